@@ -266,6 +266,16 @@ func CalendarsOf(ctx context.Context, v view.View) ([]schedule.StoredCalendar, e
 	return definedIn(ctx, v, definition.DefCalendar, definitions.CalendarsIn)
 }
 
+// TokensOf is explained at [JobsOf].
+func TokensOf(ctx context.Context, v view.View) ([]definitions.StoredToken, error) {
+	return definedIn(ctx, v, definition.DefToken, definitions.TokensIn)
+}
+
+// BundlesOf returns the names of versions and their latest version, in a view.
+func BundlesOf(ctx context.Context, v view.View) ([]definitions.NamedVersion, error) {
+	return definedIn(ctx, v, definition.DefBundle, definitions.BundlesIn)
+}
+
 func definedIn[D any](ctx context.Context, v view.View, kind string, read func(map[definition.Def]definition.Definition) ([]D, error)) ([]D, error) {
 	page, err := v.List(ctx, view.Query{Kind: view.Definitions, Of: kind})
 	if err != nil {

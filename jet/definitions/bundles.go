@@ -91,7 +91,12 @@ func (s *Book) NameHistory(ctx context.Context, name string) ([]NamedVersion, er
 	if err != nil {
 		return nil, fmt.Errorf("read bundle %s: %w", name, err)
 	}
-	var all []NamedVersion
+	return VersionsIn(name, records)
+}
+
+// VersionsIn is [Book.NameHistory] by the facts about a name, in order.
+func VersionsIn(name string, records []events.Record) (all []NamedVersion, err error) {
+	def := definition.Named(definition.DefBundle, name)
 	for i := range slices.Backward(records) {
 		d := defined{Def: def, Definition: events.FoldDefinition(records[i : i+1])}
 		if d.Head == 0 {

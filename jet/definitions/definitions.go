@@ -380,6 +380,16 @@ func CalendarsIn(all map[definition.Def]definition.Definition) ([]schedule.Store
 	return presentIn(sorted(all), definition.DefCalendar, storedCalendar)
 }
 
+// TokensIn is explained at [JobsIn].
+func TokensIn(all map[definition.Def]definition.Definition) ([]StoredToken, error) {
+	return presentIn(sorted(all), definition.DefToken, storedToken)
+}
+
+// BundlesIn is explained at [JobsIn].
+func BundlesIn(all map[definition.Def]definition.Definition) ([]NamedVersion, error) {
+	return presentIn(sorted(all), definition.DefBundle, namedVersion)
+}
+
 // sorted returns definitions in the order of their names.
 func sorted(all map[definition.Def]definition.Definition) []defined {
 	found := make([]defined, 0, len(all))

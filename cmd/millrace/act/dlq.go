@@ -12,6 +12,7 @@ import (
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/history"
 	"millrace/cmd/millrace/look"
+	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
@@ -42,12 +43,15 @@ func (a *Commands) dlqList() *cobra.Command {
 		Use: "ls", Aliases: []string{"list"},
 		Short: "List dead letters; needs a millrace server",
 		Long: `Lists abnormal tasks and unreadable messages, without dismissed ones ("dlq rm"); filters
-choose tasks.`,
+choose tasks. With --at it lists the tasks that were dead letters then; of the messages it knows only those that
+have not been dismissed since.`,
 		Args: typed.Takes(0, 0, ""),
 	}
 	f.FilterFlags(c)
 	f.PageFlags(c.Flags())
+	sight := a.AtFlag(c, reach.Then{Asks: true, Lacks: []string{"heartbeats"}})
 	f.Flags(c)
+	c.MarkFlagsMutuallyExclusive("at", "suspect")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := f.Read(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
@@ -63,17 +67,11 @@ choose tasks.`,
 		if err := f.Times(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
-		asking, cancel := a.Asking(c.Context())
-		defer cancel()
-		f.Request.Dead = true
-		if f.Request.AtLeast, err = cl.Last(asking); err != nil {
-			return err
-		}
-		page, err := cl.List(asking, f.Request)
+		s, err := sight(c.Context(), cl)
 		if err != nil {
 			return err
 		}
-		unread, err := cl.Unreadable(asking, client.UnreadableRequest{Limit: f.Request.Limit, AtLeast: f.Request.AtLeast})
+		page, unread, err := a.deadAt(c.Context(), cl, f.Request, &s)
 		if err != nil {
 			return err
 		}
@@ -81,14 +79,46 @@ choose tasks.`,
 			return a.WriteJSON(struct {
 				client.ListPage
 				Messages []client.Unreadable `json:"messages"`
-			}{page, unread.Messages})
+				At       *reach.ShownPoint   `json:"at,omitempty"`
+			}{page, unread.Messages, s.Past})
 		}
-		if err := a.Print(look.TaskTable(&page, a.Now())); err != nil || len(unread.Messages) == 0 {
+		t := look.TaskTable(&page, s.Now())
+		s.Mark(&t, a.Now())
+		if err := a.Print(t); err != nil || len(unread.Messages) == 0 {
 			return err
 		}
 		return a.Print(unreadableTable(unread.Messages))
 	}
 	return c
+}
+
+// deadAt asks for the dead letters that a request chooses, as of a sight.
+func (a *Commands) deadAt(ctx context.Context, cl *client.Client, r client.ListRequest, s *reach.Sight) (page client.ListPage, unread client.UnreadablePage, err error) {
+	r.Dead = true
+	messages := client.UnreadableRequest{Limit: r.Limit}
+	if s.Past != nil {
+		page, err = reach.Look(ctx, a.App, cl, s, func(ctx context.Context, q reach.Question) (client.ListPage, error) {
+			asked := r
+			asked.At = q.At
+			return cl.List(ctx, asked)
+		}, func(ctx context.Context) (client.ListPage, error) {
+			return client.PastPageOf(ctx, s.View, client.FilterOf(&r), &r)
+		})(ctx)
+		messages.Before = s.Past.Seq + 1
+	}
+	ctx, cancel := a.Asking(ctx)
+	defer cancel()
+	if s.Past == nil {
+		if r.AtLeast, err = cl.Last(ctx); err != nil {
+			return page, unread, err
+		}
+		messages.AtLeast = r.AtLeast
+		page, err = cl.List(ctx, r)
+	}
+	if err == nil {
+		unread, err = cl.Unreadable(ctx, messages)
+	}
+	return page, unread, err
 }
 
 func unreadableTable(messages []client.Unreadable) term.Table {
@@ -107,11 +137,24 @@ func (a *Commands) dlqShow() *cobra.Command {
 		Args:  typed.Takes(1, 1, "task id or sequence"), ValidArgsFunction: a.CompleteTasks,
 	}
 	var asJSON typed.Output
+	var at string
 	asJSON.Flags(c)
+	c.Flags().StringVar(&at, "at", "", reach.AtUsage+"; of a task")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		target := show
 		if _, err := strconv.ParseUint(args[0], 10, 64); err == nil && len(args[0]) < 26 {
 			target = message
+		}
+		if c.Flags().Changed("at") {
+			if target == message {
+				return exit.Misuse(c, "--at goes with a task: a message never changes")
+			}
+			if err := a.Moments(c, at); err != nil {
+				return err
+			}
+			if err := target.Flags().Set("at", at); err != nil {
+				return err
+			}
 		}
 		if asJSON.JSON() {
 			if err := target.Flags().Set("output", "json"); err != nil {

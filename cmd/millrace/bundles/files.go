@@ -11,13 +11,16 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/files"
 	"millrace/files/tree"
 	"millrace/jet/definitions"
+	"millrace/task/definition"
 	"millrace/task/job"
+	"millrace/view"
 )
 
 // Command is millrace files.
@@ -106,19 +109,23 @@ func (a *Commands) filesList() *cobra.Command {
 		Args: typed.Takes(0, 1, "name"), ValidArgsFunction: a.CompleteFiles,
 	}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names, or digests")
+	sight := a.AtFlag(c, reach.Then{Folds: []view.Kind{view.Definitions}, Lacks: []string{"whether the files are still stored"}})
 	o.Flags(c)
-	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
-		named := ""
-		if len(args) == 1 {
-			named = args[0]
-		}
-		found, err := cl.Bundles(ctx, named)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
+		s, err := sight(ctx, cl)
 		if err != nil {
 			return err
+		}
+		ctx, cancel := a.Asking(ctx)
+		defer cancel()
+		found, err := bundlesIn(ctx, cl, &s, strings.Join(args, ""))
+		if err != nil {
+			return s.Unknown(err)
 		}
 		all := append([]definitions.NamedVersion{}, found...)
 		switch {
 		case o.JSON():
+			a.NoteMoment(&s)
 			return a.WriteJSON(all)
 		case names:
 			for _, n := range all {
@@ -132,14 +139,30 @@ func (a *Commands) filesList() *cobra.Command {
 		}
 		t := term.Table{Header: []string{"NAME", "DIGEST", "FILES", "SIZE", "PUSHED", "BY"}, Spare: []string{"BY", "FILES"}}
 		for _, n := range all {
-			t.Add(term.Plain(n.Name), term.Plain(n.Digest.Short()), term.Plain(fmt.Sprint(n.Files)), term.Plain(told.ByteCount(n.Bytes)), term.Plain(told.Age(n.At, a.Now())), term.Plain(term.Printable(n.By)))
+			t.Add(term.Plain(n.Name), term.Plain(n.Digest.Short()), term.Plain(fmt.Sprint(n.Files)), term.Plain(told.ByteCount(n.Bytes)), term.Plain(told.Age(n.At, s.Now())), term.Plain(term.Printable(n.By)))
 		}
 		if len(args) == 0 {
 			t.Foot = []string{told.Plural(len(all), "name")}
 		}
+		s.Mark(&t, a.Now())
 		return a.Print(t)
 	})
 	return c
+}
+
+// bundlesIn is [client.Client.Bundles] as of a sight.
+func bundlesIn(ctx context.Context, cl *client.Client, s *reach.Sight, name string) ([]definitions.NamedVersion, error) {
+	switch {
+	case s.Past == nil:
+		return cl.Bundles(ctx, name)
+	case name == "":
+		return client.BundlesOf(ctx, s.View)
+	}
+	facts, err := view.All(ctx, s.View, view.Definition(definition.Named(definition.DefBundle, name)))
+	if err != nil {
+		return nil, err
+	}
+	return definitions.VersionsIn(name, facts)
 }
 
 // withVersion makes the RunE of a command about the files of a version.

@@ -165,15 +165,21 @@ func (a *Commands) history(what string, none error, complete reach.Completer) *c
 		Short: "List the changes of a " + what + ": when, by whom, and what to show them by",
 		Args:  typed.Takes(1, 1, what), ValidArgsFunction: complete,
 	}
+	sight := a.AtFlag(c, reach.Then{})
 	o.Flags(c)
 	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
-		changes, err := definitionFacts(ctx, cl.View(), what, args[0])
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
+		changes, err := definitionFacts(ctx, s.View, what, args[0])
 		switch {
 		case err != nil:
 			return err
 		case len(changes) == 0:
-			return &definitions.Absent{Kind: none, Name: args[0]}
+			return s.Unknown(&definitions.Absent{Kind: none, Name: args[0]})
 		case o.JSON():
+			a.NoteMoment(&s)
 			return a.WriteJSON(client.ShowFacts(changes))
 		}
 		t := term.Table{Header: []string{"REVISION", "WHEN", "CHANGE", "BY"}, Foot: []string{told.Plural(len(changes), "change")}}
@@ -184,6 +190,7 @@ func (a *Commands) history(what string, none error, complete reach.Completer) *c
 			}
 			t.Add(term.Plain(revision), term.Plain(told.Clock(told.FactTime(r))), term.Plain(told.FactType(r)), term.Plain(told.Actor(r)))
 		}
+		s.Mark(&t, a.Now())
 		return a.Print(t)
 	})
 	return c

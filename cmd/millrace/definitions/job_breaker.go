@@ -7,11 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task/breaker"
 	"millrace/task/job"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -34,29 +36,53 @@ func (a *Commands) breakerShow() *cobra.Command {
 		Short: "Say how the breaker of a job stands, and why",
 		Args:  typed.Takes(1, 1, "job"), ValidArgsFunction: a.CompleteJobs,
 	}
+	sight := a.AtFlag(c, reach.Then{})
 	o.Flags(c)
 	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
-		b, err := cl.Breaker(ctx, args[0])
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
+		var b breaker.Circuit
+		if s.Past == nil {
+			b, err = cl.Breaker(ctx, args[0])
+		} else {
+			b, err = breakerIn(ctx, &s, args[0])
+		}
 		if err != nil {
 			return err
 		}
 		if o.JSON() {
+			a.NoteMoment(&s)
 			return a.WriteJSON(b)
 		}
 		t := term.Table{Title: "Breaker of job " + args[0]}
 		t.Field("state", string(b.State))
 		t.Field("reason", b.Reason)
-		t.Field("since", told.Moment(b.Since, a.Now()))
+		t.Field("since", told.Moment(b.Since, s.Now()))
 		switch b.State {
 		case breaker.StateOpen:
-			t.Field("half open at", told.Moment(b.Until, a.Now()))
+			t.Field("half open at", told.Moment(b.Until, s.Now()))
 		case breaker.StateHalfOpen:
 			t.Field("trials left", fmt.Sprint(b.Left))
-			t.Field("trials until", told.Moment(b.Until, a.Now()))
+			t.Field("trials until", told.Moment(b.Until, s.Now()))
 		}
+		s.Mark(&t, a.Now())
 		return a.Print(t)
 	})
 	return c
+}
+
+// breakerIn returns the breaker of a job as of a sight. It is closed if the job has none.
+func breakerIn(ctx context.Context, s *reach.Sight, job string) (breaker.Circuit, error) {
+	if err := value.ValidName("job", job); err != nil {
+		return breaker.Circuit{}, err
+	}
+	is, err := s.View.Get(ctx, view.Breaker(job))
+	if err != nil {
+		return breaker.Circuit{}, err
+	}
+	return *is.Breaker, nil
 }
 
 func (a *Commands) breakerReset() *cobra.Command {

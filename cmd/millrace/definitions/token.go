@@ -16,6 +16,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/jet/definitions"
 	"millrace/jet/roles"
+	"millrace/view"
 )
 
 // Tokens is millrace token.
@@ -111,15 +112,25 @@ func (a *Commands) tokenList() *cobra.Command {
 	var names bool
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the tokens, and when they expire", Args: typed.Takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
+	sight := a.AtFlag(c, reach.Then{Folds: []view.Kind{view.Definitions}})
 	o.Flags(c)
-	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, _ []string) error {
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := a.Asking(ctx)
+		defer cancel()
 		all, broken := cl.Tokens(ctx)
+		if s.Past != nil {
+			all, broken = client.TokensOf(ctx, s.View)
+		}
 		if broken != nil && len(all) == 0 {
 			return broken
 		}
-		var err error
 		switch {
 		case o.JSON():
+			a.NoteMoment(&s)
 			err = a.WriteJSON(append([]definitions.StoredToken{}, all...))
 		case names:
 			for i := range all {
@@ -129,8 +140,9 @@ func (a *Commands) tokenList() *cobra.Command {
 			t := term.Table{Header: []string{"TOKEN", "ROLE", "EXPIRES", "MADE", "BY"}, Spare: []string{"BY", "MADE"}, Foot: []string{told.Plural(len(all), "token")}}
 			for i := range all {
 				k := &all[i]
-				t.Add(term.Plain(k.Name), term.Plain(string(k.Role)), term.Plain(expiry(k.Expires, a.Now())), term.Plain(told.Age(k.Made, a.Now())), term.Plain(term.Printable(k.By)))
+				t.Add(term.Plain(k.Name), term.Plain(string(k.Role)), term.Plain(expiry(k.Expires, s.Now())), term.Plain(told.Age(k.Made, s.Now())), term.Plain(term.Printable(k.By)))
 			}
+			s.Mark(&t, a.Now())
 			err = a.Print(t)
 		}
 		return errors.Join(err, broken)

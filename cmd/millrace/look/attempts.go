@@ -10,11 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/jet/outputs"
 	"millrace/task"
+	"millrace/view"
 )
 
 // taskAttempts lists the attempts of a task.
@@ -24,26 +26,36 @@ func (a *Commands) taskAttempts() *cobra.Command {
 		Use: "attempts ID", Aliases: []string{"tries"},
 		Short: "List the attempts of a task: where, how long, how they ended",
 		Long: `Lists all attempts of a task, also those of earlier lives ("task retry"), with what
-followed and where in the stream MR_TASKLOG their output is.
+followed and where in the stream MR_TASKLOG their output is, which --at does not tell.
 "millrace task logs ID --attempt N" prints it.`,
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
+	sight := a.AtFlag(c, reach.Then{Lacks: []string{"output"}})
 	o.Flags(c)
 	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
 		asking, cancel := a.Asking(ctx)
 		defer cancel()
-		records, err := cl.History(asking, id)
+		records, err := view.All(asking, s.View, view.Task(id))
 		if err != nil {
-			return err
+			return s.Unknown(err)
 		}
 		found := told.Tries(records)
-		logs, err := cl.OutputRanges(ctx, id)
-		if err != nil {
-			return err
+		var logs map[uint64]outputs.Range
+		if s.Past == nil {
+			if logs, err = cl.OutputRanges(asking, id); err != nil {
+				return err
+			}
 		}
 		if !o.JSON() {
-			return a.Print(triesTable(found, logs, a.Now()))
+			t := triesTable(found, logs, s.Now())
+			s.Mark(&t, a.Now())
+			return a.Print(t)
 		}
+		a.NoteMoment(&s)
 		type attempt struct {
 			task.Try
 			Log *outputs.Range `json:"log,omitempty"`

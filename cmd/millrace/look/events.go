@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
@@ -27,18 +28,28 @@ every transition. "+" is the time since the fact before. The last lines name att
 may be incomplete, because their worker was lost. -o json prints the facts as they were written.`,
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
+	sight := a.AtFlag(c, reach.Then{Lacks: []string{"output"}})
 	o.Flags(c)
 	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
-		asking, cancel := a.Asking(ctx)
-		defer cancel()
-		records, err := cl.History(asking, id)
+		s, err := sight(ctx, cl)
 		if err != nil {
 			return err
 		}
+		asking, cancel := a.Asking(ctx)
+		defer cancel()
+		records, err := view.All(asking, s.View, view.Task(id))
+		if err != nil {
+			return s.Unknown(err)
+		}
 		if o.JSON() {
+			a.NoteMoment(&s)
 			return a.WriteJSON(client.ShowFacts(records))
 		}
 		t := History(records)
+		if s.Past != nil {
+			s.Mark(&t, a.Now())
+			return a.Print(t)
+		}
 		if found := told.Tries(records); slices.ContainsFunc(found, func(k task.Try) bool { return k.Unheard() }) {
 			logs, err := cl.OutputRanges(asking, id)
 			if err != nil {

@@ -10,11 +10,14 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
+	"millrace/events"
 	"millrace/spans"
 	"millrace/task"
 	"millrace/telemetry"
+	"millrace/view"
 )
 
 func (a *Commands) taskTrace() *cobra.Command {
@@ -29,25 +32,34 @@ collectors read; --send sends them to the endpoint in the variables of OpenTelem
   OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 millrace task trace ID --send`,
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
+	sight := a.AtFlag(c, reach.Then{})
 	c.Flags().BoolVar(&send, "send", false, "send it to the endpoint in the variables of OpenTelemetry")
 	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
-		asking, cancel := a.Asking(ctx)
-		defer cancel()
-		members, err := cl.Members(asking, id)
+		s, err := sight(ctx, cl)
 		if err != nil {
 			return err
+		}
+		asking, cancel := a.Asking(ctx)
+		defer cancel()
+		members, err := client.MembersOf(asking, s.View, id)
+		if err != nil {
+			return s.Unknown(err)
+		}
+		history := func(ctx context.Context, id task.ID) ([]events.Record, error) {
+			return view.All(ctx, s.View, view.Task(id))
 		}
 		var all []spans.Span
 		for _, m := range members {
 			if m.Task.State == task.Unknown {
 				continue // not yet submitted
 			}
-			list, err := telemetry.Past(asking, cl.History, m.Task.ID, a.Now())
+			list, err := telemetry.Past(asking, history, m.Task.ID, s.Now())
 			if err != nil {
 				return err
 			}
 			all = append(all, list...)
 		}
+		a.NoteMoment(&s)
 		config := telemetry.Config{Version: told.ThisBuild().Version}
 		if send {
 			return a.sendSpans(asking, config, all)

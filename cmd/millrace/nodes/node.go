@@ -262,15 +262,21 @@ func (a *Commands) nodeEvents() *cobra.Command {
 		Use: "events NAME", Aliases: []string{"history"}, Short: "Print the facts of a node",
 		Args: typed.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
 	}
+	sight := a.AtFlag(c, reach.Then{})
 	o.Flags(c)
 	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		asking, cancel := a.Asking(ctx)
-		defer cancel()
-		records, err := nodeFacts(asking, cl.View(), id)
+		s, err := sight(ctx, cl)
 		if err != nil {
 			return err
 		}
+		asking, cancel := a.Asking(ctx)
+		defer cancel()
+		records, err := nodeFacts(asking, s.View, id)
+		if err != nil {
+			return s.Unknown(err)
+		}
 		if o.JSON() {
+			a.NoteMoment(&s)
 			return a.WriteJSON(client.ShowFacts(records))
 		}
 		t := term.Table{Header: []string{"SEQ", "TIME", "FACT", "BY", "DETAILS"}, Spare: []string{"BY", "SEQ"}}
@@ -278,6 +284,7 @@ func (a *Commands) nodeEvents() *cobra.Command {
 			r := &records[i]
 			t.Add(term.Plain(fmt.Sprint(r.Seq)), term.Plain(told.Clock(told.FactTime(r))), term.Plain(told.FactType(r)), term.Plain(told.Actor(r)), term.Plain(told.FactDetails(r)))
 		}
+		s.Mark(&t, a.Now())
 		return a.Print(t)
 	})
 	return c

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// noPast names the commands without a flag --at for a moment of the past, with the reason. An entry
+// for a noun holds for its verbs.
+var noPast = map[string]string{
+	"task cancel": acts, "task copy": acts, "task edit": acts, "task release": acts, "task retry": acts, "task signal": acts, "task wait": acts,
+	"dlq requeue": acts, "dlq rm": acts, "job apply": acts, "job rm": acts, "job breaker reset": acts, "calendar apply": acts, "calendar rm": acts,
+	"schedule add": acts, "schedule backfill": acts, "schedule pause": acts, "schedule resume": acts, "schedule rm": acts, "schedule run": acts, "run": acts,
+	"queue limit": acts, "queue pause": acts, "queue purge": acts, "queue resume": acts, "token add": acts, "token rm": acts,
+	"node cordon": acts, "node drain": acts, "node label": acts, "node release": acts, "node retire": acts, "node uncordon": acts, "node undrain": acts, "node wait": acts,
+	"files push": acts, "files rm": acts, "files gc": acts, "incident import": acts, "ipc": acts,
+
+	"data ls": beside, "data tail": beside, "data export": beside, "task data ls": beside, "task data tail": beside, "task data export": beside, "task artifacts": beside,
+	"node ping": "measures the present",
+
+	"events tail": log, "events show": log, "events export": log, "verify": log, "replay": log, "whatif": log,
+	"incident export": log, "incident show": "reads a file", "incident open": "runs commands that have the flag",
+
+	"files show": fixed, "files diff": fixed, "files verify": fixed, "files pull": fixed,
+	"schedule next": "its --at is a schedule that fires once; schedule show has the next ticks as of a moment",
+
+	"job validate": here, "job schema": here, "api openapi": here, "nats permissions": here, "config": here, "version": here, "exit-codes": here, "connection": here,
+	"bench": here, "chaos": here, "demo": here, "dev": here, "server": here, "worker": here,
+}
+
+// The reasons.
+const (
+	acts   = "changes something, or waits for it"
+	beside = "reads what lies beside the log, which does not record it"
+	log    = "reads the log itself, and is told where to begin and to end"
+	fixed  = "a version of files never changes; files ls has the versions as of a moment"
+	here   = "reads nothing of the log"
+)
+
+// Each command that reads has --at, or a reason to have none.
+func TestReadingCommandsKnowThePast(t *testing.T) {
+	t.Parallel()
+	said := map[string]bool{}
+	eachCommand(testRoot(), func(c *cobra.Command) {
+		_, path, _ := strings.Cut(c.CommandPath(), " ")
+		if c.Hidden || c.HasParent() && c.Parent().Hidden || c.HasAvailableSubCommands() && noPast[path] == "" || path == "" {
+			return
+		}
+		entry := path
+		for entry != "" && noPast[entry] == "" {
+			entry = entry[:max(0, strings.LastIndexByte(entry, ' '))]
+		}
+		said[entry] = true
+		flag := c.Flags().Lookup("at")
+		has := flag != nil && strings.HasPrefix(flag.Usage, "as it was at a `moment`")
+		switch {
+		case has && entry != "":
+			t.Errorf("millrace %s has --at, and a reason to have none: %s", path, noPast[entry])
+		case !has && entry == "":
+			t.Errorf("millrace %s has no --at, and no reason for that", path)
+		}
+	})
+	for _, path := range slices.Sorted(maps.Keys(noPast)) {
+		if !said[path] {
+			t.Errorf("there is no command millrace %s", path)
+		}
+	}
+}
