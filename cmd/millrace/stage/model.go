@@ -33,6 +33,7 @@ type Model struct {
 
 	scene Scene
 	along bool // list only the facts of the focus
+	still bool // the mouse is left to the terminal, which selects text with it
 	// doing is the running command, "" for none; waiting are those typed after it.
 	doing    string
 	waiting  []string
@@ -117,6 +118,13 @@ func (m Model) Press(key string) (Model, Ask) {
 	case "a":
 		m.along = !m.along
 		return m.do(".")
+	case "M":
+		m.still = !m.still
+		m.said = "the mouse steps and goes to facts; M leaves it to the terminal"
+		if m.still {
+			m.said = "the mouse is left to the terminal, which selects text; M takes it back"
+		}
+		return m, Ask{}
 	case "?":
 		m.list, m.what, m.top = help(), "keys", 0
 		return m, Ask{}
@@ -139,6 +147,41 @@ func (m Model) Type(text string) Model {
 		m.text += strings.Join(strings.Fields(text), " ")
 	}
 	return m
+}
+
+// Mouse tells whether the screen wants to know of the mouse.
+func (m Model) Mouse() bool { return !m.still }
+
+// wheelLines is how far a turn of the wheel scrolls a list.
+const wheelLines = 3
+
+// Wheel handles a turn of the wheel: it scrolls a list, or steps. A turn while a command runs is
+// dropped, so that the screen stops when the wheel does.
+func (m Model) Wheel(down bool) (Model, Ask) {
+	switch {
+	case m.list != nil:
+		by := -wheelLines
+		if down {
+			by = wheelLines
+		}
+		m.top = min(max(m.top+by, 0), len(m.list)-1)
+		return m, Ask{}
+	case m.asking != nil || m.doing != "":
+		return m, Ask{}
+	case down:
+		return m.Press("down")
+	}
+	return m.Press("up")
+}
+
+// Click handles a click on a cell of a screen of that size: on a fact, it goes there.
+func (m Model) Click(x, y, width, height int) (Model, Ask) {
+	seq := m.factAt(x, y, width, height)
+	if seq == 0 || m.list != nil || m.asking != nil {
+		return m, Ask{}
+	}
+	m.said, m.wrong = "", false
+	return m.do(fmt.Sprintf("g %d", seq))
 }
 
 // edit handles a key while a text is typed.
@@ -265,5 +308,5 @@ func help() []string {
 		lines = append(lines, told.ReplayCommand(&c))
 	}
 	return append(lines, "a                  list the facts of the focus alone, or all", ": COMMAND          any command, or several with ; between them",
-		"arrows             down s, up S, right n, left N; Home and End of the span", "Esc, Ctrl-C        stop what runs", "Ctrl-L, Ctrl-Z     draw all anew, go to the shell")
+		"arrows             down s, up S, right n, left N; Home and End of the span", "M                  leave the mouse to the terminal, or take it back: the wheel steps, a click on a fact goes there", "Esc, Ctrl-C        stop what runs", "Ctrl-L, Ctrl-Z     draw all anew, go to the shell")
 }

@@ -78,6 +78,14 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		s.width, s.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:
 		s.model, ask = s.model.Press(msg.String())
+	case tea.MouseWheelMsg:
+		if msg.Button == tea.MouseWheelUp || msg.Button == tea.MouseWheelDown {
+			s.model, ask = s.model.Wheel(msg.Button == tea.MouseWheelDown)
+		}
+	case tea.MouseClickMsg:
+		if msg.Button == tea.MouseLeft {
+			s.model, ask = s.model.Click(msg.X, msg.Y, s.width, s.height)
+		}
 	case tea.PasteMsg:
 		s.model = s.model.Type(msg.Content)
 	case Scene:
@@ -155,5 +163,8 @@ func (s *screen) View() tea.View {
 		v = tea.NewView(View(s.model, s.width, s.height))
 	}
 	v.AltScreen = true
+	if s.model.Mouse() {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
 	return v
 }

@@ -243,6 +243,98 @@ func TestColours(t *testing.T) {
 	}
 }
 
+// However long the names of their types are, the facts stand in columns.
+func TestFactsStandInColumns(t *testing.T) {
+	m := begin(t).m
+	m.scene.Lines = nil
+	for i, name := range []events.Type{events.TypeOf(task.Due{}), events.TypeOf(task.CancelRequested{}), events.TypeOf(task.AttemptStarted{}), events.TypeOf(queue.Resumed{})} {
+		m.scene.Lines = append(m.scene.Lines, replay.Line{Seq: uint64(i + 1), Stored: noon, Type: string(name), About: "task " + stuck})
+	}
+	for _, most := range []int{1, 4} {
+		rows, _ := m.facts(80, most)
+		at := strings.Index(rows[0].text, "task …")
+		for _, r := range rows {
+			if strings.Index(r.text, "task …") != at || !strings.Contains(r.text[:at], " "+m.scene.Lines[r.seq-1].Type+" ") {
+				t.Errorf("%q is not in the columns of %q", r.text, rows[0].text)
+			}
+		}
+	}
+	if !strings.Contains(View(m, 80, 24), " 12:00:00.000 task.cancel_requested task …") {
+		t.Errorf("at 80 columns a type is cut:\n%s", View(m, 80, 24))
+	}
+}
+
+// The wheel steps and scrolls, and a click on a fact goes there, unless the mouse is left to the
+// terminal.
+func TestMouse(t *testing.T) {
+	p := begin(t)
+	act := func(do func(Model) (Model, Ask)) {
+		for p.m, p.last = do(p.m); p.last.Do != ""; {
+			p.shown(p.last)
+		}
+	}
+	down := func(m Model) (Model, Ask) { return m.Wheel(true) }
+	up := func(m Model) (Model, Ask) { return m.Wheel(false) }
+	for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 50}} {
+		p.press("<home>")
+		act(down)
+		act(down)
+		act(up)
+		if seq := p.m.scene.Frame.Seq; seq != 1 {
+			t.Errorf("the wheel leads to #%d", seq)
+		}
+		lines := strings.Split(View(p.m, size[0], size[1]), "\n")
+		y := 0
+		for !strings.HasPrefix(strings.TrimLeft(lines[y], " *>"), "4 ") {
+			y++
+		}
+		click := func(x, y int) { act(func(m Model) (Model, Ask) { return m.Click(x, y, size[0], size[1]) }) }
+		click(5, y)
+		if seq := p.m.scene.Frame.Seq; seq != 4 {
+			t.Errorf("at %d columns the click leads to #%d, want 4", size[0], seq)
+		}
+		for _, at := range [][2]int{{5, 0}, {5, 1}, {5, size[1] - 1}, {5, -1}, {5, 99}, {-1, y + 1}, {size[0] + 1, y + 1}} {
+			click(at[0], at[1])
+		}
+		if size[0] >= twoColumns {
+			click(size[0]-1, y+1) // in another pane
+		}
+		if seq := p.m.scene.Frame.Seq; seq != 4 || p.m.wrong {
+			t.Errorf("clicks beside the facts lead to #%d: %s", seq, p.m.said)
+		}
+	}
+	p.press("?")
+	act(down)
+	if act(down); p.m.top != 2*wheelLines {
+		t.Errorf("the list is scrolled to %d", p.m.top)
+	}
+	p.m, _ = p.m.Click(5, 5, 80, 24)
+	for range 99 {
+		act(up)
+	}
+	if p.m.top != 0 || p.m.list == nil {
+		t.Errorf("the list is scrolled to %d", p.m.top)
+	}
+	p.press("<esc>")
+	p.m.doing = "c"
+	if _, ask := p.m.Wheel(true); ask != (Ask{}) || len(p.m.waiting) > 0 {
+		t.Error("while a command runs, turns of the wheel wait")
+	}
+	p.m.doing = ""
+	s := screen{model: p.m, width: 80, height: 24}
+	if s.View().MouseMode != tea.MouseModeCellMotion {
+		t.Error("the terminal does not report the mouse")
+	}
+	p.press("M")
+	if s.model = p.m; s.View().MouseMode != tea.MouseModeNone || !strings.Contains(p.m.said, "selects text") {
+		t.Errorf("the mouse is not left to the terminal: %s", p.m.said)
+	}
+	p.press("M")
+	if s.model = p.m; s.View().MouseMode != tea.MouseModeCellMotion {
+		t.Error("the mouse is not taken back")
+	}
+}
+
 // Each entry has keys, and behind => what they lead to: a sequence, a message, or a request.
 func TestKeys(t *testing.T) {
 	for name, c := range map[string]struct{ keys, want string }{
@@ -394,6 +486,9 @@ func TestRun(t *testing.T) {
 			}
 			if text := out.b.String(); !strings.Contains(text, "\x1b[?1049h") || strings.LastIndex(text, "\x1b[?1049l") < strings.LastIndex(text, "\x1b[?1049h") {
 				t.Errorf("the terminal is not left: %q", text)
+			}
+			if text := out.b.String(); strings.LastIndex(text, "\x1b[?1002l") < strings.LastIndex(text, "\x1b[?1002h") {
+				t.Errorf("the mouse is not left to the terminal: %q", text)
 			}
 		})
 	}

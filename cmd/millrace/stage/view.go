@@ -28,6 +28,8 @@ type (
 	row struct {
 		text string
 		tint term.Colour
+		// seq is the fact to which a click leads; 0 for none.
+		seq uint64
 	}
 	line []row
 )
@@ -46,9 +48,30 @@ func View(m Model, width, height int) string {
 		small := fmt.Sprintf("This takes %d columns and %d lines; here are %d and %d. q ends.", leastWidth, leastHeight, width, height)
 		return m.paint(lines(wrap(small, max(width, 1), "")), width, height)
 	}
+	return m.paint(m.drawn(width, height), width, height)
+}
+
+// drawn returns the lines of a screen of sufficient size.
+func (m Model) drawn(width, height int) []line {
 	below := slices.Concat(m.bar(width), m.foot(width), []row{keys(width)})
-	all := slices.Concat(lines([]row{m.head(width)}), m.body(width, height-1-len(below)), lines(below))
-	return m.paint(all, width, height)
+	return slices.Concat(lines([]row{m.head(width)}), m.body(width, height-1-len(below)), lines(below))
+}
+
+// factAt returns the sequence of the fact that a screen shows in a cell; 0 if there is none.
+func (m Model) factAt(x, y, width, height int) uint64 {
+	if width < leastWidth || height < leastHeight {
+		return 0
+	}
+	all := m.drawn(width, height)
+	if x < 0 || y < 0 || y >= len(all) {
+		return 0
+	}
+	for _, r := range all[y] {
+		if x -= ansi.StringWidth(r.text); x < 0 {
+			return r.seq
+		}
+	}
+	return 0
 }
 
 // lines are rows over the whole width.
@@ -82,7 +105,7 @@ func wrap(text string, width int, tint term.Colour) (rows []row) {
 		if i > 0 {
 			part = strings.TrimLeft(part, " ")
 		}
-		rows = append(rows, row{part, tint})
+		rows = append(rows, row{text: part, tint: tint})
 	}
 	return rows
 }
@@ -99,14 +122,14 @@ func (m Model) head(width int) row {
 		text = fmt.Sprintf("%s  %s#%d of %d  ", m.Name, at, f.Seq, f.To) + told.PointTime(f.Time) + f.Time.Local().Format(" MST")
 	}
 	if f.Focus == "" {
-		return row{ansi.Truncate(text, width, "…"), term.Bold}
+		return row{text: ansi.Truncate(text, width, "…"), tint: term.Bold}
 	}
 	nth := fmt.Sprintf(" (%d of %d)", f.Nth, f.Of)
 	focus := "  " + short(f.Focus)
 	if ansi.StringWidth(text+focus+nth) > width {
 		nth = "" // it stands in the pane of the point as well
 	}
-	return row{ansi.Truncate(text+focus+nth, width, "…"), term.Bold}
+	return row{text: ansi.Truncate(text+focus+nth, width, "…"), tint: term.Bold}
 }
 
 // short names something in a list: a task by the end of its id.
@@ -308,7 +331,7 @@ const leastRows = 2
 // rule is a line with a title in it.
 func rule(title string, width int) row {
 	text := ansi.Truncate("--"+term.Printable(title), width, "…")
-	return row{text + strings.Repeat("-", width-ansi.StringWidth(text)), term.Faint}
+	return row{text: text + strings.Repeat("-", width-ansi.StringWidth(text)), tint: term.Faint}
 }
 
 // beside draws stacks of panes side by side.
@@ -351,10 +374,14 @@ func (m Model) facts(_, most int) ([]row, int) {
 		at++
 	}
 	from := max(min(at-most/2, len(lines)-most), 0)
+	shown := lines[from:min(from+most, len(lines))]
 	var rows []row
-	digits := len(fmt.Sprint(f.To))
-	for i := from; i < min(from+most, len(lines)); i++ {
-		l := &lines[i]
+	digits, types := len(fmt.Sprint(f.To)), leastTypes
+	for i := range shown {
+		types = max(types, len(shown[i].Type))
+	}
+	for i := range shown {
+		l := &shown[i]
 		sign := " "
 		switch {
 		case l.Here && f.Time.After(f.Stored):
@@ -366,8 +393,8 @@ func (m Model) facts(_, most int) ([]row, int) {
 		if l.Focus {
 			star = "*"
 		}
-		text := fmt.Sprintf("%s%s%*d %s %-17s %s", sign, star, digits, l.Seq, clockOf(l.Stored), l.Type, told.Words(short(l.About), told.AttemptAndNode(&l.Record), told.FactDetails(&l.Record)))
-		r := row{text: text}
+		text := fmt.Sprintf("%s%s%*d %s %-*s %s", sign, star, digits, l.Seq, clockOf(l.Stored), types, l.Type, told.Words(short(l.About), told.AttemptAndNode(&l.Record), told.FactDetails(&l.Record)))
+		r := row{text: text, seq: l.Seq}
 		if l.Here {
 			r.tint = term.Bold
 		}
@@ -375,6 +402,9 @@ func (m Model) facts(_, most int) ([]row, int) {
 	}
 	return rows, len(lines)
 }
+
+// leastTypes is how wide the column of types is at least. Few types have longer names.
+const leastTypes = 17
 
 func clockOf(at time.Time) string { return at.Local().Format("15:04:05.000") }
 
@@ -459,5 +489,5 @@ func keys(width int) row {
 	case width >= allKeys:
 		line = "n/N focus  s/S any  f/F state  c/C run  g goto  b break  w/W watch  o look at  k/K causes  p print  m mark  ' jump  / find  ? help  q"
 	}
-	return row{ansi.Truncate(line, width, "…"), term.Faint}
+	return row{text: ansi.Truncate(line, width, "…"), tint: term.Faint}
 }
