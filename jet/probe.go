@@ -46,6 +46,23 @@ func (s *Store) Takes(ctx context.Context, within time.Duration) error {
 	return muteReason(err)
 }
 
+// silentAfter is for how long a write has no answer before [Store.Silent] asks why.
+const silentAfter = 4 * time.Second
+
+// Silent returns why a write of this store gets no answer, if one server alone keeps the log and
+// answers a question that came seconds later; nil if it cannot be told. Where several servers keep
+// the log, they may be electing a leader. The error wraps [events.ErrMute].
+func (s *Store) Silent(ctx context.Context) error {
+	if s.pub.Oldest() < silentAfter {
+		return nil
+	}
+	info, err := s.log.Info(ctx)
+	if err != nil || info.Cluster != nil && len(info.Cluster.Replicas) > 0 || s.pub.Oldest() < silentAfter {
+		return nil
+	}
+	return muteReason(events.ErrUnknown)
+}
+
 // ProbesKept is how many probes of the log, and of each node, [Store.TidyProbes] leaves.
 const ProbesKept = 8
 

@@ -39,6 +39,27 @@ func TestFullDiskOfAnotherServer(t *testing.T) {
 	})
 }
 
+// No server of Millrace runs that could say why there is no answer. A command finds out by itself
+// that the only NATS server answers questions but no write, and says so.
+func TestFullDiskFoundByACommand(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 2*time.Second)
+	p.MayRepair("a step that met the full disk between two writes")
+	n := &otherNATS{p: p, store: t.TempDir()}
+	n.start("-1")
+	t.Cleanup(n.stop)
+	server := p.Start("server", "--data", "data")
+	p.Until("tasks are taken", func() bool { return p.Try("run", "--", "true").Code == 0 })
+	server.Stop()
+	room := fillDisk(p, n.cmd.Process.Pid)
+	defer room()
+	p.Until("a submission is refused, and what to do is said", func() bool {
+		r := p.Try("run", "--", "true")
+		return r.Code == 7 && strings.Contains(r.Errs, "the log takes no messages: the NATS server does not answer to a write, as if its disk had been full") &&
+			strings.Contains(r.Errs, "may or may not be recorded")
+	})
+}
+
 func anotherServersDisk(t *testing.T, fill func(*otherNATS) (room func()), store string) {
 	p := place.New(t, 2*time.Second)
 	p.MayRepair("a step that met the full disk between two writes")

@@ -238,6 +238,19 @@ func (p *Publisher) wait(ctx context.Context, s *Slot) (uint64, error) {
 	}
 }
 
+// Oldest is for how long the oldest message in flight has waited for its acknowledgement; 0 if none
+// is in flight.
+func (p *Publisher) Oldest() (waited time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.all {
+		if !s.sent.IsZero() {
+			waited = max(waited, time.Since(s.sent))
+		}
+	}
+	return waited
+}
+
 func (p *Publisher) release(s *Slot) {
 	p.mu.Lock()
 	if !s.again { // a later answer comes too late

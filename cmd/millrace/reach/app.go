@@ -5,12 +5,14 @@ package reach
 import (
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/term"
+	"millrace/jet"
 	"millrace/logclock"
 )
 
@@ -30,11 +32,15 @@ type App struct {
 	Inside *Inside
 	// reached is the server connected to; nil if there is none.
 	reached *client.Target
+	// store is the connected client's store; nil if there is none.
+	store *jet.Store
+	// silent is why writes got no answer, as far as this command has found out; nil if unknown.
+	silent *atomic.Pointer[error]
 }
 
 // New returns a run of the command with a clock.
 func New(in io.Reader, out, errs io.Writer, clock *logclock.Clock) *App {
-	return &App{Streams: term.NewStreams(in, out, errs), Clock: clock, Now: clock.Now, Hurry: &Hurry{Now: make(chan struct{})}}
+	return &App{Streams: term.NewStreams(in, out, errs), Clock: clock, Now: clock.Now, Hurry: &Hurry{Now: make(chan struct{})}, silent: new(atomic.Pointer[error])}
 }
 
 // Report prints an error for people and returns its exit code.

@@ -8,6 +8,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
 	"millrace/events"
+	"millrace/jet"
 )
 
 // blameTime is how long it may take to find out why there was no answer.
@@ -21,6 +22,9 @@ func (a *App) Blame(ctx context.Context, err error) error {
 		return err
 	}
 	why := mute(ctx, *a.reached)
+	if silent := a.silent.Load(); why == "" && silent != nil {
+		why = (*silent).Error()
+	}
 	if why == "" {
 		return err
 	}
@@ -28,6 +32,41 @@ func (a *App) Blame(ctx context.Context, err error) error {
 		why += "; what was asked for may or may not be recorded"
 	}
 	return &exit.Fault{Code: exit.Mute, Err: errors.New(why), Hint: exit.Of(events.ErrMute).Hint}
+}
+
+// silentLook is the pause between two looks at a write that gets no answer.
+const silentLook = time.Second
+
+// mute tells whether the log takes no messages: a millrace server says so, or this command's own
+// write gets no answer at two looks although the server answers. It keeps what the second one finds
+// for [App.Blame].
+func (a *App) mute(ctx context.Context, t *client.Target, store *jet.Store) bool {
+	if mute(ctx, *t) != "" {
+		return true
+	}
+	looks := func() error {
+		ctx, cancel := context.WithTimeout(ctx, blameTime)
+		defer cancel()
+		return store.Silent(ctx)
+	}
+	if looks() == nil || !a.rests(ctx) {
+		return false
+	}
+	silent := looks()
+	if silent != nil {
+		a.silent.Store(&silent)
+	}
+	return silent != nil
+}
+
+// rests waits a moment; false if ctx ends.
+func (a *App) rests(ctx context.Context) bool {
+	select {
+	case <-time.After(silentLook):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // mute returns why the log takes no messages, according to a millrace server; "" if it does, or if

@@ -101,7 +101,7 @@ func (a *App) Connect(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Dev, a.reached = t.Running.Role == RoleDev, nil
+	a.Dev, a.reached, a.store = t.Running.Role == RoleDev, nil, nil
 	t.Options.Patience = a.patience(t)
 	opening, cancel := context.WithTimeout(ctx, max(a.Conn.Timeout, t.Options.Patience.For))
 	defer cancel()
@@ -109,7 +109,7 @@ func (a *App) Connect(ctx context.Context) (*client.Client, error) {
 	switch {
 	case err == nil:
 		a.Now = c.Now
-		a.reached = &t
+		a.reached, a.store = &t, c.Store()
 		return c, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -214,13 +214,17 @@ func (a *App) Asking(ctx context.Context) (context.Context, context.CancelFunc) 
 		return context.WithTimeout(ctx, a.Conn.Timeout)
 	}
 	ctx, cancel := context.WithTimeout(ctx, electionPatience)
-	reached := a.reached
+	reached, store := a.reached, a.store
 	late := time.AfterFunc(a.Conn.Timeout, func() {
-		if reached != nil && mute(ctx, *reached) != "" {
-			cancel()
-			return
+		for said := false; ctx.Err() == nil; a.rests(ctx) {
+			switch {
+			case reached != nil && a.mute(ctx, reached, store):
+				cancel()
+			case !said && ctx.Err() == nil:
+				said = true
+				a.Note("no answer for %v; waiting up to %v, for a NATS cluster may be electing its leaders", a.Conn.Timeout, electionPatience)
+			}
 		}
-		a.Note("no answer for %v; waiting up to %v, for a NATS cluster may be electing its leaders", a.Conn.Timeout, electionPatience)
 	})
 	return ctx, func() {
 		late.Stop()
