@@ -241,3 +241,20 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A file of which one job is wanted has no other, and its job has the wanted name.
+func TestParseOne(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"", "name: a\nrun: x\n", ""},
+		{"a", "name: a\nrun: x\n---\n", ""},
+		{"b", "run: x\nname: a\n", "2:1: name is that of another job: to rename b, store it as a new job and remove the old one"},
+		{"a", "name: a\nrun: x\n---\nname: b\nrun: x\n", "4:1: another job begins here: want one job"},
+		{"a", "run: x\nrun: y\n", "1:1: name is missing: a job needs one\n2:1: field `run` is set twice, first on line 1"},
+		{"a", "", "1:1: the file is empty"},
+	} {
+		is, err := jobfile.ParseOne(c.name, []byte(c.text))
+		if c.want == "" && (err != nil || is.Name != "a") || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
+			t.Errorf("%q: job %q, %v, want %q", c.text, is.Name, err, c.want)
+		}
+	}
+}

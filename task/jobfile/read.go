@@ -38,6 +38,28 @@ func Parse(name string, data []byte) ([]job.Job, error) {
 	return jobs, nil
 }
 
+// ParseOne is [Parse] for a file that must hold one job and no more. With a name, the job must have
+// that one.
+func ParseOne(name string, data []byte) (job.Job, error) {
+	var jobs []job.Job
+	err := documents("", data, "job", "`name` and `run`", func(d *reader, root *node, before []Problem) string {
+		is := d.job(root)
+		d.validate(&is, slices.Clone(d.problems[len(before):]))
+		switch {
+		case len(jobs) > 0:
+			d.add(root.pos, "", "another job begins here: want one job")
+		case name != "" && is.Name != "" && is.Name != name:
+			d.add(d.where["name"], "name", "name is that of another job: to rename %s, store it as a new job and remove the old one", name)
+		}
+		jobs = append(jobs, is)
+		return is.Name
+	})
+	if err != nil {
+		return job.Job{}, err
+	}
+	return jobs[0], nil
+}
+
 // documents reads each non-empty document of a file. Read gets the earlier problems and returns the
 // name of its definition.
 func documents(name string, data []byte, what, needs string, read func(d *reader, root *node, before []Problem) string) error {

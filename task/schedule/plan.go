@@ -61,12 +61,14 @@ func Validate(name string, s job.Schedule) error {
 }
 
 func (p *Plan) words() error {
+	var wrong value.Faults
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	for _, w := range []struct {
 		field, value string
 		words        []string
 	}{{"catchup", p.CatchUp, job.CatchUps}, {"overlap", p.Overlap, job.Overlaps}, {"dst", p.DST, job.DSTs}} {
 		if w.value != "" && !slices.Contains(w.words, w.value) {
-			return fmt.Errorf("%s is %q, want one of %s", w.field, w.value, strings.Join(w.words, ", "))
+			say("%s is %q, want one of %s", w.field, w.value, strings.Join(w.words, ", "))
 		}
 	}
 	for _, d := range []struct {
@@ -74,32 +76,27 @@ func (p *Plan) words() error {
 		value value.Duration
 	}{{"every", p.Every}, {"jitter", p.Jitter}, {"spread", p.Spread}, {"catchup_window", p.CatchUpWindow}} {
 		if d.value < 0 {
-			return fmt.Errorf("%s is %v, want 0 or more", d.field, d.value)
+			say("%s is %v, want 0 or more", d.field, d.value)
 		}
 	}
-	switch {
-	case p.Depth < 0 || p.Depth > job.MaxDepth:
-		return fmt.Errorf("depth is %d, want 1 to %d", p.Depth, job.MaxDepth)
-	case p.PauseAfter < 0:
-		return fmt.Errorf("pause_after is %d, want 0 or more", p.PauseAfter)
+	if p.Depth < 0 || p.Depth > job.MaxDepth {
+		say("depth is %d, want 1 to %d", p.Depth, job.MaxDepth)
 	}
-	return nil
+	if p.PauseAfter < 0 {
+		say("pause_after is %d, want 0 or more", p.PauseAfter)
+	}
+	return value.JoinFaults(wrong...)
 }
 
-func (p *Plan) bounds() (err error) {
-	if p.zone, err = zoneOf(p.Timezone); err != nil {
-		return err
+func (p *Plan) bounds() error {
+	var zone, start, end error
+	p.zone, zone = zoneOf(p.Timezone)
+	p.start, start = p.instant("start", p.Start)
+	p.end, end = p.instant("end", p.End)
+	if end == nil && !p.end.IsZero() && p.end.Before(p.start) {
+		end = fmt.Errorf("end is %s, which is before start", p.End)
 	}
-	if p.start, err = p.instant("start", p.Start); err != nil {
-		return err
-	}
-	if p.end, err = p.instant("end", p.End); err != nil {
-		return err
-	}
-	if !p.end.IsZero() && p.end.Before(p.start) {
-		return fmt.Errorf("end is %s, which is before start", p.End)
-	}
-	return nil
+	return value.JoinFaults(zone, start, end)
 }
 
 // zoneOf returns the zone with a name, UTC for "" and UTC with an error for an invalid name.

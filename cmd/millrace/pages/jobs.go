@@ -334,24 +334,16 @@ func showEditor(ctx context.Context, l *look) (any, error) {
 		}
 		return d, nil
 	}
-	jobs, err := jobfile.Parse("", []byte(d.Text))
-	if err == nil && len(jobs) != 1 {
-		err = errors.New("want one job")
+	var err error
+	if d.Job, err = jobfile.ParseOne(d.Name, []byte(d.Text)); err == nil {
+		return d, d.foresee(ctx, l)
 	}
-	if err == nil && d.Name != "" && jobs[0].Name != d.Name {
-		err = errors.New("the name is that of another job: to rename a job, store it as a new one and remove the old one")
-	}
-	var wrong jobfile.Errors
-	switch {
-	case errors.As(err, &wrong):
+	if wrong, ok := errors.AsType[jobfile.Errors](err); ok {
 		d.Problems = wrong
-		return d, nil
-	case err != nil:
+	} else {
 		d.Problems = []jobfile.Problem{{Message: err.Error()}}
-		return d, nil
 	}
-	d.Job = jobs[0]
-	return d, d.foresee(ctx, l)
+	return d, nil
 }
 
 // job returns a job at the moment of the sight.

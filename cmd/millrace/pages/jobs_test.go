@@ -91,6 +91,25 @@ func TestEditor(t *testing.T) {
 			t.Errorf("of %q it is not said that %q, or it can be stored: %s", text, want, page)
 		}
 	}
+	// All problems at once, in the order of the file.
+	page, _ = p.press(200, of, "text", `name: other
+retry: {max: -1}
+schedule: {cron: "61 * * * *", timezone: Nowhere, end: never, depth: -1}
+queue: a b
+run: x
+nosuch: 1
+---
+name: another
+run: x
+`)
+	at := 0
+	for _, want := range []string{"line 1:</b> name is that of another job", "line 2:</b> retry.max", "line 3:</b> schedule.cron", "line 3:</b> schedule.timezone", "line 3:</b> schedule.end", "line 3:</b> schedule.depth", "line 4:</b> queue name", "line 6:</b> unknown field `nosuch`", "line 8:</b> another job begins here"} {
+		next := strings.Index(page[at:], want)
+		if next < 0 {
+			t.Fatalf("the problems, or their order, lack %q: %s", want, page)
+		}
+		at += next
+	}
 	for _, text := range hostile {
 		page, _ := p.press(200, of, "text", text)
 		p.harmless("the editor", page)
