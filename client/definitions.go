@@ -57,6 +57,12 @@ func (c *Client) Tokens(ctx context.Context) ([]definitions.StoredToken, error) 
 	return c.store.Tokens(ctx)
 }
 
+// TokenUses returns when the tokens of these names were last used at a server, by their hashes, as
+// of a minute ago. It lacks those that were never used, or not for a year.
+func (c *Client) TokenUses(ctx context.Context, names []string) (map[string]time.Time, error) {
+	return c.store.TokenUses(ctx, names)
+}
+
 // RemoveToken removes a token: the service refuses it from then on, and ends the streams that were
 // opened with it. The error wraps [definitions.ErrNoToken] if there is none.
 func (c *Client) RemoveToken(ctx context.Context, name string) error {

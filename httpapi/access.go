@@ -36,6 +36,8 @@ type Machine struct {
 // Tokens are the tokens of an installation, as [jet.Store] has them.
 type Tokens interface {
 	TokenKeeper() *definitions.TokenKeeper
+	// SaveTokenUse stores when a token was last used.
+	SaveTokenUse(ctx context.Context, u definitions.TokenUse) error
 }
 
 // link is a secret that admits a browser, once.

@@ -52,6 +52,65 @@ func (s *site) comes(status int, authorization string) {
 	}
 }
 
+// The last use of a token is stored a moment later, beside the log.
+func TestTokenUse(t *testing.T) {
+	s := open(t, nil)
+	shop := s.token("shop", roles.Viewer, time.Time{}, false)
+	s.token("idle", roles.Viewer, time.Time{}, false)
+	end, err := s.store.Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.comes(200, shop)
+	hash := definitions.TokenHash(definitions.TokenCookie(strings.TrimPrefix(shop, "Bearer ")))
+	for until := time.Now().Add(patience); ; {
+		used, err := s.store.TokenUses(t.Context(), []string{"shop", "idle", "nobody"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := used[hash]; !at.IsZero() {
+			if len(used) != 1 || time.Since(at) > patience {
+				t.Errorf("used: %v", used)
+			}
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatal("the use of a token is not stored")
+		}
+	}
+	if now, err := s.store.Last(t.Context()); err != nil || now != end {
+		t.Errorf("the log ends at %d, %v, and did at %d: it grows by the use of a token", now, err, end)
+	}
+}
+
+// A token that is used all the time is stored once a minute, others not at all.
+func TestUses(t *testing.T) {
+	var k keys
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	hash := definitions.TokenHash("c")
+	k.set([]definitions.Token{{Name: "busy", Hash: hash}, {Name: "idle", Hash: definitions.TokenHash("other")}}, at)
+	stored := 0
+	for second := range 600 {
+		now := at.Add(time.Duration(second) * time.Second)
+		if second < 300 {
+			if _, err := k.find("c", netip.Addr{}, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, u := range k.uses(now) {
+			if stored++; u.Name != "busy" || u.Hash != hash || now.Sub(u.At) > useEvery {
+				t.Errorf("after %d s %+v is to be stored", second, u)
+			}
+		}
+	}
+	if stored != 6 { // at 0 s, at each minute, and what came after the last of those
+		t.Errorf("%d uses are to be stored, want 6", stored)
+	}
+	if _, err := k.find("stranger", netip.Addr{}, at); err == nil || len(k.uses(at.Add(time.Hour))) > 0 {
+		t.Error("a stranger uses a token")
+	}
+}
+
 // The holder of a token is admitted under its name as long as the token is valid; then its streams
 // end.
 func TestTokens(t *testing.T) {

@@ -23,6 +23,9 @@ type key struct {
 	token definitions.Token
 	life  context.Context
 	end   context.CancelFunc
+
+	used   time.Time // guarded by keys.mu; zero if it was not used yet
+	stored time.Time // guarded by keys.mu; when its use was stored last
 }
 
 // setMachine sets the credential of the machine.
@@ -60,6 +63,9 @@ func (k *keys) find(cookie string, peer netip.Addr, now time.Time) (Caller, erro
 	hash := definitions.TokenHash(cookie)
 	k.mu.Lock()
 	is := k.tokens[hash]
+	if is != nil {
+		is.used = now
+	}
 	k.mu.Unlock()
 	if is == nil && peer.IsLoopback() && same(hash, k.machine.token.Hash) {
 		is = &k.machine
@@ -68,6 +74,20 @@ func (k *keys) find(cookie string, peer netip.Addr, now time.Time) (Caller, erro
 		return Caller{}, api.ErrWho
 	}
 	return Caller{Name: is.token.Name, Role: is.token.Role, life: is.life, cookie: cookie}, nil
+}
+
+// uses returns the uses of tokens that are to be stored: for each token the last one, unless one was
+// stored less than useEvery ago.
+func (k *keys) uses(now time.Time) (all []definitions.TokenUse) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for hash, is := range k.tokens {
+		if is.used.After(is.stored) && now.Sub(is.stored) >= useEvery {
+			is.stored = now
+			all = append(all, definitions.TokenUse{Name: is.token.Name, Hash: hash, At: is.used.UTC()})
+		}
+	}
+	return all
 }
 
 // known tells whether the token of a cookie exists.
@@ -87,6 +107,39 @@ const (
 	// lookWithin is how long a caller with an unknown token waits for a read at most.
 	lookWithin = 2 * time.Second
 )
+
+// Times of storing when tokens were used.
+const (
+	// useEvery is the shortest time between two messages about a token: what is stored may be that
+	// old.
+	useEvery = time.Minute
+	// useLook is the pause between two looks at what is to be stored.
+	useLook = 5 * time.Second
+	// useWithin bounds storing one.
+	useWithin = 5 * time.Second
+)
+
+// keepUses stores when tokens were used, until ctx ends. A use that cannot be stored is forgotten.
+func (s *Server) keepUses(ctx context.Context) {
+	tick := time.NewTicker(useLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, u := range s.keys.uses(s.now()) {
+			saving, cancel := context.WithTimeout(ctx, useWithin)
+			err := s.Tokens.SaveTokenUse(saving, u)
+			cancel()
+			if err != nil && ctx.Err() == nil {
+				s.Log.Debug("when a token was used cannot be stored", "token", u.Name, "error", err)
+				break // the others would fare no better
+			}
+		}
+	}
+}
 
 // looking are the callers that wait for a read of the tokens.
 type looking struct {

@@ -178,6 +178,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer stop()
 	if s.Tokens != nil {
 		known := make(chan struct{})
+		keeping.Go(func() { s.keepUses(ctx) })
 		keeping.Go(func() { s.keepTokens(ctx, sync.OnceFunc(func() { close(known) })) })
 		select { // new connections wait meanwhile
 		case <-known:

@@ -36,4 +36,5 @@ func TestMessageCorpus(t *testing.T) {
 	logtest.JSONCorpus[schedule.Calendar](t, "testdata/corpus/calendar")
 	logtest.JSONCorpus[definitions.NamedVersion](t, "testdata/corpus/bundle")
 	logtest.JSONCorpus[definitions.Token](t, "testdata/corpus/token")
+	logtest.JSONCorpus[definitions.TokenUse](t, "testdata/corpus/token_used")
 }

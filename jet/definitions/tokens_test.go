@@ -2,6 +2,7 @@ package definitions_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -113,5 +114,33 @@ func TestTokens(t *testing.T) {
 	}
 	if fresh, changed, err := s.TokenKeeper().Look(ctx); err != nil || !changed || len(fresh) != 1 {
 		t.Errorf("who comes anew knows %v, %v, %v", fresh, changed, err)
+	}
+}
+
+// The last use of a token is one message beside the log, which the next use replaces.
+func TestTokenUses(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	ctx := within(t)
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for i, u := range []definitions.TokenUse{{Name: "shop", Hash: "a", At: at}, {Name: "shop", Hash: "a", At: at.Add(time.Hour)}, {Name: "other", Hash: "b", At: at}, {Name: "other", Hash: "c", At: at}} {
+		if err := s.SaveTokenUse(ctx, u); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	var names []string
+	for n := range 600 { // more than one request asks for
+		names = append(names, fmt.Sprintf("none%d", n))
+	}
+	used, err := s.TokenUses(ctx, append(names, "shop", "other"))
+	if err != nil || len(used) != 2 || !used["a"].Equal(at.Add(time.Hour)) || !used["c"].Equal(at) {
+		t.Errorf("used: %v, %v", used, err)
+	}
+	if used, err = s.TokenUses(ctx, nil); err != nil || len(used) > 0 {
+		t.Errorf("without names: %v, %v", used, err)
+	}
+	info := must(s.JS.Stream(ctx, wire.StateStream))(t).CachedInfo()
+	if info.State.Msgs != 2 {
+		t.Errorf("there are %d messages about two tokens", info.State.Msgs)
 	}
 }

@@ -242,8 +242,8 @@ func ensureBucket(ctx context.Context, js jetstream.JetStream, cfg jetstream.Key
 func (l Layout) stateStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        wire.StateStream,
-		Description: "Millrace: how running tasks stand, what their next attempts go on from, which lanes are used, what selectors stand for",
-		Subjects:    []string{wire.LivePrefix + "*", wire.CheckpointPrefix + "*", wire.RanPrefix + "*", wire.LaneWordPrefix + "*.*.*", wire.SelectorPrefix + "*"},
+		Description: "Millrace: how running tasks stand, what their next attempts go on from, which lanes and tokens are used, what selectors stand for",
+		Subjects:    []string{wire.LivePrefix + "*", wire.CheckpointPrefix + "*", wire.RanPrefix + "*", wire.UsedPrefix + "*", wire.LaneWordPrefix + "*.*.*", wire.SelectorPrefix + "*"},
 		AllowDirect: true, AllowMsgTTL: true, MaxMsgsPerSubject: 1,
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
 		MaxMsgSize: 256 << 10, Compression: jetstream.S2Compression,

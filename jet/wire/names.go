@@ -53,7 +53,9 @@ const (
 	DataPrefix    = "mr.data."        // mr.data.<task>: records
 	LivePrefix    = "mr.live."        // mr.live.<task>: its progress
 	// Mr.ran.<hash>: where the last task of a job or key started.
-	RanPrefix        = "mr.ran."
+	RanPrefix = "mr.ran."
+	// Mr.token_used.<name>: when a token for HTTP was last used.
+	UsedPrefix       = "mr.token_used."
 	CheckpointPrefix = "mr.checkpoint." // mr.checkpoint.<task>: where its next attempt continues
 	// Mr.selector.<hash>: the selector that a route stands for.
 	SelectorPrefix = "mr.selector."

@@ -110,9 +110,9 @@ HTTP. All facts that follow from their requests name NAME as their actor.
 func (a *Commands) tokenList() *cobra.Command {
 	var o typed.Output
 	var names bool
-	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the tokens, and when they expire", Args: typed.Takes(0, 0, "")}
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the tokens: when they expire, and when they were last used", Args: typed.Takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
-	sight := a.AtFlag(c, reach.Then{Folds: []view.Kind{view.Definitions}})
+	sight := a.AtFlag(c, reach.Then{Folds: []view.Kind{view.Definitions}, Lacks: []string{"when they were used"}})
 	o.Flags(c)
 	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
 		s, err := sight(ctx, cl)
@@ -128,26 +128,62 @@ func (a *Commands) tokenList() *cobra.Command {
 		if broken != nil && len(all) == 0 {
 			return broken
 		}
+		used, err := a.usesOf(ctx, cl, &s, all)
 		switch {
 		case o.JSON():
 			a.NoteMoment(&s)
-			err = a.WriteJSON(append([]definitions.StoredToken{}, all...))
+			rows := make([]shownToken, len(all))
+			for i := range all {
+				rows[i] = shownToken{all[i], used[all[i].Hash]}
+			}
+			err = errors.Join(err, a.WriteJSON(rows))
 		case names:
 			for i := range all {
 				fmt.Fprintln(a.Out, all[i].Name)
 			}
 		default:
-			t := term.Table{Header: []string{"TOKEN", "ROLE", "EXPIRES", "MADE", "BY"}, Spare: []string{"BY", "MADE"}, Foot: []string{told.Plural(len(all), "token")}}
+			t := term.Table{Header: []string{"TOKEN", "ROLE", "EXPIRES", "USED", "MADE", "BY"}, Spare: []string{"BY", "MADE"}, Foot: []string{told.Plural(len(all), "token")}}
 			for i := range all {
 				k := &all[i]
-				t.Add(term.Plain(k.Name), term.Plain(string(k.Role)), term.Plain(expiry(k.Expires, s.Now())), term.Plain(told.Age(k.Made, s.Now())), term.Plain(term.Printable(k.By)))
+				t.Add(term.Plain(k.Name), term.Plain(string(k.Role)), term.Plain(expiry(k.Expires, s.Now())), term.Plain(usage(used, k.Hash, s.Now())), term.Plain(told.Age(k.Made, s.Now())), term.Plain(term.Printable(k.By)))
 			}
 			s.Mark(&t, a.Now())
-			err = a.Print(t)
+			err = errors.Join(err, a.Print(t))
 		}
 		return errors.Join(err, broken)
 	})
 	return c
+}
+
+// shownToken is a token in JSON.
+type shownToken struct {
+	definitions.StoredToken
+	// Used is when it was last used, as of a minute ago; zero if that is not known.
+	Used time.Time `json:"used,omitzero"`
+}
+
+// usesOf returns when tokens were last used; nil for the past, of which that is not recorded.
+func (a *Commands) usesOf(ctx context.Context, cl *client.Client, s *reach.Sight, all []definitions.StoredToken) (map[string]time.Time, error) {
+	if s.Past != nil {
+		return nil, nil
+	}
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name
+	}
+	return cl.TokenUses(ctx, names)
+}
+
+// usage says how long ago a token was used; used is nil if that is not known.
+func usage(used map[string]time.Time, hash string, now time.Time) string {
+	at, ok := used[hash]
+	switch {
+	case used == nil:
+		return ""
+	case !ok:
+		return "never"
+	}
+	return told.Age(at, now) + " ago"
 }
 
 // expiry says when a token stops working.
