@@ -49,11 +49,11 @@ func (r Role) about() string {
 	case Worker:
 		return "The worker of one node."
 	case Submitter:
-		return "A program that has tasks made, and asks what became of those whose ids it has."
+		return "A program that submits tasks, and asks about those whose ids it has."
 	case Viewer:
-		return "Whoever looks at everything and changes nothing."
+		return "A reader: it may look at everything, and changes nothing."
 	case Operator:
-		return "Whoever uses the command line, or a program with millrace/client."
+		return "A user of the command line, or a program with millrace/client."
 	}
 	return ""
 }
@@ -136,53 +136,54 @@ var rights = []grant{
 		[]string{everything, wire.BucketSubject + wire.DefsBucket + ".>",
 			wire.BucketSubject + wire.NodesBucket + ".*", "$JS.API.>", "$JS.ACK.>"},
 		[]string{everything, wire.BucketSubject + wire.DefsBucket + ".>"}},
-	{servers, "it answers requests to the service, and whoever looks for services", nil, []string{"$SRV.>"}},
-	{servers, "it hears of offers that were handed out too often, and of consumers that another server takes over",
+	{servers, "it answers requests to the service, and programs that look for services", nil, []string{"$SRV.>"}},
+	{servers, "news of offers that were handed out too often, and of the new leader of a consumer",
 		nil, []string{wire.DeadAdvisory, wire.ElectedAdvisory + wire.LogStream + ".*"}},
 
-	{servers, "what is decided in one place: admissions by limits, ticks of schedules, copies that were set back",
+	{servers, "decisions that only a server takes: admissions by limits, ticks of schedules, copies that were set back",
 		[]string{wire.AdmitPrefix + ">", wire.TickPrefix + "*", wire.CopiesSubject}, nil},
-	{servers, "that a scheduler is here", []string{wire.SchedulersWord}, nil},
-	{servers, "what timers have brought, which the NATS server writes", []string{wire.FirePrefix + "*", wire.DuePrefix + ">", wire.FiredSubject}, nil},
+	{servers, "that a scheduler runs", []string{wire.SchedulersWord}, nil},
+	{servers, "when tokens were used", []string{wire.UsedPrefix + "*"}, nil},
+	{servers, "offers that timers bring; the NATS server writes them", []string{wire.FirePrefix + "*", wire.DuePrefix + ">", wire.FiredSubject}, nil},
 
-	{writers, "what becomes of tasks", []string{wire.ChainPrefix + "*"}, nil},
-	{workers, "to see that the log takes messages", []string{wire.LogProbe}, nil},
-	{writers, "births and offers, of any queue: a task may make others",
+	{writers, "facts about tasks", []string{wire.ChainPrefix + "*"}, nil},
+	{workers, "to check that the log takes messages", []string{wire.LogProbe}, nil},
+	{writers, "births and offers in any queue: a task may submit others",
 		[]string{wire.QueuePrefix + "*.*.*", wire.HoldPrefix + "*"}, nil},
-	{writers, "to see that the log takes over what fires", []string{wire.APIConsumer + wire.TimerStream + "." + wire.FiredConsumer}, nil},
-	{writers, "timers, which only say when something is due, and the removal of those of tasks that have ended: of any task, and of all",
+	{writers, "to check that the log takes what timers bring", []string{wire.APIConsumer + wire.TimerStream + "." + wire.FiredConsumer}, nil},
+	{writers, "timers, which only say when a task is due; it may set and remove those of any task",
 		[]string{wire.TimerPrefix + "*", wire.APIPurge + wire.TimerStream}, nil},
 	{writers, "unique keys, and breakers", []string{wire.KeyPrefix + "*", wire.BreakPrefix + "*"}, nil},
-	{writers, "what a selector stands for, and new lanes of queues",
+	{writers, "declarations of selectors and of new lanes",
 		[]string{wire.SelectorPrefix + "*", wire.LaneWordPrefix + "*.*.*", wire.LanesPrefix + "*"}, nil},
-	{writers, "words to nodes that something has happened to them or to a task", []string{wire.HintPrefix + "*"}, nil},
+	{writers, "hints to nodes that there is news of them or of a task", []string{wire.HintPrefix + "*"}, nil},
 
 	{workers, "the facts and the heartbeat of its node",
 		[]string{wire.NodePrefix + ownNode, wire.BucketSubject + wire.NodesBucket + "." + ownNode}, nil},
-	{workers, "what tasks print and produce, how they stand, and where they ran",
+	{workers, "output, records, progress and checkpoints of tasks, and where tasks ran",
 		[]string{wire.OutputPrefix + "*", wire.DataPrefix + "*", wire.LivePrefix + "*", wire.CheckpointPrefix + "*", wire.RanPrefix + "*"}, nil},
-	{workers, "what is said to its node, to queues and of selectors", nil,
+	{workers, "hints and pings to its node, news of lanes and selectors", nil,
 		[]string{wire.HintPrefix + ownNode, wire.PingPrefix + ownNode, wire.LanesPrefix + "*", wire.SelectorPrefix + "*"}},
 	{workers, "artifacts", []string{wire.LeftPrefix + "*.*"}, nil},
 
-	{operators, "orders to nodes, and what is left of those that are retired",
+	{operators, "orders to nodes, and the removal of what retired nodes left",
 		[]string{wire.NodePrefix + "*", wire.PingPrefix + "*", wire.BucketSubject + wire.NodesBucket + ".*"}, nil},
 	{operators, "definitions, with the timers of schedules", []string{wire.DefPrefix + "*.*", wire.CronPrefix + "*"}, nil},
-	{operators, "words about queues, and dead letters that are dismissed", []string{wire.StatePrefix + "*", wire.DeadPrefix + "*"}, nil},
+	{operators, "settings of queues, and dismissals of dead letters", []string{wire.StatePrefix + "*", wire.DeadPrefix + "*"}, nil},
 	{operators, "to wait for tasks and nodes", nil, []string{wire.ChainPrefix + "*", wire.NodePrefix + "*", wire.LivePrefix + "*"}},
-	{operators, "the removal of files that nothing needs", []string{wire.SweepSubject, wire.APIErase + wire.FilesStream}, nil},
+	{operators, "the removal of files that no task and no name needs", []string{wire.SweepSubject, wire.APIErase + wire.FilesStream}, nil},
 
 	{writers, "contents of files", []string{wire.ChunkPrefix + "*", wire.VersionPrefix + "*", wire.ProtectPrefix + "*", wire.DamagedPrefix + "*"}, nil},
-	{submitters, "to have the service make tasks", asks(granted(Submitter, Submitting)...), nil},
-	{submitters, "what became of a task whose id it has, and whether the log takes any", asks(granted(Submitter, Reading)...), nil},
+	{submitters, "to submit tasks through the service", asks(granted(Submitter, Submitting)...), nil},
+	{submitters, "to ask about a task whose id it has, and whether the log takes messages", asks(granted(Submitter, Reading)...), nil},
 	{viewers, "requests to the service that change nothing", asks(granted(Viewer, Reading)...), nil},
 	{operators, "all requests to the service", asks(">"), nil},
 
 	{writers, "to read what is stored", []string{wire.APIInfo + "*", wire.APIGet + "*", wire.APIDirect + ">"}, nil},
-	{writers, "to have the lanes of queues paused and limited as operators say", []string{wire.APIPause + wire.LogStream + ".*"}, nil},
+	{writers, "to pause and limit the lanes of queues as operators say", []string{wire.APIPause + wire.LogStream + ".*"}, nil},
 	{workers, "consumers of queues, of their lanes, of selectors and of the node itself",
 		[]string{wire.APIMake + wire.LogStream + ".*." + wire.QueuePrefix + ">", wire.APIConsumer + wire.LogStream + ".*", wire.APIDrop + wire.LogStream + ".*"}, nil},
-	{workers, "offers, their acknowledgements, and that another server takes over a consumer",
+	{workers, "offers, their acknowledgements, and news of the new leader of a consumer",
 		[]string{wire.APINext + wire.LogStream + ".*", "$JS.ACK." + wire.LogStream + ".>", "$JS.ACK.*.*." + wire.LogStream + ".>"}, []string{wire.ElectedAdvisory + wire.LogStream + ".*"}},
 	{writers, "to read output and records", slices.Concat(reads(wire.OutputStream), reads(wire.DataStream)), nil},
 	{operators, "to read the log, to make lanes of queues, and to list files and copies of definitions",
@@ -204,7 +205,7 @@ func (u User) Validate() error {
 		return err
 	}
 	if (u.Role == Worker) != (u.Node != "") {
-		return fmt.Errorf("user %s: a worker has a node, and nobody else does", u.Name)
+		return fmt.Errorf("user %s: a worker has a node, and no other role has one", u.Name)
 	}
 	if u.Node != "" {
 		return u.Node.Validate()

@@ -24,7 +24,7 @@ func TestRights(t *testing.T) {
 	subjects := func(list []Right) (all []string) {
 		for _, r := range list {
 			if r.Why == "" {
-				t.Errorf("%v: nobody says why", r.Subjects)
+				t.Errorf("%v: no reason is given", r.Subjects)
 			}
 			all = append(all, r.Subjects...)
 		}

@@ -194,7 +194,7 @@ func Misaddressed() []string {
 	return []string{apiPrefix + "*", apiPrefix + "*.*", apiPrefix + "*.*.*.*"}
 }
 
-// ValidCaller refuses names under which no one may use the service: names that cannot be a token of
+// ValidCaller refuses names that no caller of the service may have: names that cannot be a token of
 // a subject, and names of parts of Millrace, for facts use the same names for both.
 func ValidCaller(name string) error {
 	if err := value.ValidName("user", name); err != nil {
