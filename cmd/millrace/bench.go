@@ -104,7 +104,7 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory i
 	if metrics {
 		address = "127.0.0.1:0"
 	}
-	self, stop, err := a.benchSetUp(ctx, &cfg, sync, address)
+	self, stop, err := a.benchSetUp(ctx, &cfg, "", sync, address)
 	if err != nil {
 		return bench.Report{}, err
 	}
@@ -187,8 +187,9 @@ func (a *app) benchFuture(ctx context.Context, cfg bench.Config, self, sync, add
 }
 
 // benchSetUp starts a server and a runner of processes, and completes cfg with them. It returns the
-// path of this program. more are flags of the server.
-func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics string, more ...string) (self string, stop func(), err error) {
+// path of this program. The server's data are in dir and stay there; "" means a temporary one. more
+// are flags of the server.
+func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, dir, sync, metrics string, more ...string) (self string, stop func(), err error) {
 	var s settings.Values
 	if err := settings.ReadSync(&s, sync); err != nil {
 		return "", nil, exit.MisuseOf(fmt.Errorf("--sync is %q: %w", sync, err))
@@ -208,7 +209,13 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 	end := func() { quiet(); stopWorking(); tasks.Close(); runner.Close() }
 	cfg.Commands, cfg.Progress = tasks, say
 	cfg.Layout = streams.Layout{SyncAlways: s.SyncAlways}
-	server, err := bench.StartServer(ctx, self, sync, metrics, more...)
+	start := bench.StartServer
+	if dir != "" {
+		start = func(ctx context.Context, self, sync, metrics string, more ...string) (*bench.Server, error) {
+			return bench.StartServerIn(ctx, dir, self, sync, metrics, more...)
+		}
+	}
+	server, err := start(ctx, self, sync, metrics, more...)
 	if err != nil {
 		end()
 		return "", nil, err

@@ -26,6 +26,7 @@ type chatterFlags struct {
 	nodes     int
 	queues    int
 	pages     int
+	keep      string
 }
 
 func (f *chatterFlags) add(fs *pflag.FlagSet) {
@@ -38,6 +39,7 @@ func (f *chatterFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.nodes, "nodes", 0, "measure only the cost of a `number` of nodes that wait for work, and how long until all are ready")
 	fs.IntVar(&f.queues, "node-queues", 1, "`number` of queues over which these nodes are spread")
 	fs.IntVar(&f.pages, "pages", 0, "measure only how long pages take, and how large they are, with a `number` of tasks")
+	fs.StringVar(&f.keep, "keep", "", "keep the server's data for --pages in a `directory`, and measure what is there already")
 }
 
 func (f *chatterFlags) asked() bool {
@@ -62,7 +64,7 @@ func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f
 	if f.pages > 0 {
 		more = []string{"--http", "127.0.0.1:0"}
 	}
-	_, stop, err := a.benchSetUp(ctx, &cfg, sync, settings.Off, more...)
+	_, stop, err := a.benchSetUp(ctx, &cfg, f.keep, sync, settings.Off, more...)
 	if err != nil {
 		return err
 	}

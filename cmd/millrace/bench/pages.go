@@ -11,14 +11,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/net/html"
 
-	"millrace/task"
-	"millrace/task/birth"
-	"millrace/task/job"
+	"millrace/client"
 )
 
 // Page is the cost of a page, or of pages of one kind.
@@ -35,28 +32,41 @@ type Page struct {
 }
 
 const (
-	// pagesPerKind is how many pages of one kind are measured, each pageRounds times.
+	// pagesPerKind is how many pages of one kind are measured, with pageRounds requests together.
 	pagesPerKind = 2
-	pageRounds   = 20
-	// pagesWaiting tasks wait in a queue without workers, and pagesRunning run.
-	pagesWaiting = 10_000
-	pagesRunning = 25
-	// pagesSchedules is how many schedules there are.
-	pagesSchedules = 20
+	pageRounds   = 40
+	// pagesApart is how many messages of the log lie between the moments of the past that are asked
+	// for: each request asks for another one.
+	pagesApart = 997
 )
 
-// pagesAsked are queries without a link.
-var pagesAsked = []string{"job:bench-1", "state:error job:bench-2 label:env=prod", "since:1h", "is:dead", `"as planned"`, `"nothing has this"`, "node:bench", "label:env=none"}
+// pagesAsked are pages without a link, by their paths.
+var pagesAsked = []string{
+	"tasks?q=job:bench-1", "tasks?q=job:none", "tasks?q=state:error job:bench-19 label:env=prod", "tasks?q=since:1h", "tasks?q=is:dead", `tasks?q="as planned"`,
+	`tasks?q="nothing has this"`, "tasks?q=qx", "tasks?q=node:bench", "tasks?q=node:none", "tasks?q=label:env=none", "tasks?q=label:env=test", "tasks?q=label:tenant=t7",
+	"tasks?q=priority:9", "tasks?q=batch:01JD6Z8V3M0QK4T7W2X9Y5ABCD", "tasks?q=is:root", "tasks?q=queue:bench-waiting state:pending", "tasks?q=state:cancelled", "tasks?q=schedule:none",
+	"events?actor=bench", "events?actor=" + pagesRare, "events?actor=none", "events?type=attempt.failed", "events?type=node", "events?node=bench", "events?node=none",
+	"events?queue=bench-waiting", "events?queue=bench", "events?queue=none", "events?job=bench-3", "events?job=none", "events?schedule=bench-3", "events?until=1m", "events?before=500000",
+	"bulk/cancel?q=", "bulk/retry?q=", "bulk/retry?q=job:bench-19 label:env=prod", "bulk/retry?q=label:tenant=t7", "bulk/retry?q=job:none", `bulk/retry?q="as planned"`,
+	"edit/job?name=bench-1", "run/job/bench-1",
+}
 
 // ManyPages measures the pages of a server with n tasks: those reached by links, in the present and
-// the past, and some queries.
+// the past, and some others. A server that has tasks already gets none.
 func ManyPages(ctx context.Context, cfg Config, n int) ([]Page, error) {
 	b := &bench{cfg: cfg.withDefaults()}
 	defer b.close()
 	if err := b.open(ctx); err != nil {
 		return nil, err
 	}
-	dismiss, err := b.populate(ctx, n)
+	have, err := b.client.List(ctx, client.ListRequest{Limit: 1})
+	if err == nil && len(have.Tasks) == 0 {
+		err = b.fill(ctx, n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	dismiss, err := b.staff(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -69,80 +79,23 @@ func ManyPages(ctx context.Context, cfg Config, n int) ([]Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &surfer{b: b, token: token, kinds: map[string][]string{}}
+	s := &surfer{b: b, token: token, kinds: map[string][]string{}, middle: last / 2}
 	if err := s.crawl(ctx, at); err != nil {
 		return nil, err
 	}
-	for _, q := range pagesAsked {
-		s.kinds["/tasks?q="+q] = []string{strings.TrimSuffix(at, "/") + "/tasks?" + url.Values{"q": {q}}.Encode()}
+	for _, p := range pagesAsked {
+		path, query, _ := strings.Cut(p, "?")
+		values := url.Values{}
+		for pair := range strings.SplitSeq(query, "&") {
+			name, value, _ := strings.Cut(pair, "=")
+			values.Set(name, value)
+		}
+		s.kinds["/"+p] = []string{strings.TrimSuffix(at, "/") + "/" + path + "?" + values.Encode()}
 	}
-	if err := s.past(ctx, last/2); err != nil {
+	if err := s.past(ctx); err != nil {
 		return nil, err
 	}
 	return s.measure(ctx)
-}
-
-// populate fills a server with tasks, a few of which do not end, and returns a function that ends
-// the running ones.
-func (b *bench) populate(ctx context.Context, n int) (dismiss func(), err error) {
-	b.cfg.Progress(fmt.Sprintf("pages: running %d tasks", n))
-	var jobs []string
-	for i := range 5 {
-		job := job.Job{Name: fmt.Sprintf("bench-%d", i), Queue: queue, Labels: map[string]string{"env": "prod"}, Spec: *noop.Spec}
-		if _, _, err := b.client.Apply(ctx, job); err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, job.Name)
-	}
-	running, finish := context.WithCancel(ctx)
-	begun := make(chan struct{}, pagesRunning)
-	c, err := b.hire(ctx, b.cfg.Slots, n-n/20, func(t task.Task) {
-		if t.Labels["stays"] != "" {
-			begun <- struct{}{}
-			<-running.Done()
-		}
-	})
-	if err != nil {
-		finish()
-		return nil, err
-	}
-	dismiss = sync.OnceFunc(func() { finish(); _ = c.dismiss() }) // how it ends no longer matters
-	fails := birth.Submission{Spec: &job.Spec{Handler: failsOnce}, Queue: queue, Labels: map[string]string{"env": "test"}}
-	const some = 10_000
-	for left := n; left > 0 && err == nil; left -= some {
-		now := min(left, some)
-		err = errors.Join(b.submit(ctx, fails, now/20), b.submit(ctx, birth.Submission{Job: jobs[left/some%len(jobs)]}, now-now/20))
-	}
-	if err == nil {
-		err = c.wait(ctx)
-	}
-	if err == nil {
-		err = b.submit(ctx, birth.Submission{Job: jobs[0], Labels: map[string]string{"stays": "yes"}}, pagesRunning)
-	}
-	if err == nil {
-		err = b.submit(ctx, birth.Submission{Spec: noop.Spec, Queue: "bench-waiting"}, pagesWaiting)
-	}
-	if err == nil {
-		err = b.putSchedules(ctx, pagesSchedules, time.Now().Add(schedulesEvery), schedulesEvery)
-	}
-	for range pagesRunning {
-		if err != nil {
-			break
-		}
-		select {
-		case <-begun:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-	}
-	if err == nil {
-		_, err = b.caughtUp(ctx)
-	}
-	if err != nil {
-		dismiss()
-		return nil, err
-	}
-	return dismiss, nil
 }
 
 // surfer requests pages as an authenticated browser does.
@@ -151,6 +104,10 @@ type surfer struct {
 	token string
 	// kinds are the addresses of pages, by what they have in common.
 	kinds map[string][]string
+	// middle is the sequence of the middle of the log, and then those kinds that are measured as of
+	// moments before it.
+	middle uint64
+	then   map[string][]string
 }
 
 // errNotThere: there is no such page.
@@ -218,27 +175,34 @@ func (s *surfer) crawl(ctx context.Context, from string) error {
 	return nil
 }
 
-// past adds the pages as of a sequence, except pages of things that did not exist then.
-func (s *surfer) past(ctx context.Context, seq uint64) error {
-	then := map[string][]string{}
+// past finds the pages that existed in the middle of the log.
+func (s *surfer) past(ctx context.Context) error {
+	s.then = map[string][]string{}
 	for kind, pages := range s.kinds {
-		join := "?"
-		if strings.Contains(kind, "?") {
-			join = "&"
-		}
 		for _, page := range pages {
-			address := page + join + fmt.Sprintf("at=%d", seq)
-			switch _, _, err := s.get(ctx, address); {
+			switch _, _, err := s.get(ctx, asOf(page, s.middle)); {
 			case errors.Is(err, errNotThere):
 			case err != nil:
 				return err
 			default:
-				then[kind+join+"at=*"] = append(then[kind+join+"at=*"], address)
+				s.then[kind] = append(s.then[kind], page)
 			}
 		}
 	}
-	maps.Copy(s.kinds, then)
 	return nil
+}
+
+// asOf is the address of a page as of a sequence.
+func asOf(page string, seq uint64) string {
+	return page + joined(page) + fmt.Sprintf("at=%d", seq)
+}
+
+// joined is what lies between an address and one more field of its query.
+func joined(page string) string {
+	if strings.Contains(page, "?") {
+		return "&"
+	}
+	return "?"
 }
 
 // kindOf returns what a page has in common with pages of its kind.
@@ -281,25 +245,69 @@ func linksOf(text string, at *url.URL) (all []*url.URL) {
 
 // measure requests all pages again and again.
 func (s *surfer) measure(ctx context.Context) (all []Page, err error) {
+	if err := s.b.rest(ctx); err != nil {
+		return nil, err
+	}
 	for _, kind := range slices.Sorted(maps.Keys(s.kinds)) {
-		s.b.cfg.Progress("page " + kind)
-		p := Page{Path: kind}
-		var took []float64
-		before := s.b.spent()
-		for range pageRounds {
-			for _, address := range s.kinds[kind] {
-				began := time.Now()
-				_, size, err := s.get(ctx, address)
-				if err != nil {
-					return nil, err
-				}
-				took, p.Bytes = append(took, float64(time.Since(began))/1e6), max(p.Bytes, size)
-			}
+		p, err := s.time(ctx, kind, s.kinds[kind], func(page string, _ int) string { return page })
+		if err != nil {
+			return nil, err
 		}
-		p.Server = s.b.each(before, len(took)).Server
-		slices.Sort(took)
-		p.P50, p.P95 = took[len(took)/2], took[len(took)*95/100]
+		all = append(all, p)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(s.then)) {
+		p, err := s.time(ctx, kind+joined(kind)+"at=*", s.then[kind], func(page string, round int) string {
+			return asOf(page, s.middle-min(s.middle/2, uint64(round)*pagesApart)) //nolint:gosec // not negative
+		})
+		if err != nil {
+			return nil, err
+		}
 		all = append(all, p)
 	}
 	return all, nil
+}
+
+// time requests pages of one kind.
+func (s *surfer) time(ctx context.Context, kind string, pages []string, at func(page string, round int) string) (p Page, err error) {
+	s.b.cfg.Progress("page " + kind)
+	p.Path = kind
+	var took []float64
+	before := s.b.spent()
+	for round := range pageRounds {
+		began := time.Now()
+		_, size, err := s.get(ctx, at(pages[round%len(pages)], round))
+		if err != nil {
+			return p, err
+		}
+		took, p.Bytes = append(took, float64(time.Since(began))/1e6), max(p.Bytes, size)
+	}
+	p.Server = s.b.each(before, len(took)).Server
+	slices.Sort(took)
+	p.P50, p.P95 = took[len(took)/2], took[len(took)*95/100]
+	return p, nil
+}
+
+// Bounds of what counts as the rest of a server.
+const (
+	restFor  = time.Second
+	restWith = 100 * time.Millisecond // of processor time
+	restMost = 15 * time.Minute
+)
+
+// rest waits until the server works on nothing else, such as the index of texts after its start.
+func (b *bench) rest(ctx context.Context) error {
+	if b.cfg.ServerTime == nil {
+		return nil
+	}
+	b.cfg.Progress("pages: the server comes to rest")
+	for began := time.Now(); time.Since(began) < restMost; {
+		before := b.spent()
+		if err := pause(ctx, restFor); err != nil {
+			return err
+		}
+		if b.spent().server-before.server < restWith {
+			return nil
+		}
+	}
+	return errors.New("the server does not come to rest")
 }

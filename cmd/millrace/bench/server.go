@@ -15,8 +15,9 @@ import (
 
 // Server is a `millrace server` in a process of its own.
 type Server struct {
-	cmd *exec.Cmd
-	dir string
+	cmd  *exec.Cmd
+	dir  string
+	kept bool // the directory stays
 	// URL is where clients connect.
 	URL string
 }
@@ -28,7 +29,19 @@ func StartServer(ctx context.Context, self, sync, metrics string, more ...string
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir}
+	return (&Server{dir: dir}).start(ctx, self, sync, metrics, more...)
+}
+
+// StartServerIn starts a server in a directory that stays.
+func StartServerIn(ctx context.Context, dir, self, sync, metrics string, more ...string) (*Server, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return (&Server{dir: dir, kept: true}).start(ctx, self, sync, metrics, more...)
+}
+
+func (s *Server) start(ctx context.Context, self, sync, metrics string, more ...string) (*Server, error) {
+	dir := s.dir
 	// Not bound to ctx: Stop ends it in order.
 	s.cmd = exec.Command(self, append([]string{"server", "--profile", "dev", "--data", dir, "--port", "0", "--sync", sync, "--ack-wait", "30s", "--metrics", metrics,
 		"--max-connections", "65536"}, more...)...)
@@ -36,11 +49,11 @@ func StartServer(ctx context.Context, self, sync, metrics string, more ...string
 	s.cmd.Env = append(cleanEnv(), "GODEBUG=madvdontneed=1", "MILLRACE_DEV_DIR="+filepath.Join(dir, "local"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	words, err := s.cmd.StderrPipe()
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+	if err == nil {
+		err = s.cmd.Start()
 	}
-	if err := s.cmd.Start(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+	if err != nil {
+		return nil, errors.Join(err, s.remove())
 	}
 	ready := make(chan bool, 1)
 	go func() {
@@ -84,13 +97,21 @@ func cleanEnv() []string {
 	return env
 }
 
-// Stop ends the server and removes its data.
+// Stop ends the server and removes its data, unless they stay.
 func (s *Server) Stop() {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
 	timer := time.AfterFunc(10*time.Second, func() { _ = s.cmd.Process.Kill() })
 	defer timer.Stop()
 	_ = s.cmd.Wait() // how it ended no longer matters
-	_ = os.RemoveAll(s.dir)
+	_ = s.remove()
+}
+
+// remove removes its data, unless they stay.
+func (s *Server) remove() error {
+	if s.kept {
+		return nil
+	}
+	return os.RemoveAll(s.dir)
 }
 
 // Pages returns the address of its pages, if it serves them, and a token for them.
