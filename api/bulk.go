@@ -125,6 +125,9 @@ func (s *Service) many(ctx context.Context, act *client.ManyAct, r *manyRequest,
 		b.Leave = func(t *task.Task) bool { return !slices.Contains(r.Filter.States, t.State) || act.Leaves(t) }
 	}
 	if r.DryRun {
+		if len(r.Tasks) == 0 && !r.Filter.Suspect && (act.Means == nil || act.Dead) {
+			return s.foresee(ctx, &r.Filter, r.Limit)
+		}
 		b.Most = 0
 		return look(ctx, &b, r.Limit)
 	}
@@ -134,6 +137,39 @@ func (s *Service) many(ctx context.Context, act *client.ManyAct, r *manyRequest,
 		return &is, err
 	}
 	return b.Run(ctx, in.Batch())
+}
+
+// foresee has the read model count the tasks that a filter chooses, and names the first of them. If
+// counting takes too long, the report says that it was interrupted.
+func (s *Service) foresee(ctx context.Context, f *client.ListRequest, most int) (client.BulkReport, error) {
+	r := client.BulkReport{DryRun: true, States: map[string]int{}, Tasks: []task.ID{}, Refused: []client.Refusal{}}
+	first := *f
+	first.Limit = most
+	page, err := s.list(ctx, first)
+	if err != nil {
+		return r, err
+	}
+	for i := range page.Tasks {
+		r.Tasks = append(r.Tasks, page.Tasks[i].ID)
+		r.States[page.Tasks[i].State.String()]++
+	}
+	r.Chosen, r.Seq = len(page.Tasks), page.Seq
+	if page.Next == "" {
+		return r, nil
+	}
+	counts, err := s.view().Count(ctx, view.Query{Kind: view.Tasks, Filter: *page.filter, AtLeast: page.Seq})
+	if err != nil {
+		if r.Interrupted = ctx.Err() != nil; r.Interrupted {
+			err = nil
+		}
+		return r, err
+	}
+	clear(r.States)
+	for state, n := range counts.States() {
+		r.States[state.String()] = n
+	}
+	r.Chosen, r.Seq = counts.All(), counts.Point.Seq
+	return r, nil
 }
 
 // look counts the tasks, as far as time allows, and names the first of them.

@@ -38,6 +38,8 @@ type Sight struct {
 type Log interface {
 	// Page returns at most most records from a sequence on; none behind the log's end.
 	Page(ctx context.Context, from uint64, most int) ([]events.Record, error)
+	// Messages returns the records at these sequences that exist, in no particular order.
+	Messages(ctx context.Context, seqs []uint64) ([]events.Record, error)
 	// PointAt returns the place of a moment; false if the log begins later.
 	PointAt(ctx context.Context, m view.Moment) (view.Point, bool, error)
 	// Printout returns what a task has printed until a time; the zero time means now.
@@ -51,6 +53,10 @@ type served struct{ *client.Client }
 
 func (s served) Page(ctx context.Context, from uint64, most int) ([]events.Record, error) {
 	return s.Store().Page(ctx, from, most)
+}
+
+func (s served) Messages(ctx context.Context, seqs []uint64) ([]events.Record, error) {
+	return s.Log().Messages(ctx, seqs)
 }
 
 func (s served) Printout(ctx context.Context, id task.ID, until time.Time) (Printout, error) {

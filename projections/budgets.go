@@ -19,7 +19,7 @@ type shift struct {
 func (f *fold) follow(r *events.Record, c *change) {
 	said := saidOf(&c.task)
 	f.spend(r, &c.task)
-	if f.past.note(r.Seq, c, said) {
+	if f.past.note(r, c, said) {
 		f.noteLatest(c)
 	}
 }

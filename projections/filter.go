@@ -65,7 +65,9 @@ func conditions(f *view.Filter, routes []string, after task.ID) *condition {
 	if f.Roots {
 		c.and("ifnull(instr(words, ?), 0) = 0", anyMark(markParent))
 	}
-	if f.IDPart != "" {
+	if _, err := task.ParseID(f.IDPart); err == nil { // it is a whole one
+		c.and("id = ?", f.IDPart)
+	} else if f.IDPart != "" {
 		c.and("(id >= ? AND id < ? OR substr(id, ?) = ?)", f.IDPart, f.IDPart+"~", -len(f.IDPart), f.IDPart)
 	}
 	for k, v := range f.Labels {

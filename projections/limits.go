@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,22 +139,24 @@ func eachTask(ctx context.Context, tx *sql.Tx, form *rowForm, query string, args
 const tasksAtOnce = 256
 
 // ByID returns the tasks among the given ones that have a row, in no particular order.
-func (s *Store) ByID(ctx context.Context, ids []task.ID) ([]task.Task, error) {
-	found := make([]task.Task, 0, len(ids))
-	err := s.view(ctx, "read tasks", func(tx *sql.Tx, _ uint64) error {
-		for len(ids) > 0 {
-			part := ids[:min(len(ids), tasksAtOnce)]
-			ids = ids[len(part):]
-			args := make([]any, len(part))
-			for i, id := range part {
-				args[i] = string(id)
-			}
-			err := eachTask(ctx, tx, s.form, "SELECT "+rowColumns+" FROM tasks WHERE id IN ("+repeat("?", len(part))+")", args, func(t *task.Task) { found = append(found, *t) })
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+func (s *Store) ByID(ctx context.Context, ids []task.ID) (found []task.Task, err error) {
+	err = s.view(ctx, "read tasks", func(tx *sql.Tx, _ uint64) error {
+		found, err = rowsByID(ctx, tx, s.form, ids)
+		return err
 	})
 	return found, err
+}
+
+func rowsByID(ctx context.Context, tx *sql.Tx, form *rowForm, ids []task.ID) (found []task.Task, err error) {
+	found = make([]task.Task, 0, len(ids))
+	for part := range slices.Chunk(ids, tasksAtOnce) {
+		args := make([]any, len(part))
+		for i, id := range part {
+			args[i] = string(id)
+		}
+		if err := eachTask(ctx, tx, form, "SELECT "+rowColumns+" FROM tasks WHERE id IN ("+repeat("?", len(part))+")", args, func(t *task.Task) { found = append(found, *t) }); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }

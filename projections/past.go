@@ -94,6 +94,15 @@ type past struct {
 	store *Store
 	at    view.Point
 	log   view.Numbered
+	now   *now // only for the present
+}
+
+// now is what the present sees: the scene at the end, and the rows and the index of that moment.
+type now struct {
+	scene *scene
+	tx    *sql.Tx
+	file  io.ReaderAt
+	size  int64
 }
 
 var _ view.Index = (*past)(nil)
@@ -106,6 +115,9 @@ func (s *Store) At(p view.Point, log view.Numbered) view.Index {
 
 // look calls f with the index and its size, which reaches the place at least.
 func (p *past) look(ctx context.Context, f func(file io.ReaderAt, size int64) error) error {
+	if p.now != nil {
+		return f(p.now.file, p.now.size)
+	}
 	if err := p.store.Wait(ctx, p.at.Seq); err != nil {
 		return err
 	}
@@ -122,8 +134,19 @@ func (p *past) look(ctx context.Context, f func(file io.ReaderAt, size int64) er
 	})
 }
 
+// rows returns the rows of tasks, in no particular order.
+func (p *past) rows(ctx context.Context, ids []task.ID) (found []task.Task, err error) {
+	if p.now == nil {
+		return p.store.ByID(ctx, ids)
+	}
+	return rowsByID(ctx, p.now.tx, p.store.form, ids)
+}
+
 // scene returns the places of all tasks.
 func (p *past) scene(ctx context.Context) (s *scene, err error) {
+	if p.now != nil {
+		return p.now.scene, nil
+	}
 	err = p.look(ctx, func(file io.ReaderAt, size int64) error {
 		s, err = p.store.then.sceneAt(ctx, file, size, p.at.Seq)
 		return err
@@ -145,10 +168,31 @@ func (p *past) scanTo(ctx context.Context, s *scene, from pastMark, end int64, t
 	to.pastState, to.until, to.whole = from.pastState, s.reached, true
 	to.id = slices.Clone(from.id)
 	to.places, to.origins, to.names = s.tables.places, s.tables.origins, s.tables.names
-	return p.look(ctx, func(file io.ReaderAt, _ int64) error {
+	read := func(file io.ReaderAt, _ int64) error {
 		_, err := eachPart(ctx, file, from.at, end, p.store.then.bounds.block, to, nil)
 		return err
-	})
+	}
+	if p.now == nil {
+		if same, err := p.store.same(s.file, read); same {
+			return err
+		}
+	}
+	return p.look(ctx, read)
+}
+
+// same calls f with the index, if that is still the file with a number. It costs no transaction, so
+// that a question may read many blocks.
+func (s *Store) same(number uint64, f func(file io.ReaderAt, size int64) error) (bool, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.past == nil || s.then.file != number {
+		return false, nil
+	}
+	err := f(s.past, 0)
+	if damaged(err) {
+		s.reach.damage()
+	}
+	return true, err
 }
 
 // chosen returns a function that tells whether a task may match a filter, apart from labels, texts,
@@ -189,26 +233,37 @@ func indexed(q *view.Query) error {
 // Count implements [view.Index].
 func (p *past) Count(ctx context.Context, q view.Query) (view.Counts, error) {
 	c := view.Counts{Point: p.at}
-	if err := indexed(&q); err != nil {
+	if err := countable(&q); err != nil {
 		return c, err
-	}
-	if !q.Since.IsZero() || !q.Until.IsZero() || q.IDPart != "" || len(q.Labels) > 0 || q.Text != "" {
-		return c, view.ErrUnindexed
 	}
 	s, err := p.scene(ctx)
 	if err != nil {
 		return c, err
 	}
-	n := s.counts()
-	if q.Job == "" && q.Schedule == "" && !q.Roots {
+	c = s.count(&q.Filter, s.counts())
+	c.Point = p.at
+	return c, nil
+}
+
+// countable refuses counts that the index cannot answer.
+func countable(q *view.Query) error {
+	if !q.Since.IsZero() || !q.Until.IsZero() || q.IDPart != "" || len(q.Labels) > 0 || q.Text != "" {
+		return view.ErrUnindexed
+	}
+	return indexed(q)
+}
+
+// count counts the tasks that match a filter. n is how many are in each place, and is changed.
+func (s *scene) count(f *view.Filter, n []int) (c view.Counts) {
+	if f.Job == "" && f.Schedule == "" && !f.Roots {
 		for i := range s.tables.places {
-			if !s.tables.places[i].meets(&q.Filter) {
+			if !s.tables.places[i].meets(f) {
 				n[i+1] = 0
 			}
 		}
 	} else {
 		clear(n)
-		meets := s.chosen(&q.Filter)
+		meets := s.chosen(f)
 		for number := range s.in {
 			if meets(uint32(number)) { //nolint:gosec // there are no more tasks
 				n[s.in[number]]++
@@ -220,7 +275,7 @@ func (p *past) Count(ctx context.Context, q view.Query) (view.Counts, error) {
 			c.Add(s.tables.places[i].queue(), s.tables.places[i].state, n[i+1])
 		}
 	}
-	return c, nil
+	return c
 }
 
 // counts returns the number of tasks in each place, after one entry for no place.
@@ -517,12 +572,22 @@ func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
 		task.Grant
 		seq uint64
 	}
+	var under []uint32
+	var moved sieve
+	for number, in := range at.in {
+		if in == 0 {
+			continue
+		}
+		if is := &at.tables.places[in-1]; is.limited && is.state != task.Unknown && !is.state.Terminal() {
+			under = append(under, uint32(number)) //nolint:gosec // there are no more tasks
+			moved.add(near(uint32(number)))       //nolint:gosec // likewise
+		}
+	}
 	grants := map[task.ID]grant{}
-	in, passed := make([]uint32, 1, 1024), make([]uint64, 1, 1024) // passed is the last sequence at which other holds than its limits held it
+	passed := map[uint32]uint64{} // the last sequence at which other holds than its limits held a task
 	s := new(pastScan)
-	s.birth = func(uint32, []byte) { in, passed = append(in, 0), append(passed, 0) }
 	s.move = func(number, place uint32, _ int64) {
-		if in[number] = place + 1; !s.places[place].waits {
+		if _, is := slices.BinarySearch(under, number); is && !s.places[place].waits {
 			passed[number] = s.seq
 		}
 	}
@@ -552,16 +617,11 @@ func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
 			used.Budgets.Spend(counters, took)
 		}
 	}
-	if err := p.scan(ctx, at, pastMark{}, s); err != nil {
-		return nil, err
-	}
-	var under []uint32
-	for number := uint32(1); number < uint32(len(in)); number++ { //nolint:gosec // there are no more tasks
-		if in[number] == 0 {
-			continue
-		}
-		if at := &s.places[in[number]-1]; at.limited && at.state != task.Unknown && !at.state.Terminal() {
-			under = append(under, number)
+	for i := range at.blocks {
+		if b := &at.blocks[i]; b.at < at.at && (b.limits || b.moved.meets(&moved)) {
+			if err := p.scanBlock(ctx, at, b, s); err != nil {
+				return nil, err
+			}
 		}
 	}
 	found, err := p.named(ctx, at, under)

@@ -13,6 +13,7 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/where"
+	"millrace/view"
 )
 
 // The index of the past is a file of successive entries. For each message about a task it has the
@@ -37,6 +38,7 @@ const (
 	noteRate         // a rate is used up until a time: its name, and the time
 	noteShift        // attempts under budgets ended or began: the counters' names, which of the two, when, and the start of the ended one
 	noteTick         // a decision on a schedule's ticks up to one: its name, the tick, how many got no task, and why
+	noteFact         // what a message is that is not about a task: the name that its traces are
 )
 
 // place is the changeable part of a task that lists query.
@@ -46,11 +48,29 @@ type place struct {
 	limited bool // it has limits, or was admitted by the rate of its queue
 	waits   bool // only its limits hold it
 	said    bool // its searchable texts changed with this message: see [view.Texts]
+	fell    bool // it failed with this message
+	loose   bool // traces is left out
 	route   where.Route
 	home    string // the display name of a selector route's queue; else "": see [place.queue]
 	node    string
 	batch   string
+	traces
 }
+
+// traces are what readers of the log choose a message by, beside its task.
+type traces struct {
+	kind  events.Type // "" if it is unreadable
+	actor string
+	names string // the node that it names
+}
+
+func tracesOf(r *events.Record) traces {
+	return traces{r.Fact.Type, r.Fact.Actor, view.FactNode(r)}
+}
+
+// mostTraced is how many places there may be with traces: if each message had an actor of its own,
+// so that each had a place of its own, the table would take too much memory.
+const mostTraced = 1 << 16
 
 func placeOf(t *task.Task) place {
 	p := place{state: t.State, dead: t.Dead(), limited: t.Rated != 0 || t.Limited(), waits: t.Admissible(), route: t.Route, node: t.Node, batch: t.Batch}
@@ -71,6 +91,7 @@ func (p *place) queue() string {
 // clone returns a copy that shares no memory with a task.
 func (p place) clone() place {
 	p.route, p.home, p.node, p.batch = where.Route(strings.Clone(string(p.route))), strings.Clone(p.home), strings.Clone(p.node), strings.Clone(p.batch)
+	p.traces = traces{events.Type(strings.Clone(string(p.kind))), strings.Clone(p.actor), strings.Clone(p.names)}
 	return p
 }
 
@@ -90,8 +111,8 @@ func (o origin) clone() origin {
 
 // appendText writes a place, or an origin, as text.
 func (p place) appendText(b []byte) []byte {
-	b = append(b, byte(p.state), bit(p.dead)|bit(p.limited)<<1|bit(p.waits)<<2|bit(p.said)<<3)
-	return appendTexts(b, string(p.route), p.home, p.node, p.batch)
+	b = append(b, byte(p.state), bit(p.dead)|bit(p.limited)<<1|bit(p.waits)<<2|bit(p.said)<<3|bit(p.fell)<<4|bit(p.loose)<<5)
+	return appendTexts(b, string(p.route), p.home, p.node, p.batch, string(p.kind), p.actor, p.names)
 }
 
 func (o origin) appendText(b []byte) []byte {
@@ -157,10 +178,12 @@ func readPlace(text []byte) (p place, ok bool) {
 	r := pastReader{b: text}
 	is := r.text(2)
 	p.route, p.home, p.node, p.batch = where.Route(r.string()), r.string(), r.string(), r.string()
+	p.traces = traces{events.Type(r.string()), r.string(), r.string()}
 	if r.bad {
 		return p, false
 	}
 	p.state, p.dead, p.limited, p.waits, p.said = task.State(is[0]), is[1]&1 != 0, is[1]&2 != 0, is[1]&4 != 0, is[1]&8 != 0
+	p.fell, p.loose = is[1]&16 != 0, is[1]&32 != 0
 	return p, true
 }
 
@@ -257,13 +280,14 @@ func (c *change) tells() {
 	c.origin, c.submitted, c.tick, c.labels = originOf(&c.task), c.task.SubmittedAt.UnixMicro(), c.task.Tick.UnixMicro(), c.task.Labels
 }
 
-// said holds the searchable texts of a task, to detect changes.
+// said holds the searchable texts of a task, and whether it had failed, to detect changes.
 type said struct {
 	job, step, message string
 	spec               *job.Spec
+	failed             bool
 }
 
-func saidOf(t *task.Task) said { return said{t.Job, t.Step, t.Message, t.Spec} }
+func saidOf(t *task.Task) said { return said{t.Job, t.Step, t.Message, t.Spec, t.State.Failed()} }
 
 // differs tells whether the task's texts have changed.
 func (s *said) differs(t *task.Task) bool {
@@ -272,8 +296,8 @@ func (s *said) differs(t *task.Task) bool {
 
 // note adds a task's place after a message; said are its texts before. From says that it has
 // written the task's origin anew.
-func (w *pastWriter) note(seq uint64, c *change, said said) (from bool) {
-	t := &c.task
+func (w *pastWriter) note(r *events.Record, c *change, said said) (from bool) {
+	t, seq := &c.task, r.Seq
 	w.message(seq)
 	known := c.number > 0
 	if !known {
@@ -306,7 +330,10 @@ func (w *pastWriter) note(seq uint64, c *change, said said) (from bool) {
 		}
 	}
 	is := placeOf(t)
-	is.said = known && said.differs(t)
+	is.said, is.fell = known && said.differs(t), t.State.Failed() && !said.failed
+	if is.traces = tracesOf(r); len(w.places.values) >= mostTraced {
+		is.traces, is.loose = traces{}, true
+	}
 	n := numberOf(w, &w.places, pastPlace, is)
 	w.head(pastMove, back)
 	w.batch = binary.AppendUvarint(w.batch, n)
@@ -320,6 +347,10 @@ func (w *pastWriter) note(seq uint64, c *change, said said) (from bool) {
 
 // other adds a record that is not about a task.
 func (w *pastWriter) other(r *events.Record) {
+	if r.IsFact() {
+		n := w.nameOf(otherOf(r))
+		w.add(r.Seq, binary.AppendUvarint(append(w.text[:0], noteFact), n))
+	}
 	switch e := r.Fact.Event.(type) {
 	case task.Granted:
 		if r.Kind != events.KindLimit {
@@ -387,10 +418,17 @@ func labelHash(k, v string) [labelBytes]byte {
 	return [labelBytes]byte{byte(sum), byte(sum >> 8)}
 }
 
-// mayHave tells whether a task with these marks may have all the labels.
-func mayHave(marks []byte, labels map[string]string) bool {
+// marksFor are the marks of labels.
+func marksFor(labels map[string]string) (marks [][labelBytes]byte) {
 	for k, v := range labels {
-		m := labelHash(k, v)
+		marks = append(marks, labelHash(k, v))
+	}
+	return marks
+}
+
+// mayHave tells whether a task with these marks may have all the labels with those.
+func mayHave(marks []byte, labels [][labelBytes]byte) bool {
+	for _, m := range labels {
 		found := false
 		for at := 0; at+labelBytes <= len(marks); at += labelBytes {
 			found = found || [labelBytes]byte(marks[at:]) == m

@@ -2,13 +2,16 @@ package projections
 
 import (
 	"context"
+	"database/sql"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"sync"
 
+	"millrace/task"
 	"millrace/view"
 )
 
@@ -56,15 +59,38 @@ type pastBlock struct {
 	low, high string
 	// first and last bound the times of submission, and labels has the bits of their labels.
 	first, last int64
-	labels      [16]uint64
+	labels      [1 << 16 / 4 / 64]uint64
 	// skips is the time of the latest ticks without a task in the block. Limits says that it has
 	// entries about limits, and texts that it has changed texts.
-	skips         int64
-	limits, texts bool
+	skips int64
+	// Fell says that it has tasks that failed.
+	limits, texts, fell bool
+	// came has the bits of the places that tasks came to, moved of their numbers, and facts of
+	// the names of messages that are not about tasks.
+	came, moved, facts sieve
 }
 
+// sieve is a set of numbers, of which several share a bit.
+type sieve [16]uint64
+
+func (b *sieve) add(n uint32) { b[n/64%16] |= 1 << (n % 64) }
+
+func (b *sieve) has(n uint32) bool { return b[n/64%16]&(1<<(n%64)) != 0 }
+
+func (b *sieve) meets(other *sieve) bool {
+	for i := range b {
+		if b[i]&other[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// near is the number of a task for a block's bits: tasks that were born together move together.
+func near(number uint32) uint32 { return number / 1024 }
+
 // labelBit is the bit of a label's mark in a block.
-func labelBit(mark []byte) (word int, bit uint64) { return int(mark[1] & 15), 1 << (mark[0] & 63) }
+func labelBit(mark []byte) (word int, bit uint64) { return int(mark[1]), 1 << (mark[0] & 63) }
 
 // pastMap is the knowledge of the index in memory, built at the first query of the past. It is only
 // an aid that tells where to read.
@@ -80,13 +106,18 @@ type pastMap struct {
 	framed int             // guarded by mu; their size in bytes
 	apart  int64           // guarded by mu; the factor by which their distance was widened for lack of room
 	scenes []*scene        // guarded by mu; the most recently used last
+
+	present present
+	file    uint64 // guarded by the store's mu; counts the files that there were
 }
 
-// reset discards everything, because the file was replaced.
+// reset discards everything, because the file was replaced. It needs the store's mu held.
 func (m *pastMap) reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.begin()
+	m.present.is = nil
+	m.file++
 }
 
 // begin needs mu held.
@@ -124,7 +155,12 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 			of.labels[word] |= bit
 		}
 	}
-	s.move = func(_, place uint32, _ int64) { b.texts = b.texts || s.places[place].said }
+	s.move = func(number, place uint32, _ int64) {
+		p := &s.places[place]
+		b.came.add(place)
+		b.moved.add(near(number))
+		b.texts, b.fell = b.texts || p.said, b.fell || p.fell
+	}
 	s.note = func(r *pastReader) {
 		switch r.uint() {
 		case noteTick:
@@ -133,6 +169,8 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 			if n := r.uint(); n > 0 {
 				b.skips = max(b.skips, until)
 			}
+		case noteFact:
+			b.facts.add(uint32(r.uint())) //nolint:gosec // there are no more names
 		default:
 			b.limits = true
 		}
@@ -183,6 +221,7 @@ func blockOf(blocks []pastBlock, number uint32) int {
 type scene struct {
 	pastMark
 	reached uint64 // the sequence
+	file    uint64 // the number of the file
 	// tables has the definitions up to then, and perhaps later ones. Blocks tell where to read, and
 	// odd which of their tasks have their origin in a later block.
 	tables pastScan
@@ -279,7 +318,7 @@ func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq
 	if err != nil {
 		return nil, err
 	}
-	s.pastMark, s.reached = scan.mark(at), seq
+	s.pastMark, s.reached, s.file = scan.mark(at), seq, m.file
 	s.blocks, s.odd = slices.Clip(m.blocks), map[uint32]bool{}
 	for number := range m.odd {
 		s.odd[number] = true
@@ -288,9 +327,14 @@ func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq
 	return s, nil
 }
 
+// tables has the definitions so far. It needs mu held.
+func (m *pastMap) tables() pastScan {
+	return pastScan{places: slices.Clip(m.scan.places), origins: slices.Clip(m.scan.origins), names: slices.Clip(m.scan.names), whole: true}
+}
+
 // before is the latest known scene up to a sequence, as a base for further reading.
 func (m *pastMap) before(seq uint64) *scene {
-	tables := pastScan{places: slices.Clip(m.scan.places), origins: slices.Clip(m.scan.origins), names: slices.Clip(m.scan.names), whole: true}
+	tables := m.tables()
 	var base *scene
 	for _, s := range m.scenes {
 		if s.reached <= seq && (base == nil || base.at < s.at) {
@@ -317,11 +361,16 @@ func (m *pastMap) before(seq uint64) *scene {
 	default:
 		s.in, s.from = make([]uint32, 1, room), make([]uint32, 1, room)
 	}
-	s.byJob, s.bySchedule = grown(s.byJob, len(tables.origins)), grown(s.bySchedule, len(tables.origins))
-	for n := len(s.decided); n < len(tables.names); n++ {
+	s.grow()
+	return s
+}
+
+// grow makes room for what the tables have.
+func (s *scene) grow() {
+	s.byJob, s.bySchedule = grown(s.byJob, len(s.tables.origins)), grown(s.bySchedule, len(s.tables.origins))
+	for n := len(s.decided); n < len(s.tables.names); n++ {
 		s.decided = append(s.decided, math.MinInt64)
 	}
-	return s
 }
 
 func grown(all []view.Latest, n int) []view.Latest {
@@ -419,4 +468,79 @@ func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s 
 		}
 	}
 	return at, nil
+}
+
+// present is the scene at the end of the index. Each question moves it on to the end, so it costs
+// no copy for each moment as scenes of the past do.
+type present struct {
+	mu sync.Mutex // held during a question, from before its rows are read: so the scene never has to go back
+	is *scene     // guarded by mu and the store's mu; nil until the first question
+}
+
+// now asks about the place that the rows have reached. One question is answered at a time.
+func (s *Store) now(ctx context.Context, what string, ask func(p *past) error) error {
+	n := &s.then.present
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return s.view(ctx, what, func(tx *sql.Tx, seq uint64) error {
+		var reached position
+		err := reached.load(ctx, tx)
+		if err == nil {
+			err = s.then.toEnd(ctx, s.past, reached.Past)
+		}
+		if err != nil {
+			return err
+		}
+		n.is.reached = seq
+		return ask(&past{store: s, at: view.Point{Seq: seq}, now: &now{n.is, tx, s.past, reached.Past}})
+	})
+}
+
+// LastFailed implements [view.Summed].
+func (s *Store) LastFailed(ctx context.Context, most int) (last []task.Task, err error) {
+	err = s.now(ctx, "list failures", func(p *past) error { last, err = p.LastFailed(ctx, most); return err })
+	return last, err
+}
+
+// toEnd moves the present on to the first size bytes of the index. It needs the present's mu held.
+func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error {
+	is := m.present.is
+	m.present.is = nil // until it is there
+	if is == nil {
+		is = &scene{in: make([]uint32, 1), from: make([]uint32, 1)}
+		is.asked.counts = make([]int, 1)
+	}
+	m.mu.Lock()
+	err := m.cover(ctx, file, size, math.MaxUint64)
+	is.tables = m.tables()
+	is.blocks, is.odd = slices.Clip(m.blocks), maps.Clone(m.odd)
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	is.grow()
+	n := is.asked.counts
+	n = append(n, make([]int, len(is.tables.places)+1-len(n))...)
+	is.asked = pastAnswers{counts: n}
+	scan := is.tables
+	scan.pastState, scan.until = is.pastState, math.MaxUint64
+	scan.id = slices.Clone(is.id)
+	is.follow(&scan)
+	born, moved := scan.birth, scan.move
+	scan.birth = func(number uint32, id []byte) {
+		n[0]++
+		born(number, id)
+	}
+	scan.move = func(number, place uint32, since int64) {
+		n[is.in[number]]--
+		n[place+1]++
+		moved(number, place, since)
+	}
+	at, err := eachPart(ctx, file, is.at, size, m.bounds.block, &scan, nil)
+	if err != nil {
+		return err
+	}
+	is.pastMark = scan.mark(at)
+	m.present.is = is
+	return nil
 }

@@ -102,6 +102,8 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 			t.Fatalf("at %d, %+v: %v, %v, want %v", at.Seq, q.Filter, err, counts, plain)
 		}
 	}
+	failuresAgree(t, past, memory)
+	tracesAgree(t, past, memory, h, n)
 	states, err := past.States(t.Context(), h.tasks)
 	if want, err2 := memory.States(t.Context(), h.tasks); err != nil || err2 != nil || !reflect.DeepEqual(states, want) {
 		t.Fatalf("at %d: %v, %v, %v, want %v", at.Seq, err, err2, states, want)
@@ -167,12 +169,12 @@ func TestPastIsReadInParts(t *testing.T) {
 	w := &pastWriter{}
 	c := &change{task: task.Task{ID: "01JNAT00000000000000000005", State: task.Pending, Node: strings.Repeat("n", 300)}}
 	c.task.Labels = map[string]string{"zone": "eu"}
-	w.note(7, c, said{})
+	w.note(&events.Record{Seq: 7}, c, said{})
 	c.task.State = task.Running
-	w.note(1<<40, c, said{})
+	w.note(&events.Record{Seq: 1 << 40}, c, said{})
 	w.other(&events.Record{Seq: 1<<40 + 1, Kind: events.KindLimit, Fact: events.Fact{Event: task.Granted{Grants: []task.Grant{{Task: "a", Turn: 9, Rated: 300}}}}})
 	other := &change{task: task.Task{ID: "01JNAT00000000000000000099", State: task.Held}}
-	w.note(1<<40+2, other, said{})
+	w.note(&events.Record{Seq: 1<<40 + 2}, other, said{})
 	told := func(parts ...[]byte) (all []string) {
 		s := pastScan{until: math.MaxUint64}
 		s.birth = func(n uint32, id []byte) { all = append(all, fmt.Sprint("birth ", n, string(id))) }
@@ -180,7 +182,7 @@ func TestPastIsReadInParts(t *testing.T) {
 			all = append(all, fmt.Sprint("from ", n, of, submitted, tick, labels))
 		}
 		s.move = func(n, to uint32, since int64) { all = append(all, fmt.Sprint("move ", n, s.seq, s.places[to], since)) }
-		s.note = func(r *pastReader) { all = append(all, fmt.Sprint("note ", r.uint(), r.uint(), r.uint())) }
+		s.note = func(r *pastReader) { all = append(all, fmt.Sprint("note ", r.b)) }
 		var rest []byte
 		for _, part := range parts {
 			rest = append(rest, part...)
@@ -196,7 +198,7 @@ func TestPastIsReadInParts(t *testing.T) {
 		return all
 	}
 	whole := told(w.batch)
-	if len(whole) != 8 {
+	if len(whole) != 9 {
 		t.Fatalf("%q", whole)
 	}
 	for cut := range w.batch {

@@ -147,13 +147,16 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 			w.found = append(w.found, numbered{task.ID(id), number})
 		}
 	}}
-	var unfit map[uint32]bool
+	var unfit []bool // by number, as the last entry about the task says; the entry may be in another block
 	if !f.Since.IsZero() || !f.Until.IsZero() || len(f.Labels) > 0 {
-		unfit = map[uint32]bool{}
+		unfit = make([]bool, b.until-b.tasks+1)
+		marks := marksFor(f.Labels)
 		scan.from = func(number, _ uint32, submitted, _ int64, labels []byte) {
 			at := time.UnixMicro(submitted)
 			in := (f.Since.IsZero() || !at.Before(f.Since.Truncate(time.Microsecond))) && (f.Until.IsZero() || at.Before(f.Until))
-			unfit[number] = !in || !mayHave(labels, f.Labels)
+			if number > b.tasks {
+				unfit[number-b.tasks] = !in || !mayHave(labels, marks)
+			}
 		}
 	}
 	if err := w.past.scanBlock(ctx, w.scene, b, scan); err != nil {
@@ -162,7 +165,7 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 	if unfit != nil {
 		fit := w.found[:n]
 		for _, t := range w.found[n:] {
-			if !unfit[t.number] || w.scene.odd[t.number] {
+			if !unfit[t.number-b.tasks] || w.scene.odd[t.number] {
 				fit = append(fit, t)
 			}
 		}
@@ -335,6 +338,60 @@ func (p *past) named(ctx context.Context, s *scene, numbers []uint32) (found []n
 	return found, nil
 }
 
+// LastFailed implements [view.Index].
+func (p *past) LastFailed(ctx context.Context, most int) ([]task.Task, error) {
+	s, err := p.scene(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := p.lastFailed(ctx, s, most)
+	if err != nil {
+		return nil, err
+	}
+	were, _, err := p.were(ctx, s, found)
+	return were, err
+}
+
+// lastFailed returns the tasks that have failed, those that failed last first. It reads the index
+// backwards, block by block.
+func (p *past) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, error) {
+	left, in := 0, s.counts()
+	for i := range s.tables.places {
+		if s.tables.places[i].state.Failed() {
+			left += in[i+1]
+		}
+	}
+	var last []uint32
+	seen := map[uint32]bool{}
+	for i := len(s.blocks) - 1; i >= 0 && left > 0 && len(last) < most; i-- {
+		b := &s.blocks[i]
+		if b.at >= s.at || !b.fell {
+			continue
+		}
+		var fell []uint32
+		if err := p.scanBlock(ctx, s, b, &pastScan{move: func(number, place uint32, _ int64) {
+			if s.tables.places[place].fell {
+				fell = append(fell, number)
+			}
+		}}); err != nil {
+			return nil, err
+		}
+		for _, number := range slices.Backward(fell) {
+			if at := s.in[number]; !seen[number] && at > 0 && s.tables.places[at-1].state.Failed() {
+				seen[number] = true
+				last = append(last, number)
+				left--
+			}
+		}
+	}
+	last = last[:min(len(last), most)]
+	found, err := p.named(ctx, s, slices.Clone(last))
+	slices.SortFunc(found, func(a, b numbered) int {
+		return cmp.Compare(slices.Index(last, a.number), slices.Index(last, b.number))
+	})
+	return found, err
+}
+
 // pastAnswers are the cached answers of a scene: the past does not change.
 type pastAnswers struct {
 	were    map[uint32]task.Task // by number; at most [mostKept]
@@ -367,7 +424,7 @@ func (p *past) were(ctx context.Context, s *scene, of []numbered) (tasks []task.
 	if len(ids) == 0 {
 		return tasks, 0, nil
 	}
-	now, err := p.store.ByID(ctx, ids)
+	now, err := p.rows(ctx, ids)
 	if err != nil {
 		return nil, 0, err
 	}

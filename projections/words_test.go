@@ -70,7 +70,7 @@ func TestWordsAndMarks(t *testing.T) {
 		{"what marks say is no text", view.Filter{Text: "=images", Labels: map[string]string{"team": "image"}}, ""},
 	} {
 		c.filter.OldestFirst = true
-		page, err := s.tasks(t.Context(), c.filter)
+		page, err := s.inRows(t.Context(), c.filter, "", 50)
 		if err != nil {
 			t.Fatal(err)
 		}

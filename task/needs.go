@@ -31,7 +31,7 @@ type Need struct {
 // EndsAs tells whether an end in this state with this reason code meets the condition when.
 func EndsAs(when string, state State, reason string) bool {
 	skipped := End{State: state, Reason: reason}.Skipped()
-	failure := state == Error || state == Abnormal
+	failure := state.Failed()
 	cancel := state == Cancelled && !skipped
 	switch when {
 	case "", job.WhenSuccess:
@@ -75,7 +75,7 @@ func EndOf(t *Task) End {
 }
 
 // Failed tells whether the task ended in error or abnormal.
-func (e End) Failed() bool { return e.State == Error || e.State == Abnormal }
+func (e End) Failed() bool { return e.State.Failed() }
 
 // Skipped tells whether the task was skipped because its needs could not be met.
 func (e End) Skipped() bool { return e.State == Cancelled && e.Reason == reason.Skipped }

@@ -52,6 +52,9 @@ func (s State) String() string {
 // Terminal tells whether the task has ended: it changes only if it is reopened.
 func (s State) Terminal() bool { return s >= Finished && s < stateCount }
 
+// Failed tells whether a task in that state has failed: by itself, or by its surroundings.
+func (s State) Failed() bool { return s == Error || s == Abnormal }
+
 // ParseState is the reverse of [State.String]. The error lists the valid names.
 func ParseState(name string) (State, error) {
 	if err := value.ValidState(name); err != nil {

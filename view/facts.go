@@ -1,6 +1,7 @@
 package view
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,6 +23,28 @@ type FactFilter struct {
 	Node string `json:"node,omitempty"`
 	// Queue is the queue that they are about, or that of their task.
 	Queue string `json:"queue,omitempty"`
+}
+
+// Trace chooses facts by what an [Index] knows of them. A fact must match all fields that are set.
+type Trace struct {
+	Types []string // as in a [FactFilter]
+	Node  string
+	// Queue, Job and Schedule are those that the fact is about, or of its task.
+	Queue, Job, Schedule string
+	Actor                string
+}
+
+// OfType tells whether facts of a type are chosen, whatever else they are.
+func (t *Trace) OfType(is events.Type) bool {
+	return len(t.Types) == 0 || slices.ContainsFunc(t.Types, func(asked string) bool { return ofType(asked, is) })
+}
+
+// Tracer is an optional part of a model: it knows where in the log facts lie.
+type Tracer interface {
+	// Traces returns the sequences of the latest messages before a sequence that may be chosen, at
+	// most most, the latest first. It leaves out none that is chosen, but the messages have to be
+	// read to know. The error wraps [ErrUnindexed] if it does not know.
+	Traces(ctx context.Context, c Trace, before uint64, most int) ([]uint64, error)
 }
 
 // FactTraits are the properties of a record that a [FactFilter] checks.
@@ -110,7 +133,8 @@ func (f *FactFilter) Wants(is *FactTraits) bool {
 		f.Queue != "" && is.Queue != f.Queue:
 		return false
 	}
-	return len(f.Types) == 0 || slices.ContainsFunc(f.Types, func(t string) bool { return ofType(t, is.Type) })
+	t := Trace{Types: f.Types}
+	return t.OfType(is.Type)
 }
 
 // ofType tells whether a type is the requested one, or of the requested kind.

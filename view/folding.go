@@ -123,6 +123,20 @@ func (f *Folding) Schedules(ctx context.Context, since time.Time) (ticks map[str
 	return ticks, at, err
 }
 
+// LastFailed implements [Summed].
+func (f *Folding) LastFailed(ctx context.Context, most int) (last []task.Task, err error) {
+	err = f.sum(ctx, func(s Summed) error { last, err = s.LastFailed(ctx, most); return err })
+	return last, err
+}
+
+// Traces implements [Tracer], by the index alone.
+func (f *Folding) Traces(ctx context.Context, c Trace, before uint64, most int) ([]uint64, error) {
+	if f.index == nil {
+		return nil, ErrUnindexed
+	}
+	return f.index.Traces(ctx, c, before, most)
+}
+
 // EachLimited implements [Summed].
 func (f *Folding) EachLimited(ctx context.Context, each func(*task.Task, *task.Grant)) (used quota.Used, at uint64, err error) {
 	err = f.sum(ctx, func(s Summed) error { used, at, err = s.EachLimited(ctx, each); return err })

@@ -106,10 +106,12 @@ type Memory struct {
 	messages    map[uint64]Message
 }
 
-// numberedTask is a task with its rank by first appearance in the log.
+// numberedTask is a task with its rank by first appearance in the log, and the sequence with which
+// it failed last.
 type numberedTask struct {
 	task.Task
 	number uint32
+	failed uint64
 }
 
 // NewMemory returns the model of an empty log.
@@ -134,7 +136,7 @@ func (m *Memory) Add(r *events.Record) {
 		id := task.ID(ref.ID)
 		t := m.tasks[id]
 		if t == nil {
-			t = &numberedTask{task.Task{ID: id}, uint32(len(m.ids) + 1)}
+			t = &numberedTask{Task: task.Task{ID: id}, number: uint32(len(m.ids) + 1)}
 			m.tasks[id], m.ids, m.sorted = t, append(m.ids, id), false
 		}
 		was, epoch, began := t.State, t.Epoch, t.StartedAt

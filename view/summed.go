@@ -1,9 +1,11 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"millrace/events"
@@ -24,6 +26,8 @@ type Summed interface {
 	LastOfJobs(ctx context.Context) (last map[string]task.Task, at uint64, err error)
 	// Schedules returns the results of each schedule's ticks; skipped ones are counted from since.
 	Schedules(ctx context.Context, since time.Time) (ticks map[string]*Ticks, at uint64, err error)
+	// LastFailed returns at most most tasks that have failed, those that failed last first.
+	LastFailed(ctx context.Context, most int) ([]task.Task, error)
 	// EachLimited calls each for every task under limits that has not ended, with its latest
 	// admission if no offer is known to have followed, else nil. It returns the usage of rates and
 	// budgets.
@@ -37,6 +41,7 @@ type Index interface {
 	Count(ctx context.Context, q Query) (Counts, error)
 	Summed
 	Staged
+	Tracer
 }
 
 // Staged is an optional part of a [View] of the past: it returns the states of many tasks at once.
@@ -141,6 +146,9 @@ func (m *Memory) sumTask(r *events.Record, t *numberedTask, was task.State, epoc
 			m.sums.used.Budgets.Spend(counters, took)
 		}
 	}
+	if t.State.Failed() && !was.Failed() {
+		t.failed = r.Seq
+	}
 	if t.State == task.Unknown || t.Parent != "" {
 		return
 	}
@@ -231,6 +239,21 @@ func (m *Memory) Schedules(_ context.Context, since time.Time) (map[string]*Tick
 		}
 	}
 	return all, m.at.Seq, nil
+}
+
+// LastFailed implements [Summed].
+func (m *Memory) LastFailed(_ context.Context, most int) (last []task.Task, err error) {
+	var failed []*numberedTask
+	for _, t := range m.tasks {
+		if t.State.Failed() {
+			failed = append(failed, t)
+		}
+	}
+	slices.SortFunc(failed, func(a, b *numberedTask) int { return cmp.Compare(b.failed, a.failed) })
+	for _, t := range failed[:min(len(failed), most)] {
+		last = append(last, t.Task)
+	}
+	return last, nil
 }
 
 // States implements [Staged].

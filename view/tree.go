@@ -138,7 +138,7 @@ func PartsOf(t *task.Task, children []task.Task) *Parts {
 		}
 		part := Part{name, k.ID, k.State, k.Reason, k.Message, k.Node, k.Attempt}
 		switch {
-		case k.State == task.Error || k.State == task.Abnormal:
+		case k.State.Failed():
 			p.Failed = append(p.Failed, part)
 		case k.Live():
 			p.Running = append(p.Running, part)

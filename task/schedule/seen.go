@@ -42,7 +42,7 @@ func Heed(l definition.Ledger, seen []Seen, after time.Duration) definition.Ledg
 		case s.Seq == 0 && after > BornWithin:
 			ended = append(ended, Ended{ID: id})
 		case s.Seq > 0 && s.State.Terminal():
-			ended = append(ended, Ended{ID: id, Failed: s.State == task.Error || s.State == task.Abnormal})
+			ended = append(ended, Ended{ID: id, Failed: s.State.Failed()})
 		}
 	}
 	return Observe(l, ended)

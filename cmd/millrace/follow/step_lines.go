@@ -71,7 +71,7 @@ func wholeText(members []client.Member) string {
 				name += " on " + m.Task.Node
 			}
 			running = append(running, name)
-		case s == task.Error || s == task.Abnormal:
+		case s.Failed():
 			ended, failed = ended+1, failed+1
 		case s.Terminal():
 			ended++

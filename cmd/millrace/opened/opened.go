@@ -262,6 +262,11 @@ func (f *File) Page(_ context.Context, from uint64, most int) ([]events.Record, 
 	return f.records[i:min(i+most, len(f.records))], nil
 }
 
+// Messages returns the records at these sequences that the file has.
+func (f *File) Messages(ctx context.Context, seqs []uint64) ([]events.Record, error) {
+	return view.Slice(f.records).Messages(ctx, seqs)
+}
+
 // PointAt returns the place of a moment; false if the file begins later.
 func (f *File) PointAt(_ context.Context, m view.Moment) (view.Point, bool, error) {
 	n := len(f.records)

@@ -82,7 +82,7 @@ func (d *bulkData) request(more map[string]any) map[string]any {
 }
 
 func (d *bulkData) foresee(ctx context.Context, l *look) error {
-	if err := l.ask(ctx, roles.Verb(d.Verb), d.request(map[string]any{"dry_run": true}), &d.Would); err != nil {
+	if err := l.ask(ctx, roles.Verb(d.Verb), d.request(map[string]any{"dry_run": true, "limit": shownRuns}), &d.Would); err != nil {
 		// Such as for tasks in a state in which it is impossible.
 		if api.ProblemOf(err).Status == http.StatusBadRequest {
 			d.Wrong = err.Error()

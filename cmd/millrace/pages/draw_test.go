@@ -16,16 +16,6 @@ import (
 	"millrace/view"
 )
 
-// What ended as it is last comes first.
-func TestLatest(t *testing.T) {
-	t.Parallel()
-	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	got := latest([]task.Task{{ID: "a", Since: noon}, {ID: "b", Since: noon.Add(time.Hour)}, {ID: "c", Since: noon.Add(time.Minute)}}, 2)
-	if len(got) != 2 || got[0].ID != "b" || got[1].ID != "c" {
-		t.Errorf("the latest are %v", got)
-	}
-}
-
 // A held task says what it waits for.
 func TestHeldFor(t *testing.T) {
 	t.Parallel()

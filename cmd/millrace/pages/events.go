@@ -31,6 +31,8 @@ const (
 	shownEvents = 100
 	readEvents  = 5_000 // records, of which a filter may choose few
 	readAtOnce  = 500
+	readTraced  = 500 // records that an index names, of which few may be chosen nevertheless
+	closeBy     = 3   // so many times as many records are read at once rather than single ones
 	askedTasks  = 300 // of which the job, queue or schedule is looked up
 	shownCauses = 50
 )
@@ -188,6 +190,12 @@ func (d *eventsData) find(ctx context.Context, l *look, c *factChoice, end uint6
 		}
 		return err
 	}
+	if c.traced() {
+		err := d.trace(ctx, l, c, end, of)
+		if !errors.Is(err, view.ErrUnindexed) {
+			return err
+		}
+	}
 	read := 0
 	for end > 0 {
 		from := end - min(end, readAtOnce) + 1
@@ -216,6 +224,72 @@ func (d *eventsData) find(ctx context.Context, l *look, c *factChoice, end uint6
 		end = from - 1
 	}
 	return nil
+}
+
+// traced tells whether the choice leaves out what an index tells.
+func (c *factChoice) traced() bool {
+	return len(c.Types) > 0 || c.Node != "" || c.actor != "" || c.asksTask()
+}
+
+// trace reads the facts before a sequence that an index names.
+func (d *eventsData) trace(ctx context.Context, l *look, c *factChoice, end uint64, of func(task.ID) belongs) error {
+	tracer, ok := l.Sums.(view.Tracer)
+	if !ok {
+		return view.ErrUnindexed
+	}
+	asked := view.Trace{Types: c.Types, Node: c.Node, Queue: c.Queue, Job: c.job, Schedule: c.schedule, Actor: c.actor}
+	for before, read := end+1, 0; ; {
+		seqs, err := tracer.Traces(ctx, asked, before, shownEvents+1)
+		if err != nil {
+			return err
+		}
+		records, err := recordsAt(ctx, l.Log, seqs)
+		if err != nil {
+			return err
+		}
+		for i := range records {
+			r := &records[i]
+			switch {
+			case !c.since.IsZero() && r.Stored.Before(c.since):
+				return nil
+			case !c.wants(r, func(id task.ID) belongs {
+				if view.RefOf(r).Kind != view.Tasks {
+					return of(id)
+				}
+				return belongs{c.Queue, c.job, c.schedule} // the index knows
+			}):
+			case len(d.Rows) == shownEvents:
+				d.Next = r.Seq + 1
+				return nil
+			default:
+				d.Rows = append(d.Rows, factRowOf(r))
+			}
+		}
+		if len(seqs) <= shownEvents {
+			return nil
+		}
+		before = seqs[shownEvents]
+		if read += len(seqs); read >= readTraced {
+			d.Next, d.Read = before, before
+			return nil
+		}
+	}
+}
+
+// recordsAt returns the records at sequences, which are from the latest on, in that order.
+func recordsAt(ctx context.Context, log api.Log, seqs []uint64) (found []events.Record, err error) {
+	if len(seqs) == 0 {
+		return nil, nil
+	}
+	first, last := seqs[len(seqs)-1], seqs[0]
+	if last-first < closeBy*uint64(len(seqs)) { // reading all is cheaper
+		found, err = recordsBetween(ctx, log, first, last)
+		found = slices.DeleteFunc(found, func(r events.Record) bool { return !slices.Contains(seqs, r.Seq) })
+	} else {
+		found, err = log.Messages(ctx, seqs)
+	}
+	slices.SortFunc(found, func(a, b events.Record) int { return cmp.Compare(b.Seq, a.Seq) })
+	return found, err
 }
 
 // recordsBetween returns the records from one sequence to another.

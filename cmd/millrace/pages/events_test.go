@@ -111,6 +111,17 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%s has %d facts, want %d", path, strings.Count(page, "<tr id="), want)
 		}
 	}
+	// However far back the few facts lie that are chosen, one page has them.
+	if err := p.client.SubmitMany(t.Context(), command("true"), readEvents+1, nil); err != nil {
+		t.Fatal(err)
+	}
+	p.seen()
+	for path, want := range map[string]int{"/events?type=task.cancelled": 1, "/events?type=task.cancelled&queue=default": 1, "/events?type=task.cancelled&job=none": 0} {
+		page, _ := p.get(200, path)
+		if n := strings.Count(page, "<tr id="); n != want || strings.Contains(page, `rel="next"`) {
+			t.Errorf("%s has %d facts, want %d, or leads to older ones", path, n, want)
+		}
+	}
 	if page, _ := p.get(200, "/events?type=tsk"); !strings.Contains(page, `class="wrong"`) || !strings.Contains(page, "there is no type") {
 		t.Error("a type that is none is not refused")
 	}

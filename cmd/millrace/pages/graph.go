@@ -100,7 +100,7 @@ func showGraph(ctx context.Context, l *look) (any, error) {
 // failed returns the descendants at which a retry continues.
 func (d *graphData) failed() (all []graphRow) {
 	for i := range d.Rows {
-		if r := &d.Rows[i]; i > 0 && (r.State == task.Error || r.State == task.Abnormal) && r.Task.Children == nil {
+		if r := &d.Rows[i]; i > 0 && r.State.Failed() && r.Task.Children == nil {
 			all = append(all, *r)
 		}
 	}

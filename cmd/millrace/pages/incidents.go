@@ -48,9 +48,7 @@ type incidentsData struct {
 // those.
 func showIncidents(ctx context.Context, l *look) (any, error) {
 	d := &incidentsData{Most: opened.Most, Size: opened.MaxUpload >> 20, Keep: opened.Keep}
-	failed, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{States: []task.State{task.Error, task.Abnormal}, Limit: shownFailed}})
-	d.Failed.Tasks = failed.Tasks
-	d.Failed.fail(err)
+	d.Failed.fail(d.Failed.find(ctx, l))
 	d.Files = l.site.shelf.Files(l.site.server.Desk.Now())
 	return d, nil
 }

@@ -27,7 +27,6 @@ const (
 	shownOverdue = 8
 	amongOverdue = 50 // of those whose deadline passed first, with no slack
 	shownFailed  = 8
-	amongFailed  = 100 // of those that were submitted last, the ones that failed last are shown
 	shownNext    = 8
 	shownChanges = 8
 	shownFields  = 8 // of a change
@@ -157,19 +156,26 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 	d.Counts.fail(d.Counts.find(ctx, l))
 	d.Running.fail(d.Running.find(ctx, l))
 	d.Overdue.fail(d.Overdue.find(ctx, l))
-	failed, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{States: []task.State{task.Error, task.Abnormal}, Limit: amongFailed}})
-	d.Failed.Tasks = latest(failed.Tasks, shownFailed)
-	d.Failed.fail(err)
+	d.Failed.fail(d.Failed.find(ctx, l))
 	d.Nodes.fail(d.Nodes.find(ctx, l))
 	d.Next.fail(d.Next.find(ctx, l))
 	d.Changes.fail(d.Changes.find(ctx, l))
 	if !l.Past {
 		d.Plots.Points = l.site.late.points(l.Now)
+		var err error
 		if d.Plots.Oldest, err = oldestOf(ctx, l.Sums); err != nil {
 			return nil, err
 		}
 	}
 	return d, nil
+}
+
+// find finds the tasks that failed last.
+func (p *tasksPanel) find(ctx context.Context, l *look) (err error) {
+	if l.Sums != nil {
+		p.Tasks, err = l.Sums.LastFailed(ctx, shownFailed)
+	}
+	return err
 }
 
 func (p *overduePanel) find(ctx context.Context, l *look) error {
@@ -191,12 +197,6 @@ func (p *overduePanel) find(ctx context.Context, l *look) error {
 		p.Rows = append(p.Rows, overdueRow{tasks[i], duty})
 	}
 	return err
-}
-
-// latest are the tasks that are in their state since last, so many of them.
-func latest(tasks []task.Task, most int) []task.Task {
-	slices.SortStableFunc(tasks, func(a, b task.Task) int { return b.Since.Compare(a.Since) })
-	return tasks[:min(len(tasks), most)]
 }
 
 // oldestOf is since when the task has been pending that has waited longest; the zero time if none waits.

@@ -304,7 +304,7 @@ func (r *tickRow) times(at, due time.Time, zone *time.Location) {
 func becameOf(r *client.TickReport) became {
 	switch r.Outcome {
 	case client.TickTask:
-		if r.State == task.Error || r.State == task.Abnormal {
+		if r.State.Failed() {
 			return became{"failed", r.State}
 		}
 		return became{"made", r.State}

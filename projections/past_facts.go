@@ -1,0 +1,142 @@
+package projections
+
+import (
+	"context"
+	"slices"
+
+	"millrace/events"
+	"millrace/task/definition"
+	"millrace/view"
+)
+
+// Which messages readers of the log choose, by type, actor, node, and what their tasks belong to. The
+// index has the traces of a message with the place of its task after it; for a message that is not
+// about a task a note has them as a name.
+
+// otherOf returns the traces of a message that is not about a task, as a name. One that names a task
+// nevertheless may belong to any queue, job and schedule.
+func otherOf(r *events.Record) string {
+	f := &r.Fact
+	t := tracesOf(r)
+	job, schedule := f.Job, f.Schedule
+	switch f.Def.Kind() {
+	case definition.DefJob:
+		job = f.Def.Name()
+	case definition.DefSchedule:
+		schedule = f.Def.Name()
+	}
+	return string(appendTexts([]byte{bit(f.Task != "")}, string(t.kind), t.actor, t.names, f.Queue, job, schedule))
+}
+
+// mayMean tells whether a choice may mean a message with these traces.
+func (t *traces) mayMean(c *view.Trace) bool {
+	return (c.Actor == "" || t.actor == c.Actor) && (c.Node == "" || t.names == c.Node || t.actor == c.Node) && c.OfType(t.kind)
+}
+
+// otherMeans tells whether a choice may mean a message with the traces that a name is.
+func otherMeans(name string, c *view.Trace) bool {
+	r := pastReader{b: []byte(name)}
+	any := r.text(1)
+	t := traces{events.Type(r.string()), r.string(), r.string()}
+	queue, job, schedule := r.string(), r.string(), r.string()
+	if r.bad {
+		return false // it is the name of something else
+	}
+	return t.mayMean(c) && (any[0] != 0 || (c.Queue == "" || queue == c.Queue) && (c.Job == "" || job == c.Job) && (c.Schedule == "" || schedule == c.Schedule))
+}
+
+// tracing is what a choice means, in the numbers of the index.
+type tracing struct {
+	places, names []bool
+	came, facts   sieve
+	any           bool
+	belongs       func(number uint32) bool // nil if all tasks do
+	moved         sieve
+}
+
+func (s *scene) tracing(c *view.Trace) *tracing {
+	is := &tracing{places: make([]bool, len(s.tables.places)), names: make([]bool, len(s.tables.names))}
+	for i := range s.tables.places {
+		if p := &s.tables.places[i]; p.loose || p.mayMean(c) {
+			is.places[i], is.any = true, true
+			is.came.add(uint32(i)) //nolint:gosec // there are no more places
+		}
+	}
+	for i, name := range s.tables.names {
+		if otherMeans(name, c) {
+			is.names[i], is.any = true, true
+			is.facts.add(uint32(i)) //nolint:gosec // there are no more names
+		}
+	}
+	if c.Queue == "" && c.Job == "" && c.Schedule == "" {
+		return is
+	}
+	in, from := make([]bool, len(s.tables.places)+1), make([]bool, len(s.tables.origins)+1)
+	for i := range s.tables.places {
+		in[i+1] = c.Queue == "" || s.tables.places[i].queue() == c.Queue
+	}
+	from[0] = c.Job == "" && c.Schedule == ""
+	for i := range s.tables.origins {
+		o := &s.tables.origins[i]
+		from[i+1] = (c.Job == "" || o.job == c.Job) && (c.Schedule == "" || o.schedule == c.Schedule)
+	}
+	is.belongs = func(number uint32) bool { return in[s.in[number]] && from[s.from[number]] }
+	for number := range s.in {
+		if n := uint32(number); is.belongs(n) { //nolint:gosec // there are no more tasks
+			is.moved.add(near(n))
+		}
+	}
+	return is
+}
+
+// Traces implements [view.Tracer]. It reads the index backwards, and of that only blocks that may have
+// what is meant.
+func (p *past) Traces(ctx context.Context, c view.Trace, before uint64, most int) ([]uint64, error) {
+	s, err := p.scene(ctx)
+	if err != nil {
+		return nil, err
+	}
+	is := s.tracing(&c)
+	var found []uint64
+	for i := len(s.blocks) - 1; i >= 0 && is.any && len(found) < most; i-- {
+		b := &s.blocks[i]
+		tasks := b.came.meets(&is.came) && (is.belongs == nil || b.moved.meets(&is.moved))
+		if b.at >= s.at || b.seq >= before || !tasks && !b.facts.meets(&is.facts) {
+			continue
+		}
+		var here []uint64
+		scan := new(pastScan)
+		add := func() {
+			if n := len(here); scan.seq < before && (n == 0 || here[n-1] != scan.seq) {
+				here = append(here, scan.seq)
+			}
+		}
+		scan.move = func(number, place uint32, _ int64) {
+			if is.places[place] && (is.belongs == nil || is.belongs(number)) {
+				add()
+			}
+		}
+		scan.note = func(r *pastReader) {
+			if r.uint() == noteFact {
+				if n := r.uint(); n < uint64(len(is.names)) && is.names[n] {
+					add()
+				}
+			}
+		}
+		if err := p.scanBlock(ctx, s, b, scan); err != nil {
+			return nil, err
+		}
+		slices.Reverse(here)
+		if n := len(found); n > 0 && len(here) > 0 && here[0] == found[n-1] { // the message began in this block
+			here = here[1:]
+		}
+		found = append(found, here...)
+	}
+	return found[:min(len(found), most)], nil
+}
+
+// Traces implements [view.Tracer].
+func (s *Store) Traces(ctx context.Context, c view.Trace, before uint64, most int) (found []uint64, err error) {
+	err = s.now(ctx, "look for facts", func(p *past) error { found, err = p.Traces(ctx, c, before, most); return err })
+	return found, err
+}
