@@ -394,37 +394,6 @@ func (p *past) Oldest(ctx context.Context) (map[string]time.Time, error) {
 	return maps.Clone(s.asked.oldest), nil
 }
 
-func (p *past) oldest(ctx context.Context, s *scene) (map[string]time.Time, error) {
-	pending := make([]bool, len(s.tables.places)+1)
-	for i := range s.tables.places {
-		pending[i+1] = s.tables.places[i].state == task.Pending
-	}
-	oldest := map[string]time.Time{}
-	first := slices.IndexFunc(s.in, func(place uint32) bool { return pending[place] })
-	if first < 0 {
-		return oldest, nil
-	}
-	since := make([]int64, len(s.in)-first)
-	from := s.blocks[blockOf(s.blocks, uint32(first))].pastMark //nolint:gosec // there are no more tasks
-	if err := p.scan(ctx, s, from, &pastScan{move: func(number, place uint32, at int64) {
-		if int(number) >= first {
-			since[int(number)-first] = at
-		}
-	}}); err != nil {
-		return nil, err
-	}
-	for i, place := range s.in[first:] {
-		if !pending[place] {
-			continue
-		}
-		at, queue := time.UnixMicro(since[i]), s.tables.places[place-1].queue()
-		if before, ok := oldest[queue]; !ok || at.Before(before) {
-			oldest[queue] = at
-		}
-	}
-	return oldest, nil
-}
-
 // LastOfJobs implements [view.Index].
 func (p *past) LastOfJobs(ctx context.Context) (map[string]task.Task, uint64, error) {
 	s, err := p.scene(ctx)

@@ -59,11 +59,12 @@ type pastBlock struct {
 	low, high string
 	// first and last bound the times of submission, and labels has the bits of their labels.
 	first, last int64
-	labels      [1 << 16 / 4 / 64]uint64
+	labels      [256]uint64
 	// skips is the time of the latest ticks without a task in the block. Limits says that it has
 	// entries about limits, and texts that it has changed texts.
 	skips int64
-	// Fell says that it has tasks that failed.
+	// since is the earliest time since when a task is pending. Fell says that tasks failed.
+	since               int64
 	limits, texts, fell bool
 	// came has the bits of the places that tasks came to, moved of their numbers, and facts of
 	// the names of messages that are not about tasks.
@@ -155,11 +156,14 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 			of.labels[word] |= bit
 		}
 	}
-	s.move = func(number, place uint32, _ int64) {
+	s.move = func(number, place uint32, since int64) {
 		p := &s.places[place]
 		b.came.add(place)
 		b.moved.add(near(number))
 		b.texts, b.fell = b.texts || p.said, b.fell || p.fell
+		if p.state == task.Pending {
+			b.since = min(b.since, since)
+		}
 	}
 	s.note = func(r *pastReader) {
 		switch r.uint() {
@@ -184,7 +188,7 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 		if _, err := file.ReadAt(buffer[:n], m.read); err != nil {
 			return notWritten(err)
 		}
-		m.blocks = append(m.blocks, pastBlock{pastMark: s.mark(m.read), until: s.tasks, first: math.MaxInt64, last: math.MinInt64, skips: math.MinInt64})
+		m.blocks = append(m.blocks, pastBlock{pastMark: s.mark(m.read), until: s.tasks, first: math.MaxInt64, last: math.MinInt64, skips: math.MinInt64, since: math.MaxInt64})
 		b = &m.blocks[len(m.blocks)-1]
 		used, err := s.read(buffer[:n])
 		if err == nil && used == 0 && int64(n) == size-m.read {
