@@ -14,7 +14,10 @@ import (
 	"millrace/view"
 )
 
-var _ view.Model = (*Store)(nil)
+var (
+	_ view.Model  = (*Store)(nil)
+	_ view.Tracer = (*Store)(nil)
+)
 
 // Point implements [view.Model]. It does not know when the log stored the last message.
 func (s *Store) Point(context.Context) (view.Point, error) { return view.Point{Seq: s.Reached()}, nil }
@@ -121,7 +124,7 @@ func (s *Store) inRows(ctx context.Context, f view.Filter, after task.ID, most i
 // rows would tell: few tasks may match, and no index of the rows finds these.
 func numbers(f *view.Filter) bool {
 	return f.Text == "" && f.IDPart == "" && f.Suspect == nil &&
-		(f.Job != "" || f.Node != "" || f.Schedule != "" || f.Roots || f.Batch != "" || len(f.Priorities) > 0 || len(f.Labels) > 0)
+		(f.Job != "" || f.Node != "" || f.Schedule != "" || f.Roots || f.Batch != "" || len(f.Priorities) > 0 || len(f.Labels) > 0 || !f.Since.IsZero() || !f.Until.IsZero())
 }
 
 // list finds the first tasks that match a filter. Each state, and each queue of pending tasks, is a

@@ -76,7 +76,7 @@ func chosen(t *testing.T, r *events.Record, c *view.Trace, memory *view.Memory) 
 }
 
 // failuresAgree compares the tasks that failed last with those of the plain fold.
-func failuresAgree(t *testing.T, is, memory view.Summed) {
+func failuresAgree(t *testing.T, is, memory view.Tracer) {
 	t.Helper()
 	for _, most := range []int{1, 3, 50} {
 		have, err := is.LastFailed(t.Context(), most)

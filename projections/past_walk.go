@@ -406,7 +406,7 @@ func (p *past) oldest(ctx context.Context, s *scene) (map[string]time.Time, erro
 	return oldest, nil
 }
 
-// LastFailed implements [view.Index].
+// LastFailed implements [view.Tracer].
 func (p *past) LastFailed(ctx context.Context, most int) ([]task.Task, error) {
 	s, err := p.scene(ctx)
 	if err != nil {

@@ -39,8 +39,10 @@ func (t *Trace) OfType(is events.Type) bool {
 	return len(t.Types) == 0 || slices.ContainsFunc(t.Types, func(asked string) bool { return ofType(asked, is) })
 }
 
-// Tracer is an optional part of a model: it knows where in the log facts lie.
+// Tracer is an optional part of a model: it knows where in the log something happened.
 type Tracer interface {
+	// LastFailed returns at most most tasks that have failed, those that failed last first.
+	LastFailed(ctx context.Context, most int) ([]task.Task, error)
 	// Traces returns the sequences of the latest messages before a sequence that may be chosen, at
 	// most most, the latest first. It leaves out none that is chosen, but the messages have to be
 	// read to know. The error wraps [ErrUnindexed] if it does not know.

@@ -25,6 +25,7 @@ type Folding struct {
 var (
 	_ Model  = (*Folding)(nil)
 	_ Summed = (*Folding)(nil)
+	_ Tracer = (*Folding)(nil)
 )
 
 // NewFolding returns a model of a place in the log. Read passes on the facts of the log up to
@@ -123,9 +124,9 @@ func (f *Folding) Schedules(ctx context.Context, since time.Time) (ticks map[str
 	return ticks, at, err
 }
 
-// LastFailed implements [Summed].
+// LastFailed implements [Tracer].
 func (f *Folding) LastFailed(ctx context.Context, most int) (last []task.Task, err error) {
-	err = f.sum(ctx, func(s Summed) error { last, err = s.LastFailed(ctx, most); return err })
+	err = f.tell(ctx, Tasks, func(i Index) error { last, err = i.LastFailed(ctx, most); return err }, func(m *Memory) error { last, err = m.LastFailed(ctx, most); return err })
 	return last, err
 }
 

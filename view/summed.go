@@ -26,8 +26,6 @@ type Summed interface {
 	LastOfJobs(ctx context.Context) (last map[string]task.Task, at uint64, err error)
 	// Schedules returns the results of each schedule's ticks; skipped ones are counted from since.
 	Schedules(ctx context.Context, since time.Time) (ticks map[string]*Ticks, at uint64, err error)
-	// LastFailed returns at most most tasks that have failed, those that failed last first.
-	LastFailed(ctx context.Context, most int) ([]task.Task, error)
 	// EachLimited calls each for every task under limits that has not ended, with its latest
 	// admission if no offer is known to have followed, else nil. It returns the usage of rates and
 	// budgets.
@@ -241,7 +239,7 @@ func (m *Memory) Schedules(_ context.Context, since time.Time) (map[string]*Tick
 	return all, m.at.Seq, nil
 }
 
-// LastFailed implements [Summed].
+// LastFailed implements [Tracer].
 func (m *Memory) LastFailed(_ context.Context, most int) (last []task.Task, err error) {
 	var failed []*numberedTask
 	for _, t := range m.tasks {
@@ -254,6 +252,11 @@ func (m *Memory) LastFailed(_ context.Context, most int) (last []task.Task, err 
 		last = append(last, t.Task)
 	}
 	return last, nil
+}
+
+// Traces implements [Tracer]. It does not know.
+func (m *Memory) Traces(context.Context, Trace, uint64, int) ([]uint64, error) {
+	return nil, ErrUnindexed
 }
 
 // States implements [Staged].

@@ -172,8 +172,8 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 
 // find finds the tasks that failed last.
 func (p *tasksPanel) find(ctx context.Context, l *look) (err error) {
-	if l.Sums != nil {
-		p.Tasks, err = l.Sums.LastFailed(ctx, shownFailed)
+	if log, ok := l.Sums.(view.Tracer); ok {
+		p.Tasks, err = log.LastFailed(ctx, shownFailed)
 	}
 	return err
 }
