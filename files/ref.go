@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Ref names a version: by a name, which means its latest version, by a digest, or by both, where
@@ -14,7 +15,7 @@ type Ref struct {
 	Digest Digest
 }
 
-var bundleName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`)
+var bundleName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`) })
 
 // minPrefix is how many characters of a digest suffice to look it up.
 const minPrefix = 8
@@ -37,7 +38,7 @@ func ParseRef(s string) (Ref, error) {
 // ValidBundleName refuses texts that cannot be the name of a bundle.
 func ValidBundleName(name string) error {
 	switch {
-	case !bundleName.MatchString(name):
+	case !bundleName().MatchString(name):
 		return fmt.Errorf("%q is no name of a bundle: want 1 to 64 letters, digits, '_' or '-'", excerpt(name))
 	case len(name) >= minPrefix && hexadecimal(name):
 		return fmt.Errorf("%q is no name of a bundle: it would be taken for a digest", name)

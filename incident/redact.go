@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"millrace/events"
 	"millrace/task/definition"
@@ -309,14 +310,14 @@ func (x *Redactor) apply(v reflect.Value, c class) {
 }
 
 var (
-	ownWord = regexp.MustCompile(`^[a-z][a-z_]{0,23}$`)
-	hole    = regexp.MustCompile(`\{(params|labels)\.[A-Za-z0-9_.-]+\}`)
+	ownWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z_]{0,23}$`) })
+	hole    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{(params|labels)\.[A-Za-z0-9_.-]+\}`) })
 )
 
 func (x *Redactor) text(text string, c class) string {
 	switch c {
 	case word:
-		if ownWord.MatchString(text) {
+		if ownWord().MatchString(text) {
 			return text
 		}
 	case hashedKey:
@@ -342,7 +343,7 @@ func (x *Redactor) text(text string, c class) string {
 		}
 		var b strings.Builder
 		at := 0
-		for _, found := range hole.FindAllStringIndex(text, -1) {
+		for _, found := range hole().FindAllStringIndex(text, -1) {
 			b.WriteString(x.hash(text[at:found[0]]) + text[found[0]:found[1]])
 			at = found[1]
 		}
@@ -360,13 +361,13 @@ func (x *Redactor) dropped(text []byte) json.RawMessage {
 // remember hides the texts of a JSON value wherever else they occur.
 func (x *Redactor) remember(text []byte) { _ = x.leaves(text) }
 
-var hashed = regexp.MustCompile(`^~[0-9a-f]{12}$`)
+var hashed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^~[0-9a-f]{12}$`) })
 
 // Hidden tells whether a JSON value is the replacement of a hidden one by a [Redactor].
 func Hidden(value any) bool {
 	switch v := value.(type) {
 	case string:
-		return hashed.MatchString(v)
+		return hashed().MatchString(v)
 	case map[string]any:
 		text, ok := v["redacted"].(string)
 		return ok && len(v) == 2 && Hidden(text)
@@ -424,7 +425,9 @@ func parts(text string) []string {
 }
 
 // userinfo matches the user and the password of a URL in a text of JSON.
-var userinfo = regexp.MustCompile(`(://[^\s/:@"\\]*:)((?:[^\s/@"\\]|\\u[0-9a-f]{4})+)@`)
+var userinfo = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(://[^\s/:@"\\]*:)((?:[^\s/@"\\]|\\u[0-9a-f]{4})+)@`)
+})
 
 // Output returns a function that hides in a batch of output all values that were hidden in facts,
 // longer parts of them, and passwords in URLs.
@@ -456,9 +459,9 @@ func (x *Redactor) Output() func(*Lines) {
 		if plain, err := json.Marshal(l.Body); err == nil { // in the spelling that is searched for
 			body = plain
 		}
-		is := userinfo.ReplaceAllStringFunc(replace.Replace(string(body)), func(found string) string {
-			part := userinfo.FindStringSubmatch(found)
-			if hashed.MatchString(part[2]) {
+		is := userinfo().ReplaceAllStringFunc(replace.Replace(string(body)), func(found string) string {
+			part := userinfo().FindStringSubmatch(found)
+			if hashed().MatchString(part[2]) {
 				return found
 			}
 			return part[1] + x.hash(part[2]) + "@"

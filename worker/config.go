@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"sync"
 	"time"
 
 	"millrace/events"
@@ -227,7 +228,7 @@ func (c Config) validate(ackWait time.Duration) error {
 	return nil
 }
 
-var notInName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+var notInName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_-]+`) })
 
 // HostNode returns the host's name in the form of a node's name.
 func HostNode() node.ID {
@@ -235,7 +236,7 @@ func HostNode() node.ID {
 	if err != nil || host == "" {
 		host = "localhost"
 	}
-	host = notInName.ReplaceAllString(host, "-")
+	host = notInName().ReplaceAllString(host, "-")
 	if len(host) > 64 {
 		host = host[:64]
 	}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -89,11 +90,13 @@ func (o *Output) LastLine(streams ...string) string {
 }
 
 // escapes are the sequences by which programs colour what they print.
-var escapes = regexp.MustCompile("\x1b(\\[[0-9;:?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)?)")
+var escapes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("\x1b(\\[[0-9;:?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)?)")
+})
 
 // quotable makes a line fit for a message.
 func quotable(line string) string {
-	line = strings.ToValidUTF8(escapes.ReplaceAllString(line, ""), "")
+	line = strings.ToValidUTF8(escapes().ReplaceAllString(line, ""), "")
 	line = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':

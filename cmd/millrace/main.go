@@ -9,15 +9,20 @@ import (
 	"context"
 	"io"
 	"os"
+	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"millrace/cmd/millrace/chaos"
+	"millrace/cmd/millrace/garbage"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/typed"
 	"millrace/logclock"
 )
 
 func main() {
+	garbage.Spare()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -32,6 +37,9 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 // do runs one command.
 func (a *app) do(ctx context.Context, args []string) int {
 	root := a.root()
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // with descriptions, or without
+		a.completeFlags(root)
+	}
 	root.SetArgs(args)
 	root.SetIn(a.In)
 	root.SetOut(a.Out)

@@ -67,6 +67,5 @@ Its whole state is a log in NATS JetStream.`,
 	root.AddCommand(serve.GuardCommand(), serve.ShimCommand(), crawlCommand(), a.chaosLogCommand(), a.chaosPushCommand(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exit.Page},
 		&cobra.Command{Use: "connection", Short: "How the NATS server is found", Long: reach.Page(root.PersistentFlags())})
-	a.completeFlags(root)
 	return root
 }

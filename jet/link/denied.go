@@ -83,14 +83,16 @@ func (d *denials) Close() {
 	d.closed = true
 }
 
-var violation = regexp.MustCompile(`Permissions Violation for (Publish|Subscription) to "([^"]*)"`)
+var violation = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`Permissions Violation for (Publish|Subscription) to "([^"]*)"`)
+})
 
 // DeniedBy returns the refusal in a server's error; nil if it is another error.
 func DeniedBy(err error) *Denied {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return nil
 	}
-	m := violation.FindStringSubmatch(err.Error())
+	m := violation().FindStringSubmatch(err.Error())
 	if m == nil {
 		return nil
 	}

@@ -36,7 +36,7 @@ const DefaultRealm = "MILLRACE"
 
 // Validate returns an error that says what is wrong with a realm. [User.Rights] checks its users.
 func (r *Realm) Validate() error {
-	if r.Store != "" && !sizeOf.MatchString(r.Store) {
+	if r.Store != "" && !sizeOf().MatchString(r.Store) {
 		return fmt.Errorf("the size %q: want a number and KB, MB, GB or TB", r.Store)
 	}
 	return value.ValidName("account", r.Name)

@@ -5,10 +5,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"text/tabwriter"
 )
 
-var sizeOf = regexp.MustCompile(`^[1-9][0-9]*[KMGT]B$`)
+var sizeOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[1-9][0-9]*[KMGT]B$`) })
 
 // RealmConfig returns the accounts of a realm as the block accounts of a NATS server's
 // configuration. Passwords come from the server's environment: the user crawler-7 has the one in

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"millrace/task"
@@ -365,10 +366,10 @@ func (s *Submission) due(now time.Time) (time.Time, error) {
 }
 
 // traceparent matches version 00 of the W3C Trace Context header of that name.
-var traceparent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+var traceparent = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`) })
 
 // ValidTrace tells whether a text is a valid trace context, with a trace id and a span id other
 // than zero.
 func ValidTrace(text string) bool {
-	return traceparent.MatchString(text) && strings.Trim(text[3:35], "0") != "" && strings.Trim(text[36:52], "0") != ""
+	return traceparent().MatchString(text) && strings.Trim(text[3:35], "0") != "" && strings.Trim(text[36:52], "0") != ""
 }

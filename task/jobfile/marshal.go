@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"millrace/task/job"
@@ -122,7 +123,7 @@ func writeValue(b *bytes.Buffer, n *node, indent string) {
 
 // yamlFlow writes a value on one line. At the top level, text may be unquoted.
 func yamlFlow(n *node) string {
-	if n.kind == text && (plainText.MatchString(n.text) || plainTime.MatchString(n.text)) && plainKind(n.text) == text && !oldBoolean.MatchString(n.text) {
+	if n.kind == text && (plainText().MatchString(n.text) || plainTime().MatchString(n.text)) && plainKind(n.text) == text && !oldBoolean().MatchString(n.text) {
 		return n.text
 	}
 	return yamlQuoted(n)
@@ -153,15 +154,17 @@ var (
 	// plainText is text that every parser reads as itself without quotes: less than YAML allows.
 	// Colons are for URLs and must not end a word. Durations begin with a digit, so they have an
 	// expression of their own.
-	plainText = regexp.MustCompile(`^(\./)?[A-Za-z_/]([A-Za-z0-9_/.,;@%+=*?!$|&<>()'"~^-]|:[A-Za-z0-9_/.]| [A-Za-z0-9_/.,;@%+=*?!$|&<>()'"~^-])*$`)
-	plainTime = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|µs|ms|s|m|h))+$`)
-	plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+	plainText = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(\./)?[A-Za-z_/]([A-Za-z0-9_/.,;@%+=*?!$|&<>()'"~^-]|:[A-Za-z0-9_/.]| [A-Za-z0-9_/.,;@%+=*?!$|&<>()'"~^-])*$`)
+	})
+	plainTime = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|µs|ms|s|m|h))+$`) })
+	plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`) })
 	// oldBoolean matches words that YAML 1.1 reads as true and false.
-	oldBoolean = regexp.MustCompile(`^(?i:y|n|yes|no|on|off)$`)
+	oldBoolean = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?i:y|n|yes|no|on|off)$`) })
 )
 
 func yamlName(s string) string {
-	if plainName.MatchString(s) && plainKind(s) == text && (s == "on" || !oldBoolean.MatchString(s)) {
+	if plainName().MatchString(s) && plainKind(s) == text && (s == "on" || !oldBoolean().MatchString(s)) {
 		return s
 	}
 	return quote(s)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"sync"
 
 	"millrace/task/job"
 )
@@ -97,26 +98,28 @@ func (r *reader) handler(v entry) *job.Step {
 }
 
 // inStep matches the path of a step or handler.
-var inStep = regexp.MustCompile(`^(?:steps\[\d+\]|on\.(?:success|failure|cancel|exit))(?:\.|$)`)
+var inStep = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:steps\[\d+\]|on\.(?:success|failure|cancel|exit))(?:\.|$)`)
+})
 
 // shape is the entry of the [vocabulary] for the object at a path: the fields of a step have the
 // same names as those of a job.
 func shape(path string) string {
-	rest := inStep.ReplaceAllString(path, "")
+	rest := inStep().ReplaceAllString(path, "")
 	switch {
-	case paramItem.MatchString(path):
+	case paramItem().MatchString(path):
 		return "params"
 	case rest == path:
 		return path
 	case rest == "":
 		return "steps"
-	case needItem.MatchString(rest):
+	case needItem().MatchString(rest):
 		return "steps.needs"
 	}
 	return rest
 }
 
 var (
-	needItem  = regexp.MustCompile(`^needs\[\d+\]$`)
-	paramItem = regexp.MustCompile(`^params\[\d+\]$`)
+	needItem  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^needs\[\d+\]$`) })
+	paramItem = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^params\[\d+\]$`) })
 )

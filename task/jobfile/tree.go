@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
@@ -228,7 +229,7 @@ func (c *composer) screen(tokens token.Tokens) error {
 			}
 		case token.StringType:
 			// The lexer drops tabs between words.
-			if before.Type != token.LiteralType && before.Type != token.FoldedType && innerTab.MatchString(t.Origin) {
+			if before.Type != token.LiteralType && before.Type != token.FoldedType && innerTab().MatchString(t.Origin) {
 				return refuse(t, "text with a tab in it has to be in quotes")
 			}
 		case token.LiteralType, token.FoldedType:
@@ -256,7 +257,7 @@ func (c *composer) screen(tokens token.Tokens) error {
 	return nil
 }
 
-var innerTab = regexp.MustCompile(`\S *\t[ \t]*\S`)
+var innerTab = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\S *\t[ \t]*\S`) })
 
 // scalar tells whether a token alone is a value.
 func scalar(t *token.Token) bool {
@@ -411,7 +412,9 @@ func (c *composer) measure(n *node, path string) *node {
 }
 
 // numeral matches the numbers of YAML 1.2 (its core schema).
-var numeral = regexp.MustCompile(`^([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
+var numeral = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
+})
 
 // plainKind is the kind of an unquoted scalar by YAML 1.2: "yes", "on" and dates are text.
 func plainKind(s string) kind {
@@ -421,7 +424,7 @@ func plainKind(s string) kind {
 	case "true", "True", "TRUE", "false", "False", "FALSE":
 		return boolean
 	}
-	if numeral.MatchString(s) {
+	if numeral().MatchString(s) {
 		return number
 	}
 	return text

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -291,11 +292,11 @@ func count(b *float64) *int {
 	return &n
 }
 
-var name = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`)
+var name = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`) })
 
 // validate refuses an invalid declaration. The error begins with the field.
 func (d *Param) validate() error {
-	if !name.MatchString(d.Name) {
+	if !name().MatchString(d.Name) {
 		return fmt.Errorf("name is %q, want 1 to 64 letters, digits, '_' or '-', not beginning with '-'", d.Name)
 	}
 	counted := slices.Contains([]string{String, Array, Object}, d.Type)

@@ -5,9 +5,11 @@ import (
 	"context"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -119,9 +121,28 @@ func memory(setting uint64) uint64 {
 	return min(setting, may)
 }
 
+// eased tells that Ease decides how much garbage is allowed.
+var eased atomic.Bool
+
+// Spare puts off the first collection of this process until its heap has 16 MiB, not 4: most
+// commands end before. The runtime's own rule follows, unless Ease was called or GOGC is set.
+func Spare() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	usual := debug.SetGCPercent(maxPercent)
+	// The first collection finds this value unused.
+	runtime.AddCleanup(&struct{ _ *int }{}, func(usual int) {
+		if !eased.Load() {
+			debug.SetGCPercent(usual)
+		}
+	}, usual)
+}
+
 // Ease sets the runtime's garbage collection by the memory in use, the allocation rate and the
 // process's limit, until ctx ends. If GOGC or GOMEMLIMIT is set, Ease leaves that part alone.
 func Ease(ctx context.Context, setting uint64, at Pace) error {
+	eased.Store(true)
 	may := memory(setting)
 	ownShare, ownLimit := os.Getenv("GOGC") == "", os.Getenv("GOMEMLIMIT") == ""
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}

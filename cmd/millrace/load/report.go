@@ -14,11 +14,14 @@ import (
 //go:embed report.html
 var reportPage string
 
-var reportTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"inc":    func(i int) int { return i + 1 },
-	"figure": Figure,
-	"mib":    func(bytes int64) string { return Figure(float64(bytes) / (1 << 20)) },
-}).Parse(reportPage))
+// reportTemplate is parsed when a report is written, not whenever a process starts.
+func reportTemplate() *template.Template {
+	return template.Must(template.New("report").Funcs(template.FuncMap{
+		"inc":    func(i int) int { return i + 1 },
+		"figure": Figure,
+		"mib":    func(bytes int64) string { return Figure(float64(bytes) / (1 << 20)) },
+	}).Parse(reportPage))
+}
 
 // Figure formats a number for people.
 func Figure(v float64) string {
@@ -156,7 +159,7 @@ func WriteReport(w io.Writer, r *Result, findings []Finding, faults []Fault) err
 	for i := range r.Rounds {
 		data.Rounds = append(data.Rounds, drawn{charts(&r.Rounds[i], faults), r.Rounds[i].Points, faults})
 	}
-	return reportTemplate.Execute(w, data)
+	return reportTemplate().Execute(w, data)
 }
 
 // charts returns the charts of a round, all on the same time axis.

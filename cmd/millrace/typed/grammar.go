@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -54,7 +55,9 @@ func FlagError(c *cobra.Command, err error) error {
 }
 
 // together matches cobra's error about flags that exclude each other.
-var together = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+var together = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+})
 
 // Together turns cobra's error about flags that exclude each other into a usage error. It returns
 // other errors unchanged.
@@ -62,7 +65,7 @@ func Together(err error) error {
 	if err == nil {
 		return nil
 	}
-	if found := together.FindStringSubmatch(err.Error()); found != nil {
+	if found := together().FindStringSubmatch(err.Error()); found != nil {
 		return exit.MisuseOf(fmt.Errorf("--%s exclude each other", strings.Join(strings.Fields(found[1]), " and --")))
 	}
 	return err

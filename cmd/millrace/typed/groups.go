@@ -32,11 +32,14 @@ const GroupNote = "millrace_group"
 
 // InGroup puts the flags that add defines into a group of the help.
 func InGroup(fs *pflag.FlagSet, group string, add func()) {
-	before := map[string]bool{}
-	fs.VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
+	sorted := fs.SortFlags
+	defer func() { fs.SortFlags = sorted }()
+	fs.SortFlags = false // else each visit would sort all of them anew
+	before := map[*pflag.Flag]bool{}
+	fs.VisitAll(func(f *pflag.Flag) { before[f] = true })
 	add()
 	fs.VisitAll(func(f *pflag.Flag) {
-		if !before[f.Name] {
+		if !before[f] {
 			_ = fs.SetAnnotation(f.Name, GroupNote, []string{group}) // the flag is there
 		}
 	})
