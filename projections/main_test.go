@@ -8,4 +8,4 @@ import (
 	"millrace/internal/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(testkit.InMemory(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testkit.Thrifty(m)) }

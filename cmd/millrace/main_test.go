@@ -22,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(testkit.InMemory(m), map[string]func(){"millrace": main})
+	testscript.Main(testkit.Thrifty(m), map[string]func(){"millrace": main})
 }
 
 // TestScripts runs the command as it is typed, against a real server where a

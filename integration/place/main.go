@@ -27,7 +27,7 @@ func Main(m *testing.M) int {
 		_ = f.Value.Set("3")
 	}
 	defer removeProgram()
-	return testkit.InMemory(m).Run()
+	return testkit.Thrifty(m).Run()
 }
 
 // Program is the path of the binary under test. The first test that asks builds it, and no code

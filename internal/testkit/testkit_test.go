@@ -14,10 +14,10 @@ type in func() int
 
 func (r in) Run() int { return r() }
 
-func TestInMemory(t *testing.T) {
+func TestThrifty(t *testing.T) {
 	mine := t.TempDir()
 	t.Setenv("TMPDIR", mine)
-	if code := InMemory(in(func() int {
+	if code := Thrifty(in(func() int {
 		if os.TempDir() != mine {
 			t.Errorf("TMPDIR names %s, and the tests use %s", mine, os.TempDir())
 		}
@@ -27,7 +27,7 @@ func TestInMemory(t *testing.T) {
 	}
 	t.Setenv("TMPDIR", "")
 	var used string
-	InMemory(in(func() int {
+	Thrifty(in(func() int {
 		if used = os.TempDir(); used != "/tmp" {
 			if err := os.WriteFile(filepath.Join(used, "x"), nil, 0o600); err != nil {
 				t.Error(err)
@@ -42,7 +42,7 @@ func TestInMemory(t *testing.T) {
 
 func TestAbandonedIsRemoved(t *testing.T) {
 	t.Setenv("TMPDIR", "")
-	InMemory(in(func() int {
+	Thrifty(in(func() int {
 		there := os.TempDir()
 		if there == "/tmp" {
 			return 0 // the machine has no such memory
@@ -52,9 +52,9 @@ func TestAbandonedIsRemoved(t *testing.T) {
 		if err := os.Mkdir(left, 0o700); err != nil {
 			t.Error(err)
 		}
-		InMemory(in(func() int { return 0 })).Run() // which does nothing below its own directory
+		Thrifty(in(func() int { return 0 })).Run() // which does nothing below its own directory
 		t.Setenv("TMPDIR", "")
-		InMemory(in(func() int { return 0 })).Run()
+		Thrifty(in(func() int { return 0 })).Run()
 		if _, err := os.Stat(left); err == nil {
 			t.Errorf("%s is left", left)
 		}

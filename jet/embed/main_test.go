@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	goleak.VerifyTestMain(testkit.InMemory(m))
+	goleak.VerifyTestMain(testkit.Thrifty(m))
 }
 
 // patience is how long a test waits for what must come; only a failure takes that long.

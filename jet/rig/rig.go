@@ -32,7 +32,7 @@ func Main(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	code := testkit.InMemory(m).Run()
+	code := testkit.Thrifty(m).Run()
 	if code == 0 {
 		code = leaks()
 	}

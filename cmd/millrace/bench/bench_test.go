@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(testkit.InMemory(m).Run())
+	os.Exit(testkit.Thrifty(m).Run())
 }
 
 // serve starts a server with a read model, and returns how to connect.

@@ -34,7 +34,7 @@ import (
 	"millrace/task/duties"
 )
 
-func TestMain(m *testing.M) { os.Exit(testkit.InMemory(m).Run()) }
+func TestMain(m *testing.M) { os.Exit(testkit.Thrifty(m).Run()) }
 
 // patience is how long something may take; only a failure takes so long.
 const patience = time.Minute
