@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"millrace/api"
@@ -14,11 +15,15 @@ import (
 // handler returns the handler of the whole service.
 func (s *Server) handler() http.Handler {
 	all := operations()
-	doc, err := json.Marshal(document(s.Version, all))
-	if err != nil {
-		// It is made of types, which tests read.
-		panic("httpapi: the document cannot be written: " + err.Error())
-	}
+	// Few ask for the document, and making it takes as long as the rest of a start.
+	doc := sync.OnceValue(func() []byte {
+		text, err := json.Marshal(document(s.Version, all))
+		if err != nil {
+			// It is made of types, which tests read.
+			panic("httpapi: the document cannot be written: " + err.Error())
+		}
+		return text
+	})
 	mux := http.NewServeMux()
 	if s.Pages == nil {
 		mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { s.Send(w, r, "text/plain; charset=utf-8", []byte(index)) })
@@ -26,7 +31,9 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /login", s.login)
 	mux.HandleFunc("POST /login", s.enter)
 	mux.HandleFunc("POST /logout", s.leave)
-	mux.Handle("GET /openapi.json", s.known(func(w http.ResponseWriter, r *http.Request, _ Caller) { s.Send(w, r, "application/openapi+json", doc) }))
+	mux.Handle("GET /openapi.json", s.known(func(w http.ResponseWriter, r *http.Request, _ Caller) {
+		s.Send(w, r, "application/openapi+json", doc())
+	}))
 	for i := range all {
 		o := &all[i]
 		mux.Handle(o.method+" "+prefix+o.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) { s.do(w, r, c, o) }))

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 )
 
 //go:embed assets foreign
@@ -18,15 +19,16 @@ var files embed.FS
 
 // asset is a file that pages load. It never changes under its path, which contains its digest.
 type asset struct {
-	digest       string
-	kind         string
-	body, zipped []byte
+	digest string
+	kind   string
+	body   []byte
+	zipped func() []byte
 }
 
 // assets are all assets, by their names.
 type assets map[string]*asset
 
-func newAssets() *assets {
+func newAssets() assets {
 	all := assets{}
 	for _, dir := range []string{"assets", "foreign"} {
 		entries, err := fs.ReadDir(files, dir)
@@ -43,10 +45,10 @@ func newAssets() *assets {
 				continue // no page loads it
 			}
 			sum := sha256.Sum256(body)
-			all[e.Name()] = &asset{hex.EncodeToString(sum[:8]), kind, body, zip(body)}
+			all[e.Name()] = &asset{hex.EncodeToString(sum[:8]), kind, body, sync.OnceValue(func() []byte { return zip(body) })}
 		}
 	}
-	return &all
+	return all
 }
 
 func zip(body []byte) []byte {
@@ -58,16 +60,16 @@ func zip(body []byte) []byte {
 }
 
 // path returns the path of an asset, relative to where the pages begin.
-func (all *assets) path(name string) string {
-	if a := (*all)[name]; a != nil {
+func (all assets) path(name string) string {
+	if a := all[name]; a != nil {
 		return "assets/" + a.digest + "/" + name
 	}
 	return "assets/none/" + name
 }
 
 // serve sends an asset to any caller: assets contain no data.
-func (all *assets) serve(w http.ResponseWriter, r *http.Request) {
-	a := (*all)[r.PathValue("name")]
+func (all assets) serve(w http.ResponseWriter, r *http.Request) {
+	a := all[r.PathValue("name")]
 	if a == nil || a.digest != r.PathValue("digest") {
 		http.Error(w, "there is nothing here; load the page again", http.StatusNotFound)
 		return
@@ -79,7 +81,7 @@ func (all *assets) serve(w http.ResponseWriter, r *http.Request) {
 	body := a.body
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
-		body = a.zipped
+		body = a.zipped()
 	}
 	_, _ = w.Write(body) // the receiver may be gone
 }

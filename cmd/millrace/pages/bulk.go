@@ -143,7 +143,7 @@ func (s *Site) bulk(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 			err = d.foresee(ctx, l)
 		}
 		if err == nil {
-			body, err = s.shapes["bulk"].whole(l)
+			body, err = s.shapes()["bulk"].whole(l)
 		}
 		return err
 	})

@@ -110,7 +110,7 @@ func TestGraphEscapes(t *testing.T) {
 		d.Drawing = picture.Draw(&node)
 		d.gantt(l.Now)
 		l.Data = d
-		page, err := s.shapes["graph"].whole(l)
+		page, err := s.shapes()["graph"].whole(l)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -322,7 +322,7 @@ func (l *look) ofFile(ctx context.Context, f *opened.File) ([]byte, error) {
 	if l.Data, err = l.page.show(ctx, l); err != nil {
 		return nil, err
 	}
-	return l.site.shapes[l.page.name].whole(l)
+	return l.site.shapes()[l.page.name].whole(l)
 }
 
 // intoFile returns the world of a file at a moment; "" is its end.

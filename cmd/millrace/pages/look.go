@@ -174,7 +174,7 @@ func (l *look) Hidden(but ...string) (fields [][2]string) {
 func (l *look) Asked(name string) string { return l.query.Get(name) }
 
 // Asset leads to a file that the page loads.
-func (l *look) Asset(name string) string { return base(l.path) + l.site.assets.path(name) }
+func (l *look) Asset(name string) string { return base(l.path) + l.site.assets().path(name) }
 
 // Base leads to where the pages begin.
 func (l *look) Base() string { return base(l.path) }

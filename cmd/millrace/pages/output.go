@@ -252,7 +252,7 @@ func (s *Site) lines(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 		}
 		p.Lines = p.drawn(lead, lines)
 		var text bytes.Buffer
-		if err := s.shapes["task"].set.ExecuteTemplate(&text, "fragment", &p); err != nil {
+		if err := s.shapes()["task"].set.ExecuteTemplate(&text, "fragment", &p); err != nil {
 			return err
 		}
 		s.server.Send(w, r, "text/html; charset=utf-8", visible(text.Bytes()))

@@ -108,7 +108,7 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 			d.Wrong = err.Error()
 		}
 		l.Data = d
-		body, err = s.shapes["run"].whole(l)
+		body, err = s.shapes()["run"].whole(l)
 		return err
 	})
 	switch {

@@ -24,10 +24,11 @@ type Site struct {
 	// Settings are those by which duties are judged, for incident files; see [excerpt.SettingsOf].
 	Settings map[string]string
 
-	server  *httpapi.Server
-	mux     *http.ServeMux
-	shapes  map[string]*shape // by the names of pages
-	assets  *assets
+	server *httpapi.Server
+	mux    *http.ServeMux
+	// The first page that is drawn makes both: most processes that could draw one never do.
+	shapes  func() map[string]*shape // by the names of pages
+	assets  func() assets
 	late    series
 	ran     usual
 	changed changes
@@ -66,8 +67,8 @@ var pages = []page{
 
 // New makes the pages of a server. They are served once they are its [httpapi.Server.Pages].
 func New(server *httpapi.Server) *Site {
-	s := &Site{server: server, mux: http.NewServeMux(), assets: newAssets(), audits: audit.New(), patience: seenWithin}
-	s.shapes = shapes(pages)
+	s := &Site{server: server, mux: http.NewServeMux(), assets: sync.OnceValue(newAssets), audits: audit.New(), patience: seenWithin}
+	s.shapes = sync.OnceValue(func() map[string]*shape { return shapes(pages) })
 	server.Largest = largest
 	for i := range pages {
 		p := &pages[i]
@@ -96,7 +97,7 @@ func New(server *httpapi.Server) *Site {
 	s.mux.HandleFunc("GET /tasks/{id}/hit", s.known(s.hit))
 	s.mux.HandleFunc("GET /incidents/{file}/tasks/{id}/lines", s.known(s.lines))
 	s.mux.HandleFunc("GET /incidents/{file}/tasks/{id}/hit", s.known(s.hit))
-	s.mux.HandleFunc("GET /assets/{digest}/{name}", s.assets.serve)
+	s.mux.HandleFunc("GET /assets/{digest}/{name}", func(w http.ResponseWriter, r *http.Request) { s.assets().serve(w, r) })
 	return s
 }
 
@@ -191,7 +192,7 @@ func (s *Site) show(w http.ResponseWriter, r *http.Request, c httpapi.Caller, p 
 		key := "page " + string(c.Role) + " " + r.URL.RequestURI()
 		s.server.FollowParts(w, r, c, key, func(ctx context.Context) (parts []httpapi.Part, err error) {
 			err = s.look(ctx, r, c, p, query, func(l *look) error {
-				parts, err = s.shapes[p.name].parts(l)
+				parts, err = s.shapes()[p.name].parts(l)
 				return err
 			})
 			return parts, err
@@ -199,7 +200,7 @@ func (s *Site) show(w http.ResponseWriter, r *http.Request, c httpapi.Caller, p 
 	default:
 		var body []byte
 		err := s.look(r.Context(), r, c, p, query, func(l *look) (err error) {
-			body, err = s.shapes[p.name].whole(l)
+			body, err = s.shapes()[p.name].whole(l)
 			return err
 		})
 		var to elsewhere
@@ -255,7 +256,7 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, c httpapi.Caller, 
 	case r.Method == http.MethodPost:
 		l.Data = wrongData{&problem, problem.Status == http.StatusUnauthorized, "", false}
 	}
-	body, err := s.shapes["error"].whole(l)
+	body, err := s.shapes()["error"].whole(l)
 	if err != nil {
 		body = []byte(problem.Title)
 	}

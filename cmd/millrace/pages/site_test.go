@@ -151,8 +151,8 @@ func TestHeaders(t *testing.T) {
 			t.Errorf("%s is %s", path, kind)
 		}
 	}
-	for name := range *p.assets {
-		_, h := p.get(200, "/"+p.assets.path(name))
+	for name := range p.assets() {
+		_, h := p.get(200, "/"+p.assets().path(name))
 		if !strings.Contains(h.Get("Cache-Control"), "immutable") {
 			t.Errorf("%s is kept as %q", name, h.Get("Cache-Control"))
 		}
