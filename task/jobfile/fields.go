@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"sync"
 
 	"millrace/internal/form"
 	"millrace/task/breaker"
@@ -158,7 +159,7 @@ func (r *reader) named(to *string, what string) func(entry) {
 
 // vocabulary lists the fields of a job file by the object that holds them, in the order of
 // messages.
-var vocabulary = func() map[string][]string {
+var vocabulary = sync.OnceValue(func() map[string][]string {
 	all := map[string][]string{}
 	add := func(path string, of reflect.Type) {
 		for _, f := range form.Fields(of) {
@@ -184,7 +185,7 @@ var vocabulary = func() map[string][]string {
 	add("place.prefer", reflect.TypeFor[job.Preference]())
 	add("steps.needs", reflect.TypeFor[job.StepNeed]())
 	return all
-}()
+})
 
 // ofJobs are the fields of a spec that steps do not have.
 var ofJobs = map[string]bool{"steps": true, "on": true, "unique": true, "breaker": true}

@@ -67,14 +67,14 @@ func refusal(path, name string) string {
 	// The right field at a wrong indentation.
 	if path == "" {
 		for _, object := range []string{"run", "retry", "breaker", "timeout", "place", "resources", "keep", "concurrency", "budget", "rate", "unique", "schedule"} {
-			if slices.Contains(vocabulary[object], name) {
+			if slices.Contains(vocabulary()[object], name) {
 				return "unknown field " + quoted + ": did you mean `" + join(object, name) + "`?"
 			}
 		}
-	} else if slices.Contains(vocabulary[""], name) || reserved[name] {
+	} else if slices.Contains(vocabulary()[""], name) || reserved[name] {
 		return "unknown field " + quoted + ": `" + name + "` is a field of the job itself, at the left margin"
 	}
-	return unlisted(whole, name, vocabulary[path])
+	return unlisted(whole, name, vocabulary()[path])
 }
 
 // unlisted refuses a field that the object does not have.

@@ -88,7 +88,7 @@ func TestFieldsAgree(t *testing.T) {
 		if got := schema[path]; !slices.Equal(got, want) {
 			t.Errorf("the schema of %q has the fields %v, %v has %v", path, got, s, want)
 		}
-		if got := slices.Sorted(slices.Values(vocabulary[path])); !slices.Equal(got, want) {
+		if got := slices.Sorted(slices.Values(vocabulary()[path])); !slices.Equal(got, want) {
 			t.Errorf("the vocabulary of %q has the fields %v, %v has %v", path, got, s, want)
 		}
 		for _, name := range want {
@@ -104,7 +104,7 @@ func TestFieldsAgree(t *testing.T) {
 		}
 	}
 	for at := range reserved {
-		if path, name, ok := strings.Cut(at, "."); ok && slices.Contains(vocabulary[path], name) || slices.Contains(vocabulary[""], at) {
+		if path, name, ok := strings.Cut(at, "."); ok && slices.Contains(vocabulary()[path], name) || slices.Contains(vocabulary()[""], at) {
 			t.Errorf("%s is reserved and in the vocabulary", at)
 		}
 	}
@@ -114,7 +114,7 @@ func TestFieldsAgree(t *testing.T) {
 			if !ok {
 				path, last = "", at
 			}
-			if !reserved[at] && !slices.Contains(vocabulary[path], last) {
+			if !reserved[at] && !slices.Contains(vocabulary()[path], last) {
 				t.Errorf("%s leads to %s, which does not exist", name, at)
 			}
 		}
