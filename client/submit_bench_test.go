@@ -6,7 +6,6 @@ import (
 	"millrace/client"
 	"millrace/jet/jettest"
 	"millrace/jet/streams"
-	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
 )
@@ -48,7 +47,7 @@ func BenchmarkSubmitAll(b *testing.B) {
 	all := make([]birth.Submission, b.N)
 	for i := range all {
 		all[i] = noop
-		all[i].ID, all[i].Fresh = task.ID(client.NewID()), true
+		all[i].ID, all[i].Fresh = client.NewID(), true
 	}
 	b.ReportAllocs()
 	b.ResetTimer()

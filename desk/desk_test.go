@@ -280,7 +280,7 @@ func TestSubmitAll(t *testing.T) {
 			}
 			var told []task.ID
 			err := d.SubmitAll(t.Context(), c.of, func(r desk.Receipt) { told = append(told, r.ID) })
-			if _, taken := c.err.(*events.Taken); len(told) != c.want || taken != errors.As(err, new(*events.Taken)) || !taken && !errors.Is(err, c.err) {
+			if taken := errors.As(c.err, new(*events.Taken)); len(told) != c.want || taken != errors.As(err, new(*events.Taken)) || !taken && !errors.Is(err, c.err) {
 				t.Fatalf("%d are told of, %v; want %d, %v", len(told), err, c.want, c.err)
 			}
 			for i, id := range told {

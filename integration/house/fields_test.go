@@ -1,6 +1,7 @@
 package house
 
 import (
+	"errors"
 	"go/ast"
 	"go/build"
 	"go/parser"
@@ -117,7 +118,7 @@ func (s *source) Import(of string) (*types.Package, error) {
 	}
 	dir := filepath.Join(s.root, filepath.FromSlash(in))
 	listed, err := build.Default.ImportDir(dir, 0)
-	if _, none := err.(*build.NoGoError); err != nil && !none {
+	if _, none := errors.AsType[*build.NoGoError](err); err != nil && !none {
 		return nil, err
 	}
 	var files []*ast.File
