@@ -42,7 +42,7 @@ type By struct {
 	// it is the tick whose fire has not come.
 	At time.Time `json:"at,omitzero"`
 	// Ends holds the last known message of each task that is needed, claimed the key before, or was
-	// open in a schedule's ledger, in their order; 0 where none was known. By [RulePerNode] it
+	// open in a schedule's ledger, in their order; 0 where none was known. By the rule per_node it
 	// holds the attempts that ran on the node.
 	Ends []uint64 `json:"ends,omitempty"`
 	// Unique says when other tasks block a claim of a unique key; nil for the default.
@@ -71,7 +71,7 @@ type By struct {
 	// Final says that the task reported its failure as final: no other attempt can mend it.
 	Final bool `json:"final,omitempty"`
 	// Since is when the decider began to see no node that would take the work; zero if that did not
-	// matter. By [RulePerNode] it is when the last task that the node has postponed comes again, if
+	// matter. By the rule per_node it is when the last task that the node has postponed comes again, if
 	// the task waits behind that.
 	Since time.Time `json:"since,omitzero"`
 	// Bounds are the settings of the decider; nil if they did not matter.
@@ -80,18 +80,12 @@ type By struct {
 	Lease *LeaseBy `json:"lease,omitempty"`
 }
 
-// The rules that [By.Rule] names.
+// The rules that [By.Rule] names, beside those of [job.Rules], which have their names there.
 const (
 	// RuleClaim: the outcome of a claim of the task ([Claim]).
 	RuleClaim = "claim"
 	// RuleOwn: the report of the node that ran the attempt.
 	RuleOwn = "own"
-	// RuleBreaker: the breaker of the task's job ([breaker.Breaker.Admit]).
-	RuleBreaker = "breaker"
-	// RuleWindow: the window of the task (schedule.Window).
-	RuleWindow = "window"
-	// RulePerNode: the node already runs as many tasks as per_node allows ([choice.Crowd]).
-	RulePerNode = "per_node"
 	// RulePrefer: other nodes are better ([choice.HandsOver]).
 	RulePrefer = "prefer"
 	// RuleMeans: a node that cannot run the task passes it on to nodes that can ([choice.PassesOn]).

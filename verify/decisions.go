@@ -92,9 +92,9 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 
 // postponers repeat, by rule of job.Rules, the decision that postponed a task.
 var postponers = map[string]func(*story, *Verifier, *task.Task, *events.Record){
-	task.RuleBreaker: (*story).heldBack,
-	task.RuleWindow:  (*story).shutOut,
-	task.RulePerNode: (*story).crowdedOut,
+	reason.Breaker: (*story).heldBack,
+	reason.Window:  (*story).shutOut,
+	reason.PerNode: (*story).crowdedOut,
 }
 
 // ruledOut repeats the decision that postponed a task, by the rule that the fact names.

@@ -133,7 +133,7 @@ func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Rec
 		s.remade(v, k, claim, r)
 	case task.RuleDead:
 		s.undelivered(v, k, r)
-	case task.RuleBreaker:
+	case reason.Breaker:
 		s.heldBack(v, k, r)
 	case task.RuleLimit:
 		s.refused(v, k, e.Detail, r)

@@ -30,7 +30,7 @@ func TestWindowsAreDecidedAgain(t *testing.T) {
 		return task.Postponed{Reason: reason.Window, Detail: words, Due: due}
 	}
 	by := func(calendar uint64) *task.By {
-		return &task.By{Rule: task.RuleWindow, At: start, Calendar: calendar}
+		return &task.By{Rule: reason.Window, At: start, Calendar: calendar}
 	}
 	for name, c := range map[string]struct {
 		e     task.Event
@@ -47,7 +47,7 @@ func TestWindowsAreDecidedAgain(t *testing.T) {
 		"a claim, and there was no calendar":    {e: held(opens), by: by(0), wrong: "due"},
 		"a claim, and no such revision":         {e: held(opens), by: by(7), wrong: "revision 7 of calendar night, which is not there before it"},
 		"a claim that does not name the rule":   {e: held(opens), by: &task.By{At: start, Calendar: 1}, wrong: "names no rule"},
-		"a claim that names the breaker's rule": {e: held(opens), by: &task.By{Rule: task.RuleBreaker, At: start, Calendar: 1}, wrong: "names no rule"},
+		"a claim that names the breaker's rule": {e: held(opens), by: &task.By{Rule: reason.Breaker, At: start, Calendar: 1}, wrong: "names no rule"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

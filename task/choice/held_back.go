@@ -88,7 +88,7 @@ func (c *Crowd) waits(at time.Time) bool { return c.Last.Add(crowdEach).After(at
 
 // By returns the inputs of the decision at a time.
 func (c *Crowd) By(at time.Time) task.By {
-	by := task.By{Rule: task.RulePerNode, At: at, Limit: c.Counter.Name, Ends: c.Epochs, Self: &task.Known{Node: c.Node}}
+	by := task.By{Rule: reason.PerNode, At: at, Limit: c.Counter.Name, Ends: c.Epochs, Self: &task.Known{Node: c.Node}}
 	if c.waits(at) {
 		by.Since = c.Last
 	}

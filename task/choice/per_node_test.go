@@ -77,7 +77,7 @@ func TestCrowd(t *testing.T) {
 		if p.After != 41 || p.Reason != reason.PerNode || p.Detail != "node n1 has as many tasks under way of job mail as per_node allows: 2" {
 			t.Errorf("it is postponed by %+v", p)
 		}
-		if by.Since.IsZero() != (want == time.Second) || by.Rule != task.RulePerNode || by.Limit != "job:mail" || by.Self.Node != "n1" {
+		if by.Since.IsZero() != (want == time.Second) || by.Rule != reason.PerNode || by.Limit != "job:mail" || by.Self.Node != "n1" {
 			t.Errorf("that was decided by %+v", by)
 		}
 		if again := (&choice.Crowd{Node: "n1", Counter: two, Epochs: by.Ends, Last: by.Since}).Postpone(41, noon); again != p {

@@ -10,6 +10,7 @@ import (
 	"millrace/task"
 	"millrace/task/breaker"
 	"millrace/task/choice"
+	"millrace/task/reason"
 )
 
 // circuits remembers the state of breakers for a moment, so that a job whose tasks start all the
@@ -66,7 +67,7 @@ func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error
 	case a.Hold == nil:
 		return nil, nil
 	}
-	return task.Judged{Command: choice.HeldBack(t, a.Hold), By: task.By{Rule: task.RuleBreaker, At: at, Circuit: is.Head, Drawn: chance}}, nil
+	return task.Judged{Command: choice.HeldBack(t, a.Hold), By: task.By{Rule: reason.Breaker, At: at, Circuit: is.Head, Drawn: chance}}, nil
 }
 
 // circuit returns the state of a job's breaker, read from the log if the remembered one is too old.

@@ -57,15 +57,24 @@ type rule struct {
 // Each rule has a file of its own; its logic is a pure function of package task or below it.
 var rules = []rule{
 	{"flow", (*Protocol).flow, func(q *question) bool { return q.window != "" }},
-	{reason.Window, (*Protocol).window, func(q *question) bool { return q.spec().Window != "" }},
+	{reason.Window, (*Protocol).window, ruled(reason.Window)},
 	{"throttle", (*Protocol).throttle, nil},
 	{"yield", (*Protocol).yield, nil},
 	{"means", (*Protocol).means, nil},
 	{"prefer", (*Protocol).handOver, func(q *question) bool {
 		return q.spec().Place.Prefers() || choice.Shuns(q.task, q.claim.Node)
 	}},
-	{reason.PerNode, (*Protocol).perNode, func(q *question) bool { return len(q.spec().PerNode) > 0 }},
-	{reason.Breaker, (*Protocol).breaker, func(q *question) bool { return q.spec().Breaker != nil }},
+	{reason.PerNode, (*Protocol).perNode, ruled(reason.PerNode)},
+	{reason.Breaker, (*Protocol).breaker, ruled(reason.Breaker)},
+}
+
+// ruled tells which tasks have a rule of [job.Rules] that postpones them.
+func ruled(name string) func(*question) bool {
+	r, ok := job.Postpones(name)
+	if !ok {
+		panic("claim: no rule " + name + " postpones tasks")
+	}
+	return func(q *question) bool { return q.task.Spec != nil && r.Has(q.task.Spec) }
 }
 
 // ask asks the rules. About a task that runs, whose lease may have ended, they decide only whether

@@ -6,6 +6,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/reason"
 	"millrace/task/schedule"
 )
 
@@ -27,7 +28,7 @@ func (p *Protocol) window(ctx context.Context, q *question) (a answer, err error
 		q.claim.Closes = closes
 	}
 	if wait != nil {
-		a.command = task.Judged{Command: wait.Postpone(t.Turn), By: task.By{Rule: task.RuleWindow, At: at, Calendar: is.Revision}}
+		a.command = task.Judged{Command: wait.Postpone(t.Turn), By: task.By{Rule: reason.Window, At: at, Calendar: is.Revision}}
 	}
 	return a, nil
 }
