@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -55,10 +56,31 @@ func Wanted(env func(string) string) (bool, error) {
 	case exporter != "" && exporter != "otlp":
 		return false, fmt.Errorf("$OTEL_TRACES_EXPORTER is %q, want otlp or none", exporter)
 	}
-	if p := cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL")); p != "" && p != "http/protobuf" {
-		return false, fmt.Errorf("$OTEL_EXPORTER_OTLP_PROTOCOL is %q, want http/protobuf, which collectors take on port 4318", p)
+	switch p := protocol(env); p {
+	case overHTTP, overGRPC:
+		return true, nil
+	default:
+		return false, fmt.Errorf("$OTEL_EXPORTER_OTLP_PROTOCOL is %q, want http/protobuf, which collectors take on port 4318, or grpc, on port 4317", p)
 	}
-	return true, nil
+}
+
+// The protocols that this program speaks, by their names in the OpenTelemetry specification.
+const (
+	overHTTP = "http/protobuf"
+	overGRPC = "grpc"
+)
+
+// protocol is the protocol that the environment asks for.
+func protocol(env func(string) string) string {
+	return cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL"), overHTTP)
+}
+
+// exporter returns a sender to the collector in the environment. It connects when it first sends.
+func exporter(ctx context.Context) (sdktrace.SpanExporter, error) {
+	if protocol(os.Getenv) == overGRPC {
+		return otlptracegrpc.New(ctx)
+	}
+	return otlptracehttp.New(ctx)
 }
 
 // Tracer sends spans. A nil tracer sends none.
@@ -73,7 +95,7 @@ func Start(ctx context.Context, c Config) (*Tracer, error) {
 	if err != nil || !wanted {
 		return nil, err
 	}
-	exporter, err := otlptracehttp.New(ctx)
+	sender, err := exporter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +107,7 @@ func Start(ctx context.Context, c Config) (*Tracer, error) {
 			})
 		}))
 	}
-	return start(ctx, c, sdktrace.WithBatcher(exporter))
+	return start(ctx, c, sdktrace.WithBatcher(sender))
 }
 
 // Deliver sends all of the spans, which have ended, or returns an error. It returns false if the
@@ -95,11 +117,11 @@ func Deliver(ctx context.Context, c Config, list []spans.Span) (bool, error) {
 	if err != nil || !wanted {
 		return false, err
 	}
-	exporter, err := otlptracehttp.New(ctx)
+	sender, err := exporter(ctx)
 	if err != nil {
 		return false, err
 	}
-	to := &strict{SpanExporter: exporter}
+	to := &strict{SpanExporter: sender}
 	t, err := start(ctx, c, sdktrace.WithBatcher(to, sdktrace.WithBlocking()))
 	if err != nil {
 		return false, err
