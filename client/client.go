@@ -117,8 +117,8 @@ func (c *Client) History(ctx context.Context, id task.ID) ([]events.Record, erro
 }
 
 // Cancel asks for a task's end. A waiting task is cancelled when Cancel returns; a running one is
-// cancelling, and becomes cancelled when its worker reports its end. The error wraps
-// [task.ErrUnknown] or [task.ErrEnded].
+// cancelling, and becomes cancelled when its worker reports its end. A scheduler cancels the
+// children of a parent. The error wraps [task.ErrUnknown] or [task.ErrEnded].
 func (c *Client) Cancel(ctx context.Context, id task.ID, reason string) (task.Task, error) {
 	t, err := c.rec.Load(ctx, id)
 	if err != nil {
@@ -130,12 +130,9 @@ func (c *Client) Cancel(ctx context.Context, id task.ID, reason string) (task.Ta
 // CancelKnown is [Client.Cancel] for a task as a list has it, which saves reading it: the task is
 // read, and the cancel decided again, only if the log says that it has changed.
 func (c *Client) CancelKnown(ctx context.Context, was task.Task, reason string) (task.Task, error) {
-	t, event, err := c.rec.Do(ctx, was, task.Cancel{Reason: reason})
+	t, _, err := c.rec.Do(ctx, was, task.Cancel{Reason: reason})
 	if err != nil {
 		return t, fmt.Errorf("cancel task %s: %w", t.ID, err)
-	}
-	if _, stops := event.(task.CancelRequested); stops && t.Epoch == 0 {
-		return t, c.cancelChildren(ctx, &t)
 	}
 	return t, nil
 }

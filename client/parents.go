@@ -15,7 +15,7 @@ import (
 	"millrace/view"
 )
 
-// atOnce is how many children are cancelled or read concurrently.
+// atOnce is how many children are reopened concurrently.
 const atOnce = 16
 
 // children returns a parent's children, and how they stand.
@@ -28,17 +28,8 @@ func (c *Client) children(ctx context.Context, t *task.Task) ([]task.Task, map[t
 	return tasks, ends, err
 }
 
-// eachChild reads these children of a parent, several concurrently, and calls do with each existing
-// one and afterwards, one at a time, then.
-func (c *Client) eachChild(ctx context.Context, ids map[string]task.ID, do func(task.Task) error, then func(task.Task)) error {
-	done := make(chan task.Task)
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		for child := range done {
-			then(child)
-		}
-	}()
+// eachChild reads these tasks, several concurrently, and calls do with each existing one.
+func (c *Client) eachChild(ctx context.Context, ids []task.ID, do func(task.Task) error) error {
 	var g errgroup.Group
 	g.SetLimit(atOnce)
 	for _, id := range ids {
@@ -47,31 +38,13 @@ func (c *Client) eachChild(ctx context.Context, ids map[string]task.ID, do func(
 			if errors.Is(err, task.ErrUnknown) {
 				return nil
 			}
-			if err == nil {
-				err = do(child)
+			if err != nil {
+				return err
 			}
-			done <- child
-			return err
+			return do(child)
 		})
 	}
-	err := g.Wait()
-	close(done)
-	<-over
-	return err
-}
-
-// cancelChildren cancels the unfinished children of a cancelled parent.
-func (c *Client) cancelChildren(ctx context.Context, t *task.Task) error {
-	ids := family.ChildIDs(t)
-	stops := family.Stops(t)
-	maps.DeleteFunc(ids, func(name string, _ task.ID) bool { return !slices.Contains(stops, name) })
-	return c.eachChild(ctx, ids, func(child task.Task) error {
-		_, err := c.Cancel(ctx, child.ID, family.ParentCancelled)
-		if errors.Is(err, task.ErrEnded) {
-			return nil
-		}
-		return err
-	}, func(task.Task) {})
+	return g.Wait()
 }
 
 // retryChildren reopens the children of a parent that did not finish.
@@ -80,20 +53,19 @@ func (c *Client) retryChildren(ctx context.Context, t *task.Task, code string) e
 	if err != nil {
 		return err
 	}
-	again := map[string]task.ID{}
+	var again []task.ID
 	for _, child := range tasks {
 		if child.State.Terminal() && child.State != task.Finished && child.Reason != reason.Skipped {
-			again[string(child.ID)] = child.ID
+			again = append(again, child.ID)
 		}
 	}
-	later := family.Rerun(t, ends)
-	for _, name := range later {
-		delete(again, string(family.ChildID(t.ID, name)))
+	for _, later := range family.Rerun(t, ends) {
+		again = slices.DeleteFunc(again, func(id task.ID) bool { return id == family.ChildID(t.ID, later) })
 	}
 	if err := c.eachChild(ctx, again, func(child task.Task) error {
 		_, err := c.reopen(ctx, child, code)
 		return err
-	}, func(task.Task) {}); err != nil {
+	}); err != nil {
 		return err
 	}
 	for _, id := range again {

@@ -168,7 +168,7 @@ func TestRetryWithoutItsKey(t *testing.T) {
 	}
 }
 
-// The children of a parent are there when it is submitted, and are stopped with it.
+// The children of a parent are there when it is submitted. A scheduler cancels them with it.
 func TestParent(t *testing.T) {
 	c := open(t)
 	ctx := t.Context()
@@ -197,5 +197,5 @@ func TestParent(t *testing.T) {
 	if is, err := c.Cancel(ctx, id, "enough"); err != nil || is.State != task.Cancelling {
 		t.Errorf("cancelled it is %s: %v", is.State, err)
 	}
-	are("with the cancelled parent", task.Cancelled, task.Cancelled)
+	are("before a scheduler sees that", task.Pending, task.Held)
 }

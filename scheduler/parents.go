@@ -385,20 +385,24 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]tas
 
 // cancelChildren passes the cancel of a parent on to its children.
 func (s *Scheduler) cancelChildren(ctx context.Context, t *task.Task, ends map[task.ID]task.End) error {
+	var live []task.ID
 	for _, name := range family.Stops(t) {
 		id := family.ChildID(t.ID, name)
-		if e := ends[id]; e.State.Terminal() || e.State == task.Cancelling {
-			continue
-		}
-		child, err := s.stop(ctx, id, family.ParentCancelled)
-		if err != nil {
-			return err
-		}
-		if child.State != task.Unknown {
-			ends[id] = task.EndOf(&child)
+		if e := ends[id]; !e.State.Terminal() && e.State != task.Cancelling {
+			live = append(live, id)
 		}
 	}
-	return nil
+	var mu sync.Mutex
+	_, err := each(live, func(id task.ID) error {
+		child, err := s.stop(ctx, id, family.ParentCancelled)
+		if err == nil && child.State != task.Unknown {
+			mu.Lock()
+			defer mu.Unlock()
+			ends[id] = task.EndOf(&child)
+		}
+		return err
+	})
+	return err
 }
 
 // stop asks for a task's end, as an operator does, and returns the resulting task. An unknown or ended
