@@ -45,14 +45,11 @@ type Appender interface {
 	// nothing and returns an error that wraps [ErrConflict]. After an error that wraps [ErrUnknown]
 	// the outcome is open. After any other error the fact is not recorded.
 	Append(ctx context.Context, f *Fact, last uint64) (uint64, error)
-	// AppendAll is Append for up to [MostAtOnce] facts, each on another chain. If each chain still
+	// AppendAll is Append for up to 500 facts, each on another chain. If each chain still
 	// ends where last says, it records all facts, directly behind each other, and returns the
 	// sequence of the first. Otherwise it records none.
 	AppendAll(ctx context.Context, facts []*Fact, last []uint64) (first uint64, err error)
 }
-
-// MostAtOnce is the largest number of facts for [Appender.AppendAll].
-const MostAtOnce = 500
 
 // Placer writes facts that are not transitions: births and offers.
 type Placer interface {

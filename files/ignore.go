@@ -75,11 +75,3 @@ func Glob(patterns []string, path string) bool {
 	}
 	return false
 }
-
-// ValidGlob refuses a pattern that is not valid for [Glob].
-func ValidGlob(pattern string) error {
-	if pattern == "" || !doublestar.ValidatePattern(pattern) {
-		return fmt.Errorf("the pattern %q cannot be understood", pattern)
-	}
-	return nil
-}

@@ -264,14 +264,6 @@ func (l *ownLease) handed() {
 	l.stocked = false
 }
 
-// reclaims tells whether some leases must be recovered. Until then the node keeps offers for which
-// it has no slot, or they would come again and again before those.
-func (r *ownRoute) reclaims() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.orphans > 0
-}
-
 // ownLease is a lease that survives the loss of its consumer.
 type ownLease struct {
 	route   *ownRoute

@@ -130,7 +130,9 @@ func TestOwnRouteThatOnlySeemedLost(t *testing.T) {
 	if err := held.Ack(); err != nil {
 		t.Fatal(err)
 	}
-	if o.own.reclaims() {
+	o.own.mu.Lock()
+	defer o.own.mu.Unlock()
+	if o.own.orphans > 0 {
 		t.Error("a lease is still to be had back")
 	}
 }

@@ -297,15 +297,12 @@ const (
 	TriggerManual   = "manual"   // an operator asked for it now
 )
 
-// Triggers lists the reasons for which schedules make tasks.
-var Triggers = []string{TriggerSchedule, TriggerCatchUp, TriggerBackfill, TriggerManual}
-
 // Origin names the schedule that made a task; it is zero for any other task.
 type Origin struct {
 	Schedule string `json:"schedule,omitzero" redact:"keep"`
 	// Tick is the logical time: when the task was meant to be made.
 	Tick time.Time `json:"tick,omitzero"`
-	// Trigger is one of [Triggers].
+	// Trigger is one of the constants above.
 	Trigger string `json:"trigger,omitzero" redact:"word"`
 }
 

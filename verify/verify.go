@@ -262,9 +262,6 @@ func (v *Verifier) Judged() (checked, not int) {
 // Last is the sequence of the last record that the read model reflects, 0 for none.
 func (v *Verifier) Last() uint64 { return v.lastFact }
 
-// Stored is when the log stored the latest record; zero if there was none.
-func (v *Verifier) Stored() time.Time { return v.stored }
-
 // CouldNot records why a rule cannot be checked, for example because no read model answers.
 func (v *Verifier) CouldNot(rule Rule, why string) { v.book.CouldNot(rule, why) }
 

@@ -2,7 +2,6 @@ package view
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -17,20 +16,6 @@ type Change struct {
 	// Was and Is are its values as JSON; nil where there is none.
 	Was json.RawMessage `json:"was,omitempty"`
 	Is  json.RawMessage `json:"is,omitempty"`
-}
-
-// Diff returns how one subject changed between two views, by field. A subject that neither view has
-// is unchanged; for one that only one has, all fields differ.
-func Diff(ctx context.Context, before, after View, ref Ref) ([]Change, error) {
-	was, err := fieldsAt(ctx, before, ref)
-	if err != nil {
-		return nil, err
-	}
-	is, err := fieldsAt(ctx, after, ref)
-	if err != nil {
-		return nil, err
-	}
-	return diff(was, is), nil
 }
 
 // DiffItems returns how two items differ.
@@ -63,18 +48,6 @@ func diff(was, is map[string]json.RawMessage) []Change {
 		}
 	}
 	return changes
-}
-
-// fieldsAt returns the fields of a subject in a view; none if it does not exist.
-func fieldsAt(ctx context.Context, v View, ref Ref) (map[string]json.RawMessage, error) {
-	item, err := v.Get(ctx, ref)
-	switch {
-	case unknown(err):
-		return map[string]json.RawMessage{}, nil
-	case err != nil:
-		return nil, err
-	}
-	return fieldsOf(item)
 }
 
 // fieldsOf returns the fields of an item, by path.

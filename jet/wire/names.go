@@ -164,27 +164,12 @@ func RouteAt(subject string) (where.Route, task.ID, bool) {
 // after a crash looks for the last of those, need not look at births: see jet.Marks.
 const FiredToken = "due"
 
-// laneConsumerPrefix begins the names of the consumers of special lanes.
-const laneConsumerPrefix = "lane_"
-
 // LaneConsumer is the consumer of a lane, shared by all workers of its queue.
 func LaneConsumer(l where.Lane) string {
 	if !Special(l) {
 		return ConsumerName(l.Queue)
 	}
-	return fmt.Sprintf("%s%02d_%02d_%s", laneConsumerPrefix, l.Priority, l.Number, l.Queue)
-}
-
-// LaneOf inverts LaneConsumer for special lanes.
-func LaneOf(consumer string) (l where.Lane, ok bool) {
-	rest, ok := strings.CutPrefix(consumer, laneConsumerPrefix)
-	if !ok || len(rest) < 7 {
-		return l, false
-	}
-	priority, err := strconv.Atoi(rest[:2])
-	number, err2 := strconv.Atoi(rest[3:5])
-	l = where.Lane{Queue: rest[6:], Priority: priority, Number: number}
-	return l, err == nil && err2 == nil && LaneConsumer(l) == consumer
+	return fmt.Sprintf("lane_%02d_%02d_%s", l.Priority, l.Number, l.Queue)
 }
 
 // ChainSubject is the subject of the transitions of a fact's task, node or other entity.
