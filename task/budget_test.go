@@ -34,7 +34,7 @@ func TestBudgetCounters(t *testing.T) {
 	} {
 		w := task.Work{Job: "mail", Route: "default.5", Spec: &job.Spec{Handler: "h", Budget: c.budgets, Timeout: job.Timeout{Run: value.Duration(time.Minute)}}}
 		counters, err := w.Counters()
-		if wrong := c.budgets.Validate(); wrong != nil {
+		if wrong := c.budgets.Validate("budget"); wrong != nil {
 			err = wrong
 		}
 		var said []string

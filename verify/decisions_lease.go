@@ -205,8 +205,8 @@ func (s *story) refused(v *Verifier, k *task.Task, detail string, r *events.Reco
 	v.book.Checked[Decisions]++
 	i := v.terms.Index(s.limit, by.Limit)
 	on := ""
-	if k.Spec != nil && 0 <= i && i < len(k.Spec.Concurrency) {
-		on = k.Spec.Concurrency[i].OnLimit
+	if i >= 0 {
+		on = s.limit.OnLimit(i)
 	}
 	end, failed := r.Fact.Event.(task.GivenUp)
 	failed = failed && end.Reason == reason.Limit

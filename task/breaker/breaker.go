@@ -44,6 +44,12 @@ const (
 	DefaultCooldown = time.Minute
 )
 
+// Choices lists the words that fields of a breaker accept, by their names.
+func (Breaker) Choices() map[string][]string { return map[string][]string{"on_open": OnOpens} }
+
+// Example is a breaker as it is written in a job file.
+func (Breaker) Example() string { return "{failures: 5, within: 1m}" }
+
 // Words describes in words what the breaker allows.
 func (b *Breaker) Words() string {
 	text := fmt.Sprintf("opens after %d failures within %v", b.Failures, value.Duration(b.within()))

@@ -44,33 +44,12 @@ type Rule struct {
 	Least func(*Spec)
 	// Keys returns the keys of a spec's rule, which are expanded with the values that a task is
 	// given; nil if the rule has none.
-	Keys func(*Spec) []Key
+	Keys func(*Spec) []limit.Key
 	// Words says what the rule of a spec allows; nil if that depends on more than the spec.
 	Words func(*Spec) []string
 	// Then says what the timer does for a task that the rule has postponed; "" if the rule
 	// postpones none.
 	Then string
-}
-
-// Key is a key of a rule, and the field that holds it.
-type Key struct{ Field, Text string }
-
-// keysIn returns the keys of the entries of a rule.
-func keysIn[T any](rule string, entries []T, key func(*T) string) (all []Key) {
-	for i := range entries {
-		if text := key(&entries[i]); text != "" {
-			all = append(all, Key{limit.EntryName(rule, i, len(entries)) + ".key", text})
-		}
-	}
-	return all
-}
-
-// wordsOf returns what each entry of a rule says.
-func wordsOf[T any](entries []T, words func(T) string) (all []string) {
-	for _, e := range entries {
-		all = append(all, words(e))
-	}
-	return all
 }
 
 // Decided tells whether the log records decisions that follow from the rule.
@@ -103,13 +82,11 @@ var Rules = []Rule{
 	{
 		Name: reason.PerNode, Question: Choice, Then: "the timer offers it again, to any node that has a place for it",
 		Has:   func(s *Spec) bool { return len(s.PerNode) > 0 },
-		Check: func(s *Spec) error { return s.PerNode.Validate() },
+		Check: func(s *Spec) error { return s.PerNode.Validate(reason.PerNode) },
 		Copy:  func(to, from *Spec) { to.PerNode = from.PerNode },
 		Least: func(s *Spec) { s.PerNode = limit.PerNodes{{Max: 1}} },
-		Keys: func(s *Spec) []Key {
-			return keysIn(reason.PerNode, s.PerNode, func(p *limit.PerNode) string { return p.Key })
-		},
-		Words: func(s *Spec) []string { return wordsOf(s.PerNode, limit.PerNode.Words) },
+		Keys:  func(s *Spec) []limit.Key { return s.PerNode.Keys(reason.PerNode) },
+		Words: func(s *Spec) []string { return s.PerNode.Words() },
 	},
 	{
 		Name: "slots", Question: Choice,
@@ -122,31 +99,29 @@ var Rules = []Rule{
 	{
 		Name: "concurrency", Question: Quota,
 		Has:   func(s *Spec) bool { return len(s.Concurrency) > 0 },
-		Check: func(s *Spec) error { return s.Concurrency.Validate() },
+		Check: func(s *Spec) error { return s.Concurrency.Validate("concurrency") },
 		Copy:  func(to, from *Spec) { to.Concurrency = from.Concurrency },
 		Least: func(s *Spec) { s.Concurrency = limit.Concurrencies{{Max: 1}} },
-		Keys: func(s *Spec) []Key {
-			return keysIn("concurrency", s.Concurrency, func(c *limit.Concurrency) string { return c.Key })
-		},
-		Words: func(s *Spec) []string { return wordsOf(s.Concurrency, limit.Concurrency.Words) },
+		Keys:  func(s *Spec) []limit.Key { return s.Concurrency.Keys("concurrency") },
+		Words: func(s *Spec) []string { return s.Concurrency.Words() },
 	},
 	{
 		Name: "budget", Question: Quota,
 		Has:   func(s *Spec) bool { return len(s.Budget) > 0 },
-		Check: func(s *Spec) error { return s.Budget.Validate() },
+		Check: func(s *Spec) error { return s.Budget.Validate("budget") },
 		Copy:  func(to, from *Spec) { to.Budget = from.Budget },
 		Least: func(s *Spec) { s.Budget = limit.Budgets{{Starts: 1}} },
-		Keys:  func(s *Spec) []Key { return keysIn("budget", s.Budget, func(b *limit.Budget) string { return b.Key }) },
-		Words: func(s *Spec) []string { return wordsOf(s.Budget, limit.Budget.Words) },
+		Keys:  func(s *Spec) []limit.Key { return s.Budget.Keys("budget") },
+		Words: func(s *Spec) []string { return s.Budget.Words() },
 	},
 	{
 		Name: "rate", Question: Quota,
 		Has:   func(s *Spec) bool { return len(s.Rate) > 0 },
-		Check: func(s *Spec) error { return s.Rate.Validate() },
+		Check: func(s *Spec) error { return s.Rate.Validate("rate") },
 		Copy:  func(to, from *Spec) { to.Rate = from.Rate },
 		Least: func(s *Spec) { s.Rate = limit.Rates{{Limit: 1}} },
-		Keys:  func(s *Spec) []Key { return keysIn("rate", s.Rate, func(r *limit.Rate) string { return r.Key }) },
-		Words: func(s *Spec) []string { return wordsOf(s.Rate, limit.Rate.Words) },
+		Keys:  func(s *Spec) []limit.Key { return s.Rate.Keys("rate") },
+		Words: func(s *Spec) []string { return s.Rate.Words() },
 	},
 }
 

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"millrace/internal/form"
-	"millrace/task/breaker"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/param"
@@ -96,8 +95,6 @@ func (r *reader) setter(of any) func(entry) {
 		return into(to, r.artifacts)
 	case **job.Signal:
 		return into(to, r.signal)
-	case **breaker.Breaker:
-		return into(to, r.breaker)
 	case **job.Schedule:
 		return into(to, r.schedule)
 	case *job.Retry:
@@ -106,46 +103,60 @@ func (r *reader) setter(of any) func(entry) {
 		return into(to, r.place)
 	case *job.Unique:
 		return into(to, r.unique)
-	case *limit.Concurrencies:
-		return into(to, r.concurrency)
-	case *limit.Budgets:
-		return into(to, r.budget)
 	case *limit.PerNodes:
-		return into(to, r.perNode)
+		return r.perNode(to)
 	}
 	switch v := reflect.ValueOf(of).Elem(); {
 	case v.Kind() == reflect.Struct:
-		return func(at entry) { r.mapping(at, v, "") }
+		return func(at entry) { r.mapping(at, v, "a mapping", "") }
 	case v.Kind() == reflect.Pointer && v.Type().Elem().Kind() == reflect.Struct:
 		return func(at entry) {
 			v.Set(reflect.New(v.Type().Elem()))
-			r.mapping(at, v.Elem(), "")
+			r.mapping(at, v.Elem(), "a mapping", "")
 		}
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
-		return func(at entry) {
-			r.oneOrMore(at, func(at entry) {
-				one := reflect.New(v.Type().Elem()).Elem()
-				r.mapping(at, one, ", or a list of such")
-				v.Set(reflect.Append(v, one))
-			})
-		}
+		return func(at entry) { r.mappings(at, v, "") }
 	}
 	panic(fmt.Sprintf("jobfile: %T is read in no known way", of))
 }
 
-// mappings are examples of objects whose fields are read by their types alone.
-var mappings = map[reflect.Type]string{
+// examples are objects whose fields are read by their types alone. Types outside of package job
+// have theirs in a method.
+var examples = map[reflect.Type]string{
 	reflect.TypeFor[job.Timeout](): "{run: 30m}", reflect.TypeFor[job.Resources](): "{memory: 512MiB}", reflect.TypeFor[job.Keep](): "{done: 24h, failed: 720h}",
-	reflect.TypeFor[job.Handlers](): "{failure: {run: ./alert.sh}}", reflect.TypeFor[limit.Rate](): "{limit: 10, per: 1m}",
+	reflect.TypeFor[job.Handlers](): "{failure: {run: ./alert.sh}}",
 }
 
-// mapping reads an object into a struct; also says what else it may be.
-func (r *reader) mapping(v entry, to reflect.Value, also string) {
-	what := "a mapping"
-	if example := mappings[to.Type()]; example != "" {
+// mapping reads an object into a struct. What says that it may be one, and also what else it may
+// be.
+func (r *reader) mapping(v entry, to reflect.Value, what, also string) {
+	of := to.Addr().Interface()
+	example := examples[to.Type()]
+	if its, ok := of.(interface{ Example() string }); ok {
+		example = its.Example()
+	}
+	if example != "" {
 		what += " such as " + example
 	}
-	r.object(v, what+also, r.fields(to.Addr().Interface(), nil))
+	special := setters{}
+	if its, ok := of.(interface{ Choices() map[string][]string }); ok {
+		for _, f := range form.Fields(to.Type()) {
+			if words := its.Choices()[f.Name]; words != nil {
+				special[f.Name] = r.words(to.FieldByIndex(f.Index).Addr().Interface().(*string), words)
+			}
+		}
+	}
+	r.object(v, what+also, r.fields(of, special))
+}
+
+// mappings reads an object, or a list of objects, into a slice of structs. Before says what else it
+// may be.
+func (r *reader) mappings(v entry, to reflect.Value, before string) {
+	r.oneOrMore(v, func(at entry) {
+		one := reflect.New(to.Type().Elem()).Elem()
+		r.mapping(at, one, before+"a mapping", ", or a list of such")
+		to.Set(reflect.Append(to, one))
+	})
 }
 
 // words reads one of several words; named reads the name of a thing.

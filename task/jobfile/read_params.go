@@ -12,14 +12,18 @@ func (r *reader) params(v entry) param.Params {
 	if v.kind != list {
 		return param.Params{Defaults: r.defaults(v)}
 	}
-	return param.Params{Declared: few(r, v, "a mapping such as {name: depth, type: integer, default: 2}", func(p *param.Param) setters {
-		return r.fields(p, setters{
+	var all param.Params
+	r.oneOrMore(v, func(at entry) {
+		var p param.Param
+		r.object(at, "a mapping such as {name: depth, type: integer, default: 2}", r.fields(&p, setters{
 			"type":    r.words(&p.Type, param.Types),
 			"enum":    into(&p.Enum, r.values),
 			"pattern": into(&p.Pattern, r.line),
 			"schema":  into(&p.Schema, r.jsonSchema),
-		})
-	})}
+		}))
+		all.Declared = append(all.Declared, p)
+	})
+	return all
 }
 
 // defaults reads values of any kind by their names.

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"millrace/task/breaker"
 	"millrace/task/job"
 )
 
@@ -26,10 +25,4 @@ func (r *reader) yes(v entry) bool {
 		return false
 	}
 	return slices.Contains([]string{"true", "True", "TRUE"}, v.text)
-}
-
-func (r *reader) breaker(v entry) *breaker.Breaker {
-	var b breaker.Breaker
-	r.object(v, "a mapping such as {failures: 5, within: 1m}", r.fields(&b, setters{"on_open": r.words(&b.OnOpen, breaker.OnOpens)}))
-	return &b
 }

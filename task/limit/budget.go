@@ -39,32 +39,8 @@ const (
 // Pers lists the values of [Budget.Per].
 var Pers = []string{PerDay, PerWeek, PerMonth}
 
-// Budgets are the budgets of a task: it starts when none of them is used up. In JSON a single one
-// may stand without the list.
-type Budgets []Budget
-
-// MarshalJSON writes a single one without the list.
-func (b Budgets) MarshalJSON() ([]byte, error) { return marshalFew(b) }
-
-// UnmarshalJSON reads a list, or a single one without it; {} is an empty list.
-func (b *Budgets) UnmarshalJSON(data []byte) (err error) {
-	*b, err = unmarshalFew[Budget](data)
-	return err
-}
-
-// Validate refuses invalid budgets, and names the field of each.
-func (b Budgets) Validate() error {
-	if len(b) > MaxEntries {
-		return fmt.Errorf("budget has %d entries, want at most %d", len(b), MaxEntries)
-	}
-	var all error
-	for i, one := range b {
-		all = value.JoinFaults(all, one.validate(EntryName("budget", i, len(b))))
-	}
-	return all
-}
-
-func (b Budget) validate(field string) error {
+// Validate refuses an invalid budget, in a field of this name.
+func (b Budget) Validate(field string) error {
 	switch {
 	case b.Starts < 0:
 		return fmt.Errorf("%s.starts is %d, want 1 or more", field, b.Starts)
@@ -80,6 +56,14 @@ func (b Budget) validate(field string) error {
 	}
 	return ValidKey(field+".key", b.Key)
 }
+
+func (b Budget) key() string { return b.Key }
+
+// Choices lists the words that fields of a budget accept, by their names.
+func (Budget) Choices() map[string][]string { return map[string][]string{"per": Pers} }
+
+// Example is a budget as it is written in a job file.
+func (Budget) Example() string { return "{starts: 1000} or {run: 8h}" }
 
 // Words describes in words what the budget allows.
 func (b Budget) Words() string {

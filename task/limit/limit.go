@@ -46,7 +46,21 @@ type Rate struct {
 	Key string `json:"key,omitempty" redact:"template"`
 }
 
-func (c Concurrency) validate(field string) error {
+func (c Concurrency) key() string { return c.Key }
+
+// Choices lists the words that fields of a bound accept, by their names.
+func (Concurrency) Choices() map[string][]string { return map[string][]string{"on_limit": OnLimits} }
+
+// Example is a bound as it is written in a job file.
+func (Concurrency) Example() string { return "{max: 5}" }
+
+func (r Rate) key() string { return r.Key }
+
+// Example is a rate as it is written in a job file.
+func (Rate) Example() string { return "{limit: 10, per: 1m}" }
+
+// Validate refuses an invalid bound, in a field of this name.
+func (c Concurrency) Validate(field string) error {
 	switch {
 	case c.Max < 0:
 		return fmt.Errorf("%s.max is %d, want 1 or more", field, c.Max)

@@ -21,37 +21,19 @@ type PerNode struct {
 	Key string `json:"key,omitempty" redact:"template"`
 }
 
-// PerNodes are the per-node bounds of a task: it starts where all of them have a place. In JSON a
-// single one may stand without the list.
-type PerNodes []PerNode
-
-// MarshalJSON writes a single one without the list.
-func (p PerNodes) MarshalJSON() ([]byte, error) { return marshalFew(p) }
-
-// UnmarshalJSON reads a list, or a single one without it; {} is an empty list.
-func (p *PerNodes) UnmarshalJSON(data []byte) (err error) {
-	*p, err = unmarshalFew[PerNode](data)
-	return err
-}
-
-// perNodeField is the field of a job.
-const perNodeField = "per_node"
-
-// Validate refuses invalid bounds, and names the field of each.
-func (p PerNodes) Validate() error {
-	if len(p) > MaxEntries {
-		return fmt.Errorf("%s has %d entries, want at most %d", perNodeField, len(p), MaxEntries)
-	}
+// Validate refuses an invalid bound, in a field of this name.
+func (p PerNode) Validate(field string) error {
 	var all error
-	for i, one := range p {
-		field := EntryName(perNodeField, i, len(p))
-		switch {
-		case one.Max < 0:
-			all = value.JoinFaults(all, fmt.Errorf("%s.max is %d, want 1 or more", field, one.Max))
-		case one.Max == 0:
-			all = value.JoinFaults(all, fmt.Errorf("%s.max is missing: how many may run on one node", field))
-		}
-		all = value.JoinFaults(all, ValidKey(field+".key", one.Key))
+	switch {
+	case p.Max < 0:
+		all = fmt.Errorf("%s.max is %d, want 1 or more", field, p.Max)
+	case p.Max == 0:
+		all = fmt.Errorf("%s.max is missing: how many may run on one node", field)
 	}
-	return all
+	return value.JoinFaults(all, ValidKey(field+".key", p.Key))
 }
+
+func (p PerNode) key() string { return p.Key }
+
+// Example is a bound as it is written in a job file.
+func (PerNode) Example() string { return "{max: 1}" }

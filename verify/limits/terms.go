@@ -22,6 +22,9 @@ type bound struct {
 // Max is how many may run at once under the i-th bound.
 func (b Bounds) Max(i int) int { return int(b[i].max) }
 
+// OnLimit is what happens to a task that has no place under the i-th bound; "" where it waits.
+func (b Bounds) OnLimit(i int) string { return b[i].onLimit }
+
 // Terms holds the words and allowances in bounds, which many tasks share.
 type Terms struct {
 	words      *thin.Words
@@ -91,9 +94,6 @@ func onLimit(s string) string {
 
 // OnNode returns the per_node bounds of a task.
 func (t *Terms) OnNode(w *task.Work) Bounds {
-	if w.Spec == nil || len(w.Spec.PerNode) == 0 {
-		return nil
-	}
 	counters, err := w.OnNode()
 	if err != nil {
 		return nil // no worker can have claimed it
