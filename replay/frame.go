@@ -328,7 +328,7 @@ func answers(ctx context.Context, v view.View, t *task.Task, plan *view.Plan, de
 		return nil, nil
 	}
 	circuit := ""
-	if t.Spec.Breaker != nil {
+	if t.Spec.Guarded() {
 		item, err := v.Get(ctx, view.Breaker(t.Job))
 		if err != nil {
 			return nil, err

@@ -143,7 +143,7 @@ func (s *story) heldBack(v *Verifier, k *task.Task, r *events.Record) {
 	if !v.whole() {
 		return
 	}
-	if s.job == 0 || k.Spec == nil || k.Spec.Breaker == nil {
+	if s.job == 0 || !k.Spec.Guarded() {
 		s.unruled(v, r)
 		return
 	}

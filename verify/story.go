@@ -232,7 +232,7 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 		s.bornOutside(v, &e, r)
 		s.holds(v, &e.Work, r)
 		s.child, s.kin.needs = e.Parent != "", v.tasks.wants(e.Needs)
-		if e.Spec != nil && e.Spec.Breaker != nil {
+		if e.Spec.Guarded() {
 			s.job = v.tasks.words.Number(e.Job)
 		}
 	}

@@ -148,7 +148,7 @@ func (w *world) birth(r *events.Record, e *task.Submitted) {
 		hang('l', name)
 	}
 	hang('s', l.schedule)
-	if e.Spec != nil && e.Spec.Breaker != nil {
+	if e.Spec.Guarded() {
 		hang('j', l.job)
 	}
 	hang('q', l.queue)

@@ -202,7 +202,7 @@ func Of(s Submission, job *job.Job, revision uint64, now time.Time) (task.Submit
 		spec := job.Spec
 		e.Job, e.Revision, e.Spec, queue, e.Group = job.Name, revision, &spec, job.Queue, job.Group
 	case s.Spec != nil:
-		if s.Spec.Breaker != nil {
+		if s.Spec.Guarded() {
 			return e, errors.New("breaker: it counts the failures of a job's tasks; apply a job and submit that")
 		}
 		spec := *s.Spec

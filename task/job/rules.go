@@ -214,6 +214,9 @@ func (s *Spec) Limited() bool {
 	return s != nil && (len(s.Concurrency) > 0 || len(s.Budget) > 0 || len(s.Rate) > 0) && !s.Parental()
 }
 
+// Guarded tells whether a breaker may keep the tasks of a spec from starting.
+func (s *Spec) Guarded() bool { return s != nil && s.Breaker != nil }
+
 // Windows returns the windows that a spec and its steps name.
 func (s *Spec) Windows() []string {
 	var all []string

@@ -108,7 +108,7 @@ when their hold ends. Earlier failures no longer count.`,
 
 // jobCircuit returns the state of a job's breaker; nil if the job has none.
 func jobCircuit(ctx context.Context, v view.View, j *job.Job) (*breaker.Circuit, error) {
-	if j.Breaker == nil {
+	if !j.Guarded() {
 		return nil, nil
 	}
 	item, err := v.Get(ctx, view.Breaker(j.Name))
