@@ -115,5 +115,5 @@ func factFrame(r *events.Record) []byte {
 	if !r.IsFact() || r.Err != nil {
 		kind = "other"
 	}
-	return appendFrame(nil, r.Seq, kind, text)
+	return frameOf(r.Seq, kind, text)
 }

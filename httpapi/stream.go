@@ -40,9 +40,10 @@ const (
 // errSlow drops a follower that is too slow.
 var errSlow = errors.New("who follows has fallen behind")
 
-// appendFrame appends a server-sent event. data is JSON whose line ends are only in places where a
-// space could be.
-func appendFrame(to []byte, id uint64, event string, data []byte) []byte {
+// frameOf returns a server-sent event. data is JSON whose line ends are only in places where a space
+// could be.
+func frameOf(id uint64, event string, data []byte) []byte {
+	var to []byte
 	if id > 0 {
 		to = append(to, "id: "...)
 		to = strconv.AppendUint(to, id, 10)
@@ -202,7 +203,7 @@ func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller,
 		s.dropped.Add(1)
 		s.Log.Warn("who follows over HTTP takes too long and is dropped; he may come back and go on where he was", "caller", c.Name, "follows", what)
 	case err == nil:
-		_ = to.send(appendFrame(nil, 0, "end", []byte("{}"))) // the follower may be gone
+		_ = to.send(frameOf(0, "end", []byte("{}"))) // the follower may be gone
 	case err != nil && !to.begun:
 		// The follower may be gone, or the service ends: an empty answer would mean that there is
 		// nothing to follow.
@@ -212,7 +213,7 @@ func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller,
 		s.refuse(w, err)
 	case err != nil && r.Context().Err() == nil:
 		if text, bad := json.Marshal(api.ProblemOf(err)); bad == nil {
-			_ = to.send(appendFrame(nil, 0, "problem", text)) // the follower may be gone
+			_ = to.send(frameOf(0, "problem", text)) // the follower may be gone
 		}
 	}
 }
@@ -408,7 +409,7 @@ func (s *Server) followTask(ctx context.Context, to *stream, verb roles.Verb, bo
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		return to.send(appendFrame(nil, seq, "batch", text))
+		return to.send(frameOf(seq, "batch", text))
 	})
 	close(alive)
 	watching.Wait()
@@ -437,7 +438,7 @@ func (s *Server) followAnswer(ctx context.Context, to *stream, key string, from 
 				continue
 			}
 			if sent[parts[i].Name] = sum; !known {
-				frames = append(frames, appendFrame(nil, 0, parts[i].Name, parts[i].Text))
+				frames = append(frames, frameOf(0, parts[i].Name, parts[i].Text))
 			}
 		}
 		switch n := len(frames); {

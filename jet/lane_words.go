@@ -258,7 +258,7 @@ func (s *Store) CloseLane(ctx context.Context, l where.Lane, since time.Time) (c
 	}
 	c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) { // no worker has ever served it
-		return true, s.dropUpTo(ctx, wire.StateStream, laneSubject(l), w.seq)
+		return true, s.dropUpTo(ctx, laneSubject(l), w.seq)
 	}
 	if err != nil {
 		return false, err
@@ -290,9 +290,9 @@ func (s *Store) removeLane(ctx context.Context, l where.Lane, mine laneWord) err
 	return err
 }
 
-// dropUpTo removes the messages of a subject up to a sequence; newer ones stay.
-func (s *Store) dropUpTo(ctx context.Context, stream, subject string, upTo uint64) error {
-	of, err := s.JS.Stream(ctx, stream)
+// dropUpTo removes the messages of a subject of the states up to a sequence; newer ones stay.
+func (s *Store) dropUpTo(ctx context.Context, subject string, upTo uint64) error {
+	of, err := s.JS.Stream(ctx, wire.StateStream)
 	if err != nil {
 		return err
 	}

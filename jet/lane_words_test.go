@@ -248,7 +248,7 @@ func TestLanesAreToldAgain(t *testing.T) {
 	done(t, offersOf(t, openStore(t, s.NC, streams.Layout{}), "later"), waits)
 
 	served := where.Lane{Queue: "served", Priority: 8}
-	if err := s.dropUpTo(ctx, wire.StateStream, laneSubject(served), math.MaxUint32); err != nil {
+	if err := s.dropUpTo(ctx, laneSubject(served), math.MaxUint32); err != nil {
 		t.Fatal(err)
 	}
 	o.lookAgain()

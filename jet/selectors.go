@@ -225,7 +225,7 @@ func (s *Store) Retract(ctx context.Context, d where.Declaration) error {
 		return nil
 	}
 	if err == nil {
-		err = s.dropUpTo(ctx, wire.StateStream, subject, m.Seq)
+		err = s.dropUpTo(ctx, subject, m.Seq)
 	}
 	if err == nil {
 		err = s.deleteLanes(ctx, route)
@@ -244,7 +244,7 @@ func (s *Store) deleteLanes(ctx context.Context, route string) error {
 		}
 		s.lanes.Delete(l)
 		if wire.Special(l) {
-			err = errors.Join(err, s.dropUpTo(ctx, wire.StateStream, laneSubject(l), math.MaxInt64))
+			err = errors.Join(err, s.dropUpTo(ctx, laneSubject(l), math.MaxInt64))
 		}
 	}
 	return err

@@ -126,7 +126,7 @@ func (s *Scheduler) Dead(ctx context.Context, seq uint64) (holds time.Duration, 
 	case err != nil:
 		return 0, fmt.Errorf("task %s: %w", t.ID, err)
 	case event != nil:
-		s.repaired(RepairDead, 1, "its offer was handed out too often and is dead", "task", string(t.ID), "offer", seq)
+		s.repaired(RepairDead, "its offer was handed out too often and is dead", "task", string(t.ID), "offer", seq)
 	}
 	return 0, s.rec.Settle(ctx, &t)
 }
@@ -162,7 +162,7 @@ func (s *Scheduler) sweepIdle(ctx context.Context, queue string, now time.Time) 
 		if t.State != task.Pending || !t.Offered || !t.Since.Before(before) || t.Route.Queue() != queue {
 			continue
 		}
-		s.repaired(RepairOffer, 1, "it waits, and its offer is gone; the sweep offers it again", "task", string(id))
+		s.repaired(RepairOffer, "it waits, and its offer is gone; the sweep offers it again", "task", string(id))
 		t.Offered = false
 		errs = append(errs, s.rec.Settle(ctx, &t))
 	}

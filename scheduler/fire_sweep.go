@@ -205,8 +205,7 @@ func (s *Scheduler) rearm(ctx context.Context, name string, replace bool) error 
 	if _, more := t.plan.Next(after); !more {
 		return nil
 	}
-	s.repairs.add(RepairSchedule, 1)
-	s.log.Warn("schedule has no timer of its present revision; the sweep sets it", "schedule", name)
+	s.repaired(RepairSchedule, "schedule has no timer of its present revision; the sweep sets it", "schedule", name)
 	return t.arm(ctx, after, replace)
 }
 
@@ -241,7 +240,7 @@ func (s *Scheduler) sweepTick(ctx context.Context, p *planned, last *events.Reco
 	if !errors.Is(err, task.ErrUnknown) {
 		return err
 	}
-	s.repairs.add(RepairSchedule, 1)
+	s.repairs.add(RepairSchedule)
 	t := &ticker{s: s, stored: p.Stored, plan: p.plan, at: time.Now(), last: *last}
 	return t.follow(ctx, e)
 }

@@ -122,7 +122,7 @@ func (s *Scheduler) letGo(ctx context.Context, t *task.Task) error {
 	}
 	did, err := s.judge(ctx, &d)
 	if did {
-		s.repaired(RepairHold, 1, "what it needs has ended, and it was still held; the sweep lets it go", "task", string(t.ID))
+		s.repaired(RepairHold, "what it needs has ended, and it was still held; the sweep lets it go", "task", string(t.ID))
 	}
 	return err
 }

@@ -365,8 +365,7 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]tas
 			if !errors.Is(err, task.ErrUnknown) {
 				return unmade, err
 			}
-			s.repairs.add(RepairChild, 1)
-			s.log.Warn("the submitter has not made this child; the sweep does it", "task", string(t.ID), "child", name)
+			s.repaired(RepairChild, "the submitter has not made this child; the sweep does it", "task", string(t.ID), "child", name)
 		}
 		if family.Unmade(t) {
 			unmade = true

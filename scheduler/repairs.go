@@ -44,16 +44,13 @@ type repairs struct {
 	count map[Repair]int // guarded by mu
 }
 
-func (r *repairs) add(kind Repair, n int) {
-	if n == 0 {
-		return
-	}
+func (r *repairs) add(kind Repair) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.count == nil {
 		r.count = map[Repair]int{}
 	}
-	r.count[kind] += n
+	r.count[kind]++
 }
 
 // all returns the counts; a missing kind is 0.

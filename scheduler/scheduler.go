@@ -261,8 +261,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) Repairs() map[Repair]int { return s.repairs.all() }
 
 // repaired counts a repair, and logs it. Every such log line has the field repair.
-func (s *Scheduler) repaired(kind Repair, n int, what string, about ...any) {
-	s.repairs.add(kind, n)
+func (s *Scheduler) repaired(kind Repair, what string, about ...any) {
+	s.repairs.add(kind)
 	s.log.Warn(what, append([]any{"repair", string(kind)}, about...)...)
 }
 
@@ -474,7 +474,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		if _, missing := task.NextOffer(&t); !missing || sweeping && !s.missedLong(&t, now) {
 			return nil
 		}
-		s.repaired(kind, 1, "overdue: "+duty.What+"; the sweep does it", "task", string(id), "state", t.State.String(), "by", duty.By)
+		s.repaired(kind, "overdue: "+duty.What+"; the sweep does it", "task", string(id), "state", t.State.String(), "by", duty.By)
 		return s.rec.Settle(ctx, &t)
 	}
 	command := duty.Command
@@ -499,7 +499,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 	if event != nil {
 		about := []any{"task", string(id), "fact", string(events.TypeOf(event)), "duty", duty.What}
 		if kind != "" {
-			s.repaired(kind, 1, "did what was due", about...)
+			s.repaired(kind, "did what was due", about...)
 		} else {
 			s.log.Info("did what was due", about...)
 		}

@@ -159,6 +159,6 @@ func (s *Scheduler) rearmTask(ctx context.Context, id task.ID, now time.Time) er
 	if err := s.rec.Settle(ctx, &t); err != nil {
 		return fmt.Errorf("set the timer of task %s again: %w", id, err)
 	}
-	s.repaired(RepairTimer, 1, "its timer was gone; the sweep has set it again", "task", string(id), "due", t.Due)
+	s.repaired(RepairTimer, "its timer was gone; the sweep has set it again", "task", string(id), "due", t.Due)
 	return nil
 }

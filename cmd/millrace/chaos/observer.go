@@ -94,8 +94,8 @@ func (o *observer) online() int {
 	return n
 }
 
-// counts returns how many tasks have ended, run, and exist.
-func (o *observer) counts() (ended, running, all int) {
+// counts returns how many tasks have ended, and how many run.
+func (o *observer) counts() (ended, running int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, t := range o.tasks {
@@ -106,7 +106,7 @@ func (o *observer) counts() (ended, running, all int) {
 			running++
 		}
 	}
-	return ended, running, len(o.tasks)
+	return ended, running
 }
 
 // done tells whether these tasks exist and have ended.

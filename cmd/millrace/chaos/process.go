@@ -98,8 +98,8 @@ func (p *process) over(cmd *exec.Cmd) {
 }
 
 // end ends the process: with SIGKILL at once or, if polite, with SIGTERM and after patience with
-// SIGKILL. It returns when the process has ended, and false if it had to be killed.
-func (p *process) end(polite bool, patience time.Duration) bool {
+// SIGKILL. It returns when the process has ended.
+func (p *process) end(polite bool, patience time.Duration) {
 	p.mu.Lock()
 	p.wanted = false
 	if p.retries != nil {
@@ -108,7 +108,7 @@ func (p *process) end(polite bool, patience time.Duration) bool {
 	cmd, ended := p.cmd, p.ended
 	p.mu.Unlock()
 	if cmd == nil {
-		return true
+		return
 	}
 	if polite {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
@@ -116,13 +116,12 @@ func (p *process) end(polite bool, patience time.Duration) bool {
 		defer timer.Stop()
 		select {
 		case <-ended:
-			return true
+			return
 		case <-timer.C:
 		}
 	}
 	_ = cmd.Process.Kill() // the same
 	<-ended
-	return !polite
 }
 
 // signal sends a signal to the process, if it runs.

@@ -274,7 +274,7 @@ func (r *run) settle(ctx context.Context) {
 	late := time.NewTimer(r.cfg.Settling)
 	defer late.Stop()
 	for before := 0; ; {
-		if ended, _, _ := r.observer.counts(); ended > before {
+		if ended, _ := r.observer.counts(); ended > before {
 			before = ended
 			late.Reset(r.cfg.Settling)
 		}
@@ -439,7 +439,7 @@ func (r *run) say(format string, args ...any) {
 	if !r.began.IsZero() {
 		p.At = time.Since(r.began)
 		p.Submitted = len(r.submitter.all())
-		p.Ended, p.Running, _ = r.observer.counts()
+		p.Ended, p.Running = r.observer.counts()
 	}
 	r.cfg.Progress(p)
 }
