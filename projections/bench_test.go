@@ -245,6 +245,12 @@ func BenchmarkQueries(b *testing.B) {
 		_, _, err := store.Ends(b.Context(), ids)
 		return err
 	})
+	for _, n := range []int{1, 10, 250} {
+		benchmarkQuery(b, fmt.Sprintf("known-%d", n), func() error {
+			_, err := store.Known(b.Context(), ids[:n])
+			return err
+		})
+	}
 	benchmarkQuery(b, "limited", func() error {
 		_, _, err := store.EachLimited(b.Context(), func(*task.Task, *task.Grant) {})
 		return err

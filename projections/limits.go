@@ -3,7 +3,6 @@ package projections
 import (
 	"context"
 	"database/sql"
-	"slices"
 	"strings"
 	"time"
 
@@ -133,30 +132,4 @@ func eachTask(ctx context.Context, tx *sql.Tx, form *rowForm, query string, args
 		f(&t)
 	}
 	return rows.Err()
-}
-
-// tasksAtOnce is how many tasks one statement reads.
-const tasksAtOnce = 256
-
-// ByID returns the tasks among the given ones that have a row, in no particular order.
-func (s *Store) ByID(ctx context.Context, ids []task.ID) (found []task.Task, err error) {
-	err = s.view(ctx, "read tasks", func(tx *sql.Tx, _ uint64) error {
-		found, err = rowsByID(ctx, tx, s.form, ids)
-		return err
-	})
-	return found, err
-}
-
-func rowsByID(ctx context.Context, tx *sql.Tx, form *rowForm, ids []task.ID) (found []task.Task, err error) {
-	found = make([]task.Task, 0, len(ids))
-	for part := range slices.Chunk(ids, tasksAtOnce) {
-		args := make([]any, len(part))
-		for i, id := range part {
-			args[i] = string(id)
-		}
-		if err := eachTask(ctx, tx, form, "SELECT "+rowColumns+" FROM tasks WHERE id IN ("+repeat("?", len(part))+")", args, func(t *task.Task) { found = append(found, *t) }); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
 }

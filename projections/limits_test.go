@@ -61,7 +61,7 @@ func TestLimitedRows(t *testing.T) {
 	if got := are.Rates["rate:queue.default"]; !got.Equal(used) {
 		t.Errorf("the rate is used up until %v, want %v", got, used)
 	}
-	tasks, err := s.ByID(t.Context(), append(slices.Clone(ids), "nobody"))
+	tasks, err := s.Known(t.Context(), append(slices.Clone(ids), "nobody"))
 	if err != nil || len(tasks) != 3 {
 		t.Errorf("%d tasks by id, %v", len(tasks), err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strings"
 
 	"millrace/task"
 )
@@ -25,9 +24,6 @@ func (s *Store) Spawned(ctx context.Context, parent task.ID) ([]task.ID, error) 
 		mark(markParent, string(parent)))
 }
 
-// statesAtOnce is how many tasks one query reads.
-const statesAtOnce = 250
-
 // endColumns are the columns of a [task.End]. The document is read only for tasks that failed or
 // ended for a reason; for the rest the state is enough.
 var endColumns = fmt.Sprintf("id, state, CASE WHEN state IN (%d, %d) OR instr(words, '%s') THEN doc END", task.Error, task.Abnormal, anyMark(markReason))
@@ -39,18 +35,11 @@ func (s *Store) Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, 
 	var at uint64
 	err := s.view(ctx, "look at the states of tasks", func(tx *sql.Tx, seq uint64) error {
 		at = seq
-		for len(ids) > 0 {
-			n := min(len(ids), statesAtOnce)
-			args := make([]any, n)
-			for i, id := range ids[:n] {
-				args[i] = string(id)
-			}
-			ids = ids[n:]
-			var id task.ID
-			var state task.State
-			var doc []byte
-			query := "SELECT " + endColumns + " FROM tasks WHERE id IN (?" + strings.Repeat(", ?", n-1) + ")"
-			if err := each(ctx, tx, query, args, []any{&id, &state, &doc}, func() error {
+		var id task.ID
+		var state task.State
+		var doc []byte
+		return inParts(ids, func(in string, args []any) error {
+			return each(ctx, tx, "SELECT "+endColumns+" FROM tasks WHERE "+in, args, []any{&id, &state, &doc}, func() error {
 				t := task.Task{State: state}
 				if doc != nil {
 					if err := s.form.Read(doc, &t); err != nil {
@@ -61,11 +50,8 @@ func (s *Store) Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, 
 					ends[id] = task.EndOf(&t)
 				}
 				return nil
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
+			})
+		})
 	})
 	return ends, at, err
 }

@@ -137,7 +137,7 @@ func (p *past) look(ctx context.Context, f func(file io.ReaderAt, size int64) er
 // rows returns the rows of tasks, in no particular order.
 func (p *past) rows(ctx context.Context, ids []task.ID) (found []task.Task, err error) {
 	if p.now == nil {
-		return p.store.ByID(ctx, ids)
+		return p.store.Known(ctx, ids)
 	}
 	return rowsByID(ctx, p.now.tx, p.store.form, ids)
 }
@@ -354,14 +354,10 @@ func (p *past) States(ctx context.Context, ids []task.ID) (map[task.ID]task.Stat
 	}
 	states := make(map[task.ID]task.State, len(ids))
 	err = p.store.view(ctx, "look at the states of tasks", func(tx *sql.Tx, _ uint64) error {
-		for some := range slices.Chunk(ids, statesAtOnce) {
-			args := make([]any, len(some))
-			for i, id := range some {
-				args[i] = string(id)
-			}
-			var id task.ID
-			var number uint32
-			err := each(ctx, tx, "SELECT id, number FROM tasks WHERE id IN ("+repeat("?", len(some))+")", args, []any{&id, &number}, func() error {
+		var id task.ID
+		var number uint32
+		return inParts(ids, func(in string, args []any) error {
+			return each(ctx, tx, "SELECT id, number FROM tasks WHERE "+in, args, []any{&id, &number}, func() error {
 				if number <= s.tasks && s.in[number] > 0 {
 					if state := s.tables.places[s.in[number]-1].state; state != task.Unknown {
 						states[id] = state
@@ -369,11 +365,7 @@ func (p *past) States(ctx context.Context, ids []task.ID) (map[task.ID]task.Stat
 				}
 				return nil
 			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		})
 	})
 	return states, err
 }

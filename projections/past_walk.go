@@ -185,7 +185,7 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 func (w *walk) saying(ctx context.Context, of []numbered) (found []numbered, err error) {
 	now := map[string]bool{}
 	err = w.past.store.view(ctx, "look for a text", func(tx *sql.Tx, _ uint64) error {
-		for some := range slices.Chunk(of, statesAtOnce) {
+		for some := range slices.Chunk(of, idsAtOnce) {
 			c := conditions(&view.Filter{Text: w.filter.Text}, nil, "")
 			ids := make([]any, len(some))
 			for i := range some {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"millrace/node"
@@ -250,6 +251,50 @@ func (s *Store) ids(ctx context.Context, what, query string, args ...any) ([]tas
 		})
 	})
 	return ids, err
+}
+
+// idsAtOnce is how many tasks one statement looks up.
+const idsAtOnce = 256
+
+// Known returns the known tasks among the given ones, in no particular order.
+func (s *Store) Known(ctx context.Context, ids []task.ID) (tasks []task.Task, err error) {
+	err = s.view(ctx, "look at tasks", func(tx *sql.Tx, _ uint64) error {
+		tasks, err = rowsByID(ctx, tx, s.form, ids)
+		return err
+	})
+	return tasks, err
+}
+
+func rowsByID(ctx context.Context, tx *sql.Tx, form *rowForm, ids []task.ID) ([]task.Task, error) {
+	found := make([]task.Task, 0, len(ids))
+	err := inParts(ids, func(in string, args []any) error {
+		return eachTask(ctx, tx, form, "SELECT "+rowColumns+" FROM tasks WHERE "+in, args, func(t *task.Task) {
+			if t.State != task.Unknown {
+				found = append(found, *t)
+			}
+		})
+	})
+	return found, err
+}
+
+// inParts calls f for parts of ids with a condition that chooses their rows, and its arguments.
+// There are few conditions, so that their statements stay prepared: a list is filled up to a power
+// of two with its last id.
+func inParts(ids []task.ID, f func(in string, args []any) error) error {
+	for part := range slices.Chunk(ids, idsAtOnce) {
+		n := 1
+		for n < len(part) {
+			n *= 2
+		}
+		args := make([]any, n)
+		for i := range args {
+			args[i] = string(part[min(i, len(part)-1)])
+		}
+		if err := f("id IN ("+repeat("?", n)+")", args); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // querier is a transaction for reading or writing.

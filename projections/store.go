@@ -188,10 +188,11 @@ func (s *Store) openFiles() error {
 	if err := p.load(context.Background(), write); err != nil {
 		return errors.Join(err, write.Close())
 	}
-	read, err := sql.Open("sqlite", s.dsn("_pragma=busy_timeout(5000)", "_pragma=query_only(1)"))
+	connector, err := newPreparing(s.dsn("_pragma=busy_timeout(5000)", "_pragma=query_only(1)"))
 	if err != nil {
 		return errors.Join(err, write.Close())
 	}
+	read := sql.OpenDB(connector)
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
 	past, err := os.OpenFile(s.path+pastSuffix, os.O_CREATE|os.O_RDWR, 0o600)

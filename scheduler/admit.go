@@ -30,8 +30,8 @@ type LimitModel interface {
 	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used quota.Used, seq uint64, err error)
 	// SaidOfQueues returns the queues that have facts.
 	SaidOfQueues(ctx context.Context) ([]queue.Queue, error)
-	// ByID returns the known tasks among the given ones.
-	ByID(ctx context.Context, ids []task.ID) ([]task.Task, error)
+	// Known returns the known tasks among the given ones.
+	Known(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	// Wait returns once the reported changes reflect the log up to a sequence.
 	Wait(ctx context.Context, seq uint64) error
 }
@@ -492,7 +492,7 @@ func (a *admitter) offer(ctx context.Context, grants []task.Grant) error {
 	for i, g := range grants {
 		ids[i], place[g.Task] = g.Task, i
 	}
-	tasks, err := a.view.ByID(ctx, ids)
+	tasks, err := a.view.Known(ctx, ids)
 	if err != nil {
 		return err
 	}

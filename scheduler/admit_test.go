@@ -109,7 +109,7 @@ func (v *limitView) SaidOfQueues(context.Context) ([]queue.Queue, error) {
 	return slices.Collect(maps.Values(v.queues)), nil
 }
 
-func (v *limitView) ByID(_ context.Context, ids []task.ID) ([]task.Task, error) {
+func (v *limitView) Known(_ context.Context, ids []task.ID) ([]task.Task, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var found []task.Task

@@ -176,7 +176,7 @@ func (v *limitView) SaidOfQueues(context.Context) ([]queue.Queue, error) {
 	return slices.Collect(maps.Values(v.queues)), nil
 }
 
-func (v *limitView) ByID(_ context.Context, ids []task.ID) ([]task.Task, error) {
+func (v *limitView) Known(_ context.Context, ids []task.ID) ([]task.Task, error) {
 	var found []task.Task
 	for _, id := range ids {
 		if t, ok := v.fold.tasks[id]; ok {
