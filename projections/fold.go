@@ -62,9 +62,9 @@ type change struct {
 	isNew  bool
 	// dismissed says that it was a dismissed dead letter.
 	dismissed bool
-	// spec and message are the values before the batch.
-	spec    *job.Spec
-	message string
+	// spec, message and was, the job, are the values before the batch.
+	spec         *job.Spec
+	message, was string
 }
 
 // counted is the key under which tasks are counted.
@@ -154,6 +154,7 @@ func (f *fold) apply(ctx context.Context, records []events.Record) error {
 		o.Observe(f.steps)
 	}
 	clear(f.steps) // let go of the records
+	f.store.jobs.note(f.changes, f.at.Seq)
 	f.store.reach.set(f.at.Seq)
 	return nil
 }
@@ -238,7 +239,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 		f.changes[i].tells()
 		f.changes[i].before = countedOf(&f.changes[i].task)
 		f.changes[i].dismissed = f.changes[i].task.Dismissed != nil
-		f.changes[i].spec, f.changes[i].message = f.changes[i].task.Spec, f.changes[i].task.Message
+		f.changes[i].spec, f.changes[i].message, f.changes[i].was = f.changes[i].task.Spec, f.changes[i].task.Message, f.changes[i].task.Job
 	}
 	return nil
 }

@@ -93,11 +93,27 @@ func (s *Store) tasks(ctx context.Context, f view.Filter) (page view.Page, err e
 	if err != nil {
 		return page, fmt.Errorf("list tasks: %w", err)
 	}
+	if list, ok := jobListOf(&f); ok {
+		return s.ofJob(ctx, list, f)
+	}
 	if numbers(&f) {
 		err = s.now(ctx, "list tasks", func(p *past) error { page, err = p.List(ctx, view.Query{Kind: view.Tasks, Filter: f}); return err })
 		return page, err
 	}
 	return s.inRows(ctx, f, after, most)
+}
+
+// ofJob returns the first page of the tasks of a job.
+func (s *Store) ofJob(ctx context.Context, list jobList, f view.Filter) (page view.Page, err error) {
+	page, age, ok := s.jobs.get(list, s.Reached())
+	if ok {
+		return page, nil
+	}
+	err = s.now(ctx, "list tasks", func(p *past) error { page, err = p.List(ctx, view.Query{Kind: view.Tasks, Filter: f}); return err })
+	if err == nil {
+		s.jobs.put(list, page, age)
+	}
+	return page, err
 }
 
 // inRows returns a page of the tasks that match a filter, by the rows alone.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -250,5 +251,83 @@ func TestReadersWhileWriting(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The kept page of a job's tasks is the page that the rows give, whatever has changed since.
+func TestListsOfJobsAreKept(t *testing.T) {
+	kept := 0
+	for seed := range uint64(4) {
+		h := newHistory(700+seed, 40)
+		h.grow(500)
+		s := open(t, "")
+		f, err := newFold(t.Context(), s, DefaultCacheSize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rest := h.records; len(rest) > 0; {
+			n := min(1+h.IntN(4), len(rest))
+			if err := f.apply(t.Context(), rest[:n]); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+			q := view.Filter{Job: "crawl", Limit: 1 + h.IntN(3), Roots: h.IntN(2) == 0, OldestFirst: h.IntN(2) == 0}
+			list, ok := jobListOf(&q)
+			if !ok {
+				t.Fatalf("no list of a job: %+v", q)
+			}
+			if _, _, is := s.jobs.get(list, s.Reached()); is {
+				kept++
+			}
+			have, err := s.tasks(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := s.inRows(t.Context(), q, "", q.Limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(have, want) {
+				t.Fatalf("seed %d at %d, %+v:\nhave %+v\nwant %+v", seed, s.Reached(), q, have, want)
+			}
+		}
+		if err := f.w.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if kept == 0 {
+		t.Error("no page was kept")
+	}
+}
+
+// A page that is read while its job's changes are no longer noted is not kept.
+func TestJobListsForget(t *testing.T) {
+	var j jobLists
+	j.reset()
+	crawl, page := jobList{job: "crawl"}, view.Page{Tasks: make([]task.Task, 2), Point: view.Point{Seq: 5}}
+	_, age, _ := j.get(crawl, 5)
+	j.reset()
+	j.put(crawl, page, age)
+	if _, _, ok := j.get(crawl, 5); ok {
+		t.Error("a page is kept whose changes were missed")
+	}
+	for i := range 2 * mostListedJobs {
+		list := jobList{job: fmt.Sprint("job", i)}
+		_, age, _ := j.get(list, 5)
+		j.put(list, view.Page{Tasks: make([]task.Task, 50)}, age)
+		if j.tasks > mostListedTasks || len(j.changed) > mostListedJobs {
+			t.Fatalf("%d tasks are kept, of %d jobs", j.tasks, len(j.changed))
+		}
+	}
+	_, age, _ = j.get(crawl, 5)
+	j.put(crawl, page, age)
+	j.note([]change{{task: task.Task{Work: task.Work{Job: "other"}}}}, 7)
+	have, _, ok := j.get(crawl, 7)
+	if !ok || have.Point.Seq != 7 || len(have.Tasks) != 2 {
+		t.Errorf("after another job's change: %v, %v", have, ok)
+	}
+	j.note([]change{{task: task.Task{Work: task.Work{Job: "other"}}, was: "crawl"}}, 8)
+	if _, _, ok := j.get(crawl, 8); ok {
+		t.Error("a task has left the job, and its page is kept")
 	}
 }

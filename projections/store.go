@@ -40,6 +40,7 @@ type Store struct {
 	reach reach
 	texts texts
 	then  pastMap
+	jobs  jobLists
 
 	mu      sync.RWMutex // held for reading during each use of the files
 	read    *sql.DB      // guarded by mu; nil once closed
@@ -202,6 +203,7 @@ func (s *Store) openFiles() error {
 	s.read, s.write, s.past = read, write, past
 	s.reach.set(p.Seq)
 	s.then.reset()
+	s.jobs.reset()
 	s.texts.begin(p.Seq == 0)
 	return nil
 }
@@ -220,6 +222,7 @@ func (s *Store) dsn(params ...string) string {
 func (s *Store) closeFiles() error {
 	err := errors.Join(s.read.Close(), s.write.Close(), s.past.Close())
 	s.read, s.write, s.past = nil, nil, nil
+	s.jobs.reset()
 	return err
 }
 
