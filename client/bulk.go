@@ -11,13 +11,17 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/queue"
 	"millrace/task/value"
+	"millrace/view"
 )
 
 // ManyAct is a command for all tasks that filters choose.
 type ManyAct struct {
+	// Verb is what a server is asked for it.
+	Verb roles.Verb
 	// States are the states of the tasks it changes by default.
 	States []task.State
 	// Means tells which of those tasks it changes; nil for all.
@@ -31,21 +35,21 @@ type ManyAct struct {
 
 // The commands for many tasks.
 var (
-	CancelMany = ManyAct{States: []task.State{task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying},
+	CancelMany = ManyAct{Verb: roles.TasksCancel, States: []task.State{task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying},
 		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
 			return c.CancelKnown(ctx, t, reason)
 		}}
 	// RetryMany reads each task from the log: the next offer needs the whole specification, which a
 	// list does not show.
-	RetryMany = ManyAct{States: []task.State{task.Error, task.Cancelled, task.Abnormal},
+	RetryMany = ManyAct{Verb: roles.TasksRetry, States: []task.State{task.Error, task.Cancelled, task.Abnormal},
 		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
 			return c.Retry(ctx, t.ID, reason)
 		}}
-	SignalMany = ManyAct{States: []task.State{task.Held}, Means: func(t *task.Task) bool { return slices.Contains(t.Holds, task.HoldSignal) },
+	SignalMany = ManyAct{Verb: roles.TasksSignal, States: []task.State{task.Held}, Means: func(t *task.Task) bool { return slices.Contains(t.Holds, task.HoldSignal) },
 		Do: func(c *Client, ctx context.Context, t task.Task, reason string, data json.RawMessage) (task.Task, error) {
 			return c.Signal(ctx, t.ID, data, reason)
 		}}
-	DismissMany = ManyAct{States: []task.State{task.Abnormal}, Means: (*task.Task).Dead, Dead: true,
+	DismissMany = ManyAct{Verb: roles.TasksDismiss, States: []task.State{task.Abnormal}, Means: (*task.Task).Dead, Dead: true,
 		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
 			return c.Dismiss(ctx, t.ID, reason)
 		}}
@@ -122,13 +126,13 @@ type Bulk struct {
 	Each func(*task.Task)
 }
 
-// bulkAtOnce is how many tasks are changed concurrently, and bulkPage how many are listed per page.
-const bulkAtOnce, bulkPage = 16, 1000
+// bulkAtOnce is how many tasks are changed concurrently, and BulkPage how many are listed per page.
+const bulkAtOnce, BulkPage = 16, view.MaxLimit
 
 // Choose passes the chosen tasks to each, page by page.
 func (b *Bulk) Choose(ctx context.Context, report *BulkReport, each func([]task.Task) error) error {
 	r := b.Request
-	r.Limit = bulkPage
+	r.Limit = BulkPage
 	for {
 		page, err := b.List(ctx, r)
 		if err != nil {
@@ -157,6 +161,18 @@ func (b *Bulk) Choose(ctx context.Context, report *BulkReport, each func([]task.
 // newBulkReport returns an empty report.
 func newBulkReport() BulkReport {
 	return BulkReport{States: map[string]int{}, Tasks: []task.ID{}, Refused: []Refusal{}}
+}
+
+// Foresee has a server count the tasks that a command would change, by state; the report names the
+// first [BulkPage] of them. The report says that it was interrupted if counting took more than 15 s.
+// The error wraps [jet.ErrNoService] if no server answers.
+func (c *Client) Foresee(ctx context.Context, act *ManyAct, of ListRequest) (report BulkReport, err error) {
+	err = c.store.Ask(ctx, act.Verb, struct {
+		Filter ListRequest `json:"filter"`
+		All    bool        `json:"all"`
+		DryRun bool        `json:"dry_run"`
+	}{of, true, true}, &report)
+	return report, err
 }
 
 // Look reports which tasks would be changed.

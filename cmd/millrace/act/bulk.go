@@ -27,7 +27,7 @@ import (
 const bulkWords = `
 
 With filters instead of ids (those of "millrace task ls", or --all) it asks before it begins;
---yes answers that, and --dry-run only lists the tasks. All facts of one command carry one
+--yes answers that. --dry-run only counts the tasks, and lists the first 1000. All facts of one command carry one
 batch id, by which "millrace task ls --batch" finds the tasks. If it is interrupted, give it
 again: nothing is done twice.`
 
@@ -56,7 +56,7 @@ func (a *Commands) bulkFlags(c *cobra.Command, f *bulkFlags) {
 	f.FilterFlags(c)
 	fs.Lookup("limit").Usage, fs.Lookup("limit").DefValue = "at most so many, up to 1000 (default all)", "0"
 	fs.BoolVar(&f.everyone, "all", false, "all tasks in these states, if there is no other filter")
-	fs.BoolVar(&f.dry, "dry-run", false, "only list the tasks")
+	fs.BoolVar(&f.dry, "dry-run", false, "only count the tasks, and list the first 1000")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 }
 
@@ -111,30 +111,22 @@ func (a *Commands) bulk(ctx context.Context, c *cobra.Command, cl *client.Client
 	if err != nil {
 		return err
 	}
-	if f.dry || !f.yes {
+	if f.dry {
+		return a.foresee(ctx, c, cl, f, b)
+	}
+	if !f.yes {
 		only := map[task.ID]bool{}
-		var ids []task.ID
 		r, err := b.Look(ctx, func(tasks []task.Task) error {
 			for i := range tasks {
-				t := &tasks[i]
-				only[t.ID] = true
-				if !f.dry {
-					continue
-				}
-				if ids = append(ids, t.ID); f.JSON() {
-					continue
-				}
-				if _, err := fmt.Fprintf(a.Out, "%s %s\n", t.ID, told.StateAndReason(t)); err != nil {
-					return err
-				}
+				only[tasks[i].ID] = true
 			}
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		if f.dry || len(only) == 0 {
-			r.DryRun, r.Tasks = f.dry, append(r.Tasks, ids...)
+		if len(only) == 0 {
+			r.DryRun = false
 			return a.reportBulk(c, f, &r)
 		}
 		if err := a.Confirm(c, fmt.Sprintf("%s %s (%s)?", c.Name(), told.Plural(len(only), "task"), look.CountsLine(r.States))); err != nil {
@@ -175,6 +167,38 @@ func (a *Commands) bulk(ctx context.Context, c *cobra.Command, cl *client.Client
 	return failed
 }
 
+// foresee lists the first tasks that the filters choose. If there are more, a server counts them.
+func (a *Commands) foresee(ctx context.Context, c *cobra.Command, cl *client.Client, f *bulkFlags, b *client.Bulk) error {
+	all := b.Most == 0
+	if all {
+		b.Most = client.BulkPage
+	}
+	var ids []task.ID
+	r, err := b.Look(ctx, func(tasks []task.Task) error {
+		for i := range tasks {
+			if ids = append(ids, tasks[i].ID); f.JSON() {
+				continue
+			}
+			if _, err := fmt.Fprintf(a.Out, "%s %s\n", tasks[i].ID, told.StateAndReason(&tasks[i])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if all && r.Chosen == client.BulkPage {
+		asking, cancel := context.WithTimeout(ctx, max(a.Conn.Timeout, reach.CatchUp))
+		defer cancel()
+		if r, err = cl.Foresee(asking, f.many, f.Request); err != nil {
+			return err
+		}
+	}
+	r.Tasks = ids
+	return a.reportBulk(c, f, &r)
+}
+
 // bulkOf returns the bulk command for what the filters choose now.
 func (a *Commands) bulkOf(ctx context.Context, cl *client.Client, f *bulkFlags) (*client.Bulk, error) {
 	asking, cancel := a.Asking(ctx)
@@ -209,7 +233,14 @@ func (a *Commands) reportBulk(c *cobra.Command, f *bulkFlags, r *client.BulkRepo
 	}
 	switch {
 	case f.dry:
-		_, err := fmt.Fprintf(a.Out, "would %s %s, as of sequence %d\n", c.Name(), told.Plural(r.Chosen, "task"), r.Seq)
+		var more string
+		switch {
+		case r.Interrupted:
+			more = "; there are more, and counting them took too long"
+		case r.Chosen > len(r.Tasks):
+			more = fmt.Sprintf(": %s; listed are the first %d", look.CountsLine(r.States), len(r.Tasks))
+		}
+		_, err := fmt.Fprintf(a.Out, "would %s %s, as of sequence %d%s\n", c.Name(), told.Plural(r.Chosen, "task"), r.Seq, more)
 		return err
 	case r.Chosen == 0:
 		_, err := fmt.Fprintf(a.Out, "no task is chosen, as of sequence %d\n", r.Seq)
