@@ -263,14 +263,34 @@ func validLimit(limit *int) error {
 }
 
 func (s *Service) events(ctx context.Context, r rangeRequest) (factPage, error) {
+	is := factPage{Facts: []client.ShownFact{}}
 	last, err := s.Client.Last(ctx)
 	if err != nil || r.From > last {
-		return factPage{Facts: []client.ShownFact{}}, err
+		return is, err
 	}
-	is, queues := factPage{Facts: []client.ShownFact{}}, queuesOf{client: s.Client}
-	for next, read := r.From, 0; len(is.Facts) < r.Limit && read < mostRead; {
+	r.From = max(r.From, 1)
+	if r.Task != "" {
+		return is, s.eventsOfTask(ctx, &r, &is)
+	}
+	// The index knows the log up to what it has reached, and the rest is read.
+	next, err := r.From, view.ErrUnindexed
+	if reached := min(s.Model.Reached(), last); len(r.Types) > 0 || r.Node != "" || r.Queue != "" {
+		next, err = s.eventsTraced(ctx, &r, reached, &is)
+	}
+	switch {
+	case errors.Is(err, view.ErrUnindexed):
+		next, is = r.From, factPage{Facts: []client.ShownFact{}}
+	case err != nil || is.Next > 0:
+		return is, err
+	}
+	queues := queuesOf{client: s.Client}
+	for read := 0; next <= last; {
+		if is.Next = next; len(is.Facts) == r.Limit || read >= mostRead {
+			return is, nil
+		}
 		records, err := s.Client.Store().Page(ctx, next, r.Limit)
 		if err != nil || len(records) == 0 {
+			is.Next = 0
 			return is, err
 		}
 		for i := range records {
@@ -288,12 +308,79 @@ func (s *Service) events(ctx context.Context, r rangeRequest) (factPage, error) 
 		}
 		read += len(records)
 		next = records[len(records)-1].Seq + 1
-		if is.Next = next; next > last {
-			is.Next = 0
-			break
+	}
+	is.Next = 0
+	return is, nil
+}
+
+// eventsOfTask adds a task's facts, which lie together.
+func (s *Service) eventsOfTask(ctx context.Context, r *rangeRequest, is *factPage) error {
+	records, err := view.All(ctx, s.view(), view.Task(r.Task))
+	if errors.Is(err, task.ErrUnknown) {
+		return nil
+	}
+	queues := queuesOf{client: s.Client}
+	for i := range records {
+		wanted, err := queues.wanted(ctx, &r.FactFilter, &records[i])
+		switch {
+		case err != nil:
+			return err
+		case records[i].Seq < r.From || !wanted:
+		case len(is.Facts) == r.Limit:
+			is.Next = records[i].Seq
+			return nil
+		default:
+			is.Facts = append(is.Facts, client.ShowFact(&records[i]))
 		}
 	}
-	return is, nil
+	return err
+}
+
+// eventsTraced adds the facts that the index knows up to a sequence, and returns where to read on.
+// The page has a next one if there are more. The error wraps [view.ErrUnindexed] if the index does
+// not know.
+func (s *Service) eventsTraced(ctx context.Context, r *rangeRequest, reached uint64, is *factPage) (next uint64, err error) {
+	tracer, ok := s.Model.(view.Tracer)
+	if !ok {
+		return 0, view.ErrUnindexed
+	}
+	asked := view.Trace{Types: r.Types, Node: r.Node, Queue: r.Queue, OldestFirst: true}
+	known := r.FactFilter
+	known.Queue = "" // of tasks
+	for next, read := r.From, 0; next <= reached; {
+		seqs, err := tracer.Traces(ctx, asked, next-1, r.Limit+1)
+		if err != nil {
+			return next, err
+		}
+		records, err := RecordsAt(ctx, served{s.Client}, seqs)
+		if err != nil {
+			return next, err
+		}
+		for i := range records {
+			filter := &r.FactFilter
+			if view.RefOf(&records[i]).Kind == view.Tasks {
+				filter = &known
+			}
+			traits := view.TraitsOf(&records[i], "")
+			switch {
+			case records[i].Seq > reached || !filter.Wants(&traits):
+			case len(is.Facts) == r.Limit:
+				is.Next = records[i].Seq
+				return is.Next, nil
+			default:
+				is.Facts = append(is.Facts, client.ShowFact(&records[i]))
+			}
+		}
+		if len(seqs) <= r.Limit {
+			return reached + 1, nil
+		}
+		next = seqs[r.Limit] + 1
+		if read += len(seqs); read >= mostRead {
+			is.Next = next
+			return next, nil
+		}
+	}
+	return max(reached+1, r.From), nil
 }
 
 // mostRead is how many records are read for one page at most: a filter that chooses few may get an

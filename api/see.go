@@ -1,9 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"millrace/client"
@@ -46,6 +48,43 @@ type Log interface {
 	Printout(ctx context.Context, id task.ID, until time.Time) (Printout, error)
 	// Decisions returns the decisions on ticks of a schedule from a time on.
 	Decisions(ctx context.Context, name string, from time.Time) ([]events.Record, error)
+}
+
+// closeBy is how many times as many records are read at once rather than single ones.
+const closeBy = 3
+
+// RecordsAt returns the records at sequences, in the order of the log.
+func RecordsAt(ctx context.Context, log Log, seqs []uint64) (found []events.Record, err error) {
+	if len(seqs) == 0 {
+		return nil, nil
+	}
+	first, last := slices.Min(seqs), slices.Max(seqs)
+	if last-first < closeBy*uint64(len(seqs)) { // reading all is cheaper
+		found, err = RecordsBetween(ctx, log, first, last)
+		found = slices.DeleteFunc(found, func(r events.Record) bool { return !slices.Contains(seqs, r.Seq) })
+	} else {
+		found, err = log.Messages(ctx, seqs)
+	}
+	slices.SortFunc(found, func(a, b events.Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	return found, err
+}
+
+// RecordsBetween returns the records from one sequence to another.
+func RecordsBetween(ctx context.Context, log Log, from, to uint64) (all []events.Record, err error) {
+	for from <= to {
+		records, err := log.Page(ctx, from, int(to-from+1)) //nolint:gosec // they are few
+		if err != nil || len(records) == 0 {
+			return all, err
+		}
+		for i := range records {
+			if records[i].Seq > to {
+				return append(all, records[:i]...), nil
+			}
+		}
+		all = append(all, records...)
+		from = records[len(records)-1].Seq + 1
+	}
+	return all, nil
 }
 
 // served is the log behind a service.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -556,4 +557,77 @@ type saidBatches struct {
 		Of  output.Lines
 	}
 	Next uint64
+}
+
+// The facts that a filter chooses are those of the whole log that it fits, page by page, whether the
+// index or the log tells them.
+func TestChosenEvents(t *testing.T) {
+	s := open(t, nil)
+	var last client.Receipt
+	of := map[task.ID]string{}
+	for i := range 60 {
+		queue := []string{"mails", "crawl", "films"}[i%3]
+		s.want(200, "POST", "/api/v1/tasks", fmt.Sprintf(`{"queue":%q,"spec":{"handler":"h"}}`, queue), &last)
+		of[last.ID] = queue
+		if i%5 == 0 {
+			s.want(200, "POST", "/api/v1/tasks/"+string(last.ID)+"/cancel", `{"reason":"the wrong one"}`, nil)
+		}
+	}
+	s.want(200, "POST", "/api/v1/queues/crawl/pause", `{"reason":"later"}`, nil)
+	all := s.facts("limit=1000")
+	for query, chosen := range map[string]func(f *shownFact) bool{
+		"queue=crawl": func(f *shownFact) bool {
+			return f.Fact.Queue == "crawl" || f.Fact.Task != "" && of[task.ID(f.Fact.Task)] == "crawl"
+		},
+		"queue=none":           func(*shownFact) bool { return false },
+		"types=task.cancelled": func(f *shownFact) bool { return f.Fact.Type == "task.cancelled" },
+		"types=queue&types=task.cancelled": func(f *shownFact) bool {
+			return f.Fact.Type == "task.cancelled" || strings.HasPrefix(f.Fact.Type, "queue.")
+		},
+		"types=task.cancelled&queue=films": func(f *shownFact) bool {
+			return f.Fact.Type == "task.cancelled" && of[task.ID(f.Fact.Task)] == "films"
+		},
+		"node=nobody":                     func(*shownFact) bool { return false },
+		"task=" + string(last.ID):         func(f *shownFact) bool { return f.Fact.Task == string(last.ID) },
+		"task=" + strings.Repeat("0", 26): func(*shownFact) bool { return false },
+	} {
+		var want []uint64
+		for i := range all {
+			if chosen(&all[i]) {
+				want = append(want, all[i].Seq)
+			}
+		}
+		for _, limit := range []int{1, 7, 1000} {
+			var have []uint64
+			for _, f := range s.facts(fmt.Sprintf("limit=%d&%s", limit, query)) {
+				have = append(have, f.Seq)
+			}
+			if !slices.Equal(have, want) {
+				t.Errorf("%s, %d at once: %v, want %v", query, limit, have, want)
+			}
+		}
+	}
+}
+
+// shownFact is the part of a fact that tests look at.
+type shownFact struct {
+	Seq  uint64
+	Fact struct{ Type, Task, Queue string }
+}
+
+// facts returns all facts that a query chooses, page by page.
+func (s *site) facts(query string) (all []shownFact) {
+	s.Helper()
+	for from := uint64(1); from > 0; {
+		var page struct {
+			Facts []shownFact
+			Next  uint64
+		}
+		s.want(200, "GET", fmt.Sprintf("/api/v1/events?from=%d&%s", from, query), "", &page)
+		if page.Next > 0 && page.Next <= from {
+			s.Fatalf("%s: the page after %d begins at %d", query, from, page.Next)
+		}
+		all, from = append(all, page.Facts...), page.Next
+	}
+	return all
 }

@@ -89,45 +89,38 @@ func (s *scene) tracing(c *view.Trace) *tracing {
 	return is
 }
 
-// Traces implements [view.Tracer]. It reads the index backwards, and of that only blocks that may have
-// what is meant.
-func (p *past) Traces(ctx context.Context, c view.Trace, before uint64, most int) ([]uint64, error) {
+// Traces implements [view.Tracer]. It reads only the blocks of the index that may have what is meant,
+// in the order that is asked for.
+func (p *past) Traces(ctx context.Context, c view.Trace, beyond uint64, most int) ([]uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, err
 	}
 	is := s.tracing(&c)
 	var found []uint64
-	for i := len(s.blocks) - 1; i >= 0 && is.any && len(found) < most; i-- {
+	for i := range s.blocks {
+		if !is.any || len(found) >= most {
+			break
+		}
+		if !c.OldestFirst {
+			i = len(s.blocks) - 1 - i
+		}
 		b := &s.blocks[i]
 		tasks := b.came.meets(&is.came) && (is.belongs == nil || b.moved.meets(&is.moved))
-		if b.at >= s.at || b.seq >= before || !tasks && !b.facts.meets(&is.facts) {
+		switch {
+		case b.at >= s.at, !tasks && !b.facts.meets(&is.facts):
+			continue
+		case c.OldestFirst && i+1 < len(s.blocks) && s.blocks[i+1].seq <= beyond, !c.OldestFirst && b.seq >= beyond:
 			continue
 		}
-		var here []uint64
-		scan := new(pastScan)
-		add := func() {
-			if n := len(here); scan.seq < before && (n == 0 || here[n-1] != scan.seq) {
-				here = append(here, scan.seq)
-			}
-		}
-		scan.move = func(number, place uint32, _ int64) {
-			if is.places[place] && (is.belongs == nil || is.belongs(number)) {
-				add()
-			}
-		}
-		scan.note = func(r *pastReader) {
-			if r.uint() == noteFact {
-				if n := r.uint(); n < uint64(len(is.names)) && is.names[n] {
-					add()
-				}
-			}
-		}
-		if err := p.scanBlock(ctx, s, b, scan); err != nil {
+		here, err := p.tracesIn(ctx, s, b, is, func(seq uint64) bool { return seq < beyond != c.OldestFirst && seq != beyond })
+		if err != nil {
 			return nil, err
 		}
-		slices.Reverse(here)
-		if n := len(found); n > 0 && len(here) > 0 && here[0] == found[n-1] { // the message began in this block
+		if !c.OldestFirst {
+			slices.Reverse(here)
+		}
+		if n := len(found); n > 0 && len(here) > 0 && here[0] == found[n-1] { // a message is in two blocks
 			here = here[1:]
 		}
 		found = append(found, here...)
@@ -135,8 +128,31 @@ func (p *past) Traces(ctx context.Context, c view.Trace, before uint64, most int
 	return found[:min(len(found), most)], nil
 }
 
+// tracesIn returns the messages in a block that are meant, the earliest first.
+func (p *past) tracesIn(ctx context.Context, s *scene, b *pastBlock, is *tracing, within func(seq uint64) bool) (here []uint64, err error) {
+	scan := new(pastScan)
+	add := func() {
+		if n := len(here); within(scan.seq) && (n == 0 || here[n-1] != scan.seq) {
+			here = append(here, scan.seq)
+		}
+	}
+	scan.move = func(number, place uint32, _ int64) {
+		if is.places[place] && (is.belongs == nil || is.belongs(number)) {
+			add()
+		}
+	}
+	scan.note = func(r *pastReader) {
+		if r.uint() == noteFact {
+			if n := r.uint(); n < uint64(len(is.names)) && is.names[n] {
+				add()
+			}
+		}
+	}
+	return here, p.scanBlock(ctx, s, b, scan)
+}
+
 // Traces implements [view.Tracer].
-func (s *Store) Traces(ctx context.Context, c view.Trace, before uint64, most int) (found []uint64, err error) {
-	err = s.now(ctx, "look for facts", func(p *past) error { found, err = p.Traces(ctx, c, before, most); return err })
+func (s *Store) Traces(ctx context.Context, c view.Trace, beyond uint64, most int) (found []uint64, err error) {
+	err = s.now(ctx, "look for facts", func(p *past) error { found, err = p.Traces(ctx, c, beyond, most); return err })
 	return found, err
 }

@@ -32,19 +32,26 @@ func tracesAgree(t *testing.T, is view.Tracer, memory *view.Memory, h *history, 
 			of[one](&c)
 			name += " " + one
 		}
-		before, most := h.records[h.IntN(n)].Seq+1, 1+h.IntN(40)
-		var want []uint64
-		for i := n - 1; i >= 0; i-- {
-			if r := &h.records[i]; r.Seq < before && chosen(t, r, &c, memory) {
-				want = append(want, r.Seq)
+		most := 1 + h.IntN(40)
+		for _, c.OldestFirst = range []bool{false, true} {
+			beyond := h.records[h.IntN(n)].Seq + uint64(h.IntN(2))
+			var want []uint64
+			for i := range h.records[:n] {
+				r := &h.records[i]
+				if before := r.Seq < beyond; r.Seq != beyond && before != c.OldestFirst && chosen(t, r, &c, memory) {
+					want = append(want, r.Seq)
+				}
 			}
-		}
-		have, err := is.Traces(t.Context(), c, before, most)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want = want[:min(len(want), most)]; !slices.Equal(have, want) {
-			t.Fatalf("%s before %d of %d, at most %d:\nhave %v\nwant %v", name, before, n, most, have, want)
+			if !c.OldestFirst {
+				slices.Reverse(want)
+			}
+			have, err := is.Traces(t.Context(), c, beyond, most)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want = want[:min(len(want), most)]; !slices.Equal(have, want) {
+				t.Fatalf("%s beyond %d of %d, the oldest first: %v, at most %d:\nhave %v\nwant %v", name, beyond, n, c.OldestFirst, most, have, want)
+			}
 		}
 	}
 }

@@ -32,6 +32,8 @@ type Trace struct {
 	// Queue, Job and Schedule are those that the fact is about, or of its task.
 	Queue, Job, Schedule string
 	Actor                string
+	// OldestFirst turns the order round.
+	OldestFirst bool
 }
 
 // OfType tells whether facts of a type are chosen, whatever else they are.
@@ -44,9 +46,10 @@ type Tracer interface {
 	// LastFailed returns at most most tasks that have failed, those that failed last first.
 	LastFailed(ctx context.Context, most int) ([]task.Task, error)
 	// Traces returns the sequences of the latest messages before a sequence that may be chosen, at
-	// most most, the latest first. It leaves out none that is chosen, but the messages have to be
-	// read to know. The error wraps [ErrUnindexed] if it does not know.
-	Traces(ctx context.Context, c Trace, before uint64, most int) ([]uint64, error)
+	// most most, the latest first; with OldestFirst those of the earliest after it, the earliest
+	// first. It leaves out none that is chosen, but the messages have to be read to know. The error
+	// wraps [ErrUnindexed] if it does not know.
+	Traces(ctx context.Context, c Trace, beyond uint64, most int) ([]uint64, error)
 }
 
 // FactTraits are the properties of a record that a [FactFilter] checks.

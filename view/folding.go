@@ -131,11 +131,11 @@ func (f *Folding) LastFailed(ctx context.Context, most int) (last []task.Task, e
 }
 
 // Traces implements [Tracer], by the index alone.
-func (f *Folding) Traces(ctx context.Context, c Trace, before uint64, most int) ([]uint64, error) {
+func (f *Folding) Traces(ctx context.Context, c Trace, beyond uint64, most int) ([]uint64, error) {
 	if f.index == nil {
 		return nil, ErrUnindexed
 	}
-	return f.index.Traces(ctx, c, before, most)
+	return f.index.Traces(ctx, c, beyond, most)
 }
 
 // EachLimited implements [Summed].

@@ -32,7 +32,6 @@ const (
 	readEvents  = 5_000 // records, of which a filter may choose few
 	readAtOnce  = 500
 	readTraced  = 500 // records that an index names, of which few may be chosen nevertheless
-	closeBy     = 3   // so many times as many records are read at once rather than single ones
 	askedTasks  = 300 // of which the job, queue or schedule is looked up
 	shownCauses = 50
 )
@@ -199,7 +198,7 @@ func (d *eventsData) find(ctx context.Context, l *look, c *factChoice, end uint6
 	read := 0
 	for end > 0 {
 		from := end - min(end, readAtOnce) + 1
-		records, err := recordsBetween(ctx, l.Log, from, end)
+		records, err := api.RecordsBetween(ctx, l.Log, from, end)
 		if err != nil {
 			return err
 		}
@@ -243,11 +242,11 @@ func (d *eventsData) trace(ctx context.Context, l *look, c *factChoice, end uint
 		if err != nil {
 			return err
 		}
-		records, err := recordsAt(ctx, l.Log, seqs)
+		records, err := api.RecordsAt(ctx, l.Log, seqs)
 		if err != nil {
 			return err
 		}
-		for i := range records {
+		for i := range slices.Backward(records) {
 			r := &records[i]
 			switch {
 			case !c.since.IsZero() && r.Stored.Before(c.since):
@@ -274,40 +273,6 @@ func (d *eventsData) trace(ctx context.Context, l *look, c *factChoice, end uint
 			return nil
 		}
 	}
-}
-
-// recordsAt returns the records at sequences, which are from the latest on, in that order.
-func recordsAt(ctx context.Context, log api.Log, seqs []uint64) (found []events.Record, err error) {
-	if len(seqs) == 0 {
-		return nil, nil
-	}
-	first, last := seqs[len(seqs)-1], seqs[0]
-	if last-first < closeBy*uint64(len(seqs)) { // reading all is cheaper
-		found, err = recordsBetween(ctx, log, first, last)
-		found = slices.DeleteFunc(found, func(r events.Record) bool { return !slices.Contains(seqs, r.Seq) })
-	} else {
-		found, err = log.Messages(ctx, seqs)
-	}
-	slices.SortFunc(found, func(a, b events.Record) int { return cmp.Compare(b.Seq, a.Seq) })
-	return found, err
-}
-
-// recordsBetween returns the records from one sequence to another.
-func recordsBetween(ctx context.Context, log api.Log, from, to uint64) (all []events.Record, err error) {
-	for from <= to {
-		records, err := log.Page(ctx, from, int(to-from+1)) //nolint:gosec // they are few
-		if err != nil || len(records) == 0 {
-			return all, err
-		}
-		for i := range records {
-			if records[i].Seq > to {
-				return append(all, records[:i]...), nil
-			}
-		}
-		all = append(all, records...)
-		from = records[len(records)-1].Seq + 1
-	}
-	return all, nil
 }
 
 func factRowOf(r *events.Record) factRow {
