@@ -3,8 +3,10 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"syscall"
+	"time"
 
 	"millrace/client"
 	"millrace/events"
@@ -63,10 +65,24 @@ var (
 	ErrTooLarge     = tooLarge{errors.New("the body is too large")}
 )
 
+// TooOften: a caller over HTTP asks more often than it may. It may ask again after After.
+type TooOften struct {
+	Caller string
+	// Rate is how many requests a second it may send.
+	Rate  float64
+	After time.Duration
+}
+
+// Error implements error.
+func (e *TooOften) Error() string {
+	return fmt.Sprintf("%s sends more than %g requests a second", e.Caller, e.Rate)
+}
+
 // kinds lists the kinds of problems: the first one that matches an error counts.
 var kinds = []kind{
 	{"too-large", "It is too large", 413, "send or ask for less at once; of lists the limit makes a page smaller", as[tooLarge]},
 	{"busy", "The service has too much in hand", 503, "try again in a moment, with fewer requests at the same time", as[busy]},
+	{"rate", "The caller asks too often", 429, "wait for as many seconds as the header Retry-After says; one request can submit, cancel or retry many tasks, and a follower hears of news without asking", as[*TooOften]},
 	{"no-room", "The log takes no messages", 507, "make room where the NATS server keeps its data, or raise its storage limit; docs/operations.md has a section on that",
 		func(err error) bool {
 			_, full := link.Full(err)

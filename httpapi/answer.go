@@ -100,11 +100,10 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
+	Later(h, p.Status, err)
 	switch p.Status {
 	case http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", `Bearer realm="millrace"`)
-	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		h.Set("Retry-After", "1")
 	case http.StatusInternalServerError:
 		s.Log.Warn("a request over HTTP has failed", "error", err)
 	}

@@ -45,7 +45,14 @@ type Config struct {
 	UserRole   roles.Role
 	// Prefix is the path below which a proxy publishes the service: "", or for example "/millrace".
 	Prefix string
+	// Rate is how many requests a second one caller may send on average, whatever it asks for, with
+	// ten times as many at once. A request beyond that is held for up to a second, and then refused.
+	// 0 means no bound.
+	Rate float64
 }
+
+// MaxRate is the largest [Config.Rate].
+const MaxRate = 1_000_000
 
 // Validate returns an error that says what is wrong. It wraps [ErrConfig].
 func (c *Config) Validate() error {
@@ -58,6 +65,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("%w: %q is no header for the name of a user (--http-user-header)", ErrConfig, c.UserHeader)
 	case c.UserHeader != "" && !slices.Contains(roles.Asking(), c.UserRole):
 		return fmt.Errorf("%w: users of a proxy have no role %q (--http-user-role)", ErrConfig, c.UserRole)
+	case c.Rate < 0 || c.Rate > MaxRate:
+		return fmt.Errorf("%w: a caller may send %g requests a second, want up to %d (--http-rate)", ErrConfig, c.Rate, MaxRate)
 	case c.Prefix != "" && (c.Prefix != path.Clean(c.Prefix) || c.Prefix == "/" || !plainPath(c.Prefix)):
 		return fmt.Errorf("%w: the prefix is %q, want a path such as /millrace (--http-prefix)", ErrConfig, c.Prefix)
 	}

@@ -105,7 +105,7 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operati
 // known wraps a handler for authenticated callers.
 func (s *Server) known(handle func(w http.ResponseWriter, r *http.Request, c Caller)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, err := s.who(r)
+		c, err := s.caller(r)
 		if err != nil {
 			s.refuse(w, err)
 			return
@@ -150,7 +150,7 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 		case ofPrograms(r.URL.Path) && !whole(r.URL.EscapedPath()):
 			s.refuse(w, fmt.Errorf("%w: the path has a part that is empty or made of dots; is something missing?", api.ErrNothing))
 		case pattern == "" && s.Pages != nil && !ofPrograms(r.URL.Path):
-			s.Pages(w, r, func() (Caller, error) { return s.who(r) })
+			s.Pages(w, r, func() (Caller, error) { return s.caller(r) })
 		case pattern == "":
 			s.refuseUnrouted(w, r, handler)
 		default:

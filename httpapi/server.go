@@ -61,6 +61,7 @@ type Server struct {
 	cert     *certificate // nil without TLS
 	keys     keys
 	looking  looking
+	rates    rates
 
 	headerTimeout, bodyTimeout time.Duration // for the caller to send its request
 	// Nanoseconds; for new followers to take what they are sent.
@@ -91,6 +92,7 @@ func Listen(ctx context.Context, config Config) (*Server, error) {
 	s := &Server{
 		config: config, listener: l, headerTimeout: headersWithin, bodyTimeout: bodyWithin,
 		feed: newFeed(), old: make(chan struct{}, oldReaders), looking: looking{wake: make(chan struct{}, 1)}, shared: map[string]*sharedAnswer{},
+		rates: rates{limit: config.Rate},
 	}
 	s.takesWithin.Store(int64(takesWithin))
 	if err := s.secure(); err != nil {

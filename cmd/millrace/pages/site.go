@@ -260,9 +260,7 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, c httpapi.Caller, 
 	if err != nil {
 		body = []byte(problem.Title)
 	}
-	if problem.Status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
-	}
+	httpapi.Later(w.Header(), problem.Status, err)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(problem.Status)
 	_, _ = w.Write(body) // the receiver may be gone

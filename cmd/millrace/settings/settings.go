@@ -211,6 +211,25 @@ var All = []Setting{
 	},
 	word("http_user_header", "header in which those proxies name the user", noWord, func(s *Values) *string { return &s.HTTP.UserHeader }).of(Serving),
 	word("http_user_role", "role of the users of those proxies: viewer, submitter or operator", string(roles.Viewer), func(s *Values) *string { return (*string)(&s.HTTP.UserRole) }).of(Serving),
+	{
+		processes: Serving, Name: "http_rate", Usage: "how many requests a second one caller over HTTP may send on average, ten times as many at once, or off", dev: Off, prod: "100",
+		read: func(s *Values, text string) (err error) {
+			if text == Off {
+				s.HTTP.Rate = 0
+				return nil
+			}
+			if s.HTTP.Rate, err = strconv.ParseFloat(text, 64); err != nil || !(s.HTTP.Rate > 0 && s.HTTP.Rate <= httpapi.MaxRate) {
+				return fmt.Errorf("want requests a second, such as 100, or off")
+			}
+			return nil
+		},
+		Text: func(s *Values) string {
+			if s.HTTP.Rate == 0 {
+				return Off
+			}
+			return strconv.FormatFloat(s.HTTP.Rate, 'g', -1, 64)
+		},
+	},
 	word("http_prefix", "path below which a proxy has HTTP, such as /millrace", noWord, func(s *Values) *string { return &s.HTTP.Prefix }).of(Serving),
 	{
 		processes: Working, Name: "spool", Usage: "folder for output and reports of tasks with on_disconnect: continue while NATS is away, or auto for one of this user's", dev: ownSpool, prod: ownSpool,
