@@ -2,17 +2,14 @@ package api
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
-	"strings"
 
 	"millrace/client"
+	"millrace/internal/form"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/view"
@@ -27,61 +24,12 @@ func read[T any](body []byte) (T, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&request); err != nil {
-		return request, badRequest{fmt.Errorf("the request is not what is wanted here: %w", plainly(err))}
+		return request, badRequest{fmt.Errorf("the request is not what is wanted here: %w", form.Plainly(err))}
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return request, badRequest{fmt.Errorf("the request goes on behind its end")}
 	}
 	return request, nil
-}
-
-// plainly explains an error in JSON without words of Go.
-func plainly(err error) error {
-	var is *json.UnmarshalTypeError
-	if errors.As(err, &is) {
-		return fmt.Errorf("%s is %s, want %s", cmp.Or(is.Field, "it"), given(is.Value), wanted(is.Type))
-	}
-	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return fmt.Errorf("there is no field %s", field)
-	}
-	return err
-}
-
-// given names a received value, in the decoder's terms, with an article.
-func given(value string) string {
-	switch value {
-	case "array":
-		return "a list"
-	case "object":
-		return "an object"
-	case "bool":
-		return "true or false"
-	}
-	return "a " + value // string, or number with its value
-}
-
-// wanted names the JSON form of a type's values.
-func wanted(t reflect.Type) string {
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
-		return "a string"
-	}
-	switch t.Kind() {
-	case reflect.Bool:
-		return "true or false"
-	case reflect.String:
-		return "a string"
-	case reflect.Slice, reflect.Array:
-		return "a list"
-	case reflect.Map, reflect.Struct:
-		return "an object"
-	case reflect.Float32, reflect.Float64:
-		return "a number"
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return "a whole number from 0 on"
-	case reflect.Pointer:
-		return wanted(t.Elem())
-	}
-	return "a whole number"
 }
 
 func (s *Service) submit(ctx context.Context, request birth.Submission) (client.Receipt, error) {

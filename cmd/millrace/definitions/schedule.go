@@ -1,17 +1,14 @@
 package definitions
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"millrace/client"
@@ -27,6 +24,7 @@ import (
 	"millrace/query"
 	"millrace/task/definition"
 	"millrace/task/job"
+	"millrace/task/jobfile"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -207,18 +205,9 @@ func (a *Commands) definitionFile(c *cobra.Command, file string) (*schedule.Defi
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := yaml.YAMLToJSON(data)
+	d, err := jobfile.ParseSchedule(file, "", data)
 	if err != nil {
-		return nil, exit.Misuse(c, "%s: %w", file, err)
-	}
-	var d schedule.Definition
-	decoder := json.NewDecoder(bytes.NewReader(encoded))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&d); err != nil {
-		return nil, exit.Misuse(c, "%s: %w", file, err)
-	}
-	if d.OfJob || d.Paused != nil || !d.Anchor.IsZero() || !d.Since.IsZero() {
-		return nil, exit.Misuse(c, "%s: of_job, paused, anchor and since are the store's; leave them out", file)
+		return nil, exit.Misuse(c, "%w", err)
 	}
 	return &d, nil
 }

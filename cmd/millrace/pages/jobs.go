@@ -1,13 +1,8 @@
 package pages
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"millrace/client"
@@ -16,20 +11,16 @@ import (
 	"millrace/jet/definitions"
 	"millrace/jet/roles"
 	"millrace/task"
-	"millrace/task/birth"
 	"millrace/task/breaker"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/jobfile"
-	"millrace/task/schedule"
-	"millrace/task/value"
 	"millrace/view"
 )
 
 var (
-	jobsPage   = page{name: "jobs", path: "/jobs", entry: "Jobs", verb: roles.JobList, show: showJobs, inFiles: true}
-	jobPage    = page{name: "job", path: "/jobs/{name}", verb: roles.JobGet, show: showJob, inFiles: true}
-	editorPage = page{name: "editor", path: "/edit/job", verb: roles.JobGet, show: showEditor, takesForm: true}
+	jobsPage = page{name: "jobs", path: "/jobs", entry: "Jobs", verb: roles.JobList, show: showJobs, inFiles: true}
+	jobPage  = page{name: "job", path: "/jobs/{name}", verb: roles.JobGet, show: showJob, inFiles: true}
 )
 
 // Bounds of what the pages of jobs show.
@@ -286,119 +277,4 @@ func revisionsOf(name string, facts []events.Record) (all []revision, older int,
 	}
 	slices.Reverse(all)
 	return all[:min(len(all), shownRevisions)], max(len(all)-shownRevisions, 0), nil
-}
-
-type editorData struct {
-	// Name is the edited job's, "" for a new one.
-	Name, Text string
-	// Seen is the revision that the text was made from, 0 for none.
-	Seen string
-	// Stale tells that another user has changed the job since.
-	Stale bool
-	// Problems are the problems of the text; if there are none, the rest says what storing it would
-	// do.
-	Problems []jobfile.Problem
-	Checked  bool
-	Job      job.Job
-	// Definition is the job as the service takes it.
-	Definition string
-	New        bool
-	Changes    []view.Change
-	Plan       *view.Plan
-	PlanWrong  panel
-	Fires      []tickRow
-	Zone       string
-}
-
-// newJob is the editor's initial text.
-const newJob = "name: hello\nrun: echo hello\n"
-
-func showEditor(ctx context.Context, l *look) (any, error) {
-	d := &editorData{Name: l.Asked("name"), Text: strings.ReplaceAll(l.typed.Get("text"), "\r\n", "\n"), Checked: l.typed.Has("text")}
-	l.Title = "New job"
-	if d.Name != "" {
-		if err := value.ValidName("job", d.Name); err != nil {
-			return nil, client.Wrong(err)
-		}
-		l.Title = "Edit job " + d.Name
-	}
-	d.Seen = l.typed.Get("seen")
-	if !d.Checked {
-		d.Text, d.Seen = newJob, "0"
-		if d.Name != "" {
-			stored, err := l.job(ctx, d.Name)
-			if err != nil {
-				return nil, err
-			}
-			d.Text, d.Seen = fileOf(&stored.Job), strconv.FormatUint(stored.Revision, 10)
-		}
-		return d, nil
-	}
-	var err error
-	if d.Job, err = jobfile.ParseOne(d.Name, []byte(d.Text)); err == nil {
-		return d, d.foresee(ctx, l)
-	}
-	if wrong, ok := errors.AsType[jobfile.Errors](err); ok {
-		d.Problems = wrong
-	} else {
-		d.Problems = []jobfile.Problem{{Message: err.Error()}}
-	}
-	return d, nil
-}
-
-// job returns a job at the moment of the sight.
-func (l *look) job(ctx context.Context, name string) (definitions.StoredJob, error) {
-	is, err := l.Get(ctx, view.Definition(definition.Named(definition.DefJob, name)))
-	if err != nil {
-		return definitions.StoredJob{}, err
-	}
-	return definitions.JobIn(name, *is.Definition)
-}
-
-// see records the current revision of the job. For a new job, the user learns of an existing one
-// when the text is checked.
-func (d *editorData) see(revision uint64) {
-	is := strconv.FormatUint(revision, 10)
-	if d.Name == "" {
-		d.Seen = is
-	}
-	d.Stale = d.Seen != "" && d.Seen != is
-}
-
-// foresee says what storing the job would do.
-func (d *editorData) foresee(ctx context.Context, l *look) error {
-	text, err := json.Marshal(d.Job)
-	if err != nil {
-		return err
-	}
-	d.Definition = string(text)
-	var was any = struct{}{}
-	switch stored, err := l.job(ctx, d.Job.Name); {
-	case err == nil:
-		was = stored.Job
-		d.see(stored.Revision)
-	case errors.Is(err, definitions.ErrNoJob):
-		d.New = true
-		d.see(0)
-	default:
-		return err
-	}
-	if d.Changes, err = view.DiffValues(was, d.Job); err != nil {
-		return err
-	}
-	plans, err := view.PlanJobs(ctx, l.View, []job.Job{d.Job}, birth.Submission{}, l.Now)
-	if d.PlanWrong.fail(err); err == nil {
-		d.Plan = &plans[0]
-	}
-	if d.Job.Schedule == nil {
-		return nil
-	}
-	plan, err := schedule.Compile(d.Job.Name, *d.Job.Schedule, l.Now)
-	if err != nil {
-		d.Problems = []jobfile.Problem{{Path: "schedule", Message: err.Error()}}
-		return nil
-	}
-	d.Zone = cmp.Or(d.Job.Schedule.Timezone, "UTC")
-	d.Fires = comingOf(plan, l.Now, became{"to come", task.Scheduled})
-	return nil
 }

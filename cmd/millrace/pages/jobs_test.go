@@ -140,7 +140,7 @@ run: x
 		t.Error("what is there already can be stored again")
 	}
 	const mine, seen = "name: backup\nrun: [pg_dump, --mine]\n", "1"
-	if page, _ = p.press(200, of, "text", mine, "seen", seen); !strings.Contains(page, "Somebody has changed the job since you began") || strings.Contains(page, "do/job.apply") {
+	if page, _ = p.press(200, of, "text", mine, "seen", seen); !strings.Contains(page, "Another user has changed the job since you began") || strings.Contains(page, "do/job.apply") {
 		t.Error("what somebody else has stored meanwhile can be overwritten")
 	}
 	if page, _ = p.press(200, "/edit/job", "text", mine, "seen", "0"); !strings.Contains(page, `name="if_revision" value="2"`) {

@@ -1,3 +1,10 @@
+// Package pages shows Millrace in a browser. A page is made from the world at a moment, as
+// [api.Desk.See] shows it, so the past needs no pages of its own. Its buttons perform verbs of the
+// service, under the rights of the user. The package holds no rules about tasks; it decides only
+// how things look.
+//
+// A page is a file with a [page] and a file of templates of the same name. docs/pages.md says how
+// to add one.
 package pages
 
 import (
@@ -61,7 +68,7 @@ type page struct {
 
 // pages are all pages, in the order of the navigation.
 var pages = []page{
-	overviewPage, tasksPage, bulkPage, taskPage, comparePage, runPage, graphPage, jobsPage, jobPage, editorPage, schedulesPage, schedulePage, nodesPage, nodePage, queuesPage,
+	overviewPage, tasksPage, bulkPage, taskPage, comparePage, runPage, graphPage, jobsPage, jobPage, editorPage, scheduleEditorPage, schedulesPage, schedulePage, nodesPage, nodePage, queuesPage,
 	deadPage, buryPage, eventsPage, eventPage, verifyPage, auditPage, incidentsPage, stepsPage,
 }
 

@@ -1,0 +1,60 @@
+package form
+
+import (
+	"cmp"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Plainly explains an error of encoding/json without words of Go.
+func Plainly(err error) error {
+	var is *json.UnmarshalTypeError
+	if errors.As(err, &is) {
+		return fmt.Errorf("%s is %s, want %s", cmp.Or(is.Field, "it"), gotWord(is.Value), wantedWord(is.Type))
+	}
+	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return fmt.Errorf("there is no field %s", field)
+	}
+	return err
+}
+
+// gotWord names a received value, in the decoder's terms, with an article.
+func gotWord(value string) string {
+	switch value {
+	case "array":
+		return "a list"
+	case "object":
+		return "an object"
+	case "bool":
+		return "true or false"
+	}
+	return "a " + value // string, or number with its value
+}
+
+// wantedWord names the JSON form of a type's values.
+func wantedWord(t reflect.Type) string {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return "a string"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number from 0 on"
+	case reflect.Pointer:
+		return wantedWord(t.Elem())
+	}
+	return "a whole number"
+}

@@ -1,0 +1,122 @@
+package jobfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"millrace/internal/form"
+	"millrace/task/schedule"
+	"millrace/task/value"
+)
+
+// storedFields are the fields of a schedule that only the store sets.
+var storedFields = []string{"of_job", "anchor", "since", "paused"}
+
+// ParseSchedule reads a file that holds one schedule, in the form in which the service takes it. With
+// a name, the schedule must have that one. File names the file in messages. The error is an
+// [Errors].
+func ParseSchedule(file, name string, data []byte) (is schedule.Definition, err error) {
+	docs := 0
+	err = documents(file, data, "schedule", "`name`, `schedule` and `task`", func(d *reader, root *node, before []Problem) string {
+		if docs++; docs > 1 {
+			d.add(root.pos, "", "another schedule begins here: want one schedule")
+			return ""
+		}
+		if root.kind != mapping {
+			d.want(entry{node: root, pos: root.pos}, "a schedule: fields such as `name: pulse`")
+			return ""
+		}
+		d.locate(root, "")
+		text := d.appendJSON(nil, entry{node: root, pos: root.pos})
+		if len(d.problems) > len(before) {
+			return ""
+		}
+		for _, field := range storedFields {
+			if pos, ok := d.where[field]; ok {
+				d.add(pos, field, "%s is the store's: leave it out", field)
+			}
+		}
+		if err := strictly(text, &is); err != nil {
+			path := d.misread(err)
+			d.add(d.where[path], path, "%s", form.Plainly(err))
+			return ""
+		}
+		if name != "" && is.Name != name {
+			d.add(d.where["name"], "name", "name is that of another schedule: to rename %s, store it as a new schedule and remove the old one", name)
+		}
+		if err := value.ValidName("schedule", is.Name); err != nil {
+			d.add(d.where["name"], "name", "%s", err)
+			return ""
+		}
+		err := is.Validate()
+		if when := schedule.Validate(is.Name, is.When); when != nil {
+			err = value.Under("schedule.", when)
+		}
+		d.say(err, nil)
+		return is.Name
+	})
+	if err != nil {
+		return schedule.Definition{}, err
+	}
+	return is, nil
+}
+
+// strictly decodes JSON, and refuses unknown fields.
+func strictly(text []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}
+
+// locate records the positions of all fields below a node.
+func (r *reader) locate(n *node, path string) {
+	for _, f := range n.fields {
+		at := join(path, f.name)
+		r.where[at] = f.pos
+		r.locate(f.node, at)
+	}
+}
+
+// misread returns the path of the field that cannot be decoded; "" if the error does not say.
+func (r *reader) misread(err error) string {
+	if is, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return is.Field
+	}
+	quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field ")
+	if !ok {
+		return ""
+	}
+	found := ""
+	for path, pos := range r.where {
+		is := r.where[found]
+		last := path[strings.LastIndexByte(path, '.')+1:]
+		if fmt.Sprintf("%q", last) == quoted && (found == "" || pos.line < is.line) {
+			found = path
+		}
+	}
+	return found
+}
+
+// MarshalSchedule returns a schedule as a YAML file, from which [ParseSchedule] reads it, without
+// what only the store sets. The error is that of ParseSchedule if a file cannot express it.
+func MarshalSchedule(d schedule.Definition) ([]byte, error) {
+	clear := schedule.Definition{Name: d.Name, When: d.When, Make: d.Make}
+	encoded, err := json.Marshal(clear)
+	if err != nil {
+		return nil, fmt.Errorf("write schedule %s: %w", d.Name, err)
+	}
+	var b bytes.Buffer
+	writeFields(&b, jsonTree(encoded), "")
+	back, err := ParseSchedule("", d.Name, b.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("write schedule %s: %w", d.Name, err)
+	}
+	again, err := json.Marshal(back)
+	if err != nil || !bytes.Equal(canonical(again), canonical(encoded)) {
+		return nil, fmt.Errorf("write schedule %s: its YAML form does not read back as the same schedule", d.Name)
+	}
+	return b.Bytes(), nil
+}
