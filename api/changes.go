@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"millrace/client"
+	"millrace/jet/definitions"
 	"millrace/task/definition"
 	"millrace/task/value"
 	"millrace/view"
@@ -16,7 +17,7 @@ func changesOf(kind string, none error) func(*Service, context.Context, nameRequ
 	return func(s *Service, ctx context.Context, r nameRequest) (factPage, error) {
 		records, err := view.All(ctx, s.view(), view.Definition(definition.Named(kind, r.Name)))
 		if err == nil && len(records) == 0 {
-			err = none
+			err = &definitions.Absent{Kind: none, Name: r.Name}
 		}
 		return factPage{Facts: client.ShowFacts(records)}, err
 	}

@@ -54,9 +54,14 @@ func (c *Client) RemoveJob(ctx context.Context, name string) error {
 	return c.store.RemoveJob(ctx, name, c.rec.Actor)
 }
 
-// Breaker returns the state of a job's breaker; without facts it is closed.
+// Breaker returns the state of a job's breaker; without facts it is closed. The error wraps
+// [definitions.ErrNoJob] if there is neither such a job nor such a breaker.
 func (c *Client) Breaker(ctx context.Context, job string) (breaker.Circuit, error) {
-	return c.rec.Circuit(ctx, job)
+	is, err := c.rec.Circuit(ctx, job)
+	if err == nil && is.Head == 0 {
+		_, err = c.store.Job(ctx, job)
+	}
+	return is, err
 }
 
 // ResetBreaker closes the breaker of a job and returns its state before. A closed one stays as it

@@ -318,6 +318,11 @@ func TestBreaker(t *testing.T) {
 	if !is.Closed() {
 		t.Errorf("it is %+v", is)
 	}
+	s.refused(404, "no-job", "GET", "/api/v1/jobs/nobody/breaker", "")
+	s.refused(404, "no-job", "POST", "/api/v1/jobs/nobody/breaker/reset", "")
+	if p := s.refused(404, "no-job", "GET", "/api/v1/jobs/nobody/history", ""); !strings.Contains(p.Detail, "nobody") {
+		t.Errorf("the history of nobody: %s", p.Detail)
+	}
 }
 
 // Bundles are looked at, compared, held against their digests, and their names removed.

@@ -462,10 +462,12 @@ func TestRoles(t *testing.T) {
 	})
 	viewer := callerOf(p, g, roleUser(account, roles.Viewer, ""))
 	operator := callerOf(p, g, roleUser(account, roles.Operator, ""))
-	requests := map[roles.Verb]string{roles.BreakerGet: `{"name":"hello"}`, roles.NodeGet: `{"id":"here"}`, roles.NodeWait: `{"id":"here"}`, roles.TaskDiff: `{"id":"` + string(receipt.ID) + `","with":"` + string(receipt.ID) + `"}`}
+	askAs[any](operator, roles.JobApply, `{"name":"hello","definition":{"run":{"argv":["true"]}}}`)
+	hello := `{"name":"hello"}`
+	requests := map[roles.Verb]string{roles.BreakerGet: hello, roles.JobGet: hello, roles.JobHistory: hello, roles.NodeGet: `{"id":"here"}`, roles.NodeWait: `{"id":"here"}`, roles.TaskDiff: `{"id":"` + string(receipt.ID) + `","with":"` + string(receipt.ID) + `"}`}
 	for _, verb := range roles.Verbs(roles.Reading) {
 		// None of these exists.
-		if slices.Contains([]roles.Verb{roles.ScheduleGet, roles.ScheduleProgress, roles.ScheduleHistory, roles.ScheduleDiff, roles.JobGet, roles.JobHistory, roles.JobDiff, roles.CalendarGet, roles.CalendarHistory, roles.CalendarDiff, roles.FilesGet, roles.FilesDiff, roles.FilesVerify}, verb) {
+		if slices.Contains([]roles.Verb{roles.ScheduleGet, roles.ScheduleProgress, roles.ScheduleHistory, roles.ScheduleDiff, roles.JobDiff, roles.CalendarGet, roles.CalendarHistory, roles.CalendarDiff, roles.FilesGet, roles.FilesDiff, roles.FilesVerify}, verb) {
 			continue
 		}
 		if requests[verb] == "" && verb != roles.TaskList && strings.HasPrefix(string(verb), "task.") {

@@ -96,6 +96,22 @@ func TestScheduleEditor(t *testing.T) {
 	if page, _ = p.press(200, "/edit/schedule", "text", strings.ReplaceAll(good, "pulse", "nightly"), "seen", "0"); strings.Contains(page, "do/schedule.apply") || !strings.Contains(page, "is part of a job") {
 		t.Errorf("the schedule of a job can be stored without it: %s", page)
 	}
+	// Both are removed by a button, which leads to the list; that of a job goes with its job.
+	if page, _ := p.get(200, "/schedules/nightly"); strings.Contains(page, "do/schedule.remove") {
+		t.Error("the schedule of a job can be removed without it")
+	}
+	for path, verb := range map[string]string{"/schedules/pulse": "schedule.remove", "/jobs/nightly": "job.remove"} {
+		page, _ := p.get(200, path)
+		list, name, _ := strings.Cut(path[1:], "/")
+		if !strings.Contains(page, "do/"+verb+"?name="+name) || !strings.Contains(page, `name="back" value="/`+list+`"`) {
+			t.Errorf("%s has no button that removes it: %s", path, page)
+		}
+		if _, h := p.press(303, "/do/"+verb+"?name="+name, "back", "/"+list); h.Get("Location") != "../"+list {
+			t.Errorf("after it was removed, %s leads to %s", path, h.Get("Location"))
+		}
+		p.get(404, path)
+	}
+	p.schedule("pulse", job.Schedule{Every: 3600e9}, "echo", "hello")
 	p.as(roles.Viewer)
 	if page, _ := p.press(200, of, "text", strings.Replace(good, "30 2", "31 2", 1)); strings.Contains(page, "do/schedule.apply") {
 		t.Error("a viewer may store")
