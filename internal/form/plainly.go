@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 )
 
 // Plainly explains an error of encoding/json without words of Go.
@@ -15,6 +16,9 @@ func Plainly(err error) error {
 	var is *json.UnmarshalTypeError
 	if errors.As(err, &is) {
 		return fmt.Errorf("%s is %s, want %s", cmp.Or(is.Field, "it"), gotWord(is.Value), wantedWord(is.Type))
+	}
+	if is, ok := errors.AsType[*time.ParseError](err); ok {
+		return fmt.Errorf("%q is no time, want one such as \"2026-03-01T12:00:00Z\"", is.Value)
 	}
 	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		return fmt.Errorf("there is no field %s", field)
