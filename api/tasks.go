@@ -9,9 +9,9 @@ import (
 	"io"
 
 	"millrace/client"
-	"millrace/internal/form"
 	"millrace/task"
 	"millrace/task/birth"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -24,7 +24,7 @@ func read[T any](body []byte) (T, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&request); err != nil {
-		return request, badRequest{fmt.Errorf("the request is not what is wanted here: %w", form.Plainly(err))}
+		return request, badRequest{fmt.Errorf("the request is not what is wanted here: %w", value.Plainly(err))}
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return request, badRequest{fmt.Errorf("the request goes on behind its end")}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"millrace/internal/form"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -41,7 +40,7 @@ func ParseSchedule(file, name string, data []byte) (is schedule.Definition, err 
 		}
 		if err := strictly(text, &is); err != nil {
 			path := d.misread(err)
-			d.add(d.where[path], path, "%s", form.Plainly(err))
+			d.add(d.where[path], path, "%s", value.Plainly(err))
 			return ""
 		}
 		if name != "" && is.Name != name {
