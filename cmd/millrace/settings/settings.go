@@ -212,7 +212,7 @@ var All = []Setting{
 	word("http_user_header", "header in which those proxies name the user", noWord, func(s *Values) *string { return &s.HTTP.UserHeader }).of(Serving),
 	word("http_user_role", "role of the users of those proxies: viewer, submitter or operator", string(roles.Viewer), func(s *Values) *string { return (*string)(&s.HTTP.UserRole) }).of(Serving),
 	{
-		processes: Serving, Name: "http_rate", Usage: "how many requests a second one caller over HTTP may send on average, ten times as many at once, or off", dev: Off, prod: "100",
+		processes: Serving, Name: "http_rate", Usage: "how many requests a second one caller over HTTP may send on average, ten times as many at once, or off", dev: Off, prod: "500",
 		read: func(s *Values, text string) (err error) {
 			if text == Off {
 				s.HTTP.Rate = 0
