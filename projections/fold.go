@@ -50,13 +50,14 @@ type fold struct {
 type change struct {
 	task task.Task
 	// number is the task's number in the index of the past, 0 if it has none yet. told says that
-	// the index has the task's origin: origin, submitted, tick and labels are the values in the
-	// index.
+	// the index has the task's origin: the fields from origin to command are the values in the index.
 	number          uint32
 	told            bool
 	origin          origin
 	submitted, tick int64
 	labels          map[string]string
+	step            string
+	command         *job.Spec
 	// before is the key under which it was counted. isNew says that it is assumed to have no row.
 	before counted
 	isNew  bool
@@ -297,7 +298,7 @@ func (f *fold) noteTexts() {
 		case n.new || c.task.Spec != c.spec:
 			n.has = textsOf(&c.task)
 		case c.task.Message != c.message:
-			n.has[2] = c.task.Message
+			n.has[textMessage] = c.task.Message
 		default:
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/quota"
 	"millrace/view"
@@ -76,6 +77,7 @@ func (s *Store) pastWriter(p *position) (*pastWriter, error) {
 		err = s.past.Truncate(p.Past)
 	}
 	w := &pastWriter{file: s.past, pastState: scan.pastState}
+	w.words = lexicon{most: s.then.bounds.words, room: s.then.bounds.room, commands: map[*job.Spec]uint64{}}
 	for _, is := range scan.places {
 		w.places.add(is)
 	}
@@ -84,6 +86,9 @@ func (s *Store) pastWriter(p *position) (*pastWriter, error) {
 	}
 	for _, is := range scan.names {
 		w.names.add(is)
+	}
+	for _, is := range scan.words {
+		w.words.add(is)
 	}
 	w.keep()
 	return w, err
@@ -167,7 +172,7 @@ func (p *past) scanBlock(ctx context.Context, s *scene, b *pastBlock, to *pastSc
 func (p *past) scanTo(ctx context.Context, s *scene, from pastMark, end int64, to *pastScan) error {
 	to.pastState, to.until, to.whole = from.pastState, s.reached, true
 	to.id = slices.Clone(from.id)
-	to.places, to.origins, to.names = s.tables.places, s.tables.origins, s.tables.names
+	to.places, to.origins, to.names, to.words = s.tables.places, s.tables.origins, s.tables.names, s.tables.words
 	read := func(file io.ReaderAt, _ int64) error {
 		_, err := eachPart(ctx, file, from.at, end, p.store.then.bounds.block, to, nil)
 		return err
@@ -195,7 +200,7 @@ func (s *Store) same(number uint64, f func(file io.ReaderAt, size int64) error) 
 	return true, err
 }
 
-// chosen returns a function that tells whether a task may match a filter, apart from labels, texts,
+// chosen returns a function that tells whether a task matches a filter, apart from labels, texts, id,
 // and time of submission.
 func (s *scene) chosen(f *view.Filter) func(number uint32) bool {
 	in, from := make([]bool, len(s.tables.places)+1), make([]bool, len(s.tables.origins)+1)
@@ -233,24 +238,61 @@ func indexed(q *view.Query) error {
 // Count implements [view.Index].
 func (p *past) Count(ctx context.Context, q view.Query) (view.Counts, error) {
 	c := view.Counts{Point: p.at}
-	if err := countable(&q); err != nil {
+	if err := indexed(&q); err != nil {
 		return c, err
 	}
 	s, err := p.scene(ctx)
 	if err != nil {
 		return c, err
 	}
-	c = s.count(&q.Filter, s.counts())
+	if !q.Since.IsZero() || !q.Until.IsZero() || q.IDPart != "" || len(q.Labels) > 0 || q.Text != "" {
+		c, err = p.countEach(ctx, s, &q.Filter)
+	} else {
+		c = s.count(&q.Filter, s.counts())
+	}
 	c.Point = p.at
-	return c, nil
+	return c, err
 }
 
-// countable refuses counts that the index cannot answer.
-func countable(q *view.Query) error {
-	if !q.Since.IsZero() || !q.Until.IsZero() || q.IDPart != "" || len(q.Labels) > 0 || q.Text != "" {
-		return view.ErrUnindexed
+// countEach counts the tasks that match a filter of which the places and origins of tasks do not tell
+// everything. Tasks that only may match are read one by one.
+func (p *past) countEach(ctx context.Context, s *scene, f *view.Filter) (c view.Counts, err error) {
+	w, err := p.walk(ctx, s, f, "")
+	if err != nil {
+		return c, err
 	}
-	return indexed(q)
+	n, folded := make([]int, len(s.tables.places)+1), 0
+	for _, b := range w.blocks {
+		if w.counts(b, n) {
+			continue
+		}
+		w.found = w.found[:0]
+		if err := w.read(ctx, b); err != nil {
+			return c, err
+		}
+		var maybe []numbered
+		for _, t := range w.found {
+			if t.sure {
+				n[s.in[t.number]]++
+			} else {
+				maybe = append(maybe, t)
+			}
+		}
+		were, some, err := p.were(ctx, s, maybe)
+		if err != nil {
+			return c, err
+		}
+		if folded += some; folded > mostFolded {
+			return c, view.ErrUnindexed
+		}
+		for i := range were {
+			if f.Match(&were[i]) {
+				n[s.in[maybe[i].number]]++
+			}
+		}
+	}
+	s.sum(&c, n)
+	return c, nil
 }
 
 // count counts the tasks that match a filter. n is how many are in each place, and is changed.
@@ -270,12 +312,17 @@ func (s *scene) count(f *view.Filter, n []int) (c view.Counts) {
 			}
 		}
 	}
+	s.sum(&c, n)
+	return c
+}
+
+// sum adds up tasks by their places: n is how many are in each.
+func (s *scene) sum(c *view.Counts, n []int) {
 	for i := range s.tables.places {
 		if n[i+1] > 0 {
 			c.Add(s.tables.places[i].queue(), s.tables.places[i].state, n[i+1])
 		}
 	}
-	return c
 }
 
 // counts returns the number of tasks in each place, after one entry for no place.

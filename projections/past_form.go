@@ -11,7 +11,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/job"
 	"millrace/task/where"
 	"millrace/view"
 )
@@ -26,8 +25,8 @@ const (
 	pastPlace         // a new place: the length of its text, which follows
 	pastOrigin        // a new origin, likewise
 	pastBirth         // a new task: how many bytes its id shares with the one before; the rest follows
-	pastFrom          // origin of the task at a distance from the newest one: its number, the time of submission, a schedule's tick, and marks of labels
-	pastMove          // place of the task at a distance from the newest one after the message, and since when if it is pending
+	pastFrom          // origin of the task at a distance from the newest one: its number, the time of submission, a schedule's tick, and its words
+	pastMove          // place of the task at a distance from the newest one after the message, since when if it is pending, and what it says if that has changed
 	pastName          // a new name: the length of its text, which follows
 	pastNote          // a note that is not about a task's place, see below: its length
 )
@@ -39,6 +38,7 @@ const (
 	noteShift        // attempts under budgets ended or began: the counters' names, which of the two, when, and the start of the ended one
 	noteTick         // a decision on a schedule's ticks up to one: its name, the tick, how many got no task, and why
 	noteFact         // what a message is that is not about a task: the name that its traces are
+	noteWord         // a new word: its kind and text
 )
 
 // place is the changeable part of a task that lists query.
@@ -47,7 +47,7 @@ type place struct {
 	dead    bool // a dead letter
 	limited bool // it has limits, or was admitted by the rate of its queue
 	waits   bool // only its limits hold it
-	said    bool // its searchable texts changed with this message: see [view.Texts]
+	said    bool // its text Message changed with this message of the log
 	fell    bool // it failed with this message
 	loose   bool // traces is left out
 	route   where.Route
@@ -214,11 +214,13 @@ type pastWriter struct {
 	places  table[place]
 	origins table[origin]
 	names   table[string]
+	words   lexicon
 	batch   []byte
 	text    []byte
+	list    []byte
 
 	counts  pastState // up to the batch
-	counted [3]int    // places, origins and names up to there
+	counted [4]int    // places, origins, names and words up to there
 }
 
 // table numbers values, from 0 on.
@@ -249,6 +251,7 @@ func (w *pastWriter) begin() {
 	w.places.cut(w.counted[0])
 	w.origins.cut(w.counted[1])
 	w.names.cut(w.counted[2])
+	w.words.cut(w.counted[3])
 	id := append(w.id[:0], w.counts.id...)
 	w.pastState, w.batch = w.counts, w.batch[:0]
 	w.id = id
@@ -257,7 +260,7 @@ func (w *pastWriter) begin() {
 // keep makes the batch count.
 func (w *pastWriter) keep() {
 	id := append(w.counts.id[:0], w.id...)
-	w.counts, w.counted, w.batch = w.pastState, [3]int{len(w.places.values), len(w.origins.values), len(w.names.values)}, w.batch[:0]
+	w.counts, w.counted, w.batch = w.pastState, [4]int{len(w.places.values), len(w.origins.values), len(w.names.values), len(w.words.values)}, w.batch[:0]
 	w.counts.id = id
 }
 
@@ -278,21 +281,23 @@ func (w *pastWriter) message(seq uint64) {
 func (c *change) tells() {
 	c.told = c.task.State != task.Unknown
 	c.origin, c.submitted, c.tick, c.labels = originOf(&c.task), c.task.SubmittedAt.UnixMicro(), c.task.Tick.UnixMicro(), c.task.Labels
+	c.step, c.command = c.task.Step, c.task.Spec
 }
 
-// said holds the searchable texts of a task, and whether it had failed, to detect changes.
+// tellsStill tells whether that is the task's origin still.
+func (c *change) tellsStill() bool {
+	t := &c.task
+	return c.told && t.SubmittedAt.UnixMicro() == c.submitted && t.Tick.UnixMicro() == c.tick && originOf(t) == c.origin &&
+		maps.Equal(t.Labels, c.labels) && t.Step == c.step && (t.Spec == c.command || t.Spec.Text() == c.command.Text())
+}
+
+// said is what a task said before a message, and whether it had failed, to detect changes.
 type said struct {
-	job, step, message string
-	spec               *job.Spec
-	failed             bool
+	message string
+	failed  bool
 }
 
-func saidOf(t *task.Task) said { return said{t.Job, t.Step, t.Message, t.Spec, t.State.Failed()} }
-
-// differs tells whether the task's texts have changed.
-func (s *said) differs(t *task.Task) bool {
-	return s.message != t.Message || s.job != t.Job || s.step != t.Step || s.spec != t.Spec && s.spec.Text() != t.Spec.Text()
-}
+func saidOf(t *task.Task) said { return said{t.Message, t.State.Failed()} }
 
 // note adds a task's place after a message; said are its texts before. From says that it has
 // written the task's origin anew.
@@ -313,34 +318,36 @@ func (w *pastWriter) note(r *events.Record, c *change, said said) (from bool) {
 		c.number = w.tasks
 	}
 	back := uint64(w.tasks - c.number)
-	if t.State != task.Unknown && (!c.told || t.SubmittedAt.UnixMicro() != c.submitted || t.Tick.UnixMicro() != c.tick || originOf(t) != c.origin || !maps.Equal(t.Labels, c.labels)) {
+	if t.State != task.Unknown && !c.tellsStill() {
 		from = true
 		c.tells()
 		is, at := c.origin, c.submitted
-		n := numberOf(w, &w.origins, pastOrigin, is)
+		n, words := numberOf(w, &w.origins, pastOrigin, is), w.wordsOf(t)
 		w.head(pastFrom, back)
 		w.batch = binary.AppendVarint(binary.AppendUvarint(w.batch, n), at-w.submitted)
 		if w.submitted = at; is.schedule != "" {
 			w.batch = binary.AppendVarint(w.batch, c.tick-at)
 		}
-		w.batch = binary.AppendUvarint(w.batch, uint64(len(t.Labels)*labelBytes))
-		for k, v := range t.Labels {
-			m := labelHash(k, v)
-			w.batch = append(w.batch, m[:]...)
-		}
+		w.batch = append(binary.AppendUvarint(w.batch, uint64(len(words))), words...)
 	}
 	is := placeOf(t)
-	is.said, is.fell = known && said.differs(t), t.State.Failed() && !said.failed
+	is.said, is.fell = said.message != t.Message, t.State.Failed() && !said.failed
 	if is.traces = tracesOf(r); len(w.places.values) >= mostTraced {
 		is.traces, is.loose = traces{}, true
 	}
-	n := numberOf(w, &w.places, pastPlace, is)
+	n, says := numberOf(w, &w.places, pastPlace, is), uint64(wordNone)
+	if is.said && t.Message != "" {
+		says = w.word(wordMessage, "", view.Lower(t.Message))
+	}
 	w.head(pastMove, back)
 	w.batch = binary.AppendUvarint(w.batch, n)
 	if is.state == task.Pending {
 		at := t.Since.UnixMicro()
 		w.batch = binary.AppendVarint(w.batch, at-w.since)
 		w.since = at
+	}
+	if is.said {
+		w.batch = binary.AppendUvarint(w.batch, says)
 	}
 	return from
 }
@@ -410,38 +417,8 @@ func (w *pastWriter) nameOf(name string) uint64 {
 	return n
 }
 
-// labelBytes is the length of a label's mark. Few different labels share one.
-const labelBytes = 2
-
-func labelHash(k, v string) [labelBytes]byte {
-	sum := crc32.Update(crc32.Update(0, pastTable, []byte(k+"=")), pastTable, []byte(v))
-	return [labelBytes]byte{byte(sum), byte(sum >> 8)}
-}
-
-// marksFor are the marks of labels.
-func marksFor(labels map[string]string) (marks [][labelBytes]byte) {
-	for k, v := range labels {
-		marks = append(marks, labelHash(k, v))
-	}
-	return marks
-}
-
-// mayHave tells whether a task with these marks may have all the labels with those.
-func mayHave(marks []byte, labels [][labelBytes]byte) bool {
-	for _, m := range labels {
-		found := false
-		for at := 0; at+labelBytes <= len(marks); at += labelBytes {
-			found = found || [labelBytes]byte(marks[at:]) == m
-		}
-		if !found {
-			return false
-		}
-	}
-	return true
-}
-
-// word is a value that is written once, and then referred to by its number.
-type word[T any] interface {
+// written is a value that is written once, and then referred to by its number.
+type written[T any] interface {
 	comparable
 	clone() T
 	appendText(b []byte) []byte
@@ -449,7 +426,7 @@ type word[T any] interface {
 
 // numberOf is the number of a value in a table of the writer. It adds a new value, with an entry of
 // the given kind.
-func numberOf[T word[T]](w *pastWriter, in *table[T], kind int, is T) uint64 {
+func numberOf[T written[T]](w *pastWriter, in *table[T], kind int, is T) uint64 {
 	n, known := in.numbers[is]
 	if !known {
 		w.text = is.appendText(w.text[:0])
@@ -479,9 +456,12 @@ type pastScan struct {
 	places  []place
 	origins []origin
 	names   []string
+	words   []string
+	says    uint64 // what the task says after the move; only if its place is one where that changed
+	bad     bool   // set by a function: the entries are not what was written
 	// Functions to call for entries; nil for none. Their arguments are valid until they return.
 	birth func(number uint32, id []byte)
-	from  func(number, origin uint32, submitted, tick int64, labels []byte)
+	from  func(number, origin uint32, submitted, tick int64, words []byte)
 	move  func(number, place uint32, since int64)
 	note  func(*pastReader)
 }
@@ -496,6 +476,9 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 	r := pastReader{b: b}
 	for {
 		n = r.at
+		if s.bad {
+			return n, errPast
+		}
 		head := r.uint()
 		says := head >> 3
 		switch kind := head & 7; kind {
@@ -541,12 +524,12 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 					return n, nil
 				}
 			}
-			labels := r.text(r.uint())
+			words := r.text(r.uint())
 			if r.bad {
 				return n, nil
 			}
 			if s.submitted += at; s.from != nil {
-				s.from(s.tasks-uint32(says), uint32(of), s.submitted, s.submitted+tick, labels)
+				s.from(s.tasks-uint32(says), uint32(of), s.submitted, s.submitted+tick, words)
 			}
 		case pastMove:
 			to := r.uint()
@@ -556,13 +539,17 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 			if says >= uint64(s.tasks) || to >= uint64(len(s.places)) {
 				return n, errPast
 			}
+			at := int64(0)
 			if s.places[to].state == task.Pending {
-				at := r.int()
-				if r.bad {
-					return n, nil
-				}
-				s.since += at
+				at = r.int()
 			}
+			if s.places[to].said {
+				s.says = r.uint()
+			}
+			if r.bad {
+				return n, nil
+			}
+			s.since += at
 			if s.move != nil {
 				s.move(s.tasks-uint32(says), uint32(to), s.since)
 			}
@@ -579,6 +566,9 @@ func (s *pastScan) define(kind uint64, text []byte) (ok bool) {
 		r := pastReader{b: text}
 		if s.note != nil {
 			s.note(&r)
+		}
+		if len(text) > 0 && text[0] == noteWord && !s.whole {
+			s.words = append(s.words, string(text[1:]))
 		}
 		return !r.bad
 	case s.whole:

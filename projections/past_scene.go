@@ -28,13 +28,15 @@ type pastBounds struct {
 	// scenes is for how many moments the places of all tasks are kept, and tasks how many tasks
 	// these may have in total, unless it is one moment.
 	scenes, tasks int
+	// words is how many words of a kind have numbers, and room how many bytes they may have.
+	words, room int
 	// near is how far back from a moment the index is searched for the messages of tasks. For few
 	// tasks, earlier messages are read from the log, task by task.
 	near int64
 	few  int
 }
 
-var usualBounds = pastBounds{block: 64 << 10, frame: 256 << 10, part: 16, frames: 32 << 20, scenes: 3, tasks: 4 << 20, near: 1 << 20, few: 100}
+var usualBounds = pastBounds{block: 64 << 10, frame: 256 << 10, part: 16, frames: 32 << 20, scenes: 3, tasks: 4 << 20, words: 1 << 16, room: 4 << 20, near: 1 << 20, few: 100}
 
 // pastMark is a place between two entries of the index from which reading can continue.
 type pastMark struct {
@@ -57,15 +59,15 @@ type pastBlock struct {
 	// it introduces.
 	until     uint32
 	low, high string
-	// first and last bound the times of submission, and labels has the bits of their labels.
+	// first and last bound the times of submission, and labels has the bits of their loose labels.
 	first, last int64
 	labels      [256]uint64
 	// skips is the time of the latest ticks without a task in the block. Limits says that it has
-	// entries about limits, and texts that it has changed texts.
+	// entries about limits.
 	skips int64
 	// since is the earliest time since when a task is pending. Fell says that tasks failed.
-	since               int64
-	limits, texts, fell bool
+	since        int64
+	limits, fell bool
 	// came has the bits of the places that tasks came to, moved of their numbers, and facts of
 	// the names of messages that are not about tasks.
 	came, moved, facts sieve
@@ -90,9 +92,6 @@ func (b *sieve) meets(other *sieve) bool {
 // near is the number of a task for a block's bits: tasks that were born together move together.
 func near(number uint32) uint32 { return number / 1024 }
 
-// labelBit is the bit of a label's mark in a block.
-func labelBit(mark []byte) (word int, bit uint64) { return int(mark[1]), 1 << (mark[0] & 63) }
-
 // pastMap is the knowledge of the index in memory, built at the first query of the past. It is only
 // an aid that tells where to read.
 type pastMap struct {
@@ -102,7 +101,8 @@ type pastMap struct {
 	read   int64    // guarded by mu; the position of scan
 	born   uint64   // guarded by mu; the sequence of the message that introduced the newest task
 	blocks []pastBlock
-	odd    map[uint32]bool // guarded by mu; tasks whose origin is in a later block
+	odd    map[uint32]bool // guarded by mu; tasks whose origin came again, or after their birth
+	spoken *spoken         // guarded by mu
 	frames []pastFrame     // guarded by mu; in order
 	framed int             // guarded by mu; their size in bytes
 	apart  int64           // guarded by mu; the factor by which their distance was widened for lack of room
@@ -124,6 +124,7 @@ func (m *pastMap) reset() {
 // begin needs mu held.
 func (m *pastMap) begin() {
 	m.scan, m.read, m.born, m.blocks, m.odd, m.scenes = pastScan{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
+	m.spoken = &spoken{}
 	m.frames, m.framed, m.apart = nil, 0, 1
 }
 
@@ -139,28 +140,30 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 		}
 		b.until, m.born = number, s.seq
 	}
-	s.from = func(number, _ uint32, submitted, _ int64, labels []byte) {
+	s.from = func(number, _ uint32, submitted, _ int64, words []byte) {
 		of := b
 		switch {
-		case number > b.tasks:
-		case number == b.tasks && s.seq == m.born: // a block before ends within the message of its birth
-			m.blocks = slices.Clone(m.blocks) // other callers may look at that
-			of, b = &m.blocks[blockOf(m.blocks, number)], &m.blocks[len(m.blocks)-1]
-		default:
+		case number != s.tasks || s.seq != m.born:
 			m.odd[number] = true
 			return
+		case number == b.tasks: // a block before ends within the message of its birth
+			m.blocks = slices.Clone(m.blocks) // other callers may look at that
+			of, b = &m.blocks[blockOf(m.blocks, number)], &m.blocks[len(m.blocks)-1]
 		}
 		of.first, of.last = min(of.first, submitted), max(of.last, submitted)
-		for at := 0; at+labelBytes <= len(labels); at += labelBytes {
-			word, bit := labelBit(labels[at:])
+		s.bad = !m.spoken.tells(number, words, len(s.words), func(mark []byte) {
+			word, bit := labelBit(mark)
 			of.labels[word] |= bit
-		}
+		})
 	}
 	s.move = func(number, place uint32, since int64) {
 		p := &s.places[place]
 		b.came.add(place)
 		b.moved.add(near(number))
-		b.texts, b.fell = b.texts || p.said, b.fell || p.fell
+		b.fell = b.fell || p.fell
+		if p.said {
+			m.spoken.messages.add(s.seq, number, s.says)
+		}
 		if p.state == task.Pending {
 			b.since = min(b.since, since)
 		}
@@ -175,6 +178,7 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 			}
 		case noteFact:
 			b.facts.add(uint32(r.uint())) //nolint:gosec // there are no more names
+		case noteWord:
 		default:
 			b.limits = true
 		}
@@ -227,10 +231,11 @@ type scene struct {
 	reached uint64 // the sequence
 	file    uint64 // the number of the file
 	// tables has the definitions up to then, and perhaps later ones. Blocks tell where to read, and
-	// odd which of their tasks have their origin in a later block.
+	// odd of which tasks the origin came again, or after their birth.
 	tables pastScan
 	blocks []pastBlock
 	odd    map[uint32]bool
+	spoken *spoken // also of later tasks; guarded by the map's mu
 
 	in   []uint32 // one more than the number of the place
 	from []uint32 // one more than the number of the origin
@@ -312,28 +317,19 @@ func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq
 	scan.pastState, scan.until = s.pastState, seq
 	scan.id = slices.Clone(s.id)
 	s.follow(&scan)
-	base := s.at
-	at, err := eachPart(ctx, file, s.at, m.read, m.bounds.block, &scan, func(at int64) {
-		if at-base >= max(m.bounds.frame, base/m.bounds.part)*m.apart {
-			m.keepFrame(s.frame(scan.mark(at)))
-			base = at
-		}
-	})
+	at, err := eachPart(ctx, file, s.at, m.read, m.bounds.block, &scan, m.framing(s, &scan))
 	if err != nil {
 		return nil, err
 	}
 	s.pastMark, s.reached, s.file = scan.mark(at), seq, m.file
-	s.blocks, s.odd = slices.Clip(m.blocks), map[uint32]bool{}
-	for number := range m.odd {
-		s.odd[number] = true
-	}
+	s.blocks, s.odd, s.spoken = slices.Clip(m.blocks), maps.Clone(m.odd), m.spoken
 	m.keepScene(s)
 	return s, nil
 }
 
 // tables has the definitions so far. It needs mu held.
 func (m *pastMap) tables() pastScan {
-	return pastScan{places: slices.Clip(m.scan.places), origins: slices.Clip(m.scan.origins), names: slices.Clip(m.scan.names), whole: true}
+	return pastScan{places: slices.Clip(m.scan.places), origins: slices.Clip(m.scan.origins), names: slices.Clip(m.scan.names), words: slices.Clip(m.scan.words), whole: true}
 }
 
 // before is the latest known scene up to a sequence, as a base for further reading.
@@ -406,6 +402,17 @@ func (s *scene) follow(scan *pastScan) {
 func later(have *view.Latest, l view.Latest) {
 	if have.Number == 0 || l.After(*have) {
 		*have = l
+	}
+}
+
+// framing makes frames of a scene as it moves on with a scan. It needs mu held when it is called.
+func (m *pastMap) framing(s *scene, scan *pastScan) func(at int64) {
+	base := s.at
+	return func(at int64) {
+		if at-base >= max(m.bounds.frame, base/m.bounds.part)*m.apart {
+			m.keepFrame(s.frame(scan.mark(at)))
+			base = at
+		}
 	}
 }
 
@@ -517,7 +524,7 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 	m.mu.Lock()
 	err := m.cover(ctx, file, size, math.MaxUint64)
 	is.tables = m.tables()
-	is.blocks, is.odd = slices.Clip(m.blocks), maps.Clone(m.odd)
+	is.blocks, is.odd, is.spoken = slices.Clip(m.blocks), maps.Clone(m.odd), m.spoken
 	m.mu.Unlock()
 	if err != nil {
 		return err

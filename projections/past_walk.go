@@ -3,11 +3,8 @@ package projections
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
-	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -17,10 +14,11 @@ import (
 	"millrace/view"
 )
 
-// numbered is a task by its number in the index.
+// numbered is a task by its number in the index. Sure says that it matches a filter.
 type numbered struct {
 	id     task.ID
 	number uint32
+	sure   bool
 }
 
 // walk visits the tasks of a scene that may match a filter, in its order.
@@ -30,7 +28,7 @@ type walk struct {
 	filter *view.Filter
 	after  task.ID
 	meets  func(number uint32) bool
-	says   *says        // nil without a text
+	words  *wordings
 	blocks []*pastBlock // still to be read, in the order of their first ids
 	odd    map[*pastBlock]bool
 	found  []numbered // in order; from the blocks read so far
@@ -38,11 +36,9 @@ type walk struct {
 
 func (p *past) walk(ctx context.Context, s *scene, f *view.Filter, after task.ID) (*walk, error) {
 	w := &walk{past: p, scene: s, filter: f, after: after, meets: s.chosen(f), odd: map[*pastBlock]bool{}}
-	if f.Text != "" {
-		var err error
-		if w.says, err = p.says(ctx, s, f); err != nil {
-			return nil, err
-		}
+	var err error
+	if w.words, err = p.wordings(ctx, s, f); err != nil {
+		return nil, err
 	}
 	for number := range s.odd {
 		if number <= s.tasks {
@@ -53,7 +49,6 @@ func (p *past) walk(ctx context.Context, s *scene, f *view.Filter, after task.ID
 		b := &s.blocks[i]
 		switch {
 		case b.at >= s.at || b.until == b.tasks, !w.odd[b] && !b.bears(f), after != "" && !w.precedes(string(after), b.far(!f.OldestFirst)):
-		case w.says != nil && !w.says.block(b, s.tasks):
 		default:
 			w.blocks = append(w.blocks, b)
 		}
@@ -76,18 +71,26 @@ func (b *pastBlock) far(least bool) string {
 }
 
 // bears tells whether tasks of the block may have been submitted within the filter's bounds, or in
-// the same microsecond, and have its labels.
+// the same microsecond.
 func (b *pastBlock) bears(f *view.Filter) bool {
-	if !f.Since.IsZero() && b.last < f.Since.UnixMicro() || !f.Until.IsZero() && b.first > f.Until.UnixMicro() {
-		return false
+	may, _ := during(f, b.first)
+	last, _ := during(f, b.last)
+	return may || last || b.first < f.Since.UnixMicro() && (f.Until.IsZero() || b.last > f.Until.UnixMicro())
+}
+
+// during tells whether a task that was submitted in a microsecond may be within the filter's bounds,
+// and whether it surely is.
+func during(f *view.Filter, at int64) (may, surely bool) {
+	may, surely = true, true
+	if !f.Since.IsZero() {
+		since := f.Since.UnixMicro()
+		may, surely = at >= since, at > since
 	}
-	for k, v := range f.Labels {
-		m := labelHash(k, v)
-		if word, bit := labelBit(m[:]); b.labels[word]&bit == 0 {
-			return false
-		}
+	if !f.Until.IsZero() {
+		until := f.Until.UnixMicro()
+		may, surely = may && at <= until, surely && at < until
 	}
-	return true
+	return may, surely
 }
 
 // precedes tells whether one id comes before another in the order of the filter.
@@ -133,46 +136,72 @@ func (w *walk) next(ctx context.Context, most int) ([]numbered, error) {
 	return some, nil
 }
 
+// counts adds the tasks of a block to the numbers of those in each place, if it need not be read for
+// that.
+func (w *walk) counts(b *pastBlock, n []int) bool {
+	_, first := during(w.filter, b.first)
+	_, last := during(w.filter, b.last)
+	look := w.words.look(b)
+	if !first || !last || w.odd[b] || look.named || w.filter.IDPart != "" {
+		return false
+	}
+	until := min(b.until, w.scene.tasks)
+	for number := b.tasks + 1; number <= until; number++ {
+		if may, surely := look.may(number); may && !surely && w.meets(number) {
+			return false
+		}
+	}
+	for number := b.tasks + 1; number <= until; number++ {
+		if may, _ := look.may(number); may && w.meets(number) {
+			n[w.scene.in[number]]++
+		}
+	}
+	return true
+}
+
 // read adds the tasks of a block.
 func (w *walk) read(ctx context.Context, b *pastBlock) error {
-	any := false
+	look, any := w.words.look(b), false
 	for number := b.tasks + 1; number <= min(b.until, w.scene.tasks) && !any; number++ {
-		any = w.meets(number)
+		if may, _ := look.may(number); may {
+			any = w.meets(number)
+		}
 	}
 	if !any {
 		return nil
 	}
 	n, f := len(w.found), w.filter
 	scan := &pastScan{birth: func(number uint32, id []byte) {
-		if w.meets(number) && within(f, string(w.after), string(id)) && (w.says == nil || w.says.may(number, id)) {
-			w.found = append(w.found, numbered{task.ID(id), number})
+		if may, _ := look.may(number); may && w.meets(number) && within(f, string(w.after), string(id)) {
+			w.found = append(w.found, numbered{task.ID(id), number, w.words.told(number)})
 		}
 	}}
-	var unfit []bool // by number, as the last entry about the task says; the entry may be in another block
+	var of []birthFit // by number, as the entry of its birth says, which may be in the next block
 	if !f.Since.IsZero() || !f.Until.IsZero() || len(f.Labels) > 0 {
-		unfit = make([]bool, b.until-b.tasks+1)
-		marks := marksFor(f.Labels)
-		scan.from = func(number, _ uint32, submitted, _ int64, labels []byte) {
-			at := time.UnixMicro(submitted)
-			in := (f.Since.IsZero() || !at.Before(f.Since.Truncate(time.Microsecond))) && (f.Until.IsZero() || at.Before(f.Until))
+		of = make([]birthFit, b.until-b.tasks+1)
+		scan.from = func(number, _ uint32, submitted, _ int64, words []byte) {
 			if number > b.tasks {
-				unfit[number-b.tasks] = !in || !mayHave(labels, marks)
+				may, surely := during(f, submitted)
+				of[number-b.tasks] = birthFit{true, may && w.words.has(number, words), surely}
 			}
 		}
 	}
 	if err := w.past.scanBlock(ctx, w.scene, b, scan); err != nil {
 		return err
 	}
-	if unfit != nil {
-		fit := w.found[:n]
-		for _, t := range w.found[n:] {
-			if !unfit[t.number-b.tasks] || w.scene.odd[t.number] {
-				fit = append(fit, t)
+	fit := w.found[:n]
+	for _, t := range w.found[n:] {
+		if of != nil && !w.words.odd.has(t.number) {
+			if is := of[t.number-b.tasks]; is.known && !is.may {
+				continue
+			} else if !is.surely {
+				t.sure = false
 			}
 		}
-		w.found = fit
+		fit = append(fit, t)
 	}
-	if w.says == nil || plainPart(f.Text) == "" {
+	w.found = fit
+	if w.words.says == nil {
 		return nil
 	}
 	found, err := w.saying(ctx, w.found[n:])
@@ -180,39 +209,9 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 	return err
 }
 
-// saying returns the tasks among some that by their rows may have had the text. Reading a whole row
-// would cost ten times as much.
-func (w *walk) saying(ctx context.Context, of []numbered) (found []numbered, err error) {
-	now := map[string]bool{}
-	err = w.past.store.view(ctx, "look for a text", func(tx *sql.Tx, _ uint64) error {
-		for some := range slices.Chunk(of, idsAtOnce) {
-			c := conditions(&view.Filter{Text: w.filter.Text}, nil, "")
-			ids := make([]any, len(some))
-			for i := range some {
-				ids[i] = string(some[i].id)
-			}
-			c.and("id IN ("+repeat("?", len(ids))+")", ids...)
-			var id string
-			if err := each(ctx, tx, "SELECT id FROM tasks WHERE "+c.text.String(), c.args, []any{&id}, func() error { now[id] = true; return nil }); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	// Read now, because rows may have changed since the index was read.
-	if w.says.since, err = w.past.saidSince(ctx, w.scene); err != nil {
-		return nil, err
-	}
-	for _, t := range of {
-		if now[string(t.id)] || w.says.has(t.number) {
-			found = append(found, t)
-		}
-	}
-	return found, nil
-}
+// birthFit is what an entry tells of a task's birth: whether it may match, and whether the time surely
+// does.
+type birthFit struct{ known, may, surely bool }
 
 // within tells whether an id comes after another one in the order of the filter, and has the
 // filter's part of an id.
@@ -221,99 +220,6 @@ func within(f *view.Filter, after, id string) bool {
 		return false
 	}
 	return strings.HasPrefix(id, f.IDPart) || strings.HasSuffix(id, f.IDPart)
-}
-
-// says are the tasks that may have had a text: those that have it now, and those whose texts have
-// changed since.
-type says struct {
-	spans []span   // the ranges of ids of tasks that may have it now
-	since []uint64 // has a bit for each task whose texts have changed
-}
-
-func (p *past) says(ctx context.Context, s *scene, f *view.Filter) (*says, error) {
-	is := &says{spans: []span{{}}}
-	if len(f.Text) >= 3 {
-		is.spans = p.store.texts.spans(f.Text) // before the index is read: later changes are recorded there
-	}
-	var err error
-	is.since, err = p.saidSince(ctx, s)
-	return is, err
-}
-
-// may tells whether a task may have had the text.
-func (s *says) may(number uint32, id []byte) bool {
-	return s.has(number) || s.within(string(id), string(id))
-}
-
-// has tells whether a task's texts have changed since.
-func (s *says) has(number uint32) bool { return s.since[number/64]&(1<<(number%64)) != 0 }
-
-// within tells whether a task between two ids may have the text now.
-func (s *says) within(low, high string) bool {
-	at, _ := slices.BinarySearchFunc(s.spans, low, func(s span, low string) int {
-		if s.end != "" && s.end <= low {
-			return -1
-		}
-		return 1
-	})
-	return at < len(s.spans) && s.spans[at].first <= high
-}
-
-// block tells whether a task of a block, up to a number, may have had the text.
-func (s *says) block(b *pastBlock, until uint32) bool {
-	if s.within(b.low, b.high) {
-		return true
-	}
-	for number := b.tasks + 1; number <= min(b.until, until); number++ {
-		if s.has(number) {
-			return true
-		}
-	}
-	return false
-}
-
-// saidSince has a bit for each task of the scene whose texts have changed since.
-func (p *past) saidSince(ctx context.Context, s *scene) ([]uint64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := &s.asked
-	if a.said == nil {
-		a.said, a.saidTo = make([]uint64, s.tasks/64+1), s.pastMark
-	}
-	err := p.look(ctx, func(file io.ReaderAt, size int64) error {
-		m := &p.store.then
-		m.mu.Lock()
-		err := m.cover(ctx, file, size, math.MaxUint64)
-		blocks, places := slices.Clip(m.blocks), slices.Clip(m.scan.places)
-		origins, names, end := slices.Clip(m.scan.origins), slices.Clip(m.scan.names), m.scan.mark(m.read)
-		m.mu.Unlock()
-		if err != nil {
-			return err
-		}
-		for i := range blocks {
-			b := &blocks[i]
-			if b.end <= a.saidTo.at || !b.texts {
-				continue
-			}
-			from := b.pastMark
-			if a.saidTo.at > from.at {
-				from = a.saidTo
-			}
-			scan := pastScan{pastState: from.pastState, until: math.MaxUint64, whole: true, places: places, origins: origins, names: names}
-			scan.id = slices.Clone(from.id)
-			scan.move = func(number, place uint32, _ int64) {
-				if places[place].said && number <= s.tasks {
-					a.said[number/64] |= 1 << (number % 64)
-				}
-			}
-			if _, err := eachPart(ctx, file, from.at, b.end, m.bounds.block, &scan, nil); err != nil {
-				return err
-			}
-		}
-		a.saidTo = end
-		return nil
-	})
-	return slices.Clone(a.said), err
 }
 
 // named returns the tasks with these numbers.
@@ -325,7 +231,7 @@ func (p *past) named(ctx context.Context, s *scene, numbers []uint32) (found []n
 		n := 0
 		if err := p.scanBlock(ctx, s, b, &pastScan{birth: func(number uint32, id []byte) {
 			if n < len(numbers) && number == numbers[n] {
-				found = append(found, numbered{task.ID(id), number})
+				found = append(found, numbered{id: task.ID(id), number: number})
 				n++
 			}
 		}}); err != nil {
@@ -466,9 +372,6 @@ type pastAnswers struct {
 	counts  []int
 	oldest  map[string]time.Time
 	limited *limited
-	// said has a bit for each task whose texts have changed since then, up to a place.
-	said   []uint64
-	saidTo pastMark
 }
 
 // mostKept is how many tasks a scene keeps.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"millrace/task"
 	"millrace/view"
@@ -42,8 +43,30 @@ type block struct {
 	n           int
 	known       bool // false if it may lack rows; ids are then those that came since
 	ids         []byte
-	trigrams    [trigramBits / 64]uint64
-	latest      [5]string // the last addition of each kind; many tasks have the same
+	trigrams    trigramTable  // of what tasks have from their birth
+	messages    *trigramTable // nil if there are none
+	latest      [5]string     // the last addition of each kind; many tasks have the same
+}
+
+type trigramTable [trigramBits / 64]uint64
+
+func (x *trigramTable) add(text string) {
+	trigrams(text, func(bit uint32) bool {
+		x[bit/64] |= 1 << (bit % 64)
+		return true
+	})
+}
+
+// may tells whether the table can have a text.
+func (x *trigramTable) may(text string) bool {
+	has := x != nil
+	if has {
+		trigrams(text, func(bit uint32) bool {
+			has = x[bit/64]&(1<<(bit%64)) != 0
+			return has
+		})
+	}
+	return has
 }
 
 // noted is the fold's report on a task: its id if it is new, and possibly new texts.
@@ -52,6 +75,9 @@ type noted struct {
 	new bool
 	has [5]string
 }
+
+// textMessage is the place of the message among these.
+const textMessage = 2
 
 // textsOf returns all texts that a block records of a task: the searchable ones, and the marks that
 // lists query.
@@ -119,13 +145,17 @@ func (b *block) note(n *noted) {
 		b.ids = append(append(b.ids, n.id...), '\n')
 	}
 	for i, text := range n.has {
-		if text != "" && text != b.latest[i] {
-			b.latest[i] = text
-			trigrams(text, func(bit uint32) bool {
-				b.trigrams[bit/64] |= 1 << (bit % 64)
-				return true
-			})
+		if text == "" || text == b.latest[i] {
+			continue
 		}
+		if b.latest[i] = text; i != textMessage {
+			b.trigrams.add(text)
+			continue
+		}
+		if b.messages == nil {
+			b.messages = new(trigramTable)
+		}
+		b.messages.add(text)
 	}
 }
 
@@ -143,19 +173,22 @@ func trigrams(text string, each func(bit uint32) bool) {
 
 // may tells whether a task of the block can have the text.
 func (b *block) may(text string, id []byte) bool {
-	if !b.known {
-		return true
-	}
-	has := true
-	trigrams(text, func(bit uint32) bool {
-		has = b.trigrams[bit/64]&(1<<(bit%64)) != 0
-		return has
-	})
-	return has || bytes.Contains(b.ids, id)
+	return !b.known || b.trigrams.may(text) || b.messages.may(text) || bytes.Contains(b.ids, id)
 }
 
 // span is a range of ids, from first up to and without end; "" for no end.
 type span struct{ first, end string }
+
+// touches tells whether some ids between two are in some spans.
+func touches(spans []span, low, high string) bool {
+	at, _ := slices.BinarySearchFunc(spans, low, func(s span, low string) int {
+		if s.end != "" && s.end <= low {
+			return -1
+		}
+		return 1
+	})
+	return at < len(spans) && spans[at].first <= high
+}
 
 // spans returns where tasks with all of the texts may be, in the order of ids. Texts must have at
 // least three bytes.
@@ -167,14 +200,35 @@ func (x *texts) spans(texts ...string) (spans []span) {
 	for i, text := range texts {
 		ids[i] = []byte(strings.ToUpper(text))
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for i, b := range x.blocks {
+	return x.where(func(b *block) bool {
 		may := true
 		for j := 0; j < len(texts) && may; j++ {
 			may = b.may(texts[j], ids[j])
 		}
-		if !may {
+		return may
+	})
+}
+
+// born returns where tasks may be that have a text from their birth, apart from their ids.
+func (x *texts) born(text string) []span {
+	return x.where(func(b *block) bool { return !b.known || len(text) < 3 || b.trigrams.may(text) })
+}
+
+// named returns where tasks may be that have a text in their ids.
+func (x *texts) named(text string) []span {
+	if strings.ContainsFunc(text, func(r rune) bool { return r > '~' || !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		return nil
+	}
+	id := []byte(strings.ToUpper(text))
+	return x.where(func(b *block) bool { return !b.known || bytes.Contains(b.ids, id) })
+}
+
+// where returns the ranges of the blocks that are meant.
+func (x *texts) where(means func(b *block) bool) (spans []span) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for i, b := range x.blocks {
+		if !means(b) {
 			continue
 		}
 		end := ""
@@ -279,6 +333,10 @@ func (x *texts) split(b *block, next string) {
 		return
 	}
 	rest := &block{first: next, trigrams: b.trigrams}
+	if b.messages != nil {
+		messages := *b.messages
+		rest.messages = &messages
+	}
 	fresh := b.ids
 	b.ids = nil
 	for id := range bytes.Lines(fresh) {

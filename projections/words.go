@@ -23,6 +23,7 @@ const (
 	markPriority kindOfMark = 'n' // if it is not the usual one
 	markLimited  kindOfMark = 'q' // it has not ended and has limits, or was admitted by the rate of its queue
 	markReason   kindOfMark = 'r' // it has ended, with a reason code
+	markMessage  kindOfMark = 'm' // the task's message, without an end: it comes last
 )
 
 // markBegin precedes each mark, markEnd follows it, and neither occurs elsewhere.
@@ -55,10 +56,21 @@ func unmarked(text string) string {
 // wordsOf returns the marks of a task, and its [view.Texts] that have no column.
 func wordsOf(t *task.Task) string {
 	text := t.Spec.Text()
-	if t.Step != "" || t.Message != "" {
-		text = t.Step + "\n" + t.Message + "\n" + text
+	if t.Step != "" {
+		text = t.Step + "\n" + text
 	}
-	return marksOf(t) + unmarked(text)
+	text = marksOf(t) + unmarked(text)
+	if t.Message != "" {
+		text += anyMark(markMessage) + unmarked(t.Message)
+	}
+	return text
+}
+
+// bornWords returns the words that a task has from its birth: its step and its command.
+func bornWords(words string) string {
+	words = words[strings.LastIndex(words, markEnd)+1:]
+	born, _, _ := strings.Cut(words, markBegin)
+	return born
 }
 
 // sharedMarks returns the marks that several tasks may share and that a task has from its birth.

@@ -1,0 +1,553 @@
+package projections
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"millrace/task"
+	"millrace/task/job"
+	"millrace/view"
+)
+
+// Words are the labels and texts by which filters choose tasks. The index has each once, with a number,
+// and of a task the numbers: with its origin those of its labels, its step and its command, and with a
+// move that of its message if that has changed. So it tells without rows and messages which tasks had a
+// label or a text. Texts are in lower case, as [view.Lower] makes it.
+//
+// Values that each task has for itself would fill the table. So the table is bounded, and once it is half
+// full it takes only words that come again. Any other word is loose: a label has a mark in place of a
+// number, and a text nothing. What is loose is looked up in the rows, or in the messages of the log.
+
+// Kinds of words.
+const (
+	wordLabel   = iota // its name, after the name's length, and its value
+	wordText           // a step or a command
+	wordMessage        // what a task says, such as why it failed
+	wordKinds
+)
+
+// How an entry names a word.
+const (
+	looseLabel = iota // a label without a number; its mark follows
+	looseText         // a text without one
+	wordNone          // no text
+	firstWord         // the word with the number 0; others follow
+)
+
+// labelBytes is the length of a loose label's mark. Few different labels share one.
+const labelBytes = 3
+
+func labelHash(k, v string) [labelBytes]byte {
+	sum := crc32.Update(crc32.Update(0, pastTable, []byte(k+"=")), pastTable, []byte(v))
+	return [labelBytes]byte{byte(sum), byte(sum >> 8), byte(sum >> 16)}
+}
+
+// labelBit is the bit of a loose label's mark in a block.
+func labelBit(mark []byte) (word int, bit uint64) { return int(mark[1]), 1 << (mark[0] & 63) }
+
+// appendWord writes a word: its kind and its text. Of a label, name is its name.
+func appendWord(b []byte, kind byte, name, text string) []byte {
+	if b = append(b, kind); kind == wordLabel {
+		b = append(binary.AppendUvarint(b, uint64(len(name))), name...)
+	}
+	return append(b, text...)
+}
+
+// lexicon numbers words.
+type lexicon struct {
+	table[string]
+	most, room int // how many words of a kind there may be, and how many bytes they may have
+	used       [wordKinds]struct{ n, bytes int }
+	once       [1 << 12]uint32      // checksums of words that came once
+	commands   map[*job.Spec]uint64 // how entries name the commands of specs
+}
+
+// mostCommands is how many specs a lexicon remembers.
+const mostCommands = 1024
+
+func (l *lexicon) add(word string) uint64 {
+	u := &l.used[word[0]]
+	u.n, u.bytes = u.n+1, u.bytes+len(word)
+	return l.table.add(word)
+}
+
+func (l *lexicon) cut(n int) {
+	for _, word := range l.values[n:] {
+		u := &l.used[word[0]]
+		u.n, u.bytes = u.n-1, u.bytes-len(word)
+	}
+	if n < len(l.values) {
+		clear(l.commands)
+	}
+	l.table.cut(n)
+}
+
+// admits tells whether a new word gets a number.
+func (l *lexicon) admits(word []byte) bool {
+	u := &l.used[word[0]]
+	switch {
+	case u.n >= l.most, u.bytes+len(word) > l.room, len(word) > l.room/64:
+		return false
+	case u.n < l.most/2 && u.bytes < l.room/2:
+		return true
+	}
+	sum := crc32.Checksum(word, pastTable)
+	slot := &l.once[sum%uint32(len(l.once))]
+	again := *slot == sum
+	*slot = sum
+	return again
+}
+
+// word is how an entry names a word. It adds a new word if the table admits it.
+func (w *pastWriter) word(kind byte, name, text string) uint64 {
+	w.text = appendWord(w.text[:0], kind, name, text)
+	n, known := w.words.numbers[string(w.text)]
+	switch {
+	case known:
+	case !w.words.admits(w.text):
+		if kind == wordLabel {
+			return looseLabel
+		}
+		return looseText
+	default:
+		w.head(pastNote, uint64(1+len(w.text)))
+		w.batch = append(append(w.batch, noteWord), w.text...)
+		n = w.words.add(string(w.text))
+	}
+	return firstWord + n
+}
+
+// wordsOf names the words that a task has from its birth. They are valid until the next call.
+func (w *pastWriter) wordsOf(t *task.Task) []byte {
+	list := w.list[:0]
+	for k, v := range t.Labels {
+		is := w.word(wordLabel, k, v)
+		if list = binary.AppendUvarint(list, is); is == looseLabel {
+			mark := labelHash(k, v)
+			list = append(list, mark[:]...)
+		}
+	}
+	if t.Step != "" {
+		list = binary.AppendUvarint(list, w.word(wordText, "", view.Lower(t.Step)))
+	}
+	if is := w.command(t.Spec); is != wordNone {
+		list = binary.AppendUvarint(list, is)
+	}
+	w.list = list
+	return list
+}
+
+// command names the command of a spec.
+func (w *pastWriter) command(spec *job.Spec) uint64 {
+	if is, known := w.words.commands[spec]; known {
+		return is
+	}
+	text := spec.Text()
+	if text == "" {
+		return wordNone
+	}
+	is := w.word(wordText, "", view.Lower(text))
+	if is != looseText {
+		if len(w.words.commands) == mostCommands {
+			clear(w.words.commands)
+		}
+		w.words.commands[spec] = is
+	}
+	return is
+}
+
+// spoken is what the index tells of the words of all tasks so far. It is guarded by the map's mu.
+type spoken struct {
+	by                      []posting // the tasks born with a word, by its number
+	looseLabels, looseTexts posting   // those born with loose ones
+	messages                talk
+}
+
+// posting is a list of tasks in the order of their numbers, as the distances between them.
+type posting struct {
+	list []byte
+	last uint32
+}
+
+func (p *posting) add(number uint32) {
+	p.list, p.last = binary.AppendUvarint(p.list, uint64(number-p.last)), number
+}
+
+// talk has the changes of tasks' messages, in the order of the log: the distances of the sequence and of
+// the task from those before, and how an entry names the message.
+type talk struct {
+	list   []byte
+	seq    uint64
+	number uint32
+	loose  bool // some messages are loose
+}
+
+func (t *talk) add(seq uint64, number uint32, says uint64) {
+	t.list = binary.AppendUvarint(t.list, seq-t.seq)
+	t.list = binary.AppendVarint(t.list, int64(number)-int64(t.number))
+	t.list = binary.AppendUvarint(t.list, says)
+	t.seq, t.number, t.loose = seq, number, t.loose || says == looseText
+}
+
+// at returns who said one of some words at a sequence, and whose message was loose.
+func (t *talk) at(seq uint64, words []bool, tasks uint32) (said, loose taskSet) {
+	said, loose = newTaskSet(tasks), newTaskSet(tasks)
+	number := int64(0)
+	for r, at := (pastReader{b: t.list}), uint64(0); r.at < len(r.b); {
+		at += r.uint()
+		number += r.int()
+		says := r.uint()
+		if at > seq {
+			break
+		}
+		n := uint32(number) //nolint:gosec // it was one
+		said.set(n, says >= firstWord && says-firstWord < uint64(len(words)) && words[says-firstWord])
+		loose.set(n, says == looseText)
+	}
+	return said, loose
+}
+
+// tells records the words of a task's birth, and the marks of its loose labels. It is false if they are
+// not what was written.
+func (k *spoken) tells(number uint32, words []byte, known int, mark func(mark []byte)) bool {
+	k.by = append(k.by, make([]posting, known-len(k.by))...)
+	for r := (pastReader{b: words}); r.at < len(r.b); {
+		switch is := r.uint(); {
+		case is == looseLabel:
+			if m := r.text(labelBytes); !r.bad {
+				mark(m)
+			}
+			k.looseLabels.add(number)
+		case is == looseText:
+			k.looseTexts.add(number)
+		case is < firstWord, is-firstWord >= uint64(known):
+			return false
+		default:
+			k.by[is-firstWord].add(number)
+		}
+		if r.bad {
+			return false
+		}
+	}
+	return true
+}
+
+// of lists the tasks born with a word.
+func (k *spoken) of(word int) []byte {
+	if word < 0 || word >= len(k.by) {
+		return nil
+	}
+	return k.by[word].list
+}
+
+// taskSet has a bit for each task, by its number.
+type taskSet []uint64
+
+func newTaskSet(tasks uint32) taskSet { return make(taskSet, tasks/64+1) }
+
+func (b taskSet) has(n uint32) bool { return b[n/64]&(1<<(n%64)) != 0 }
+
+// set sets the bit of a task, if there is one.
+func (b taskSet) set(n uint32, is bool) {
+	switch {
+	case int(n/64) >= len(b):
+	case is:
+		b[n/64] |= 1 << (n % 64)
+	default:
+		b[n/64] &^= 1 << (n % 64)
+	}
+}
+
+// join adds the tasks of a posting.
+func (b taskSet) join(list []byte) {
+	number := uint64(0)
+	for r := (pastReader{b: list}); r.at < len(r.b) && int(number/64) < len(b); {
+		number += r.uint()
+		b.set(uint32(number), true) //nolint:gosec // it was one
+	}
+}
+
+func (b taskSet) or(other taskSet) {
+	for i := range other {
+		b[i] |= other[i]
+	}
+}
+
+// any tells whether there is a task among those after one, up to another.
+func (b taskSet) any(after, until uint32) bool {
+	for n := after + 1; n <= until; n++ {
+		switch {
+		case b.has(n):
+			return true
+		case n%64 == 0 && b[n/64] == 0:
+			n += 63
+		}
+	}
+	return false
+}
+
+// labelled tells which tasks of a scene have a label.
+type labelled struct {
+	surely taskSet
+	mark   [labelBytes]byte
+}
+
+// wordings is what the words of tasks tell of the labels and the text of a filter.
+type wordings struct {
+	labels []labelled
+	loose  taskSet // tasks with loose labels
+	odd    taskSet // tasks whose words the index does not tell
+
+	says *says // nil without a text
+}
+
+// says tells which tasks of a scene said a text. All others may have said it only in their ids.
+type says struct {
+	text   string // in lower case
+	surely taskSet
+	maybe  taskSet // their messages are loose
+	rows   taskSet // their steps or commands are loose, and their rows tell
+	born   []span  // where the rows of those may be
+	named  []span  // where ids with the text may be
+}
+
+// wordings looks up the labels and the text of a filter.
+func (p *past) wordings(ctx context.Context, s *scene, f *view.Filter) (is *wordings, err error) {
+	is = &wordings{}
+	if f.Text != "" { // before the index is read: later changes are recorded there
+		is.says = &says{text: view.Lower(f.Text), born: p.store.texts.born(f.Text), named: p.store.texts.named(f.Text)}
+	}
+	if is.odd, err = p.odd(ctx, s); err != nil {
+		return nil, err
+	}
+	is.label(p, s, f.Labels)
+	if is.says != nil {
+		is.says.look(p, s)
+		if p.now != nil && len(is.says.born) > 0 && is.says.rows.any(0, s.tasks) {
+			return nil, view.ErrUnindexed // the rows tell it at once
+		}
+	}
+	return is, nil
+}
+
+func (w *wordings) label(p *past, s *scene, labels map[string]string) {
+	if len(labels) == 0 {
+		return
+	}
+	m, lists, loose := &p.store.then, [][]byte{}, []byte{}
+	for k, v := range labels {
+		word := slices.Index(s.tables.words, string(appendWord(nil, wordLabel, k, v)))
+		w.labels = append(w.labels, labelled{newTaskSet(s.tasks), labelHash(k, v)})
+		m.mu.Lock()
+		lists, loose = append(lists, s.spoken.of(word)), s.spoken.looseLabels.list
+		m.mu.Unlock()
+	}
+	for i := range lists {
+		w.labels[i].surely.join(lists[i])
+	}
+	w.loose = newTaskSet(s.tasks)
+	w.loose.join(loose)
+}
+
+// look looks up the text.
+func (is *says) look(p *past, s *scene) {
+	is.surely, is.rows, is.maybe = newTaskSet(s.tasks), newTaskSet(s.tasks), newTaskSet(s.tasks)
+	found, spoken := make([]bool, len(s.tables.words)), false
+	for i, word := range s.tables.words {
+		if word[0] != wordLabel && strings.Contains(word[1:], is.text) {
+			found[i], spoken = true, spoken || word[0] == wordMessage
+		}
+	}
+	m, lists := &p.store.then, [][]byte{}
+	m.mu.Lock()
+	for i, has := range found {
+		if has {
+			lists = append(lists, s.spoken.of(i))
+		}
+	}
+	messages, loose := s.spoken.messages, s.spoken.looseTexts.list
+	m.mu.Unlock()
+	for _, list := range lists {
+		is.surely.join(list)
+	}
+	is.rows.join(loose)
+	if spoken || messages.loose {
+		var said taskSet
+		said, is.maybe = messages.at(s.reached, found, s.tasks)
+		is.surely.or(said)
+	}
+	of, any := make([]bool, len(s.tables.origins)+1), false
+	for i := range s.tables.origins {
+		of[i+1] = strings.Contains(view.Lower(s.tables.origins[i].job), is.text)
+		any = any || of[i+1]
+	}
+	for number := 0; any && number < len(s.from); number++ {
+		if of[s.from[number]] {
+			is.surely.set(uint32(number), true) //nolint:gosec // there are no more tasks
+		}
+	}
+}
+
+// look is what the words tell of the tasks of a block.
+type look struct {
+	*wordings
+	loose       []bool // of each label, whether a task of the block may have it as a loose one
+	named, born bool   // an id in the block, or a row, may have the text
+}
+
+func (w *wordings) look(b *pastBlock) look {
+	l := look{wordings: w}
+	for i := range w.labels {
+		word, bit := labelBit(w.labels[i].mark[:])
+		l.loose = append(l.loose, b.labels[word]&bit != 0)
+	}
+	if w.says != nil {
+		l.named, l.born = touches(w.says.named, b.low, b.high), touches(w.says.born, b.low, b.high)
+	}
+	return l
+}
+
+// may tells whether a task may match, and whether it surely does.
+func (l *look) may(number uint32) (may, surely bool) {
+	surely = true
+	for i := range l.labels {
+		switch {
+		case l.odd.has(number):
+			surely = false
+		case l.labels[i].surely.has(number):
+		case l.loose[i] && l.wordings.loose.has(number):
+			surely = false
+		default:
+			return false, false
+		}
+	}
+	if s := l.says; s != nil {
+		switch {
+		case l.odd.has(number):
+			surely = false
+		case s.surely.has(number):
+		case l.named, s.maybe.has(number), l.born && s.rows.has(number):
+			surely = false
+		default:
+			return false, false
+		}
+	}
+	return true, surely
+}
+
+// has tells whether a task that is not odd has the labels, by the words of its birth.
+func (w *wordings) has(number uint32, words []byte) bool {
+	var marks [][]byte
+	for r := (pastReader{b: words}); r.at < len(r.b); {
+		if r.uint() == looseLabel {
+			marks = append(marks, r.text(labelBytes))
+		}
+	}
+	for i := range w.labels {
+		l := &w.labels[i]
+		if !l.surely.has(number) && !slices.ContainsFunc(marks, func(m []byte) bool { return bytes.Equal(m, l.mark[:]) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// told tells whether the index is sure that a task has the labels.
+func (w *wordings) told(number uint32) bool {
+	return !w.odd.has(number) && !slices.ContainsFunc(w.labels, func(l labelled) bool { return !l.surely.has(number) })
+}
+
+// saying returns the tasks among some, of one block, that may have said the text.
+func (w *walk) saying(ctx context.Context, of []numbered) (found []numbered, err error) {
+	s, odd := w.words.says, w.words.odd
+	var loose []task.ID
+	for _, t := range of {
+		if s.rows.has(t.number) && !s.surely.has(t.number) && !odd.has(t.number) && touches(s.born, string(t.id), string(t.id)) {
+			loose = append(loose, t.id)
+		}
+	}
+	var born map[task.ID]bool
+	if len(loose) > 0 {
+		if born, err = w.past.bornSaying(ctx, loose, s.text); err != nil {
+			return nil, err
+		}
+		if odd, err = w.past.odd(ctx, w.scene); err != nil { // rows may have changed since the index was read
+			return nil, err
+		}
+	}
+	for _, t := range of {
+		surely, inRow := born[t.id]
+		switch {
+		case odd.has(t.number):
+			t.sure = false
+		case s.surely.has(t.number), strings.Contains(view.Lower(string(t.id)), s.text), inRow && surely:
+		case inRow, s.maybe.has(t.number):
+			t.sure = false
+		default:
+			continue
+		}
+		found = append(found, t)
+	}
+	return found, nil
+}
+
+// bornSaying returns the tasks among some whose rows have a text in their steps or commands, and
+// whether they surely do. Reading a whole row would cost ten times as much.
+func (p *past) bornSaying(ctx context.Context, of []task.ID, text string) (born map[task.ID]bool, err error) {
+	born, text = map[task.ID]bool{}, unmarked(text)
+	surely := !strings.ContainsAny(text, " \n") // as the row has them for other characters, or between a step and a command
+	read := func(tx *sql.Tx, _ uint64) error {
+		for some := range slices.Chunk(of, idsAtOnce) {
+			c := conditions(&view.Filter{Text: text}, nil, "")
+			ids := make([]any, len(some))
+			for i := range some {
+				ids[i] = string(some[i])
+			}
+			c.and("id IN ("+repeat("?", len(ids))+") AND words IS NOT NULL", ids...)
+			var id task.ID
+			var words string
+			if err := each(ctx, tx, "SELECT id, words FROM tasks WHERE "+c.text.String(), c.args, []any{&id, &words}, func() error {
+				if strings.Contains(view.Lower(bornWords(words)), text) {
+					born[id] = surely
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if p.now != nil {
+		return born, read(p.now.tx, 0)
+	}
+	return born, p.store.view(ctx, "look for a text", read)
+}
+
+// odd has the tasks of a scene of whose words the index does not tell, and those whose rows have others
+// by now.
+func (p *past) odd(ctx context.Context, s *scene) (odd taskSet, err error) {
+	odd = newTaskSet(s.tasks)
+	if p.now != nil {
+		for number := range s.odd {
+			odd.set(number, true)
+		}
+		return odd, nil
+	}
+	return odd, p.look(ctx, func(file io.ReaderAt, size int64) error {
+		m := &p.store.then
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		err := m.cover(ctx, file, size, math.MaxUint64)
+		for number := range m.odd {
+			odd.set(number, true)
+		}
+		return err
+	})
+}
