@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/binary"
@@ -317,7 +318,7 @@ func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq
 	scan.pastState, scan.until = s.pastState, seq
 	scan.id = slices.Clone(s.id)
 	s.follow(&scan)
-	at, err := eachPart(ctx, file, s.at, m.read, m.bounds.block, &scan, m.framing(s, &scan))
+	at, err := eachPart(ctx, file, s.at, m.read, m.bounds.block, &scan, func(at int64) { m.framing(s, &scan, at) })
 	if err != nil {
 		return nil, err
 	}
@@ -405,14 +406,16 @@ func later(have *view.Latest, l view.Latest) {
 	}
 }
 
-// framing makes frames of a scene as it moves on with a scan. It needs mu held when it is called.
-func (m *pastMap) framing(s *scene, scan *pastScan) func(at int64) {
-	base := s.at
-	return func(at int64) {
-		if at-base >= max(m.bounds.frame, base/m.bounds.part)*m.apart {
-			m.keepFrame(s.frame(scan.mark(at)))
-			base = at
-		}
+// framing makes frames of a scene that a scan has moved on to a place, if it is far from the frame
+// before. It needs mu held.
+func (m *pastMap) framing(s *scene, scan *pastScan, at int64) {
+	n, _ := slices.BinarySearchFunc(m.frames, at+1, func(is pastFrame, at int64) int { return cmp.Compare(is.at, at) })
+	base := int64(0)
+	if n > 0 {
+		base = m.frames[n-1].at
+	}
+	if at-base >= max(m.bounds.frame, base/m.bounds.part)*m.apart {
+		m.keepFrame(s.frame(scan.mark(at)))
 	}
 }
 
@@ -547,7 +550,11 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 		n[place+1]++
 		moved(number, place, since)
 	}
-	at, err := eachPart(ctx, file, is.at, size, m.bounds.block, &scan, nil)
+	at, err := eachPart(ctx, file, is.at, size, m.bounds.block, &scan, func(at int64) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.framing(is, &scan, at)
+	})
 	if err != nil {
 		return err
 	}

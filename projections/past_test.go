@@ -33,9 +33,14 @@ func TestPastTells(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			few := usualBounds
 			if done > 0 { // small bounds, to match the small log
-				s.then.bounds = pastBounds{block: 1 + h.IntN(400), frame: int64(h.IntN(600)), part: 4, frames: 1 << (8 + h.IntN(8)), scenes: 1 + h.IntN(3), tasks: h.IntN(200), near: int64(h.IntN(2000)), few: h.IntN(40), words: h.IntN(16), room: h.IntN(8) << 10}
+				few = pastBounds{block: 1 + h.IntN(400), frame: int64(h.IntN(600)), part: 4, frames: 1 << (8 + h.IntN(8)), scenes: 1 + h.IntN(3), tasks: h.IntN(200), near: int64(h.IntN(2000)), few: h.IntN(40)}
 			}
+			if few.words, few.room = h.IntN(12), h.IntN(8)<<10; seed%4 == 0 {
+				few.words, few.room = usualBounds.words, usualBounds.room
+			}
+			s.then.bounds = few
 			project(t, s, 20, h.records[done:], func() int { return 1 + h.IntN(40) })
 			for range 6 {
 				pastAgrees(t, s, h, 1+h.IntN(len(h.records)))

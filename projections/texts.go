@@ -244,11 +244,15 @@ func (x *texts) where(means func(b *block) bool) (spans []span) {
 	return spans
 }
 
-// Index records the texts of the rows that existed when the store was opened, so that a search
-// reads few of them. It takes some microseconds and about 35 bytes of memory per row. It may run
-// beside everything else, uses at most half of a processor, and returns when it has ended or ctx
-// has. The error is that of reading the rows, or wraps [ErrClosed].
+// Index reads the index of the past, so that the first question need not, and then records the texts
+// of the rows that existed when the store was opened, so that a search reads few of them. It takes some
+// microseconds and about 35 bytes of memory per row. It may run beside everything else, uses at most
+// half of a processor for the rows, and returns when it has ended or ctx has. The error is that of
+// reading, or wraps [ErrClosed].
 func (s *Store) Index(ctx context.Context) error {
+	if err := s.now(ctx, "read the index of the past", func(*past) error { return nil }); err != nil {
+		return err
+	}
 	for {
 		began := time.Now()
 		more, err := s.indexBlock(ctx)
