@@ -196,22 +196,34 @@ func (t *talk) add(seq uint64, number uint32, says uint64) {
 	t.seq, t.number, t.loose = seq, number, t.loose || says == looseText
 }
 
-// at returns who said one of some words at a sequence, and whose message was loose.
-func (t *talk) at(seq uint64, words []bool, tasks uint32) (said, loose taskSet) {
-	said, loose = newTaskSet(tasks), newTaskSet(tasks)
-	number := int64(0)
-	for r, at := (pastReader{b: t.list}), uint64(0); r.at < len(r.b); {
-		at += r.uint()
-		number += r.int()
-		says := r.uint()
-		if at > seq {
-			break
+// at returns who said one of some words at a sequence, and whose message was loose: those who say it
+// still, and those who have said something else since.
+func (t *talk) at(seq uint64, words []bool, tasks uint32) (said, still, since taskSet) {
+	said, still, since = newTaskSet(tasks), newTaskSet(tasks), newTaskSet(tasks)
+	(&talk{}).to(t, func(at uint64, number uint32, says uint64) bool {
+		switch {
+		case at <= seq:
+			said.set(number, says >= firstWord && says-firstWord < uint64(len(words)) && words[says-firstWord])
+			still.set(number, says == looseText)
+		case number <= tasks && still.has(number):
+			still.set(number, false)
+			since.set(number, true)
 		}
-		n := uint32(number) //nolint:gosec // it was one
-		said.set(n, says >= firstWord && says-firstWord < uint64(len(words)) && words[says-firstWord])
-		loose.set(n, says == looseText)
+		return at <= seq || t.loose
+	})
+	return said, still, since
+}
+
+// to reads what has come since, until each returns false.
+func (t *talk) to(later *talk, each func(seq uint64, number uint32, says uint64) bool) {
+	seq, number := t.seq, int64(t.number)
+	for r := (pastReader{b: later.list, at: len(t.list)}); r.at < len(r.b); {
+		seq += r.uint()
+		number += r.int()
+		if !each(seq, uint32(number), r.uint()) { //nolint:gosec // it was one
+			return
+		}
 	}
-	return said, loose
 }
 
 // tells records the words of a task's birth, and the marks of its loose labels. It is false if they are
@@ -312,17 +324,26 @@ type wordings struct {
 type says struct {
 	text   string // in lower case
 	surely taskSet
-	maybe  taskSet // their messages are loose
-	rows   taskSet // their steps or commands are loose, and their rows tell
-	born   []span  // where the rows of those may be
-	named  []span  // where ids with the text may be
+	maybe  taskSet // their messages were loose, and are others by now
+	rows   [2]inRows
+	named  []span // where ids with the text may be
+	talk   talk   // the changes of messages so far
+}
+
+// inRows are tasks with loose texts, which their rows still have.
+type inRows struct {
+	of    taskSet
+	spans []span                    // where rows with the text may be
+	part  func(words string) string // the words that are meant
 }
 
 // wordings looks up the labels and the text of a filter.
 func (p *past) wordings(ctx context.Context, s *scene, f *view.Filter) (is *wordings, err error) {
 	is = &wordings{}
 	if f.Text != "" { // before the index is read: later changes are recorded there
-		is.says = &says{text: view.Lower(f.Text), born: p.store.texts.born(f.Text), named: p.store.texts.named(f.Text)}
+		is.says = &says{text: view.Lower(f.Text), named: p.store.texts.named(f.Text)}
+		is.says.rows[0] = inRows{spans: p.store.texts.born(f.Text), part: bornWords}
+		is.says.rows[1] = inRows{spans: p.store.texts.told(f.Text), part: messageWords}
 	}
 	if is.odd, err = p.odd(ctx, s); err != nil {
 		return nil, err
@@ -330,8 +351,10 @@ func (p *past) wordings(ctx context.Context, s *scene, f *view.Filter) (is *word
 	is.label(p, s, f.Labels)
 	if is.says != nil {
 		is.says.look(p, s)
-		if p.now != nil && len(is.says.born) > 0 && is.says.rows.any(0, s.tasks) {
-			return nil, view.ErrUnindexed // the rows tell it at once
+		for i := range is.says.rows {
+			if r := &is.says.rows[i]; p.now != nil && len(r.spans) > 0 && r.of.any(0, s.tasks) {
+				return nil, view.ErrUnindexed // the rows tell it at once
+			}
 		}
 	}
 	return is, nil
@@ -358,7 +381,8 @@ func (w *wordings) label(p *past, s *scene, labels map[string]string) {
 
 // look looks up the text.
 func (is *says) look(p *past, s *scene) {
-	is.surely, is.rows, is.maybe = newTaskSet(s.tasks), newTaskSet(s.tasks), newTaskSet(s.tasks)
+	is.surely, is.maybe = newTaskSet(s.tasks), newTaskSet(s.tasks)
+	is.rows[0].of, is.rows[1].of = newTaskSet(s.tasks), newTaskSet(s.tasks)
 	found, spoken := make([]bool, len(s.tables.words)), false
 	for i, word := range s.tables.words {
 		if word[0] != wordLabel && strings.Contains(word[1:], is.text) {
@@ -372,15 +396,16 @@ func (is *says) look(p *past, s *scene) {
 			lists = append(lists, s.spoken.of(i))
 		}
 	}
-	messages, loose := s.spoken.messages, s.spoken.looseTexts.list
+	loose := s.spoken.looseTexts.list
+	is.talk = s.spoken.messages
 	m.mu.Unlock()
 	for _, list := range lists {
 		is.surely.join(list)
 	}
-	is.rows.join(loose)
-	if spoken || messages.loose {
+	is.rows[0].of.join(loose)
+	if spoken || is.talk.loose {
 		var said taskSet
-		said, is.maybe = messages.at(s.reached, found, s.tasks)
+		said, is.rows[1].of, is.maybe = is.talk.at(s.reached, found, s.tasks)
 		is.surely.or(said)
 	}
 	of, any := make([]bool, len(s.tables.origins)+1), false
@@ -398,8 +423,9 @@ func (is *says) look(p *past, s *scene) {
 // look is what the words tell of the tasks of a block.
 type look struct {
 	*wordings
-	loose       []bool // of each label, whether a task of the block may have it as a loose one
-	named, born bool   // an id in the block, or a row, may have the text
+	loose []bool  // of each label, whether a task of the block may have it as a loose one
+	named bool    // an id in the block may have the text
+	rows  [2]bool // its rows may
 }
 
 func (w *wordings) look(b *pastBlock) look {
@@ -409,7 +435,10 @@ func (w *wordings) look(b *pastBlock) look {
 		l.loose = append(l.loose, b.labels[word]&bit != 0)
 	}
 	if w.says != nil {
-		l.named, l.born = touches(w.says.named, b.low, b.high), touches(w.says.born, b.low, b.high)
+		l.named = touches(w.says.named, b.low, b.high)
+		for i := range l.rows {
+			l.rows[i] = touches(w.says.rows[i].spans, b.low, b.high)
+		}
 	}
 	return l
 }
@@ -433,7 +462,7 @@ func (l *look) may(number uint32) (may, surely bool) {
 		case l.odd.has(number):
 			surely = false
 		case s.surely.has(number):
-		case l.named, s.maybe.has(number), l.born && s.rows.has(number):
+		case l.named, s.maybe.has(number), l.rows[0] && s.rows[0].of.has(number), l.rows[1] && s.rows[1].of.has(number):
 			surely = false
 		default:
 			return false, false
@@ -467,28 +496,31 @@ func (w *wordings) told(number uint32) bool {
 // saying returns the tasks among some, of one block, that may have said the text.
 func (w *walk) saying(ctx context.Context, of []numbered) (found []numbered, err error) {
 	s, odd := w.words.says, w.words.odd
-	var loose []task.ID
+	var loose []numbered
 	for _, t := range of {
-		if s.rows.has(t.number) && !s.surely.has(t.number) && !odd.has(t.number) && touches(s.born, string(t.id), string(t.id)) {
-			loose = append(loose, t.id)
+		if !s.surely.has(t.number) && !odd.has(t.number) && (s.rows[0].may(&t) || s.rows[1].may(&t)) {
+			loose = append(loose, t)
 		}
 	}
-	var born map[task.ID]bool
+	var inRow map[uint32]bool
+	var since taskSet
 	if len(loose) > 0 {
-		if born, err = w.past.bornSaying(ctx, loose, s.text); err != nil {
+		if inRow, err = w.past.saying(ctx, loose, s); err != nil {
 			return nil, err
 		}
-		if odd, err = w.past.odd(ctx, w.scene); err != nil { // rows may have changed since the index was read
+		// Rows may have changed since the index was read.
+		if odd, err = w.past.odd(ctx, w.scene); err != nil {
 			return nil, err
 		}
+		since = w.past.talkedSince(w.scene, s)
 	}
 	for _, t := range of {
-		surely, inRow := born[t.id]
+		row, surely := s.inRow(inRow, &t)
 		switch {
-		case odd.has(t.number):
+		case odd.has(t.number), since != nil && since.has(t.number):
 			t.sure = false
-		case s.surely.has(t.number), strings.Contains(view.Lower(string(t.id)), s.text), inRow && surely:
-		case inRow, s.maybe.has(t.number):
+		case s.surely.has(t.number), strings.Contains(view.Lower(string(t.id)), s.text), row && surely:
+		case row, s.maybe.has(t.number):
 			t.sure = false
 		default:
 			continue
@@ -498,24 +530,38 @@ func (w *walk) saying(ctx context.Context, of []numbered) (found []numbered, err
 	return found, nil
 }
 
-// bornSaying returns the tasks among some whose rows have a text in their steps or commands, and
-// whether they surely do. Reading a whole row would cost ten times as much.
-func (p *past) bornSaying(ctx context.Context, of []task.ID, text string) (born map[task.ID]bool, err error) {
-	born, text = map[task.ID]bool{}, unmarked(text)
-	surely := !strings.ContainsAny(text, " \n") // as the row has them for other characters, or between a step and a command
+// may tells whether the row of a task may have the text.
+func (r *inRows) may(t *numbered) bool {
+	return r.of.has(t.number) && touches(r.spans, string(t.id), string(t.id))
+}
+
+// inRow tells whether the row of a task has the text, and whether that is sure: rows have blanks for
+// some characters, and a line feed between a step and a command.
+func (s *says) inRow(rows map[uint32]bool, t *numbered) (has, surely bool) {
+	return rows[t.number], !strings.ContainsAny(s.text, " \n"+markBegin+markEnd+"\x00")
+}
+
+// saying returns the tasks among some whose rows have a text. Reading a whole row would cost ten times
+// as much.
+func (p *past) saying(ctx context.Context, of []numbered, s *says) (rows map[uint32]bool, err error) {
+	rows = map[uint32]bool{}
+	text := unmarked(s.text)
 	read := func(tx *sql.Tx, _ uint64) error {
 		for some := range slices.Chunk(of, idsAtOnce) {
 			c := conditions(&view.Filter{Text: text}, nil, "")
-			ids := make([]any, len(some))
+			ids, by := make([]any, len(some)), map[task.ID]*numbered{}
 			for i := range some {
-				ids[i] = string(some[i])
+				ids[i], by[some[i].id] = string(some[i].id), &some[i]
 			}
 			c.and("id IN ("+repeat("?", len(ids))+") AND words IS NOT NULL", ids...)
 			var id task.ID
 			var words string
 			if err := each(ctx, tx, "SELECT id, words FROM tasks WHERE "+c.text.String(), c.args, []any{&id, &words}, func() error {
-				if strings.Contains(view.Lower(bornWords(words)), text) {
-					born[id] = surely
+				t := by[id]
+				for i := range s.rows {
+					if r := &s.rows[i]; r.of.has(t.number) && strings.Contains(view.Lower(r.part(words)), text) {
+						rows[t.number] = true
+					}
 				}
 				return nil
 			}); err != nil {
@@ -525,9 +571,23 @@ func (p *past) bornSaying(ctx context.Context, of []task.ID, text string) (born 
 		return nil
 	}
 	if p.now != nil {
-		return born, read(p.now.tx, 0)
+		return rows, read(p.now.tx, 0)
 	}
-	return born, p.store.view(ctx, "look for a text", read)
+	return rows, p.store.view(ctx, "look for a text", read)
+}
+
+// talkedSince returns whose loose messages have changed since a text was looked up.
+func (p *past) talkedSince(s *scene, is *says) taskSet {
+	m, since := &p.store.then, newTaskSet(s.tasks)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	is.talk.to(&s.spoken.messages, func(_ uint64, number uint32, _ uint64) bool {
+		if number <= s.tasks && is.rows[1].of.has(number) {
+			since.set(number, true)
+		}
+		return true
+	})
+	return since
 }
 
 // odd has the tasks of a scene of whose words the index does not tell, and those whose rows have others

@@ -211,7 +211,12 @@ func (x *texts) spans(texts ...string) (spans []span) {
 
 // born returns where tasks may be that have a text from their birth, apart from their ids.
 func (x *texts) born(text string) []span {
-	return x.where(func(b *block) bool { return !b.known || len(text) < 3 || b.trigrams.may(text) })
+	return x.where(func(b *block) bool { return !b.known || b.trigrams.may(text) })
+}
+
+// told returns where tasks may be that have a text in their messages.
+func (x *texts) told(text string) []span {
+	return x.where(func(b *block) bool { return !b.known || b.messages.may(text) })
 }
 
 // named returns where tasks may be that have a text in their ids.

@@ -73,6 +73,12 @@ func bornWords(words string) string {
 	return born
 }
 
+// messageWords returns the message among the words of a task.
+func messageWords(words string) string {
+	_, message, _ := strings.Cut(words[strings.LastIndex(words, markEnd)+1:], anyMark(markMessage))
+	return message
+}
+
 // sharedMarks returns the marks that several tasks may share and that a task has from its birth.
 func sharedMarks(t *task.Task) (marks string) {
 	for name, value := range t.Labels {
