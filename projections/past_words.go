@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"io"
 	"math"
@@ -544,22 +545,28 @@ func (s *says) inRow(rows map[uint32]bool, t *numbered) (has, surely bool) {
 // saying returns the tasks among some whose rows have a text. Reading a whole row would cost ten times
 // as much.
 func (p *past) saying(ctx context.Context, of []numbered, s *says) (rows map[uint32]bool, err error) {
-	rows = map[uint32]bool{}
+	rows, of = map[uint32]bool{}, slices.Clone(of)
+	sortByID(of)
 	text := unmarked(s.text)
 	read := func(tx *sql.Tx, _ uint64) error {
 		for some := range slices.Chunk(of, idsAtOnce) {
-			c := conditions(&view.Filter{Text: text}, nil, "")
-			ids, by := make([]any, len(some)), map[task.ID]*numbered{}
+			by := map[task.ID]*numbered{}
 			for i := range some {
-				ids[i], by[some[i].id] = string(some[i].id), &some[i]
+				by[some[i].id] = &some[i]
 			}
-			c.and("id IN ("+repeat("?", len(ids))+") AND words IS NOT NULL", ids...)
+			c, err := these(ctx, tx, some)
+			if err != nil {
+				return err
+			}
+			if c.and("words IS NOT NULL"); plainPart(text) != "" {
+				c.and("words LIKE ?", "%"+plainPart(text)+"%")
+			}
 			var id task.ID
 			var words string
 			if err := each(ctx, tx, "SELECT id, words FROM tasks WHERE "+c.text.String(), c.args, []any{&id, &words}, func() error {
 				t := by[id]
 				for i := range s.rows {
-					if r := &s.rows[i]; r.of.has(t.number) && strings.Contains(view.Lower(r.part(words)), text) {
+					if r := &s.rows[i]; t != nil && r.of.has(t.number) && strings.Contains(view.Lower(r.part(words)), text) {
 						rows[t.number] = true
 					}
 				}
@@ -574,6 +581,23 @@ func (p *past) saying(ctx context.Context, of []numbered, s *says) (rows map[uin
 		return rows, read(p.now.tx, 0)
 	}
 	return rows, p.store.view(ctx, "look for a text", read)
+}
+
+// these selects the rows of tasks, which are in the order of their ids: all rows between the first and
+// the last, if there are few others, because looking for each costs more.
+func these(ctx context.Context, tx *sql.Tx, of []numbered) (*condition, error) {
+	c, first, last, beyond := new(condition), string(of[0].id), string(of[len(of)-1].id), ""
+	err := tx.QueryRowContext(ctx, "SELECT id FROM tasks WHERE id >= ? ORDER BY id LIMIT 1 OFFSET ?", first, len(of)+len(of)/2).Scan(&beyond)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && beyond > last {
+		c.and("id >= ? AND id <= ?", first, last)
+		return c, nil
+	}
+	ids := make([]any, len(of))
+	for i := range of {
+		ids[i] = string(of[i].id)
+	}
+	c.and("id IN ("+repeat("?", len(ids))+")", ids...)
+	return c, err
 }
 
 // talkedSince returns whose loose messages have changed since a text was looked up.

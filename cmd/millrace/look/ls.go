@@ -61,8 +61,8 @@ since:2h is:dead, and text.
 A task is suspect when its node has vanished: the message says since when,
 and by when the task is moved. The last line names the sequence of the log that the list reflects.
 
-With --at the server answers from its index of the past. If none does, and for --text, this command
-reads the log up to that moment and folds it in its own memory, which takes long on a long log. The log does not record
+With --at the server answers from its index of the past. If none does, this command reads the log up
+to that moment and folds it in its own memory, which takes long on a long log. The log does not record
 which tasks were suspect and how far programs were; --since and --until still count from now.`,
 		Example: `  millrace task ls --state error,abnormal --since 24h
   millrace task ls 'state:error since:24h "no space"'
