@@ -15,7 +15,6 @@ import (
 	"millrace/jet"
 	"millrace/jet/contents"
 	"millrace/jet/definitions"
-	"millrace/jet/embed"
 	"millrace/jet/link"
 	"millrace/node"
 	"millrace/task"
@@ -184,12 +183,6 @@ func Of(err error) *Fault {
 		return &Fault{Code: Refused, Err: err, Hint: Hint("wait for that task, cancel it, or submit with another key")}
 	case errors.Is(err, client.ErrOther):
 		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace task show` says what it does; choose another id, or leave --id out")}
-	case errors.Is(err, embed.ErrLocked):
-		return &Fault{Code: Refused, Err: err, Hint: Hint("use the one that runs (commands find it by themselves), or name another directory with --data")}
-	case errors.Is(err, embed.ErrShared):
-		return &Fault{Code: Refused, Err: err, Hint: Hint("name a directory of its own with --data")}
-	case errors.Is(err, embed.ErrExposed), errors.Is(err, embed.ErrPlain):
-		return &Fault{Code: Usage, Err: err, Hint: Hint("listen on 127.0.0.1, or set a user and password, or a token, and TLS")}
 	case errors.Is(err, jet.ErrNoService), errors.Is(err, jet.ErrNoJetStream), errors.Is(err, jet.ErrNoMillrace):
 		return &Fault{Code: NoServer, Err: err}
 	case client.Denied(err):

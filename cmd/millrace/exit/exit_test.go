@@ -8,7 +8,6 @@ import (
 
 	"millrace/jet"
 	"millrace/jet/definitions"
-	"millrace/jet/embed"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/reason"
@@ -31,8 +30,6 @@ func TestFaultOf(t *testing.T) {
 		"long":            {fmt.Errorf("store job x: %w", definition.ErrLongDefinition), Usage},
 		"ended":           {fmt.Errorf("cancel: %w", task.ErrEnded), Refused},
 		"not ended":       {fmt.Errorf("retry: %w", task.ErrRunning), Refused},
-		"locked":          {fmt.Errorf("%w: dir", embed.ErrLocked), Refused},
-		"exposed":         {fmt.Errorf("%w: host", embed.ErrExposed), Usage},
 		"no service":      {fmt.Errorf("%w (x)", jet.ErrNoService), NoServer},
 		"no answer":       {fmt.Errorf("ask: %w", context.DeadlineExceeded), NoServer},
 		"interrupted":     {fmt.Errorf("wait: %w", context.Canceled), Interrupted},

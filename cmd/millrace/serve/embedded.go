@@ -107,7 +107,7 @@ func (e *Embedded) Start(s settings.Values, log *slog.Logger) (*embed.Server, er
 		return nil, &exit.Fault{Code: exit.Usage, Err: err,
 			Hint: exit.Hint("pass --listen-cert and --listen-key; or --insecure, if no one else can read the packets: passwords and all data then go unencrypted")}
 	case errors.Is(err, embed.ErrShared):
-		return nil, &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("name a directory of its own with --data, such as one below this; or `chmod 700` this one as its owner")}
+		return nil, shared(err)
 	case errors.Is(err, embed.ErrPort):
 		return nil, &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("stop who listens there, or choose another port with --port, 0 for a free one")}
 	}
@@ -118,6 +118,15 @@ func (e *Embedded) Start(s settings.Values, log *slog.Logger) (*embed.Server, er
 		_ = os.Remove(e.urlFile()) // of a killed process; it is written again when all is ready
 	}
 	return server, err
+}
+
+// shared says what the operator does about a data directory that others may enter. Any other error
+// stays as it is.
+func shared(err error) error {
+	if !errors.Is(err, embed.ErrShared) {
+		return err
+	}
+	return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("name a directory of its own with --data, such as one below this; or `chmod 700` this one as its owner")}
 }
 
 func (e *Embedded) auth() (a embed.Auth, err error) {

@@ -87,5 +87,5 @@ func Lay(dir string, layout streams.Layout, log, output embed.Stream) (err error
 	if output.Config, err = layout.Config(wire.OutputStream); err != nil {
 		return err
 	}
-	return embed.Fill(dir, log, output)
+	return shared(embed.Fill(dir, log, output))
 }

@@ -61,11 +61,8 @@ func (a *Commands) serverOn(ctx context.Context, t client.Target, e *Embedded, s
 	if errors.Is(err, embed.ErrLocked) {
 		return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("each server process has a data directory of its own: choose one with --data")}
 	}
-	if errors.Is(err, embed.ErrShared) {
-		return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("name a directory of its own with --data, such as one below this; or `chmod 700` this one as its owner")}
-	}
 	if err != nil {
-		return err
+		return shared(err)
 	}
 	defer func() { _ = lock.Unlock() }() // the process's end would release it, too
 	p := a.newParts(ctx, a.dialTo(t), s, garbage.Slowly, a.ProcessLogger())
