@@ -36,7 +36,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 
 // do runs one command.
 func (a *app) do(ctx context.Context, args []string) int {
-	root := a.root()
+	root := a.root(args...)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // with descriptions, or without
 		a.completeFlags(root)
 	}

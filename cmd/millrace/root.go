@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"millrace/cmd/millrace/act"
@@ -28,8 +30,56 @@ const (
 	groupAbout = "about"
 )
 
-// root builds the tree of commands.
-func (a *app) root() *cobra.Command {
+// entry is a command right below the root, which is built when it is asked for.
+type entry struct {
+	group, name string // no group: the help does not list it
+	make        func() *cobra.Command
+}
+
+// entries lists them, in the order of the help.
+func (a *app) entries() []entry {
+	return []entry{
+		{groupWork, "run", submit.Of(a.App).Run},
+		{groupWork, "plan", submit.Of(a.App).Plan},
+		{groupWork, "job", definitions.Of(a.App).Jobs},
+		{groupWork, "schedule", definitions.Of(a.App).Schedules},
+		{groupWork, "calendar", definitions.Of(a.App).Calendars},
+		{groupWork, "files", bundles.Of(a.App).Command},
+		{groupWork, "task", a.taskCommand},
+		{groupWork, "data", records.Of(a.App).Command},
+		{groupWork, "dlq", act.Of(a.App).Letters},
+		{groupWork, "limit", queues.Of(a.App).Limits},
+		{groupWork, "node", nodes.Of(a.App).Command},
+		{groupWork, "queue", queues.Of(a.App).Command},
+		{groupWork, "events", history.Of(a.App).Command},
+		{groupWork, "diff", look.Of(a.App).DiffAll},
+		{groupWork, "verify", certify.Of(a.App).Command},
+		{groupWork, "replay", debug.Of(a.App).Command},
+		{groupWork, "whatif", debug.Of(a.App).WhatIf},
+		{groupWork, "incident", incident.Of(a.App, a.inside).Command},
+		{groupWork, "ipc", a.ipcCommand},
+		{groupServe, "dev", serve.Of(a.App).Dev},
+		{groupServe, "server", serve.Of(a.App).Server},
+		{groupServe, "worker", serve.Of(a.App).Worker},
+		{groupServe, "demo", a.demoCommand},
+		{groupServe, "bench", a.benchCommand},
+		{groupServe, "chaos", a.chaosCommand},
+		{groupAbout, "config", a.configCommand},
+		{groupAbout, "token", definitions.Of(a.App).Tokens},
+		{groupAbout, "nats", a.natsCommand},
+		{groupAbout, "api", a.apiCommand},
+		{groupAbout, "version", a.versionCommand},
+		{"", "guard", serve.GuardCommand},
+		{"", "shim", serve.ShimCommand},
+		{"", crawlName, crawlCommand},
+		{"", "chaos-log", a.chaosLogCommand},
+		{"", "chaos-push", a.chaosPushCommand},
+	}
+}
+
+// root builds the tree of commands for a command line. If its first word is the name of a command,
+// no other one is built: all of them together take longer than most commands.
+func (a *app) root(args ...string) *cobra.Command {
 	root := typed.Noun(&cobra.Command{
 		Use:   "millrace",
 		Short: "A task scheduler whose whole state is a log",
@@ -52,19 +102,21 @@ Its whole state is a log in NATS JetStream.`,
 		&cobra.Group{ID: groupWork, Title: "Tasks and nodes:"},
 		&cobra.Group{ID: groupServe, Title: "Processes:"},
 		&cobra.Group{ID: groupAbout, Title: "Millrace itself:"})
-	add := func(group string, commands ...*cobra.Command) {
-		for _, c := range commands {
-			c.GroupID = group
-			root.AddCommand(c)
+	all := a.entries()
+	if len(args) > 0 {
+		if at := slices.IndexFunc(all, func(e entry) bool { return e.name == args[0] }); at >= 0 {
+			all = all[at : at+1]
 		}
 	}
-	add(groupWork, submit.Of(a.App).Run(), submit.Of(a.App).Plan(), definitions.Of(a.App).Jobs(), definitions.Of(a.App).Schedules(), definitions.Of(a.App).Calendars(), bundles.Of(a.App).Command(), a.taskCommand(), records.Of(a.App).Command(), act.Of(a.App).Letters(), queues.Of(a.App).Limits(), nodes.Of(a.App).Command(), queues.Of(a.App).Command(), history.Of(a.App).Command(), look.Of(a.App).DiffAll(), certify.Of(a.App).Command(), debug.Of(a.App).Command(), debug.Of(a.App).WhatIf(), incident.Of(a.App, a.inside).Command(), a.ipcCommand())
-	add(groupServe, serve.Of(a.App).Dev(), serve.Of(a.App).Server(), serve.Of(a.App).Worker(), a.demoCommand(), a.benchCommand(), a.chaosCommand())
-	add(groupAbout, a.configCommand(), definitions.Of(a.App).Tokens(), a.natsCommand(), a.apiCommand(), a.versionCommand())
+	for _, e := range all {
+		c := e.make()
+		c.GroupID = e.group
+		root.AddCommand(c)
+	}
 	root.SetHelpCommand(typed.Help(root))
 	root.SetHelpCommandGroupID(groupAbout)
 	root.SetCompletionCommandGroupID(groupAbout)
-	root.AddCommand(serve.GuardCommand(), serve.ShimCommand(), crawlCommand(), a.chaosLogCommand(), a.chaosPushCommand(),
+	root.AddCommand(
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exit.Page},
 		&cobra.Command{Use: "connection", Short: "How the NATS server is found", Long: reach.Page(root.PersistentFlags())})
 	return root
