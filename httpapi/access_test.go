@@ -54,6 +54,7 @@ func (s *site) comes(status int, authorization string) {
 
 // The last use of a token is stored a moment later, beside the log.
 func TestTokenUse(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	shop := s.token("shop", roles.Viewer, time.Time{}, false)
 	s.token("idle", roles.Viewer, time.Time{}, false)
@@ -85,6 +86,7 @@ func TestTokenUse(t *testing.T) {
 
 // A token that is used all the time is stored once a minute, others not at all.
 func TestUses(t *testing.T) {
+	t.Parallel()
 	var k keys
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	hash := definitions.TokenHash("c")
@@ -114,6 +116,7 @@ func TestUses(t *testing.T) {
 // The holder of a token is admitted under its name as long as the token is valid; then its streams
 // end.
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	shop := s.token("shop", roles.Operator, time.Time{}, false)
 	s.comes(200, shop)
@@ -277,6 +280,7 @@ func TestKeys(t *testing.T) {
 
 // On every route each role may do what [roles.Role.May] says, and nothing else.
 func TestRoles(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	values := strings.NewReplacer("{id}", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "{queue}", "crawl", "{name}", "nobody", "{seq}", "1")
 	for _, role := range roles.Asking() {
@@ -300,6 +304,7 @@ func TestRoles(t *testing.T) {
 
 // A proxy names the user, below a path and under a host name of its own.
 func TestProxy(t *testing.T) {
+	t.Parallel()
 	s := openWith(t, Config{
 		Address: "127.0.0.1:0", Names: []string{"millrace.example"}, ProxyFrom: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 		UserHeader: "X-User", UserRole: roles.Submitter, Prefix: "/mill",
@@ -366,6 +371,7 @@ func certificates(t *testing.T, dir, name string) (cert, key string, pool *x509.
 // The service speaks TLS, streams and all, and shows another certificate when the files have
 // another one.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key, pool := certificates(t, dir, "first")
 	s := openWith(t, Config{Address: "127.0.0.1:0", Cert: cert, Key: key}, nil)

@@ -11,6 +11,7 @@ import (
 // The ticks of some time get their tasks, as many as may be under way and none twice; how far that
 // has come is looked at and followed.
 func TestBackfill(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	s.want(200, "PUT", "/api/v1/schedules/nightly", `{"definition":{"schedule":{"cron":"30 2 * * *"},"task":{"spec":{"run":{"argv":["date"]}}}}}`, nil)
 	const at, span = "/api/v1/schedules/nightly/backfill", `"from":"2026-03-01","to":"2026-03-06"`
@@ -73,6 +74,7 @@ func TestBackfill(t *testing.T) {
 
 // A tick whose task cannot be made ends the request, which says why.
 func TestBackfillBreaks(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	s.want(200, "PUT", "/api/v1/schedules/nightly", `{"definition":{"schedule":{"cron":"30 2 * * *"},"task":{"queue":"nights","spec":{"run":{"argv":["date"]}}}}}`, nil)
 	s.want(200, "POST", "/api/v1/queues/nights/limit", `{"waiting":2}`, nil)

@@ -15,6 +15,7 @@ import (
 
 // Each answer matches the document.
 func TestDocument(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	var r client.Receipt
 	for _, body := range []string{
@@ -57,6 +58,7 @@ func TestDocument(t *testing.T) {
 
 // The document knows every field that an answer may have, and takes each answer that has none.
 func TestDocumentKnowsAll(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	for _, o := range operations() {
 		for _, fill := range []bool{false, true} {

@@ -56,6 +56,7 @@ const ofTar = "application/x-tar"
 
 // A pushed archive comes back as an archive, and file by file.
 func TestContents(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	given := tarOf(t, tar.Header{Name: "./", Typeflag: tar.TypeDir}, tar.Header{Name: "./bin/run", Mode: 0o755}, tar.Header{Name: "a b.txt"},
 		tar.Header{Name: "empty/", Typeflag: tar.TypeDir}, tar.Header{Name: "bin/again", Typeflag: tar.TypeSymlink, Linkname: "run"})
@@ -107,6 +108,7 @@ func TestContents(t *testing.T) {
 // An upload that is not an archive, or that holds what a bundle cannot, is refused, and none of it
 // stored.
 func TestBadArchives(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	whole := tarOf(t, tar.Header{Name: "a"}, tar.Header{Name: "b"})
 	for name, body := range map[string]string{

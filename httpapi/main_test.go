@@ -28,7 +28,11 @@ import (
 	"millrace/projections"
 )
 
-func TestMain(m *testing.M) { os.Exit(testkit.Thrifty(m).Run()) }
+// The tests that bound a time or memory run alone, before the others.
+func TestMain(m *testing.M) {
+	testkit.AtOnce(6) // most wait for servers and followers
+	os.Exit(testkit.Thrifty(m).Run())
+}
 
 // patience is how long something may take; only a failure takes so long.
 const patience = time.Minute

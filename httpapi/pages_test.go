@@ -43,6 +43,7 @@ func TestForm(t *testing.T) {
 // Pages answer paths that are not for programs; both are guarded alike, and pages learn when a
 // caller is not authenticated.
 func TestPagesBeside(t *testing.T) {
+	t.Parallel()
 	s := open(t, func(s *Server) {
 		s.Pages = func(w http.ResponseWriter, r *http.Request, who func() (Caller, error)) {
 			c, err := who()
@@ -72,6 +73,7 @@ func TestPagesBeside(t *testing.T) {
 
 // The query of a list is that of the command line and of the pages.
 func TestQueryOfTasks(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	var made struct{ Seq uint64 }
 	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["echo","hello"]}},"labels":{"a":"b"}}`, &made)
@@ -89,6 +91,7 @@ func TestQueryOfTasks(t *testing.T) {
 // A follower always gets an answer, however what it follows ends: even if that is over before it
 // began.
 func TestFollowersAreAnswered(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	for name, c := range map[string]struct {
 		make func(context.CancelFunc) error
@@ -118,6 +121,7 @@ func (follower) SetWriteDeadline(time.Time) error { return nil }
 
 // A browser is let in by a token that is typed, and can be had to forget it.
 func TestEnter(t *testing.T) {
+	t.Parallel()
 	s := open(t, func(s *Server) {
 		s.Pages = func(w http.ResponseWriter, _ *http.Request, who func() (Caller, error)) {
 			if _, err := who(); err != nil {

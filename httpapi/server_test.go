@@ -19,6 +19,7 @@ import (
 
 // Every verb of the service has a route over HTTP, and what a path names is a field of the request.
 func TestRoutes(t *testing.T) {
+	t.Parallel()
 	reached := map[string]bool{}
 	for _, o := range operations() {
 		if o.endpoint.Verb != o.verb {
@@ -40,6 +41,7 @@ func TestRoutes(t *testing.T) {
 
 // Which callers are admitted, and how.
 func TestAccess(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	s.want(200, "GET", "/api/v1/tasks", "", nil)
 	s.refused(401, "who", "GET", "/api/v1/tasks", "", "Authorization", "")
@@ -91,6 +93,7 @@ func TestAccess(t *testing.T) {
 }
 
 func TestUnusual(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	s.refused(404, "nothing-here", "GET", "/api/v1/nothing", "")
 	s.refused(404, "nothing-here", "GET", "/api/v2/tasks", "")
@@ -135,6 +138,7 @@ func TestUnusual(t *testing.T) {
 // A task submitted under an id exists once, whichever caller repeats the submission, and the log
 // names the submitter.
 func TestSubmit(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	const id = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	var first, again client.Receipt
@@ -193,6 +197,7 @@ func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
 // A caller that has an answer is told so, and large answers are compressed for callers that want
 // that.
 func TestTravel(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	var r client.Receipt
 	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["echo","`+strings.Repeat("long ", 500)+`"]}}}`, &r)
@@ -224,6 +229,7 @@ func TestTravel(t *testing.T) {
 
 // The server does not wait for callers that send slowly, or that send headers without end.
 func TestSlow(t *testing.T) {
+	t.Parallel()
 	s := open(t, func(s *Server) { s.headerTimeout, s.bodyTimeout = 50*time.Millisecond, 100*time.Millisecond })
 	for _, part := range []string{"GET /api/v1/tasks HTTP/1.1\r\n", "POST /api/v1/tasks HTTP/1.1\r\nHost: 127.0.0.1:" + s.port +
 		"\r\nAuthorization: Bearer " + secret + "\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"} {

@@ -145,6 +145,7 @@ func (s *site) submitted(n int) (all []uint64) {
 // A follower of the log gets each message once and in order: from the one where it begins, later
 // ones, and after a cut those after its last one.
 func TestFollowLog(t *testing.T) {
+	t.Parallel()
 	s := open(t, func(s *Server) { s.bodyTimeout = 50 * time.Millisecond }) // which means the request, and not how long he listens
 	old := s.submitted(300)
 	l := s.listen("/api/v1/events?from=1")
@@ -179,6 +180,7 @@ func TestFollowLog(t *testing.T) {
 
 // An answer is sent again when it has changed.
 func TestFollowAnswer(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	l := s.listen("/api/v1/tasks?states=pending")
 	other := s.listen("/api/v1/tasks?states=pending")
@@ -208,6 +210,7 @@ func TestFollowAnswer(t *testing.T) {
 
 // An answer that changes by itself is sent again even if the log does not change.
 func TestFollowMoving(t *testing.T) {
+	t.Parallel()
 	made := 0
 	s := open(t, func(s *Server) {
 		s.Pages = func(w http.ResponseWriter, r *http.Request, who func() (Caller, error)) {
@@ -228,6 +231,7 @@ func TestFollowMoving(t *testing.T) {
 
 // The output of a task is followed to its end, and after a cut from where it was.
 func TestFollowTask(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	var r client.Receipt
 	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]}}}`, &r)
@@ -353,6 +357,7 @@ func TestThousandFollowers(t *testing.T) {
 
 // The feed keeps a bounded number of bytes, and tells a follower that has fallen behind.
 func TestFeed(t *testing.T) {
+	t.Parallel()
 	f := newFeed()
 	f.bytes = 1000
 	step := func(seq uint64) []events.Step {
@@ -390,6 +395,7 @@ func TestFeed(t *testing.T) {
 
 // A follower of the log with a filter gets what the filter chooses, of old and new messages.
 func TestFollowChosen(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	submit := func(queue string) (r client.Receipt) {
 		t.Helper()
@@ -440,6 +446,7 @@ func TestFollowChosen(t *testing.T) {
 
 // A stream is compressed for callers that want that, each frame as soon as it is there.
 func TestFollowCompressed(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/api/v1/events?from=1", nil)
 	if err != nil {

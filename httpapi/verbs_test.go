@@ -23,6 +23,7 @@ import (
 
 // One request can hold several different submissions; nothing is submitted if one of them is wrong.
 func TestBulk(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	var got struct{ Receipts []client.Receipt }
 	s.want(200, "POST", "/api/v1/bulk", `{"tasks":[{"spec":{"run":{"argv":["date"]}}},{"spec":{"handler":"mail"},"queue":"mails"},{"spec":{"run":{"argv":["date"]}},"id":"01ARZ3NDEKTSV4RRFFQ69G5FAV"}]}`, &got)
@@ -43,6 +44,7 @@ func TestBulk(t *testing.T) {
 
 // Definitions come and go.
 func TestDefinitions(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	var done struct {
 		Revision uint64
@@ -81,6 +83,7 @@ func TestDefinitions(t *testing.T) {
 
 // Of two concurrent editors, the second one learns what the first has changed.
 func TestRevisions(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	const job, schedule, calendar, crawl = "/api/v1/jobs/hello", "/api/v1/schedules/nightly", "/api/v1/calendars/office", "/api/v1/queues/crawl/limit"
 	s.want(200, "PUT", job, `{"definition":{"run":{"argv":["date"]}}}`, nil, "If-None-Match", "*")
@@ -128,6 +131,7 @@ func TestRevisions(t *testing.T) {
 
 // The changes of a definition are listed, and it is compared with another one or with its past.
 func TestChangesOfDefinitions(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	for _, of := range []struct{ at, first, second string }{ // a schedule needs the job
 		{"/api/v1/jobs/a", `{"run":{"argv":["date"]}}`, `{"run":{"argv":["true"]}}`},
@@ -173,6 +177,7 @@ func (s *site) last() uint64 {
 // The tasks that a filter chooses are cancelled and reopened as one batch, after they were counted;
 // an empty filter chooses nothing.
 func TestMany(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	s.submitted(5)
 	var other client.Receipt
@@ -277,6 +282,7 @@ func TestMany(t *testing.T) {
 
 // Future ticks are listed for all schedules and for one.
 func TestTicks(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	for _, name := range []string{"nightly", "hourly", "paused"} {
 		s.want(200, "PUT", "/api/v1/schedules/"+name, `{"definition":{"schedule":{"cron":"0 3 * * *"},"task":{"spec":{"run":{"argv":["date"]}}}}}`, nil)
@@ -303,6 +309,7 @@ func TestTicks(t *testing.T) {
 
 // The breaker of a job is looked at and closed.
 func TestBreaker(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	now := s.store.Now().UTC()
 	_, err := s.store.Append(t.Context(), &events.Fact{ID: events.NewID(now), At: now, Type: events.BreakerOpened, Job: "hello", Event: breaker.Opened{Reason: "r", Until: now.Add(time.Hour)}}, 0)
@@ -327,6 +334,7 @@ func TestBreaker(t *testing.T) {
 
 // Bundles are looked at, compared, held against their digests, and their names removed.
 func TestFiles(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	dir := t.TempDir()
 	push := func(files ...string) string {
@@ -391,6 +399,7 @@ func TestFiles(t *testing.T) {
 
 // The log is held against the promises, whole or in part.
 func TestVerify(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	all := s.submitted(3)
 	var is struct {
@@ -425,6 +434,7 @@ func TestVerify(t *testing.T) {
 
 // Lists and counts of a past moment show what was then.
 func TestListsOfThen(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	var first, second client.Receipt
 	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["true"]}}}`, &first)
@@ -477,6 +487,7 @@ func TestListsOfThen(t *testing.T) {
 
 // One task is looked at from all sides, now and as it was.
 func TestLook(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	var r client.Receipt
 	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["true"]}}}`, nil)

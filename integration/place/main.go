@@ -20,12 +20,7 @@ var Long = flag.Bool("long", false, "kill more processes, and run more tasks mea
 
 // Main runs the tests of a package.
 func Main(m *testing.M) int {
-	flag.Parse()
-	// The tests spend their time waiting for deadlines, not on the processors. Two packages of them
-	// run at once.
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set("3")
-	}
+	testkit.AtOnce(8)
 	defer removeProgram()
 	return testkit.Thrifty(m).Run()
 }

@@ -1,9 +1,21 @@
 package testkit
 
 import (
+	"flag"
 	"os"
 	"runtime/debug"
+	"strconv"
 )
+
+// AtOnce has up to n tests of a package run at once, unless -parallel says otherwise. It is for tests
+// that wait for deadlines far more than they compute: as many as processors, which is the default,
+// would leave those idle.
+func AtOnce(n int) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set(strconv.Itoa(n)) // n is a number
+	}
+}
 
 // M runs the tests of a package, as [testing.M] does.
 type M interface{ Run() int }

@@ -2,10 +2,7 @@ package embed
 
 import (
 	"context"
-	"flag"
-	"fmt"
 	"log/slog"
-	"os"
 	"testing"
 	"time"
 
@@ -19,12 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	// The tests wait for servers far more than they compute.
-	if err := flag.Set("test.parallel", "10"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	}
+	testkit.AtOnce(10) // they wait for servers
 	goleak.VerifyTestMain(testkit.Thrifty(m))
 }
 

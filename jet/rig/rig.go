@@ -2,7 +2,6 @@ package rig
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,12 +25,7 @@ import (
 
 // Main runs the tests of a package, and exits.
 func Main(m *testing.M) {
-	flag.Parse()
-	// The tests wait for leases, timers and elections far more than they compute.
-	if err := flag.Set("test.parallel", "10"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	}
+	testkit.AtOnce(10) // most wait for leases, timers and elections
 	code := testkit.Thrifty(m).Run()
 	if code == 0 {
 		code = leaks()
