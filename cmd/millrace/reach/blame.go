@@ -31,6 +31,11 @@ func (a *App) Blame(ctx context.Context, err error) error {
 	if errors.Is(err, events.ErrUnknown) {
 		why += "; what was asked for may or may not be recorded"
 	}
+	return mutely(why)
+}
+
+// mutely is the error that the log takes no messages, and why.
+func mutely(why string) error {
 	return &exit.Fault{Code: exit.Mute, Err: errors.New(why), Hint: exit.Of(events.ErrMute).Hint}
 }
 

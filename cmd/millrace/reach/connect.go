@@ -105,7 +105,20 @@ func (a *App) Connect(ctx context.Context) (*client.Client, error) {
 	t.Options.Patience = a.patience(t)
 	opening, cancel := context.WithTimeout(ctx, max(a.Conn.Timeout, t.Options.Patience.For))
 	defer cancel()
+	why, note := "", t.Options.Patience.Say
+	t.Options.Patience.Say = func(waiting error) {
+		// JetStream that has shut itself down, because its disk was full, answers no more than a
+		// cluster without a leader. A millrace server knows which it is, and waiting makes no room.
+		if why = mute(opening, t); why != "" {
+			cancel()
+			return
+		}
+		note(waiting)
+	}
 	c, err := t.Connect(opening)
+	if errors.Is(err, link.ErrElecting) && why == "" {
+		why = mute(ctx, t) // the wait was too short to be spoken of
+	}
 	switch {
 	case err == nil:
 		a.Now = c.Now
@@ -113,6 +126,8 @@ func (a *App) Connect(ctx context.Context) (*client.Client, error) {
 		return c, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case why != "":
+		return nil, mutely(why)
 	case errors.Is(err, link.ErrElecting):
 		return nil, Electing(t.Name, err)
 	case client.Denied(err):
