@@ -37,7 +37,7 @@ const (
 // themselves; everything acknowledged is there.
 //
 // It returns an error that wraps [ErrNotBack] if the server cannot be restarted although there is
-// room.
+// room, or hangs.
 func (s *Server) Guard(ctx context.Context) error {
 	look := time.NewTicker(guardLook)
 	defer look.Stop()
@@ -50,7 +50,10 @@ func (s *Server) Guard(ctx context.Context) error {
 		case <-look.C:
 		case <-s.look:
 		}
-		wrong := s.wrong()
+		wrong := s.wrong(ctx)
+		if errors.Is(wrong, errStopped) {
+			return nil
+		}
 		if wrong == nil {
 			s.say(nil)
 			if time.Since(restarted) > guardMost {
@@ -70,14 +73,16 @@ func (s *Server) Guard(ctx context.Context) error {
 			rest = min(2*rest, guardMost)
 		}
 		restarted = time.Now()
-		switch err := s.restart(); {
+		switch err := s.restart(ctx); {
 		case err == nil:
 			failed = 0
 			s.cfg.Log.Warn("there is room again: the embedded NATS server was started again", "took", time.Since(restarted).Round(time.Millisecond).String())
-			s.say(s.wrong())
+			if wrong = s.wrong(ctx); !errors.Is(wrong, errStopped) {
+				s.say(wrong)
+			}
 		case errors.Is(err, errStopped):
 			return nil
-		case failed+1 == guardTries:
+		case errors.Is(err, errHangs), failed+1 == guardTries:
 			return fmt.Errorf("%w: %w", ErrNotBack, err)
 		default:
 			failed++
@@ -108,22 +113,68 @@ func (s *Server) say(trouble error) {
 	}
 }
 
-// wrong returns why any stream cannot be written to.
-func (s *Server) wrong() error {
+// errHangs: the server gives no answer about its streams, or does not end. A timer that fires on a
+// full disk can cause that: if there is room for its message, but none for the mark that the timer
+// is gone, the NATS server (2.15) waits for itself, with the stream of timers and all that asks
+// about it. Only the end of the process helps.
+var errHangs = errors.New("the embedded NATS server hangs")
+
+// wrong returns why any stream cannot be written to; errStopped if ctx ends before that is known.
+func (s *Server) wrong(ctx context.Context) error {
 	ns := s.current()
+	if s.hangs(ns) {
+		return errHangs
+	}
 	if !ns.Running() {
 		return errors.New("the embedded NATS server does not run")
 	}
 	if !ns.JetStreamEnabled() {
 		return errors.New("JetStream has shut down")
 	}
-	for _, e := range ns.Healthz(&server.HealthzOptions{Details: true}).Errors {
+	var health *server.HealthStatus
+	err := s.await(ctx, ns, func() { health = ns.Healthz(&server.HealthzOptions{Details: true}) })
+	if err != nil {
+		return err
+	}
+	for _, e := range health.Errors {
 		// The server has no other sign of it. Other errors of a stream are not cured by a restart.
 		if e.Type == server.HealthzErrorStream && strings.Contains(e.Error, "write error") {
 			return errors.New(e.Error)
 		}
 	}
 	return nil
+}
+
+// await returns when the server has done something, or with errHangs after two waits: the machine
+// may have slept through one of them.
+func (s *Server) await(ctx context.Context, ns *server.Server, do func()) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	for range 2 {
+		late := time.NewTimer(s.patience)
+		defer late.Stop()
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			return errStopped
+		case <-late.C:
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hung = ns
+	return errHangs
+}
+
+// hangs tells whether a server was found to hang.
+func (s *Server) hangs(ns *server.Server) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hung == ns
 }
 
 // tryRoom writes as much as the server needs to restart, and removes it.
@@ -155,9 +206,14 @@ func noSpace(err error, dir string) error {
 }
 
 // restart ends the running server and starts another one on the same data at the same address.
-func (s *Server) restart() error {
+func (s *Server) restart(ctx context.Context) error {
 	ns := s.current()
-	ns.Shutdown()
-	ns.WaitForShutdown()
+	err := s.await(ctx, ns, func() {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+	})
+	if err != nil {
+		return err
+	}
 	return s.start()
 }

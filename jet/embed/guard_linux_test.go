@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	signals "os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,9 +41,9 @@ func TestGuardMendsAStreamThatMetAFullDisk(t *testing.T) {
 			t.Cleanup(inside.Close)
 			s := openStore(t, connect(t, address))
 			js := must(jetstream.New(inside))(t)
-			makeRoom := fullDisk(t)
+			makeRoom := fullDisk(t, 1<<20)
 			stored := fillUntilMute(t, js, subject)
-			if srv.wrong() == nil {
+			if srv.wrong(t.Context()) == nil {
 				t.Fatal("a stream takes no messages, and the server is said to be well")
 			}
 			ctx, end := context.WithCancel(context.Background())
@@ -55,7 +56,7 @@ func TestGuardMendsAStreamThatMetAFullDisk(t *testing.T) {
 				_, err := publishWithin(js, subject, time.Second)
 				return err == nil
 			})
-			testkit.Eventually(t, "nothing is wrong", func() bool { return srv.Trouble() == nil && srv.wrong() == nil })
+			testkit.Eventually(t, "nothing is wrong", func() bool { return srv.Trouble() == nil && srv.wrong(t.Context()) == nil })
 			end()
 			if err := <-guarded; err != nil {
 				t.Errorf("the guard ends with %v", err)
@@ -90,7 +91,7 @@ func TestGuardWaitsForRoom(t *testing.T) {
 	nc := connect(t, srv.URL())
 	openStore(t, nc)
 	before := srv.current()
-	fullDisk(t)
+	fullDisk(t, 1<<20)
 	fillUntilMute(t, must(jetstream.New(nc))(t), "mr.task.01ARZ3NDEKTSV4RRFFQ69G5FAV")
 	ctx, end := context.WithCancel(context.Background())
 	guarded := make(chan error, 1)
@@ -103,6 +104,47 @@ func TestGuardWaitsForRoom(t *testing.T) {
 	}
 	if srv.current() != before {
 		t.Error("the server was started again without room")
+	}
+}
+
+// A timer that fires when there is room for its message, but not for the mark that the timer is
+// gone, locks up the NATS server: it neither says how its streams are nor ends. The guard ends the
+// process then, for its manager to start another one.
+func TestGuardEndsAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	if inOwnProcess(t) {
+		return
+	}
+	srv := must(Start(Config{Dir: t.TempDir()}))(t)
+	t.Cleanup(srv.Stop)
+	srv.patience = 500 * time.Millisecond
+	js := must(jetstream.New(connect(t, srv.URL())))(t)
+	must(js.CreateStream(within(t), jetstream.StreamConfig{Name: "T", Subjects: []string{"t.>"}, AllowMsgSchedules: true, AllowRollup: true}))(t)
+	must(publishWithin(js, "t.ballast", time.Second))(t) // so that no other file is as large
+	block := filepath.Join(storeDir(srv.cfg.Dir), "jetstream", "$G", "streams", "T", "msgs", "1.blk")
+	size := func() int64 { return must(os.Stat(block))(t).Size() }
+	set := func(name string) {
+		at := time.Now().Add(time.Second).UTC().Truncate(time.Second).Add(time.Second).Format(time.RFC3339)
+		must(js.PublishMsg(within(t), &nats.Msg{Subject: "t.timer." + name, Header: nats.Header{"Nats-Schedule": {"@at " + at}, "Nats-Schedule-Target": {"t.due." + name}}}))(t)
+	}
+	set("a")
+	before := size()
+	stream := must(js.Stream(within(t), "T"))(t)
+	testkit.Eventually(t, "a timer has fired and is gone", func() bool {
+		_, fired := stream.GetLastMsgForSubject(within(t), "t.due.a")
+		_, there := stream.GetLastMsgForSubject(within(t), "t.timer.a")
+		return fired == nil && errors.Is(there, jetstream.ErrMsgNotFound)
+	})
+	grown := size() - before
+	set("b")
+	makeRoom := fullDisk(t, size()+grown-10) // a mark takes 30 bytes
+	testkit.Eventually(t, "the server hangs", func() bool { return errors.Is(srv.wrong(t.Context()), errHangs) })
+	hangs = true
+	makeRoom()
+	guarded := make(chan error, 1)
+	go func() { guarded <- srv.Guard(context.Background()) }()
+	if err := <-guarded; !errors.Is(err, ErrNotBack) || !errors.Is(err, errHangs) {
+		t.Errorf("the guard ends with %v", err)
 	}
 }
 
@@ -124,16 +166,16 @@ func inOwnProcess(t *testing.T) bool {
 	return true
 }
 
-// fullDisk makes the disk full for this process until makeRoom is called: no file grows beyond a
-// megabyte. To the writer that is the same, and it harms no other process of the machine.
-func fullDisk(t *testing.T) (makeRoom func()) {
+// fullDisk makes the disk full for this process until makeRoom is called: no file grows beyond most
+// bytes. To the writer that is the same, and it harms no other process of the machine.
+func fullDisk(t *testing.T, most int64) (makeRoom func()) {
 	t.Helper()
 	signals.Ignore(syscall.SIGXFSZ)
 	var before syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1 << 20, Max: before.Max}); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: uint64(most), Max: before.Max}); err != nil {
 		t.Fatal(err)
 	}
 	makeRoom = func() {

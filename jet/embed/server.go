@@ -64,6 +64,10 @@ type Server struct {
 	store   int64          // guarded by mu; how many bytes the streams may hold together
 	trouble error          // guarded by mu; why the streams take no messages; nil if they do
 	stopped bool           // guarded by mu
+	hung    *server.Server // guarded by mu; the server that hangs; nil if none does
+
+	// patience is how long the server may take to answer or to end.
+	patience time.Duration
 }
 
 // maxConnections is the default of Config.Connections: many more than an installation needs, and
@@ -111,7 +115,7 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, lock: lock, look: make(chan struct{}, 1)}
+	s := &Server{cfg: cfg, lock: lock, look: make(chan struct{}, 1), patience: stopTime}
 	if !cfg.Auth.set() {
 		if s.cfg.Auth, err = ownAuth(cfg.Dir); err != nil {
 			s.Stop()
@@ -277,6 +281,9 @@ func (s *Server) Stop() {
 	s.mu.Lock()
 	s.stopped = true
 	ns := s.ns
+	if ns == s.hung {
+		ns = nil // it does not end
+	}
 	s.mu.Unlock()
 	if ns != nil {
 		down := make(chan struct{})
