@@ -56,9 +56,7 @@ func (s *Server) Guard(ctx context.Context) error {
 		}
 		if wrong == nil {
 			s.say(nil)
-			if time.Since(restarted) > guardMost {
-				rest = guardRest
-			}
+			rest = calmed(rest, time.Since(restarted))
 			continue
 		}
 		if err := s.tryRoom(); err != nil {
@@ -89,6 +87,16 @@ func (s *Server) Guard(ctx context.Context) error {
 			s.cfg.Log.Error("the embedded NATS server could not be started again; trying again", "error", err)
 		}
 	}
+}
+
+// calmed returns the pause after the next restart, of a server that has been well since the last
+// one: the shortest, if that one has helped for longer than the pause accounts for. A disk that runs
+// full every minute is no reason to wait when there is room.
+func calmed(rest, well time.Duration) time.Duration {
+	if well > 2*rest {
+		return guardRest
+	}
+	return rest
 }
 
 // Trouble returns why the streams take no messages; nil if they do, as far as [Server.Guard] knows.

@@ -148,6 +148,22 @@ func TestGuardEndsAServerThatHangs(t *testing.T) {
 	}
 }
 
+// The pause between restarts grows only while restarts do not help.
+func TestPauseOfTheGuard(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ rest, well, want time.Duration }{
+		{guardRest, time.Second, guardRest},
+		{8 * time.Second, 10 * time.Second, 8 * time.Second},
+		{8 * time.Second, 17 * time.Second, guardRest},
+		{guardMost, 100 * time.Second, guardMost},
+		{guardMost, 3 * time.Minute, guardRest},
+	} {
+		if got := calmed(c.rest, c.well); got != c.want {
+			t.Errorf("after a pause of %v and %v without trouble the next one is %v, want %v", c.rest, c.well, got, c.want)
+		}
+	}
+}
+
 // ownProcess marks the process that a test has for itself.
 const ownProcess = "MILLRACE_TEST_OWN_PROCESS"
 
