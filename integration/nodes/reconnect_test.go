@@ -172,7 +172,7 @@ func measure(t *testing.T, nc *nats.Conn) usage {
 				u.consumers++
 			}
 		}
-		return u.consumers <= 8 // of the queue, two of the node, the schedules, and a feed and a watch each of this process and the server
+		return u.consumers <= 7 // of the queue, the node, the schedules, and a feed and a watch each of this process and the server
 	}
 	place.Poll(place.Patience/4, settled)
 	runtime.GC()
