@@ -265,7 +265,10 @@ func (f *feed) reopen(ctx context.Context) error {
 		f.pull.Close()
 	}
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		if err := f.open(ctx); err == nil || ctx.Err() != nil || errors.Is(err, errAnotherLog) {
+		opening, cancel := f.store.Within(ctx, link.ReadTimeout)
+		err := f.open(opening)
+		cancel()
+		if err == nil || ctx.Err() != nil || errors.Is(err, errAnotherLog) {
 			return err
 		}
 		select {

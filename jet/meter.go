@@ -107,7 +107,7 @@ func (o *offers) admit(w *waiter, from *source, offer *events.Offer) {
 // leased counts the offers that the consumers of a queue have delivered. If it cannot find out, it
 // returns more than any limit.
 func (o *offers) leased(queue string) int {
-	ctx, cancel := context.WithTimeout(context.Background(), link.ReadTimeout)
+	ctx, cancel := o.store.Within(context.Background(), link.ReadTimeout)
 	defer cancel()
 	lanes, err := o.store.QueueState(ctx, queue)
 	if err != nil {
@@ -172,7 +172,7 @@ func (o *offers) nudge() {
 // retrieve asks those lanes of a queue that have delivered offers once more. It treats what they
 // bring like any other offer: a lost one is counted already, and has its place.
 func (o *offers) retrieve(queue string) {
-	ctx, cancel := context.WithTimeout(context.Background(), link.ReadTimeout)
+	ctx, cancel := o.store.Within(context.Background(), link.ReadTimeout)
 	defer cancel()
 	lanes, err := o.store.QueueState(ctx, queue)
 	if err != nil {

@@ -32,7 +32,8 @@ type ownRoute struct {
 	// conns counts the connections of the process; a new one counts before anything arrives on it.
 	conns func() uint64
 
-	making sync.Mutex // held while the consumer is looked up and made; taken before mu
+	// making holds an element while the consumer is looked up and made; taken before mu.
+	making chan struct{}
 
 	mu sync.Mutex
 	// floor is a sequence up to which everything is done, as the server last reported. If the
@@ -57,7 +58,8 @@ func newOwnRoute(s *Store, id node.ID) *ownRoute {
 	lane := where.Lane{Queue: id.Queue(), Priority: where.DefaultPriority}
 	return &ownRoute{
 		store: s, node: id, lane: lane, idle: routeIdle, conns: conns, conn: conns(),
-		open: map[uint64]*ownLease{}, arrived: make(chan struct{}),
+		making: make(chan struct{}, 1),
+		open:   map[uint64]*ownLease{}, arrived: make(chan struct{}),
 	}
 }
 
@@ -82,8 +84,12 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 	if err := r.node.Validate(); err != nil {
 		return false, err
 	}
-	r.making.Lock() // two concurrent makers would lose each other's leases
-	defer r.making.Unlock()
+	select { // two concurrent makers would lose each other's leases
+	case r.making <- struct{}{}:
+	case <-ctx.Done():
+		return false, fmt.Errorf("route of node %s: its consumer is being made: %w", r.node, ctx.Err())
+	}
+	defer func() { <-r.making }()
 	s := r.store
 	there, err := r.find(ctx)
 	if err != nil || there && !r.isCut() {
@@ -395,7 +401,7 @@ func (o *offers) Prove(ctx context.Context) error {
 // keepRoute makes the consumer of the own route again if it is lost. If its server is gone, that
 // takes as long as the other servers need to notice.
 func (o *offers) keepRoute(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*findTime)
+	ctx, cancel := o.store.Within(ctx, 5*findTime)
 	defer cancel()
 	made, err := o.own.ensure(ctx)
 	if made {

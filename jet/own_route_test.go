@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +18,9 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/link"
 	"millrace/jet/pull"
+	"millrace/jet/rig"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
@@ -134,6 +139,53 @@ func TestOwnRouteThatOnlySeemedLost(t *testing.T) {
 	defer o.own.mu.Unlock()
 	if o.own.orphans > 0 {
 		t.Error("a lease is still to be had back")
+	}
+}
+
+// The consumer of a node is lost, and the connection goes before the server's answer says that it
+// was made again. When the connection is back the node does not wait for that answer any more.
+func TestOwnRouteDoesNotWaitForALostAnswer(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, embed.Config{})
+	admin := openStore(t, connect(t, srv.URL()), streams.Layout{AckWait: 30 * time.Second})
+	var deaf atomic.Bool
+	answers := &rig.Sieve{Lose: func(subject, _ string) bool {
+		inbox, request := strings.CutPrefix(subject, nats.InboxPrefix)
+		return deaf.Load() && request && strings.Contains(inbox, ".") // not what is pulled
+	}}
+	s := openStore(t, connect(t, srv.URL(), nats.SetCustomDialer(answers)), streams.Layout{AckWait: 30 * time.Second})
+	o := must(s.Offers(within(t), []string{"@n1"}))(t).(*offers)
+	prove(t, o)
+	var waiting sync.WaitGroup
+	t.Cleanup(waiting.Wait)
+	t.Cleanup(o.Close)
+	waiting.Go(func() { _, _ = o.Next(within(t)) })
+	deaf.Store(true)
+	dropRoute(t, admin, "n1")
+	testkit.Eventually(t, "the server has made the consumer again", func() bool { return hasRoute(t, admin, "n1") })
+	deaf.Store(false)
+	if err := answers.Cut(); err != nil {
+		t.Fatal(err)
+	}
+	soon, cancel := context.WithTimeout(within(t), link.ReadTimeout/2) // the answer would be awaited for nearly twice that
+	defer cancel()
+	if err := o.Prove(soon); err != nil {
+		t.Error(err)
+	}
+}
+
+// A proof that cannot begin, since the consumer is being made, ends with its time: the node's
+// heartbeats wait for it.
+func TestProofThatCannotBegin(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, streams.Layout{AckWait: 30 * time.Second})
+	o := must(s.Offers(within(t), []string{"@n1"}))(t).(*offers)
+	t.Cleanup(o.Close)
+	o.own.making <- struct{}{}
+	ctx, cancel := context.WithTimeout(within(t), time.Millisecond)
+	defer cancel()
+	if err := o.Prove(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the proof ends with %v", err)
 	}
 }
 

@@ -117,23 +117,10 @@ func (o *offers) begin(ctx context.Context, src *source) error {
 	if _, err := src.ensure(ctx); err != nil {
 		return err
 	}
-	revive := func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, link.ReadTimeout)
-		defer cancel()
-		switch made, err := src.ensure(ctx); { // if it fails, the puller tries again
-		case made && err == nil:
-			o.interrupted("the consumer " + src.consumer + " was lost and has been made again")
-		case errors.Is(err, errRemoved):
-			o.mu.Lock()
-			src.removed = true
-			o.mu.Unlock()
-			o.lookAgain()
-		}
-	}
 	// Set up before any offer can come: the first may be here before pull.New has returned.
 	pulled := make(chan struct{})
 	take := func(m *nats.Msg) bool { <-pulled; return o.take(src, false, m) }
-	p, err := pull.New(o.store.NC, wire.LogStream, src.consumer, src.pace, pull.AtOnce, take, revive)
+	p, err := pull.New(o.store.NC, wire.LogStream, src.consumer, src.pace, pull.AtOnce, take, func(ctx context.Context) { o.revive(ctx, src) })
 	if err != nil {
 		return err
 	}
@@ -156,6 +143,21 @@ func (o *offers) begin(ctx context.Context, src *source) error {
 		})
 	}
 	return nil
+}
+
+// revive makes the consumer of a source again if it is lost. If that fails, the puller tries again.
+func (o *offers) revive(ctx context.Context, src *source) {
+	ctx, cancel := o.store.Within(ctx, link.ReadTimeout)
+	defer cancel()
+	switch made, err := src.ensure(ctx); {
+	case made && err == nil:
+		o.interrupted("the consumer " + src.consumer + " was lost and has been made again")
+	case errors.Is(err, errRemoved):
+		o.mu.Lock()
+		src.removed = true
+		o.mu.Unlock()
+		o.lookAgain()
+	}
 }
 
 // Also implements [events.Offers].
@@ -268,7 +270,7 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 				o.nudge()
 				continue
 			case <-o.turn:
-				ctx, cancel := context.WithTimeout(looking, link.ReadTimeout)
+				ctx, cancel := o.store.Within(looking, link.ReadTimeout)
 				if _, err := o.hear(ctx); err != nil {
 					time.AfterFunc(lookAfter, func() { signal(o.turn) })
 				}
@@ -277,7 +279,7 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 			case <-o.look:
 			case <-tick.C:
 			}
-			ctx, cancel := context.WithTimeout(looking, link.ReadTimeout)
+			ctx, cancel := o.store.Within(looking, link.ReadTimeout)
 			if o.findLanes(ctx) != nil {
 				// A lost message may not come again for a minute.
 				time.AfterFunc(lookAfter, o.lookAgain)

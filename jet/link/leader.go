@@ -105,16 +105,27 @@ func (l *Link) storedMessage(ctx context.Context, stream string, request []byte)
 	return answer.Message, true, nil
 }
 
+// Within bounds calls of the client library by a time and by the connection: the context ends
+// with limit, and when the connection was lost and is back. What the server answered meanwhile
+// will not come any more, which the library does not notice: its calls would wait for their whole
+// time. The caller makes them again.
+func (l *Link) Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	stop := context.AfterFunc(l.Pub.Cut(), cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
 // Patiently repeats a request while there is no server to answer it: the leader is changing, or the
 // connection was lost and the request with it, which it learns when the connection is back. When
 // ctx ends during a try, the error also names what failed the tries before.
 func (l *Link) Patiently(ctx context.Context, request func(context.Context) error) error {
 	var hindered error
 	for pause := time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
-		try, cancel := context.WithTimeout(ctx, ReadTry)
-		stop := context.AfterFunc(l.Pub.Cut(), cancel)
+		try, cancel := l.Within(ctx, ReadTry)
 		err := request(try)
-		stop()
 		cancel()
 		switch {
 		case err != nil && ctx.Err() != nil && hindered != nil && errors.Is(err, ctx.Err()):

@@ -40,7 +40,7 @@ func (s *Beats) watchBeats(ctx context.Context, gone func(node.ID), lost func())
 	// Subscribe before the consumer exists, or a cut between the two would be missed.
 	status := s.NC.StatusChanged(nats.CONNECTED)
 	defer s.NC.RemoveStatusListener(status)
-	opening, cancel := context.WithTimeout(ctx, link.ReadTimeout)
+	opening, cancel := s.Within(ctx, link.ReadTimeout)
 	defer cancel()
 	c, err := s.JS.CreateConsumer(opening, beatStream, jetstream.ConsumerConfig{
 		Description:   "Millrace: a scheduler watches heartbeats run out",

@@ -71,12 +71,21 @@ func (c *valveConn) Close() error {
 // subject and the reply subject, returns true.
 type Sieve struct {
 	Lose func(subject, reply string) bool
+	last atomic.Value // the present net.Conn
 }
+
+// Cut ends the connection as a network does. The client makes another one. Its own ForceReconnect
+// would also end the requests that wait for an answer.
+func (s *Sieve) Cut() error { return s.last.Load().(net.Conn).Close() }
 
 // Dial implements [nats.CustomDialer].
 func (s *Sieve) Dial(network, address string) (net.Conn, error) {
 	c, err := net.Dial(network, address)
-	return &sieveConn{Conn: c, s: s, from: bufio.NewReader(c)}, err
+	if err != nil {
+		return nil, err
+	}
+	s.last.Store(c)
+	return &sieveConn{Conn: c, s: s, from: bufio.NewReader(c)}, nil
 }
 
 type sieveConn struct {
