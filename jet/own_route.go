@@ -373,7 +373,11 @@ func (o *offers) Prove(ctx context.Context) error {
 	defer r.src.pull.Want(-1)
 	var last error
 	for {
-		if last = o.keepRoute(ctx); last != nil {
+		last = o.keepRoute(ctx)
+		if errors.Is(last, context.Canceled) && ctx.Err() == nil {
+			continue // the connection has just come back
+		}
+		if last != nil {
 			last = fmt.Errorf("keep its consumer: %w", last)
 		}
 		try, cancel := context.WithTimeout(ctx, probeAgain)
