@@ -1,13 +1,12 @@
 package once
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"millrace/integration/place"
 	"os"
 	"os/exec"
@@ -19,14 +18,21 @@ import (
 	"time"
 )
 
-// wrongClockEnv names a file for the processes of [wrongProgram]: how far their clock is ahead.
-const wrongClockEnv = "INTEGRATION_TEST_CLOCK"
+// wrongClockFile is the descriptor of the file that tells processes of [wrongProgram] how many
+// seconds their clock is ahead, in 8 bytes. All that they start of the same program inherits it.
+const wrongClockFile = 9
+
+// wrongTimeEnv has this binary be the tool that links [wrongProgram], with the package time of that
+// name.
+const wrongTimeEnv = "INTEGRATION_TEST_TIME"
 
 // wrongProgram is the path of a binary that differs from the one under test in one thing: wherever
-// its sources call time.Now, time.Since or time.Until, the wall clock is off by what the file in
-// [wrongClockEnv] says at the moment. The monotonic clock goes on undisturbed, as on a machine
-// whose clock is set. The program's sources are unchanged: the compiler gets modified copies. So
-// even a forgotten clock reading is off.
+// it or a library calls time.Now, the wall clock is off by what the file at [wrongClockFile] says at
+// the moment. The monotonic clock goes on undisturbed, as on a machine whose clock is set. So even a
+// forgotten clock reading is off.
+//
+// Only package time is compiled anew, and then the program linked with it: to compile all packages
+// that call it would cost a tenth of all tests.
 var wrongProgram = sync.OnceValues(func() (string, error) {
 	if _, err := place.Program(); err != nil { // makes programDir
 		return "", err
@@ -35,126 +41,121 @@ var wrongProgram = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
 	dir := filepath.Join(place.ProgramDir, "wrong")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
 	}
-	overlay, err := wrongSources(root, dir)
+	archive, err := wrongTime(dir)
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, "millrace")
 	// As for the binary under test: go run caches what it has linked.
-	build := exec.Command("go", "run", "-overlay", overlay, "-exec", "cp", "./cmd/millrace", path)
-	build.Dir = root
+	build := exec.Command("go", "run", "-toolexec", self, "-exec", "cp", "./cmd/millrace", path)
+	build.Dir, build.Env = root, append(os.Environ(), wrongTimeEnv+"="+archive)
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go run -overlay: %w\n%s", err, out)
+		return "", fmt.Errorf("go run -toolexec: %w\n%s", err, out)
 	}
 	return path, nil
 })
 
-// wrongClock is the package that the changed sources ask for the time.
-const wrongClock = `package wrongclock
-
-import (
-	"os"
-	"strings"
-	"time"
-	"unsafe"
-)
-
-var file = os.Getenv("` + wrongClockEnv + `")
-
-func Now() time.Time {
-	t := time.Now()
-	text, _ := os.ReadFile(file)
-	d, _ := time.ParseDuration(strings.TrimSpace(string(text)))
-	// The wall seconds of a time that has a monotonic reading lie 30 bits up in its first word.
-	*(*uint64)(unsafe.Pointer(&t)) += uint64(int64(d/time.Second)) << 30
-	return t
-}
-
-func Since(t time.Time) time.Duration { return Now().Sub(t) }
-func Until(t time.Time) time.Duration { return t.Sub(Now()) }
-`
-
-// wrongSources writes changed copies of the program's sources into dir, and returns the file that
-// tells the compiler of them.
-func wrongSources(root, dir string) (overlay string, err error) {
-	replace := map[string]string{}
-	write := func(of string, text []byte) error {
-		copied := filepath.Join(dir, fmt.Sprintf("%d.go", len(replace)))
-		replace[of] = copied
-		return os.WriteFile(copied, text, 0o600)
+// wrongTime compiles a package time whose Now is off, and returns the path of its archive.
+//
+// All that other packages may know of it must stay as it is, for they are not compiled again: no
+// function, variable or line may come or go. If one does, the linker speaks of a fingerprint.
+func wrongTime(dir string) (archive string, err error) {
+	list := func(more ...string) (string, error) {
+		out, err := exec.Command("go", append(append([]string{"list"}, more...), "time")...).Output()
+		return strings.TrimSpace(string(out)), err
 	}
-	if err := write(filepath.Join(root, "wrongclock", "wrongclock.go"), []byte(wrongClock)); err != nil {
-		return "", err
-	}
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"integration", "examples", "deploy"}, d.Name())):
-			return filepath.SkipDir
-		case d.IsDir(), filepath.Ext(path) != ".go", strings.HasSuffix(path, "_test.go"):
-			return nil
-		}
-		source, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if text, changed, err := wrongSource(source); err != nil || changed {
-			return errors.Join(err, write(path, text))
-		}
-		return nil
-	})
+	home, err := list("-f", "{{.Dir}}")
 	if err != nil {
 		return "", err
+	}
+	replace, overlay := map[string]string{}, filepath.Join(dir, "overlay.json")
+	for name, changes := range wrongClock {
+		source, err := os.ReadFile(filepath.Join(home, name))
+		if err != nil {
+			return "", err
+		}
+		for _, change := range changes {
+			if n := bytes.Count(source, []byte(change.from)); n != 1 {
+				return "", fmt.Errorf("%s of package time has %q %d times, want once", name, change.from, n)
+			}
+			source = bytes.Replace(source, []byte(change.from), []byte(change.to), 1)
+		}
+		changed := filepath.Join(dir, name)
+		if err := os.WriteFile(changed, source, 0o600); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(home, name)] = changed
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
+	if err := errors.Join(err, os.WriteFile(overlay, text, 0o600)); err != nil {
 		return "", err
 	}
-	overlay = filepath.Join(dir, "overlay.json")
-	return overlay, os.WriteFile(overlay, text, 0o600)
+	return list("-export", "-overlay", overlay, "-f", "{{.Export}}")
 }
 
-// wrongSource has one source ask the package wrongclock for the time.
-func wrongSource(source []byte) (text []byte, changed bool, err error) {
-	tree, err := parser.ParseFile(token.NewFileSet(), "", source, parser.SkipObjectResolution)
+// wrongClock says for each file of package time what is replaced by what. The runtime calls Now for
+// timers too, where no function may wait or allocate: hence the bare system call.
+var wrongClock = map[string][]struct{ from, to string }{
+	"time.go": {
+		{"\t\"math/bits\"\n", "\t\"math/bits\"; \"syscall\"\n"},
+		{"\t_ \"unsafe\" //", "\t\"unsafe\" //"},
+		{"sec, nsec, mono := runtimeNow()\n\tif mono == 0 {", "sec, nsec, mono := runtimeNow(); var ahead int64; " +
+			"if n, _, _ := syscall.RawSyscall6(syscall.SYS_PREAD64, " + strconv.Itoa(wrongClockFile) +
+			", uintptr(unsafe.Pointer(&ahead)), 8, 0, 0, 0); n == 8 { sec += ahead }\n\tif mono == 0 {"},
+	},
+}
+
+// linkWrong runs a tool of the compiler for `go run -toolexec`, and returns its exit code. The linker
+// gets the archive instead of package time, and has a version of its own: what it links is cached
+// apart.
+func linkWrong(archive string, args []string) int {
+	tool := exec.Command(args[0], args[1:]...)
+	tool.Stdin, tool.Stdout, tool.Stderr = os.Stdin, os.Stdout, os.Stderr
+	var version bytes.Buffer
+	if strings.TrimSuffix(filepath.Base(args[0]), ".exe") == "link" {
+		if slices.Equal(args[1:], []string{"-V=full"}) {
+			tool.Stdout = &version
+		} else if i := slices.Index(args, "-importcfg"); i > 0 && i+1 < len(args) {
+			if err := useArchive(args[i+1], archive); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+		}
+	}
+	if err := tool.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if version.Len() > 0 {
+		fmt.Printf("%s wrong clock %x\n", strings.TrimSpace(version.String()), sha256.Sum256(fmt.Append(nil, wrongClock)))
+	}
+	return 0
+}
+
+// useArchive names another archive of package time in the linker's list.
+func useArchive(list, archive string) error {
+	text, err := os.ReadFile(list)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
-	local := ""
-	for _, spec := range tree.Imports {
-		if name, _ := strconv.Unquote(spec.Path.Value); name == "time" {
-			if local = "time"; spec.Name != nil {
-				local = spec.Name.Name
-			}
-		}
+	lines := strings.Split(string(text), "\n")
+	i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "packagefile time=") })
+	if i < 0 {
+		return errors.New("the linker gets no package time")
 	}
-	var at []int // the offsets of the package's name
-	ast.Inspect(tree, func(n ast.Node) bool {
-		if s, ok := n.(*ast.SelectorExpr); ok {
-			if of, ok := s.X.(*ast.Ident); ok && of.Name == local && slices.Contains([]string{"Now", "Since", "Until"}, s.Sel.Name) {
-				at = append(at, int(of.Pos())-1)
-			}
-		}
-		return true
-	})
-	if local == "" || len(at) == 0 {
-		return nil, false, nil
-	}
-	slices.Sort(at)
-	for _, offset := range slices.Backward(at) {
-		source = slices.Concat(source[:offset], []byte("wrongclock"), source[offset+len(local):])
-	}
-	name := int(tree.Name.End()) - 1
-	text = slices.Concat(source[:name], []byte(`; import "millrace/wrongclock"`), source[name:], []byte("\nvar _ "+local+".Duration\n"))
-	return text, true, nil
+	lines[i] = "packagefile time=" + archive
+	return os.WriteFile(list, []byte(strings.Join(lines, "\n")), 0o600)
 }
 
-// wrong has the commands and processes that a place starts from now on be those of [wrongProgram],
+// clockOf has the commands and processes that a place starts from now on be those of [wrongProgram],
 // with a clock that is so far ahead. It returns how to set that clock while they run.
 func clockOf(p *place.Place, name string, ahead time.Duration) (set func(ahead time.Duration)) {
 	p.Helper()
@@ -162,16 +163,19 @@ func clockOf(p *place.Place, name string, ahead time.Duration) (set func(ahead t
 	if err != nil {
 		p.Fatal(err)
 	}
-	file := name + ".clock"
+	file, err := os.Create(p.Path(name + ".clock"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { _ = file.Close() }) // what it says is of no use any more
 	set = func(ahead time.Duration) {
 		p.Helper()
-		p.Write(file+".next", ahead.String())
-		if err := os.Rename(p.Path(file+".next"), p.Path(file)); err != nil { // it may be read at any time
+		if _, err := file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(ahead/time.Second)), 0); err != nil {
 			p.Fatal(err)
 		}
 	}
 	set(ahead)
 	p.Program = path
-	p.Let(wrongClockEnv, p.Path(file))
+	p.Files = append(make([]*os.File, wrongClockFile-3), file) // the first of them is 3
 	return set
 }

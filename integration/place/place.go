@@ -35,6 +35,7 @@ type Place struct {
 	Mark    string              // a variable that all its processes have in their environment
 	URL     string              // of the NATS server that commands use; "" lets them look for it
 	As      *syscall.Credential // of the processes that start; nil for that of the tests
+	Files   []*os.File          // what commands and processes inherit, from descriptor 3 on
 
 	started    []*Process
 	background []*exec.Cmd // of a script; it waits for them, and may be read when it has passed
@@ -113,7 +114,7 @@ func (p *Place) Try(args ...string) result {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.Program, args...)
 	var out, errs bytes.Buffer
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.Dir, p.CommandEnv(), &out, &errs
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = p.Dir, p.CommandEnv(), &out, &errs, p.Files
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		p.Fatalf("millrace %s: no end after %v\n%s%s", strings.Join(args, " "), Patience, out.String(), errs.String())

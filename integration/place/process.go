@@ -25,7 +25,7 @@ func (p *Place) Start(args ...string) *Process {
 	p.Helper()
 	cmd := exec.Command(p.Program, args...)
 	s := &Process{Place: p, Cmd: cmd, Ended: make(chan struct{})}
-	cmd.Dir, cmd.Env, cmd.Stderr = p.Dir, p.CommandEnv(), &s.Said
+	cmd.Dir, cmd.Env, cmd.Stderr, cmd.ExtraFiles = p.Dir, p.CommandEnv(), &s.Said, p.Files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: p.As} // a signal for us is none for it
 	cmd.WaitDelay = time.Second                                             // its guard holds stderr a moment longer
 	if err := cmd.Start(); err != nil {
