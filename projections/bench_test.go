@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -31,6 +32,30 @@ func BenchmarkProject(b *testing.B) {
 	b.Run("observed", func(b *testing.B) { benchmarkProject(b, 100, []Observer{idle{}}) })
 	b.Run("backlog", func(b *testing.B) { benchmarkProject(b, b.N, nil) })
 	b.Run("labelled", func(b *testing.B) { benchmarkProject(b, 100, nil, labels) })
+}
+
+// BenchmarkProjectFew folds the facts of few tasks at a time, as when workers have little to do.
+func BenchmarkProjectFew(b *testing.B) {
+	records := noops(b, b.N, 1)
+	store, err := Open(filepath.Join(b.TempDir(), "read.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	f, err := newFold(b.Context(), store, DefaultCacheSize)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.w.close()
+	before := processorTime()
+	b.ReportAllocs()
+	b.ResetTimer()
+	for some := range slices.Chunk(records, 3) {
+		if err := f.apply(b.Context(), some); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(processorTime()-before)/float64(b.N), "cpu-ns/op")
 }
 
 type idle struct{}

@@ -21,16 +21,18 @@ func preparedDB(t *testing.T) (*sql.DB, *preparedConn) {
 			t.Error(err)
 		}
 	})
-	if _, err := db.Exec("CREATE TABLE t (n INTEGER); INSERT INTO t VALUES (1), (2), (3)"); err != nil {
-		t.Fatal(err)
-	}
 	conn, err := db.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	var is *preparedConn
-	if err := conn.Raw(func(c any) error { is = c.(*preparedConn); return nil }); err != nil {
+	err = conn.Raw(func(c any) error {
+		is = c.(*preparedConn)
+		_, err := is.sqliteConn.ExecContext(t.Context(), "CREATE TABLE t (n INTEGER); INSERT INTO t VALUES (1), (2), (3)", nil)
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return db, is
@@ -64,6 +66,26 @@ func TestQueriesStayPrepared(t *testing.T) {
 	}
 	if _, err := db.Query("SELECT n FROM nowhere"); err == nil {
 		t.Error("a table that is not there was read")
+	}
+}
+
+// A statement that writes stays prepared as well; a text of several statements runs whole each time.
+func TestWritesStayPrepared(t *testing.T) {
+	db, conn := preparedDB(t)
+	before := len(conn.kept)
+	for n := range 3 {
+		if _, err := db.Exec("UPDATE t SET n = n + ? WHERE n = 3", n); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec("DELETE FROM t WHERE n > 3; INSERT INTO t VALUES (3)"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := fmt.Sprint(numbersIn(t, db, "SELECT n FROM t ORDER BY n")); got != "[1 2 3]" {
+		t.Errorf("the table has %s", got)
+	}
+	if got := len(conn.kept) - before; got != 3 {
+		t.Errorf("%d statements more are kept, want 3", got)
 	}
 }
 

@@ -178,18 +178,19 @@ func (s *Store) create() error {
 // again, but cannot damage the file. A checkpoint comes each 16 MB of the write-ahead log, so that
 // its fsyncs are few. Up to 4 MB of pages are cached.
 func (s *Store) openFiles() error {
-	write, err := sql.Open("sqlite", s.dsn(
+	connector, err := newPreparing(s.dsn(
 		"_pragma=busy_timeout(5000)", "_pragma=journal_mode(wal)", "_pragma=synchronous(normal)",
 		"_pragma=wal_autocheckpoint(4000)", "_pragma=cache_size(-4000)"))
 	if err != nil {
 		return err
 	}
+	write := sql.OpenDB(connector)
 	write.SetMaxOpenConns(1)
 	var p position
 	if err := p.load(context.Background(), write); err != nil {
 		return errors.Join(err, write.Close())
 	}
-	connector, err := newPreparing(s.dsn("_pragma=busy_timeout(5000)", "_pragma=query_only(1)"))
+	connector, err = newPreparing(s.dsn("_pragma=busy_timeout(5000)", "_pragma=query_only(1)"))
 	if err != nil {
 		return errors.Join(err, write.Close())
 	}

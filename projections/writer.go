@@ -35,6 +35,7 @@ type writer struct {
 type rowStmt interface {
 	driver.Stmt
 	driver.StmtExecContext
+	driver.StmtQueryContext
 }
 
 // newWriter prepares the statements on the store's writing connection.
@@ -234,8 +235,8 @@ func (w *writer) execRows(ctx context.Context, stmt rowStmt) error {
 // list with filters has a text for each kind of filter.
 const keptStatements = 64
 
-// preparing opens connections that keep the statements of their queries prepared: preparing one
-// takes longer than looking up a row with it.
+// preparing opens connections that keep their statements prepared: preparing one takes longer than
+// looking up or writing a row with it.
 type preparing struct{ driver.Connector }
 
 // newPreparing is the connector for [database/sql.OpenDB].
@@ -269,19 +270,30 @@ type sqliteConn interface {
 	driver.Validator
 }
 
-// preparedConn is a connection that keeps the statements of its latest queries. Like every
-// connection of a driver it is for one goroutine at a time.
+// preparedConn is a connection that keeps its latest statements. Like every connection of a driver
+// it is for one goroutine at a time.
 type preparedConn struct {
 	sqliteConn
 	kept map[string]*keptStmt
-	used uint64 // counts the queries
+	used uint64 // counts the uses of statements
 }
 
 type keptStmt struct {
-	driver.StmtQueryContext
-	close func() error
-	busy  bool   // its rows are being read
-	last  uint64 // the query that used it last
+	rowStmt
+	busy bool   // its rows are being read
+	last uint64 // its last use
+}
+
+// ExecContext implements [driver.ExecerContext].
+func (c *preparedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	s, err := c.statement(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	if s.busy {
+		return c.sqliteConn.ExecContext(ctx, query, args)
+	}
+	return s.ExecContext(ctx, args)
 }
 
 // QueryContext implements [driver.QueryerContext]. A query that runs while the rows of the same
@@ -302,7 +314,7 @@ func (c *preparedConn) QueryContext(ctx context.Context, query string, args []dr
 	return &keptRows{rows, s}, nil
 }
 
-// statement returns the statement of a query, and prepares it if needed.
+// statement returns the statement of a text, and prepares it if needed.
 func (c *preparedConn) statement(ctx context.Context, query string) (*keptStmt, error) {
 	c.used++
 	s := c.kept[query]
@@ -311,13 +323,13 @@ func (c *preparedConn) statement(ctx context.Context, query string) (*keptStmt, 
 		if err != nil {
 			return nil, err
 		}
-		asks, ok := made.(driver.StmtQueryContext)
+		taking, ok := made.(rowStmt)
 		if !ok {
 			return nil, errors.Join(errors.New("the SQLite driver's statements take no context"), made.Close())
 		}
-		s = &keptStmt{StmtQueryContext: asks, close: made.Close}
+		s = &keptStmt{rowStmt: taking}
 		if err := c.makeRoom(); err != nil {
-			return nil, errors.Join(err, s.close())
+			return nil, errors.Join(err, s.Close())
 		}
 		c.kept[query] = s
 	}
@@ -341,14 +353,14 @@ func (c *preparedConn) makeRoom() error {
 		return nil // all are being read: one more does no harm
 	}
 	delete(c.kept, oldest)
-	return s.close()
+	return s.Close()
 }
 
 // Close implements [driver.Conn].
 func (c *preparedConn) Close() error {
 	var err error
 	for _, s := range c.kept {
-		err = errors.Join(err, s.close())
+		err = errors.Join(err, s.Close())
 	}
 	return errors.Join(err, c.sqliteConn.Close())
 }
