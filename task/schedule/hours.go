@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"millrace/task/value"
@@ -61,6 +62,8 @@ type Hours struct {
 	zone      *time.Location
 	rules     []hour
 	otherwise bool
+	// edges are the minutes of a day at which any rule begins or ends, in order.
+	edges []int
 }
 
 // hour is a rule of hours.
@@ -120,6 +123,11 @@ func (c *Calendar) Hours() (*Hours, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i := range h.rules {
+		h.edges = append(h.edges, h.rules[i].begin, h.rules[i].end)
+	}
+	slices.Sort(h.edges)
+	h.edges = slices.Compact(h.edges)
 	return h, nil
 }
 
@@ -149,6 +157,31 @@ func (h *Hours) turns(at time.Time, within time.Duration) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// Span is a time for which a calendar is open, or closed.
+type Span struct {
+	Open bool
+	// From is where it begins, or a moment in it. To is where it ends; zero if that is not known.
+	From, To time.Time
+}
+
+// Spans returns the span at a time, and what follows, at most so many and none that begins later
+// than within. The last has no end if that is later.
+func (h *Hours) Spans(at time.Time, most int, within time.Duration) (all []Span) {
+	until := at.Add(within)
+	for open := h.Open(at); len(all) < most; open = !open {
+		s := Span{Open: open, From: at}
+		turns, ever := h.turns(at, until.Sub(at))
+		if ever {
+			s.To = turns
+		}
+		if all = append(all, s); !ever {
+			break
+		}
+		at = turns
+	}
+	return all
+}
+
 // Opens is the first moment at or after a time at which it is open; false if that is more than a
 // year away.
 func (h *Hours) Opens(at time.Time) (time.Time, bool) {
@@ -161,13 +194,21 @@ func (h *Hours) Opens(at time.Time) (time.Time, bool) {
 // Zone is the time zone of the calendar.
 func (h *Hours) Zone() *time.Location { return h.zone }
 
-// edge is the first moment after a time at which any rule may begin or stop to match.
+// edge is the first moment after a time at which any rule may begin or stop to match: a minute of
+// edges, a midnight, or a change of clocks.
 func (h *Hours) edge(t time.Time) time.Time {
-	first := h.rules[0].edgeAfter(t, h.zone)
-	for i := range h.rules[1:] {
-		if at := h.rules[i+1].edgeAfter(t, h.zone); at.Before(first) {
-			first = at
-		}
+	const day = 24 * time.Hour
+	s := spanAt(t, h.zone)
+	wall := s.wall(t)
+	midnight := wall.Truncate(day)
+	next := midnight.Add(day)
+	at, _ := slices.BinarySearch(h.edges, int(wall.Sub(midnight)/time.Minute)+1)
+	if at < len(h.edges) {
+		next = midnight.Add(time.Duration(h.edges[at]) * time.Minute)
+	}
+	first := s.instant(next)
+	if !s.end.IsZero() && first.After(s.end) {
+		first = s.end // across a change of clocks, search again
 	}
 	if !first.After(t) { // beyond the tables the bounds of a year may be slightly off
 		return t.Add(time.Minute)

@@ -98,3 +98,55 @@ func TestCalendarsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestSpans(t *testing.T) {
+	office := Calendar{Name: "office", Rules: []Rule{{Open: "mon-fri 08:00-18:00"}}, Otherwise: Closed}
+	holidays := Calendar{Name: "holidays", Rules: []Rule{{Closed: "12-24..12-26"}}}
+	const day = 24 * time.Hour
+	for name, c := range map[string]struct {
+		of     Calendar
+		most   int
+		within time.Duration
+		want   string
+	}{
+		"no more than asked for":       {office, 3, day * 7, "closed 03-01 12:00 to 03-02 08:00, open 03-02 08:00 to 03-02 18:00, closed 03-02 18:00 to 03-03 08:00"},
+		"the last may end later":       {office, 9, day, "closed 03-01 12:00 to 03-02 08:00, open 03-02 08:00 to -"},
+		"up to the horizon":            {office, 9, 20 * time.Hour, "closed 03-01 12:00 to 03-02 08:00, open 03-02 08:00 to -"},
+		"one that does not change":     {holidays, 9, day * 7, "open 03-01 12:00 to -"},
+		"within a year there is a gap": {holidays, 9, year, "open 03-01 12:00 to 12-24 00:00, closed 12-24 00:00 to 12-27 00:00, open 12-27 00:00 to -"},
+	} {
+		h, err := c.of.Hours()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range h.Spans(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), c.most, c.within) {
+			is, to := Closed, "-"
+			if s.Open {
+				is = Open
+			}
+			if !s.To.IsZero() {
+				to = s.To.Format("01-02 15:04")
+			}
+			got = append(got, is+" "+s.From.Format("01-02 15:04")+" to "+to)
+		}
+		if is := strings.Join(got, ", "); is != c.want {
+			t.Errorf("%s: %s, want %s", name, is, c.want)
+		}
+	}
+}
+
+// A page may ask for the spans of any stored calendar.
+func BenchmarkSpans(b *testing.B) {
+	c := Calendar{Name: "c", Rules: []Rule{{Closed: "12-31"}}}
+	for i := range MaxRules - 1 {
+		c.Rules = append(c.Rules, Rule{Open: "12-30 " + time.Unix(int64(i)*600, 0).UTC().Format("15:04") + "-24:00"})
+	}
+	h, err := c.Hours()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		h.Spans(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), 10, year)
+	}
+}
