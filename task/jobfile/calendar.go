@@ -13,17 +13,28 @@ import (
 // ParseCalendars reads the calendars of a file, as [Parse] reads jobs.
 func ParseCalendars(name string, data []byte) ([]schedule.Calendar, error) {
 	var all []schedule.Calendar
-	err := documents(name, data, ofCalendar, "`name` and `rules`", func(d *reader, root *node, before []Problem) string {
-		c := d.calendar(root)
-		_, err := c.Hours()
-		d.say(err, slices.Clone(d.problems[len(before):]))
+	err := documents(name, data, ofCalendar, calendarNeeds, func(d *reader, root *node, before []Problem) string {
+		c, called := d.calendarOf(root, before)
 		all = append(all, c)
-		return c.Name
+		return called
 	})
 	if err != nil {
 		return nil, err
 	}
 	return all, nil
+}
+
+// ParseCalendar is [ParseOne] for a calendar.
+func ParseCalendar(name string, data []byte) (schedule.Calendar, error) {
+	return one("", name, data, ofCalendar, calendarNeeds, (*reader).calendarOf)
+}
+
+// calendarOf reads and checks a calendar, and returns its name.
+func (r *reader) calendarOf(root *node, before []Problem) (schedule.Calendar, string) {
+	c := r.calendar(root)
+	_, err := c.Hours()
+	r.say(err, slices.Clone(r.problems[len(before):]))
+	return c, c.Name
 }
 
 // MarshalCalendar returns a calendar as a YAML file, from which [ParseCalendars] reads it.
@@ -39,6 +50,9 @@ func MarshalCalendar(c *schedule.Calendar) ([]byte, error) {
 
 // ofCalendar marks a reader of calendars.
 const ofCalendar = "calendar"
+
+// calendarNeeds are the fields that a calendar needs.
+const calendarNeeds = "`name` and `rules`"
 
 func (r *reader) calendar(root *node) schedule.Calendar {
 	var c schedule.Calendar

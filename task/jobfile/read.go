@@ -41,23 +41,35 @@ func Parse(name string, data []byte) ([]job.Job, error) {
 // ParseOne is [Parse] for a file that must hold one job and no more. With a name, the job must have
 // that one.
 func ParseOne(name string, data []byte) (job.Job, error) {
-	var jobs []job.Job
-	err := documents("", data, "job", "`name` and `run`", func(d *reader, root *node, before []Problem) string {
+	return one("", name, data, "job", "`name` and `run`", func(d *reader, root *node, before []Problem) (job.Job, string) {
 		is := d.job(root)
 		d.validate(&is, slices.Clone(d.problems[len(before):]))
+		return is, is.Name
+	})
+}
+
+// one reads a file that must hold one definition and no more; with a name, the definition must have
+// that one. Read is as for documents, and also returns the definition.
+func one[T any](file, name string, data []byte, what, needs string, read func(d *reader, root *node, before []Problem) (T, string)) (T, error) {
+	var first, none T
+	docs := 0
+	err := documents(file, data, what, needs, func(d *reader, root *node, before []Problem) string {
+		is, called := read(d, root, before)
+		docs++
 		switch {
-		case len(jobs) > 0:
-			d.add(root.pos, "", "another job begins here: want one job")
-		case name != "" && is.Name != "" && is.Name != name:
-			d.add(d.where["name"], "name", "name is that of another job: to rename %s, store it as a new job and remove the old one", name)
+		case docs > 1:
+			d.add(root.pos, "", "another %s begins here: want one %s", what, what)
+			return called
+		case name != "" && called != "" && called != name:
+			d.add(d.where["name"], "name", "name is that of another %s: to rename %s, store it as a new %s and remove the old one", what, name, what)
 		}
-		jobs = append(jobs, is)
-		return is.Name
+		first = is
+		return called
 	})
 	if err != nil {
-		return job.Job{}, err
+		return none, err
 	}
-	return jobs[0], nil
+	return first, nil
 }
 
 // documents reads each non-empty document of a file. Read gets the earlier problems and returns the

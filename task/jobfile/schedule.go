@@ -17,21 +17,16 @@ var storedFields = []string{"of_job", "anchor", "since", "paused"}
 // ParseSchedule reads a file that holds one schedule, in the form in which the service takes it. With
 // a name, the schedule must have that one. File names the file in messages. The error is an
 // [Errors].
-func ParseSchedule(file, name string, data []byte) (is schedule.Definition, err error) {
-	docs := 0
-	err = documents(file, data, "schedule", "`name`, `schedule` and `task`", func(d *reader, root *node, before []Problem) string {
-		if docs++; docs > 1 {
-			d.add(root.pos, "", "another schedule begins here: want one schedule")
-			return ""
-		}
+func ParseSchedule(file, name string, data []byte) (schedule.Definition, error) {
+	return one(file, name, data, "schedule", "`name`, `schedule` and `task`", func(d *reader, root *node, before []Problem) (is schedule.Definition, called string) {
 		if root.kind != mapping {
 			d.want(entry{node: root, pos: root.pos}, "a schedule: fields such as `name: pulse`")
-			return ""
+			return is, ""
 		}
 		d.locate(root, "")
 		text := d.appendJSON(nil, entry{node: root, pos: root.pos})
 		if len(d.problems) > len(before) {
-			return ""
+			return is, ""
 		}
 		for _, field := range storedFields {
 			if pos, ok := d.where[field]; ok {
@@ -41,26 +36,19 @@ func ParseSchedule(file, name string, data []byte) (is schedule.Definition, err 
 		if err := strictly(text, &is); err != nil {
 			path := d.misread(err)
 			d.add(d.where[path], path, "%s", value.Plainly(err))
-			return ""
-		}
-		if name != "" && is.Name != name {
-			d.add(d.where["name"], "name", "name is that of another schedule: to rename %s, store it as a new schedule and remove the old one", name)
+			return is, ""
 		}
 		if err := value.ValidName("schedule", is.Name); err != nil {
 			d.add(d.where["name"], "name", "%s", err)
-			return ""
+			return is, is.Name
 		}
 		err := is.Validate()
 		if when := schedule.Validate(is.Name, is.When); when != nil {
 			err = value.Under("schedule.", when)
 		}
 		d.say(err, nil)
-		return is.Name
+		return is, is.Name
 	})
-	if err != nil {
-		return schedule.Definition{}, err
-	}
-	return is, nil
 }
 
 // strictly decodes JSON, and refuses unknown fields.
