@@ -10,6 +10,7 @@ import (
 	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/view"
@@ -238,8 +239,8 @@ func JobRowsOf(ctx context.Context, v view.View, sums view.Summed) ([]JobRow, er
 	}
 	of := map[string][]string{}
 	for i := range schedules {
-		if job := schedules[i].Make.Job; job != "" {
-			of[job] = append(of[job], schedules[i].Name)
+		if name := schedules[i].Make.Job; name != "" {
+			of[name] = append(of[name], schedules[i].Name)
 		}
 	}
 	rows := make([]JobRow, len(jobs))
@@ -264,6 +265,54 @@ func SchedulesOf(ctx context.Context, v view.View) ([]schedule.Stored, error) {
 // CalendarsOf is explained at [JobsOf].
 func CalendarsOf(ctx context.Context, v view.View) ([]schedule.StoredCalendar, error) {
 	return definedIn(ctx, v, definition.DefCalendar, definitions.CalendarsIn)
+}
+
+// CalendarUses are the names of what goes by a calendar: the jobs and schedules whose tasks, and
+// the queues all of whose tasks, start only while it is open.
+type CalendarUses struct {
+	Jobs, Schedules, Queues []string
+}
+
+// CalendarUsesOf returns what goes by the calendars of a view, by their names. Jobs and schedules
+// that are not valid are left out: the lists of these name them.
+func CalendarUsesOf(ctx context.Context, v view.View) (map[string]*CalendarUses, error) {
+	uses := map[string]*CalendarUses{}
+	of := func(calendar string) *CalendarUses {
+		if uses[calendar] == nil {
+			uses[calendar] = &CalendarUses{}
+		}
+		return uses[calendar]
+	}
+	jobs, err := JobsOf(ctx, v)
+	if err != nil && !errors.Is(err, definitions.ErrBadJob) {
+		return nil, err
+	}
+	specs := map[string]*job.Spec{} // by the names of jobs
+	for i := range jobs {
+		specs[jobs[i].Name] = &jobs[i].Spec
+		for _, calendar := range jobs[i].Windows() {
+			of(calendar).Jobs = append(of(calendar).Jobs, jobs[i].Name)
+		}
+	}
+	schedules, err := SchedulesOf(ctx, v)
+	if err != nil && !errors.Is(err, definitions.ErrBadSchedule) {
+		return nil, err
+	}
+	for i := range schedules {
+		for _, calendar := range schedules[i].Make.Windows(specs[schedules[i].Make.Job]) {
+			of(calendar).Schedules = append(of(calendar).Schedules, schedules[i].Name)
+		}
+	}
+	told, err := v.List(ctx, view.Query{Kind: view.Queues})
+	if err != nil {
+		return nil, err
+	}
+	for i := range told.Queues {
+		if calendar := told.Queues[i].Window; calendar != "" {
+			of(calendar).Queues = append(of(calendar).Queues, told.Queues[i].Name)
+		}
+	}
+	return uses, nil
 }
 
 // TokensOf is explained at [JobsOf].

@@ -9,6 +9,11 @@ import _ "embed"
 //go:embed crawl/crawl.yaml
 var Crawl []byte
 
+// DemoCalendars are the calendars of examples/demo, by which its jobs go.
+//
+//go:embed demo/calendars.yaml
+var DemoCalendars []byte
+
 // Demo are the job files of examples/demo, from which `millrace demo --keep` makes its tasks.
 //
 //go:embed demo/jobs.yaml

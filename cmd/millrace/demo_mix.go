@@ -45,6 +45,15 @@ var mixed = []birth.Submission{
 
 // prepare stores the jobs, and makes their tasks and those of the past ticks of their schedules.
 func (m *mix) prepare(ctx context.Context) error {
+	calendars, err := jobfile.ParseCalendars("examples/demo/calendars.yaml", examples.DemoCalendars)
+	if err != nil {
+		return err
+	}
+	for _, calendar := range calendars {
+		if _, _, err := m.client.ApplyCalendar(ctx, calendar); err != nil {
+			return err
+		}
+	}
 	jobs, err := jobfile.Parse("examples/demo/jobs.yaml", examples.Demo)
 	if err != nil {
 		return err

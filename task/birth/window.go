@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // Windowed tells whether the birth waits for its window. A task with another hold is checked when
@@ -25,4 +26,21 @@ func bound(e *task.Submitted, from time.Time) {
 	if p := e.Spec.Timeout.Pending.Std(); p > 0 && !e.WaitsForOthers() {
 		e.StartBy = from.Add(p)
 	}
+}
+
+// Windows returns the windows of the tasks that a submission makes, steps included; of is the spec
+// of its job, nil if it has none.
+func (s *Submission) Windows(of *job.Spec) []string {
+	switch {
+	case s.Spec != nil:
+		of = s.Spec
+	case of == nil:
+		of = &job.Spec{}
+	}
+	if s.Window == nil {
+		return of.Windows()
+	}
+	is := *of
+	is.Window = *s.Window
+	return is.Windows()
 }

@@ -1,6 +1,7 @@
 package birth_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +57,30 @@ func TestWindowedBirths(t *testing.T) {
 		e, err := birth.Of(c.s, nil, 0, time.Now())
 		if err != nil || birth.Windowed(&e) != c.want {
 			t.Errorf("%s: %v, %v", name, birth.Windowed(&e), err)
+		}
+	}
+}
+
+// What a submission says of the window replaces what its job says.
+func TestWindows(t *testing.T) {
+	t.Parallel()
+	night, none := "night", ""
+	stepped := &job.Spec{Steps: []job.Step{{Name: "a", Spec: job.Spec{Window: "day"}}, {Name: "b", Spec: job.Spec{Window: "day"}}}}
+	for name, c := range map[string]struct {
+		of   birth.Submission
+		job  *job.Spec
+		want string
+	}{
+		"nothing":                  {birth.Submission{}, nil, ""},
+		"its own":                  {birth.Submission{Spec: &job.Spec{Window: "own"}}, nil, "own"},
+		"that of its job":          {birth.Submission{}, &job.Spec{Window: "job"}, "job"},
+		"instead of that of a job": {birth.Submission{Window: &night}, &job.Spec{Window: "job"}, "night"},
+		"without that of its job":  {birth.Submission{Window: &none}, &job.Spec{Window: "job"}, ""},
+		"those of the steps, once": {birth.Submission{}, stepped, "day"},
+		"those of its own steps":   {birth.Submission{Spec: stepped}, nil, "day"},
+	} {
+		if got := strings.Join(c.of.Windows(c.job), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

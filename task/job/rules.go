@@ -217,11 +217,11 @@ func (s *Spec) Limited() bool {
 // Guarded tells whether a breaker may keep the tasks of a spec from starting.
 func (s *Spec) Guarded() bool { return s != nil && s.Breaker != nil }
 
-// Windows returns the windows that a spec and its steps name.
+// Windows returns the windows that a spec and its steps name, each once.
 func (s *Spec) Windows() []string {
 	var all []string
 	s.whole(func(s *Spec) {
-		if s.Window != "" {
+		if s.Window != "" && !slices.Contains(all, s.Window) {
 			all = append(all, s.Window)
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -48,37 +47,6 @@ func (a *Commands) calendarApply() *cobra.Command {
 	})
 }
 
-// calendarRow is a calendar and its current state.
-type calendarRow struct {
-	schedule.StoredCalendar
-	// Open tells whether it is open now, and Turns when that changes; zero if not within a year.
-	Open  bool      `json:"open"`
-	Turns time.Time `json:"turns,omitzero"`
-}
-
-func rowOfCalendar(c schedule.StoredCalendar, now time.Time) (calendarRow, *schedule.Hours) {
-	row := calendarRow{StoredCalendar: c}
-	hours, err := c.Hours()
-	if err != nil {
-		return row, nil // no stored calendar is
-	}
-	row.Open = hours.Open(now)
-	row.Turns, _ = hours.Turns(now)
-	return row, hours
-}
-
-// words say whether the calendar is open, and until when.
-func (r *calendarRow) words(hours *schedule.Hours) string {
-	is, then := schedule.Closed, "opens"
-	if r.Open {
-		is, then = schedule.Open, "closes"
-	}
-	if r.Turns.IsZero() || hours == nil {
-		return is + ", for more than a year"
-	}
-	return fmt.Sprintf("%s, %s %s", is, then, r.Turns.In(hours.Zone()).Format("2006-01-02 15:04 -07:00"))
-}
-
 func (a *Commands) calendarList() *cobra.Command {
 	var o typed.Output
 	var names bool
@@ -97,16 +65,16 @@ func (a *Commands) calendarList() *cobra.Command {
 		if broken != nil && len(all) == 0 {
 			return broken
 		}
-		rows := []calendarRow{}
+		rows := []told.Calendar{}
 		t := term.Table{
 			Header: []string{"CALENDAR", "TITLE", "NOW", "ZONE", "RULES", "REVISION", "CHANGED"},
 			Spare:  []string{"CHANGED", "REVISION", "RULES"},
 			Foot:   []string{told.Plural(len(all), "calendar")},
 		}
 		for _, is := range all {
-			row, hours := rowOfCalendar(is, s.Now())
+			row := told.CalendarOf(is, s.Now())
 			rows = append(rows, row)
-			t.Add(term.Plain(is.Name), term.Plain(term.Cut(is.Title, 40)), term.Plain(row.words(hours)), term.Plain(cmp.Or(is.Timezone, "UTC")), term.Plain(fmt.Sprint(len(is.Rules))),
+			t.Add(term.Plain(is.Name), term.Plain(term.Cut(is.Title, 40)), term.Plain(row.Standing()), term.Plain(cmp.Or(is.Timezone, "UTC")), term.Plain(fmt.Sprint(len(is.Rules))),
 				term.Plain(fmt.Sprint(is.Revision)), term.Plain(told.Age(is.Changed, s.Now())))
 		}
 		s.Mark(&t, a.Now())
@@ -151,10 +119,10 @@ func (a *Commands) calendarShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		row, hours := rowOfCalendar(is, s.Now())
+		row := told.CalendarOf(is, s.Now())
 		if o.JSON() {
 			return a.WriteJSON(struct {
-				calendarRow
+				told.Calendar
 				Changes []client.ShownFact `json:"changes"`
 				At      *reach.ShownPoint  `json:"at,omitempty"`
 			}{row, client.ShowFacts(changes), s.Past})
@@ -163,7 +131,7 @@ func (a *Commands) calendarShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.Out, "%s# revision %d, stored %s\n# %s\n%s%s", thenLine(&s, a.Now()), is.Revision, told.Clock(is.Changed), row.words(hours), changeLines(changes), text)
+		_, err = fmt.Fprintf(a.Out, "%s# revision %d, stored %s\n# %s\n%s%s", thenLine(&s, a.Now()), is.Revision, told.Clock(is.Changed), row.Standing(), changeLines(changes), text)
 		return err
 	})
 	return c

@@ -24,11 +24,12 @@ import (
 var (
 	editorPage         = page{name: "editor", path: "/edit/job", verb: roles.JobGet, takesForm: true, show: func(ctx context.Context, l *look) (any, error) { return showEditor(ctx, l, &jobEditor) }}
 	scheduleEditorPage = page{name: "editor", path: "/edit/schedule", verb: roles.ScheduleGet, takesForm: true, show: func(ctx context.Context, l *look) (any, error) { return showEditor(ctx, l, &scheduleEditor) }}
+	calendarEditorPage = page{name: "editor", path: "/edit/calendar", verb: roles.CalendarGet, takesForm: true, show: func(ctx context.Context, l *look) (any, error) { return showEditor(ctx, l, &calendarEditor) }}
 )
 
-// editor is what the editors of jobs and of schedules differ in.
+// editor is what the editors of jobs, schedules and calendars differ in.
 type editor struct {
-	// Kind is job or schedule, Verb stores one, and Pages is where they have pages.
+	// Kind is job, schedule or calendar, Verb stores one, and Pages is where they have pages.
 	Kind  string
 	Verb  roles.Verb
 	Pages string
@@ -55,6 +56,8 @@ type draft struct {
 	make birth.Submission
 	// plan compiles when it fires; nil for never.
 	plan func(l *look) (*schedule.Plan, error)
+	// opens is the calendar; nil if it is none: a calendar makes no tasks.
+	opens *schedule.Calendar
 }
 
 var jobEditor = editor{
@@ -130,6 +133,10 @@ type editorData struct {
 	PlanWrong  panel
 	Fires      []tickRow
 	Zone       string
+	// Spans are when the calendar is open and closed, and Uses what goes by it.
+	Spans     []spanRow
+	Uses      *client.CalendarUses
+	UsesWrong panel
 }
 
 func showEditor(ctx context.Context, l *look, e *editor) (any, error) {
@@ -208,6 +215,18 @@ func (d *editorData) foresee(ctx context.Context, l *look, is *draft) error {
 	}
 	if d.Changes, err = view.DiffValues(was, is.value); err != nil {
 		return err
+	}
+	if is.opens != nil {
+		d.Spans, d.Zone = spansOf(is.opens, l.Now), cmp.Or(is.opens.Timezone, "UTC")
+		if hours, err := is.opens.Hours(); err == nil {
+			if _, ever := hours.Opens(l.Now); !ever {
+				d.Problems = []jobfile.Problem{{Message: schedule.ErrNeverOpen.Error()}}
+			}
+		}
+		uses, err := client.CalendarUsesOf(ctx, l.View)
+		d.UsesWrong.fail(err)
+		d.Uses = uses[is.name]
+		return nil
 	}
 	of := job.Job{Name: is.name, Spec: is.spec}
 	if is.of != "" {

@@ -295,6 +295,8 @@ func aboutOf(r *events.Record) (thing string, link []string) {
 		return "job " + f.Def.Name(), []string{"jobs", f.Def.Name()}
 	case f.Def.Kind() == definition.DefSchedule:
 		return "schedule " + f.Def.Name(), []string{"schedules", f.Def.Name()}
+	case f.Def.Kind() == definition.DefCalendar:
+		return "calendar " + f.Def.Name(), []string{"calendars", f.Def.Name()}
 	case f.Def != "":
 		return f.Def.Kind() + " " + f.Def.Name(), nil
 	case f.Job != "":

@@ -214,19 +214,12 @@ func showJob(ctx context.Context, l *look) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	facts, err := view.All(ctx, l.View, view.Definition(definition.Named(definition.DefJob, name)))
-	if err != nil {
-		return nil, err
-	}
 	d := &jobData{}
-	if d.StoredJob, err = definitions.JobIn(name, events.FoldDefinition(facts)); err != nil {
+	if d.StoredJob, d.Revisions, d.Older, err = definedOf(ctx, l, definition.DefJob, name, definitions.JobIn, func(j *definitions.StoredJob) any { return j.Job }); err != nil {
 		return nil, err
 	}
 	l.Title = "Job " + name
 	d.Text = fileOf(&d.Job)
-	if d.Revisions, d.Older, err = revisionsOf(name, facts); err != nil {
-		return nil, err
-	}
 	if is, err := l.Get(ctx, view.Breaker(name)); err == nil && is.Breaker != nil && !is.Breaker.Closed() {
 		d.Breaker = is.Breaker
 	}
@@ -252,10 +245,17 @@ func fileOf(j *job.Job) string {
 	return string(text)
 }
 
-// revisionsOf returns the latest changes of a job, the newest first, and how many older ones there
-// are.
-func revisionsOf(name string, facts []events.Record) (all []revision, older int, err error) {
-	var is definition.Definition
+// definedOf returns a definition, its latest changes, the newest first, and how many older ones there
+// are. In reads it, and shown returns what of it people write.
+func definedOf[D any](ctx context.Context, l *look, kind, name string, in func(string, definition.Definition) (D, error), shown func(*D) any) (is D, all []revision, older int, err error) {
+	facts, err := view.All(ctx, l.View, view.Definition(definition.Named(kind, name)))
+	if err != nil {
+		return is, nil, 0, err
+	}
+	if is, err = in(name, events.FoldDefinition(facts)); err != nil {
+		return is, nil, 0, err
+	}
+	var at definition.Definition
 	var was any = struct{}{}
 	for i := range facts {
 		r := &facts[i]
@@ -263,18 +263,18 @@ func revisionsOf(name string, facts []events.Record) (all []revision, older int,
 		if !ok || r.Err != nil {
 			continue
 		}
-		is = definition.EvolveDefinition(is, r.Seq, r.Fact.At, r.Fact.Actor, e)
-		rev := revision{Seq: r.Seq, Revision: is.Revision, At: told.FactTime(r), Type: told.FactType(r), Actor: told.Actor(r)}
+		at = definition.EvolveDefinition(at, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		rev := revision{Seq: r.Seq, Revision: at.Revision, At: told.FactTime(r), Type: told.FactType(r), Actor: told.Actor(r)}
 		var now any = struct{}{}
-		if job, err := definitions.JobIn(name, is); err == nil {
-			now = job.Job
+		if then, err := in(name, at); err == nil {
+			now = shown(&then)
 		}
 		if rev.Changes, err = view.DiffValues(was, now); err != nil {
-			return nil, 0, err
+			return is, nil, 0, err
 		}
 		was = now
 		all = append(all, rev)
 	}
 	slices.Reverse(all)
-	return all[:min(len(all), shownRevisions)], max(len(all)-shownRevisions, 0), nil
+	return is, all[:min(len(all), shownRevisions)], max(len(all)-shownRevisions, 0), nil
 }

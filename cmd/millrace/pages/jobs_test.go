@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"millrace/client"
+	"millrace/events"
 	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/birth"
+	"millrace/task/breaker"
 	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/view"
@@ -110,12 +112,7 @@ run: x
 		}
 		at += next
 	}
-	for _, text := range hostile {
-		page, _ := p.press(200, of, "text", text)
-		p.harmless("the editor", page)
-		page, _ = p.press(200, of, "text", "name: backup\nrun:\n  argv: [echo, "+pretty(text)+"]\n")
-		p.harmless("the preview", page)
-	}
+	p.editsHarmlessly(of, func(text string) string { return "name: backup\nrun:\n  argv: [echo, " + text + "]\n" })
 	const good = "name: backup\r\nrun: [pg_dump, --all]\r\nschedule:\r\n  cron: 30 2 * * *\r\n  timezone: Europe/Vienna\r\n"
 	page, _ = p.press(200, of, "text", good)
 	for _, want := range []string{"What changes", "<code>run.argv</code>", "When it fires", "02:30:00 &#43;0", "There are no nodes", "do/job.apply"} {
@@ -126,13 +123,7 @@ run: x
 	if is, err := p.client.Job(t.Context(), "backup"); err != nil || is.Run.Argv[1] != "shop" {
 		t.Errorf("who only looks has stored %+v, %v", is.Run, err)
 	}
-	fields := map[string]string{}
-	for _, e := range elements(t, page) {
-		if e.name == "input" && e.attr["type"] == "hidden" {
-			fields[e.attr["name"]] = e.attr["value"]
-		}
-	}
-	_, h := p.press(303, "/do/job.apply", "name", fields["name"], "definition", fields["definition"], "if_revision", fields["if_revision"], "back", fields["back"])
+	_, h := p.press(303, "/do/job.apply", storing(t, page)...)
 	if is, err := p.client.Job(t.Context(), "backup"); err != nil || is.Run.Argv[1] != "--all" || is.Schedule == nil || h.Get("Location") != "../jobs/backup" {
 		t.Errorf("it is %+v, %v, at %s", is.Run, err, h.Get("Location"))
 	}
@@ -146,7 +137,7 @@ run: x
 	if page, _ = p.press(200, "/edit/job", "text", mine, "seen", "0"); !strings.Contains(page, `name="if_revision" value="2"`) {
 		t.Error("of what is stored as new it is not said what was there")
 	}
-	p.press(412, "/do/job.apply", "name", "backup", "definition", `{"run":{"argv":["x"]}}`, "if_revision", seen, "back", fields["back"])
+	p.press(412, "/do/job.apply", "name", "backup", "definition", `{"run":{"argv":["x"]}}`, "if_revision", seen, "back", "/jobs/backup")
 	p.as(roles.Viewer)
 	if page, _ = p.press(200, of, "text", "name: backup\nrun: x\n"); strings.Contains(page, "do/job.apply") {
 		t.Error("a viewer may store")
@@ -155,6 +146,42 @@ run: x
 	p.press(403, of, "text", good)
 	p.as("")
 	p.press(401, of, "text", good)
+}
+
+// An open breaker says so on the page of its job, and an operator closes it there.
+func TestCloseBreaker(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.job("backup", "pg_dump", "shop")
+	const button = "do/breaker.reset?name=backup"
+	if page, _ := p.get(200, "/jobs/backup"); strings.Contains(page, button) {
+		t.Error("a job without a breaker has a button that closes it")
+	}
+	is := breaker.Opened{Reason: "all failed", Until: p.client.Now().Add(time.Hour)}
+	f := &events.Fact{ID: events.NewID(p.client.Now()), At: p.client.Now(), Type: events.TypeOf(is), Job: "backup", Event: is}
+	if _, err := p.store.Append(t.Context(), f, 0); err != nil {
+		t.Fatal(err)
+	}
+	p.seen()
+	for _, role := range []roles.Role{roles.Viewer, roles.Submitter} {
+		p.as(role)
+		p.press(403, "/"+button)
+	}
+	p.as(roles.Viewer)
+	if page, _ := p.get(200, "/jobs/backup"); strings.Contains(page, button) || !strings.Contains(page, "Its breaker is open") {
+		t.Error("a viewer has a button that closes a breaker, or does not see that it is open")
+	}
+	p.as(roles.Operator)
+	if page, _ := p.get(200, "/jobs/backup"); !strings.Contains(page, button) {
+		t.Error("an open breaker has no button that closes it")
+	}
+	p.press(303, "/"+button, "reason", "mended", "back", "/jobs/backup")
+	if page, _ := p.get(200, "/jobs/backup"); strings.Contains(page, button) || strings.Contains(page, "Its breaker is") {
+		t.Error("a closed breaker can be closed")
+	}
+	if c, err := p.client.View().Get(t.Context(), view.Breaker("backup")); err != nil || !c.Breaker.Closed() {
+		t.Errorf("it is %+v, %v", c.Breaker, err)
+	}
 }
 
 // rows are the tasks of a world, the newest first.
@@ -210,6 +237,19 @@ func TestFigures(t *testing.T) {
 	}
 	if got := figuresOf(tasks[:1]); got.P50 != 100*time.Second || got.P95 != 100*time.Second {
 		t.Errorf("of one they are %+v", got)
+	}
+}
+
+func TestRank(t *testing.T) {
+	t.Parallel()
+	var of []time.Duration
+	for i := range 100 {
+		of = append(of, time.Duration(i+1))
+	}
+	for percent, want := range map[int]time.Duration{0: 1, 1: 1, 50: 50, 95: 95, 100: 100} {
+		if got := rank(of, percent); got != want {
+			t.Errorf("%d of a hundred do not exceed %d, want %d", percent, got, want)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/client"
+	"millrace/cmd/millrace/pages/series"
 	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
@@ -72,7 +73,7 @@ type changeRow struct {
 
 // plotsPanel has the latest counts; empty for the past, which was not counted.
 type plotsPanel struct {
-	Points []point
+	Points []series.Point
 	// Oldest is since when the longest-waiting pending task has been pending.
 	Oldest time.Time
 }
@@ -161,7 +162,7 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 	d.Next.fail(d.Next.find(ctx, l))
 	d.Changes.fail(d.Changes.find(ctx, l))
 	if !l.Past {
-		d.Plots.Points = l.site.late.points(l.Now)
+		d.Plots.Points = l.site.late.Points(l.Now)
 		var err error
 		if d.Plots.Oldest, err = oldestOf(ctx, l.Sums); err != nil {
 			return nil, err
@@ -262,7 +263,8 @@ func (u *usual) of(ctx context.Context, l *look, t *task.Task) span {
 			took = append(took, like.Ran.Std())
 		}
 	}
-	is := span{percentile(took, 50), percentile(took, 95), len(took)}
+	slices.Sort(took)
+	is := span{rank(took, 50), rank(took, 95), len(took)}
 	if l.file != nil { // its log is another one
 		return is
 	}

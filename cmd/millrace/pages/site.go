@@ -21,6 +21,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/audit"
 	"millrace/cmd/millrace/opened"
+	"millrace/cmd/millrace/pages/series"
 	"millrace/events"
 	"millrace/httpapi"
 	"millrace/jet/roles"
@@ -36,7 +37,7 @@ type Site struct {
 	// The first page that is drawn makes both: most processes that could draw one never do.
 	shapes  func() map[string]*shape // by the names of pages
 	assets  func() assets
-	late    series
+	late    series.Series
 	ran     usual
 	changed changes
 	audits  *audit.Auditor
@@ -68,7 +69,7 @@ type page struct {
 
 // pages are all pages, in the order of the navigation.
 var pages = []page{
-	overviewPage, tasksPage, bulkPage, taskPage, comparePage, runPage, graphPage, jobsPage, jobPage, editorPage, scheduleEditorPage, schedulesPage, schedulePage, nodesPage, nodePage, queuesPage,
+	overviewPage, tasksPage, bulkPage, taskPage, comparePage, runPage, graphPage, jobsPage, jobPage, editorPage, scheduleEditorPage, schedulesPage, schedulePage, calendarsPage, calendarPage, calendarEditorPage, nodesPage, nodePage, queuesPage,
 	deadPage, buryPage, eventsPage, eventPage, verifyPage, auditPage, incidentsPage, stepsPage,
 }
 
@@ -119,7 +120,7 @@ func (s *Site) Run(ctx context.Context) error {
 	var dropping sync.WaitGroup
 	defer dropping.Wait()
 	dropping.Go(func() {
-		drop, ask := time.NewTicker(dropEvery), time.NewTicker(bucketOf)
+		drop, ask := time.NewTicker(dropEvery), time.NewTicker(series.Every)
 		defer drop.Stop()
 		defer ask.Stop()
 		for {
@@ -141,7 +142,7 @@ func (s *Site) askOldest(ctx context.Context) error {
 	return s.server.Desk.See(ctx, "", "", func(ctx context.Context, sight *api.Sight) error {
 		oldest, err := oldestOf(ctx, sight.Sums)
 		if err == nil {
-			s.late.wait(sight.Now, oldest)
+			s.late.Wait(sight.Now, oldest)
 		}
 		return err
 	})

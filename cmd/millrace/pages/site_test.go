@@ -39,7 +39,7 @@ func paths(id task.ID) []string {
 	of := "/tasks/" + string(id)
 	return []string{"/", "/tasks", "/tasks?q=state%3Apending", "/tasks?q=nothing+has+this", "/tasks?q=sate%3Aerror", "/tasks?col=id&col=params&col=labels&col=submitted", "/bulk/retry", "/bulk/retry?task=" + string(id), "/bulk/cancel?q=is%3Aroot", of, of + "?at=1", of + "/compare", of + "/compare?from=1", "/run/task/" + string(id), "/nothing",
 		"/verify", "/verify?at=1", "/events", "/events?type=task&since=2h", "/events?at=1", "/events?type=tsk", "/events/1", "/events/2?at=3", "/dead", "/dead?q=job%3Ab&at=1", "/dead?q=sate%3Aerror",
-		"/nodes", "/nodes/w1", "/nodes/w1?at=4", "/queues", "/schedules", "/jobs", "/edit/job", "/edit/schedule", "/incidents", "/incidents?at=1", of + "/graph", of + "/graph?as=gantt", of + "/graph?as=list&fold=none"}
+		"/nodes", "/nodes/w1", "/nodes/w1?at=4", "/queues", "/schedules", "/jobs", "/calendars", "/edit/job", "/edit/schedule", "/edit/calendar", "/incidents", "/incidents?at=1", of + "/graph", of + "/graph?as=gantt", of + "/graph?as=list&fold=none"}
 }
 
 // ready is the beginning of a node that takes work.
@@ -278,6 +278,49 @@ func TestThen(t *testing.T) {
 	}
 	if end, _ := p.get(200, fmt.Sprintf("%s?at=%d", of, p.server.Desk.Reached())); !strings.Contains(end, "no more") || strings.Contains(end, `method="post"`) {
 		t.Error("the past up to the end is not as the present")
+	}
+}
+
+// The switch in the head leads from the past to the present, without what pins the page, and a slider
+// over the whole log stands where the page is.
+func TestSwitch(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.submit(command("date"))
+	birth := p.server.Desk.Reached()
+	p.submit(command("date"))
+	last := p.server.Desk.Reached()
+	for path, want := range map[string]struct {
+		value   uint64
+		current string // of the link to the present
+		live    string
+	}{
+		"/tasks":                               {last, "true", "./tasks?"},
+		"/tasks?q=is%3Aroot&paused=1":          {last, "true", "./tasks?q=is%3Aroot"},
+		fmt.Sprintf("/tasks?at=%d", birth):     {birth, "", "./tasks?"},
+		fmt.Sprintf("/tasks?at=%d&q=a", birth): {birth, "", "./tasks?q=a"},
+	} {
+		page, _ := p.get(200, path)
+		found := 0
+		for _, e := range elements(t, page) {
+			switch e.attr["id"] {
+			case "slider":
+				found++
+				if e.attr["min"] != "1" || e.attr["max"] != fmt.Sprint(last) || e.attr["value"] != fmt.Sprint(want.value) {
+					t.Errorf("the slider of %s is %v, want %d of %d", path, e.attr, want.value, last)
+				}
+			case "live":
+				found++
+				if e.attr["href"] != want.live || e.attr["aria-current"] != want.current {
+					t.Errorf("the switch of %s is %v, want %+v", path, e.attr, want)
+				}
+			case "pause":
+				found++
+			}
+		}
+		if found != 3 {
+			t.Errorf("%s has %d of slider, pause and live", path, found)
+		}
 	}
 }
 

@@ -1,7 +1,8 @@
-package pages
+// Package series counts for the plots of the overview what has happened lately. It reads no clock:
+// times are those of the log, or arguments.
+package series
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -11,14 +12,15 @@ import (
 
 // Bounds of what is counted for the plots.
 const (
-	bucketOf = 10 * time.Second
-	buckets  = 180
+	// Every is how much time a point of the plots covers.
+	Every   = 10 * time.Second
+	buckets = 180
 )
 
-// series counts recent ends and failures, and how long tasks wait for their start, by the log's
+// Series counts recent ends and failures, and how long tasks wait for their start, by the log's
 // time. It is a [projections.Observer], and so covers what the read model has folded since it was
 // opened.
-type series struct {
+type Series struct {
 	mu    sync.Mutex
 	of    [buckets]bucket // guarded by mu; by the number of the bucket, modulo
 	since time.Time       // guarded by mu; the time of the first counted record
@@ -34,7 +36,7 @@ type bucket struct {
 }
 
 // Observe counts records.
-func (s *series) Observe(steps []events.Step) {
+func (s *Series) Observe(steps []events.Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range steps {
@@ -43,7 +45,7 @@ func (s *series) Observe(steps []events.Step) {
 }
 
 // add is called with mu held.
-func (s *series) add(step *events.Step) {
+func (s *Series) add(step *events.Step) {
 	was, is, at := &step.Was, &step.Is, step.Record.Stored
 	if s.since.IsZero() {
 		s.since = at
@@ -67,8 +69,8 @@ func (s *series) add(step *events.Step) {
 }
 
 // at is the bucket of a time, nil if that is older than all that is kept. It must be called with mu held.
-func (s *series) at(t time.Time) *bucket {
-	n := t.UnixNano() / int64(bucketOf)
+func (s *Series) at(t time.Time) *bucket {
+	n := t.UnixNano() / int64(Every)
 	b := &s.of[n%buckets]
 	if b.n > n {
 		return nil
@@ -79,8 +81,8 @@ func (s *series) at(t time.Time) *bucket {
 	return b
 }
 
-// wait notes since when the task has been pending that has waited longest; the zero time if none waits.
-func (s *series) wait(now, oldest time.Time) {
+// Wait notes since when the task has been pending that has waited longest; the zero time if none waits.
+func (s *Series) Wait(now, oldest time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.since.IsZero() {
@@ -94,27 +96,27 @@ func (s *series) wait(now, oldest time.Time) {
 	}
 }
 
-// point is a bucket as it is plotted.
-type point struct {
+// Point is a bucket as it is plotted.
+type Point struct {
 	At int64 // seconds since 1970
 	// Done and Failed are per second, and Wait is the mean in milliseconds, -1 if nothing has
 	// started.
 	Done, Failed, Wait, Oldest float64
 }
 
-// points returns the complete buckets in order, from the first one with data on.
-func (s *series) points(now time.Time) (all []point) {
+// Points returns the complete buckets in order, from the first one with data on.
+func (s *Series) Points(now time.Time) (all []Point) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last := now.UnixNano() / int64(bucketOf)
-	first := max(last-buckets+1, s.since.UnixNano()/int64(bucketOf))
+	last := now.UnixNano() / int64(Every)
+	first := max(last-buckets+1, s.since.UnixNano()/int64(Every))
 	if s.since.IsZero() {
 		return nil
 	}
 	for n := first; n < last; n++ {
-		p := point{At: n * int64(bucketOf/time.Second), Wait: -1, Oldest: -1}
+		p := Point{At: n * int64(Every/time.Second), Wait: -1, Oldest: -1}
 		if b := &s.of[n%buckets]; b.n == n {
-			p.Done, p.Failed = float64(b.done)/bucketOf.Seconds(), float64(b.failed)/bucketOf.Seconds()
+			p.Done, p.Failed = float64(b.done)/Every.Seconds(), float64(b.failed)/Every.Seconds()
 			if b.starts > 0 {
 				p.Wait = float64(b.waited) / float64(time.Millisecond) / float64(b.starts)
 			}
@@ -125,13 +127,4 @@ func (s *series) points(now time.Time) (all []point) {
 		all = append(all, p)
 	}
 	return all
-}
-
-// percentile returns the smallest of the durations that percent of them do not exceed; 0 for none.
-func percentile(of []time.Duration, percent int) time.Duration {
-	if len(of) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(of))
-	return sorted[(len(sorted)*percent+99)/100-1]
 }

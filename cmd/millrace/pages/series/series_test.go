@@ -1,4 +1,4 @@
-package pages
+package series
 
 import (
 	"testing"
@@ -11,12 +11,12 @@ import (
 func TestSeries(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	var s series
+	var s Series
 	step := func(at time.Duration, was, is task.State, waited time.Duration) {
 		when := noon.Add(at)
 		s.Observe([]events.Step{{Record: &events.Record{Stored: when}, Was: events.Glance{State: was, Since: when.Add(-waited)}, Is: events.Glance{State: is, StartedAt: when}}})
 	}
-	if got := s.points(noon); got != nil {
+	if got := s.Points(noon); got != nil {
 		t.Errorf("of nothing there are %v", got)
 	}
 	step(0, task.Unknown, task.Pending, 0)
@@ -27,11 +27,11 @@ func TestSeries(t *testing.T) {
 	step(21*time.Second, task.Pending, task.Running, 250*time.Microsecond)
 	step(25*time.Second, task.Running, task.Error, 0)
 	step(26*time.Second, task.Error, task.Error, 0)
-	s.wait(noon.Add(5*time.Second), noon)
-	s.wait(noon.Add(29*time.Second), time.Time{})
-	got := s.points(noon.Add(31 * time.Second))
+	s.Wait(noon.Add(5*time.Second), noon)
+	s.Wait(noon.Add(29*time.Second), time.Time{})
+	got := s.Points(noon.Add(31 * time.Second))
 	at := noon.Unix()
-	want := []point{{at, 0.1, 0.1, 30, 5}, {at + 10, 0, 0, -1, -1}, {at + 20, 0, 0.1, 0.25, 0}}
+	want := []Point{{at, 0.1, 0.1, 30, 5}, {at + 10, 0, 0, -1, -1}, {at + 20, 0, 0.1, 0.25, 0}}
 	if len(got) != len(want) {
 		t.Fatalf("the points are %v, want %v", got, want)
 	}
@@ -42,26 +42,7 @@ func TestSeries(t *testing.T) {
 	}
 	step(time.Hour, task.Running, task.Finished, 0) // where an old one was
 	step(5*time.Second, task.Running, task.Finished, 0)
-	if got = s.points(noon.Add(time.Hour + 10*time.Second)); len(got) != buckets-1 || got[buckets-2].Done != 0.1 || got[0].Done != 0 {
+	if got = s.Points(noon.Add(time.Hour + 10*time.Second)); len(got) != buckets-1 || got[buckets-2].Done != 0.1 || got[0].Done != 0 {
 		t.Errorf("after an hour there are %d points, the first %v, the last %v", len(got), got[0], got[len(got)-1])
-	}
-}
-
-func TestPercentile(t *testing.T) {
-	t.Parallel()
-	var of []time.Duration
-	if got := percentile(of, 50); got != 0 {
-		t.Errorf("of none it is %v", got)
-	}
-	for i := 100; i > 0; i-- {
-		of = append(of, time.Duration(i))
-	}
-	for percent, want := range map[int]time.Duration{1: 1, 50: 50, 95: 95, 100: 100} {
-		if got := percentile(of, percent); got != want {
-			t.Errorf("%d of a hundred do not exceed %d, want %d", percent, got, want)
-		}
-	}
-	if got := percentile(of[:1], 95); got != 100 {
-		t.Errorf("of one it is %v", got)
 	}
 }
