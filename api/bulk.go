@@ -70,6 +70,33 @@ type signalManyRequest struct {
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
+// countManyRequest chooses tasks, as a bulk command does.
+type countManyRequest struct {
+	// For is the command: cancel, retry, signal or dismiss. Tasks that it would leave out are not
+	// counted.
+	For string `json:"for"`
+	// Filter is that of the command; an empty one chooses all.
+	Filter client.ListRequest `json:"filter"`
+	// Limit is how many tasks the answer names at most: 1 to 1000. Default 1000.
+	Limit int `json:"limit,omitempty"`
+}
+
+func (r *countManyRequest) check() error {
+	is := manyRequest{Limit: r.Limit}
+	err := is.check()
+	r.Limit = is.Limit
+	return err
+}
+
+// countMany answers as a dry run of the command does, to callers who may only read.
+func (s *Service) countMany(ctx context.Context, r countManyRequest) (client.BulkReport, error) {
+	act, err := client.ManyActOf(r.For)
+	if err != nil {
+		return client.BulkReport{}, err
+	}
+	return s.many(ctx, act, &manyRequest{Filter: r.Filter, All: true, DryRun: true, Limit: r.Limit}, nil)
+}
+
 // read turns the filter into a list request, limited to the states in which the command is usual.
 // The error wraps [client.ErrInvalid].
 func (r *manyRequest) read(act *client.ManyAct, now time.Time) (err error) {

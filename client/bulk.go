@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,6 +55,19 @@ var (
 			return c.Dismiss(ctx, t.ID, reason)
 		}}
 )
+
+// Name is how requests name the command: cancel, retry, signal or dismiss.
+func (m *ManyAct) Name() string { return strings.TrimPrefix(string(m.Verb), "tasks.") }
+
+// ManyActOf returns the command of a name. The error wraps [ErrInvalid] if there is none.
+func ManyActOf(name string) (*ManyAct, error) {
+	for _, act := range []*ManyAct{&CancelMany, &RetryMany, &SignalMany, &DismissMany} {
+		if act.Name() == name {
+			return act, nil
+		}
+	}
+	return nil, Wrongf("for is %q, want cancel, retry, signal or dismiss", name)
+}
 
 // Leaves tells which listed tasks the command leaves out, for [Bulk.Leave].
 func (m *ManyAct) Leaves(t *task.Task) bool { return m.Means != nil && !m.Means(t) }
@@ -167,11 +181,10 @@ func newBulkReport() BulkReport {
 // first [BulkPage] of them. The report says that it was interrupted if counting took more than 15 s.
 // The error wraps [jet.ErrNoService] if no server answers.
 func (c *Client) Foresee(ctx context.Context, act *ManyAct, of ListRequest) (report BulkReport, err error) {
-	err = c.store.Ask(ctx, act.Verb, struct {
+	err = c.store.Ask(ctx, roles.TasksCount, struct {
+		For    string      `json:"for"`
 		Filter ListRequest `json:"filter"`
-		All    bool        `json:"all"`
-		DryRun bool        `json:"dry_run"`
-	}{of, true, true}, &report)
+	}{act.Name(), of}, &report)
 	return report, err
 }
 

@@ -48,6 +48,7 @@ var routes = []route{
 	{roles.TasksRetry, http.MethodPost, "/tasks/retry"},
 	{roles.TasksSignal, http.MethodPost, "/tasks/signal"},
 	{roles.TasksDismiss, http.MethodPost, "/tasks/dismiss"},
+	{roles.TasksCount, http.MethodPost, "/tasks/count"},
 
 	{roles.EventList, http.MethodGet, "/events"},
 	{roles.LogVerify, http.MethodGet, "/verify"},

@@ -194,6 +194,20 @@ func TestMany(t *testing.T) {
 	if r := act("cancel", `{"all":true,"dry_run":true,"limit":2}`); r.Chosen != 6 || len(r.Tasks) != 2 || r.Done != 0 || !r.DryRun || r.States["pending"] != 6 {
 		t.Errorf("it would be %+v", r)
 	}
+	count := func(body string) (r client.BulkReport) {
+		t.Helper()
+		s.want(200, "POST", "/api/v1/tasks/count", body, &r)
+		return r
+	}
+	if r := count(`{"for":"cancel","limit":2}`); r.Chosen != 6 || len(r.Tasks) != 2 || r.Done != 0 || !r.DryRun || r.States["pending"] != 6 {
+		t.Errorf("counted are %+v", r)
+	}
+	if r := count(`{"for":"retry","filter":{"queue":"default"}}`); r.Chosen != 0 {
+		t.Errorf("counted for a retry are %+v", r)
+	}
+	for _, body := range []string{``, `{"for":"list"}`, `{"for":"cancel","limit":1001}`, `{"for":"cancel","filter":{"states":["finished"]}}`, `{"for":"cancel","dry_run":true}`} {
+		s.refused(400, "bad-request", "POST", "/api/v1/tasks/count", body)
+	}
 	if r := act("cancel", `{"filter":{"query":"label:team=a state:pending"},"reason":"wrong team"}`); r.Done != 1 || r.Tasks[0] != other.ID || r.Batch == "" {
 		t.Errorf("cancelled are %+v", r)
 	}
@@ -216,6 +230,9 @@ func TestMany(t *testing.T) {
 	s.refused(400, "bad-request", "POST", "/api/v1/tasks/cancel", `{"filter":{"queue":"gate"},"data":1}`)
 	if r := act("signal", `{"filter":{"queue":"gate"},"dry_run":true}`); r.Chosen != 2 || r.States["held"] != 2 || r.Done != 0 {
 		t.Errorf("signalled would be %+v", r)
+	}
+	if r := count(`{"for":"signal","filter":{"queue":"gate"}}`); r.Chosen != 2 || r.States["held"] != 2 {
+		t.Errorf("counted for a signal are %+v", r)
 	}
 	given := act("signal", `{"filter":{"queue":"gate"},"data":{"by":"the board"},"reason":"voted"}`)
 	if given.Done != 2 || given.States["pending"] != 2 || given.Batch == "" {

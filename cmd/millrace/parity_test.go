@@ -19,7 +19,7 @@ var overHTTP = map[string]string{
 
 	"task ls": "GET /tasks", "task show": "GET /tasks/{id}", "task why": "GET /tasks/{id}/why", "task tree": "GET /tasks/{id}/tree", "task diff": "GET /tasks/{id}/diff",
 	"task events": "GET /tasks/{id}/events", "task attempts": "GET /tasks/{id}/events", "task logs": "GET /tasks/{id}/output", "task artifacts": "GET /tasks/{id}/artifacts, GET /files/{version}/content",
-	"task wait": "GET /tasks/{id}/wait", "task cancel": "POST /tasks/{id}/cancel, POST /tasks/cancel", "task retry": "POST /tasks/{id}/retry, POST /tasks/retry",
+	"task wait": "GET /tasks/{id}/wait", "task cancel": "POST /tasks/{id}/cancel, POST /tasks/cancel, POST /tasks/count", "task retry": "POST /tasks/{id}/retry, POST /tasks/retry, POST /tasks/count",
 	"task release": "POST /tasks/{id}/release", "task signal": "POST /tasks/{id}/signal, POST /tasks/signal", "task edit": "POST /tasks/{id}/edit", "task copy": "POST /tasks/{id}/copy",
 	"task data ls": "GET /tasks/{id}/records", "task data tail": "GET /tasks/{id}/records", "task data export": "GET /tasks/{id}/records",
 	"data ls": "GET /tasks/{id}/records", "data tail": "GET /tasks/{id}/records", "data export": "GET /tasks/{id}/records",

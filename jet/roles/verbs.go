@@ -44,6 +44,7 @@ const (
 	TasksRetry   Verb = "tasks.retry"
 	TasksSignal  Verb = "tasks.signal"
 	TasksDismiss Verb = "tasks.dismiss" // dead letters
+	TasksCount   Verb = "tasks.count"   // how many one of these would change
 
 	EventList Verb = "event.list"
 	LogVerify Verb = "log.verify"
@@ -128,7 +129,7 @@ var verbs = []struct {
 	access Access
 	verbs  []Verb
 }{
-	{Reading, []Verb{TaskGet, TaskList, TaskWait, TaskPlan, TaskWhy, TaskTree, TaskDiff, TaskEvents, TaskOutput, TaskRecords, TaskFiles, EventList, DeadList, QueueList, LimitList, NodeList, NodeGet, NodeWait, JobList, JobGet, CalendarList, CalendarGet, ScheduleList, ScheduleGet, ScheduleNext, ScheduleProgress, JobHistory, JobDiff, ScheduleHistory, ScheduleDiff, CalendarHistory, CalendarDiff, BreakerGet,
+	{Reading, []Verb{TaskGet, TaskList, TaskWait, TaskPlan, TaskWhy, TaskTree, TaskDiff, TaskEvents, TaskOutput, TaskRecords, TaskFiles, TasksCount, EventList, DeadList, QueueList, LimitList, NodeList, NodeGet, NodeWait, JobList, JobGet, CalendarList, CalendarGet, ScheduleList, ScheduleGet, ScheduleNext, ScheduleProgress, JobHistory, JobDiff, ScheduleHistory, ScheduleDiff, CalendarHistory, CalendarDiff, BreakerGet,
 		FilesList, FilesGet, FilesDiff, FilesVerify, LogVerify, ServerHealth}},
 	{Submitting, []Verb{TaskSubmit, TaskBulk, TaskCopy, ScheduleRun, ScheduleBackfill}},
 	{Operating, []Verb{TaskCancel, TasksCancel, TasksRetry, TasksSignal, TasksDismiss, TaskRelease, TaskSignal, TaskRetry, TaskEdit, DeadDismiss, QueuePause, QueueResume, QueueLimit, QueuePurge, NodeDrain, NodeUndrain, NodeCordon, NodeUncordon,
