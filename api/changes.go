@@ -46,24 +46,12 @@ func (r *twoRequest) check() error {
 // differing returns the function of an endpoint that compares two definitions of a kind.
 func differing[D any](kind string, read func(string, definition.Definition) (D, error)) func(*Service, context.Context, twoRequest) (diffAnswer, error) {
 	return func(s *Service, ctx context.Context, r twoRequest) (diffAnswer, error) {
-		var sides [2]D
-		for i, side := range []struct{ name, at string }{{r.Name, r.At}, {r.With, r.Until}} {
-			v := view.View(s.view())
-			if side.at != "" {
-				var err error
-				if v, _, err = s.then(ctx, side.at); err != nil {
-					return diffAnswer{}, err
-				}
-			}
-			is, err := v.Get(ctx, view.Definition(definition.Named(kind, side.name)))
-			if err == nil {
-				sides[i], err = read(side.name, *is.Definition)
-			}
+		return between(ctx, s, [2]side{{r.Name, r.At}, {r.With, r.Until}}, func(v view.View, name string) (is D, err error) {
+			found, err := v.Get(ctx, view.Definition(definition.Named(kind, name)))
 			if err != nil {
-				return diffAnswer{}, err
+				return is, err
 			}
-		}
-		changes, err := view.DiffValues(sides[0], sides[1])
-		return diffAnswer{append([]view.Change{}, changes...)}, err
+			return read(name, *found.Definition)
+		}, func(was, is D) ([]view.Change, error) { return view.DiffValues(was, is) })
 	}
 }

@@ -203,15 +203,28 @@ func (s *Service) diff(ctx context.Context, r diffRequest) (diffAnswer, error) {
 	if r.With == "" {
 		r.With = r.ID
 	}
-	var items [2]view.Item
-	for i, side := range []pastRequest{{r.ID, r.At}, {r.With, r.Until}} {
-		t, err := s.get(ctx, side)
+	return between(ctx, s, [2]side{{string(r.ID), r.At}, {string(r.With), r.Until}}, func(v view.View, id string) (view.Item, error) {
+		t, err := view.GetTask(ctx, v, task.ID(id))
+		return view.Item{Task: &t}, err
+	}, view.DiffItems)
+}
+
+// side is one of two things that are compared: its name, and the moment, "" for now.
+type side struct{ name, at string }
+
+// between returns how two things differ that get finds.
+func between[T any](ctx context.Context, s *Service, sides [2]side, get func(v view.View, name string) (T, error), differ func(was, is T) ([]view.Change, error)) (diffAnswer, error) {
+	var found [2]T
+	for i, of := range sides {
+		v, err := s.sight(ctx, of.at)
+		if err == nil {
+			found[i], err = get(v, of.name)
+		}
 		if err != nil {
 			return diffAnswer{}, err
 		}
-		items[i].Task = &t
 	}
-	changes, err := view.DiffItems(items[0], items[1])
+	changes, err := differ(found[0], found[1])
 	return diffAnswer{append([]view.Change{}, changes...)}, err
 }
 

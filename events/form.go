@@ -57,8 +57,6 @@ type body interface {
 	// take returns the event to which the pointer from fresh points. The pointer is void
 	// afterwards.
 	take(event any) (any, error)
-	// names returns the names of the fields, in the order in which they are written.
-	names() []string
 }
 
 // formOf makes the form of an event.
@@ -103,8 +101,6 @@ func (b *fieldsOf[E]) read(event any, number int, l *jlexer.Lexer) {
 }
 
 func (b *fieldsOf[E]) nulls(number int) bool { return b.Nulls(number) }
-
-func (b *fieldsOf[E]) names() []string { return b.Names() }
 
 func (b *fieldsOf[E]) take(event any) (any, error) {
 	e := event.(*E)

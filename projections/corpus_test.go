@@ -188,7 +188,7 @@ func allRows(t *testing.T, s *Store) (all []row) {
 	for _, p := range poison {
 		say("poison", []any{p.Seq, p.Place, string(p.Raw)})
 	}
-	counters, _, err := s.Counters(ctx)
+	counters, err := countersOf(ctx, s)
 	must(err)
 	say("counters", counters)
 	parents, err := s.Parents(ctx, view.MaxLimit)

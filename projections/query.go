@@ -66,22 +66,6 @@ func routesOf(ctx context.Context, tx *sql.Tx, queue string) ([]string, error) {
 	return routes, err
 }
 
-// Counters returns the other counters, by name: see [UnknownType].
-func (s *Store) Counters(ctx context.Context) (map[string]int, uint64, error) {
-	counters := map[string]int{}
-	var at uint64
-	err := s.view(ctx, "read counters", func(tx *sql.Tx, seq uint64) error {
-		at = seq
-		var name string
-		var n int
-		return each(ctx, tx, "SELECT name, n FROM counters", nil, []any{&name, &n}, func() error {
-			counters[name] = n
-			return nil
-		})
-	})
-	return counters, at, err
-}
-
 // Nodes returns all nodes, by id.
 func (s *Store) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
 	var nodes []node.Node

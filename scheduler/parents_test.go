@@ -110,7 +110,7 @@ func TestChildrenThatNobodyMade(t *testing.T) {
 		if _, _, err := w.rec.Do(t.Context(), now, task.Expand{Children: task.Children{AtSeq: 1, Names: []string{"n1", "n2"}}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.rec.Submit(t.Context(), family.ChildID(id, "n1"), family.Child(ptr(w.task(t, id)), "n1")); err != nil {
+		if _, err := w.rec.Submit(t.Context(), family.ChildID(id, "n1"), family.Births(ptr(w.task(t, id)))("n1")); err != nil {
 			t.Fatal(err)
 		}
 		pass(15 * time.Second)

@@ -101,11 +101,11 @@ func TestTotalTimeout(t *testing.T) {
 		t.Errorf("another life ends by %v, want %v", again.EndBy, want)
 	}
 	p := tasktest.Given(parent, task.Expanded{task.Children{Names: []string{"a"}}})
-	if child := family.Child(&p, "a"); !child.EndBy.IsZero() {
+	if child := family.Births(&p)("a"); !child.EndBy.IsZero() {
 		t.Errorf("its child ends by %v", child.EndBy)
 	}
 	fans := tasktest.Given(total(job.Spec{Place: job.Place{Nodes: []string{"n1", "n2"}, Each: true}}), task.Expanded{task.Children{Names: []string{"n1", "n2"}}})
-	if child := family.Child(&fans, "n1"); !child.EndBy.IsZero() || child.Spec.Timeout.Total != 0 {
+	if child := family.Births(&fans)("n1"); !child.EndBy.IsZero() || child.Spec.Timeout.Total != 0 {
 		t.Errorf("its child ends by %v", child.EndBy)
 	}
 

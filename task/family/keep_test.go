@@ -39,7 +39,7 @@ func TestKeep(t *testing.T) {
 		{Name: "a", Spec: job.Spec{Handler: "a"}}, {Name: "b", Spec: job.Spec{Handler: "b", Keep: job.Keep{Logs: day}}},
 	}}, Route: "default.5"}}
 	for name, want := range map[string]job.Keep{"a": {Done: day}, "b": {Logs: day}} {
-		if got := family.Child(parent, name).Spec.Keep; got != want {
+		if got := family.Births(parent)(name).Spec.Keep; got != want {
 			t.Errorf("step %s: %+v, want %+v", name, got, want)
 		}
 	}

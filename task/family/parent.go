@@ -31,10 +31,7 @@ func ChildIDs(t *task.Task) map[string]task.ID {
 	return ids
 }
 
-// Child is the birth of the parent's child with this name, which must exist.
-func Child(parent *task.Task, name string) task.Submitted { return Births(parent)(name) }
-
-// Births returns [Child] for many children of one parent.
+// Births returns the births of a parent's children, by their names, which must exist.
 func Births(parent *task.Task) func(name string) task.Submitted {
 	switch {
 	case parent.Spec.Each != nil:

@@ -120,18 +120,18 @@ func TestFollowNamesFailures(t *testing.T) {
 // The step of any kind of child is its path below the outermost parent.
 func TestStepPaths(t *testing.T) {
 	on := add(t, parent(t, job.Place{Nodes: []string{"w1", "w2"}, Each: true}), task.Expand{Children: task.Children{AtSeq: 1, Names: []string{"w1", "w2"}}})
-	if got := family.Child(&on, "w2"); got.Step != "w2" || got.What() != "w2: x" {
+	if got := family.Births(&on)("w2"); got.Step != "w2" || got.What() != "w2: x" {
 		t.Errorf("the child on a node is %q, %q", got.Step, got.What())
 	}
 	p := graph(t, does("a"), job.Step{Name: "sum", Spec: job.Spec{Handler: "sum", Each: &job.Each{Values: []json.RawMessage{json.RawMessage("7")}}}})
 	p.Job = "etl"
-	sum := family.Child(&p, "sum")
+	sum := family.Births(&p)("sum")
 	if sum.Step != "sum" || sum.What() != "etl/sum" {
 		t.Errorf("the step is %q, %q", sum.Step, sum.What())
 	}
 	list := task.Evolve(task.Task{ID: family.ChildID(p.ID, "sum")}, task.Recorded{Seq: 9, At: tasktest.Noon, Event: sum})
 	list.Children = &task.Children{Names: []string{"0"}}
-	if got := family.Child(&list, "0"); got.Step != "sum/0" || got.What() != "etl/sum/0" {
+	if got := family.Births(&list)("0"); got.Step != "sum/0" || got.What() != "etl/sum/0" {
 		t.Errorf("the value of its list is %q, %q", got.Step, got.What())
 	}
 }
@@ -201,7 +201,7 @@ func TestChild(t *testing.T) {
 	p := parent(t, job.Place{Count: 2, NoNode: job.NoNodeWait})
 	p.Due = tasktest.Noon.Add(time.Hour)
 	p = add(t, p, task.Expand{Children: task.Children{AtSeq: 5, Names: []string{"a", "b"}, Spares: []string{"x", "y", "z"}}})
-	first, second := family.Child(&p, "a"), family.Child(&p, "b")
+	first, second := family.Births(&p)("a"), family.Births(&p)("b")
 	if want := []string{"a", "x", "y", "z"}; !reflect.DeepEqual(first.Spec.Place.Nodes, want) || first.Route != "@a.5" {
 		t.Errorf("the first child goes to %s, then %v", first.Route, first.Spec.Place.Nodes)
 	}
@@ -255,7 +255,7 @@ func TestStrangerInTheStepsOfAParent(t *testing.T) {
 	}}})
 	parent.Apply(task.Recorded{Seq: 2, Chain: true, Event: task.Expanded{Children: task.Children{Names: []string{"a", "b"}}}})
 	child := func(name string, change func(*task.Submitted)) task.Task {
-		birth := family.Child(&parent, name)
+		birth := family.Births(&parent)(name)
 		change(&birth)
 		return task.Evolve(task.Task{ID: family.ChildID(parent.ID, name)}, task.Recorded{Seq: 3, Event: birth})
 	}

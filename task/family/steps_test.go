@@ -57,7 +57,7 @@ func TestStepBirths(t *testing.T) {
 	if want := []string{"a", "b", job.OnSuccess, job.OnFailure, job.OnCancel, job.OnExit}; !reflect.DeepEqual(p.Children.Names, want) {
 		t.Fatalf("its children are %v", p.Children.Names)
 	}
-	a, b, exit := family.Child(&p, "a"), family.Child(&p, "b"), family.Child(&p, job.OnExit)
+	a, b, exit := family.Births(&p)("a"), family.Births(&p)("b"), family.Births(&p)(job.OnExit)
 	if !a.Offers() || a.Parent != p.ID || a.Route != "images.5" || a.Labels["a"] != "b" {
 		t.Errorf("the first step is %+v", a)
 	}
@@ -90,7 +90,7 @@ func TestHandlersNeeds(t *testing.T) {
 	} {
 		ends := endsBy(&p, map[string]task.End{"a": c.a, "b": c.b})
 		for name, want := range map[string]task.Verdict{job.OnSuccess: c.success, job.OnFailure: c.failure, job.OnCancel: c.cancel, job.OnExit: c.exit} {
-			needs := family.Child(&p, name).Needs
+			needs := family.Births(&p)(name).Needs
 			var of []task.End
 			for _, need := range needs.Of {
 				of = append(of, ends[need.Task])
@@ -177,7 +177,7 @@ func TestEach(t *testing.T) {
 	list := job.Spec{Handler: "x", Each: &job.Each{Param: "urls"}}
 	params := map[string]json.RawMessage{"urls": json.RawMessage(`["a",{"b":2}]`), "n": json.RawMessage("1")}
 	p := expandedTask(t, list, params)
-	a, b := family.Child(&p, "0"), family.Child(&p, "1")
+	a, b := family.Births(&p)("0"), family.Births(&p)("1")
 	if text, _ := a.Item(); text != "a" || string(a.Params) != `{"item":"a","n":1}` || a.Spec.Each != nil || !a.Offers() {
 		t.Errorf("the first child is given %s", a.Params)
 	}
@@ -203,7 +203,7 @@ func TestEach(t *testing.T) {
 	from := does("get", need("list", ""))
 	from.Each = &job.Each{Result: "list"}
 	g := graph(t, does("list"), from)
-	birth := family.Child(&g, "get")
+	birth := family.Births(&g)("get")
 	born := task.Evolve(task.Task{ID: family.ChildID(g.ID, "get")}, task.Recorded{Seq: 1, At: tasktest.Noon, Event: birth})
 	for inputs, want := range map[string]task.State{
 		`{"list":{"task":"x","state":"finished","result":["p","q"]}}`: task.Running,
@@ -216,7 +216,7 @@ func TestEach(t *testing.T) {
 		if c, ok := family.Follow(&now, nil); ok {
 			now = add(t, now, c)
 		}
-		if now.State != want || want == task.Running && (len(own.Names) != 2 || strings.Contains(string(family.Child(&now, "1").Inputs), `"q"`)) {
+		if now.State != want || want == task.Running && (len(own.Names) != 2 || strings.Contains(string(family.Births(&now)("1").Inputs), `"q"`)) {
 			t.Errorf("with %s it is %s: %s", inputs, now.State, now.Message)
 		}
 	}

@@ -79,9 +79,6 @@ func (b *Book) Find(rule Rule, f Finding) {
 	b.findings = append(b.findings, f)
 }
 
-// Findings returns the kept findings.
-func (b *Book) Findings() []Finding { return b.findings }
-
 // Broken counts the findings of a rule, including those that were not kept.
 func (b *Book) Broken(rule Rule) int { return b.broken[rule] }
 
