@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/micro"
 	"golang.org/x/sync/semaphore"
@@ -19,6 +21,11 @@ const (
 	// together is how many requests are answered concurrently, and idle how many more may wait for
 	// something to happen: those do not delay requests for what is there.
 	together, idle = 64, 256
+	// drawnPerCPU is how many pages are drawn concurrently for each processor. Drawing computes all
+	// the time, so more of them would only delay each other. Beyond its share a caller waits for
+	// heldFor at most.
+	drawnPerCPU = 4
+	heldFor     = time.Second
 	// maxFollowers is how many callers may follow something.
 	maxFollowers = 2048
 	// LargestRequest is how many bytes a request may have: more than the largest submission.
@@ -37,6 +44,7 @@ type Desk struct {
 	answered share
 	waiting  share
 	bytes    share // of requests being answered
+	drawn    share // of pages being drawn
 	// following counts the callers that follow something.
 	following share
 }
@@ -46,7 +54,7 @@ func NewDesk(s *Service) *Desk {
 	s.verifying, s.moments = make(chan struct{}, 1), new(moments)
 	return &Desk{
 		service: s, places: semaphore.NewWeighted(together), bytes: share{limit: requestBytes},
-		answered: share{limit: together}, waiting: share{limit: idle}, following: share{limit: maxFollowers},
+		drawn: share{limit: drawnPerCPU * max(runtime.GOMAXPROCS(0), 2)}, answered: share{limit: together}, waiting: share{limit: idle}, following: share{limit: maxFollowers},
 	}
 }
 
@@ -57,6 +65,7 @@ type share struct {
 	mu    sync.Mutex
 	taken int            // guarded by mu
 	by    map[string]int // guarded by mu
+	freed chan struct{}  // guarded by mu; closed when something is given back, nil if nobody waits for that
 }
 
 // admits is the rule of fair shares. The caller holds mine of taken and wants n more. While half is
@@ -99,6 +108,20 @@ func (s *share) leave(caller string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.add(caller, -n)
+	if s.freed != nil {
+		close(s.freed)
+		s.freed = nil
+	}
+}
+
+// next is closed when something is given back from now on.
+func (s *share) next() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.freed == nil {
+		s.freed = make(chan struct{})
+	}
+	return s.freed
 }
 
 // busy is the error of a request that must wait for others.
@@ -152,6 +175,42 @@ func (d *Desk) enter(s *seat) error {
 	}
 	d.bytes.leave(s.caller, s.size)
 	return busy{fmt.Sprintf("%d requests are being answered, or too many of this connection", together)}
+}
+
+// Draw has draw compute a page for a caller, once the caller's share of the processors allows it. If
+// that takes too long, the error is as of [Busy]; if ctx ends first, it is ctx's.
+func (d *Desk) Draw(ctx context.Context, caller string, draw func() error) error {
+	if err := d.held(ctx, caller); err != nil {
+		return err
+	}
+	defer d.drawn.leave(caller, 1)
+	return draw()
+}
+
+// held takes one of the places for drawing, and waits for it if need be.
+func (d *Desk) held(ctx context.Context, caller string) error {
+	if d.drawn.take(caller, 1) {
+		return nil
+	}
+	if !d.waiting.take(caller, 1) {
+		return busy{fmt.Sprintf("%d requests wait for something, or too many of this connection", idle)}
+	}
+	defer d.waiting.leave(caller, 1)
+	held := time.NewTimer(heldFor)
+	defer held.Stop()
+	for {
+		freed := d.drawn.next()
+		if d.drawn.take(caller, 1) {
+			return nil
+		}
+		select {
+		case <-freed:
+		case <-held.C:
+			return busy{fmt.Sprintf("%d pages are being drawn, or too many of this connection", d.drawn.limit)}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // back takes the place again that a request has given up. The others leave theirs within moments.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 func TestAdmits(t *testing.T) {
@@ -100,6 +101,54 @@ func TestDesk(t *testing.T) {
 		}
 		if err := d.enter(&seat{d, "other", LargestRequest}); err != nil {
 			t.Errorf("and nobody else: %v", err)
+		}
+	})
+}
+
+// One caller's pages wait for each other, and not for long; those of another one are drawn beside them.
+func TestDraw(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := NewDesk(&Service{})
+		d.drawn.limit = 8
+		var drawing sync.WaitGroup
+		over := make(chan struct{})
+		drawn := make(chan error, 100)
+		page := func(ctx context.Context, caller string) {
+			drawing.Go(func() { drawn <- d.Draw(ctx, caller, func() error { <-over; return nil }) })
+			synctest.Wait()
+		}
+		for range 6 {
+			page(t.Context(), "greedy")
+		}
+		for range 2 {
+			page(t.Context(), "other")
+		}
+		if d.drawn.by["greedy"] != 4 || d.drawn.by["other"] != 2 || d.waiting.by["greedy"] != 2 {
+			t.Errorf("drawn are %v, and %v wait", d.drawn.by, d.waiting.by)
+		}
+		gone, leave := context.WithCancel(t.Context())
+		page(gone, "greedy")
+		leave()
+		if err := <-drawn; !errors.Is(err, context.Canceled) {
+			t.Errorf("who has hung up waits on: %v", err)
+		}
+		time.Sleep(heldFor)
+		synctest.Wait()
+		for range 2 {
+			if err := <-drawn; codeOf(err) != "503" {
+				t.Errorf("they wait for longer than a second: %v", err)
+			}
+		}
+		page(t.Context(), "greedy") // waits, and is drawn when the others are
+		close(over)
+		drawing.Wait()
+		for range 7 {
+			if err := <-drawn; err != nil {
+				t.Error(err)
+			}
+		}
+		if d.drawn.taken != 0 || d.waiting.taken != 0 {
+			t.Errorf("places are left: %+v, %+v", d.drawn.by, d.waiting.by)
 		}
 	})
 }

@@ -237,12 +237,14 @@ func (e elsewhere) Error() string { return "see " + string(e) }
 // look finds out what is on a page, and draws it.
 func (s *Site) look(ctx context.Context, r *http.Request, c httpapi.Caller, p *page, query url.Values, draw func(*look) error) error {
 	l := s.newLook(r, c, p, query)
-	return s.server.Desk.See(ctx, c.Name, l.At, func(ctx context.Context, sight *api.Sight) (err error) {
-		l.Sight = sight
-		if l.Data, err = p.show(ctx, l); err != nil {
-			return err
-		}
-		return draw(l)
+	return s.server.Desk.Draw(ctx, c.Name, func() error {
+		return s.server.Desk.See(ctx, c.Name, l.At, func(ctx context.Context, sight *api.Sight) (err error) {
+			l.Sight = sight
+			if l.Data, err = p.show(ctx, l); err != nil {
+				return err
+			}
+			return draw(l)
+		})
 	})
 }
 
