@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -156,7 +155,9 @@ func showSchedule(ctx context.Context, l *look) (any, error) {
 	}
 	l.Title = "Schedule " + name
 	d.Fires, d.Zone, d.DST, d.Runs = told.When(&d.When), plan.Zone().String(), plan.Policy(), told.What(&d.Definition)
-	d.CatchUp = fmt.Sprintf("%s, within %v", cmp.Or(d.When.CatchUp, job.CatchUpLast), cmp.Or(d.When.CatchUpWindow.Std(), job.DefaultCatchUpWindow))
+	if d.CatchUp = cmp.Or(d.When.CatchUp, job.CatchUpLast); d.CatchUp != job.CatchUpNone {
+		d.CatchUp += ", within " + told.Span(cmp.Or(d.When.CatchUpWindow.Std(), job.DefaultCatchUpWindow))
+	}
 	now := l.Now.In(plan.Zone())
 	from, err := weekOf(l.Asked("week"), now)
 	if err != nil {
