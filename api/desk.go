@@ -65,7 +65,7 @@ type share struct {
 	mu    sync.Mutex
 	taken int            // guarded by mu
 	by    map[string]int // guarded by mu
-	freed chan struct{}  // guarded by mu; closed when something is given back, nil if nobody waits for that
+	freed chan struct{}  // guarded by mu; closed when something is given back, nil if no request waits for that
 }
 
 // admits is the rule of fair shares. The caller holds mine of taken and wants n more. While half is
