@@ -122,7 +122,7 @@ func (s *Service) waitTask(ctx context.Context, r idRequest) (is endAnswer, err 
 	if err != nil && (!errors.Is(err, context.DeadlineExceeded) || is.Task.ID == "") {
 		return is, err
 	}
-	is.Met = is.Task.State.Terminal()
+	is.Met = err == nil
 	return is, nil
 }
 

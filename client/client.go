@@ -137,30 +137,6 @@ func (c *Client) CancelKnown(ctx context.Context, was task.Task, reason string) 
 	return t, nil
 }
 
-// Retry reopens a task that has ended, from its first attempt on. With a parent it reopens those of
-// its children that did not finish; with a child its parent, and the steps that were skipped
-// because of it. The error wraps [task.ErrUnknown] or [task.ErrRunning], or is a [*events.Taken] if
-// another task has taken its unique key, or its parent's.
-func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Task, error) {
-	t, err := c.rec.Load(ctx, id)
-	if err != nil {
-		return t, err
-	}
-	var parents []task.Task
-	if t.State.Terminal() { // else Retry is refused
-		if parents, err = c.parents(ctx, &t); err == nil {
-			err = c.reopenParents(ctx, parents)
-		}
-		if err != nil {
-			return t, fmt.Errorf("retry task %s: %w", id, err)
-		}
-	}
-	if t, err = c.reopen(ctx, t, reason); err != nil {
-		return t, err
-	}
-	return t, c.follow(ctx, t.ID, parents, reason)
-}
-
 // Signal gives a task the signal that it waits for, with data (JSON, or nil) for its program. The
 // error wraps [task.ErrUnknown], [task.ErrEnded] or [task.ErrNotHeld].
 func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, reason string) (task.Task, error) {

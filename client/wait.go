@@ -13,8 +13,9 @@ import (
 // lookAgain is how often a waiting client reads the log without being told of a change.
 const lookAgain = 2 * time.Second
 
-// Wait returns a task when it has ended. The error wraps [task.ErrUnknown] if there is none, and
-// ctx's if that ended first; then the task is as last seen.
+// Wait returns a task when it has ended, and no retry of its parent has yet to reopen it. The error
+// wraps [task.ErrUnknown] if there is none, and ctx's if that ended first; then the task is as last
+// seen.
 func (c *Client) Wait(ctx context.Context, id task.ID) (task.Task, error) {
 	return c.Watch(ctx, id, nil)
 }
@@ -47,7 +48,8 @@ func (c *Client) Watch(ctx context.Context, id task.ID, changed func(task.Task))
 			if changed != nil && now.Seq != t.Seq {
 				changed(now)
 			}
-			if t = now; t.State.Terminal() {
+			t = now
+			if ended, err := c.ended(ctx, &t); err == nil && ended { // likewise
 				return t, nil
 			}
 		}

@@ -264,6 +264,9 @@ func (w *whole) add(id task.ID, step string) error {
 	return nil
 }
 
+// atOnce is how many members are read concurrently.
+const atOnce = 16
+
 // lookAtOnce is how many members are read at each [lookAgain] without being told of a change.
 const lookAtOnce = 50
 
@@ -286,7 +289,7 @@ func (w *whole) follow(ctx context.Context, changed func([]Member)) (task.Task, 
 			changed(all)
 			w.saying.Unlock()
 		}
-		if root.Task.State.Terminal() {
+		if ended, err := w.c.ended(ctx, &root.Task); err == nil && ended { // else the server is away: it comes back, or ctx ends
 			return root.Task, nil
 		}
 		select {

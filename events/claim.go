@@ -124,18 +124,8 @@ func (r *Recorder) reopenUnique(ctx context.Context, t *task.Task, c task.Reopen
 	return event, r.LoadInto(ctx, t.ID, t)
 }
 
-// Free tells whether a task could be reopened as far as its unique key is concerned: if not, the
-// error is a [*Taken]. It claims nothing.
-func (r *Recorder) Free(ctx context.Context, t *task.Task) error {
-	key, err := t.UniqueKey()
-	if err != nil || key == "" || !t.State.Terminal() {
-		return nil
-	}
-	_, _, _, err = r.unclaimed(ctx, &underKey{id: t.ID, key: key, unique: &t.Spec.Unique})
-	return err
-}
-
-// FreeFor is [Recorder.Free] for a birth that is not recorded yet.
+// FreeFor tells whether a task could be born as far as its unique key is concerned: if not, the error
+// is a [*Taken]. It claims nothing.
 func (r *Recorder) FreeFor(ctx context.Context, id task.ID, e *task.Submitted) error {
 	key, err := e.UniqueKey()
 	if err != nil || key == "" {

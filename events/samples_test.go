@@ -105,7 +105,7 @@ func full() map[Type]Fact {
 		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work", Asked: asked, Until: noon.Add(10 * time.Second)},
 		TaskPostponed:       task.Postponed{Reason: reason.Breaker, Detail: "the breaker of job thumbnail is open", Due: noon.Add(time.Minute)},
 		TaskThrottled:       task.Throttled{Node: "w2", Limit: "rate:queue:images#17"},
-		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
+		TaskReopened:        task.Reopened{Reason: "the input was repaired", Again: "transform/0"},
 		TaskExpanded:        task.Expanded{Children: task.Children{AtSeq: 51, Names: []string{"w1", "w2"}, Spares: []string{"w4"}}},
 		TaskConcluded: task.Concluded{State: task.Error, Reason: reason.Task, Message: "2 of 2 have ended: 1 finished, 1 error",
 			Result: json.RawMessage(`{"error":1,"finished":1}`)},

@@ -166,7 +166,7 @@ func (s *Scheduler) wants(ctx context.Context, id task.ID) (bool, error) {
 		return false, err
 	}
 	t := &tasks[0]
-	ends, _, err := s.view.Ends(ctx, slices.Collect(maps.Values(family.ChildIDs(t))))
+	ends, _, err := s.ends(ctx, t)
 	return family.Wants(t, ends), err
 }
 
@@ -184,9 +184,9 @@ func (s *Scheduler) sweepParents(ctx context.Context) error {
 }
 
 // Follow does once what a parent needs. It makes children that the submitter has not made; cancels
-// the children of a cancelled parent; reopens skipped steps that may run after all; ends the parent
-// after its children; and reopens it if a child was reopened. Any number of schedulers may do so at
-// once.
+// the children of a cancelled parent; reopens those of a retried one, and skipped steps that may run
+// after all; ends the parent after its children; and reopens it if a child was reopened. Any number
+// of schedulers may do so at once.
 func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 	if s.families.isDeserted(id) {
 		return s.stopSpawned(ctx, id)
@@ -207,8 +207,7 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 			return err
 		}
 	}
-	ids := slices.Collect(maps.Values(family.ChildIDs(&t)))
-	ends, at, err := s.view.Ends(ctx, ids)
+	ends, at, err := s.ends(ctx, &t)
 	if err != nil {
 		return err
 	}
@@ -221,21 +220,39 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 		if err := s.cancelChildren(ctx, &t, ends); err != nil {
 			return err
 		}
-	} else if err := s.awaken(ctx, &t, ends); err != nil {
+	} else if err := s.reopenChildren(ctx, &t, ends); err != nil {
 		return err
 	}
 	if !maps.Equal(known, ends) { // something was done, or is in the log and not in the view yet
-		if ends, at, err = s.view.Ends(ctx, ids); err != nil {
+		if ends, at, err = s.ends(ctx, &t); err != nil {
 			return err
 		}
 	}
-	return s.conclude(ctx, &t, ids, ends, at, unmade)
+	return s.conclude(ctx, &t, ends, at, unmade)
+}
+
+// ends returns the progress of a parent's children, in detail where the rules need that, and the
+// sequence that this reflects.
+func (s *Scheduler) ends(ctx context.Context, t *task.Task) (map[task.ID]task.End, uint64, error) {
+	ends, at, err := s.view.Ends(ctx, slices.Collect(maps.Values(family.ChildIDs(t))))
+	if err != nil {
+		return nil, 0, err
+	}
+	ids := family.Details(t, ends)
+	if len(ids) == 0 {
+		return ends, at, nil
+	}
+	children, err := s.view.Known(ctx, ids)
+	for i := range children {
+		ends[children[i].ID] = task.EndOf(&children[i])
+	}
+	return ends, at, err
 }
 
 // conclude ends a parent whose children have all ended, by the view at a sequence. The view will
 // report facts that it does not know yet.
-func (s *Scheduler) conclude(ctx context.Context, t *task.Task, ids []task.ID, ends map[task.ID]task.End, at uint64, unmade bool) error {
-	id := t.ID
+func (s *Scheduler) conclude(ctx context.Context, t *task.Task, ends map[task.ID]task.End, at uint64, unmade bool) error {
+	id, ids := t.ID, slices.Collect(maps.Values(family.ChildIDs(t)))
 	if unmade {
 		family.Unborn(t, ends)
 	}
@@ -245,8 +262,8 @@ func (s *Scheduler) conclude(ctx context.Context, t *task.Task, ids []task.ID, e
 	}
 	if c, end := command.(task.Conclude); end && t.Children != nil {
 		children, err := s.view.Known(ctx, ids)
-		if err != nil || t.Turn > 0 && s.rec.Now().Before(t.Since.Add(s.cfg.Slack)) && family.Expects(t, children) {
-			return err // the sweep returns to it
+		if err != nil {
+			return err
 		}
 		if slices.ContainsFunc(children, func(c task.Task) bool { return c.Seq > at }) {
 			s.families.touch(id) // the view has moved on since
@@ -294,27 +311,56 @@ func (s *Scheduler) stopSpawned(ctx context.Context, id task.ID) error {
 	return errors.Join(errs...)
 }
 
-// awaken reopens skipped steps that may run after all, and updates ends.
-func (s *Scheduler) awaken(ctx context.Context, t *task.Task, ends map[task.ID]task.End) error {
-	for _, name := range family.Awaken(t, ends) {
-		id := family.ChildID(t.ID, name)
-		child, err := s.rec.Load(ctx, id)
-		if err == nil && child.State.Terminal() {
-			child, _, err = s.rec.Do(ctx, child, task.Reopen{Reason: "what it needs has another life"})
+// reopenChildren reopens the children of a parent that a retry asks for, skipped steps that may run
+// after all, and handlers of steps that were reopened, and updates ends.
+func (s *Scheduler) reopenChildren(ctx context.Context, t *task.Task, ends map[task.ID]task.End) error {
+	var mu sync.Mutex // guards ends
+	for _, names := range family.Reopens(t, ends) {
+		if _, err := each(names, func(name string) error {
+			id := family.ChildID(t.ID, name)
+			mu.Lock()
+			was := ends[id]
+			mu.Unlock()
+			child, err := s.reopenChild(ctx, t, name, was)
+			if err != nil {
+				return fmt.Errorf("reopen child %s of %s: %w", name, t.ID, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ends[id] = task.EndOf(&child)
+			return nil
+		}); err != nil {
+			return err
 		}
-		if err != nil && !errors.Is(err, task.ErrRunning) {
-			return fmt.Errorf("reopen step %s of %s: %w", name, t.ID, err)
-		}
-		ends[id] = task.End{State: task.Held}
 	}
 	return nil
+}
+
+// reopenChild reopens a child of a parent if it has not come alive since the end that the read model
+// knows, and returns it as it is.
+func (s *Scheduler) reopenChild(ctx context.Context, t *task.Task, name string, was task.End) (task.Task, error) {
+	child, err := s.rec.Load(ctx, family.ChildID(t.ID, name))
+	if err != nil || !child.State.Terminal() || child.EndSeq != was.Seq {
+		return child, err
+	}
+	again := task.Reopen{Reason: "what it needs has another life", EndSeq: child.EndSeq}
+	if family.Owes(t, name, was) {
+		again.Reason, again.Again = "its parent has another life", family.Below(t.Again, &child)
+	}
+	child, _, err = s.rec.Do(ctx, child, again)
+	if errors.Is(err, task.ErrRunning) || errors.Is(err, task.ErrMovedOn) { // another process was faster
+		return child, nil
+	}
+	if err != nil {
+		return child, err
+	}
+	return child, s.rec.Settle(ctx, &child)
 }
 
 // revive reopens an ended parent if one of its children was reopened. The read model may lag, so it
 // reads the log to be sure.
 func (s *Scheduler) revive(ctx context.Context, t task.Task) error {
-	ids := slices.Collect(maps.Values(family.ChildIDs(&t)))
-	ends, at, err := s.view.Ends(ctx, ids)
+	ends, at, err := s.ends(ctx, &t)
 	if err != nil || at < t.Seq {
 		return err
 	}

@@ -230,42 +230,120 @@ func TestSelectorsWithoutNodes(t *testing.T) {
 	})
 }
 
-// A reopened parent waits a while for the reopening of its children, which the process that retries
-// it does after its own. If that does not happen, the parent ends as it had before.
-func TestAReopenedParentWaitsForItsChildren(t *testing.T) {
+// A retry of a parent is one fact: schedulers reopen the children that did not finish, each once, and
+// the parent does not end before.
+func TestRetryOfAParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		w.join(t, "n1")
+		w.join(t, "n2")
+		all := w.run(t, 2)
+		id := w.asked(t, job.Spec{Handler: "x", Place: job.Place{Mode: job.PlaceAll}})
+		at := w.observed(t, 0, all...)
+		children := w.adopt(t, id)
+		end := func(child task.ID, on node.ID, fails bool) {
+			t.Helper()
+			now := w.claim(t, child, on)
+			if command := task.Command(task.Finish{Epoch: now.Epoch}); fails {
+				w.do(t, now, task.Fail{Epoch: now.Epoch, Class: reason.Task, Final: true})
+			} else {
+				w.do(t, now, command)
+			}
+			at = w.observed(t, at, all...)
+		}
+		end(children[0], "n1", false)
+		end(children[1], "n2", true)
+		w.wants(t, "it", id, task.Error, reason.Task)
+
+		w.do(t, w.task(t, id), task.Reopen{Again: task.AllAgain})
+		at = w.observed(t, at, all...)
+		w.wants(t, "with another life it", id, task.Running, "")
+		w.wants(t, "its child that finished", children[0], task.Finished, "")
+		w.wants(t, "its child that failed", children[1], task.Pending, "its parent has another life")
+		if again := w.task(t, children[1]); !again.Offered {
+			t.Error("nobody has offered it")
+		}
+		pass(settings.Slack * 2)
+		end(children[1], "n2", true)
+		w.wants(t, "after a second failure it", id, task.Error, reason.Task)
+
+		w.do(t, w.task(t, id), task.Reopen{Again: task.AllAgain})
+		w.do(t, w.task(t, id), task.Cancel{})
+		at = w.observed(t, at, all...)
+		w.wants(t, "cancelled before any scheduler saw the retry, it", id, task.Cancelled, reason.User)
+		w.wants(t, "its child", children[1], task.Error, reason.Task)
+
+		w.do(t, w.task(t, id), task.Reopen{Again: "n1"})
+		at = w.observed(t, at, all...)
+		w.wants(t, "with the child that was meant it", id, task.Running, "")
+		w.wants(t, "the child that was meant", children[0], task.Pending, "its parent has another life")
+		w.wants(t, "the other one", children[1], task.Error, reason.Task)
+		end(children[0], "n1", false)
+		w.wants(t, "at last it", id, task.Error, reason.Task)
+
+		// It lives by the child that another process has reopened on its own.
+		w.do(t, w.task(t, children[1]), task.Reopen{})
+		at = w.observed(t, at, all...)
+		w.wants(t, "it", id, task.Running, "")
+		end(children[1], "n2", false)
+		w.wants(t, "with its child it", id, task.Finished, "")
+		noRepairs(t, all)
+	})
+}
+
+// A retry that no scheduler has seen, or that one has left half done, is found by the sweep.
+func TestRetryIsFinishedByTheSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.run(t, 2)
-		id := w.asked(t, job.Spec{Handler: "x", Place: job.Place{Mode: job.PlaceAll}})
+		id := w.asked(t, job.Spec{Steps: []job.Step{handled("a"), handled("b"), handled("c", job.StepNeed{Step: "a"})}, On: &job.Handlers{Exit: &job.Step{Spec: job.Spec{Handler: "x"}}}})
+		step := func(name string) task.ID { return family.ChildID(id, name) }
 		at := w.observed(t, 0, all...)
-		child := w.adopt(t, id)[0]
-		fail := func() {
-			now := w.claim(t, child, "n1")
-			w.do(t, now, task.Fail{Epoch: now.Epoch, Class: reason.Task, Final: true})
-			at = w.observed(t, at, all...)
+		w.adopt(t, id)
+		settle := func() {
+			for range 6 {
+				at = w.observed(t, at, all...)
+			}
 		}
-		fail()
+		settle()
+		for _, name := range []string{"a", "b"} {
+			now := w.claim(t, step(name), "n1")
+			w.do(t, now, task.Fail{Epoch: now.Epoch, Class: reason.Task, Final: true})
+		}
+		settle()
+		w.finish(t, step(job.OnExit), "n1")
+		settle()
 		w.wants(t, "it", id, task.Error, reason.Task)
-		w.do(t, w.task(t, id), task.Reopen{})
-		at = w.observed(t, at, all...)
-		w.wants(t, "with another life it", id, task.Running, "")
-		pass(settings.Slack / 2)
-		w.do(t, w.task(t, child), task.Reopen{})
-		at = w.observed(t, at, all...)
-		w.wants(t, "with a child that has one, too, it", id, task.Running, "")
-		w.finish(t, child, "n1")
-		at = w.observed(t, at, all...)
-		w.wants(t, "with its child it", id, task.Finished, "")
 
-		w.do(t, w.task(t, child), task.Reopen{})
-		at = w.observed(t, at, all...)
-		fail()
-		w.wants(t, "it", id, task.Error, reason.Task)
-		w.do(t, w.task(t, id), task.Reopen{})
-		w.observed(t, at, all...)
-		pass(settings.Slack + 10*time.Second)
-		w.wants(t, "with children of whom nobody took care it", id, task.Error, reason.Task)
-		noRepairs(t, all)
+		w.do(t, w.task(t, id), task.Reopen{Again: task.AllAgain})
+		// One scheduler has died after it reopened b.
+		w.do(t, w.task(t, step("b")), task.Reopen{Reason: "its parent has another life"})
+		pass(20 * time.Second)
+		for name, want := range map[string]task.State{"a": task.Pending, "b": task.Pending, "c": task.Held, job.OnExit: task.Held} {
+			if now := w.task(t, step(name)); now.State != want || now.Life == 0 {
+				t.Errorf("%s is %s in the life of %d, want %s in another life", name, now.State, now.Life, want)
+			}
+		}
+		for _, name := range []string{"b", "a", "c", job.OnExit} {
+			w.finish(t, step(name), "n1")
+			settle()
+		}
+		w.wants(t, "all is well: it", id, task.Finished, "")
+		for _, name := range []string{"a", "b", "c", job.OnExit} {
+			records, err := w.Task(t.Context(), step(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lives := 0
+			for _, r := range records {
+				if _, again := r.Fact.Event.(task.Reopened); again {
+					lives++
+				}
+			}
+			if lives != 1 {
+				t.Errorf("%s was reopened %d times", name, lives)
+			}
+		}
 	})
 }

@@ -17,8 +17,8 @@ func handled(name string, needs ...job.StepNeed) job.Step {
 	return job.Step{Name: name, Needs: needs, Spec: job.Spec{Handler: "x"}}
 }
 
-// A graph proceeds by the facts of the log alone. If the process that retries a task dies after its
-// first fact, the reopening of the failed step, schedulers do the rest.
+// A graph proceeds by the facts of the log alone. If a process reopens a failed step, schedulers do
+// the rest: they reopen its parent, the skipped steps and the handler that has run.
 func TestStepsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -61,12 +61,12 @@ func TestStepsGoOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		settle()
-		is("a has another life", map[task.ID]task.State{id: task.Running, step("b"): task.Held, step("c"): task.Held})
+		is("a has another life", map[task.ID]task.State{id: task.Running, step("b"): task.Held, step("c"): task.Held, step(job.OnExit): task.Held})
 		again := w.task(t, step("a"))
 		if err := w.rec.Settle(t.Context(), &again); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"a", "b", "c"} {
+		for _, name := range []string{"a", "b", "c", job.OnExit} {
 			w.finish(t, step(name), "n1")
 			settle()
 		}

@@ -165,8 +165,14 @@ type Postpone struct {
 // Unbind moves a task that waits for a certain node to its shared queue.
 type Unbind struct{ Reason string }
 
-// Reopen gives a terminal task another life.
-type Reopen struct{ Reason string }
+// Reopen gives a terminal task another life, and with a parent those of its children that Again
+// says, as in [Reopened].
+type Reopen struct {
+	Reason, Again string
+	// EndSeq, unless 0, is the end of the life before: the command is refused with [ErrMovedOn] if
+	// the task, which has a parent, has ended otherwise.
+	EndSeq uint64
+}
 
 func (Claim) isCommand()      {}
 func (Finish) isCommand()     {}
@@ -210,7 +216,10 @@ func (t *Task) Decide(c Command, now time.Time) (Event, error) {
 		if !t.State.Terminal() {
 			return nil, fmt.Errorf("%w (it is %s): cancel it first", ErrRunning, t.State)
 		}
-		return Reopened(c), nil
+		if c.EndSeq != 0 && c.EndSeq != t.EndSeq {
+			return nil, ErrMovedOn
+		}
+		return Reopened{Reason: c.Reason, Again: c.Again}, nil
 	case Dismiss:
 		return dismiss(t, c)
 	case Cancel:

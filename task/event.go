@@ -253,7 +253,13 @@ type Postponed struct {
 // Reopened gives a terminal task another life.
 type Reopened struct {
 	Reason string `json:"reason,omitzero" redact:"hide"`
+	// Again says which children of a parent get another life with it: [AllAgain], or the path of one
+	// task below it, as "transform" or "sum/0"; "" for none.
+	Again string `json:"again,omitzero" redact:"keep"`
 }
+
+// AllAgain is a [Reopened.Again]: all children that did not finish.
+const AllAgain = "*"
 
 func (Submitted) isEvent()       {}
 func (Queued) isEvent()          {}

@@ -120,6 +120,7 @@ func (t *Task) Apply(r Recorded) {
 			t.Failures, t.Losses, t.Ran = 0, 0, 0
 			t.FailedOn, t.Avoids, t.Begun = "", nil, time.Time{}
 			t.Exit, t.Result, t.Usage, t.Dismissed = nil, nil, nil, nil
+			t.Life, t.EndSeq, t.Again = r.Seq, 0, e.Again
 			unsaid := slices.Contains(t.Holds, HoldSignal) // a signal once given is not asked for again
 			t.again(e.Reason, r)
 			t.holdAgain(unsaid, e.Reason, r)
@@ -288,7 +289,9 @@ var onlyLimit = []string{HoldLimit}
 
 func (t *Task) end(s State, reason, message string, r Recorded) {
 	t.enter(s, reason, message, r)
-	t.EndedAt = r.At
+	if t.EndedAt = r.At; t.Parent != "" {
+		t.EndSeq = r.Seq
+	}
 }
 
 func (t *Task) enter(s State, reason, message string, r Recorded) {

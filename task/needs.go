@@ -63,11 +63,14 @@ type End struct {
 	Reason string
 	// Message says in words why the task failed; "" if it did not.
 	Message string
+	// Seq is [Task.EndSeq], and Life [Task.Life]. Both may be 0 of a task that finished or is open:
+	// most decisions need neither.
+	Seq, Life uint64
 }
 
 // EndOf returns the progress of a task.
 func EndOf(t *Task) End {
-	e := End{State: t.State, Reason: t.Reason}
+	e := End{State: t.State, Reason: t.Reason, Seq: t.EndSeq, Life: t.Life}
 	if e.Failed() {
 		e.Message = t.Message
 	}

@@ -91,6 +91,14 @@ type Task struct {
 	// counts.
 	Rivals []Rival `json:"rivals,omitzero"`
 
+	// Life is the sequence of the fact by which the task was last reopened; 0 in its first life.
+	Life uint64 `json:"life,omitzero"`
+	// EndSeq is the sequence of the fact by which it ended, kept only for tasks with a parent; 0
+	// while it is open.
+	EndSeq uint64 `json:"end_seq,omitzero"`
+	// Again says which of its children a reopened parent reopens, as [Reopened.Again] has it.
+	Again string `json:"again,omitzero"`
+
 	// Children are the children of a parent; nil before it was expanded, and for any other task.
 	Children *Children `json:"children,omitzero"`
 

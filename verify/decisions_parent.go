@@ -126,7 +126,7 @@ func (v *Verifier) endsAt(k *task.Task, seen uint64, told string) (ends map[task
 		case o == nil || !o.born || o.bornAt > seen:
 			continue
 		case o.end != 0 && o.end <= seen:
-			end := task.End{State: o.now.state, Reason: v.tasks.words.Text(o.now.reason)}
+			end := task.End{State: o.now.state, Reason: v.tasks.words.Text(o.now.reason), Seq: o.end}
 			if said := o.kin.said; said.size > 0 {
 				end.Message, told = said.find(&v.tasks.digests, told, name+" failed (")
 			}

@@ -156,10 +156,11 @@ type rest struct {
 }
 
 // moreForm is the form of the fields that are kept unchanged. A field added to a task is part of it
-// automatically, so it is folded and compared. It leaves out the fields of [core] and [rest], and
-// the unneeded parts of the work, which the digest covers.
+// automatically, so it is folded and compared. It leaves out the fields of [core] and [rest], the
+// unneeded parts of the work, which the digest covers, and the sequence of the end, which
+// [story.end] has.
 var moreForm = form.Of[task.Task](form.Own(), form.Without(
-	"id", "seq", "head", "turn", "epoch", "offer", "submitted_at", "since", "started_at", "ended_at", "ran",
+	"id", "seq", "head", "turn", "epoch", "offer", "submitted_at", "since", "started_at", "ended_at", "end_seq", "ran",
 	"job", "revision", "params", "labels", "group", "parent", "step", "fair_key", "schedule", "tick", "trigger", "retry_of",
 	"message", "exit", "result", "usage", "spec", "route", "node", "session", "attempt", "state", "offered",
 	"due", "inputs", "children", "holds", "reason", "needs", "rivals"))

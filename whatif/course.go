@@ -293,7 +293,7 @@ func (c *course) recorded(r *events.Record) {
 			c.decide(k, task.Unhold{Hold: e.Hold, Reason: e.Reason})
 		}
 	case task.Reopened:
-		c.decide(k, task.Reopen(e))
+		c.decide(k, task.Reopen{Reason: e.Reason, Again: e.Again})
 	case task.Expanded:
 		c.happen(k, e)
 	case task.Reassigned:

@@ -145,7 +145,7 @@ func (p Progress) Result() json.RawMessage {
 
 // Follow returns the next command for a parent, given the progress of its children; false if
 // nothing changes. A child that has not been seen is missing in ends. A skipped child is neither a
-// failure nor a success.
+// failure nor a success. A parent does not end while it owes a child another life ([Owed]).
 func Follow(t *task.Task, ends map[task.ID]task.End) (task.Command, bool) {
 	switch {
 	case t.State.Terminal():
@@ -157,6 +157,9 @@ func Follow(t *task.Task, ends map[task.ID]task.End) (task.Command, bool) {
 	}
 	if reason, why := t.Childless(); why != "" {
 		return task.GiveUp{Reason: reason, Detail: why}, true
+	}
+	if len(Owed(t, ends)) > 0 {
+		return nil, false
 	}
 	p := ProgressOf(t, ends)
 	open := t.Spec.Includes() && p.Total() == 0 && t.State == task.Running
@@ -191,7 +194,7 @@ func Wants(t *task.Task, ends map[task.ID]task.End) bool {
 		return true
 	}
 	if t.State != task.Cancelling {
-		return len(Awaken(t, ends)) > 0
+		return len(Reopens(t, ends)) > 0
 	}
 	return slices.ContainsFunc(Stops(t), func(name string) bool {
 		e := ends[ChildID(t.ID, name)]
@@ -309,16 +312,6 @@ func Strange(t *task.Task, children []task.Task) (name string, id task.ID, field
 		}
 	}
 	return "", "", ""
-}
-
-// Expects tells whether a reopened parent may be about to reopen a child: one that did not finish
-// and has had no fact since. A retry reopens the parent first, because the parent must regain its
-// unique key.
-func Expects(t *task.Task, children []task.Task) bool {
-	return t.Turn > 0 && slices.ContainsFunc(children, func(c task.Task) bool {
-		end := task.EndOf(&c)
-		return c.State.Terminal() && c.State != task.Finished && !end.Skipped() && c.Seq < t.Turn
-	})
 }
 
 // ProgressOf counts the children of a parent.

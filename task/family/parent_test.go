@@ -227,27 +227,6 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-func TestExpects(t *testing.T) {
-	again := task.Task{Turn: 10}
-	for name, row := range map[string]struct {
-		parent task.Task
-		child  task.Task
-		want   bool
-	}{
-		"a failure of the life before":            {again, task.Task{State: task.Error, Seq: 9}, true},
-		"a cancel of it":                          {again, task.Task{State: task.Cancelled, Reason: reason.User, Seq: 9}, true},
-		"a failure since":                         {again, task.Task{State: task.Error, Seq: 11}, false},
-		"one that lives":                          {again, task.Task{State: task.Pending, Seq: 11}, false},
-		"one that has finished":                   {again, task.Task{State: task.Finished, Seq: 9}, false},
-		"one that was skipped, and may be so now": {again, task.Task{State: task.Cancelled, Reason: reason.Skipped, Seq: 9}, false},
-		"the first life":                          {task.Task{}, task.Task{State: task.Error, Seq: 9}, false},
-	} {
-		if got := family.Expects(&row.parent, []task.Task{{State: task.Finished, Seq: 3}, row.child}); got != row.want {
-			t.Errorf("%s: %v, want %v", name, got, row.want)
-		}
-	}
-}
-
 // A parent fails if another task has the id of one of its children.
 func TestStrangerInTheStepsOfAParent(t *testing.T) {
 	parent := task.Evolve(task.Task{ID: "01JNA0000000000000000PARNT"}, task.Recorded{Seq: 1, Event: task.Submitted{Work: task.Work{

@@ -108,21 +108,6 @@ func Awaken(t *task.Task, ends map[task.ID]task.End) []string {
 	return names
 }
 
-// Rerun returns the names of handlers that have run and must run again, because a step was
-// reopened.
-func Rerun(t *task.Task, ends map[task.ID]task.End) []string {
-	if !t.Spec.Stepped() || t.Children == nil {
-		return nil
-	}
-	var names []string
-	for _, h := range t.Spec.On.All() {
-		if e := ends[ChildID(t.ID, h.Name)]; e.State.Terminal() && !e.Skipped() {
-			names = append(names, h.Name)
-		}
-	}
-	return names
-}
-
 // Revive returns the command that reopens an ended parent because one of its children was reopened;
 // false if it may stay as it is.
 func Revive(t *task.Task, ends map[task.ID]task.End) (task.Command, bool) {
