@@ -55,7 +55,7 @@ func TestEvolve(t *testing.T) {
 		got := tasktest.Given(tasktest.After(tasktest.InError, task.Reopened{Reason: "again"})...)
 		want := tasktest.Given(tasktest.Running...)
 		want.State, want.Reason = task.Pending, "again"
-		want.Seq, want.Head, want.Turn, want.Since, want.Offered = 4, 4, 4, tasktest.At(4), false
+		want.Seq, want.Head, want.Turn, want.Life, want.Since, want.Offered = 4, 4, 4, 4, tasktest.At(4), false
 		compare(t, got, want)
 	})
 	t.Run("known from an offer", func(t *testing.T) {

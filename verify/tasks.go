@@ -130,6 +130,7 @@ type folded struct {
 // core are the fields of most ended tasks.
 type core struct {
 	seq, head, turn, epoch, offer    uint64
+	endSeq                           uint64
 	submitted, since, started, ended thin.Stamp
 	ran                              value.Duration
 	work                             thin.Digest // its unchanging content since birth
@@ -139,6 +140,7 @@ type core struct {
 	attempt                          int32
 	state                            task.State
 	offered                          bool
+	child                            bool // it has a parent
 }
 
 // rest are the fields that few tasks have.
@@ -156,9 +158,8 @@ type rest struct {
 }
 
 // moreForm is the form of the fields that are kept unchanged. A field added to a task is part of it
-// automatically, so it is folded and compared. It leaves out the fields of [core] and [rest], the
-// unneeded parts of the work, which the digest covers, and the sequence of the end, which
-// [story.end] has.
+// automatically, so it is folded and compared. It leaves out the fields of [core] and [rest], and
+// the unneeded parts of the work, which the digest covers.
 var moreForm = form.Of[task.Task](form.Own(), form.Without(
 	"id", "seq", "head", "turn", "epoch", "offer", "submitted_at", "since", "started_at", "ended_at", "end_seq", "ran",
 	"job", "revision", "params", "labels", "group", "parent", "step", "fair_key", "schedule", "tick", "trigger", "retry_of",
@@ -185,7 +186,7 @@ var (
 // for which stand-ins are in the task.
 func (t *tasks) thin(k *task.Task, was *folded) folded {
 	f := *was
-	f.seq, f.head, f.turn, f.epoch, f.offer = k.Seq, k.Head, k.Turn, k.Epoch, k.Offer
+	f.seq, f.head, f.turn, f.epoch, f.offer, f.endSeq = k.Seq, k.Head, k.Turn, k.Epoch, k.Offer, k.EndSeq
 	f.submitted, f.due, f.since = thin.StampOf(k.SubmittedAt), thin.StampOf(k.Due), thin.StampOf(k.Since)
 	f.started, f.ended, f.ran = thin.StampOf(k.StartedAt), thin.StampOf(k.EndedAt), k.Ran
 	f.attempt, f.state, f.offered, f.needs = int32(k.Attempt), k.State, k.Offered, k.Needs != nil
@@ -198,7 +199,7 @@ func (t *tasks) thin(k *task.Task, was *folded) folded {
 		f.others, f.rivals = t.digests.Value(k.Rivals), thin.Own(&k.Rivals)
 	}
 	if k.Job != unchanged {
-		f.spec, f.work = t.specs.number(k.Spec), t.digests.Work(k)
+		f.spec, f.work, f.child = t.specs.number(k.Spec), t.digests.Work(k), k.Parent != ""
 	}
 	if k.Message != unchanged {
 		f.message = t.digests.Text(k.Message)
@@ -269,7 +270,7 @@ func (t *tasks) task(id task.ID, f *folded) task.Task {
 		holds = strings.Split(t.words.Text(f.holds), ",")
 	}
 	k := task.Task{
-		ID: id, State: f.state, Seq: f.seq, Head: f.head, Turn: f.turn, Epoch: f.epoch, Offer: f.offer, Offered: f.offered, Attempt: int(f.attempt),
+		ID: id, State: f.state, Seq: f.seq, Head: f.head, Turn: f.turn, Epoch: f.epoch, Offer: f.offer, EndSeq: f.endSeq, Offered: f.offered, Attempt: int(f.attempt),
 		SubmittedAt: f.submitted.Time(), Due: f.due.Time(), Since: f.since.Time(), StartedAt: f.started.Time(), EndedAt: f.ended.Time(), Ran: f.ran,
 		Node: t.words.Text(f.node), Session: t.words.Text(f.session), Reason: t.words.Text(f.reason),
 	}
@@ -296,6 +297,9 @@ func (t *tasks) task(id task.ID, f *folded) task.Task {
 func (t *tasks) stand(k *task.Task, f *folded) {
 	if f.work != 0 {
 		k.Job = unchanged
+	}
+	if f.child && k.Parent == "" {
+		k.Parent = unchanged
 	}
 	if f.message != 0 {
 		k.Message = unchanged
