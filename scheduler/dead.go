@@ -113,8 +113,7 @@ func (s *Scheduler) Dead(ctx context.Context, seq uint64) (holds time.Duration, 
 		lose.Account = &account
 		command = lose
 	}
-	on := t.Head
-	t, event, err := s.rec.Do(ctx, t, task.Judged{Command: command, By: task.By{Rule: task.RuleDead, Offer: seq}, On: &on})
+	t, event, err := s.rec.Do(ctx, t, task.Judged{Command: task.Unmoved{Command: command, Head: t.Head}, By: task.By{Rule: task.RuleDead, Offer: seq}})
 	var leased *task.Leased
 	switch {
 	case errors.As(err, &leased):

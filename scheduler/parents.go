@@ -273,11 +273,10 @@ func (s *Scheduler) conclude(ctx context.Context, t *task.Task, ends map[task.ID
 		if c, by.Rule = family.Concluding(t, c, children); by.Rule != "" {
 			s.log.Error(c.Message, "task", string(id))
 		}
-		head := t.Head
-		command = task.Judged{Command: c, By: by, On: &head}
+		command = task.Judged{Command: c, By: by}
 	}
-	_, event, err := s.rec.Do(ctx, *t, command)
-	if errors.Is(err, task.ErrMovedOn) { // it was cancelled at this moment
+	_, event, err := s.rec.Do(ctx, *t, task.Unmoved{Command: command, Head: t.Head})
+	if errors.Is(err, task.ErrMovedOn) { // it was cancelled at this moment, or ended and reopened
 		s.families.touch(id)
 		return nil
 	}
@@ -428,26 +427,31 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]tas
 	return unmade, nil
 }
 
-// cancelChildren passes the cancel of a parent on to its children.
+// cancelChildren passes the cancel of a parent on to its children: first to those that wait for
+// others, so that they are cancelled rather than skipped.
 func (s *Scheduler) cancelChildren(ctx context.Context, t *task.Task, ends map[task.ID]task.End) error {
-	var live []task.ID
+	var live []string
 	for _, name := range family.Stops(t) {
-		id := family.ChildID(t.ID, name)
-		if e := ends[id]; !e.State.Terminal() && e.State != task.Cancelling {
-			live = append(live, id)
+		if e := ends[family.ChildID(t.ID, name)]; !e.State.Terminal() && e.State != task.Cancelling {
+			live = append(live, name)
 		}
 	}
-	var mu sync.Mutex
-	_, err := each(live, func(id task.ID) error {
-		child, err := s.stop(ctx, id, family.ParentCancelled)
-		if err == nil && child.State != task.Unknown {
-			mu.Lock()
-			defer mu.Unlock()
-			ends[id] = task.EndOf(&child)
+	var mu sync.Mutex // guards ends
+	for _, names := range family.Groups(t, live) {
+		if _, err := each(names, func(name string) error {
+			id := family.ChildID(t.ID, name)
+			child, err := s.stop(ctx, id, family.ParentCancelled)
+			if err == nil && child.State != task.Unknown {
+				mu.Lock()
+				defer mu.Unlock()
+				ends[id] = task.EndOf(&child)
+			}
+			return err
+		}); err != nil {
+			return err
 		}
-		return err
-	})
-	return err
+	}
+	return nil
 }
 
 // stop asks for a task's end, as an operator does, and returns the resulting task. An unknown or ended

@@ -125,6 +125,12 @@ func (s *Scheduler) releaseSome(ctx context.Context, ids []task.ID) (failed []ta
 // each calls do for all elements, several at once. It returns the elements that failed, and one of
 // the errors.
 func each[T any](all []T, do func(T) error) (failed []T, err error) {
+	if len(all) == 1 { // which needs no goroutine
+		if err := do(all[0]); err != nil {
+			return all, err
+		}
+		return nil, nil
+	}
 	var g errgroup.Group
 	g.SetLimit(atOnce)
 	var mu sync.Mutex

@@ -486,8 +486,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		lose.Account = &account
 		command = lose
 	}
-	on := t.Head
-	t, event, err := s.rec.Do(ctx, t, task.Judged{Command: command, By: by, On: &on})
+	t, event, err := s.rec.Do(ctx, t, task.Judged{Command: task.Unmoved{Command: command, Head: t.Head}, By: by})
 	switch {
 	case errors.Is(err, task.ErrLeased), errors.Is(err, task.ErrMovedOn):
 		return nil // and the task is examined again

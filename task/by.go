@@ -156,10 +156,14 @@ type LeaseBy struct {
 type Judged struct {
 	Command
 	By By
-	// On is the head of the chain for which the command was judged, if it holds for no other: a
-	// task that has moved on may owe something else, or nothing. nil if the command itself says
-	// when it applies.
-	On *uint64
+}
+
+// Unmoved is a command that holds only for the chain on which it was decided: a task that has moved
+// on may owe something else, or nothing. Then it is refused with [ErrMovedOn].
+type Unmoved struct {
+	Command
+	// Head is the [Task.Head] of that chain.
+	Head uint64
 }
 
 // DecidedBy returns the inputs of the event that follows from a command on the task; nil if the
@@ -172,6 +176,8 @@ func (t *Task) DecidedBy(c Command, e Event) *By {
 			by.Lease = own.Lease
 		}
 		return &by
+	case Unmoved:
+		return t.DecidedBy(c.Command, e)
 	case Fail:
 		return t.failedBy(c, e)
 	case Claim:

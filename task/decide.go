@@ -201,7 +201,9 @@ func (t *Task) Decide(c Command, now time.Time) (Event, error) {
 	case Claim:
 		return claim(t, c, now)
 	case Judged:
-		if c.On != nil && *c.On != t.Head {
+		return t.Decide(c.Command, now)
+	case Unmoved:
+		if c.Head != t.Head {
 			return nil, ErrMovedOn
 		}
 		return t.Decide(c.Command, now)

@@ -271,8 +271,7 @@ func TestHeld(t *testing.T) {
 // A duty of an earlier life of the task ends nothing.
 func TestWhatWasJudgedHoldsForItsHead(t *testing.T) {
 	k := task.Task{State: task.Pending, Head: 7}
-	on := k.Head
-	expire := task.Judged{Command: task.Expire{Detail: "late"}, On: &on}
+	expire := task.Judged{Command: task.Unmoved{Command: task.Expire{Detail: "late"}, Head: k.Head}}
 	if e, err := k.Decide(expire, tasktest.Noon); err != nil || e != (task.GivenUp{Reason: reason.Expired, Detail: "late"}) {
 		t.Errorf("at its head: %v, %v", e, err)
 	}

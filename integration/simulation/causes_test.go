@@ -22,6 +22,7 @@ type causes struct {
 	attempts map[uint64]int         // their numbers by epoch
 	attempt  int                    // the latest
 	open     bool                   // it has not ended
+	parent   bool                   // the task has children, and is open in place of attempts
 	asked    bool                   // its stop was requested
 }
 
@@ -42,6 +43,8 @@ func (c *causes) visit(r *events.Record) error {
 	if birth, ok := r.Fact.Event.(task.Submitted); ok {
 		if !c.born {
 			c.route, c.due, c.offered = birth.Route, birth.Due, birth.Offers()
+			c.parent = birth.Spec.Parental()
+			c.open = c.parent
 		}
 		c.born = true
 		c.dues = append(c.dues, birth.Due)
@@ -105,10 +108,11 @@ func (c *causes) visit(r *events.Record) error {
 			return broken(errI7, "put back, and it is not offered")
 		}
 		c.waitsOn(r.Seq)
-	case task.GivenUp:
+	case task.GivenUp, task.Concluded:
 		c.open = false
 	case task.Reopened:
 		c.waits(r.Seq, time.Time{})
+		c.open = c.parent
 	case task.Unheld:
 		c.waits(r.Seq, c.due)
 	}

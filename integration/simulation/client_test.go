@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
@@ -28,13 +29,19 @@ const orders = 8
 func (h *history) startClient(name string) {
 	h.start(name, h.weather.watched, func(a *actor) {
 		c := &client{actor: a, rec: h.recorder(a, name)}
-		for range orders {
+		lasts := orders
+		if h.variant.families { // whose tasks take longer to end, so that they can be retried
+			lasts *= 4
+		}
+		for range lasts {
 			a.turn("thinks", h.in(2*time.Second))
 			a.setClock(false)
 			if h.calm {
 				return
 			}
 			switch {
+			case h.variant.families && len(h.asked) >= fewFamilies:
+				c.meddle(h.someTask())
 			case len(h.asked) == 0 || h.chance(h.weather.fresh):
 				c.submit()
 			case h.weather.watched && h.rng.IntN(8) == 0:
@@ -129,6 +136,10 @@ func (c *client) dismiss(id task.ID) {
 
 // retry gives a task another life, or completes the retry that another client began.
 func (c *client) retry(id task.ID) {
+	if c.h.variant.families {
+		c.retryInLine(id)
+		return
+	}
 	c.insist(func() error {
 		ctx := context.Background()
 		t, err := c.rec.Load(ctx, id)
@@ -164,12 +175,22 @@ func (h *history) newTask() task.ID {
 	return id
 }
 
-func (h *history) someTask() task.ID { return h.asked[h.rng.IntN(len(h.asked))] }
+func (h *history) someTask() task.ID {
+	id := h.asked[h.rng.IntN(len(h.asked))]
+	if t := h.fold.tasks[id]; h.variant.families && t.Children != nil && h.rng.IntN(2) == 0 {
+		return family.ChildID(id, t.Children.Names[h.rng.IntN(len(t.Children.Names))])
+	}
+	return id
+}
 
 // submission makes up a task.
 func (h *history) submission(id task.ID) birth.Submission {
 	upTo := func(n int) value.Duration { return value.Duration(time.Duration(h.rng.IntN(n)) * time.Second) }
 	s := birth.Submission{ID: id, Queue: h.queue(), Spec: &job.Spec{Handler: "work"}}
+	if h.variant.families {
+		h.graph(&s)
+		return s
+	}
 	s.Spec.Retry = job.Retry{Max: h.rng.IntN(4), Min: upTo(5), Backoff: job.BackoffFixed}
 	if h.policies.IntN(3) == 0 {
 		s.Spec.Retry.Jitter, s.Spec.Retry.Backoff = []float64{0.5, 1}[h.policies.IntN(2)], job.BackoffExponential

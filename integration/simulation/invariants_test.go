@@ -59,7 +59,7 @@ func broken(promise error, format string, args ...any) error {
 // ends tells whether an event is the end of a life.
 func ends(e any) bool {
 	switch e := e.(type) {
-	case task.AttemptFinished, task.CancelConfirmed, task.GivenUp:
+	case task.AttemptFinished, task.CancelConfirmed, task.GivenUp, task.Concluded:
 		return true
 	case task.AttemptFailed:
 		return e.Retry == nil

@@ -65,6 +65,8 @@ func TestMutations(t *testing.T) {
 		{"nobody ends what waits for too long", variant{log: func(p *port) events.Log { return remiss{p, string(events.TaskAbnormal)} }}, errI2, verify.OneEnd, 1},
 		{"nobody moves what waits for a node that is gone", variant{log: func(p *port) events.Log { return remiss{p, string(events.TaskReassigned)} }}, errI2, verify.OneEnd, 32},
 		{"nobody says that a node is silent", variant{log: func(p *port) events.Log { return remiss{p, string(events.NodeOffline)} }}, errI2, verify.OneEnd, 12},
+		{"nobody reopens the steps of a retried parent", variant{log: func(p *port) events.Log { return selfish{p} }, families: true, length: longFamilies.length}, errI2, verify.OneEnd, 0},
+		{"a retried parent ends before its steps are reopened", variant{log: func(p *port) events.Log { return heedless{p} }, families: true, length: longFamilies.length}, errRetry, verify.Decisions, 0},
 		{"the next offer is placed before its cause", variant{protocol: func(p *claim.Protocol) protocol { return eager{p} }}, errI7, verify.CauseFirst, 1},
 	} {
 		t.Run(m.name, func(t *testing.T) {

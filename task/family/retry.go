@@ -72,10 +72,7 @@ func Reopens(t *task.Task, ends map[task.ID]task.End) [][]string {
 	}
 	names := Owed(t, ends)
 	if !t.Spec.Stepped() {
-		if len(names) == 0 {
-			return nil
-		}
-		return [][]string{names}
+		return Groups(t, names)
 	}
 	now := maps.Clone(ends)
 	if now == nil {
@@ -92,6 +89,16 @@ func Reopens(t *task.Task, ends map[task.ID]task.End) [][]string {
 	names = slices.Concat(names, again, rerun(t, now))
 	depth := t.Spec.Depths()
 	slices.SortStableFunc(names, func(a, b string) int { return depth[a] - depth[b] })
+	return Groups(t, names)
+}
+
+// Groups splits children, ordered by how long a chain of steps each waits for, where that changes:
+// those of one group do not wait for each other.
+func Groups(t *task.Task, names []string) [][]string {
+	var depth map[string]int
+	if t.Spec.Stepped() {
+		depth = t.Spec.Depths()
+	}
 	var groups [][]string
 	for i, name := range names {
 		if i == 0 || depth[name] != depth[names[i-1]] {

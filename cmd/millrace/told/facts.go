@@ -130,7 +130,13 @@ func FactDetails(r *events.Record) string {
 	case task.Throttled:
 		return "held until " + e.Limit + " admits it"
 	case task.Reopened:
-		return e.Reason
+		switch e.Again {
+		case "":
+			return e.Reason
+		case task.AllAgain:
+			return Words(e.Reason, "with its children that did not finish")
+		}
+		return Words(e.Reason, "with "+e.Again)
 	case task.Expanded:
 		at := ""
 		if e.AtSeq > 0 {
