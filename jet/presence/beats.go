@@ -2,6 +2,7 @@ package presence
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -47,7 +48,10 @@ func (s *Beats) watchBeats(ctx context.Context, gone func(node.ID), lost func())
 		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckNonePolicy,
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute, MaxWaiting: 64,
 	})
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() == nil && errors.Is(opening.Err(), context.Canceled):
+		return true, nil // the answer went with the connection, which is back
+	case err != nil:
 		return false, fmt.Errorf("watch heartbeats: %w", err)
 	}
 	name := c.CachedInfo().Name

@@ -95,7 +95,8 @@ type ack struct {
 // New returns a publisher that waits for each acknowledgement at most timeout. The caller closes
 // it.
 func New(nc *nats.Conn, timeout time.Duration) (*Publisher, error) {
-	p := &Publisher{nc: nc, prefix: nc.NewInbox() + ".", timeout: timeout, quit: make(chan struct{}), done: make(chan struct{})}
+	conns := func() uint64 { return nc.Stats().Reconnects }
+	p := &Publisher{nc: nc, cuts: cuts{conns: conns}, prefix: nc.NewInbox() + ".", timeout: timeout, quit: make(chan struct{}), done: make(chan struct{})}
 	sub, err := nc.Subscribe(p.prefix+"*", p.receive)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to acknowledgements: %w", err)
@@ -121,7 +122,7 @@ func (p *Publisher) Close() {
 	p.closed = true
 	p.mu.Unlock()
 	p.giveUp(time.Now(), errClosed)
-	p.cuts.cut()
+	p.cuts.end()
 }
 
 // Publish sends a message, together with concurrent ones of other callers, and waits for its
@@ -349,7 +350,7 @@ func (p *Publisher) expire() {
 			}
 			// Messages sent since then go out now and will be answered.
 			p.giveUp(lost, errLost)
-			p.cuts.cut()
+			p.cuts.look()
 		}
 	}
 }
@@ -443,28 +444,52 @@ func plainAck(data []byte) (stream []byte, seq uint64, ok bool) {
 func (p *Publisher) Cut() context.Context { return p.cuts.next() }
 
 // cuts tells callers that wait for an answer that the connection was lost and is back: the request
-// or its answer went with it, and the caller must ask again.
+// or its answer went with it, and the caller must ask again. A caller that has asked on the
+// connection that is back is told nothing, however late the publisher hears of that connection.
 type cuts struct {
-	mu  sync.Mutex
-	ctx context.Context // guarded by mu; ends with the next cut
-	end context.CancelFunc
+	conns func() uint64 // counts the connections; a new one counts before anything arrives on it
+
+	mu     sync.Mutex
+	ctx    context.Context // guarded by mu; ends with the next cut, nil if no caller waits
+	cancel context.CancelFunc
+	conn   uint64 // guarded by mu; the connection of those callers
 }
 
 // next returns a context that ends with the next cut.
 func (c *cuts) next() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := c.conns()
+	if c.conn != now {
+		c.stop()
+	}
 	if c.ctx == nil {
-		c.ctx, c.end = context.WithCancel(context.Background())
+		c.ctx, c.cancel = context.WithCancel(context.Background())
+		c.conn = now
 	}
 	return c.ctx
 }
 
-func (c *cuts) cut() {
+// look ends the waits on earlier connections.
+func (c *cuts) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.conn != c.conns() {
+		c.stop()
+	}
+}
+
+// end ends all waits.
+func (c *cuts) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stop()
+}
+
+// stop ends all waits. The caller holds mu.
+func (c *cuts) stop() {
 	if c.ctx != nil {
-		c.end()
+		c.cancel()
 		c.ctx = nil
 	}
 }

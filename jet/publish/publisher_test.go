@@ -243,3 +243,35 @@ func TestPublishToAStreamMadeAnew(t *testing.T) {
 		}
 	}
 }
+
+// A wait ends with the connection on which it began, and not because the publisher hears late of the
+// one on which it began.
+func TestCuts(t *testing.T) {
+	conn := uint64(1)
+	c := cuts{conns: func() uint64 { return conn }}
+	c.look() // no caller waits
+	first := c.next()
+	c.look()
+	if first.Err() != nil || c.next() != first {
+		t.Error("a wait ended while its connection was there")
+	}
+	conn = 2
+	second := c.next()
+	if first.Err() == nil {
+		t.Error("a wait goes on that began on a lost connection")
+	}
+	c.look() // it hears of the second only now
+	if second.Err() != nil {
+		t.Error("a wait ended because the publisher heard late of its connection")
+	}
+	conn = 3
+	c.look()
+	if second.Err() == nil {
+		t.Error("a wait goes on without another caller that asks")
+	}
+	last := c.next()
+	c.end()
+	if last.Err() == nil {
+		t.Error("a wait goes on after the end")
+	}
+}
