@@ -2,6 +2,7 @@ package projections
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -18,10 +19,13 @@ import (
 	"millrace/view"
 )
 
+// CI plays 64 (task test:long).
+var pasts = flag.Uint64("pasts", 4, "how many histories TestPastTells plays")
+
 // At any sequence the index of the past answers like the plain fold up to there, over restarts and
 // for any batches.
 func TestPastTells(t *testing.T) {
-	for seed := range uint64(16) {
+	for seed := range *pasts {
 		h := newHistory(900+seed, 40)
 		path := filepath.Join(t.TempDir(), "read.db")
 		for done := 0; done < 500; done = len(h.records) {
