@@ -53,7 +53,7 @@ func guard(t testing.TB, accounts ...roles.Realm) *guardedServer {
 			fmt.Fprintf(&config, "%s: %s\n", u.PasswordVariable(), rolePassword)
 		}
 	}
-	fmt.Fprintf(&config, "listen: \"127.0.0.1:-1\"\njetstream { store_dir: %q }\nmax_payload: 8MB\naccounts {\n%s}\n", t.TempDir(), block.String())
+	fmt.Fprintf(&config, "listen: \"127.0.0.1:-1\"\njetstream { store_dir: %q, max_file_store: 1TB }\nmax_payload: 8MB\naccounts {\n%s}\n", t.TempDir(), block.String())
 	return guardWith(t, filepath.Join(t.TempDir(), "nats.conf"), config.String())
 }
 
@@ -149,9 +149,11 @@ func (g *guardedServer) unrefused(t testing.TB, account string) {
 	}
 }
 
-// accountFor makes a realm of its own with a user for each role and node.
+// accountFor makes a realm of its own with a user for each role and node. It has a limit, as each of
+// several realms should: without one its server tries how much it gets, and if several try at once,
+// the NATS server promises more than it has and makes no stream any more.
 func accountFor(name string, nodes ...string) roles.Realm {
-	a := roles.Realm{Name: name}
+	a := roles.Realm{Name: name, Store: "2GB"}
 	for _, r := range roles.All() {
 		if r != roles.Worker {
 			a.Users = append(a.Users, roles.User{Name: roleUser(name, r, ""), Role: r})
