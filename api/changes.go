@@ -43,15 +43,29 @@ func (r *twoRequest) check() error {
 	return errors.Join(value.ValidName("definition", r.Name), value.ValidName("definition", r.With))
 }
 
+// definedIn reads a definition as a view has it.
+func definedIn[D any](ctx context.Context, v view.View, kind, name string, read func(string, definition.Definition) (D, error)) (is D, err error) {
+	found, err := v.Get(ctx, view.Definition(definition.Named(kind, name)))
+	if err != nil {
+		return is, err
+	}
+	return read(name, *found.Definition)
+}
+
+// definedAt reads a definition as it was at the moment of a request.
+func definedAt[D any](ctx context.Context, s *Service, r *definitionRequest, kind string, read func(string, definition.Definition) (D, error)) (is D, err error) {
+	v, _, err := s.sight(ctx, r.At)
+	if err != nil {
+		return is, err
+	}
+	return definedIn(ctx, v, kind, r.Name, read)
+}
+
 // differing returns the function of an endpoint that compares two definitions of a kind.
 func differing[D any](kind string, read func(string, definition.Definition) (D, error)) func(*Service, context.Context, twoRequest) (diffAnswer, error) {
 	return func(s *Service, ctx context.Context, r twoRequest) (diffAnswer, error) {
-		return between(ctx, s, [2]side{{r.Name, r.At}, {r.With, r.Until}}, func(v view.View, name string) (is D, err error) {
-			found, err := v.Get(ctx, view.Definition(definition.Named(kind, name)))
-			if err != nil {
-				return is, err
-			}
-			return read(name, *found.Definition)
+		return between(ctx, s, [2]side{{r.Name, r.At}, {r.With, r.Until}}, func(v view.View, name string) (D, error) {
+			return definedIn(ctx, v, kind, name, read)
 		}, func(was, is D) ([]view.Change, error) { return view.DiffValues(was, is) })
 	}
 }

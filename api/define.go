@@ -9,6 +9,7 @@ import (
 	"millrace/jet/definitions"
 	"millrace/task"
 	"millrace/task/birth"
+	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -72,13 +73,20 @@ func (s *Service) retireNode(ctx context.Context, r nodeRequest) (client.NodeVie
 	return s.viewNode(ctx, n)
 }
 
-// definitionRequest names a job, schedule or calendar, and perhaps a revision of it.
+// definitionRequest names a job or calendar, and perhaps a revision of it or a moment of the past.
 type definitionRequest struct {
 	Name     string `json:"name"`
 	Revision uint64 `json:"revision,omitempty"`
+	// At is a sequence of the log, or a time; "" is now.
+	At string `json:"at,omitempty"`
 }
 
-func (r *definitionRequest) check() error { return value.ValidName("definition", r.Name) }
+func (r *definitionRequest) check() error {
+	if r.Revision > 0 && r.At != "" {
+		return errors.New("want a revision, or the moment that at names, not both")
+	}
+	return value.ValidName("definition", r.Name)
+}
 
 // nameRequest names a job, schedule or calendar.
 type nameRequest struct {
@@ -130,6 +138,9 @@ func apply[T any](r *applyRequest[T], name *string, valid func() error, put func
 }
 
 func (s *Service) job(ctx context.Context, r definitionRequest) (definitions.StoredJob, error) {
+	if r.At != "" {
+		return definedAt(ctx, s, &r, definition.DefJob, definitions.JobIn)
+	}
 	return s.Client.JobAt(ctx, r.Name, r.Revision)
 }
 
@@ -152,8 +163,15 @@ type calendarList struct {
 	Broken string `json:"broken,omitempty"`
 }
 
-func (s *Service) calendars(ctx context.Context, _ nothing) (calendarList, error) {
+func (s *Service) calendars(ctx context.Context, r client.MomentRequest) (calendarList, error) {
 	all, broken := s.Client.Calendars(ctx)
+	if r.At != "" {
+		v, _, err := s.then(ctx, r.At)
+		if err != nil {
+			return calendarList{}, err
+		}
+		all, broken = client.CalendarsOf(ctx, v)
+	}
 	is := calendarList{Calendars: append([]schedule.StoredCalendar{}, all...)}
 	if broken != nil && len(all) > 0 {
 		is.Broken, broken = broken.Error(), nil
@@ -162,6 +180,9 @@ func (s *Service) calendars(ctx context.Context, _ nothing) (calendarList, error
 }
 
 func (s *Service) calendar(ctx context.Context, r definitionRequest) (schedule.StoredCalendar, error) {
+	if r.At != "" {
+		return definedAt(ctx, s, &r, definition.DefCalendar, definitions.CalendarIn)
+	}
 	return s.Client.CalendarAt(ctx, r.Name, r.Revision)
 }
 

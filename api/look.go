@@ -37,13 +37,12 @@ func MomentOf(text string, now time.Time) (view.Moment, error) {
 	return m, err
 }
 
-// sight returns a view of a moment; of the present if at is "".
-func (s *Service) sight(ctx context.Context, at string) (view.View, error) {
+// sight returns a view of a moment, and when that is; of the present if at is "".
+func (s *Service) sight(ctx context.Context, at string) (view.View, time.Time, error) {
 	if at == "" {
-		return s.view(), nil
+		return s.view(), s.now(), nil
 	}
-	v, _, err := s.then(ctx, at)
-	return v, err
+	return s.then(ctx, at)
 }
 
 // then returns a view of a moment of the past, and when that was.
@@ -99,7 +98,7 @@ func (m *moments) of(p view.Point, fresh func() *view.Folding) *view.Folding {
 }
 
 func (s *Service) get(ctx context.Context, r pastRequest) (task.Task, error) {
-	v, err := s.sight(ctx, r.At)
+	v, _, err := s.sight(ctx, r.At)
 	if err != nil {
 		return task.Task{}, err
 	}
@@ -138,8 +137,12 @@ type explanation struct {
 	Seq uint64 `json:"seq"`
 }
 
-func (s *Service) why(ctx context.Context, r idRequest) (explanation, error) {
-	e, err := view.Why(ctx, s.view(), r.ID, view.Rules{Task: s.Rules, Node: s.Nodes, Now: s.now(), Holders: holders})
+func (s *Service) why(ctx context.Context, r pastRequest) (explanation, error) {
+	v, now, err := s.sight(ctx, r.At)
+	if err != nil {
+		return explanation{}, err
+	}
+	e, err := view.Why(ctx, v, r.ID, s.rules(now))
 	if err != nil {
 		return explanation{}, err
 	}
@@ -156,7 +159,7 @@ type branch struct {
 }
 
 func (s *Service) tree(ctx context.Context, r pastRequest) (branch, error) {
-	v, err := s.sight(ctx, r.At)
+	v, _, err := s.sight(ctx, r.At)
 	if err != nil {
 		return branch{}, err
 	}
@@ -216,7 +219,7 @@ type side struct{ name, at string }
 func between[T any](ctx context.Context, s *Service, sides [2]side, get func(v view.View, name string) (T, error), differ func(was, is T) ([]view.Change, error)) (diffAnswer, error) {
 	var found [2]T
 	for i, of := range sides {
-		v, err := s.sight(ctx, of.at)
+		v, _, err := s.sight(ctx, of.at)
 		if err == nil {
 			found[i], err = get(v, of.name)
 		}
@@ -244,8 +247,12 @@ func (p factPage) half() (page, bool) {
 	return p, true
 }
 
-func (s *Service) history(ctx context.Context, r idRequest) (factPage, error) {
-	records, err := view.All(ctx, s.view(), view.Task(r.ID))
+func (s *Service) history(ctx context.Context, r pastRequest) (factPage, error) {
+	v, _, err := s.sight(ctx, r.At)
+	if err != nil {
+		return factPage{}, err
+	}
+	records, err := view.All(ctx, v, view.Task(r.ID))
 	return factPage{Facts: client.ShowFacts(records)}, err
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"time"
 
 	"millrace/client"
 	"millrace/node"
@@ -14,13 +15,9 @@ func (s *Service) nodes(ctx context.Context, r client.NodeListRequest) (client.N
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
 		return client.NodePage{}, err
 	}
-	v, now := view.View(s.view()), s.now()
-	if r.At != "" {
-		then, when, err := s.then(ctx, r.At)
-		if err != nil {
-			return client.NodePage{}, err
-		}
-		v, now = then, when
+	v, now, err := s.sight(ctx, r.At)
+	if err != nil {
+		return client.NodePage{}, err
 	}
 	if !r.Bare {
 		return client.NodesOf(ctx, v, now, s.Nodes)
@@ -46,24 +43,49 @@ type nodeRequest struct {
 
 func (r *nodeRequest) check() error { return r.ID.Validate() }
 
+// pastNode names a node, and a moment of the past.
+type pastNode struct {
+	ID node.ID `json:"id"`
+	// At is a sequence of the log, or a time; "" is now.
+	At string `json:"at,omitempty"`
+}
+
+func (r *pastNode) check() error { return r.ID.Validate() }
+
+// nodeIn returns a node as a view has it; no view has heartbeats.
+func (s *Service) nodeIn(ctx context.Context, in view.View, now time.Time, n node.Node) (client.NodeView, error) {
+	v := client.ViewNode(n, now, s.Nodes)
+	running, err := client.RunsOn(ctx, in, n.ID)
+	if err == nil {
+		v.Runs(running)
+	}
+	return v, err
+}
+
 func (s *Service) viewNode(ctx context.Context, n node.Node) (client.NodeView, error) {
-	v := client.ViewNode(n, s.now(), s.Nodes)
-	running, err := client.RunsOn(ctx, s.view(), n.ID)
+	v, err := s.nodeIn(ctx, s.view(), s.now(), n)
 	if err != nil {
 		return v, err
 	}
 	h, beats, err := s.Client.Store().Beating(ctx, n.ID)
-	if v.Runs(running); beats && h.Session == n.Session {
+	if beats && h.Session == n.Session {
 		v.LastBeat = h.At
 	}
 	v.Silent = err == nil && n.Silent(v.LastBeat, s.now(), s.Nodes)
 	return v, err
 }
 
-func (s *Service) node(ctx context.Context, r nodeRequest) (client.NodeView, error) {
-	n, err := view.GetNode(ctx, s.view(), r.ID)
+func (s *Service) node(ctx context.Context, r pastNode) (client.NodeView, error) {
+	v, now, err := s.sight(ctx, r.At)
 	if err != nil {
 		return client.NodeView{}, err
+	}
+	n, err := view.GetNode(ctx, v, r.ID)
+	switch {
+	case err != nil:
+		return client.NodeView{}, err
+	case r.At != "":
+		return s.nodeIn(ctx, v, now, n)
 	}
 	return s.viewNode(ctx, n)
 }

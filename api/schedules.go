@@ -21,6 +21,8 @@ type scheduleRequest struct {
 	// Since and Limit choose the ticks in the answer.
 	Since time.Time `json:"since,omitzero"`
 	Limit int       `json:"limit,omitempty"`
+	// At is the moment of the answer: a sequence of the log, or a time; "" is now.
+	At string `json:"at,omitempty"`
 	// Task overrides fields of the task that a run makes.
 	Task birth.Submission `json:"task,omitzero"`
 }
@@ -53,16 +55,27 @@ func (s *Service) jobs(ctx context.Context, r client.MomentRequest) (client.JobL
 }
 
 func (s *Service) schedule(ctx context.Context, r scheduleRequest) (client.ScheduleView, error) {
-	if r.Since.IsZero() {
-		r.Since = s.now().Add(-ticksSince)
-	}
 	if r.Limit == 0 {
 		r.Limit = view.DefaultLimit
 	}
 	if r.Limit < 1 || r.Limit > view.MaxLimit {
 		return client.ScheduleView{}, badRequest{fmt.Errorf("limit is %d, want 1 to %d", r.Limit, view.MaxLimit)}
 	}
-	return s.Client.ViewSchedule(ctx, r.Name, r.Since, r.Limit)
+	in, at := view.View(s.Client.View()), view.Point{At: s.now()}
+	if r.At != "" {
+		then, _, err := s.then(ctx, r.At)
+		if err != nil {
+			return client.ScheduleView{}, err
+		}
+		if at, err = then.Point(ctx); err != nil {
+			return client.ScheduleView{}, err
+		}
+		in = then
+	}
+	if r.Since.IsZero() {
+		r.Since = at.At.Add(-ticksSince)
+	}
+	return s.Client.ScheduleOf(ctx, in, at, r.Name, r.Since, r.Limit)
 }
 
 // toggle returns the function of an endpoint that pauses or resumes schedules: its answer is the

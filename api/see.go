@@ -139,7 +139,7 @@ func (d *Desk) See(ctx context.Context, caller, at string, look func(context.Con
 }
 
 func (s *Service) see(ctx context.Context, at string) (*Sight, error) {
-	v, err := s.sight(ctx, at)
+	v, _, err := s.sight(ctx, at)
 	if err != nil {
 		return nil, err
 	}

@@ -168,6 +168,10 @@ func spelled(t reflect.Type, schemas huma.Registry, seen map[reflect.Type]bool) 
 		if t.Implements(marshaler) {
 			break
 		}
+		// Huma takes a list of bytes for base64, but not these: JSON has a list of their names.
+		if e := t.Elem(); t.Kind() == reflect.Slice && e.Kind() == reflect.Uint8 && reflect.PointerTo(e).Implements(textUnmarshaler) {
+			schemas.RegisterTypeAlias(t, reflect.TypeFor[[]string]())
+		}
 		t = t.Elem()
 	}
 	if seen[t] {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"net/http"
 	"reflect"
 	"slices"
@@ -53,6 +54,47 @@ func TestDocument(t *testing.T) {
 	for i := range page.Tasks {
 		get := slices.IndexFunc(operations(), func(o operation) bool { return o.path == "/tasks/{id}" && o.method == http.MethodGet })
 		s.documented(&operations()[get], s.want(200, "GET", prefix+"/tasks/"+string(page.Tasks[i].ID), "", nil))
+	}
+}
+
+// A list of states is one of names, in a query and in a body, though a state is a byte in Go.
+func TestDocumentNamesStates(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(Document("0.0.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Parameters []struct {
+				Name   string
+				Schema struct {
+					Type  any
+					Items struct{ Type string }
+				}
+			}
+		}
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct {
+					ContentEncoding string
+					Items           struct{ Type string }
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range doc.Paths[prefix+"/tasks"]["get"].Parameters {
+		if p.Name == "states" && (p.Schema.Type != "array" || p.Schema.Items.Type != "string") {
+			t.Errorf("the states of a query are %+v", p.Schema)
+		}
+	}
+	for _, of := range []string{"client.ListRequest", "client.Purge"} {
+		if is := doc.Components.Schemas[of].Properties["states"]; is.Items.Type != "string" || is.ContentEncoding != "" {
+			t.Errorf("the states of %s are %+v", of, is)
+		}
 	}
 }
 

@@ -502,6 +502,49 @@ func TestListsOfThen(t *testing.T) {
 	s.refused(400, "bad-request", "GET", "/api/v1/limits?at=99999", "")
 }
 
+// One definition of a past moment is the one that held then.
+func TestDefinitionsOfThen(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	now := func() string {
+		end, err := s.store.Last(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return itoa(end)
+	}
+	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["true"]}}}`, nil)
+	start := now()
+	for noun, of := range map[string]struct{ was, is string }{
+		"jobs":      {`{"run":{"argv":["true"]}}`, `{"run":{"argv":["date"]}}`},
+		"calendars": {`{"rules":[{"closed":"sun"}]}`, `{"rules":[{"closed":"sat"}]}`},
+		"schedules": {`{"schedule":{"every":"1h"},"task":{"spec":{"run":{"argv":["true"]}}}}`, `{"schedule":{"every":"2h"},"task":{"spec":{"run":{"argv":["true"]}}}}`},
+	} {
+		at := "/api/v1/" + noun + "/odd"
+		s.want(200, "PUT", at, `{"definition":`+of.was+`}`, nil)
+		then := now()
+		s.want(200, "PUT", at, `{"definition":`+of.is+`}`, nil)
+		var was, is struct {
+			Revision uint64
+		}
+		s.want(200, "GET", at+"?at="+then, "", &was)
+		s.want(200, "GET", at+"?at=end", "", &is)
+		if was.Revision != 1 || is.Revision != 2 {
+			t.Errorf("%s: at %s the revision was %d, want 1; it is %d, want 2", noun, then, was.Revision, is.Revision)
+		}
+		s.refused(404, "no-"+strings.TrimSuffix(noun, "s"), "GET", at+"?at="+start, "")
+		s.want(200, "DELETE", at, `{}`, nil)
+		var page map[string][]struct{ Name string }
+		if s.want(200, "GET", "/api/v1/"+noun+"?at="+then, "", &page); len(page[noun]) != 1 || page[noun][0].Name != "odd" {
+			t.Errorf("%s at %s are %+v", noun, then, page)
+		}
+		if noun != "schedules" {
+			s.refused(400, "bad-request", "GET", at+"?revision=1&at="+then, "")
+		}
+	}
+	s.refused(404, "no-node", "GET", "/api/v1/nodes/odd?at="+start, "")
+}
+
 // One task is looked at from all sides, now and as it was.
 func TestLook(t *testing.T) {
 	t.Parallel()
@@ -542,9 +585,12 @@ func TestLook(t *testing.T) {
 		Who   string
 		Facts []client.ShownFact
 	}
-	s.want(200, "GET", at+"/why", "", &why)
-	if why.State != task.Pending || why.Who == "" || len(why.Facts) == 0 {
-		t.Errorf("why: %+v", why)
+	for _, moment := range []string{"", "?at=" + itoa(r.Seq)} {
+		why.Facts = nil
+		s.want(200, "GET", at+"/why"+moment, "", &why)
+		if why.State != task.Pending || why.Who == "" || len(why.Facts) == 0 || moment != "" && why.Facts[len(why.Facts)-1].Seq > r.Seq {
+			t.Errorf("why%s: %+v", moment, why)
+		}
 	}
 	var page struct {
 		Facts []client.ShownFact
@@ -553,6 +599,14 @@ func TestLook(t *testing.T) {
 	s.want(200, "GET", at+"/events", "", &page)
 	if len(page.Facts) < 2 || page.Facts[0].Seq != r.Seq {
 		t.Errorf("its facts are %+v", page)
+	}
+	page.Facts = nil
+	s.want(200, "GET", at+"/events?at="+itoa(r.Seq), "", &page)
+	if len(page.Facts) != 1 || page.Facts[0].Seq != r.Seq {
+		t.Errorf("its facts were %+v", page)
+	}
+	for _, of := range []string{"/why", "/events"} {
+		s.refused(404, "no-task", "GET", at+of+"?at=1", "")
 	}
 	var all []client.ShownFact
 	for from := uint64(1); from > 0; from = page.Next {
