@@ -501,6 +501,15 @@ func said[T any](r saidRequest, size func(*T) int, read func(from client.OutputS
 	return is, err
 }
 
+// silent tells a task that has left nothing from one that does not exist.
+func (s *Service) silent(ctx context.Context, id task.ID, found int, err error) error {
+	if err != nil || found > 0 {
+		return err
+	}
+	_, err = view.GetTask(ctx, s.view(), id)
+	return err
+}
+
 func (s *Service) output(ctx context.Context, r saidRequest) (saidPage[output.Lines], error) {
 	size := func(b *output.Lines) (n int) {
 		for i := range b.Lines {
@@ -508,9 +517,10 @@ func (s *Service) output(ctx context.Context, r saidRequest) (saidPage[output.Li
 		}
 		return n
 	}
-	return said(r, size, func(from client.OutputStart, each func(uint64, output.Lines) error) error {
+	is, err := said(r, size, func(from client.OutputStart, each func(uint64, output.Lines) error) error {
 		return s.Client.Store().PrintedFrom(ctx, r.ID, from, false, each)
 	})
+	return is, s.silent(ctx, r.ID, len(is.Batches), err)
 }
 
 func (s *Service) records(ctx context.Context, r saidRequest) (saidPage[output.Records], error) {
@@ -520,9 +530,10 @@ func (s *Service) records(ctx context.Context, r saidRequest) (saidPage[output.R
 		}
 		return n
 	}
-	return said(r, size, func(from client.OutputStart, each func(uint64, output.Records) error) error {
+	is, err := said(r, size, func(from client.OutputStart, each func(uint64, output.Records) error) error {
 		return s.Client.Store().KeptOf(ctx, []task.ID{r.ID}, from, false, each)
 	})
+	return is, s.silent(ctx, r.ID, len(is.Batches), err)
 }
 
 // leftAnswer lists the artifacts of a task's attempts.
@@ -532,5 +543,5 @@ type leftAnswer struct {
 
 func (s *Service) artifacts(ctx context.Context, r idRequest) (leftAnswer, error) {
 	left, err := s.Client.Artifacts(ctx, r.ID)
-	return leftAnswer{append([]task.Left{}, left...)}, err
+	return leftAnswer{append([]task.Left{}, left...)}, s.silent(ctx, r.ID, len(left), err)
 }

@@ -608,6 +608,10 @@ func TestLook(t *testing.T) {
 	for _, of := range []string{"/why", "/events"} {
 		s.refused(404, "no-task", "GET", at+of+"?at=1", "")
 	}
+	for _, of := range []string{"/output", "/records", "/artifacts"} {
+		s.want(200, "GET", at+of, "", nil)
+		s.refused(404, "no-task", "GET", "/api/v1/tasks/01ARZ3NDEKTSV4RRFFQ69G5FAV"+of, "")
+	}
 	var all []client.ShownFact
 	for from := uint64(1); from > 0; from = page.Next {
 		page.Facts, page.Next = nil, 0

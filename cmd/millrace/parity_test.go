@@ -56,7 +56,18 @@ var overHTTP = map[string]string{
 	"exit-codes": "no: of the command line", "connection": "no: of the command line",
 }
 
-// Each verb of the command line has its requests over HTTP, or a reason to have none.
+// presentOverHTTP says of commands with --at why no request of theirs takes a moment.
+var presentOverHTTP = map[string]string{
+	"plan":        "no request holds the nodes of then against a job",
+	"task logs":   "batches of lines have the time when they were stored",
+	"node events": "facts have their sequences: it is those up to one",
+	"job history": "facts have their sequences: it is those up to one", "calendar history": "facts have their sequences: it is those up to one",
+	"job breaker show": "its facts are in the log",
+	"files ls":         "versions have the time when they were pushed",
+}
+
+// Each verb of the command line has its requests over HTTP, or a reason to have none; and so it is
+// with its --at.
 func TestCommandsOverHTTP(t *testing.T) {
 	t.Parallel()
 	text, err := json.Marshal(httpapi.Document("0.0.0"))
@@ -64,7 +75,9 @@ func TestCommandsOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	var doc struct {
-		Paths map[string]map[string]json.RawMessage
+		Paths map[string]map[string]struct {
+			Parameters []struct{ Name string }
+		}
 	}
 	if err := json.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
@@ -83,8 +96,22 @@ func TestCommandsOverHTTP(t *testing.T) {
 			}
 			if overHTTP[at] != "" {
 				said[at] = true
-				return
+				break
 			}
+		}
+		flag := c.Flags().Lookup("at")
+		if flag == nil || !strings.HasPrefix(flag.Usage, "as it was at a `moment`") || overHTTP[path] == "" || strings.HasPrefix(overHTTP[path], "no: ") {
+			return
+		}
+		has := false
+		for request := range strings.SplitSeq(overHTTP[path], ", ") {
+			method, at, _ := strings.Cut(request, " ")
+			for _, p := range doc.Paths["/api/v1"+at][strings.ToLower(method)].Parameters {
+				has = has || p.Name == "at"
+			}
+		}
+		if why := presentOverHTTP[path]; has == (why != "") {
+			t.Errorf("millrace %s has --at, a request of it takes at: %t, the reason to take none: %q", path, has, why)
 		}
 	})
 	for _, path := range slices.Sorted(maps.Keys(overHTTP)) {
@@ -96,7 +123,7 @@ func TestCommandsOverHTTP(t *testing.T) {
 		}
 		for request := range strings.SplitSeq(overHTTP[path], ", ") {
 			method, at, _ := strings.Cut(request, " ")
-			if doc.Paths["/api/v1"+at][strings.ToLower(method)] == nil {
+			if _, ok := doc.Paths["/api/v1"+at][strings.ToLower(method)]; !ok {
 				t.Errorf("millrace %s: the document has no %s", path, request)
 			}
 		}
