@@ -193,7 +193,7 @@ func (v *Verifier) wouldTrip(g *guarded, job string, was *breaker.Breaker, r *ev
 	opens := func(p *breaker.Breaker) bool { return p.Judge(g.circuit, g.outcomes(p, r.Seq), r.Fact.At) != nil }
 	if opens(is) && !opens(was) && !slices.Contains(v.tripped, job) {
 		v.tripped = append(v.tripped, job)
-		v.book.Find(Decisions, Finding{Seqs: []uint64{r.Seq}, At: r.Fact.At, Never: true, About: job, Job: true,
+		v.book.Find(Decisions, Finding{Seqs: []uint64{r.Seq}, At: r.Fact.At, Never: true, Type: events.BreakerOpened, About: job, Job: true,
 			What: "the breaker of job " + job + " would have opened", Look: book.Show(r.Seq)})
 	}
 }

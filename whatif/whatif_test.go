@@ -84,9 +84,16 @@ func (w *written) fails(at time.Duration, n int, epoch uint64, class string) uin
 // lost makes a node fall silent at noon, and be found lost when its heartbeat has expired.
 func (w *written) lost(ttl time.Duration) {
 	w.add(0, events.KindNode, events.Fact{Node: "n", Event: node.Registered{Session: "s", Profile: node.Profile{Slots: 1, Queues: []string{"default"}, TTL: value.Duration(ttl)}}})
-	w.add(0, events.KindNode, events.Fact{Node: "n", Event: node.WentOnline{Session: "s"}})
-	w.add(ttl+time.Second, events.KindNode, events.Fact{Node: "n", Actor: "scheduler", Event: node.WentOffline{Session: "s", Lost: true, Reason: node.RanOut},
-		By: &task.By{Lease: &task.LeaseBy{At: noon.Add(ttl + time.Second), Beat: noon.Add(ttl), RanOut: true}}})
+	w.silent(0, ttl, func() {})
+}
+
+// silent makes a node come online, do something and fall silent, and be found lost when its
+// heartbeat has expired.
+func (w *written) silent(at, ttl time.Duration, do func()) {
+	w.add(at, events.KindNode, events.Fact{Node: "n", Event: node.WentOnline{Session: "s"}})
+	do()
+	w.add(at+ttl+time.Second, events.KindNode, events.Fact{Node: "n", Actor: "scheduler", Event: node.WentOffline{Session: "s", Lost: true, Reason: node.RanOut},
+		By: &task.By{Lease: &task.LeaseBy{At: noon.Add(at + ttl + time.Second), Beat: noon.Add(at + ttl), RanOut: true}}})
 }
 
 func judge(t *testing.T, log []events.Record, only whatif.Only, sets ...string) *whatif.Report {
@@ -322,5 +329,50 @@ func TestCorpusComesOutTheSame(t *testing.T) {
 			}
 			return nil
 		})
+	}
+}
+
+// A breaker that would have opened holds the later tasks of its job.
+func TestWhatABreakerWouldHaveHeld(t *testing.T) {
+	t.Parallel()
+	w := &written{t: t, tasks: map[task.ID]*task.Task{}}
+	for n := 1; n <= 3; n++ {
+		at := time.Duration(n) * 3 * s
+		spec := job.Spec{Breaker: &breaker.Breaker{Failures: 5, Cooldown: value.Duration(time.Minute)}}
+		w.fails(at+2*s, n, w.starts(at+s, n, w.born(at, n, spec)), reason.Exit)
+	}
+	r := judge(t, w.log, whatif.Only{}, "breaker.failures=2")
+	if len(r.Changes) != 1 || r.Changes[0].About != "j" || r.Changes[0].Task != "" {
+		t.Errorf("%+v, want one change, about job j", r.Changes)
+	}
+	if len(r.Unknown) != 1 || r.Unknown[0].Task != id(3) || !strings.Contains(r.Unknown[0].Why, "breaker of job j") {
+		t.Errorf("unknown are %+v, want the task after it", r.Unknown)
+	}
+}
+
+// What a node held when it was lost could have been found sooner as well, and may have waited
+// otherwise; what it held when it was lost again could not.
+func TestWhatIsLostSooner(t *testing.T) {
+	t.Parallel()
+	w := &written{t: t, tasks: map[task.ID]*task.Task{}}
+	w.lost(15 * s)
+	lose := func(at time.Duration, n int) {
+		var epoch uint64
+		w.silent(at, 15*s, func() { epoch = w.starts(at, n, w.born(at, n, job.Spec{})) })
+		w.do(at+17*s, n, task.Lose{Epoch: epoch, Reason: "node n is offline"})
+	}
+	lose(time.Minute, 1)
+	lose(2*time.Minute, 2)
+	r := judge(t, w.log, whatif.Only{}, "node_ttl=10s")
+	var follows []string
+	for _, c := range r.Changes {
+		follows = append(follows, c.Follows...)
+	}
+	const lost = "so could what was then found to be lost there: "
+	if !slices.Equal(follows, []string{lost + "#8", lost + "#13"}) {
+		t.Errorf("%q follow", follows)
+	}
+	if r.Tasks != (whatif.Tasks{All: 2, Later: 2}) {
+		t.Errorf("%+v, want two that may have waited otherwise", r.Tasks)
 	}
 }

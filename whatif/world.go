@@ -39,9 +39,9 @@ type life struct {
 
 // takeover is the end of an attempt on a node, found by another component.
 type takeover struct {
-	seq  uint64
-	node string
-	task task.ID
+	seq, started uint64 // of the end, and of the attempt
+	node         string
+	task         task.ID
 }
 
 type world struct {
@@ -105,11 +105,11 @@ func (w *world) add(r *events.Record) {
 	switch e := r.Fact.Event.(type) {
 	case task.AttemptStarted:
 		if e.TookOver != nil {
-			w.takeovers = append(w.takeovers, takeover{r.Seq, l.node, l.id})
+			w.takeovers = append(w.takeovers, takeover{r.Seq, l.started, l.node, l.id})
 		}
 		l.started, l.node = r.Seq, w.own(e.Node)
 	case task.AttemptLost:
-		w.takeovers = append(w.takeovers, takeover{r.Seq, l.node, l.id})
+		w.takeovers = append(w.takeovers, takeover{r.Seq, l.started, l.node, l.id})
 	case task.AttemptFinished, task.CancelConfirmed, task.GivenUp, task.Concluded:
 		l.ended = r.Seq
 	case task.AttemptFailed:
@@ -244,10 +244,14 @@ func (l *life) after(seq uint64) bool {
 func (j *Judge) unknown(r *Report) {
 	w := &j.world
 	var first []touched
-	differ := map[task.ID]bool{}
+	differ, sooner := map[task.ID]bool{}, map[task.ID]bool{}
 	for i := range r.Changes {
 		c := &r.Changes[i]
 		if c.Kind == AsSoon {
+			sooner[c.Task] = true
+			for _, t := range w.lostBy(c) {
+				sooner[t.task] = true
+			}
 			continue
 		}
 		first = append(first, touched{c.of, c.Seq, fmt.Sprintf("#%d", c.Seq)})
@@ -268,7 +272,7 @@ func (j *Judge) unknown(r *Report) {
 	slices.SortFunc(r.Unknown, func(a, b Unknown) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Task, b.Task))
 	})
-	w.count(r, known, differ, queues)
+	w.count(r, known, differ, sooner, queues)
 	kept := r.Changes[:0]
 	for _, c := range r.Changes {
 		if c.Kind == AsSoon && known[c.of].seq > 0 && known[c.of].seq < c.Seq {
@@ -286,7 +290,7 @@ func (j *Judge) unknown(r *Report) {
 }
 
 // count counts tasks, and the decisions that are unknown.
-func (w *world) count(r *Report, known map[topic]touched, differ map[task.ID]bool, queues map[string]uint64) {
+func (w *world) count(r *Report, known map[topic]touched, differ, sooner map[task.ID]bool, queues map[string]uint64) {
 	r.Tasks.All = len(w.lives)
 	for id, l := range w.lives {
 		_, unknown := known[topic{'t', string(id)}]
@@ -296,7 +300,7 @@ func (w *world) count(r *Report, known map[topic]touched, differ map[task.ID]boo
 			r.Tasks.Differ++
 		case unknown:
 			r.Tasks.Unknown++
-		case from > 0 && l.started > from:
+		case sooner[id], from > 0 && l.started > from:
 			r.Tasks.Later++
 		default:
 			r.Tasks.Same++
@@ -311,14 +315,24 @@ func (w *world) count(r *Report, known map[topic]touched, differ map[task.ID]boo
 	}
 }
 
+// lostBy lists the attempts that were found to be lost with the node of a change. Attempts that
+// started there after it were lost by another silence.
+func (w *world) lostBy(c *Change) (all []takeover) {
+	for _, t := range w.takeovers {
+		if c.Node != "" && t.node == string(c.Node) && t.seq > c.Seq && t.started < c.Seq {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
 // follows lists the known consequences of a change.
 func (w *world) follows(c *Change) (all []string) {
 	if c.Node != "" {
 		var seqs []string
-		for _, t := range w.takeovers {
-			if t.seq > c.Seq && t.node == string(c.Node) && len(seqs) < 20 {
-				seqs = append(seqs, fmt.Sprintf("#%d", t.seq))
-			}
+		lost := w.lostBy(c)
+		for _, t := range lost[:min(len(lost), 20)] {
+			seqs = append(seqs, fmt.Sprintf("#%d", t.seq))
 		}
 		if len(seqs) > 0 && c.Kind == AsSoon {
 			all = append(all, fmt.Sprintf("so could what was then found to be lost there: %s", strings.Join(seqs, ", ")))
