@@ -93,7 +93,7 @@ type Decision struct {
 	Rule string `json:"rule,omitempty"`
 	// By are the inputs of the decision besides the history of its subject.
 	By *task.By `json:"by,omitempty"`
-	// Seen is the sequence up to which the decider knew the nodes. Behind is how many later
+	// Seen is the sequence up to which the decider knew the log. Behind is how many later
 	// messages the log had by then.
 	Seen   uint64 `json:"seen,omitempty"`
 	Behind int    `json:"behind,omitempty"`
@@ -160,7 +160,7 @@ func (s *Span) frame(ctx context.Context, p point, focus *aim, rules view.Rules)
 	}
 	ref := view.RefOf(&r)
 	f.About = name(ref, &r)
-	if ref.Kind == 0 {
+	if f.Decision = s.inputs(p.pos, r.Fact.By); ref.Kind == 0 {
 		return f, nil
 	}
 	was, is := s.fold(ref, p.pos-1), s.fold(ref, p.pos)
@@ -176,8 +176,6 @@ func (s *Span) frame(ctx context.Context, p point, focus *aim, rules view.Rules)
 		if f.Decision, err = s.decision(ctx, p, &r, was.Task, is.Task); err != nil {
 			return nil, err
 		}
-	} else if r.Fact.By != nil {
-		f.Decision = &Decision{Rule: r.Fact.By.Rule, By: r.Fact.By}
 	}
 	f.Owed, err = s.owed(ctx, ref, p.pos-1, p, rules)
 	return f, err
@@ -270,6 +268,18 @@ func (s *Span) duty(ctx context.Context, ref view.Ref, pos int, at time.Time, ru
 	return nil, nil
 }
 
+// inputs is a decision with what it names itself; nil if it names nothing.
+func (s *Span) inputs(pos int, by *task.By) *Decision {
+	if by == nil {
+		return nil
+	}
+	d := &Decision{Rule: by.Rule, By: by, Seen: by.Seen}
+	if by.Seen > 0 {
+		d.Behind = pos - s.after(by.Seen)
+	}
+	return d
+}
+
 // decision returns the decision in a fact about a task; nil if it records none.
 func (s *Span) decision(ctx context.Context, p point, r *events.Record, was, is *task.Task) (*Decision, error) {
 	by := r.Fact.By
@@ -277,14 +287,12 @@ func (s *Span) decision(ctx context.Context, p point, r *events.Record, was, is 
 	if by == nil && !claimed {
 		return nil, nil
 	}
-	d := &Decision{By: by}
-	seen := p.pos - 1
-	if by != nil {
-		d.Rule = by.Rule
-		if d.Seen = by.Seen; by.Seen > 0 {
-			seen = s.after(by.Seen) - 1
-			d.Behind = p.pos - 1 - seen
-		}
+	d, seen := s.inputs(p.pos, by), p.pos-1
+	if d == nil {
+		d = &Decision{}
+	}
+	if d.Seen > 0 {
+		seen = s.after(d.Seen) - 1
 	}
 	if was.Seq == 0 { // a birth
 		was = is

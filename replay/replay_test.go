@@ -13,6 +13,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/birth"
+	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/queue"
@@ -468,5 +469,26 @@ func TestOverview(t *testing.T) {
 	}
 	if empty, err := New(NewSpan(1), judged); err != nil || empty.Overview(10).Cells != nil || empty.Around(5, false) == nil {
 		t.Error(err)
+	}
+}
+
+// A decision on a tick or on a limit is about no thing that has fields, and shows its inputs all
+// the same. Causes lead from a task to its tick, and to the fire of that.
+func TestTicksAndAdmissions(t *testing.T) {
+	s := newStory(t)
+	tick := s.now.Add(time.Minute)
+	fire := s.add(events.KindFire, events.Fact{Schedule: "nightly", Event: definition.ScheduleFired{Tick: tick, Due: tick}})
+	s.add(events.KindQueue, events.Fact{Queue: "bulk", Event: queue.Resumed{}})
+	id := task.ID("01JNAT00000000000000000009")
+	s.add(events.KindTick, events.Fact{Schedule: "nightly", By: &task.By{Offer: fire}, Event: definition.ScheduleAdmitted{Tick: tick, Due: tick, Made: id}})
+	s.add(events.KindOffer, events.Fact{Task: id, Event: task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "bulk.5", Origin: task.Origin{Schedule: "nightly", Tick: tick}}}})
+	s.add(events.KindLimit, events.Fact{Scope: "queue.bulk", By: &task.By{Seen: 3}, Event: task.Granted{Grants: []task.Grant{{Task: id}}}})
+	x := s.session(0, Focus{})
+	play(t, x, "g 4; k => 4 3 1; g 3; k => 3 1; K => 3 4; g 1; K => 1 3; g 2; K => 2")
+	for seq, want := range map[int]Decision{3: {By: &task.By{Offer: fire}}, 5: {By: &task.By{Seen: 3}, Seen: 3, Behind: 1}} {
+		answer, err := x.Do(t.Context(), fmt.Sprint("g ", seq))
+		if err != nil || answer.Frame.Decision == nil || !reflect.DeepEqual(*answer.Frame.Decision, want) {
+			t.Errorf("#%d: %+v, %v; want %+v", seq, answer.Frame.Decision, err, want)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"millrace/events"
 	"millrace/near"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/view"
 )
 
@@ -504,8 +505,8 @@ func (x *Session) jump(ctx context.Context, name string) (*Answer, error) {
 // most is how many causes or consequences are listed.
 const most = 50
 
-// causes lists the facts that led to the one at the point: the cause that a fact names, else the
-// one before it on its chain.
+// causes lists the facts that led to the one at the point: the cause that a fact names, the tick
+// that made a task and the fire of that, else the fact before it on its chain.
 func (x *Session) causes() (*Answer, error) {
 	if x.at.pos < x.span.begin {
 		return nil, errors.New("the point is before the first fact of the span: `s` goes to that")
@@ -525,6 +526,18 @@ func (x *Session) cause(pos int, r *events.Record) (int, string) {
 	if r.Fact.Cause != "" {
 		if at, ok := x.places()[r.Fact.Cause]; ok && int(at) < pos {
 			return int(at), "the fact that it names as its cause"
+		}
+	}
+	switch e := r.Fact.Event.(type) {
+	case definition.ScheduleAdmitted, definition.ScheduleSkipped, definition.ScheduleQueued:
+		if r.Fact.By != nil && r.Fact.By.Offer > 0 {
+			if at := x.span.after(r.Fact.By.Offer) - 1; at >= 0 && x.span.facts[at].seq == r.Fact.By.Offer {
+				return at, "the fire of its tick"
+			}
+		}
+	case task.Submitted:
+		if at, ok := x.places()[tickOf+string(r.Fact.Task)]; e.Schedule != "" && ok && int(at) < pos {
+			return int(at), "the tick that made it"
 		}
 	}
 	if c := x.span.chains[view.RefOf(r)]; c != nil {
@@ -560,6 +573,9 @@ func (x *Session) effects() (*Answer, error) {
 	return &Answer{Lines: lines}, nil
 }
 
+// tickOf is before a task in [Session.places]: the tick that made it.
+const tickOf = "tick of "
+
 // places are the places of facts, by id.
 func (x *Session) places() map[string]int32 {
 	if x.ids == nil {
@@ -568,6 +584,9 @@ func (x *Session) places() map[string]int32 {
 			r := x.span.record(pos)
 			if r.Fact.ID != "" {
 				x.ids[r.Fact.ID] = int32(pos) //nolint:gosec // a span of more facts does not go into memory
+			}
+			if e, ok := r.Fact.Event.(definition.ScheduleAdmitted); ok {
+				x.ids[tickOf+string(e.Made)] = int32(pos) //nolint:gosec // likewise
 			}
 		}
 	}

@@ -79,10 +79,10 @@ type Definition struct {
 	// Edition is the present state.
 	Edition
 	// Head is the sequence of its last fact, which the next one must expect; 0 if there is none.
-	Head uint64
+	Head uint64 `json:"head,omitzero"`
 	// Changed and Actor are the time and the author of the last change.
-	Changed time.Time
-	Actor   string
+	Changed time.Time `json:"changed,omitzero"`
+	Actor   string    `json:"actor,omitzero"`
 }
 
 // EvolveDefinition returns the definition after a fact with sequence seq, which actor wrote.

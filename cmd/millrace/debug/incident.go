@@ -55,11 +55,13 @@ func (s *source) add(r *events.Record, begin view.Moment) error {
 	return s.span.Add(r, r.Seq >= s.incident.Manifest.From.Seq && within(begin, r))
 }
 
-// gap records that facts are missing; other missing parts do not matter here.
+// gap records that a part is missing; only facts leave a gap to step over.
 func (s *source) gap(m *incident.Missing) {
 	if m.Section == incident.SectionFacts.String() {
 		s.span.Missing(m.Why)
+		return
 	}
+	s.beside = append(s.beside, *m)
 }
 
 func marksOf(notes []incident.Note) (marks []replay.Mark) {

@@ -50,6 +50,9 @@ func frameLines(f *replay.Frame) []string {
 	if head, below := told.Decided(f.Decision); head != "" {
 		add("  ", head)
 		add("    ", below...)
+		if from := told.Inputs(f.Decision); from != "" {
+			add("    ", from)
+		}
 	}
 	add("  ", told.Owed(f.Owed, told.PointTime)...)
 	return lines

@@ -162,6 +162,9 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 	if more := len(gaps) - mostGaps; more > 0 {
 		fmt.Fprintf(a.Errs, "damaged: something is missing in %s more\n", told.Plural(more, "place"))
 	}
+	for i := range from.beside {
+		fmt.Fprintf(a.Errs, "damaged: %s\n", told.Missing(from.beside[i]))
+	}
 	if span.Len() == 0 {
 		return nothing(span, spanName(file))
 	}
@@ -184,7 +187,7 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 	switch {
 	case err != nil:
 		return err
-	case len(span.Gaps()) > 0:
+	case len(span.Gaps()) > 0 || len(from.beside) > 0:
 		return exit.With(replayDamaged)
 	case !found:
 		return exit.With(replayNone)
@@ -200,6 +203,7 @@ type source struct {
 	partial string // why promises cannot be checked against it; "" if they can
 	// incident is the incident file that it comes from; nil for none.
 	incident *incident.File
+	beside   []incident.Missing // parts of it other than facts that are damaged
 }
 
 // logSpan reads a span of the log, and all before it, and says how long a silent worker keeps its lease.

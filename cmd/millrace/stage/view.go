@@ -161,6 +161,9 @@ func (m Model) body(width, height int) []line {
 	}
 	changed := texts("changed", weighed(told.Changes(f))...)
 	head, below := told.Decided(f.Decision)
+	if from := told.Inputs(f.Decision); from != "" {
+		below = append(below, from)
+	}
 	decided := texts(head, below...)
 	owed := texts("owed", told.Owed(briefly(f.Owed), m.clock())...)
 	notes := texts("breakpoints and marks", append(signed("b ", told.Breaks(m.scene.Breaks)), signed("m ", told.Marks(m.scene.Marks, m.clock()))...)...)

@@ -145,6 +145,8 @@ func FactDetails(r *events.Record) string {
 		return term.Cut(fmt.Sprintf("into %d%s: %s", len(e.Names), at, strings.Join(e.Names, ", ")), 200)
 	case task.Concluded:
 		return Words(e.State.String(), e.Message)
+	case task.Granted:
+		return grantedText(&e)
 	case node.Labelled:
 		return Words(labelChanges(e.Labels), e.Reason)
 	case task.Dismissed:
@@ -210,6 +212,24 @@ func FactDetails(r *events.Record) string {
 		return r.Place
 	}
 	return ""
+}
+
+// grantedText says which tasks an admission lets run, and which it has refused.
+func grantedText(e *task.Granted) string {
+	var may, not []string
+	for i := range e.Grants {
+		may = append(may, string(e.Grants[i].Task))
+	}
+	for _, id := range e.Refused {
+		not = append(not, string(id))
+	}
+	list := func(what string, ids []string) string {
+		if len(ids) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s %d: %s", what, len(ids), strings.Join(ids, ", "))
+	}
+	return term.Cut(Words(list("admits", may), list("refuses", not)), 200)
 }
 
 // orderWords describe an operator's orders to a node.

@@ -1,7 +1,11 @@
 package told
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,7 +102,7 @@ func Decided(d *replay.Decision) (head string, below []string) {
 		head += " by rule " + d.Rule
 	}
 	if d.Seen > 0 {
-		head += fmt.Sprintf(", nodes seen up to #%d (%d behind)", d.Seen, d.Behind)
+		head += fmt.Sprintf(", log known up to #%d (%d behind)", d.Seen, d.Behind)
 	}
 	for _, r := range d.Rules {
 		line := fmt.Sprintf("rule %s (%s): %s", r.Rule, r.Question, r.Answer)
@@ -123,6 +127,25 @@ func Decided(d *replay.Decision) (head string, below []string) {
 		below = append(below, "if there is none: "+d.NoNode)
 	}
 	return head, below
+}
+
+// Inputs says what else a decision depended on, by the names of docs/decisions.md; "" for nothing.
+func Inputs(d *replay.Decision) string {
+	if d == nil || d.By == nil {
+		return ""
+	}
+	rest := *d.By
+	rest.Rule, rest.Seen = "", 0
+	text, err := json.Marshal(rest)
+	var fields map[string]json.RawMessage
+	if errors.Join(err, json.Unmarshal(text, &fields)) != nil || len(fields) == 0 {
+		return ""
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		all = append(all, name+" "+string(fields[name]))
+	}
+	return "from " + strings.Join(all, ", ")
 }
 
 // Owed describes the duties before a fact and after it.
