@@ -74,6 +74,7 @@ var Rules = []string{
 type Redactor struct {
 	key    []byte
 	hidden map[string]string // by the hidden text
+	def    definition.Def    // what the present fact defines
 }
 
 // NewRedactor returns a redactor for a file, with a key that is not stored.
@@ -113,10 +114,8 @@ func (x *Redactor) Fact(r *events.Record) (events.Record, error) {
 	}
 	f.Extra = nil
 	is.Place = x.place(r.Place, &f)
+	x.def = f.Def
 	x.walk(reflect.ValueOf(&f).Elem())
-	if e, ok := f.Event.(definition.DefinitionEvent); ok {
-		f.Event = x.edition(f.Def, e)
-	}
 	if f.Scope != "" {
 		f.Scope = x.scope(f.Scope)
 	}
@@ -155,18 +154,16 @@ func (x *Redactor) uniqueKey(key string) string {
 	return x.hash(key)
 }
 
-// edition is a definition whose text is redacted by its own type.
-func (x *Redactor) edition(def definition.Def, e definition.DefinitionEvent) definition.DefinitionEvent {
-	applied, ok := e.(definition.DefinitionApplied)
-	if !ok || len(applied.Text) == 0 {
-		return e
+// edition redacts the text of a definition by its own type, whatever fact holds it.
+func (x *Redactor) edition(e *definition.Edition) {
+	if len(e.Text) == 0 {
+		return
 	}
-	text, err := x.definition(def, applied.Text)
+	text, err := x.definition(x.def, e.Text)
 	if err != nil {
-		text = x.dropped(applied.Text)
+		text = x.dropped(e.Text)
 	}
-	applied.Text, applied.Digest = text, definition.DigestOf(text)
-	return applied
+	e.Text, e.Digest = text, definition.DigestOf(text)
 }
 
 func (x *Redactor) definition(def definition.Def, text []byte) ([]byte, error) {
@@ -243,6 +240,10 @@ func (x *Redactor) walkStruct(v reflect.Value) {
 	}
 	if named, ok := v.Addr().Interface().(*where.Requirement); ok && named.Key == "node" {
 		return // its values are names of nodes
+	}
+	if e, ok := v.Addr().Interface().(*definition.Edition); ok {
+		x.edition(e)
+		return
 	}
 	for i := range t.NumField() {
 		field := t.Field(i)

@@ -167,35 +167,56 @@ func leaks(text string) string {
 	return ""
 }
 
+// defining returns a fact that changes a definition once for each kind, with secrets in the
+// definition; any other fact alone.
+func defining(t *testing.T, f events.Fact) (all []events.Fact) {
+	t.Helper()
+	event := reflect.ValueOf(f.Event)
+	if event.Kind() != reflect.Struct || !event.FieldByName("Edition").IsValid() {
+		return []events.Fact{f}
+	}
+	j := job.Job{Name: "x", Spec: job.Spec{Run: &job.Run{Shell: "echo", Env: map[string]string{"A": "b"}, Argv: []string{"x"}}},
+		Params: param.Params{Defaults: map[string]json.RawMessage{"p": json.RawMessage(`1`)}}, Title: "t", Labels: map[string]string{"l": "x"}, Description: "d"}
+	for kind, of := range map[string]any{
+		definition.DefJob:      &j,
+		definition.DefSchedule: &schedule.Definition{Name: "x", Make: birth.Submission{Params: j.Params.Defaults, Spec: &j.Spec, FairKey: "f"}, Paused: &schedule.Pause{Reason: "r"}},
+		definition.DefCalendar: &schedule.Calendar{Name: "x", Title: "t"},
+		"other":                &j,
+	} {
+		plant(reflect.ValueOf(of).Elem())
+		text, err := json.Marshal(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		is := reflect.New(event.Type()).Elem()
+		is.Set(event)
+		is.FieldByName("Edition").Set(reflect.ValueOf(definition.Edition{Revision: 1, Text: text, Digest: definition.DigestOf(text)}))
+		f.Event, f.Def = is.Interface(), definition.Named(kind, "x")
+		all = append(all, f)
+	}
+	return all
+}
+
 // Secrets are planted in every text of every fact, in a definition, in an unknown field, in an
 // unreadable message and in output. None is in the file.
 func TestPlantedSecrets(t *testing.T) {
 	var records []events.Record
 	planted := 0
 	add := func(f events.Fact, raw []byte, err error) {
-		records = append(records, events.Record{Seq: uint64(len(records) + 1), Stored: time.Unix(1, 0), Kind: events.KindChain, Place: "mr.x", Fact: f, Raw: raw, Err: err})
-	}
-	for _, f := range corpusFacts(t) {
-		for _, kind := range []string{definition.DefJob, definition.DefSchedule, definition.DefCalendar, "other"} {
-			if e, ok := f.Event.(definition.DefinitionApplied); ok {
-				job := job.Job{Name: "x", Spec: job.Spec{Run: &job.Run{Shell: "echo", Env: map[string]string{"A": "b"}, Argv: []string{"x"}}},
-					Params: param.Params{Defaults: map[string]json.RawMessage{"p": json.RawMessage(`1`)}}, Title: "t", Labels: map[string]string{"l": "x"}, Description: "d"}
-				var of any = &job
-				switch kind {
-				case definition.DefSchedule:
-					of = &schedule.Definition{Name: "x", Make: birth.Submission{Params: job.Params.Defaults, Spec: &job.Spec, FairKey: "f"}, Paused: &schedule.Pause{Reason: "r"}}
-				case definition.DefCalendar:
-					of = &schedule.Calendar{Name: "x", Title: "t"}
-				}
-				plant(reflect.ValueOf(of).Elem())
-				text, err := json.Marshal(of)
-				if err != nil {
-					t.Fatal(err)
-				}
-				e.Text, e.Digest = text, definition.DigestOf(text)
-				f.Event, f.Def = e, definition.Named(kind, "x")
-			}
+		r := events.Record{Seq: uint64(len(records) + 1), Stored: time.Unix(1, 0), Kind: events.KindChain, Place: "mr.x", Fact: f, Raw: raw, Err: err}
+		if f.Task == "" && err == nil {
+			r.Kind = events.KindDefinition // on the chain of a task it would be unreadable, and all of it hidden
 		}
+		if why := r.Unreadable(); why != "" && err == nil {
+			t.Fatalf("%s: %s", f.Type, why)
+		}
+		records = append(records, r)
+	}
+	var facts []events.Fact
+	for _, f := range corpusFacts(t) {
+		facts = append(facts, defining(t, f)...)
+	}
+	for _, f := range facts {
 		plant(reflect.ValueOf(&f).Elem())
 		f.Extra = map[string]json.RawMessage{"later": json.RawMessage(`"` + "Pa55word" + `"`)}
 		raw, err := events.Encode(nil, &f)
