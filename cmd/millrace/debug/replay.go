@@ -187,7 +187,7 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 	switch {
 	case err != nil:
 		return err
-	case len(span.Gaps()) > 0 || len(from.beside) > 0:
+	case len(span.Gaps()) > 0:
 		return exit.With(replayDamaged)
 	case !found:
 		return exit.With(replayNone)
