@@ -182,21 +182,12 @@ func (p *place) calendar(name, title string) {
 func TestCalendars(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	has := func(page string, texts ...string) {
-		t.Helper()
-		for _, text := range texts {
-			if !strings.Contains(page, text) {
-				t.Errorf("a page does not say %q: %s", text, page)
-			}
-		}
-		p.harmless("a page", page)
-	}
 	page, _ := p.get(200, "/calendars")
-	has(page, "There are no calendars yet", "New calendar")
+	p.says(page, "There are no calendars yet", "New calendar")
 	p.calendar("holidays", hostile[0])
 	first := p.server.Desk.Reached()
 	page, _ = p.get(200, "/calendars/holidays")
-	has(page, "No job, schedule or queue goes by it", "Revision 1", "do/calendar.remove?name=holidays", "edit/calendar?name=holidays")
+	p.says(page, "No job, schedule or queue goes by it", "Revision 1", "do/calendar.remove?name=holidays", "edit/calendar?name=holidays")
 	window := "holidays"
 	j := job.Job{Name: "backup", Spec: job.Spec{Run: &job.Run{Argv: []string{"true"}}, Window: window}, Schedule: &job.Schedule{Cron: "0 3 * * *"}}
 	if _, _, err := p.client.Apply(t.Context(), j); err != nil {
@@ -209,18 +200,18 @@ func TestCalendars(t *testing.T) {
 	p.seen()
 	uses := []string{"jobs/backup", "schedules/backup", "queue mail"}
 	page, _ = p.get(200, "/calendars")
-	has(page, append(uses, "./calendars/holidays", "Europe/Vienna", "</span> open")...)
+	p.says(page, append(uses, "./calendars/holidays", "Europe/Vienna", "</span> open")...)
 	if strings.Contains(page, "schedules/pulse") {
 		t.Error("a schedule without a window is said to go by a calendar")
 	}
 	page, _ = p.get(200, "/calendars/holidays")
-	has(page, append(uses, "-12-31 00:00 &#43;01:00", "-01-01 00:00 &#43;01:00", "closed")...)
+	p.says(page, append(uses, "-12-31 00:00 &#43;01:00", "-01-01 00:00 &#43;01:00", "closed")...)
 	page, _ = p.get(200, "/jobs/backup")
-	has(page, "../calendars/holidays")
+	p.says(page, "../calendars/holidays")
 	page, _ = p.get(200, "/queues")
-	has(page, "./calendars/holidays")
+	p.says(page, "./calendars/holidays")
 	page, _ = p.get(200, fmt.Sprintf("/events/%d", first))
-	has(page, "../calendars/holidays")
+	p.says(page, "../calendars/holidays")
 	if page, _ = p.get(200, fmt.Sprintf("/calendars/holidays?at=%d", first)); strings.Contains(page, `method="post"`) || strings.Contains(page, "jobs/backup") {
 		t.Error("the past is not as it was, or can be changed")
 	}

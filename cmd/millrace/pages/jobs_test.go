@@ -33,27 +33,18 @@ func (p *place) job(name string, argv ...string) {
 func TestJobs(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	has := func(page string, texts ...string) {
-		t.Helper()
-		for _, text := range texts {
-			if !strings.Contains(page, text) {
-				t.Errorf("a page does not say %q", text)
-			}
-		}
-		p.harmless("a page", page)
-	}
 	page, _ := p.get(200, "/jobs")
-	has(page, "There are no jobs yet", "New job")
+	p.says(page, "There are no jobs yet", "New job")
 	p.job("backup", "pg_dump", "shop")
 	first := p.server.Desk.Reached()
 	p.job("backup", "pg_dump", "--all")
 	id := p.submit(birth.Submission{Job: "backup"})
 	page, _ = p.get(200, "/jobs")
-	has(page, "./jobs/backup", "pg_dump --all", "/tasks/"+string(id), `<svg class="strip"`)
+	p.says(page, "./jobs/backup", "pg_dump --all", "/tasks/"+string(id), `<svg class="strip"`)
 	page, _ = p.get(200, "/jobs/backup")
-	has(page, "pg_dump", "--all", "Revision 2", "<code>run.argv</code>", "&#34;shop&#34;", id.Short(), "run/job/backup", "Latest 1 task: 0 failed", fmt.Sprintf("at=%d", first))
+	p.says(page, "pg_dump", "--all", "Revision 2", "<code>run.argv</code>", "&#34;shop&#34;", id.Short(), "run/job/backup", "Latest 1 task: 0 failed", fmt.Sprintf("at=%d", first))
 	page, _ = p.get(200, fmt.Sprintf("/jobs/backup?at=%d", first))
-	has(page, "as of then", "shop")
+	p.says(page, "as of then", "shop")
 	if strings.Contains(page, "--all") || strings.Contains(page, `method="post"`) || strings.Contains(page, "edit/job") {
 		t.Error("the past is not as it was, or can be changed")
 	}

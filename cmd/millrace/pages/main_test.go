@@ -171,6 +171,17 @@ func (p *place) node(id node.ID, happens ...node.Event) {
 	p.seen()
 }
 
+// says checks that a page has some texts, and that no text on it is taken for markup.
+func (p *place) says(page string, texts ...string) {
+	p.Helper()
+	for _, text := range texts {
+		if !strings.Contains(page, text) {
+			p.Errorf("a page does not say %q: %s", text, page)
+		}
+	}
+	p.harmless("a page", page)
+}
+
 // seen waits until the lists show what is in the log.
 func (p *place) seen() {
 	p.Helper()
