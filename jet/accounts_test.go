@@ -94,7 +94,7 @@ func TestAccountsOnACluster(t *testing.T) {
 	t.Parallel()
 	c := clusterWith(t, strictRealm(t, roles.Realm{Name: "A"}))
 	at := func(server int, user string) *nats.Conn {
-		return connect(t, c.servers[server].ClientURL(), nats.UserInfo(user, user), nats.CustomInboxPrefix(roles.DefaultInbox(user)))
+		return connect(t, c.Servers[server].ClientURL(), nats.UserInfo(user, user), nats.CustomInboxPrefix(roles.DefaultInbox(user)))
 	}
 	// An offer that got lost would not come again while the test has patience.
 	s := openStore(t, at(0, "s"), streams.Layout{Replicas: 3, AckWait: 10 * patience})
@@ -103,7 +103,7 @@ func TestAccountsOnACluster(t *testing.T) {
 	}
 	var workers []*Store
 	var readers []*offers
-	for i := range c.servers {
+	for i := range c.Servers {
 		w := openStore(t, at(i, "w"), streams.Layout{})
 		workers, readers = append(workers, w), append(readers, offersOf(t, w, "a"))
 	}
@@ -128,7 +128,7 @@ func TestAccountsOnACluster(t *testing.T) {
 		}
 	}
 	end := must(s.End(within(t)))(t)
-	for i := range c.servers {
+	for i := range c.Servers {
 		byReply(t, at(i, "w"), wire.APIPurge+wire.LogStream)
 		byReply(t, at(i, "c"), "$JS.API.STREAM.DELETE."+wire.LogStream)
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,8 +66,7 @@ func TestWrongPassword(t *testing.T) {
 
 func TestConnectSaysWhere(t *testing.T) {
 	t.Parallel()
-	free := must(freePorts(1))(t)[0]
-	where := "nats://127.0.0.1:" + strconv.Itoa(free)
+	where := "nats://" + must(embed.FreeAddresses(1))(t)[0]
 	if _, err := Connect(ConnectConfig{Server: where, Timeout: time.Second}); err == nil || !strings.Contains(err.Error(), where) {
 		t.Errorf("Connect where nobody listens: %v, want an error that names %s", err, where)
 	}

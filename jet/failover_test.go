@@ -27,7 +27,7 @@ func TestLeaderStepsDown(t *testing.T) {
 	r := recorder(s)
 	var commands, changes atomic.Int64
 	stepDown := func() {
-		for _, ns := range c.servers {
+		for _, ns := range c.Servers {
 			if name := "A" + strconv.Itoa(account); ns.JetStreamIsStreamLeader(name, wire.LogStream) && ns.JetStreamStepdownStream(name, wire.LogStream) == nil {
 				changes.Add(1)
 			}

@@ -2,11 +2,8 @@ package jet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
-	"millrace/internal/testkit"
 	"millrace/jet/embed"
 	"millrace/jet/link"
 	"millrace/jet/publish"
@@ -147,7 +143,7 @@ func raw(t testing.TB, s *Store, subject string, header nats.Header, body []byte
 
 // testCluster is three servers that each hold everything. Each of its accounts is a world of its
 // own.
-type testCluster struct{ servers []*server.Server }
+type testCluster struct{ *embed.Cluster }
 
 const accounts = 64
 
@@ -158,133 +154,33 @@ func cluster(t testing.TB) *testCluster {
 }
 
 // clusterWith starts them with more accounts.
-func clusterWith(t testing.TB, accounts string) *testCluster {
+func clusterWith(t testing.TB, also string) *testCluster {
 	t.Helper()
-	dir := t.TempDir()
-	for attempt := range 5 {
-		c, err := tryCluster(filepath.Join(dir, fmt.Sprint(attempt)), accounts)
-		if err == nil {
-			t.Cleanup(c.stop)
-			return c
-		}
-		t.Logf("attempt %d: %v", attempt, err) // another process was faster at one of the ports
+	var more strings.Builder
+	more.WriteString("accounts {\n  SYS { users: [{ user: sys, password: sys }] }\n")
+	for a := range accounts {
+		fmt.Fprintf(&more, "  A%d { jetstream: enabled, users: [{ user: u%d, password: p }] }\n", a, a)
 	}
-	t.Fatal("no cluster")
-	return nil
+	more.WriteString(also + "}\nsystem_account: SYS\n")
+	c := must(embed.StartCluster(t.TempDir(), 3, more.String()))(t)
+	t.Cleanup(c.Stop)
+	return &testCluster{c}
 }
 
-func tryCluster(dir, also string) (*testCluster, error) {
-	ports, err := freePorts(3)
-	if err != nil {
-		return nil, err
-	}
-	c := &testCluster{}
-	failed := make(chan string, 3)
-	for i, port := range ports {
-		var conf strings.Builder
-		fmt.Fprintf(&conf, "server_name: s%d\nlisten: 127.0.0.1:-1\nmax_payload: 8MB\n", i)
-		fmt.Fprintf(&conf, "jetstream { store_dir: %q }\n", filepath.Join(dir, fmt.Sprint(i)))
-		fmt.Fprintf(&conf, "cluster { name: test, listen: 127.0.0.1:%d, routes: [", port)
-		for _, p := range ports {
-			fmt.Fprintf(&conf, "%q,", fmt.Sprint("nats://127.0.0.1:", p))
-		}
-		conf.WriteString("] }\naccounts {\n  SYS { users: [{ user: sys, password: sys }] }\n")
-		for a := range accounts {
-			fmt.Fprintf(&conf, "  A%d { jetstream: enabled, users: [{ user: u%d, password: p }] }\n", a, a)
-		}
-		conf.WriteString(also + "}\nsystem_account: SYS\n")
-		ns, err := newTestServer(conf.String(), failed)
-		if err != nil {
-			c.stop()
-			return nil, err
-		}
-		c.servers = append(c.servers, ns)
-	}
-	for _, ns := range c.servers {
-		ns.Start()
-	}
-	if !testkit.Poll(patience, c.ready) {
-		c.stop()
-		select {
-		case why := <-failed:
-			return nil, errors.New(why)
-		default:
-			return nil, errors.New("the servers have not found each other")
-		}
-	}
-	return c, nil
-}
-
-func newTestServer(conf string, failed chan string) (*server.Server, error) {
+// newTestServer makes a single server with a configuration of its own.
+func newTestServer(conf string) (*server.Server, error) {
 	opts := &server.Options{}
 	if err := opts.ProcessConfigString(conf); err != nil {
 		return nil, err
 	}
-	opts.NoSigs, opts.DisableJetStreamBanner = true, true
-	ns, err := server.NewServer(opts)
-	if err != nil {
-		return nil, err
-	}
-	ns.SetLoggerV2(serverLog(failed), false, false, false)
-	return ns, nil
-}
-
-// serverLog receives why a server does not start, and nothing else.
-type serverLog chan string
-
-func (serverLog) Noticef(string, ...any) {}
-func (serverLog) Warnf(string, ...any)   {}
-func (serverLog) Errorf(string, ...any)  {}
-func (serverLog) Debugf(string, ...any)  {}
-func (serverLog) Tracef(string, ...any)  {}
-
-// Fatalf must not end the process.
-func (l serverLog) Fatalf(format string, v ...any) {
-	select {
-	case l <- fmt.Sprintf(format, v...):
-	default:
-	}
-}
-
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = l.Close() }() // only after all are found, so that they differ
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
-}
-
-func (c *testCluster) ready() bool {
-	for _, ns := range c.servers {
-		if ns.JetStreamIsLeader() && len(ns.JetStreamClusterPeers()) == len(c.servers) {
-			return true
-		}
-	}
-	return false
-}
-
-func (c *testCluster) stop() {
-	for _, ns := range c.servers {
-		ns.Shutdown()
-	}
-	for _, ns := range c.servers {
-		ns.WaitForShutdown()
-	}
+	opts.NoSigs, opts.NoLog, opts.DisableJetStreamBanner = true, true, true
+	return server.NewServer(opts)
 }
 
 // connect returns a connection to any of the servers, for an account by number.
 func (c *testCluster) connect(t testing.TB, account int) *nats.Conn {
 	t.Helper()
-	var urls []string
-	for _, ns := range c.servers {
-		urls = append(urls, ns.ClientURL())
-	}
-	return connect(t, strings.Join(urls, ","), nats.UserInfo(fmt.Sprint("u", account), "p"))
+	return connect(t, c.URL(), nats.UserInfo(fmt.Sprint("u", account), "p"))
 }
 
 // open opens an empty store in an account.

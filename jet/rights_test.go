@@ -64,7 +64,7 @@ func newStrictRealm(t testing.TB, r roles.Realm, less ...string) *strict {
 		block = strings.ReplaceAll(block, fmt.Sprintf("%q", subject), `"nothing"`)
 		block = strings.ReplaceAll(block, ": {}", named)
 	}
-	ns := must(newTestServer(fmt.Sprintf("listen: 127.0.0.1:-1\njetstream { store_dir: %q }\n%s", t.TempDir(), block), make(chan string, 1)))(t)
+	ns := must(newTestServer(fmt.Sprintf("listen: 127.0.0.1:-1\njetstream { store_dir: %q }\n%s", t.TempDir(), block)))(t)
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	if !ns.ReadyForConnections(patience) {

@@ -26,7 +26,7 @@ func TestAFloodOfOutputLeavesRoom(t *testing.T) {
 	t.Parallel()
 	const store = 40 << 20
 	own := startServer(t, embed.Config{Store: store})
-	other := must(newTestServer("listen: 127.0.0.1:-1\njetstream {max_file: 40MB, store_dir: "+strconv.Quote(t.TempDir())+"}", make(chan string, 1)))(t)
+	other := must(newTestServer("listen: 127.0.0.1:-1\njetstream {max_file: 40MB, store_dir: " + strconv.Quote(t.TempDir()) + "}"))(t)
 	other.Start()
 	t.Cleanup(func() { other.Shutdown(); other.WaitForShutdown() })
 	if !other.ReadyForConnections(patience) {

@@ -49,7 +49,7 @@ func TestDataSurvivesARestart(t *testing.T) {
 
 func TestNoJetStream(t *testing.T) {
 	t.Parallel()
-	ns := must(newTestServer("listen: 127.0.0.1:-1", make(chan string, 1)))(t)
+	ns := must(newTestServer("listen: 127.0.0.1:-1"))(t)
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	if !ns.ReadyForConnections(patience) {

@@ -128,8 +128,7 @@ func TestGroupDoesNotRepeatWhatMayBeStored(t *testing.T) {
 
 func TestGroupRefusesOnlyWhatIsTooLarge(t *testing.T) {
 	t.Parallel()
-	failed := make(chan string, 1)
-	ns := must(newTestServer(fmt.Sprintf("listen: 127.0.0.1:-1\nmax_payload: 64KB\njetstream { store_dir: %q }\n", t.TempDir()), failed))(t)
+	ns := must(newTestServer(fmt.Sprintf("listen: 127.0.0.1:-1\nmax_payload: 64KB\njetstream { store_dir: %q }\n", t.TempDir())))(t)
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	if !ns.ReadyForConnections(patience) {

@@ -17,7 +17,6 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/typed"
 	"millrace/jet"
-	"millrace/jet/streams"
 	"millrace/task"
 	"millrace/worker/process"
 	"millrace/worker/process/child"
@@ -50,6 +49,7 @@ read model included, and removes it afterwards. Run nothing else on the machine 
   millrace bench --files 1GiB
   millrace bench --schedules 20000
   millrace bench --nodes 1000 --node-queues 100
+  millrace bench --nodes 1000 --node-servers 3
   millrace bench --pages 1000000
   millrace bench --profile mixed --rate 300 --for 1m --json`,
 		Args: typed.Takes(0, 0, ""),
@@ -104,7 +104,7 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory i
 	if metrics {
 		address = "127.0.0.1:0"
 	}
-	self, stop, err := a.benchSetUp(ctx, &cfg, "", sync, address)
+	self, stop, err := a.benchSetUp(ctx, &cfg, sync, freshServer(sync, address))
 	if err != nil {
 		return bench.Report{}, err
 	}
@@ -186,10 +186,19 @@ func (a *app) benchFuture(ctx context.Context, cfg bench.Config, self, sync, add
 	return &f, err
 }
 
+// serverStart starts a server of the program at self.
+type serverStart func(ctx context.Context, self string) (*bench.Server, error)
+
+// freshServer starts one whose data are in a temporary directory.
+func freshServer(sync, metrics string, more ...string) serverStart {
+	return func(ctx context.Context, self string) (*bench.Server, error) {
+		return bench.StartServer(ctx, self, sync, metrics, more...)
+	}
+}
+
 // benchSetUp starts a server and a runner of processes, and completes cfg with them. It returns the
-// path of this program. The server's data are in dir and stay there; "" means a temporary one. more
-// are flags of the server.
-func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, dir, sync, metrics string, more ...string) (self string, stop func(), err error) {
+// path of this program.
+func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync string, start serverStart) (self string, stop func(), err error) {
 	var s settings.Values
 	if err := settings.ReadSync(&s, sync); err != nil {
 		return "", nil, exit.MisuseOf(fmt.Errorf("--sync is %q: %w", sync, err))
@@ -208,14 +217,8 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, dir, sync, metr
 	say, quiet := a.benchProgress()
 	end := func() { quiet(); stopWorking(); tasks.Close(); runner.Close() }
 	cfg.Commands, cfg.Progress = tasks, say
-	cfg.Layout = streams.Layout{SyncAlways: s.SyncAlways}
-	start := bench.StartServer
-	if dir != "" {
-		start = func(ctx context.Context, self, sync, metrics string, more ...string) (*bench.Server, error) {
-			return bench.StartServerIn(ctx, dir, self, sync, metrics, more...)
-		}
-	}
-	server, err := start(ctx, self, sync, metrics, more...)
+	cfg.Layout.SyncAlways = s.SyncAlways
+	server, err := start(ctx, self)
 	if err != nil {
 		end()
 		return "", nil, err
@@ -225,6 +228,13 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, dir, sync, metr
 	}
 	cfg.ServerMemory, cfg.ServerTime, cfg.Pages = server.Memory, server.Time, server.Pages
 	return self, func() { server.Stop(); end() }, nil
+}
+
+// benchMemberCommand is one of the NATS servers of a benchmark.
+func (a *app) benchMemberCommand() *cobra.Command {
+	c := &cobra.Command{Use: bench.MemberCommand + " DIR NUMBER ROUTES", Hidden: true, Args: typed.Takes(3, -1, "directory, number, routes")}
+	c.RunE = func(c *cobra.Command, args []string) error { return bench.RunMember(c.Context(), args, a.Out) }
+	return c
 }
 
 // costText formats a processor time.

@@ -156,7 +156,7 @@ func (a *app) printLoad(r *loadReport, o *typed.Output) error {
 
 // benchRound measures one round on a server of its own, so that rounds do not influence each other.
 func (a *app) benchRound(ctx context.Context, cfg bench.Config, sync string, plan load.Plan, which string) (load.Round, error) {
-	_, stop, err := a.benchSetUp(ctx, &cfg, "", sync, settings.Off)
+	_, stop, err := a.benchSetUp(ctx, &cfg, sync, freshServer(sync, settings.Off))
 	if err != nil {
 		return load.Round{}, err
 	}

@@ -14,6 +14,9 @@ import (
 	"millrace/task/value"
 )
 
+// withPages are flags of a server that serves pages.
+var withPages = []string{"--http", "127.0.0.1:0"}
+
 // chatterFlags select further parts of the benchmark: output of processes, idle processes, their
 // files; and schedules.
 type chatterFlags struct {
@@ -25,6 +28,7 @@ type chatterFlags struct {
 	schedules int
 	nodes     int
 	queues    int
+	servers   int
 	pages     int
 	keep      string
 }
@@ -38,6 +42,7 @@ func (f *chatterFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.schedules, "schedules", 0, "measure only how late a `number` of schedules make their tasks, due within 4s and all at one moment")
 	fs.IntVar(&f.nodes, "nodes", 0, "measure only the cost of a `number` of nodes that wait for work, and how long until all are ready")
 	fs.IntVar(&f.queues, "node-queues", 1, "`number` of queues over which these nodes are spread")
+	fs.IntVar(&f.servers, "node-servers", 1, "`number` of NATS servers for these nodes; each holds everything")
 	fs.IntVar(&f.pages, "pages", 0, "measure only how long pages take, and how large they are, with a `number` of tasks")
 	fs.StringVar(&f.keep, "keep", "", "keep the server's data for --pages in a `directory`, and measure what is there already")
 }
@@ -60,11 +65,21 @@ type chatterReport struct {
 }
 
 func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f *chatterFlags, o *typed.Output) error {
-	var more []string
-	if f.pages > 0 {
-		more = []string{"--http", "127.0.0.1:0"}
+	start := freshServer(sync, settings.Off)
+	switch {
+	case f.pages > 0 && f.keep != "":
+		start = func(ctx context.Context, self string) (*bench.Server, error) {
+			return bench.StartServerIn(ctx, f.keep, self, sync, settings.Off, withPages...)
+		}
+	case f.pages > 0:
+		start = freshServer(sync, settings.Off, withPages...)
+	case f.servers > 1:
+		cfg.Layout.Replicas = f.servers
+		start = func(ctx context.Context, self string) (*bench.Server, error) {
+			return bench.StartServerOn(ctx, f.servers, self, settings.Off)
+		}
 	}
-	_, stop, err := a.benchSetUp(ctx, &cfg, f.keep, sync, settings.Off, more...)
+	_, stop, err := a.benchSetUp(ctx, &cfg, sync, start)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/cmd/millrace/act"
+	"millrace/cmd/millrace/bench"
 	"millrace/cmd/millrace/bundles"
 	"millrace/cmd/millrace/certify"
 	"millrace/cmd/millrace/debug"
@@ -74,6 +75,7 @@ func (a *app) entries() []entry {
 		{"", crawlName, crawlCommand},
 		{"", "chaos-log", a.chaosLogCommand},
 		{"", "chaos-push", a.chaosPushCommand},
+		{"", bench.MemberCommand, a.benchMemberCommand},
 	}
 }
 

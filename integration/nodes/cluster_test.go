@@ -2,13 +2,9 @@ package nodes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +14,7 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/jet"
+	"millrace/jet/embed"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
@@ -42,7 +39,7 @@ func TestRouteOutlivesItsServer(t *testing.T) {
 func routeOutlivesItsServer(t *testing.T, priority int) {
 	t.Parallel()
 	c := startCluster(t)
-	nc, err := nats.Connect(c.urls(), jet.Resilient(t.Name(), slog.New(slog.DiscardHandler))...)
+	nc, err := nats.Connect(c.URL(), jet.Resilient(t.Name(), slog.New(slog.DiscardHandler))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,13 +108,13 @@ func routeOutlivesItsServer(t *testing.T, priority int) {
 	until("a task runs", is(before, task.Running))
 	epoch := now.Epoch
 
-	holder := slices.IndexFunc(c, func(ns *server.Server) bool {
+	holder := slices.IndexFunc(c.Servers, func(ns *server.Server) bool {
 		return ns.JetStreamIsConsumerLeader("$G", wire.LogStream, "MR_NODE_n1")
 	})
 	if holder < 0 {
 		t.Fatal("no server holds the consumer of the node")
 	}
-	c[holder].Shutdown()
+	c.Servers[holder].Shutdown()
 	lost := time.Now()
 	meanwhile := aim()
 	until("what was aimed at the node starts", is(meanwhile, task.Running))
@@ -132,106 +129,13 @@ func routeOutlivesItsServer(t *testing.T, priority int) {
 	}
 }
 
-// natsCluster is three servers in this process that hold everything three times.
-type natsCluster []*server.Server
-
-func (c natsCluster) urls() string {
-	var urls []string
-	for _, ns := range c {
-		urls = append(urls, ns.ClientURL())
-	}
-	return strings.Join(urls, ",")
-}
-
-func (c natsCluster) stop() {
-	for _, ns := range c {
-		ns.Shutdown()
-		ns.WaitForShutdown()
-	}
-}
-
-// startCluster starts the servers at ports that are free a moment before.
-func startCluster(t *testing.T) natsCluster {
+// startCluster starts three servers in this process that hold everything three times.
+func startCluster(t *testing.T) *embed.Cluster {
 	t.Helper()
-	dir := t.TempDir()
-	for attempt := range 5 {
-		c, err := tryCluster(filepath.Join(dir, fmt.Sprint(attempt)))
-		t.Cleanup(c.stop)
-		if err == nil {
-			return c
-		}
-		t.Logf("attempt %d: %v", attempt, err) // another process took one of the ports first
-	}
-	t.Fatal("no cluster")
-	return nil
-}
-
-// restarts returns how to start some of the servers again, on their data, after they were stopped.
-func (c natsCluster) restarts(which ...int) func() error {
-	var ports []string
-	for _, ns := range c {
-		ports = append(ports, ns.ClusterAddr().String())
-	}
-	dirs := map[int]string{}
-	for _, i := range which {
-		dirs[i] = filepath.Dir(c[i].StoreDir())
-	}
-	return func() error {
-		for i, dir := range dirs {
-			ns, err := clusterMember(i, ports[i], ports, dir)
-			if err != nil {
-				return err
-			}
-			c[i] = ns
-			ns.Start()
-		}
-		return nil
-	}
-}
-
-// clusterMember starts a server of a cluster whose members find each other at given addresses.
-func clusterMember(i int, at string, all []string, dir string) (*server.Server, error) {
-	opts := &server.Options{}
-	err := opts.ProcessConfigString(fmt.Sprintf(`server_name: s%d, listen: "127.0.0.1:-1", jetstream { store_dir: %q }
-		cluster { name: test, listen: %q, routes: ["nats://%s"] }`, i, dir, at, strings.Join(all, `", "nats://`)))
+	c, err := embed.StartCluster(t.TempDir(), 3, "")
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
-	opts.NoSigs, opts.NoLog, opts.DisableJetStreamBanner = true, true, true
-	return server.NewServer(opts)
-}
-
-func tryCluster(dir string) (c natsCluster, err error) {
-	var ports []string
-	var listeners []net.Listener
-	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		listeners = append(listeners, l)
-		ports = append(ports, l.Addr().String())
-	}
-	for _, l := range listeners { // only now, so that they differ
-		_ = l.Close()
-	}
-	for i, at := range ports {
-		ns, err := clusterMember(i, at, ports, filepath.Join(dir, fmt.Sprint(i)))
-		if err != nil {
-			return c, err
-		}
-		c = append(c, ns)
-	}
-	for _, ns := range c {
-		ns.Start()
-	}
-	found := place.Poll(place.Patience/2, func() bool {
-		return slices.ContainsFunc(c, func(ns *server.Server) bool {
-			return ns.JetStreamIsLeader() && len(ns.JetStreamClusterPeers()) == len(c)
-		})
-	})
-	if !found {
-		return c, errors.New("the servers have not found each other")
-	}
-	return c, nil
+	t.Cleanup(c.Stop)
+	return c
 }

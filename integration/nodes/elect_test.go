@@ -20,8 +20,7 @@ import (
 func TestStartsWhileAClusterElects(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
-	t.Cleanup(func() { c.stop() }) // the servers that were restarted
-	nc, err := nats.Connect(c.urls(), jet.Resilient(t.Name(), slog.New(slog.DiscardHandler))...)
+	nc, err := nats.Connect(c.URL(), jet.Resilient(t.Name(), slog.New(slog.DiscardHandler))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,11 +33,10 @@ func TestStartsWhileAClusterElects(t *testing.T) {
 
 	p := place.New(t, 6*time.Second)
 	p.Let("MILLRACE_REPLICAS", "3")
-	p.URL = c[0].ClientURL()
-	again := c.restarts(1, 2)
+	p.URL = c.Servers[0].ClientURL()
 	for _, i := range []int{1, 2} {
-		c[i].Shutdown()
-		c[i].WaitForShutdown()
+		c.Servers[i].Shutdown()
+		c.Servers[i].WaitForShutdown()
 	}
 	// The server that is left takes some seconds to find out that it is alone; it answers
 	// meanwhile.
@@ -58,8 +56,10 @@ func TestStartsWhileAClusterElects(t *testing.T) {
 	if r := p.Try("job", "ls", "--timeout", "1s"); r.Code != 4 || !strings.Contains(r.Errs, "no leader") {
 		t.Errorf("a command with --timeout 1s: exit code %d, want 4 and why:\n%s", r.Code, r.Errs)
 	}
-	if err := again(); err != nil {
-		t.Fatal(err)
+	for _, i := range []int{1, 2} {
+		if err := c.Restart(i); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if code := command.Wait(); code != 0 {
 		t.Errorf("the command ended with %d, want 0: %s", code, command.Said.String())

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-
+	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,12 +27,20 @@ import (
 	"millrace/internal/testkit"
 )
 
-// TestMain makes the test program its own guard of child processes.
+// TestMain makes the test program its own guard of child processes, and its own NATS server.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "guard" {
 		if err := child.GuardMain(os.Stdin, os.Stdout); err != nil {
 			os.Exit(1)
 		}
+		os.Exit(0)
+	}
+	if len(os.Args) > 1 && os.Args[1] == MemberCommand {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		if err := RunMember(ctx, os.Args[2:], os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		stop()
 		os.Exit(0)
 	}
 	os.Exit(testkit.Thrifty(m).Run())

@@ -70,8 +70,3 @@ func processorTime(pid string) (time.Duration, error) {
 	}
 	return sum, nil
 }
-
-// Time returns the processor time that the server has used.
-func (s *Server) Time() (time.Duration, error) {
-	return processorTime(strconv.Itoa(s.cmd.Process.Pid))
-}

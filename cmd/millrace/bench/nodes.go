@@ -20,17 +20,19 @@ import (
 type Waiting struct {
 	Nodes  int `json:"nodes"`
 	Queues int `json:"queues"` // over which they are spread
+	// Servers is the number of NATS servers; each holds everything.
+	Servers int `json:"nats_servers"`
 	// ReadySeconds is how long it took until all were ready, from the start of the first;
 	// nodesAtOnce start concurrently.
 	ReadySeconds float64 `json:"ready_seconds"`
 	// NodeBytes and ServerBytes are by how much each node grows the resident memory of this process
-	// and of the server.
+	// and of the servers together.
 	NodeBytes   float64 `json:"node_bytes"`
 	ServerBytes float64 `json:"server_bytes_per_node"`
 	// Messages is how many messages an idle node and the server exchange per second, heartbeats and
 	// acknowledgements included.
 	Messages float64 `json:"messages_per_second_and_node"`
-	// NodesBusy and ServerBusy are the processor time that all nodes and the server use meanwhile,
+	// NodesBusy and ServerBusy are the processor time that all nodes and the servers use meanwhile,
 	// as a share of one processor.
 	NodesBusy  float64 `json:"nodes_busy"`
 	ServerBusy float64 `json:"server_busy"`
@@ -59,7 +61,7 @@ func ManyNodes(ctx context.Context, cfg Config, n, queues int, rest time.Duratio
 	if err := b.open(ctx); err != nil {
 		return w, err
 	}
-	w.Nodes, w.Queues = n, min(max(queues, 1), n)
+	w.Nodes, w.Queues, w.Servers = n, min(max(queues, 1), n), max(cfg.Layout.Replicas, 1)
 	before, err := b.resident(ctx)
 	if err != nil {
 		return w, err

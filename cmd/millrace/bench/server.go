@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +19,8 @@ type Server struct {
 	cmd  *exec.Cmd
 	dir  string
 	kept bool // the directory stays
+	// under are the NATS servers that it works on; nil if it has one of its own.
+	under *Cluster
 	// URL is where clients connect.
 	URL string
 }
@@ -40,11 +43,29 @@ func StartServerIn(ctx context.Context, dir, self, sync, metrics string, more ..
 	return (&Server{dir: dir, kept: true}).start(ctx, self, sync, metrics, more...)
 }
 
+// StartServerOn starts a server on a number of NATS servers that each hold everything, which it
+// starts, too. They flush to disk as NATS does by default.
+func StartServerOn(ctx context.Context, n int, self, metrics string, more ...string) (*Server, error) {
+	under, err := StartCluster(ctx, self, n)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{under: under, URL: under.URL}
+	if s.dir, err = os.MkdirTemp("", "millrace-bench-"); err != nil {
+		under.Stop()
+		return nil, err
+	}
+	return s.startWith(ctx, self, append([]string{"--server", under.URL, "--replicas", strconv.Itoa(n), "--metrics", metrics}, more...))
+}
+
 func (s *Server) start(ctx context.Context, self, sync, metrics string, more ...string) (*Server, error) {
+	return s.startWith(ctx, self, append([]string{"--port", "0", "--sync", sync, "--metrics", metrics, "--max-connections", "65536"}, more...))
+}
+
+func (s *Server) startWith(ctx context.Context, self string, flags []string) (*Server, error) {
 	dir := s.dir
 	// Not bound to ctx: Stop ends it in order.
-	s.cmd = exec.Command(self, append([]string{"server", "--profile", "dev", "--data", dir, "--port", "0", "--sync", sync, "--ack-wait", "30s", "--metrics", metrics,
-		"--max-connections", "65536"}, more...)...)
+	s.cmd = exec.Command(self, append([]string{"server", "--profile", "dev", "--data", dir, "--ack-wait", "30s"}, flags...)...)
 	// No other program may find it.
 	s.cmd.Env = append(cleanEnv(), "GODEBUG=madvdontneed=1", "MILLRACE_DEV_DIR="+filepath.Join(dir, "local"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -53,13 +74,14 @@ func (s *Server) start(ctx context.Context, self, sync, metrics string, more ...
 		err = s.cmd.Start()
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.remove())
+		s.end()
+		return nil, err
 	}
 	ready := make(chan bool, 1)
 	go func() {
 		lines := bufio.NewScanner(words)
 		for lines.Scan() {
-			if strings.Contains(lines.Text(), "ready at ") {
+			if strings.HasPrefix(lines.Text(), "Millrace ") { // is ready, or serves
 				ready <- true
 			}
 		}
@@ -67,6 +89,9 @@ func (s *Server) start(ctx context.Context, self, sync, metrics string, more ...
 	}()
 	select {
 	case ok := <-ready:
+		if ok && s.under != nil {
+			return s, nil
+		}
 		var url []byte
 		if ok {
 			url, err = os.ReadFile(filepath.Join(dir, "nats.url")) // it contains the password
@@ -99,19 +124,26 @@ func cleanEnv() []string {
 
 // Stop ends the server and removes its data, unless they stay.
 func (s *Server) Stop() {
-	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
-	timer := time.AfterFunc(10*time.Second, func() { _ = s.cmd.Process.Kill() })
-	defer timer.Stop()
-	_ = s.cmd.Wait() // how it ended no longer matters
-	_ = s.remove()
+	stop(s.cmd)
+	s.end()
 }
 
-// remove removes its data, unless they stay.
-func (s *Server) remove() error {
-	if s.kept {
-		return nil
+// end ends what is beneath the server, and removes its data, unless they stay.
+func (s *Server) end() {
+	if s.under != nil {
+		s.under.Stop()
 	}
-	return os.RemoveAll(s.dir)
+	if !s.kept {
+		_ = os.RemoveAll(s.dir) // what is left lies in the folder for temporary files
+	}
+}
+
+// stop ends a process in order, or kills it if it does not end.
+func stop(c *exec.Cmd) {
+	_ = c.Process.Signal(syscall.SIGTERM) // it may have ended already
+	timer := time.AfterFunc(10*time.Second, func() { _ = c.Process.Kill() })
+	defer timer.Stop()
+	_ = c.Wait() // how it ended no longer matters
 }
 
 // Pages returns the address of its pages, if it serves them, and a token for them.
@@ -124,7 +156,34 @@ func (s *Server) Pages() (at, token string, err error) {
 	return strings.TrimSpace(string(url)), strings.TrimSpace(string(secret)), err
 }
 
-// Memory returns the resident memory of the server, in bytes, without file pages.
-func (s *Server) Memory() (int64, error) {
-	return memoryOf(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+// Memory returns the resident memory of the server, and of the NATS servers that it works on, in
+// bytes, without file pages.
+func (s *Server) Memory() (sum int64, err error) {
+	for _, c := range s.processes() {
+		n, err := memoryOf(fmt.Sprintf("/proc/%d/status", c.Process.Pid))
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// Time returns the processor time that they have used.
+func (s *Server) Time() (sum time.Duration, err error) {
+	for _, c := range s.processes() {
+		d, err := processorTime(strconv.Itoa(c.Process.Pid))
+		if err != nil {
+			return 0, err
+		}
+		sum += d
+	}
+	return sum, nil
+}
+
+func (s *Server) processes() []*exec.Cmd {
+	if s.under == nil {
+		return []*exec.Cmd{s.cmd}
+	}
+	return append([]*exec.Cmd{s.cmd}, s.under.members...)
 }
