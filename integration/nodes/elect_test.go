@@ -3,6 +3,7 @@ package nodes
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,8 +51,12 @@ func TestStartsWhileAClusterElects(t *testing.T) {
 	})
 	processes = append(processes, p.Start("worker", "--name", "w2"), p.Start("server", "--data", "server"))
 	command := p.Start("run", "--wait", "--", "true")
-	for _, s := range append(processes, command) {
+	early := []*place.Process{p.Start("worker", "--name", "w3"), p.Start("server", "--data", "early")}
+	for _, s := range slices.Concat(processes, early, []*place.Process{command}) {
 		s.Until("it says that it waits", func() bool { return strings.Contains(s.Said.String(), "waiting") })
+	}
+	for _, s := range early {
+		s.Stop() // told to end while it starts, a process ends well
 	}
 	if r := p.Try("job", "ls", "--timeout", "1s"); r.Code != 4 || !strings.Contains(r.Errs, "no leader") {
 		t.Errorf("a command with --timeout 1s: exit code %d, want 4 and why:\n%s", r.Code, r.Errs)

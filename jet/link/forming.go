@@ -102,6 +102,9 @@ func (f *Former) Do(ctx context.Context, step func(context.Context) error) error
 		}
 		select {
 		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) { // it is the caller who waits no longer
+				err = fmt.Errorf("%w (%w)", err, ctx.Err())
+			}
 			return err
 		case <-tick.C:
 		}

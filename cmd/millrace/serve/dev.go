@@ -38,7 +38,7 @@ ready, DIR/nats.url holds the server's URL.`,
 	e.flags(c.Flags())
 	w.flags(c.Flags())
 	flags := settings.AddFlags(c.Flags(), settings.Dev, settings.Staying)
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c.RunE = untilTold(func(c *cobra.Command) error {
 		if err := w.check(c); err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ ready, DIR/nats.url holds the server's URL.`,
 			return err
 		}
 		return a.EmbeddedServer(c.Context(), &e, s, &w, nil)
-	}
+	})
 	return c
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"millrace/api"
@@ -266,6 +267,18 @@ func (p *parts) work(c WorkerConfig) error {
 		return w.Run(ctx)
 	})
 	return nil
+}
+
+// untilTold is for commands that run until they are told to end. Told so while they start, they have
+// not failed either: to a service manager that is no reason to start them again.
+func untilTold(run func(*cobra.Command) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, _ []string) error {
+		err := run(c)
+		if c.Context().Err() != nil && errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	}
 }
 
 // start runs a part until the common context ends.

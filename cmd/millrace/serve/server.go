@@ -34,7 +34,7 @@ server in this process. It runs no tasks: start "millrace worker" for that.`,
 	}
 	e.flags(c.Flags())
 	flags := settings.AddFlags(c.Flags(), settings.Prod, settings.Serving)
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c.RunE = untilTold(func(c *cobra.Command) error {
 		conceal()
 		s, _, err := a.LoadSettings(flags, settings.Prod)
 		if err != nil {
@@ -48,7 +48,7 @@ server in this process. It runs no tasks: start "millrace worker" for that.`,
 			return a.EmbeddedServer(c.Context(), &e, s, nil, nil)
 		}
 		return a.serverOn(c.Context(), t, &e, s)
-	}
+	})
 	return c
 }
 

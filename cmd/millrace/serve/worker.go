@@ -82,7 +82,7 @@ without it, if the next worker of this node starts in time.`,
 	}
 	w.flags(c.Flags())
 	flags := settings.AddFlags(c.Flags(), settings.Prod, settings.Working)
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c.RunE = untilTold(func(c *cobra.Command) error {
 		conceal()
 		if err := w.check(c); err != nil {
 			return err
@@ -115,7 +115,7 @@ without it, if the next worker of this node starts in time.`,
 		}
 		fmt.Fprintf(a.Errs, "Worker on %s. Ctrl-C ends it; tasks that run get %v to end.\n", t.Name, s.Grace)
 		return p.wait()
-	}
+	})
 	return c
 }
 
