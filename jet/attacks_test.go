@@ -222,7 +222,10 @@ func TestNobodySpeaksForTimers(t *testing.T) {
 	for _, user := range []string{"w", "c"} {
 		refused := make(chan error, 8)
 		nc := srv.dial(user, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
-		for _, subject := range []string{wire.FiredSubject, wire.DuePrefix + "default.5.x", wire.DuePrefix + "x", "$JS.API.CONSUMER.RESET." + wire.TimerStream + "." + wire.FiredConsumer, wire.APIDrop + wire.TimerStream + "." + wire.FiredConsumer, "$JS.API.STREAM.DELETE." + wire.TimerStream, wire.APIPurge + wire.LogStream, wire.APIErase + wire.LogStream} {
+		for _, subject := range []string{wire.FiredSubject, wire.DuePrefix + "default.5.x", wire.DuePrefix + "x", "$JS.API.CONSUMER.RESET." + wire.TimerStream + "." + wire.FiredConsumer, wire.APIDrop + wire.TimerStream + "." + wire.FiredConsumer, "$JS.API.STREAM.DELETE." + wire.TimerStream, wire.APIPurge + wire.LogStream, wire.APIErase + wire.LogStream,
+			// The log takes a consumer of this name for its own, whatever the stream.
+			wire.APIMake + wire.OutputStream + "." + wire.FiredConsumer, wire.APIMake + wire.DataStream + "." + wire.FiredConsumer + "." + wire.DataPrefix + "X", wire.APIMake + wire.LogStream + "." + wire.FiredConsumer + "." + wire.QueuePrefix + ">",
+		} {
 			if err := nc.Publish(subject, nil); err != nil {
 				t.Fatal(err)
 			}

@@ -83,6 +83,8 @@ type Right struct {
 type Rights struct {
 	Publish   []Right `json:"publish"`
 	Subscribe []Right `json:"subscribe"`
+	// Deny has subjects to which the user may not publish, although Publish covers them.
+	Deny []Right `json:"deny,omitempty"`
 	// Responds tells whether the user may answer requests, wherever the answer goes.
 	Responds bool `json:"allow_responses,omitempty"`
 }
@@ -93,6 +95,15 @@ type grant struct {
 	why       string
 	publish   []string
 	subscribe []string
+}
+
+// denied are subjects to which none but servers may publish, although their other rights cover
+// them. A consumer sends to any subject, with the rights of the NATS server. The log takes for
+// timers what a consumer of this name sends to [wire.FiredSubject], whatever its stream: messages
+// of another one would end up in the log, and the log would skip all timers below their sequences.
+var denied = Right{
+	Subjects: []string{wire.APIMake + "*." + wire.FiredConsumer, wire.APIMake + "*." + wire.FiredConsumer + ".>"},
+	Why:      "a consumer of this name would speak for the timers",
 }
 
 // Placeholders for a user's own node, inbox prefix and name in the table of rights.
@@ -243,6 +254,12 @@ func (u User) Rights() (Rights, error) {
 			add(&granted.Publish, g.publish, g.why)
 			add(&granted.Subscribe, g.subscribe, g.why)
 		}
+	}
+	makes := func(r Right) bool {
+		return slices.ContainsFunc(r.Subjects, func(s string) bool { return strings.HasPrefix(s, wire.APIMake) })
+	}
+	if u.Role != Server && slices.ContainsFunc(granted.Publish, makes) {
+		granted.Deny = []Right{denied}
 	}
 	return granted, nil
 }

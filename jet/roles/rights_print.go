@@ -30,15 +30,15 @@ func (a *Account) write(b *strings.Builder) {
 	line := func(depth int, format string, args ...any) {
 		fmt.Fprintf(b, strings.Repeat("  ", depth)+format+"\n", args...)
 	}
-	list := func(name string, rights []Right) {
-		line(4, "%s = [", name)
+	list := func(depth int, name string, rights []Right) {
+		line(depth, "%s = [", name)
 		for _, r := range rights {
-			line(5, "# %s", r.Why)
+			line(depth+1, "# %s", r.Why)
 			for _, l := range wrapped(r.Subjects, 84) {
-				line(5, "%s", l)
+				line(depth+1, "%s", l)
 			}
 		}
-		line(4, "]")
+		line(depth, "]")
 	}
 	line(0, "%s {", a.Name)
 	switch {
@@ -54,8 +54,15 @@ func (a *Account) write(b *strings.Builder) {
 		line(2, "{")
 		line(3, "user: %q, password: $%s", u.Name, User{Name: u.Name}.PasswordVariable())
 		line(3, "permissions {")
-		list("publish", u.Publish)
-		list("subscribe", u.Subscribe)
+		if len(u.Deny) == 0 {
+			list(4, "publish", u.Publish)
+		} else {
+			line(4, "publish {")
+			list(5, "allow", u.Publish)
+			list(5, "deny", u.Deny)
+			line(4, "}")
+		}
+		list(4, "subscribe", u.Subscribe)
 		if u.Responds {
 			line(4, "allow_responses = true")
 		}
