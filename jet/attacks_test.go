@@ -446,3 +446,58 @@ func TestInOneAccountAnswersErase(t *testing.T) {
 		testkit.Eventually(t, "the log is empty", func() bool { return must(s.log.Info(within(t)))(t).State.Msgs == 0 })
 	}
 }
+
+// A message without body and headers, which a worker may publish, ends the answers to the request
+// that gets it across the wall. Readers of the log and workers go on all the same.
+func TestBareMessages(t *testing.T) {
+	t.Parallel()
+	const bare = 20
+	srv := newStrict(t)
+	srv.as("s")
+	w := srv.as("w")
+	r := recorder(w)
+	o := offersOf(t, w, "default")
+	nc := srv.dial("w")
+	for range bare {
+		for range 10 {
+			if err := nc.Publish(wire.HoldPrefix+"X", []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, subject := range []string{wire.HoldPrefix + "X", wire.QueuePrefix + "default.5.X"} {
+			if _, err := nc.RequestWithContext(within(t), subject, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	id := newTask()
+	if _, err := r.Submit(within(t), id, submittedNoop); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for seen := task.ID(""); seen != id; {
+		offer := next(t, o)
+		seen = offer.Fact.Task
+		if err := offer.Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("the offer behind them came after %v", time.Since(began).Round(time.Millisecond))
+	c := srv.as("c")
+	end := must(c.End(within(t)))(t)
+	began = time.Now()
+	feed := must(c.Follow(within(t), 1))(t)
+	defer feed.Close()
+	for want := uint64(1); want <= end; {
+		for _, r := range must(feed.Next(within(t)))(t) {
+			if r.Seq != want {
+				t.Fatalf("after message %d comes %d", want-1, r.Seq)
+			}
+			want++
+		}
+	}
+	t.Logf("%d messages were read in %v", end, time.Since(began).Round(time.Millisecond))
+	if took := time.Since(began); took > bare*time.Second { // requests that have ended are missed after 3 s
+		t.Errorf("reading %d messages took %v", end, took)
+	}
+}

@@ -30,12 +30,15 @@ const (
 	// feedPatience is how long to wait for a message that the server counted; it may have been
 	// removed since.
 	feedPatience = 20 * time.Millisecond
+	// feedCautious is how many messages are asked for after one that ended its request, when others
+	// of that kind may follow: see [pull.Bare].
+	feedCautious = 64
 )
 
 // Follow implements [events.Follower]. It reads through an ephemeral consumer of its own, in the
 // memory of one server; if that is lost, the feed makes another one at the place where it stopped.
 func (s *Store) Follow(ctx context.Context, from uint64) (events.Feed, error) {
-	f := &feed{store: s, next: max(from, 1), arrived: make(chan struct{}, 1), most: max(feedBytes, 4*int(s.NC.MaxPayload()))}
+	f := &feed{store: s, next: max(from, 1), arrived: make(chan struct{}, 1), most: max(feedBytes, 4*int(s.NC.MaxPayload())), window: feedWindow}
 	if err := f.open(ctx); err != nil {
 		return nil, err
 	}
@@ -52,6 +55,7 @@ type feed struct {
 	pull       *pull.Puller
 	next       uint64 // the lowest sequence that Next may return
 	most       int    // most bytes asked for at once
+	window     int    // most messages asked for at once
 
 	arrived chan struct{} // it is time to look at buffer and lost
 
@@ -62,11 +66,13 @@ type feed struct {
 	awake  bool        // guarded by mu; the next message wakes the reader
 	taken  uint64      // guarded by mu; how many messages the consumer has delivered
 	lost   bool        // guarded by mu; the consumer must be made again
+	bare   bool        // guarded by mu; the last message may have ended its request
 
 	created time.Time // when the stream was created; zero before the feed was opened
 	seen    uint64    // consumer sequence of the last message read
 	pending uint64    // how many lay behind that
 	broken  bool      // the consumer must be made again before anything else
+	ended   bool      // the consumer is there, and would be left over
 	records []events.Record
 	bytes   int // size of the records
 }
@@ -92,7 +98,7 @@ func (f *feed) open(ctx context.Context) error {
 	}
 	f.consumer = c.CachedInfo().Name
 	f.mu.Lock()
-	f.buffer, f.asked, f.awake, f.taken, f.lost = nil, 0, false, 0, false
+	f.buffer, f.asked, f.awake, f.taken, f.lost, f.bare = nil, 0, false, 0, false, false
 	f.mu.Unlock()
 	f.seen, f.pending, f.broken = 0, c.CachedInfo().NumPending, false
 	pull, err := pull.New(f.store.NC, wire.LogStream, f.consumer, pull.ReaderPace, 1, f.take, func(context.Context) { f.fail() })
@@ -126,8 +132,9 @@ func (f *feed) same(ctx context.Context) error {
 // ask asks for the messages that exist, or else for the next one.
 func (f *feed) ask() {
 	f.mu.Lock()
-	missing := int(min(max(f.pending, 1), feedWindow)) - f.asked
+	missing := int(min(max(f.pending, 1), uint64(f.window))) - f.asked
 	f.asked += missing
+	f.window = min(2*f.window, feedWindow)
 	f.mu.Unlock()
 	f.pull.Want(missing)
 }
@@ -137,6 +144,7 @@ func (f *feed) take(m *nats.Msg) bool {
 	f.buffer = append(f.buffer, m)
 	f.taken++
 	f.asked--
+	f.bare = pull.Bare(m)
 	look := f.asked <= 0 || len(f.buffer) == feedPart || f.awake
 	f.mu.Unlock()
 	if look {
@@ -214,15 +222,19 @@ func (f *feed) Next(ctx context.Context) ([]events.Record, error) {
 func (f *feed) wait(ctx context.Context) (batch []*nats.Msg, left int, lost bool, err error) {
 	patience := time.NewTimer(feedPatience)
 	defer patience.Stop()
-	for {
+	for quiet := false; ; {
 		select {
 		case <-ctx.Done():
 			return nil, 0, false, ctx.Err()
 		case <-f.arrived:
 		case <-patience.C:
+			quiet = true
 		}
 		f.mu.Lock()
 		batch, left, lost = f.buffer, f.asked, f.lost
+		if quiet && f.bare && len(batch) == 0 && f.pending > 0 { // the server has sent it elsewhere
+			lost, f.ended, f.window = true, true, feedCautious
+		}
 		f.awake = len(batch) == 0
 		if !f.awake || lost || len(f.records) > 0 {
 			f.buffer, f.spare = f.spare[:0], batch
@@ -264,6 +276,10 @@ func (f *feed) reopen(ctx context.Context) error {
 	if f.pull != nil { // nil before the feed was opened
 		f.pull.Close()
 	}
+	if f.ended {
+		f.drop(ctx)
+		f.ended = false
+	}
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		opening, cancel := f.store.Within(ctx, link.ReadTimeout)
 		err := f.open(opening)
@@ -285,7 +301,12 @@ func (f *feed) Close() {
 		return
 	}
 	f.pull.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), link.ReadTry)
+	f.drop(context.Background())
+}
+
+// drop removes the consumer. If that fails, the server removes it after a minute.
+func (f *feed) drop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, link.ReadTry)
 	defer cancel()
-	_ = f.store.log.DeleteConsumer(ctx, f.consumer) // else the server removes it after a minute
+	_ = f.store.log.DeleteConsumer(ctx, f.consumer)
 }

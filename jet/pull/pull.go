@@ -25,7 +25,15 @@ const (
 	drainTimeout = time.Second
 	// On how many inboxes of earlier requests a puller listens; connections can flap.
 	pullPast = 4
+	// cutOffAfter is how long after a bare message requests are renewed: with any number of them
+	// the puller hears what comes to its earlier inboxes for a while.
+	cutOffAfter = 20 * time.Millisecond
 )
+
+// Bare tells whether a message has neither body nor headers. The NATS server takes such an answer
+// from another account for the last one, and drops all later ones to the same request, although it
+// is only a stored message that somebody has published so.
+func Bare(m *nats.Msg) bool { return len(m.Data) == 0 && len(m.Header) == 0 }
 
 // Pace is how long requests to a consumer last, and how often the server confirms with a heartbeat
 // that it still has them; 0 for never. Expires bounds how long the server sends messages to a
@@ -88,6 +96,7 @@ type Puller struct {
 	// guarded by mu.
 	answered time.Time
 	mute     bool // guarded by mu; no server answers for the consumer
+	cutOff   bool // guarded by mu; a renewal follows, because a request may have ended unheard
 	// spare tells whether, at the last look, requests were open although no message was wanted.
 	// Guarded by mu.
 	spare bool
@@ -236,7 +245,7 @@ func (p *Puller) Renew() {
 	if p.past = append(p.past, p.inbox); len(p.past) > pullPast {
 		p.forget()
 	}
-	p.inbox, p.asked, p.mute = in, 0, false
+	p.inbox, p.asked, p.mute, p.cutOff = in, 0, false, false
 	batch, to := p.batch()
 	p.mu.Unlock()
 	p.request(batch, to)
@@ -314,6 +323,10 @@ func (in *inbox) receive(m *nats.Msg) {
 	}
 	if in == p.inbox { // else it is not counted any more
 		p.asked = max(p.asked-1, 0)
+	}
+	if Bare(m) && !p.cutOff && !p.closed {
+		p.cutOff = true
+		time.AfterFunc(cutOffAfter, p.Renew)
 	}
 	batch, to := p.batch()
 	p.mu.Unlock()
