@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ const (
 // Follow implements [events.Follower]. It reads through an ephemeral consumer of its own, in the
 // memory of one server; if that is lost, the feed makes another one at the place where it stopped.
 func (s *Store) Follow(ctx context.Context, from uint64) (events.Feed, error) {
-	f := &feed{store: s, next: max(from, 1), arrived: make(chan struct{}, 1), most: max(feedBytes, 4*int(s.NC.MaxPayload())), window: feedWindow}
+	f := &feed{store: s, next: max(from, 1), arrived: make(chan struct{}, 1), most: max(feedBytes, 4*int(s.NC.MaxPayload()))}
 	if err := f.open(ctx); err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ type feed struct {
 	pull       *pull.Puller
 	next       uint64 // the lowest sequence that Next may return
 	most       int    // most bytes asked for at once
-	window     int    // most messages asked for at once
+	window     int    // most messages asked for at once; 0 before the feed was opened
 
 	arrived chan struct{} // it is time to look at buffer and lost
 
@@ -98,6 +99,7 @@ func (f *feed) open(ctx context.Context) error {
 	}
 	f.consumer = c.CachedInfo().Name
 	f.mu.Lock()
+	f.window = cmp.Or(f.window, feedWindow)
 	f.buffer, f.asked, f.awake, f.taken, f.lost, f.bare = nil, 0, false, 0, false, false
 	f.mu.Unlock()
 	f.seen, f.pending, f.broken = 0, c.CachedInfo().NumPending, false
