@@ -57,43 +57,48 @@ func (s *Service) measure(ctx context.Context, queues []client.QueueView, rates 
 		waiting, leased int
 		handed          uint64
 	}
-	look := func(v *client.QueueView) (now sum, err error) {
-		lanes, err := s.Client.Store().QueueState(ctx, v.Name)
-		clear(v.Waiting)
-		for _, l := range lanes {
-			if l.Waiting > 0 {
-				v.Waiting[l.Priority] += l.Waiting
-			}
-			now.waiting += l.Waiting
-			now.leased += l.Leased
-			now.handed += l.Handed
-		}
-		v.Leased = now.leased
-		return now, err
-	}
-	before := make([]sum, len(queues))
-	began := time.Now()
+	names := make([]string, len(queues))
 	for i := range queues {
-		var err error
-		if before[i], err = look(&queues[i]); err != nil {
-			return err
-		}
+		names[i] = queues[i].Name
 	}
-	if !rates {
-		return nil
+	look := func() ([]sum, error) {
+		states, err := s.Client.Store().QueueStates(ctx, names...)
+		if err != nil {
+			return nil, err
+		}
+		sums := make([]sum, len(queues))
+		for i := range queues {
+			v, now := &queues[i], &sums[i]
+			clear(v.Waiting)
+			for _, l := range states[v.Name] {
+				if l.Waiting > 0 {
+					v.Waiting[l.Priority] += l.Waiting
+				}
+				now.waiting += l.Waiting
+				now.leased += l.Leased
+				now.handed += l.Handed
+			}
+			v.Leased = now.leased
+		}
+		return sums, nil
+	}
+	began := time.Now()
+	before, err := look()
+	if err != nil || !rates {
+		return err
 	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(ratesOver):
 	}
-	for i := range queues {
-		now, err := look(&queues[i])
-		if err != nil {
-			return err
-		}
+	after, err := look()
+	if err != nil {
+		return err
+	}
+	over := time.Since(began).Seconds()
+	for i, now := range after {
 		handed := float64(now.handed - before[i].handed)
-		over := time.Since(began).Seconds()
 		in := max(handed+float64(now.waiting-before[i].waiting), 0) / over
 		out := max(handed-float64(now.leased-before[i].leased), 0) / over
 		queues[i].In, queues[i].Out = &in, &out

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -255,19 +257,33 @@ func (s *Store) lanesOf(ctx context.Context, queues ...string) ([]where.Lane, er
 // under lists the lanes of a queue as lanesOf does, and those of selectors that choose among the
 // nodes that serve it: the queue's settings hold for all of them.
 func (s *Store) under(ctx context.Context, name string) ([]where.Lane, error) {
-	queues := []string{name}
-	if value.ValidName("queue", name) == nil {
-		declared, err := s.Declared(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, d := range declared {
-			if d.Queue == name {
-				queues = append(queues, d.Route())
-			}
+	routes, err := s.routesUnder(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.lanesOf(ctx, slices.Sorted(maps.Keys(routes))...)
+}
+
+// routesUnder lists the routes whose lanes the settings of queues hold for, each with its queue: the
+// queues themselves, and the selectors that choose among the nodes that serve one. It reads the
+// declarations once, however many queues there are.
+func (s *Store) routesUnder(ctx context.Context, names ...string) (map[string]string, error) {
+	routes := map[string]string{}
+	queues := false
+	for _, name := range names {
+		routes[name] = name
+		queues = queues || value.ValidName("queue", name) == nil
+	}
+	if !queues {
+		return routes, nil
+	}
+	declared, err := s.Declared(ctx)
+	for _, d := range declared {
+		if _, asked := routes[d.Queue]; asked && d.Queue != "" {
+			routes[d.Route()] = d.Queue
 		}
 	}
-	return s.lanesOf(ctx, queues...)
+	return routes, err
 }
 
 // KeepQueue makes the consumers of a queue match its facts: paused or not, and with its limit.
@@ -335,12 +351,23 @@ func (s *Store) OpenQueue(ctx context.Context, name string) error {
 // QueueState returns the server's state of a queue, lane by lane, including the lanes of selectors
 // among its nodes. Lanes without a consumer are left out.
 func (s *Store) QueueState(ctx context.Context, name string) ([]LaneState, error) {
-	lanes, err := s.under(ctx, name)
+	states, err := s.QueueStates(ctx, name)
+	return states[name], err
+}
+
+// QueueStates returns what QueueState does, of several queues.
+func (s *Store) QueueStates(ctx context.Context, names ...string) (map[string][]LaneState, error) {
+	routes, err := s.routesUnder(ctx, names...)
 	if err != nil {
 		return nil, err
 	}
-	var states []LaneState
+	lanes, err := s.lanesOf(ctx, slices.Sorted(maps.Keys(routes))...)
+	if err != nil {
+		return nil, err
+	}
+	states := map[string][]LaneState{}
 	for _, l := range lanes {
+		name := routes[l.Queue]
 		c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
 			continue
@@ -349,7 +376,7 @@ func (s *Store) QueueState(ctx context.Context, name string) ([]LaneState, error
 			return nil, fmt.Errorf("consumer of queue %s: %w", name, err)
 		}
 		info := c.CachedInfo()
-		states = append(states, LaneState{Lane: l, Waiting: int(info.NumPending), Leased: info.NumAckPending, Handed: info.Delivered.Consumer})
+		states[name] = append(states[name], LaneState{Lane: l, Waiting: int(info.NumPending), Leased: info.NumAckPending, Handed: info.Delivered.Consumer})
 	}
 	return states, nil
 }

@@ -3,7 +3,9 @@ package jet
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -529,5 +531,56 @@ func keepsLimit(t *testing.T, s *Store, name string, place func(i int), serve fu
 		if n != 1 {
 			t.Errorf("task %s ran %d times", id, n)
 		}
+	}
+}
+
+// The states of many queues cost one reading of the selectors, not one for each queue, and are what
+// each queue's own is.
+func TestStatesOfManyQueues(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, streams.Layout{})
+	names := []string{where.DefaultQueue, "nobody"}
+	for i := range 20 {
+		name := fmt.Sprintf("q%d", i)
+		names = append(names, name)
+		submit(t, s, name)
+		submitTo(t, s, name, 8, "")
+	}
+	kind := selectorWork(t, "zone=eu")
+	kind.Spec.Place.Queue, kind.Route = "q7", where.SelectorRoute("q7", kind.Spec.Needs(), 7)
+	born(t, s, kind)
+	o := offersOf(t, s, "q7")
+	if err := o.Also(within(t), []string{kind.Route.Queue()}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // then each lane has its consumer
+		next(t, o)
+	}
+
+	asked := must(s.NC.SubscribeSync(wire.APIDirect + wire.StateStream))(t)
+	if err := s.NC.FlushWithContext(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	states := must(s.QueueStates(within(t), names...))(t)
+	declarations := 0
+	for {
+		m, err := asked.NextMsg(0)
+		if err != nil {
+			break
+		}
+		if strings.Contains(string(m.Data), wire.SelectorPrefix) {
+			declarations++
+		}
+	}
+	if declarations != 1 {
+		t.Errorf("the selectors were read %d times for %d queues", declarations, len(names))
+	}
+	for _, name := range names {
+		if one := must(s.QueueState(within(t), name))(t); !reflect.DeepEqual(states[name], one) {
+			t.Errorf("of %s: %+v among others, %+v alone", name, states[name], one)
+		}
+	}
+	if of := states["q7"]; len(of) != 4 || states["nobody"] != nil {
+		t.Errorf("of the queue with a selector among its nodes: %+v; of one without a task: %+v", of, states["nobody"])
 	}
 }

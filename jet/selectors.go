@@ -94,7 +94,7 @@ func (s *Store) Declare(ctx context.Context, d where.Declaration) error {
 		return m, true, err
 	})
 	if err != nil {
-		return fmt.Errorf("declare what %s stands for: %w", route, err)
+		return fmt.Errorf("declare %s: %w", selectorWords(&d), err)
 	}
 	s.declared.note(route)
 	return nil
@@ -231,7 +231,7 @@ func (s *Store) Retract(ctx context.Context, d where.Declaration) error {
 		err = s.deleteLanes(ctx, route)
 	}
 	if err != nil {
-		return fmt.Errorf("remove the route %s: %w", route, err)
+		return fmt.Errorf("remove the route of %s: %w", selectorWords(&d), err)
 	}
 	return nil
 }
