@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/pflag"
@@ -44,7 +45,7 @@ func (e *Embedded) flags(fs *pflag.FlagSet) {
 }
 
 func (e *Embedded) groupFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&e.Data, "data", "", "`directory` of the data (default "+defaultData()+")")
+	fs.StringVar(&e.Data, dataFlag, "", "`directory` of the data (default "+defaultData()+")")
 	fs.StringVar(&e.Host, "listen", "127.0.0.1", "`address` to listen on; beyond loopback only with authentication and TLS")
 	fs.IntVar(&e.Port, "port", defaultPort, "`port` to listen on, 0 for a free one")
 	fs.StringVar(&e.tokenFile, "auth-token-file", "", "`file` with the token that clients must present")
@@ -54,6 +55,20 @@ func (e *Embedded) groupFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&e.tlsKey, "listen-key", "", "`file` with the TLS key of the server")
 	fs.BoolVar(&e.insecure, "insecure", false, "listen beyond loopback without TLS: passwords and all data go unencrypted")
 	fs.IntVar(&e.connections, "max-connections", 0, "`number` of clients that may be connected at once (default 4096)")
+}
+
+// dataFlag also says where the read model lies; all other flags of the group are about the server.
+const dataFlag = "data"
+
+// unused refuses flags that say nothing, because the process uses another NATS server.
+func (e *Embedded) unused(other string) (err error) {
+	e.Set.Visit(func(f *pflag.Flag) {
+		if err == nil && f.Name != dataFlag && slices.Contains(f.Annotations[typed.GroupNote], typed.GroupEmbedded) {
+			err = &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("--%s is about a NATS server in this process, and %s is to be used", f.Name, other),
+				Hint: exit.Hint("leave the flag out; or --server, --context, $NATS_URL and $NATS_CONTEXT, and this process starts a NATS server")}
+		}
+	})
+	return err
 }
 
 // defaultData is the default data directory: $XDG_DATA_HOME/millrace, by default below the home

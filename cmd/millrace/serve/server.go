@@ -47,6 +47,9 @@ server in this process. It runs no tasks: start "millrace worker" for that.`,
 		if !given {
 			return a.EmbeddedServer(c.Context(), &e, s, nil, nil)
 		}
+		if err := e.unused(t.Name); err != nil {
+			return err
+		}
 		return a.serverOn(c.Context(), t, &e, s)
 	})
 	return c
