@@ -131,8 +131,8 @@ the time of the call. It does not count for the schedule's overlap.`,
 		}
 		defer cl.Close()
 		asking, cancel := a.Asking(c.Context())
-		defer cancel()
 		receipt, err := cl.RunSchedule(asking, args[0], over)
+		cancel() // what follows may take as long as the task
 		if err != nil {
 			return err
 		}

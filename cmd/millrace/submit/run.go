@@ -314,8 +314,8 @@ func (a *Commands) submit(cmd *cobra.Command, s birth.Submission, f *RunFlags) e
 		return a.submitMany(ctx, c, s, f)
 	}
 	asking, cancel := a.Asking(ctx)
-	defer cancel()
 	receipt, err := c.Submit(asking, s)
+	cancel() // what follows may take as long as the task
 	if err != nil {
 		return err
 	}
