@@ -421,6 +421,7 @@ func (a *Commands) scheduleDetails(s *shownSchedule, plan *schedule.Plan) term.T
 		t.Field("pause after", told.Plural(s.When.PauseAfter, "failure"))
 	}
 	t.Field("runs", told.What(&s.Definition))
+	t.Field("with", told.With(&s.Definition))
 	t.Field("revision", fmt.Sprintf("%d, stored %s", s.Revision, told.Moment(s.Changed, a.Now())))
 	return t
 }

@@ -1,7 +1,11 @@
 package told
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"millrace/task"
 	"millrace/task/definition"
@@ -55,4 +59,38 @@ func What(d *schedule.Definition) string {
 		return "job " + d.Make.Job
 	}
 	return d.Make.Spec.Text()
+}
+
+// With says what else the tasks of a schedule are given beside its job or command: each other field
+// of the submission by its JSON, such as "priority 9; place {"nodes":["w3"]}".
+func With(d *schedule.Definition) string {
+	m := d.Make
+	m.Job = ""
+	if m.Spec != nil {
+		rest := *m.Spec
+		if rest.Run != nil {
+			run := *rest.Run
+			run.Argv, run.Shell = nil, ""
+			rest.Run = &run
+		}
+		rest.Handler = ""
+		m.Spec = &rest
+	}
+	var fields map[string]json.RawMessage
+	text, err := json.Marshal(m)
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		return err.Error() // a definition that was stored can be encoded
+	}
+	var said []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		switch value := string(fields[name]); {
+		case name == "spec" && (value == `{"run":{}}` || value == "{}"):
+		default:
+			said = append(said, strings.ReplaceAll(name, "_", " ")+" "+strings.Trim(value, `"`))
+		}
+	}
+	return strings.Join(said, "; ")
 }
