@@ -26,6 +26,8 @@ type Log struct {
 	Takes func(ctx context.Context, within time.Duration) error
 	// Trouble returns a known failure without a proof. Default: none is known.
 	Trouble func() error
+	// Say is told the result of each proof. Default: nobody is told.
+	Say func(wrong error)
 
 	mu     sync.Mutex
 	looked time.Time // guarded by mu; when the last check ended; zero before the first
@@ -46,6 +48,9 @@ func (l *Log) Run(ctx context.Context) error {
 		l.mu.Lock()
 		l.looked, l.wrong = time.Now(), err
 		l.mu.Unlock()
+		if l.Say != nil {
+			l.Say(err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil

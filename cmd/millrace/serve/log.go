@@ -2,8 +2,11 @@ package serve
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"time"
 
+	"millrace/events"
 	"millrace/jet"
 	"millrace/monitor"
 )
@@ -13,12 +16,29 @@ func (p *parts) watchLog(store *jet.Store) {
 	if p.mute != nil {
 		return
 	}
-	p.mute = &monitor.Log{Takes: store.Takes}
+	p.mute = &monitor.Log{Takes: store.Takes, Say: sayMute(p.log, store.NC.IsConnected)}
 	if p.own != nil {
-		p.mute.Trouble = p.own.Trouble
+		// What guards the embedded server finds the reason sooner, and says it.
+		p.mute.Trouble, p.mute.Say = p.own.Trouble, nil
 	}
 	p.figures.watchLog(p.mute)
 	p.start(p.mute.Run)
+}
+
+// sayMute returns what logs once that the log has stopped taking messages, and once that it takes
+// them again. Without a connection it logs nothing: that has a line of its own.
+func sayMute(log *slog.Logger, connected func() bool) func(wrong error) {
+	said := false
+	return func(wrong error) {
+		switch mute := errors.Is(wrong, events.ErrMute); {
+		case mute && !said && connected():
+			log.Error("the log takes no messages; submissions, starts and ends of tasks wait", "error", wrong)
+			said = true
+		case wrong == nil && said:
+			log.Info("the log takes messages again")
+			said = false
+		}
+	}
 }
 
 // sizeTime bounds giving the streams their sizes.
