@@ -1,7 +1,9 @@
 package deaths
 
 import (
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +34,9 @@ func TestACommandTellsAFullDiskFromAnElection(t *testing.T) {
 	}
 	t.Cleanup(nc.Close)
 	const why = "the log takes no messages: no space on /data"
-	health := func(m *nats.Msg) { _ = m.Respond([]byte(`{"log":"` + why + `"}`)) }
+	var says atomic.Value
+	says.Store(why)
+	health := func(m *nats.Msg) { _ = m.Respond(fmt.Appendf(nil, `{"log":%q}`, says.Load())) }
 	for subject, answer := range map[string]nats.MsgHandler{
 		"$JS.API.>":              func(*nats.Msg) {},
 		"mr.api.*.server.health": health,
@@ -51,5 +55,10 @@ func TestACommandTellsAFullDiskFromAnElection(t *testing.T) {
 		if r.Code != 7 || !strings.Contains(r.Errs, why) || !strings.Contains(r.Errs, "hint: make room on the disk") {
 			t.Errorf("millrace %s ends with %d after %v and says %s", command, r.Code, time.Since(began), r.Errs)
 		}
+	}
+	// A millrace server that cannot ask the log either does not know which of the two it is.
+	says.Store("the log cannot be asked: context deadline exceeded")
+	if r := p.Try("task", "ls", "--timeout", "1s"); r.Code != 4 || strings.Contains(r.Errs, "make room") {
+		t.Errorf("while a cluster may be electing, it ends with %d and says %s", r.Code, r.Errs)
 	}
 }

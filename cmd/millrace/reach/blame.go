@@ -3,6 +3,7 @@ package reach
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"millrace/client"
@@ -75,12 +76,12 @@ func (a *App) rests(ctx context.Context) bool {
 }
 
 // mute returns why the log takes no messages, according to a millrace server; "" if it does, or if
-// no server answers.
+// no server answers. A server that cannot ask the log does not know: its cluster may be electing.
 func mute(ctx context.Context, t client.Target) string {
 	ctx, cancel := context.WithTimeout(ctx, blameTime)
 	defer cancel()
 	health, err := t.AskHealth(ctx)
-	if err != nil {
+	if err != nil || !strings.HasPrefix(health.Log, events.ErrMute.Error()) {
 		return ""
 	}
 	return health.Log
