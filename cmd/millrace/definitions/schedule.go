@@ -55,6 +55,7 @@ type whenFlags struct {
 func (f *whenFlags) flags(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVar(&f.Cron, "cron", "", "`expression` of 5 fields, of 6 with seconds first, or a descriptor such as @daily")
+	f.every.Least = job.MinEvery
 	fs.Var(&f.every, "every", "at a fixed interval, which never drifts")
 	fs.StringVar(&f.At, "at", "", "once, at a `time` of the zone: \"2026-03-01 12:00\"")
 	fs.StringVar(&f.Timezone, "timezone", "", "IANA `name` of the zone (default UTC)")
@@ -76,7 +77,7 @@ func (f *whenFlags) policyFlags(c *cobra.Command) {
 	fs.IntVar(&f.PauseAfter, "pause-after", 0, "pause when so many tasks in a row have failed (default never)")
 }
 
-// when returns the schedule of the flags. A zero interval is kept, so that it is refused.
+// when returns the schedule of the flags.
 func (f *whenFlags) when() job.Schedule {
 	s := f.Schedule
 	s.Every, s.Jitter, s.Spread, s.CatchUpWindow = value.Duration(f.every.D), value.Duration(f.jitter.D), value.Duration(f.spread.D), value.Duration(f.window.D)

@@ -44,7 +44,7 @@ func (p *placeFlags) flags(fs *pflag.FlagSet, spread string) {
 }
 
 // put copies the flags into a submission.
-func (p *placeFlags) put(s *birth.Submission) error {
+func (p *placeFlags) put(fs *pflag.FlagSet, s *birth.Submission) error {
 	labels, err := where.ParseSelector(p.labels)
 	if err != nil {
 		return fmt.Errorf("--labels: %w", err)
@@ -62,9 +62,9 @@ func (p *placeFlags) put(s *birth.Submission) error {
 		place.Mode = job.PlaceAll
 	}
 	switch {
-	case p.nodes < 0:
+	case fs.Changed("on") && p.nodes < 1:
 		return fmt.Errorf("--on is %d, want 1 or more", p.nodes)
-	case p.slots < 0:
+	case fs.Changed("slots") && p.slots < 1:
 		return fmt.Errorf("--slots is %d, want 1 or more", p.slots)
 	}
 	s.Slots = p.slots

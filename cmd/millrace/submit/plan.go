@@ -51,7 +51,7 @@ open, and what each other rule of the job allows. It submits nothing.`,
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s := birth.Submission{Queue: queue, Nodes: nodes}
-		if err := place.put(&s); err != nil {
+		if err := place.put(c.Flags(), &s); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		name := ""

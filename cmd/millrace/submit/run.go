@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"millrace/client"
 	"millrace/cmd/millrace/bundles"
@@ -120,7 +122,7 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 	fs := c.Flags()
 	typed.InGroup(fs, typed.GroupWhat, func() {
 		fs.StringArrayVarP(&f.Params, "param", "p", nil, "parameter `name=value`, of the type that the job declares; without a declaration JSON if it is valid JSON, else text (repeat it)")
-		fs.StringVar(&f.ParamsIn, "params", "", "parameters as a JSON object or as lines name=value, `text|@file|-`; --param wins over it")
+		fs.StringVar(&f.ParamsIn, paramsFlag, "", "parameters as a JSON object or as lines name=value, `text|@file|-`; --param wins over it")
 		fs.StringVar(&f.handler, "handler", "", "run the handler of this `name` instead of a job")
 		fs.StringVar(&f.shell, "shell", "", "run this `line` with sh instead of a job")
 		fs.StringVar(&f.dir, "dir", "", "working `directory` of the command (default a fresh one)")
@@ -194,6 +196,9 @@ func (a *Commands) submission(c *cobra.Command, f *RunFlags, args []string) (bir
 
 // Wanted returns the submission of the flags of [RunFlags.TaskFlags], for a job or a command.
 func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Reader) (s birth.Submission, err error) {
+	if err := blank(c.Flags()); err != nil {
+		return s, err
+	}
 	if s.Job, s.Spec, err = f.what(job, argv); err != nil {
 		return s, err
 	}
@@ -228,7 +233,7 @@ func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Rea
 	if parent := os.Getenv("TRACEPARENT"); birth.ValidTrace(parent) {
 		s.Trace = parent
 	}
-	if err := f.place.put(&s); err != nil {
+	if err := f.place.put(c.Flags(), &s); err != nil {
 		return s, err
 	}
 	s.Queue, s.Group = f.Queue, f.group
@@ -243,6 +248,24 @@ func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Rea
 	}
 	return s, nil
 }
+
+// blank refuses flags of a task that are given without a value, mostly by a script in which a
+// variable is not set: without its signal, node or unique key the task would do what they prevent.
+func blank(fs *pflag.FlagSet) (err error) {
+	fs.Visit(func(f *pflag.Flag) {
+		ofTask := slices.ContainsFunc(f.Annotations[typed.GroupNote], func(group string) bool {
+			return slices.Contains([]string{typed.GroupWhat, typed.GroupWhen, typed.GroupWhere, typed.GroupLimits, typed.GroupFound}, group)
+		})
+		empty := f.Value.Type() == "string" && f.Value.String() == "" || f.Value.Type() == "stringSlice" && f.Value.String() == "[]"
+		if err == nil && ofTask && empty && f.Name != paramsFlag {
+			err = fmt.Errorf("--%s has an empty value: want one, or leave the flag out", f.Name)
+		}
+	})
+	return err
+}
+
+// paramsFlag may be empty: it has no parameters then.
+const paramsFlag = "params"
 
 // due returns the time of --at; zero if there is none. It depends on the present: a time of day
 // that has passed means tomorrow.

@@ -26,6 +26,8 @@ import (
 type Span struct {
 	D     time.Duration
 	Given bool
+	// Least is the shortest one. Default: 0.
+	Least time.Duration
 }
 
 func (f *Span) String() string {
@@ -36,7 +38,9 @@ func (f *Span) String() string {
 }
 func (f *Span) Type() string { return "duration" }
 func (f *Span) Set(s string) (err error) {
-	f.D, err = query.Span(s)
+	if f.D, err = query.Span(s); err == nil && f.D < f.Least {
+		err = fmt.Errorf("%q is too short: want at least %v", s, f.Least)
+	}
 	f.Given = err == nil
 	return err
 }
