@@ -129,7 +129,7 @@ func Resilient(name string, log *slog.Logger) []nats.Option {
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
-			log.Info("connected to NATS again", "server", nc.ConnectedUrlRedacted())
+			log.Info("connected to NATS again", "server", connectedTo(nc))
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 			if denied := link.DeniedBy(err); denied != nil {
@@ -143,6 +143,15 @@ func Resilient(name string, log *slog.Logger) []nats.Option {
 			about.Warn("NATS reports an error", "error", err)
 		}),
 	}
+}
+
+// connectedTo names the server of a connection. Within a process no address is dialled, and the
+// connection would name one where something else may listen.
+func connectedTo(nc *nats.Conn) string {
+	if nc.Opts.InProcessServer != nil {
+		return "in this process"
+	}
+	return nc.ConnectedUrlRedacted()
 }
 
 // reconnectDelay doubles from 0.1 s to 1 s; half of it is random, so that many clients do not come

@@ -126,3 +126,15 @@ func TestWhatIsSaidIsSetOverTheContext(t *testing.T) {
 		}
 	}
 }
+
+// A connection within the process names no address: it has dialled none.
+func TestWhereAConnectionLeads(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, embed.Config{})
+	inside := must(srv.Connect())(t)
+	t.Cleanup(inside.Close)
+	outside := connect(t, srv.URL())
+	if in, out := connectedTo(inside), connectedTo(outside); in != "in this process" || Nameless(out) != Nameless(srv.URL()) {
+		t.Errorf("inside it is %q, outside %q of %s", in, out, srv.URL())
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,8 +57,8 @@ func TestAFloodOfOutputLeavesRoom(t *testing.T) {
 				item := must(json.Marshal(l.Lines[0].Text))(t)
 				refused = s.Keep(within(t), output.Records{Task: running, Attempt: 1, Epoch: 1, First: i, Items: []json.RawMessage{item}})
 			}
-			if word, full := link.Full(refused); !full {
-				t.Errorf("records beyond the bound: %v (%q), want the server's word that there is no room", refused, word)
+			if word, full := link.Full(refused); !full || !strings.Contains(refused.Error(), "raise store_records") {
+				t.Errorf("records beyond the bound: %v (%q), want the server's word that there is no room, and what to do", refused, word)
 			}
 			if err := s.Beat(within(t), "n1", node.Heartbeat{At: time.Now()}, time.Minute); err != nil {
 				t.Errorf("a heartbeat on a full store: %v", err)

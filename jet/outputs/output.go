@@ -67,7 +67,11 @@ func (o *Outputs) Keep(ctx context.Context, b output.Records) error {
 	if err != nil {
 		return err
 	}
-	return o.keep(ctx, &nats.Msg{Subject: wire.DataPrefix + string(b.Task), Header: nats.Header{nats.MsgIdHdr: {batchID(&b)}}, Data: body})
+	err = o.keep(ctx, &nats.Msg{Subject: wire.DataPrefix + string(b.Task), Header: nats.Header{nats.MsgIdHdr: {batchID(&b)}}, Data: body})
+	if _, full := link.Full(err); full {
+		return fmt.Errorf("%w: raise store_records of the `millrace server`, or have jobs remove records sooner (keep)", err)
+	}
+	return err
 }
 
 func (o *Outputs) keep(ctx context.Context, m *nats.Msg) error {
