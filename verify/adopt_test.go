@@ -24,7 +24,7 @@ func TestAdopted(t *testing.T) {
 		case task.Event:
 			r.Fact.Task = id
 		default:
-			r.Fact.Node = "n"
+			r.Kind, r.Fact.Node = events.KindNode, "n"
 		}
 		return r
 	}

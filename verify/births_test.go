@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/family"
@@ -39,6 +40,7 @@ func TestBirths(t *testing.T) {
 	}
 	steps := task.Work{Spec: &job.Spec{Steps: []job.Step{{Name: "x", Spec: job.Spec{Handler: "x"}}}}, Route: "default.5"}
 	offer, hold, chain := events.KindOffer, events.KindHold, events.KindChain
+	registered := said{events.KindNode, "", node.Registered{Session: "s", Profile: node.Profile{Slots: 1, Queues: []string{"default"}}}}
 	for name, c := range map[string]struct {
 		log  []said
 		want []verify.Rule
@@ -55,13 +57,13 @@ func TestBirths(t *testing.T) {
 			want: []verify.Rule{verify.OneEnd}, what: "submitted again",
 		},
 		"the second one ran": {
-			log: []said{{offer, a, task.Submitted{Work: work("x", "")}}, {offer, a, task.Submitted{Work: work("y", "")}},
-				{chain, a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 2}}},
-			want: []verify.Rule{verify.OneEnd, verify.OneEnd}, what: "what ran is the work of the birth at 2",
+			log: []said{registered, {offer, a, task.Submitted{Work: work("x", "")}}, {offer, a, task.Submitted{Work: work("y", "")}},
+				{chain, a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 3}}},
+			want: []verify.Rule{verify.OneEnd, verify.OneEnd}, what: "what ran is the work of the birth at 3",
 		},
 		"a birth on the chain, its offer, its claim": {
-			log: []said{{chain, a, task.Submitted{Work: work("x", "")}}, {offer, a, task.Queued{Work: work("x", ""), Attempt: 1, After: 1}},
-				{chain, a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 2}}, {chain, a, task.AttemptFinished{Attempt: 1, Epoch: 3}}},
+			log: []said{registered, {chain, a, task.Submitted{Work: work("x", "")}}, {offer, a, task.Queued{Work: work("x", ""), Attempt: 1, After: 2}},
+				{chain, a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 3}}, {chain, a, task.AttemptFinished{Attempt: 1, Epoch: 4}}},
 		},
 		"two live holders of a key": {
 			log:  []said{{offer, a, task.Submitted{Work: work("x", "/k")}}, {offer, b, task.Submitted{Work: work("x", "/k")}}},
@@ -103,14 +105,17 @@ func TestBirths(t *testing.T) {
 			want: []verify.Rule{verify.CauseFirst}, what: "which has not made it",
 		},
 		"a child that a program has asked for": {
-			log: []said{{offer, a, task.Submitted{Work: work("x", "")}}, {chain, a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}}, {offer, child, of(a)}},
+			log: []said{registered, {offer, a, task.Submitted{Work: work("x", "")}}, {chain, a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 2}}, {offer, child, of(a)}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := verify.New(verify.Config{Rules: []verify.Rule{verify.OneEnd, verify.Limits, verify.OneTask, verify.CauseFirst}})
 			for i, s := range c.log {
 				f := &events.Fact{ID: events.NewID(noon), At: noon.Add(time.Duration(i) * time.Millisecond), Task: s.id, Actor: "test"}
-				if f.Event = s.event; s.id == "" {
+				switch f.Event = s.event; {
+				case s.kind == events.KindNode:
+					f.Node = "n"
+				case s.id == "":
 					f.Schedule = "s"
 				}
 				f.Type = events.TypeOf(f.Event)

@@ -110,7 +110,7 @@ func (t *endedTasks) put(key ulid.ULID, s *story) {
 	if simple && len(s.attempts) == 1 {
 		a := s.attempts[0]
 		e.own = a.own
-		simple = a.epoch == s.now.epoch && a.number == s.now.attempt
+		simple = a.epoch == s.now.epoch && a.number == s.now.attempt && a.on == s.now.node
 	}
 	if e.odd = !simple || len(s.limit) > 0 || !s.kin.none() || s.now.rest != (rest{}); e.odd {
 		o := &odd{rest: s.now.rest, limit: s.limit, kin: s.kin}
@@ -147,7 +147,7 @@ func (t *endedTasks) story(key ulid.ULID, e *ended) *story {
 	case o.course != nil:
 		s.turns, s.attempts = o.course.turns, o.course.attempts
 	case e.epoch > 0:
-		s.attempts = []attempt{{epoch: e.epoch, number: e.attempt, own: e.own}}
+		s.attempts = []attempt{{epoch: e.epoch, number: e.attempt, on: e.node, own: e.own}}
 	}
 	return s
 }

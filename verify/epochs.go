@@ -17,7 +17,8 @@ import (
 // the offer, and the attempt's number.
 func (s *story) started(v *Verifier, e task.AttemptStarted, r *events.Record) {
 	v.book.Checked[OneEpoch]++
-	s.attempts = append(s.attempts, attempt{epoch: r.Seq, number: int32(e.Attempt)})
+	s.ofItsNode(v, e.Node, e.Session, r)
+	s.attempts = append(s.attempts, attempt{epoch: r.Seq, number: int32(e.Attempt), on: v.tasks.words.Number(e.Node)})
 	if s.cut && s.born && e.Attempt == 1 && e.TookOver == nil && !v.before(e.Offer) {
 		s.old, s.cut, s.attempt = false, false, 0
 	}
@@ -31,7 +32,7 @@ func (s *story) started(v *Verifier, e task.AttemptStarted, r *events.Record) {
 	}
 	s.leaves(v, s.open, false)
 	s.open, s.openOffer, s.attempt, s.asked = r.Seq, e.Offer, int32(e.Attempt), false
-	s.openOn, s.held = limits.Session{Node: v.tasks.words.Number(e.Node), Session: v.tasks.words.Number(e.Session)}, nanoseconds(r.Stored)
+	s.openOn, s.held = v.session(e.Node, e.Session), nanoseconds(r.Stored)
 	v.running.Enter(s.openOn, s.kin.onNode, r.Seq, v.tasks.specs.spec(s.now.spec).Cost())
 	v.running.Occupy(s.id, s.limit, r.Seq)
 }
@@ -133,13 +134,16 @@ func (s *story) attemptAt(epoch uint64) *attempt {
 }
 
 // late checks that a report kept as refused had to be refused. An epoch that ended by its own
-// report has nothing more to report (I-3), and one that never started has nothing at all (I-7).
+// report has nothing more to report (I-3), and one that never started has nothing at all (I-7), nor
+// has a node that did not run it.
 func (s *story) late(v *Verifier, e task.AttemptLate, r *events.Record) {
 	v.book.Checked[CauseFirst]++
 	a := s.attemptAt(e.Epoch)
 	switch {
 	case a == nil && !v.before(e.Epoch):
 		s.found(v, CauseFirst, []uint64{r.Seq}, "a late word of epoch %d, and no attempt of the task has started there", e.Epoch)
+	case a != nil && a.on != 0 && e.Node != "" && v.tasks.words.Text(a.on) != e.Node:
+		s.found(v, CauseFirst, []uint64{e.Epoch, r.Seq}, "a late word of epoch %d from node %s, and node %s ran it", e.Epoch, e.Node, v.tasks.words.Text(a.on))
 	case a != nil && a.own:
 		s.found(v, OneEpoch, []uint64{e.Epoch, r.Seq}, "a word of epoch %d is kept as refused, and its end was accepted before", e.Epoch)
 	}
@@ -178,6 +182,7 @@ func (s *story) cancelled(v *Verifier, e task.CancelConfirmed, r *events.Record)
 
 // adopted moves the running attempt to another session of its node (I-3).
 func (s *story) adopted(v *Verifier, e task.AttemptAdopted, r *events.Record) {
+	s.ofItsNode(v, e.Node, e.Session, r)
 	if !s.ran(v, r, e.Epoch, e.Attempt, false) {
 		return
 	}
@@ -187,9 +192,12 @@ func (s *story) adopted(v *Verifier, e task.AttemptAdopted, r *events.Record) {
 		}
 		return
 	}
+	if on := v.tasks.words.Text(s.openOn.Node); on != "" && on != e.Node {
+		s.found(v, CauseFirst, []uint64{e.Epoch, r.Seq}, "epoch %d is adopted on node %s, and node %s runs it", e.Epoch, e.Node, on)
+	}
 	v.running.Leave(s.id, s.openOn, s.kin.onNode, e.Epoch, false)
 	s.held = nanoseconds(r.Stored)
-	s.openOn = limits.Session{Node: v.tasks.words.Number(e.Node), Session: v.tasks.words.Number(e.Session)}
+	s.openOn = v.session(e.Node, e.Session)
 	v.running.Enter(s.openOn, s.kin.onNode, e.Epoch, v.tasks.specs.spec(s.now.spec).Cost())
 }
 
@@ -249,7 +257,7 @@ func (v *Verifier) over(key limits.Session, at time.Time, looked *task.LeaseBy) 
 	if back, ok := v.back[n.ID]; ok && n.Session == session && (at.Sub(back) <= writerError || !looked.At.IsZero() && back.After(looked.At.Add(-serverError))) {
 		return true // it was until then
 	}
-	if since, ok := v.ended[key]; ok && !since.After(at.Add(writerError)) {
+	if gone := v.lives[key].gone; !gone.IsZero() && !gone.After(at.Add(writerError)) {
 		return true
 	}
 	gone := n.Gone(session)

@@ -82,7 +82,8 @@ type turn struct {
 type attempt struct {
 	epoch  uint64
 	number int32
-	own    bool // it ended by its own report
+	on     thin.Word // its node; 0 if unknown
+	own    bool      // it ended by its own report
 }
 
 // visit reads a readable fact.

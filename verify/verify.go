@@ -91,7 +91,7 @@ type Verifier struct {
 	world   *node.World
 	worldTo uint64
 	back    map[node.ID]time.Time        // when a session that had counted as gone was heard again
-	ended   map[limits.Session]time.Time // since when each replaced session counts as gone; a node forgets older ones
+	lives   map[limits.Session]life
 	terms   *limits.Terms
 	running *limits.Running
 	lines   *limits.Lines
@@ -115,7 +115,7 @@ func New(cfg Config) *Verifier {
 	cfg = cfg.withDefaults()
 	v := &Verifier{
 		cfg: cfg, book: book.New(book.Config{Rules: cfg.Rules, Keep: cfg.Keep, Otherwise: !cfg.Other.None(), Hidden: cfg.Hidden}), unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
-		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: past.Nodes{}, queuePast: past.Queues{}, windows: map[string][]window{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, ended: map[limits.Session]time.Time{},
+		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: past.Nodes{}, queuePast: past.Queues{}, windows: map[string][]window{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, lives: map[limits.Session]life{},
 		births: newBirths(), claims: map[thin.Word]keyClaim{}, definitions: map[definition.Def]*remembered{}, calendars: map[definition.Def]past.Latest[definition.Definition]{},
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}
@@ -211,7 +211,7 @@ func (v *Verifier) node(r *events.Record) {
 	}
 	known := v.pasts.Of(string(id))
 	v.pasts[id] = known
-	session, gone := n.Session, n.State == node.Offline
+	was := n
 	if r.Err == nil && v.book.Asked(Decisions) {
 		v.judgedNode(&n, r)
 	}
@@ -220,12 +220,10 @@ func (v *Verifier) node(r *events.Record) {
 	}
 	known.Add(r)
 	n = known.Now()
-	if gone && n.Session == session && n.State != node.Offline {
+	if was.State == node.Offline && n.Session == was.Session && n.State != node.Offline {
 		v.back[n.ID] = r.Stored
 	}
-	if session != "" && n.Before.Session == session && n.Session != session {
-		v.ended[limits.Session{Node: v.tasks.words.Number(string(n.ID)), Session: v.tasks.words.Number(session)}] = n.Before.Gone
-	}
+	v.lived(&was, &n, r)
 	if e, ok := r.Fact.Event.(node.Registered); ok && r.Err == nil {
 		v.running.Register(string(n.ID), n.Session, e.Slots)
 	}
