@@ -375,17 +375,17 @@ func TestInterrupted(t *testing.T) {
 // A claim in the name of another node's session breaks a promise, where it happens.
 func TestBreaksAtTheSessionOfAnotherNode(t *testing.T) {
 	s, _, _ := tale(t)
-	play(t, s.session(0, Focus{}), "b broken I-7; c => none")
-	claim := &s.records[12]
+	play(t, s.session(0, Focus{}), "b broken I-7; c => 12; c => none") // the tale's offer comes too late
+	claim := &s.records[7]
 	e := claim.Fact.Event.(task.AttemptStarted)
-	e.Session = "s-a"
+	e.Session = "s-b"
 	claim.Fact.Event = e
 	raw, err := events.Encode(nil, &claim.Fact)
 	if err != nil {
 		t.Fatal(err)
 	}
 	claim.Raw = raw
-	play(t, s.session(0, Focus{}), "b broken I-7; c => 13; c => none")
+	play(t, s.session(0, Focus{}), "b broken I-7; c => 8; c => none")
 }
 
 // Counts are right for any distance to the nearest mark.

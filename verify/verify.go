@@ -90,7 +90,7 @@ type Verifier struct {
 	// made.
 	world   *node.World
 	worldTo uint64
-	back    map[node.ID]time.Time        // when a session that had counted as gone was heard again
+	back    map[node.ID]time.Time // when a session that had counted as gone was heard again
 	lives   map[limits.Session]life
 	terms   *limits.Terms
 	running *limits.Running
