@@ -73,12 +73,15 @@ var Rules = []string{
 // Redactor hides confidential values in facts. It is for one goroutine.
 type Redactor struct {
 	key    []byte
-	hidden map[string]string // by the hidden text
-	def    definition.Def    // what the present fact defines
+	hidden map[string]string           // by the hidden text
+	scopes map[limit.Scope]limit.Scope // of hidden counters, by the original ones
+	def    definition.Def              // what the present fact defines
 }
 
 // NewRedactor returns a redactor for a file, with a key that is not stored.
-func NewRedactor(key []byte) *Redactor { return &Redactor{key: key, hidden: map[string]string{}} }
+func NewRedactor(key []byte) *Redactor {
+	return &Redactor{key: key, hidden: map[string]string{}, scopes: map[limit.Scope]limit.Scope{}}
+}
 
 // hash returns the replacement of a text; "" for "".
 func (x *Redactor) hash(text string) string {
@@ -113,9 +116,10 @@ func (x *Redactor) Fact(r *events.Record) (events.Record, error) {
 		return is, err
 	}
 	f.Extra = nil
-	is.Place = x.place(r.Place, &f)
 	x.def = f.Def
+	key, scope := f.Key, f.Scope
 	x.walk(reflect.ValueOf(&f).Elem())
+	is.Place = x.place(r.Place, key, scope)
 	if f.Scope != "" {
 		f.Scope = x.scope(f.Scope)
 	}
@@ -127,19 +131,22 @@ func (x *Redactor) Fact(r *events.Record) (events.Record, error) {
 }
 
 // place is where the log would keep the redacted fact: keys are part of subjects, as marks.
-func (x *Redactor) place(place string, f *events.Fact) string {
+func (x *Redactor) place(place, key string, scope limit.Scope) string {
 	switch {
-	case f.Key != "":
-		return strings.Replace(place, value.Mark(f.Key), value.Mark(x.uniqueKey(f.Key)), 1)
-	case f.Scope != "":
-		return strings.Replace(place, string(f.Scope), string(x.scope(f.Scope)), 1)
+	case key != "":
+		return strings.Replace(place, value.Mark(key), value.Mark(x.uniqueKey(key)), 1)
+	case scope != "":
+		return strings.Replace(place, string(scope), string(x.scope(scope)), 1)
 	}
 	return place
 }
 
 // scope replaces the mark of a key common to all jobs, because the key could be guessed from its
-// own mark.
+// own mark: by that of the hidden key, if a counter named it so far.
 func (x *Redactor) scope(s limit.Scope) limit.Scope {
+	if is, named := x.scopes[s]; named {
+		return is
+	}
 	if mark, ok := strings.CutPrefix(string(s), "key."); ok {
 		return limit.Scope("key." + value.Mark(x.hash(mark)))
 	}
@@ -336,7 +343,13 @@ func (x *Redactor) text(text string, c class) string {
 		if !found {
 			return text
 		}
-		return of + "/" + x.hash(key)
+		own := key
+		if strings.HasPrefix(of, "rate:") {
+			own = limit.WithoutTime(key)
+		}
+		is := of + "/" + x.hash(own) + key[len(own):]
+		x.scopes[limit.ScopeOf(text)] = limit.ScopeOf(is)
+		return is
 	case template:
 		lead := ""
 		if rest, common := strings.CutPrefix(text, "/"); common {
@@ -361,20 +374,6 @@ func (x *Redactor) dropped(text []byte) json.RawMessage {
 
 // remember hides the texts of a JSON value wherever else they occur.
 func (x *Redactor) remember(text []byte) { _ = x.leaves(text) }
-
-var hashed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^~[0-9a-f]{12}$`) })
-
-// Hidden tells whether a JSON value is the replacement of a hidden one by a [Redactor].
-func Hidden(value any) bool {
-	switch v := value.(type) {
-	case string:
-		return hashed().MatchString(v)
-	case map[string]any:
-		text, ok := v["redacted"].(string)
-		return ok && len(v) == 2 && Hidden(text)
-	}
-	return false
-}
 
 // leaves returns a JSON value with its names and hidden values.
 func (x *Redactor) leaves(text []byte) json.RawMessage {
@@ -462,7 +461,7 @@ func (x *Redactor) Output() func(*Lines) {
 		}
 		is := userinfo().ReplaceAllStringFunc(replace.Replace(string(body)), func(found string) string {
 			part := userinfo().FindStringSubmatch(found)
-			if hashed().MatchString(part[2]) {
+			if events.HiddenText(part[2]) {
 				return found
 			}
 			return part[1] + x.hash(part[2]) + "@"

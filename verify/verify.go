@@ -38,9 +38,6 @@ type Config struct {
 	Rules []Rule
 	// Keep is how many findings of each rule are kept. Default 100.
 	Keep int
-	// Hidden tells whether a JSON value is a placeholder for a removed one, as in an incident file:
-	// such a value is not compared. nil if none was removed.
-	Hidden func(value any) bool
 	// Other are settings under which decisions are repeated, in place of the recorded ones.
 	Other Other
 }
@@ -114,7 +111,7 @@ type Verifier struct {
 func New(cfg Config) *Verifier {
 	cfg = cfg.withDefaults()
 	v := &Verifier{
-		cfg: cfg, book: book.New(book.Config{Rules: cfg.Rules, Keep: cfg.Keep, Otherwise: !cfg.Other.None(), Hidden: cfg.Hidden}), unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
+		cfg: cfg, book: book.New(book.Config{Rules: cfg.Rules, Keep: cfg.Keep, Otherwise: !cfg.Other.None()}), unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
 		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: past.Nodes{}, queuePast: past.Queues{}, windows: map[string][]window{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, lives: map[limits.Session]life{},
 		births: newBirths(), claims: map[thin.Word]keyClaim{}, definitions: map[definition.Def]*remembered{}, calendars: map[definition.Def]past.Latest[definition.Definition]{},
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},

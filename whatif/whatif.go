@@ -26,8 +26,6 @@ type Config struct {
 	// Partial says that records are missing, as in an incident file: a decision that cannot be
 	// repeated for lack of them is not a mistake.
 	Partial bool
-	// Hidden is that of [verify.Config].
-	Hidden func(value any) bool
 }
 
 // Kinds of [Change].
@@ -123,7 +121,7 @@ type Judge struct {
 
 // New returns a judge that has read no records.
 func New(cfg Config) *Judge {
-	rules := verify.Config{Rules: []verify.Rule{verify.Decisions}, Keep: keep, Settings: cfg.Settings, Margin: cfg.Margin, Hidden: cfg.Hidden}
+	rules := verify.Config{Rules: []verify.Rule{verify.Decisions}, Keep: keep, Settings: cfg.Settings, Margin: cfg.Margin}
 	j := &Judge{cfg: cfg, was: verify.New(rules), world: newWorld()}
 	if !cfg.Other.None() {
 		rules.Other = cfg.Other

@@ -28,7 +28,7 @@ func ScopeOf(counter string) Scope {
 	case "queue":
 		return ScopeNamed("queue.", rest)
 	case "rate":
-		rest = withoutTime(rest)
+		rest = WithoutTime(rest)
 	case "budget":
 		_, rest, _ = strings.Cut(rest, ":") // the period
 	}
@@ -42,8 +42,8 @@ func ScopeOf(counter string) Scope {
 	return ScopeNamed("job.", of)
 }
 
-// withoutTime removes the period that the name of a second rate with the same key ends with.
-func withoutTime(rate string) string {
+// WithoutTime removes the period that the name of a second rate with the same key ends with.
+func WithoutTime(rate string) string {
 	if at := strings.LastIndexByte(rate, '@'); at > 0 {
 		if _, err := time.ParseDuration(rate[at+1:]); err == nil {
 			return rate[:at]

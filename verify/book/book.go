@@ -38,9 +38,6 @@ type Config struct {
 	Keep  int
 	// Otherwise says that decisions are repeated under other settings.
 	Otherwise bool
-	// Hidden tells whether a JSON value is a placeholder for a removed one; nil if none was
-	// removed.
-	Hidden func(value any) bool
 }
 
 // New returns an empty book.
@@ -107,7 +104,7 @@ func By(r *events.Record) task.By {
 // Differ names the fields in which a decision differs from its repetition; "" if none. Under other
 // settings it ignores the words of reasons. A finding about the record gets the fields.
 func (b *Book) Differ(was, is *events.Fact) string {
-	text, all := differences(was, is, b.cfg.Hidden)
+	text, all := differences(was, is)
 	if b.fields = all; !b.cfg.Otherwise || len(all) == 0 {
 		return text
 	}
@@ -121,10 +118,10 @@ func (b *Book) Differ(was, is *events.Fact) string {
 	return text
 }
 
-// Hides tells whether a JSON text is a placeholder for a removed one.
-func (b *Book) Hides(text json.RawMessage) bool {
+// Hides tells whether a JSON text stands for a hidden one ([events.Hidden]).
+func Hides(text json.RawMessage) bool {
 	var value any
-	return b.cfg.Hidden != nil && json.Unmarshal(text, &value) == nil && b.cfg.Hidden(value)
+	return json.Unmarshal(text, &value) == nil && events.Hidden(value)
 }
 
 // Sum writes the results of all rules into a report.

@@ -23,8 +23,8 @@ type Difference struct {
 type Differences []Difference
 
 // differences returns the fields in which a decision differs from its repetition, also in words.
-// Hidden values never differ.
-func differences(was, is *events.Fact, hidden func(any) bool) (string, Differences) {
+// Values that an incident file hides never differ, also where its log was imported.
+func differences(was, is *events.Fact) (string, Differences) {
 	if is.Event == nil {
 		return "nothing follows", nil
 	}
@@ -53,7 +53,7 @@ func differences(was, is *events.Fact, hidden func(any) bool) (string, Differenc
 	var all []string
 	var fields Differences
 	for _, name := range names {
-		if !alike(had[name], has[name], hidden) {
+		if !alike(had[name], has[name]) {
 			all = append(all, fmt.Sprintf("%s is %s in the log, and should be %s", name, brief(had[name]), brief(has[name])))
 			fields = append(fields, Difference{name, rawOf(had, name), rawOf(has, name)})
 		}
@@ -76,18 +76,17 @@ func rawOf(object map[string]any, name string) json.RawMessage {
 
 // alike compares JSON values, and times to the microsecond, because a verifier keeps no more. A
 // hidden value is like any other.
-func alike(a, b any, hidden func(any) bool) bool {
-	if hidden != nil && hidden(a) {
+func alike(a, b any) bool {
+	if events.Hidden(a) {
 		return true
 	}
-	same := func(a, b any) bool { return alike(a, b, hidden) }
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
-		return ok && maps.EqualFunc(a, b, same)
+		return ok && maps.EqualFunc(a, b, alike)
 	case []any:
 		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, same)
+		return ok && slices.EqualFunc(a, b, alike)
 	case string:
 		text, ok := b.(string)
 		if !ok || a == text {

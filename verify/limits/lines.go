@@ -447,7 +447,7 @@ func (l *Lines) replaced(a *admission, f *admitted, name string) {
 	}
 	for id, s := range book.Sorted(f.stops) {
 		switch want := oldest[id]; {
-		case s.limit != name || s.details == "" || s.details == want:
+		case s.limit != name || s.details == "" || s.details == want || want != "" && events.HiddenText(s.details):
 		case want == "":
 			l.admittedWrong(f, id, fmt.Sprintf("by all that was known at %d, it does not have to make place under %s", a.by.Seen, name))
 		default:

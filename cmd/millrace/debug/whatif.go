@@ -17,7 +17,6 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
-	"millrace/incident"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/value"
@@ -215,9 +214,6 @@ func (a *Commands) whatif(ctx context.Context, file string, cfg whatif.Config, u
 		cfg.Settings.AckWait = d
 	}
 	cfg.Partial = f.Manifest.Left > 0 || !f.Manifest.Raw || len(f.Missing) > 0
-	if !f.Manifest.Raw {
-		cfg.Hidden = incident.Hidden
-	}
 	j.begin(cfg)
 	for r, err := range f.Facts() {
 		if err == nil && behind(until, &r) {
