@@ -122,11 +122,13 @@ func typeWords() []string {
 }
 
 func stateWords() (words []string) {
-	for s := task.Unknown; s <= task.Abnormal; s++ {
+	for _, s := range task.States() {
 		words = append(words, s.String())
 	}
 	for _, s := range node.States() {
-		words = append(words, s.String())
+		if s != node.Unknown { // no fact brings one into it
+			words = append(words, s.String())
+		}
 	}
 	return words
 }

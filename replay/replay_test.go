@@ -161,7 +161,7 @@ func TestCommands(t *testing.T) {
 		"marks":        `g 8; m began "the first one" => 8; g 14; m; ' began => 8; 'began => 8; ' => 2 marks; ' bagan => !did you mean began; g began => 8`,
 		"causes":       "g 13; k => 13 12 9 8 7; g 9; K => 9 12",
 		"print":        "g 9; p task.state => retrying; p task.message => no room; p seq + 1 => 10; p node.state => unknown; p tusk.state => !unknown name; o task " + string(b) + "; g 11; p task.state => pending",
-		"errors":       "contine => !did you mean continue; zz => !`?` lists; s x => !no number; w state => !o task ID; f => !o task ID; o task 0009 => !; o nodes b => !want; b type attempt.strated => !did you mean attempt.started; b state runing => !did you mean running; b broken I-99 => !I-99; b task.stat == 1 => !did you mean state; rev g 4 => !backwards",
+		"errors":       "contine => !did you mean continue; zz => !`?` lists; s x => !no number; w state => !o task ID; f => !o task ID; o task 0009 => !; o nodes b => !want; b type attempt.strated => !did you mean attempt.started; b state runing => !did you mean running; b broken I-99 => !I-99; b state cordoned => !there are scheduled, held, pending, running, retrying, cancelling, finished, error, cancelled, abnormal, online, ready, draining, quarantined, offline, retired; b state unknown => !there is no state; b task.stat == 1 => !did you mean state; rev g 4 => !backwards",
 		"when":         "g 8; . => 8; when => 8; ? => ",
 	} {
 		t.Run(name, func(t *testing.T) { play(t, s.session(0, Focus{}), script) })

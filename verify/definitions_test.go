@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,9 @@ func (l *defLog) findings(t *testing.T, cfg Config, copies map[definition.Def]de
 	var all []string
 	for _, f := range v.Report(time.Time{}).Findings {
 		all = append(all, f.What)
+		if slices.Contains(f.Seqs, 0) {
+			t.Errorf("%s: its evidence is %v, and no message has the sequence 0", f.What, f.Seqs)
+		}
 	}
 	return strings.Join(all, "\n")
 }

@@ -328,10 +328,9 @@ func (s *story) finding(v *Verifier, rule Rule, f Finding, format string, args .
 		return
 	}
 	s.told |= 1 << rule
-	f.Seqs = slices.DeleteFunc(f.Seqs, func(seq uint64) bool { return seq == 0 })
 	look := "`millrace task events " + string(s.id) + "`"
-	if len(f.Seqs) > 0 {
-		look += ", and `millrace events show " + fmt.Sprint(f.Seqs[len(f.Seqs)-1]) + "`"
+	if n := len(f.Seqs); n > 0 && f.Seqs[n-1] > 0 {
+		look += ", and `millrace events show " + fmt.Sprint(f.Seqs[n-1]) + "`"
 	}
 	f.Task, f.What, f.Look = s.id, fmt.Sprintf(format, args...), look
 	v.book.Find(rule, f)

@@ -69,6 +69,7 @@ func (b *Book) Find(rule Rule, f Finding) {
 		return
 	}
 	f.Rule = rule
+	f.Seqs = slices.DeleteFunc(f.Seqs, func(seq uint64) bool { return seq == 0 }) // there is no such message
 	if r := b.now; r != nil && len(f.Seqs) > 0 && f.Seqs[len(f.Seqs)-1] == r.Seq && f.Type == "" {
 		f.Differs = b.fields
 		f.Type, f.About, f.At, f.Job = r.Fact.Type, strings.Clone(r.Fact.About()), r.Fact.At, r.Fact.Job != ""
