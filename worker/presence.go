@@ -353,7 +353,7 @@ func (w *Worker) sayDraining(ctx context.Context) {
 	// A log that takes no messages must not delay the worker.
 	ctx, cancel := context.WithTimeout(ctx, partingWords)
 	defer cancel()
-	_, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Drain{Session: w.protocol.Session, Reason: "asked to end"})
+	_, _, err := w.protocol.Recorder.DoNodeFrom(ctx, w.known.Load().node, node.Drain{Session: w.protocol.Session, Reason: "asked to end"})
 	if err != nil && !errors.Is(err, node.ErrSuperseded) {
 		w.log.Warn("could not say that this node is draining", "error", err)
 	}

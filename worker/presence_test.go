@@ -220,6 +220,34 @@ func TestNoBeatWithoutFetching(t *testing.T) {
 	})
 }
 
+// A node's whole chain is read once, when the worker registers: a node of long standing has
+// thousands of facts.
+func TestChainIsReadOnce(t *testing.T) {
+	inBubble(t, func(w *world) {
+		for range 3 {
+			a := w.start(quick, blocks(nil))
+			a.stop()
+			<-a.done
+		}
+		s := newStore(w.log)
+		a := w.startOn(s, quick, blocks(nil))
+		pass(time.Minute)
+		w.tell(a, "a", node.Change{Order: node.OrderCordon})
+		a.stop()
+		if err := <-a.done; err != nil {
+			w.Fatal(err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if whole := slices.Index(s.from[1:], 0); s.from[0] != 0 || whole >= 0 {
+			w.Errorf("it was read from %v on", s.from)
+		}
+		if n := w.node("a"); n.State != node.Offline || !n.Leaving {
+			w.Errorf("the node is %s, leaving: %v", n.State, n.Leaving)
+		}
+	})
+}
+
 func TestOrders(t *testing.T) {
 	inBubble(t, func(w *world) {
 		end := make(chan struct{})

@@ -69,10 +69,10 @@ func (p *presence) serve(ctx context.Context, names []string) {
 	p.routes.names, p.routes.vain = names, 0
 }
 
-// chosenBy are the labels of a node as of one of its facts.
-type chosenBy struct {
+// known is a node as of one of its facts, and the labels by which selectors choose it then.
+type known struct {
 	labels map[string]string
-	at     uint64
+	node   node.Node
 }
 
 // choose makes the node pull from exactly those routes of selectors that match it. It sets the new
@@ -82,8 +82,7 @@ func (p *presence) choose(ctx context.Context) {
 	if !r.stale && r.head == p.node.Head && time.Since(r.looked) < routesAgain {
 		return
 	}
-	labels := p.node.Selectable()
-	w.labels.Store(&chosenBy{labels, p.node.Head})
+	w.known.Store(&known{p.node.Selectable(), p.node})
 	r.stale = false
 	declared, err := w.offers.Declared(ctx)
 	if err != nil {

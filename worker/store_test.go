@@ -41,6 +41,7 @@ type store struct {
 	proofs     int                             // guarded by mu
 	also       func([]string) error            // guarded by mu; nil if all routes can be served
 	trouble    error                           // guarded by mu
+	from       []uint64                        // guarded by mu; the sequence behind which each reading of a node began
 	lives      []output.Live                   // guarded by mu
 	checkpoint output.Checkpoint               // guarded by mu
 	unread     error                           // guarded by mu; nil if a checkpoint can be read
@@ -125,6 +126,9 @@ func (s *store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 }
 
 func (s *store) Node(ctx context.Context, id node.ID, after uint64) ([]events.Record, error) {
+	s.mu.Lock()
+	s.from = append(s.from, after)
+	s.mu.Unlock()
 	if err := s.reach(); err != nil {
 		return nil, err
 	}

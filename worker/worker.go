@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
+	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/reason"
@@ -42,7 +43,7 @@ type Worker struct {
 	stored   chan struct{}             // holds one when there is a new one
 	gate     *gate
 	room     room
-	labels   atomic.Pointer[chosenBy] // the node's labels as last read from the log
+	known    atomic.Pointer[known] // the node as last read from the log
 	log      *slog.Logger
 
 	parting    parting         // set by Run
@@ -72,8 +73,8 @@ func New(on Ports, cfg Config) (*Worker, error) {
 	}
 	w.protocol.Chance = rand.Float64
 	w.nodes = countedBeats{on.Nodes, &w.counts}
-	w.protocol.Labels = func() (map[string]string, uint64) { by := w.labels.Load(); return by.labels, by.at }
-	w.labels.Store(&chosenBy{})
+	w.protocol.Labels = func() (map[string]string, uint64) { by := w.known.Load(); return by.labels, by.node.Head }
+	w.known.Store(&known{node: node.Node{ID: cfg.Node}})
 	w.others = &others{log: w.protocol.Recorder, alive: on.Nodes.Alive, self: cfg.Node}
 	w.protocol.Runs = w.runs
 	w.protocol.Preferring = claim.Preferring{Peers: w.others.peers, Ran: on.Outputs.Ran, Remember: on.Outputs.SaveRan}
