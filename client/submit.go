@@ -159,7 +159,7 @@ func (c *Client) respawn(ctx context.Context, s *birth.Submission) error {
 	case !family.StoppedWithParent(&child):
 		return nil
 	}
-	child, _, err = c.rec.Do(ctx, child, task.Reopen{Reason: "its parent has another life and asks for it again"})
+	child, _, err = c.rec.Do(ctx, child, task.Reopen{Reason: family.ParentLives + " and asks for it again"})
 	if err == nil {
 		err = c.rec.Settle(ctx, &child)
 	}

@@ -359,7 +359,7 @@ func (t *ticker) follow(ctx context.Context, decision any) error {
 	}
 	var errs []error
 	for _, id := range t.plan.Cancels(e) {
-		_, err := t.s.stop(ctx, id, "overlap of schedule "+t.stored.Name+" is "+t.plan.Overlap)
+		_, err := t.s.stop(ctx, t.s.rec, id, "overlap of schedule "+t.stored.Name+" is "+t.plan.Overlap)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

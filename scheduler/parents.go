@@ -302,9 +302,13 @@ func (s *Scheduler) stopSpawned(ctx context.Context, id task.ID) error {
 	if err != nil || t.Spec.Parental() || !family.Deserted(t.State, t.Reason) {
 		return err // it was reopened
 	}
+	asked, err := s.asked(ctx, id)
+	if err != nil {
+		return err
+	}
 	var errs []error
 	for _, child := range children {
-		_, err := s.stop(ctx, child, family.ParentCancelled)
+		_, err := s.stopWith(ctx, child, &asked)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -313,14 +317,22 @@ func (s *Scheduler) stopSpawned(ctx context.Context, id task.ID) error {
 // reopenChildren reopens the children of a parent that a retry asks for, skipped steps that may run
 // after all, and handlers of steps that were reopened, and updates ends.
 func (s *Scheduler) reopenChildren(ctx context.Context, t *task.Task, ends map[task.ID]task.End) error {
+	groups := family.Reopens(t, ends)
+	if len(groups) == 0 {
+		return nil
+	}
+	asked, err := s.asked(ctx, t.ID)
+	if err != nil {
+		return err
+	}
 	var mu sync.Mutex // guards ends
-	for _, names := range family.Reopens(t, ends) {
+	for _, names := range groups {
 		if _, err := each(names, func(name string) error {
 			id := family.ChildID(t.ID, name)
 			mu.Lock()
 			was := ends[id]
 			mu.Unlock()
-			child, err := s.reopenChild(ctx, t, name, was)
+			child, err := s.reopenChild(ctx, t, name, was, &asked)
 			if err != nil {
 				return fmt.Errorf("reopen child %s of %s: %w", name, t.ID, err)
 			}
@@ -337,16 +349,16 @@ func (s *Scheduler) reopenChildren(ctx context.Context, t *task.Task, ends map[t
 
 // reopenChild reopens a child of a parent if it has not come alive since the end that the read model
 // knows, and returns it as it is.
-func (s *Scheduler) reopenChild(ctx context.Context, t *task.Task, name string, was task.End) (task.Task, error) {
+func (s *Scheduler) reopenChild(ctx context.Context, t *task.Task, name string, was task.End, asked *family.Asked) (task.Task, error) {
 	child, err := s.rec.Load(ctx, family.ChildID(t.ID, name))
 	if err != nil || !child.State.Terminal() || child.EndSeq != was.Seq {
 		return child, err
 	}
-	again := task.Reopen{Reason: "what it needs has another life", EndSeq: child.EndSeq}
+	again := task.Reopen{Reason: asked.Because(family.NeedLives), EndSeq: child.EndSeq}
 	if family.Owes(t, name, was) {
-		again.Reason, again.Again = "its parent has another life", family.Below(t.Again, &child)
+		again.Reason, again.Again = asked.Because(family.ParentLives), family.Below(t.Again, &child)
 	}
-	child, _, err = s.rec.Do(ctx, child, again)
+	child, _, err = s.partOf(asked.Batch).Do(ctx, child, again)
 	if errors.Is(err, task.ErrRunning) || errors.Is(err, task.ErrMovedOn) { // another process was faster
 		return child, nil
 	}
@@ -436,11 +448,18 @@ func (s *Scheduler) cancelChildren(ctx context.Context, t *task.Task, ends map[t
 			live = append(live, name)
 		}
 	}
+	if len(live) == 0 {
+		return nil
+	}
+	asked, err := s.asked(ctx, t.ID)
+	if err != nil {
+		return err
+	}
 	var mu sync.Mutex // guards ends
 	for _, names := range family.Groups(t, live) {
 		if _, err := each(names, func(name string) error {
 			id := family.ChildID(t.ID, name)
-			child, err := s.stop(ctx, id, family.ParentCancelled)
+			child, err := s.stopWith(ctx, id, &asked)
 			if err == nil && child.State != task.Unknown {
 				mu.Lock()
 				defer mu.Unlock()
@@ -454,9 +473,34 @@ func (s *Scheduler) cancelChildren(ctx context.Context, t *task.Task, ends map[t
 	return nil
 }
 
+// asked returns who asked for the latest cancel or retry of a task, and why.
+func (s *Scheduler) asked(ctx context.Context, id task.ID) (family.Asked, error) {
+	records, err := s.rec.Log.Task(ctx, id)
+	if err != nil {
+		return family.Asked{}, fmt.Errorf("read task %s: %w", id, err)
+	}
+	history := make([]task.Recorded, len(records))
+	for i := range records {
+		history[i] = records[i].Task()
+	}
+	return family.AskedFor(history, s.rec.Actor), nil
+}
+
+// partOf returns a recorder for effects of a bulk command; "" for none.
+func (s *Scheduler) partOf(batch string) *events.Recorder {
+	rec := *s.rec
+	rec.Corr = batch
+	return &rec
+}
+
+// stopWith stops a task with its parent, as somebody has asked.
+func (s *Scheduler) stopWith(ctx context.Context, id task.ID, asked *family.Asked) (task.Task, error) {
+	return s.stop(ctx, s.partOf(asked.Batch), id, asked.Because(family.ParentCancelled))
+}
+
 // stop asks for a task's end, as an operator does, and returns the resulting task. An unknown or ended
 // task is not an error.
-func (s *Scheduler) stop(ctx context.Context, id task.ID, reason string) (task.Task, error) {
+func (s *Scheduler) stop(ctx context.Context, rec *events.Recorder, id task.ID, reason string) (task.Task, error) {
 	t, err := s.rec.Load(ctx, id)
 	if errors.Is(err, task.ErrUnknown) {
 		return t, nil
@@ -464,7 +508,7 @@ func (s *Scheduler) stop(ctx context.Context, id task.ID, reason string) (task.T
 	if err != nil {
 		return t, err
 	}
-	t, _, err = s.rec.Do(ctx, t, task.Cancel{Reason: reason})
+	t, _, err = rec.Do(ctx, t, task.Cancel{Reason: reason})
 	if errors.Is(err, task.ErrEnded) {
 		return t, nil
 	}

@@ -255,13 +255,15 @@ func TestRetryOfAParent(t *testing.T) {
 		end(children[1], "n2", true)
 		w.wants(t, "it", id, task.Error, reason.Task)
 
-		w.do(t, w.task(t, id), task.Reopen{Again: task.AllAgain})
+		w.rec.Corr = "B1" // a part of a bulk command
+		w.do(t, w.task(t, id), task.Reopen{Again: task.AllAgain, Reason: "more disk"})
+		w.rec.Corr = ""
 		at = w.observed(t, at, all...)
 		w.wants(t, "with another life it", id, task.Running, "")
 		w.wants(t, "its child that finished", children[0], task.Finished, "")
-		w.wants(t, "its child that failed", children[1], task.Pending, "its parent has another life")
-		if again := w.task(t, children[1]); !again.Offered {
-			t.Error("nobody has offered it")
+		w.wants(t, "its child that failed", children[1], task.Pending, "its parent has another life (test: more disk)")
+		if again := w.task(t, children[1]); !again.Offered || again.Batch != "B1" {
+			t.Errorf("offered: %v, of batch %q", again.Offered, again.Batch)
 		}
 		pass(settings.Slack * 2)
 		end(children[1], "n2", true)
@@ -276,7 +278,7 @@ func TestRetryOfAParent(t *testing.T) {
 		w.do(t, w.task(t, id), task.Reopen{Again: "n1"})
 		at = w.observed(t, at, all...)
 		w.wants(t, "with the child that was meant it", id, task.Running, "")
-		w.wants(t, "the child that was meant", children[0], task.Pending, "its parent has another life")
+		w.wants(t, "the child that was meant", children[0], task.Pending, "its parent has another life (test)")
 		w.wants(t, "the other one", children[1], task.Error, reason.Task)
 		end(children[0], "n1", false)
 		w.wants(t, "at last it", id, task.Error, reason.Task)

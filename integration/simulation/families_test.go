@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -104,7 +105,7 @@ func (h *history) once(id task.ID) error {
 	return h.stories[id].told(func(r *events.Record) error {
 		switch e := r.Fact.Event.(type) {
 		case task.Reopened:
-			if e.Reason != "its parent has another life" {
+			if !strings.HasPrefix(e.Reason, family.ParentLives) {
 				return nil
 			}
 			var asked uint64

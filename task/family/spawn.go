@@ -2,17 +2,15 @@ package family
 
 import (
 	"fmt"
+	"strings"
 
 	"millrace/task"
 	"millrace/task/reason"
 )
 
-// ParentCancelled is the reason of a child that is cancelled with its parent, in words.
-const ParentCancelled = "its parent was cancelled"
-
 // StoppedWithParent tells whether the task was cancelled because its parent was.
 func StoppedWithParent(t *task.Task) bool {
-	return t.State == task.Cancelled && t.Message == ParentCancelled
+	return t.State == task.Cancelled && strings.HasPrefix(t.Message, ParentCancelled)
 }
 
 // Spawns refuses further children of a task that has ended, or that is being stopped together with
