@@ -1,6 +1,10 @@
 package simulation
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -113,5 +117,42 @@ func (h *history) importedVerifies(t *testing.T) {
 	}
 	for _, f := range verified(t, h, verify.Config{}, imported).Findings {
 		t.Errorf("seed %d, imported: %v: task %s, %v: %s", h.seed, f.Rule, f.Task, f.Seqs, f.What)
+	}
+}
+
+// In a log that was imported from a redacted file, verify finds what it finds in the original: also of
+// the breakers, which the simulation does not have.
+func TestRedactedLogs(t *testing.T) {
+	for _, name := range []string{"session", "troubled", "limited"} {
+		x := incident.NewRedactor([]byte("of a test"))
+		was, is := verify.New(verify.Config{}), verify.New(verify.Config{})
+		text, err := os.Open("../../events/testdata/corpus/log/v1/" + name + ".jsonl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer text.Close()
+		log, err := events.NewExportReader(text)
+		for err == nil {
+			var r, hidden events.Record
+			if r, err = log.Next(); err != nil {
+				break
+			}
+			if hidden, err = x.Fact(&r); err == nil {
+				err = errors.Join(was.Add(&r), is.Add(&hidden))
+			}
+		}
+		if !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		where := func(r *verify.Report) (all []string) {
+			for _, f := range r.Findings {
+				all = append(all, fmt.Sprint(f.Rule, f.Task, f.Node, f.Seqs))
+			}
+			return all
+		}
+		found := is.Report(time.Time{})
+		if had := where(was.Report(time.Time{})); !slices.Equal(where(found), had) {
+			t.Errorf("%s: found %v, and in the original %v: %+v", name, where(found), had, found.Findings)
+		}
 	}
 }
