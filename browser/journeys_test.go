@@ -79,6 +79,37 @@ func journeys(t *testing.T, s *site) {
 		b.press(".")
 		b.until("it is live", `!document.body.classList.contains("past") && document.documentElement.dataset.now`)
 	})
+	t.Run("the head has one line of entries", func(t *testing.T) {
+		b := look(t, s)
+		b.as("light", 1200, 900)
+		b.goTo("/tasks")
+		if tops := ask[[]float64](b, `[...document.querySelectorAll("nav[aria-label=Pages] > *")].map((el) => el.getBoundingClientRect()).map((r) => r.top + r.height / 2)`); slices.Max(tops)-slices.Min(tops) > 4 {
+			t.Errorf("the middles of its name, entries and switches are at %v", tops)
+		}
+		if lines := ask[int](b, `new Set([...document.querySelectorAll("nav[aria-label=Pages] li")].map((el) => el.offsetTop)).size`); lines != 1 {
+			t.Errorf("the entries fill %d lines", lines)
+		}
+	})
+	t.Run("paused, along the slider, and live again", func(t *testing.T) {
+		b := look(t, s)
+		b.goTo("/tasks")
+		b.until("it is live", `document.querySelector("#live[aria-current]") && document.documentElement.dataset.now`)
+		b.click("#pause")
+		b.until("it is paused", `location.search.includes("paused") && !document.querySelector("#live[aria-current]") && document.querySelector("#pause[aria-pressed=true]").textContent === "paused"`)
+		end := ask[int](b, `Number(document.querySelector("#slider").max)`)
+		b.click("#slider") // its middle
+		b.until("it is then", `document.body.classList.contains("past") && !location.search.includes("paused")`)
+		if at := ask[int](b, `Number(document.documentElement.dataset.then)`); at < end/4 || at > end-end/4 {
+			t.Errorf("the middle of the slider is #%d of %d", at, end)
+		}
+		b.until("all parts of it say so", `[document.querySelector("#slider").value, new URLSearchParams(location.search).get("at"), document.querySelector("#at").value].every((at) => at === document.documentElement.dataset.then)`)
+		b.do(run(`document.querySelector("#slider").focus()`))
+		b.press(home)
+		b.until("it is the beginning", `document.documentElement.dataset.then === "1" && document.querySelector("#slider").value === "1" && !document.querySelector("main tbody tr")`)
+		b.click("#live")
+		b.until("it is live again", `!document.body.classList.contains("past") && document.querySelector("#live[aria-current]")`)
+		b.until("and goes on", fmt.Sprintf(`Number(document.querySelector("#slider").max) > %d`, end))
+	})
 	t.Run("a node is drained, and serves again", func(t *testing.T) {
 		b := look(t, s)
 		b.goTo("/nodes")
