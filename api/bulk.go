@@ -29,8 +29,9 @@ type manyRequest struct {
 	All bool `json:"all,omitempty"`
 	// Tasks names the tasks instead of the filter. Tasks in other states than usual for the command
 	// are left out.
-	Tasks  []task.ID `json:"tasks,omitempty"`
-	Reason string    `json:"reason,omitempty"`
+	Tasks []task.ID `json:"tasks,omitempty"`
+	// Reason says why, for the log.
+	Reason string `json:"reason,omitempty"`
 	// Batch continues an earlier batch. Default: a new one.
 	Batch string `json:"batch,omitempty"`
 	// DryRun changes nothing: the answer only counts the tasks and names the first ones.

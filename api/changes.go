@@ -25,6 +25,7 @@ func changesOf(kind string, none error) func(*Service, context.Context, nameRequ
 
 // twoRequest names two definitions, or one at two moments.
 type twoRequest struct {
+	// Name is that of the first definition.
 	Name string `json:"name"`
 	// With is the other definition; default: the same one.
 	With string `json:"with,omitempty"`

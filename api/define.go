@@ -14,6 +14,7 @@ import (
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/task/where"
+	"millrace/view"
 )
 
 // maxBulk is how many submissions a request may have.
@@ -21,6 +22,7 @@ const maxBulk = 1000
 
 // bulkRequest is several submissions, of any kinds.
 type bulkRequest struct {
+	// Tasks are 1 to 1000 submissions.
 	Tasks []birth.Submission `json:"tasks"`
 }
 
@@ -33,6 +35,7 @@ func (r *bulkRequest) check() error {
 
 // bulkAnswer holds the receipts of several submissions, in their order.
 type bulkAnswer struct {
+	// Receipts are those of the submissions, in the order of the request.
 	Receipts []client.Receipt `json:"receipts"`
 	// Broken is the error of the submission after the last receipt; later ones may not have been
 	// submitted.
@@ -49,6 +52,8 @@ func (s *Service) bulk(ctx context.Context, r bulkRequest) (is bulkAnswer, err e
 
 // editRequest names a task, and its new priority.
 type editRequest struct {
+	// ID is the task's, Priority its new priority, 1 to 9 with 9 as the most urgent. Reason says why,
+	// for the log.
 	ID       task.ID `json:"id"`
 	Priority int     `json:"priority"`
 	Reason   string  `json:"reason,omitempty"`
@@ -75,6 +80,7 @@ func (s *Service) retireNode(ctx context.Context, r nodeRequest) (client.NodeVie
 
 // definitionRequest names a job or calendar, and perhaps a revision of it or a moment of the past.
 type definitionRequest struct {
+	// Name is that of the definition. Revision is one of its revisions; default: the current one.
 	Name     string `json:"name"`
 	Revision uint64 `json:"revision,omitempty"`
 	// At is a sequence of the log, or a time; "" is now.
@@ -90,6 +96,7 @@ func (r *definitionRequest) check() error {
 
 // nameRequest names a job, schedule or calendar.
 type nameRequest struct {
+	// Name is that of the definition.
 	Name string `json:"name"`
 }
 
@@ -97,6 +104,7 @@ func (r *nameRequest) check() error { return value.ValidName("definition", r.Nam
 
 // applyRequest names a definition and holds its new content.
 type applyRequest[T any] struct {
+	// Name is that of the definition, and Definition its whole new content.
 	Name       string `json:"name"`
 	Definition T      `json:"definition"`
 	// IfRevision is the revision that the change is based on, 0 for none: if the current one
@@ -116,6 +124,7 @@ func (r *applyRequest[T]) check() error { return value.ValidName("definition", r
 
 // applied reports what became of a definition.
 type applied struct {
+	// Revision is the one that the definition has now.
 	Revision uint64 `json:"revision"`
 	// Changed tells whether it is new or has changed.
 	Changed bool `json:"changed"`
@@ -156,27 +165,27 @@ func (s *Service) applyJob(ctx context.Context, r applyRequest[job.Job]) (applie
 	return apply(&r, &r.Definition.Name, valid, func(seen ...uint64) (uint64, bool, error) { return s.Client.Apply(ctx, r.Definition, seen...) })
 }
 
-// calendarList lists calendars by name.
-type calendarList struct {
-	Calendars []schedule.StoredCalendar `json:"calendars"`
-	// Broken names those that are not valid.
-	Broken string `json:"broken,omitempty"`
-}
-
-func (s *Service) calendars(ctx context.Context, r client.MomentRequest) (calendarList, error) {
+func (s *Service) calendars(ctx context.Context, r client.MomentRequest) (is calendarList, err error) {
+	if err := validPage(&r.PageRequest); err != nil {
+		return is, err
+	}
 	all, broken := s.Client.Calendars(ctx)
 	if r.At != "" {
 		v, _, err := s.then(ctx, r.At)
 		if err != nil {
-			return calendarList{}, err
+			return is, err
 		}
 		all, broken = client.CalendarsOf(ctx, v)
 	}
-	is := calendarList{Calendars: append([]schedule.StoredCalendar{}, all...)}
-	if broken != nil && len(all) > 0 {
-		is.Broken, broken = broken.Error(), nil
+	if broken != nil && len(all) == 0 {
+		return is, broken
 	}
-	return is, broken
+	if broken != nil {
+		is.Broken = broken.Error()
+	}
+	all, is.Next, err = view.Section(all, calendarKey, r.Limit, r.Cursor)
+	is.Calendars = append([]schedule.StoredCalendar{}, all...)
+	return is, err
 }
 
 func (s *Service) calendar(ctx context.Context, r definitionRequest) (schedule.StoredCalendar, error) {

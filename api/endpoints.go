@@ -24,7 +24,8 @@ type Endpoint struct {
 	// Request and Answer are the types of the request and the answer, as JSON.
 	Request, Answer reflect.Type
 
-	do func(s *Service, ctx context.Context, body []byte) (any, error)
+	refused []string // kinds of problems beside the usual ones
+	do      func(s *Service, ctx context.Context, body []byte) (any, error)
 }
 
 // checked is a request that can validate itself.
@@ -33,10 +34,10 @@ type checked interface{ check() error }
 // nothing is a request without fields.
 type nothing struct{}
 
-// on returns the endpoint that answers a request with the result of do. do gets a service that acts
-// for the caller.
-func on[R, A any](verb roles.Verb, about string, do func(s *Service, ctx context.Context, r R) (A, error)) Endpoint {
-	return Endpoint{verb, about, reflect.TypeFor[R](), reflect.TypeFor[A](), func(s *Service, ctx context.Context, body []byte) (any, error) {
+// on returns the endpoint that answers a request with the result of do, or refuses it with a problem
+// of one of these kinds, or of a usual one. do gets a service that acts for the caller.
+func on[R, A any](verb roles.Verb, about string, do func(s *Service, ctx context.Context, r R) (A, error), refused ...string) Endpoint {
+	return Endpoint{verb, about, reflect.TypeFor[R](), reflect.TypeFor[A](), refused, func(s *Service, ctx context.Context, body []byte) (any, error) {
 		r, err := read[R](body)
 		if err != nil {
 			return nil, err
@@ -53,18 +54,26 @@ func on[R, A any](verb roles.Verb, about string, do func(s *Service, ctx context
 // Endpoints returns all endpoints.
 func Endpoints() []Endpoint { return slices.Clone(endpoints) }
 
+// Kinds of problems of several endpoints: of those that make tasks, that change one, and that give
+// an order to a node.
+var (
+	born    = []string{"no-job", "no-files", "no-calendar", "no-task", "key-taken", "id-taken", "queue-full"}
+	acted   = []string{"no-task", "ended", "not-now"}
+	ordered = []string{"no-node", "not-now"}
+)
+
 // endpoints are all requests that the service answers.
 var endpoints = []Endpoint{
-	on(roles.TaskSubmit, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, (*Service).submit),
-	on(roles.TaskGet, `one task, from the log: {"id":"…"}`, (*Service).get),
+	on(roles.TaskSubmit, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, (*Service).submit, born...),
+	on(roles.TaskGet, `one task, from the log: {"id":"…"}`, (*Service).get, "no-task"),
 	on(roles.TaskList, `tasks: {"states":["running"],"limit":10}`, (*Service).list),
-	on(roles.TaskCancel, `cancel a task: {"id":"…","reason":"…"}`, (*Service).cancel),
-	on(roles.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, (*Service).release),
+	on(roles.TaskCancel, `cancel a task: {"id":"…","reason":"…"}`, (*Service).cancel, acted...),
+	on(roles.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, (*Service).release, acted...),
 	on(roles.DeadList, `messages that nobody can read: {"limit":10}`, (*Service).unreadable),
-	on(roles.QueueList, `queues: {}, or one: {"queue":"crawl","rates":true}`, (*Service).queues),
+	on(roles.QueueList, `queues: {}, or one: {"queue":"crawl","rates":true}`, (*Service).queues, "no-queue"),
 	on(roles.QueuePause, `start nothing of a queue: {"queue":"crawl","reason":"…","for":"1h"}`, (*Service).pauseQueue),
 	on(roles.QueueResume, `end a pause: {"queue":"crawl"}`, (*Service).resumeQueue),
-	on(roles.QueueLimit, `how many may run and wait, and how often one may start, 0 for any number: {"queue":"crawl","running":4,"waiting":1000,"rate":{"limit":100,"per":"1m"}}`, (*Service).limitQueue),
+	on(roles.QueueLimit, `how many may run and wait, and how often one may start, 0 for any number: {"queue":"crawl","running":4,"waiting":1000,"rate":{"limit":100,"per":"1m"}}`, (*Service).limitQueue, "no-calendar", "overtaken", "changed"),
 	on(roles.QueuePurge, `cancel what waits in a queue: {"queue":"crawl","reason":"…"}, or say how many it would be: {"queue":"crawl","dry_run":true}`, (*Service).purgeQueue),
 	on(roles.TasksCancel, `cancel all tasks that a filter chooses, up to 1000: {"filter":{"queue":"crawl"},"reason":"…","dry_run":true}`, many(&client.CancelMany)),
 	on(roles.TasksRetry, `give all tasks another life that a filter chooses, up to 1000: {"filter":{"job":"hello","states":["error"]},"dry_run":true}`, many(&client.RetryMany)),
@@ -72,64 +81,64 @@ var endpoints = []Endpoint{
 	on(roles.TasksDismiss, `take all dead letters off the list that a filter chooses, up to 1000: {"filter":{"job":"hello"},"reason":"…","dry_run":true}`, many(&client.DismissMany)),
 	on(roles.TasksCount, `count the tasks that one of these would change: {"for":"cancel","filter":{"queue":"crawl"}}`, (*Service).countMany),
 	on(roles.LimitList, `limits and who holds them: {"limit":10,"holders":5}, or where a task stands: {"task":"…"}`, (*Service).limits),
-	on(roles.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss),
+	on(roles.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss, "no-task", "no-message", "not-now"),
 	on(roles.NodeList, `nodes: {}`, (*Service).nodes),
-	on(roles.NodeGet, `one node, from the log: {"id":"node-1"}, or as it was: {"id":"node-1","at":"1048211"}`, (*Service).node),
+	on(roles.NodeGet, `one node, from the log: {"id":"node-1"}, or as it was: {"id":"node-1","at":"1048211"}`, (*Service).node, "no-node"),
 	on(roles.NodeWait, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, (*Service).waitNode),
-	on(roles.NodeDrain, `no new work, and what runs ends or is given back: {"id":"node-1","reason":"…","grace":"1m"}`, order(node.OrderDrain)),
-	on(roles.NodeUndrain, `take work again: {"id":"node-1"}`, order(node.OrderServe)),
-	on(roles.NodeCordon, `no new work: {"id":"node-1","reason":"…"}`, order(node.OrderCordon)),
-	on(roles.NodeUncordon, `take work again: {"id":"node-1"}`, order(node.OrderServe)),
-	on(roles.TaskSignal, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, (*Service).signal),
-	on(roles.TaskRetry, `give a task that has ended another life: {"id":"…","reason":"…"}`, (*Service).retry),
-	on(roles.TaskCopy, `a new task that does what one did, with changes: {"id":"…","task":{"params":{…}}}`, (*Service).copy),
-	on(roles.TaskPlan, `which nodes may run it, and which rule excludes each other: {"job":"hello"}, {"spec":{…}} or {"id":"…"}`, (*Service).plan),
-	on(roles.NodeLabel, `change labels of a node, null removes one: {"id":"node-1","labels":{"zone":"eu","gpu":null}}`, (*Service).labelNode),
+	on(roles.NodeDrain, `no new work, and what runs ends or is given back: {"id":"node-1","reason":"…","grace":"1m"}`, order(node.OrderDrain), ordered...),
+	on(roles.NodeUndrain, `take work again: {"id":"node-1"}`, order(node.OrderServe), ordered...),
+	on(roles.NodeCordon, `no new work: {"id":"node-1","reason":"…"}`, order(node.OrderCordon), ordered...),
+	on(roles.NodeUncordon, `take work again: {"id":"node-1"}`, order(node.OrderServe), ordered...),
+	on(roles.TaskSignal, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, (*Service).signal, acted...),
+	on(roles.TaskRetry, `give a task that has ended another life: {"id":"…","reason":"…"}`, (*Service).retry, append(slices.Clone(acted), "key-taken", "queue-full")...),
+	on(roles.TaskCopy, `a new task that does what one did, with changes: {"id":"…","task":{"params":{…}}}`, (*Service).copy, born...),
+	on(roles.TaskPlan, `which nodes may run it, and which rule excludes each other: {"job":"hello"}, {"spec":{…}} or {"id":"…"}`, (*Service).plan, "no-task", "no-job"),
+	on(roles.NodeLabel, `change labels of a node, null removes one: {"id":"node-1","labels":{"zone":"eu","gpu":null}}`, (*Service).labelNode, ordered...),
 	on(roles.JobList, `jobs, with their schedules and latest tasks: {}`, (*Service).jobs),
 	on(roles.ScheduleList, `schedules, with their latest tasks and skipped ticks: {}`, (*Service).schedules),
-	on(roles.ScheduleGet, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, (*Service).schedule),
-	on(roles.SchedulePause, `keep a schedule from firing: {"name":"nightly","reason":"…"}`, toggle((*client.Client).PauseSchedule)),
-	on(roles.ScheduleResume, `let it fire again, from now on: {"name":"nightly"}`, toggle((*client.Client).ResumeSchedule)),
-	on(roles.ScheduleRun, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, (*Service).runSchedule),
-	on(roles.ScheduleNext, `ticks to come of all schedules: {"limit":20}, or of one: {"name":"nightly","from":"2026-03-01T00:00:00Z"}`, (*Service).ticks),
-	on(roles.ScheduleBackfill, `make the tasks of ticks that have passed: {"name":"nightly","from":"2026-03-01","to":"2026-03-08","max_parallel":4}, or say how many it would be: {…,"dry_run":true}`, (*Service).backfill),
-	on(roles.ScheduleProgress, `how many of the ticks of some time have a task, and how those stand: {"name":"nightly","from":"2026-03-01","to":"2026-03-08"}`, (*Service).backfilled),
-	on(roles.BreakerGet, `how the breaker of a job stands: {"name":"hello"}`, (*Service).breaker),
-	on(roles.BreakerReset, `close the breaker of a job: {"name":"hello","reason":"…"}`, (*Service).resetBreaker),
-	on(roles.NodeRelease, `end a quarantine: {"id":"node-1"}`, (*Service).releaseNode),
-	on(roles.TaskBulk, `make tasks, of any kinds: {"tasks":[{"job":"hello"},{"spec":{…}}]}`, (*Service).bulk),
-	on(roles.TaskEdit, `give a task that waits another priority: {"id":"…","priority":8}`, (*Service).edit),
-	on(roles.TaskWait, `wait up to 20s until a task has ended: {"id":"…"}`, (*Service).waitTask),
-	on(roles.TaskWhy, `why a task is where it is, and who must act next: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).why),
-	on(roles.TaskTree, `a task with those into which it was expanded: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).tree),
-	on(roles.TaskDiff, `how two tasks differ: {"id":"…","with":"…"}, or one at two moments: {"id":"…","at":"1048211"}`, (*Service).diff),
-	on(roles.TaskEvents, `the facts about a task: {"id":"…"}, or those up to a moment: {"id":"…","at":"1048211"}`, (*Service).history),
-	on(roles.TaskOutput, `what a task has printed: {"id":"…","after":17,"limit":10}`, (*Service).output),
-	on(roles.TaskRecords, `what a task has produced: {"id":"…","after":17,"limit":10}`, (*Service).records),
-	on(roles.TaskFiles, `the files that the attempts of a task have left: {"id":"…"}`, (*Service).artifacts),
+	on(roles.ScheduleGet, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, (*Service).schedule, "no-schedule"),
+	on(roles.SchedulePause, `keep a schedule from firing: {"name":"nightly","reason":"…"}`, toggle((*client.Client).PauseSchedule), "no-schedule"),
+	on(roles.ScheduleResume, `let it fire again, from now on: {"name":"nightly"}`, toggle((*client.Client).ResumeSchedule), "no-schedule"),
+	on(roles.ScheduleRun, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, (*Service).runSchedule, append(slices.Clone(born), "no-schedule")...),
+	on(roles.ScheduleNext, `ticks to come of all schedules: {"limit":20}, or of one: {"name":"nightly","from":"2026-03-01T00:00:00Z"}`, (*Service).ticks, "no-schedule"),
+	on(roles.ScheduleBackfill, `make the tasks of ticks that have passed: {"name":"nightly","from":"2026-03-01","to":"2026-03-08","max_parallel":4}, or say how many it would be: {…,"dry_run":true}`, (*Service).backfill, append(slices.Clone(born), "no-schedule")...),
+	on(roles.ScheduleProgress, `how many of the ticks of some time have a task, and how those stand: {"name":"nightly","from":"2026-03-01","to":"2026-03-08"}`, (*Service).backfilled, "no-schedule"),
+	on(roles.BreakerGet, `how the breaker of a job stands: {"name":"hello"}`, (*Service).breaker, "no-job"),
+	on(roles.BreakerReset, `close the breaker of a job: {"name":"hello","reason":"…"}`, (*Service).resetBreaker, "no-job"),
+	on(roles.NodeRelease, `end a quarantine: {"id":"node-1"}`, (*Service).releaseNode, ordered...),
+	on(roles.TaskBulk, `make tasks, of any kinds: {"tasks":[{"job":"hello"},{"spec":{…}}]}`, (*Service).bulk, born...),
+	on(roles.TaskEdit, `give a task that waits another priority: {"id":"…","priority":8}`, (*Service).edit, acted...),
+	on(roles.TaskWait, `wait up to 20s until a task has ended: {"id":"…"}`, (*Service).waitTask, "no-task"),
+	on(roles.TaskWhy, `why a task is where it is, and who must act next: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).why, "no-task"),
+	on(roles.TaskTree, `a task with those into which it was expanded: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).tree, "no-task"),
+	on(roles.TaskDiff, `how two tasks differ: {"id":"…","with":"…"}, or one at two moments: {"id":"…","at":"1048211"}`, (*Service).diff, "no-task"),
+	on(roles.TaskEvents, `the facts about a task: {"id":"…"}, or those up to a moment: {"id":"…","at":"1048211"}`, (*Service).history, "no-task"),
+	on(roles.TaskOutput, `what a task has printed: {"id":"…","after":17,"limit":10}`, (*Service).output, "no-task"),
+	on(roles.TaskRecords, `what a task has produced: {"id":"…","after":17,"limit":10}`, (*Service).records, "no-task"),
+	on(roles.TaskFiles, `the files that the attempts of a task have left: {"id":"…"}`, (*Service).artifacts, "no-task"),
 	on(roles.EventList, `the log itself: {"from":1048211,"limit":100}`, (*Service).events),
 	on(roles.LogVerify, `hold the log against the promises: {}, or a range of it: {"from":1048211,"to":1050000,"rules":["I-3"]}`, (*Service).verify),
-	on(roles.FilesList, `names of bundles: {}, or the versions of one: {"name":"app"}`, (*Service).bundles),
-	on(roles.FilesGet, `what is in a version: {"version":"app@1f2e3d4c","limit":100}`, (*Service).bundle),
-	on(roles.FilesDiff, `what is different in another version: {"version":"app@1f2e3d4c","with":"app"}`, (*Service).diffBundles),
-	on(roles.FilesVerify, `read a version from the store and hold it against its digests: {"version":"app"}`, (*Service).checkBundle),
-	on(roles.FilesRemove, `remove the name of a bundle; gc removes what nothing needs: {"name":"app"}`, removing((*client.Client).RemoveBundle)),
-	on(roles.NodeRetire, `say that a node does not come back: {"id":"node-1","reason":"…"}`, (*Service).retireNode),
-	on(roles.JobGet, `one job: {"name":"hello"}, or as it was: {"name":"hello","revision":2}`, (*Service).job),
-	on(roles.JobApply, `store a job: {"name":"hello","definition":{"run":{"argv":["date"]}}}`, (*Service).applyJob),
-	on(roles.JobRemove, `remove a job; its tasks stay: {"name":"hello"}`, removing((*client.Client).RemoveJob)),
+	on(roles.FilesList, `names of bundles: {}, or the versions of one: {"name":"app"}`, (*Service).bundles, "no-files"),
+	on(roles.FilesGet, `what is in a version: {"version":"app@1f2e3d4c","limit":100}`, (*Service).bundle, "no-files"),
+	on(roles.FilesDiff, `what is different in another version: {"version":"app@1f2e3d4c","with":"app"}`, (*Service).diffBundles, "no-files"),
+	on(roles.FilesVerify, `read a version from the store and hold it against its digests: {"version":"app"}`, (*Service).checkBundle, "no-files"),
+	on(roles.FilesRemove, `remove the name of a bundle; gc removes what nothing needs: {"name":"app"}`, removing((*client.Client).RemoveBundle), "no-files", "changed"),
+	on(roles.NodeRetire, `say that a node does not come back: {"id":"node-1","reason":"…"}`, (*Service).retireNode, ordered...),
+	on(roles.JobGet, `one job: {"name":"hello"}, or as it was: {"name":"hello","revision":2}`, (*Service).job, "no-job"),
+	on(roles.JobApply, `store a job: {"name":"hello","definition":{"run":{"argv":["date"]}}}`, (*Service).applyJob, "no-calendar", "overtaken", "changed"),
+	on(roles.JobRemove, `remove a job; its tasks stay: {"name":"hello"}`, removing((*client.Client).RemoveJob), "no-job", "changed"),
 	on(roles.CalendarList, `calendars: {}`, (*Service).calendars),
-	on(roles.CalendarGet, `one calendar: {"name":"office"}, or as it was: {"name":"office","revision":2}`, (*Service).calendar),
-	on(roles.CalendarApply, `store a calendar: {"name":"office","definition":{"rules":[…]}}`, (*Service).applyCalendar),
-	on(roles.CalendarRemove, `remove a calendar: {"name":"office"}`, removing((*client.Client).RemoveCalendar)),
-	on(roles.ScheduleApply, `store a schedule: {"name":"nightly","definition":{"schedule":{…},"task":{"job":"hello"}}}`, (*Service).applySchedule),
-	on(roles.ScheduleRemove, `remove a schedule; its tasks stay: {"name":"nightly"}`, removing((*client.Client).RemoveSchedule)),
-	on(roles.JobHistory, `the changes of a job: {"name":"…"}`, changesOf(definition.DefJob, definitions.ErrNoJob)),
-	on(roles.JobDiff, `how two jobs differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefJob, definitions.JobIn)),
-	on(roles.ScheduleHistory, `the changes of a schedule: {"name":"…"}`, changesOf(definition.DefSchedule, definitions.ErrNoSchedule)),
-	on(roles.ScheduleDiff, `how two schedules differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefSchedule, definitions.ScheduleIn)),
-	on(roles.CalendarHistory, `the changes of a calendar: {"name":"…"}`, changesOf(definition.DefCalendar, definitions.ErrNoCalendar)),
-	on(roles.CalendarDiff, `how two calendars differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefCalendar, definitions.CalendarIn)),
+	on(roles.CalendarGet, `one calendar: {"name":"office"}, or as it was: {"name":"office","revision":2}`, (*Service).calendar, "no-calendar"),
+	on(roles.CalendarApply, `store a calendar: {"name":"office","definition":{"rules":[…]}}`, (*Service).applyCalendar, "overtaken", "changed"),
+	on(roles.CalendarRemove, `remove a calendar: {"name":"office"}`, removing((*client.Client).RemoveCalendar), "no-calendar", "changed"),
+	on(roles.ScheduleApply, `store a schedule: {"name":"nightly","definition":{"schedule":{…},"task":{"job":"hello"}}}`, (*Service).applySchedule, "no-job", "no-calendar", "overtaken", "changed"),
+	on(roles.ScheduleRemove, `remove a schedule; its tasks stay: {"name":"nightly"}`, removing((*client.Client).RemoveSchedule), "no-schedule", "changed"),
+	on(roles.JobHistory, `the changes of a job: {"name":"…"}`, changesOf(definition.DefJob, definitions.ErrNoJob), "no-job"),
+	on(roles.JobDiff, `how two jobs differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefJob, definitions.JobIn), "no-job"),
+	on(roles.ScheduleHistory, `the changes of a schedule: {"name":"…"}`, changesOf(definition.DefSchedule, definitions.ErrNoSchedule), "no-schedule"),
+	on(roles.ScheduleDiff, `how two schedules differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefSchedule, definitions.ScheduleIn), "no-schedule"),
+	on(roles.CalendarHistory, `the changes of a calendar: {"name":"…"}`, changesOf(definition.DefCalendar, definitions.ErrNoCalendar), "no-calendar"),
+	on(roles.CalendarDiff, `how two calendars differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefCalendar, definitions.CalendarIn), "no-calendar"),
 	on(roles.ServerHealth, `whether the log takes messages: {}`, (*Service).health),
 }
 

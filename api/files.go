@@ -25,11 +25,13 @@ const (
 // bundleList lists the bundles with their latest versions, or the versions of one, the latest
 // first.
 type bundleList struct {
+	// Bundles are the versions, each under its name.
 	Bundles []definitions.NamedVersion `json:"bundles"`
 }
 
 // bundlesRequest names a bundle, or none for all.
 type bundlesRequest struct {
+	// Name is a bundle's. Default: all bundles.
 	Name string `json:"name,omitempty"`
 }
 
@@ -47,10 +49,12 @@ func (s *Service) bundles(ctx context.Context, r bundlesRequest) (bundleList, er
 
 // versionRequest names a version: NAME, NAME@DIGEST or DIGEST.
 type versionRequest struct {
+	// Version is NAME, NAME@DIGEST or DIGEST.
 	Version string `json:"version"`
 	// After is the last path of the previous page.
 	After string `json:"after,omitempty"`
-	Limit int    `json:"limit,omitempty"`
+	// Limit is how many files are returned: 1 to 1000, default 50.
+	Limit int `json:"limit,omitempty"`
 }
 
 func (r *versionRequest) check() error {
@@ -62,6 +66,8 @@ func (r *versionRequest) check() error {
 
 // bundleEntry is a file of a version.
 type bundleEntry struct {
+	// Path is relative to the bundle, with slashes. Size is in bytes; Exec tells whether the file may
+	// be executed, Link is where a symbolic link points to, and Dir tells whether it is a directory.
 	Path string `json:"path"`
 	Size int64  `json:"size,omitempty"`
 	Exec bool   `json:"exec,omitempty"`
@@ -71,11 +77,14 @@ type bundleEntry struct {
 
 // bundleVersion is a version, and a page of its files.
 type bundleVersion struct {
-	Digest  files.Digest  `json:"digest"`
-	Files   int           `json:"files"`
-	Bytes   int64         `json:"bytes"`
-	At      time.Time     `json:"at"`
-	By      string        `json:"by,omitempty"`
+	// Digest names the version. Files counts its files, and Bytes their bytes.
+	Digest files.Digest `json:"digest"`
+	Files  int          `json:"files"`
+	Bytes  int64        `json:"bytes"`
+	// At is when it was pushed, and By who did that.
+	At time.Time `json:"at"`
+	By string    `json:"by,omitempty"`
+	// Entries are the files of this page, by path.
 	Entries []bundleEntry `json:"entries"`
 	// Next is the After of the next page; "" if this is the last one.
 	Next string `json:"next,omitempty"`
@@ -125,9 +134,11 @@ func (s *Service) bundle(ctx context.Context, r versionRequest) (bundleVersion, 
 
 // versionsRequest names two versions.
 type versionsRequest struct {
+	// Version is the old version and With the new one: NAME, NAME@DIGEST or DIGEST.
 	Version string `json:"version"`
 	With    string `json:"with"`
-	Limit   int    `json:"limit,omitempty"`
+	// Limit is how many differences are returned: 1 to 1000, default 50.
+	Limit int `json:"limit,omitempty"`
 }
 
 func (r *versionsRequest) check() error {
@@ -164,8 +175,10 @@ func (s *Service) diffBundles(ctx context.Context, r versionsRequest) (bundleDif
 
 // bundleCheck tells whether a version is complete in the store.
 type bundleCheck struct {
-	Digest   files.Digest          `json:"digest"`
-	Read     int64                 `json:"read"`
+	// Digest is the version's, and Read how many bytes were read.
+	Digest files.Digest `json:"digest"`
+	Read   int64        `json:"read"`
+	// Problems are the files that are missing or damaged.
 	Problems []client.FilesProblem `json:"problems"`
 	// All is how many problems there are; Problems lists the first ones.
 	All int `json:"all"`

@@ -12,38 +12,39 @@ import (
 
 // Limits answers requests about limits: a scheduler does.
 type Limits interface {
-	// Limits returns one counter or, for "", at most most of them, and how many there are.
-	Limits(name string, most, holders int) (counters []quota.CounterState, all int, seq uint64)
+	// Limits returns one counter or, for "", all of them, as [quota.Limiter.Told] does.
+	Limits(name string, holders int) (counters []quota.CounterState, seq uint64)
 	// Standing returns where a task waits before its limits; false if it waits for none.
 	Standing(id task.ID, holders int) (quota.Standing, bool)
 }
 
-func (s *Service) limits(ctx context.Context, r client.LimitListRequest) (client.LimitPage, error) {
+func (s *Service) limits(ctx context.Context, r client.LimitListRequest) (is limitPage, err error) {
 	if r.Limit == 0 {
 		r.Limit = view.DefaultLimit
 	}
 	if r.Limit < 1 || r.Limit > view.MaxLimit || r.Holders < 0 || r.Holders > view.MaxLimit {
-		return client.LimitPage{}, badRequest{fmt.Errorf("limit is %d and holders %d, want 1 to %d and 0 to %d", r.Limit, r.Holders, view.MaxLimit, view.MaxLimit)}
+		return is, badRequest{fmt.Errorf("limit is %d and holders %d, want 1 to %d and 0 to %d", r.Limit, r.Holders, view.MaxLimit, view.MaxLimit)}
 	}
+	is.Counters = []quota.CounterState{}
 	if r.At != "" {
-		return s.limitsThen(ctx, &r)
+		is.LimitPage, err = s.limitsThen(ctx, &r)
+		return is, err
 	}
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
-		return client.LimitPage{}, err
+		return is, err
 	}
-	page := client.LimitPage{Counters: []quota.CounterState{}}
-	if s.Limits == nil {
-		return page, nil
-	}
-	if r.Task != "" {
+	switch {
+	case s.Limits == nil:
+		return is, nil
+	case r.Task != "":
 		if standing, ok := s.Limits.Standing(r.Task, r.Holders); ok {
-			page.Standing = &standing
+			is.Standing = &standing
 		}
-		return page, nil
+		return is, nil
 	}
-	counters, all, seq := s.Limits.Limits(r.Name, r.Limit, r.Holders)
-	page.Counters, page.All, page.Seq = append(page.Counters, counters...), all, seq
-	return page, nil
+	counters, seq := s.Limits.Limits(r.Name, r.Holders)
+	is.Seq = seq
+	return is, is.Take(counters, &r)
 }
 
 // limitsThen returns the limits at a moment of the past.

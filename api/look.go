@@ -18,6 +18,7 @@ import (
 
 // pastRequest names a task, and a moment of the past.
 type pastRequest struct {
+	// ID is the task's.
 	ID task.ID `json:"id"`
 	// At is a sequence of the log, or a time; "" is now.
 	At string `json:"at,omitempty"`
@@ -107,11 +108,12 @@ func (s *Service) get(ctx context.Context, r pastRequest) (task.Task, error) {
 
 // endAnswer tells whether a task has ended.
 type endAnswer struct {
+	// Task is the task as it is now. Met tells whether it has ended.
 	Task task.Task `json:"task"`
 	Met  bool      `json:"met"`
 }
 
-func (s *Service) waitTask(ctx context.Context, r idRequest) (is endAnswer, err error) {
+func (s *Service) waitTask(ctx context.Context, r taskRequest) (is endAnswer, err error) {
 	err = waits(ctx, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, watchFor)
 		defer cancel()
@@ -154,8 +156,9 @@ type branch struct {
 	// Name is the task's name in its parent.
 	Name string `json:"name,omitempty"`
 	// Task has only an ID if it was not made yet.
-	Task     task.Task `json:"task"`
-	Children []branch  `json:"children,omitempty"`
+	Task task.Task `json:"task"`
+	// Children are those into which the task was expanded, in their order.
+	Children []branch `json:"children,omitempty"`
 }
 
 func (s *Service) tree(ctx context.Context, r pastRequest) (branch, error) {
@@ -177,9 +180,11 @@ func branchOf(b *view.Branch) branch {
 
 // diffRequest names two tasks, or one and one or two moments.
 type diffRequest struct {
+	// ID is a task's. With is another task to compare it with.
 	ID   task.ID `json:"id"`
 	With task.ID `json:"with,omitempty"`
-	At   string  `json:"at,omitempty"`
+	// At is the moment of the task to compare from: a sequence of the log, or a time.
+	At string `json:"at,omitempty"`
 	// Until is the second moment; "" is now.
 	Until string `json:"until,omitempty"`
 }
@@ -199,6 +204,7 @@ func (r *diffRequest) check() (err error) {
 
 // diffAnswer lists how two tasks differ, or one at two moments, field by field.
 type diffAnswer struct {
+	// Changes are the fields that differ.
 	Changes []view.Change `json:"changes"`
 }
 
@@ -233,6 +239,7 @@ func between[T any](ctx context.Context, s *Service, sides [2]side, get func(v v
 
 // factPage is a page of facts.
 type factPage struct {
+	// Facts are in the order of the log.
 	Facts []client.ShownFact `json:"facts"`
 	// Next is where the next page begins; 0 if there is none so far.
 	Next uint64 `json:"next,omitempty"`
@@ -259,8 +266,9 @@ func (s *Service) history(ctx context.Context, r pastRequest) (factPage, error) 
 // rangeRequest chooses facts of the log.
 type rangeRequest struct {
 	// From is the sequence of the first one; 0 means the beginning.
-	From  uint64 `json:"from,omitempty"`
-	Limit int    `json:"limit,omitempty"`
+	From uint64 `json:"from,omitempty"`
+	// Limit is how many facts are returned: 1 to 1000, default 50.
+	Limit int `json:"limit,omitempty"`
 	view.FactFilter
 }
 
@@ -441,10 +449,12 @@ func (q *queuesOf) wanted(ctx context.Context, f *view.FactFilter, r *events.Rec
 
 // saidRequest chooses batches of a task's lines or records.
 type saidRequest struct {
+	// ID is the task's.
 	ID task.ID `json:"id"`
 	// After is the Seq of the last batch of the previous page.
 	After uint64 `json:"after,omitempty"`
-	Limit int    `json:"limit,omitempty"`
+	// Limit is how many batches are returned: 1 to 1000, default 50.
+	Limit int `json:"limit,omitempty"`
 }
 
 func (r *saidRequest) check() (err error) {
@@ -456,12 +466,14 @@ func (r *saidRequest) check() (err error) {
 
 // batch is what was stored in one message of a task's output, with its sequence in that stream.
 type batch[T any] struct {
+	// Seq is the sequence of the message, and Of what it holds.
 	Seq uint64 `json:"seq"`
 	Of  T      `json:"of"`
 }
 
 // saidPage is a page of batches.
 type saidPage[T any] struct {
+	// Batches are in the order in which they were stored.
 	Batches []batch[T] `json:"batches"`
 	// Next is the After of the next page; 0 if there is none so far.
 	Next uint64 `json:"next,omitempty"`
@@ -538,10 +550,11 @@ func (s *Service) records(ctx context.Context, r saidRequest) (saidPage[output.R
 
 // leftAnswer lists the artifacts of a task's attempts.
 type leftAnswer struct {
+	// Artifacts are those of all attempts, the oldest first.
 	Artifacts []task.Left `json:"artifacts"`
 }
 
-func (s *Service) artifacts(ctx context.Context, r idRequest) (leftAnswer, error) {
+func (s *Service) artifacts(ctx context.Context, r taskRequest) (leftAnswer, error) {
 	left, err := s.Client.Artifacts(ctx, r.ID)
 	return leftAnswer{append([]task.Left{}, left...)}, s.silent(ctx, r.ID, len(left), err)
 }

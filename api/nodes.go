@@ -11,40 +11,46 @@ import (
 	"millrace/view"
 )
 
-func (s *Service) nodes(ctx context.Context, r client.NodeListRequest) (client.NodePage, error) {
+func (s *Service) nodes(ctx context.Context, r client.NodeListRequest) (is nodePage, err error) {
+	if err := validPage(&r.PageRequest); err != nil {
+		return is, err
+	}
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
-		return client.NodePage{}, err
+		return is, err
 	}
 	v, now, err := s.sight(ctx, r.At)
-	if err != nil {
-		return client.NodePage{}, err
+	if err == nil {
+		is.NodePage, err = client.NodesOf(ctx, v, now, s.Nodes, &r)
 	}
-	if !r.Bare {
-		return client.NodesOf(ctx, v, now, s.Nodes)
-	}
-	all, err := v.List(ctx, view.Query{Kind: view.Nodes})
-	if err != nil {
-		return client.NodePage{}, err
-	}
-	page := client.NodePage{Nodes: make([]client.NodeView, len(all.Nodes)), Seq: all.Point.Seq}
-	for i, n := range all.Nodes {
-		page.Nodes[i] = client.ViewNode(n, now, s.Nodes)
-	}
-	return page, nil
+	return is, err
 }
 
 // nodeRequest names a node, and what to do with it.
 type nodeRequest struct {
-	ID     node.ID        `json:"id"`
-	Reason string         `json:"reason,omitempty"`
-	Grace  value.Duration `json:"grace,omitempty"`
-	Stable value.Duration `json:"stable,omitempty"`
+	// ID is the node's. Reason says why, for the log.
+	ID     node.ID `json:"id"`
+	Reason string  `json:"reason,omitempty"`
+	// Grace is how long running tasks may go on after a drain. Default: the worker's own setting.
+	Grace value.Duration `json:"grace,omitempty"`
+	// Stable has no effect: earlier versions took it here, too.
+	Stable value.Duration `json:"stable,omitempty" hidden:"true"`
 }
 
 func (r *nodeRequest) check() error { return r.ID.Validate() }
 
+// awaitedNode names a node to wait for.
+type awaitedNode struct {
+	// ID is the node's.
+	ID node.ID `json:"id"`
+	// Stable is how long it must have been ready. Default: no time.
+	Stable value.Duration `json:"stable,omitempty"`
+}
+
+func (r *awaitedNode) check() error { return r.ID.Validate() }
+
 // pastNode names a node, and a moment of the past.
 type pastNode struct {
+	// ID is the node's.
 	ID node.ID `json:"id"`
 	// At is a sequence of the log, or a time; "" is now.
 	At string `json:"at,omitempty"`
@@ -93,10 +99,11 @@ func (s *Service) node(ctx context.Context, r pastNode) (client.NodeView, error)
 // waitAnswer tells whether the awaited state was reached.
 type waitAnswer struct {
 	client.NodeView
+	// Met tells whether the node is ready, and has been for long enough.
 	Met bool `json:"met"`
 }
 
-func (s *Service) waitNode(ctx context.Context, r nodeRequest) (waitAnswer, error) {
+func (s *Service) waitNode(ctx context.Context, r awaitedNode) (waitAnswer, error) {
 	var n node.Node
 	err := waits(ctx, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, watchFor)

@@ -15,6 +15,8 @@ import (
 
 // planRequest names a task, or holds a submission.
 type planRequest struct {
+	// ID is that of a task which was submitted. Default: one to be submitted, as the other fields
+	// say.
 	ID task.ID `json:"id,omitempty"`
 	birth.Submission
 }
@@ -55,6 +57,7 @@ func (s *Service) plan(ctx context.Context, r planRequest) (view.Plan, error) {
 
 // labelRequest names a node and labels; null removes one.
 type labelRequest struct {
+	// ID is the node's. Labels are those to set; null removes one. Reason says why, for the log.
 	ID     node.ID            `json:"id"`
 	Labels map[string]*string `json:"labels"`
 	Reason string             `json:"reason,omitempty"`
@@ -81,6 +84,7 @@ func (s *Service) retry(ctx context.Context, request idRequest) (task.Task, erro
 
 // copyRequest names a task, and the changes for its copy.
 type copyRequest struct {
+	// ID is the task to copy, and Task what is otherwise in the copy.
 	ID   task.ID          `json:"id"`
 	Task birth.Submission `json:"task,omitzero"`
 }

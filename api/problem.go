@@ -14,6 +14,7 @@ import (
 	"millrace/jet"
 	"millrace/jet/definitions"
 	"millrace/jet/link"
+	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
@@ -107,6 +108,7 @@ var kinds = []kind{
 	{"no-calendar", "There is no such calendar", 404, "look for it in the list of calendars", oneOf(definitions.ErrNoCalendar)},
 	{"no-files", "There are no such files", 404, "push them with `millrace files push`", oneOf(definitions.ErrNoBundle, client.ErrNoVersion)},
 	{"no-file", "There is no such file", 404, "look for it in the list of the version", oneOf(errNoFile)},
+	{"no-queue", "There is no such queue", 404, "look for it in the list of queues; a queue comes into being with its first task, its first setting, or a worker that serves it", oneOf(client.ErrNoQueue)},
 	{"no-node", "There is no such node", 404, "look for it in the list of nodes", oneOf(node.ErrUnknown)},
 	{"no-message", "There is no such message in the log", 404, "look for it in the list of dead letters", oneOf(client.ErrNoMessage)},
 	{"key-taken", "Another task has the unique key", 409, "wait for that task, cancel it, or submit with another key", as[*events.Taken]},
@@ -157,6 +159,37 @@ func ProblemOf(err error) Problem {
 		p.Revision, p.Changes = since.Revision, since.Changes
 	}
 	return p
+}
+
+// Refusal is a kind of problem.
+type Refusal struct {
+	// Name is the last word of its type, and Title describes it.
+	Name, Title string
+	// Status is the HTTP status.
+	Status int
+}
+
+// RefusalNamed returns a kind of problem. It panics if there is none of the name.
+func RefusalNamed(name string) Refusal {
+	for _, k := range append(kinds, failed) {
+		if k.name == name {
+			return Refusal{k.name, k.title, k.status}
+		}
+	}
+	panic("api: there is no problem " + name)
+}
+
+// Refusals returns the kinds of problems with which the service may refuse a request, whichever way
+// the request comes.
+func (e *Endpoint) Refusals() (all []Refusal) {
+	names := append([]string{"bad-request", "too-large", "busy", "cut-off", "unknown-outcome", "failed"}, e.refused...)
+	if e.Verb.Access() != roles.Reading {
+		names = append(names, "no-room")
+	}
+	for _, name := range names {
+		all = append(all, RefusalNamed(name))
+	}
+	return all
 }
 
 // codeOf returns the status of a problem, for a message's header.

@@ -14,30 +14,39 @@ import (
 // ratesOver is how long the rates of a queue are measured.
 const ratesOver = 500 * time.Millisecond
 
-func (s *Service) queues(ctx context.Context, r client.QueueListRequest) (client.QueuePage, error) {
+func (s *Service) queues(ctx context.Context, r client.QueueListRequest) (is queuePage, err error) {
 	if r.Queue != "" {
 		if err := value.ValidName("queue", r.Queue); err != nil {
-			return client.QueuePage{}, badRequest{err}
+			return is, badRequest{err}
 		}
 	}
-	if r.At != "" {
-		if r.Rates {
-			return client.QueuePage{}, badRequest{errors.New("of the past it is not known how much came and went")}
-		}
+	if err := validPage(&r.PageRequest); err != nil {
+		return is, err
+	}
+	if is.QueuePage, err = s.queuesAt(ctx, &r); r.Queue != "" {
+		_, err = client.OneOf(is.QueuePage, r.Queue, err)
+	}
+	if err == nil && r.At == "" {
+		err = s.measure(ctx, is.Queues, r.Rates)
+	}
+	return is, err
+}
+
+func (s *Service) queuesAt(ctx context.Context, r *client.QueueListRequest) (page client.QueuePage, err error) {
+	switch {
+	case r.At != "" && r.Rates:
+		return page, badRequest{errors.New("of the past it is not known how much came and went")}
+	case r.At != "":
 		v, when, err := s.then(ctx, r.At)
 		if err != nil {
-			return client.QueuePage{}, err
+			return page, err
 		}
-		return client.QueuesThen(ctx, v, r.Queue, when)
+		return client.QueuesThen(ctx, v, r, when)
 	}
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
-		return client.QueuePage{}, err
+		return page, err
 	}
-	page, err := client.QueuesOf(ctx, s.view(), s.Model, r.Queue, s.now(), s.rate)
-	if err != nil {
-		return client.QueuePage{}, err
-	}
-	return page, s.measure(ctx, page.Queues, r.Rates)
+	return client.QueuesOf(ctx, s.view(), s.Model, r, s.now(), s.rate)
 }
 
 // rate returns the state of a queue's rate, as far as a scheduler knows it.
@@ -45,7 +54,7 @@ func (s *Service) rate(counter string) *quota.CounterState {
 	if s.Limits == nil {
 		return nil
 	}
-	if counters, _, _ := s.Limits.Limits(counter, 1, 0); len(counters) == 1 {
+	if counters, _ := s.Limits.Limits(counter, 0); len(counters) == 1 {
 		return &counters[0]
 	}
 	return nil
@@ -108,9 +117,11 @@ func (s *Service) measure(ctx context.Context, queues []client.QueueView, rates 
 
 // queueRequest says what to do with a queue.
 type queueRequest struct {
-	Queue  string         `json:"queue"`
-	Reason string         `json:"reason,omitempty"`
-	For    value.Duration `json:"for,omitempty"`
+	// Queue is its name. Reason says why, for the log.
+	Queue  string `json:"queue"`
+	Reason string `json:"reason,omitempty"`
+	// For is how long a pause lasts. Default: until the queue is resumed.
+	For value.Duration `json:"for,omitempty"`
 	// Limit has the bounds; omitted ones stay as they are.
 	queue.Limit
 	// IfRevision is the queue's head that the change is based on: if the current one differs,

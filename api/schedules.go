@@ -16,15 +16,27 @@ import (
 
 // scheduleRequest names a schedule, and what to do with it.
 type scheduleRequest struct {
+	// Name is the schedule's. Reason says why, for the log.
 	Name   string `json:"name"`
 	Reason string `json:"reason,omitempty"`
-	// Since and Limit choose the ticks in the answer.
+	// Since, Limit and At have no effect: earlier versions took them here, too.
+	Since time.Time `json:"since,omitzero" hidden:"true"`
+	Limit int       `json:"limit,omitempty" hidden:"true"`
+	At    string    `json:"at,omitempty" hidden:"true"`
+	// Task overrides fields of the task that a run makes.
+	Task birth.Submission `json:"task,omitzero"`
+}
+
+// shownSchedule names a schedule to look at.
+type shownSchedule struct {
+	// Name is the schedule's.
+	Name string `json:"name"`
+	// Since is when the ticks in the answer begin, default a day ago, and Limit how many there are
+	// at most: 1 to 1000, default 50.
 	Since time.Time `json:"since,omitzero"`
 	Limit int       `json:"limit,omitempty"`
 	// At is the moment of the answer: a sequence of the log, or a time; "" is now.
 	At string `json:"at,omitempty"`
-	// Task overrides fields of the task that a run makes.
-	Task birth.Submission `json:"task,omitzero"`
 }
 
 // ticksSince is how far back ticks are shown by default.
@@ -32,35 +44,41 @@ const ticksSince = 24 * time.Hour
 
 func (r *scheduleRequest) check() error { return value.ValidName("schedule", r.Name) }
 
-func (s *Service) schedules(ctx context.Context, r client.MomentRequest) (client.ScheduleList, error) {
+func (r *shownSchedule) check() error {
+	return errors.Join(value.ValidName("schedule", r.Name), validLimit(&r.Limit))
+}
+
+func (s *Service) schedules(ctx context.Context, r client.MomentRequest) (is schedulePage, err error) {
+	if err := validPage(&r.PageRequest); err != nil {
+		return is, err
+	}
 	if r.At == "" {
-		return client.ScheduleListOf(ctx, s.view(), s.Model, s.now())
+		is.ScheduleList, err = client.ScheduleListOf(ctx, s.view(), s.Model, s.now(), r.PageRequest)
+		return is, err
 	}
 	v, when, err := s.then(ctx, r.At)
-	if err != nil {
-		return client.ScheduleList{}, err
+	if err == nil {
+		is.ScheduleList, err = client.ScheduleListOf(ctx, v, v, when, r.PageRequest)
 	}
-	return client.ScheduleListOf(ctx, v, v, when)
+	return is, err
 }
 
-func (s *Service) jobs(ctx context.Context, r client.MomentRequest) (client.JobList, error) {
+func (s *Service) jobs(ctx context.Context, r client.MomentRequest) (is jobPage, err error) {
+	if err := validPage(&r.PageRequest); err != nil {
+		return is, err
+	}
 	if r.At == "" {
-		return client.JobListOf(ctx, s.view(), s.Model)
+		is.JobList, err = client.JobListOf(ctx, s.view(), s.Model, r.PageRequest)
+		return is, err
 	}
 	v, _, err := s.then(ctx, r.At)
-	if err != nil {
-		return client.JobList{}, err
+	if err == nil {
+		is.JobList, err = client.JobListOf(ctx, v, v, r.PageRequest)
 	}
-	return client.JobListOf(ctx, v, v)
+	return is, err
 }
 
-func (s *Service) schedule(ctx context.Context, r scheduleRequest) (client.ScheduleView, error) {
-	if r.Limit == 0 {
-		r.Limit = view.DefaultLimit
-	}
-	if r.Limit < 1 || r.Limit > view.MaxLimit {
-		return client.ScheduleView{}, badRequest{fmt.Errorf("limit is %d, want 1 to %d", r.Limit, view.MaxLimit)}
-	}
+func (s *Service) schedule(ctx context.Context, r shownSchedule) (client.ScheduleView, error) {
 	in, at := view.View(s.Client.View()), view.Point{At: s.now()}
 	if r.At != "" {
 		then, _, err := s.then(ctx, r.At)
@@ -96,7 +114,8 @@ type nextRequest struct {
 	// From is now by default, and Until any time.
 	From  time.Time `json:"from,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	Limit int       `json:"limit,omitempty"`
+	// Limit is how many ticks are returned: 1 to 1000, default 50.
+	Limit int `json:"limit,omitempty"`
 }
 
 func (r *nextRequest) check() error {
@@ -110,6 +129,7 @@ func (r *nextRequest) check() error {
 
 // tickList lists future ticks, in the order in which they fire.
 type tickList struct {
+	// Ticks are the next ones, the earliest first.
 	Ticks []schedule.Upcoming `json:"ticks"`
 	// Paused are schedules that do not fire until they are resumed. A list of all schedules leaves
 	// out their ticks.
@@ -157,15 +177,24 @@ func (s *Service) ticks(ctx context.Context, r nextRequest) (tickList, error) {
 	return is, nil
 }
 
-// breakerRequest names a job.
+// jobOfBreaker names a job to look at.
+type jobOfBreaker struct {
+	// Name is the job's.
+	Name string `json:"name"`
+}
+
+func (r *jobOfBreaker) check() error { return value.ValidName("job", r.Name) }
+
+// breakerRequest names a job, and says why its breaker is closed.
 type breakerRequest struct {
+	// Name is the job's. Reason says why, for the log.
 	Name   string `json:"name"`
 	Reason string `json:"reason,omitempty"`
 }
 
 func (r *breakerRequest) check() error { return value.ValidName("job", r.Name) }
 
-func (s *Service) breaker(ctx context.Context, r breakerRequest) (breaker.Circuit, error) {
+func (s *Service) breaker(ctx context.Context, r jobOfBreaker) (breaker.Circuit, error) {
 	return s.Client.Breaker(ctx, r.Name)
 }
 

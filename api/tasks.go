@@ -36,8 +36,20 @@ func (s *Service) submit(ctx context.Context, request birth.Submission) (client.
 	return s.Client.Submit(ctx, request)
 }
 
-// idRequest names a task.
+// taskRequest names a task.
+type taskRequest struct {
+	// ID is the task's.
+	ID task.ID `json:"id"`
+}
+
+func (r *taskRequest) check() (err error) {
+	r.ID, err = task.ParseID(string(r.ID))
+	return err
+}
+
+// idRequest names a task, and says why something is done to it.
 type idRequest struct {
+	// ID is the task's. Reason says why, for the log.
 	ID     task.ID `json:"id"`
 	Reason string  `json:"reason,omitempty"`
 }
@@ -57,9 +69,11 @@ func (s *Service) release(ctx context.Context, request idRequest) (task.Task, er
 
 // signalRequest is an idRequest with the signal's data.
 type signalRequest struct {
-	ID     task.ID         `json:"id"`
-	Reason string          `json:"reason,omitempty"`
-	Data   json.RawMessage `json:"data,omitempty"`
+	// ID is the task's. Reason says why, for the log.
+	ID     task.ID `json:"id"`
+	Reason string  `json:"reason,omitempty"`
+	// Data is what the task gets with the signal: any JSON. Default: none.
+	Data json.RawMessage `json:"data,omitempty"`
 }
 
 func (r *signalRequest) check() (err error) {
@@ -155,6 +169,7 @@ func (s *Service) unreadable(ctx context.Context, r client.UnreadableRequest) (d
 
 // deadLetter names a task or a message.
 type deadLetter struct {
+	// ID is a task's, and Seq the sequence of a message: one of them. Reason says why, for the log.
 	ID     task.ID `json:"id,omitempty"`
 	Seq    uint64  `json:"seq,omitempty"`
 	Reason string  `json:"reason,omitempty"`

@@ -107,18 +107,21 @@ type BulkReport struct {
 	Chosen int    `json:"chosen"`
 	Seq    uint64 `json:"seq"`
 	Done   int    `json:"done"`
-	DryRun bool   `json:"dry_run,omitempty"`
+	// DryRun tells that nothing was changed.
+	DryRun bool `json:"dry_run,omitempty"`
 	// Interrupted tells that not all were tried.
 	Interrupted bool `json:"interrupted,omitempty"`
 	// States counts the changed tasks by their new state; for a dry run, the chosen ones.
 	States map[string]int `json:"states,omitzero"`
-	Tasks  []task.ID      `json:"tasks"`
+	// Tasks are the first of the tasks that were changed or, for a dry run, chosen.
+	Tasks []task.ID `json:"tasks"`
 	// Refused are the tasks that could not be changed.
 	Refused []Refusal `json:"refused"`
 }
 
 // Refusal is a task that could not be changed, and why.
 type Refusal struct {
+	// Task is its id. Error says why it could not be changed.
 	Task  task.ID `json:"task"`
 	Error string  `json:"error"`
 }
@@ -244,14 +247,16 @@ func (b *Bulk) Run(ctx context.Context, batch string) (BulkReport, error) {
 
 // Purge chooses waiting tasks of a queue.
 type Purge struct {
+	// Queue is its name.
 	Queue string `json:"queue"`
 	// States are the states of the tasks to cancel; none may be a running one. Default: pending,
 	// and those held tasks that the queue's rate holds.
 	States []task.State `json:"states,omitempty"`
 	// Until is the latest time of submission. Default: any time.
-	Until  time.Time `json:"until,omitzero"`
-	Reason string    `json:"reason,omitempty"`
-	DryRun bool      `json:"dry_run,omitempty"`
+	Until time.Time `json:"until,omitzero"`
+	// Reason says why, for the log. DryRun counts the tasks and changes nothing.
+	Reason string `json:"reason,omitempty"`
+	DryRun bool   `json:"dry_run,omitempty"`
 }
 
 // Validate returns an error that says what is wrong with a purge. It wraps [ErrInvalid].

@@ -28,6 +28,7 @@ type UnreadableRequest struct {
 
 // Unreadable is a message in the log that cannot be decoded.
 type Unreadable struct {
+	// Seq is its sequence in the log.
 	Seq uint64 `json:"seq"`
 	// Place is its subject, Reason why it is unreadable, Raw its first bytes.
 	Place  string `json:"place"`
@@ -37,10 +38,12 @@ type Unreadable struct {
 
 // UnreadablePage is a page of unreadable messages.
 type UnreadablePage struct {
+	// Messages are the latest first.
 	Messages []Unreadable `json:"messages"`
 	// Next is the Before of the next page; 0 if this is the last.
 	Next uint64 `json:"next,omitempty"`
-	Seq  uint64 `json:"seq"`
+	// Seq is the sequence of the log that the page reflects.
+	Seq uint64 `json:"seq"`
 }
 
 // Unreadable asks the read model for unreadable messages that were not dismissed. The error wraps

@@ -34,10 +34,12 @@ type FilesPush struct {
 
 // FilesPushed is the result of a push.
 type FilesPushed struct {
+	// Name points to the version. Digest names the version.
 	Name   string       `json:"name,omitempty"`
 	Digest files.Digest `json:"digest"`
-	Files  int          `json:"files"`
-	Bytes  int64        `json:"bytes"`
+	// Files counts the files of the version, and Bytes their bytes.
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
 	// Sent is how many bytes were sent; the store already had the rest.
 	Sent int64 `json:"sent"`
 	// Renamed tells whether the name pointed elsewhere before.
@@ -191,6 +193,7 @@ func (c *Client) PullFiles(ctx context.Context, m *files.Manifest, dir string, e
 
 // FilesProblem is a stored file with an error.
 type FilesProblem struct {
+	// Path is the file's. Error says what is wrong.
 	Path  string `json:"path"`
 	Error string `json:"error"`
 }

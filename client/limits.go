@@ -19,6 +19,9 @@ type LimitListRequest struct {
 	// Limit is how many counters are returned, those with the most waiting tasks first: 1 to 1000,
 	// default 50.
 	Limit int `json:"limit,omitempty"`
+	// Cursor is the Next of the previous page. A limit for which another number of tasks waits since
+	// then may be missing, or come twice.
+	Cursor string `json:"cursor,omitempty"`
 	// Holders is how many of the tasks that hold each limit are returned: 0 to 1000, default 0.
 	Holders int `json:"holders,omitempty"`
 	// At is a moment of the past: a sequence of the log, or a time; "" is now.
@@ -29,6 +32,7 @@ type LimitListRequest struct {
 
 // LimitPage is what a scheduler knows of limits.
 type LimitPage struct {
+	// Counters are the limits and their state.
 	Counters []quota.CounterState `json:"counters"`
 	// All is how many counters there are.
 	All int `json:"all"`
@@ -36,6 +40,8 @@ type LimitPage struct {
 	Standing *quota.Standing `json:"standing,omitempty"`
 	// Seq is a sequence of the log that the page reflects.
 	Seq uint64 `json:"seq"`
+	// Next is the cursor of the next page; "" if this is the last.
+	Next string `json:"next,omitempty"`
 }
 
 // LimitsOf answers a request from the limits of a view at a time.
@@ -45,9 +51,18 @@ func LimitsOf(ctx context.Context, v view.View, sums view.Summed, r LimitListReq
 	if err != nil {
 		return page, err
 	}
-	counters, all := known.Told(r.Name, now, r.Limit, r.Holders)
-	page.Counters, page.All, page.Seq = append(page.Counters, counters...), all, seq
-	return page, nil
+	counters := known.Told(r.Name, now, r.Holders)
+	err = page.Take(counters, &r)
+	page.Seq = seq
+	return page, err
+}
+
+// Take makes the page that a request chooses from all counters, which are in the order of
+// [quota.Limiter.Told].
+func (p *LimitPage) Take(all []quota.CounterState, r *LimitListRequest) error {
+	some, next, err := view.Section(all, (*quota.CounterState).Key, r.Limit, r.Cursor)
+	p.Counters, p.All, p.Next = append([]quota.CounterState{}, some...), len(all), next
+	return err
 }
 
 // Limits asks a scheduler for limits. The error wraps [jet.ErrNoService] if no server answers.

@@ -21,15 +21,17 @@ import (
 
 // ListRequest chooses tasks. All fields that are set must hold.
 type ListRequest struct {
+	// States are those that a task may be in. Default: any.
 	States []task.State `json:"states,omitempty"`
 	// Dead chooses dead letters: abnormal tasks that were not dismissed. Then States is ignored.
 	Dead bool `json:"dead,omitempty"`
 	// Suspect chooses tasks on doubtful nodes: those that run on a node that has vanished or is
 	// late with its heartbeat, or that wait for such a node alone.
-	Suspect bool   `json:"suspect,omitempty"`
-	Job     string `json:"job,omitempty"`
-	Node    string `json:"node,omitempty"`
-	Queue   string `json:"queue,omitempty"`
+	Suspect bool `json:"suspect,omitempty"`
+	// Job and Queue are those of the task. Node runs the task, or ran it last.
+	Job   string `json:"job,omitempty"`
+	Node  string `json:"node,omitempty"`
+	Queue string `json:"queue,omitempty"`
 	// Schedule is the schedule that made the task.
 	Schedule string `json:"schedule,omitempty"`
 	// Roots leaves out the tasks that have a parent: steps, values of a list, and those on several
@@ -117,6 +119,7 @@ func (r *ListRequest) Read(now time.Time) error {
 
 // ListPage is a page of tasks.
 type ListPage struct {
+	// Tasks are in the order of their ids, the newest first.
 	Tasks []task.Task `json:"tasks"`
 	// Next is the cursor of the next page; "" if this is the last.
 	Next string `json:"next,omitempty"`

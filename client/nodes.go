@@ -15,18 +15,23 @@ import (
 
 // NodeListRequest asks for the nodes.
 type NodeListRequest struct {
+	// AtLeast makes the answer wait until it reflects this sequence.
 	AtLeast uint64 `json:"at_least,omitempty"`
 	// Bare asks for the nodes alone: without their load and their last heartbeats.
 	Bare bool `json:"bare,omitempty"`
 	// At is a moment of the past: a sequence of the log, or a time; "" is now. Heartbeats of the
 	// past are unknown.
 	At string `json:"at,omitempty"`
+	PageRequest
 }
 
-// NodePage is all nodes.
+// NodePage is a page of nodes.
 type NodePage struct {
+	// Nodes are in the order of their ids. Seq is the sequence of the log that the page reflects.
 	Nodes []NodeView `json:"nodes"`
 	Seq   uint64     `json:"seq"`
+	// Next is the cursor of the next page; "" if this is the last.
+	Next string `json:"next,omitempty"`
 }
 
 // NodeView is a node as the service shows it.
@@ -47,12 +52,16 @@ type NodeView struct {
 	Silent bool `json:"silent,omitempty"`
 }
 
-// Nodes asks the read model for the nodes. The error wraps [jet.ErrNoService]
-// if no server answers.
-func (c *Client) Nodes(ctx context.Context, r NodeListRequest) (NodePage, error) {
-	var page NodePage
-	err := c.store.Ask(ctx, roles.NodeList, r, &page)
-	return page, err
+// Nodes asks the read model for nodes: for all, if the request has no limit. The error wraps
+// [jet.ErrNoService] if no server answers.
+func (c *Client) Nodes(ctx context.Context, r NodeListRequest) (list NodePage, err error) {
+	err = r.pages(func() (string, error) {
+		var page NodePage
+		err := c.store.Ask(ctx, roles.NodeList, r, &page)
+		list = NodePage{Nodes: joined(list.Nodes, page.Nodes), Seq: page.Seq, Next: page.Next}
+		return page.Next, err
+	})
+	return list, err
 }
 
 // Runs records how many tasks the node runs.
@@ -74,12 +83,29 @@ func RunsOn(ctx context.Context, v view.View, id node.ID) (int, error) {
 	return c.All(), err
 }
 
+func nodeKey(n *node.Node) string { return string(n.ID) }
+
+// Key is by what lists are in order.
+func (v *NodeView) Key() string { return nodeKey(&v.Node) }
+
 // NodesOf returns the nodes of a view as they are shown at a time, with heartbeats only for the
-// present.
-func NodesOf(ctx context.Context, v view.View, now time.Time, s node.Settings) (NodePage, error) {
+// present. The request chooses a page of them; without a limit all. Bare nodes have neither
+// heartbeats nor what they run.
+func NodesOf(ctx context.Context, v view.View, now time.Time, s node.Settings, r *NodeListRequest) (page NodePage, err error) {
 	all, err := v.List(ctx, view.Query{Kind: view.Nodes})
 	if err != nil {
 		return NodePage{}, err
+	}
+	page.Seq = all.Point.Seq
+	if all.Nodes, page.Next, err = view.Section(all.Nodes, nodeKey, r.Limit, r.Cursor); err != nil {
+		return page, err
+	}
+	page.Nodes = make([]NodeView, 0, len(all.Nodes))
+	if r.Bare {
+		for _, n := range all.Nodes {
+			page.Nodes = append(page.Nodes, ViewNode(n, now, s))
+		}
+		return page, nil
 	}
 	p, present := v.(view.Present)
 	var beats map[node.ID]node.Heartbeat
@@ -88,7 +114,6 @@ func NodesOf(ctx context.Context, v view.View, now time.Time, s node.Settings) (
 			return NodePage{}, err
 		}
 	}
-	page := NodePage{Nodes: make([]NodeView, 0, len(all.Nodes)), Seq: all.Point.Seq}
 	for _, n := range all.Nodes {
 		running, err := RunsOn(ctx, v, n.ID)
 		if err != nil {

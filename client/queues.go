@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/jet"
 	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
@@ -27,6 +28,7 @@ import (
 // QueueListRequest asks for one queue, or for all queues that a worker serves or in which tasks
 // wait or run.
 type QueueListRequest struct {
+	// Queue asks for this queue alone.
 	Queue string `json:"queue,omitempty"`
 	// AtLeast makes the answer wait until it reflects this sequence.
 	AtLeast uint64 `json:"at_least,omitempty"`
@@ -36,13 +38,17 @@ type QueueListRequest struct {
 	// At is a moment of the past: a sequence of the log, or a time; "" is now. What consumers held
 	// then is unknown.
 	At string `json:"at,omitempty"`
+	PageRequest
 }
 
-// QueuePage is a list of queues, in the order of their names.
+// QueuePage is a page of queues, in the order of their names.
 type QueuePage struct {
+	// Queues are those of this page.
 	Queues []QueueView `json:"queues"`
 	// Seq is the sequence of the log that the counts by state and the nodes reflect.
 	Seq uint64 `json:"seq"`
+	// Next is the cursor of the next page; "" if this is the last.
+	Next string `json:"next,omitempty"`
 }
 
 // QueueView is a queue as the service shows it.
@@ -69,11 +75,11 @@ type QueueView struct {
 	Out *float64 `json:"out_per_second,omitempty"`
 }
 
-// QueuesOf returns the queues of a view at a time, or the one of a name: those that a worker
-// serves, that have or had tasks, or for which an operator has set anything. sums are of the same
-// place in the log; rate returns the state of a queue's rate, nil if unknown. It knows nothing of
-// consumers.
-func QueuesOf(ctx context.Context, v view.View, sums view.Summed, name string, now time.Time, rate func(counter string) *quota.CounterState) (QueuePage, error) {
+// QueuesOf returns the queues of a view at a time: those that a worker serves, that have or had
+// tasks, or for which an operator has set anything. The request chooses one of them, or a page;
+// without a limit all. sums are of the same place in the log; rate returns the state of a queue's
+// rate, nil if unknown. It knows nothing of consumers.
+func QueuesOf(ctx context.Context, v view.View, sums view.Summed, r *QueueListRequest, now time.Time, rate func(counter string) *quota.CounterState) (QueuePage, error) {
 	page := QueuePage{Queues: []QueueView{}}
 	counts, err := v.Count(ctx, view.Query{Kind: view.Tasks})
 	if err != nil {
@@ -94,13 +100,12 @@ func QueuesOf(ctx context.Context, v view.View, sums view.Summed, name string, n
 	}
 	names := queueNames(&counts, nodes.Nodes, told.Queues)
 	there := true
-	if name != "" {
-		there, names = slices.Contains(names, name), []string{name}
+	if r.Queue != "" {
+		there, names = slices.Contains(names, r.Queue), []string{r.Queue}
+	} else if names, page.Next, err = view.Section(names, func(name *string) string { return *name }, r.Limit, r.Cursor); err != nil {
+		return page, err
 	}
 	for _, name := range names {
-		if value.ValidName("queue", name) != nil {
-			continue // a node's own route
-		}
 		said, err := view.GetQueue(ctx, v, name)
 		if err != nil {
 			return page, err
@@ -134,16 +139,16 @@ func QueuesOf(ctx context.Context, v view.View, sums view.Summed, name string, n
 }
 
 // QueuesThen is [QueuesOf] for a moment of the past.
-func QueuesThen(ctx context.Context, v view.Whole, name string, at time.Time) (QueuePage, error) {
+func QueuesThen(ctx context.Context, v view.Whole, r *QueueListRequest, at time.Time) (QueuePage, error) {
 	var failed error
 	limits := sync.OnceValue(func() *quota.Limiter {
 		known, _, err := view.LimiterOf(ctx, v, v)
 		failed = err
 		return known
 	})
-	page, err := QueuesOf(ctx, v, v, name, at, func(counter string) *quota.CounterState {
+	page, err := QueuesOf(ctx, v, v, r, at, func(counter string) *quota.CounterState {
 		if known := limits(); known != nil {
-			if found, n := known.Told(counter, at, 1, 0); n == 1 {
+			if found := known.Told(counter, at, 0); len(found) == 1 {
 				return &found[0]
 			}
 		}
@@ -169,14 +174,32 @@ func queueNames(counts *view.Counts, nodes []node.Node, told []queue.Queue) []st
 			names[q] = true
 		}
 	}
+	for name := range names {
+		if value.ValidName("queue", name) != nil {
+			delete(names, name) // a node's own route
+		}
+	}
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Queues asks the read model for queues. The error wraps [jet.ErrNoService] if no server answers.
-func (c *Client) Queues(ctx context.Context, r QueueListRequest) (QueuePage, error) {
-	var page QueuePage
-	err := c.store.Ask(ctx, roles.QueueList, r, &page)
-	return page, err
+// Key is by what lists are in order.
+func (v *QueueView) Key() string { return v.Name }
+
+// Queues asks the read model for queues: for all, if the request has no limit. The error wraps
+// [jet.ErrNoService] if no server answers, and [ErrNoQueue] if there is no queue of the request's
+// name.
+func (c *Client) Queues(ctx context.Context, r QueueListRequest) (list QueuePage, err error) {
+	err = r.pages(func() (string, error) {
+		var page QueuePage
+		err := c.store.Ask(ctx, roles.QueueList, r, &page)
+		list = QueuePage{Queues: joined(list.Queues, page.Queues), Seq: page.Seq, Next: page.Next}
+		return page.Next, err
+	})
+	var refused *jet.ServiceError
+	if errors.As(err, &refused) && refused.Code == "404" {
+		_, err = OneOf(QueuePage{}, r.Queue, nil)
+	}
+	return list, err
 }
 
 // Queue reads an operator's settings of a queue from the log; none is no error.

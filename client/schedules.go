@@ -98,6 +98,7 @@ func (c *Client) RunTick(ctx context.Context, name string, tick time.Time) (rece
 
 // TickReport says what became of one tick.
 type TickReport struct {
+	// Tick is the logical time, and Due when it was to fire, jitter included.
 	Tick time.Time `json:"tick"`
 	Due  time.Time `json:"due,omitzero"`
 	// Outcome is task (it has one), skipped, waiting, due (only just), hole (it passed without a
@@ -106,10 +107,11 @@ type TickReport struct {
 	// Why explains the outcome in words, "" if there is nothing to add.
 	Why string `json:"why,omitempty"`
 	// Task is its task, "" for none, State that task's state, and Made when it was submitted.
-	Task    task.ID    `json:"task,omitempty"`
-	State   task.State `json:"state,omitzero"`
-	Made    time.Time  `json:"made,omitzero"`
-	Trigger string     `json:"trigger,omitempty"`
+	Task  task.ID    `json:"task,omitempty"`
+	State task.State `json:"state,omitzero"`
+	Made  time.Time  `json:"made,omitzero"`
+	// Trigger says why the schedule made the task: schedule, catchup, backfill or manual.
+	Trigger string `json:"trigger,omitempty"`
 }
 
 // Outcomes of ticks.

@@ -21,6 +21,8 @@ const SkippedFor = 24 * time.Hour
 
 // Run is the latest task of a job or schedule, as a list shows it.
 type Run struct {
+	// Task is its id, and State how it stands. Reason is the code beside the state, and Message the
+	// reason in words. Node runs the task, or ran it last.
 	Task    task.ID    `json:"task"`
 	State   task.State `json:"state"`
 	Reason  string     `json:"reason,omitempty"`
@@ -54,6 +56,9 @@ type ScheduleRow struct {
 	Skipped   map[string]int `json:"skipped,omitempty"`
 	Undecided int            `json:"undecided,omitempty"`
 }
+
+// Key is by what lists are in order.
+func (r *ScheduleRow) Key() string { return r.Name }
 
 // Missed returns how many recent ticks got no task.
 func (r *ScheduleRow) Missed() int {
@@ -132,8 +137,11 @@ func ScheduleRowsOf(ctx context.Context, v view.View, sums view.Summed, now time
 
 // ScheduleList is all schedules; Broken names those that are not valid.
 type ScheduleList struct {
+	// Schedules are in the order of their names. Broken names those that are not valid.
 	Schedules []ScheduleRow `json:"schedules"`
 	Broken    string        `json:"broken,omitempty"`
+	// Next is the cursor of the next page; "" if this is the last.
+	Next string `json:"next,omitempty"`
 }
 
 // Rows returns the rows of the list that came with err; the error also names schedules that are not
@@ -142,14 +150,21 @@ func (l *ScheduleList) Rows(err error) ([]ScheduleRow, error) {
 	return l.Schedules, told(l.Broken, err)
 }
 
-// ScheduleList asks a server for all schedules. The error wraps [jet.ErrNoService] if none answers.
-func (c *Client) ScheduleList(ctx context.Context, r MomentRequest) (page ScheduleList, err error) {
-	err = c.store.Ask(ctx, roles.ScheduleList, r, &page)
-	return page, err
+// ScheduleList asks a server for schedules: for all, if the request has no limit. The error wraps
+// [jet.ErrNoService] if none answers.
+func (c *Client) ScheduleList(ctx context.Context, r MomentRequest) (list ScheduleList, err error) {
+	err = r.pages(func() (string, error) {
+		var page ScheduleList
+		err := c.store.Ask(ctx, roles.ScheduleList, r, &page)
+		list.Schedules, list.Broken, list.Next = joined(list.Schedules, page.Schedules), page.Broken, page.Next
+		return page.Next, err
+	})
+	return list, err
 }
 
-// ScheduleListOf is [ScheduleRowsOf] as a list.
-func ScheduleListOf(ctx context.Context, v view.View, sums view.Summed, now time.Time) (list ScheduleList, err error) {
+// ScheduleListOf is [ScheduleRowsOf] as a list, of which the request chooses a page; without a limit
+// all of it.
+func ScheduleListOf(ctx context.Context, v view.View, sums view.Summed, now time.Time, r PageRequest) (list ScheduleList, err error) {
 	rows, broken := ScheduleRowsOf(ctx, v, sums, now)
 	switch {
 	case broken != nil && len(rows) == 0:
@@ -157,8 +172,8 @@ func ScheduleListOf(ctx context.Context, v view.View, sums view.Summed, now time
 	case broken != nil:
 		list.Broken = broken.Error()
 	}
-	list.Schedules = rows
-	return list, nil
+	list.Schedules, list.Next, err = view.Section(rows, (*ScheduleRow).Key, r.Limit, r.Cursor)
+	return list, err
 }
 
 // told returns err, or else an error for broken.
@@ -169,10 +184,39 @@ func told(broken string, err error) error {
 	return err
 }
 
+// PageRequest chooses a page of a list that is in the order of names.
+type PageRequest struct {
+	// Limit is how many rows a page has: 1 to 1000, default 1000. A page has fewer if they would not
+	// fit into one message; then Next continues.
+	Limit int `json:"limit,omitempty"`
+	// Cursor is the Next of the previous page.
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// pages asks for a list: for one page if the request has a limit, else for all of them. Ask returns
+// the cursor of the next page.
+func (r *PageRequest) pages(ask func() (next string, err error)) error {
+	for {
+		next, err := ask()
+		if err != nil || next == "" || r.Limit > 0 {
+			return err
+		}
+		r.Cursor = next
+	}
+}
+
+func joined[T any](all, more []T) []T {
+	if all == nil {
+		return more
+	}
+	return append(all, more...)
+}
+
 // MomentRequest asks for a list, perhaps of the past.
 type MomentRequest struct {
 	// At is a moment of the past: a sequence of the log, or a time; "" is now.
 	At string `json:"at,omitempty"`
+	PageRequest
 }
 
 // JobRow is a job in a list.
@@ -184,24 +228,36 @@ type JobRow struct {
 	Last *Run `json:"last,omitempty"`
 }
 
-// JobList is all jobs; Broken names those that are not valid.
+// Key is by what lists are in order.
+func (r *JobRow) Key() string { return r.Name }
+
+// JobList is jobs; Broken names those that are not valid.
 type JobList struct {
+	// Jobs are in the order of their names. Broken names those that are not valid.
 	Jobs   []JobRow `json:"jobs"`
 	Broken string   `json:"broken,omitempty"`
+	// Next is the cursor of the next page; "" if this is the last.
+	Next string `json:"next,omitempty"`
 }
 
 // Rows returns the rows of the list that came with err; the error also names jobs that are not
 // valid.
 func (l *JobList) Rows(err error) ([]JobRow, error) { return l.Jobs, told(l.Broken, err) }
 
-// JobList asks a server for all jobs. The error wraps [jet.ErrNoService] if none answers.
-func (c *Client) JobList(ctx context.Context, r MomentRequest) (page JobList, err error) {
-	err = c.store.Ask(ctx, roles.JobList, r, &page)
-	return page, err
+// JobList asks a server for jobs: for all, if the request has no limit. The error wraps
+// [jet.ErrNoService] if none answers.
+func (c *Client) JobList(ctx context.Context, r MomentRequest) (list JobList, err error) {
+	err = r.pages(func() (string, error) {
+		var page JobList
+		err := c.store.Ask(ctx, roles.JobList, r, &page)
+		list.Jobs, list.Broken, list.Next = joined(list.Jobs, page.Jobs), page.Broken, page.Next
+		return page.Next, err
+	})
+	return list, err
 }
 
-// JobListOf is [JobRowsOf] as a list.
-func JobListOf(ctx context.Context, v view.View, sums view.Summed) (list JobList, err error) {
+// JobListOf is [JobRowsOf] as a list, of which the request chooses a page; without a limit all of it.
+func JobListOf(ctx context.Context, v view.View, sums view.Summed, r PageRequest) (list JobList, err error) {
 	rows, broken := JobRowsOf(ctx, v, sums)
 	switch {
 	case broken != nil && len(rows) == 0 && !errors.Is(broken, definitions.ErrBadJob):
@@ -209,8 +265,8 @@ func JobListOf(ctx context.Context, v view.View, sums view.Summed) (list JobList
 	case broken != nil:
 		list.Broken = broken.Error()
 	}
-	list.Jobs = rows
-	return list, nil
+	list.Jobs, list.Next, err = view.Section(rows, (*JobRow).Key, r.Limit, r.Cursor)
+	return list, err
 }
 
 // JobRows is [Client.ScheduleRows] for jobs.

@@ -16,6 +16,7 @@ import (
 
 // Backfill chooses past ticks of a schedule, from one time to another.
 type Backfill struct {
+	// Name is the schedule's.
 	Name string `json:"name"`
 	// From and To are the first and the last time, as people type times, in the schedule's zone
 	// unless they name one. To defaults to now.
@@ -56,6 +57,7 @@ func BackfillTicks(of *schedule.Stored, b *Backfill, now time.Time, most int) ([
 
 // BackfilledTick is the task of a tick.
 type BackfilledTick struct {
+	// Tick is the logical time, and Task the task of it.
 	Tick time.Time `json:"tick"`
 	Task task.ID   `json:"task"`
 	// Made tells whether it was made just now.
@@ -141,6 +143,7 @@ func (c *Client) RunTicks(ctx context.Context, name string, ticks []schedule.Tic
 // ScheduleView is a schedule with its past and next ticks.
 type ScheduleView struct {
 	schedule.Stored
+	// Next are the ticks to come, and Ticks what became of the latest ones.
 	Next  []schedule.Tick `json:"next"`
 	Ticks []TickReport    `json:"ticks"`
 	// Holes counts the ticks that passed without a task for an unknown reason.

@@ -121,10 +121,12 @@ func (p Present) Standing(ctx context.Context, id task.ID, holders int) (*quota.
 // ShownFact is a message of the log as JSON shows it: what the log knows about it, and the fact as
 // it was written.
 type ShownFact struct {
-	Seq     uint64          `json:"seq"`
-	Stored  time.Time       `json:"stored"`
-	Subject string          `json:"subject"`
-	Fact    json.RawMessage `json:"fact,omitempty"`
+	// Seq is the message's sequence, Stored when the log took it, and Subject where it lies.
+	Seq     uint64    `json:"seq"`
+	Stored  time.Time `json:"stored"`
+	Subject string    `json:"subject"`
+	// Fact is the message: see docs/wire.md.
+	Fact json.RawMessage `json:"fact,omitempty"`
 	// Raw is the message if it is not JSON, and Error why it is not a fact.
 	Raw   string `json:"raw,omitempty"`
 	Error string `json:"error,omitempty"`

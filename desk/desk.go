@@ -87,6 +87,7 @@ func (d *Desk) rooms() *rooms {
 
 // Receipt is the result of a submission.
 type Receipt struct {
+	// ID is the task's.
 	ID task.ID `json:"id"`
 	// Seq is the sequence of the birth; an answer that reflects it knows the task.
 	Seq uint64 `json:"seq"`

@@ -6,6 +6,7 @@ import "strings"
 type Change struct {
 	// Kind is [Added], [Removed] or [Changed].
 	Kind string `json:"kind"`
+	// Path is relative to the bundle, with slashes.
 	Path string `json:"path"`
 	// Before and After are its sizes.
 	Before int64 `json:"before"`

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
-
-	"millrace/api"
 )
 
 // Document returns the OpenAPI document of a version, ready for JSON.
@@ -33,16 +31,13 @@ func document(version string, all []operation) *huma.OpenAPI {
 	}
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
-		Info:    &huma.Info{Title: "Millrace", Version: version, Description: "What the NATS service answers, over HTTP: see docs/http.md."},
-		Components: &huma.Components{Schemas: schemas, SecuritySchemes: map[string]*huma.SecurityScheme{
+		Info:    &huma.Info{Title: "Millrace", Version: version, Description: preface},
+		Components: &huma.Components{Schemas: schemas, Responses: map[string]*huma.Response{}, SecuritySchemes: map[string]*huma.SecurityScheme{
 			"token": {Type: "http", Scheme: "bearer", Description: "a token, or the credential of the machine"},
 		}},
 		Security: []map[string][]string{{"token": {}}},
 		Paths:    map[string]*huma.PathItem{},
 	}
-	problem := &huma.Response{Description: "what is wrong, and what to do next", Content: map[string]*huma.MediaType{
-		"application/problem+json": {Schema: schemas.Schema(reflect.TypeFor[api.Problem](), true, "")},
-	}}
 	named := map[string]bool{}
 	for i := range all {
 		o := &all[i]
@@ -54,15 +49,20 @@ func document(version string, all []operation) *huma.OpenAPI {
 		doc.AddOperation(&huma.Operation{
 			OperationID: id, Method: o.method, Path: prefix + o.path, Summary: o.about(),
 			Tags:       []string{strings.Split(strings.TrimPrefix(o.path, "/"), "/")[0]},
-			Parameters: o.parameters(schemas), RequestBody: o.body(schemas),
-			Responses: map[string]*huma.Response{"200": o.answer(schemas), "default": problem},
+			Parameters: append(o.parameters(schemas), o.headers()...), RequestBody: o.body(schemas),
+			Responses: responses(doc, o.refusals(), "200", o.answer(schemas), o.reads()),
 		})
 	}
 	for i := range carriers {
-		doc.AddOperation(carriers[i].describe(schemas, problem))
+		doc.AddOperation(carriers[i].describe(doc))
 	}
+	describe(schemas)
 	return doc
 }
+
+// preface is the description of the service.
+const preface = "What the NATS service answers, over HTTP: see docs/http.md. HEAD answers as GET does, without the body. " +
+	"With `Accept-Encoding: gzip` long answers come compressed. A refused request gets a problem (RFC 9457), which says what to do next."
 
 // plainRune replaces runes that may not occur in a reference.
 func plainRune(r rune) rune {
@@ -80,15 +80,17 @@ func (o *operation) about() string {
 
 func (o *operation) parameters(schemas huma.Registry) (all []*huma.Param) {
 	for _, name := range o.named {
-		all = append(all, &huma.Param{Name: name, In: "path", Required: true, Schema: plain(schemas, o.fields[name])})
+		f := o.fields[name]
+		all = append(all, &huma.Param{Name: name, In: "path", Required: true, Description: f.about(), Schema: plain(schemas, f.is)})
 	}
-	if o.method != http.MethodGet {
+	if !o.reads() {
 		return all
 	}
 	explode := true
 	for _, name := range o.asked() {
-		p := &huma.Param{Name: name, In: "query", Schema: plain(schemas, o.fields[name])}
-		switch o.fields[name].Kind() {
+		f := o.fields[name]
+		p := &huma.Param{Name: name, In: "query", Description: f.about(), Schema: plain(schemas, f.is)}
+		switch f.is.Kind() {
 		case reflect.Slice:
 			p.Style, p.Explode = "form", &explode
 		case reflect.Map:
@@ -121,8 +123,11 @@ func plain(schemas huma.Registry, t reflect.Type) *huma.Schema {
 	return &s
 }
 
+// reads tells whether the operation has its fields in the query.
+func (o *operation) reads() bool { return o.method == http.MethodGet }
+
 func (o *operation) body(schemas huma.Registry) *huma.RequestBody {
-	if o.method == http.MethodGet {
+	if o.reads() || len(o.fields) == len(o.named) {
 		return nil
 	}
 	is := schemas.Schema(o.endpoint.Request, true, "")
@@ -144,9 +149,9 @@ func (o *operation) answer(schemas huma.Registry) *huma.Response {
 	r := &huma.Response{Description: "what was asked for", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schemas.Schema(o.endpoint.Answer, true, "")},
 	}}
-	if o.method == http.MethodGet {
+	if o.reads() {
 		r.Content["text/event-stream"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "the same whenever it has changed, as server-sent events"}}
-		r.Headers = map[string]*huma.Param{"ETag": {Schema: &huma.Schema{Type: "string"}}}
+		r.Headers = map[string]*huma.Param{"ETag": etag}
 	}
 	return r
 }

@@ -12,6 +12,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/events/logtest"
+	"millrace/jet/roles"
 )
 
 // Each answer matches the document.
@@ -54,6 +55,33 @@ func TestDocument(t *testing.T) {
 	for i := range page.Tasks {
 		get := slices.IndexFunc(operations(), func(o operation) bool { return o.path == "/tasks/{id}" && o.method == http.MethodGet })
 		s.documented(&operations()[get], s.want(200, "GET", prefix+"/tasks/"+string(page.Tasks[i].ID), "", nil))
+	}
+}
+
+// What is not there is 404 wherever the document says so, and says so wherever it is.
+func TestDocumentOfNothing(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	s.want(200, "PUT", prefix+"/jobs/hello", `{"definition":{"run":{"argv":["date"]}}}`, nil) // the log has a beginning
+	for _, o := range operations() {
+		if len(o.named) == 0 || o.method == http.MethodPost || o.method == http.MethodPut || o.verb == roles.NodeWait { // a node may still come
+			continue
+		}
+		at := strings.NewReplacer("{id}", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "{queue}", "nosuch", "{name}", "nosuch", "{version}", "nosuch").Replace(o.path)
+		if strings.HasPrefix(at, "/nodes/") {
+			at = strings.Replace(at, "01ARZ3NDEKTSV4RRFFQ69G5FAV", "nosuch", 1)
+		}
+		switch o.verb {
+		case roles.ScheduleProgress:
+			at += "?from=2026-02-01&to=2026-02-02"
+		case roles.TaskDiff, roles.JobDiff, roles.ScheduleDiff, roles.CalendarDiff:
+			at += "?at=end"
+		case roles.FilesDiff:
+			at += "?with=other"
+		}
+		if got := s.send(o.method, prefix+at, ""); got.status != 404 {
+			t.Errorf("%s %s is answered with %d: %s", o.method, at, got.status, got.body)
+		}
 	}
 }
 

@@ -25,36 +25,42 @@ type carrier struct {
 	// takes and gives are the media types of request and response.
 	takes, gives string
 	answer       reflect.Type // of a JSON answer; nil for contents
+	refused      []string     // kinds of problems, beside those of all
 	serve        func(s *Server, w http.ResponseWriter, r *http.Request, c Caller)
 }
 
 // carriers are all of them.
 var carriers = []carrier{
 	{route: route{roles.FilesGet, http.MethodGet, "/files/{version}/content"}, gives: "application/octet-stream", serve: (*Server).pull,
-		about: "a file of a version, or without a path all of them as a tar archive"},
+		about: "a file of a version, or without a path all of them as a tar archive", refused: []string{"bad-request", "no-files", "no-file", "busy", "cut-off", "unknown-outcome", "failed"}},
 	{route: route{roles.FilesRemove, http.MethodPut, "/files/{name}"}, takes: tarType, gives: "application/json", answer: reflect.TypeFor[client.FilesPushed](), serve: (*Server).push,
-		about: "store a tar archive, compressed by gzip or not, as a version of a bundle, to which the name points from now on"},
+		about:   "store a tar archive, compressed by gzip or not, as a version of a bundle, to which the name points from now on",
+		refused: []string{"bad-request", "too-large", "slow", "no-archive", "changed", "no-room", "busy", "cut-off", "unknown-outcome", "failed"}},
 }
 
 const tarType = "application/x-tar"
 
 // describe returns the carrier's entry in the document.
-func (k *carrier) describe(schemas huma.Registry, problem *huma.Response) *huma.Operation {
+func (k *carrier) describe(doc *huma.OpenAPI) *huma.Operation {
 	op := &huma.Operation{Method: k.method, Path: prefix + k.path, Summary: k.about, Tags: []string{"files"}, OperationID: "files.content"}
 	contents := &huma.Schema{Type: huma.TypeString, Format: "binary"}
-	text := &huma.Schema{Type: huma.TypeString}
+	name := &huma.Schema{Type: huma.TypeString}
 	given := &huma.MediaType{Schema: contents}
 	response := &huma.Response{Description: "what was asked for", Content: map[string]*huma.MediaType{k.gives: given}}
 	if k.takes == "" {
-		op.Parameters = []*huma.Param{{Name: "version", In: "path", Required: true, Schema: text}, {Name: "path", In: "query", Schema: text}}
+		op.Parameters = []*huma.Param{
+			{Name: "version", In: "path", Required: true, Schema: name, Description: "NAME, NAME@DIGEST or DIGEST"},
+			{Name: "path", In: "query", Schema: name, Description: "the file's, relative to the bundle. Default: all files, as an archive."}, ifNoneMatch,
+		}
 		response.Content[tarType] = given
+		response.Headers = map[string]*huma.Param{"ETag": etag, "Content-Disposition": text("that browsers store the contents and do not show them")}
 	} else {
 		op.OperationID = "files.push"
-		op.Parameters = []*huma.Param{{Name: "name", In: "path", Required: true, Schema: text}}
-		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{k.takes: {Schema: contents}}}
-		given.Schema = schemas.Schema(k.answer, true, "")
+		op.Parameters = []*huma.Param{{Name: "name", In: "path", Required: true, Schema: name, Description: "the bundle's"}}
+		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{k.takes: {Schema: contents}, "application/gzip": {Schema: contents}}}
+		given.Schema = doc.Components.Schemas.Schema(k.answer, true, "")
 	}
-	op.Responses = map[string]*huma.Response{"200": response, "default": problem}
+	op.Responses = responses(doc, k.refusals(), "200", response, k.takes == "")
 	return op
 }
 

@@ -198,6 +198,9 @@ func (h *hostile) attack(o *documentedOperation) {
 		return
 	}
 	h.statuses[got.status]++
+	if wrong := undeclared(w.method, w.target, got); wrong != "" && !malformed(text) {
+		h.Errorf("%s: this came of %s: %.500s", wrong, show(), got.body)
+	}
 	if malformed(text) { // the HTTP library refuses what is not HTTP
 		if got.status < 400 || got.status == 500 {
 			h.Errorf("%s is no HTTP, and comes to %d", show(), got.status)

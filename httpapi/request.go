@@ -47,14 +47,14 @@ func (o *operation) read(r *http.Request) ([]byte, error) {
 	if err := o.condition(r, request); err != nil {
 		return nil, err
 	}
-	if parent := r.Header.Get("Traceparent"); o.fields["trace"] != nil && request["trace"] == nil && birth.ValidTrace(parent) {
+	if parent := r.Header.Get("Traceparent"); o.fields["trace"].is != nil && request["trace"] == nil && birth.ValidTrace(parent) {
 		request["trace"] = json.RawMessage(strconv.Quote(parent))
 	}
 	for _, name := range o.named {
 		if _, twice := request[name]; twice {
 			return nil, wrong("%s stands in the path: leave it out elsewhere", name)
 		}
-		value, err := valueOf(o.fields[name], name, r.PathValue(name))
+		value, err := valueOf(o.fields[name].is, name, r.PathValue(name))
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func (o *operation) condition(r *http.Request, into map[string]json.RawMessage) 
 		seen, ok = 0, none == "*"
 	}
 	switch {
-	case o.fields[seenField] == nil:
+	case o.fields[seenField].is == nil:
 		return wrong("%s takes neither If-Match nor If-None-Match", o.verb)
 	case !ok || match != "" && none != "":
 		return wrong("want If-Match with the ETag of a GET, or with a revision such as \"3\"; or If-None-Match: *, for what is not there yet")
@@ -130,7 +130,7 @@ func readBody(r *http.Request, into map[string]json.RawMessage) error {
 // asked returns the names of the fields that a query may have.
 func (o *operation) asked() (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
-		if !slices.Contains(o.named, name) && askable(o.fields[name]) {
+		if !slices.Contains(o.named, name) && askable(o.fields[name].is) {
 			names = append(names, name)
 		}
 	}
@@ -147,7 +147,7 @@ func (o *operation) query(raw string, into map[string]json.RawMessage) error {
 	tables := map[string]map[string]string{}
 	for key, all := range values {
 		name, inner, table := strings.Cut(strings.TrimSuffix(key, "]"), "[")
-		t := o.fields[name]
+		t := o.fields[name].is
 		if t == nil || table != (t.Kind() == reflect.Map) || slices.Contains(o.named, name) && table {
 			return wrong("there is no field %q to ask for with %s; there are %s", key, o.verb, cmp.Or(strings.Join(o.asked(), ", "), "none"))
 		}
@@ -185,16 +185,16 @@ func (o *operation) query(raw string, into map[string]json.RawMessage) error {
 // Form turns the fields of a form into the request of a verb. They have the same names as in a
 // query. Empty ones are left out; a field that is neither a text nor a number is JSON.
 func Form(verb roles.Verb, fields url.Values) (json.RawMessage, error) {
-	o := operation{route: route{verb: verb}, fields: map[string]reflect.Type{}}
+	o := operation{route: route{verb: verb}}
 	for _, e := range api.Endpoints() {
 		if e.Verb == verb {
-			fieldsOf(e.Request, o.fields)
+			o.fields = fieldsOf(e.Request)
 		}
 	}
 	request, plain := map[string]json.RawMessage{}, url.Values{}
 	for name, all := range fields {
 		all = slices.DeleteFunc(slices.Clone(all), func(text string) bool { return text == "" })
-		t := o.fields[name]
+		t := o.fields[name].is
 		pointer := t != nil && t.Kind() == reflect.Pointer
 		if pointer {
 			t = t.Elem()

@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"millrace/api"
@@ -113,12 +115,19 @@ var routes = []route{
 	{roles.ServerHealth, http.MethodGet, "/health"},
 }
 
+// narrow lists the fields beside those of its path that a route takes, where these are not all of
+// its verb's.
+var narrow = map[string][]string{
+	"GET /tasks/{id}/plan": {},
+	"GET /queues/{queue}":  {"at", "at_least", "rates"},
+}
+
 // operation is a route with its endpoint.
 type operation struct {
 	route
 	endpoint api.Endpoint
-	fields   map[string]reflect.Type // of the request, by their names in JSON
-	named    []string                // those in the path
+	fields   map[string]field // of the request, by their names in JSON
+	named    []string         // those in the path
 }
 
 // operations returns all of them, in the order of the table.
@@ -129,32 +138,51 @@ func operations() []operation {
 	}
 	all := make([]operation, len(routes))
 	for i, r := range routes {
-		o := operation{route: r, endpoint: by[r.verb], fields: map[string]reflect.Type{}}
-		fieldsOf(o.endpoint.Request, o.fields)
+		o := operation{route: r, endpoint: by[r.verb]}
+		o.fields = fieldsOf(o.endpoint.Request)
 		for part := range strings.SplitSeq(r.path, "/") {
 			if name, ok := strings.CutPrefix(part, "{"); ok {
 				o.named = append(o.named, strings.TrimSuffix(name, "}"))
 			}
+		}
+		if only, ok := narrow[r.method+" "+r.path]; ok {
+			maps.DeleteFunc(o.fields, func(name string, _ field) bool {
+				return !slices.Contains(only, name) && !slices.Contains(o.named, name)
+			})
 		}
 		all[i] = o
 	}
 	return all
 }
 
-// fieldsOf collects the fields of a type by their names in JSON; fields of embedded types count
+// field is a field of a request or an answer.
+type field struct {
+	name  string // in JSON
+	is    reflect.Type
+	owner reflect.Type // the struct that declares it
+}
+
+// fieldsOf returns the fields of a type by their names in JSON; fields of embedded types count
 // unless a field of the type itself has the name.
-func fieldsOf(t reflect.Type, into map[string]reflect.Type) {
+func fieldsOf(t reflect.Type) map[string]field {
+	all := map[string]field{}
+	collect(t, all)
+	return all
+}
+
+func collect(t reflect.Type, into map[string]field) {
 	var within []reflect.Type
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		_, known := into[name]
 		switch {
 		case f.Anonymous && name == "":
 			within = append(within, f.Type)
-		case f.IsExported() && name != "-" && name != "" && into[name] == nil:
-			into[name] = f.Type
+		case f.IsExported() && name != "-" && name != "" && !known && f.Tag.Get("hidden") == "":
+			into[name] = field{name, f.Type, t}
 		}
 	}
 	for _, t := range within {
-		fieldsOf(t, into)
+		collect(t, into)
 	}
 }

@@ -26,7 +26,7 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s %s leads to nothing: the service has no %s", o.method, o.path, o.verb)
 		}
 		for _, name := range o.named {
-			if o.fields[name] == nil {
+			if o.fields[name].is == nil {
 				t.Errorf("%s %s: %s has no field %s", o.method, o.path, o.verb, name)
 			}
 		}

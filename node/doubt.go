@@ -11,6 +11,7 @@ import (
 // Doubt says why the node of a task may be lost: it has vanished, or was silent for suspiciously
 // long.
 type Doubt struct {
+	// Node is its id.
 	Node ID `json:"node"`
 	// Reason says it in words.
 	Reason string `json:"reason"`

@@ -134,6 +134,7 @@ func WantOfTask(t *task.Task) Want {
 
 // Verdict says whether a node may claim a task and, if not, why.
 type Verdict struct {
+	// Node is its id.
 	Node ID `json:"node"`
 	// Rule excludes the node; "" if it may claim the task.
 	Rule Rule `json:"rule,omitempty"`

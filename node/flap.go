@@ -23,6 +23,7 @@ const (
 
 // Flap is a score that each short session raises by one and time lowers.
 type Flap struct {
+	// Score is the score at the time At.
 	Score float64   `json:"score"`
 	At    time.Time `json:"at,omitzero"`
 }

@@ -107,10 +107,12 @@ func (o *Order) UnmarshalText(text []byte) error {
 
 // Profile is what a worker announces about its node when it starts.
 type Profile struct {
-	Host    string            `json:"host,omitempty" redact:"hide"`
-	PID     int               `json:"pid,omitempty"`
-	Version string            `json:"version,omitempty" redact:"keep"`
-	Labels  map[string]string `json:"labels,omitempty" redact:"values"`
+	// Host is the name of the machine, PID the worker's process, and Version that of its program.
+	Host    string `json:"host,omitempty" redact:"hide"`
+	PID     int    `json:"pid,omitempty"`
+	Version string `json:"version,omitempty" redact:"keep"`
+	// Labels are what the worker says of its node, for selectors.
+	Labels map[string]string `json:"labels,omitempty" redact:"values"`
 	// Slots is how many tasks it runs at once.
 	Slots int `json:"slots,omitempty"`
 	// Queues are the queues that it serves.
@@ -129,6 +131,7 @@ type Profile struct {
 
 // Node is the sum of the facts about a node. Its size does not grow with their number.
 type Node struct {
+	// ID is the node's name, and State how far it is on its way from offline to ready and back.
 	ID    ID    `json:"id"`
 	State State `json:"state"`
 	// Reason is why it is in this state, in words.
@@ -169,7 +172,8 @@ type Node struct {
 	Low uint64 `json:"low,omitempty"`
 
 	// Leaving says that the session was asked to end.
-	Leaving       bool   `json:"leaving,omitempty"`
+	Leaving bool `json:"leaving,omitempty"`
+	// LeavingReason says why.
 	LeavingReason string `json:"leaving_reason,omitempty"`
 	// Standing is the operator's order to the node.
 	Standing Standing `json:"standing,omitzero"`
@@ -181,17 +185,20 @@ type Node struct {
 
 // Standing is an order and its origin.
 type Standing struct {
+	// Order is serve, cordon or drain. Reason is what the operator said.
 	Order  Order  `json:"order"`
 	Reason string `json:"reason,omitempty"`
 	// By is the operator that gave the order.
 	By string `json:"by,omitempty"`
 	// Grace is how long running tasks may continue after a drain; 0 for the worker's own setting.
 	Grace value.Duration `json:"grace,omitempty"`
-	Since time.Time      `json:"since,omitzero"`
+	// Since is when the order was given.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Quarantine says why and how long a node gets no work.
 type Quarantine struct {
+	// Reason says why it gets none, and Since is when that began.
 	Reason string    `json:"reason"`
 	Since  time.Time `json:"since"`
 	// Until is when it ends by itself at the earliest.
@@ -218,6 +225,7 @@ func (n *Node) Stable(now time.Time, d time.Duration) bool {
 
 // Predecessor is a session that another one has replaced.
 type Predecessor struct {
+	// Session is its id.
 	Session string `json:"session,omitempty"`
 	// Gone is since when it counts as gone, and Older since when those before it do.
 	Gone  time.Time `json:"gone,omitzero"`

@@ -9,17 +9,16 @@ import (
 // holders of its holders; then how many counters there are, and the log sequence that this
 // reflects. If name is not "", it returns that counter alone. A scheduler that does not admit tasks
 // returns none.
-func (s *Scheduler) Limits(name string, most, holders int) (counters []quota.CounterState, all int, seq uint64) {
+func (s *Scheduler) Limits(name string, holders int) (counters []quota.CounterState, seq uint64) {
 	a := s.admitter
 	if a == nil {
-		return nil, 0, 0
+		return nil, 0
 	}
 	now := a.rec.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	seq = a.observed.Load()
-	counters, all = a.book.Known().Told(name, now, most, holders)
-	return counters, all, seq
+	return a.book.Known().Told(name, now, holders), seq
 }
 
 // Standing returns the position of a task before its limits; false if it has none.

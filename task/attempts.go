@@ -98,15 +98,17 @@ const (
 
 // Left lists the files that were kept from an attempt.
 type Left struct {
+	// Task, Attempt, Epoch and Node name the attempt.
 	Task    ID     `json:"task"`
 	Attempt int    `json:"attempt"`
 	Epoch   uint64 `json:"epoch"`
 	Node    string `json:"node,omitempty"`
 	// Digest is the version of the files; "" if they were refused.
-	Digest string    `json:"digest,omitempty"`
-	Files  int       `json:"files"`
-	Bytes  int64     `json:"bytes"`
-	At     time.Time `json:"at"`
+	Digest string `json:"digest,omitempty"`
+	// Files counts the files, and Bytes their bytes. At is when they were stored.
+	Files int       `json:"files"`
+	Bytes int64     `json:"bytes"`
+	At    time.Time `json:"at"`
 	// Refused says why the files were not stored.
 	Refused string `json:"refused,omitempty"`
 }

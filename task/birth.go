@@ -32,6 +32,8 @@ type Rival struct {
 	Seq uint64    `json:"seq"`
 	At  time.Time `json:"at"`
 	Work
+	// Due is when its first attempt may start; zero for at once. RetryOf is the task of which it is a
+	// copy.
 	Due     time.Time `json:"due,omitzero"`
 	RetryOf ID        `json:"retry_of,omitzero"`
 }

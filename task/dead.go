@@ -17,6 +17,7 @@ func (t *Task) Dead() bool { return t.State == Abnormal && t.Dismissed == nil }
 
 // Dismissal records the person or program that took a dead letter off the list, when and why.
 type Dismissal struct {
+	// At is when it was taken off, and By who did that. Reason is what that person or program said.
 	At     time.Time `json:"at"`
 	By     string    `json:"by,omitzero"`
 	Reason string    `json:"reason,omitzero"`

@@ -25,15 +25,18 @@ type Work struct {
 	// Params is a JSON object, or nil.
 	Params json.RawMessage `json:"params,omitzero" redact:"data"`
 	// Secrets are the names of the parameters whose value is a [job.Secret].
-	Secrets []string          `json:"secrets,omitzero" redact:"keep"`
-	Labels  map[string]string `json:"labels,omitzero" redact:"values"`
-	Route   where.Route       `json:"route,omitzero" redact:"keep"`
+	Secrets []string `json:"secrets,omitzero" redact:"keep"`
+	// Labels are what the submitter, the job or the schedule has attached to it.
+	Labels map[string]string `json:"labels,omitzero" redact:"values"`
+	// Route is where it is offered: its queue, its priority, and what it requires of nodes.
+	Route where.Route `json:"route,omitzero" redact:"keep"`
 	// StartBy is when the task expires if it was not started; zero for no such bound.
 	StartBy time.Time `json:"start_by,omitzero"`
 	// EndBy is the deadline of the task as a whole (timeout.total); zero for no such bound.
-	EndBy  time.Time `json:"end_by,omitzero"`
-	Group  string    `json:"group,omitzero" redact:"hide"`
-	Parent ID        `json:"parent,omitzero" redact:"keep"`
+	EndBy time.Time `json:"end_by,omitzero"`
+	// Group is that of its job. Parent is the task that was expanded into it; "" for none.
+	Group  string `json:"group,omitzero" redact:"hide"`
+	Parent ID     `json:"parent,omitzero" redact:"keep"`
 	// Step is the child's name below the outermost parent, as a path: "transform", or "sum/0" for the
 	// first value of the list of step sum. A child on a node bears the node's name. "" for a task that
 	// no parent was expanded into.
@@ -122,6 +125,7 @@ type AttemptFinished struct {
 
 // Usage is what an attempt used.
 type Usage struct {
+	// UserTime and SystemTime are the processor time that it took, in its own code and in the kernel.
 	UserTime   value.Duration `json:"user,omitempty"`
 	SystemTime value.Duration `json:"system,omitempty"`
 	// MaxMemory is the largest resident set of the process, in bytes.
@@ -305,10 +309,11 @@ const (
 
 // Origin names the schedule that made a task; it is zero for any other task.
 type Origin struct {
+	// Schedule is its name.
 	Schedule string `json:"schedule,omitzero" redact:"keep"`
 	// Tick is the logical time: when the task was meant to be made.
 	Tick time.Time `json:"tick,omitzero"`
-	// Trigger is one of the constants above.
+	// Trigger says why the schedule made it: schedule, catchup, backfill or manual.
 	Trigger string `json:"trigger,omitzero" redact:"word"`
 }
 

@@ -21,6 +21,7 @@ type Needs struct {
 
 // Need is a task for which another one waits.
 type Need struct {
+	// Task is the needed one.
 	Task ID `json:"task" redact:"keep"`
 	// Name is the needing task's name for it, for example its step. Default: its id.
 	Name string `json:"name,omitempty" redact:"keep"`

@@ -11,6 +11,7 @@ import (
 // Task is the sum of the facts about a task, as [Evolve] makes it. The command line and the API
 // show its JSON form; fields may be added to it.
 type Task struct {
+	// ID names the task, and State is where it is on its way.
 	ID    ID    `json:"id"`
 	State State `json:"state"`
 	// Reason is the code beside the state: why it failed, why it ended.
@@ -55,13 +56,13 @@ type Task struct {
 	// since the birth or the last reopening.
 	Failures int `json:"failures,omitzero"`
 	Losses   int `json:"losses,omitzero"`
-	// FailedOn is the node of the last failure since then. Begun is when the first attempt since
-	// then started, kept only if the task has a retry budget.
+	// FailedOn is the node of the last failure since then.
 	FailedOn string `json:"failed_on,omitzero"`
 	// Avoids are the nodes on which attempts have failed since then, the latest last, if the task's
 	// policy is to avoid those. At most [where.MaxValues].
-	Avoids []string  `json:"avoids,omitempty"`
-	Begun  time.Time `json:"begun,omitzero"`
+	Avoids []string `json:"avoids,omitempty"`
+	// Begun is when the first attempt since then started, kept only if the task has a retry budget.
+	Begun time.Time `json:"begun,omitzero"`
 	// Handed says that the task was left to preferred nodes in this turn; nil if it was not.
 	Handed *Handed `json:"handed,omitzero"`
 	// Late counts reports of fenced attempts.
@@ -70,6 +71,7 @@ type Task struct {
 	// dismissed.
 	Dismissed *Dismissal `json:"dismissed,omitzero"`
 
+	// SubmittedAt is when the log took its birth.
 	SubmittedAt time.Time `json:"submitted_at,omitzero"`
 	// Due is when the next attempt may start; zero for at once.
 	Due time.Time `json:"due,omitzero"`
@@ -77,7 +79,8 @@ type Task struct {
 	Since time.Time `json:"since,omitzero"`
 	// StartedAt is of the current or latest attempt.
 	StartedAt time.Time `json:"started_at,omitzero"`
-	EndedAt   time.Time `json:"ended_at,omitzero"`
+	// EndedAt is when it ended; zero while it is open.
+	EndedAt time.Time `json:"ended_at,omitzero"`
 	// Ran is how long the latest attempt of this life ran; for a parent, how long its children
 	// took. 0 while it runs, and if there was no attempt since the task was reopened, which may end
 	// without one.
@@ -102,6 +105,8 @@ type Task struct {
 	// Children are the children of a parent; nil before it was expanded, and for any other task.
 	Children *Children `json:"children,omitzero"`
 
+	// Exit is the exit code of its program, Result what the program returned, and Usage what its last
+	// attempt used.
 	Exit   *int            `json:"exit,omitzero"`
 	Result json.RawMessage `json:"result,omitzero" form:"null"`
 	Usage  *Usage          `json:"usage,omitzero"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -140,7 +141,11 @@ func (f *Filter) Beyond() string {
 
 // CursorAfter is the cursor of a page that ends with a task: the order, and the task's id.
 func (f *Filter) CursorAfter(last task.ID) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(f.Beyond() + string(last)))
+	return cursorAfter(f.Beyond(), string(last))
+}
+
+func cursorAfter(beyond, last string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(beyond + last))
 }
 
 // Start is the id after which the page begins, "" for none. The error wraps [ErrCursor] if the
@@ -149,16 +154,42 @@ func (f *Filter) Start() (task.ID, error) {
 	if f.Cursor == "" {
 		return f.After, nil
 	}
-	text, err := base64.RawURLEncoding.DecodeString(f.Cursor)
+	id, err := lastIn(f.Beyond(), f.Cursor)
+	return task.ID(id), err
+}
+
+// lastIn is what a cursor comes after.
+func lastIn(beyond, cursor string) (string, error) {
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
 		return "", wrong{ErrCursor}
 	}
-	id, ok := strings.CutPrefix(string(text), f.Beyond())
-	if !ok || id == "" {
+	last, ok := strings.CutPrefix(string(text), beyond)
+	if !ok || last == "" {
 		return "", wrong{ErrCursor}
 	}
-	return task.ID(id), nil
+	return last, nil
 }
+
+// Section returns the page of a whole list, in the order of its keys: at most limit items, all for
+// 0, after a cursor; and the cursor of the next page, "" if this is the last. The error wraps
+// [ErrCursor] if the cursor is invalid.
+func Section[T any](all []T, key func(*T) string, limit int, cursor string) (page []T, next string, err error) {
+	if cursor != "" {
+		last, err := lastIn(">", cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		all = all[sort.Search(len(all), func(i int) bool { return key(&all[i]) > last }):]
+	}
+	if limit == 0 || len(all) <= limit {
+		return all, "", nil
+	}
+	return all[:limit], CursorAfter(key(&all[limit-1])), nil
+}
+
+// CursorAfter is the cursor of a [Section] that ends with a key.
+func CursorAfter(last string) string { return cursorAfter(">", last) }
 
 // Most is the size of the page. The error wraps [ErrQuery] if Limit is out of bounds.
 func (f *Filter) Most() (int, error) {

@@ -38,8 +38,9 @@ type Plan struct {
 	Budgets []string    `json:"budgets,omitempty"`
 	Rules   []RuleWords `json:"rules,omitempty"`
 	// Children are the nodes that would each get a child.
-	Children []string       `json:"children,omitempty"`
-	Nodes    []node.Verdict `json:"nodes"`
+	Children []string `json:"children,omitempty"`
+	// Nodes tells for each node whether it may run the task, and which rule excludes it.
+	Nodes []node.Verdict `json:"nodes"`
 	// Seq is the sequence of the log that the nodes reflect.
 	Seq uint64 `json:"seq"`
 	// Parent says that it is, or would be, a parent.
@@ -49,7 +50,8 @@ type Plan struct {
 // RuleWords is what a rule of a job allows.
 type RuleWords struct {
 	// Rule is the name of the rule in [job.Rules].
-	Rule  string   `json:"rule"`
+	Rule string `json:"rule"`
+	// Words say what it allows.
 	Words []string `json:"words"`
 }
 

@@ -93,7 +93,9 @@ func Children(ctx context.Context, v View, t *task.Task) ([]task.Task, error) {
 // Part is a child of a task that matters for the whole.
 type Part struct {
 	// Name is its name among the parent's children.
-	Name    string     `json:"name"`
+	Name string `json:"name"`
+	// Task is its id, and State how it stands. Reason is the code beside the state, and Message the
+	// reason in words. Node runs it, or ran it last, in attempt number Attempt.
 	Task    task.ID    `json:"task"`
 	State   task.State `json:"state"`
 	Reason  string     `json:"reason,omitempty"`

@@ -29,6 +29,7 @@ type Rules struct {
 
 // Explanation says why a task is in its state and what comes next.
 type Explanation struct {
+	// Task is its id, and State how it stands. Reason is the code beside the state.
 	Task   task.ID    `json:"task"`
 	State  task.State `json:"state"`
 	Reason string     `json:"reason,omitempty"`
@@ -36,7 +37,8 @@ type Explanation struct {
 	Message string `json:"message,omitempty"`
 	// Dismissed records who took it off the list of dead letters.
 	Dismissed *task.Dismissal `json:"dismissed,omitempty"`
-	Since     time.Time       `json:"since"`
+	// Since is when the state began.
+	Since time.Time `json:"since"`
 	// Who must do What, until By. Else is what happens otherwise.
 	Who  string    `json:"who"`
 	What string    `json:"what"`

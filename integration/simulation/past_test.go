@@ -261,7 +261,7 @@ func (h *history) limitsIn(ctx context.Context, m worlds.Model, sums worlds.Summ
 	if err := errors.Join(err, err2); err != nil {
 		return []quota.CounterState{{Name: err.Error()}}
 	}
-	all, _ := known.Told("", at.At, 1000, 1000)
+	all := known.Told("", at.At, 1000)
 	for i := range all {
 		slices.Sort(all[i].Holders)
 	}

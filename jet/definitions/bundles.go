@@ -37,12 +37,15 @@ func bundleOf(name string, text []byte) (n NamedVersion, err error) {
 
 // NamedVersion is a version that a name pointed to, and since when.
 type NamedVersion struct {
+	// Name is the bundle's. Digest names the version.
 	Name   string       `json:"name"`
 	Digest files.Digest `json:"digest"`
-	Files  int          `json:"files"`
-	Bytes  int64        `json:"bytes"`
-	At     time.Time    `json:"at"`
-	By     string       `json:"by,omitempty"`
+	// Files counts the files of the version, and Bytes their bytes.
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+	// At is when the name began to point to it, and By who did that.
+	At time.Time `json:"at"`
+	By string    `json:"by,omitempty"`
 }
 
 // NameVersion points a name to a version. It tells whether that changed anything.

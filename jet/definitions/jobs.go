@@ -34,8 +34,9 @@ func jobOf(name string, text []byte) (j job.Job, err error) {
 type StoredJob struct {
 	job.Job
 	// Revision counts the changes of the job.
-	Revision uint64    `json:"revision"`
-	Changed  time.Time `json:"changed"`
+	Revision uint64 `json:"revision"`
+	// Changed is when that was.
+	Changed time.Time `json:"changed"`
 }
 
 // SeenRevision returns the revision that a reader of this job has seen.

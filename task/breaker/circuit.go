@@ -18,6 +18,7 @@ const (
 // Circuit is the sum of the facts about a job's breaker. Each fact is complete, so the last one
 // alone gives the state.
 type Circuit struct {
+	// State is closed, open or half_open.
 	State State `json:"state"`
 	// Reason explains the state in words.
 	Reason string `json:"reason,omitempty"`

@@ -24,7 +24,9 @@ func Schema() []byte { return bytes.Clone(schema) }
 // Job is a named definition of what to run. The store that holds it assigns its revision.
 type Job struct {
 	// Name is 1 to 64 letters, digits, '_' or '-'.
-	Name        string `json:"name" redact:"keep" names:"job"`
+	Name string `json:"name" redact:"keep" names:"job"`
+	// Title and Description say to people what the job is for. Owner is who answers for it. Group is
+	// where lists of jobs put it.
 	Title       string `json:"title,omitempty" redact:"hide"`
 	Description string `json:"description,omitempty" redact:"hide"`
 	Owner       string `json:"owner,omitempty" redact:"hide"`

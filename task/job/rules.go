@@ -128,7 +128,10 @@ var Rules = []Rule{
 // Overrides are the rules of a spec that a submission may replace, each as a whole. An empty list
 // removes a bound.
 type Overrides struct {
-	Slots       int                 `json:"slots,omitempty"`
+	// Slots is how many slots of a node a task takes.
+	Slots int `json:"slots,omitempty"`
+	// PerNode bounds how many run on one node, Concurrency how many run at one time, Budget how much
+	// may run within a time, and Rate how often one may start.
 	PerNode     limit.PerNodes      `json:"per_node,omitzero"`
 	Concurrency limit.Concurrencies `json:"concurrency,omitzero"`
 	Budget      limit.Budgets       `json:"budget,omitzero"`

@@ -30,6 +30,7 @@ type Step struct {
 
 // StepNeed is a step for which another one waits.
 type StepNeed struct {
+	// Step is the other one's name.
 	Step string `json:"step" redact:"keep" names:"step"`
 	// When is the required end. Default [WhenSuccess].
 	When string `json:"when,omitempty" redact:"word"`

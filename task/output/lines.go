@@ -9,10 +9,12 @@ import (
 
 // Lines is a batch of output lines of an attempt.
 type Lines struct {
+	// Task, Attempt and Epoch name the attempt.
 	Task    task.ID `json:"task"`
 	Attempt int     `json:"attempt"`
 	Epoch   uint64  `json:"epoch"`
-	Lines   []Line  `json:"lines"`
+	// Lines are in the order in which they were printed.
+	Lines []Line `json:"lines"`
 	// Dropped is how many lines, of all attempts, were dropped and replaced by this entry.
 	Dropped int `json:"dropped,omitempty"`
 	// Encoded is the batch as JSON from [Lines.AppendJSON], if that was made already.
@@ -36,7 +38,8 @@ const (
 // Line is one line of output, or a piece of a very long one.
 type Line struct {
 	// N is the number of the line in the attempt, from 1; for several lines it is the last one's.
-	N      int       `json:"n"`
+	N int `json:"n"`
+	// At is when it was printed. Stream is stdout, stderr or log, and Text the line without its end.
 	At     time.Time `json:"at"`
 	Stream string    `json:"stream"`
 	Text   string    `json:"text"`
@@ -100,11 +103,13 @@ type Told struct {
 
 // Records is a batch of records that an attempt produced.
 type Records struct {
+	// Task, Attempt and Epoch name the attempt.
 	Task    task.ID `json:"task"`
 	Attempt int     `json:"attempt"`
 	Epoch   uint64  `json:"epoch"`
 	// First is the number of the first item within the attempt, from 0.
-	First int               `json:"first"`
+	First int `json:"first"`
+	// Items are the records, each any JSON.
 	Items []json.RawMessage `json:"items"`
 	// Dropped is how many records, of all attempts, were dropped and replaced by this entry, and
 	// Reason why.

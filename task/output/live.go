@@ -13,6 +13,7 @@ import (
 
 // Live is the standing of an attempt, as its program reports it; only the latest counts.
 type Live struct {
+	// Task, Attempt and Epoch name the attempt. At is when it reported.
 	Task    task.ID   `json:"task"`
 	Attempt int       `json:"attempt"`
 	Epoch   uint64    `json:"epoch"`

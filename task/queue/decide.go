@@ -23,6 +23,7 @@ type Resume struct{ Reason string }
 
 // Limit sets the bounds that are not nil; 0, {} and "" mean no bound.
 type Limit struct {
+	// Running is how many of its tasks may run at one time, and Waiting how many may wait.
 	Running *int `json:"running,omitempty"`
 	Waiting *int `json:"waiting,omitempty"`
 	// Rate has no key: it applies to the whole queue.

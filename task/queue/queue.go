@@ -15,6 +15,7 @@ var ErrFull = errors.New("the queue is full")
 // Queue is the sum of the facts about a queue, which operators write. A queue needs no fact: it
 // exists as soon as a task, job or worker names it.
 type Queue struct {
+	// Name is what tasks, jobs and workers call it.
 	Name string `json:"name"`
 	// Paused is set while none of its tasks starts.
 	Paused *Pause `json:"paused,omitempty"`
@@ -33,6 +34,7 @@ type Queue struct {
 
 // Pause says since when and why a queue is paused, and which operator paused it.
 type Pause struct {
+	// Since is when it was paused, and By the operator. Reason is what the operator said.
 	Since  time.Time `json:"since"`
 	By     string    `json:"by,omitempty"`
 	Reason string    `json:"reason,omitempty"`

@@ -3,6 +3,7 @@ package quota
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,7 @@ type CounterState struct {
 
 // RateState is a rate for display.
 type RateState struct {
+	// Limit is how many may start within Per, and Burst how many of these at once.
 	Limit int            `json:"limit"`
 	Per   value.Duration `json:"per"`
 	Burst int            `json:"burst"`
@@ -110,21 +112,26 @@ func (a *Limiter) Counter(name string, now time.Time, most int) (CounterState, b
 	return c.state(now, most), true
 }
 
-// Told returns the counter with a name or, for "", at most most counters, those with the most
-// waiting tasks first; and how many there are.
-func (a *Limiter) Told(name string, now time.Time, most, holders int) (counters []CounterState, all int) {
+// Told returns the counter with a name or, for "", all counters by their keys.
+func (a *Limiter) Told(name string, now time.Time, holders int) []CounterState {
 	if name != "" {
 		c, ok := a.Counter(name, now, holders)
 		if !ok {
-			return nil, 0
+			return nil
 		}
-		return []CounterState{c}, 1
+		return []CounterState{c}
 	}
-	counters = a.Counters(now, holders)
+	counters := a.Counters(now, holders)
 	slices.SortFunc(counters, func(x, y CounterState) int {
-		return cmp.Or(y.Waiting-x.Waiting, y.InUse-x.InUse, cmp.Compare(x.Name, y.Name))
+		return cmp.Or(y.Waiting-x.Waiting, y.InUse-x.InUse, cmp.Compare(x.Name, y.Name)) // as their keys
 	})
-	return counters[:min(len(counters), most)], len(counters)
+	return counters
+}
+
+// Key puts counters in order: those with the most waiting tasks come first, then those with the most
+// tasks that hold them, then by name.
+func (c *CounterState) Key() string {
+	return fmt.Sprintf("%010d %010d %s", math.MaxInt32-c.Waiting, math.MaxInt32-c.InUse, c.Name)
 }
 
 func (c *counter) state(now time.Time, most int) CounterState {

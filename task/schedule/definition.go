@@ -34,6 +34,7 @@ type Definition struct {
 
 // Pause says why a schedule does not fire.
 type Pause struct {
+	// At is when it was paused, and Actor who did that. Reason is what that person said.
 	At     time.Time `json:"at"`
 	Actor  string    `json:"actor,omitempty" redact:"actor"`
 	Reason string    `json:"reason,omitempty" redact:"hide"`
@@ -54,8 +55,9 @@ func Read(name string, text []byte) (d Definition, err error) {
 type Stored struct {
 	Definition
 	// Revision grows with every change of any schedule.
-	Revision uint64    `json:"revision"`
-	Changed  time.Time `json:"changed"`
+	Revision uint64 `json:"revision"`
+	// Changed is when that was.
+	Changed time.Time `json:"changed"`
 }
 
 // SeenRevision is the revision that a viewer of it sees.

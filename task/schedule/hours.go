@@ -27,6 +27,7 @@ type Calendar struct {
 // Rule is a period in which a calendar is open, or one in which it is closed. Exactly one is set,
 // in the form of [job.Schedule.Calendar].
 type Rule struct {
+	// Open is a period in which it is open, Closed one in which it is closed.
 	Open   string `json:"open,omitempty" redact:"keep"`
 	Closed string `json:"closed,omitempty" redact:"keep"`
 }
@@ -47,8 +48,9 @@ const year = 366 * 24 * time.Hour
 type StoredCalendar struct {
 	Calendar
 	// Revision counts the changes of the calendar.
-	Revision uint64    `json:"revision"`
-	Changed  time.Time `json:"changed"`
+	Revision uint64 `json:"revision"`
+	// Changed is when that was.
+	Changed time.Time `json:"changed"`
 }
 
 // SeenRevision is the revision that a viewer of it sees.

@@ -8,6 +8,7 @@ import (
 
 // Upcoming is a tick of one of several schedules.
 type Upcoming struct {
+	// Name is the schedule's.
 	Name string `json:"schedule"`
 	Tick
 }

@@ -17,6 +17,7 @@ const soon = time.Hour
 
 // Wait is until when a task waits for its window, and why.
 type Wait struct {
+	// Until is when the window opens. Detail says which one it is, in words.
 	Until  time.Time `json:"until"`
 	Detail string    `json:"detail"`
 }

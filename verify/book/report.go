@@ -10,6 +10,7 @@ import (
 
 // Finding is one broken promise.
 type Finding struct {
+	// Rule is the promise that is broken, such as I-3.
 	Rule Rule `json:"rule"`
 	// Task or Node is the subject; both may be empty.
 	Task task.ID `json:"task,omitempty"`
@@ -50,6 +51,7 @@ const (
 
 // RuleReport is the result of one rule.
 type RuleReport struct {
+	// Rule is the rule's name, such as I-3, and Promise what it promises. Status is its result.
 	Rule    Rule   `json:"rule"`
 	Promise string `json:"promise"`
 	Status  Status `json:"status"`
@@ -86,7 +88,8 @@ type Report struct {
 	// Unknown counts the facts of unknown types.
 	Unknown map[events.Type]int `json:"unknown,omitempty"`
 	// Repairs counts the offers that a scheduler placed in place of another component.
-	Repairs    int          `json:"repairs"`
+	Repairs int `json:"repairs"`
+	// Violations counts the findings of all Rules, including those that were not kept.
 	Violations int          `json:"violations"`
 	Rules      []RuleReport `json:"rules"`
 	// Findings are the kept findings of all rules.

@@ -245,7 +245,7 @@ on the clock of the schedule's zone. Tasks and ticks need a millrace server.`,
 			then, err := reach.Look(ctx, a.App, cl, &s, func(ctx context.Context, q reach.Question) (client.ScheduleList, error) {
 				return cl.ScheduleList(ctx, client.MomentRequest{At: q.At})
 			}, func(ctx context.Context) (client.ScheduleList, error) {
-				return client.ScheduleListOf(ctx, s.View, s.Then, s.Now())
+				return client.ScheduleListOf(ctx, s.View, s.Then, s.Now(), client.PageRequest{})
 			})(ctx)
 			rowsOf = func(context.Context) ([]client.ScheduleRow, error) { return then.Rows(err) }
 		}

@@ -40,7 +40,7 @@ func showNodes(ctx context.Context, l *look) (any, error) {
 
 // nodes returns all nodes, in the past without their heartbeats.
 func (l *look) nodes(ctx context.Context) (client.NodePage, error) {
-	return client.NodesOf(ctx, l.View, l.Now, l.Rules.Node)
+	return client.NodesOf(ctx, l.View, l.Now, l.Rules.Node, &client.NodeListRequest{})
 }
 
 type nodeData struct {

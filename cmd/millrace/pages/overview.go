@@ -333,7 +333,7 @@ func (l *look) tasks(ctx context.Context, r client.ListRequest) (page client.Lis
 }
 
 func (p *nodesPanel) find(ctx context.Context, l *look) error {
-	page, err := client.NodesOf(ctx, l.View, l.Now, l.Rules.Node)
+	page, err := client.NodesOf(ctx, l.View, l.Now, l.Rules.Node, &client.NodeListRequest{})
 	p.All = len(page.Nodes)
 	for _, n := range page.Nodes {
 		if n.State != node.Ready && n.State != node.Retired || n.Silent {

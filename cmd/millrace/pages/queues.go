@@ -58,7 +58,7 @@ func showQueues(ctx context.Context, l *look) (any, error) {
 func (p *queuesPanel) find(ctx context.Context, l *look) (err error) {
 	var page client.QueuePage
 	if l.Past {
-		page, err = client.QueuesOf(ctx, l.View, l.Sums, "", l.Now, func(string) *quota.CounterState { return nil })
+		page, err = client.QueuesOf(ctx, l.View, l.Sums, &client.QueueListRequest{}, l.Now, func(string) *quota.CounterState { return nil })
 	} else {
 		err = l.ask(ctx, roles.QueueList, client.QueueListRequest{}, &page)
 	}

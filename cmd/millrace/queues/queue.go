@@ -89,7 +89,7 @@ func (a *Commands) queuesIn(ctx context.Context, cl *client.Client, s *reach.Sig
 		r.At, r.AtLeast = q.At, q.AtLeast
 		return cl.Queues(ctx, r)
 	}, func(ctx context.Context) (client.QueuePage, error) {
-		return client.QueuesThen(ctx, s.Then, r.Queue, s.Now())
+		return client.QueuesThen(ctx, s.Then, &r, s.Now())
 	})
 }
 

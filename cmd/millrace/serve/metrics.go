@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -138,7 +137,7 @@ func (f *figures) watchScheduler(s *scheduler.Scheduler) {
 		return
 	}
 	f.limits.Watch(func() []quota.CounterState {
-		counters, _, _ := s.Limits("", math.MaxInt, 0)
+		counters, _ := s.Limits("", 0)
 		return counters
 	})
 	f.server.Repairs = func() map[string]int64 {
