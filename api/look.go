@@ -48,19 +48,9 @@ func (s *Service) sight(ctx context.Context, at string) (view.View, time.Time, e
 
 // then returns a view of a moment of the past, and when that was.
 func (s *Service) then(ctx context.Context, at string) (v view.Folded, when time.Time, err error) {
-	m, err := MomentOf(at, s.now())
+	p, err := s.pointOf(ctx, at)
 	if err != nil {
 		return v, when, err
-	}
-	if err := s.Client.Reached(ctx, m, s.now()); err != nil {
-		return v, when, fmt.Errorf("at: %w", err)
-	}
-	p, found, err := s.Client.PointAt(ctx, m)
-	if err != nil {
-		return v, when, err
-	}
-	if !found {
-		return v, when, badRequest{fmt.Errorf("at: %s is before the log begins", at)}
 	}
 	return s.Client.Past(s.moments.of(p, func() *view.Folding {
 		return view.NewFolding(p, func(ctx context.Context, kind view.Kind, each func(*events.Record) error) error {
@@ -70,6 +60,22 @@ func (s *Service) then(ctx context.Context, at string) (v view.Folded, when time
 			return s.Client.Before(ctx, kind, p.Seq, each)
 		}, s.Model.At(p, s.Client.Log()))
 	})), p.At, nil
+}
+
+// pointOf returns the place in the log of a moment.
+func (s *Service) pointOf(ctx context.Context, at string) (view.Point, error) {
+	m, err := MomentOf(at, s.now())
+	if err != nil {
+		return view.Point{}, err
+	}
+	if err := s.Client.Reached(ctx, m, s.now()); err != nil {
+		return view.Point{}, fmt.Errorf("at: %w", err)
+	}
+	p, found, err := s.Client.PointAt(ctx, m)
+	if err == nil && !found {
+		err = badRequest{fmt.Errorf("at: %s is before the log begins", at)}
+	}
+	return p, err
 }
 
 // moments are the moments last looked at, with the models folded for them: a user that looks at the

@@ -2,13 +2,16 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"millrace/client"
+	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/value"
@@ -144,27 +147,86 @@ func (s *Service) listThen(ctx context.Context, r *client.ListRequest, f *view.F
 	return taskPage{found, f}, err
 }
 
-func (s *Service) unreadable(ctx context.Context, r client.UnreadableRequest) (deadPage, error) {
+func (s *Service) unreadable(ctx context.Context, r client.UnreadableRequest) (is deadPage, err error) {
 	query := view.Query{Kind: view.Messages, Before: r.Before, Filter: view.Filter{Limit: r.Limit}}
 	most, err := query.Most()
 	if err != nil {
-		return deadPage{}, err
+		return is, err
 	}
-	if err := s.await(ctx, r.AtLeast, 0); err != nil {
-		return deadPage{}, err
+	var then view.Point
+	if r.At != "" {
+		if then, err = s.pointOf(ctx, r.At); err != nil {
+			return is, err
+		}
+		if query.Before == 0 || query.Before > then.Seq {
+			query.Before = then.Seq + 1
+		}
+	}
+	if err := s.await(ctx, max(r.AtLeast, then.Seq), 0); err != nil {
+		return is, err
 	}
 	found, err := s.view().List(ctx, query)
 	if err != nil {
-		return deadPage{}, err
+		return is, err
 	}
-	page := deadPage{client.UnreadablePage{Messages: make([]client.Unreadable, 0, len(found.Messages)), Seq: found.Point.Seq}}
-	for _, p := range found.Messages {
-		page.Messages = append(page.Messages, client.Unreadable(p))
+	all := found.Messages
+	if r.At != "" {
+		since, err := s.dismissedSince(ctx, then.Seq, query.Before)
+		if err != nil {
+			return is, err
+		}
+		// One that is dismissed in this moment is in both.
+		all = append(all, since...)
+		slices.SortFunc(all, func(a, b view.Message) int { return cmp.Compare(b.Seq, a.Seq) })
+		all = slices.CompactFunc(all, func(a, b view.Message) bool { return a.Seq == b.Seq })
+		all = all[:min(len(all), most)]
 	}
-	if n := len(found.Messages); n == most {
-		page.Next = found.Messages[n-1].Seq
+	is.Messages, is.Seq = make([]client.Unreadable, 0, len(all)), found.Point.Seq
+	for _, p := range all {
+		is.Messages = append(is.Messages, client.Unreadable(p))
 	}
-	return page, nil
+	if n := len(all); n == most {
+		is.Next = all[n-1].Seq
+	}
+	return is, nil
+}
+
+// dismissedSince returns the unreadable messages before a sequence that were dismissed after
+// another one.
+func (s *Service) dismissedSince(ctx context.Context, seq, before uint64) (all []view.Message, err error) {
+	tracer, ok := s.Model.(view.Tracer)
+	if !ok {
+		return nil, view.ErrUnindexed
+	}
+	for {
+		facts, err := tracer.Traces(ctx, view.Trace{Types: []string{string(events.MessageDismissed)}, OldestFirst: true}, seq, view.MaxLimit)
+		if err != nil {
+			return nil, err
+		}
+		dismissals, err := RecordsAt(ctx, served{s.Client}, facts)
+		if err != nil {
+			return nil, err
+		}
+		var seqs []uint64
+		for i := range dismissals {
+			if of := dismissals[i].Fact.Message; dismissals[i].Fact.Type == events.MessageDismissed && of < before {
+				seqs = append(seqs, of)
+			}
+		}
+		messages, err := RecordsAt(ctx, served{s.Client}, seqs)
+		if err != nil {
+			return nil, err
+		}
+		for i := range messages {
+			if m, unreadable := view.MessageOf(&messages[i]); unreadable {
+				all = append(all, m)
+			}
+		}
+		if len(facts) < view.MaxLimit {
+			return all, nil
+		}
+		seq = slices.Max(facts)
+	}
 }
 
 // deadLetter names a task or a message.

@@ -24,6 +24,8 @@ type UnreadableRequest struct {
 	Before uint64 `json:"before,omitempty"`
 	// AtLeast makes the answer wait until it reflects this sequence.
 	AtLeast uint64 `json:"at_least,omitempty"`
+	// At is a moment of the past: a sequence of the log, or a time; "" is now.
+	At string `json:"at,omitempty"`
 }
 
 // Unreadable is a message in the log that cannot be decoded.

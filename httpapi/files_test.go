@@ -6,9 +6,13 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/jet/definitions"
 
 	"millrace/client"
 	"millrace/jet/roles"
@@ -136,4 +140,69 @@ func TestBadArchives(t *testing.T) {
 	s.comes(200, viewer)
 	s.refused(403, "role", "PUT", "/api/v1/files/app", whole, "Content-Type", ofTar, "Authorization", viewer)
 	s.refused(404, "no-files", "GET", "/api/v1/files/app", "")
+}
+
+// Bundles are looked at, compared, held against their digests, and their names removed.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	dir := t.TempDir()
+	push := func(files ...string) string {
+		for _, name := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		done, err := client.New(s.store, "ada").PushFiles(t.Context(), client.FilesPush{Dir: dir, Name: "app"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(done.Digest)
+	}
+	first := push("a", "b")
+	second := push("c")
+	var list struct{ Bundles []definitions.NamedVersion }
+	s.want(200, "GET", "/api/v1/files", "", &list)
+	if len(list.Bundles) != 1 || string(list.Bundles[0].Digest) != second {
+		t.Errorf("there are %+v", list)
+	}
+	s.want(200, "GET", "/api/v1/files?name=app", "", &list)
+	if len(list.Bundles) != 2 || string(list.Bundles[1].Digest) != first {
+		t.Errorf("its versions are %+v", list)
+	}
+	var v struct {
+		Digest  string
+		Entries []struct{ Path string }
+		Next    string
+	}
+	s.want(200, "GET", "/api/v1/files/app?limit=2", "", &v)
+	if v.Digest != second || len(v.Entries) != 2 || v.Next != "b" {
+		t.Errorf("the first page is %+v", v)
+	}
+	v.Next = ""
+	s.want(200, "GET", "/api/v1/files/app?limit=2&after=b", "", &v)
+	if len(v.Entries) != 1 || v.Entries[0].Path != "c" || v.Next != "" {
+		t.Errorf("the second page is %+v", v)
+	}
+	var diff struct {
+		Changes []struct{ Kind, Path string }
+		All     int
+	}
+	s.want(200, "GET", "/api/v1/files/app@"+first[:8]+"/diff?with=app", "", &diff)
+	if diff.All != 1 || diff.Changes[0].Path != "c" || diff.Changes[0].Kind != "added" {
+		t.Errorf("different is %+v", diff)
+	}
+	var check struct {
+		Read     int64
+		All      int
+		Problems []client.FilesProblem
+	}
+	s.want(200, "GET", "/api/v1/files/app/verify", "", &check)
+	if check.Read != 3 || check.All != 0 || check.Problems == nil {
+		t.Errorf("it is %+v", check)
+	}
+	s.refused(404, "no-files", "GET", "/api/v1/files/nobody", "")
+	s.refused(400, "bad-request", "GET", "/api/v1/files/a*b", "")
+	s.want(200, "DELETE", "/api/v1/files/app", "", nil)
+	s.refused(404, "no-files", "DELETE", "/api/v1/files/app", "")
 }

@@ -45,6 +45,8 @@ type site struct {
 	*testing.T
 	*Server
 	store *jet.Store
+	// publish puts a message on a subject, whatever it is.
+	publish func(subject string, data []byte) error
 	tls   *tls.Config // nil without TLS
 	doc   *jsonschema.Compiler
 	plain map[string]any // the document
@@ -93,7 +95,7 @@ func openWith(t *testing.T, config Config, change func(*Server)) *site {
 			t.Error(err)
 		}
 	})
-	return &site{T: t, Server: s, store: store}
+	return &site{T: t, Server: s, store: store, publish: nc.Publish}
 }
 
 // answer is a response.
@@ -205,4 +207,14 @@ func (s *site) documented(o *operation, got answer) {
 	if err := schema.Validate(value); err != nil {
 		s.Errorf("%s %s is not as the document says: %v\n%s", o.method, o.path, err, got.body)
 	}
+}
+
+// last is the sequence at which the log ends.
+func (s *site) last() uint64 {
+	s.Helper()
+	seq, err := s.store.Last(s.Context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	return seq
 }

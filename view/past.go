@@ -125,9 +125,9 @@ func NewMemory() *Memory {
 // Add folds the next record of the log.
 func (m *Memory) Add(r *events.Record) {
 	m.at = Point{r.Seq, r.Stored}
-	switch why := r.Unreadable(); {
-	case why != "":
-		m.messages[r.Seq] = Message{r.Seq, r.Place, why, r.Raw[:min(len(r.Raw), MaxRaw)]}
+	switch is, unreadable := MessageOf(r); {
+	case unreadable:
+		m.messages[r.Seq] = is
 	case r.Fact.Type == events.MessageDismissed:
 		delete(m.messages, r.Fact.Message)
 	}

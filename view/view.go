@@ -256,6 +256,12 @@ type Message struct {
 	Raw []byte
 }
 
+// MessageOf returns a record as an unreadable message; false if it can be read.
+func MessageOf(r *events.Record) (Message, bool) {
+	why := r.Unreadable()
+	return Message{r.Seq, r.Place, why, r.Raw[:min(len(r.Raw), MaxRaw)]}, why != ""
+}
+
 // MaxRaw is how much of an unreadable message is kept, in bytes.
 const MaxRaw = 4 << 10
 

@@ -43,8 +43,7 @@ func (a *Commands) dlqList() *cobra.Command {
 		Use: "ls", Aliases: []string{"list"},
 		Short: "List dead letters; needs a millrace server",
 		Long: `Lists abnormal tasks and unreadable messages, without dismissed ones ("dlq rm"); filters
-choose tasks. With --at it lists the tasks that were dead letters then; of the messages it knows only those that
-have not been dismissed since.`,
+choose tasks.`,
 		Args: typed.Takes(0, 0, ""),
 	}
 	f.FilterFlags(c)
@@ -104,7 +103,7 @@ func (a *Commands) deadAt(ctx context.Context, cl *client.Client, r client.ListR
 		}, func(ctx context.Context) (client.ListPage, error) {
 			return client.PastPageOf(ctx, s.View, client.FilterOf(&r), &r)
 		})(ctx)
-		messages.Before = s.Past.Seq + 1
+		messages.At = strconv.FormatUint(s.Past.Seq, 10)
 	}
 	ctx, cancel := a.Asking(ctx)
 	defer cancel()

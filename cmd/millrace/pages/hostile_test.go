@@ -3,13 +3,21 @@ package pages
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+
+	"millrace/task/job"
+	"millrace/task/output"
+	"millrace/task/param"
 
 	"millrace/events"
 	"millrace/events/logtest"
@@ -207,6 +215,83 @@ func TestHostileFacts(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// hostile are texts that do harm on a page that does not escape them.
+var hostile = []string{
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, "{{.Data}}", "javascript:alert(1)",
+	"a\x1b[31mred\x1b]8;;http://evil.example\aon", "\r\ndata: forged\r\n\r\n", "right\u202Eto left\u2066", "nul\x00", `hx-get="/x" hx-on:click="x"`, "</title></textarea></template>",
+	strings.Repeat("w", 5000), "a/b?c#d%2fe", "\u2028line",
+}
+
+// Whatever texts come from others, a page has only its own elements and attributes, shows no
+// control characters, and loads nothing from elsewhere.
+func TestPagesEscape(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.node("w1", ready("w1")...)
+	var id task.ID
+	for i, text := range hostile {
+		p.node(node.ID("n"+strconv.Itoa(i)), node.Registered{Session: "s", Profile: node.Profile{Host: text, Version: text, Labels: map[string]string{"a": text}}}, node.WentOnline{Session: "s", Reason: text})
+		if _, err := p.client.PauseQueue(t.Context(), "default", 0, text[:min(len(text), 200)]); err != nil {
+			t.Fatal(err)
+		}
+		s := command("echo", strings.ReplaceAll(text, "\x00", ""))
+		s.Labels = map[string]string{"k" + strconv.Itoa(i): text[:min(len(text), 60)]}
+		value, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Params = map[string]json.RawMessage{"p": value}
+		j := job.Job{Name: "j" + strconv.Itoa(i), Title: text, Description: text, Owner: text, Group: text, Labels: map[string]string{"k": text}, Spec: *s.Spec}
+		j.Params.Declared = []param.Param{{Name: "p", Title: text, Description: text, Type: param.String, Enum: []json.RawMessage{value, []byte(`"x"`)}, Default: value}}
+		if _, _, err := p.client.Apply(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		id = p.submit(s)
+		if err := p.store.Print(p.Context(), output.Lines{Task: id, Attempt: 1, Epoch: 1, Lines: []output.Line{{N: 1, Stream: output.Stdout, Text: text, At: time.Now()}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.client.Cancel(p.Context(), id, text[:min(len(text), 200)]); err != nil {
+			t.Fatal(err)
+		}
+		p.seen()
+		for _, path := range append(paths(id), "/tasks?q="+url.QueryEscape(`"`+text+`"`), "/"+url.PathEscape(text), "/tasks?at="+url.QueryEscape(text), "/nodes/n"+strconv.Itoa(i), "/jobs/"+j.Name, "/run/job/"+j.Name, "/edit/job?name="+j.Name, "/jobs/"+url.PathEscape(text)) {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+			w := httptest.NewRecorder()
+			p.ServeHTTP(w, r)
+			p.harmless(fmt.Sprintf("%s of %.20q", path, text), w.Body.String())
+		}
+	}
+}
+
+// harmless checks a page against what it may contain.
+func (p *place) harmless(what, page string) {
+	p.Helper()
+	for _, e := range elements(p.T, page) {
+		if is := e.attr["name"]; slices.Contains([]string{"input", "select", "textarea", "button"}, e.name) && slices.Contains(ofForms, is) {
+			p.Errorf("%s has a field %s, which hides that of its form from scripts", what, is)
+		}
+		if slices.Contains([]string{"img", "iframe", "style", "object", "embed", "base"}, e.name) || e.name == "script" && e.attr["src"] == "" {
+			p.Errorf("%s has an element %s: %v", what, e.name, e.attr)
+		}
+		for name := range e.attr {
+			if strings.HasPrefix(name, "on") || name == "style" || strings.HasPrefix(name, "hx-") && name != "hx-ignore" {
+				p.Errorf("%s has an attribute %s", what, name)
+			}
+		}
+	}
+	for _, to := range links(p.T, page) {
+		if !strings.HasPrefix(to, "./") && !strings.HasPrefix(to, "../") {
+			p.Errorf("%s leads to %.60s", what, to)
+		}
+	}
+	for _, r := range page {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) || r == '\u2028' {
+			p.Errorf("%s shows %U", what, r)
+			return
 		}
 	}
 }

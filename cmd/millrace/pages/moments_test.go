@@ -1,0 +1,108 @@
+package pages
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// The past has no buttons, and is as it was.
+func TestThen(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	id := p.submit(command("date"))
+	birth := p.server.Desk.Reached()
+	if _, err := p.client.Cancel(t.Context(), id, "no more"); err != nil {
+		t.Fatal(err)
+	}
+	p.seen()
+	of := "/tasks/" + string(id)
+	now, _ := p.get(200, of)
+	then, _ := p.get(200, fmt.Sprintf("%s?at=%d", of, birth))
+	if !strings.Contains(now, `action="../do/task.retry?id=`+string(id)+`"`) || !strings.Contains(now, "no more") {
+		t.Error("a cancelled task cannot be retried, or does not say why it was cancelled")
+	}
+	if strings.Contains(then, `method="post"`) || strings.Contains(then, "no more") || !strings.Contains(then, "s-pending") {
+		t.Error("the past has buttons, or is not as it was")
+	}
+	for _, path := range []string{"/tasks", "/"} {
+		list, _ := p.get(200, fmt.Sprintf("%s?at=%d", path, birth))
+		if !strings.Contains(list, "s-pending") || strings.Contains(list, "s-cancelled") || strings.Contains(list, `class="wrong"`) {
+			t.Errorf("%s is not as it was: %s", path, list)
+		}
+	}
+	if end, _ := p.get(200, fmt.Sprintf("%s?at=%d", of, p.server.Desk.Reached())); !strings.Contains(end, "no more") || strings.Contains(end, `method="post"`) {
+		t.Error("the past up to the end is not as the present")
+	}
+}
+
+// The switch in the head leads from the past to the present, without what pins the page, and a slider
+// over the whole log stands where the page is.
+func TestSwitch(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.submit(command("date"))
+	birth := p.server.Desk.Reached()
+	p.submit(command("date"))
+	last := p.server.Desk.Reached()
+	for path, want := range map[string]struct {
+		value   uint64
+		current string // of the link to the present
+		live    string
+	}{
+		"/tasks":                               {last, "true", "./tasks?"},
+		"/tasks?q=is%3Aroot&paused=1":          {last, "true", "./tasks?q=is%3Aroot"},
+		fmt.Sprintf("/tasks?at=%d", birth):     {birth, "", "./tasks?"},
+		fmt.Sprintf("/tasks?at=%d&q=a", birth): {birth, "", "./tasks?q=a"},
+	} {
+		page, _ := p.get(200, path)
+		found := 0
+		for _, e := range elements(t, page) {
+			switch e.attr["id"] {
+			case "slider":
+				found++
+				if e.attr["min"] != "1" || e.attr["max"] != fmt.Sprint(last) || e.attr["value"] != fmt.Sprint(want.value) {
+					t.Errorf("the slider of %s is %v, want %d of %d", path, e.attr, want.value, last)
+				}
+			case "live":
+				found++
+				if e.attr["href"] != want.live || e.attr["aria-current"] != want.current {
+					t.Errorf("the switch of %s is %v, want %+v", path, e.attr, want)
+				}
+			case "pause":
+				found++
+			}
+		}
+		if found != 3 {
+			t.Errorf("%s has %d of slider, pause and live", path, found)
+		}
+	}
+}
+
+// The overview says who has changed what, and how.
+func TestChanged(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	if page, _ := p.get(200, "/"); !strings.Contains(page, "No definition, queue, limit or node has been changed") {
+		t.Error("it is not said that nothing was changed")
+	}
+	p.job("backup", "pg_dump", "shop")
+	first := p.server.Desk.Reached()
+	p.job("backup", "pg_dump", "--all")
+	if _, err := p.client.PauseQueue(t.Context(), "low", 0, hostile[0]); err != nil {
+		t.Fatal(err)
+	}
+	p.seen()
+	for range 2 { // the second time it is known
+		page, _ := p.get(200, "/")
+		for _, want := range []string{"Latest changes", "jobs/backup", "queue low", "<code>run.argv</code>", "&#34;--all&#34;", "queue.paused", fmt.Sprintf("events/%d", first)} {
+			if !strings.Contains(page, want) {
+				t.Errorf("the overview does not say %q", want)
+			}
+		}
+		p.harmless("the overview", page)
+	}
+	if page, _ := p.get(200, fmt.Sprintf("/?at=%d", first)); strings.Contains(page, "--all") || !strings.Contains(page, "jobs/backup") {
+		t.Error("the past is not as it was")
+	}
+}
