@@ -47,6 +47,8 @@ func TestRequestCorpus(t *testing.T) {
 	request[saidRequest](t, "said")
 	request[idRequest](t, "id")
 	request[taskRequest](t, "task")
+	request[diffAllRequest](t, "diff_all")
+	request[textRequest](t, "text")
 	request[awaitedNode](t, "awaited_node")
 	request[shownSchedule](t, "shown_schedule")
 	request[jobOfBreaker](t, "job_of_breaker")

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -11,6 +12,7 @@ import (
 	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
+	"millrace/task/jobfile"
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -52,8 +54,8 @@ func (s *Service) bulk(ctx context.Context, r bulkRequest) (is bulkAnswer, err e
 
 // editRequest names a task, and its new priority.
 type editRequest struct {
-	// ID is the task's, Priority its new priority, 1 to 9 with 9 as the most urgent. Reason says why,
-	// for the log.
+	// ID is the task's, Priority its new priority, [where.MinPriority] to [where.MaxPriority]: the
+	// larger the more urgent. Reason says why, for the log.
 	ID       task.ID `json:"id"`
 	Priority int     `json:"priority"`
 	Reason   string  `json:"reason,omitempty"`
@@ -215,4 +217,25 @@ func removing(do func(c *client.Client, ctx context.Context, name string) error)
 	return func(s *Service, ctx context.Context, r nameRequest) (nameRequest, error) {
 		return r, do(s.Client, ctx, r.Name)
 	}
+}
+
+// textRequest holds the text of a file.
+type textRequest struct {
+	// Text is YAML, with one job in each document.
+	Text string `json:"text"`
+}
+
+func (r *textRequest) check() error {
+	if r.Text == "" {
+		return errors.New("text: there is none to check")
+	}
+	return nil
+}
+
+func (s *Service) validateJobs(_ context.Context, r textRequest) (jobfile.Report, error) {
+	return jobfile.ReportOf(jobfile.Parse("", []byte(r.Text))), nil
+}
+
+func (s *Service) jobSchema(context.Context, nothing) (json.RawMessage, error) {
+	return job.Schema(), nil
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"millrace/query"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/telemetry"
 	"millrace/view"
 )
 
@@ -182,6 +184,25 @@ func branchOf(b *view.Branch) branch {
 		is.Children = append(is.Children, branchOf(&b.Branches[i]))
 	}
 	return is
+}
+
+// trace returns the spans of a task and all below it.
+func (s *Service) trace(ctx context.Context, r pastRequest) (json.RawMessage, error) {
+	v, now, err := s.sight(ctx, r.At)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := client.SubmittedOf(ctx, v, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	all, err := telemetry.Pasts(ctx, func(ctx context.Context, id task.ID) ([]events.Record, error) {
+		return view.All(ctx, v, view.Task(id))
+	}, ids, now)
+	if err != nil {
+		return nil, err
+	}
+	return telemetry.JSON(ctx, telemetry.Config{Version: s.Version}, all)
 }
 
 // diffRequest names two tasks, or one and one or two moments.

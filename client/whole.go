@@ -30,6 +30,17 @@ func (c *Client) Members(ctx context.Context, id task.ID) ([]Member, error) {
 	return MembersOf(ctx, c.View(), id)
 }
 
+// SubmittedOf returns the ids of a task and those of its members that were submitted.
+func SubmittedOf(ctx context.Context, v view.View, id task.ID) (ids []task.ID, err error) {
+	members, err := MembersOf(ctx, v, id)
+	for i := range members {
+		if members[i].Task.State != task.Unknown {
+			ids = append(ids, members[i].Task.ID)
+		}
+	}
+	return ids, err
+}
+
 // MembersOf is [Client.Members] in a view.
 func MembersOf(ctx context.Context, v view.View, id task.ID) ([]Member, error) {
 	root, err := view.Tree(ctx, v, id)

@@ -39,6 +39,7 @@ var routes = []route{
 	{roles.TaskOutput, http.MethodGet, "/tasks/{id}/output"},
 	{roles.TaskRecords, http.MethodGet, "/tasks/{id}/records"},
 	{roles.TaskFiles, http.MethodGet, "/tasks/{id}/artifacts"},
+	{roles.TaskTrace, http.MethodGet, "/tasks/{id}/trace"},
 	{roles.TaskEdit, http.MethodPost, "/tasks/{id}/edit"},
 	{roles.TaskCancel, http.MethodPost, "/tasks/{id}/cancel"},
 	{roles.TaskRetry, http.MethodPost, "/tasks/{id}/retry"},
@@ -54,6 +55,7 @@ var routes = []route{
 
 	{roles.EventList, http.MethodGet, "/events"},
 	{roles.LogVerify, http.MethodGet, "/verify"},
+	{roles.LogDiff, http.MethodGet, "/diff"},
 	{roles.DeadList, http.MethodGet, "/messages"},
 	{roles.DeadDismiss, http.MethodPost, "/messages/{seq}/dismiss"},
 
@@ -78,6 +80,8 @@ var routes = []route{
 	{roles.NodeRetire, http.MethodPost, "/nodes/{id}/retire"},
 
 	{roles.JobList, http.MethodGet, "/jobs"},
+	{roles.JobValidate, http.MethodPost, "/jobs/validate"},
+	{roles.JobSchema, http.MethodGet, "/schemas/job"},
 	{roles.JobGet, http.MethodGet, "/jobs/{name}"},
 	{roles.JobApply, http.MethodPut, "/jobs/{name}"},
 	{roles.JobRemove, http.MethodDelete, "/jobs/{name}"},

@@ -1,11 +1,15 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"go/ast"
+	"go/constant"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,6 +18,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"millrace/task/value"
 )
 
 var writeWords = flag.Bool("words", false, "write words.json from the docstrings")
@@ -22,7 +29,10 @@ var writeWords = flag.Bool("words", false, "write words.json from the docstrings
 // of a field above it in the same block which names it.
 func TestWords(t *testing.T) {
 	t.Parallel()
-	sources := sources{packages: map[string]map[string]*ast.StructType{}, docs: map[string]map[string]string{}}
+	sources := sources{
+		packages: map[string]map[string]*ast.StructType{}, docs: map[string]map[string]string{},
+		constants: map[string]map[string]ast.Expr{}, imports: map[string]map[string]string{},
+	}
 	all := map[string]map[string]string{}
 	for _, is := range described() {
 		said := sources.of(t, is)
@@ -79,18 +89,19 @@ func described() (all []reflect.Type) {
 	return all
 }
 
-// sources are the structs of packages and the docstrings of these, by package and name.
+// sources are the structs of packages, their docstrings, the constants, and the paths of imported
+// packages: by package and name.
 type sources struct {
-	packages map[string]map[string]*ast.StructType
-	docs     map[string]map[string]string
+	packages  map[string]map[string]*ast.StructType
+	docs      map[string]map[string]string
+	constants map[string]map[string]ast.Expr
+	imports   map[string]map[string]string
 }
 
 // of returns the docstrings of a struct and its fields.
 func (s *sources) of(t *testing.T, is reflect.Type) map[string]string {
 	t.Helper()
-	if s.packages[is.PkgPath()] == nil {
-		s.read(t, is.PkgPath())
-	}
+	s.read(t, is.PkgPath())
 	name, _, _ := strings.Cut(is.Name(), "[")
 	node := s.packages[is.PkgPath()][name]
 	if node == nil {
@@ -98,19 +109,20 @@ func (s *sources) of(t *testing.T, is reflect.Type) map[string]string {
 		return nil
 	}
 	names := namesIn(node)
-	said := map[string]string{"": plainWords(s.docs[is.PkgPath()][name], nil)}
+	plain := func(text string, names map[string]string) string {
+		return plainWords(text, names, func(link string) string { return s.value(t, is.PkgPath(), link) })
+	}
+	said := map[string]string{"": plain(s.docs[is.PkgPath()][name], nil)}
 	above := ""
-	var block token.Pos
 	for _, f := range node.Fields.List {
 		text := strings.TrimSpace(f.Doc.Text() + " " + f.Comment.Text())
-		_ = block
 		for _, ident := range f.Names {
 			about := text
 			if about == "" && regexp.MustCompile(`\b`+ident.Name+`\b`).MatchString(above) {
 				about = above
 			}
 			if json := names[ident.Name]; json != "" && about != "" {
-				said[json] = plainWords(about, names)
+				said[json] = plain(about, names)
 			}
 		}
 		if text != "" {
@@ -120,10 +132,54 @@ func (s *sources) of(t *testing.T, is reflect.Type) map[string]string {
 	return said
 }
 
+// value returns the value of the constant that a link in a package's docstring names; "" if it is
+// none.
+func (s *sources) value(t *testing.T, path, link string) string {
+	t.Helper()
+	if pkg, name, ok := strings.Cut(link, "."); ok {
+		if path, link = s.imports[path][pkg], name; path == "" {
+			return ""
+		}
+	}
+	s.read(t, path)
+	is := s.constants[path][link]
+	if is == nil {
+		return ""
+	}
+	text := constantIn.ReplaceAllStringFunc(types.ExprString(is), func(name string) string {
+		if unit := units[name]; unit > 0 {
+			return fmt.Sprint(int64(unit))
+		}
+		return cmp.Or(s.value(t, path, name), name)
+	})
+	found, err := types.Eval(token.NewFileSet(), nil, token.NoPos, text)
+	if err != nil || found.Value == nil {
+		return ""
+	}
+	switch {
+	case found.Value.Kind() == constant.String:
+		return constant.StringVal(found.Value)
+	case strings.Contains(types.ExprString(is), "time."):
+		if n, exact := constant.Int64Val(found.Value); exact {
+			return value.Duration(n).String()
+		}
+	}
+	return found.Value.ExactString()
+}
+
+var (
+	constantIn = regexp.MustCompile(`\b[A-Za-z]\w*(\.\w+)?`)
+	units      = map[string]time.Duration{"time.Millisecond": time.Millisecond, "time.Second": time.Second, "time.Minute": time.Minute, "time.Hour": time.Hour}
+)
+
 // read parses a package of this module.
 func (s *sources) read(t *testing.T, path string) {
 	t.Helper()
+	if s.packages[path] != nil {
+		return
+	}
 	s.packages[path], s.docs[path] = map[string]*ast.StructType{}, map[string]string{}
+	s.constants[path], s.imports[path] = map[string]ast.Expr{}, map[string]string{}
 	files, err := filepath.Glob(filepath.Join("..", strings.TrimPrefix(path, "millrace/"), "*.go"))
 	if err != nil {
 		t.Fatal(err)
@@ -133,12 +189,22 @@ func (s *sources) read(t *testing.T, path string) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for _, is := range file.Imports {
+			if at := strings.Trim(is.Path.Value, `"`); is.Name == nil && strings.HasPrefix(at, "millrace/") {
+				s.imports[path][at[strings.LastIndexByte(at, '/')+1:]] = at
+			}
+		}
 		for _, d := range file.Decls {
 			of, ok := d.(*ast.GenDecl)
 			if !ok {
 				continue
 			}
 			for _, spec := range of.Specs {
+				if is, ok := spec.(*ast.ValueSpec); ok && of.Tok == token.CONST && len(is.Names) == len(is.Values) {
+					for i, name := range is.Names {
+						s.constants[path][name.Name] = is.Values[i]
+					}
+				}
 				is, ok := spec.(*ast.TypeSpec)
 				if !ok {
 					continue
@@ -179,12 +245,13 @@ var (
 )
 
 // plainWords turns a docstring into a description: in one line, with the names that fields have in
-// JSON, and without links.
-func plainWords(text string, names map[string]string) string {
+// JSON, with the values of constants, and without links.
+func plainWords(text string, names map[string]string, value func(link string) string) string {
 	text = strings.Join(strings.Fields(text), " ")
+	text = regexp.MustCompile(`\bnil\b`).ReplaceAllString(text, "missing")
 	text = linkIn.ReplaceAllStringFunc(text, func(link string) string {
-		path := strings.Split(strings.Trim(link, "[]*"), ".")
-		return path[len(path)-1]
+		link = strings.Trim(link, "[]*")
+		return cmp.Or(value(link), link[strings.LastIndexByte(link, '.')+1:])
 	})
 	var b strings.Builder
 	last := 0

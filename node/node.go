@@ -139,7 +139,7 @@ type Node struct {
 	// Session identifies the process's life; it is new at each start.
 	Session string `json:"session"`
 	Profile
-	// Relabels are the labels that an operator has set or removed (nil), and OwnLabels the worker's
+	// Relabels are the labels that an operator has set or removed (null), and OwnLabels the worker's
 	// own, if there are Relabels. Labels are the sum.
 	Relabels  map[string]*string `json:"relabels,omitempty"`
 	OwnLabels map[string]string  `json:"own_labels,omitempty"`

@@ -82,6 +82,18 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
+// Pasts returns the spans of tasks from the log, one task after another.
+func Pasts(ctx context.Context, history func(context.Context, task.ID) ([]events.Record, error), ids []task.ID, now time.Time) (all []spans.Span, err error) {
+	for _, id := range ids {
+		list, err := Past(ctx, history, id, now)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	return all, nil
+}
+
 // Past returns the spans of a task from the log.
 func Past(ctx context.Context, history func(context.Context, task.ID) ([]events.Record, error), id task.ID, now time.Time) ([]spans.Span, error) {
 	records, err := history(ctx, id)

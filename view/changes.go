@@ -22,10 +22,10 @@ type Difference struct {
 	// Things are the changed subjects: nodes, queues, limits, and definitions, by kind and name.
 	Things []Differs `json:"things"`
 	// Counts are the numbers of tasks by state at both places; states without tasks are missing.
-	Counts map[string][2]int `json:"counts"`
+	Counts map[string][2]int `json:"counts,omitzero"`
 	// Steps counts the tasks whose state changed, by both states: "pending to finished", or "new to
 	// pending" for a new task.
-	Steps map[string]int `json:"steps"`
+	Steps map[string]int `json:"steps,omitzero"`
 	// Tasks are the first of these tasks, by id, and More counts the others.
 	Tasks []Stepped `json:"tasks"`
 	More  int       `json:"more,omitempty"`
@@ -36,7 +36,8 @@ func (d *Difference) None() bool { return len(d.Things) == 0 && len(d.Steps) == 
 
 // Differs is a changed subject.
 type Differs struct {
-	Kind string `json:"kind"` // node, queue, limit, or the kind of a definition, such as job
+	// Kind is node, queue, limit, or the kind of a definition, such as job. Name is its name.
+	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// How is new, gone or changed. Changes are the differences of a changed one.
 	How     string   `json:"how"`
@@ -52,9 +53,11 @@ const (
 
 // Stepped is a task whose state changed.
 type Stepped struct {
+	// Task is its id. What says in words what it runs.
 	Task task.ID `json:"task"`
 	What string  `json:"what,omitempty"`
-	// Was is [task.Unknown] for a new task.
+	// Was is the state before, missing for a new task, and Is the one after. Node runs the task, or
+	// ran it last.
 	Was  task.State `json:"was,omitzero"`
 	Is   task.State `json:"is"`
 	Node string     `json:"node,omitempty"`

@@ -23,7 +23,7 @@ var overHTTP = map[string]string{
 	"task release": "POST /tasks/{id}/release", "task signal": "POST /tasks/{id}/signal, POST /tasks/signal", "task edit": "POST /tasks/{id}/edit", "task copy": "POST /tasks/{id}/copy",
 	"task data ls": "GET /tasks/{id}/records", "task data tail": "GET /tasks/{id}/records", "task data export": "GET /tasks/{id}/records",
 	"data ls": "GET /tasks/{id}/records", "data tail": "GET /tasks/{id}/records", "data export": "GET /tasks/{id}/records",
-	"task trace": "no: servers and workers send spans themselves, to where the variables of OpenTelemetry say",
+	"task trace": "GET /tasks/{id}/trace",
 
 	"dlq ls": "GET /tasks, GET /messages", "dlq show": "GET /tasks/{id}, GET /events", "dlq requeue": "POST /tasks/{id}/retry, POST /tasks/retry",
 	"dlq rm":      "POST /tasks/{id}/dismiss, POST /tasks/dismiss, POST /messages/{seq}/dismiss",
@@ -31,7 +31,7 @@ var overHTTP = map[string]string{
 
 	"job ls": "GET /jobs", "job show": "GET /jobs/{name}", "job apply": "PUT /jobs/{name}", "job rm": "DELETE /jobs/{name}", "job history": "GET /jobs/{name}/history", "job diff": "GET /jobs/{name}/diff",
 	"job breaker show": "GET /jobs/{name}/breaker", "job breaker reset": "POST /jobs/{name}/breaker/reset",
-	"job validate": "no: it reads files; PUT stores nothing that is wrong", "job schema": "no: it is of files, for editors; /openapi.json has what PUT takes",
+	"job validate": "POST /jobs/validate", "job schema": "GET /schemas/job",
 	"calendar ls": "GET /calendars", "calendar show": "GET /calendars/{name}", "calendar apply": "PUT /calendars/{name}", "calendar rm": "DELETE /calendars/{name}",
 	"calendar history": "GET /calendars/{name}/history", "calendar diff": "GET /calendars/{name}/diff",
 	"schedule ls": "GET /schedules", "schedule show": "GET /schedules/{name}", "schedule add": "PUT /schedules/{name}", "schedule rm": "DELETE /schedules/{name}",
@@ -48,7 +48,7 @@ var overHTTP = map[string]string{
 	"files ls": "GET /files", "files show": "GET /files/{version}", "files diff": "GET /files/{version}/diff", "files verify": "GET /files/{version}/verify", "files rm": "DELETE /files/{name}",
 	"files pull": "GET /files/{version}/content", "files push": "PUT /files/{name}", "files gc": "no: it reads all tasks and jobs, for as long as that takes",
 
-	"diff": "no: it reads the log up to two moments, for as long as that takes; lists and things of then have at=", "replay": "no: it reads the log on the machine of who steps through it", "whatif": "no: it reads the log on the machine of who asks",
+	"diff": "GET /diff", "replay": "no: it reads the log on the machine of who steps through it", "whatif": "no: it reads the log on the machine of who asks",
 	"incident export": "no: it makes a file", "incident open": "no: it reads a file", "incident import": "no: it reads a file", "incident show": "no: it reads a file",
 	"ipc": "no: it is for programs of tasks, on their node", "token": "no: that takes the command line, docs/access.md says why", "nats permissions": "no: it is of the NATS server",
 	"api openapi": "no: /openapi.json, beside what the document has", "config": "no: it is of the machine where it is typed", "version": "no: it is of the program; /openapi.json has that of the server",

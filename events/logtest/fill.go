@@ -122,6 +122,10 @@ func (f *filler) fill(v reflect.Value, path string) {
 		for i := range v.Len() {
 			f.fill(v.Index(i), fmt.Sprintf("%s[%d]", path, i))
 		}
+	case reflect.Array:
+		for i := range v.Len() {
+			f.fill(v.Index(i), fmt.Sprintf("%s[%d]", path, i))
+		}
 	case reflect.Map:
 		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
 		f.fill(key, path+" key")

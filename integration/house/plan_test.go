@@ -96,7 +96,7 @@ var plan = map[string][]string{
 	"jet/embed":        {"jet", "jet/streams", "jet/natscontext", "jet/wire", "local", "events"}, // jet and jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
 	"jet":              {"jet/natscontext", "jet/wire", "jet/link", "jet/publish", "jet/pull", "jet/contents", "jet/presence", "jet/roles", "jet/streams", "jet/reading", "jet/definitions", "jet/outputs", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/schedule", "node", "logclock"},
 	"client":           {"internal/form", "query", "view", "desk", "jet", "jet/contents", "jet/roles", "jet/definitions", "jet/streams", "jet/outputs", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"}, // jet/streams for its tests alone
-	"api":              {"client", "query", "view", "verify", "projections", "jet", "jet/link", "jet/roles", "jet/definitions", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
+	"api":              {"client", "query", "view", "verify", "projections", "telemetry", "task/jobfile", "jet", "jet/link", "jet/roles", "jet/definitions", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
 	"httpapi":          {"api", "client", "metrics", "view", "jet", "jet/roles", "jet/definitions", "jet/streams", "jet/embed", "projections", "events", "events/logtest", "task", "task/definition", "task/output", "node"}, // jet/embed, jet/streams and projections for its tests alone
 	"clients/millrace": {"ipc"},
 

@@ -466,7 +466,7 @@ func TestRoles(t *testing.T) {
 	operator := callerOf(p, g, roleUser(account, roles.Operator, ""))
 	askAs[any](operator, roles.JobApply, `{"name":"hello","definition":{"run":{"argv":["true"]}}}`)
 	hello := `{"name":"hello"}`
-	requests := map[roles.Verb]string{roles.BreakerGet: hello, roles.JobGet: hello, roles.JobHistory: hello, roles.NodeGet: `{"id":"here"}`, roles.NodeWait: `{"id":"here"}`, roles.TasksCount: `{"for":"cancel","filter":{"job":"hello"}}`, roles.TaskDiff: `{"id":"` + string(receipt.ID) + `","with":"` + string(receipt.ID) + `"}`}
+	requests := map[roles.Verb]string{roles.BreakerGet: hello, roles.JobGet: hello, roles.JobHistory: hello, roles.NodeGet: `{"id":"here"}`, roles.NodeWait: `{"id":"here"}`, roles.LogDiff: `{"at":"1"}`, roles.JobValidate: `{"text":"name: hello"}`, roles.TasksCount: `{"for":"cancel","filter":{"job":"hello"}}`, roles.TaskDiff: `{"id":"` + string(receipt.ID) + `","with":"` + string(receipt.ID) + `"}`}
 	for _, verb := range roles.Verbs(roles.Reading) {
 		// None of these exists.
 		if slices.Contains([]roles.Verb{roles.ScheduleGet, roles.ScheduleProgress, roles.ScheduleHistory, roles.ScheduleDiff, roles.JobDiff, roles.CalendarGet, roles.CalendarHistory, roles.CalendarDiff, roles.FilesGet, roles.FilesDiff, roles.FilesVerify}, verb) {

@@ -39,6 +39,7 @@ const (
 	TaskOutput  Verb = "task.output"
 	TaskRecords Verb = "task.records"
 	TaskFiles   Verb = "task.artifacts"
+	TaskTrace   Verb = "task.trace"
 
 	TasksCancel  Verb = "tasks.cancel" // those that a filter chooses
 	TasksRetry   Verb = "tasks.retry"
@@ -48,6 +49,7 @@ const (
 
 	EventList Verb = "event.list"
 	LogVerify Verb = "log.verify"
+	LogDiff   Verb = "log.diff" // of everything
 
 	DeadList    Verb = "dead.list"
 	DeadDismiss Verb = "dead.dismiss" // of a task by its id, or of a message by its sequence
@@ -91,6 +93,8 @@ const (
 	ScheduleBackfill Verb = "schedule.backfill"
 	ScheduleProgress Verb = "schedule.progress"
 	// Histories of definitions.
+	JobValidate     Verb = "job.validate" // the text of a job file
+	JobSchema       Verb = "job.schema"   // of job files
 	JobHistory      Verb = "job.history"
 	JobDiff         Verb = "job.diff"
 	ScheduleHistory Verb = "schedule.history"
@@ -129,8 +133,8 @@ var verbs = []struct {
 	access Access
 	verbs  []Verb
 }{
-	{Reading, []Verb{TaskGet, TaskList, TaskWait, TaskPlan, TaskWhy, TaskTree, TaskDiff, TaskEvents, TaskOutput, TaskRecords, TaskFiles, TasksCount, EventList, DeadList, QueueList, LimitList, NodeList, NodeGet, NodeWait, JobList, JobGet, CalendarList, CalendarGet, ScheduleList, ScheduleGet, ScheduleNext, ScheduleProgress, JobHistory, JobDiff, ScheduleHistory, ScheduleDiff, CalendarHistory, CalendarDiff, BreakerGet,
-		FilesList, FilesGet, FilesDiff, FilesVerify, LogVerify, ServerHealth}},
+	{Reading, []Verb{TaskGet, TaskList, TaskWait, TaskPlan, TaskWhy, TaskTree, TaskDiff, TaskEvents, TaskOutput, TaskRecords, TaskFiles, TaskTrace, TasksCount, EventList, DeadList, QueueList, LimitList, NodeList, NodeGet, NodeWait, JobList, JobGet, CalendarList, CalendarGet, ScheduleList, ScheduleGet, ScheduleNext, ScheduleProgress, JobValidate, JobSchema, JobHistory, JobDiff, ScheduleHistory, ScheduleDiff, CalendarHistory, CalendarDiff, BreakerGet,
+		FilesList, FilesGet, FilesDiff, FilesVerify, LogVerify, LogDiff, ServerHealth}},
 	{Submitting, []Verb{TaskSubmit, TaskBulk, TaskCopy, ScheduleRun, ScheduleBackfill}},
 	{Operating, []Verb{TaskCancel, TasksCancel, TasksRetry, TasksSignal, TasksDismiss, TaskRelease, TaskSignal, TaskRetry, TaskEdit, DeadDismiss, QueuePause, QueueResume, QueueLimit, QueuePurge, NodeDrain, NodeUndrain, NodeCordon, NodeUncordon,
 		NodeRelease, NodeLabel, NodeRetire, JobApply, JobRemove, CalendarApply, CalendarRemove, ScheduleApply, ScheduleRemove, SchedulePause, ScheduleResume, BreakerReset, FilesRemove}},

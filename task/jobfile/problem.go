@@ -2,23 +2,51 @@ package jobfile
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"millrace/task/job"
 )
 
 // Problem is one error in a file.
 type Problem struct {
 	// File is the name given to [Parse].
-	File string
+	File string `json:"-"`
 	// Line and Column count from 1, in characters. Both are 0 if the problem is about the file as a
 	// whole.
-	Line, Column int
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
 	// Path is the field, for example "retry.max" or "run.argv[2]"; empty if the
 	// document or the file as a whole is meant.
-	Path string
+	Path string `json:"path,omitempty"`
 	// Message explains the problem and its remedy. It names the field where there is one.
-	Message string
+	Message string `json:"message"`
+}
+
+// Report is the result of checking a job file.
+type Report struct {
+	// Jobs are the names of the jobs in the file; none if it has a problem.
+	Jobs []string `json:"jobs"`
+	// Problems are what is wrong with it, in the order of its lines.
+	Problems []Problem `json:"problems"`
+}
+
+// ReportOf returns what [Parse] has returned as a report.
+func ReportOf(jobs []job.Job, err error) Report {
+	r := Report{Jobs: []string{}, Problems: []Problem{}}
+	for i := range jobs {
+		r.Jobs = append(r.Jobs, jobs[i].Name)
+	}
+	var problems Errors
+	switch {
+	case errors.As(err, &problems):
+		r.Problems = append(r.Problems, problems...)
+	case err != nil:
+		r.Problems = append(r.Problems, Problem{Message: err.Error()})
+	}
+	return r
 }
 
 // Error returns the problem in the form "hello.yaml:7:3: message".

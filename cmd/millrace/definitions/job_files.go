@@ -1,7 +1,6 @@
 package definitions
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -34,7 +33,7 @@ func (a *Commands) jobValidate() *cobra.Command {
 		reports := []fileReport{}
 		wrong := 0
 		for _, f := range read {
-			r := reportOf(f)
+			r := fileReport{f.Name, jobfile.ReportOf(f.All, f.Err)}
 			wrong += len(r.Problems)
 			reports = append(reports, r)
 		}
@@ -58,33 +57,8 @@ func (a *Commands) jobValidate() *cobra.Command {
 
 // fileReport is the result of checking a job file.
 type fileReport struct {
-	File     string        `json:"file"`
-	Jobs     []string      `json:"jobs"`
-	Problems []fileProblem `json:"problems"`
-}
-
-type fileProblem struct {
-	Line    int    `json:"line,omitempty"`
-	Column  int    `json:"column,omitempty"`
-	Path    string `json:"path,omitempty"`
-	Message string `json:"message"`
-}
-
-func reportOf(f typed.FileOf[job.Job]) fileReport {
-	r := fileReport{File: f.Name, Jobs: []string{}, Problems: []fileProblem{}}
-	for _, j := range f.All {
-		r.Jobs = append(r.Jobs, j.Name)
-	}
-	var problems jobfile.Errors
-	switch {
-	case errors.As(f.Err, &problems):
-		for _, p := range problems {
-			r.Problems = append(r.Problems, fileProblem{p.Line, p.Column, p.Path, p.Message})
-		}
-	case f.Err != nil:
-		r.Problems = append(r.Problems, fileProblem{Message: f.Err.Error()})
-	}
-	return r
+	File string `json:"file"`
+	jobfile.Report
 }
 
 // printReports lists the good files on stdout and the problems on stderr.

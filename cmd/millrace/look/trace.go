@@ -41,23 +41,15 @@ collectors read; --send sends them to the endpoint in the variables of OpenTelem
 		}
 		asking, cancel := a.Asking(ctx)
 		defer cancel()
-		members, err := client.MembersOf(asking, s.View, id)
+		ids, err := client.SubmittedOf(asking, s.View, id)
 		if err != nil {
 			return s.Unknown(err)
 		}
-		history := func(ctx context.Context, id task.ID) ([]events.Record, error) {
+		all, err := telemetry.Pasts(asking, func(ctx context.Context, id task.ID) ([]events.Record, error) {
 			return view.All(ctx, s.View, view.Task(id))
-		}
-		var all []spans.Span
-		for _, m := range members {
-			if m.Task.State == task.Unknown {
-				continue // not yet submitted
-			}
-			list, err := telemetry.Past(asking, history, m.Task.ID, s.Now())
-			if err != nil {
-				return err
-			}
-			all = append(all, list...)
+		}, ids, s.Now())
+		if err != nil {
+			return err
 		}
 		a.NoteMoment(&s)
 		config := telemetry.Config{Version: told.ThisBuild().Version}
