@@ -47,9 +47,9 @@ type site struct {
 	store *jet.Store
 	// publish puts a message on a subject, whatever it is.
 	publish func(subject string, data []byte) error
-	tls   *tls.Config // nil without TLS
-	doc   *jsonschema.Compiler
-	plain map[string]any // the document
+	tls     *tls.Config // nil without TLS
+	doc     *jsonschema.Compiler
+	plain   map[string]any // the document
 }
 
 // open starts a service. Change is given it before it runs, and may be nil.

@@ -62,7 +62,9 @@ func (a *Commands) jobList() *cobra.Command {
 		if s.Past != nil {
 			then, err := reach.Look(ctx, a.App, cl, &s, func(ctx context.Context, q reach.Question) (client.JobList, error) {
 				return cl.JobList(ctx, client.MomentRequest{At: q.At})
-			}, func(ctx context.Context) (client.JobList, error) { return client.JobListOf(ctx, s.View, s.Then, client.PageRequest{}) })(ctx)
+			}, func(ctx context.Context) (client.JobList, error) {
+				return client.JobListOf(ctx, s.View, s.Then, client.PageRequest{})
+			})(ctx)
 			look = func(context.Context) ([]client.JobRow, error) { return then.Rows(err) }
 		}
 		asking, cancel := a.Asking(ctx)

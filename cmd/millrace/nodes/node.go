@@ -200,7 +200,9 @@ func (a *Commands) nodesIn(ctx context.Context, cl *client.Client, s *reach.Sigh
 		asked := r
 		asked.At, asked.AtLeast = q.At, max(r.AtLeast, q.AtLeast)
 		return cl.Nodes(ctx, asked)
-	}, func(ctx context.Context) (client.NodePage, error) { return client.NodesOf(ctx, s.View, s.Now(), rules, &r) })
+	}, func(ctx context.Context) (client.NodePage, error) {
+		return client.NodesOf(ctx, s.View, s.Now(), rules, &r)
+	})
 }
 
 // nodeFacts reads the facts of a node; none is an error.
