@@ -60,9 +60,10 @@ func TestHistoriesVerify(t *testing.T) {
 		return r == verify.Deadlines || r == verify.NoScheduler || r == verify.Survival
 	})
 	checked, unjudged := map[verify.Rule]int{}, map[verify.Rule]int{}
-	// Verifying a history in seven ways takes as long as playing several.
+	// Verifying a history in seven ways takes as long as playing several, and TestSimulation verifies
+	// the whole of each.
 	var mu sync.Mutex // guards checked and unjudged
-	each(max(min(*historiesFlag, many), *historiesFlag/10), func(seed uint64) bool {
+	each(max(min(*historiesFlag/4, many), *historiesFlag/10), func(seed uint64) bool {
 		seed += *firstFlag
 		h := play(t, seed, variant{})
 		h.report(t)
