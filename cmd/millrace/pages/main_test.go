@@ -223,8 +223,13 @@ func elements(t *testing.T, page string) (all []element) {
 }
 
 // links are the links of a page and what it loads.
-func links(t *testing.T, page string) (all []string) {
-	for _, e := range elements(t, page) {
+func links(t *testing.T, page string) []string {
+	t.Helper()
+	return linksOf(elements(t, page))
+}
+
+func linksOf(page []element) (all []string) {
+	for _, e := range page {
 		for _, name := range []string{"href", "src", "action", "data-follow"} {
 			if to, ok := e.attr[name]; ok && !strings.HasPrefix(to, "#") && !slices.Contains(all, to) {
 				all = append(all, to)
