@@ -1,11 +1,11 @@
 package replay
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"time"
 
+	"millrace/internal/heap"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/duties"
@@ -15,7 +15,7 @@ import (
 // late finds the moments at which a duty on a task became overdue. They lie between the facts:
 // behind the last one that the log had by then.
 func (s *Span) late(ctx context.Context, rules view.Rules) ([]hit, error) {
-	l := lateness{span: s, rules: rules, pass: s.start(), by: map[task.ID]time.Time{}}
+	l := lateness{span: s, rules: rules, pass: s.start(), by: map[task.ID]time.Time{}, due: heap.Of[deadline]{Before: func(a, b deadline) bool { return a.by.Before(b.by) }}}
 	for pos := range s.facts {
 		if err := s.pause(ctx, pos); err != nil {
 			return nil, err
@@ -35,7 +35,7 @@ type lateness struct {
 	rules view.Rules
 	pass  pass
 	by    map[task.ID]time.Time // the present deadline of each task; other entries in due are outdated
-	due   deadlines
+	due   heap.Of[deadline]
 	nodes []node.Node
 	stale bool // nodes
 	hits  []hit
@@ -99,14 +99,14 @@ func (l *lateness) owes(ctx context.Context, pos int, t *task.Task, at time.Time
 		by = at.Add(l.rules.Task.Slack)
 	}
 	l.by[t.ID] = by
-	heap.Push(&l.due, deadline{by, t.ID})
+	l.due.Push(deadline{by, t.ID})
 	return nil
 }
 
 // passed finds the duties that became overdue after a fact, before the log had the next one.
 func (l *lateness) passed(ctx context.Context, pos int, next time.Time) error {
-	for len(l.due) > 0 && l.due[0].by.Before(next) {
-		first, _ := heap.Pop(&l.due).(deadline)
+	for l.due.Len() > 0 && l.due.First().by.Before(next) {
+		first := l.due.Pop()
 		by, current := l.by[first.id]
 		if !current || !by.Equal(first.by) {
 			continue
@@ -124,7 +124,7 @@ func (l *lateness) passed(ctx context.Context, pos int, next time.Time) error {
 		case d.Look || d.By.IsZero():
 		case d.By.After(first.by):
 			l.by[first.id] = d.By
-			heap.Push(&l.due, deadline{d.By, first.id})
+			l.due.Push(deadline{d.By, first.id})
 		case pos >= l.span.begin:
 			l.hits = append(l.hits, hit{point: point{pos, at}, about: ref,
 				why: fmt.Sprintf("%s has not done this by then: %s; else: %s", d.Who, d.What, d.Else)})
@@ -137,24 +137,4 @@ func (l *lateness) passed(ctx context.Context, pos int, next time.Time) error {
 type deadline struct {
 	by time.Time
 	id task.ID
-}
-
-// deadlines is a heap, the nearest first.
-type deadlines []deadline
-
-func (d deadlines) Len() int           { return len(d) }
-func (d deadlines) Less(i, j int) bool { return d[i].by.Before(d[j].by) }
-func (d deadlines) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
-
-// Push implements [heap.Interface].
-func (d *deadlines) Push(x any) {
-	next, _ := x.(deadline)
-	*d = append(*d, next)
-}
-
-// Pop implements [heap.Interface].
-func (d *deadlines) Pop() any {
-	last := (*d)[len(*d)-1]
-	*d = (*d)[:len(*d)-1]
-	return last
 }

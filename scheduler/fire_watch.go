@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"container/heap"
 	"context"
 	"sync"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
+	"millrace/internal/heap"
 	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/definition"
@@ -45,7 +45,7 @@ type tickWatch struct {
 	unborn  map[task.ID]bool       // how far the log's clock is from the machine's
 	changed map[string]bool        // schedules with a new decision
 	held    map[string]int         // how many fires of a schedule this scheduler holds
-	due     byTime[*watchedTick]
+	due     heap.Of[*watchedTick]
 }
 
 // decidedTick is the latest decision on a tick of a schedule.
@@ -64,7 +64,7 @@ type watchedTick struct {
 }
 
 func newTickWatch(now func() time.Time, turns *turns.Turns) *tickWatch {
-	return &tickWatch{now: now, turns: turns, known: map[string]decidedTick{}, unborn: map[task.ID]bool{}, changed: map[string]bool{}, held: map[string]int{}}
+	return &tickWatch{due: heap.Of[*watchedTick]{Before: func(a, b *watchedTick) bool { return a.at.Before(b.at) }}, now: now, turns: turns, known: map[string]decidedTick{}, unborn: map[task.ID]bool{}, changed: map[string]bool{}, held: map[string]int{}}
 }
 
 // observe implements [reactor].
@@ -98,7 +98,7 @@ func (w *tickWatch) decided(r *events.Record) {
 	// A read model that is rebuilt reports old decisions.
 	if e, ok := r.Fact.Event.(definition.ScheduleAdmitted); ok && w.now().Sub(r.Stored) < schedule.Grace {
 		w.unborn[e.Made] = true
-		heap.Push(&w.due, &watchedTick{schedule: name, tick: schedule.Tick{At: e.Tick, Due: e.Due}, born: e.Made, at: r.Stored.Add(tickPatience)})
+		w.due.Push(&watchedTick{schedule: name, tick: schedule.Tick{At: e.Tick, Due: e.Due}, born: e.Made, at: r.Stored.Add(tickPatience)})
 	}
 }
 
@@ -129,7 +129,7 @@ func (w *tickWatch) expect(from *plans) {
 	defer w.mu.Unlock()
 	for _, p := range fresh {
 		if next, ok := p.plan.Next(later(p.Since, w.known[p.Name].last)); ok {
-			heap.Push(&w.due, &watchedTick{schedule: p.Name, tick: next, at: next.Due.Add(tickPatience)})
+			w.due.Push(&watchedTick{schedule: p.Name, tick: next, at: next.Due.Add(tickPatience)})
 		}
 	}
 }
@@ -138,19 +138,19 @@ func (w *tickWatch) expect(from *plans) {
 func (w *tickWatch) late(now time.Time) (some []*watchedTick) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.due) > 0 && !w.due[0].at.After(now) && len(some) < tickBatch {
-		it := heap.Pop(&w.due).(*watchedTick)
+	for w.due.Len() > 0 && !w.due.First().at.After(now) && len(some) < tickBatch {
+		it := w.due.Pop()
 		switch {
 		case !w.undone(it):
 		case now.Sub(it.tick.Due) > schedule.Grace/2:
 			delete(w.unborn, it.born) // after a long absence, the fire and the sweep handle it
 		case w.held[it.schedule] > 0: // this scheduler holds its fire
 			it.at = now.Add(tickPatience)
-			heap.Push(&w.due, it)
+			w.due.Push(it)
 		default:
 			if wait := w.turns.Wait(it.schedule); wait > 0 && !it.left {
 				it.at, it.left = it.at.Add(wait), true
-				heap.Push(&w.due, it)
+				w.due.Push(it)
 				continue
 			}
 			some = append(some, it)
@@ -172,7 +172,7 @@ func (w *tickWatch) again(it *watchedTick, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	it.at = at
-	heap.Push(&w.due, it)
+	w.due.Push(it)
 }
 
 // watch handles ticks that others have left undone, until ctx ends.

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"container/heap"
 	"context"
 	"sync"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
+	"millrace/internal/heap"
 	"millrace/logclock"
 	"millrace/task/definition"
 	"millrace/task/schedule"
@@ -30,7 +30,7 @@ type firing struct {
 
 	mu      sync.Mutex
 	held    map[uint64]*fire // guarded by mu; unacknowledged fires, by sequence
-	waiting byTime[*fire]    // guarded by mu
+	waiting heap.Of[*fire]   // guarded by mu
 }
 
 // fire is a fire on its path.
@@ -63,7 +63,8 @@ const (
 
 func (s *Scheduler) newFiring(fires events.Offers) *firing {
 	return &firing{
-		s: s, fires: fires, room: make(chan struct{}, firesHeld), early: make(chan struct{}, 1), held: map[uint64]*fire{},
+		waiting: heap.Of[*fire]{Before: func(a, b *fire) bool { return a.due.Before(b.due) }},
+		s:       s, fires: fires, room: make(chan struct{}, firesHeld), early: make(chan struct{}, 1), held: map[uint64]*fire{},
 		came: make(chan *fire, firesHeld), due: make(chan *fire, firesHeld), rest: make(chan *fire, firesHeld), // none of them ever blocks
 	}
 }
@@ -188,7 +189,7 @@ func (f *firing) prepare(ctx context.Context) {
 		f.readAhead(ctx, batch)
 		f.mu.Lock()
 		for _, it := range batch {
-			heap.Push(&f.waiting, it)
+			f.waiting.Push(it)
 		}
 		f.mu.Unlock()
 		select {
@@ -264,15 +265,15 @@ func (f *firing) release(now time.Time) (next time.Duration, some bool) {
 	at := f.clock.At(now)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for len(f.waiting) > 0 && !f.waiting[0].due.After(at) {
-		it := heap.Pop(&f.waiting).(*fire)
+	for f.waiting.Len() > 0 && !f.waiting.First().due.After(at) {
+		it := f.waiting.Pop()
 		it.popped = now
 		f.due <- it
 	}
-	if len(f.waiting) == 0 {
+	if f.waiting.Len() == 0 {
 		return 0, false
 	}
-	return f.waiting[0].due.Sub(at), true
+	return f.waiting.First().due.Sub(at), true
 }
 
 // work decides on due fires. When there are none, it finishes the rest of others.
@@ -369,22 +370,3 @@ func (f *firing) prolong(now time.Time) {
 		_ = it.Prolong() // if that is lost the fire comes again, and is recognized
 	}
 }
-
-// byTime is a heap with the earliest element on top.
-type byTime[T interface{ when() time.Time }] []T
-
-func (h byTime[T]) Len() int           { return len(h) }
-func (h byTime[T]) Less(i, j int) bool { return h[i].when().Before(h[j].when()) }
-func (h byTime[T]) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *byTime[T]) Push(it any)       { *h = append(*h, it.(T)) }
-func (h *byTime[T]) Pop() any {
-	old := *h
-	n := len(old) - 1
-	it := old[n]
-	clear(old[n:]) // let go of it
-	*h = old[:n]
-	return it
-}
-
-func (f *fire) when() time.Time        { return f.due }
-func (t *watchedTick) when() time.Time { return t.at }

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -47,7 +46,7 @@ func TestTicksAreSeenToInOrder(t *testing.T) {
 			of := turns.New(name)
 			of.Join(true)
 			w := newTickWatch(time.Now, of)
-			heap.Push(&w.due, &watchedTick{schedule: "s", tick: schedule.Tick{At: due, Due: due}, at: due.Add(tickPatience)})
+			w.due.Push(&watchedTick{schedule: "s", tick: schedule.Tick{At: due, Due: due}, at: due.Add(tickPatience)})
 			for now := due; ; now = now.Add(tickLook) {
 				for _, other := range []string{"one", "two", "three"} {
 					of.Hear(other, true)

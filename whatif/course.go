@@ -2,12 +2,12 @@ package whatif
 
 import (
 	"cmp"
-	"container/heap"
 	"maps"
 	"slices"
 	"time"
 
 	"millrace/events"
+	"millrace/internal/heap"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/duties"
@@ -41,7 +41,7 @@ type course struct {
 	now     time.Time
 	seq     uint64
 	order   int
-	steps   steps
+	steps   heap.Of[step]
 	tasks   map[task.ID]*played
 	open    map[task.ID]*played // those that have not ended
 	nodes   map[node.ID]node.Node
@@ -83,19 +83,8 @@ const (
 	stepDuty   // a deadline passes
 )
 
-type steps []step
-
-func (h steps) Len() int { return len(h) }
-func (h steps) Less(i, j int) bool {
-	return cmp.Or(h[i].at.Compare(h[j].at), cmp.Compare(h[i].order, h[j].order)) < 0
-}
-func (h steps) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *steps) Push(x any)   { *h = append(*h, x.(step)) }
-func (h *steps) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
+func (s step) before(o step) bool {
+	return cmp.Or(s.at.Compare(o.at), cmp.Compare(s.order, o.order)) < 0
 }
 
 // Depth is the history of a queue's length.
@@ -113,6 +102,7 @@ const beyond = 30 * 24 * time.Hour
 // play plays a log from a sequence on under other settings.
 func play(m *model, records []events.Record, from uint64, settings duties.Settings, other verify.Other) *course {
 	c := &course{
+		steps: heap.Of[step]{Before: step.before},
 		model: m, other: other, settings: settings, tasks: map[task.ID]*played{}, open: map[task.ID]*played{}, nodes: map[node.ID]node.Node{}, busy: map[node.ID]int{}, queues: map[string]queue.Queue{},
 		running: map[string]int{}, used: map[string]int{}, offered: map[where.Route][]turn{}, needing: map[task.ID][]task.ID{}, depths: map[string]*Depth{},
 	}
@@ -143,11 +133,11 @@ func play(m *model, records []events.Record, from uint64, settings duties.Settin
 		c.take(c.tasks[id])
 	}
 	end := last.Add(beyond)
-	for c.steps.Len() > 0 && !c.steps[0].at.After(end) {
-		s := heap.Pop(&c.steps).(step)
+	for c.steps.Len() > 0 && !c.steps.First().at.After(end) {
+		s := c.steps.Pop()
 		c.now = later(c.now, s.at)
 		c.do(&s)
-		if c.steps.Len() == 0 || c.steps[0].at.After(c.now) {
+		if c.steps.Len() == 0 || c.steps.First().at.After(c.now) {
 			c.dispatch()
 		}
 	}
@@ -185,7 +175,7 @@ func (c *course) push(s step) {
 	}
 	c.order++
 	s.order = c.order
-	heap.Push(&c.steps, s)
+	c.steps.Push(s)
 }
 
 // take begins with a task in its state in the log at that moment.

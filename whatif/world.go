@@ -2,12 +2,12 @@ package whatif
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"slices"
 	"strings"
 
 	"millrace/events"
+	"millrace/internal/heap"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/limit"
@@ -161,33 +161,22 @@ type touched struct {
 	why string
 }
 
-type touchedHeap []touched
-
-func (h touchedHeap) Len() int           { return len(h) }
-func (h touchedHeap) Less(i, j int) bool { return h[i].seq < h[j].seq }
-func (h touchedHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *touchedHeap) Push(x any)        { *h = append(*h, x.(touched)) }
-func (h *touchedHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
-
 // spread computes from where on which topics are unknown, each with the first cause.
 func (w *world) spread(first []touched) map[topic]touched {
-	open := touchedHeap(first)
-	heap.Init(&open)
+	open := heap.Of[touched]{Before: func(a, b touched) bool { return a.seq < b.seq }}
+	for _, t := range first {
+		open.Push(t)
+	}
 	known := map[topic]touched{}
 	for open.Len() > 0 {
-		t := heap.Pop(&open).(touched)
+		t := open.Pop()
 		if _, done := known[t.of]; done {
 			continue
 		}
 		known[t.of] = t
 		w.leads(t, func(kind byte, name string, seq uint64, why string) {
 			if of := (topic{kind, name}); name != "" && known[of].seq == 0 {
-				heap.Push(&open, touched{of, max(seq, t.seq), why})
+				open.Push(touched{of, max(seq, t.seq), why})
 			}
 		})
 	}

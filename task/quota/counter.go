@@ -1,7 +1,7 @@
 package quota
 
 import (
-	"container/heap"
+	"millrace/internal/heap"
 	"millrace/task"
 	"millrace/task/limit"
 	"strings"
@@ -66,12 +66,12 @@ type row struct {
 	max    int
 	allows limit.Allowance
 	how    limit.Rate
-	lines  heapOf[*line]
+	lines  heap.Of[*line]
 }
 
 // row is the row in which a line rests at the counter.
 func (c *counter) row(l *line) *row {
-	r := row{at: c, lines: heapOf[*line]{before: firstLine}}
+	r := row{at: c, lines: lines()}
 	for _, s := range l.slots {
 		if s.counter == c {
 			r.max = s.max
@@ -122,7 +122,7 @@ func (a *Limiter) release(c *counter) {
 
 func (a *Limiter) forget(c *counter) {
 	if c.index >= 0 {
-		heap.Remove(&a.opening, c.index)
+		a.opening.Remove(c.index)
 	}
 	delete(a.counters, c.name)
 	c.scope.uses--
@@ -144,7 +144,7 @@ func (f fund) reserve(n int) {
 // wake makes the best of the lines that rest at a counter ready to be examined.
 func (a *Limiter) wake(c *counter) {
 	if c.index >= 0 {
-		heap.Remove(&a.opening, c.index)
+		a.opening.Remove(c.index)
 	}
 	a.rouse(c)
 }
@@ -152,8 +152,8 @@ func (a *Limiter) wake(c *counter) {
 // rouse makes the first of each row at a counter ready to be examined.
 func (a *Limiter) rouse(c *counter) {
 	for _, r := range c.rows {
-		if len(r.lines.list) > 0 {
-			a.get(heap.Pop(&r.lines).(*line))
+		if r.lines.Len() > 0 {
+			a.get(r.lines.Pop())
 		}
 	}
 }

@@ -2,7 +2,6 @@ package quota
 
 import (
 	"cmp"
-	"container/heap"
 	"maps"
 	"millrace/task"
 	"millrace/task/limit"
@@ -72,15 +71,15 @@ const atOnce = 16
 func (a *Limiter) Decide(now time.Time, most int) Decision {
 	d := a.admit(now, most)
 	a.refuse(&d)
-	if d.Cut = d.Cut || d.more; d.Cut || len(a.ready.list) > 0 {
+	if d.Cut = d.Cut || d.more; d.Cut || a.ready.Len() > 0 {
 		d.Next = now
 		return d
 	}
-	if len(a.due.list) > 0 {
-		d.Next = a.due.list[0].due
+	if a.due.Len() > 0 {
+		d.Next = a.due.First().due
 	}
-	if len(a.opening.list) > 0 && (d.Next.IsZero() || a.opening.list[0].opens.Before(d.Next)) {
-		d.Next = a.opening.list[0].opens
+	if a.opening.Len() > 0 && (d.Next.IsZero() || a.opening.First().opens.Before(d.Next)) {
+		d.Next = a.opening.First().opens
 	}
 	return d
 }
@@ -113,22 +112,22 @@ func (a *Limiter) rewind(now time.Time) {
 // admit computes the grants of a decision.
 func (a *Limiter) admit(now time.Time, most int) Decision {
 	d := Decision{Rates: map[string]time.Time{}, was: map[string]bucketWas{}, scopes: map[*scope]int{}}
-	for len(a.due.list) > 0 && !a.due.list[0].due.After(now) {
-		e := a.due.list[0]
-		heap.Pop(&a.due)
+	for a.due.Len() > 0 && !a.due.First().due.After(now) {
+		e := a.due.First()
+		a.due.Pop()
 		if e.due.After(a.latest) {
 			a.latest = e.due
 		}
-		e.index, e.woken = -1, true
+		e.woken = true
 		a.queue(e)
 	}
-	for len(a.opening.list) > 0 && !a.opening.list[0].opens.After(now) {
-		a.wake(a.opening.list[0])
+	for a.opening.Len() > 0 && !a.opening.First().opens.After(now) {
+		a.wake(a.opening.First())
 	}
-	for len(a.ready.list) > 0 && len(d.Grants) < atOnce*most && len(d.scopes) < scopesAtOnce && len(d.aside) < most {
+	for a.ready.Len() > 0 && len(d.Grants) < atOnce*most && len(d.scopes) < scopesAtOnce && len(d.aside) < most {
 		a.look(&d, now, most)
 	}
-	d.Cut = len(a.ready.list) > 0
+	d.Cut = a.ready.Len() > 0
 	for _, l := range d.aside {
 		a.get(l)
 	}
@@ -138,8 +137,8 @@ func (a *Limiter) admit(now time.Time, most int) Decision {
 
 // look admits the first task of the best line, or rests the line.
 func (a *Limiter) look(d *Decision, now time.Time, most int) {
-	l := a.ready.list[0]
-	heap.Pop(&a.ready)
+	l := a.ready.First()
+	a.ready.Pop()
 	l.inReady = false
 	if gate := l.closed(); gate != nil {
 		a.park(l, gate, now)
@@ -217,7 +216,7 @@ func (l *line) waitsForStarts() bool {
 // park rests a line at a counter.
 func (a *Limiter) park(l *line, at *counter, now time.Time) {
 	l.rests, l.head = at.row(l), l.first()
-	heap.Push(&l.rests.lines, l)
+	l.rests.lines.Push(l)
 	a.await(at, l, now)
 }
 
@@ -229,10 +228,10 @@ func (a *Limiter) await(at *counter, l *line, now time.Time) {
 	case !ok:
 	case at.index < 0:
 		at.opens = opens
-		heap.Push(&a.opening, at)
+		a.opening.Push(at)
 	case opens.Before(at.opens):
 		at.opens = opens
-		heap.Fix(&a.opening, at.index)
+		a.opening.Fix(at.index)
 	}
 }
 
@@ -259,13 +258,13 @@ func (a *Limiter) passOn(l *line, but *counter, now time.Time) {
 			continue
 		}
 		for _, r := range c.rows {
-			if len(r.lines.list) == 0 {
+			if r.lines.Len() == 0 {
 				continue
 			}
-			if next := r.lines.list[0]; next.blocked(c, now) {
+			if next := r.lines.First(); next.blocked(c, now) {
 				a.await(c, next, now)
 			} else {
-				a.get(heap.Pop(&r.lines).(*line))
+				a.get(r.lines.Pop())
 			}
 		}
 	}
@@ -298,7 +297,7 @@ func (a *Limiter) judge(l *line) {
 	if refuses, makesRoom, full := l.verdict(); full == 0 || refuses == nil && len(makesRoom) < full {
 		return
 	}
-	for _, e := range l.waiting.list {
+	for _, e := range l.waiting.All() {
 		if e.first {
 			a.fresh[e.id] = struct{}{}
 		}

@@ -2,11 +2,11 @@ package quota
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"strings"
 	"time"
 
+	"millrace/internal/heap"
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/queue"
@@ -25,9 +25,9 @@ type Limiter struct {
 	entries  map[task.ID]*entry
 	counters map[string]*counter
 	lines    map[string]*line
-	ready    heapOf[*line]    // lines whose first entry is to be examined
-	due      heapOf[*entry]   // tasks that wait for their time, the soonest first
-	opening  heapOf[*counter] // awaited rates and budgets that are shut, the first to open first
+	ready    heap.Of[*line]    // lines whose first entry is to be examined
+	due      heap.Of[*entry]   // tasks that wait for their time, the soonest first
+	opening  heap.Of[*counter] // awaited rates and budgets that are shut, the first to open first
 	// fresh are tasks for which a bound may lack a place and that would not wait for one.
 	fresh map[task.ID]struct{}
 	// unoffered are admitted tasks that wait for their offer.
@@ -44,7 +44,7 @@ type Limiter struct {
 func NewLimiter() *Limiter {
 	return &Limiter{
 		entries: map[task.ID]*entry{}, counters: map[string]*counter{}, lines: map[string]*line{},
-		ready: heapOf[*line]{before: firstLine}, due: heapOf[*entry]{before: dueFirst}, opening: heapOf[*counter]{before: opensFirst},
+		ready: lines(), due: sleepers(), opening: counters(),
 		fresh: map[task.ID]struct{}{}, unoffered: map[task.ID]*entry{}, queues: map[string]*queue.Queue{}, scopes: map[limit.Scope]*scope{},
 	}
 }
@@ -303,7 +303,7 @@ func (a *Limiter) Pause(w *task.Work, until time.Time) map[string]limit.Bucket {
 func (a *Limiter) wait(e *entry) {
 	if !e.due.IsZero() && !e.woken {
 		e.phase = sleeping
-		heap.Push(&a.due, e)
+		a.due.Push(e)
 		return
 	}
 	a.queue(e)
@@ -312,7 +312,7 @@ func (a *Limiter) wait(e *entry) {
 func (a *Limiter) queue(e *entry) {
 	e.phase = waiting
 	l := e.line
-	heap.Push(&l.waiting, e)
+	l.waiting.Push(e)
 	for c := range l.counters() {
 		c.waits++
 	}
@@ -355,11 +355,11 @@ func (a *Limiter) leave(e *entry) {
 	switch e.phase {
 	case sleeping:
 		if e.index >= 0 {
-			heap.Remove(&a.due, e.index)
+			a.due.Remove(e.index)
 		}
 	case waiting:
 		l := e.line
-		heap.Remove(&l.waiting, e.index)
+		l.waiting.Remove(e.index)
 		for c := range l.counters() {
 			c.waits--
 			delete(c.replacing, e)

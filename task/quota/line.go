@@ -1,9 +1,9 @@
 package quota
 
 import (
-	"container/heap"
 	"fmt"
 	"iter"
+	"millrace/internal/heap"
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"strconv"
@@ -16,7 +16,7 @@ type line struct {
 	slots   []slot
 	funds   []fund
 	rates   []tap
-	waiting heapOf[*entry]
+	waiting heap.Of[*entry]
 	scopes  []*scope // the scopes on whose chains its admissions lie, in order
 	rests   *row     // the row where it rests, possibly at a scope's gate; nil if it does not
 	head    *entry   // its first entry when it was placed there
@@ -32,14 +32,14 @@ type line struct {
 	offered *counter
 }
 
-func (l *line) first() *entry { return l.waiting.list[0] }
+func (l *line) first() *entry { return l.waiting.First() }
 
 func (a *Limiter) lineOf(queue, route string, counters []limit.Counter) *line {
 	key := lineKey(queue, route, counters)
 	if l := a.lines[key]; l != nil {
 		return l
 	}
-	l := &line{key: key, queue: a.home(queue), route: strings.Clone(route), waiting: heapOf[*entry]{before: firstEntry}, index: -1}
+	l := &line{key: key, queue: a.home(queue), route: strings.Clone(route), waiting: entries(), index: -1}
 	for _, of := range counters {
 		c := a.counter(of.Name)
 		c.lines++
@@ -111,19 +111,19 @@ func (l *line) counters() iter.Seq[*counter] {
 // first task is examined: it may precede lines that were woken for a place.
 func (a *Limiter) place(l *line) {
 	switch {
-	case len(l.waiting.list) == 0:
+	case l.waiting.Len() == 0:
 		a.unplace(l)
 	case l.inReady:
 		was := l.head
 		l.head = l.first()
-		heap.Fix(&a.ready, l.index)
+		a.ready.Fix(l.index)
 		if was.before(l.head) {
 			a.yield(l)
 		}
 	case l.rests != nil && l.first() == l.head:
 	default:
 		if l.rests != nil {
-			heap.Remove(&l.rests.lines, l.index)
+			l.rests.lines.Remove(l.index)
 			l.rests = nil
 		}
 		a.get(l)
@@ -133,7 +133,7 @@ func (a *Limiter) place(l *line) {
 // get makes an unplaced line ready to be examined.
 func (a *Limiter) get(l *line) {
 	l.rests, l.inReady, l.head = nil, true, l.first()
-	heap.Push(&a.ready, l)
+	a.ready.Push(l)
 }
 
 // yield wakes other lines in favour of which a woken line no longer goes first.
@@ -146,10 +146,10 @@ func (a *Limiter) yield(l *line) {
 func (a *Limiter) unplace(l *line) {
 	switch {
 	case l.rests != nil:
-		heap.Remove(&l.rests.lines, l.index)
+		l.rests.lines.Remove(l.index)
 		l.rests = nil
 	case l.inReady:
-		heap.Remove(&a.ready, l.index)
+		a.ready.Remove(l.index)
 		l.inReady = false
 		a.yield(l)
 	}

@@ -83,7 +83,7 @@ func (a *Limiter) tap(l *line) {
 	l.offered.max = l.queue.Rate.RunsAhead()
 	for _, c := range []*counter{c, l.offered} {
 		c.lines++
-		c.waits += len(l.waiting.list)
+		c.waits += l.waiting.Len()
 	}
 }
 
@@ -94,7 +94,7 @@ func (a *Limiter) untap(l *line) {
 	}
 	last := len(l.rates) - 1
 	for _, c := range []*counter{l.rates[last].counter, l.offered} {
-		c.waits -= len(l.waiting.list)
+		c.waits -= l.waiting.Len()
 		a.release(c)
 	}
 	l.rates, l.rated, l.offered = l.rates[:last], false, nil

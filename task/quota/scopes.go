@@ -2,7 +2,6 @@ package quota
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"strings"
 
@@ -94,8 +93,8 @@ func (a *Limiter) Settle(d *Decision) {
 // open makes all lines that rest at the gate of a scope ready to be examined.
 func (a *Limiter) open(s *scope) {
 	for _, r := range s.gate.rows {
-		for len(r.lines.list) > 0 {
-			a.get(heap.Pop(&r.lines).(*line))
+		for r.lines.Len() > 0 {
+			a.get(r.lines.Pop())
 		}
 	}
 }

@@ -218,7 +218,7 @@ func (a *Limiter) ahead(e *entry, of *counter) (n int) {
 		if !l.under(of) {
 			continue
 		}
-		for _, other := range l.waiting.list {
+		for _, other := range l.waiting.All() {
 			if other.before(e) {
 				n++
 			}
