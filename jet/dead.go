@@ -22,7 +22,7 @@ const maxDeliver = 50
 // The server publishes each drop once, at the next request for offers, and keeps no record; so some
 // may be missed.
 func (s *Store) OnDead(dead func(seq uint64)) (stop func(), err error) {
-	sub, err := s.NC.Subscribe(wire.DeadAdvisory, func(m *nats.Msg) {
+	return s.Listen(wire.DeadAdvisory, "listen for dead offers", func(m *nats.Msg) {
 		var advisory struct {
 			Seq uint64 `json:"stream_seq"`
 		}
@@ -30,10 +30,6 @@ func (s *Store) OnDead(dead func(seq uint64)) (stop func(), err error) {
 			dead(advisory.Seq)
 		}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listen for dead offers: %w", err)
-	}
-	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
 }
 
 // Idle tells whether the server has no more offers of a queue to deliver: none waits, and none is

@@ -164,28 +164,17 @@ var errRemoved = errors.New("it was removed, because it was unused")
 // UnusedLanes lists the special lanes that were last used before a time.
 func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]where.Lane, error) {
 	var unused []where.Lane
-	for from := uint64(1); ; {
-		found, err := s.BatchGet(ctx, wire.StateStream, link.MaxBatch, map[string]any{"batch": link.MaxBatch, "seq": from, "next_by_subj": wire.LaneWordPrefix + ">"})
-		if err != nil {
-			return nil, fmt.Errorf("list lanes: %w", err)
+	err := s.Each(ctx, wire.StateStream, wire.LaneWordPrefix+">", func(subject string, m *nats.Msg) error {
+		l, ok := laneAt(subject)
+		stored, err := time.Parse(time.RFC3339Nano, link.Added(m, jetstream.TimeStampHeaer))
+		w := laneWord{at: stored}
+		if err == nil && ok && json.Unmarshal(m.Data, &w) == nil && !w.Closed && w.used().Before(since) {
+			unused = append(unused, l)
 		}
-		for _, m := range found {
-			l, ok := laneAt(link.Added(m, jetstream.SubjectHeader))
-			stored, err := time.Parse(time.RFC3339Nano, link.Added(m, jetstream.TimeStampHeaer))
-			if from, err = nextOf(m, err); err != nil {
-				return nil, fmt.Errorf("list lanes: %w", err)
-			}
-			w := laneWord{at: stored}
-			if !ok || json.Unmarshal(m.Data, &w) != nil {
-				continue
-			}
-			if !w.Closed && w.used().Before(since) {
-				unused = append(unused, l)
-			}
-		}
-		if len(found) < link.MaxBatch {
-			break
-		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list lanes: %w", err)
 	}
 	return unused, nil
 }
@@ -234,12 +223,6 @@ func (s *Store) tellLane(ctx context.Context, l where.Lane) error {
 		_ = s.NC.Publish(wire.LanesPrefix+l.Queue, nil) // workers also look by themselves
 	}
 	return nil
-}
-
-// nextOf returns the sequence behind a message.
-func nextOf(m *nats.Msg, err error) (uint64, error) {
-	seq, err2 := link.SequenceOf(m)
-	return seq + 1, errors.Join(err, err2)
 }
 
 // CloseLane removes the consumer of a special lane that is empty and was last used before a time,

@@ -458,9 +458,5 @@ func (s *Store) DropNode(ctx context.Context, id node.ID) error {
 // worker hears of its own node through [Store.OnHint]. Messages can be lost: also read the log now
 // and then.
 func (s *Store) WatchNode(id node.ID, changed func()) (stop func(), err error) {
-	sub, err := s.NC.Subscribe(wire.NodePrefix+string(id), func(*nats.Msg) { changed() })
-	if err != nil {
-		return nil, fmt.Errorf("watch node %s: %w", id, err)
-	}
-	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
+	return s.Listen(wire.NodePrefix+string(id), "watch node "+string(id), func(*nats.Msg) { changed() })
 }

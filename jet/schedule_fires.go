@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,7 +28,7 @@ func (s *Store) LastDecision(ctx context.Context, name string) (events.Record, e
 // missing. Any replica may answer, so it may be out of date.
 func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]events.Record, error) {
 	last := make(map[string]events.Record, len(names))
-	err := s.lastOn(ctx, wire.LogStream, wire.TickPrefix, names, func(name string, m *nats.Msg) error {
+	err := link.LastOn(ctx, s.Link, wire.LogStream, wire.TickPrefix, names, func(name string, m *nats.Msg) error {
 		seq, err := link.SequenceOf(m)
 		if err != nil {
 			return err
@@ -45,26 +44,6 @@ func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]e
 		return nil, fmt.Errorf("read the latest decisions of %d schedules: %w", len(names), err)
 	}
 	return last, nil
-}
-
-// lastOn reads the last message of the subject of each name, and skips names that have none.
-func (s *Store) lastOn(ctx context.Context, stream, prefix string, names []string, read func(name string, m *nats.Msg) error) error {
-	for some := range slices.Chunk(names, link.MaxBatch) {
-		subjects := make([]string, len(some))
-		for i, name := range some {
-			subjects[i] = prefix + name
-		}
-		found, err := s.BatchGet(ctx, stream, len(some), map[string]any{"multi_last": subjects})
-		if err != nil {
-			return err
-		}
-		for _, m := range found {
-			if err := read(link.Added(m, jetstream.SubjectHeader)[len(prefix):], m); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // LastFire returns the latest fire of a schedule; its sequence is 0 if there is none.

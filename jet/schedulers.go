@@ -1,8 +1,6 @@
 package jet
 
 import (
-	"fmt"
-
 	"github.com/nats-io/nats.go"
 
 	"millrace/jet/wire"
@@ -12,17 +10,13 @@ import (
 // Meet calls heard with each announcement of a scheduler, this process's own included, until leave
 // is called.
 func (s *Store) Meet(heard func(name string, here bool)) (leave func(), err error) {
-	sub, err := s.NC.Subscribe(wire.SchedulersWord, func(m *nats.Msg) {
+	return s.Listen(wire.SchedulersWord, "listen to other schedulers", func(m *nats.Msg) {
 		word := string(m.Data)
 		if len(word) < 2 || word[0] != '+' && word[0] != '-' || value.ValidName("scheduler", word[1:]) != nil {
 			return
 		}
 		heard(word[1:], word[0] == '+')
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listen to other schedulers: %w", err)
-	}
-	return func() { _ = sub.Unsubscribe() }, nil
 }
 
 // Say announces to all schedulers that one is here, or that it leaves. Delivery is not guaranteed.

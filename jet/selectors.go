@@ -167,42 +167,29 @@ func (s *Store) BoundSelectors(ctx context.Context, most int) error {
 // of Millrace has run yet.
 func (s *Store) Declared(ctx context.Context) ([]where.Declaration, error) {
 	var all []where.Declaration
-	for from := uint64(1); ; {
-		found, err := s.BatchGet(ctx, wire.StateStream, link.MaxBatch, map[string]any{"batch": link.MaxBatch, "seq": from, "next_by_subj": wire.SelectorPrefix + "*"})
-		if err != nil {
-			if errors.Is(err, events.ErrNoStream) || errors.Is(err, nats.ErrNoResponders) {
-				return nil, nil
-			}
-			return nil, fmt.Errorf("read the declarations of selectors: %w", err)
+	err := s.Each(ctx, wire.StateStream, wire.SelectorPrefix+"*", func(subject string, m *nats.Msg) error {
+		if d, ok := declaration(subject, m); ok {
+			all = append(all, d)
 		}
-		for _, m := range found {
-			if d, ok := declaration(link.Added(m, jetstream.SubjectHeader), m); ok {
-				all = append(all, d)
-			}
-		}
-		if len(found) < link.MaxBatch {
-			return all, nil
-		}
-		last, err := strconv.ParseUint(link.Added(found[len(found)-1], jetstream.SequenceHeader), 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("read the declarations of selectors: a message without a sequence: %w", err)
-		}
-		from = last + 1
+		return nil
+	})
+	switch {
+	case errors.Is(err, events.ErrNoStream), errors.Is(err, nats.ErrNoResponders):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the declarations of selectors: %w", err)
 	}
+	return all, nil
 }
 
 // OnDeclared calls heard with each new declaration, until stop is called, perhaps before a read
 // shows it. Messages can be lost: also list all of them now and then.
 func (s *Store) OnDeclared(heard func(where.Declaration)) (stop func(), err error) {
-	sub, err := s.NC.Subscribe(wire.SelectorPrefix+"*", func(m *nats.Msg) {
+	return s.Listen(wire.SelectorPrefix+"*", "watch the declarations of selectors", func(m *nats.Msg) {
 		if d, ok := declaration(m.Subject, m); ok {
 			heard(d)
 		}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("watch the declarations of selectors: %w", err)
-	}
-	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
 }
 
 // declaration decodes a declaration; false if the message is not one.

@@ -129,26 +129,16 @@ func (s *Store) purgeTimer(ctx context.Context, which ...jetstream.StreamPurgeOp
 // Armed implements [events.Timers].
 func (s *Store) Armed(ctx context.Context, ids []task.ID) (map[task.ID]task.Due, error) {
 	armed := make(map[task.ID]task.Due, len(ids))
-	for some := range slices.Chunk(ids, link.MaxBatch) {
-		subjects := make([]string, len(some))
-		for i, id := range some {
-			subjects[i] = wire.TimerPrefix + string(id)
+	err := link.LastOn(ctx, s.Link, wire.TimerStream, wire.TimerPrefix, ids, func(id task.ID, m *nats.Msg) error {
+		if due, ok := readTimer(wire.TimerPrefix+string(id), m.Header, m.Data); ok {
+			armed[id] = due
 		}
-		found, err := s.BatchGet(ctx, wire.TimerStream, len(some), map[string]any{"multi_last": subjects})
-		if err != nil {
-			return nil, fmt.Errorf("read %d timers: %w", len(ids), err)
-		}
-		for _, m := range found {
-			subject := link.Added(m, jetstream.SubjectHeader)
-			if due, ok := readTimer(subject, m.Header, m.Data); ok {
-				armed[task.ID(subject[len(wire.TimerPrefix):])] = due
-			}
-		}
-		if err := s.armedByLeader(ctx, some, armed); err != nil {
-			return nil, err
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read %d timers: %w", len(ids), err)
 	}
-	return armed, nil
+	return armed, s.armedByLeader(ctx, ids, armed)
 }
 
 // armedByLeader asks the stream's leader for timers that a replica, which may lag, does not have.
@@ -223,7 +213,7 @@ func (s *Store) ArmedSchedules(ctx context.Context) (map[string]bool, error) {
 // without a timer are missing. Any replica may answer, so it may be out of date.
 func (s *Store) TimedBy(ctx context.Context, names []string) (map[string]uint64, error) {
 	revisions := make(map[string]uint64, len(names))
-	err := s.lastOn(ctx, wire.TimerStream, wire.CronPrefix, names, func(name string, m *nats.Msg) error {
+	err := link.LastOn(ctx, s.Link, wire.TimerStream, wire.CronPrefix, names, func(name string, m *nats.Msg) error {
 		var f events.Fact
 		if err := events.DecodeInto(&f, m.Data); err != nil {
 			return nil // not one of our timers: it counts as set long ago

@@ -43,27 +43,17 @@ func (s *Files) Put(ctx context.Context, d files.Digest, chunk []byte) error {
 // putFile stores a message of the files' stream. Storing the same message again is harmless, so it
 // is sent again until there is an answer.
 func (s *Files) putFile(ctx context.Context, m *nats.Msg) error {
-	_, err := s.patientlySend(ctx, m, putPatience)
+	_, err := s.put(ctx, m)
 	return filesTrouble(err)
 }
 
 // putPatience is how long a message is sent again without an answer.
 const putPatience = time.Minute
 
-func (s *Files) patientlySend(ctx context.Context, m *nats.Msg, patience time.Duration) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (s *Files) put(ctx context.Context, m *nats.Msg) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, putPatience)
 	defer cancel()
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		seq, err := s.Pub.Publish(ctx, m)
-		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, events.ErrNoStream) || link.Says(err, link.CodeSameInFlight) || link.Says(err, link.CodeWriteInFlight) || link.Says(err, link.CodeNoLeader)) {
-			return seq, err
-		}
-		select {
-		case <-ctx.Done():
-			return 0, err
-		case <-time.After(pause):
-		}
-	}
+	return s.Insist(ctx, m)
 }
 
 // errNoFiles: the server has no stream for files.
@@ -275,7 +265,7 @@ func (s *Files) Protect(ctx context.Context, v tree.Version) error {
 		return err
 	}
 	m := &nats.Msg{Subject: wire.ProtectPrefix + string(v.Digest), Data: body, Header: nats.Header{jetstream.MsgTTLHeader: {protection.String()}}}
-	mine, err := s.patientlySend(ctx, m, putPatience)
+	mine, err := s.put(ctx, m)
 	if err != nil {
 		return fmt.Errorf("protect version %s: %w", v.Digest.Short(), filesTrouble(err))
 	}
@@ -307,7 +297,7 @@ func (s *Files) Commit(ctx context.Context, v tree.Version) error {
 	chain := s.Said(wire.FilesStream, wire.VersionPrefix+string(v.Digest))
 	chain.Once = true
 	chain.Write = func(ctx context.Context, m *nats.Msg, _ uint64) (uint64, error) {
-		return s.patientlySend(ctx, m, putPatience)
+		return s.put(ctx, m)
 	}
 	_, err = chain.DecideFrom(ctx, nil, 0, func(*link.Message) (*nats.Msg, bool, error) {
 		return &nats.Msg{Subject: wire.VersionPrefix + string(v.Digest), Data: body, Header: nats.Header{link.ExpectedHeader: {"0"}}}, true, nil

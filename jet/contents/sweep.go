@@ -75,45 +75,15 @@ func (s *Files) SweepFiles(ctx context.Context, before time.Time, dry bool, want
 
 // storedBefore lists the messages of one kind that were stored before a time.
 func (s *Files) storedBefore(ctx context.Context, prefix string, before time.Time) ([]stored, error) {
-	c, err := s.JS.OrderedConsumer(ctx, wire.FilesStream, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{prefix + "*"}, DeliverPolicy: jetstream.DeliverAllPolicy, HeadersOnly: true, InactiveThreshold: time.Minute,
-	})
-	if err != nil {
-		return nil, filesTrouble(err)
-	}
-	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), link.ReadTimeout)
-		defer cancel()
-		// Else the server removes it after a minute.
-		_ = s.JS.DeleteConsumer(ending, wire.FilesStream, c.CachedInfo().Name)
-	}()
-	left := c.CachedInfo().NumPending
-	if left == 0 {
-		return nil, nil
-	}
-	iter, err := c.Messages()
-	if err != nil {
-		return nil, err
-	}
-	defer iter.Stop()
 	var all []stored
-	for {
-		m, err := iter.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", prefix, err)
-		}
-		meta, err := m.Metadata()
-		if err != nil {
-			return nil, err
-		}
+	err := s.Headers(ctx, wire.FilesStream, prefix+"*", func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
 		if meta.Timestamp.Before(before) {
 			size, _ := strconv.ParseInt(m.Headers().Get("Nats-Msg-Size"), 10, 64) // only counted
 			all = append(all, stored{meta.Sequence.Stream, files.Digest(strings.TrimPrefix(m.Subject(), prefix)), size})
 		}
-		if meta.NumPending == 0 {
-			return all, nil
-		}
-	}
+		return nil
+	})
+	return all, filesTrouble(err)
 }
 
 type sweep struct {

@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/jet/link"
 	"millrace/jet/wire"
@@ -44,21 +42,15 @@ func (s *Book) SaveTokenUse(ctx context.Context, u TokenUse) error {
 // that were never used, or not for long.
 func (s *Book) TokenUses(ctx context.Context, names []string) (map[string]time.Time, error) {
 	used := map[string]time.Time{}
-	for some := range slices.Chunk(names, link.MaxBatch) {
-		subjects := make([]string, len(some))
-		for i, name := range some {
-			subjects[i] = wire.UsedPrefix + name
+	err := link.LastOn(ctx, s.Link, wire.StateStream, wire.UsedPrefix, names, func(name string, m *nats.Msg) error {
+		var u TokenUse
+		if json.Unmarshal(m.Data, &u) == nil && u.Name == name {
+			used[u.Hash] = u.At
 		}
-		found, err := s.BatchGet(ctx, wire.StateStream, len(some), map[string]any{"multi_last": subjects})
-		if err != nil {
-			return nil, fmt.Errorf("read when tokens were used: %w", err)
-		}
-		for _, m := range found {
-			var u TokenUse
-			if json.Unmarshal(m.Data, &u) == nil && wire.UsedPrefix+u.Name == link.Added(m, jetstream.SubjectHeader) {
-				used[u.Hash] = u.At
-			}
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read when tokens were used: %w", err)
 	}
 	return used, nil
 }

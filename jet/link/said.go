@@ -48,7 +48,7 @@ func (l *Link) Patient(ctx context.Context, write func() (uint64, error)) (uint6
 	pause := time.Millisecond
 	for {
 		seq, err := write()
-		if err == nil || !(Says(err, CodeWriteInFlight) || Says(err, CodeSameInFlight) || errors.Is(err, events.ErrNoStream)) {
+		if err == nil || !unstored(err) {
 			return seq, err
 		}
 		select {
@@ -57,6 +57,26 @@ func (l *Link) Patient(ctx context.Context, write func() (uint64, error)) (uint6
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, 250*time.Millisecond)
+	}
+}
+
+func unstored(err error) bool {
+	return Says(err, CodeWriteInFlight) || Says(err, CodeSameInFlight) || errors.Is(err, events.ErrNoStream)
+}
+
+// Insist stores a message that does no harm if it is stored twice: it sends it again, until there is
+// an answer or ctx ends.
+func (l *Link) Insist(ctx context.Context, m *nats.Msg) (uint64, error) {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		seq, err := l.Pub.Publish(ctx, m)
+		if err == nil || ctx.Err() != nil || !(unstored(err) || errors.Is(err, events.ErrUnknown) || Says(err, CodeNoLeader)) {
+			return seq, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, err
+		case <-time.After(pause):
+		}
 	}
 }
 

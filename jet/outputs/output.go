@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"millrace/events"
 	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task"
@@ -75,17 +74,8 @@ func (o *Outputs) Keep(ctx context.Context, b output.Records) error {
 }
 
 func (o *Outputs) keep(ctx context.Context, m *nats.Msg) error {
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		_, err := o.Pub.Publish(ctx, m)
-		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, events.ErrNoStream) || link.Says(err, link.CodeSameInFlight)) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
-	}
+	_, err := o.Insist(ctx, m)
+	return err
 }
 
 // Printed reads the lines of a task in order and calls each with every batch, until ctx ends, each
@@ -155,12 +145,7 @@ func readMessages(ctx context.Context, o *Outputs, stream string, subjects []str
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
-	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), link.ReadTimeout)
-		defer cancel()
-		// Else the server removes it after a minute.
-		_ = o.JS.DeleteConsumer(ending, stream, c.CachedInfo().Name)
-	}()
+	defer o.Dismiss(ctx, stream, c)
 	info, err := c.Info(ctx)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
@@ -201,9 +186,5 @@ func readMessages(ctx context.Context, o *Outputs, stream string, subjects []str
 // WatchTask calls changed whenever something may have happened to a task, until stop is called.
 // Messages can be lost: also read the log now and then.
 func (o *Outputs) WatchTask(id task.ID, changed func()) (stop func(), err error) {
-	sub, err := o.NC.Subscribe(wire.ChainPrefix+string(id), func(*nats.Msg) { changed() })
-	if err != nil {
-		return nil, fmt.Errorf("watch task %s: %w", id, err)
-	}
-	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
+	return o.Listen(wire.ChainPrefix+string(id), "watch task "+string(id), func(*nats.Msg) { changed() })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -105,28 +104,19 @@ func (o *Outputs) Live(ctx context.Context, id task.ID) (output.Live, error) {
 	return l, nil
 }
 
-// liveAtOnce is how many tasks one request asks for.
-const liveAtOnce = 500
-
 // LiveAll returns the progress that tasks last reported, from any replica; tasks without a report
 // are missing.
 func (o *Outputs) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]output.Live, error) {
 	all := map[task.ID]output.Live{}
-	for some := range slices.Chunk(ids, liveAtOnce) {
-		subjects := make([]string, len(some))
-		for i, id := range some {
-			subjects[i] = wire.LivePrefix + string(id)
+	err := link.LastOn(ctx, o.Link, wire.StateStream, wire.LivePrefix, ids, func(_ task.ID, m *nats.Msg) error {
+		var l output.Live
+		if json.Unmarshal(m.Data, &l) == nil {
+			all[l.Task] = l
 		}
-		found, err := o.BatchGet(ctx, wire.StateStream, len(some), map[string]any{"multi_last": subjects})
-		if err != nil {
-			return nil, fmt.Errorf("standing of %d tasks: %w", len(some), err)
-		}
-		for _, m := range found {
-			var l output.Live
-			if json.Unmarshal(m.Data, &l) == nil {
-				all[l.Task] = l
-			}
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("standing of %d tasks: %w", len(ids), err)
 	}
 	return all, nil
 }
@@ -134,14 +124,10 @@ func (o *Outputs) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]outpu
 // WatchLive calls said with each progress report of a task, until stop is called. Messages can be
 // lost.
 func (o *Outputs) WatchLive(id task.ID, said func(output.Live)) (stop func(), err error) {
-	sub, err := o.NC.Subscribe(wire.LivePrefix+string(id), func(m *nats.Msg) {
+	return o.Listen(wire.LivePrefix+string(id), "watch task "+string(id), func(m *nats.Msg) {
 		var l output.Live
 		if json.Unmarshal(m.Data, &l) == nil && l.Task == id {
 			said(l)
 		}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("watch task %s: %w", id, err)
-	}
-	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
 }

@@ -7,11 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
@@ -33,7 +31,8 @@ func (o *Outputs) RecordSums(ctx context.Context, id task.ID) (sums []Sum, dropp
 	subject := wire.DataPrefix + string(id)
 	last := map[uint64]uint64{}  // by epoch, the sequence of its last message
 	first := map[uint64]uint64{} // by epoch, the number of the first record in that
-	err = o.headers(ctx, wire.DataStream, subject, func(m jetstream.Msg, seq uint64) error {
+	err = o.Headers(ctx, wire.DataStream, subject, func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
+		seq := meta.Sequence.Stream
 		size, _ := strconv.ParseInt(m.Headers().Get("Nats-Msg-Size"), 10, 64) // only counted
 		epoch, n, ok := batchOf(m.Headers().Get(jetstream.MsgIDHeader), id)
 		if !ok {
@@ -82,43 +81,6 @@ func batchOf(name string, id task.ID) (epoch, first uint64, ok bool) {
 	epoch, err1 := strconv.ParseUint(a, 10, 64)
 	first, err2 := strconv.ParseUint(b, 10, 31)
 	return epoch, first, ours && two && err1 == nil && err2 == nil
-}
-
-// headers calls each with the messages of a subject, without their bodies.
-func (o *Outputs) headers(ctx context.Context, stream, subject string, each func(m jetstream.Msg, seq uint64) error) error {
-	c, err := o.JS.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{subject}, DeliverPolicy: jetstream.DeliverAllPolicy, HeadersOnly: true, InactiveThreshold: time.Minute,
-	})
-	if err != nil {
-		return link.ReadError(subject, err)
-	}
-	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), link.ReadTimeout)
-		defer cancel()
-		// Else the server removes it after a minute.
-		_ = o.JS.DeleteConsumer(ending, stream, c.CachedInfo().Name)
-	}()
-	if c.CachedInfo().NumPending == 0 {
-		return nil
-	}
-	iter, err := c.Messages()
-	if err != nil {
-		return link.ReadError(subject, err)
-	}
-	defer iter.Stop()
-	for {
-		m, err := iter.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			return link.ReadError(subject, err)
-		}
-		meta, err := m.Metadata()
-		if err != nil {
-			return link.ReadError(subject, err)
-		}
-		if err := each(m, meta.Sequence.Stream); err != nil || meta.NumPending == 0 {
-			return err
-		}
-	}
 }
 
 // KeptBack reads the records of a task backwards: it calls more with every batch, the latest first,

@@ -18,16 +18,12 @@ var ErrNoPong = errors.New("no process answers for this node")
 
 // OnPing answers requests to a node about itself, until stop is called.
 func (s *Beats) OnPing(id node.ID, answer func() node.Pong) (stop func(), err error) {
-	sub, err := s.NC.Subscribe(wire.PingPrefix+string(id), func(m *nats.Msg) {
+	return s.Listen(wire.PingPrefix+string(id), "listen for pings", func(m *nats.Msg) {
 		body, err := json.Marshal(answer())
 		if err == nil && roles.Answerable(m.Reply) {
 			_ = m.Respond(body) // else the asker asks again
 		}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listen for pings: %w", err)
-	}
-	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
 }
 
 // Ping asks the process of a node about itself. The error wraps [ErrNoPong] if none listens, or

@@ -75,28 +75,19 @@ func (s *Beats) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 	alive := map[node.ID]node.Heartbeat{}
 	// A bucket without history holds one message per node, and one that is renewed meanwhile only
 	// moves to a later sequence: none is missed.
-	for from := uint64(1); ; {
-		found, err := s.BatchGet(ctx, beatStream, link.MaxBatch, map[string]any{"batch": link.MaxBatch, "seq": from, "next_by_subj": beatPrefix + ">"})
-		if err != nil {
-			return nil, fmt.Errorf("read heartbeats: %w", err)
+	err := s.Each(ctx, beatStream, beatPrefix+">", func(subject string, m *nats.Msg) error {
+		id := node.ID(strings.TrimPrefix(subject, beatPrefix))
+		if h, ok := heartbeat(m.Header, m.Data); ok {
+			alive[id] = h
+		} else {
+			delete(alive, id)
 		}
-		for _, m := range found {
-			id := node.ID(strings.TrimPrefix(link.Added(m, jetstream.SubjectHeader), beatPrefix))
-			if h, ok := heartbeat(m.Header, m.Data); ok {
-				alive[id] = h
-			} else {
-				delete(alive, id)
-			}
-		}
-		if len(found) < link.MaxBatch {
-			return alive, nil
-		}
-		last, err := strconv.ParseUint(link.Added(found[len(found)-1], jetstream.SequenceHeader), 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("read heartbeats: a message without a sequence: %w", err)
-		}
-		from = last + 1
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read heartbeats: %w", err)
 	}
+	return alive, nil
 }
 
 const beatStream = "KV_" + wire.NodesBucket
@@ -161,13 +152,9 @@ func (s *Beats) Hint(n node.ID, id task.ID) error {
 // OnHint calls look for each hint to a node, with "" if it is about the node itself, until stop is
 // called.
 func (s *Beats) OnHint(n node.ID, look func(task.ID)) (stop func(), err error) {
-	sub, err := s.NC.Subscribe(wire.HintPrefix+string(n), func(m *nats.Msg) {
+	return s.Listen(wire.HintPrefix+string(n), "listen for hints", func(m *nats.Msg) {
 		if id, err := task.ParseID(string(m.Data)); err == nil || len(m.Data) == 0 {
 			look(id)
 		}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listen for hints: %w", err)
-	}
-	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
 }
