@@ -163,13 +163,18 @@ func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, r
 // the queue can take it. The error wraps [task.ErrUnknown], [task.ErrEnded], [task.ErrNotWaiting]
 // or [task.ErrShared].
 func (c *Client) Release(ctx context.Context, id task.ID, reason string) (task.Task, error) {
+	return c.change(ctx, "release", id, task.Unbind{Reason: reason})
+}
+
+// change decides a command on a task as the log has it, and makes durable what follows. The verb says
+// in the error what was to be done.
+func (c *Client) change(ctx context.Context, verb string, id task.ID, do task.Command) (task.Task, error) {
 	t, err := c.rec.Load(ctx, id)
 	if err != nil {
 		return t, err
 	}
-	t, _, err = c.rec.Do(ctx, t, task.Unbind{Reason: reason})
-	if err != nil {
-		return t, fmt.Errorf("release task %s: %w", id, err)
+	if t, _, err = c.rec.Do(ctx, t, do); err != nil {
+		return t, fmt.Errorf("%s task %s: %w", verb, id, err)
 	}
 	return t, c.rec.Settle(ctx, &t)
 }

@@ -59,15 +59,7 @@ func (c *Client) Unreadable(ctx context.Context, r UnreadableRequest) (Unreadabl
 // Dismiss removes a dead letter from the list. The task keeps its state, and [Client.Retry] can
 // still reopen it. The error wraps [task.ErrUnknown] or [task.ErrNotDead].
 func (c *Client) Dismiss(ctx context.Context, id task.ID, reason string) (task.Task, error) {
-	t, err := c.rec.Load(ctx, id)
-	if err != nil {
-		return t, err
-	}
-	t, _, err = c.rec.Do(ctx, t, task.Dismiss{Reason: reason})
-	if err != nil {
-		return t, fmt.Errorf("dismiss task %s: %w", id, err)
-	}
-	return t, nil
+	return c.change(ctx, "dismiss", id, task.Dismiss{Reason: reason})
 }
 
 // DismissMessage removes an unreadable message from the list of dead letters; it stays in the log.

@@ -275,15 +275,7 @@ func (c *Client) Prioritize(ctx context.Context, id task.ID, priority int, reaso
 	if err := where.ValidPriority(priority); err != nil {
 		return task.Task{ID: id}, Wrong(err)
 	}
-	t, err := c.rec.Load(ctx, id)
-	if err != nil {
-		return t, err
-	}
-	t, _, err = c.rec.Do(ctx, t, task.Prioritize{Priority: priority, Reason: reason})
-	if err != nil {
-		return t, fmt.Errorf("edit task %s: %w", id, err)
-	}
-	return t, c.rec.Settle(ctx, &t)
+	return c.change(ctx, "edit", id, task.Prioritize{Priority: priority, Reason: reason})
 }
 
 // ErrNoQueue: no worker serves the queue, it never had a task, and no operator has set anything for

@@ -96,37 +96,37 @@ func (f *Folding) Point(context.Context) (Point, error) { return f.at, nil }
 
 // List implements [Model].
 func (f *Folding) List(ctx context.Context, q Query) (page Page, err error) {
-	err = f.tell(ctx, q.Kind, func(i Index) error { page, err = i.List(ctx, q); return err }, func(m *Memory) error { page, err = m.List(ctx, q); return err })
+	err = f.tell(ctx, q.Kind, func(i Index) error { page, err = i.List(ctx, q); return err })
 	return page, err
 }
 
 // Count implements [Model].
 func (f *Folding) Count(ctx context.Context, q Query) (c Counts, err error) {
-	err = f.tell(ctx, Tasks, func(i Index) error { c, err = i.Count(ctx, q); return err }, func(m *Memory) error { c, err = m.Count(ctx, q); return err })
+	err = f.tell(ctx, Tasks, func(i Index) error { c, err = i.Count(ctx, q); return err })
 	return c, err
 }
 
 // Oldest implements [Summed].
 func (f *Folding) Oldest(ctx context.Context) (oldest map[string]time.Time, err error) {
-	err = f.sum(ctx, func(s Summed) error { oldest, err = s.Oldest(ctx); return err })
+	err = f.tell(ctx, Tasks, func(i Index) error { oldest, err = i.Oldest(ctx); return err })
 	return oldest, err
 }
 
 // LastOfJobs implements [Summed].
 func (f *Folding) LastOfJobs(ctx context.Context) (last map[string]task.Task, at uint64, err error) {
-	err = f.sum(ctx, func(s Summed) error { last, at, err = s.LastOfJobs(ctx); return err })
+	err = f.tell(ctx, Tasks, func(i Index) error { last, at, err = i.LastOfJobs(ctx); return err })
 	return last, at, err
 }
 
 // Schedules implements [Summed].
 func (f *Folding) Schedules(ctx context.Context, since time.Time) (ticks map[string]*Ticks, at uint64, err error) {
-	err = f.sum(ctx, func(s Summed) error { ticks, at, err = s.Schedules(ctx, since); return err })
+	err = f.tell(ctx, Tasks, func(i Index) error { ticks, at, err = i.Schedules(ctx, since); return err })
 	return ticks, at, err
 }
 
 // LastFailed implements [Tracer].
 func (f *Folding) LastFailed(ctx context.Context, most int) (last []task.Task, err error) {
-	err = f.tell(ctx, Tasks, func(i Index) error { last, err = i.LastFailed(ctx, most); return err }, func(m *Memory) error { last, err = m.LastFailed(ctx, most); return err })
+	err = f.tell(ctx, Tasks, func(i Index) error { last, err = i.LastFailed(ctx, most); return err })
 	return last, err
 }
 
@@ -140,22 +140,18 @@ func (f *Folding) Traces(ctx context.Context, c Trace, beyond uint64, most int) 
 
 // EachLimited implements [Summed].
 func (f *Folding) EachLimited(ctx context.Context, each func(*task.Task, *task.Grant)) (used quota.Used, at uint64, err error) {
-	err = f.sum(ctx, func(s Summed) error { used, at, err = s.EachLimited(ctx, each); return err })
+	err = f.tell(ctx, Tasks, func(i Index) error { used, at, err = i.EachLimited(ctx, each); return err })
 	return used, at, err
 }
 
 // States implements [Staged].
 func (f *Folding) States(ctx context.Context, ids []task.ID) (states map[task.ID]task.State, err error) {
-	err = f.tell(ctx, Tasks, func(i Index) error { states, err = i.States(ctx, ids); return err }, func(m *Memory) error { states, err = m.States(ctx, ids); return err })
+	err = f.tell(ctx, Tasks, func(i Index) error { states, err = i.States(ctx, ids); return err })
 	return states, err
 }
 
-func (f *Folding) sum(ctx context.Context, ask func(Summed) error) error {
-	return f.tell(ctx, Tasks, func(i Index) error { return ask(i) }, func(m *Memory) error { return ask(m) })
-}
-
 // tell asks the index about tasks, and the fold if the index does not know.
-func (f *Folding) tell(ctx context.Context, kind Kind, ask func(Index) error, folded func(*Memory) error) error {
+func (f *Folding) tell(ctx context.Context, kind Kind, ask func(Index) error) error {
 	if f.index != nil && kind == Tasks {
 		if err := ask(f.index); !errors.Is(err, ErrUnindexed) {
 			return err
@@ -165,5 +161,5 @@ func (f *Folding) tell(ctx context.Context, kind Kind, ask func(Index) error, fo
 	if err != nil {
 		return err
 	}
-	return folded(m)
+	return ask(m)
 }
