@@ -336,3 +336,24 @@ func TestACancelHasOneSetOfConsequences(t *testing.T) {
 		}
 	}
 }
+
+// A program may have asked for a child just before it heard of its cancel: the child comes when those
+// that came earlier have been stopped already, and is stopped like them.
+func TestAChildThatComesAfterTheCancelIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCancelled(t)
+		c.bear(t, &cancelStage{})
+		pass(time.Second)
+		running := c.claim(t, c.about, "n1")
+		early := c.spawn(t, c.about, "early", job.Spec{}, 0)
+		pass(time.Second)
+		byAPerson(t, c)
+		pass(time.Second)
+		c.wants(t, "the child that was there", early, task.Cancelled, reason.User)
+		late := c.spawn(t, c.about, "late", job.Spec{}, 0)
+		pass(time.Second)
+		c.wants(t, "the child that came late", late, task.Cancelled, reason.User)
+		c.do(t, c.task(t, c.about), task.Stopped{Epoch: running.Epoch})
+		noRepairs(t, []*Scheduler{c.s})
+	})
+}
