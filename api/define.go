@@ -72,14 +72,6 @@ func (s *Service) edit(ctx context.Context, r editRequest) (task.Task, error) {
 	return s.Client.Prioritize(ctx, r.ID, r.Priority, r.Reason)
 }
 
-func (s *Service) retireNode(ctx context.Context, r nodeRequest) (client.NodeView, error) {
-	n, err := s.Client.RetireNode(ctx, r.ID, r.Reason)
-	if err != nil {
-		return client.NodeView{}, err
-	}
-	return s.viewNode(ctx, n)
-}
-
 // definitionRequest names a job or calendar, and perhaps a revision of it or a moment of the past.
 type definitionRequest struct {
 	// Name is that of the definition. Revision is one of its revisions; default: the current one.

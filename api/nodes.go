@@ -118,10 +118,10 @@ func (s *Service) waitNode(ctx context.Context, r awaitedNode) (waitAnswer, erro
 	return waitAnswer{v, err == nil}, viewed
 }
 
-// order returns the function of an endpoint that gives nodes an order.
-func order(o node.Order) func(*Service, context.Context, nodeRequest) (client.NodeView, error) {
+// changing returns the function of an endpoint that changes a node.
+func changing(do func(c *client.Client, ctx context.Context, id node.ID, reason string) (node.Node, error)) func(*Service, context.Context, nodeRequest) (client.NodeView, error) {
 	return func(s *Service, ctx context.Context, r nodeRequest) (client.NodeView, error) {
-		n, err := s.Client.OrderNode(ctx, r.ID, o, r.Reason, r.Grace.Std())
+		n, err := do(s.Client, ctx, r.ID, r.Reason)
 		if err != nil {
 			return client.NodeView{}, err
 		}
@@ -129,10 +129,11 @@ func order(o node.Order) func(*Service, context.Context, nodeRequest) (client.No
 	}
 }
 
-func (s *Service) releaseNode(ctx context.Context, r nodeRequest) (client.NodeView, error) {
-	n, err := s.Client.ReleaseNode(ctx, r.ID, r.Reason)
-	if err != nil {
-		return client.NodeView{}, err
+// order returns the function of an endpoint that gives nodes an order.
+func order(o node.Order) func(*Service, context.Context, nodeRequest) (client.NodeView, error) {
+	return func(s *Service, ctx context.Context, r nodeRequest) (client.NodeView, error) {
+		return changing(func(c *client.Client, ctx context.Context, id node.ID, reason string) (node.Node, error) {
+			return c.OrderNode(ctx, id, o, reason, r.Grace.Std())
+		})(s, ctx, r)
 	}
-	return s.viewNode(ctx, n)
 }

@@ -78,10 +78,6 @@ func (s *Service) labelNode(ctx context.Context, r labelRequest) (client.NodeVie
 	return s.viewNode(ctx, n)
 }
 
-func (s *Service) retry(ctx context.Context, request idRequest) (task.Task, error) {
-	return s.Client.Retry(ctx, request.ID, request.Reason)
-}
-
 // copyRequest names a task, and the changes for its copy.
 type copyRequest struct {
 	// ID is the task to copy, and Task what is otherwise in the copy.

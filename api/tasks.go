@@ -62,12 +62,11 @@ func (r *idRequest) check() (err error) {
 	return err
 }
 
-func (s *Service) cancel(ctx context.Context, request idRequest) (task.Task, error) {
-	return s.Client.Cancel(ctx, request.ID, request.Reason)
-}
-
-func (s *Service) release(ctx context.Context, request idRequest) (task.Task, error) {
-	return s.Client.Release(ctx, request.ID, request.Reason)
+// acting returns the function of an endpoint that changes a task.
+func acting(do func(c *client.Client, ctx context.Context, id task.ID, reason string) (task.Task, error)) func(*Service, context.Context, idRequest) (task.Task, error) {
+	return func(s *Service, ctx context.Context, r idRequest) (task.Task, error) {
+		return do(s.Client, ctx, r.ID, r.Reason)
+	}
 }
 
 // signalRequest is an idRequest with the signal's data.
