@@ -18,6 +18,14 @@ func (b *bench) latency(ctx context.Context) (err error) {
 // singles times as many single tasks as are asked for.
 func (b *bench) singles(ctx context.Context) (Percentiles, error) {
 	b.cfg.Progress("latency of single tasks")
+	return b.timed(ctx, func(int) error {
+		_, err := b.client.Submit(ctx, noop)
+		return err
+	})
+}
+
+// timed times tasks, each from its submission to its start, after some that do not count.
+func (b *bench) timed(ctx context.Context, submit func(i int) error) (Percentiles, error) {
 	started := make(chan time.Time, 1)
 	crew, err := b.hire(ctx, 4, -1, func(task.Task) { started <- time.Now() })
 	if err != nil {
@@ -28,7 +36,7 @@ func (b *bench) singles(ctx context.Context) (Percentiles, error) {
 	for i := range warmUp + b.cfg.Latencies {
 		b.submitted++
 		at := time.Now()
-		if _, err := b.client.Submit(ctx, noop); err != nil {
+		if err := submit(i); err != nil {
 			return Percentiles{}, err
 		}
 		select {

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -110,16 +109,8 @@ func (b *bench) drainLimited(ctx context.Context, n int) (time.Duration, error) 
 	if _, err := b.caughtUp(ctx); err != nil {
 		return 0, err
 	}
-	start := time.Now()
-	crew, err := b.hire(ctx, b.cfg.Slots, n, nil)
+	took, err := b.crew(ctx, b.cfg.Slots, n, nil)
 	if err != nil {
-		return 0, err
-	}
-	if err := crew.wait(ctx); err != nil {
-		return 0, err
-	}
-	took := time.Since(start)
-	if err := crew.dismiss(); err != nil {
 		return 0, err
 	}
 	_, err = b.caughtUp(ctx)
@@ -138,28 +129,7 @@ func (b *bench) limitedLatency(ctx context.Context, waiting int) (Percentiles, e
 			return Percentiles{}, err
 		}
 	}
-	started := make(chan time.Time, 1)
-	crew, err := b.hire(ctx, 4, -1, func(task.Task) { started <- time.Now() })
-	if err != nil {
-		return Percentiles{}, err
-	}
-	const warmUp = 20
-	times := make([]float64, 0, b.cfg.Latencies)
-	for i := range warmUp + b.cfg.Latencies {
-		b.submitted++
-		at := time.Now()
-		if err := b.submitLimited(ctx, queue, 1, func(int) string { return "single-" + strconv.Itoa(i) }); err != nil {
-			return Percentiles{}, err
-		}
-		select {
-		case began := <-started:
-			if i >= warmUp {
-				times = append(times, float64(began.Sub(at).Microseconds())/1000)
-			}
-		case <-ctx.Done():
-			return Percentiles{}, ctx.Err()
-		}
-	}
-	slices.Sort(times)
-	return Percentiles{P50: times[len(times)/2], P99: times[len(times)*99/100], Max: times[len(times)-1]}, crew.dismiss()
+	return b.timed(ctx, func(i int) error {
+		return b.submitLimited(ctx, queue, 1, func(int) string { return "single-" + strconv.Itoa(i) })
+	})
 }

@@ -49,17 +49,7 @@ func (b *bench) processTasks(ctx context.Context, n int) (time.Duration, error) 
 	}
 	// The last task shows when all have begun; the other slots are noise of a few milliseconds.
 	start := time.Now()
-	crew, err := b.hire(ctx, b.cfg.ProcessSlots, 1, nil)
-	if err != nil {
-		return 0, err
-	}
-	if err := b.submit(ctx, noop, 1); err != nil {
-		return 0, err
-	}
-	if err := crew.wait(ctx); err != nil {
-		return 0, err
-	}
-	if err := crew.dismiss(); err != nil {
+	if _, err := b.crew(ctx, b.cfg.ProcessSlots, 1, func() error { return b.submit(ctx, noop, 1) }); err != nil {
 		return 0, err
 	}
 	return time.Since(start), nil

@@ -116,23 +116,32 @@ func (b *bench) drain(ctx context.Context, n int) (r round, err error) {
 }
 
 func (b *bench) atOnce(ctx context.Context, n int) (time.Duration, error) {
-	start := time.Now()
-	crew, err := b.hire(ctx, b.cfg.Slots, n, nil)
+	took, err := b.crew(ctx, b.cfg.Slots, n, func() error { return b.submit(ctx, noop, n) })
 	if err != nil {
 		return 0, err
 	}
-	if err := b.submit(ctx, noop, n); err != nil {
+	_, err = b.caughtUp(ctx)
+	return took, err
+}
+
+// crew runs n tasks with a crew of its own, and returns how long that took. It calls meanwhile, if
+// not nil, as soon as the crew works.
+func (b *bench) crew(ctx context.Context, slots, n int, meanwhile func() error) (time.Duration, error) {
+	start := time.Now()
+	crew, err := b.hire(ctx, slots, n, nil)
+	if err != nil {
 		return 0, err
+	}
+	if meanwhile != nil {
+		if err := meanwhile(); err != nil {
+			return 0, err
+		}
 	}
 	if err := crew.wait(ctx); err != nil {
 		return 0, err
 	}
 	took := time.Since(start)
-	if err := crew.dismiss(); err != nil {
-		return 0, err
-	}
-	_, err = b.caughtUp(ctx)
-	return took, err
+	return took, crew.dismiss()
 }
 
 // growth measures draining at several sizes of the log, including the queue's own backlog.

@@ -33,7 +33,7 @@ func (a *Commands) Calendars() *cobra.Command {
 	c.AddCommand(a.calendarApply(), a.calendarList(), a.calendarShow(),
 		a.history("calendar", definitions.ErrNoCalendar, a.CompleteCalendars),
 		difference(a, definition.DefCalendar, a.CompleteCalendars, definitions.CalendarIn),
-		a.removal("calendar", "Remove calendars", a.CompleteCalendars, (*client.Client).RemoveCalendar))
+		a.removal("calendar", "Remove calendars", a.CompleteCalendars, (*client.Client).RemoveCalendar, nil))
 	return c
 }
 

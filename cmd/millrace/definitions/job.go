@@ -167,7 +167,7 @@ func (a *Commands) jobHistory() *cobra.Command {
 }
 
 func (a *Commands) jobRemove() *cobra.Command {
-	return a.removal("job", "Remove jobs; their tasks stay", a.CompleteJobs, (*client.Client).RemoveJob)
+	return a.removal("job", "Remove jobs; their tasks stay", a.CompleteJobs, (*client.Client).RemoveJob, nil)
 }
 
 func (a *Commands) jobSchema() *cobra.Command {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,7 +34,7 @@ func (a *Commands) scheduleToggle(verb string, aliases []string, short, done str
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, in words; the log keeps them")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		return a.eachSchedule(c, args, func(ctx context.Context, cl *client.Client, name string) error {
+		return a.each(c, args, func(ctx context.Context, cl *client.Client, name string) error {
 			changed, err := do(cl, ctx, name, reason)
 			if err != nil {
 				return err
@@ -51,53 +50,11 @@ func (a *Commands) scheduleToggle(verb string, aliases []string, short, done str
 	return c
 }
 
-func (a *Commands) eachSchedule(c *cobra.Command, names []string, do func(context.Context, *client.Client, string) error) error {
-	cl, err := a.Connect(c.Context())
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	for _, name := range names {
-		asking, cancel := a.Asking(c.Context())
-		err := do(asking, cl, name)
-		cancel()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (a *Commands) scheduleRemove() *cobra.Command {
-	var yes, dry bool
-	c := &cobra.Command{
-		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"}, Short: "Remove schedules; their tasks stay",
-		Args: typed.Takes(1, -1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
-	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	c.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if !yes && !dry {
-			if err := a.Confirm(c, fmt.Sprintf("remove %s %s?", told.Plural(len(args), "schedule"), strings.Join(args, ", "))); err != nil {
-				return err
-			}
-		}
-		return a.eachSchedule(c, args, func(ctx context.Context, cl *client.Client, name string) error {
-			if dry {
-				if _, err := cl.Schedule(ctx, name); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintf(a.Out, "schedule %s would be removed\n", name)
-				return err
-			}
-			if err := cl.RemoveSchedule(ctx, name); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintf(a.Out, "schedule %s removed\n", name)
-			return err
-		})
-	}
-	return c
+	return a.removal("schedule", "Remove schedules; their tasks stay", a.CompleteSchedules, (*client.Client).RemoveSchedule, func(cl *client.Client, ctx context.Context, name string) error {
+		_, err := cl.Schedule(ctx, name)
+		return err
+	})
 }
 
 func (a *Commands) scheduleRun() *cobra.Command {

@@ -29,17 +29,14 @@ func (a *Commands) Tokens() *cobra.Command {
   millrace token rm shop`,
 	})
 	c.AddCommand(a.tokenAdd(), a.tokenList(), a.history("token", definitions.ErrNoToken, a.completeTokens()),
-		a.removal("token", "Remove tokens: they are refused from then on, and streams that they follow end", a.completeTokens(), (*client.Client).RemoveToken))
+		a.removal("token", "Remove tokens: they are refused from then on, and streams that they follow end", a.completeTokens(), (*client.Client).RemoveToken, nil))
 	return c
 }
 
 // completeTokens completes the names of tokens.
 func (a *Commands) completeTokens() reach.Completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 && c.Name() != "rm" {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+		return a.CompleteOne(c, args, func(ctx context.Context, cl *client.Client) []string {
 			tokens, _ := cl.Tokens(ctx) // the valid ones
 			names := make([]string, len(tokens))
 			for i := range tokens {

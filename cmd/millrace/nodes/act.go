@@ -127,42 +127,31 @@ func (a *Commands) awaitDrained(ctx context.Context, cl *client.Client, n node.N
 }
 
 func (a *Commands) nodeRelease() *cobra.Command {
-	var o typed.Output
-	var reason string
-	c := &cobra.Command{
+	return a.nodeChange(&cobra.Command{
 		Use: "release NAME", Short: "End a node's quarantine and forget how often it came and went",
-		Args: typed.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
-	}
-	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
-	o.Flags(c)
-	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		asking, cancel := a.Asking(ctx)
-		defer cancel()
-		n, err := cl.ReleaseNode(asking, id, reason)
-		if err != nil {
-			return err
-		}
-		return a.sayNode(n, -1, &o)
-	})
-	return c
+	}, "", (*client.Client).ReleaseNode)
 }
 
 func (a *Commands) nodeRetire() *cobra.Command {
-	var o typed.Output
-	var reason string
-	c := &cobra.Command{
+	return a.nodeChange(&cobra.Command{
 		Use: "retire NAME", Aliases: []string{"rm"}, Short: "Record that a node will not come back",
 		Long: `Records that a node will not come back, and removes what the NATS server holds for it,
 except its history. Its worker must have ended. A worker that starts under this name later
 registers as a new node.`,
-		Args: typed.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
-	}
-	c.Flags().StringVar(&reason, "reason", "retired by an operator", "why, in `words`; the log keeps them")
+	}, "retired by an operator", (*client.Client).RetireNode)
+}
+
+// nodeChange completes a command that changes a node, by default for a reason.
+func (a *Commands) nodeChange(c *cobra.Command, why string, change func(*client.Client, context.Context, node.ID, string) (node.Node, error)) *cobra.Command {
+	var o typed.Output
+	var reason string
+	c.Args, c.ValidArgsFunction = typed.Takes(1, 1, "node"), a.CompleteNodes
+	c.Flags().StringVar(&reason, "reason", why, "why, in `words`; the log keeps them")
 	o.Flags(c)
 	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
 		asking, cancel := a.Asking(ctx)
 		defer cancel()
-		n, err := cl.RetireNode(asking, id, reason)
+		n, err := change(cl, asking, id, reason)
 		if err != nil {
 			return err
 		}

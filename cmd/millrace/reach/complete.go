@@ -31,6 +31,14 @@ func (a *App) Complete(c *cobra.Command, words func(context.Context, *client.Cli
 	return words(ctx, cl), cobra.ShellCompDirectiveNoFileComp
 }
 
+// CompleteOne completes the first argument, and all those of rm.
+func (a *App) CompleteOne(c *cobra.Command, args []string, words func(context.Context, *client.Client) []string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 && c.Name() != "rm" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.Complete(c, words)
+}
+
 func orBackground(ctx context.Context) context.Context {
 	if ctx == nil {
 		return context.Background()
@@ -55,10 +63,7 @@ func (a *App) CompleteJobs(c *cobra.Command, args []string, _ string) ([]string,
 
 // CompleteCalendars completes the names of calendars.
 func (a *App) CompleteCalendars(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 && c.Name() != "rm" {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+	return a.CompleteOne(c, args, func(ctx context.Context, cl *client.Client) []string {
 		calendars, _ := cl.Calendars(ctx) // the valid ones
 		names := make([]string, len(calendars))
 		for i := range calendars {
@@ -70,10 +75,7 @@ func (a *App) CompleteCalendars(c *cobra.Command, args []string, _ string) ([]st
 
 // CompleteSchedules completes the names of schedules.
 func (a *App) CompleteSchedules(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 && c.Name() != "rm" {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+	return a.CompleteOne(c, args, func(ctx context.Context, cl *client.Client) []string {
 		schedules, _ := cl.Schedules(ctx) // the valid ones
 		names := make([]string, len(schedules))
 		for i := range schedules {
@@ -98,10 +100,7 @@ func (a *App) CompleteTasks(c *cobra.Command, _ []string, _ string) ([]string, c
 
 // CompleteNodes completes the names of nodes.
 func (a *App) CompleteNodes(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+	return a.CompleteOne(c, args, func(ctx context.Context, cl *client.Client) []string {
 		page, _ := cl.Nodes(ctx, client.NodeListRequest{})
 		names := make([]string, len(page.Nodes))
 		for i := range page.Nodes {
@@ -129,10 +128,7 @@ func (a *App) CompleteHandlers(c *cobra.Command, _ []string, _ string) ([]string
 
 // CompleteFacts completes the sequences of the latest facts.
 func (a *App) CompleteFacts(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+	return a.CompleteOne(c, args, func(ctx context.Context, cl *client.Client) []string {
 		end, err := cl.Last(ctx)
 		if err != nil || end == 0 {
 			return nil
@@ -164,10 +160,7 @@ const completedFacts = 15
 
 // CompleteLimits completes the limits that apply to tasks.
 func (a *App) CompleteLimits(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+	return a.CompleteOne(c, args, func(ctx context.Context, cl *client.Client) []string {
 		page, _ := cl.Limits(ctx, client.LimitListRequest{Limit: 50})
 		var names []string
 		for i := range page.Counters {
@@ -179,10 +172,7 @@ func (a *App) CompleteLimits(c *cobra.Command, args []string, _ string) ([]strin
 
 // CompleteQueues completes the names of queues.
 func (a *App) CompleteQueues(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.Complete(c, QueueNames)
+	return a.CompleteOne(c, args, QueueNames)
 }
 
 // QueueNames returns the names of the queues, as far as a server knows them.
