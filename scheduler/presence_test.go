@@ -327,6 +327,27 @@ func TestReapLanes(t *testing.T) {
 }
 
 // Retiring a node strands none of its tasks.
+// A task lies with one of its nodes, which is away. It moves as soon as another one of them
+// comes, and not only with the next sweep.
+func TestTasksMoveToANodeThatCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		all := w.run(t, 1)
+		spec := job.Spec{Handler: "x", Place: job.Place{Nodes: []string{"n1", "n2"}}}
+		id := w.born(t, task.Submitted{Work: task.Work{Spec: &spec, Route: where.NodeRoute("n1", 5)}})
+		pass(6 * time.Second) // behind a sweep
+		if now := w.task(t, id); now.Route != where.NodeRoute("n1", 5) {
+			t.Fatalf("it waits on %s, want n1", now.Route)
+		}
+		w.join(t, "n2")
+		pass(time.Second)
+		if now := w.task(t, id); now.Route != where.NodeRoute("n2", 5) {
+			t.Errorf("it waits on %s, want n2: %s", now.Route, now.Message)
+		}
+		noRepairs(t, all)
+	})
+}
+
 func TestTasksOfARetiredNodeAreOfferedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
