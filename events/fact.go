@@ -11,6 +11,7 @@ import (
 	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/queue"
+	"millrace/task/where"
 )
 
 // TypeHeader is the message header that repeats the type of a fact, so that a
@@ -244,6 +245,19 @@ func (r *Record) Unreadable() string {
 		return r.Err.Error()
 	case r.Kind == KindChain && r.Fact.Task == "":
 		return "it lies on the chain of a task and is not about a task"
+	}
+	return ""
+}
+
+// Route is the route of an offer; "" if the record is none, or is unreadable.
+func (r *Record) Route() where.Route {
+	switch e := r.Fact.Event.(type) {
+	case task.Submitted:
+		return e.Route
+	case task.Queued:
+		return e.Route
+	case task.Due:
+		return e.Route
 	}
 	return ""
 }

@@ -235,24 +235,11 @@ func (m *Memory) placeFirst(f *Fact, raw []byte) (uint64, error) {
 	}
 	for _, seq := range m.tasks[f.Task] {
 		r := &m.records[seq-1]
-		if held && r.Kind == KindHold || !held && r.Kind == KindOffer && routeOf(r) == at {
+		if held && r.Kind == KindHold || !held && r.Kind == KindOffer && r.Route() == at {
 			return 0, fmt.Errorf("place the first %s of %s: %w: there is one at %d", f.Type, f.Task, ErrConflict, seq)
 		}
 	}
 	return m.place(f, raw)
-}
-
-// routeOf is the route of an offer; "" if it is unreadable.
-func routeOf(r *Record) where.Route {
-	switch e := r.Fact.Event.(type) {
-	case task.Submitted:
-		return e.Route
-	case task.Queued:
-		return e.Route
-	case task.Due:
-		return e.Route
-	}
-	return ""
 }
 
 // PlaceClaimed implements [Placer].

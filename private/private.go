@@ -47,6 +47,15 @@ func Owned(path string) bool {
 	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && int(st.Uid) == os.Geteuid()
 }
 
+// Write writes a file that only this user may read, completely or not at all; it may be lost in a
+// power cut.
+func Write(name string, text []byte) error {
+	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
 func open(mode uint32, base string, parts []string) (string, error) {
 	base, err := filepath.Abs(base)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/where"
 )
 
 // room makes room for tasks that take more than one slot. The slot that serves such a task waits
@@ -105,7 +104,7 @@ func (w *Worker) serveLarge(pulling, attempts context.Context, offer *events.Off
 	if w.leases.adopt(offer, time.Now()) {
 		return
 	}
-	_, own := routeOf(offer).Node()
+	_, own := offer.Route().Node()
 	m := w.room.make(cost - 1)
 	for own && m == nil { // one after the other
 		if !w.holdFor(pulling, offer, w.ackWait/3) {
@@ -184,7 +183,7 @@ func (w *Worker) awaitRoom(pulling context.Context, m *making, offer *events.Off
 			return false
 		case <-look.C:
 			t, err := w.protocol.Recorder.Load(pulling, offer.Fact.Task)
-			if err == nil && (t.State != task.Pending || t.Route != routeOf(offer)) {
+			if err == nil && (t.State != task.Pending || t.Route != offer.Route()) {
 				return false
 			}
 		}
@@ -199,7 +198,7 @@ func (w *Worker) fetchAgain(pulling context.Context, offer *events.Offer) *event
 	}
 	ctx, cancel := context.WithTimeout(open, roomFetch)
 	defer cancel()
-	offers, err := w.offers.Offers(ctx, []string{routeOf(offer).Queue()})
+	offers, err := w.offers.Offers(ctx, []string{offer.Route().Queue()})
 	if err != nil {
 		w.log.Warn("there is room for a large task, and its route cannot be had", "error", err)
 		return nil
@@ -210,16 +209,4 @@ func (w *Worker) fetchAgain(pulling context.Context, offer *events.Offer) *event
 		return nil // another worker has it
 	}
 	return again
-}
-
-func routeOf(o *events.Offer) where.Route {
-	switch e := o.Fact.Event.(type) {
-	case task.Submitted:
-		return e.Route
-	case task.Queued:
-		return e.Route
-	case task.Due:
-		return e.Route
-	}
-	return ""
 }

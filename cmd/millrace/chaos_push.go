@@ -12,6 +12,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/chaos"
 	"millrace/cmd/millrace/typed"
+	"millrace/private"
 )
 
 // chaosPushPause is the pause between two pushes of `millrace chaos`.
@@ -51,10 +52,7 @@ func leave(name, digest string) error {
 	if before, err := os.ReadFile(name); err == nil && string(before) != digest {
 		name += chaos.OtherDigest
 	}
-	if err := os.WriteFile(name+".new", []byte(digest), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return private.Write(name, []byte(digest))
 }
 
 func pause(ctx context.Context, d time.Duration) {

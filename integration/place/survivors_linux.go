@@ -56,20 +56,20 @@ func parent(pid int) (of int) {
 // Reapable tells whether a process has ended so far that its parent can see it:
 // it loses its environment a moment before that.
 func Reapable(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return true // it was reaped already
-	}
-	_, rest, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, '(')+1:], []byte(") "))
-	return bytes.HasPrefix(rest, []byte("Z"))
+	state, err := stateOf(pid)
+	return err != nil || state == 'Z' // or it was reaped already
 }
 
 // Suspended tells whether a process is stopped by a signal.
 func Suspended(pid int) bool {
+	state, err := stateOf(pid)
+	return err == nil && state == 'T'
+}
+
+func stateOf(pid int) (state byte, err error) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return false
+	if _, rest, ok := bytes.Cut(stat[bytes.LastIndexByte(stat, '(')+1:], []byte(") ")); ok {
+		state = rest[0]
 	}
-	_, rest, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, '(')+1:], []byte(") "))
-	return bytes.HasPrefix(rest, []byte("T"))
+	return state, err
 }

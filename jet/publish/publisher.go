@@ -357,35 +357,29 @@ func (p *Publisher) expire() {
 
 // giveUp ends the wait for unanswered messages that were sent before a time.
 func (p *Publisher) giveUp(before time.Time, why error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, s := range p.all {
-		if !s.sent.IsZero() && s.sent.Before(before) {
-			p.answer(ticket{slot: s, generation: s.generation}, ack{err: fmt.Errorf("%w: %w", events.ErrUnknown, why)})
-		}
-	}
+	p.answerAll(fmt.Errorf("%w: %w", events.ErrUnknown, why), func(s *Slot) bool { return s.sent.Before(before) })
 }
 
 // giveUpDoubts ends the wait of slots whose only answer came before a time and looked like an old
 // one.
 func (p *Publisher) giveUpDoubts(before time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, s := range p.all {
-		if !s.sent.IsZero() && !s.doubt.IsZero() && s.doubt.Before(before) {
-			p.answer(ticket{slot: s, generation: s.generation}, ack{err: fmt.Errorf("%w: %w", events.ErrUnknown, errOld)})
-		}
-	}
+	p.answerAll(fmt.Errorf("%w: %w", events.ErrUnknown, errOld), func(s *Slot) bool { return !s.doubt.IsZero() && s.doubt.Before(before) })
 }
 
 // Deny answers callers that wait for a message to a subject, or all if that is "", and tells
 // whether there were any.
 func (p *Publisher) Deny(subject string, why error) (told bool) {
+	return p.answerAll(fmt.Errorf("nothing was stored: %w", why), func(s *Slot) bool { return s.subject == subject || subject == "" })
+}
+
+// answerAll answers the callers of some of the messages that are on their way with an error, and
+// tells whether there were any.
+func (p *Publisher) answerAll(err error, which func(*Slot) bool) (told bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.all {
-		if !s.sent.IsZero() && (s.subject == subject || subject == "") {
-			p.answer(ticket{slot: s, generation: s.generation}, ack{err: fmt.Errorf("nothing was stored: %w", why)})
+		if !s.sent.IsZero() && which(s) {
+			p.answer(ticket{slot: s, generation: s.generation}, ack{err: err})
 			told = true
 		}
 	}

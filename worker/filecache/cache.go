@@ -229,15 +229,7 @@ func (c *Cache) make(ctx context.Context, s slot, u Use, how func(context.Contex
 	if err != nil {
 		return err
 	}
-	return writeWhole(s.markFile(), text)
-}
-
-// writeWhole writes a file completely or not at all.
-func writeWhole(name string, text []byte) error {
-	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return private.Write(s.markFile(), text)
 }
 
 // openPlain opens a regular file, and refuses a symbolic link.

@@ -12,6 +12,7 @@ import (
 
 	"millrace/files"
 	"millrace/files/tree"
+	"millrace/private"
 )
 
 // errNoSpace is the kernel's error for a full disk or an exhausted quota.
@@ -30,7 +31,7 @@ func (c *Cache) fetch(ctx context.Context, s slot, u Use) error {
 		if err != nil {
 			return err
 		}
-		if err := writeWhole(s.manifest(), text); err != nil {
+		if err := private.Write(s.manifest(), text); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/ipc"
+	"millrace/private"
 	"millrace/task/output"
 	"millrace/task/reason"
 	"millrace/worker"
@@ -246,19 +247,11 @@ func (k *keeping) markLater(s *session, m keepMemo) {
 func (k *keeping) mark(m keepMemo) {
 	text, err := json.Marshal(m)
 	if err == nil {
-		err = writeQuickly(k.path(toldFile), text)
+		err = private.Write(k.path(toldFile), text)
 	}
 	if err == nil {
 		k.tell(toShim{Told: m.At})
 	}
-}
-
-// writeQuickly writes a file completely or not at all; it may be lost in a power cut.
-func writeQuickly(name string, text []byte) error {
-	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
 }
 
 // result returns how the process ended. If its shim could not write that down, the shim was killed,
