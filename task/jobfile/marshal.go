@@ -16,22 +16,31 @@ import (
 // Marshal returns a job as a YAML file. [Parse] reads an equal job from it, with numbers in
 // parameters equal digit by digit. The error is that of Parse if a file cannot express the job.
 func Marshal(job job.Job) ([]byte, error) {
-	encoded, err := json.Marshal(job)
+	return marshal("job", job.Name, job, func(text []byte) (any, error) {
+		back, err := Parse("", text)
+		if err != nil {
+			return nil, err
+		}
+		return back[0], nil
+	})
+}
+
+// marshal returns a definition as a YAML file, if parse reads an equal one from it: a shown
+// definition gets edited and applied again, so one that differs would do harm.
+func marshal(kind, name string, is any, parse func([]byte) (any, error)) ([]byte, error) {
+	encoded, err := json.Marshal(is)
 	if err != nil {
-		return nil, fmt.Errorf("write job %s: %w", job.Name, err)
+		return nil, fmt.Errorf("write %s %s: %w", kind, name, err)
 	}
 	var b bytes.Buffer
 	writeFields(&b, jsonTree(encoded), "")
-
-	// A shown definition gets edited and applied again, so one that differs from the job would do
-	// harm.
-	back, err := Parse("", b.Bytes())
+	back, err := parse(b.Bytes())
 	if err != nil {
-		return nil, fmt.Errorf("write job %s: %w", job.Name, err)
+		return nil, fmt.Errorf("write %s %s: %w", kind, name, err)
 	}
-	again, err := json.Marshal(back[0])
+	again, err := json.Marshal(back)
 	if err != nil || !bytes.Equal(canonical(again), canonical(encoded)) {
-		return nil, fmt.Errorf("write job %s: its YAML form does not read back as the same job", job.Name)
+		return nil, fmt.Errorf("write %s %s: its YAML form does not read back as the same %s", kind, name, kind)
 	}
 	return b.Bytes(), nil
 }

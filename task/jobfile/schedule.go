@@ -91,19 +91,5 @@ func (r *reader) misread(err error) string {
 // what only the store sets. The error is that of ParseSchedule if a file cannot express it.
 func MarshalSchedule(d schedule.Definition) ([]byte, error) {
 	clear := schedule.Definition{Name: d.Name, When: d.When, Make: d.Make}
-	encoded, err := json.Marshal(clear)
-	if err != nil {
-		return nil, fmt.Errorf("write schedule %s: %w", d.Name, err)
-	}
-	var b bytes.Buffer
-	writeFields(&b, jsonTree(encoded), "")
-	back, err := ParseSchedule("", d.Name, b.Bytes())
-	if err != nil {
-		return nil, fmt.Errorf("write schedule %s: %w", d.Name, err)
-	}
-	again, err := json.Marshal(back)
-	if err != nil || !bytes.Equal(canonical(again), canonical(encoded)) {
-		return nil, fmt.Errorf("write schedule %s: its YAML form does not read back as the same schedule", d.Name)
-	}
-	return b.Bytes(), nil
+	return marshal("schedule", d.Name, clear, func(text []byte) (any, error) { return ParseSchedule("", d.Name, text) })
 }
