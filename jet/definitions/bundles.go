@@ -77,10 +77,7 @@ func (s *Book) Named(ctx context.Context, name string) (NamedVersion, error) {
 }
 
 func namedVersion(d *defined, err error) (NamedVersion, error) {
-	if err != nil {
-		return NamedVersion{}, fmt.Errorf("read bundle %s: %w", d.Name(), err)
-	}
-	if err := d.readable(); err != nil {
+	if err := d.readable(err); err != nil {
 		return NamedVersion{}, err
 	}
 	return bundleOf(d.Name(), d.Text)

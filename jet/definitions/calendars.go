@@ -55,10 +55,7 @@ func (s *Book) CalendarAt(ctx context.Context, name string, revision uint64) (sc
 
 func storedCalendar(d *defined, err error) (schedule.StoredCalendar, error) {
 	c := schedule.StoredCalendar{Revision: d.Revision, Changed: d.Changed}
-	if err != nil {
-		return c, fmt.Errorf("read calendar %s: %w", d.Name(), err)
-	}
-	if err := d.readable(); err != nil {
+	if err := d.readable(err); err != nil {
 		return c, err
 	}
 	c.Calendar, err = schedule.ReadCalendar(d.Name(), d.Text)

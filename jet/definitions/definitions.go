@@ -66,10 +66,13 @@ func (e *Absent) Unwrap() error { return e.Kind }
 // absent returns the error for a definition that does not exist.
 func absent(d definition.Def) error { return &Absent{genres[d.Kind()].none, d.Name()} }
 
-// readable returns an error if the definition does not exist, or is not valid because it was
-// published by other means.
-func (d *defined) readable() error {
-	if !d.Exists() {
+// readable returns an error if the definition could not be read because of err, does not exist, or
+// is not valid because it was published by other means.
+func (d *defined) readable(err error) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("read %s %s: %w", d.Kind(), d.Name(), err)
+	case !d.Exists():
 		return absent(d.Def)
 	}
 	g := genres[d.Kind()]

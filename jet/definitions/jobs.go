@@ -92,10 +92,7 @@ func (s *Book) JobAt(ctx context.Context, name string, revision uint64) (job.Job
 
 func storedJob(d *defined, err error) (StoredJob, error) {
 	j := StoredJob{Revision: d.Revision, Changed: d.Changed}
-	if err != nil {
-		return j, fmt.Errorf("read job %s: %w", d.Name(), err)
-	}
-	if err := d.readable(); err != nil {
+	if err := d.readable(err); err != nil {
 		return j, err
 	}
 	j.Job, err = jobOf(d.Name(), d.Text)

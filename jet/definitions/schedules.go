@@ -152,10 +152,7 @@ func (s *Book) timeSchedule(ctx context.Context, is *defined) error {
 
 func storedSchedule(d *defined, err error) (schedule.Stored, error) {
 	stored := schedule.Stored{Revision: d.Revision, Changed: d.Changed}
-	if err != nil {
-		return stored, fmt.Errorf("read schedule %s: %w", d.Name(), err)
-	}
-	if err := d.readable(); err != nil {
+	if err := d.readable(err); err != nil {
 		return stored, err
 	}
 	stored.Definition, err = schedule.Read(d.Name(), d.Text)

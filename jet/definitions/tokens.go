@@ -108,10 +108,7 @@ type StoredToken struct {
 
 func storedToken(d *defined, err error) (StoredToken, error) {
 	t := StoredToken{Made: d.Changed, By: d.Actor}
-	if err != nil {
-		return t, fmt.Errorf("read token %s: %w", d.Name(), err)
-	}
-	if err := d.readable(); err != nil {
+	if err := d.readable(err); err != nil {
 		return t, err
 	}
 	t.Token, err = ReadToken(d.Name(), d.Text)

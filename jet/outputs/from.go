@@ -41,16 +41,20 @@ func (o *Outputs) PrintedFrom(ctx context.Context, id task.ID, from Start, follo
 // PrintedBack reads the lines of a task backwards: it calls more with every batch and its sequence,
 // the latest first, until more returns false or there are no earlier ones.
 func (o *Outputs) PrintedBack(ctx context.Context, id task.ID, more func(uint64, output.Lines) bool) error {
-	subject := wire.OutputPrefix + string(id)
-	seq, data, err := o.lastOf(ctx, wire.OutputStream, subject)
-	for err == nil && seq > 0 {
+	return o.backwards(ctx, wire.OutputStream, wire.OutputPrefix+string(id), func(seq uint64, data []byte) bool {
 		var b output.Lines
 		_ = json.Unmarshal(data, &b) // a foreign message has no lines
 		b.OneByOne()
-		if !more(seq, b) {
-			return nil
-		}
-		seq, data, err = o.beforeOf(ctx, wire.OutputStream, subject, seq)
+		return more(seq, b)
+	})
+}
+
+// backwards calls more with the messages of a subject, the latest first, until more returns false or
+// there are no earlier ones.
+func (o *Outputs) backwards(ctx context.Context, stream, subject string, more func(seq uint64, data []byte) bool) error {
+	seq, data, err := o.lastOf(ctx, stream, subject)
+	for err == nil && seq > 0 && more(seq, data) {
+		seq, data, err = o.beforeOf(ctx, stream, subject, seq)
 	}
 	return err
 }

@@ -86,14 +86,8 @@ func batchOf(name string, id task.ID) (epoch, first uint64, ok bool) {
 // KeptBack reads the records of a task backwards: it calls more with every batch, the latest first,
 // until more returns false or there are no earlier ones.
 func (o *Outputs) KeptBack(ctx context.Context, id task.ID, more func(output.Records) bool) error {
-	subject := wire.DataPrefix + string(id)
-	seq, data, err := o.lastOf(ctx, wire.DataStream, subject)
-	for err == nil && seq > 0 {
+	return o.backwards(ctx, wire.DataStream, wire.DataPrefix+string(id), func(_ uint64, data []byte) bool {
 		var b output.Records
-		if json.Unmarshal(data, &b) == nil && !more(b) { // else it is a foreign message
-			return nil
-		}
-		seq, data, err = o.beforeOf(ctx, wire.DataStream, subject, seq)
-	}
-	return err
+		return json.Unmarshal(data, &b) != nil || more(b) // or it is a foreign message
+	})
 }
