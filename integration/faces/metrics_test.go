@@ -171,7 +171,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("after the restart %s is %v, want %v", series, got, want)
 		}
 	}
-	if r := p.Try("server", "--data", "other", "--port", "0", "--metrics", strings.TrimPrefix(m.base, "http://")); r.Code != 5 || !strings.Contains(r.Errs, "--metrics") {
+	if r := p.Try("server", "--data", "other", "--metrics", strings.TrimPrefix(m.base, "http://")); r.Code != 5 || !strings.Contains(r.Errs, "--metrics") {
 		t.Errorf("a second process at the same address ends with %d: %s", r.Code, r.Errs)
 	}
 	dev.Stop()

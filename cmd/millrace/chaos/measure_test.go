@@ -224,9 +224,10 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	var good story
+	good.put(0, events.KindNode, "worker-1", "", node.Registered{Session: "s", Profile: node.Profile{Slots: 1, Queues: []string{"default"}}})
 	offer := good.born(1, "good")
-	good.chain(2, "good", task.AttemptStarted{Attempt: 1, Node: "worker-1", Session: "s", Offer: offer})
-	good.finished(3, "good", 2)
+	epoch = good.chain(2, "good", task.AttemptStarted{Attempt: 1, Node: "worker-1", Session: "s", Offer: offer})
+	good.finished(3, "good", epoch)
 	row := events.FoldTask("good", good.records)
 	if j := judge(good.records, []task.Task{row}, []task.ID{"good"}, duties.Settings{}); len(j.Broken)+len(j.Odd) > 0 || j.Tasks != 1 {
 		t.Errorf("%+v of a good log", j)
