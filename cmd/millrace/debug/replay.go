@@ -68,8 +68,8 @@ stored, by, fact), the thing that it is about (task, node, queue, breaker) and t
 (was), with fields as in JSON: task.attempt > 1 and was.state == "running".
 docs/replay.md has more.
 
-Ends with 0, with 1 if the last search found nothing, with 3 if the file is damaged; you can step
-through its intact parts.`,
+Ends with 0, with 1 if the last search found nothing, with 3 if facts of the file are missing
+or unreadable; you can step through its intact parts.`,
 		Example: `  millrace replay --task ID -c "n; n; p task.state"
   millrace replay -c "b state error; c; k"
   millrace events export > log.jsonl
