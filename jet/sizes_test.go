@@ -7,12 +7,16 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"millrace/events"
 	"millrace/jet/embed"
 	"millrace/jet/link"
+	"millrace/jet/rig"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
@@ -168,5 +172,26 @@ func TestMuteReason(t *testing.T) {
 	}
 	if muteReason(nil) != nil {
 		t.Error("no error has a reason")
+	}
+}
+
+// The answer to a request for a size is lost, as in an election: the request is made again, long
+// before the time for all sizes is over.
+func TestALostAnswerDelaysNoSize(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, embed.Config{})
+	var lose atomic.Bool
+	s := openStore(t, connect(t, srv.URL(), nats.SetCustomDialer(&rig.Sieve{Lose: func(subject, _ string) bool {
+		return strings.HasPrefix(subject, nats.InboxPrefix) && lose.CompareAndSwap(true, false)
+	}})), streams.Layout{})
+	for _, store := range []int64{srv.Store(), 0} {
+		lose.Store(true)
+		began := time.Now()
+		if err := s.Size(within(t), streams.Sizes{}, store); err != nil || lose.Load() {
+			t.Errorf("of %d bytes: %v, and an answer is still to be lost: %v", store, err, lose.Load())
+		}
+		if took := time.Since(began); took > 20*time.Second { // all sizes have 30 s
+			t.Errorf("of %d bytes it took %v", store, took)
+		}
 	}
 }

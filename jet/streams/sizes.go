@@ -80,16 +80,20 @@ const (
 //
 // A bound below the stored size drops only output: for the other streams the stored size is then
 // the bound. An error says for which stream the size could not be set; streams before it have
-// theirs.
+// theirs. A request whose answer is lost in an election is made again.
 func (s *Set) Size(ctx context.Context, want Sizes, store int64) error {
+	f := link.NewFormer(s.NC, link.Patience{})
 	if store == 0 && (want.Output == 0 || want.Records == 0 || want.Files == 0 || want.State == 0) {
-		var err error
-		if store, err = s.estimate(ctx); err != nil {
+		err := f.Do(ctx, func(ctx context.Context) (err error) {
+			store, err = s.estimate(ctx)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
 	for _, one := range want.or(SharesOf(store)).streams() {
-		if err := s.resize(ctx, one); err != nil {
+		if err := f.Do(ctx, func(ctx context.Context) error { return s.resize(ctx, one) }); err != nil {
 			return fmt.Errorf("size of stream %s: %w", one.stream, err)
 		}
 	}
