@@ -91,11 +91,17 @@ var ErrNoMillrace = errors.New("this NATS server holds no Millrace: start `millr
 // Attach is [Open] for callers that only use what exists: it makes no streams, and its error wraps
 // [ErrNoMillrace] if there are none.
 func Attach(ctx context.Context, nc *nats.Conn, options ...Option) (*Store, error) {
-	return begin(ctx, nc, options, func(context.Context, *link.Former, jetstream.JetStream) error { return nil })
+	return begin(ctx, nc, options, func(ctx context.Context, s *Store, f *link.Former) error { return s.open(ctx, f.Do) })
 }
 
-// begin opens a store after prepare has done its part.
-func begin(ctx context.Context, nc *nats.Conn, options []Option, prepare func(context.Context, *link.Former, jetstream.JetStream) error) (*Store, error) {
+// Await is Attach for processes that may start before the server: while there are no streams, it
+// waits as long as its patience ([WithPatience]) lasts.
+func Await(ctx context.Context, nc *nats.Conn, options ...Option) (*Store, error) {
+	return begin(ctx, nc, options, func(ctx context.Context, s *Store, f *link.Former) error { return s.open(ctx, f.Await) })
+}
+
+// begin makes a store and has it opened.
+func begin(ctx context.Context, nc *nats.Conn, options []Option, open func(context.Context, *Store, *link.Former) error) (*Store, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
@@ -109,10 +115,7 @@ func begin(ctx context.Context, nc *nats.Conn, options []Option, prepare func(co
 	s.Link.Pub = s.pub
 	s.Denials.Of(s.pub)
 	guarded, done := s.Denials.Guard(ctx, "") // everything there is needed
-	f := link.NewFormer(nc, s.patience)
-	if err = prepare(guarded, f, js); err == nil {
-		err = s.open(guarded, f)
-	}
+	err = open(guarded, s, link.NewFormer(nc, s.patience))
 	if err = done(err); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("open log: %w", explain(err))
@@ -127,7 +130,7 @@ func explain(err error) error {
 		// A server without JetStream for any account does not answer.
 		errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("%w: %w", ErrNoJetStream, err)
-	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrBucketNotFound):
+	case link.Missing(err):
 		return ErrNoMillrace // the server's own words add nothing
 	}
 	return err
@@ -139,13 +142,17 @@ func explain(err error) error {
 // It returns an error that wraps [ErrNoJetStream] if the account has no JetStream, and otherwise
 // one that names the stream or bucket that could not be opened or made.
 func Open(ctx context.Context, nc *nats.Conn, layout streams.Layout, options ...Option) (*Store, error) {
-	return begin(ctx, nc, options, func(ctx context.Context, f *link.Former, js jetstream.JetStream) error {
-		return streams.Ensure(ctx, f, js, layout)
+	return begin(ctx, nc, options, func(ctx context.Context, s *Store, f *link.Former) error {
+		if err := streams.Ensure(ctx, f, s.JS, layout); err != nil {
+			return err
+		}
+		return s.open(ctx, f.Await)
 	})
 }
 
-func (s *Store) open(ctx context.Context, f *link.Former) (err error) {
-	err = f.Do(ctx, func(ctx context.Context) (err error) {
+// open finds the streams; do performs each step.
+func (s *Store) open(ctx context.Context, do func(context.Context, func(context.Context) error) error) (err error) {
+	err = do(ctx, func(ctx context.Context) (err error) {
 		asked := time.Now()
 		if s.log, err = s.JS.Stream(ctx, wire.LogStream); err != nil {
 			return err
@@ -160,11 +167,11 @@ func (s *Store) open(ctx context.Context, f *link.Former) (err error) {
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", wire.LogStream, err)
 	}
-	if err := f.Do(ctx, func(ctx context.Context) (err error) { s.timers, err = s.JS.Stream(ctx, wire.TimerStream); return err }); err != nil {
+	if err := do(ctx, func(ctx context.Context) (err error) { s.timers, err = s.JS.Stream(ctx, wire.TimerStream); return err }); err != nil {
 		return fmt.Errorf("stream %s: %w", wire.TimerStream, err)
 	}
 	var nodes jetstream.KeyValue
-	if err := f.Do(ctx, func(ctx context.Context) (err error) { nodes, err = s.JS.KeyValue(ctx, wire.NodesBucket); return err }); err != nil {
+	if err := do(ctx, func(ctx context.Context) (err error) { nodes, err = s.JS.KeyValue(ctx, wire.NodesBucket); return err }); err != nil {
 		return fmt.Errorf("bucket %s: %w", wire.NodesBucket, err)
 	}
 	s.Beats = presence.New(s.Link, nodes)

@@ -7,9 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"millrace/events"
 	"millrace/jet/embed"
+	"millrace/jet/link"
 	"millrace/jet/streams"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -44,6 +48,63 @@ func TestDataSurvivesARestart(t *testing.T) {
 	})
 	if grouped == 0 {
 		t.Error("after a restart no message was written in a batch; want what the log was made with")
+	}
+}
+
+// slowNews is JetStream for which each stream is not found at the first two looks, as in a cluster
+// in which another process is making it: its name is in use before anything is found under it.
+type slowNews struct {
+	jetstream.JetStream
+	looks map[string]int
+}
+
+func (n *slowNews) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	if n.looks[name]++; n.looks[name] <= 2 {
+		return nil, jetstream.ErrStreamNotFound
+	}
+	return n.JetStream.Stream(ctx, name)
+}
+
+func TestServersStartAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, streams.Layout{AckWait: 7 * time.Second})
+	news := &slowNews{JetStream: s.JS, looks: map[string]int{}}
+	if err := streams.Ensure(within(t), link.NewFormer(s.NC, link.Patience{For: patience}), news, streams.Layout{AckWait: time.Minute}); err != nil {
+		t.Errorf("streams that another process is making: %v", err)
+	}
+	if looks := news.looks[wire.LogStream]; looks < 3 {
+		t.Errorf("the log was looked for %d times", looks)
+	}
+}
+
+// A worker may start before its server, and waits. A command does not.
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, embed.Config{})
+	nc := connect(t, srv.URL())
+	if _, err := Attach(within(t), nc); !errors.Is(err, ErrNoMillrace) {
+		t.Errorf("Attach where nothing is: %v", err)
+	}
+	if _, err := Await(within(t), nc, WithPatience(link.Patience{For: time.Millisecond})); !errors.Is(err, ErrNoMillrace) {
+		t.Errorf("Await where nothing comes: %v", err)
+	}
+	waiting, waits := context.WithCancel(within(t))
+	opened := make(chan error)
+	go func() {
+		s, err := Await(within(t), nc, WithPatience(link.Patience{For: patience, Say: func(err error) {
+			if link.Missing(err) {
+				waits()
+			}
+		}}))
+		if err == nil {
+			s.Close()
+		}
+		opened <- err
+	}()
+	<-waiting.Done()
+	openStore(t, connect(t, srv.URL()), streams.Layout{})
+	if err := <-opened; err != nil {
+		t.Errorf("Await while a server starts: %v", err)
 	}
 }
 

@@ -71,7 +71,7 @@ func filesTrouble(err error) error {
 		return errNoFiles
 	case errors.Is(err, events.ErrNoStream):
 		return fmt.Errorf("%w, or the leader of stream %s is changing", errNoFiles, wire.FilesStream)
-	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrBucketNotFound):
+	case link.Missing(err):
 		return errNoFiles
 	case errors.Is(err, events.ErrTooLarge):
 		return fmt.Errorf("%w: set max_payload of the NATS server to 1MB or more", err)

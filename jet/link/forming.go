@@ -79,6 +79,21 @@ func NewFormer(nc *nats.Conn, p Patience) *Former {
 
 // Do performs one step, and repeats it while the cluster is forming.
 func (f *Former) Do(ctx context.Context, step func(context.Context) error) error {
+	return f.repeat(ctx, step, f.awaits)
+}
+
+// Await is Do for a step that needs what another process makes or has just made: it is repeated
+// while that is missing, too. In a cluster, what one server has made is not at once known to all.
+func (f *Former) Await(ctx context.Context, step func(context.Context) error) error {
+	return f.repeat(ctx, step, func(err error) bool { return Missing(err) || f.awaits(err) })
+}
+
+// Missing tells whether an error says that there is no such stream or bucket.
+func Missing(err error) bool {
+	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound)
+}
+
+func (f *Former) repeat(ctx context.Context, step func(context.Context) error, passes func(error) bool) error {
 	tick := time.NewTicker(formLook)
 	defer tick.Stop()
 	for {
@@ -86,10 +101,10 @@ func (f *Former) Do(ctx context.Context, step func(context.Context) error) error
 		err := step(try)
 		cancel()
 		// A cancelled context means that a request was denied.
-		if err == nil || !f.awaits(err) || errors.Is(ctx.Err(), context.Canceled) {
+		if err == nil || !passes(err) || errors.Is(ctx.Err(), context.Canceled) {
 			return err
 		}
-		if !errors.Is(err, ErrElecting) {
+		if !errors.Is(err, ErrElecting) && !Missing(err) {
 			err = fmt.Errorf("%w (%w)", ErrElecting, err)
 		}
 		now := time.Now()

@@ -39,11 +39,14 @@ func (k *Keeper) Look(ctx context.Context, l Layout) error {
 			if last := k.last[cfg.Name]; last > 0 {
 				cfg.FirstSeq = last + sequenceGap
 			}
-			return ensureStream(ctx, k.js, cfg)
+			if err := makeStream(ctx, k.js, cfg); err != nil {
+				return err
+			}
+			return completeStream(ctx, k.js, cfg)
 		}))
 	}
 	for _, cfg := range l.buckets() {
-		errs = append(errs, k.keep(ctx, "KV_"+cfg.Bucket, func(ctx context.Context) error { return ensureBucket(ctx, k.js, cfg) }))
+		errs = append(errs, k.keep(ctx, "KV_"+cfg.Bucket, func(ctx context.Context) error { return makeBucket(ctx, k.js, cfg) }))
 	}
 	return errors.Join(errs...)
 }

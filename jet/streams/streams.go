@@ -198,42 +198,53 @@ func Ensure(ctx context.Context, f *link.Former, js jetstream.JetStream, l Layou
 		return fmt.Errorf("stream %s: %w", wire.LogStream, err)
 	}
 	for _, cfg := range l.Streams() {
-		if err := f.Do(ctx, func(ctx context.Context) error { return ensureStream(ctx, js, cfg) }); err != nil {
+		err := f.Do(ctx, func(ctx context.Context) error { return makeStream(ctx, js, cfg) })
+		if err == nil {
+			err = f.Await(ctx, func(ctx context.Context) error { return completeStream(ctx, js, cfg) })
+		}
+		if err != nil {
 			return fmt.Errorf("stream %s: %w", cfg.Name, err)
 		}
 	}
 	for _, cfg := range l.buckets() {
-		if err := f.Do(ctx, func(ctx context.Context) error { return ensureBucket(ctx, js, cfg) }); err != nil {
+		if err := f.Do(ctx, func(ctx context.Context) error { return makeBucket(ctx, js, cfg) }); err != nil {
 			return fmt.Errorf("bucket %s: %w", cfg.Bucket, err)
 		}
 	}
 	return nil
 }
 
-func ensureStream(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
+// makeStream makes a stream unless another process is faster. One that another process is making
+// has its name already, and is not found yet.
+func makeStream(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
 	_, err := js.Stream(ctx, cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		_, err = js.CreateStream(ctx, cfg)
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			_, err = js.Stream(ctx, cfg.Name) // another process was faster
+	}
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return nil
+	}
+	return err
+}
+
+// completeStream gives a stream what it needs beside its name.
+func completeStream(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
+	if cfg.Name == wire.TimerStream { // before the log asks for it
+		if _, err := ensureFired(ctx, js); err != nil {
+			return err
 		}
-	}
-	if err == nil && cfg.Name == wire.TimerStream { // before the log asks for it
-		_, err = ensureFired(ctx, js)
-	}
-	if err != nil {
-		return err
 	}
 	return extend(ctx, js, cfg)
 }
 
-func ensureBucket(ctx context.Context, js jetstream.JetStream, cfg jetstream.KeyValueConfig) error {
+// makeBucket is makeStream for a bucket.
+func makeBucket(ctx context.Context, js jetstream.JetStream, cfg jetstream.KeyValueConfig) error {
 	_, err := js.KeyValue(ctx, cfg.Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		_, err = js.CreateKeyValue(ctx, cfg)
-		if errors.Is(err, jetstream.ErrBucketExists) {
-			_, err = js.KeyValue(ctx, cfg.Bucket)
-		}
+	}
+	if errors.Is(err, jetstream.ErrBucketExists) {
+		return nil
 	}
 	return err
 }

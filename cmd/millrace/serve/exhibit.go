@@ -53,11 +53,11 @@ func (p *parts) exhibit(dir string) error {
 		return err
 	}
 	p.closers = append(p.closers, func() { _ = model.Close() })
-	reading, _, err := p.store("millrace projector")
+	reading, _, err := p.store("millrace projector", p.making)
 	if err != nil {
 		return err
 	}
-	answering, nc, err := p.store("millrace server")
+	answering, nc, err := p.store("millrace server", p.making)
 	if err != nil {
 		return err
 	}

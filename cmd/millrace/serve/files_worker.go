@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/cmd/millrace/told"
+	"millrace/jet"
 	"millrace/worker/filecache"
 	"millrace/worker/process"
 )
@@ -60,7 +61,7 @@ func (s *sizeFlag) Set(text string) error {
 // surroundings opens a worker's cache of files, on a connection of its own: contents are large, and
 // heartbeats must not wait behind them.
 func (p *parts) surroundings(c WorkerConfig) (process.Surroundings, error) {
-	store, _, err := p.store("millrace files")
+	store, _, err := p.store("millrace files", jet.Await)
 	if err != nil {
 		return nil, err
 	}

@@ -79,14 +79,22 @@ func (a *Commands) newParts(ctx context.Context, d dial, s settings.Values, heap
 	return p
 }
 
+// opener opens the log on a connection.
+type opener func(ctx context.Context, nc *nats.Conn, options ...jet.Option) (*jet.Store, error)
+
+// making opens the log, and makes it where there is none: only a server knows the layout.
+func (p *parts) making(ctx context.Context, nc *nats.Conn, options ...jet.Option) (*jet.Store, error) {
+	return jet.Open(ctx, nc, p.settings.Layout(), options...)
+}
+
 // store opens the log on a connection of its own.
-func (p *parts) store(name string) (*jet.Store, *nats.Conn, error) {
+func (p *parts) store(name string, open opener) (*jet.Store, *nats.Conn, error) {
 	nc, err := p.dial(name)
 	if err != nil {
 		return nil, nil, err
 	}
 	p.closers = append(p.closers, nc.Close)
-	store, err := jet.Open(p.ctx, nc, p.settings.Layout(), jet.WithClock(p.clock), jet.WithPatience(p.patience()))
+	store, err := open(p.ctx, nc, jet.WithClock(p.clock), jet.WithPatience(p.patience()))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,9 +103,13 @@ func (p *parts) store(name string) (*jet.Store, *nats.Conn, error) {
 	return store, nc, nil
 }
 
-// patience is how a process waits for a cluster when it starts.
+// patience is how a process waits, when it starts, for a cluster, and a worker for a server.
 func (p *parts) patience() link.Patience {
 	return link.Patience{For: reach.FormingPatience, Say: func(waiting error) {
+		if link.Missing(waiting) {
+			p.log.Warn("this NATS server holds no Millrace yet; the work begins when a `millrace server` has started on it", "for", reach.FormingPatience.String())
+			return
+		}
 		p.log.Warn("waiting for the NATS cluster; the work begins when it has a leader", "error", waiting, "for", reach.FormingPatience.String())
 	}}
 }
@@ -113,11 +125,11 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		return nil, err
 	}
 	p.closers = append(p.closers, func() { _ = view.Close() }) // it can be rebuilt from the log
-	reading, _, err := p.store("millrace projector")
+	reading, _, err := p.store("millrace projector", p.making)
 	if err != nil {
 		return nil, err
 	}
-	deciding, nc, err := p.store("millrace server")
+	deciding, nc, err := p.store("millrace server", p.making)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +222,7 @@ type WorkerConfig struct {
 
 // work starts a worker, whose folders are made.
 func (p *parts) work(c WorkerConfig) error {
-	store, _, err := p.store("millrace worker")
+	store, _, err := p.store("millrace worker", jet.Await)
 	if err != nil {
 		return err
 	}
