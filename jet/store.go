@@ -91,13 +91,13 @@ var ErrNoMillrace = errors.New("this NATS server holds no Millrace: start `millr
 // Attach is [Open] for callers that only use what exists: it makes no streams, and its error wraps
 // [ErrNoMillrace] if there are none.
 func Attach(ctx context.Context, nc *nats.Conn, options ...Option) (*Store, error) {
-	return begin(ctx, nc, options, func(ctx context.Context, s *Store, f *link.Former) error { return s.open(ctx, f.Do) })
+	return begin(ctx, nc, options, func(ctx context.Context, s *Store, f *link.Former) error { return s.open(ctx, f, f.Do) })
 }
 
 // Await is Attach for processes that may start before the server: while there are no streams, it
 // waits as long as its patience ([WithPatience]) lasts.
 func Await(ctx context.Context, nc *nats.Conn, options ...Option) (*Store, error) {
-	return begin(ctx, nc, options, func(ctx context.Context, s *Store, f *link.Former) error { return s.open(ctx, f.Await) })
+	return begin(ctx, nc, options, func(ctx context.Context, s *Store, f *link.Former) error { return s.open(ctx, f, f.Await) })
 }
 
 // begin makes a store and has it opened.
@@ -146,13 +146,14 @@ func Open(ctx context.Context, nc *nats.Conn, layout streams.Layout, options ...
 		if err := streams.Ensure(ctx, f, s.JS, layout); err != nil {
 			return err
 		}
-		return s.open(ctx, f.Await)
+		return s.open(ctx, f, f.Await)
 	})
 }
 
-// open finds the streams; do performs each step.
-func (s *Store) open(ctx context.Context, do func(context.Context, func(context.Context) error) error) (err error) {
-	err = do(ctx, func(ctx context.Context) (err error) {
+// open finds the streams; find performs the step that finds the log. Where a log is, the rest comes
+// (again): a server makes what was deleted within a sweep.
+func (s *Store) open(ctx context.Context, f *link.Former, find func(context.Context, func(context.Context) error) error) (err error) {
+	err = find(ctx, func(ctx context.Context) (err error) {
 		asked := time.Now()
 		if s.log, err = s.JS.Stream(ctx, wire.LogStream); err != nil {
 			return err
@@ -167,11 +168,11 @@ func (s *Store) open(ctx context.Context, do func(context.Context, func(context.
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", wire.LogStream, err)
 	}
-	if err := do(ctx, func(ctx context.Context) (err error) { s.timers, err = s.JS.Stream(ctx, wire.TimerStream); return err }); err != nil {
+	if err := f.Await(ctx, func(ctx context.Context) (err error) { s.timers, err = s.JS.Stream(ctx, wire.TimerStream); return err }); err != nil {
 		return fmt.Errorf("stream %s: %w", wire.TimerStream, err)
 	}
 	var nodes jetstream.KeyValue
-	if err := do(ctx, func(ctx context.Context) (err error) { nodes, err = s.JS.KeyValue(ctx, wire.NodesBucket); return err }); err != nil {
+	if err := f.Await(ctx, func(ctx context.Context) (err error) { nodes, err = s.JS.KeyValue(ctx, wire.NodesBucket); return err }); err != nil {
 		return fmt.Errorf("bucket %s: %w", wire.NodesBucket, err)
 	}
 	s.Beats = presence.New(s.Link, nodes)

@@ -108,6 +108,26 @@ func TestAwait(t *testing.T) {
 	}
 }
 
+// A server makes a deleted bucket again: commands wait for that.
+func TestAttachWithoutABucket(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, embed.Config{})
+	s := openStore(t, connect(t, srv.URL()), streams.Layout{})
+	if err := s.JS.DeleteKeyValue(within(t), wire.NodesBucket); err != nil {
+		t.Fatal(err)
+	}
+	again := func(error) {
+		if err := streams.NewKeeper(s.JS, s.timers, func(string) {}).Look(within(t), streams.Layout{}); err != nil {
+			t.Error(err)
+		}
+	}
+	attached, err := Attach(within(t), connect(t, srv.URL()), WithPatience(link.Patience{For: patience, Say: again}))
+	if err != nil {
+		t.Fatalf("Attach while a bucket is missing: %v", err)
+	}
+	attached.Close()
+}
+
 func TestNoJetStream(t *testing.T) {
 	t.Parallel()
 	ns := must(newTestServer("listen: 127.0.0.1:-1"))(t)

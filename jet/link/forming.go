@@ -88,6 +88,8 @@ func (f *Former) Await(ctx context.Context, step func(context.Context) error) er
 	return f.repeat(ctx, step, func(err error) bool { return Missing(err) || f.awaits(err) })
 }
 
+var errUnmade = errors.New("`millrace server` has not made all streams and buckets yet, or not again")
+
 // Missing tells whether an error says that there is no such stream or bucket.
 func Missing(err error) bool {
 	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound)
@@ -104,7 +106,9 @@ func (f *Former) repeat(ctx context.Context, step func(context.Context) error, p
 		if err == nil || !passes(err) || errors.Is(ctx.Err(), context.Canceled) {
 			return err
 		}
-		if !errors.Is(err, ErrElecting) && !Missing(err) {
+		if Missing(err) {
+			err = fmt.Errorf("%w (%w)", errUnmade, err)
+		} else if !errors.Is(err, ErrElecting) {
 			err = fmt.Errorf("%w (%w)", ErrElecting, err)
 		}
 		now := time.Now()

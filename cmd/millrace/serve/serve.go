@@ -170,6 +170,10 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	}
 	p.start(func(ctx context.Context) error {
 		deciding.KeepStreams(ctx, p.settings.Layout(), p.settings.Sweep, func(name string) {
+			if bucket, copies := strings.CutPrefix(name, "KV_"); copies {
+				p.log.Warn("a bucket was deleted and is made again; it holds nothing but copies and heartbeats", "bucket", bucket)
+				return
+			}
 			p.log.Error("a stream was deleted and is made again; what it held is lost", "stream", name)
 		}, func(err error) {
 			p.log.Warn("a stream that was deleted could not be made again; trying again", "error", err)
