@@ -63,7 +63,7 @@ func (s *Service) hold(ctx context.Context, r verifyRequest, within time.Duratio
 	if r.To > 0 && r.To < end {
 		end, now = r.To, time.Time{}
 	}
-	v := verify.New(verify.Config{From: r.From, Settings: s.Rules, Rules: r.Rules})
+	v := verify.New(verify.Config{From: r.From, Settings: s.Rules, Rules: r.Rules, Hidden: s.Client.Store().Hidden()})
 	v.Nothing(verify.ReadModel, "`millrace verify` compares it")
 	reading, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -153,6 +153,9 @@ func (d *Desk) Survey(ctx context.Context, look func(context.Context, Survey) er
 
 // AckWait is how long a lease lasts.
 func (s Survey) AckWait() time.Duration { return s.service.Client.Store().AckWait() }
+
+// Hidden is the sequence up to which the log may hide values; 0 if it hides none.
+func (s Survey) Hidden() uint64 { return s.service.Client.Store().Hidden() }
 
 // History returns all facts of a task in order. The error wraps [task.ErrUnknown] if there is no
 // such task.

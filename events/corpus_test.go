@@ -29,7 +29,7 @@ func again(written []byte) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	w, err := NewExportWriter(&b, r.Header().From, r.Header().To)
+	w, err := NewExportWriter(&b, r.Header())
 	for err == nil {
 		var record Record
 		if record, err = r.Next(); err == nil {
@@ -59,7 +59,7 @@ func TestLogCorpus(t *testing.T) {
 func sampleLog(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := NewExportWriter(&b, 1, 0)
+	w, err := NewExportWriter(&b, ExportHeader{From: 1, To: 10_000, Hidden: 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,6 +44,9 @@ type ExportHeader struct {
 	From uint64 `json:"from"`
 	// To is the last requested sequence.
 	To uint64 `json:"to,omitempty"`
+	// Hidden is the sequence up to which values may be hidden: those of a log that was imported
+	// from a redacted incident file. 0 if none are.
+	Hidden uint64 `json:"hidden,omitempty"`
 }
 
 var kindNames = [...]string{KindOther: "other", KindOffer: "offer", KindHold: "hold", KindChain: "chain", KindNode: "node", KindDefinition: "definition", KindBreaker: "breaker", KindDead: "dead", KindProbe: "probe",
@@ -72,11 +75,12 @@ type ExportWriter struct {
 	line []byte
 }
 
-// NewExportWriter begins an export with its header. [ExportWriter.Flush] guarantees that everything
-// has reached w.
-func NewExportWriter(w io.Writer, from, to uint64) (*ExportWriter, error) {
+// NewExportWriter begins an export with its header, of the present version. [ExportWriter.Flush]
+// guarantees that everything has reached w.
+func NewExportWriter(w io.Writer, h ExportHeader) (*ExportWriter, error) {
 	e := &ExportWriter{w: bufio.NewWriterSize(w, 64<<10)}
-	head, err := json.Marshal(ExportHeader{Export: ExportVersion, From: from, To: to})
+	h.Export = ExportVersion
+	head, err := json.Marshal(h)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func readExport(text []byte) ([]Record, error) {
 func writeExport(t testing.TB, records []Record) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := NewExportWriter(&b, 1, 0)
+	w, err := NewExportWriter(&b, ExportHeader{From: 1})
 	for i := range records {
 		err = errors.Join(err, w.Write(&records[i]))
 	}

@@ -2,14 +2,15 @@ package events
 
 import "strings"
 
-// HiddenText tells whether a text stands for one that an incident file hides: "~" and 12 digits of
-// its hash.
+// HiddenText tells whether a text has the form of one that an incident file hides: "~" and 12 digits
+// of its hash. Anybody can write such a text into a live log: only up to the sequence that an
+// [ExportHeader], an incident file or an imported log names does it stand for a hidden one.
 func HiddenText(text string) bool {
 	return len(text) == 13 && text[0] == '~' && strings.Trim(text[1:], "0123456789abcdef") == ""
 }
 
-// Hidden tells whether a JSON value stands for one that an incident file hides. A log that was
-// imported from such a file has them as well.
+// Hidden tells whether a JSON value has the form of one that an incident file hides; see
+// [HiddenText].
 func Hidden(value any) bool {
 	switch v := value.(type) {
 	case string:

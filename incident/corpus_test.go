@@ -83,6 +83,9 @@ func written(t *testing.T, log string, redactor *Redactor) []byte {
 		Millrace: "v0", Made: at, Around: "#7", Why: "I-1", From: Point{1, at}, To: Point{1000, at}, Left: 1, Tasks: 2, AllOf: 3, Outputs: true, Raw: redactor == nil,
 		Rules: []string{"a rule"}, AckWait: "30s", Settings: map[string]string{"beat": "2s"}, Details: json.RawMessage(`{"seed":1}`),
 	}
+	if redactor == nil {
+		m.Hidden = 5
+	}
 	if of := reflect.ValueOf(m); redactor == nil {
 		for i := range of.NumField() {
 			switch name := of.Type().Field(i).Name; name {

@@ -260,6 +260,19 @@ func (f *File) findIncomplete() {
 	slices.Sort(f.Incomplete)
 }
 
+// Hidden is the sequence up to which facts of the file may hide values; 0 if they hide none.
+func (f *File) Hidden() (last uint64) {
+	for _, b := range f.Blocks {
+		if b.Section == SectionFacts {
+			last = max(last, b.Last)
+		}
+	}
+	if f.Manifest.Raw {
+		return min(f.Manifest.Hidden, last)
+	}
+	return last
+}
+
 // Until is the sequence up to which the file has all facts; false if it has all, or if
 // [File.Incomplete] is known.
 func (f *File) Until() (seq uint64, bounded bool) {

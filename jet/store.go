@@ -40,6 +40,7 @@ type Store struct {
 	pub     *publish.Publisher // also that of the link
 	facts   *publish.Facts     // nil before the log is open
 	ackWait time.Duration
+	hidden  uint64
 	lanes   sync.Map // of [where.Lane] to opened; what this process knows of special lanes
 
 	patience link.Patience // of opening
@@ -178,13 +179,17 @@ func (s *Store) open(ctx context.Context, f *link.Former, find func(context.Cont
 	s.Beats = presence.New(s.Link, nodes)
 	s.Book = definitions.New(s.Log, s.log, s)
 	made := streams.LayoutOf(s.log.CachedInfo().Config)
-	s.ackWait = made.AckWait
+	s.ackWait, s.hidden = made.AckWait, made.Hidden
 	s.facts = publish.NewFacts(s.Link, s.pub, made.SyncAlways)
 	return nil
 }
 
 // AckWait is how long a lease lasts without an extension.
 func (s *Store) AckWait() time.Duration { return s.ackWait }
+
+// Hidden is the sequence up to which the log may hide values: it was imported from an incident file
+// that does. 0 if it hides none.
+func (s *Store) Hidden() uint64 { return s.hidden }
 
 // Connected tells whether the connection is up at the moment.
 func (s *Store) Connected() bool { return s.NC.IsConnected() }

@@ -20,6 +20,7 @@ import (
 // facts before using it.
 type Span struct {
 	from   uint64 // where the facts begin, including those before the span
+	hidden uint64 // up to where they may hide values
 	facts  []fact
 	begin  int // where the span begins; earlier facts only give the initial state
 	chains map[view.Ref]*chain
@@ -154,6 +155,10 @@ func (s *Span) Add(r *events.Record, inside bool) error {
 	s.index(at, r)
 	return nil
 }
+
+// Hides says that facts up to a sequence may hide values, because they come from a redacted incident
+// file.
+func (s *Span) Hides(until uint64) { s.hidden = until }
 
 // Missing records that a part of the log is missing, behind the last added fact.
 func (s *Span) Missing(why string) {

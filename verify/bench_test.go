@@ -77,7 +77,7 @@ func inUse() uint64 {
 func BenchmarkExport(b *testing.B) {
 	records := lives(b, 100_000)
 	var file bytes.Buffer
-	w, err := events.NewExportWriter(&file, 1, 0)
+	w, err := events.NewExportWriter(&file, events.ExportHeader{From: 1})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -210,7 +210,7 @@ func (s *story) refused(v *Verifier, k *task.Task, detail string, r *events.Reco
 	}
 	end, failed := r.Fact.Event.(task.GivenUp)
 	failed = failed && end.Reason == reason.Limit
-	said := detail == "no place under "+by.Limit || events.HiddenText(detail)
+	said := detail == "no place under "+by.Limit || v.book.HidesText(detail)
 	if want := on == limit.Fail; !k.Admissible() || on != limit.Fail && on != limit.Skip || failed != want || !said {
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s, because limit %q had no place: on_limit is %q there, the task was %s, and it says %q", r.Fact.Type, by.Limit, on, k.State, detail)
 	}

@@ -241,7 +241,7 @@ func (s *story) freed(v *Verifier, k *task.Task, e task.Queued, r *events.Record
 
 // told compares the inputs of a task with the ones it should have.
 func (v *Verifier) told(was, is json.RawMessage, known []task.Input) string {
-	if book.Hides(was) {
+	if v.book.Hides(was) {
 		return ""
 	}
 	var had, has map[string]task.Input

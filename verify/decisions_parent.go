@@ -160,7 +160,7 @@ func (s said) find(d *thin.Digests, in, mark string) (text, rest string) {
 
 // gathered compares the results of children with those in their parent's result.
 func (v *Verifier) gathered(k *task.Task, ends map[task.ID]task.End, was json.RawMessage) string {
-	if book.Hides(was) {
+	if v.book.Hides(was) {
 		return ""
 	}
 	children := make([]task.Task, 0, len(k.Children.Names))

@@ -40,6 +40,9 @@ type Config struct {
 	Keep int
 	// Other are settings under which decisions are repeated, in place of the recorded ones.
 	Other Other
+	// Hidden is the sequence up to which the log may hide values, because it was imported from a
+	// redacted incident file: what is hidden is not compared. Default: none.
+	Hidden uint64
 }
 
 func (c Config) withDefaults() Config {
@@ -111,7 +114,7 @@ type Verifier struct {
 func New(cfg Config) *Verifier {
 	cfg = cfg.withDefaults()
 	v := &Verifier{
-		cfg: cfg, book: book.New(book.Config{Rules: cfg.Rules, Keep: cfg.Keep, Otherwise: !cfg.Other.None()}), unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
+		cfg: cfg, book: book.New(book.Config{Rules: cfg.Rules, Keep: cfg.Keep, Otherwise: !cfg.Other.None(), Hidden: cfg.Hidden}), unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
 		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: past.Nodes{}, queuePast: past.Queues{}, windows: map[string][]window{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, lives: map[limits.Session]life{},
 		births: newBirths(), claims: map[thin.Word]keyClaim{}, definitions: map[definition.Def]*remembered{}, calendars: map[definition.Def]past.Latest[definition.Definition]{},
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
@@ -290,6 +293,9 @@ func (v *Verifier) remarks() {
 	}
 	if v.book.Overtaken > 0 {
 		v.book.Note(Decisions, "%d were made while an offer was on its way", v.book.Overtaken)
+	}
+	if v.cfg.Hidden > 0 {
+		v.book.Note(Decisions, "values that an incident file has hidden, up to %d, are not compared", v.cfg.Hidden)
 	}
 	v.book.Note(Limits, "slots of nodes, and concurrency; rates and budgets are checked by %s", Decisions)
 	if v.book.Checked[OneTask] == 0 {

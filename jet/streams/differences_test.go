@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/jet/wire"
 )
 
 func TestDifferences(t *testing.T) {
@@ -27,6 +29,22 @@ func TestDifferences(t *testing.T) {
 			t.Errorf("%s: got %q", c.name, got)
 		case c.want != "" && !strings.Contains(got[0], c.want):
 			t.Errorf("%s: got %q, want something with %q", c.name, got[0], c.want)
+		}
+	}
+}
+
+// A log says how it was made, and which of its facts may hide values; a log of its own says nothing of
+// that, nor do other streams.
+func TestLayoutOf(t *testing.T) {
+	t.Parallel()
+	for _, l := range []Layout{{AckWait: time.Minute}, {AckWait: 6 * time.Second, SyncAlways: true, Hidden: 1048194}} {
+		if is := LayoutOf(l.LogStream()); is.AckWait != l.AckWait || is.SyncAlways != l.SyncAlways || is.Hidden != l.Hidden {
+			t.Errorf("%+v is read as %+v", l, is)
+		}
+		for _, cfg := range l.Streams() {
+			if _, says := cfg.Metadata[metaHidden]; says != (cfg.Name == wire.LogStream && l.Hidden > 0) {
+				t.Errorf("%s of %+v has %v", cfg.Name, l, cfg.Metadata)
+			}
 		}
 	}
 }

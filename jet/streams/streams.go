@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -25,12 +26,17 @@ type Layout struct {
 	SyncAlways bool
 	// AckWait is how long a silent worker keeps a lease. Default 30s.
 	AckWait time.Duration
+	// Hidden is the sequence up to which facts of the log may hide values, because it is laid out
+	// from a redacted incident file. Only a server may change the configuration of a stream, so no
+	// other writer can declare its own facts hidden. Default: none.
+	Hidden uint64
 }
 
 // Keys of the metadata by which a stream tells writers how it was made.
 const (
 	metaSync    = "millrace.sync"
 	metaAckWait = "millrace.ack_wait"
+	metaHidden  = "millrace.hidden" // of the log only
 	syncAlways  = "always"
 )
 
@@ -52,10 +58,11 @@ func (l Layout) metadata() map[string]string {
 	return m
 }
 
-// LayoutOf returns the part of an existing log's layout that writers depend on.
+// LayoutOf returns the part of an existing log's layout that writers and readers depend on.
 func LayoutOf(log jetstream.StreamConfig) (l Layout) {
 	l.SyncAlways = log.Metadata[metaSync] == syncAlways
 	l.AckWait, _ = time.ParseDuration(log.Metadata[metaAckWait]) // else it was made by hand
+	l.Hidden, _ = strconv.ParseUint(log.Metadata[metaHidden], 10, 64)
 	return l.withDefaults()
 }
 
@@ -91,6 +98,10 @@ func (l Layout) Streams() []jetstream.StreamConfig {
 // LogStream is the configuration of the log's stream, one of [Layout.Streams].
 func (l Layout) LogStream() jetstream.StreamConfig {
 	l = l.withDefaults()
+	metadata := l.metadata()
+	if l.Hidden > 0 {
+		metadata[metaHidden] = strconv.FormatUint(l.Hidden, 10)
+	}
 	return jetstream.StreamConfig{
 		Name:        wire.LogStream,
 		Description: "Millrace: every fact about tasks and nodes; the only truth",
@@ -104,7 +115,7 @@ func (l Layout) LogStream() jetstream.StreamConfig {
 		// Facts are recognised by their own ids, so the server's window would only cost memory.
 		Duplicates: 100 * time.Millisecond,
 		MaxMsgSize: 1 << 20,
-		Replicas:   l.Replicas, Metadata: l.metadata(),
+		Replicas:   l.Replicas, Metadata: metadata,
 	}
 }
 

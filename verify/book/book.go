@@ -38,6 +38,8 @@ type Config struct {
 	Keep  int
 	// Otherwise says that decisions are repeated under other settings.
 	Otherwise bool
+	// Hidden is the sequence up to which the log may hide values; 0 if it hides none.
+	Hidden uint64
 }
 
 // New returns an empty book.
@@ -105,7 +107,7 @@ func By(r *events.Record) task.By {
 // Differ names the fields in which a decision differs from its repetition; "" if none. Under other
 // settings it ignores the words of reasons. A finding about the record gets the fields.
 func (b *Book) Differ(was, is *events.Fact) string {
-	text, all := differences(was, is)
+	text, all := b.differences(was, is)
 	if b.fields = all; !b.cfg.Otherwise || len(all) == 0 {
 		return text
 	}
@@ -119,11 +121,18 @@ func (b *Book) Differ(was, is *events.Fact) string {
 	return text
 }
 
-// Hides tells whether a JSON text stands for a hidden one ([events.Hidden]).
-func Hides(text json.RawMessage) bool {
+// Hides tells whether a JSON text of the record being read stands for a hidden one.
+func (b *Book) Hides(text json.RawMessage) bool {
 	var value any
-	return json.Unmarshal(text, &value) == nil && events.Hidden(value)
+	return b.hiding() && json.Unmarshal(text, &value) == nil && events.Hidden(value)
 }
+
+// HidesText is [Book.Hides] for a text.
+func (b *Book) HidesText(text string) bool { return b.hiding() && events.HiddenText(text) }
+
+// hiding tells whether the record being read may hide values. What follows an import hides none, so
+// a value that only looks hidden is compared.
+func (b *Book) hiding() bool { return b.now != nil && b.now.Seq <= b.cfg.Hidden }
 
 // Sum writes the results of all rules into a report.
 func (b *Book) Sum(r *Report) {

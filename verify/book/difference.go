@@ -23,24 +23,24 @@ type Difference struct {
 type Differences []Difference
 
 // differences returns the fields in which a decision differs from its repetition, also in words.
-// Values that an incident file hides never differ, also where its log was imported.
-func differences(was, is *events.Fact) (string, Differences) {
+// Hidden values never differ.
+func (b *Book) differences(was, is *events.Fact) (string, Differences) {
 	if is.Event == nil {
 		return "nothing follows", nil
 	}
-	a, err := events.Encode(nil, was)
+	one, err := events.Encode(nil, was)
 	if err != nil {
 		return err.Error(), nil // no log holds it
 	}
-	b, err := events.Encode(nil, is)
+	two, err := events.Encode(nil, is)
 	if err != nil {
 		return err.Error(), nil
 	}
-	if bytes.Equal(a, b) {
+	if bytes.Equal(one, two) {
 		return "", nil
 	}
 	var had, has map[string]any
-	if json.Unmarshal(a, &had) != nil || json.Unmarshal(b, &has) != nil {
+	if json.Unmarshal(one, &had) != nil || json.Unmarshal(two, &has) != nil {
 		return "it cannot be read", nil
 	}
 	names := slices.Collect(maps.Keys(had))
@@ -53,7 +53,7 @@ func differences(was, is *events.Fact) (string, Differences) {
 	var all []string
 	var fields Differences
 	for _, name := range names {
-		if !alike(had[name], has[name]) {
+		if !alike(had[name], has[name], b.hiding()) {
 			all = append(all, fmt.Sprintf("%s is %s in the log, and should be %s", name, brief(had[name]), brief(has[name])))
 			fields = append(fields, Difference{name, rawOf(had, name), rawOf(has, name)})
 		}
@@ -74,19 +74,20 @@ func rawOf(object map[string]any, name string) json.RawMessage {
 	return text
 }
 
-// alike compares JSON values, and times to the microsecond, because a verifier keeps no more. A
-// hidden value is like any other.
-func alike(a, b any) bool {
-	if events.Hidden(a) {
+// alike compares JSON values, and times to the microsecond, because a verifier keeps no more. If a
+// may hide values, a hidden one is like any other.
+func alike(a, b any, hiding bool) bool {
+	if hiding && events.Hidden(a) {
 		return true
 	}
+	each := func(a, b any) bool { return alike(a, b, hiding) }
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
-		return ok && maps.EqualFunc(a, b, alike)
+		return ok && maps.EqualFunc(a, b, each)
 	case []any:
 		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, alike)
+		return ok && slices.EqualFunc(a, b, each)
 	case string:
 		text, ok := b.(string)
 		if !ok || a == text {

@@ -82,10 +82,11 @@ func (l *Lines) Next(r *events.Record) {
 }
 
 // stop is the end of a task that a limit refuses, or the request to stop one that must make place:
-// the latter has details.
+// the latter has details, which may be hidden.
 type stop struct {
 	seq, seen      uint64
 	limit, details string
+	hidden         bool
 }
 
 // news is the effect of one record on a task or a queue.
@@ -157,7 +158,7 @@ func (l *Lines) Said(seq uint64, q *queue.Queue) {
 func (l *Lines) Stopped(id task.ID, r *events.Record, details string) {
 	if by := book.By(r); by.Rule == task.RuleLimit && l.log.Whole {
 		l.limiter()
-		l.stops[id] = stop{r.Seq, by.Seen, strings.Clone(by.Limit), strings.Clone(details)}
+		l.stops[id] = stop{r.Seq, by.Seen, strings.Clone(by.Limit), strings.Clone(details), l.book.HidesText(details)}
 	}
 }
 
@@ -447,7 +448,7 @@ func (l *Lines) replaced(a *admission, f *admitted, name string) {
 	}
 	for id, s := range book.Sorted(f.stops) {
 		switch want := oldest[id]; {
-		case s.limit != name || s.details == "" || s.details == want || want != "" && events.HiddenText(s.details):
+		case s.limit != name || s.details == "" || s.details == want || want != "" && s.hidden:
 		case want == "":
 			l.admittedWrong(f, id, fmt.Sprintf("by all that was known at %d, it does not have to make place under %s", a.by.Seen, name))
 		default:

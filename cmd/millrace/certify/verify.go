@@ -192,7 +192,7 @@ func (a *Commands) verifyFile(f *verifyFlags, cfg verify.Config, now time.Time) 
 	if r.Header().Export == 0 {
 		begins = first.Seq
 	}
-	cfg.From = max(cfg.From, begins)
+	cfg.From, cfg.Hidden = max(cfg.From, begins), r.Header().Hidden
 	v := verify.New(cfg)
 	for ; err == nil; first, err = r.Next() {
 		if first.Seq < cfg.From {
@@ -224,6 +224,7 @@ func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Co
 	rulesOf(&s, &cfg)
 	// The lease that holds, whatever the settings say by now.
 	cfg.Settings.AckWait = cl.Store().AckWait()
+	cfg.Hidden = cl.Store().Hidden()
 	switch {
 	case f.now != "":
 		if now, err = query.Past(f.now, a.Now()); err != nil { // once more, by the log's time

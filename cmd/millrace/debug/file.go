@@ -110,6 +110,7 @@ func exportSpan(in *text, between [2]view.Moment) (*replay.Span, error) {
 		return nil, err
 	}
 	span := replay.NewSpan(r.Header().From)
+	span.Hides(r.Header().Hidden)
 	for {
 		record, err := r.Next()
 		switch {

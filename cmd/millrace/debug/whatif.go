@@ -213,6 +213,7 @@ func (a *Commands) whatif(ctx context.Context, file string, cfg whatif.Config, u
 	if d, err := time.ParseDuration(f.Manifest.AckWait); err == nil {
 		cfg.Settings.AckWait = d
 	}
+	cfg.Hidden = f.Hidden()
 	cfg.Partial = f.Manifest.Left > 0 || !f.Manifest.Raw || len(f.Missing) > 0
 	j.begin(cfg)
 	for r, err := range f.Facts() {
@@ -240,7 +241,7 @@ func (a *Commands) whatifLog(ctx context.Context, cfg whatif.Config, until view.
 	}
 	defer cl.Close()
 	// The lease that holds, whatever the settings say by now.
-	cfg.Settings.AckWait = cl.Store().AckWait()
+	cfg.Settings.AckWait, cfg.Hidden = cl.Store().AckWait(), cl.Store().Hidden()
 	cfg.Partial = a.Inside != nil // an opened incident file
 	to := uint64(0)
 	if until != (view.Moment{}) {
@@ -265,6 +266,7 @@ func whatifExport(in *text, cfg whatif.Config, until view.Moment, j *judged) (*w
 	if r.Header().From > 1 {
 		return nil, &exit.Fault{Code: exit.Refused, Err: errors.New("the export does not begin with the log: what its decisions were made by is not there")}
 	}
+	cfg.Hidden = r.Header().Hidden
 	j.begin(cfg)
 	for {
 		record, err := r.Next()

@@ -110,6 +110,8 @@ func lay(dir string, s *settings.Values, f *incident.File) (from, to view.Point,
 	if d, err := time.ParseDuration(f.Manifest.AckWait); err == nil && d > 0 {
 		s.AckWait = d
 	}
+	layout := s.Layout()
+	layout.Hidden = f.Hidden()
 	output, err := printed(f)
 	if err != nil {
 		return from, to, err
@@ -125,7 +127,7 @@ func lay(dir string, s *settings.Values, f *incident.File) (from, to view.Point,
 			}
 		}
 	}
-	err = serve.Lay(dir, s.Layout(), embed.Stream{Messages: facts, Created: f.Manifest.Made}, embed.Stream{Messages: output, Created: f.Manifest.Made})
+	err = serve.Lay(dir, layout, embed.Stream{Messages: facts, Created: f.Manifest.Made}, embed.Stream{Messages: output, Created: f.Manifest.Made})
 	if err == nil && to.Seq == 0 {
 		err = errors.New("none of its facts is whole")
 	}
