@@ -1,6 +1,8 @@
 package node
 
 import (
+	"iter"
+	"maps"
 	"time"
 
 	"millrace/task"
@@ -139,18 +141,23 @@ func (w *World) able(t *task.Task) (names []string) {
 
 // lacks says in words that none of the present nodes can run a waiting task.
 func (w *World) lacks(t *task.Task) string {
-	means := t.Spec.Means()
-	if means == "" || t.State != task.Pending {
+	if t.State != task.Pending {
 		return ""
 	}
+	return Lacking(maps.Values(w.nodes), t.Spec.Means())
+}
+
+// Lacking says in words that nodes are there, and none of them has the means that [job.Spec.Means]
+// names; "" if one has.
+func Lacking(nodes iter.Seq[Node], means string) string {
 	there := false
-	for _, n := range w.nodes {
+	for n := range nodes {
 		if n.Alive() && n.Runs(means) {
 			return ""
 		}
 		there = there || n.Alive()
 	}
-	if !there {
+	if !there || means == "" {
 		return ""
 	}
 	return "no node that is there " + job.HasMeans(means)

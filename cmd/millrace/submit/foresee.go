@@ -19,14 +19,15 @@ import (
 // lookedFor is how many nodes of one submission are looked up.
 const lookedFor = 20
 
-// Foresee warns after a submission if no worker serves its queue, and if nodes or tasks that it
-// names do not exist. The submission is accepted nevertheless: a worker may come later, and so may
+// Foresee warns after a submission if no worker serves its queue or has its handler, and if nodes or
+// tasks that it names do not exist. The submission is accepted nevertheless: a worker may come later, and so may
 // a task with a chosen id. It does not mention what it cannot find out.
 func (a *Commands) Foresee(ctx context.Context, c *client.Client, s *birth.Submission) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	a.foreseeQueue(asking, c, s.Queue)
 	a.foreseeNodes(asking, c, s)
+	a.foreseeHandler(asking, c, a.handlerOf(asking, c, s))
 	if s.Needs == nil {
 		return
 	}
@@ -60,6 +61,37 @@ func servedQueues(ctx context.Context, c *client.Client) []string {
 	return names
 }
 
+// handlerOf returns the handler of a submission, which may be that of its job; "" if it has none.
+func (a *Commands) handlerOf(ctx context.Context, c *client.Client, s *birth.Submission) string {
+	switch {
+	case s.Spec != nil:
+		return s.Spec.Handler
+	case s.Job == "":
+		return ""
+	}
+	j, _ := c.Job(ctx, s.Job) // a job that cannot be read has no handler to warn of
+	return j.Spec.Handler
+}
+
+// foreseeHandler is Foresee for a handler; "" names none. Commands run on most nodes, so nothing is
+// read for them.
+func (a *Commands) foreseeHandler(ctx context.Context, c *client.Client, name string) {
+	if name == "" {
+		return
+	}
+	page, err := c.View().List(ctx, view.Query{Kind: view.Nodes})
+	if err != nil {
+		return
+	}
+	var names []string
+	for i := range page.Nodes {
+		names = append(names, page.Nodes[i].Handlers...)
+	}
+	if lacking := node.Lacking(slices.Values(page.Nodes), (&job.Spec{Handler: name}).Means()); lacking != "" {
+		a.Note("%s; the task waits until one does%s", lacking, typed.DidYouMean(near.Word(name, names)))
+	}
+}
+
 // foreseeNodes is Foresee for nodes.
 func (a *Commands) foreseeNodes(ctx context.Context, c *client.Client, s *birth.Submission) {
 	named, noNode := s.Nodes, s.NoNode
@@ -85,7 +117,9 @@ func (a *Commands) ForeseeJob(ctx context.Context, c *client.Client, j *job.Job)
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	a.foreseeNodes(asking, c, &birth.Submission{Place: &j.Place, NoNode: j.Place.NoNode})
+	a.foreseeHandler(asking, c, j.Handler)
 	for i := range j.Steps {
+		a.foreseeHandler(asking, c, j.Steps[i].Handler)
 		place := &j.Steps[i].Place
 		a.foreseeNodes(asking, c, &birth.Submission{Place: place, NoNode: place.NoNode})
 	}
