@@ -163,9 +163,12 @@ func (s *Service) why(ctx context.Context, r pastRequest) (explanation, error) {
 type branch struct {
 	// Name is the task's name in its parent.
 	Name string `json:"name,omitempty"`
+	// Spawned says that the program of the task above has made it while it ran.
+	Spawned bool `json:"spawned,omitempty"`
 	// Task has only an ID if it was not made yet.
 	Task task.Task `json:"task"`
-	// Children are those into which the task was expanded, in their order.
+	// Children are those into which the task was expanded, in their order, and behind them those that
+	// it has spawned.
 	Children []branch `json:"children,omitempty"`
 }
 
@@ -179,7 +182,7 @@ func (s *Service) tree(ctx context.Context, r pastRequest) (branch, error) {
 }
 
 func branchOf(b *view.Branch) branch {
-	is := branch{Name: b.Name, Task: b.Task}
+	is := branch{Name: b.Name, Spawned: b.Spawned, Task: b.Task}
 	for i := range b.Branches {
 		is.Children = append(is.Children, branchOf(&b.Branches[i]))
 	}

@@ -262,10 +262,19 @@ func (s service) List(ctx context.Context, q view.Query) (page view.Page, err er
 			return page, fmt.Errorf("%w: which tasks are suspect a server judges by its own rules", view.ErrQuery)
 		}
 		found, err := s.c.List(ctx, requestOf(&q))
+		if errors.Is(err, jet.ErrNoService) {
+			err = unlisted{err}
+		}
 		return view.Page{Tasks: found.Tasks, Next: found.Next, Point: view.Point{Seq: found.Seq}}, err
 	}
 	return page, fmt.Errorf("%w: nothing is listed of %s", view.ErrQuery, q.Kind)
 }
+
+// unlisted is an error that is a [view.ErrUnlisted] and keeps its own text.
+type unlisted struct{ error }
+
+func (u unlisted) Is(target error) bool { return target == view.ErrUnlisted }
+func (u unlisted) Unwrap() error        { return u.error }
 
 // Count implements [view.Model]. It reads the whole list, so tasks that change meanwhile may be
 // counted in their old state.

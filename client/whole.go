@@ -43,7 +43,7 @@ func SubmittedOf(ctx context.Context, v view.View, id task.ID) (ids []task.ID, e
 
 // MembersOf is [Client.Members] in a view.
 func MembersOf(ctx context.Context, v view.View, id task.ID) ([]Member, error) {
-	root, err := view.Tree(ctx, v, id)
+	root, err := view.ExpandedTree(ctx, v, id)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -17,31 +18,98 @@ const readAtOnce = 16
 
 // Branch is a task with its children.
 type Branch struct {
-	// Name is its name among the parent's children; "" for the root.
+	// Name is its name among the parent's children; "" for the root and for a Spawned task.
 	Name string
+	// Spawned says that the program of the task above has made it while it ran (SPAWN).
+	Spawned bool
 	// Task has only an id if it was not made yet.
 	Task     task.Task
 	Branches []Branch
 }
 
-// Tree reads a task, its children, theirs and so on; children are in the parent's order. The error
-// wraps [task.ErrUnknown] if there is no such task.
+// Tree reads a task, its children, theirs and so on; children are in the parent's order, and behind
+// them those that a running task has spawned, as a list of the view has them: none if nobody lists
+// tasks ([ErrUnlisted]). The error wraps [task.ErrUnknown] if there is no such task.
 func Tree(ctx context.Context, v View, id task.ID) (Branch, error) {
 	t, err := GetTask(ctx, v, id)
 	if err != nil {
 		return Branch{}, err
 	}
-	return branch(ctx, v, "", t)
+	spawned, err := spawnedBelow(ctx, v, id)
+	if err != nil && !errors.Is(err, ErrUnlisted) {
+		return Branch{}, err
+	}
+	return branch(ctx, v, "", t, spawned)
 }
 
-func branch(ctx context.Context, v View, name string, t task.Task) (Branch, error) {
-	b := Branch{Name: name, Task: t}
-	if t.Children == nil {
-		return b, nil
-	}
-	tasks, err := Children(ctx, v, &t)
+// ExpandedTree is [Tree] without tasks that were spawned: a whole does not wait for those.
+func ExpandedTree(ctx context.Context, v View, id task.ID) (Branch, error) {
+	t, err := GetTask(ctx, v, id)
 	if err != nil {
-		return b, err
+		return Branch{}, err
+	}
+	return branch(ctx, v, "", t, nil)
+}
+
+// spawnedAtOnce is how many tasks a page has in the search for spawned ones: few tasks spawn any.
+const spawnedAtOnce = 100
+
+// spawnedBelow returns the spawned tasks below a task, and others of its millisecond, by their parents
+// and in the order of their submission. Their ids follow from that of the task, and lie together.
+func spawnedBelow(ctx context.Context, v View, id task.ID) (map[task.ID][]task.Task, error) {
+	from, to := task.DerivedRange(id)
+	from += task.ID(strings.Repeat("0", len(id)-len(from))) // a whole id, before all of them
+	all := map[task.ID][]task.Task{}
+	for q := (Query{Kind: Tasks, Filter: Filter{After: from, OldestFirst: true, Limit: spawnedAtOnce}}); ; {
+		page, err := v.List(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range page.Tasks {
+			if q.After = t.ID; t.ID >= to {
+				break
+			}
+			if t.Step == "" && t.Parent != "" { // a child of a parent has a step
+				all[t.Parent] = append(all[t.Parent], t)
+			}
+		}
+		if len(page.Tasks) == 0 || page.Next == "" || q.After >= to {
+			break
+		}
+		q.Limit = MaxLimit
+	}
+	for _, tasks := range all {
+		slices.SortStableFunc(tasks, func(a, b task.Task) int { return a.SubmittedAt.Compare(b.SubmittedAt) })
+	}
+	return all, nil
+}
+
+func branch(ctx context.Context, v View, name string, t task.Task, spawned map[task.ID][]task.Task) (Branch, error) {
+	b := Branch{Name: name, Task: t}
+	if t.Children != nil {
+		if err := b.children(ctx, v, spawned); err != nil {
+			return b, err
+		}
+	}
+	below := spawned[t.ID]
+	delete(spawned, t.ID) // two tasks may name each other as parent
+	for _, child := range below {
+		is, err := branch(ctx, v, "", child, spawned)
+		if err != nil {
+			return b, err
+		}
+		is.Spawned = true
+		b.Branches = append(b.Branches, is)
+	}
+	return b, nil
+}
+
+// children reads the children into which the task was expanded.
+func (b *Branch) children(ctx context.Context, v View, spawned map[task.ID][]task.Task) error {
+	t := &b.Task
+	tasks, err := Children(ctx, v, t)
+	if err != nil {
+		return err
 	}
 	byID := byID(tasks)
 	for _, name := range t.Children.Names {
@@ -49,13 +117,13 @@ func branch(ctx context.Context, v View, name string, t task.Task) (Branch, erro
 		if made := byID[child.ID]; made != nil {
 			child = *made
 		}
-		below, err := branch(ctx, v, name, child)
+		below, err := branch(ctx, v, name, child, spawned)
 		if err != nil {
-			return b, err
+			return err
 		}
 		b.Branches = append(b.Branches, below)
 	}
-	return b, nil
+	return nil
 }
 
 func byID(tasks []task.Task) map[task.ID]*task.Task {

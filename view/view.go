@@ -55,6 +55,9 @@ type Limited interface {
 // ErrQuery refuses a query.
 var ErrQuery = errors.New("the query is wrong")
 
+// ErrUnlisted: no part that knows all tasks answers, so nothing lists them.
+var ErrUnlisted = errors.New("nothing lists all tasks")
+
 // wrong is an error that is an [ErrQuery] and keeps its own text.
 type wrong struct{ error }
 

@@ -24,10 +24,12 @@ import (
 // leaf is a task in the tree of a task's children.
 type leaf struct {
 	// Name is the name of its step or node, or the number of its value in a list.
-	Name   string     `json:"name,omitempty"`
-	Task   task.ID    `json:"task"`
-	State  task.State `json:"state"`
-	Reason string     `json:"reason,omitempty"`
+	Name string `json:"name,omitempty"`
+	// Spawned says that the program of the task above has made it while it ran.
+	Spawned bool       `json:"spawned,omitempty"`
+	Task    task.ID    `json:"task"`
+	State   task.State `json:"state"`
+	Reason  string     `json:"reason,omitempty"`
 	// Message says why it failed; "" if it did not.
 	Message string         `json:"message,omitempty"`
 	Times   int            `json:"attempt,omitempty"`
@@ -51,7 +53,7 @@ func (a *Commands) taskTree() *cobra.Command {
 		Use: "tree ID", Aliases: []string{"graph"},
 		Short: "Show the steps or children of a task with their states",
 		Long: `Shows a task with all tasks made for it (steps, each and place in a
-job) and what each of them needs. -o mermaid, dot (or --dot) and svg draw the graph for Mermaid
+job, and those that its program has spawned, if a millrace server answers) and what each of them needs. -o mermaid, dot (or --dot) and svg draw the graph for Mermaid
 and Graphviz and as a picture, with states as colours; --step prints nothing but the id of one of them, for other commands: a step in a
 list is named by its path, such as sum/0.`,
 		Example: `  millrace task tree ID
@@ -127,7 +129,7 @@ func StepPaths(b *view.Branch, now time.Time) []string {
 
 func leafOf(b *view.Branch, now time.Time) leaf {
 	t := &b.Task
-	l := leaf{Name: b.Name, Task: t.ID, State: t.State, Reason: t.Reason, Message: task.EndOf(t).Message, Times: t.Attempt, Node: t.Node, Needs: t.Needs}
+	l := leaf{Name: b.Name, Spawned: b.Spawned, Task: t.ID, State: t.State, Reason: t.Reason, Message: task.EndOf(t).Message, Times: t.Attempt, Node: t.Node, Needs: t.Needs}
 	if l.Took = t.Ran; t.Live() && !t.StartedAt.IsZero() {
 		l.Took = value.Duration(max(now.Sub(t.StartedAt), 0))
 	}
@@ -143,7 +145,7 @@ func (l *leaf) find(path []string) *leaf {
 		return l
 	}
 	for i := range l.Children {
-		if l.Children[i].Name == path[0] {
+		if l.Children[i].Name == path[0] && !l.Children[i].Spawned {
 			return l.Children[i].find(path[1:])
 		}
 	}
@@ -153,6 +155,9 @@ func (l *leaf) find(path []string) *leaf {
 // paths appends the paths of all leaves below it, as find takes them.
 func (l *leaf) paths(above string, all []string) []string {
 	for i := range l.Children {
+		if l.Children[i].Spawned {
+			continue // it has no name
+		}
 		path := above + l.Children[i].Name
 		all = l.Children[i].paths(path+"/", append(all, path))
 	}
@@ -178,8 +183,11 @@ func (l *leaf) ids(all []task.ID) []task.ID {
 // rows adds the leaf and those below it; lead precedes its name, and below theirs.
 func (l *leaf) rows(t *term.Table, short func(task.ID) string, lead, below string) {
 	name := l.Name
-	if lead == "" {
+	switch {
+	case lead == "":
 		name = "."
+	case l.Spawned:
+		name = "(spawned)"
 	}
 	state := told.StateCell(l.State)
 	if state.Text = told.State(l.State, l.Reason); l.State == task.Unknown {
