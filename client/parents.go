@@ -43,29 +43,15 @@ func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Tas
 	}
 }
 
-// line returns a task and the parents above it, the nearest first. The error wraps
-// [task.ErrUnknown] if there is no such task.
+// line is [family.Line] of a task in the log. The error wraps [task.ErrUnknown] if there is no such
+// task.
 func (c *Client) line(ctx context.Context, id task.ID) ([]family.Member, error) {
-	t, err := c.rec.Load(ctx, id)
+	load := func(id task.ID) (task.Task, error) { return c.rec.Load(ctx, id) }
+	t, err := load(id)
 	if err != nil {
 		return nil, err
 	}
-	line := []family.Member{{Task: t}}
-	for child := &line[0]; child.Parent != ""; child = &line[len(line)-1] {
-		parent, err := c.rec.Load(ctx, child.Parent)
-		if errors.Is(err, task.ErrUnknown) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		// A submission may name any task as its parent.
-		if child.Name = family.NameOf(&parent, child.ID); child.Name == "" {
-			break
-		}
-		line = append(line, family.Member{Task: parent})
-	}
-	return line, nil
+	return family.Line(t, load)
 }
 
 // ended tells whether a task has ended, and no retry of one of its parents is about to reopen it.

@@ -267,6 +267,34 @@ func TestTree(t *testing.T) {
 	if _, err := Tree(t.Context(), s.end(), "01JD6Z8V3M0QK4T7W2X9Y5ZZZZ"); !errors.Is(err, task.ErrUnknown) {
 		t.Errorf("a task that is not there: %v", err)
 	}
+
+	// What a step has spawned lies below it, with what that has spawned, and belongs to no whole.
+	fetch := family.ChildID(parent, "fetch")
+	spawn := func(of task.ID, key string) task.ID {
+		id := family.ChildID(of, key)
+		s.add(events.KindOffer, events.Fact{Task: id, Event: task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5", Parent: of}}})
+		return id
+	}
+	other := s.submit(birth.Submission{}) // in the same millisecond
+	spawn(other, "a")
+	first, second := spawn(fetch, "z"), spawn(fetch, "a")
+	below := spawn(first, "a")
+	b, err = Tree(t.Context(), s.end(), parent)
+	if err != nil || len(b.Branches) != 2 || len(b.Branches[0].Branches) != 2 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	for i, want := range []task.ID{first, second} {
+		if is := b.Branches[0].Branches[i]; is.Task.ID != want || !is.Spawned || is.Name != "" || len(is.Branches) != 1-i || i == 0 && is.Branches[0].Task.ID != below {
+			t.Errorf("spawned as number %d: %+v, want %s", i, is, want)
+		}
+	}
+	if b, err := ExpandedTree(t.Context(), s.end(), parent); err != nil || len(b.Branches) != 2 || len(b.Branches[0].Branches) != 0 {
+		t.Errorf("the whole: %+v, %v", b, err)
+	}
+	if b, err := Tree(t.Context(), unlisted{s.end()}, parent); err != nil || len(b.Branches) != 2 || len(b.Branches[0].Branches) != 0 {
+		t.Errorf("nobody lists tasks: %+v, %v", b, err)
+	}
+
 	k, err := GetTask(t.Context(), s.end(), parent)
 	if err != nil {
 		t.Fatal(err)
@@ -439,6 +467,34 @@ func TestEarlierTasksAreFound(t *testing.T) {
 	}{{"A", task.Unknown}, {"B", task.Pending}, {"C", task.Unknown}, {"D", task.Running}, {"E", task.Unknown}} {
 		if state, err := was.until(t.Context(), c.id); err != nil || state != c.state {
 			t.Errorf("%s: %v, %v; want %v", c.id, state, err, c.state)
+		}
+	}
+}
+
+// unlisted is a view without lists of tasks.
+type unlisted struct{ *World }
+
+func (u unlisted) List(ctx context.Context, q Query) (Page, error) {
+	if q.Kind == Tasks {
+		return Page{}, ErrUnlisted
+	}
+	return u.World.List(ctx, q)
+}
+
+// A child that has ended is owed another life from the retry of its parent until a scheduler gives it
+// that.
+func TestLivesAgain(t *testing.T) {
+	s := &story{t: t}
+	parent, _ := kin(s)
+	fetch := family.ChildID(parent, "fetch")
+	s.fail(fetch, uint64(len(s.records)), "no route")
+	failed := s.on(parent, task.Concluded{State: task.Error})
+	asked := s.on(parent, task.Reopened{Again: task.AllAgain})
+	again := s.on(fetch, task.Reopened{})
+	for seq, want := range map[uint64]bool{failed - 1: false, failed: false, asked: true, again: false} {
+		e, err := Why(t.Context(), s.at(seq), fetch, Rules{Task: duties.Settings{StartDeadline: time.Minute}, Now: noon})
+		if err != nil || e.LivesAgain != want || (e.Who == "scheduler" && strings.Contains(e.What, "reopen")) != want {
+			t.Errorf("at %d: lives again %v, %s must %q, %v; want %v", seq, e.LivesAgain, e.Who, e.What, err, want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/duties"
+	"millrace/task/family"
 	"millrace/task/queue"
 	"millrace/task/quota"
 	"millrace/task/schedule"
@@ -46,6 +47,8 @@ type Explanation struct {
 	Else string    `json:"else,omitempty"`
 	// Overdue says that By has passed.
 	Overdue bool `json:"overdue,omitempty"`
+	// LivesAgain says that it has ended, and that a retry of one of its parents is about to reopen it.
+	LivesAgain bool `json:"lives_again,omitempty"`
 	// Enforced says that a millrace server answers, which enforces deadlines.
 	Enforced bool `json:"enforced"`
 	// Suspect says why the node of the task may be lost.
@@ -86,7 +89,7 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 	d := duties.Owes(t, around, r.Task)
 	e := &Explanation{
 		Task: t.ID, State: t.State, Reason: t.Reason, Message: t.Message, Dismissed: t.Dismissed, Since: t.Since,
-		Who: d.Who, What: d.What, By: d.By, Else: d.Else, Overdue: d.Overdue(now), Enforced: !nodes.Beating,
+		Who: d.Who, What: d.What, By: d.By, Else: d.Else, Overdue: d.Overdue(now), LivesAgain: around.LivesAgain, Enforced: !nodes.Beating,
 		Decisive: decisive, Folded: t,
 	}
 	if e.Suspect, err = Doubt(ctx, v, &t, now, r.Node); err != nil {
@@ -161,7 +164,8 @@ func decisiveFacts(id task.ID, records []events.Record) (task.Task, []events.Rec
 // surroundings returns the facts outside a task on which its duty depends, and the nodes.
 func surroundings(ctx context.Context, v View, t *task.Task, now time.Time) (duties.Surroundings, Page, error) {
 	if t.State.Terminal() {
-		return duties.Surroundings{}, Page{}, nil
+		again, err := LivesAgain(ctx, v, t)
+		return duties.Surroundings{LivesAgain: again}, Page{}, err
 	}
 	said := queue.Queue{Name: t.QueueName()}
 	var err error
@@ -187,6 +191,17 @@ func surroundings(ctx context.Context, v View, t *task.Task, now time.Time) (dut
 	}
 	s.Paused, err = p.Paused(ctx, t.Lane())
 	return s, nodes, err
+}
+
+// LivesAgain tells whether a task has ended, and a retry of one of its parents is about to reopen it:
+// a scheduler has not done so yet. For a task that has ended it reads the parents above it, up to the
+// first that has not.
+func LivesAgain(ctx context.Context, v View, t *task.Task) (bool, error) {
+	if t.Parent == "" || !t.State.Terminal() {
+		return false, nil
+	}
+	line, err := family.Line(*t, func(id task.ID) (task.Task, error) { return GetTask(ctx, v, id) })
+	return err == nil && family.LivesAgain(line), err
 }
 
 // shut says in words until when the window of a task's queue is closed; "" if it is open.

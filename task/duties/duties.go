@@ -73,6 +73,9 @@ type Surroundings struct {
 	// Shut says in words until when the window of that queue is closed; "" if it is open or there
 	// is none.
 	Shut string
+	// LivesAgain says that the task has ended, and that a retry of one of its parents is about to
+	// reopen it ([family.LivesAgain]).
+	LivesAgain bool
 	// Seen is when these facts were read; zero if they were not.
 	Seen time.Time
 }
@@ -87,7 +90,8 @@ func (s *Surroundings) lacks() string {
 
 // Duty says which component must act next on a task, by when, and what happens otherwise.
 type Duty struct {
-	// Who is "worker", "node <name>", "server" or "scheduler"; "nobody" for a terminal task.
+	// Who is "worker", "node <name>", "server" or "scheduler"; "nobody" for a terminal task that stays
+	// so.
 	Who string
 	// What is the action to take, in words.
 	What string
@@ -116,6 +120,9 @@ func owes(t task.Task, around Surroundings, s Settings) Duty {
 	}
 	switch t.State {
 	case task.Unknown, task.Finished, task.Error, task.Cancelled, task.Abnormal:
+		if around.LivesAgain {
+			return Duty{Who: "scheduler", What: "reopen it: a retry of its parent asks for that"}
+		}
 		return Duty{Who: "nobody", What: "nothing: the task is " + t.State.String()}
 	case task.Scheduled:
 		what := "the timer offers it when it is due"

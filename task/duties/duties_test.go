@@ -26,6 +26,7 @@ func TestOwes(t *testing.T) {
 	}{
 		"nothing known":           {nil, served, "nobody", time.Time{}, "unknown", "", nil},
 		"finished":                {tasktest.Finished, served, "nobody", time.Time{}, "finished", "", nil},
+		"finished, and reopened":  {tasktest.Finished, duties.Surroundings{LivesAgain: true}, "scheduler", time.Time{}, "reopen it", "", nil},
 		"scheduled":               {tasktest.Scheduled, served, "server", tasktest.Delayed.Due.Add(time.Second), "timer", "scheduler", nil},
 		"retrying":                {tasktest.Retrying, served, "server", tasktest.Failed.Retry.Due.Add(time.Second), "attempt 2", "scheduler", nil},
 		"not offered":             {tasktest.Released, served, "scheduler", tasktest.At(3).Add(time.Second), "next offer (shutdown)", "sweep", nil},

@@ -1,6 +1,7 @@
 package family
 
 import (
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -159,6 +160,30 @@ func NameOf(parent *task.Task, child task.ID) string {
 type Member struct {
 	task.Task
 	Name string
+}
+
+// Line returns a task and the parents above it, the nearest first, up to the first parent that has not
+// ended: further ones do not matter for a retry. It reads parents with load; one that load does not
+// know, by an error that wraps [task.ErrUnknown], ends the line.
+func Line(t task.Task, load func(task.ID) (task.Task, error)) ([]Member, error) {
+	line := []Member{{Task: t}}
+	for child := &line[0]; child.Parent != ""; child = &line[len(line)-1] {
+		parent, err := load(child.Parent)
+		if errors.Is(err, task.ErrUnknown) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		// A submission may name any task as its parent.
+		if child.Name = NameOf(&parent, child.ID); child.Name == "" {
+			break
+		}
+		if line = append(line, Member{Task: parent}); !parent.State.Terminal() {
+			break
+		}
+	}
+	return line, nil
 }
 
 // Retry returns what is recorded if a retry is asked of the first task of a line, of which each is

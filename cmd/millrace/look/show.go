@@ -58,6 +58,10 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s reach.Sigh
 	if err != nil {
 		return err
 	}
+	again, err := view.LivesAgain(asking, s.View, &t)
+	if err != nil {
+		return err
+	}
 	var live *output.Live
 	var checkpoint *output.Checkpoint
 	var doubt *node.Doubt
@@ -76,6 +80,7 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s reach.Sigh
 	if o.JSON() {
 		return a.WriteJSON(struct {
 			task.Task
+			LivesAgain bool               `json:"lives_again,omitempty"`
 			Parts      *view.Parts        `json:"parts,omitempty"`
 			Suspect    *node.Doubt        `json:"suspect,omitempty"`
 			Live       *output.Live       `json:"live,omitempty"`
@@ -84,7 +89,7 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s reach.Sigh
 			Phases     []view.Phase       `json:"phases,omitempty"`
 			Evidence   []told.LateWord    `json:"evidence,omitempty"`
 			At         *reach.ShownPoint  `json:"at,omitempty"`
-		}{t, parts, doubt, live, checkpoint, told.Tries(records), phases, late, s.Past})
+		}{t, again, parts, doubt, live, checkpoint, told.Tries(records), phases, late, s.Past})
 	}
 	if live != nil && !t.Live() {
 		live.Phase = "" // that phase is over
@@ -95,6 +100,9 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s reach.Sigh
 	}
 	s.Mark(&out, a.Now())
 	told.SuspectField(&out, doubt)
+	if again {
+		out.Field("next", livesAgain)
+	}
 	partFields(&out, "so far", parts)
 	standingFields(&out, live, checkpoint, now)
 	for _, w := range late {

@@ -114,9 +114,12 @@ func whyTable(e *Explanation, now time.Time) term.Table {
 	t.Field("since", told.Moment(e.Since, now))
 	t.Field("dismissed", told.Dismissal(e.Dismissed, now))
 	told.SuspectField(&t, e.Suspect)
-	if e.State.Terminal() {
+	switch {
+	case e.LivesAgain:
+		t.Field("next", livesAgain)
+	case e.State.Terminal():
 		t.Field("next", "nothing: it has ended; `millrace task retry "+string(e.Task)+"` gives it another life")
-	} else {
+	default:
 		who := e.Who
 		if who == "server" {
 			who = "the NATS server"
@@ -202,3 +205,6 @@ func withNode(r *events.Record) string {
 	}
 	return details
 }
+
+// livesAgain says what is next for a task that has ended, and is about to be reopened with its parent.
+const livesAgain = "the scheduler reopens it: a retry of its parent asks for that"

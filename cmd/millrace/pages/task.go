@@ -118,6 +118,8 @@ type dutySaid struct {
 
 func dutyOf(e *view.Explanation, l *look) *dutySaid {
 	switch {
+	case e.LivesAgain:
+		return &dutySaid{Text: "The task has ended, and a retry of its parent asks for it again: the scheduler must reopen it"}
 	case e.State == task.Error, e.State == task.Abnormal:
 		return &dutySaid{Text: "The task has failed, and Millrace does not run it again by itself. Retry runs it once more"}
 	case e.State.Terminal():
