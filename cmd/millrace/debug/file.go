@@ -83,6 +83,9 @@ func (t *text) read() (*incident.File, error) {
 // source reads a span of the log, of an export or of an incident file.
 func (a *Commands) source(ctx context.Context, file string, between [2]view.Moment) (from source, err error) {
 	if file == "" {
+		if a.Inside != nil {
+			from.partial = partialFile
+		}
 		from.span, from.ackWait, err = a.logSpan(ctx, between)
 		return from, err
 	}

@@ -13,6 +13,9 @@ import (
 	"millrace/view"
 )
 
+// partialFile says why promises cannot be checked against an incident file.
+const partialFile = "the incident file holds only what lived in its span"
+
 // incidentSource reads the facts of an incident file. Missing ones become gaps.
 func incidentSource(in *text, between [2]view.Moment) (source, error) {
 	f, err := in.read()
@@ -24,7 +27,7 @@ func incidentSource(in *text, between [2]view.Moment) (source, error) {
 	from.ackWait, _ = time.ParseDuration(m.AckWait) // unknown if the file does not say
 	switch {
 	case m.Left > 0:
-		from.partial = "the incident file holds only what lived in its span"
+		from.partial = partialFile
 	case !m.Raw:
 		from.partial = "what decisions name was redacted"
 	}

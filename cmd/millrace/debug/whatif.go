@@ -17,6 +17,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
+	"millrace/incident"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/value"
@@ -24,9 +25,11 @@ import (
 	"millrace/whatif"
 )
 
-// whatifMistake is the exit code of whatif if decisions come out differently under their own
-// settings.
-const whatifMistake = 2
+// Exit codes of whatif beside the common ones.
+const (
+	whatifMistake = 2 // decisions come out differently under their own settings
+	whatifDamaged = 3
+)
 
 // whatifFlags are the flags of `millrace whatif`.
 type whatifFlags struct {
@@ -57,7 +60,8 @@ With --simulate it goes on from the first difference, or from --from, in a world
 comes as it was recorded, the rules decide, and attempts run as long as recorded, or as others of their job. It says
 which tasks would have fared otherwise, and by how much it misses the recorded times without a change.
 
-Ends with 2 if a decision comes out differently under its own settings. docs/whatif.md has more.`,
+Ends with 2 if a decision comes out differently under its own settings, with 3 if facts of an incident file are
+missing or damaged: the rest is judged. docs/whatif.md has more.`,
 		Example: `  millrace whatif
   millrace whatif --from -1h --set retry.max=5 --job crawl
   millrace whatif --set node_ttl=10s --set start_deadline=1m
@@ -104,15 +108,26 @@ Ends with 2 if a decision comes out differently under its own settings. docs/wha
 		if err != nil {
 			return err
 		}
+		for _, d := range j.damaged {
+			a.Note("damaged: %s", d)
+		}
 		if f.JSON() {
+			for _, d := range j.damaged {
+				report.Notes = append(report.Notes, "damaged: "+d)
+			}
 			err = a.WriteJSON(report)
 		} else {
 			a.printWhatIf(&f, report)
 		}
-		if err == nil && len(report.Mistakes) > 0 {
+		switch {
+		case err != nil:
+			return err
+		case len(report.Mistakes) > 0:
 			return exit.With(whatifMistake)
+		case j.holes:
+			return exit.With(whatifDamaged)
 		}
-		return err
+		return nil
 	}
 	return c
 }
@@ -126,6 +141,9 @@ type judged struct {
 	first  uint64 // of the records from that moment on
 	last   uint64 // of all that were read
 	only   whatif.Only
+	// damaged are the missing parts of an incident file, and holes tells that facts are among them.
+	damaged []string
+	holes   bool
 	// hasJob and hasSchedule tell that the log mentions the job or schedule named in only.
 	hasJob, hasSchedule bool
 }
@@ -215,6 +233,10 @@ func (a *Commands) whatif(ctx context.Context, file string, cfg whatif.Config, u
 	}
 	cfg.Hidden = f.Hidden()
 	cfg.Partial = f.Manifest.Left > 0 || !f.Manifest.Raw || len(f.Missing) > 0
+	for _, m := range f.Missing {
+		j.damaged = append(j.damaged, told.Missing(m))
+		j.holes = j.holes || m.Section == incident.SectionFacts.String()
+	}
 	j.begin(cfg)
 	for r, err := range f.Facts() {
 		if err == nil && behind(until, &r) {
