@@ -177,7 +177,11 @@ func (s *Service) tree(ctx context.Context, r pastRequest) (branch, error) {
 	if err != nil {
 		return branch{}, err
 	}
-	b, err := view.Tree(ctx, v, r.ID)
+	lists := v
+	if r.At != "" {
+		lists = s.view()
+	}
+	b, err := view.Tree(ctx, v, lists, r.ID)
 	return branchOf(&b), err
 }
 

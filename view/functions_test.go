@@ -256,15 +256,15 @@ func TestPlanOfRules(t *testing.T) {
 func TestTree(t *testing.T) {
 	s := &story{t: t}
 	parent, made := kin(s)
-	b, err := Tree(t.Context(), s.end(), parent)
+	b, err := Tree(t.Context(), s.end(), s.end(), parent)
 	if err != nil || len(b.Branches) != 2 || b.Branches[0].Name != "fetch" || b.Branches[0].Task.State != task.Running ||
 		b.Branches[1].Name != "load" || b.Branches[1].Task.ID != family.ChildID(parent, "load") || b.Branches[1].Task.State != task.Unknown {
 		t.Errorf("%+v, %v", b, err)
 	}
-	if b, err := Tree(t.Context(), s.at(made), parent); err != nil || len(b.Branches) != 2 || b.Branches[0].Task.State != task.Unknown {
+	if b, err := Tree(t.Context(), s.at(made), s.end(), parent); err != nil || len(b.Branches) != 2 || b.Branches[0].Task.State != task.Unknown {
 		t.Errorf("before the first step was made: %+v, %v", b, err)
 	}
-	if _, err := Tree(t.Context(), s.end(), "01JD6Z8V3M0QK4T7W2X9Y5ZZZZ"); !errors.Is(err, task.ErrUnknown) {
+	if _, err := Tree(t.Context(), s.end(), s.end(), "01JD6Z8V3M0QK4T7W2X9Y5ZZZZ"); !errors.Is(err, task.ErrUnknown) {
 		t.Errorf("a task that is not there: %v", err)
 	}
 
@@ -279,7 +279,7 @@ func TestTree(t *testing.T) {
 	spawn(other, "a")
 	first, second := spawn(fetch, "z"), spawn(fetch, "a")
 	below := spawn(first, "a")
-	b, err = Tree(t.Context(), s.end(), parent)
+	b, err = Tree(t.Context(), s.end(), s.end(), parent)
 	if err != nil || len(b.Branches) != 2 || len(b.Branches[0].Branches) != 2 {
 		t.Fatalf("%+v, %v", b, err)
 	}
@@ -288,10 +288,14 @@ func TestTree(t *testing.T) {
 			t.Errorf("spawned as number %d: %+v, want %s", i, is, want)
 		}
 	}
+	before := uint64(len(s.records)) - 1 // the last one is not there yet
+	if b, err := Tree(t.Context(), s.at(before), s.end(), parent); err != nil || len(b.Branches[0].Branches) != 2 || len(b.Branches[0].Branches[0].Branches) != 0 {
+		t.Errorf("before the last one was spawned: %+v, %v", b, err)
+	}
 	if b, err := ExpandedTree(t.Context(), s.end(), parent); err != nil || len(b.Branches) != 2 || len(b.Branches[0].Branches) != 0 {
 		t.Errorf("the whole: %+v, %v", b, err)
 	}
-	if b, err := Tree(t.Context(), unlisted{s.end()}, parent); err != nil || len(b.Branches) != 2 || len(b.Branches[0].Branches) != 0 {
+	if b, err := Tree(t.Context(), s.end(), unlisted{s.end()}, parent); err != nil || len(b.Branches) != 2 || len(b.Branches[0].Branches) != 0 {
 		t.Errorf("nobody lists tasks: %+v, %v", b, err)
 	}
 

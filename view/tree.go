@@ -28,18 +28,19 @@ type Branch struct {
 }
 
 // Tree reads a task, its children, theirs and so on; children are in the parent's order, and behind
-// them those that a running task has spawned, as a list of the view has them: none if nobody lists
-// tasks ([ErrUnlisted]). The error wraps [task.ErrUnknown] if there is no such task.
-func Tree(ctx context.Context, v View, id task.ID) (Branch, error) {
+// them those that a running task has spawned. It finds these in a list of lists: v itself, or a view
+// of the present if v would read the whole log for a list. There are none if lists cannot tell
+// ([ErrUnlisted], [ErrUnindexed]). The error wraps [task.ErrUnknown] if there is no such task.
+func Tree(ctx context.Context, v, lists View, id task.ID) (Branch, error) {
 	t, err := GetTask(ctx, v, id)
 	if err != nil {
 		return Branch{}, err
 	}
-	spawned, err := spawnedBelow(ctx, v, id)
-	if err != nil && !errors.Is(err, ErrUnlisted) {
+	spawned, err := spawnedBelow(ctx, lists, id)
+	if err != nil && !errors.Is(err, ErrUnlisted) && !errors.Is(err, ErrUnindexed) {
 		return Branch{}, err
 	}
-	return branch(ctx, v, "", t, spawned)
+	return reading{v, spawned, lists != v}.branch(ctx, "", t)
 }
 
 // ExpandedTree is [Tree] without tasks that were spawned: a whole does not wait for those.
@@ -48,7 +49,7 @@ func ExpandedTree(ctx context.Context, v View, id task.ID) (Branch, error) {
 	if err != nil {
 		return Branch{}, err
 	}
-	return branch(ctx, v, "", t, nil)
+	return reading{view: v}.branch(ctx, "", t)
 }
 
 // spawnedAtOnce is how many tasks a page has in the search for spawned ones: few tasks spawn any.
@@ -84,17 +85,32 @@ func spawnedBelow(ctx context.Context, v View, id task.ID) (map[task.ID][]task.T
 	return all, nil
 }
 
-func branch(ctx context.Context, v View, name string, t task.Task, spawned map[task.ID][]task.Task) (Branch, error) {
+// reading reads a tree.
+type reading struct {
+	view    View
+	spawned map[task.ID][]task.Task // by their parents; each is taken once
+	again   bool                    // they come from another view, and must be read in this one
+}
+
+func (r reading) branch(ctx context.Context, name string, t task.Task) (Branch, error) {
 	b := Branch{Name: name, Task: t}
 	if t.Children != nil {
-		if err := b.children(ctx, v, spawned); err != nil {
+		if err := r.children(ctx, &b); err != nil {
 			return b, err
 		}
 	}
-	below := spawned[t.ID]
-	delete(spawned, t.ID) // two tasks may name each other as parent
+	below := r.spawned[t.ID]
+	delete(r.spawned, t.ID) // two tasks may name each other as parent
 	for _, child := range below {
-		is, err := branch(ctx, v, "", child, spawned)
+		if r.again {
+			var err error
+			if child, err = GetTask(ctx, r.view, child.ID); unknown(err) {
+				continue
+			} else if err != nil {
+				return b, err
+			}
+		}
+		is, err := r.branch(ctx, "", child)
 		if err != nil {
 			return b, err
 		}
@@ -104,10 +120,10 @@ func branch(ctx context.Context, v View, name string, t task.Task, spawned map[t
 	return b, nil
 }
 
-// children reads the children into which the task was expanded.
-func (b *Branch) children(ctx context.Context, v View, spawned map[task.ID][]task.Task) error {
+// children reads the children into which a task was expanded.
+func (r reading) children(ctx context.Context, b *Branch) error {
 	t := &b.Task
-	tasks, err := Children(ctx, v, t)
+	tasks, err := Children(ctx, r.view, t)
 	if err != nil {
 		return err
 	}
@@ -117,7 +133,7 @@ func (b *Branch) children(ctx context.Context, v View, spawned map[task.ID][]tas
 		if made := byID[child.ID]; made != nil {
 			child = *made
 		}
-		below, err := branch(ctx, v, name, child, spawned)
+		below, err := r.branch(ctx, name, child)
 		if err != nil {
 			return err
 		}

@@ -100,7 +100,7 @@ func (a *app) completeSteps(c *cobra.Command, args []string, _ string) ([]string
 		if err != nil {
 			return nil
 		}
-		b, _ := view.Tree(ctx, cl.View(), id)
+		b, _ := view.ExpandedTree(ctx, cl.View(), id)
 		return look.StepPaths(&b, a.Now())
 	})
 }

@@ -163,7 +163,7 @@ func TestIncidentsTellWhatTheLogTells(t *testing.T) {
 					continue
 				}
 				same("task "+string(id), func(v look.View) (any, error) { return look.GetTask(t.Context(), v, id) })
-				same("tree of "+string(id), func(v look.View) (any, error) { return look.Tree(t.Context(), v, id) })
+				same("tree of "+string(id), func(v look.View) (any, error) { return look.Tree(t.Context(), v, v, id) })
 				same("why "+string(id), func(v look.View) (any, error) { return look.Why(t.Context(), v, id, rules) })
 				k, err := look.GetTask(t.Context(), hidden, id)
 				if !reflect.DeepEqual(bare(&k), bare(&page.Tasks[i])) {

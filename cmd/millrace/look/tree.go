@@ -82,7 +82,11 @@ list is named by its path, such as sum/0.`,
 			return err
 		}
 		read := func(ctx context.Context) (leaf, error) {
-			b, err := view.Tree(ctx, s.View, id)
+			lists := s.View
+			if s.Past != nil {
+				lists = cl.View()
+			}
+			b, err := view.Tree(ctx, s.View, lists, id)
 			root := leafOf(&b, s.Now())
 			root.At = s.Past
 			return root, s.Unknown(err)

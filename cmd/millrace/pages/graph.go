@@ -77,7 +77,7 @@ func showGraph(ctx context.Context, l *look) (any, error) {
 		d.Large = len(root.Children.Names)
 		return d, nil
 	}
-	tree, err := view.Tree(ctx, l.View, id)
+	tree, err := view.Tree(ctx, l.View, l.View, id)
 	if err != nil {
 		return nil, err
 	}
