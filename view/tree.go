@@ -59,7 +59,7 @@ const spawnedAtOnce = 100
 // and in the order of their submission. Their ids follow from that of the task, and lie together.
 func spawnedBelow(ctx context.Context, v View, id task.ID) (map[task.ID][]task.Task, error) {
 	from, to := task.DerivedRange(id)
-	from += task.ID(strings.Repeat("0", len(id)-len(from))) // a whole id, before all of them
+	from += task.ID(strings.Repeat("0", max(len(id)-len(from), 0))) // a whole id, before all of them
 	all := map[task.ID][]task.Task{}
 	for q := (Query{Kind: Tasks, Filter: Filter{After: from, OldestFirst: true, Limit: spawnedAtOnce}}); ; {
 		page, err := v.List(ctx, q)
