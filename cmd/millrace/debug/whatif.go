@@ -285,8 +285,9 @@ func whatifExport(in *text, cfg whatif.Config, until view.Moment, j *judged) (*w
 	if err != nil {
 		return nil, err
 	}
+	partial := &exit.Fault{Code: exit.Refused, Err: errors.New("the export does not begin with the log: what its decisions were made by is not there")}
 	if r.Header().From > 1 {
-		return nil, &exit.Fault{Code: exit.Refused, Err: errors.New("the export does not begin with the log: what its decisions were made by is not there")}
+		return nil, partial
 	}
 	cfg.Hidden = r.Header().Hidden
 	j.begin(cfg)
@@ -299,6 +300,8 @@ func whatifExport(in *text, cfg whatif.Config, until view.Moment, j *judged) (*w
 			return nil, in.neither()
 		case err != nil:
 			return nil, err
+		case j.last == 0 && r.Header().Export == 0 && record.Seq > 1: // no header says where it begins
+			return nil, partial
 		}
 		if err := j.Add(&record); err != nil {
 			return nil, err
