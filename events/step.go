@@ -22,7 +22,7 @@ type Step struct {
 
 // Glance is the part of a task that figures use.
 type Glance struct {
-	State task.State
+	task.Course
 	// Reason is the code beside the state.
 	Reason string
 	// Queue is [task.Work.QueueName]: never the internal name of a selector's route.
@@ -32,11 +32,10 @@ type Glance struct {
 	Breaker *breaker.Breaker
 	// Node and Session name the worker that runs it or ran it last.
 	Node, Session string
-	Epoch         uint64
 	// Parent is the parent of a child task.
 	Parent task.ID
-	// Since is when the state began. StartedAt is when the current or latest attempt began.
-	Since, StartedAt time.Time
+	// Since is when the state began.
+	Since time.Time
 }
 
 // GlanceAt returns the Glance of a task.
@@ -47,7 +46,7 @@ func GlanceAt(t *task.Task) Glance {
 	}
 	return Glance{
 		Job: t.Job, Breaker: breaker,
-		State: t.State, Reason: t.Reason, Queue: t.QueueName(), Node: t.Node, Session: t.Session,
-		Epoch: t.Epoch, Parent: t.Parent, Since: t.Since, StartedAt: t.StartedAt,
+		Course: t.Course(), Reason: t.Reason, Queue: t.QueueName(), Node: t.Node, Session: t.Session,
+		Parent: t.Parent, Since: t.Since,
 	}
 }

@@ -30,9 +30,7 @@ func (f *fold) spend(r *events.Record, t *task.Task) {
 		t.Apply(r.Task())
 		return
 	}
-	was, epoch, from := t.State, t.Epoch, t.StartedAt
-	t.Apply(r.Task())
-	if took := task.ShiftOf(was, epoch, from, t.State, t.Epoch, r.Fact.At); took.Ended || took.Began {
+	if took := t.Shift(r.Task()); !took.None() {
 		counters, _ := t.Counters() // a task without valid counters cannot have been admitted
 		f.shifts = append(f.shifts, shift{took, counters})
 		f.past.shift(r.Seq, &f.shifts[len(f.shifts)-1])
@@ -55,9 +53,11 @@ func (f *fold) writeBudgets(ctx context.Context, last *events.Record) error {
 	}
 	for name, y := range used {
 		p, _ := limit.PeriodOf(name)
-		err := f.w.exec(ctx, "INSERT OR REPLACE INTO budgets VALUES (?, ?, ?, ?, ?, ?)",
-			name, y.Since.UnixNano(), y.Starts, int64(y.Ran), int64(y.Last), y.Blank(p).UnixNano())
+		doc, err := tallyForm.Append(nil, &y)
 		if err != nil {
+			return err
+		}
+		if err := f.w.exec(ctx, "INSERT OR REPLACE INTO budgets VALUES (?, ?, ?)", name, doc, y.Blank(p).UnixNano()); err != nil {
 			return err
 		}
 	}
@@ -78,10 +78,13 @@ func (f *fold) loadBudget(ctx context.Context, used limit.Tallies, name string) 
 
 func eachBudget(ctx context.Context, q querier, where string, args []any, f func(name string, y limit.Tally)) error {
 	var name string
-	var since, ran, last int64
-	var starts int
-	return each(ctx, q, "SELECT name, since, starts, ran, last FROM budgets"+where, args, []any{&name, &since, &starts, &ran, &last}, func() error {
-		f(name, limit.Tally{Since: time.Unix(0, since), Starts: starts, Ran: time.Duration(ran), Last: time.Duration(last)})
+	var doc []byte
+	return each(ctx, q, "SELECT name, doc FROM budgets"+where, args, []any{&name, &doc}, func() error {
+		var y limit.Tally
+		if err := tallyForm.Read(doc, &y); err != nil {
+			return err
+		}
+		f(name, y)
 		return nil
 	})
 }

@@ -610,13 +610,10 @@ func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
 			used.Rates[name] = time.Unix(0, r.int())
 		case noteShift:
 			names := strings.Split(s.name(r), "\n")
-			what := r.text(1)
-			if r.bad {
+			took, ok := limit.ReadShift(r.text(uint64(len(r.b) - r.at)))
+			if !ok {
+				r.bad = true
 				return
-			}
-			took := limit.Shift{Ended: what[0]&1 != 0, Began: what[0]&2 != 0, At: time.Unix(0, r.int())}
-			if took.Ended {
-				took.From = time.Unix(0, r.int())
 			}
 			counters := make([]limit.Counter, len(names))
 			for i := range names {

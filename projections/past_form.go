@@ -35,7 +35,7 @@ const (
 const (
 	noteGrant = iota // limits admitted a task: its id, the turn, and the rate of its queue
 	noteRate         // a rate is used up until a time: its name, and the time
-	noteShift        // attempts under budgets ended or began: the counters' names, which of the two, when, and the start of the ended one
+	noteShift        // attempts under budgets ended or began: the counters' names, and the [limit.Shift]
 	noteTick         // a decision on a schedule's ticks up to one: its name, the tick, how many got no task, and why
 	noteFact         // what a message is that is not about a task: the name that its traces are
 	noteWord         // a new word: its kind and text
@@ -390,12 +390,7 @@ func (w *pastWriter) shift(seq uint64, s *shift) {
 		names[i] = s.counters[i].Name
 	}
 	n := w.nameOf(strings.Join(names, "\n")) // no name contains a line feed
-	text := append(binary.AppendUvarint(append(w.text[:0], noteShift), n), bit(s.Ended)|bit(s.Began)<<1)
-	text = binary.AppendVarint(text, s.At.UnixNano())
-	if s.Ended {
-		text = binary.AppendVarint(text, s.From.UnixNano())
-	}
-	w.add(seq, text)
+	w.add(seq, s.Append(binary.AppendUvarint(append(w.text[:0], noteShift), n)))
 }
 
 // add adds a note about a message.

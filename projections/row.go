@@ -9,6 +9,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/duties"
+	"millrace/task/limit"
 	"millrace/task/queue"
 )
 
@@ -77,10 +78,11 @@ func newRowForm() *rowForm {
 	return fields.Of[task.Task](fields.Own(), inDoc, events.NewSpecCache().Field())
 }
 
-// nodeForm and queueForm are the forms of nodes and queues, which are stored as documents alone.
+// These are the forms of what is stored as a document alone.
 var (
 	nodeForm  = fields.Of[node.Node](fields.Own())
 	queueForm = fields.Of[queue.Queue](fields.Own())
+	tallyForm = fields.Of[limit.Tally](fields.Own())
 )
 
 // deadlineOf is the task's own deadline, independent of its surroundings: [duties.Owes] with no slack

@@ -13,6 +13,7 @@ import (
 	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/queue"
 )
 
@@ -84,18 +85,19 @@ func TestNodeRowHoldsEveryField(t *testing.T) {
 	}
 }
 
-// documentVersion is the version of tasks, nodes and queues as JSON: in rows, in answers to people
+// documentVersion is the version of tasks, nodes, queues and tallies as JSON: in rows, in answers to people
 // and programs, and in files of workers. It is not written anywhere yet, so later readers recognize
 // this first version by its absence.
 const documentVersion = 1
 
-// Every field of a task, a node and a queue is written and read as ever. Fields of later versions
+// Every field of a task, a node, a queue and a tally is written and read as ever. Fields of later versions
 // are ignored.
 func TestDocumentCorpus(t *testing.T) {
 	names := map[string]func([]byte) ([]byte, error){
 		"task":  document(t, newRowForm()),
 		"node":  document(t, nodeForm),
 		"queue": document(t, queueForm),
+		"tally": document(t, tallyForm),
 	}
 	for name, again := range names {
 		today, err := again(nil)
@@ -123,8 +125,8 @@ func document[T any](t *testing.T, form *fields.Form[T]) func([]byte) ([]byte, e
 // A file of rows without a field counts as another version.
 func TestVersionFollowsFields(t *testing.T) {
 	const unheard = "no_such_field"
-	for _, part := range []string{unheard, "fair_key", "on_restart", "own_labels", "rate_since", "deadline INTEGER"} {
-		made := tables + fields.Shape[task.Task]() + fields.Shape[node.Node]() + fields.Shape[queue.Queue]()
+	for _, part := range []string{unheard, "fair_key", "on_restart", "own_labels", "rate_since", "ran", "deadline INTEGER"} {
+		made := tables + fields.Shape[task.Task]() + fields.Shape[node.Node]() + fields.Shape[queue.Queue]() + fields.Shape[limit.Tally]()
 		if strings.Contains(made, part) == (part == unheard) {
 			t.Errorf("%s: what the version follows from is\n%s", part, made)
 		}

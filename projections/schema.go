@@ -9,6 +9,7 @@ import (
 	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/queue"
 )
 
@@ -21,10 +22,10 @@ const foldVersion = 12
 
 // schemaVersion identifies the version of a file. Files of other versions are not migrated but
 // rebuilt from the log. It is computed from everything that makes a row: a field added to a task, a
-// node or a queue changes it.
+// node, a queue or a tally changes it.
 var schemaVersion = sync.OnceValue(func() int {
 	sum := crc32.NewIEEE()
-	fmt.Fprintln(sum, foldVersion, tables, fields.Shape[task.Task](), fields.Shape[node.Node](), fields.Shape[queue.Queue]())
+	fmt.Fprintln(sum, foldVersion, tables, fields.Shape[task.Task](), fields.Shape[node.Node](), fields.Shape[queue.Queue](), fields.Shape[limit.Tally]())
 	return int(sum.Sum32() >> 1) // SQLite keeps a signed number of 32 bits
 })
 
@@ -76,15 +77,11 @@ CREATE TABLE rates (
 	used INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- What is used up of budgets: since when, in how many starts, and in run time, how long the last attempt ran, and when all of that
--- counts no more. Times are in nanoseconds.
+-- What is used up of budgets, as JSON like nodes, and when that counts no more, in nanoseconds since 1970.
 CREATE TABLE budgets (
-	name   TEXT    NOT NULL PRIMARY KEY,
-	since  INTEGER NOT NULL,
-	starts INTEGER NOT NULL,
-	ran    INTEGER NOT NULL,
-	last   INTEGER NOT NULL,
-	blank  INTEGER NOT NULL
+	name  TEXT    NOT NULL PRIMARY KEY,
+	doc   TEXT    NOT NULL,
+	blank INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 -- What operators have said about queues, as JSON like nodes.

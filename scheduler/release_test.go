@@ -236,14 +236,14 @@ func (w *testWorld) again(t *testing.T) []events.Step {
 func TestDoneWithAnOlderLife(t *testing.T) {
 	n := newNeeds(turns.New("one").Left())
 	id := task.ID("01JNA000000000000000000001")
-	held := events.Glance{State: task.Held}
+	held := events.Glance{Course: task.Course{State: task.Held}}
 	step := func(seq uint64, was, is events.Glance, e task.Event) {
 		n.observe(&events.Step{Record: &events.Record{Seq: seq, Fact: events.Fact{Task: id, Event: e}}, Was: was, Is: is})
 	}
 	needs := &task.Needs{Of: []task.Need{{Task: "01JNA000000000000000000002"}}}
 	step(5, events.Glance{}, held, task.Submitted{Work: task.Work{Spec: &job.Spec{}, Needs: needs, Holds: []string{task.HoldNeeds}}})
-	step(10, held, events.Glance{State: task.Cancelled}, task.CancelConfirmed{Code: reason.Skipped})
-	step(20, events.Glance{State: task.Cancelled}, held, task.Reopened{})
+	step(10, held, events.Glance{Course: task.Course{State: task.Cancelled}}, task.CancelConfirmed{Code: reason.Skipped})
+	step(20, events.Glance{Course: task.Course{State: task.Cancelled}}, held, task.Reopened{})
 	n.done(id, 10)
 	if n.waiting[id] == nil || !n.look[id] {
 		t.Error("it is forgotten")

@@ -254,16 +254,34 @@ func (w *Work) ValidKeys() error {
 // Budgeted tells whether the task has a budget.
 func (w *Work) Budgeted() bool { return w.Spec.Limited() && len(w.Spec.Budget) > 0 }
 
-// ShiftOf returns how a fact changed the attempts of a task, from the state and epoch before and
-// after it. From is when the earlier attempt started.
-func ShiftOf(was State, before uint64, from time.Time, is State, after uint64, at time.Time) limit.Shift {
-	ran, runs := was == Running || was == Cancelling, is == Running || is == Cancelling
-	s := limit.Shift{Ended: ran && (!runs || before != after), Began: runs && before != after}
-	if s.Ended || s.Began {
-		s.At = at
+// Course is how far a task is with its attempts.
+type Course struct {
+	State State
+	Epoch uint64
+	// StartedAt is when the current or latest attempt began.
+	StartedAt time.Time
+}
+
+func (c Course) runs() bool { return c.State == Running || c.State == Cancelling }
+
+// Course returns the task's.
+func (t *Task) Course() Course { return Course{t.State, t.Epoch, t.StartedAt} }
+
+// Shift applies a record to the task and returns how that changed its attempts.
+func (t *Task) Shift(r Recorded) limit.Shift {
+	was := t.Course()
+	t.Apply(r)
+	return ShiftOf(was, t.Course(), r)
+}
+
+// ShiftOf is [Task.Shift] from the task's course before and after the record.
+func ShiftOf(was, is Course, r Recorded) limit.Shift {
+	s := limit.Shift{Ended: was.runs() && (!is.runs() || was.Epoch != is.Epoch), Began: is.runs() && was.Epoch != is.Epoch}
+	if !s.None() {
+		s.At = r.At
 	}
 	if s.Ended {
-		s.From = from
+		s.From = was.StartedAt
 	}
 	return s
 }

@@ -194,7 +194,7 @@ func spansAreSent(t *testing.T, c *collector) {
 		t.Fatal(err)
 	}
 	f := NewFollower(Following{Tracer: server, After: 1, History: history, First: func(string) bool { return true }, Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler)})
-	ends := events.Step{Record: &events.Record{Seq: 3, Fact: events.Fact{Task: id}}, Is: events.Glance{State: task.Error}}
+	ends := events.Step{Record: &events.Record{Seq: 3, Fact: events.Fact{Task: id}}, Is: events.Glance{Course: task.Course{State: task.Error}}}
 	old, lives := ends, ends
 	old.Record = &events.Record{Seq: 1, Fact: events.Fact{Task: id}}
 	lives.Is.State = task.Running

@@ -398,9 +398,7 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 			t.offer(s.id, &s.now, r.Seq)
 		}
 	}
-	state, epoch, from := k.State, k.Epoch, k.StartedAt
-	k.Apply(r.Task())
-	t.took = task.ShiftOf(state, epoch, from, k.State, k.Epoch, r.Fact.At)
+	t.took = k.Shift(r.Task())
 	s.related(v, k, r)
 	t.forgive(k, &s.now)
 	s.now = t.thin(k, &s.now)

@@ -139,9 +139,9 @@ func (m *Memory) Add(r *events.Record) {
 			t = &numberedTask{Task: task.Task{ID: id}, number: uint32(len(m.ids) + 1)}
 			m.tasks[id], m.ids, m.sorted = t, append(m.ids, id), false
 		}
-		was, epoch, began := t.State, t.Epoch, t.StartedAt
-		t.Apply(r.Task())
-		m.sumTask(r, t, was, epoch, began)
+		was := t.State
+		took := t.Shift(r.Task())
+		m.sumTask(r, t, was, took)
 	case Nodes:
 		n := m.nodes[node.ID(ref.ID)]
 		n.ID = node.ID(ref.ID)

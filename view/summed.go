@@ -132,17 +132,14 @@ func newSums() sums {
 	}
 }
 
-// sumTask adds a record's effect on a task. Before it, the task was in state was, with an attempt
-// of epoch that began then.
-func (m *Memory) sumTask(r *events.Record, t *numberedTask, was task.State, epoch uint64, began time.Time) {
+// sumTask adds a record's effect on a task, which was in state was before it, and on its attempts.
+func (m *Memory) sumTask(r *events.Record, t *numberedTask, was task.State, took limit.Shift) {
 	if !t.Admissible() {
 		delete(m.sums.grants, t.ID)
 	}
-	if t.Budgeted() {
-		if took := task.ShiftOf(was, epoch, began, t.State, t.Epoch, r.Fact.At); took.Ended || took.Began {
-			counters, _ := t.Counters() // a task without valid counters cannot have been admitted
-			m.sums.used.Budgets.Spend(counters, took)
-		}
+	if t.Budgeted() && !took.None() {
+		counters, _ := t.Counters() // a task without valid counters cannot have been admitted
+		m.sums.used.Budgets.Spend(counters, took)
 	}
 	if t.State.Failed() && !was.Failed() {
 		t.failed = r.Seq

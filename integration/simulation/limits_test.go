@@ -150,7 +150,7 @@ func (v *limitView) catchUp() error {
 			step.Task, step.Was, step.Is = &t, events.GlanceAt(&was), events.GlanceAt(&is)
 			if t.Budgeted() {
 				counters, _ := t.Counters()
-				v.used.Budgets.Spend(counters, task.ShiftOf(was.State, was.Epoch, was.StartedAt, is.State, is.Epoch, r.Fact.At))
+				v.used.Budgets.Spend(counters, task.ShiftOf(was.Course(), is.Course(), r.Task()))
 			}
 		}
 		steps = append(steps, step)

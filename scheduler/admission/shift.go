@@ -21,9 +21,8 @@ func ShiftOf(step *events.Step) Shift {
 	if !step.Task.Budgeted() {
 		return Shift{}
 	}
-	was, is := &step.Was, &step.Is
-	took := Shift{task.ShiftOf(was.State, was.Epoch, was.StartedAt, is.State, is.Epoch, step.Record.Fact.At), nil, step.Record.Seq}
-	if took.Ended || took.Began {
+	took := Shift{task.ShiftOf(step.Was.Course, step.Is.Course, step.Record.Task()), nil, step.Record.Seq}
+	if !took.None() {
 		took.Counters, _ = step.Task.Counters() // a task without valid counters cannot have been admitted
 	}
 	return took

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -290,6 +291,44 @@ type Shift struct {
 	At           time.Time
 	Ended, Began bool
 	From         time.Time // when the ended attempt had started
+}
+
+// None tells whether no attempt ended or began.
+func (s Shift) None() bool { return !s.Ended && !s.Began }
+
+// Append writes the shift in a short form for files of our own, which [ReadShift] reads.
+func (s Shift) Append(to []byte) []byte {
+	var is byte
+	if s.Ended {
+		is |= 1
+	}
+	if s.Began {
+		is |= 2
+	}
+	to = binary.AppendVarint(append(to, is), s.At.UnixNano())
+	if s.Ended {
+		to = binary.AppendVarint(to, s.From.UnixNano())
+	}
+	return to
+}
+
+// ReadShift reads what [Shift.Append] has written; false if it is something else.
+func ReadShift(from []byte) (s Shift, ok bool) {
+	if len(from) == 0 {
+		return s, false
+	}
+	s.Ended, s.Began = from[0]&1 != 0, from[0]&2 != 0
+	at, n := binary.Varint(from[1:])
+	if n <= 0 {
+		return s, false
+	}
+	s.At = time.Unix(0, at)
+	if s.Ended {
+		from = from[1+n:]
+		at, n = binary.Varint(from)
+		s.From = time.Unix(0, at)
+	}
+	return s, n > 0
 }
 
 // Spend returns the tally after a shift.

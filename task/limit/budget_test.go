@@ -122,3 +122,23 @@ func TestSpent(t *testing.T) {
 		}
 	}
 }
+
+// A shift is read as it was written, and what is cut off is none.
+func TestShiftIsReadAgain(t *testing.T) {
+	noon := time.Unix(0, clockTime(t, "2026-11-23T12:00:00Z").UnixNano())
+	for name, s := range map[string]Shift{
+		"a start":    {At: noon, Began: true},
+		"an end":     {At: noon, Ended: true, From: noon.Add(-time.Hour)},
+		"a takeover": {At: noon, Ended: true, Began: true, From: noon.Add(-time.Nanosecond)},
+	} {
+		text := s.Append(nil)
+		if is, ok := ReadShift(text); !ok || is != s {
+			t.Errorf("%s: read %+v %v, want %+v", name, is, ok, s)
+		}
+		for n := range text {
+			if is, ok := ReadShift(text[:n]); ok {
+				t.Errorf("%s: %d of %d bytes are read as %+v", name, n, len(text), is)
+			}
+		}
+	}
+}

@@ -73,7 +73,7 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 				if counters, err := k.Counters(); err != nil {
 					t.Fatal(err)
 				} else if k.Spec.Budget != nil {
-					took := task.ShiftOf(was, uint64(before), k.StartedAt, k.State, uint64(k.Attempt), now)
+					took := task.ShiftOf(task.Course{State: was, Epoch: uint64(before), StartedAt: k.StartedAt}, task.Course{State: k.State, Epoch: uint64(k.Attempt), StartedAt: k.StartedAt}, task.Recorded{At: now})
 					along.Spend(counters, took)
 					used.Budgets.Spend(counters, took)
 				}

@@ -27,7 +27,7 @@ func TestAdmissionByBudget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.Spend(counters, task.ShiftOf(k.State, k.Epoch, k.StartedAt, is, epoch, now))
+		a.Spend(counters, task.ShiftOf(k.Course(), task.Course{State: is, Epoch: epoch}, task.Recorded{At: now}))
 		if k.State, k.Epoch, k.Seq, k.Holds = is, epoch, seq, nil; is == task.Running {
 			k.StartedAt = now
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"millrace/task"
@@ -28,7 +27,7 @@ type CounterState struct {
 	// Rate is the state of a rate, with the settings of the latest task.
 	Rate *RateState `json:"rate,omitempty"`
 	// Budget is the state of a budget, with the settings of the latest task.
-	Budget *BudgetState `json:"budget,omitempty"`
+	Budget *limit.BudgetState `json:"budget,omitempty"`
 	// Full, in a task's [Standing], says that the limit has no place for it now.
 	Full bool `json:"full,omitempty"`
 }
@@ -42,46 +41,6 @@ type RateState struct {
 	// Left is how many tasks may start now. Opens is when the next one may, if none may now.
 	Left  int       `json:"left"`
 	Opens time.Time `json:"opens,omitzero"`
-}
-
-// BudgetState is a budget for display.
-type BudgetState struct {
-	// Starts is how many may start in the period, and Used how many have; Run is how long they may run, Ran how long those ran
-	// that have ended, and Reserved how long those under way may run. 0 of Starts or Run is no bound.
-	Starts   int            `json:"starts,omitempty"`
-	Used     int            `json:"used"`
-	Run      value.Duration `json:"run,omitempty"`
-	Ran      value.Duration `json:"ran"`
-	Reserved value.Duration `json:"reserved,omitempty"`
-	// Since is when the period began, and Resets when the next one begins.
-	Since  time.Time `json:"since"`
-	Resets time.Time `json:"resets"`
-	// Spent says that no task may start now. Unmeasured says that one task under way reserves all
-	// of the run time, because the run time of such tasks is unknown.
-	Spent      bool `json:"spent,omitempty"`
-	Unmeasured bool `json:"unmeasured,omitempty"`
-}
-
-// Share is the used share of the budget; 1 is all of it.
-func (b *BudgetState) Share() (used float64) {
-	if b.Starts > 0 {
-		used = float64(b.Used) / float64(b.Starts)
-	}
-	if b.Run > 0 {
-		used = max(used, float64(b.Ran)/float64(b.Run))
-	}
-	return used
-}
-
-// stands returns the state of a budget for tasks with an allowance.
-func (c *counter) stands(a limit.Allowance, now time.Time) *BudgetState {
-	y := c.tally.At(c.period, now)
-	reserved, known := c.underway.Reserve(y)
-	_, next := c.period.Bounds(now)
-	return &BudgetState{
-		Starts: a.Starts, Used: y.Starts + c.underway.Starts, Run: value.Duration(a.Run), Ran: value.Duration(y.Ran), Reserved: value.Duration(reserved),
-		Since: y.Since, Resets: next, Spent: a.Spent(y, c.underway), Unmeasured: a.Run > 0 && !known,
-	}
 }
 
 // Counters lists the counters in use, by name, each with at most most of its holders.
@@ -137,7 +96,7 @@ func (c *CounterState) Key() string {
 func (c *counter) state(now time.Time, most int) CounterState {
 	s := CounterState{Name: limit.Shown(c.name), Max: c.max, InUse: len(c.holders), Waiting: c.waits}
 	if c.budget {
-		s.Budget = c.stands(c.allows, now)
+		s.Budget = c.allows.State(c.period, c.tally, c.underway, now)
 	}
 	if c.how.Limit > 0 {
 		s.Rate = &RateState{Limit: c.how.Limit, Per: value.Duration(c.how.Within()), Burst: max(c.how.Burst, 1), Left: c.bucket.Left(c.how, now)}
@@ -193,7 +152,7 @@ func (a *Limiter) Standing(id task.ID, now time.Time, most int) (Standing, bool)
 		}
 		for _, of := range e.line.funds {
 			if of.counter == c {
-				is.Budget = c.stands(of.how, now)
+				is.Budget = of.how.State(c.period, c.tally, c.underway, now)
 			}
 		}
 		is.Full = e.phase == waiting && e.line.blocked(c, now)
@@ -241,23 +200,4 @@ func truth(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// Words describes in words how much of a budget is used up.
-func (b *BudgetState) Words() string {
-	var used []string
-	if b.Starts > 0 {
-		used = append(used, fmt.Sprintf("%d of %d starts", b.Used, b.Starts))
-	}
-	if b.Run > 0 {
-		text := fmt.Sprintf("%v of %v", b.Ran, b.Run)
-		switch {
-		case b.Unmeasured:
-			text += ", the rest for the first one, which still runs"
-		case b.Reserved > 0:
-			text += fmt.Sprintf(", %v for what is under way", b.Reserved)
-		}
-		used = append(used, text)
-	}
-	return strings.Join(used, " and ")
 }

@@ -282,7 +282,7 @@ func (l *Lines) advance(to uint64) {
 		if now.queue != nil {
 			l.limiter().Queue(*now.queue)
 		} else {
-			if now.took.Ended || now.took.Began {
+			if !now.took.None() {
 				l.limiter().Spend(l.terms.counters(now.limit), now.took)
 			}
 			l.limiter().Stands(now.stand, func() ([]limit.Counter, error) { return l.terms.counters(now.limit), nil })

@@ -21,8 +21,8 @@ func TestOverviewOfLate(t *testing.T) {
 	id := p.submit(command("date"))
 	now := p.client.Now()
 	p.Observe([]events.Step{
-		{Record: &events.Record{Stored: now.Add(-time.Minute)}, Was: events.Glance{State: task.Running}, Is: events.Glance{State: task.Finished}},
-		{Record: &events.Record{Stored: now.Add(-time.Minute)}, Was: events.Glance{State: task.Running}, Is: events.Glance{State: task.Error}},
+		{Record: &events.Record{Stored: now.Add(-time.Minute)}, Was: events.Glance{Course: task.Course{State: task.Running}}, Is: events.Glance{Course: task.Course{State: task.Finished}}},
+		{Record: &events.Record{Stored: now.Add(-time.Minute)}, Was: events.Glance{Course: task.Course{State: task.Running}}, Is: events.Glance{Course: task.Course{State: task.Error}}},
 	})
 	page, _ := p.get(200, "/")
 	if strings.Count(page, `data-done="0.1"`) != 1 || strings.Count(page, `data-failed="0.1"`) != 1 || !strings.Contains(page, "The oldest pending task has waited since") {

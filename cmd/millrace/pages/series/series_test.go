@@ -14,7 +14,7 @@ func TestSeries(t *testing.T) {
 	var s Series
 	step := func(at time.Duration, was, is task.State, waited time.Duration) {
 		when := noon.Add(at)
-		s.Observe([]events.Step{{Record: &events.Record{Stored: when}, Was: events.Glance{State: was, Since: when.Add(-waited)}, Is: events.Glance{State: is, StartedAt: when}}})
+		s.Observe([]events.Step{{Record: &events.Record{Stored: when}, Was: events.Glance{Course: task.Course{State: was}, Since: when.Add(-waited)}, Is: events.Glance{Course: task.Course{State: is, StartedAt: when}}}})
 	}
 	if got := s.Points(noon); got != nil {
 		t.Errorf("of nothing there are %v", got)
