@@ -38,7 +38,7 @@ type ManyAct struct {
 var (
 	CancelMany = ManyAct{Verb: roles.TasksCancel, States: []task.State{task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying},
 		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
-			return c.CancelKnown(ctx, t, reason)
+			return c.cancelKnown(ctx, t, reason)
 		}}
 	// RetryMany reads each task from the log: the next offer needs the whole specification, which a
 	// list does not show.

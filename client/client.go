@@ -124,12 +124,12 @@ func (c *Client) Cancel(ctx context.Context, id task.ID, reason string) (task.Ta
 	if err != nil {
 		return t, err
 	}
-	return c.CancelKnown(ctx, t, reason)
+	return c.cancelKnown(ctx, t, reason)
 }
 
-// CancelKnown is [Client.Cancel] for a task as a list has it, which saves reading it: the task is
+// cancelKnown is [Client.Cancel] for a task as a list has it, which saves reading it: the task is
 // read, and the cancel decided again, only if the log says that it has changed.
-func (c *Client) CancelKnown(ctx context.Context, was task.Task, reason string) (task.Task, error) {
+func (c *Client) cancelKnown(ctx context.Context, was task.Task, reason string) (task.Task, error) {
 	t, _, err := c.rec.Do(ctx, was, task.Cancel{Reason: reason})
 	if err != nil {
 		return t, fmt.Errorf("cancel task %s: %w", t.ID, err)

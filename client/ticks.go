@@ -153,14 +153,9 @@ type ScheduleView struct {
 // nextShown is how many next ticks a view has.
 const nextShown = 3
 
-// ViewSchedule returns a schedule with its ticks since a time, the latest ones, at most most. The
-// error wraps [definitions.ErrNoSchedule] if there is none.
-func (c *Client) ViewSchedule(ctx context.Context, name string, since time.Time, most int) (ScheduleView, error) {
-	return c.ScheduleOf(ctx, c.View(), view.Point{At: c.Now()}, name, since, most)
-}
-
-// ScheduleOf is [Client.ViewSchedule] in a view of a place in the log: decisions after its
-// sequence, if that is set, do not count.
+// ScheduleOf returns a schedule with its ticks since a time, the latest ones, at most most, in a
+// view of a place in the log: decisions after its sequence, if that is set, do not count. The error
+// wraps [definitions.ErrNoSchedule] if there is none.
 func (c *Client) ScheduleOf(ctx context.Context, in view.View, at view.Point, name string, since time.Time, most int) (ScheduleView, error) {
 	v := ScheduleView{Next: []schedule.Tick{}, Ticks: []TickReport{}}
 	is, err := in.Get(ctx, view.Definition(definition.Named(definition.DefSchedule, name)))

@@ -54,16 +54,7 @@ func (s *Store) LastFire(ctx context.Context, name string) (events.Record, error
 
 // Decisions returns the decisions on ticks of a schedule that the log has stored since a time.
 func (s *Store) Decisions(ctx context.Context, name string, since time.Time) ([]events.Record, error) {
-	return s.readSince(ctx, wire.TickPrefix+name, since)
-}
-
-// ScheduleFires returns the fires of a schedule that the log has stored since a time.
-func (s *Store) ScheduleFires(ctx context.Context, name string, since time.Time) ([]events.Record, error) {
-	return s.readSince(ctx, wire.FirePrefix+name, since)
-}
-
-// readSince reads the records of a literal subject that the log has stored since a time.
-func (s *Store) readSince(ctx context.Context, subject string, since time.Time) ([]events.Record, error) {
+	subject := wire.TickPrefix + name
 	end, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
 	if err != nil || !found || end.Stored.Before(since) {
 		return nil, err

@@ -207,15 +207,10 @@ func (t *Task) Admissible() bool {
 	return t.Waiting() && len(t.Holds) == 1 && t.Holds[0] == HoldLimit
 }
 
-// Holding tells whether the task has a place in each of its limits, given the turn of its latest
-// grant. It holds the places from that grant until it ends or waits for another attempt. A lost
-// attempt keeps its places for the next one.
-func (t *Task) Holding(granted uint64, ok bool) bool {
-	return HoldsPlaces(t.State, t.Admissible(), t.Turn, granted, ok)
-}
-
-// HoldsPlaces is [Task.Holding] from parts of a task: its state, whether only its limits hold it,
-// its turn, and the turn of the latest grant.
+// HoldsPlaces tells whether a task has a place in each of its limits, given its state, whether only
+// these hold it, its turn, and the turn of its latest grant, if there is one. It holds the places
+// from that grant until it ends or waits for another attempt. A lost attempt keeps its places for
+// the next one.
 func HoldsPlaces(s State, held bool, turn, granted uint64, ok bool) bool {
 	switch s {
 	case Pending, Running, Cancelling:

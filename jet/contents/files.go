@@ -350,16 +350,6 @@ func (s *Files) Versions(ctx context.Context, prefix string) ([]files.Digest, er
 	return all, nil
 }
 
-// FilesSize returns how many chunks are stored, and how many bytes the files' stream takes.
-func (s *Files) FilesSize(ctx context.Context) (messages, bytes uint64, err error) {
-	stream, err := s.JS.Stream(ctx, wire.FilesStream)
-	if err != nil {
-		return 0, 0, filesTrouble(err)
-	}
-	st := stream.CachedInfo().State
-	return st.Msgs, st.Bytes, nil
-}
-
 // leftSubject is the subject of an attempt's artifacts.
 func leftSubject(id task.ID, epoch uint64) string {
 	return wire.LeftPrefix + string(id) + "." + strconv.FormatUint(epoch, 10)

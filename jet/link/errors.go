@@ -65,9 +65,6 @@ func Answers(err error, codes ...jetstream.ErrorCode) bool {
 // IsOffline tells whether the only server that has a consumer is down.
 func IsOffline(err error) bool { return Answers(err, codeOffline) }
 
-// IsForming tells whether the cluster has no leader, or too few servers, at the moment.
-func IsForming(err error) bool { return Answers(err, CodeNoPeers, CodeNoLeader) }
-
 // Full tells whether an error of any call means that a stream, the account or the server has no
 // room left, and returns the server's text.
 func Full(err error) (word string, full bool) {

@@ -133,7 +133,7 @@ func (f *Former) repeat(ctx context.Context, step func(context.Context) error, p
 // awaits tells whether an error of a step may pass when a leader is elected.
 func (f *Former) awaits(err error) bool {
 	switch {
-	case IsForming(err), Says(err, CodeNoLeader), errors.Is(err, ErrElecting):
+	case Answers(err, CodeNoPeers, CodeNoLeader), Says(err, CodeNoLeader), errors.Is(err, ErrElecting):
 		return true
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return f.mute()

@@ -266,17 +266,6 @@ func (a *Limiter) Used(u Used) {
 	}
 }
 
-// Buckets returns the buckets that are in use now.
-func (a *Limiter) Buckets(now time.Time) map[string]time.Time {
-	left := map[string]time.Time{}
-	for name, c := range a.counters {
-		if time.Time(c.bucket).After(now) {
-			left[name] = time.Time(c.bucket)
-		}
-	}
-	return left
-}
-
 // Pause returns the buckets of a task's rates as they must become because the task asked for a
 // delay until a time. It omits those that are shut long enough already.
 func (a *Limiter) Pause(w *task.Work, until time.Time) map[string]limit.Bucket {

@@ -301,10 +301,10 @@ func TestAdmissionAtRandom(t *testing.T) {
 			}
 			using, ahead := map[string]int{}, 0
 			for _, k := range tasks {
-				if turn, ok := granted[k.ID]; !k.Live() && k.Holding(turn, ok) && under[k.ID] == q.RateSince {
+				if turn, ok := granted[k.ID]; !k.Live() && task.HoldsPlaces(k.State, k.Admissible(), k.Turn, turn, ok) && under[k.ID] == q.RateSince {
 					ahead++
 				}
-				if turn, ok := granted[k.ID]; k.Holding(turn, ok) {
+				if turn, ok := granted[k.ID]; task.HoldsPlaces(k.State, k.Admissible(), k.Turn, turn, ok) {
 					counters, _ := k.Counters()
 					for _, c := range counters {
 						if c.Max > 0 {
@@ -326,7 +326,7 @@ func TestAdmissionAtRandom(t *testing.T) {
 			}
 			for _, k := range tasks {
 				turn, ok := granted[k.ID]
-				if k.Holding(turn, ok) || k.Due.After(now) {
+				if task.HoldsPlaces(k.State, k.Admissible(), k.Turn, turn, ok) || k.Due.After(now) {
 					continue
 				}
 				counters, _ := k.Counters()

@@ -64,10 +64,9 @@ type bar struct {
 
 // fact is a fact about the task.
 type fact struct {
-	Seq                             uint64
-	At                              time.Time
-	Type, About, Says, Actor, Cause string
-	CauseSeq                        uint64
+	Seq                      uint64
+	At                       time.Time
+	Type, About, Says, Actor string
 }
 
 func showTask(ctx context.Context, l *look) (any, error) {
