@@ -471,6 +471,7 @@ func poison(t *Task) Event {
 	return GivenUp{Reason: reason.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one %s", t.Losses+1, t.Node)}
 }
 
+// Grace is how long an attempt of the task may take to stop before it is killed.
 func (t *Task) Grace() time.Duration {
 	if t.Spec == nil {
 		return job.DefaultStop

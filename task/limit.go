@@ -20,7 +20,7 @@ func (w *Work) Counters() ([]limit.Counter, error) {
 	}
 	all := make([]limit.Counter, 0, len(w.Spec.Concurrency)+len(w.Spec.Budget)+len(w.Spec.Rate))
 	for i, c := range w.Spec.Concurrency {
-		name, err := w.Scoped("job:", "key:", c.Key)
+		name, err := w.scoped("job:", "key:", c.Key)
 		if err != nil {
 			return nil, fmt.Errorf("%s.key: %w", limit.EntryName("concurrency", i, len(w.Spec.Concurrency)), err)
 		}
@@ -32,7 +32,7 @@ func (w *Work) Counters() ([]limit.Counter, error) {
 		}
 	}
 	for i, b := range w.Spec.Budget {
-		name, err := w.Scoped(b.Kind(), b.Kind(), b.Key)
+		name, err := w.scoped(b.Kind(), b.Kind(), b.Key)
 		if err != nil {
 			return nil, fmt.Errorf("%s.key: %w", limit.EntryName("budget", i, len(w.Spec.Budget)), err)
 		}
@@ -45,7 +45,7 @@ func (w *Work) Counters() ([]limit.Counter, error) {
 	}
 	slots := len(all)
 	for i, r := range w.Spec.Rate {
-		name, err := w.Scoped("rate:", "rate:", r.Key)
+		name, err := w.scoped("rate:", "rate:", r.Key)
 		if err != nil {
 			return nil, fmt.Errorf("%s.key: %w", limit.EntryName("rate", i, len(w.Spec.Rate)), err)
 		}
@@ -59,7 +59,11 @@ func (w *Work) Counters() ([]limit.Counter, error) {
 	return all, nil
 }
 
-func (w *Work) Scoped(alone, keyed, key string) (string, error) {
+// scoped returns the name that tasks share under a limit or a key. Without a key it is alone and the
+// task's job. With one it is keyed, the job, a slash and the value of the key; a key that begins
+// with / leaves out the job. Tasks without a job have their queue in its place. The error says that
+// the key names a value that the task was not given.
+func (w *Work) scoped(alone, keyed, key string) (string, error) {
 	scope := w.Job
 	if scope == "" {
 		if key == "" && alone == "job:" {
@@ -289,7 +293,7 @@ func (w *Work) OnNode() ([]limit.Counter, error) {
 	}
 	var all []limit.Counter
 	for i, p := range w.Spec.PerNode {
-		name, err := w.Scoped("job:", "key:", p.Key)
+		name, err := w.scoped("job:", "key:", p.Key)
 		if err != nil {
 			return nil, fmt.Errorf("%s.key: %w", limit.EntryName(reason.PerNode, i, len(w.Spec.PerNode)), err)
 		}
@@ -313,7 +317,7 @@ func (w *Work) StickyName() (string, error) {
 	case w.Spec.Place.Sticky != job.StickyJob:
 		key = w.Spec.Place.Sticky
 	}
-	name, err := w.Scoped("sticky:", "sticky:", key)
+	name, err := w.scoped("sticky:", "sticky:", key)
 	if err != nil {
 		return "", fmt.Errorf("place.sticky: %w", err)
 	}
@@ -326,7 +330,7 @@ func (w *Work) UniqueKey() (string, error) {
 	if w.Spec == nil || w.Spec.Unique.Key == "" {
 		return "", nil
 	}
-	name, err := w.Scoped("unique:", "unique:", w.Spec.Unique.Key)
+	name, err := w.scoped("unique:", "unique:", w.Spec.Unique.Key)
 	if err != nil {
 		return "", fmt.Errorf("unique.key: %w", err)
 	}

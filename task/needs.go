@@ -29,8 +29,8 @@ type Need struct {
 	When string `json:"when,omitempty" redact:"word"`
 }
 
-// EndsAs tells whether an end in this state with this reason code meets the condition when.
-func EndsAs(when string, state State, reason string) bool {
+// endsAs tells whether an end in this state with this reason code meets the condition when.
+func endsAs(when string, state State, reason string) bool {
 	skipped := End{State: state, Reason: reason}.Skipped()
 	failure := state.Failed()
 	cancel := state == Cancelled && !skipped
@@ -96,7 +96,7 @@ func (n *Needs) Judge(ends []End) (Verdict, string) {
 		switch {
 		case !e.State.Terminal():
 			open++
-		case EndsAs(need.When, e.State, e.Reason):
+		case endsAs(need.When, e.State, e.Reason):
 			meant++
 		case n.Rule == "" || n.Rule == job.NeedAll:
 			return Never, fmt.Sprintf("%s ended as %s, and its %s is needed", need.name(), e, need.when())

@@ -67,6 +67,7 @@ type Former struct {
 	said  time.Time // a reading of [time.Now], too
 }
 
+// NewFormer returns a Former that waits as long as p says for a cluster without a leader.
 func NewFormer(nc *nats.Conn, p Patience) *Former {
 	if p.For == 0 {
 		p.For = formTime

@@ -143,6 +143,7 @@ func (l *Link) Patiently(ctx context.Context, request func(context.Context) erro
 	}
 }
 
+// ReadError adds to an error which subject could not be read; nil stays nil.
 func ReadError(subject string, err error) error {
 	if err == nil {
 		return nil

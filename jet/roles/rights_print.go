@@ -126,6 +126,7 @@ func Writers() string {
 	return regexp.MustCompile(`(?m) +$`).ReplaceAllString(b.String(), "")
 }
 
+// Listed returns the names of roles as a list in a text.
 func Listed(roles []Role) string {
 	var names []string
 	for _, r := range roles {

@@ -200,6 +200,7 @@ func ChainSubject(f *events.Fact) string {
 // DefSubject is the subject of a definition's changes.
 func DefSubject(d definition.Def) string { return DefPrefix + string(d) }
 
+// UniqueSubject is the subject of the claims of a unique key.
 func UniqueSubject(key string) string { return KeyPrefix + value.Mark(key) }
 
 // Place parses a subject: the kind of record that lies there, and what it is about.
@@ -257,6 +258,7 @@ func isProbe(subject string) bool {
 // nodeConsumerPrefix begins the name of the consumer of a node's own route.
 const nodeConsumerPrefix = "MR_NODE_"
 
+// NodeConsumer is the name of the consumer of a node's own route.
 func NodeConsumer(id node.ID) string { return nodeConsumerPrefix + string(id) }
 
 // selectorConsumerPrefix begins the name of the consumer of a selector's route.

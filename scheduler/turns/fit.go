@@ -27,8 +27,10 @@ type rounds struct {
 	failed bool      // the last complete round failed
 }
 
+// Begins notes that a round of a loop begins.
 func (f *Fitness) Begins(loop string) { f.set(loop, func(r *rounds) { r.began = time.Now() }) }
 
+// Ends notes that the round has ended, and whether it failed.
 func (f *Fitness) Ends(loop string, err error) {
 	f.set(loop, func(r *rounds) { r.began, r.failed = time.Time{}, err != nil })
 }

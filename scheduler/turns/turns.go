@@ -48,6 +48,8 @@ type Turns struct {
 	others map[string]time.Time // guarded by mu; when each was last heard
 }
 
+// New returns the turns of the scheduler with a name, which counts as alone until it hears of
+// another.
 func New(name string) *Turns {
 	t := &Turns{Name: name, came: make(chan struct{}, 1), others: map[string]time.Time{}}
 	t.alone.Store(true)
@@ -151,6 +153,7 @@ type Left struct {
 	until map[string]time.Time // guarded by mu
 }
 
+// Left returns an empty list of what is left to other schedulers.
 func (t *Turns) Left() *Left {
 	return &Left{turns: t, wake: make(chan struct{}, 1), until: map[string]time.Time{}}
 }

@@ -22,6 +22,8 @@ func Over(defaults map[string]json.RawMessage, given json.RawMessage) json.RawMe
 	return merged
 }
 
+// Merge returns the parameters of both as one object, nil if there are none; those of set win. The
+// error says that a value is no JSON.
 func Merge(defaults, set map[string]json.RawMessage) (json.RawMessage, error) {
 	if len(defaults)+len(set) == 0 {
 		return nil, nil

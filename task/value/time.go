@@ -2,6 +2,7 @@ package value
 
 import "time"
 
+// Later returns the later of two times.
 func Later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
@@ -9,4 +10,5 @@ func Later(a, b time.Time) time.Time {
 	return a
 }
 
+// Clock returns a time as texts have it, to the second.
 func Clock(t time.Time) string { return t.Format(time.RFC3339) }

@@ -47,6 +47,7 @@ func refused(message string) Result {
 	return Result{Class: reason.System, Message: message}
 }
 
+// NotStarted is the result of a process that was stopped before it began, because ctx had ended.
 func NotStarted(ctx context.Context) Result {
 	return Result{Class: reason.Killed, Stopped: true, Message: fmt.Sprintf("not started: %v", context.Cause(ctx))}
 }
