@@ -158,7 +158,7 @@ func lines(text string) int {
 // Many short tasks, and about every second one of two workers dies.
 func TestChurn(t *testing.T) {
 	t.Parallel()
-	tasks, kills := 800, 4
+	tasks, kills := 400, 3
 	if *place.Long {
 		tasks, kills = 6000, 15
 	}

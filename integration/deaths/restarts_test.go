@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	restarts     = flag.Int("restarts", 6, "how often TestServerRestarts kills or restarts the server of each installation, `n` times")
+	restarts     = flag.Int("restarts", 3, "how often TestServerRestarts kills or restarts the server of each installation, `n` times")
 	restartsSeed = flag.Uint64("restarts-seed", 1, "the `seed` of its choices")
 )
 

@@ -19,14 +19,15 @@ import (
 // The pages show commands in blocks marked sh. The test types those of millrace in the order of the
 // page; they must end with code 0, or N if "# exit N" stands behind them. A request in a curl line
 // must be answered. What a line for the nats command line names must exist, and the request or job
-// that it sends must be valid.
+// that it sends must be valid. Without -long it types a few pages, which have each kind of line.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range append([]string{"../../README.md"}, pages...) {
+	pages = append(pages, "../../README.md")
+	for _, page := range place.Cases(t, pages, "README.md", "http.md", "nats-cli.md", "schedules.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -269,7 +269,11 @@ func TestThePastIsTheFoldOfWhatWasBefore(t *testing.T) {
 	}
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 15))
-	for _, i := range append(random.Perm(len(lines))[:12], len(lines)-1) {
+	moments := 3
+	if *place.Long {
+		moments = 12
+	}
+	for _, i := range append(random.Perm(len(lines))[:moments], len(lines)-1) {
 		seq := lines[i].Seq
 		have, want := shown(p, seq), foldOf(lines, seq)
 		if !reflect.DeepEqual(have, want) {

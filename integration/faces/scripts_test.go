@@ -17,11 +17,20 @@ import (
 //
 // and $LOGS, the folder of the logs that break each promise. A repair by a process that the script
 // leaves in the background fails the script, unless the script says why.
+//
+// Without -long only the quick scripts run: those that are the only proof of a demand, and one for
+// each kind of thing that people handle. The tests of packages prove the rules of the others.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts in testdata: %v", err)
 	}
-	place.Play(t, files, func(e *testscript.Env) error { return place.Settle(e, place.NewAt(e.T().(place.Scripts).T, e.WorkDir)) })
+	place.Play(t, place.Cases(t, files, quickScripts...), func(e *testscript.Env) error { return place.Settle(e, place.NewAt(e.T().(place.Scripts).T, e.WorkDir)) })
+}
+
+// quickScripts run without -long.
+var quickScripts = []string{
+	"about.txt", "cancel.txt", "demo.txt", "dev.txt", "explain.txt", "files.txt", "job.txt", "limits.txt", "list.txt", "nodes.txt",
+	"output.txt", "own.txt", "past_more.txt", "queue.txt", "retry.txt", "run.txt", "schedule.txt", "steps.txt", "time.txt", "verify.txt",
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,25 @@ import (
 )
 
 // Long asks for more than the usual.
-var Long = flag.Bool("long", false, "kill more processes, and run more tasks meanwhile")
+var Long = flag.Bool("long", false, "kill more processes, run more tasks meanwhile, and type more scripts and pages")
+
+// Cases returns the files of a test's cases that run: all with -long, else those with the quick
+// names. A quick name that is no file's fails the test, so that a renamed case is not lost.
+func Cases(t testing.TB, files []string, quick ...string) []string {
+	t.Helper()
+	var chosen []string
+	for _, name := range quick {
+		at := slices.IndexFunc(files, func(file string) bool { return filepath.Base(file) == name })
+		if at < 0 {
+			t.Fatalf("no case is %s", name)
+		}
+		chosen = append(chosen, files[at])
+	}
+	if *Long {
+		return files
+	}
+	return chosen
+}
 
 // Main runs the tests of a package.
 func Main(m *testing.M) int {

@@ -187,7 +187,8 @@ var ownServers = []string{"about", "demo", "dev", "exposed", "own"}
 var nodeFlag = regexp.MustCompile(`(?m)^(?:!? ?exec|exits \d+) millrace (?:dev|worker) .*--name (\S+)`)
 
 // TestScriptsByRole types the scripts once more, against a NATS server on which each process has
-// the rights of its role and no others. `millrace dev` is a server and a worker there.
+// the rights of its role and no others. `millrace dev` is a server and a worker there. Without -long
+// it types two of them.
 func TestScriptsByRole(t *testing.T) {
 	if !*place.Long { // else it has the machine to itself: it is as much as TestScripts
 		t.Parallel()
@@ -198,9 +199,9 @@ func TestScriptsByRole(t *testing.T) {
 	}
 	var typed []string
 	var accounts []roles.Realm
-	for _, file := range files {
+	for _, file := range place.Cases(t, files, "run.txt", "nodes.txt") {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
-		if slices.Contains(ownServers, name) || !*place.Long && !slices.Contains(quickScripts, name) {
+		if slices.Contains(ownServers, name) {
 			continue
 		}
 		text, err := os.ReadFile(file)
@@ -237,9 +238,6 @@ func TestScriptsByRole(t *testing.T) {
 		return place.Settle(e, p)
 	})
 }
-
-// quickScripts are the scripts that run without -long: together they take some seconds.
-var quickScripts = []string{"run", "queue", "nodes"}
 
 // standsIn tells whether this process is to be millrace rather than a test.
 func standsIn() bool { return os.Getenv("STANDING_IN") != "" }
