@@ -7,12 +7,13 @@ import (
 
 	"millrace/events"
 	"millrace/events/logtest"
+	"millrace/internal/testkit"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
 )
 
-func conforms(t *testing.T, ackWait time.Duration, open func(t *testing.T) events.Log) {
+func conforms(t *testing.T, ackWait time.Duration, open func(t *testing.T) events.Log, only ...string) {
 	logtest.Run(t, open, logtest.Options{
 		AckWait: ackWait,
 		Around: func(t *testing.T, body func(*testing.T)) {
@@ -22,6 +23,7 @@ func conforms(t *testing.T, ackWait time.Duration, open func(t *testing.T) event
 		Garbage: func(t *testing.T, log events.Log, id task.ID, body []byte) {
 			raw(t, log.(*Store), wire.ChainPrefix+string(id), nil, body)
 		},
+		Only: only,
 	})
 }
 
@@ -30,9 +32,21 @@ func TestOneServer(t *testing.T) {
 	conforms(t, testAckWait, func(t *testing.T) events.Log { return newStore(t, streams.Layout{}) })
 }
 
+// others are the cases that run without -long where [TestOneServer] has run all: one of each kind,
+// and those in which several writers race.
+func others() []string {
+	return testkit.Size([]string{
+		"append at 0 and at the head", "append elsewhere conflicts", "of racing writers one wins", "large facts",
+		"of two who define at once one wins", "follow what is to come", "of racing writers to several chains one wins on each",
+		"a claim and a birth exclude each other", "an offer is leased", "many workers get each offer once",
+		"a node proves that offers reach it", "last", "of racing claims one starts", "a task's life",
+		"a timer fires when it is due", "arming again replaces", "of births under one chosen id one is accepted", "a heartbeat runs out",
+	}, nil)
+}
+
 func TestOneServerThatSyncsAlways(t *testing.T) {
 	t.Parallel()
-	conforms(t, testAckWait, func(t *testing.T) events.Log { return newStore(t, streams.Layout{SyncAlways: true}) })
+	conforms(t, testAckWait, func(t *testing.T) events.Log { return newStore(t, streams.Layout{SyncAlways: true}) }, others()...)
 }
 
 func TestThreeReplicas(t *testing.T) {
@@ -42,5 +56,5 @@ func TestThreeReplicas(t *testing.T) {
 	const ackWait = 3 * time.Second // for three servers may stall longer than one on a busy machine
 	conforms(t, ackWait, func(t *testing.T) events.Log {
 		return c.open(t, int(account.Add(1)), streams.Layout{Replicas: 3, AckWait: ackWait})
-	})
+	}, others()...)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/duties"
@@ -83,7 +84,7 @@ func stored(t *testing.T, s *Store) map[task.ID]task.Task {
 
 // I-8: the read model equals the fold, for any ends of batches and restarts of processes.
 func TestRowsEqualFold(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range testkit.Size(uint64(8), 20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			h := newHistory(seed, 12)
 			h.grow(400)

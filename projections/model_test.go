@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/queue"
@@ -96,7 +97,7 @@ func TestModelRefuses(t *testing.T) {
 
 // The sums for lists of queues, jobs and schedules are the same for any batches.
 func TestSumsAgree(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range testkit.Size(uint64(8), 20) {
 		h := newHistory(600+seed, 30)
 		s, memory, done := open(t, ""), view.NewMemory(), 0
 		for range 5 {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,6 +35,8 @@ type Options struct {
 	// Garbage stores a message that is not a fact on the chain of a task. Without it, the suite
 	// omits the case that needs it.
 	Garbage func(t *testing.T, log events.Log, id task.ID, raw []byte)
+	// Only are the names of the cases that run. Default: all. A name that no case has fails the test.
+	Only []string
 }
 
 // patience is how long the suite waits for expected events; only a failure takes that long.
@@ -56,17 +59,24 @@ func Run(t *testing.T, open func(t *testing.T) events.Log, options ...Options) {
 	if o.Around == nil {
 		o.Around = func(t *testing.T, body func(*testing.T)) { body(t) }
 	}
+	ran := map[string]bool{}
 	for _, group := range [][]testCase{chainCases, definitionCases, readCases, followCases, timerCases, offerCases, keeperCases, recorderCases, birthCases, beatCases} {
 		for _, c := range group {
-			if c.garbage && o.Garbage == nil {
+			if c.garbage && o.Garbage == nil || o.Only != nil && !slices.Contains(o.Only, c.name) {
 				continue
 			}
+			ran[c.name] = true
 			t.Run(c.name, func(t *testing.T) {
 				o.Around(t, func(t *testing.T) {
 					log := open(t)
 					c.body(&suite{T: t, log: log, timers: is[events.Timers](t, log), all: is[events.Follower](t, log), offerer: is[events.Offerer](t, log), o: o})
 				})
 			})
+		}
+	}
+	for _, name := range o.Only {
+		if !ran[name] {
+			t.Errorf("no case is %q", name)
 		}
 	}
 }

@@ -29,7 +29,7 @@ var older = map[string]int{"breaker": 7, "place": 15, "concurrency": 7, "rate": 
 // A rule is one field, one function and one entry in the table. Few packages name it outside of
 // tests: all others find it in the table.
 func TestFewPackagesNameARule(t *testing.T) {
-	pkgs, err := readModule(root(t))
+	pkgs, err := thisModule()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func root(t *testing.T) string {
 }
 
 func TestHousePlan(t *testing.T) {
-	pkgs, err := readModule(root(t))
+	pkgs, err := thisModule()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestHousePlan(t *testing.T) {
 
 // No package has more files than a reader can keep in mind.
 func TestPackagesAreSmall(t *testing.T) {
-	pkgs, err := readModule(root(t))
+	pkgs, err := thisModule()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
+
+// thisModule has the packages of this module, which are read once.
+var thisModule = sync.OnceValues(func() ([]pkg, error) { return readModule("../..") })
 
 // readModule reads all packages of the module at root, for all platforms.
 func readModule(root string) ([]pkg, error) {

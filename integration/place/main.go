@@ -2,7 +2,6 @@ package place
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -17,7 +16,7 @@ import (
 )
 
 // Long asks for more than the usual.
-var Long = flag.Bool("long", false, "kill more processes, run more tasks meanwhile, and type more scripts and pages")
+var Long = testkit.Long
 
 // Cases returns the files of a test's cases that run: all with -long, else those with the quick
 // names. A quick name that is no file's fails the test, so that a renamed case is not lost.

@@ -164,7 +164,7 @@ func Poll(d time.Duration, holds func() bool) bool {
 		if time.Now().After(deadline) {
 			return false
 		}
-		pause := min(max(4*time.Since(began), 10*time.Millisecond), time.Second)
+		pause := min(max(9*time.Since(began), 10*time.Millisecond), time.Second)
 		if again == nil {
 			again = time.NewTimer(pause)
 			defer again.Stop()

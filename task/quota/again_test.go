@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/queue"
@@ -15,7 +16,7 @@ import (
 // Decisions follow from what a limiter knows: one that was told step by step decides like one that
 // was told just now, regardless of earlier decisions.
 func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range testkit.Size(uint64(40), 200) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		along := NewLimiter()
 		var tasks []*task.Task

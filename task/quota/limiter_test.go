@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
@@ -210,7 +211,7 @@ func TestAdmissionOfAnOldTurn(t *testing.T) {
 
 // In any order of events, no limit is exceeded, and no task waits although there is place for it.
 func TestAdmissionAtRandom(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range testkit.Size(uint64(50), 200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		a := NewLimiter()
 		tasks := map[task.ID]*task.Task{}

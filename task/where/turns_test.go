@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"millrace/internal/testkit"
 )
 
 // play takes n tasks from lines that never run dry and returns the order.
@@ -73,7 +75,7 @@ func TestWeights(t *testing.T) {
 // priority never waits behind lower ones.
 func TestNothingStarves(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(300) {
+	for seed := range testkit.Size(uint64(100), 300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		var all []Lane
 		queues := []string{"a", "b", "c"}[:1+rng.IntN(3)]
