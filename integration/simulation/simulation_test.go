@@ -16,7 +16,7 @@ import (
 
 var (
 	seedFlag      = flag.Int64("seed", -1, "play only the history of this `seed`, and show its trace")
-	historiesFlag = flag.Uint64("histories", 500, "how many histories to play; their seeds are `n` numbers from -first on")
+	historiesFlag = flag.Uint64("histories", 400, "how many histories to play; their seeds are `n` numbers from -first on")
 	firstFlag     = flag.Uint64("first", 0, "the `seed` of the first history to play")
 )
 
