@@ -1,6 +1,6 @@
 // Package telemetry sends spans with OpenTelemetry's official library, to the destination in
-// OpenTelemetry's environment variables. No other package uses that library. Package spans defines
-// the spans.
+// OpenTelemetry's environment variables. No other package but otlp uses that library. Package spans
+// defines the spans.
 package telemetry
 
 import (
@@ -22,8 +22,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -41,7 +39,13 @@ type Config struct {
 	Version string
 	// Log gets failures to send. Default: none.
 	Log *slog.Logger
+	// Exporter makes the sender of [Start] and [Deliver], which need one; [JSON] does not.
+	Exporter Exporter
 }
+
+// Exporter makes a sender to the collector in the environment, over gRPC or over HTTP. That of
+// package otlp is the only one.
+type Exporter func(ctx context.Context, grpc bool) (sdktrace.SpanExporter, error)
 
 // endpoints are the variables with the destination.
 var endpoints = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
@@ -75,14 +79,6 @@ func protocol(env func(string) string) string {
 	return cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL"), overHTTP)
 }
 
-// exporter returns a sender to the collector in the environment. It connects when it first sends.
-func exporter(ctx context.Context) (sdktrace.SpanExporter, error) {
-	if protocol(os.Getenv) == overGRPC {
-		return otlptracegrpc.New(ctx)
-	}
-	return otlptracehttp.New(ctx)
-}
-
 // Tracer sends spans. A nil tracer sends none.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
@@ -95,7 +91,7 @@ func Start(ctx context.Context, c Config) (*Tracer, error) {
 	if err != nil || !wanted {
 		return nil, err
 	}
-	sender, err := exporter(ctx)
+	sender, err := c.Exporter(ctx, protocol(os.Getenv) == overGRPC)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +113,7 @@ func Deliver(ctx context.Context, c Config, list []spans.Span) (bool, error) {
 	if err != nil || !wanted {
 		return false, err
 	}
-	sender, err := exporter(ctx)
+	sender, err := c.Exporter(ctx, protocol(os.Getenv) == overGRPC)
 	if err != nil {
 		return false, err
 	}

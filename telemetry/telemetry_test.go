@@ -24,6 +24,7 @@ import (
 	"millrace/spans"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/telemetry/otlp"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -176,7 +177,7 @@ func spansAreSent(t *testing.T, c *collector) {
 	t.Helper()
 	ctx := t.Context()
 
-	w, err := Start(ctx, Config{Version: "1"})
+	w, err := Start(ctx, Config{Version: "1", Exporter: otlp.New})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +190,7 @@ func spansAreSent(t *testing.T, c *collector) {
 		t.Fatal(err)
 	}
 
-	server, err := Start(ctx, Config{Version: "1"})
+	server, err := Start(ctx, Config{Version: "1", Exporter: otlp.New})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,15 +264,15 @@ func TestDelivered(t *testing.T) {
 	for len(many) < 5000 {
 		many = append(many, few...)
 	}
-	if sent, err := Deliver(t.Context(), Config{}, few); sent || err != nil {
+	if sent, err := Deliver(t.Context(), Config{Exporter: otlp.New}, few); sent || err != nil {
 		t.Errorf("no variable asks for spans: %v, %v", sent, err)
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", s.URL)
-	if sent, err := Deliver(t.Context(), Config{}, many); !sent || err != nil || len(c.names()) != len(many) {
+	if sent, err := Deliver(t.Context(), Config{Exporter: otlp.New}, many); !sent || err != nil || len(c.names()) != len(many) {
 		t.Errorf("%v, %v: %d spans came, of %d", sent, err, len(c.names()), len(many))
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", refuses.URL)
-	if _, err := Deliver(t.Context(), Config{}, few); err == nil || !strings.Contains(err.Error(), "403") {
+	if _, err := Deliver(t.Context(), Config{Exporter: otlp.New}, few); err == nil || !strings.Contains(err.Error(), "403") {
 		t.Errorf("the collector refuses them: %v", err)
 	}
 }

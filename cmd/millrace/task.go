@@ -9,6 +9,7 @@ import (
 	"millrace/cmd/millrace/records"
 	"millrace/cmd/millrace/submit"
 	"millrace/cmd/millrace/typed"
+	"millrace/telemetry/otlp"
 )
 
 func (a *app) taskCommand() *cobra.Command {
@@ -24,7 +25,7 @@ millrace server answers and no other task has them.`,
   millrace task logs -f ID
   millrace task retry $(millrace task ls --state error --since 1h --names)`,
 	})
-	c.AddCommand(look.Of(a.App).Tasks()...)
+	c.AddCommand(look.Of(a.App).Tasks(otlp.New)...)
 	c.AddCommand(act.Of(a.App).Tasks()...)
 	c.AddCommand(follow.Of(a.App).Logs(), follow.Of(a.App).Wait(), records.Of(a.App).OfTask(), submit.Of(a.App).Copy())
 	return c

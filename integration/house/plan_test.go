@@ -57,7 +57,8 @@ var plan = map[string][]string{
 	"replay":              {"internal/form", "internal/heap", "near", "verify", "view", "events", "task", "task/definition", "node"},
 	"whatif":              {"internal/heap", "near", "verify", "incident", "events", "task", "task/breaker", "task/limit", "task/definition", "task/schedule", "node"}, // incident for its tests alone
 	"spans":               {"view", "events", "task"},
-	"telemetry":           {"spans", "worker", "events", "task"},
+	"telemetry":           {"spans", "worker", "telemetry/otlp", "events", "task"}, // telemetry/otlp for its tests alone
+	"telemetry/otlp":      {},
 	"view":                {"events", "task", "task/definition", "task/quota", "task/schedule", "node"},
 	"incident":            {"events", "task", "task/definition", "task/schedule"},
 	"projections":         {"internal/form", "view", "events", "task", "task/definition", "task/quota", "node", "incident"}, // incident for its tests alone
@@ -179,7 +180,7 @@ var outsiders = []struct {
 	{"github.com/expr-lang/", []string{"replay"}, nil, "only replay knows the language of its breakpoints"},
 	{"github.com/klauspost/", []string{"incident", "httpapi"}, nil, "only incident and httpapi know how what they write is packed"},
 	{"github.com/minio/", []string{"jet/embed"}, nil, "only jet/embed knows in which form a NATS server keeps streams"},
-	{"go.opentelemetry.io/", []string{"telemetry"}, nil, "only telemetry knows OpenTelemetry"},
+	{"go.opentelemetry.io/", []string{"telemetry", "telemetry/otlp"}, nil, "only telemetry knows OpenTelemetry"},
 	{"charm.land/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/charmbracelet/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/google/jsonschema-go", []string{"task/param"}, nil, "only task/param holds values against a JSON Schema"},

@@ -23,12 +23,13 @@ import (
 	"millrace/query"
 	"millrace/task"
 	"millrace/task/where"
+	"millrace/telemetry"
 	"millrace/view"
 )
 
-// Tasks returns the commands below millrace task that show tasks.
-func (a *Commands) Tasks() []*cobra.Command {
-	return []*cobra.Command{a.taskList(), a.taskShow(), a.taskTree(), a.Why(), a.taskDiff(), a.taskEvents(), a.taskArtifacts(), a.taskAttempts(), a.taskTrace()}
+// Tasks returns the commands below millrace task that show tasks. That for traces sends them with to.
+func (a *Commands) Tasks(to telemetry.Exporter) []*cobra.Command {
+	return []*cobra.Command{a.taskList(), a.taskShow(), a.taskTree(), a.Why(), a.taskDiff(), a.taskEvents(), a.taskArtifacts(), a.taskAttempts(), a.taskTrace(to)}
 }
 
 // ListFlags are the flags of `millrace task ls`.

@@ -20,7 +20,8 @@ import (
 	"millrace/view"
 )
 
-func (a *Commands) taskTrace() *cobra.Command {
+// taskTrace sends spans with to, which is given because of what it links.
+func (a *Commands) taskTrace(to telemetry.Exporter) *cobra.Command {
 	var send bool
 	c := &cobra.Command{
 		Use:   "trace ID",
@@ -52,7 +53,7 @@ collectors read; --send sends them to the endpoint in the variables of OpenTelem
 			return err
 		}
 		a.NoteMoment(&s)
-		config := telemetry.Config{Version: told.ThisBuild().Version}
+		config := telemetry.Config{Version: told.ThisBuild().Version, Exporter: to}
 		if send {
 			return a.sendSpans(asking, config, all)
 		}

@@ -11,6 +11,7 @@ import (
 	"millrace/projections"
 	"millrace/scheduler"
 	"millrace/telemetry"
+	"millrace/telemetry/otlp"
 	"millrace/worker"
 )
 
@@ -19,7 +20,7 @@ const lastSpans = 3 * time.Second
 
 // trace begins to send spans, if the environment asks for them. An error there stops nothing.
 func (p *parts) trace() {
-	t, err := telemetry.Start(p.ctx, telemetry.Config{Version: told.ThisBuild().Version, Log: p.log})
+	t, err := telemetry.Start(p.ctx, telemetry.Config{Version: told.ThisBuild().Version, Log: p.log, Exporter: otlp.New})
 	if err != nil {
 		p.log.Warn("no spans are sent", "error", err)
 	}
