@@ -636,10 +636,10 @@ func TestExploration(t *testing.T) {
 // smallWorlds are small enough to be explored whole. The first four are the largest, and a run of
 // all tests looks at some of their states; CI explores them whole, as all the others.
 var smallWorlds = map[string]small{
-	"early redelivery":             {tasks: 1, workers: 2, early: 1, passes: 3, depth: 13},
-	"lost answer":                  {tasks: 1, workers: 2, lost: 1, passes: 3, depth: 13},
-	"restart":                      {tasks: 1, workers: 2, restarts: 1, passes: 3, depth: 13},
-	"silence":                      {tasks: 1, workers: 2, silences: 1, passes: 3, depth: 15},
+	"early redelivery":             {tasks: 1, workers: 2, early: 1, passes: 3, depth: 11},
+	"lost answer":                  {tasks: 1, workers: 2, lost: 1, passes: 3, depth: 11},
+	"restart":                      {tasks: 1, workers: 2, restarts: 1, passes: 3, depth: 11},
+	"silence":                      {tasks: 1, workers: 2, silences: 1, passes: 3, depth: 13},
 	"cancel":                       {tasks: 1, workers: 2, cancels: 1, early: 1, passes: 1, depth: whole},
 	"second birth":                 {tasks: 1, workers: 2, births: 1, early: 1, passes: 1, depth: whole},
 	"two tasks":                    {tasks: 2, workers: 2, early: 1, passes: 1, depth: whole},
