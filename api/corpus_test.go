@@ -53,10 +53,14 @@ func TestRequestCorpus(t *testing.T) {
 	request[shownSchedule](t, "shown_schedule")
 	request[jobOfBreaker](t, "job_of_breaker")
 	request[labelRequest](t, "label")
-	request[nodeRequest](t, "node")
+	request[drainRequest](t, "node")
+	request[nodeRequest](t, "node_reason")
 	request[planRequest](t, "plan")
-	request[queueRequest](t, "queue")
-	request[scheduleRequest](t, "schedule")
+	request[boundsRequest](t, "queue")
+	request[queueRequest](t, "queue_reason")
+	request[pauseRequest](t, "queue_pause")
+	request[firedRequest](t, "schedule")
+	request[scheduleRequest](t, "schedule_reason")
 	requestOf(t, "signal", signalRequest{ID: "01JNAT00000000000000000001", Reason: "r", Data: json.RawMessage(`{"n":1}`)})
 }
 

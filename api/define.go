@@ -124,6 +124,18 @@ type applied struct {
 	Changed bool `json:"changed"`
 }
 
+// calendarList is a page of calendars.
+type calendarList struct {
+	// Calendars are in the order of their names.
+	Calendars []schedule.StoredCalendar `json:"calendars"`
+	// Broken names those that are not valid.
+	Broken string `json:"broken,omitempty"`
+	// Next is the cursor of the next page; "" if this is the last.
+	Next string `json:"next,omitempty"`
+}
+
+func calendarKey(c *schedule.StoredCalendar) string { return c.Name }
+
 // apply stores a definition, if it is valid, under the name of its request; the definition need not
 // repeat the name.
 func apply[T any](r *applyRequest[T], name *string, valid func() error, put func(seen ...uint64) (uint64, bool, error)) (applied, error) {

@@ -85,7 +85,7 @@ var endpoints = []Endpoint{
 	on(roles.NodeList, `nodes: {}`, (*Service).nodes),
 	on(roles.NodeGet, `one node, from the log: {"id":"node-1"}, or as it was: {"id":"node-1","at":"1048211"}`, (*Service).node, "no-node"),
 	on(roles.NodeWait, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, (*Service).waitNode),
-	on(roles.NodeDrain, `no new work, and what runs ends or is given back: {"id":"node-1","reason":"…","grace":"1m"}`, order(node.OrderDrain), ordered...),
+	on(roles.NodeDrain, `no new work, and what runs ends or is given back: {"id":"node-1","reason":"…","grace":"1m"}`, (*Service).drain, ordered...),
 	on(roles.NodeUndrain, `take work again: {"id":"node-1"}`, order(node.OrderServe), ordered...),
 	on(roles.NodeCordon, `no new work: {"id":"node-1","reason":"…"}`, order(node.OrderCordon), ordered...),
 	on(roles.NodeUncordon, `take work again: {"id":"node-1"}`, order(node.OrderServe), ordered...),

@@ -90,15 +90,6 @@ type bundleVersion struct {
 	Next string `json:"next,omitempty"`
 }
 
-func (p bundleVersion) half() (page, bool) {
-	n := len(p.Entries) / 2
-	if n == 0 {
-		return nil, false
-	}
-	p.Entries, p.Next = p.Entries[:n], p.Entries[n-1].Path
-	return p, true
-}
-
 // version reads a named version, and the list of its files.
 func (s *Service) version(ctx context.Context, named string) (tree.Version, *files.Manifest, error) {
 	_, v, err := s.Client.FilesVersion(ctx, named)
@@ -153,11 +144,6 @@ type bundleDiff struct {
 	// Changes are the first changes, in the order of paths, and All is how many there are.
 	Changes []files.Change `json:"changes"`
 	All     int            `json:"all"`
-}
-
-func (p bundleDiff) half() (page, bool) {
-	p.Changes = p.Changes[:len(p.Changes)/2]
-	return p, len(p.Changes) > 0
 }
 
 func (s *Service) diffBundles(ctx context.Context, r versionsRequest) (bundleDiff, error) {

@@ -18,7 +18,7 @@ type Limits interface {
 	Standing(id task.ID, holders int) (quota.Standing, bool)
 }
 
-func (s *Service) limits(ctx context.Context, r client.LimitListRequest) (is limitPage, err error) {
+func (s *Service) limits(ctx context.Context, r client.LimitListRequest) (is client.LimitPage, err error) {
 	if r.Limit == 0 {
 		r.Limit = view.DefaultLimit
 	}
@@ -27,8 +27,7 @@ func (s *Service) limits(ctx context.Context, r client.LimitListRequest) (is lim
 	}
 	is.Counters = []quota.CounterState{}
 	if r.At != "" {
-		is.LimitPage, err = s.limitsThen(ctx, &r)
-		return is, err
+		return s.limitsThen(ctx, &r)
 	}
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
 		return is, err

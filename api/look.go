@@ -279,15 +279,6 @@ type factPage struct {
 	Next uint64 `json:"next,omitempty"`
 }
 
-func (p factPage) half() (page, bool) {
-	n := len(p.Facts) / 2
-	if n == 0 {
-		return nil, false
-	}
-	p.Facts, p.Next = p.Facts[:n], p.Facts[n].Seq
-	return p, true
-}
-
 func (s *Service) history(ctx context.Context, r pastRequest) (factPage, error) {
 	v, _, err := s.sight(ctx, r.At)
 	if err != nil {
@@ -511,15 +502,6 @@ type saidPage[T any] struct {
 	Batches []batch[T] `json:"batches"`
 	// Next is the After of the next page; 0 if there is none so far.
 	Next uint64 `json:"next,omitempty"`
-}
-
-func (p saidPage[T]) half() (page, bool) {
-	n := len(p.Batches) / 2
-	if n == 0 {
-		return nil, false
-	}
-	p.Batches, p.Next = p.Batches[:n], p.Batches[n-1].Seq
-	return p, true
 }
 
 // errEnough ends the reading of a page.

@@ -11,7 +11,7 @@ import (
 	"millrace/view"
 )
 
-func (s *Service) nodes(ctx context.Context, r client.NodeListRequest) (is nodePage, err error) {
+func (s *Service) nodes(ctx context.Context, r client.NodeListRequest) (is client.NodePage, err error) {
 	if err := validPage(&r.PageRequest); err != nil {
 		return is, err
 	}
@@ -20,13 +20,22 @@ func (s *Service) nodes(ctx context.Context, r client.NodeListRequest) (is nodeP
 	}
 	v, now, err := s.sight(ctx, r.At)
 	if err == nil {
-		is.NodePage, err = client.NodesOf(ctx, v, now, s.Nodes, &r)
+		is, err = client.NodesOf(ctx, v, now, s.Nodes, &r)
 	}
 	return is, err
 }
 
-// nodeRequest names a node, and what to do with it.
+// nodeRequest names a node, and says why something is done to it.
 type nodeRequest struct {
+	// ID is the node's. Reason says why, for the log.
+	ID     node.ID `json:"id"`
+	Reason string  `json:"reason,omitempty"`
+}
+
+func (r *nodeRequest) check() error { return r.ID.Validate() }
+
+// drainRequest names a node to drain.
+type drainRequest struct {
 	// ID is the node's. Reason says why, for the log.
 	ID     node.ID `json:"id"`
 	Reason string  `json:"reason,omitempty"`
@@ -36,7 +45,7 @@ type nodeRequest struct {
 	Stable value.Duration `json:"stable,omitempty" hidden:"true"`
 }
 
-func (r *nodeRequest) check() error { return r.ID.Validate() }
+func (r *drainRequest) check() error { return r.ID.Validate() }
 
 // awaitedNode names a node to wait for.
 type awaitedNode struct {
@@ -132,8 +141,18 @@ func changing(do func(c *client.Client, ctx context.Context, id node.ID, reason 
 // order returns the function of an endpoint that gives nodes an order.
 func order(o node.Order) func(*Service, context.Context, nodeRequest) (client.NodeView, error) {
 	return func(s *Service, ctx context.Context, r nodeRequest) (client.NodeView, error) {
-		return changing(func(c *client.Client, ctx context.Context, id node.ID, reason string) (node.Node, error) {
-			return c.OrderNode(ctx, id, o, reason, r.Grace.Std())
-		})(s, ctx, r)
+		return s.order(ctx, o, drainRequest{ID: r.ID, Reason: r.Reason})
 	}
+}
+
+func (s *Service) drain(ctx context.Context, r drainRequest) (client.NodeView, error) {
+	return s.order(ctx, node.OrderDrain, r)
+}
+
+func (s *Service) order(ctx context.Context, o node.Order, r drainRequest) (client.NodeView, error) {
+	n, err := s.Client.OrderNode(ctx, r.ID, o, r.Reason, r.Grace.Std())
+	if err != nil {
+		return client.NodeView{}, err
+	}
+	return s.viewNode(ctx, n)
 }

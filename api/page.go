@@ -5,14 +5,77 @@ import (
 	"fmt"
 
 	"millrace/client"
+	"millrace/files"
 	"millrace/task"
+	"millrace/task/output"
+	"millrace/task/quota"
+	"millrace/task/schedule"
 	"millrace/view"
 )
 
-// page is an answer that can be cut short: it says how to get the rest.
-type page interface {
-	// half returns the first half of the page; false if it is one row.
-	half() (page, bool)
+// validPage checks the page that a request chooses, and sets the default.
+func validPage(r *client.PageRequest) error {
+	if r.Limit == 0 {
+		r.Limit = view.MaxLimit
+	}
+	if err := validLimit(&r.Limit); err != nil {
+		return badRequest{err}
+	}
+	return nil
+}
+
+// halves holds a function for each kind of answer that can be cut short. It returns the first half
+// of an answer of its kind; false for an answer of another kind, or of one row.
+var halves = []func(answer any) (half any, ok bool){
+	halfTasks,
+	halving(func(p *client.UnreadablePage) (*[]client.Unreadable, *uint64) { return &p.Messages, &p.Next }, func(last, _ *client.Unreadable) uint64 { return last.Seq }),
+	halving(func(p *factPage) (*[]client.ShownFact, *uint64) { return &p.Facts, &p.Next }, func(_, next *client.ShownFact) uint64 { return next.Seq }),
+	halving(func(p *saidPage[output.Lines]) (*[]batch[output.Lines], *uint64) { return &p.Batches, &p.Next }, lastBatch[output.Lines]),
+	halving(func(p *saidPage[output.Records]) (*[]batch[output.Records], *uint64) { return &p.Batches, &p.Next }, lastBatch[output.Records]),
+	halving(func(p *bundleVersion) (*[]bundleEntry, *string) { return &p.Entries, &p.Next }, func(last, _ *bundleEntry) string { return last.Path }),
+	halving(func(p *bundleDiff) (*[]files.Change, *nothing) { return &p.Changes, new(nothing) }, func(_, _ *files.Change) nothing { return nothing{} }),
+	halving(func(p *client.JobList) (*[]client.JobRow, *string) { return &p.Jobs, &p.Next }, behind((*client.JobRow).Key)),
+	halving(func(p *client.ScheduleList) (*[]client.ScheduleRow, *string) { return &p.Schedules, &p.Next }, behind((*client.ScheduleRow).Key)),
+	halving(func(p *calendarList) (*[]schedule.StoredCalendar, *string) { return &p.Calendars, &p.Next }, behind(calendarKey)),
+	halving(func(p *client.NodePage) (*[]client.NodeView, *string) { return &p.Nodes, &p.Next }, behind((*client.NodeView).Key)),
+	halving(func(p *client.QueuePage) (*[]client.QueueView, *string) { return &p.Queues, &p.Next }, behind((*client.QueueView).Key)),
+	halving(func(p *client.LimitPage) (*[]quota.CounterState, *string) { return &p.Counters, &p.Next }, behind((*quota.CounterState).Key)),
+}
+
+// halving returns the function that cuts answers of type A. parts returns the rows of an answer and
+// where it says how to go on; after says how to do so from the last row that is kept and the next.
+func halving[A, T, N any](parts func(*A) (*[]T, *N), after func(last, next *T) N) func(any) (any, bool) {
+	return func(answer any) (any, bool) {
+		a, ok := answer.(A)
+		if !ok {
+			return nil, false
+		}
+		rows, next := parts(&a)
+		n := len(*rows) / 2
+		if n == 0 {
+			return nil, false
+		}
+		*next = after(&(*rows)[n-1], &(*rows)[n])
+		*rows = (*rows)[:n]
+		return a, true
+	}
+}
+
+// behind returns the cursor of what follows a row with this key.
+func behind[T any](key func(*T) string) func(last, _ *T) string {
+	return func(last, _ *T) string { return view.CursorAfter(key(last)) }
+}
+
+func lastBatch[T any](last, _ *batch[T]) uint64 { return last.Seq }
+
+// halved returns the first half of an answer; false if it cannot be cut.
+func halved(answer any) (half any, ok bool) {
+	for _, of := range halves {
+		if half, ok = of(answer); ok {
+			return half, true
+		}
+	}
+	return nil, false
 }
 
 // fit encodes an answer in at most limit bytes. It shortens a page until it fits; the caller gets
@@ -23,10 +86,9 @@ func fit(answer any, limit int) ([]byte, error) {
 		if err != nil || len(body) <= limit {
 			return body, err
 		}
-		if p, ok := answer.(page); ok {
-			if answer, ok = p.half(); ok {
-				continue
-			}
+		if half, ok := halved(answer); ok {
+			answer = half
+			continue
 		}
 		return nil, tooLarge{fmt.Errorf("the answer has %d bytes, the server takes %d: raise its max_payload", len(body), limit)}
 	}
@@ -49,9 +111,11 @@ type taskPage struct {
 	filter *view.Filter
 }
 
-func (p taskPage) half() (page, bool) {
+// halfTasks cuts a page of tasks.
+func halfTasks(answer any) (any, bool) {
+	p, ok := answer.(taskPage)
 	n := len(p.Tasks) / 2
-	if n == 0 {
+	if !ok || n == 0 {
 		return nil, false
 	}
 	p.Tasks, p.Next = p.Tasks[:n], p.filter.CursorAfter(p.Tasks[n-1].ID)
@@ -69,16 +133,4 @@ func only[T any](tasks []task.Task, said map[task.ID]T) map[task.ID]T {
 		}
 	}
 	return kept
-}
-
-// deadPage is a page of unreadable messages.
-type deadPage struct{ client.UnreadablePage }
-
-func (p deadPage) half() (page, bool) {
-	n := len(p.Messages) / 2
-	if n == 0 {
-		return nil, false
-	}
-	p.Messages, p.Next = p.Messages[:n], p.Messages[n-1].Seq
-	return p, true
 }

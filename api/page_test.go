@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
 	"millrace/client"
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/view"
 )
@@ -43,10 +45,42 @@ func TestFit(t *testing.T) {
 	for i := range dead {
 		dead[i] = client.Unreadable{Seq: uint64(40 - i), Raw: make([]byte, 600)}
 	}
-	body, err := fit(deadPage{client.UnreadablePage{Messages: dead}}, limit)
+	body, err := fit(client.UnreadablePage{Messages: dead}, limit)
 	var got client.UnreadablePage
 	if err != nil || json.Unmarshal(body, &got) != nil || len(got.Messages) != 2 || got.Next != 39 {
 		t.Errorf("%d messages, and then those before %d; %v", len(got.Messages), got.Next, err)
+	}
+}
+
+// Each answer that says how to go on can be cut.
+func TestPagesAreCut(t *testing.T) {
+	for _, e := range endpoints {
+		if e.Answer.Kind() != reflect.Struct {
+			continue
+		}
+		page := reflect.New(e.Answer).Elem()
+		next, pages := e.Answer.FieldByName("Next")
+		if !pages || next.Type.Kind() != reflect.String && next.Type.Kind() != reflect.Uint64 || e.Verb == roles.TaskList { // that one needs a filter
+			continue
+		}
+		var rows reflect.Value
+		for _, f := range reflect.VisibleFields(e.Answer) {
+			if of := page.FieldByIndex(f.Index); of.Kind() == reflect.Slice && !rows.IsValid() && f.Name != "States" {
+				rows = of
+			}
+		}
+		rows.Set(reflect.MakeSlice(rows.Type(), 3, 3))
+		half, ok := halved(page.Interface())
+		if !ok || reflect.TypeOf(half) != e.Answer {
+			t.Errorf("%s: %T is not cut", e.Verb, page.Interface())
+			continue
+		}
+		if _, again := halved(half); again {
+			t.Errorf("%s: one row is cut", e.Verb)
+		}
+		if rows.Len() != 3 {
+			t.Errorf("%s: the page that was cut has %d rows", e.Verb, rows.Len())
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // ratesOver is how long the rates of a queue are measured.
 const ratesOver = 500 * time.Millisecond
 
-func (s *Service) queues(ctx context.Context, r client.QueueListRequest) (is queuePage, err error) {
+func (s *Service) queues(ctx context.Context, r client.QueueListRequest) (is client.QueuePage, err error) {
 	if r.Queue != "" {
 		if err := value.ValidName("queue", r.Queue); err != nil {
 			return is, badRequest{err}
@@ -23,8 +23,8 @@ func (s *Service) queues(ctx context.Context, r client.QueueListRequest) (is que
 	if err := validPage(&r.PageRequest); err != nil {
 		return is, err
 	}
-	if is.QueuePage, err = s.queuesAt(ctx, &r); r.Queue != "" {
-		_, err = client.OneOf(is.QueuePage, r.Queue, err)
+	if is, err = s.queuesAt(ctx, &r); r.Queue != "" {
+		_, err = client.OneOf(is, r.Queue, err)
 	}
 	if err == nil && r.At == "" {
 		err = s.measure(ctx, is.Queues, r.Rates)
@@ -115,13 +115,29 @@ func (s *Service) measure(ctx context.Context, queues []client.QueueView, rates 
 	return nil
 }
 
-// queueRequest says what to do with a queue.
+// queueRequest names a queue, and says why something is done to it.
 type queueRequest struct {
 	// Queue is its name. Reason says why, for the log.
 	Queue  string `json:"queue"`
 	Reason string `json:"reason,omitempty"`
-	// For is how long a pause lasts. Default: until the queue is resumed.
+}
+
+// pauseRequest names a queue to pause.
+type pauseRequest struct {
+	// Queue is its name. Reason says why, for the log.
+	Queue  string `json:"queue"`
+	Reason string `json:"reason,omitempty"`
+	// For is how long the pause lasts. Default: until the queue is resumed.
 	For value.Duration `json:"for,omitempty"`
+}
+
+// boundsRequest sets bounds of a queue.
+type boundsRequest struct {
+	// Queue is its name. Reason says why, for the log.
+	Queue  string `json:"queue"`
+	Reason string `json:"reason,omitempty"`
+	// For has no effect: earlier versions took it here, too.
+	For value.Duration `json:"for,omitempty" hidden:"true"`
 	// Limit has the bounds; omitted ones stay as they are.
 	queue.Limit
 	// IfRevision is the queue's head that the change is based on: if the current one differs,
@@ -129,24 +145,15 @@ type queueRequest struct {
 	IfRevision *uint64 `json:"if_revision,omitempty"`
 }
 
-// errUnbound refuses a condition on pausing or resuming a queue; conditions are for its bounds.
-var errUnbound = errors.New("if_revision is for the bounds of a queue, and not for its pause")
-
-func (s *Service) pauseQueue(ctx context.Context, r queueRequest) (queue.Queue, error) {
-	if r.IfRevision != nil {
-		return queue.Queue{}, badRequest{errUnbound}
-	}
+func (s *Service) pauseQueue(ctx context.Context, r pauseRequest) (queue.Queue, error) {
 	return s.Client.PauseQueue(ctx, r.Queue, r.For.Std(), r.Reason)
 }
 
 func (s *Service) resumeQueue(ctx context.Context, r queueRequest) (queue.Queue, error) {
-	if r.IfRevision != nil {
-		return queue.Queue{}, badRequest{errUnbound}
-	}
 	return s.Client.ResumeQueue(ctx, r.Queue, r.Reason)
 }
 
-func (s *Service) limitQueue(ctx context.Context, r queueRequest) (queue.Queue, error) {
+func (s *Service) limitQueue(ctx context.Context, r boundsRequest) (queue.Queue, error) {
 	bounds := r.Limit
 	bounds.Reason, bounds.Seen = r.Reason, seen(r.IfRevision)
 	if err := bounds.Validate(); err != nil {

@@ -14,15 +14,22 @@ import (
 	"millrace/view"
 )
 
-// scheduleRequest names a schedule, and what to do with it.
+// scheduleRequest names a schedule, and says why something is done to it.
 type scheduleRequest struct {
 	// Name is the schedule's. Reason says why, for the log.
 	Name   string `json:"name"`
 	Reason string `json:"reason,omitempty"`
-	// Since, Limit and At have no effect: earlier versions took them here, too.
-	Since time.Time `json:"since,omitzero" hidden:"true"`
-	Limit int       `json:"limit,omitempty" hidden:"true"`
-	At    string    `json:"at,omitempty" hidden:"true"`
+}
+
+// firedRequest names a schedule of which a task is made.
+type firedRequest struct {
+	// Name is the schedule's.
+	Name string `json:"name"`
+	// Reason, Since, Limit and At have no effect: earlier versions took them here, too.
+	Reason string    `json:"reason,omitempty" hidden:"true"`
+	Since  time.Time `json:"since,omitzero" hidden:"true"`
+	Limit  int       `json:"limit,omitempty" hidden:"true"`
+	At     string    `json:"at,omitempty" hidden:"true"`
 	// Task overrides fields of the task that a run makes.
 	Task birth.Submission `json:"task,omitzero"`
 }
@@ -44,36 +51,36 @@ const ticksSince = 24 * time.Hour
 
 func (r *scheduleRequest) check() error { return value.ValidName("schedule", r.Name) }
 
+func (r *firedRequest) check() error { return value.ValidName("schedule", r.Name) }
+
 func (r *shownSchedule) check() error {
 	return errors.Join(value.ValidName("schedule", r.Name), validLimit(&r.Limit))
 }
 
-func (s *Service) schedules(ctx context.Context, r client.MomentRequest) (is schedulePage, err error) {
+func (s *Service) schedules(ctx context.Context, r client.MomentRequest) (is client.ScheduleList, err error) {
 	if err := validPage(&r.PageRequest); err != nil {
 		return is, err
 	}
 	if r.At == "" {
-		is.ScheduleList, err = client.ScheduleListOf(ctx, s.view(), s.Model, s.now(), r.PageRequest)
-		return is, err
+		return client.ScheduleListOf(ctx, s.view(), s.Model, s.now(), r.PageRequest)
 	}
 	v, when, err := s.then(ctx, r.At)
 	if err == nil {
-		is.ScheduleList, err = client.ScheduleListOf(ctx, v, v, when, r.PageRequest)
+		is, err = client.ScheduleListOf(ctx, v, v, when, r.PageRequest)
 	}
 	return is, err
 }
 
-func (s *Service) jobs(ctx context.Context, r client.MomentRequest) (is jobPage, err error) {
+func (s *Service) jobs(ctx context.Context, r client.MomentRequest) (is client.JobList, err error) {
 	if err := validPage(&r.PageRequest); err != nil {
 		return is, err
 	}
 	if r.At == "" {
-		is.JobList, err = client.JobListOf(ctx, s.view(), s.Model, r.PageRequest)
-		return is, err
+		return client.JobListOf(ctx, s.view(), s.Model, r.PageRequest)
 	}
 	v, _, err := s.then(ctx, r.At)
 	if err == nil {
-		is.JobList, err = client.JobListOf(ctx, v, v, r.PageRequest)
+		is, err = client.JobListOf(ctx, v, v, r.PageRequest)
 	}
 	return is, err
 }
@@ -206,6 +213,6 @@ func (s *Service) resetBreaker(ctx context.Context, r breakerRequest) (breaker.C
 	return s.Client.Breaker(ctx, r.Name)
 }
 
-func (s *Service) runSchedule(ctx context.Context, r scheduleRequest) (client.Receipt, error) {
+func (s *Service) runSchedule(ctx context.Context, r firedRequest) (client.Receipt, error) {
 	return s.Client.RunSchedule(ctx, r.Name, r.Task)
 }

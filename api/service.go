@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -32,7 +33,7 @@ type Service struct {
 	Conn    *nats.Conn
 	Client  *client.Client
 	Model   Model
-	Version string // a semantic version
+	Version string // the program's
 	// Rules are the numbers by which it judges what must happen to a task.
 	Rules duties.Settings
 	// Nodes are the numbers by which it judges what must happen to a node.
@@ -83,7 +84,7 @@ func (s *Service) view() client.Present { return s.Client.ViewOf(s.Model) }
 // Run answers requests until ctx ends and the last request is answered.
 func (s *Service) Run(ctx context.Context) error {
 	svc, err := micro.AddService(s.Conn, micro.Config{
-		Name: "millrace", Version: s.Version,
+		Name: "millrace", Version: semantic(s.Version),
 		Description: "submit, look at and cancel tasks, see to nodes; docs/nats-cli.md has examples",
 		Metadata:    map[string]string{"millrace": "1"},
 	})
@@ -112,6 +113,15 @@ func (s *Service) Run(ctx context.Context) error {
 	err = svc.Stop()
 	desk.working.Wait()
 	return err
+}
+
+// semantic returns a version in the form that NATS services need: 0.0.0 for one of no release.
+func semantic(version string) string {
+	v := strings.TrimPrefix(version, "v")
+	if v == "" || v[0] < '0' || v[0] > '9' {
+		return "0.0.0"
+	}
+	return v
 }
 
 // health answers without asking the log.

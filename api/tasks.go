@@ -146,7 +146,7 @@ func (s *Service) listThen(ctx context.Context, r *client.ListRequest, f *view.F
 	return taskPage{found, f}, err
 }
 
-func (s *Service) unreadable(ctx context.Context, r client.UnreadableRequest) (is deadPage, err error) {
+func (s *Service) unreadable(ctx context.Context, r client.UnreadableRequest) (is client.UnreadablePage, err error) {
 	query := view.Query{Kind: view.Messages, Before: r.Before, Filter: view.Filter{Limit: r.Limit}}
 	most, err := query.Most()
 	if err != nil {

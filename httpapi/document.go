@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -130,17 +129,15 @@ func (o *operation) body(schemas huma.Registry) *huma.RequestBody {
 	if o.reads() || len(o.fields) == len(o.named) {
 		return nil
 	}
-	is := schemas.Schema(o.endpoint.Request, true, "")
-	if len(o.named) > 0 {
-		s := *schemas.SchemaFromRef(is.Ref)
-		s.Properties = map[string]*huma.Schema{}
-		for name, property := range schemas.SchemaFromRef(is.Ref).Properties {
-			if !slices.Contains(o.named, name) {
-				s.Properties[name] = property
-			}
+	is := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Properties: map[string]*huma.Schema{}}
+	for _, name := range o.taken() {
+		f := o.fields[name]
+		property := *schemas.Schema(f.is, true, "")
+		property.Description = f.about()
+		is.Properties[name] = &property
+		if !f.optional {
+			is.Required = append(is.Required, name)
 		}
-		s.Required = slices.DeleteFunc(slices.Clone(s.Required), func(name string) bool { return slices.Contains(o.named, name) })
-		is = &s
 	}
 	return &huma.RequestBody{Required: len(is.Required) > 0, Content: map[string]*huma.MediaType{"application/json": {Schema: is}}}
 }

@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -85,12 +87,63 @@ func TestDocumentOfNothing(t *testing.T) {
 	}
 }
 
+// A body has the fields that its request takes, all of them and no other.
+func TestBodies(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	has := map[string]string{}
+	doc := document("0.0.0", operations())
+	values := strings.NewReplacer("{id}", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "{queue}", "crawl", "{name}", "nightly", "{seq}", "1")
+	for _, o := range operations() {
+		if o.reads() {
+			continue
+		}
+		names := []string{}
+		if body := o.body(doc.Components.Schemas); body != nil {
+			names = slices.Sorted(maps.Keys(body.Content["application/json"].Schema.Properties))
+		}
+		at := o.method + " " + o.path
+		has[at] = strings.Join(names, " ")
+		got := s.want(400, o.method, prefix+values.Replace(o.path), `{"nosuch":1}`, nil)
+		if said := cmp.Or(strings.Join(names, ", "), "none"); !strings.Contains(string(got.body), `there is no field \"nosuch\" in `+string(o.verb)+"; it takes "+said) {
+			t.Errorf("%s: %s", at, got.body)
+		}
+		read := map[string]json.RawMessage{}
+		for _, name := range append(names, o.named...) {
+			read[name] = json.RawMessage("null")
+		}
+		body, err := json.Marshal(read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Desk.Answer(t.Context(), "ada", &o.endpoint, body); err != nil && strings.Contains(err.Error(), "there is no field") {
+			t.Errorf("%s: the document has a field that the service does not take: %v", at, err)
+		}
+	}
+	for at, want := range map[string]string{
+		"POST /nodes/{id}/undrain": "reason", "POST /nodes/{id}/drain": "grace reason", "POST /nodes/{id}/retire": "reason",
+		"POST /queues/{queue}/pause": "for reason", "POST /queues/{queue}/resume": "reason", "POST /queues/{queue}/limit": "if_revision rate reason running waiting window",
+		"POST /schedules/{name}/pause": "reason", "POST /schedules/{name}/run": "task", "POST /schedules/{name}/backfill": "dry_run from limit max_parallel to",
+		"POST /tasks/{id}/dismiss": "reason", "POST /messages/{seq}/dismiss": "reason", "POST /tasks/signal": "all batch data dry_run filter limit reason tasks",
+	} {
+		if has[at] != want {
+			t.Errorf("%s takes %q, want %q", at, has[at], want)
+		}
+	}
+}
+
 // A list of states is one of names, in a query and in a body, though a state is a byte in Go.
 func TestDocumentNamesStates(t *testing.T) {
 	t.Parallel()
 	text, err := json.Marshal(Document("0.0.0"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	type object struct {
+		Properties map[string]struct {
+			ContentEncoding string
+			Items           struct{ Type string }
+		}
 	}
 	var doc struct {
 		Paths map[string]map[string]struct {
@@ -101,14 +154,12 @@ func TestDocumentNamesStates(t *testing.T) {
 					Items struct{ Type string }
 				}
 			}
+			RequestBody struct {
+				Content map[string]struct{ Schema object }
+			}
 		}
 		Components struct {
-			Schemas map[string]struct {
-				Properties map[string]struct {
-					ContentEncoding string
-					Items           struct{ Type string }
-				}
-			}
+			Schemas map[string]object
 		}
 	}
 	if err := json.Unmarshal(text, &doc); err != nil {
@@ -119,8 +170,9 @@ func TestDocumentNamesStates(t *testing.T) {
 			t.Errorf("the states of a query are %+v", p.Schema)
 		}
 	}
-	for _, of := range []string{"client.ListRequest", "client.Purge"} {
-		if is := doc.Components.Schemas[of].Properties["states"]; is.Items.Type != "string" || is.ContentEncoding != "" {
+	purge := doc.Paths[prefix+"/queues/{queue}/purge"]["post"].RequestBody.Content["application/json"].Schema
+	for of, is := range map[string]object{"a filter": doc.Components.Schemas["client.ListRequest"], "a purge": purge} {
+		if is := is.Properties["states"]; is.Items.Type != "string" || is.ContentEncoding != "" {
 			t.Errorf("the states of %s are %+v", of, is)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"millrace/api"
 	"millrace/client"
 	"millrace/jet/roles"
+	"millrace/near"
 	"millrace/task/birth"
 )
 
@@ -43,6 +44,9 @@ func (o *operation) read(r *http.Request) ([]byte, error) {
 		if err := readBody(r, request); err != nil {
 			return nil, err
 		}
+		if err := o.knows(request); err != nil {
+			return nil, err
+		}
 	}
 	if err := o.condition(r, request); err != nil {
 		return nil, err
@@ -51,9 +55,6 @@ func (o *operation) read(r *http.Request) ([]byte, error) {
 		request["trace"] = json.RawMessage(strconv.Quote(parent))
 	}
 	for _, name := range o.named {
-		if _, twice := request[name]; twice {
-			return nil, wrong("%s stands in the path: leave it out elsewhere", name)
-		}
 		value, err := valueOf(o.fields[name].is, name, r.PathValue(name))
 		if err != nil {
 			return nil, err
@@ -127,14 +128,33 @@ func readBody(r *http.Request, into map[string]json.RawMessage) error {
 	return nil
 }
 
+// taken returns the names of the fields that a body may have.
+func (o *operation) taken() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(o.fields)), func(name string) bool { return slices.Contains(o.named, name) })
+}
+
 // asked returns the names of the fields that a query may have.
-func (o *operation) asked() (names []string) {
-	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
-		if !slices.Contains(o.named, name) && askable(o.fields[name].is) {
-			names = append(names, name)
+func (o *operation) asked() []string {
+	return slices.DeleteFunc(o.taken(), func(name string) bool { return !askable(o.fields[name].is) })
+}
+
+// knows refuses a body with a field that the request does not take.
+func (o *operation) knows(body map[string]json.RawMessage) error {
+	taken := o.taken()
+	for _, name := range slices.Sorted(maps.Keys(body)) {
+		switch {
+		case slices.Contains(taken, name):
+		case slices.Contains(o.named, name):
+			return wrong("%s stands in the path: leave it out of the body", name)
+		default:
+			meant := ""
+			if word := near.Word(name, taken); word != "" {
+				meant = "; is " + word + " meant?"
+			}
+			return wrong("there is no field %q in %s; it takes %s%s", name, o.verb, cmp.Or(strings.Join(taken, ", "), "none"), meant)
 		}
 	}
-	return names
+	return nil
 }
 
 // query parses the fields of a request from a query: a list is a repeated name, and a table has its
@@ -148,7 +168,10 @@ func (o *operation) query(raw string, into map[string]json.RawMessage) error {
 	for key, all := range values {
 		name, inner, table := strings.Cut(strings.TrimSuffix(key, "]"), "[")
 		t := o.fields[name].is
-		if t == nil || table != (t.Kind() == reflect.Map) || slices.Contains(o.named, name) && table {
+		if slices.Contains(o.named, name) && !table {
+			return wrong("%s stands in the path: leave it out of the query", name)
+		}
+		if t == nil || table != (t.Kind() == reflect.Map) || slices.Contains(o.named, name) {
 			return wrong("there is no field %q to ask for with %s; there are %s", key, o.verb, cmp.Or(strings.Join(o.asked(), ", "), "none"))
 		}
 		switch {

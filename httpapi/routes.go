@@ -124,6 +124,9 @@ var routes = []route{
 var narrow = map[string][]string{
 	"GET /tasks/{id}/plan": {},
 	"GET /queues/{queue}":  {"at", "at_least", "rates"},
+
+	"POST /tasks/{id}/dismiss":     {"reason"},
+	"POST /messages/{seq}/dismiss": {"reason"},
 }
 
 // operation is a route with its endpoint.
@@ -164,6 +167,8 @@ type field struct {
 	name  string // in JSON
 	is    reflect.Type
 	owner reflect.Type // the struct that declares it
+
+	optional bool
 }
 
 // fieldsOf returns the fields of a type by their names in JSON; fields of embedded types count
@@ -177,13 +182,13 @@ func fieldsOf(t reflect.Type) map[string]field {
 func collect(t reflect.Type, into map[string]field) {
 	var within []reflect.Type
 	for f := range t.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		_, known := into[name]
 		switch {
 		case f.Anonymous && name == "":
 			within = append(within, f.Type)
 		case f.IsExported() && name != "-" && name != "" && !known && f.Tag.Get("hidden") == "":
-			into[name] = field{name, f.Type, t}
+			into[name] = field{name, f.Type, t, strings.Contains(options, "omit")}
 		}
 	}
 	for _, t := range within {

@@ -10,6 +10,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/garbage"
 	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/told"
 	"millrace/jet/embed"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
@@ -74,7 +75,7 @@ func (p *parts) exhibit(dir string) error {
 		defer p.starting.Done()
 		return model.Wait(ctx, last)
 	})
-	p.start((&api.Service{Conn: nc, Client: client.New(answering, ""), Model: model, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL},
+	p.start((&api.Service{Conn: nc, Client: client.New(answering, ""), Model: model, Version: told.ThisBuild().Version, Nodes: node.Settings{TTL: p.settings.NodeTTL},
 		Now: p.clock.Now, Ready: p.starting.Done, Log: p.log}).Run)
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
@@ -205,7 +204,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.keep(deciding, view)
 	p.starting.Add(1)
 	service := &api.Service{
-		Conn: nc, Client: client.New(deciding, ""), Model: view, Deadlines: view, Limits: decider, Version: serviceVersion(), Rules: settings, Nodes: node.Settings{TTL: p.settings.NodeTTL}, Now: p.clock.Now, Wrong: p.mute.Wrong, Ready: p.starting.Done, Log: p.log,
+		Conn: nc, Client: client.New(deciding, ""), Model: view, Deadlines: view, Limits: decider, Version: told.ThisBuild().Version, Rules: settings, Nodes: node.Settings{TTL: p.settings.NodeTTL}, Now: p.clock.Now, Wrong: p.mute.Wrong, Ready: p.starting.Done, Log: p.log,
 	}
 	p.serveHTTP(service, deciding)
 	p.start(service.Run)
@@ -368,13 +367,4 @@ func (p *parts) close() {
 		p.closers[i]()
 	}
 	p.closers = nil
-}
-
-// serviceVersion returns the program's version in the form that NATS services need.
-func serviceVersion() string {
-	v := strings.TrimPrefix(told.ThisBuild().Version, "v")
-	if v == "" || v[0] < '0' || v[0] > '9' {
-		return "0.0.0"
-	}
-	return v
 }
