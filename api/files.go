@@ -159,6 +159,27 @@ func (s *Service) diffBundles(ctx context.Context, r versionsRequest) (bundleDif
 	return bundleDiff{append([]files.Change{}, all[:min(len(all), r.Limit)]...), len(all)}, nil
 }
 
+// filesSwept is what a request of gc removed, or would remove.
+type filesSwept struct {
+	client.FilesSwept
+	// Interrupted tells that time ran out. What was removed stays removed; ask again.
+	Interrupted bool `json:"interrupted,omitempty"`
+}
+
+// sweepFiles removes what nothing needs, for bulkPatience at most.
+func (s *Service) sweepFiles(ctx context.Context, r client.FilesSweep) (is filesSwept, err error) {
+	sweeping, cancel := context.WithTimeout(ctx, bulkPatience)
+	defer cancel()
+	is.FilesSwept, err = s.Client.SweepFiles(sweeping, r, s.listed)
+	if is.Versions == nil {
+		is.Versions = []files.Digest{}
+	}
+	if err != nil && sweeping.Err() != nil && ctx.Err() == nil {
+		is.Interrupted, err = true, nil
+	}
+	return is, err
+}
+
 // bundleCheck tells whether a version is complete in the store.
 type bundleCheck struct {
 	// Digest is the version's, and Read how many bytes were read.

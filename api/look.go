@@ -32,10 +32,13 @@ func (r *pastRequest) check() (err error) {
 }
 
 // MomentOf is [query.Moment] for a request.
-func MomentOf(text string, now time.Time) (view.Moment, error) {
+func MomentOf(text string, now time.Time) (view.Moment, error) { return momentIn("at", text, now) }
+
+// momentIn is [query.Moment] for a field of a request.
+func momentIn(field, text string, now time.Time) (view.Moment, error) {
 	m, err := query.Moment(text, now.UTC())
 	if err != nil {
-		err = badRequest{fmt.Errorf("at: %w", err)}
+		err = badRequest{fmt.Errorf("%s: %w", field, err)}
 	}
 	return m, err
 }
@@ -50,7 +53,7 @@ func (s *Service) sight(ctx context.Context, at string) (view.View, time.Time, e
 
 // then returns a view of a moment of the past, and when that was.
 func (s *Service) then(ctx context.Context, at string) (v view.Folded, when time.Time, err error) {
-	p, err := s.pointOf(ctx, at)
+	p, err := s.pointOf(ctx, "at", at)
 	if err != nil {
 		return v, when, err
 	}
@@ -64,18 +67,18 @@ func (s *Service) then(ctx context.Context, at string) (v view.Folded, when time
 	})), p.At, nil
 }
 
-// pointOf returns the place in the log of a moment.
-func (s *Service) pointOf(ctx context.Context, at string) (view.Point, error) {
-	m, err := MomentOf(at, s.now())
+// pointOf returns the place in the log of a moment in a field of a request.
+func (s *Service) pointOf(ctx context.Context, field, at string) (view.Point, error) {
+	m, err := momentIn(field, at, s.now())
 	if err != nil {
 		return view.Point{}, err
 	}
 	if err := s.Client.Reached(ctx, m, s.now()); err != nil {
-		return view.Point{}, fmt.Errorf("at: %w", err)
+		return view.Point{}, fmt.Errorf("%s: %w", field, err)
 	}
 	p, found, err := s.Client.PointAt(ctx, m)
 	if err == nil && !found {
-		err = badRequest{fmt.Errorf("at: %s is before the log begins", at)}
+		err = badRequest{fmt.Errorf("%s: %s is before the log begins", field, at)}
 	}
 	return p, err
 }

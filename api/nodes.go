@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"millrace/client"
@@ -125,6 +126,67 @@ func (s *Service) waitNode(ctx context.Context, r awaitedNode) (waitAnswer, erro
 	}
 	v, viewed := s.viewNode(ctx, n)
 	return waitAnswer{v, err == nil}, viewed
+}
+
+// pingRequest names a node, or none for all that should answer.
+type pingRequest struct {
+	// ID is the node's. Default: all nodes that are not offline by the log.
+	ID node.ID `json:"id,omitempty"`
+	// Timeout is how long each node may take to answer: at most 10s, default 2s.
+	Timeout value.Duration `json:"timeout,omitempty"`
+	client.PageRequest
+}
+
+// Bounds of a ping.
+const (
+	pingFor     = value.Duration(2 * time.Second)
+	pingLongest = value.Duration(10 * time.Second)
+)
+
+func (r *pingRequest) check() error {
+	if r.Timeout == 0 {
+		r.Timeout = pingFor
+	}
+	if r.Timeout < 0 || r.Timeout > pingLongest {
+		return fmt.Errorf("timeout is %v, want more than 0 and at most %v", r.Timeout, pingLongest)
+	}
+	if r.ID == "" {
+		return validPage(&r.PageRequest)
+	}
+	return r.ID.Validate()
+}
+
+// pingPage is the answers of nodes.
+type pingPage struct {
+	// Nodes are in the order of their ids, and Answered is how many of them have answered.
+	Nodes    []client.Pinged `json:"nodes"`
+	Answered int             `json:"answered"`
+	// Next is the cursor of the next page; "" if this is the last.
+	Next string `json:"next,omitempty"`
+}
+
+func (s *Service) ping(ctx context.Context, r pingRequest) (is pingPage, err error) {
+	ids := []node.ID{r.ID}
+	if r.ID != "" {
+		_, err = view.GetNode(ctx, s.view(), r.ID)
+	} else {
+		var page client.NodePage
+		page, err = client.NodesOf(ctx, s.view(), s.now(), s.Nodes, &client.NodeListRequest{Bare: true, PageRequest: r.PageRequest})
+		ids, is.Next = page.Expected(), page.Next
+	}
+	if err != nil {
+		return is, err
+	}
+	err = waits(ctx, func(ctx context.Context) error {
+		is.Nodes = s.Client.PingAll(ctx, ids, r.Timeout.Std())
+		return ctx.Err()
+	})
+	for i := range is.Nodes {
+		if is.Nodes[i].Pong != nil {
+			is.Answered++
+		}
+	}
+	return is, err
 }
 
 // changing returns the function of an endpoint that changes a node.

@@ -28,6 +28,7 @@ func validPage(r *client.PageRequest) error {
 // of an answer of its kind; false for an answer of another kind, or of one row.
 var halves = []func(answer any) (half any, ok bool){
 	halfTasks,
+	halfSteps,
 	halving(func(p *client.UnreadablePage) (*[]client.Unreadable, *uint64) { return &p.Messages, &p.Next }, func(last, _ *client.Unreadable) uint64 { return last.Seq }),
 	halving(func(p *factPage) (*[]client.ShownFact, *uint64) { return &p.Facts, &p.Next }, func(_, next *client.ShownFact) uint64 { return next.Seq }),
 	halving(func(p *saidPage[output.Lines]) (*[]batch[output.Lines], *uint64) { return &p.Batches, &p.Next }, lastBatch[output.Lines]),
@@ -38,6 +39,7 @@ var halves = []func(answer any) (half any, ok bool){
 	halving(func(p *client.ScheduleList) (*[]client.ScheduleRow, *string) { return &p.Schedules, &p.Next }, behind((*client.ScheduleRow).Key)),
 	halving(func(p *calendarList) (*[]schedule.StoredCalendar, *string) { return &p.Calendars, &p.Next }, behind(calendarKey)),
 	halving(func(p *client.NodePage) (*[]client.NodeView, *string) { return &p.Nodes, &p.Next }, behind((*client.NodeView).Key)),
+	halving(func(p *pingPage) (*[]client.Pinged, *string) { return &p.Nodes, &p.Next }, behind((*client.Pinged).Key)),
 	halving(func(p *client.QueuePage) (*[]client.QueueView, *string) { return &p.Queues, &p.Next }, behind((*client.QueueView).Key)),
 	halving(func(p *client.LimitPage) (*[]quota.CounterState, *string) { return &p.Counters, &p.Next }, behind((*quota.CounterState).Key)),
 }

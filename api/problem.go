@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/files/tree"
 	"millrace/jet"
+	"millrace/jet/contents"
 	"millrace/jet/definitions"
 	"millrace/jet/link"
 	"millrace/jet/roles"
@@ -82,7 +83,7 @@ func (e *TooOften) Error() string {
 // kinds lists the kinds of problems: the first one that matches an error counts.
 var kinds = []kind{
 	{"too-large", "It is too large", 413, "send or ask for less at once; of lists the limit makes a page smaller", as[tooLarge]},
-	{"busy", "The service has too much in hand", 503, "try again in a moment, with fewer requests at the same time", as[busy]},
+	{"busy", "The service has too much in hand", 503, "try again in a moment, with fewer requests at the same time", either(as[busy], oneOf(contents.ErrSweeping))},
 	{"rate", "The caller asks too often", 429, "wait for as many seconds as the header Retry-After says; one request can submit, cancel or retry many tasks, and a follower hears of news without asking", as[*TooOften]},
 	{"no-room", "The log takes no messages", 507, "make room where the NATS server keeps its data, or raise its storage limit; docs/operations.md has a section on that",
 		func(err error) bool {

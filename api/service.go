@@ -36,6 +36,8 @@ type Service struct {
 	Version string // the program's
 	// Rules are the numbers by which it judges what must happen to a task.
 	Rules duties.Settings
+	// Margin is how long after a deadline its fact may come. Default: that of [verify.Config].
+	Margin time.Duration
 	// Nodes are the numbers by which it judges what must happen to a node.
 	Nodes node.Settings
 	// Now is the time by which heartbeats are late. Default: Client's.
@@ -53,8 +55,10 @@ type Service struct {
 	Ready func()
 	Log   *slog.Logger
 
-	verifying chan struct{} // the one place for a verification of the log
-	moments   *moments
+	verifying chan struct{} // the one place for reading the whole log
+	// stepped is the span that was stepped through last. It belongs to who has that place.
+	stepped *kept
+	moments *moments
 }
 
 // Deadlines knows which tasks are overdue.

@@ -154,7 +154,7 @@ func (s *Service) unreadable(ctx context.Context, r client.UnreadableRequest) (i
 	}
 	var then view.Point
 	if r.At != "" {
-		if then, err = s.pointOf(ctx, r.At); err != nil {
+		if then, err = s.pointOf(ctx, "at", r.At); err != nil {
 			return is, err
 		}
 		if query.Before == 0 || query.Before > then.Seq {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -63,19 +62,38 @@ func (s *Service) hold(ctx context.Context, r verifyRequest, within time.Duratio
 	if r.To > 0 && r.To < end {
 		end, now = r.To, time.Time{}
 	}
-	v := verify.New(verify.Config{From: r.From, Settings: s.Rules, Rules: r.Rules, Hidden: s.Client.Store().Hidden()})
+	v := verify.New(verify.Config{From: r.From, Settings: s.Rules, Margin: s.Margin, Rules: r.Rules, Hidden: s.Client.Store().Hidden()})
 	v.Nothing(verify.ReadModel, "`millrace verify` compares it")
-	reading, cancel := context.WithTimeout(ctx, within)
+	whole, err := s.readLog(ctx, r.From, end, bounds{within, most}, func(at uint64) { progress(at, end) }, v.Add)
+	if err != nil {
+		return verdict{}, err
+	}
+	if !whole {
+		now = time.Time{}
+	}
+	return verdict{*v.Report(now), !whole}, nil
+}
+
+// bounds limit what is read of the log: the time, and the number of records.
+type bounds struct {
+	within time.Duration
+	most   int
+}
+
+// readLog passes the records of the log from a sequence to another one to each, and its position to
+// progress after each page. Whole is false if the bounds did not suffice.
+func (s *Service) readLog(ctx context.Context, from, end uint64, b bounds, progress func(at uint64), each func(*events.Record) error) (whole bool, err error) {
+	reading, cancel := context.WithTimeout(ctx, b.within)
 	defer cancel()
 	read := 0
-	for next := max(r.From, 1); next <= end; {
-		progress(next-1, end)
+	for next := max(from, 1); next <= end; {
+		progress(next - 1)
 		records, err := s.Client.Store().Page(reading, next, verifyAtOnce)
-		if read += len(records); read > most || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			return verdict{*v.Report(time.Time{}), true}, nil
+		if read += len(records); read > b.most || reading.Err() != nil && ctx.Err() == nil {
+			return false, nil
 		}
 		if err != nil {
-			return verdict{}, err
+			return false, err
 		}
 		if len(records) == 0 {
 			break
@@ -84,14 +102,14 @@ func (s *Service) hold(ctx context.Context, r verifyRequest, within time.Duratio
 			if records[i].Seq > end {
 				break
 			}
-			if err := v.Add(&records[i]); err != nil {
-				return verdict{}, err
+			if err := each(&records[i]); err != nil {
+				return false, err
 			}
 		}
 		next = records[len(records)-1].Seq + 1
 	}
-	progress(end, end)
-	return verdict{*v.Report(now), false}, nil
+	progress(end)
+	return true, nil
 }
 
 // reads takes the one place for reading the whole log, until leave is called: that needs a
@@ -171,26 +189,11 @@ func (s Survey) PointAt(ctx context.Context, m view.Moment) (view.Point, bool, e
 
 // Until passes all records of the log up to a sequence to each, in order: [VerifyMost] at most.
 func (s Survey) Until(ctx context.Context, seq uint64, each func(*events.Record) error) error {
-	read := 0
-	for next := uint64(1); next <= seq; {
-		records, err := s.service.Client.Store().Page(ctx, next, verifyAtOnce)
-		if err != nil || len(records) == 0 {
-			return err
-		}
-		if read += len(records); read > VerifyMost {
-			return tooLarge{fmt.Errorf("the log has more than the %d messages that are read here", VerifyMost)}
-		}
-		for i := range records {
-			if records[i].Seq > seq {
-				return nil
-			}
-			if err := each(&records[i]); err != nil {
-				return err
-			}
-		}
-		next = records[len(records)-1].Seq + 1
+	whole, err := s.service.readLog(ctx, 1, seq, bounds{SurveyFor, VerifyMost}, func(uint64) {}, each)
+	if err == nil && !whole {
+		err = tooLarge{fmt.Errorf("the log has more than the %d messages that are read here", VerifyMost)}
 	}
-	return nil
+	return err
 }
 
 // Printed passes the stored messages with the lines of some tasks to each.

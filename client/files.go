@@ -17,6 +17,7 @@ import (
 	"millrace/jet/definitions"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/value"
 )
 
 // FilesPush says what to push.
@@ -237,20 +238,20 @@ func (c *Client) VerifyFiles(ctx context.Context, m *files.Manifest) ([]FilesPro
 // FilesSweep says what gc keeps.
 type FilesSweep struct {
 	// OlderThan spares what was stored within that time. Default and minimum 1h.
-	OlderThan time.Duration
+	OlderThan value.Duration `json:"older_than,omitempty"`
 	// Versions is how many of the latest versions of each name are kept. Default: as many as names
 	// remember, 64.
-	Versions int
+	Versions int `json:"keep,omitempty"`
 	// Artifacts is how long artifacts are kept. Default 30 days.
-	Artifacts time.Duration
+	Artifacts value.Duration `json:"artifacts,omitempty"`
 	// DryRun only reports what would be removed.
-	DryRun bool
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 // Defaults of a [FilesSweep].
 const (
-	DefaultSweepAge     = time.Hour
-	DefaultArtifactsAge = 30 * 24 * time.Hour
+	DefaultSweepAge     = value.Duration(time.Hour)
+	DefaultArtifactsAge = 30 * 24 * value.Duration(time.Hour)
 )
 
 // FilesSwept is what gc removed, or would remove.
@@ -261,9 +262,10 @@ type FilesSwept struct {
 }
 
 // SweepFiles removes versions and contents that no name, no job, no unfinished task and no artifact
-// needs. It may run beside pushes and submissions. The error wraps [jet.ErrNoService] if no server
-// answers which tasks are unfinished, or [contents.ErrSweeping].
-func (c *Client) SweepFiles(ctx context.Context, o FilesSweep) (FilesSwept, error) {
+// needs. It may run beside pushes and submissions. List lists tasks, as [Client.List] does. If ctx
+// ends early, what was done stays done, and is returned with the error. The error wraps that of
+// list, or [contents.ErrSweeping].
+func (c *Client) SweepFiles(ctx context.Context, o FilesSweep, list func(context.Context, ListRequest) (ListPage, error)) (FilesSwept, error) {
 	if o.OlderThan == 0 {
 		o.OlderThan = DefaultSweepAge
 	}
@@ -271,11 +273,16 @@ func (c *Client) SweepFiles(ctx context.Context, o FilesSweep) (FilesSwept, erro
 		o.Artifacts = DefaultArtifactsAge
 	}
 	var done FilesSwept
-	if o.OlderThan < DefaultSweepAge {
+	switch {
+	case o.Versions < 0:
+		return done, Wrongf("keep is %d, want 1 or more, or 0 for all that names remember", o.Versions)
+	case o.Artifacts < 0:
+		return done, Wrongf("artifacts is %v, want more than 0", o.Artifacts)
+	case o.OlderThan < DefaultSweepAge:
 		return done, Wrongf("gc spares what is younger than %v, for it may belong to a push under way", DefaultSweepAge)
 	}
 	now := c.Now()
-	old, _, err := c.artifactsBefore(ctx, now.Add(-o.Artifacts))
+	old, _, err := c.artifactsBefore(ctx, now.Add(-o.Artifacts.Std()))
 	if err != nil {
 		return done, err
 	}
@@ -287,8 +294,8 @@ func (c *Client) SweepFiles(ctx context.Context, o FilesSweep) (FilesSwept, erro
 			}
 		}
 	}
-	done.Swept, err = c.store.SweepFiles(ctx, now.Add(-o.OlderThan), o.DryRun, func(ctx context.Context) (map[files.Digest]bool, error) {
-		_, left, err := c.artifactsBefore(ctx, now.Add(-o.Artifacts))
+	done.Swept, err = c.store.SweepFiles(ctx, now.Add(-o.OlderThan.Std()), o.DryRun, func(ctx context.Context) (map[files.Digest]bool, error) {
+		_, left, err := c.artifactsBefore(ctx, now.Add(-o.Artifacts.Std()))
 		if err != nil {
 			return nil, err
 		}
@@ -297,7 +304,7 @@ func (c *Client) SweepFiles(ctx context.Context, o FilesSweep) (FilesSwept, erro
 			wanted[files.Digest(l.Digest)] = true
 		}
 		delete(wanted, "")
-		return wanted, errors.Join(c.wantedByName(ctx, o.Versions, wanted), c.wantedByJobs(ctx, wanted), c.wantedByTasks(ctx, wanted))
+		return wanted, errors.Join(c.wantedByName(ctx, o.Versions, wanted), c.wantedByJobs(ctx, wanted), c.wantedByTasks(ctx, list, wanted))
 	})
 	return done, err
 }
@@ -356,7 +363,7 @@ func (c *Client) wantedByJobs(ctx context.Context, wanted map[files.Digest]bool)
 
 // wantedByTasks asks the read model, as it is now: a task that is submitted later has protected its
 // version.
-func (c *Client) wantedByTasks(ctx context.Context, wanted map[files.Digest]bool) error {
+func (c *Client) wantedByTasks(ctx context.Context, list func(context.Context, ListRequest) (ListPage, error), wanted map[files.Digest]bool) error {
 	last, err := c.store.Last(ctx)
 	if err != nil {
 		return err
@@ -368,7 +375,7 @@ func (c *Client) wantedByTasks(ctx context.Context, wanted map[files.Digest]bool
 		}
 	}
 	for {
-		page, err := c.List(ctx, r)
+		page, err := list(ctx, r)
 		if err != nil {
 			return fmt.Errorf("which files tasks need: %w", err)
 		}

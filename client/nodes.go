@@ -226,9 +226,3 @@ func (c *Client) WaitNode(ctx context.Context, id node.ID, stable time.Duration,
 		timer.Stop()
 	}
 }
-
-// Ping asks the process of a node about itself, without the log or any server of Millrace. The
-// error wraps [presence.ErrNoPong] if none answers before ctx ends.
-func (c *Client) Ping(ctx context.Context, id node.ID) (node.Pong, error) {
-	return c.store.Ping(ctx, id)
-}

@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/jet/roles"
+	"millrace/whatif"
 )
 
 // Each answer matches the document.
@@ -191,7 +192,7 @@ func TestDocumentKnowsAll(t *testing.T) {
 					// Beside it a page has fields for the service alone.
 					into = v.Elem().Field(0).Addr()
 				}
-				logtest.Fill(t, into.Interface(), append(logtest.Samples, []events.Record(nil))...)
+				logtest.Fill(t, into.Interface(), append(logtest.Samples, []events.Record(nil), events.Record{}, whatif.Change{Kind: whatif.Not, Seq: 1, About: "a", What: "b", Follows: []string{"c"}}, whatif.Wait{Queue: "a", Was: whatif.Depth{Most: 1}})...)
 			}
 			body, err := api.Encode(v.Elem().Interface())
 			if err != nil {

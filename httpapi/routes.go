@@ -56,6 +56,8 @@ var routes = []route{
 	{roles.EventList, http.MethodGet, "/events"},
 	{roles.LogVerify, http.MethodGet, "/verify"},
 	{roles.LogDiff, http.MethodGet, "/diff"},
+	{roles.LogReplay, http.MethodGet, "/replay"},
+	{roles.LogWhatIf, http.MethodPost, "/whatif"},
 	{roles.DeadList, http.MethodGet, "/messages"},
 	{roles.DeadDismiss, http.MethodPost, "/messages/{seq}/dismiss"},
 
@@ -70,6 +72,8 @@ var routes = []route{
 	{roles.NodeList, http.MethodGet, "/nodes"},
 	{roles.NodeGet, http.MethodGet, "/nodes/{id}"},
 	{roles.NodeWait, http.MethodGet, "/nodes/{id}/wait"},
+	{roles.NodePing, http.MethodGet, "/pings"},
+	{roles.NodePing, http.MethodGet, "/nodes/{id}/ping"},
 	{roles.NodeDrain, http.MethodPost, "/nodes/{id}/drain"},
 	{roles.NodeUndrain, http.MethodPost, "/nodes/{id}/undrain"},
 	{roles.NodeCordon, http.MethodPost, "/nodes/{id}/cordon"},
@@ -114,6 +118,7 @@ var routes = []route{
 	{roles.FilesGet, http.MethodGet, "/files/{version}"},
 	{roles.FilesDiff, http.MethodGet, "/files/{version}/diff"},
 	{roles.FilesVerify, http.MethodGet, "/files/{version}/verify"},
+	{roles.FilesSweep, http.MethodPost, "/files/gc"},
 	{roles.FilesRemove, http.MethodDelete, "/files/{name}"},
 
 	{roles.ServerHealth, http.MethodGet, "/health"},
@@ -124,6 +129,9 @@ var routes = []route{
 var narrow = map[string][]string{
 	"GET /tasks/{id}/plan": {},
 	"GET /queues/{queue}":  {"at", "at_least", "rates"},
+
+	"GET /nodes/{id}/ping": {"timeout"},
+	"GET /pings":           {"timeout", "limit", "cursor"},
 
 	"POST /tasks/{id}/dismiss":     {"reason"},
 	"POST /messages/{seq}/dismiss": {"reason"},
@@ -175,11 +183,15 @@ type field struct {
 // unless a field of the type itself has the name.
 func fieldsOf(t reflect.Type) map[string]field {
 	all := map[string]field{}
-	collect(t, all)
+	collect(t, false, all)
 	return all
 }
 
-func collect(t reflect.Type, into map[string]field) {
+// collect adds the fields of a struct; optional tells that the struct itself may be missing.
+func collect(t reflect.Type, optional bool, into map[string]field) {
+	if t.Kind() == reflect.Pointer {
+		t, optional = t.Elem(), true
+	}
 	var within []reflect.Type
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -188,10 +200,10 @@ func collect(t reflect.Type, into map[string]field) {
 		case f.Anonymous && name == "":
 			within = append(within, f.Type)
 		case f.IsExported() && name != "-" && name != "" && !known && f.Tag.Get("hidden") == "":
-			into[name] = field{name, f.Type, t, strings.Contains(options, "omit")}
+			into[name] = field{name, f.Type, t, optional || strings.Contains(options, "omit")}
 		}
 	}
 	for _, t := range within {
-		collect(t, into)
+		collect(t, optional, into)
 	}
 }

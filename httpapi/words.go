@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -43,6 +44,9 @@ func describe(schemas huma.Registry) {
 		for _, f := range fieldsOf(t) {
 			if property := schema.Properties[f.name]; property != nil {
 				property.Description = f.about()
+			}
+			if f.optional { // also if a struct around it is missing
+				schema.Required = slices.DeleteFunc(schema.Required, func(name string) bool { return name == f.name })
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import "time"
 // Pong is the answer of a node's process when it is asked over the wire. The log's state of the
 // node may be older, or of another process.
 type Pong struct {
+	// Node is the node's id, Session that of its process, and Version the program's.
 	Node    ID     `json:"node"`
 	Session string `json:"session"`
 	Version string `json:"version,omitempty"`

@@ -22,13 +22,15 @@ type Frame struct {
 	// To is the last sequence of the span.
 	To uint64 `json:"to"`
 	// Time is the time of the point: when the log stored the fact, or later, before the next one.
+	// Stored is when the log stored the fact.
 	Time   time.Time `json:"time,omitzero"`
 	Stored time.Time `json:"stored,omitzero"`
 	// At is when it happened, by the writer's clock.
-	At    time.Time `json:"at,omitzero"`
-	Type  string    `json:"type,omitempty"`
-	About string    `json:"about,omitempty"`
-	Actor string    `json:"actor,omitempty"`
+	At time.Time `json:"at,omitzero"`
+	// Type is the type of the fact, About what it is about, and Actor who wrote it.
+	Type  string `json:"type,omitempty"`
+	About string `json:"about,omitempty"`
+	Actor string `json:"actor,omitempty"`
 	// Fact is the message as written. Error says why it is unreadable.
 	Fact  json.RawMessage `json:"fact,omitempty"`
 	Error string          `json:"error,omitempty"`
@@ -71,6 +73,7 @@ type Stop struct {
 
 // Changed is a field that a fact has changed.
 type Changed struct {
+	// Of is the subject.
 	Of string `json:"of"`
 	view.Change
 }
@@ -81,8 +84,9 @@ type Count struct {
 	Name string `json:"name"`
 	// State is the state of the tasks; for a node, they run there.
 	State task.State `json:"state"`
-	Was   int32      `json:"was"`
-	Is    int32      `json:"is"`
+	// Was is the count before the fact, and Is the count after it.
+	Was int32 `json:"was"`
+	Is  int32 `json:"is"`
 	// Slots is how many tasks the node runs at once.
 	Slots int `json:"slots,omitempty"`
 }
@@ -117,6 +121,7 @@ type Alternative struct {
 
 // Answered is a rule of a task with its answer.
 type Answered struct {
+	// Rule is its name, Question what it answers, and Answer its answer in words.
 	Rule     string       `json:"rule"`
 	Question job.Question `json:"question"`
 	Answer   string       `json:"answer"`
@@ -127,6 +132,7 @@ type Answered struct {
 // Owed is the duty on a subject, before a fact and after it; nil if it did not exist, or if there
 // was none.
 type Owed struct {
+	// Of is the subject, Before the duty before the fact, and After the one after it.
 	Of     string `json:"of"`
 	Before *Duty  `json:"before,omitempty"`
 	After  *Duty  `json:"after,omitempty"`
@@ -134,11 +140,13 @@ type Owed struct {
 
 // Duty is an action, its actor and deadline, and what happens otherwise.
 type Duty struct {
+	// Who must do What until By.
 	Who  string    `json:"who"`
 	What string    `json:"what"`
 	By   time.Time `json:"by,omitzero"`
 	// Look says that nothing ends at By.
-	Look bool   `json:"look,omitempty"`
+	Look bool `json:"look,omitempty"`
+	// Else says what follows otherwise.
 	Else string `json:"else,omitempty"`
 	// Overdue says that By had passed at the point.
 	Overdue bool `json:"overdue,omitempty"`

@@ -114,12 +114,14 @@ const (
 
 // Known is a node as the decider knew it: At is its last known fact.
 type Known struct {
+	// Node is the node's id, and At the sequence of the last fact about it that was known.
 	Node string `json:"node" redact:"keep"`
 	At   uint64 `json:"at,omitempty"`
 }
 
 // Bounds are the [duties.Settings] on which decisions depend.
 type Bounds struct {
+	// StartDeadline, AckWait, Slack and Timer are those of the settings by then.
 	StartDeadline value.Duration `json:"start_deadline,omitempty"`
 	AckWait       value.Duration `json:"ack_wait,omitempty"`
 	Slack         value.Duration `json:"slack,omitempty"`
@@ -128,6 +130,7 @@ type Bounds struct {
 
 // FlapBounds are the settings by which a node is quarantined and released, as package node has them.
 type FlapBounds struct {
+	// Limit and Release are the flap_limit and flap_release of the settings by then.
 	Limit   float64 `json:"limit,omitempty"`
 	Release float64 `json:"release,omitempty"`
 }

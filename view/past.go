@@ -31,6 +31,9 @@ func (m Moment) Before(r *events.Record) bool {
 	return m.Seq > 0 && r.Seq > m.Seq || m.Seq == 0 && !m.At.IsZero() && r.Stored.After(m.At)
 }
 
+// Begun tells whether a record is at the moment, or behind it: the zero moment has always begun.
+func (m Moment) Begun(r *events.Record) bool { return r.Seq >= m.Seq && !r.Stored.Before(m.At) }
+
 // ErrNotYet refuses a moment that the log has not reached. It is an [ErrQuery].
 var ErrNotYet = errors.New("the log has not reached it")
 

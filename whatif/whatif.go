@@ -44,15 +44,17 @@ const (
 
 // Change is a decision that would have been different.
 type Change struct {
+	// Kind is one of [Differs], [Not], [Never] and [AsSoon].
 	Kind string `json:"kind"`
 	// Seq is the fact that records it; for a decision that was never made, the last fact of its
-	// task before it.
-	Seq   uint64      `json:"seq"`
-	At    time.Time   `json:"at"`
-	Type  events.Type `json:"type,omitempty"`
-	About string      `json:"about"`
-	Task  task.ID     `json:"task,omitempty"`
-	Node  node.ID     `json:"node,omitempty"`
+	// task before it. At is its time, and Type that of the fact; a decision never made has none.
+	Seq  uint64      `json:"seq"`
+	At   time.Time   `json:"at"`
+	Type events.Type `json:"type,omitempty"`
+	// About is what it decides about in words, Task and Node its task and node.
+	About string  `json:"about"`
+	Task  task.ID `json:"task,omitempty"`
+	Node  node.ID `json:"node,omitempty"`
 	// What describes the change, and Follows its known consequences.
 	What    string   `json:"what"`
 	Follows []string `json:"follows,omitempty"`
@@ -66,6 +68,8 @@ type Change struct {
 
 // Decisions counts the decisions that the log records.
 type Decisions struct {
+	// All counts all of them: Same come out as recorded, Differ differ, Sooner could have come
+	// sooner, and Unknown depend on one that differs.
 	All     int `json:"all"`
 	Same    int `json:"same"`
 	Differ  int `json:"differ"`
@@ -77,6 +81,7 @@ type Decisions struct {
 
 // Tasks counts tasks by the effect on them.
 type Tasks struct {
+	// All counts all of them.
 	All int `json:"all"`
 	// Differ have a decision that differs. Unknown depend on one that does. Later may only have
 	// waited longer or shorter, for places of the others. Same are the rest.
@@ -88,24 +93,29 @@ type Tasks struct {
 
 // Report is the answer.
 type Report struct {
-	First     uint64    `json:"first"`
-	Last      uint64    `json:"last"`
+	// First and Last are the first and the last sequence that were read.
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	// Decisions counts the recorded decisions by how they come out.
 	Decisions Decisions `json:"decisions"`
 	// Changes are in the order of the log. Each holds under the condition that nothing before it
 	// was different.
 	Changes []Change `json:"changes"`
 	// Unknown says from where on the life of a task is unknown.
 	Unknown []Unknown `json:"unknown_from"`
-	Tasks   Tasks     `json:"tasks"`
+	// Tasks counts the tasks by the effect on them.
+	Tasks Tasks `json:"tasks"`
 	// Mistakes are decisions that do not repeat under their own settings.
 	Mistakes []verify.Finding `json:"mistakes"`
-	Notes    []string         `json:"notes,omitempty"`
+	// Notes say what no answer can know.
+	Notes []string `json:"notes,omitempty"`
 	// Simulated is set if it was requested.
 	Simulated *Simulated `json:"simulated,omitempty"`
 }
 
 // Unknown is a task whose life cannot be known.
 type Unknown struct {
+	// Task is its id.
 	Task task.ID `json:"task"`
 	// From is the first sequence for which that holds, and Why the cause.
 	From uint64 `json:"from"`

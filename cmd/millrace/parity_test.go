@@ -43,12 +43,12 @@ var overHTTP = map[string]string{
 
 	"node ls": "GET /nodes", "node show": "GET /nodes/{id}", "node events": "GET /events", "node wait": "GET /nodes/{id}/wait", "node drain": "POST /nodes/{id}/drain", "node undrain": "POST /nodes/{id}/undrain",
 	"node cordon": "POST /nodes/{id}/cordon", "node uncordon": "POST /nodes/{id}/uncordon", "node release": "POST /nodes/{id}/release", "node label": "POST /nodes/{id}/label", "node retire": "POST /nodes/{id}/retire",
-	"node ping": "no: it measures the way from where it is typed",
+	"node ping": "GET /nodes/{id}/ping, GET /pings",
 
 	"files ls": "GET /files", "files show": "GET /files/{version}", "files diff": "GET /files/{version}/diff", "files verify": "GET /files/{version}/verify", "files rm": "DELETE /files/{name}",
-	"files pull": "GET /files/{version}/content", "files push": "PUT /files/{name}", "files gc": "no: it reads all tasks and jobs, for as long as that takes",
+	"files pull": "GET /files/{version}/content", "files push": "PUT /files/{name}", "files gc": "POST /files/gc",
 
-	"diff": "GET /diff", "replay": "no: it reads the log on the machine of who steps through it", "whatif": "no: it reads the log on the machine of who asks",
+	"diff": "GET /diff", "replay": "GET /replay", "whatif": "POST /whatif",
 	"incident export": "no: it makes a file", "incident open": "no: it reads a file", "incident import": "no: it reads a file", "incident show": "no: it reads a file",
 	"ipc": "no: it is for programs of tasks, on their node", "token": "no: that takes the command line, docs/access.md says why", "nats permissions": "no: it is of the NATS server",
 	"api openapi": "no: /openapi.json, beside what the document has", "config": "no: it is of the machine where it is typed", "version": "no: it is of the program; /openapi.json has that of the server",

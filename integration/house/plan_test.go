@@ -55,7 +55,7 @@ var plan = map[string][]string{
 	"verify/limits":       {"verify/book", "verify/past", "verify/thin", "events", "node", "task", "task/quota"},
 	"verify":              {"verify/book", "verify/limits", "verify/ticks", "verify/thin", "verify/past", "internal/form", "events", "task", "task/definition", "task/quota", "task/schedule", "node"},
 	"replay":              {"internal/form", "internal/heap", "near", "verify", "view", "events", "task", "task/definition", "node"},
-	"whatif":              {"internal/heap", "near", "verify", "incident", "events", "task", "task/breaker", "task/limit", "task/definition", "task/schedule", "node"}, // incident for its tests alone
+	"whatif":              {"internal/heap", "near", "view", "verify", "incident", "events", "task", "task/breaker", "task/limit", "task/definition", "task/schedule", "node"}, // incident for its tests alone
 	"spans":               {"view", "events", "task"},
 	"telemetry":           {"spans", "worker", "telemetry/otlp", "events", "task"}, // telemetry/otlp for its tests alone
 	"telemetry/otlp":      {},
@@ -98,8 +98,8 @@ var plan = map[string][]string{
 	"jet/embed":        {"jet", "jet/streams", "jet/natscontext", "jet/wire", "local", "events"}, // jet and jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
 	"jet":              {"jet/natscontext", "jet/wire", "jet/link", "jet/publish", "jet/pull", "jet/contents", "jet/presence", "jet/roles", "jet/streams", "jet/reading", "jet/definitions", "jet/outputs", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/schedule", "node", "logclock"},
 	"client":           {"internal/form", "query", "view", "desk", "jet", "jet/contents", "jet/roles", "jet/definitions", "jet/streams", "jet/outputs", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"}, // jet/streams for its tests alone
-	"api":              {"client", "query", "view", "verify", "projections", "telemetry", "task/jobfile", "jet", "jet/link", "jet/roles", "jet/definitions", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
-	"httpapi":          {"api", "client", "metrics", "view", "jet", "jet/roles", "jet/definitions", "jet/streams", "jet/embed", "projections", "events", "events/logtest", "task", "task/definition", "task/output", "node"}, // jet/embed, jet/streams and projections for its tests alone
+	"api":              {"client", "query", "view", "verify", "replay", "whatif", "projections", "telemetry", "task/jobfile", "jet", "jet/contents", "jet/link", "jet/roles", "jet/definitions", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
+	"httpapi":          {"api", "client", "near", "whatif", "metrics", "view", "jet", "jet/roles", "jet/definitions", "jet/streams", "jet/embed", "projections", "events", "events/logtest", "task", "task/definition", "task/output", "node"}, // jet/embed, jet/streams, projections and whatif for its tests alone
 	"clients/millrace": {"ipc"},
 
 	"cmd/millrace":             anything,
@@ -225,6 +225,7 @@ const (
 var clocks = map[string]string{
 	"logclock": "keeps the log's time, from the machine's and what the log answers",
 
+	"client/ping.go":    measures,
 	"client/resolve.go": "gives ids that are drawn without a server their order",
 	"desk/room.go":      measures,
 	"api/queues.go":     measures,
@@ -235,7 +236,6 @@ var clocks = map[string]string{
 
 	"local/local.go":                "tells which server of this machine is the newest; the records never leave it",
 	"cmd/millrace/bench.go":         measures,
-	"cmd/millrace/nodes/ping.go":    measures,
 	"cmd/millrace/term/progress.go": measures,
 	"cmd/millrace/submit/run.go":    measures,
 	"cmd/millrace/reach/signals.go": measures,

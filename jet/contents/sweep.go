@@ -40,6 +40,8 @@ var ErrSweeping = errors.New("another `millrace files gc` is under way: wait unt
 
 // Swept says what a sweep removed, or would remove.
 type Swept struct {
+	// Versions are the removed versions; Chunks counts the removed pieces of contents, and Bytes
+	// their bytes.
 	Versions []files.Digest `json:"versions"`
 	Chunks   int            `json:"chunks"`
 	Bytes    int64          `json:"bytes"`

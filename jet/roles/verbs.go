@@ -50,6 +50,8 @@ const (
 	EventList Verb = "event.list"
 	LogVerify Verb = "log.verify"
 	LogDiff   Verb = "log.diff" // of everything
+	LogReplay Verb = "log.replay"
+	LogWhatIf Verb = "log.whatif"
 
 	DeadList    Verb = "dead.list"
 	DeadDismiss Verb = "dead.dismiss" // of a task by its id, or of a message by its sequence
@@ -71,6 +73,7 @@ const (
 	NodeRelease  Verb = "node.release"
 	NodeLabel    Verb = "node.label"
 	NodeRetire   Verb = "node.retire"
+	NodePing     Verb = "node.ping" // one node, or all that should answer
 
 	JobList        Verb = "job.list"
 	JobGet         Verb = "job.get"
@@ -110,6 +113,7 @@ const (
 	FilesDiff   Verb = "files.diff"
 	FilesVerify Verb = "files.verify"
 	FilesRemove Verb = "files.remove"
+	FilesSweep  Verb = "files.gc"
 
 	ServerHealth Verb = "server.health"
 )
@@ -133,11 +137,11 @@ var verbs = []struct {
 	access Access
 	verbs  []Verb
 }{
-	{Reading, []Verb{TaskGet, TaskList, TaskWait, TaskPlan, TaskWhy, TaskTree, TaskDiff, TaskEvents, TaskOutput, TaskRecords, TaskFiles, TaskTrace, TasksCount, EventList, DeadList, QueueList, LimitList, NodeList, NodeGet, NodeWait, JobList, JobGet, CalendarList, CalendarGet, ScheduleList, ScheduleGet, ScheduleNext, ScheduleProgress, JobValidate, JobSchema, JobHistory, JobDiff, ScheduleHistory, ScheduleDiff, CalendarHistory, CalendarDiff, BreakerGet,
-		FilesList, FilesGet, FilesDiff, FilesVerify, LogVerify, LogDiff, ServerHealth}},
+	{Reading, []Verb{TaskGet, TaskList, TaskWait, TaskPlan, TaskWhy, TaskTree, TaskDiff, TaskEvents, TaskOutput, TaskRecords, TaskFiles, TaskTrace, TasksCount, EventList, DeadList, QueueList, LimitList, NodeList, NodeGet, NodeWait, NodePing, JobList, JobGet, CalendarList, CalendarGet, ScheduleList, ScheduleGet, ScheduleNext, ScheduleProgress, JobValidate, JobSchema, JobHistory, JobDiff, ScheduleHistory, ScheduleDiff, CalendarHistory, CalendarDiff, BreakerGet,
+		FilesList, FilesGet, FilesDiff, FilesVerify, LogVerify, LogDiff, LogReplay, LogWhatIf, ServerHealth}},
 	{Submitting, []Verb{TaskSubmit, TaskBulk, TaskCopy, ScheduleRun, ScheduleBackfill}},
 	{Operating, []Verb{TaskCancel, TasksCancel, TasksRetry, TasksSignal, TasksDismiss, TaskRelease, TaskSignal, TaskRetry, TaskEdit, DeadDismiss, QueuePause, QueueResume, QueueLimit, QueuePurge, NodeDrain, NodeUndrain, NodeCordon, NodeUncordon,
-		NodeRelease, NodeLabel, NodeRetire, JobApply, JobRemove, CalendarApply, CalendarRemove, ScheduleApply, ScheduleRemove, SchedulePause, ScheduleResume, BreakerReset, FilesRemove}},
+		NodeRelease, NodeLabel, NodeRetire, JobApply, JobRemove, CalendarApply, CalendarRemove, ScheduleApply, ScheduleRemove, SchedulePause, ScheduleResume, BreakerReset, FilesRemove, FilesSweep}},
 }
 
 // Verbs returns all verbs with one of these kinds of access.

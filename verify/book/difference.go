@@ -14,6 +14,7 @@ import (
 
 // Difference is a field of a decision with another result, as JSON; nil where it is absent.
 type Difference struct {
+	// Field is its name. Was is what was recorded, and Is what comes out.
 	Field string          `json:"field"`
 	Was   json.RawMessage `json:"was"`
 	Is    json.RawMessage `json:"is"`

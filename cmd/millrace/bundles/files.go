@@ -20,6 +20,7 @@ import (
 	"millrace/jet/definitions"
 	"millrace/task/definition"
 	"millrace/task/job"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -379,13 +380,13 @@ to learn which tasks have not ended.`,
 		if s.Versions < 0 {
 			return exit.Misuse(c, "--keep is %d, want 1 or more", s.Versions)
 		}
-		s.OlderThan, s.Artifacts = older.D, artifacts.D
+		s.OlderThan, s.Artifacts = value.Duration(older.D), value.Duration(artifacts.D)
 		cl, err := a.Connect(c.Context())
 		if err != nil {
 			return err
 		}
 		defer cl.Close()
-		done, err := cl.SweepFiles(c.Context(), s)
+		done, err := cl.SweepFiles(c.Context(), s, cl.List)
 		if err != nil {
 			return err
 		}

@@ -240,7 +240,7 @@ func (r *run) sweep(ctx context.Context) {
 			return
 		case <-tick.C:
 			// Tasks detect what it did wrong.
-			_, _ = r.client.SweepFiles(ctx, client.FilesSweep{Versions: 1})
+			_, _ = r.client.SweepFiles(ctx, client.FilesSweep{Versions: 1}, r.client.List)
 		}
 	}
 }

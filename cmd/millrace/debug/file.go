@@ -101,11 +101,6 @@ func (a *Commands) source(ctx context.Context, file string, between [2]view.Mome
 	return from, err
 }
 
-// within tells whether a record is at a moment, or behind it.
-func within(from view.Moment, r *events.Record) bool {
-	return r.Seq >= from.Seq && !r.Stored.Before(from.At)
-}
-
 // exportSpan reads a span of an export. Lines that cannot be read are gaps.
 func exportSpan(in *text, between [2]view.Moment) (*replay.Span, error) {
 	r, err := events.NewExportReader(in)
@@ -128,7 +123,7 @@ func exportSpan(in *text, between [2]view.Moment) (*replay.Span, error) {
 		case between[1] != (view.Moment{}) && between[1].Before(&record):
 			return span, nil
 		default:
-			if err := span.Add(&record, within(between[0], &record)); err != nil {
+			if err := span.Add(&record, between[0].Begun(&record)); err != nil {
 				return nil, err
 			}
 		}

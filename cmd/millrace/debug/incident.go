@@ -56,7 +56,7 @@ func incidentSource(in *text, between [2]view.Moment) (source, error) {
 }
 
 func (s *source) add(r *events.Record, begin view.Moment) error {
-	return s.span.Add(r, r.Seq >= s.incident.Manifest.From.Seq && within(begin, r))
+	return s.span.Add(r, r.Seq >= s.incident.Manifest.From.Seq && begin.Begun(r))
 }
 
 // gap records that a part is missing; only facts leave a gap to step over.

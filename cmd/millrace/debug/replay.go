@@ -223,7 +223,7 @@ func (a *Commands) logSpan(ctx context.Context, between [2]view.Moment) (*replay
 	}
 	span := replay.NewSpan(1)
 	span.Hides(cl.Store().Hidden())
-	err = a.Span(ctx, cl, 1, to, func(r *events.Record) error { return span.Add(r, within(between[0], r)) })
+	err = a.Span(ctx, cl, 1, to, func(r *events.Record) error { return span.Add(r, between[0].Begun(r)) })
 	return span, cl.Store().AckWait(), err
 }
 

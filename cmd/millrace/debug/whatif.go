@@ -18,8 +18,6 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/incident"
-	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/value"
 	"millrace/view"
 	"millrace/whatif"
@@ -96,35 +94,31 @@ missing or damaged: the rest is judged. docs/whatif.md has more.`,
 		ctx, stop := context.WithCancel(c.Context())
 		defer stop()
 		go func() { _ = garbage.Ease(ctx, 0, garbage.AtOnce) }() // it ends with ctx
-		cfg := whatif.Config{Other: other, From: func(r *events.Record) bool { return within(span[0], r) }}
-		j := &judged{from: span[0], only: f.only}
-		if f.simulate {
-			j.player = new(whatif.Player)
-		}
-		report, err := a.whatif(ctx, strings.Join(args, ""), cfg, span[1], j)
-		if err == nil {
-			err = j.idle()
+		q := whatif.Question{Config: whatif.Config{Other: other}, Only: f.only, Since: span[0], Simulate: f.simulate}
+		is, err := a.whatif(ctx, strings.Join(args, ""), q, span[1])
+		if errors.Is(err, whatif.ErrIdle) {
+			err = &exit.Fault{Code: exit.NotFound, Err: err}
 		}
 		if err != nil {
 			return err
 		}
-		for _, d := range j.damaged {
+		for _, d := range is.damaged {
 			a.Note("damaged: %s", d)
 		}
 		if f.JSON() {
-			for _, d := range j.damaged {
-				report.Notes = append(report.Notes, "damaged: "+d)
+			for _, d := range is.damaged {
+				is.Notes = append(is.Notes, "damaged: "+d)
 			}
-			err = a.WriteJSON(report)
+			err = a.WriteJSON(is.Report)
 		} else {
-			a.printWhatIf(&f, report)
+			a.printWhatIf(&f, is.Report)
 		}
 		switch {
 		case err != nil:
 			return err
-		case len(report.Mistakes) > 0:
+		case len(is.Mistakes) > 0:
 			return exit.With(whatifMistake)
-		case j.holes:
+		case is.holes:
 			return exit.With(whatifDamaged)
 		}
 		return nil
@@ -132,112 +126,52 @@ missing or damaged: the rest is judged. docs/whatif.md has more.`,
 	return c
 }
 
-// judged reads a log and judges its decisions.
-type judged struct {
-	*whatif.Judge
-	cfg    whatif.Config
-	player *whatif.Player // nil without a simulation
-	from   view.Moment
-	first  uint64 // of the records from that moment on
-	last   uint64 // of all that were read
-	only   whatif.Only
+// answer is what whatif says of a log or a file.
+type answer struct {
+	*whatif.Report
 	// damaged are the missing parts of an incident file, and holes tells that facts are among them.
 	damaged []string
 	holes   bool
-	// hasJob and hasSchedule tell that the log mentions the job or schedule named in only.
-	hasJob, hasSchedule bool
-}
-
-// idle returns an error if the log has nothing of what the flags choose.
-func (j *judged) idle() error {
-	problem := ""
-	switch {
-	case j.last == 0:
-		problem = "there are no messages"
-	case j.from != (view.Moment{}) && j.first == 0:
-		problem = fmt.Sprintf("there is nothing from --from on: it ends at #%d", j.last)
-	case j.only.Job != "" && !j.hasJob:
-		problem = fmt.Sprintf("--job: up to #%d there is no task of job %s", j.last, j.only.Job)
-	case j.only.Schedule != "" && !j.hasSchedule:
-		problem = fmt.Sprintf("--schedule: up to #%d there is nothing of schedule %s", j.last, j.only.Schedule)
-	default:
-		return nil
-	}
-	return &exit.Fault{Code: exit.NotFound, Err: errors.New(problem)}
-}
-
-func (j *judged) begin(cfg whatif.Config) { j.Judge, j.cfg = whatif.New(cfg), cfg }
-
-// Add reads the next record.
-func (j *judged) Add(r *events.Record) error {
-	if j.last = r.Seq; j.first == 0 && within(j.from, r) {
-		j.first = r.Seq
-	}
-	if birth, ok := r.Fact.Event.(task.Submitted); ok && birth.Job == j.only.Job {
-		j.hasJob = true
-	}
-	if r.Fact.Schedule == j.only.Schedule || r.Fact.Def == definition.Named(definition.DefSchedule, j.only.Schedule) {
-		j.hasSchedule = true
-	}
-	if j.player != nil {
-		if err := j.player.Add(r); err != nil {
-			return err
-		}
-	}
-	return j.Judge.Add(r)
-}
-
-// report summarises, and simulates the log if requested: from the requested moment, or else from
-// the first difference.
-func (j *judged) report() *whatif.Report {
-	r := j.Report()
-	if j.player == nil {
-		return r
-	}
-	from := j.first
-	if j.from == (view.Moment{}) && len(r.Changes) > 0 {
-		from = r.Changes[0].Seq
-	}
-	r.Simulated = j.player.Simulate(from, j.cfg.Settings, j.cfg.Other)
-	return r
 }
 
 // whatif judges the log, or a file.
-func (a *Commands) whatif(ctx context.Context, file string, cfg whatif.Config, until view.Moment, j *judged) (*whatif.Report, error) {
+func (a *Commands) whatif(ctx context.Context, file string, q whatif.Question, until view.Moment) (is answer, err error) {
 	s, err := a.Settings()
 	if err != nil {
-		return nil, err
+		return is, err
 	}
-	cfg.Settings, cfg.Margin = s.Task(), s.Margin()
+	q.Settings, q.Margin = s.Task(), s.Margin()
 	if file == "" {
-		return a.whatifLog(ctx, cfg, until, j)
+		is.Report, err = a.whatifLog(ctx, q, until)
+		return is, err
 	}
 	t, err := a.open(file)
 	if err != nil {
-		return nil, err
+		return is, err
 	}
 	defer t.shut()
 	if !t.incident {
-		return whatifExport(t, cfg, until, j)
+		is.Report, err = whatifExport(t, q, until)
+		return is, err
 	}
 	f, err := t.read()
 	if err != nil {
-		return nil, err
+		return is, err
 	}
 	if err := s.Take(f.Manifest.Settings); err != nil {
-		return nil, err
+		return is, err
 	}
-	cfg.Settings, cfg.Margin = s.Task(), s.Margin()
+	q.Settings, q.Margin = s.Task(), s.Margin()
 	if d, err := time.ParseDuration(f.Manifest.AckWait); err == nil {
-		cfg.Settings.AckWait = d
+		q.Settings.AckWait = d
 	}
-	cfg.Hidden = f.Hidden()
-	cfg.Partial = f.Manifest.Left > 0 || !f.Manifest.Raw || len(f.Missing) > 0
+	q.Hidden = f.Hidden()
+	q.Partial = f.Manifest.Left > 0 || !f.Manifest.Raw || len(f.Missing) > 0
 	for _, m := range f.Missing {
-		j.damaged = append(j.damaged, told.Missing(m))
-		j.holes = j.holes || m.Section == incident.SectionFacts.String()
+		is.damaged = append(is.damaged, told.Missing(m))
+		is.holes = is.holes || m.Section == incident.SectionFacts.String()
 	}
-	j.begin(cfg)
+	j := whatif.NewReader(q)
 	for r, err := range f.Facts() {
 		if err == nil && behind(until, &r) {
 			break
@@ -245,26 +179,27 @@ func (a *Commands) whatif(ctx context.Context, file string, cfg whatif.Config, u
 		if err == nil {
 			err = j.Add(&r)
 		}
-		if err != nil && !cfg.Partial {
-			return nil, err
+		if err != nil && !q.Partial {
+			return is, err
 		}
 	}
-	return j.report(), nil
+	is.Report, err = j.Report()
+	return is, err
 }
 
 func behind(until view.Moment, r *events.Record) bool {
 	return until != (view.Moment{}) && until.Before(r)
 }
 
-func (a *Commands) whatifLog(ctx context.Context, cfg whatif.Config, until view.Moment, j *judged) (*whatif.Report, error) {
+func (a *Commands) whatifLog(ctx context.Context, q whatif.Question, until view.Moment) (*whatif.Report, error) {
 	cl, err := a.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer cl.Close()
 	// The lease that holds, whatever the settings say by now.
-	cfg.Settings.AckWait, cfg.Hidden = cl.Store().AckWait(), cl.Store().Hidden()
-	cfg.Partial = a.Inside != nil // an opened incident file
+	q.Settings.AckWait, q.Hidden = cl.Store().AckWait(), cl.Store().Hidden()
+	q.Partial = a.Inside != nil // an opened incident file
 	to := uint64(0)
 	if until != (view.Moment{}) {
 		p, err := a.PointAt(ctx, cl, "--until", until)
@@ -273,14 +208,14 @@ func (a *Commands) whatifLog(ctx context.Context, cfg whatif.Config, until view.
 		}
 		to = p.Seq
 	}
-	j.begin(cfg)
+	j := whatif.NewReader(q)
 	if err := a.Span(ctx, cl, 1, to, j.Add); err != nil {
 		return nil, err
 	}
-	return j.report(), nil
+	return j.Report()
 }
 
-func whatifExport(in *text, cfg whatif.Config, until view.Moment, j *judged) (*whatif.Report, error) {
+func whatifExport(in *text, q whatif.Question, until view.Moment) (*whatif.Report, error) {
 	r, err := events.NewExportReader(in)
 	if err != nil {
 		return nil, err
@@ -289,18 +224,18 @@ func whatifExport(in *text, cfg whatif.Config, until view.Moment, j *judged) (*w
 	if r.Header().From > 1 {
 		return nil, partial
 	}
-	cfg.Hidden = r.Header().Hidden
-	j.begin(cfg)
+	q.Hidden = r.Header().Hidden
+	j := whatif.NewReader(q)
 	for {
 		record, err := r.Next()
 		switch {
 		case errors.Is(err, io.EOF) || err == nil && behind(until, &record):
-			return j.report(), nil
-		case err != nil && j.last == 0 && isNone(r):
+			return j.Report()
+		case err != nil && j.Last() == 0 && isNone(r):
 			return nil, in.neither()
 		case err != nil:
 			return nil, err
-		case j.last == 0 && r.Header().Export == 0 && record.Seq > 1: // no header says where it begins
+		case j.Last() == 0 && r.Header().Export == 0 && record.Seq > 1: // no header says where it begins
 			return nil, partial
 		}
 		if err := j.Add(&record); err != nil {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
@@ -14,20 +13,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/node"
-	"millrace/task/value"
 )
-
-// pingsAtOnce is how many nodes are asked concurrently.
-const pingsAtOnce = 64
-
-// pinged is the answer of a node.
-type pinged struct {
-	Node node.ID `json:"node"`
-	*node.Pong
-	// Took is how long the answer took; Error says why there is none.
-	Took  value.Duration `json:"took,omitempty"`
-	Error string         `json:"error,omitempty"`
-}
 
 func (a *Commands) nodePing() *cobra.Command {
 	var o typed.Output
@@ -60,7 +46,7 @@ needs a millrace server. It ends with 1 if one of them does not answer.`,
 					return err
 				}
 			}
-			all := pingAll(ctx, cl, ids, patience)
+			all := cl.PingAll(ctx, ids, patience)
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -78,39 +64,11 @@ func (a *Commands) expected(ctx context.Context, cl *client.Client) ([]node.ID, 
 	if err != nil {
 		return nil, err
 	}
-	var ids []node.ID
-	for i := range page.Nodes {
-		if n := &page.Nodes[i]; n.State != node.Offline && n.State != node.Retired {
-			ids = append(ids, n.ID)
-		}
-	}
-	return ids, nil
-}
-
-func pingAll(ctx context.Context, cl *client.Client, ids []node.ID, patience time.Duration) []pinged {
-	all := make([]pinged, len(ids))
-	var g errgroup.Group
-	g.SetLimit(pingsAtOnce)
-	for i, id := range ids {
-		g.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, patience)
-			defer cancel()
-			began := time.Now()
-			pong, err := cl.Ping(ctx, id)
-			if all[i].Node = id; err != nil {
-				all[i].Error = err.Error()
-				return nil
-			}
-			all[i].Pong, all[i].Took = &pong, value.Duration(time.Since(began).Round(time.Microsecond))
-			return nil
-		})
-	}
-	_ = g.Wait()
-	return all
+	return page.Expected(), nil
 }
 
 // sayPinged prints the answers; the error says how many are missing.
-func (a *Commands) sayPinged(all []pinged, o *typed.Output) error {
+func (a *Commands) sayPinged(all []client.Pinged, o *typed.Output) error {
 	missing := 0
 	t := term.Table{Header: []string{"NODE", "ANSWERED", "SERVING", "BUSY", "BEAT", "VERSION"}, Spare: []string{"BEAT"}}
 	for i := range all {
