@@ -225,7 +225,7 @@ const (
 var clocks = map[string]string{
 	"logclock": "keeps the log's time, from the machine's and what the log answers",
 
-	"client/ping.go":    measures,
+	"client/nodes.go":   measures,
 	"client/resolve.go": "gives ids that are drawn without a server their order",
 	"desk/room.go":      measures,
 	"api/queues.go":     measures,
