@@ -221,7 +221,7 @@ func refuseRubbish(p *place.Place, nc *nats.Conn) {
 func asksForAll(subject string, body []byte) bool {
 	switch string(body) {
 	case "", "{}", "null":
-		return strings.HasSuffix(subject, ".list") || slices.Contains([]string{roles.ServerHealth.For("ada"), roles.ScheduleNext.For("ada"), roles.LogVerify.For("ada"), roles.JobSchema.For("ada")}, subject)
+		return strings.HasSuffix(subject, ".list") || slices.Contains([]string{roles.ServerHealth.For("ada"), roles.ScheduleNext.For("ada"), roles.LogVerify.For("ada"), roles.LogReplay.For("ada"), roles.LogWhatIf.For("ada"), roles.NodePing.For("ada"), roles.FilesSweep.For("ada"), roles.JobSchema.For("ada")}, subject)
 	}
 	return false
 }
