@@ -12,19 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Health, commands and metrics report a full disk. The trouble ends without a restart when there is
-// room again, and no worker's goodbye is held up.
-func TestFullDisk(t *testing.T) {
-	t.Parallel()
-	p := place.New(t, 2*time.Second)
+// measured starts a place with metrics, and returns where those are.
+func measured(t *testing.T) (p *place.Place, dev *place.Process, url string) {
+	t.Helper()
+	p = place.New(t, 2*time.Second)
 	p.MayRepair("a step that met the full disk between two writes")
-	dev := p.Dev("--metrics", "127.0.0.1:0", "--grace", "1s")
-	url := ""
+	dev = p.Dev("--metrics", "127.0.0.1:0", "--grace", "1s")
 	p.Until("it has said where its metrics are", func() bool {
 		url = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(dev.Said.String())
 		return url != ""
 	})
 	p.Run("run", "--wait", "--", "true")
+	return p, dev, url
+}
+
+// Health, commands and metrics report a full disk. The trouble ends without a restart when there is
+// room again.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	p, dev, url := measured(t)
 	p.Until("it is ready", func() bool { code, _ := look(t, url+"/readyz"); return code == http.StatusOK })
 
 	room := fillDisk(p, dev.Cmd.Process.Pid)
@@ -56,8 +62,12 @@ func TestFullDisk(t *testing.T) {
 		last = said
 		return code == http.StatusOK
 	})
+}
 
-	// The goodbye of a worker whose log accepts nothing, while a task runs.
+// The goodbye of a worker whose log accepts nothing, while a task runs, has a bound.
+func TestGoodbyeOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	p, dev, url := measured(t)
 	p.Submit("sleep 1000")
 	fillDisk(p, dev.Cmd.Process.Pid)
 	p.Until("the log takes nothing again", func() bool { code, _ := look(t, url+"/readyz"); return code != http.StatusOK })
