@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -24,6 +25,10 @@ type Endpoint struct {
 	// Request and Answer are the types of the request and the answer, as JSON.
 	Request, Answer reflect.Type
 
+	// Once says that the answer takes reading the whole log, or asking all nodes: it is given once,
+	// and cannot be followed ([ErrOnce]).
+	Once bool
+
 	refused []string // kinds of problems beside the usual ones
 	do      func(s *Service, ctx context.Context, body []byte) (any, error)
 }
@@ -34,10 +39,19 @@ type checked interface{ check() error }
 // nothing is a request without fields.
 type nothing struct{}
 
+// ErrOnce refuses followers of an answer that is given only once.
+var ErrOnce error = badRequest{errors.New("nothing follows this answer, which takes reading the whole log or asking all nodes: ask for it as application/json")}
+
+// once marks an endpoint as one that cannot be followed.
+func once(e Endpoint) Endpoint {
+	e.Once = true
+	return e
+}
+
 // on returns the endpoint that answers a request with the result of do, or refuses it with a problem
 // of one of these kinds, or of a usual one. do gets a service that acts for the caller.
 func on[R, A any](verb roles.Verb, about string, do func(s *Service, ctx context.Context, r R) (A, error), refused ...string) Endpoint {
-	return Endpoint{verb, about, reflect.TypeFor[R](), reflect.TypeFor[A](), refused, func(s *Service, ctx context.Context, body []byte) (any, error) {
+	return Endpoint{Verb: verb, About: about, Request: reflect.TypeFor[R](), Answer: reflect.TypeFor[A](), refused: refused, do: func(s *Service, ctx context.Context, body []byte) (any, error) {
 		r, err := read[R](body)
 		if err != nil {
 			return nil, err
@@ -118,9 +132,9 @@ var endpoints = []Endpoint{
 	on(roles.TaskFiles, `the files that the attempts of a task have left: {"id":"…"}`, (*Service).artifacts, "no-task"),
 	on(roles.TaskTrace, `an OpenTelemetry trace of a task and all below it, in the JSON form of OTLP: {"id":"…"}`, (*Service).trace, "no-task"),
 	on(roles.EventList, `the log itself: {"from":1048211,"limit":100}`, (*Service).events),
-	on(roles.LogVerify, `hold the log against the promises: {}, or a range of it: {"from":1048211,"to":1050000,"rules":["I-3"]}`, (*Service).verify),
-	on(roles.LogDiff, `what changed between two moments: {"at":"12:00","until":"12:30"}, or between one and now: {"at":"-10m","queue":"crawl"}`, (*Service).diffAll),
-	on(roles.LogReplay, `the steps of the log, each with what it changed, what was decided and who owed what: {"from":"-10m","task":"…","limit":20}`, (*Service).replay),
+	once(on(roles.LogVerify, `hold the log against the promises: {}, or a range of it: {"from":1048211,"to":1050000,"rules":["I-3"]}`, (*Service).verify)),
+	once(on(roles.LogDiff, `what changed between two moments: {"at":"12:00","until":"12:30"}, or between one and now: {"at":"-10m","queue":"crawl"}`, (*Service).diffAll)),
+	once(on(roles.LogReplay, `the steps of the log, each with what it changed, what was decided and who owed what: {"from":"-10m","task":"…","limit":20}`, (*Service).replay)),
 	on(roles.LogWhatIf, `which recorded decisions would have been different under other settings: {"set":["retry.max=5"],"job":"crawl","from":"-1h"}`, (*Service).whatif),
 	on(roles.FilesList, `names of bundles: {}, or the versions of one: {"name":"app"}`, (*Service).bundles, "no-files"),
 	on(roles.FilesGet, `what is in a version: {"version":"app@1f2e3d4c","limit":100}`, (*Service).bundle, "no-files"),
@@ -128,7 +142,7 @@ var endpoints = []Endpoint{
 	on(roles.FilesVerify, `read a version from the store and hold it against its digests: {"version":"app"}`, (*Service).checkBundle, "no-files"),
 	on(roles.FilesRemove, `remove the name of a bundle; gc removes what nothing needs: {"name":"app"}`, removing((*client.Client).RemoveBundle), "no-files", "changed"),
 	on(roles.FilesSweep, `remove versions and contents that nothing needs: {"keep":5}, or say what that would be: {"dry_run":true}`, (*Service).sweepFiles),
-	on(roles.NodePing, `ask processes of nodes whether they are up: {"id":"node-1"}, or those of all nodes that should be: {}`, (*Service).ping, "no-node"),
+	once(on(roles.NodePing, `ask processes of nodes whether they are up: {"id":"node-1"}, or those of all nodes that should be: {}`, (*Service).ping, "no-node")),
 	on(roles.NodeRetire, `say that a node does not come back: {"id":"node-1","reason":"…"}`, changing((*client.Client).RetireNode), ordered...),
 	on(roles.JobGet, `one job: {"name":"hello"}, or as it was: {"name":"hello","revision":2}`, (*Service).job, "no-job"),
 	on(roles.JobApply, `store a job: {"name":"hello","definition":{"run":{"argv":["date"]}}}`, (*Service).applyJob, "no-calendar", "overtaken", "changed"),

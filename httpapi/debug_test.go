@@ -115,3 +115,13 @@ func TestPingAndSweep(t *testing.T) {
 	s.refused(400, "bad-request", "POST", "/api/v1/files/gc", `{"older_than":"1m"}`)
 	s.refused(400, "bad-request", "POST", "/api/v1/files/gc", `{"keep":-1}`)
 }
+
+// Nothing follows what takes reading the whole log.
+func TestAnswersThatCannotBeFollowed(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	for _, path := range []string{"/verify", "/diff?at=1", "/replay", "/pings"} {
+		s.want(400, "GET", "/api/v1"+path, "", nil, "Accept", "text/event-stream")
+		s.want(200, "GET", "/api/v1"+path, "", nil)
+	}
+}

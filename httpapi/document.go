@@ -146,8 +146,10 @@ func (o *operation) answer(schemas huma.Registry) *huma.Response {
 	r := &huma.Response{Description: "what was asked for", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: schemas.Schema(o.endpoint.Answer, true, "")},
 	}}
-	if o.reads() {
+	if o.reads() && !o.endpoint.Once {
 		r.Content["text/event-stream"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "the same whenever it has changed, as server-sent events"}}
+	}
+	if o.reads() {
 		r.Headers = map[string]*huma.Param{"ETag": etag}
 	}
 	return r

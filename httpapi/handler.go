@@ -91,6 +91,10 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operati
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it cannot fail for a connection
 	// HEAD asks for the present answer.
 	if r.Method == http.MethodGet && accepts(r.Header.Get("Accept"), "text/event-stream") {
+		if o.endpoint.Once {
+			s.refuse(w, api.ErrOnce)
+			return
+		}
 		s.follow(w, r, c, o, body)
 		return
 	}

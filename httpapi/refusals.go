@@ -31,7 +31,10 @@ func refusalsNamed(names ...string) (all []api.Refusal) {
 // refusals returns the kinds of problems that the operation may come to.
 func (o *operation) refusals() []api.Refusal {
 	own := ofBodies
-	if o.reads() {
+	switch {
+	case o.reads() && o.endpoint.Once:
+		own = nil
+	case o.reads():
 		own = ofStreams
 	}
 	return append(o.endpoint.Refusals(), refusalsNamed(append(slices.Clone(anyRefusal), own...)...)...)
