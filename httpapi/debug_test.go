@@ -120,6 +120,7 @@ func TestPingAndSweep(t *testing.T) {
 func TestAnswersThatCannotBeFollowed(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
+	s.submitted(1)
 	for _, path := range []string{"/verify", "/diff?at=1", "/replay", "/pings"} {
 		s.want(400, "GET", "/api/v1"+path, "", nil, "Accept", "text/event-stream")
 		s.want(200, "GET", "/api/v1"+path, "", nil)
