@@ -195,9 +195,12 @@ func (d *eventsData) find(ctx context.Context, l *look, c *factChoice, end uint6
 			return err
 		}
 	}
-	read := 0
+	read, most := 0, uint64(readAtOnce)
+	if !c.Chooses() {
+		most = shownEvents + 1 // they suffice, unless some are unreadable
+	}
 	for end > 0 {
-		from := end - min(end, readAtOnce) + 1
+		from := end - min(end, most) + 1
 		records, err := api.RecordsBetween(ctx, l.Log, from, end)
 		if err != nil {
 			return err
