@@ -55,12 +55,13 @@ func (v *Verifier) lived(was, is *node.Node, r *events.Record) {
 // earlier message may come later: so the times of one clock count.
 //
 // A session that was replaced, or that others declared silent, may still claim: its process may have
-// been suspended since before, and no time bounds that.
+// been suspended since before, and no time bounds that. A log that was deleted and made again does
+// not begin at 1: a session of the lost one may still claim, beside the node's new one too.
 func (s *story) ofItsNode(v *Verifier, id, session string, r *events.Record) {
 	v.book.Checked[CauseFirst]++
 	l, registered := v.lives[v.session(id, session)]
 	switch {
-	case !registered && v.whole():
+	case !registered && v.whole() && v.first == 1:
 		s.found(v, CauseFirst, []uint64{r.Seq}, "%s on node %s in session %s, and no such session of that node has registered before", r.Fact.Type, id, session)
 	case !l.left.IsZero() && r.Fact.At.After(l.left.Add(writerError)):
 		s.found(v, CauseFirst, []uint64{r.Seq}, "%s on node %s in session %s, which had left at %s", r.Fact.Type, id, session, when(thin.StampOf(l.left)))

@@ -38,6 +38,7 @@ func TestSessionsOfTheirNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		log  []said // behind the birth, from 2 on
 		from uint64
+		lost uint64 // where the log that was lost before ended
 		what string // "" for nothing
 	}{
 		"its own":                        {log: []said{registered("n", "n1"), online("n", "n1"), claimed("n", "n1")}},
@@ -46,6 +47,8 @@ func TestSessionsOfTheirNodes(t *testing.T) {
 		"of none":                        {log: []said{registered("n", "n1"), claimed("n", "")}, what: "no such session"},
 		"before it registers":            {log: []said{registered("n", "n1"), claimed("n", "n2"), registered("n", "n2")}, what: "in session n2, and no such"},
 		"before the range":               {log: []said{claimed("n", "n1")}, from: 2},
+		"registered in a lost log":       {lost: 100, log: []said{{"", time.Minute, task.AttemptStarted{Attempt: 1, Node: "n", Session: "n1", Offer: 101}}, registered("n", "n2")}},
+		"another one came since":         {lost: 100, log: []said{registered("n", "n2"), {"", time.Minute, task.AttemptStarted{Attempt: 1, Node: "n", Session: "n1", Offer: 101}}}},
 		"declared silent":                {log: []said{registered("n", "n1"), online("n", "n1"), offline("n", "n1", true), claimed("n", "n1")}},
 		"replaced, and suspended before": {log: []said{registered("n", "n1"), registered("n", "n2"), claimed("n", "n1")}},
 		"retired, and suspended before":  {log: []said{registered("n", "n1"), retired("n"), claimed("n", "n1")}},
@@ -76,7 +79,7 @@ func TestSessionsOfTheirNodes(t *testing.T) {
 				case s.on != "":
 					kind, f.Task, f.Node = events.KindNode, "", node.ID(s.on)
 				}
-				if seq := uint64(i + 1); seq >= c.from {
+				if seq := c.lost + uint64(i+1); seq >= c.from {
 					if err := v.Add(&events.Record{Seq: seq, Stored: at.Add(time.Duration(i) * time.Hour), Kind: kind, Fact: f}); err != nil {
 						t.Fatal(err)
 					}
