@@ -78,7 +78,7 @@ func serve(m *testing.M) (int, error) {
 		return 0, fmt.Errorf("these tests need Chromium; apt-get install chromium: %w", err)
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(filepath.Join(dir, "profile")),
-		chromedp.Env("HOME="+dir), chromedp.Flag("lang", "en"), chromedp.WindowSize(1280, 900))
+		chromedp.Env("HOME="+dir, "TMPDIR="+dir), chromedp.Flag("lang", "en"), chromedp.WindowSize(1280, 900))
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // root has none
 	}
