@@ -95,12 +95,11 @@ func (s *Scheduler) ticker(ctx context.Context, name string, at time.Time) (*tic
 // number of schedulers may do it at once: a decision on a tick is recorded by compare-and-set, a
 // task's id follows from its tick, and an existing timer stays.
 func (s *Scheduler) Fired(ctx context.Context, r *events.Record, again bool) error {
-	t, err := s.ticker(ctx, r.Fact.Schedule, time.Now())
-	if err != nil || t == nil {
-		return err
+	it := &fire{Offer: &events.Offer{Record: *r, Deliveries: 1}, popped: time.Now()}
+	if again {
+		it.Deliveries++
 	}
-	t.again = again
-	rest, err := t.fired(ctx, r)
+	rest, err := s.firedAhead(ctx, it)
 	if err != nil || rest == nil {
 		return err
 	}
