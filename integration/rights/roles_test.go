@@ -182,7 +182,7 @@ func underRights(p *place.Place, g *guardedServer, account string) {
 }
 
 // ownServers are the scripts that need no server, or that start one themselves.
-var ownServers = []string{"about", "demo", "dev", "exposed", "own"}
+var ownServers = []string{"about", "demo", "dev", "exposed", "imported", "own"}
 
 var nodeFlag = regexp.MustCompile(`(?m)^(?:!? ?exec|exits \d+) millrace (?:dev|worker) .*--name (\S+)`)
 
