@@ -80,6 +80,24 @@ type By struct {
 	Lease *LeaseBy `json:"lease,omitempty"`
 }
 
+// Latest returns the highest sequence of the log that the inputs name; 0 if they name none. It lies
+// before the fact.
+func (b *By) Latest() uint64 {
+	latest := max(b.Seen, b.Task, b.Node, b.Queue, b.Offer, b.Circuit)
+	for _, seq := range b.Ends {
+		latest = max(latest, seq)
+	}
+	for _, known := range []*Known{b.Self, b.Peer} {
+		if known != nil {
+			latest = max(latest, known.At)
+		}
+	}
+	if b.Lease != nil {
+		latest = max(latest, b.Lease.Node)
+	}
+	return latest
+}
+
 // The rules that [By.Rule] names, beside those of [job.Rules], which have their names there.
 const (
 	// RuleClaim: the outcome of a claim of the task ([Claim]).

@@ -27,6 +27,8 @@ type births struct {
 	// expected are the children of expanded parents that are not born yet.
 	expected map[ulid.ULID]struct{}
 	holders  map[thin.Word][]holder // by the number of the key
+	// claimed are the claims of unique keys whose tasks are not born yet.
+	claimed map[ulid.ULID]thin.Word
 }
 
 // holder is a task with a unique key.
@@ -38,7 +40,7 @@ type holder struct {
 }
 
 func newBirths() births {
-	return births{expected: map[ulid.ULID]struct{}{}, holders: map[thin.Word][]holder{}}
+	return births{expected: map[ulid.ULID]struct{}{}, holders: map[thin.Word][]holder{}, claimed: map[ulid.ULID]thin.Word{}}
 }
 
 // wish is the content of a birth, as digests.
@@ -171,6 +173,16 @@ func (s *story) holds(v *Verifier, w *task.Work, r *events.Record) {
 		unique.While[i] = strings.Clone(unique.While[i])
 	}
 	v.hold(s, holder{s.id, r.Seq, r.Fact.At, &unique}, r)
+	id, ok := keyOf(s.id)
+	if !ok || !v.whole() {
+		return
+	}
+	v.book.Checked[CauseFirst]++
+	claimed, there := v.births.claimed[id]
+	if !there || claimed != s.key && !v.book.HidesText(w.Spec.Unique.Key) {
+		s.found(v, CauseFirst, []uint64{r.Seq}, "born with the unique key %q, which it had not claimed", key)
+	}
+	delete(v.births.claimed, id)
 }
 
 // livesAgain is holds for a reopened task.

@@ -12,6 +12,7 @@ import (
 	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/schedule"
+	"millrace/task/unique"
 	"millrace/verify"
 )
 
@@ -39,6 +40,9 @@ func TestBirths(t *testing.T) {
 		return task.Submitted{Work: w}
 	}
 	steps := task.Work{Spec: &job.Spec{Steps: []job.Step{{Name: "x", Spec: job.Spec{Handler: "x"}}}}, Route: "default.5"}
+	claims := func(holder task.ID, before ...task.ID) said {
+		return said{events.KindKey, "", unique.KeyClaimed{Holder: holder, Before: before}}
+	}
 	offer, hold, chain := events.KindOffer, events.KindHold, events.KindChain
 	registered := said{events.KindNode, "", node.Registered{Session: "s", Profile: node.Profile{Slots: 1, Queues: []string{"default"}}}}
 	for name, c := range map[string]struct {
@@ -66,14 +70,22 @@ func TestBirths(t *testing.T) {
 				{chain, a, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 3}}, {chain, a, task.AttemptFinished{Attempt: 1, Epoch: 4}}},
 		},
 		"two live holders of a key": {
-			log:  []said{{offer, a, task.Submitted{Work: work("x", "/k")}}, {offer, b, task.Submitted{Work: work("x", "/k")}}},
+			log:  []said{claims(a), {offer, a, task.Submitted{Work: work("x", "/k")}}, claims(b, a), {offer, b, task.Submitted{Work: work("x", "/k")}}},
 			want: []verify.Rule{verify.Limits}, what: `unique key "/k"`,
 		},
 		"one after the other": {
-			log: []said{{offer, a, task.Submitted{Work: work("x", "/k")}}, {chain, a, task.CancelConfirmed{}}, {offer, b, task.Submitted{Work: work("x", "/k")}}},
+			log: []said{claims(a), {offer, a, task.Submitted{Work: work("x", "/k")}}, {chain, a, task.CancelConfirmed{}}, claims(b, a), {offer, b, task.Submitted{Work: work("x", "/k")}}},
+		},
+		"a key that nothing has claimed": {
+			log:  []said{{offer, a, task.Submitted{Work: work("x", "/k")}}},
+			want: []verify.Rule{verify.CauseFirst}, what: "which it had not claimed",
+		},
+		"a key that another one has claimed": {
+			log:  []said{claims(b), {offer, a, task.Submitted{Work: work("x", "/k")}}},
+			want: []verify.Rule{verify.CauseFirst}, what: "which it had not claimed",
 		},
 		"one that lives again beside another": {
-			log: []said{{offer, a, task.Submitted{Work: work("x", "/k")}}, {chain, a, task.CancelConfirmed{}}, {offer, b, task.Submitted{Work: work("x", "/k")}},
+			log: []said{claims(a), {offer, a, task.Submitted{Work: work("x", "/k")}}, {chain, a, task.CancelConfirmed{}}, claims(b, a), {offer, b, task.Submitted{Work: work("x", "/k")}},
 				{chain, a, task.Reopened{}}},
 			want: []verify.Rule{verify.Limits}, what: `unique key "/k"`,
 		},
@@ -115,6 +127,8 @@ func TestBirths(t *testing.T) {
 				switch f.Event = s.event; {
 				case s.kind == events.KindNode:
 					f.Node = "n"
+				case s.kind == events.KindKey:
+					f.Key = "/k"
 				case s.id == "":
 					f.Schedule = "s"
 				}

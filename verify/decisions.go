@@ -1,13 +1,16 @@
 package verify
 
 import (
+	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/reason"
 	"millrace/verify/book"
+	"millrace/verify/thin"
 )
 
 // I-11. A fact that records a decision names its inputs ([task.By]), beside the history of its
@@ -24,6 +27,30 @@ func Decided(log []events.Record) []Finding {
 		}
 	}
 	return v.Report(time.Time{}).Findings
+}
+
+// timely checks that a decision follows from what came before it, and was made before the log stored
+// it. Else it returns the record with the time at which the log stored it: no rule of a schedule
+// can be followed to a time that is made up.
+func (v *Verifier) timely(r *events.Record) *events.Record {
+	if r.Err != nil || r.Fact.By == nil || !v.book.Asked(Decisions) {
+		return r
+	}
+	wrong := func(seqs []uint64, what string) {
+		v.book.Find(Decisions, Finding{Task: task.ID(strings.Clone(string(r.Fact.Task))), Seqs: seqs,
+			What: string(r.Fact.Type) + " was decided by what came later, " + what, Look: book.Show(r.Seq)})
+		v.book.Spoilt()
+	}
+	if latest := r.Fact.By.Latest(); latest >= r.Seq {
+		wrong([]uint64{latest, r.Seq}, fmt.Sprintf("at %d", latest))
+	}
+	if v.stored.IsZero() || !r.Fact.At.After(v.stored.Add(v.cfg.Margin)) {
+		return r
+	}
+	wrong([]uint64{r.Seq}, fmt.Sprintf("at %s, and the log stored it at %s", when(thin.StampOf(r.Fact.At)), when(thin.StampOf(v.stored))))
+	is := *r
+	is.Fact.At = v.stored
+	return &is
 }
 
 // decided repeats the decision of a fact on a task's chain, if it is one. K is the task before it.
@@ -74,6 +101,10 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 		case reason.Skipped:
 			s.ofNeeds(v, k, r)
 		default:
+			if r.Fact.By != nil && r.Fact.By.Rule != task.RuleLimit {
+				s.unruled(v, r)
+				return
+			}
 			v.lines.Stopped(s.id, r, e.Reason)
 		}
 	case task.Expanded:

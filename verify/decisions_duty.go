@@ -19,9 +19,8 @@ func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 		return // facts before the range may have shaped the nodes and queues
 	}
 	by := book.By(r)
-	if late := max(by.Seen, by.Node, by.Queue, by.Task); late >= r.Seq {
-		v.book.Checked[Decisions]++
-		s.found(v, Decisions, []uint64{r.Seq, late}, "%s was decided by what came later, at %d", r.Fact.Type, late)
+	if by.Latest() >= r.Seq {
+		v.book.Checked[Decisions]++ // [Verifier.timely] has found that
 		return
 	}
 	now, old := s.now, task.Task{}

@@ -52,7 +52,7 @@ func TestDecisionsOnTicks(t *testing.T) {
 		"missed though it came in time":      {e: skipped(1, definition.SkipMissed, "catchup is none", made(0)), by: task.By{Offer: 5}, wrong: "reason is"},
 		"admitted though it was missed":      {e: admitted(1, made(1)), by: by(6), ended: true, late: time.Minute, wrong: "not owed"},
 		"a fire of another schedule":         {e: admitted(1, made(1)), by: task.By{Offer: 3, Ends: []uint64{6}}, ended: true, wrong: "no fire"},
-		"an end that is none":                {e: admitted(1, made(1)), by: by(7), ended: true, wrong: "no message"},
+		"an end that is none":                {e: admitted(1, made(1)), by: by(5), wrong: "no message"},
 		"released though nothing waited":     {e: admitted(1, made(1)), by: task.By{Rule: task.RuleRelease, Ends: []uint64{6}}, ended: true, wrong: "nothing follows"},
 		"refused though it was to be none":   {e: skipped(1, definition.SkipFull, "the queue is full", made(0)), by: task.By{Rule: task.RuleBirth}, wrong: "was to get no task"},
 		"a revision of which nothing comes":  {e: definition.ScheduleAdmitted{Revision: 2, Tick: tick(1)}, by: by(4), wrong: "nothing fires"},

@@ -43,6 +43,9 @@ func (v *Verifier) claimFact(r *events.Record) {
 		c.before[i] = task.ID(strings.Clone(string(c.before[i])))
 	}
 	v.claims[key] = c
+	if id, ok := keyOf(c.holder); ok {
+		v.births.claimed[id] = key
+	}
 }
 
 func (v *Verifier) claimAgain(last *keyClaim, key thin.Word, e *unique.KeyClaimed, r *events.Record) {

@@ -156,6 +156,7 @@ func (v *Verifier) Add(r *events.Record) error {
 		return nil
 	}
 	v.lastFact = r.Seq
+	r = v.timely(r)
 	switch {
 	case r.Err != nil:
 		v.poison[r.Seq] = struct{}{}

@@ -32,7 +32,7 @@ var decisive = map[events.Type][]string{
 	events.TaskConcluded:       {"state", "reason", "message", "result", "by"},
 	events.TaskUnheld:          {"hold", "reason", "inputs", "by", "by.ends"},
 	events.TaskQueued:          {"reason", "inputs", "by.ends"},
-	events.TaskCancelled:       {"reason", "by", "by.ends", "by.seen", "by.limit"},
+	events.TaskCancelled:       {"reason", "code", "by", "by.ends", "by.seen", "by.limit"},
 	events.LimitGranted:        {"grants", "grants." + swapped, "rates"},
 	events.ScheduleAdmitted:    {"tick", "due", "trigger", "made", "detail", "ledger", "ledger.last", "ledger.failures", "ledger.waiting", "revision", "by", "by.offer", "by.ends", "by.rule"},
 	events.ScheduleSkipped:     {"tick", "until", "count", "reason", "ledger", "ledger.open", "ledger.last", "ledger.failures", "by", "by.offer", "by.ends", "by.rule"},
@@ -103,14 +103,38 @@ func Alter(t testing.TB, log []events.Record, most int, done map[string]int, fou
 			if !ok {
 				continue
 			}
-			done[name]++
-			changed := slices.Clone(log)
-			changed[i] = other
-			if !found(changed) {
-				t.Errorf("%s at %d was changed, and nothing is found: %s, was %s", name, r.Seq, body(t, &other), body(t, r))
+			try(t, log, i, other, name, done, found)
+		}
+		if r.Err != nil || r.Fact.By == nil {
+			continue
+		}
+		for name, other := range cameLater(r) {
+			if name = string(r.Fact.Type) + " " + name; done[name] < most {
+				try(t, log, i, other, name, done, found)
 			}
 		}
 	}
+}
+
+// try puts another record in the place of one.
+func try(t testing.TB, log []events.Record, i int, other events.Record, name string, done map[string]int, found func([]events.Record) bool) {
+	t.Helper()
+	done[name]++
+	changed := slices.Clone(log)
+	changed[i] = other
+	if !found(changed) {
+		t.Errorf("%s at %d was changed, and nothing is found: %s, was %s", name, log[i].Seq, body(t, &other), body(t, &log[i]))
+	}
+}
+
+// cameLater returns a decision as it would be if it had been made by what came after it.
+func cameLater(r *events.Record) map[string]events.Record {
+	late, knowing, of := *r, *r, *r
+	late.Fact.At = r.Stored.AddDate(100, 0, 0)
+	by, of2 := *r.Fact.By, *r.Fact.By
+	by.Seen, of2.Task = r.Seq, r.Seq
+	knowing.Fact.By, of.Fact.By = &by, &of2
+	return map[string]events.Record{"at in the future": late, "by.seen behind it": knowing, "by.task behind it": of}
 }
 
 func body(t testing.TB, r *events.Record) string {

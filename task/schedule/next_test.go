@@ -41,6 +41,9 @@ func TestNext(t *testing.T) {
 	}{
 		{"five fields", job.Schedule{Cron: "30 4 * * *"}, "2026-01-01T04:30:00Z", []string{"2026-01-02T04:30:00Z", "2026-01-03T04:30:00Z"}},
 		{"six fields", job.Schedule{Cron: "*/20 59 23 * * *"}, "2026-01-01T23:59:39Z", []string{"2026-01-01T23:59:40Z", "2026-01-02T23:59:00Z"}},
+		{"every hour since a thousand years", job.Schedule{Every: value.Duration(time.Hour), Start: "1026-01-01T00:00:00Z"}, "2026-01-01T00:00:00Z", []string{"2026-01-01T01:00:00Z", "2026-01-01T02:00:00Z"}},
+		{"from within the last millisecond", job.Schedule{Every: value.Duration(time.Hour), Start: "1026-01-01T00:00:00Z"}, "2026-01-01T00:59:59.9999995Z", []string{"2026-01-01T01:00:00Z"}},
+		{"every hour from far away on", job.Schedule{Every: value.Duration(time.Hour), Start: "3026-01-01T00:00:00Z"}, "2026-01-01T00:00:00Z", []string{"3026-01-01T00:00:00Z", "3026-01-01T01:00:00Z"}},
 		{"@hourly", job.Schedule{Cron: "@hourly"}, "2026-01-01T23:00:00Z", []string{"2026-01-02T00:00:00Z"}},
 		{"@daily in Kolkata", job.Schedule{Cron: "@daily", Timezone: "Asia/Kolkata"}, "2026-03-28T00:00:00Z", []string{"2026-03-28T18:30:00Z", "2026-03-29T18:30:00Z"}},
 		{"@yearly", job.Schedule{Cron: "@yearly"}, "2026-01-01T00:00:00Z", []string{"2027-01-01T00:00:00Z"}},

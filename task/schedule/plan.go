@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -286,13 +287,14 @@ func (p *Plan) raw(after time.Time) (hit, bool) {
 	case p.At != "":
 		return p.only, p.only.at.After(after)
 	}
-	every := p.Every.Std()
 	if after.Before(p.anchor) {
 		return hit{at: p.anchor}, true
 	}
-	// Whole seconds apart, because Sub overflows after some centuries.
-	n := after.Sub(p.anchor)/every + 1
-	return hit{at: p.anchor.Add(n * every)}, true
+	// Milliseconds, because a Duration overflows after three centuries.
+	every := p.Every.Std().Milliseconds()
+	gone := 1000*(after.Unix()-p.anchor.Unix()) + int64(math.Floor(float64(after.Nanosecond()-p.anchor.Nanosecond())/1e6))
+	ahead := (gone/every + 1) * every
+	return hit{at: time.Unix(p.anchor.Unix()+ahead/1000, int64(p.anchor.Nanosecond())+ahead%1000*1e6).In(p.anchor.Location())}, true
 }
 
 // delay is the sum of a tick's spread and jitter.

@@ -22,6 +22,7 @@ type Book struct {
 	asked [end]bool
 
 	now    *events.Record // the record being read
+	spoilt bool           // its decision follows from nothing that could be repeated
 	fields Differences    // the fields in which the last repeated decision differs
 
 	broken    [end]int
@@ -56,14 +57,18 @@ func (b *Book) Asked(rule Rule) bool { return b.asked[rule] }
 
 // Turn sets the record being read; nil for none.
 func (b *Book) Turn(r *events.Record) {
-	if b.now = r; r != nil {
+	if b.now, b.spoilt = r, false; r != nil {
 		b.fields = nil
 	}
 }
 
+// Spoilt says that the decision of the record being read follows from nothing that could be repeated:
+// nothing else is found about it.
+func (b *Book) Spoilt() { b.spoilt = true }
+
 // Find keeps a finding, unless its rule is not to be checked or has enough findings.
 func (b *Book) Find(rule Rule, f Finding) {
-	if !b.asked[rule] {
+	if !b.asked[rule] || b.spoilt && rule == Decisions {
 		return
 	}
 	b.broken[rule]++
