@@ -62,7 +62,7 @@ func (s *Service) hold(ctx context.Context, r verifyRequest, within time.Duratio
 	if r.To > 0 && r.To < end {
 		end, now = r.To, time.Time{}
 	}
-	v := verify.New(verify.Config{From: r.From, Settings: s.Rules, Margin: s.Margin, Rules: r.Rules, Hidden: s.Client.Store().Hidden()})
+	v := verify.New(verify.Config{From: r.From, Settings: s.Rules, Margin: s.Margin, Rules: r.Rules, Import: s.Client.Store().Import()})
 	v.Nothing(verify.ReadModel, "`millrace verify` compares it")
 	whole, err := s.readLog(ctx, r.From, end, bounds{within, most}, func(at uint64) { progress(at, end) }, v.Add)
 	if err != nil {
@@ -172,8 +172,8 @@ func (d *Desk) Survey(ctx context.Context, look func(context.Context, Survey) er
 // AckWait is how long a lease lasts.
 func (s Survey) AckWait() time.Duration { return s.service.Client.Store().AckWait() }
 
-// Hidden is the sequence up to which the log may hide values; 0 if it hides none.
-func (s Survey) Hidden() uint64 { return s.service.Client.Store().Hidden() }
+// Import says what the log lacks because it was imported.
+func (s Survey) Import() events.Import { return s.service.Client.Store().Import() }
 
 // History returns all facts of a task in order. The error wraps [task.ErrUnknown] if there is no
 // such task.

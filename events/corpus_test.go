@@ -59,7 +59,7 @@ func TestLogCorpus(t *testing.T) {
 func sampleLog(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := NewExportWriter(&b, ExportHeader{From: 1, To: 10_000, Hidden: 20})
+	w, err := NewExportWriter(&b, ExportHeader{From: 1, To: 10_000, Import: Import{Hidden: 20, Lacks: 10}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,9 +44,8 @@ type ExportHeader struct {
 	From uint64 `json:"from"`
 	// To is the last requested sequence.
 	To uint64 `json:"to,omitempty"`
-	// Hidden is the sequence up to which values may be hidden: those of a log that was imported
-	// from a redacted incident file. 0 if none are.
-	Hidden uint64 `json:"hidden,omitempty"`
+	// Import says what the log lacks because it was imported.
+	Import
 }
 
 var kindNames = [...]string{KindOther: "other", KindOffer: "offer", KindHold: "hold", KindChain: "chain", KindNode: "node", KindDefinition: "definition", KindBreaker: "breaker", KindDead: "dead", KindProbe: "probe",

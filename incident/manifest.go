@@ -32,12 +32,12 @@ type Manifest struct {
 	AllOf   int  `json:"all_tasks"`
 	Output  int  `json:"output"`  // batches of output lines
 	Outputs bool `json:"outputs"` // output was requested
-	// Raw says that nothing was redacted. Otherwise Rules are the rules of redaction. Hidden is the
-	// sequence up to which values are hidden nevertheless, because the log itself was imported from
-	// a redacted file.
-	Raw    bool     `json:"raw,omitempty"`
-	Hidden uint64   `json:"hidden,omitempty"`
-	Rules  []string `json:"rules,omitempty"`
+	// Raw says that nothing was redacted. Otherwise Rules are the rules of redaction.
+	Raw bool `json:"raw,omitempty"`
+	// Import says what the log itself lacks, because it was imported from a file. Hidden is only
+	// told if Raw.
+	events.Import
+	Rules []string `json:"rules,omitempty"`
 	// AckWait is how long a silent worker keeps a lease. Settings are those of the writer.
 	AckWait  string            `json:"ack_wait,omitempty"`
 	Settings map[string]string `json:"settings,omitempty"`

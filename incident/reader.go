@@ -260,17 +260,22 @@ func (f *File) findIncomplete() {
 	slices.Sort(f.Incomplete)
 }
 
-// Hidden is the sequence up to which facts of the file may hide values; 0 if they hide none.
-func (f *File) Hidden() (last uint64) {
+// Import says what a log lacks that consists of the facts of the file.
+func (f *File) Import() events.Import {
+	last := uint64(0)
 	for _, b := range f.Blocks {
 		if b.Section == SectionFacts {
 			last = max(last, b.Last)
 		}
 	}
+	is := events.Import{Hidden: last, Lacks: last}
 	if f.Manifest.Raw {
-		return min(f.Manifest.Hidden, last)
+		is.Hidden = min(f.Manifest.Hidden, last)
 	}
-	return last
+	if f.Manifest.Left == 0 && !f.lacks(SectionFacts) {
+		is.Lacks = min(f.Manifest.Lacks, last)
+	}
+	return is
 }
 
 // Until is the sequence up to which the file has all facts; false if it has all, or if

@@ -34,14 +34,14 @@ type Store struct {
 	*definitions.Book
 	*streams.Set
 	*presence.Beats
-	caller  string // the name under which it asks the service
-	log     jetstream.Stream
-	timers  jetstream.Stream
-	pub     *publish.Publisher // also that of the link
-	facts   *publish.Facts     // nil before the log is open
-	ackWait time.Duration
-	hidden  uint64
-	lanes   sync.Map // of [where.Lane] to opened; what this process knows of special lanes
+	caller   string // the name under which it asks the service
+	log      jetstream.Stream
+	timers   jetstream.Stream
+	pub      *publish.Publisher // also that of the link
+	facts    *publish.Facts     // nil before the log is open
+	ackWait  time.Duration
+	imported events.Import
+	lanes    sync.Map // of [where.Lane] to opened; what this process knows of special lanes
 
 	patience link.Patience // of opening
 
@@ -179,7 +179,7 @@ func (s *Store) open(ctx context.Context, f *link.Former, find func(context.Cont
 	s.Beats = presence.New(s.Link, nodes)
 	s.Book = definitions.New(s.Log, s.log, s)
 	made := streams.LayoutOf(s.log.CachedInfo().Config)
-	s.ackWait, s.hidden = made.AckWait, made.Hidden
+	s.ackWait, s.imported = made.AckWait, made.Import
 	s.facts = publish.NewFacts(s.Link, s.pub, made.SyncAlways)
 	return nil
 }
@@ -187,9 +187,8 @@ func (s *Store) open(ctx context.Context, f *link.Former, find func(context.Cont
 // AckWait is how long a lease lasts without an extension.
 func (s *Store) AckWait() time.Duration { return s.ackWait }
 
-// Hidden is the sequence up to which the log may hide values: it was imported from an incident file
-// that does. 0 if it hides none.
-func (s *Store) Hidden() uint64 { return s.hidden }
+// Import says what the log lacks because it was imported.
+func (s *Store) Import() events.Import { return s.imported }
 
 // Connected tells whether the connection is up at the moment.
 func (s *Store) Connected() bool { return s.NC.IsConnected() }

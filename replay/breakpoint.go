@@ -275,7 +275,7 @@ func (s *Span) over(ctx context.Context, each func(pos int, r *events.Record, wa
 
 // broken finds the facts that break a rule of verify, or any rule.
 func (s *Span) broken(ctx context.Context, rule string, rules view.Rules, margin time.Duration) ([]hit, error) {
-	cfg := verify.Config{From: s.from, Settings: rules.Task, Margin: margin, Keep: len(s.facts) + 1, Hidden: s.hidden}
+	cfg := verify.Config{From: s.from, Settings: rules.Task, Margin: margin, Keep: len(s.facts) + 1, Import: s.imported}
 	if rule != "" {
 		asked, err := verify.ParseRule(rule)
 		if err != nil {

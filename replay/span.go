@@ -19,18 +19,18 @@ import (
 // Span is a part of a log in memory, with the facts before it that give the initial state. Add all
 // facts before using it.
 type Span struct {
-	from   uint64 // where the facts begin, including those before the span
-	hidden uint64 // up to where they may hide values
-	facts  []fact
-	begin  int // where the span begins; earlier facts only give the initial state
-	chains map[view.Ref]*chain
-	nodes  []view.Ref // by their ids
-	words  words
-	marks  []tally // before every [markEvery]th fact
-	totals tally   // after all of them
-	pass   pass
-	gaps   []Gap
-	seen   atomic.Int64 // how many facts the latest pass has seen
+	from     uint64 // where the facts begin, including those before the span
+	imported events.Import
+	facts    []fact
+	begin    int // where the span begins; earlier facts only give the initial state
+	chains   map[view.Ref]*chain
+	nodes    []view.Ref // by their ids
+	words    words
+	marks    []tally // before every [markEvery]th fact
+	totals   tally   // after all of them
+	pass     pass
+	gaps     []Gap
+	seen     atomic.Int64 // how many facts the latest pass has seen
 }
 
 // fact is a fact of the log, with its effect on its task.
@@ -156,9 +156,8 @@ func (s *Span) Add(r *events.Record, inside bool) error {
 	return nil
 }
 
-// Hides says that facts up to a sequence may hide values, because they come from a redacted incident
-// file.
-func (s *Span) Hides(until uint64) { s.hidden = until }
+// Imported says what the log lacks because it was imported.
+func (s *Span) Imported(is events.Import) { s.imported = is }
 
 // Missing records that a part of the log is missing, behind the last added fact.
 func (s *Span) Missing(why string) {

@@ -40,9 +40,9 @@ type Config struct {
 	Keep int
 	// Other are settings under which decisions are repeated, in place of the recorded ones.
 	Other Other
-	// Hidden is the sequence up to which the log may hide values, because it was imported from a
-	// redacted incident file: what is hidden is not compared. Default: none.
-	Hidden uint64
+	// Import says what the log lacks because it was imported: what is hidden is not compared, and
+	// the records begin behind what is missing. Default: nothing.
+	events.Import
 }
 
 func (c Config) withDefaults() Config {
@@ -56,7 +56,7 @@ func (c Config) withDefaults() Config {
 	set(&c.Settings.Slack, 3*time.Second)
 	set(&c.Settings.Timer, 15*time.Second)
 	set(&c.Margin, 15*time.Second)
-	c.From = max(c.From, 1)
+	c.From = max(c.From, 1, c.Lacks+1)
 	if len(c.Rules) == 0 {
 		c.Rules = Rules()
 	}
@@ -141,10 +141,13 @@ func (v *Verifier) Add(r *events.Record) error {
 	if r.Seq <= v.last {
 		return fmt.Errorf("%w: sequence %d comes after %d", errBackwards, r.Seq, v.last)
 	}
+	v.last = r.Seq
+	if r.Seq <= v.cfg.Lacks {
+		return nil
+	}
 	if v.first == 0 {
 		v.first = r.Seq
 	}
-	v.last = r.Seq
 	v.book.Turn(r)
 	defer v.book.Turn(nil)
 	v.lines.Next(r)

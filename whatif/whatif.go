@@ -23,8 +23,8 @@ type Config struct {
 	// From selects the first record whose differences are reported. Earlier records are read as
 	// well.
 	From func(*events.Record) bool
-	// Hidden is that of [verify.Config].
-	Hidden uint64
+	// Import says what the log lacks because it was imported.
+	events.Import
 	// Partial says that records are missing, as in an incident file: a decision that cannot be
 	// repeated for lack of them is not a mistake.
 	Partial bool
@@ -133,7 +133,7 @@ type Judge struct {
 
 // New returns a judge that has read no records.
 func New(cfg Config) *Judge {
-	rules := verify.Config{Rules: []verify.Rule{verify.Decisions}, Keep: keep, Settings: cfg.Settings, Margin: cfg.Margin, Hidden: cfg.Hidden}
+	rules := verify.Config{Rules: []verify.Rule{verify.Decisions}, Keep: keep, Settings: cfg.Settings, Margin: cfg.Margin, Import: cfg.Import}
 	j := &Judge{cfg: cfg, was: verify.New(rules), world: newWorld()}
 	if !cfg.Other.None() {
 		rules.Other = cfg.Other

@@ -91,7 +91,7 @@ var plan = map[string][]string{
 	"jet/presence":     {"jet/link", "jet/pull", "jet/roles", "jet/streams", "jet/wire", "events", "node", "task", "jet"}, // jet for its tests alone
 	"jet/outputs":      {"jet/link", "jet/wire", "events", "task", "task/output"},
 	"jet/roles":        {"jet/wire", "events", "node", "task"},
-	"jet/streams":      {"jet/link", "jet/wire"},
+	"jet/streams":      {"jet/link", "jet/wire", "events"},
 	"jet/reading":      {"jet/link", "jet/wire", "events", "node", "task"},
 	"jet/definitions":  {"jet/link", "jet/reading", "jet/roles", "jet/wire", "events", "files", "task", "task/definition", "task/schedule", "jet", "jet/streams"}, // jet and jet/streams for its tests alone
 	"jet/rig":          {"jet/embed", "internal/testkit", "events", "files/tree", "task"},

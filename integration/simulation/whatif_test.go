@@ -49,7 +49,7 @@ func TestHistoriesComeOutTheSame(t *testing.T) {
 // about tasks is hidden.
 func TestRedactedHistoriesComeOutTheSame(t *testing.T) {
 	judge := func(seed, hidden uint64, other verify.Other, each func(*events.Record) *events.Record, records []events.Record) *whatif.Report {
-		j := whatif.New(whatif.Config{Other: other, Settings: bounds, Margin: 10 * time.Second, Hidden: hidden})
+		j := whatif.New(whatif.Config{Other: other, Settings: bounds, Margin: 10 * time.Second, Import: events.Import{Hidden: hidden}})
 		for i := range records {
 			if r := each(&records[i]); r.Fact.Actor != stranger {
 				if err := j.Add(r); err != nil {
@@ -116,7 +116,7 @@ func (h *history) importedVerifies(t *testing.T) {
 			imported = append(imported, is)
 		}
 	}
-	for _, f := range verified(t, h, verify.Config{Hidden: math.MaxUint64}, imported).Findings {
+	for _, f := range verified(t, h, verify.Config{Import: events.Import{Hidden: math.MaxUint64}}, imported).Findings {
 		t.Errorf("seed %d, imported: %v: task %s, %v: %s", h.seed, f.Rule, f.Task, f.Seqs, f.What)
 	}
 }
@@ -202,7 +202,7 @@ func places(t *testing.T, log []events.Record, hidden uint64) (all []string) {
 
 func findings(t *testing.T, log []events.Record, hidden uint64) []verify.Finding {
 	t.Helper()
-	v := verify.New(verify.Config{Hidden: hidden})
+	v := verify.New(verify.Config{Import: events.Import{Hidden: hidden}})
 	for i := range log {
 		if err := v.Add(&log[i]); err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events"
 	"millrace/jet/wire"
 )
 
@@ -37,13 +38,15 @@ func TestDifferences(t *testing.T) {
 // that, nor do other streams.
 func TestLayoutOf(t *testing.T) {
 	t.Parallel()
-	for _, l := range []Layout{{AckWait: time.Minute}, {AckWait: 6 * time.Second, SyncAlways: true, Hidden: 1048194}} {
-		if is := LayoutOf(l.LogStream()); is.AckWait != l.AckWait || is.SyncAlways != l.SyncAlways || is.Hidden != l.Hidden {
+	for _, l := range []Layout{{AckWait: time.Minute}, {AckWait: 6 * time.Second, SyncAlways: true, Import: events.Import{Hidden: 1048194, Lacks: 1048100}}} {
+		if is := LayoutOf(l.LogStream()); is.AckWait != l.AckWait || is.SyncAlways != l.SyncAlways || is.Import != l.Import {
 			t.Errorf("%+v is read as %+v", l, is)
 		}
 		for _, cfg := range l.Streams() {
-			if _, says := cfg.Metadata[metaHidden]; says != (cfg.Name == wire.LogStream && l.Hidden > 0) {
-				t.Errorf("%s of %+v has %v", cfg.Name, l, cfg.Metadata)
+			for _, name := range []string{metaHidden, metaLacks} {
+				if _, says := cfg.Metadata[name]; says != (cfg.Name == wire.LogStream && l.Import != events.Import{}) {
+					t.Errorf("%s of %+v has %v", cfg.Name, l, cfg.Metadata)
+				}
 			}
 		}
 	}

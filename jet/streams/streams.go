@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/events"
 	"millrace/jet/link"
 	"millrace/jet/wire"
 )
@@ -26,10 +27,10 @@ type Layout struct {
 	SyncAlways bool
 	// AckWait is how long a silent worker keeps a lease. Default 30s.
 	AckWait time.Duration
-	// Hidden is the sequence up to which facts of the log may hide values, because it is laid out
-	// from a redacted incident file. Only a server may change the configuration of a stream, so no
-	// other writer can declare its own facts hidden. Default: none.
-	Hidden uint64
+	// Import says what the log lacks because it is laid out from an incident file. It is part of the
+	// stream's metadata, so no other writer can declare its own facts hidden or missing. Default:
+	// zero.
+	Import events.Import
 }
 
 // Keys of the metadata by which a stream tells writers how it was made.
@@ -37,6 +38,7 @@ const (
 	metaSync    = "millrace.sync"
 	metaAckWait = "millrace.ack_wait"
 	metaHidden  = "millrace.hidden" // of the log only
+	metaLacks   = "millrace.lacks"  // likewise
 	syncAlways  = "always"
 )
 
@@ -62,7 +64,8 @@ func (l Layout) metadata() map[string]string {
 func LayoutOf(log jetstream.StreamConfig) (l Layout) {
 	l.SyncAlways = log.Metadata[metaSync] == syncAlways
 	l.AckWait, _ = time.ParseDuration(log.Metadata[metaAckWait]) // else it was made by hand
-	l.Hidden, _ = strconv.ParseUint(log.Metadata[metaHidden], 10, 64)
+	l.Import.Hidden, _ = strconv.ParseUint(log.Metadata[metaHidden], 10, 64)
+	l.Import.Lacks, _ = strconv.ParseUint(log.Metadata[metaLacks], 10, 64)
 	return l.withDefaults()
 }
 
@@ -99,8 +102,10 @@ func (l Layout) Streams() []jetstream.StreamConfig {
 func (l Layout) LogStream() jetstream.StreamConfig {
 	l = l.withDefaults()
 	metadata := l.metadata()
-	if l.Hidden > 0 {
-		metadata[metaHidden] = strconv.FormatUint(l.Hidden, 10)
+	for name, seq := range map[string]uint64{metaHidden: l.Import.Hidden, metaLacks: l.Import.Lacks} {
+		if seq > 0 {
+			metadata[name] = strconv.FormatUint(seq, 10)
+		}
 	}
 	return jetstream.StreamConfig{
 		Name:        wire.LogStream,

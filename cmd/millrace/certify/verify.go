@@ -192,7 +192,7 @@ func (a *Commands) verifyFile(f *verifyFlags, cfg verify.Config, now time.Time) 
 	if r.Header().Export == 0 {
 		begins = first.Seq
 	}
-	cfg.From, cfg.Hidden = max(cfg.From, begins), r.Header().Hidden
+	cfg.From, cfg.Import = max(cfg.From, begins), r.Header().Import
 	v := verify.New(cfg)
 	for ; err == nil; first, err = r.Next() {
 		if first.Seq < cfg.From {
@@ -224,7 +224,7 @@ func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Co
 	rulesOf(&s, &cfg)
 	// The lease that holds, whatever the settings say by now.
 	cfg.Settings.AckWait = cl.Store().AckWait()
-	cfg.Hidden = cl.Store().Hidden()
+	cfg.Import = cl.Store().Import()
 	switch {
 	case f.now != "":
 		if now, err = query.Past(f.now, a.Now()); err != nil { // once more, by the log's time

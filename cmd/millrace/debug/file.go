@@ -108,7 +108,7 @@ func exportSpan(in *text, between [2]view.Moment) (*replay.Span, error) {
 		return nil, err
 	}
 	span := replay.NewSpan(r.Header().From)
-	span.Hides(r.Header().Hidden)
+	span.Imported(r.Header().Import)
 	for {
 		record, err := r.Next()
 		switch {

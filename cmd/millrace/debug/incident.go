@@ -31,7 +31,7 @@ func incidentSource(in *text, between [2]view.Moment) (source, error) {
 	case !m.Raw:
 		from.partial = "what decisions name was redacted"
 	}
-	from.span.Hides(f.Hidden())
+	from.span.Imported(f.Import())
 	gaps := slices.Clone(f.Missing)
 	for r, err := range f.Facts() {
 		for len(gaps) > 0 && (gaps[0].Section != incident.SectionFacts.String() || r.Seq > gaps[0].After) {

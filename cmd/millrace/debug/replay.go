@@ -222,7 +222,7 @@ func (a *Commands) logSpan(ctx context.Context, between [2]view.Moment) (*replay
 		to = p.Seq
 	}
 	span := replay.NewSpan(1)
-	span.Hides(cl.Store().Hidden())
+	span.Imported(cl.Store().Import())
 	err = a.Span(ctx, cl, 1, to, func(r *events.Record) error { return span.Add(r, between[0].Begun(r)) })
 	return span, cl.Store().AckWait(), err
 }

@@ -165,7 +165,7 @@ func (a *Commands) whatif(ctx context.Context, file string, q whatif.Question, u
 	if d, err := time.ParseDuration(f.Manifest.AckWait); err == nil {
 		q.Settings.AckWait = d
 	}
-	q.Hidden = f.Hidden()
+	q.Import = f.Import()
 	q.Partial = f.Manifest.Left > 0 || !f.Manifest.Raw || len(f.Missing) > 0
 	for _, m := range f.Missing {
 		is.damaged = append(is.damaged, told.Missing(m))
@@ -198,7 +198,7 @@ func (a *Commands) whatifLog(ctx context.Context, q whatif.Question, until view.
 	}
 	defer cl.Close()
 	// The lease that holds, whatever the settings say by now.
-	q.Settings.AckWait, q.Hidden = cl.Store().AckWait(), cl.Store().Hidden()
+	q.Settings.AckWait, q.Import = cl.Store().AckWait(), cl.Store().Import()
 	q.Partial = a.Inside != nil // an opened incident file
 	to := uint64(0)
 	if until != (view.Moment{}) {
@@ -224,7 +224,7 @@ func whatifExport(in *text, q whatif.Question, until view.Moment) (*whatif.Repor
 	if r.Header().From > 1 {
 		return nil, partial
 	}
-	q.Hidden = r.Header().Hidden
+	q.Import = r.Header().Import
 	j := whatif.NewReader(q)
 	for {
 		record, err := r.Next()

@@ -51,8 +51,8 @@ type Wish struct {
 	// [SettingsOf].
 	AckWait  time.Duration
 	Settings map[string]string
-	// Hidden is the sequence up to which the log itself hides values.
-	Hidden uint64
+	// Import says what the log itself lacks.
+	events.Import
 	// Now is the time.
 	Now time.Time
 }
@@ -76,9 +76,8 @@ func SettingsOf(s *settings.Values) map[string]string {
 // before anything is written; after any other error the output is not a valid file.
 func Write(ctx context.Context, log Log, w Wish, out io.Writer) (incident.Manifest, error) {
 	m := incident.Manifest{Millrace: told.ThisBuild().Version, Made: w.Now.UTC(), Outputs: w.Logs, Raw: w.Raw, AckWait: w.AckWait.String(), Settings: w.Settings}
-	if w.Raw {
-		m.Hidden = w.Hidden
-	} else {
+	if m.Import = w.Import; !w.Raw {
+		m.Hidden = 0 // all of it hides values
 		m.Rules = incident.Rules
 	}
 	last, _, err := log.PointAt(ctx, view.Moment{})

@@ -34,7 +34,7 @@ base64; one that is no fact has error. "millrace verify --file" reads the export
 			return err
 		}
 		defer cl.Close()
-		w, err := events.NewExportWriter(a.Out, events.ExportHeader{From: from, To: to, Hidden: cl.Store().Hidden()})
+		w, err := events.NewExportWriter(a.Out, events.ExportHeader{From: from, To: to, Import: cl.Store().Import()})
 		if err != nil {
 			return err
 		}

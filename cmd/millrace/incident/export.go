@@ -120,7 +120,7 @@ func (a *Commands) write(ctx context.Context, cl *client.Client, f *exportFlags,
 	if err != nil {
 		return err
 	}
-	wish := excerpt.Wish{Window: f.window, Logs: f.logs, Raw: f.raw, AckWait: cl.Store().AckWait(), Hidden: cl.Store().Hidden(), Settings: excerpt.SettingsOf(&s), Now: a.Now()}
+	wish := excerpt.Wish{Window: f.window, Logs: f.logs, Raw: f.raw, AckWait: cl.Store().AckWait(), Import: cl.Store().Import(), Settings: excerpt.SettingsOf(&s), Now: a.Now()}
 	if wish.Task, wish.Moment, err = a.center(ctx, cl, f); err != nil {
 		return err
 	}

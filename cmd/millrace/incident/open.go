@@ -111,7 +111,7 @@ func lay(dir string, s *settings.Values, f *incident.File) (from, to view.Point,
 		s.AckWait = d
 	}
 	layout := s.Layout()
-	layout.Hidden = f.Hidden()
+	layout.Import = f.Import()
 	output, err := printed(f)
 	if err != nil {
 		return from, to, err

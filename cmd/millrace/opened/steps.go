@@ -142,7 +142,7 @@ func (f *File) begin(rules view.Rules, margin time.Duration) error {
 // spanOf returns the file's span for stepping, and why promises cannot be checked against it.
 func spanOf(f *incident.File) (span *replay.Span, partial string, err error) {
 	span = replay.NewSpan(1)
-	span.Hides(f.Hidden())
+	span.Imported(f.Import())
 	switch m := &f.Manifest; {
 	case m.Left > 0:
 		partial = "the incident file holds only what lived in its span"

@@ -189,7 +189,7 @@ func (s *Site) exportFile(w http.ResponseWriter, r *http.Request, c httpapi.Call
 	var m incident.Manifest
 	if err = s.wants(r.Context(), l, &wish); err == nil {
 		err = s.server.Desk.Survey(r.Context(), func(ctx context.Context, log api.Survey) (err error) {
-			wish.AckWait, wish.Hidden = log.AckWait(), log.Hidden()
+			wish.AckWait, wish.Import = log.AckWait(), log.Import()
 			m, err = excerpt.Write(ctx, log, wish, &file)
 			return err
 		})
