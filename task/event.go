@@ -20,6 +20,8 @@ type Work struct {
 	// Job and Revision name the definition; both are zero for an ad-hoc command.
 	Job      string `json:"job,omitzero" redact:"keep"`
 	Revision uint64 `json:"revision,omitzero"`
+	// Title says in a line what this task is for, to people; "" if the submitter gave none.
+	Title string `json:"title,omitzero" redact:"hide"`
 	// Spec is never nil in a valid fact, and never modified.
 	Spec *job.Spec `json:"spec,omitzero"`
 	// Params is a JSON object, or nil.

@@ -11,7 +11,7 @@ import (
 )
 
 // Copy makes the birth of a new task that does the same as t, apart from the changes in s. It keeps
-// t's own spec, parameters, labels, queue, priority and group, whatever t's job says by now, and
+// t's own spec, parameters, labels, queue, priority, group and title, whatever t's job says by now, and
 // the inputs that t got from the tasks it needed; the copy itself needs no task. s must not name a
 // job or a spec. The new task names t as its original, and t stays as it is. Declared are the
 // parameters of t's job as they were declared for t; the parameters in s must fit them.
@@ -37,6 +37,9 @@ func Copy(t task.Task, declared []param.Param, s Submission, now time.Time) (tas
 	}
 	if s.FairKey == "" {
 		s.FairKey = t.FairKey
+	}
+	if s.Title == "" {
+		s.Title = t.Title
 	}
 	if s.Parent == "" {
 		s.Parent = t.Parent

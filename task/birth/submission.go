@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"millrace/task"
 	"millrace/task/job"
@@ -49,6 +51,20 @@ func checkLists(w *task.Work) error {
 		}
 	}
 	return nil
+}
+
+// MaxTitle is the largest length of a title, in bytes.
+const MaxTitle = 256
+
+// title is the title that the submission gives.
+func (s *Submission) title() (string, error) {
+	switch {
+	case len(s.Title) > MaxTitle:
+		return "", fmt.Errorf("title has %d bytes, want at most %d", len(s.Title), MaxTitle)
+	case !utf8.ValidString(s.Title), strings.ContainsFunc(s.Title, unicode.IsControl):
+		return "", fmt.Errorf("title is %q, want one line of text", s.Title)
+	}
+	return s.Title, nil
 }
 
 // MaxFairKey is the largest length of a fair key, in bytes.
@@ -130,6 +146,9 @@ type Submission struct {
 	NoNode string   `json:"no_node,omitempty" redact:"word"`
 	// Priority replaces the job's, if set: [where.MinPriority] to [where.MaxPriority], the larger the more urgent.
 	Priority int `json:"priority,omitempty"`
+	// Title says in a line what the task is for, to people. At most [MaxTitle] bytes without control
+	// characters. Default: none.
+	Title string `json:"title,omitempty" redact:"hide"`
 	// FairKey names the owner of the task for fair sharing: workers serve the keys in a queue in
 	// turn. It replaces the value of the job's fair. At most [MaxFairKey] bytes. Default: none.
 	FairKey string `json:"fair_key,omitempty" redact:"hide"`
@@ -261,6 +280,9 @@ func Of(s Submission, job *job.Job, revision uint64, now time.Time) (task.Submit
 	}
 	if s.Group != "" {
 		e.Group = s.Group
+	}
+	if e.Title, err = s.title(); err != nil {
+		return e, err
 	}
 	if e.FairKey, err = s.fairKey(job, &e.Work); err != nil {
 		return e, err

@@ -3,6 +3,7 @@ package birth_test
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,4 +112,22 @@ func revisionOf(j *job.Job) uint64 {
 		return 0
 	}
 	return 3
+}
+
+// A title is one line, of bounded length; a copy keeps it unless it gets another one.
+func TestTitle(t *testing.T) {
+	t.Parallel()
+	spec := &job.Spec{Handler: "h"}
+	for title, ok := range map[string]bool{"": true, "März <b>": true, strings.Repeat("x", birth.MaxTitle): true, strings.Repeat("x", birth.MaxTitle+1): false, "two\nlines": false, "\x1b[31m": false, "\xff": false} {
+		e, err := birth.Of(birth.Submission{Spec: spec, Title: title}, nil, 0, time.Now())
+		if ok != (err == nil) || ok && e.Title != title {
+			t.Errorf("%q: %q, %v", title, e.Title, err)
+		}
+	}
+	was := task.Task{Work: task.Work{Spec: spec, Route: "default.5", Title: "one"}}
+	for given, want := range map[string]string{"": "one", "other": "other"} {
+		if e, err := birth.Copy(was, nil, birth.Submission{Title: given}, time.Now()); err != nil || e.Title != want {
+			t.Errorf("a copy with %q has %q, %v", given, e.Title, err)
+		}
+	}
 }

@@ -123,6 +123,7 @@ func Details(t *task.Task, now time.Time) term.Table {
 	state := told.StateCell(t.State)
 	state.Text = told.StateAndReason(t)
 	out.Add(term.Dim("state"), state)
+	out.Field("title", t.Title)
 	out.Field("message", t.Message)
 	out.Field("since", told.Moment(t.Since, now))
 	out.Field("dismissed", told.Dismissal(t.Dismissed, now))

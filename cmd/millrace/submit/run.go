@@ -54,6 +54,7 @@ type RunFlags struct {
 	group    string
 	priority int
 	fairKey  string
+	title    string
 	limits   limitFlags
 
 	handler string
@@ -154,6 +155,7 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 	typed.InGroup(fs, typed.GroupLimits, func() { f.limits.flags(c) })
 	typed.InGroup(fs, typed.GroupFound, func() {
 		fs.StringArrayVarP(&f.Labels, "label", "l", nil, "label of the task, `name=value`, by which lists find it (repeat it; --labels chooses nodes)")
+		fs.StringVar(&f.title, "title", "", "what the task is for, a `line` for people")
 		fs.StringVar(&f.group, "group", "", "`name` that ties tasks together")
 	})
 }
@@ -236,7 +238,7 @@ func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Rea
 	if err := f.place.put(c.Flags(), &s); err != nil {
 		return s, err
 	}
-	s.Queue, s.Group = f.Queue, f.group
+	s.Queue, s.Group, s.Title = f.Queue, f.group, f.title
 	s.Run, s.Pending, s.Total = f.timeout.Wanted(), f.pending.Wanted(), f.total.Wanted()
 	if f.retries < 0 {
 		return s, fmt.Errorf("--retries is %d, want 0 or more", f.retries)
