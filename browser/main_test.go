@@ -65,6 +65,11 @@ func serve(m *testing.M) (int, error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
+	if *shots != "" {
+		if err := os.MkdirAll(*shots, 0o755); err != nil {
+			return 0, err
+		}
+	}
 	if *program == "" {
 		*program = filepath.Join(dir, "millrace")
 		build := exec.Command("go", "build", "-o", *program, "./cmd/millrace")

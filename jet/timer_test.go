@@ -3,6 +3,7 @@ package jet
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -114,5 +115,26 @@ func TestArmAndPlaceRefuseWhatIsNoOffer(t *testing.T) {
 	}
 	if last := must(s.Last(within(t)))(t); last != 0 {
 		t.Errorf("the log has %d messages", last)
+	}
+}
+
+// A timer for a moment that the NATS server cannot count to does not fire.
+func TestTimerBeyondTheServersTime(t *testing.T) {
+	t.Parallel()
+	for due, want := range map[string]string{
+		"2026-03-01T12:00:00.123456789+01:00": "@at 2026-03-01T11:00:00.123456789Z",
+		"2261-12-31T23:59:59Z":                "@at 2261-12-31T23:59:59Z",
+		"9999-12-31T23:59:59Z":                "@at 2262-01-01T00:00:00Z",
+	} {
+		at, err := time.Parse(time.RFC3339Nano, due)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := atTime(at); got != want {
+			t.Errorf("what is due at %s gets the timer %q, want %q", due, got, want)
+		}
+		if fires, err := time.Parse(time.RFC3339Nano, strings.TrimPrefix(want, "@at ")); err != nil || fires.UnixNano() <= 0 {
+			t.Errorf("%q is no time of the server: %v", want, err)
+		}
 	}
 }

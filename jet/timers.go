@@ -48,7 +48,16 @@ func timer(at string, f *events.Fact, due time.Time, target string) (*nats.Msg, 
 	}}, nil
 }
 
-func atTime(due time.Time) string { return "@at " + due.UTC().Format(time.RFC3339Nano) }
+// latest is the latest moment at which a timer is set. The NATS server counts nanoseconds since 1970,
+// which do not reach beyond 2262: what is due later fired at once.
+var latest = time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func atTime(due time.Time) string {
+	if due.After(latest) {
+		due = latest
+	}
+	return "@at " + due.UTC().Format(time.RFC3339Nano)
+}
 
 // setTimer stores a timer. If its subject has one, replaces decides whether to replace it. After an
 // unknown outcome it tries again: however often it is set, one timer remains.
