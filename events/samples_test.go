@@ -75,11 +75,11 @@ func full() map[Type]Fact {
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
 		Route:  "images.8", StartBy: noon.Add(time.Hour), EndBy: noon.Add(6 * time.Hour), Group: "nightly", Parent: "01JNA0PARENT00000000000000", Step: "sum/0", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		FairKey: "acme", Title: "thumbnails of the spring catalogue",
-		Origin:  task.Origin{Schedule: "every-night", Tick: noon.Add(-time.Second), Trigger: task.TriggerCatchUp},
-		Holds:   []string{task.HoldNeeds, task.HoldLimit},
-		Needs:   &task.Needs{Rule: job.NeedAny, Of: []task.Need{{Task: "01JNA0NEED0000000000000000", Name: "extract", When: job.WhenEnd}}},
-		Inputs:  json.RawMessage(`{"extract":{"task":"01JNA0NEED0000000000000000","state":"finished","result":{"rows":3}}}`),
-		Asked:   asked,
+		Origin: task.Origin{Schedule: "every-night", Tick: noon.Add(-time.Second), Trigger: task.TriggerCatchUp},
+		Holds:  []string{task.HoldNeeds, task.HoldLimit},
+		Needs:  &task.Needs{Rule: job.NeedAny, Of: []task.Need{{Task: "01JNA0NEED0000000000000000", Name: "extract", When: job.WhenEnd}}},
+		Inputs: json.RawMessage(`{"extract":{"task":"01JNA0NEED0000000000000000","state":"finished","result":{"rows":3}}}`),
+		Asked:  asked,
 	}
 	ledger := definition.Ledger{Last: noon.Add(-time.Minute), Open: []task.ID{sampleTask},
 		Waiting: []definition.WaitingTick{{Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule}}, Failures: 2}
