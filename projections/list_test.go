@@ -196,6 +196,7 @@ func TestPlans(t *testing.T) {
 		{"SELECT doc FROM tasks WHERE waits IS NOT NULL AND queue = ? AND id < ? ORDER BY id DESC", "USING INDEX tasks_waits (queue=? AND id<?)"},
 		{"SELECT doc FROM tasks WHERE state = 4 AND " + inStateIndex + " AND id < ? ORDER BY id DESC", "USING INDEX tasks_state (state=? AND id<?)"},
 		{"SELECT doc FROM tasks WHERE state <> 0 ORDER BY id DESC", "SCAN tasks"},
+		{rowsOfBlock, "(id>? AND id<?)"},
 		{"SELECT id FROM tasks WHERE state IN (?, ?) AND " + inStateIndex + " AND node = ?", "USING COVERING INDEX tasks_state (state=?)"},
 	} {
 		var plan []string

@@ -2,6 +2,7 @@ package projections
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"math/bits"
@@ -270,6 +271,13 @@ func (s *Store) Index(ctx context.Context) error {
 	}
 }
 
+// rowsOfBlock reads the rows of a block. Its upper bound is always there, so that SQLite ends at it
+// by the index; it would read all later rows otherwise.
+const rowsOfBlock = "SELECT " + rowColumns + " FROM tasks WHERE id >= ? AND id < ? ORDER BY id"
+
+// afterAllIDs is behind every id of a task.
+const afterAllIDs = "\U0010FFFF"
+
 // indexBlock records the first rows of the first unknown block. It splits them off before it reads
 // them, so that concurrent changes of the fold are recorded there.
 func (s *Store) indexBlock(ctx context.Context) (more bool, err error) {
@@ -279,8 +287,8 @@ func (s *Store) indexBlock(ctx context.Context) (more bool, err error) {
 	}
 	err = s.view(ctx, "index tasks", func(tx *sql.Tx, _ uint64) error {
 		var next string
-		err := tx.QueryRowContext(ctx, "SELECT id FROM tasks WHERE id >= ? AND (? = '' OR id < ?) ORDER BY id LIMIT 1 OFFSET ?",
-			b.first, end, end, s.texts.full).Scan(&next)
+		err := tx.QueryRowContext(ctx, "SELECT id FROM tasks WHERE id >= ? AND id < ? ORDER BY id LIMIT 1 OFFSET ?",
+			b.first, cmp.Or(end, afterAllIDs), s.texts.full).Scan(&next)
 		if err == nil {
 			s.texts.split(b, next)
 		} else if err != sql.ErrNoRows { //nolint:errorlint // Scan returns it as it is
@@ -295,7 +303,7 @@ func (s *Store) indexBlock(ctx context.Context) (more bool, err error) {
 	// recorded.
 	err = s.view(ctx, "index tasks", func(tx *sql.Tx, _ uint64) error {
 		_, end := s.texts.unknown()
-		rows, err := tx.QueryContext(ctx, "SELECT "+rowColumns+" FROM tasks WHERE id >= ? AND (? = '' OR id < ?) ORDER BY id", b.first, end, end)
+		rows, err := tx.QueryContext(ctx, rowsOfBlock, b.first, cmp.Or(end, afterAllIDs))
 		if err != nil {
 			return err
 		}
