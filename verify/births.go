@@ -140,7 +140,7 @@ func (t *tasks) ran(id task.ID) bool {
 	if !ok {
 		return false
 	}
-	e := t.ended.get(key)
+	e := t.packed.get(key)
 	return e != nil && e.epoch > 0
 }
 
@@ -150,7 +150,7 @@ func (t *tasks) state(id task.ID) task.State {
 		return s.now.state
 	}
 	if key, ok := keyOf(id); ok {
-		if e := t.ended.get(key); e != nil {
+		if e := t.packed.get(key); e != nil {
 			return e.state
 		}
 	}

@@ -98,19 +98,6 @@ func (s *story) related(v *Verifier, k *task.Task, r *events.Record) {
 	}
 }
 
-// known returns the story of a task; nil if there is none.
-func (t *tasks) known(id task.ID) *story {
-	if s, ok := t.open[id]; ok {
-		return s
-	}
-	if key, ok := keyOf(id); ok {
-		if e := t.ended.get(key); e != nil {
-			return t.ended.story(key, e)
-		}
-	}
-	return nil
-}
-
 // endAt is the progress of a task at one of its messages.
 func (v *Verifier) endAt(id task.ID, seq uint64) (in task.Input, overtaken bool, wrong string) {
 	in.Task, in.Seq = id, seq

@@ -7,19 +7,21 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/duties"
-	"millrace/verify/book"
 	"millrace/verify/thin"
 )
 
 // judgeOpen judges the tasks that have not ended at now, and counts all and open tasks.
 func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 	queues, skipped := v.queues(), 0
-	all = len(v.tasks.ended.places)
-	for id, s := range book.Sorted(v.tasks.open) {
+	all = len(v.tasks.packed.places)
+	for id, s := range v.tasks.unended() {
 		if s.now.state == task.Unknown {
 			continue // none of its facts could be read
 		}
-		if all++; s.now.state.Terminal() {
+		if s.kept {
+			all++
+		}
+		if s.now.state.Terminal() {
 			continue
 		}
 		open++
@@ -164,7 +166,7 @@ func (v *Verifier) hasBirth(id task.ID) bool {
 	if !ok {
 		return false
 	}
-	e := v.tasks.ended.get(key)
+	e := v.tasks.packed.get(key)
 	return e != nil && e.born
 }
 

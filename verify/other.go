@@ -177,9 +177,10 @@ func (v *Verifier) waited(r *events.Record) {
 	if v.cfg.Other.None() {
 		return
 	}
-	for id, s := range book.Sorted(v.tasks.open) {
+	for id, s := range v.tasks.unended() {
 		if k := v.tasks.task(id, &s.now); k.Waiting() {
 			s.overdue(v, &k, r.Fact.At)
+			v.tasks.put(s)
 		}
 	}
 }

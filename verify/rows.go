@@ -64,7 +64,7 @@ func (v *Verifier) RowsEnd() {
 			missing(id, s.now.seq)
 		}
 	}
-	for key, e := range v.tasks.ended.all() {
+	for key, e := range v.tasks.packed.all() {
 		if !e.seen {
 			missing(task.ID(key.String()), e.seq)
 		}
@@ -157,11 +157,11 @@ func (v *Verifier) folded(id task.ID) (f folded, cut, ok bool) {
 	if !ok {
 		return f, false, false
 	}
-	e := v.tasks.ended.get(key)
+	e := v.tasks.packed.get(key)
 	if e == nil {
 		return f, false, false
 	}
-	return v.tasks.ended.folded(key, e), e.old, true
+	return v.tasks.packed.folded(key, e), e.old, true
 }
 
 func (v *Verifier) markSeen(id task.ID) {
@@ -170,7 +170,7 @@ func (v *Verifier) markSeen(id task.ID) {
 		return
 	}
 	if key, ok := keyOf(id); ok {
-		if e := v.tasks.ended.get(key); e != nil {
+		if e := v.tasks.packed.get(key); e != nil {
 			e.seen = true
 		}
 	}

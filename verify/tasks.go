@@ -3,6 +3,9 @@ package verify
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,10 +21,11 @@ import (
 	"millrace/verify/thin"
 )
 
-// tasks holds the memory of each task: much for open tasks, little for ended ones.
+// tasks holds the memory of each task: little for those that can be packed, much for the others,
+// which are open.
 type tasks struct {
-	open  map[task.ID]*story
-	ended endedTasks
+	open   map[task.ID]*story
+	packed packedTasks
 	// ranged says that the records begin after the beginning of the log.
 	ranged bool
 	words  thin.Words
@@ -43,7 +47,7 @@ type tasks struct {
 }
 
 func newTasks(ranged bool) *tasks {
-	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: newEndedTasks(), digests: thin.NewDigests(), words: thin.NewWords(), specs: timeouts{index: map[specKey]uint32{}}}
+	return &tasks{ranged: ranged, open: map[task.ID]*story{}, packed: newPackedTasks(), digests: thin.NewDigests(), words: thin.NewWords(), specs: timeouts{index: map[specKey]uint32{}}}
 }
 
 // timeouts are the timeouts of specs, together with place, limits and the settings that decide on
@@ -323,13 +327,11 @@ func (t *tasks) take(id task.ID) *story {
 	if s, ok := t.open[id]; ok {
 		return s
 	}
-	if key, ok := keyOf(id); ok {
-		if e := t.ended.get(key); e != nil {
-			return t.ended.story(key, e)
-		}
-	}
 	s := t.blank()
 	s.id = task.ID(strings.Clone(string(id)))
+	if t.unpack(s) {
+		return s
+	}
 	if t.ranged {
 		s.old, s.cut, s.attempt = true, true, unknown
 	}
@@ -352,27 +354,67 @@ func (t *tasks) blank() *story {
 	return s
 }
 
-// put keeps a story, or only little of it if the task has ended and the fold agrees. In that case
-// the story must not be used any more.
+// unpack makes a blank story with an id that of the packed task with that id, if there is one.
+func (t *tasks) unpack(s *story) bool {
+	key, ok := keyOf(s.id)
+	if !ok {
+		return false
+	}
+	e := t.packed.get(key)
+	if e == nil {
+		return false
+	}
+	t.packed.unpack(s, key, e)
+	return true
+}
+
+// put keeps a story, or packs it if it can. In that case the story must not be used any more.
 func (t *tasks) put(s *story) {
-	agree := s.now.state.Terminal() && s.now.attempt == s.attempt && s.now.turn == s.turn
-	if s.end != 0 && agree {
-		if key, ok := keyOf(s.id); ok {
+	key, ok := keyOf(s.id)
+	switch {
+	case ok && s.packs():
+		if s.kept {
 			delete(t.open, s.id)
-			s.kept = false
-			t.ended.put(key, s)
-			if len(t.spare) < mostSpare {
-				t.spare = append(t.spare, s)
-			}
-			return
+		}
+		t.packed.put(key, s)
+		if len(t.spare) < mostSpare {
+			t.spare = append(t.spare, s)
+		}
+	case !s.kept:
+		t.open[s.id], s.kept = s, true
+		if ok {
+			t.packed.drop(key)
 		}
 	}
-	if s.kept {
-		return
+}
+
+// known returns the story of a task, to read; nil if there is none.
+func (t *tasks) known(id task.ID) *story {
+	if s, ok := t.open[id]; ok {
+		return s
 	}
-	t.open[s.id], s.kept = s, true
-	if key, ok := keyOf(s.id); ok {
-		t.ended.drop(key) // it was reopened
+	if s := (&story{id: id}); t.unpack(s) {
+		return s
+	}
+	return nil
+}
+
+// unended iterates over the stories of all tasks that have not ended, in the order of their ids.
+// To keep what the caller changes in a story, it must put it.
+func (t *tasks) unended() iter.Seq2[task.ID, *story] {
+	ids := slices.AppendSeq(make([]task.ID, 0, len(t.open)), maps.Keys(t.open))
+	for key, e := range t.packed.all() {
+		if e.end == 0 {
+			ids = append(ids, task.ID(key.String()))
+		}
+	}
+	slices.Sort(ids)
+	return func(yield func(task.ID, *story) bool) {
+		for _, id := range ids {
+			if !yield(id, t.known(id)) {
+				return
+			}
+		}
 	}
 }
 
