@@ -90,15 +90,19 @@ func (t *packedTasks) all() iter.Seq2[ulid.ULID, *packed] {
 	}
 }
 
-// place returns the place of a task, and assigns one if needed.
-func (t *packedTasks) place(key ulid.ULID) uint32 {
-	place, ok := t.places[key]
-	switch n := len(t.free); {
-	case ok:
-		return place
-	case n > 0:
+// spot is where the story of a task is packed, or would be.
+type spot struct {
+	key   ulid.ULID
+	fits  bool   // the id of the task has a key
+	taken bool   // the task is packed,
+	place uint32 // here
+}
+
+// assign returns a place for a task that has none.
+func (t *packedTasks) assign(key ulid.ULID) (place uint32) {
+	if n := len(t.free); n > 0 {
 		place, t.free = t.free[n-1], t.free[:n-1]
-	default:
+	} else {
 		place = uint32(len(t.places)) // #nosec G115 -- so many do not fit into memory
 		if place%packedPage == 0 {
 			t.pages = append(t.pages, make([]packed, packedPage))
@@ -108,17 +112,22 @@ func (t *packedTasks) place(key ulid.ULID) uint32 {
 	return place
 }
 
-// drop forgets a task.
-func (t *packedTasks) drop(key ulid.ULID) {
-	if place, ok := t.places[key]; ok {
-		delete(t.places, key)
-		delete(t.odd, key)
-		t.free = append(t.free, place)
+// drop forgets a story that was packed.
+func (t *packedTasks) drop(s *story) {
+	if s.spot.taken {
+		delete(t.places, s.spot.key)
+		delete(t.odd, s.spot.key)
+		t.free = append(t.free, s.spot.place)
+		s.spot.taken = false
 	}
 }
 
-// put keeps a story for which [story.packs] holds.
-func (t *packedTasks) put(key ulid.ULID, s *story) {
+// put keeps a story that fits, and for which [story.packs] holds.
+func (t *packedTasks) put(s *story) {
+	key := s.spot.key
+	if !s.spot.taken {
+		s.spot.place, s.spot.taken = t.assign(key), true
+	}
 	e := packed{
 		core: s.now.core, end: s.end, told: s.told, key: s.key, job: s.job, bornAt: s.bornAt, birth: s.birth,
 		born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old, size: s.size, child: s.child,
@@ -138,7 +147,7 @@ func (t *packedTasks) put(key ulid.ULID, s *story) {
 	} else {
 		delete(t.odd, key)
 	}
-	*t.at(t.place(key)) = e
+	*t.at(s.spot.place) = e
 }
 
 // folded returns the fold of a packed task.
@@ -150,8 +159,15 @@ func (t *packedTasks) folded(key ulid.ULID, e *packed) folded {
 	return f
 }
 
-// unpack makes a blank story that of a packed task; it is the reverse of put.
-func (t *packedTasks) unpack(s *story, key ulid.ULID, e *packed) {
+// unpack makes a blank story with an id that of the packed task with that id, if there is one; it
+// is the reverse of put.
+func (t *packedTasks) unpack(s *story) bool {
+	key, fits := keyOf(s.id)
+	place, taken := t.places[key]
+	if s.spot = (spot{key, fits, fits && taken, place}); !s.spot.taken {
+		return false
+	}
+	e := t.at(place)
 	s.now, s.end, s.told, s.attempt, s.turn = t.folded(key, e), e.end, e.told, e.attempt, e.turn
 	s.born, s.undue, s.seen, s.result, s.old = e.born, e.undue, e.seen, e.finished, e.old
 	s.key, s.job, s.bornAt, s.birth, s.size, s.child = e.key, e.job, e.bornAt, e.birth, e.size, e.child
@@ -168,4 +184,5 @@ func (t *packedTasks) unpack(s *story, key ulid.ULID, e *packed) {
 	case e.epoch > 0:
 		s.attempts = []attempt{{epoch: e.epoch, number: e.attempt, on: e.node, own: e.own}}
 	}
+	return true
 }

@@ -22,14 +22,10 @@ import (
 // modified while rows are added: it is known by its address.
 func (v *Verifier) Row(row *task.Task) {
 	v.rowsCame = true
+	want, cut, ok := v.compared(row.ID)
 	if row.Seq > v.last {
 		v.rowsOpen++
-		v.markSeen(row.ID)
 		return
-	}
-	want, cut, ok := v.folded(row.ID)
-	if ok {
-		v.markSeen(row.ID)
 	}
 	if cut || !ok && !v.whole() {
 		return
@@ -148,10 +144,12 @@ func (t *tasks) shown(v reflect.Value) string {
 	return fmt.Sprint(v)
 }
 
-// folded is the fold of a task, as far as it is kept. Cut says that it may lack earlier facts.
-func (v *Verifier) folded(id task.ID) (f folded, cut, ok bool) {
-	if s, ok := v.tasks.open[id]; ok && s.now.state != task.Unknown {
-		return s.now, s.old, true
+// compared returns the fold of a task that has a row, as far as it is kept, and remembers that it
+// has one. Cut says that the fold may lack earlier facts.
+func (v *Verifier) compared(id task.ID) (f folded, cut, ok bool) {
+	if s, ok := v.tasks.open[id]; ok {
+		s.seen = true
+		return s.now, s.old, s.now.state != task.Unknown
 	}
 	key, ok := keyOf(id)
 	if !ok {
@@ -161,17 +159,6 @@ func (v *Verifier) folded(id task.ID) (f folded, cut, ok bool) {
 	if e == nil {
 		return f, false, false
 	}
+	e.seen = true
 	return v.tasks.packed.folded(key, e), e.old, true
-}
-
-func (v *Verifier) markSeen(id task.ID) {
-	if s, ok := v.tasks.open[id]; ok {
-		s.seen = true
-		return
-	}
-	if key, ok := keyOf(id); ok {
-		if e := v.tasks.packed.get(key); e != nil {
-			e.seen = true
-		}
-	}
 }

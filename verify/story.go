@@ -14,8 +14,9 @@ import (
 // story is the state of one task: the fold, and beside it a plain reading of the facts, which tells
 // the valid references of each.
 type story struct {
-	id  task.ID
-	now folded
+	id   task.ID
+	spot spot
+	now  folded
 
 	// born says that a birth was seen, undue that a birth was itself an offer.
 	born, undue bool

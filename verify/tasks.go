@@ -328,8 +328,7 @@ func (t *tasks) take(id task.ID) *story {
 		return s
 	}
 	s := t.blank()
-	s.id = task.ID(strings.Clone(string(id)))
-	if t.unpack(s) {
+	if s.id = task.ID(strings.Clone(string(id))); t.packed.unpack(s) {
 		return s
 	}
 	if t.ranged {
@@ -354,37 +353,20 @@ func (t *tasks) blank() *story {
 	return s
 }
 
-// unpack makes a blank story with an id that of the packed task with that id, if there is one.
-func (t *tasks) unpack(s *story) bool {
-	key, ok := keyOf(s.id)
-	if !ok {
-		return false
-	}
-	e := t.packed.get(key)
-	if e == nil {
-		return false
-	}
-	t.packed.unpack(s, key, e)
-	return true
-}
-
 // put keeps a story, or packs it if it can. In that case the story must not be used any more.
 func (t *tasks) put(s *story) {
-	key, ok := keyOf(s.id)
 	switch {
-	case ok && s.packs():
+	case s.spot.fits && s.packs():
 		if s.kept {
 			delete(t.open, s.id)
 		}
-		t.packed.put(key, s)
+		t.packed.put(s)
 		if len(t.spare) < mostSpare {
 			t.spare = append(t.spare, s)
 		}
 	case !s.kept:
 		t.open[s.id], s.kept = s, true
-		if ok {
-			t.packed.drop(key)
-		}
+		t.packed.drop(s)
 	}
 }
 
@@ -393,7 +375,7 @@ func (t *tasks) known(id task.ID) *story {
 	if s, ok := t.open[id]; ok {
 		return s
 	}
-	if s := (&story{id: id}); t.unpack(s) {
+	if s := (&story{id: id}); t.packed.unpack(s) {
 		return s
 	}
 	return nil
