@@ -94,8 +94,8 @@ func (s *story) planned(v *Verifier, e task.Queued, r *events.Record, t turn) {
 // causes checks the field cause of facts: the fact that it names comes before.
 type causes struct {
 	seed    maphash.Seed
-	seen    map[uint64]struct{} // hashes of the ids of facts
-	missing map[string]effect   // causes that were named and not read yet
+	seen    thin.Set          // hashes of the ids of facts
+	missing map[string]effect // causes that were named and not read yet
 }
 
 // effect is a fact that names its cause.
@@ -109,7 +109,7 @@ func (c *causes) visit(v *Verifier, r *events.Record) {
 		return
 	}
 	f := &r.Fact
-	c.seen[maphash.String(c.seed, f.ID)] = struct{}{}
+	c.seen.Add(maphash.String(c.seed, f.ID))
 	if len(c.missing) > 0 {
 		if e, ok := c.missing[f.ID]; ok {
 			delete(c.missing, f.ID)
@@ -122,7 +122,7 @@ func (c *causes) visit(v *Verifier, r *events.Record) {
 		return
 	}
 	v.book.Checked[CauseFirst]++
-	if _, ok := c.seen[maphash.String(c.seed, f.Cause)]; !ok || f.Cause == f.ID {
+	if !c.seen.Has(maphash.String(c.seed, f.Cause)) || f.Cause == f.ID {
 		c.missing[strings.Clone(f.Cause)] = effect{r.Seq, task.ID(strings.Clone(string(f.Task)))}
 	}
 }
