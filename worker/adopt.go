@@ -335,7 +335,7 @@ func (w *Worker) serveAdopted(all []*Attempt, n int) []func() {
 	at := 0
 	for _, a := range all {
 		ended := make(chan struct{})
-		run := func() { defer close(ended); w.see(a) }
+		run := func() { defer close(ended); w.runToEnd(a) }
 		cost := a.Task.Spec.Cost()
 		if a.context.Err() != nil || at+cost > n { // it is being stopped, outside the slots
 			w.background.Go(run)

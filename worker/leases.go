@@ -119,11 +119,11 @@ func (l *leases) leave(a *Attempt) {
 	l.remove(a)
 }
 
-// adopt takes an offer that has come back while this worker still runs its task: the server has
+// redelivered takes an offer that has come back while this worker still runs its task: the server has
 // delivered it again, too early or because it was not told in time to keep it. It returns false if
 // the worker does not run the task. The lease stays as it is: a delivery by the server proves
 // nothing about it.
-func (l *leases) adopt(o *events.Offer, now time.Time) bool {
+func (l *leases) redelivered(o *events.Offer, now time.Time) bool {
 	a := l.get(o.Fact.Task)
 	if a == nil {
 		return false
@@ -350,4 +350,10 @@ func (w *Worker) hint(id task.ID) {
 			_, _ = w.look(ctx, a) // the next renewal looks again
 		})
 	}
+}
+
+func (l *leases) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.running)
 }

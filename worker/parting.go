@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -19,13 +20,15 @@ type parting struct {
 	late    context.CancelFunc
 }
 
-// Bounds for storing what is said at the end.
+// Bounds of what a worker does at its end.
 const (
 	// partingReport is how long an ending worker offers the end of an attempt to a log that does
 	// not take it.
 	partingReport = 5 * time.Second
 	// partingWords is how long the node tries to record that it is going, and then that it is gone.
 	partingWords = 3 * time.Second
+	// hurry bounds each wait of a worker that must end at once.
+	hurry = time.Second
 )
 
 func newParting(ctx context.Context) parting {
@@ -68,4 +71,61 @@ func (w *Worker) storing(attempts context.Context, spools bool) context.Context 
 		return attempts
 	}
 	return w.parting.Context
+}
+
+// hurried tells whether the worker must end at once.
+func (w *Worker) hurried() bool {
+	select {
+	case <-w.cfg.Hurry:
+		return true
+	default:
+		return false
+	}
+}
+
+// drain waits for the running attempts, and stops them when the grace time is over. When told to
+// hurry, it leaves behind what does not end within a second.
+func (w *Worker) drain(ctx context.Context, slots *sync.WaitGroup, stop context.CancelCauseFunc) {
+	said := make(chan struct{})
+	go func() { defer close(said); w.sayDraining(ctx) }()
+	ended := make(chan struct{})
+	go func() { slots.Wait(); <-said; close(ended) }()
+	grace := time.NewTimer(w.cfg.Grace)
+	defer grace.Stop()
+	why := ErrShutdown
+	watching, enough := context.WithCancel(ctx)
+	defer enough()
+	select {
+	case <-ended:
+		return
+	case <-w.onlyKept(watching):
+	case <-grace.C:
+	case <-w.cfg.Hurry:
+		why = ErrHurry
+	}
+	if n := w.leases.ending(); n > 0 {
+		w.log.Warn("grace is over: giving running tasks back", "tasks", n, "grace", w.cfg.Grace.String())
+	}
+	w.stopAll(why, stop)
+	select {
+	case <-ended:
+		return
+	case <-w.cfg.Hurry:
+	}
+	w.stopAll(ErrHurry, stop)
+	select {
+	case <-ended:
+	case <-time.After(hurry):
+		w.log.Warn("leaving behind what has not ended; it starts elsewhere when its lease has run out", "tasks", len(w.leases.all()))
+	}
+}
+
+func (w *Worker) stopAll(why error, stop context.CancelCauseFunc) {
+	w.leaveKept()
+	stop(why) // first, so that an attempt that begins now stops itself
+	all := w.leases.all()
+	for _, a := range all {
+		a.stop(why)
+	}
+	w.parting.begin(all, why)
 }

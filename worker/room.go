@@ -101,7 +101,7 @@ func (w *Worker) costOf(ctx context.Context, o *events.Offer) int {
 // then fetches it again. On the node's own route no other worker could take the offer, so there it
 // keeps it.
 func (w *Worker) serveLarge(pulling, attempts context.Context, offer *events.Offer, cost int) {
-	if w.leases.adopt(offer, time.Now()) {
+	if w.leases.redelivered(offer, time.Now()) {
 		return
 	}
 	_, own := offer.Route().Node()

@@ -10,6 +10,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/reason"
 )
@@ -87,7 +88,7 @@ type Attempt struct {
 	silence *time.Timer        // of timeout.idle; nil without one
 	quiet   *time.Timer        // of timeout.heartbeat; nil without one
 	last    []byte             // the checkpoint to continue from
-	clock   runClock
+	timeout runTimeout
 	kept    *kept // nil if the attempt ends with its worker
 	spawned spawned
 	span    Span // nil without a tracer
@@ -164,7 +165,7 @@ func (a *Attempt) end() {
 	if a.release != nil {
 		a.release()
 	}
-	for _, timer := range []*time.Timer{a.silence, a.quiet, a.clock.timer} {
+	for _, timer := range []*time.Timer{a.silence, a.quiet, a.timeout.timer} {
 		if timer != nil {
 			timer.Stop()
 		}
@@ -264,4 +265,29 @@ func (h handlers) Run(ctx context.Context, a *Attempt) (o Outcome) {
 		o.RetryAfter = asked.after
 	}
 	return o
+}
+
+// runs tells whether this worker can run tasks of a spec.
+func (w *Worker) runs(s *job.Spec) bool {
+	if s == nil || s.Run != nil {
+		return w.cfg.Commands != nil
+	}
+	_, ok := w.handlers[s.Handler]
+	return ok
+}
+
+func (w *Worker) runner(t *task.Task) Runner {
+	if t.Spec.Run == nil {
+		return w.handlers
+	}
+	if w.cfg.Commands == nil {
+		return noCommands{}
+	}
+	return w.cfg.Commands
+}
+
+type noCommands struct{}
+
+func (noCommands) Run(context.Context, *Attempt) Outcome {
+	return Outcome{Class: reason.System, Message: "this worker runs only handlers: let queues with commands be served by `millrace worker`"}
 }

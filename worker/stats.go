@@ -80,9 +80,3 @@ func (s countedBeats) Beat(ctx context.Context, id node.ID, h node.Heartbeat, tt
 	s.counts.lastBeat.Store(&now)
 	return nil
 }
-
-func (l *leases) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.running)
-}

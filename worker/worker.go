@@ -16,7 +16,6 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
-	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/where"
 	"millrace/worker/claim"
@@ -187,7 +186,7 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 		case err == nil && (open.Err() != nil || pulling.Err() != nil):
 			// The offer came just as the node stopped taking work: another worker starts it at
 			// once, unless its task still runs here.
-			if !w.leases.adopt(offer, time.Now()) {
+			if !w.leases.redelivered(offer, time.Now()) {
 				_ = offer.Return() // else it is delivered again when its lease has expired
 			}
 		case err == nil:
@@ -206,7 +205,7 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 // serve does what an offer asks for, to its end.
 func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
 	received := time.Now()
-	if w.leases.adopt(offer, received) {
+	if w.leases.redelivered(offer, received) {
 		return
 	}
 	if !w.mayBegin(received) {
@@ -229,11 +228,11 @@ func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
 		return
 	}
 	w.begin(ctx, a, offer, received, nil)
-	w.see(a)
+	w.runToEnd(a)
 }
 
-// see follows an attempt to its end.
-func (w *Worker) see(a *Attempt) {
+// runToEnd runs a begun attempt to its end, and reports that.
+func (w *Worker) runToEnd(a *Attempt) {
 	defer w.protocol.Vacate(&a.Task)
 	var outcome Outcome
 	if err := a.resume(a.context); err != nil && a.Left() == nil {
@@ -258,31 +257,6 @@ func (w *Worker) see(a *Attempt) {
 	w.report(a, outcome)
 	w.leases.remove(a)
 	a.end()
-}
-
-// runs tells whether this worker can run tasks of a spec.
-func (w *Worker) runs(s *job.Spec) bool {
-	if s == nil || s.Run != nil {
-		return w.cfg.Commands != nil
-	}
-	_, ok := w.handlers[s.Handler]
-	return ok
-}
-
-func (w *Worker) runner(t *task.Task) Runner {
-	if t.Spec.Run == nil {
-		return w.handlers
-	}
-	if w.cfg.Commands == nil {
-		return noCommands{}
-	}
-	return w.cfg.Commands
-}
-
-type noCommands struct{}
-
-func (noCommands) Run(context.Context, *Attempt) Outcome {
-	return Outcome{Class: reason.System, Message: "this worker runs only handlers: let queues with commands be served by `millrace worker`"}
 }
 
 // begin turns a claimed task, or one that an earlier process has left, into a running attempt.
@@ -328,12 +302,6 @@ func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, rec
 	if left == nil && !a.mayGoOn(time.Now(), *w.beaten.Load()) { // the answer to the claim came too late
 		a.stop(ErrLeaseLost)
 	}
-}
-
-// ran is how long an attempt has run whose offer was received at that reading of the monotonic
-// clock; never longer than since then, whatever the clocks say.
-func (w *Worker) ran(t *task.Task, received time.Time) time.Duration {
-	return min(max(w.cfg.Now().Sub(t.StartedAt), 0), time.Since(received))
 }
 
 // report tells the log how an attempt ended, and repeats it as often as necessary.
@@ -403,66 +371,6 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	return fail
 }
 
-// hurry bounds each wait of a worker that must end at once.
-const hurry = time.Second
-
-// hurried tells whether the worker must end at once.
-func (w *Worker) hurried() bool {
-	select {
-	case <-w.cfg.Hurry:
-		return true
-	default:
-		return false
-	}
-}
-
-// drain waits for the running attempts, and stops them when the grace time is over. When told to
-// hurry, it leaves behind what does not end within a second.
-func (w *Worker) drain(ctx context.Context, slots *sync.WaitGroup, stop context.CancelCauseFunc) {
-	said := make(chan struct{})
-	go func() { defer close(said); w.sayDraining(ctx) }()
-	ended := make(chan struct{})
-	go func() { slots.Wait(); <-said; close(ended) }()
-	grace := time.NewTimer(w.cfg.Grace)
-	defer grace.Stop()
-	why := ErrShutdown
-	watching, enough := context.WithCancel(ctx)
-	defer enough()
-	select {
-	case <-ended:
-		return
-	case <-w.onlyKept(watching):
-	case <-grace.C:
-	case <-w.cfg.Hurry:
-		why = ErrHurry
-	}
-	if n := w.leases.ending(); n > 0 {
-		w.log.Warn("grace is over: giving running tasks back", "tasks", n, "grace", w.cfg.Grace.String())
-	}
-	w.stopAll(why, stop)
-	select {
-	case <-ended:
-		return
-	case <-w.cfg.Hurry:
-	}
-	w.stopAll(ErrHurry, stop)
-	select {
-	case <-ended:
-	case <-time.After(hurry):
-		w.log.Warn("leaving behind what has not ended; it starts elsewhere when its lease has run out", "tasks", len(w.leases.all()))
-	}
-}
-
-func (w *Worker) stopAll(why error, stop context.CancelCauseFunc) {
-	w.leaveKept()
-	stop(why) // first, so that an attempt that begins now stops itself
-	all := w.leases.all()
-	for _, a := range all {
-		a.stop(why)
-	}
-	w.parting.begin(all, why)
-}
-
 // sleep waits for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
@@ -471,12 +379,4 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-t.C:
 	}
-}
-
-// allowed is how long the attempt was allowed to run, extensions included.
-func (a *Attempt) allowed() time.Duration {
-	if until := a.until(); until.After(a.Deadline) {
-		return until.Sub(a.Task.StartedAt).Round(time.Millisecond)
-	}
-	return a.Deadline.Sub(a.Task.StartedAt).Round(time.Millisecond)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"millrace/task"
 	"millrace/task/birth"
@@ -90,4 +91,69 @@ func (a *Attempt) ancestors(ctx context.Context, most int) (int, error) {
 		id = above.Parent
 	}
 	return n, nil
+}
+
+// Checkpoint stores the value from which a later attempt continues, at most [MaxCheckpoint] bytes
+// of JSON, in place of the previous one. When it returns without an error the value is durable. The
+// error wraps [task.ErrFenced] if the task no longer belongs to this attempt.
+func (a *Attempt) Checkpoint(ctx context.Context, value []byte) error {
+	if len(value) > MaxCheckpoint {
+		return fmt.Errorf("checkpoint: it has %d bytes, want at most %d", len(value), MaxCheckpoint)
+	}
+	a.Output.Heartbeat()
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	return a.worker.outputs.SaveCheckpoint(ctx, output.Checkpoint{
+		Task: a.Task.ID, Attempt: a.Task.Attempt, Epoch: a.Task.Epoch, At: a.worker.cfg.Now(), Value: value,
+	})
+}
+
+// MaxCheckpoint is the largest checkpoint, in bytes.
+const MaxCheckpoint = 64 << 10
+
+// asking bounds the wait for the server's answer to a program's request.
+const asking = 30 * time.Second
+
+// Last returns the checkpoint from which the attempt continues; nil if there is none.
+func (a *Attempt) Last() []byte { return a.last }
+
+// ErrUnread: the checkpoint of an earlier attempt could not be read.
+var ErrUnread = errors.New("the checkpoint of an earlier attempt could not be read")
+
+// resume reads the checkpoint of an earlier attempt. A first attempt has none, so it costs no read.
+func (a *Attempt) resume(ctx context.Context) error {
+	if a.Task.Attempt <= 1 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	c, err := a.worker.outputs.Checkpoint(ctx, a.Task.ID)
+	if err != nil {
+		return err
+	}
+	a.last = c.Value
+	return nil
+}
+
+// Extend asks that the run timeout pass no earlier than by from now, and returns when it now
+// passes: no later than timeout.extend allows, zero if there is no timeout. The deadline of a
+// handler is fixed: there Extend returns an error.
+func (a *Attempt) Extend(ctx context.Context, by time.Duration) (time.Time, error) {
+	if a.Task.Spec.Run == nil {
+		return a.Deadline, errors.New("extend: the deadline of a handler is fixed")
+	}
+	a.Output.Heartbeat()
+	until := a.until()
+	if until.IsZero() || !a.worker.cfg.Now().Add(by).After(until) {
+		return until, nil
+	}
+	// Ask for half as much again, so that a program that asks often leaves few facts.
+	asked := a.worker.cfg.Now().Add(by + by/2)
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	t, _, err := a.worker.protocol.Recorder.Do(ctx, a.Task, task.Extend{Epoch: a.Task.Epoch, Until: asked})
+	if err != nil {
+		return until, fmt.Errorf("extend: %w", err)
+	}
+	return a.runUntil(t.RunUntil()), nil
 }

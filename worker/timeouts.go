@@ -3,10 +3,12 @@ package worker
 import (
 	"sync"
 	"time"
+
+	"millrace/task"
 )
 
-// runClock ends an attempt when its run timeout passes. The timeout may be extended.
-type runClock struct {
+// runTimeout ends an attempt when its run timeout passes. The timeout may be extended.
+type runTimeout struct {
 	mu    sync.Mutex
 	until time.Time   // guarded by mu; by the clock of the log
 	here  time.Time   // guarded by mu; the same by the monotonic clock
@@ -14,34 +16,34 @@ type runClock struct {
 }
 
 // watchRun stops the attempt when the rest of its run timeout has passed.
-func (a *Attempt) watchRun(left time.Duration) {
-	a.clock.until, a.clock.here = a.Deadline, time.Now().Add(left)
-	a.clock.timer = whenOver(left, a.left, func() { a.stop(ErrTimeout) })
+func (a *Attempt) watchRun(rest time.Duration) {
+	a.timeout.until, a.timeout.here = a.Deadline, time.Now().Add(rest)
+	a.timeout.timer = whenOver(rest, a.remaining, func() { a.stop(ErrTimeout) })
 }
 
-// left returns the rest of the run timeout.
-func (a *Attempt) left() time.Duration {
-	a.clock.mu.Lock()
-	defer a.clock.mu.Unlock()
-	return time.Until(a.clock.here)
+// remaining returns the rest of the run timeout.
+func (a *Attempt) remaining() time.Duration {
+	a.timeout.mu.Lock()
+	defer a.timeout.mu.Unlock()
+	return time.Until(a.timeout.here)
 }
 
 // until returns when the run timeout passes; zero if there is none.
 func (a *Attempt) until() time.Time {
-	a.clock.mu.Lock()
-	defer a.clock.mu.Unlock()
-	return a.clock.until
+	a.timeout.mu.Lock()
+	defer a.timeout.mu.Unlock()
+	return a.timeout.until
 }
 
 // runUntil extends the run timeout, never shortens it, and returns when it now passes.
 func (a *Attempt) runUntil(until time.Time) time.Time {
-	a.clock.mu.Lock()
-	defer a.clock.mu.Unlock()
-	if until.After(a.clock.until) {
-		a.clock.here = a.clock.here.Add(until.Sub(a.clock.until))
-		a.clock.until = until
+	a.timeout.mu.Lock()
+	defer a.timeout.mu.Unlock()
+	if until.After(a.timeout.until) {
+		a.timeout.here = a.timeout.here.Add(until.Sub(a.timeout.until))
+		a.timeout.until = until
 	}
-	return a.clock.until
+	return a.timeout.until
 }
 
 // watchSilence stops the attempt when its program has been silent for timeout.idle, or has sent no
@@ -73,4 +75,18 @@ func whenOver(d time.Duration, left func() time.Duration, over func()) *time.Tim
 	})
 	close(armed)
 	return timer
+}
+
+// ran is how long an attempt has run whose offer was received at that reading of the monotonic
+// clock; never longer than since then, whatever the clocks say.
+func (w *Worker) ran(t *task.Task, received time.Time) time.Duration {
+	return min(max(w.cfg.Now().Sub(t.StartedAt), 0), time.Since(received))
+}
+
+// allowed is how long the attempt was allowed to run, extensions included.
+func (a *Attempt) allowed() time.Duration {
+	if until := a.until(); until.After(a.Deadline) {
+		return until.Sub(a.Task.StartedAt).Round(time.Millisecond)
+	}
+	return a.Deadline.Sub(a.Task.StartedAt).Round(time.Millisecond)
 }
