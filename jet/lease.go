@@ -97,11 +97,3 @@ func (s *Store) Resume(token string) events.Lease { return &lease{store: s, repl
 
 // Token implements [events.Lasting].
 func (l *lease) Token() string { return l.reply }
-
-// Token implements [events.Lasting].
-func (l *ownLease) Token() string {
-	if now, ok := l.get().(events.Lasting); ok {
-		return now.Token()
-	}
-	return ""
-}

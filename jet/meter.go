@@ -87,9 +87,9 @@ func (o *offers) check(at *source, limit int) {
 	apply(changes)
 }
 
-// admit gives an offer to a waiter if the limit of its queue allows; else it returns the offer and
+// giveMetered gives an offer to a waiter if the limit of its queue allows; else it returns the offer and
 // lets the waiter start again.
-func (o *offers) admit(w *waiter, from *source, offer *events.Offer) {
+func (o *offers) giveMetered(w *waiter, from *source, offer *events.Offer) {
 	queue := from.home
 	o.mu.Lock()
 	q := o.limits[queue]

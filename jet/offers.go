@@ -29,7 +29,7 @@ type offers struct {
 	closed chan struct{}
 	broken chan events.Break
 	look   chan struct{}  // holds one: there may be another lane
-	turn   chan struct{}  // holds one: the window of a queue may have changed
+	reread chan struct{}  // holds one: the settings of the queues may have changed
 	watch  sync.WaitGroup // ends with closed
 	// stopLooking ends a search for lanes in progress; set once.
 	stopLooking func()
@@ -105,7 +105,7 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 func (s *Store) newOffers() *offers {
 	return &offers{
 		store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1), limits: map[string]*queueLimit{}, flows: map[string]flow{}, patience: settleTime,
-		look: make(chan struct{}, 1), turn: make(chan struct{}, 1), stopLooking: func() {},
+		look: make(chan struct{}, 1), reread: make(chan struct{}, 1), stopLooking: func() {},
 	}
 }
 
@@ -228,7 +228,7 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) (accepted bool) {
 	case w == nil:
 		_ = offer.Return() // else the lease expires
 	case metered:
-		go o.admit(w, from, offer)
+		go o.giveMetered(w, from, offer)
 	default:
 		w.got <- offer
 	}
@@ -311,7 +311,7 @@ func (o *offers) Close() {
 		close(o.closed)
 		o.stopLooking() // its answer may have been lost with a connection
 		o.watch.Wait()
-		o.lookNoMore()
+		o.stopFlows()
 		o.also.Lock()
 		for _, sub := range o.more {
 			unheard(sub)

@@ -460,3 +460,11 @@ func (s *Store) DropNode(ctx context.Context, id node.ID) error {
 func (s *Store) WatchNode(id node.ID, changed func()) (stop func(), err error) {
 	return s.Listen(wire.NodePrefix+string(id), "watch node "+string(id), func(*nats.Msg) { changed() })
 }
+
+// Token implements [events.Lasting].
+func (l *ownLease) Token() string {
+	if now, ok := l.get().(events.Lasting); ok {
+		return now.Token()
+	}
+	return ""
+}

@@ -269,10 +269,10 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 			case <-due:
 				o.nudge()
 				continue
-			case <-o.turn:
+			case <-o.reread:
 				ctx, cancel := o.store.Within(looking, link.ReadTimeout)
-				if _, err := o.hear(ctx); err != nil {
-					time.AfterFunc(lookAfter, func() { signal(o.turn) })
+				if _, err := o.readSettings(ctx); err != nil {
+					time.AfterFunc(lookAfter, func() { signal(o.reread) })
 				}
 				cancel()
 				continue
@@ -304,7 +304,7 @@ func signal(c chan struct{}) {
 func (o *offers) findLanes(ctx context.Context) error {
 	o.also.Lock() // a queue that is dropped meanwhile has no lanes any more
 	defer o.also.Unlock()
-	said, err := o.hear(ctx) // also without the right to look for lanes
+	said, err := o.readSettings(ctx) // also without the right to look for lanes
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,42 @@ import (
 	"millrace/task/schedule"
 )
 
+// readSettings reads the operators' settings of the worker's queues. Their rates and windows hold for
+// everything that their lanes deliver from now on: they are read before the first offer is asked
+// for, again soon after a change, and at the latest after [lanesEvery].
+func (o *offers) readSettings(ctx context.Context) (map[string]queue.Queue, error) {
+	said := make(map[string]queue.Queue, len(o.queues))
+	for _, name := range o.queues {
+		q, err := o.store.queue(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		v, err := o.flowOf(ctx, &q)
+		if err != nil {
+			return nil, err
+		}
+		said[name] = q
+		o.setRate(name, queue.RateOf(&q))
+		o.setFlow(name, v)
+	}
+	return said, nil
+}
+
+// setRate records the rate of a queue; the zero value means none.
+func (o *offers) setRate(name string, r queue.Rate) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.rates == nil {
+		o.rates = map[string]queue.Rate{}
+	}
+	o.rates[name] = r
+	for _, s := range o.sources {
+		if s.home == name {
+			s.rate = r
+		}
+	}
+}
+
 // A queue with a window is closed outside its hours. Then workers do not ask its lanes, so the
 // server delivers nothing in vain, however much waits there. Each worker decides by the log's time
 // and the calendar, so it depends on no other process. It checks when the hour comes, when an
@@ -50,12 +86,12 @@ func (o *offers) flowOf(ctx context.Context, q *queue.Queue) (flow, error) {
 	if !turns.IsZero() {
 		again = min(again, turns.Sub(now))
 	}
-	v.next = time.AfterFunc(again, func() { signal(o.turn) })
+	v.next = time.AfterFunc(again, func() { signal(o.reread) })
 	return v, nil
 }
 
-// turned records whether the window of a queue is open.
-func (o *offers) turned(queue string, v flow) {
+// setFlow records whether the window of a queue is open.
+func (o *offers) setFlow(queue string, v flow) {
 	o.mu.Lock()
 	was := o.flows[queue]
 	if o.flows[queue] = v; was.next != nil {
@@ -76,8 +112,8 @@ func (o *offers) turned(queue string, v flow) {
 	apply(changes)
 }
 
-// lookNoMore stops the timers of the queues' windows.
-func (o *offers) lookNoMore() {
+// stopFlows stops the timers of the queues' windows.
+func (o *offers) stopFlows() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, v := range o.flows {
