@@ -453,7 +453,7 @@ func TestCopy(t *testing.T) {
 func TestRoomOfTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := newDesk(t)
-		if entry, err := d.Rec.Claim(t.Context(), unique.RoomKey("two"), id(1), 0); err != nil || entry == 0 {
+		if entry, err := d.Rec.ClaimKey(t.Context(), unique.RoomKey("two"), id(1), 0); err != nil || entry == 0 {
 			t.Fatal(entry, err)
 		}
 		began := time.Now()

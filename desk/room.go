@@ -75,7 +75,7 @@ func (d *Desk) reserve(ctx context.Context, queue string, most int, ids []task.I
 			return 0, nil, full(queue, waiting, most)
 		}
 		n := min(len(ids), most-waiting)
-		entry, err := d.Rec.Claim(ctx, unique.RoomKey(queue), ids[n-1], last)
+		entry, err := d.Rec.ClaimKey(ctx, unique.RoomKey(queue), ids[n-1], last)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -89,7 +89,7 @@ func (d *Desk) reserve(ctx context.Context, queue string, most int, ids []task.I
 func (d *Desk) over(ctx context.Context, queue string, entry uint64, placed bool) {
 	if !placed {
 		// If that fails, the others wait as after the death of this process.
-		entry, _ = d.Rec.Claim(ctx, unique.RoomKey(queue), "", entry)
+		entry, _ = d.Rec.ClaimKey(ctx, unique.RoomKey(queue), "", entry)
 	}
 	r := d.rooms()
 	r.mu.Lock()
@@ -105,7 +105,7 @@ func (d *Desk) settled(ctx context.Context, queue string) (uint64, error) {
 	var at uint64
 	var since time.Time
 	for {
-		last, found, err := d.Rec.LastClaim(ctx, unique.RoomKey(queue))
+		last, found, err := d.Rec.LastKeyClaim(ctx, unique.RoomKey(queue))
 		if err != nil || !found {
 			return 0, err
 		}

@@ -272,10 +272,6 @@ func (r *Recorder) Settle(ctx context.Context, t *task.Task) error {
 	if !t.Waiting() {
 		return nil
 	}
-	return r.settle(ctx, t)
-}
-
-func (r *Recorder) settle(ctx context.Context, t *task.Task) error {
 	if len(t.Holds) > 0 && t.Head > 0 {
 		// Offers do not move the chain: an offer may have opened the hold before the event that led
 		// here was recorded, for a turn that this event has ended.

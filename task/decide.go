@@ -478,34 +478,3 @@ func (t *Task) Grace() time.Duration {
 	}
 	return t.Spec.Timeout.Grace()
 }
-
-// NextOffer returns the offer that must be durable before the task's turn can continue: at Due if
-// that is set, else at once. The second result is false if no offer is missing ([Task.Owed]).
-// Placing an offer twice is harmless: the claim accepts only one.
-func NextOffer(t *Task) (Queued, bool) {
-	if !t.Owed().Offer {
-		return Queued{}, false
-	}
-	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: t.QueuedFor(), Due: t.Due, Rated: t.Rated}, true
-}
-
-// QueuedFor is why the task is offered, as a code.
-func (t *Task) QueuedFor() string {
-	if t.State == Pending && t.Attempt == 0 && t.Reason == "" && t.Message == "" {
-		return reason.Born
-	}
-	return t.Reason
-}
-
-// Renewed returns an offer to replace one that was handed out and is given back. It is for the same
-// turn, and the claim accepts only one of the two. The second result is false if the event is not
-// an offer.
-func Renewed(offer Event) (Event, bool) {
-	switch e := offer.(type) {
-	case Submitted:
-		return Queued{Work: e.Work, Attempt: 1}, true
-	case Queued, Due:
-		return e, true
-	}
-	return nil, false
-}

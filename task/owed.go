@@ -1,5 +1,7 @@
 package task
 
+import "millrace/task/reason"
+
 // Owed is what must be durable for a task in its present state, beside its own facts. It follows
 // from the state alone, so the recorder of a fact can add what is newly owed, and the sweep can add
 // what is missing.
@@ -15,6 +17,37 @@ type Owed struct {
 func (t *Task) Owed() Owed {
 	offer := len(t.Holds) == 0 && (t.State == Scheduled || t.State == Retrying || t.State == Pending && !t.Offered)
 	return Owed{Offer: offer, Timer: offer && !t.Due.IsZero()}
+}
+
+// NextOffer returns the offer that must be durable before the task's turn can continue: at Due if
+// that is set, else at once. The second result is false if no offer is missing ([Task.Owed]).
+// Placing an offer twice is harmless: the claim accepts only one.
+func NextOffer(t *Task) (Queued, bool) {
+	if !t.Owed().Offer {
+		return Queued{}, false
+	}
+	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: t.QueuedFor(), Due: t.Due, Rated: t.Rated}, true
+}
+
+// QueuedFor is why the task is offered, as a code.
+func (t *Task) QueuedFor() string {
+	if t.State == Pending && t.Attempt == 0 && t.Reason == "" && t.Message == "" {
+		return reason.Born
+	}
+	return t.Reason
+}
+
+// Renewed returns an offer to replace one that was handed out and is given back. It is for the same
+// turn, and the claim accepts only one of the two. The second result is false if the event is not
+// an offer.
+func Renewed(offer Event) (Event, bool) {
+	switch e := offer.(type) {
+	case Submitted:
+		return Queued{Work: e.Work, Attempt: 1}, true
+	case Queued, Due:
+		return e, true
+	}
+	return nil, false
 }
 
 // Disarms tells whether to remove a timer when what a task owes changes from was to is. It only

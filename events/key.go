@@ -72,7 +72,7 @@ func (r *Recorder) submitUnique(ctx context.Context, id task.ID, key string, e t
 		}
 		return placed(records)
 	}
-	return r.claim(ctx, &underKey{
+	return r.claimKey(ctx, &underKey{
 		id: id, key: key, unique: &e.Spec.Unique, placed: placed,
 		place: func(claim uint64) (uint64, error) {
 			if chain || id.Derived() {
@@ -101,7 +101,7 @@ func (r *Recorder) reopenUnique(ctx context.Context, t *task.Task, c task.Reopen
 	}
 	f := r.Fact(t.ID, event)
 	placed := func(records []Record) (uint64, error) { return seqOf(records, f.ID), nil }
-	_, err = r.claim(ctx, &underKey{
+	_, err = r.claimKey(ctx, &underKey{
 		id: t.ID, key: key, unique: &t.Spec.Unique, placed: placed,
 		place: func(claim uint64) (uint64, error) {
 			// No other process can reopen it under this claim, so the history read now stays true.
@@ -131,7 +131,7 @@ func (r *Recorder) FreeFor(ctx context.Context, id task.ID, e *task.Submitted) e
 	if err != nil || key == "" {
 		return err
 	}
-	last, found, err := r.LastClaim(ctx, key)
+	last, found, err := r.LastKeyClaim(ctx, key)
 	if err != nil || !found {
 		return err
 	}
@@ -143,25 +143,25 @@ func (r *Recorder) FreeFor(ctx context.Context, id task.ID, e *task.Submitted) e
 	return errors.Join(err, asError(taken))
 }
 
-// LastClaim returns the last claim of a unique key; false if there is none.
-func (r *Recorder) LastClaim(ctx context.Context, key string) (Record, bool, error) {
+// LastKeyClaim returns the last claim of a unique key; false if there is none.
+func (r *Recorder) LastKeyClaim(ctx context.Context, key string) (Record, bool, error) {
 	return r.Log.Latest(ctx, Fact{Key: key})
 }
 
-// Claim records that a task is about to be born under a key, if last is the sequence of the key's
+// ClaimKey records that a task is about to be born under a key, if last is the sequence of the key's
 // last claim. It returns the sequence; 0 if another claim came first.
-func (r *Recorder) Claim(ctx context.Context, key string, holder task.ID, last uint64) (uint64, error) {
-	return r.writeClaim(ctx, key, unique.KeyClaimed{Holder: holder}, nil, last)
+func (r *Recorder) ClaimKey(ctx context.Context, key string, holder task.ID, last uint64) (uint64, error) {
+	return r.writeKeyClaim(ctx, key, unique.KeyClaimed{Holder: holder}, nil, last)
 }
 
-// writeClaim records a claim of a key, to follow the last one, and returns its sequence; 0 if
+// writeKeyClaim records a claim of a key, to follow the last one, and returns its sequence; 0 if
 // another claim came first.
-func (r *Recorder) writeClaim(ctx context.Context, key string, e unique.KeyClaimed, by *task.By, last uint64) (uint64, error) {
+func (r *Recorder) writeKeyClaim(ctx context.Context, key string, e unique.KeyClaimed, by *task.By, last uint64) (uint64, error) {
 	claim := r.Fact("", nil)
 	claim.Type, claim.Key, claim.By, claim.Event = UniqueClaimed, key, by, e
 	chain := Chain[Record, *Fact]{
 		Read: func(ctx context.Context, wrote *Fact) (Record, uint64, bool, error) {
-			now, _, err := r.LastClaim(ctx, key)
+			now, _, err := r.LastKeyClaim(ctx, key)
 			return now, now.Seq, now.Fact.ID == wrote.ID, err
 		},
 		Write: r.Log.Append, Once: true,
@@ -173,7 +173,7 @@ func (r *Recorder) writeClaim(ctx context.Context, key string, e unique.KeyClaim
 	return d.End, nil
 }
 
-// claim places a record under a unique key and returns its sequence. The error is a [*Taken] if
+// claimKey places a record under a unique key and returns its sequence. The error is a [*Taken] if
 // another task has the key.
 //
 // First it writes a claim of the key, by compare-and-set. The record is accepted only while that
@@ -181,13 +181,13 @@ func (r *Recorder) writeClaim(ctx context.Context, key string, e unique.KeyClaim
 // all records on their way under earlier ones. After its own claim, a claimant checks the claimants
 // before it once more. A task that is alive by then blocks it; a task that is not can come alive
 // only by another claim.
-func (r *Recorder) claim(ctx context.Context, u *underKey) (uint64, error) {
+func (r *Recorder) claimKey(ctx context.Context, u *underKey) (uint64, error) {
 	for {
 		next, by, last, err := r.unclaimed(ctx, u)
 		if err != nil {
 			return 0, err
 		}
-		seq, err := r.writeClaim(ctx, u.key, next, by, last)
+		seq, err := r.writeKeyClaim(ctx, u.key, next, by, last)
 		switch {
 		case err != nil:
 			return 0, err
@@ -212,7 +212,7 @@ func (r *Recorder) underClaim(ctx context.Context, u *underKey, claim uint64) (a
 	}
 	chain := Chain[placed, *underKey]{
 		Read: func(ctx context.Context, u *underKey) (is placed, end uint64, _ bool, err error) {
-			last, _, err := r.LastClaim(ctx, u.key) // first, because nothing is placed under this claim once another follows
+			last, _, err := r.LastKeyClaim(ctx, u.key) // first, because nothing is placed under this claim once another follows
 			if err != nil {
 				return is, 0, false, err
 			}
@@ -248,7 +248,7 @@ func asError(t *Taken) error {
 func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next unique.KeyClaimed, by *task.By, at uint64, err error) {
 	var since time.Time
 	for {
-		last, found, err := r.LastClaim(ctx, u.key)
+		last, found, err := r.LastKeyClaim(ctx, u.key)
 		if err != nil {
 			return next, nil, 0, err
 		}
