@@ -77,7 +77,7 @@ func laneAt(subject string) (l where.Lane, ok bool) {
 
 // laneWord reads the word of a lane from the stream's leader.
 func (s *Store) laneWord(ctx context.Context, l where.Lane) (w laneWord, err error) {
-	m, _, _, err := s.Said(wire.StateStream, laneSubject(l)).Read(ctx, nil)
+	m, _, _, err := s.Value(wire.StateStream, laneSubject(l)).Read(ctx, nil)
 	return laneWordIn(m), err
 }
 
@@ -101,7 +101,7 @@ func (w *laneWord) message(l where.Lane) (*nats.Msg, error) {
 
 // sayLane replaces the word of a lane. If the word has changed since it was read, done is false.
 func (s *Store) sayLane(ctx context.Context, l where.Lane, w laneWord) (is laneWord, done bool, err error) {
-	chain := s.Said(wire.StateStream, laneSubject(l))
+	chain := s.Value(wire.StateStream, laneSubject(l))
 	chain.Once = true
 	d, err := chain.DecideFrom(ctx, nil, w.seq, func(*link.Message) (*nats.Msg, bool, error) {
 		m, err := w.message(l)
@@ -113,7 +113,7 @@ func (s *Store) sayLane(ctx context.Context, l where.Lane, w laneWord) (is laneW
 
 // useLane declares that a lane is used, up to a time.
 func (s *Store) useLane(ctx context.Context, l where.Lane, until time.Time) error {
-	_, err := s.Said(wire.StateStream, laneSubject(l)).Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
+	_, err := s.Value(wire.StateStream, laneSubject(l)).Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
 		w := laneWordIn(there)
 		if there != nil && !w.Closed && s.Now().Sub(w.at) < declareTouch && !until.After(w.Until) {
 			return nil, false, nil
@@ -185,7 +185,7 @@ const lanesTold = wire.LaneWordPrefix + "~.~.~"
 // LanesTold tells whether the words of lanes are complete. After the stream is lost they are not,
 // until [Store.TellLanes] is called.
 func (s *Store) LanesTold(ctx context.Context) (bool, error) {
-	m, _, _, err := s.Said(wire.StateStream, lanesTold).Read(ctx, nil)
+	m, _, _, err := s.Value(wire.StateStream, lanesTold).Read(ctx, nil)
 	if err != nil {
 		return false, fmt.Errorf("look whether it was said which lanes are used: %w", err)
 	}
@@ -204,7 +204,7 @@ func (s *Store) TellLanes(ctx context.Context, used map[where.Lane]time.Time) er
 		}
 		_ = s.NC.Publish(wire.LanesPrefix+l.Queue, nil) // workers also look by themselves
 	}
-	_, err := s.Said(wire.StateStream, lanesTold).Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
+	_, err := s.Value(wire.StateStream, lanesTold).Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
 		return &nats.Msg{Subject: lanesTold, Data: []byte("{}")}, there == nil, nil
 	})
 	if err != nil {

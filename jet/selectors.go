@@ -70,7 +70,7 @@ func (s *Store) Declare(ctx context.Context, d where.Declaration) error {
 		return err
 	}
 	d.From, d.At = last+1, s.Now().UTC()
-	chain := s.Said(wire.StateStream, wire.SelectorPrefix+route[1:])
+	chain := s.Value(wire.StateStream, wire.SelectorPrefix+route[1:])
 	read := chain.Read
 	chain.Read = func(ctx context.Context, wrote *nats.Msg) (there *link.Message, end uint64, mine bool, err error) {
 		if there, end, mine, err = read(ctx, wrote); err == nil && there == nil {

@@ -62,7 +62,7 @@ func atTime(due time.Time) string {
 // setTimer stores a timer. If its subject has one, replaces decides whether to replace it. After an
 // unknown outcome it tries again: however often it is set, one timer remains.
 func (s *Store) setTimer(ctx context.Context, m *nats.Msg, replaces func(there *link.Message) bool) error {
-	_, err := s.Said(wire.TimerStream, m.Subject).DecideFrom(ctx, nil, 0, func(there *link.Message) (*nats.Msg, bool, error) {
+	_, err := s.Value(wire.TimerStream, m.Subject).DecideFrom(ctx, nil, 0, func(there *link.Message) (*nats.Msg, bool, error) {
 		return m, there == nil || replaces(there), nil
 	})
 	return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/scheduler/turns"
 	"millrace/task"
 )
 
@@ -166,4 +167,14 @@ func (s *Scheduler) sweepIdle(ctx context.Context, queue string, now time.Time) 
 		errs = append(errs, s.rec.Settle(ctx, &t))
 	}
 	return errors.Join(errs...)
+}
+
+// deadElsewhere notices dead offers that other schedulers have handled.
+type deadElsewhere struct{ left *turns.Left }
+
+// observe implements [reactor].
+func (d deadElsewhere) observe(step *events.Step) {
+	if f := &step.Record.Fact; f.By != nil && f.By.Rule == task.RuleDead {
+		d.left.Drop(strconv.FormatUint(f.By.Offer, 10))
+	}
 }

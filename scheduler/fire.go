@@ -66,9 +66,9 @@ type ticker struct {
 	born   *desk.Newborn             // the latest birth, to be placed
 }
 
-// look is the time at which the owed ticks were computed, with the inputs of the decisions that
-// follow.
-type look struct {
+// basis is what decisions on owed ticks rest on: the time at which the ticks were computed, and the
+// inputs that the facts name.
+type basis struct {
 	at time.Time
 	by task.By
 }
@@ -122,7 +122,7 @@ func (t *ticker) fired(ctx context.Context, r *events.Record) (rest func(context
 	if _, is := t.plan.Is(f.Tick); !is && f.Revision != t.stored.Revision {
 		return nil, t.arm(ctx, later(t.stored.Since, decided), false) // of an earlier definition
 	}
-	next, err := t.owed(ctx, fire, f.Detail, brought(r, &f))
+	next, err := t.owed(ctx, fire, f.Detail, causeOf(r, &f))
 	if err != nil {
 		return nil, err
 	}
@@ -137,9 +137,9 @@ func (t *ticker) fired(ctx context.Context, r *events.Record) (rest func(context
 	}, nil
 }
 
-// brought returns the inputs of a decision that follows from a fire: the fire, or the tick whose
+// causeOf returns the inputs of a decision that follows from a fire: the fire, or the tick whose
 // fire did not come.
-func brought(r *events.Record, f *definition.ScheduleFired) task.By {
+func causeOf(r *events.Record, f *definition.ScheduleFired) task.By {
 	if r.Seq == 0 {
 		return task.By{Rule: task.RuleWatch, At: f.Tick}
 	}
@@ -150,9 +150,9 @@ func brought(r *events.Record, f *definition.ScheduleFired) task.By {
 // none. If another scheduler skips ticks meanwhile, it computes them again.
 func (t *ticker) owed(ctx context.Context, fire schedule.Fire, detail string, by task.By) (*schedule.Tick, error) {
 	for {
-		l := look{t.s.rec.Moment(), by}
-		is := t.plan.Look(fire, detail, t.ledger().Last, l.at)
-		lost, err := t.skip(ctx, l, is.Missed)
+		on := basis{t.s.rec.Moment(), by}
+		is := t.plan.Look(fire, detail, t.ledger().Last, on.at)
+		lost, err := t.skip(ctx, on, is.Missed)
 		if err != nil {
 			return nil, err
 		}
@@ -160,7 +160,7 @@ func (t *ticker) owed(ctx context.Context, fire schedule.Fire, detail string, by
 			continue
 		}
 		for _, o := range is.Owed {
-			if err := t.decide(ctx, l, o); err != nil {
+			if err := t.decide(ctx, on, o); err != nil {
 				return nil, err
 			}
 		}
@@ -234,9 +234,9 @@ func (t *ticker) decided(ctx context.Context, tick time.Time) (bool, error) {
 
 // skip records that ticks have passed. It is true if another decision came first: fewer or more
 // ticks may be left to record.
-func (t *ticker) skip(ctx context.Context, l look, missed []schedule.Missed) (lost bool, err error) {
+func (t *ticker) skip(ctx context.Context, on basis, missed []schedule.Missed) (lost bool, err error) {
 	for _, m := range missed {
-		if done, err := t.record(ctx, m.Skip(t.ledger(), t.stored.Revision), l); !done || err != nil {
+		if done, err := t.record(ctx, m.Skip(t.ledger(), t.stored.Revision), on); !done || err != nil {
 			return true, err
 		}
 	}
@@ -244,7 +244,7 @@ func (t *ticker) skip(ctx context.Context, l look, missed []schedule.Missed) (lo
 }
 
 // decide records the decision on a tick and carries it out.
-func (t *ticker) decide(ctx context.Context, l look, o schedule.Owed) error {
+func (t *ticker) decide(ctx context.Context, on basis, o schedule.Owed) error {
 	for {
 		if !o.Tick.After(t.ledger().Last) {
 			there, err := t.decided(ctx, o.Tick)
@@ -255,7 +255,7 @@ func (t *ticker) decide(ctx context.Context, l look, o schedule.Owed) error {
 				return err
 			}
 		}
-		ledger, ends, err := t.observe(ctx, l.at)
+		ledger, ends, err := t.observe(ctx, on.at)
 		if err != nil {
 			return err
 		}
@@ -271,8 +271,8 @@ func (t *ticker) decide(ctx context.Context, l look, o schedule.Owed) error {
 				return err
 			}
 		}
-		l.by.Ends = ends
-		done, err := t.record(ctx, decisions[0], l)
+		on.by.Ends = ends
+		done, err := t.record(ctx, decisions[0], on)
 		if err == nil && done {
 			err = t.follow(ctx, decisions[0])
 		}
@@ -311,14 +311,14 @@ func (t *ticker) observe(ctx context.Context, at time.Time) (definition.Ledger, 
 
 // record is [ticker.decideTick] for a decision that is made already. It is false if another
 // decision came first, which is then known.
-func (t *ticker) record(ctx context.Context, e definition.ScheduleEvent, l look) (bool, error) {
-	return t.decideTick(ctx, l, true, func() (definition.ScheduleEvent, error) { return e, nil })
+func (t *ticker) record(ctx context.Context, e definition.ScheduleEvent, on basis) (bool, error) {
+	return t.decideTick(ctx, on, true, func() (definition.ScheduleEvent, error) { return e, nil })
 }
 
 // decideTick appends the decision that decide makes from the latest one, nil for none, with the
-// time of l. If another decision came first, it calls decide again, unless once is set. It tells
+// time of on. If another decision came first, it calls decide again, unless once is set. It tells
 // whether it recorded a decision.
-func (t *ticker) decideTick(ctx context.Context, l look, once bool, decide func() (definition.ScheduleEvent, error)) (bool, error) {
+func (t *ticker) decideTick(ctx context.Context, on basis, once bool, decide func() (definition.ScheduleEvent, error)) (bool, error) {
 	chain := events.Chain[events.Record, *events.Fact]{
 		Read: func(ctx context.Context, wrote *events.Fact) (events.Record, uint64, bool, error) {
 			last, err := t.s.cfg.Schedules.LastDecision(ctx, t.stored.Name)
@@ -332,7 +332,7 @@ func (t *ticker) decideTick(ctx context.Context, l look, once bool, decide func(
 		if err != nil || e == nil {
 			return nil, false, err
 		}
-		return &events.Fact{ID: t.s.rec.NewID(l.at), At: l.at, Type: events.TypeOf(e), Schedule: t.stored.Name, Actor: t.s.rec.Actor, By: &l.by, Event: e}, true, nil
+		return &events.Fact{ID: t.s.rec.NewID(on.at), At: on.at, Type: events.TypeOf(e), Schedule: t.stored.Name, Actor: t.s.rec.Actor, By: &on.by, Event: e}, true, nil
 	})
 	t.last = d.Is
 	if d.Outcome == events.Recorded {
@@ -390,8 +390,8 @@ func (t *ticker) bear(ctx context.Context, e definition.ScheduleAdmitted) error 
 
 // leaveOut records that an admitted tick gets no task.
 func (t *ticker) leaveOut(ctx context.Context, e definition.ScheduleAdmitted, reason, why string) error {
-	l := look{t.s.rec.Moment(), task.By{Rule: task.RuleBirth}}
-	_, err := t.decideTick(ctx, l, false, func() (definition.ScheduleEvent, error) {
+	on := basis{t.s.rec.Moment(), task.By{Rule: task.RuleBirth}}
+	_, err := t.decideTick(ctx, on, false, func() (definition.ScheduleEvent, error) {
 		if left, ok := t.last.Fact.Event.(definition.ScheduleSkipped); ok && left.Tick.Equal(e.Tick) {
 			return nil, nil
 		}

@@ -63,8 +63,8 @@ func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
 		return nil
 	}
 	for {
-		l := look{t.s.rec.Moment(), task.By{Rule: task.RuleRelease}}
-		ledger, ends, err := t.observe(ctx, l.at)
+		on := basis{t.s.rec.Moment(), task.By{Rule: task.RuleRelease}}
+		ledger, ends, err := t.observe(ctx, on.at)
 		if err != nil {
 			return err
 		}
@@ -76,8 +76,8 @@ func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
 		if decision == nil {
 			return nil
 		}
-		l.by.Ends = ends
-		done, err := t.record(ctx, decision, l)
+		on.by.Ends = ends
+		done, err := t.record(ctx, decision, on)
 		if err == nil && done {
 			err = t.follow(ctx, decision)
 		}

@@ -42,7 +42,7 @@ type tickWatch struct {
 
 	mu      sync.Mutex
 	known   map[string]decidedTick // guarded by mu, like all below; by schedule
-	unborn  map[task.ID]bool       // how far the log's clock is from the machine's
+	unborn  map[task.ID]bool       // tasks that were admitted and are not born yet
 	changed map[string]bool        // schedules with a new decision
 	held    map[string]int         // how many fires of a schedule this scheduler holds
 	due     heap.Of[*watchedTick]

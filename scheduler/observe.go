@@ -11,7 +11,7 @@ type reactor interface {
 }
 
 // batched is a reactor that is told when a batch of steps is over.
-type batched interface{ told() }
+type batched interface{ endBatch() }
 
 // Observe reports new facts of the scheduler's read model, so that the scheduler need not read the
 // log itself. It may be called before Run. It implements the observer of package projections.
@@ -23,7 +23,7 @@ func (s *Scheduler) Observe(steps []events.Step) {
 	}
 	for _, r := range s.reactors {
 		if b, ok := r.(batched); ok {
-			b.told()
+			b.endBatch()
 		}
 	}
 }

@@ -219,7 +219,7 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 		s.admitter = newAdmitter(s.rec, &cfg, turns)
 		s.reactors = append(s.reactors, s.admitter)
 	}
-	s.reactors = append(s.reactors, &s.breakers, &s.handed, (*done)(s))
+	s.reactors = append(s.reactors, &s.breakers, &s.handed, deadElsewhere{s.dead})
 	return s
 }
 

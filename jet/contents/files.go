@@ -294,7 +294,7 @@ func (s *Files) Commit(ctx context.Context, v tree.Version) error {
 	if err != nil {
 		return err
 	}
-	chain := s.Said(wire.FilesStream, wire.VersionPrefix+string(v.Digest))
+	chain := s.Value(wire.FilesStream, wire.VersionPrefix+string(v.Digest))
 	chain.Once = true
 	chain.Write = func(ctx context.Context, m *nats.Msg, _ uint64) (uint64, error) {
 		return s.put(ctx, m)

@@ -244,7 +244,7 @@ func (s *Files) mark(ctx context.Context) (unmark func(), err error) {
 		return nil, ErrSweeping
 	}
 	m := &nats.Msg{Subject: wire.SweepSubject, Data: []byte(events.NewID(s.Now())), Header: nats.Header{jetstream.MsgTTLHeader: {markTTL.String()}}}
-	chain := s.Said(wire.FilesStream, wire.SweepSubject)
+	chain := s.Value(wire.FilesStream, wire.SweepSubject)
 	chain.Once = true
 	d, err := chain.DecideFrom(ctx, nil, last, func(*link.Message) (*nats.Msg, bool, error) { return m, true, nil })
 	if err != nil {

@@ -37,7 +37,7 @@ func (o *Outputs) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error
 	if err != nil {
 		return err
 	}
-	chain := o.Said(wire.StateStream, wire.CheckpointPrefix+string(c.Task))
+	chain := o.Value(wire.StateStream, wire.CheckpointPrefix+string(c.Task))
 	read := chain.Read
 	chain.Read = func(ctx context.Context, wrote *nats.Msg) (there *link.Message, end uint64, mine bool, err error) {
 		// A server process is about to make the stream again.
@@ -66,7 +66,7 @@ func (o *Outputs) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error
 // again.
 func (o *Outputs) Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		there, _, _, err := o.Said(wire.StateStream, wire.CheckpointPrefix+string(id)).Read(ctx, nil)
+		there, _, _, err := o.Value(wire.StateStream, wire.CheckpointPrefix+string(id)).Read(ctx, nil)
 		c := checkpointIn(there, id)
 		switch {
 		case err == nil:

@@ -2,25 +2,10 @@ package scheduler
 
 import (
 	"context"
-	"strconv"
 	"time"
 
-	"millrace/events"
 	"millrace/scheduler/turns"
-	"millrace/task"
 )
-
-// done is the part of a scheduler that notices work left to other schedulers and done by them,
-// where no other part does.
-type done Scheduler
-
-// observe implements [reactor].
-func (d *done) observe(step *events.Step) {
-	f := &step.Record.Fact
-	if f.By != nil && f.By.Rule == task.RuleDead {
-		d.dead.Drop(strconv.FormatUint(f.By.Offer, 10))
-	}
-}
 
 // First tells whether this scheduler goes first with the subject named what.
 func (s *Scheduler) First(what string) bool { return s.turns.First(what) }

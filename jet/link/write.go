@@ -17,10 +17,10 @@ import (
 // ExpectedHeader makes the server check the sequence of a subject's last message.
 const ExpectedHeader = jetstream.ExpectedLastSubjSeqHeader
 
-// Said is the chain of a subject beside the log on which each message replaces the one before. Its
+// Value is the chain of a subject beside the log on which each message replaces the one before. Its
 // state is the last message; nil if there is none. A stored message with the same content counts as
 // the one to be written.
-func (l *Link) Said(stream, subject string) events.Chain[*Message, *nats.Msg] {
+func (l *Link) Value(stream, subject string) events.Chain[*Message, *nats.Msg] {
 	return events.Chain[*Message, *nats.Msg]{
 		Read: func(ctx context.Context, wrote *nats.Msg) (*Message, uint64, bool, error) {
 			m, found, err := l.LeaderGetFrom(ctx, stream, map[string]any{"last_by_subj": subject})
