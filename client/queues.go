@@ -15,7 +15,6 @@ import (
 	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/quota"
@@ -123,12 +122,8 @@ func QueuesOf(ctx context.Context, v view.View, sums view.Summed, r *QueueListRe
 				q.Nodes = append(q.Nodes, string(nodes.Nodes[i].ID))
 			}
 		}
-		if said.Window != "" {
-			is, err := v.Get(ctx, view.Definition(definition.Named(definition.DefCalendar, said.Window)))
-			if err != nil {
-				return page, err
-			}
-			q.Shut, _ = schedule.Flow(&said, is.Definition, now)
+		if q.Shut, err = view.Flow(ctx, v, said.Valve, now); err != nil {
+			return page, err
 		}
 		if said.Rate.Limit > 0 {
 			q.RateState = rate(limit.QueueRate(name))

@@ -180,8 +180,8 @@ type Offer struct {
 	Deliveries int
 	// Rate is the rate of its queue, as far as this client knows.
 	Rate queue.Rate
-	// Window is the calendar of the queue's window, as far as this client knows; "" for none.
-	Window string
+	// Valve is that of its queue, as far as this client knows.
+	Valve queue.Valve
 	// Read is the task as its worker has read it since the offer came; nil if it has not.
 	Read *task.Task
 	Lease

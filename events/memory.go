@@ -553,7 +553,7 @@ func (o *MemoryOffers) take(place *memoryWait) *Offer {
 		offer.deliveries++
 		offer.until = now.Add(m.ackWait)
 		q := m.queueOf(offer.queue)
-		return &Offer{Record: m.records[offer.seq-1], Deliveries: offer.deliveries, Rate: queue.RateOf(&q), Window: q.Window, Lease: &memoryLease{m, offer}}
+		return &Offer{Record: m.records[offer.seq-1], Deliveries: offer.deliveries, Rate: queue.RateOf(&q), Valve: q.Valve, Lease: &memoryLease{m, offer}}
 	}
 	return nil
 }

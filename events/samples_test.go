@@ -138,7 +138,7 @@ func full() map[Type]Fact {
 		DefinitionRemoved: definition.DefinitionRemoved{Revision: 8},
 		QueuePaused:       queue.Paused{Reason: "the shop is closed", Until: noon.Add(time.Hour)},
 		QueueResumed:      queue.Resumed{Reason: "open again"},
-		QueueLimited:      queue.Limited{Running: 4, Waiting: 10_000, Rate: limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 20}, Window: "night", Reason: "the licence has four seats"},
+		QueueLimited:      queue.Limited{Running: 4, Waiting: 10_000, Rate: limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 20}, Valve: queue.Valve{Window: "night"}, Reason: "the licence has four seats"},
 		QueuePurged:       queue.Purged{Reason: "wrong input", Ended: 512},
 		SchedulePaused:    definition.SchedulePaused{Edition: sampleEdition(9), Reason: "maintenance"},
 		ScheduleResumed:   definition.ScheduleResumed{Edition: sampleEdition(10), Reason: "done"},

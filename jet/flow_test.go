@@ -96,8 +96,8 @@ func TestAClosedQueueIsAskedForNothing(t *testing.T) {
 			came := map[string]bool{}
 			for len(came) < 3 {
 				offer := next()
-				if came[offer.Place[:strings.LastIndexByte(offer.Place, '.')]] = true; offer.Window != "night" {
-					t.Errorf("an offer of the queue has the window %q", offer.Window)
+				if came[offer.Place[:strings.LastIndexByte(offer.Place, '.')]] = true; offer.Valve.Window != "night" {
+					t.Errorf("an offer of the queue has the window %q", offer.Valve.Window)
 				}
 			}
 
@@ -116,13 +116,13 @@ func TestAClosedQueueIsAskedForNothing(t *testing.T) {
 				waits <- offer
 			}()
 			submitTo(t, s, "other", where.DefaultPriority, "")
-			if offer := <-waits; offer == nil || offer.Window != "" {
+			if offer := <-waits; offer == nil || offer.Valve.Window != "" {
 				t.Errorf("there is %+v", offer)
 			}
 			windowOf(t, s, q, "")
 			for range 5 {
-				if offer := next(); offer.Window != "" {
-					t.Errorf("an offer of a queue without a window has %q", offer.Window)
+				if offer := next(); offer.Valve.Window != "" {
+					t.Errorf("an offer of a queue without a window has %q", offer.Valve.Window)
 				}
 			}
 		})

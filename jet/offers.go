@@ -202,7 +202,7 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) (accepted bool) {
 	var w *waiter
 	o.mu.Lock()
 	shut, metered := from.shut, from.metered
-	offer.Rate, offer.Window = from.rate, from.window
+	offer.Rate, offer.Valve = from.rate, from.valve
 	if metered {
 		offer.Lease = &meteredLease{offer.Lease.(*lease), &offer.Fact, offer.Place}
 	}

@@ -60,50 +60,50 @@ const (
 	shutRest = 5 * pull.Look
 )
 
-// flow is whether a queue's window is open. The zero value belongs to a queue without a window.
+// flow is whether a queue's valve is open. The zero value belongs to a queue that is always open.
 type flow struct {
-	window string
-	shut   bool
-	next   *time.Timer // makes the worker check again; nil without a window
+	valve queue.Valve
+	shut  bool
+	next  *time.Timer // makes the worker check again; nil if the valve is always open
 }
 
-// flowOf checks the window of a queue.
+// flowOf checks the valve of a queue.
 func (o *offers) flowOf(ctx context.Context, q *queue.Queue) (flow, error) {
-	v := flow{window: q.Window}
-	if q.Window == "" {
+	v := flow{valve: q.Valve}
+	if v.valve.Always() {
 		return v, nil
 	}
-	is, err := o.store.Definition(ctx, definition.Named(definition.DefCalendar, q.Window))
+	shut, turns, err := schedule.Flow(v.valve, o.store.Now(), func(calendar string) (definition.Definition, error) {
+		return o.store.Definition(ctx, definition.Named(definition.DefCalendar, calendar))
+	})
 	if err != nil {
 		return v, err
 	}
-	now := o.store.Now()
-	shut, turns := schedule.Flow(q, &is, now)
 	if v.shut = shut != nil; v.shut {
 		turns = shut.Until
 	}
 	again := windowEvery
 	if !turns.IsZero() {
-		again = min(again, turns.Sub(now))
+		again = min(again, turns.Sub(o.store.Now()))
 	}
 	v.next = time.AfterFunc(again, func() { signal(o.reread) })
 	return v, nil
 }
 
-// setFlow records whether the window of a queue is open.
+// setFlow records whether the valve of a queue is open.
 func (o *offers) setFlow(queue string, v flow) {
 	o.mu.Lock()
 	was := o.flows[queue]
 	if o.flows[queue] = v; was.next != nil {
 		was.next.Stop()
 	}
-	if was.window == v.window && was.shut == v.shut {
+	if was.valve == v.valve && was.shut == v.shut {
 		o.mu.Unlock()
 		return
 	}
 	for _, s := range o.sources {
 		if s.home == queue {
-			s.window, s.shut = v.window, v.shut
+			s.valve, s.shut = v.valve, v.shut
 			s.empty = s.empty && v.shut // a lane that opens may have offers
 		}
 	}
@@ -112,7 +112,7 @@ func (o *offers) setFlow(queue string, v flow) {
 	apply(changes)
 }
 
-// stopFlows stops the timers of the queues' windows.
+// stopFlows stops the timers of the queues' valves.
 func (o *offers) stopFlows() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

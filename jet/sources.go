@@ -45,11 +45,11 @@ type source struct {
 	// is asked anyway.
 	empty   bool
 	again   time.Time
-	metered bool       // whether its queue has a limit and several lanes
-	rate    queue.Rate // of its queue
-	window  string     // that of its queue, "" for none
-	shut    bool       // whether that is closed
-	removed bool       // its consumer was removed, since the lane was unused
+	metered bool        // whether its queue has a limit and several lanes
+	rate    queue.Rate  // of its queue
+	valve   queue.Valve // of its queue
+	shut    bool        // whether that is shut
+	removed bool        // its consumer was removed, since the lane was unused
 }
 
 // maker makes the consumer of a source, and recognises offers that come from it again.
@@ -129,7 +129,7 @@ func (o *offers) begin(ctx context.Context, src *source) error {
 	o.mu.Lock()
 	first := len(o.sources) == 0
 	v := o.flows[src.home]
-	src.rate, src.window, src.shut = o.rates[src.home], v.window, v.shut
+	src.rate, src.valve, src.shut = o.rates[src.home], v.valve, v.shut
 	o.sources = append(slices.Clip(o.sources), src)
 	changes := o.remeter()
 	o.mu.Unlock()

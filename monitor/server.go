@@ -204,14 +204,13 @@ func (s *Server) closed(ctx context.Context, emit metrics.Emit, said []queue.Que
 	for i := range said {
 		q := &said[i]
 		why := map[string]bool{byPause: q.PausedAt(now) != nil, byWindow: false}
-		if q.Window != "" {
-			calendar, err := s.Definition(ctx, definition.Named(definition.DefCalendar, q.Window))
-			if err != nil {
-				return err
-			}
-			shut, _ := schedule.Flow(q, &calendar, now)
-			why[byWindow] = shut != nil
+		shut, _, err := schedule.Flow(q.Valve, now, func(calendar string) (definition.Definition, error) {
+			return s.Definition(ctx, definition.Named(definition.DefCalendar, calendar))
+		})
+		if err != nil {
+			return err
 		}
+		why[byWindow] = shut != nil
 		for why, closed := range why {
 			k := key{s.Names.Of(q.Name), why}
 			if shown[k] += 0; closed {

@@ -264,9 +264,9 @@ func TestClosedQueues(t *testing.T) {
 		{Name: "limited", Limit: 3},
 		{Name: "paused", Paused: paused},
 		{Name: "resumed", Paused: &queue.Pause{Since: paused.Since, Until: noon.Add(-time.Minute)}},
-		{Name: "nightly", Window: "night"},
-		{Name: "daily", Window: "day"},
-		{Name: "both", Window: "night", Paused: paused},
+		{Name: "nightly", Valve: queue.Valve{Window: "night"}},
+		{Name: "daily", Valve: queue.Valve{Window: "day"}},
+		{Name: "both", Valve: queue.Valve{Window: "night"}, Paused: paused},
 		{Name: "more"}, {Name: "more-paused", Paused: paused}, {Name: "most"},
 	}}
 	var failed []string

@@ -60,7 +60,7 @@ func TestStartsInAClosedQueueAreFound(t *testing.T) {
 				at := noon.Add(-ch.at)
 				switch ch.closed {
 				case "":
-					add(at, events.KindQueue, events.Fact{Queue: "default", Event: queue.Limited{Window: ch.window}})
+					add(at, events.KindQueue, events.Fact{Queue: "default", Event: queue.Limited{Valve: queue.Valve{Window: ch.window}}})
 				case "none":
 					revision++
 					add(at, events.KindDefinition, events.Fact{Def: "calendar.night", Event: definition.DefinitionRemoved{Revision: revision}})

@@ -85,51 +85,71 @@ func (s *story) bornOutside(v *Verifier, e *task.Submitted, r *events.Record) {
 	}
 }
 
-// No task starts while the window of its queue is closed. A claim names neither the settings of the
-// queue nor the revision of the calendar that its worker knew, and workers learn of both a little
+// No task starts while the valve of its queue is shut. A claim names neither the settings of the
+// queue nor the revisions of the calendars that its worker knew, and workers learn of both a little
 // later. So a start is wrong only if none of the recent settings and revisions allows it.
 
 // heard is how soon a worker learns of a change: it polls once a minute if it has missed all
 // notices.
 const heard = 2 * time.Minute
 
-// window is the window of a queue from a time on; "" is none.
-type window struct {
-	from     time.Time
-	calendar string
+// valve is the valve of a queue from a time on.
+type valve struct {
+	from time.Time
+	is   queue.Valve
 }
 
-// flows checks that the window of a task's queue was open at the start of an attempt.
+// flows checks that the valve of a task's queue was open at the start of an attempt.
 func (s *story) flows(v *Verifier, k *task.Task, r *events.Record) {
-	if len(v.windows) == 0 || !v.whole() {
+	if len(v.valves) == 0 || !v.whole() {
 		return
 	}
 	name, at := k.RateQueue(), r.Fact.At
-	windows, always := past.Lately(v.windows[name], heard, at, func(w *window) time.Time { return w.from })
+	valves, always := past.Lately(v.valves[name], heard, at, func(w *valve) time.Time { return w.from })
 	if !always {
 		return // it had none
 	}
-	var closed string
-	for _, w := range windows {
-		q := queue.Queue{Name: name, Window: w.calendar}
-		all := v.calendars[definition.Named(definition.DefCalendar, w.calendar)]
+	var shut *schedule.Wait
+	for i := range valves {
+		var known bool
+		if shut, known = v.flowed(valves[i].is, at, map[string]definition.Definition{}); !known {
+			v.book.Forgotten++
+			return
+		}
+		if shut == nil {
+			break
+		}
+	}
+	if v.book.Checked[Decisions]++; shut != nil {
+		s.found(v, Decisions, []uint64{r.Seq}, "the attempt started at %s, when queue %s was closed: %s", at.UTC().Format(time.RFC3339Nano), name, shut.Detail)
+	}
+}
+
+// flowed tells whether a valve was open at a time by any of the recent revisions of its calendars:
+// nil if it was. chosen has the revisions of those that are chosen already. known is false if some
+// revisions are forgotten.
+func (v *Verifier) flowed(is queue.Valve, at time.Time, chosen map[string]definition.Definition) (shut *schedule.Wait, known bool) {
+	for _, name := range is.Calendars() {
+		if _, there := chosen[name]; there {
+			continue
+		}
+		all := v.calendars[definition.Named(definition.DefCalendar, name)]
 		calendars, always := past.Lately(all, heard, at, func(d *definition.Definition) time.Time { return d.Changed })
 		if !always {
 			if all.Full() {
-				v.book.Forgotten++
-				return
+				return nil, false
 			}
 			calendars = append([]definition.Definition{{}}, calendars...) // there was no calendar
 		}
-		for i := range calendars {
-			shut, _ := schedule.Flow(&q, &calendars[i], at)
-			if shut == nil {
-				v.book.Checked[Decisions]++
-				return
+		for _, c := range calendars {
+			chosen[name] = c
+			if shut, known = v.flowed(is, at, chosen); shut == nil {
+				return shut, known
 			}
-			closed = shut.Detail
 		}
+		delete(chosen, name)
+		return shut, known
 	}
-	v.book.Checked[Decisions]++
-	s.found(v, Decisions, []uint64{r.Seq}, "the attempt started at %s, when queue %s was closed: %s", at.UTC().Format(time.RFC3339Nano), name, closed)
+	shut, _, err := schedule.Flow(is, at, func(name string) (definition.Definition, error) { return chosen[name], nil })
+	return shut, err == nil
 }

@@ -85,7 +85,7 @@ type Verifier struct {
 	pasts     past.Nodes
 	guards    map[string]*guarded
 	queuePast past.Queues
-	windows   map[string][]window // of queues that ever had a window, the latest last
+	valves    map[string][]valve // of queues that ever had one, the latest last
 	// world is the world of the latest decision, and worldTo the position in the log when it was
 	// made.
 	world   *node.World
@@ -115,7 +115,7 @@ func New(cfg Config) *Verifier {
 	cfg = cfg.withDefaults()
 	v := &Verifier{
 		cfg: cfg, book: book.New(book.Config{Rules: cfg.Rules, Keep: cfg.Keep, Otherwise: !cfg.Other.None(), Hidden: cfg.Hidden}), unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
-		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: past.Nodes{}, queuePast: past.Queues{}, windows: map[string][]window{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, lives: map[limits.Session]life{},
+		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: past.Nodes{}, queuePast: past.Queues{}, valves: map[string][]valve{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, lives: map[limits.Session]life{},
 		births: newBirths(), claims: map[thin.Word]keyClaim{}, definitions: map[definition.Def]*remembered{}, calendars: map[definition.Def]past.Latest[definition.Definition]{},
 		causes: causes{seed: maphash.MakeSeed(), missing: map[string]effect{}},
 	}
@@ -247,8 +247,8 @@ func (v *Verifier) limitsOf(id task.ID) (under limits.Bounds, turn uint64, ok bo
 // queueFact adds a fact about a queue.
 func (v *Verifier) queueFact(r *events.Record) {
 	was, is := v.queuePast.Add(r)
-	if is.Window != was.Window {
-		v.windows[is.Name] = append(v.windows[is.Name], window{r.Fact.At, is.Window})
+	if is.Valve != was.Valve {
+		v.valves[is.Name] = append(v.valves[is.Name], valve{r.Fact.At, is.Valve})
 	}
 	if v.book.Asked(Decisions) && v.whole() {
 		v.lines.Said(r.Seq, is)

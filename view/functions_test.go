@@ -226,8 +226,8 @@ func TestPlanOfRules(t *testing.T) {
 		s.add(events.KindDefinition, events.Fact{Def: definition.Named(definition.DefCalendar, name), Event: is})
 	}
 	id := s.submit(birth.Submission{Spec: &job.Spec{Handler: "x", Window: "day", PerNode: limit.PerNodes{{Max: 2}}}, Queue: "images"})
-	open := s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Limited{Window: "day"}})
-	s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Limited{Window: "night"}})
+	open := s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Limited{Valve: queue.Valve{Window: "day"}}})
+	s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Limited{Valve: queue.Valve{Window: "night"}}})
 	s.add(events.KindQueue, events.Fact{Queue: "other", Event: queue.Limited{Running: 3}})
 
 	p, err := PlanTask(t.Context(), s.end(), id, noon)

@@ -111,7 +111,7 @@ func (p *Plan) rules(ctx context.Context, v View, t *task.Task, spec *job.Spec, 
 			p.Rules = append(p.Rules, RuleWords{r.Name, words})
 		}
 	}
-	windows := []queue.Queue{{Window: spec.Window}}
+	windows := []queue.Queue{{Valve: queue.Valve{Window: spec.Window}}}
 	if queue := t.RateQueue(); queue != "" && !p.Parent {
 		said, err := GetQueue(ctx, v, queue)
 		if err != nil {
@@ -125,14 +125,14 @@ func (p *Plan) rules(ctx context.Context, v View, t *task.Task, spec *job.Spec, 
 	}
 	for i := range windows {
 		q := &windows[i]
-		if q.Window == "" {
+		if q.Always() {
 			continue
 		}
-		wait, err := flow(ctx, v, q, now)
+		wait, err := Flow(ctx, v, q.Valve, now)
 		if err != nil {
 			return err
 		}
-		words := "inside of the window " + q.Window
+		words := "inside of " + q.Valve.Words()
 		if wait != nil {
 			words = wait.Detail
 		}

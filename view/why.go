@@ -204,26 +204,28 @@ func LivesAgain(ctx context.Context, v View, t *task.Task) (bool, error) {
 	return err == nil && family.LivesAgain(line), err
 }
 
-// shut says in words until when the window of a task's queue is closed; "" if it is open.
+// shut says in words until when the valve of a task's queue is shut; "" if it is open.
 func shut(ctx context.Context, v View, t *task.Task, said *queue.Queue, now time.Time) (string, error) {
-	if said.Window == "" || t.RateQueue() == "" {
+	if t.RateQueue() == "" {
 		return "", nil
 	}
-	wait, err := flow(ctx, v, said, now)
+	wait, err := Flow(ctx, v, said.Valve, now)
 	if wait == nil || err != nil {
 		return "", err
 	}
 	return wait.Detail, nil
 }
 
-// flow is until when a queue is closed; nil if it is open.
-func flow(ctx context.Context, v View, said *queue.Queue, now time.Time) (*schedule.Wait, error) {
-	is, err := v.Get(ctx, Definition(definition.Named(definition.DefCalendar, said.Window)))
-	if err != nil {
-		return nil, err
-	}
-	wait, _ := schedule.Flow(said, is.Definition, now)
-	return wait, nil
+// Flow returns until when a valve is shut, and why; nil if it is open.
+func Flow(ctx context.Context, v View, valve queue.Valve, now time.Time) (*schedule.Wait, error) {
+	wait, _, err := schedule.Flow(valve, now, func(calendar string) (definition.Definition, error) {
+		is, err := v.Get(ctx, Definition(definition.Named(definition.DefCalendar, calendar)))
+		if err != nil {
+			return definition.Definition{}, err
+		}
+		return *is.Definition, nil
+	})
+	return wait, err
 }
 
 // alsoOf adds the nodes on which a task depends to those with a live heartbeat.

@@ -472,8 +472,8 @@ func windowedOffers(s *suite) {
 		for queue, want := range map[string]string{"default": want, "other": ""} {
 			s.submit(queue)
 			offer := s.next(s.offers(queue))
-			if s.ack(offer); offer.Window != want {
-				s.Errorf("an offer of the queue %s has the window %q, want %q", queue, offer.Window, want)
+			if s.ack(offer); offer.Valve.Window != want {
+				s.Errorf("an offer of the queue %s has the window %q, want %q", queue, offer.Valve.Window, want)
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func (h *history) openAndClose() {
 		_, err = h.mem.Append(context.Background(), &events.Fact{ID: h.newID(h.began), At: h.began, Type: events.DefinitionApplied, Def: definition.Named(definition.DefCalendar, minutes), Event: is}, 0)
 	}
 	if err == nil {
-		is := queue.Limited{Window: minutes}
+		is := queue.Limited{Valve: queue.Valve{Window: minutes}}
 		_, err = h.mem.Append(context.Background(), &events.Fact{ID: h.newID(h.began), At: h.began, Type: events.QueueLimited, Queue: windowedQueue, Event: is}, 0)
 	}
 	if err != nil {

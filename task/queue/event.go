@@ -29,8 +29,7 @@ type Limited struct {
 	Waiting int `json:"waiting,omitzero"`
 	// Rate is how often its tasks may start.
 	Rate limit.Rate `json:"rate,omitzero"`
-	// Window names the calendar in whose hours its tasks start.
-	Window string `json:"window,omitzero" redact:"keep"`
+	Valve
 	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
@@ -40,8 +39,8 @@ func (e Limited) Words() string {
 	if e.Rate.Limit > 0 {
 		text += "; " + e.Rate.Words() + " may start"
 	}
-	if e.Window != "" {
-		text += "; in the window " + e.Window
+	if !e.Always() {
+		text += "; in " + e.Valve.Words()
 	}
 	return text
 }
@@ -79,9 +78,7 @@ func Evolve(q Queue, seq uint64, at time.Time, actor string, e Event) Queue {
 	case Limited:
 		q.Limit, q.MaxWaiting = max(e.Running, 0), max(e.Waiting, 0)
 		q.rated(e.Rate, seq)
-		if q.Window = e.Window; validWindow(e.Window) != nil {
-			q.Window = ""
-		}
+		q.Valve = e.Valve.valid()
 	}
 	return q
 }

@@ -26,8 +26,7 @@ type Queue struct {
 	// RateSince is the sequence of the fact that set it, 0 if there is none.
 	Rate      limit.Rate `json:"rate,omitzero"`
 	RateSince uint64     `json:"rate_since,omitempty"`
-	// Window names the calendar in whose hours its tasks start; "" if they start at any time.
-	Window string `json:"window,omitempty"`
+	Valve
 	// Head is the sequence of the last fact about it, 0 for none.
 	Head uint64 `json:"head,omitempty"`
 }
@@ -66,7 +65,7 @@ func (p *Pause) Words(queue string) string {
 
 // Bounds returns what bounds the queue.
 func (q *Queue) Bounds() Limited {
-	return Limited{Running: q.Limit, Waiting: q.MaxWaiting, Rate: q.Rate, Window: q.Window}
+	return Limited{Running: q.Limit, Waiting: q.MaxWaiting, Rate: q.Rate, Valve: q.Valve}
 }
 
 // PausedAt returns the pause in force at a time; nil if there is none.
@@ -75,12 +74,4 @@ func (q *Queue) PausedAt(now time.Time) *Pause {
 		return p
 	}
 	return nil
-}
-
-// validWindow refuses an invalid name of a calendar; "" means no window.
-func validWindow(name string) error {
-	if name == "" {
-		return nil
-	}
-	return value.ValidWindow("window", name)
 }

@@ -40,10 +40,10 @@ func TestQueue(t *testing.T) {
 		{"a limit beside a rate", Queue{Rate: rate}, Limit{Running: &four}, noon, Limited{Running: 4, Rate: rate}},
 		{"no rate", Queue{Limit: 4, Rate: rate}, Limit{Rate: &noRate}, noon, Limited{Running: 4}},
 		{"the same rate", Queue{Rate: rate}, Limit{Rate: &rate}, noon, nil},
-		{"window", Queue{Limit: 4, Rate: rate}, Limit{Window: &night}, noon, Limited{Running: 4, Rate: rate, Window: "night"}},
-		{"a limit beside a window", Queue{Window: "night"}, Limit{Running: &four}, noon, Limited{Running: 4, Window: "night"}},
-		{"no window", Queue{Limit: 4, Window: "night"}, Limit{Window: &always}, noon, Limited{Running: 4}},
-		{"the same window", Queue{Window: "night"}, Limit{Window: &night}, noon, nil},
+		{"window", Queue{Limit: 4, Rate: rate}, Limit{Window: &night}, noon, Limited{Running: 4, Rate: rate, Valve: Valve{Window: "night"}}},
+		{"a limit beside a window", Queue{Valve: Valve{Window: "night"}}, Limit{Running: &four}, noon, Limited{Running: 4, Valve: Valve{Window: "night"}}},
+		{"no window", Queue{Limit: 4, Valve: Valve{Window: "night"}}, Limit{Window: &always}, noon, Limited{Running: 4}},
+		{"the same window", Queue{Valve: Valve{Window: "night"}}, Limit{Window: &night}, noon, nil},
 	} {
 		got, err := Decide(c.q, c.c, c.at)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
@@ -66,7 +66,7 @@ func TestQueue(t *testing.T) {
 		t.Error("a fact counted twice")
 	}
 	for i, window := range []string{"night", "a b", "night", ""} {
-		q = Evolve(q, uint64(i+6), noon, "ann", Limited{Window: window})
+		q = Evolve(q, uint64(i+6), noon, "ann", Limited{Valve: Valve{Window: window}})
 		if want := []string{"night", "", "night", ""}[i]; q.Window != want {
 			t.Errorf("after the window %q it has %q, want %q", window, q.Window, want)
 		}
@@ -78,7 +78,7 @@ func TestBoundsInWords(t *testing.T) {
 	for want, e := range map[string]Limited{
 		"any number may run at once; any number may wait":                                                        {},
 		"at most 4 may run at once; at most 9 may wait":                                                          {Running: 4, Waiting: 9},
-		"any number may run at once; any number may wait; 100 in 1m0s, 5 at once may start; in the window night": {Rate: limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 5}, Window: "night"},
+		"any number may run at once; any number may wait; 100 in 1m0s, 5 at once may start; in the window night": {Rate: limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 5}, Valve: Valve{Window: "night"}},
 	} {
 		if is := e.Words(); is != want {
 			t.Errorf("%+v: %q, want %q", e, is, want)

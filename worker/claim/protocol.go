@@ -134,7 +134,7 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 	if p.Labels != nil && (t.Route.Selected() || t.Spec.Cost() > 1) {
 		claim.Labels, claim.At = p.Labels()
 	}
-	*q = question{task: t, claim: claim, deliveries: o.Deliveries, window: o.Window}
+	*q = question{task: t, claim: claim, deliveries: o.Deliveries, valve: o.Valve}
 	said, event, err := p.move(ctx, o, q)
 	if said.back || said.rest > 0 {
 		return notNow, said.rest, nil

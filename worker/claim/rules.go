@@ -8,6 +8,7 @@ import (
 	"millrace/task/choice"
 	"millrace/task/job"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/reason"
 )
 
@@ -17,8 +18,8 @@ type question struct {
 	claim task.Claim // as far as it goes; a rule may add to it what the claim must hold
 	// deliveries is how often the server has delivered the offer.
 	deliveries int
-	// window is the window of the queue from which the offer came; "" for none.
-	window string
+	// valve is that of the queue from which the offer came.
+	valve queue.Valve
 	// memory is what must be remembered about where the task starts, if it does.
 	memory choice.Ran
 	// taken are the places that the claim has taken on this node.
@@ -56,7 +57,7 @@ type rule struct {
 // rules are asked in this order. The first answer decides; if no rule has one, the task is claimed.
 // Each rule has a file of its own; its logic is a pure function of package task or below it.
 var rules = []rule{
-	{"flow", (*Protocol).flow, func(q *question) bool { return q.window != "" }},
+	{"flow", (*Protocol).flow, func(q *question) bool { return !q.valve.Always() }},
 	{reason.Window, (*Protocol).window, ruled(reason.Window)},
 	{"throttle", (*Protocol).throttle, nil},
 	{"yield", (*Protocol).yield, nil},
