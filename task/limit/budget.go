@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -242,6 +243,13 @@ type Allowance struct {
 // Allowance returns what the budget allows to tasks with a run timeout.
 func (b Budget) Allowance(timeout value.Duration) Allowance {
 	return Allowance{Starts: b.Starts, Run: b.Run.Std(), Reserve: timeout.Std()}
+}
+
+// Append writes the allowance in a short form that no other allowance has.
+func (a Allowance) Append(to []byte) []byte {
+	to = append(strconv.AppendInt(to, int64(a.Starts), 10), '/')
+	to = append(strconv.AppendInt(to, int64(a.Run), 10), '/')
+	return strconv.AppendInt(to, int64(a.Reserve), 10)
 }
 
 // Tighter returns what two budgets together allow.

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +140,23 @@ func TestShiftIsReadAgain(t *testing.T) {
 			if is, ok := ReadShift(text[:n]); ok {
 				t.Errorf("%s: %d of %d bytes are read as %+v", name, n, len(text), is)
 			}
+		}
+	}
+}
+
+// An amount that is added to an allowance tells it from others, and another budget without that
+// amount does not remove it.
+func TestEachAmountCounts(t *testing.T) {
+	none := string(Allowance{}.Append(nil))
+	for i := range reflect.TypeFor[Allowance]().NumField() {
+		var a Allowance
+		f := reflect.ValueOf(&a).Elem().Field(i)
+		f.SetInt(7)
+		if text := string(a.Append(nil)); text == none {
+			t.Errorf("%+v is written as %q, like none", a, text)
+		}
+		if both := a.Tighter(Allowance{}); both != a {
+			t.Errorf("%+v and no bound allow %+v", a, both)
 		}
 	}
 }

@@ -72,8 +72,7 @@ func lineKey(queue, route string, counters []limit.Counter) string {
 		b = strconv.AppendInt(b, int64(c.Max), 10)
 		b = append(append(b, c.OnLimit...), 0)
 		if c.Allows != (limit.Allowance{}) {
-			b = fmt.Appendf(b, "%d/%d/%d", c.Allows.Starts, c.Allows.Run, c.Allows.Reserve)
-			b = append(b, 0)
+			b = append(c.Allows.Append(b), 0)
 		}
 		if c.Rate.Limit > 0 {
 			b = fmt.Appendf(b, "%d/%d/%d", c.Rate.Limit, c.Rate.Per, c.Rate.Burst)
