@@ -3,7 +3,12 @@ package events
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"sync"
 
+	"github.com/mailru/easyjson/jlexer"
+
+	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/breaker"
@@ -92,3 +97,140 @@ func possible(e *node.Changed) error {
 	}
 	return nil
 }
+
+// subject is a kind of subject of facts.
+type subject uint8
+
+// The subjects. A fact about copies of definitions names none.
+const (
+	aboutNothing subject = iota
+	aboutTask
+	aboutNode
+	aboutDef
+	aboutJob
+	aboutQueue
+	aboutSchedule
+	aboutKey
+	aboutMessage
+	aboutScope
+	subjects // their number
+)
+
+// name is the field with the subject of a fact; "" if there is none.
+func (s subject) name() string {
+	return [subjects]string{"", "task", "node", "def", "job", "queue", "schedule", "key", "seq", "scope"}[s]
+}
+
+// form is the form of facts of one type: their subject, and their fields beside those of every
+// fact.
+type form struct {
+	typ   Type
+	about subject
+	event reflect.Type
+	body  body
+}
+
+// body reads and writes the fields of an event.
+type body interface {
+	// write appends the fields of an event of the form's type.
+	write(w *fields.Writer, event any)
+	// fresh returns a pointer to a zero event, for read and take.
+	fresh() any
+	// find returns the number of the field with a name, -1 if there is none. It tries the number
+	// from first.
+	find(name string, from int) int
+	// read reads the field with a number.
+	read(event any, number int, l *jlexer.Lexer)
+	// nulls tells whether null has a meaning in the field with a number.
+	nulls(number int) bool
+	// take returns the event to which the pointer from fresh points. The pointer is void
+	// afterwards.
+	take(event any) (any, error)
+}
+
+// formOf makes the form of an event.
+func formOf[E any](typ Type, about subject) form { return checked[E](typ, about, nil) }
+
+// checked is formOf for an event that is not always a valid fact: check decides, on writing and on
+// reading.
+func checked[E any](typ Type, about subject, check func(*E) error) form {
+	f := &fieldsOf[E]{Form: fields.Of[E](sharedSpecs), check: check, spare: sync.Pool{New: func() any { return new(E) }}}
+	return form{typ: typ, about: about, event: reflect.TypeFor[E](), body: f}
+}
+
+// sharedSpecs is the option for specs, which go through the cache of all facts.
+var sharedSpecs = specs.Field()
+
+// fieldsOf is the body of events of type E.
+type fieldsOf[E any] struct {
+	*fields.Form[E]
+	check func(*E) error // nil if every event is valid
+	spare sync.Pool      // of *E: the fields' functions need a value on the heap
+}
+
+func (b *fieldsOf[E]) write(w *fields.Writer, event any) {
+	e := b.spare.Get().(*E)
+	defer b.give(e)
+	*e = event.(E)
+	if b.check != nil {
+		if err := b.check(e); err != nil {
+			w.Fail(err)
+			return
+		}
+	}
+	b.Write(w, e)
+}
+
+func (b *fieldsOf[E]) fresh() any { return b.spare.Get() }
+
+func (b *fieldsOf[E]) find(name string, from int) int { return b.Find(name, from) }
+
+func (b *fieldsOf[E]) read(event any, number int, l *jlexer.Lexer) {
+	b.ReadField(l, event.(*E), number)
+}
+
+func (b *fieldsOf[E]) nulls(number int) bool { return b.Nulls(number) }
+
+func (b *fieldsOf[E]) take(event any) (any, error) {
+	e := event.(*E)
+	defer b.give(e)
+	if b.check != nil {
+		if err := b.check(e); err != nil {
+			return nil, err
+		}
+	}
+	return *e, nil
+}
+
+func (b *fieldsOf[E]) give(e *E) {
+	var zero E
+	*e = zero
+	b.spare.Put(e)
+}
+
+// formByType and formByEvent find a form by its type and by its event.
+var formByType, formByEvent = func() (map[Type]*form, map[reflect.Type]*form) {
+	types, events := map[Type]*form{}, map[reflect.Type]*form{}
+	for i := range forms {
+		types[forms[i].typ], events[forms[i].event] = &forms[i], &forms[i]
+	}
+	return types, events
+}()
+
+// Types lists all types of facts.
+var Types = func() (all []Type) {
+	for i := range forms {
+		all = append(all, forms[i].typ)
+	}
+	return all
+}()
+
+// TypeOf returns the type of an event, or "" if it is not an event of this package's facts.
+func TypeOf(event any) Type {
+	if f := formByEvent[reflect.TypeOf(event)]; f != nil {
+		return f.typ
+	}
+	return ""
+}
+
+func known(t Type) bool { return formByType[t] != nil }

@@ -395,3 +395,11 @@ var traceparent = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 func ValidTrace(text string) bool {
 	return traceparent().MatchString(text) && strings.Trim(text[3:35], "0") != "" && strings.Trim(text[36:52], "0") != ""
 }
+
+// bound sets the bounds of a birth that may begin at a time.
+func bound(e *task.Submitted, from time.Time) {
+	e.BoundWhole(from)
+	if p := e.Spec.Timeout.Pending.Std(); p > 0 && !e.WaitsForOthers() {
+		e.StartBy = from.Add(p)
+	}
+}

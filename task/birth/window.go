@@ -20,14 +20,6 @@ func Await(e *task.Submitted, opens time.Time, shut task.Shut) {
 	bound(e, opens)
 }
 
-// bound sets the bounds of a birth that may begin at a time.
-func bound(e *task.Submitted, from time.Time) {
-	e.BoundWhole(from)
-	if p := e.Spec.Timeout.Pending.Std(); p > 0 && !e.WaitsForOthers() {
-		e.StartBy = from.Add(p)
-	}
-}
-
 // Windows returns the windows of the tasks that a submission makes, steps included; of is the spec
 // of its job, nil if it has none.
 func (s *Submission) Windows(of *job.Spec) []string {
