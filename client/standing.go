@@ -162,8 +162,8 @@ func (c *Client) ScheduleList(ctx context.Context, r MomentRequest) (list Schedu
 	return list, err
 }
 
-// ScheduleListOf is [ScheduleRowsOf] as a list, of which the request chooses a page; without a limit
-// all of it.
+// ScheduleListOf returns the page of [ScheduleRowsOf] that a request chooses; without a limit, all
+// of them.
 func ScheduleListOf(ctx context.Context, v view.View, sums view.Summed, now time.Time, r PageRequest) (list ScheduleList, err error) {
 	rows, broken := ScheduleRowsOf(ctx, v, sums, now)
 	switch {
@@ -256,7 +256,7 @@ func (c *Client) JobList(ctx context.Context, r MomentRequest) (list JobList, er
 	return list, err
 }
 
-// JobListOf is [JobRowsOf] as a list, of which the request chooses a page; without a limit all of it.
+// JobListOf returns the page of [JobRowsOf] that a request chooses; without a limit, all of them.
 func JobListOf(ctx context.Context, v view.View, sums view.Summed, r PageRequest) (list JobList, err error) {
 	rows, broken := JobRowsOf(ctx, v, sums)
 	switch {
@@ -279,7 +279,8 @@ func (c *Client) JobRows(ctx context.Context) ([]JobRow, error) {
 	return rows, errors.Join(broken, err)
 }
 
-// JobRowsOf is [ScheduleRowsOf] for jobs.
+// JobRowsOf returns the jobs of a view by name, with their latest tasks from sums, which may be
+// nil. Beside rows, the error names jobs that are not valid.
 func JobRowsOf(ctx context.Context, v view.View, sums view.Summed) ([]JobRow, error) {
 	jobs, broken := JobsOf(ctx, v)
 	schedules, err := SchedulesOf(ctx, v)
@@ -307,18 +308,17 @@ func JobRowsOf(ctx context.Context, v view.View, sums view.Summed) ([]JobRow, er
 	return rows, errors.Join(broken, err)
 }
 
-// JobsOf returns the jobs of a view by name, SchedulesOf its schedules and CalendarsOf its
-// calendars. The error names those that are not valid.
+// JobsOf returns the jobs of a view by name. The error names those that are not valid.
 func JobsOf(ctx context.Context, v view.View) ([]definitions.StoredJob, error) {
 	return definedIn(ctx, v, definition.DefJob, definitions.JobsIn)
 }
 
-// SchedulesOf is explained at [JobsOf].
+// SchedulesOf returns the schedules of a view by name. The error names those that are not valid.
 func SchedulesOf(ctx context.Context, v view.View) ([]schedule.Stored, error) {
 	return definedIn(ctx, v, definition.DefSchedule, definitions.SchedulesIn)
 }
 
-// CalendarsOf is explained at [JobsOf].
+// CalendarsOf returns the calendars of a view by name. The error names those that are not valid.
 func CalendarsOf(ctx context.Context, v view.View) ([]schedule.StoredCalendar, error) {
 	return definedIn(ctx, v, definition.DefCalendar, definitions.CalendarsIn)
 }
@@ -329,8 +329,8 @@ type CalendarUses struct {
 	Jobs, Schedules, Queues []string
 }
 
-// CalendarUsesOf returns what goes by the calendars of a view, by their names. Jobs and schedules
-// that are not valid are left out: the lists of these name them.
+// CalendarUsesOf returns which jobs, schedules and queues of a view name a calendar, by its name.
+// It leaves out jobs and schedules that are not valid, which their own lists name.
 func CalendarUsesOf(ctx context.Context, v view.View) (map[string]*CalendarUses, error) {
 	uses := map[string]*CalendarUses{}
 	of := func(calendar string) *CalendarUses {
@@ -371,7 +371,7 @@ func CalendarUsesOf(ctx context.Context, v view.View) (map[string]*CalendarUses,
 	return uses, nil
 }
 
-// TokensOf is explained at [JobsOf].
+// TokensOf returns the tokens of a view by name. The error names those that are not valid.
 func TokensOf(ctx context.Context, v view.View) ([]definitions.StoredToken, error) {
 	return definedIn(ctx, v, definition.DefToken, definitions.TokensIn)
 }

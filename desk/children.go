@@ -11,9 +11,9 @@ import (
 	"millrace/task/family"
 )
 
-// Raise makes the children of a parent that this process has just recorded. If it dies on the way,
-// a scheduler makes the rest. A task without children, or one that does not start yet, is left
-// alone.
+// Raise makes the children of a parent that this process has just recorded. If the process dies on
+// the way, a scheduler makes the rest. Raise does nothing for a task without children, or for one
+// that does not start yet.
 func (d *Desk) Raise(ctx context.Context, n *Newborn) error {
 	if !n.Birth.Spec.Parental() || len(n.Birth.Holds) > 0 {
 		return nil
@@ -48,7 +48,8 @@ func (d *Desk) Expand(ctx context.Context, t *task.Task) (chose bool, err error)
 	return d.expand(ctx, t, nodes, at, rule)
 }
 
-// Include gives a parent one child more on each of these nodes that it wants and that has none.
+// Include adds a child to a parent for each of these nodes that its place chooses and that has no
+// child yet.
 func (d *Desk) Include(ctx context.Context, t *task.Task, nodes []node.Node, at uint64) error {
 	before := len(t.Children.Names)
 	if chose, err := d.expand(ctx, t, nodes, at, ""); err != nil || !chose {

@@ -7,10 +7,12 @@
 // submission: they share its files and its key, and no bound refuses them once the parent is
 // accepted.
 //
-// A birth may have several conditions, but a message can have only one expectation. If there is a
-// unique key, the expectation is the key's, because only the claim tells who holds it. The chain
-// then guards the id, where the first birth counts, or for a tick a check after the claim. The
-// bound of a queue is enforced before either, with a ledger; see [Desk.reserve].
+// A birth may have several conditions, but the server checks only one expectation of a message. If
+// the birth has a unique key, it expects that its own claim is the key's last, because only the
+// claims tell which task holds the key. Then the id is guarded otherwise: a birth on the task's
+// chain counts only if it is the chain's first message, and for a tick the desk looks for a task of
+// that id after its claim. A ledger enforces the bound of the queue before either; see
+// [Desk.reserve].
 //
 // The package does not choose nodes or start tasks.
 package desk
@@ -54,7 +56,7 @@ type Store interface {
 // Desk makes tasks from submissions. It is safe for concurrent use.
 type Desk struct {
 	Store Store
-	// Rec writes to the log; its clock is the desk's.
+	// Rec writes to the log. The desk uses its clock, too.
 	Rec *events.Recorder
 	// Nodes returns the nodes among which the children of a parent are chosen, as of a sequence. If
 	// they are known by their heartbeats only, rule is [task.RuleBeats]. A parent that names its
@@ -87,7 +89,7 @@ func (d *Desk) rooms() *rooms {
 
 // Receipt is the result of a submission.
 type Receipt struct {
-	// ID is the task's.
+	// ID names the task.
 	ID task.ID `json:"id"`
 	// Seq is the sequence of the birth; an answer that reflects it knows the task.
 	Seq uint64 `json:"seq"`
@@ -415,8 +417,10 @@ func (d *Desk) same(ctx context.Context, s birth.Submission, there *events.Exist
 	return other(there, &was, &asked)
 }
 
-// SameBirth is same for a birth that Millrace makes itself. It ignores how the tick came to
-// its task, which may differ between makers.
+// SameBirth tells whether a birth that Millrace makes itself asks for the same as the task that
+// already exists under its id: nil if it does; otherwise the error wraps [ErrOther] and names the
+// first difference. Why the schedule made the task, and its due time, may differ between makers and
+// are ignored.
 func (d *Desk) SameBirth(there *events.Exists, made *task.Submitted) error {
 	was, ok := there.Birth.Fact.Event.(task.Submitted)
 	if !ok {

@@ -3,8 +3,8 @@ package events
 import "strings"
 
 // HiddenText tells whether a text has the form of one that an incident file hides: "~" and 12 digits
-// of its hash. Anybody can write such a text into a live log: only up to the sequence that an
-// [ExportHeader], an incident file or an imported log names does it stand for a hidden one.
+// of its hash. Any submitter can write such a text into a live log. It stands for a hidden text only
+// up to the sequence that an [ExportHeader], an incident file or an imported log names.
 func HiddenText(text string) bool {
 	return len(text) == 13 && text[0] == '~' && strings.Trim(text[1:], "0123456789abcdef") == ""
 }

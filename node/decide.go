@@ -54,8 +54,8 @@ type Judged struct {
 	By task.By
 }
 
-// DecidedBy returns the inputs of the event that follows from a command; nil if the node and the
-// time are all, or if the command is a plain order.
+// DecidedBy returns the inputs of the event that follows from a command; nil if the event depends
+// only on the node and the time, or if the command is an operator's plain order.
 func DecidedBy(c Command) *task.By {
 	switch c := c.(type) {
 	case Judged:
@@ -66,7 +66,8 @@ func DecidedBy(c Command) *task.By {
 	return nil
 }
 
-// RanOut is the reason why a session ends without announcing it.
+// RanOut is the reason why a session ends that stopped sending heartbeats without announcing its
+// end.
 const RanOut = "its heartbeat ran out"
 
 // Vanish ends the session because its heartbeat stopped.
@@ -79,8 +80,8 @@ type Change struct {
 	Grace  value.Duration
 }
 
-// Judge quarantines a node that comes and goes too often, or releases one that has been calm since,
-// by its score at an instant.
+// Judge asks, by the node's score at an instant, whether to quarantine a node that comes and goes
+// too often, or to release one that has been calm since.
 type Judge struct {
 	At     time.Time
 	Policy FlapPolicy

@@ -23,7 +23,8 @@ type Settings struct {
 	TTL time.Duration
 }
 
-// Owes returns the duty on a node. `node show` and a wait that ended in vain show its text.
+// Owes returns the duty on a node. `node show` shows its text, and so does a wait for a node that
+// timed out.
 func Owes(n Node, s Settings) Duty {
 	const (
 		operator  = "an operator"

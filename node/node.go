@@ -39,7 +39,7 @@ const (
 	Quarantined
 	// Offline nodes announced their end, fell silent, or have not beaten yet.
 	Offline
-	// Retired nodes will not come back, by an operator's word.
+	// Retired nodes will not come back: an operator has said so.
 	Retired
 )
 
@@ -248,10 +248,10 @@ func (p Predecessor) succeeded(session string, at, until time.Time) Predecessor 
 	return Predecessor{Session: session, Gone: gone, Older: p.Gone}
 }
 
-// Succession is the longest time after another session has taken a node's name until the tasks of
-// the earlier session may start elsewhere. If the earlier heartbeat would have expired sooner, they
-// may then. A worker that learns of its successor has ended its attempts by then; while it has a
-// connection it learns of it at once.
+// Succession is for how long, after another session has taken a node's name, no other node starts
+// the tasks of the earlier session. It is shorter if the earlier session's heartbeat would have
+// expired sooner. A worker learns of its successor at once while it is connected, and ends its
+// attempts within that time.
 const Succession = 3 * time.Second
 
 // Heartbeat is what a node writes again and again while it lives. It is not a fact: it expires if
@@ -295,9 +295,10 @@ func (n *Node) Vanished(p Pulse, since time.Time) bool {
 	return !since.IsZero() && p.Now.Sub(since) >= n.TTL.Std()
 }
 
-// Account is the evidence of the node, and of its heartbeat as read afterwards, about the lease of
-// a live attempt of the node, claimed or adopted at a time of the server. An unknown node gives no
-// evidence. A session that beats has not ended, even if a slow recorder says so.
+// Account returns what the node's facts, and its heartbeat as read after them, say about the lease
+// of a live attempt on the node. claimed is when the server stored the claim of the attempt, or its
+// adoption. An unknown node gives no evidence. A session that beats has not ended, even if a slow
+// recorder says so.
 func (n *Node) Account(t *task.Task, claimed time.Time, p Pulse, lease time.Duration) task.Account {
 	a := task.Account{Epoch: t.Epoch, Session: t.Session, Now: p.Now, Claimed: claimed, Lease: value.Duration(lease)}
 	names := slices.Contains(p.Beat.Runs, t.Epoch)

@@ -2,8 +2,8 @@ package node
 
 import "time"
 
-// Pong is the answer of a node's process when it is asked over the wire. The log's state of the
-// node may be older, or of another process.
+// Pong is what a node's process answers when a client asks it directly. The node's state in the log
+// may be older, or that of another process.
 type Pong struct {
 	// Node is the node's id, Session that of its process, and Version the program's.
 	Node    ID     `json:"node"`

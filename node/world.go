@@ -147,8 +147,8 @@ func (w *World) lacks(t *task.Task) string {
 	return Lacking(maps.Values(w.nodes), t.Spec.Means())
 }
 
-// Lacking says in words that nodes are there, and none of them has the means that [job.Spec.Means]
-// names; "" if one has.
+// Lacking says in words that no live node has the means that [job.Spec.Means] names; "" if one has,
+// or if no node is alive.
 func Lacking(nodes iter.Seq[Node], means string) string {
 	there := false
 	for n := range nodes {

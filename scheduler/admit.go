@@ -534,10 +534,9 @@ func (a *admitter) offerMissed(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// Limits returns up to most counters, those with the most waiting tasks first, each with up to
-// holders of its holders; then how many counters there are, and the log sequence that this
-// reflects. If name is not "", it returns that counter alone. A scheduler that does not admit tasks
-// returns none.
+// Limits returns all counters, those with the most waiting tasks first, each with up to holders of
+// its holders, and the sequence of the log that this reflects. If name is not "", it returns that
+// counter alone. A scheduler that does not admit tasks returns none.
 func (s *Scheduler) Limits(name string, holders int) (counters []quota.CounterState, seq uint64) {
 	a := s.admitter
 	if a == nil {

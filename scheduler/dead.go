@@ -86,9 +86,10 @@ func (s *Scheduler) bury(ctx context.Context) error {
 	}
 }
 
-// Dead ends the task of an offer that was given up, if the task still waits for that very offer. If
-// the task ran under it and its lease has ended, Dead offers it anew. If the lease holds, Dead
-// changes nothing and returns for how long it holds at least. Any number of schedulers may call it.
+// Dead handles an offer that the server has given up. If its task still waits for that very offer,
+// Dead ends the task. If an attempt ran under the offer and its lease has ended, Dead offers the
+// task anew. If the lease holds, Dead changes nothing and returns for how long it holds at least.
+// Any number of schedulers may call it.
 func (s *Scheduler) Dead(ctx context.Context, seq uint64) (holds time.Duration, err error) {
 	r, found, err := s.cfg.Deliveries.Message(ctx, seq)
 	if err != nil || !found || r.Kind != events.KindOffer {

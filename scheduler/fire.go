@@ -22,7 +22,7 @@ type Schedules interface {
 	// Schedules returns all definitions, and the errors of unreadable ones.
 	Schedules(ctx context.Context) ([]schedule.Stored, error)
 	// ScheduleChanges and JobChanges return the changes after a sequence and before the call, in
-	// order, and the sequence that they reach. With all, everything may have changed.
+	// order, and the sequence that they reach. If all is true, everything may have changed.
 	ScheduleChanges(ctx context.Context, after uint64) (changed []schedule.Change, all bool, reached uint64, err error)
 	JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error)
 	// JobToRun returns a job and its revision. The error wraps [birth.ErrNoTask] if no runnable job

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Hurried is an optional part of a [Model]: one that can be hurried.
+// Hurried is an optional part of a [Model]: the scheduler can make it catch up with the log at
+// once.
 type Hurried interface {
 	// Wait returns once the reported changes reflect the log up to a sequence.
 	Wait(ctx context.Context, seq uint64) error

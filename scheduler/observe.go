@@ -13,7 +13,7 @@ type reactor interface {
 // batched is a reactor that is told when a batch of steps is over.
 type batched interface{ endBatch() }
 
-// Observe reports new facts of the scheduler's read model, so that the scheduler need not read the
+// Observe takes new facts from the scheduler's read model, so that the scheduler need not read the
 // log itself. It may be called before Run. It implements the observer of package projections.
 func (s *Scheduler) Observe(steps []events.Step) {
 	for i := range steps {

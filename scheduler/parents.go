@@ -493,7 +493,7 @@ func (s *Scheduler) partOf(batch string) *events.Recorder {
 	return &rec
 }
 
-// stopWith stops a task with its parent, as somebody has asked.
+// stopWith stops a task with its parent, as the one who cancelled the parent has asked.
 func (s *Scheduler) stopWith(ctx context.Context, id task.ID, asked *family.Asked) (task.Task, error) {
 	return s.stop(ctx, s.partOf(asked.Batch), id, asked.Because(family.ParentCancelled))
 }

@@ -221,7 +221,7 @@ func (s *Scheduler) CheckNodes(ctx context.Context) error {
 // last use, including the remains of a node that never registered.
 const reapFor = 24*time.Hour + reapEvery
 
-// Reap removes once what the log still holds for recently retired nodes.
+// Reap removes what the log still holds for nodes that an operator has retired recently.
 func (s *Scheduler) Reap(ctx context.Context) error {
 	nodes, _, err := s.view.Nodes(ctx)
 	errs := []error{err}

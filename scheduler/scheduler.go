@@ -72,8 +72,8 @@ type Config struct {
 	// Idle is how long an unused lane or selector's route stays. Default 24h, at least [MinIdle].
 	Idle time.Duration
 	// Schedules are the schedules for whose ticks it makes tasks, Ticks their timers, and Births
-	// the port for births of these tasks. Its errors wrap [birth.ErrNoTask] where a schedule names
-	// nothing that can become a task. Default: none.
+	// the port through which it makes the tasks. The errors of Births wrap [birth.ErrNoTask] if no
+	// task can be made of what a schedule names. Default: none.
 	Schedules Schedules
 	Ticks     Ticks
 	Births    desk.Store
@@ -82,8 +82,8 @@ type Config struct {
 	Limits LimitModel
 	// Refusing is how many refused tasks it ends concurrently. Default 16.
 	Refusing int
-	// Peers are the other schedulers, among which one goes first with each subject. Default: there
-	// are none.
+	// Peers are the other schedulers. For each task, node or schedule one of them acts first, and
+	// the others follow if it does not. Default: there are none.
 	Peers turns.Peers
 	// Last is the sequence of the last message in the log ([events.Follower]): a scheduler with
 	// peers goes first only while its read model has reached that. Default: the read model counts
@@ -147,7 +147,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Scheduler is one of possibly several.
+// Scheduler enforces the deadlines of tasks and nodes. Several may act on one log.
 type Scheduler struct {
 	cfg   Config
 	view  Model

@@ -68,7 +68,7 @@ func (s *Scheduler) sweepLanes(ctx context.Context) error {
 // writer relies on its own earlier declaration.
 const MinIdle = 2 * time.Hour
 
-// ReapLanes removes once the lanes that were unused for [Config.Idle].
+// ReapLanes removes the lanes that no task has used for [Config.Idle].
 func (s *Scheduler) ReapLanes(ctx context.Context) error {
 	if s.cfg.Lanes == nil {
 		return nil
@@ -108,7 +108,7 @@ func (s *Scheduler) learn(ctx context.Context, queue string, now time.Time, w *W
 	return s.cfg.Selectors.Declare(ctx, where.Declaration{Queue: served, Needs: needs})
 }
 
-// ReapSelectors removes once the selectors' routes that were unused for [Config.Idle].
+// ReapSelectors removes the selectors' routes that no task has used for [Config.Idle].
 func (s *Scheduler) ReapSelectors(ctx context.Context) error {
 	if s.cfg.Selectors == nil {
 		return nil

@@ -188,7 +188,7 @@ type Unmoved struct {
 }
 
 // DecidedBy returns the inputs of the event that follows from a command on the task; nil if the
-// task and the time are all. Call it before applying the event.
+// event depends only on the task and the time. Call it before applying the event.
 func (t *Task) DecidedBy(c Command, e Event) *By {
 	switch c := c.(type) {
 	case Judged:

@@ -11,7 +11,7 @@ import (
 // ErrNotDead: the task is not a dead letter, so it cannot be dismissed as one.
 var ErrNotDead = errors.New("the task is no dead letter")
 
-// Dead tells whether the task is a dead letter: it ended abnormal, and no one has dismissed it
+// Dead tells whether the task is a dead letter: it ended abnormal, and no operator has dismissed it
 // since.
 func (t *Task) Dead() bool { return t.State == Abnormal && t.Dismissed == nil }
 

@@ -137,8 +137,9 @@ func (a *Account) ended(t *Task) (*TookOver, error) {
 	return o, nil
 }
 
-// Until is the earliest end of the lease of t's live attempt by the account. For a session without
-// a heartbeat it is not before that was known.
+// Until returns the earliest time at which, by the account, the lease of t's live attempt has
+// ended. If the session has no heartbeat, that is no earlier than the time at which the server
+// noted so.
 func (a *Account) Until(t *Task) time.Time {
 	until, ground, _ := a.ends(t)
 	if ground == GroundSilence && a.From.RanOut {

@@ -263,7 +263,7 @@ type Course struct {
 
 func (c Course) runs() bool { return c.State == Running || c.State == Cancelling }
 
-// Course returns the task's.
+// Course returns how far the task is with its attempts.
 func (t *Task) Course() Course { return Course{t.State, t.Epoch, t.StartedAt} }
 
 // Shift applies a record to the task and returns how that changed its attempts.

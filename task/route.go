@@ -39,8 +39,8 @@ func (w *Work) WaitsIn() string {
 	return w.QueueName()
 }
 
-// Fallback is the route to which a task is released: that queue, or the nodes in it with enough
-// slots.
+// Fallback is the route to which a task is released: its shared queue, or the nodes in that queue
+// with enough slots.
 func (t *Task) Fallback() where.Route {
 	queue := t.FallbackQueue()
 	if room := t.Spec.Room(); len(room) > 0 {
@@ -132,8 +132,8 @@ func (w *Work) Asks() (queue string, needs where.Selector) {
 	return queue, needs
 }
 
-// HandOver leaves a task that waits under an offer to nodes that it prefers, or that it does not
-// avoid, once per turn.
+// HandOver leaves a task that waits under an offer to better nodes: to those that it prefers, or to
+// any on which it has not failed. It does so once per turn.
 type HandOver struct {
 	To where.Route
 	// Asked is what To requires of nodes; nil for a node's own route.

@@ -199,7 +199,7 @@ func Tick(name string, tick time.Time) Ref {
 	return Ref{Decisions, name + " " + tick.UTC().Format(time.RFC3339Nano)}
 }
 
-// TickOf is the schedule and the tick of a reference.
+// TickOf returns the schedule and the tick that a reference names.
 func TickOf(ref Ref) (name string, tick time.Time, err error) {
 	name, text, _ := strings.Cut(ref.ID, " ")
 	if tick, err = time.Parse(time.RFC3339Nano, text); err != nil {

@@ -25,7 +25,8 @@ type FactFilter struct {
 	Queue string `json:"queue,omitempty"`
 }
 
-// Trace chooses facts by what an [Index] knows of them. A fact must match all fields that are set.
+// Trace chooses facts by those properties that an [Index] knows. A fact must match all fields that
+// are set.
 type Trace struct {
 	Types []string // as in a [FactFilter]
 	Node  string
@@ -36,12 +37,13 @@ type Trace struct {
 	OldestFirst bool
 }
 
-// OfType tells whether facts of a type are chosen, whatever else they are.
+// OfType tells whether the trace chooses facts of a type, if they match in all other fields.
 func (t *Trace) OfType(is events.Type) bool {
 	return len(t.Types) == 0 || slices.ContainsFunc(t.Types, func(asked string) bool { return ofType(asked, is) })
 }
 
-// Tracer is an optional part of a model: it knows where in the log something happened.
+// Tracer is an optional part of a model that knows where in the log tasks failed and which messages
+// a [Trace] may choose.
 type Tracer interface {
 	// LastFailed returns at most most tasks that have failed, those that failed last first.
 	LastFailed(ctx context.Context, most int) ([]task.Task, error)

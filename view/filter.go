@@ -131,7 +131,8 @@ func Lower(s string) string {
 	}, s)
 }
 
-// Beyond is the relation of an id to one that comes before it.
+// Beyond returns the operator, < or >, that compares the id of a later item in the order of the
+// filter with that of an earlier one.
 func (f *Filter) Beyond() string {
 	if f.OldestFirst {
 		return ">"

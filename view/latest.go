@@ -24,8 +24,9 @@ type Alteration struct {
 	Changes []Change
 }
 
-// Changeable returns the last changed subjects of each kind, at most most of a kind: definitions,
-// queues, and nodes with an order. The latest changes of all are among theirs.
+// Changeable returns the subjects of each kind that people changed last, at most most of a kind:
+// definitions, queues, and nodes with an order. So the latest changes of all kinds together are
+// changes of these subjects.
 func Changeable(ctx context.Context, v View, most int) (things []Thing, err error) {
 	type stamped struct {
 		Thing

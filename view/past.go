@@ -21,8 +21,8 @@ import (
 // Moment is a place in the log: a sequence, or else a time; the end if neither is set.
 type Moment struct {
 	Seq uint64
-	// At means the last message before the first one that the log stored later. If its clock was
-	// set back, all messages behind that one count as later as well.
+	// At selects the message before the first one that the log stored later than that time. If the
+	// log's clock was set back, all messages behind that first one count as later, too.
 	At time.Time
 }
 

@@ -210,7 +210,7 @@ func ReadParts(ctx context.Context, v View, t *task.Task) (*Parts, error) {
 	return PartsOf(t, children), nil
 }
 
-// PartsOf selects them from the children, which may be in any order.
+// PartsOf returns the parts of a task, selected from its children in any order.
 func PartsOf(t *task.Task, children []task.Task) *Parts {
 	byID, ends := byID(children), make(map[task.ID]task.End, len(children))
 	for i := range children {

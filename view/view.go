@@ -55,7 +55,7 @@ type Limited interface {
 // ErrQuery refuses a query.
 var ErrQuery = errors.New("the query is wrong")
 
-// ErrUnlisted: no part that knows all tasks answers, so nothing lists them.
+// ErrUnlisted: no millrace server answers, and nothing else knows all tasks.
 var ErrUnlisted = errors.New("nothing lists all tasks")
 
 // wrong is an error that is an [ErrQuery] and keeps its own text.
@@ -243,8 +243,8 @@ type Page struct {
 	Next string
 	// Point is the place that the page reflects.
 	Point Point
-	// Beating says that only nodes with a live heartbeat are listed, because no part that knows all
-	// nodes answers.
+	// Beating says that only nodes with a live heartbeat are listed, because no millrace server
+	// answers.
 	Beating bool
 }
 
@@ -259,7 +259,7 @@ type Message struct {
 	Raw []byte
 }
 
-// MessageOf returns a record as an unreadable message; false if it can be read.
+// MessageOf returns a record as an unreadable message; false if the record can be read.
 func MessageOf(r *events.Record) (Message, bool) {
 	why := r.Unreadable()
 	return Message{r.Seq, r.Place, why, r.Raw[:min(len(r.Raw), MaxRaw)]}, why != ""

@@ -111,7 +111,8 @@ func (a *Attempt) OnHold(hold func(until time.Time)) {
 	a.tellHold()
 }
 
-// HoldGrace is how long the attempt may take to end by itself after that time.
+// HoldGrace is how long the attempt may take to end by itself after the time that [Attempt.OnHold]
+// was called with.
 func (a *Attempt) HoldGrace() time.Duration {
 	return min(a.Task.Spec.Timeout.Grace(), a.worker.safety.grace())
 }

@@ -87,10 +87,10 @@ func New(on Ports, cfg Config) (*Worker, error) {
 // Handle makes h run the tasks with this handler name. Call it before Run.
 func (w *Worker) Handle(name string, h Handler) { w.handlers[name] = h }
 
-// Run pulls and runs tasks until ctx ends. Then it takes no more, lets running tasks go on for the
-// grace time, gives back the rest, and returns when nothing that it started is left. It then
-// returns nil. It returns an error if it had to end by itself: another process has registered as
-// the same node, or the log cannot be used.
+// Run pulls and runs tasks until ctx ends. Then it takes no new ones, lets running tasks go on for
+// the grace time, gives back those that have not ended, and returns nil once everything that it
+// started has ended. It returns an error if it had to end by itself: another process has registered
+// as the same node, or the log cannot be used.
 func (w *Worker) Run(ctx context.Context) error {
 	offers, err := w.offers.Offers(ctx, append(slices.Clone(w.cfg.Queues), where.NodeQueue(string(w.cfg.Node))))
 	if err != nil {

@@ -32,7 +32,7 @@ const (
 
 // Bare tells whether a message has neither body nor headers. The NATS server takes such an answer
 // from another account for the last one, and drops all later ones to the same request, although it
-// is only a stored message that somebody has published so.
+// is only a stored message that a client has published so.
 func Bare(m *nats.Msg) bool { return len(m.Data) == 0 && len(m.Header) == 0 }
 
 // Pace is how long requests to a consumer last, and how often the server confirms with a heartbeat

@@ -37,8 +37,8 @@ func (p *Protocol) account(ctx context.Context, t *task.Task) (task.Account, err
 	return p.Accounts.Of(ctx, t)
 }
 
-// Rests tells whether an offer that arrived is the lease of an attempt that goes on elsewhere. If
-// so, it has put the offer away for at least as long as the lease holds.
+// Rests tells whether an offer that arrived is the lease of an attempt that runs on another node.
+// If it is, Rests has returned the offer, to be delivered again when that lease may have ended.
 func (p *Protocol) Rests(ctx context.Context, o *events.Offer) (bool, error) {
 	var t task.Task
 	if err := p.Recorder.LoadInto(ctx, o.Fact.Task, &t); err != nil || !p.running(&t, o) {

@@ -9,7 +9,7 @@ import (
 )
 
 // unfit is why an attempt cannot count as a success although its process ended with 0: part of its
-// result would be missing without anyone noticing.
+// result would be missing, and no reader of it would notice.
 type unfit struct {
 	Records string `json:"records,omitempty"`
 	Result  string `json:"result,omitempty"` // of the last one
