@@ -53,8 +53,13 @@ type Desk struct {
 func NewDesk(s *Service) *Desk {
 	s.verifying, s.stepped, s.moments = make(chan struct{}, 1), new(kept), new(moments)
 	return &Desk{
-		service: s, places: semaphore.NewWeighted(together), bytes: share{limit: requestBytes},
-		drawn: share{limit: drawnPerCPU * max(runtime.GOMAXPROCS(0), 2)}, answered: share{limit: together}, waiting: share{limit: idle}, following: share{limit: maxFollowers},
+		service:   s,
+		places:    semaphore.NewWeighted(together),
+		bytes:     share{limit: requestBytes},
+		drawn:     share{limit: drawnPerCPU * max(runtime.GOMAXPROCS(0), 2)},
+		answered:  share{limit: together},
+		waiting:   share{limit: idle},
+		following: share{limit: maxFollowers},
 	}
 }
 

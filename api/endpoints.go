@@ -51,18 +51,25 @@ func once(e Endpoint) Endpoint {
 // on returns the endpoint that answers a request with the result of do, or refuses it with a problem
 // of one of these kinds, or of a usual one. do gets a service that acts for the caller.
 func on[R, A any](verb roles.Verb, about string, do func(s *Service, ctx context.Context, r R) (A, error), refused ...string) Endpoint {
-	return Endpoint{Verb: verb, About: about, Request: reflect.TypeFor[R](), Answer: reflect.TypeFor[A](), refused: refused, do: func(s *Service, ctx context.Context, body []byte) (any, error) {
-		r, err := read[R](body)
-		if err != nil {
-			return nil, err
-		}
-		if c, ok := any(&r).(checked); ok {
-			if err := c.check(); err != nil {
-				return nil, badRequest{err}
+	return Endpoint{
+		Verb:    verb,
+		About:   about,
+		Request: reflect.TypeFor[R](),
+		Answer:  reflect.TypeFor[A](),
+		refused: refused,
+		do: func(s *Service, ctx context.Context, body []byte) (any, error) {
+			r, err := read[R](body)
+			if err != nil {
+				return nil, err
 			}
-		}
-		return do(s, ctx, r)
-	}}
+			if c, ok := any(&r).(checked); ok {
+				if err := c.check(); err != nil {
+					return nil, badRequest{err}
+				}
+			}
+			return do(s, ctx, r)
+		},
+	}
 }
 
 // Endpoints returns all endpoints.

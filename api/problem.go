@@ -102,7 +102,9 @@ var kinds = []kind{
 	{"no-archive", "The body is no archive", 415, "send a tar archive, with the header \"Content-Type: application/x-tar\", or application/gzip if it is compressed", oneOf(ErrArchiveMedia)},
 	{"followers", "There are as many followers as may be", 503, "follow less at a time, or read without following", oneOf(ErrTooMany)},
 	{"bad-request", "The request cannot be meant like that", 400, "change what the detail names; /openapi.json has all requests",
-		either(as[badRequest], oneOf(client.ErrInvalid, view.ErrQuery, definitions.ErrBadJob, events.ErrTooLarge, node.ErrBadLabel, node.ErrOwnLabel, definition.ErrLongDefinition, schedule.ErrNeverOpen))},
+		either(as[badRequest], oneOf(client.ErrInvalid, view.ErrQuery, definitions.ErrBadJob,
+			events.ErrTooLarge, node.ErrBadLabel, node.ErrOwnLabel, definition.ErrLongDefinition,
+			schedule.ErrNeverOpen))},
 	{"no-task", "There is no such task", 404, "look for it in the list of tasks", oneOf(task.ErrUnknown)},
 	{"no-job", "There is no such job", 404, "look for it in the list of jobs, or apply one", oneOf(definitions.ErrNoJob)},
 	{"no-schedule", "There is no such schedule", 404, "look for it in the list of schedules", oneOf(definitions.ErrNoSchedule)},
@@ -126,7 +128,12 @@ var kinds = []kind{
 }
 
 // failed is the kind of errors that match no other.
-var failed = kind{name: "failed", title: "It has failed", status: 500, next: "look into the log of the server; if it says nothing of the cause, report it"}
+var failed = kind{
+	name:   "failed",
+	title:  "It has failed",
+	status: 500,
+	next:   "look into the log of the server; if it says nothing of the cause, report it",
+}
 
 func as[E error](err error) bool { return errors.As(err, new(E)) }
 

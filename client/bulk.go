@@ -36,20 +36,27 @@ type ManyAct struct {
 
 // The commands for many tasks.
 var (
-	CancelMany = ManyAct{Verb: roles.TasksCancel, States: []task.State{task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying},
+	CancelMany = ManyAct{
+		Verb:   roles.TasksCancel,
+		States: []task.State{task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying},
 		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
 			return c.cancelKnown(ctx, t, reason)
-		}}
+		},
+	}
 	// RetryMany reads each task from the log: the next offer needs the whole specification, which a
 	// list does not show.
 	RetryMany = ManyAct{Verb: roles.TasksRetry, States: []task.State{task.Error, task.Cancelled, task.Abnormal},
 		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
 			return c.Retry(ctx, t.ID, reason)
 		}}
-	SignalMany = ManyAct{Verb: roles.TasksSignal, States: []task.State{task.Held}, Means: func(t *task.Task) bool { return slices.Contains(t.Holds, task.HoldSignal) },
+	SignalMany = ManyAct{
+		Verb:   roles.TasksSignal,
+		States: []task.State{task.Held},
+		Means:  func(t *task.Task) bool { return slices.Contains(t.Holds, task.HoldSignal) },
 		Do: func(c *Client, ctx context.Context, t task.Task, reason string, data json.RawMessage) (task.Task, error) {
 			return c.Signal(ctx, t.ID, data, reason)
-		}}
+		},
+	}
 	DismissMany = ManyAct{Verb: roles.TasksDismiss, States: []task.State{task.Abnormal}, Means: (*task.Task).Dead, Dead: true,
 		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
 			return c.Dismiss(ctx, t.ID, reason)

@@ -92,7 +92,14 @@ func (c *Client) pushTree(ctx context.Context, root *os.Root, t *tree.Tree, p *F
 	v := pushed.Version
 	done.Digest, done.Files, done.Bytes, done.Sent = v.Digest, v.Files, v.Bytes, pushed.Bytes
 	if p.Name != "" {
-		done.Renamed, err = c.store.NameVersion(ctx, definitions.NamedVersion{Name: p.Name, Digest: v.Digest, Files: v.Files, Bytes: v.Bytes, At: c.Now().UTC(), By: c.rec.Actor})
+		done.Renamed, err = c.store.NameVersion(ctx, definitions.NamedVersion{
+			Name:   p.Name,
+			Digest: v.Digest,
+			Files:  v.Files,
+			Bytes:  v.Bytes,
+			At:     c.Now().UTC(),
+			By:     c.rec.Actor,
+		})
 	}
 	return done, err
 }

@@ -215,7 +215,12 @@ func tick(ctx context.Context, v view.View, name string, t schedule.Tick, decisi
 // applySchedule makes the schedule of a job match the job's definition.
 func (c *Client) applySchedule(ctx context.Context, j *job.Job) (changed bool, err error) {
 	if j.Schedule != nil {
-		_, changed, err = c.store.PutSchedule(ctx, schedule.Definition{Name: j.Name, When: *j.Schedule, Make: birth.Submission{Job: j.Name}, OfJob: true}, c.rec.Actor)
+		_, changed, err = c.store.PutSchedule(ctx, schedule.Definition{
+			Name:  j.Name,
+			When:  *j.Schedule,
+			Make:  birth.Submission{Job: j.Name},
+			OfJob: true,
+		}, c.rec.Actor)
 		return changed, err
 	}
 	return c.removeScheduleOf(ctx, j.Name)

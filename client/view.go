@@ -302,17 +302,48 @@ func (s service) Count(ctx context.Context, q view.Query) (c view.Counts, err er
 func requestOf(q *view.Query) ListRequest {
 	f := &q.Filter
 	return ListRequest{
-		States: f.States, Dead: f.Dead, Job: f.Job, Node: f.Node, Queue: f.Queue, Schedule: f.Schedule, Roots: f.Roots, ID: f.IDPart, Labels: f.Labels,
-		Priorities: f.Priorities, Batch: f.Batch, Since: f.Since, Until: f.Until, Text: f.Text, Limit: f.Limit, Cursor: f.Cursor, After: f.After, OldestFirst: f.OldestFirst,
-		AtLeast: q.AtLeast,
+		States:      f.States,
+		Dead:        f.Dead,
+		Job:         f.Job,
+		Node:        f.Node,
+		Queue:       f.Queue,
+		Schedule:    f.Schedule,
+		Roots:       f.Roots,
+		ID:          f.IDPart,
+		Labels:      f.Labels,
+		Priorities:  f.Priorities,
+		Batch:       f.Batch,
+		Since:       f.Since,
+		Until:       f.Until,
+		Text:        f.Text,
+		Limit:       f.Limit,
+		Cursor:      f.Cursor,
+		After:       f.After,
+		OldestFirst: f.OldestFirst,
+		AtLeast:     q.AtLeast,
 	}
 }
 
 // FilterOf returns the filter of a request, without Suspect.
 func FilterOf(r *ListRequest) view.Filter {
 	return view.Filter{
-		States: r.States, Dead: r.Dead, Job: r.Job, Node: r.Node, Queue: r.Queue, Schedule: r.Schedule, Roots: r.Roots, Labels: r.Labels,
-		Priorities: r.Priorities, Batch: r.Batch, Since: r.Since, Until: r.Until, Text: r.Text, Limit: r.Limit, Cursor: r.Cursor, After: r.After, OldestFirst: r.OldestFirst,
-		IDPart: r.ID,
+		States:      r.States,
+		Dead:        r.Dead,
+		Job:         r.Job,
+		Node:        r.Node,
+		Queue:       r.Queue,
+		Schedule:    r.Schedule,
+		Roots:       r.Roots,
+		Labels:      r.Labels,
+		Priorities:  r.Priorities,
+		Batch:       r.Batch,
+		Since:       r.Since,
+		Until:       r.Until,
+		Text:        r.Text,
+		Limit:       r.Limit,
+		Cursor:      r.Cursor,
+		After:       r.After,
+		OldestFirst: r.OldestFirst,
+		IDPart:      r.ID,
 	}
 }

@@ -195,7 +195,14 @@ type whole struct {
 }
 
 func newWhole(c *Client, root task.ID) *whole {
-	return &whole{c: c, root: root, members: map[task.ID]*Member{}, dirty: map[task.ID]struct{}{}, poke: make(chan struct{}, 1), steps: map[task.ID]string{}}
+	return &whole{
+		c:       c,
+		root:    root,
+		members: map[task.ID]*Member{},
+		dirty:   map[task.ID]struct{}{},
+		poke:    make(chan struct{}, 1),
+		steps:   map[task.ID]string{},
+	}
 }
 
 // run follows the whole to its end.

@@ -133,7 +133,17 @@ func (m *Memory) AppendAll(ctx context.Context, facts []*Fact, last []uint64) (u
 
 // chainOf is the chain on which a fact lies, and the kind of its records.
 func chainOf(f *Fact) (chain, Kind) {
-	c := chain{task: f.Task, node: f.Node, def: f.Def, job: f.Job, queue: f.Queue, schedule: f.Schedule, key: f.Key, message: f.Message, scope: f.Scope}
+	c := chain{
+		task:     f.Task,
+		node:     f.Node,
+		def:      f.Def,
+		job:      f.Job,
+		queue:    f.Queue,
+		schedule: f.Schedule,
+		key:      f.Key,
+		message:  f.Message,
+		scope:    f.Scope,
+	}
 	switch f.Event.(type) {
 	case definition.ScheduleFired:
 		c.fires = true
@@ -380,7 +390,15 @@ func (m *Memory) store(kind Kind, about chain, raw []byte) uint64 {
 	seq := uint64(len(m.records) + 1)
 	f, err := Decode(raw)
 	if err != nil {
-		f = Fact{Task: about.task, Node: about.node, Job: about.job, Queue: about.queue, Schedule: about.schedule, Key: about.key, Scope: about.scope}
+		f = Fact{
+			Task:     about.task,
+			Node:     about.node,
+			Job:      about.job,
+			Queue:    about.queue,
+			Schedule: about.schedule,
+			Key:      about.key,
+			Scope:    about.scope,
+		}
 	}
 	m.records = append(m.records, Record{Seq: seq, Stored: m.now(), Kind: kind, Fact: f, Place: f.About(), Raw: raw, Err: err})
 	switch {
@@ -553,7 +571,13 @@ func (o *MemoryOffers) take(place *memoryWait) *Offer {
 		offer.deliveries++
 		offer.until = now.Add(m.ackWait)
 		q := m.queueOf(offer.queue)
-		return &Offer{Record: m.records[offer.seq-1], Deliveries: offer.deliveries, Rate: queue.RateOf(&q), Valve: q.Valve, Lease: &memoryLease{m, offer}}
+		return &Offer{
+			Record:     m.records[offer.seq-1],
+			Deliveries: offer.deliveries,
+			Rate:       queue.RateOf(&q),
+			Valve:      q.Valve,
+			Lease:      &memoryLease{m, offer},
+		}
 	}
 	return nil
 }

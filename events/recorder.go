@@ -339,7 +339,15 @@ func (r *Recorder) DoNodeFrom(ctx context.Context, n node.Node, c node.Command) 
 			return nil, false, err
 		}
 		at := r.Moment()
-		return &Fact{ID: r.NewID(at), At: at, Type: TypeOf(event), Node: n.ID, Actor: r.Actor, By: node.DecidedBy(c), Event: event}, true, nil
+		return &Fact{
+			ID:    r.NewID(at),
+			At:    at,
+			Type:  TypeOf(event),
+			Node:  n.ID,
+			Actor: r.Actor,
+			By:    node.DecidedBy(c),
+			Event: event,
+		}, true, nil
 	})
 	switch {
 	case err != nil:

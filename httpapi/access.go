@@ -184,7 +184,13 @@ func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, cookie, to st
 		age = -1
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: s.cookieName(), Value: cookie, Path: s.config.Prefix + "/", Secure: s.encrypted(r), HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: age,
+		Name:     s.cookieName(),
+		Value:    cookie,
+		Path:     s.config.Prefix + "/",
+		Secure:   s.encrypted(r),
+		HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
+		MaxAge:   age,
 	})
 	w.Header().Set("Location", to)
 	w.WriteHeader(http.StatusSeeOther)

@@ -31,9 +31,13 @@ func document(version string, all []operation) *huma.OpenAPI {
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info:    &huma.Info{Title: "Millrace", Version: version, Description: preface},
-		Components: &huma.Components{Schemas: schemas, Responses: map[string]*huma.Response{}, SecuritySchemes: map[string]*huma.SecurityScheme{
-			"token": {Type: "http", Scheme: "bearer", Description: "a token, or the credential of the machine"},
-		}},
+		Components: &huma.Components{
+			Schemas:   schemas,
+			Responses: map[string]*huma.Response{},
+			SecuritySchemes: map[string]*huma.SecurityScheme{
+				"token": {Type: "http", Scheme: "bearer", Description: "a token, or the credential of the machine"},
+			},
+		},
 		Security: []map[string][]string{{"token": {}}},
 		Paths:    map[string]*huma.PathItem{},
 	}

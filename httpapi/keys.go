@@ -30,7 +30,11 @@ type key struct {
 
 // setMachine sets the credential of the machine.
 func (k *keys) setMachine(m *Machine) {
-	k.machine.token = definitions.Token{Name: m.Caller.Name, Role: m.Caller.Role, Hash: definitions.TokenHash(definitions.TokenCookie(m.Secret))}
+	k.machine.token = definitions.Token{
+		Name: m.Caller.Name,
+		Role: m.Caller.Role,
+		Hash: definitions.TokenHash(definitions.TokenCookie(m.Secret)),
+	}
 }
 
 // set replaces the tokens. Streams that were opened with a removed or changed token end.

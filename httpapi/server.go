@@ -90,9 +90,15 @@ func Listen(ctx context.Context, config Config) (*Server, error) {
 		return nil, fmt.Errorf("%w: %w", ErrAddress, err)
 	}
 	s := &Server{
-		config: config, listener: l, headerTimeout: headersWithin, bodyTimeout: bodyWithin,
-		feed: newFeed(), old: make(chan struct{}, oldReaders), looking: looking{wake: make(chan struct{}, 1)}, shared: map[string]*sharedAnswer{},
-		rates: rates{limit: config.Rate},
+		config:        config,
+		listener:      l,
+		headerTimeout: headersWithin,
+		bodyTimeout:   bodyWithin,
+		feed:          newFeed(),
+		old:           make(chan struct{}, oldReaders),
+		looking:       looking{wake: make(chan struct{}, 1)},
+		shared:        map[string]*sharedAnswer{},
+		rates:         rates{limit: config.Rate},
 	}
 	s.takesWithin.Store(int64(takesWithin))
 	if err := s.secure(); err != nil {
@@ -189,13 +195,22 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	}
 	server := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: s.headerTimeout, ReadTimeout: s.bodyTimeout, WriteTimeout: answerWithin, IdleTimeout: idleFor,
-		MaxHeaderBytes: largestHeader, BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+		Handler:           s.handler(),
+		ReadHeaderTimeout: s.headerTimeout,
+		ReadTimeout:       s.bodyTimeout,
+		WriteTimeout:      answerWithin,
+		IdleTimeout:       idleFor,
+		MaxHeaderBytes:    largestHeader,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
-	listener := net.Listener(&crowd{Listener: netutil.LimitListener(s.listener, maxConnections), most: perAddress, trusted: func(from netip.Addr) bool {
-		return from.IsLoopback() || s.config.listed(from)
-	}})
+	listener := net.Listener(&crowd{
+		Listener: netutil.LimitListener(s.listener, maxConnections),
+		most:     perAddress,
+		trusted: func(from netip.Addr) bool {
+			return from.IsLoopback() || s.config.listed(from)
+		},
+	})
 	ended := make(chan error, 1)
 	go func() {
 		if s.cert == nil {

@@ -49,7 +49,15 @@ type chainOf struct {
 
 // NewChoice returns a choice for a span, inclusive.
 func NewChoice(from, to uint64) *Choice {
-	return &Choice{from: from, to: to, tasks: map[task.ID]*life{}, children: map[task.ID][]task.ID{}, holders: map[string][]task.ID{}, keys: map[string]bool{}, before: map[chainOf]uint64{}}
+	return &Choice{
+		from:     from,
+		to:       to,
+		tasks:    map[task.ID]*life{},
+		children: map[task.ID][]task.ID{},
+		holders:  map[string][]task.ID{},
+		keys:     map[string]bool{},
+		before:   map[chainOf]uint64{},
+	}
 }
 
 // See takes the next record of the log.

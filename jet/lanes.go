@@ -376,7 +376,12 @@ func (s *Store) QueueStates(ctx context.Context, names ...string) (map[string][]
 			return nil, fmt.Errorf("consumer of queue %s: %w", name, err)
 		}
 		info := c.CachedInfo()
-		states[name] = append(states[name], LaneState{Lane: l, Waiting: int(info.NumPending), Leased: info.NumAckPending, Handed: info.Delivered.Consumer})
+		states[name] = append(states[name], LaneState{
+			Lane:    l,
+			Waiting: int(info.NumPending),
+			Leased:  info.NumAckPending,
+			Handed:  info.Delivered.Consumer,
+		})
 	}
 	return states, nil
 }

@@ -104,8 +104,15 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 
 func (s *Store) newOffers() *offers {
 	return &offers{
-		store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1), limits: map[string]*queueLimit{}, flows: map[string]flow{}, patience: settleTime,
-		look: make(chan struct{}, 1), reread: make(chan struct{}, 1), stopLooking: func() {},
+		store:       s,
+		closed:      make(chan struct{}),
+		broken:      make(chan events.Break, 1),
+		limits:      map[string]*queueLimit{},
+		flows:       map[string]flow{},
+		patience:    settleTime,
+		look:        make(chan struct{}, 1),
+		reread:      make(chan struct{}, 1),
+		stopLooking: func() {},
 	}
 }
 
@@ -268,7 +275,12 @@ func (o *offers) offer(m *nats.Msg) (*events.Offer, uint64) {
 	offer := &one.Offer
 	d, ok := reading.From(&offer.Record, m)
 	if !ok {
-		offer.Record = events.Record{Kind: events.KindOffer, Place: m.Subject, Raw: m.Data, Err: fmt.Errorf("the server's reply subject %q cannot be read", m.Reply)}
+		offer.Record = events.Record{
+			Kind:  events.KindOffer,
+			Place: m.Subject,
+			Raw:   m.Data,
+			Err:   fmt.Errorf("the server's reply subject %q cannot be read", m.Reply),
+		}
 	}
 	offer.Deliveries = d.Delivered
 	one.lease = lease{store: o.store, reply: m.Reply, deliveries: d.Delivered}

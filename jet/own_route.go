@@ -154,7 +154,8 @@ func (r *ownRoute) find(ctx context.Context) (there bool, err error) {
 	case err == nil:
 		r.found(c.CachedInfo())
 		return true, nil
-	case ctx.Err() == nil && (link.IsOffline(err) || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded)):
+	case ctx.Err() == nil && (link.IsOffline(err) || errors.Is(err, jetstream.ErrConsumerNotFound) ||
+		errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded)):
 		return false, nil
 	}
 	return false, fmt.Errorf("route of node %s: %w", r.node, err)

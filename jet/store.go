@@ -69,7 +69,14 @@ func WithPatience(p link.Patience) Option { return func(s *Store) { s.patience =
 
 func storeOn(nc *nats.Conn, js jetstream.JetStream, options []Option) *Store {
 	l := link.New(nc, js)
-	s := &Store{Link: l, Outputs: &outputs.Outputs{Link: l}, Files: &contents.Files{Link: l}, Log: &reading.Log{Link: l}, Set: &streams.Set{Link: l}, caller: roles.CallerOn(nc)}
+	s := &Store{
+		Link:    l,
+		Outputs: &outputs.Outputs{Link: l},
+		Files:   &contents.Files{Link: l},
+		Log:     &reading.Log{Link: l},
+		Set:     &streams.Set{Link: l},
+		caller:  roles.CallerOn(nc),
+	}
 	for _, set := range options {
 		set(s)
 	}

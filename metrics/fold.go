@@ -63,10 +63,19 @@ type end struct {
 // counted.
 func NewFold(after uint64, known []node.Node, queues []string, names *Queues) *Fold {
 	f := &Fold{
-		names: names, nodes: newNodes(known), counted: after,
-		queues: map[string]*queue{}, shared: map[string]*queue{},
-		attempts: zeros(outcomes), failures: zeros(classes), takeovers: zeros(takeoverReasons), impact: zeros(impactReasons), breakers: breakers{postponed: zeros(append(job.Postponing(), Other))},
-		facts: map[events.Type]*uint64{}, schedules: newSchedules(), expired: newHistogram(waitBounds),
+		names:     names,
+		nodes:     newNodes(known),
+		counted:   after,
+		queues:    map[string]*queue{},
+		shared:    map[string]*queue{},
+		attempts:  zeros(outcomes),
+		failures:  zeros(classes),
+		takeovers: zeros(takeoverReasons),
+		impact:    zeros(impactReasons),
+		breakers:  breakers{postponed: zeros(append(job.Postponing(), Other))},
+		facts:     map[events.Type]*uint64{},
+		schedules: newSchedules(),
+		expired:   newHistogram(waitBounds),
 	}
 	for _, t := range events.Types {
 		f.facts[t] = new(uint64)
@@ -96,7 +105,8 @@ const (
 // The known values of labels. They exist from the start, at 0, so that their first event shows as a
 // rise.
 var (
-	outcomes        = []string{outcomeFinished, outcomeFailed, outcomeCancelled, outcomeReleased, outcomeLost, outcomeTakenOver, outcomeAbnormal}
+	outcomes = []string{outcomeFinished, outcomeFailed, outcomeCancelled, outcomeReleased, outcomeLost,
+		outcomeTakenOver, outcomeAbnormal}
 	classes         = append(slices.Clone(job.Classes), Other)
 	takeoverReasons = []string{"lease_ran_out"}
 	impactReasons   = []string{outcomeReleased, outcomeLost, outcomeTakenOver}

@@ -47,9 +47,14 @@ const (
 
 func newNodes(known []node.Node) *nodes {
 	n := &nodes{
-		known: map[node.ID]*presence{}, names: NewNames(MaxNodes, Other),
-		connections: map[[2]string]uint64{}, offline: map[[2]string]uint64{},
-		session: newHistogram(awayBounds), outage: newHistogram(awayBounds), online: newHistogram(awayBounds), ready: newHistogram(awayBounds),
+		known:       map[node.ID]*presence{},
+		names:       NewNames(MaxNodes, Other),
+		connections: map[[2]string]uint64{},
+		offline:     map[[2]string]uint64{},
+		session:     newHistogram(awayBounds),
+		outage:      newHistogram(awayBounds),
+		online:      newHistogram(awayBounds),
+		ready:       newHistogram(awayBounds),
 	}
 	for i := range known {
 		k := &known[i]

@@ -15,7 +15,9 @@ type schedules struct {
 
 var (
 	triggers    = []string{task.TriggerSchedule, task.TriggerCatchUp}
-	skipReasons = []string{definition.SkipOverlap, definition.SkipMissed, definition.SkipWindow, definition.SkipFailing, definition.SkipInvalid, definition.SkipUnique, definition.SkipFull, definition.SkipStranger}
+	skipReasons = []string{definition.SkipOverlap, definition.SkipMissed, definition.SkipWindow,
+		definition.SkipFailing, definition.SkipInvalid, definition.SkipUnique, definition.SkipFull,
+		definition.SkipStranger}
 )
 
 func newSchedules() schedules {

@@ -93,7 +93,11 @@ const (
 // Run answers requests until ctx ends, and then returns nil.
 func (m *Monitor) Run(ctx context.Context) error {
 	server := &http.Server{
-		Handler: m.handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: 2 * answerTimeout, IdleTimeout: time.Minute,
+		Handler:           m.handler(),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       headerTimeout,
+		WriteTimeout:      2 * answerTimeout,
+		IdleTimeout:       time.Minute,
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(m.listener) }()

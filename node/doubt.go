@@ -111,7 +111,12 @@ func (d *Doubts) of(n *Node, session string) *Doubt {
 	case !beats || beat.Session != session:
 		return &Doubt{Node: n.ID, Reason: fmt.Sprintf("the heartbeat of node %s has run out", n.ID), By: d.now}
 	case silent > beat.late(d.ttl):
-		return &Doubt{Node: n.ID, Reason: fmt.Sprintf("node %s is late with its heartbeat", n.ID), Since: beat.At, By: beat.At.Add(beat.lasts(d.ttl))}
+		return &Doubt{
+			Node:   n.ID,
+			Reason: fmt.Sprintf("node %s is late with its heartbeat", n.ID),
+			Since:  beat.At,
+			By:     beat.At.Add(beat.lasts(d.ttl)),
+		}
 	}
 	return nil
 }

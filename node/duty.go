@@ -39,7 +39,12 @@ func Owes(n Node, s Settings) Duty {
 		return Duty{Who: "nobody", What: "it is retired; a worker that starts under its name begins a new life"}
 	case Offline:
 		if n.LinkReason == firstReason {
-			return Duty{Who: itsWorker, What: "store its first heartbeat", By: n.Since.Add(s.TTL), Else: "look at the worker's log: it does not reach NATS, or has ended"}
+			return Duty{
+				Who:  itsWorker,
+				What: "store its first heartbeat",
+				By:   n.Since.Add(s.TTL),
+				Else: "look at the worker's log: it does not reach NATS, or has ended",
+			}
 		}
 		return Duty{Who: operator, What: start, Else: "its tasks are taken over by others"}
 	case Draining:
@@ -59,8 +64,12 @@ func Owes(n Node, s Settings) Duty {
 	case n.Standing.Order == OrderCordon:
 		return Duty{Who: operator, What: fmt.Sprintf("`millrace node uncordon %s` when it may take work again", n.ID)}
 	case n.State == Online && n.Probes:
-		return Duty{Who: itsWorker, What: "fetch what was put on its own route, which proves that work reaches it", By: n.OnlineSince.Add(s.TTL),
-			Else: "look at the worker's log: it beats, and cannot fetch"}
+		return Duty{
+			Who:  itsWorker,
+			What: "fetch what was put on its own route, which proves that work reaches it",
+			By:   n.OnlineSince.Add(s.TTL),
+			Else: "look at the worker's log: it beats, and cannot fetch",
+		}
 	}
 	return Duty{Who: "nobody", What: "it takes work", Else: silent}
 }

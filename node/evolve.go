@@ -77,7 +77,17 @@ func Evolve(n Node, r Recorded) Node {
 		}
 	case WasRetired:
 		if n.registered() {
-			n = Node{ID: n.ID, Head: n.Head, Profile: n.Profile, Started: n.Started, State: Retired, Reason: e.Reason, Since: r.At, Link: Offline, Low: n.Low}
+			n = Node{
+				ID:      n.ID,
+				Head:    n.Head,
+				Profile: n.Profile,
+				Started: n.Started,
+				State:   Retired,
+				Reason:  e.Reason,
+				Since:   r.At,
+				Link:    Offline,
+				Low:     n.Low,
+			}
 		}
 	}
 	return n

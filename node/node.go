@@ -302,7 +302,16 @@ func (n *Node) Vanished(p Pulse, since time.Time) bool {
 func (n *Node) Account(t *task.Task, claimed time.Time, p Pulse, lease time.Duration) task.Account {
 	a := task.Account{Epoch: t.Epoch, Session: t.Session, Now: p.Now, Claimed: claimed, Lease: value.Duration(lease)}
 	names := slices.Contains(p.Beat.Runs, t.Epoch)
-	a.From = task.LeaseBy{Node: n.Head, At: p.Now, Lasts: a.Lease, Beat: p.Stored, Session: p.Beat.Session, Named: names, TTL: p.Beat.TTL, RanOut: p.RanOut}
+	a.From = task.LeaseBy{
+		Node:    n.Head,
+		At:      p.Now,
+		Lasts:   a.Lease,
+		Beat:    p.Stored,
+		Session: p.Beat.Session,
+		Named:   names,
+		TTL:     p.Beat.TTL,
+		RanOut:  p.RanOut,
+	}
 	if p.Beat.Session == t.Session {
 		if names {
 			a.Named, a.Beats = p.Stored, cmp.Or(p.Beat.TTL, n.TTL)

@@ -74,7 +74,15 @@ func (s *Store) Count(ctx context.Context, q view.Query) (c view.Counts, err err
 func (s *Store) countEach(ctx context.Context, f *view.Filter) (c view.Counts, err error) {
 	err = s.view(ctx, "count tasks", func(tx *sql.Tx, seq uint64) (err error) {
 		c.Point.Seq = seq
-		l := list{ctx: ctx, tx: tx, form: s.form, filter: f, want: 1, spans: s.texts.spans(textsIn(f)...), count: func(t *task.Task) { c.Add(t.QueueName(), t.State, 1) }}
+		l := list{
+			ctx:    ctx,
+			tx:     tx,
+			form:   s.form,
+			filter: f,
+			want:   1,
+			spans:  s.texts.spans(textsIn(f)...),
+			count:  func(t *task.Task) { c.Add(t.QueueName(), t.State, 1) },
+		}
 		if l.routes, err = routesOf(ctx, tx, f.Queue); err == nil {
 			err = l.run()
 		}

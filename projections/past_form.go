@@ -73,7 +73,15 @@ func tracesOf(r *events.Record) traces {
 const mostTraced = 1 << 16
 
 func placeOf(t *task.Task) place {
-	p := place{state: t.State, dead: t.Dead(), limited: t.Rated != 0 || t.Limited(), waits: t.Admissible(), route: t.Route, node: t.Node, batch: t.Batch}
+	p := place{
+		state:   t.State,
+		dead:    t.Dead(),
+		limited: t.Rated != 0 || t.Limited(),
+		waits:   t.Admissible(),
+		route:   t.Route,
+		node:    t.Node,
+		batch:   t.Batch,
+	}
 	if t.Route.Selected() {
 		p.home = t.QueueName()
 	}

@@ -37,7 +37,18 @@ type pastBounds struct {
 	few  int
 }
 
-var usualBounds = pastBounds{block: 64 << 10, frame: 256 << 10, part: 16, frames: 32 << 20, scenes: 3, tasks: 4 << 20, words: 1 << 16, room: 4 << 20, near: 1 << 20, few: 100}
+var usualBounds = pastBounds{
+	block:  64 << 10,
+	frame:  256 << 10,
+	part:   16,
+	frames: 32 << 20,
+	scenes: 3,
+	tasks:  4 << 20,
+	words:  1 << 16,
+	room:   4 << 20,
+	near:   1 << 20,
+	few:    100,
+}
 
 // pastMark is a place between two entries of the index from which reading can continue.
 type pastMark struct {
@@ -193,7 +204,14 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 		if _, err := file.ReadAt(buffer[:n], m.read); err != nil {
 			return notWritten(err)
 		}
-		m.blocks = append(m.blocks, pastBlock{pastMark: s.mark(m.read), until: s.tasks, first: math.MaxInt64, last: math.MinInt64, skips: math.MinInt64, since: math.MaxInt64})
+		m.blocks = append(m.blocks, pastBlock{
+			pastMark: s.mark(m.read),
+			until:    s.tasks,
+			first:    math.MaxInt64,
+			last:     math.MinInt64,
+			skips:    math.MinInt64,
+			since:    math.MaxInt64,
+		})
 		b = &m.blocks[len(m.blocks)-1]
 		used, err := s.read(buffer[:n])
 		if err == nil && used == 0 && int64(n) == size-m.read {
@@ -330,7 +348,13 @@ func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq
 
 // tables has the definitions so far. It needs mu held.
 func (m *pastMap) tables() pastScan {
-	return pastScan{places: slices.Clip(m.scan.places), origins: slices.Clip(m.scan.origins), names: slices.Clip(m.scan.names), words: slices.Clip(m.scan.words), whole: true}
+	return pastScan{
+		places:  slices.Clip(m.scan.places),
+		origins: slices.Clip(m.scan.origins),
+		names:   slices.Clip(m.scan.names),
+		words:   slices.Clip(m.scan.words),
+		whole:   true,
+	}
 }
 
 // before is the latest known scene up to a sequence, as a base for further reading.

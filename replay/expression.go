@@ -110,8 +110,21 @@ func (e *expression) eval(s *seen) (any, error) {
 
 // see returns what an expression sees of a fact.
 func (e *expression) see(r *events.Record, was, is view.Item) *seen {
-	s := &seen{Seq: r.Seq, Type: typeOf(r), Kind: r.Kind.String(), About: view.RefOf(r).ID, Actor: r.Fact.Actor, At: r.Fact.At, Stored: r.Stored,
-		By: r.Fact.By, Task: is.Task, Was: was.Task, Node: is.Node, Queue: is.Queue, Breaker: is.Breaker}
+	s := &seen{
+		Seq:     r.Seq,
+		Type:    typeOf(r),
+		Kind:    r.Kind.String(),
+		About:   view.RefOf(r).ID,
+		Actor:   r.Fact.Actor,
+		At:      r.Fact.At,
+		Stored:  r.Stored,
+		By:      r.Fact.By,
+		Task:    is.Task,
+		Was:     was.Task,
+		Node:    is.Node,
+		Queue:   is.Queue,
+		Breaker: is.Breaker,
+	}
 	s.Now = func() time.Time { return s.Stored }
 	or(&s.By)
 	or(&s.Task)

@@ -15,7 +15,13 @@ import (
 // late finds the moments at which a duty on a task became overdue. They lie between the facts:
 // behind the last one that the log had by then.
 func (s *Span) late(ctx context.Context, rules view.Rules) ([]hit, error) {
-	l := lateness{span: s, rules: rules, pass: s.start(), by: map[task.ID]time.Time{}, due: heap.Of[deadline]{Before: func(a, b deadline) bool { return a.by.Before(b.by) }}}
+	l := lateness{
+		span:  s,
+		rules: rules,
+		pass:  s.start(),
+		by:    map[task.ID]time.Time{},
+		due:   heap.Of[deadline]{Before: func(a, b deadline) bool { return a.by.Before(b.by) }},
+	}
 	for pos := range s.facts {
 		if err := s.pause(ctx, pos); err != nil {
 			return nil, err

@@ -73,7 +73,18 @@ type admitter struct {
 }
 
 func newAdmitter(rec *events.Recorder, cfg *Config, turns *turns.Turns) *admitter {
-	a := &admitter{turns: turns, left: turns.Left(), view: cfg.Limits, rec: rec, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), book: admission.New(), missed: map[task.ID]miss{}}
+	a := &admitter{
+		turns:  turns,
+		left:   turns.Left(),
+		view:   cfg.Limits,
+		rec:    rec,
+		side:   cfg.Refusing,
+		log:    cfg.Log,
+		wake:   make(chan struct{}, 1),
+		busy:   make(chan struct{}, 1),
+		book:   admission.New(),
+		missed: map[task.ID]miss{},
+	}
 	a.ruled.Store(true)
 	return a
 }
@@ -426,7 +437,11 @@ func (a *admitter) stops(ctx context.Context, p *admission.Sent) ([]*events.Stop
 		if i >= len(p.Refused) {
 			c = r.Replace()
 		}
-		stops[i], err = a.rec.Stop(ctx, r.Task, task.Judged{Command: c, By: task.By{Rule: task.RuleLimit, Limit: r.Counter, Seen: p.Known.Seen}})
+		stops[i], err = a.rec.Stop(ctx, r.Task, task.Judged{Command: c, By: task.By{
+			Rule:  task.RuleLimit,
+			Limit: r.Counter,
+			Seen:  p.Known.Seen,
+		}})
 		return err
 	})...)
 	if err != nil {

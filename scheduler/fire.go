@@ -332,7 +332,15 @@ func (t *ticker) decideTick(ctx context.Context, on basis, once bool, decide fun
 		if err != nil || e == nil {
 			return nil, false, err
 		}
-		return &events.Fact{ID: t.s.rec.NewID(on.at), At: on.at, Type: events.TypeOf(e), Schedule: t.stored.Name, Actor: t.s.rec.Actor, By: &on.by, Event: e}, true, nil
+		return &events.Fact{
+			ID:       t.s.rec.NewID(on.at),
+			At:       on.at,
+			Type:     events.TypeOf(e),
+			Schedule: t.stored.Name,
+			Actor:    t.s.rec.Actor,
+			By:       &on.by,
+			Event:    e,
+		}, true, nil
 	})
 	t.last = d.Is
 	if d.Outcome == events.Recorded {

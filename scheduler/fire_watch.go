@@ -64,7 +64,15 @@ type watchedTick struct {
 }
 
 func newTickWatch(now func() time.Time, turns *turns.Turns) *tickWatch {
-	return &tickWatch{due: heap.Of[*watchedTick]{Before: func(a, b *watchedTick) bool { return a.at.Before(b.at) }}, now: now, turns: turns, known: map[string]decidedTick{}, unborn: map[task.ID]bool{}, changed: map[string]bool{}, held: map[string]int{}}
+	return &tickWatch{
+		due:     heap.Of[*watchedTick]{Before: func(a, b *watchedTick) bool { return a.at.Before(b.at) }},
+		now:     now,
+		turns:   turns,
+		known:   map[string]decidedTick{},
+		unborn:  map[task.ID]bool{},
+		changed: map[string]bool{},
+		held:    map[string]int{},
+	}
 }
 
 // observe implements [reactor].
@@ -258,7 +266,12 @@ func (s *Scheduler) see(ctx context.Context, it *watchedTick) error {
 	}
 	s.log.Info("deciding on a tick that another scheduler has left undone", "schedule", it.schedule, "tick", it.tick.At)
 	rest, err := t.fired(ctx, &events.Record{Stored: it.tick.Due, Kind: events.KindFire, Fact: events.Fact{
-		Schedule: it.schedule, Event: definition.ScheduleFired{Revision: t.stored.Revision, Tick: it.tick.At, Due: it.tick.Due, Detail: it.tick.Note},
+		Schedule: it.schedule, Event: definition.ScheduleFired{
+			Revision: t.stored.Revision,
+			Tick:     it.tick.At,
+			Due:      it.tick.Due,
+			Detail:   it.tick.Note,
+		},
 	}})
 	if err == nil && rest != nil {
 		err = rest(ctx)

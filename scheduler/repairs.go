@@ -36,7 +36,8 @@ const (
 )
 
 // RepairKinds lists all kinds.
-var RepairKinds = []Repair{RepairOffer, RepairTimer, RepairSession, RepairStop, RepairMove, RepairHold, RepairDead, RepairChild, RepairSchedule}
+var RepairKinds = []Repair{RepairOffer, RepairTimer, RepairSession, RepairStop, RepairMove, RepairHold,
+	RepairDead, RepairChild, RepairSchedule}
 
 // repairs counts by kind.
 type repairs struct {

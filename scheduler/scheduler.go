@@ -490,7 +490,8 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 	switch {
 	case errors.Is(err, task.ErrLeased), errors.Is(err, task.ErrMovedOn):
 		return nil // and the task is examined again
-	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrElsewhere), errors.Is(err, task.ErrNotHeld):
+	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting),
+		errors.Is(err, task.ErrElsewhere), errors.Is(err, task.ErrNotHeld):
 		return nil // another scheduler was faster
 	case err != nil:
 		return fmt.Errorf("task %s is overdue: %w", id, err)

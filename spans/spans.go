@@ -149,7 +149,12 @@ func Of(records []events.Record, root task.ID, now time.Time) []Span {
 	if t.Live() && t.Epoch > 0 {
 		attempts = append(attempts, Attempt(&t, root, now))
 	}
-	own := Span{Name: name(&t), From: t.SubmittedAt, To: now, Attributes: append(attributes(&t), Attribute{"millrace.state", t.State.String()}, Attribute{"millrace.attempts", t.Attempt})}
+	own := Span{
+		Name:       name(&t),
+		From:       t.SubmittedAt,
+		To:         now,
+		Attributes: append(attributes(&t), Attribute{"millrace.state", t.State.String()}, Attribute{"millrace.attempts", t.Attempt}),
+	}
 	own.Context, own.Parent, own.Remote = OfTask(&t, root)
 	if t.State.Terminal() {
 		own.To = t.EndedAt

@@ -54,7 +54,14 @@ func Tries(history []Recorded) []Try {
 			tries[n-1].end(r)
 		}
 		if e, ok := r.Event.(AttemptStarted); ok && r.Chain && t.Epoch == r.Seq {
-			tries = append(tries, Try{Attempt: e.Attempt, Epoch: r.Seq, Node: e.Node, Session: e.Session, StartedAt: r.At, Outcome: TryRuns})
+			tries = append(tries, Try{
+				Attempt:   e.Attempt,
+				Epoch:     r.Seq,
+				Node:      e.Node,
+				Session:   e.Session,
+				StartedAt: r.At,
+				Outcome:   TryRuns,
+			})
 		}
 	}
 	return tries

@@ -446,7 +446,15 @@ func epochOf(c Command) uint64 {
 }
 
 func fail(t *Task, c Fail, now time.Time) Event {
-	e := AttemptFailed{Attempt: t.Attempt, Epoch: c.Epoch, Class: c.Class, Exit: c.Exit, Message: c.Message, RetryAfter: value.Duration(max(c.RetryAfter, 0)), Usage: c.Usage}
+	e := AttemptFailed{
+		Attempt:    t.Attempt,
+		Epoch:      c.Epoch,
+		Class:      c.Class,
+		Exit:       c.Exit,
+		Message:    c.Message,
+		RetryAfter: value.Duration(max(c.RetryAfter, 0)),
+		Usage:      c.Usage,
+	}
 	if t.Spec == nil {
 		return e
 	}

@@ -131,7 +131,8 @@ func (t *Task) unheld(e Unheld, r Recorded) {
 // chain: there are other holds, or the task is due later, is a parent, or has a chain already and
 // may have moved on.
 func FreedOffer(t Task, c Unhold, now time.Time) (Queued, bool, error) {
-	if c.Hold != HoldNeeds || t.State != Held || t.Head != 0 || len(t.Holds) != 1 || t.Holds[0] != HoldNeeds || !t.Due.IsZero() || t.Spec.Parental() {
+	if c.Hold != HoldNeeds || t.State != Held || t.Head != 0 || len(t.Holds) != 1 || t.Holds[0] != HoldNeeds ||
+		!t.Due.IsZero() || t.Spec.Parental() {
 		return Queued{}, false, nil
 	}
 	all, err := joinInputs(t.Inputs, c.Inputs)

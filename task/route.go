@@ -171,7 +171,13 @@ func handOver(t *Task, c HandOver, now time.Time) (Event, error) {
 	if err := c.To.Validate(); err != nil {
 		return nil, err
 	}
-	return Reassigned{From: t.Route, To: c.To, Asked: c.Asked, Reason: c.Reason, Until: now.Add(cmp.Or(c.Wait, t.Spec.Place.PreferredFor()))}, nil
+	return Reassigned{
+		From:   t.Route,
+		To:     c.To,
+		Asked:  c.Asked,
+		Reason: c.Reason,
+		Until:  now.Add(cmp.Or(c.Wait, t.Spec.Place.PreferredFor())),
+	}, nil
 }
 
 // handed records a move of a task that prefers nodes.

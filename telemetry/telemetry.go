@@ -182,7 +182,12 @@ func (g given) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 
 func spanContext(c spans.Context, span spans.SpanID, remote bool) trace.SpanContext {
 	flags := trace.TraceFlags(0)
-	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(c.Trace), SpanID: trace.SpanID(span), TraceFlags: flags.WithSampled(c.Sampled), Remote: remote})
+	return trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID:    trace.TraceID(c.Trace),
+		SpanID:     trace.SpanID(span),
+		TraceFlags: flags.WithSampled(c.Sampled),
+		Remote:     remote,
+	})
 }
 
 // begin starts a span.

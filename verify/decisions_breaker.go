@@ -106,8 +106,11 @@ func (v *Verifier) breakerAgain(g *guarded, e breaker.Event, r *events.Record) {
 	}
 	v.book.Checked[Decisions]++
 	wrong := func(what string) {
-		v.book.Find(Decisions, Finding{Seqs: []uint64{g.circuit.Head, r.Seq}, What: string(r.Fact.Type) + " of job " + strings.Clone(r.Fact.Job) + ", decided again from what it names, is another one: " + what,
-			Look: book.Show(r.Seq)})
+		v.book.Find(Decisions, Finding{
+			Seqs: []uint64{g.circuit.Head, r.Seq},
+			What: string(r.Fact.Type) + " of job " + strings.Clone(r.Fact.Job) + ", decided again from what it names, is another one: " + what,
+			Look: book.Show(r.Seq),
+		})
 	}
 	if by.Policy == nil || by.Seen >= r.Seq {
 		wrong("it does not name what it was decided by")

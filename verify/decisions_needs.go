@@ -190,7 +190,8 @@ func (s *story) ofNeeds(v *Verifier, k *task.Task, r *events.Record) {
 
 // freed repeats the decision that an offer releases a task.
 func (s *story) freed(v *Verifier, k *task.Task, e task.Queued, r *events.Record) {
-	opens := e.After == k.Turn && e.After < r.Seq && k.State == task.Held && slices.Contains(k.Holds, task.HoldNeeds) && !slices.Contains(k.Holds, task.HoldSignal)
+	opens := e.After == k.Turn && e.After < r.Seq && k.State == task.Held &&
+		slices.Contains(k.Holds, task.HoldNeeds) && !slices.Contains(k.Holds, task.HoldSignal)
 	if !opens && r.Fact.By == nil {
 		return
 	}

@@ -27,7 +27,12 @@ func (v *Verifier) judgedNode(n *node.Node, r *events.Record) {
 		if !e.Lost {
 			return // its own word
 		}
-		mark := node.Pulse{Now: by.Lease.At, Beat: node.Heartbeat{Session: by.Lease.Session}, Stored: by.Lease.Beat, RanOut: by.Lease.RanOut}
+		mark := node.Pulse{
+			Now:    by.Lease.At,
+			Beat:   node.Heartbeat{Session: by.Lease.Session},
+			Stored: by.Lease.Beat,
+			RanOut: by.Lease.RanOut,
+		}
 		asked := *n
 		pulse, lasts := v.pulse(&asked, mark)
 		switch {
@@ -70,8 +75,12 @@ func (v *Verifier) judgedNode(n *node.Node, r *events.Record) {
 }
 
 func (v *Verifier) wrongNode(n *node.Node, r *events.Record, what string) {
-	v.book.Find(Decisions, Finding{Node: n.ID, Seqs: []uint64{n.Head, r.Seq}, What: string(r.Fact.Type) + ", decided again from what it names, is another one: " + what,
-		Look: book.Show(r.Seq)})
+	v.book.Find(Decisions, Finding{
+		Node: n.ID,
+		Seqs: []uint64{n.Head, r.Seq},
+		What: string(r.Fact.Type) + ", decided again from what it names, is another one: " + what,
+		Look: book.Show(r.Seq),
+	})
 }
 
 // throttled repeats the decision that the rate of a queue has not admitted a task. The name tells

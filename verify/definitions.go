@@ -39,8 +39,11 @@ func (v *Verifier) defined(r *events.Record, e definition.DefinitionEvent) {
 	if known || v.whole() {
 		v.book.Checked[CauseFirst]++
 		if err := d.is.Follows(e); err != nil {
-			v.book.Find(CauseFirst, Finding{Seqs: []uint64{d.is.Head, r.Seq}, What: fmt.Sprintf("a change of %s %s: %v", key.Kind(), key.Name(), err),
-				Look: fmt.Sprintf("`millrace events show %d`", r.Seq)})
+			v.book.Find(CauseFirst, Finding{
+				Seqs: []uint64{d.is.Head, r.Seq},
+				What: fmt.Sprintf("a change of %s %s: %v", key.Kind(), key.Name(), err),
+				Look: fmt.Sprintf("`millrace events show %d`", r.Seq),
+			})
 		}
 	}
 	v.calendar(key, r.Fact.At, e)

@@ -149,8 +149,11 @@ func (v *Verifier) survival() {
 		if missing++; !v.whole() {
 			continue
 		}
-		v.book.Find(Survival, Finding{Task: id, What: fmt.Sprintf("its submission was acknowledged, and the log to sequence %d holds no birth of it", v.last),
-			Look: "`millrace task events " + string(id) + "`; was the log restored from a backup, or a server without `sync: always` lost its machine?"})
+		v.book.Find(Survival, Finding{
+			Task: id,
+			What: fmt.Sprintf("its submission was acknowledged, and the log to sequence %d holds no birth of it", v.last),
+			Look: "`millrace task events " + string(id) + "`; was the log restored from a backup, or a server without `sync: always` lost its machine?",
+		})
 	}
 	if missing > 0 && !v.whole() {
 		v.book.Checked[Survival] -= missing

@@ -127,8 +127,15 @@ func (v *Verifier) wasSooner(r *events.Record, by time.Duration) {
 	if by <= 0 || v.cfg.Other.None() {
 		return
 	}
-	v.sooner = append(v.sooner, Sooner{Seq: r.Seq, Type: r.Fact.Type, About: strings.Clone(r.Fact.About()), Task: task.ID(strings.Clone(string(r.Fact.Task))),
-		Node: node.ID(strings.Clone(string(r.Fact.Node))), At: r.Fact.At, By: by})
+	v.sooner = append(v.sooner, Sooner{
+		Seq:   r.Seq,
+		Type:  r.Fact.Type,
+		About: strings.Clone(r.Fact.About()),
+		Task:  task.ID(strings.Clone(string(r.Fact.Task))),
+		Node:  node.ID(strings.Clone(string(r.Fact.Node))),
+		At:    r.Fact.At,
+		By:    by,
+	})
 }
 
 // Sooner returns the decisions that could have been made sooner under [Config.Other], in the order

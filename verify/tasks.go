@@ -47,7 +47,14 @@ type tasks struct {
 }
 
 func newTasks(ranged bool) *tasks {
-	return &tasks{ranged: ranged, open: map[task.ID]*story{}, packed: newPackedTasks(), digests: thin.NewDigests(), words: thin.NewWords(), specs: timeouts{index: map[specKey]uint32{}}}
+	return &tasks{
+		ranged:  ranged,
+		open:    map[task.ID]*story{},
+		packed:  newPackedTasks(),
+		digests: thin.NewDigests(),
+		words:   thin.NewWords(),
+		specs:   timeouts{index: map[specKey]uint32{}},
+	}
 }
 
 // timeouts are the timeouts of specs, together with place, limits and the settings that decide on
@@ -87,8 +94,14 @@ func (w *timeouts) number(spec *job.Spec) uint32 {
 	if spec == nil {
 		return 0
 	}
-	key := specKey{timeout: spec.Timeout, retry: retryKeyOf(&spec.Retry), restart: spec.OnRestart, handler: spec.Handler, command: spec.Run != nil,
-		parent: len(spec.Steps) > 0 || spec.Each != nil}
+	key := specKey{
+		timeout: spec.Timeout,
+		retry:   retryKeyOf(&spec.Retry),
+		restart: spec.OnRestart,
+		handler: spec.Handler,
+		command: spec.Run != nil,
+		parent:  len(spec.Steps) > 0 || spec.Each != nil,
+	}
 	if spec.Signal != nil {
 		key.signal = *spec.Signal
 	}
@@ -274,9 +287,25 @@ func (t *tasks) task(id task.ID, f *folded) task.Task {
 		holds = strings.Split(t.words.Text(f.holds), ",")
 	}
 	k := task.Task{
-		ID: id, State: f.state, Seq: f.seq, Head: f.head, Turn: f.turn, Epoch: f.epoch, Offer: f.offer, EndSeq: f.endSeq, Offered: f.offered, Attempt: int(f.attempt),
-		SubmittedAt: f.submitted.Time(), Due: f.due.Time(), Since: f.since.Time(), StartedAt: f.started.Time(), EndedAt: f.ended.Time(), Ran: f.ran,
-		Node: t.words.Text(f.node), Session: t.words.Text(f.session), Reason: t.words.Text(f.reason),
+		ID:          id,
+		State:       f.state,
+		Seq:         f.seq,
+		Head:        f.head,
+		Turn:        f.turn,
+		Epoch:       f.epoch,
+		Offer:       f.offer,
+		EndSeq:      f.endSeq,
+		Offered:     f.offered,
+		Attempt:     int(f.attempt),
+		SubmittedAt: f.submitted.Time(),
+		Due:         f.due.Time(),
+		Since:       f.since.Time(),
+		StartedAt:   f.started.Time(),
+		EndedAt:     f.ended.Time(),
+		Ran:         f.ran,
+		Node:        t.words.Text(f.node),
+		Session:     t.words.Text(f.session),
+		Reason:      t.words.Text(f.reason),
 	}
 	if f.whole != nil {
 		k.Work, k.Children = f.whole.work, f.whole.children

@@ -114,10 +114,23 @@ type Verifier struct {
 func New(cfg Config) *Verifier {
 	cfg = cfg.withDefaults()
 	v := &Verifier{
-		cfg: cfg, book: book.New(book.Config{Rules: cfg.Rules, Keep: cfg.Keep, Otherwise: !cfg.Other.None(), Hidden: cfg.Hidden}), unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
-		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: past.Nodes{}, queuePast: past.Queues{}, valves: map[string][]valve{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, lives: map[limits.Session]life{},
-		births: newBirths(), claims: map[thin.Word]keyClaim{}, definitions: map[definition.Def]*remembered{}, calendars: map[definition.Def]past.Latest[definition.Definition]{},
-		causes: causes{seed: maphash.MakeSeed(), missing: map[string]effect{}},
+		cfg:         cfg,
+		book:        book.New(book.Config{Rules: cfg.Rules, Keep: cfg.Keep, Otherwise: !cfg.Other.None(), Hidden: cfg.Hidden}),
+		unknown:     map[events.Type]int{},
+		tasks:       newTasks(cfg.From > 1),
+		poison:      map[uint64]struct{}{},
+		nodes:       map[node.ID]node.Node{},
+		pasts:       past.Nodes{},
+		queuePast:   past.Queues{},
+		valves:      map[string][]valve{},
+		guards:      map[string]*guarded{},
+		back:        map[node.ID]time.Time{},
+		lives:       map[limits.Session]life{},
+		births:      newBirths(),
+		claims:      map[thin.Word]keyClaim{},
+		definitions: map[definition.Def]*remembered{},
+		calendars:   map[definition.Def]past.Latest[definition.Definition]{},
+		causes:      causes{seed: maphash.MakeSeed(), missing: map[string]effect{}},
 	}
 	v.terms = limits.NewTerms(&v.tasks.words)
 	v.running = limits.NewRunning(v.book, v.terms)

@@ -150,7 +150,15 @@ func planOf(t *task.Task, page *Page, ran string) Plan {
 	if t.Spec.Parental() {
 		want = node.WantOf(t.Spec, t.Route.Queue())
 	}
-	p := Plan{Task: t.ID, Route: t.Route, Queue: want.Queue, Needs: want.Needs, Nodes: node.Eligible(page.Nodes, want), Seq: page.Point.Seq, Parent: t.Spec.Parental()}
+	p := Plan{
+		Task:   t.ID,
+		Route:  t.Route,
+		Queue:  want.Queue,
+		Needs:  want.Needs,
+		Nodes:  node.Eligible(page.Nodes, want),
+		Seq:    page.Point.Seq,
+		Parent: t.Spec.Parental(),
+	}
 	if t.Spec != nil {
 		node.Prefer(p.Nodes, page.Nodes, &t.Spec.Place, ran)
 		p.Prefers = t.Spec.Place.PreferWords()

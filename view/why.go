@@ -151,7 +151,8 @@ func decisiveFacts(id task.ID, records []events.Record) (task.Task, []events.Rec
 	var decisive []events.Record
 	for i := range records {
 		before := t
-		if t = task.Evolve(t, records[i].Task()); t.State != before.State || t.Epoch != before.Epoch || t.Dismissed != before.Dismissed || records[i].Err != nil {
+		if t = task.Evolve(t, records[i].Task()); t.State != before.State || t.Epoch != before.Epoch ||
+			t.Dismissed != before.Dismissed || records[i].Err != nil {
 			decisive = append(decisive, records[i])
 		}
 	}

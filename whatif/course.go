@@ -102,9 +102,20 @@ const beyond = 30 * 24 * time.Hour
 // play plays a log from a sequence on under other settings.
 func play(m *model, records []events.Record, from uint64, settings duties.Settings, other verify.Other) *course {
 	c := &course{
-		steps: heap.Of[step]{Before: step.before},
-		model: m, other: other, settings: settings, tasks: map[task.ID]*played{}, open: map[task.ID]*played{}, nodes: map[node.ID]node.Node{}, busy: map[node.ID]int{}, queues: map[string]queue.Queue{},
-		running: map[string]int{}, used: map[string]int{}, offered: map[where.Route][]turn{}, needing: map[task.ID][]task.ID{}, depths: map[string]*Depth{},
+		steps:    heap.Of[step]{Before: step.before},
+		model:    m,
+		other:    other,
+		settings: settings,
+		tasks:    map[task.ID]*played{},
+		open:     map[task.ID]*played{},
+		nodes:    map[node.ID]node.Node{},
+		busy:     map[node.ID]int{},
+		queues:   map[string]queue.Queue{},
+		running:  map[string]int{},
+		used:     map[string]int{},
+		offered:  map[where.Route][]turn{},
+		needing:  map[task.ID][]task.ID{},
+		depths:   map[string]*Depth{},
 	}
 	last, ttls := time.Time{}, map[node.ID]time.Duration{}
 	for i := range records {
@@ -595,7 +606,14 @@ func (c *course) starts(k *played, s *step) {
 		c.offered[k.Route] = append([]turn{{k.ID, k.Turn}}, c.offered[k.Route]...)
 		return
 	}
-	e, err := k.Decide(task.Claim{Node: string(n.ID), Session: n.Session, Offer: k.Seq, After: k.Turn, Labels: n.Selectable(), At: n.Head}, c.now)
+	e, err := k.Decide(task.Claim{
+		Node:    string(n.ID),
+		Session: n.Session,
+		Offer:   k.Seq,
+		After:   k.Turn,
+		Labels:  n.Selectable(),
+		At:      n.Head,
+	}, c.now)
 	if err != nil {
 		return
 	}

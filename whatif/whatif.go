@@ -133,7 +133,13 @@ type Judge struct {
 
 // New returns a judge that has read no records.
 func New(cfg Config) *Judge {
-	rules := verify.Config{Rules: []verify.Rule{verify.Decisions}, Keep: keep, Settings: cfg.Settings, Margin: cfg.Margin, Import: cfg.Import}
+	rules := verify.Config{
+		Rules:    []verify.Rule{verify.Decisions},
+		Keep:     keep,
+		Settings: cfg.Settings,
+		Margin:   cfg.Margin,
+		Import:   cfg.Import,
+	}
 	j := &Judge{cfg: cfg, was: verify.New(rules), world: newWorld()}
 	if !cfg.Other.None() {
 		rules.Other = cfg.Other
@@ -229,8 +235,18 @@ func (j *Judge) changes(found []verify.Finding, doubt map[topic]uint64) []Change
 		if s.Seq < j.from || doubt[of] > 0 && doubt[of] <= s.Seq {
 			continue
 		}
-		all = append(all, Change{Kind: AsSoon, Seq: s.Seq, At: s.At, Type: s.Type, About: s.About, Task: s.Task, Node: s.Node, Sooner: value.Duration(s.By),
-			What: fmt.Sprintf("it could have come up to %v sooner", value.Duration(s.By.Round(time.Millisecond))), of: of})
+		all = append(all, Change{
+			Kind:   AsSoon,
+			Seq:    s.Seq,
+			At:     s.At,
+			Type:   s.Type,
+			About:  s.About,
+			Task:   s.Task,
+			Node:   s.Node,
+			Sooner: value.Duration(s.By),
+			What:   fmt.Sprintf("it could have come up to %v sooner", value.Duration(s.By.Round(time.Millisecond))),
+			of:     of,
+		})
 	}
 	slices.SortStableFunc(all, func(a, b Change) int { return int(int64(a.Seq) - int64(b.Seq)) })
 	return all

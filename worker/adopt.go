@@ -293,7 +293,11 @@ func (w *Worker) adopt(ctx, attempts context.Context, l *Left, free *int) (*Atte
 		_ = offer.Extend(ctx)
 		asked := time.Now()
 		t, _, err = w.protocol.Recorder.Do(ctx, t, task.Adopt{
-			Epoch: l.Task.Epoch, Node: string(w.cfg.Node), Session: w.protocol.Session, PID: l.PID, Gap: value.Duration(max(l.Gap, 0).Round(time.Millisecond)),
+			Epoch:   l.Task.Epoch,
+			Node:    string(w.cfg.Node),
+			Session: w.protocol.Session,
+			PID:     l.PID,
+			Gap:     value.Duration(max(l.Gap, 0).Round(time.Millisecond)),
 		})
 		if err == nil {
 			confirmed = asked

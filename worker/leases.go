@@ -157,7 +157,13 @@ func (w *Worker) beat(ctx context.Context) (asked time.Time, err error) {
 	asked = time.Now()
 	w.watch(asked)
 	named, runs := w.leases.named(asked, w.safety)
-	h := node.Heartbeat{Session: w.protocol.Session, At: w.cfg.Now().UTC(), Every: value.Duration(w.safety.beat), TTL: value.Duration(w.cfg.NodeTTL), Runs: runs}
+	h := node.Heartbeat{
+		Session: w.protocol.Session,
+		At:      w.cfg.Now().UTC(),
+		Every:   value.Duration(w.safety.beat),
+		TTL:     value.Duration(w.cfg.NodeTTL),
+		Runs:    runs,
+	}
 	if err := w.nodes.Beat(ctx, w.cfg.Node, h, w.cfg.NodeTTL); err != nil {
 		return time.Time{}, err
 	}

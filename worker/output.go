@@ -399,7 +399,8 @@ func (o *Output) failure() error {
 func (o *Output) close() error {
 	o.mu.Lock()
 	said := o.live != nil && (o.live.changed || o.live.timer != nil)
-	silent := !said && o.printed == 0 && len(o.tail.left()) == 0 && o.cut == (cut{}) && o.kept == 0 && len(o.items) == 0 && len(o.stored) == 0
+	silent := !said && o.printed == 0 && len(o.tail.left()) == 0 && o.cut == (cut{}) && o.kept == 0 &&
+		len(o.items) == 0 && len(o.stored) == 0
 	o.mu.Unlock()
 	if silent {
 		return nil

@@ -123,7 +123,11 @@ func (o *Output) full(l *output.Line, text []byte) (held, said bool) {
 
 // beyond tells readers that follow the output at once that lines are dropped.
 func (o *Output) beyond(upto int64) output.Line {
-	return output.Line{Stream: output.System, Upto: upto, Text: fmt.Sprintf("%s of %v is reached: what follows is dropped, but for the last lines", o.allowed.why, value.Size(o.allowed.most))}
+	return output.Line{
+		Stream: output.System,
+		Upto:   upto,
+		Text:   fmt.Sprintf("%s of %v is reached: what follows is dropped, but for the last lines", o.allowed.why, value.Size(o.allowed.most)),
+	}
 }
 
 // sayTail stores the kept last lines, and before them a line that says how much is missing.

@@ -44,7 +44,11 @@ func (p *presence) register(ctx context.Context) error {
 	w := p.w
 	profile := profileOf(w.cfg, w.handlers)
 	p.connection, p.since = 1, time.Now()
-	n, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Register{Session: w.protocol.Session, Profile: profile, Until: p.predecessorUntil(ctx)})
+	n, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Register{
+		Session: w.protocol.Session,
+		Profile: profile,
+		Until:   p.predecessorUntil(ctx),
+	})
 	if err != nil {
 		return fmt.Errorf("register node %s: %w", w.cfg.Node, err)
 	}
@@ -73,7 +77,8 @@ func (p *presence) tried(err error) {
 // later tells whether an error may pass soon, as when a leader is being elected or an answer was
 // lost.
 func later(err error) bool {
-	return errors.Is(err, events.ErrNoStream) || errors.Is(err, events.ErrUnknown) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errLate)
+	return errors.Is(err, events.ErrNoStream) || errors.Is(err, events.ErrUnknown) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errLate)
 }
 
 // judge returns what decides whether the node is quarantined, or released.
@@ -312,8 +317,13 @@ func (p *presence) prove(ctx context.Context) error {
 		p.kept, p.stopped, p.presented = kept, stopped, true
 	}
 	n, event, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Prove{
-		Session: w.protocol.Session, Connection: p.connection, Reason: "its probe came through", Took: value.Duration(max(time.Since(p.since), 1)),
-		Kept: p.kept, Stopped: p.stopped, Low: p.offers.Low(),
+		Session:    w.protocol.Session,
+		Connection: p.connection,
+		Reason:     "its probe came through",
+		Took:       value.Duration(max(time.Since(p.since), 1)),
+		Kept:       p.kept,
+		Stopped:    p.stopped,
+		Low:        p.offers.Low(),
 	})
 	p.node = n
 	if event != nil {
@@ -368,7 +378,11 @@ func (p *presence) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_, _, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Leave{Session: w.protocol.Session, Reason: "the worker has ended", Low: p.offers.Low()})
+	_, _, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Leave{
+		Session: w.protocol.Session,
+		Reason:  "the worker has ended",
+		Low:     p.offers.Low(),
+	})
 	if errors.Is(err, node.ErrSuperseded) || errors.Is(err, node.ErrRetired) {
 		return // the heartbeat is the other one's
 	}

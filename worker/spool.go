@@ -415,7 +415,12 @@ func (p *spool) close(remove bool) error {
 // lines returns the remark that takes the place of dropped lines.
 func (d *dropped) lines(t *task.Task) output.Lines {
 	text := fmt.Sprintf("%d lines and %d batches of records were dropped: the spool was full while the server could not be reached", d.Lines, d.Records)
-	return output.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Lines: []output.Line{{N: d.Last, At: d.At, Stream: output.System, Text: text}}}
+	return output.Lines{
+		Task:    t.ID,
+		Attempt: t.Attempt,
+		Epoch:   t.Epoch,
+		Lines:   []output.Line{{N: d.Last, At: d.At, Stream: output.System, Text: text}},
+	}
 }
 
 // nobody is the lease of a report without an offer. The worker that gets the offer finds in the log

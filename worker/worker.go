@@ -262,7 +262,16 @@ func (w *Worker) runToEnd(a *Attempt) {
 // begin turns a claimed task, or one that an earlier process has left, into a running attempt.
 func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, received time.Time, left *Left) {
 	t := &a.Task
-	a.output = Output{worker: w, ctx: w.storing(ctx, t.Spec.Continues()), task: t.ID, attempt: t.Attempt, epoch: t.Epoch, heard: received, beat: received, allowed: w.allows(t)}
+	a.output = Output{
+		worker:  w,
+		ctx:     w.storing(ctx, t.Spec.Continues()),
+		task:    t.ID,
+		attempt: t.Attempt,
+		epoch:   t.Epoch,
+		heard:   received,
+		beat:    received,
+		allowed: w.allows(t),
+	}
 	a.Output = &a.output
 	if t.Spec.Continues() {
 		a.Output.spill = &spill{w: w, out: a.Output, task: *t}
@@ -341,13 +350,25 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 // answer.
 func (w *Worker) abandonAfter() time.Duration { return 10*w.ackWait + time.Minute }
 
+// givenBack are the causes for which a stopped attempt gives its task back.
+var givenBack = []error{ErrShutdown, ErrHurry, ErrDrained, ErrSucceeded, ErrLeaseLost, ErrCrowded, ErrLeft, ErrUnread}
+
 // command turns an outcome into a command for the task, given why the attempt was stopped.
 func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	epoch := a.Task.Epoch
 	if o.Class == "" && !o.Stopped {
 		return task.Finish{Epoch: epoch, Exit: o.Exit, Result: o.Result, Usage: o.Usage}
 	}
-	fail := task.Fail{Epoch: epoch, Class: o.Class, Exit: o.Exit, Message: o.Message, Usage: o.Usage, Final: o.Final, RetryAfter: o.RetryAfter, Chance: rand.Float64()}
+	fail := task.Fail{
+		Epoch:      epoch,
+		Class:      o.Class,
+		Exit:       o.Exit,
+		Message:    o.Message,
+		Usage:      o.Usage,
+		Final:      o.Final,
+		RetryAfter: o.RetryAfter,
+		Chance:     rand.Float64(),
+	}
 	if !o.Stopped {
 		return fail
 	}
@@ -365,7 +386,7 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	case errors.Is(cause, ErrIdle):
 		fail.Class, fail.Message = reason.Timeout, fmt.Sprintf("idle timeout: said nothing for %v", a.Task.Spec.Timeout.Idle)
 		return fail
-	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrHurry), errors.Is(cause, ErrDrained), errors.Is(cause, ErrSucceeded), errors.Is(cause, ErrLeaseLost), errors.Is(cause, ErrCrowded), errors.Is(cause, ErrLeft), errors.Is(cause, ErrUnread):
+	case slices.ContainsFunc(givenBack, func(of error) bool { return errors.Is(cause, of) }):
 		return task.Release{Epoch: epoch, Reason: cause.Error()}
 	}
 	return fail

@@ -38,7 +38,13 @@ func definitionChains(s *suite) {
 	feed := s.follow(1)
 	// Chains of the same name beside them do not move them.
 	s.append(&events.Fact{ID: s.id(), At: now(), Type: events.BreakerOpened, Job: "a", Event: breaker.Opened{Reason: "r", Until: now()}}, 0)
-	s.append(&events.Fact{ID: s.id(), At: now(), Type: events.ScheduleQueued, Schedule: "a", Event: definition.ScheduleQueued{Revision: 1, Tick: now(), Trigger: task.TriggerSchedule}}, 0)
+	s.append(&events.Fact{
+		ID:       s.id(),
+		At:       now(),
+		Type:     events.ScheduleQueued,
+		Schedule: "a",
+		Event:    definition.ScheduleQueued{Revision: 1, Tick: now(), Trigger: task.TriggerSchedule},
+	}, 0)
 	total := 2
 	for _, kind := range []string{definition.DefJob, definition.DefSchedule, definition.DefBundle} {
 		def := definition.Named(kind, "a")

@@ -69,7 +69,14 @@ func Run(t *testing.T, open func(t *testing.T) events.Log, options ...Options) {
 			t.Run(c.name, func(t *testing.T) {
 				o.Around(t, func(t *testing.T) {
 					log := open(t)
-					c.body(&suite{T: t, log: log, timers: is[events.Timers](t, log), all: is[events.Follower](t, log), offerer: is[events.Offerer](t, log), o: o})
+					c.body(&suite{
+						T:       t,
+						log:     log,
+						timers:  is[events.Timers](t, log),
+						all:     is[events.Follower](t, log),
+						offerer: is[events.Offerer](t, log),
+						o:       o,
+					})
 				})
 			})
 		}

@@ -264,7 +264,11 @@ func (s *Files) Protect(ctx context.Context, v tree.Version) error {
 	if err != nil {
 		return err
 	}
-	m := &nats.Msg{Subject: wire.ProtectPrefix + string(v.Digest), Data: body, Header: nats.Header{jetstream.MsgTTLHeader: {protection.String()}}}
+	m := &nats.Msg{
+		Subject: wire.ProtectPrefix + string(v.Digest),
+		Data:    body,
+		Header:  nats.Header{jetstream.MsgTTLHeader: {protection.String()}},
+	}
 	mine, err := s.put(ctx, m)
 	if err != nil {
 		return fmt.Errorf("protect version %s: %w", v.Digest.Short(), filesTrouble(err))
@@ -300,7 +304,11 @@ func (s *Files) Commit(ctx context.Context, v tree.Version) error {
 		return s.put(ctx, m)
 	}
 	_, err = chain.DecideFrom(ctx, nil, 0, func(*link.Message) (*nats.Msg, bool, error) {
-		return &nats.Msg{Subject: wire.VersionPrefix + string(v.Digest), Data: body, Header: nats.Header{link.ExpectedHeader: {"0"}}}, true, nil
+		return &nats.Msg{
+			Subject: wire.VersionPrefix + string(v.Digest),
+			Data:    body,
+			Header:  nats.Header{link.ExpectedHeader: {"0"}},
+		}, true, nil
 	})
 	if err != nil {
 		return fmt.Errorf("store version %s: %w", v.Digest.Short(), filesTrouble(err))

@@ -243,7 +243,11 @@ func (s *Files) mark(ctx context.Context) (unmark func(), err error) {
 	if holdsUp(last, math.MaxUint64, age) {
 		return nil, ErrSweeping
 	}
-	m := &nats.Msg{Subject: wire.SweepSubject, Data: []byte(events.NewID(s.Now())), Header: nats.Header{jetstream.MsgTTLHeader: {markTTL.String()}}}
+	m := &nats.Msg{
+		Subject: wire.SweepSubject,
+		Data:    []byte(events.NewID(s.Now())),
+		Header:  nats.Header{jetstream.MsgTTLHeader: {markTTL.String()}},
+	}
 	chain := s.Value(wire.FilesStream, wire.SweepSubject)
 	chain.Once = true
 	d, err := chain.DecideFrom(ctx, nil, last, func(*link.Message) (*nats.Msg, bool, error) { return m, true, nil })

@@ -281,7 +281,11 @@ func (k *copyKeeper) tell(ctx context.Context) error {
 
 // copyMessage is the message that stores a copy under a key.
 func copyMessage(key definition.Def, d *definition.Definition) *nats.Msg {
-	m := &nats.Msg{Subject: copySubject + string(key), Data: d.Text, Header: nats.Header{revisionHeader: {strconv.FormatUint(d.Revision, 10)}}}
+	m := &nats.Msg{
+		Subject: copySubject + string(key),
+		Data:    d.Text,
+		Header:  nats.Header{revisionHeader: {strconv.FormatUint(d.Revision, 10)}},
+	}
 	if !d.Exists() {
 		m.Header[kvOperationHeader] = []string{"DEL"}
 	}

@@ -59,7 +59,12 @@ func Open(ctx context.Context, nc *nats.Conn, layout streams.Layout, tasks, inFl
 	}
 	f := &Loop{nc: nc, js: js, tasks: tasks, inFlight: inFlight, ended: make(chan struct{}), failed: make(chan error, 1)}
 	if _, err := js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
-		Durable: "floor", FilterSubject: queuePrefix + ">", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute, MaxAckPending: -1, MaxWaiting: 8192,
+		Durable:       "floor",
+		FilterSubject: queuePrefix + ">",
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       time.Minute,
+		MaxAckPending: -1,
+		MaxWaiting:    8192,
 	}); err != nil {
 		f.Close(ctx)
 		return nil, fmt.Errorf("floor: %w", err)

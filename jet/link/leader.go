@@ -153,7 +153,9 @@ func ReadError(subject string, err error) error {
 
 // Passes tells whether the cause of a failed request will pass by itself.
 func Passes(err error) bool {
-	return Says(err, CodeNoLeader) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, events.ErrNoStream)
+	return Says(err, CodeNoLeader) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) ||
+		errors.Is(err, events.ErrNoStream)
 }
 
 // Added returns the value of a header that the server adds when it delivers a message. It comes

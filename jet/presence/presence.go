@@ -45,7 +45,11 @@ func (s *Beats) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 	}
 	seconds := max(int(math.Ceil(ttl.Seconds())), 1)
 	// The bucket's own Put would drop the TTL of the key.
-	m := &nats.Msg{Subject: "$KV." + wire.NodesBucket + "." + string(id), Data: body, Header: nats.Header{"Nats-TTL": {strconv.Itoa(seconds) + "s"}}}
+	m := &nats.Msg{
+		Subject: "$KV." + wire.NodesBucket + "." + string(id),
+		Data:    body,
+		Header:  nats.Header{"Nats-TTL": {strconv.Itoa(seconds) + "s"}},
+	}
 	if last, known := s.last.Load(id); known {
 		m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(last.(uint64), 10)}
 	}

@@ -96,7 +96,14 @@ type ack struct {
 // it.
 func New(nc *nats.Conn, timeout time.Duration) (*Publisher, error) {
 	conns := func() uint64 { return nc.Stats().Reconnects }
-	p := &Publisher{nc: nc, cuts: cuts{conns: conns}, prefix: nc.NewInbox() + ".", timeout: timeout, quit: make(chan struct{}), done: make(chan struct{})}
+	p := &Publisher{
+		nc:      nc,
+		cuts:    cuts{conns: conns},
+		prefix:  nc.NewInbox() + ".",
+		timeout: timeout,
+		quit:    make(chan struct{}),
+		done:    make(chan struct{}),
+	}
 	sub, err := nc.Subscribe(p.prefix+"*", p.receive)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to acknowledgements: %w", err)

@@ -133,7 +133,9 @@ func readRecord(r *events.Record, subject string, seq uint64, stored time.Time, 
 		r.Err = err
 	case how == byCopy:
 		r.Err = fmt.Errorf("it is a copy of a message that lay elsewhere, which was not published on %s", subject)
-	case f.Task != about.Task || f.Node != about.Node || f.Def != about.Def || f.Job != about.Job || f.Queue != about.Queue || f.Schedule != about.Schedule || f.Scope != about.Scope || f.Message != about.Message,
+	case f.Task != about.Task || f.Node != about.Node || f.Def != about.Def || f.Job != about.Job ||
+		f.Queue != about.Queue || f.Schedule != about.Schedule || f.Scope != about.Scope ||
+		f.Message != about.Message,
 		r.Kind == events.KindKey && wire.UniqueSubject(f.Key) != subject, r.Kind != events.KindKey && f.Key != "":
 		r.Err = fmt.Errorf("the fact is about %s, its subject is %s", f.About(), subject)
 	case !belongs(r.Kind, f.Type):

@@ -137,11 +137,18 @@ var verbs = []struct {
 	access Access
 	verbs  []Verb
 }{
-	{Reading, []Verb{TaskGet, TaskList, TaskWait, TaskPlan, TaskWhy, TaskTree, TaskDiff, TaskEvents, TaskOutput, TaskRecords, TaskFiles, TaskTrace, TasksCount, EventList, DeadList, QueueList, LimitList, NodeList, NodeGet, NodeWait, NodePing, JobList, JobGet, CalendarList, CalendarGet, ScheduleList, ScheduleGet, ScheduleNext, ScheduleProgress, JobValidate, JobSchema, JobHistory, JobDiff, ScheduleHistory, ScheduleDiff, CalendarHistory, CalendarDiff, BreakerGet,
+	{Reading, []Verb{TaskGet, TaskList, TaskWait, TaskPlan, TaskWhy, TaskTree, TaskDiff, TaskEvents, TaskOutput,
+		TaskRecords, TaskFiles, TaskTrace, TasksCount, EventList, DeadList, QueueList, LimitList, NodeList,
+		NodeGet, NodeWait, NodePing, JobList, JobGet, CalendarList, CalendarGet, ScheduleList, ScheduleGet,
+		ScheduleNext, ScheduleProgress, JobValidate, JobSchema, JobHistory, JobDiff, ScheduleHistory,
+		ScheduleDiff, CalendarHistory, CalendarDiff, BreakerGet,
 		FilesList, FilesGet, FilesDiff, FilesVerify, LogVerify, LogDiff, LogReplay, LogWhatIf, ServerHealth}},
 	{Submitting, []Verb{TaskSubmit, TaskBulk, TaskCopy, ScheduleRun, ScheduleBackfill}},
-	{Operating, []Verb{TaskCancel, TasksCancel, TasksRetry, TasksSignal, TasksDismiss, TaskRelease, TaskSignal, TaskRetry, TaskEdit, DeadDismiss, QueuePause, QueueResume, QueueLimit, QueuePurge, NodeDrain, NodeUndrain, NodeCordon, NodeUncordon,
-		NodeRelease, NodeLabel, NodeRetire, JobApply, JobRemove, CalendarApply, CalendarRemove, ScheduleApply, ScheduleRemove, SchedulePause, ScheduleResume, BreakerReset, FilesRemove, FilesSweep}},
+	{Operating, []Verb{TaskCancel, TasksCancel, TasksRetry, TasksSignal, TasksDismiss, TaskRelease, TaskSignal,
+		TaskRetry, TaskEdit, DeadDismiss, QueuePause, QueueResume, QueueLimit, QueuePurge, NodeDrain,
+		NodeUndrain, NodeCordon, NodeUncordon,
+		NodeRelease, NodeLabel, NodeRetire, JobApply, JobRemove, CalendarApply, CalendarRemove, ScheduleApply,
+		ScheduleRemove, SchedulePause, ScheduleResume, BreakerReset, FilesRemove, FilesSweep}},
 }
 
 // Verbs returns all verbs with one of these kinds of access.

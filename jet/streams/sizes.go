@@ -183,7 +183,11 @@ func (s *Set) Usages(ctx context.Context, store int64) ([]Usage, error) {
 			return nil, fmt.Errorf("how much %s holds: %w", one.stream, err)
 		}
 		info := stream.CachedInfo()
-		all = append(all, Usage{Stream: one.name, Bytes: int64(info.State.Bytes), Limit: max(info.Config.MaxBytes, 0)}) // #nosec G115 -- no disk has as many
+		all = append(all, Usage{
+			Stream: one.name,
+			Bytes:  int64(info.State.Bytes),
+			Limit:  max(info.Config.MaxBytes, 0),
+		}) // #nosec G115 -- no disk has as many
 	}
 	return all, nil
 }

@@ -73,7 +73,14 @@ func HandsOver(t *task.Task, self Peer, others []Peer, ran string) (task.HandOve
 			return task.HandOver{}, false
 		}
 		if i := slices.IndexFunc(others, func(o Peer) bool { return o.Node == ran }); i >= 0 {
-			return task.HandOver{Self: self.known(), Peer: others[i].known(), Ran: ran, To: where.NodeRoute(ran, t.Route.Priority()), After: t.Turn, Reason: fmt.Sprintf("%s ran %s last, and has %v to claim it", ran, p.StickyWords(), wait)}, true
+			return task.HandOver{
+				Self:   self.known(),
+				Peer:   others[i].known(),
+				Ran:    ran,
+				To:     where.NodeRoute(ran, t.Route.Priority()),
+				After:  t.Turn,
+				Reason: fmt.Sprintf("%s ran %s last, and has %v to claim it", ran, p.StickyWords(), wait),
+			}, true
 		}
 	}
 	mine, _ := p.Score(self.Labels)

@@ -178,7 +178,8 @@ func pendingDuty(t task.Task, around Surroundings, s Settings) Duty {
 		since = around.Unserved
 	}
 	d := Duty{
-		Who: "worker", What: fmt.Sprintf("a node that serves queue %q comes online and claims it; since %s there has been none", queue, value.Clock(since)),
+		Who:     "worker",
+		What:    fmt.Sprintf("a node that serves queue %q comes online and claims it; since %s there has been none", queue, value.Clock(since)),
 		By:      since.Add(s.StartDeadline),
 		Else:    fmt.Sprintf("it ends as abnormal/expired: start timeout of %v with no node to run it", s.StartDeadline),
 		Command: task.Expire{Detail: fmt.Sprintf("start timeout: no node served queue %q for %v", queue, s.StartDeadline)},

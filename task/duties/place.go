@@ -89,8 +89,10 @@ func noNodeDuty(t task.Task, since time.Time, named string, d Duty, around Surro
 	switch policy {
 	case job.NoNodeFallback:
 		return Duty{
-			Who: "scheduler", What: fmt.Sprintf("move it to queue %q: no node that it is meant for takes work since %s", t.FallbackQueue(), value.Clock(since)),
-			By: since, Else: "the sweep of any scheduler moves it",
+			Who:     "scheduler",
+			What:    fmt.Sprintf("move it to queue %q: no node that it is meant for takes work since %s", t.FallbackQueue(), value.Clock(since)),
+			By:      since,
+			Else:    "the sweep of any scheduler moves it",
 			Command: task.Reassign{From: t.Route, To: t.Fallback(), Reason: "no node that it is meant for takes new work: fallback"},
 		}
 	case job.NoNodeFail:
@@ -144,8 +146,10 @@ func handedDuty(t task.Task, around Surroundings, s Settings) Duty {
 	if around.Serving == 0 {
 		since := unservedSince(t, around)
 		return Duty{
-			Who: "scheduler", What: fmt.Sprintf("give it back to all of its nodes: those that it was left to take no work since %s", value.Clock(since)),
-			By: since, Else: "the sweep of any scheduler moves it",
+			Who:     "scheduler",
+			What:    fmt.Sprintf("give it back to all of its nodes: those that it was left to take no work since %s", value.Clock(since)),
+			By:      since,
+			Else:    "the sweep of any scheduler moves it",
 			Command: task.Reassign{From: t.Route, To: home, Reason: "no node that it was left to takes new work"},
 		}
 	}

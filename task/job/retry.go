@@ -208,7 +208,9 @@ func (r Retry) validate() error {
 	if r.Max < 0 {
 		return fmt.Errorf("retry.max is %d, want 0 or more", r.Max)
 	}
-	if err := cmp.Or(value.NotBelowZero("retry.min", r.Min), value.NotBelowZero("retry.max_delay", r.MaxDelay), value.NotBelowZero("retry.budget", r.Budget), value.NotBelowZero("retry.avoid_wait", r.AvoidWait)); err != nil {
+	if err := cmp.Or(value.NotBelowZero("retry.min", r.Min), value.NotBelowZero("retry.max_delay", r.MaxDelay),
+		value.NotBelowZero("retry.budget", r.Budget),
+		value.NotBelowZero("retry.avoid_wait", r.AvoidWait)); err != nil {
 		return err
 	}
 	if !(r.Jitter >= 0 && r.Jitter <= 1) { // so that it refuses NaN, too

@@ -43,8 +43,15 @@ func (a Allowance) State(p Period, y Tally, u Underway, now time.Time) *BudgetSt
 	reserved, known := u.Reserve(y)
 	_, next := p.Bounds(now)
 	return &BudgetState{
-		Starts: a.Starts, Used: y.Starts + u.Starts, Run: value.Duration(a.Run), Ran: value.Duration(y.Ran), Reserved: value.Duration(reserved),
-		Since: y.Since, Resets: next, Spent: a.Spent(y, u), Unmeasured: a.Run > 0 && !known,
+		Starts:     a.Starts,
+		Used:       y.Starts + u.Starts,
+		Run:        value.Duration(a.Run),
+		Ran:        value.Duration(y.Ran),
+		Reserved:   value.Duration(reserved),
+		Since:      y.Since,
+		Resets:     next,
+		Spent:      a.Spent(y, u),
+		Unmeasured: a.Run > 0 && !known,
 	}
 }
 

@@ -159,7 +159,12 @@ func (a *Limiter) Stands(t Stand, counters func() ([]limit.Counter, error)) {
 		if err != nil {
 			return // such a birth is refused, so a foreign one is never admitted
 		}
-		e = &entry{id: task.ID(strings.Clone(string(t.ID))), line: a.lineOf(t.Queue, t.Route.Queue(), counters), born: t.Born.UnixMicro(), index: -1}
+		e = &entry{
+			id:    task.ID(strings.Clone(string(t.ID))),
+			line:  a.lineOf(t.Queue, t.Route.Queue(), counters),
+			born:  t.Born.UnixMicro(),
+			index: -1,
+		}
 		e.line.members++
 		a.entries[t.ID] = e
 	}

@@ -99,7 +99,12 @@ func (c *counter) state(now time.Time, most int) CounterState {
 		s.Budget = c.allows.State(c.period, c.tally, c.underway, now)
 	}
 	if c.how.Limit > 0 {
-		s.Rate = &RateState{Limit: c.how.Limit, Per: value.Duration(c.how.Within()), Burst: max(c.how.Burst, 1), Left: c.bucket.Left(c.how, now)}
+		s.Rate = &RateState{
+			Limit: c.how.Limit,
+			Per:   value.Duration(c.how.Within()),
+			Burst: max(c.how.Burst, 1),
+			Left:  c.bucket.Left(c.how, now),
+		}
 		if opens := c.bucket.Opens(c.how); opens.After(now) {
 			s.Rate.Opens = opens
 		}

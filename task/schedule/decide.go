@@ -258,7 +258,15 @@ func (p *Plan) admit(l definition.Ledger, o Owed, revision uint64) definition.Sc
 	if extra := len(l.Open) - definition.MaxOpen; extra > 0 {
 		l.Open = l.Open[extra:]
 	}
-	return definition.ScheduleAdmitted{Revision: revision, Tick: o.Tick, Due: o.Due, Trigger: o.Trigger, Made: id, Detail: o.Detail, Ledger: l}
+	return definition.ScheduleAdmitted{
+		Revision: revision,
+		Tick:     o.Tick,
+		Due:      o.Due,
+		Trigger:  o.Trigger,
+		Made:     id,
+		Detail:   o.Detail,
+		Ledger:   l,
+	}
 }
 
 func wait(l definition.Ledger, o Owed, revision uint64) definition.ScheduleQueued {

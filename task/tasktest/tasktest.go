@@ -64,7 +64,13 @@ var (
 
 	Started = task.AttemptStarted{Attempt: 1, Node: "n1", Session: "s1", Offer: 1}
 	Cancel  = task.CancelRequested{Reason: "not needed", Deadline: Noon.Add(time.Minute)}
-	Failed  = task.AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Message: "exit 1", Retry: &task.RetryPlan{Attempt: 2, Due: Noon.Add(15 * time.Second)}}
+	Failed  = task.AttemptFailed{
+		Attempt: 1,
+		Epoch:   2,
+		Class:   reason.Exit,
+		Message: "exit 1",
+		Retry:   &task.RetryPlan{Attempt: 2, Due: Noon.Add(15 * time.Second)},
+	}
 
 	Pending    = []task.Event{Birth}
 	Scheduled  = []task.Event{Delayed}
@@ -114,14 +120,23 @@ func Lose(n int) []task.Event {
 	var events []task.Event
 	for i := range n {
 		epoch := uint64(2 + 2*i)
-		events = append(events, task.AttemptStarted{Attempt: i + 1, Node: "n1", Session: "s1", Offer: 1}, task.AttemptLost{Attempt: i + 1, Epoch: epoch, Reason: "gone"})
+		events = append(events, task.AttemptStarted{
+			Attempt: i + 1,
+			Node:    "n1",
+			Session: "s1",
+			Offer:   1,
+		}, task.AttemptLost{Attempt: i + 1, Epoch: epoch, Reason: "gone"})
 	}
 	return events
 }
 
 // preferring returns a task with the preferences of the place.
 func Preferring(p job.Place) task.Submitted {
-	e, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "noop", Place: p}, Queue: "images", Params: map[string]json.RawMessage{"customer": json.RawMessage(`"acme"`)}}, nil, 0, Noon)
+	e, err := birth.Of(birth.Submission{
+		Spec:   &job.Spec{Handler: "noop", Place: p},
+		Queue:  "images",
+		Params: map[string]json.RawMessage{"customer": json.RawMessage(`"acme"`)},
+	}, nil, 0, Noon)
 	if err != nil {
 		panic(err)
 	}

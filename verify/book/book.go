@@ -152,7 +152,13 @@ func (b *Book) Sum(r *Report) {
 
 // sum is the result of a rule. Notes hold remarks beside the status.
 func (b *Book) sum(rule Rule) RuleReport {
-	r := RuleReport{Rule: rule, Promise: rule.Promise(), Checked: b.Checked[rule], Things: promises[rule].things, Violations: b.broken[rule]}
+	r := RuleReport{
+		Rule:       rule,
+		Promise:    rule.Promise(),
+		Checked:    b.Checked[rule],
+		Things:     promises[rule].things,
+		Violations: b.broken[rule],
+	}
 	r.Note = strings.Join(b.notes[rule], "; ")
 	if rule == Decisions {
 		r.Unjudged = b.Forgotten + b.Overtaken

@@ -196,7 +196,14 @@ func (l *Lines) unborne() {
 // admits keeps an admission until it is judged.
 func (l *Lines) admits(r *events.Record, e *task.Granted, from map[string]time.Time, told bool) {
 	l.limiter()
-	f := admitted{seq: r.Seq, at: r.Fact.At, scope: limit.Scope(strings.Clone(string(r.Fact.Scope))), what: l.mine(e), from: from, told: told}
+	f := admitted{
+		seq:   r.Seq,
+		at:    r.Fact.At,
+		scope: limit.Scope(strings.Clone(string(r.Fact.Scope))),
+		what:  l.mine(e),
+		from:  from,
+		told:  told,
+	}
 	for _, id := range f.what.Refused {
 		s, ok := l.stops[id]
 		if !ok || limit.ScopeOf(s.limit) != f.scope {
@@ -209,7 +216,12 @@ func (l *Lines) admits(r *events.Record, e *task.Granted, from map[string]time.T
 		f.stops[id] = s
 		delete(l.stops, id)
 	}
-	one := &admission{facts: []admitted{f}, by: task.By{Seen: book.By(r).Seen, Cut: book.By(r).Cut}, at: r.Fact.At, shut: l.shutAt(r.Fact.At, l.log.Margin)}
+	one := &admission{
+		facts: []admitted{f},
+		by:    task.By{Seen: book.By(r).Seen, Cut: book.By(r).Cut},
+		at:    r.Fact.At,
+		shut:  l.shutAt(r.Fact.At, l.log.Margin),
+	}
 	for _, of := range book.By(r).Closed {
 		one.by.Closed = append(one.by.Closed, limit.Scope(strings.Clone(string(of))))
 	}

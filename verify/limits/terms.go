@@ -108,7 +108,13 @@ func (t *Terms) OnNode(w *task.Work) Bounds {
 // counters returns the limits in the form of a task's.
 func (t *Terms) counters(l Bounds) (all []limit.Counter) {
 	for _, b := range l {
-		all = append(all, limit.Counter{Name: t.words.Text(b.counter), Max: int(b.max), OnLimit: b.onLimit, Rate: t.allowances.list[b.how].rate, Allows: t.allowances.list[b.how].budget})
+		all = append(all, limit.Counter{
+			Name:    t.words.Text(b.counter),
+			Max:     int(b.max),
+			OnLimit: b.onLimit,
+			Rate:    t.allowances.list[b.how].rate,
+			Allows:  t.allowances.list[b.how].budget,
+		})
 	}
 	return all
 }

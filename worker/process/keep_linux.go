@@ -143,7 +143,15 @@ func (t *Tasks) runKept(ctx context.Context, s *session, c child.Command, secret
 	name := fmt.Sprintf("%s.%d", a.Task.ID, a.Task.Epoch)
 	k := &keeping{
 		folder: filepath.Join(t.folderOf(), name), work: t.work(),
-		note: keepNote{Note: note, Received: monotonicOf(received), Began: monotonicOf(s.began), Boot: bootID(), Dir: p.dir, Fresh: p.fresh, Ring: ringSize},
+		note: keepNote{
+			Note:     note,
+			Received: monotonicOf(received),
+			Began:    monotonicOf(s.began),
+			Boot:     bootID(),
+			Dir:      p.dir,
+			Fresh:    p.fresh,
+			Ring:     ringSize,
+		},
 	}
 	defer k.Close()
 	if ctx.Err() != nil {
@@ -155,7 +163,13 @@ func (t *Tasks) runKept(ctx context.Context, s *session, c child.Command, secret
 		return failed("no place to keep what the task says: %v; choose another folder with --spool", err)
 	}
 	born, err := t.startShim(ctx, a, k, shimOrder{
-		Folder: k.folder, Command: c, Credential: c.Credential, Secrets: secrets, Guard: t.ShimGuard, Ring: ringSize, Elevate: t.Runner.Elevates(),
+		Folder:     k.folder,
+		Command:    c,
+		Credential: c.Credential,
+		Secrets:    secrets,
+		Guard:      t.ShimGuard,
+		Ring:       ringSize,
+		Elevate:    t.Runner.Elevates(),
 	})
 	if err == nil && born.Failed == nil {
 		k.pid, k.limits = born.PID, born.Limits

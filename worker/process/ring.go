@@ -86,7 +86,12 @@ func parseFrame(b []byte, at int64) (f frame, n, more int, err error) {
 	if n = headSize + length; len(b) < n {
 		return f, 0, n, errNoFrame
 	}
-	f = frame{kind: b[20], partial: b[21] == 1, said: int64(binary.LittleEndian.Uint64(b[8:])), body: b[headSize:n]} // #nosec G115 -- as it was written
+	f = frame{
+		kind:    b[20],
+		partial: b[21] == 1,
+		said:    int64(binary.LittleEndian.Uint64(b[8:])),
+		body:    b[headSize:n],
+	} // #nosec G115 -- as it was written
 	if sum := crc32.Update(crc32.ChecksumIEEE(b[:headSize-4]), crc32.IEEETable, f.body); sum != binary.LittleEndian.Uint32(b[headSize-4:]) {
 		return f, 0, 0, errNoFrame
 	}

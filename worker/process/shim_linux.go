@@ -191,7 +191,12 @@ func (s *shim) main(out io.Writer) error {
 		return err
 	}
 	defer listener.Close()
-	r, err := child.NewRunner(child.Config{Guard: s.order.Guard, Orphans: true, Elevate: s.order.Elevate, Groups: s.order.Command.Resources.CPU > 0 || s.order.Command.Resources.Memory > 0 || s.order.Command.Resources.PIDs > 0})
+	r, err := child.NewRunner(child.Config{
+		Guard:   s.order.Guard,
+		Orphans: true,
+		Elevate: s.order.Elevate,
+		Groups:  s.order.Command.Resources.CPU > 0 || s.order.Command.Resources.Memory > 0 || s.order.Command.Resources.PIDs > 0,
+	})
 	if err != nil {
 		return err
 	}
