@@ -2,10 +2,10 @@ package projections
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/binary"
-	"errors"
 	"hash/crc32"
 	"io"
 	"math"
@@ -520,7 +520,7 @@ func (w *walk) saying(ctx context.Context, of []numbered) (found []numbered, err
 		switch {
 		case odd.has(t.number), since != nil && since.has(t.number):
 			t.sure = false
-		case s.surely.has(t.number), strings.Contains(view.Lower(string(t.id)), s.text), row && surely:
+		case s.surely.has(t.number), row && surely, s.isNamed(t.id):
 		case row, s.maybe.has(t.number):
 			t.sure = false
 		default:
@@ -529,6 +529,11 @@ func (w *walk) saying(ctx context.Context, of []numbered) (found []numbered, err
 		found = append(found, t)
 	}
 	return found, nil
+}
+
+// isNamed tells whether an id has the text.
+func (s *says) isNamed(id task.ID) bool {
+	return touches(s.named, string(id), string(id)) && strings.Contains(view.Lower(string(id)), s.text)
 }
 
 // may tells whether the row of a task may have the text.
@@ -549,33 +554,22 @@ func (p *past) saying(ctx context.Context, of []numbered, s *says) (rows map[uin
 	sortByID(of)
 	text := unmarked(s.text)
 	read := func(tx *sql.Tx, _ uint64) error {
-		for some := range slices.Chunk(of, idsAtOnce) {
-			by := map[task.ID]*numbered{}
-			for i := range some {
-				by[some[i].id] = &some[i]
-			}
-			c, err := these(ctx, tx, some)
-			if err != nil {
-				return err
-			}
+		return p.store.these(of, func(c *condition) error {
 			if c.and("words IS NOT NULL"); plainPart(text) != "" {
 				c.and("words LIKE ?", "%"+plainPart(text)+"%")
 			}
 			var id task.ID
 			var words string
-			if err := each(ctx, tx, "SELECT id, words FROM tasks WHERE "+c.text.String(), c.args, []any{&id, &words}, func() error {
-				t := by[id]
-				for i := range s.rows {
-					if r := &s.rows[i]; t != nil && r.of.has(t.number) && strings.Contains(view.Lower(r.part(words)), text) {
-						rows[t.number] = true
+			return each(ctx, tx, "SELECT id, words FROM tasks WHERE "+c.text.String(), c.args, []any{&id, &words}, func() error {
+				i, found := slices.BinarySearchFunc(of, id, func(t numbered, id task.ID) int { return cmp.Compare(t.id, id) })
+				for j := range s.rows {
+					if r := &s.rows[j]; found && r.of.has(of[i].number) && strings.Contains(view.Lower(r.part(words)), text) {
+						rows[of[i].number] = true
 					}
 				}
 				return nil
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
+			})
+		})
 	}
 	if p.now != nil {
 		return rows, read(p.now.tx, 0)
@@ -583,21 +577,24 @@ func (p *past) saying(ctx context.Context, of []numbered, s *says) (rows map[uin
 	return rows, p.store.view(ctx, "look for a text", read)
 }
 
-// these selects the rows of tasks, which are in the order of their ids: all rows between the first and
-// the last, if there are few others, because looking for each costs more.
-func these(ctx context.Context, tx *sql.Tx, of []numbered) (*condition, error) {
-	c, first, last, beyond := new(condition), string(of[0].id), string(of[len(of)-1].id), ""
-	err := tx.QueryRowContext(ctx, "SELECT id FROM tasks WHERE id >= ? ORDER BY id LIMIT 1 OFFSET ?", first, len(of)+len(of)/2).Scan(&beyond)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && beyond > last {
+// these calls read with conditions that select the rows of tasks, which are in the order of their ids:
+// all rows from the first to the last, if not many are others', because looking for each costs more.
+func (s *Store) these(of []numbered, read func(c *condition) error) error {
+	first, last := string(of[0].id), string(of[len(of)-1].id)
+	if n, known := s.texts.rows(first, last); known && n <= 3*len(of) {
+		c := new(condition)
 		c.and("id >= ? AND id <= ?", first, last)
-		return c, nil
+		return read(c)
 	}
-	ids := make([]any, len(of))
+	ids := make([]task.ID, len(of))
 	for i := range of {
-		ids[i] = string(of[i].id)
+		ids[i] = of[i].id
 	}
-	c.and("id IN ("+repeat("?", len(ids))+")", ids...)
-	return c, err
+	return inParts(ids, func(in string, args []any) error {
+		c := new(condition)
+		c.and(in, args...)
+		return read(c)
+	})
 }
 
 // talkedSince returns whose loose messages have changed since a text was looked up.

@@ -191,6 +191,23 @@ func touches(spans []span, low, high string) bool {
 	return at < len(spans) && spans[at].first <= high
 }
 
+// rows returns about how many tasks, and no fewer, are in the blocks from one id to another, and whether
+// that is known.
+func (x *texts) rows(first, last string) (n int, known bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, b := range x.blocks[max(x.find(first), 0):] {
+		switch {
+		case b.first > last:
+			return n, true
+		case !b.known:
+			return n, false
+		}
+		n += b.n
+	}
+	return n, true
+}
+
 // spans returns where tasks with all of the texts may be, in the order of ids. Texts must have at
 // least three bytes.
 func (x *texts) spans(texts ...string) (spans []span) {

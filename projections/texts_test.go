@@ -69,10 +69,17 @@ func TestTextsMissNothing(t *testing.T) {
 		}
 		project(t, s, 20, h.records[:2*third], func() int { return 1 + h.IntN(100) })
 		searches(s, 2*third)
+		if _, known := s.texts.rows(string(h.tasks[0]), string(slices.Max(h.tasks))); known {
+			t.Errorf("seed %d: the number of rows is known before all are read", seed)
+		}
 		if err := s.Index(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		searches(s, 2*third)
+		rows, err := s.ids(t.Context(), "list all", "SELECT id FROM tasks")
+		if n, known := s.texts.rows("", "~"); err != nil || !known || n < len(rows) || n > len(rows)+len(rows)/5 {
+			t.Errorf("seed %d: %d rows (known: %v, error %v), want about %d", seed, n, known, err, len(rows))
+		}
 		project(t, s, 20, h.records, func() int { return 1 + h.IntN(100) })
 		searches(s, len(h.records))
 		if spans := s.texts.spans("nowhere"); len(spans) > 0 {
