@@ -28,8 +28,12 @@ type Terminal struct {
 	Colours bool
 }
 
+// ErrGone is that the terminal has vanished.
+var ErrGone = errors.New("the terminal is gone")
+
 // Run shows a session on a terminal until the user ends it, or ctx. It leaves the terminal as it
-// was, whatever happens. It tells whether the last search succeeded.
+// was, whatever happens. It tells whether the last search succeeded. The error is that of ctx, or
+// [ErrGone].
 func Run(ctx context.Context, on Terminal, x *replay.Session, name, greeting string) (found bool, err error) {
 	return run(ctx, on, x, name, greeting)
 }
@@ -39,17 +43,55 @@ func run(ctx context.Context, on Terminal, x *replay.Session, name, greeting str
 	if err != nil {
 		return false, err
 	}
-	within, cancel := context.WithCancel(ctx)
+	within, end := context.WithCancelCause(ctx)
 	s := &screen{ctx: within, session: x, model: New(name, on.Colours, first, greeting), stop: func() {}, idle: make(chan struct{}, 1)}
 	s.idle <- struct{}{}
-	options := append([]tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(on.In), tea.WithOutput(on.Out), tea.WithoutSignalHandler()}, more...)
+	options := append([]tea.ProgramOption{tea.WithContext(within), tea.WithInput(untilGone(on.In, func() { end(ErrGone) })), tea.WithOutput(on.Out), tea.WithoutSignalHandler()}, more...)
 	_, err = tea.NewProgram(s, options...).Run()
-	cancel()
-	<-s.idle // the session is the caller's again
-	if ctx.Err() != nil {
-		err = ctx.Err()
+	if within.Err() != nil {
+		err = context.Cause(within)
 	}
+	end(nil)
+	<-s.idle // the session is the caller's again
 	return s.model.Found, err
+}
+
+// file is what bubbletea needs of a terminal.
+type file interface {
+	io.ReadWriteCloser
+	Fd() uintptr
+	Name() string
+}
+
+// untilGone returns the input, and calls gone at its end. Bubbletea takes that for a user who presses
+// no more keys; but the input of a terminal ends only with the terminal.
+func untilGone(in io.Reader, gone func()) io.Reader {
+	if f, ok := in.(file); ok {
+		return goingFile{f, gone}
+	}
+	return going{in, gone}
+}
+
+type going struct {
+	io.Reader
+	gone func()
+}
+
+func (g going) Read(p []byte) (int, error) { return read(g.Reader, p, g.gone) }
+
+type goingFile struct {
+	file
+	gone func()
+}
+
+func (g goingFile) Read(p []byte) (int, error) { return read(g.file, p, g.gone) }
+
+func read(in io.Reader, p []byte, gone func()) (int, error) {
+	n, err := in.Read(p)
+	if err != nil {
+		gone()
+	}
+	return n, err
 }
 
 // screen carries keys to a model, and its commands to a session. Only one command at a time uses

@@ -459,6 +459,7 @@ func TestRun(t *testing.T) {
 		"told to end":   {"sssgbye\r", true, context.Canceled, 3},
 		"a panic":       {"sgboom\r", true, tea.ErrProgramPanic, 1},
 		"the key q":     {"zq", true, nil, 0},
+		"vanishes":      {"", true, ErrGone, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -471,6 +472,9 @@ func TestRun(t *testing.T) {
 			go func() {
 				<-begun
 				_, _ = io.WriteString(keys, c.keys) // it ends with the pipe
+				if c.keys == "" {
+					_ = keys.Close()
+				}
 			}()
 			out := &watched{each: func(text string) {
 				if strings.Contains(text, "hello") {
