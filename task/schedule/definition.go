@@ -81,8 +81,9 @@ func (d *Definition) Passed(from, until, now time.Time, most int) (ticks []Tick,
 		return nil, false, err
 	}
 	if d.When.Every > 0 && d.When.Start == "" && from.Before(d.Anchor) {
-		every, anchor := d.When.Every.Std(), d.Anchor.Truncate(time.Second)
-		if plan, err = Compile(d.Name, d.When, anchor.Add(-anchor.Sub(from)/every*every-every)); err != nil {
+		every, anchor := d.When.Every.Std().Milliseconds(), d.Anchor.Truncate(time.Second)
+		steps := 1000*(anchor.Unix()-from.Unix())/every + 1
+		if plan, err = Compile(d.Name, d.When, later(anchor, -steps*every)); err != nil {
 			return nil, false, err
 		}
 	}

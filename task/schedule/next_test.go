@@ -158,6 +158,8 @@ func TestBadDefinitionsNameTheField(t *testing.T) {
 		"every is 1ms":                                {Every: value.Duration(time.Millisecond)},
 		"depth is -1":                                 {Cron: "@daily", Depth: -1},
 		"end is 2026-01-01":                           {Cron: "@daily", Start: "2026-02-01", End: "2026-01-01"},
+		`end is "0001-01-01T00:00:00Z", want a later`: {Cron: "@daily", End: "0001-01-01T00:00:00Z"},
+		`start is "0001-01-01", want a later time`:    {Cron: "@daily", Start: "0001-01-01"},
 		`at is "tomorrow"`:                            {At: "tomorrow"},
 		"which the clock of Europe/Berlin leaves out": {At: "2026-03-29 02:30", Timezone: "Europe/Berlin", DST: "skip"},
 		`calendar: "25:00-26:00"`:                     {Cron: "@daily", Calendar: []string{"25:00-26:00"}},
@@ -382,6 +384,18 @@ func TestPassed(t *testing.T) {
 		ticks, more, err := d.Passed(at(c.from), at(c.until), at(c.now), c.most)
 		if err != nil || len(ticks) != c.count || more != c.more || !ticks[0].At.Equal(at(c.first)) || !ticks[len(ticks)-1].At.Equal(at(c.last)) {
 			t.Errorf("%s: %v, %v, %v", c.name, ticks, more, err)
+		}
+	}
+}
+
+// Ticks of an interval reach back beyond three centuries, after which a duration ends.
+func TestPassedLongAgo(t *testing.T) {
+	d := Definition{Name: "x", When: job.Schedule{Every: value.Duration(time.Hour)}, Anchor: time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC)}
+	for _, year := range []int{1, 1700, 1733, 1800} {
+		from := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
+		ticks, more, err := d.Passed(from, from.Add(3*time.Hour), d.Anchor, 10)
+		if err != nil || more || len(ticks) != 3 || !ticks[0].At.Equal(from.Add(30*time.Minute)) {
+			t.Errorf("year %d: %v, %v, %v", year, ticks, more, err)
 		}
 	}
 }

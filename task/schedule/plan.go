@@ -125,6 +125,14 @@ func (p *Plan) moment(field, text string) (hit, error) {
 	if text == "" {
 		return hit{}, nil
 	}
+	h, err := p.parsed(field, text)
+	if err == nil && h.at.IsZero() {
+		err = fmt.Errorf("%s is %q, want a later time", field, text)
+	}
+	return h, err
+}
+
+func (p *Plan) parsed(field, text string) (hit, error) {
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return hit{at: t.UTC()}, nil
 	}
@@ -294,7 +302,13 @@ func (p *Plan) raw(after time.Time) (hit, bool) {
 	every := p.Every.Std().Milliseconds()
 	gone := 1000*(after.Unix()-p.anchor.Unix()) + int64(math.Floor(float64(after.Nanosecond()-p.anchor.Nanosecond())/1e6))
 	ahead := (gone/every + 1) * every
-	return hit{at: time.Unix(p.anchor.Unix()+ahead/1000, int64(p.anchor.Nanosecond())+ahead%1000*1e6).In(p.anchor.Location())}, true
+	return hit{at: later(p.anchor, ahead)}, true
+}
+
+// later returns the time so many milliseconds later, in the same zone. A Duration ends after three
+// centuries.
+func later(t time.Time, ms int64) time.Time {
+	return time.Unix(t.Unix()+ms/1000, int64(t.Nanosecond())+ms%1000*1e6).In(t.Location())
 }
 
 // delay is the sum of a tick's spread and jitter.
