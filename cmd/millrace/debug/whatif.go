@@ -99,11 +99,11 @@ missing or damaged: the rest is judged. docs/whatif.md has more.`,
 		if errors.Is(err, whatif.ErrIdle) {
 			err = &exit.Fault{Code: exit.NotFound, Err: err}
 		}
-		if err != nil {
-			return err
-		}
 		for _, d := range is.damaged {
 			a.Note("damaged: %s", d)
+		}
+		if err != nil {
+			return err
 		}
 		if f.JSON() {
 			for _, d := range is.damaged {

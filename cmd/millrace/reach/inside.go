@@ -42,6 +42,9 @@ func (i *Inside) tells(flag string, m view.Moment) error {
 	if !before && m.Seq <= i.To.Seq {
 		return nil
 	}
+	if i.To.Seq < i.From.Seq {
+		return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%s: what is left of the incident file ends at #%d, before its span, which begins at #%d", flag, i.To.Seq, i.From.Seq)}
+	}
 	return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%s: the incident file tells of #%d to #%d, %s to %s", flag, i.From.Seq, i.To.Seq, i.From.At.Local().Format(timeForm), i.To.At.Local().Format(timeForm))}
 }
 
