@@ -26,7 +26,7 @@ type Config struct {
 	// Import says what the log lacks because it was imported.
 	events.Import
 	// Partial says that records are missing, as in an incident file: a decision that cannot be
-	// repeated for lack of them is not a mistake.
+	// repeated for lack of them is not a mistake. All others are judged, whatever Import says.
 	Partial bool
 }
 
@@ -133,6 +133,9 @@ type Judge struct {
 
 // New returns a judge that has read no records.
 func New(cfg Config) *Judge {
+	if cfg.Partial {
+		cfg.Lacks = 0 // what can be repeated nevertheless is judged
+	}
 	rules := verify.Config{
 		Rules:    []verify.Rule{verify.Decisions},
 		Keep:     keep,
