@@ -241,19 +241,31 @@ func (s *Span) when(ctx context.Context, b stops, found *Breakpoint) error {
 		case !found.wrong:
 			places = []hit{{point: point{pos, s.time(pos)}}}
 		}
-		value, err := b.when.eval(b.when.see(r, was, is))
-		if err != nil {
-			if found.Unanswered++; found.Why == "" {
-				found.Why = fmt.Sprintf("at #%d: %v", r.Seq, err)
+		for _, h := range places {
+			value, err := b.when.eval(s.seenAt(h, b.when, r, was, is))
+			if err != nil {
+				if found.Unanswered++; found.Why == "" {
+					found.Why = fmt.Sprintf("at #%d: %v", r.Seq, err)
+				}
+			} else if value == true {
+				found.hits = append(found.hits, h)
 			}
-			return nil
-		}
-		if value == true {
-			found.hits = append(found.hits, places...)
 		}
 		return nil
 	})
 	return err
+}
+
+// seenAt is what the expression of a breakpoint sees at a place: of a place that concerns another task
+// than the fact, such as one that is late, that task.
+func (s *Span) seenAt(h hit, e *expression, r *events.Record, was, is view.Item) *seen {
+	if h.about.Kind == view.Tasks && h.about != view.RefOf(r) {
+		is = s.fold(h.about, h.pos)
+		was = is
+	}
+	sees := e.see(r, was, is)
+	sees.Now = func() time.Time { return h.at }
+	return sees
 }
 
 // over passes on all facts, with their subjects before and after.

@@ -153,6 +153,8 @@ func TestCommands(t *testing.T) {
 		"if":           "break if seq == 4; continue => 4",
 		"late":         "b late; c => 16; p now() => 12:05:10; c => none; C => none",
 		"late, if":     `b late if type == "queue.paused"; c => none`,
+		"late, which":  `b late if task.id == "` + string(b) + `" and now() > date("2020-01-01"); c => 16; c => none`,
+		"late, other":  `b late if task.id == "` + string(a) + `"; c => none`,
 		"unreadable":   "b type unreadable; c => 15; s => 16",
 		"several":      "b type attempt.failed; b state retrying; c => 9; c => none; b => 2 breakpoints; x 1 => 1 removed; x 1 => !no such; x all => 1 removed; c => !no breakpoint",
 		"watch":        "o task " + string(a) + "; w attempt => 8; w attempt => 13; w attempt => none; g 14; w! attempt => 13; w! attempt => 13; w! node => 13; g 12; w! node => 8; rev w failures => none",
