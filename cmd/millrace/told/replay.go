@@ -126,6 +126,9 @@ func Decided(d *replay.Decision) (head string, below []string) {
 	if d.NoNode != "" {
 		below = append(below, "if there is none: "+d.NoNode)
 	}
+	if len(below) == 0 && head == "decided" && Inputs(d) == "" { // a claim of a task that did not wait
+		return "", nil
+	}
 	return head, below
 }
 
