@@ -7,6 +7,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/duties"
+	"millrace/task/queue"
 	"millrace/verify/thin"
 )
 
@@ -37,7 +38,7 @@ func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 		if v.cfg.Settled {
 			s.found(v, OneEnd, []uint64{s.now.seq}, "it has not ended, it is %s since %s", k.State, when(s.now.since))
 		}
-		v.judge(s, &k, v.around(&k, queues), now)
+		v.judge(s, &k, v.around(&k, queues, now), now)
 	}
 	if skipped > 0 {
 		for _, rule := range []Rule{Deadlines, OneEnd, NoScheduler} {
@@ -106,9 +107,12 @@ func (v *Verifier) queues() map[string]waiting {
 // around returns the facts outside a task on which its duty depends, as a scheduler derives them
 // from the nodes. Heartbeats are not in the log: a silent node counts as online until a fact says
 // otherwise.
-func (v *Verifier) around(k *task.Task, queues map[string]waiting) duties.Surroundings {
-	q := queues[k.Route.Queue()]
-	around := duties.Surroundings{Serving: q.serving, Unserved: q.unserved}
+func (v *Verifier) around(k *task.Task, queues map[string]waiting, now time.Time) duties.Surroundings {
+	q, home := queues[k.Route.Queue()], k.Route.Queue()
+	if k.Route.Selected() {
+		home, _ = k.Asks()
+	}
+	around := duties.Surroundings{Serving: q.serving, Unserved: q.unserved, Paused: v.pause(home, now), Seen: now}
 	on, own := k.Route.Node()
 	switch {
 	case own:
@@ -136,6 +140,20 @@ func (v *Verifier) around(k *task.Task, queues map[string]waiting) duties.Surrou
 		}
 	}
 	return around
+}
+
+// pause is the pause of a queue. One that ended less than the margin ago counts as well: deadlines that
+// passed meanwhile are due only since then.
+func (v *Verifier) pause(name string, now time.Time) *queue.Pause {
+	lately := now.Add(-v.cfg.Margin)
+	q, _ := v.queuePast.Now(name)
+	if p := q.PausedAt(lately); p != nil {
+		return p
+	}
+	if at, ok := v.resumed[name]; ok && at.After(lately) {
+		return &queue.Pause{Until: at}
+	}
+	return nil
 }
 
 // survival checks I-9: each acknowledged submission has its birth in the log.

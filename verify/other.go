@@ -156,7 +156,7 @@ func (s *story) overdue(v *Verifier, k *task.Task, now time.Time) {
 			return
 		}
 	}
-	around := v.around(k, v.queues())
+	around := v.around(k, v.queues(), now)
 	was, is := duties.Owes(*k, around, v.cfg.Settings), duties.Owes(*other, around, v.bounds(nil))
 	if passed(&is, now) && !passed(&was, now) {
 		s.never(v, is.By, "%s was to %s; else %s", is.Who, is.What, is.Else)

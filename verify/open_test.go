@@ -1,0 +1,55 @@
+package verify_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/job"
+	"millrace/task/queue"
+	"millrace/task/where"
+	"millrace/verify"
+)
+
+// A task that no node takes expires, but not while its queue is paused.
+func TestDeadlinesInPausedQueues(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		route where.Route
+		said  []queue.Event // at noon, and then each minute
+		wrong bool
+	}{
+		"never paused":           {"q.5", nil, true},
+		"paused":                 {"q.5", []queue.Event{queue.Paused{}}, false},
+		"another one is paused":  {"other.5", []queue.Event{queue.Paused{}}, true},
+		"aimed at a node":        {"@n.5", []queue.Event{queue.Paused{}}, true},
+		"resumed":                {"q.5", []queue.Event{queue.Paused{}, queue.Resumed{}}, true},
+		"the pause is over":      {"q.5", []queue.Event{queue.Paused{Until: noon.Add(time.Minute)}}, true},
+		"over since a moment":    {"q.5", []queue.Event{queue.Paused{Until: noon.Add(time.Hour - time.Second)}}, false},
+		"paused again":           {"q.5", []queue.Event{queue.Paused{}, queue.Resumed{}, queue.Paused{}}, false},
+		"paused, then a bound":   {"q.5", []queue.Event{queue.Paused{}, queue.Limited{Running: 1}}, false},
+		"its own limit has come": {"q.5", []queue.Event{queue.Limited{Running: 1}}, true},
+	} {
+		v := verify.New(verify.Config{})
+		seq := uint64(0)
+		add := func(at time.Time, kind events.Kind, f events.Fact) {
+			seq++
+			f.At, f.Type, f.ID = at, events.TypeOf(f.Event), events.NewID(at)
+			if err := v.Add(&events.Record{Seq: seq, Stored: at, Kind: kind, Fact: f}); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		work := task.Work{Spec: &job.Spec{Handler: "x"}, Route: c.route}
+		add(noon, events.KindOffer, events.Fact{Task: task.ID(events.NewID(noon)), Event: task.Submitted{Work: work}})
+		for i, e := range c.said {
+			add(noon.Add(time.Duration(i)*time.Minute), events.KindQueue, events.Fact{Queue: "q", Event: e})
+		}
+		found := v.Report(noon.Add(time.Hour)).Findings
+		if got := len(found) == 1 && found[0].Rule == verify.Deadlines && strings.Contains(found[0].What, "past its deadline"); got != c.wrong || len(found) > 1 {
+			t.Errorf("%s: found %+v, want one: %v", name, found, c.wrong)
+		}
+	}
+}
