@@ -21,6 +21,7 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
+	"millrace/incident"
 	"millrace/jet"
 	"millrace/query"
 	"millrace/task"
@@ -130,7 +131,7 @@ func (a *Commands) unknown(f *verifyFlags, err error) error {
 
 func (a *Commands) verify(c *cobra.Command, f *verifyFlags) (*certificate, error) {
 	if a.Inside != nil && f.file == "" {
-		return nil, &exit.Fault{Code: exit.Refused, Err: errors.New("an incident file holds only what lived in its span: what was left out would count as broken")}
+		return nil, ofSpan()
 	}
 	cfg := verify.Config{From: f.from, Settled: f.settled}
 	for _, name := range f.rules {
@@ -165,6 +166,11 @@ func rulesOf(s *settings.Values, cfg *verify.Config) {
 	cfg.Margin = s.Margin()
 }
 
+// ofSpan is why an incident file is not verified.
+func ofSpan() error {
+	return &exit.Fault{Code: exit.Refused, Err: errors.New("an incident file holds only what lived in its span: what was left out would count as broken")}
+}
+
 func (a *Commands) verifyFile(f *verifyFlags, cfg verify.Config, now time.Time) (*certificate, error) {
 	s, _, err := a.LoadSettings(nil, settings.Prod)
 	if err != nil {
@@ -180,7 +186,11 @@ func (a *Commands) verifyFile(f *verifyFlags, cfg verify.Config, now time.Time) 
 		defer file.Close()
 		in = file
 	}
-	r, err := events.NewExportReader(in)
+	text := bufio.NewReaderSize(in, 1<<16)
+	if beginning, _ := text.Peek(1 << 16); incident.Is(beginning) {
+		return nil, ofSpan()
+	}
+	r, err := events.NewExportReader(text)
 	if err != nil {
 		return nil, err
 	}
