@@ -122,11 +122,14 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 		// check that, so the worker need not read the log: the offer carries everything.
 		t.Apply(o.Task())
 	} else {
-		err := p.load(ctx, o, t)
-		if reference != nil && (errors.Is(err, task.ErrUnknown) || err == nil && t.Waiting() && !t.Awaits(*reference)) {
+		err := p.load(ctx, o, t, after)
+		unknown := errors.Is(err, task.ErrUnknown)
+		switch {
+		case (err == nil || unknown) && behind(o, t, after):
+			return notNow, restFor(o.Deliveries), nil
+		case reference != nil && (unknown || err == nil && t.Waiting() && !t.Awaits(*reference)):
 			return notMine, 0, nil // a forged timer, or the task has moved on
-		}
-		if err != nil {
+		case err != nil:
 			return notNow, leased, err
 		}
 	}
@@ -145,6 +148,8 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 	switch {
 	case errors.Is(err, task.ErrUnfit), errors.Is(err, task.ErrShut):
 		return notNow, 0, nil
+	case errors.Is(err, task.ErrStale) && behind(o, t, after):
+		return notNow, restFor(o.Deliveries), nil
 	case errors.Is(err, task.ErrStale), errors.Is(err, task.ErrEnded):
 		return notMine, 0, nil
 	case err != nil:
@@ -187,9 +192,20 @@ func (p *Protocol) move(ctx context.Context, o *events.Offer, q *question) (said
 	}
 }
 
-// load reads the task of an offer, unless it was read already.
-func (p *Protocol) load(ctx context.Context, o *events.Offer, t *task.Task) error {
-	if o.Read != nil {
+// rereads is how many deliveries of an offer may find the log behind it. With the rests between them
+// that is some four seconds, longer than a server takes to learn that it does not lead any more.
+const rereads = 8
+
+// behind tells whether a task as it was read lacks the fact that began the turn of an offer, which
+// the log stored before the offer. A server answers so that led the log until a moment ago and does
+// not know yet: then the offer is as good as any. If it was forged, more reads find the same.
+func behind(o *events.Offer, t *task.Task, after uint64) bool {
+	return t.Seq < max(after, 1) && after < o.Seq && o.Deliveries <= rereads
+}
+
+// load reads the task of an offer for the turn after a fact, unless it was read already.
+func (p *Protocol) load(ctx context.Context, o *events.Offer, t *task.Task, after uint64) error {
+	if o.Read != nil && !behind(o, o.Read, after) {
 		*t = *o.Read // if it has changed since, the claim fails and reads it again
 		return nil
 	}

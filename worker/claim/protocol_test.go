@@ -168,6 +168,31 @@ func TestClaim(t *testing.T) {
 			}
 		}, node: full, want: notMine, is: task.Scheduled, reads: -1},
 
+		// Not now: the server that was asked led the log until a moment ago.
+		{name: "a timer, and the log is read without its turn", spec: job.Spec{Retry: job.Retry{Max: 1}}, given: func(w *world) {
+			w.claimedBy("b")
+			w.do(task.Fail{Epoch: w.task().Epoch, Class: "exit"})
+			w.must(w.rec.Settle(w.Context(), ptr(w.task())))
+			w.drop()
+			pass(time.Minute)
+			w.faults.behind = w.task().Turn
+		}, want: notNow, after: 20 * time.Millisecond, is: task.Pending, tries: 1, reads: 1},
+		{name: "an offer, and the log is read without its turn", given: func(w *world) {
+			w.claimedBy("b")
+			w.do(task.Release{Epoch: w.task().Epoch})
+			w.must(w.rec.Settle(w.Context(), ptr(w.task())))
+			w.drop()
+			w.faults.behind = w.task().Turn
+		}, want: notNow, after: 20 * time.Millisecond, is: task.Pending, tries: 1, reads: 1},
+		{name: "the timer of a scheduled birth, and the log is read without that", given: func(w *world) { w.drop(); w.fires(w.id, 0); w.faults.behind = 1 },
+			want: notNow, after: 20 * time.Millisecond, is: task.Pending, reads: 1},
+		{name: "the task was read ahead without its turn", then: func(w *world, o *events.Offer) {
+			o.Read = ptr(w.task())
+			o.Read.Seq = 0
+		}, want: mine, is: task.Running, tries: 1},
+		{name: "a forged timer that names an earlier message, again and again", given: func(w *world) { w.drop(); w.fires(w.id, w.task().Seq+1) },
+			then: func(_ *world, o *events.Offer) { o.Deliveries = 9 }, want: notMine, is: task.Pending, reads: 1},
+
 		// Not now: it comes again.
 		{name: "an attempt that goes on, delivered early", given: func(w *world) { o := w.claimedBy("b"); pass(lease / 3); w.log.Redeliver(o.Seq, false) },
 			want: notNow, after: lease - lease/3, is: task.Running, tries: 1, reads: -1},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,6 +41,8 @@ type faults struct {
 	unreadable, refuses bool
 	// lost is called once, when a write was stored; its answer is lost.
 	lost func(seq uint64)
+	// behind, if set, is the first sequence that is missing in what is read.
+	behind uint64
 	// reads counts how often the history of a task is read.
 	reads int
 }
@@ -70,7 +73,11 @@ func (f *faults) Task(ctx context.Context, id task.ID) ([]events.Record, error) 
 	if f.reads++; f.unreadable {
 		return nil, errDown
 	}
-	return f.Memory.Task(ctx, id)
+	records, err := f.Memory.Task(ctx, id)
+	if f.behind > 0 {
+		records = slices.DeleteFunc(slices.Clone(records), func(r events.Record) bool { return r.Seq >= f.behind })
+	}
+	return records, err
 }
 
 // newWorld returns a world without a task.
