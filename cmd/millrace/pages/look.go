@@ -304,6 +304,8 @@ var functions = template.FuncMap{
 	"copyOf":  copyOf,
 	"rateOf":  rateOf,
 	"missing": told.Missing,
+	"split":   func(text string) []string { return strings.Split(text, "`") },
+	"odd":     func(n int) bool { return n%2 == 1 },
 	"join":    func(list []string) string { return strings.Join(list, ", ") },
 }
 

@@ -7,6 +7,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/quota"
 )
 
@@ -64,7 +65,10 @@ func (p *queuesPanel) find(ctx context.Context, l *look) (err error) {
 	}
 	for i := range page.Queues {
 		q := &page.Queues[i]
-		row := queueRow{QueueView: *q, Bounds: q.Bounds().Words()}
+		row := queueRow{QueueView: *q, Bounds: "none"}
+		if is := q.Bounds(); is != (queue.Limited{}) {
+			row.Bounds = is.Words()
+		}
 		row.Pending, row.Held = q.States[task.Pending.String()], q.States[task.Held.String()]
 		row.Running = q.States[task.Running.String()] + q.States[task.Cancelling.String()]
 		if q.RateState != nil {

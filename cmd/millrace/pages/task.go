@@ -107,9 +107,10 @@ func showTask(ctx context.Context, l *look) (any, error) {
 	return d, nil
 }
 
-// dutySaid says who must act next, by when, and what follows otherwise.
+// dutySaid says who must act next and how, by when, and what follows otherwise.
 type dutySaid struct {
-	Text    string
+	Who     string // "" if nobody must act
+	What    string
 	By      time.Time
 	Overdue bool
 	Else    string
@@ -118,11 +119,11 @@ type dutySaid struct {
 func dutyOf(e *view.Explanation, l *look) *dutySaid {
 	switch {
 	case e.LivesAgain:
-		return &dutySaid{Text: "The task has ended, and a retry of its parent asks for it again: the scheduler must reopen it"}
+		return &dutySaid{What: "The task has ended, and a retry of its parent asks for it again: the scheduler must reopen it"}
 	case e.State == task.Error, e.State == task.Abnormal:
-		return &dutySaid{Text: "The task has failed, and Millrace does not run it again by itself. Retry runs it once more"}
+		return &dutySaid{What: "The task has failed, and Millrace does not run it again by itself. Retry runs it once more"}
 	case e.State.Terminal():
-		return &dutySaid{Text: "The task has ended. Nothing is left to do"}
+		return &dutySaid{What: "The task has ended. Nothing is left to do"}
 	}
 	who, what := e.Who, e.What
 	if e.Limits != nil {
@@ -131,7 +132,7 @@ func dutyOf(e *view.Explanation, l *look) *dutySaid {
 	if who == "server" {
 		who = "The NATS server"
 	}
-	return &dutySaid{Text: capital(who) + " must act: " + strings.ReplaceAll(what, "`", ""), By: e.By, Overdue: e.Overdue, Else: e.Else}
+	return &dutySaid{Who: who, What: what, By: e.By, Overdue: e.Overdue, Else: e.Else}
 }
 
 // timeline lays out phases.
@@ -143,13 +144,41 @@ func (d *taskData) timeline(phases []view.Phase) {
 	whole := max(d.To.Sub(d.From), time.Millisecond)
 	at := func(t time.Time) float64 { return float64(t.Sub(d.From)) / float64(whole) * 1000 }
 	for _, of := range told.Lanes(phases) {
-		row := lane{Name: of.Name, State: told.PhaseState(of.Phases[0].Name), Took: of.Took()}
+		row := lane{Name: of.Name, State: d.colourOf(&of.Phases[0]), Took: of.Took()}
 		for _, p := range of.Phases {
 			x := min(at(p.From), 998)
 			row.Bars = append(row.Bars, bar{X: x, Width: max(at(p.To)-x, 2), Seq: p.Seq, Title: of.Name + ": " + told.Span(p.To.Sub(p.From))})
 		}
 		d.Lanes = append(d.Lanes, row)
 	}
+}
+
+// colourOf returns the state whose colour a phase has: a run that has ended has that of its end.
+func (d *taskData) colourOf(p *view.Phase) task.State {
+	if p.Name != task.PhaseRun {
+		return told.PhaseState(p.Name)
+	}
+	if p.Attempt == 0 && d.State.Terminal() {
+		return d.State // of a parent
+	}
+	outcome := ""
+	for i := range d.Tries {
+		// The phase names the fact that began it or one after that, and a retry may count attempts anew.
+		if t := &d.Tries[i]; t.Attempt == p.Attempt && t.Epoch <= p.Seq {
+			outcome = t.Outcome
+		}
+	}
+	switch outcome {
+	case task.TryFinished:
+		return task.Finished
+	case task.TryFailed:
+		return task.Error
+	case task.TryCancelled, task.TryReleased:
+		return task.Cancelled
+	case task.TryLost, task.TryTakenOver, task.TryAbnormal:
+		return task.Abnormal
+	}
+	return task.Running
 }
 
 // factsOf returns the latest facts, the newest first, and how many older ones there are.

@@ -81,6 +81,9 @@ type taskRow struct {
 	Suspect bool
 }
 
+// What returns what the task is, in a few words.
+func (r taskRow) What() string { return r.Task.What() }
+
 func showTasks(ctx context.Context, l *look) (any, error) {
 	d := &tasksData{Query: l.Asked("q"), Keys: query.Keys, First: l.Asked("cursor") == "", Columns: shownColumns(l.query["col"]), All: columns}
 	for _, do := range slices.Sorted(maps.Keys(bulkActs)) {

@@ -44,6 +44,9 @@
   if ($("theme")) $("theme").onclick = () => { theme = themes[(themes.indexOf(theme) + 1) % 3]; kept.set("theme", theme); showTheme(); };
   showTheme();
 
+  // On a telephone the entries scroll: the current one is shown.
+  document.querySelector("nav li a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
   // Scrolling elements can be reached by keys.
   function reach() {
     for (const el of document.querySelectorAll("main .scroll, main pre")) if (!el.checkVisibility()) continue; else if (el.scrollWidth > el.clientWidth || el.scrollHeight > el.clientHeight) el.tabIndex = 0; else el.removeAttribute("tabindex");
