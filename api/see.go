@@ -50,6 +50,11 @@ type Log interface {
 	Decisions(ctx context.Context, name string, from time.Time) ([]events.Record, error)
 }
 
+// fewRecords is how many records are read one by one. Before the NATS server sends a batch it counts
+// how many messages follow in the log: it walks over all subjects of the first half of the log, or
+// over a block, which it then unpacks anew for the batch.
+const fewRecords = 128
+
 // closeBy is how many times as many records are read at once rather than single ones.
 const closeBy = 3
 
@@ -59,7 +64,7 @@ func RecordsAt(ctx context.Context, log Log, seqs []uint64) (found []events.Reco
 		return nil, nil
 	}
 	first, last := slices.Min(seqs), slices.Max(seqs)
-	if last-first < closeBy*uint64(len(seqs)) { // reading all is cheaper
+	if len(seqs) > fewRecords && last-first < closeBy*uint64(len(seqs)) { // reading all is cheaper
 		found, err = RecordsBetween(ctx, log, first, last)
 		found = slices.DeleteFunc(found, func(r events.Record) bool { return !slices.Contains(seqs, r.Seq) })
 	} else {
@@ -71,6 +76,13 @@ func RecordsAt(ctx context.Context, log Log, seqs []uint64) (found []events.Reco
 
 // RecordsBetween returns the records from one sequence to another.
 func RecordsBetween(ctx context.Context, log Log, from, to uint64) (all []events.Record, err error) {
+	if from <= to && to-from < fewRecords {
+		seqs := make([]uint64, 0, fewRecords)
+		for seq := from; seq <= to; seq++ {
+			seqs = append(seqs, seq)
+		}
+		return RecordsAt(ctx, log, seqs)
+	}
 	for from <= to {
 		records, err := log.Page(ctx, from, int(to-from+1)) //nolint:gosec // they are few
 		if err != nil || len(records) == 0 {

@@ -224,6 +224,9 @@ func (d *eventsData) find(ctx context.Context, l *look, c *factChoice, end uint6
 			}
 		}
 		end = from - 1
+		if len(records) == 0 { // much of the log may have been deleted
+			most = min(2*most, readAtOnce)
+		}
 	}
 	return nil
 }
