@@ -417,6 +417,45 @@ func (p *past) States(ctx context.Context, ids []task.ID) (map[task.ID]task.Stat
 	return states, err
 }
 
+// Stages implements [view.Index].
+func (p *past) Stages(ctx context.Context, f view.Filter, after task.ID, most int) (stages []view.Stage, err error) {
+	s, err := p.scene(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.OldestFirst = true
+	w, err := p.walk(ctx, s, &f, after)
+	if err != nil {
+		return nil, err
+	}
+	for len(stages) < most {
+		some, err := w.next(ctx, most-len(stages))
+		if err != nil || len(some) == 0 {
+			return stages, err
+		}
+		var maybe []numbered
+		for _, t := range some {
+			if !t.sure {
+				maybe = append(maybe, t)
+			}
+		}
+		were, _, err := p.were(ctx, s, maybe)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range some {
+			if !t.sure {
+				is := &were[0]
+				if were = were[1:]; !f.Match(is) {
+					continue
+				}
+			}
+			stages = append(stages, view.Stage{ID: t.id, State: s.tables.places[s.in[t.number]-1].state})
+		}
+	}
+	return stages, nil
+}
+
 // Oldest implements [view.Index].
 func (p *past) Oldest(ctx context.Context) (map[string]time.Time, error) {
 	s, err := p.scene(ctx)

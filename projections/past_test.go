@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -110,6 +111,13 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 		plain, err2 := memory.Count(t.Context(), q)
 		if err := errors.Join(err, err2); err != nil || !reflect.DeepEqual(counts, plain) {
 			t.Fatalf("at %d, %+v: %v, %v, want %v", at.Seq, q.Filter, err, counts, plain)
+		}
+		after := append(slices.Clone(h.tasks), "")[h.IntN(len(h.tasks)+1)]
+		most := 1 + h.IntN(20)
+		stages, err := past.Stages(t.Context(), q.Filter, after, most)
+		behind, err2 := memory.Stages(t.Context(), q.Filter, after, most)
+		if err := errors.Join(err, err2); err != nil || !slices.Equal(stages, behind) {
+			t.Fatalf("at %d, %+v, behind %s: %v, %v, want %v", at.Seq, q.Filter, after, err, stages, behind)
 		}
 	}
 	failuresAgree(t, past, memory)

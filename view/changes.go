@@ -15,6 +15,7 @@ import (
 type Whole interface {
 	View
 	Summed
+	Staged
 }
 
 // Difference is the change of everything between two places in the log.
@@ -124,6 +125,7 @@ func (d *Difference) step(ctx context.Context, before, after Whole, f Filter, mo
 		if is == nil || err != nil {
 			return err
 		}
+		later.take()
 		was, err := earlier.until(ctx, is.ID)
 		if err != nil {
 			return err
@@ -140,35 +142,44 @@ func (d *Difference) step(ctx context.Context, before, after Whole, f Filter, mo
 			d.More++
 			continue
 		}
-		d.Tasks = append(d.Tasks, Stepped{is.ID, is.What(), was, is.State, is.Node})
+		t, err := GetTask(ctx, after, is.ID)
+		if err != nil {
+			return err
+		}
+		d.Tasks = append(d.Tasks, Stepped{is.ID, t.What(), was, is.State, t.Node})
 	}
 }
 
-// tasksOf iterates over the tasks of a view, by id.
+// stagesAtOnce is how many states are asked for at once.
+const stagesAtOnce = 10_000
+
+// tasksOf iterates over the states of the tasks of a place, by id.
 type tasksOf struct {
-	view   View
+	view   Staged
 	filter Filter
-	page   []task.Task
-	over   bool // the page is the last one
+	page   []Stage
+	last   task.ID // of the page
+	over   bool    // the page is the last one
 }
 
-// next returns the next task; nil if there are no more.
-func (a *tasksOf) next(ctx context.Context) (*task.Task, error) {
+// next returns the next task, which take skips; nil if there are no more.
+func (a *tasksOf) next(ctx context.Context) (*Stage, error) {
 	if len(a.page) == 0 && !a.over {
-		a.filter.OldestFirst, a.filter.Limit = true, MaxLimit
-		page, err := a.view.List(ctx, Query{Kind: Tasks, Filter: a.filter})
+		page, err := a.view.Stages(ctx, a.filter, a.last, stagesAtOnce)
 		if err != nil {
 			return nil, err
 		}
-		a.page, a.filter.Cursor, a.over = page.Tasks, page.Next, page.Next == ""
+		if a.page, a.over = page, len(page) < stagesAtOnce; len(page) > 0 {
+			a.last = page[len(page)-1].ID
+		}
 	}
 	if len(a.page) == 0 {
 		return nil, nil
 	}
-	t := &a.page[0]
-	a.page = a.page[1:]
-	return t, nil
+	return &a.page[0], nil
 }
+
+func (a *tasksOf) take() { a.page = a.page[1:] }
 
 // until skips all tasks before id, and returns the state of id; unknown if it is missing.
 func (a *tasksOf) until(ctx context.Context, id task.ID) (task.State, error) {
@@ -177,11 +188,11 @@ func (a *tasksOf) until(ctx context.Context, id task.ID) (task.State, error) {
 		switch {
 		case t == nil || err != nil:
 			return task.Unknown, err
-		case t.ID == id:
-			return t.State, nil
 		case t.ID > id:
-			a.page = append([]task.Task{*t}, a.page...)
 			return task.Unknown, nil
+		}
+		if a.take(); t.ID == id {
+			return t.State, nil
 		}
 	}
 }

@@ -150,6 +150,12 @@ func (f *Folding) States(ctx context.Context, ids []task.ID) (states map[task.ID
 	return states, err
 }
 
+// Stages implements [Staged].
+func (f *Folding) Stages(ctx context.Context, filter Filter, after task.ID, most int) (stages []Stage, err error) {
+	err = f.tell(ctx, Tasks, func(i Index) error { stages, err = i.Stages(ctx, filter, after, most); return err })
+	return stages, err
+}
+
 // tell asks the index about tasks, and the fold if the index does not know.
 func (f *Folding) tell(ctx context.Context, kind Kind, ask func(Index) error) error {
 	if f.index != nil && kind == Tasks {

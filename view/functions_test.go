@@ -464,7 +464,7 @@ func TestDiffAll(t *testing.T) {
 
 // A task that was born later with an earlier id is new, and the one behind it is not skipped.
 func TestEarlierTasksAreFound(t *testing.T) {
-	was := tasksOf{page: []task.Task{{ID: "B", State: task.Pending}, {ID: "D", State: task.Running}}, over: true}
+	was := tasksOf{page: []Stage{{"B", task.Pending}, {"D", task.Running}}, over: true}
 	for _, c := range []struct {
 		id    task.ID
 		state task.State

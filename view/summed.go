@@ -46,6 +46,15 @@ type Index interface {
 type Staged interface {
 	// States returns the states of the tasks that exist.
 	States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, error)
+	// Stages returns the states of the tasks that a filter chooses, in the order of their ids, behind
+	// an id; fewer than most only at the end. It ignores the order and the limit of the filter.
+	Stages(ctx context.Context, f Filter, after task.ID, most int) ([]Stage, error)
+}
+
+// Stage is the state of a task.
+type Stage struct {
+	ID    task.ID
+	State task.State
 }
 
 // Numbered reads messages of the log, also by sequence.
@@ -265,6 +274,19 @@ func (m *Memory) States(_ context.Context, ids []task.ID) (map[task.ID]task.Stat
 		}
 	}
 	return states, nil
+}
+
+// Stages implements [Staged].
+func (m *Memory) Stages(_ context.Context, f Filter, after task.ID, most int) (stages []Stage, err error) {
+	for _, id := range m.from(after, true) {
+		if t := m.tasks[id]; t.State != task.Unknown && f.Match(&t.Task) {
+			stages = append(stages, Stage{id, t.State})
+		}
+		if len(stages) == most {
+			break
+		}
+	}
+	return stages, nil
 }
 
 // EachLimited implements [Summed].
