@@ -40,6 +40,10 @@ type manyRequest struct {
 	Limit int `json:"limit,omitempty"`
 }
 
+// Unchoosing are the fields of [client.ListRequest] that do not choose tasks: the filter of a bulk
+// command takes them, as it always has, without effect, but for at, which it refuses.
+var Unchoosing = []string{"limit", "cursor", "after", "at_least", "newer_than", "progress", "counts", "at"}
+
 func (r *manyRequest) check() error {
 	if r.Limit == 0 {
 		r.Limit = view.MaxLimit

@@ -2,11 +2,15 @@ package httpapi
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"millrace/api"
 )
 
 // Document returns the OpenAPI document of a version, ready for JSON.
@@ -60,6 +64,10 @@ func document(version string, all []operation) *huma.OpenAPI {
 		doc.AddOperation(carriers[i].describe(doc))
 	}
 	describe(schemas)
+	// Only bodies have it as a schema of its own, as the filter of many tasks.
+	filter := schemas.Map()["client.ListRequest"]
+	maps.DeleteFunc(filter.Properties, func(name string, _ *huma.Schema) bool { return slices.Contains(api.Unchoosing, name) })
+	filter.Description = "which tasks; all fields that are set must hold"
 	return doc
 }
 

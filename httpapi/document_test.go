@@ -166,7 +166,9 @@ func TestDocumentNamesStates(t *testing.T) {
 	if err := json.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
 	}
+	asked := map[string]bool{}
 	for _, p := range doc.Paths[prefix+"/tasks"]["get"].Parameters {
+		asked[p.Name] = true
 		if p.Name == "states" && (p.Schema.Type != "array" || p.Schema.Items.Type != "string") {
 			t.Errorf("the states of a query are %+v", p.Schema)
 		}
@@ -175,6 +177,14 @@ func TestDocumentNamesStates(t *testing.T) {
 	for of, is := range map[string]object{"a filter": doc.Components.Schemas["client.ListRequest"], "a purge": purge} {
 		if is := is.Properties["states"]; is.Items.Type != "string" || is.ContentEncoding != "" {
 			t.Errorf("the states of %s are %+v", of, is)
+		}
+	}
+	for _, name := range api.Unchoosing {
+		if _, there := doc.Components.Schemas["client.ListRequest"].Properties[name]; there {
+			t.Errorf("a filter has the field %s, which chooses nothing", name)
+		}
+		if !asked[name] {
+			t.Errorf("a list cannot be asked with %s", name)
 		}
 	}
 }
