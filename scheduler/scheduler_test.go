@@ -60,7 +60,7 @@ func newTestWorld(t *testing.T) *testWorld {
 		for _, f := range verify.Decided(mem.All()) {
 			t.Errorf("%s", f.What)
 		}
-		logtest.Alter(t, mem.All(), 2, map[string]int{}, func(log []events.Record) bool { return len(verify.Decided(log)) > 0 })
+		logtest.Alter(t, mem.All(), 2, map[string]int{}, verify.Doubted)
 	})
 	return &testWorld{
 		Memory: mem, alive: map[node.ID]node.Heartbeat{}, ranOut: make(chan node.ID, 10),

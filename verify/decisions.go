@@ -29,6 +29,17 @@ func Decided(log []events.Record) []Finding {
 	return v.Report(time.Time{}).Findings
 }
 
+// Doubted tells whether [Decided] returns any, and reads a log no further than to the first of them.
+func Doubted(log []events.Record) bool {
+	v := New(Config{Rules: []Rule{Decisions}})
+	for i := range log {
+		if v.Add(&log[i]) != nil || v.Found() {
+			return true
+		}
+	}
+	return len(v.Report(time.Time{}).Findings) > 0
+}
+
 // timely checks that a decision follows from what came before it, and was made before the log stored
 // it. Else it returns the record with the time at which the log stored it: no rule of a schedule
 // can be followed to a time that is made up.

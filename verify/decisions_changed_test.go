@@ -128,7 +128,7 @@ func TestSeldomDecisionsAreFoundWhenChanged(t *testing.T) {
 				t.Errorf("%v: %s", f.Seqs, f.What)
 			}
 			changed := map[string]int{}
-			logtest.Alter(t, r.log, 9, changed, func(log []events.Record) bool { return len(verify.Decided(log)) > 0 })
+			logtest.Alter(t, r.log, 9, changed, verify.Doubted)
 			for field, n := range c.want {
 				if changed[field] != n {
 					t.Errorf("%s was changed %d times, want %d: %v", field, changed[field], n, changed)

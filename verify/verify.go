@@ -279,6 +279,9 @@ func (v *Verifier) Judged() (checked, not int) {
 	return v.book.Checked[Decisions], v.book.Forgotten + v.book.Overtaken
 }
 
+// Found tells whether anything is found yet. What is only open is judged by [Verifier.Report].
+func (v *Verifier) Found() bool { return v.book.Any() }
+
 // Last is the sequence of the last record that the read model reflects, 0 for none.
 func (v *Verifier) Last() uint64 { return v.lastFact }
 

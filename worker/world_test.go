@@ -37,7 +37,7 @@ func inBubble(t *testing.T, play func(w *world)) {
 		for _, spin := range verify.Spins(log.All()) {
 			t.Error(spin)
 		}
-		logtest.Alter(t, log.All(), 2, map[string]int{}, func(log []events.Record) bool { return len(verify.Decided(log)) > 0 })
+		logtest.Alter(t, log.All(), 2, map[string]int{}, verify.Doubted)
 	})
 }
 

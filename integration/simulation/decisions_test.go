@@ -23,7 +23,7 @@ func TestChangedDecisionsAreFound(t *testing.T) {
 		h.report(t)
 		log := slices.DeleteFunc(slices.Clone(h.records), func(r events.Record) bool { return r.Fact.Actor == stranger })
 		logtest.Alter(t, log, enoughOfEach, changed, func(log []events.Record) bool {
-			return verified(t, h, verify.Config{}, log).Violations > 0
+			return foundAtOnce(t, log) || verified(t, h, verify.Config{}, log).Violations > 0
 		})
 	}
 	for _, name := range names {
@@ -32,4 +32,20 @@ func TestChangedDecisionsAreFound(t *testing.T) {
 		}
 	}
 	t.Logf("changed: %v", changed)
+}
+
+// foundAtOnce tells whether package verify finds something before it comes to the end of a log. Most
+// changes are found where they are, long before.
+func foundAtOnce(t *testing.T, log []events.Record) bool {
+	t.Helper()
+	v := verify.New(verify.Config{Settings: bounds, Margin: margin})
+	for i := range log {
+		if err := v.Add(&log[i]); err != nil {
+			t.Fatal(err)
+		}
+		if v.Found() {
+			return true
+		}
+	}
+	return false
 }

@@ -12,12 +12,15 @@ import (
 	"millrace/verify"
 )
 
+// margin is by how much clocks of histories may be wrong.
+const margin = 10 * time.Second
+
 // verified holds a part of a history's log against the promises, as `millrace
 // verify` does. Facts that a stranger forged are left out: package verify cannot
 // tell them from those of a broken program, and would be right to say so.
 func verified(t *testing.T, h *history, cfg verify.Config, part []events.Record) *verify.Report {
 	t.Helper()
-	cfg.Settings, cfg.Margin = bounds, 10*time.Second
+	cfg.Settings, cfg.Margin = bounds, margin
 	v := verify.New(cfg)
 	rows := newFold()
 	for i := range part {

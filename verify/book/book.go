@@ -87,6 +87,9 @@ func (b *Book) Find(rule Rule, f Finding) {
 // Broken counts the findings of a rule, including those that were not kept.
 func (b *Book) Broken(rule Rule) int { return b.broken[rule] }
 
+// Any tells whether there is a finding yet.
+func (b *Book) Any() bool { return b.broken != [end]int{} }
+
 // Note adds a remark to a rule, beside its status.
 func (b *Book) Note(rule Rule, format string, args ...any) {
 	b.notes[rule] = append(b.notes[rule], fmt.Sprintf(format, args...))
