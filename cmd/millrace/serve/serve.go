@@ -169,7 +169,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		return nil, err
 	}
 	p.start(func(ctx context.Context) error {
-		deciding.KeepStreams(ctx, p.settings.Layout(), p.settings.Sweep, func(name string) {
+		deciding.KeepStreams(ctx, p.settings.Layout(), max(p.settings.Sweep, streamsEvery), func(name string) {
 			if bucket, copies := strings.CutPrefix(name, "KV_"); copies {
 				p.log.Warn("a bucket was deleted and is made again; it holds nothing but copies and heartbeats", "bucket", bucket)
 				return
@@ -323,6 +323,10 @@ func (p *parts) ready() bool {
 		return false
 	}
 }
+
+// streamsEvery is how often at most a server looks whether a stream is missing. A look takes a request
+// for each stream, the most of all that a server without work asks for.
+const streamsEvery = time.Second
 
 // lastRound is how long the parts may take to end once the worker among them has, whose own end has
 // its own bound.
