@@ -3,6 +3,7 @@
 package deaths
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,12 +18,13 @@ import (
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
+	"millrace/task/output"
 	"millrace/task/reason"
 	"millrace/task/value"
 )
 
 // counts is a program that prints numbers on both streams until a file tells it to end.
-const counts = `n=0; until [ -e go ]; do n=$((n+1)); echo "out $n"; echo "err $n" >&2; sleep 0.02; done; echo "$n" > said; echo last; exit 3`
+const counts = `n=0; until [ -e go ]; do n=$((n+1)); echo "out $n"; echo "err $n" >&2; sleep 0.05; done; echo "$n" > said; echo last; exit 3`
 
 func outlives(p *place.Place, shell string) birth.Submission {
 	return birth.Submission{Spec: &job.Spec{Run: &job.Run{Dir: p.Dir, Shell: shell}, OnRestart: job.RestartAdopt}}
@@ -58,8 +60,28 @@ func wantAll(p *place.Place, id task.ID) {
 	}
 }
 
-func linesOf(p *place.Place, id task.ID) int {
-	return strings.Count(p.Run("task", "logs", string(id)), "\n")
+func linesOf(p *place.Place, c *client.Client, id task.ID) int {
+	p.Helper()
+	return strings.Count(printed(p, c, id), "\n")
+}
+
+// printed is what a task has printed so far, without the last line's end. It asks the log itself: who
+// asks again and again would start as many programs.
+func printed(p *place.Place, c *client.Client, id task.ID) string {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.Context(), place.Patience)
+	defer cancel()
+	var lines []string
+	err := c.Output(ctx, id, false, func(batch output.Lines) error {
+		for _, l := range batch.Lines {
+			lines = append(lines, l.Text)
+		}
+		return nil
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // wantNothingKept checks that no folder of a kept process is left.
@@ -81,7 +103,7 @@ func TestAdopt(t *testing.T) {
 	c := p.Connect()
 	worker := p.Worker("only", "--slots", "2", "--spool", "kept")
 	id := p.SubmitAs(c, outlives(p, counts))
-	p.Until("it prints", func() bool { return linesOf(p, id) > 5 })
+	p.Until("it prints", func() bool { return linesOf(p, c, id) > 5 })
 	pids := place.Survivors("MILLRACE_TASK=" + string(id))
 	if len(pids) == 0 {
 		t.Fatal("there is no process")
@@ -92,8 +114,8 @@ func TestAdopt(t *testing.T) {
 			t.Fatal("the process has ended with the worker")
 		}
 		worker = p.Worker("only", "--slots", "2", "--spool", "kept")
-		seen := linesOf(p, id)
-		p.Until("it goes on printing", func() bool { return linesOf(p, id) > seen+5 })
+		seen := linesOf(p, c, id)
+		p.Until("it goes on printing", func() bool { return linesOf(p, c, id) > seen+5 })
 	}
 	p.Write("go", "")
 	wantCounted(p, c, id)
@@ -111,7 +133,7 @@ func TestAdoptWhatHasEnded(t *testing.T) {
 	c := p.Connect()
 	worker := p.Worker("only", "--spool", "kept")
 	id := p.SubmitAs(c, outlives(p, counts))
-	p.Until("it prints", func() bool { return linesOf(p, id) > 5 })
+	p.Until("it prints", func() bool { return linesOf(p, c, id) > 5 })
 	worker.Kill()
 	p.Write("go", "")
 	p.Until("it has ended", func() bool { return len(place.Survivors("MILLRACE_TASK="+string(id))) == 0 })
@@ -140,7 +162,7 @@ func TestAdoptTooLate(t *testing.T) {
 	c := p.Connect()
 	worker := p.Worker("only", "--spool", "kept")
 	id := p.SubmitAs(c, outlives(p, `trap "" TERM; echo $MILLRACE_ATTEMPT; echo x >> began; [ $MILLRACE_ATTEMPT != 1 ] || while :; do sleep 0.05; date +%s%N > alive; done`))
-	p.Until("it prints", func() bool { return p.Run("task", "logs", string(id)) == "1" })
+	p.Until("it prints", func() bool { return printed(p, c, id) == "1" })
 	worker.Kill()
 	p.Until("the process is gone", func() bool { return len(place.Survivors("MILLRACE_TASK="+string(id))) == 0 })
 	if n := place.Count(p.History(c, id), events.AttemptStarted); n != 1 {
@@ -172,7 +194,7 @@ func TestAdoptAndCancel(t *testing.T) {
 	s.Spec.Timeout.Stop = value.Duration(300 * time.Millisecond)
 	first, second := p.SubmitAs(c, s), p.SubmitAs(c, s)
 	for _, id := range []task.ID{first, second} {
-		p.Until("it prints", func() bool { return p.Run("task", "logs", string(id)) == "started" })
+		p.Until("it prints", func() bool { return printed(p, c, id) == "started" })
 	}
 	worker.Kill()
 	p.Run("task", "cancel", string(first))
@@ -197,11 +219,11 @@ func TestAdoptFromALivingWorker(t *testing.T) {
 	c := p.Connect()
 	earlier := p.Worker("only", "--spool", "kept")
 	id := p.SubmitAs(c, outlives(p, counts))
-	p.Until("it prints", func() bool { return linesOf(p, id) > 5 })
+	p.Until("it prints", func() bool { return linesOf(p, c, id) > 5 })
 	p.Worker("only", "--spool", "kept")
 	earlier.Wait()
-	seen := linesOf(p, id)
-	p.Until("it goes on printing", func() bool { return linesOf(p, id) > seen+5 })
+	seen := linesOf(p, c, id)
+	p.Until("it goes on printing", func() bool { return linesOf(p, c, id) > seen+5 })
 	p.Write("go", "")
 	wantCounted(p, c, id)
 }
@@ -215,7 +237,7 @@ func TestAdoptWithoutAnybodyElse(t *testing.T) {
 	c := p.Connect()
 	worker := p.Worker("only", "--spool", "kept")
 	id := p.SubmitAs(c, outlives(p, `echo $MILLRACE_ATTEMPT; [ $MILLRACE_ATTEMPT != 1 ] || sleep 600`))
-	p.Until("it prints", func() bool { return p.Run("task", "logs", string(id)) == "1" })
+	p.Until("it prints", func() bool { return printed(p, c, id) == "1" })
 	worker.Signal(syscall.SIGSTOP)
 	p.Until("the process is gone", func() bool { return len(place.Survivors("MILLRACE_TASK="+string(id))) == 0 })
 	if n := place.Count(p.History(c, id), events.AttemptStarted); n != 1 {
@@ -243,7 +265,7 @@ func TestAdoptFlood(t *testing.T) {
 	id := p.SubmitAs(c, outlives(p, fmt.Sprintf(`for i in $(seq %d); do seq $((i*1000-999)) $((i*1000)); sleep 0.05;
 		seq $((i*100-99)) $((i*100)) | sed 's/.*/{"type":"INSERT_DATA","payload":{"n":&}}/'; done; echo '{"type":"RESULT","payload":{"ok":true}}'`, rounds)))
 	for i := range kills {
-		p.Until("it has printed more", func() bool { return linesOf(p, id) > i*1000*rounds/kills/2 })
+		p.Until("it has printed more", func() bool { return linesOf(p, c, id) > i*1000*rounds/kills/2 })
 		worker.Kill()
 		worker = p.Worker("only", "--spool", "kept")
 	}
@@ -296,7 +318,7 @@ func TestAdoptWithoutShim(t *testing.T) {
 		s := outlives(p, `sh -c 'trap "" TERM; sleep 600 & wait' & echo "the word is $KEY"; wait`)
 		s.Spec.Run.Secrets = map[string]job.Secret{"KEY": {File: p.Path("key")}}
 		id := p.SubmitAs(c, s)
-		p.Until("it prints", func() bool { return p.Run("task", "logs", string(id)) == "the word is [secret]" })
+		p.Until("it prints", func() bool { return printed(p, c, id) == "the word is [secret]" })
 		_ = filepath.WalkDir(p.Path("kept"), func(path string, d os.DirEntry, _ error) error {
 			if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), "abracadabra") {
 				t.Errorf("%s holds the secret", path)
@@ -343,11 +365,11 @@ func TestAdoptConversation(t *testing.T) {
 		echo '{"type":"CHECKPOINT","id":"c1","payload":{"at":1}}'; wait`
 	s.Spec.Run.Stdin = job.StdinOpen
 	id := p.SubmitAs(c, s)
-	p.Until("it is greeted", func() bool { return p.Run("task", "logs", string(id)) == "greeted 1" })
+	p.Until("it is greeted", func() bool { return printed(p, c, id) == "greeted 1" })
 	worker.Kill()
 	p.Write("go", "") // it speaks while no worker listens
 	worker = p.Worker("only", "--spool", "kept")
-	p.Until("it is answered", func() bool { return p.Run("task", "logs", string(id)) == "greeted 1\nacknowledged" })
+	p.Until("it is answered", func() bool { return printed(p, c, id) == "greeted 1\nacknowledged" })
 	p.Run("task", "cancel", string(id))
 	p.Await(c, id, task.Cancelled)
 	if out := p.Run("task", "logs", string(id)); !strings.Contains(out, "told") {
