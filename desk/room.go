@@ -99,39 +99,39 @@ func (d *Desk) over(ctx context.Context, queue string, entry uint64, placed bool
 	r.bounds[queue] = b
 }
 
-// settled returns the last entry of a queue's ledger once its births exist, or the wait for them
-// has ended; 0 if there is none.
+// settled returns the sequence that the next entry of a queue's ledger must follow, once the births
+// of the last entry exist, or the wait for them has ended.
 func (d *Desk) settled(ctx context.Context, queue string) (uint64, error) {
 	var at uint64
 	var since time.Time
 	for {
-		last, found, err := d.Rec.LastKeyClaim(ctx, unique.RoomKey(queue))
-		if err != nil || !found {
+		last, end, err := d.Rec.LastKeyClaim(ctx, unique.RoomKey(queue))
+		if err != nil {
 			return 0, err
 		}
 		claim, ok := last.Fact.Event.(unique.KeyClaimed)
 		if !ok || claim.Holder == "" {
-			return last.Seq, nil // an unreadable or a withdrawn entry
+			return end, nil // there is none, or it was withdrawn
 		}
 		r := d.rooms()
 		r.mu.Lock()
 		own := r.bounds[queue].settled
 		r.mu.Unlock()
 		if last.Seq == own {
-			return own, nil
+			return end, nil
 		}
 		t, err := d.Rec.Load(ctx, claim.Holder)
 		if err != nil && !errors.Is(err, task.ErrUnknown) {
 			return 0, err
 		}
 		if t.State != task.Unknown && (t.State != task.Pending || t.Offered) {
-			return last.Seq, nil
+			return end, nil
 		}
 		if last.Seq != at {
 			at, since = last.Seq, time.Now()
 		}
 		if time.Since(since) >= reservationPatience {
-			return last.Seq, nil
+			return end, nil
 		}
 		pause, over := context.WithTimeout(ctx, reservationLook)
 		<-pause.Done()

@@ -20,17 +20,19 @@ func (r *Recorder) Circuit(ctx context.Context, job string) (breaker.Circuit, er
 func (r *Recorder) readCircuit(ctx context.Context, job string) (breaker.Circuit, string, error) {
 	err := value.ValidName("job", job)
 	var last Record
-	var found bool
+	var end uint64
 	if err == nil {
-		last, found, err = r.Log.Latest(ctx, Fact{Job: job})
+		last, end, err = r.Log.Latest(ctx, Fact{Job: job})
 	}
 	if err != nil {
 		return breaker.Circuit{}, "", fmt.Errorf("read the breaker of job %s: %w", job, err)
 	}
-	if !found {
-		return breaker.Circuit{State: breaker.StateClosed}, "", nil
+	c := breaker.Circuit{State: breaker.StateClosed}
+	if last.Seq > 0 {
+		c = last.Circuit(breaker.Circuit{})
 	}
-	return last.Circuit(breaker.Circuit{}), last.Fact.ID, nil
+	c.Head = end
+	return c, last.Fact.ID, nil
 }
 
 // Verdict is the decision on a breaker: no change if Event is nil. By are its inputs; nil if a

@@ -3,6 +3,7 @@ package events
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -237,6 +238,19 @@ type Record struct {
 
 // IsFact tells whether the record lies where facts do, readable or not.
 func (r *Record) IsFact() bool { return r.Kind != KindOther && r.Kind != KindProbe }
+
+// Readable tells whether this version can read the record as a fact.
+func (r *Record) Readable() bool { return r.Err == nil && r.Fact.Event != nil }
+
+// LastReadable returns the last of the records that is readable; the zero record if none is.
+func LastReadable(records []Record) Record {
+	for _, r := range slices.Backward(records) {
+		if r.Readable() {
+			return r
+		}
+	}
+	return Record{}
+}
 
 // Unreadable says why the message cannot be read; "" if it can, or need not be.
 func (r *Record) Unreadable() string {

@@ -131,20 +131,18 @@ func (r *Recorder) FreeFor(ctx context.Context, id task.ID, e *task.Submitted) e
 	if err != nil || key == "" {
 		return err
 	}
-	last, found, err := r.LastKeyClaim(ctx, key)
-	if err != nil || !found {
-		return err
-	}
+	last, _, err := r.LastKeyClaim(ctx, key)
 	claim, ok := last.Fact.Event.(unique.KeyClaimed)
-	if !ok {
-		return nil
+	if err != nil || !ok {
+		return err
 	}
 	taken, err := r.taken(ctx, &underKey{id: id, key: key, unique: &e.Spec.Unique}, append([]task.ID{claim.Holder}, claim.Before...))
 	return errors.Join(err, asError(taken))
 }
 
-// LastKeyClaim returns the last claim of a unique key; false if there is none.
-func (r *Recorder) LastKeyClaim(ctx context.Context, key string) (Record, bool, error) {
+// LastKeyClaim returns the last claim of a unique key, of sequence 0 if there is none, and the sequence
+// that the next claim must follow.
+func (r *Recorder) LastKeyClaim(ctx context.Context, key string) (last Record, end uint64, err error) {
 	return r.Log.Latest(ctx, Fact{Key: key})
 }
 
@@ -161,8 +159,8 @@ func (r *Recorder) writeKeyClaim(ctx context.Context, key string, e unique.KeyCl
 	claim.Type, claim.Key, claim.By, claim.Event = UniqueClaimed, key, by, e
 	chain := Chain[Record, *Fact]{
 		Read: func(ctx context.Context, wrote *Fact) (Record, uint64, bool, error) {
-			now, _, err := r.LastKeyClaim(ctx, key)
-			return now, now.Seq, now.Fact.ID == wrote.ID, err
+			now, end, err := r.LastKeyClaim(ctx, key)
+			return now, end, now.Fact.ID == wrote.ID, err
 		},
 		Write: r.Log.Append, Once: true,
 	}
@@ -212,7 +210,7 @@ func (r *Recorder) underClaim(ctx context.Context, u *underKey, claim uint64) (a
 	}
 	chain := Chain[placed, *underKey]{
 		Read: func(ctx context.Context, u *underKey) (is placed, end uint64, _ bool, err error) {
-			last, _, err := r.LastKeyClaim(ctx, u.key) // first, because nothing is placed under this claim once another follows
+			_, end, err = r.LastKeyClaim(ctx, u.key) // first, because nothing is placed under this claim once another follows
 			if err != nil {
 				return is, 0, false, err
 			}
@@ -220,7 +218,7 @@ func (r *Recorder) underClaim(ctx context.Context, u *underKey, claim uint64) (a
 			if err == nil {
 				is.at, is.never = u.placed(records)
 			}
-			return is, last.Seq, is != placed{}, err
+			return is, end, is != placed{}, err
 		},
 		Write: func(_ context.Context, u *underKey, claim uint64) (uint64, error) { return u.place(claim) },
 		Once:  true,
@@ -248,13 +246,13 @@ func asError(t *Taken) error {
 func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next unique.KeyClaimed, by *task.By, at uint64, err error) {
 	var since time.Time
 	for {
-		last, found, err := r.LastKeyClaim(ctx, u.key)
+		last, end, err := r.LastKeyClaim(ctx, u.key)
 		if err != nil {
 			return next, nil, 0, err
 		}
 		claim, ok := last.Fact.Event.(unique.KeyClaimed)
-		if !found || !ok { // an unreadable claim claims nothing
-			return unique.KeyClaimed{Holder: u.id}, nil, last.Seq, nil
+		if !ok {
+			return unique.KeyClaimed{Holder: u.id}, nil, end, nil
 		}
 		known, err := r.claimants(ctx, claim.Holder)
 		if err != nil {
@@ -262,7 +260,7 @@ func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next unique.KeyC
 		}
 		next, taken, more := unique.NextClaim(u.unique, u.id, u.key, last.Seq, known, false, r.Now())
 		if !more {
-			return next, unique.ClaimedBy(u.unique, known, false), last.Seq, asError(u.takenBy(taken))
+			return next, unique.ClaimedBy(u.unique, known, false), end, asError(u.takenBy(taken))
 		}
 		// A holder born before its claim wanted to be reopened by it, and may have been refused.
 		if now := r.Now(); known[0].Born > 0 {
@@ -278,7 +276,7 @@ func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next unique.KeyC
 			}
 			known = append(known, before...)
 			next, taken, _ = unique.NextClaim(u.unique, u.id, u.key, last.Seq, known, true, r.Now())
-			return next, unique.ClaimedBy(u.unique, known, true), last.Seq, asError(u.takenBy(taken))
+			return next, unique.ClaimedBy(u.unique, known, true), end, asError(u.takenBy(taken))
 		}
 		pause, over := context.WithTimeout(ctx, claimLook)
 		<-pause.Done()

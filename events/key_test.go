@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/job"
 	"millrace/task/unique"
 )
@@ -54,6 +55,35 @@ func TestUniqueRace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What anybody may put behind the claims of a key, or behind the facts about a breaker, frees no key
+// and closes no breaker.
+func TestGarbageFreesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := events.NewMemory(time.Now, time.Second)
+		r, holder := submitter(mem), task.ID("01JNA000000000000000000001")
+		if _, err := r.Submit(t.Context(), holder, uniqueBirth("k")); err != nil {
+			t.Fatal(err)
+		}
+		mem.AppendRaw(events.Fact{Key: "j/k"}, []byte("garbage"))
+		_, err := r.Submit(t.Context(), "01JNA000000000000000000002", uniqueBirth("k"))
+		if taken, ok := errors.AsType[*events.Taken](err); !ok || taken.Holder != holder {
+			t.Errorf("behind garbage another task has the key: %v", err)
+		}
+		end := time.Now().Add(time.Minute)
+		open := func(breaker.Circuit, time.Time) events.Verdict {
+			return events.Verdict{Event: breaker.Opened{Reason: "all fails", Until: end}}
+		}
+		if _, _, err := r.DoBreaker(t.Context(), "j", open); err != nil {
+			t.Fatal(err)
+		}
+		mem.AppendRaw(events.Fact{Job: "j"}, []byte("garbage"))
+		was, _, err := r.DoBreaker(t.Context(), "j", open)
+		if err != nil || was.State != breaker.StateOpen || !was.Until.Equal(end) {
+			t.Errorf("behind garbage the breaker is %+v, %v", was, err)
+		}
+	})
 }
 
 // A submitter that dies between its claim and the birth locks nothing. The birth of one that is

@@ -104,10 +104,11 @@ type Reader interface {
 	Node(ctx context.Context, id node.ID, after uint64) ([]Record, error)
 	// Queue returns the facts about a queue, which operators write.
 	Queue(ctx context.Context, name string) ([]Record, error)
-	// Latest returns the last fact on a chain, false if there is none. The chain is that of facts
-	// with the same subject as about, whose other fields need not be set: Fact{Key: key} is the
-	// chain of a unique key.
-	Latest(ctx context.Context, about Fact) (Record, bool, error)
+	// Latest returns the last readable fact on a chain, of sequence 0 if there is none, and the
+	// sequence of the chain's last message, which the next fact must follow. Another message than a
+	// fact changes nothing. The chain is that of facts with the same subject as about, whose other
+	// fields need not be set: Fact{Key: key} is the chain of a unique key.
+	Latest(ctx context.Context, about Fact) (last Record, end uint64, err error)
 	// Definition returns the definition of a name; the zero value if it never existed.
 	Definition(ctx context.Context, def definition.Def) (definition.Definition, error)
 }

@@ -189,18 +189,10 @@ func (m *Memory) queueOf(route string) queue.Queue {
 	return m.queues[route]
 }
 
-// AppendRaw stores a message on the chain of a task that need not be a fact, as a faulty writer
-// could.
-func (m *Memory) AppendRaw(id task.ID, raw []byte) uint64 {
-	return m.appendRaw(KindChain, chain{task: id}, raw)
-}
-
-// AppendRawAdmission is AppendRaw for the chain of a scope's admissions.
-func (m *Memory) AppendRawAdmission(of limit.Scope, raw []byte) uint64 {
-	return m.appendRaw(KindLimit, chain{scope: of}, raw)
-}
-
-func (m *Memory) appendRaw(kind Kind, c chain, raw []byte) uint64 {
+// AppendRaw stores a message that need not be a fact on the chain of facts with the same subject as
+// about, as a faulty writer could.
+func (m *Memory) AppendRaw(about Fact, raw []byte) uint64 {
+	c, kind := chainOf(&about)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tick()
@@ -334,15 +326,17 @@ func (m *Memory) Definition(ctx context.Context, def definition.Def) (definition
 }
 
 // Latest implements [Reader].
-func (m *Memory) Latest(ctx context.Context, about Fact) (Record, bool, error) {
-	c, _ := chainOf(&about)
+func (m *Memory) Latest(ctx context.Context, about Fact) (last Record, end uint64, err error) {
+	c, kind := chainOf(&about)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	head := m.heads[c]
-	if head == 0 {
-		return Record{}, false, nil
+	end = m.heads[c]
+	for _, r := range slices.Backward(m.records[:end]) {
+		if at, _ := chainOf(&r.Fact); at == c && r.Kind == kind && r.Readable() {
+			return r, end, nil
+		}
 	}
-	return m.records[head-1], true, nil
+	return Record{}, end, nil
 }
 
 // Last implements [Follower].

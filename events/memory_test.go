@@ -7,7 +7,6 @@ import (
 
 	"millrace/events"
 	"millrace/events/logtest"
-	"millrace/task"
 )
 
 // In a bubble leases expire and timers fire without waiting, and a case fails if it leaves a
@@ -17,6 +16,8 @@ func TestMemory(t *testing.T) {
 	logtest.Run(t, func(*testing.T) events.Log { return events.NewMemory(time.Now, ackWait) }, logtest.Options{
 		AckWait: ackWait,
 		Around:  synctest.Test,
-		Garbage: func(_ *testing.T, log events.Log, id task.ID, raw []byte) { log.(*events.Memory).AppendRaw(id, raw) },
+		Garbage: func(_ *testing.T, log events.Log, about events.Fact, raw []byte) {
+			log.(*events.Memory).AppendRaw(about, raw)
+		},
 	})
 }

@@ -312,7 +312,9 @@ func TestCopiesAreNoFacts(t *testing.T) {
 			none("in a batch: "+subject, r)
 		}
 	}
-	none("the last decision", must(s.LastDecisions(within(t), []string{"nightly"}))(t)["nightly"])
+	if last := must(s.LastDecisions(within(t), []string{"nightly"}))(t)["nightly"]; last.Seq <= begin || last.Fact.Event != nil {
+		t.Errorf("the last decision is %+v", last)
+	}
 	if q := must(recorder(s).LoadQueue(within(t), "q"))(t); q.Paused != nil {
 		t.Errorf("the queue is %+v", q)
 	}

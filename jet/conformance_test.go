@@ -10,7 +10,6 @@ import (
 	"millrace/internal/testkit"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
-	"millrace/task"
 )
 
 func conforms(t *testing.T, ackWait time.Duration, open func(t *testing.T) events.Log, only ...string) {
@@ -20,8 +19,8 @@ func conforms(t *testing.T, ackWait time.Duration, open func(t *testing.T) event
 			t.Parallel()
 			body(t)
 		},
-		Garbage: func(t *testing.T, log events.Log, id task.ID, body []byte) {
-			raw(t, log.(*Store), wire.ChainPrefix+string(id), nil, body)
+		Garbage: func(t *testing.T, log events.Log, about events.Fact, body []byte) {
+			raw(t, log.(*Store), wire.ChainSubject(&about), nil, body)
 		},
 		Only: only,
 	})

@@ -17,10 +17,11 @@ import (
 	"millrace/task/where"
 )
 
-// LastDecision returns the latest decision on a tick of a schedule; its sequence is 0 if there is
-// none.
+// LastDecision returns the latest decision on a tick of a schedule. Its sequence is the one that the
+// next decision must follow: that of the last message, which may be no fact; 0 if there is none.
 func (s *Store) LastDecision(ctx context.Context, name string) (events.Record, error) {
-	r, _, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": wire.TickPrefix + name})
+	r, end, err := s.Latest(ctx, events.Fact{Schedule: name})
+	r.Seq = end
 	return r, err
 }
 
@@ -28,6 +29,7 @@ func (s *Store) LastDecision(ctx context.Context, name string) (events.Record, e
 // missing. Any replica may answer, so it may be out of date.
 func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]events.Record, error) {
 	last := make(map[string]events.Record, len(names))
+	var foreign []string // those whose last message is no fact
 	err := link.LastOn(ctx, s.Link, wire.LogStream, wire.TickPrefix, names, func(name string, m *nats.Msg) error {
 		seq, err := link.SequenceOf(m)
 		if err != nil {
@@ -37,9 +39,17 @@ func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]e
 		if err != nil {
 			return fmt.Errorf("a message without a time: %w", err)
 		}
-		last[name] = reading.Record(wire.TickPrefix+name, seq, stored, m.Header, 1, m.Data)
+		r := reading.Record(wire.TickPrefix+name, seq, stored, m.Header, 1, m.Data)
+		if last[name] = r; !r.Readable() {
+			foreign = append(foreign, name)
+		}
 		return nil
 	})
+	for _, name := range foreign {
+		if err == nil {
+			last[name], err = s.LastDecision(ctx, name)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the latest decisions of %d schedules: %w", len(names), err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/streams"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/definition"
 )
@@ -36,5 +37,10 @@ func TestLastDecisions(t *testing.T) {
 		if got := last[name]; err != nil || got.Seq != seq || got.Err != nil || !got.Stored.Equal(one.Stored) || got.Fact.Schedule != name || got.Fact.ID != one.Fact.ID {
 			t.Errorf("the latest decision of %s is %+v, alone %+v, %v; want sequence %d", name, got, one, err, seq)
 		}
+	}
+	raw(t, s, wire.TickPrefix+"a", nil, []byte("rubbish")) // it changes only where the next decision follows
+	last, err = s.LastDecisions(ctx, []string{"a"})
+	if got := last["a"]; err != nil || got.Seq <= want["b"] || got.Fact.Schedule != "a" || !got.Readable() {
+		t.Errorf("the latest decision before rubbish is %+v, %v", got, err)
 	}
 }

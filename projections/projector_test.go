@@ -70,7 +70,7 @@ func TestProjectorFollows(t *testing.T) {
 	if _, _, err := r.DoNode(t.Context(), "n1", node.Register{Session: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	last := log.AppendRaw(id, []byte("no fact"))
+	last := log.AppendRaw(events.Fact{Task: id}, []byte("no fact"))
 	await(t, s, last)
 	page, err := s.tasks(t.Context(), view.Filter{States: []task.State{task.Running}, Node: "n1"})
 	if err != nil || page.Point.Seq != last || len(page.Tasks) != 1 || page.Tasks[0].Head != last {

@@ -467,11 +467,11 @@ func (a *admitter) stops(ctx context.Context, p *admission.Sent) ([]*events.Stop
 func (a *admitter) catchUp(ctx context.Context, p *admission.Sent) error {
 	ends := make([]uint64, len(p.Scopes))
 	for i, of := range p.Scopes {
-		last, _, err := a.rec.Log.Latest(ctx, events.Fact{Scope: of})
+		_, end, err := a.rec.Log.Latest(ctx, events.Fact{Scope: of})
 		if err != nil {
 			return err
 		}
-		ends[i] = last.Seq
+		ends[i] = end
 	}
 	if slices.Equal(ends, p.Heads) {
 		return nil

@@ -618,7 +618,7 @@ func TestGarbageOnAnAdmissionChain(t *testing.T) {
 		defer admitting(t.Context(), w, w.Memory)()
 		spec := job.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "/k"}}}
 		for n := range 3 {
-			w.AppendRawAdmission(limit.ScopeOf("key:/k"), []byte("garbage"))
+			w.AppendRaw(events.Fact{Scope: limit.ScopeOf("key:/k")}, []byte("garbage"))
 			id := w.submitLimited(t, n, spec)
 			time.Sleep(2 * time.Second)
 			started, end := w.runOne(t, "n")

@@ -89,7 +89,7 @@ func (c *counted) Task(ctx context.Context, id task.ID) ([]events.Record, error)
 	return c.Memory.Task(ctx, id)
 }
 
-func (c *counted) Latest(ctx context.Context, about events.Fact) (events.Record, bool, error) {
+func (c *counted) Latest(ctx context.Context, about events.Fact) (events.Record, uint64, error) {
 	c.read()
 	return c.Memory.Latest(ctx, about)
 }

@@ -80,7 +80,7 @@ func (f *Faulty) PlaceClaimed(ctx context.Context, fact *events.Fact, key string
 }
 
 // Latest implements [events.Reader].
-func (f *Faulty) Latest(ctx context.Context, about events.Fact) (events.Record, bool, error) {
+func (f *Faulty) Latest(ctx context.Context, about events.Fact) (events.Record, uint64, error) {
 	f.land()
 	return f.Log.Latest(ctx, about)
 }

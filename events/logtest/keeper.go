@@ -20,6 +20,7 @@ var keeperCases = []testCase{
 	{name: "the end of a task is appended together with an admission", body: endWithAdmission},
 	{name: "of racing writers to several chains one wins on each", body: raceOfSeveral},
 	{name: "a key has a chain of its own", body: keyClaims},
+	{name: "garbage at the end of a chain", body: garbageLast, garbage: true},
 	{name: "a birth is taken under the last claim only", body: claimedBirths},
 	{name: "a claim and a birth exclude each other", body: claimRace},
 	{name: "a fact on a chain is taken under the last claim only", body: claimedChains},
@@ -34,11 +35,11 @@ func (s *suite) granted(of limit.Scope, id task.ID) *events.Fact {
 // admitted is the end of a scope's chain.
 func (s *suite) admitted(of limit.Scope) uint64 {
 	s.Helper()
-	last, _, err := s.log.Latest(s.context(), events.Fact{Scope: of})
+	_, end, err := s.log.Latest(s.context(), events.Fact{Scope: of})
 	if err != nil {
 		s.Fatalf("Latest of %s: %v", of, err)
 	}
-	return last.Seq
+	return end
 }
 
 func (s *suite) claim(key string, id task.ID) *events.Fact {
@@ -197,20 +198,50 @@ func raceOfSeveral(s *suite) {
 }
 
 func keyClaims(s *suite) {
-	if _, found, err := s.log.Latest(s.context(), events.Fact{Key: "shop/a b.*>"}); err != nil || found {
-		s.Fatalf("Latest of a new key: %v, %v", found, err)
+	if _, end, err := s.log.Latest(s.context(), events.Fact{Key: "shop/a b.*>"}); err != nil || end != 0 {
+		s.Fatalf("Latest of a new key: %d, %v", end, err)
 	}
 	f := s.claim("shop/a b.*>", s.task())
 	a := s.append(f, 0)
 	s.append(s.claim("shop/other", s.task()), 0)
-	last, found, err := s.log.Latest(s.context(), events.Fact{Key: "shop/a b.*>"})
-	if err != nil || !found {
-		s.Fatalf("Latest: %v, %v", found, err)
+	last, end, err := s.log.Latest(s.context(), events.Fact{Key: "shop/a b.*>"})
+	if err != nil || end != a {
+		s.Fatalf("Latest: %d, %v, want %d", end, err, a)
 	}
 	s.same(&last, events.KindKey, a, f)
 	if _, err := s.log.Append(s.context(), s.claim("shop/a b.*>", s.task()), 0); !errors.Is(err, events.ErrConflict) {
 		s.Fatalf("a second first claim: %v, want ErrConflict", err)
 	}
+}
+
+// A message that is no fact changes nothing on a chain but where the next fact must follow.
+func garbageLast(s *suite) {
+	key := events.Fact{Key: "k"}
+	rubbish := func() {
+		s.o.Garbage(s.T, s.log, key, []byte(`{"type":"key.claimed","key":`))
+	}
+	rubbish()
+	none, end, err := s.log.Latest(s.context(), key)
+	if err != nil || none.Seq != 0 || end == 0 {
+		s.Fatalf("Latest of a chain of garbage alone: %+v, %d, %v", none, end, err)
+	}
+	first := s.claim("k", s.task())
+	s.append(first, end)
+	f := s.claim("k", s.task())
+	a := s.append(f, end+1)
+	s.append(s.claim("other", s.task()), 0)
+	for n := range uint64(2) {
+		rubbish()
+		last, end, err := s.log.Latest(s.context(), key)
+		if err != nil || end != a+2+n {
+			s.Fatalf("Latest behind a fact and garbage: %d, %v, want %d", end, err, a+2+n)
+		}
+		s.same(&last, events.KindKey, a, f)
+		if _, err := s.log.Append(s.context(), s.claim("k", s.task()), a); !errors.Is(err, events.ErrConflict) {
+			s.Fatalf("a claim before the garbage: %v, want ErrConflict", err)
+		}
+	}
+	s.append(s.claim("k", s.task()), a+3)
 }
 
 func claimedBirths(s *suite) {

@@ -34,7 +34,7 @@ type Options struct {
 	Around func(t *testing.T, body func(t *testing.T))
 	// Garbage stores a message that is not a fact on the chain of a task. Without it, the suite
 	// omits the case that needs it.
-	Garbage func(t *testing.T, log events.Log, id task.ID, raw []byte)
+	Garbage func(t *testing.T, log events.Log, about events.Fact, raw []byte)
 	// Only are the names of the cases that run. Default: all. A name that no case has fails the test.
 	Only []string
 }

@@ -109,7 +109,7 @@ func last(s *suite) {
 func garbage(s *suite) {
 	id := s.task()
 	s.place(s.fact(id, task.Submitted{Work: work("default")}))
-	s.o.Garbage(s.T, s.log, id, []byte(`{"type":"attempt.started","id":`))
+	s.o.Garbage(s.T, s.log, events.Fact{Task: id}, []byte(`{"type":"attempt.started","id":`))
 
 	records := s.history(id)
 	if len(records) != 2 {

@@ -189,12 +189,12 @@ func (v *limitView) Known(_ context.Context, ids []task.ID) ([]task.Task, error)
 // Wait does not: the next look is soon enough.
 func (v *limitView) Wait(context.Context, uint64) error { return nil }
 
-func (p *port) Latest(ctx context.Context, about events.Fact) (last events.Record, found bool, err error) {
+func (p *port) Latest(ctx context.Context, about events.Fact) (last events.Record, end uint64, err error) {
 	err = p.actor.call(&call{kind: read, op: "read the last fact about " + about.About(), do: func() (err error) {
-		last, found, err = p.Memory.Latest(ctx, about)
+		last, end, err = p.Memory.Latest(ctx, about)
 		return err
 	}})
-	return last, found, err
+	return last, end, err
 }
 
 // Where several schedulers that lag far behind admit tasks under two limits each, and die, no limit

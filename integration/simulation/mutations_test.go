@@ -131,9 +131,7 @@ func (l unchecked) Append(ctx context.Context, f *events.Fact, last uint64) (uin
 		case f.Task != "":
 			records, err = l.Memory.Task(ctx, f.Task)
 		case f.Scope != "":
-			var r events.Record
-			r, _, err = l.Memory.Latest(ctx, *f)
-			last = r.Seq
+			_, last, err = l.Memory.Latest(ctx, *f)
 		default:
 			records, err = l.Memory.Node(ctx, f.Node, 0)
 		}
@@ -154,8 +152,7 @@ type forgetful struct{ *port }
 func (l forgetful) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
 	for i := 1; i < len(facts); i++ {
 		if facts[i-1].Scope != "" {
-			r, _, _ := l.Memory.Latest(ctx, *facts[i])
-			last[i] = r.Seq
+			_, last[i], _ = l.Memory.Latest(ctx, *facts[i])
 		}
 	}
 	return l.port.AppendAll(ctx, facts, last)

@@ -33,7 +33,7 @@ func (h *history) disturb() {
 		return
 	}
 	h.remark(stranger, "writes garbage on "+short(r.Fact.Task))
-	h.mem.AppendRaw(r.Fact.Task, h.garbage(r.Fact.Task))
+	h.mem.AppendRaw(events.Fact{Task: r.Fact.Task}, h.garbage(r.Fact.Task))
 }
 
 // offerAgain places an offer again that was there before, as a writer does whose write was stored

@@ -94,12 +94,24 @@ func (s *Log) AllOf(ctx context.Context, kind events.Kind) ([]events.Record, err
 }
 
 // Latest implements [events.Reader].
-func (s *Log) Latest(ctx context.Context, about events.Fact) (events.Record, bool, error) {
-	last, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": wire.ChainSubject(&about)})
-	if err != nil {
-		return events.Record{}, false, fmt.Errorf("last fact about %s: %w", about.About(), err)
+func (s *Log) Latest(ctx context.Context, about events.Fact) (last events.Record, end uint64, err error) {
+	subject := wire.ChainSubject(&about)
+	last, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
+	if err == nil && found {
+		if end = last.Seq; !last.Readable() {
+			last, err = s.readableBefore(ctx, subject, last)
+		}
 	}
-	return last, found, nil
+	if err != nil {
+		return events.Record{}, 0, fmt.Errorf("last fact about %s: %w", about.About(), err)
+	}
+	return last, end, nil
+}
+
+// readableBefore returns the last readable record of a subject up to its last one.
+func (s *Log) readableBefore(ctx context.Context, subject string, last events.Record) (events.Record, error) {
+	records, err := s.readTo(ctx, subject, 0, last)
+	return events.LastReadable(records), err
 }
 
 // BreakerFacts reads the facts about the breaker of a job, in the order of the log.
