@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 
@@ -83,6 +84,9 @@ func (g *group) run(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			}
+			// The first message wakes the group, which on one processor would run before the next
+			// writer, and write each message alone. Writers that are ready come first.
+			runtime.Gosched()
 		}
 		if ctx.Err() != nil {
 			return
