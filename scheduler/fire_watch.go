@@ -87,12 +87,13 @@ func (w *tickWatch) observe(s *events.Step) {
 	}
 }
 
-// decided records a decision. An older one than the known one changes nothing.
+// decided records a decision. An older one than the known one changes nothing, nor does a message that
+// is no fact.
 func (w *tickWatch) decided(r *events.Record) {
 	name := r.Fact.Schedule
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r.Seq <= w.known[name].seq {
+	if r.Seq <= w.known[name].seq || !r.Readable() {
 		return
 	}
 	ledger := schedule.LedgerOf(r.Fact.Event)

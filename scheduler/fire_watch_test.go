@@ -2,7 +2,9 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,4 +130,18 @@ func (s *stage) decisions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.decided
+}
+
+// A message that is no fact, behind the decisions of a schedule, makes a scheduler forget no tick that
+// waits.
+func TestGarbageForgetsNoWaitingTick(t *testing.T) {
+	t.Parallel()
+	w := newTickWatch(time.Now, nil)
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	queued := definition.ScheduleQueued{Tick: noon, Ledger: definition.Ledger{Last: noon, Waiting: []definition.WaitingTick{{}}}}
+	w.decided(&events.Record{Seq: 7, Kind: events.KindTick, Fact: events.Fact{Schedule: "s", Event: queued}})
+	w.decided(&events.Record{Seq: 8, Kind: events.KindTick, Fact: events.Fact{Schedule: "s"}, Err: errors.New("garbage")})
+	if all := w.waiting.all(); !slices.Equal(all, []string{"s"}) || !w.known["s"].last.Equal(noon) {
+		t.Errorf("%v wait, and the last decision is on the tick of %s", all, w.known["s"].last)
+	}
 }
