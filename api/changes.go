@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	"millrace/client"
 	"millrace/jet/definitions"
@@ -75,17 +74,7 @@ func differing[D any](kind string, read func(string, definition.Definition) (D, 
 }
 
 // diffAllRequest names two moments, and chooses the tasks that are compared.
-type diffAllRequest struct {
-	// At is the first moment: a sequence of the log, or a time.
-	At string `json:"at"`
-	// Until is the second moment. Default: the end of the log.
-	Until string `json:"until,omitempty"`
-	// Queue and Job choose tasks. Default: all tasks.
-	Queue string `json:"queue,omitempty"`
-	Job   string `json:"job,omitempty"`
-	// Limit is how many of the tasks that went to another state are named: 1 to 1000, default 50.
-	Limit int `json:"limit,omitempty"`
-}
+type diffAllRequest struct{ client.DiffRequest }
 
 func (r *diffAllRequest) check() error {
 	if r.At == "" {
@@ -95,22 +84,7 @@ func (r *diffAllRequest) check() error {
 	return validLimit(&r.Limit)
 }
 
-// place is a place in the log.
-type place struct {
-	// Seq is the sequence of the last message that counts, and At when the log stored it.
-	Seq uint64    `json:"seq"`
-	At  time.Time `json:"at"`
-}
-
-// differenceAnswer is the change of everything from one place in the log to another.
-type differenceAnswer struct {
-	// Was is the first place, and Is the second one.
-	Was place `json:"was"`
-	Is  place `json:"is"`
-	view.Difference
-}
-
-func (s *Service) diffAll(ctx context.Context, r diffAllRequest) (is differenceAnswer, err error) {
+func (s *Service) diffAll(ctx context.Context, r diffAllRequest) (is client.Difference, err error) {
 	var both [2]view.Folded
 	for i, at := range [2]string{r.At, r.Until} {
 		if both[i], _, err = s.then(ctx, at); err != nil {
@@ -120,7 +94,7 @@ func (s *Service) diffAll(ctx context.Context, r diffAllRequest) (is differenceA
 		if err != nil {
 			return is, err
 		}
-		*[2]*place{&is.Was, &is.Is}[i] = place(p)
+		*[2]*client.Place{&is.Was, &is.Is}[i] = client.Place(p)
 	}
 	is.Difference, err = view.DiffAll(ctx, both[0], both[1], view.Filter{Queue: r.Queue, Job: r.Job}, r.Limit)
 	return is, err

@@ -13,6 +13,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
@@ -346,4 +347,39 @@ func FilterOf(r *ListRequest) view.Filter {
 		OldestFirst: r.OldestFirst,
 		IDPart:      r.ID,
 	}
+}
+
+// DiffRequest names two moments, and chooses the tasks that are compared.
+type DiffRequest struct {
+	// At is the first moment: a sequence of the log, or a time.
+	At string `json:"at"`
+	// Until is the second moment. Default: the end of the log.
+	Until string `json:"until,omitempty"`
+	// Queue and Job choose tasks. Default: all tasks.
+	Queue string `json:"queue,omitempty"`
+	Job   string `json:"job,omitempty"`
+	// Limit is how many of the tasks that went to another state are named: 1 to 1000, default 50.
+	Limit int `json:"limit,omitempty"`
+}
+
+// Place is a place in the log.
+type Place struct {
+	// Seq is the sequence of the last message that counts, and At when the log stored it.
+	Seq uint64    `json:"seq"`
+	At  time.Time `json:"at"`
+}
+
+// Difference is the change of everything from one place in the log to another.
+type Difference struct {
+	// Was is the first place, and Is the second one.
+	Was Place `json:"was"`
+	Is  Place `json:"is"`
+	view.Difference
+}
+
+// Diff asks the server what changed between two moments. The error wraps [jet.ErrNoService] if no
+// server answers.
+func (c *Client) Diff(ctx context.Context, r DiffRequest) (d Difference, err error) {
+	err = c.store.Ask(ctx, roles.LogDiff, r, &d)
+	return d, err
 }

@@ -35,6 +35,13 @@ type Difference struct {
 // None tells whether there is no difference.
 func (d *Difference) None() bool { return len(d.Things) == 0 && len(d.Steps) == 0 }
 
+// Name keeps the names of so many tasks at most, and counts the others.
+func (d *Difference) Name(most int) {
+	if n := len(d.Tasks); n > most {
+		d.Tasks, d.More = d.Tasks[:most], d.More+n-most
+	}
+}
+
 // Differs is a changed subject.
 type Differs struct {
 	// Kind is node, queue, limit, or the kind of a definition, such as job. Name is its name.

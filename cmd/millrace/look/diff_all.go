@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -64,15 +65,13 @@ Exit codes are those of diff: 0 without a difference, 1 with one, 2 if it could 
 func (a *Commands) compareAll(ctx context.Context, cl *client.Client, at []string, f view.Filter, limit int, o *typed.Output) error {
 	var sights [2]reach.Sight
 	for i, moment := range append(slices.Clone(at), query.End)[:2] {
-		s, err := a.Sight(ctx, cl, moment, reach.Then{Folds: []view.Kind{view.Tasks}, Lacks: []string{"heartbeats", "progress", "checkpoints", "leases"}})
+		s, err := a.Sight(ctx, cl, moment, reach.Then{Asks: true, Lacks: []string{"heartbeats", "progress", "checkpoints", "leases"}})
 		if err != nil {
 			return err
 		}
 		sights[i] = s
 	}
-	asking, cancel := a.Asking(ctx)
-	defer cancel()
-	d, err := view.DiffAll(asking, sights[0].Then, sights[1].Then, f, limit)
+	d, err := a.difference(ctx, cl, sights[:], f, limit)
 	if err != nil {
 		return err
 	}
@@ -89,6 +88,27 @@ func (a *Commands) compareAll(ctx context.Context, cl *client.Client, at []strin
 		err = exit.With(exitDifferent)
 	}
 	return err
+}
+
+// difference asks a server. If none can answer, or for more tasks than it names, this process folds
+// the log up to both moments, which may take minutes.
+func (a *Commands) difference(ctx context.Context, cl *client.Client, sights []reach.Sight, f view.Filter, limit int) (d view.Difference, err error) {
+	if limit <= view.MaxLimit {
+		asking, cancel := a.Asking(ctx)
+		defer cancel()
+		seq := func(s *reach.Sight) string { return strconv.FormatUint(s.Past.Seq, 10) }
+		said, err := cl.Diff(asking, client.DiffRequest{At: seq(&sights[0]), Until: seq(&sights[1]), Queue: f.Queue, Job: f.Job, Limit: max(limit, 1)})
+		if err == nil || ctx.Err() != nil {
+			said.Name(limit)
+			return said.Difference, err
+		}
+	}
+	for i := range sights {
+		if err := sights[i].Fold(ctx, view.Tasks); err != nil {
+			return d, err
+		}
+	}
+	return view.DiffAll(ctx, sights[0].Then, sights[1].Then, f, limit)
 }
 
 // printAll prints the things, the counts, and the tasks.

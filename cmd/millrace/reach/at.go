@@ -215,6 +215,9 @@ func (s *Sight) Unknown(err error) error {
 	return err
 }
 
+// Fold folds some kinds of a moment of the past in advance, for that may take longer than an answer.
+func (s *Sight) Fold(ctx context.Context, kinds ...view.Kind) error { return s.fold(ctx, kinds...) }
+
 // FoldLimits folds everything needed to tell where a task of the past waits before its limits, if
 // they hold it: that may take longer than an answer.
 func (s *Sight) FoldLimits(ctx context.Context, id task.ID) error {
