@@ -3,18 +3,22 @@ package told
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
+// century is from where on spans are told in years.
+const century = 100 * 365 * 24 * time.Hour
+
 // Span formats a duration with a readable precision: 340ms, 12.3s, 4m05s, 3h12m, 5d07h, and 0.4ms
-// for very short ones.
+// for very short ones. From a century on it tells years, 292 at most, where a Duration ends.
 func Span(d time.Duration) string {
 	switch {
 	case d < 0:
-		return "-" + Span(-d)
+		return "-" + Span(-max(d, -math.MaxInt64))
 	case d < 10*time.Millisecond && d > 0:
 		return strconv.FormatFloat(max(d.Truncate(100*time.Microsecond), 100*time.Microsecond).Seconds()*1000, 'f', 1, 64) + "ms"
 	case d < time.Second:
@@ -27,8 +31,18 @@ func Span(d time.Duration) string {
 		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 	case d < 24*time.Hour:
 		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	case d < century:
+		return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 	}
-	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+	return fmt.Sprintf("%dy", int(d.Hours())/24/365)
+}
+
+// between formats the time from one moment to a later one, however far.
+func between(from, to time.Time) string {
+	if d := to.Sub(from); d < century {
+		return Span(d)
+	}
+	return fmt.Sprintf("%dy", to.Year()-from.Year())
 }
 
 // Age is how long ago at was, in one unit; "" for no time.
@@ -39,7 +53,7 @@ func Age(at, now time.Time) string {
 	d := now.Sub(at)
 	switch {
 	case d < 0:
-		return "in " + Span(-d)
+		return "in " + between(now, at)
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))
 	case d < time.Hour:
@@ -56,9 +70,9 @@ func Moment(at, now time.Time) string {
 	case at.IsZero():
 		return ""
 	case at.After(now):
-		return fmt.Sprintf("%s (in %s)", Clock(at), Span(at.Sub(now)))
+		return fmt.Sprintf("%s (in %s)", Clock(at), between(now, at))
 	}
-	return fmt.Sprintf("%s (%s ago)", Clock(at), Span(now.Sub(at)))
+	return fmt.Sprintf("%s (%s ago)", Clock(at), between(at, now))
 }
 
 // Clock formats a time in this machine's zone.

@@ -1,6 +1,8 @@
 package told
 
 import (
+	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -11,6 +13,7 @@ func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0ms", time.Microsecond: "0.1ms", 2340 * time.Microsecond: "2.3ms", 340 * time.Millisecond: "340ms", 1234 * time.Millisecond: "1.23s",
 		12345 * time.Millisecond: "12.3s", 245 * time.Second: "4m05s", 3*time.Hour + 12*time.Minute: "3h12m", 127 * time.Hour: "5d07h", -time.Second: "-1s",
+		math.MaxInt64: "292y", math.MinInt64: "-292y",
 	} {
 		if got := Span(d); got != want {
 			t.Errorf("span(%v) = %q, want %q", d, got, want)
@@ -21,10 +24,20 @@ func TestSpan(t *testing.T) {
 func TestAge(t *testing.T) {
 	for at, want := range map[time.Time]string{
 		{}: "", midday: "0s", midday.Add(-59 * time.Second): "59s", midday.Add(-90 * time.Minute): "1h", midday.Add(-47 * time.Hour): "47h", midday.AddDate(0, 0, -3): "3d",
-		midday.Add(time.Minute): "in 1m00s",
+		midday.Add(time.Minute): "in 1m00s", midday.AddDate(90, 0, 0): "in 32872d00h", midday.AddDate(7000, 0, 0): "in 7000y",
 	} {
 		if got := Age(at, midday); got != want {
 			t.Errorf("age(%v) = %q, want %q", at, got, want)
+		}
+	}
+}
+
+func TestMomentsFarAway(t *testing.T) {
+	for at, want := range map[time.Time]string{
+		midday.AddDate(7000, 0, 0): "(in 7000y)", midday.AddDate(-1000, 0, 0): "(1000y ago)", midday.Add(time.Hour): "(in 1h00m)",
+	} {
+		if got := Moment(at, midday); !strings.HasSuffix(got, want) {
+			t.Errorf("moment(%v) = %q, want %q", at, got, want)
 		}
 	}
 }
