@@ -118,9 +118,7 @@ func (k *copyKeeper) look(ctx context.Context) error {
 	if all {
 		errs = append(errs, k.compare(ctx))
 	} else {
-		for i := range changed {
-			errs = append(errs, k.restore(ctx, changed[i].Def))
-		}
+		errs = append(errs, k.follow(ctx, changed))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -168,9 +166,7 @@ func (k *copyKeeper) compare(ctx context.Context) error {
 		d := &found[i]
 		c := copies[d.Def]
 		delete(copies, d.Def)
-		if anew, _ := d.Restores(c.Copied); anew {
-			errs = append(errs, k.restore(ctx, d.Def))
-		}
+		errs = append(errs, k.restore(ctx, d, c))
 	}
 	for key, c := range copies { // keys without a definition
 		if len(c.Text) > 0 {
@@ -183,19 +179,57 @@ func (k *copyKeeper) compare(ctx context.Context) error {
 // stray removes the content of a key that is not the key of any definition.
 func (k *copyKeeper) stray(ctx context.Context, key definition.Def, c copied) error {
 	if _, known := genres[key.Kind()]; known && key.Validate() == nil {
-		return k.restore(ctx, key)
+		return k.restoreNow(ctx, key)
 	}
-	if done, err := k.write(ctx, key, c.seq, &definition.Definition{}); !done || err != nil {
+	done, err := k.write(ctx, key, c.seq, &definition.Definition{})
+	if err != nil {
 		return err
+	}
+	if !done {
+		k.bucket = bucketState{}
+		return nil
 	}
 	k.untold = k.untold.Gather(definition.Restored{Of: key.Kind(), Name: key.Name(), Found: definition.DigestOf(c.Text)})
 	return nil
 }
 
-// restore rewrites a copy that differs from its definition. It reads the copy first: so the copy
+// follow restores the copies of definitions that have changed.
+func (k *copyKeeper) follow(ctx context.Context, changed []defined) error {
+	keys := make([]definition.Def, len(changed))
+	for i := range changed {
+		keys[i] = changed[i].Def
+	}
+	copies := map[definition.Def]copied{}
+	err := link.LastOn(ctx, k.s.Link, copyStream, copySubject, keys, func(key definition.Def, m *nats.Msg) error {
+		seq, err := link.SequenceOf(m)
+		copies[key] = copiedIn(m.Header, m.Data, seq)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("copies of definitions: %w", err)
+	}
+	var errs []error
+	for i := range changed {
+		errs = append(errs, k.restore(ctx, &changed[i], copies[changed[i].Def]))
+	}
+	return errors.Join(errs...)
+}
+
+// restore rewrites a copy that differs from its definition. Both were read before; if one of them
+// proves to be stale, both are read again.
+func (k *copyKeeper) restore(ctx context.Context, d *defined, c copied) error {
+	if c.Revision <= d.Revision {
+		if done, err := k.settle(ctx, d, c); done || err != nil {
+			return err
+		}
+	}
+	return k.restoreNow(ctx, d.Def)
+}
+
+// restoreNow rewrites a copy that differs from its definition. It reads the copy first: so the copy
 // cannot be of a later revision than the definition, even if another server copies at the same
 // time.
-func (k *copyKeeper) restore(ctx context.Context, key definition.Def) error {
+func (k *copyKeeper) restoreNow(ctx context.Context, key definition.Def) error {
 	c, err := k.s.copyOf(ctx, key)
 	if err != nil {
 		return err
@@ -204,15 +238,25 @@ func (k *copyKeeper) restore(ctx context.Context, key definition.Def) error {
 	if err != nil {
 		return err
 	}
+	done, err := k.settle(ctx, &d, c)
+	if !done {
+		k.bucket = bucketState{} // the next look compares all
+	}
+	return err
+}
+
+// settle rewrites a copy if it differs from its definition. It returns false if another writer has
+// written the copy since it was read.
+func (k *copyKeeper) settle(ctx context.Context, d *defined, c copied) (done bool, err error) {
 	anew, byHand := d.Restores(c.Copied)
 	if !anew {
-		return nil
+		return true, nil
 	}
-	if done, err := k.write(ctx, key, c.seq, &d.Definition); !done || err != nil {
-		return err
+	if done, err := k.write(ctx, d.Def, c.seq, &d.Definition); !done || err != nil {
+		return done, err
 	}
 	if byHand {
-		r := definition.Restored{Of: key.Kind(), Name: key.Name()}
+		r := definition.Restored{Of: d.Kind(), Name: d.Name()}
 		if len(c.Text) > 0 {
 			r.Found = definition.DigestOf(c.Text)
 		}
@@ -221,12 +265,11 @@ func (k *copyKeeper) restore(ctx context.Context, key definition.Def) error {
 		}
 		k.untold = k.untold.Gather(r)
 	}
-	return nil
+	return true, nil
 }
 
 // write makes a key the copy of a definition, or removes it if there is none, if the key's last
-// message has the sequence last. It returns false if another writer has written the key meanwhile:
-// the next look sees that.
+// message has the sequence last. It returns false if another writer has written the key meanwhile.
 func (k *copyKeeper) write(ctx context.Context, key definition.Def, last uint64, d *definition.Definition) (bool, error) {
 	chain := events.Chain[copied, *nats.Msg]{
 		Read: func(ctx context.Context, _ *nats.Msg) (copied, uint64, bool, error) { // the bucket may have been made anew, and count from 1 again
@@ -240,7 +283,6 @@ func (k *copyKeeper) write(ctx context.Context, key definition.Def, last uint64,
 	case err != nil:
 		return false, fmt.Errorf("copy to the key %s: %w", key, err)
 	case !is.Done():
-		k.bucket = bucketState{}
 		return false, nil
 	}
 	k.wrote++

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
@@ -257,3 +258,23 @@ func runKeeper(t *testing.T, s *jet.Store, told chan<- definition.CopiesRestored
 
 // first leaves out whether a definition was changed.
 func first(revision uint64, _ bool, err error) (uint64, error) { return revision, err }
+
+// A copy may claim to be of a revision that its definition never had, and may change while its
+// definition is on its way to it.
+func TestCopyFromTheFuture(t *testing.T) {
+	t.Parallel()
+	c := newCopying(t)
+	ctx := within(t)
+	must(first(c.PutJob(ctx, testJob("a"), "ada")))(t)
+	c.look()
+	forged := &nats.Msg{Subject: "$KV." + wire.DefsBucket + ".job.a", Header: nats.Header{"Mr-Revision": {"99"}}, Data: []byte("nonsense")}
+	must(c.JS.PublishMsg(ctx, forged))(t)
+	other := testJob("a")
+	other.Title = "another"
+	must(first(c.PutJob(ctx, other, "ada")))(t)
+	c.look()
+	c.same("job.a")
+	if len(c.told) != 1 || len(c.told[0].Copies) != 1 || c.told[0].Copies[0].Name != "a" {
+		t.Errorf("the log was told %+v, want the copy of a", c.told)
+	}
+}

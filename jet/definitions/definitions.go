@@ -302,8 +302,10 @@ func presentIn[D any](found []defined, kind string, read func(*defined, error) (
 }
 
 const (
-	// manyChanges is up to how many changes are read one by one.
-	manyChanges = 64
+	// fewChanges is up to how many changes are read one by one; more are read in batches.
+	fewChanges = 64
+	// mostChanges is up to how many changes are read at all; with more, the whole list costs less.
+	mostChanges = 4096
 	// farBehind is how many messages the server should not have to scan without need. To find the
 	// first of a kind after a sequence it scans all of them, while the latest of each is at hand,
 	// at the price of reading every definition of the kind.
@@ -314,9 +316,12 @@ const (
 // which sequence that is known. If there are many, or the log is another one, all is true, and any
 // may have changed.
 func (s *Book) changes(ctx context.Context, kind string, after uint64) (changed []defined, all bool, reached uint64, err error) {
+	failed := func(err error) ([]defined, bool, uint64, error) {
+		return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
+	}
 	stream, err := s.JS.Stream(ctx, wire.LogStream)
 	if err != nil {
-		return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
+		return failed(err)
 	}
 	state := stream.CachedInfo().State
 	switch {
@@ -330,31 +335,63 @@ func (s *Book) changes(ctx context.Context, kind string, after uint64) (changed 
 	if state.LastSeq-after > farBehind {
 		last, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
 		if err != nil {
-			return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
+			return failed(err)
 		}
 		if !found || last.Seq <= after {
 			return nil, false, state.LastSeq, nil
 		}
 	}
+	var found []events.Record
 	for from := after + 1; from <= state.LastSeq; {
-		r, found, err := s.LeaderGet(ctx, map[string]any{"seq": from, "next_by_subj": subject})
+		next, err := s.nextOn(ctx, subject, from, len(found) >= fewChanges)
 		if err != nil {
-			return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
+			return failed(err)
 		}
-		if !found {
+		if len(next) == 0 {
 			break
 		}
-		if len(changed) == manyChanges {
+		if found = append(found, next...); len(found) > mostChanges {
 			return nil, true, state.LastSeq, nil
 		}
+		from = found[len(found)-1].Seq + 1
+		state.LastSeq = max(state.LastSeq, from-1)
+	}
+	for _, r := range lastOnPlaces(found) {
 		d, err := s.definitionIn(ctx, definition.Def(strings.TrimPrefix(r.Place, wire.DefPrefix)), &r)
 		if err != nil {
 			return nil, false, 0, err
 		}
-		changed, from = append(changed, d), r.Seq+1
-		state.LastSeq = max(state.LastSeq, r.Seq)
+		changed = append(changed, d)
 	}
 	return changed, false, state.LastSeq, nil
+}
+
+// lastOnPlaces returns the last record of each place, in order.
+func lastOnPlaces(records []events.Record) (last []events.Record) {
+	seen := map[string]bool{}
+	for _, r := range slices.Backward(records) {
+		if !seen[r.Place] {
+			seen[r.Place] = true
+			last = append(last, r)
+		}
+	}
+	slices.Reverse(last)
+	return last
+}
+
+// nextOn returns the next records on a subject from a sequence on, none if the leader has none. With
+// many it first asks for a batch, which a replica may answer that lags behind.
+func (s *Book) nextOn(ctx context.Context, subject string, from uint64, many bool) ([]events.Record, error) {
+	if many {
+		if batch, err := s.ReadBatch(ctx, subject, from); err != nil || len(batch) > 0 {
+			return batch, err
+		}
+	}
+	next, found, err := s.LeaderGet(ctx, map[string]any{"seq": from, "next_by_subj": subject})
+	if err != nil || !found {
+		return nil, err
+	}
+	return []events.Record{next}, nil
 }
 
 // Definitions returns the definitions of a kind, or of all kinds for "", removed ones included.

@@ -9,7 +9,8 @@ import (
 // Internals for the tests, which open stores that import this package.
 
 const (
-	ManyChanges = manyChanges
+	FewChanges  = fewChanges
+	MostChanges = mostChanges
 	FarBehind   = farBehind
 	CopyStream  = copyStream
 )
