@@ -48,8 +48,8 @@ func (s *Scheduler) bury(ctx context.Context) error {
 	}
 	defer stop()
 	later := map[uint64]time.Time{} // offers of attempts that continue, and when to check each again
-	tick := time.NewTicker(s.cfg.Sweep)
-	defer tick.Stop()
+	ticker := time.NewTicker(s.cfg.Sweep)
+	defer ticker.Stop()
 	look := func(seq uint64) {
 		delete(later, seq)
 		holds, err := s.Dead(ctx, seq)
@@ -76,7 +76,7 @@ func (s *Scheduler) bury(ctx context.Context) error {
 					look(seq)
 				}
 			}
-		case now := <-tick.C:
+		case now := <-ticker.C:
 			for seq, at := range later {
 				if !now.Before(at) {
 					look(seq)

@@ -21,8 +21,8 @@ func (s *Scheduler) meet(ctx context.Context) error {
 		return err
 	}
 	defer leave()
-	tick := time.NewTicker(turns.HereEvery)
-	defer tick.Stop()
+	ticker := time.NewTicker(turns.HereEvery)
+	defer ticker.Stop()
 	for here := false; ; {
 		if fit := s.fitness.Fit(); fit || here {
 			here = fit
@@ -33,7 +33,7 @@ func (s *Scheduler) meet(ctx context.Context) error {
 		case <-ctx.Done():
 			_ = peers.Say(s.turns.Name, false) // else they find out
 			return nil
-		case <-tick.C:
+		case <-ticker.C:
 		case <-s.turns.Came(): // so that the newcomer hears of this one at once
 		}
 	}
@@ -43,7 +43,7 @@ func (s *Scheduler) meet(ctx context.Context) error {
 // scheduler without peers need not know.
 func (s *Scheduler) keepLevel(ctx context.Context) {
 	view, hurried := s.view.(Hurried)
-	for tick := time.NewTicker(turns.Patience); ; {
+	for ticker := time.NewTicker(turns.Patience); ; {
 		if !hurried || s.cfg.Last == nil || s.turns.Joined() && s.turns.Alone() {
 			s.fitness.Level()
 		} else {
@@ -58,9 +58,9 @@ func (s *Scheduler) keepLevel(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			tick.Stop()
+			ticker.Stop()
 			return
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }

@@ -249,7 +249,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if view, ok := s.view.(Hurried); ok {
 		g.Go(func() error { hurry(ctx, view, s.needs.busy, s.needs.observed.Load, s.needs.crowded); return nil })
 	}
-	g.Go(func() error { return s.fire(ctx) })
+	g.Go(func() error { return s.handleFires(ctx) })
 	g.Go(func() error { return s.meet(ctx) })
 	if s.cfg.Peers != nil {
 		g.Go(func() error { s.keepLevel(ctx); return nil })
@@ -267,14 +267,14 @@ func (s *Scheduler) repaired(kind Repair, what string, about ...any) {
 }
 
 func (s *Scheduler) every(ctx context.Context, loop string, d time.Duration, do func(context.Context) error) {
-	tick := time.NewTicker(d)
-	defer tick.Stop()
+	ticker := time.NewTicker(d)
+	defer ticker.Stop()
 	failing := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-ticker.C:
 		}
 		began := time.Now()
 		s.fitness.Begins(loop)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,7 +17,6 @@ import (
 	"millrace/integration/place"
 	"millrace/internal/testkit"
 	"millrace/jet"
-	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/family"
@@ -249,11 +247,8 @@ func TestStrangerUnderATicksID(t *testing.T) {
 	if _, err := rec.Submit(t.Context(), id, forged); err != nil {
 		t.Fatal(err)
 	}
-	fire := fired(t, store, "backup", tick)
-	s := scheduler.New(store, nil, nil, scheduler.Config{Schedules: store, Ticks: store, Births: c.DeskStore(), Log: slog.New(slog.DiscardHandler)})
-	if err := s.Fired(t.Context(), &fire, false); err != nil {
-		t.Fatal(err)
-	}
+	fire := fireOf(t, store, "backup", tick)
+	handle(t, lasting(store), &fire, 1)
 	stored, err := store.Schedule(t.Context(), "backup")
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +22,6 @@ import (
 	"millrace/jet"
 	"millrace/jet/definitions"
 	"millrace/projections"
-	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/definition"
@@ -257,11 +255,8 @@ func (c *cell) hourly(run func(name string) made) func() made {
 
 // fire has a scheduler find that a tick's time has come.
 func (c *cell) fire(name string, tick time.Time) made {
-	fire := fired(c, c.on.store, name, tick)
-	s := scheduler.New(c.on.store, nil, nil, scheduler.Config{Schedules: c.on.store, Ticks: c.on.store, Births: c.client.DeskStore(), Log: slog.New(slog.DiscardHandler)})
-	if err := s.Fired(c.Context(), &fire, false); err != nil {
-		return made{err: err}
-	}
+	fire := fireOf(c, c.on.store, name, tick)
+	handle(c, lasting(c.on.store), &fire, 1)
 	last, err := c.on.store.LastDecision(c.Context(), name)
 	if left, ok := last.Fact.Event.(definition.ScheduleSkipped); ok {
 		return made{left: leftOut + left.Reason}

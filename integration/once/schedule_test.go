@@ -47,20 +47,22 @@ func openServed(t testing.TB) (*nats.Conn, *jet.Store) {
 // done: as for a scheduler that is killed there.
 type mortal struct {
 	*jet.Store
-	left  *atomic.Int64 // writes until the end
-	lost  bool          // the last write is done, and its answer lost
-	wrote *atomic.Int64 // writes in all
+	left   *atomic.Int64 // writes until the end
+	lost   bool          // the last write is done, and its answer lost
+	killed chan struct{} // closed at the end
 }
 
 var errKilled = errors.New("killed")
 
 func (m mortal) write(do func() error) error {
-	m.wrote.Add(1)
 	switch left := m.left.Add(-1); {
 	case left > 0:
 		return do()
-	case left == 0 && m.lost:
-		_ = do() // the caller never sees the answer
+	case left == 0:
+		if m.lost {
+			_ = do() // the caller never sees the answer
+		}
+		close(m.killed)
 	}
 	return errKilled
 }
@@ -85,23 +87,77 @@ func (m mortal) ArmSchedule(ctx context.Context, name string, revision uint64, t
 	return m.write(func() error { return m.Store.ArmSchedule(ctx, name, revision, tick, replace) })
 }
 
-func (m mortal) JobToRun(ctx context.Context, name string) (job.Job, uint64, error) {
-	return job.Job{}, 0, birth.ErrNoTask
-}
-
 // livesFor is a log for a scheduler that is killed at its n-th write.
 func livesFor(store *jet.Store, n int64, lost bool) mortal {
-	m := mortal{Store: store, left: new(atomic.Int64), wrote: new(atomic.Int64), lost: lost}
+	m := mortal{Store: store, left: new(atomic.Int64), lost: lost, killed: make(chan struct{})}
 	m.left.Store(n)
 	return m
 }
 
-func schedulerOn(m mortal) *scheduler.Scheduler {
-	return scheduler.New(m, nil, nil, scheduler.Config{Schedules: m, Ticks: m, Births: client.New(m.Store, "scheduler").DeskStore(), Log: slog.New(slog.DiscardHandler)})
+// lasting is a log for a scheduler that is not killed.
+func lasting(store *jet.Store) mortal { return livesFor(store, 1<<40, false) }
+
+// schedulerOn is a scheduler that keeps schedules, and nothing else.
+func schedulerOn(m mortal, ticks scheduler.Ticks) *scheduler.Scheduler {
+	return scheduler.New(m, noView{}, noBeats{}, scheduler.Config{Schedules: m, Ticks: ticks, Births: client.New(m.Store, "scheduler").DeskStore(), Log: slog.New(slog.DiscardHandler)})
 }
 
-// fire writes a fire into the log as the server does, and returns it.
-func fired(t testing.TB, store *jet.Store, name string, tick time.Time) events.Record {
+// oneFire gives a scheduler one fire, and no other.
+type oneFire struct {
+	scheduler.Ticks
+	events.Offers
+	comes chan *events.Offer
+}
+
+func (o oneFire) Fires(context.Context) (events.Offers, error) { return o, nil }
+func (o oneFire) Close()                                       {}
+func (o oneFire) Next(ctx context.Context) (*events.Offer, error) {
+	select {
+	case offer := <-o.comes:
+		return offer, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// fireLease is the lease of that fire.
+type fireLease struct {
+	events.Lease
+	acked chan struct{}
+}
+
+func (l fireLease) Ack() error   { close(l.acked); return nil }
+func (fireLease) Return() error  { return nil }
+func (fireLease) Prolong() error { return nil }
+
+// handle runs a scheduler that gets a fire, as the log hands it out for so many times. It tells
+// whether the scheduler has acknowledged the fire; else it was killed.
+func handle(t testing.TB, m mortal, fire *events.Record, deliveries int) bool {
+	t.Helper()
+	acked := make(chan struct{})
+	one := oneFire{Ticks: m, comes: make(chan *events.Offer, 1)}
+	one.comes <- &events.Offer{Record: *fire, Deliveries: deliveries, Lease: fireLease{acked: acked}}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- schedulerOn(m, one).Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	select {
+	case <-acked:
+		return true
+	case <-m.killed:
+	case <-time.After(place.Patience):
+		t.Errorf("no scheduler has dealt with the fire %d after %v", fire.Seq, place.Patience)
+	}
+	return false
+}
+
+// fireOf has the server write the fire of a tick into the log, and returns it.
+func fireOf(t testing.TB, store *jet.Store, name string, tick time.Time) events.Record {
 	t.Helper()
 	stored, err := store.Schedule(t.Context(), name)
 	if err != nil {
@@ -136,14 +192,11 @@ func TestSchedulersDieAnywhere(t *testing.T) {
 			if _, _, err := store.PutSchedule(ctx, d, "test"); err != nil {
 				t.Fatal(err)
 			}
-			fire := fired(t, store, name, now)
-			first := livesFor(store, n, lost)
-			died := schedulerOn(first).Fired(ctx, &fire, false) != nil
-			if err := schedulerOn(livesFor(store, 1<<40, false)).Fired(ctx, &fire, true); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			fire := fireOf(t, store, name, now)
+			lives := handle(t, livesFor(store, n, lost), &fire, 1)
+			handle(t, lasting(store), &fire, 2)
 			wantOneTask(t, store, name, now)
-			if !died {
+			if lives {
 				break // it came to its end
 			}
 			if n > 20 {
@@ -188,14 +241,10 @@ func TestManySchedulersOneTask(t *testing.T) {
 	if _, _, err := store.PutSchedule(t.Context(), d, "test"); err != nil {
 		t.Fatal(err)
 	}
-	fire := fired(t, store, "busy", now)
+	fire := fireOf(t, store, "busy", now)
 	var wait sync.WaitGroup
 	for range 8 {
-		wait.Go(func() {
-			if err := schedulerOn(livesFor(store, 1<<40, false)).Fired(context.WithoutCancel(t.Context()), &fire, false); err != nil {
-				t.Error(err)
-			}
-		})
+		wait.Go(func() { handle(t, lasting(store), &fire, 1) })
 	}
 	wait.Wait()
 	wantOneTask(t, store, "busy", now)
@@ -263,9 +312,8 @@ func TestManySchedulesDueAtOnce(t *testing.T) {
 	store := openLog(t)
 	ctx, stop := context.WithCancel(t.Context())
 	running := make(chan error, 1)
-	m := livesFor(store, 1<<40, false)
-	s := scheduler.New(m, noView{}, noBeats{}, scheduler.Config{Schedules: m, Ticks: m, Births: client.New(m.Store, "scheduler").DeskStore(), Log: slog.New(slog.DiscardHandler)})
-	go func() { running <- s.Run(ctx) }()
+	m := lasting(store)
+	go func() { running <- schedulerOn(m, m).Run(ctx) }()
 	defer func() { stop(); <-running }()
 
 	// All are stored before the first is due, or on a slow machine some after: those are made up

@@ -55,7 +55,7 @@ func (f *following) has(at time.Time) bool {
 	return !f.looked.Before(at)
 }
 
-// plans caches the definitions of all schedules that fire.
+// plans caches the definitions of all schedules that have ticks: those that are not paused.
 type plans struct {
 	from Schedules
 	following
@@ -72,8 +72,8 @@ type planned struct {
 // readAheadAge is the largest age of a definition that is read ahead of its use.
 const readAheadAge = 100 * time.Millisecond
 
-// get returns a schedule as it was at a time (a reading of [time.Now]) or later; nil if it does not
-// fire.
+// get returns a schedule as it was at a time (a reading of [time.Now]) or later; nil if it has no
+// ticks.
 func (p *plans) get(ctx context.Context, name string, at time.Time) (*planned, error) {
 	if err := p.follow(ctx, at); err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (p *plans) put(name string, stored *schedule.Stored) {
 	}
 }
 
-// fresh returns, among the schedules that fire, those that were put since its last call, and those
+// fresh returns, among the schedules with ticks, those that were put since its last call, and those
 // with certain names.
 func (p *plans) fresh(also map[string]bool) []*planned {
 	p.mu.Lock()

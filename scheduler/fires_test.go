@@ -122,8 +122,8 @@ func (s *stage) defineJob(name string) {
 	s.jobSeq = append(s.jobSeq, name)
 }
 
-// fired hands out the fire of a tick, which the log has stored now or earlier.
-func (s *stage) fired(name string, deliveries int, tick time.Time) *testLease {
+// fire hands out the fire of a tick, which the log has stored now or earlier.
+func (s *stage) fire(name string, deliveries int, tick time.Time) *testLease {
 	l := &testLease{}
 	s.mu.Lock()
 	r := s.fires[name]
@@ -135,6 +135,15 @@ func (s *stage) fired(name string, deliveries int, tick time.Time) *testLease {
 	s.mu.Unlock()
 	s.came <- &events.Offer{Record: r, Deliveries: deliveries, Lease: l}
 	return l
+}
+
+// handled handles a fire whose tick is due, to its end.
+func (s *Scheduler) handled(ctx context.Context, r *events.Record) error {
+	rest, err := s.handleFire(ctx, &heldFire{Offer: &events.Offer{Record: *r, Deliveries: 1}, popped: time.Now()})
+	if err != nil || rest == nil {
+		return err
+	}
+	return rest(ctx)
 }
 
 // birth returns the birth of a tick's task, nil if there is none.
@@ -348,13 +357,13 @@ func (s *stage) PauseSchedule(context.Context, string, string, string) (bool, er
 }
 func (s *stage) Hint(node.ID, task.ID) error { return nil }
 
-// play runs the path of fires during do.
+// play runs the pipeline of fires during do.
 func (s *stage) play(t *testing.T, do func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	one := New(s, nil, nil, Config{Schedules: s, Ticks: s, Births: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
-	go func() { ended <- one.fire(ctx) }()
+	go func() { ended <- one.handleFires(ctx) }()
 	do()
 	stop()
 	if err := <-ended; err != nil {
@@ -377,7 +386,7 @@ func TestFiresWaitForTheirTick(t *testing.T) {
 					for i := range 40 {
 						name, tick := fmt.Sprint("s", i), s.now().Add(schedule.Ahead).Add(time.Duration(i%3)*100*time.Millisecond)
 						s.define(name, "", tick, false)
-						ticks, leases = append(ticks, tick), append(leases, s.fired(name, 1, tick))
+						ticks, leases = append(ticks, tick), append(leases, s.fire(name, 1, tick))
 					}
 					pass(schedule.Ahead - time.Millisecond)
 					born, asked := s.counts()
@@ -395,7 +404,7 @@ func TestFiresWaitForTheirTick(t *testing.T) {
 					// A fire that comes long after its tick does not wait.
 					late := s.now().Add(-time.Second)
 					s.define("late", "", late, false)
-					l := s.fired("late", 1, late)
+					l := s.fire("late", 1, late)
 					pass(20 * time.Millisecond)
 					if s.birth("late", late) == nil || !l.acked {
 						t.Error("a fire that comes late was not dealt with at once")
@@ -423,7 +432,7 @@ func TestChangedBetweenFireAndTick(t *testing.T) {
 			}
 			leases := map[string]*testLease{}
 			for _, name := range []string{"stays", "paused", "moved", "job"} {
-				leases[name] = s.fired(name, 1, tick)
+				leases[name] = s.fire(name, 1, tick)
 			}
 			pass(schedule.Ahead - 5*time.Millisecond)
 			s.define("paused", "", tick, true)
@@ -460,19 +469,19 @@ func TestFiresAreHeld(t *testing.T) {
 			for name, tick := range map[string]time.Time{"kept": soon, "strange": s.now().AddDate(1, 0, 0)} {
 				s.define(name, "", tick, false)
 			}
-			kept, strange = s.fired("kept", 1, soon), s.fired("strange", 1, s.now().AddDate(1, 0, 0))
+			kept, strange = s.fire("kept", 1, soon), s.fire("strange", 1, s.now().AddDate(1, 0, 0))
 			pass(schedule.Ahead)
 			if born, _ := s.counts(); !strange.acked || born > 0 {
 				t.Errorf("a fire of next year is done with: %t, and %d tasks are born; want it done with and none", strange.acked, born)
 			}
-			twice = s.fired("kept", 2, soon)
+			twice = s.fire("kept", 2, soon)
 			pass(schedule.Grace + 50*time.Millisecond)
 			s.wantBorn(t, "kept", soon, kept)
 			if kept.extended < 3 || twice.acked {
 				t.Errorf("a fire that was held for 11s was extended %d times, want more; the one that came again was dealt with: %t", kept.extended, twice.acked)
 			}
 			s.define("back", "", far, false)
-			back = s.fired("back", 1, far)
+			back = s.fire("back", 1, far)
 			pass(100 * time.Millisecond)
 		})
 		if !back.returned || back.acked || kept.returned {
@@ -492,7 +501,7 @@ func TestTimersBetweenTwoFires(t *testing.T) {
 		s.define("often", "", start, false)
 		s.define("never", "", start, false)
 		for range 12 {
-			s.fired("often", 1, s.now().Add(schedule.Ahead))
+			s.fire("often", 1, s.now().Add(schedule.Ahead))
 			if err := one.SweepSchedules(t.Context()); err != nil {
 				t.Fatal(err)
 			}

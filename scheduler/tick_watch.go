@@ -26,7 +26,7 @@ const (
 	// handles the same tick again.
 	tickLook, tickAgain = 50 * time.Millisecond, time.Second
 	// tickHands is how many ticks are handled concurrently, and tickBatch how many per check. After
-	// a moment with thousands of due ticks, the fire loop handles most of them, and these checks
+	// a moment with thousands of due ticks, the pipeline of fires handles most of them, and these checks
 	// take little capacity from it.
 	tickHands, tickBatch = 8, 64
 )
@@ -82,7 +82,7 @@ func (w *tickWatch) observe(s *events.Step) {
 		w.decided(s.Record)
 	case events.KindOffer, events.KindHold, events.KindChain:
 		if _, birth := s.Record.Fact.Event.(task.Submitted); birth {
-			w.bear(s.Record.Fact.Task)
+			w.born(s.Record.Fact.Task)
 		}
 	}
 }
@@ -111,8 +111,8 @@ func (w *tickWatch) decided(r *events.Record) {
 	}
 }
 
-// bear records that a task was born.
-func (w *tickWatch) bear(id task.ID) {
+// born records that a task was born.
+func (w *tickWatch) born(id task.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.unborn, id)
@@ -185,14 +185,14 @@ func (w *tickWatch) again(it *watchedTick, at time.Time) {
 }
 
 // watch handles ticks that others have left undone, until ctx ends.
-func (f *firing) watch(ctx context.Context) {
-	tick := time.NewTicker(tickLook)
-	defer tick.Stop()
+func (f *firePipeline) watch(ctx context.Context) {
+	ticker := time.NewTicker(tickLook)
+	defer ticker.Stop()
 	for seeded := false; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-ticker.C:
 		}
 		if !seeded {
 			if seeded = f.seed(ctx) == nil; !seeded {
@@ -221,7 +221,7 @@ func (f *firing) watch(ctx context.Context) {
 }
 
 // seed reads the state of the log at the start: its time, and the latest decisions.
-func (f *firing) seed(ctx context.Context) error {
+func (f *firePipeline) seed(ctx context.Context) error {
 	now, err := f.s.cfg.Ticks.Time(ctx)
 	if err != nil {
 		return err
@@ -250,25 +250,25 @@ func (s *Scheduler) see(ctx context.Context, it *watchedTick) error {
 	if !undone {
 		return nil
 	}
-	t, err := s.ticker(ctx, it.schedule, time.Now())
-	if err != nil || t == nil {
+	d, err := s.decider(ctx, it.schedule, time.Now())
+	if err != nil || d == nil {
 		return err
 	}
-	t.again = true
+	d.again = true
 	if it.born != "" {
-		if err = t.repeat(ctx, it.tick.At); err == nil {
-			s.ticks.bear(it.born) // or it cannot be
+		if err = d.repeat(ctx, it.tick.At); err == nil {
+			s.ticks.born(it.born) // or it cannot be
 		}
 		return err
 	}
-	s.ticks.decided(&t.last)
-	if next, ok := t.plan.Next(later(t.stored.Since, t.ledger().Last)); !ok || !next.At.Equal(it.tick.At) {
+	s.ticks.decided(&d.last)
+	if next, ok := d.plan.Next(later(d.stored.Since, d.ledger().Last)); !ok || !next.At.Equal(it.tick.At) {
 		return nil // it was decided on, or the schedule has changed by now
 	}
 	s.log.Info("deciding on a tick that another scheduler has left undone", "schedule", it.schedule, "tick", it.tick.At)
-	rest, err := t.fired(ctx, &events.Record{Stored: it.tick.Due, Kind: events.KindFire, Fact: events.Fact{
+	rest, err := d.handle(ctx, &events.Record{Stored: it.tick.Due, Kind: events.KindFire, Fact: events.Fact{
 		Schedule: it.schedule, Event: definition.ScheduleFired{
-			Revision: t.stored.Revision,
+			Revision: d.stored.Revision,
 			Tick:     it.tick.At,
 			Due:      it.tick.Due,
 			Detail:   it.tick.Note,

@@ -14,37 +14,37 @@ import (
 	"millrace/task/schedule"
 )
 
-// firing is the path of fires through a scheduler. A timer fires [schedule.Ahead] before its tick,
+// firePipeline takes fires through a scheduler. A timer fires [schedule.Ahead] before its tick,
 // and the inputs of the decision are read then, for many fires at once. When the tick's time has
 // come by the log's clock, the scheduler decides and makes the task, concurrently with others. It
 // sets the next timer last, when no tick is due.
-type firing struct {
+type firePipeline struct {
 	s     *Scheduler
 	fires events.Offers
 	clock logclock.Floor
-	room  chan struct{} // has a place for each held fire
-	came  chan *fire    // to be prepared
-	due   chan *fire    // to be decided
-	rest  chan *fire    // only the next timer is left to set
-	early chan struct{} // holds one: a fire has come that must wait
+	room  chan struct{}  // has a place for each held fire
+	came  chan *heldFire // to be prepared
+	due   chan *heldFire // to be decided
+	rest  chan *heldFire // only the next timer is left to set
+	early chan struct{}  // holds one: a fire has come that must wait
 
 	mu      sync.Mutex
-	held    map[uint64]*fire // guarded by mu; unacknowledged fires, by sequence
-	waiting heap.Of[*fire]   // guarded by mu
+	held    map[uint64]*heldFire // guarded by mu; unacknowledged fires, by sequence
+	waiting heap.Of[*heldFire]   // guarded by mu
 }
 
-// fire is a fire on its path.
-type fire struct {
+// heldFire is a fire that this scheduler holds.
+type heldFire struct {
 	*events.Offer
 	due    time.Time      // zero if it is unreadable or implausible
 	popped time.Time      // when its time had come; a reading of [time.Now]
-	leased time.Time      // when its lease began; guarded by firing.mu
+	leased time.Time      // when its lease began; guarded by firePipeline.mu
 	last   *events.Record // the latest known decision, nil if unknown
-	ticker *ticker
+	ahead  *decider       // what was read ahead; nil if nothing could be
 	rest   func(context.Context) error
 }
 
-// Settings for the path of fires.
+// Settings for the pipeline of fires.
 const (
 	// fireHands is how many fires a scheduler handles concurrently. The round trip to the server
 	// takes most of the time.
@@ -61,16 +61,16 @@ const (
 	fireLease = 2 * time.Second
 )
 
-func (s *Scheduler) newFiring(fires events.Offers) *firing {
-	return &firing{
-		waiting: heap.Of[*fire]{Before: func(a, b *fire) bool { return a.due.Before(b.due) }},
-		s:       s, fires: fires, room: make(chan struct{}, firesHeld), early: make(chan struct{}, 1), held: map[uint64]*fire{},
-		came: make(chan *fire, firesHeld), due: make(chan *fire, firesHeld), rest: make(chan *fire, firesHeld), // none of them ever blocks
+func (s *Scheduler) newFirePipeline(fires events.Offers) *firePipeline {
+	return &firePipeline{
+		waiting: heap.Of[*heldFire]{Before: func(a, b *heldFire) bool { return a.due.Before(b.due) }},
+		s:       s, fires: fires, room: make(chan struct{}, firesHeld), early: make(chan struct{}, 1), held: map[uint64]*heldFire{},
+		came: make(chan *heldFire, firesHeld), due: make(chan *heldFire, firesHeld), rest: make(chan *heldFire, firesHeld), // none of them ever blocks
 	}
 }
 
-// fire handles fires until ctx ends.
-func (s *Scheduler) fire(ctx context.Context) error {
+// handleFires handles fires until ctx ends.
+func (s *Scheduler) handleFires(ctx context.Context) error {
 	if s.cfg.Schedules == nil {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (s *Scheduler) fire(ctx context.Context) error {
 		}
 	}
 	defer fires.Close()
-	f := s.newFiring(fires)
+	f := s.newFirePipeline(fires)
 	var g errgroup.Group
 	for range fireTakers {
 		g.Go(func() error { f.take(ctx); return nil })
@@ -110,7 +110,7 @@ func (s *Scheduler) fire(ctx context.Context) error {
 }
 
 // take fetches fires while there is room for them.
-func (f *firing) take(ctx context.Context) {
+func (f *firePipeline) take(ctx context.Context) {
 	for {
 		select {
 		case f.room <- struct{}{}:
@@ -124,7 +124,7 @@ func (f *firing) take(ctx context.Context) {
 		}
 		now := time.Now()
 		f.clock.Hear(offer.Stored, now)
-		it := &fire{Offer: offer, leased: now}
+		it := &heldFire{Offer: offer, leased: now}
 		if e, ok := offer.Fact.Event.(definition.ScheduleFired); ok && !(schedule.Fire{Due: e.Due, Stored: offer.Stored}).Strange() {
 			it.due = e.Due
 		}
@@ -138,7 +138,7 @@ func (f *firing) take(ctx context.Context) {
 
 // hold keeps a fire. If the fire is held already, it was redelivered because the server missed the
 // renewal of its lease. It continues under the new lease.
-func (f *firing) hold(it *fire) bool {
+func (f *firePipeline) hold(it *heldFire) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if was, again := f.held[it.Seq]; again {
@@ -151,7 +151,7 @@ func (f *firing) hold(it *fire) bool {
 }
 
 // done releases a fire. Without an acknowledgement it comes again.
-func (f *firing) done(it *fire) {
+func (f *firePipeline) done(it *heldFire) {
 	f.mu.Lock()
 	delete(f.held, it.Seq)
 	f.mu.Unlock()
@@ -160,7 +160,7 @@ func (f *firing) done(it *fire) {
 }
 
 // giveBack returns the held fires for another scheduler.
-func (f *firing) giveBack() {
+func (f *firePipeline) giveBack() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, it := range f.held {
@@ -169,9 +169,9 @@ func (f *firing) giveBack() {
 }
 
 // prepare reads the inputs of decisions on fires.
-func (f *firing) prepare(ctx context.Context) {
+func (f *firePipeline) prepare(ctx context.Context) {
 	for {
-		var batch []*fire
+		var batch []*heldFire
 		select {
 		case it := <-f.came:
 			batch = append(batch, it)
@@ -200,7 +200,7 @@ func (f *firing) prepare(ctx context.Context) {
 }
 
 // readAhead reads what it can. Missing parts are read when they are needed.
-func (f *firing) readAhead(ctx context.Context, batch []*fire) {
+func (f *firePipeline) readAhead(ctx context.Context, batch []*heldFire) {
 	s := f.s
 	names := make([]string, len(batch))
 	for i, it := range batch {
@@ -227,8 +227,8 @@ func (f *firing) readAhead(ctx context.Context, batch []*fire) {
 		if p.Make.Job != "" {
 			_, _ = s.jobs.get(ctx, p.Make.Job, asked.Add(-readAheadAge)) // to cache it
 		}
-		it.ticker = &ticker{s: s, stored: p.Stored, plan: p.plan, last: *it.last}
-		_, _, _ = it.ticker.observe(ctx, s.rec.Now()) // tasks that have not ended yet are checked again later
+		it.ahead = &decider{s: s, stored: p.Stored, plan: p.plan, last: *it.last}
+		_, _, _ = it.ahead.observe(ctx, s.rec.Now()) // tasks that have not ended yet are checked again later
 	}
 	if !late {
 		return
@@ -240,7 +240,7 @@ func (f *firing) readAhead(ctx context.Context, batch []*fire) {
 }
 
 // wait passes on fires whose tick's time has come.
-func (f *firing) wait(ctx context.Context) {
+func (f *firePipeline) wait(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -250,7 +250,7 @@ func (f *firing) wait(ctx context.Context) {
 		case <-f.early:
 		case <-timer.C:
 		}
-		if next, some := f.release(time.Now()); some {
+		if next, some := f.passDue(time.Now()); some {
 			timer.Reset(min(max(next, fireBeat), fireCheck))
 		}
 	}
@@ -260,8 +260,8 @@ func (f *firing) wait(ctx context.Context) {
 // with each message.
 const fireCheck = 20 * time.Millisecond
 
-// release passes on due fires, and returns how long the rest must wait.
-func (f *firing) release(now time.Time) (next time.Duration, some bool) {
+// passDue passes on due fires, and returns how long the rest must wait.
+func (f *firePipeline) passDue(now time.Time) (next time.Duration, some bool) {
 	at := f.clock.At(now)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -277,17 +277,17 @@ func (f *firing) release(now time.Time) (next time.Duration, some bool) {
 }
 
 // work decides on due fires. When there are none, it finishes the rest of others.
-func (f *firing) work(ctx context.Context) {
+func (f *firePipeline) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case it := <-f.due:
-			f.decide(ctx, it)
+			f.handle(ctx, it)
 			continue
 		default:
 		}
 		select {
 		case it := <-f.due:
-			f.decide(ctx, it)
+			f.handle(ctx, it)
 		case it := <-f.rest:
 			f.end(ctx, it, it.rest(ctx))
 		case <-ctx.Done():
@@ -295,8 +295,9 @@ func (f *firing) work(ctx context.Context) {
 	}
 }
 
-func (f *firing) decide(ctx context.Context, it *fire) {
-	rest, err := f.s.firedAhead(ctx, it)
+// handle handles a due fire, and leaves what may wait to when no fire is due.
+func (f *firePipeline) handle(ctx context.Context, it *heldFire) {
+	rest, err := f.s.handleFire(ctx, it)
 	if err == nil && rest != nil {
 		it.rest = rest
 		f.rest <- it
@@ -305,29 +306,29 @@ func (f *firing) decide(ctx context.Context, it *fire) {
 	f.end(ctx, it, err)
 }
 
-// firedAhead is [Scheduler.Fired] with the inputs read ahead, as far as they are current. The
+// handleFire is [decider.handle] with the inputs read ahead, as far as they are current. The
 // compare-and-set detects an outdated decision. The definition must be the present one.
-func (s *Scheduler) firedAhead(ctx context.Context, it *fire) (rest func(context.Context) error, err error) {
+func (s *Scheduler) handleFire(ctx context.Context, it *heldFire) (rest func(context.Context) error, err error) {
 	p, err := s.plans.get(ctx, it.Fact.Schedule, it.popped)
 	if err != nil || p == nil {
 		return nil, err
 	}
-	t := &ticker{s: s, stored: p.Stored, plan: p.plan, at: it.popped, again: it.Deliveries > 1}
+	d := &decider{s: s, stored: p.Stored, plan: p.plan, at: it.popped, again: it.Deliveries > 1}
 	switch {
-	case it.ticker != nil:
-		t.last, t.ended = it.ticker.last, it.ticker.ended
+	case it.ahead != nil:
+		d.last, d.ended = it.ahead.last, it.ahead.ended
 	case it.last != nil:
-		t.last = *it.last
+		d.last = *it.last
 	default:
-		if t.last, err = s.cfg.Schedules.LastDecision(ctx, t.stored.Name); err != nil {
+		if d.last, err = s.cfg.Schedules.LastDecision(ctx, d.stored.Name); err != nil {
 			return nil, err
 		}
 	}
-	return t.fired(ctx, &it.Record)
+	return d.handle(ctx, &it.Record)
 }
 
 // end finishes a fire that is done, or that could not be handled.
-func (f *firing) end(ctx context.Context, it *fire, err error) {
+func (f *firePipeline) end(ctx context.Context, it *heldFire, err error) {
 	defer f.done(it)
 	if err == nil {
 		_ = it.Ack() // if the ack is lost, the fire comes again and has no effect
@@ -342,22 +343,22 @@ func (f *firing) end(ctx context.Context, it *fire, err error) {
 
 // keep follows the changes of definitions, and renews the leases of fires that are held long, which
 // would otherwise be redelivered.
-func (f *firing) keep(ctx context.Context) {
-	tick := time.NewTicker(fireLease / 4)
-	defer tick.Stop()
+func (f *firePipeline) keep(ctx context.Context) {
+	ticker := time.NewTicker(fireLease / 4)
+	defer ticker.Stop()
 	for {
 		_ = f.s.plans.follow(ctx, time.Now()) // a caller that needs one tries again
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-tick.C:
+		case now := <-ticker.C:
 			f.prolong(now)
 		}
 	}
 }
 
-func (f *firing) prolong(now time.Time) {
-	var old []*fire
+func (f *firePipeline) prolong(now time.Time) {
+	var old []*heldFire
 	f.mu.Lock()
 	for _, it := range f.held {
 		if now.Sub(it.leased) > fireLease {

@@ -54,17 +54,17 @@ func (s *Scheduler) ReleaseTicks(ctx context.Context) error {
 }
 
 func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
-	t, err := s.ticker(ctx, name, time.Now().Add(-readAheadAge))
+	d, err := s.decider(ctx, name, time.Now().Add(-readAheadAge))
 	if err != nil {
 		return err
 	}
-	if t == nil {
-		s.ticks.waiting.drop(name) // the sweep finds it once it fires again
+	if d == nil {
+		s.ticks.waiting.drop(name) // the sweep finds it once it has ticks again
 		return nil
 	}
 	for {
-		on := basis{t.s.rec.Moment(), task.By{Rule: task.RuleRelease}}
-		ledger, ends, err := t.observe(ctx, on.at)
+		on := basis{s.rec.Moment(), task.By{Rule: task.RuleRelease}}
+		ledger, ends, err := d.observe(ctx, on.at)
 		if err != nil {
 			return err
 		}
@@ -72,14 +72,14 @@ func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
 			s.ticks.waiting.drop(name)
 			return nil
 		}
-		decision := t.plan.Release(ledger, t.stored.Revision)
+		decision := d.plan.Release(ledger, d.stored.Revision)
 		if decision == nil {
 			return nil
 		}
 		on.by.Ends = ends
-		done, err := t.record(ctx, decision, on)
+		done, err := d.record(ctx, decision, on)
 		if err == nil && done {
-			err = t.follow(ctx, decision)
+			err = d.follow(ctx, decision)
 		}
 		if err != nil {
 			return err
@@ -185,8 +185,8 @@ func (s *Scheduler) armed(ctx context.Context, all []*planned) (map[string]uint6
 // rearm sets the timer of a schedule that has none, or an outdated one, unless a fire of it is
 // still to be handled.
 func (s *Scheduler) rearm(ctx context.Context, name string, replace bool) error {
-	t, err := s.ticker(ctx, name, time.Now())
-	if err != nil || t == nil {
+	d, err := s.decider(ctx, name, time.Now())
+	if err != nil || d == nil {
 		return err
 	}
 	fire, err := s.cfg.Ticks.LastFire(ctx, name)
@@ -196,17 +196,17 @@ func (s *Scheduler) rearm(ctx context.Context, name string, replace bool) error 
 	if s.rec.Now().Sub(fire.Stored) < unarmedFor {
 		return nil // it has fired since: with ticks this close, each sweep may find one being handled
 	}
-	after := later(t.stored.Since, t.ledger().Last)
+	after := later(d.stored.Since, d.ledger().Last)
 	if f, ok := fire.Fact.Event.(definition.ScheduleFired); ok && f.Tick.After(after) {
-		if _, is := t.plan.Is(f.Tick); is {
+		if _, is := d.plan.Is(f.Tick); is {
 			return nil // the consumer of fires holds it and hands it out again
 		}
 	}
-	if _, more := t.plan.Next(after); !more {
+	if _, more := d.plan.Next(after); !more {
 		return nil
 	}
 	s.repaired(RepairSchedule, "schedule has no timer of its present revision; the sweep sets it", "schedule", name)
-	return t.arm(ctx, after, replace)
+	return d.arm(ctx, after, replace)
 }
 
 // sweepTicks checks the latest decision of each schedule that depends on its earlier tasks: whether
@@ -241,6 +241,6 @@ func (s *Scheduler) sweepTick(ctx context.Context, p *planned, last *events.Reco
 		return err
 	}
 	s.repairs.add(RepairSchedule)
-	t := &ticker{s: s, stored: p.Stored, plan: p.plan, at: time.Now(), last: *last}
-	return t.follow(ctx, e)
+	d := &decider{s: s, stored: p.Stored, plan: p.plan, at: time.Now(), last: *last}
+	return d.follow(ctx, e)
 }

@@ -54,8 +54,9 @@ type Ticks interface {
 	Time(ctx context.Context) (time.Time, error)
 }
 
-// ticker is one schedule while the scheduler works on its ticks.
-type ticker struct {
+// decider decides on the ticks of one schedule and carries the decisions out. It holds the
+// definition and the latest decision as the scheduler has read them.
+type decider struct {
 	s      *Scheduler
 	stored schedule.Stored
 	plan   *schedule.Plan
@@ -74,66 +75,54 @@ type basis struct {
 }
 
 // ledger is the ledger after the latest decision.
-func (t *ticker) ledger() definition.Ledger {
-	return schedule.Remember(schedule.LedgerOf(t.last.Fact.Event), t.last.Fact.At, t.stored.Since)
+func (d *decider) ledger() definition.Ledger {
+	return schedule.Remember(schedule.LedgerOf(d.last.Fact.Event), d.last.Fact.At, d.stored.Since)
 }
 
-// ticker reads a schedule as it was at a time (a reading of [time.Now]) or later; nil if it does
-// not fire any more.
-func (s *Scheduler) ticker(ctx context.Context, name string, at time.Time) (*ticker, error) {
+// decider reads a schedule as it was at a time (a reading of [time.Now]) or later; nil if it has no
+// ticks any more.
+func (s *Scheduler) decider(ctx context.Context, name string, at time.Time) (*decider, error) {
 	p, err := s.plans.get(ctx, name, at)
 	if err != nil || p == nil {
 		return nil, err
 	}
-	t := &ticker{s: s, stored: p.Stored, plan: p.plan, at: at}
-	t.last, err = s.cfg.Schedules.LastDecision(ctx, name)
-	return t, err
+	d := &decider{s: s, stored: p.Stored, plan: p.plan, at: at}
+	d.last, err = s.cfg.Schedules.LastDecision(ctx, name)
+	return d, err
 }
 
-// Fired handles one fire whose tick's time has come: it decides on its tick and on those that have
-// passed since, makes their tasks, and sets the next timer. Each step may be repeated, and any
-// number of schedulers may do it at once: a decision on a tick is recorded by compare-and-set, a
-// task's id follows from its tick, and an existing timer stays.
-func (s *Scheduler) Fired(ctx context.Context, r *events.Record, again bool) error {
-	it := &fire{Offer: &events.Offer{Record: *r, Deliveries: 1}, popped: time.Now()}
-	if again {
-		it.Deliveries++
-	}
-	rest, err := s.firedAhead(ctx, it)
-	if err != nil || rest == nil {
-		return err
-	}
-	return rest(ctx)
-}
-
-// fired does the urgent part of [Scheduler.Fired] and returns the rest; nil if there is none.
-func (t *ticker) fired(ctx context.Context, r *events.Record) (rest func(context.Context) error, err error) {
+// handle does what is urgent about a fire whose tick is due: it decides on that tick and on those
+// that have passed since, and makes their tasks. It returns what may wait, to set the next timer or
+// to pause the schedule; nil for nothing. Each step may be repeated, and any number of schedulers
+// may do it at once: a decision on a tick is recorded by compare-and-set, a task's id follows from
+// its tick, and an existing timer stays.
+func (d *decider) handle(ctx context.Context, r *events.Record) (rest func(context.Context) error, err error) {
 	f, ok := r.Fact.Event.(definition.ScheduleFired)
 	fire := schedule.Fire{Tick: f.Tick, Due: f.Due, Stored: r.Stored}
 	if !ok || fire.Strange() {
 		return nil, nil // the read model lists unreadable messages
 	}
-	if t.again {
-		if err := t.repeat(ctx, f.Tick); err != nil {
+	if d.again {
+		if err := d.repeat(ctx, f.Tick); err != nil {
 			return nil, err
 		}
 	}
-	decided := t.ledger().Last
-	if _, is := t.plan.Is(f.Tick); !is && f.Revision != t.stored.Revision {
-		return nil, t.arm(ctx, later(t.stored.Since, decided), false) // of an earlier definition
+	decided := d.ledger().Last
+	if _, is := d.plan.Is(f.Tick); !is && f.Revision != d.stored.Revision {
+		return nil, d.arm(ctx, later(d.stored.Since, decided), false) // of an earlier definition
 	}
-	next, err := t.owed(ctx, fire, f.Detail, causeOf(r, &f))
+	next, err := d.decideOwed(ctx, fire, f.Detail, causeOf(r, &f))
 	if err != nil {
 		return nil, err
 	}
-	if t.plan.Failing(t.ledger()) {
-		return t.pause, nil
+	if d.plan.Failing(d.ledger()) {
+		return d.pause, nil
 	}
 	if next == nil {
 		return nil, nil
 	}
 	return func(ctx context.Context) error {
-		return t.s.cfg.Ticks.ArmSchedule(ctx, t.stored.Name, t.stored.Revision, *next, false)
+		return d.s.cfg.Ticks.ArmSchedule(ctx, d.stored.Name, d.stored.Revision, *next, false)
 	}, nil
 }
 
@@ -146,13 +135,13 @@ func causeOf(r *events.Record, f *definition.ScheduleFired) task.By {
 	return task.By{Offer: r.Seq}
 }
 
-// owed decides on all ticks owed after a fire, and returns the tick for the next timer, nil for
+// decideOwed decides on all ticks owed after a fire, and returns the tick for the next timer, nil for
 // none. If another scheduler skips ticks meanwhile, it computes them again.
-func (t *ticker) owed(ctx context.Context, fire schedule.Fire, detail string, by task.By) (*schedule.Tick, error) {
+func (d *decider) decideOwed(ctx context.Context, fire schedule.Fire, detail string, by task.By) (*schedule.Tick, error) {
 	for {
-		on := basis{t.s.rec.Moment(), by}
-		is := t.plan.Look(fire, detail, t.ledger().Last, on.at)
-		lost, err := t.skip(ctx, on, is.Missed)
+		on := basis{d.s.rec.Moment(), by}
+		is := d.plan.Look(fire, detail, d.ledger().Last, on.at)
+		lost, err := d.skip(ctx, on, is.Missed)
 		if err != nil {
 			return nil, err
 		}
@@ -160,7 +149,7 @@ func (t *ticker) owed(ctx context.Context, fire schedule.Fire, detail string, by
 			continue
 		}
 		for _, o := range is.Owed {
-			if err := t.decide(ctx, on, o); err != nil {
+			if err := d.decide(ctx, on, o); err != nil {
 				return nil, err
 			}
 		}
@@ -169,10 +158,10 @@ func (t *ticker) owed(ctx context.Context, fire schedule.Fire, detail string, by
 }
 
 // pause pauses a schedule after too many failed tasks.
-func (t *ticker) pause(ctx context.Context) error {
-	reason := fmt.Sprintf("%d of its tasks in a row have failed", t.ledger().Failures)
-	t.s.log.Warn("schedule is paused: "+reason, "schedule", t.stored.Name)
-	_, err := t.s.cfg.Schedules.PauseSchedule(ctx, t.stored.Name, t.s.rec.Actor, reason)
+func (d *decider) pause(ctx context.Context) error {
+	reason := fmt.Sprintf("%d of its tasks in a row have failed", d.ledger().Failures)
+	d.s.log.Warn("schedule is paused: "+reason, "schedule", d.stored.Name)
+	_, err := d.s.cfg.Schedules.PauseSchedule(ctx, d.stored.Name, d.s.rec.Actor, reason)
 	return err
 }
 
@@ -184,12 +173,12 @@ func later(a, b time.Time) time.Time {
 }
 
 // arm sets the timer of the first tick after a time. Without replace, an existing timer stays.
-func (t *ticker) arm(ctx context.Context, after time.Time, replace bool) error {
-	next, ok := t.plan.Next(after)
+func (d *decider) arm(ctx context.Context, after time.Time, replace bool) error {
+	next, ok := d.plan.Next(after)
 	if !ok {
 		return nil
 	}
-	return t.s.cfg.Ticks.ArmSchedule(ctx, t.stored.Name, t.stored.Revision, next, replace)
+	return d.s.cfg.Ticks.ArmSchedule(ctx, d.stored.Name, d.stored.Revision, next, replace)
 }
 
 // clockSlack is how far the clocks of servers may differ: the consequences of a tick are stored no
@@ -198,20 +187,20 @@ const clockSlack = time.Minute
 
 // repeat repeats the consequences of the decisions since a tick, because their maker may have died
 // in between.
-func (t *ticker) repeat(ctx context.Context, tick time.Time) error {
-	if t.ledger().Last.Before(tick) {
+func (d *decider) repeat(ctx context.Context, tick time.Time) error {
+	if d.ledger().Last.Before(tick) {
 		return nil // there are none, as far as known
 	}
-	t.again = false
-	if schedule.Decides(t.last.Fact.Event, tick) {
-		return t.follow(ctx, t.last.Fact.Event) // they are complete before the next decision
+	d.again = false
+	if schedule.Decides(d.last.Fact.Event, tick) {
+		return d.follow(ctx, d.last.Fact.Event) // they are complete before the next decision
 	}
-	records, err := t.s.cfg.Schedules.Decisions(ctx, t.stored.Name, tick.Add(-clockSlack))
+	records, err := d.s.cfg.Schedules.Decisions(ctx, d.stored.Name, tick.Add(-clockSlack))
 	if err != nil {
 		return err
 	}
 	for i := range records {
-		if err := t.follow(ctx, records[i].Fact.Event); err != nil {
+		if err := d.follow(ctx, records[i].Fact.Event); err != nil {
 			return err
 		}
 	}
@@ -219,11 +208,11 @@ func (t *ticker) repeat(ctx context.Context, tick time.Time) error {
 }
 
 // decided tells whether a tick has a decision.
-func (t *ticker) decided(ctx context.Context, tick time.Time) (bool, error) {
-	if schedule.Decides(t.last.Fact.Event, tick) {
+func (d *decider) decided(ctx context.Context, tick time.Time) (bool, error) {
+	if schedule.Decides(d.last.Fact.Event, tick) {
 		return true, nil
 	}
-	records, err := t.s.cfg.Schedules.Decisions(ctx, t.stored.Name, tick.Add(-clockSlack))
+	records, err := d.s.cfg.Schedules.Decisions(ctx, d.stored.Name, tick.Add(-clockSlack))
 	for i := range records {
 		if schedule.Decides(records[i].Fact.Event, tick) {
 			return true, err
@@ -234,9 +223,9 @@ func (t *ticker) decided(ctx context.Context, tick time.Time) (bool, error) {
 
 // skip records that ticks have passed. It is true if another decision came first: fewer or more
 // ticks may be left to record.
-func (t *ticker) skip(ctx context.Context, on basis, missed []schedule.Missed) (lost bool, err error) {
+func (d *decider) skip(ctx context.Context, on basis, missed []schedule.Missed) (lost bool, err error) {
 	for _, m := range missed {
-		if done, err := t.record(ctx, m.Skip(t.ledger(), t.stored.Revision), on); !done || err != nil {
+		if done, err := d.record(ctx, m.Skip(d.ledger(), d.stored.Revision), on); !done || err != nil {
 			return true, err
 		}
 	}
@@ -244,37 +233,37 @@ func (t *ticker) skip(ctx context.Context, on basis, missed []schedule.Missed) (
 }
 
 // decide records the decision on a tick and carries it out.
-func (t *ticker) decide(ctx context.Context, on basis, o schedule.Owed) error {
+func (d *decider) decide(ctx context.Context, on basis, o schedule.Owed) error {
 	for {
-		if !o.Tick.After(t.ledger().Last) {
-			there, err := t.decided(ctx, o.Tick)
-			if err == nil && there && t.again {
-				err = t.repeat(ctx, o.Tick) // undone if the latest decision became known too late
+		if !o.Tick.After(d.ledger().Last) {
+			there, err := d.decided(ctx, o.Tick)
+			if err == nil && there && d.again {
+				err = d.repeat(ctx, o.Tick) // undone if the latest decision became known too late
 			}
 			if there || err != nil {
 				return err
 			}
 		}
-		ledger, ends, err := t.observe(ctx, on.at)
+		ledger, ends, err := d.observe(ctx, on.at)
 		if err != nil {
 			return err
 		}
-		decisions := t.plan.Decide(ledger, o, t.stored.Revision)
+		decisions := d.plan.Decide(ledger, o, d.stored.Revision)
 		if admitted, ok := decisions[0].(definition.ScheduleAdmitted); ok {
-			if t.born, err = t.prepare(ctx, admitted); err == nil {
-				err = t.s.desk.Refused(ctx, t.born)
+			if d.born, err = d.prepare(ctx, admitted); err == nil {
+				err = d.s.desk.Refused(ctx, d.born)
 			}
 			if reason := refusal(err); reason != "" {
-				t.s.log.Warn("a tick gets no task", "error", err, "schedule", t.stored.Name, "tick", o.Tick)
-				decisions = []definition.ScheduleEvent{t.plan.Refuse(ledger, o, t.stored.Revision, reason, err.Error())}
+				d.s.log.Warn("a tick gets no task", "error", err, "schedule", d.stored.Name, "tick", o.Tick)
+				decisions = []definition.ScheduleEvent{d.plan.Refuse(ledger, o, d.stored.Revision, reason, err.Error())}
 			} else if err != nil {
 				return err
 			}
 		}
 		on.by.Ends = ends
-		done, err := t.record(ctx, decisions[0], on)
+		done, err := d.record(ctx, decisions[0], on)
 		if err == nil && done {
-			err = t.follow(ctx, decisions[0])
+			err = d.follow(ctx, decisions[0])
 		}
 		if err != nil || done && len(decisions) == 1 {
 			return err
@@ -284,126 +273,126 @@ func (t *ticker) decide(ctx context.Context, on basis, o schedule.Owed) error {
 
 // observe returns the ledger without the tasks that have ended since, and for each task its last
 // known message. An ended task is not read again.
-func (t *ticker) observe(ctx context.Context, at time.Time) (definition.Ledger, []uint64, error) {
-	ledger := t.ledger()
-	if !t.plan.Watches() {
+func (d *decider) observe(ctx context.Context, at time.Time) (definition.Ledger, []uint64, error) {
+	ledger := d.ledger()
+	if !d.plan.Watches() {
 		return ledger, nil, nil
 	}
 	known, ends := make([]schedule.Seen, len(ledger.Open)), make([]uint64, len(ledger.Open))
 	for i, id := range ledger.Open {
-		seen, ended := t.ended[id]
+		seen, ended := d.ended[id]
 		if !ended {
-			now, err := t.s.rec.Load(ctx, id)
+			now, err := d.s.rec.Load(ctx, id)
 			if err != nil && !errors.Is(err, task.ErrUnknown) {
 				return ledger, nil, err
 			}
 			if seen = (schedule.Seen{Seq: now.Seq, State: now.State}); err == nil && now.State.Terminal() {
-				if t.ended == nil {
-					t.ended = map[task.ID]schedule.Seen{}
+				if d.ended == nil {
+					d.ended = map[task.ID]schedule.Seen{}
 				}
-				t.ended[id] = seen
+				d.ended[id] = seen
 			}
 		}
 		known[i], ends[i] = seen, seen.Seq
 	}
-	return schedule.Heed(ledger, known, at.Sub(t.last.Fact.At)), ends, nil
+	return schedule.Heed(ledger, known, at.Sub(d.last.Fact.At)), ends, nil
 }
 
-// record is [ticker.decideTick] for a decision that is made already. It is false if another
+// record is [decider.recordFrom] for a decision that is made already. It is false if another
 // decision came first, which is then known.
-func (t *ticker) record(ctx context.Context, e definition.ScheduleEvent, on basis) (bool, error) {
-	return t.decideTick(ctx, on, true, func() (definition.ScheduleEvent, error) { return e, nil })
+func (d *decider) record(ctx context.Context, e definition.ScheduleEvent, on basis) (bool, error) {
+	return d.recordFrom(ctx, on, true, func() (definition.ScheduleEvent, error) { return e, nil })
 }
 
-// decideTick appends the decision that decide makes from the latest one, nil for none, with the
+// recordFrom appends the decision that decide makes from the latest one, nil for none, with the
 // time of on. If another decision came first, it calls decide again, unless once is set. It tells
 // whether it recorded a decision.
-func (t *ticker) decideTick(ctx context.Context, on basis, once bool, decide func() (definition.ScheduleEvent, error)) (bool, error) {
+func (d *decider) recordFrom(ctx context.Context, on basis, once bool, decide func() (definition.ScheduleEvent, error)) (bool, error) {
 	chain := events.Chain[events.Record, *events.Fact]{
 		Read: func(ctx context.Context, wrote *events.Fact) (events.Record, uint64, bool, error) {
-			last, err := t.s.cfg.Schedules.LastDecision(ctx, t.stored.Name)
+			last, err := d.s.cfg.Schedules.LastDecision(ctx, d.stored.Name)
 			return last, last.Seq, last.Fact.ID == wrote.ID, err
 		},
-		Write: t.s.rec.Log.Append, Once: once,
+		Write: d.s.rec.Log.Append, Once: once,
 	}
-	d, err := chain.DecideFrom(ctx, t.last, t.last.Seq, func(last events.Record) (*events.Fact, bool, error) {
-		t.last = last
+	done, err := chain.DecideFrom(ctx, d.last, d.last.Seq, func(last events.Record) (*events.Fact, bool, error) {
+		d.last = last
 		e, err := decide()
 		if err != nil || e == nil {
 			return nil, false, err
 		}
 		return &events.Fact{
-			ID:       t.s.rec.NewID(on.at),
+			ID:       d.s.rec.NewID(on.at),
 			At:       on.at,
 			Type:     events.TypeOf(e),
-			Schedule: t.stored.Name,
-			Actor:    t.s.rec.Actor,
+			Schedule: d.stored.Name,
+			Actor:    d.s.rec.Actor,
 			By:       &on.by,
 			Event:    e,
 		}, true, nil
 	})
-	t.last = d.Is
-	if d.Outcome == events.Recorded {
-		t.last = events.Record{Seq: d.End, Stored: t.s.rec.Now(), Kind: events.KindTick, Fact: *d.Wrote}
-		t.s.ticks.decided(&t.last)
+	d.last = done.Is
+	if done.Outcome == events.Recorded {
+		d.last = events.Record{Seq: done.End, Stored: d.s.rec.Now(), Kind: events.KindTick, Fact: *done.Wrote}
+		d.s.ticks.decided(&d.last)
 	}
-	return d.Done(), err
+	return done.Done(), err
 }
 
 // follow carries out a decision. Doing it twice is harmless.
-func (t *ticker) follow(ctx context.Context, decision any) error {
+func (d *decider) follow(ctx context.Context, decision any) error {
 	e, ok := decision.(definition.ScheduleEvent)
 	if !ok {
 		return nil
 	}
 	switch e := e.(type) {
 	case definition.ScheduleAdmitted:
-		if err := t.bear(ctx, e); err != nil {
+		if err := d.bear(ctx, e); err != nil {
 			return err
 		}
 	case definition.ScheduleQueued:
-		t.s.ticks.waiting.add(t.stored.Name)
+		d.s.ticks.waiting.add(d.stored.Name)
 	}
 	var errs []error
-	for _, id := range t.plan.Cancels(e) {
-		_, err := t.s.stop(ctx, t.s.rec, id, "overlap of schedule "+t.stored.Name+" is "+t.plan.Overlap)
+	for _, id := range d.plan.Cancels(e) {
+		_, err := d.s.stop(ctx, d.s.rec, id, "overlap of schedule "+d.stored.Name+" is "+d.plan.Overlap)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
 // bear makes the task of a tick, unless it exists. If the birth is refused, the tick is skipped.
-func (t *ticker) bear(ctx context.Context, e definition.ScheduleAdmitted) error {
-	n, err := t.born, error(nil)
+func (d *decider) bear(ctx context.Context, e definition.ScheduleAdmitted) error {
+	n, err := d.born, error(nil)
 	if n == nil || n.ID != e.Made {
-		n, err = t.prepare(ctx, e)
+		n, err = d.prepare(ctx, e)
 	}
 	if err == nil {
-		_, err = t.s.desk.Bear(ctx, n)
+		_, err = d.s.desk.Bear(ctx, n)
 	}
 	reason := refusal(err)
 	if err == nil || reason != "" {
-		t.s.ticks.bear(e.Made) // or it never will exist
+		d.s.ticks.born(e.Made) // or it never will be
 	}
 	switch {
 	case reason == "":
 		return err
 	case reason == definition.SkipStranger:
-		t.s.log.Error("another task has the id of a tick's task: the schedule did not make it, and the tick gets none", "error", err, "schedule", t.stored.Name, "task", string(e.Made), "tick", e.Tick)
+		d.s.log.Error("another task has the id of a tick's task: the schedule did not make it, and the tick gets none", "error", err, "schedule", d.stored.Name, "task", string(e.Made), "tick", e.Tick)
 	default:
-		t.s.log.Warn("a tick that was to get a task gets none", "error", err, "schedule", t.stored.Name, "tick", e.Tick)
+		d.s.log.Warn("a tick that was to get a task gets none", "error", err, "schedule", d.stored.Name, "tick", e.Tick)
 	}
-	return t.leaveOut(ctx, e, reason, err.Error())
+	return d.leaveOut(ctx, e, reason, err.Error())
 }
 
 // leaveOut records that an admitted tick gets no task.
-func (t *ticker) leaveOut(ctx context.Context, e definition.ScheduleAdmitted, reason, why string) error {
-	on := basis{t.s.rec.Moment(), task.By{Rule: task.RuleBirth}}
-	_, err := t.decideTick(ctx, on, false, func() (definition.ScheduleEvent, error) {
-		if left, ok := t.last.Fact.Event.(definition.ScheduleSkipped); ok && left.Tick.Equal(e.Tick) {
+func (d *decider) leaveOut(ctx context.Context, e definition.ScheduleAdmitted, reason, why string) error {
+	on := basis{d.s.rec.Moment(), task.By{Rule: task.RuleBirth}}
+	_, err := d.recordFrom(ctx, on, false, func() (definition.ScheduleEvent, error) {
+		if left, ok := d.last.Fact.Event.(definition.ScheduleSkipped); ok && left.Tick.Equal(e.Tick) {
 			return nil, nil
 		}
-		return t.plan.Leave(t.ledger(), e.Tick, t.stored.Revision, reason, why), nil
+		return d.plan.Leave(d.ledger(), e.Tick, d.stored.Revision, reason, why), nil
 	})
 	return err
 }
@@ -425,18 +414,18 @@ func refusal(err error) string {
 }
 
 // prepare returns the task of a tick, to be born.
-func (t *ticker) prepare(ctx context.Context, e definition.ScheduleAdmitted) (*desk.Newborn, error) {
-	submission := t.stored.Submission(e.Tick, e.Trigger)
+func (d *decider) prepare(ctx context.Context, e definition.ScheduleAdmitted) (*desk.Newborn, error) {
+	submission := d.stored.Submission(e.Tick, e.Trigger)
 	var of *job.Job
 	var revision uint64
 	if submission.Job != "" {
-		j, err := t.s.jobs.get(ctx, submission.Job, t.at)
+		j, err := d.s.jobs.get(ctx, submission.Job, d.at)
 		if err != nil {
 			return nil, err
 		}
 		of, revision = &j.Job, j.revision
 	}
-	n, err := t.s.desk.PrepareFrom(ctx, submission, of, revision)
+	n, err := d.s.desk.PrepareFrom(ctx, submission, of, revision)
 	if err != nil {
 		return nil, err
 	}

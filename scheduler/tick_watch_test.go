@@ -38,7 +38,7 @@ func TestTicksOfADeadScheduler(t *testing.T) {
 				one := New(s, nil, nil, Config{Schedules: s, Ticks: s, Births: s, Now: s.now, Log: slog.New(slog.DiscardHandler)})
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
-				go func() { ended <- one.fire(ctx) }()
+				go func() { ended <- one.handleFires(ctx) }()
 
 				pass(10*time.Second + 10*time.Millisecond)
 				if c.decided {
