@@ -59,7 +59,7 @@ func TestRequestCorpus(t *testing.T) {
 	request[boundsRequest](t, "queue")
 	request[queueRequest](t, "queue_reason")
 	request[pauseRequest](t, "queue_pause")
-	request[firedRequest](t, "schedule")
+	request[scheduleRunRequest](t, "schedule")
 	request[scheduleRequest](t, "schedule_reason")
 	request[pingRequest](t, "ping")
 	request[client.FilesSweep](t, "files_gc")

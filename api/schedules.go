@@ -21,8 +21,8 @@ type scheduleRequest struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// firedRequest names a schedule of which a task is made.
-type firedRequest struct {
+// scheduleRunRequest asks for a task of a schedule now.
+type scheduleRunRequest struct {
 	// Name is the schedule's.
 	Name string `json:"name"`
 	// Reason, Since, Limit and At have no effect: earlier versions took them here, too.
@@ -51,7 +51,7 @@ const ticksSince = 24 * time.Hour
 
 func (r *scheduleRequest) check() error { return value.ValidName("schedule", r.Name) }
 
-func (r *firedRequest) check() error { return value.ValidName("schedule", r.Name) }
+func (r *scheduleRunRequest) check() error { return value.ValidName("schedule", r.Name) }
 
 func (r *shownSchedule) check() error {
 	return errors.Join(value.ValidName("schedule", r.Name), validLimit(&r.Limit))
@@ -134,11 +134,11 @@ func (r *nextRequest) check() error {
 	return validLimit(&r.Limit)
 }
 
-// tickList lists future ticks, in the order in which they fire.
+// tickList lists future ticks, in the order in which they are due.
 type tickList struct {
 	// Ticks are the next ones, the earliest first.
 	Ticks []schedule.Upcoming `json:"ticks"`
-	// Paused are schedules that do not fire until they are resumed. A list of all schedules leaves
+	// Paused are schedules that make no tasks until they are resumed. A list of all schedules leaves
 	// out their ticks.
 	Paused []string `json:"paused,omitempty"`
 	// Broken names schedules that are not valid.
@@ -213,6 +213,6 @@ func (s *Service) resetBreaker(ctx context.Context, r breakerRequest) (breaker.C
 	return s.Client.Breaker(ctx, r.Name)
 }
 
-func (s *Service) runSchedule(ctx context.Context, r firedRequest) (client.Receipt, error) {
+func (s *Service) runSchedule(ctx context.Context, r scheduleRunRequest) (client.Receipt, error) {
 	return s.Client.RunSchedule(ctx, r.Name, r.Task)
 }

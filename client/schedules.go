@@ -54,13 +54,13 @@ func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
 	return c.store.RemoveSchedule(ctx, name, c.rec.Actor)
 }
 
-// PauseSchedule keeps a schedule from firing; false if it was paused already. The error wraps
+// PauseSchedule keeps a schedule from making tasks; false if it was paused already. The error wraps
 // [definitions.ErrNoSchedule] if there is none.
 func (c *Client) PauseSchedule(ctx context.Context, name, reason string) (changed bool, err error) {
 	return c.store.PauseSchedule(ctx, name, c.rec.Actor, reason)
 }
 
-// ResumeSchedule lets a schedule fire from now on; false if it was not paused. The error wraps
+// ResumeSchedule lets a schedule make tasks from now on; false if it was not paused. The error wraps
 // [definitions.ErrNoSchedule] if there is none.
 func (c *Client) ResumeSchedule(ctx context.Context, name, reason string) (changed bool, err error) {
 	return c.store.ResumeSchedule(ctx, name, c.rec.Actor, reason)
@@ -98,7 +98,7 @@ func (c *Client) RunTick(ctx context.Context, name string, tick time.Time) (rece
 
 // TickReport says what became of one tick.
 type TickReport struct {
-	// Tick is the logical time, and Due when it was to fire, jitter included.
+	// Tick is the logical time, and Due when its task was to be made, jitter included.
 	Tick time.Time `json:"tick"`
 	Due  time.Time `json:"due,omitzero"`
 	// Outcome is task (it has one), skipped, waiting, due (only just), hole (it passed without a

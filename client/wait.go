@@ -34,8 +34,8 @@ func (c *Client) Watch(ctx context.Context, id task.ID, changed func(task.Task))
 		return task.Task{}, err
 	}
 	defer stop()
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
+	ticker := time.NewTicker(lookAgain)
+	defer ticker.Stop()
 	var t task.Task
 	for {
 		now, err := c.rec.Load(ctx, id)
@@ -57,7 +57,7 @@ func (c *Client) Watch(ctx context.Context, id task.ID, changed func(task.Task))
 		case <-ctx.Done():
 			return t, ctx.Err()
 		case <-poke:
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }

@@ -290,8 +290,8 @@ const lookAtOnce = 50
 
 // follow reads members as they change, until the whole has ended.
 func (w *whole) follow(ctx context.Context, changed func([]Member)) (task.Task, error) {
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
+	ticker := time.NewTicker(lookAgain)
+	defer ticker.Stop()
 	next := 0 // whose turn it is to be read
 	for {
 		root := w.members[w.root]
@@ -314,7 +314,7 @@ func (w *whole) follow(ctx context.Context, changed func([]Member)) (task.Task, 
 		case <-ctx.Done():
 			return root.Task, context.Cause(ctx)
 		case <-w.poke:
-		case <-tick.C:
+		case <-ticker.C:
 			w.touch(w.root)
 			for range min(len(w.order), lookAtOnce) {
 				if m := w.members[w.order[next%len(w.order)]]; !m.Task.State.Terminal() {

@@ -112,7 +112,7 @@ func (m *Memory) AppendAll(ctx context.Context, facts []*Fact, last []uint64) (u
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tick()
+	m.fireTimers()
 	for i, f := range facts {
 		if c, _ := chainOf(f); m.heads[c] != last[i] {
 			return 0, fmt.Errorf("append %s at %d: %w: it is at %d", f.Type, last[i], ErrConflict, m.heads[c])
@@ -195,7 +195,7 @@ func (m *Memory) AppendRaw(about Fact, raw []byte) uint64 {
 	c, kind := chainOf(&about)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tick()
+	m.fireTimers()
 	m.heads[c] = m.store(kind, c, raw)
 	return m.heads[c]
 }
@@ -223,7 +223,7 @@ func (m *Memory) write(f *Fact, store func(f *Fact, raw []byte) (uint64, error))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tick()
+	m.fireTimers()
 	return store(f, raw)
 }
 
@@ -279,7 +279,7 @@ func (m *Memory) place(f *Fact, raw []byte) (uint64, error) {
 func (m *Memory) Task(ctx context.Context, id task.ID) ([]Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tick()
+	m.fireTimers()
 	return m.pick(m.tasks[id]), nil
 }
 
@@ -343,7 +343,7 @@ func (m *Memory) Latest(ctx context.Context, about Fact) (last Record, end uint6
 func (m *Memory) Last(ctx context.Context) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tick()
+	m.fireTimers()
 	return uint64(len(m.records)), nil
 }
 
@@ -410,8 +410,8 @@ func (m *Memory) wake() {
 	m.changed = make(chan struct{})
 }
 
-// tick fires the timers that are due, the earliest first.
-func (m *Memory) tick() {
+// fireTimers fires the timers that are due, the earliest first.
+func (m *Memory) fireTimers() {
 	for {
 		var first task.ID
 		for id, t := range m.timers {
@@ -472,7 +472,7 @@ type memoryFeed struct {
 func (f *memoryFeed) Next(ctx context.Context) ([]Record, error) {
 	for {
 		f.m.mu.Lock()
-		f.m.tick()
+		f.m.fireTimers()
 		if int(f.next) <= len(f.m.records) {
 			batch := slices.Clone(f.m.records[f.next-1:])
 			f.next += uint64(len(batch))
@@ -556,7 +556,7 @@ func (o *MemoryOffers) serves(queue string) bool {
 // holds m.mu.
 func (o *MemoryOffers) take(place *memoryWait) *Offer {
 	m := o.m
-	m.tick()
+	m.fireTimers()
 	now := m.now()
 	for _, offer := range m.offers {
 		if !o.serves(offer.queue) || offer.deliveries > 0 && now.Before(offer.until) || m.sooner(place, offer.queue) {

@@ -36,7 +36,7 @@ func (m *Memory) Arm(ctx context.Context, f *Fact) error {
 	due := timer.Event.(task.Due)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tick()
+	m.fireTimers()
 	if there, set := m.timers[f.Task]; set && !due.Replaces(there.Due) {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (m *Memory) Arm(ctx context.Context, f *Fact) error {
 func (m *Memory) Disarm(ctx context.Context, id task.ID, before uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tick()
+	m.fireTimers()
 	if t, ok := m.timers[id]; ok && t.Before(before) {
 		delete(m.timers, id)
 	}
@@ -61,7 +61,7 @@ func (m *Memory) Disarm(ctx context.Context, id task.ID, before uint64) error {
 func (m *Memory) Armed(ctx context.Context, ids []task.ID) (map[task.ID]task.Due, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tick()
+	m.fireTimers()
 	armed := map[task.ID]task.Due{}
 	for _, id := range ids {
 		if t, ok := m.timers[id]; ok {
@@ -75,7 +75,7 @@ func (m *Memory) Armed(ctx context.Context, ids []task.ID) (map[task.ID]task.Due
 func (m *Memory) Timers(ctx context.Context) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tick()
+	m.fireTimers()
 	return len(m.timers), nil
 }
 
@@ -83,7 +83,7 @@ func (m *Memory) Timers(ctx context.Context) (int, error) {
 func (m *Memory) LoseTimers() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tick()
+	m.fireTimers()
 	clear(m.timers)
 }
 
@@ -100,7 +100,7 @@ func (m *Memory) Fire(f *Fact) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tick()
+	m.fireTimers()
 	m.offer(f.Task, raw, due.Route)
 	return nil
 }

@@ -125,13 +125,13 @@ const (
 
 // keepUses stores when tokens were used, until ctx ends. A use that cannot be stored is forgotten.
 func (s *Server) keepUses(ctx context.Context) {
-	tick := time.NewTicker(useLook)
-	defer tick.Stop()
+	ticker := time.NewTicker(useLook)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-ticker.C:
 		}
 		for _, u := range s.keys.uses(s.now()) {
 			saving, cancel := context.WithTimeout(ctx, useWithin)
@@ -203,8 +203,8 @@ func (s *Server) lookAgain(ctx context.Context) {
 func (s *Server) keepTokens(ctx context.Context, ready func()) {
 	defer s.keys.set(nil, time.Time{})
 	keeper := s.Tokens.TokenKeeper()
-	tick := time.NewTicker(tokensEvery)
-	defer tick.Stop()
+	ticker := time.NewTicker(tokensEvery)
+	defer ticker.Stop()
 	rest := time.NewTimer(0)
 	defer rest.Stop()
 	for {
@@ -226,7 +226,7 @@ func (s *Server) keepTokens(ctx context.Context, ready func()) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-ticker.C:
 		case <-s.looking.wake:
 		}
 	}

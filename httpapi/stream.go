@@ -378,15 +378,15 @@ func (s *Server) followTask(ctx context.Context, to *stream, verb roles.Verb, bo
 	alive := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		tick := time.NewTicker(stillThere)
-		defer tick.Stop()
+		ticker := time.NewTicker(stillThere)
+		defer ticker.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-alive:
 				return
-			case <-tick.C:
+			case <-ticker.C:
 				mu.Lock()
 				err := to.send(quiet)
 				mu.Unlock()

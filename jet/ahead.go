@@ -147,13 +147,13 @@ func (o *offers) unstock(s *source, l where.Lane) *events.Offer {
 
 // prolong keeps the leases of stocked offers, until the offers are closed.
 func (o *offers) prolong() {
-	tick := time.NewTicker(o.store.ackWait / 3)
-	defer tick.Stop()
+	ticker := time.NewTicker(o.store.ackWait / 3)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-o.closed:
 			return
-		case <-tick.C:
+		case <-ticker.C:
 		}
 		for _, offer := range o.stocked(false) {
 			_ = offer.Prolong() // if this message is lost the offer comes again

@@ -193,15 +193,15 @@ func muteReason(err error) error {
 // ([Store.TidyProbes]).
 func (s *Store) KeepStreams(ctx context.Context, layout streams.Layout, every time.Duration, made func(name string), failed func(error)) {
 	k := streams.NewKeeper(s.JS, s.timers, made)
-	tick, tidy := time.NewTicker(every), time.NewTicker(time.Minute)
-	defer tick.Stop()
+	ticker, tidy := time.NewTicker(every), time.NewTicker(time.Minute)
+	defer ticker.Stop()
 	defer tidy.Stop()
 	for {
 		look := func() error { return k.Look(ctx, layout) }
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-ticker.C:
 		case <-tidy.C:
 			look = func() error { return s.TidyProbes(ctx) }
 		}

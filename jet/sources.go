@@ -253,8 +253,8 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 	cancel()
 	o.watch.Go(func() {
 		defer stop()
-		tick := time.NewTicker(lanesEvery)
-		defer tick.Stop()
+		ticker := time.NewTicker(lanesEvery)
+		defer ticker.Stop()
 		for {
 			o.mu.Lock()
 			metering := o.metering
@@ -277,7 +277,7 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 				cancel()
 				continue
 			case <-o.look:
-			case <-tick.C:
+			case <-ticker.C:
 			}
 			ctx, cancel := o.store.Within(looking, link.ReadTimeout)
 			if o.findLanes(ctx) != nil {

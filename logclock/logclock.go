@@ -133,8 +133,8 @@ func (c *Clock) old() bool {
 // Follow asks repeatedly until ctx ends. It calls differs when the machine's clock becomes more
 // than [Apart] away from the log's, and with 0 when that ends. After a failed ask it asks again.
 func (c *Clock) Follow(ctx context.Context, every time.Duration, ask func(context.Context) (time.Time, error), differs func(ahead time.Duration)) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
 	for apart := false; ; {
 		trying, enough := context.WithTimeout(ctx, every)
 		ahead, err := c.Ask(trying, ask)
@@ -148,7 +148,7 @@ func (c *Clock) Follow(ctx context.Context, every time.Duration, ask func(contex
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }

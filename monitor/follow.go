@@ -21,8 +21,8 @@ const (
 // FollowLag tracks how far a read model is behind until ctx ends; then it returns nil. It asks the
 // log for its end once a second.
 func FollowLag(ctx context.Context, lag *metrics.Lag, last func(context.Context) (uint64, error), reached func() uint64, failed func(source string)) error {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
 	for {
 		asking, cancel := context.WithTimeout(ctx, maxUnseen)
 		end, err := last(asking)
@@ -35,7 +35,7 @@ func FollowLag(ctx context.Context, lag *metrics.Lag, last func(context.Context)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }

@@ -36,8 +36,8 @@ type Log struct {
 
 // Run checks until ctx ends; then it returns nil.
 func (l *Log) Run(ctx context.Context) error {
-	tick := time.NewTicker(proofLook)
-	defer tick.Stop()
+	ticker := time.NewTicker(proofLook)
+	defer ticker.Stop()
 	for {
 		looking, cancel := context.WithTimeout(ctx, proofTime)
 		err := l.Takes(looking, proofAge)
@@ -54,7 +54,7 @@ func (l *Log) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }

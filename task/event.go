@@ -304,7 +304,7 @@ type Recorded struct {
 // Triggers: why a schedule made a task.
 const (
 	TriggerSchedule = "schedule" // its tick came
-	TriggerCatchUp  = "catchup"  // its tick had passed while nothing could fire
+	TriggerCatchUp  = "catchup"  // its tick had passed while the server was away
 	TriggerBackfill = "backfill" // an operator asked for the ticks of a period
 	TriggerManual   = "manual"   // an operator asked for it now
 )

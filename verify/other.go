@@ -32,7 +32,7 @@ type Other struct {
 	// Spec returns the spec with which a task would have been born, given its own, which must not
 	// be modified; nil changes none. Job is "" for a task without one.
 	Spec func(job string, spec *job.Spec) *job.Spec
-	// Schedule returns when a schedule would have fired; nil changes none.
+	// Schedule returns which ticks a schedule would have had; nil changes none.
 	Schedule func(name string, when job.Schedule) job.Schedule
 }
 

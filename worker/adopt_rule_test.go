@@ -38,10 +38,10 @@ func TestUntil(t *testing.T) {
 	// The attempt is gone before another worker can have started its task: before the lease
 	// expires, and before the silent node has had its AckWait to come back.
 	o := s.outliving()
-	if last := 30*time.Second*2/3 + o.tick() + o.grace(); last >= 30*time.Second {
+	if last := 30*time.Second*2/3 + o.watchEvery() + o.grace(); last >= 30*time.Second {
 		t.Errorf("gone %v after the lease was confirmed", last)
 	}
-	if last := o.nodeTTL*2/3 + o.tick() + o.grace(); last >= 45*time.Second {
+	if last := o.nodeTTL*2/3 + o.watchEvery() + o.grace(); last >= 45*time.Second {
 		t.Errorf("gone %v after the last heartbeat", last)
 	}
 }

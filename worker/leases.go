@@ -239,14 +239,14 @@ func (w *Worker) watch(now time.Time) {
 // workers. Where it can, it does so right after a heartbeat, so that lease and offer expire
 // together.
 func (w *Worker) renew(ctx context.Context) error {
-	tick := time.NewTicker(w.safety.tick())
-	defer tick.Stop()
+	ticker := time.NewTicker(w.safety.watchEvery())
+	defer ticker.Stop()
 	for {
 		beaten := false
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-ticker.C:
 		case <-w.stored:
 			beaten = true
 		}

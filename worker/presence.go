@@ -125,8 +125,8 @@ func (p *presence) live(ctx context.Context) error {
 	defer stopDeclared()
 	p.routes.stale = true // one may have come since the first look
 	p.choose(ctx)
-	tick := time.NewTicker(w.safety.beat)
-	defer tick.Stop()
+	ticker := time.NewTicker(w.safety.beat)
+	defer ticker.Stop()
 	soon := time.NewTimer(p.next())
 	defer soon.Stop()
 	for {
@@ -135,7 +135,7 @@ func (p *presence) live(ctx context.Context) error {
 			return nil
 		case b := <-p.offers.Broken():
 			p.broke(b)
-		case <-tick.C:
+		case <-ticker.C:
 		case <-w.poke:
 		case d := <-declared:
 			p.hear(ctx, d)

@@ -122,11 +122,11 @@ func TestRenewal(t *testing.T) {
 			for at := step; at <= 10*s.ackWait; at += step {
 				if (at+phase)%s.beat < step {
 					look(at, true)
-				} else if at%s.tick() < step {
+				} else if at%s.watchEvery() < step {
 					look(at, false)
 				}
 			}
-			if longest > s.ackWait/2+s.tick() || renewed < 20 || renewed > 40 {
+			if longest > s.ackWait/2+s.watchEvery() || renewed < 20 || renewed > 40 {
 				t.Errorf("%+v, %v after a heartbeat: %d renewals in ten ack waits, at most %v apart", s, phase, renewed, longest)
 			}
 		}

@@ -25,8 +25,8 @@ import (
 // beat is how often the worker sends a heartbeat, at least three times in AckWait.
 type safety struct{ ackWait, nodeTTL, beat time.Duration }
 
-// tick is how often the watch looks.
-func (s safety) tick() time.Duration { return min(s.ackWait, s.nodeTTL) / 12 }
+// watchEvery is how often the watch looks.
+func (s safety) watchEvery() time.Duration { return min(s.ackWait, s.nodeTTL) / 12 }
 
 // names tells whether a heartbeat names an attempt whose offer is that old. Short tasks are not
 // worth naming. Until then the claim confirms the lease: a heartbeat names the attempt half an

@@ -151,15 +151,15 @@ func chatterTable(r *chatterReport) term.Table {
 		value("heap, and memory of the server, max", humanize.IBytes(uint64(max(f.HeapMax, 0)))+", "+humanize.IBytes(uint64(max(f.ServerMax, 0)))) // #nosec G115 -- not negative
 	}
 	if s := r.Schedules; s != nil {
-		fires := func(when string, f *bench.Fires) {
+		round := func(when string, f *bench.Ticks) {
 			what := fmt.Sprintf("%d schedules due %s", s.Schedules, when)
 			value(what+": tasks late p50, p99, max", fmt.Sprintf("%.0f, %.0f, %.0f ms", f.Late.P50, f.Late.P99, f.Late.Max))
 			value("timers late p50, p99, max", fmt.Sprintf("%.0f, %.0f, %.0f ms", f.Timers.P50, f.Timers.P99, f.Timers.Max))
 			value("tasks made, processor time of the server for each", fmt.Sprintf("%.0f/s, %.0f µs", f.PerSecond, f.ServerMicros))
 			value("early, missing, extra", fmt.Sprintf("%d, %d, %d", f.Early, f.Missing, f.Extra))
 		}
-		fires(fmt.Sprintf("within %.0f s", s.SpreadSeconds), &s.Spread)
-		fires("at one moment", &s.AtOnce)
+		round(fmt.Sprintf("within %.0f s", s.SpreadSeconds), &s.Spread)
+		round("at one moment", &s.AtOnce)
 		value("schedules stored", fmt.Sprintf("%.0f/s", s.StorePerSecond))
 	}
 	if w := r.Waiting; w != nil {

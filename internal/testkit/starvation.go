@@ -13,12 +13,12 @@ import (
 func Starvation(t testing.TB) (most func() time.Duration) {
 	var worst atomic.Int64
 	const step = 2 * time.Millisecond
-	tick, done, ended := time.NewTicker(step), make(chan struct{}), make(chan struct{})
+	ticker, done, ended := time.NewTicker(step), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		for last := time.Now(); ; {
 			select {
-			case <-tick.C:
+			case <-ticker.C:
 				now := time.Now()
 				worst.Store(max(worst.Load(), int64(now.Sub(last)-step)))
 				last = now
@@ -28,7 +28,7 @@ func Starvation(t testing.TB) (most func() time.Duration) {
 		}
 	}()
 	t.Cleanup(func() {
-		tick.Stop()
+		ticker.Stop()
 		close(done)
 		<-ended
 	})

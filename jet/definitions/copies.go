@@ -59,8 +59,8 @@ func (s *Book) KeepCopies(ctx context.Context, every time.Duration, first func()
 			defer func() { _ = sub.Unsubscribe() }()
 		}
 	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
 	for {
 		if first() {
 			if err := k.look(ctx); err != nil && ctx.Err() == nil && s.NC.IsConnected() {
@@ -70,7 +70,7 @@ func (s *Book) KeepCopies(ctx context.Context, every time.Duration, first func()
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-ticker.C:
 		case <-touched:
 			select { // one look for several changes: a user in a loop must not keep the server busy
 			case <-ctx.Done():

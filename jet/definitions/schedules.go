@@ -42,7 +42,7 @@ func (s *Book) PutSchedule(ctx context.Context, d schedule.Definition, actor str
 	})
 }
 
-// PauseSchedule keeps a schedule from firing. The error wraps [ErrNoSchedule] if there is none.
+// PauseSchedule keeps a schedule from making tasks. The error wraps [ErrNoSchedule] if there is none.
 func (s *Book) PauseSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error) {
 	_, changed, err = s.amendSchedule(ctx, name, actor, true, nil, func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error) {
 		if was == nil || was.Paused != nil {
@@ -57,7 +57,7 @@ func (s *Book) PauseSchedule(ctx context.Context, name, actor, reason string) (c
 	return changed, err
 }
 
-// ResumeSchedule lets a schedule fire again, from now on. The error wraps [ErrNoSchedule] if there
+// ResumeSchedule lets a schedule make tasks again, from now on. The error wraps [ErrNoSchedule] if there
 // is none.
 func (s *Book) ResumeSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error) {
 	_, changed, err = s.amendSchedule(ctx, name, actor, true, nil, func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error) {

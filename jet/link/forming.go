@@ -97,8 +97,8 @@ func Missing(err error) bool {
 }
 
 func (f *Former) repeat(ctx context.Context, step func(context.Context) error, passes func(error) bool) error {
-	tick := time.NewTicker(formLook)
-	defer tick.Stop()
+	ticker := time.NewTicker(formLook)
+	defer ticker.Stop()
 	for {
 		try, cancel := context.WithTimeout(ctx, formTry)
 		err := step(try)
@@ -126,7 +126,7 @@ func (f *Former) repeat(ctx context.Context, step func(context.Context) error, p
 				err = fmt.Errorf("%w (%w)", err, ctx.Err())
 			}
 			return err
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }

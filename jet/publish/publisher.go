@@ -339,15 +339,15 @@ func (p *Publisher) expire() {
 	defer close(p.done)
 	status := p.nc.StatusChanged(nats.RECONNECTING, nats.CONNECTED)
 	defer p.nc.RemoveStatusListener(status)
-	tick := time.NewTicker(p.timeout / 16)
-	defer tick.Stop()
+	ticker := time.NewTicker(p.timeout / 16)
+	defer ticker.Stop()
 	late := fmt.Errorf("waited for %v", p.timeout)
 	var lost time.Time // when the connection was lost
 	for {
 		select {
 		case <-p.quit:
 			return
-		case now := <-tick.C:
+		case now := <-ticker.C:
 			p.giveUp(now.Add(-p.timeout), late)
 			p.giveUpDoubts(now.Add(-doubtFor))
 		case s := <-status:

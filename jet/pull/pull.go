@@ -410,8 +410,8 @@ func (p Pace) trouble() time.Duration { return p.silence() + 6*time.Second }
 func (p *Puller) watch(ctx context.Context, status chan nats.Status) {
 	defer close(p.done)
 	defer p.nc.RemoveStatusListener(status)
-	tick := time.NewTicker(Look)
-	defer tick.Stop()
+	ticker := time.NewTicker(Look)
+	defer ticker.Stop()
 	for {
 		again, mute := false, false
 		select {
@@ -425,7 +425,7 @@ func (p *Puller) watch(ctx context.Context, status chan nats.Status) {
 			if returned != nil {
 				returned()
 			}
-		case now := <-tick.C:
+		case now := <-ticker.C:
 			p.tidy(now)
 			p.mu.Lock()
 			mute = p.mute

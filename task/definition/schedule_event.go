@@ -5,27 +5,28 @@ import (
 	"time"
 )
 
-// ScheduleEvent is a fact about a schedule: a timer that fired, or a decision on a tick. The set is
+// ScheduleEvent is a fact about a schedule: the fire of a timer, or a decision on a tick. The set is
 // closed.
 type ScheduleEvent interface{ isScheduleEvent() }
 
-// SchedulePaused records a definition that fires no ticks until the schedule is resumed.
+// SchedulePaused records a definition that has no ticks until the schedule is resumed.
 type SchedulePaused struct {
 	Edition
 	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
-// ScheduleResumed records a definition that fires ticks again from then on.
+// ScheduleResumed records a definition that has ticks again from then on.
 type ScheduleResumed struct {
 	Edition
 	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
-// ScheduleFired announces that a tick is due soon, or is due already. The server writes it.
+// ScheduleFired is a fire: it announces that a tick is due soon, or is due already. The server
+// writes it, from the timer of the schedule.
 type ScheduleFired struct {
 	// Revision is the revision of the definition that set the timer.
 	Revision uint64 `json:"revision,omitzero"`
-	// Tick is the logical time. Due is when the tick is to fire, including jitter and spread.
+	// Tick is the logical time. Due is Tick plus jitter and spread.
 	Tick time.Time `json:"tick,omitzero"`
 	Due  time.Time `json:"due,omitzero"`
 	// Detail says in words which rules moved the time; "" for none.
@@ -35,7 +36,7 @@ type ScheduleFired struct {
 // ScheduleAdmitted records that a tick gets its task.
 type ScheduleAdmitted struct {
 	Revision uint64 `json:"revision,omitzero"`
-	// Tick is the logical time. Due is when it was to fire, including jitter and spread.
+	// Tick is the logical time. Due is Tick plus jitter and spread.
 	Tick    time.Time `json:"tick,omitzero"`
 	Due     time.Time `json:"due,omitzero"`
 	Trigger string    `json:"trigger,omitzero" redact:"word"`
@@ -69,7 +70,7 @@ type ScheduleQueued struct {
 // Reasons why a tick gets no task.
 const (
 	SkipOverlap = "overlap" // tasks of earlier ticks have not ended
-	SkipMissed  = "missed"  // it passed while nothing could fire
+	SkipMissed  = "missed"  // it passed while the server was away
 	SkipWindow  = "window"  // it is older than the catch-up window
 	SkipFailing = "failing" // too many tasks in a row have failed
 	SkipInvalid = "invalid" // no task can be made of the definition

@@ -27,7 +27,7 @@ type Schedule struct {
 	// midnight.
 	Start string `json:"start,omitempty" redact:"keep"`
 	End   string `json:"end,omitempty" redact:"keep"`
-	// CatchUp is what happens to ticks that passed while nothing could fire: [CatchUpLast], the
+	// CatchUp is what happens to ticks that passed while the server was away: [CatchUpLast], the
 	// default, [CatchUpNone] or [CatchUpAll].
 	CatchUp string `json:"catchup,omitempty" redact:"word"`
 	// CatchUpWindow is the largest age of a missed tick that is still caught up. Default 24h.
@@ -42,7 +42,7 @@ type Schedule struct {
 	// so it is always the same. It never reaches the next tick. Default 0.
 	Jitter value.Duration `json:"jitter,omitempty"`
 	// Spread delays all ticks of the schedule by one time between 0 and this, derived from its
-	// name, so that schedules with the same expression do not fire together. Default 0.
+	// name, so that schedules with the same expression are not due together. Default 0.
 	Spread value.Duration `json:"spread,omitempty"`
 	// DST is what happens when clocks change: [DSTOnce], [DSTSkip], [DSTTwice] or [DSTShift].
 	// Default [DSTOnce], or [DSTTwice] if Cron leaves the hour open: then it means a number of
@@ -55,11 +55,11 @@ type Schedule struct {
 	PauseAfter int `json:"pause_after,omitempty"`
 }
 
-// Values of CatchUp: what happens to ticks that passed while nothing could fire.
+// Values of CatchUp: what happens to ticks that passed while the server was away.
 const (
-	CatchUpNone = "none" // no missed tick fires
-	CatchUpLast = "last" // the latest one fires
-	CatchUpAll  = "all"  // all fire, the oldest first
+	CatchUpNone = "none" // no missed tick gets a task
+	CatchUpLast = "last" // the latest one gets a task
+	CatchUpAll  = "all"  // all get one, the oldest first
 )
 
 // Values of Overlap: what happens to a tick while tasks of earlier ticks have not ended.

@@ -27,7 +27,7 @@ const (
 	maxCounted = 200_000 // ticks; of more, only the newest count
 )
 
-// Fire is a fired timer.
+// Fire is what the timer of a tick has brought.
 type Fire struct {
 	Tick, Due time.Time
 	// Stored is when the log stored it, at best [Ahead] before Due.

@@ -28,11 +28,11 @@ type Definition struct {
 	// Since is when the definition got its present form, or was resumed: earlier ticks are not
 	// owed. The store sets it.
 	Since time.Time `json:"since,omitzero"`
-	// Paused says why the schedule does not fire; nil if it does.
+	// Paused says why the schedule makes no tasks; nil if it does.
 	Paused *Pause `json:"paused,omitempty"`
 }
 
-// Pause says why a schedule does not fire.
+// Pause says why a schedule makes no tasks.
 type Pause struct {
 	// At is when it was paused, and Actor who did that. Reason is what that person said.
 	At     time.Time `json:"at"`

@@ -19,7 +19,7 @@ import (
 type Tick struct {
 	// At is the logical time, which identifies the tick.
 	At time.Time `json:"tick"`
-	// Due is when it fires: At plus spread and jitter.
+	// Due is when its task is to be made: At plus spread and jitter.
 	Due time.Time `json:"due"`
 	// Note says in words which rules moved the time; "" for none.
 	Note string `json:"note,omitempty"`
@@ -216,7 +216,7 @@ func (p *Plan) Next(after time.Time) (Tick, bool) {
 		return tick, true
 	}
 	if following, more := p.next(t.at); more {
-		// Ticks are ordered by their fires.
+		// No tick is due later than the one that follows it.
 		delay %= following.at.Sub(t.at)
 	}
 	tick.Due = tick.At.Add(delay)

@@ -14,8 +14,8 @@ type Upcoming struct {
 	Tick
 }
 
-// Timeline returns the ticks of several schedules after a time, in the order in which they fire: at
-// most most of them, and none that fires after until, unless that is zero.
+// Timeline returns the ticks of several schedules after a time, in the order in which they are
+// due: at most most of them, and none that is due after until, unless that is zero.
 func Timeline(plans map[string]*Plan, after, until time.Time, most int) []Upcoming {
 	all := []Upcoming{}
 	next := heap.Of[Upcoming]{Before: func(a, b Upcoming) bool {

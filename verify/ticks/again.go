@@ -19,8 +19,8 @@ import (
 
 // ticking is the memory of a schedule for that.
 type ticking struct {
-	plans  []planned // of its latest definitions, at most [plansKept]
-	fires  []fired   // the latest of its fires, at most [firesKept]
+	plans  []planned   // of its latest definitions, at most [plansKept]
+	fires  []triggered // the latest of its fires, at most [firesKept]
 	ledger definition.Ledger
 	seq    uint64    // of the latest decision, which left ledger
 	at     time.Time // when it was made
@@ -31,14 +31,15 @@ const (
 	firesKept = 64
 )
 
-// planned is a definition; its plan is nil if it fires no ticks.
+// planned is a definition; its plan is nil if it has no ticks.
 type planned struct {
 	revision uint64
 	since    time.Time
 	plan     *schedule.Plan
 }
 
-type fired struct {
+// triggered is a fire, and what its fact says in words.
+type triggered struct {
 	seq    uint64
 	fire   schedule.Fire
 	detail string
@@ -61,7 +62,7 @@ func (all *Ticks) Again(r *events.Record) {
 	switch e := r.Fact.Event.(type) {
 	case definition.ScheduleFired:
 		f := schedule.Fire{Tick: e.Tick, Due: e.Due, Stored: r.Stored}
-		s.fires = append(s.fires[max(len(s.fires)-firesKept+1, 0):], fired{r.Seq, f, strings.Clone(e.Detail)})
+		s.fires = append(s.fires[max(len(s.fires)-firesKept+1, 0):], triggered{r.Seq, f, strings.Clone(e.Detail)})
 	case definition.DefinitionEvent:
 		s.plans = append(s.plans[max(len(s.plans)-plansKept+1, 0):], all.planOf(name, e))
 	case definition.ScheduleEvent:
@@ -168,7 +169,7 @@ func (a *again) judge(s *ticking) string {
 	if by.Rule == task.RuleRelease {
 		return a.differs(a.plan.Release(seen, a.revision))
 	}
-	fire, detail, wrong := a.fire(&by, s)
+	fire, detail, wrong := a.trigger(&by, s)
 	if wrong != "" || a.forgotten {
 		return wrong
 	}
@@ -221,8 +222,8 @@ func (a *again) left() string {
 	return a.differs(is)
 }
 
-// fire is the trigger of the tick.
-func (a *again) fire(by *task.By, s *ticking) (fire schedule.Fire, detail, wrong string) {
+// trigger is the fire from which the decision followed, or what stands in for one that did not come.
+func (a *again) trigger(by *task.By, s *ticking) (fire schedule.Fire, detail, wrong string) {
 	if by.Rule == task.RuleWatch {
 		fire, detail, ok := a.plan.Watched(by.At)
 		if !ok {
@@ -230,7 +231,7 @@ func (a *again) fire(by *task.By, s *ticking) (fire schedule.Fire, detail, wrong
 		}
 		return fire, detail, wrong
 	}
-	i := slices.IndexFunc(s.fires, func(f fired) bool { return f.seq == by.Offer })
+	i := slices.IndexFunc(s.fires, func(f triggered) bool { return f.seq == by.Offer })
 	switch {
 	case i >= 0:
 		return s.fires[i].fire, s.fires[i].detail, ""

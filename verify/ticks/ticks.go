@@ -31,7 +31,7 @@ type Ticks struct {
 type Log struct {
 	// Whole tells whether the records begin with the log.
 	Whole bool
-	// When returns when a schedule would have fired, for decisions repeated under other settings;
+	// When returns which ticks a schedule would have had, for decisions repeated under other settings;
 	// nil changes none.
 	When func(schedule string, was job.Schedule) job.Schedule
 	// EndAt returns the progress of a task at one of its messages, whether it was reopened since,

@@ -303,8 +303,8 @@ func (l *loading) end(t *loaded, at time.Duration, finished bool) {
 
 // look records what the server uses, until ctx ends.
 func (l *loading) look(ctx context.Context, before spent) {
-	tick := time.NewTicker(loadLooks)
-	defer tick.Stop()
+	ticker := time.NewTicker(loadLooks)
+	defer ticker.Stop()
 	for {
 		var memory int64
 		if l.cfg.ServerMemory != nil {
@@ -317,7 +317,7 @@ func (l *loading) look(ctx context.Context, before spent) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }

@@ -76,8 +76,8 @@ func (m *MemoryRun) Finish(ctx context.Context, n int) (r Memory, err error) {
 
 // peak returns the most memory at any look until ctx ends.
 func (m *MemoryRun) peak(ctx context.Context) (most int64) {
-	tick := time.NewTicker(memoryLook)
-	defer tick.Stop()
+	ticker := time.NewTicker(memoryLook)
+	defer ticker.Stop()
 	for {
 		if now, err := m.b.cfg.ServerMemory(); err == nil {
 			most = max(most, now)
@@ -85,7 +85,7 @@ func (m *MemoryRun) peak(ctx context.Context) (most int64) {
 		select {
 		case <-ctx.Done():
 			return most
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }
@@ -95,8 +95,8 @@ func (m *MemoryRun) rest(ctx context.Context, until time.Time) (least int64, err
 	if left := time.Until(until); left > 0 {
 		m.b.cfg.Progress(fmt.Sprintf("memory of the server: for %v until it has come to rest", left.Round(time.Second)))
 	}
-	tick := time.NewTicker(memoryLook)
-	defer tick.Stop()
+	ticker := time.NewTicker(memoryLook)
+	defer ticker.Stop()
 	for {
 		now, err := m.b.cfg.ServerMemory()
 		if err != nil {
@@ -111,7 +111,7 @@ func (m *MemoryRun) rest(ctx context.Context, until time.Time) (least int64, err
 		select {
 		case <-ctx.Done():
 			return 0, ctx.Err()
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }

@@ -25,14 +25,14 @@ type Schedules struct {
 	StorePerSecond float64 `json:"store_per_second"`
 	// Spread are ticks spread evenly over SpreadSeconds, AtOnce ticks that are due at one moment.
 	SpreadSeconds float64 `json:"spread_seconds"`
-	Spread        Fires   `json:"spread"`
-	AtOnce        Fires   `json:"at_once"`
+	Spread        Ticks   `json:"spread"`
+	AtOnce        Ticks   `json:"at_once"`
 }
 
-// Fires is the outcome of the ticks of one round.
-type Fires struct {
+// Ticks is the outcome of the ticks of one round.
+type Ticks struct {
 	Late Percentiles `json:"late_ms"`
-	// Timers is how late the NATS server fired; it should do so [schedule.Ahead] of a tick.
+	// Timers is how late the NATS server fired the timers; it should do so [schedule.Ahead] of a tick.
 	Timers Percentiles `json:"timers_late_ms"`
 	// PerSecond is how many got their task per second, from when the first was due to the last
 	// task.
@@ -71,10 +71,10 @@ func ManySchedules(ctx context.Context, cfg Config, n int) (Schedules, error) {
 	took := time.Since(began)
 	r.StorePerSecond = rate(n, took)
 	var err error
-	if r.Spread, err = b.fires(ctx, n, took, schedulesSpread); err != nil {
+	if r.Spread, err = b.ticks(ctx, n, took, schedulesSpread); err != nil {
 		return r, err
 	}
-	r.AtOnce, err = b.fires(ctx, n, took, 0)
+	r.AtOnce, err = b.ticks(ctx, n, took, 0)
 	return r, err
 }
 
@@ -95,9 +95,9 @@ func (b *bench) putSchedules(ctx context.Context, n int, first time.Time, spread
 	return g.Wait()
 }
 
-// fires measures one round; stored is how long storing the schedules takes.
-func (b *bench) fires(ctx context.Context, n int, stored, spread time.Duration) (Fires, error) {
-	var f Fires
+// ticks measures one round; stored is how long storing the schedules takes.
+func (b *bench) ticks(ctx context.Context, n int, stored, spread time.Duration) (Ticks, error) {
+	var f Ticks
 	last, err := b.store.Last(ctx)
 	if err != nil {
 		return f, err
@@ -144,7 +144,7 @@ func percentiles(all []float64) Percentiles {
 const birthsWithin = 20 * time.Second
 
 // births waits for the tasks of a round and records how late they were.
-func (b *bench) births(ctx context.Context, f *Fires, n int, from uint64, first time.Time) error {
+func (b *bench) births(ctx context.Context, f *Ticks, n int, from uint64, first time.Time) error {
 	feed, err := b.store.Follow(ctx, from)
 	if err != nil {
 		return err

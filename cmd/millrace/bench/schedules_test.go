@@ -17,7 +17,7 @@ func TestManySchedules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for when, f := range map[string]Fires{"spread": r.Spread, "at once": r.AtOnce} {
+	for when, f := range map[string]Ticks{"spread": r.Spread, "at once": r.AtOnce} {
 		if f.Early+f.Missing+f.Extra != 0 || f.Late.Max <= 0 || f.PerSecond <= 0 {
 			t.Errorf("%d schedules, %s: %+v; want a task for each, none early", n, when, f)
 		}

@@ -154,8 +154,8 @@ func (p *process) await(ctx context.Context, limit time.Duration, ready func() b
 	p.mu.Lock()
 	ended := p.ended
 	p.mu.Unlock()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	for !ready() {
@@ -166,7 +166,7 @@ func (p *process) await(ctx context.Context, limit time.Duration, ready func() b
 			return fmt.Errorf("%s ended at once: %s", p.name, lastLine(p.said))
 		case <-late.C:
 			return fmt.Errorf("%s is not ready after %v: %s", p.name, limit, lastLine(p.said))
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 	return nil

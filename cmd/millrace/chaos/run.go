@@ -232,13 +232,13 @@ const sweepPause = 3 * time.Second
 // sweep removes unneeded files, while everything else goes on. It must not remove what the run
 // needs. It is not killed: its remaining mark would make pushes wait for a minute.
 func (r *run) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepPause)
-	defer tick.Stop()
+	ticker := time.NewTicker(sweepPause)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-ticker.C:
 			// Tasks detect what it did wrong.
 			_, _ = r.client.SweepFiles(ctx, client.FilesSweep{Versions: 1}, r.client.List)
 		}
@@ -269,8 +269,8 @@ func (r *run) step(ctx context.Context, s Step) error {
 // workers for the load, tasks are slow but not stuck.
 func (r *run) settle(ctx context.Context) {
 	r.say("the last fault is over; waiting for the rest")
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
 	late := time.NewTimer(r.cfg.Settling)
 	defer late.Stop()
 	for before := 0; ; {
@@ -286,7 +286,7 @@ func (r *run) settle(ctx context.Context) {
 			return
 		case <-late.C:
 			return
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }
@@ -420,13 +420,13 @@ func (r *run) views(ctx context.Context, last uint64, want map[task.State]int) [
 
 // tick reports the progress of the run, now and then.
 func (r *run) tick(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-ticker.C:
 			r.say("")
 		}
 	}

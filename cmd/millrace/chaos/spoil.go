@@ -31,13 +31,13 @@ func (s *spoiler) begin() {
 	stop := make(chan struct{})
 	s.stop = stop
 	s.all.Go(func() {
-		tick := time.NewTicker(spoilPause)
-		defer tick.Stop()
+		ticker := time.NewTicker(spoilPause)
+		defer ticker.Stop()
 		for {
 			select {
 			case <-stop:
 				return
-			case <-tick.C:
+			case <-ticker.C:
 				s.once()
 			}
 		}

@@ -46,7 +46,7 @@ func (a *Commands) Schedules() *cobra.Command {
 	return c
 }
 
-// whenFlags are the flags that say when a schedule fires.
+// whenFlags are the flags that say when a schedule makes tasks.
 type whenFlags struct {
 	job.Schedule
 	every, jitter, spread, window typed.Span
@@ -59,18 +59,18 @@ func (f *whenFlags) flags(c *cobra.Command) {
 	fs.Var(&f.every, "every", "at a fixed interval, which never drifts")
 	fs.StringVar(&f.At, "at", "", "once, at a `time` of the zone: \"2026-03-01 12:00\"")
 	fs.StringVar(&f.Timezone, "timezone", "", "IANA `name` of the zone (default UTC)")
-	fs.StringVar(&f.Start, "start", "", "nothing fires before this `time`; --every counts from it")
-	fs.StringVar(&f.End, "end", "", "nothing fires after this `time`")
+	fs.StringVar(&f.Start, "start", "", "no ticks before this `time`; --every counts from it")
+	fs.StringVar(&f.End, "end", "", "no ticks after this `time`")
 	fs.StringVar(&f.DST, "dst", "", "what to do when clocks change: "+strings.Join(job.DSTs, ", ")+" (default once, or twice if --cron leaves the hour open)")
 	fs.Var(&f.jitter, "jitter", "delay each tick by a random time up to this")
 	fs.Var(&f.spread, "spread", "delay all ticks by one time up to this, which follows from the name")
-	fs.StringArrayVar(&f.Calendar, "calendar", nil, "`window` in which nothing fires: \"2026-12-24..2026-12-26\", \"sat,sun\", \"mon-fri 22:00-06:00\" (repeat it)")
+	fs.StringArrayVar(&f.Calendar, "calendar", nil, "`window` without ticks: \"2026-12-24..2026-12-26\", \"sat,sun\", \"mon-fri 22:00-06:00\" (repeat it)")
 }
 
 // policyFlags are the flags for overlapping and missed ticks.
 func (f *whenFlags) policyFlags(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.CatchUp, "catchup", "", "which ticks to make up for that passed while nothing could fire: "+strings.Join(job.CatchUps, ", ")+" (default last)")
+	fs.StringVar(&f.CatchUp, "catchup", "", "which ticks to make up for that passed while the server was away: "+strings.Join(job.CatchUps, ", ")+" (default last)")
 	fs.Var(&f.window, "catchup-window", "how old ticks may be to be made up for (default 24h)")
 	fs.StringVar(&f.Overlap, "overlap", "", "while earlier tasks run: "+strings.Join(job.Overlaps, ", ")+" (default allow)")
 	fs.IntVar(&f.Depth, "depth", 0, "how many ticks may wait with --overlap queue (default 1)")
@@ -217,7 +217,7 @@ func (a *Commands) scheduleList() *cobra.Command {
 	var o typed.Output
 	var names, watch bool
 	c := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List the schedules: their latest task, missed ticks, and when each fires next",
+		Use: "ls", Aliases: []string{"list"}, Short: "List the schedules: their latest task, missed ticks, and the next tick of each",
 		Long: `Lists the schedules with their latest task, the ticks of the last 24 hours that got no task, and the next tick
 on the clock of the schedule's zone. Tasks and ticks need a millrace server.`,
 		Args: typed.Takes(0, 0, ""),

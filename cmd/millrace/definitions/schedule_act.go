@@ -20,11 +20,11 @@ import (
 )
 
 func (a *Commands) schedulePause() *cobra.Command {
-	return a.scheduleToggle("pause", []string{"disable", "stop"}, "Keep schedules from firing", "paused", (*client.Client).PauseSchedule)
+	return a.scheduleToggle("pause", []string{"disable", "stop"}, "Keep schedules from making tasks", "paused", (*client.Client).PauseSchedule)
 }
 
 func (a *Commands) scheduleResume() *cobra.Command {
-	return a.scheduleToggle("resume", []string{"enable", "unpause"}, "Let schedules fire again, from now on", "resumed", (*client.Client).ResumeSchedule)
+	return a.scheduleToggle("resume", []string{"enable", "unpause"}, "Let schedules make tasks again, from now on", "resumed", (*client.Client).ResumeSchedule)
 }
 
 func (a *Commands) scheduleToggle(verb string, aliases []string, short, done string, do func(*client.Client, context.Context, string, string) (bool, error)) *cobra.Command {

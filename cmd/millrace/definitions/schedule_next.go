@@ -27,7 +27,7 @@ func (a *Commands) scheduleNext() *cobra.Command {
 		Use: "next [NAME | --cron EXPR | --every D | --at TIME] [flags]", Aliases: []string{"preview"},
 		Short: "Show the next ticks of all schedules, of one, or of an expression without any server",
 		Long: `Shows the next ticks, with notes on changes of clocks, delays and the calendar: of all stored schedules in the order
-in which they fire, of one of them, or of an expression in the flags, which needs no server. --from
+in which they are due, of one of them, or of an expression in the flags, which needs no server. --from
 and --until without a zone of their own are times of --timezone.`,
 		Example: `  millrace schedule next --until 18:00
   millrace schedule next nightly -n 10
@@ -168,7 +168,7 @@ func (a *Commands) allNext(c *cobra.Command, from, until, zone string, n int, o 
 }
 
 func timelineTable(ticks []schedule.Upcoming, stored map[string]*schedule.Stored, plans map[string]*schedule.Plan, now time.Time) term.Table {
-	t := term.Table{Header: []string{"FIRES", "IN", "SCHEDULE", "ZONE", "RUNS", "NOTE"}, Spare: []string{"NOTE", "ZONE"}, Foot: []string{told.Plural(len(ticks), "tick")}}
+	t := term.Table{Header: []string{"DUE", "IN", "SCHEDULE", "ZONE", "RUNS", "NOTE"}, Spare: []string{"NOTE", "ZONE"}, Foot: []string{told.Plural(len(ticks), "tick")}}
 	if len(ticks) == 0 {
 		t.Foot = []string{"nothing comes"}
 	}
@@ -205,16 +205,16 @@ func (a *Commands) printNext(plan *schedule.Plan, name string, after, until time
 			Ticks []shownTick `json:"ticks"`
 		}{plan.Zone().String(), plan.Policy(), ticks})
 	}
-	t := term.Table{Header: []string{"TICK", "UTC", "FIRES", "NOTE"}, Foot: []string{fmt.Sprintf("%s in %s, dst %s", told.Plural(len(ticks), "tick"), plan.Zone(), plan.Policy())}}
+	t := term.Table{Header: []string{"TICK", "UTC", "DUE", "NOTE"}, Foot: []string{fmt.Sprintf("%s in %s, dst %s", told.Plural(len(ticks), "tick"), plan.Zone(), plan.Policy())}}
 	if len(ticks) == 0 {
 		t.Foot = []string{"nothing comes any more"}
 	}
 	for _, k := range ticks {
-		fires := ""
+		due := ""
 		if !k.Due.Equal(k.At) {
-			fires = k.Due.In(plan.Zone()).Format("15:04:05.000")
+			due = k.Due.In(plan.Zone()).Format("15:04:05.000")
 		}
-		t.Add(term.Plain(k.Local), term.Plain(k.At.UTC().Format(time.RFC3339)), term.Plain(fires), term.Plain(k.Note))
+		t.Add(term.Plain(k.Local), term.Plain(k.At.UTC().Format(time.RFC3339)), term.Plain(due), term.Plain(k.Note))
 	}
 	return a.Print(t)
 }

@@ -146,8 +146,8 @@ func Ease(ctx context.Context, setting uint64, at Pace) error {
 	may := memory(setting)
 	ownShare, ownLimit := os.Getenv("GOGC") == "", os.Getenv("GOMEMLIMIT") == ""
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
-	tick := time.NewTicker(weighEvery)
-	defer tick.Stop()
+	ticker := time.NewTicker(weighEvery)
+	defer ticker.Stop()
 	var w heapWatch
 	calm, worked := 0, uint64(0)
 	for share, limit := 0, uint64(0); ; {
@@ -174,7 +174,7 @@ func Ease(ctx context.Context, setting uint64, at Pace) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }

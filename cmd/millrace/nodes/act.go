@@ -96,8 +96,8 @@ const drainLook = 300 * time.Millisecond
 func (a *Commands) awaitDrained(ctx context.Context, cl *client.Client, n node.Node) (running int, err error) {
 	p := a.Progress()
 	defer p.Stop()
-	tick := time.NewTicker(drainLook)
-	defer tick.Stop()
+	ticker := time.NewTicker(drainLook)
+	defer ticker.Stop()
 	for {
 		asking, cancel := a.Asking(ctx)
 		page, err := cl.Nodes(asking, client.NodeListRequest{AtLeast: n.Head})
@@ -121,7 +121,7 @@ func (a *Commands) awaitDrained(ctx context.Context, cl *client.Client, n node.N
 		case <-ctx.Done():
 			a.Note("interrupted; node %s stays drained: `millrace node undrain %s` takes that back", n.ID, n.ID)
 			return 0, ctx.Err()
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }

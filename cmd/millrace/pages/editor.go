@@ -54,7 +54,7 @@ type draft struct {
 	of   string
 	spec job.Spec
 	make birth.Submission
-	// plan compiles when it fires; nil for never.
+	// plan compiles its ticks; nil if it has none.
 	plan func(l *look) (*schedule.Plan, error)
 	// opens is the calendar; nil if it is none: a calendar makes no tasks.
 	opens *schedule.Calendar
@@ -131,7 +131,7 @@ type editorData struct {
 	Changes    []view.Change
 	Plan       *view.Plan
 	PlanWrong  panel
-	Fires      []tickRow
+	Coming     []tickRow
 	Zone       string
 	// Spans are when the calendar is open and closed, and Uses what goes by it.
 	Spans     []spanRow
@@ -255,6 +255,6 @@ func (d *editorData) foresee(ctx context.Context, l *look, is *draft) error {
 		return nil
 	}
 	d.Zone = cmp.Or(plan.Zone().String(), "UTC")
-	d.Fires = comingOf(plan, l.Now, became{"to come", task.Scheduled})
+	d.Coming = comingOf(plan, l.Now, became{"to come", task.Scheduled})
 	return nil
 }

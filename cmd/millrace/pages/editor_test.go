@@ -51,7 +51,7 @@ func TestScheduleEditor(t *testing.T) {
 	})
 	const good = "name: pulse\r\nschedule:\r\n  cron: 30 2 * * *\r\n  timezone: Europe/Vienna\r\ntask:\r\n  job: backup\r\n"
 	page, _ = p.press(200, of, "text", good)
-	for _, want := range []string{"What changes", "<code>schedule.cron</code>", "When it fires", "Europe/Vienna", "There are no nodes", "do/schedule.apply"} {
+	for _, want := range []string{"What changes", "<code>schedule.cron</code>", "When it makes tasks", "Europe/Vienna", "There are no nodes", "do/schedule.apply"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the preview does not say %q: %s", want, page)
 		}

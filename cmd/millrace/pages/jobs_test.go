@@ -106,7 +106,7 @@ run: x
 	p.editsHarmlessly(of, func(text string) string { return "name: backup\nrun:\n  argv: [echo, " + text + "]\n" })
 	const good = "name: backup\r\nrun: [pg_dump, --all]\r\nschedule:\r\n  cron: 30 2 * * *\r\n  timezone: Europe/Vienna\r\n"
 	page, _ = p.press(200, of, "text", good)
-	for _, want := range []string{"What changes", "<code>run.argv</code>", "When it fires", "02:30:00 &#43;0", "There are no nodes", "do/job.apply"} {
+	for _, want := range []string{"What changes", "<code>run.argv</code>", "When it makes tasks", "02:30:00 &#43;0", "There are no nodes", "do/job.apply"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the preview does not say %q", want)
 		}

@@ -143,13 +143,7 @@ type nodesPanel struct {
 
 type nextPanel struct {
 	panel
-	Fires []fire
-}
-
-// fire is a future tick.
-type fire struct {
-	Schedule string
-	At       time.Time
+	Ticks []schedule.Upcoming
 }
 
 func showOverview(ctx context.Context, l *look) (any, error) {
@@ -348,16 +342,13 @@ func (p *nextPanel) find(ctx context.Context, l *look) error {
 	for i := range stored {
 		row := client.NewScheduleRow(stored[i], nil, l.Now, nil, l.Now)
 		if row.Next != nil {
-			p.Fires = append(p.Fires, fire{stored[i].Name, fireTime(row.Next)})
+			p.Ticks = append(p.Ticks, schedule.Upcoming{Name: stored[i].Name, Tick: *row.Next})
 		}
 	}
-	slices.SortFunc(p.Fires, func(a, b fire) int { return a.At.Compare(b.At) })
-	p.Fires = p.Fires[:min(len(p.Fires), shownNext)]
+	slices.SortFunc(p.Ticks, func(a, b schedule.Upcoming) int { return a.Due.Compare(b.Due) })
+	p.Ticks = p.Ticks[:min(len(p.Ticks), shownNext)]
 	return err
 }
-
-// fireTime returns when a tick takes effect.
-func fireTime(t *schedule.Tick) time.Time { return t.Due }
 
 // changes remembers what users have changed on things, as of their latest changes: that past does
 // not change.

@@ -41,8 +41,8 @@ type schedulesData struct {
 // scheduleRow is a schedule in the list.
 type scheduleRow struct {
 	client.ScheduleRow
-	Fires, Zone, Runs, Next string
-	NextAt                  time.Time
+	Timing, Zone, Runs, Next string
+	NextAt                   time.Time
 }
 
 func showSchedules(ctx context.Context, l *look) (any, error) {
@@ -52,7 +52,7 @@ func showSchedules(ctx context.Context, l *look) (any, error) {
 		return client.ScheduleRowsOf(ctx, l.View, sums, l.Now)
 	})
 	for i := range rows {
-		row := scheduleRow{ScheduleRow: rows[i], Fires: told.When(&rows[i].When), Zone: cmp.Or(rows[i].When.Timezone, "UTC"), Runs: told.What(&rows[i].Definition)}
+		row := scheduleRow{ScheduleRow: rows[i], Timing: told.When(&rows[i].When), Zone: cmp.Or(rows[i].When.Timezone, "UTC"), Runs: told.What(&rows[i].Definition)}
 		if plan, err := row.Plan(); err == nil && row.ScheduleRow.Next != nil {
 			row.NextAt = row.ScheduleRow.Next.Due
 			row.Next = row.NextAt.In(plan.Zone()).Format(time.DateTime)
@@ -64,8 +64,8 @@ func showSchedules(ctx context.Context, l *look) (any, error) {
 
 type scheduleData struct {
 	schedule.Stored
-	Fires, Zone, DST, CatchUp, Runs string
-	Week                            week
+	Timing, Zone, DST, CatchUp, Runs string
+	Week                             week
 	// Ticks are the week's past ticks, the latest first, and Coming the next ones, whatever the
 	// week.
 	Ticks, Coming []tickRow
@@ -115,7 +115,7 @@ type became struct {
 // tickRow is a tick, with times in the schedule's time zone.
 type tickRow struct {
 	became
-	// At is the tick, Due when it was to fire if that is later, and Clock its time of day.
+	// At is the tick, Due when its task was to be made if that is later, and Clock its time of day.
 	At, Due, Clock string
 	// Late is how much later than due its task was made.
 	Late    time.Duration
@@ -154,7 +154,7 @@ func showSchedule(ctx context.Context, l *look) (any, error) {
 		return nil, err
 	}
 	l.Title = "Schedule " + name
-	d.Fires, d.Zone, d.DST, d.Runs = told.When(&d.When), plan.Zone().String(), plan.Policy(), told.What(&d.Definition)
+	d.Timing, d.Zone, d.DST, d.Runs = told.When(&d.When), plan.Zone().String(), plan.Policy(), told.What(&d.Definition)
 	if d.CatchUp = cmp.Or(d.When.CatchUp, job.CatchUpLast); d.CatchUp != job.CatchUpNone {
 		d.CatchUp += ", within " + told.Span(cmp.Or(d.When.CatchUpWindow.Std(), job.DefaultCatchUpWindow))
 	}

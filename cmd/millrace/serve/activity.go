@@ -20,14 +20,14 @@ func (a *Commands) activity(view *projections.Store) func(context.Context) error
 		if !term.Colourful(a.Errs) {
 			return nil
 		}
-		tick := time.NewTicker(activityEvery)
-		defer tick.Stop()
+		ticker := time.NewTicker(activityEvery)
+		defer ticker.Stop()
 		last := ""
 		for {
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-tick.C:
+			case <-ticker.C:
 			}
 			counts, _, err := view.Counts(ctx)
 			if err != nil {

@@ -40,13 +40,13 @@ func (s *Streams) Progress() *Progress {
 	}
 	p.w, p.columns = Unfiltered(s.Errs), Width(s.Errs)
 	p.ended.Go(func() {
-		tick := time.NewTicker(redrawEvery)
-		defer tick.Stop()
+		ticker := time.NewTicker(redrawEvery)
+		defer ticker.Stop()
 		for {
 			select {
 			case <-p.done:
 				return
-			case <-tick.C:
+			case <-ticker.C:
 				p.mu.Lock()
 				p.redraw()
 				p.mu.Unlock()

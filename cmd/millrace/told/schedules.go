@@ -42,7 +42,7 @@ func originText(o task.Origin) string {
 	return o.Trigger + " of " + text
 }
 
-// When says briefly when a schedule fires.
+// When says briefly when a schedule makes tasks.
 func When(s *job.Schedule) string {
 	switch {
 	case s.Cron != "":

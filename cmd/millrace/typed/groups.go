@@ -18,7 +18,7 @@ const (
 	GroupLong     = "How long, and how often again"
 	GroupLimits   = "How many at once"
 	GroupFound    = "What it is found by"
-	GroupTicks    = "When the schedule fires"
+	GroupTicks    = "When the schedule makes tasks"
 	GroupEmbedded = "The NATS server in this process"
 	GroupWorker   = "The worker"
 	GroupSettings = "Settings"

@@ -68,7 +68,7 @@ func (w *watcher) close() {
 
 func (w *watcher) run() {
 	defer close(w.done)
-	var tick <-chan time.Time
+	var look <-chan time.Time
 	for {
 		select {
 		case r, open := <-w.add:
@@ -78,16 +78,16 @@ func (w *watcher) run() {
 			w.runs[r] = true
 		case r := <-w.drop:
 			delete(w.runs, r)
-		case <-tick:
+		case <-look:
 			began := time.Now()
 			w.look()
-			tick = time.After(max(watchEvery, watchShare*time.Since(began)))
+			look = time.After(max(watchEvery, watchShare*time.Since(began)))
 		}
 		switch {
 		case len(w.runs) == 0:
-			tick = nil
-		case tick == nil:
-			tick = time.After(watchEvery)
+			look = nil
+		case look == nil:
+			look = time.After(watchEvery)
 		}
 	}
 }

@@ -134,13 +134,13 @@ func (o *orphans) strangers(pids []int) []int {
 // reapAll reaps ended orphans until ctx ends, so that no zombies stay.
 func (o *orphans) reapAll(ctx context.Context) {
 	defer close(o.done)
-	tick := time.NewTicker(reapEvery)
-	defer tick.Stop()
+	ticker := time.NewTicker(reapEvery)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-ticker.C:
 			live := slices.DeleteFunc(o.list(), o.reap)
 			if o.told != nil {
 				o.told(live)
