@@ -355,6 +355,12 @@ func claim(t *Task, c Claim, now time.Time) (Event, error) {
 	return start, nil
 }
 
+// Throttles tells whether a claim must not start the task, because the rate of the offer's queue
+// has not admitted the task in this turn.
+func (t *Task) Throttles(c Claim) bool {
+	return c.Rate.Since > t.Rated && t.Waiting() && c.After == t.Turn && c.Rate.Queue == t.RateQueue()
+}
+
 // fits starts the attempt if the node matches the task's requirements. No other node can take an
 // offer on a node's own route, so a task that can never fit there ends.
 func fits(t *Task, c Claim, start AttemptStarted) (Event, error) {

@@ -23,12 +23,6 @@ func (w *Work) RateQueue() string {
 	return w.QueueName()
 }
 
-// Throttles tells whether a claim must not start the task, because the rate of the offer's queue
-// has not admitted the task in this turn.
-func (t *Task) Throttles(c Claim) bool {
-	return c.Rate.Since > t.Rated && t.Waiting() && c.After == t.Turn && c.Rate.Queue == t.RateQueue()
-}
-
 // Limited tells whether limits manage the task: its own limits, or the rate of its queue, which
 // must admit it or has admitted it and waits for its start.
 func (t *Task) Limited() bool {

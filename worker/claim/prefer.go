@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"millrace/events"
 	"millrace/task"
 	"millrace/task/choice"
 	"millrace/task/job"
@@ -24,12 +23,6 @@ type Preferring struct {
 // rememberAgain is after how long an unchanged memory is written again, so that it does not expire
 // while it is used.
 const rememberAgain = 24 * time.Hour
-
-// prefers tells whether the task of the offer prefers nodes.
-func prefers(o *events.Offer) bool {
-	e, ok := o.Fact.Event.(task.Queued)
-	return ok && e.Spec != nil && e.Spec.Place.Prefers()
-}
 
 // handOver leaves a task to a better node.
 func (p *Protocol) handOver(ctx context.Context, q *question) (a answer, err error) {
@@ -73,12 +66,4 @@ func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandO
 	}
 	hand, ok = choice.HandsOver(t, self, p.Preferring.Peers(ctx, t, only), ran)
 	return hand, memory, ok
-}
-
-// remember stores where the task has started. If that fails, the next task of its name starts
-// anywhere, and is remembered.
-func (p *Protocol) remember(ctx context.Context, r choice.Ran) {
-	if r.Name != "" {
-		_ = p.Preferring.Remember(ctx, r)
-	}
 }

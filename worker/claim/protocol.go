@@ -59,12 +59,16 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 	defer questions.Put(q)
 	*q = question{}
 	became, rest, err := p.claim(ctx, o, t, q)
-	if became == mine {
-		p.places.occupy(t)
-		return true, nil
-	}
-	p.places.vacate(o.Fact.Task, q.taken, 0)
 	switch {
+	case q.taken == nil: // its job does not bound how many tasks run on one node
+	case became == mine:
+		p.places.occupy(t)
+	default:
+		p.places.vacate(o.Fact.Task, q.taken, 0)
+	}
+	switch {
+	case became == mine:
+		return true, nil
 	case err != nil:
 		return false, err
 	case became == notMine:
@@ -103,23 +107,24 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 	*t = task.Task{ID: o.Fact.Task}
 	var after uint64
 	var reference *task.Due
-	first := true // no attempt was made before
+	whole := false // the offer says all that the claim must know of the task
 	switch e := o.Fact.Event.(type) {
 	case task.Submitted:
+		whole = true
 	case task.Queued:
-		after, first = e.After, e.Attempt == 1
+		prefers := e.Spec != nil && e.Spec.Place.Prefers() // then it may have been handed over
+		after, whole = e.After, e.Attempt == 1 && (e.After == 0 || !prefers)
 	case task.Due:
-		after, first, reference = e.After, false, &e
+		after, reference = e.After, &e
 	default:
 		if errors.Is(o.Err, events.ErrLater) {
 			return notNow, restFor(o.Deliveries), nil // a newer worker can read it
 		}
 		return notMine, 0, nil // no node can run it; the projector has listed it
 	}
-	birth := after == 0 && o.Deliveries == 1
-	if first && o.Deliveries == 1 && (birth || !prefers(o)) {
+	if whole && o.Deliveries == 1 {
 		// Before the first attempt a task has no history beyond its birth. The claim only has to
-		// check that, so the worker need not read the log: the offer carries everything.
+		// check that, so the worker need not read the log.
 		t.Apply(o.Task())
 	} else {
 		err := p.load(ctx, o, t, after)
@@ -164,7 +169,10 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 	case t.Session != p.Session || t.Attempt != e.Attempt:
 		return notNow, leased, nil // the worker that runs it now holds the lease
 	}
-	p.remember(ctx, q.memory)
+	if q.memory.Name != "" {
+		// If that fails, the next task of its name starts anywhere, and is remembered.
+		_ = p.Preferring.Remember(ctx, q.memory)
+	}
 	return mine, 0, nil
 }
 

@@ -59,11 +59,11 @@ type rule struct {
 var rules = []rule{
 	{"flow", (*Protocol).flow, func(q *question) bool { return !q.valve.Always() }},
 	{reason.Window, (*Protocol).window, ruled(reason.Window)},
-	{"throttle", (*Protocol).throttle, nil},
-	{"yield", (*Protocol).yield, nil},
+	{"throttle", (*Protocol).throttle, func(q *question) bool { return q.claim.Rate.Since > 0 }},
+	{"yield", (*Protocol).yield, func(q *question) bool { return q.spec().Place.Named() }},
 	{"means", (*Protocol).means, nil},
 	{"prefer", (*Protocol).handOver, func(q *question) bool {
-		return q.spec().Place.Prefers() || choice.Shuns(q.task, q.claim.Node)
+		return q.spec().Place.Prefers() || q.spec().Retry.AvoidNode
 	}},
 	{reason.PerNode, (*Protocol).perNode, ruled(reason.PerNode)},
 	{reason.Breaker, (*Protocol).breaker, ruled(reason.Breaker)},
