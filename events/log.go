@@ -53,10 +53,10 @@ type Appender interface {
 
 // Placer writes facts that are not transitions: births and offers.
 type Placer interface {
-	// Place records a birth ([task.Submitted]) or a later offer ([task.Queued]) and returns its
-	// sequence. A birth with a due time is held; any other is offered on its route at once. A birth
-	// that a signal holds is refused with [ErrOnChain]. After an error that wraps [ErrUnknown] it
-	// may be recorded; placing it again is harmless.
+	// Place records a birth ([task.Submitted]) or a later offer ([task.Queued], [task.Due]) and
+	// returns its sequence. A birth with a due time is held; any other is offered on its route at
+	// once. A birth that a signal holds is refused with [ErrOnChain]. After an error that wraps
+	// [ErrUnknown] it may be recorded; placing it again is harmless.
 	Place(ctx context.Context, f *Fact) (uint64, error)
 	// PlaceAll is Place for many facts at once. Done gets each fact's outcome, by index and in
 	// order, on the caller's goroutine. With first, a fact is recorded only if its task has no

@@ -234,6 +234,8 @@ func (m *Memory) placeFirst(f *Fact, raw []byte) (uint64, error) {
 		at, held = e.Route, !e.Offers()
 	case task.Queued:
 		at = e.Route
+	case task.Due:
+		at = e.Route
 	}
 	for _, seq := range m.tasks[f.Task] {
 		r := &m.records[seq-1]
@@ -270,6 +272,8 @@ func (m *Memory) place(f *Fact, raw []byte) (uint64, error) {
 		}
 		return m.offer(f.Task, raw, e.Route), nil
 	case task.Queued:
+		return m.offer(f.Task, raw, e.Route), nil
+	case task.Due:
 		return m.offer(f.Task, raw, e.Route), nil
 	}
 	return 0, fmt.Errorf("place: %s is no offer", f.Type)

@@ -86,21 +86,3 @@ func (m *Memory) LoseTimers() {
 	m.fireTimers()
 	clear(m.timers)
 }
-
-// Fire makes the log accept the message of a timer from any client: a real server keeps and fires
-// whatever it is given. f is a [task.Due] fact.
-func (m *Memory) Fire(f *Fact) error {
-	due, ok := f.Event.(task.Due)
-	if !ok {
-		return fmt.Errorf("fire: %s is no reference", f.Type)
-	}
-	raw, err := Encode(nil, f)
-	if err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.fireTimers()
-	m.offer(f.Task, raw, due.Route)
-	return nil
-}

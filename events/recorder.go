@@ -298,6 +298,18 @@ func (r *Recorder) settleNext(ctx context.Context, t *task.Task) error {
 	return err
 }
 
+// Renew places an offer in the place of one that was handed out and is given back. It may be recorded
+// all the same after an error; the claim lets only one of the two pass.
+func (r *Recorder) Renew(ctx context.Context, given *Record) error {
+	e, _ := given.Fact.Event.(task.Event)
+	offer, ok := task.Renewed(e)
+	if !ok {
+		return fmt.Errorf("renew an offer of task %s: a %s is none", given.Fact.Task, given.Fact.Type)
+	}
+	_, err := r.place(ctx, r.Fact(given.Fact.Task, offer))
+	return err
+}
+
 // LoadNode reads a node. A node without facts has the state [node.Unknown].
 func (r *Recorder) LoadNode(ctx context.Context, id node.ID) (node.Node, error) {
 	return r.UpdateNode(ctx, node.Node{ID: id})

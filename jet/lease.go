@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/jet/publish"
-	"millrace/task"
 )
 
 // lease is the ack wait of one delivery.
@@ -41,31 +39,17 @@ func (l *lease) Rest(d time.Duration) error {
 
 // meteredLease is the lease of an offer from a queue with a limit and several lanes. The server
 // counts a returned offer as delivered until the next request for it; a worker that counts would
-// find the queue full, and ask no more. So Return places a new offer instead.
+// find the queue full, and ask no more. So Return has a new offer placed instead.
 type meteredLease struct {
 	*lease
-	fact *events.Fact
-	// lies is the subject of the offer.
-	lies string
+	offer *events.Record
 }
 
 func (l *meteredLease) Return() error {
-	offer, _ := l.fact.Event.(task.Event)
-	again, ok := task.Renewed(offer)
-	if !ok {
-		return l.lease.Return()
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), extendTimeout)
 	defer cancel()
-	now := l.store.Now()
-	f := &events.Fact{ID: events.NewID(now), At: now, Type: events.TypeOf(again), Task: l.fact.Task, Actor: events.PartWorker, Event: again}
-	m, err := publish.NewMessage(l.lies, f)
-	if err != nil {
-		return l.lease.Return()
-	}
-	defer m.Free()
-	// It may be stored all the same; the claim lets only one pass.
-	if _, err := l.store.facts.Publish(ctx, &m.Msg); err != nil {
+	rec := &events.Recorder{Log: l.store, Actor: events.PartWorker, Now: l.store.Now, NewID: events.NewID}
+	if err := rec.Renew(ctx, l.offer); err != nil {
 		return l.lease.Return()
 	}
 	return l.Ack()

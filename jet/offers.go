@@ -211,7 +211,7 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) (accepted bool) {
 	shut, metered := from.shut, from.metered
 	offer.Rate, offer.Valve = from.rate, from.valve
 	if metered {
-		offer.Lease = &meteredLease{offer.Lease.(*lease), &offer.Fact, offer.Place}
+		offer.Lease = &meteredLease{offer.Lease.(*lease), &offer.Record}
 	}
 	if from.ahead == 0 && !shut {
 		w = o.pick(from, asked)

@@ -190,6 +190,8 @@ func placeOf(f *events.Fact) (string, error) {
 		return wire.OfferSubject(&e.Work, f.Task), nil
 	case task.Queued:
 		return wire.OfferSubject(&e.Work, f.Task), nil
+	case task.Due:
+		return wire.DueSubject(&e, f.Task), nil
 	}
 	return "", errors.New("it is no offer")
 }

@@ -40,14 +40,7 @@ func (h *history) disturb() {
 // twice.
 func (h *history) offerAgain(r events.Record) {
 	h.remark(stranger, "places an offer of "+short(r.Fact.Task)+" again")
-	f := r.Fact
-	var err error
-	if _, due := f.Event.(task.Due); due {
-		err = h.mem.Fire(&f)
-	} else {
-		_, err = h.mem.Place(context.Background(), &f)
-	}
-	if err != nil {
+	if _, err := h.mem.Place(context.Background(), &r.Fact); err != nil {
 		panic(err) // it was placed before
 	}
 }
@@ -63,7 +56,7 @@ func (h *history) forge(id task.ID) {
 	}
 	f.Event = due
 	h.remark(stranger, fmt.Sprintf("has a timer of %s fire on %s, for the turn of %d", short(id), due.Route, due.After))
-	if err := h.mem.Fire(f); err != nil {
+	if _, err := h.mem.Place(context.Background(), f); err != nil {
 		panic(err) // the simulation wrote it
 	}
 }

@@ -212,7 +212,7 @@ func SubjectOf(r *events.Record) string {
 		case task.Queued:
 			return wire.OfferSubject(&e.Work, f.Task)
 		case task.Due:
-			return wire.QueuePrefix + string(e.Route) + "." + wire.FiredToken + "." + string(f.Task)
+			return wire.DueSubject(&e, f.Task)
 		}
 	}
 	return wire.ChainSubject(f)

@@ -111,11 +111,19 @@ const (
 
 // OfferSubject is the subject of an offer. An offer without special needs lies where every version
 // has looked for it; other lanes have a name in place of the queue's that no queue can have.
-func OfferSubject(w *task.Work, id task.ID) string {
-	if l := w.Lane(); Special(l) {
-		return LanePrefix(l) + string(id)
+func OfferSubject(w *task.Work, id task.ID) string { return offerAt(w.Route, w.Lane(), string(id)) }
+
+// DueSubject is the subject of an offer that a timer has brought.
+func DueSubject(e *task.Due, id task.ID) string {
+	l := where.Lane{Queue: e.Route.Queue(), Priority: e.Route.Priority(), Number: e.Number}
+	return offerAt(e.Route, l, FiredToken+"."+string(id))
+}
+
+func offerAt(r where.Route, l where.Lane, last string) string {
+	if Special(l) {
+		return LanePrefix(l) + last
 	}
-	return QueuePrefix + string(w.Route) + "." + string(id)
+	return QueuePrefix + string(r) + "." + last
 }
 
 // Special tells whether offers of a lane have a consumer of their own.

@@ -235,8 +235,8 @@ func (w *world) rival(queue string) {
 // fires makes the log accept a timer that nothing has set.
 func (w *world) fires(id task.ID, turn uint64) {
 	w.Helper()
-	f := w.rec.Fact(id, task.Due{After: turn, Route: w.task().Route, Due: time.Now()})
-	w.must(w.log.Fire(f))
+	_, err := w.log.Place(w.Context(), w.rec.Fact(id, task.Due{After: turn, Route: w.task().Route, Due: time.Now()}))
+	w.must(err)
 }
 
 // read reads a message as a log does.
