@@ -53,6 +53,12 @@ func fires(s *suite) {
 		s.Errorf("the history is %v, want the held birth and offer %d", sequences(records), offer.Seq)
 	}
 	s.nothing(offers, timerError) // once
+
+	again := s.fact(id, offer.Fact.Event.(task.Event)) // as a worker that gives it back has it placed anew
+	seq := s.place(again)
+	offer = s.next(offers)
+	s.same(&offer.Record, events.KindOffer, seq, again)
+	s.ack(offer)
 }
 
 func firesLate(s *suite) {
