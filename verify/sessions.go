@@ -1,10 +1,12 @@
 package verify
 
 import (
+	"fmt"
 	"time"
 
 	"millrace/events"
 	"millrace/node"
+	"millrace/verify/book"
 	"millrace/verify/limits"
 	"millrace/verify/thin"
 )
@@ -47,6 +49,46 @@ func (v *Verifier) lived(was, is *node.Node, r *events.Record) {
 			l.left = r.Fact.At
 			v.lives[now] = l
 		}
+	}
+}
+
+// registersFirst checks that a fact of a node follows the registration of the node's present life and,
+// if the fact names a session, that of this session (I-7). Who writes such a fact has read the node:
+// the fact is a compare-and-set on the node's chain. Was is the node before it.
+func (v *Verifier) registersFirst(was *node.Node, r *events.Record) {
+	if r.Err != nil || r.Fact.Event == nil || !v.whole() || v.first != 1 {
+		return
+	}
+	session := was.Session
+	switch e := r.Fact.Event.(type) {
+	case node.Registered:
+		return
+	case node.WentOnline:
+		session = e.Session
+	case node.BecameReady:
+		session = e.Session
+	case node.Drained:
+		session = e.Session
+	case node.WentOffline:
+		session = e.Session
+	}
+	why := ""
+	switch {
+	case was.State == node.Unknown:
+		why = "no worker has registered as that node before"
+	case was.State == node.Retired:
+		why = "it was retired before, and no worker has registered as it since"
+	case session != was.Session:
+		why = fmt.Sprintf("its session is %s", was.Session)
+	}
+	v.book.Checked[CauseFirst]++
+	if why != "" {
+		of := ""
+		if session != "" {
+			of = " in session " + session
+		}
+		v.book.Find(CauseFirst, Finding{Node: was.ID, Seqs: []uint64{r.Seq}, Look: book.Show(r.Seq),
+			What: fmt.Sprintf("%s of node %s%s, and %s", r.Fact.Type, was.ID, of, why)})
 	}
 }
 

@@ -95,3 +95,43 @@ func TestSessionsOfTheirNodes(t *testing.T) {
 		})
 	}
 }
+
+// A node registers before anything else is said of it, and each session before it says anything.
+func TestNodesRegisterFirst(t *testing.T) {
+	registered, ready := node.Registered{Session: "n1"}, node.BecameReady{Session: "n1"}
+	online, retired := node.WentOnline{Session: "n1"}, node.WasRetired{}
+	offline := node.WentOffline{Session: "n1"}
+	for name, c := range map[string]struct {
+		log  []node.Event
+		from uint64
+		lost uint64 // where the log that was lost before ended
+		what string // "" for nothing
+	}{
+		"a life":                         {log: []node.Event{registered, online, ready, offline, retired}},
+		"two lives":                      {log: []node.Event{registered, online, offline, retired, node.Registered{Session: "n2"}, node.WentOnline{Session: "n2"}}},
+		"orders while it is away":        {log: []node.Event{registered, online, offline, node.Changed{Order: node.OrderCordon}, node.Labelled{}}},
+		"ready, and never registered":    {log: []node.Event{ready}, what: "node.ready of node n in session n1, and no worker has registered as that node before"},
+		"an order to none":               {log: []node.Event{node.Changed{Order: node.OrderCordon}}, what: "node.changed of node n, and no worker has registered"},
+		"online after it was retired":    {log: []node.Event{registered, retired, online}, what: "in session n1, and it was retired before"},
+		"ready in an earlier session":    {log: []node.Event{registered, node.Registered{Session: "n2"}, ready}, what: "in session n1, and its session is n2"},
+		"offline in a session of nobody": {log: []node.Event{registered, online, node.WentOffline{Session: "x", Lost: true}}, what: "in session x, and its session is n1"},
+		"before the range":               {log: []node.Event{ready}, from: 2},
+		"registered in a lost log":       {log: []node.Event{ready}, lost: 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := verify.New(verify.Config{From: c.from, Rules: []verify.Rule{verify.CauseFirst}})
+			at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+			for i, e := range c.log {
+				at = at.Add(time.Second)
+				f := events.Fact{ID: string(rune('a' + i)), At: at, Type: events.TypeOf(e), Event: e, Node: "n"}
+				if err := v.Add(&events.Record{Seq: c.lost + c.from + uint64(i) + 1, Stored: at, Kind: events.KindNode, Fact: f}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			found := v.Report(time.Time{}).Findings
+			if c.what == "" && len(found) > 0 || c.what != "" && (len(found) != 1 || found[0].Node != "n" || !strings.Contains(found[0].What, c.what)) {
+				t.Errorf("found %+v, want %q", found, c.what)
+			}
+		})
+	}
+}

@@ -242,6 +242,7 @@ func (v *Verifier) node(r *events.Record) {
 	if was.State == node.Offline && n.Session == was.Session && n.State != node.Offline {
 		v.back[n.ID] = r.Stored
 	}
+	v.registersFirst(&was, r)
 	v.lived(&was, &n, r)
 	if e, ok := r.Fact.Event.(node.Registered); ok && r.Err == nil {
 		v.running.Register(string(n.ID), n.Session, e.Slots)
