@@ -1,6 +1,7 @@
 package birth
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,87 +31,6 @@ func NoTask(err error) error { return noTask{err} }
 type noTask struct{ error }
 
 func (e noTask) Unwrap() []error { return []error{e.error, ErrNoTask} }
-
-// checkLists refuses work whose lists are known by now and are not lists.
-func checkLists(w *task.Work) error {
-	if e := w.Spec.Each; e != nil {
-		if e.Result != "" {
-			return errors.New("each.result: this is no step, and needs none")
-		}
-		if _, err := e.Items(w.Params, w.Inputs); err != nil {
-			return err
-		}
-	}
-	for i := range w.Spec.Steps {
-		step := &w.Spec.Steps[i]
-		if step.Each == nil || step.Each.Param == "" || w.Spec.Each != nil && step.Each.Param == task.ItemParam {
-			continue
-		}
-		if _, err := step.Each.Items(param.Over(step.Params, w.Params), nil); err != nil {
-			return fmt.Errorf("steps[%d].%w", i, err)
-		}
-	}
-	return nil
-}
-
-// MaxTitle is the largest length of a title, in bytes.
-const MaxTitle = 256
-
-// title is the title that the submission gives.
-func (s *Submission) title() (string, error) {
-	switch {
-	case len(s.Title) > MaxTitle:
-		return "", fmt.Errorf("title has %d bytes, want at most %d", len(s.Title), MaxTitle)
-	case !utf8.ValidString(s.Title), strings.ContainsFunc(s.Title, unicode.IsControl):
-		return "", fmt.Errorf("title is %q, want one line of text", s.Title)
-	}
-	return s.Title, nil
-}
-
-// MaxFairKey is the largest length of a fair key, in bytes.
-const MaxFairKey = 256
-
-func (s *Submission) priority(job *job.Job) (int, error) {
-	p := s.Priority
-	if p == 0 && job != nil {
-		p = job.Priority
-	}
-	if p == 0 {
-		return where.DefaultPriority, nil
-	}
-	return p, where.ValidPriority(p)
-}
-
-// fairKey is the key that the submission names, or the value of the name in the job's fair.
-func (s *Submission) fairKey(job *job.Job, w *task.Work) (string, error) {
-	key := s.FairKey
-	if key == "" && job != nil && job.Fair != "" {
-		key = valueOf(w, job.Fair)
-	}
-	if len(key) > MaxFairKey {
-		return "", fmt.Errorf("fair_key has %d bytes, want at most %d", len(key), MaxFairKey)
-	}
-	return key, nil
-}
-
-// valueOf is the value of a label, or else of a parameter; "" if there is neither.
-func valueOf(w *task.Work, name string) string {
-	if v, ok := w.Labels[name]; ok {
-		return v
-	}
-	var params map[string]json.RawMessage
-	if json.Unmarshal(w.Params, &params) != nil {
-		return ""
-	}
-	var text string
-	if json.Unmarshal(params[name], &text) == nil {
-		return text
-	}
-	if v := string(params[name]); v != "null" {
-		return v
-	}
-	return ""
-}
 
 // Submission asks for a task: of a job, or ad hoc.
 type Submission struct {
@@ -213,85 +133,19 @@ func (s Submission) With(over Submission) Submission {
 // and the accepted values.
 func Of(s Submission, job *job.Job, revision uint64, now time.Time) (task.Submitted, error) {
 	var e task.Submitted
-	var queue string
-	switch {
-	case job != nil && s.Spec != nil:
-		return e, errors.New("job and spec are both set; a submission has one of them")
-	case job != nil:
-		spec := job.Spec
-		e.Job, e.Revision, e.Spec, queue, e.Group = job.Name, revision, &spec, job.Queue, job.Group
-	case s.Spec != nil:
-		if s.Spec.Guarded() {
-			return e, errors.New("breaker: it counts the failures of a job's tasks; apply a job and submit that")
-		}
-		spec := *s.Spec
-		e.Spec = &spec
-	default:
-		return e, errors.New("nothing to run: set job, or spec with run or handler")
-	}
-	if s.overrides(e.Spec) || s.Spec != nil {
-		if err := e.Spec.Validate(); err != nil {
-			return e, err
-		}
-	} else {
-		e.Spec = &job.Spec // shared, so it is encoded once
-	}
-	if s.Queue != "" {
-		queue = s.Queue
-	}
-	if queue == "" {
-		queue = where.DefaultQueue
-	}
-	if err := value.ValidName("queue", queue); err != nil {
+	if err := s.giveSpec(&e, job); err != nil {
 		return e, err
 	}
-	priority, err := s.priority(job)
-	if err != nil {
+	e.Revision = revision
+	if err := s.giveRoute(&e, job); err != nil {
 		return e, err
 	}
-	if e.Spec.Placed() && e.Spec.Place.Queue == "" { // so that a reader of the task alone knows its fallback
-		spec := *e.Spec
-		spec.Place.Queue = queue
-		e.Spec = &spec
-	} else if e.Spec.Placed() {
-		queue = e.Spec.Place.Queue
-	}
-	e.Route = e.Spec.HomeRoute(queue, priority)
-	var params param.Params
-	if job != nil {
-		params = job.Params
-		e.Labels = job.Labels
-	}
-	set, err := s.paramsFor(&params)
-	if err != nil {
+	if err := s.giveParams(&e, job); err != nil {
 		return e, err
 	}
-	if e.Params, err = param.Merge(params.Values(), set); err != nil {
+	if err := s.giveWords(&e, job); err != nil {
 		return e, err
 	}
-	e.Secrets = params.Secrets()
-	if len(s.Labels) > 0 {
-		labels := maps.Clone(e.Labels)
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		maps.Copy(labels, s.Labels)
-		e.Labels = labels
-	}
-	if s.Group != "" {
-		e.Group = s.Group
-	}
-	if e.Title, err = s.title(); err != nil {
-		return e, err
-	}
-	if e.FairKey, err = s.fairKey(job, &e.Work); err != nil {
-		return e, err
-	}
-	if s.Trace != "" && !ValidTrace(s.Trace) {
-		return e, fmt.Errorf("trace is %q, want a traceparent: 00-, 32 hexadecimal digits, -, 16 of them, -, 2 of them", s.Trace)
-	}
-	e.Parent, e.Trace = s.Parent, s.Trace
-	e.Origin = s.Origin
 	if s.Needs != nil {
 		if err := s.Needs.Validate(); err != nil {
 			return e, err
@@ -299,6 +153,7 @@ func Of(s Submission, job *job.Job, revision uint64, now time.Time) (task.Submit
 		e.Needs = s.Needs
 	}
 	e.Holds = e.FirstHolds()
+	var err error
 	if e.Due, err = s.due(now); err != nil {
 		return e, err
 	}
@@ -316,6 +171,179 @@ func Of(s Submission, job *job.Job, revision uint64, now time.Time) (task.Submit
 	}
 	bound(&e, value.Later(now, e.Due))
 	return e, nil
+}
+
+// giveSpec sets what the task does: what its job says, or its own spec, with the submission's
+// replacements.
+func (s *Submission) giveSpec(e *task.Submitted, job *job.Job) error {
+	switch {
+	case job != nil && s.Spec != nil:
+		return errors.New("job and spec are both set; a submission has one of them")
+	case job != nil:
+		spec := job.Spec
+		e.Job, e.Spec, e.Group, e.Labels = job.Name, &spec, job.Group, job.Labels
+	case s.Spec != nil:
+		if s.Spec.Guarded() {
+			return errors.New("breaker: it counts the failures of a job's tasks; apply a job and submit that")
+		}
+		spec := *s.Spec
+		e.Spec = &spec
+	default:
+		return errors.New("nothing to run: set job, or spec with run or handler")
+	}
+	if !s.overrides(e.Spec) && s.Spec == nil {
+		e.Spec = &job.Spec // shared, so it is encoded once
+		return nil
+	}
+	return e.Spec.Validate()
+}
+
+// giveRoute sets where the task waits.
+func (s *Submission) giveRoute(e *task.Submitted, job *job.Job) error {
+	queue := s.Queue
+	if queue == "" && job != nil {
+		queue = job.Queue
+	}
+	queue = cmp.Or(queue, where.DefaultQueue)
+	if err := value.ValidName("queue", queue); err != nil {
+		return err
+	}
+	priority, err := s.priority(job)
+	if err != nil {
+		return err
+	}
+	if e.Spec.Placed() && e.Spec.Place.Queue == "" { // so that a reader of the task alone knows its fallback
+		spec := *e.Spec
+		spec.Place.Queue = queue
+		e.Spec = &spec
+	} else if e.Spec.Placed() {
+		queue = e.Spec.Place.Queue
+	}
+	e.Route = e.Spec.HomeRoute(queue, priority)
+	return nil
+}
+
+// giveParams sets the task's parameters and labels: those of the job, and over them the
+// submission's.
+func (s *Submission) giveParams(e *task.Submitted, job *job.Job) error {
+	var params param.Params
+	if job != nil {
+		params = job.Params
+	}
+	set, err := s.paramsFor(&params)
+	if err != nil {
+		return err
+	}
+	if e.Params, err = param.Merge(params.Values(), set); err != nil {
+		return err
+	}
+	e.Secrets = params.Secrets()
+	if len(s.Labels) > 0 {
+		labels := maps.Clone(e.Labels)
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		maps.Copy(labels, s.Labels)
+		e.Labels = labels
+	}
+	return nil
+}
+
+// giveWords sets what names the task and ties it to others.
+func (s *Submission) giveWords(e *task.Submitted, job *job.Job) (err error) {
+	e.Group = cmp.Or(s.Group, e.Group)
+	if e.Title, err = s.title(); err != nil {
+		return err
+	}
+	if e.FairKey, err = s.fairKey(job, &e.Work); err != nil {
+		return err
+	}
+	if s.Trace != "" && !ValidTrace(s.Trace) {
+		return fmt.Errorf("trace is %q, want a traceparent: 00-, 32 hexadecimal digits, -, 16 of them, -, 2 of them", s.Trace)
+	}
+	e.Parent, e.Trace, e.Origin = s.Parent, s.Trace, s.Origin
+	return nil
+}
+
+// MaxTitle is the largest length of a title, in bytes.
+const MaxTitle = 256
+
+// title is the title that the submission gives.
+func (s *Submission) title() (string, error) {
+	switch {
+	case len(s.Title) > MaxTitle:
+		return "", fmt.Errorf("title has %d bytes, want at most %d", len(s.Title), MaxTitle)
+	case !utf8.ValidString(s.Title), strings.ContainsFunc(s.Title, unicode.IsControl):
+		return "", fmt.Errorf("title is %q, want one line of text", s.Title)
+	}
+	return s.Title, nil
+}
+
+// MaxFairKey is the largest length of a fair key, in bytes.
+const MaxFairKey = 256
+
+func (s *Submission) priority(job *job.Job) (int, error) {
+	p := s.Priority
+	if p == 0 && job != nil {
+		p = job.Priority
+	}
+	if p == 0 {
+		return where.DefaultPriority, nil
+	}
+	return p, where.ValidPriority(p)
+}
+
+// fairKey is the key that the submission names, or the value of the name in the job's fair.
+func (s *Submission) fairKey(job *job.Job, w *task.Work) (string, error) {
+	key := s.FairKey
+	if key == "" && job != nil && job.Fair != "" {
+		key = valueOf(w, job.Fair)
+	}
+	if len(key) > MaxFairKey {
+		return "", fmt.Errorf("fair_key has %d bytes, want at most %d", len(key), MaxFairKey)
+	}
+	return key, nil
+}
+
+// valueOf is the value of a label, or else of a parameter; "" if there is neither.
+func valueOf(w *task.Work, name string) string {
+	if v, ok := w.Labels[name]; ok {
+		return v
+	}
+	var params map[string]json.RawMessage
+	if json.Unmarshal(w.Params, &params) != nil {
+		return ""
+	}
+	var text string
+	if json.Unmarshal(params[name], &text) == nil {
+		return text
+	}
+	if v := string(params[name]); v != "null" {
+		return v
+	}
+	return ""
+}
+
+// checkLists refuses work whose lists are known by now and are not lists.
+func checkLists(w *task.Work) error {
+	if e := w.Spec.Each; e != nil {
+		if e.Result != "" {
+			return errors.New("each.result: this is no step, and needs none")
+		}
+		if _, err := e.Items(w.Params, w.Inputs); err != nil {
+			return err
+		}
+	}
+	for i := range w.Spec.Steps {
+		step := &w.Spec.Steps[i]
+		if step.Each == nil || step.Each.Param == "" || w.Spec.Each != nil && step.Each.Param == task.ItemParam {
+			continue
+		}
+		if _, err := step.Each.Items(param.Over(step.Params, w.Params), nil); err != nil {
+			return fmt.Errorf("steps[%d].%w", i, err)
+		}
+	}
+	return nil
 }
 
 // Fits refuses parameters that the job does not allow. The error names each invalid or missing one,
