@@ -57,7 +57,6 @@ var (
 func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bool, error) {
 	q := questions.Get().(*question)
 	defer questions.Put(q)
-	*q = question{}
 	became, rest, err := p.claim(ctx, o, t, q)
 	switch {
 	case q.taken == nil: // its job does not bound how many tasks run on one node
@@ -104,45 +103,14 @@ func putBack(o *events.Offer, rest time.Duration) error {
 // claim decides what becomes of an offer, and how long it rests if it must come again: 0 for not at
 // all.
 func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *question) (_ fate, rest time.Duration, err error) {
-	*t = task.Task{ID: o.Fact.Task}
-	var after uint64
-	var reference *task.Due
-	whole := false // the offer says all that the claim must know of the task
-	switch e := o.Fact.Event.(type) {
-	case task.Submitted:
-		whole = true
-	case task.Queued:
-		prefers := e.Spec != nil && e.Spec.Place.Prefers() // then it may have been handed over
-		after, whole = e.After, e.Attempt == 1 && (e.After == 0 || !prefers)
-	case task.Due:
-		after, reference = e.After, &e
-	default:
-		if errors.Is(o.Err, events.ErrLater) {
-			return notNow, restFor(o.Deliveries), nil // a newer worker can read it
-		}
-		return notMine, 0, nil // no node can run it; the projector has listed it
+	*q = question{task: t, deliveries: o.Deliveries, valve: o.Valve}
+	q.claim = task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, Rate: o.Rate}
+	if became, rest, err := p.learn(ctx, o, q); became != mine {
+		return became, rest, err
 	}
-	if whole && o.Deliveries == 1 {
-		// Before the first attempt a task has no history beyond its birth. The claim only has to
-		// check that, so the worker need not read the log.
-		t.Apply(o.Task())
-	} else {
-		err := p.load(ctx, o, t, after)
-		unknown := errors.Is(err, task.ErrUnknown)
-		switch {
-		case (err == nil || unknown) && behind(o, t, after):
-			return notNow, restFor(o.Deliveries), nil
-		case reference != nil && (unknown || err == nil && t.Waiting() && !t.Awaits(*reference)):
-			return notMine, 0, nil // a forged timer, or the task has moved on
-		case err != nil:
-			return notNow, leased, err
-		}
-	}
-	claim := task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, After: after, Reference: reference, Rate: o.Rate}
 	if p.Labels != nil && (t.Route.Selected() || t.Spec.Cost() > 1) {
-		claim.Labels, claim.At = p.Labels()
+		q.claim.Labels, q.claim.At = p.Labels()
 	}
-	*q = question{task: t, claim: claim, deliveries: o.Deliveries, valve: o.Valve}
 	said, event, err := p.move(ctx, o, q)
 	if said.back || said.rest > 0 {
 		return notNow, said.rest, nil
@@ -153,7 +121,7 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 	switch {
 	case errors.Is(err, task.ErrUnfit), errors.Is(err, task.ErrShut):
 		return notNow, 0, nil
-	case errors.Is(err, task.ErrStale) && behind(o, t, after):
+	case errors.Is(err, task.ErrStale) && behind(o, t, q.claim.After):
 		return notNow, restFor(o.Deliveries), nil
 	case errors.Is(err, task.ErrStale), errors.Is(err, task.ErrEnded):
 		return notMine, 0, nil
@@ -172,6 +140,45 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 	if q.memory.Name != "" {
 		// If that fails, the next task of its name starts anywhere, and is remembered.
 		_ = p.Preferring.Remember(ctx, q.memory)
+	}
+	return mine, 0, nil
+}
+
+// learn sets the question's task to that of an offer, and the turn that the claim is for. Unless the
+// task may be this node's, it returns what becomes of the offer.
+func (p *Protocol) learn(ctx context.Context, o *events.Offer, q *question) (_ fate, rest time.Duration, err error) {
+	t, claim := q.task, &q.claim
+	*t = task.Task{ID: o.Fact.Task}
+	whole := false // the offer says all that the claim must know of the task
+	switch e := o.Fact.Event.(type) {
+	case task.Submitted:
+		whole = true
+	case task.Queued:
+		prefers := e.Spec != nil && e.Spec.Place.Prefers() // then it may have been handed over
+		claim.After, whole = e.After, e.Attempt == 1 && (e.After == 0 || !prefers)
+	case task.Due:
+		claim.After, claim.Reference = e.After, &e
+	default:
+		if errors.Is(o.Err, events.ErrLater) {
+			return notNow, restFor(o.Deliveries), nil // a newer worker can read it
+		}
+		return notMine, 0, nil // no node can run it; the projector has listed it
+	}
+	if whole && o.Deliveries == 1 {
+		// Before the first attempt a task has no history beyond its birth. The claim only has to
+		// check that, so the worker need not read the log.
+		t.Apply(o.Task())
+		return mine, 0, nil
+	}
+	err = p.load(ctx, o, t, claim.After)
+	unknown := errors.Is(err, task.ErrUnknown)
+	switch {
+	case (err == nil || unknown) && behind(o, t, claim.After):
+		return notNow, restFor(o.Deliveries), nil
+	case claim.Reference != nil && (unknown || err == nil && t.Waiting() && !t.Awaits(*claim.Reference)):
+		return notMine, 0, nil // a forged timer, or the task has moved on
+	case err != nil:
+		return notNow, leased, err
 	}
 	return mine, 0, nil
 }
