@@ -278,7 +278,7 @@ func (w *Worker) extend(ctx context.Context, due []*Attempt) {
 	g.SetLimit(renewals)
 	for _, a := range due {
 		g.Go(func() error {
-			if own, _ := w.look(ctx, a); !own { // if it fails, the next renewal looks again
+			if own, _ := w.stillOwns(ctx, a); !own { // if it fails, the next renewal looks again
 				return nil
 			}
 			err := a.lease.extend(ctx)
@@ -292,9 +292,9 @@ func (w *Worker) extend(ctx context.Context, due []*Attempt) {
 	_ = g.Wait() // its functions return nil
 }
 
-// look reads the task of an attempt and stops the attempt if the log says so. It tells whether the
-// task still belongs to the attempt.
-func (w *Worker) look(ctx context.Context, a *Attempt) (own bool, err error) {
+// stillOwns reads the task of an attempt from the log and tells whether the task still belongs to the
+// attempt. It stops the attempt if not, or if a user has cancelled the task.
+func (w *Worker) stillOwns(ctx context.Context, a *Attempt) (own bool, err error) {
 	t, err := w.protocol.Recorder.Load(ctx, a.Task.ID)
 	switch {
 	case errors.Is(err, task.ErrUnknown):
@@ -320,7 +320,7 @@ func (w *Worker) present(ctx context.Context) (kept, stopped int, err error) {
 	g.SetLimit(renewals)
 	for i, a := range all {
 		g.Go(func() (err error) {
-			if own[i], err = w.look(ctx, a); err != nil || !own[i] {
+			if own[i], err = w.stillOwns(ctx, a); err != nil || !own[i] {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(ctx, presentExtend)
@@ -353,7 +353,7 @@ func (w *Worker) hint(id task.ID) {
 		w.background.Go(func() {
 			ctx, cancel := context.WithTimeout(a.context, w.ackWait/3)
 			defer cancel()
-			_, _ = w.look(ctx, a) // the next renewal looks again
+			_, _ = w.stillOwns(ctx, a) // the next renewal looks again
 		})
 	}
 }

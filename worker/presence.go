@@ -53,7 +53,7 @@ func (p *presence) register(ctx context.Context) error {
 		return fmt.Errorf("register node %s: %w", w.cfg.Node, err)
 	}
 	p.node = n
-	if err = p.attend(ctx); later(err) {
+	if err = p.attend(ctx); passes(err) {
 		p.tried(err)
 		return nil
 	}
@@ -74,9 +74,9 @@ func (p *presence) tried(err error) {
 	}
 }
 
-// later tells whether an error may pass soon, as when a leader is being elected or an answer was
+// passes tells whether an error may pass soon, as when a leader is being elected or an answer was
 // lost.
-func later(err error) bool {
+func passes(err error) bool {
 	return errors.Is(err, events.ErrNoStream) || errors.Is(err, events.ErrUnknown) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errLate)
 }

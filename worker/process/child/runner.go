@@ -192,16 +192,11 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 		}
 		defer lim.group.close()
 	}
-	p, err := r.spawner.start(&req)
-	for i := 0; i < busyRetries && errors.Is(err, syscall.ETXTBSY); i++ {
-		select {
-		case <-ctx.Done():
-			return NotStarted(ctx)
-		case <-time.After(time.Millisecond << i):
-		}
-		p, err = r.spawner.start(&req)
-	}
-	if err != nil {
+	p, err := r.start(ctx, &req)
+	switch {
+	case errors.Is(err, syscall.ETXTBSY) && ctx.Err() != nil:
+		return NotStarted(ctx)
+	case err != nil:
 		return refused(c.explain(argv[0], file, err))
 	}
 	p.grace, p.limit, p.log, p.mark = c.Grace, c.Limit, r.log, mark
@@ -219,6 +214,20 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 		res.Message = "the node ran out of memory, and the kernel has killed processes: bound the task with resources.memory, or give the node more"
 	}
 	return res
+}
+
+// start starts a process. While its program is open for writing, start tries again, until ctx ends.
+func (r *Runner) start(ctx context.Context, req *request) (p *Running, err error) {
+	for i := 0; ; i++ {
+		if p, err = r.spawner.start(req); i == busyRetries || !errors.Is(err, syscall.ETXTBSY) {
+			return p, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(time.Millisecond << i):
+		}
+	}
 }
 
 // runBounded follows a process with bounds to its end.
