@@ -438,32 +438,9 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		return err
 	}
 	now := s.rec.Now()
-	around := w.Around(&t)
-	if id := w.Doubted(&t, around); id != "" {
-		// The world may be older than the task: a node that came back may have claimed it since.
-		records, err := s.rec.Log.Node(ctx, id, 0)
-		if err != nil {
-			return fmt.Errorf("read node %s: %w", id, err)
-		}
-		w.know(events.FoldNode(id, records))
-		around = w.Around(&t)
-	}
-	by := w.By(&t, around, s.cfg.Settings)
-	if !around.NodeGone.IsZero() {
-		beats, err := w.beats(ctx, s.beats, &t)
-		if err != nil {
-			return err
-		}
-		if by.Beats = beats; beats {
-			around.NodeGone = time.Time{}
-		}
-	}
-	if t.State == task.Pending && t.Route.Selected() && around.Serving == 0 && around.Unserved.IsZero() {
-		return nil // only the check of all queues knows for how long
-	}
-	duty := duties.Owes(t, around, s.cfg.Settings)
-	if duty.Look || !duty.Overdue(now) {
-		return nil
+	duty, by, err := s.duty(ctx, &t, w)
+	if err != nil || duty.Look || !duty.Overdue(now) {
+		return err
 	}
 	kind := Repair("")
 	if sweeping {
@@ -477,16 +454,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		s.repaired(kind, "overdue: "+duty.What+"; the sweep does it", "task", string(id), "state", t.State.String(), "by", duty.By)
 		return s.rec.Settle(ctx, &t)
 	}
-	command := duty.Command
-	if lose, ok := command.(task.Lose); ok && w.Accounted(&t, around) {
-		account, err := s.accounts.Of(ctx, &t)
-		if err != nil {
-			return err
-		}
-		lose.Account = &account
-		command = lose
-	}
-	t, event, err := s.rec.Do(ctx, t, task.Judged{Command: task.Unmoved{Command: command, Head: t.Head}, By: by})
+	event, err := s.obey(ctx, &t, duty.Command, by, w)
 	switch {
 	case errors.Is(err, task.ErrLeased), errors.Is(err, task.ErrMovedOn):
 		return nil // and the task is examined again
@@ -505,4 +473,47 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		}
 	}
 	return s.rec.Settle(ctx, &t)
+}
+
+// duty returns the duty of a task, and what it was judged by. Before a node counts as gone, it reads
+// from the log what may have become of that node since.
+func (s *Scheduler) duty(ctx context.Context, t *task.Task, w *World) (duties.Duty, task.By, error) {
+	around := w.Around(t)
+	if id := w.Doubted(t, around); id != "" {
+		// The world may be older than the task: a node that came back may have claimed it since.
+		records, err := s.rec.Log.Node(ctx, id, 0)
+		if err != nil {
+			return duties.Duty{}, task.By{}, fmt.Errorf("read node %s: %w", id, err)
+		}
+		w.know(events.FoldNode(id, records))
+		around = w.Around(t)
+	}
+	by := w.By(t, around, s.cfg.Settings)
+	if !around.NodeGone.IsZero() {
+		beats, err := w.beats(ctx, s.beats, t)
+		if err != nil {
+			return duties.Duty{}, by, err
+		}
+		if by.Beats = beats; beats {
+			around.NodeGone = time.Time{}
+		}
+	}
+	if t.State == task.Pending && t.Route.Selected() && around.Serving == 0 && around.Unserved.IsZero() {
+		return duties.Duty{}, by, nil // only the check of all queues knows for how long
+	}
+	return duties.Owes(*t, around, s.cfg.Settings), by, nil
+}
+
+// obey records what follows from the command of a duty, on the chain as it was read. A command that
+// takes the task from its node gets the log's account of the lease.
+func (s *Scheduler) obey(ctx context.Context, t *task.Task, c task.Command, by task.By, w *World) (task.Event, error) {
+	if lose, ok := c.(task.Lose); ok && !by.Beats && w.Accounted(t, w.Around(t)) {
+		account, err := s.accounts.Of(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		lose.Account = &account
+		c = lose
+	}
+	return s.rec.Move(ctx, t, task.Judged{Command: task.Unmoved{Command: c, Head: t.Head}, By: by})
 }
