@@ -85,8 +85,7 @@ func (s *Store) ensureLane(ctx context.Context, l where.Lane, open bool) (made b
 	if err := where.ValidQueue(l.Queue); err != nil {
 		return false, err
 	}
-	name := wire.LaneConsumer(l)
-	c, err := s.JS.Consumer(ctx, wire.LogStream, name)
+	c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
 	if err == nil && c.CachedInfo().Config.MaxDeliver > 0 {
 		return false, nil
 	}
@@ -96,16 +95,44 @@ func (s *Store) ensureLane(ctx context.Context, l where.Lane, open bool) (made b
 		_, err = s.log.UpdateConsumer(ctx, cfg)
 		return false, err
 	}
-	home := l.Queue
-	var from uint64
-	var what string
+	home, from, what, err := s.laneOrigin(ctx, l, open)
+	if err != nil {
+		return false, err
+	}
+	q, err := s.queue(ctx, home)
+	if err != nil {
+		return false, err
+	}
+	cfg := s.laneConfig(l, from, what)
+	bound(&cfg, &q, s.Now())
+	if _, err := s.log.CreateConsumer(ctx, cfg); err != nil {
+		if errors.Is(err, jetstream.ErrConsumerExists) {
+			return false, nil // another process was faster
+		}
+		return false, fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
+	}
+	if home != l.Queue && home != "" { // its queue's workers have one more lane to count
+		_ = s.NC.Publish(wire.LanesPrefix+home, nil)
+	}
+	if now, err := s.queue(ctx, home); err != nil || now.Head != q.Head {
+		// The queue may have changed while it was made.
+		return true, errors.Join(err, s.KeepQueue(ctx, home))
+	}
+	return true, nil
+}
+
+// laneOrigin returns the queue whose settings hold for a lane, the sequence from which on its offers
+// may lie in the log (0 for the beginning), and for whom they are, in words; "" for all who serve
+// the queue.
+func (s *Store) laneOrigin(ctx context.Context, l where.Lane, open bool) (home string, from uint64, what string, err error) {
+	home = l.Queue
 	if where.IsSelectorQueue(l.Queue) {
 		d, known, err := s.selectorOf(ctx, l.Queue)
 		if err != nil {
-			return false, fmt.Errorf("consumer of %s: %w", l.Queue, err)
+			return home, 0, "", fmt.Errorf("consumer of %s: %w", l.Queue, err)
 		}
 		if !known && !open {
-			return false, errRemoved
+			return home, 0, "", errRemoved
 		}
 		// Everything there came after the route's declaration. Without one the consumer begins with
 		// the log.
@@ -117,19 +144,20 @@ func (s *Store) ensureLane(ctx context.Context, l where.Lane, open bool) (made b
 	if wire.Special(l) {
 		w, err := s.laneWord(ctx, l)
 		if err != nil {
-			return false, fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
+			return home, 0, "", fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
 		}
 		if w.Closed && !open {
-			return false, errRemoved
+			return home, 0, "", errRemoved
 		}
 		from = max(from, w.From)
 	}
-	q, err := s.queue(ctx, home)
-	if err != nil {
-		return false, err
-	}
+	return home, from, what, nil
+}
+
+// laneConfig is the consumer of a lane whose queue has no settings.
+func (s *Store) laneConfig(l where.Lane, from uint64, what string) jetstream.ConsumerConfig {
 	cfg := jetstream.ConsumerConfig{
-		Durable:       name,
+		Durable:       wire.LaneConsumer(l),
 		Description:   "Millrace: offers of queue " + l.Queue + "; an ack wait is a lease",
 		FilterSubject: wire.LaneFilter(l),
 		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
@@ -146,21 +174,7 @@ func (s *Store) ensureLane(ctx context.Context, l where.Lane, open bool) (made b
 	if from > 0 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, from
 	}
-	bound(&cfg, &q, s.Now())
-	if _, err := s.log.CreateConsumer(ctx, cfg); err != nil {
-		if errors.Is(err, jetstream.ErrConsumerExists) {
-			return false, nil // another process was faster
-		}
-		return false, fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
-	}
-	if home != l.Queue && home != "" { // its queue's workers have one more lane to count
-		_ = s.NC.Publish(wire.LanesPrefix+home, nil)
-	}
-	if now, err := s.queue(ctx, home); err != nil || now.Head != q.Head {
-		// The queue may have changed while it was made.
-		return true, errors.Join(err, s.KeepQueue(ctx, home))
-	}
-	return true, nil
+	return cfg
 }
 
 // maxWaiting is how many requests may wait at a consumer: one for each node that serves the queue,
