@@ -38,6 +38,7 @@ import (
 	"millrace/scheduler"
 	"millrace/task/birth"
 	"millrace/task/definition"
+	"millrace/task/duties"
 	"millrace/telemetry"
 	"millrace/worker"
 	"millrace/worker/process"
@@ -147,11 +148,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	settings := p.settings.Task()
 	settings.AckWait = deciding.AckWait() // the lease with which the streams were made
 	projector := &projections.Projector{Log: reading, Store: view, Logger: p.log}
-	config := scheduler.Config{
-		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Deliveries: deciding, Selectors: deciding,
-		Schedules: deciding, Ticks: deciding, Births: client.New(deciding, events.PartScheduler).DeskStore(), Timed: view, Timers: deciding,
-		Lanes: deciding, Laned: view, Idle: p.settings.LaneIdle,
-		Flap: p.settings.Flap, Routes: deciding, Now: p.clock.Now, Limits: view, Hints: deciding, Peers: deciding, Last: deciding.Last, Log: p.log}
+	config := p.schedulerConfig(deciding, view, settings)
 	var beats scheduler.Heartbeats = deciding
 	if p.figures != nil {
 		if beats, err = p.figures.watchServer(p, projector, deciding, &config); err != nil {
@@ -168,6 +165,38 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	if err := p.traceTasks(projector, decider, deciding); err != nil {
 		return nil, err
 	}
+	p.keepStreams(deciding, decider, marks)
+	p.start(projector.Run)
+	p.start(func(ctx context.Context) error {
+		if err := view.Index(ctx); err != nil && ctx.Err() == nil {
+			p.log.Warn("searching for a text passes over all tasks until the next start", "error", err)
+		}
+		return nil
+	})
+	p.start(decider.Run)
+	p.keep(deciding, view)
+	p.starting.Add(1)
+	service := &api.Service{
+		Conn: nc, Client: client.New(deciding, ""), Model: view, Deadlines: view, Limits: decider, Version: told.ThisBuild().Version, Rules: settings, Margin: p.settings.Margin(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Now: p.clock.Now, Wrong: p.mute.Wrong, Ready: p.starting.Done, Log: p.log,
+	}
+	p.serveHTTP(service, deciding)
+	p.start(service.Run)
+	return view, nil
+}
+
+// schedulerConfig is what the scheduler of a server is given: the log for all its ports, and the read
+// model for what it must know of many tasks.
+func (p *parts) schedulerConfig(deciding *jet.Store, view *projections.Store, settings duties.Settings) scheduler.Config {
+	return scheduler.Config{
+		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Deliveries: deciding, Selectors: deciding,
+		Schedules: deciding, Ticks: deciding, Births: client.New(deciding, events.PartScheduler).DeskStore(), Timed: view, Timers: deciding,
+		Lanes: deciding, Laned: view, Idle: p.settings.LaneIdle,
+		Flap: p.settings.Flap, Routes: deciding, Now: p.clock.Now, Limits: view, Hints: deciding, Peers: deciding, Last: deciding.Last, Log: p.log}
+}
+
+// keepStreams looks after what the NATS server keeps: streams and copies of definitions that others
+// deleted or changed, and the marks in the log. Of several servers one writes marks and copies.
+func (p *parts) keepStreams(deciding *jet.Store, decider *scheduler.Scheduler, marks *jet.Marks) {
 	p.start(func(ctx context.Context) error {
 		deciding.KeepStreams(ctx, p.settings.Layout(), max(p.settings.Sweep, streamsEvery), func(name string) {
 			if bucket, copies := strings.CutPrefix(name, "KV_"); copies {
@@ -194,22 +223,6 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		})
 		return nil
 	})
-	p.start(projector.Run)
-	p.start(func(ctx context.Context) error {
-		if err := view.Index(ctx); err != nil && ctx.Err() == nil {
-			p.log.Warn("searching for a text passes over all tasks until the next start", "error", err)
-		}
-		return nil
-	})
-	p.start(decider.Run)
-	p.keep(deciding, view)
-	p.starting.Add(1)
-	service := &api.Service{
-		Conn: nc, Client: client.New(deciding, ""), Model: view, Deadlines: view, Limits: decider, Version: told.ThisBuild().Version, Rules: settings, Margin: p.settings.Margin(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Now: p.clock.Now, Wrong: p.mute.Wrong, Ready: p.starting.Done, Log: p.log,
-	}
-	p.serveHTTP(service, deciding)
-	p.start(service.Run)
-	return view, nil
 }
 
 // WorkerConfig holds the flags of a worker.
