@@ -94,27 +94,7 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 	defer func() { stop(); <-ended }()
 	go func() {
 		defer close(ended)
-		for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
-			err := s.beats.WatchBeats(watching, func(id node.ID) {
-				select {
-				case gone <- id:
-				default: // very many at once: one check of all nodes costs less
-					turns.Poke(look)
-				}
-			}, func() {
-				s.presence.unsettle(s.cfg.Settling)
-				turns.Poke(look)
-			})
-			if watching.Err() != nil {
-				return
-			}
-			s.log.Warn("heartbeats cannot be watched; trying again, and looking at all of them meanwhile", "error", err)
-			select {
-			case <-time.After(pause):
-			case <-watching.Done():
-				return
-			}
-		}
+		s.watchBeats(watching, gone, look)
 	}()
 	var again <-chan time.Time // when to check nodes that were silent too early
 	for {
@@ -125,16 +105,10 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 		case <-again:
 		case id := <-gone:
 			if calm, _ := s.presence.calm(); calm {
-				if !s.turns.First(string(id)) {
+				if s.turns.First(string(id)) {
+					s.silent(ctx, id)
+				} else {
 					again = time.After(turns.Patience + turns.HereEvery) // by then it is known whether the scheduler that goes first lives
-					continue
-				}
-				n, err := s.rec.LoadNode(ctx, id)
-				if err == nil {
-					err = s.vanished(ctx, &n)
-				}
-				if err != nil && ctx.Err() == nil {
-					s.log.Warn("a node fell silent and that cannot be recorded now; the sweep tries again", "error", err, "node", string(id))
 				}
 				continue
 			}
@@ -147,6 +121,42 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 		if err := s.CheckNodes(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("scheduler cannot look at the nodes; the sweep tries again", "error", err)
 		}
+	}
+}
+
+// watchBeats passes on the nodes whose heartbeats end, until ctx ends; look if there may be others.
+func (s *Scheduler) watchBeats(ctx context.Context, gone chan<- node.ID, look chan struct{}) {
+	for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
+		err := s.beats.WatchBeats(ctx, func(id node.ID) {
+			select {
+			case gone <- id:
+			default: // very many at once: one check of all nodes costs less
+				turns.Poke(look)
+			}
+		}, func() {
+			s.presence.unsettle(s.cfg.Settling)
+			turns.Poke(look)
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		s.log.Warn("heartbeats cannot be watched; trying again, and looking at all of them meanwhile", "error", err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// silent records that a node fell silent, if the log agrees.
+func (s *Scheduler) silent(ctx context.Context, id node.ID) {
+	n, err := s.rec.LoadNode(ctx, id)
+	if err == nil {
+		err = s.vanished(ctx, &n)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("a node fell silent and that cannot be recorded now; the sweep tries again", "error", err, "node", string(id))
 	}
 }
 
