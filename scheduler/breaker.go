@@ -133,9 +133,9 @@ func (b *breakers) judge(job string, is breaker.Circuit, now time.Time) events.V
 	return events.Verdict{Event: event, By: &task.By{Seen: b.seen, Policy: &policy}}
 }
 
-// JudgeBreakers checks once whether any breaker must change its state, and records the changes.
+// judgeBreakers checks once whether any breaker must change its state, and records the changes.
 // Changes recorded by other schedulers come through the log.
-func (s *Scheduler) JudgeBreakers(ctx context.Context) error {
+func (s *Scheduler) judgeBreakers(ctx context.Context) error {
 	b := &s.breakers
 	unread, due := b.due(s.rec.Now())
 	var errs []error

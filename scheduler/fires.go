@@ -102,8 +102,8 @@ func (s *Scheduler) handleFires(ctx context.Context) error {
 	g.Go(func() error { f.wait(ctx); return nil })
 	g.Go(func() error { f.keep(ctx); return nil })
 	g.Go(func() error { f.watch(ctx); return nil })
-	g.Go(func() error { s.every(ctx, LoopSchedules, s.cfg.Sweep, s.SweepSchedules); return nil })
-	g.Go(func() error { s.every(ctx, LoopReleases, s.cfg.React, s.ReleaseTicks); return nil })
+	g.Go(func() error { s.every(ctx, LoopSchedules, s.cfg.Sweep, s.sweepSchedules); return nil })
+	g.Go(func() error { s.every(ctx, LoopReleases, s.cfg.React, s.releaseTicks); return nil })
 	err := g.Wait()
 	f.giveBack()
 	return err

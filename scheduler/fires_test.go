@@ -502,7 +502,7 @@ func TestTimersBetweenTwoFires(t *testing.T) {
 		s.define("never", "", start, false)
 		for range 12 {
 			s.fire("often", 1, s.now().Add(schedule.Ahead))
-			if err := one.SweepSchedules(t.Context()); err != nil {
+			if err := one.sweepSchedules(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			pass(5 * time.Second)
@@ -528,7 +528,7 @@ func TestTimerOfAnEarlierRevision(t *testing.T) {
 		}
 		sweep := func() {
 			t.Helper()
-			if err := one.SweepSchedules(t.Context()); err != nil {
+			if err := one.sweepSchedules(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			pass(5 * time.Second)

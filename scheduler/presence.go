@@ -231,8 +231,8 @@ func (s *Scheduler) CheckNodes(ctx context.Context) error {
 // last use, including the remains of a node that never registered.
 const reapFor = 24*time.Hour + reapEvery
 
-// Reap removes what the log still holds for nodes that an operator has retired recently.
-func (s *Scheduler) Reap(ctx context.Context) error {
+// reapNodes removes what the log still holds for nodes that an operator has retired recently.
+func (s *Scheduler) reapNodes(ctx context.Context) error {
 	nodes, _, err := s.view.Nodes(ctx)
 	errs := []error{err}
 	since := s.rec.Now().Add(-reapFor)
@@ -260,7 +260,7 @@ func (s *Scheduler) reap(ctx context.Context) error {
 	}
 	for {
 		wait := reapEvery
-		if err := errors.Join(s.Reap(ctx), s.ReapSelectors(ctx), s.ReapLanes(ctx)); err != nil && ctx.Err() == nil {
+		if err := errors.Join(s.reapNodes(ctx), s.reapSelectors(ctx), s.reapLanes(ctx)); err != nil && ctx.Err() == nil {
 			s.log.Warn("what is left of retired nodes and unused lanes cannot be removed now; trying again in a minute", "error", err)
 			wait = time.Minute
 		}

@@ -240,7 +240,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			return nil
 		})
 	}
-	g.Go(func() error { s.every(ctx, LoopBreaker, s.cfg.React, s.JudgeBreakers); return nil })
+	g.Go(func() error { s.every(ctx, LoopBreaker, s.cfg.React, s.judgeBreakers); return nil })
 	g.Go(func() error { return s.watchNodes(ctx) })
 	g.Go(func() error { return s.reap(ctx) })
 	g.Go(func() error { return s.followParents(ctx) })

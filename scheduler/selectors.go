@@ -68,8 +68,8 @@ func (s *Scheduler) sweepLanes(ctx context.Context) error {
 // writer relies on its own earlier declaration.
 const MinIdle = 2 * time.Hour
 
-// ReapLanes removes the lanes that no task has used for [Config.Idle].
-func (s *Scheduler) ReapLanes(ctx context.Context) error {
+// reapLanes removes the lanes that no task has used for [Config.Idle].
+func (s *Scheduler) reapLanes(ctx context.Context) error {
 	if s.cfg.Lanes == nil {
 		return nil
 	}
@@ -108,8 +108,8 @@ func (s *Scheduler) learn(ctx context.Context, queue string, now time.Time, w *W
 	return s.cfg.Selectors.Declare(ctx, where.Declaration{Queue: served, Needs: needs})
 }
 
-// ReapSelectors removes the selectors' routes that no task has used for [Config.Idle].
-func (s *Scheduler) ReapSelectors(ctx context.Context) error {
+// reapSelectors removes the selectors' routes that no task has used for [Config.Idle].
+func (s *Scheduler) reapSelectors(ctx context.Context) error {
 	if s.cfg.Selectors == nil {
 		return nil
 	}

@@ -120,7 +120,7 @@ func (s *stage) ticks(t *testing.T, rng *rand.Rand, when job.Schedule) {
 			atOnce(func(one *Scheduler) error { return one.handled(t.Context(), &r) })
 		}
 		s.endSome(t, rng)
-		atOnce(func(one *Scheduler) error { return one.ReleaseTicks(t.Context()) })
+		atOnce(func(one *Scheduler) error { return one.releaseTicks(t.Context()) })
 	}
 }
 

@@ -41,19 +41,19 @@ func (n *names) all() []string {
 	return slices.Sorted(maps.Keys(n.set))
 }
 
-// ReleaseTicks checks once whether ticks that wait for the tasks of earlier ones can have theirs.
-func (s *Scheduler) ReleaseTicks(ctx context.Context) error {
+// releaseTicks checks once whether ticks that wait for the tasks of earlier ones can have theirs.
+func (s *Scheduler) releaseTicks(ctx context.Context) error {
 	var errs []error
 	for _, name := range s.ticks.waiting.all() {
 		if !s.turns.First(name) {
 			continue
 		}
-		errs = append(errs, s.releaseTicks(ctx, name))
+		errs = append(errs, s.releaseTicksOf(ctx, name))
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
+func (s *Scheduler) releaseTicksOf(ctx context.Context, name string) error {
 	d, err := s.decider(ctx, name, time.Now().Add(-readAheadAge))
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
 	}
 }
 
-// Paces of [Scheduler.SweepSchedules].
+// Paces of [Scheduler.sweepSchedules].
 const (
 	// schedulesEvery is the interval of the search for schedules with waiting ticks, because other
 	// schedulers may have died.
@@ -104,9 +104,9 @@ type scheduleSweep struct {
 	looked  time.Time            // when everything was last compared
 }
 
-// SweepSchedules checks once for schedules whose timer is missing or from an earlier revision, and
+// sweepSchedules checks once for schedules whose timer is missing or from an earlier revision, and
 // from time to time for ticks whose task was not made. It is for one goroutine.
-func (s *Scheduler) SweepSchedules(ctx context.Context) error {
+func (s *Scheduler) sweepSchedules(ctx context.Context) error {
 	if !s.turns.First(LoopSchedules) {
 		return nil
 	}
