@@ -73,29 +73,6 @@ const (
 	roomFetch  = 5 * time.Second        // how long its offer, once given back, may take to return
 )
 
-// costOf returns how many slots the task of an offer takes. The offer of a timer does not say, so
-// the task is read; if that fails it counts as one slot, and its claim will fail for the same
-// reason.
-func (w *Worker) costOf(ctx context.Context, o *events.Offer) int {
-	switch e := o.Fact.Event.(type) {
-	case task.Submitted:
-		return e.Spec.Cost()
-	case task.Queued:
-		return e.Spec.Cost()
-	case task.Due:
-		if w.cfg.Slots == 1 {
-			return 1 // there is nothing to make room in
-		}
-		if t, err := w.protocol.Recorder.Load(ctx, o.Fact.Task); err == nil {
-			o.Read = &t
-			if t.Awaits(e) {
-				return t.Spec.Cost()
-			}
-		}
-	}
-	return 1
-}
-
 // serveLarge serves an offer of a task that takes several slots. If there is no room at once, the
 // worker gives the offer back, for another worker that has room, makes room here meanwhile, and
 // then fetches it again. On the node's own route no other worker could take the offer, so there it

@@ -202,6 +202,29 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 	}
 }
 
+// costOf returns how many slots the task of an offer takes. The offer of a timer does not say, so
+// the task is read; if that fails it counts as one slot, and its claim will fail for the same
+// reason.
+func (w *Worker) costOf(ctx context.Context, o *events.Offer) int {
+	switch e := o.Fact.Event.(type) {
+	case task.Submitted:
+		return e.Spec.Cost()
+	case task.Queued:
+		return e.Spec.Cost()
+	case task.Due:
+		if w.cfg.Slots == 1 {
+			return 1 // there is nothing to make room in
+		}
+		if t, err := w.protocol.Recorder.Load(ctx, o.Fact.Task); err == nil {
+			o.Read = &t
+			if t.Awaits(e) {
+				return t.Spec.Cost()
+			}
+		}
+	}
+	return 1
+}
+
 // serve does what an offer asks for, to its end.
 func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
 	received := time.Now()
