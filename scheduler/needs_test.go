@@ -89,6 +89,15 @@ func noRepairs(t *testing.T, all []*Scheduler) {
 	}
 }
 
+func nothingKept(t *testing.T, all []*Scheduler) {
+	t.Helper()
+	for _, s := range all {
+		if n := len(s.needs.waiting) + len(s.needs.wanted) + len(s.needs.look) + s.needs.births + s.needs.under; n > 0 {
+			t.Errorf("%d entries are kept of what is over", n)
+		}
+	}
+}
+
 // The end of a task releases the tasks that need it, at once and with its result.
 func TestEndsLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -112,8 +121,7 @@ func TestEndsLetGo(t *testing.T) {
 			t.Error("it is not offered")
 		}
 		w.wants(t, "the third", third, task.Held, task.HoldNeeds)
-		started = w.claim(t, second, "n1")
-		w.do(t, started, task.Finish{Epoch: started.Epoch})
+		w.end(t, second)
 		synctest.Wait()
 		w.wants(t, "the third", third, task.Pending, "")
 		late := w.need(t, "", "", first) // which has ended before
@@ -121,11 +129,7 @@ func TestEndsLetGo(t *testing.T) {
 		w.wants(t, "one that came late", late, task.Pending, "")
 		pass(time.Minute)
 		noRepairs(t, all)
-		for _, s := range all {
-			if n := len(s.needs.waiting) + len(s.needs.wanted) + len(s.needs.look) + s.needs.births + s.needs.under; n > 0 {
-				t.Errorf("%d entries are kept of what is over", n)
-			}
-		}
+		nothingKept(t, all)
 	})
 }
 
@@ -160,8 +164,7 @@ func TestHeldIsFound(t *testing.T) {
 		w.join(t, "n1")
 		first := w.submit(t, job.Spec{})
 		second := w.need(t, "", "", first)
-		started := w.claim(t, first, "n1")
-		w.do(t, started, task.Finish{Epoch: started.Epoch})
+		w.end(t, first)
 		all := w.run(t, 1)
 		synctest.Wait()
 		w.wants(t, "the second", second, task.Pending, "")
@@ -181,8 +184,7 @@ func TestHeldIsFoundAmongMany(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		first := w.submit(t, job.Spec{})
-		started := w.claim(t, first, "n1")
-		w.do(t, started, task.Finish{Epoch: started.Epoch})
+		w.end(t, first)
 		all := w.run(t, 1)
 		synctest.Wait()
 		open := make([]task.ID, job.MaxNeeds)

@@ -76,6 +76,13 @@ func (w *testWorld) offersOf(t *testing.T, id task.ID) (offers, opened int) {
 	return offers, opened
 }
 
+func (w *testWorld) wantsOneOffer(t *testing.T, id task.ID) {
+	t.Helper()
+	if offers, opened := w.offersOf(t, id); offers != 1 || opened != 0 {
+		t.Errorf("%d offers and %d facts that opened its hold, want one offer", offers, opened)
+	}
+}
+
 // The read model's answer is older than what a scheduler has observed since it asked.
 func TestAnOldAnswerHidesNoEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -160,9 +167,7 @@ func TestOneOfferForEach(t *testing.T) {
 		w.end(t, first)
 		pass(time.Minute)
 		w.wants(t, "it", second, task.Pending, "")
-		if offers, opened := w.offersOf(t, second); offers != 1 || opened != 0 {
-			t.Errorf("%d offers and %d facts that opened its hold, want one offer", offers, opened)
-		}
+		w.wantsOneOffer(t, second)
 		noRepairs(t, all)
 	})
 }
@@ -186,15 +191,9 @@ func TestToldFromTheBeginning(t *testing.T) {
 		w.end(t, second)
 		synctest.Wait()
 		w.wants(t, "the third", third, task.Pending, "")
-		for _, id := range []task.ID{second, third} {
-			if offers, opened := w.offersOf(t, id); offers != 1 || opened != 0 {
-				t.Errorf("%d offers and %d facts that opened its hold, want one offer", offers, opened)
-			}
-		}
-		n := all[0].needs
-		if left := len(n.waiting) + len(n.wanted) + len(n.look) + n.births + n.under; left > 0 {
-			t.Errorf("%d entries are kept of what is over", left)
-		}
+		w.wantsOneOffer(t, second)
+		w.wantsOneOffer(t, third)
+		nothingKept(t, all)
 		noRepairs(t, all)
 	})
 }

@@ -74,35 +74,43 @@ func race(s *suite) {
 	const writers, rounds = 8, 12
 	id, head := s.task(), uint64(0)
 	for round := range rounds {
-		var wg sync.WaitGroup
-		var wins atomic.Int32
-		var winner atomic.Uint64
-		start := make(chan struct{})
-		for w := range writers {
-			f := s.fact(id, note(fmt.Sprintf("round %d, writer %d", round, w)))
-			ctx := s.context()
-			wg.Go(func() {
-				<-start
-				seq, err := s.log.Append(ctx, f, head)
-				switch {
-				case err == nil:
-					wins.Add(1)
-					winner.Store(seq)
-				case !errors.Is(err, events.ErrConflict):
-					s.Errorf("a loser got %v, want ErrConflict", err)
-				}
-			})
-		}
-		close(start)
-		wg.Wait()
-		if wins.Load() != 1 {
-			s.Fatalf("round %d had %d winners, want 1", round, wins.Load())
-		}
-		head = winner.Load()
+		head = s.race(writers, head, func(w int) *events.Fact {
+			return s.fact(id, note(fmt.Sprintf("round %d, writer %d", round, w)))
+		})
 	}
 	if n := len(s.history(id)); n != rounds {
 		s.Fatalf("the chain has %d records after %d rounds", n, rounds)
 	}
+}
+
+// race has writers append their facts at once behind the same head. One of them must win; race
+// returns the sequence of its fact.
+func (s *suite) race(writers int, head uint64, fact func(w int) *events.Fact) uint64 {
+	s.Helper()
+	var wg sync.WaitGroup
+	var wins atomic.Int32
+	var winner atomic.Uint64
+	start := make(chan struct{})
+	for w := range writers {
+		f, ctx := fact(w), s.context()
+		wg.Go(func() {
+			<-start
+			seq, err := s.log.Append(ctx, f, head)
+			switch {
+			case err == nil:
+				wins.Add(1)
+				winner.Store(seq)
+			case !errors.Is(err, events.ErrConflict):
+				s.Errorf("a loser got %v, want ErrConflict", err)
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	if wins.Load() != 1 {
+		s.Fatalf("behind %d, %d of %d writers have won, want 1", head, wins.Load(), writers)
+	}
+	return winner.Load()
 }
 
 func independent(s *suite) {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"millrace/events"
 	"millrace/task"
@@ -95,31 +93,9 @@ func definedAtOnce(s *suite) {
 	var head uint64
 	var is definition.Definition
 	for round := range 8 {
-		var wg sync.WaitGroup
-		var wins atomic.Int32
-		var won atomic.Uint64
-		start := make(chan struct{})
-		for w := range 4 {
-			f := s.definitionFact("job.a", &is, fmt.Appendf(nil, `{"round":%d,"writer":%d}`, round, w))
-			ctx := s.context()
-			wg.Go(func() {
-				<-start
-				seq, err := s.log.Append(ctx, f, head)
-				switch {
-				case err == nil:
-					wins.Add(1)
-					won.Store(seq)
-				case !errors.Is(err, events.ErrConflict):
-					s.Errorf("a loser got %v, want ErrConflict", err)
-				}
-			})
-		}
-		close(start)
-		wg.Wait()
-		if wins.Load() != 1 {
-			s.Fatalf("round %d had %d winners, want 1", round, wins.Load())
-		}
-		head = won.Load()
+		head = s.race(4, head, func(w int) *events.Fact {
+			return s.definitionFact("job.a", &is, fmt.Appendf(nil, `{"round":%d,"writer":%d}`, round, w))
+		})
 		is.Revision++
 	}
 }
