@@ -142,59 +142,9 @@ func (m *pastMap) begin() {
 
 // cover reads the index up to a sequence, or its first size bytes. It needs mu held.
 func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq uint64) error {
-	var b *pastBlock
 	s := &m.scan
-	s.birth = func(number uint32, id []byte) {
-		if is := string(id); b.until == b.tasks {
-			b.low, b.high = is, is
-		} else {
-			b.low, b.high = min(b.low, is), max(b.high, is)
-		}
-		b.until, m.born = number, s.seq
-	}
-	s.from = func(number, _ uint32, submitted, _ int64, words []byte) {
-		of := b
-		switch {
-		case number != s.tasks || s.seq != m.born:
-			m.odd[number] = true
-			return
-		case number == b.tasks: // a block before ends within the message of its birth
-			m.blocks = slices.Clone(m.blocks) // other callers may look at that
-			of, b = &m.blocks[blockOf(m.blocks, number)], &m.blocks[len(m.blocks)-1]
-		}
-		of.first, of.last = min(of.first, submitted), max(of.last, submitted)
-		s.bad = !m.spoken.tells(number, words, len(s.words), func(mark []byte) {
-			word, bit := labelBit(mark)
-			of.labels[word] |= bit
-		})
-	}
-	s.move = func(number, place uint32, since int64) {
-		p := &s.places[place]
-		b.came.add(place)
-		b.moved.add(near(number))
-		b.fell = b.fell || p.fell
-		if p.said {
-			m.spoken.messages.add(s.seq, number, s.says)
-		}
-		if p.state == task.Pending {
-			b.since = min(b.since, since)
-		}
-	}
-	s.note = func(r *pastReader) {
-		switch r.uint() {
-		case noteTick:
-			s.name(r)
-			until := r.int()
-			if n := r.uint(); n > 0 {
-				b.skips = max(b.skips, until)
-			}
-		case noteFact:
-			b.facts.add(uint32(r.uint())) //nolint:gosec // there are no more names
-		case noteWord:
-		default:
-			b.limits = true
-		}
-	}
+	c := blockSummary{m: m}
+	s.birth, s.from, s.move, s.note = c.birth, c.from, c.move, c.note
 	buffer := make([]byte, m.bounds.block)
 	for m.read < size && s.seq <= seq {
 		if err := ctx.Err(); err != nil {
@@ -212,7 +162,7 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 			skips:    math.MinInt64,
 			since:    math.MaxInt64,
 		})
-		b = &m.blocks[len(m.blocks)-1]
+		c.of = &m.blocks[len(m.blocks)-1]
 		used, err := s.read(buffer[:n])
 		if err == nil && used == 0 && int64(n) == size-m.read {
 			err = errPast
@@ -227,9 +177,72 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 			continue
 		}
 		m.read += int64(used)
-		b.end = m.read
+		c.of.end = m.read
 	}
 	return nil
+}
+
+// blockSummary sums up the entries of a block as the scan of a map reads them.
+type blockSummary struct {
+	m  *pastMap
+	of *pastBlock // the last one of the map
+}
+
+func (c *blockSummary) birth(number uint32, id []byte) {
+	b := c.of
+	if is := string(id); b.until == b.tasks {
+		b.low, b.high = is, is
+	} else {
+		b.low, b.high = min(b.low, is), max(b.high, is)
+	}
+	b.until, c.m.born = number, c.m.scan.seq
+}
+
+func (c *blockSummary) from(number, _ uint32, submitted, _ int64, words []byte) {
+	m, s, of := c.m, &c.m.scan, c.of
+	switch {
+	case number != s.tasks || s.seq != m.born:
+		m.odd[number] = true
+		return
+	case number == c.of.tasks: // a block before ends within the message of its birth
+		m.blocks = slices.Clone(m.blocks) // other callers may look at that
+		of, c.of = &m.blocks[blockOf(m.blocks, number)], &m.blocks[len(m.blocks)-1]
+	}
+	of.first, of.last = min(of.first, submitted), max(of.last, submitted)
+	s.bad = !m.spoken.tells(number, words, len(s.words), func(mark []byte) {
+		word, bit := labelBit(mark)
+		of.labels[word] |= bit
+	})
+}
+
+func (c *blockSummary) move(number, place uint32, since int64) {
+	s, b := &c.m.scan, c.of
+	p := &s.places[place]
+	b.came.add(place)
+	b.moved.add(near(number))
+	b.fell = b.fell || p.fell
+	if p.said {
+		c.m.spoken.messages.add(s.seq, number, s.says)
+	}
+	if p.state == task.Pending {
+		b.since = min(b.since, since)
+	}
+}
+
+func (c *blockSummary) note(r *pastReader) {
+	switch r.uint() {
+	case noteTick:
+		c.m.scan.name(r)
+		until := r.int()
+		if n := r.uint(); n > 0 {
+			c.of.skips = max(c.of.skips, until)
+		}
+	case noteFact:
+		c.of.facts.add(uint32(r.uint())) //nolint:gosec // there are no more names
+	case noteWord:
+	default:
+		c.of.limits = true
+	}
 }
 
 // blockOf is the block that introduces a task.
