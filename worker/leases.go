@@ -340,13 +340,19 @@ func (w *Worker) present(ctx context.Context) (kept, stopped int, err error) {
 	return kept, stopped, err
 }
 
-// hint looks at one task, or at the node itself, after a message that something has happened to it.
-func (w *Worker) hint(id task.ID) {
+// wake has the loop that looks after the node do so now.
+func (w *Worker) wake() {
+	select {
+	case w.poke <- struct{}{}:
+	default:
+	}
+}
+
+// hear takes a hint that something has happened to a task that may run here or, if id is "", to the
+// node itself. It stops the attempt of a cancelled task at once; else the next renewal would.
+func (w *Worker) hear(id task.ID) {
 	if id == "" {
-		select {
-		case w.poke <- struct{}{}:
-		default:
-		}
+		w.wake()
 		return
 	}
 	if a := w.leases.get(id); a != nil {

@@ -98,7 +98,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	defer offers.Close()
 	offers.Weigh(w.cfg.Weights)
-	stopHints, err := w.nodes.OnHint(w.cfg.Node, w.hint)
+	stopHints, err := w.nodes.OnHint(w.cfg.Node, w.hear)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -233,7 +233,7 @@ func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
 	}
 	if !w.mayBegin(received) {
 		w.gate.set(false)
-		w.hint("") // the presence loop opens the gate again
+		w.wake() // the presence loop opens the gate again
 		_ = offer.Return()
 		return
 	}

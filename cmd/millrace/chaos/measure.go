@@ -305,7 +305,7 @@ func (m *measure) count() {
 	limited := map[task.ID]bool{}    // schedulers offer what they admit
 	var starts []time.Duration
 	abnormal := map[string][]task.ID{}
-	var repaired, twice []task.ID
+	var repaired []task.ID
 	for i := range m.records {
 		r := &m.records[i]
 		id, scheduler := r.Fact.Task, r.Fact.Actor == events.PartScheduler
@@ -362,12 +362,20 @@ func (m *measure) count() {
 		}
 	}
 	m.figures.Start = latencyOf(starts)
+	m.figures.Repairs = len(repaired)
+	m.explain(abnormal, repaired, births)
+}
+
+// explain lists what breaks no promise and needs an explanation: tasks that ended as abnormal, by
+// reason, tasks whose offer a sweep placed, and tasks with several births.
+func (m *measure) explain(abnormal map[string][]task.ID, repaired []task.ID, births map[task.ID]int) {
 	for _, reason := range slices.Sorted(maps.Keys(abnormal)) {
 		m.odd("%s ended as abnormal/%s%s: %s", english.Plural(len(abnormal[reason]), "task", ""), reason, whyOdd[reason], some(abnormal[reason]))
 	}
-	if m.figures.Repairs = len(repaired); len(repaired) > 0 {
+	if len(repaired) > 0 {
 		m.odd("a sweep placed %s whose owner was killed before, of %s", english.Plural(len(repaired), "offer", ""), some(repaired))
 	}
+	var twice []task.ID
 	for id, n := range births {
 		if n > 1 {
 			twice = append(twice, id)
