@@ -21,42 +21,64 @@ func FoldDefinition(records []Record) definition.Definition {
 	return d
 }
 
-// definitionFresh is how long a read definition is used, so that a job whose tasks are made or
-// start continually costs few reads.
-const definitionFresh = 250 * time.Millisecond
-
-// Definitions caches definitions for a moment. It is safe for concurrent use.
+// Definitions remembers definitions for a moment. It is safe for concurrent use.
 type Definitions struct {
-	mu    sync.Mutex
-	known map[definition.Def]definedAt // guarded by mu
+	known Lately[definition.Def, definition.Definition]
 }
 
-type definedAt struct {
-	definition.Definition
+// Get returns the definition of a name, at most 250 ms old. It does not remember missing ones.
+func (d *Definitions) Get(ctx context.Context, r *Recorder, def definition.Def) (definition.Definition, error) {
+	now := r.Now()
+	if is, ok := d.known.Get(def, now); ok {
+		return is, nil
+	}
+	is, err := r.Log.Definition(ctx, def)
+	switch {
+	case err != nil:
+	case is.Exists():
+		d.known.Put(def, is, now)
+	default:
+		d.known.Drop(def)
+	}
+	return is, err
+}
+
+// lately is how long what was read counts without another read, so that a job whose tasks are made
+// or start all the time costs few reads.
+const lately = 250 * time.Millisecond
+
+// Lately remembers for 250 ms what was read under a key. It is safe for concurrent use.
+type Lately[K comparable, V any] struct {
+	mu    sync.Mutex
+	known map[K]readAt[V] // guarded by mu
+}
+
+type readAt[V any] struct {
+	is V
 	at time.Time
 }
 
-// Get returns the definition of a name, at most 250 ms old. It does not cache missing ones.
-func (d *Definitions) Get(ctx context.Context, r *Recorder, def definition.Def) (definition.Definition, error) {
-	now := r.Now()
-	d.mu.Lock()
-	was, ok := d.known[def]
-	d.mu.Unlock()
-	if ok && now.Sub(was.at) < definitionFresh {
-		return was.Definition, nil
+// Get returns what was read under a key; false if that was not lately.
+func (l *Lately[K, V]) Get(key K, now time.Time) (is V, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, ok := l.known[key]
+	return r.is, ok && now.Sub(r.at) < lately
+}
+
+// Put remembers what was read at a time.
+func (l *Lately[K, V]) Put(key K, is V, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known == nil {
+		l.known = map[K]readAt[V]{}
 	}
-	is, err := r.Log.Definition(ctx, def)
-	if err != nil {
-		return is, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.known, def)
-	if is.Exists() {
-		if d.known == nil {
-			d.known = map[definition.Def]definedAt{}
-		}
-		d.known[def] = definedAt{is, now}
-	}
-	return is, nil
+	l.known[key] = readAt[V]{is, at}
+}
+
+// Drop forgets a key.
+func (l *Lately[K, V]) Drop(key K) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.known, key)
 }

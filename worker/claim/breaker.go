@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"millrace/events"
@@ -12,22 +11,6 @@ import (
 	"millrace/task/choice"
 	"millrace/task/reason"
 )
-
-// circuits remembers the state of breakers for a moment, so that a job whose tasks start all the
-// time costs no reads.
-type circuits struct {
-	mu    sync.Mutex
-	known map[string]circuitAt // guarded by mu; by job
-}
-
-type circuitAt struct {
-	breaker.Circuit
-	at time.Time
-}
-
-// circuitFresh is how long a remembered state counts without another read. A task may start that
-// long after its job's breaker has opened.
-const circuitFresh = 250 * time.Millisecond
 
 // breaker holds a task back while the breaker of its job is open.
 func (p *Protocol) breaker(ctx context.Context, q *question) (a answer, err error) {
@@ -59,7 +42,7 @@ func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error
 		if is, _, err = p.Recorder.DoBreaker(ctx, t.Job, ask); err == nil && a.Trial {
 			return nil, nil
 		}
-		p.circuits.learn(t.Job, is, p.Recorder.Now())
+		p.circuits.Put(t.Job, is, p.Recorder.Now())
 	}
 	switch {
 	case err != nil:
@@ -70,29 +53,16 @@ func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error
 	return task.Judged{Command: choice.HeldBack(t, a.Hold), By: task.By{Rule: reason.Breaker, At: at, Circuit: is.Head, Drawn: chance}}, nil
 }
 
-// circuit returns the state of a job's breaker, read from the log if the remembered one is too old.
+// circuit returns the state of a job's breaker. A task may start up to 250 ms after the breaker has
+// opened: so long a read state counts.
 func (p *Protocol) circuit(ctx context.Context, job string) (breaker.Circuit, error) {
 	now := p.Recorder.Now()
-	s := &p.circuits
-	s.mu.Lock()
-	c, ok := s.known[job]
-	s.mu.Unlock()
-	if ok && now.Sub(c.at) < circuitFresh {
-		return c.Circuit, nil
+	if is, ok := p.circuits.Get(job, now); ok {
+		return is, nil
 	}
 	is, err := p.Recorder.Circuit(ctx, job)
 	if err == nil {
-		s.learn(job, is, now)
+		p.circuits.Put(job, is, now)
 	}
 	return is, err
-}
-
-// learn remembers the state of a breaker at a moment.
-func (s *circuits) learn(job string, is breaker.Circuit, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known == nil {
-		s.known = map[string]circuitAt{}
-	}
-	s.known[job] = circuitAt{is, at}
 }

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/job"
 )
 
@@ -38,7 +39,7 @@ type Protocol struct {
 	// Default: always 0.
 	Chance func() float64
 
-	circuits    circuits
+	circuits    events.Lately[string, breaker.Circuit]
 	places      places
 	definitions events.Definitions
 }
