@@ -10,8 +10,10 @@ import (
 	"millrace/events"
 	"millrace/internal/heap"
 	"millrace/logclock"
+	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // firePipeline takes fires through a scheduler. A timer fires [schedule.Ahead] before its tick,
@@ -309,6 +311,11 @@ func (f *firePipeline) handle(ctx context.Context, it *heldFire) {
 // handleFire is [decider.handle] with the inputs read ahead, as far as they are current. The
 // compare-and-set detects an outdated decision. The definition must be the present one.
 func (s *Scheduler) handleFire(ctx context.Context, it *heldFire) (rest func(context.Context) error, err error) {
+	e, ok := it.Fact.Event.(definition.ScheduleFired)
+	fire := schedule.Fire{Tick: e.Tick, Due: e.Due, Stored: it.Stored}
+	if !ok || fire.Strange() {
+		return nil, nil // the read model lists unreadable messages
+	}
 	p, err := s.plans.get(ctx, it.Fact.Schedule, it.popped)
 	if err != nil || p == nil {
 		return nil, err
@@ -324,7 +331,15 @@ func (s *Scheduler) handleFire(ctx context.Context, it *heldFire) (rest func(con
 			return nil, err
 		}
 	}
-	return d.handle(ctx, &it.Record)
+	if d.again {
+		if err := d.repeat(ctx, e.Tick); err != nil {
+			return nil, err
+		}
+	}
+	if _, is := d.plan.Is(e.Tick); !is && e.Revision != d.stored.Revision { // of an earlier definition
+		return nil, d.arm(ctx, value.Later(d.stored.Since, d.ledger().Last), false)
+	}
+	return d.handle(ctx, fire, e.Detail, task.By{Offer: it.Seq})
 }
 
 // end finishes a fire that is done, or that could not be handled.

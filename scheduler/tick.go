@@ -96,43 +96,19 @@ func (s *Scheduler) decider(ctx context.Context, name string, at time.Time) (*de
 // to pause the schedule; nil for nothing. Each step may be repeated, and any number of schedulers
 // may do it at once: a decision on a tick is recorded by compare-and-set, a task's id follows from
 // its tick, and an existing timer stays.
-func (d *decider) handle(ctx context.Context, r *events.Record) (rest func(context.Context) error, err error) {
-	f, ok := r.Fact.Event.(definition.ScheduleFired)
-	fire := schedule.Fire{Tick: f.Tick, Due: f.Due, Stored: r.Stored}
-	if !ok || fire.Strange() {
-		return nil, nil // the read model lists unreadable messages
-	}
-	if d.again {
-		if err := d.repeat(ctx, f.Tick); err != nil {
-			return nil, err
-		}
-	}
-	decided := d.ledger().Last
-	if _, is := d.plan.Is(f.Tick); !is && f.Revision != d.stored.Revision {
-		return nil, d.arm(ctx, later(d.stored.Since, decided), false) // of an earlier definition
-	}
-	next, err := d.decideOwed(ctx, fire, f.Detail, causeOf(r, &f))
-	if err != nil {
+func (d *decider) handle(ctx context.Context, fire schedule.Fire, detail string, by task.By) (rest func(context.Context) error, err error) {
+	next, err := d.decideOwed(ctx, fire, detail, by)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if d.plan.Failing(d.ledger()) {
+	case d.plan.Failing(d.ledger()):
 		return d.pause, nil
-	}
-	if next == nil {
+	case next == nil:
 		return nil, nil
 	}
 	return func(ctx context.Context) error {
 		return d.s.cfg.Ticks.ArmSchedule(ctx, d.stored.Name, d.stored.Revision, *next, false)
 	}, nil
-}
-
-// causeOf returns the inputs of a decision that follows from a fire: the fire, or the tick whose
-// fire did not come.
-func causeOf(r *events.Record, f *definition.ScheduleFired) task.By {
-	if r.Seq == 0 {
-		return task.By{Rule: task.RuleWatch, At: f.Tick}
-	}
-	return task.By{Offer: r.Seq}
 }
 
 // decideOwed decides on all ticks owed after a fire, and returns the tick for the next timer, nil for
@@ -163,13 +139,6 @@ func (d *decider) pause(ctx context.Context) error {
 	d.s.log.Warn("schedule is paused: "+reason, "schedule", d.stored.Name)
 	_, err := d.s.cfg.Schedules.PauseSchedule(ctx, d.stored.Name, d.s.rec.Actor, reason)
 	return err
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // arm sets the timer of the first tick after a time. Without replace, an existing timer stays.

@@ -93,7 +93,7 @@ func (s *stage) ticks(t *testing.T, rng *rand.Rand, when job.Schedule) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tick, _ := p.Next(later(last, s.now()))
+			tick, _ := p.Next(value.Later(last, s.now()))
 			next = tick.At
 		}
 		last = next

@@ -9,6 +9,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // Paces of [Scheduler.sweepSchedules].
@@ -120,7 +121,7 @@ func (s *Scheduler) rearm(ctx context.Context, name string, replace bool) error 
 	if s.rec.Now().Sub(fire.Stored) < unarmedFor {
 		return nil // it has fired since: with ticks this close, each sweep may find one being handled
 	}
-	after := later(d.stored.Since, d.ledger().Last)
+	after := value.Later(d.stored.Since, d.ledger().Last)
 	if f, ok := fire.Fact.Event.(definition.ScheduleFired); ok && f.Tick.After(after) {
 		if _, is := d.plan.Is(f.Tick); is {
 			return nil // the consumer of fires holds it and hands it out again

@@ -13,6 +13,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // Settings for overdue ticks.
@@ -137,7 +138,7 @@ func (w *tickWatch) expect(from *plans) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range fresh {
-		if next, ok := p.plan.Next(later(p.Since, w.known[p.Name].last)); ok {
+		if next, ok := p.plan.Next(value.Later(p.Since, w.known[p.Name].last)); ok {
 			w.due.Push(&watchedTick{schedule: p.Name, tick: next, at: next.Due.Add(tickPatience)})
 		}
 	}
@@ -262,18 +263,12 @@ func (s *Scheduler) see(ctx context.Context, it *watchedTick) error {
 		return err
 	}
 	s.ticks.decided(&d.last)
-	if next, ok := d.plan.Next(later(d.stored.Since, d.ledger().Last)); !ok || !next.At.Equal(it.tick.At) {
+	if next, ok := d.plan.Next(value.Later(d.stored.Since, d.ledger().Last)); !ok || !next.At.Equal(it.tick.At) {
 		return nil // it was decided on, or the schedule has changed by now
 	}
 	s.log.Info("deciding on a tick that another scheduler has left undone", "schedule", it.schedule, "tick", it.tick.At)
-	rest, err := d.handle(ctx, &events.Record{Stored: it.tick.Due, Kind: events.KindFire, Fact: events.Fact{
-		Schedule: it.schedule, Event: definition.ScheduleFired{
-			Revision: d.stored.Revision,
-			Tick:     it.tick.At,
-			Due:      it.tick.Due,
-			Detail:   it.tick.Note,
-		},
-	}})
+	fire, detail, _ := d.plan.Watched(it.tick.At)
+	rest, err := d.handle(ctx, fire, detail, task.By{Rule: task.RuleWatch, At: it.tick.At})
 	if err == nil && rest != nil {
 		err = rest(ctx)
 	}
