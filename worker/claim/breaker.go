@@ -12,17 +12,13 @@ import (
 	"millrace/task/reason"
 )
 
-// breaker holds a task back while the breaker of its job is open.
-func (p *Protocol) breaker(ctx context.Context, q *question) (a answer, err error) {
-	if q.waits() {
-		a.command, err = p.admit(ctx, q.task)
+// breaker asks the breaker of a task's job whether the task may start here, perhaps as a trial. If it
+// may not, the answer says what becomes of the task.
+func (p *Protocol) breaker(ctx context.Context, q *question) (answer, error) {
+	t := q.task
+	if !q.waits() {
+		return answer{}, nil
 	}
-	return a, err
-}
-
-// admit asks the breaker of a task's job whether the task may start here, perhaps as a trial. If it
-// may not, the returned command says what becomes of it; nil if it may.
-func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error) {
 	b, chance := t.Spec.Breaker, 0.0
 	if p.Chance != nil {
 		chance = p.Chance()
@@ -39,18 +35,21 @@ func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error
 	}
 	for err == nil && a.Event != nil {
 		// The remembered state may be old: ask the log before anything is written.
-		if is, _, err = p.Recorder.DoBreaker(ctx, t.Job, ask); err == nil && a.Trial {
-			return nil, nil
+		if is, _, err = p.Recorder.DoBreaker(ctx, t.Job, ask); err != nil {
+			break
+		}
+		if a.Trial {
+			return answer{}, nil
 		}
 		p.circuits.Put(t.Job, is, p.Recorder.Now())
 	}
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("ask the breaker of job %s: %w", t.Job, err)
+		return answer{}, fmt.Errorf("ask the breaker of job %s: %w", t.Job, err)
 	case a.Hold == nil:
-		return nil, nil
+		return answer{}, nil
 	}
-	return task.Judged{Command: choice.HeldBack(t, a.Hold), By: task.By{Rule: reason.Breaker, At: at, Circuit: is.Head, Drawn: chance}}, nil
+	return answer{command: task.Judged{Command: choice.HeldBack(t, a.Hold), By: task.By{Rule: reason.Breaker, At: at, Circuit: is.Head, Drawn: chance}}}, nil
 }
 
 // circuit returns the state of a job's breaker. A task may start up to 250 ms after the breaker has

@@ -24,46 +24,39 @@ type Preferring struct {
 // while it is used.
 const rememberAgain = 24 * time.Hour
 
-// handOver leaves a task to a better node.
-func (p *Protocol) handOver(ctx context.Context, q *question) (a answer, err error) {
-	hand, memory, better := p.handsOver(ctx, q.task)
-	if q.memory = memory; better && q.task.Turn == q.claim.After {
-		a.command = hand
-	}
-	return a, nil
-}
-
-// handsOver tells whether the task is left to another node, and to which. memory is what must be
-// remembered if it starts here instead; its name is "" for nothing.
-func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandOver, memory choice.Ran, ok bool) {
-	shuns := choice.Shuns(t, string(p.Node))
+// prefer leaves a task to a better node. If the task is to start here, it says what must be
+// remembered about that.
+func (p *Protocol) prefer(ctx context.Context, q *question) (a answer, err error) {
+	t, node := q.task, string(p.Node)
 	if p.Preferring.Peers == nil {
-		return hand, memory, false
+		return a, nil
 	}
 	ran := ""
 	if name, err := t.StickyName(); err == nil && name != "" {
 		now := p.Recorder.Now()
 		was, err := p.Preferring.Ran(ctx, name)
-		if ran = was.Node; err != nil || ran != string(p.Node) || now.Sub(was.At) > rememberAgain {
-			memory = choice.Ran{Name: name, Node: string(p.Node), At: now}
+		if ran = was.Node; err != nil || ran != node || now.Sub(was.At) > rememberAgain {
+			q.memory = choice.Ran{Name: name, Node: node, At: now}
 		}
 	}
 	if t.Handed != nil || t.State != task.Pending {
-		return hand, memory, false
+		return a, nil
 	}
 	only := ""
-	if len(t.Spec.Place.Prefer) == 0 && !shuns { // then no other node counts
+	if len(t.Spec.Place.Prefer) == 0 && !choice.Shuns(t, node) { // then no other node counts
 		if only = ran; t.Spec.Place.Sticky == job.StickyAttempt {
 			only = t.Node
 		}
-		if only == "" || only == string(p.Node) {
-			return hand, memory, false
+		if only == "" || only == node {
+			return a, nil
 		}
 	}
-	self := choice.Peer{Node: string(p.Node)}
+	self := choice.Peer{Node: node}
 	if p.Labels != nil {
 		self.Labels, self.At = p.Labels()
 	}
-	hand, ok = choice.HandsOver(t, self, p.Preferring.Peers(ctx, t, only), ran)
-	return hand, memory, ok
+	if hand, better := choice.HandsOver(t, self, p.Preferring.Peers(ctx, t, only), ran); better && t.Turn == q.claim.After {
+		a.command = hand
+	}
+	return a, nil
 }

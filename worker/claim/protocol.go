@@ -171,7 +171,11 @@ func (p *Protocol) learn(ctx context.Context, o *events.Offer, q *question) (_ f
 		t.Apply(o.Task())
 		return mine, 0, nil
 	}
-	err = p.load(ctx, o, t, claim.After)
+	if o.Read != nil && !behind(o, o.Read, claim.After) {
+		*t = *o.Read // if it has changed since, the claim fails and reads it again
+	} else {
+		err = p.Recorder.LoadInto(ctx, o.Fact.Task, t)
+	}
 	unknown := errors.Is(err, task.ErrUnknown)
 	switch {
 	case (err == nil || unknown) && behind(o, t, claim.After):
@@ -217,15 +221,6 @@ const rereads = 8
 // not know yet: then the offer is as good as any. If it was forged, more reads find the same.
 func behind(o *events.Offer, t *task.Task, after uint64) bool {
 	return t.Seq < max(after, 1) && after < o.Seq && o.Deliveries <= rereads
-}
-
-// load reads the task of an offer for the turn after a fact, unless it was read already.
-func (p *Protocol) load(ctx context.Context, o *events.Offer, t *task.Task, after uint64) error {
-	if o.Read != nil && !behind(o, o.Read, after) {
-		*t = *o.Read // if it has changed since, the claim fails and reads it again
-		return nil
-	}
-	return p.Recorder.LoadInto(ctx, o.Fact.Task, t)
 }
 
 // Report records how the attempt of t ended, makes durable what follows from that, and acknowledges

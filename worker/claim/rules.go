@@ -62,7 +62,7 @@ var rules = []rule{
 	{"throttle", (*Protocol).throttle, func(q *question) bool { return q.claim.Rate.Since > 0 }},
 	{"yield", (*Protocol).yield, func(q *question) bool { return q.spec().Place.Named() }},
 	{"means", (*Protocol).means, nil},
-	{"prefer", (*Protocol).handOver, func(q *question) bool {
+	{"prefer", (*Protocol).prefer, func(q *question) bool {
 		return q.spec().Place.Prefers() || q.spec().Retry.AvoidNode
 	}},
 	{reason.PerNode, (*Protocol).perNode, ruled(reason.PerNode)},
