@@ -95,7 +95,7 @@ func (b *bench) until(ctx context.Context, enough func(map[string]int) bool) err
 		if err != nil || enough(page.Counts) {
 			return err
 		}
-		if sleep(ctx, idleLook); ctx.Err() != nil {
+		if sleep(ctx, idleLook) != nil {
 			return fmt.Errorf("tasks by state are %v: %w", page.Counts, ctx.Err())
 		}
 	}
@@ -121,7 +121,7 @@ func (b *bench) resident(ctx context.Context) (least memories, err error) {
 			}
 			server = append(server, s)
 		}
-		if sleep(ctx, idleLook); ctx.Err() != nil {
+		if sleep(ctx, idleLook) != nil {
 			return least, ctx.Err()
 		}
 	}

@@ -87,11 +87,11 @@ func ManyNodes(ctx context.Context, cfg Config, n, queues int, rest time.Duratio
 	w.ReadySeconds = time.Since(began).Seconds()
 	rest = cmp.Or(rest, nodesRest)
 	b.cfg.Progress(fmt.Sprintf("%d nodes that wait, for %v", n, rest))
-	if sleep(ctx, min(nodesSettle, rest)); ctx.Err() != nil {
+	if sleep(ctx, min(nodesSettle, rest)) != nil {
 		return w, ctx.Err()
 	}
 	messages, spent := messagesOf(all), b.spent()
-	if sleep(ctx, rest); ctx.Err() != nil {
+	if sleep(ctx, rest) != nil {
 		return w, ctx.Err()
 	}
 	after := b.spent()

@@ -142,7 +142,7 @@ func (b *bench) chatter(ctx context.Context, c *Chatter, shell string) (task.ID,
 			case <-ctx.Done():
 			}
 			c.HeapMax = max(c.HeapMax, heap())
-			sleep(ctx, 20*time.Millisecond)
+			_ = sleep(ctx, 20*time.Millisecond)
 		}
 		others <- nil
 	}()
@@ -171,11 +171,12 @@ func heap() int64 {
 	return int64(s[0].Value.Uint64()) // #nosec G115 -- no machine has so much
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
+// sleep waits for d, or returns ctx's error if that ends first.
+func sleep(ctx context.Context, d time.Duration) error {
 	select {
-	case <-t.C:
+	case <-time.After(d):
+		return nil
 	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

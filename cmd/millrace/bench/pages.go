@@ -302,7 +302,7 @@ func (b *bench) rest(ctx context.Context) error {
 	b.cfg.Progress("pages: the server comes to rest")
 	for began := time.Now(); time.Since(began) < restMost; {
 		before := b.spent()
-		if err := pause(ctx, restFor); err != nil {
+		if err := sleep(ctx, restFor); err != nil {
 			return err
 		}
 		if b.spent().server-before.server < restWith {

@@ -114,14 +114,14 @@ func (b *bench) ticks(ctx context.Context, n int, stored, spread time.Duration) 
 			break
 		} // else storing took too long, and they are stored again
 	}
-	if err := pause(ctx, time.Until(first)-schedule.Ahead-time.Second/2); err != nil {
+	if err := sleep(ctx, time.Until(first)-schedule.Ahead-time.Second/2); err != nil {
 		return f, err
 	}
 	before := b.spent()
 	if err := b.births(ctx, &f, n, last+1, first); err != nil {
 		return f, err
 	}
-	if err := pause(ctx, settle); err != nil {
+	if err := sleep(ctx, settle); err != nil {
 		return f, err
 	}
 	if _, err := b.caughtUp(ctx); err != nil {
@@ -187,13 +187,4 @@ func (b *bench) births(ctx context.Context, f *Ticks, n int, from uint64, first 
 	f.PerSecond = rate(len(seen), stored.Sub(first))
 	f.Late, f.Timers = percentiles(late), percentiles(timers)
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

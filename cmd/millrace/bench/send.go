@@ -32,7 +32,7 @@ func send(ctx context.Context, plan iter.Seq[load.Arrival], begin time.Time, ahe
 	for a := range plan {
 		if wait := time.Until(begin.Add(a.At - ahead)); wait > 0 {
 			flush()
-			if pause(handing, wait) != nil {
+			if sleep(handing, wait) != nil {
 				break
 			}
 		}
