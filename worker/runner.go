@@ -10,7 +10,6 @@ import (
 
 	"millrace/node"
 	"millrace/task"
-	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/reason"
 )
@@ -267,25 +266,7 @@ func (h handlers) Run(ctx context.Context, a *Attempt) (o Outcome) {
 	return o
 }
 
-// runs tells whether this worker can run tasks of a spec.
-func (w *Worker) runs(s *job.Spec) bool {
-	if s == nil || s.Run != nil {
-		return w.cfg.Commands != nil
-	}
-	_, ok := w.handlers[s.Handler]
-	return ok
-}
-
-func (w *Worker) runner(t *task.Task) Runner {
-	if t.Spec.Run == nil {
-		return w.handlers
-	}
-	if w.cfg.Commands == nil {
-		return noCommands{}
-	}
-	return w.cfg.Commands
-}
-
+// noCommands runs tasks of commands where none may run.
 type noCommands struct{}
 
 func (noCommands) Run(context.Context, *Attempt) Outcome {

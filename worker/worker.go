@@ -16,6 +16,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/where"
 	"millrace/worker/claim"
@@ -280,6 +281,25 @@ func (w *Worker) runToEnd(a *Attempt) {
 	w.report(a, outcome)
 	w.leases.remove(a)
 	a.end()
+}
+
+// runs tells whether this worker can run tasks of a spec.
+func (w *Worker) runs(s *job.Spec) bool {
+	if s == nil || s.Run != nil {
+		return w.cfg.Commands != nil
+	}
+	_, ok := w.handlers[s.Handler]
+	return ok
+}
+
+func (w *Worker) runner(t *task.Task) Runner {
+	if t.Spec.Run == nil {
+		return w.handlers
+	}
+	if w.cfg.Commands == nil {
+		return noCommands{}
+	}
+	return w.cfg.Commands
 }
 
 // begin turns a claimed task, or one that an earlier process has left, into a running attempt.
