@@ -177,9 +177,9 @@ func (s *Store) Timers(ctx context.Context) (int, error) {
 	return int(info.State.NumSubjects) - len(info.State.Subjects), nil
 }
 
-// ArmSchedule sets the timer of a tick. The server fires it [schedule.Ahead] before the tick is due, at most
-// 0.3 s late and never early, so that schedulers have read what they need in time. A schedule has
-// one timer: with replace it is set anew, without replace an existing one stays.
+// ArmSchedule sets the timer of a tick. The server fires it [schedule.Ahead] before the tick is due,
+// at most 0.3 s late and never early, so that schedulers have read what they need in time. A
+// schedule has one timer: with replace it is set anew, without replace an existing one stays.
 func (s *Store) ArmSchedule(ctx context.Context, name string, revision uint64, t schedule.Tick, replace bool) error {
 	at := t.Due.Add(-schedule.Ahead).UTC()
 	f := &events.Fact{

@@ -27,8 +27,8 @@ const (
 	// handles the same tick again.
 	tickLook, tickAgain = 50 * time.Millisecond, time.Second
 	// tickHands is how many ticks are handled concurrently, and tickBatch how many per check. After
-	// a moment with thousands of due ticks, the pipeline of fires handles most of them, and these checks
-	// take little capacity from it.
+	// a moment with thousands of due ticks, the pipeline of fires handles most of them, and these
+	// checks take little capacity from it.
 	tickHands, tickBatch = 8, 64
 )
 

@@ -57,8 +57,8 @@ func (s *Book) PauseSchedule(ctx context.Context, name, actor, reason string) (c
 	return changed, err
 }
 
-// ResumeSchedule lets a schedule make tasks again, from now on. The error wraps [ErrNoSchedule] if there
-// is none.
+// ResumeSchedule lets a schedule make tasks again, from now on. The error wraps [ErrNoSchedule] if
+// there is none.
 func (s *Book) ResumeSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error) {
 	_, changed, err = s.amendSchedule(ctx, name, actor, true, nil, func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error) {
 		if was == nil || was.Paused == nil {
