@@ -182,10 +182,7 @@ func (f *feed) fail() {
 }
 
 func (f *feed) notify() {
-	select {
-	case f.arrived <- struct{}{}:
-	default:
-	}
+	signal(f.arrived)
 }
 
 // Next implements [events.Feed]. It returns when it has everything that exists, or a large part of

@@ -125,10 +125,7 @@ func (m *Marks) Observe(steps []events.Step) {
 	if m.level.Store(steps[len(steps)-1].Record.Seq); !m.needed() {
 		return
 	}
-	select {
-	case m.due <- struct{}{}:
-	default:
-	}
+	signal(m.due)
 }
 
 func (m *Marks) needed() bool { return m.level.Load() >= m.next.Load() }

@@ -170,14 +170,7 @@ func (a *admitter) endBatch() {
 		return
 	}
 	a.touched = false
-	signal(a.wake)
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	turns.Poke(a.wake)
 }
 
 // granted takes over an admission, with mu held.
@@ -337,7 +330,7 @@ func (a *admitter) decide(ctx context.Context) ([]*admission.Sent, time.Time, er
 		}
 	}
 	if a.book.Known().Waiting() > 0 {
-		signal(a.busy)
+		turns.Poke(a.busy)
 	}
 	if a.left.Any() {
 		if again := now.Add(turns.Patience / 10); next.IsZero() || again.Before(next) {

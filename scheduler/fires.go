@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/internal/heap"
 	"millrace/logclock"
+	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
@@ -194,10 +195,7 @@ func (f *firePipeline) prepare(ctx context.Context) {
 			f.waiting.Push(it)
 		}
 		f.mu.Unlock()
-		select {
-		case f.early <- struct{}{}:
-		default:
-		}
+		turns.Poke(f.early)
 	}
 }
 

@@ -175,7 +175,7 @@ func (n *needs) count(was, is bool) {
 	switch {
 	case is && !was:
 		n.under++
-		signal(n.busy)
+		turns.Poke(n.busy)
 	case was && !is:
 		n.under--
 	}
@@ -201,7 +201,7 @@ func (n *needs) add(ids ...task.ID) {
 		n.look[id] = true
 	}
 	if len(ids) > 0 {
-		signal(n.wake)
+		turns.Poke(n.wake)
 	}
 }
 
