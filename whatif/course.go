@@ -15,6 +15,7 @@ import (
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/reason"
+	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/verify"
 )
@@ -124,11 +125,11 @@ func play(m *model, records []events.Record, from uint64, settings duties.Settin
 			ttls[r.Fact.Node] = e.TTL.Std()
 		}
 		c.seq = max(c.seq, r.Seq)
-		if last = later(last, r.Fact.At); r.Seq >= from {
+		if last = value.Later(last, r.Fact.At); r.Seq >= from {
 			c.push(step{at: c.recordedAt(r, records[i+1:], ttls[r.Fact.Node]), record: r, kind: stepRecord})
 			continue
 		}
-		if c.now = later(c.now, r.Fact.At); r.Fact.Task == "" {
+		if c.now = value.Later(c.now, r.Fact.At); r.Fact.Task == "" {
 			c.others(r)
 			continue
 		}
@@ -146,20 +147,13 @@ func play(m *model, records []events.Record, from uint64, settings duties.Settin
 	end := last.Add(beyond)
 	for c.steps.Len() > 0 && !c.steps.First().at.After(end) {
 		s := c.steps.Pop()
-		c.now = later(c.now, s.at)
+		c.now = value.Later(c.now, s.at)
 		c.do(&s)
 		if c.steps.Len() == 0 || c.steps.First().at.After(c.now) {
 			c.dispatch()
 		}
 	}
 	return c
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // recordedAt is when a recorded event comes: a node is found lost when its heartbeat has expired.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"millrace/task/output"
+	"millrace/task/value"
 )
 
 // livePause is how often an attempt's progress is stored at most: only the latest report of each
@@ -38,7 +38,7 @@ func (o *Output) standing() *standing {
 // second.
 func (o *Output) Status(message string, progress float64) {
 	o.stand(func(l *standing) {
-		l.Message = capped(message, output.MaxLiveMessage)
+		l.Message = value.Cut(message, output.MaxLiveMessage)
 		l.status = l.Message
 		if progress >= 0 {
 			l.Progress = &progress
@@ -52,7 +52,7 @@ func (o *Output) Progress(share float64, message string) {
 	o.stand(func(l *standing) {
 		l.Progress = &share
 		if message != "" {
-			l.Message = capped(message, output.MaxLiveMessage)
+			l.Message = value.Cut(message, output.MaxLiveMessage)
 		}
 	})
 }
@@ -171,14 +171,6 @@ func (o *Output) saveLive() {
 
 // liveSaving bounds the wait for one progress report to be stored.
 const liveSaving = 5 * time.Second
-
-// capped cuts text to at most that many bytes.
-func capped(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
 
 // Phase reports the attempt's current phase, such as [task.PhaseSetup]. It is stored with the
 // progress; it counts neither as output nor as a sign of life.

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"millrace/task/output"
+	"millrace/task/value"
 )
 
 // maxSaid bounds how much of a line is remembered, in bytes, escape sequences included.
@@ -106,9 +107,5 @@ func quotable(line string) string {
 		}
 		return r
 	}, line)
-	line = strings.TrimSpace(line)
-	if len(line) <= maxLastLine {
-		return line
-	}
-	return strings.ToValidUTF8(line[:maxLastLine], "") + "…"
+	return value.Cut(strings.TrimSpace(line), maxLastLine)
 }

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/reason"
+	"millrace/task/value"
 	"millrace/task/where"
 )
 
@@ -275,18 +275,7 @@ func wordsOf(e task.End) string {
 // FailureWords returns what the end of a parent keeps of a failed child's message, and whether more
 // was cut off.
 func FailureWords(message string) (words string, more bool) {
-	return clipped(message, failureWords), len(message) > failureWords
-}
-
-// clipped returns s, or its beginning with a mark of omission.
-func clipped(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
+	return value.Cut(message, failureWords), len(message) > failureWords
 }
 
 // Strange names a child that the parent has not made: another task has its id. The children are in

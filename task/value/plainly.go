@@ -62,3 +62,12 @@ func wantedWord(t reflect.Type) string {
 	}
 	return "a whole number"
 }
+
+// Cut returns a text of at most so many bytes as it is, and of a longer one as much of its beginning
+// with a mark of omission.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}

@@ -35,3 +35,11 @@ func TestPlainly(t *testing.T) {
 		}
 	}
 }
+
+func TestCut(t *testing.T) {
+	for text, want := range map[string]string{"": "", "four": "four", "fives": "five…", "ééé": "éé…", "aéé": "aé…"} {
+		if got := Cut(text, 4); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package process
 
 import (
 	"fmt"
-	"strings"
 
 	"millrace/ipc"
 	"millrace/task/output"
@@ -46,11 +45,3 @@ func (s *session) count() {
 // maxFailure bounds how much of an ERROR the end of an attempt repeats, in bytes; the log has all
 // of it.
 const maxFailure = 4 << 10
-
-// cut cuts text to at most that many bytes, and marks the cut.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}

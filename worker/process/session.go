@@ -312,7 +312,7 @@ func (s *session) outcome(r *child.Result) worker.Outcome {
 	}
 	if s.failure != nil && !o.Stopped && (o.Class != "" && o.Class != reason.Memory || o.Class == "" && s.failure.Fatal) {
 		if s.failure.Message != "" {
-			o.Message = cut(s.failure.Message, maxFailure)
+			o.Message = value.Cut(s.failure.Message, maxFailure)
 		}
 		if slices.Contains(job.Classes, s.failure.Class) {
 			o.Class = s.failure.Class

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"millrace/ipc"
+	"millrace/task/value"
 )
 
 const (
@@ -144,11 +144,7 @@ func (p *Running) terminate() {
 
 // tellCancel writes the message to the process, if its input is open.
 func (p *Running) tellCancel(cause error) {
-	reason := cause.Error()
-	if len(reason) > maxReason {
-		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
-	}
-	p.in.send(ipc.Cancel(reason, p.killAt), true)
+	p.in.send(ipc.Cancel(value.Cut(cause.Error(), maxReason), p.killAt), true)
 }
 
 // clear returns when no member of the group is alive, or the number of members that it could not
