@@ -12,6 +12,7 @@ import (
 	"millrace/files"
 	"millrace/task/birth"
 	"millrace/task/definition"
+	"millrace/task/value"
 )
 
 // ErrNoBundle: no version was pushed under this name.
@@ -25,14 +26,8 @@ var ErrBadBundle = errors.New("the stored name is not valid: push the bundle ane
 const nameHistory = 64
 
 // bundleOf decodes the version that a name points to.
-func bundleOf(name string, text []byte) (n NamedVersion, err error) {
-	if err = json.Unmarshal(text, &n); err == nil && n.Name != name {
-		err = fmt.Errorf("it calls itself %q", n.Name)
-	}
-	if err == nil {
-		err = files.ValidBundleName(name)
-	}
-	return n, err
+func bundleOf(name string, text []byte) (NamedVersion, error) {
+	return value.ReadNamed(name, text, func(n *NamedVersion) string { return n.Name }, func(*NamedVersion) error { return files.ValidBundleName(name) })
 }
 
 // NamedVersion is a version that a name pointed to, and since when.

@@ -10,6 +10,7 @@ import (
 	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
+	"millrace/task/value"
 )
 
 // ErrNoJob: no job has this name.
@@ -20,14 +21,8 @@ var ErrNoJob = birth.NoTask(errors.New("no such job"))
 var ErrBadJob = birth.NoTask(errors.New("the stored job is not valid: apply it anew"))
 
 // jobOf decodes the text of a job.
-func jobOf(name string, text []byte) (j job.Job, err error) {
-	if err = json.Unmarshal(text, &j); err == nil && j.Name != name {
-		err = fmt.Errorf("it calls itself %q", j.Name)
-	}
-	if err == nil {
-		err = j.Validate()
-	}
-	return j, err
+func jobOf(name string, text []byte) (job.Job, error) {
+	return value.ReadNamed(name, text, func(j *job.Job) string { return j.Name }, (*job.Job).Validate)
 }
 
 // StoredJob is a job as the log has it.

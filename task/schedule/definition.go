@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -41,14 +40,8 @@ type Pause struct {
 }
 
 // Read parses the stored text of a definition.
-func Read(name string, text []byte) (d Definition, err error) {
-	if err = json.Unmarshal(text, &d); err == nil && d.Name != name {
-		err = fmt.Errorf("it calls itself %q", d.Name)
-	}
-	if err == nil {
-		err = d.Validate()
-	}
-	return d, err
+func Read(name string, text []byte) (Definition, error) {
+	return value.ReadNamed(name, text, func(d *Definition) string { return d.Name }, (*Definition).Validate)
 }
 
 // Stored is a definition in the store.

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -75,14 +74,11 @@ type hour struct {
 }
 
 // ReadCalendar parses and checks the stored text of a calendar.
-func ReadCalendar(name string, text []byte) (c Calendar, err error) {
-	if err = json.Unmarshal(text, &c); err == nil && c.Name != name {
-		err = fmt.Errorf("it calls itself %q", c.Name)
-	}
-	if err == nil {
-		_, err = c.Hours()
-	}
-	return c, err
+func ReadCalendar(name string, text []byte) (Calendar, error) {
+	return value.ReadNamed(name, text, func(c *Calendar) string { return c.Name }, func(c *Calendar) error {
+		_, err := c.Hours()
+		return err
+	})
 }
 
 // Hours checks and compiles the calendar. The error begins with the name of the invalid field, and

@@ -3,6 +3,7 @@ package value
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 )
 
@@ -44,4 +45,15 @@ func Mark(key string) string {
 // ValidWindow refuses an invalid name of a calendar.
 func ValidWindow(field, name string) error {
 	return Under(field+": ", ValidName("calendar", name))
+}
+
+// ReadNamed decodes the stored text of a thing and checks it, its name first.
+func ReadNamed[T any](name string, text []byte, nameOf func(*T) string, check func(*T) error) (is T, err error) {
+	if err = json.Unmarshal(text, &is); err != nil {
+		return is, err
+	}
+	if own := nameOf(&is); own != name {
+		return is, fmt.Errorf("it calls itself %q", own)
+	}
+	return is, check(&is)
 }
