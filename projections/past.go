@@ -367,6 +367,9 @@ func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err erro
 	if err != nil {
 		return page, err
 	}
+	if p.now != nil && walk.words.inRows(s) {
+		return page, view.ErrUnindexed // the rows tell the first ones at once
+	}
 	var tasks []task.Task
 	for folded := 0; len(tasks) <= most; {
 		some, err := walk.next(ctx, most+1)

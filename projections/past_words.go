@@ -352,13 +352,13 @@ func (p *past) wordings(ctx context.Context, s *scene, f *view.Filter) (is *word
 	is.label(p, s, f.Labels)
 	if is.says != nil {
 		is.says.look(p, s)
-		for i := range is.says.rows {
-			if r := &is.says.rows[i]; p.now != nil && len(r.spans) > 0 && r.of.any(0, s.tasks) {
-				return nil, view.ErrUnindexed // the rows tell it at once
-			}
-		}
 	}
 	return is, nil
+}
+
+// inRows tells whether rows of a scene may have the text of the filter where the index does not tell.
+func (w *wordings) inRows(s *scene) bool {
+	return w.says != nil && slices.ContainsFunc(w.says.rows[:], func(r inRows) bool { return len(r.spans) > 0 && r.of.any(0, s.tasks) })
 }
 
 func (w *wordings) label(p *past, s *scene, labels map[string]string) {
