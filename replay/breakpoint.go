@@ -280,7 +280,7 @@ func (s *Span) over(ctx context.Context, each func(pos int, r *events.Record, wa
 		if err := each(pos, &r, was, is); err != nil {
 			return err
 		}
-		p.ended(ref, is)
+		p.rests(ref, was, is)
 	}
 	return nil
 }

@@ -45,3 +45,11 @@ func (p *pass) ended(ref view.Ref, is view.Item) {
 		delete(p.items, ref)
 	}
 }
+
+// rests forgets an ended subject, and a task that was just born: a log may have millions that wait,
+// with a single fact each.
+func (p *pass) rests(ref view.Ref, was, is view.Item) {
+	if p.ended(ref, is); was.Task != nil && was.Task.Seq == 0 {
+		delete(p.items, ref)
+	}
+}

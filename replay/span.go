@@ -204,7 +204,7 @@ func (s *Span) index(at int32, r *events.Record) {
 	}
 	f.was, f.is = s.standOf(was.Task), s.standOf(is.Task)
 	s.totals.move(f, 1)
-	s.pass.ended(ref, is)
+	s.pass.rests(ref, was, is)
 }
 
 func (s *Span) standOf(t *task.Task) stand {

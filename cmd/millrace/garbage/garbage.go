@@ -53,7 +53,7 @@ const (
 type Pace struct {
 	looks int    // until a higher share is reached, roughly
 	least uint64 // bytes of garbage that are always allowed
-	spare uint64 // and bytes that are enough
+	spare uint64 // and bytes that are enough, unless more is in use: then as much as that
 }
 
 var (
@@ -81,7 +81,7 @@ func garbagePercent(used, rate, limit uint64, at Pace) int {
 	used = max(used, leastSpare)
 	percent := min(max(float64(rate)*ratePercent/(1<<20), minPercent), maxPercent)
 	percent = max(percent, float64(at.least)*100/float64(used))
-	room := max(min(float64(at.spare), float64(limit)-float64(used)), float64(used)/tightPart)
+	room := max(min(max(float64(at.spare), float64(used)), float64(limit)-float64(used)), float64(used)/tightPart)
 	return int(min(percent, room*100/float64(used)))
 }
 

@@ -15,7 +15,8 @@ func TestGarbagePercent(t *testing.T) {
 		{"at rest, not so small, a worker", 80, 0, 1 << 10, Briskly, 60},
 		{"some work, not so small, a worker", 80, 3, 1 << 10, Briskly, 60},
 		{"some more work, not so small, a worker", 80, 4, 1 << 10, Briskly, 80},
-		{"much work, a worker", 80, 150, 1 << 10, Briskly, 80},
+		{"much work, a worker", 50, 150, 1 << 10, Briskly, 128},
+		{"much work, a large worker", 80, 150, 1 << 10, Briskly, 100},
 		{"at rest", 400, 0, 1 << 10, Slowly, 10},
 		{"some work", 400, 2, 1 << 10, Slowly, 40},
 		{"much work, small", 60, 150, 1 << 10, Slowly, 400},
@@ -23,7 +24,9 @@ func TestGarbagePercent(t *testing.T) {
 		{"much work, little room", 800, 150, 1 << 10, Slowly, 28},
 		{"much work, no room", 1 << 10, 150, 1280, Slowly, 25},
 		{"much work, much room", 800, 150, 8 << 10, Slowly, 400},
-		{"much work, much room, no time", 800, 150, 8 << 10, AtOnce, 64},
+		{"much work, no time", 400, 150, 8 << 10, AtOnce, 128},
+		{"much work, no time, much in use", 800, 150, 8 << 10, AtOnce, 100},
+		{"much work, no time, little room", 800, 150, 1 << 10, AtOnce, 28},
 	} {
 		if got := garbagePercent(c.used<<20, c.rate<<20, c.limit<<20, c.at); got != c.want {
 			t.Errorf("%s: %d %%, want %d", c.name, got, c.want)
