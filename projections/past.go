@@ -200,24 +200,42 @@ func (s *Store) same(number uint64, f func(file io.ReaderAt, size int64) error) 
 	return true, err
 }
 
-// chosen returns a function that tells whether a task matches a filter, apart from labels, texts, id,
-// and time of submission.
-func (s *scene) chosen(f *view.Filter) func(number uint32) bool {
-	in, from := make([]bool, len(s.tables.places)+1), make([]bool, len(s.tables.origins)+1)
+// choice tells which tasks match the parts of a filter that concern their places and origins, by the
+// numbers of these in a scene.
+type choice struct{ in, from []bool }
+
+func (s *scene) chosen(f *view.Filter) choice {
+	c := choice{make([]bool, len(s.tables.places)+1), make([]bool, len(s.tables.origins)+1)}
 	for i := range s.tables.places {
-		in[i+1] = s.tables.places[i].meets(f)
+		c.in[i+1] = s.tables.places[i].meets(f)
 	}
 	for i := range s.tables.origins {
 		o := &s.tables.origins[i]
-		from[i+1] = (f.Job == "" || o.job == f.Job) && (f.Schedule == "" || o.schedule == f.Schedule) && (!f.Roots || o.root)
+		c.from[i+1] = (f.Job == "" || o.job == f.Job) && (f.Schedule == "" || o.schedule == f.Schedule) && (!f.Roots || o.root)
 	}
-	return func(number uint32) bool { return in[s.in[number]] && from[s.from[number]] }
+	return c
+}
+
+// has tells whether a task of the scene is chosen.
+func (c *choice) has(s *scene, number uint32) bool {
+	return c.in[s.in[number]] && c.from[s.from[number]]
+}
+
+// any tells whether one of the tasks after one, up to another, is chosen.
+func (c *choice) any(s *scene, after, until uint32) bool {
+	from := s.from[after+1 : until+1]
+	for i, place := range s.in[after+1 : until+1] {
+		if c.in[place] && c.from[from[i]] {
+			return true
+		}
+	}
+	return false
 }
 
 // meets tells whether tasks in the place match the parts of a filter that concern places.
 func (p *place) meets(f *view.Filter) bool {
 	switch {
-	case p.state == task.Unknown, f.Dead && !p.dead, !f.Dead && len(f.States) > 0 && !slices.Contains(f.States, p.state):
+	case p.state == task.Unknown, f.Dead && !p.dead, len(f.States) > 0 && !slices.Contains(f.States, p.state):
 	case f.Node != "" && p.node != f.Node, f.Batch != "" && p.batch != f.Batch:
 	case f.Queue != "" && p.route.Queue() != f.Queue && p.queue() != f.Queue:
 	case len(f.Priorities) > 0 && !slices.Contains(f.Priorities, p.route.Priority()):
@@ -305,9 +323,9 @@ func (s *scene) count(f *view.Filter, n []int) (c view.Counts) {
 		}
 	} else {
 		clear(n)
-		meets := s.chosen(f)
+		chosen := s.chosen(f)
 		for number := range s.in {
-			if meets(uint32(number)) { //nolint:gosec // there are no more tasks
+			if chosen.has(s, uint32(number)) { //nolint:gosec // there are no more tasks
 				n[s.in[number]]++
 			}
 		}

@@ -317,13 +317,18 @@ func packed(all []uint32) (b []byte) {
 
 func unpacked(b []byte, most int) []uint32 {
 	all := make([]uint32, 0, most)
-	for r := (pastReader{b: b}); r.at < len(b); {
-		v := r.uint()
-		n := uint64(1)
-		if v&1 != 0 {
-			n = r.uint()
+	for at := 0; at < len(b); {
+		v, used := uint64(b[at]), 1
+		if v >= 0x80 { // most are of one byte
+			v, used = binary.Uvarint(b[at:])
 		}
-		for range n {
+		at += used
+		if all = append(all, uint32(v>>1)); v&1 == 0 { //nolint:gosec // it was one
+			continue
+		}
+		n, used := binary.Uvarint(b[at:])
+		at += used
+		for range n - 1 {
 			all = append(all, uint32(v>>1)) //nolint:gosec // it was one
 		}
 	}

@@ -27,7 +27,7 @@ type walk struct {
 	scene  *scene
 	filter *view.Filter
 	after  task.ID
-	meets  func(number uint32) bool
+	chosen choice
 	words  *wordings
 	blocks []*pastBlock // still to be read, in the order of their first ids
 	odd    map[*pastBlock]bool
@@ -35,7 +35,7 @@ type walk struct {
 }
 
 func (p *past) walk(ctx context.Context, s *scene, f *view.Filter, after task.ID) (*walk, error) {
-	w := &walk{past: p, scene: s, filter: f, after: after, meets: s.chosen(f), odd: map[*pastBlock]bool{}}
+	w := &walk{past: p, scene: s, filter: f, after: after, chosen: s.chosen(f), odd: map[*pastBlock]bool{}}
 	var err error
 	if w.words, err = p.wordings(ctx, s, f); err != nil {
 		return nil, err
@@ -147,12 +147,12 @@ func (w *walk) counts(b *pastBlock, n []int) bool {
 	}
 	until := min(b.until, w.scene.tasks)
 	for number := b.tasks + 1; number <= until; number++ {
-		if may, surely := look.may(number); may && !surely && w.meets(number) {
+		if may, surely := look.may(number); may && !surely && w.chosen.has(w.scene, number) {
 			return false
 		}
 	}
 	for number := b.tasks + 1; number <= until; number++ {
-		if may, _ := look.may(number); may && w.meets(number) {
+		if may, _ := look.may(number); may && w.chosen.has(w.scene, number) {
 			n[w.scene.in[number]]++
 		}
 	}
@@ -161,10 +161,14 @@ func (w *walk) counts(b *pastBlock, n []int) bool {
 
 // read adds the tasks of a block.
 func (w *walk) read(ctx context.Context, b *pastBlock) error {
+	until := min(b.until, w.scene.tasks)
+	if until <= b.tasks || !w.chosen.any(w.scene, b.tasks, until) {
+		return nil
+	}
 	look, any := w.words.look(b), false
-	for number := b.tasks + 1; number <= min(b.until, w.scene.tasks) && !any; number++ {
+	for number := b.tasks + 1; number <= until && !any; number++ {
 		if may, _ := look.may(number); may {
-			any = w.meets(number)
+			any = w.chosen.has(w.scene, number)
 		}
 	}
 	if !any {
@@ -172,7 +176,7 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 	}
 	n, f := len(w.found), w.filter
 	scan := &pastScan{birth: func(number uint32, id []byte) {
-		if may, _ := look.may(number); may && w.meets(number) && within(f, string(w.after), string(id)) {
+		if may, _ := look.may(number); may && w.chosen.has(w.scene, number) && within(f, string(w.after), string(id)) {
 			w.found = append(w.found, numbered{task.ID(id), number, w.words.told(number)})
 		}
 	}}

@@ -281,9 +281,17 @@ func (b taskSet) set(n uint32, is bool) {
 // join adds the tasks of a posting.
 func (b taskSet) join(list []byte) {
 	number := uint64(0)
-	for r := (pastReader{b: list}); r.at < len(r.b) && int(number/64) < len(b); {
-		number += r.uint()
-		b.set(uint32(number), true) //nolint:gosec // it was one
+	for at := 0; at < len(list); {
+		more, used := uint64(list[at]), 1
+		if more >= 0x80 { // most are of one byte
+			more, used = binary.Uvarint(list[at:])
+		}
+		at += used
+		number += more
+		if number/64 >= uint64(len(b)) {
+			return
+		}
+		b[number/64] |= 1 << (number % 64)
 	}
 }
 
