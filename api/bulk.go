@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"millrace/client"
@@ -23,7 +24,7 @@ const bulkPatience = 15 * time.Second
 
 // manyRequest chooses tasks for a bulk command.
 type manyRequest struct {
-	// Filter chooses them as in a list; its fields about pages and answers are ignored.
+	// Filter chooses them as in a list. It has none of the fields [client.Unchoosing].
 	Filter client.ListRequest `json:"filter"`
 	// All must be set if the filter holds nothing but states.
 	All bool `json:"all,omitempty"`
@@ -39,10 +40,6 @@ type manyRequest struct {
 	// Limit is how many tasks are changed at most: 1 to 1000. Default 1000.
 	Limit int `json:"limit,omitempty"`
 }
-
-// Unchoosing are the fields of [client.ListRequest] that do not choose tasks: the filter of a bulk
-// command takes them, as it always has, without effect, but for at, which it refuses.
-var Unchoosing = []string{"limit", "cursor", "after", "at_least", "newer_than", "progress", "counts", "at"}
 
 func (r *manyRequest) check() error {
 	if r.Limit == 0 {
@@ -109,10 +106,10 @@ func (r *manyRequest) read(act *client.ManyAct, now time.Time) (err error) {
 	if err := f.Read(now); err != nil {
 		return err
 	}
-	f.Limit, f.Cursor, f.After, f.AtLeast, f.NewerThan, f.Progress, f.Counts = 0, "", "", 0, 0, false, false
+	_, others := f.Choosing()
 	switch {
-	case f.At != "":
-		return badRequest{errors.New("at is for lists: what was then cannot be changed")}
+	case len(others) > 0:
+		return badRequest{fmt.Errorf("the filter has %s, which is for lists and chooses no tasks: leave it out; how many tasks are changed at most is limit beside the filter", strings.Join(others, ", "))}
 	case f.Dead && !act.States[0].Terminal():
 		return badRequest{errors.New("dead letters have ended, and this is for tasks that have not")}
 	case len(r.Tasks) > 0 && (r.All || !reflect.ValueOf(*f).IsZero()):

@@ -91,9 +91,6 @@ func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, err
 	if err := r.Read(s.now()); err != nil {
 		return taskPage{}, err
 	}
-	if err := s.await(ctx, r.AtLeast, r.NewerThan); err != nil {
-		return taskPage{}, err
-	}
 	filter := client.FilterOf(&r)
 	if r.After != "" {
 		after, err := task.ParseID(string(r.After))
@@ -108,6 +105,16 @@ func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, err
 			return taskPage{}, badRequest{fmt.Errorf("id is %q, want at least %d characters from the beginning or the end of one", r.ID, task.MinPart)}
 		}
 		filter.IDPart = part
+	}
+	// What is wrong is refused before anything is waited for.
+	if err := filter.Validate(); err != nil {
+		return taskPage{}, err
+	}
+	if r.At != "" && (r.Suspect || r.NewerThan > 0) {
+		return taskPage{}, badRequest{errors.New("of the past it is not known who was suspect, and nothing new comes")}
+	}
+	if err := s.await(ctx, r.AtLeast, r.NewerThan); err != nil {
+		return taskPage{}, err
 	}
 	if r.At != "" {
 		return s.listThen(ctx, &r, &filter)
@@ -135,9 +142,6 @@ func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, err
 
 // listThen lists the tasks of a moment of the past that a filter chooses.
 func (s *Service) listThen(ctx context.Context, r *client.ListRequest, f *view.Filter) (taskPage, error) {
-	if r.Suspect || r.NewerThan > 0 {
-		return taskPage{}, badRequest{errors.New("of the past it is not known who was suspect, and nothing new comes")}
-	}
 	v, _, err := s.then(ctx, r.At)
 	if err != nil {
 		return taskPage{}, err

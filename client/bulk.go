@@ -189,8 +189,10 @@ func newBulkReport() BulkReport {
 
 // Foresee has a server count the tasks that a command would change, by state; the report names the
 // first [BulkPage] of them. The report says that it was interrupted if counting took more than 15 s.
-// The error wraps [jet.ErrNoService] if no server answers.
+// Of the request only the fields that choose tasks count. The error wraps [jet.ErrNoService] if no
+// server answers.
 func (c *Client) Foresee(ctx context.Context, act *ManyAct, of ListRequest) (report BulkReport, err error) {
+	of, _ = of.Choosing()
 	err = c.store.Ask(ctx, roles.TasksCount, struct {
 		For    string      `json:"for"`
 		Filter ListRequest `json:"filter"`

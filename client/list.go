@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ import (
 type ListRequest struct {
 	// States are those that a task may be in. Default: any.
 	States []task.State `json:"states,omitempty"`
-	// Dead chooses dead letters: abnormal tasks that were not dismissed. Then States is ignored.
+	// Dead chooses dead letters: abnormal tasks that were not dismissed.
 	Dead bool `json:"dead,omitempty"`
 	// Suspect chooses tasks on doubtful nodes: those that run on a node that has vanished or is
 	// late with its heartbeat, or that wait for such a node alone.
@@ -75,6 +76,24 @@ type ListRequest struct {
 	// Progress fills only Wholes, and Suspect and NewerThan are refused, as is Text if it would
 	// need the whole log.
 	At string `json:"at,omitempty"`
+}
+
+// Unchoosing are the fields, by their names in JSON, that choose no tasks but say how a list is
+// answered and as of when. A command for many tasks refuses them: they would have no effect on it.
+var Unchoosing = []string{"limit", "cursor", "after", "at_least", "newer_than", "progress", "counts", "at"}
+
+// Choosing returns the fields that choose tasks, and the names of the others that are set.
+func (r *ListRequest) Choosing() (only ListRequest, others []string) {
+	only = *r
+	is := reflect.ValueOf(&only).Elem()
+	for f := range is.Type().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if field := is.FieldByIndex(f.Index); slices.Contains(Unchoosing, name) && !field.IsZero() {
+			others = append(others, name)
+			field.SetZero()
+		}
+	}
+	return only, others
 }
 
 // Read adds the query to the other fields. The error wraps [ErrInvalid].

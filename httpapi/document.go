@@ -10,7 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"millrace/api"
+	"millrace/client"
 )
 
 // Document returns the OpenAPI document of a version, ready for JSON.
@@ -66,7 +66,7 @@ func document(version string, all []operation) *huma.OpenAPI {
 	describe(schemas)
 	// Only bodies have it as a schema of its own, as the filter of many tasks.
 	filter := schemas.Map()["client.ListRequest"]
-	maps.DeleteFunc(filter.Properties, func(name string, _ *huma.Schema) bool { return slices.Contains(api.Unchoosing, name) })
+	maps.DeleteFunc(filter.Properties, func(name string, _ *huma.Schema) bool { return slices.Contains(client.Unchoosing, name) })
 	filter.Description = "which tasks; all fields that are set must hold"
 	return doc
 }

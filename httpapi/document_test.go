@@ -179,7 +179,7 @@ func TestDocumentNamesStates(t *testing.T) {
 			t.Errorf("the states of %s are %+v", of, is)
 		}
 	}
-	for _, name := range api.Unchoosing {
+	for _, name := range client.Unchoosing {
 		if _, there := doc.Components.Schemas["client.ListRequest"].Properties[name]; there {
 			t.Errorf("a filter has the field %s, which chooses nothing", name)
 		}

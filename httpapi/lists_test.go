@@ -64,6 +64,20 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// A request that waits for news is refused before it waits, if anything else of it is wrong.
+func TestNewsOfNothing(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	s.submitted(1)
+	for _, wrong := range []string{"limit=1001", "limit=-1", "cursor=x", "after=x", "id=x", "states=none", "query=sate:error", "at=1", "suspect=maybe"} {
+		began := time.Now()
+		s.refused(400, "bad-request", "GET", prefix+"/tasks?newer_than=99999999&"+wrong, "")
+		if took := time.Since(began); took > 15*time.Second { // news are waited for for longer
+			t.Errorf("%s is refused after %v", wrong, took)
+		}
+	}
+}
+
 // Limits have pages, too: those with the most waiting tasks come first.
 func TestPagesOfLimits(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,20 @@ func TestMany(t *testing.T) {
 	for _, body := range []string{``, `{"filter":{"states":["pending"]}}`, `{"filter":{"queue":"default","states":["finished"]}}`, `{"all":true,"limit":1001}`, `{"filter":{"query":"state:pending"}}`, `{"filter":{"query":"state:finished queue:default"}}`, `{"filter":{"dead":true}}`, `{"filter":{"queue":"default","at":"1"}}`, `{"filter":{"cursor":"x"}}`} {
 		s.refused(400, "bad-request", "POST", "/api/v1/tasks/cancel", body)
 	}
+	// What chooses no task is refused, and not passed over.
+	for name, value := range map[string]string{"limit": "1", "cursor": `"x"`, "after": `"01JNAT00000000000000000001"`, "at_least": "1", "newer_than": "1", "progress": "true", "counts": "true", "at": `"1"`} {
+		for _, request := range []string{"cancel", "count"} {
+			body := `{"filter":{"queue":"default","` + name + `":` + value + `}`
+			if request == "count" {
+				body += `,"for":"cancel"`
+			} else {
+				body += `,"dry_run":true`
+			}
+			if p := s.refused(400, "bad-request", "POST", "/api/v1/tasks/"+request, body+"}"); !strings.Contains(p.Detail, name) {
+				t.Errorf("the refusal of %s says %q", name, p.Detail)
+			}
+		}
+	}
 	s.refused(400, "bad-request", "POST", "/api/v1/tasks/retry", `{"filter":{"states":["running"]},"all":true}`)
 	act := func(verb, body string) (r client.BulkReport) {
 		t.Helper()

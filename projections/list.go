@@ -175,7 +175,10 @@ type list struct {
 func (l *list) run() error {
 	states := slices.Clone(l.filter.States)
 	if l.filter.Dead {
-		states = []task.State{task.Abnormal}
+		states = among(states, []task.State{task.Abnormal})
+		if len(states) == 0 {
+			return nil // no others are dead letters
+		}
 	}
 	if l.filter.Suspect != nil {
 		states = among(states, []task.State{task.Pending, task.Running, task.Cancelling})

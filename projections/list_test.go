@@ -139,7 +139,7 @@ func plain(k *task.Task, f *view.Filter) bool {
 		text = text || strings.Contains(strings.ToLower(part), strings.ToLower(f.Text))
 	}
 	return k.State != task.Unknown && text && (f.Suspect == nil || f.Suspect(k)) &&
-		(len(f.States) == 0 || f.Dead || slices.Contains(f.States, k.State)) && (!f.Dead || k.State == task.Abnormal && k.Dismissed == nil) &&
+		(len(f.States) == 0 || slices.Contains(f.States, k.State)) && (!f.Dead || k.State == task.Abnormal && k.Dismissed == nil) &&
 		(!f.Roots || k.Parent == "") && (strings.HasPrefix(string(k.ID), f.IDPart) || strings.HasSuffix(string(k.ID), f.IDPart)) &&
 		(f.Job == "" || k.Job == f.Job) && (f.Node == "" || k.Node == f.Node) &&
 		(f.Queue == "" || k.Route.Queue() == f.Queue || k.Route.Selected() && k.QueueName() == f.Queue) &&

@@ -26,8 +26,7 @@ var ErrCursor = errors.New("the cursor is not valid: start from the first page")
 type Filter struct {
 	// States are the allowed states. Default: any.
 	States []task.State
-	// Dead selects dead letters: tasks that ended abnormal and were not dismissed. States is then
-	// ignored.
+	// Dead selects dead letters: tasks that ended abnormal and were not dismissed.
 	Dead bool
 	// Suspect, if set, selects among the tasks that run on a node or wait for a single one: those
 	// for which it returns true.
@@ -79,7 +78,7 @@ func (f *Filter) Match(t *task.Task) bool {
 func (f *Filter) matchState(t *task.Task) bool {
 	switch {
 	case f.Dead && !t.Dead():
-	case !f.Dead && len(f.States) > 0 && !slices.Contains(f.States, t.State):
+	case len(f.States) > 0 && !slices.Contains(f.States, t.State):
 	case f.Suspect != nil && !(t.State == task.Pending || t.Live()):
 	case f.Suspect != nil && !f.Suspect(t):
 	case f.Node != "" && t.Node != f.Node:
@@ -201,6 +200,15 @@ func (f *Filter) Most() (int, error) {
 		return 0, wrong{fmt.Errorf("limit is %d, want 1 to %d", f.Limit, MaxLimit)}
 	}
 	return f.Limit, nil
+}
+
+// Validate refuses bounds and cursors that are invalid. The error wraps [ErrQuery].
+func (f *Filter) Validate() error {
+	if _, err := f.Most(); err != nil {
+		return err
+	}
+	_, err := f.Start()
+	return err
 }
 
 // Cut makes a page of the first tasks found, of which there may be one more than it holds.

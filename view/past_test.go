@@ -237,7 +237,9 @@ func TestMatch(t *testing.T) {
 	}{
 		{"nothing", Filter{}, all},
 		{"states", Filter{States: []task.State{task.Pending, task.Running}}, []task.ID{b, c}},
-		{"dead", Filter{Dead: true, States: []task.State{task.Running}}, []task.ID{a}},
+		{"dead", Filter{Dead: true}, []task.ID{a}},
+		{"dead, and of their state", Filter{Dead: true, States: []task.State{task.Running, task.Abnormal}}, []task.ID{a}},
+		{"dead, and of another state", Filter{Dead: true, States: []task.State{task.Running}}, nil},
 		{"suspect", Filter{Suspect: func(*task.Task) bool { return true }}, []task.ID{b, c}},
 		{"queue, and what waits for nodes of it", Filter{Queue: "images"}, []task.ID{a, b}},
 		{"the route of a selector", Filter{Queue: where.SelectorQueue("images", gpu)}, []task.ID{b}},
