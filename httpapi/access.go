@@ -121,7 +121,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := r.ParseForm(); err != nil {
-		s.refuse(w, wrong("the form cannot be read"))
+		s.Refuse(w, wrong("the form cannot be read"))
 		return
 	}
 	cookie := definitions.TokenCookie(strings.TrimSpace(r.PostForm.Get("token")))
@@ -140,7 +140,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 // are pages.
 func (s *Server) stranger(w http.ResponseWriter, r *http.Request) {
 	if s.Pages == nil {
-		s.refuse(w, api.ErrWho)
+		s.Refuse(w, api.ErrWho)
 		return
 	}
 	s.Pages(w, r, func() (Caller, error) { return Caller{}, api.ErrWho })
@@ -152,7 +152,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request) { s.setCookie(w, 
 // invite makes a link for a browser of the caller.
 func (s *Server) invite(w http.ResponseWriter, r *http.Request, c Caller) {
 	if c.cookie == "" {
-		s.refuse(w, api.ErrRole)
+		s.Refuse(w, api.ErrRole)
 		return
 	}
 	scheme := "http://"
@@ -170,7 +170,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	}
 	cookie := s.open(r.URL.Query().Get("key"))
 	if cookie == "" {
-		s.refuse(w, api.ErrWho)
+		s.Refuse(w, api.ErrWho)
 		return
 	}
 	s.setCookie(w, r, cookie, "./")

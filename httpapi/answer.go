@@ -26,7 +26,7 @@ var zippers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 func (s *Server) sendJSON(w http.ResponseWriter, r *http.Request, answer any) {
 	body, err := api.Encode(answer)
 	if err != nil {
-		s.refuse(w, err)
+		s.Refuse(w, err)
 		return
 	}
 	tag := tagOf(body)
@@ -56,7 +56,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, kind, tag string, 
 		}
 	}
 	h.Set("Content-Type", kind)
-	if len(body) < worthwhile || !accepts(r.Header.Get("Accept-Encoding"), "gzip") {
+	if len(body) < worthwhile || !Accepts(r.Header.Get("Accept-Encoding"), "gzip") {
 		s.wrote(w.Write(body))
 		return
 	}
@@ -91,8 +91,8 @@ func has(header, tag string) bool {
 	return false
 }
 
-// refuse answers a request with a problem.
-func (s *Server) refuse(w http.ResponseWriter, err error) {
+// Refuse answers a request with a problem, for programs.
+func (s *Server) Refuse(w http.ResponseWriter, err error) {
 	p := api.ProblemOf(err)
 	body, bad := json.Marshal(p)
 	if bad != nil { // strings can always be encoded

@@ -69,13 +69,13 @@ func (s *Server) pull(w http.ResponseWriter, r *http.Request, c Caller) {
 	query := r.URL.Query()
 	for name, all := range query {
 		if name != "path" || len(all) > 1 {
-			s.refuse(w, wrong("there is no field %q to ask for here, or it is there %d times", name, len(all)))
+			s.Refuse(w, wrong("there is no field %q to ask for here, or it is there %d times", name, len(all)))
 			return
 		}
 	}
 	is, err := s.Desk.Contents(r.Context(), c.Name, r.PathValue("version"), query.Get("path"))
 	if err != nil {
-		s.refuse(w, err)
+		s.Refuse(w, err)
 		return
 	}
 	h := w.Header()
@@ -88,7 +88,7 @@ func (s *Server) pull(w http.ResponseWriter, r *http.Request, c Caller) {
 	}
 	leave, ok := s.Desk.TakeFollower(c.Name)
 	if !ok {
-		s.refuse(w, api.ErrTooMany)
+		s.Refuse(w, api.ErrTooMany)
 		return
 	}
 	defer leave()
@@ -108,18 +108,18 @@ func (s *Server) pull(w http.ResponseWriter, r *http.Request, c Caller) {
 // push stores an uploaded archive.
 func (s *Server) push(w http.ResponseWriter, r *http.Request, c Caller) {
 	if r.URL.RawQuery != "" {
-		s.refuse(w, wrong("nothing can be asked for here"))
+		s.Refuse(w, wrong("nothing can be asked for here"))
 		return
 	}
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	zipped := kind == "application/gzip" || r.Header.Get("Content-Encoding") == "gzip"
 	if err != nil || kind != tarType && kind != "application/gzip" {
-		s.refuse(w, api.ErrArchiveMedia)
+		s.Refuse(w, api.ErrArchiveMedia)
 		return
 	}
 	leave, ok := s.Desk.TakeFollower(c.Name)
 	if !ok {
-		s.refuse(w, api.ErrTooMany)
+		s.Refuse(w, api.ErrTooMany)
 		return
 	}
 	defer leave()
@@ -127,7 +127,7 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request, c Caller) {
 	archive := io.Reader(&paced{flow: flow, within: s.bodyTimeout, from: r.Body})
 	if zipped {
 		if archive, err = gzip.NewReader(archive); err != nil {
-			s.refuse(w, wrong("the archive is not compressed by gzip: %w", err))
+			s.Refuse(w, wrong("the archive is not compressed by gzip: %w", err))
 			return
 		}
 	}
@@ -136,9 +136,9 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request, c Caller) {
 	_ = flow.SetWriteDeadline(time.Now().Add(answerWithin))
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
-		s.refuse(w, api.ErrTooLarge)
+		s.Refuse(w, api.ErrTooLarge)
 	case err != nil:
-		s.refuse(w, err)
+		s.Refuse(w, err)
 	default:
 		s.sendJSON(w, r, done)
 	}

@@ -42,7 +42,7 @@ func (s *Server) handler() http.Handler {
 		k := &carriers[i]
 		mux.Handle(k.method+" "+prefix+k.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) {
 			if !c.Role.May(k.verb) {
-				s.refuse(w, api.ErrRole)
+				s.Refuse(w, api.ErrRole)
 				return
 			}
 			k.serve(s, w, r, c)
@@ -79,20 +79,20 @@ const index = `Millrace: the service over HTTP.
 // do answers a request through the desk.
 func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operation) {
 	if !c.Role.May(o.verb) {
-		s.refuse(w, api.ErrRole)
+		s.Refuse(w, api.ErrRole)
 		return
 	}
 	body, err := o.read(r)
 	if err != nil {
-		s.refuse(w, err)
+		s.Refuse(w, err)
 		return
 	}
 	// The request has been read: from here on only the answer takes time.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it cannot fail for a connection
 	// HEAD asks for the present answer.
-	if r.Method == http.MethodGet && accepts(r.Header.Get("Accept"), "text/event-stream") {
+	if r.Method == http.MethodGet && Accepts(r.Header.Get("Accept"), "text/event-stream") {
 		if o.endpoint.Once {
-			s.refuse(w, api.ErrOnce)
+			s.Refuse(w, api.ErrOnce)
 			return
 		}
 		s.follow(w, r, c, o, body)
@@ -100,7 +100,7 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operati
 	}
 	answer, err := s.Desk.Answer(r.Context(), c.Name, &o.endpoint, body)
 	if err != nil {
-		s.refuse(w, err)
+		s.Refuse(w, err)
 		return
 	}
 	s.sendJSON(w, r, answer)
@@ -111,7 +111,7 @@ func (s *Server) known(handle func(w http.ResponseWriter, r *http.Request, c Cal
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := s.caller(r)
 		if err != nil {
-			s.refuse(w, err)
+			s.Refuse(w, err)
 			return
 		}
 		handle(w, r, c)
@@ -145,14 +145,14 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, largest)
 		switch {
 		case !s.config.admits(peerOf(r)):
-			s.refuse(w, api.ErrPlain)
+			s.Refuse(w, api.ErrPlain)
 		case !s.ours(r.Host):
-			s.refuse(w, api.ErrHost)
+			s.Refuse(w, api.ErrHost)
 		case origins.Check(r) != nil, r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate":
-			s.refuse(w, api.ErrOrigin)
+			s.Refuse(w, api.ErrOrigin)
 		// The mux would redirect it: DELETE /jobs//x, with a missing name, to /jobs/x.
 		case ofPrograms(r.URL.Path) && !whole(r.URL.EscapedPath()):
-			s.refuse(w, fmt.Errorf("%w: the path has a part that is empty or made of dots; is something missing?", api.ErrNothing))
+			s.Refuse(w, fmt.Errorf("%w: the path has a part that is empty or made of dots; is something missing?", api.ErrNothing))
 		case pattern == "" && s.Pages != nil && !ofPrograms(r.URL.Path):
 			s.Pages(w, r, func() (Caller, error) { return s.caller(r) })
 		case pattern == "":
@@ -180,10 +180,10 @@ func (s *Server) refuseUnrouted(w http.ResponseWriter, r *http.Request, handler 
 	handler.ServeHTTP(probe, r)
 	if allow := probe.header.Get("Allow"); allow != "" {
 		w.Header().Set("Allow", allow)
-		s.refuse(w, api.ErrMethod)
+		s.Refuse(w, api.ErrMethod)
 		return
 	}
-	s.refuse(w, api.ErrNothing)
+	s.Refuse(w, api.ErrNothing)
 }
 
 // headers is a response that keeps only the headers.
@@ -193,8 +193,8 @@ func (h *headers) Header() http.Header         { return h.header }
 func (h *headers) Write(b []byte) (int, error) { return len(b), nil }
 func (h *headers) WriteHeader(int)             {}
 
-// accepts tells whether a header accepts a media type or an encoding by name.
-func accepts(header, kind string) bool {
+// Accepts tells whether a header accepts a media type or an encoding by name.
+func Accepts(header, kind string) bool {
 	for part := range strings.SplitSeq(header, ",") {
 		name, weight, _ := strings.Cut(strings.TrimSpace(part), ";")
 		if strings.EqualFold(strings.TrimSpace(name), kind) && strings.ReplaceAll(weight, " ", "") != "q=0" {

@@ -70,7 +70,7 @@ type stream struct {
 // keeps no history: that would be most of a megabyte per follower.
 func (s *Server) streamTo(w http.ResponseWriter, r *http.Request) *stream {
 	to := &stream{w: w, flow: http.NewResponseController(w), within: time.Duration(s.takesWithin.Load())}
-	if accepts(r.Header.Get("Accept-Encoding"), "gzip") {
+	if Accepts(r.Header.Get("Accept-Encoding"), "gzip") {
 		to.zip, _ = gzip.NewWriterLevel(w, gzip.StatelessCompression) // the level is valid
 	}
 	return to
@@ -173,7 +173,7 @@ var errNoLines = errors.New("what was printed is no lines")
 func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller, what string, run func(ctx context.Context, to *stream, from uint64) error) {
 	leave, ok := s.Desk.TakeFollower(c.Name)
 	if !ok {
-		s.refuse(w, api.ErrTooMany)
+		s.Refuse(w, api.ErrTooMany)
 		return
 	}
 	defer leave()
@@ -183,7 +183,7 @@ func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller,
 	if text := r.Header.Get("Last-Event-ID"); text != "" {
 		var err error
 		if from, err = strconv.ParseUint(text, 10, 64); err != nil {
-			s.refuse(w, wrong("Last-Event-ID is %q, want the id of an event", text))
+			s.Refuse(w, wrong("Last-Event-ID is %q, want the id of an event", text))
 			return
 		}
 	}
@@ -210,7 +210,7 @@ func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller,
 		if r.Context().Err() != nil {
 			err = context.DeadlineExceeded
 		}
-		s.refuse(w, err)
+		s.Refuse(w, err)
 	case err != nil && r.Context().Err() == nil:
 		if text, bad := json.Marshal(api.ProblemOf(err)); bad == nil {
 			_ = to.send(frameOf(0, "problem", text)) // the follower may be gone

@@ -51,6 +51,13 @@ var pagesAsked = []string{
 	"edit/job?name=bench-1", "run/job/bench-1",
 }
 
+// pagesBetween compare two moments, of which each request chooses others: so many messages apart, 0
+// for half the log.
+var pagesBetween = []struct {
+	page  string
+	apart uint64
+}{{"diff", 10_000}, {"diff", 0}, {"diff?job=bench-1", 10_000}}
+
 // ManyPages measures the pages of a server with n tasks: those reached by links, in the present and
 // the past, and some others. A server that has tasks already gets none.
 func ManyPages(ctx context.Context, cfg Config, n int) ([]Page, error) {
@@ -79,7 +86,7 @@ func ManyPages(ctx context.Context, cfg Config, n int) ([]Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &surfer{b: b, token: token, kinds: map[string][]string{}, middle: last / 2}
+	s := &surfer{b: b, site: strings.TrimSuffix(at, "/"), token: token, kinds: map[string][]string{}, last: last, middle: last / 2}
 	if err := s.crawl(ctx, at); err != nil {
 		return nil, err
 	}
@@ -90,7 +97,7 @@ func ManyPages(ctx context.Context, cfg Config, n int) ([]Page, error) {
 			name, value, _ := strings.Cut(pair, "=")
 			values.Set(name, value)
 		}
-		s.kinds["/"+p] = []string{strings.TrimSuffix(at, "/") + "/" + path + "?" + values.Encode()}
+		s.kinds["/"+p] = []string{s.site + "/" + path + "?" + values.Encode()}
 	}
 	if err := s.past(ctx); err != nil {
 		return nil, err
@@ -100,14 +107,14 @@ func ManyPages(ctx context.Context, cfg Config, n int) ([]Page, error) {
 
 // surfer requests pages as an authenticated browser does.
 type surfer struct {
-	b     *bench
-	token string
+	b           *bench
+	site, token string
 	// kinds are the addresses of pages, by what they have in common.
 	kinds map[string][]string
-	// middle is the sequence of the middle of the log, and then those kinds that are measured as of
+	// last is the end of the log, middle the sequence of its middle, and then those kinds that are measured as of
 	// moments before it.
-	middle uint64
-	then   map[string][]string
+	last, middle uint64
+	then         map[string][]string
 }
 
 // errNotThere: there is no such page.
@@ -257,7 +264,24 @@ func (s *surfer) measure(ctx context.Context) (all []Page, err error) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(s.then)) {
 		p, err := s.time(ctx, kind+joined(kind)+"at=*", s.then[kind], func(page string, round int) string {
-			return asOf(page, s.middle-min(s.middle/2, uint64(round)*pagesApart)) //nolint:gosec // not negative
+			return asOf(page, s.moment(round))
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	for _, of := range pagesBetween {
+		page := s.site + "/" + of.page
+		kind, apart := "/"+of.page+joined(page)+"from=*&at=*", of.apart
+		if apart == 0 {
+			apart = s.middle
+		} else {
+			kind += fmt.Sprintf(" %d apart", apart)
+		}
+		p, err := s.time(ctx, kind, []string{page}, func(page string, round int) string {
+			from := s.moment(round)
+			return asOf(page+joined(page)+fmt.Sprintf("from=%d", from), min(from+apart, s.last))
 		})
 		if err != nil {
 			return nil, err
@@ -265,6 +289,11 @@ func (s *surfer) measure(ctx context.Context) (all []Page, err error) {
 		all = append(all, p)
 	}
 	return all, nil
+}
+
+// moment is the sequence of the past that a request asks for, before the middle of the log.
+func (s *surfer) moment(round int) uint64 {
+	return s.middle - min(s.middle/2, uint64(round)*pagesApart) //nolint:gosec // not negative
 }
 
 // time requests pages of one kind.

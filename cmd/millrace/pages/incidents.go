@@ -223,29 +223,35 @@ func (s *Site) wants(ctx context.Context, l *look, wish *excerpt.Wish) (err erro
 	if wish.Moment, err = api.MomentOf(around, wish.Now); err == nil {
 		return nil
 	}
-	id, plain := task.ParseID(strings.ToUpper(around))
-	if plain == nil {
-		wish.Task = id
-		return nil
-	}
-	part, ok := task.Part(around)
-	if !ok {
+	if _, ok := task.Part(around); !ok {
 		return client.Wrongf("around is %q, want a task's id, a sequence of the log, or a time, such as 12:00 or 10m", around)
 	}
-	return s.server.Desk.See(ctx, l.caller.Name, "", func(ctx context.Context, sight *api.Sight) error {
+	return s.server.Desk.See(ctx, l.caller.Name, "", func(ctx context.Context, sight *api.Sight) (err error) {
 		l.Sight = sight
-		page, err := l.tasks(ctx, client.ListRequest{ID: part, Limit: 2})
-		switch {
-		case err != nil:
-			return err
-		case len(page.Tasks) == 0:
-			return fmt.Errorf("task %s: %w", around, task.ErrUnknown)
-		case len(page.Tasks) > 1:
-			return client.Wrongf("several tasks have %q in their ids; give more of it", around)
-		}
-		wish.Task = page.Tasks[0].ID
-		return nil
+		wish.Task, err = l.taskNamed(ctx, around)
+		return err
 	})
+}
+
+// taskNamed returns the id that a text is, or of which it is a part.
+func (l *look) taskNamed(ctx context.Context, text string) (task.ID, error) {
+	if id, err := task.ParseID(text); err == nil {
+		return id, nil
+	}
+	part, ok := task.Part(text)
+	if !ok {
+		return "", client.Wrongf("%q is no task's id, and no part of one of at least %d characters", text, task.MinPart)
+	}
+	page, err := l.tasks(ctx, client.ListRequest{ID: part, Limit: 2})
+	switch {
+	case err != nil:
+		return "", err
+	case len(page.Tasks) == 0:
+		return "", fmt.Errorf("task %s: %w", text, task.ErrUnknown)
+	case len(page.Tasks) > 1:
+		return "", client.Wrongf("several tasks have %q in their ids; give more of it", text)
+	}
+	return page.Tasks[0].ID, nil
 }
 
 // closes tells whether a caller may close another caller's file.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -292,7 +293,8 @@ var functions = template.FuncMap{
 	"took":    func(from, to time.Time) string { return told.Span(max(to.Sub(from), 0)) },
 	"json":    pretty,
 	"pairs":   told.Pairs,
-	"short":   func(id task.ID) string { return id.Short() },
+	"short":   func(id any) string { return task.ID(fmt.Sprint(id)).Short() },
+	"brief":   brief,
 	"icon":    func(state any) string { return icons[fmt.Sprint(state)] },
 	"cut":     func(text string) string { return term.Cut(text, shownName) },
 	"count":   count,
@@ -317,6 +319,22 @@ func durationOf(d any) time.Duration {
 		return d
 	}
 	return 0
+}
+
+// wholeIDs are ids of tasks and batches in a text.
+var wholeIDs = regexp.MustCompile(`\b0[0-9A-HJKMNP-TV-Z]{25}\b`)
+
+// brief shows a text with its ids in short, and whole where a pointer rests on them.
+func brief(text string) template.HTML {
+	var b strings.Builder
+	done := 0
+	for _, at := range wholeIDs.FindAllStringIndex(text, -1) {
+		id := task.ID(text[at[0]:at[1]])
+		b.WriteString(template.HTMLEscapeString(text[done:at[0]]) + `<abbr class="id" title="` + string(id) + `">` + id.Short() + `</abbr>`)
+		done = at[1]
+	}
+	// All that is foreign is escaped.
+	return template.HTML(b.String() + template.HTMLEscapeString(text[done:]))
 }
 
 // dict gives a template several named values.

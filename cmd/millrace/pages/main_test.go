@@ -108,6 +108,9 @@ func (p *place) as(role roles.Role) {
 
 // ServeHTTP answers as the server does that lets callers in.
 func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Accept") == "" {
+		r.Header.Set("Accept", "text/html") // as browsers do
+	}
 	p.Serve(w, r, func() (httpapi.Caller, error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()

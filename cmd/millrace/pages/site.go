@@ -13,7 +13,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -70,7 +69,7 @@ type page struct {
 // pages are all pages, in the order of the navigation.
 var pages = []page{
 	overviewPage, tasksPage, bulkPage, taskPage, comparePage, runPage, graphPage, jobsPage, jobPage, editorPage, scheduleEditorPage, schedulesPage, schedulePage, calendarsPage, calendarPage, calendarEditorPage, nodesPage, nodePage, queuesPage,
-	deadPage, buryPage, eventsPage, eventPage, verifyPage, auditPage, incidentsPage, stepsPage,
+	deadPage, buryPage, eventsPage, eventPage, diffPage, verifyPage, auditPage, incidentsPage, stepsPage,
 }
 
 // New makes the pages of a server. They are served once they are its [httpapi.Server.Pages].
@@ -226,7 +225,7 @@ func (s *Site) show(w http.ResponseWriter, r *http.Request, c httpapi.Caller, p 
 
 // follows tells whether the caller wants to follow the page.
 func follows(r *http.Request) bool {
-	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+	return httpapi.Accepts(r.Header.Get("Accept"), "text/event-stream")
 }
 
 // elsewhere is the path to redirect to.
@@ -248,8 +247,13 @@ func (s *Site) look(ctx context.Context, r *http.Request, c httpapi.Caller, p *p
 	})
 }
 
-// refuse shows on a page what is wrong, and what to do next.
+// refuse shows on a page what is wrong, and what to do next. A program, which unlike a browser does
+// not ask for HTML by name, gets a problem.
 func (s *Site) refuse(w http.ResponseWriter, r *http.Request, c httpapi.Caller, err error) {
+	if !httpapi.Accepts(r.Header.Get("Accept"), "text/html") {
+		s.server.Refuse(w, err)
+		return
+	}
 	problem := api.ProblemOf(err)
 	if errors.Is(err, api.ErrNothing) { // there is no word of documents for programs
 		problem.Title, problem.Detail, problem.Next = "Page not found", "there is no page at this address", "go to one of the pages above"

@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
+	"millrace/api"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/birth"
@@ -24,8 +26,8 @@ func command(argv ...string) birth.Submission {
 // paths are pages of all kinds, with a task.
 func paths(id task.ID) []string {
 	of := "/tasks/" + string(id)
-	return []string{"/", "/tasks", "/tasks?q=state%3Apending", "/tasks?q=nothing+has+this", "/tasks?q=sate%3Aerror", "/tasks?col=id&col=params&col=labels&col=submitted", "/bulk/retry", "/bulk/retry?task=" + string(id), "/bulk/cancel?q=is%3Aroot", of, of + "?at=1", of + "/compare", of + "/compare?from=1", "/run/task/" + string(id), "/nothing",
-		"/verify", "/verify?at=1", "/events", "/events?type=task&since=2h", "/events?at=1", "/events?type=tsk", "/events/1", "/events/2?at=3", "/dead", "/dead?q=job%3Ab&at=1", "/dead?q=sate%3Aerror",
+	return []string{"/", "/tasks", "/tasks?q=state%3Apending", "/tasks?q=nothing+has+this", "/tasks?q=sate%3Aerror", "/tasks?col=id&col=params&col=labels&col=submitted", "/bulk/retry", "/bulk/retry?task=" + string(id), "/bulk/cancel?q=is%3Aroot", of, of + "?at=1", of + "/compare", of + "/compare?from=1", of + "/compare?with=" + id.Short(), of + "/compare?at=1", "/run/task/" + string(id), "/nothing",
+		"/verify", "/verify?at=1", "/diff", "/diff?from=1", "/diff?from=1&at=2&job=none", "/diff?from=99999", "/events", "/events?type=task&since=2h", "/events?at=1", "/events?type=tsk", "/events/1", "/events/2?at=3", "/dead", "/dead?q=job%3Ab&at=1", "/dead?q=sate%3Aerror",
 		"/nodes", "/nodes/w1", "/nodes/w1?at=4", "/queues", "/schedules", "/jobs", "/calendars", "/edit/job", "/edit/schedule", "/edit/calendar", "/incidents", "/incidents?at=1", of + "/graph", of + "/graph?as=gantt", of + "/graph?as=list&fold=none"}
 }
 
@@ -119,6 +121,70 @@ func TestNoPage(t *testing.T) {
 	p.as("")
 	if page, _ = p.get(401, "/jobs/backup/none"); strings.Contains(page, "Page not found") || strings.Contains(page, `href="../../tasks"`) {
 		t.Error("a stranger hears what there is")
+	}
+}
+
+// A program, which does not ask for HTML by name, gets a problem where a browser gets a page.
+func TestRefusesPrograms(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for _, row := range []struct {
+		accept, path string
+		status       int
+		kind         string
+	}{
+		{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "/api2/tasks", 404, "text/html; charset=utf-8"},
+		{"*/*", "/api2/tasks", 404, "application/problem+json"},
+		{"application/json", "/api2/tasks", 404, "application/problem+json"},
+		{"text/event-stream", "/jobs/none", 404, "application/problem+json"},
+		{"*/*", "/tasks/none", 400, "application/problem+json"},
+		{"*/*", "/tasks/none/output", 400, "application/problem+json"},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, row.path, nil)
+		r.Header.Set("Accept", row.accept)
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, r)
+		var problem api.Problem
+		if kind := w.Header().Get("Content-Type"); w.Code != row.status || kind != row.kind {
+			t.Errorf("%s for %s is answered with %d, %s: %s", row.path, row.accept, w.Code, kind, w.Body)
+		} else if strings.HasSuffix(kind, "json") && (json.Unmarshal(w.Body.Bytes(), &problem) != nil || problem.Status != row.status || problem.Next == "") {
+			t.Errorf("%s for %s is answered with %s", row.path, row.accept, w.Body)
+		}
+	}
+}
+
+// The comparison of a task begins with the run before, in the past with what has changed since, and
+// offers other runs and moments.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	if _, _, err := p.client.Apply(t.Context(), job.Job{Name: "greet", Spec: *command("echo").Spec}); err != nil {
+		t.Fatal(err)
+	}
+	var ids []task.ID
+	for _, who := range []string{"ann", "bob", "cid"} {
+		ids = append(ids, p.submit(birth.Submission{Job: "greet", Labels: map[string]string{"who": who}}))
+	}
+	lone := p.submit(command("date"))
+	last, err := p.store.Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	then := strconv.FormatUint(last, 10)
+	of := "/tasks/" + string(ids[1]) + "/compare"
+	for path, want := range map[string][]string{
+		of: {"the previous run", "labels.who", "ann", "bob", "compare with the next run", "what has changed since"},
+		of + "?with=" + strings.ToLower(ids[2].Short()): {"the next run", "cid", "bob"},
+		of + "?with=nobody":                             {"is no task&#39;s id"},
+		of + "?at=" + then:                              {"With itself, from <code>" + then + "</code> to now", "There is no difference"},
+		"/tasks/" + string(ids[0]) + "/compare":         {"It has no earlier run", "compare with the next run"},
+		"/tasks/" + string(lone) + "/compare":           {"there is no earlier run", "Its own past"},
+	} {
+		page, _ := p.get(200, path)
+		p.says(page, want...)
+	}
+	if page, _ := p.get(200, of+"?with="+string(ids[2])); strings.Contains(page, "ann") {
+		t.Error("it is compared with another run than that asked for")
 	}
 }
 

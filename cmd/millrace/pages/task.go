@@ -2,7 +2,6 @@ package pages
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"millrace/cmd/millrace/told"
@@ -13,10 +12,7 @@ import (
 	"millrace/view"
 )
 
-var (
-	taskPage    = page{name: "task", path: "/tasks/{id}", verb: roles.TaskGet, show: showTask, inFiles: true}
-	comparePage = page{name: "compare", path: "/tasks/{id}/compare", verb: roles.TaskDiff, show: showComparison}
-)
+var taskPage = page{name: "task", path: "/tasks/{id}", verb: roles.TaskGet, show: showTask, inFiles: true}
 
 // Bounds of what the page of a task shows.
 const (
@@ -191,43 +187,4 @@ func factsOf(records []events.Record) (facts []fact, older int) {
 
 func factOf(r *events.Record) fact {
 	return fact{Seq: r.Seq, At: told.FactTime(r), Type: told.FactType(r), About: told.AttemptAndNode(r), Says: told.FactDetails(r), Actor: told.Actor(r)}
-}
-
-type comparison struct {
-	ID, With task.ID
-	// From and Until are moments of the task, if it is compared with itself.
-	From, Until string
-	Changes     []view.Change
-	Wrong       string
-	Asked       bool
-}
-
-// showComparison shows how a task differs from another one, or from its past.
-func showComparison(ctx context.Context, l *look) (any, error) {
-	id, err := taskIn(l.r)
-	if err != nil {
-		return nil, err
-	}
-	l.Title = "Compare task " + id.Short()
-	d := &comparison{ID: id, From: l.Asked("from"), Until: l.Asked("until")}
-	request := map[string]string{"id": string(id)}
-	switch with := strings.TrimSpace(l.Asked("with")); {
-	case with != "":
-		d.With, d.Asked = task.ID(strings.ToUpper(with)), true
-		request["with"] = string(d.With)
-	case d.From != "":
-		d.Asked = true
-		request["at"] = d.From
-		if d.Until != "" {
-			request["until"] = d.Until
-		}
-	default:
-		return d, nil
-	}
-	var answer struct{ Changes []view.Change }
-	if err := l.ask(ctx, roles.TaskDiff, request, &answer); err != nil {
-		d.Wrong = err.Error()
-	}
-	d.Changes = answer.Changes
-	return d, nil
 }

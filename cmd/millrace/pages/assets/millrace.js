@@ -279,7 +279,7 @@
     const done = () => { const was = button.textContent; button.textContent = "copied"; setTimeout(() => { button.textContent = was; }, 1200); };
     if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, () => say(text)); else say(text);
   }
-  document.addEventListener("click", (e) => { const b = e.target.closest("button.copy"); if (b) copy(b.dataset.copy, b); });
+  document.addEventListener("click", (e) => { const b = e.target.closest("button.copy, abbr.id"); if (b) copy(b.dataset.copy || b.title, b); });
   if ($("copylink")) $("copylink").onclick = () => copy(location.href, $("copylink"));
 
   // Keys.
