@@ -29,9 +29,10 @@ type comparison struct {
 	From, Until string
 	// Offered tells that nobody chose what it is compared with.
 	Offered bool
-	Changes []view.Change
-	Wrong   string
-	Asked   bool
+	// Changes are the fields that differ, and Places those of them that do so between any two tasks.
+	Changes, Places []view.Change
+	Wrong           string
+	Asked           bool
 	// Runs are tasks like it, the newest first, and Moments are facts about it.
 	Runs      []like
 	RunsWrong panel
@@ -109,9 +110,19 @@ func (d *comparison) compare(ctx context.Context, l *look, with string) (err err
 	if err != nil {
 		return err
 	}
-	d.Changes, err = view.DiffItems(view.Item{Task: &d.Of}, view.Item{Task: &other})
+	all, err := view.DiffItems(view.Item{Task: &d.Of}, view.Item{Task: &other})
+	for _, c := range all {
+		if slices.Contains(ofEach, c.Field) {
+			d.Places = append(d.Places, c)
+		} else {
+			d.Changes = append(d.Changes, c)
+		}
+	}
 	return err
 }
+
+// ofEach are the fields that say which task it is, and its places in the log and in time.
+var ofEach = []string{"id", "head", "seq", "offer", "epoch", "since", "submitted_at", "started_at", "ended_at"}
 
 // offer chooses what the task is compared with: itself since the moment of the page, or the previous
 // run; nothing if there is none.

@@ -205,9 +205,23 @@ func (l *look) Entries() (all []entry) {
 		if path := strings.Trim(strings.TrimSuffix(p.path, "{$}"), "/"); path != "" {
 			parts = []string{path}
 		}
-		all = append(all, entry{p.entry, l.Link(parts...), p.name == l.page.name || strings.HasPrefix(l.page.name, strings.TrimSuffix(p.name, "s"))})
+		all = append(all, entry{p.entry, l.Link(parts...), strings.Trim(p.path, "/") == l.under()})
 	}
 	return all
+}
+
+// under returns the path of the page in the navigation to which the page belongs.
+func (l *look) under() string {
+	first, rest, _ := strings.Cut(strings.TrimPrefix(l.page.path, "/"), "/")
+	switch first {
+	case "bulk":
+		return "tasks"
+	case "edit":
+		return rest + "s"
+	case "run":
+		return l.r.PathValue("of") + "s"
+	}
+	return first
 }
 
 // Acts tells whether the caller may perform a verb, and so whether there is a button for it. In the
@@ -237,14 +251,23 @@ func (p *panel) fail(err error) {
 	}
 }
 
+// Moment shows the moment of the page, in the past with its day.
+func (l *look) Moment() template.HTML { return l.time(l.Point.At, l.Past) }
+
 // Time shows a moment, and how long ago it was.
-func (l *look) Time(at time.Time) template.HTML {
+func (l *look) Time(at time.Time) template.HTML { return l.time(at, false) }
+
+// time shows a moment: whole, or without its day if that is the day of the page.
+func (l *look) time(at time.Time, whole bool) template.HTML {
 	if at.IsZero() {
 		return ""
 	}
-	utc := at.UTC()
+	utc, mark := at.UTC(), ""
 	text := utc.Format(time.TimeOnly)
-	if y, m, d := l.Now.UTC().Date(); utc.Year() != y || utc.Month() != m || utc.Day() != d {
+	if whole {
+		mark = ` data-whole="1"`
+	}
+	if y, m, d := l.Now.UTC().Date(); whole || utc.Year() != y || utc.Month() != m || utc.Day() != d {
 		text = utc.Format(time.DateTime)
 	}
 	ago := ""
@@ -258,7 +281,7 @@ func (l *look) Time(at time.Time) template.HTML {
 	}
 	stamp := utc.Format(time.RFC3339Nano)
 	// Nothing in it is foreign.
-	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `" tabindex="0">` + text + `</time>` + ago)
+	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `" tabindex="0"` + mark + `>` + text + `</time>` + ago)
 }
 
 func ageOf(at, now time.Time) string {

@@ -13,11 +13,11 @@
   const span = (s) => s < 60 ? Math.floor(s) + "s" : s < 3600 ? Math.floor(s / 60) + "m" : s < 172800 ? Math.floor(s / 3600) + "h" : Math.floor(s / 86400) + "d";
   const long = (s) => s < 60 ? Math.floor(s) + "s" : s < 3600 ? Math.floor(s / 60) + "m" + two(Math.floor(s) % 60) + "s" : Math.floor(s / 3600) + "h" + two(Math.floor(s / 60) % 60) + "m";
   function tick(within) {
-    const then = root.dataset.then;
+    const moment = root.dataset.then && document.querySelector("#head time"), today = parts(moment ? new Date(moment.dateTime) : new Date());
     for (const t of within.querySelectorAll("time")) {
-      const d = new Date(t.dateTime), p = parts(d), today = parts(new Date());
+      const d = new Date(t.dateTime), p = parts(d);
       const clock = p.slice(3).map(two).join(":"), day = p[0] + "-" + two(p[1]) + "-" + two(p[2]);
-      const text = then || p[0] !== today[0] || p[1] !== today[1] || p[2] !== today[2] ? day + " " + clock : clock;
+      const text = t.dataset.whole || p[0] !== today[0] || p[1] !== today[1] || p[2] !== today[2] ? day + " " + clock : clock;
       if (t.textContent !== text) t.textContent = text;
       const ago = t.nextElementSibling;
       if (ago && ago.className === "ago") {
