@@ -202,10 +202,13 @@ func (s *Store) same(number uint64, f func(file io.ReaderAt, size int64) error) 
 
 // choice tells which tasks match the parts of a filter that concern their places and origins, by the
 // numbers of these in a scene.
-type choice struct{ in, from []bool }
+type choice struct {
+	in, from []bool
+	was      *scene // if not nil, only those of which the state was another one then
+}
 
 func (s *scene) chosen(f *view.Filter) choice {
-	c := choice{make([]bool, len(s.tables.places)+1), make([]bool, len(s.tables.origins)+1)}
+	c := choice{in: make([]bool, len(s.tables.places)+1), from: make([]bool, len(s.tables.origins)+1)}
 	for i := range s.tables.places {
 		c.in[i+1] = s.tables.places[i].meets(f)
 	}
@@ -218,14 +221,14 @@ func (s *scene) chosen(f *view.Filter) choice {
 
 // has tells whether a task of the scene is chosen.
 func (c *choice) has(s *scene, number uint32) bool {
-	return c.in[s.in[number]] && c.from[s.from[number]]
+	return c.in[s.in[number]] && c.from[s.from[number]] && (c.was == nil || c.was.state(number) != s.state(number))
 }
 
 // any tells whether one of the tasks after one, up to another, is chosen.
 func (c *choice) any(s *scene, after, until uint32) bool {
 	from := s.from[after+1 : until+1]
 	for i, place := range s.in[after+1 : until+1] {
-		if c.in[place] && c.from[from[i]] {
+		if c.in[place] && c.from[from[i]] && (c.was == nil || c.has(s, after+1+uint32(i))) { //nolint:gosec // there are no more tasks
 			return true
 		}
 	}
@@ -449,10 +452,55 @@ func (p *past) Stages(ctx context.Context, f view.Filter, after task.ID, most in
 	if err != nil {
 		return nil, err
 	}
-	for len(stages) < most {
-		some, err := w.next(ctx, most-len(stages))
+	err = p.eachOf(ctx, w, most, func(t *numbered) {
+		stages = append(stages, view.Stage{ID: t.id, State: s.state(t.number)})
+	})
+	return stages, err
+}
+
+// Steps does what [view.Stepper] says, for two places of one index.
+func (p *past) Steps(ctx context.Context, earlier view.Index, f view.Filter, after task.ID, most int) (steps []view.Step, err error) {
+	before, same := earlier.(*past)
+	if !same || before.store != p.store {
+		return nil, view.ErrUnindexed
+	}
+	was, err := before.scene(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.scene(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if was.file != s.file {
+		return nil, view.ErrUnindexed
+	}
+	f.OldestFirst = true
+	w, err := p.walk(ctx, s, &f, after)
+	if err != nil {
+		return nil, err
+	}
+	w.chosen.was = was
+	err = p.eachOf(ctx, w, most, func(t *numbered) {
+		steps = append(steps, view.Step{ID: t.id, Was: was.state(t.number), Is: s.state(t.number)})
+	})
+	return steps, err
+}
+
+// state returns the state of a task; unknown if it is not there yet.
+func (s *scene) state(number uint32) task.State {
+	if number > s.tasks || s.in[number] == 0 {
+		return task.Unknown
+	}
+	return s.tables.places[s.in[number]-1].state
+}
+
+// eachOf calls f with the next tasks of a walk that match its filter, at most most.
+func (p *past) eachOf(ctx context.Context, w *walk, most int, f func(*numbered)) error {
+	for n := 0; n < most; {
+		some, err := w.next(ctx, most-n)
 		if err != nil || len(some) == 0 {
-			return stages, err
+			return err
 		}
 		var maybe []numbered
 		for _, t := range some {
@@ -460,21 +508,22 @@ func (p *past) Stages(ctx context.Context, f view.Filter, after task.ID, most in
 				maybe = append(maybe, t)
 			}
 		}
-		were, _, err := p.were(ctx, s, maybe)
+		were, _, err := p.were(ctx, w.scene, maybe)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for _, t := range some {
-			if !t.sure {
+		for i := range some {
+			if !some[i].sure {
 				is := &were[0]
-				if were = were[1:]; !f.Match(is) {
+				if were = were[1:]; !w.filter.Match(is) {
 					continue
 				}
 			}
-			stages = append(stages, view.Stage{ID: t.id, State: s.tables.places[s.in[t.number]-1].state})
+			f(&some[i])
+			n++
 		}
 	}
-	return stages, nil
+	return nil
 }
 
 // Oldest implements [view.Index].

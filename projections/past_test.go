@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -93,6 +94,10 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 		t.Fatal(err)
 	}
 	past := s.At(at, view.Slice(h.records))
+	earlier := view.NewMemory()
+	for i := range h.records[:1+h.IntN(n)] {
+		earlier.Add(&h.records[i])
+	}
 	for i := range 20 {
 		q := view.Query{Kind: view.Tasks, Filter: h.filter()}
 		q.Suspect = nil // not known about the past
@@ -119,6 +124,7 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 		if err := errors.Join(err, err2); err != nil || !slices.Equal(stages, behind) {
 			t.Fatalf("at %d, %+v, behind %s: %v, %v, want %v", at.Seq, q.Filter, after, err, stages, behind)
 		}
+		stepsAgree(t, s, past, earlier, memory, h, q.Filter, after, most)
 	}
 	failuresAgree(t, past, memory)
 	tracesAgree(t, past, memory, h, n)
@@ -129,6 +135,37 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 	since := at.At.Add(-1e12)
 	if have, want := sumsOf(t, past, since), sumsOf(t, memory, since); !reflect.DeepEqual(have, want) {
 		t.Fatalf("at %d:\n%v\nwant\n%v", at.Seq, have, want)
+	}
+}
+
+// stepsAgree compares the tasks of which the index says that their states have changed since an earlier
+// place with those of which two folds do.
+func stepsAgree(t *testing.T, s *Store, past view.Index, earlier, memory *view.Memory, h *history, f view.Filter, after task.ID, most int) {
+	t.Helper()
+	at, err := earlier.Point(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, err := earlier.States(t.Context(), h.tasks)
+	all, err2 := memory.Stages(t.Context(), f, after, len(h.tasks)+1)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	var want []view.Step
+	for _, is := range all {
+		if was[is.ID] != is.State && len(want) < most {
+			want = append(want, view.Step{ID: is.ID, Was: was[is.ID], Is: is.State})
+		}
+	}
+	stepper, ok := past.(interface {
+		Steps(ctx context.Context, earlier view.Index, f view.Filter, after task.ID, most int) ([]view.Step, error)
+	})
+	if !ok {
+		t.Fatal("the index tells no steps")
+	}
+	steps, err := stepper.Steps(t.Context(), s.At(at, view.Slice(h.records)), f, after, most)
+	if err != nil || !slices.Equal(steps, want) {
+		t.Fatalf("since %d, %+v, behind %s: %v, %v, want %v", at.Seq, f, after, err, steps, want)
 	}
 }
 

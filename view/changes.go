@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -123,8 +124,54 @@ func (d *Difference) count(ctx context.Context, before, after Whole, f Filter) e
 	return nil
 }
 
-// step compares the tasks of both places side by side. Tasks are never removed.
+// step finds the tasks whose state has changed.
 func (d *Difference) step(ctx context.Context, before, after Whole, f Filter, most int) error {
+	stepper, ok := after.(Stepper)
+	if !ok {
+		return d.compare(ctx, before, after, f, most)
+	}
+	for last, over := task.ID(""), false; !over; {
+		steps, err := stepper.Steps(ctx, before, f, last, stagesAtOnce)
+		if errors.Is(err, ErrUnindexed) {
+			clear(d.Steps)
+			d.Tasks, d.More = d.Tasks[:0], 0
+			return d.compare(ctx, before, after, f, most)
+		}
+		if err != nil {
+			return err
+		}
+		for _, s := range steps {
+			last = s.ID
+			if err := d.note(ctx, after, s, most); err != nil {
+				return err
+			}
+		}
+		over = len(steps) < stagesAtOnce
+	}
+	return nil
+}
+
+// note adds a changed state.
+func (d *Difference) note(ctx context.Context, after View, s Step, most int) error {
+	from := New
+	if s.Was != task.Unknown {
+		from = s.Was.String()
+	}
+	d.Steps[from+" to "+s.Is.String()]++
+	if len(d.Tasks) >= most {
+		d.More++
+		return nil
+	}
+	t, err := GetTask(ctx, after, s.ID)
+	if err == nil {
+		d.Tasks = append(d.Tasks, Stepped{s.ID, t.What(), s.Was, s.Is, t.Node})
+	}
+	return err
+}
+
+// compare is [Difference.step] without an index: it compares the tasks of both places side by side.
+// Tasks are never removed.
+func (d *Difference) compare(ctx context.Context, before, after Whole, f Filter, most int) error {
 	earlier := tasksOf{view: before, filter: f}
 	later := tasksOf{view: after, filter: f}
 	for {
@@ -140,20 +187,9 @@ func (d *Difference) step(ctx context.Context, before, after Whole, f Filter, mo
 		if was == is.State {
 			continue
 		}
-		from := New
-		if was != task.Unknown {
-			from = was.String()
-		}
-		d.Steps[from+" to "+is.State.String()]++
-		if len(d.Tasks) >= most {
-			d.More++
-			continue
-		}
-		t, err := GetTask(ctx, after, is.ID)
-		if err != nil {
+		if err := d.note(ctx, after, Step{is.ID, was, is.State}, most); err != nil {
 			return err
 		}
-		d.Tasks = append(d.Tasks, Stepped{is.ID, t.What(), was, is.State, t.Node})
 	}
 }
 

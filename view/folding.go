@@ -63,6 +63,7 @@ var (
 	_ Staged  = Folded{}
 	_ View    = Folded{}
 	_ Limited = Folded{}
+	_ Stepper = Folded{}
 )
 
 // Past is the past of a model, with the facts about single subjects.
@@ -154,6 +155,21 @@ func (f *Folding) States(ctx context.Context, ids []task.ID) (states map[task.ID
 func (f *Folding) Stages(ctx context.Context, filter Filter, after task.ID, most int) (stages []Stage, err error) {
 	err = f.tell(ctx, Tasks, func(i Index) error { stages, err = i.Stages(ctx, filter, after, most); return err })
 	return stages, err
+}
+
+// Steps implements [Stepper], by an index alone.
+func (f Folded) Steps(ctx context.Context, earlier View, filter Filter, after task.ID, most int) ([]Step, error) {
+	was, same := earlier.(Folded)
+	if !same || was.index == nil || f.index == nil {
+		return nil, ErrUnindexed
+	}
+	index, ok := f.index.(interface {
+		Steps(ctx context.Context, earlier Index, f Filter, after task.ID, most int) ([]Step, error)
+	})
+	if !ok {
+		return nil, ErrUnindexed
+	}
+	return index.Steps(ctx, was.index, filter, after, most)
 }
 
 // tell asks the index about tasks, and the fold if the index does not know.

@@ -51,6 +51,21 @@ type Staged interface {
 	Stages(ctx context.Context, f Filter, after task.ID, most int) ([]Stage, error)
 }
 
+// Stepper is an optional part of a [View] of the past: it tells which tasks have changed their states.
+type Stepper interface {
+	// Steps returns the tasks that a filter chooses and whose state was another one at an earlier
+	// place of the same log, in the order of their ids, behind an id; fewer than most only at the
+	// end. It ignores the order and the limit of the filter. The error wraps [ErrUnindexed] if that
+	// place is not of the same index.
+	Steps(ctx context.Context, earlier View, f Filter, after task.ID, most int) ([]Step, error)
+}
+
+// Step is a change of a task's state: [task.Unknown] is that before its birth.
+type Step struct {
+	ID      task.ID
+	Was, Is task.State
+}
+
 // Stage is the state of a task.
 type Stage struct {
 	ID    task.ID
