@@ -194,7 +194,7 @@ func (d *Difference) compare(ctx context.Context, before, after Whole, f Filter,
 }
 
 // stagesAtOnce is how many states are asked for at once.
-const stagesAtOnce = 10_000
+const stagesAtOnce = 50_000
 
 // tasksOf iterates over the states of the tasks of a place, by id.
 type tasksOf struct {
