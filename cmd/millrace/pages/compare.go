@@ -1,13 +1,13 @@
 package pages
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"millrace/client"
 	"millrace/jet/roles"
@@ -219,16 +219,25 @@ type stepNumber struct {
 }
 
 const (
-	differsSince = "-10m" // by default
+	differsSince = 10 * time.Minute // before the page's moment, by default
 	shownStepped = 50
 )
 
 // showDifference shows what has changed from a moment on up to that of the page.
 func showDifference(ctx context.Context, l *look) (any, error) {
 	l.Title = "What has changed"
-	d := &differenceData{From: cmp.Or(strings.TrimSpace(l.Asked("from")), differsSince), Queue: l.Asked("queue"), Job: l.Asked("job")}
+	d := &differenceData{From: strings.TrimSpace(l.Asked("from")), Queue: l.Asked("queue"), Job: l.Asked("job")}
 	if l.Live {
 		return d, nil // it takes long, and does not change by itself
+	}
+	if d.From == "" {
+		p, found, err := l.Log.PointAt(ctx, view.Moment{At: l.Now.Add(-differsSince)})
+		if err != nil {
+			return nil, err
+		}
+		if d.From = "1"; found { // else the log is younger
+			d.From = strconv.FormatUint(p.Seq, 10)
+		}
 	}
 	request := client.DiffRequest{At: d.From, Until: query.End, Queue: d.Queue, Job: d.Job, Limit: shownStepped}
 	if l.Past {

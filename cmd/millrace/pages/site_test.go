@@ -183,6 +183,10 @@ func TestCompare(t *testing.T) {
 		page, _ := p.get(200, path)
 		p.says(page, want...)
 	}
+	for _, path := range []string{"/diff", "/diff?from=1&job=greet", "/diff?from=" + then} {
+		page, _ := p.get(200, path)
+		p.says(page, map[bool]string{true: "Nothing has changed", false: "new to pending"}[strings.HasSuffix(path, "="+then)])
+	}
 	if page, _ := p.get(200, of+"?with="+string(ids[2])); strings.Contains(page, "ann") {
 		t.Error("it is compared with another run than that asked for")
 	}
