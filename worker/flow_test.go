@@ -47,11 +47,11 @@ func TestWindowOfAQueue(t *testing.T) {
 		"the task has a window as well":        {rules: closed, spec: job.Spec{Window: "own"}, starts: 9 * time.Hour, facts: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(w *world) {
+			inBubbleOf(t, calm.NodeTTL, func(w *world) {
 				midnight := time.Now()
 				started := time.Duration(-1)
 				run := func(context.Context, task.Task) error { started = time.Since(midnight); return nil }
-				w.start(worker.Config{}, map[string]worker.Handler{
+				w.start(calm, map[string]worker.Handler{
 					"h": run, "first": func(context.Context, task.Task) error { wait(c.first); return nil },
 					"long": func(ctx context.Context, is task.Task) error { err := run(ctx, is); wait(3 * time.Hour); return err },
 				})

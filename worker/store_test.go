@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,7 @@ type store struct {
 	cut        bool                            // guarded by mu; the node is cut off
 	mute       bool                            // guarded by mu; writes get no answer
 	broken     chan events.Break
+	lease      time.Duration // of the log; 0 for ackWait
 }
 
 type beat struct {
@@ -87,7 +89,7 @@ func newStore(m *events.Memory) *store {
 	return &store{Memory: m, hints: map[node.ID]func(task.ID){}, broken: make(chan events.Break, 1)}
 }
 
-func (s *store) AckWait() time.Duration { return ackWait }
+func (s *store) AckWait() time.Duration { return cmp.Or(s.lease, ackWait) }
 
 // reach fails while the node is cut off: at once, as if it knew.
 func (s *store) reach() error {

@@ -40,6 +40,9 @@ func (w *world) apply(name, rules string) {
 	}
 }
 
+// calm is a worker that beats rarely: it has half a day to wait for.
+var calm = worker.Config{Beat: 2 * time.Minute, NodeTTL: 6 * time.Minute}
+
 // Tasks with a window start while it is open, whatever made them wait until it was closed. The
 // story begins at midnight.
 func TestWindow(t *testing.T) {
@@ -66,7 +69,7 @@ func TestWindow(t *testing.T) {
 		"the task may not wait for so long":    {rules: `{"closed":"00:00-06:00"}`, spec: job.Spec{Timeout: job.Timeout{Pending: hour}}, starts: -1, facts: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(w *world) {
+			inBubbleOf(t, calm.NodeTTL, func(w *world) {
 				midnight := time.Now()
 				started := time.Duration(-1)
 				run := func(_ context.Context, is task.Task) error {
@@ -76,7 +79,7 @@ func TestWindow(t *testing.T) {
 					}
 					return nil
 				}
-				w.start(worker.Config{}, map[string]worker.Handler{
+				w.start(calm, map[string]worker.Handler{
 					"h": run, "first": func(context.Context, task.Task) error { wait(c.first); return nil },
 					"long": func(ctx context.Context, is task.Task) error { err := run(ctx, is); wait(3 * time.Hour); return err },
 				})

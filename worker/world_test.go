@@ -21,15 +21,22 @@ import (
 // goroutine waits.
 type world struct {
 	*testing.T
-	log *events.Memory
-	rec *events.Recorder
+	log   *events.Memory
+	rec   *events.Recorder
+	lease time.Duration
 }
 
 func inBubble(t *testing.T, play func(w *world)) {
 	t.Helper()
+	inBubbleOf(t, ackWait, play)
+}
+
+// inBubbleOf is inBubble with leases that last as long as lease says.
+func inBubbleOf(t *testing.T, lease time.Duration, play func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		log := events.NewMemory(time.Now, ackWait)
-		w := &world{t, log, &events.Recorder{Log: log, Actor: "test", Now: time.Now, NewID: events.NewID}}
+		log := events.NewMemory(time.Now, lease)
+		w := &world{t, log, &events.Recorder{Log: log, Actor: "test", Now: time.Now, NewID: events.NewID}, lease}
 		play(w)
 		for _, f := range verify.Decided(log.All()) {
 			t.Errorf("%s", f.What)
@@ -61,7 +68,9 @@ type running struct {
 // that the test leaves open are small numbers.
 func (w *world) start(cfg worker.Config, handlers map[string]worker.Handler) *running {
 	w.Helper()
-	return w.startOn(newStore(w.log), cfg, handlers)
+	s := newStore(w.log)
+	s.lease = w.lease
+	return w.startOn(s, cfg, handlers)
 }
 
 // startOn is start on a store that is prepared already.
@@ -123,10 +132,18 @@ func (w *world) task(id task.ID) task.Task {
 // ended waits until a task has come to its end.
 func (w *world) ended(id task.ID) task.Task {
 	w.Helper()
+	seen := uint64(0)
 	for range 100_000 {
 		synctest.Wait()
-		if t := w.task(id); t.State.Terminal() {
-			return t
+		last, err := w.log.Last(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		if last != seen { // else it is what it was
+			if t := w.task(id); t.State.Terminal() {
+				return t
+			}
+			seen = last
 		}
 		pass(10 * time.Millisecond)
 	}
