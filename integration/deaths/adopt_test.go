@@ -361,7 +361,7 @@ func TestAdoptConversation(t *testing.T) {
 			*'"INIT"'*) n=$((n+1)); echo "greeted $n" ;;
 			*'"ACK"'*) echo acknowledged ;;
 			*'"CANCEL"'*) echo told; exit 0 ;; esac; done) &
-		until [ -e go ]; do sleep 0.05; done
+		until [ -e go ]; do sleep 0.2; done
 		echo '{"type":"CHECKPOINT","id":"c1","payload":{"at":1}}'; wait`
 	s.Spec.Run.Stdin = job.StdinOpen
 	id := p.SubmitAs(c, s)

@@ -37,7 +37,7 @@ func TestDeletedStreams(t *testing.T) {
 		}
 		// Its second attempt begins, prints, stores a record and a checkpoint while the stream is
 		// away.
-		id := p.Submit(`while ! [ -e go ]; do sleep 0.02; done; echo "this is attempt $MILLRACE_ATTEMPT"; [ "$MILLRACE_ATTEMPT" = 2 ]`, "--retries", "1", "--dir", p.Dir)
+		id := p.Submit(`while ! [ -e go ]; do sleep 0.2; done; echo "this is attempt $MILLRACE_ATTEMPT"; [ "$MILLRACE_ATTEMPT" = 2 ]`, "--retries", "1", "--dir", p.Dir)
 		p.Until("the task runs", func() bool { return p.State(c, id).State == task.Running })
 		if err := js.DeleteStream(t.Context(), stream); err != nil {
 			t.Fatal(err)

@@ -75,7 +75,7 @@ func TestSuspendedWorker(t *testing.T) {
 	c := p.Connect()
 	first := p.Worker("first")
 	stays := p.Submit(place.FirstAttemptStays, "--dir", p.Dir)
-	ends := p.Submit(`[ "$MILLRACE_ATTEMPT" != 1 ] || until [ -e go ]; do sleep 0.02; done; echo mine`, "--dir", p.Dir)
+	ends := p.Submit(`[ "$MILLRACE_ATTEMPT" != 1 ] || until [ -e go ]; do sleep 0.2; done; echo mine`, "--dir", p.Dir)
 	epochs := map[task.ID]uint64{}
 	for _, id := range []task.ID{stays, ends} {
 		epochs[id] = p.Await(c, id, task.Running).Epoch

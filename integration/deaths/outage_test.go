@@ -38,7 +38,7 @@ func TestKilledServer(t *testing.T) {
 			due := p.Await(c, retrying, task.Retrying).Due
 			delayed := p.Submit("true", "--delay", pause.String())
 			p.Await(c, delayed, task.Scheduled)
-			const stay = "until [ -e go ]; do sleep 0.05; done"
+			const stay = "until [ -e go ]; do sleep 0.2; done"
 			for range 2 {
 				id := p.Submit(stay, "--dir", p.Dir)
 				p.Await(c, id, task.Running)

@@ -39,7 +39,7 @@ func TestOperatorsDrain(t *testing.T) {
 	p.Server()
 	c := p.Connect()
 	first := p.Worker("first")
-	ends := p.Submit("until [ -e go ]; do sleep 0.02; done", "--dir", p.Dir)
+	ends := p.Submit("until [ -e go ]; do sleep 0.2; done", "--dir", p.Dir)
 	stays := p.Submit(place.StayUntilGo+"; [ \"$MILLRACE_ATTEMPT\" != 1 ] || sleep 600", "--dir", p.Dir)
 	p.Await(c, ends, task.Running)
 	p.Await(c, stays, task.Running)
@@ -86,7 +86,7 @@ func TestCordonSurvivesRestart(t *testing.T) {
 	p.Server()
 	c := p.Connect()
 	first := p.Worker("first")
-	runs := p.Submit("until [ -e go ]; do sleep 0.02; done", "--dir", p.Dir)
+	runs := p.Submit("until [ -e go ]; do sleep 0.2; done", "--dir", p.Dir)
 	p.Await(c, runs, task.Running)
 	p.Run("node", "cordon", "first", "--reason", "odd noises")
 	waits := p.Submit("true")
@@ -129,7 +129,7 @@ func TestReadyAfterServerRestart(t *testing.T) {
 		t.Errorf("waiting in vain ends with %d: %s", r.Code, r.Errs)
 	}
 	// The only slot is taken by a task that no other node may run.
-	aimed, err := c.Store().Place(p.Context(), aim(p, "01JNA0AMED0000000000000000", "only", "touch began; until [ -e go ]; do sleep 0.02; done"))
+	aimed, err := c.Store().Place(p.Context(), aim(p, "01JNA0AMED0000000000000000", "only", "touch began; until [ -e go ]; do sleep 0.2; done"))
 	if err != nil {
 		t.Fatal(err)
 	}

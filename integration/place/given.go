@@ -17,7 +17,7 @@ func FailsOnce(pause time.Duration) birth.Submission {
 }
 
 // StayUntilGo is a task whose first attempt waits for a file.
-const StayUntilGo = `[ "$MILLRACE_ATTEMPT" != 1 ] || until [ -e go ]; do sleep 0.05; done`
+const StayUntilGo = `[ "$MILLRACE_ATTEMPT" != 1 ] || until [ -e go ]; do sleep 0.2; done`
 
 // FirstAttemptStays is a task whose first attempt starts a process, which starts another, and
 // stays. The second attempt ends at once.
