@@ -1,0 +1,10 @@
+package house
+
+import (
+	"os"
+	"testing"
+
+	"millrace/internal/testkit"
+)
+
+func TestMain(m *testing.M) { os.Exit(testkit.Thrifty(m).Run()) }
