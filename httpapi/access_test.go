@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"millrace/client"
+	"millrace/internal/testkit"
 	"millrace/jet/definitions"
 	"millrace/jet/roles"
 	"millrace/metrics"
@@ -41,14 +42,12 @@ func (s *site) token(name string, role roles.Role, expires time.Time, replace bo
 // moment later.
 func (s *site) comes(status int, authorization string) {
 	s.Helper()
-	for until := time.Now().Add(patience); ; {
-		got := s.send("GET", "/api/v1/health", "", "Authorization", authorization)
-		if got.status == status {
-			return
-		}
-		if time.Now().After(until) {
-			s.Fatalf("the answer stays %d, want %d: %s", got.status, status, got.body)
-		}
+	var got answer
+	if !testkit.Poll(patience, func() bool {
+		got = s.send("GET", "/api/v1/health", "", "Authorization", authorization)
+		return got.status == status
+	}) {
+		s.Fatalf("the answer stays %d, want %d: %s", got.status, status, got.body)
 	}
 }
 
@@ -64,21 +63,17 @@ func TestTokenUse(t *testing.T) {
 	}
 	s.comes(200, shop)
 	hash := definitions.TokenHash(definitions.TokenCookie(strings.TrimPrefix(shop, "Bearer ")))
-	for until := time.Now().Add(patience); ; {
+	testkit.Eventually(t, "the use of a token is stored", func() bool {
 		used, err := s.store.TokenUses(t.Context(), []string{"shop", "idle", "nobody"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at := used[hash]; !at.IsZero() {
-			if len(used) != 1 || time.Since(at) > patience {
-				t.Errorf("used: %v", used)
-			}
-			break
+		at := used[hash]
+		if !at.IsZero() && (len(used) != 1 || time.Since(at) > patience) {
+			t.Errorf("used: %v", used)
 		}
-		if time.Now().After(until) {
-			t.Fatal("the use of a token is not stored")
-		}
-	}
+		return !at.IsZero()
+	})
 	if now, err := s.store.Last(t.Context()); err != nil || now != end {
 		t.Errorf("the log ends at %d, %v, and did at %d: it grows by the use of a token", now, err, end)
 	}
