@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/jet/wire"
@@ -61,6 +62,17 @@ func timerSource() *jetstream.StreamSource {
 		Consumer: &jetstream.StreamConsumerSource{Name: wire.FiredConsumer, DeliverSubject: wire.FiredSubject},
 	}
 }
+
+// LaidMark returns where a log that is written into a data directory needs a mark ([jet.Marks]) as its
+// last message, and the mark's header, by which the log has sourced nothing yet. Otherwise the NATS
+// server would look through the whole log for what it has sourced, for an hour with millions of
+// messages, and answer nobody meanwhile.
+func LaidMark() (subject string, header nats.Header) {
+	return wire.LogProbe, nats.Header{sourceHeader: {wire.TimerStream + " 0"}}
+}
+
+// sourceHeader is in messages that a stream has sourced: the other stream, and the sequence there.
+const sourceHeader = "Nats-Stream-Source"
 
 // ensureFired makes the consumer by which the log sources fired timers, if there is none, and tells
 // whether it did. It is made before the log asks for it: after a restart, a consumer that the

@@ -2,13 +2,17 @@ package serve
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"millrace/cmd/millrace/exit"
+	"millrace/jet"
 	"millrace/jet/embed"
 	"millrace/jet/streams"
+	"millrace/jet/wire"
 )
 
 // A log is laid only into a directory of its own; the refusal says what to do.
@@ -23,5 +27,42 @@ func TestLaidIntoADirectoryOfOthers(t *testing.T) {
 	err := Lay(dir, streams.Layout{}, embed.Stream{}, embed.Stream{})
 	if f := (*exit.Fault)(nil); !errors.As(err, &f) || f.Code != exit.Refused || f.Hint == "" {
 		t.Errorf("it says %v", err)
+	}
+}
+
+// A log that was laid into a directory can be opened at once, however long it is: the NATS server
+// need not look through all of it for what it has sourced.
+func TestLaidLogOpensAtOnce(t *testing.T) {
+	const facts, subjects = 100_000, 30_000
+	log := func(yield func(embed.Message, error) bool) {
+		for i := range uint64(facts) {
+			m := embed.Message{Seq: i + 1, At: time.Unix(1_700_000_000, 0), Subject: fmt.Sprint(wire.TickPrefix, "s", i%subjects), Body: []byte("{}")}
+			if !yield(m, nil) {
+				return
+			}
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := Lay(dir, streams.Layout{}, embed.Stream{Messages: log}, embed.Stream{Messages: func(func(embed.Message, error) bool) {}}); err != nil {
+		t.Fatal(err)
+	}
+	server, err := embed.Start(embed.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	nc, err := server.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	began := time.Now()
+	store, err := jet.Open(t.Context(), nc, streams.Layout{})
+	if err != nil {
+		t.Fatalf("after %v: %v", time.Since(began), err)
+	}
+	defer store.Close()
+	if last, err := store.Last(t.Context()); err != nil || last != facts+1 {
+		t.Errorf("the log ends at %d, %v, want a mark behind %d facts", last, err, facts)
 	}
 }

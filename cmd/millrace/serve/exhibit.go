@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"path/filepath"
 
@@ -88,5 +89,23 @@ func Lay(dir string, layout streams.Layout, log, output embed.Stream) (err error
 	if output.Config, err = layout.Config(wire.OutputStream); err != nil {
 		return err
 	}
+	log.Messages = marked(log.Messages)
 	return shared(embed.Fill(dir, log, output))
+}
+
+// marked returns the messages of a log with a mark behind them.
+func marked(log iter.Seq2[embed.Message, error]) iter.Seq2[embed.Message, error] {
+	return func(yield func(embed.Message, error) bool) {
+		var last embed.Message
+		for m, err := range log {
+			if last = m; !yield(m, err) {
+				return
+			}
+		}
+		if last.Seq == 0 {
+			return // nothing to look through
+		}
+		subject, header := streams.LaidMark()
+		yield(embed.Message{Seq: last.Seq + 1, At: last.At, Subject: subject, Header: header}, nil)
+	}
 }
