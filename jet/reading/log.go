@@ -301,6 +301,69 @@ func (s *Log) Message(ctx context.Context, seq uint64) (events.Record, bool, err
 	return r, found, nil
 }
 
+const (
+	// messagesAtOnce is how many requests for messages are under way at once.
+	messagesAtOnce = 16
+	// fewBetween is how many messages that nobody asked for may lie between two that come by one
+	// request. A request for a single message costs as much as some ten in a batch.
+	fewBetween = 8
+	// spanOf is how many sequences one request may span: so a long run is read by several at once.
+	spanOf = 4 * link.MaxBatch
+)
+
+// Messages reads the messages of the log that have these sequences, in the order of the log. Those
+// that do not exist are missing. Messages that lie near each other come by one request.
+func (s *Log) Messages(ctx context.Context, seqs []uint64) ([]events.Record, error) {
+	runs := runsOf(seqs)
+	found := make([][]events.Record, len(runs))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(messagesAtOnce)
+	for i, run := range runs {
+		g.Go(func() (err error) { found[i], err = s.run(ctx, run); return err })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, fmt.Errorf("read the log: %w", err)
+	}
+	return slices.Concat(found...), nil
+}
+
+// runsOf sorts sequences and cuts them into runs, of which each is read by one request or a few in
+// turn. Each sequence is in one of them, once.
+func runsOf(seqs []uint64) (runs [][]uint64) {
+	seqs = slices.Compact(slices.Sorted(slices.Values(seqs)))
+	for begin, i := 0, 1; i <= len(seqs); i++ {
+		if i == len(seqs) || seqs[i]-seqs[i-1] > fewBetween || seqs[i]-seqs[begin] >= spanOf {
+			runs, begin = append(runs, seqs[begin:i]), i
+		}
+	}
+	return runs
+}
+
+// run reads the messages of one run.
+func (s *Log) run(ctx context.Context, seqs []uint64) (found []events.Record, err error) {
+	if len(seqs) == 1 {
+		r, there, err := s.Message(ctx, seqs[0])
+		if !there {
+			return nil, err
+		}
+		return []events.Record{r}, err
+	}
+	for last := seqs[len(seqs)-1]; len(seqs) > 0; {
+		page, err := s.Page(ctx, seqs[0], int(last-seqs[0]+1)) //nolint:gosec // less than spanOf
+		if err != nil || len(page) == 0 {
+			return found, err
+		}
+		for i := range page {
+			if _, is := slices.BinarySearch(seqs, page[i].Seq); is {
+				found = append(found, page[i])
+			}
+		}
+		behind, _ := slices.BinarySearch(seqs, page[len(page)-1].Seq+1)
+		seqs = seqs[behind:]
+	}
+	return found, nil
+}
+
 // Dismissal reads the fact that dismissed a message; false if there is none.
 func (s *Log) Dismissal(ctx context.Context, seq uint64) (events.Record, bool, error) {
 	r, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": wire.DeadPrefix + strconv.FormatUint(seq, 10)})
