@@ -63,7 +63,7 @@ which it is a copy, the tasks that it needed, its attempts, retries and takeover
 		if chain {
 			return a.chain(ctx, s, id, &o)
 		}
-		if err := s.FoldLimits(ctx, id); err != nil {
+		if err := a.Stand(ctx, cl, &s, id, told.NamedHolders); err != nil {
 			return err
 		}
 		asking, cancel := a.Asking(ctx)

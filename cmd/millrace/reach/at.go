@@ -19,6 +19,7 @@ import (
 	"millrace/node"
 	"millrace/query"
 	"millrace/task"
+	"millrace/task/quota"
 	"millrace/view"
 )
 
@@ -100,12 +101,13 @@ func (a *App) Moments(c *cobra.Command, at ...string) error {
 
 // Sight is what a command looks at: the present, or a moment of the past.
 type Sight struct {
-	View  view.View
-	Then  view.Whole       // the same, for the past; nil in the present
-	Now   func() time.Time // by which things are judged
-	Past  *ShownPoint      // nil in the present
-	fold  func(context.Context, ...view.Kind) error
-	asked bool // a server has answered about the present
+	View   view.View
+	Then   view.Whole       // the same, for the past; nil in the present
+	Now    func() time.Time // by which things are judged
+	Past   *ShownPoint      // nil in the present
+	fold   func(context.Context, ...view.Kind) error
+	limits view.Limited // of the past, by a fold of everything
+	asked  bool         // a server has answered about the present
 }
 
 // ShownPoint is a moment of the past in JSON.
@@ -140,7 +142,7 @@ func (a *App) Sight(ctx context.Context, c *client.Client, at string, then Then)
 		}
 	}
 	past := c.Past(model)
-	return Sight{View: past, Then: past, Now: func() time.Time { return p.At }, Past: &ShownPoint{p.Seq, p.At, then.Lacks}, fold: model.Fold}, nil
+	return Sight{View: past, Then: past, Now: func() time.Time { return p.At }, Past: &ShownPoint{p.Seq, p.At, then.Lacks}, fold: model.Fold, limits: past}, nil
 }
 
 // A Question is what a command asks a server about.
@@ -218,9 +220,28 @@ func (s *Sight) Unknown(err error) error {
 // Fold folds some kinds of a moment of the past in advance, for that may take longer than an answer.
 func (s *Sight) Fold(ctx context.Context, kinds ...view.Kind) error { return s.fold(ctx, kinds...) }
 
-// FoldLimits folds everything needed to tell where a task of the past waits before its limits, if
-// they hold it: that may take longer than an answer.
-func (s *Sight) FoldLimits(ctx context.Context, id task.ID) error {
+// stood is a moment of the past at which it is known where one task waits before its limits.
+type stood struct {
+	view.Whole
+	standing *quota.Standing
+}
+
+// Standing implements [view.Limited], for that task alone.
+func (s stood) Standing(context.Context, task.ID, int) (*quota.Standing, error) {
+	return s.standing, nil
+}
+
+// Stand finds out where a task of the past waits before its limits, if they hold it, so that the
+// view tells it, with up to holders of their holders. A server is asked; if none can answer, this
+// process folds the whole log, which may take longer than an answer.
+func (a *App) Stand(ctx context.Context, c *client.Client, s *Sight, id task.ID, holders int) error {
+	return a.stand(ctx, s, id, holders, func(ctx context.Context, q Question) (*quota.Standing, error) {
+		page, err := c.Limits(ctx, client.LimitListRequest{Task: id, Holders: holders, At: q.At})
+		return page.Standing, err
+	})
+}
+
+func (a *App) stand(ctx context.Context, s *Sight, id task.ID, holders int, ask func(context.Context, Question) (*quota.Standing, error)) error {
 	if s.Past == nil {
 		return nil
 	}
@@ -228,7 +249,11 @@ func (s *Sight) FoldLimits(ctx context.Context, id task.ID) error {
 	if err != nil || !t.Admissible() {
 		return s.Unknown(err)
 	}
-	return s.fold(ctx, view.Tasks)
+	standing, err := Look(ctx, a, nil, s, ask, func(ctx context.Context) (*quota.Standing, error) { return s.limits.Standing(ctx, id, holders) })(ctx)
+	if err == nil {
+		s.View = stood{s.Then, standing}
+	}
+	return err
 }
 
 // Point returns the place in the log of the sight; without a sequence in the present.

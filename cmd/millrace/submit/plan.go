@@ -103,7 +103,7 @@ func (a *Commands) plan(ctx context.Context, sight func(context.Context, *client
 	}
 	plans := make([]view.Plan, 1)
 	if isTask {
-		if err := in.FoldLimits(ctx, id); err != nil {
+		if err := a.Stand(ctx, cl, &in, id, 0); err != nil {
 			return err
 		}
 		asking, cancel := a.Asking(ctx)
