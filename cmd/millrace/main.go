@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/client"
 	"millrace/cmd/millrace/chaos"
 	"millrace/cmd/millrace/garbage"
 	"millrace/cmd/millrace/reach"
@@ -57,8 +58,13 @@ func (a *app) inside(ctx context.Context, inside *reach.Inside, args []string, i
 // app is one run of the command.
 type app struct{ *reach.App }
 
+// usualServer is the server that is tried if nothing names one. Only tests change it.
+var usualServer = client.UsualServer
+
 func newApp(in io.Reader, out, errs io.Writer) *app {
-	return &app{reach.New(in, out, errs, logclock.New(machineClock()))}
+	a := &app{reach.New(in, out, errs, logclock.New(machineClock()))}
+	a.Conn.Usual = usualServer
+	return a
 }
 
 // machineClock returns the clock of this machine, or a shifted one if `millrace chaos`, which must

@@ -22,8 +22,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(testkit.Thrifty(m), map[string]func(){"millrace": main})
+	testscript.Main(testkit.Thrifty(m), map[string]func(){"millrace": func() {
+		usualServer = nowhere // a developer's own server may listen at the usual address
+		main()
+	}})
 }
+
+// nowhere is an address at which nothing listens.
+const nowhere = "nats://127.0.0.1:1"
 
 // TestScripts runs the command as it is typed, against a real server where a
 // script starts one.
@@ -37,6 +43,7 @@ func TestScripts(t *testing.T) {
 				e.Setenv(name, filepath.Join(e.WorkDir, folder))
 			}
 			e.Setenv("TZ", "UTC")
+			e.Setenv("USUAL", nowhere)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

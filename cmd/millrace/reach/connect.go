@@ -28,7 +28,9 @@ type Connection struct {
 	tlsCert, tlsKey, tlsCA, inboxPrefix          string
 	Timeout                                      time.Duration
 	bounded                                      bool // a flag or the environment sets Timeout
-	set                                          *pflag.FlagSet
+	// Usual is the server that is tried if nothing names one: [client.UsualServer], except in tests.
+	Usual string
+	set   *pflag.FlagSet
 }
 
 // texts are the flags with a text, and their environment variables.
@@ -78,6 +80,9 @@ func (a *App) Resolve() (client.Target, error) {
 	t, err := client.FindServer(o)
 	if err != nil {
 		return t, err
+	}
+	if t.By == client.Usual {
+		t.Options.Server, t.Name = c.Usual, c.Usual
 	}
 	if t.Options.Timeout > 0 {
 		c.Timeout, c.bounded = t.Options.Timeout, true
