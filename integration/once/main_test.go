@@ -8,8 +8,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if archive := os.Getenv(wrongTimeEnv); archive != "" {
-		os.Exit(linkWrong(archive, os.Args[1:]))
+	if with := os.Getenv(wrongTimeEnv); with != "" {
+		os.Exit(wrongTool(with, os.Args[1:]))
 	}
 	os.Exit(place.Main(m))
 }

@@ -22,8 +22,7 @@ import (
 // seconds their clock is ahead, in 8 bytes. All that they start of the same program inherits it.
 const wrongClockFile = 9
 
-// wrongTimeEnv has this binary be the tool that links [wrongProgram], with the package time of that
-// name.
+// wrongTimeEnv has this binary stand in for the tools that make [wrongProgram]: see [wrongTool].
 const wrongTimeEnv = "INTEGRATION_TEST_TIME"
 
 // wrongProgram is the path of a binary that differs from the one under test in one thing: wherever
@@ -68,11 +67,18 @@ var wrongProgram = sync.OnceValues(func() (string, error) {
 // All that other packages may know of it must stay as it is, for they are not compiled again: no
 // function, variable or line may come or go. If one does, the linker speaks of a fingerprint.
 func wrongTime(dir string) (archive string, err error) {
+	var home string
 	list := func(more ...string) (string, error) {
-		out, err := exec.Command("go", append(append([]string{"list"}, more...), "time")...).Output()
+		cmd := exec.Command("go", append(append([]string{"list"}, more...), "time")...)
+		cmd.Env = append(os.Environ(), wrongTimeEnv+"="+home)
+		out, err := cmd.Output()
 		return strings.TrimSpace(string(out)), err
 	}
-	home, err := list("-f", "{{.Dir}}")
+	home, err = list("-f", "{{.Dir}}")
+	if err != nil {
+		return "", err
+	}
+	self, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
@@ -89,6 +95,7 @@ func wrongTime(dir string) (archive string, err error) {
 			source = bytes.Replace(source, []byte(change.from), []byte(change.to), 1)
 		}
 		changed := filepath.Join(dir, name)
+		source = append(source, "// its files are called $GOROOT/src/time/...\n"...) // cached apart from what the compiler alone makes of it
 		if err := os.WriteFile(changed, source, 0o600); err != nil {
 			return "", err
 		}
@@ -98,7 +105,19 @@ func wrongTime(dir string) (archive string, err error) {
 	if err := errors.Join(err, os.WriteFile(overlay, text, 0o600)); err != nil {
 		return "", err
 	}
-	return list("-export", "-overlay", overlay, "-f", "{{.Export}}")
+	export := []string{"-export", "-f", "{{.Export}}"}
+	right, err := list(export...)
+	if err != nil {
+		return "", err
+	}
+	names, err := os.ReadFile(right)
+	if bytes.Contains(names, []byte(namedTime)) {
+		export = append(export, "-toolexec", self)
+	}
+	if err != nil {
+		return "", err
+	}
+	return list(append(export, "-overlay", overlay)...)
 }
 
 // wrongClock says for each file of package time what is replaced by what. The runtime calls Now for
@@ -113,21 +132,40 @@ var wrongClock = map[string][]struct{ from, to string }{
 	},
 }
 
-// linkWrong runs a tool of the compiler for `go run -toolexec`, and returns its exit code. The linker
-// gets the archive instead of package time, and has a version of its own: what it links is cached
-// apart.
-func linkWrong(archive string, args []string) int {
+// namedTime is how the compiler calls the directory of package time, if it shortens the names of the
+// files of Go itself.
+const namedTime = "$GOROOT/src/time"
+
+// wrongTool runs a tool of the compiler for -toolexec, and returns its exit code; with is the
+// [wrongTimeEnv].
+//
+// The linker gets that archive instead of package time, and has a version of its own: what it links
+// is cached apart. The compiler shortens the names of all files of Go itself but of those that
+// replace others, and names are among what other packages know. So here it shortens the names of
+// all files in that directory, package time's.
+func wrongTool(with string, args []string) int {
 	tool := exec.Command(args[0], args[1:]...)
 	tool.Stdin, tool.Stdout, tool.Stderr = os.Stdin, os.Stdout, os.Stderr
 	var version bytes.Buffer
-	if strings.TrimSuffix(filepath.Base(args[0]), ".exe") == "link" {
+	value := func(name string) *string {
+		if i := slices.Index(args, name); i > 0 && i+1 < len(args) {
+			return &tool.Args[i+1]
+		}
+		return new(string)
+	}
+	switch strings.TrimSuffix(filepath.Base(args[0]), ".exe") {
+	case "link":
 		if slices.Equal(args[1:], []string{"-V=full"}) {
 			tool.Stdout = &version
-		} else if i := slices.Index(args, "-importcfg"); i > 0 && i+1 < len(args) {
-			if err := useArchive(args[i+1], archive); err != nil {
+		} else if list := *value("-importcfg"); list != "" {
+			if err := useArchive(list, with); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				return 1
 			}
+		}
+	case "compile":
+		if paths := value("-trimpath"); *value("-p") == "time" {
+			*paths = strings.ReplaceAll(*paths, "=>"+with, "=>"+namedTime)
 		}
 	}
 	if err := tool.Run(); err != nil {
