@@ -179,7 +179,7 @@
       if (p.is && !anew && p.is.width === p.el.clientWidth) { p.is.setData(data); continue; }
       if (p.is) p.is.destroy();
       p.is = new uPlot({ width: p.el.clientWidth, height: 130, cursor: { sync: { key: "late" }, drag: { x: false, y: false } }, legend: { show: true }, hooks: { setScale: [(u, key) => { if (key === "x") p.el.dataset.seconds = Math.round(u.scales.x.max - u.scales.x.min); }] }, tzDate: (t) => zone === "UTC" ? uPlot.tzDate(new Date(t * 1000), "Etc/UTC") : new Date(t * 1000),
-        scales: { x: { range: () => [Math.min(p.xs[0], p.xs.at(-1) - 300), p.xs.at(-1)] }, y: { range: (u, lo, hi) => [0, Math.max(hi || 0, 1e-3) * 1.1] } }, axes: [{ ...grid, size: 30, values: (u, ts) => ts.map((t) => hour(t, ts[1] - ts[0] < 60)) }, { ...grid, size: 50 }], series: [{ label: "at", value: (u, t) => t == null ? "now" : hour(t, true) }, { label: p.el.dataset.label, value: (u, y) => figure(y ?? u.data[1].findLast((y) => y != null)), stroke: colour(line[p.name]), width: 1.5, points: { show: p.name === "wait" || p.name === "oldest", size: 4 }, spanGaps: false }] }, data, p.el);
+        scales: { x: { range: () => [Math.min(p.xs[0], p.xs.at(-1) - 300), p.xs.at(-1)] }, y: { range: (u, lo, hi) => [0, hi > 0 ? hi * 1.1 : 1] } }, axes: [{ ...grid, size: 30, values: (u, ts) => ts.map((t) => hour(t, ts[1] - ts[0] < 60)) }, { ...grid, size: 50 }], series: [{ label: "at", value: (u, t) => t == null ? "now" : hour(t, true) }, { label: p.el.dataset.label, value: (u, y) => figure(y ?? u.data[1].findLast((y) => y != null)), stroke: colour(line[p.name]), width: 1.5, points: { show: p.name === "wait" || p.name === "oldest", size: 4 }, spanGaps: false }] }, data, p.el);
       p.is.width = p.el.clientWidth;
     }
   }
