@@ -118,10 +118,10 @@ func (s *Store) At(p view.Point, log view.Numbered) view.Index {
 	return &past{store: s, at: p, log: log}
 }
 
-// look calls f with the index and its size, which reaches the place at least.
-func (p *past) look(ctx context.Context, f func(file io.ReaderAt, size int64) error) error {
+// ask calls f with the read model, which reaches the place at least.
+func (p *past) ask(ctx context.Context, f func(tx *sql.Tx) error) error {
 	if p.now != nil {
-		return f(p.now.file, p.now.size)
+		return f(p.now.tx)
 	}
 	if err := p.store.Wait(ctx, p.at.Seq); err != nil {
 		return err
@@ -130,6 +130,16 @@ func (p *past) look(ctx context.Context, f func(file io.ReaderAt, size int64) er
 		if seq < p.at.Seq {
 			return fmt.Errorf("the read model is made again and has come to sequence %d, before %d", seq, p.at.Seq)
 		}
+		return f(tx)
+	})
+}
+
+// look calls f with the index and its size, which reaches the place at least.
+func (p *past) look(ctx context.Context, f func(file io.ReaderAt, size int64) error) error {
+	if p.now != nil {
+		return f(p.now.file, p.now.size)
+	}
+	return p.ask(ctx, func(tx *sql.Tx) error {
 		var reached position
 		err := reached.load(ctx, tx)
 		if err == nil {
@@ -366,7 +376,7 @@ const mostFolded = 5000
 // List implements [view.Index].
 func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err error) {
 	page.Point = p.at
-	if err := indexed(&q); err != nil {
+	if err := indexed(&q); err != nil && !isSubject(q.Kind) {
 		return page, err
 	}
 	if q.AtLeast > p.at.Seq {
@@ -375,6 +385,9 @@ func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err erro
 	most, err := q.Most()
 	if err != nil {
 		return page, err
+	}
+	if isSubject(q.Kind) {
+		return p.subjects(ctx, &q)
 	}
 	after, err := q.Start()
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/view"
 )
 
@@ -126,6 +127,7 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 		}
 		stepsAgree(t, s, past, earlier, memory, h, q.Filter, after, most)
 	}
+	subjectsAgree(t, past, memory, h, n)
 	failuresAgree(t, past, memory)
 	tracesAgree(t, past, memory, h, n)
 	states, err := past.States(t.Context(), h.tasks)
@@ -166,6 +168,46 @@ func stepsAgree(t *testing.T, s *Store, past view.Index, earlier, memory *view.M
 	steps, err := stepper.Steps(t.Context(), s.At(at, view.Slice(h.records)), f, after, most)
 	if err != nil || !slices.Equal(steps, want) {
 		t.Fatalf("since %d, %+v, behind %s: %v, %v, want %v", at.Seq, f, after, err, steps, want)
+	}
+}
+
+// subjectsAgree compares what the index tells of nodes, queues and definitions with the fold, and with
+// the records about them.
+func subjectsAgree(t *testing.T, past view.Index, memory *view.Memory, h *history, n int) {
+	t.Helper()
+	subjects := map[view.Ref]bool{view.Node("nowhere"): true, view.Queue("nothing"): true, view.Definition("job.none"): true}
+	for i := range h.records {
+		switch ref := view.RefOf(&h.records[i]); ref.Kind {
+		case view.Nodes, view.Queues, view.Definitions:
+			subjects[ref] = true
+		}
+	}
+	for _, q := range []view.Query{{Kind: view.Nodes}, {Kind: view.Queues}, {Kind: view.Definitions}, {Kind: view.Definitions, Of: definition.DefJob}} {
+		have, err := past.List(t.Context(), q)
+		want, err2 := memory.List(t.Context(), q)
+		if err := errors.Join(err, err2); err != nil || !reflect.DeepEqual(have, want) {
+			t.Fatalf("at %d, %s %s: %v\nhave %+v\nwant %+v", h.records[n-1].Seq, q.Kind, q.Of, err, have, want)
+		}
+	}
+	for ref := range subjects {
+		var want []events.Record
+		for i := range h.records[:n] {
+			if view.RefOf(&h.records[i]) == ref {
+				want = append(want, h.records[i])
+			}
+		}
+		about, err := past.About(t.Context(), ref)
+		if err != nil || !reflect.DeepEqual(about, want) {
+			t.Fatalf("at %d, %s: %v\nhave %+v\nwant %+v", h.records[n-1].Seq, ref, err, about, want)
+		}
+		if is, err := past.Get(t.Context(), ref); err != nil || !reflect.DeepEqual(is, view.Fold(ref, want)) {
+			t.Fatalf("at %d, %s: %v\nhave %+v\nwant %+v", h.records[n-1].Seq, ref, err, is, view.Fold(ref, want))
+		}
+	}
+	for _, ref := range []view.Ref{view.Task(h.tasks[0]), view.Breaker("crawl")} {
+		if _, err := past.About(t.Context(), ref); !errors.Is(err, view.ErrUnindexed) {
+			t.Fatalf("%s: %v", ref, err)
+		}
 	}
 }
 

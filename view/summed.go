@@ -32,9 +32,18 @@ type Summed interface {
 	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used quota.Used, at uint64, err error)
 }
 
-// Index answers, for a place in the log, questions that would otherwise need a fold of the whole
-// log: lists and counts of tasks, and sums. The error wraps [ErrUnindexed] if it does not know.
+// Index answers, for a place in the log, questions that would otherwise need a fold of the log:
+// lists, counts and sums of tasks, and what nodes, queues and definitions were. The error wraps
+// [ErrUnindexed] if it does not know.
 type Index interface {
+	Lists
+	// Get returns one item; one without facts if there is none.
+	Get(ctx context.Context, ref Ref) (Item, error)
+	Facts
+}
+
+// Lists are the lists, counts and sums of a place in the log.
+type Lists interface {
 	List(ctx context.Context, q Query) (Page, error)
 	Count(ctx context.Context, q Query) (Counts, error)
 	Summed
