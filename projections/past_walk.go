@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -436,57 +438,32 @@ func (p *past) were(ctx context.Context, s *scene, of []numbered) (tasks []task.
 
 // folded returns tasks as the fold of their messages.
 func (p *past) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID]*task.Task, error) {
-	then := map[task.ID]*task.Task{}
+	then := make(map[task.ID]*task.Task, len(of))
+	if len(of) == 0 {
+		return then, nil
+	}
 	for i := range of {
 		then[of[i].id] = &task.Task{ID: of[i].id}
 	}
-	messages := map[uint32]bool{}
-	var far []numbered
-	from := s.pastMark
-	for _, t := range of {
-		if b := &s.blocks[blockOf(s.blocks, t.number)]; s.at-b.at > p.store.then.bounds.near {
-			far = append(far, t)
-		} else if messages[t.number] = true; b.at < from.at {
-			from = b.pastMark
-		}
+	indexed, far := p.nearby(s, of)
+	seqs, err := p.messages(ctx, s, indexed)
+	if err != nil {
+		return nil, err
 	}
-	var records []events.Record
-	if len(far) <= p.store.then.bounds.few {
-		for _, t := range far {
-			about, err := p.log.About(ctx, view.Task(t.id))
-			if err != nil {
-				return nil, fmt.Errorf("read the log: %w", err)
-			}
-			for i := range about {
-				if about[i].Seq <= p.at.Seq {
-					records = append(records, about[i])
-				}
-			}
-		}
-	} else {
-		for _, t := range far {
-			messages[t.number] = true
-			if b := &s.blocks[blockOf(s.blocks, t.number)]; b.at < from.at {
-				from = b.pastMark
-			}
-		}
+	records, err := p.log.Messages(ctx, seqs)
+	if err != nil {
+		return nil, err
 	}
-	if len(messages) > 0 {
-		var seqs []uint64
-		scan := new(pastScan)
-		scan.move = func(number, _ uint32, _ int64) {
-			if messages[number] {
-				seqs = append(seqs, scan.seq)
-			}
-		}
-		if err := p.scan(ctx, s, from, scan); err != nil {
-			return nil, err
-		}
-		said, err := p.log.Messages(ctx, seqs)
+	for _, id := range far {
+		about, err := p.log.About(ctx, view.Task(id))
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read the log: %w", err)
 		}
-		records = append(records, said...)
+		for i := range about {
+			if about[i].Seq <= p.at.Seq {
+				records = append(records, about[i])
+			}
+		}
 	}
 	slices.SortFunc(records, func(a, b events.Record) int { return cmp.Compare(a.Seq, b.Seq) })
 	for i := range records {
@@ -495,6 +472,72 @@ func (p *past) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID
 		}
 	}
 	return then, nil
+}
+
+// nearby tells of which tasks the index is searched for their messages. Those with messages in too
+// much of it are far, if they are few.
+func (p *past) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far []task.ID) {
+	indexed = make(map[uint32]bool, len(of))
+	long := map[uint32]bool{} // by what tasks share in sieves
+	for i := range of {
+		group := near(of[i].number)
+		is, known := long[group]
+		if !known {
+			size := int64(0)
+			for b := range s.moving(group) {
+				size += b.end - b.at
+			}
+			is = size > p.store.then.bounds.near
+			long[group] = is
+		}
+		if indexed[of[i].number] = true; is {
+			far = append(far, of[i].id)
+		}
+	}
+	if len(far) > p.store.then.bounds.few {
+		return indexed, nil
+	}
+	for i := range of {
+		if long[near(of[i].number)] {
+			delete(indexed, of[i].number)
+		}
+	}
+	return indexed, far
+}
+
+// moving are the blocks up to the scene that may have messages of tasks with a number for sieves.
+func (s *scene) moving(group uint32) iter.Seq[*pastBlock] {
+	return func(yield func(*pastBlock) bool) {
+		for i := range s.blocks {
+			if b := &s.blocks[i]; b.at >= s.at || b.moved.has(group) && !yield(b) {
+				return
+			}
+		}
+	}
+}
+
+// messages are the sequences of the messages of tasks, by their numbers.
+func (p *past) messages(ctx context.Context, s *scene, of map[uint32]bool) (seqs []uint64, err error) {
+	var moved sieve
+	least := uint32(math.MaxUint32)
+	for number := range of {
+		moved.add(near(number))
+		least = min(least, number)
+	}
+	scan := new(pastScan)
+	scan.move = func(number, _ uint32, _ int64) {
+		if number >= least && of[number] {
+			seqs = append(seqs, scan.seq)
+		}
+	}
+	for i := range s.blocks {
+		if b := &s.blocks[i]; b.at < s.at && b.moved.meets(&moved) {
+			if err := p.scanBlock(ctx, s, b, scan); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return seqs, nil
 }
 
 func sortByID(of []numbered) {

@@ -210,18 +210,18 @@ func (f *Folding) Stages(ctx context.Context, filter Filter, after task.ID, most
 }
 
 // Steps implements [Stepper], by an index alone.
-func (f Folded) Steps(ctx context.Context, earlier View, filter Filter, after task.ID, most int) ([]Step, error) {
+func (f Folded) Steps(ctx context.Context, earlier View, filter Filter, most int) (Steps, error) {
 	was, same := earlier.(Folded)
 	if !same || was.index == nil || f.index == nil {
-		return nil, ErrUnindexed
+		return Steps{}, ErrUnindexed
 	}
 	index, ok := f.index.(interface {
-		Steps(ctx context.Context, earlier Index, f Filter, after task.ID, most int) ([]Step, error)
+		Steps(ctx context.Context, earlier Index, f Filter, most int) (Steps, error)
 	})
 	if !ok {
-		return nil, ErrUnindexed
+		return Steps{}, ErrUnindexed
 	}
-	return index.Steps(ctx, was.index, filter, after, most)
+	return index.Steps(ctx, was.index, filter, most)
 }
 
 // tell asks the index about tasks, and the fold if the index does not know. Other kinds are all kept.
