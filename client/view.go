@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"millrace/events"
 	"millrace/jet"
 	"millrace/jet/roles"
@@ -190,24 +188,9 @@ func (f facts) About(ctx context.Context, ref view.Ref) ([]events.Record, error)
 	return nil, nil
 }
 
-// messagesAtOnce is how many messages are read concurrently.
-const messagesAtOnce = 16
-
 // Messages implements [view.Numbered].
 func (f facts) Messages(ctx context.Context, seqs []uint64) ([]events.Record, error) {
-	records := make([]events.Record, len(seqs))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(messagesAtOnce)
-	for i, seq := range seqs {
-		g.Go(func() (err error) {
-			records[i], _, err = f.store.Message(ctx, seq)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, fmt.Errorf("read the log: %w", err)
-	}
-	return slices.DeleteFunc(records, func(r events.Record) bool { return r.Seq == 0 }), nil
+	return f.store.Messages(ctx, seqs)
 }
 
 // defined is a read model that reads definitions from the log.

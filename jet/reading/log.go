@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
@@ -282,14 +283,22 @@ func (s *Log) readSome(ctx context.Context, most int, request map[string]any) ([
 	}
 	records := make([]events.Record, len(found))
 	for i, m := range found {
-		seq, err := link.SequenceOf(m)
-		if err != nil {
+		if err := readDirect(&records[i], m); err != nil {
 			return nil, err
 		}
-		stored, _ := time.Parse(time.RFC3339Nano, link.Added(m, jetstream.TimeStampHeaer)) // only shown
-		readRecord(&records[i], link.Added(m, jetstream.SubjectHeader), seq, stored, cameWith(m.Header, 1), m.Data)
 	}
 	return records, nil
+}
+
+// readDirect decodes a message from a direct get in place. r must be zero.
+func readDirect(r *events.Record, m *nats.Msg) error {
+	seq, err := link.SequenceOf(m)
+	if err != nil {
+		return err
+	}
+	stored, _ := time.Parse(time.RFC3339Nano, link.Added(m, jetstream.TimeStampHeaer)) // only shown
+	readRecord(r, link.Added(m, jetstream.SubjectHeader), seq, stored, cameWith(m.Header, 1), m.Data)
+	return nil
 }
 
 // Message reads one message of the log; the second result is false if it does not exist.
@@ -299,6 +308,39 @@ func (s *Log) Message(ctx context.Context, seq uint64) (events.Record, bool, err
 		return r, false, fmt.Errorf("read message %d: %w", seq, err)
 	}
 	return r, found, nil
+}
+
+// messagesAtOnce is how many messages are read concurrently.
+const messagesAtOnce = 16
+
+// Messages reads the messages at these sequences that exist, in no particular order. It asks for each:
+// before the server sends a batch it counts what follows, which costs more than some hundred messages.
+func (s *Log) Messages(ctx context.Context, seqs []uint64) ([]events.Record, error) {
+	records := make([]events.Record, len(seqs))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(messagesAtOnce)
+	for i, seq := range seqs {
+		g.Go(func() (err error) {
+			if !s.anywhere(ctx, seq, &records[i]) {
+				records[i], _, err = s.Message(ctx, seq)
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, fmt.Errorf("read the log: %w", err)
+	}
+	return slices.DeleteFunc(records, func(r events.Record) bool { return r.Seq == 0 }), nil
+}
+
+// anywhere reads a message from any replica, at half the price of [Log.Message]: what is stored at a
+// sequence never changes. It is false if that replica does not have the message, or the answer cannot
+// be told from an error of the server, which a message can imitate by its headers.
+func (s *Log) anywhere(ctx context.Context, seq uint64, r *events.Record) bool {
+	ctx, cancel := s.Within(ctx, link.ReadTry)
+	defer cancel()
+	m, err := s.Request(ctx, wire.APIDirect+wire.LogStream, fmt.Appendf(nil, `{"seq":%d}`, seq))
+	return err == nil && readDirect(r, m) == nil && r.Seq == seq
 }
 
 // Dismissal reads the fact that dismissed a message; false if there is none.
