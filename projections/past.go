@@ -221,6 +221,19 @@ func (s *scene) chosen(f *view.Filter) choice {
 	return c
 }
 
+// most is how many tasks of a scene are chosen at most.
+func (c *choice) most(s *scene) (n int) {
+	if !slices.Contains(c.from, true) {
+		return 0
+	}
+	for place, of := range s.counts() {
+		if c.in[place] {
+			n += of
+		}
+	}
+	return n
+}
+
 // has tells whether a task of the scene is chosen.
 func (c *choice) has(s *scene, number uint32) bool {
 	return c.in[s.in[number]] && c.from[s.from[number]] && (c.was == nil || c.was.state(number) != s.state(number))

@@ -38,7 +38,7 @@ type pastBounds struct {
 }
 
 var usualBounds = pastBounds{
-	block:  64 << 10,
+	block:  16 << 10,
 	frame:  256 << 10,
 	part:   16,
 	frames: 32 << 20,
@@ -73,7 +73,7 @@ type pastBlock struct {
 	low, high string
 	// first and last bound the times of submission, and labels has the bits of their loose labels.
 	first, last int64
-	labels      [256]uint64
+	labels      [labelWords]uint64
 	// skips is the time of the latest ticks without a task in the block. Limits says that it has
 	// entries about limits.
 	skips int64

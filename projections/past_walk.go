@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +29,7 @@ type walk struct {
 	filter *view.Filter
 	after  task.ID
 	chosen choice
+	left   int // how many chosen tasks may be in the blocks still to be read
 	words  *wordings
 	blocks []*pastBlock // still to be read, in the order of their first ids
 	odd    map[*pastBlock]bool
@@ -42,6 +42,7 @@ func (p *past) walk(ctx context.Context, s *scene, f *view.Filter, after task.ID
 	if w.words, err = p.wordings(ctx, s, f); err != nil {
 		return nil, err
 	}
+	w.left = w.chosen.most(s)
 	for number := range s.odd {
 		if number <= s.tasks {
 			w.odd[&s.blocks[blockOf(s.blocks, number)]] = true
@@ -109,7 +110,7 @@ func (w *walk) next(ctx context.Context, most int) ([]numbered, error) {
 	if len(w.found) > 0 {
 		first = string(w.found[0].id)
 	}
-	for len(w.blocks) > 0 && (first == "" || !w.precedes(first, w.blocks[0].far(w.filter.OldestFirst))) {
+	for len(w.blocks) > 0 && w.left > 0 && (first == "" || !w.precedes(first, w.blocks[0].far(w.filter.OldestFirst))) {
 		n := len(w.found)
 		if err := w.read(ctx, w.blocks[0]); err != nil {
 			return nil, err
@@ -130,7 +131,7 @@ func (w *walk) next(ctx context.Context, most int) ([]numbered, error) {
 		})
 	}
 	n := 0
-	for n < min(most, len(w.found)) && (len(w.blocks) == 0 || w.precedes(string(w.found[n].id), w.blocks[0].far(w.filter.OldestFirst))) {
+	for n < min(most, len(w.found)) && (len(w.blocks) == 0 || w.left == 0 || w.precedes(string(w.found[n].id), w.blocks[0].far(w.filter.OldestFirst))) {
 		n++
 	}
 	some := w.found[:n]
@@ -168,17 +169,22 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 		return nil
 	}
 	look, any := w.words.look(b), false
+	may := func(number uint32) bool {
+		may, _ := look.may(number)
+		return may && w.chosen.has(w.scene, number)
+	}
 	for number := b.tasks + 1; number <= until && !any; number++ {
-		if may, _ := look.may(number); may {
-			any = w.chosen.has(w.scene, number)
-		}
+		any = may(number)
 	}
 	if !any {
 		return nil
 	}
 	n, f := len(w.found), w.filter
 	scan := &pastScan{birth: func(number uint32, id []byte) {
-		if may, _ := look.may(number); may && w.chosen.has(w.scene, number) && within(f, string(w.after), string(id)) {
+		if w.chosen.has(w.scene, number) {
+			w.left--
+		}
+		if may(number) && within(f, string(w.after), string(id)) {
 			w.found = append(w.found, numbered{task.ID(id), number, w.words.told(number)})
 		}
 	}}
@@ -186,9 +192,9 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 	if !f.Since.IsZero() || !f.Until.IsZero() || len(f.Labels) > 0 {
 		of = make([]birthFit, b.until-b.tasks+1)
 		scan.from = func(number, _ uint32, submitted, _ int64, words []byte) {
-			if number > b.tasks {
-				may, surely := during(f, submitted)
-				of[number-b.tasks] = birthFit{true, may && w.words.has(number, words), surely}
+			if number > b.tasks && may(number) {
+				fits, surely := during(f, submitted)
+				of[number-b.tasks] = birthFit{true, fits && w.words.has(number, words), surely}
 			}
 		}
 	}
@@ -519,14 +525,12 @@ func (s *scene) moving(group uint32) iter.Seq[*pastBlock] {
 // messages are the sequences of the messages of tasks, by their numbers.
 func (p *past) messages(ctx context.Context, s *scene, of map[uint32]bool) (seqs []uint64, err error) {
 	var moved sieve
-	least := uint32(math.MaxUint32)
 	for number := range of {
 		moved.add(near(number))
-		least = min(least, number)
 	}
 	scan := new(pastScan)
 	scan.move = func(number, _ uint32, _ int64) {
-		if number >= least && of[number] {
+		if moved.has(near(number)) && of[number] {
 			seqs = append(seqs, scan.seq)
 		}
 	}

@@ -50,8 +50,13 @@ func labelHash(k, v string) [labelBytes]byte {
 	return [labelBytes]byte{byte(sum), byte(sum >> 8), byte(sum >> 16)}
 }
 
+// labelWords is how many words of bits a block has for the marks of loose labels.
+const labelWords = 64
+
 // labelBit is the bit of a loose label's mark in a block.
-func labelBit(mark []byte) (word int, bit uint64) { return int(mark[1]), 1 << (mark[0] & 63) }
+func labelBit(mark []byte) (word int, bit uint64) {
+	return int(mark[1]) % labelWords, 1 << (mark[0] & 63)
+}
 
 // appendWord writes a word: its kind and its text. Of a label, name is its name.
 func appendWord(b []byte, kind byte, name, text string) []byte {
