@@ -136,18 +136,14 @@ func (s *Log) Last(ctx context.Context) (uint64, error) {
 // LastAt returns the last message before the first one that the log stored after a time; false if
 // the log begins later.
 func (s *Log) LastAt(ctx context.Context, at time.Time) (events.Record, bool, error) {
-	// Any replica may answer. A replica that lags mistakes its own end for the log's, so the leader
-	// says where that is.
-	later, err := s.BatchGet(ctx, wire.LogStream, 1, map[string]any{"batch": 1, "start_time": at.Add(1).UTC(), "next_by_subj": ">"})
+	// The leader, for a replica that lags mistakes its own end for the log's; and not a batch, before
+	// which the server counts all subjects of the log.
+	later, found, err := s.LeaderGet(ctx, map[string]any{"start_time": at.Add(1).UTC(), "next_by_subj": ">"})
 	if err != nil {
 		return events.Record{}, false, fmt.Errorf("find %s in the log: %w", at.Format(time.RFC3339Nano), err)
 	}
-	if len(later) > 0 {
-		seq, err := link.SequenceOf(later[0])
-		if err != nil {
-			return events.Record{}, false, err
-		}
-		return s.LastUpTo(ctx, seq-1)
+	if found {
+		return s.LastUpTo(ctx, later.Seq-1)
 	}
 	last, err := s.Last(ctx)
 	for err == nil && last > 0 {
