@@ -308,6 +308,45 @@ func TestPastIsMadeAgain(t *testing.T) {
 	}
 }
 
+// A read model that another version has written is made again from its log, as is a damaged one. Then it
+// tells what every node, queue and definition was at any moment, also before that.
+func TestPastOfSubjectsAfterRebuild(t *testing.T) {
+	h := newHistory(31, 20)
+	for range 150 {
+		h.add()
+		h.sum()
+	}
+	path, half := filepath.Join(t.TempDir(), "read.db"), len(h.records)/2
+	again := func(records []events.Record) *Store {
+		s, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		project(t, s, 20, records, func() int { return 1 + h.IntN(40) })
+		return s
+	}
+	s := again(h.records[:half])
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	pragma(t, path, "user_version = 99")
+	s = again(h.records)
+	for _, n := range []int{1, half / 2, half, len(h.records)} {
+		pastAgrees(t, s, h, n)
+	}
+	if err := s.rebuild("for a test"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = again(h.records)
+	defer s.Close()
+	for _, n := range []int{1, half, len(h.records)} {
+		pastAgrees(t, s, h, n)
+	}
+}
+
 // Wherever a read of the index ends, no part of an incomplete entry is used, and no entry is used
 // twice.
 func TestPastIsReadInParts(t *testing.T) {
