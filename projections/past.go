@@ -386,7 +386,7 @@ const mostFolded = 5000
 // List implements [view.Index].
 func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err error) {
 	page.Point = p.at
-	if err := indexed(&q); err != nil && !isSubject(q.Kind) {
+	if err := indexed(&q); err != nil && !q.Kind.Few() {
 		return page, err
 	}
 	if q.AtLeast > p.at.Seq {
@@ -396,7 +396,7 @@ func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err erro
 	if err != nil {
 		return page, err
 	}
-	if isSubject(q.Kind) {
+	if q.Kind.Few() {
 		return p.subjects(ctx, &q)
 	}
 	after, err := q.Start()

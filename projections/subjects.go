@@ -15,7 +15,7 @@ import (
 	"millrace/view"
 )
 
-// Subjects are the nodes, queues and definitions of which the log tells. The table of subjects has each
+// Subjects are the few that are no tasks: nodes, queues and definitions. The table of subjects has each
 // as it is now; that of versions has it as it was after each of its facts, and so tells of any moment
 // without the log.
 
@@ -185,14 +185,9 @@ func (p *past) subjects(ctx context.Context, q *view.Query) (page view.Page, err
 	return page, err
 }
 
-// isSubject tells whether things of a kind are subjects.
-func isSubject(kind view.Kind) bool {
-	return kind == view.Nodes || kind == view.Queues || kind == view.Definitions
-}
-
 // Get implements [view.Index].
 func (p *past) Get(ctx context.Context, ref view.Ref) (is view.Item, err error) {
-	if !isSubject(ref.Kind) {
+	if !ref.Kind.Few() {
 		return is, view.ErrUnindexed
 	}
 	err = p.ask(ctx, func(tx *sql.Tx) error {
@@ -205,7 +200,7 @@ func (p *past) Get(ctx context.Context, ref view.Ref) (is view.Item, err error) 
 
 // About implements [view.Facts]: the index tells where in the log the facts are.
 func (p *past) About(ctx context.Context, ref view.Ref) ([]events.Record, error) {
-	if !isSubject(ref.Kind) {
+	if !ref.Kind.Few() {
 		return nil, view.ErrUnindexed
 	}
 	var seqs []uint64

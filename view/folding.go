@@ -39,7 +39,7 @@ func NewFolding(at Point, read func(ctx context.Context, kind Kind, each func(*e
 func (f *Folding) of(ctx context.Context, kind Kind) (*Memory, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !kind.single() || f.has[Tasks] != nil {
+	if !kind.Few() || f.has[Tasks] != nil {
 		kind = Tasks
 	}
 	if m := f.has[kind]; m != nil {
@@ -55,7 +55,7 @@ func (f *Folding) of(ctx context.Context, kind Kind) (*Memory, error) {
 
 // fill fills an empty fold for a kind.
 func (f *Folding) fill(ctx context.Context, kind Kind, m *Memory) error {
-	if f.index != nil && kind.single() {
+	if f.index != nil && kind.Few() {
 		page, err := f.index.List(ctx, Query{Kind: kind})
 		if !errors.Is(err, ErrUnindexed) {
 			m.take(&page)
@@ -104,12 +104,12 @@ func (i indexed) About(ctx context.Context, ref Ref) ([]events.Record, error) {
 	return about, err
 }
 
-// Get implements [View].
+// Get implements [View]. An index knows nodes, queues and definitions without their facts.
 func (f Folded) Get(ctx context.Context, ref Ref) (Item, error) {
-	if err := ref.Validate(); err != nil {
-		return Item{}, err
-	}
 	if f.index != nil {
+		if err := ref.Validate(); err != nil {
+			return Item{}, err
+		}
 		item, err := f.index.Get(ctx, ref)
 		if err == nil {
 			err = missing(ref, &item, 1)

@@ -126,8 +126,9 @@ func (r Ref) Validate() error {
 	return err
 }
 
-// single tells whether things of a kind are few, and folded from their own facts alone.
-func (k Kind) single() bool { return k == Nodes || k == Queues || k == Definitions }
+// Few tells whether things of a kind are few: all of them are listed at once, and each is the fold of
+// its own facts.
+func (k Kind) Few() bool { return k == Nodes || k == Queues || k == Definitions }
 
 func (r Ref) String() string { return r.Kind.String() + " " + r.ID }
 
