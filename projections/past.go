@@ -764,15 +764,19 @@ func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
 		task.Grant
 		seq uint64
 	}
+	open, left := make([]bool, len(at.tables.places)+1), 0
+	for i, of := range at.counts()[1:] {
+		if is := &at.tables.places[i]; is.limited && is.state != task.Unknown && !is.state.Terminal() {
+			open[i+1], left = true, left+of
+		}
+	}
 	var under []uint32
 	var moved sieve
-	for number, in := range at.in {
-		if in == 0 {
-			continue
-		}
-		if is := &at.tables.places[in-1]; is.limited && is.state != task.Unknown && !is.state.Terminal() {
+	for number := 0; left > 0; number++ {
+		if open[at.in[number]] {
 			under = append(under, uint32(number)) //nolint:gosec // there are no more tasks
 			moved.add(near(uint32(number)))       //nolint:gosec // likewise
+			left--
 		}
 	}
 	grants := map[task.ID]grant{}
