@@ -58,11 +58,8 @@ func (s *Service) then(ctx context.Context, at string) (v view.Folded, when time
 		return v, when, err
 	}
 	return s.Client.Past(s.moments.of(p, func() *view.Folding {
-		return view.NewFolding(p, func(ctx context.Context, kind view.Kind, each func(*events.Record) error) error {
-			if kind == view.Tasks { // that would read the whole log
-				return view.ErrUnindexed
-			}
-			return s.Client.Before(ctx, kind, p.Seq, each)
+		return view.NewFolding(p, func(context.Context, view.Kind, func(*events.Record) error) error {
+			return view.ErrUnindexed // else it would read the whole log
 		}, s.Model.At(p, s.Client.Log()))
 	})), p.At, nil
 }

@@ -1,7 +1,6 @@
 package jet
 
 import (
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -56,42 +55,6 @@ func TestLastAt(t *testing.T) {
 			if err != nil || found != (want > 0) || found && r.Seq != all[want-1].Seq {
 				t.Errorf("at %v of %d: %d, %v, %v", at.Sub(all[i].Stored), all[i].Seq, r.Seq, found, err)
 			}
-		}
-	}
-}
-
-// Messages come in the order of the log, each once, without those that were removed, whether they lie
-// near each other or far apart.
-func TestMessagesBySequence(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, streams.Layout{})
-	for range 300 { // more than one request brings
-		submit(t, s, "default")
-	}
-	log := must(s.JS.Stream(within(t), wire.LogStream))(t)
-	last := must(s.Last(within(t)))(t)
-	gone := []uint64{1, 5, 6, 7, 30, last}
-	for _, seq := range gone {
-		if err := log.DeleteMsg(within(t), seq); err != nil {
-			t.Fatal(err)
-		}
-	}
-	every := func(n uint64) (seqs []uint64) {
-		for seq := last + 3; seq > 0; seq -= min(n, seq) {
-			seqs = append(seqs, seq)
-		}
-		return seqs
-	}
-	for _, asked := range [][]uint64{nil, {9}, {1}, {9, 8, 9}, {1, 2}, {6, 7}, {last - 1, last, last + 9}, {3, 50, 51, 4}, every(1), every(2), every(17), {2, math.MaxUint32}} {
-		want := slices.Compact(slices.Sorted(slices.Values(asked)))
-		want = slices.DeleteFunc(want, func(seq uint64) bool { return seq > last || slices.Contains(gone, seq) })
-		found, err := s.Messages(within(t), asked)
-		var have []uint64
-		for i := range found {
-			have = append(have, found[i].Seq)
-		}
-		if err != nil || !slices.Equal(have, want) {
-			t.Errorf("of %d it has %d, %v; want %d", asked, have, err, want)
 		}
 	}
 }

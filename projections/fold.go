@@ -2,14 +2,12 @@ package projections
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/where"
@@ -174,7 +172,7 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 		if err := f.writeOthers(ctx, records); err != nil {
 			return err
 		}
-		if err := f.writeQueues(ctx, records); err != nil {
+		if err := f.writeSubjects(ctx, records); err != nil {
 			return err
 		}
 		if err := f.writeLimits(ctx, records); err != nil {
@@ -361,9 +359,8 @@ func (f *fold) writeCounts(ctx context.Context, counts map[counted]int) error {
 	return f.w.exec(ctx, "DELETE FROM counts WHERE n = 0")
 }
 
-// writeOthers writes the other contents of records: nodes, and unreadable messages.
+// writeOthers writes the unreadable messages, and how many are of unknown types.
 func (f *fold) writeOthers(ctx context.Context, records []events.Record) error {
-	var nodes map[node.ID]node.Node
 	var unknown map[events.Type]int
 	for i := range records {
 		r := &records[i]
@@ -381,25 +378,6 @@ func (f *fold) writeOthers(ctx context.Context, records []events.Record) error {
 				unknown = map[events.Type]int{}
 			}
 			unknown[r.Fact.Type]++
-		}
-		if r.Kind != events.KindNode || r.Fact.Node == "" {
-			continue
-		}
-		n, ok := nodes[r.Fact.Node]
-		if !ok {
-			var err error
-			if n, err = loadNode(ctx, f.w.conn, r.Fact.Node); err != nil {
-				return err
-			}
-			if nodes == nil {
-				nodes = map[node.ID]node.Node{}
-			}
-		}
-		nodes[r.Fact.Node] = node.Evolve(n, r.Node())
-	}
-	for _, n := range nodes {
-		if err := f.writeNode(ctx, &n); err != nil {
-			return err
 		}
 	}
 	for typ, n := range unknown {
@@ -431,23 +409,6 @@ func clip(s string, n int) string {
 		n--
 	}
 	return strings.Clone(s[:n])
-}
-
-func (f *fold) writeNode(ctx context.Context, n *node.Node) error {
-	doc, err := nodeForm.Append(nil, n)
-	if err != nil {
-		return fmt.Errorf("node %s: %w", n.ID, err)
-	}
-	return f.w.exec(ctx, "INSERT OR REPLACE INTO nodes VALUES (?, ?)", string(n.ID), string(doc))
-}
-
-// loadNode returns the stored node, or one without facts.
-func loadNode(ctx context.Context, conn *sql.Conn, id node.ID) (node.Node, error) {
-	n, err := scanNode(conn.QueryRowContext(ctx, "SELECT doc FROM nodes WHERE id = ?", string(id)))
-	if errors.Is(err, sql.ErrNoRows) {
-		return node.Node{ID: id}, nil
-	}
-	return n, err
 }
 
 // advance moves the position behind the records.

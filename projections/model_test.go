@@ -10,6 +10,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/queue"
@@ -147,7 +148,20 @@ func (h *history) sum() {
 	seq := uint64(1 + len(h.records)*2 + h.IntN(2))
 	r := events.Record{Seq: seq, Fact: events.Fact{ID: fmt.Sprint(seq), At: noon, Actor: "a", Schedule: []string{"nightly", "pulse"}[h.IntN(2)]}, Kind: events.KindTick}
 	tick := noon.Add(time.Duration(h.IntN(40)) * time.Hour).Truncate(time.Second)
-	switch h.IntN(6) {
+	switch h.IntN(8) {
+	case 6:
+		r.Kind, r.Fact.Schedule, r.Fact.Def = events.KindDefinition, "", []definition.Def{"job.crawl", "job.index", "schedule.nightly"}[h.IntN(3)]
+		if r.Fact.Event = (definition.DefinitionApplied{Edition: definition.Edition{Revision: seq, Digest: h.valid(), Text: []byte(`{"a": [1, "}"]}`)}}); h.IntN(3) == 0 {
+			r.Fact.Event = definition.DefinitionRemoved{Revision: seq}
+		}
+	case 7: // one that is not readable
+		r.Err, r.Fact = errors.New("no JSON"), []events.Fact{{Node: node.ID(h.valid() + "n")}, {Queue: "gpu"}, {Def: "job.torn"}}[h.IntN(3)]
+		switch r.Kind = events.KindNode; {
+		case r.Fact.Queue != "":
+			r.Kind = events.KindQueue
+		case r.Fact.Def != "":
+			r.Kind = events.KindDefinition
+		}
 	case 0:
 		r.Kind, r.Fact.Schedule, r.Fact.Queue, r.Fact.Event = events.KindQueue, "", []string{"gpu", "night"}[h.IntN(2)], queue.Paused{Reason: "r"}
 	case 1:

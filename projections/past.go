@@ -118,10 +118,10 @@ func (s *Store) At(p view.Point, log view.Numbered) view.Index {
 	return &past{store: s, at: p, log: log}
 }
 
-// look calls f with the index and its size, which reaches the place at least.
-func (p *past) look(ctx context.Context, f func(file io.ReaderAt, size int64) error) error {
+// ask calls f with the read model, which reaches the place at least.
+func (p *past) ask(ctx context.Context, f func(tx *sql.Tx) error) error {
 	if p.now != nil {
-		return f(p.now.file, p.now.size)
+		return f(p.now.tx)
 	}
 	if err := p.store.Wait(ctx, p.at.Seq); err != nil {
 		return err
@@ -130,6 +130,16 @@ func (p *past) look(ctx context.Context, f func(file io.ReaderAt, size int64) er
 		if seq < p.at.Seq {
 			return fmt.Errorf("the read model is made again and has come to sequence %d, before %d", seq, p.at.Seq)
 		}
+		return f(tx)
+	})
+}
+
+// look calls f with the index and its size, which reaches the place at least.
+func (p *past) look(ctx context.Context, f func(file io.ReaderAt, size int64) error) error {
+	if p.now != nil {
+		return f(p.now.file, p.now.size)
+	}
+	return p.ask(ctx, func(tx *sql.Tx) error {
 		var reached position
 		err := reached.load(ctx, tx)
 		if err == nil {
@@ -159,22 +169,14 @@ func (p *past) scene(ctx context.Context) (s *scene, err error) {
 	return s, err
 }
 
-// scan reads the index from a mark on up to the scene.
-func (p *past) scan(ctx context.Context, s *scene, from pastMark, to *pastScan) error {
-	return p.scanTo(ctx, s, from, s.at, to)
-}
-
 // scanBlock reads a block, up to the scene.
 func (p *past) scanBlock(ctx context.Context, s *scene, b *pastBlock, to *pastScan) error {
-	return p.scanTo(ctx, s, b.pastMark, min(b.end, s.at), to)
-}
-
-func (p *past) scanTo(ctx context.Context, s *scene, from pastMark, end int64, to *pastScan) error {
-	to.pastState, to.until, to.whole = from.pastState, s.reached, true
-	to.id = slices.Clone(from.id)
+	id := append(to.id[:0], b.id...)
+	to.pastState, to.until, to.whole = b.pastState, s.reached, true
+	to.id = id
 	to.places, to.origins, to.names, to.words = s.tables.places, s.tables.origins, s.tables.names, s.tables.words
 	read := func(file io.ReaderAt, _ int64) error {
-		_, err := eachPart(ctx, file, from.at, end, p.store.then.bounds.block, to, nil)
+		_, err := eachPart(ctx, file, b.at, min(b.end, s.at), p.store.then.bounds.block, to, nil)
 		return err
 	}
 	if p.now == nil {
@@ -217,6 +219,19 @@ func (s *scene) chosen(f *view.Filter) choice {
 		c.from[i+1] = (f.Job == "" || o.job == f.Job) && (f.Schedule == "" || o.schedule == f.Schedule) && (!f.Roots || o.root)
 	}
 	return c
+}
+
+// most is how many tasks of a scene are chosen at most.
+func (c *choice) most(s *scene) (n int) {
+	if !slices.Contains(c.from, true) {
+		return 0
+	}
+	for place, of := range s.counts() {
+		if c.in[place] {
+			n += of
+		}
+	}
+	return n
 }
 
 // has tells whether a task of the scene is chosen.
@@ -266,13 +281,18 @@ func (p *past) Count(ctx context.Context, q view.Query) (view.Counts, error) {
 	if err != nil {
 		return c, err
 	}
-	if !q.Since.IsZero() || !q.Until.IsZero() || q.IDPart != "" || len(q.Labels) > 0 || q.Text != "" {
-		c, err = p.countEach(ctx, s, &q.Filter)
-	} else {
+	if placed(&q.Filter) {
 		c = s.count(&q.Filter, s.counts())
+	} else {
+		c, err = p.countEach(ctx, s, &q.Filter)
 	}
 	c.Point = p.at
 	return c, err
+}
+
+// placed tells whether the places and origins of tasks tell all that a filter asks for.
+func placed(f *view.Filter) bool {
+	return f.Since.IsZero() && f.Until.IsZero() && f.IDPart == "" && len(f.Labels) == 0 && f.Text == ""
 }
 
 // countEach counts the tasks that match a filter of which the places and origins of tasks do not tell
@@ -366,7 +386,7 @@ const mostFolded = 5000
 // List implements [view.Index].
 func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err error) {
 	page.Point = p.at
-	if err := indexed(&q); err != nil {
+	if err := indexed(&q); err != nil && !q.Kind.Few() {
 		return page, err
 	}
 	if q.AtLeast > p.at.Seq {
@@ -375,6 +395,9 @@ func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err erro
 	most, err := q.Most()
 	if err != nil {
 		return page, err
+	}
+	if q.Kind.Few() {
+		return p.subjects(ctx, &q)
 	}
 	after, err := q.Start()
 	if err != nil {
@@ -459,32 +482,84 @@ func (p *past) Stages(ctx context.Context, f view.Filter, after task.ID, most in
 }
 
 // Steps does what [view.Stepper] says, for two places of one index.
-func (p *past) Steps(ctx context.Context, earlier view.Index, f view.Filter, after task.ID, most int) (steps []view.Step, err error) {
+func (p *past) Steps(ctx context.Context, earlier view.Index, f view.Filter, most int) (steps view.Steps, err error) {
 	before, same := earlier.(*past)
 	if !same || before.store != p.store {
-		return nil, view.ErrUnindexed
+		return steps, view.ErrUnindexed
 	}
 	was, err := before.scene(ctx)
 	if err != nil {
-		return nil, err
+		return steps, err
 	}
 	s, err := p.scene(ctx)
 	if err != nil {
-		return nil, err
+		return steps, err
 	}
 	if was.file != s.file {
-		return nil, view.ErrUnindexed
+		return steps, view.ErrUnindexed
 	}
 	f.OldestFirst = true
-	w, err := p.walk(ctx, s, &f, after)
+	w, err := p.walk(ctx, s, &f, "")
 	if err != nil {
-		return nil, err
+		return steps, err
 	}
 	w.chosen.was = was
-	err = p.eachOf(ctx, w, most, func(t *numbered) {
-		steps = append(steps, view.Step{ID: t.id, Was: was.state(t.number), Is: s.state(t.number)})
+	steps.Of = map[[2]task.State]int{}
+	visit := most
+	if placed(&f) {
+		s.steps(was, &w.chosen, steps.Of)
+	} else {
+		visit = math.MaxInt
+	}
+	var first []numbered
+	err = p.eachOf(ctx, w, visit, func(t *numbered) {
+		of := [2]task.State{was.state(t.number), s.state(t.number)}
+		if len(first) < most {
+			first, steps.Was = append(first, *t), append(steps.Was, of[0])
+		}
+		if visit > most {
+			steps.Of[of]++
+		}
 	})
+	if err == nil {
+		steps.First, _, err = p.were(ctx, s, first)
+	}
 	return steps, err
+}
+
+// steps counts the chosen tasks by their states in an earlier scene and in this one, if they differ.
+func (s *scene) steps(was *scene, c *choice, n map[[2]task.State]int) {
+	before, after := was.tables.states(), s.tables.states()
+	counts := make([][]int, 1+slices.Max(task.States()))
+	for i := range counts {
+		counts[i] = make([]int, len(counts))
+	}
+	for number, in := range s.in {
+		if !c.in[in] || !c.from[s.from[number]] {
+			continue
+		}
+		from := task.Unknown
+		if number < len(was.in) {
+			from = before[was.in[number]]
+		}
+		counts[from][after[in]]++
+	}
+	for from := range counts {
+		for to, of := range counts[from] {
+			if of > 0 && from != to {
+				n[[2]task.State{task.State(from), task.State(to)}] = of //nolint:gosec // they were states
+			}
+		}
+	}
+}
+
+// states are the states of tasks in each place, after one for no place.
+func (s *pastScan) states() []task.State {
+	all := []task.State{task.Unknown}
+	for i := range s.places {
+		all = append(all, s.places[i].state)
+	}
+	return all
 }
 
 // state returns the state of a task; unknown if it is not there yet.
@@ -689,15 +764,19 @@ func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
 		task.Grant
 		seq uint64
 	}
+	open, left := make([]bool, len(at.tables.places)+1), 0
+	for i, of := range at.counts()[1:] {
+		if is := &at.tables.places[i]; is.limited && is.state != task.Unknown && !is.state.Terminal() {
+			open[i+1], left = true, left+of
+		}
+	}
 	var under []uint32
 	var moved sieve
-	for number, in := range at.in {
-		if in == 0 {
-			continue
-		}
-		if is := &at.tables.places[in-1]; is.limited && is.state != task.Unknown && !is.state.Terminal() {
+	for number := 0; left > 0; number++ {
+		if open[at.in[number]] {
 			under = append(under, uint32(number)) //nolint:gosec // there are no more tasks
 			moved.add(near(uint32(number)))       //nolint:gosec // likewise
+			left--
 		}
 	}
 	grants := map[task.ID]grant{}

@@ -462,6 +462,7 @@ type pastScan struct {
 	words   []string
 	says    uint64 // what the task says after the move; only if its place is one where that changed
 	bad     bool   // set by a function: the entries are not what was written
+	buffer  []byte // for [eachPart]
 	// Functions to call for entries; nil for none. Their arguments are valid until they return.
 	birth func(number uint32, id []byte)
 	from  func(number, origin uint32, submitted, tick int64, words []byte)

@@ -31,14 +31,14 @@ type pastBounds struct {
 	scenes, tasks int
 	// words is how many words of a kind have numbers, and room how many bytes they may have.
 	words, room int
-	// near is how far back from a moment the index is searched for the messages of tasks. For few
-	// tasks, earlier messages are read from the log, task by task.
+	// near is how much of the index is searched for the messages of a task. If it were more, and such
+	// tasks are few, their messages are read from the log, task by task.
 	near int64
 	few  int
 }
 
 var usualBounds = pastBounds{
-	block:  64 << 10,
+	block:  16 << 10,
 	frame:  256 << 10,
 	part:   16,
 	frames: 32 << 20,
@@ -73,7 +73,7 @@ type pastBlock struct {
 	low, high string
 	// first and last bound the times of submission, and labels has the bits of their loose labels.
 	first, last int64
-	labels      [256]uint64
+	labels      [labelWords]uint64
 	// skips is the time of the latest ticks without a task in the block. Limits says that it has
 	// entries about limits.
 	skips int64
@@ -498,7 +498,10 @@ func (m *pastMap) keepScene(s *scene) {
 // eachPart reads the index between two places, at most up to the sequence of s. After each part it
 // calls then with the start of the next one. It returns where it ended.
 func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s *pastScan, then func(at int64)) (int64, error) {
-	buffer := make([]byte, min(end-at, int64(part)))
+	if s.buffer == nil {
+		s.buffer = make([]byte, part)
+	}
+	buffer := s.buffer
 	for at < end {
 		n := int(min(int64(len(buffer)), end-at))
 		if _, err := file.ReadAt(buffer[:n], at); err != nil {

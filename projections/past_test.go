@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/view"
 )
 
@@ -124,8 +126,9 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 		if err := errors.Join(err, err2); err != nil || !slices.Equal(stages, behind) {
 			t.Fatalf("at %d, %+v, behind %s: %v, %v, want %v", at.Seq, q.Filter, after, err, stages, behind)
 		}
-		stepsAgree(t, s, past, earlier, memory, h, q.Filter, after, most)
+		stepsAgree(t, s, past, earlier, memory, h, q.Filter, most)
 	}
+	subjectsAgree(t, past, memory, h, n)
 	failuresAgree(t, past, memory)
 	tracesAgree(t, past, memory, h, n)
 	states, err := past.States(t.Context(), h.tasks)
@@ -140,32 +143,79 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 
 // stepsAgree compares the tasks of which the index says that their states have changed since an earlier
 // place with those of which two folds do.
-func stepsAgree(t *testing.T, s *Store, past view.Index, earlier, memory *view.Memory, h *history, f view.Filter, after task.ID, most int) {
+func stepsAgree(t *testing.T, s *Store, past view.Index, earlier, memory *view.Memory, h *history, f view.Filter, most int) {
 	t.Helper()
 	at, err := earlier.Point(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	was, err := earlier.States(t.Context(), h.tasks)
-	all, err2 := memory.Stages(t.Context(), f, after, len(h.tasks)+1)
+	all, err2 := memory.Stages(t.Context(), f, "", len(h.tasks)+1)
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
-	var want []view.Step
+	of, first := map[[2]task.State]int{}, []string{}
 	for _, is := range all {
-		if was[is.ID] != is.State && len(want) < most {
-			want = append(want, view.Step{ID: is.ID, Was: was[is.ID], Is: is.State})
+		if was[is.ID] == is.State {
+			continue
+		}
+		if of[[2]task.State{was[is.ID], is.State}]++; len(first) < most {
+			first = append(first, fmt.Sprint(is.ID, was[is.ID], is.State))
 		}
 	}
 	stepper, ok := past.(interface {
-		Steps(ctx context.Context, earlier view.Index, f view.Filter, after task.ID, most int) ([]view.Step, error)
+		Steps(ctx context.Context, earlier view.Index, f view.Filter, most int) (view.Steps, error)
 	})
 	if !ok {
 		t.Fatal("the index tells no steps")
 	}
-	steps, err := stepper.Steps(t.Context(), s.At(at, view.Slice(h.records)), f, after, most)
-	if err != nil || !slices.Equal(steps, want) {
-		t.Fatalf("since %d, %+v, behind %s: %v, %v, want %v", at.Seq, f, after, err, steps, want)
+	steps, err := stepper.Steps(t.Context(), s.At(at, view.Slice(h.records)), f, most)
+	named := []string{}
+	for i := range steps.First {
+		named = append(named, fmt.Sprint(steps.First[i].ID, steps.Was[i], steps.First[i].State))
+	}
+	if err != nil || !maps.Equal(steps.Of, of) || !slices.Equal(named, first) {
+		t.Fatalf("since %d, %+v: %v, %v, %v, want %v, %v", at.Seq, f, err, steps.Of, named, of, first)
+	}
+}
+
+// subjectsAgree compares what the index tells of nodes, queues and definitions with the fold, and with
+// the records about them.
+func subjectsAgree(t *testing.T, past view.Index, memory *view.Memory, h *history, n int) {
+	t.Helper()
+	subjects := map[view.Ref]bool{view.Node("nowhere"): true, view.Queue("nothing"): true, view.Definition("job.none"): true}
+	for i := range h.records {
+		switch ref := view.RefOf(&h.records[i]); ref.Kind {
+		case view.Nodes, view.Queues, view.Definitions:
+			subjects[ref] = true
+		}
+	}
+	for _, q := range []view.Query{{Kind: view.Nodes}, {Kind: view.Queues}, {Kind: view.Definitions}, {Kind: view.Definitions, Of: definition.DefJob}} {
+		have, err := past.List(t.Context(), q)
+		want, err2 := memory.List(t.Context(), q)
+		if err := errors.Join(err, err2); err != nil || !reflect.DeepEqual(have, want) {
+			t.Fatalf("at %d, %s %s: %v\nhave %+v\nwant %+v", h.records[n-1].Seq, q.Kind, q.Of, err, have, want)
+		}
+	}
+	for ref := range subjects {
+		var want []events.Record
+		for i := range h.records[:n] {
+			if view.RefOf(&h.records[i]) == ref {
+				want = append(want, h.records[i])
+			}
+		}
+		about, err := past.About(t.Context(), ref)
+		if err != nil || !reflect.DeepEqual(about, want) {
+			t.Fatalf("at %d, %s: %v\nhave %+v\nwant %+v", h.records[n-1].Seq, ref, err, about, want)
+		}
+		if is, err := past.Get(t.Context(), ref); err != nil || !reflect.DeepEqual(is, view.Fold(ref, want)) {
+			t.Fatalf("at %d, %s: %v\nhave %+v\nwant %+v", h.records[n-1].Seq, ref, err, is, view.Fold(ref, want))
+		}
+	}
+	for _, ref := range []view.Ref{view.Task(h.tasks[0]), view.Breaker("crawl")} {
+		if _, err := past.About(t.Context(), ref); !errors.Is(err, view.ErrUnindexed) {
+			t.Fatalf("%s: %v", ref, err)
+		}
 	}
 }
 
@@ -255,6 +305,45 @@ func TestPastIsMadeAgain(t *testing.T) {
 				t.Errorf("%v; the index has %d bytes, had %d", err, len(again), len(index))
 			}
 		})
+	}
+}
+
+// A read model that another version has written is made again from its log, as is a damaged one. Then it
+// tells what every node, queue and definition was at any moment, also before that.
+func TestPastOfSubjectsAfterRebuild(t *testing.T) {
+	h := newHistory(31, 20)
+	for range 150 {
+		h.add()
+		h.sum()
+	}
+	path, half := filepath.Join(t.TempDir(), "read.db"), len(h.records)/2
+	again := func(records []events.Record) *Store {
+		s, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		project(t, s, 20, records, func() int { return 1 + h.IntN(40) })
+		return s
+	}
+	s := again(h.records[:half])
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	pragma(t, path, "user_version = 99")
+	s = again(h.records)
+	for _, n := range []int{1, half / 2, half, len(h.records)} {
+		pastAgrees(t, s, h, n)
+	}
+	if err := s.rebuild("for a test"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = again(h.records)
+	defer s.Close()
+	for _, n := range []int{1, half, len(h.records)} {
+		pastAgrees(t, s, h, n)
 	}
 }
 

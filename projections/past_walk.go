@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type walk struct {
 	filter *view.Filter
 	after  task.ID
 	chosen choice
+	left   int // how many chosen tasks may be in the blocks still to be read
 	words  *wordings
 	blocks []*pastBlock // still to be read, in the order of their first ids
 	odd    map[*pastBlock]bool
@@ -40,6 +42,7 @@ func (p *past) walk(ctx context.Context, s *scene, f *view.Filter, after task.ID
 	if w.words, err = p.wordings(ctx, s, f); err != nil {
 		return nil, err
 	}
+	w.left = w.chosen.most(s)
 	for number := range s.odd {
 		if number <= s.tasks {
 			w.odd[&s.blocks[blockOf(s.blocks, number)]] = true
@@ -107,7 +110,7 @@ func (w *walk) next(ctx context.Context, most int) ([]numbered, error) {
 	if len(w.found) > 0 {
 		first = string(w.found[0].id)
 	}
-	for len(w.blocks) > 0 && (first == "" || !w.precedes(first, w.blocks[0].far(w.filter.OldestFirst))) {
+	for len(w.blocks) > 0 && w.left > 0 && (first == "" || !w.precedes(first, w.blocks[0].far(w.filter.OldestFirst))) {
 		n := len(w.found)
 		if err := w.read(ctx, w.blocks[0]); err != nil {
 			return nil, err
@@ -128,7 +131,7 @@ func (w *walk) next(ctx context.Context, most int) ([]numbered, error) {
 		})
 	}
 	n := 0
-	for n < min(most, len(w.found)) && (len(w.blocks) == 0 || w.precedes(string(w.found[n].id), w.blocks[0].far(w.filter.OldestFirst))) {
+	for n < min(most, len(w.found)) && (len(w.blocks) == 0 || w.left == 0 || w.precedes(string(w.found[n].id), w.blocks[0].far(w.filter.OldestFirst))) {
 		n++
 	}
 	some := w.found[:n]
@@ -166,17 +169,22 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 		return nil
 	}
 	look, any := w.words.look(b), false
+	may := func(number uint32) bool {
+		may, _ := look.may(number)
+		return may && w.chosen.has(w.scene, number)
+	}
 	for number := b.tasks + 1; number <= until && !any; number++ {
-		if may, _ := look.may(number); may {
-			any = w.chosen.has(w.scene, number)
-		}
+		any = may(number)
 	}
 	if !any {
 		return nil
 	}
 	n, f := len(w.found), w.filter
 	scan := &pastScan{birth: func(number uint32, id []byte) {
-		if may, _ := look.may(number); may && w.chosen.has(w.scene, number) && within(f, string(w.after), string(id)) {
+		if w.chosen.has(w.scene, number) {
+			w.left--
+		}
+		if may(number) && within(f, string(w.after), string(id)) {
 			w.found = append(w.found, numbered{task.ID(id), number, w.words.told(number)})
 		}
 	}}
@@ -184,9 +192,9 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 	if !f.Since.IsZero() || !f.Until.IsZero() || len(f.Labels) > 0 {
 		of = make([]birthFit, b.until-b.tasks+1)
 		scan.from = func(number, _ uint32, submitted, _ int64, words []byte) {
-			if number > b.tasks {
-				may, surely := during(f, submitted)
-				of[number-b.tasks] = birthFit{true, may && w.words.has(number, words), surely}
+			if number > b.tasks && may(number) {
+				fits, surely := during(f, submitted)
+				of[number-b.tasks] = birthFit{true, fits && w.words.has(number, words), surely}
 			}
 		}
 	}
@@ -436,57 +444,32 @@ func (p *past) were(ctx context.Context, s *scene, of []numbered) (tasks []task.
 
 // folded returns tasks as the fold of their messages.
 func (p *past) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID]*task.Task, error) {
-	then := map[task.ID]*task.Task{}
+	then := make(map[task.ID]*task.Task, len(of))
+	if len(of) == 0 {
+		return then, nil
+	}
 	for i := range of {
 		then[of[i].id] = &task.Task{ID: of[i].id}
 	}
-	messages := map[uint32]bool{}
-	var far []numbered
-	from := s.pastMark
-	for _, t := range of {
-		if b := &s.blocks[blockOf(s.blocks, t.number)]; s.at-b.at > p.store.then.bounds.near {
-			far = append(far, t)
-		} else if messages[t.number] = true; b.at < from.at {
-			from = b.pastMark
-		}
+	indexed, far := p.nearby(s, of)
+	seqs, err := p.messages(ctx, s, indexed)
+	if err != nil {
+		return nil, err
 	}
-	var records []events.Record
-	if len(far) <= p.store.then.bounds.few {
-		for _, t := range far {
-			about, err := p.log.About(ctx, view.Task(t.id))
-			if err != nil {
-				return nil, fmt.Errorf("read the log: %w", err)
-			}
-			for i := range about {
-				if about[i].Seq <= p.at.Seq {
-					records = append(records, about[i])
-				}
-			}
-		}
-	} else {
-		for _, t := range far {
-			messages[t.number] = true
-			if b := &s.blocks[blockOf(s.blocks, t.number)]; b.at < from.at {
-				from = b.pastMark
-			}
-		}
+	records, err := p.log.Messages(ctx, seqs)
+	if err != nil {
+		return nil, err
 	}
-	if len(messages) > 0 {
-		var seqs []uint64
-		scan := new(pastScan)
-		scan.move = func(number, _ uint32, _ int64) {
-			if messages[number] {
-				seqs = append(seqs, scan.seq)
-			}
-		}
-		if err := p.scan(ctx, s, from, scan); err != nil {
-			return nil, err
-		}
-		said, err := p.log.Messages(ctx, seqs)
+	for _, id := range far {
+		about, err := p.log.About(ctx, view.Task(id))
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read the log: %w", err)
 		}
-		records = append(records, said...)
+		for i := range about {
+			if about[i].Seq <= p.at.Seq {
+				records = append(records, about[i])
+			}
+		}
 	}
 	slices.SortFunc(records, func(a, b events.Record) int { return cmp.Compare(a.Seq, b.Seq) })
 	for i := range records {
@@ -495,6 +478,70 @@ func (p *past) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID
 		}
 	}
 	return then, nil
+}
+
+// nearby tells of which tasks the index is searched for their messages. Those with messages in too
+// much of it are far, if they are few.
+func (p *past) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far []task.ID) {
+	indexed = make(map[uint32]bool, len(of))
+	long := map[uint32]bool{} // by what tasks share in sieves
+	for i := range of {
+		group := near(of[i].number)
+		is, known := long[group]
+		if !known {
+			size := int64(0)
+			for b := range s.moving(group) {
+				size += b.end - b.at
+			}
+			is = size > p.store.then.bounds.near
+			long[group] = is
+		}
+		if indexed[of[i].number] = true; is {
+			far = append(far, of[i].id)
+		}
+	}
+	if len(far) > p.store.then.bounds.few {
+		return indexed, nil
+	}
+	for i := range of {
+		if long[near(of[i].number)] {
+			delete(indexed, of[i].number)
+		}
+	}
+	return indexed, far
+}
+
+// moving are the blocks up to the scene that may have messages of tasks with a number for sieves.
+func (s *scene) moving(group uint32) iter.Seq[*pastBlock] {
+	return func(yield func(*pastBlock) bool) {
+		for i := range s.blocks {
+			if b := &s.blocks[i]; b.at >= s.at || b.moved.has(group) && !yield(b) {
+				return
+			}
+		}
+	}
+}
+
+// messages are the sequences of the messages of tasks, by their numbers.
+func (p *past) messages(ctx context.Context, s *scene, of map[uint32]bool) (seqs []uint64, err error) {
+	var moved sieve
+	for number := range of {
+		moved.add(near(number))
+	}
+	scan := new(pastScan)
+	scan.move = func(number, _ uint32, _ int64) {
+		if moved.has(near(number)) && of[number] {
+			seqs = append(seqs, scan.seq)
+		}
+	}
+	for i := range s.blocks {
+		if b := &s.blocks[i]; b.at < s.at && b.moved.meets(&moved) {
+			if err := p.scanBlock(ctx, s, b, scan); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return seqs, nil
 }
 
 func sortByID(of []numbered) {

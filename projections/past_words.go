@@ -50,8 +50,13 @@ func labelHash(k, v string) [labelBytes]byte {
 	return [labelBytes]byte{byte(sum), byte(sum >> 8), byte(sum >> 16)}
 }
 
+// labelWords is how many words of bits a block has for the marks of loose labels.
+const labelWords = 64
+
 // labelBit is the bit of a loose label's mark in a block.
-func labelBit(mark []byte) (word int, bit uint64) { return int(mark[1]), 1 << (mark[0] & 63) }
+func labelBit(mark []byte) (word int, bit uint64) {
+	return int(mark[1]) % labelWords, 1 << (mark[0] & 63)
+}
 
 // appendWord writes a word: its kind and its text. Of a label, name is its name.
 func appendWord(b []byte, kind byte, name, text string) []byte {
@@ -265,7 +270,7 @@ type taskSet []uint64
 
 func newTaskSet(tasks uint32) taskSet { return make(taskSet, tasks/64+1) }
 
-func (b taskSet) has(n uint32) bool { return b[n/64]&(1<<(n%64)) != 0 }
+func (b taskSet) has(n uint32) bool { return int(n/64) < len(b) && b[n/64]&(1<<(n%64)) != 0 }
 
 // set sets the bit of a task, if there is one.
 func (b taskSet) set(n uint32, is bool) {
@@ -324,7 +329,7 @@ type labelled struct {
 type wordings struct {
 	labels []labelled
 	loose  taskSet // tasks with loose labels
-	odd    taskSet // tasks whose words the index does not tell
+	odd    taskSet // tasks whose words the index does not tell; not set if the filter asks for none
 
 	says *says // nil without a text
 }
@@ -353,6 +358,9 @@ func (p *past) wordings(ctx context.Context, s *scene, f *view.Filter) (is *word
 		is.says = &says{text: view.Lower(f.Text), named: p.store.texts.named(f.Text)}
 		is.says.rows[0] = inRows{spans: p.store.texts.born(f.Text), part: bornWords}
 		is.says.rows[1] = inRows{spans: p.store.texts.told(f.Text), part: messageWords}
+	}
+	if placed(f) {
+		return is, nil // no matter which words they have
 	}
 	if is.odd, err = p.odd(ctx, s); err != nil {
 		return nil, err

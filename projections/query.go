@@ -10,6 +10,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/view"
 )
 
@@ -66,27 +67,36 @@ func routesOf(ctx context.Context, tx *sql.Tx, queue string) ([]string, error) {
 	return routes, err
 }
 
-// Nodes returns all nodes, by id.
-func (s *Store) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
-	var nodes []node.Node
-	var at uint64
-	err := s.view(ctx, "list nodes", func(tx *sql.Tx, seq uint64) error {
-		at = seq
-		rows, err := tx.QueryContext(ctx, "SELECT doc FROM nodes ORDER BY id")
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			n, err := scanNode(rows)
+// Lanes returns the lanes with tasks that have not ended, and when the last timer in each is due.
+// It reads all such tasks.
+func (s *Store) Lanes(ctx context.Context) (map[where.Lane]time.Time, error) {
+	used := map[where.Lane]time.Time{}
+	err := s.view(ctx, "list the lanes that are used", func(tx *sql.Tx, _ uint64) error {
+		for _, where := range []string{"waits IS NOT NULL", inStateIndex} {
+			var doc []byte
+			var state task.State
+			err := each(ctx, tx, "SELECT state, doc FROM tasks WHERE "+where, nil, []any{&state, &doc}, func() error {
+				if state.Terminal() {
+					return nil
+				}
+				t := task.Task{State: state}
+				if err := s.form.Read(doc, &t); err != nil {
+					return err
+				}
+				l, until := t.Lane(), used[t.Lane()]
+				if t.Due.After(until) {
+					until = t.Due
+				}
+				used[l] = until
+				return nil
+			})
 			if err != nil {
 				return err
 			}
-			nodes = append(nodes, n)
 		}
-		return rows.Err()
+		return nil
 	})
-	return nodes, at, err
+	return used, err
 }
 
 // messages returns the unreadable messages that were not dismissed, the latest first, at most

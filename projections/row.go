@@ -8,6 +8,7 @@ import (
 	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/limit"
 	"millrace/task/queue"
@@ -80,9 +81,10 @@ func newRowForm() *rowForm {
 
 // These are the forms of what is stored as a document alone.
 var (
-	nodeForm  = fields.Of[node.Node](fields.Own())
-	queueForm = fields.Of[queue.Queue](fields.Own())
-	tallyForm = fields.Of[limit.Tally](fields.Own())
+	nodeForm       = fields.Of[node.Node](fields.Own())
+	queueForm      = fields.Of[queue.Queue](fields.Own())
+	definitionForm = fields.Of[definition.Definition](fields.Own())
+	tallyForm      = fields.Of[limit.Tally](fields.Own())
 )
 
 // deadlineOf is the task's own deadline, independent of its surroundings: [duties.Owes] with no slack
@@ -153,16 +155,4 @@ func scanInto(row scanner, form *rowForm, t *task.Task) error {
 		return fmt.Errorf("row of task %s: %w", t.ID, err)
 	}
 	return nil
-}
-
-func scanNode(row scanner) (node.Node, error) {
-	var n node.Node
-	var doc []byte
-	if err := row.Scan(&doc); err != nil {
-		return n, err
-	}
-	if err := nodeForm.Read(doc, &n); err != nil {
-		return node.Node{}, fmt.Errorf("row of a node: %w", err)
-	}
-	return n, nil
 }

@@ -13,8 +13,10 @@ import (
 	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/queue"
+	"millrace/view"
 )
 
 // through writes a task as a row and reads it back.
@@ -64,33 +66,45 @@ func TestListedTaskHoldsEveryField(t *testing.T) {
 	}
 }
 
-// The row of a node holds every field, too.
-func TestNodeRowHoldsEveryField(t *testing.T) {
-	var full node.Node
-	logtest.Fill(t, &full, logtest.Samples...)
+// The row of a node, a queue and a definition holds every field, too.
+func TestRowOfSubjectHoldsEveryField(t *testing.T) {
 	s := open(t, "")
 	f, err := newFold(t.Context(), s, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.writeNode(t.Context(), &full); err != nil {
-		t.Fatal(err)
-	}
-	row, err := loadNode(t.Context(), f.w.conn, full.ID)
-	if err != nil || !reflect.DeepEqual(row, full) {
-		t.Errorf("row  %+v, %v\nfold %+v", row, err, full)
+	for _, full := range []view.Item{{Node: new(node.Node)}, {Queue: new(queue.Queue)}, {Definition: new(definition.Definition)}} {
+		ref := view.Ref{ID: "x"}
+		switch {
+		case full.Node != nil:
+			ref.Kind = view.Nodes
+			logtest.Fill(t, full.Node, logtest.Samples...)
+		case full.Queue != nil:
+			ref.Kind = view.Queues
+			logtest.Fill(t, full.Queue, logtest.Samples...)
+		default:
+			ref.Kind = view.Definitions
+			logtest.Fill(t, full.Definition, logtest.Samples...)
+		}
+		if err := f.writeSubject(t.Context(), ref, &full); err != nil {
+			t.Fatal(err)
+		}
+		row, err := loadSubject(t.Context(), f.w.conn, ref)
+		if err != nil || !reflect.DeepEqual(row, full) {
+			t.Errorf("%s: row  %+v, %v\nfold %+v", ref, row, err, full)
+		}
 	}
 	if err := f.w.close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// documentVersion is the version of tasks, nodes, queues and tallies as JSON: in rows, in answers to people
+// documentVersion is the version of tasks, nodes, queues, definitions and tallies as JSON: in rows, in answers to people
 // and programs, and in files of workers. It is not written anywhere yet, so later readers recognize
 // this first version by its absence.
 const documentVersion = 1
 
-// Every field of a task, a node, a queue and a tally is written and read as ever. Fields of later versions
+// Every field of a task, a node, a queue, a definition and a tally is written and read as ever. Fields of later versions
 // are ignored.
 func TestDocumentCorpus(t *testing.T) {
 	names := map[string]func([]byte) ([]byte, error){
@@ -98,6 +112,8 @@ func TestDocumentCorpus(t *testing.T) {
 		"node":  document(t, nodeForm),
 		"queue": document(t, queueForm),
 		"tally": document(t, tallyForm),
+
+		"definition": document(t, definitionForm),
 	}
 	for name, again := range names {
 		today, err := again(nil)
@@ -125,8 +141,8 @@ func document[T any](t *testing.T, form *fields.Form[T]) func([]byte) ([]byte, e
 // A file of rows without a field counts as another version.
 func TestVersionFollowsFields(t *testing.T) {
 	const unheard = "no_such_field"
-	for _, part := range []string{unheard, "fair_key", "on_restart", "own_labels", "rate_since", "ran", "deadline INTEGER"} {
-		made := tables + fields.Shape[task.Task]() + fields.Shape[node.Node]() + fields.Shape[queue.Queue]() + fields.Shape[limit.Tally]()
+	for _, part := range []string{unheard, "fair_key", "on_restart", "own_labels", "rate_since", "ran", "revision", "deadline INTEGER"} {
+		made := tables + fields.Shape[task.Task]() + fields.Shape[node.Node]() + fields.Shape[queue.Queue]() + fields.Shape[definition.Definition]() + fields.Shape[limit.Tally]()
 		if strings.Contains(made, part) == (part == unheard) {
 			t.Errorf("%s: what the version follows from is\n%s", part, made)
 		}

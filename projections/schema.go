@@ -9,6 +9,7 @@ import (
 	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/queue"
 )
@@ -22,10 +23,11 @@ const foldVersion = 12
 
 // schemaVersion identifies the version of a file. Files of other versions are not migrated but
 // rebuilt from the log. It is computed from everything that makes a row: a field added to a task, a
-// node, a queue or a tally changes it.
+// node, a queue, a definition or a tally changes it.
 var schemaVersion = sync.OnceValue(func() int {
 	sum := crc32.NewIEEE()
-	fmt.Fprintln(sum, foldVersion, tables, fields.Shape[task.Task](), fields.Shape[node.Node](), fields.Shape[queue.Queue](), fields.Shape[limit.Tally]())
+	fmt.Fprintln(sum, foldVersion, tables, fields.Shape[task.Task](), fields.Shape[node.Node](), fields.Shape[queue.Queue](),
+		fields.Shape[definition.Definition](), fields.Shape[limit.Tally]())
 	return int(sum.Sum32() >> 1) // SQLite keeps a signed number of 32 bits
 })
 
@@ -59,10 +61,21 @@ CREATE TABLE counts (
 	PRIMARY KEY (queue, home, state)
 ) WITHOUT ROWID;
 
--- A node is its fold, as JSON: there are few, and nothing filters on a part of one.
-CREATE TABLE nodes (
-	id  TEXT NOT NULL PRIMARY KEY,
-	doc TEXT NOT NULL
+-- A node, a queue or a definition is its fold, as JSON: there are few, and nothing filters on a part of one.
+CREATE TABLE subjects (
+	kind INTEGER NOT NULL,
+	id   TEXT    NOT NULL,
+	doc  TEXT    NOT NULL,
+	PRIMARY KEY (kind, id)
+) WITHOUT ROWID;
+
+-- The same as it was after each of its facts, by the sequence of the fact.
+CREATE TABLE versions (
+	kind INTEGER NOT NULL,
+	id   TEXT    NOT NULL,
+	seq  INTEGER NOT NULL,
+	doc  TEXT    NOT NULL,
+	PRIMARY KEY (kind, id, seq)
 ) WITHOUT ROWID;
 
 -- What the limits have admitted and nobody is known to have offered, and their buckets:
@@ -77,17 +90,11 @@ CREATE TABLE rates (
 	used INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- What is used up of budgets, as JSON like nodes, and when that counts no more, in nanoseconds since 1970.
+-- What is used up of budgets, as JSON, and when that counts no more, in nanoseconds since 1970.
 CREATE TABLE budgets (
 	name  TEXT    NOT NULL PRIMARY KEY,
 	doc   TEXT    NOT NULL,
 	blank INTEGER NOT NULL
-) WITHOUT ROWID;
-
--- What operators have said about queues, as JSON like nodes.
-CREATE TABLE queues (
-	name TEXT NOT NULL PRIMARY KEY,
-	doc  TEXT NOT NULL
 ) WITHOUT ROWID;
 
 -- The latest task of each job and schedule, and the latest tick of each schedule on which anything was

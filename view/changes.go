@@ -130,43 +130,36 @@ func (d *Difference) step(ctx context.Context, before, after Whole, f Filter, mo
 	if !ok {
 		return d.compare(ctx, before, after, f, most)
 	}
-	for last, over := task.ID(""), false; !over; {
-		steps, err := stepper.Steps(ctx, before, f, last, stagesAtOnce)
-		if errors.Is(err, ErrUnindexed) {
-			clear(d.Steps)
-			d.Tasks, d.More = d.Tasks[:0], 0
-			return d.compare(ctx, before, after, f, most)
-		}
-		if err != nil {
-			return err
-		}
-		for _, s := range steps {
-			last = s.ID
-			if err := d.note(ctx, after, s, most); err != nil {
-				return err
-			}
-		}
-		over = len(steps) < stagesAtOnce
+	steps, err := stepper.Steps(ctx, before, f, most)
+	if errors.Is(err, ErrUnindexed) {
+		return d.compare(ctx, before, after, f, most)
+	}
+	if err != nil {
+		return err
+	}
+	for of, n := range steps.Of {
+		d.Steps[stepped(of[0], of[1])] += n
+		d.More += n
+	}
+	for i := range steps.First {
+		d.name(steps.Was[i], &steps.First[i])
+		d.More--
 	}
 	return nil
 }
 
-// note adds a changed state.
-func (d *Difference) note(ctx context.Context, after View, s Step, most int) error {
+// stepped is the change of a state in words.
+func stepped(was, is task.State) string {
 	from := New
-	if s.Was != task.Unknown {
-		from = s.Was.String()
+	if was != task.Unknown {
+		from = was.String()
 	}
-	d.Steps[from+" to "+s.Is.String()]++
-	if len(d.Tasks) >= most {
-		d.More++
-		return nil
-	}
-	t, err := GetTask(ctx, after, s.ID)
-	if err == nil {
-		d.Tasks = append(d.Tasks, Stepped{s.ID, t.What(), s.Was, s.Is, t.Node})
-	}
-	return err
+	return from + " to " + is.String()
+}
+
+// name adds a task whose state was another one.
+func (d *Difference) name(was task.State, t *task.Task) {
+	d.Tasks = append(d.Tasks, Stepped{t.ID, t.What(), was, t.State, t.Node})
 }
 
 // compare is [Difference.step] without an index: it compares the tasks of both places side by side.
@@ -187,9 +180,15 @@ func (d *Difference) compare(ctx context.Context, before, after Whole, f Filter,
 		if was == is.State {
 			continue
 		}
-		if err := d.note(ctx, after, Step{is.ID, was, is.State}, most); err != nil {
+		if d.Steps[stepped(was, is.State)]++; len(d.Tasks) >= most {
+			d.More++
+			continue
+		}
+		t, err := GetTask(ctx, after, is.ID)
+		if err != nil {
 			return err
 		}
+		d.name(was, &t)
 	}
 }
 

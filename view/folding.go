@@ -11,9 +11,9 @@ import (
 	"millrace/task/quota"
 )
 
-// Folding is a model of a place in the log that folds lazily and keeps the result. For nodes,
-// queues and definitions it folds only their own facts; for any other question that its index
-// cannot answer, the whole log up to the place.
+// Folding is a model of a place in the log that asks its index. What the index cannot answer it
+// folds lazily: for nodes, queues and definitions only their own facts, for any other question the
+// whole log up to the place. It keeps what it folds, and all nodes, queues and definitions.
 type Folding struct {
 	at    Point
 	read  func(ctx context.Context, kind Kind, each func(*events.Record) error) error
@@ -39,18 +39,30 @@ func NewFolding(at Point, read func(ctx context.Context, kind Kind, each func(*e
 func (f *Folding) of(ctx context.Context, kind Kind) (*Memory, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if kind != Nodes && kind != Queues && kind != Definitions || f.has[Tasks] != nil {
+	if !kind.Few() || f.has[Tasks] != nil {
 		kind = Tasks
 	}
 	if m := f.has[kind]; m != nil {
 		return m, nil
 	}
 	m := NewMemory()
-	if err := f.read(ctx, kind, func(r *events.Record) error { m.Add(r); return nil }); err != nil {
+	if err := f.fill(ctx, kind, m); err != nil {
 		return nil, err
 	}
 	m.at, f.has[kind] = f.at, m
 	return m, nil
+}
+
+// fill fills an empty fold for a kind.
+func (f *Folding) fill(ctx context.Context, kind Kind, m *Memory) error {
+	if f.index != nil && kind.Few() {
+		page, err := f.index.List(ctx, Query{Kind: kind})
+		if !errors.Is(err, ErrUnindexed) {
+			m.take(&page)
+			return err
+		}
+	}
+	return f.read(ctx, kind, func(r *events.Record) error { m.Add(r); return nil })
 }
 
 // Folded is the past, about which every question can be answered, limits included.
@@ -66,8 +78,48 @@ var (
 	_ Stepper = Folded{}
 )
 
-// Past is the past of a model, with the facts about single subjects.
-func (f *Folding) Past(facts Facts) Folded { return Folded{At(f, facts, f.at.Seq), f} }
+// Past is the past of a model, with the facts about single subjects that its index does not tell.
+func (f *Folding) Past(facts Facts) Folded {
+	if f.index != nil {
+		facts = indexed{f.index, facts}
+	}
+	return Folded{At(f, facts, f.at.Seq), f}
+}
+
+// indexed are the facts that an index tells, else those of another source.
+type indexed struct {
+	index Index
+	Facts
+}
+
+// About implements [Facts].
+func (i indexed) About(ctx context.Context, ref Ref) ([]events.Record, error) {
+	if err := ref.Validate(); err != nil {
+		return nil, err
+	}
+	about, err := i.index.About(ctx, ref)
+	if errors.Is(err, ErrUnindexed) {
+		about, err = i.Facts.About(ctx, ref)
+	}
+	return about, err
+}
+
+// Get implements [View]. An index knows nodes, queues and definitions without their facts.
+func (f Folded) Get(ctx context.Context, ref Ref) (Item, error) {
+	if f.index != nil {
+		if err := ref.Validate(); err != nil {
+			return Item{}, err
+		}
+		item, err := f.index.Get(ctx, ref)
+		if err == nil {
+			err = missing(ref, &item, 1)
+		}
+		if !errors.Is(err, ErrUnindexed) {
+			return item, err
+		}
+	}
+	return f.World.Get(ctx, ref)
+}
 
 // Standing implements [Limited]. It folds everything.
 func (f Folded) Standing(ctx context.Context, id task.ID, holders int) (*quota.Standing, error) {
@@ -97,37 +149,37 @@ func (f *Folding) Point(context.Context) (Point, error) { return f.at, nil }
 
 // List implements [Model].
 func (f *Folding) List(ctx context.Context, q Query) (page Page, err error) {
-	err = f.tell(ctx, q.Kind, func(i Index) error { page, err = i.List(ctx, q); return err })
+	err = f.tell(ctx, q.Kind, func(i Lists) error { page, err = i.List(ctx, q); return err })
 	return page, err
 }
 
 // Count implements [Model].
 func (f *Folding) Count(ctx context.Context, q Query) (c Counts, err error) {
-	err = f.tell(ctx, Tasks, func(i Index) error { c, err = i.Count(ctx, q); return err })
+	err = f.tell(ctx, Tasks, func(i Lists) error { c, err = i.Count(ctx, q); return err })
 	return c, err
 }
 
 // Oldest implements [Summed].
 func (f *Folding) Oldest(ctx context.Context) (oldest map[string]time.Time, err error) {
-	err = f.tell(ctx, Tasks, func(i Index) error { oldest, err = i.Oldest(ctx); return err })
+	err = f.tell(ctx, Tasks, func(i Lists) error { oldest, err = i.Oldest(ctx); return err })
 	return oldest, err
 }
 
 // LastOfJobs implements [Summed].
 func (f *Folding) LastOfJobs(ctx context.Context) (last map[string]task.Task, at uint64, err error) {
-	err = f.tell(ctx, Tasks, func(i Index) error { last, at, err = i.LastOfJobs(ctx); return err })
+	err = f.tell(ctx, Tasks, func(i Lists) error { last, at, err = i.LastOfJobs(ctx); return err })
 	return last, at, err
 }
 
 // Schedules implements [Summed].
 func (f *Folding) Schedules(ctx context.Context, since time.Time) (ticks map[string]*Ticks, at uint64, err error) {
-	err = f.tell(ctx, Tasks, func(i Index) error { ticks, at, err = i.Schedules(ctx, since); return err })
+	err = f.tell(ctx, Tasks, func(i Lists) error { ticks, at, err = i.Schedules(ctx, since); return err })
 	return ticks, at, err
 }
 
 // LastFailed implements [Tracer].
 func (f *Folding) LastFailed(ctx context.Context, most int) (last []task.Task, err error) {
-	err = f.tell(ctx, Tasks, func(i Index) error { last, err = i.LastFailed(ctx, most); return err })
+	err = f.tell(ctx, Tasks, func(i Lists) error { last, err = i.LastFailed(ctx, most); return err })
 	return last, err
 }
 
@@ -141,39 +193,39 @@ func (f *Folding) Traces(ctx context.Context, c Trace, beyond uint64, most int) 
 
 // EachLimited implements [Summed].
 func (f *Folding) EachLimited(ctx context.Context, each func(*task.Task, *task.Grant)) (used quota.Used, at uint64, err error) {
-	err = f.tell(ctx, Tasks, func(i Index) error { used, at, err = i.EachLimited(ctx, each); return err })
+	err = f.tell(ctx, Tasks, func(i Lists) error { used, at, err = i.EachLimited(ctx, each); return err })
 	return used, at, err
 }
 
 // States implements [Staged].
 func (f *Folding) States(ctx context.Context, ids []task.ID) (states map[task.ID]task.State, err error) {
-	err = f.tell(ctx, Tasks, func(i Index) error { states, err = i.States(ctx, ids); return err })
+	err = f.tell(ctx, Tasks, func(i Lists) error { states, err = i.States(ctx, ids); return err })
 	return states, err
 }
 
 // Stages implements [Staged].
 func (f *Folding) Stages(ctx context.Context, filter Filter, after task.ID, most int) (stages []Stage, err error) {
-	err = f.tell(ctx, Tasks, func(i Index) error { stages, err = i.Stages(ctx, filter, after, most); return err })
+	err = f.tell(ctx, Tasks, func(i Lists) error { stages, err = i.Stages(ctx, filter, after, most); return err })
 	return stages, err
 }
 
 // Steps implements [Stepper], by an index alone.
-func (f Folded) Steps(ctx context.Context, earlier View, filter Filter, after task.ID, most int) ([]Step, error) {
+func (f Folded) Steps(ctx context.Context, earlier View, filter Filter, most int) (Steps, error) {
 	was, same := earlier.(Folded)
 	if !same || was.index == nil || f.index == nil {
-		return nil, ErrUnindexed
+		return Steps{}, ErrUnindexed
 	}
 	index, ok := f.index.(interface {
-		Steps(ctx context.Context, earlier Index, f Filter, after task.ID, most int) ([]Step, error)
+		Steps(ctx context.Context, earlier Index, f Filter, most int) (Steps, error)
 	})
 	if !ok {
-		return nil, ErrUnindexed
+		return Steps{}, ErrUnindexed
 	}
-	return index.Steps(ctx, was.index, filter, after, most)
+	return index.Steps(ctx, was.index, filter, most)
 }
 
-// tell asks the index about tasks, and the fold if the index does not know.
-func (f *Folding) tell(ctx context.Context, kind Kind, ask func(Index) error) error {
+// tell asks the index about tasks, and the fold if the index does not know. Other kinds are all kept.
+func (f *Folding) tell(ctx context.Context, kind Kind, ask func(Lists) error) error {
 	if f.index != nil && kind == Tasks {
 		if err := ask(f.index); !errors.Is(err, ErrUnindexed) {
 			return err

@@ -164,6 +164,17 @@ func (m *Memory) Add(r *events.Record) {
 	}
 }
 
+// take adds the nodes, queues and definitions of a page.
+func (m *Memory) take(p *Page) {
+	for i := range p.Nodes {
+		m.nodes[p.Nodes[i].ID] = p.Nodes[i]
+	}
+	for i := range p.Queues {
+		m.queues[p.Queues[i].Name] = p.Queues[i]
+	}
+	maps.Copy(m.definitions, p.Definitions)
+}
+
 // Point implements [Model].
 func (m *Memory) Point(context.Context) (Point, error) { return m.at, nil }
 

@@ -32,9 +32,18 @@ type Summed interface {
 	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used quota.Used, at uint64, err error)
 }
 
-// Index answers, for a place in the log, questions that would otherwise need a fold of the whole
-// log: lists and counts of tasks, and sums. The error wraps [ErrUnindexed] if it does not know.
+// Index answers, for a place in the log, questions that would otherwise need a fold of the log:
+// lists, counts and sums of tasks, and what nodes, queues and definitions were. The error wraps
+// [ErrUnindexed] if it does not know.
 type Index interface {
+	Lists
+	// Get returns one item; one without facts if there is none.
+	Get(ctx context.Context, ref Ref) (Item, error)
+	Facts
+}
+
+// Lists are the lists, counts and sums of a place in the log.
+type Lists interface {
 	List(ctx context.Context, q Query) (Page, error)
 	Count(ctx context.Context, q Query) (Counts, error)
 	Summed
@@ -53,17 +62,20 @@ type Staged interface {
 
 // Stepper is an optional part of a [View] of the past: it tells which tasks have changed their states.
 type Stepper interface {
-	// Steps returns the tasks that a filter chooses and whose state was another one at an earlier
-	// place of the same log, in the order of their ids, behind an id; fewer than most only at the
-	// end. It ignores the order and the limit of the filter. The error wraps [ErrUnindexed] if that
-	// place is not of the same index.
-	Steps(ctx context.Context, earlier View, f Filter, after task.ID, most int) ([]Step, error)
+	// Steps compares the states of the tasks that a filter chooses with those at an earlier place of
+	// the same log, and names the first most of those that changed. It ignores the order and the limit
+	// of the filter. The error wraps [ErrUnindexed] if that place is not of the same index.
+	Steps(ctx context.Context, earlier View, f Filter, most int) (Steps, error)
 }
 
-// Step is a change of a task's state: [task.Unknown] is that before its birth.
-type Step struct {
-	ID      task.ID
-	Was, Is task.State
+// Steps are changes of tasks' states.
+type Steps struct {
+	// Of counts the changed tasks by the states before and after; [task.Unknown] is that before the
+	// birth.
+	Of map[[2]task.State]int
+	// First are the first of them by id, as they are afterwards, and Was has their states before.
+	First []task.Task
+	Was   []task.State
 }
 
 // Stage is the state of a task.

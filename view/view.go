@@ -13,6 +13,7 @@ import (
 	"millrace/task/definition"
 	"millrace/task/queue"
 	"millrace/task/quota"
+	"millrace/task/value"
 	"millrace/task/where"
 )
 
@@ -107,6 +108,27 @@ func Definition(def definition.Def) Ref { return Ref{Definitions, string(def)} }
 
 // Breaker names the breaker of a job.
 func Breaker(job string) Ref { return Ref{Breakers, job} }
+
+// Validate returns an error if nothing of the kind can have the name.
+func (r Ref) Validate() error {
+	var err error
+	switch r.Kind {
+	case Nodes:
+		err = node.ID(r.ID).Validate()
+	case Queues:
+		err = value.ValidName("queue", r.ID)
+	case Definitions:
+		err = definition.Def(r.ID).Validate()
+	}
+	if err != nil {
+		err = wrong{err}
+	}
+	return err
+}
+
+// Few tells whether things of a kind are few: all of them are listed at once, and each is the fold of
+// its own facts.
+func (k Kind) Few() bool { return k == Nodes || k == Queues || k == Definitions }
 
 func (r Ref) String() string { return r.Kind.String() + " " + r.ID }
 

@@ -138,7 +138,7 @@ var anything = []string{"*"}
 
 // rooms are the parts of the command line, below cmd/millrace. Each may import those that stand
 // before it.
-var rooms = []string{"screen", "export", "exit", "term", "picture", "golden", "typed", "settings", "told", "reach", "garbage", "audit", "opened", "excerpt", "pages/ansi", "pages/paramform", "pages/series", "pages", "serve", "certify", "bundles", "history", "stage", "debug", "incident", "nodes", "queues", "look", "follow", "records", "act", "submit", "definitions"}
+var rooms = []string{"screen", "export", "exit", "term", "picture", "golden", "typed", "settings", "told", "reach", "garbage", "audit", "opened", "excerpt", "pages/ansi", "pages/assets", "pages/paramform", "pages/series", "pages", "serve", "certify", "bundles", "history", "stage", "debug", "incident", "nodes", "queues", "look", "follow", "records", "act", "submit", "definitions"}
 
 // row is the row of the house plan for a package: its own, or that of its subtree.
 func row(path string) (may []string, ok bool) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
@@ -135,18 +136,14 @@ func (s *Log) Last(ctx context.Context) (uint64, error) {
 // LastAt returns the last message before the first one that the log stored after a time; false if
 // the log begins later.
 func (s *Log) LastAt(ctx context.Context, at time.Time) (events.Record, bool, error) {
-	// Any replica may answer. A replica that lags mistakes its own end for the log's, so the leader
-	// says where that is.
-	later, err := s.BatchGet(ctx, wire.LogStream, 1, map[string]any{"batch": 1, "start_time": at.Add(1).UTC(), "next_by_subj": ">"})
+	// The leader, for a replica that lags mistakes its own end for the log's; and not a batch, before
+	// which the server counts all subjects of the log.
+	later, found, err := s.LeaderGet(ctx, map[string]any{"start_time": at.Add(1).UTC(), "next_by_subj": ">"})
 	if err != nil {
 		return events.Record{}, false, fmt.Errorf("find %s in the log: %w", at.Format(time.RFC3339Nano), err)
 	}
-	if len(later) > 0 {
-		seq, err := link.SequenceOf(later[0])
-		if err != nil {
-			return events.Record{}, false, err
-		}
-		return s.LastUpTo(ctx, seq-1)
+	if found {
+		return s.LastUpTo(ctx, later.Seq-1)
 	}
 	last, err := s.Last(ctx)
 	for err == nil && last > 0 {
@@ -282,14 +279,22 @@ func (s *Log) readSome(ctx context.Context, most int, request map[string]any) ([
 	}
 	records := make([]events.Record, len(found))
 	for i, m := range found {
-		seq, err := link.SequenceOf(m)
-		if err != nil {
+		if err := readDirect(&records[i], m); err != nil {
 			return nil, err
 		}
-		stored, _ := time.Parse(time.RFC3339Nano, link.Added(m, jetstream.TimeStampHeaer)) // only shown
-		readRecord(&records[i], link.Added(m, jetstream.SubjectHeader), seq, stored, cameWith(m.Header, 1), m.Data)
 	}
 	return records, nil
+}
+
+// readDirect decodes a message from a direct get in place. r must be zero.
+func readDirect(r *events.Record, m *nats.Msg) error {
+	seq, err := link.SequenceOf(m)
+	if err != nil {
+		return err
+	}
+	stored, _ := time.Parse(time.RFC3339Nano, link.Added(m, jetstream.TimeStampHeaer)) // only shown
+	readRecord(r, link.Added(m, jetstream.SubjectHeader), seq, stored, cameWith(m.Header, 1), m.Data)
+	return nil
 }
 
 // Message reads one message of the log; the second result is false if it does not exist.
@@ -301,67 +306,37 @@ func (s *Log) Message(ctx context.Context, seq uint64) (events.Record, bool, err
 	return r, found, nil
 }
 
-const (
-	// messagesAtOnce is how many requests for messages are under way at once.
-	messagesAtOnce = 16
-	// fewBetween is how many messages that nobody asked for may lie between two that come by one
-	// request. A request for a single message costs as much as some ten in a batch.
-	fewBetween = 8
-	// spanOf is how many sequences one request may span: so a long run is read by several at once.
-	spanOf = 4 * link.MaxBatch
-)
+// messagesAtOnce is how many messages are read concurrently.
+const messagesAtOnce = 16
 
-// Messages reads the messages of the log that have these sequences, in the order of the log. Those
-// that do not exist are missing. Messages that lie near each other come by one request.
+// Messages reads the messages at these sequences that exist, in no particular order. It asks for each:
+// before the server sends a batch it counts what follows, which costs more than some hundred messages.
 func (s *Log) Messages(ctx context.Context, seqs []uint64) ([]events.Record, error) {
-	runs := runsOf(seqs)
-	found := make([][]events.Record, len(runs))
+	records := make([]events.Record, len(seqs))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(messagesAtOnce)
-	for i, run := range runs {
-		g.Go(func() (err error) { found[i], err = s.run(ctx, run); return err })
+	for i, seq := range seqs {
+		g.Go(func() (err error) {
+			if !s.anywhere(ctx, seq, &records[i]) {
+				records[i], _, err = s.Message(ctx, seq)
+			}
+			return err
+		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, fmt.Errorf("read the log: %w", err)
 	}
-	return slices.Concat(found...), nil
+	return slices.DeleteFunc(records, func(r events.Record) bool { return r.Seq == 0 }), nil
 }
 
-// runsOf sorts sequences and cuts them into runs, of which each is read by one request or a few in
-// turn. Each sequence is in one of them, once.
-func runsOf(seqs []uint64) (runs [][]uint64) {
-	seqs = slices.Compact(slices.Sorted(slices.Values(seqs)))
-	for begin, i := 0, 1; i <= len(seqs); i++ {
-		if i == len(seqs) || seqs[i]-seqs[i-1] > fewBetween || seqs[i]-seqs[begin] >= spanOf {
-			runs, begin = append(runs, seqs[begin:i]), i
-		}
-	}
-	return runs
-}
-
-// run reads the messages of one run.
-func (s *Log) run(ctx context.Context, seqs []uint64) (found []events.Record, err error) {
-	if len(seqs) == 1 {
-		r, there, err := s.Message(ctx, seqs[0])
-		if !there {
-			return nil, err
-		}
-		return []events.Record{r}, err
-	}
-	for last := seqs[len(seqs)-1]; len(seqs) > 0; {
-		page, err := s.Page(ctx, seqs[0], int(last-seqs[0]+1)) //nolint:gosec // less than spanOf
-		if err != nil || len(page) == 0 {
-			return found, err
-		}
-		for i := range page {
-			if _, is := slices.BinarySearch(seqs, page[i].Seq); is {
-				found = append(found, page[i])
-			}
-		}
-		behind, _ := slices.BinarySearch(seqs, page[len(page)-1].Seq+1)
-		seqs = seqs[behind:]
-	}
-	return found, nil
+// anywhere reads a message from any replica, at half the price of [Log.Message]: what is stored at a
+// sequence never changes. It is false if that replica does not have the message, or the answer cannot
+// be told from an error of the server, which a message can imitate by its headers.
+func (s *Log) anywhere(ctx context.Context, seq uint64, r *events.Record) bool {
+	ctx, cancel := s.Within(ctx, link.ReadTry)
+	defer cancel()
+	m, err := s.Request(ctx, wire.APIDirect+wire.LogStream, fmt.Appendf(nil, `{"seq":%d}`, seq))
+	return err == nil && readDirect(r, m) == nil && r.Seq == seq
 }
 
 // Dismissal reads the fact that dismissed a message; false if there is none.

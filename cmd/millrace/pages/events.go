@@ -128,9 +128,10 @@ func (c *factChoice) wants(r *events.Record, of func(task.ID) belongs) bool {
 }
 
 // Chooses tells whether anything is left out.
-func (c *factChoice) Chooses() bool {
-	return c.FactFilter.Chooses() || c.asksTask() || c.actor != "" || !c.since.IsZero() || !c.until.IsZero()
-}
+func (c *factChoice) Chooses() bool { return c.sifts() || !c.since.IsZero() || !c.until.IsZero() }
+
+// sifts tells whether anything is left out between the times.
+func (c *factChoice) sifts() bool { return c.FactFilter.Chooses() || c.asksTask() || c.actor != "" }
 
 func showEvents(ctx context.Context, l *look) (any, error) {
 	d := &eventsData{factsAsked: l.factsAsked(), Types: view.TypeNames()}
@@ -196,7 +197,7 @@ func (d *eventsData) find(ctx context.Context, l *look, c *factChoice, end uint6
 		}
 	}
 	read, most := 0, uint64(readAtOnce)
-	if !c.Chooses() {
+	if !c.sifts() {
 		most = shownEvents + 1 // they suffice, unless some are unreadable
 	}
 	for end > 0 {

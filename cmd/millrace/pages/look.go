@@ -19,6 +19,7 @@ import (
 
 	"millrace/api"
 	"millrace/cmd/millrace/opened"
+	"millrace/cmd/millrace/pages/assets"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/httpapi"
@@ -175,7 +176,7 @@ func (l *look) Hidden(but ...string) (fields [][2]string) {
 func (l *look) Asked(name string) string { return l.query.Get(name) }
 
 // Asset leads to a file that the page loads.
-func (l *look) Asset(name string) string { return base(l.path) + l.site.assets().path(name) }
+func (l *look) Asset(name string) string { return base(l.path) + assets.All().Path(name) }
 
 // Base leads to where the pages begin.
 func (l *look) Base() string { return base(l.path) }

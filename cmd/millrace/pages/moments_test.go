@@ -4,6 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/jet/wire"
+	"millrace/task/job"
 )
 
 // The past has no buttons, and is as it was.
@@ -104,5 +109,66 @@ func TestChanged(t *testing.T) {
 	}
 	if page, _ := p.get(200, fmt.Sprintf("/?at=%d", first)); strings.Contains(page, "--all") || !strings.Contains(page, "jobs/backup") {
 		t.Error("the past is not as it was")
+	}
+}
+
+// A page of the past has the NATS server look through the log for nothing: it reads single messages,
+// those that the read model names. With a million tasks each such look costs tens of milliseconds.
+func TestPastReadsSingleMessages(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.node("w1", ready("w1")...)
+	p.job("hello", "echo", "hello")
+	p.schedule("nightly", job.Schedule{Cron: "0 3 * * *"}, "true")
+	if _, err := p.client.PauseQueue(t.Context(), "default", 0, "a reason"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.client.SubmitMany(t.Context(), command("true"), 300, nil); err != nil { // more than are read one by one
+		t.Fatal(err)
+	}
+	p.seen()
+	then := fmt.Sprint(p.server.Desk.Reached())
+	p.node("w2", ready("w2")...)
+	p.job("hello", "echo", "hello again")
+
+	var asked []*nats.Subscription
+	for _, api := range []string{wire.APIGet, wire.APIDirect} {
+		sub, err := p.store.NC.SubscribeSync(api + wire.LogStream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked = append(asked, sub)
+	}
+	if err := p.store.NC.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{
+		"/", "/nodes", "/nodes/w1", "/queues", "/jobs", "/jobs/hello", "/schedules", "/calendars", "/tasks", "/tasks?q=job:hello", "/dead", "/events", "/events?until=0s", "/events?since=1h",
+		"/events?node=w1", "/diff?from=5",
+	} {
+		path += map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "at=" + then
+		page, _ := p.get(200, path)
+		p.harmless(path, page)
+		if strings.HasPrefix(path, "/nodes") && (!strings.Contains(page, "w1") || strings.Contains(page, "w2")) {
+			t.Errorf("%s does not have the node of then: %s", path, page)
+		}
+		if err := p.store.NC.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		read := 0
+		for _, sub := range asked {
+			for {
+				m, err := sub.NextMsg(0)
+				if err != nil {
+					break
+				}
+				if read++; strings.Contains(string(m.Data), `"batch"`) || strings.Contains(string(m.Data), `"next_by_subj"`) && !strings.Contains(string(m.Data), `"start_time"`) {
+					t.Errorf("%s has the server look for %s", path, m.Data)
+				}
+			}
+		}
+		if read == 0 {
+			t.Errorf("%s has read nothing of the log", path)
+		}
 	}
 }

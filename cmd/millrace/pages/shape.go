@@ -2,18 +2,10 @@ package pages
 
 import (
 	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"html/template"
-	"io/fs"
-	"mime"
-	"net/http"
-	"path"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -101,76 +93,4 @@ func visible(text []byte) []byte {
 
 func hidden(r rune) bool {
 	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) || r == utf8.RuneError || r == '\u2028' || r == '\u2029'
-}
-
-//go:embed assets foreign
-var files embed.FS
-
-// asset is a file that pages load. It never changes under its path, which contains its digest.
-type asset struct {
-	digest string
-	kind   string
-	body   []byte
-	zipped func() []byte
-}
-
-// assets are all assets, by their names.
-type assets map[string]*asset
-
-func newAssets() assets {
-	all := assets{}
-	for _, dir := range []string{"assets", "foreign"} {
-		entries, err := fs.ReadDir(files, dir)
-		if err != nil {
-			panic("pages: " + err.Error()) // it is part of the program
-		}
-		for _, e := range entries {
-			kind := mime.TypeByExtension(path.Ext(e.Name()))
-			body, err := files.ReadFile(dir + "/" + e.Name())
-			if err != nil {
-				panic("pages: " + err.Error()) // it is part of the program
-			}
-			if kind == "" || strings.HasSuffix(e.Name(), ".txt") {
-				continue // no page loads it
-			}
-			sum := sha256.Sum256(body)
-			all[e.Name()] = &asset{hex.EncodeToString(sum[:8]), kind, body, sync.OnceValue(func() []byte { return zip(body) })}
-		}
-	}
-	return all
-}
-
-func zip(body []byte) []byte {
-	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is valid
-	_, _ = z.Write(body)                                  // a bytes.Buffer takes everything
-	_ = z.Close()
-	return b.Bytes()
-}
-
-// path returns the path of an asset, relative to where the pages begin.
-func (all assets) path(name string) string {
-	if a := all[name]; a != nil {
-		return "assets/" + a.digest + "/" + name
-	}
-	return "assets/none/" + name
-}
-
-// serve sends an asset to any caller: assets contain no data.
-func (all assets) serve(w http.ResponseWriter, r *http.Request) {
-	a := all[r.PathValue("name")]
-	if a == nil || a.digest != r.PathValue("digest") {
-		http.Error(w, "there is nothing here; load the page again", http.StatusNotFound)
-		return
-	}
-	h := w.Header()
-	h.Set("Content-Type", a.kind)
-	h.Set("Cache-Control", "public, max-age=31536000, immutable")
-	h.Set("Vary", "Accept-Encoding")
-	body := a.body
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		h.Set("Content-Encoding", "gzip")
-		body = a.zipped()
-	}
-	_, _ = w.Write(body) // the receiver may be gone
 }

@@ -20,6 +20,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/audit"
 	"millrace/cmd/millrace/opened"
+	"millrace/cmd/millrace/pages/assets"
 	"millrace/cmd/millrace/pages/series"
 	"millrace/events"
 	"millrace/httpapi"
@@ -33,9 +34,8 @@ type Site struct {
 
 	server *httpapi.Server
 	mux    *http.ServeMux
-	// The first page that is drawn makes both: most processes that could draw one never do.
+	// The first page that is drawn makes them: most processes that could draw one never do.
 	shapes  func() map[string]*shape // by the names of pages
-	assets  func() assets
 	late    series.Series
 	ran     usual
 	changed changes
@@ -74,7 +74,7 @@ var pages = []page{
 
 // New makes the pages of a server. They are served once they are its [httpapi.Server.Pages].
 func New(server *httpapi.Server) *Site {
-	s := &Site{server: server, mux: http.NewServeMux(), assets: sync.OnceValue(newAssets), audits: audit.New(), patience: seenWithin}
+	s := &Site{server: server, mux: http.NewServeMux(), audits: audit.New(), patience: seenWithin}
 	s.shapes = sync.OnceValue(func() map[string]*shape { return shapes(pages) })
 	server.Largest = largest
 	for i := range pages {
@@ -104,7 +104,7 @@ func New(server *httpapi.Server) *Site {
 	s.mux.HandleFunc("GET /tasks/{id}/hit", s.known(s.hit))
 	s.mux.HandleFunc("GET /incidents/{file}/tasks/{id}/lines", s.known(s.lines))
 	s.mux.HandleFunc("GET /incidents/{file}/tasks/{id}/hit", s.known(s.hit))
-	s.mux.HandleFunc("GET /assets/{digest}/{name}", func(w http.ResponseWriter, r *http.Request) { s.assets().serve(w, r) })
+	s.mux.HandleFunc("GET /"+assets.Pattern, func(w http.ResponseWriter, r *http.Request) { assets.All().ServeHTTP(w, r) })
 	return s
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"millrace/api"
+	"millrace/cmd/millrace/pages/assets"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/birth"
@@ -63,8 +64,8 @@ func TestHeaders(t *testing.T) {
 			t.Errorf("%s is %s", path, kind)
 		}
 	}
-	for name := range p.assets() {
-		_, h := p.get(200, "/"+p.assets().path(name))
+	for name := range assets.All() {
+		_, h := p.get(200, "/"+assets.All().Path(name))
 		if !strings.Contains(h.Get("Cache-Control"), "immutable") {
 			t.Errorf("%s is kept as %q", name, h.Get("Cache-Control"))
 		}
