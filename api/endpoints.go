@@ -88,6 +88,7 @@ var endpoints = []Endpoint{
 	on(roles.TaskSubmit, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, (*Service).submit, born...),
 	on(roles.TaskGet, `one task, from the log: {"id":"…"}`, (*Service).get, "no-task"),
 	on(roles.TaskList, `tasks: {"states":["running"],"limit":10}`, (*Service).list),
+	on(roles.RowList, `rows of all tasks as the read model stores them, in a form that may change with each version: {"limit":500,"after":"…"}`, (*Service).rows),
 	on(roles.TaskCancel, `cancel a task: {"id":"…","reason":"…"}`, acting((*client.Client).Cancel), acted...),
 	on(roles.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, acting((*client.Client).Release), acted...),
 	on(roles.DeadList, `messages that nobody can read: {"limit":10}`, (*Service).unreadable),

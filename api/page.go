@@ -35,6 +35,7 @@ var halves = []func(answer any) (half any, ok bool){
 	halving(func(p *saidPage[output.Records]) (*[]batch[output.Records], *uint64) { return &p.Batches, &p.Next }, lastBatch[output.Records]),
 	halving(func(p *bundleVersion) (*[]bundleEntry, *string) { return &p.Entries, &p.Next }, func(last, _ *bundleEntry) string { return last.Path }),
 	halving(func(p *bundleDiff) (*[]files.Change, *nothing) { return &p.Changes, new(nothing) }, func(_, _ *files.Change) nothing { return nothing{} }),
+	halving(func(p *view.Rows) (*[]json.RawMessage, *task.ID) { return &p.Rows, &p.Next }, rowID),
 	halving(func(p *client.JobList) (*[]client.JobRow, *string) { return &p.Jobs, &p.Next }, behind((*client.JobRow).Key)),
 	halving(func(p *client.ScheduleList) (*[]client.ScheduleRow, *string) { return &p.Schedules, &p.Next }, behind((*client.ScheduleRow).Key)),
 	halving(func(p *calendarList) (*[]schedule.StoredCalendar, *string) { return &p.Calendars, &p.Next }, behind(calendarKey)),
@@ -98,10 +99,48 @@ func fit(answer any, limit int) ([]byte, error) {
 
 // Encode returns an answer as JSON. Long and frequent answers have a faster way than json.Marshal.
 func Encode(answer any) ([]byte, error) {
-	if p, ok := answer.(taskPage); ok {
-		return p.AppendJSON(nil)
+	switch p := answer.(type) {
+	case taskPage:
+		return p.AppendJSON(make([]byte, 0, taskBytes*len(p.Tasks)))
+	case view.Rows:
+		return appendRows(&p)
 	}
 	return json.Marshal(answer)
+}
+
+// taskBytes is about how long a task is as JSON.
+const taskBytes = 768
+
+// appendRows encodes rows. Package json would check their texts once more.
+func appendRows(p *view.Rows) ([]byte, error) {
+	rest, err := json.Marshal(struct {
+		Next task.ID `json:"next,omitempty"`
+		Seq  uint64  `json:"seq"`
+	}{p.Next, p.Seq})
+	if err != nil {
+		return nil, err
+	}
+	size := len(rest) + len(`{"rows":[`)
+	for _, row := range p.Rows {
+		size += len(row) + len("],")
+	}
+	body := append(make([]byte, 0, size+len("],")), `{"rows":[`...)
+	for i, row := range p.Rows {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, row...)
+	}
+	return append(append(body, "],"...), rest[1:]...), nil
+}
+
+// rowID is the id of a row of the read model, which begins with it.
+func rowID(row, _ *json.RawMessage) task.ID {
+	var head struct {
+		ID task.ID `json:"id"`
+	}
+	_ = json.Unmarshal(*row, &head) // we have written it
+	return head.ID
 }
 
 // tooLarge is the error of an answer that does not fit into a message.

@@ -46,6 +46,8 @@ type Service struct {
 	Limits Limits
 	// Deadlines knows which tasks are overdue. Default: unknown.
 	Deadlines Deadlines
+	// Stored gives the rows of the read model. Default: none.
+	Stored view.Stored
 	// Wrong returns why the log takes no messages; nil if it does. Default: unknown.
 	Wrong func() error
 	// Desk answers the requests, if they also come by other ways than NATS. Default: a desk for

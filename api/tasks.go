@@ -140,6 +140,28 @@ func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, err
 	return page, err
 }
 
+// rows returns a page of the read model's rows.
+func (s *Service) rows(ctx context.Context, r client.RowsRequest) (view.Rows, error) {
+	filter := view.Filter{Limit: r.Limit, OldestFirst: r.OldestFirst}
+	if r.After != "" {
+		after, err := task.ParseID(string(r.After))
+		if err != nil {
+			return view.Rows{}, badRequest{fmt.Errorf("after: %w", err)}
+		}
+		filter.After = after
+	}
+	if err := filter.Validate(); err != nil {
+		return view.Rows{}, err
+	}
+	if err := s.await(ctx, r.AtLeast, 0); err != nil {
+		return view.Rows{}, err
+	}
+	if s.Stored == nil {
+		return view.Rows{}, badRequest{errors.New("this server has no read model that stores rows")}
+	}
+	return s.Stored.Rows(ctx, filter)
+}
+
 // listThen lists the tasks of a moment of the past that a filter chooses.
 func (s *Service) listThen(ctx context.Context, r *client.ListRequest, f *view.Filter) (taskPage, error) {
 	v, _, err := s.then(ctx, r.At)

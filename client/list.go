@@ -257,6 +257,45 @@ func (c *Client) List(ctx context.Context, r ListRequest) (ListPage, error) {
 	return page, err
 }
 
+// RowsRequest asks for the rows of the read model, in the order of their ids.
+type RowsRequest struct {
+	// Limit is how many rows a page has: 1 to 1000, default 50. A page has fewer if they are large;
+	// then Next continues.
+	Limit int `json:"limit,omitempty"`
+	// After is the Next of the previous page.
+	After task.ID `json:"after,omitempty"`
+	// OldestFirst reverses the order; by default the newest come first.
+	OldestFirst bool `json:"oldest_first,omitempty"`
+	// AtLeast makes the answer wait until it reflects this sequence.
+	AtLeast uint64 `json:"at_least,omitempty"`
+}
+
+// RowPage is a page of rows, read: see [view.Rows].
+type RowPage struct {
+	Tasks []task.Task `json:"rows"`
+	Next  task.ID     `json:"next,omitempty"`
+	Seq   uint64      `json:"seq"`
+}
+
+// rowsForm reads what a read model stores. Many rows share one spec.
+var rowsForm = form.Of[RowPage](form.Own(), events.NewSpecCache().Field())
+
+// ReadJSON decodes the JSON of a [view.Rows]. Texts share the memory of data, and tasks of one
+// specification share it, so the caller must modify neither.
+func (p *RowPage) ReadJSON(data []byte) error {
+	*p = RowPage{}
+	return rowsForm.Read(data, p)
+}
+
+// Rows asks the read model for rows as it stores them. For all tasks that costs the server a fraction of
+// [Client.List], which makes values of them and JSON again. The error wraps
+// [millrace/jet.ErrNoService] if no server answers.
+func (c *Client) Rows(ctx context.Context, r RowsRequest) (RowPage, error) {
+	var page RowPage
+	err := c.store.Ask(ctx, roles.RowList, r, &page)
+	return page, err
+}
+
 // PageOf returns the page that a filter chooses from a view. With counts it adds the number of
 // tasks by state, of the filter's queue or of all. It leaves out what only the present knows.
 func PageOf(ctx context.Context, v view.View, f view.Filter, counts bool) (ListPage, error) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/node"
+	"millrace/task"
 )
 
 // Lists in the order of names have pages, as the list of tasks has.
@@ -163,4 +165,32 @@ func TestMessagesOfThen(t *testing.T) {
 		}
 	}
 	s.refused(400, "bad-request", "GET", prefix+"/messages?at=99999", "")
+}
+
+// The rows of the read model are the tasks that a list has.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	last := s.submitted(5)[4]
+	var list client.ListPage
+	s.want(200, "GET", prefix+"/tasks?oldest_first=true&at_least="+itoa(last), "", &list)
+	var tasks []task.Task
+	next := ""
+	for first := true; first || next != ""; first = false {
+		var page client.RowPage
+		got := s.want(200, "GET", prefix+"/rows?limit=2&oldest_first=true&at_least="+itoa(last)+"&after="+next, "", nil)
+		if err := page.ReadJSON(got.body); err != nil {
+			t.Fatal(err)
+		}
+		if page.Seq < last {
+			t.Errorf("the rows reflect %d, asked for at least %d", page.Seq, last)
+		}
+		tasks, next = append(tasks, page.Tasks...), string(page.Next)
+	}
+	if !reflect.DeepEqual(tasks, list.Tasks) {
+		t.Errorf("the rows are %+v, and the list has %+v", tasks, list.Tasks)
+	}
+	for _, wrong := range []string{"limit=1001", "limit=-1", "after=x", "at_least=99999999"} {
+		s.refused(400, "bad-request", "GET", prefix+"/rows?"+wrong, "")
+	}
 }

@@ -72,7 +72,7 @@ func openWith(t *testing.T, config Config, change func(*Server)) *site {
 		t.Fatal(err)
 	}
 	s.Tokens = store
-	s.Desk = api.NewDesk(&api.Service{Conn: nc, Client: client.New(store, ""), Model: model})
+	s.Desk = api.NewDesk(&api.Service{Conn: nc, Client: client.New(store, ""), Model: model, Stored: model})
 	s.Machine = &Machine{Secret: secret, Caller: Caller{Name: "ada", Role: roles.Operator}}
 	s.Version, s.Log = "0.0.0", slog.New(slog.DiscardHandler)
 	if change != nil {

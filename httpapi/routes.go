@@ -25,6 +25,7 @@ type route struct {
 // routes is the table of all verbs.
 var routes = []route{
 	{roles.TaskList, http.MethodGet, "/tasks"},
+	{roles.RowList, http.MethodGet, "/rows"},
 	{roles.TaskSubmit, http.MethodPost, "/tasks"},
 	{roles.TaskSubmit, http.MethodPut, "/tasks/{id}"},
 	{roles.TaskGet, http.MethodGet, "/tasks/{id}"},

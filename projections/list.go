@@ -146,6 +146,47 @@ func (s *Store) inRows(ctx context.Context, f view.Filter, after task.ID, most i
 	return page, err
 }
 
+// rowsBytes is roughly how many bytes of rows a page has. A larger row is a page of its own.
+const rowsBytes = 256 << 10
+
+// Rows implements [view.Stored]: it copies the documents, and reads none.
+func (s *Store) Rows(ctx context.Context, f view.Filter) (page view.Rows, err error) {
+	most, err := f.Most()
+	if err != nil {
+		return page, fmt.Errorf("list rows: %w", err)
+	}
+	c := conditions(&view.Filter{OldestFirst: f.OldestFirst}, nil, f.After)
+	c.and("state <> 0")
+	err = s.view(ctx, "list rows", func(tx *sql.Tx, seq uint64) error {
+		page.Seq = seq
+		rows, err := tx.QueryContext(ctx, "SELECT "+rowColumns+" FROM tasks WHERE "+c.text.String()+" "+order(&f)+" LIMIT ?", append(c.args, most+1)...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		text := make([]byte, 0, rowsBytes) // of all rows
+		last := task.ID("")
+		for rows.Next() {
+			var r storedRow
+			if err := r.scan(rows); err != nil {
+				return err
+			}
+			n := len(page.Rows)
+			if n == most || n > 0 && len(text)+len(r.doc) > rowsBytes {
+				page.Next = last
+				break
+			}
+			begins := len(text)
+			if text, err = r.append(text); err != nil {
+				return err
+			}
+			page.Rows, last = append(page.Rows, text[begins:len(text):len(text)]), r.id
+		}
+		return rows.Err()
+	})
+	return page, err
+}
+
 // numbers tells whether a filter is for the index of the past, which knows of all tasks what a few
 // rows would tell: few tasks may match, and no index of the rows finds these.
 func numbers(f *view.Filter) bool {

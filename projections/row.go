@@ -145,14 +145,54 @@ func scanTask(row scanner, form *rowForm) (t task.Task, err error) {
 	return t, err
 }
 
-// scanInto reads a row into a blank task.
-func scanInto(row scanner, form *rowForm, t *task.Task) error {
-	var doc []byte
-	if err := row.Scan(&t.ID, &t.State, &t.Job, &t.Node, &doc); err != nil {
+// storedRow are the [rowColumns] of a task.
+type storedRow struct {
+	id        task.ID
+	state     task.State
+	job, node string
+	doc       string
+}
+
+// scan reads a row. It reads into plain types, for which package database/sql has the fastest way.
+func (r *storedRow) scan(row scanner) error {
+	var id string
+	var state int64
+	if err := row.Scan(&id, &state, &r.job, &r.node, &r.doc); err != nil {
 		return err
 	}
-	if err := form.Read(doc, t); err != nil {
+	r.id, r.state = task.ID(id), task.State(state) // #nosec G115 -- we have written it
+	return nil
+}
+
+// append appends the task as one object, in the form of its document.
+func (r *storedRow) append(b []byte) ([]byte, error) {
+	w := fields.Begin(b)
+	w.Text("id", string(r.id))
+	w.Text("state", r.state.String())
+	w.Text("job", r.job)
+	w.Text("node", r.node)
+	b, err := w.End()
+	if len(r.doc) <= len("{}") {
+		return b, err
+	}
+	b[len(b)-1] = ','
+	return append(b, r.doc[1:]...), err
+}
+
+// read reads the task into a blank one.
+func (r *storedRow) read(form *rowForm, t *task.Task) error {
+	t.ID, t.State, t.Job, t.Node = r.id, r.state, r.job, r.node
+	if err := form.ReadText(r.doc, t); err != nil {
 		return fmt.Errorf("row of task %s: %w", t.ID, err)
 	}
 	return nil
+}
+
+// scanInto reads a row into a blank task.
+func scanInto(row scanner, form *rowForm, t *task.Task) error {
+	var r storedRow
+	if err := r.scan(row); err != nil {
+		return err
+	}
+	return r.read(form, t)
 }

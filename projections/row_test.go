@@ -3,6 +3,7 @@ package projections
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -46,6 +47,63 @@ func TestRowHoldsEveryField(t *testing.T) {
 	}
 	if row := through(t, task.Task{ID: "a"}); !reflect.DeepEqual(row, task.Task{ID: "a"}) {
 		t.Errorf("of nothing the row is %+v", row)
+	}
+}
+
+// I-8: pages of rows hold every field of every task, in both orders. A large row has a page of its
+// own.
+func TestRowsHoldEveryField(t *testing.T) {
+	s := open(t, "")
+	f, err := newFold(t.Context(), s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 7 {
+		k := task.Task{ID: task.ID(fmt.Sprintf("01JNAT%020d", i)), State: task.Finished, Seq: uint64(i + 1)}
+		switch i {
+		case 2:
+			id := k.ID
+			logtest.Fill(t, &k, logtest.Samples...)
+			k.ID = id
+		case 3, 4:
+			k.Message = strings.Repeat("x", rowsBytes)
+		}
+		f.changes = append(f.changes, change{task: k, isNew: true})
+	}
+	if err := f.writeTasks(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.w.close(); err != nil {
+		t.Fatal(err)
+	}
+	want := stored(t, s)
+	form := fields.Of[task.Task](fields.Own(), events.NewSpecCache().Field())
+	for _, oldest := range []bool{true, false} {
+		got, pages := map[task.ID]task.Task{}, 0
+		for filter := (view.Filter{Limit: 3, OldestFirst: oldest}); pages == 0 || filter.After != ""; pages++ {
+			page, err := s.Rows(t.Context(), filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size := 0
+			for _, text := range page.Rows {
+				var k task.Task
+				if err := form.Read(text, &k); err != nil {
+					t.Fatal(err)
+				}
+				got[k.ID], size = k, size+len(text)
+			}
+			if size > rowsBytes+1000 && len(page.Rows) > 1 {
+				t.Errorf("a page of %d rows has %d bytes", len(page.Rows), size)
+			}
+			filter.After = page.Next
+		}
+		if !reflect.DeepEqual(got, want) || pages != 4 {
+			t.Errorf("oldest first %v: %d rows on %d pages, want %d on 4", oldest, len(got), pages, len(want))
+		}
+	}
+	if _, err := s.Rows(t.Context(), view.Filter{Limit: 1001}); err == nil {
+		t.Error("1001 rows on one page are accepted")
 	}
 }
 

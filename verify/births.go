@@ -54,6 +54,15 @@ func (t *tasks) wish(e *task.Submitted) wish {
 	return wish{t.digests.Work(&task.Task{Work: e.Work, RetryOf: e.RetryOf}), t.words.Number(string(e.Route)), t.words.Number(strings.Join(e.Holds, ","))}
 }
 
+// firstWish is [tasks.wish] of a birth that its task's fold has read a moment ago. If the task had
+// no state before, the fold has the digest of the work.
+func (s *story) firstWish(t *tasks, e *task.Submitted, r *events.Record) wish {
+	if t.firstAt != r.Seq {
+		return t.wish(e)
+	}
+	return wish{s.now.work, t.words.Number(string(e.Route)), t.words.Number(strings.Join(e.Holds, ","))}
+}
+
 // forgive removes a rival that asks for the same as the task's birth. The fold compares the births
 // themselves; here there are only digests of them.
 func (t *tasks) forgive(k *task.Task, was *folded) {

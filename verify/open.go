@@ -14,7 +14,7 @@ import (
 // judgeOpen judges the tasks that have not ended at now, and counts all and open tasks.
 func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 	queues, skipped := v.queues(), 0
-	all = len(v.tasks.packed.places)
+	all = v.tasks.packed.size
 	for id, s := range v.tasks.unended() {
 		if s.now.state == task.Unknown {
 			continue // none of its facts could be read

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"hash/maphash"
 	"iter"
 
 	"github.com/oklog/ulid/v2"
@@ -13,9 +14,14 @@ import (
 // wait since their birth. A log has millions of them, so their common fields lie in pages without
 // pointers, which the garbage collector need not scan.
 type packedTasks struct {
-	places map[ulid.ULID]uint32
+	seed maphash.Seed
+	// slots find the place of a task by its id: a power of two, at most three quarters of them used.
+	// Each holds a place plus one; 0 is free. A task keeps its place while it is not packed, so no
+	// slot is ever freed. A search mostly takes one access to memory here, and one to the place.
+	slots  []uint32
 	pages  [][]packed
-	free   []uint32           // unused places
+	places uint32             // how many are taken
+	size   int                // how many of those are packed
 	odd    map[ulid.ULID]*odd // only of tasks with such fields
 }
 
@@ -24,6 +30,8 @@ const packedPage = 1 << 10
 
 // packed is the memory of such a task.
 type packed struct {
+	id   ulid.ULID
+	away bool // the task is not packed at present
 	core
 	end, bornAt                           uint64 // end is 0 for a task that waits
 	birth                                 wish
@@ -50,7 +58,7 @@ type course struct {
 }
 
 func newPackedTasks() packedTasks {
-	return packedTasks{places: map[ulid.ULID]uint32{}, odd: map[ulid.ULID]*odd{}}
+	return packedTasks{seed: maphash.MakeSeed(), slots: make([]uint32, 1<<10), odd: map[ulid.ULID]*odd{}}
 }
 
 // packs tells whether packedTasks can keep the story: its task has ended, and the fold agrees, or
@@ -70,20 +78,35 @@ func (s *story) packs() bool {
 
 func (t *packedTasks) at(place uint32) *packed { return &t.pages[place/packedPage][place%packedPage] }
 
-// get returns a packed task, valid until the next put or drop; nil if it is missing.
-func (t *packedTasks) get(key ulid.ULID) *packed {
-	place, ok := t.places[key]
-	if !ok {
-		return nil
+// slot returns the slot of a task, or the free one where it would be.
+func (t *packedTasks) slot(id ulid.ULID) *uint32 {
+	mask := uint64(len(t.slots) - 1)
+	for i := maphash.Bytes(t.seed, id[:]) & mask; ; i = (i + 1) & mask {
+		if at := &t.slots[i]; *at == 0 || t.at(*at-1).id == id {
+			return at
+		}
 	}
-	return t.at(place)
+}
+
+// place returns the place of a task; false if it has none.
+func (t *packedTasks) place(id ulid.ULID) (place uint32, taken bool) {
+	at := *t.slot(id)
+	return at - 1, at != 0
+}
+
+// get returns a packed task, valid until the next put or drop; nil if it is missing.
+func (t *packedTasks) get(id ulid.ULID) *packed {
+	if place, taken := t.place(id); taken && !t.at(place).away {
+		return t.at(place)
+	}
+	return nil
 }
 
 // all iterates over all of them, in no order.
 func (t *packedTasks) all() iter.Seq2[ulid.ULID, *packed] {
 	return func(yield func(ulid.ULID, *packed) bool) {
-		for key, place := range t.places {
-			if !yield(key, t.at(place)) {
+		for place := range t.places {
+			if e := t.at(place); !e.away && !yield(e.id, e) {
 				return
 			}
 		}
@@ -94,31 +117,36 @@ func (t *packedTasks) all() iter.Seq2[ulid.ULID, *packed] {
 type spot struct {
 	key   ulid.ULID
 	fits  bool   // the id of the task has a key
-	taken bool   // the task is packed,
-	place uint32 // here
+	taken bool   // the task has a place,
+	place uint32 // this one
 }
 
-// assign returns a place for a task that has none.
-func (t *packedTasks) assign(key ulid.ULID) (place uint32) {
-	if n := len(t.free); n > 0 {
-		place, t.free = t.free[n-1], t.free[:n-1]
-	} else {
-		place = uint32(len(t.places)) // #nosec G115 -- so many do not fit into memory
-		if place%packedPage == 0 {
-			t.pages = append(t.pages, make([]packed, packedPage))
+// assign gives a place to a task that has none.
+func (t *packedTasks) assign(id ulid.ULID) (place uint32) {
+	place = t.places
+	if t.places++; place%packedPage == 0 {
+		t.pages = append(t.pages, make([]packed, packedPage))
+	}
+	t.at(place).id, t.at(place).away = id, true
+	if 4*int(t.places) > 3*len(t.slots) {
+		t.slots = make([]uint32, 2*len(t.slots))
+		for p := range place {
+			*t.slot(t.at(p).id) = p + 1
 		}
 	}
-	t.places[key] = place
+	*t.slot(id) = place + 1
 	return place
 }
 
 // drop forgets a story that was packed.
 func (t *packedTasks) drop(s *story) {
-	if s.spot.taken {
-		delete(t.places, s.spot.key)
-		delete(t.odd, s.spot.key)
-		t.free = append(t.free, s.spot.place)
-		s.spot.taken = false
+	if !s.spot.taken {
+		return
+	}
+	if e := t.at(s.spot.place); !e.away {
+		*e = packed{id: e.id, away: true}
+		delete(t.odd, e.id)
+		t.size--
 	}
 }
 
@@ -128,8 +156,12 @@ func (t *packedTasks) put(s *story) {
 	if !s.spot.taken {
 		s.spot.place, s.spot.taken = t.assign(key), true
 	}
+	was := t.at(s.spot.place)
+	if was.away {
+		t.size++
+	}
 	e := packed{
-		core: s.now.core, end: s.end, told: s.told, key: s.key, job: s.job, bornAt: s.bornAt, birth: s.birth,
+		id: key, core: s.now.core, end: s.end, told: s.told, key: s.key, job: s.job, bornAt: s.bornAt, birth: s.birth,
 		born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old, size: s.size, child: s.child,
 	}
 	simple := len(s.turns) == 0 && len(s.attempts) <= 1
@@ -144,10 +176,10 @@ func (t *packedTasks) put(s *story) {
 			o.course = &course{turns: s.turns, attempts: s.attempts}
 		}
 		t.odd[key] = o
-	} else {
+	} else if was.odd {
 		delete(t.odd, key)
 	}
-	*t.at(s.spot.place) = e
+	*was = e
 }
 
 // folded returns the fold of a packed task.
@@ -163,8 +195,8 @@ func (t *packedTasks) folded(key ulid.ULID, e *packed) folded {
 // is the reverse of put.
 func (t *packedTasks) unpack(s *story) bool {
 	key, fits := keyOf(s.id)
-	place, taken := t.places[key]
-	if s.spot = (spot{key, fits, fits && taken, place}); !s.spot.taken {
+	place, taken := t.place(key)
+	if s.spot = (spot{key, fits, fits && taken, place}); !s.spot.taken || t.at(place).away {
 		return false
 	}
 	e := t.at(place)

@@ -229,7 +229,7 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 	if s.born {
 		s.again(v, &e, r)
 	} else {
-		s.bornAt, s.birth = r.Seq, v.tasks.wish(&e)
+		s.bornAt, s.birth = r.Seq, s.firstWish(v.tasks, &e, r)
 		s.derived(v, &e, r)
 		s.bornOutside(v, &e, r)
 		s.holds(v, &e.Work, r)

@@ -35,6 +35,8 @@ type tasks struct {
 	buf     []byte
 	// now is the task whose fact is being folded, for the same reason. It must not be kept.
 	now task.Task
+	// firstAt is the sequence of the latest fact that found its task without a state.
+	firstAt uint64
 	// spare are unused stories, for reuse.
 	spare []*story
 	// took is the effect of the fact on the attempts of that task.
@@ -53,7 +55,7 @@ func newTasks(ranged bool) *tasks {
 		packed:  newPackedTasks(),
 		digests: thin.NewDigests(),
 		words:   thin.NewWords(),
-		specs:   timeouts{index: map[specKey]uint32{}},
+		specs:   timeouts{index: map[specKey]uint32{}, known: map[*job.Spec]uint32{}},
 	}
 }
 
@@ -62,7 +64,12 @@ func newTasks(ranged bool) *tasks {
 type timeouts struct {
 	index map[specKey]uint32
 	list  []*job.Spec
+	// known are numbers of specs that were seen, at most manySpecs: many facts and rows share one.
+	known map[*job.Spec]uint32
 }
+
+// manySpecs bounds the remembered specs.
+const manySpecs = 1024
 
 // specKey distinguishes specs by these parts. Nearly all have no rules.
 type specKey struct {
@@ -90,10 +97,23 @@ func retryKeyOf(r *job.Retry) retryKey {
 	return retryKey{r.Max, r.Backoff, r.Min, r.MaxDelay, r.Budget, r.AvoidWait, r.Jitter, r.AvoidNode, strings.Join(r.On, ","), strings.Join(r.NotOn, ",")}
 }
 
+// number returns the number of an unmodified spec.
 func (w *timeouts) number(spec *job.Spec) uint32 {
 	if spec == nil {
 		return 0
 	}
+	n, ok := w.known[spec]
+	if !ok {
+		n = w.numberOf(spec)
+		if len(w.known) >= manySpecs {
+			clear(w.known)
+		}
+		w.known[spec] = n
+	}
+	return n
+}
+
+func (w *timeouts) numberOf(spec *job.Spec) uint32 {
 	key := specKey{
 		timeout: spec.Timeout,
 		retry:   retryKeyOf(&spec.Retry),
@@ -450,6 +470,9 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 		} else {
 			t.offer(s.id, &s.now, r.Seq)
 		}
+	}
+	if k.State == task.Unknown {
+		t.firstAt = r.Seq
 	}
 	t.took = k.Shift(r.Task())
 	s.related(v, k, r)

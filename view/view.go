@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -44,6 +45,22 @@ type Present interface {
 	// Paused is the NATS server's pause of a lane; nil if it hands out the lane's offers.
 	Paused(ctx context.Context, lane where.Lane) (*queue.Pause, error)
 	Limited
+}
+
+// Stored is a read model that gives its rows as it stores them.
+type Stored interface {
+	// Rows returns a page of all tasks. Of the filter only After, OldestFirst and Limit count.
+	Rows(ctx context.Context, f Filter) (Rows, error)
+}
+
+// Rows are tasks as a read model stores them.
+type Rows struct {
+	// Rows are objects in JSON, in the form of data that only Millrace reads ([form.Own]).
+	Rows []json.RawMessage `json:"rows"`
+	// Next is the After of the next page; "" if this is the last.
+	Next task.ID `json:"next,omitempty"`
+	// Seq is the sequence that the rows reflect.
+	Seq uint64 `json:"seq"`
 }
 
 // Limited is an optional part of a [View]: it knows the state of limits.

@@ -15,7 +15,7 @@ import (
 // overHTTP names for each command the requests by which the service over HTTP does the same, or the
 // reason why it does not.
 var overHTTP = map[string]string{
-	"run": "POST /tasks, GET /tasks/{id}/wait, POST /bulk", "plan": "POST /plan", "verify": "GET /verify",
+	"run": "POST /tasks, GET /tasks/{id}/wait, POST /bulk", "plan": "POST /plan", "verify": "GET /verify, GET /rows",
 
 	"task ls": "GET /tasks", "task show": "GET /tasks/{id}", "task why": "GET /tasks/{id}/why", "task tree": "GET /tasks/{id}/tree", "task diff": "GET /tasks/{id}/diff",
 	"task events": "GET /tasks/{id}/events", "task attempts": "GET /tasks/{id}/events", "task logs": "GET /tasks/{id}/output", "task artifacts": "GET /tasks/{id}/artifacts, GET /files/{version}/content",

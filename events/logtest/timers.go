@@ -1,6 +1,7 @@
 package logtest
 
 import (
+	"slices"
 	"time"
 
 	"millrace/events"
@@ -16,7 +17,7 @@ var timerCases = []testCase{
 	{name: "disarm", body: disarms},
 }
 
-// soon is long enough for the earlier steps of a case to finish before it.
+// soon is mostly long enough for the earlier steps of a case to finish before it.
 const soon = 1500 * time.Millisecond
 
 func (s *suite) timer(id task.ID, due time.Time, reason string) *events.Fact {
@@ -73,41 +74,77 @@ func (s *suite) turn(id task.ID, after uint64, due time.Time) *events.Fact {
 	return s.fact(id, task.Queued{Work: work("timed"), Attempt: 1, After: after, Due: due})
 }
 
-// fired takes the next offer, which must be the timer of a turn.
-func (s *suite) fired(offers events.Offers, id task.ID, after uint64, due time.Time) {
+// timer is a timer that is set for a turn of a task.
+type timer struct {
+	id    task.ID
+	after uint64
+	due   time.Time
+}
+
+// setTimer sets the timer of a turn.
+func (s *suite) setTimer(id task.ID, after uint64, due time.Time) timer {
 	s.Helper()
-	offer := s.next(offers)
-	if e, _ := offer.Fact.Event.(task.Due); offer.Fact.Task != id || e.After != after || !e.Due.Equal(due) {
-		s.Fatalf("the timer %+v of task %s fired, want that of the turn since %d of %s, due at %v", e, offer.Fact.Task, after, id, due)
+	s.arm(s.turn(id, after, due))
+	return timer{id, after, due}
+}
+
+// beforeDue calls set with a time until it has returned before that: on a slow machine it takes
+// several calls, each with twice the time of the one before. It returns the timers of the last
+// call; late are the tasks of the others.
+func (s *suite) beforeDue(set func(due time.Time) []timer) (timers []timer, late map[task.ID]bool) {
+	late = map[task.ID]bool{}
+	for wait := soon; ; wait *= 2 {
+		due := now().Add(wait)
+		if timers = set(due); now().Before(due) {
+			return timers, late
+		}
+		for _, t := range timers {
+			late[t.id] = true
+		}
 	}
-	s.onTime(offer, due)
-	s.ack(offer)
+}
+
+// fired takes offers, which must be those of the timers, in any order, until there is one of each.
+// It leaves out those of late tasks.
+func (s *suite) fired(offers events.Offers, late map[task.ID]bool, all ...timer) {
+	s.Helper()
+	for len(all) > 0 {
+		offer := s.next(offers)
+		if s.ack(offer); late[offer.Fact.Task] {
+			continue
+		}
+		e, _ := offer.Fact.Event.(task.Due)
+		i := slices.IndexFunc(all, func(t timer) bool { return offer.Fact.Task == t.id && e.After == t.after && e.Due.Equal(t.due) })
+		if i < 0 {
+			s.Fatalf("the timer %+v of task %s fired, want one of %+v", e, offer.Fact.Task, all)
+		}
+		s.onTime(offer, all[i].due)
+		all = slices.Delete(all, i, i+1)
+	}
 }
 
 func replaces(s *suite) {
-	sooner, later, other := s.task(), s.task(), s.task()
 	offers := s.offers("timed")
-	start := now()
-	s.arm(s.turn(later, 0, start.Add(soon)))
-	s.arm(s.turn(sooner, 0, start.Add(time.Hour)))
-	s.arm(s.turn(other, 0, start.Add(2*soon)))
-	s.arm(s.turn(later, 1, start.Add(4*soon)))
-	s.arm(s.turn(sooner, 1, start.Add(soon)))
-	s.fired(offers, sooner, 1, start.Add(soon))
-	s.fired(offers, other, 0, start.Add(2*soon))
-	s.fired(offers, later, 1, start.Add(4*soon))
+	timers, late := s.beforeDue(func(due time.Time) []timer {
+		longer, sooner := s.task(), s.task()
+		s.setTimer(longer, 0, due)
+		s.setTimer(sooner, 0, due.Add(time.Hour))
+		return []timer{s.setTimer(longer, 1, due.Add(2*soon)), s.setTimer(sooner, 1, due), s.setTimer(s.task(), 0, due.Add(soon))}
+	})
+	s.fired(offers, late, timers...)
 }
 
 // keepsLater: the task was moved before a slow process set the timer of an earlier turn.
 func keepsLater(s *suite) {
-	id, moved, offers := s.task(), s.task(), s.offers("timed")
-	due := now().Add(soon)
-	s.arm(s.turn(id, 1, due))
-	s.arm(s.turn(id, 0, due.Add(-soon/2)))
-	s.arm(s.turn(moved, 7, due.Add(soon)))
-	s.arm(s.turn(moved, 3, due.Add(-soon/2)))
-	s.fired(offers, id, 1, due)
-	s.fired(offers, moved, 7, due.Add(soon))
+	offers := s.offers("timed")
+	timers, late := s.beforeDue(func(due time.Time) []timer {
+		id, moved := s.task(), s.task()
+		timers := []timer{s.setTimer(id, 1, due), s.setTimer(moved, 7, due.Add(soon))}
+		s.setTimer(id, 0, due.Add(-soon/2))
+		s.setTimer(moved, 3, due.Add(-soon/2))
+		return timers
+	})
+	s.fired(offers, late, timers...)
 }
 
 // armedOnes: Armed lists the existing timers.
@@ -152,31 +189,16 @@ func (s *suite) disarm(id task.ID, before uint64) {
 // disarms: a removal knows the task up to a certain fact.
 func disarms(s *suite) {
 	offers := s.offers("timed")
-	var id, other, next task.ID
-	late := map[task.ID]bool{} // tasks whose timers were due before all was done, on a slow machine
-	for wait := soon; ; wait *= 2 {
-		id, other, next = s.task(), s.task(), s.task()
-		due := now().Add(wait)
-		s.arm(s.turn(id, 3, due))
-		s.arm(s.turn(other, 0, due))
-		s.arm(s.turn(next, 4, due))
+	timers, late := s.beforeDue(func(due time.Time) []timer {
+		id, other, next := s.task(), s.task(), s.task()
+		timers := []timer{s.setTimer(id, 3, due), s.setTimer(other, 0, due), s.setTimer(next, 4, due)}
 		s.disarm(id, 4)
 		s.disarm(other, 0) // of an unknown task
 		s.disarm(next, 4)  // of its earlier life
-		if now().Before(due) {
-			break
-		}
-		late[id], late[other], late[next] = true, true, true
-	}
-	for left := 2; left > 0; {
-		offer := s.next(offers)
-		if offer.Fact.Task == id {
-			s.Fatalf("the timer of task %s fired, and it was disarmed", id)
-		}
-		if s.ack(offer); !late[offer.Fact.Task] {
-			left--
-		}
-	}
+		return timers
+	})
+	id := timers[0].id
+	s.fired(offers, late, timers[1:]...)
 	s.nothing(offers, timerError)
 	if n := len(s.history(id)); n != 0 {
 		s.Errorf("the disarmed task has %d records, want none", n)

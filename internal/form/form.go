@@ -132,6 +132,11 @@ func (f *Form[T]) Read(data []byte, v *T) error {
 	return err
 }
 
+// ReadText is [Form.Read] of a text.
+func (f *Form[T]) ReadText(text string, v *T) error {
+	return f.Read(unsafe.Slice(unsafe.StringData(text), len(text)), v)
+}
+
 // object is the form of a struct.
 type object struct {
 	fields []field

@@ -178,6 +178,13 @@ func pointer(to reflect.Type, of codec) codec {
 		}}
 }
 
+// A list of items of largeItem bytes or more is expensive to copy as it grows. So it gets room at
+// once for as many like the first one as may follow in the text, at most mostAhead.
+const (
+	largeItem = 512
+	mostAhead = 1000
+)
+
 func list(t reflect.Type, of codec) codec {
 	size := t.Elem().Size()
 	return codec{plain: counted,
@@ -198,10 +205,13 @@ func list(t reflect.Type, of codec) codec {
 			all.SetZero()
 			l.Delim('[')
 			for l.Ok() && !l.IsDelim(']') {
-				n := all.Len()
+				n, begins := all.Len(), l.GetPos()
 				all.Grow(1)
 				all.SetLen(n + 1)
 				of.value(l, unsafe.Add(all.UnsafePointer(), uintptr(n)*size))
+				if n == 0 && size >= largeItem {
+					all.Grow(min((len(l.Data)-l.GetPos())/max(l.GetPos()-begins, 1), mostAhead))
+				}
 				l.WantComma()
 			}
 			l.Delim(']')

@@ -14,6 +14,10 @@ import (
 // outputBatch is how large the bare messages of [Output] are.
 const outputBatch = 256 << 10
 
+// stallWait is how long a message may wait for the answers to those before it. The client library
+// would give up after 0.2 s, which a busy machine exceeds.
+const stallWait = time.Minute
+
 // Output stores n bytes of a repeated line as bare messages in a stream made like
 // [wire.OutputStream], two in flight, and returns how long that took.
 func Output(ctx context.Context, nc *nats.Conn, layout streams.Layout, line string, n int64) (time.Duration, error) {
@@ -37,7 +41,7 @@ func Output(ctx context.Context, nc *nats.Conn, layout streams.Layout, line stri
 	}
 	began := time.Now()
 	for sent := int64(0); sent < n; sent += int64(len(body)) {
-		if _, err := js.PublishMsgAsync(&nats.Msg{Subject: cfg.Subjects[0], Data: body}); err != nil {
+		if _, err := js.PublishMsgAsync(&nats.Msg{Subject: cfg.Subjects[0], Data: body}, jetstream.WithStallWait(stallWait)); err != nil {
 			return 0, err
 		}
 	}

@@ -48,6 +48,7 @@ const (
 	TasksCount   Verb = "tasks.count"   // how many one of these would change
 
 	EventList Verb = "event.list"
+	RowList   Verb = "row.list" // of the read model, as it stores them
 	LogVerify Verb = "log.verify"
 	LogDiff   Verb = "log.diff" // of everything
 	LogReplay Verb = "log.replay"
@@ -138,7 +139,7 @@ var verbs = []struct {
 	verbs  []Verb
 }{
 	{Reading, []Verb{TaskGet, TaskList, TaskWait, TaskPlan, TaskWhy, TaskTree, TaskDiff, TaskEvents, TaskOutput,
-		TaskRecords, TaskFiles, TaskTrace, TasksCount, EventList, DeadList, QueueList, LimitList, NodeList,
+		TaskRecords, TaskFiles, TaskTrace, TasksCount, EventList, RowList, DeadList, QueueList, LimitList, NodeList,
 		NodeGet, NodeWait, NodePing, JobList, JobGet, CalendarList, CalendarGet, ScheduleList, ScheduleGet,
 		ScheduleNext, ScheduleProgress, JobValidate, JobSchema, JobHistory, JobDiff, ScheduleHistory,
 		ScheduleDiff, CalendarHistory, CalendarDiff, BreakerGet,

@@ -2,9 +2,15 @@ package bench
 
 import (
 	"context"
+	"net"
 	"os"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"millrace/jet/floor"
+	"millrace/jet/jettest"
 	"millrace/jet/streams"
 	"millrace/worker/process"
 	"millrace/worker/process/child"
@@ -62,5 +68,35 @@ func TestChatterIsMeasuredAndComplete(t *testing.T) {
 		if c.Missing != 0 || c.Extra != 0 || c.Items < 10_000 || c.BytesPerSecond <= 0 || c.Others.P50 <= 0 {
 			t.Errorf("%s: %+v", what, c)
 		}
+	}
+}
+
+// late is a connection on which every answer comes a quarter of a second late, as on a busy machine.
+type late struct{ net.Conn }
+
+func (late) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return late{c}, err
+}
+
+func (c late) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	<-time.After(250 * time.Millisecond)
+	return n, err
+}
+
+// The floor of a chatty task is measured on a slow server, too.
+func TestFloorWaitsForASlowServer(t *testing.T) {
+	t.Parallel()
+	server := jettest.Open(t, streams.Layout{}).Server
+	nc, err := nats.Connect(server.URL(), nats.SetCustomDialer(late{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if took, err := floor.Output(ctx, nc, streams.Layout{}, logLine, 1<<20); err != nil || took <= 0 {
+		t.Errorf("%v, %v", took, err)
 	}
 }

@@ -306,12 +306,12 @@ func (a *Commands) rows(ctx context.Context, c *client.Client, v *verify.Verifie
 	defer stop()
 	for _, oldest := range []bool{true, false} {
 		asking.Go(func() {
-			r := client.ListRequest{Limit: rowsAtOnce, OldestFirst: oldest, AtLeast: v.Last()}
+			r := client.RowsRequest{Limit: rowsAtOnce, OldestFirst: oldest, AtLeast: v.Last()}
 			for more := true; more; {
 				waiting, cancel := context.WithTimeout(ctx, max(a.Conn.Timeout, reach.CatchUp))
-				page, err := c.List(waiting, r)
+				page, err := c.Rows(waiting, r)
 				cancel()
-				r.Cursor = page.Next
+				r.After = page.Next
 				more = err == nil && page.Next != ""
 				select {
 				case pages <- rowPage{page.Tasks, oldest, more, err}:
