@@ -65,6 +65,15 @@ func (f *Folding) fill(ctx context.Context, kind Kind, m *Memory) error {
 	return f.read(ctx, kind, func(r *events.Record) error { m.Add(r); return nil })
 }
 
+// Know has the model take a list of all nodes, queues or definitions at its place for their fold.
+func (f *Folding) Know(kind Kind, all *Page) {
+	m := NewMemory()
+	m.take(all)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m.at, f.has[kind] = f.at, m
+}
+
 // Folded is the past, about which every question can be answered, limits included.
 type Folded struct {
 	*World

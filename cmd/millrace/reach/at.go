@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -136,6 +137,9 @@ func (a *App) Sight(ctx context.Context, c *client.Client, at string, then Then)
 		return c.Before(ctx, kind, p.Seq, each)
 	}, nil)
 	if !then.Asks {
+		if slices.Contains(then.Folds, view.Nodes) {
+			a.knowNodes(ctx, c, model, p)
+		}
 		// Now, for it may take longer than an answer.
 		if err := model.Fold(ctx, then.Folds...); err != nil {
 			return Sight{}, err
@@ -143,6 +147,22 @@ func (a *App) Sight(ctx context.Context, c *client.Client, at string, then Then)
 	}
 	past := c.Past(model)
 	return Sight{View: past, Then: past, Now: func() time.Time { return p.At }, Past: &ShownPoint{p.Seq, p.At, then.Lacks}, fold: model.Fold, limits: past}, nil
+}
+
+// knowNodes asks a server for the nodes of a moment, if one answers. In a long log their facts lie far
+// apart, and a NATS server that has just started takes seconds to find them.
+func (a *App) knowNodes(ctx context.Context, c *client.Client, model *view.Folding, p view.Point) {
+	asking, cancel := a.Asking(ctx)
+	defer cancel()
+	page, err := c.Nodes(asking, client.NodeListRequest{At: strconv.FormatUint(p.Seq, 10), Bare: true})
+	if err != nil {
+		return // the log has them
+	}
+	all := view.Page{}
+	for i := range page.Nodes {
+		all.Nodes = append(all.Nodes, page.Nodes[i].Node)
+	}
+	model.Know(view.Nodes, &all)
 }
 
 // A Question is what a command asks a server about.
