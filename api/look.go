@@ -152,7 +152,7 @@ func (s *Service) why(ctx context.Context, r pastRequest) (explanation, error) {
 	if err != nil {
 		return explanation{}, err
 	}
-	e, err := view.Why(ctx, v, r.ID, s.rules(now))
+	e, err := view.Why(ctx, v, r.ID, s.rulesAt(r.At, now))
 	if err != nil {
 		return explanation{}, err
 	}

@@ -168,12 +168,22 @@ func (s *Service) see(ctx context.Context, at string) (*Sight, error) {
 	} else {
 		is.Point = view.Point{Seq: s.Model.Reached(), At: is.Now}
 	}
-	is.Rules = s.rules(is.Now)
+	is.Rules = s.rulesAt(at, is.Now)
 	return is, nil
 }
 
 func (s *Service) rules(now time.Time) view.Rules {
 	return view.Rules{Task: s.Rules, Node: s.Nodes, Now: now, Holders: holders}
+}
+
+// rulesAt are the rules for a moment that a request asks about, "" for the present, which was at a
+// time.
+func (s *Service) rulesAt(at string, now time.Time) view.Rules {
+	r := s.rules(now)
+	if at == "" {
+		r.Task.Watched = s.watched()
+	}
+	return r
 }
 
 // Rules returns the service's rules at a time.

@@ -46,6 +46,8 @@ type Service struct {
 	Limits Limits
 	// Deadlines knows which tasks are overdue. Default: unknown.
 	Deadlines Deadlines
+	// Watched is since when all present schedulers watch; see [duties.Settings]. Default: unknown.
+	Watched func() time.Time
 	// Stored gives the rows of the read model. Default: none.
 	Stored view.Stored
 	// Wrong returns why the log takes no messages; nil if it does. Default: unknown.
@@ -138,5 +140,14 @@ func (s *Service) health(_ context.Context, _ nothing) (client.Health, error) {
 			h.Log = err.Error()
 		}
 	}
+	h.Watched = s.watched()
 	return h, nil
+}
+
+// watched is zero if it is unknown since when schedulers watch.
+func (s *Service) watched() time.Time {
+	if s.Watched == nil {
+		return time.Time{}
+	}
+	return s.Watched()
 }

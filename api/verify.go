@@ -62,7 +62,11 @@ func (s *Service) hold(ctx context.Context, r verifyRequest, within time.Duratio
 	if r.To > 0 && r.To < end {
 		end, now = r.To, time.Time{}
 	}
-	v := verify.New(verify.Config{From: r.From, Settings: s.Rules, Margin: s.Margin, Rules: r.Rules, Import: s.Client.Store().Import()})
+	rules := s.Rules
+	if !now.IsZero() {
+		rules.Watched = s.watched()
+	}
+	v := verify.New(verify.Config{From: r.From, Settings: rules, Margin: s.Margin, Rules: r.Rules, Import: s.Client.Store().Import()})
 	v.Nothing(verify.ReadModel, "`millrace verify` compares it")
 	whole, err := s.readLog(ctx, r.From, end, bounds{within, most}, func(at uint64) { progress(at, end) }, v.Add)
 	if err != nil {

@@ -211,6 +211,19 @@ func checkURLs(servers string) error {
 type Health struct {
 	// Log says why the log takes no messages; "" if it does.
 	Log string `json:"log,omitempty"`
+	// Watched is since when all present schedulers watch for queues without nodes. It is missing if no
+	// scheduler is there.
+	Watched time.Time `json:"watched,omitzero"`
+}
+
+// Watched asks a server since when all present schedulers watch for queues without nodes. It is zero
+// if no server answers: then no scheduler is known.
+func (c *Client) Watched(ctx context.Context) time.Time {
+	var h Health
+	if c.store.Ask(ctx, roles.ServerHealth, struct{}{}, &h) != nil {
+		return time.Time{}
+	}
+	return h.Watched
 }
 
 // AskHealth asks a server of Millrace for its health. That needs no log and makes its own

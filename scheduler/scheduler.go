@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"golang.org/x/sync/errgroup"
 
 	"millrace/desk"
@@ -16,6 +18,7 @@ import (
 	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/duties"
+	"millrace/task/value"
 	"millrace/task/where"
 )
 
@@ -157,8 +160,9 @@ type Scheduler struct {
 	// accounts tells whether leases have ended.
 	accounts *events.Accounts
 
-	unserved map[string]time.Time // unserved queues, and since when; owned by the sweep
-	idle     map[string]bool      // queues without offers at the last sweep
+	watched  atomic.Pointer[time.Time] // when the sweep first looked for unserved queues
+	unserved map[string]time.Time      // unserved queues, and since when; owned by the sweep
+	idle     map[string]bool           // queues without offers at the last sweep
 	// missing are tasks whose offer was missing at this sweep, missed those at the one before.
 	// Owned by the sweep.
 	missing, missed map[task.ID]miss
@@ -327,8 +331,32 @@ func liveSession(w *World, id node.ID) string {
 	return ""
 }
 
+// Watched is since when all present schedulers have watched queues without nodes. Before this one's
+// first sweep that is now.
+func (s *Scheduler) Watched() time.Time {
+	now, since := s.rec.Now(), s.began()
+	for _, name := range s.turns.Others() {
+		if id, err := ulid.ParseStrict(name); err == nil { // else something else has announced itself
+			since = value.Later(since, ulid.Time(id.Time()))
+		}
+	}
+	if since.After(now) {
+		return now
+	}
+	return since
+}
+
+// began is since when this scheduler has watched them.
+func (s *Scheduler) began() time.Time {
+	if own := s.watched.Load(); own != nil {
+		return *own
+	}
+	return s.rec.Now()
+}
+
 // sweepQueues examines unserved queues.
 func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) error {
+	s.watched.CompareAndSwap(nil, &now)
 	queues, err := s.view.Queues(ctx)
 	if err != nil {
 		return err
@@ -502,7 +530,9 @@ func (s *Scheduler) duty(ctx context.Context, t *task.Task, w *World) (duties.Du
 	if t.State == task.Pending && t.Route.Selected() && around.Serving == 0 && around.Unserved.IsZero() {
 		return duties.Duty{}, by, nil // only the check of all queues knows for how long
 	}
-	return duties.Owes(*t, around, s.cfg.Settings), by, nil
+	rules := s.cfg.Settings
+	rules.Watched = s.began()
+	return duties.Owes(*t, around, rules), by, nil
 }
 
 // obey records what follows from the command of a duty, on the chain as it was read. A command that

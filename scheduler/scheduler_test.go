@@ -331,6 +331,40 @@ func TestUnservedQueueExpires(t *testing.T) {
 	})
 }
 
+// A task whose deadline passed while no scheduler was there expires when the scheduler says, which
+// counts from its own start.
+func TestUnservedQueueExpiresAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		id := w.submit(t, job.Spec{})
+		pass(10 * settings.StartDeadline)
+		s := w.run(t, 1)[0]
+		pass(10 * time.Second)
+		s.turns.Hear("no start", true) // something else announces itself
+		s.turns.Hear(events.NewID(time.Now().Add(time.Hour)), true)
+		if at := s.Watched(); !at.Equal(time.Now()) {
+			t.Errorf("beside one that starts in the future, it has watched since %v, want now", at)
+		}
+		pass(10 * time.Second)
+		started := time.Now().Add(-20 * time.Second)
+		if at := s.Watched(); at.Before(started) || at.After(started.Add(5*time.Second)) {
+			t.Errorf("it has watched since %v, want since its start at %v", at, started)
+		}
+		rules := settings
+		rules.Watched = s.Watched()
+		now := w.task(t, id)
+		by := duties.Owes(now, duties.Surroundings{}, rules).By
+		pass(time.Until(by) - 1)
+		if now := w.task(t, id); now.State != task.Pending {
+			t.Errorf("it is %s before its deadline", now.State)
+		}
+		pass(15 * time.Second)
+		if now := w.task(t, id); now.Reason != reason.Expired {
+			t.Errorf("it is %s/%s, want abnormal/expired", now.State, now.Reason)
+		}
+	})
+}
+
 func TestServedQueueDoesNotExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/where"
@@ -49,6 +50,40 @@ func TestDeadlinesInPausedQueues(t *testing.T) {
 		}
 		found := v.Report(noon.Add(time.Hour)).Findings
 		if got := len(found) == 1 && found[0].Rule == verify.Deadlines && strings.Contains(found[0].What, "past its deadline"); got != c.wrong || len(found) > 1 {
+			t.Errorf("%s: found %+v, want one: %v", name, found, c.wrong)
+		}
+	}
+}
+
+// Schedulers that have just come count from their start how long a queue has had no node.
+func TestDeadlinesAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	gpu, err := where.ParseSelector("gpu=yes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	needs := &where.Asked{Queue: "q", Needs: gpu}
+	for name, c := range map[string]struct {
+		work    task.Work
+		watched time.Time
+		wrong   bool
+	}{
+		"for long":                   {task.Work{Route: "q.5"}, noon.Add(time.Minute), true},
+		"a minute ago":               {task.Work{Route: "q.5"}, noon.Add(59 * time.Minute), false},
+		"a minute ago, a selector":   {task.Work{Route: needs.Route(5), Asked: needs}, noon.Add(59 * time.Minute), false},
+		"for long, a selector":       {task.Work{Route: needs.Route(5), Asked: needs}, noon.Add(time.Minute), true},
+		"a minute ago, a node's own": {task.Work{Route: "@n.5"}, noon.Add(59 * time.Minute), true},
+		"unknown":                    {task.Work{Route: "q.5"}, time.Time{}, true},
+	} {
+		v := verify.New(verify.Config{Settings: duties.Settings{Watched: c.watched}})
+		c.work.Spec = &job.Spec{Handler: "x"}
+		f := events.Fact{Task: task.ID(events.NewID(noon)), Event: task.Submitted{Work: c.work}, At: noon, ID: events.NewID(noon)}
+		f.Type = events.TypeOf(f.Event)
+		if err := v.Add(&events.Record{Seq: 1, Stored: noon, Kind: events.KindOffer, Fact: f}); err != nil {
+			t.Fatal(name, err)
+		}
+		if found := v.Report(noon.Add(time.Hour)).Findings; len(found) > 1 || len(found) == 1 != c.wrong {
 			t.Errorf("%s: found %+v, want one: %v", name, found, c.wrong)
 		}
 	}

@@ -190,3 +190,29 @@ func TestChurn(t *testing.T) {
 		w.Stop()
 	}
 }
+
+// A task whose queue no node serves is overdue once its deadline has passed, but not once schedulers are
+// back: they count from their own start, for workers may be on their way back as well.
+func TestADeadlineThatPassedInAnOutage(t *testing.T) {
+	t.Parallel()
+	p := place.New(t, 2*time.Second)
+	p.NATS()
+	p.Let("MILLRACE_START_DEADLINE", "8s")
+	start := func() *place.Process {
+		server := p.Start("server", "--data", place.Data)
+		server.Until("it serves", func() bool { return strings.Contains(server.Said.String(), "Millrace serves") })
+		return server
+	}
+	server := start()
+	id := string(p.Submit("true", "--queue", "nobody"))
+	server.Kill()
+	p.Until("the deadline passes", func() bool {
+		return strings.Contains(p.Run("task", "why", id, "-o", "json"), `"overdue": true`)
+	})
+	server = start()
+	out := p.Run("task", "why", id)
+	if strings.Contains(out, "overdue") || !strings.Contains(out, "which the scheduler counts from its start at") && !strings.Contains(out, "expired") {
+		t.Errorf("beside a scheduler that has just started, why says\n%s", out)
+	}
+	server.Stop()
+}

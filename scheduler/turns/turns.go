@@ -84,6 +84,18 @@ func (t *Turns) Join(here bool) {
 // Alone tells whether no other scheduler is known.
 func (t *Turns) Alone() bool { return t.alone.Load() }
 
+// Others returns the names of the other schedulers that are present, in no order.
+func (t *Turns) Others() (names []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, heard := range t.others {
+		if time.Since(heard) <= goneAfter {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Came receives when another scheduler is new.
 func (t *Turns) Came() <-chan struct{} { return t.came }
 

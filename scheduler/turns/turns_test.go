@@ -114,3 +114,20 @@ func TestWhoGoesLast(t *testing.T) {
 		}
 	})
 }
+
+func TestOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := New("b")
+		for _, name := range []string{"a", "b", "c", "d"} {
+			turns.Hear(name, true)
+		}
+		turns.Hear("d", false)
+		if others := slices.Sorted(slices.Values(turns.Others())); !slices.Equal(others, []string{"a", "c"}) {
+			t.Errorf("there are %s, want a and c", others)
+		}
+		time.Sleep(goneAfter + 1)
+		if others := turns.Others(); len(others) > 0 {
+			t.Errorf("%s are there, and silent", others)
+		}
+	})
+}

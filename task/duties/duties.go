@@ -26,6 +26,10 @@ type Settings struct {
 	// places the offer itself. It takes 0.3 s on one server, and 5 to 11 s after the loss of one
 	// server of three. Default and minimum: Slack.
 	Timer time.Duration
+	// Watched is since when all present schedulers watch; zero if unknown. A scheduler counts how long
+	// a queue has had no node from its own start, for after a general outage workers may be on
+	// their way back. No fact tells that start, so only who asks about the present knows it.
+	Watched time.Time
 }
 
 // Bounds are the settings as a fact names them.
@@ -51,6 +55,17 @@ func (s Settings) look() time.Duration {
 		return 5 * time.Second
 	}
 	return s.Look
+}
+
+// counted is from when the schedulers count the absence of nodes that began at a time.
+func (s Settings) counted(since time.Time) time.Time { return value.Later(since, s.Watched) }
+
+// watching says in words from when they count it, if that is not since it began.
+func (s Settings) watching(since time.Time) string {
+	if !s.Watched.After(since) {
+		return ""
+	}
+	return ", which the scheduler counts from its start at " + value.Clock(s.Watched)
 }
 
 // Surroundings are the facts outside a task on which its duty depends.
@@ -173,14 +188,11 @@ func pendingDuty(t task.Task, around Surroundings, s Settings) Duty {
 			Who: "worker", What: fmt.Sprintf("%s queue %q claims it as soon as a slot is free", oneOf(around.Serving, "online node that serves", "online nodes that serve"), queue) + shunned(&t) + around.lacks(),
 		})
 	}
-	since := t.Since
-	if around.Unserved.After(since) {
-		since = around.Unserved
-	}
+	since := unservedSince(t, around)
 	d := Duty{
 		Who:     "worker",
-		What:    fmt.Sprintf("a node that serves queue %q comes online and claims it; since %s there has been none", queue, value.Clock(since)),
-		By:      since.Add(s.StartDeadline),
+		What:    fmt.Sprintf("a node that serves queue %q comes online and claims it; since %s there has been none", queue, value.Clock(since)) + s.watching(since),
+		By:      s.counted(since).Add(s.StartDeadline),
 		Else:    fmt.Sprintf("it ends as abnormal/expired: start timeout of %v with no node to run it", s.StartDeadline),
 		Command: task.Expire{Detail: fmt.Sprintf("start timeout: no node served queue %q for %v", queue, s.StartDeadline)},
 	}

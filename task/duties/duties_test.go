@@ -86,3 +86,23 @@ func TestEveryStateHasADuty(t *testing.T) {
 		tasktest.CheckDuty(t, tasktest.Given(h.Events...))
 	}
 }
+
+// A scheduler counts the absence of nodes from its own start, and the duty says so.
+func TestOwesSchedulersThatHaveJustCome(t *testing.T) {
+	s := tasktest.Settings
+	s.Watched = tasktest.Noon.Add(3 * time.Hour)
+	for _, c := range []struct {
+		around duties.Surroundings
+		by     time.Time
+		says   bool
+	}{
+		{duties.Surroundings{}, s.Watched.Add(2 * time.Minute), true},
+		{duties.Surroundings{Unserved: s.Watched.Add(-time.Minute)}, s.Watched.Add(2 * time.Minute), true},
+		{duties.Surroundings{Unserved: s.Watched.Add(time.Minute)}, s.Watched.Add(3 * time.Minute), false},
+	} {
+		d := duties.Owes(tasktest.Given(tasktest.Pending...), c.around, s)
+		if says := strings.Contains(d.What, "counts from its start at 2026-03-01T15:00:00Z"); !d.By.Equal(c.by) || says != c.says {
+			t.Errorf("unserved since %v: %+v, want it by %v", c.around.Unserved, d, c.by)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 // placeDuty says which component must act on a task that is offered to one node, which may take no
 // new work at present.
 func placeDuty(t task.Task, on string, around Surroundings, s Settings) Duty {
+	s.Watched = time.Time{} // the log tells since when a node takes no work, and a scheduler goes by that
 	if around.Serving > 0 {
 		return awaited(t, around, s, Duty{
 			Who: "node " + on, What: fmt.Sprintf("claim it as soon as one of its slots is free: it is meant for node %s", on),
@@ -58,7 +59,7 @@ func selectorDuty(t task.Task, around Surroundings, s Settings) Duty {
 		})
 	}
 	since := unservedSince(t, around)
-	what := fmt.Sprintf("bring up a node for %s, or release the task: since %s none takes work", wanted, value.Clock(since))
+	what := fmt.Sprintf("bring up a node for %s, or release the task: since %s none takes work", wanted, value.Clock(since)) + s.watching(since)
 	if around.Lacks != "" {
 		what = fmt.Sprintf("bring up a node for %s, with a program that can run it: %s", wanted, around.Lacks)
 	}
@@ -69,10 +70,7 @@ func selectorDuty(t task.Task, around Surroundings, s Settings) Duty {
 
 // unservedSince is since when a task has waited without a node that could claim it.
 func unservedSince(t task.Task, around Surroundings) time.Time {
-	if around.Unserved.After(t.Since) {
-		return around.Unserved
-	}
-	return t.Since
+	return value.Later(t.Since, around.Unserved)
 }
 
 // noNodeDuty applies the task's policy to a wait in which none of its nodes takes work. Named names
@@ -91,19 +89,19 @@ func noNodeDuty(t task.Task, since time.Time, named string, d Duty, around Surro
 		return Duty{
 			Who:     "scheduler",
 			What:    fmt.Sprintf("move it to queue %q: no node that it is meant for takes work since %s", t.FallbackQueue(), value.Clock(since)),
-			By:      since,
+			By:      s.counted(since),
 			Else:    "the sweep of any scheduler moves it",
 			Command: task.Reassign{From: t.Route, To: t.Fallback(), Reason: "no node that it is meant for takes new work: fallback"},
 		}
 	case job.NoNodeFail:
-		d.By = since.Add(s.Slack)
+		d.By = s.counted(since).Add(s.Slack)
 		d.Else = "it ends as abnormal/unplaceable"
 		d.Command = task.GiveUp{Reason: reason.Unplaced, Detail: "no node that it is meant for takes work: " + named}
 		return d
 	case job.NoNodeWait:
 		return awaited(t, around, s, d)
 	}
-	d.By = since.Add(s.StartDeadline)
+	d.By = s.counted(since).Add(s.StartDeadline)
 	d.Else = fmt.Sprintf("it ends as abnormal/expired: start timeout of %v with no node to run it", s.StartDeadline)
 	d.Command = task.Expire{Detail: fmt.Sprintf("start timeout: no node that it is meant for took work for %v", s.StartDeadline)}
 	if t.StartBy.IsZero() {

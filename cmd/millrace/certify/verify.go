@@ -242,6 +242,7 @@ func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Co
 		}
 	case f.to == 0:
 		now = a.Now() // before the log's end is read: everything due by then is in it
+		cfg.Settings.Watched = a.watched(ctx, cl)
 	}
 	v := verify.New(cfg)
 	if err := a.Span(ctx, cl, f.from, f.to, v.Add); err != nil {
@@ -255,6 +256,13 @@ func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Co
 		v.CouldNot(verify.ReadModel, why)
 	}
 	return certify(v.Report(now)), nil
+}
+
+// watched is since when all present schedulers watch; zero if no server answers in time.
+func (a *Commands) watched(ctx context.Context, c *client.Client) time.Time {
+	asking, cancel := a.Asking(ctx)
+	defer cancel()
+	return c.Watched(asking)
 }
 
 // compareRows gives the copies of definitions and the rows of the read model to a verifier. If that

@@ -90,6 +90,9 @@ func (a *Commands) Explain(ctx context.Context, c *client.Client, s *reach.Sight
 	}
 	rules := settings.Task()
 	rules.AckWait = c.Store().AckWait() // the lease that holds, whatever the settings say by now
+	if s.Past == nil {
+		rules.Watched = c.Watched(ctx)
+	}
 	e, err := view.Why(ctx, s.View, id, view.Rules{Task: rules, Node: node.Settings{TTL: settings.NodeTTL}, Now: s.Now(), Holders: told.NamedHolders})
 	if err != nil {
 		return nil, err
