@@ -9,6 +9,7 @@ import (
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/queue"
+	"millrace/task/value"
 	"millrace/task/where"
 )
 
@@ -49,14 +50,23 @@ func (w *World) Freshen(n Node) { w.fresh[n.ID] = n }
 // Tell adds the settings of a queue.
 func (w *World) Tell(q queue.Queue) { w.told[q.Name] = q }
 
-// Told tells whether the settings of a queue were added, and returns its pause, nil for none.
-func (w *World) Told(queue string) (pause *queue.Pause, told bool) {
-	q, told := w.told[queue]
-	return q.PausedAt(w.Seen), told
+// Told tells whether the settings of a queue were added.
+func (w *World) Told(queue string) bool {
+	_, told := w.told[queue]
+	return told
 }
 
 // Unserved records since when a queue is known to be unserved.
 func (w *World) Unserved(queue string, since time.Time) { w.unserved[queue] = since }
+
+// Missed is for how long a route has missed nodes; a paused queue misses none.
+func (w *World) Missed(queue string) time.Duration {
+	home := w.told[w.Home(queue)]
+	if home.PausedAt(w.Seen) != nil {
+		return 0
+	}
+	return w.Seen.Sub(value.Later(w.unserved[queue], home.OpenSince(w.Seen)))
+}
 
 // Learn records what a selector's route requires of nodes.
 func (w *World) Learn(route string, want Want) { w.selectors[route] = want }
@@ -110,8 +120,9 @@ func (w *World) Around(t *task.Task) duties.Surroundings {
 		served, needs := t.Asks()
 		w.selectors[queue] = Want{Queue: served, Needs: needs}
 	}
-	pause, _ := w.Told(w.Home(queue))
-	around := duties.Surroundings{Unserved: w.unserved[queue], Paused: pause, Seen: w.Seen, Lacks: w.lacks(t)}
+	home := w.told[w.Home(queue)]
+	around := duties.Surroundings{Unserved: w.unserved[queue], Paused: home.PausedAt(w.Seen),
+		Resumed: home.OpenSince(w.Seen), Seen: w.Seen, Lacks: w.lacks(t)}
 	if on, own := t.Route.Node(); !own {
 		around.Serving = w.Serving(queue)
 	} else if n, _ := w.own(ID(on)); n.Serves(queue) {

@@ -151,7 +151,7 @@ func TestCommands(t *testing.T) {
 		"condition":    "b state running if task.attempt > 1; c => 13; c => none",
 		"expression":   `b task.failures > 0 and type startsWith "attempt"; c => 9; c => 13; c => 14; c => none; C => 13`,
 		"if":           "break if seq == 4; continue => 4",
-		"late":         "b late; c => 16; p now() => 12:05:10; c => none; C => none",
+		"late":         "b late; c => 16; p now() => 12:05:15; c => none; C => none",
 		"late, if":     `b late if type == "queue.paused"; c => none`,
 		"late, which":  `b late if task.id == "` + string(b) + `" and now() > date("2020-01-01"); c => 16; c => none`,
 		"late, other":  `b late if task.id == "` + string(a) + `"; c => none`,
@@ -300,7 +300,7 @@ func TestFrame(t *testing.T) {
 		t.Fatal(err)
 	}
 	late, err := x.Do(t.Context(), "c")
-	if err != nil || late.Stop == nil || late.Stop.About != "task "+string(b) || !late.Time.Equal(noon.Add(5*time.Minute+10*time.Second)) || late.Changed != nil ||
+	if err != nil || late.Stop == nil || late.Stop.About != "task "+string(b) || !late.Time.Equal(noon.Add(5*time.Minute+15*time.Second)) || late.Changed != nil ||
 		!strings.Contains(late.Stop.Why, "a node that serves queue \"bulk\" comes online") || late.Owed == nil || late.Owed.After.Who != "worker" {
 		t.Errorf("late: %+v, %+v, %v", late.Frame, late.Stop, err)
 	}
@@ -473,7 +473,7 @@ func TestOverview(t *testing.T) {
 			want.Mark = "began"
 		case 1:
 			want.Hits = 1
-		case 38:
+		case 39:
 			want.Hits, want.Wrong = 1, 1
 		case 46:
 			want.Here = true

@@ -366,8 +366,7 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 		if err := s.learn(ctx, q, now, w); err != nil {
 			return err
 		}
-		paused, err := s.sweepQueue(ctx, w.Home(q), w)
-		if err != nil {
+		if err := s.sweepQueue(ctx, w.Home(q), w); err != nil {
 			return err
 		}
 		if w.Serving(q) > 0 {
@@ -379,8 +378,8 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 		// This scheduler's own observation counts, because after a general outage workers may be on
 		// their way back.
 		since, ok := s.unserved[q]
-		if !ok || paused {
-			since = now // a paused queue misses no nodes
+		if !ok {
+			since = now
 		}
 		unserved[q] = since
 		w.Unserved(q, since)
@@ -390,13 +389,14 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 			}
 			continue
 		}
-		if where.IsSelectorQueue(q) && now.Sub(since) >= s.cfg.Slack { // the nodes may have been read before the task
+		missed := w.Missed(q)
+		if where.IsSelectorQueue(q) && missed >= s.cfg.Slack { // the nodes may have been read before the task
 			if err := s.sweepRoute(ctx, q, now, w, true); err != nil {
 				return err
 			}
 			continue
 		}
-		if now.Sub(since) < s.cfg.StartDeadline {
+		if missed < s.cfg.StartDeadline {
 			continue
 		}
 		ids, err := s.view.Waiting(ctx, q, now.Add(-s.cfg.StartDeadline), batch)
@@ -505,9 +505,16 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 }
 
 // duty returns the duty of a task, and what it was judged by. Before a node counts as gone, it reads
-// from the log what may have become of that node since.
+// from the log what may have become of that node since. Before nodes count as missing, it reads
+// whether the queue is paused.
 func (s *Scheduler) duty(ctx context.Context, t *task.Task, w *World) (duties.Duty, task.By, error) {
 	around := w.Around(t)
+	if t.State == task.Pending && around.Serving == 0 {
+		if _, err := s.tell(ctx, w.Home(t.Route.Queue()), w); err != nil {
+			return duties.Duty{}, task.By{}, err
+		}
+		around = w.Around(t)
+	}
 	if id := w.Doubted(t, around); id != "" {
 		// The world may be older than the task: a node that came back may have claimed it since.
 		records, err := s.rec.Log.Node(ctx, id, 0)

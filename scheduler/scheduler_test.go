@@ -20,6 +20,7 @@ import (
 	"millrace/task/birth"
 	"millrace/task/duties"
 	"millrace/task/job"
+	"millrace/task/queue"
 	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -354,6 +355,40 @@ func TestUnservedQueueExpiresAfterAnOutage(t *testing.T) {
 		rules.Watched = s.Watched()
 		now := w.task(t, id)
 		by := duties.Owes(now, duties.Surroundings{}, rules).By
+		pass(time.Until(by) - 1)
+		if now := w.task(t, id); now.State != task.Pending {
+			t.Errorf("it is %s before its deadline", now.State)
+		}
+		pass(15 * time.Second)
+		if now := w.task(t, id); now.Reason != reason.Expired {
+			t.Errorf("it is %s/%s, want abnormal/expired", now.State, now.Reason)
+		}
+	})
+}
+
+// A paused queue misses no nodes. Once it is resumed, everyone who derives the duty from the log and
+// the scheduler agree until when nodes may come.
+func TestUnservedQueueExpiresAfterItsPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		id := w.submit(t, job.Spec{})
+		w.run(t, 1)
+		pass(settings.StartDeadline / 2)
+		set := func(c queue.Command) queue.Queue {
+			q, _, err := w.rec.DoQueue(t.Context(), "default", c)
+
+			if err != nil {
+				t.Fatal(err)
+			}
+			return q
+		}
+		set(queue.PauseFor{})
+		pass(10 * settings.StartDeadline)
+		said := set(queue.Resume{})
+		by := duties.Owes(w.task(t, id), duties.Surroundings{Resumed: said.OpenSince(time.Now())}, settings).By
+		if want := time.Now().Add(settings.StartDeadline); !by.Equal(want) {
+			t.Errorf("nodes may come until %v, want %v", by, want)
+		}
 		pass(time.Until(by) - 1)
 		if now := w.task(t, id); now.State != task.Pending {
 			t.Errorf("it is %s before its deadline", now.State)

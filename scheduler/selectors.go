@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -129,21 +130,24 @@ func (s *Scheduler) reapSelectors(ctx context.Context) error {
 }
 
 // sweepQueue reads the settings of a queue and applies them, because the process that recorded them
-// may have died before. It tells whether the queue is paused.
-func (s *Scheduler) sweepQueue(ctx context.Context, name string, w *World) (paused bool, err error) {
-	if value.ValidName("queue", name) != nil {
-		return false, nil // a node's own route
-	}
-	if p, told := w.Told(name); told { // by another route of this queue
-		return p != nil, nil
-	}
-	q, err := s.rec.LoadQueue(ctx, name)
-	if err != nil || q.Head == 0 {
-		return false, err
-	}
-	w.Tell(q)
-	if s.cfg.Deliveries != nil && s.turns.First(name) {
+// may have died before.
+func (s *Scheduler) sweepQueue(ctx context.Context, name string, w *World) error {
+	q, err := s.tell(ctx, name, w)
+	if err == nil && q.Head > 0 && s.cfg.Deliveries != nil && s.turns.First(name) {
 		err = s.cfg.Deliveries.KeepQueue(ctx, name)
 	}
-	return q.PausedAt(w.Seen) != nil, err
+	return err
+}
+
+// tell reads the settings of a queue into a world that does not have them. It returns zero if it has
+// them, or if the name is that of a node's own route.
+func (s *Scheduler) tell(ctx context.Context, name string, w *World) (queue.Queue, error) {
+	if value.ValidName("queue", name) != nil || w.Told(name) {
+		return queue.Queue{}, nil
+	}
+	q, err := s.rec.LoadQueue(ctx, name)
+	if err == nil {
+		w.Tell(q)
+	}
+	return q, err
 }

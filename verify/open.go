@@ -112,7 +112,8 @@ func (v *Verifier) around(k *task.Task, queues map[string]waiting, now time.Time
 	if k.Route.Selected() {
 		home, _ = k.Asks()
 	}
-	around := duties.Surroundings{Serving: q.serving, Unserved: q.unserved, Paused: v.pause(home, now), Seen: now}
+	around := duties.Surroundings{Serving: q.serving, Unserved: q.unserved, Seen: now}
+	around.Paused, around.Resumed = v.pause(home, now)
 	on, own := k.Route.Node()
 	switch {
 	case own:
@@ -142,18 +143,16 @@ func (v *Verifier) around(k *task.Task, queues map[string]waiting, now time.Time
 	return around
 }
 
-// pause is the pause of a queue. One that ended less than the margin ago counts as well: deadlines that
-// passed meanwhile are due only since then.
-func (v *Verifier) pause(name string, now time.Time) *queue.Pause {
+// pause is the pause of a queue, and when it ended. One that ended less than the margin ago counts as
+// well: deadlines that passed meanwhile are due only since then.
+func (v *Verifier) pause(name string, now time.Time) (p *queue.Pause, ended time.Time) {
 	lately := now.Add(-v.cfg.Margin)
 	q, _ := v.queuePast.Now(name)
-	if p := q.PausedAt(lately); p != nil {
-		return p
+	ended = q.OpenSince(now)
+	if p = q.PausedAt(lately); p == nil && ended.After(lately) {
+		p = &queue.Pause{Until: ended}
 	}
-	if at, ok := v.resumed[name]; ok && at.After(lately) {
-		return &queue.Pause{Until: at}
-	}
-	return nil
+	return p, ended
 }
 
 // survival checks I-9: each acknowledged submission has its birth in the log.

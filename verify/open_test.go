@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -22,17 +23,20 @@ func TestDeadlinesInPausedQueues(t *testing.T) {
 		route where.Route
 		said  []queue.Event // at noon, and then each minute
 		wrong bool
+		every time.Duration // from one to the next; a minute if 0
 	}{
-		"never paused":           {"q.5", nil, true},
-		"paused":                 {"q.5", []queue.Event{queue.Paused{}}, false},
-		"another one is paused":  {"other.5", []queue.Event{queue.Paused{}}, true},
-		"aimed at a node":        {"@n.5", []queue.Event{queue.Paused{}}, true},
-		"resumed":                {"q.5", []queue.Event{queue.Paused{}, queue.Resumed{}}, true},
-		"the pause is over":      {"q.5", []queue.Event{queue.Paused{Until: noon.Add(time.Minute)}}, true},
-		"over since a moment":    {"q.5", []queue.Event{queue.Paused{Until: noon.Add(time.Hour - time.Second)}}, false},
-		"paused again":           {"q.5", []queue.Event{queue.Paused{}, queue.Resumed{}, queue.Paused{}}, false},
-		"paused, then a bound":   {"q.5", []queue.Event{queue.Paused{}, queue.Limited{Running: 1}}, false},
-		"its own limit has come": {"q.5", []queue.Event{queue.Limited{Running: 1}}, true},
+		"never paused":           {"q.5", nil, true, 0},
+		"paused":                 {"q.5", []queue.Event{queue.Paused{}}, false, 0},
+		"another one is paused":  {"other.5", []queue.Event{queue.Paused{}}, true, 0},
+		"aimed at a node":        {"@n.5", []queue.Event{queue.Paused{}}, true, 0},
+		"resumed":                {"q.5", []queue.Event{queue.Paused{}, queue.Resumed{}}, true, 0},
+		"resumed lately":         {"q.5", []queue.Event{queue.Paused{}, queue.Resumed{}}, false, 57 * time.Minute},
+		"the pause is over":      {"q.5", []queue.Event{queue.Paused{Until: noon.Add(time.Minute)}}, true, 0},
+		"over lately":            {"q.5", []queue.Event{queue.Paused{Until: noon.Add(57 * time.Minute)}}, false, 0},
+		"over since a moment":    {"q.5", []queue.Event{queue.Paused{Until: noon.Add(time.Hour - time.Second)}}, false, 0},
+		"paused again":           {"q.5", []queue.Event{queue.Paused{}, queue.Resumed{}, queue.Paused{}}, false, 0},
+		"paused, then a bound":   {"q.5", []queue.Event{queue.Paused{}, queue.Limited{Running: 1}}, false, 0},
+		"its own limit has come": {"q.5", []queue.Event{queue.Limited{Running: 1}}, true, 0},
 	} {
 		v := verify.New(verify.Config{})
 		seq := uint64(0)
@@ -46,7 +50,7 @@ func TestDeadlinesInPausedQueues(t *testing.T) {
 		work := task.Work{Spec: &job.Spec{Handler: "x"}, Route: c.route}
 		add(noon, events.KindOffer, events.Fact{Task: task.ID(events.NewID(noon)), Event: task.Submitted{Work: work}})
 		for i, e := range c.said {
-			add(noon.Add(time.Duration(i)*time.Minute), events.KindQueue, events.Fact{Queue: "q", Event: e})
+			add(noon.Add(time.Duration(i)*cmp.Or(c.every, time.Minute)), events.KindQueue, events.Fact{Queue: "q", Event: e})
 		}
 		found := v.Report(noon.Add(time.Hour)).Findings
 		if got := len(found) == 1 && found[0].Rule == verify.Deadlines && strings.Contains(found[0].What, "past its deadline"); got != c.wrong || len(found) > 1 {

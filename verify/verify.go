@@ -85,8 +85,7 @@ type Verifier struct {
 	pasts     past.Nodes
 	guards    map[string]*guarded
 	queuePast past.Queues
-	valves    map[string][]valve   // of queues that ever had one, the latest last
-	resumed   map[string]time.Time // when each queue was resumed last
+	valves    map[string][]valve // of queues that ever had one, the latest last
 	// world is the world of the latest decision, and worldTo the position in the log when it was
 	// made.
 	world   *node.World
@@ -124,7 +123,6 @@ func New(cfg Config) *Verifier {
 		pasts:       past.Nodes{},
 		queuePast:   past.Queues{},
 		valves:      map[string][]valve{},
-		resumed:     map[string]time.Time{},
 		guards:      map[string]*guarded{},
 		back:        map[node.ID]time.Time{},
 		lives:       map[limits.Session]life{},
@@ -263,9 +261,6 @@ func (v *Verifier) limitsOf(id task.ID) (under limits.Bounds, turn uint64, ok bo
 // queueFact adds a fact about a queue.
 func (v *Verifier) queueFact(r *events.Record) {
 	was, is := v.queuePast.Add(r)
-	if was.Paused != nil && is.Paused == nil {
-		v.resumed[is.Name] = r.Fact.At
-	}
 	if is.Valve != was.Valve {
 		v.valves[is.Name] = append(v.valves[is.Name], valve{r.Fact.At, is.Valve})
 	}

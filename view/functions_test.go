@@ -62,6 +62,14 @@ func TestWhy(t *testing.T) {
 			s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Paused{Reason: "too loud"}})
 			return s.submit(birth.Submission{Queue: "images"})
 		}, nil, func(e *Explanation) bool { return e.Who == "operator" }},
+		{"waits without nodes, and its queue was resumed", func(s *story) task.ID {
+			id := s.submit(birth.Submission{Queue: "images"})
+			s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Paused{}})
+			s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Resumed{}})
+			return id
+		}, nil, func(e *Explanation) bool {
+			return e.Who == "worker" && strings.Contains(e.What, "since 2026-08-01T12:00:02Z there has been none")
+		}},
 		{"waits, and the server alone has paused its consumer", func(s *story) task.ID {
 			s.ready("n1", "images", nil)
 			return s.submit(birth.Submission{Queue: "images"})

@@ -85,6 +85,9 @@ type Surroundings struct {
 	NodeGone time.Time
 	// Paused is the pause of the queue in which the task waits; nil if there is none.
 	Paused *queue.Pause
+	// Resumed is when the last pause of that queue ended; zero for never. A paused queue misses no
+	// nodes, so their absence counts from then.
+	Resumed time.Time
 	// Shut says in words until when the window of that queue is closed; "" if it is open or there
 	// is none.
 	Shut string

@@ -87,6 +87,25 @@ func TestEveryStateHasADuty(t *testing.T) {
 	}
 }
 
+// A paused queue misses no nodes: their absence counts from the end of the pause.
+func TestOwesAfterAPause(t *testing.T) {
+	s := tasktest.Settings
+	long := tasktest.Noon.Add(3 * time.Hour)
+	for _, c := range []struct {
+		around duties.Surroundings
+		by     time.Time
+	}{
+		{duties.Surroundings{Unserved: long}, long.Add(s.StartDeadline)},
+		{duties.Surroundings{Unserved: long, Resumed: long.Add(-time.Minute)}, long.Add(s.StartDeadline)},
+		{duties.Surroundings{Unserved: long, Resumed: long.Add(time.Minute)}, long.Add(time.Minute + s.StartDeadline)},
+		{duties.Surroundings{Resumed: long}, long.Add(s.StartDeadline)},
+	} {
+		if d := duties.Owes(tasktest.Given(tasktest.Pending...), c.around, s); !d.By.Equal(c.by) {
+			t.Errorf("unserved since %v, open since %v: %+v, want it by %v", c.around.Unserved, c.around.Resumed, d, c.by)
+		}
+	}
+}
+
 // A scheduler counts the absence of nodes from its own start, and the duty says so.
 func TestOwesSchedulersThatHaveJustCome(t *testing.T) {
 	s := tasktest.Settings

@@ -68,9 +68,10 @@ func selectorDuty(t task.Task, around Surroundings, s Settings) Duty {
 	}, around, s)
 }
 
-// unservedSince is since when a task has waited without a node that could claim it.
+// unservedSince is since when a task has waited without a node that could claim it, in a queue that
+// was not paused.
 func unservedSince(t task.Task, around Surroundings) time.Time {
-	return value.Later(t.Since, around.Unserved)
+	return value.Later(value.Later(t.Since, around.Unserved), around.Resumed)
 }
 
 // noNodeDuty applies the task's policy to a wait in which none of its nodes takes work. Named names

@@ -74,7 +74,9 @@ func Evolve(q Queue, seq uint64, at time.Time, actor string, e Event) Queue {
 	case Paused:
 		q.Paused = &Pause{Since: at, By: actor, Reason: e.Reason, Until: e.Until}
 	case Resumed:
-		q.Paused = nil
+		if q.Paused != nil {
+			q.Paused, q.Resumed = nil, at
+		}
 	case Limited:
 		q.Limit, q.MaxWaiting = max(e.Running, 0), max(e.Waiting, 0)
 		q.rated(e.Rate, seq)

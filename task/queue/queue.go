@@ -19,6 +19,9 @@ type Queue struct {
 	Name string `json:"name"`
 	// Paused is set while none of its tasks starts.
 	Paused *Pause `json:"paused,omitempty"`
+	// Resumed is when an operator last ended a pause; zero for never. [Queue.OpenSince] also knows
+	// of pauses that ended by themselves.
+	Resumed time.Time `json:"resumed,omitzero"`
 	// Limit is how many of its tasks may run at once, MaxWaiting how many may wait; 0 for no bound.
 	Limit      int `json:"limit,omitempty"`
 	MaxWaiting int `json:"max_waiting,omitempty"`
@@ -74,4 +77,13 @@ func (q *Queue) PausedAt(now time.Time) *Pause {
 		return p
 	}
 	return nil
+}
+
+// OpenSince returns when the last pause ended, by an operator or by itself; zero if there was none.
+// It says nothing about a pause that is in force ([Queue.PausedAt]).
+func (q *Queue) OpenSince(now time.Time) time.Time {
+	if p := q.Paused; p != nil && !p.Until.IsZero() && !now.Before(p.Until) {
+		return p.Until
+	}
+	return q.Resumed
 }

@@ -85,3 +85,28 @@ func TestBoundsInWords(t *testing.T) {
 		}
 	}
 }
+
+func TestOpenSince(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		said []Event // a minute from one to the next
+		want time.Time
+	}{
+		"never paused":            {nil, time.Time{}},
+		"paused":                  {[]Event{Paused{}}, time.Time{}},
+		"resumed":                 {[]Event{Paused{}, Resumed{}}, noon.Add(time.Minute)},
+		"resumed, but not paused": {[]Event{Resumed{}}, time.Time{}},
+		"bounded since":           {[]Event{Paused{}, Resumed{}, Limited{Running: 1}}, noon.Add(time.Minute)},
+		"paused for a while":      {[]Event{Paused{Until: noon.Add(5 * time.Minute)}}, noon.Add(5 * time.Minute)},
+		"paused for longer":       {[]Event{Paused{Until: noon.Add(time.Hour)}}, time.Time{}},
+		"resumed before its end":  {[]Event{Paused{Until: noon.Add(5 * time.Minute)}, Resumed{}}, noon.Add(time.Minute)},
+	} {
+		q := Queue{Name: "q"}
+		for i, e := range c.said {
+			q = Evolve(q, uint64(i+1), noon.Add(time.Duration(i)*time.Minute), "ann", e)
+		}
+		if got := q.OpenSince(noon.Add(10 * time.Minute)); !got.Equal(c.want) {
+			t.Errorf("%s: open since %v, want %v", name, got, c.want)
+		}
+	}
+}
