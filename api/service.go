@@ -48,6 +48,9 @@ type Service struct {
 	Deadlines Deadlines
 	// Watched is since when all present schedulers watch; see [duties.Settings]. Default: unknown.
 	Watched func() time.Time
+	// Settings are the texts of those settings of the process by which Rules, Margin and Nodes came
+	// about, for whoever judges elsewhere. Default: none.
+	Settings map[string]string
 	// Stored gives the rows of the read model. Default: none.
 	Stored view.Stored
 	// Wrong returns why the log takes no messages; nil if it does. Default: unknown.
@@ -134,7 +137,7 @@ func semantic(version string) string {
 
 // health answers without asking the log.
 func (s *Service) health(_ context.Context, _ nothing) (client.Health, error) {
-	var h client.Health
+	h := client.Health{Settings: s.Settings}
 	if s.Wrong != nil {
 		if err := s.Wrong(); err != nil {
 			h.Log = err.Error()

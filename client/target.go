@@ -214,16 +214,14 @@ type Health struct {
 	// Watched is since when all present schedulers watch for queues without nodes. It is missing if no
 	// scheduler is there.
 	Watched time.Time `json:"watched,omitzero"`
+	// Settings are those of the server by which it judges what must happen to tasks and nodes, and by
+	// when: `start_deadline` and others, as in a file of settings.
+	Settings map[string]string `json:"settings,omitempty"`
 }
 
-// Watched asks a server since when all present schedulers watch for queues without nodes. It is zero
-// if no server answers: then no scheduler is known.
-func (c *Client) Watched(ctx context.Context) time.Time {
-	var h Health
-	if c.store.Ask(ctx, roles.ServerHealth, struct{}{}, &h) != nil {
-		return time.Time{}
-	}
-	return h.Watched
+// Health asks a server for the state of Millrace. The error wraps [jet.ErrNoService] if none answers.
+func (c *Client) Health(ctx context.Context) (h Health, err error) {
+	return h, c.store.Ask(ctx, roles.ServerHealth, struct{}{}, &h)
 }
 
 // AskHealth asks a server of Millrace for its health. That needs no log and makes its own

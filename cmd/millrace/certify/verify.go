@@ -227,13 +227,11 @@ func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Co
 		return nil, err
 	}
 	defer cl.Close()
-	s, err := a.Settings()
+	rules, err := a.InForce(ctx, cl)
 	if err != nil {
 		return nil, err
 	}
-	rulesOf(&s, &cfg)
-	// The lease that holds, whatever the settings say by now.
-	cfg.Settings.AckWait = cl.Store().AckWait()
+	rulesOf(&rules.Values, &cfg)
 	cfg.Import = cl.Store().Import()
 	switch {
 	case f.now != "":
@@ -242,7 +240,7 @@ func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Co
 		}
 	case f.to == 0:
 		now = a.Now() // before the log's end is read: everything due by then is in it
-		cfg.Settings.Watched = a.watched(ctx, cl)
+		cfg.Settings = rules.Present()
 	}
 	v := verify.New(cfg)
 	if err := a.Span(ctx, cl, f.from, f.to, v.Add); err != nil {
@@ -256,13 +254,6 @@ func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Co
 		v.CouldNot(verify.ReadModel, why)
 	}
 	return certify(v.Report(now)), nil
-}
-
-// watched is since when all present schedulers watch; zero if no server answers in time.
-func (a *Commands) watched(ctx context.Context, c *client.Client) time.Time {
-	asking, cancel := a.Asking(ctx)
-	defer cancel()
-	return c.Watched(asking)
 }
 
 // compareRows gives the copies of definitions and the rows of the read model to a verifier. If that

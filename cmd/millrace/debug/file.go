@@ -83,10 +83,10 @@ func (t *text) read() (*incident.File, error) {
 // source reads a span of the log, of an export or of an incident file.
 func (a *Commands) source(ctx context.Context, file string, between [2]view.Moment) (from source, err error) {
 	if file == "" {
-		if a.Inside != nil {
-			from.partial = partialFile
-		}
-		from.span, from.ackWait, err = a.logSpan(ctx, between)
+		return a.logSource(ctx, between)
+	}
+	own, err := a.Settings()
+	if err != nil {
 		return from, err
 	}
 	t, err := a.open(file)
@@ -95,8 +95,9 @@ func (a *Commands) source(ctx context.Context, file string, between [2]view.Mome
 	}
 	defer t.shut()
 	if t.incident {
-		return incidentSource(t, between)
+		return incidentSource(t, own, between)
 	}
+	from.rules.Values = own
 	from.span, err = exportSpan(t, between)
 	return from, err
 }

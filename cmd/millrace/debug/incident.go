@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/told"
 	"millrace/events"
 	"millrace/incident"
@@ -16,15 +18,18 @@ import (
 // partialFile says why promises cannot be checked against an incident file.
 const partialFile = "the incident file holds only what lived in its span"
 
-// incidentSource reads the facts of an incident file. Missing ones become gaps.
-func incidentSource(in *text, between [2]view.Moment) (source, error) {
+// incidentSource reads the facts of an incident file, whose settings count before one's own. Missing
+// facts become gaps.
+func incidentSource(in *text, own settings.Values, between [2]view.Moment) (source, error) {
 	f, err := in.read()
 	if err != nil {
 		return source{}, err
 	}
 	m := &f.Manifest
-	from := source{span: replay.NewSpan(1), incident: f, marks: marksOf(f.Notes)}
-	from.ackWait, _ = time.ParseDuration(m.AckWait) // unknown if the file does not say
+	if err := judged(&own, m); err != nil {
+		return source{}, err
+	}
+	from := source{span: replay.NewSpan(1), rules: reach.Rules{Values: own}, incident: f, marks: marksOf(f.Notes)}
 	switch {
 	case m.Left > 0:
 		from.partial = partialFile
@@ -109,4 +114,12 @@ func appendNotes(name string, f *incident.File, notes []incident.Note) error {
 		return err
 	}
 	return errors.Join(incident.Append(file, f, notes), file.Close())
+}
+
+// judged sets the settings by which what an incident file holds was judged.
+func judged(s *settings.Values, m *incident.Manifest) error {
+	if d, err := time.ParseDuration(m.AckWait); err == nil && d > 0 { // else the file does not say
+		s.AckWait = d
+	}
+	return s.Take(m.Settings)
 }

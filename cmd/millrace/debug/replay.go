@@ -21,7 +21,6 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/incident"
-	"millrace/node"
 	"millrace/query"
 	"millrace/replay"
 	"millrace/view"
@@ -142,19 +141,7 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 		return err
 	}
 	span := from.span
-	s, err := a.Settings()
-	if err != nil {
-		return err
-	}
-	if from.incident != nil {
-		if err := s.Take(from.incident.Manifest.Settings); err != nil {
-			return err
-		}
-	}
-	rules := view.Rules{Task: s.Task(), Node: node.Settings{TTL: s.NodeTTL}}
-	if from.ackWait > 0 {
-		rules.Task.AckWait = from.ackWait // the lease that holds, whatever the settings say by now
-	}
+	rules := view.Rules{Task: from.rules.Task(), Node: from.rules.Nodes()}
 	gaps := span.Gaps()
 	for _, g := range gaps[:min(len(gaps), mostGaps)] {
 		fmt.Fprintln(a.Errs, gapText(g))
@@ -169,7 +156,7 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 		return nothing(span, spanName(file))
 	}
 	session, err := replay.New(span, replay.Config{
-		Rules: rules, Margin: s.Margin(), Focus: focus, Marks: from.marks, Partial: from.partial,
+		Rules: rules, Margin: from.rules.Margin(), Focus: focus, Marks: from.marks, Partial: from.partial,
 		Time: func(text string, near time.Time) (time.Time, error) { return query.Absolute(text, near.Local()) },
 	})
 	if err != nil {
@@ -198,7 +185,7 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 // source is what a session steps through.
 type source struct {
 	span    *replay.Span
-	ackWait time.Duration // how long a silent worker keeps its lease; 0 if unknown
+	rules   reach.Rules // those in force where it comes from
 	marks   []replay.Mark
 	partial string // why promises cannot be checked against it; "" if they can
 	// incident is the incident file that it comes from; nil for none.
@@ -206,25 +193,30 @@ type source struct {
 	beside   []incident.Missing // parts of it other than facts that are damaged
 }
 
-// logSpan reads a span of the log, and all before it, and says how long a silent worker keeps its lease.
-func (a *Commands) logSpan(ctx context.Context, between [2]view.Moment) (*replay.Span, time.Duration, error) {
+// logSource reads a span of the log, and all before it.
+func (a *Commands) logSource(ctx context.Context, between [2]view.Moment) (from source, err error) {
 	cl, err := a.Connect(ctx)
 	if err != nil {
-		return nil, 0, err
+		return from, err
 	}
 	defer cl.Close()
+	if from.rules, err = a.InForce(ctx, cl); err != nil {
+		return from, err
+	}
+	if a.Inside != nil {
+		from.partial = partialFile
+	}
 	to := uint64(0)
 	if until := between[1]; until != (view.Moment{}) {
 		p, err := a.PointAt(ctx, cl, "--until", until)
 		if err != nil {
-			return nil, 0, err
+			return from, err
 		}
 		to = p.Seq
 	}
-	span := replay.NewSpan(1)
-	span.Imported(cl.Store().Import())
-	err = a.Span(ctx, cl, 1, to, func(r *events.Record) error { return span.Add(r, between[0].Begun(r)) })
-	return span, cl.Store().AckWait(), err
+	from.span = replay.NewSpan(1)
+	from.span.Imported(cl.Store().Import())
+	return from, a.Span(ctx, cl, 1, to, func(r *events.Record) error { return from.span.Add(r, between[0].Begun(r)) })
 }
 
 func gapText(g replay.Gap) string {

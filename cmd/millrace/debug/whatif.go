@@ -136,15 +136,15 @@ type answer struct {
 
 // whatif judges the log, or a file.
 func (a *Commands) whatif(ctx context.Context, file string, q whatif.Question, until view.Moment) (is answer, err error) {
+	if file == "" {
+		is.Report, err = a.whatifLog(ctx, q, until)
+		return is, err
+	}
 	s, err := a.Settings()
 	if err != nil {
 		return is, err
 	}
 	q.Settings, q.Margin = s.Task(), s.Margin()
-	if file == "" {
-		is.Report, err = a.whatifLog(ctx, q, until)
-		return is, err
-	}
 	t, err := a.open(file)
 	if err != nil {
 		return is, err
@@ -158,13 +158,10 @@ func (a *Commands) whatif(ctx context.Context, file string, q whatif.Question, u
 	if err != nil {
 		return is, err
 	}
-	if err := s.Take(f.Manifest.Settings); err != nil {
+	if err := judged(&s, &f.Manifest); err != nil {
 		return is, err
 	}
 	q.Settings, q.Margin = s.Task(), s.Margin()
-	if d, err := time.ParseDuration(f.Manifest.AckWait); err == nil {
-		q.Settings.AckWait = d
-	}
 	q.Import = f.Import()
 	q.Partial = f.Manifest.Left > 0 || !f.Manifest.Raw || len(f.Missing) > 0
 	for _, m := range f.Missing {
@@ -197,8 +194,11 @@ func (a *Commands) whatifLog(ctx context.Context, q whatif.Question, until view.
 		return nil, err
 	}
 	defer cl.Close()
-	// The lease that holds, whatever the settings say by now.
-	q.Settings.AckWait, q.Import = cl.Store().AckWait(), cl.Store().Import()
+	rules, err := a.InForce(ctx, cl)
+	if err != nil {
+		return nil, err
+	}
+	q.Settings, q.Margin, q.Import = rules.Task(), rules.Margin(), cl.Store().Import()
 	q.Partial = a.Inside != nil // an opened incident file
 	to := uint64(0)
 	if until != (view.Moment{}) {

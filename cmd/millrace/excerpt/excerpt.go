@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/told"
 	"millrace/events"
 	"millrace/incident"
@@ -47,28 +46,14 @@ type Wish struct {
 	Window time.Duration
 	// Logs adds what the tasks have printed; Raw hides nothing.
 	Logs, Raw bool
-	// AckWait is how long a lease lasts; Settings are those by which duties are judged; see
-	// [SettingsOf].
+	// AckWait is how long a lease lasts; Settings are those of
+	// [settings.Values.Judging].
 	AckWait  time.Duration
 	Settings map[string]string
 	// Import says what the log itself lacks.
 	events.Import
 	// Now is the time.
 	Now time.Time
-}
-
-// judges are the settings by which duties are judged.
-var judges = map[string]bool{"start_deadline": true, "node_ttl": true, "beat": true, "sweep": true, "grace": true}
-
-// SettingsOf returns the settings by which duties are judged, in the form of a file.
-func SettingsOf(s *settings.Values) map[string]string {
-	is := map[string]string{}
-	for _, d := range settings.All {
-		if judges[d.Name] {
-			is[d.Name] = d.Text(s)
-		}
-	}
-	return is
 }
 
 // Write writes the file, and returns its final manifest. It reads the log twice: first to find out

@@ -116,11 +116,11 @@ func (l log) Printed(ctx context.Context, ids []task.ID, each func(seq uint64, s
 
 // write writes the file, or nothing.
 func (a *Commands) write(ctx context.Context, cl *client.Client, f *exportFlags, name string) error {
-	s, err := a.Settings()
+	rules, err := a.InForce(ctx, cl)
 	if err != nil {
 		return err
 	}
-	wish := excerpt.Wish{Window: f.window, Logs: f.logs, Raw: f.raw, AckWait: cl.Store().AckWait(), Import: cl.Store().Import(), Settings: excerpt.SettingsOf(&s), Now: a.Now()}
+	wish := excerpt.Wish{Window: f.window, Logs: f.logs, Raw: f.raw, AckWait: rules.AckWait, Import: cl.Store().Import(), Settings: rules.Judging(), Now: a.Now()}
 	if wish.Task, wish.Moment, err = a.center(ctx, cl, f); err != nil {
 		return err
 	}

@@ -9,12 +9,14 @@ import (
 	"millrace/view"
 )
 
-// doubt returns the doubts about the node on which a task depends, by the settings of this command;
-// nil for none.
+// doubt returns the doubts about the node on which a task depends; nil for none.
 func (a *Commands) doubt(ctx context.Context, c *client.Client, t *task.Task) (*node.Doubt, error) {
-	s, err := a.Settings()
+	if on, _ := node.DependsOn(t); on == "" {
+		return nil, nil
+	}
+	rules, err := a.InForce(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return view.Doubt(ctx, c.View(), t, a.Now(), node.Settings{TTL: s.NodeTTL})
+	return view.Doubt(ctx, c.View(), t, a.Now(), rules.Nodes())
 }

@@ -13,7 +13,6 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/view"
 )
@@ -84,16 +83,15 @@ which it is a copy, the tasks that it needed, its attempts, retries and takeover
 
 // Explain says why a task is in its state, as far as a sight shows it.
 func (a *Commands) Explain(ctx context.Context, c *client.Client, s *reach.Sight, id task.ID) (*Explanation, error) {
-	settings, err := a.Settings()
+	rules, err := a.InForce(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	rules := settings.Task()
-	rules.AckWait = c.Store().AckWait() // the lease that holds, whatever the settings say by now
+	of := rules.Task()
 	if s.Past == nil {
-		rules.Watched = c.Watched(ctx)
+		of = rules.Present()
 	}
-	e, err := view.Why(ctx, s.View, id, view.Rules{Task: rules, Node: node.Settings{TTL: settings.NodeTTL}, Now: s.Now(), Holders: told.NamedHolders})
+	e, err := view.Why(ctx, s.View, id, view.Rules{Task: of, Node: rules.Nodes(), Now: s.Now(), Holders: told.NamedHolders})
 	if err != nil {
 		return nil, err
 	}

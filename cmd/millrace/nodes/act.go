@@ -62,14 +62,14 @@ and lasts until "millrace node uncordon".`
 				return err
 			}
 		}
-		return a.sayNode(n, running, &o)
+		return a.sayNode(ctx, cl, n, running, &o)
 	})
 	return c
 }
 
 // sayNode prints the new state of a node; running is how many tasks it runs, -1 if unknown.
-func (a *Commands) sayNode(n node.Node, running int, o *typed.Output) error {
-	rules, err := a.nodeRules()
+func (a *Commands) sayNode(ctx context.Context, cl *client.Client, n node.Node, running int, o *typed.Output) error {
+	rules, err := a.nodeRules(ctx, cl)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (a *Commands) nodeChange(c *cobra.Command, why string, change func(*client.
 		if err != nil {
 			return err
 		}
-		return a.sayNode(n, -1, &o)
+		return a.sayNode(ctx, cl, n, -1, &o)
 	})
 	return c
 }
@@ -176,18 +176,19 @@ ready and who must act, and ends with code 6.`,
 	c.Flags().Var(&patience, "timeout", "how long to wait for the node (default for ever; $NATS_TIMEOUT is that of the connection)")
 	o.Flags(c)
 	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
+		waiting := ctx
 		if patience.D > 0 {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, patience.D)
+			waiting, cancel = context.WithTimeout(ctx, patience.D)
 			defer cancel()
 		}
 		p := a.Progress()
-		n, err := cl.WaitNode(ctx, id, stable.D, func(n node.Node) {
+		n, err := cl.WaitNode(waiting, id, stable.D, func(n node.Node) {
 			p.Say(fmt.Sprintf("node %s is %s: %s", id, n.State, n.Reason), task.Task{Since: n.Since})
 		})
 		p.Stop()
 		if errors.Is(err, context.DeadlineExceeded) {
-			rules, invalid := a.nodeRules()
+			rules, invalid := a.nodeRules(ctx, cl)
 			if invalid != nil {
 				return invalid
 			}
@@ -196,7 +197,7 @@ ready and who must act, and ends with code 6.`,
 		if err != nil {
 			return err
 		}
-		return a.sayNode(n, -1, &o)
+		return a.sayNode(ctx, cl, n, -1, &o)
 	})
 	return c
 }

@@ -51,7 +51,7 @@ once; running tasks go on.`,
 				return err
 			}
 			if o.JSON() {
-				return a.sayNode(n, -1, &o)
+				return a.sayNode(ctx, cl, n, -1, &o)
 			}
 			_, err = fmt.Fprintln(a.Out, told.Words(string(n.ID), told.Pairs(n.Labels)))
 			return err

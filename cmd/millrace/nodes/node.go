@@ -47,7 +47,7 @@ func (a *Commands) nodeList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rules, err := a.nodeRules()
+		rules, err := a.nodeRules(ctx, cl)
 		if err != nil {
 			return err
 		}
@@ -136,9 +136,9 @@ func (a *Commands) onNode(do func(ctx context.Context, cl *client.Client, id nod
 }
 
 // nodeRules are the numbers by which it is judged what must happen to a node.
-func (a *Commands) nodeRules() (node.Settings, error) {
-	s, err := a.Settings()
-	return node.Settings{TTL: s.NodeTTL}, err
+func (a *Commands) nodeRules(ctx context.Context, cl *client.Client) (node.Settings, error) {
+	rules, err := a.InForce(ctx, cl)
+	return rules.Nodes(), err
 }
 
 func (a *Commands) nodeShow() *cobra.Command {
@@ -161,7 +161,7 @@ func (a *Commands) nodeShow() *cobra.Command {
 		if err != nil {
 			return s.Unknown(err)
 		}
-		rules, err := a.nodeRules()
+		rules, err := a.nodeRules(ctx, cl)
 		if err != nil {
 			return err
 		}

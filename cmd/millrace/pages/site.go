@@ -29,7 +29,7 @@ import (
 
 // Site answers browsers. Create it with [New].
 type Site struct {
-	// Settings are those by which duties are judged, for incident files; see [excerpt.SettingsOf].
+	// Settings are those by which duties are judged, for incident files.
 	Settings map[string]string
 
 	server *httpapi.Server

@@ -63,8 +63,9 @@ func (a *App) LoadSettings(flags *settings.Flags, profile string) (settings.Valu
 	return settings.Load(a.Config, flags, profile)
 }
 
-// Settings returns the settings that apply on the command's server: for a `millrace dev` those of
-// its profile, for an incident file those that it names.
+// Settings returns the settings that this command was given, and else the defaults: for a `millrace
+// dev` those of its profile, for an incident file those that it names. What a server was given may
+// differ: [App.InForce] knows.
 func (a *App) Settings() (settings.Values, error) {
 	profile := settings.Prod
 	if a.Dev {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"millrace/api"
-	"millrace/cmd/millrace/excerpt"
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/pages"
 	"millrace/cmd/millrace/settings"
@@ -47,7 +46,7 @@ func (p *parts) listenHTTP(data string) error {
 	s.Machine = &httpapi.Machine{Secret: secret, Caller: httpapi.Caller{Name: roles.LocalCaller(), Role: roles.Operator}}
 	s.Version, s.Log = told.ThisBuild().Version, p.log
 	p.http, p.pages = s, pages.New(s)
-	p.pages.Settings = excerpt.SettingsOf(&p.settings)
+	p.pages.Settings = p.settings.Judging()
 	s.Pages = p.pages.Serve
 	return nil
 }

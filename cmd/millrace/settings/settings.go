@@ -114,6 +114,21 @@ func (s *Values) Task() duties.Settings {
 	return duties.Settings{StartDeadline: s.StartDeadline, AckWait: s.AckWait, Slack: Slack, Timer: timerSlack}
 }
 
+// judging are the settings by which it is judged what must happen to tasks and nodes, and by when.
+var judging = map[string]bool{"start_deadline": true, "node_ttl": true, "beat": true, "sweep": true, "grace": true}
+
+// Judging returns the texts of the settings by which it is judged what must happen to tasks and
+// nodes, and by when. [Values.Take] reads them.
+func (s *Values) Judging() map[string]string {
+	is := map[string]string{}
+	for i := range All {
+		if d := &All[i]; judging[d.Name] {
+			is[d.Name] = d.Text(s)
+		}
+	}
+	return is
+}
+
 // Margin is how long after a deadline its fact may come: two sweeps, their duration, and differing
 // clocks.
 func (s *Values) Margin() time.Duration { return 2*s.Sweep + Slack + 3*time.Second }
