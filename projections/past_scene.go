@@ -113,7 +113,9 @@ type pastMap struct {
 	read   int64    // guarded by mu; the position of scan
 	born   uint64   // guarded by mu; the sequence of the message that introduced the newest task
 	blocks []pastBlock
+	from   []uint32        // guarded by mu; of each task, one more than the number of the origin with which it was born. Only appended to
 	odd    map[uint32]bool // guarded by mu; tasks whose origin came again, or after their birth
+	later  []laterOrigin   // guarded by mu; these origins, in the order of the log
 	spoken *spoken         // guarded by mu
 	frames []pastFrame     // guarded by mu; in order
 	framed int             // guarded by mu; their size in bytes
@@ -122,6 +124,12 @@ type pastMap struct {
 
 	present present
 	file    uint64 // guarded by the store's mu; counts the files that there were
+}
+
+// laterOrigin is the origin of a task from a sequence on, which it was not born with.
+type laterOrigin struct {
+	seq          uint64
+	number, from uint32
 }
 
 // reset discards everything, because the file was replaced. It needs the store's mu held.
@@ -136,7 +144,7 @@ func (m *pastMap) reset() {
 // begin needs mu held.
 func (m *pastMap) begin() {
 	m.scan, m.read, m.born, m.blocks, m.odd, m.scenes = pastScan{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
-	m.spoken = &spoken{}
+	m.from, m.later, m.spoken = make([]uint32, 1), nil, &spoken{}
 	m.frames, m.framed, m.apart = nil, 0, 1
 }
 
@@ -196,18 +204,21 @@ func (c *blockSummary) birth(number uint32, id []byte) {
 		b.low, b.high = min(b.low, is), max(b.high, is)
 	}
 	b.until, c.m.born = number, c.m.scan.seq
+	c.m.from = append(c.m.from, 0)
 }
 
-func (c *blockSummary) from(number, _ uint32, submitted, _ int64, words []byte) {
+func (c *blockSummary) from(number, origin uint32, submitted, _ int64, words []byte) {
 	m, s, of := c.m, &c.m.scan, c.of
 	switch {
 	case number != s.tasks || s.seq != m.born:
 		m.odd[number] = true
+		m.later = append(m.later, laterOrigin{s.seq, number, origin + 1})
 		return
 	case number == c.of.tasks: // a block before ends within the message of its birth
 		m.blocks = slices.Clone(m.blocks) // other callers may look at that
 		of, c.of = &m.blocks[blockOf(m.blocks, number)], &m.blocks[len(m.blocks)-1]
 	}
+	m.from[number] = origin + 1 // no scene has the task yet
 	of.first, of.last = min(of.first, submitted), max(of.last, submitted)
 	s.bad = !m.spoken.tells(number, words, len(s.words), func(mark []byte) {
 		word, bit := labelBit(mark)
@@ -270,7 +281,7 @@ type scene struct {
 	spoken *spoken // also of later tasks; guarded by the map's mu
 
 	in   []uint32 // one more than the number of the place
-	from []uint32 // one more than the number of the origin
+	from []uint32 // one more than the number of the origin. Scenes may share it
 	// byJob and bySchedule are the latest tasks of each origin. Decided is the latest tick by the
 	// number of the schedule's name.
 	byJob, bySchedule []view.Latest
@@ -283,18 +294,18 @@ type scene struct {
 // pastFrame is a compact scene to start from.
 type pastFrame struct {
 	pastMark
-	in, from          []byte
+	in                []byte
 	byJob, bySchedule []view.Latest
 	decided           []int64
 }
 
 func (f *pastFrame) size() int {
-	return 200 + len(f.in) + len(f.from) + 16*(len(f.byJob)+len(f.bySchedule)) + 8*len(f.decided)
+	return 200 + len(f.in) + 16*(len(f.byJob)+len(f.bySchedule)) + 8*len(f.decided)
 }
 
 // frame makes a scene small.
 func (s *scene) frame(mark pastMark) pastFrame {
-	return pastFrame{mark, packed(s.in), packed(s.from), slices.Clone(s.byJob), slices.Clone(s.bySchedule), slices.Clone(s.decided)}
+	return pastFrame{mark, packed(s.in), slices.Clone(s.byJob), slices.Clone(s.bySchedule), slices.Clone(s.decided)}
 }
 
 // packed compresses numbers with runs of equal values: each stands for itself, or precedes the
@@ -315,24 +326,28 @@ func packed(all []uint32) (b []byte) {
 	return slices.Clip(b)
 }
 
+// unpacked returns packed numbers, with room for most.
 func unpacked(b []byte, most int) []uint32 {
-	all := make([]uint32, 0, most)
-	for at := 0; at < len(b); {
+	all := make([]uint32, most)
+	to := all
+	for at := 0; at < len(b) && len(to) > 0; {
 		v, used := uint64(b[at]), 1
 		if v >= 0x80 { // most are of one byte
 			v, used = binary.Uvarint(b[at:])
 		}
 		at += used
-		if all = append(all, uint32(v>>1)); v&1 == 0 { //nolint:gosec // it was one
-			continue
+		n := uint64(1)
+		if v&1 != 0 {
+			n, used = binary.Uvarint(b[at:])
+			at += used
 		}
-		n, used := binary.Uvarint(b[at:])
-		at += used
-		for range n - 1 {
-			all = append(all, uint32(v>>1)) //nolint:gosec // it was one
+		run := to[:n]
+		for i := range run {
+			run[i] = uint32(v >> 1) //nolint:gosec // it was one
 		}
+		to = to[n:]
 	}
-	return all
+	return all[:most-len(to)]
 }
 
 // sceneAt returns the places of all tasks at a sequence that the index has reached; size is the
@@ -359,6 +374,7 @@ func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq
 		return nil, err
 	}
 	s.pastMark, s.reached, s.file = scan.mark(at), seq, m.file
+	s.from = m.origins(seq, s.tasks)
 	s.blocks, s.odd, s.spoken = slices.Clip(m.blocks), maps.Clone(m.odd), m.spoken
 	m.keepScene(s)
 	return s, nil
@@ -373,6 +389,21 @@ func (m *pastMap) tables() pastScan {
 		words:   slices.Clip(m.scan.words),
 		whole:   true,
 	}
+}
+
+// origins are those of the first tasks at a sequence, after one entry for none. It needs mu held.
+func (m *pastMap) origins(seq uint64, tasks uint32) []uint32 {
+	from, own := m.from[:tasks+1:tasks+1], false
+	for _, is := range m.later {
+		if is.seq > seq {
+			break
+		}
+		if !own {
+			from, own = slices.Clone(from), true
+		}
+		from[is.number] = is.from
+	}
+	return from
 }
 
 // before is the latest known scene up to a sequence, as a base for further reading.
@@ -391,21 +422,31 @@ func (m *pastMap) before(seq uint64) *scene {
 		}
 	}
 	s := &scene{tables: tables}
-	room := int(m.scan.tasks) + 1
+	room := int(m.tasksAt(seq)) + 1
 	switch {
 	case base != nil && (frame == nil || frame.at <= base.at):
 		s.pastMark = base.pastMark
-		s.in, s.from = append(make([]uint32, 0, room), base.in...), append(make([]uint32, 0, room), base.from...)
+		s.in = append(make([]uint32, 0, room), base.in...)
 		s.byJob, s.bySchedule, s.decided = slices.Clone(base.byJob), slices.Clone(base.bySchedule), slices.Clone(base.decided)
 	case frame != nil:
 		s.pastMark = frame.pastMark
-		s.in, s.from = unpacked(frame.in, room), unpacked(frame.from, room)
+		s.in = unpacked(frame.in, room)
 		s.byJob, s.bySchedule, s.decided = slices.Clone(frame.byJob), slices.Clone(frame.bySchedule), slices.Clone(frame.decided)
 	default:
-		s.in, s.from = make([]uint32, 1, room), make([]uint32, 1, room)
+		s.in = make([]uint32, 1, room)
 	}
 	s.grow()
 	return s
+}
+
+// tasksAt is how many tasks there are at a sequence at most. It needs mu held.
+func (m *pastMap) tasksAt(seq uint64) uint32 {
+	for i := len(m.blocks) - 1; i >= 0; i-- {
+		if m.blocks[i].seq <= seq {
+			return m.blocks[i].until
+		}
+	}
+	return 0
 }
 
 // grow makes room for what the tables have.
@@ -422,10 +463,9 @@ func grown(all []view.Latest, n int) []view.Latest {
 
 // follow makes a scan advance the scene.
 func (s *scene) follow(scan *pastScan) {
-	scan.birth = func(uint32, []byte) { s.in, s.from = append(s.in, 0), append(s.from, 0) }
+	scan.birth = func(uint32, []byte) { s.in = append(s.in, 0) }
 	scan.move = func(number, place uint32, _ int64) { s.in[number] = place + 1 }
 	scan.from = func(number, of uint32, submitted, tick int64, _ []byte) {
-		s.from[number] = of + 1
 		later(&s.byJob[of], view.Latest{At: submitted, Number: number})
 		later(&s.bySchedule[of], view.Latest{At: tick, Number: number})
 	}
@@ -585,10 +625,15 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 	scan.pastState, scan.until = is.pastState, math.MaxUint64
 	scan.id = slices.Clone(is.id)
 	is.follow(&scan)
-	born, moved := scan.birth, scan.move
+	born, came, moved := scan.birth, scan.from, scan.move
 	scan.birth = func(number uint32, id []byte) {
 		n[0]++
+		is.from = append(is.from, 0)
 		born(number, id)
+	}
+	scan.from = func(number, of uint32, submitted, tick int64, words []byte) {
+		is.from[number] = of + 1
+		came(number, of, submitted, tick, words)
 	}
 	scan.move = func(number, place uint32, since int64) {
 		n[is.in[number]]--
