@@ -206,19 +206,56 @@ func (s *Store) same(number uint64, f func(file io.ReaderAt, size int64) error) 
 // numbers of these in a scene.
 type choice struct {
 	in, from []bool
+	held     held   // these places and origins
 	was      *scene // if not nil, only those of which the state was another one then
 }
 
 func (s *scene) chosen(f *view.Filter) choice {
 	c := choice{in: make([]bool, len(s.tables.places)+1), from: make([]bool, len(s.tables.origins)+1)}
 	for i := range s.tables.places {
-		c.in[i+1] = s.tables.places[i].meets(f)
+		if c.in[i+1] = s.tables.places[i].meets(f); c.in[i+1] {
+			c.held.in.add(uint32(i + 1)) //nolint:gosec // there are no more places
+		}
 	}
 	for i := range s.tables.origins {
 		o := &s.tables.origins[i]
 		c.from[i+1] = (f.Job == "" || o.job == f.Job) && (f.Schedule == "" || o.schedule == f.Schedule) && (!f.Roots || o.root)
+		if c.from[i+1] {
+			c.held.from.add(uint32(i + 1)) //nolint:gosec // there are no more origins
+		}
 	}
 	return c
+}
+
+// held are the places and origins of some tasks.
+type held struct{ in, from sieve }
+
+// holds are the places and origins of the tasks that a block introduces.
+func (s *scene) holds(b *pastBlock) *held {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked.held == nil {
+		s.asked.held = make([]*held, len(s.blocks))
+	}
+	i := blockOf(s.blocks, b.until)
+	if s.asked.held[i] == nil {
+		is, until := new(held), min(b.until, s.tasks)+1
+		last, origin := uint32(0), uint32(0)
+		for _, place := range s.in[b.tasks+1 : until] {
+			if place != last { // else it is there
+				is.in.add(place)
+				last = place
+			}
+		}
+		for _, from := range s.from[b.tasks+1 : until] {
+			if from != origin {
+				is.from.add(from)
+				origin = from
+			}
+		}
+		s.asked.held[i] = is
+	}
+	return s.asked.held[i]
 }
 
 // most is how many tasks of a scene are chosen at most.
@@ -239,8 +276,12 @@ func (c *choice) has(s *scene, number uint32) bool {
 	return c.in[s.in[number]] && c.from[s.from[number]] && (c.was == nil || c.was.state(number) != s.state(number))
 }
 
-// any tells whether one of the tasks after one, up to another, is chosen.
-func (c *choice) any(s *scene, after, until uint32) bool {
+// any tells whether one of the tasks that a block introduces is chosen.
+func (c *choice) any(s *scene, b *pastBlock) bool {
+	if is := s.holds(b); !is.in.meets(&c.held.in) || !is.from.meets(&c.held.from) {
+		return false
+	}
+	after, until := b.tasks, min(b.until, s.tasks)
 	from := s.from[after+1 : until+1]
 	for i, place := range s.in[after+1 : until+1] {
 		if c.in[place] && c.from[from[i]] && (c.was == nil || c.has(s, after+1+uint32(i))) { //nolint:gosec // there are no more tasks

@@ -50,6 +50,9 @@ func (p *past) walk(ctx context.Context, s *scene, f *view.Filter, after task.ID
 	}
 	for i := range s.blocks {
 		b := &s.blocks[i]
+		if !f.OldestFirst { // nearly in order, so that sorting costs little
+			b = &s.blocks[len(s.blocks)-1-i]
+		}
 		switch {
 		case b.at >= s.at || b.until == b.tasks, !w.odd[b] && !b.bears(f), after != "" && !w.precedes(string(after), b.far(!f.OldestFirst)):
 		default:
@@ -165,7 +168,7 @@ func (w *walk) counts(b *pastBlock, n []int) bool {
 // read adds the tasks of a block.
 func (w *walk) read(ctx context.Context, b *pastBlock) error {
 	until := min(b.until, w.scene.tasks)
-	if until <= b.tasks || !w.chosen.any(w.scene, b.tasks, until) {
+	if until <= b.tasks || !w.chosen.any(w.scene, b) {
 		return nil
 	}
 	look, any := w.words.look(b), false
@@ -382,6 +385,7 @@ func (p *past) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, 
 type pastAnswers struct {
 	were    map[uint32]task.Task // by number; at most [mostKept]
 	counts  []int
+	held    []*held // by block; nil until it is asked for
 	oldest  map[string]time.Time
 	limited *limited
 }
