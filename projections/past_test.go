@@ -119,6 +119,11 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 		if err := errors.Join(err, err2); err != nil || !reflect.DeepEqual(counts, plain) {
 			t.Fatalf("at %d, %+v: %v, %v, want %v", at.Seq, q.Filter, err, counts, plain)
 		}
+		runs, err := past.Runs(t.Context(), q.Filter)
+		ran, err2 := memory.Runs(t.Context(), q.Filter)
+		if err := errors.Join(err, err2); err != nil || !slices.Equal(runs, ran) {
+			t.Fatalf("at %d, %+v: %v, %v, want %v", at.Seq, q.Filter, err, runs, ran)
+		}
 		after := append(slices.Clone(h.tasks), "")[h.IntN(len(h.tasks)+1)]
 		most := 1 + h.IntN(20)
 		stages, err := past.Stages(t.Context(), q.Filter, after, most)

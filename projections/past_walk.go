@@ -385,7 +385,8 @@ func (p *past) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, 
 type pastAnswers struct {
 	were    map[uint32]task.Task // by number; at most [mostKept]
 	counts  []int
-	held    []*held // by block; nil until it is asked for
+	held    []*held                 // by block; nil until it is asked for
+	ran     map[*pastBlock][]ranFor // of at most [mostRan] blocks
 	oldest  map[string]time.Time
 	limited *limited
 }

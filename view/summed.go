@@ -49,6 +49,7 @@ type Lists interface {
 	Summed
 	Staged
 	Tracer
+	Runner
 }
 
 // Staged is an optional part of a [View] of the past: it returns the states of many tasks at once.
