@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -258,73 +257,6 @@ func (p *past) named(ctx context.Context, s *scene, numbers []uint32) (found []n
 		numbers = numbers[n:]
 	}
 	return found, nil
-}
-
-// sinceWhen is since when a task is pending, by its latest entry read so far.
-type sinceWhen struct {
-	seq   uint64
-	since int64
-}
-
-// waiting are the pending tasks of a queue.
-type waiting struct {
-	moved  sieve  // of all
-	oldest uint32 // 0 until one is known
-}
-
-// oldest returns since when the longest waiting task of each queue is pending. It reads only blocks
-// that may tell of an older task than the known ones, or more of those.
-func (p *past) oldest(ctx context.Context, s *scene) (map[string]time.Time, error) {
-	queues, of := map[string]*waiting{}, make([]*waiting, len(s.tables.places)+1)
-	for i := range s.tables.places {
-		if is := &s.tables.places[i]; is.state == task.Pending {
-			if queues[is.queue()] == nil {
-				queues[is.queue()] = &waiting{}
-			}
-			of[i+1] = queues[is.queue()]
-		}
-	}
-	for number, place := range s.in {
-		if q := of[place]; q != nil {
-			q.moved.add(near(uint32(number))) //nolint:gosec // there are no more tasks
-		}
-	}
-	maps.DeleteFunc(queues, func(_ string, q *waiting) bool { return q.moved == sieve{} })
-	known, read := map[uint32]sinceWhen{}, make([]bool, len(s.blocks))
-	scan := new(pastScan)
-	scan.move = func(number, _ uint32, at int64) {
-		if of[s.in[number]] != nil && known[number].seq <= scan.seq {
-			known[number] = sinceWhen{scan.seq, at}
-		}
-	}
-	for again := true; again; {
-		again = false
-		for i := range s.blocks {
-			b := &s.blocks[i]
-			if b.at >= s.at || read[i] || !slices.ContainsFunc(slices.Collect(maps.Values(queues)), func(q *waiting) bool {
-				return b.moved.meets(&q.moved) && (q.oldest == 0 || b.since < known[q.oldest].since || b.moved.has(near(q.oldest)))
-			}) {
-				continue
-			}
-			if err := p.scanBlock(ctx, s, b, scan); err != nil {
-				return nil, err
-			}
-			read[i], again = true, true
-			for _, q := range queues {
-				q.oldest = 0
-			}
-			for number, is := range known {
-				if q := of[s.in[number]]; q.oldest == 0 || is.since < known[q.oldest].since {
-					q.oldest = number
-				}
-			}
-		}
-	}
-	oldest := map[string]time.Time{}
-	for name, q := range queues {
-		oldest[name] = time.UnixMicro(known[q.oldest].since)
-	}
-	return oldest, nil
 }
 
 // LastFailed implements [view.Tracer].
