@@ -51,6 +51,7 @@ type place struct {
 	fell    bool // it failed with this message
 	loose   bool // traces is left out
 	ran     bool // [task.Task.Ran] is not 0
+	first   bool // this message of the log is the first one about it
 	route   where.Route
 	home    string // the display name of a selector route's queue; else "": see [place.queue]
 	node    string
@@ -121,7 +122,7 @@ func (o origin) clone() origin {
 
 // appendText writes a place, or an origin, as text.
 func (p place) appendText(b []byte) []byte {
-	b = append(b, byte(p.state), bit(p.dead)|bit(p.limited)<<1|bit(p.waits)<<2|bit(p.said)<<3|bit(p.fell)<<4|bit(p.loose)<<5|bit(p.ran)<<6)
+	b = append(b, byte(p.state), bit(p.dead)|bit(p.limited)<<1|bit(p.waits)<<2|bit(p.said)<<3|bit(p.fell)<<4|bit(p.loose)<<5|bit(p.ran)<<6|bit(p.first)<<7)
 	return appendTexts(b, string(p.route), p.home, p.node, p.batch, string(p.kind), p.actor, p.names)
 }
 
@@ -193,7 +194,7 @@ func readPlace(text []byte) (p place, ok bool) {
 		return p, false
 	}
 	p.state, p.dead, p.limited, p.waits, p.said = task.State(is[0]), is[1]&1 != 0, is[1]&2 != 0, is[1]&4 != 0, is[1]&8 != 0
-	p.fell, p.loose, p.ran = is[1]&16 != 0, is[1]&32 != 0, is[1]&64 != 0
+	p.fell, p.loose, p.ran, p.first = is[1]&16 != 0, is[1]&32 != 0, is[1]&64 != 0, is[1]&128 != 0
 	return p, true
 }
 
@@ -341,6 +342,7 @@ func (w *pastWriter) note(r *events.Record, c *change, said said) (from bool) {
 		w.batch = append(binary.AppendUvarint(w.batch, uint64(len(words))), words...)
 	}
 	is := placeOf(t)
+	is.first = !known
 	is.said, is.fell = said.message != t.Message, t.State.Failed() && !said.failed
 	if is.traces = tracesOf(r); len(w.places.values) >= mostTraced {
 		is.traces, is.loose = traces{}, true

@@ -14,10 +14,12 @@ import (
 	"millrace/view"
 )
 
-// numbered is a task by its number in the index. Sure says that it matches a filter.
+// numbered is a task by its number in the index. Born is the sequence of the first message about it. Sure
+// says that it matches a filter.
 type numbered struct {
 	id     task.ID
 	number uint32
+	born   uint64
 	sure   bool
 }
 
@@ -182,14 +184,15 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 		return nil
 	}
 	n, f := len(w.found), w.filter
-	scan := &pastScan{birth: func(number uint32, id []byte) {
+	scan := new(pastScan)
+	scan.birth = func(number uint32, id []byte) {
 		if w.chosen.has(w.scene, number) {
 			w.left--
 		}
 		if may(number) && within(f, string(w.after), string(id)) {
-			w.found = append(w.found, numbered{task.ID(id), number, w.words.told(number)})
+			w.found = append(w.found, numbered{task.ID(id), number, scan.seq, w.words.told(number)})
 		}
-	}}
+	}
 	var of []birthFit // by number, as the entry of its birth says, which may be in the next block
 	if !f.Since.IsZero() || !f.Until.IsZero() || len(f.Labels) > 0 {
 		of = make([]birthFit, b.until-b.tasks+1)
@@ -243,12 +246,14 @@ func (p *past) named(ctx context.Context, s *scene, numbers []uint32) (found []n
 	for len(numbers) > 0 {
 		b := &s.blocks[blockOf(s.blocks, numbers[0])]
 		n := 0
-		if err := p.scanBlock(ctx, s, b, &pastScan{birth: func(number uint32, id []byte) {
+		scan := new(pastScan)
+		scan.birth = func(number uint32, id []byte) {
 			if n < len(numbers) && number == numbers[n] {
-				found = append(found, numbered{id: task.ID(id), number: number})
+				found = append(found, numbered{id: task.ID(id), number: number, born: scan.seq})
 				n++
 			}
-		}}); err != nil {
+		}
+		if err := p.scanBlock(ctx, s, b, scan); err != nil {
 			return nil, err
 		}
 		if n == 0 {
@@ -385,15 +390,22 @@ func (p *past) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID
 	if len(of) == 0 {
 		return then, nil
 	}
+	var firsts []uint64
+	var moved []numbered
 	for i := range of {
 		then[of[i].id] = &task.Task{ID: of[i].id}
+		if in := s.in[of[i].number]; in > 0 && s.tables.places[in-1].first {
+			firsts = append(firsts, of[i].born)
+		} else {
+			moved = append(moved, of[i])
+		}
 	}
-	indexed, far := p.nearby(s, of)
+	indexed, far := p.nearby(s, moved)
 	seqs, err := p.messages(ctx, s, indexed)
 	if err != nil {
 		return nil, err
 	}
-	records, err := p.log.Messages(ctx, seqs)
+	records, err := p.log.Messages(ctx, append(seqs, firsts...))
 	if err != nil {
 		return nil, err
 	}
