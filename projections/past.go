@@ -232,8 +232,7 @@ func (s *scene) holds(b *pastBlock) *held {
 	if s.asked.held == nil {
 		s.asked.held = make([]*held, len(s.blocks))
 	}
-	i := blockOf(s.blocks, b.until)
-	if s.asked.held[i] == nil {
+	if s.asked.held[b.rank] == nil {
 		is, until := new(held), min(b.until, s.tasks)+1
 		last, origin := uint32(0), uint32(0)
 		for _, place := range s.in[b.tasks+1 : until] {
@@ -248,9 +247,9 @@ func (s *scene) holds(b *pastBlock) *held {
 				origin = from
 			}
 		}
-		s.asked.held[i] = is
+		s.asked.held[b.rank] = is
 	}
-	return s.asked.held[i]
+	return s.asked.held[b.rank]
 }
 
 // most is how many tasks of a scene are chosen at most.

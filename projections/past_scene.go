@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 
 	"millrace/task"
@@ -66,7 +67,8 @@ func (s *pastScan) mark(at int64) pastMark {
 // pastBlock is a part of the index with a summary of its content.
 type pastBlock struct {
 	pastMark
-	end int64
+	rank int // among the blocks
+	end  int64
 	// until is its last task. Low and high are the least and the greatest id among the tasks that
 	// it introduces.
 	until     uint32
@@ -164,6 +166,7 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 		}
 		m.blocks = append(m.blocks, pastBlock{
 			pastMark: s.mark(m.read),
+			rank:     len(m.blocks),
 			until:    s.tasks,
 			first:    math.MaxInt64,
 			last:     math.MinInt64,
@@ -258,13 +261,7 @@ func (c *blockSummary) note(r *pastReader) {
 
 // blockOf is the block that introduces a task.
 func blockOf(blocks []pastBlock, number uint32) int {
-	at, _ := slices.BinarySearchFunc(blocks, number, func(b pastBlock, number uint32) int {
-		if b.until < number {
-			return -1
-		}
-		return 1
-	})
-	return at
+	return sort.Search(len(blocks), func(i int) bool { return blocks[i].until >= number }) // a block is large: none is copied
 }
 
 // scene has the places of all tasks at a sequence, by their numbers; 0 precedes all places and
@@ -332,15 +329,19 @@ func unpacked(b []byte, most int) []uint32 {
 	to := all
 	for at := 0; at < len(b) && len(to) > 0; {
 		v, used := uint64(b[at]), 1
-		if v >= 0x80 { // most are of one byte
+		switch { // most are of one byte or two
+		case v < 0x80:
+		case at+1 < len(b) && b[at+1] < 0x80:
+			v, used = v&0x7f|uint64(b[at+1])<<7, 2
+		default:
 			v, used = binary.Uvarint(b[at:])
 		}
-		at += used
-		n := uint64(1)
-		if v&1 != 0 {
-			n, used = binary.Uvarint(b[at:])
-			at += used
+		if at += used; v&1 == 0 {
+			to[0], to = uint32(v>>1), to[1:] //nolint:gosec // it was one
+			continue
 		}
+		n, used := binary.Uvarint(b[at:])
+		at += used
 		run := to[:n]
 		for i := range run {
 			run[i] = uint32(v >> 1) //nolint:gosec // it was one
