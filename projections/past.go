@@ -235,10 +235,12 @@ func (s *scene) holds(b *pastBlock) *held {
 	if s.asked.held[b.rank] == nil {
 		is, until := new(held), min(b.until, s.tasks)+1
 		last, origin := uint32(0), uint32(0)
-		for _, place := range s.in[b.tasks+1 : until] {
-			if place != last { // else it is there
-				is.in.add(place)
-				last = place
+		for _, part := range s.in.Parts(b.tasks+1, until) {
+			for _, place := range part {
+				if place != last { // else it is there
+					is.in.add(place)
+					last = place
+				}
 			}
 		}
 		for _, from := range s.from[b.tasks+1 : until] {
@@ -257,7 +259,7 @@ func (c *choice) most(s *scene) (n int) {
 	if !slices.Contains(c.from, true) {
 		return 0
 	}
-	for place, of := range s.counts() {
+	for place, of := range s.n {
 		if c.in[place] {
 			n += of
 		}
@@ -267,7 +269,7 @@ func (c *choice) most(s *scene) (n int) {
 
 // has tells whether a task of the scene is chosen.
 func (c *choice) has(s *scene, number uint32) bool {
-	return c.in[s.in[number]] && c.from[s.from[number]] && (c.was == nil || c.was.state(number) != s.state(number))
+	return c.in[s.in.At(number)] && c.from[s.from[number]] && (c.was == nil || c.was.state(number) != s.state(number))
 }
 
 // any tells whether one of the tasks that a block introduces is chosen.
@@ -276,10 +278,15 @@ func (c *choice) any(s *scene, b *pastBlock) bool {
 		return false
 	}
 	after, until := b.tasks, min(b.until, s.tasks)
-	from := s.from[after+1 : until+1]
-	for i, place := range s.in[after+1 : until+1] {
-		if c.in[place] && c.from[from[i]] && (c.was == nil || c.has(s, after+1+uint32(i))) { //nolint:gosec // there are no more tasks
-			return true
+	if c.was != nil && s.in.Shares(&c.was.in, after+1, until+1) {
+		return false
+	}
+	for at, part := range s.in.Parts(after+1, until+1) {
+		from := s.from[at:]
+		for i, place := range part {
+			if c.in[place] && c.from[from[i]] && (c.was == nil || c.has(s, at+uint32(i))) { //nolint:gosec // there are no more tasks
+				return true
+			}
 		}
 	}
 	return false
@@ -317,7 +324,7 @@ func (p *past) Count(ctx context.Context, q view.Query) (view.Counts, error) {
 		return c, err
 	}
 	if placed(&q.Filter) {
-		c = s.count(&q.Filter, s.counts())
+		c = s.count(&q.Filter, slices.Clone(s.n))
 	} else {
 		c, err = p.countEach(ctx, s, &q.Filter)
 	}
@@ -349,7 +356,7 @@ func (p *past) countEach(ctx context.Context, s *scene, f *view.Filter) (c view.
 		var maybe []numbered
 		for _, t := range w.found {
 			if t.sure {
-				n[s.in[t.number]]++
+				n[s.in.At(t.number)]++
 			} else {
 				maybe = append(maybe, t)
 			}
@@ -363,7 +370,7 @@ func (p *past) countEach(ctx context.Context, s *scene, f *view.Filter) (c view.
 		}
 		for i := range were {
 			if f.Match(&were[i]) {
-				n[s.in[maybe[i].number]]++
+				n[s.in.At(maybe[i].number)]++
 			}
 		}
 	}
@@ -382,9 +389,12 @@ func (s *scene) count(f *view.Filter, n []int) (c view.Counts) {
 	} else {
 		clear(n)
 		chosen := s.chosen(f)
-		for number := range s.in {
-			if chosen.has(s, uint32(number)) { //nolint:gosec // there are no more tasks
-				n[s.in[number]]++
+		for at, part := range s.in.Parts(0, s.in.Len()) {
+			from := s.from[at:]
+			for i, place := range part {
+				if chosen.in[place] && chosen.from[from[i]] {
+					n[place]++
+				}
 			}
 		}
 	}
@@ -399,19 +409,6 @@ func (s *scene) sum(c *view.Counts, n []int) {
 			c.Add(s.tables.places[i].queue(), s.tables.places[i].state, n[i+1])
 		}
 	}
-}
-
-// counts returns the number of tasks in each place, after one entry for no place.
-func (s *scene) counts() []int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.asked.counts == nil {
-		s.asked.counts = make([]int, len(s.tables.places)+1)
-		for _, place := range s.in {
-			s.asked.counts[place]++
-		}
-	}
-	return slices.Clone(s.asked.counts)
 }
 
 // mostFolded is how many tasks are folded from their messages for one page of a search. A search
@@ -487,10 +484,8 @@ func (p *past) States(ctx context.Context, ids []task.ID) (map[task.ID]task.Stat
 		var number uint32
 		return inParts(ids, func(in string, args []any) error {
 			return each(ctx, tx, "SELECT id, number FROM tasks WHERE "+in, args, []any{&id, &number}, func() error {
-				if number <= s.tasks && s.in[number] > 0 {
-					if state := s.tables.places[s.in[number]-1].state; state != task.Unknown {
-						states[id] = state
-					}
+				if state := s.state(number); state != task.Unknown {
+					states[id] = state
 				}
 				return nil
 			})
@@ -569,15 +564,21 @@ func (s *scene) steps(was *scene, c *choice, n map[[2]task.State]int) {
 	for i := range counts {
 		counts[i] = make([]int, len(counts))
 	}
-	for number, in := range s.in {
-		if !c.in[in] || !c.from[s.from[number]] {
+	for at, part := range s.in.Parts(0, s.in.Len()) {
+		if s.in.Shares(&was.in, at, at+uint32(len(part))) { //nolint:gosec // a part is short
 			continue
 		}
-		from := task.Unknown
-		if number < len(was.in) {
-			from = before[was.in[number]]
+		for i, in := range part {
+			number := at + uint32(i) //nolint:gosec // likewise
+			if !c.in[in] || !c.from[s.from[number]] {
+				continue
+			}
+			from := task.Unknown
+			if number < was.in.Len() {
+				from = before[was.in.At(number)]
+			}
+			counts[from][after[in]]++
 		}
-		counts[from][after[in]]++
 	}
 	for from := range counts {
 		for to, of := range counts[from] {
@@ -599,10 +600,10 @@ func (s *pastScan) states() []task.State {
 
 // state returns the state of a task; unknown if it is not there yet.
 func (s *scene) state(number uint32) task.State {
-	if number > s.tasks || s.in[number] == 0 {
+	if number > s.tasks || s.in.At(number) == 0 {
 		return task.Unknown
 	}
-	return s.tables.places[s.in[number]-1].state
+	return s.tables.places[s.in.At(number)-1].state
 }
 
 // eachOf calls f with the next tasks of a walk that match its filter, at most most.

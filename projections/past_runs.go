@@ -36,6 +36,8 @@ type ranFor struct {
 // mostRan is of how many blocks a scene keeps that.
 const mostRan = 128
 
+var _ view.Runner = (*past)(nil)
+
 // Runs implements [view.Runner].
 func (p *past) Runs(ctx context.Context, f view.Filter) (runs []view.Run, err error) {
 	q := view.Query{Kind: view.Tasks, Filter: f}
@@ -60,7 +62,7 @@ func (p *past) Runs(ctx context.Context, f view.Filter) (runs []view.Run, err er
 	}
 	left := map[uint32]int{} // the run of each task that ran, by its number
 	err = p.eachOf(ctx, w, most, func(t *numbered) {
-		in, of := &s.tables.places[s.in[t.number]-1], &s.tables.origins[s.from[t.number]-1]
+		in, of := &s.tables.places[s.in.At(t.number)-1], &s.tables.origins[s.from[t.number]-1]
 		if in.ran {
 			left[t.number] = len(runs)
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"sort"
 	"sync"
 
+	"millrace/internal/paged"
 	"millrace/task"
 	"millrace/view"
 )
@@ -41,7 +41,7 @@ type pastBounds struct {
 var usualBounds = pastBounds{
 	block:  16 << 10,
 	frame:  256 << 10,
-	part:   16,
+	part:   64,
 	frames: 32 << 20,
 	scenes: 3,
 	tasks:  4 << 20,
@@ -277,8 +277,9 @@ type scene struct {
 	odd    map[uint32]bool
 	spoken *spoken // also of later tasks; guarded by the map's mu
 
-	in   []uint32 // one more than the number of the place
-	from []uint32 // one more than the number of the origin. Scenes may share it
+	in   paged.List // one more than the number of the place
+	n    []int      // how many tasks are in each place, after one entry for no place
+	from []uint32   // one more than the number of the origin. Scenes may share it
 	// byJob and bySchedule are the latest tasks of each origin. Decided is the latest tick by the
 	// number of the schedule's name.
 	byJob, bySchedule []view.Latest
@@ -288,67 +289,24 @@ type scene struct {
 	asked pastAnswers // guarded by mu
 }
 
-// pastFrame is a compact scene to start from.
+// pastFrame is the part of a scene to start from. It shares with those before and after it what has not
+// changed.
 type pastFrame struct {
 	pastMark
-	in                []byte
+	in                paged.List
+	n                 []int
 	byJob, bySchedule []view.Latest
 	decided           []int64
 }
 
-func (f *pastFrame) size() int {
-	return 200 + len(f.in) + 16*(len(f.byJob)+len(f.bySchedule)) + 8*len(f.decided)
+// size is roughly how many bytes it has beside the frame before.
+func (f *pastFrame) size(before *pastFrame) int {
+	return 200 + f.in.Bytes(&before.in) + 16*(len(f.byJob)+len(f.bySchedule)) + 8*(len(f.n)+len(f.decided))
 }
 
-// frame makes a scene small.
+// frame is a copy of a scene.
 func (s *scene) frame(mark pastMark) pastFrame {
-	return pastFrame{mark, packed(s.in), slices.Clone(s.byJob), slices.Clone(s.bySchedule), slices.Clone(s.decided)}
-}
-
-// packed compresses numbers with runs of equal values: each stands for itself, or precedes the
-// length of its run.
-func packed(all []uint32) (b []byte) {
-	for i := 0; i < len(all); {
-		n := 1
-		for i+n < len(all) && all[i+n] == all[i] {
-			n++
-		}
-		if n == 1 {
-			b = binary.AppendUvarint(b, uint64(all[i])<<1)
-		} else {
-			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(all[i])<<1|1), uint64(n))
-		}
-		i += n
-	}
-	return slices.Clip(b)
-}
-
-// unpacked returns packed numbers, with room for most.
-func unpacked(b []byte, most int) []uint32 {
-	all := make([]uint32, most)
-	to := all
-	for at := 0; at < len(b) && len(to) > 0; {
-		v, used := uint64(b[at]), 1
-		switch { // most are of one byte or two
-		case v < 0x80:
-		case at+1 < len(b) && b[at+1] < 0x80:
-			v, used = v&0x7f|uint64(b[at+1])<<7, 2
-		default:
-			v, used = binary.Uvarint(b[at:])
-		}
-		if at += used; v&1 == 0 {
-			to[0], to = uint32(v>>1), to[1:] //nolint:gosec // it was one
-			continue
-		}
-		n, used := binary.Uvarint(b[at:])
-		at += used
-		run := to[:n]
-		for i := range run {
-			run[i] = uint32(v >> 1) //nolint:gosec // it was one
-		}
-		to = to[n:]
-	}
-	return all[:most-len(to)]
+	return pastFrame{mark, s.in.Copy(), slices.Clone(s.n), slices.Clone(s.byJob), slices.Clone(s.bySchedule), slices.Clone(s.decided)}
 }
 
 // sceneAt returns the places of all tasks at a sequence that the index has reached; size is the
@@ -422,50 +380,48 @@ func (m *pastMap) before(seq uint64) *scene {
 			frame = &m.frames[i]
 		}
 	}
-	s := &scene{tables: tables}
-	room := int(m.tasksAt(seq)) + 1
-	switch {
-	case base != nil && (frame == nil || frame.at <= base.at):
-		s.pastMark = base.pastMark
-		s.in = append(make([]uint32, 0, room), base.in...)
-		s.byJob, s.bySchedule, s.decided = slices.Clone(base.byJob), slices.Clone(base.bySchedule), slices.Clone(base.decided)
-	case frame != nil:
-		s.pastMark = frame.pastMark
-		s.in = unpacked(frame.in, room)
-		s.byJob, s.bySchedule, s.decided = slices.Clone(frame.byJob), slices.Clone(frame.bySchedule), slices.Clone(frame.decided)
-	default:
-		s.in = make([]uint32, 1, room)
+	s := newScene(tables)
+	if base != nil && (frame == nil || frame.at <= base.at) {
+		is := base.frame(base.pastMark)
+		frame = &is
+	}
+	if frame != nil {
+		s.pastMark, s.in = frame.pastMark, frame.in.Copy()
+		s.n, s.byJob, s.bySchedule, s.decided = slices.Clone(frame.n), slices.Clone(frame.byJob), slices.Clone(frame.bySchedule), slices.Clone(frame.decided)
 	}
 	s.grow()
 	return s
 }
 
-// tasksAt is how many tasks there are at a sequence at most. It needs mu held.
-func (m *pastMap) tasksAt(seq uint64) uint32 {
-	for i := len(m.blocks) - 1; i >= 0; i-- {
-		if m.blocks[i].seq <= seq {
-			return m.blocks[i].until
-		}
-	}
-	return 0
+// newScene is the scene before the first task.
+func newScene(tables pastScan) *scene {
+	s := &scene{tables: tables, n: make([]int, 1)}
+	s.in.Push(0)
+	return s
 }
 
 // grow makes room for what the tables have.
 func (s *scene) grow() {
 	s.byJob, s.bySchedule = grown(s.byJob, len(s.tables.origins)), grown(s.bySchedule, len(s.tables.origins))
+	s.n = grown(s.n, len(s.tables.places)+1)
 	for n := len(s.decided); n < len(s.tables.names); n++ {
 		s.decided = append(s.decided, math.MinInt64)
 	}
 }
 
-func grown(all []view.Latest, n int) []view.Latest {
-	return append(all, make([]view.Latest, max(n-len(all), 0))...)
-}
+func grown[T any](all []T, n int) []T { return append(all, make([]T, max(n-len(all), 0))...) }
 
 // follow makes a scan advance the scene.
 func (s *scene) follow(scan *pastScan) {
-	scan.birth = func(uint32, []byte) { s.in = append(s.in, 0) }
-	scan.move = func(number, place uint32, _ int64) { s.in[number] = place + 1 }
+	scan.birth = func(uint32, []byte) {
+		s.in.Push(0)
+		s.n[0]++
+	}
+	scan.move = func(number, place uint32, _ int64) {
+		s.n[s.in.At(number)]--
+		s.n[place+1]++
+		s.in.Set(number, place+1)
+	}
 	scan.from = func(number, of uint32, submitted, tick int64, _ []byte) {
 		later(&s.byJob[of], view.Latest{At: submitted, Number: number})
 		later(&s.bySchedule[of], view.Latest{At: tick, Number: number})
@@ -508,17 +464,23 @@ func (m *pastMap) keepFrame(f pastFrame) {
 	if there {
 		return
 	}
+	before := &pastFrame{}
+	if at > 0 {
+		before = &m.frames[at-1]
+	}
+	m.framed += f.size(before)
 	m.frames = slices.Insert(m.frames, at, f)
-	if m.framed += f.size(); m.framed <= m.bounds.frames {
+	if m.framed <= m.bounds.frames {
 		return
 	}
 	left := m.frames[:0]
 	m.framed, m.apart = 0, 2*m.apart
-	for i := range m.frames {
-		if i%2 == 1 {
-			left = append(left, m.frames[i])
-			m.framed += m.frames[i].size()
-		}
+	before = &pastFrame{}
+	for i := 1; i < len(m.frames); i += 2 {
+		is := m.frames[i]
+		m.framed += is.size(before)
+		left = append(left, is)
+		before = &is
 	}
 	clear(m.frames[len(left):])
 	m.frames = left
@@ -529,7 +491,7 @@ func (m *pastMap) keepScene(s *scene) {
 	m.scenes = append(m.scenes, s)
 	tasks := 0
 	for i := len(m.scenes) - 1; i >= 0; i-- {
-		if tasks += len(m.scenes[i].in); i < len(m.scenes)-1 && (tasks > m.bounds.tasks || len(m.scenes)-i > m.bounds.scenes) {
+		if tasks += int(m.scenes[i].in.Len()); i < len(m.scenes)-1 && (tasks > m.bounds.tasks || len(m.scenes)-i > m.bounds.scenes) {
 			m.scenes = slices.Delete(m.scenes, 0, i+1)
 			return
 		}
@@ -607,8 +569,8 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 	is := m.present.is
 	m.present.is = nil // until it is there
 	if is == nil {
-		is = &scene{in: make([]uint32, 1), from: make([]uint32, 1)}
-		is.asked.counts = make([]int, 1)
+		is = newScene(pastScan{})
+		is.from = make([]uint32, 1)
 	}
 	m.mu.Lock()
 	err := m.cover(ctx, file, size, math.MaxUint64)
@@ -619,27 +581,19 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 		return err
 	}
 	is.grow()
-	n := is.asked.counts
-	n = append(n, make([]int, len(is.tables.places)+1-len(n))...)
-	is.asked = pastAnswers{counts: n}
+	is.asked = pastAnswers{}
 	scan := is.tables
 	scan.pastState, scan.until = is.pastState, math.MaxUint64
 	scan.id = slices.Clone(is.id)
 	is.follow(&scan)
-	born, came, moved := scan.birth, scan.from, scan.move
+	born, came := scan.birth, scan.from
 	scan.birth = func(number uint32, id []byte) {
-		n[0]++
 		is.from = append(is.from, 0)
 		born(number, id)
 	}
 	scan.from = func(number, of uint32, submitted, tick int64, words []byte) {
 		is.from[number] = of + 1
 		came(number, of, submitted, tick, words)
-	}
-	scan.move = func(number, place uint32, since int64) {
-		n[is.in[number]]--
-		n[place+1]++
-		moved(number, place, since)
 	}
 	at, err := eachPart(ctx, file, is.at, size, m.bounds.block, &scan, func(at int64) {
 		m.mu.Lock()

@@ -57,16 +57,18 @@ func (p *past) oldest(ctx context.Context, s *scene) (map[string]time.Time, erro
 			of[i+1] = queues[is.queue()]
 		}
 	}
-	for number, place := range s.in {
-		if q := of[place]; q != nil {
-			q.moved.add(near(uint32(number))) //nolint:gosec // there are no more tasks
+	for at, part := range s.in.Parts(0, s.in.Len()) {
+		for i, place := range part {
+			if q := of[place]; q != nil {
+				q.moved.add(near(at + uint32(i))) //nolint:gosec // a part is short
+			}
 		}
 	}
 	maps.DeleteFunc(queues, func(_ string, q *waiting) bool { return q.moved == sieve{} })
 	known, read := map[uint32]sinceWhen{}, make([]bool, len(s.blocks))
 	scan := new(pastScan)
 	scan.move = func(number, _ uint32, at int64) {
-		if of[s.in[number]] != nil && known[number].seq <= scan.seq {
+		if of[s.in.At(number)] != nil && known[number].seq <= scan.seq {
 			known[number] = sinceWhen{scan.seq, at}
 		}
 	}
@@ -87,7 +89,7 @@ func (p *past) oldest(ctx context.Context, s *scene) (map[string]time.Time, erro
 				q.oldest = 0
 			}
 			for number, is := range known {
-				if q := of[s.in[number]]; q.oldest == 0 || is.since < known[q.oldest].since {
+				if q := of[s.in.At(number)]; q.oldest == 0 || is.since < known[q.oldest].since {
 					q.oldest = number
 				}
 			}
@@ -248,17 +250,17 @@ func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
 		seq uint64
 	}
 	open, left := make([]bool, len(at.tables.places)+1), 0
-	for i, of := range at.counts()[1:] {
+	for i, of := range at.n[1:] {
 		if is := &at.tables.places[i]; is.limited && is.state != task.Unknown && !is.state.Terminal() {
 			open[i+1], left = true, left+of
 		}
 	}
 	var under []uint32
 	var moved sieve
-	for number := 0; left > 0; number++ {
-		if open[at.in[number]] {
-			under = append(under, uint32(number)) //nolint:gosec // there are no more tasks
-			moved.add(near(uint32(number)))       //nolint:gosec // likewise
+	for number := uint32(0); left > 0; number++ {
+		if open[at.in.At(number)] {
+			under = append(under, number)
+			moved.add(near(number))
 			left--
 		}
 	}

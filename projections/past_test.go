@@ -119,7 +119,7 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 		if err := errors.Join(err, err2); err != nil || !reflect.DeepEqual(counts, plain) {
 			t.Fatalf("at %d, %+v: %v, %v, want %v", at.Seq, q.Filter, err, counts, plain)
 		}
-		runs, err := past.Runs(t.Context(), q.Filter)
+		runs, err := view.NewFolding(at, nil, past).Runs(t.Context(), q.Filter)
 		ran, err2 := memory.Runs(t.Context(), q.Filter)
 		if err := errors.Join(err, err2); err != nil || !slices.Equal(runs, ran) {
 			t.Fatalf("at %d, %+v: %v, %v, want %v", at.Seq, q.Filter, err, runs, ran)

@@ -160,7 +160,7 @@ func (w *walk) counts(b *pastBlock, n []int) bool {
 	}
 	for number := b.tasks + 1; number <= until; number++ {
 		if may, _ := look.may(number); may && w.chosen.has(w.scene, number) {
-			n[w.scene.in[number]]++
+			n[w.scene.in.At(number)]++
 		}
 	}
 	return true
@@ -281,7 +281,7 @@ func (p *past) LastFailed(ctx context.Context, most int) ([]task.Task, error) {
 // lastFailed returns the tasks that have failed, those that failed last first. It reads the index
 // backwards, block by block.
 func (p *past) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, error) {
-	left, in := 0, s.counts()
+	left, in := 0, s.n
 	for i := range s.tables.places {
 		if s.tables.places[i].state.Failed() {
 			left += in[i+1]
@@ -303,7 +303,7 @@ func (p *past) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, 
 			return nil, err
 		}
 		for _, number := range slices.Backward(fell) {
-			if at := s.in[number]; !seen[number] && at > 0 && s.tables.places[at-1].state.Failed() {
+			if at := s.in.At(number); !seen[number] && at > 0 && s.tables.places[at-1].state.Failed() {
 				seen[number] = true
 				last = append(last, number)
 				left--
@@ -320,8 +320,7 @@ func (p *past) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, 
 
 // pastAnswers are the cached answers of a scene: the past does not change.
 type pastAnswers struct {
-	were    map[uint32]task.Task // by number; at most [mostKept]
-	counts  []int
+	were    map[uint32]task.Task    // by number; at most [mostKept]
 	held    []*held                 // by block; nil until it is asked for
 	ran     map[*pastBlock][]ranFor // of at most [mostRan] blocks
 	oldest  map[string]time.Time
@@ -394,7 +393,7 @@ func (p *past) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID
 	var moved []numbered
 	for i := range of {
 		then[of[i].id] = &task.Task{ID: of[i].id}
-		if in := s.in[of[i].number]; in > 0 && s.tables.places[in-1].first {
+		if in := s.in.At(of[i].number); in > 0 && s.tables.places[in-1].first {
 			firsts = append(firsts, of[i].born)
 		} else {
 			moved = append(moved, of[i])

@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"errors"
 
 	"millrace/task"
 	"millrace/task/value"
@@ -48,8 +49,12 @@ func listed(ctx context.Context, m Model, f Filter) ([]Run, error) {
 // Runs implements [Runner].
 func (m *Memory) Runs(ctx context.Context, f Filter) ([]Run, error) { return listed(ctx, m, f) }
 
-// Runs implements [Runner].
+// Runs implements [Runner], by the index if that knows.
 func (f *Folding) Runs(ctx context.Context, filter Filter) (runs []Run, err error) {
-	err = f.tell(ctx, Tasks, func(i Lists) error { runs, err = i.Runs(ctx, filter); return err })
-	return runs, err
+	if r, ok := f.index.(Runner); ok {
+		if runs, err = r.Runs(ctx, filter); !errors.Is(err, ErrUnindexed) {
+			return runs, err
+		}
+	}
+	return listed(ctx, f, filter)
 }

@@ -49,7 +49,6 @@ type Lists interface {
 	Summed
 	Staged
 	Tracer
-	Runner
 }
 
 // Staged is an optional part of a [View] of the past: it returns the states of many tasks at once.
