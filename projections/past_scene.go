@@ -279,7 +279,8 @@ type scene struct {
 
 	in   paged.List // one more than the number of the place
 	n    []int      // how many tasks are in each place, after one entry for no place
-	from []uint32   // one more than the number of the origin. Scenes may share it
+	from []uint32   // one more than the number of the origin; the map's own list if none is a later one
+	late int        // how many are later ones
 	// byJob and bySchedule are the latest tasks of each origin. Decided is the latest tick by the
 	// number of the schedule's name.
 	byJob, bySchedule []view.Latest
@@ -333,7 +334,7 @@ func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq
 		return nil, err
 	}
 	s.pastMark, s.reached, s.file = scan.mark(at), seq, m.file
-	s.from = m.origins(seq, s.tasks)
+	m.origins(s)
 	s.blocks, s.odd, s.spoken = slices.Clip(m.blocks), maps.Clone(m.odd), m.spoken
 	m.keepScene(s)
 	return s, nil
@@ -350,19 +351,20 @@ func (m *pastMap) tables() pastScan {
 	}
 }
 
-// origins are those of the first tasks at a sequence, after one entry for none. It needs mu held.
-func (m *pastMap) origins(seq uint64, tasks uint32) []uint32 {
-	from, own := m.from[:tasks+1:tasks+1], false
-	for _, is := range m.later {
-		if is.seq > seq {
-			break
+// origins brings the origins of a scene's tasks up to its place. It needs mu held.
+func (m *pastMap) origins(s *scene) {
+	from := m.from[: s.tasks+1 : s.tasks+1]
+	switch late := sort.Search(len(m.later), func(i int) bool { return m.later[i].seq > s.seq }); {
+	case late == 0:
+		s.from = from
+	case late == s.late:
+		s.from = append(s.from, from[len(s.from):]...)
+	default:
+		s.from, s.late = slices.Clone(from), late
+		for _, is := range m.later[:late] {
+			s.from[is.number] = is.from
 		}
-		if !own {
-			from, own = slices.Clone(from), true
-		}
-		from[is.number] = is.from
 	}
-	return from
 }
 
 // before is the latest known scene up to a sequence, as a base for further reading.
@@ -570,7 +572,6 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 	m.present.is = nil // until it is there
 	if is == nil {
 		is = newScene(pastScan{})
-		is.from = make([]uint32, 1)
 	}
 	m.mu.Lock()
 	err := m.cover(ctx, file, size, math.MaxUint64)
@@ -586,15 +587,6 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 	scan.pastState, scan.until = is.pastState, math.MaxUint64
 	scan.id = slices.Clone(is.id)
 	is.follow(&scan)
-	born, came := scan.birth, scan.from
-	scan.birth = func(number uint32, id []byte) {
-		is.from = append(is.from, 0)
-		born(number, id)
-	}
-	scan.from = func(number, of uint32, submitted, tick int64, words []byte) {
-		is.from[number] = of + 1
-		came(number, of, submitted, tick, words)
-	}
 	at, err := eachPart(ctx, file, is.at, size, m.bounds.block, &scan, func(at int64) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -604,6 +596,9 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 		return err
 	}
 	is.pastMark = scan.mark(at)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.origins(is)
 	m.present.is = is
 	return nil
 }
