@@ -272,6 +272,51 @@ func briefly(p *view.Page) (all []string) {
 	return append(all, p.Next, fmt.Sprint(p.Point))
 }
 
+// unread is a log that is not to be read.
+type unread struct{ t *testing.T }
+
+func (l unread) About(context.Context, view.Ref) ([]events.Record, error) {
+	l.t.Error("the log is read")
+	return nil, nil
+}
+
+func (l unread) Messages(context.Context, []uint64) ([]events.Record, error) {
+	l.t.Error("messages are read")
+	return nil, nil
+}
+
+// What figures of jobs need comes from the index alone, also of tasks that have changed since.
+func TestRunsComeFromTheIndex(t *testing.T) {
+	records := noops(t, 300, 10)
+	s := open(t, "")
+	project(t, s, 20, records, all)
+	tx, err := s.write.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.Exec("DELETE FROM tasks"); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []view.Filter{{Limit: 50}, {Job: "none"}, {States: []task.State{task.Finished}, Limit: 200}, {Roots: true, OldestFirst: true}} {
+		at, memory := records[len(records)/2], view.NewMemory()
+		for i := range records[:len(records)/2+1] {
+			memory.Add(&records[i])
+		}
+		have, err := view.Runs(t.Context(), view.NewFolding(view.Point{Seq: at.Seq, At: at.Stored}, nil, s.At(view.Point{Seq: at.Seq, At: at.Stored}, unread{t})).Past(unread{t}), f)
+		want, err2 := memory.Runs(t.Context(), f)
+		if err := errors.Join(err, err2); err != nil || !slices.Equal(have, want) {
+			t.Errorf("%+v: %v, %v, want %v", f, err, have, want)
+		}
+		if f.Limit > 0 && !slices.ContainsFunc(have, func(run view.Run) bool { return run.Ran > 0 }) {
+			t.Errorf("%+v: none of %d ran", f, len(have))
+		}
+	}
+}
+
 // If the index is lost or does not match, the read model is rebuilt.
 func TestPastIsMadeAgain(t *testing.T) {
 	records := noops(t, 50, 10)
