@@ -337,14 +337,34 @@ func placed(f *view.Filter) bool {
 	return f.Since.IsZero() && f.Until.IsZero() && f.IDPart == "" && len(f.Labels) == 0 && f.Text == ""
 }
 
+// mostAtOnce is of about how many tasks it is found out at once whether they match.
+const mostAtOnce = 500
+
 // countEach counts the tasks that match a filter of which the places and origins of tasks do not tell
-// everything. Tasks that only may match are read one by one.
+// everything. Tasks that only may match are read.
 func (p *past) countEach(ctx context.Context, s *scene, f *view.Filter) (c view.Counts, err error) {
 	w, err := p.walk(ctx, s, f, "")
 	if err != nil {
 		return c, err
 	}
 	n, folded := make([]int, len(s.tables.places)+1), 0
+	var maybe []numbered
+	look := func() error {
+		were, some, err := p.were(ctx, s, maybe)
+		if err != nil {
+			return err
+		}
+		if folded += some; folded > mostFolded {
+			return view.ErrUnindexed
+		}
+		for i := range were {
+			if f.Match(&were[i]) {
+				n[s.in.At(maybe[i].number)]++
+			}
+		}
+		maybe = maybe[:0]
+		return nil
+	}
 	for _, b := range w.blocks {
 		if w.counts(b, n) {
 			continue
@@ -353,7 +373,6 @@ func (p *past) countEach(ctx context.Context, s *scene, f *view.Filter) (c view.
 		if err := w.read(ctx, b); err != nil {
 			return c, err
 		}
-		var maybe []numbered
 		for _, t := range w.found {
 			if t.sure {
 				n[s.in.At(t.number)]++
@@ -361,18 +380,14 @@ func (p *past) countEach(ctx context.Context, s *scene, f *view.Filter) (c view.
 				maybe = append(maybe, t)
 			}
 		}
-		were, some, err := p.were(ctx, s, maybe)
-		if err != nil {
-			return c, err
-		}
-		if folded += some; folded > mostFolded {
-			return c, view.ErrUnindexed
-		}
-		for i := range were {
-			if f.Match(&were[i]) {
-				n[s.in.At(maybe[i].number)]++
+		if len(maybe) >= mostAtOnce {
+			if err := look(); err != nil {
+				return c, err
 			}
 		}
+	}
+	if err := look(); err != nil {
+		return c, err
 	}
 	s.sum(&c, n)
 	return c, nil
@@ -609,7 +624,7 @@ func (s *scene) state(number uint32) task.State {
 // eachOf calls f with the next tasks of a walk that match its filter, at most most.
 func (p *past) eachOf(ctx context.Context, w *walk, most int, f func(*numbered)) error {
 	for n := 0; n < most; {
-		some, err := w.next(ctx, most-n)
+		some, err := w.next(ctx, min(most-n, mostAtOnce))
 		if err != nil || len(some) == 0 {
 			return err
 		}

@@ -317,6 +317,40 @@ func TestRunsComeFromTheIndex(t *testing.T) {
 	}
 }
 
+// asked is a log that counts how often messages are asked for.
+type asked struct {
+	view.Slice
+	n int
+}
+
+func (l *asked) Messages(ctx context.Context, seqs []uint64) ([]events.Record, error) {
+	l.n++
+	return l.Slice.Messages(ctx, seqs)
+}
+
+// The tasks of a page are read at once, however far they lie from each other.
+func TestRareTasksAreReadAtOnce(t *testing.T) {
+	born := 0
+	records := noops(t, 600, 600, func(w *task.Work) {
+		if born++; born%40 == 0 {
+			w.Labels = map[string]string{"tenant": "t7"}
+		}
+	})
+	s := open(t, "")
+	s.then.bounds.block = 300
+	project(t, s, 20, records, all)
+	log := &asked{Slice: records}
+	past := s.At(view.Point{Seq: records[599].Seq, At: records[599].Stored}, log)
+	rare := view.Query{Kind: view.Tasks, Filter: view.Filter{Labels: map[string]string{"tenant": "t7"}, Limit: 12}}
+	if page, err := past.List(t.Context(), rare); err != nil || len(page.Tasks) != 12 || page.Tasks[0].State != task.Pending || log.n != 1 {
+		t.Errorf("%v: %d tasks with %d questions, want 12 with one", err, len(page.Tasks), log.n)
+	}
+	rare.Text, log.n = "fail", 0
+	if counts, err := past.Count(t.Context(), rare); err != nil || counts.All() != 0 || log.n > 1 {
+		t.Errorf("%v: %d tasks are counted with %d questions, want none with one", err, counts.All(), log.n)
+	}
+}
+
 // If the index is lost or does not match, the read model is rebuilt.
 func TestPastIsMadeAgain(t *testing.T) {
 	records := noops(t, 50, 10)

@@ -108,8 +108,21 @@ func (w *walk) precedes(a, b string) bool {
 	return a > b
 }
 
-// next returns the next tasks, at most most; none at the end.
-func (w *walk) next(ctx context.Context, most int) ([]numbered, error) {
+// next returns the next tasks, at most most and fewer only at the end: what is found out about them costs
+// less for all of them at once.
+func (w *walk) next(ctx context.Context, most int) (some []numbered, err error) {
+	for len(some) < most {
+		more, err := w.few(ctx, most-len(some))
+		if err != nil || len(more) == 0 {
+			return some, err
+		}
+		some = append(some, more...)
+	}
+	return some, nil
+}
+
+// few returns some of the next tasks, at most most; none at the end.
+func (w *walk) few(ctx context.Context, most int) ([]numbered, error) {
 	read, first := false, ""
 	if len(w.found) > 0 {
 		first = string(w.found[0].id)
