@@ -268,6 +268,15 @@ func (f *fold) evolve(records []events.Record) {
 	}
 }
 
+// follow applies a record to its task, and records the task's new place.
+func (f *fold) follow(r *events.Record, c *change) {
+	said := saidOf(&c.task)
+	f.spend(r, &c.task)
+	if f.past.note(r, c, said) {
+		f.noteLatest(c)
+	}
+}
+
 // evolveObserved is evolve with observers. They are called only when the batch is written, because
 // it may have to be folded again.
 func (f *fold) evolveObserved(records []events.Record) {

@@ -7,16 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
-	"strings"
-	"time"
 
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/limit"
-	"millrace/task/quota"
 	"millrace/view"
 )
 
@@ -206,19 +201,57 @@ func (s *Store) same(number uint64, f func(file io.ReaderAt, size int64) error) 
 // numbers of these in a scene.
 type choice struct {
 	in, from []bool
+	held     held   // these places and origins
 	was      *scene // if not nil, only those of which the state was another one then
 }
 
 func (s *scene) chosen(f *view.Filter) choice {
 	c := choice{in: make([]bool, len(s.tables.places)+1), from: make([]bool, len(s.tables.origins)+1)}
 	for i := range s.tables.places {
-		c.in[i+1] = s.tables.places[i].meets(f)
+		if c.in[i+1] = s.tables.places[i].meets(f); c.in[i+1] {
+			c.held.in.add(uint32(i + 1)) //nolint:gosec // there are no more places
+		}
 	}
 	for i := range s.tables.origins {
 		o := &s.tables.origins[i]
 		c.from[i+1] = (f.Job == "" || o.job == f.Job) && (f.Schedule == "" || o.schedule == f.Schedule) && (!f.Roots || o.root)
+		if c.from[i+1] {
+			c.held.from.add(uint32(i + 1)) //nolint:gosec // there are no more origins
+		}
 	}
 	return c
+}
+
+// held are the places and origins of some tasks.
+type held struct{ in, from sieve }
+
+// holds are the places and origins of the tasks that a block introduces.
+func (s *scene) holds(b *pastBlock) *held {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked.held == nil {
+		s.asked.held = make([]*held, len(s.blocks))
+	}
+	if s.asked.held[b.rank] == nil {
+		is, until := new(held), min(b.until, s.tasks)+1
+		last, origin := uint32(0), uint32(0)
+		for _, part := range s.in.Parts(b.tasks+1, until) {
+			for _, place := range part {
+				if place != last { // else it is there
+					is.in.add(place)
+					last = place
+				}
+			}
+		}
+		for _, from := range s.from[b.tasks+1 : until] {
+			if from != origin {
+				is.from.add(from)
+				origin = from
+			}
+		}
+		s.asked.held[b.rank] = is
+	}
+	return s.asked.held[b.rank]
 }
 
 // most is how many tasks of a scene are chosen at most.
@@ -226,7 +259,7 @@ func (c *choice) most(s *scene) (n int) {
 	if !slices.Contains(c.from, true) {
 		return 0
 	}
-	for place, of := range s.counts() {
+	for place, of := range s.n {
 		if c.in[place] {
 			n += of
 		}
@@ -236,15 +269,24 @@ func (c *choice) most(s *scene) (n int) {
 
 // has tells whether a task of the scene is chosen.
 func (c *choice) has(s *scene, number uint32) bool {
-	return c.in[s.in[number]] && c.from[s.from[number]] && (c.was == nil || c.was.state(number) != s.state(number))
+	return c.in[s.in.At(number)] && c.from[s.from[number]] && (c.was == nil || c.was.state(number) != s.state(number))
 }
 
-// any tells whether one of the tasks after one, up to another, is chosen.
-func (c *choice) any(s *scene, after, until uint32) bool {
-	from := s.from[after+1 : until+1]
-	for i, place := range s.in[after+1 : until+1] {
-		if c.in[place] && c.from[from[i]] && (c.was == nil || c.has(s, after+1+uint32(i))) { //nolint:gosec // there are no more tasks
-			return true
+// any tells whether one of the tasks that a block introduces is chosen.
+func (c *choice) any(s *scene, b *pastBlock) bool {
+	if is := s.holds(b); !is.in.meets(&c.held.in) || !is.from.meets(&c.held.from) {
+		return false
+	}
+	after, until := b.tasks, min(b.until, s.tasks)
+	if c.was != nil && s.in.Shares(&c.was.in, after+1, until+1) {
+		return false
+	}
+	for at, part := range s.in.Parts(after+1, until+1) {
+		from := s.from[at:]
+		for i, place := range part {
+			if c.in[place] && c.from[from[i]] && (c.was == nil || c.has(s, at+uint32(i))) { //nolint:gosec // there are no more tasks
+				return true
+			}
 		}
 	}
 	return false
@@ -282,7 +324,7 @@ func (p *past) Count(ctx context.Context, q view.Query) (view.Counts, error) {
 		return c, err
 	}
 	if placed(&q.Filter) {
-		c = s.count(&q.Filter, s.counts())
+		c = s.count(&q.Filter, slices.Clone(s.n))
 	} else {
 		c, err = p.countEach(ctx, s, &q.Filter)
 	}
@@ -295,14 +337,34 @@ func placed(f *view.Filter) bool {
 	return f.Since.IsZero() && f.Until.IsZero() && f.IDPart == "" && len(f.Labels) == 0 && f.Text == ""
 }
 
+// mostAtOnce is of about how many tasks it is found out at once whether they match.
+const mostAtOnce = 500
+
 // countEach counts the tasks that match a filter of which the places and origins of tasks do not tell
-// everything. Tasks that only may match are read one by one.
+// everything. Tasks that only may match are read.
 func (p *past) countEach(ctx context.Context, s *scene, f *view.Filter) (c view.Counts, err error) {
 	w, err := p.walk(ctx, s, f, "")
 	if err != nil {
 		return c, err
 	}
 	n, folded := make([]int, len(s.tables.places)+1), 0
+	var maybe []numbered
+	look := func() error {
+		were, some, err := p.were(ctx, s, maybe)
+		if err != nil {
+			return err
+		}
+		if folded += some; folded > mostFolded {
+			return view.ErrUnindexed
+		}
+		for i := range were {
+			if f.Match(&were[i]) {
+				n[s.in.At(maybe[i].number)]++
+			}
+		}
+		maybe = maybe[:0]
+		return nil
+	}
 	for _, b := range w.blocks {
 		if w.counts(b, n) {
 			continue
@@ -311,26 +373,21 @@ func (p *past) countEach(ctx context.Context, s *scene, f *view.Filter) (c view.
 		if err := w.read(ctx, b); err != nil {
 			return c, err
 		}
-		var maybe []numbered
 		for _, t := range w.found {
 			if t.sure {
-				n[s.in[t.number]]++
+				n[s.in.At(t.number)]++
 			} else {
 				maybe = append(maybe, t)
 			}
 		}
-		were, some, err := p.were(ctx, s, maybe)
-		if err != nil {
-			return c, err
-		}
-		if folded += some; folded > mostFolded {
-			return c, view.ErrUnindexed
-		}
-		for i := range were {
-			if f.Match(&were[i]) {
-				n[s.in[maybe[i].number]]++
+		if len(maybe) >= mostAtOnce {
+			if err := look(); err != nil {
+				return c, err
 			}
 		}
+	}
+	if err := look(); err != nil {
+		return c, err
 	}
 	s.sum(&c, n)
 	return c, nil
@@ -347,9 +404,12 @@ func (s *scene) count(f *view.Filter, n []int) (c view.Counts) {
 	} else {
 		clear(n)
 		chosen := s.chosen(f)
-		for number := range s.in {
-			if chosen.has(s, uint32(number)) { //nolint:gosec // there are no more tasks
-				n[s.in[number]]++
+		for at, part := range s.in.Parts(0, s.in.Len()) {
+			from := s.from[at:]
+			for i, place := range part {
+				if chosen.in[place] && chosen.from[from[i]] {
+					n[place]++
+				}
 			}
 		}
 	}
@@ -364,19 +424,6 @@ func (s *scene) sum(c *view.Counts, n []int) {
 			c.Add(s.tables.places[i].queue(), s.tables.places[i].state, n[i+1])
 		}
 	}
-}
-
-// counts returns the number of tasks in each place, after one entry for no place.
-func (s *scene) counts() []int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.asked.counts == nil {
-		s.asked.counts = make([]int, len(s.tables.places)+1)
-		for _, place := range s.in {
-			s.asked.counts[place]++
-		}
-	}
-	return slices.Clone(s.asked.counts)
 }
 
 // mostFolded is how many tasks are folded from their messages for one page of a search. A search
@@ -452,10 +499,8 @@ func (p *past) States(ctx context.Context, ids []task.ID) (map[task.ID]task.Stat
 		var number uint32
 		return inParts(ids, func(in string, args []any) error {
 			return each(ctx, tx, "SELECT id, number FROM tasks WHERE "+in, args, []any{&id, &number}, func() error {
-				if number <= s.tasks && s.in[number] > 0 {
-					if state := s.tables.places[s.in[number]-1].state; state != task.Unknown {
-						states[id] = state
-					}
+				if state := s.state(number); state != task.Unknown {
+					states[id] = state
 				}
 				return nil
 			})
@@ -534,15 +579,21 @@ func (s *scene) steps(was *scene, c *choice, n map[[2]task.State]int) {
 	for i := range counts {
 		counts[i] = make([]int, len(counts))
 	}
-	for number, in := range s.in {
-		if !c.in[in] || !c.from[s.from[number]] {
+	for at, part := range s.in.Parts(0, s.in.Len()) {
+		if s.in.Shares(&was.in, at, at+uint32(len(part))) { //nolint:gosec // a part is short
 			continue
 		}
-		from := task.Unknown
-		if number < len(was.in) {
-			from = before[was.in[number]]
+		for i, in := range part {
+			number := at + uint32(i) //nolint:gosec // likewise
+			if !c.in[in] || !c.from[s.from[number]] {
+				continue
+			}
+			from := task.Unknown
+			if number < was.in.Len() {
+				from = before[was.in.At(number)]
+			}
+			counts[from][after[in]]++
 		}
-		counts[from][after[in]]++
 	}
 	for from := range counts {
 		for to, of := range counts[from] {
@@ -564,16 +615,16 @@ func (s *pastScan) states() []task.State {
 
 // state returns the state of a task; unknown if it is not there yet.
 func (s *scene) state(number uint32) task.State {
-	if number > s.tasks || s.in[number] == 0 {
+	if number > s.tasks || s.in.At(number) == 0 {
 		return task.Unknown
 	}
-	return s.tables.places[s.in[number]-1].state
+	return s.tables.places[s.in.At(number)-1].state
 }
 
 // eachOf calls f with the next tasks of a walk that match its filter, at most most.
 func (p *past) eachOf(ctx context.Context, w *walk, most int, f func(*numbered)) error {
 	for n := 0; n < most; {
-		some, err := w.next(ctx, most-n)
+		some, err := w.next(ctx, min(most-n, mostAtOnce))
 		if err != nil || len(some) == 0 {
 			return err
 		}
@@ -599,234 +650,4 @@ func (p *past) eachOf(ctx context.Context, w *walk, most int, f func(*numbered))
 		}
 	}
 	return nil
-}
-
-// Oldest implements [view.Index].
-func (p *past) Oldest(ctx context.Context) (map[string]time.Time, error) {
-	s, err := p.scene(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.asked.oldest == nil {
-		if s.asked.oldest, err = p.oldest(ctx, s); err != nil {
-			return nil, err
-		}
-	}
-	return maps.Clone(s.asked.oldest), nil
-}
-
-// LastOfJobs implements [view.Index].
-func (p *past) LastOfJobs(ctx context.Context) (map[string]task.Task, uint64, error) {
-	s, err := p.scene(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	last, err := p.latest(ctx, s, s.byJob, func(o *origin) string { return o.job })
-	return last, p.at.Seq, err
-}
-
-// latest returns the latest tasks without a parent, by the name that name gives their origins; ""
-// is omitted.
-func (p *past) latest(ctx context.Context, s *scene, of []view.Latest, name func(o *origin) string) (map[string]task.Task, error) {
-	latest := map[string]view.Latest{}
-	for i, l := range of {
-		o := &s.tables.origins[i]
-		if of := name(o); o.root && of != "" && l.Number > 0 {
-			if have, ok := latest[of]; !ok || l.After(have) {
-				latest[of] = l
-			}
-		}
-	}
-	names := map[uint32][]string{}
-	for name, l := range latest {
-		names[l.Number] = append(names[l.Number], name)
-	}
-	found, err := p.named(ctx, s, slices.Collect(maps.Keys(names)))
-	if err != nil {
-		return nil, err
-	}
-	were, _, err := p.were(ctx, s, found)
-	last := map[string]task.Task{}
-	for i := range were {
-		for _, name := range names[found[i].number] {
-			last[name] = were[i]
-		}
-	}
-	return last, err
-}
-
-// Schedules implements [view.Index].
-func (p *past) Schedules(ctx context.Context, since time.Time) (map[string]*view.Ticks, uint64, error) {
-	s, err := p.scene(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	all := map[string]*view.Ticks{}
-	of := func(name string) *view.Ticks {
-		if all[name] == nil {
-			all[name] = &view.Ticks{Skipped: map[string]int{}}
-		}
-		return all[name]
-	}
-	for i, at := range s.decided {
-		if at != math.MinInt64 {
-			of(s.tables.names[i]).Decided = time.UnixMicro(at).UTC()
-		}
-	}
-	last, err := p.latest(ctx, s, s.bySchedule, func(o *origin) string { return o.schedule })
-	for name, t := range last {
-		of(name).Last = t
-	}
-	if err == nil {
-		err = p.skips(ctx, s, since, func(schedule, reason string, n int) { of(schedule).Skipped[reason] += n })
-	}
-	return all, p.at.Seq, err
-}
-
-// skips reports how many ticks of schedules got no task since a time, and why.
-func (p *past) skips(ctx context.Context, s *scene, since time.Time, tell func(schedule, reason string, n int)) error {
-	type until struct {
-		schedule string
-		at       int64
-	}
-	type skip struct {
-		reason string
-		n      int
-	}
-	skips := map[until]skip{}
-	scan := new(pastScan)
-	scan.note = func(r *pastReader) {
-		if r.uint() != noteTick {
-			return
-		}
-		schedule, at, n, reason := scan.name(r), r.int(), int(r.uint()), scan.name(r)
-		if n > 0 && !time.UnixMicro(at).Before(since) {
-			skips[until{schedule, at}] = skip{reason, n}
-		}
-	}
-	for i := range s.blocks {
-		if b := &s.blocks[i]; b.at < s.at && b.skips != math.MinInt64 && !time.UnixMicro(b.skips).Before(since) {
-			if err := p.scanBlock(ctx, s, b, scan); err != nil {
-				return err
-			}
-		}
-	}
-	for u, s := range skips {
-		tell(u.schedule, s.reason, s.n)
-	}
-	return nil
-}
-
-// limited are the tasks under limits that had not ended, with their admissions, and the usage.
-type limited struct {
-	found  []numbered
-	grants map[uint32]task.Grant
-	used   quota.Used
-}
-
-// EachLimited implements [view.Index].
-func (p *past) EachLimited(ctx context.Context, each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
-	s, err := p.scene(ctx)
-	if err != nil {
-		return quota.Used{}, 0, err
-	}
-	s.mu.Lock()
-	is := s.asked.limited
-	s.mu.Unlock()
-	if is == nil {
-		if is, err = p.limited(ctx, s); err != nil {
-			return quota.Used{}, 0, err
-		}
-		s.mu.Lock()
-		s.asked.limited = is
-		s.mu.Unlock()
-	}
-	were, _, err := p.were(ctx, s, is.found)
-	for i := range were {
-		var admitted *task.Grant
-		if g, ok := is.grants[is.found[i].number]; ok {
-			admitted = &g
-		}
-		each(&were[i], admitted) // if bounds of one name differ, the latest task's is shown
-	}
-	return quota.Used{Rates: maps.Clone(is.used.Rates), Budgets: maps.Clone(is.used.Budgets)}, p.at.Seq, err
-}
-
-func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
-	is := &limited{grants: map[uint32]task.Grant{}, used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}}
-	used := &is.used
-	if !slices.ContainsFunc(at.blocks, func(b pastBlock) bool { return b.limits }) && !slices.ContainsFunc(at.tables.places, func(p place) bool { return p.limited }) {
-		return is, nil // as in most logs
-	}
-	type grant struct {
-		task.Grant
-		seq uint64
-	}
-	open, left := make([]bool, len(at.tables.places)+1), 0
-	for i, of := range at.counts()[1:] {
-		if is := &at.tables.places[i]; is.limited && is.state != task.Unknown && !is.state.Terminal() {
-			open[i+1], left = true, left+of
-		}
-	}
-	var under []uint32
-	var moved sieve
-	for number := 0; left > 0; number++ {
-		if open[at.in[number]] {
-			under = append(under, uint32(number)) //nolint:gosec // there are no more tasks
-			moved.add(near(uint32(number)))       //nolint:gosec // likewise
-			left--
-		}
-	}
-	grants := map[task.ID]grant{}
-	passed := map[uint32]uint64{} // the last sequence at which other holds than its limits held a task
-	s := new(pastScan)
-	s.move = func(number, place uint32, _ int64) {
-		if _, is := slices.BinarySearch(under, number); is && !s.places[place].waits {
-			passed[number] = s.seq
-		}
-	}
-	s.note = func(r *pastReader) {
-		switch r.uint() {
-		case noteGrant:
-			g := grant{task.Grant{Turn: r.uint(), Rated: r.uint()}, s.seq}
-			g.Task = task.ID(r.text(uint64(len(r.b) - r.at)))
-			grants[g.Task] = g
-		case noteRate:
-			name := s.name(r)
-			used.Rates[name] = time.Unix(0, r.int())
-		case noteShift:
-			names := strings.Split(s.name(r), "\n")
-			took, ok := limit.ReadShift(r.text(uint64(len(r.b) - r.at)))
-			if !ok {
-				r.bad = true
-				return
-			}
-			counters := make([]limit.Counter, len(names))
-			for i := range names {
-				counters[i].Name = names[i]
-			}
-			used.Budgets.Spend(counters, took)
-		}
-	}
-	for i := range at.blocks {
-		if b := &at.blocks[i]; b.at < at.at && (b.limits || b.moved.meets(&moved)) {
-			if err := p.scanBlock(ctx, at, b, s); err != nil {
-				return nil, err
-			}
-		}
-	}
-	found, err := p.named(ctx, at, under)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range found {
-		if g, ok := grants[t.id]; ok && g.seq > passed[t.number] {
-			is.grants[t.number] = g.Grant
-		}
-	}
-	sortByID(found)
-	is.found = found
-	return is, nil
 }

@@ -80,10 +80,10 @@ func (s *scene) tracing(c *view.Trace) *tracing {
 		o := &s.tables.origins[i]
 		from[i+1] = (c.Job == "" || o.job == c.Job) && (c.Schedule == "" || o.schedule == c.Schedule)
 	}
-	is.belongs = func(number uint32) bool { return in[s.in[number]] && from[s.from[number]] }
-	for number := range s.in {
-		if n := uint32(number); is.belongs(n) { //nolint:gosec // there are no more tasks
-			is.moved.add(near(n))
+	is.belongs = func(number uint32) bool { return in[s.in.At(number)] && from[s.from[number]] }
+	for number := range s.in.Len() {
+		if is.belongs(number) {
+			is.moved.add(near(number))
 		}
 	}
 	return is

@@ -26,7 +26,7 @@ const (
 	pastOrigin        // a new origin, likewise
 	pastBirth         // a new task: how many bytes its id shares with the one before; the rest follows
 	pastFrom          // origin of the task at a distance from the newest one: its number, the time of submission, a schedule's tick, and its words
-	pastMove          // place of the task at a distance from the newest one after the message, since when if it is pending, and what it says if that has changed
+	pastMove          // place of the task at a distance from the newest one after the message, since when if it is pending, what it says if that has changed, and how long it ran if it did
 	pastName          // a new name: the length of its text, which follows
 	pastNote          // a note that is not about a task's place, see below: its length
 )
@@ -50,6 +50,8 @@ type place struct {
 	said    bool // its text Message changed with this message of the log
 	fell    bool // it failed with this message
 	loose   bool // traces is left out
+	ran     bool // [task.Task.Ran] is not 0
+	first   bool // this message of the log is the first one about it
 	route   where.Route
 	home    string // the display name of a selector route's queue; else "": see [place.queue]
 	node    string
@@ -78,6 +80,7 @@ func placeOf(t *task.Task) place {
 		dead:    t.Dead(),
 		limited: t.Rated != 0 || t.Limited(),
 		waits:   t.Admissible(),
+		ran:     t.Ran > 0,
 		route:   t.Route,
 		node:    t.Node,
 		batch:   t.Batch,
@@ -119,7 +122,7 @@ func (o origin) clone() origin {
 
 // appendText writes a place, or an origin, as text.
 func (p place) appendText(b []byte) []byte {
-	b = append(b, byte(p.state), bit(p.dead)|bit(p.limited)<<1|bit(p.waits)<<2|bit(p.said)<<3|bit(p.fell)<<4|bit(p.loose)<<5)
+	b = append(b, byte(p.state), bit(p.dead)|bit(p.limited)<<1|bit(p.waits)<<2|bit(p.said)<<3|bit(p.fell)<<4|bit(p.loose)<<5|bit(p.ran)<<6|bit(p.first)<<7)
 	return appendTexts(b, string(p.route), p.home, p.node, p.batch, string(p.kind), p.actor, p.names)
 }
 
@@ -191,7 +194,7 @@ func readPlace(text []byte) (p place, ok bool) {
 		return p, false
 	}
 	p.state, p.dead, p.limited, p.waits, p.said = task.State(is[0]), is[1]&1 != 0, is[1]&2 != 0, is[1]&4 != 0, is[1]&8 != 0
-	p.fell, p.loose = is[1]&16 != 0, is[1]&32 != 0
+	p.fell, p.loose, p.ran, p.first = is[1]&16 != 0, is[1]&32 != 0, is[1]&64 != 0, is[1]&128 != 0
 	return p, true
 }
 
@@ -339,6 +342,7 @@ func (w *pastWriter) note(r *events.Record, c *change, said said) (from bool) {
 		w.batch = append(binary.AppendUvarint(w.batch, uint64(len(words))), words...)
 	}
 	is := placeOf(t)
+	is.first = !known
 	is.said, is.fell = said.message != t.Message, t.State.Failed() && !said.failed
 	if is.traces = tracesOf(r); len(w.places.values) >= mostTraced {
 		is.traces, is.loose = traces{}, true
@@ -356,6 +360,9 @@ func (w *pastWriter) note(r *events.Record, c *change, said said) (from bool) {
 	}
 	if is.said {
 		w.batch = binary.AppendUvarint(w.batch, says)
+	}
+	if is.ran {
+		w.batch = binary.AppendUvarint(w.batch, ranMicros(t))
 	}
 	return from
 }
@@ -461,6 +468,7 @@ type pastScan struct {
 	names   []string
 	words   []string
 	says    uint64 // what the task says after the move; only if its place is one where that changed
+	ran     uint64 // how long it ran, in microseconds; only if its place is one where it did
 	bad     bool   // set by a function: the entries are not what was written
 	buffer  []byte // for [eachPart]
 	// Functions to call for entries; nil for none. Their arguments are valid until they return.
@@ -549,6 +557,9 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 			}
 			if s.places[to].said {
 				s.says = r.uint()
+			}
+			if s.places[to].ran {
+				s.ran = r.uint()
 			}
 			if r.bad {
 				return n, nil

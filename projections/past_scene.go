@@ -4,14 +4,15 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 
+	"millrace/internal/paged"
 	"millrace/task"
 	"millrace/view"
 )
@@ -40,7 +41,7 @@ type pastBounds struct {
 var usualBounds = pastBounds{
 	block:  16 << 10,
 	frame:  256 << 10,
-	part:   16,
+	part:   64,
 	frames: 32 << 20,
 	scenes: 3,
 	tasks:  4 << 20,
@@ -66,7 +67,8 @@ func (s *pastScan) mark(at int64) pastMark {
 // pastBlock is a part of the index with a summary of its content.
 type pastBlock struct {
 	pastMark
-	end int64
+	rank int // among the blocks
+	end  int64
 	// until is its last task. Low and high are the least and the greatest id among the tasks that
 	// it introduces.
 	until     uint32
@@ -113,7 +115,9 @@ type pastMap struct {
 	read   int64    // guarded by mu; the position of scan
 	born   uint64   // guarded by mu; the sequence of the message that introduced the newest task
 	blocks []pastBlock
+	from   []uint32        // guarded by mu; of each task, one more than the number of the origin with which it was born. Only appended to
 	odd    map[uint32]bool // guarded by mu; tasks whose origin came again, or after their birth
+	later  []laterOrigin   // guarded by mu; these origins, in the order of the log
 	spoken *spoken         // guarded by mu
 	frames []pastFrame     // guarded by mu; in order
 	framed int             // guarded by mu; their size in bytes
@@ -122,6 +126,12 @@ type pastMap struct {
 
 	present present
 	file    uint64 // guarded by the store's mu; counts the files that there were
+}
+
+// laterOrigin is the origin of a task from a sequence on, which it was not born with.
+type laterOrigin struct {
+	seq          uint64
+	number, from uint32
 }
 
 // reset discards everything, because the file was replaced. It needs the store's mu held.
@@ -136,7 +146,7 @@ func (m *pastMap) reset() {
 // begin needs mu held.
 func (m *pastMap) begin() {
 	m.scan, m.read, m.born, m.blocks, m.odd, m.scenes = pastScan{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
-	m.spoken = &spoken{}
+	m.from, m.later, m.spoken = make([]uint32, 1), nil, &spoken{}
 	m.frames, m.framed, m.apart = nil, 0, 1
 }
 
@@ -156,6 +166,7 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 		}
 		m.blocks = append(m.blocks, pastBlock{
 			pastMark: s.mark(m.read),
+			rank:     len(m.blocks),
 			until:    s.tasks,
 			first:    math.MaxInt64,
 			last:     math.MinInt64,
@@ -196,18 +207,21 @@ func (c *blockSummary) birth(number uint32, id []byte) {
 		b.low, b.high = min(b.low, is), max(b.high, is)
 	}
 	b.until, c.m.born = number, c.m.scan.seq
+	c.m.from = append(c.m.from, 0)
 }
 
-func (c *blockSummary) from(number, _ uint32, submitted, _ int64, words []byte) {
+func (c *blockSummary) from(number, origin uint32, submitted, _ int64, words []byte) {
 	m, s, of := c.m, &c.m.scan, c.of
 	switch {
 	case number != s.tasks || s.seq != m.born:
 		m.odd[number] = true
+		m.later = append(m.later, laterOrigin{s.seq, number, origin + 1})
 		return
 	case number == c.of.tasks: // a block before ends within the message of its birth
 		m.blocks = slices.Clone(m.blocks) // other callers may look at that
 		of, c.of = &m.blocks[blockOf(m.blocks, number)], &m.blocks[len(m.blocks)-1]
 	}
+	m.from[number] = origin + 1 // no scene has the task yet
 	of.first, of.last = min(of.first, submitted), max(of.last, submitted)
 	s.bad = !m.spoken.tells(number, words, len(s.words), func(mark []byte) {
 		word, bit := labelBit(mark)
@@ -247,13 +261,7 @@ func (c *blockSummary) note(r *pastReader) {
 
 // blockOf is the block that introduces a task.
 func blockOf(blocks []pastBlock, number uint32) int {
-	at, _ := slices.BinarySearchFunc(blocks, number, func(b pastBlock, number uint32) int {
-		if b.until < number {
-			return -1
-		}
-		return 1
-	})
-	return at
+	return sort.Search(len(blocks), func(i int) bool { return blocks[i].until >= number }) // a block is large: none is copied
 }
 
 // scene has the places of all tasks at a sequence, by their numbers; 0 precedes all places and
@@ -269,8 +277,10 @@ type scene struct {
 	odd    map[uint32]bool
 	spoken *spoken // also of later tasks; guarded by the map's mu
 
-	in   []uint32 // one more than the number of the place
-	from []uint32 // one more than the number of the origin
+	in   paged.List // one more than the number of the place
+	n    []int      // how many tasks are in each place, after one entry for no place
+	from []uint32   // one more than the number of the origin; the map's own list if none is a later one
+	late int        // how many are later ones
 	// byJob and bySchedule are the latest tasks of each origin. Decided is the latest tick by the
 	// number of the schedule's name.
 	byJob, bySchedule []view.Latest
@@ -280,59 +290,24 @@ type scene struct {
 	asked pastAnswers // guarded by mu
 }
 
-// pastFrame is a compact scene to start from.
+// pastFrame is the part of a scene to start from. It shares with those before and after it what has not
+// changed.
 type pastFrame struct {
 	pastMark
-	in, from          []byte
+	in                paged.List
+	n                 []int
 	byJob, bySchedule []view.Latest
 	decided           []int64
 }
 
-func (f *pastFrame) size() int {
-	return 200 + len(f.in) + len(f.from) + 16*(len(f.byJob)+len(f.bySchedule)) + 8*len(f.decided)
+// size is roughly how many bytes it has beside the frame before.
+func (f *pastFrame) size(before *pastFrame) int {
+	return 200 + f.in.Bytes(&before.in) + 16*(len(f.byJob)+len(f.bySchedule)) + 8*(len(f.n)+len(f.decided))
 }
 
-// frame makes a scene small.
+// frame is a copy of a scene.
 func (s *scene) frame(mark pastMark) pastFrame {
-	return pastFrame{mark, packed(s.in), packed(s.from), slices.Clone(s.byJob), slices.Clone(s.bySchedule), slices.Clone(s.decided)}
-}
-
-// packed compresses numbers with runs of equal values: each stands for itself, or precedes the
-// length of its run.
-func packed(all []uint32) (b []byte) {
-	for i := 0; i < len(all); {
-		n := 1
-		for i+n < len(all) && all[i+n] == all[i] {
-			n++
-		}
-		if n == 1 {
-			b = binary.AppendUvarint(b, uint64(all[i])<<1)
-		} else {
-			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(all[i])<<1|1), uint64(n))
-		}
-		i += n
-	}
-	return slices.Clip(b)
-}
-
-func unpacked(b []byte, most int) []uint32 {
-	all := make([]uint32, 0, most)
-	for at := 0; at < len(b); {
-		v, used := uint64(b[at]), 1
-		if v >= 0x80 { // most are of one byte
-			v, used = binary.Uvarint(b[at:])
-		}
-		at += used
-		if all = append(all, uint32(v>>1)); v&1 == 0 { //nolint:gosec // it was one
-			continue
-		}
-		n, used := binary.Uvarint(b[at:])
-		at += used
-		for range n - 1 {
-			all = append(all, uint32(v>>1)) //nolint:gosec // it was one
-		}
-	}
-	return all
+	return pastFrame{mark, s.in.Copy(), slices.Clone(s.n), slices.Clone(s.byJob), slices.Clone(s.bySchedule), slices.Clone(s.decided)}
 }
 
 // sceneAt returns the places of all tasks at a sequence that the index has reached; size is the
@@ -359,6 +334,7 @@ func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq
 		return nil, err
 	}
 	s.pastMark, s.reached, s.file = scan.mark(at), seq, m.file
+	m.origins(s)
 	s.blocks, s.odd, s.spoken = slices.Clip(m.blocks), maps.Clone(m.odd), m.spoken
 	m.keepScene(s)
 	return s, nil
@@ -372,6 +348,22 @@ func (m *pastMap) tables() pastScan {
 		names:   slices.Clip(m.scan.names),
 		words:   slices.Clip(m.scan.words),
 		whole:   true,
+	}
+}
+
+// origins brings the origins of a scene's tasks up to its place. It needs mu held.
+func (m *pastMap) origins(s *scene) {
+	from := m.from[: s.tasks+1 : s.tasks+1]
+	switch late := sort.Search(len(m.later), func(i int) bool { return m.later[i].seq > s.seq }); {
+	case late == 0:
+		s.from = from
+	case late == s.late:
+		s.from = append(s.from, from[len(s.from):]...)
+	default:
+		s.from, s.late = slices.Clone(from), late
+		for _, is := range m.later[:late] {
+			s.from[is.number] = is.from
+		}
 	}
 }
 
@@ -390,42 +382,49 @@ func (m *pastMap) before(seq uint64) *scene {
 			frame = &m.frames[i]
 		}
 	}
-	s := &scene{tables: tables}
-	room := int(m.scan.tasks) + 1
-	switch {
-	case base != nil && (frame == nil || frame.at <= base.at):
-		s.pastMark = base.pastMark
-		s.in, s.from = append(make([]uint32, 0, room), base.in...), append(make([]uint32, 0, room), base.from...)
-		s.byJob, s.bySchedule, s.decided = slices.Clone(base.byJob), slices.Clone(base.bySchedule), slices.Clone(base.decided)
-	case frame != nil:
-		s.pastMark = frame.pastMark
-		s.in, s.from = unpacked(frame.in, room), unpacked(frame.from, room)
-		s.byJob, s.bySchedule, s.decided = slices.Clone(frame.byJob), slices.Clone(frame.bySchedule), slices.Clone(frame.decided)
-	default:
-		s.in, s.from = make([]uint32, 1, room), make([]uint32, 1, room)
+	s := newScene(tables)
+	if base != nil && (frame == nil || frame.at <= base.at) {
+		is := base.frame(base.pastMark)
+		frame = &is
+	}
+	if frame != nil {
+		s.pastMark, s.in = frame.pastMark, frame.in.Copy()
+		s.n, s.byJob, s.bySchedule, s.decided = slices.Clone(frame.n), slices.Clone(frame.byJob), slices.Clone(frame.bySchedule), slices.Clone(frame.decided)
 	}
 	s.grow()
+	return s
+}
+
+// newScene is the scene before the first task.
+func newScene(tables pastScan) *scene {
+	s := &scene{tables: tables, n: make([]int, 1)}
+	s.in.Push(0)
 	return s
 }
 
 // grow makes room for what the tables have.
 func (s *scene) grow() {
 	s.byJob, s.bySchedule = grown(s.byJob, len(s.tables.origins)), grown(s.bySchedule, len(s.tables.origins))
+	s.n = grown(s.n, len(s.tables.places)+1)
 	for n := len(s.decided); n < len(s.tables.names); n++ {
 		s.decided = append(s.decided, math.MinInt64)
 	}
 }
 
-func grown(all []view.Latest, n int) []view.Latest {
-	return append(all, make([]view.Latest, max(n-len(all), 0))...)
-}
+func grown[T any](all []T, n int) []T { return append(all, make([]T, max(n-len(all), 0))...) }
 
 // follow makes a scan advance the scene.
 func (s *scene) follow(scan *pastScan) {
-	scan.birth = func(uint32, []byte) { s.in, s.from = append(s.in, 0), append(s.from, 0) }
-	scan.move = func(number, place uint32, _ int64) { s.in[number] = place + 1 }
+	scan.birth = func(uint32, []byte) {
+		s.in.Push(0)
+		s.n[0]++
+	}
+	scan.move = func(number, place uint32, _ int64) {
+		s.n[s.in.At(number)]--
+		s.n[place+1]++
+		s.in.Set(number, place+1)
+	}
 	scan.from = func(number, of uint32, submitted, tick int64, _ []byte) {
-		s.from[number] = of + 1
 		later(&s.byJob[of], view.Latest{At: submitted, Number: number})
 		later(&s.bySchedule[of], view.Latest{At: tick, Number: number})
 	}
@@ -467,17 +466,23 @@ func (m *pastMap) keepFrame(f pastFrame) {
 	if there {
 		return
 	}
+	before := &pastFrame{}
+	if at > 0 {
+		before = &m.frames[at-1]
+	}
+	m.framed += f.size(before)
 	m.frames = slices.Insert(m.frames, at, f)
-	if m.framed += f.size(); m.framed <= m.bounds.frames {
+	if m.framed <= m.bounds.frames {
 		return
 	}
 	left := m.frames[:0]
 	m.framed, m.apart = 0, 2*m.apart
-	for i := range m.frames {
-		if i%2 == 1 {
-			left = append(left, m.frames[i])
-			m.framed += m.frames[i].size()
-		}
+	before = &pastFrame{}
+	for i := 1; i < len(m.frames); i += 2 {
+		is := m.frames[i]
+		m.framed += is.size(before)
+		left = append(left, is)
+		before = &is
 	}
 	clear(m.frames[len(left):])
 	m.frames = left
@@ -488,7 +493,7 @@ func (m *pastMap) keepScene(s *scene) {
 	m.scenes = append(m.scenes, s)
 	tasks := 0
 	for i := len(m.scenes) - 1; i >= 0; i-- {
-		if tasks += len(m.scenes[i].in); i < len(m.scenes)-1 && (tasks > m.bounds.tasks || len(m.scenes)-i > m.bounds.scenes) {
+		if tasks += int(m.scenes[i].in.Len()); i < len(m.scenes)-1 && (tasks > m.bounds.tasks || len(m.scenes)-i > m.bounds.scenes) {
 			m.scenes = slices.Delete(m.scenes, 0, i+1)
 			return
 		}
@@ -566,8 +571,7 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 	is := m.present.is
 	m.present.is = nil // until it is there
 	if is == nil {
-		is = &scene{in: make([]uint32, 1), from: make([]uint32, 1)}
-		is.asked.counts = make([]int, 1)
+		is = newScene(pastScan{})
 	}
 	m.mu.Lock()
 	err := m.cover(ctx, file, size, math.MaxUint64)
@@ -578,23 +582,11 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 		return err
 	}
 	is.grow()
-	n := is.asked.counts
-	n = append(n, make([]int, len(is.tables.places)+1-len(n))...)
-	is.asked = pastAnswers{counts: n}
+	is.asked = pastAnswers{}
 	scan := is.tables
 	scan.pastState, scan.until = is.pastState, math.MaxUint64
 	scan.id = slices.Clone(is.id)
 	is.follow(&scan)
-	born, moved := scan.birth, scan.move
-	scan.birth = func(number uint32, id []byte) {
-		n[0]++
-		born(number, id)
-	}
-	scan.move = func(number, place uint32, since int64) {
-		n[is.in[number]]--
-		n[place+1]++
-		moved(number, place, since)
-	}
 	at, err := eachPart(ctx, file, is.at, size, m.bounds.block, &scan, func(at int64) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -604,6 +596,9 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 		return err
 	}
 	is.pastMark = scan.mark(at)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.origins(is)
 	m.present.is = is
 	return nil
 }

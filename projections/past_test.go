@@ -119,6 +119,11 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 		if err := errors.Join(err, err2); err != nil || !reflect.DeepEqual(counts, plain) {
 			t.Fatalf("at %d, %+v: %v, %v, want %v", at.Seq, q.Filter, err, counts, plain)
 		}
+		runs, err := view.NewFolding(at, nil, past).Runs(t.Context(), q.Filter)
+		ran, err2 := memory.Runs(t.Context(), q.Filter)
+		if err := errors.Join(err, err2); err != nil || !slices.Equal(runs, ran) {
+			t.Fatalf("at %d, %+v: %v, %v, want %v", at.Seq, q.Filter, err, runs, ran)
+		}
 		after := append(slices.Clone(h.tasks), "")[h.IntN(len(h.tasks)+1)]
 		most := 1 + h.IntN(20)
 		stages, err := past.Stages(t.Context(), q.Filter, after, most)
@@ -265,6 +270,85 @@ func briefly(p *view.Page) (all []string) {
 		all = append(all, fmt.Sprint(p.Tasks[i].ID, p.Tasks[i].Seq, p.Tasks[i].State, p.Tasks[i].Head))
 	}
 	return append(all, p.Next, fmt.Sprint(p.Point))
+}
+
+// unread is a log that is not to be read.
+type unread struct{ t *testing.T }
+
+func (l unread) About(context.Context, view.Ref) ([]events.Record, error) {
+	l.t.Error("the log is read")
+	return nil, nil
+}
+
+func (l unread) Messages(context.Context, []uint64) ([]events.Record, error) {
+	l.t.Error("messages are read")
+	return nil, nil
+}
+
+// What figures of jobs need comes from the index alone, also of tasks that have changed since.
+func TestRunsComeFromTheIndex(t *testing.T) {
+	records := noops(t, 300, 10)
+	s := open(t, "")
+	project(t, s, 20, records, all)
+	tx, err := s.write.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.Exec("DELETE FROM tasks"); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []view.Filter{{Limit: 50}, {Job: "none"}, {States: []task.State{task.Finished}, Limit: 200}, {Roots: true, OldestFirst: true}} {
+		at, memory := records[len(records)/2], view.NewMemory()
+		for i := range records[:len(records)/2+1] {
+			memory.Add(&records[i])
+		}
+		have, err := view.Runs(t.Context(), view.NewFolding(view.Point{Seq: at.Seq, At: at.Stored}, nil, s.At(view.Point{Seq: at.Seq, At: at.Stored}, unread{t})).Past(unread{t}), f)
+		want, err2 := memory.Runs(t.Context(), f)
+		if err := errors.Join(err, err2); err != nil || !slices.Equal(have, want) {
+			t.Errorf("%+v: %v, %v, want %v", f, err, have, want)
+		}
+		if f.Limit > 0 && !slices.ContainsFunc(have, func(run view.Run) bool { return run.Ran > 0 }) {
+			t.Errorf("%+v: none of %d ran", f, len(have))
+		}
+	}
+}
+
+// asked is a log that counts how often messages are asked for.
+type asked struct {
+	view.Slice
+	n int
+}
+
+func (l *asked) Messages(ctx context.Context, seqs []uint64) ([]events.Record, error) {
+	l.n++
+	return l.Slice.Messages(ctx, seqs)
+}
+
+// The tasks of a page are read at once, however far they lie from each other.
+func TestRareTasksAreReadAtOnce(t *testing.T) {
+	born := 0
+	records := noops(t, 600, 600, func(w *task.Work) {
+		if born++; born%40 == 0 {
+			w.Labels = map[string]string{"tenant": "t7"}
+		}
+	})
+	s := open(t, "")
+	s.then.bounds.block = 300
+	project(t, s, 20, records, all)
+	log := &asked{Slice: records}
+	past := s.At(view.Point{Seq: records[599].Seq, At: records[599].Stored}, log)
+	rare := view.Query{Kind: view.Tasks, Filter: view.Filter{Labels: map[string]string{"tenant": "t7"}, Limit: 12}}
+	if page, err := past.List(t.Context(), rare); err != nil || len(page.Tasks) != 12 || page.Tasks[0].State != task.Pending || log.n != 1 {
+		t.Errorf("%v: %d tasks with %d questions, want 12 with one", err, len(page.Tasks), log.n)
+	}
+	rare.Text, log.n = "fail", 0
+	if counts, err := past.Count(t.Context(), rare); err != nil || counts.All() != 0 || log.n > 1 {
+		t.Errorf("%v: %d tasks are counted with %d questions, want none with one", err, counts.All(), log.n)
+	}
 }
 
 // If the index is lost or does not match, the read model is rebuilt.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,10 +14,12 @@ import (
 	"millrace/view"
 )
 
-// numbered is a task by its number in the index. Sure says that it matches a filter.
+// numbered is a task by its number in the index. Born is the sequence of the first message about it. Sure
+// says that it matches a filter.
 type numbered struct {
 	id     task.ID
 	number uint32
+	born   uint64
 	sure   bool
 }
 
@@ -50,6 +51,9 @@ func (p *past) walk(ctx context.Context, s *scene, f *view.Filter, after task.ID
 	}
 	for i := range s.blocks {
 		b := &s.blocks[i]
+		if !f.OldestFirst { // nearly in order, so that sorting costs little
+			b = &s.blocks[len(s.blocks)-1-i]
+		}
 		switch {
 		case b.at >= s.at || b.until == b.tasks, !w.odd[b] && !b.bears(f), after != "" && !w.precedes(string(after), b.far(!f.OldestFirst)):
 		default:
@@ -104,8 +108,21 @@ func (w *walk) precedes(a, b string) bool {
 	return a > b
 }
 
-// next returns the next tasks, at most most; none at the end.
-func (w *walk) next(ctx context.Context, most int) ([]numbered, error) {
+// next returns the next tasks, at most most and fewer only at the end: what is found out about them costs
+// less for all of them at once.
+func (w *walk) next(ctx context.Context, most int) (some []numbered, err error) {
+	for len(some) < most {
+		more, err := w.few(ctx, most-len(some))
+		if err != nil || len(more) == 0 {
+			return some, err
+		}
+		some = append(some, more...)
+	}
+	return some, nil
+}
+
+// few returns some of the next tasks, at most most; none at the end.
+func (w *walk) few(ctx context.Context, most int) ([]numbered, error) {
 	read, first := false, ""
 	if len(w.found) > 0 {
 		first = string(w.found[0].id)
@@ -156,7 +173,7 @@ func (w *walk) counts(b *pastBlock, n []int) bool {
 	}
 	for number := b.tasks + 1; number <= until; number++ {
 		if may, _ := look.may(number); may && w.chosen.has(w.scene, number) {
-			n[w.scene.in[number]]++
+			n[w.scene.in.At(number)]++
 		}
 	}
 	return true
@@ -165,7 +182,7 @@ func (w *walk) counts(b *pastBlock, n []int) bool {
 // read adds the tasks of a block.
 func (w *walk) read(ctx context.Context, b *pastBlock) error {
 	until := min(b.until, w.scene.tasks)
-	if until <= b.tasks || !w.chosen.any(w.scene, b.tasks, until) {
+	if until <= b.tasks || !w.chosen.any(w.scene, b) {
 		return nil
 	}
 	look, any := w.words.look(b), false
@@ -180,14 +197,15 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 		return nil
 	}
 	n, f := len(w.found), w.filter
-	scan := &pastScan{birth: func(number uint32, id []byte) {
+	scan := new(pastScan)
+	scan.birth = func(number uint32, id []byte) {
 		if w.chosen.has(w.scene, number) {
 			w.left--
 		}
 		if may(number) && within(f, string(w.after), string(id)) {
-			w.found = append(w.found, numbered{task.ID(id), number, w.words.told(number)})
+			w.found = append(w.found, numbered{task.ID(id), number, scan.seq, w.words.told(number)})
 		}
-	}}
+	}
 	var of []birthFit // by number, as the entry of its birth says, which may be in the next block
 	if !f.Since.IsZero() || !f.Until.IsZero() || len(f.Labels) > 0 {
 		of = make([]birthFit, b.until-b.tasks+1)
@@ -241,12 +259,14 @@ func (p *past) named(ctx context.Context, s *scene, numbers []uint32) (found []n
 	for len(numbers) > 0 {
 		b := &s.blocks[blockOf(s.blocks, numbers[0])]
 		n := 0
-		if err := p.scanBlock(ctx, s, b, &pastScan{birth: func(number uint32, id []byte) {
+		scan := new(pastScan)
+		scan.birth = func(number uint32, id []byte) {
 			if n < len(numbers) && number == numbers[n] {
-				found = append(found, numbered{id: task.ID(id), number: number})
+				found = append(found, numbered{id: task.ID(id), number: number, born: scan.seq})
 				n++
 			}
-		}}); err != nil {
+		}
+		if err := p.scanBlock(ctx, s, b, scan); err != nil {
 			return nil, err
 		}
 		if n == 0 {
@@ -255,73 +275,6 @@ func (p *past) named(ctx context.Context, s *scene, numbers []uint32) (found []n
 		numbers = numbers[n:]
 	}
 	return found, nil
-}
-
-// sinceWhen is since when a task is pending, by its latest entry read so far.
-type sinceWhen struct {
-	seq   uint64
-	since int64
-}
-
-// waiting are the pending tasks of a queue.
-type waiting struct {
-	moved  sieve  // of all
-	oldest uint32 // 0 until one is known
-}
-
-// oldest returns since when the longest waiting task of each queue is pending. It reads only blocks
-// that may tell of an older task than the known ones, or more of those.
-func (p *past) oldest(ctx context.Context, s *scene) (map[string]time.Time, error) {
-	queues, of := map[string]*waiting{}, make([]*waiting, len(s.tables.places)+1)
-	for i := range s.tables.places {
-		if is := &s.tables.places[i]; is.state == task.Pending {
-			if queues[is.queue()] == nil {
-				queues[is.queue()] = &waiting{}
-			}
-			of[i+1] = queues[is.queue()]
-		}
-	}
-	for number, place := range s.in {
-		if q := of[place]; q != nil {
-			q.moved.add(near(uint32(number))) //nolint:gosec // there are no more tasks
-		}
-	}
-	maps.DeleteFunc(queues, func(_ string, q *waiting) bool { return q.moved == sieve{} })
-	known, read := map[uint32]sinceWhen{}, make([]bool, len(s.blocks))
-	scan := new(pastScan)
-	scan.move = func(number, _ uint32, at int64) {
-		if of[s.in[number]] != nil && known[number].seq <= scan.seq {
-			known[number] = sinceWhen{scan.seq, at}
-		}
-	}
-	for again := true; again; {
-		again = false
-		for i := range s.blocks {
-			b := &s.blocks[i]
-			if b.at >= s.at || read[i] || !slices.ContainsFunc(slices.Collect(maps.Values(queues)), func(q *waiting) bool {
-				return b.moved.meets(&q.moved) && (q.oldest == 0 || b.since < known[q.oldest].since || b.moved.has(near(q.oldest)))
-			}) {
-				continue
-			}
-			if err := p.scanBlock(ctx, s, b, scan); err != nil {
-				return nil, err
-			}
-			read[i], again = true, true
-			for _, q := range queues {
-				q.oldest = 0
-			}
-			for number, is := range known {
-				if q := of[s.in[number]]; q.oldest == 0 || is.since < known[q.oldest].since {
-					q.oldest = number
-				}
-			}
-		}
-	}
-	oldest := map[string]time.Time{}
-	for name, q := range queues {
-		oldest[name] = time.UnixMicro(known[q.oldest].since)
-	}
-	return oldest, nil
 }
 
 // LastFailed implements [view.Tracer].
@@ -341,7 +294,7 @@ func (p *past) LastFailed(ctx context.Context, most int) ([]task.Task, error) {
 // lastFailed returns the tasks that have failed, those that failed last first. It reads the index
 // backwards, block by block.
 func (p *past) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, error) {
-	left, in := 0, s.counts()
+	left, in := 0, s.n
 	for i := range s.tables.places {
 		if s.tables.places[i].state.Failed() {
 			left += in[i+1]
@@ -363,7 +316,7 @@ func (p *past) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, 
 			return nil, err
 		}
 		for _, number := range slices.Backward(fell) {
-			if at := s.in[number]; !seen[number] && at > 0 && s.tables.places[at-1].state.Failed() {
+			if at := s.in.At(number); !seen[number] && at > 0 && s.tables.places[at-1].state.Failed() {
 				seen[number] = true
 				last = append(last, number)
 				left--
@@ -380,8 +333,9 @@ func (p *past) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, 
 
 // pastAnswers are the cached answers of a scene: the past does not change.
 type pastAnswers struct {
-	were    map[uint32]task.Task // by number; at most [mostKept]
-	counts  []int
+	were    map[uint32]task.Task    // by number; at most [mostKept]
+	held    []*held                 // by block; nil until it is asked for
+	ran     map[*pastBlock][]ranFor // of at most [mostRan] blocks
 	oldest  map[string]time.Time
 	limited *limited
 }
@@ -448,15 +402,22 @@ func (p *past) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID
 	if len(of) == 0 {
 		return then, nil
 	}
+	var firsts []uint64
+	var moved []numbered
 	for i := range of {
 		then[of[i].id] = &task.Task{ID: of[i].id}
+		if in := s.in.At(of[i].number); in > 0 && s.tables.places[in-1].first {
+			firsts = append(firsts, of[i].born)
+		} else {
+			moved = append(moved, of[i])
+		}
 	}
-	indexed, far := p.nearby(s, of)
+	indexed, far := p.nearby(s, moved)
 	seqs, err := p.messages(ctx, s, indexed)
 	if err != nil {
 		return nil, err
 	}
-	records, err := p.log.Messages(ctx, seqs)
+	records, err := p.log.Messages(ctx, append(seqs, firsts...))
 	if err != nil {
 		return nil, err
 	}

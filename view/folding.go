@@ -85,6 +85,7 @@ var (
 	_ View    = Folded{}
 	_ Limited = Folded{}
 	_ Stepper = Folded{}
+	_ Runner  = Folded{}
 )
 
 // Past is the past of a model, with the facts about single subjects that its index does not tell.

@@ -34,6 +34,7 @@ var plan = map[string][]string{
 	"query":            {"near", "task", "view"},
 	"internal/form":    {},
 	"internal/heap":    {},
+	"internal/paged":   {},
 	"internal/corpus":  {},
 	"internal/testkit": {},
 	"task/jobfile":     {"internal/form", "near", "task", "task/schedule"},
@@ -61,7 +62,7 @@ var plan = map[string][]string{
 	"telemetry/otlp":      {},
 	"view":                {"events", "task", "task/definition", "task/quota", "task/schedule", "node"},
 	"incident":            {"events", "task", "task/definition", "task/schedule"},
-	"projections":         {"internal/form", "view", "events", "task", "task/definition", "task/quota", "node", "incident"}, // incident for its tests alone
+	"projections":         {"internal/form", "internal/paged", "view", "events", "task", "task/definition", "task/quota", "node", "incident"}, // incident for its tests alone
 	"metrics":             {"events", "task", "task/definition", "task/quota", "node"},
 	"desk":                {"events", "node", "task", "task/definition", "task/schedule"},
 	"scheduler/turns":     {"task"},

@@ -67,22 +67,22 @@ func showJobs(ctx context.Context, l *look) (any, error) {
 		d.Figures.fail(err)
 	}
 	for i := range rows {
-		tasks := of[rows[i].Name]
-		d.Rows = append(d.Rows, jobRow{rows[i], figuresOf(tasks), stripOf(tasks, shownSquares, squareHeight)})
+		runs := of[rows[i].Name]
+		d.Rows = append(d.Rows, jobRow{rows[i], figuresOf(runs), stripOf(runs, shownSquares, squareHeight)})
 	}
 	return d, nil
 }
 
 // runsOf are the tasks of which jobs have figures: the latest of all jobs, and for jobs that have none among those their own latest.
-func runsOf(ctx context.Context, v view.View, rows []client.JobRow) (map[string][]task.Task, error) {
-	latest, err := v.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Limit: countedRuns}})
+func runsOf(ctx context.Context, v view.View, rows []client.JobRow) (map[string][]view.Run, error) {
+	latest, err := view.Runs(ctx, v, view.Filter{Limit: countedRuns})
 	if err != nil {
 		return nil, err
 	}
-	of := map[string][]task.Task{}
-	for i := range latest.Tasks {
-		if t := &latest.Tasks[i]; t.Parent == "" {
-			of[t.Job] = append(of[t.Job], *t)
+	of := map[string][]view.Run{}
+	for _, run := range latest {
+		if run.Root {
+			of[run.Job] = append(of[run.Job], run)
 		}
 	}
 	asked := 0
@@ -92,11 +92,11 @@ func runsOf(ctx context.Context, v view.View, rows []client.JobRow) (map[string]
 			continue
 		}
 		asked++
-		own, err := v.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: job, Roots: true, Limit: countedRare}})
+		own, err := view.Runs(ctx, v, view.Filter{Job: job, Roots: true, Limit: countedRare})
 		if err != nil {
 			return of, err
 		}
-		of[job] = own.Tasks
+		of[job] = own
 	}
 	return of, nil
 }
@@ -115,17 +115,17 @@ func summed[R any](p *panel, sums view.Summed, rowsOf func(view.Summed) ([]R, er
 	return rows, broken
 }
 
-func figuresOf(tasks []task.Task) (f figures) {
+func figuresOf(runs []view.Run) (f figures) {
 	var ran []time.Duration
-	for i := range tasks {
-		switch t := &tasks[i]; t.State {
+	for i := range runs {
+		switch t := &runs[i]; t.State {
 		case task.Error, task.Abnormal:
 			f.Failed++
 		case task.Finished:
 			ran = append(ran, t.Ran.Std())
 		}
 	}
-	f.N = len(tasks)
+	f.N = len(runs)
 	slices.Sort(ran)
 	f.P50, f.P95 = rank(ran, 50), rank(ran, 95)
 	return f
@@ -162,17 +162,17 @@ const (
 	leastBar     = 6  // as high as the bar of a task that has hardly run
 )
 
-// stripOf draws most of the given tasks, which are sorted by age, the youngest first. The heights
+// stripOf draws most of the given runs, which are sorted by age, the youngest first. The heights
 // are in proportion to the longest run.
-func stripOf(tasks []task.Task, most, height int) strip {
-	tasks = tasks[:min(len(tasks), most)]
+func stripOf(runs []view.Run, most, height int) strip {
+	runs = runs[:min(len(runs), most)]
 	longest := time.Duration(1)
-	for i := range tasks {
-		longest = max(longest, tasks[i].Ran.Std())
+	for i := range runs {
+		longest = max(longest, runs[i].Ran.Std())
 	}
-	s := strip{Width: len(tasks) * barPitch, Height: height}
-	for i := range slices.Backward(tasks) {
-		t := &tasks[i]
+	s := strip{Width: len(runs) * barPitch, Height: height}
+	for i := range slices.Backward(runs) {
+		t := &runs[i]
 		b := stripBar{ID: t.ID, State: t.State, X: len(s.Bars) * barPitch, Height: height, Title: t.ID.Short() + " " + t.State.String()}
 		if t.Ran > 0 {
 			b.Title += ", " + told.Span(t.Ran.Std())
@@ -230,9 +230,11 @@ func showJob(ctx context.Context, l *look) (any, error) {
 			d.Schedules = append(d.Schedules, schedules[i].Name)
 		}
 	}
-	runs, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: name, Roots: true, Limit: countedJobRuns}})
+	runs, err := view.Runs(ctx, l.View, view.Filter{Job: name, Roots: true, Limit: countedJobRuns})
 	d.RunsBad.fail(err)
-	d.Runs, d.Strip, d.Latest = figuresOf(runs.Tasks), stripOf(runs.Tasks, shownBars, barHeight), runs.Tasks[:min(len(runs.Tasks), shownRuns)]
+	latest, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: name, Roots: true, Limit: shownRuns}})
+	d.RunsBad.fail(err)
+	d.Runs, d.Strip, d.Latest = figuresOf(runs), stripOf(runs, shownBars, barHeight), latest.Tasks
 	return d, nil
 }
 

@@ -218,15 +218,15 @@ func TestFigures(t *testing.T) {
 	if got := figuresOf(nil); got != (figures{}) {
 		t.Errorf("of none they are %+v", got)
 	}
-	var tasks []task.Task
+	var runs []view.Run
 	for i := range 100 {
-		tasks = append(tasks, task.Task{State: task.Finished, Ran: value.Duration((100 - i)) * value.Duration(time.Second)})
+		runs = append(runs, view.Run{State: task.Finished, Ran: value.Duration((100 - i)) * value.Duration(time.Second)})
 	}
-	tasks = append(tasks, task.Task{State: task.Error, Ran: value.Duration(time.Hour)}, task.Task{State: task.Abnormal}, task.Task{State: task.Running})
-	if got, want := figuresOf(tasks), (figures{103, 2, 50 * time.Second, 95 * time.Second}); got != want {
+	runs = append(runs, view.Run{State: task.Error, Ran: value.Duration(time.Hour)}, view.Run{State: task.Abnormal}, view.Run{State: task.Running})
+	if got, want := figuresOf(runs), (figures{103, 2, 50 * time.Second, 95 * time.Second}); got != want {
 		t.Errorf("they are %+v, want %+v", got, want)
 	}
-	if got := figuresOf(tasks[:1]); got.P50 != 100*time.Second || got.P95 != 100*time.Second {
+	if got := figuresOf(runs[:1]); got.P50 != 100*time.Second || got.P95 != 100*time.Second {
 		t.Errorf("of one they are %+v", got)
 	}
 }
@@ -317,25 +317,25 @@ func TestRunForm(t *testing.T) {
 // The latest tasks of a job are bars, the oldest first, as high as they ran long.
 func TestStrip(t *testing.T) {
 	t.Parallel()
-	ran := func(id task.ID, state task.State, d time.Duration) task.Task {
-		return task.Task{ID: id, State: state, Ran: value.Duration(d)}
+	ran := func(id task.ID, state task.State, d time.Duration) view.Run {
+		return view.Run{ID: id, State: state, Ran: value.Duration(d)}
 	}
-	tasks := []task.Task{
+	runs := []view.Run{
 		ran("01JD0000000000000000000003", task.Running, 0),
 		ran("01JD0000000000000000000002", task.Error, 2*time.Second),
 		ran("01JD0000000000000000000001", task.Finished, 4*time.Second),
 		ran("01JD0000000000000000000000", task.Finished, time.Hour), // too old
 	}
-	is := stripOf(tasks, 3, barHeight)
+	is := stripOf(runs, 3, barHeight)
 	want := strip{Width: 30, Height: 48, Bars: []stripBar{
-		{ID: tasks[2].ID, State: task.Finished, X: 0, Y: 0, Height: 48, Title: "0000001 finished, 4s"},
-		{ID: tasks[1].ID, State: task.Error, X: 10, Y: 24, Height: 24, Title: "0000002 error, 2s"},
-		{ID: tasks[0].ID, State: task.Running, X: 20, Y: 42, Height: 6, Title: "0000003 running"},
+		{ID: runs[2].ID, State: task.Finished, X: 0, Y: 0, Height: 48, Title: "0000001 finished, 4s"},
+		{ID: runs[1].ID, State: task.Error, X: 10, Y: 24, Height: 24, Title: "0000002 error, 2s"},
+		{ID: runs[0].ID, State: task.Running, X: 20, Y: 42, Height: 6, Title: "0000003 running"},
 	}}
 	if !reflect.DeepEqual(is, want) {
 		t.Errorf("the bars are %+v, want %+v", is, want)
 	}
-	for _, b := range stripOf(tasks, 12, squareHeight).Bars {
+	for _, b := range stripOf(runs, 12, squareHeight).Bars {
 		if b.Y != 0 || b.Height != squareHeight {
 			t.Errorf("in the list all bars are alike, but there is %+v", b)
 		}

@@ -247,15 +247,9 @@ func (u *usual) of(ctx context.Context, l *look, t *task.Task) span {
 	if there && l.file == nil && (l.Past || l.Now.Sub(known.at) < usualFor) {
 		return known.span
 	}
-	page, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: t.Job, Roots: key.root, States: []task.State{task.Finished}, Limit: usualOf}})
+	took, err := took(ctx, l.View, key)
 	if err != nil {
 		return span{}
-	}
-	var took []time.Duration
-	for i := range page.Tasks {
-		if like := &page.Tasks[i]; stepOf(like) == key.step && (like.Parent == "") == key.root {
-			took = append(took, like.Ran.Std())
-		}
 	}
 	slices.Sort(took)
 	is := span{rank(took, 50), rank(took, 95), len(took)}
@@ -269,6 +263,25 @@ func (u *usual) of(ctx context.Context, l *look, t *task.Task) span {
 	}
 	u.is[key] = usualSpan{is, l.Now}
 	return is
+}
+
+// took are the durations of the latest finished tasks like those of a key.
+func took(ctx context.Context, v view.View, key usualKey) (took []time.Duration, err error) {
+	f := view.Filter{Job: key.job, Roots: key.root, States: []task.State{task.Finished}, Limit: usualOf}
+	if key.root && key.step == "" {
+		runs, err := view.Runs(ctx, v, f)
+		for i := range runs {
+			took = append(took, runs[i].Ran.Std())
+		}
+		return took, err
+	}
+	page, err := v.List(ctx, view.Query{Kind: view.Tasks, Filter: f})
+	for i := range page.Tasks {
+		if like := &page.Tasks[i]; stepOf(like) == key.step && (like.Parent == "") == key.root {
+			took = append(took, like.Ran.Std())
+		}
+	}
+	return took, err
 }
 
 // stepOf returns the name of a task's step, the same for all values of a list.

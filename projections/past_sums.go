@@ -1,0 +1,317 @@
+package projections
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/quota"
+	"millrace/view"
+)
+
+// Sums of all tasks as they were: which waited longest, the latest of each job and schedule, the results of
+// ticks, and what limits had admitted. A scene keeps those that cost much.
+
+// Oldest implements [view.Index].
+func (p *past) Oldest(ctx context.Context) (map[string]time.Time, error) {
+	s, err := p.scene(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked.oldest == nil {
+		if s.asked.oldest, err = p.oldest(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	return maps.Clone(s.asked.oldest), nil
+}
+
+// sinceWhen is since when a task is pending, by its latest entry read so far.
+type sinceWhen struct {
+	seq   uint64
+	since int64
+}
+
+// waiting are the pending tasks of a queue.
+type waiting struct {
+	moved  sieve  // of all
+	oldest uint32 // 0 until one is known
+}
+
+// oldest returns since when the longest waiting task of each queue is pending. It reads only blocks
+// that may tell of an older task than the known ones, or more of those.
+func (p *past) oldest(ctx context.Context, s *scene) (map[string]time.Time, error) {
+	queues, of := map[string]*waiting{}, make([]*waiting, len(s.tables.places)+1)
+	for i := range s.tables.places {
+		if is := &s.tables.places[i]; is.state == task.Pending {
+			if queues[is.queue()] == nil {
+				queues[is.queue()] = &waiting{}
+			}
+			of[i+1] = queues[is.queue()]
+		}
+	}
+	for at, part := range s.in.Parts(0, s.in.Len()) {
+		for i, place := range part {
+			if q := of[place]; q != nil {
+				q.moved.add(near(at + uint32(i))) //nolint:gosec // a part is short
+			}
+		}
+	}
+	maps.DeleteFunc(queues, func(_ string, q *waiting) bool { return q.moved == sieve{} })
+	known, read := map[uint32]sinceWhen{}, make([]bool, len(s.blocks))
+	scan := new(pastScan)
+	scan.move = func(number, _ uint32, at int64) {
+		if of[s.in.At(number)] != nil && known[number].seq <= scan.seq {
+			known[number] = sinceWhen{scan.seq, at}
+		}
+	}
+	for again := true; again; {
+		again = false
+		for i := range s.blocks {
+			b := &s.blocks[i]
+			if b.at >= s.at || read[i] || !slices.ContainsFunc(slices.Collect(maps.Values(queues)), func(q *waiting) bool {
+				return b.moved.meets(&q.moved) && (q.oldest == 0 || b.since < known[q.oldest].since || b.moved.has(near(q.oldest)))
+			}) {
+				continue
+			}
+			if err := p.scanBlock(ctx, s, b, scan); err != nil {
+				return nil, err
+			}
+			read[i], again = true, true
+			for _, q := range queues {
+				q.oldest = 0
+			}
+			for number, is := range known {
+				if q := of[s.in.At(number)]; q.oldest == 0 || is.since < known[q.oldest].since {
+					q.oldest = number
+				}
+			}
+		}
+	}
+	oldest := map[string]time.Time{}
+	for name, q := range queues {
+		oldest[name] = time.UnixMicro(known[q.oldest].since)
+	}
+	return oldest, nil
+}
+
+// LastOfJobs implements [view.Index].
+func (p *past) LastOfJobs(ctx context.Context) (map[string]task.Task, uint64, error) {
+	s, err := p.scene(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	last, err := p.latest(ctx, s, s.byJob, func(o *origin) string { return o.job })
+	return last, p.at.Seq, err
+}
+
+// latest returns the latest tasks without a parent, by the name that name gives their origins; ""
+// is omitted.
+func (p *past) latest(ctx context.Context, s *scene, of []view.Latest, name func(o *origin) string) (map[string]task.Task, error) {
+	latest := map[string]view.Latest{}
+	for i, l := range of {
+		o := &s.tables.origins[i]
+		if of := name(o); o.root && of != "" && l.Number > 0 {
+			if have, ok := latest[of]; !ok || l.After(have) {
+				latest[of] = l
+			}
+		}
+	}
+	names := map[uint32][]string{}
+	for name, l := range latest {
+		names[l.Number] = append(names[l.Number], name)
+	}
+	found, err := p.named(ctx, s, slices.Collect(maps.Keys(names)))
+	if err != nil {
+		return nil, err
+	}
+	were, _, err := p.were(ctx, s, found)
+	last := map[string]task.Task{}
+	for i := range were {
+		for _, name := range names[found[i].number] {
+			last[name] = were[i]
+		}
+	}
+	return last, err
+}
+
+// Schedules implements [view.Index].
+func (p *past) Schedules(ctx context.Context, since time.Time) (map[string]*view.Ticks, uint64, error) {
+	s, err := p.scene(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	all := map[string]*view.Ticks{}
+	of := func(name string) *view.Ticks {
+		if all[name] == nil {
+			all[name] = &view.Ticks{Skipped: map[string]int{}}
+		}
+		return all[name]
+	}
+	for i, at := range s.decided {
+		if at != math.MinInt64 {
+			of(s.tables.names[i]).Decided = time.UnixMicro(at).UTC()
+		}
+	}
+	last, err := p.latest(ctx, s, s.bySchedule, func(o *origin) string { return o.schedule })
+	for name, t := range last {
+		of(name).Last = t
+	}
+	if err == nil {
+		err = p.skips(ctx, s, since, func(schedule, reason string, n int) { of(schedule).Skipped[reason] += n })
+	}
+	return all, p.at.Seq, err
+}
+
+// skips reports how many ticks of schedules got no task since a time, and why.
+func (p *past) skips(ctx context.Context, s *scene, since time.Time, tell func(schedule, reason string, n int)) error {
+	type until struct {
+		schedule string
+		at       int64
+	}
+	type skip struct {
+		reason string
+		n      int
+	}
+	skips := map[until]skip{}
+	scan := new(pastScan)
+	scan.note = func(r *pastReader) {
+		if r.uint() != noteTick {
+			return
+		}
+		schedule, at, n, reason := scan.name(r), r.int(), int(r.uint()), scan.name(r)
+		if n > 0 && !time.UnixMicro(at).Before(since) {
+			skips[until{schedule, at}] = skip{reason, n}
+		}
+	}
+	for i := range s.blocks {
+		if b := &s.blocks[i]; b.at < s.at && b.skips != math.MinInt64 && !time.UnixMicro(b.skips).Before(since) {
+			if err := p.scanBlock(ctx, s, b, scan); err != nil {
+				return err
+			}
+		}
+	}
+	for u, s := range skips {
+		tell(u.schedule, s.reason, s.n)
+	}
+	return nil
+}
+
+// limited are the tasks under limits that had not ended, with their admissions, and the usage.
+type limited struct {
+	found  []numbered
+	grants map[uint32]task.Grant
+	used   quota.Used
+}
+
+// EachLimited implements [view.Index].
+func (p *past) EachLimited(ctx context.Context, each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
+	s, err := p.scene(ctx)
+	if err != nil {
+		return quota.Used{}, 0, err
+	}
+	s.mu.Lock()
+	is := s.asked.limited
+	s.mu.Unlock()
+	if is == nil {
+		if is, err = p.limited(ctx, s); err != nil {
+			return quota.Used{}, 0, err
+		}
+		s.mu.Lock()
+		s.asked.limited = is
+		s.mu.Unlock()
+	}
+	were, _, err := p.were(ctx, s, is.found)
+	for i := range were {
+		var admitted *task.Grant
+		if g, ok := is.grants[is.found[i].number]; ok {
+			admitted = &g
+		}
+		each(&were[i], admitted) // if bounds of one name differ, the latest task's is shown
+	}
+	return quota.Used{Rates: maps.Clone(is.used.Rates), Budgets: maps.Clone(is.used.Budgets)}, p.at.Seq, err
+}
+
+func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
+	is := &limited{grants: map[uint32]task.Grant{}, used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}}
+	used := &is.used
+	if !slices.ContainsFunc(at.blocks, func(b pastBlock) bool { return b.limits }) && !slices.ContainsFunc(at.tables.places, func(p place) bool { return p.limited }) {
+		return is, nil // as in most logs
+	}
+	type grant struct {
+		task.Grant
+		seq uint64
+	}
+	open, left := make([]bool, len(at.tables.places)+1), 0
+	for i, of := range at.n[1:] {
+		if is := &at.tables.places[i]; is.limited && is.state != task.Unknown && !is.state.Terminal() {
+			open[i+1], left = true, left+of
+		}
+	}
+	var under []uint32
+	var moved sieve
+	for number := uint32(0); left > 0; number++ {
+		if open[at.in.At(number)] {
+			under = append(under, number)
+			moved.add(near(number))
+			left--
+		}
+	}
+	grants := map[task.ID]grant{}
+	passed := map[uint32]uint64{} // the last sequence at which other holds than its limits held a task
+	s := new(pastScan)
+	s.move = func(number, place uint32, _ int64) {
+		if _, is := slices.BinarySearch(under, number); is && !s.places[place].waits {
+			passed[number] = s.seq
+		}
+	}
+	s.note = func(r *pastReader) {
+		switch r.uint() {
+		case noteGrant:
+			g := grant{task.Grant{Turn: r.uint(), Rated: r.uint()}, s.seq}
+			g.Task = task.ID(r.text(uint64(len(r.b) - r.at)))
+			grants[g.Task] = g
+		case noteRate:
+			name := s.name(r)
+			used.Rates[name] = time.Unix(0, r.int())
+		case noteShift:
+			names := strings.Split(s.name(r), "\n")
+			took, ok := limit.ReadShift(r.text(uint64(len(r.b) - r.at)))
+			if !ok {
+				r.bad = true
+				return
+			}
+			counters := make([]limit.Counter, len(names))
+			for i := range names {
+				counters[i].Name = names[i]
+			}
+			used.Budgets.Spend(counters, took)
+		}
+	}
+	for i := range at.blocks {
+		if b := &at.blocks[i]; b.at < at.at && (b.limits || b.moved.meets(&moved)) {
+			if err := p.scanBlock(ctx, at, b, s); err != nil {
+				return nil, err
+			}
+		}
+	}
+	found, err := p.named(ctx, at, under)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range found {
+		if g, ok := grants[t.id]; ok && g.seq > passed[t.number] {
+			is.grants[t.number] = g.Grant
+		}
+	}
+	sortByID(found)
+	is.found = found
+	return is, nil
+}
