@@ -19,6 +19,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/quota"
 	"millrace/task/reason"
 	"millrace/view"
 )
@@ -286,7 +287,7 @@ func BenchmarkQueries(b *testing.B) {
 		})
 	}
 	benchmarkQuery(b, "limited", func() error {
-		_, _, err := store.EachLimited(b.Context(), func(*task.Task, *task.Grant) {})
+		_, _, err := store.EachLimited(b.Context(), func(quota.Stand, quota.Counters, *task.Grant) {})
 		return err
 	})
 	b.Run("counts", func(b *testing.B) {
@@ -450,7 +451,7 @@ func benchmarkPast(b *testing.B, with func(i int, w *task.Work)) {
 		return err
 	})
 	benchmarkQuery(b, "limited", func() error {
-		_, _, err := at(middle).EachLimited(b.Context(), func(*task.Task, *task.Grant) {})
+		_, _, err := at(middle).EachLimited(b.Context(), func(quota.Stand, quota.Counters, *task.Grant) {})
 		return err
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
+	"millrace/task/quota"
 	"millrace/task/value"
 )
 
@@ -64,7 +65,7 @@ func TestBudgetRows(t *testing.T) {
 			if err := f.w.close(); err != nil {
 				t.Fatal(err)
 			}
-			used, _, err := s.EachLimited(t.Context(), func(*task.Task, *task.Grant) {})
+			used, _, err := s.EachLimited(t.Context(), func(quota.Stand, quota.Counters, *task.Grant) {})
 			same := func(a, b limit.Tally) bool {
 				return a.Since.Equal(b.Since) && a.Starts == b.Starts && a.Ran == b.Ran && a.Last == b.Last
 			}

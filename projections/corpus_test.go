@@ -20,6 +20,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/queue"
+	"millrace/task/quota"
 	"millrace/view"
 )
 
@@ -174,7 +175,7 @@ func allRows(t *testing.T, s *Store) (all []row) {
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		say("job", []any{name, jobs[name].ID})
 	}
-	used, _, err := s.EachLimited(ctx, func(k *task.Task, admitted *task.Grant) { say("limited", []any{k.ID, admitted}) })
+	used, _, err := s.EachLimited(ctx, func(k quota.Stand, _ quota.Counters, admitted *task.Grant) { say("limited", []any{k.ID, admitted}) })
 	must(err)
 	for _, name := range slices.Sorted(maps.Keys(used.Rates)) {
 		say("rate", []any{name, used.Rates[name].UTC()})

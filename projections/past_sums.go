@@ -2,6 +2,8 @@ package projections
 
 import (
 	"context"
+	"database/sql"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -209,10 +211,18 @@ type limited struct {
 	found  []numbered
 	grants map[uint32]task.Grant
 	used   quota.Used
+	// waits are those that wait as they were born, by number.
+	waits map[uint32]stand
+}
+
+// stand is a task before its limits.
+type stand struct {
+	quota.Stand
+	counters []limit.Counter
 }
 
 // EachLimited implements [view.Index].
-func (p *past) EachLimited(ctx context.Context, each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
+func (p *past) EachLimited(ctx context.Context, each quota.Each) (quota.Used, uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return quota.Used{}, 0, err
@@ -228,13 +238,28 @@ func (p *past) EachLimited(ctx context.Context, each func(*task.Task, *task.Gran
 		s.asked.limited = is
 		s.mu.Unlock()
 	}
-	were, _, err := p.were(ctx, s, is.found)
-	for i := range were {
+	var others []numbered
+	for _, t := range is.found {
+		if _, born := is.waits[t.number]; !born {
+			others = append(others, t)
+		}
+	}
+	were, _, err := p.were(ctx, s, others)
+	if err != nil {
+		return quota.Used{}, 0, err
+	}
+	for _, t := range is.found { // if bounds of one name differ, the latest task's is shown
+		if w, born := is.waits[t.number]; born {
+			w.ID = t.id
+			each(w.Stand, func() ([]limit.Counter, error) { return w.counters, nil }, nil)
+			continue
+		}
 		var admitted *task.Grant
-		if g, ok := is.grants[is.found[i].number]; ok {
+		if g, ok := is.grants[t.number]; ok {
 			admitted = &g
 		}
-		each(&were[i], admitted) // if bounds of one name differ, the latest task's is shown
+		each(quota.StandOf(&were[0]), were[0].Counters, admitted)
+		were = were[1:]
 	}
 	return quota.Used{Rates: maps.Clone(is.used.Rates), Budgets: maps.Clone(is.used.Budgets)}, p.at.Seq, err
 }
@@ -266,9 +291,16 @@ func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
 	}
 	grants := map[task.ID]grant{}
 	passed := map[uint32]uint64{} // the last sequence at which other holds than its limits held a task
+	moves, births := make([]int, len(under)), make([]uint64, len(under))
 	s := new(pastScan)
 	s.move = func(number, place uint32, _ int64) {
-		if _, is := slices.BinarySearch(under, number); is && !s.places[place].waits {
+		i, is := slices.BinarySearch(under, number)
+		if !is {
+			return
+		}
+		moves[i]++
+		births[i] = s.seq
+		if !s.places[place].waits {
 			passed[number] = s.seq
 		}
 	}
@@ -306,12 +338,76 @@ func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
 	if err != nil {
 		return nil, err
 	}
+	born := map[uint32]uint64{}
 	for _, t := range found {
+		i, _ := slices.BinarySearch(under, t.number)
 		if g, ok := grants[t.id]; ok && g.seq > passed[t.number] {
 			is.grants[t.number] = g.Grant
+		} else if !ok && moves[i] == 1 {
+			born[t.number] = births[i]
 		}
+	}
+	if is.waits, err = p.waits(ctx, at, born); err != nil {
+		return nil, err
 	}
 	sortByID(found)
 	is.found = found
 	return is, nil
+}
+
+// waits returns how the tasks stand that wait as they were born, by their numbers: of them nothing else
+// has to be read. Born are tasks with but one message, and the sequences of these.
+func (p *past) waits(ctx context.Context, s *scene, born map[uint32]uint64) (map[uint32]stand, error) {
+	are := make(map[uint32]stand, len(born))
+	return are, p.ask(ctx, func(tx *sql.Tx) error {
+		in := map[int64][]uint32{} // the tasks of each line
+		for run := range runs(slices.Sorted(maps.Keys(born))) {
+			var number, line, at, turn int64
+			if err := each(ctx, tx, "SELECT number, line, born, turn FROM births WHERE number BETWEEN ? AND ?", []any{int64(run[0]), int64(run[1])}, []any{&number, &line, &at, &turn}, func() error {
+				n := uint32(number) //nolint:gosec // it was one
+				if seq, is := born[n]; is {
+					place := &s.tables.places[s.in.At(n)-1]
+					in[line] = append(in[line], n)
+					are[n] = stand{Stand: quota.Stand{
+						Seq: seq, Turn: uint64(turn), Born: time.UnixMicro(at), State: place.state, Route: place.route, //nolint:gosec // it was one
+						Limited: true, Held: true, First: true,
+					}}
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		for line, numbers := range in {
+			var doc []byte
+			var of lined
+			if err := tx.QueryRowContext(ctx, "SELECT doc FROM lines WHERE line = ?", line).Scan(&doc); err != nil {
+				return err
+			}
+			if err := lineForm.Read(doc, &of); err != nil {
+				return err
+			}
+			for _, n := range numbers {
+				is := are[n]
+				is.Queue, is.counters = of.Queue, of.Counters
+				are[n] = is
+			}
+		}
+		return nil
+	})
+}
+
+// runs divides ascending numbers into runs without wide gaps, each from its first to its last.
+func runs(numbers []uint32) iter.Seq[[2]uint32] {
+	const gap = 16 // as dear as another query
+	return func(yield func([2]uint32) bool) {
+		for i := 0; i < len(numbers); {
+			first := i
+			for i++; i < len(numbers) && numbers[i]-numbers[i-1] <= gap; i++ {
+			}
+			if !yield([2]uint32{numbers[first], numbers[i-1]}) {
+				return
+			}
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
+	"millrace/task/quota"
 	"millrace/task/where"
 )
 
@@ -66,12 +67,12 @@ func TestRatedRows(t *testing.T) {
 		s := open(t, "")
 		project(t, s, 10, records, func() int { return size })
 		found := map[task.ID]string{}
-		_, _, err := s.EachLimited(t.Context(), func(k *task.Task, admitted *task.Grant) {
-			if k.Limited() {
-				found[k.ID] = fmt.Sprint(k.State, " ", k.Throttled, " ", k.Rated == q.RateSince, " ", admitted != nil)
+		_, _, err := s.EachLimited(t.Context(), func(k quota.Stand, _ quota.Counters, admitted *task.Grant) {
+			if k.Limited {
+				found[k.ID] = fmt.Sprint(k.State, " ", k.First, " ", k.Rated == q.RateSince, " ", admitted != nil)
 			}
 		})
-		if err != nil || len(found) != 2 || found[ids[0]] != "held true false false" || found[ids[1]] != "pending false true false" {
+		if err != nil || len(found) != 2 || found[ids[0]] != "held false false false" || found[ids[1]] != "pending false true false" {
 			t.Errorf("in batches of %d: found %v, %v", size, found, err)
 		}
 		queues, err := s.SaidOfQueues(t.Context())

@@ -85,6 +85,7 @@ var (
 	queueForm      = fields.Of[queue.Queue](fields.Own())
 	definitionForm = fields.Of[definition.Definition](fields.Own())
 	tallyForm      = fields.Of[limit.Tally](fields.Own())
+	lineForm       = fields.Of[lined](fields.Own())
 )
 
 // deadlineOf is the task's own deadline, independent of its surroundings: [duties.Owes] with no slack

@@ -27,7 +27,7 @@ const foldVersion = 13
 var schemaVersion = sync.OnceValue(func() int {
 	sum := crc32.NewIEEE()
 	fmt.Fprintln(sum, foldVersion, tables, fields.Shape[task.Task](), fields.Shape[node.Node](), fields.Shape[queue.Queue](),
-		fields.Shape[definition.Definition](), fields.Shape[limit.Tally]())
+		fields.Shape[definition.Definition](), fields.Shape[limit.Tally](), fields.Shape[lined]())
 	return int(sum.Sum32() >> 1) // SQLite keeps a signed number of 32 bits
 })
 
@@ -85,6 +85,23 @@ CREATE TABLE grants (
 	turn  INTEGER NOT NULL,
 	rated INTEGER NOT NULL
 ) WITHOUT ROWID;
+
+-- How tasks were born that waited at once for their limits and for nothing else, by their numbers in the
+-- index of the past: in which line, when, in microseconds since 1970, and at which turn. Rows are never
+-- changed: they spare who asks about the past the messages of all that waited then.
+CREATE TABLE births (
+	number INTEGER PRIMARY KEY,
+	line   INTEGER NOT NULL,
+	born   INTEGER NOT NULL,
+	turn   INTEGER NOT NULL
+);
+
+-- What tasks of one line have in common, as JSON.
+CREATE TABLE lines (
+	line INTEGER PRIMARY KEY,
+	doc  TEXT NOT NULL UNIQUE
+);
+
 CREATE TABLE rates (
 	name TEXT    NOT NULL PRIMARY KEY,
 	used INTEGER NOT NULL

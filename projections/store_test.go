@@ -75,7 +75,7 @@ func TestDamageUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	const pageSize = 4096
-	for at := 16 * pageSize; at < len(file); at++ { // behind the small tables
+	for at := 20 * pageSize; at < len(file); at++ { // behind the small tables
 		file[at] = 0xa5
 	}
 	overwrite(t, path, file)

@@ -10,6 +10,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/quota"
 	"millrace/view"
 )
 
@@ -83,7 +84,7 @@ func TestWordsAndMarks(t *testing.T) {
 		}
 	}
 	var limited []task.ID
-	if _, _, err := s.EachLimited(t.Context(), func(k *task.Task, _ *task.Grant) { limited = append(limited, k.ID) }); err != nil || !slices.Equal(limited, []task.ID{tasks[9].ID}) {
+	if _, _, err := s.EachLimited(t.Context(), func(k quota.Stand, _ quota.Counters, _ *task.Grant) { limited = append(limited, k.ID) }); err != nil || !slices.Equal(limited, []task.ID{tasks[9].ID}) {
 		t.Errorf("under limits are %v, %v", limited, err)
 	}
 }

@@ -27,7 +27,7 @@ type LimitModel interface {
 	// EachLimited calls each for every task under limits that has not ended, with its latest
 	// admission if no offer is known to have followed, else nil. It returns the usage of rates and
 	// budgets, and the sequence that all of this reflects.
-	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used quota.Used, seq uint64, err error)
+	EachLimited(ctx context.Context, each quota.Each) (used quota.Used, seq uint64, err error)
 	// SaidOfQueues returns the queues that have facts.
 	SaidOfQueues(ctx context.Context) ([]queue.Queue, error)
 	// Known returns the known tasks among the given ones.
@@ -199,7 +199,7 @@ func (a *admitter) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	known, seq, err := quota.LoadLimiter(queues, func(each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
+	known, seq, err := quota.LoadLimiter(queues, func(each quota.Each) (quota.Used, uint64, error) {
 		return a.view.EachLimited(ctx, each)
 	})
 	if err != nil {

@@ -84,12 +84,12 @@ func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 	}
 }
 
-func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
+func (v *limitView) EachLimited(_ context.Context, each quota.Each) (quota.Used, uint64, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(v.tasks)) {
 		if t := v.tasks[id]; !t.State.Terminal() {
-			each(&t, v.grant(id))
+			each(quota.StandOf(&t), t.Counters, v.grant(id))
 		}
 	}
 	return quota.Used{Rates: maps.Clone(v.used.Rates), Budgets: maps.Clone(v.used.Budgets)}, v.seq, nil

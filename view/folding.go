@@ -202,7 +202,7 @@ func (f *Folding) Traces(ctx context.Context, c Trace, beyond uint64, most int) 
 }
 
 // EachLimited implements [Summed].
-func (f *Folding) EachLimited(ctx context.Context, each func(*task.Task, *task.Grant)) (used quota.Used, at uint64, err error) {
+func (f *Folding) EachLimited(ctx context.Context, each quota.Each) (used quota.Used, at uint64, err error) {
 	err = f.tell(ctx, Tasks, func(i Lists) error { used, at, err = i.EachLimited(ctx, each); return err })
 	return used, at, err
 }

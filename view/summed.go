@@ -29,7 +29,7 @@ type Summed interface {
 	// EachLimited calls each for every task under limits that has not ended, with its latest
 	// admission if no offer is known to have followed, else nil. It returns the usage of rates and
 	// budgets.
-	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used quota.Used, at uint64, err error)
+	EachLimited(ctx context.Context, each quota.Each) (used quota.Used, at uint64, err error)
 }
 
 // Index answers, for a place in the log, questions that would otherwise need a fold of the log:
@@ -100,7 +100,7 @@ func LimiterOf(ctx context.Context, m Model, sums Summed) (*quota.Limiter, uint6
 	if err != nil {
 		return nil, 0, err
 	}
-	return quota.LoadLimiter(said.Queues, func(each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
+	return quota.LoadLimiter(said.Queues, func(each quota.Each) (quota.Used, uint64, error) {
 		return sums.EachLimited(ctx, each)
 	})
 }
@@ -317,7 +317,7 @@ func (m *Memory) Stages(_ context.Context, f Filter, after task.ID, most int) (s
 }
 
 // EachLimited implements [Summed].
-func (m *Memory) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
+func (m *Memory) EachLimited(_ context.Context, each quota.Each) (quota.Used, uint64, error) {
 	for _, id := range m.from("", true) { // if bounds of one name differ, the latest task's is shown
 		t := m.tasks[id]
 		if t.State == task.Unknown || t.State.Terminal() || t.Rated == 0 && !t.Limited() {
@@ -327,7 +327,7 @@ func (m *Memory) EachLimited(_ context.Context, each func(*task.Task, *task.Gran
 		if g, ok := m.sums.grants[id]; ok {
 			admitted = &g
 		}
-		each(&t.Task, admitted)
+		each(quota.StandOf(&t.Task), t.Counters, admitted)
 	}
 	return m.sums.used, m.at.Seq, nil
 }

@@ -159,14 +159,14 @@ func (v *limitView) catchUp() error {
 	return nil
 }
 
-func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
+func (v *limitView) EachLimited(_ context.Context, each quota.Each) (quota.Used, uint64, error) {
 	for _, id := range slices.Sorted(maps.Keys(v.fold.tasks)) {
 		if t := v.fold.tasks[id]; !t.State.Terminal() {
 			var admitted *task.Grant
 			if g, ok := v.grants[id]; ok {
 				admitted = &g
 			}
-			each(&t, admitted)
+			each(quota.StandOf(&t), t.Counters, admitted)
 		}
 	}
 	return quota.Used{Rates: maps.Clone(v.used.Rates), Budgets: maps.Clone(v.used.Budgets)}, v.fold.seq, nil

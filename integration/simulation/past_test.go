@@ -244,17 +244,20 @@ func sumsIn(ctx context.Context, m worlds.Summed, now time.Time) []any {
 // limitsIn returns the state of the limits in a view.
 func (h *history) limitsIn(ctx context.Context, m worlds.Model, sums worlds.Summed, at worlds.Point) []quota.CounterState {
 	said, err := m.List(ctx, worlds.Query{Kind: worlds.Queues})
-	known, _, err2 := quota.LoadLimiter(said.Queues, func(each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
+	known, _, err2 := quota.LoadLimiter(said.Queues, func(each quota.Each) (quota.Used, uint64, error) {
 		type limited struct {
-			task     task.Task
+			stand    quota.Stand
+			counters quota.Counters
 			admitted *task.Grant
 		}
 		var all []limited
-		used, seq, err := sums.EachLimited(ctx, func(t *task.Task, admitted *task.Grant) { all = append(all, limited{*t, admitted}) })
+		used, seq, err := sums.EachLimited(ctx, func(t quota.Stand, counters quota.Counters, admitted *task.Grant) {
+			all = append(all, limited{t, counters, admitted})
+		})
 		// Tasks say different bounds under one name here, and the last one is shown.
-		slices.SortFunc(all, func(a, b limited) int { return cmp.Compare(a.task.ID, b.task.ID) })
+		slices.SortFunc(all, func(a, b limited) int { return cmp.Compare(a.stand.ID, b.stand.ID) })
 		for i := range all {
-			each(&all[i].task, all[i].admitted)
+			each(all[i].stand, all[i].counters, all[i].admitted)
 		}
 		return used, seq, err
 	})

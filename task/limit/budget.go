@@ -234,10 +234,10 @@ func (y Tallies) Spend(counters []Counter, s Shift) {
 
 // Allowance is the amount that a budget allows, for one task.
 type Allowance struct {
-	Starts int
-	Run    time.Duration
+	Starts int           `json:"starts,omitempty"`
+	Run    time.Duration `json:"run,omitempty"`
 	// Reserve is how much the task counts while it is under way: its run timeout, 0 if it has none.
-	Reserve time.Duration
+	Reserve time.Duration `json:"reserve,omitempty"`
 }
 
 // Allowance returns what the budget allows to tasks with a run timeout.

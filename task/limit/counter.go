@@ -7,15 +7,15 @@ type Counter struct {
 	// same key has its period after an @. A budget is "budget:<period>:<job>" or
 	// "budget:<period>:<job>/<key>", see [Budget]. The rate of a queue is "rate:queue:<queue>"; in
 	// the log the sequence of the fact that set it follows after a #.
-	Name string
+	Name string `json:"name"`
 	// Max is how many tasks may hold a place at once.
-	Max int
+	Max int `json:"max,omitempty"`
 	// OnLimit is what happens to the task if there is no place.
-	OnLimit string
+	OnLimit string `json:"on_limit,omitempty"`
 	// Allows is the budget's allowance for the task.
-	Allows Allowance
+	Allows Allowance `json:"allows,omitzero"`
 	// Rate is how often it admits a task.
-	Rate Rate
+	Rate Rate `json:"rate,omitzero"`
 }
 
 // Named finds the counter with a name, for changes in place; nil if there is none.

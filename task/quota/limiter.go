@@ -49,16 +49,22 @@ func NewLimiter() *Limiter {
 	}
 }
 
+// Counters returns the limits of a task: [task.Work.Counters].
+type Counters func() ([]limit.Counter, error)
+
+// Each is given a task under limits that has not ended, with its latest admission if no offer has
+// followed, else nil.
+type Each func(t Stand, counters Counters, admitted *task.Grant)
+
 // LoadLimiter returns a limiter filled from a read model: the queues, the unended tasks under
-// limits, each with its latest admission if no offer has followed, and the usage and sequence that
-// limited returns.
-func LoadLimiter(queues []queue.Queue, limited func(each func(t *task.Task, admitted *task.Grant)) (Used, uint64, error)) (*Limiter, uint64, error) {
+// limits, and the usage and sequence that limited returns.
+func LoadLimiter(queues []queue.Queue, limited func(each Each) (Used, uint64, error)) (*Limiter, uint64, error) {
 	a := NewLimiter()
 	for i := range queues {
 		a.Queue(queues[i])
 	}
-	used, seq, err := limited(func(t *task.Task, admitted *task.Grant) {
-		a.Put(t)
+	used, seq, err := limited(func(t Stand, counters Counters, admitted *task.Grant) {
+		a.Stands(t, counters)
 		if admitted != nil {
 			a.Granted(*admitted)
 		}
@@ -137,8 +143,8 @@ func StandOf(t *task.Task) Stand {
 // and states that it knows already.
 func (a *Limiter) Put(t *task.Task) { a.Stands(StandOf(t), t.Counters) }
 
-// Stands is [Limiter.Put] for callers without the task: counters is its [task.Work.Counters].
-func (a *Limiter) Stands(t Stand, counters func() ([]limit.Counter, error)) {
+// Stands is [Limiter.Put] for callers without the task.
+func (a *Limiter) Stands(t Stand, counters Counters) {
 	e := a.entries[t.ID]
 	if e != nil && t.Seq <= e.seq {
 		return
