@@ -24,6 +24,9 @@ const (
 // keepSkips is how long ticks without a task are counted.
 const keepSkips = 31 * 24 * time.Hour
 
+// latestColumns is how many columns the table has.
+const latestColumns = 5
+
 // latestKey names it.
 type latestKey struct{ kind, name string }
 
@@ -63,9 +66,19 @@ func (f *fold) writeLatest(ctx context.Context, records []events.Record) error {
 			}
 		}
 	}
+	w := f.w
+	w.args = w.args[:0]
 	for k, l := range f.latests {
-		if err := f.w.exec(ctx, "INSERT INTO latest VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET task = excluded.task, at = excluded.at, number = excluded.number"+
-			" WHERE (excluded.at, excluded.number) > (at, number)", k.kind, k.name, string(l.task), l.At, int64(l.Number)); err != nil {
+		w.args = append(w.args, k.kind, k.name, string(l.task), l.At, int64(l.Number))
+		if len(w.args) == rowsAtOnce*latestColumns {
+			if err := w.execRows(ctx, w.latest[0], w.args); err != nil {
+				return err
+			}
+			w.args = w.args[:0]
+		}
+	}
+	for row := range slices.Chunk(w.args, latestColumns) {
+		if err := w.execRows(ctx, w.latest[1], row); err != nil {
 			return err
 		}
 	}
