@@ -58,7 +58,7 @@ type Ticks interface {
 // definition and the latest decision as the scheduler has read them.
 type decider struct {
 	s      *Scheduler
-	stored schedule.Stored
+	stored *schedule.Stored // not modified
 	plan   *schedule.Plan
 	at     time.Time                 // the time for which the definition was read
 	last   events.Record             // the latest decision
@@ -86,7 +86,7 @@ func (s *Scheduler) decider(ctx context.Context, name string, at time.Time) (*de
 	if err != nil || p == nil {
 		return nil, err
 	}
-	d := &decider{s: s, stored: p.Stored, plan: p.plan, at: at}
+	d := &decider{s: s, stored: &p.Stored, plan: p.plan, at: at}
 	d.last, err = s.cfg.Schedules.LastDecision(ctx, name)
 	return d, err
 }
