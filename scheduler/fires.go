@@ -126,6 +126,7 @@ func (f *firePipeline) take(ctx context.Context) {
 		}
 		now := time.Now()
 		f.clock.Hear(offer.Stored, now)
+		f.s.hear(offer.Seq)
 		it := &heldFire{Offer: offer, leased: now}
 		if e, ok := offer.Fact.Event.(definition.ScheduleFired); ok && !(schedule.Fire{Due: e.Due, Stored: offer.Stored}).Strange() {
 			it.due = e.Due
