@@ -101,14 +101,16 @@ CREATE TABLE budgets (
 	blank INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- The latest task of each job and schedule, and the latest tick of each schedule on which anything was
--- decided: at is what makes it the latest, in microseconds since 1970, and of one at number, that of the task.
+-- The latest task of each job and schedule, '' if there is none: at is what makes it the latest, in
+-- microseconds since 1970, and of one at number, that of the task. Decided is the latest tick of a
+-- schedule on which anything was decided. The least number stands for no time.
 CREATE TABLE latest (
-	kind   TEXT NOT NULL,
-	name   TEXT NOT NULL,
-	task   TEXT,
-	at     INTEGER,
-	number INTEGER,
+	kind    TEXT NOT NULL,
+	name    TEXT NOT NULL,
+	task    TEXT,
+	at      INTEGER,
+	number  INTEGER,
+	decided INTEGER,
 	PRIMARY KEY (kind, name)
 ) WITHOUT ROWID;
 

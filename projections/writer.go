@@ -69,7 +69,8 @@ func newWriter(ctx context.Context, s *Store) (*writer, error) {
 		}
 		if err == nil {
 			err = w.prepare(ctx, &w.latest[i], "INSERT OR ROLLBACK INTO latest VALUES "+repeat("("+repeat("?", latestColumns)+")", n)+
-				" ON CONFLICT DO UPDATE SET task = excluded.task, at = excluded.at, number = excluded.number WHERE (excluded.at, excluded.number) > (at, number)")
+				" ON CONFLICT DO UPDATE SET task = iif("+laterTask+", excluded.task, task), at = iif("+laterTask+", excluded.at, at), number = iif("+laterTask+
+				", excluded.number, number), decided = max(decided, excluded.decided) WHERE "+laterTask+" OR excluded.decided > decided")
 		}
 		if err != nil {
 			return nil, errors.Join(err, w.close())
