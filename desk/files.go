@@ -43,27 +43,30 @@ func (d *Desk) pin(ctx context.Context, s *birth.Submission, of *job.Job) (*job.
 func (d *Desk) pinSteps(ctx context.Context, s *birth.Submission, of *job.Job) (*job.Job, error) {
 	switch {
 	case of != nil:
-		spec, changed, err := d.pinSpec(ctx, of.Spec)
-		if err != nil || !changed {
+		spec, err := d.pinSpec(ctx, &of.Spec)
+		if err != nil || spec == &of.Spec {
 			return of, err
 		}
 		pinned := *of
-		pinned.Spec = spec
+		pinned.Spec = *spec
 		return &pinned, nil
 	case s.Spec != nil:
-		spec, changed, err := d.pinSpec(ctx, *s.Spec)
-		if changed {
-			s.Spec = &spec
+		spec, err := d.pinSpec(ctx, s.Spec)
+		if err == nil {
+			s.Spec = spec
 		}
 		return nil, err
 	}
 	return nil, nil
 }
 
-// pinSpec returns a spec whose steps have pinned files, and whether it changed anything.
-func (d *Desk) pinSpec(ctx context.Context, spec job.Spec) (job.Spec, bool, error) {
-	changed := false
-	err := spec.ChangeSteps(func(_ string, step *job.Step) error {
+// pinSpec returns a spec whose steps have pinned files: a copy, unless none of them has files.
+func (d *Desk) pinSpec(ctx context.Context, spec *job.Spec) (*job.Spec, error) {
+	if len(spec.Steps) == 0 && spec.On == nil {
+		return spec, nil
+	}
+	changed, pinned := false, *spec
+	err := pinned.ChangeSteps(func(_ string, step *job.Step) error {
 		if step.Files == nil {
 			return nil
 		}
@@ -73,5 +76,8 @@ func (d *Desk) pinSpec(ctx context.Context, spec job.Spec) (job.Spec, bool, erro
 		}
 		return err
 	})
-	return spec, changed && err == nil, err
+	if !changed {
+		return spec, err
+	}
+	return &pinned, err
 }

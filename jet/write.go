@@ -76,6 +76,11 @@ func (s *Store) place(ctx context.Context, f *events.Fact, first bool) (uint64, 
 // PlaceAll implements [events.Placer]: it sends up to placeWindow facts before it waits for an
 // answer.
 func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, done func(i int, seq uint64, err error)) {
+	if len(facts) == 1 { // it leaves together with those of other callers
+		seq, err := s.place(ctx, facts[0], first)
+		done(0, seq, err)
+		return
+	}
 	slots := make([]*publish.Slot, len(facts))
 	errs := make([]error, len(facts))
 	finish := func(i int) {

@@ -18,6 +18,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/quota"
 	"millrace/task/reason"
@@ -91,6 +92,58 @@ func benchmarkProject(b *testing.B, ahead int, o []Observer, with ...func(*task.
 	b.ReportMetric(float64(processorTime()-before)/float64(b.N), "cpu-ns/op")
 	cancel()
 	<-ended
+}
+
+// BenchmarkProjectTicks folds the fire, the decision and the birth of ticks of 20,000 schedules, each of
+// which has had one before.
+func BenchmarkProjectTicks(b *testing.B) {
+	const schedules = 20_000
+	spec := &job.Spec{Handler: "noop"}
+	at := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	var records []events.Record
+	add := func(kind events.Kind, f events.Fact) {
+		f.ID, f.At = ulidAt(at, len(records)), at
+		raw, err := events.Encode(nil, &f)
+		if err == nil {
+			f, err = events.Decode(raw)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		records = append(records, events.Record{Seq: uint64(len(records) + 1), Kind: kind, Fact: f, Raw: raw})
+	}
+	for i := range schedules + b.N {
+		at = at.Add(200 * time.Microsecond)
+		name, id := fmt.Sprint("s", i*7919%schedules), task.ID(ulidAt(at, i))
+		add(events.KindFire, events.Fact{Schedule: name, Event: definition.ScheduleFired{Revision: 1, Tick: at, Due: at}})
+		add(events.KindTick, events.Fact{Schedule: name, Event: definition.ScheduleAdmitted{Revision: 1, Tick: at, Due: at, Made: id, Ledger: definition.Ledger{Last: at}}})
+		work := task.Work{Spec: spec, Route: "default.5", Origin: task.Origin{Schedule: name, Tick: at}}
+		add(events.KindOffer, events.Fact{Task: id, Event: task.Submitted{Work: work}})
+	}
+	store, err := Open(filepath.Join(b.TempDir(), "read.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	f, err := newFold(b.Context(), store, DefaultCacheSize)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.w.close()
+	fold := func(records []events.Record) {
+		for some := range slices.Chunk(records, DefaultMaxBatch) {
+			if err := f.apply(b.Context(), some); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	fold(records[:3*schedules])
+	runtime.GC()
+	before := processorTime()
+	b.ReportAllocs()
+	b.ResetTimer()
+	fold(records[3*schedules:])
+	b.ReportMetric(float64(processorTime()-before)/float64(b.N), "cpu-ns/op")
 }
 
 func processorTime() time.Duration {

@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"database/sql"
+	"math"
 	"reflect"
 	"slices"
 	"sync"
@@ -17,34 +18,51 @@ import (
 // Kinds of rows in table latest.
 const (
 	latestOfJob      = "job"      // the job's latest task without a parent, by its submission
-	latestOfSchedule = "schedule" // the schedule's latest task, by its tick
-	latestTick       = "tick"     // the schedule's latest decided tick, without a task
+	latestOfSchedule = "schedule" // the schedule's latest task, by its tick, and its latest decided tick
 )
+
+// never is the time, in microseconds since 1970, of what there is none of.
+const never = math.MinInt64
 
 // keepSkips is how long ticks without a task are counted.
 const keepSkips = 31 * 24 * time.Hour
 
+// latestColumns is how many columns the table has.
+const latestColumns = 6
+
+// laterTask is the condition of an update that the new row has a later task.
+const laterTask = "(excluded.at, excluded.number) > (at, number)"
+
 // latestKey names it.
 type latestKey struct{ kind, name string }
 
-// latest is a row for a name; for a tick without a task.
+// latest is a row for a name.
 type latest struct {
-	view.Latest
-	task task.ID
+	view.Latest         // at never if there is no task
+	task        task.ID // "" if there is none
+	decided     int64   // the tick, in microseconds since 1970
 }
 
 func (f *fold) latest(kind, name string, l latest) {
-	if have, ok := f.latests[latestKey{kind, name}]; name != "" && (!ok || l.After(have.Latest)) {
-		f.latests[latestKey{kind, name}] = l
+	if name == "" {
+		return
 	}
+	is, ok := f.latests[latestKey{kind, name}]
+	if !ok || l.After(is.Latest) {
+		is.Latest, is.task = l.Latest, l.task
+	}
+	if !ok || l.decided > is.decided {
+		is.decided = l.decided
+	}
+	f.latests[latestKey{kind, name}] = is
 }
 
 // noteLatest records for which names a task is the latest. Call it whenever the index of the past
 // gets the task's origin anew.
 func (f *fold) noteLatest(c *change) {
 	if t := &c.task; t.Parent == "" {
-		f.latest(latestOfJob, t.Job, latest{view.Latest{At: t.SubmittedAt.UnixMicro(), Number: c.number}, t.ID})
-		f.latest(latestOfSchedule, t.Schedule, latest{view.Latest{At: t.Tick.UnixMicro(), Number: c.number}, t.ID})
+		f.latest(latestOfJob, t.Job, latest{view.Latest{At: t.SubmittedAt.UnixMicro(), Number: c.number}, t.ID, never})
+		f.latest(latestOfSchedule, t.Schedule, latest{view.Latest{At: t.Tick.UnixMicro(), Number: c.number}, t.ID, never})
 	}
 }
 
@@ -56,16 +74,26 @@ func (f *fold) writeLatest(ctx context.Context, records []events.Record) error {
 		if !ok {
 			continue
 		}
-		f.latest(latestTick, d.schedule, latest{Latest: view.Latest{At: d.until.UnixMicro()}})
+		f.latest(latestOfSchedule, d.schedule, latest{view.Latest{At: never}, "", d.until.UnixMicro()})
 		if d.skipped > 0 {
 			if err := f.writeSkip(ctx, d.schedule, d.until, d.reason, d.skipped); err != nil {
 				return err
 			}
 		}
 	}
+	w := f.w
+	w.args = w.args[:0]
 	for k, l := range f.latests {
-		if err := f.w.exec(ctx, "INSERT INTO latest VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET task = excluded.task, at = excluded.at, number = excluded.number"+
-			" WHERE (excluded.at, excluded.number) > (at, number)", k.kind, k.name, string(l.task), l.At, int64(l.Number)); err != nil {
+		w.args = append(w.args, k.kind, k.name, string(l.task), l.At, int64(l.Number), l.decided)
+		if len(w.args) == rowsAtOnce*latestColumns {
+			if err := w.execRows(ctx, w.latest[0], w.args); err != nil {
+				return err
+			}
+			w.args = w.args[:0]
+		}
+	}
+	for row := range slices.Chunk(w.args, latestColumns) {
+		if err := w.execRows(ctx, w.latest[1], row); err != nil {
 			return err
 		}
 	}
@@ -132,7 +160,7 @@ func (s *Store) Schedules(ctx context.Context, since time.Time) (map[string]*vie
 		for name, t := range last {
 			of(name).Last = t
 		}
-		if err := each(ctx, tx, "SELECT name, at FROM latest WHERE kind = ?", []any{latestTick}, []any{&name, &decided}, func() error {
+		if err := each(ctx, tx, "SELECT name, decided FROM latest WHERE kind = ? AND decided > ?", []any{latestOfSchedule, int64(never)}, []any{&name, &decided}, func() error {
 			of(name).Decided = time.UnixMicro(decided).UTC()
 			return nil
 		}); err != nil {

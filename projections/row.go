@@ -24,10 +24,10 @@ type column struct {
 // never search in the document.
 var columns = []column{
 	{"id", "TEXT NOT NULL PRIMARY KEY", func(t *task.Task) any { return string(t.ID) }},
-	{"state", "INTEGER NOT NULL", func(t *task.Task) any { return int64(t.State) }},
-	{"queue", "TEXT NOT NULL", func(t *task.Task) any { return t.Route.Queue() }},
-	{"job", "TEXT NOT NULL", func(t *task.Task) any { return t.Job }},
-	{"node", "TEXT NOT NULL", func(t *task.Task) any { return t.Node }},
+	{"state", "INTEGER", func(t *task.Task) any { return int64(t.State) }},
+	{"queue", "TEXT", func(t *task.Task) any { return t.Route.Queue() }},
+	{"job", "TEXT", func(t *task.Task) any { return t.Job }},
+	{"node", "TEXT", func(t *task.Task) any { return t.Node }},
 	// Since when the task is pending, NULL if it is not.
 	{"waits", "INTEGER", func(t *task.Task) any { return micros(t.Since, t.State == task.Pending) }},
 	// The task's own deadline, NULL if it has none.

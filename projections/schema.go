@@ -41,6 +41,10 @@ var inStateIndex = fmt.Sprintf("state <> %d AND state <> %d AND state <> %d", ta
 // none, and finding the newest of these needs only the key. tasks.doc has the fields of the folded
 // task without a column.
 //
+// Besides their keys, tasks and latest have no column that is NOT NULL, though only waits, deadline and
+// words may be NULL. With a constraint that may fail, SQLite keeps a journal of each statement that
+// updates several rows, which costs a twentieth of the fold.
+//
 // Instants are microseconds since 1970. A row of state 0 is a task with only unreadable messages;
 // lists omit it.
 var tables = fmt.Sprintf(`
@@ -114,14 +118,16 @@ CREATE TABLE budgets (
 	blank INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- The latest task of each job and schedule, and the latest tick of each schedule on which anything was
--- decided: at is what makes it the latest, in microseconds since 1970, and of one at number, that of the task.
+-- The latest task of each job and schedule, '' if there is none: at is what makes it the latest, in
+-- microseconds since 1970, and of one at number, that of the task. Decided is the latest tick of a
+-- schedule on which anything was decided. The least number stands for no time.
 CREATE TABLE latest (
-	kind TEXT    NOT NULL,
-	name TEXT    NOT NULL,
-	task TEXT    NOT NULL,
-	at   INTEGER NOT NULL,
-	number INTEGER NOT NULL,
+	kind    TEXT NOT NULL,
+	name    TEXT NOT NULL,
+	task    TEXT,
+	at      INTEGER,
+	number  INTEGER,
+	decided INTEGER,
 	PRIMARY KEY (kind, name)
 ) WITHOUT ROWID;
 
@@ -170,5 +176,5 @@ func columnsDDL() string {
 	for _, c := range columns {
 		b.WriteString("\t" + c.name + " " + c.kind + ",\n")
 	}
-	return b.String() + "\tdoc TEXT NOT NULL,\n\tnumber INTEGER NOT NULL -- in the index of the past"
+	return b.String() + "\tdoc TEXT,\n\tnumber INTEGER -- in the index of the past"
 }

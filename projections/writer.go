@@ -23,13 +23,14 @@ var errExists = errors.New("the task has a row already")
 type writer struct {
 	conn *sql.Conn
 	// Each statement exists for rowsAtOnce rows and for a single row.
-	load           [2]*sql.Stmt
-	insert, upsert [2]rowStmt
-	args           []any
-	named          []driver.NamedValue // args in the driver's form
+	load                   [2]*sql.Stmt
+	insert, upsert, latest [2]rowStmt
+
+	args  []any
+	named []driver.NamedValue // args in the driver's form
 }
 
-// rowStmt is a statement of the driver itself, for the one that runs for every task: package
+// rowStmt is a statement of the driver itself, for those that run for every task or tick: package
 // database/sql would copy all arguments each time. Its connection is held during use, as in that
 // package.
 type rowStmt interface {
@@ -66,6 +67,11 @@ func newWriter(ctx context.Context, s *Store) (*writer, error) {
 		if err == nil {
 			err = w.prepare(ctx, &w.upsert[i], upsert)
 		}
+		if err == nil {
+			err = w.prepare(ctx, &w.latest[i], "INSERT OR ROLLBACK INTO latest VALUES "+repeat("("+repeat("?", latestColumns)+")", n)+
+				" ON CONFLICT DO UPDATE SET task = iif("+laterTask+", excluded.task, task), at = iif("+laterTask+", excluded.at, at), number = iif("+laterTask+
+				", excluded.number, number), decided = max(decided, excluded.decided) WHERE "+laterTask+" OR excluded.decided > decided")
+		}
 		if err != nil {
 			return nil, errors.Join(err, w.close())
 		}
@@ -92,7 +98,7 @@ func (w *writer) close() error {
 			err = errors.Join(err, s.Close())
 		}
 	}
-	for _, pair := range [][2]rowStmt{w.insert, w.upsert} {
+	for _, pair := range [][2]rowStmt{w.insert, w.upsert, w.latest} {
 		for _, s := range pair {
 			if s != nil {
 				err = errors.Join(err, w.conn.Raw(func(any) error { return s.Close() }))
@@ -190,7 +196,7 @@ func (r *taskRows) add(ctx context.Context, c *change) error {
 		r.w.args = appendRow(r.w.args, c, docText[start:r.ends[i]])
 		start = r.ends[i]
 	}
-	return r.w.execRows(ctx, r.stmt[0])
+	return r.w.execRows(ctx, r.stmt[0], r.w.args)
 }
 
 // flush writes the rows that are too few for a statement of many.
@@ -201,7 +207,7 @@ func (r *taskRows) flush(ctx context.Context) error {
 	for i, c := range r.tasks[:n] {
 		r.w.args = appendRow(r.w.args[:0], c, docText[start:r.ends[i]])
 		start = r.ends[i]
-		if err := r.w.execRows(ctx, r.stmt[1]); err != nil {
+		if err := r.w.execRows(ctx, r.stmt[1], r.w.args); err != nil {
 			return err
 		}
 	}
@@ -215,10 +221,10 @@ func (r *taskRows) take() string {
 	return text
 }
 
-// execRows executes a statement with args in the types of the driver.
-func (w *writer) execRows(ctx context.Context, stmt rowStmt) error {
+// execRows executes a statement with arguments in the types of the driver.
+func (w *writer) execRows(ctx context.Context, stmt rowStmt, args []any) error {
 	w.named = w.named[:0]
-	for i, v := range w.args {
+	for i, v := range args {
 		w.named = append(w.named, driver.NamedValue{Ordinal: i + 1, Value: v})
 	}
 	err := w.conn.Raw(func(any) error {

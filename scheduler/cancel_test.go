@@ -216,7 +216,7 @@ var cancelSources = map[string]cancelSource{
 		if err != nil {
 			t.Fatal(err)
 		}
-		k := &decider{s: c.s, stored: schedule.Stored{}, plan: plan}
+		k := &decider{s: c.s, stored: &schedule.Stored{}, plan: plan}
 		if err := k.follow(t.Context(), definition.ScheduleQueued{Ledger: definition.Ledger{Open: []task.ID{c.about}}}); err != nil {
 			t.Fatal(err)
 		}

@@ -39,11 +39,10 @@ type firePipeline struct {
 // heldFire is a fire that this scheduler holds.
 type heldFire struct {
 	*events.Offer
-	due    time.Time      // zero if it is unreadable or implausible
-	popped time.Time      // when its time had come; a reading of [time.Now]
-	leased time.Time      // when its lease began; guarded by firePipeline.mu
-	last   *events.Record // the latest known decision, nil if unknown
-	ahead  *decider       // what was read ahead; nil if nothing could be
+	due    time.Time // zero if it is unreadable or implausible
+	popped time.Time // when its time had come; a reading of [time.Now]
+	leased time.Time // when its lease began; guarded by firePipeline.mu
+	ahead  *decider  // what was read ahead, the latest decision at least; nil if nothing could be
 	rest   func(context.Context) error
 }
 
@@ -127,6 +126,7 @@ func (f *firePipeline) take(ctx context.Context) {
 		}
 		now := time.Now()
 		f.clock.Hear(offer.Stored, now)
+		f.s.hear(offer.Seq)
 		it := &heldFire{Offer: offer, leased: now}
 		if e, ok := offer.Fact.Event.(definition.ScheduleFired); ok && !(schedule.Fire{Due: e.Due, Stored: offer.Stored}).Strange() {
 			it.due = e.Due
@@ -210,14 +210,13 @@ func (f *firePipeline) readAhead(ctx context.Context, batch []*heldFire) {
 	last, err := s.cfg.Schedules.LastDecisions(ctx, names)
 	if err == nil {
 		for i, it := range batch {
-			r := last[names[i]]
-			it.last = &r
+			it.ahead = &decider{s: s, last: last[names[i]]}
 		}
 	}
 	late := false
 	for _, it := range batch {
 		late = late || it.due.Before(s.rec.Now())
-		if it.last == nil {
+		if it.ahead == nil {
 			continue
 		}
 		p, err := s.plans.get(ctx, it.Fact.Schedule, asked.Add(-readAheadAge))
@@ -227,7 +226,7 @@ func (f *firePipeline) readAhead(ctx context.Context, batch []*heldFire) {
 		if p.Make.Job != "" {
 			_, _ = s.jobs.get(ctx, p.Make.Job, asked.Add(-readAheadAge)) // to cache it
 		}
-		it.ahead = &decider{s: s, stored: p.Stored, plan: p.plan, last: *it.last}
+		it.ahead.stored, it.ahead.plan = &p.Stored, p.plan
 		_, _, _ = it.ahead.observe(ctx, s.rec.Now()) // tasks that have not ended yet are checked again later
 	}
 	if !late {
@@ -318,17 +317,14 @@ func (s *Scheduler) handleFire(ctx context.Context, it *heldFire) (rest func(con
 	if err != nil || p == nil {
 		return nil, err
 	}
-	d := &decider{s: s, stored: p.Stored, plan: p.plan, at: it.popped, again: it.Deliveries > 1}
-	switch {
-	case it.ahead != nil:
-		d.last, d.ended = it.ahead.last, it.ahead.ended
-	case it.last != nil:
-		d.last = *it.last
-	default:
-		if d.last, err = s.cfg.Schedules.LastDecision(ctx, d.stored.Name); err != nil {
+	d := it.ahead
+	if d == nil {
+		d = &decider{s: s}
+		if d.last, err = s.cfg.Schedules.LastDecision(ctx, p.Name); err != nil {
 			return nil, err
 		}
 	}
+	d.stored, d.plan, d.at, d.again = &p.Stored, p.plan, it.popped, it.Deliveries > 1
 	if d.again {
 		if err := d.repeat(ctx, e.Tick); err != nil {
 			return nil, err

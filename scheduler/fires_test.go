@@ -222,7 +222,7 @@ func (s *stage) Schedules(context.Context) ([]schedule.Stored, error) {
 	return slices.Collect(maps.Values(s.defined)), nil
 }
 
-func (s *stage) ScheduleChanges(_ context.Context, after uint64) ([]schedule.Change, bool, uint64, error) {
+func (s *stage) ScheduleChanges(_ context.Context, after, _ uint64) ([]schedule.Change, bool, uint64, error) {
 	time.Sleep(time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,7 +234,7 @@ func (s *stage) ScheduleChanges(_ context.Context, after uint64) ([]schedule.Cha
 	return slices.Clone(s.changed[after:]), false, reached, nil
 }
 
-func (s *stage) JobChanges(_ context.Context, after uint64) ([]string, bool, uint64, error) {
+func (s *stage) JobChanges(_ context.Context, after, _ uint64) ([]string, bool, uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.jobSeq[after:]), after == 0, uint64(len(s.jobSeq)), nil

@@ -184,6 +184,7 @@ type Scheduler struct {
 
 	ticks         *tickWatch
 	scheduleSweep scheduleSweep
+	heard         atomic.Uint64 // the highest sequence of the log that it has heard of; see [Scheduler.hear]
 	plans         plans
 	jobs          jobs
 	desk          *desk.Desk
@@ -217,8 +218,8 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 		nodes, at, err := view.Nodes(ctx)
 		return nodes, at, "", err
 	}}
-	s.plans.from, s.plans.following = cfg.Schedules, newFollowing()
-	s.jobs.from, s.jobs.following = cfg.Schedules, newFollowing()
+	s.plans.from, s.plans.following = cfg.Schedules, newFollowing(&s.heard)
+	s.jobs.from, s.jobs.following = cfg.Schedules, newFollowing(&s.heard)
 	if cfg.Limits != nil {
 		s.admitter = newAdmitter(s.rec, &cfg, turns)
 		s.reactors = append(s.reactors, s.admitter)

@@ -22,9 +22,11 @@ type Schedules interface {
 	// Schedules returns all definitions, and the errors of unreadable ones.
 	Schedules(ctx context.Context) ([]schedule.Stored, error)
 	// ScheduleChanges and JobChanges return the changes after a sequence and before the call, in
-	// order, and the sequence that they reach. If all is true, everything may have changed.
-	ScheduleChanges(ctx context.Context, after uint64) (changed []schedule.Change, all bool, reached uint64, err error)
-	JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error)
+	// order, and the sequence that they reach. If all is true, everything may have changed. Known
+	// is a sequence that the log has reached, 0 if none is known: with it the question costs less
+	// while nothing changes, but does not tell that the log was made anew.
+	ScheduleChanges(ctx context.Context, after, known uint64) (changed []schedule.Change, all bool, reached uint64, err error)
+	JobChanges(ctx context.Context, after, known uint64) (names []string, all bool, reached uint64, err error)
 	// JobToRun returns a job and its revision. The error wraps [birth.ErrNoTask] if no runnable job
 	// has this name.
 	JobToRun(ctx context.Context, name string) (job.Job, uint64, error)
@@ -58,7 +60,7 @@ type Ticks interface {
 // definition and the latest decision as the scheduler has read them.
 type decider struct {
 	s      *Scheduler
-	stored schedule.Stored
+	stored *schedule.Stored // not modified
 	plan   *schedule.Plan
 	at     time.Time                 // the time for which the definition was read
 	last   events.Record             // the latest decision
@@ -86,7 +88,7 @@ func (s *Scheduler) decider(ctx context.Context, name string, at time.Time) (*de
 	if err != nil || p == nil {
 		return nil, err
 	}
-	d := &decider{s: s, stored: p.Stored, plan: p.plan, at: at}
+	d := &decider{s: s, stored: &p.Stored, plan: p.plan, at: at}
 	d.last, err = s.cfg.Schedules.LastDecision(ctx, name)
 	return d, err
 }
@@ -302,6 +304,7 @@ func (d *decider) recordFrom(ctx context.Context, on basis, once bool, decide fu
 	})
 	d.last = done.Is
 	if done.Outcome == events.Recorded {
+		d.s.hear(done.End)
 		d.last = events.Record{Seq: done.End, Stored: d.s.rec.Now(), Kind: events.KindTick, Fact: *done.Wrote}
 		d.s.ticks.decided(&d.last)
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"millrace/task/job"
@@ -13,18 +14,37 @@ import (
 
 // following keeps up with changes: one request for them serves all concurrent callers.
 type following struct {
-	turn chan struct{} // holds one during a request
+	turn  chan struct{}  // holds one during a request
+	known *atomic.Uint64 // the highest sequence of the log that this scheduler has heard of
 
 	mu     sync.Mutex
 	seq    uint64    // guarded by mu; all changes up to it are applied
 	looked time.Time // guarded by mu; when they were last requested
+
+	// The sequence that the latest request reached which would have told that the log was made anew,
+	// and when that was. The next one goes on from there: the others may have reached a sequence of
+	// the new log. Guarded by turn.
+	whole   uint64
+	wholeAt time.Time
 }
 
-func newFollowing() following { return following{turn: make(chan struct{}, 1)} }
+// wholeAge is for how long a following may miss that the log was made anew.
+const wholeAge = 500 * time.Millisecond
+
+func newFollowing(known *atomic.Uint64) following {
+	return following{turn: make(chan struct{}, 1), known: known}
+}
+
+// hear notes that the log has reached a sequence.
+func (s *Scheduler) hear(seq uint64) {
+	for was := s.heard.Load(); was < seq && !s.heard.CompareAndSwap(was, seq); was = s.heard.Load() {
+	}
+}
 
 // upTo returns once all changes up to a time, a reading of [time.Now], are applied. Ask requests
-// them and returns the function that applies them, called with mu held, and the sequence reached.
-func (f *following) upTo(ctx context.Context, at time.Time, ask func(after uint64) (heed func(), reached uint64, err error)) error {
+// them, given a sequence that the log has reached, 0 for none. It returns the function that applies
+// them, called with mu held, and the sequence reached.
+func (f *following) upTo(ctx context.Context, at time.Time, ask func(after, known uint64) (heed func(), reached uint64, err error)) error {
 	if f.has(at) {
 		return nil
 	}
@@ -38,9 +58,17 @@ func (f *following) upTo(ctx context.Context, at time.Time, ask func(after uint6
 		return nil // another caller has asked meanwhile
 	}
 	now := time.Now()
-	heed, reached, err := ask(f.seq) // only the holder of turn writes seq
+	after, known := f.seq, f.known.Load() // only the holder of turn writes seq
+	whole := known <= after || now.Sub(f.wholeAt) >= wholeAge
+	if whole {
+		after, known = f.whole, 0
+	}
+	heed, reached, err := ask(after, known)
 	if err != nil {
 		return err
+	}
+	if whole {
+		f.whole, f.wholeAt = reached, now
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,8 +123,8 @@ func (p *plans) list(ctx context.Context, at time.Time) ([]*planned, error) {
 
 // follow applies the changes up to a time.
 func (p *plans) follow(ctx context.Context, at time.Time) error {
-	return p.upTo(ctx, at, func(after uint64) (func(), uint64, error) {
-		changed, all, reached, err := p.from.ScheduleChanges(ctx, after)
+	return p.upTo(ctx, at, func(after, known uint64) (func(), uint64, error) {
+		changed, all, reached, err := p.from.ScheduleChanges(ctx, after, known)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -173,8 +201,8 @@ const jobsKept = 50_000
 // get returns a job as it was at a time (a reading of [time.Now]) or later. The error wraps
 // [birth.ErrNoTask] if no runnable job has this name.
 func (j *jobs) get(ctx context.Context, name string, at time.Time) (*jobNow, error) {
-	err := j.upTo(ctx, at, func(after uint64) (func(), uint64, error) {
-		changed, all, reached, err := j.from.JobChanges(ctx, after)
+	err := j.upTo(ctx, at, func(after, known uint64) (func(), uint64, error) {
+		changed, all, reached, err := j.from.JobChanges(ctx, after, known)
 		return func() {
 			if all || j.read == nil {
 				j.read = map[string]*jobNow{}

@@ -166,6 +166,6 @@ func (s *Scheduler) sweepTick(ctx context.Context, p *planned, last *events.Reco
 		return err
 	}
 	s.repairs.add(RepairSchedule)
-	d := &decider{s: s, stored: p.Stored, plan: p.plan, at: time.Now(), last: *last}
+	d := &decider{s: s, stored: &p.Stored, plan: p.plan, at: time.Now(), last: *last}
 	return d.follow(ctx, e)
 }

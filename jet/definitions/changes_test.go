@@ -24,13 +24,13 @@ func TestScheduleChanges(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	ctx := within(t)
-	if changed, all, reached, err := s.ScheduleChanges(ctx, 0); len(changed) > 0 || all || reached != 0 || err != nil {
+	if changed, all, reached, err := s.ScheduleChanges(ctx, 0, 0); len(changed) > 0 || all || reached != 0 || err != nil {
 		t.Fatalf("changes of an empty store: %v, all %t, up to %d, %v", changed, all, reached, err)
 	}
 	if _, _, err := s.PutSchedule(ctx, testSchedule("first"), "ada"); err != nil {
 		t.Fatal(err)
 	}
-	_, all, at, err := s.ScheduleChanges(ctx, 0)
+	_, all, at, err := s.ScheduleChanges(ctx, 0, 0)
 	if !all || err != nil {
 		t.Fatalf("changes since the beginning: all %t, %v; want all, to be listed", all, err)
 	}
@@ -46,7 +46,7 @@ func TestScheduleChanges(t *testing.T) {
 	if err := s.RemoveSchedule(ctx, "s2", "ada"); err != nil {
 		t.Fatal(err)
 	}
-	changed, all, reached, err := s.ScheduleChanges(ctx, at)
+	changed, all, reached, err := s.ScheduleChanges(ctx, at, 0)
 	if all || err != nil || len(changed) != some {
 		t.Fatalf("%d changed, all %t, up to %d, %v; want all %d told", len(changed), all, reached, err, some)
 	}
@@ -57,27 +57,27 @@ func TestScheduleChanges(t *testing.T) {
 	if len(now) != some || now["s0"] == nil || now["s0"].Paused != nil || now["s1"] == nil || now["s1"].Paused == nil || now["s2"] != nil {
 		t.Errorf("%d schedules were changed, s0 to s2 are %v, %v, %v; want %d, the second paused and the third gone", len(now), now["s0"], now["s1"], now["s2"], some)
 	}
-	if changed, all, again, err := s.ScheduleChanges(ctx, reached); len(changed) > 0 || all || again != reached || err != nil {
+	if changed, all, again, err := s.ScheduleChanges(ctx, reached, 0); len(changed) > 0 || all || again != reached || err != nil {
 		t.Errorf("changes of which there are none: %v, all %t, up to %d, %v", changed, all, again, err)
 	}
 	if _, err := s.ResumeSchedule(ctx, "s1", "ada", ""); err != nil {
 		t.Fatal(err)
 	}
-	if more, all, _, err := s.ScheduleChanges(ctx, at); err != nil || all || len(more) != some || more[some-1].Name != "s1" || more[some-1].Now.Paused != nil {
+	if more, all, _, err := s.ScheduleChanges(ctx, at, 0); err != nil || all || len(more) != some || more[some-1].Name != "s1" || more[some-1].Now.Paused != nil {
 		t.Errorf("%d changed, read in a batch, all %t, %v; want %d, the last the resumed one", len(more), all, err, some)
 	}
 	if _, err := s.JS.Publish(ctx, wire.DefPrefix+"schedule.s3", []byte("{")); err != nil {
 		t.Fatal(err)
 	}
-	changed, all, _, err = s.ScheduleChanges(ctx, reached)
+	changed, all, _, err = s.ScheduleChanges(ctx, reached, 0)
 	if all || err != nil || len(changed) != 2 || changed[1].Name != "s3" || changed[1].Now == nil || changed[1].Now.Revision != 1 {
 		t.Errorf("after nonsense on the chain of s3: %+v, all %t, %v; want the resumed one, and s3 as it was", changed, all, err)
 	}
 	publish(t, s, definitions.MostChanges, func(int) string { return wire.DefPrefix + "schedule.s4" })
-	if _, all, _, err := s.ScheduleChanges(ctx, at); err != nil || !all {
+	if _, all, _, err := s.ScheduleChanges(ctx, at, 0); err != nil || !all {
 		t.Errorf("more changes than are worth reading: all %t, %v; want all to be listed", all, err)
 	}
-	if _, all, _, _ := s.ScheduleChanges(ctx, reached+1_000_000); !all {
+	if _, all, _, _ := s.ScheduleChanges(ctx, reached+1_000_000, 0); !all {
 		t.Error("a log that was made anew must be read anew")
 	}
 }
@@ -90,7 +90,7 @@ func TestChangesOfAnotherLog(t *testing.T) {
 	if _, _, err := s.PutSchedule(ctx, testSchedule("s"), "ada"); err != nil {
 		t.Fatal(err)
 	}
-	_, _, at, err := s.ScheduleChanges(ctx, 0)
+	_, _, at, err := s.ScheduleChanges(ctx, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +104,40 @@ func TestChangesOfAnotherLog(t *testing.T) {
 	if err := k.Look(ctx, streams.Layout{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, all, _, err := s.ScheduleChanges(ctx, at); err != nil || !all {
+	if _, all, _, err := s.ScheduleChanges(ctx, at, 0); err != nil || !all {
 		t.Errorf("changes after the log was made again: all %t, %v; want all to be listed", all, err)
+	}
+}
+
+// Who knows that the log has gone on learns of each change, and up to where there is none.
+func TestChangesUpToAKnownSequence(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	ctx := within(t)
+	if _, _, err := s.PutSchedule(ctx, testSchedule("s"), "ada"); err != nil {
+		t.Fatal(err)
+	}
+	_, _, at, err := s.ScheduleChanges(ctx, 0, 99)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy(t, s, 10)
+	for _, known := range []uint64{at + 3, at + 10} {
+		if changed, all, reached, err := s.ScheduleChanges(ctx, at, known); len(changed) > 0 || all || reached != known || err != nil {
+			t.Errorf("no changes after %d, where %d is known: %v, all %t, up to %d, %v", at, known, changed, all, reached, err)
+		}
+	}
+	if _, err := s.PauseSchedule(ctx, "s", "ada", ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range []uint64{at + 3, at + 11, at} {
+		changed, all, reached, err := s.ScheduleChanges(ctx, at, known)
+		if len(changed) != 1 || changed[0].Now == nil || changed[0].Now.Paused == nil || all || reached != at+11 || err != nil {
+			t.Errorf("a change after %d, where %d is known: %v, all %t, up to %d, %v", at, known, changed, all, reached, err)
+		}
+	}
+	if _, all, _, err := s.ScheduleChanges(ctx, 0, at); !all || err != nil {
+		t.Errorf("changes since the beginning: all %t, %v; want all, to be listed", all, err)
 	}
 }
 
@@ -140,7 +172,7 @@ func TestChangesFarBehind(t *testing.T) {
 	changed := func(want ...string) {
 		t.Helper()
 		busy(t, s, definitions.FarBehind+1)
-		found, all, reached, err := s.ScheduleChanges(ctx, at)
+		found, all, reached, err := s.ScheduleChanges(ctx, at, 0)
 		if end := must(s.End(ctx))(t); all || err != nil || reached != end {
 			t.Fatalf("all %t, up to %d, %v; want up to %d", all, reached, err, end)
 		}
@@ -180,7 +212,7 @@ func BenchmarkChanges(b *testing.B) {
 	at := must(s.End(ctx))(b)
 	busy(b, s, 100_000)
 	for b.Loop() {
-		if found, all, _, err := s.ScheduleChanges(ctx, at); len(found) > 0 || all || err != nil {
+		if found, all, _, err := s.ScheduleChanges(ctx, at, 0); len(found) > 0 || all || err != nil {
 			b.Fatal(found, all, err)
 		}
 	}
@@ -193,7 +225,7 @@ func TestJobChanges(t *testing.T) {
 	if _, _, err := s.PutJob(ctx, testJob("thumbnail"), "ada"); err != nil {
 		t.Fatal(err)
 	}
-	_, _, at, err := s.JobChanges(ctx, 0)
+	_, _, at, err := s.JobChanges(ctx, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +235,7 @@ func TestJobChanges(t *testing.T) {
 	if err := s.RemoveJob(ctx, "thumbnail", "ada"); err != nil {
 		t.Fatal(err)
 	}
-	if names, all, _, err := s.JobChanges(ctx, at); len(names) != 1 || names[0] != "thumbnail" || all || err != nil {
+	if names, all, _, err := s.JobChanges(ctx, at, 0); len(names) != 1 || names[0] != "thumbnail" || all || err != nil {
 		t.Errorf("changed are %v, all %t, %v; want thumbnail", names, all, err)
 	}
 	for _, name := range []string{"thumbnail", "never"} {

@@ -109,7 +109,7 @@ func (k *copyKeeper) look(ctx context.Context) error {
 	k.wrote = 0
 	since := time.Since(k.compared)
 	all := bucket != k.bucket && since >= k.every || since >= compareCopiesEvery
-	changed, many, reached, err := k.s.changes(ctx, anyKind, k.after)
+	changed, many, reached, err := k.s.changes(ctx, anyKind, k.after, 0)
 	if err != nil {
 		return err
 	}

@@ -315,9 +315,23 @@ const (
 // changes asks the leader which definitions of a kind were changed after a sequence, and up to
 // which sequence that is known. If there are many, or the log is another one, all is true, and any
 // may have changed.
-func (s *Book) changes(ctx context.Context, kind string, after uint64) (changed []defined, all bool, reached uint64, err error) {
+//
+// Known is a sequence that the log has reached, 0 if the caller knows none. If it is after the other
+// one, a single request tells that nothing was changed, but not that the log is another one.
+func (s *Book) changes(ctx context.Context, kind string, after, known uint64) (changed []defined, all bool, reached uint64, err error) {
 	failed := func(err error) ([]defined, bool, uint64, error) {
 		return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
+	}
+	// A replica may lag behind without a sign of it, so ask the leader.
+	subject := wire.DefSubject(definition.Named(kind, "*"))
+	if after > 0 && known > after && known-after <= farBehind {
+		next, err := s.nextOn(ctx, subject, after+1, false)
+		if err != nil {
+			return failed(err)
+		}
+		if len(next) == 0 {
+			return nil, false, known, nil
+		}
 	}
 	stream, err := s.JS.Stream(ctx, wire.LogStream)
 	if err != nil {
@@ -330,8 +344,6 @@ func (s *Book) changes(ctx context.Context, kind string, after uint64) (changed 
 	case after == 0, state.LastSeq < after, after+1 < state.FirstSeq:
 		return nil, true, state.LastSeq, nil
 	}
-	// A replica may lag behind without a sign of it, so ask the leader.
-	subject := wire.DefSubject(definition.Named(kind, "*"))
 	if state.LastSeq-after > farBehind {
 		last, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
 		if err != nil {

@@ -106,8 +106,8 @@ func (s *Book) RemoveJob(ctx context.Context, name, actor string) error {
 }
 
 // JobChanges returns the names of changed jobs, as [Book.ScheduleChanges] does for schedules.
-func (s *Book) JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error) {
-	found, all, reached, err := s.changes(ctx, definition.DefJob, after)
+func (s *Book) JobChanges(ctx context.Context, after, known uint64) (names []string, all bool, reached uint64, err error) {
+	found, all, reached, err := s.changes(ctx, definition.DefJob, after, known)
 	for i := range found {
 		names = append(names, found[i].Name())
 	}

@@ -172,9 +172,11 @@ func (s *Book) Schedules(ctx context.Context) ([]schedule.Stored, error) {
 
 // ScheduleChanges returns the changes of schedules after a sequence, in order, and the sequence up
 // to which it knows: everything that was acknowledged before the call is included. If it cannot
-// tell which have changed, all is true, and any may have.
-func (s *Book) ScheduleChanges(ctx context.Context, after uint64) (changed []schedule.Change, all bool, reached uint64, err error) {
-	found, all, reached, err := s.changes(ctx, definition.DefSchedule, after)
+// tell which have changed, all is true, and any may have. Known is a sequence that the log has
+// reached, 0 if the caller knows none; with it the call costs less while nothing changes, but does
+// not notice that the log was made anew.
+func (s *Book) ScheduleChanges(ctx context.Context, after, known uint64) (changed []schedule.Change, all bool, reached uint64, err error) {
+	found, all, reached, err := s.changes(ctx, definition.DefSchedule, after, known)
 	for i := range found {
 		c := schedule.Change{Name: found[i].Name()}
 		if stored, err := storedSchedule(&found[i], nil); err == nil {

@@ -169,7 +169,7 @@ func (k *TokenKeeper) Look(ctx context.Context) (all []Token, changed bool, err 
 
 // look brings the tokens up to date, and tells whether they have changed.
 func (k *TokenKeeper) look(ctx context.Context) (bool, error) {
-	changed, all, reached, err := k.s.changes(ctx, definition.DefToken, k.after)
+	changed, all, reached, err := k.s.changes(ctx, definition.DefToken, k.after, 0)
 	if err != nil {
 		return false, err
 	}

@@ -19,7 +19,8 @@ import (
 // with a small heap collects many times per second, which costs a tenth of all processor time, and
 // an idle server keeps the garbage for hours. So the share follows the work: the cost of a
 // collection grows with the memory in use, and how often one is due with the allocation rate. With
-// ratePercent for each MiB/s it takes about a hundredth of a processor, whatever is in use.
+// ratePercent for each MiB/s it takes about a hundredth of a processor, whatever is in use. The rate
+// is the highest of the last seconds.
 const (
 	ratePercent = 20
 	maxPercent  = 400
@@ -47,6 +48,10 @@ const (
 	// meanwhile. The NATS server releases blocks of messages that it has read only at a collection,
 	// and then keeps their room for the next ones.
 	usedLooks = 60
+	// rateLooks is how many looks count for the work, which is the most that was done in one of them.
+	// Work that comes in bursts would otherwise meet the share of an idle process each time, and a
+	// busy server would collect several times before it has its share again.
+	rateLooks = 20
 )
 
 // Pace is how a process approaches the share for its work.
@@ -153,14 +158,14 @@ func Ease(ctx context.Context, setting uint64, at Pace) error {
 	for share, limit := 0, uint64(0); ; {
 		metrics.Read(sample)
 		live := sample[0].Value.Uint64()
-		least, rate := w.look(live, sample[1].Value.Uint64())
+		least, rate, most := w.look(live, sample[1].Value.Uint64())
 		nowLimit := heapLimit(least, may)
 		if ownLimit && nowLimit != limit {
 			limit = nowLimit
 			debug.SetMemoryLimit(int64(min(limit, math.MaxInt64))) // #nosec G115 -- bounded
 		}
 		worked += rate
-		if now := approach(share, garbagePercent(live, rate, nowLimit, at), at.looksAfter(worked)); ownShare && now != share {
+		if now := approach(share, garbagePercent(live, most, nowLimit, at), at.looksAfter(worked)); ownShare && now != share {
 			share = now
 			debug.SetGCPercent(share)
 		}
@@ -181,20 +186,25 @@ func Ease(ctx context.Context, setting uint64, at Pace) error {
 
 // heapWatch remembers the latest looks at the heap.
 type heapWatch struct {
-	lived     []uint64
-	allocated uint64
+	lived, rates []uint64
+	allocated    uint64
 }
 
 // look takes how many bytes were live at the last collection, and how many were ever allocated. It
-// returns the least that was live lately, and the allocation rate per second.
-func (h *heapWatch) look(live, allocated uint64) (least, rate uint64) {
-	if len(h.lived) == usedLooks {
-		h.lived = h.lived[1:]
-	}
-	h.lived = append(h.lived, live)
+// returns the least that was live lately, the allocation rate per second, and the highest lately.
+func (h *heapWatch) look(live, allocated uint64) (least, rate, most uint64) {
 	if h.allocated > 0 {
 		rate = uint64(float64(allocated-h.allocated) / weighEvery.Seconds())
 	}
 	h.allocated = allocated
-	return slices.Min(h.lived), rate
+	h.lived, h.rates = latest(h.lived, live, usedLooks), latest(h.rates, rate, rateLooks)
+	return slices.Min(h.lived), rate, slices.Max(h.rates)
+}
+
+// latest adds a value to the latest n.
+func latest(values []uint64, v uint64, n int) []uint64 {
+	if len(values) == n {
+		values = values[1:]
+	}
+	return append(values, v)
 }

@@ -57,23 +57,29 @@ func TestMemory(t *testing.T) {
 func TestHeapWatch(t *testing.T) {
 	var h heapWatch
 	allocated := uint64(1 << 30)
-	look := func(live, more uint64) (used, rate uint64) {
+	look := func(live, more uint64) (used, rate, most uint64) {
 		allocated += more << 20
-		used, rate = h.look(live<<20, allocated)
-		return used >> 20, rate >> 20
+		used, rate, most = h.look(live<<20, allocated)
+		return used >> 20, rate >> 20, most >> 20
 	}
-	if used, rate := look(40, 0); used != 40 || rate != 0 {
-		t.Errorf("the first look: %d, %d", used, rate)
+	if used, rate, most := look(40, 0); used != 40 || rate != 0 || most != 0 {
+		t.Errorf("the first look: %d, %d, %d", used, rate, most)
 	}
-	if used, rate := look(400, 80); used != 40 || rate != 80 {
-		t.Errorf("what grew a moment ago may go again: %d, %d", used, rate)
+	if used, rate, most := look(400, 80); used != 40 || rate != 80 || most != 80 {
+		t.Errorf("what grew a moment ago may go again: %d, %d, %d", used, rate, most)
 	}
-	var used, rate uint64
-	for range usedLooks {
-		used, rate = look(400, 80)
+	var used, rate, most uint64
+	for range rateLooks - 1 {
+		used, rate, most = look(400, 8)
 	}
-	if used != 400 || rate != 80 {
-		t.Errorf("it has been so for a minute: %d, %d", used, rate)
+	if used != 40 || rate != 8 || most != 80 {
+		t.Errorf("a burst that may come again: %d, %d, %d", used, rate, most)
+	}
+	for range usedLooks - rateLooks {
+		used, rate, most = look(400, 8)
+	}
+	if used != 400 || rate != 8 || most != 8 {
+		t.Errorf("it has been so for a minute: %d, %d, %d", used, rate, most)
 	}
 }
 
