@@ -52,8 +52,10 @@ func New(nc *nats.Conn, js jetstream.JetStream) *Link {
 
 // Times of a request to the server.
 const (
-	ReadTimeout = 10 * time.Second // for it and its repetitions; a change of leader takes up to 6 s
-	ReadTry     = 2 * time.Second  // after that it counts as lost
+	// ReadTimeout is for it and its repetitions. A leader that does not hand over is replaced after 4 to
+	// 9 s (the election timeout of nats-server's raft), and what was asked before is lost for ReadTry.
+	ReadTimeout = 15 * time.Second
+	ReadTry     = 2 * time.Second // after that it counts as lost
 )
 
 // MaxBatch is how many messages one request asks for.
