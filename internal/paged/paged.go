@@ -54,7 +54,7 @@ func (l *List) Copy() List {
 }
 
 // Parts iterates over the numbers from one place to before another: some of them at a time, with the
-// place of the first. Nobody may change them.
+// place of the first. The caller must not change them.
 func (l *List) Parts(from, to uint32) iter.Seq2[uint32, []uint32] {
 	return func(yield func(uint32, []uint32) bool) {
 		for to = min(to, l.n); from < to; {
