@@ -42,10 +42,11 @@ func full(name string, waiting, most int) error {
 		queue.ErrFull, name, waiting, most, name)
 }
 
-// reservationPatience is how long a reservation may lack its births. reservationLook is the
-// interval of the checks.
+// reservationPatience is how long a reservation may lack its births: longer than two requests that
+// are lost, each of which costs its submitter 2 s (link.ReadTry). reservationLook is the interval of
+// the checks.
 const (
-	reservationPatience = 2 * time.Second
+	reservationPatience = 5 * time.Second
 	reservationLook     = 5 * time.Millisecond
 )
 
@@ -56,7 +57,7 @@ const (
 // orders them: the chain of a key that no task can have. Each entry names the last task that its
 // writer is about to place. The next submitter counts once that task exists, and writes its own
 // entry by compare-and-set on that entry, so no task was placed since it counted. The others stop
-// waiting for a submitter that pauses more than two seconds between its entry and its births; the
+// waiting for a submitter that pauses more than five seconds between its entry and its births; the
 // births that it still places exceed the bound.
 //
 // Call over when the births are placed, or are known not to be: in that case it withdraws the
