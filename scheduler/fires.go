@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -199,7 +200,8 @@ func (f *firePipeline) prepare(ctx context.Context) {
 	}
 }
 
-// readAhead reads what it can. Missing parts are read when they are needed.
+// readAhead collects the inputs that are known or can be read. Missing parts are read when they are
+// needed.
 func (f *firePipeline) readAhead(ctx context.Context, batch []*heldFire) {
 	s := f.s
 	names := make([]string, len(batch))
@@ -207,14 +209,18 @@ func (f *firePipeline) readAhead(ctx context.Context, batch []*heldFire) {
 		names[i] = it.Fact.Schedule
 	}
 	asked := time.Now()
-	last, err := s.cfg.Schedules.LastDecisions(ctx, names)
-	if err == nil {
-		for i, it := range batch {
-			it.ahead = &decider{s: s, last: last[names[i]]}
-		}
+	last, others := s.ticks.latest(names)
+	read := true
+	if len(others) > 0 {
+		more, err := s.cfg.Schedules.LastDecisions(ctx, others)
+		maps.Copy(last, more)
+		read = err == nil
 	}
 	late := false
-	for _, it := range batch {
+	for i, it := range batch {
+		if d, known := last[names[i]]; known || read {
+			it.ahead = &decider{s: s, last: d}
+		}
 		late = late || it.due.Before(s.rec.Now())
 		if it.ahead == nil {
 			continue

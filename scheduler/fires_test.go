@@ -46,6 +46,7 @@ type stage struct {
 	asked   int               // how often changes were requested
 	fires   map[string]events.Record
 	decided int  // how many decisions were stored
+	read    int  // how many decisions were asked for
 	full    bool // the queue of new tasks is full
 	keeps   bool // births are stored in the log
 }
@@ -258,6 +259,7 @@ func (s *stage) LastDecisions(_ context.Context, names []string) (map[string]eve
 	time.Sleep(time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.read += len(names)
 	found := map[string]events.Record{}
 	for _, name := range names {
 		if r, ok := s.last[name]; ok {
@@ -453,6 +455,48 @@ func TestChangedBetweenFireAndTick(t *testing.T) {
 				t.Errorf("the next timer of moved is for %v, want %v", next, tick.Add(time.Minute))
 			}
 		})
+	})
+}
+
+// A scheduler asks for no decision that it has made or heard of. If another one has decided
+// unheard, it learns of it when its own decision is refused, and the tick still has one decision.
+func TestDecisionsAreKnown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		tick := s.now().Add(10 * time.Second)
+		s.define("s", "", tick, false)
+		s.play(t, func() {
+			play := func(others bool) (read int) {
+				t.Helper()
+				pass(tick.Add(-schedule.Ahead).Sub(s.now()))
+				before := s.read
+				if others {
+					s.decideUnheard(t, "s", tick)
+					s.bear("s", tick)
+				}
+				l := s.fire("s", 1, tick)
+				pass(schedule.Ahead + 50*time.Millisecond)
+				if !l.acked || !s.next("s").Equal(tick.Add(time.Hour)) {
+					t.Errorf("the fire of %v is acknowledged: %t, and the next timer is for %v", tick, l.acked, s.next("s"))
+				}
+				tick = tick.Add(time.Hour)
+				return s.read - before
+			}
+			play(false) // the first tick has no earlier decision
+			if read := play(false); read != 0 {
+				t.Errorf("a scheduler asked %d times for decisions that it has made", read)
+			}
+			if read := play(true); read != 1 {
+				t.Errorf("a scheduler asked %d times for the decision of another one, want once", read)
+			}
+			if read := play(false); read != 0 {
+				t.Errorf("a scheduler asked %d times for a decision that it has read", read)
+			}
+		})
+		if born, _ := s.counts(); born != 4 || s.decisions() != 4 {
+			t.Errorf("%d tasks and %d decisions, want one for each of four ticks", born, s.decisions())
+		}
 	})
 }
 

@@ -42,18 +42,22 @@ type tickWatch struct {
 	waiting names // schedules with ticks that wait for the tasks of earlier ones
 
 	mu      sync.Mutex
-	known   map[string]decidedTick // guarded by mu, like all below; by schedule
-	unborn  map[task.ID]bool       // tasks that were admitted and are not born yet
-	changed map[string]bool        // schedules with a new decision
-	held    map[string]int         // how many fires of a schedule this scheduler holds
+	known   map[string]latestDecision // guarded by mu, like all below; by schedule
+	unborn  map[task.ID]bool          // tasks that were admitted and are not born yet
+	changed map[string]bool           // schedules with a new decision
+	held    map[string]int            // how many fires of a schedule this scheduler holds
 	due     heap.Of[*watchedTick]
 }
 
-// decidedTick is the latest decision on a tick of a schedule.
-type decidedTick struct {
-	seq  uint64
-	last time.Time // the latest tick with a decision
+// latestDecision is the latest known decision on a tick of a schedule.
+type latestDecision struct {
+	seq   uint64
+	at    time.Time // of the fact
+	event any       // not modified
 }
+
+// last is the latest tick with a decision.
+func (d latestDecision) last() time.Time { return schedule.LedgerOf(d.event).Last }
 
 // watchedTick is a tick to be checked at a time.
 type watchedTick struct {
@@ -69,7 +73,7 @@ func newTickWatch(now func() time.Time, turns *turns.Turns) *tickWatch {
 		due:     heap.Of[*watchedTick]{Before: func(a, b *watchedTick) bool { return a.at.Before(b.at) }},
 		now:     now,
 		turns:   turns,
-		known:   map[string]decidedTick{},
+		known:   map[string]latestDecision{},
 		unborn:  map[task.ID]bool{},
 		changed: map[string]bool{},
 		held:    map[string]int{},
@@ -98,7 +102,7 @@ func (w *tickWatch) decided(r *events.Record) {
 		return
 	}
 	ledger := schedule.LedgerOf(r.Fact.Event)
-	w.known[name] = decidedTick{r.Seq, ledger.Last}
+	w.known[name] = latestDecision{r.Seq, r.Fact.At, r.Fact.Event}
 	if len(ledger.Waiting) > 0 {
 		w.waiting.add(name)
 	} else {
@@ -117,6 +121,22 @@ func (w *tickWatch) born(id task.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.unborn, id)
+}
+
+// latest returns the latest known decisions of some schedules, with what a [decider] needs of them,
+// and the names of the others. Another scheduler may have decided since.
+func (w *tickWatch) latest(names []string) (known map[string]events.Record, others []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known = make(map[string]events.Record, len(names))
+	for _, name := range names {
+		if d, ok := w.known[name]; ok {
+			known[name] = events.Record{Seq: d.seq, Kind: events.KindTick, Fact: events.Fact{Schedule: name, At: d.at, Event: d.event}}
+		} else {
+			others = append(others, name)
+		}
+	}
+	return known, others
 }
 
 // hold changes the number of a schedule's fires that this scheduler holds.
@@ -138,7 +158,7 @@ func (w *tickWatch) expect(from *plans) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range fresh {
-		if next, ok := p.plan.Next(value.Later(p.Since, w.known[p.Name].last)); ok {
+		if next, ok := p.plan.Next(value.Later(p.Since, w.known[p.Name].last())); ok {
 			w.due.Push(&watchedTick{schedule: p.Name, tick: next, at: next.Due.Add(tickPatience)})
 		}
 	}
@@ -174,7 +194,7 @@ func (w *tickWatch) undone(it *watchedTick) bool {
 	if it.born != "" {
 		return w.unborn[it.born]
 	}
-	return w.known[it.schedule].last.Before(it.tick.At)
+	return w.known[it.schedule].last().Before(it.tick.At)
 }
 
 // again schedules another check of a tick.

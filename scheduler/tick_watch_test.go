@@ -106,16 +106,27 @@ func TestTicksThatAreLeftAlone(t *testing.T) {
 // decide stores the decision of another scheduler, and shows it to one.
 func (s *stage) decide(t *testing.T, one *Scheduler, name string, tick time.Time) {
 	t.Helper()
+	r := s.decideUnheard(t, name, tick)
+	one.Observe([]events.Step{{Record: &r}})
+}
+
+// decideUnheard stores the decision of another scheduler.
+func (s *stage) decideUnheard(t *testing.T, name string, tick time.Time) events.Record {
+	t.Helper()
+	s.mu.Lock()
+	last := s.last[name]
+	s.mu.Unlock()
+	made := schedule.TaskID(name, tick)
 	e := definition.ScheduleAdmitted{
-		Revision: 1, Tick: tick, Due: tick, Trigger: task.TriggerSchedule, Made: schedule.TaskID(name, tick),
-		Ledger: definition.Ledger{Last: tick, Open: []task.ID{schedule.TaskID(name, tick)}},
+		Revision: 1, Tick: tick, Due: tick, Trigger: task.TriggerSchedule, Made: made,
+		Ledger: definition.Ledger{Last: tick, Open: append(slices.Clone(schedule.LedgerOf(last.Fact.Event).Open), made)},
 	}
 	f := &events.Fact{ID: events.NewID(s.now()), At: s.now(), Type: events.TypeOf(e), Schedule: name, Actor: "another", By: &task.By{Rule: task.RuleWatch, At: tick}, Event: e}
-	seq, err := s.Append(t.Context(), f, 0)
+	seq, err := s.Append(t.Context(), f, last.Seq)
 	if err != nil {
 		t.Fatal(err)
 	}
-	one.Observe([]events.Step{{Record: &events.Record{Seq: seq, Stored: s.now(), Kind: events.KindTick, Fact: *f}}})
+	return events.Record{Seq: seq, Stored: s.now(), Kind: events.KindTick, Fact: *f}
 }
 
 // bear records the birth of a tick's task by another scheduler.
@@ -141,7 +152,7 @@ func TestGarbageForgetsNoWaitingTick(t *testing.T) {
 	queued := definition.ScheduleQueued{Tick: noon, Ledger: definition.Ledger{Last: noon, Waiting: []definition.WaitingTick{{}}}}
 	w.decided(&events.Record{Seq: 7, Kind: events.KindTick, Fact: events.Fact{Schedule: "s", Event: queued}})
 	w.decided(&events.Record{Seq: 8, Kind: events.KindTick, Fact: events.Fact{Schedule: "s"}, Err: errors.New("garbage")})
-	if all := w.waiting.all(); !slices.Equal(all, []string{"s"}) || !w.known["s"].last.Equal(noon) {
-		t.Errorf("%v wait, and the last decision is on the tick of %s", all, w.known["s"].last)
+	if all := w.waiting.all(); !slices.Equal(all, []string{"s"}) || !w.known["s"].last().Equal(noon) {
+		t.Errorf("%v wait, and the last decision is on the tick of %s", all, w.known["s"].last())
 	}
 }
