@@ -264,87 +264,31 @@ func (p *past) EachLimited(ctx context.Context, each quota.Each) (quota.Used, ui
 	return quota.Used{Rates: maps.Clone(is.used.Rates), Budgets: maps.Clone(is.used.Budgets)}, p.at.Seq, err
 }
 
+// limited finds the tasks under limits that had not ended, and what had become of them.
 func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
-	is := &limited{grants: map[uint32]task.Grant{}, used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}}
-	used := &is.used
+	scan := newLimitScan(at.underLimits())
+	is := &limited{grants: map[uint32]task.Grant{}, used: scan.used}
 	if !slices.ContainsFunc(at.blocks, func(b pastBlock) bool { return b.limits }) && !slices.ContainsFunc(at.tables.places, func(p place) bool { return p.limited }) {
 		return is, nil // as in most logs
 	}
-	type grant struct {
-		task.Grant
-		seq uint64
-	}
-	open, left := make([]bool, len(at.tables.places)+1), 0
-	for i, of := range at.n[1:] {
-		if is := &at.tables.places[i]; is.limited && is.state != task.Unknown && !is.state.Terminal() {
-			open[i+1], left = true, left+of
-		}
-	}
-	var under []uint32
-	var moved sieve
-	for number := uint32(0); left > 0; number++ {
-		if open[at.in.At(number)] {
-			under = append(under, number)
-			moved.add(near(number))
-			left--
-		}
-	}
-	grants := map[task.ID]grant{}
-	passed := map[uint32]uint64{} // the last sequence at which other holds than its limits held a task
-	moves, births := make([]int, len(under)), make([]uint64, len(under))
-	s := new(pastScan)
-	s.move = func(number, place uint32, _ int64) {
-		i, is := slices.BinarySearch(under, number)
-		if !is {
-			return
-		}
-		moves[i]++
-		births[i] = s.seq
-		if !s.places[place].waits {
-			passed[number] = s.seq
-		}
-	}
-	s.note = func(r *pastReader) {
-		switch r.uint() {
-		case noteGrant:
-			g := grant{task.Grant{Turn: r.uint(), Rated: r.uint()}, s.seq}
-			g.Task = task.ID(r.text(uint64(len(r.b) - r.at)))
-			grants[g.Task] = g
-		case noteRate:
-			name := s.name(r)
-			used.Rates[name] = time.Unix(0, r.int())
-		case noteShift:
-			names := strings.Split(s.name(r), "\n")
-			took, ok := limit.ReadShift(r.text(uint64(len(r.b) - r.at)))
-			if !ok {
-				r.bad = true
-				return
-			}
-			counters := make([]limit.Counter, len(names))
-			for i := range names {
-				counters[i].Name = names[i]
-			}
-			used.Budgets.Spend(counters, took)
-		}
-	}
 	for i := range at.blocks {
-		if b := &at.blocks[i]; b.at < at.at && (b.limits || b.moved.meets(&moved)) {
-			if err := p.scanBlock(ctx, at, b, s); err != nil {
+		if b := &at.blocks[i]; b.at < at.at && (b.limits || b.moved.meets(&scan.near)) {
+			if err := p.scanBlock(ctx, at, b, &scan.pastScan); err != nil {
 				return nil, err
 			}
 		}
 	}
-	found, err := p.named(ctx, at, under)
+	found, err := p.named(ctx, at, scan.under)
 	if err != nil {
 		return nil, err
 	}
 	born := map[uint32]uint64{}
 	for _, t := range found {
-		i, _ := slices.BinarySearch(under, t.number)
-		if g, ok := grants[t.id]; ok && g.seq > passed[t.number] {
+		i, _ := slices.BinarySearch(scan.under, t.number)
+		if g, ok := scan.grants[t.id]; ok && g.seq > scan.moved[i].passed {
 			is.grants[t.number] = g.Grant
-		} else if !ok && moves[i] == 1 {
-			born[t.number] = births[i]
+		} else if moved := scan.moved[i]; !ok && moved.times == 1 {
+			born[t.number] = moved.last
 		}
 	}
 	if is.waits, err = p.waits(ctx, at, born); err != nil {
@@ -353,6 +297,97 @@ func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
 	sortByID(found)
 	is.found = found
 	return is, nil
+}
+
+// underLimits returns the numbers of the tasks under limits that had not ended, ascending.
+func (s *scene) underLimits() (under []uint32) {
+	open, left := make([]bool, len(s.tables.places)+1), 0
+	for i, of := range s.n[1:] {
+		if is := &s.tables.places[i]; is.limited && is.state != task.Unknown && !is.state.Terminal() {
+			open[i+1], left = true, left+of
+		}
+	}
+	for number := uint32(0); left > 0; number++ {
+		if open[s.in.At(number)] {
+			under = append(under, number)
+			left--
+		}
+	}
+	return under
+}
+
+// limitScan collects what the index says of tasks under limits.
+type limitScan struct {
+	pastScan
+	under  []uint32          // their numbers, ascending
+	moved  []movedUnder      // likewise
+	near   sieve             // the blocks that may say something of them
+	grants map[task.ID]grant // the latest of each task
+	used   quota.Used
+}
+
+// movedUnder is how a task under limits moved: how often, by which message the last time, and by which
+// when other holds than its limits held it.
+type movedUnder struct {
+	times        int
+	last, passed uint64
+}
+
+// grant is an admission, and the sequence of its message.
+type grant struct {
+	task.Grant
+	seq uint64
+}
+
+func newLimitScan(under []uint32) *limitScan {
+	s := &limitScan{
+		under:  under,
+		moved:  make([]movedUnder, len(under)),
+		grants: map[task.ID]grant{},
+		used:   quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}},
+	}
+	for _, number := range under {
+		s.near.add(near(number))
+	}
+	s.move, s.note = s.moves, s.notes
+	return s
+}
+
+func (s *limitScan) moves(number, place uint32, _ int64) {
+	i, is := slices.BinarySearch(s.under, number)
+	if !is {
+		return
+	}
+	m := &s.moved[i]
+	m.times++
+	m.last = s.seq
+	if !s.places[place].waits {
+		m.passed = s.seq
+	}
+}
+
+func (s *limitScan) notes(r *pastReader) {
+	switch r.uint() {
+	case noteGrant:
+		g := grant{task.Grant{Turn: r.uint(), Rated: r.uint()}, s.seq}
+		g.Task = task.ID(r.text(uint64(len(r.b) - r.at)))
+		s.grants[g.Task] = g
+	case noteRate:
+		name := s.name(r)
+		s.used.Rates[name] = time.Unix(0, r.int())
+	case noteShift:
+		names := strings.Split(s.name(r), "\n")
+		took, ok := limit.ReadShift(r.text(uint64(len(r.b) - r.at)))
+		if !ok {
+			r.bad = true
+			return
+		}
+		counters := make([]limit.Counter, len(names))
+		for i := range names {
+			counters[i].Name = names[i]
+		}
+		s.used.Budgets.Spend(counters, took)
+	}
 }
 
 // waits returns how the tasks stand that wait as they were born, by their numbers: of them nothing else
