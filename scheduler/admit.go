@@ -54,6 +54,7 @@ const (
 // offered concurrently.
 type admitter struct {
 	view  LimitModel
+	last  func(context.Context) (uint64, error) // see [Config.Last]
 	rec   *events.Recorder
 	side  int // how many tasks are refused concurrently
 	turns *turns.Turns
@@ -66,24 +67,36 @@ type admitter struct {
 	ruled    atomic.Bool   // a queue has or had a rate, or that is not known yet
 	touched  bool          // the present batch has a relevant change; owned by the observing goroutine
 
-	mu     sync.Mutex
-	book   *admission.Book  // guarded by mu
-	missed map[task.ID]miss // admitted tasks without an offer, and since when; owned by the loop
-	pruned time.Time        // owned by the loop
+	mu      sync.Mutex
+	book    *admission.Book       // guarded by mu
+	placing map[task.ID]bool      // guarded by mu; tasks whose offers are on their way from here
+	lacking map[task.ID]unoffered // owned by the loop
+	pruned  time.Time             // owned by the loop
+}
+
+// unoffered is an admitted task without a known offer.
+type unoffered struct {
+	turn  uint64
+	since time.Time
+	// until is what the read model must reflect before the offer counts as missing: the end of the
+	// log when the task had lacked it for too long. 0 before that.
+	until uint64
 }
 
 func newAdmitter(rec *events.Recorder, cfg *Config, turns *turns.Turns) *admitter {
 	a := &admitter{
-		turns:  turns,
-		left:   turns.Left(),
-		view:   cfg.Limits,
-		rec:    rec,
-		side:   cfg.Refusing,
-		log:    cfg.Log,
-		wake:   make(chan struct{}, 1),
-		busy:   make(chan struct{}, 1),
-		book:   admission.New(),
-		missed: map[task.ID]miss{},
+		turns:   turns,
+		left:    turns.Left(),
+		view:    cfg.Limits,
+		rec:     rec,
+		side:    cfg.Refusing,
+		log:     cfg.Log,
+		wake:    make(chan struct{}, 1),
+		busy:    make(chan struct{}, 1),
+		book:    admission.New(),
+		last:    cfg.Last,
+		placing: map[task.ID]bool{},
+		lacking: map[task.ID]unoffered{},
 	}
 	a.ruled.Store(true)
 	return a
@@ -211,7 +224,7 @@ func (a *admitter) load(ctx context.Context) error {
 	a.book.Load(known, seq)
 	a.ruled.Store(known.Ruled())
 	for _, g := range known.Unoffered() { // the scheduler that admitted them may be gone
-		a.missed[g.Task] = miss{turn: g.Turn}
+		a.lacking[g.Task] = unoffered{turn: g.Turn}
 	}
 	return nil
 }
@@ -357,6 +370,7 @@ func (a *admitter) carryOut(ctx context.Context, parts []*admission.Sent) error 
 		}
 	}
 	err := a.offer(ctx, grants)
+	a.placed(grants)
 	for i, p := range parts {
 		if ok[i] {
 			a.settle(p)
@@ -393,6 +407,15 @@ func (a *admitter) sideBySide(n int, do func(int) error) []error {
 	return errs
 }
 
+// placed takes over that offers are not on their way any more.
+func (a *admitter) placed(grants []task.Grant) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, g := range grants {
+		delete(a.placing, g.Task)
+	}
+}
+
 // settle opens the scopes of a part to the next decision.
 func (a *admitter) settle(p *admission.Sent) {
 	a.mu.Lock()
@@ -412,6 +435,9 @@ func (a *admitter) record(ctx context.Context, p *admission.Sent) (bool, error) 
 	defer a.mu.Unlock()
 	if done {
 		a.book.Recorded(p, first)
+		for _, g := range p.Grants {
+			a.placing[g.Task] = true
+		}
 	} else {
 		a.book.Undo(p)
 	}
@@ -515,31 +541,52 @@ func (a *admitter) offer(ctx context.Context, grants []task.Grant) error {
 }
 
 // offerMissed places the offers of admitted tasks that lack them, whichever scheduler admitted
-// them.
+// them. An offer may be in the log and not in the read model yet, above all when both have much to
+// do: then a second offer of each task, which no worker can use, would be more to do.
 func (a *admitter) offerMissed(ctx context.Context, now time.Time) error {
 	a.mu.Lock()
-	open := a.book.Known().Unoffered()
+	open := slices.DeleteFunc(a.book.Known().Unoffered(), func(g task.Grant) bool { return a.placing[g.Task] })
+	reflects := max(a.book.Reflects(), a.observed.Load())
 	a.mu.Unlock()
-	missed := make(map[task.ID]miss, len(open))
+	lacking := make(map[task.ID]unoffered, len(open))
 	var again []task.Grant
+	end := uint64(0)
 	for _, g := range open {
-		m, ok := a.missed[g.Task]
-		if !ok || m.turn != g.Turn {
-			m = miss{g.Turn, now}
+		is, ok := a.lacking[g.Task]
+		if !ok || is.turn != g.Turn {
+			is = unoffered{turn: g.Turn, since: now}
 		}
-		if now.Sub(m.since) >= offerAgain+a.turns.Wait(string(g.Task)) {
+		if is.until == 0 && now.Sub(is.since) >= offerAgain+a.turns.Wait(string(g.Task)) {
+			if end == 0 {
+				var err error
+				if end, err = a.end(ctx, reflects); err != nil {
+					return err
+				}
+			}
+			is.until = end
+		}
+		if is.until > 0 && is.until <= reflects {
 			again = append(again, g)
-			m.since = now
+			is = unoffered{turn: g.Turn, since: now}
 		}
-		missed[g.Task] = m
+		lacking[g.Task] = is
 	}
-	a.missed = missed
+	a.lacking = lacking
 	for part := range slices.Chunk(again, quota.GrantsAtOnce) {
 		if err := a.offer(ctx, part); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// end is the end of the log, or what the read model reflects if that counts as level.
+func (a *admitter) end(ctx context.Context, reflects uint64) (uint64, error) {
+	if a.last == nil {
+		return max(reflects, 1), nil
+	}
+	end, err := a.last(ctx)
+	return max(end, 1), err
 }
 
 // Limits returns all counters, those with the most waiting tasks first, each with up to holders of

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +25,8 @@ import (
 
 // limitView is a read model in memory that reports changes to one scheduler.
 type limitView struct {
-	log *events.Memory
+	log  *events.Memory
+	late time.Duration // how long after the log it knows a change
 
 	mu     sync.Mutex
 	seq    uint64
@@ -46,6 +48,9 @@ func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 		records, err := feed.Next(ctx)
 		if err != nil {
 			return
+		}
+		if v.late > 0 {
+			time.Sleep(v.late)
 		}
 		v.mu.Lock()
 		steps := make([]events.Step, len(records))
@@ -696,5 +701,68 @@ func TestTwoBusyScopes(t *testing.T) {
 	}
 	if tied > one+one/5 {
 		t.Errorf("two limits with one for both take %v, one takes %v", tied, one)
+	}
+}
+
+// losing loses the first offers that are placed.
+type losing struct {
+	events.Log
+	lost atomic.Bool
+}
+
+func (l *losing) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, done func(i int, seq uint64, err error)) {
+	if l.lost.Swap(true) {
+		l.Log.PlaceAll(ctx, facts, first, done)
+		return
+	}
+	for i := range facts {
+		done(i, 0, events.ErrUnknown)
+	}
+}
+
+// An admitted task gets one offer, however long the log takes to store it and the read model to
+// know it.
+func TestOneOfferOnABusyServer(t *testing.T) {
+	t.Parallel()
+	const busy = offerAgain + offerAgain/2
+	for name, c := range map[string]struct {
+		log  func(events.Log) events.Log
+		late time.Duration
+	}{
+		"the read model is late":               {log: func(l events.Log) events.Log { return l }, late: busy},
+		"the log is slow":                      {log: func(l events.Log) events.Log { return far{l, busy} }},
+		"an offer was lost":                    {log: func(l events.Log) events.Log { return &losing{Log: l} }},
+		"one was lost, and the model is late":  {log: func(l events.Log) events.Log { return &losing{Log: l} }, late: busy},
+		"one was lost, and the log takes time": {log: func(l events.Log) events.Log { return far{&losing{Log: l}, busy} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newTestWorld(t)
+				var ids []task.ID
+				for n := range 8 {
+					ids = append(ids, w.submitLimited(t, n, job.Spec{Concurrency: limit.Concurrencies{{Max: 4, Key: fmt.Sprint("/", n%2)}}}))
+				}
+				v := newLimitView(w.Memory)
+				v.late = c.late
+				s := New(c.log(w.Memory), w, nil, Config{Settings: settings, Limits: v, Last: w.Last})
+				ctx, cancel := context.WithCancel(t.Context())
+				var wg sync.WaitGroup
+				wg.Go(func() { v.follow(ctx, s) })
+				wg.Go(func() { s.admitter.run(ctx, func(_, _ time.Time, _ error) {}) })
+				for n := range 10 { // each makes the scheduler look again
+					time.Sleep(time.Second)
+					ids = append(ids, w.submitLimited(t, 8+n, job.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: fmt.Sprint("/of ", n)}}}))
+				}
+				time.Sleep(10 * busy)
+				cancel()
+				wg.Wait()
+				for _, id := range ids {
+					if offers, _ := w.offersOf(t, id); offers != 1 {
+						t.Errorf("task %s has %d offers, want one", id, offers)
+					}
+				}
+			})
+		})
 	}
 }
