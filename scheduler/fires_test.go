@@ -161,6 +161,13 @@ func (s *stage) counts() (born, asked int) {
 	return len(s.born), s.asked
 }
 
+// reads returns how many decisions were asked for.
+func (s *stage) reads() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.read
+}
+
 func (s *stage) next(name string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -470,7 +477,7 @@ func TestDecisionsAreKnown(t *testing.T) {
 			play := func(others bool) (read int) {
 				t.Helper()
 				pass(tick.Add(-schedule.Ahead).Sub(s.now()))
-				before := s.read
+				before := s.reads()
 				if others {
 					s.decideUnheard(t, "s", tick)
 					s.bear("s", tick)
@@ -481,7 +488,7 @@ func TestDecisionsAreKnown(t *testing.T) {
 					t.Errorf("the fire of %v is acknowledged: %t, and the next timer is for %v", tick, l.acked, s.next("s"))
 				}
 				tick = tick.Add(time.Hour)
-				return s.read - before
+				return s.reads() - before
 			}
 			play(false) // the first tick has no earlier decision
 			if read := play(false); read != 0 {
