@@ -345,7 +345,7 @@ func (a *admitter) decide(ctx context.Context) ([]*admission.Sent, time.Time, er
 	if a.book.Known().Waiting() > 0 {
 		turns.Poke(a.busy)
 	}
-	if a.left.Any() {
+	if a.left.Any() || a.behind() {
 		if again := now.Add(turns.Patience / 10); next.IsZero() || again.Before(next) {
 			next = again
 		}
@@ -545,18 +545,24 @@ func (a *admitter) offer(ctx context.Context, grants []task.Grant) error {
 // do: then a second offer of each task, which no worker can use, would be more to do.
 func (a *admitter) offerMissed(ctx context.Context, now time.Time) error {
 	a.mu.Lock()
-	open := slices.DeleteFunc(a.book.Known().Unoffered(), func(g task.Grant) bool { return a.placing[g.Task] })
+	open := a.book.Known().Unoffered()
+	placing := make([]bool, len(open))
+	for i, g := range open {
+		placing[i] = a.placing[g.Task]
+	}
 	reflects := max(a.book.Reflects(), a.observed.Load())
 	a.mu.Unlock()
 	lacking := make(map[task.ID]unoffered, len(open))
 	var again []task.Grant
 	end := uint64(0)
-	for _, g := range open {
+	for i, g := range open {
 		is, ok := a.lacking[g.Task]
 		if !ok || is.turn != g.Turn {
 			is = unoffered{turn: g.Turn, since: now}
 		}
-		if is.until == 0 && now.Sub(is.since) >= offerAgain+a.turns.Wait(string(g.Task)) {
+		// Its time runs from the admission even while its offer is on its way from here: so the
+		// schedulers keep their order.
+		if is.until == 0 && !placing[i] && now.Sub(is.since) >= offerAgain+a.turns.Wait(string(g.Task)) {
 			if end == 0 {
 				var err error
 				if end, err = a.end(ctx, reflects); err != nil {
@@ -578,6 +584,17 @@ func (a *admitter) offerMissed(ctx context.Context, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// behind tells whether an offer may be missing, and the read model must catch up to tell. The
+// scheduler that goes first looks again soon: the next one waits only [turns.Patience] for it.
+func (a *admitter) behind() bool {
+	for _, is := range a.lacking {
+		if is.until > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // end is the end of the log, or what the read model reflects if that counts as level.
