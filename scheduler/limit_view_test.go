@@ -18,7 +18,7 @@ import (
 // limitView is a read model in memory that reports changes to one scheduler.
 type limitView struct {
 	log  *events.Memory
-	late time.Duration // how long after the log it knows a change
+	late time.Duration // how long after the log it knows a change; only in a bubble
 
 	mu     sync.Mutex
 	seq    uint64
@@ -42,7 +42,7 @@ func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 			return
 		}
 		if v.late > 0 {
-			time.Sleep(v.late)
+			hold(v.late)
 		}
 		v.mu.Lock()
 		steps := make([]events.Step, len(records))
