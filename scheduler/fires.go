@@ -30,7 +30,7 @@ type firePipeline struct {
 	came  chan *heldFire // to be prepared
 	due   chan *heldFire // to be decided
 	rest  chan *heldFire // only the next timer is left to set
-	early chan struct{}  // holds one: a fire has come that must wait
+	early chan struct{}  // holds one: the first tick to wait for is another one
 
 	mu      sync.Mutex
 	held    map[uint64]*heldFire // guarded by mu; unacknowledged fires, by sequence
@@ -191,13 +191,24 @@ func (f *firePipeline) prepare(ctx context.Context) {
 			}
 		}
 		f.readAhead(ctx, batch)
-		f.mu.Lock()
-		for _, it := range batch {
-			f.waiting.Push(it)
+		if f.await(batch) {
+			turns.Poke(f.early)
 		}
-		f.mu.Unlock()
-		turns.Poke(f.early)
 	}
+}
+
+// await has fires wait for their ticks. It tells whether the first tick to wait for is another one.
+func (f *firePipeline) await(batch []*heldFire) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var was *heldFire
+	if f.waiting.Len() > 0 {
+		was = f.waiting.First()
+	}
+	for _, it := range batch {
+		f.waiting.Push(it)
+	}
+	return f.waiting.First() != was
 }
 
 // readAhead collects the inputs that are known or can be read. Missing parts are read when they are
