@@ -35,6 +35,7 @@ type presence struct {
 	beaten        time.Time // when the last heartbeat was stored
 	silent        bool      // it sends no heartbeats, because nothing can be fetched
 	told          bool      // Ready was called
+	rests         string    // why the node takes no work, as last logged; "" while it takes some
 	vain          int       // consecutive failures to look after the node
 	routes        routes
 }
@@ -250,16 +251,31 @@ func (p *presence) attend(ctx context.Context) error {
 	// A gate that shut for want of a fresh heartbeat stays shut until there is one.
 	w.gate.set(p.node.Takes() && (w.mayBegin(time.Now()) || w.gate.isOpen()))
 	p.giveBack()
-	if !p.told && (p.node.Link == node.Ready || p.node.Quarantine != nil) {
-		p.told = true
-		if !p.node.Takes() {
-			w.log.Warn("this node takes no work for now", "state", p.node.State.String(), "order", p.node.Standing.Words(), "reason", p.node.Reason)
-		}
-		if w.cfg.Ready != nil {
-			w.cfg.Ready()
-		}
+	if !p.node.Leaving && (p.node.Link == node.Ready || p.node.Quarantine != nil) {
+		p.ready()
 	}
 	return nil
+}
+
+// ready logs when the node begins to take no work, and when it takes some again. The first time, it
+// says that the worker is ready.
+func (p *presence) ready() {
+	rests := ""
+	if !p.node.Takes() {
+		rests = cmp.Or(p.node.Standing.Words(), p.node.State.String())
+	}
+	switch {
+	case rests == p.rests:
+	case rests != "":
+		p.w.log.Warn("this node takes no work for now", "state", p.node.State.String(), "order", p.node.Standing.Words(), "reason", p.node.Reason)
+	default:
+		p.w.log.Info("this node takes work again")
+	}
+	p.rests = rests
+	if !p.told && p.w.cfg.Ready != nil {
+		p.w.cfg.Ready()
+	}
+	p.told = true
 }
 
 // beat stores a heartbeat and makes sure that the log says online: a scheduler may have declared

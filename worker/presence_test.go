@@ -299,10 +299,14 @@ func TestOrders(t *testing.T) {
 	})
 }
 
-// A node that comes back too often is quarantined, and later released automatically.
+// A node that comes back too often is quarantined, and later released automatically. Its worker says
+// both, once.
 func TestFlappingWorker(t *testing.T) {
 	inBubble(t, func(w *world) {
-		a := w.start(quick, map[string]worker.Handler{"h": done})
+		var said strings.Builder
+		cfg := quick
+		cfg.Log = slog.New(slog.NewTextHandler(&said, nil))
+		a := w.start(cfg, map[string]worker.Handler{"h": done})
 		// Another node serves the queue, though it takes no work in this story.
 		w.tell(a, "b", node.Register{Session: "b", Profile: node.Profile{Queues: []string{where.DefaultQueue}}})
 		w.tell(a, "b", node.Beat{Session: "b"})
@@ -325,6 +329,13 @@ func TestFlappingWorker(t *testing.T) {
 		w.wantState(w.ended(id), task.Finished, "")
 		if n := w.node("a"); n.State != node.Ready || n.Flap.Score != 0 {
 			w.Errorf("afterwards it is %s with a score of %.1f", n.State, n.Flap.Score)
+		}
+		a.stop()
+		<-a.done
+		for words, times := range map[string]int{"this node takes no work for now": 1, "state=quarantined": 1, "this node takes work again": 1} {
+			if n := strings.Count(said.String(), words); n != times {
+				w.Errorf("it says %q %d times, want %d", words, n, times)
+			}
 		}
 	})
 }
