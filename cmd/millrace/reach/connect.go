@@ -66,8 +66,26 @@ func (c *Connection) Flags(fs *pflag.FlagSet) {
 	c.set = fs
 }
 
-// Resolve chooses the server, by the flags and by the rule that programs share.
+// Resolve chooses the server that the command is going to use, and says so where another one could
+// have been meant.
 func (a *App) Resolve() (client.Target, error) {
+	t, err := a.Target()
+	if err != nil {
+		return t, err
+	}
+	switch {
+	case t.Others > 0:
+		a.Note("using the newest of %d servers that run here, that of %s; --server chooses another one", t.Others+1, t.Running.Data)
+	case t.Passed != "":
+		a.Note("using the running `millrace %s` of %s, not the nats context %q; --context %s chooses that", t.Running.Role, t.Running.Data, t.Passed, t.Passed)
+	case t.Withheld:
+		a.Note("no server was named, so %s is not offered the credentials; name one with --server or $NATS_URL", t.Name)
+	}
+	return t, nil
+}
+
+// Target is the server that flags, environment and the rule that programs share choose.
+func (a *App) Target() (client.Target, error) {
 	c := &a.Conn
 	if a.Inside != nil {
 		return a.Inside.target(a), nil
@@ -88,14 +106,6 @@ func (a *App) Resolve() (client.Target, error) {
 		c.Timeout, c.bounded = t.Options.Timeout, true
 	} else {
 		t.Options.Timeout = c.Timeout
-	}
-	switch {
-	case t.Others > 0:
-		a.Note("using the newest of %d servers that run here, that of %s; --server chooses another one", t.Others+1, t.Running.Data)
-	case t.Passed != "":
-		a.Note("using the running `millrace %s` of %s, not the nats context %q; --context %s chooses that", t.Running.Role, t.Running.Data, t.Passed, t.Passed)
-	case t.Withheld:
-		a.Note("no server was named, so %s is not offered the credentials; name one with --server or $NATS_URL", t.Name)
 	}
 	return t, nil
 }

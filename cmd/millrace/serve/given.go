@@ -10,10 +10,10 @@ import (
 	"millrace/jet/link"
 )
 
-// given is Resolve for a process with a server of its own: it tells whether flags or environment
-// name another one.
+// given is Target for a process that starts a server of its own unless flags or environment name
+// one: it tells whether they do.
 func (a *Commands) given() (t client.Target, given bool, err error) {
-	if t, err = a.Resolve(); err != nil {
+	if t, err = a.Target(); err != nil {
 		return t, false, err
 	}
 	return t, t.By == client.Named, nil
