@@ -23,7 +23,8 @@ import (
 // however many of its processes call Takes.
 //
 // The error says in words what an operator can do. It wraps [events.ErrMute] if the log did not
-// store the message, and holds the server's answer, if one came before ctx ended.
+// store the message, and holds the server's answer, if one came before ctx ended. Where several
+// servers keep the log it wraps [link.ErrElecting] instead, unless a storage limit is reached.
 func (s *Store) Takes(ctx context.Context, within time.Duration) error {
 	stream, err := s.JS.Stream(ctx, wire.LogStream)
 	if err != nil {
@@ -43,8 +44,11 @@ func (s *Store) Takes(ctx context.Context, within time.Duration) error {
 		return err
 	}
 	_, err = s.pub.Publish(ctx, &nats.Msg{Subject: wire.LogProbe, Data: body, Header: nats.Header{events.TypeHeader: {"log.probe"}}})
-	return muteReason(err)
+	return muteReason(err, severalKeep(info.Cluster))
 }
+
+// severalKeep tells whether several servers keep a stream.
+func severalKeep(c *jetstream.ClusterInfo) bool { return c != nil && len(c.Replicas) > 0 }
 
 // silentAfter is for how long a write has no answer before [Store.Silent] asks why.
 const silentAfter = 4 * time.Second
@@ -57,10 +61,10 @@ func (s *Store) Silent(ctx context.Context) error {
 		return nil
 	}
 	info, err := s.log.Info(ctx)
-	if err != nil || info.Cluster != nil && len(info.Cluster.Replicas) > 0 || s.pub.Oldest() < silentAfter {
+	if err != nil || severalKeep(info.Cluster) || s.pub.Oldest() < silentAfter {
 		return nil
 	}
-	return muteReason(events.ErrUnknown)
+	return muteReason(events.ErrUnknown, false)
 }
 
 // ProbesKept is how many probes of the log, and of each node, [Store.TidyProbes] leaves.
@@ -166,16 +170,19 @@ func (s *Store) putMark(ctx context.Context, m *Marks) error {
 	return nil
 }
 
-// muteReason explains to an operator why a message was not stored; nil for none.
-func muteReason(err error) error {
+// muteReason explains to an operator why a message was not stored; nil for none. Where several
+// servers share the log, they are electing a leader, or too few are up. Nothing else keeps them
+// from storing a message: if one has no room on its disk, the others go on, and if most have none,
+// no leader is left.
+func muteReason(err error, shared bool) error {
 	if err == nil {
 		return nil
 	}
 	if word, full := link.Full(err); full {
 		return fmt.Errorf("%w: its storage limit is reached (the NATS server says %q): raise the limit, or remove something", events.ErrMute, word)
 	}
-	if errors.Is(err, events.ErrNoStream) {
-		return fmt.Errorf("%w: %w", events.ErrMute, err)
+	if shared {
+		return fmt.Errorf("the log cannot be written: %w (%w)", link.ErrElecting, err)
 	}
 	if errors.Is(err, events.ErrUnknown) {
 		return fmt.Errorf("%w: the NATS server does not answer to a write, as if its disk had been full: make room there; "+

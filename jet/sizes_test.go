@@ -155,23 +155,39 @@ func TestTakes(t *testing.T) {
 	}
 }
 
+// A log on one server that stores nothing is mute. On several it has no leader: that passes, or
+// servers have to be started, and to make room is no advice.
 func TestMuteReason(t *testing.T) {
 	t.Parallel()
+	const (
+		limit = `the log takes no messages: its storage limit is reached (the NATS server says "insufficient resources"): raise the limit, or remove something`
+		disk  = "the log takes no messages: the NATS server does not answer to a write, as if its disk had been full: " +
+			"make room there; `millrace server` and `dev` then start their own server again, any other nats-server has to be restarted"
+		gone     = "the log takes no messages: no stream answers: it does not exist, or its leader is changing"
+		electing = "the log cannot be written: the NATS cluster has no leader: it elects one, or too few of its servers are up ("
+	)
+	full := &link.ServerError{ErrCode: link.CodeResources, Description: "insufficient resources"}
+	unknown := errors.Join(events.ErrUnknown, errors.New("waited for 8s"))
 	for _, c := range []struct {
-		err  error
-		want string
+		err    error
+		shared bool
+		want   string
+		is     error
 	}{
-		{&link.ServerError{ErrCode: link.CodeResources, Description: "insufficient resources"}, `the log takes no messages: its storage limit is reached (the NATS server says "insufficient resources"): raise the limit, or remove something`},
-		{errors.Join(events.ErrUnknown, errors.New("waited for 8s")), "the log takes no messages: the NATS server does not answer to a write, as if its disk had been full: " +
-			"make room there; `millrace server` and `dev` then start their own server again, any other nats-server has to be restarted"},
-		{events.ErrNoStream, "the log takes no messages: no stream answers: it does not exist, or its leader is changing"},
+		{full, false, limit, events.ErrMute},
+		{full, true, limit, events.ErrMute},
+		{unknown, false, disk, events.ErrMute},
+		{unknown, true, electing + unknown.Error() + ")", link.ErrElecting},
+		{events.ErrNoStream, false, gone, events.ErrMute},
+		{events.ErrNoStream, true, electing + "no stream answers: it does not exist, or its leader is changing)", link.ErrElecting},
 	} {
-		if got := muteReason(c.err); got.Error() != c.want || !errors.Is(got, events.ErrMute) {
-			t.Errorf("of %v it says %q", c.err, got)
+		got := muteReason(c.err, c.shared)
+		if got.Error() != c.want || !errors.Is(got, c.is) || errors.Is(got, events.ErrMute) != errors.Is(c.is, events.ErrMute) {
+			t.Errorf("of %v, shared %v, it says %q", c.err, c.shared, got)
 		}
-	}
-	if muteReason(nil) != nil {
-		t.Error("no error has a reason")
+		if muteReason(nil, c.shared) != nil {
+			t.Error("no error has a reason")
+		}
 	}
 }
 

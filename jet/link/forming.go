@@ -44,9 +44,9 @@ func Majority(c *jetstream.ClusterInfo) error {
 	if c == nil {
 		return nil
 	}
-	up, all := 1, 1+len(c.Replicas)
-	if c.Leader == "" { // then all servers are listed as replicas
-		up, all = 0, len(c.Replicas)
+	up, all, are := 1, 1+len(c.Replicas), "are"
+	if c.Leader == "" { // then all servers are listed as replicas, those that have gone for some minutes, too
+		up, all, are = 0, len(c.Replicas), "seem to be"
 	}
 	for _, r := range c.Replicas {
 		if !r.Offline {
@@ -54,7 +54,7 @@ func Majority(c *jetstream.ClusterInfo) error {
 		}
 	}
 	if c.Leader == "" || 2*up <= all {
-		return fmt.Errorf("%w (of %d servers that hold the log %d are up)", ErrElecting, all, up)
+		return fmt.Errorf("%w (of %d servers that hold the log %d %s up)", ErrElecting, all, up, are)
 	}
 	return nil
 }

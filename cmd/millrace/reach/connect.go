@@ -217,7 +217,7 @@ func (a *App) patience(t client.Target) link.Patience {
 // Electing is the error that a cluster has no leader.
 func Electing(name string, err error) error {
 	return &exit.Fault{Code: exit.NoServer, Err: fmt.Errorf("%s: %w", name, err),
-		Hint: exit.Hint("see that more than half of its servers run; `nats server report jetstream` lists them")}
+		Hint: exit.Hint("see that more than half of its servers run, with room on their disks (one that had none has to be restarted); `nats server report jetstream` lists them")}
 }
 
 // NoServer is the error that no server answers there, with advice.

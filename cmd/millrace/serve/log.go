@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet"
+	"millrace/jet/link"
 	"millrace/monitor"
 )
 
@@ -30,7 +31,7 @@ func (p *parts) watchLog(store *jet.Store) {
 func sayMute(log *slog.Logger, connected func() bool) func(wrong error) {
 	said := false
 	return func(wrong error) {
-		switch mute := errors.Is(wrong, events.ErrMute); {
+		switch mute := errors.Is(wrong, events.ErrMute) || errors.Is(wrong, link.ErrElecting); {
 		case mute && !said && connected():
 			log.Error("the log takes no messages; submissions, starts and ends of tasks wait", "error", wrong)
 			said = true

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"millrace/events"
+	"millrace/jet/link"
 )
 
 // A process says once that the log takes no messages, and once that it does again; a lost
@@ -16,6 +17,7 @@ func TestSaysThatTheLogIsMute(t *testing.T) {
 	var out strings.Builder
 	connected := true
 	say := sayMute(slog.New(slog.NewTextHandler(&out, nil)), func() bool { return connected })
+	leaderless := fmt.Errorf("the log cannot be written: %w", link.ErrElecting)
 	full := fmt.Errorf("%w: no space", events.ErrMute)
 	for _, look := range []struct {
 		wrong     error
@@ -31,6 +33,9 @@ func TestSaysThatTheLogIsMute(t *testing.T) {
 		{full, false, ""},
 		{nil, true, "level=INFO"},
 		{nil, true, ""},
+		{leaderless, true, "level=ERROR"},
+		{full, true, ""},
+		{nil, true, "level=INFO"},
 	} {
 		out.Reset()
 		connected = look.connected
