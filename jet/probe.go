@@ -27,7 +27,10 @@ import (
 // servers keep the log it wraps [link.ErrElecting] instead, unless a storage limit is reached.
 func (s *Store) Takes(ctx context.Context, within time.Duration) error {
 	stream, err := s.JS.Stream(ctx, wire.LogStream)
-	if err != nil {
+	switch {
+	case link.Answers(err, link.CodeNoPeers, link.CodeNoLeader):
+		return fmt.Errorf("the log cannot be asked: %w (%w)", link.ErrElecting, err)
+	case err != nil:
 		return fmt.Errorf("the log cannot be asked: %w", err)
 	}
 	info := stream.CachedInfo()

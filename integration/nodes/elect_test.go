@@ -8,16 +8,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"millrace/integration/place"
 	"millrace/jet"
 	"millrace/jet/link"
 	"millrace/jet/streams"
+	"millrace/jet/wire"
 )
 
 // A process that starts while a cluster has no leader says what it waits for, and works once there
-// is one.
+// is one. That goes for a command, too, although a server of Millrace says that nothing is stored.
 func TestStartsWhileAClusterElects(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
@@ -34,8 +36,17 @@ func TestStartsWhileAClusterElects(t *testing.T) {
 
 	p := place.New(t, 6*time.Second)
 	p.Let("MILLRACE_REPLICAS", "3")
-	p.URL = c.Servers[0].ClientURL()
-	for _, i := range []int{1, 2} {
+	// The leader of the log stays: what it stores is lost, but it answers longer than another would.
+	leads := func(ns *server.Server) bool { return ns.JetStreamIsStreamLeader("$G", wire.LogStream) }
+	stays := slices.IndexFunc(c.Servers, leads)
+	if stays < 0 {
+		t.Fatal("the log has no leader")
+	}
+	others := slices.DeleteFunc([]int{0, 1, 2}, func(i int) bool { return i == stays })
+	p.URL = c.Servers[stays].ClientURL()
+	watches := p.Start("server", "--data", "watches")
+	watches.Until("it serves", func() bool { return strings.Contains(watches.Said.String(), "Millrace serves") })
+	for _, i := range others {
 		c.Servers[i].Shutdown()
 		c.Servers[i].WaitForShutdown()
 	}
@@ -49,6 +60,7 @@ func TestStartsWhileAClusterElects(t *testing.T) {
 		}
 		return errors.Is(err, link.ErrElecting)
 	})
+	watches.Until("it has seen that nothing is stored", func() bool { return strings.Contains(watches.Said.String(), "the log takes no messages") })
 	processes = append(processes, p.Start("worker", "--name", "w2"), p.Start("server", "--data", "server"))
 	command := p.Start("run", "--wait", "--", "true")
 	early := []*place.Process{p.Start("worker", "--name", "w3"), p.Start("server", "--data", "early")}
@@ -61,7 +73,7 @@ func TestStartsWhileAClusterElects(t *testing.T) {
 	if r := p.Try("job", "ls", "--timeout", "1s"); r.Code != 4 || !strings.Contains(r.Errs, "no leader") {
 		t.Errorf("a command with --timeout 1s: exit code %d, want 4 and why:\n%s", r.Code, r.Errs)
 	}
-	for _, i := range []int{1, 2} {
+	for _, i := range others {
 		if err := c.Restart(i); err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +85,7 @@ func TestStartsWhileAClusterElects(t *testing.T) {
 		r := p.Try("node", "ls")
 		return strings.Count(r.Out, " ready ") == 2
 	})
-	for _, s := range processes {
+	for _, s := range append(processes, watches) {
 		s.Stop()
 	}
 }
