@@ -251,8 +251,10 @@ func TestChainIsReadOnce(t *testing.T) {
 func TestOrders(t *testing.T) {
 	inBubble(t, func(w *world) {
 		end := make(chan struct{})
+		var said strings.Builder
 		cfg := quick
 		cfg.Grace = time.Hour
+		cfg.Log = slog.New(slog.NewTextHandler(&said, nil))
 		a := w.start(cfg, blocks(end))
 		runs := w.submit(job.Spec{})
 
@@ -281,6 +283,11 @@ func TestOrders(t *testing.T) {
 		w.tell(a, "a", node.Change{})
 		for _, id := range []task.ID{runs, waits} {
 			w.wantState(w.ended(id), task.Finished, "")
+		}
+		for words, times := range map[string]int{"this node takes no work for now": 2, `order="cordoned by`: 1, `order="drained by`: 1, "this node takes work again": 1} {
+			if n := strings.Count(said.String(), words); n != times {
+				w.Errorf("it says %q %d times, want %d", words, n, times)
+			}
 		}
 		// A new worker finds the order that was given to the old one.
 		w.tell(a, "a", node.Change{Order: node.OrderCordon})
