@@ -43,9 +43,8 @@ type Config struct {
 	Exporter Exporter
 }
 
-// Exporter makes a sender to the collector in the environment, over gRPC or over HTTP. That of
-// package otlp is the only one.
-type Exporter func(ctx context.Context, grpc bool) (sdktrace.SpanExporter, error)
+// Exporter makes a sender to the collector in the environment. That of package otlp is the only one.
+type Exporter func(ctx context.Context) (sdktrace.SpanExporter, error)
 
 // endpoints are the variables with the destination.
 var endpoints = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
@@ -60,24 +59,14 @@ func Wanted(env func(string) string) (bool, error) {
 	case exporter != "" && exporter != "otlp":
 		return false, fmt.Errorf("$OTEL_TRACES_EXPORTER is %q, want otlp or none", exporter)
 	}
-	switch p := protocol(env); p {
-	case overHTTP, overGRPC:
-		return true, nil
-	default:
-		return false, fmt.Errorf("$OTEL_EXPORTER_OTLP_PROTOCOL is %q, want http/protobuf, which collectors take on port 4318, or grpc, on port 4317", p)
+	if p := cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL"), protocol); p != protocol {
+		return false, fmt.Errorf("$OTEL_EXPORTER_OTLP_PROTOCOL is %q, want %s, which collectors take on port 4318", p, protocol)
 	}
+	return true, nil
 }
 
-// The protocols that this program speaks, by their names in the OpenTelemetry specification.
-const (
-	overHTTP = "http/protobuf"
-	overGRPC = "grpc"
-)
-
-// protocol is the protocol that the environment asks for.
-func protocol(env func(string) string) string {
-	return cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL"), overHTTP)
-}
+// protocol is the one that this program speaks, by its name in the OpenTelemetry specification.
+const protocol = "http/protobuf"
 
 // Tracer sends spans. A nil tracer sends none.
 type Tracer struct {
@@ -91,7 +80,7 @@ func Start(ctx context.Context, c Config) (*Tracer, error) {
 	if err != nil || !wanted {
 		return nil, err
 	}
-	sender, err := c.Exporter(ctx, protocol(os.Getenv) == overGRPC)
+	sender, err := c.Exporter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +102,7 @@ func Deliver(ctx context.Context, c Config, list []spans.Span) (bool, error) {
 	if err != nil || !wanted {
 		return false, err
 	}
-	sender, err := c.Exporter(ctx, protocol(os.Getenv) == overGRPC)
+	sender, err := c.Exporter(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,7 +16,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"millrace/events"
@@ -47,10 +45,10 @@ func TestWanted(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=x": "on",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_SDK_DISABLED=true":                    "off",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_TRACES_EXPORTER=none":                 "off",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_PROTOCOL=grpc":          "on",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_PROTOCOL=http/json":     "want http/protobuf, which collectors take on port 4318, or grpc, on port 4317",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_PROTOCOL=grpc":          "want http/protobuf, which collectors take on port 4318",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_PROTOCOL=http/json":     "want http/protobuf, which collectors take on port 4318",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf": "on",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc":   "on",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc":   "want http/protobuf",
 	} {
 		on, err := Wanted(func(name string) string {
 			for _, v := range strings.Fields(env) {
@@ -70,10 +68,8 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// collector stores what is sent to it, over HTTP or gRPC.
+// collector stores what is sent to it.
 type collector struct {
-	coltracepb.UnimplementedTraceServiceServer
-
 	mu    sync.Mutex
 	spans []*tracepb.Span
 	from  []string
@@ -87,32 +83,6 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.store(&sent)
-}
-
-// Export implements [coltracepb.TraceServiceServer].
-func (c *collector) Export(_ context.Context, sent *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
-	c.store(sent)
-	return &coltracepb.ExportTraceServiceResponse{}, nil
-}
-
-// overGRPC returns the address at which the collector takes gRPC until the test ends.
-func (c *collector) overGRPC(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := grpc.NewServer()
-	coltracepb.RegisterTraceServiceServer(s, c)
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	t.Cleanup(func() {
-		s.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return "http://" + l.Addr().String()
 }
 
 func (c *collector) store(sent *coltracepb.ExportTraceServiceRequest) {
@@ -158,23 +128,10 @@ func running(ctx context.Context) *task.Task {
 // A collector gets a worker's spans of attempts, and a server's spans of ended tasks: one trace
 // below the submitter's span, with no span twice.
 func TestSpansAreSent(t *testing.T) {
-	t.Run(overHTTP, func(t *testing.T) {
-		c := &collector{}
-		s := httptest.NewServer(c)
-		defer s.Close()
-		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", s.URL)
-		spansAreSent(t, c)
-	})
-	t.Run(overGRPC, func(t *testing.T) {
-		c := &collector{}
-		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.overGRPC(t))
-		t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", overGRPC)
-		spansAreSent(t, c)
-	})
-}
-
-func spansAreSent(t *testing.T, c *collector) {
-	t.Helper()
+	c := &collector{}
+	s := httptest.NewServer(c)
+	defer s.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", s.URL)
 	ctx := t.Context()
 
 	w, err := Start(ctx, Config{Version: "1", Exporter: otlp.New})
