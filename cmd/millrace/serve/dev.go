@@ -121,6 +121,7 @@ func (a *Commands) EmbeddedServer(ctx context.Context, e *Embedded, s settings.V
 	} else {
 		ready(server)
 	}
+	tellManager(started)
 	p.start(a.activity(view))
 	return p.wait()
 }

@@ -73,6 +73,7 @@ type parts struct {
 
 func (a *Commands) newParts(ctx context.Context, d dial, s settings.Values, heap garbage.Pace, log *slog.Logger) *parts {
 	reach.ForgetEnvironment()
+	managerAddress()
 	p := &parts{dial: d, settings: s, log: log, hurry: a.Hurry, clock: a.Clock}
 	p.group, p.ctx = errgroup.WithContext(ctx)
 	p.trace()

@@ -94,6 +94,7 @@ func (a *Commands) serverOn(ctx context.Context, t client.Target, e *Embedded, s
 		return err
 	}
 	defer forgetHTTP()
+	tellManager(started)
 	p.start(a.activity(view))
 	return p.wait()
 }

@@ -114,6 +114,7 @@ without it, if the next worker of this node starts in time.`,
 			return p.wait()
 		}
 		fmt.Fprintf(a.Errs, "Worker on %s. Ctrl-C ends it; tasks that run get %v to end.\n", t.Name, s.Grace)
+		tellManager(started)
 		return p.wait()
 	})
 	return c
