@@ -55,6 +55,7 @@ type kind struct {
 var (
 	ErrWho          = errors.New("the request names no caller that the server knows")
 	ErrRole         = errors.New("the role of the caller does not allow that")
+	ErrConfirm      = errors.New("the link lets this browser in under a name that it may not have now")
 	ErrOrigin       = errors.New("the request comes from a page of another origin")
 	ErrHost         = errors.New("the service does not answer under this name")
 	ErrPlain        = errors.New("the request comes from another machine without TLS")
@@ -92,6 +93,7 @@ var kinds = []kind{
 		}},
 	{"who", "The server does not know the caller", 401, "send the header \"Authorization: Bearer\" with a token: on the machine of the server that in http.token of its data directory, elsewhere one that `millrace token add` has made", oneOf(ErrWho)},
 	{"role", "The role does not allow that", 403, "ask with a token of another role, or have an operator do it", oneOf(ErrRole)},
+	{"confirm", "Another page may have led here", 403, "enter if you have asked for this link yourself; else close the page", oneOf(ErrConfirm)},
 	{"origin", "The request comes from another site", 403, "send it from a page of this service, or from a program with a token", oneOf(ErrOrigin)},
 	{"host", "The service does not answer under this name", 421, "ask under the address that the server prints, or have the server list the name with --http-name", oneOf(ErrHost)},
 	{"plain", "The request comes without TLS", 403, "ask by the proxy in front of the service, or have the server speak TLS with --http-cert and --http-key", oneOf(ErrPlain)},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -146,8 +147,13 @@ func open(t *testing.T, command ...string) *site {
 	s.env = append(os.Environ(), "HOME="+home, "XDG_DATA_HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "XDG_RUNTIME_DIR=")
 	pass := http.StripPrefix(prefix, &httputil.ReverseProxy{
 		FlushInterval: -1,
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(s.target.Load()) },
-		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			// Only browsers resolve that name, to this machine.
+			to := s.target.Load()
+			r.SetURL(&url.URL{Scheme: to.Scheme, Host: net.JoinHostPort("127.0.0.1", to.Port())})
+			r.Out.Host = to.Host
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	})
 	s.proxy = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if kept := s.kept.Load(); kept != nil && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
@@ -206,7 +212,7 @@ func (s *site) start(t *testing.T, command ...string) {
 	if err != nil || to.Host == "" {
 		t.Fatalf("millrace gives no link: %s", p.link)
 	}
-	s.http = to.Host
+	s.http = net.JoinHostPort("127.0.0.1", to.Port())
 	s.target.Store(&url.URL{Scheme: "http", Host: to.Host})
 	p.link = s.proxy.URL + prefix + to.RequestURI()
 }

@@ -3,8 +3,11 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base32"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -40,36 +43,57 @@ type Tokens interface {
 	SaveTokenUse(ctx context.Context, u definitions.TokenUse) error
 }
 
-// link is a secret that admits a browser, once.
-type link struct{ secret, cookie string }
+// link is a secret that admits a browser, once, and the page that it then sees.
+type link struct{ secret, cookie, to string }
 
 // maxLinks is how many links may wait to be opened.
 const maxLinks = 16
 
-// link makes a secret for which a browser gets a cookie.
-func (s *Server) link(cookie string) string {
+// link makes a secret for which a browser gets a cookie, and returns where the browser shows it.
+func (s *Server) link(cookie, to string) string {
 	secret := rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.links = append(s.links, link{secret, cookie})
+	s.links = append(s.links, link{secret, cookie, to})
 	if more := len(s.links) - maxLinks; more > 0 {
 		s.links = s.links[more:]
 	}
 	return "/login?key=" + url.QueryEscape(secret)
 }
 
-// open takes the secret of a link and returns its cookie; "" if there is no such link, or it was
-// used before.
-func (s *Server) open(secret string) (cookie string) {
+// open takes the secret of a link; false if there is no such link, or it was used before.
+func (s *Server) open(secret string) (link, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, is := range s.links {
 		if same(is.secret, secret) {
 			s.links = append(s.links[:i], s.links[i+1:]...)
-			return is.cookie
+			return is, true
 		}
 	}
-	return ""
+	return link{}, false
+}
+
+// browserHost is the host under which browsers of this machine reach the service. A browser sends a
+// cookie to every port of a host (RFC 6265, section 8.5), so under 127.0.0.1 or localhost each program
+// that listens on this machine could get it. Nobody can guess this name, and browsers resolve what ends
+// in .localhost to loopback (RFC 6761, section 6.3). It stays the same as long as the secret of the machine
+// does, so that bookmarks hold. With a certificate it is the first name that the operator gives, for that
+// is what the certificate is for.
+func (s *Server) browserHost() string {
+	if s.cert != nil && len(s.config.Names) > 0 {
+		if _, _, err := net.SplitHostPort(s.config.Names[0]); err == nil {
+			return s.config.Names[0]
+		}
+		return net.JoinHostPort(s.config.Names[0], s.port)
+	}
+	hash := sha256.Sum256([]byte("host " + s.Machine.Secret))
+	return net.JoinHostPort("m-"+strings.ToLower(base32.StdEncoding.EncodeToString(hash[:10]))+".localhost", s.port)
+}
+
+// keepsCookies tells whether a cookie of the host is the service's alone.
+func (s *Server) keepsCookies(host string) bool {
+	return strings.EqualFold(host, s.browserHost()) || s.config.named(host)
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
@@ -86,7 +110,7 @@ func (s *Server) who(r *http.Request) (Caller, error) {
 		}
 		return Caller{}, api.ErrWho // a cookie does not make up for a wrong token
 	}
-	if c, err := r.Cookie(s.cookieName()); err == nil {
+	if c, err := r.Cookie(s.cookieName()); err == nil && s.keepsCookies(r.Host) {
 		return s.keys.find(c.Value, peer, s.now())
 	}
 	return Caller{}, api.ErrWho
@@ -104,10 +128,12 @@ func (s *Server) bearer(r *http.Request, secret string) (Caller, error) {
 }
 
 // cookieName contains the port: browsers send a cookie to all ports of a host.
-func (s *Server) cookieName() string { return "millrace_" + s.port }
+func (s *Server) cookieName() string { return "millrace_browser_" + s.port }
 
 // Link returns an address that admits a browser of this machine, once.
-func (s *Server) Link() string { return s.URL() + s.link(definitions.TokenCookie(s.Machine.Secret)) }
+func (s *Server) Link() string {
+	return s.scheme() + s.browserHost() + s.config.Prefix + s.link(definitions.TokenCookie(s.Machine.Secret), "/")
+}
 
 // Browser tells whether the caller is admitted by a cookie of its browser, which the browser can
 // drop.
@@ -124,30 +150,37 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 		s.Refuse(w, wrong("the form cannot be read"))
 		return
 	}
+	if key := r.PostForm.Get("key"); key != "" { // of a link, and its user has confirmed it
+		s.admit(w, r, key)
+		return
+	}
 	cookie := definitions.TokenCookie(strings.TrimSpace(r.PostForm.Get("token")))
 	if _, err := s.bearer(r, r.PostForm.Get("token")); err != nil {
-		s.stranger(w, r)
+		s.ask(w, r, s.unknown(r, err))
 		return
 	}
 	to := r.PostForm.Get("to")
 	if is, err := url.Parse(to); err != nil || is.IsAbs() || is.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, "..") || strings.ContainsRune(to, '\\') {
 		to = "/"
 	}
-	s.setCookie(w, r, cookie, "."+to)
+	s.setCookie(w, r, cookie, to)
 }
 
 // stranger refuses a browser without a valid credential: with a page for entering a token, if there
 // are pages.
-func (s *Server) stranger(w http.ResponseWriter, r *http.Request) {
+func (s *Server) stranger(w http.ResponseWriter, r *http.Request) { s.ask(w, r, api.ErrWho) }
+
+// ask refuses a browser with a page on which its user can answer, if there are pages.
+func (s *Server) ask(w http.ResponseWriter, r *http.Request, what error) {
 	if s.Pages == nil {
-		s.Refuse(w, api.ErrWho)
+		s.Refuse(w, what)
 		return
 	}
-	s.Pages(w, r, func() (Caller, error) { return Caller{}, api.ErrWho })
+	s.Pages(w, r, func() (Caller, error) { return Caller{}, what })
 }
 
 // leave makes a browser drop its cookie. The token stays valid.
-func (s *Server) leave(w http.ResponseWriter, r *http.Request) { s.setCookie(w, r, "", "./") }
+func (s *Server) leave(w http.ResponseWriter, r *http.Request) { s.setCookie(w, r, "", "/") }
 
 // invite makes a link for a browser of the caller.
 func (s *Server) invite(w http.ResponseWriter, r *http.Request, c Caller) {
@@ -159,26 +192,46 @@ func (s *Server) invite(w http.ResponseWriter, r *http.Request, c Caller) {
 	if s.encrypted(r) {
 		scheme = "https://"
 	}
-	s.sendJSON(w, r, map[string]string{"url": scheme + r.Host + s.config.Prefix + s.link(c.cookie)})
+	host := r.Host
+	if !s.keepsCookies(host) {
+		host = s.browserHost()
+	}
+	s.sendJSON(w, r, map[string]string{"url": scheme + host + s.config.Prefix + s.link(c.cookie, "/")})
 }
 
-// login admits a browser that has opened a link.
+// login admits a browser that has opened a link. A page of elsewhere could have led it here, to make
+// its user work under the name of somebody else; so where that may be, the user is asked.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	if !r.URL.Query().Has("key") {
 		s.stranger(w, r)
 		return
 	}
-	cookie := s.open(r.URL.Query().Get("key"))
-	if cookie == "" {
-		s.Refuse(w, api.ErrWho)
+	if _, err := s.who(r); s.Pages != nil && (err == nil || r.Header.Get("Sec-Fetch-Site") == "cross-site") {
+		s.ask(w, r, api.ErrConfirm)
 		return
 	}
-	s.setCookie(w, r, cookie, "./")
+	s.admit(w, r, r.URL.Query().Get("key"))
+}
+
+// admit admits the browser that shows the secret of a link.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, secret string) {
+	is, ok := s.open(secret)
+	if !ok {
+		s.Refuse(w, s.unknown(r, api.ErrWho))
+		return
+	}
+	s.setCookie(w, r, is.cookie, is.to)
 }
 
 // setCookie makes a browser keep a cookie, or drop it if it is "", and redirects the browser to a
-// path relative to the request's, so that the prefix of a proxy does not matter.
+// page. The address is relative to the request's, so that the prefix of a proxy does not matter; but a
+// browser that asks where no cookie may be kept gets a link to where it may.
 func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, cookie, to string) {
+	if cookie != "" && !s.keepsCookies(r.Host) {
+		w.Header().Set("Location", s.scheme()+s.browserHost()+s.config.Prefix+s.link(cookie, to))
+		w.WriteHeader(http.StatusSeeOther)
+		return
+	}
 	age := 30 * 24 * 3600
 	if cookie == "" {
 		age = -1
@@ -192,7 +245,7 @@ func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, cookie, to st
 		SameSite: http.SameSiteStrictMode,
 		MaxAge:   age,
 	})
-	w.Header().Set("Location", to)
+	w.Header().Set("Location", "."+to)
 	w.WriteHeader(http.StatusSeeOther)
 }
 

@@ -125,13 +125,13 @@ func TestTokens(t *testing.T) {
 	// A link for the token admits a browser, whose access ends with the token.
 	var made struct{ URL string }
 	s.want(200, "POST", "/login", "", &made, "Authorization", shop)
-	link, _ := strings.CutPrefix(made.URL, s.URL())
-	got := s.want(303, "GET", link, "", nil, "Authorization", "")
+	link, browser := s.opens(made.URL)
+	got := s.want(303, "GET", link, "", nil, browser...)
 	cookie, err := http.ParseSetCookie(got.header.Get("Set-Cookie"))
 	if err != nil || strings.Contains(shop, cookie.Value) {
 		t.Fatalf("%v, %v", cookie, err)
 	}
-	browser := []string{"Authorization", "", "Cookie", cookie.Name + "=" + cookie.Value}
+	browser = append(browser, "Cookie", cookie.Name+"="+cookie.Value)
 	s.want(200, "GET", "/api/v1/tasks", "", nil, browser...)
 
 	follows := s.listen("/api/v1/events?from=1", "Authorization", shop)
@@ -312,7 +312,7 @@ func TestProxy(t *testing.T) {
 	var r client.Receipt
 	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]}}}`, &r, as...)
 	facts, err := s.store.Task(t.Context(), r.ID)
-	if err != nil || len(facts) == 0 || facts[0].Fact.Actor != "ada@example.com" {
+	if err != nil || len(facts) == 0 || facts[0].Fact.Actor != "proxy:ada@example.com" {
 		t.Errorf("the facts are %+v, %v", facts, err)
 	}
 	s.refused(403, "role", "POST", "/api/v1/tasks/"+string(r.ID)+"/cancel", "", as...)
@@ -374,8 +374,8 @@ func TestTLS(t *testing.T) {
 	if !strings.HasPrefix(s.URL(), "https://") {
 		t.Fatalf("the service is at %s", s.URL())
 	}
-	link, _ := strings.CutPrefix(s.Link(), s.URL())
-	got := s.want(303, "GET", link, "", nil, "Authorization", "")
+	link, browser := s.opens(s.Link())
+	got := s.want(303, "GET", link, "", nil, browser...)
 	if cookie, err := http.ParseSetCookie(got.header.Get("Set-Cookie")); err != nil || !cookie.Secure {
 		t.Errorf("%v, %v", cookie, err)
 	}

@@ -130,8 +130,12 @@ func (c *Config) user(peer netip.Addr, h http.Header) (name string, said bool, e
 	case !c.listed(peer), len(names) > 1, !validUser(names[0]):
 		return "", false, api.ErrWho
 	}
-	return names[0], true, nil
+	return viaProxy + names[0], true, nil
 }
+
+// viaProxy stands before the name of a user whom a proxy names. No token, node or user of NATS has a
+// name with a colon, so nobody can be taken for another.
+const viaProxy = "proxy:"
 
 // longestUser is how many bytes the name of a user may have.
 const longestUser = 128
@@ -155,10 +159,14 @@ func peerOf(r *http.Request) netip.Addr {
 // ours tells whether the service answers under a host name. A page whose own name was pointed at
 // this machine (DNS rebinding) would use that name.
 func (s *Server) ours(host string) bool {
+	return slices.ContainsFunc(s.hosts, func(name string) bool { return strings.EqualFold(host, name) }) || s.keepsCookies(host)
+}
+
+// named tells whether the operator has named a host as the service's.
+func (c *Config) named(host string) bool {
 	bare, _, err := net.SplitHostPort(host)
 	if err != nil {
 		bare = host
 	}
-	return slices.ContainsFunc(s.hosts, func(name string) bool { return strings.EqualFold(host, name) }) ||
-		slices.ContainsFunc(s.config.Names, func(name string) bool { return strings.EqualFold(host, name) || strings.EqualFold(bare, name) })
+	return slices.ContainsFunc(c.Names, func(name string) bool { return strings.EqualFold(host, name) || strings.EqualFold(bare, name) })
 }

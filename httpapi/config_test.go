@@ -2,10 +2,13 @@ package httpapi
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"millrace/jet/roles"
 )
@@ -77,8 +80,8 @@ func TestUser(t *testing.T) {
 		want    string
 		refused bool
 	}{
-		{proxy, []string{"ada@example.com"}, "ada@example.com", false},
-		{proxy, []string{"Ada-Lovelace"}, "Ada-Lovelace", false},
+		{proxy, []string{"ada@example.com"}, "proxy:ada@example.com", false},
+		{proxy, []string{"Ada-Lovelace"}, "proxy:Ada-Lovelace", false},
 		{proxy, nil, "", false},
 		{other, nil, "", false},
 		{other, []string{"ada"}, "", true},
@@ -121,21 +124,75 @@ func TestCrowd(t *testing.T) {
 	t.Parallel()
 	c := &crowd{most: 2}
 	one, two := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	var in []*visitor
+	enter := func(from netip.Addr) bool {
+		v, ok := c.enter(nowhere{}, from)
+		if ok {
+			in = append(in, v)
+		}
+		return ok
+	}
 	for i, want := range []bool{true, true, false} {
-		if c.enter(one) != want {
+		if enter(one) != want {
 			t.Errorf("connection %d is let in: %v", i+1, !want)
 		}
 	}
-	if !c.enter(two) {
+	if !enter(two) {
 		t.Error("another address is kept out")
 	}
-	if c.leave(one); !c.enter(one) {
+	for range 2 { // it is closed by both sides
+		_ = in[0].Close()
+	}
+	if !enter(one) {
 		t.Error("who has left does not come back")
 	}
-	c.leave(one)
-	c.leave(one)
-	c.leave(two)
+	for range 100 { // of this machine
+		if !enter(netip.Addr{}) {
+			t.Error("a caller of this machine is kept out")
+		}
+	}
+	for _, v := range in {
+		_ = v.Close()
+	}
 	if len(c.are) > 0 {
 		t.Errorf("counted are still %v", c.are)
 	}
+}
+
+// nowhere is a connection that nobody reads.
+type nowhere struct{ net.Conn }
+
+func (nowhere) Close() error { return nil }
+
+// Callers who do not say who they are keep nobody out: one more than there is room for closes the
+// oldest, and each is closed after a while, behind the answer that is under way.
+func TestUnknownCallers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{most: 2}
+		var in []*visitor
+		for range mostUnknown + 10 {
+			v, _ := c.enter(nowhere{}, netip.Addr{})
+			in = append(in, v)
+			v.known()
+			if len(in) > 5 {
+				v, _ = c.enter(nowhere{}, netip.Addr{})
+				in = append(in, v)
+			}
+		}
+		gone := func(v *visitor) bool { c.mu.Lock(); defer c.mu.Unlock(); return v.gone }
+		if c.unknown.Len() != mostUnknown || !gone(in[6]) || gone(in[len(in)-1]) || gone(in[0]) {
+			t.Fatalf("%d unknown callers are connected", c.unknown.Len())
+		}
+		last := in[len(in)-1]
+		answered := last.answering()
+		time.Sleep(unknownFor + time.Second)
+		synctest.Wait()
+		if c.unknown.Len() != 1 || gone(last) || gone(in[0]) {
+			t.Errorf("after %v %d unknown callers are connected", unknownFor, c.unknown.Len())
+		}
+		if answered(); !gone(last) {
+			t.Error("it stays after its answer")
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,6 +115,17 @@ func (s *site) send(method, path, body string, header ...string) answer {
 		s.Fatalf("%s %s: %v", method, path, err)
 	}
 	return got
+}
+
+// opens is how a browser asks for an address: the path, and headers without a token. Its host resolves to
+// this machine in a browser.
+func (s *site) opens(address string) (path string, header []string) {
+	s.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return strings.TrimPrefix(u.RequestURI(), s.config.Prefix), []string{"Authorization", "", "Host", u.Host}
 }
 
 func (s *site) try(method, path, body string, header ...string) (answer, error) {

@@ -65,7 +65,8 @@ func TestPagesBeside(t *testing.T) {
 	s.refused(421, "host", "GET", "/", "", "Host", "evil.example")
 	s.refused(403, "origin", "POST", "/do/task.cancel", "a=b", "Origin", "http://evil.example")
 
-	got := s.want(303, "GET", strings.TrimPrefix(s.Link(), s.URL()), "", nil, "Authorization", "")
+	link, browser := s.opens(s.Link())
+	got := s.want(303, "GET", link, "", nil, browser...)
 	if to := got.header.Get("Location"); to != "./" {
 		t.Errorf("a link leads to %s", to)
 	}
@@ -131,7 +132,7 @@ func TestEnter(t *testing.T) {
 	})
 	shop := s.token("shop", roles.Viewer, time.Time{}, false)
 	s.comes(200, shop)
-	form := []string{"Authorization", "", "Content-Type", "application/x-www-form-urlencoded"}
+	form := []string{"Authorization", "", "Host", s.browserHost(), "Content-Type", "application/x-www-form-urlencoded"}
 	type entry struct{ token, to, leads string }
 	for _, e := range []entry{
 		{strings.TrimPrefix(shop, "Bearer "), "/tasks?q=a", "./tasks?q=a"}, {" " + strings.TrimPrefix(shop, "Bearer ") + "\n", "", "./"}, {secret, "//evil.example", "./"},
@@ -149,7 +150,7 @@ func TestEnter(t *testing.T) {
 		if to := got.header.Get("Location"); to != e.leads || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || strings.Contains(cookie, e.token) && e.token != "" {
 			t.Errorf("%+v leads to %s with %s", e, to, cookie)
 		}
-		s.want(200, "GET", "/api/v1/health", "", nil, "Authorization", "", "Cookie", strings.Split(cookie, ";")[0])
+		s.want(200, "GET", "/api/v1/health", "", nil, "Authorization", "", "Host", s.browserHost(), "Cookie", strings.Split(cookie, ";")[0])
 	}
 	s.refused(403, "origin", "POST", "/login", "token="+secret, append(form, "Origin", "http://evil.example")...)
 	s.want(401, "GET", "/login", "", nil, "Authorization", "")

@@ -19,6 +19,9 @@ const (
 	heldFor = time.Second
 	// burstFor is for how many seconds of its rate a caller may ask at once.
 	burstFor = 10
+	// strangersRate is how many requests a second callers from one address may send that the server
+	// does not know.
+	strangersRate = 20
 	// mostPaced is how many callers are remembered before those at rest are forgotten.
 	mostPaced = 1000
 )
@@ -81,14 +84,32 @@ func (s *rates) limiter(caller string) *rate.Limiter {
 // caller authenticates the sender of a request, and holds the request until it is the caller's turn.
 func (s *Server) caller(r *http.Request) (Caller, error) {
 	c, err := s.who(r)
-	if err == nil {
-		err = s.rates.admit(r.Context(), c.Name)
+	if err != nil {
+		return c, s.unknown(r, err)
 	}
-	return c, err
+	known(r)
+	return c, s.rates.admit(r.Context(), c.Name)
 }
 
-// Later tells the sender of a refused request when to ask again, if that may help.
+// unknown holds the request of an unknown caller until it is the turn of where it comes from, and
+// returns why it is refused.
+func (s *Server) unknown(r *http.Request, err error) error {
+	from := peerOf(r)
+	if net, err := from.Prefix(64); err == nil && from.Is6() { // one machine has all of its addresses
+		from = net.Addr()
+	}
+	if often := s.strangers.admit(r.Context(), from.String()); often != nil {
+		return often
+	}
+	return err
+}
+
+// Later tells the sender of a refused request when to ask again, if that may help. The connection of
+// an unknown caller ends with the answer.
 func Later(h http.Header, status int, err error) {
+	if status == http.StatusUnauthorized {
+		h.Set("Connection", "close")
+	}
 	after := time.Second
 	if often, ok := errors.AsType[*api.TooOften](err); ok {
 		after = often.After

@@ -61,7 +61,9 @@ type Server struct {
 	cert     *certificate // nil without TLS
 	keys     keys
 	looking  looking
-	rates    rates
+	rates    rates // of known callers
+
+	strangers rates // of the others, by where they ask from
 
 	headerTimeout, bodyTimeout time.Duration // for the caller to send its request
 	// Nanoseconds; for new followers to take what they are sent.
@@ -99,6 +101,7 @@ func Listen(ctx context.Context, config Config) (*Server, error) {
 		looking:       looking{wake: make(chan struct{}, 1)},
 		shared:        map[string]*sharedAnswer{},
 		rates:         rates{limit: config.Rate},
+		strangers:     rates{limit: strangersRate},
 	}
 	s.takesWithin.Store(int64(takesWithin))
 	if err := s.secure(); err != nil {
@@ -133,14 +136,18 @@ func (s *Server) secure() error {
 
 // URL returns the service's address for programs on this machine.
 func (s *Server) URL() string {
-	scheme, host := "http://", s.hosts[0]
+	host := s.hosts[0]
 	if at, ok := s.listener.Addr().(*net.TCPAddr); ok && at.IP.IsUnspecified() {
 		host = net.JoinHostPort("127.0.0.1", s.port)
 	}
+	return s.scheme() + host + s.config.Prefix
+}
+
+func (s *Server) scheme() string {
 	if s.cert != nil {
-		scheme = "https://"
+		return "https://"
 	}
-	return scheme + host + s.config.Prefix
+	return "http://"
 }
 
 // now returns the time by which tokens expire.
@@ -195,13 +202,14 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	}
 	server := &http.Server{
-		Handler:           s.handler(),
+		Handler:           visited(s.handler()),
 		ReadHeaderTimeout: s.headerTimeout,
 		ReadTimeout:       s.bodyTimeout,
 		WriteTimeout:      answerWithin,
 		IdleTimeout:       idleFor,
 		MaxHeaderBytes:    largestHeader,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       withVisitor,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
 	listener := net.Listener(&crowd{

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,31 +51,32 @@ func TestAccess(t *testing.T) {
 	s.refused(401, "who", "GET", "/api/v1/tasks", "", "Authorization", "Basic "+secret)
 	s.refused(401, "who", "GET", "/api/v1/tasks", "", "Authorization", "", "Cookie", s.cookieName()+"="+secret)
 
-	link, _ := strings.CutPrefix(s.Link(), s.URL())
-	got := s.want(303, "GET", link, "", nil, "Authorization", "")
+	link, browser := s.opens(s.Link())
+	got := s.want(303, "GET", link, "", nil, browser...)
 	cookies, err := http.ParseSetCookie(got.header.Get("Set-Cookie"))
 	if err != nil || !cookies.HttpOnly || cookies.SameSite != http.SameSiteStrictMode || !strings.HasSuffix(cookies.Name, s.port) || strings.Contains(cookies.Value, secret) {
 		t.Errorf("the cookie is %v, %v", cookies, err)
 	}
 	cookie := cookies.Name + "=" + cookies.Value
-	s.want(200, "GET", "/api/v1/tasks", "", nil, "Authorization", "", "Cookie", cookie)
+	browser = append(browser, "Cookie", cookie)
+	s.want(200, "GET", "/api/v1/tasks", "", nil, browser...)
 	s.refused(401, "who", "GET", link, "", "Authorization", "") // it opens once
 	s.refused(401, "who", "GET", "/login?key=", "", "Authorization", "")
-	s.refused(401, "who", "GET", "/api/v1/tasks", "", "Authorization", "Bearer other", "Cookie", cookie)
+	s.refused(401, "who", "GET", "/api/v1/tasks", "", "Authorization", "Bearer other", "Host", s.browserHost(), "Cookie", cookie)
 	var made struct{ URL string }
 	s.want(200, "POST", "/login", "", &made)
 	s.refused(401, "who", "POST", "/login", "", "Authorization", "")
-	another, _ := strings.CutPrefix(made.URL, s.URL())
-	s.want(303, "GET", another, "", nil, "Authorization", "")
+	another, header := s.opens(made.URL)
+	s.want(303, "GET", another, "", nil, header...)
 
 	// Pages of others: by their names that lead here, or from a browser that is let in.
 	s.refused(421, "host", "GET", "/api/v1/tasks", "", "Host", "evil.example:"+s.port)
 	s.refused(421, "host", "GET", "/api/v1/tasks", "", "Host", "127.0.0.1")
 	s.want(200, "GET", "/api/v1/tasks", "", nil, "Host", "localhost:"+s.port)
 	for _, from := range [][]string{{"Origin", "http://evil.example"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}} {
-		s.refused(403, "origin", "POST", "/api/v1/tasks", `{"job":"a"}`, append(from, "Authorization", "", "Cookie", cookie)...)
+		s.refused(403, "origin", "POST", "/api/v1/tasks", `{"job":"a"}`, append(from, browser...)...)
 	}
-	s.refused(404, "no-job", "POST", "/api/v1/tasks", `{"job":"a"}`, "Authorization", "", "Cookie", cookie, "Origin", s.URL(), "Sec-Fetch-Site", "same-origin")
+	s.refused(404, "no-job", "POST", "/api/v1/tasks", `{"job":"a"}`, append(browser, "Origin", "http://"+s.browserHost(), "Sec-Fetch-Site", "same-origin")...)
 	s.refused(403, "origin", "GET", "/api/v1/tasks", "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "cors")
 	s.want(200, "GET", "/api/v1/tasks", "", nil, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate")
 	got = s.send("GET", "/api/v1/tasks", "", "Origin", "http://evil.example")
@@ -90,6 +92,67 @@ func TestAccess(t *testing.T) {
 	if got := got.header.Get("Content-Security-Policy"); !strings.Contains(got, "frame-ancestors 'none'") {
 		t.Errorf("the pages may be framed: %s", got)
 	}
+}
+
+// A browser sends a cookie to all ports of a host, and on this machine others may listen at them. So
+// cookies belong to a host that only who opens a link or enters a token hears of.
+func TestCookiesHaveAHostOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	link, own := s.opens(s.Link())
+	cookie, _, _ := strings.Cut(s.want(303, "GET", link, "", nil, own...).header.Get("Set-Cookie"), ";")
+	s.want(200, "GET", "/api/v1/tasks", "", nil, append(own, "Cookie", cookie)...)
+	form := url.Values{"token": {secret}, "to": {"/tasks"}}.Encode()
+	for _, host := range []string{"127.0.0.1:" + s.port, "localhost:" + s.port, "[::1]:" + s.port} {
+		s.refused(401, "who", "GET", "/api/v1/tasks", "", "Authorization", "", "Host", host, "Cookie", cookie)
+		got := s.want(303, "POST", "/login", form, nil, "Authorization", "", "Host", host, "Content-Type", "application/x-www-form-urlencoded")
+		to := got.header.Get("Location")
+		if got.header.Get("Set-Cookie") != "" || !strings.HasPrefix(to, "http://"+s.browserHost()+"/login?key=") {
+			t.Fatalf("at %s a browser gets %s and goes to %s", host, got.header.Get("Set-Cookie"), to)
+		}
+		path, header := s.opens(to)
+		got = s.want(303, "GET", path, "", nil, header...)
+		if got.header.Get("Set-Cookie") == "" || got.header.Get("Location") != "./tasks" {
+			t.Errorf("the link gives %s and leads to %s", got.header.Get("Set-Cookie"), got.header.Get("Location"))
+		}
+		if got := s.send("GET", "/login", "", "Authorization", "", "Host", host); strings.Contains(string(got.body)+got.header.Get("Location"), s.browserHost()) {
+			t.Error("a stranger hears of the host")
+		}
+	}
+	other := open(t, func(s *Server) { s.Machine.Secret = "ANOTHER" })
+	if name, _, _ := strings.Cut(other.browserHost(), ":"); strings.HasPrefix(s.browserHost(), name) {
+		t.Errorf("two servers have the host %s", name)
+	}
+}
+
+// A link that a page of elsewhere opens, or that would change who a browser is, asks first.
+func TestLinkAsks(t *testing.T) {
+	t.Parallel()
+	s := open(t, func(s *Server) {
+		s.Pages = func(w http.ResponseWriter, r *http.Request, who func() (Caller, error)) {
+			_, err := who()
+			w.WriteHeader(api.ProblemOf(err).Status)
+			_, _ = w.Write([]byte(api.ProblemOf(err).Type))
+		}
+	})
+	link, own := s.opens(s.Link())
+	confirm := func(path string, header ...string) {
+		t.Helper()
+		if got := s.want(403, "GET", path, "", nil, header...); !strings.Contains(string(got.body), "confirm") || got.header.Get("Set-Cookie") != "" {
+			t.Errorf("%s is answered with %s", path, got.body)
+		}
+	}
+	confirm(link, append(own, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate")...)
+	cookie, _, _ := strings.Cut(s.want(303, "GET", link, "", nil, append(own, "Sec-Fetch-Site", "none")...).header.Get("Set-Cookie"), ";")
+	another, _ := s.opens(s.Link())
+	confirm(another, append(own, "Cookie", cookie)...)
+	u, err := url.Parse(another)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := append(own, "Content-Type", "application/x-www-form-urlencoded")
+	s.refused(403, "origin", "POST", "/login", u.RawQuery, append(form, "Origin", "http://evil.example")...)
+	s.want(303, "POST", "/login", u.RawQuery, nil, form...)
 }
 
 func TestUnusual(t *testing.T) {

@@ -263,12 +263,14 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, c httpapi.Caller, 
 	}
 	query, _ := url.ParseQuery(r.URL.RawQuery) // as much of it as is valid
 	l := s.newLook(r, c, &page{name: "error"}, query)
-	l.Title, l.Data, l.Sight = problem.Title, wrongData{&problem, problem.Status == http.StatusUnauthorized, l.Back(), false}, &api.Sight{}
+	l.Title, l.Data, l.Sight = problem.Title, wrongData{Problem: &problem, Stranger: problem.Status == http.StatusUnauthorized, To: l.Back()}, &api.Sight{}
 	switch {
+	case errors.Is(err, api.ErrConfirm):
+		l.Data = wrongData{Problem: &problem, Key: query.Get("key")}
 	case r.URL.Path == "/login" && r.ParseForm() == nil: // a token was tried, or will be
-		l.Data = wrongData{&problem, true, r.PostForm.Get("to"), r.Method == http.MethodPost}
+		l.Data = wrongData{Problem: &problem, Stranger: true, To: r.PostForm.Get("to"), Tried: r.Method == http.MethodPost}
 	case r.Method == http.MethodPost:
-		l.Data = wrongData{&problem, problem.Status == http.StatusUnauthorized, "", false}
+		l.Data = wrongData{Problem: &problem, Stranger: problem.Status == http.StatusUnauthorized}
 	}
 	body, err := s.shapes()["error"].whole(l)
 	if err != nil {
@@ -288,6 +290,8 @@ type wrongData struct {
 	Stranger bool
 	To       string
 	Tried    bool
+	// Key is the secret of a link that its user must confirm; "" if it is about something else.
+	Key string
 }
 
 // jsonString encodes a text as JSON.
