@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"millrace/client"
 	"millrace/jet/definitions"
@@ -229,9 +230,26 @@ type textRequest struct {
 	Text string `json:"text"`
 }
 
+// Bounds of a text to check, for any viewer may ask for it: more than a folder of jobs has.
+const (
+	maxText      = 64 << 10
+	maxDocuments = 100
+)
+
 func (r *textRequest) check() error {
-	if r.Text == "" {
+	documents := 1
+	for line := range strings.Lines(r.Text) {
+		if strings.HasPrefix(line, "---") {
+			documents++
+		}
+	}
+	switch {
+	case r.Text == "":
 		return errors.New("text: there is none to check")
+	case len(r.Text) > maxText:
+		return fmt.Errorf("text has %d bytes, want at most %d: check the files one by one, or with `millrace job validate`", len(r.Text), maxText)
+	case documents > maxDocuments:
+		return fmt.Errorf("text has %d documents, want at most %d: check them in parts, or with `millrace job validate`", documents, maxDocuments)
 	}
 	return nil
 }

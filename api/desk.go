@@ -45,6 +45,8 @@ type Desk struct {
 	waiting  share
 	bytes    share // of requests being answered
 	drawn    share // of pages being drawn
+	// computed has the callers for whom an answer is made that takes the processors.
+	computed sync.Map
 	// following counts the callers that follow something.
 	following share
 }
@@ -254,11 +256,28 @@ func (d *Desk) sit(caller string, size int) (*seat, error) {
 func (d *Desk) answer(ctx context.Context, s *seat, e *Endpoint, body []byte) (any, error) {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, seatKey{}, s), patience)
 	defer cancel()
-	answer, err := e.do(d.service.as(s.caller), ctx, body)
-	if err != nil {
+	var answer any
+	do := func() (err error) {
+		answer, err = e.do(d.service.as(s.caller), ctx, body)
+		return err
+	}
+	if e.computes {
+		one := do
+		do = func() error { return d.alone(ctx, s.caller, one) }
+	}
+	if err := do(); err != nil {
 		return nil, d.blame(err)
 	}
 	return answer, nil
+}
+
+// alone has compute make an answer for a caller that is given no other such answer meanwhile.
+func (d *Desk) alone(ctx context.Context, caller string, compute func() error) error {
+	if _, taken := d.computed.LoadOrStore(caller, true); taken {
+		return busy{"an answer that takes the processors is being made for this caller"}
+	}
+	defer d.computed.Delete(caller)
+	return d.Draw(ctx, caller, compute)
 }
 
 // blame adds what is wrong with the log to an error that may come from it.

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -151,4 +152,37 @@ func TestDraw(t *testing.T) {
 			t.Errorf("places are left: %+v, %+v", d.drawn.by, d.waiting.by)
 		}
 	})
+}
+
+// A caller is given one answer at a time that takes the processors; others are given theirs meanwhile.
+func TestAlone(t *testing.T) {
+	d := NewDesk(&Service{})
+	refused := errors.New("computed")
+	err := d.alone(t.Context(), "viewer", func() error {
+		if err := d.alone(t.Context(), "viewer", func() error { return nil }); !as[busy](err) {
+			t.Errorf("a second answer for the same caller: %v", err)
+		}
+		return d.alone(t.Context(), "other", func() error { return refused })
+	})
+	if !errors.Is(err, refused) {
+		t.Errorf("the answer of another caller: %v", err)
+	}
+	if err := d.alone(t.Context(), "viewer", func() error { return nil }); err != nil {
+		t.Errorf("after the answer: %v", err)
+	}
+}
+
+// A text that any viewer may have checked has bounds.
+func TestTextsToCheck(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                             "there is none",
+		"name: a\nrun: b\n":            "",
+		strings.Repeat("#", maxText+1): "want at most 65536",
+		"name: a\nrun: b\n" + strings.Repeat("---\n", maxDocuments): "want at most 100",
+	} {
+		err := (&textRequest{Text: text}).check()
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q is refused with %v, want %q", text, err, want)
+		}
+	}
 }

@@ -29,6 +29,10 @@ type Endpoint struct {
 	// and cannot be followed ([ErrOnce]).
 	Once bool
 
+	// computes says that an answer takes the processors for as long as the text of the request makes
+	// it, so that a caller is given one after the other, within its share of the pages being drawn.
+	computes bool
+
 	refused []string // kinds of problems beside the usual ones
 	do      func(s *Service, ctx context.Context, body []byte) (any, error)
 }
@@ -45,6 +49,12 @@ var ErrOnce error = badRequest{errors.New("nothing follows this answer, which ta
 // once marks an endpoint as one that cannot be followed.
 func once(e Endpoint) Endpoint {
 	e.Once = true
+	return e
+}
+
+// computing marks an endpoint whose answer takes the processors.
+func computing(e Endpoint) Endpoint {
+	e.computes = true
 	return e
 }
 
@@ -154,7 +164,7 @@ var endpoints = []Endpoint{
 	on(roles.NodeRetire, `say that a node does not come back: {"id":"node-1","reason":"…"}`, changing((*client.Client).RetireNode), ordered...),
 	on(roles.JobGet, `one job: {"name":"hello"}, or as it was: {"name":"hello","revision":2}`, (*Service).job, "no-job"),
 	on(roles.JobApply, `store a job: {"name":"hello","definition":{"run":{"argv":["date"]}}}`, (*Service).applyJob, "no-calendar", "overtaken", "changed"),
-	on(roles.JobValidate, `check the text of a job file, and store nothing: {"text":"name: hello\nrun: date\n"}`, (*Service).validateJobs),
+	computing(on(roles.JobValidate, `check the text of a job file, and store nothing: {"text":"name: hello\nrun: date\n"}`, (*Service).validateJobs)),
 	on(roles.JobSchema, `the JSON Schema of a job file, for editors: {}`, (*Service).jobSchema),
 	on(roles.JobRemove, `remove a job; its tasks stay: {"name":"hello"}`, removing((*client.Client).RemoveJob), "no-job", "changed"),
 	on(roles.CalendarList, `calendars: {}`, (*Service).calendars),
