@@ -566,11 +566,12 @@ func (s *Service) records(ctx context.Context, r saidRequest) (saidPage[output.R
 
 // leftAnswer lists the artifacts of a task's attempts.
 type leftAnswer struct {
-	// Artifacts are those of all attempts, the oldest first.
-	Artifacts []task.Left `json:"artifacts"`
+	// Artifacts are those of all attempts, the oldest first; those of children after those of their
+	// parent.
+	Artifacts []client.StepArtifacts `json:"artifacts"`
 }
 
 func (s *Service) artifacts(ctx context.Context, r taskRequest) (leftAnswer, error) {
 	left, err := s.Client.Artifacts(ctx, r.ID)
-	return leftAnswer{append([]task.Left{}, left...)}, s.silent(ctx, r.ID, len(left), err)
+	return leftAnswer{append([]client.StepArtifacts{}, left...)}, s.silent(ctx, r.ID, len(left), err)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -137,13 +139,19 @@ func (c *Client) cancelKnown(ctx context.Context, was task.Task, reason string) 
 	return t, nil
 }
 
-// Signal gives a task the signal that it waits for, with data (JSON, or nil) for its program. The
-// error wraps [task.ErrUnknown], [task.ErrEnded] or [task.ErrNotHeld].
+// Signal gives a task the signal that it waits for, with data (JSON, or nil) for its program. Of a task
+// with children it is the child that waits for one. The error wraps
+// [task.ErrUnknown], [task.ErrEnded] or [task.ErrNotHeld], or is that of a wrong request if several
+// children wait.
 func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, reason string) (task.Task, error) {
 	t, err := c.rec.Load(ctx, id)
+	if err == nil && t.Children != nil && !slices.Contains(t.Holds, task.HoldSignal) {
+		t, err = c.waiting(ctx, t)
+	}
 	if err != nil {
 		return t, err
 	}
+	id = t.ID
 	var signal *job.Signal
 	if t.Spec != nil {
 		signal = t.Spec.Signal
@@ -157,6 +165,26 @@ func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, r
 		return t, fmt.Errorf("signal task %s: %w", id, err)
 	}
 	return t, c.rec.Settle(ctx, &t)
+}
+
+// waiting returns the child of a parent that waits for a signal, or the parent itself if none does.
+func (c *Client) waiting(ctx context.Context, parent task.Task) (task.Task, error) {
+	children, err := view.Children(ctx, c.View(), &parent)
+	if err != nil {
+		return parent, err
+	}
+	children = slices.DeleteFunc(children, func(k task.Task) bool { return !k.AwaitsSignal() })
+	switch len(children) {
+	case 0:
+		return parent, nil
+	case 1:
+		return c.rec.Load(ctx, children[0].ID)
+	}
+	var names []string
+	for i := range children {
+		names = append(names, children[i].Step+" ("+string(children[i].ID)+")")
+	}
+	return parent, Wrongf("several steps of task %s wait for a signal: name the one that is meant, of %s", parent.ID, strings.Join(names, ", "))
 }
 
 // Release moves a task that waits for certain nodes to its shared queue, where any node that serves

@@ -404,7 +404,41 @@ func want(spec *job.Spec, wanted map[files.Digest]bool) {
 	}
 }
 
-// Artifacts lists the artifacts of a task's attempts.
-func (c *Client) Artifacts(ctx context.Context, id task.ID) ([]task.Left, error) {
-	return c.store.Artifacts(ctx, id)
+// StepArtifacts are the artifacts of an attempt, with the step that left them.
+type StepArtifacts struct {
+	// Step is its path below the task that was asked for; "" for that task itself.
+	Step string `json:"step,omitempty"`
+	task.Left
+	// Current tells whether the attempt is the task's current or last one.
+	Current bool `json:"-"`
+}
+
+// Artifacts lists the artifacts of the attempts of a task, and of all its children, their children and
+// so on, in their order. There are none if there is no such task.
+func (c *Client) Artifacts(ctx context.Context, id task.ID) (all []StepArtifacts, err error) {
+	members, err := c.Members(ctx, id)
+	if errors.Is(err, task.ErrUnknown) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	left := make([][]task.Left, len(members))
+	reading, ctx := errgroup.WithContext(ctx)
+	reading.SetLimit(16)
+	for i := range members {
+		reading.Go(func() (err error) {
+			left[i], err = c.store.Artifacts(ctx, members[i].Task.ID)
+			return err
+		})
+	}
+	if err := reading.Wait(); err != nil {
+		return nil, err
+	}
+	for i, m := range members {
+		for _, l := range left[i] {
+			all = append(all, StepArtifacts{m.Step, l, l.Epoch == m.Task.Epoch})
+		}
+	}
+	return all, nil
 }

@@ -25,6 +25,11 @@ const (
 	HoldLimit = "limit"
 )
 
+// AwaitsSignal tells whether a signal is what a task waits for now: it is its turn.
+func (t *Task) AwaitsSignal() bool {
+	return t.State == Held && slices.Contains(t.Holds, HoldSignal) && !slices.Contains(t.Holds, HoldNeeds)
+}
+
 // Unhold opens one of the holds of a task that waits.
 type Unhold struct {
 	Hold string

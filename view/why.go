@@ -101,11 +101,10 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 			node.Prefer(e.Nodes, nodes.Nodes, &t.Spec.Place, ranOn(ctx, v, &t))
 		}
 	}
-	if e.Parts, err = ReadParts(ctx, v, &t); err != nil {
-		return nil, err
-	}
-	if e.Parts != nil {
-		e.Children = e.Parts.Progress
+	if t.Children != nil {
+		if err := e.explainChildren(ctx, v, &t, now, r); err != nil {
+			return nil, err
+		}
 	}
 	if t.Needs != nil && slices.Contains(t.Holds, task.HoldNeeds) && t.Step == "" { // steps are made together with those that they need
 		if e.Missing, err = Missing(ctx, v, t.Needs); err != nil {
@@ -116,6 +115,47 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 		e.Limits, err = l.Standing(ctx, id, r.Holders)
 	}
 	return e, err
+}
+
+// explainChildren says how the children of a parent stand, and that a person must act if one of them
+// waits for a signal.
+func (e *Explanation) explainChildren(ctx context.Context, v View, t *task.Task, now time.Time, r Rules) error {
+	children, err := Children(ctx, v, t)
+	if err != nil {
+		return err
+	}
+	e.Parts = PartsOf(t, children)
+	e.Children = e.Parts.Progress
+	if !t.Live() {
+		return nil
+	}
+	step, waits := awaited(t, children)
+	if waits == nil {
+		return nil
+	}
+	d, err := Owed(ctx, v, waits, r)
+	if err != nil {
+		return err
+	}
+	what := "step " + step + " waits: " + d.What
+	if len(e.Parts.Running) > 0 { // others go on meanwhile
+		e.What += "; " + d.Who + ": " + what
+		return nil
+	}
+	e.Who, e.What, e.By, e.Else, e.Overdue = d.Who, what, d.By, d.Else, d.Overdue(now)
+	return nil
+}
+
+// awaited returns the name of the first child that waits for a signal, and the child; nil if there is
+// none.
+func awaited(t *task.Task, children []task.Task) (step string, waits *task.Task) {
+	of := byID(children)
+	for _, name := range t.Children.Names {
+		if k := of[family.ChildID(t.ID, name)]; k != nil && k.AwaitsSignal() {
+			return name, k
+		}
+	}
+	return "", nil
 }
 
 // Owed is the duty of a task in a view. A view of the past lacks the answers that only the present

@@ -3,6 +3,9 @@ package look
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,11 +26,13 @@ func (a *Commands) taskArtifacts() *cobra.Command {
 	c := &cobra.Command{
 		Use: "artifacts ID", Aliases: []string{"artefacts"},
 		Short: "List the artifacts of a task, or fetch them",
-		Long: `Lists the artifacts of the current or last attempt of a task: the files that it left and
-that "artifacts" names; with --all those of all attempts. --get writes them to a folder, --cat prints one.`,
+		Long: `Lists the artifacts of the current or last attempt of a task and of its steps: the files
+that they left and that "artifacts" names; with --all those of all attempts. --get writes
+them to a folder, those of a step to a folder below it; --cat prints one.`,
 		Example: `  millrace task artifacts ID
   millrace task artifacts ID --get ./results
-  millrace task artifacts ID --cat report.csv`,
+  millrace task artifacts ID --cat report.csv
+  millrace task artifacts ID --cat extract/report.csv`,
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	c.Flags().BoolVar(&all, "all", false, "of all attempts")
@@ -43,39 +48,39 @@ that "artifacts" names; with --all those of all attempts. --get writes them to a
 		if get == "" && cat == "" {
 			return a.listArtifacts(ctx, cl, left, &o)
 		}
-		if len(left) == 0 || left[0].Digest == "" {
+		stored := slices.DeleteFunc(slices.Clone(left), func(l client.StepArtifacts) bool { return l.Digest == "" })
+		if len(stored) == 0 {
 			return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("task %s has left no artifacts%s", id, refusedText(left)), Hint: exit.Hint("--all lists those of earlier attempts")}
 		}
-		d := files.Digest(left[0].Digest)
-		if get != "" {
-			return bundles.Of(a.App).Pull(c, cl, "what task "+string(id)+" has left", d, get)
+		if cat != "" {
+			return a.catArtifact(ctx, cl, stored, cat)
 		}
-		return a.catArtifact(ctx, cl, d, cat)
+		for _, l := range stored {
+			if err := bundles.Of(a.App).Pull(c, cl, "what task "+string(l.Task)+" has left", files.Digest(l.Digest), filepath.Join(get, filepath.FromSlash(l.Step))); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return c
 }
 
-// artifactsOf returns the artifacts of the current attempt, or of all.
-func (a *Commands) artifactsOf(ctx context.Context, cl *client.Client, id task.ID, all bool) ([]task.Left, error) {
+// artifactsOf returns the artifacts of the current attempts of a task and of its steps, or of all
+// attempts.
+func (a *Commands) artifactsOf(ctx context.Context, cl *client.Client, id task.ID, all bool) ([]client.StepArtifacts, error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	left, err := cl.Artifacts(asking, id)
 	if err != nil || all {
 		return left, err
 	}
-	t, err := cl.Task(asking, id)
-	if err != nil {
-		return nil, err
+	if len(left) == 0 { // there may be no such task
+		_, err = cl.Task(asking, id)
 	}
-	for _, l := range left {
-		if l.Epoch == t.Epoch {
-			return []task.Left{l}, nil
-		}
-	}
-	return nil, nil
+	return slices.DeleteFunc(left, func(l client.StepArtifacts) bool { return !l.Current }), err
 }
 
-func refusedText(left []task.Left) string {
+func refusedText(left []client.StepArtifacts) string {
 	if len(left) == 0 {
 		return ""
 	}
@@ -84,14 +89,14 @@ func refusedText(left []task.Left) string {
 
 // shownArtifacts are the artifacts of an attempt as they are printed.
 type shownArtifacts struct {
-	task.Left
+	client.StepArtifacts
 	Entries []files.Entry `json:"entries"`
 }
 
-func (a *Commands) listArtifacts(ctx context.Context, cl *client.Client, left []task.Left, o *typed.Output) error {
+func (a *Commands) listArtifacts(ctx context.Context, cl *client.Client, left []client.StepArtifacts, o *typed.Output) error {
 	shown := []shownArtifacts{}
 	for _, l := range left {
-		s := shownArtifacts{Left: l, Entries: []files.Entry{}}
+		s := shownArtifacts{StepArtifacts: l, Entries: []files.Entry{}}
 		if l.Digest != "" {
 			v, err := cl.Store().Version(ctx, files.Digest(l.Digest))
 			if err != nil {
@@ -109,10 +114,14 @@ func (a *Commands) listArtifacts(ctx context.Context, cl *client.Client, left []
 		return a.WriteJSON(shown)
 	}
 	t := term.Table{Header: []string{"ATTEMPT", "SIZE", "PATH"}}
+	steps := slices.ContainsFunc(left, func(l client.StepArtifacts) bool { return l.Step != "" })
+	if steps {
+		t.Header = slices.Insert(t.Header, 0, "STEP")
+	}
 	n := 0
 	for _, s := range shown {
 		if s.Refused != "" {
-			t.Foot = append(t.Foot, fmt.Sprintf("attempt %d: %s", s.Attempt, term.Printable(s.Refused)))
+			t.Foot = append(t.Foot, strings.TrimSpace(fmt.Sprintf("%s attempt %d: %s", s.Step, s.Attempt, term.Printable(s.Refused))))
 		}
 		n += len(s.Entries)
 		for _, e := range s.Entries {
@@ -120,25 +129,38 @@ func (a *Commands) listArtifacts(ctx context.Context, cl *client.Client, left []
 			if e.Link != "" {
 				path += " -> " + e.Link
 			}
-			t.Add(term.Plain(fmt.Sprint(s.Attempt)), term.Plain(told.ByteCount(e.Size)), term.Plain(path))
+			row := []term.Cell{term.Plain(fmt.Sprint(s.Attempt)), term.Plain(told.ByteCount(e.Size)), term.Plain(path)}
+			if steps {
+				row = slices.Insert(row, 0, term.Plain(s.Step))
+			}
+			t.Add(row...)
 		}
 	}
 	t.Foot = append(t.Foot, told.Plural(n, "file"))
 	return a.Print(t)
 }
 
-func (a *Commands) catArtifact(ctx context.Context, cl *client.Client, d files.Digest, path string) error {
-	v, err := cl.Store().Version(ctx, d)
-	if err != nil {
-		return err
+// catArtifact prints a file; that of a step has the step before its path.
+func (a *Commands) catArtifact(ctx context.Context, cl *client.Client, left []client.StepArtifacts, path string) error {
+	for _, l := range left {
+		within, ok := path, true
+		if l.Step != "" {
+			within, ok = strings.CutPrefix(path, l.Step+"/")
+		}
+		if !ok {
+			continue
+		}
+		v, err := cl.Store().Version(ctx, files.Digest(l.Digest))
+		if err != nil {
+			return err
+		}
+		m, err := cl.FilesManifest(ctx, v)
+		if err != nil {
+			return err
+		}
+		if e := m.Find(within); e != nil && e.Regular() {
+			return cl.FilesContent(ctx, e, a.Out)
+		}
 	}
-	m, err := cl.FilesManifest(ctx, v)
-	if err != nil {
-		return err
-	}
-	e := m.Find(path)
-	if e == nil || !e.Regular() {
-		return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("there is no file %q among the artifacts", path), Hint: exit.Hint("without --cat they are listed")}
-	}
-	return cl.FilesContent(ctx, e, a.Out)
+	return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("there is no file %q among the artifacts", path), Hint: exit.Hint("without --cat they are listed")}
 }
