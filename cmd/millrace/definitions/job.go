@@ -171,11 +171,14 @@ func (a *Commands) jobRemove() *cobra.Command {
 }
 
 func (a *Commands) jobSchema() *cobra.Command {
-	return &cobra.Command{
+	var o typed.Output // there is one form
+	c := &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of a job file, for editors", Args: typed.Takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := a.Out.Write(job.Schema())
 			return err
 		},
 	}
+	o.Flags(c)
+	return c
 }

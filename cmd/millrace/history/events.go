@@ -58,7 +58,7 @@ func (a *Commands) eventsTail() *cobra.Command {
 	fs.StringSliceVar(&f.types, "type", nil, "only facts of this `type` (repeat it); \"task\", \"attempt\" and \"node\" stand for all types that begin so")
 	fs.StringVar(&f.task, "task", "", "only facts about the task with this `id`")
 	fs.StringVar(&f.node, "node", "", "only facts about or from this `node`")
-	fs.Uint64VarP(&f.last, "last", "n", 10, "begin so many messages before the end of the log")
+	fs.Uint64VarP(&f.last, "last", "n", 10, "begin with the last so many facts, a `number`, of those that are asked for")
 	fs.Uint64Var(&f.last, "tail", 10, "the same as --last")
 	fs.Lookup("tail").Hidden = true // its name in commands that print lines and records
 	fs.BoolVarP(&f.follow, "follow", "f", true, "go on with new ones until Ctrl-C")
@@ -119,7 +119,9 @@ func (a *Commands) tail(ctx context.Context, c *client.Client, f *tailFlags, wan
 	}
 	from := f.from
 	if from == 0 {
-		from = end + 1 - min(f.last, end)
+		if from, err = a.before(ctx, c, end, int(min(f.last, lookBack)), wanted); err != nil {
+			return err
+		}
 	}
 	if f.noFollow && from > end {
 		return nil
@@ -152,6 +154,45 @@ func (a *Commands) tail(ctx context.Context, c *client.Client, f *tailFlags, wan
 			}
 		}
 	}
+}
+
+// lookBack is how many messages before the end of the log are looked at for the last facts of a kind.
+const lookBack = 100_000
+
+// before returns the sequence from which on the log has n wanted messages up to its end, or fewer if
+// there are no more among the last messages that it looks at.
+func (a *Commands) before(ctx context.Context, c *client.Client, end uint64, n int, wanted func(*events.Record) bool) (uint64, error) {
+	from, found := end+1, 0
+	for size := uint64(256); found < n && from > 1 && end+1-from < lookBack; size *= 4 {
+		to := from - 1
+		from -= min(size, to)
+		feed, err := c.Store().Follow(ctx, from)
+		if err != nil {
+			return 0, err
+		}
+		var are []uint64
+		for seq := from - 1; seq < to; {
+			records, err := reach.NextRecords(ctx, feed, true)
+			if err != nil || len(records) == 0 {
+				feed.Close()
+				return from, err
+			}
+			for i := range records {
+				if seq = records[i].Seq; seq <= to && wanted(&records[i]) {
+					are = append(are, seq)
+				}
+			}
+		}
+		feed.Close()
+		if more := n - found; len(are) > more {
+			return are[len(are)-more], nil
+		}
+		found += len(are)
+	}
+	if found < n && from > 1 {
+		a.Note("only the last %d messages of the log were looked at; --from begins earlier", end+1-from)
+	}
+	return from, nil
 }
 
 // printEvent prints one line; its columns have fixed widths, for later lines are unknown.
