@@ -93,6 +93,14 @@ var (
 	ordered = []string{"no-node", "not-now"}
 )
 
+// Endpoints that are there for the caller's own tasks, too.
+var (
+	taskWait    = on(roles.TaskWait, `wait up to 20s until a task has ended: {"id":"…"}`, (*Service).waitTask, "no-task")
+	taskWhy     = on(roles.TaskWhy, `why a task is where it is, and who must act next: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).why, "no-task")
+	taskOutput  = on(roles.TaskOutput, `what a task has printed: {"id":"…","after":17,"limit":10}`, (*Service).output, "no-task")
+	taskRecords = on(roles.TaskRecords, `what a task has produced: {"id":"…","after":17,"limit":10}`, (*Service).records, "no-task")
+)
+
 // endpoints are all requests that the service answers.
 var endpoints = []Endpoint{
 	on(roles.TaskSubmit, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, (*Service).submit, born...),
@@ -140,13 +148,17 @@ var endpoints = []Endpoint{
 	on(roles.NodeRelease, `end a quarantine: {"id":"node-1"}`, changing((*client.Client).ReleaseNode), ordered...),
 	on(roles.TaskBulk, `make tasks, of any kinds: {"tasks":[{"job":"hello"},{"spec":{…}}]}`, (*Service).bulk, born...),
 	on(roles.TaskEdit, `give a task that waits another priority: {"id":"…","priority":8}`, (*Service).edit, acted...),
-	on(roles.TaskWait, `wait up to 20s until a task has ended: {"id":"…"}`, (*Service).waitTask, "no-task"),
-	on(roles.TaskWhy, `why a task is where it is, and who must act next: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).why, "no-task"),
+	taskWait,
+	mine(roles.OwnWait, taskWait),
+	taskWhy,
+	mine(roles.OwnWhy, taskWhy),
 	on(roles.TaskTree, `a task with those into which it was expanded: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).tree, "no-task"),
 	on(roles.TaskDiff, `how two tasks differ: {"id":"…","with":"…"}, or one at two moments: {"id":"…","at":"1048211"}`, (*Service).diff, "no-task"),
 	on(roles.TaskEvents, `the facts about a task: {"id":"…"}, or those up to a moment: {"id":"…","at":"1048211"}`, (*Service).history, "no-task"),
-	on(roles.TaskOutput, `what a task has printed: {"id":"…","after":17,"limit":10}`, (*Service).output, "no-task"),
-	on(roles.TaskRecords, `what a task has produced: {"id":"…","after":17,"limit":10}`, (*Service).records, "no-task"),
+	taskOutput,
+	mine(roles.OwnOutput, taskOutput),
+	taskRecords,
+	mine(roles.OwnRecords, taskRecords),
 	on(roles.TaskFiles, `the files that the attempts of a task have left: {"id":"…"}`, (*Service).artifacts, "no-task"),
 	on(roles.TaskTrace, `an OpenTelemetry trace of a task and all below it, in the JSON form of OTLP: {"id":"…"}`, (*Service).trace, "no-task"),
 	on(roles.EventList, `the log itself: {"from":1048211,"limit":100}`, (*Service).events),

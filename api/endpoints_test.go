@@ -19,7 +19,7 @@ func TestEndpointsAreClassified(t *testing.T) {
 		}
 		served = append(served, e.Verb)
 	}
-	for _, v := range roles.Verbs(roles.Reading, roles.Submitting, roles.Operating) {
+	for _, v := range roles.Verbs(roles.Reading, roles.Owning, roles.Submitting, roles.Operating) {
 		if !slices.Contains(served, v) {
 			t.Errorf("nobody answers %s", v)
 		}

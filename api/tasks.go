@@ -12,6 +12,7 @@ import (
 
 	"millrace/client"
 	"millrace/events"
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/value"
@@ -307,4 +308,40 @@ func (s *Service) await(ctx context.Context, atLeast, newerThan uint64) error {
 		}
 		return ctx.Err()
 	})
+}
+
+// mine returns the endpoint of a verb that does what another does, for tasks that the caller has
+// submitted, and for those below them.
+func mine(verb roles.Verb, of Endpoint) Endpoint {
+	do := of.do
+	of.Verb, of.About = verb, of.About+"; a task that the caller has submitted"
+	of.do = func(s *Service, ctx context.Context, body []byte) (any, error) {
+		if err := s.owns(ctx, body); err != nil {
+			return nil, err
+		}
+		return do(s, ctx, body)
+	}
+	return of
+}
+
+// Owns refuses a request about a task that neither the caller has submitted nor, with children, one
+// above it. The error wraps [ErrRole], or is that of a request without such a task.
+func (d *Desk) Owns(ctx context.Context, caller string, body []byte) error {
+	return d.service.as(caller).owns(ctx, body)
+}
+
+func (s *Service) owns(ctx context.Context, body []byte) error {
+	var about struct {
+		ID string `json:"id"`
+	}
+	_ = json.Unmarshal(body, &about) // whatever else is wrong with it is said by who answers
+	id, err := task.ParseID(about.ID)
+	if err != nil {
+		return badRequest{err}
+	}
+	mine, err := s.Client.Submitted(ctx, id)
+	if err == nil && !mine {
+		err = fmt.Errorf("%w: task %s was submitted by somebody else", ErrRole, id)
+	}
+	return err
 }

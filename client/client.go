@@ -118,6 +118,17 @@ func (c *Client) History(ctx context.Context, id task.ID) ([]events.Record, erro
 	return view.All(ctx, c.View(), view.Task(id))
 }
 
+// Submitted tells whether the client's user has submitted a task, or the one above it of whose steps or
+// items it is one. The error wraps [task.ErrUnknown].
+func (c *Client) Submitted(ctx context.Context, id task.ID) (bool, error) {
+	line, err := c.line(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	records, err := c.History(ctx, line[len(line)-1].Task.ID)
+	return err == nil && len(records) > 0 && records[0].Fact.Actor == c.rec.Actor, err
+}
+
 // Cancel asks for a task's end. A waiting task is cancelled when Cancel returns; a running one is
 // cancelling, and becomes cancelled when its worker reports its end. A scheduler cancels the
 // children of a parent. The error wraps [task.ErrUnknown] or [task.ErrEnded].

@@ -26,6 +26,8 @@ import (
 	"millrace/jet/definitions"
 	"millrace/jet/roles"
 	"millrace/metrics"
+	"millrace/task"
+	"millrace/task/family"
 )
 
 // token makes a token, and returns its holder's header.
@@ -282,7 +284,8 @@ func TestRoles(t *testing.T) {
 		token := s.token("a-"+string(role), role, time.Time{}, false)
 		s.comes(200, token)
 		for _, o := range operations() {
-			if strings.HasSuffix(o.path, "/wait") && role.May(o.verb) {
+			may := role.May(o.verb) || role.May(o.verb.Own())
+			if strings.HasSuffix(o.path, "/wait") && may {
 				continue // waits for what does not come
 			}
 			body := ""
@@ -290,11 +293,36 @@ func TestRoles(t *testing.T) {
 				body = `{"nothing":"of the kind"}` // so that nothing is done
 			}
 			got := s.send(o.method, prefix+values.Replace(o.path), body, "Authorization", token)
-			if refused := got.status == 403; refused == role.May(o.verb) || got.status >= 500 {
+			if refused := got.status == 403; refused == may || got.status >= 500 {
 				t.Errorf("%s %s is answered to a %s with %d", o.method, o.path, role, got.status)
 			}
 		}
 	}
+}
+
+// A submitter asks what becomes of the tasks that it has submitted, with their steps, and of no others.
+func TestOwnTasks(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	shop, other := s.token("shop", roles.Submitter, time.Time{}, false), s.token("other", roles.Submitter, time.Time{}, false)
+	s.comes(200, shop)
+	s.comes(200, other)
+	var whole, theirs client.Receipt
+	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"steps":[{"name":"a","run":{"argv":["date"]}}]}}`, &whole, "Authorization", shop)
+	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]}}}`, &theirs, "Authorization", other)
+	step := family.ChildID(whole.ID, "a")
+	for _, id := range []task.ID{whole.ID, step} {
+		at := prefix + "/tasks/" + string(id)
+		for _, what := range []string{"/why", "/output", "/records"} {
+			s.want(200, "GET", at+what, "", nil, "Authorization", shop)
+			s.refused(403, "role", "GET", at+what, "", "Authorization", other)
+			s.refused(403, "role", "GET", at+what, "", "Authorization", other, "Accept", "text/event-stream")
+		}
+		s.refused(403, "role", "GET", at+"/wait", "", "Authorization", other)
+		s.refused(403, "role", "GET", at+"/events", "", "Authorization", shop)
+	}
+	s.want(200, "POST", prefix+"/tasks/"+string(theirs.ID)+"/cancel", "", nil)
+	s.want(200, "GET", prefix+"/tasks/"+string(theirs.ID)+"/wait", "", nil, "Authorization", other)
 }
 
 // A proxy names the user, below a path and under a host name of its own.

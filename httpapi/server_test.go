@@ -15,6 +15,7 @@ import (
 
 	"millrace/api"
 	"millrace/client"
+	"millrace/jet/roles"
 	"millrace/task"
 )
 
@@ -34,7 +35,7 @@ func TestRoutes(t *testing.T) {
 		reached[string(o.verb)] = true
 	}
 	for _, e := range api.Endpoints() {
-		if !reached[string(e.Verb)] {
+		if !reached[string(e.Verb)] && e.Verb.Access() != roles.Owning { // the route of the whole verb leads there
 			t.Errorf("%s cannot be asked for over HTTP: give it a row in the table of routes", e.Verb)
 		}
 	}

@@ -49,7 +49,7 @@ func TestService(t *testing.T) {
 			t.Errorf("endpoint %s says that it is for %s", e.Subject, e.Metadata["access"])
 		}
 	}
-	for _, a := range []roles.Access{"", roles.Reading, roles.Submitting, roles.Operating} {
+	for _, a := range []roles.Access{"", roles.Reading, roles.Owning, roles.Submitting, roles.Operating} {
 		want := roles.Verbs(a)
 		var told []roles.Verb // on the page
 		if row := regexp.MustCompile(`(?m)^\| ` + string(a) + ` \|.*$`).Find(wire); a != "" {

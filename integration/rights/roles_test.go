@@ -460,6 +460,9 @@ func TestRoles(t *testing.T) {
 	p.Until("the task has ended", func() bool {
 		return askAs[task.Task](submitter, roles.TaskGet, `{"id":"`+string(receipt.ID)+`"}`).State == task.Finished
 	})
+	for _, verb := range roles.Verbs(roles.Owning) {
+		askAs[any](submitter, verb, `{"id":"`+string(receipt.ID)+`"}`)
+	}
 	viewer := callerOf(p, g, roleUser(account, roles.Viewer, ""))
 	operator := callerOf(p, g, roleUser(account, roles.Operator, ""))
 	askAs[any](operator, roles.JobApply, `{"name":"hello","definition":{"run":{"argv":["true"]}}}`)

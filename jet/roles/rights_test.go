@@ -48,7 +48,8 @@ func TestRights(t *testing.T) {
 	if !slices.Contains(hears, "_INBOX_crawler-7.>") || slices.Contains(hears, "_INBOX.>") {
 		t.Errorf("a worker hears %v", hears)
 	}
-	want := []string{"mr.api.sue.task.submit", "mr.api.sue.task.bulk", "mr.api.sue.task.copy", "mr.api.sue.schedule.run", "mr.api.sue.schedule.backfill", "mr.api.sue.task.get", "mr.api.sue.server.health"}
+	want := []string{"mr.api.sue.task.submit", "mr.api.sue.task.bulk", "mr.api.sue.task.copy", "mr.api.sue.schedule.run", "mr.api.sue.schedule.backfill", "mr.api.sue.task.get", "mr.api.sue.server.health",
+		"mr.api.sue.own.wait", "mr.api.sue.own.why", "mr.api.sue.own.output", "mr.api.sue.own.records"}
 	if p, s := has(User{Name: "sue", Role: Submitter, Inbox: "_INBOX"}); !slices.Equal(p, want) || !slices.Equal(s, []string{"_INBOX.>"}) {
 		t.Errorf("a submitter has %v and %v", p, s)
 	}

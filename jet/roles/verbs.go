@@ -41,6 +41,12 @@ const (
 	TaskFiles   Verb = "task.artifacts"
 	TaskTrace   Verb = "task.trace"
 
+	// What a submitter asks of the tasks that it has submitted.
+	OwnWait    Verb = "own.wait"
+	OwnWhy     Verb = "own.why"
+	OwnOutput  Verb = "own.output"
+	OwnRecords Verb = "own.records"
+
 	TasksCancel  Verb = "tasks.cancel" // those that a filter chooses
 	TasksRetry   Verb = "tasks.retry"
 	TasksSignal  Verb = "tasks.signal"
@@ -126,6 +132,8 @@ type Access string
 const (
 	// Reading changes nothing.
 	Reading Access = "reading"
+	// Owning reads what became of tasks that the caller has submitted.
+	Owning Access = "owning"
 	// Submitting makes tasks, and changes no existing one.
 	Submitting Access = "submitting"
 	// Operating changes anything, whichever user made it.
@@ -144,6 +152,7 @@ var verbs = []struct {
 		ScheduleNext, ScheduleProgress, JobValidate, JobSchema, JobHistory, JobDiff, ScheduleHistory,
 		ScheduleDiff, CalendarHistory, CalendarDiff, BreakerGet,
 		FilesList, FilesGet, FilesDiff, FilesVerify, LogVerify, LogDiff, LogReplay, LogWhatIf, ServerHealth}},
+	{Owning, []Verb{OwnWait, OwnWhy, OwnOutput, OwnRecords}},
 	{Submitting, []Verb{TaskSubmit, TaskBulk, TaskCopy, ScheduleRun, ScheduleBackfill}},
 	{Operating, []Verb{TaskCancel, TasksCancel, TasksRetry, TasksSignal, TasksDismiss, TaskRelease, TaskSignal,
 		TaskRetry, TaskEdit, DeadDismiss, QueuePause, QueueResume, QueueLimit, QueuePurge, NodeDrain,
@@ -172,6 +181,21 @@ func (v Verb) Access() Access {
 	return ""
 }
 
+// Own returns the verb that does the same for the caller's own tasks only; "" if there is none.
+func (v Verb) Own() Verb {
+	switch v {
+	case TaskWait:
+		return OwnWait
+	case TaskWhy:
+		return OwnWhy
+	case TaskOutput:
+		return OwnOutput
+	case TaskRecords:
+		return OwnRecords
+	}
+	return ""
+}
+
 // May tells whether users of a role may use a verb. This is the only place that decides it: the
 // rights of users of the NATS server are made from it, and the HTTP service asks it.
 func (r Role) May(v Verb) bool {
@@ -179,7 +203,7 @@ func (r Role) May(v Verb) bool {
 	case Operator:
 		return access != ""
 	case Submitter:
-		return access == Submitting || v == TaskGet || v == ServerHealth
+		return access == Submitting || access == Owning || v == TaskGet || v == ServerHealth
 	case Viewer:
 		return access == Reading
 	}
