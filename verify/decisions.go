@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -155,6 +156,15 @@ func (s *story) remade(v *Verifier, k *task.Task, c task.Command, r *events.Reco
 	if err != nil {
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s was decided, and decided again it is refused: %v", r.Fact.Type, err)
 		return
+	}
+	if e, opens := event.(task.Unheld); opens && string(e.Inputs) == unchanged {
+		// It is told what it was told before, of which only the digest is kept.
+		if was, _ := r.Fact.Event.(task.Unheld); v.book.Hides(was.Inputs) || v.tasks.digests.Raw(was.Inputs) == s.now.inputs {
+			e.Inputs = was.Inputs
+		} else {
+			e.Inputs = json.RawMessage(`"what it was told before"`)
+		}
+		event = e
 	}
 	is := r.Fact
 	is.Event, is.Type, is.By = event, events.TypeOf(event), k.DecidedBy(c, event)
