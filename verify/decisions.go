@@ -56,7 +56,13 @@ func (v *Verifier) timely(r *events.Record) *events.Record {
 	if latest := r.Fact.By.Latest(); latest >= r.Seq {
 		wrong([]uint64{latest, r.Seq}, fmt.Sprintf("at %d", latest))
 	}
-	if v.stored.IsZero() || !r.Fact.At.After(v.stored.Add(v.cfg.Margin)) {
+	if v.stored.IsZero() {
+		return r
+	}
+	if l, latest := r.Fact.By.Lease, v.stored.Add(v.cfg.Margin); l != nil && (l.At.After(latest) || l.Beat.After(latest)) {
+		wrong([]uint64{r.Seq}, fmt.Sprintf("a heartbeat as of %s, and the log stored it at %s", l.At.UTC().Format(time.RFC3339Nano), when(thin.StampOf(v.stored))))
+	}
+	if !r.Fact.At.After(v.stored.Add(v.cfg.Margin)) {
 		return r
 	}
 	wrong([]uint64{r.Seq}, fmt.Sprintf("at %s, and the log stored it at %s", when(thin.StampOf(r.Fact.At)), when(thin.StampOf(v.stored))))

@@ -88,6 +88,11 @@ func (s *story) concluded(v *Verifier, k *task.Task, e task.Concluded, r *events
 		return
 	}
 	same := *r
+	if name, strange := v.stranger(k); strange && by.Rule != task.RuleStranger {
+		v.book.Checked[Decisions]++
+		s.found(v, Decisions, []uint64{by.Seen, r.Seq}, "%s says nothing of task %s, which has the id of child %q and was not made by it", r.Fact.Type, family.ChildID(k.ID, name), name)
+		return
+	}
 	switch _, own := family.OwnChildren(k); {
 	case by.Rule == task.RuleStranger:
 		name, ok := v.stranger(k)
@@ -202,6 +207,9 @@ func results(all json.RawMessage) map[string]json.RawMessage {
 
 // stranger is the first child of a parent that the parent has not made.
 func (v *Verifier) stranger(k *task.Task) (name string, ok bool) {
+	if k.Children == nil || v.book.Hides(k.Params) {
+		return "", false
+	}
 	births := family.Births(k)
 	for _, name := range k.Children.Names {
 		o := v.tasks.known(family.ChildID(k.ID, name))

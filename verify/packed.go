@@ -72,7 +72,7 @@ func (s *story) packs() bool {
 	}
 	return s.born && s.undue && s.turn == 0 && s.attempt == 0 && len(s.turns) == 0 && len(s.attempts) == 0 &&
 		len(s.offers) == 1 && s.offers[0] == offer{seq: s.bornAt} && s.byOthers && len(s.limit) == 0 &&
-		s.open == 0 && s.openOffer == 0 && s.openOn == limits.Session{} && s.held == 0 && !s.asked && !s.result &&
+		s.open == 0 && s.openOffer == 0 && s.openOn == limits.Session{} && s.held == 0 && !s.asked && !s.result && s.granted == 0 && s.rated == 0 &&
 		s.repeated == 0 && s.rivals == nil && s.reborn == nil && s.other == 0 && !s.cut
 }
 

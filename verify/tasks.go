@@ -462,6 +462,7 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 	t := v.tasks
 	k := &t.now
 	*k = t.task(s.id, &s.now)
+	s.opens(v, k, r)
 	if v.book.Asked(Decisions) {
 		if r.Fact.By == nil || r.Fact.By.Rule != task.RuleDuty { // that decision itself is repeated
 			s.overdue(v, k, r.Fact.At)
