@@ -464,9 +464,7 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 	*k = t.task(s.id, &s.now)
 	s.opens(v, k, r)
 	if v.book.Asked(Decisions) {
-		if r.Fact.By == nil || r.Fact.By.Rule != task.RuleDuty { // that decision itself is repeated
-			s.overdue(v, k, r.Fact.At)
-		}
+		s.overdue(v, k, r)
 		s.decided(v, s.asks(v, k), r)
 		if r.Kind == events.KindChain {
 			s.tripped(v, k, r)
