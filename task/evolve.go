@@ -126,11 +126,13 @@ func (t *Task) Apply(r Recorded) {
 			t.holdAgain(unsaid, e.Reason, r)
 			t.EndBy = time.Time{}
 			t.BoundWhole(r.At)
-			if t.Spec.Parental() && t.State == Pending {
-				if _, why := t.Childless(); why != "" { // its nodes are chosen anew
+			if t.Spec.Parental() {
+				if _, why := t.Childless(); why != "" { // its nodes, or the values of its list, are found anew
 					t.Children = nil
 				}
-				t.bear(r)
+				if t.State == Pending {
+					t.bear(r)
+				}
 			}
 		}
 	case Expanded:

@@ -114,3 +114,17 @@ func TestReopenedIsHeldAgain(t *testing.T) {
 		t.Errorf("it is %s, to be offered: %v", got.State, ok)
 	}
 }
+
+// A list step that ended because what it needed left no list finds its values anew.
+func TestReopenedListIsFoundAnew(t *testing.T) {
+	s := held(task.HoldNeeds)
+	s.Needs = &task.Needs{Of: []task.Need{{Task: "a", Name: "a"}}}
+	s.Spec = &job.Spec{Handler: "h", Each: &job.Each{Result: "a"}}
+	told := func(result string) task.Unheld {
+		return task.Unheld{Hold: task.HoldNeeds, Inputs: json.RawMessage(`{"a":{"task":"a","state":"finished","result":` + result + `}}`)}
+	}
+	got := tasktest.Given(s, told(`{}`), task.Expanded{}, task.GivenUp{Reason: reason.User}, task.Reopened{}, told(`[1]`))
+	if got.State != task.Running || got.Children != nil {
+		t.Errorf("it is %s, and its children are %v", got.State, got.Children)
+	}
+}

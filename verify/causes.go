@@ -73,12 +73,20 @@ func (s *story) due(v *Verifier, e task.Due, r *events.Record) {
 	switch {
 	case now && s.now.route != 0 && v.tasks.words.Number(string(e.Route)) != s.now.route:
 		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "a timer offers it on %s, where it does not wait", e.Route)
+	case now && !s.dueAt(e.After, thin.StampOf(e.Due)):
+		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "a timer for %s, and what it refers to is due at %s", when(thin.StampOf(e.Due)), when(t.due))
 	case now && t.due > thin.StampOf(r.Stored.Add(task.TimerError)):
 		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "a timer has fired at %s, and what it refers to is due at %s", when(thin.StampOf(r.Stored)), when(t.due))
 		s.offered(v, e.After, r) // it may be claimed once the time has come
 	default:
 		s.offered(v, e.After, r)
 	}
+}
+
+// dueAt tells whether a turn of the task was planned for a time. Births that differ only in that have
+// a turn each.
+func (s *story) dueAt(since uint64, due thin.Stamp) bool {
+	return slices.ContainsFunc(s.turns, func(t turn) bool { return t.since == since && (t.due == due || t.due == anyDue) })
 }
 
 func (s *story) planned(v *Verifier, e task.Queued, r *events.Record, t turn) {
@@ -166,7 +174,8 @@ func (s *story) dismissed(v *Verifier, r *events.Record) {
 	}
 }
 
-// maxPoisonSeqs is how many sequences of unreadable messages a report names.
+// maxPoisonSeqs is how many sequences of unreadable messages a report names, and of those that were
+// stored before an earlier one.
 const maxPoisonSeqs = 20
 
 // poisonSeqs returns the first unreadable messages.

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -55,7 +56,13 @@ func (v *Verifier) timely(r *events.Record) *events.Record {
 	if latest := r.Fact.By.Latest(); latest >= r.Seq {
 		wrong([]uint64{latest, r.Seq}, fmt.Sprintf("at %d", latest))
 	}
-	if v.stored.IsZero() || !r.Fact.At.After(v.stored.Add(v.cfg.Margin)) {
+	if v.stored.IsZero() {
+		return r
+	}
+	if l, latest := r.Fact.By.Lease, v.stored.Add(v.cfg.Margin); l != nil && (l.At.After(latest) || l.Beat.After(latest)) {
+		wrong([]uint64{r.Seq}, fmt.Sprintf("a heartbeat as of %s, and the log stored it at %s", l.At.UTC().Format(time.RFC3339Nano), when(thin.StampOf(v.stored))))
+	}
+	if !r.Fact.At.After(v.stored.Add(v.cfg.Margin)) {
 		return r
 	}
 	wrong([]uint64{r.Seq}, fmt.Sprintf("at %s, and the log stored it at %s", when(thin.StampOf(r.Fact.At)), when(thin.StampOf(v.stored))))
@@ -155,6 +162,15 @@ func (s *story) remade(v *Verifier, k *task.Task, c task.Command, r *events.Reco
 	if err != nil {
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s was decided, and decided again it is refused: %v", r.Fact.Type, err)
 		return
+	}
+	if e, opens := event.(task.Unheld); opens && string(e.Inputs) == unchanged {
+		// It is told what it was told before, of which only the digest is kept.
+		if was, _ := r.Fact.Event.(task.Unheld); v.book.Hides(was.Inputs) || v.tasks.digests.Raw(was.Inputs) == s.now.inputs {
+			e.Inputs = was.Inputs
+		} else {
+			e.Inputs = json.RawMessage(`"what it was told before"`)
+		}
+		event = e
 	}
 	is := r.Fact
 	is.Event, is.Type, is.By = event, events.TypeOf(event), k.DecidedBy(c, event)

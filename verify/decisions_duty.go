@@ -39,8 +39,13 @@ func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 		now, old = was, v.tasks.task(s.id, &was)
 		k = s.asks(v, &old)
 	}
-	w, known := v.worldFor(k, &by, r)
-	if !known {
+	w, none := v.worldFor(k, &by, r)
+	switch {
+	case none > 0:
+		v.book.Checked[Decisions]++
+		s.found(v, Decisions, []uint64{none, r.Seq}, "%s was decided by a fact of a node or queue at %d, and there is none", r.Fact.Type, none)
+		return
+	case w == nil:
 		v.book.Forgotten++
 		return
 	}
@@ -111,24 +116,28 @@ func (s *story) offeredAfter(seq uint64) bool {
 	return slices.ContainsFunc(s.offers, func(o offer) bool { return o.seq > seq })
 }
 
-// worldFor is the world known to the decider about k; false if it is no longer remembered.
-func (v *Verifier) worldFor(k *task.Task, by *task.By, r *events.Record) (*node.World, bool) {
+// worldFor is the world known to the decider about k; nil if it is no longer remembered, or if the
+// decision names a fact that is none of the node or queue, which is then returned.
+func (v *Verifier) worldFor(k *task.Task, by *task.By, r *events.Record) (w *node.World, none uint64) {
 	if v.world == nil || v.world.At != by.Seen || v.worldTo < by.Seen {
 		nodes, known := v.pasts.At(by.Seen)
 		if !known {
-			return nil, false
+			return nil, 0
 		}
 		v.world, v.worldTo = node.NewWorld(nodes, by.Seen, r.Fact.At), v.last
 	}
-	w := v.world.Again(r.Fact.At)
+	w = v.world.Again(r.Fact.At)
 	on := k.Node
 	if k.Waiting() {
 		on, _ = k.Route.Node()
 	}
 	if by.Node > 0 {
 		n, known := v.pasts.Of(on).At(by.Node)
-		if !known || n.Head != by.Node {
-			return nil, known
+		switch {
+		case !known:
+			return nil, 0
+		case n.Head != by.Node:
+			return nil, by.Node
 		}
 		w.Freshen(n)
 	}
@@ -138,14 +147,17 @@ func (v *Verifier) worldFor(k *task.Task, by *task.By, r *events.Record) (*node.
 		w.Learn(queue, node.Want{Queue: served, Needs: needs})
 	}
 	if by.Queue > 0 {
-		q, _ := v.queuePast.At(w.Home(queue), by.Queue)
-		if q == nil {
-			return nil, false
+		q, forgotten := v.queuePast.At(w.Home(queue), by.Queue)
+		switch {
+		case forgotten:
+			return nil, 0
+		case q == nil:
+			return nil, by.Queue
 		}
 		w.Tell(*q)
 	}
 	if !by.Since.IsZero() {
 		w.Unserved(queue, by.Since)
 	}
-	return w, true
+	return w, 0
 }

@@ -140,6 +140,9 @@ func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Rec
 	case task.RuleOwn:
 		s.remade(v, k, task.Judged{Command: task.Lose{Epoch: k.Epoch}, By: book.By(r)}, r)
 	default:
+		if v.hidesList(k) {
+			return
+		}
 		if short, _ := family.Follow(k, nil); r.Fact.By == nil && short != nil { // regardless of its children
 			if _, ends := short.(task.GiveUp); ends {
 				s.remade(v, k, short, r)

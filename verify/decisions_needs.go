@@ -32,11 +32,13 @@ type kin struct {
 	said said
 	// onNode are its per_node bounds.
 	onNode limits.Bounds
+	// copied is the digest of the id of which it is a copy.
+	copied thin.Digest
 }
 
 // none tells whether nothing must be kept.
 func (k *kin) none() bool {
-	return k.needs == nil && len(k.tail) == 0 && len(k.earlier) == 0 && k.said == said{} && len(k.onNode) == 0
+	return k.needs == nil && len(k.tail) == 0 && len(k.earlier) == 0 && k.said == said{} && len(k.onNode) == 0 && k.copied == 0
 }
 
 // said is a text kept as its length and digest.

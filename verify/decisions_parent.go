@@ -18,21 +18,11 @@ import (
 // children from the nodes at the named sequence. Results and messages of children are kept only as
 // digests, with which those in the fact are compared.
 
-// whole returns a parent with everything from its birth and its inputs.
-func (s *story) whole(k *task.Task) *task.Task {
-	p := *k
-	if w := s.now.whole; w != nil {
-		p.Job, p.Inputs = w.work.Job, w.work.Inputs
-	}
-	return &p
-}
-
 // expanded repeats the choice of a parent's children, or of additional ones.
 func (s *story) expanded(v *Verifier, k *task.Task, e task.Expanded, r *events.Record) {
-	if !v.whole() || !k.Spec.Parental() || len(s.rivals) > 0 {
+	if !v.whole() || !k.Spec.Parental() || len(s.rivals) > 0 || v.hidesList(k) {
 		return
 	}
-	k = s.whole(k)
 	var nodes []node.Node
 	if _, own := family.OwnChildren(k); !own && len(k.Spec.Place.Nodes) == 0 {
 		if e.AtSeq >= r.Seq {
@@ -63,12 +53,16 @@ func (s *story) expanded(v *Verifier, k *task.Task, e task.Expanded, r *events.R
 	s.remade(v, k, command, r)
 }
 
+// hidesList tells whether an incident file has hidden the list of a parent.
+func (v *Verifier) hidesList(k *task.Task) bool {
+	return k.Spec.Each != nil && k.Spec.Each.Result != "" && v.book.Hides(k.Inputs)
+}
+
 // concluded repeats the decision on the end of a parent.
 func (s *story) concluded(v *Verifier, k *task.Task, e task.Concluded, r *events.Record) {
-	if !v.whole() || len(s.rivals) > 0 {
+	if !v.whole() || len(s.rivals) > 0 || v.hidesList(k) {
 		return
 	}
-	k = s.whole(k)
 	by := book.By(r)
 	var ends map[task.ID]task.End
 	if k.Children != nil {
@@ -94,6 +88,11 @@ func (s *story) concluded(v *Verifier, k *task.Task, e task.Concluded, r *events
 		return
 	}
 	same := *r
+	if name, strange := v.stranger(k); strange && by.Rule != task.RuleStranger {
+		v.book.Checked[Decisions]++
+		s.found(v, Decisions, []uint64{by.Seen, r.Seq}, "%s says nothing of task %s, which has the id of child %q and was not made by it", r.Fact.Type, family.ChildID(k.ID, name), name)
+		return
+	}
 	switch _, own := family.OwnChildren(k); {
 	case by.Rule == task.RuleStranger:
 		name, ok := v.stranger(k)
@@ -208,6 +207,9 @@ func results(all json.RawMessage) map[string]json.RawMessage {
 
 // stranger is the first child of a parent that the parent has not made.
 func (v *Verifier) stranger(k *task.Task) (name string, ok bool) {
+	if k.Children == nil || v.book.Hides(k.Params) {
+		return "", false
+	}
 	births := family.Births(k)
 	for _, name := range k.Children.Names {
 		o := v.tasks.known(family.ChildID(k.ID, name))

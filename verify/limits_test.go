@@ -34,6 +34,45 @@ func TestGoodLimit(t *testing.T) {
 	}
 }
 
+// A log without admissions shows that nobody asked the limits, by the offers of the tasks; without
+// the offers as well, by their starts.
+func TestOfferedPastLimits(t *testing.T) {
+	for name, lacks := range map[string][]events.Type{
+		"offered past its limits":             {events.LimitGranted},
+		"it starts while it is held by limit": {events.LimitGranted, events.TaskQueued},
+	} {
+		for _, settled := range []bool{false, true} {
+			v := verify.New(verify.Config{Settled: settled})
+			read(t, "good.limit", func(r *events.Record) {
+				if slices.Contains(lacks, r.Fact.Type) {
+					return
+				}
+				if err := v.Add(r); err != nil {
+					t.Fatal(err)
+				}
+			})
+			found := v.Report(time.Time{}).Findings
+			if !slices.ContainsFunc(found, func(f verify.Finding) bool { return f.Rule == verify.Limits && strings.Contains(f.What, name) }) {
+				t.Errorf("%s: found %+v", name, found)
+			}
+		}
+	}
+}
+
+// Times of the log that go back by more than the margin are counted, and break no promise.
+func TestBackwards(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	v := verify.New(verify.Config{Margin: 10 * time.Second})
+	for i, after := range []time.Duration{0, time.Minute, 51 * time.Second, 49 * time.Second, time.Minute} {
+		if err := v.Add(&events.Record{Seq: uint64(i + 1), Stored: noon.Add(after), Kind: events.KindProbe}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := v.Report(time.Time{}); r.Backwards != 1 || !slices.Equal(r.BackwardsSeqs, []uint64{4}) || r.Violations > 0 {
+		t.Errorf("%d at %v go back, %d violations", r.Backwards, r.BackwardsSeqs, r.Violations)
+	}
+}
+
 // An admission lies on the chains of exactly the scopes whose limits it names.
 func TestAdmissionOnAllOfItsChains(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

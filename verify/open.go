@@ -34,7 +34,9 @@ func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 			continue // its spec is unknown, and I-7 has reported that
 		}
 		k := v.tasks.task(id, &s.now)
-		s.overdue(v, &k, now)
+		if s.elsewise(v) && !s.runsOut(v, &k, now, v.heard(&k)) {
+			s.misses(v, &k, now)
+		}
 		if v.cfg.Settled {
 			s.found(v, OneEnd, []uint64{s.now.seq}, "it has not ended, it is %s since %s", k.State, when(s.now.since))
 		}

@@ -142,22 +142,51 @@ func (v *Verifier) wasSooner(r *events.Record, by time.Duration) {
 // of the log.
 func (v *Verifier) Sooner() []Sooner { return v.sooner }
 
-// overdue reports a task for which the other settings would have required a decision before a time,
+// overdue reports a task for which the other settings would have required a decision before a fact,
 // and the recorded ones did not: an end by a deadline, or the stop of an attempt that ran too long.
-func (s *story) overdue(v *Verifier, k *task.Task, now time.Time) {
-	if v.cfg.Other.None() || !s.born || s.old || s.cut || len(s.rivals) > 0 || !v.whole() {
+func (s *story) overdue(v *Verifier, k *task.Task, r *events.Record) {
+	if !s.elsewise(v) {
 		return
 	}
-	other := s.asks(v, k)
-	if k.Live() && k.Epoch > 0 {
-		was, is := k.RunUntil(), other.RunUntil()
-		if !is.IsZero() && is.Before(now) && (was.IsZero() || !was.Before(now)) {
-			s.never(v, is, "the attempt would have been stopped for its run timeout, and have failed as error/timeout")
-			return
-		}
+	heard := v.heard(k)
+	if e, ok := r.Fact.Event.(task.AttemptStarted); ok && e.TookOver != nil {
+		heard = e.TookOver.Heard
 	}
+	if s.runsOut(v, k, r.Fact.At, heard) || r.Fact.By != nil && r.Fact.By.Rule == task.RuleDuty {
+		return // another decision by a duty is repeated itself
+	}
+	s.misses(v, k, r.Fact.At)
+}
+
+// elsewise tells whether the task is judged under other settings.
+func (s *story) elsewise(v *Verifier) bool {
+	return !v.cfg.Other.None() && s.born && !s.old && !s.cut && len(s.rivals) == 0 && v.whole()
+}
+
+// runsOut reports an attempt that its node would have stopped before a time. Heard is until when the
+// node is known to have been alive; zero if there is no reason to doubt that.
+func (s *story) runsOut(v *Verifier, k *task.Task, now, heard time.Time) bool {
+	if !k.Live() || k.Epoch == 0 {
+		return false
+	}
+	was, is := k.RunUntil(), s.asks(v, k).RunUntil()
+	if is.IsZero() || !is.Before(now) || !was.IsZero() && !is.Before(was) || !heard.IsZero() && heard.Before(is) {
+		return false
+	}
+	s.never(v, is, "the attempt would have been stopped for its run timeout, and have failed as error/timeout")
+	return true
+}
+
+// heard is until when the session that runs a task is known to have been alive, if it was found lost
+// since; else zero.
+func (v *Verifier) heard(k *task.Task) time.Time {
+	return v.lives[v.session(k.Node, k.Session)].heard
+}
+
+// misses reports a duty that would have passed before a time.
+func (s *story) misses(v *Verifier, k *task.Task, now time.Time) {
 	around := v.around(k, v.queues(), now)
-	was, is := duties.Owes(*k, around, v.cfg.Settings), duties.Owes(*other, around, v.bounds(nil))
+	was, is := duties.Owes(*k, around, v.cfg.Settings), duties.Owes(*s.asks(v, k), around, v.bounds(nil))
 	if passed(&is, now) && !passed(&was, now) {
 		s.never(v, is.By, "%s was to %s; else %s", is.Who, is.What, is.Else)
 	}
@@ -185,8 +214,8 @@ func (v *Verifier) waited(r *events.Record) {
 		return
 	}
 	for id, s := range v.tasks.unended() {
-		if k := v.tasks.task(id, &s.now); k.Waiting() {
-			s.overdue(v, &k, r.Fact.At)
+		if k := v.tasks.task(id, &s.now); k.Waiting() && s.elsewise(v) {
+			s.misses(v, &k, r.Fact.At)
 			v.tasks.put(s)
 		}
 	}

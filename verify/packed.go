@@ -48,6 +48,7 @@ type odd struct {
 	rest
 	limit  limits.Bounds
 	kin    kin
+	other  uint32  // the spec for repeated decisions; 0 for its own
 	course *course // nil for one turn since the birth with at most one attempt
 }
 
@@ -72,8 +73,8 @@ func (s *story) packs() bool {
 	}
 	return s.born && s.undue && s.turn == 0 && s.attempt == 0 && len(s.turns) == 0 && len(s.attempts) == 0 &&
 		len(s.offers) == 1 && s.offers[0] == offer{seq: s.bornAt} && s.byOthers && len(s.limit) == 0 &&
-		s.open == 0 && s.openOffer == 0 && s.openOn == limits.Session{} && s.held == 0 && !s.asked && !s.result &&
-		s.repeated == 0 && s.rivals == nil && s.reborn == nil && s.other == 0 && !s.cut
+		s.open == 0 && s.openOffer == 0 && s.openOn == limits.Session{} && s.held == 0 && !s.asked && !s.result && s.granted == 0 && s.rated == 0 &&
+		s.repeated == 0 && s.rivals == nil && s.reborn == nil && !s.cut
 }
 
 func (t *packedTasks) at(place uint32) *packed { return &t.pages[place/packedPage][place%packedPage] }
@@ -170,8 +171,8 @@ func (t *packedTasks) put(s *story) {
 		e.own = a.own
 		simple = a.epoch == s.now.epoch && a.number == s.now.attempt && a.on == s.now.node
 	}
-	if e.odd = !simple || len(s.limit) > 0 || !s.kin.none() || s.now.rest != (rest{}); e.odd {
-		o := &odd{rest: s.now.rest, limit: s.limit, kin: s.kin}
+	if e.odd = !simple || len(s.limit) > 0 || !s.kin.none() || s.other != 0 || s.now.rest != (rest{}); e.odd {
+		o := &odd{rest: s.now.rest, limit: s.limit, kin: s.kin, other: s.other}
 		if !simple {
 			o.course = &course{turns: s.turns, attempts: s.attempts}
 		}
@@ -207,7 +208,7 @@ func (t *packedTasks) unpack(s *story) bool {
 	if e.odd {
 		o = *t.odd[key]
 	}
-	s.limit, s.kin = o.limit, o.kin
+	s.limit, s.kin, s.other = o.limit, o.kin, o.other
 	switch {
 	case o.course != nil:
 		s.turns, s.attempts = o.course.turns, o.course.attempts

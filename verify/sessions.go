@@ -18,6 +18,9 @@ type life struct {
 	// gone is since when its attempts may start elsewhere, if another session has replaced it; else
 	// zero.
 	gone time.Time
+	// heard is until when it is known to have been alive, by the log's clock, if it was found lost;
+	// else zero.
+	heard time.Time
 }
 
 // session names a session of a node.
@@ -41,12 +44,16 @@ func (v *Verifier) lived(was, is *node.Node, r *events.Record) {
 	switch e := r.Fact.Event.(type) {
 	case node.WentOnline:
 		if l, ok := v.lives[now]; ok && e.Session == is.Session {
-			l.left = time.Time{}
+			l.left, l.heard = time.Time{}, time.Time{}
 			v.lives[now] = l
 		}
 	case node.WentOffline:
-		if l, ok := v.lives[now]; ok && e.Session == is.Session && !e.Lost {
-			l.left = r.Fact.At
+		if l, ok := v.lives[now]; ok && e.Session == is.Session {
+			if e.Lost {
+				l.heard = heardOf(was, r)
+			} else {
+				l.left = r.Fact.At
+			}
 			v.lives[now] = l
 		}
 	}
@@ -108,4 +115,17 @@ func (s *story) ofItsNode(v *Verifier, id, session string, r *events.Record) {
 	case !l.left.IsZero() && r.Fact.At.After(l.left.Add(writerError)):
 		s.found(v, CauseFirst, []uint64{r.Seq}, "%s on node %s in session %s, which had left at %s", r.Fact.Type, id, session, when(thin.StampOf(l.left)))
 	}
+}
+
+// heardOf is when the heartbeat was stored by whose end a node was found lost; the fact's own time if
+// it names none.
+func heardOf(n *node.Node, r *events.Record) time.Time {
+	from := book.By(r).Lease
+	switch {
+	case from == nil || from.Beat.IsZero():
+		return r.Fact.At
+	case from.Session == "": // the mark of its end, which came when it had lasted
+		return from.Beat.Add(-n.TTL.Std())
+	}
+	return from.Beat
 }

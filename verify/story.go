@@ -40,6 +40,8 @@ type story struct {
 	end       uint64
 	turn      uint64 // the fact since which it waits; 0 since its birth
 	byOthers  bool   // a component other than a scheduler opened the turn
+	granted   uint64 // the turn for which limits last admitted it, plus one; 0 for none
+	rated     uint64 // the rate of its queue under which they did
 
 	limit limits.Bounds
 	key   thin.Word // its unique key; 0 for none
@@ -131,6 +133,9 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 			return
 		}
 		if s.lives(v, r) && s.ends(v, r, e.Epoch, e.Attempt, true) {
+			if e.Exit != nil && *e.Exit != 0 {
+				s.found(v, ExitSeen, []uint64{e.Epoch, r.Seq}, "%s with the exit code %d: only 0 is a success", r.Fact.Type, *e.Exit)
+			}
 			s.result = true
 			s.over(r)
 		}
@@ -233,6 +238,8 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 		s.derived(v, &e, r)
 		s.bornOutside(v, &e, r)
 		s.holds(v, &e.Work, r)
+		s.heldFirst(v, &e, r)
+		s.kin.copied = v.tasks.digests.Text(string(e.RetryOf))
 		s.child, s.kin.needs = e.Parent != "", v.tasks.wants(e.Needs)
 		if e.Spec.Guarded() {
 			s.job = v.tasks.words.Number(e.Job)

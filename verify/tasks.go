@@ -203,15 +203,16 @@ var moreForm = form.Of[task.Task](form.Own(), form.Without(
 	"message", "exit", "result", "usage", "spec", "route", "node", "session", "attempt", "state", "offered",
 	"due", "inputs", "children", "holds", "reason", "needs", "rivals"))
 
-// whole is what the fold of a parent needs besides. There are few parents.
+// whole is what the fold of a parent, and the decisions about it, need besides. There are few
+// parents.
 type whole struct {
 	work     task.Work
 	children *task.Children
 }
 
 // unchanged stands in a task for a value kept as a digest: if it is still there after the fold, the
-// value did not change.
-const unchanged = "\x00unchanged"
+// value did not change. No JSON gives this text: it is not UTF-8.
+const unchanged = "\xffunchanged"
 
 // The stand-ins for values of other types.
 var (
@@ -235,7 +236,7 @@ func (t *tasks) thin(k *task.Task, was *folded) folded {
 	} else if f.rivals == nil || len(*f.rivals) != len(k.Rivals) {
 		f.others, f.rivals = t.digests.Value(k.Rivals), thin.Own(&k.Rivals)
 	}
-	if k.Job != unchanged {
+	if k.Job != unchanged && (was.whole == nil || k.Spec != was.whole.work.Spec) {
 		f.spec, f.work, f.child = t.specs.number(k.Spec), t.digests.Work(k), k.Parent != ""
 	}
 	if k.Message != unchanged {
@@ -284,17 +285,17 @@ func (t *tasks) thinPointers(k *task.Task, f *folded) {
 		return
 	}
 	w := f.whole
-	if w != nil && k.Job == unchanged && k.Children == w.children && string(k.Inputs) == unchanged {
+	same := w != nil && k.Spec == w.work.Spec // it is not born again
+	if same && k.Children == w.children && bytes.Equal(k.Inputs, w.work.Inputs) {
 		return
 	}
 	f.whole = &whole{}
 	if f.children = 0; k.Children != nil {
 		f.whole.children, f.children = thin.Own(k.Children), t.digests.Value(k.Children)
 	}
-	if w != nil && k.Job == unchanged {
-		if f.whole.work = w.work; string(k.Inputs) != unchanged {
-			f.whole.work.Inputs = bytes.Clone(k.Inputs)
-		}
+	if same {
+		f.whole.work = w.work
+		f.whole.work.Inputs = bytes.Clone(k.Inputs)
 	} else {
 		f.whole.work = *thin.Own(&k.Work)
 	}
@@ -346,9 +347,10 @@ func (t *tasks) task(id task.ID, f *folded) task.Task {
 	return k
 }
 
-// stand puts stand-ins where f has digests.
+// stand puts stand-ins where f has digests. The work of a parent is kept in full: decisions about
+// its children read it.
 func (t *tasks) stand(k *task.Task, f *folded) {
-	if f.work != 0 {
+	if f.work != 0 && f.whole == nil {
 		k.Job = unchanged
 	}
 	if f.child && k.Parent == "" {
@@ -357,7 +359,7 @@ func (t *tasks) stand(k *task.Task, f *folded) {
 	if f.message != 0 {
 		k.Message = unchanged
 	}
-	if f.inputs != 0 {
+	if f.inputs != 0 && f.whole == nil {
 		k.Inputs = json.RawMessage(unchanged)
 	}
 	if f.result != 0 {
@@ -460,10 +462,9 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 	t := v.tasks
 	k := &t.now
 	*k = t.task(s.id, &s.now)
+	s.opens(v, k, r)
 	if v.book.Asked(Decisions) {
-		if r.Fact.By == nil || r.Fact.By.Rule != task.RuleDuty { // that decision itself is repeated
-			s.overdue(v, k, r.Fact.At)
-		}
+		s.overdue(v, k, r)
 		s.decided(v, s.asks(v, k), r)
 		if r.Kind == events.KindChain {
 			s.tripped(v, k, r)

@@ -77,6 +77,8 @@ type Verifier struct {
 	facts       int
 	probes      int
 	poison      map[uint64]struct{} // unreadable messages that were not dismissed
+	backwards   int                 // messages stored before an earlier one
+	backSeqs    []uint64            // the first of them
 	unknown     map[events.Type]int
 	repairs     int
 
@@ -164,9 +166,7 @@ func (v *Verifier) Add(r *events.Record) error {
 	v.book.Turn(r)
 	defer v.book.Turn(nil)
 	v.lines.Next(r)
-	if r.Stored.After(v.stored) {
-		v.stored = r.Stored
-	}
+	v.clock(r)
 	if !r.IsFact() {
 		v.probes++
 		return nil
@@ -197,6 +197,7 @@ func (v *Verifier) Add(r *events.Record) error {
 		v.claimFact(r)
 	case events.KindLimit:
 		v.lines.Granted(r)
+		v.grants(r)
 	case events.KindBreaker:
 		if r.Err == nil {
 			v.breakerFact(r)
@@ -206,6 +207,21 @@ func (v *Verifier) Add(r *events.Record) error {
 		v.task(r)
 	}
 	return nil
+}
+
+// clock notes when the log stored a message. Its time goes back if the server's clock was set back,
+// or if somebody has altered an export.
+func (v *Verifier) clock(r *events.Record) {
+	if r.Stored.After(v.stored) {
+		v.stored = r.Stored
+		return
+	}
+	if r.Stored.IsZero() || !r.Stored.Before(v.stored.Add(-v.cfg.Margin)) {
+		return
+	}
+	if v.backwards++; len(v.backSeqs) < maxPoisonSeqs {
+		v.backSeqs = append(v.backSeqs, r.Seq)
+	}
 }
 
 // task adds a record of a task's history, readable or not.
@@ -294,7 +310,7 @@ func (v *Verifier) Report(now time.Time) *Report {
 		now = v.stored
 	}
 	r := &Report{From: v.cfg.From, First: v.first, Last: v.last, Now: now, Facts: v.facts, Probes: v.probes,
-		Poison: len(v.poison), PoisonSeqs: v.poisonSeqs(), Unknown: v.unknown, Repairs: v.repairs}
+		Poison: len(v.poison), PoisonSeqs: v.poisonSeqs(), Unknown: v.unknown, Backwards: v.backwards, BackwardsSeqs: v.backSeqs, Repairs: v.repairs}
 	v.lines.CatchUp(v.last)
 	r.Tasks, r.Open = v.judgeOpen(now)
 	v.causes.end(v)

@@ -133,6 +133,13 @@ func TestOtherSettings(t *testing.T) {
 		}
 	}
 	lost := func(w *written) { w.lost(15 * s) }
+	again := func(w *written) {
+		w.fails(2*s, 1, w.starts(s, 1, w.born(0, 1, job.Spec{})), reason.Exit)
+		w.do(3*s, 1, task.Reopen{Reason: "again"})
+		offer, _ := task.NextOffer(w.tasks[id(1)])
+		seq := w.add(3*s, events.KindOffer, events.Fact{Task: id(1), Event: offer})
+		w.do(24*s, 1, task.Finish{Epoch: w.do(4*s, 1, task.Claim{Node: "n", Session: "s", Offer: seq, After: offer.After})})
+	}
 	breaks := func(failures int) func(*written) {
 		return func(w *written) {
 			breaker := &breaker.Breaker{Failures: failures, Cooldown: value.Duration(time.Minute)}
@@ -175,6 +182,8 @@ func TestOtherSettings(t *testing.T) {
 		"it would have had longer to wait":      {expired, []string{"timeout.pending=1m"}, whatif.Only{}, whatif.Differs, "attempt.started in place of it"},
 		"it would have expired all the same":    {expired, []string{"timeout.pending=11s"}, whatif.Only{}, "", ""},
 		"it runs for longer than it may":        {runs(job.Timeout{}, s, 20*s, ""), []string{"timeout.run=10s"}, whatif.Only{}, whatif.Never, "run timeout"},
+		"in its second life it runs too long":   {again, []string{"timeout.run=10s"}, whatif.Only{}, whatif.Never, "run timeout"},
+		"it would have been stopped sooner":     {runs(job.Timeout{Run: value.Duration(5 * s)}, s, 6*s, reason.Timeout), []string{"timeout.run=3s"}, whatif.Only{}, whatif.Never, "run timeout"},
 		"it runs for less":                      {runs(job.Timeout{}, s, 20*s, ""), []string{"timeout.run=30s"}, whatif.Only{}, "", ""},
 		"it would have had longer to run":       {runs(job.Timeout{Run: value.Duration(5 * s)}, s, 6*s, reason.Timeout), []string{"timeout.run=10s"}, whatif.Only{}, whatif.Not, "would not have been stopped"},
 		"no node serves, and the bound is less": {runs(job.Timeout{}, 2*time.Minute, s, ""), []string{"start_deadline=1m"}, whatif.Only{}, whatif.Never, "start timeout"},

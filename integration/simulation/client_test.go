@@ -177,6 +177,9 @@ func (h *history) newTask() task.ID {
 
 func (h *history) someTask() task.ID {
 	id := h.asked[h.rng.IntN(len(h.asked))]
+	if h.variant.values {
+		return family.ChildID(id, oneOf(h, []string{"a", "aa", "b"}))
+	}
 	if t := h.fold.tasks[id]; h.variant.families && t.Children != nil && h.rng.IntN(2) == 0 {
 		return family.ChildID(id, t.Children.Names[h.rng.IntN(len(t.Children.Names))])
 	}

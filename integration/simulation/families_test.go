@@ -18,6 +18,10 @@ import (
 // graph makes the task a graph: a chain of steps, and perhaps a handler. No two of them are reopened
 // or cancelled at once, because an actor makes one call at a time.
 func (h *history) graph(s *birth.Submission) {
+	if h.variant.values {
+		h.valued(s)
+		return
+	}
 	step := func(name string, needs ...job.StepNeed) job.Step {
 		step := job.Step{Name: name, Needs: needs, Spec: job.Spec{Handler: "work", Retry: job.Retry{Max: h.policies.IntN(2)}}}
 		if h.chance(h.weather.fatal) {
@@ -36,6 +40,10 @@ const fewFamilies = 2
 
 // meddle retries or cancels a task, twice as often the former.
 func (c *client) meddle(id task.ID) {
+	if c.h.variant.values && c.h.policies.IntN(3) == 0 {
+		c.signal(id)
+		return
+	}
 	if c.h.rng.IntN(3) == 0 {
 		c.cancel(id)
 		return

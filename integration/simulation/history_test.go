@@ -82,6 +82,8 @@ type variant struct {
 	// families: few tasks, all of them graphs, which clients retry and cancel. No stranger writes:
 	// what a step needs may have ended with a fact of his.
 	families bool
+	// values: their steps leave results and messages of every kind, and read those of others.
+	values bool
 	// spared are the faults that do not happen, skipped the steps in which nothing happens, and
 	// absent the actors that never appear.
 	spared, skipped map[int]bool

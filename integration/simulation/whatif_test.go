@@ -14,7 +14,10 @@ import (
 
 	"millrace/events"
 	"millrace/incident"
+	"millrace/node"
+	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/reason"
 	"millrace/verify"
 	"millrace/whatif"
 )
@@ -209,4 +212,123 @@ func findings(t *testing.T, log []events.Record, hidden uint64) []verify.Finding
 		}
 	}
 	return v.Report(time.Time{}).Findings
+}
+
+// What happens first under other settings, the what-if and the simulation say alike: a stop by the run
+// timeout, an end that another policy brings or puts off. So they do where a sweep has found the
+// attempt lost later on.
+func TestFirstDifferenceIsSimulated(t *testing.T) {
+	agreed, lost := map[string]int{}, 0
+	for seed := range max(*historiesFlag/4, 1) {
+		h := play(t, *firstFlag+seed, variant{})
+		h.report(t)
+		honest := slices.DeleteFunc(slices.Clone(h.records), func(r events.Record) bool { return r.Fact.Actor == stranger })
+		for _, set := range []string{"timeout.run=1s", "retry.max=0", "retry.max=9"} {
+			other, err := whatif.Parse([]string{set}, whatif.Only{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, p := whatif.New(whatif.Config{Other: other, Settings: bounds, Margin: margin}), whatif.Player{}
+			for i := range honest {
+				if err := errors.Join(j.Add(&honest[i]), p.Add(&honest[i])); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all := j.Report().Changes
+			if set == "timeout.run=1s" {
+				lost += h.stoppedBeforeLost(t, all)
+			}
+			if len(all) == 0 {
+				continue
+			}
+			first := slices.MinFunc(all, func(a, b whatif.Change) int { return a.At.Compare(b.At) })
+			if first.Task == "" || first.Kind == whatif.AsSoon {
+				continue
+			}
+			played := p.Simulate(1, bounds, other)
+			i := slices.IndexFunc(played.Tasks, func(f whatif.Fare) bool { return f.Task == first.Task })
+			if i < 0 {
+				continue // its model has come to something else before
+			}
+			was, is, k := played.Tasks[i].Was, played.Tasks[i].Is, h.fold.tasks[first.Task]
+			near := func(a, b time.Time) bool { return a.Sub(b).Abs() < 100*time.Millisecond }
+			if began := h.firstStart(first.Task); !near(is.Started, began) || !near(was.Started, began) || !near(was.Ended, k.EndedAt) || was.Attempts != k.Attempt || k.Life > 0 ||
+				set == "retry.max=0" && (k.Losses > 0 || k.Spec.Timeout.Run > 0) {
+				continue // its model plays another life than the recorded one
+			}
+			agreed[set]++
+			wrong := false
+			switch {
+			case set == "retry.max=9":
+				wrong = is.Attempts <= was.Attempts && is.State == was.State
+			case k.Spec.Retry.Max == 0 || set == "retry.max=0":
+				wrong = first.Kind == whatif.Never && is.Reason != reason.Timeout || is.Ended.Sub(first.At).Abs() > time.Second
+			}
+			if wrong {
+				t.Errorf("seed %d, %s: what-if says of %s at %v: %s; the simulation that it ends %s/%s at %v", h.seed, set, short(first.Task), first.At, first.What, is.State, is.Reason, is.Ended)
+			}
+		}
+	}
+	t.Logf("%v first differences; %d attempts that were lost would have been stopped", agreed, lost)
+	if *historiesFlag >= many && (len(agreed) < 3 || lost == 0) {
+		t.Error("one of these never happened")
+	}
+}
+
+// firstStart is when the first attempt of a task began.
+func (h *history) firstStart(id task.ID) time.Time {
+	for _, r := range h.stories[id] {
+		if _, starts := r.Fact.Event.(task.AttemptStarted); starts {
+			return r.Fact.At
+		}
+	}
+	return time.Time{}
+}
+
+// stoppedBeforeLost counts the first attempts that sweeps found lost, of nodes that had a heartbeat
+// after a run timeout of 1 s. The what-if must say that they would have been stopped.
+func (h *history) stoppedBeforeLost(t *testing.T, all []whatif.Change) (count int) {
+	t.Helper()
+	for id, s := range h.stories {
+		var began *events.Record
+		for i := range s {
+			switch e := s[i].Fact.Event.(type) {
+			case task.AttemptStarted:
+				began = &s[i]
+				if e.Attempt > 1 {
+					began = nil
+				}
+			case task.AttemptLost:
+				by := s[i].Fact.By
+				k := h.fold.tasks[id]
+				if began == nil || e.Epoch != began.Seq || by == nil || by.Rule != task.RuleDuty || len(k.Rivals) > 0 || k.Spec.Timeout.Run != 0 {
+					continue
+				}
+				on := began.Fact.Event.(task.AttemptStarted)
+				if beat := h.lastHeard(on.Node, on.Session, s[i].Seq); !beat.After(began.Fact.At.Add(time.Second)) {
+					continue
+				}
+				count++
+				if !slices.ContainsFunc(all, func(c whatif.Change) bool { return c.Task == id && c.Seq < s[i].Seq }) {
+					t.Errorf("seed %d: the attempt of %s at #%d was found lost at #%d, and what-if does not say that it would have been stopped", h.seed, short(id), began.Seq, s[i].Seq)
+				}
+			}
+		}
+	}
+	return count
+}
+
+// lastHeard is the heartbeat by whose end a session was found lost before a sequence; zero if it was
+// not.
+func (h *history) lastHeard(id, session string, before uint64) (at time.Time) {
+	for i := range h.records {
+		r := &h.records[i]
+		e, ok := r.Fact.Event.(node.WentOffline)
+		if ok && string(r.Fact.Node) == id && e.Session == session && e.Lost && r.Fact.By.Lease != nil && r.Seq < before {
+			if at = r.Fact.By.Lease.Beat; r.Fact.By.Lease.Session == "" {
+				at = at.Add(-nodeTTL)
+			}
+		}
+	}
+	return at
 }

@@ -411,6 +411,9 @@ func (w *workerProcess) look(ctx context.Context, mine task.Task) error {
 	return nil
 }
 
+// three is an exit code.
+var three = 3
+
 // command returns the command that the end of an attempt amounts to.
 func (w *workerProcess) command(t task.Task, stop error) task.Command {
 	fail := task.Fail{Epoch: t.Epoch, Class: reason.Task, Chance: w.h.rng.Float64()}
@@ -427,7 +430,13 @@ func (w *workerProcess) command(t task.Task, stop error) task.Command {
 		if w.h.policies.IntN(8) == 0 {
 			fail.RetryAfter = time.Duration(w.h.policies.IntN(9000)) * time.Millisecond
 		}
+		if w.h.variant.values {
+			fail.Message, fail.Exit = oneOf(w.h, messages), oneOf(w.h, []*int{nil, new(int), &three})
+		}
 		return fail
+	}
+	if w.h.variant.values {
+		return task.Finish{Epoch: t.Epoch, Result: json.RawMessage(oneOf(w.h, values))}
 	}
 	return task.Finish{Epoch: t.Epoch, Result: json.RawMessage(fmt.Sprintf(`{"session":%q}`, w.session))}
 }

@@ -87,6 +87,10 @@ type Report struct {
 	PoisonSeqs []uint64 `json:"poison_seqs,omitempty"`
 	// Unknown counts the facts of unknown types.
 	Unknown map[events.Type]int `json:"unknown,omitempty"`
+	// Backwards counts the messages that the log stored, by its own clock, more than the margin before
+	// an earlier one, and BackwardsSeqs has the first of them.
+	Backwards     int      `json:"backwards,omitempty"`
+	BackwardsSeqs []uint64 `json:"backwards_seqs,omitempty"`
 	// Repairs counts the offers that a scheduler placed in place of another component.
 	Repairs int `json:"repairs"`
 	// Violations counts the findings of all Rules, including those that were not kept.

@@ -88,7 +88,8 @@ func (d *Digests) spec(s *job.Spec) Digest {
 // bornWith is the form of a task's unchanging content, without the parts with their own digests.
 var bornWith = form.Of[task.Work](form.Without("spec", "needs", "route", "start_by", "end_by", "holds", "inputs", "asked"))
 
-// Work is the digest of a task's unchanging content.
+// Work is the digest of a task's unchanging content: that of its work, and of the id of which it is a
+// copy, combined with ^.
 func (d *Digests) Work(k *task.Task) Digest {
 	spec, needs := d.spec(k.Spec), Digest(0)
 	if k.Needs != nil {
@@ -101,7 +102,8 @@ func (d *Digests) Work(k *task.Task) Digest {
 	}
 	b := strconv.AppendUint(d.buf[:0], uint64(spec), 10)
 	b = strconv.AppendUint(append(b, ','), uint64(needs), 10)
-	return d.sum(AppendCanonical(appendText(b, string(k.RetryOf)), text))
+	work := d.sum(AppendCanonical(append(b, ','), text))
+	return work ^ d.Text(string(k.RetryOf))
 }
 
 // appendText appends a text as JSON would have it, and its end.

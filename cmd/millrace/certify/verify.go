@@ -70,12 +70,14 @@ plug-in:
 
   0  OK        every promise that was checked is kept
   1  WARNING   kept, but the log holds messages that this version does not
-               understand, or no millrace server answers for the read model
+               understand, or times that go back, or no millrace server answers
+               for the read model
   2  CRITICAL  a promise is broken
   3  UNKNOWN   it could not be checked: no server, no such file, a wrong flag
 
-Deadlines are judged by the settings of this command ("millrace config"), and at the
-present time; in a file, or up to --to, at the time of its last message.`,
+Deadlines of a live log are judged by the settings of its server; without one, and in
+a file, by those of this command ("millrace config"). They are judged at the present
+time; in a file, or up to --to, at the time of its last message.`,
 		Example: `  millrace verify
   millrace verify --settled --acknowledged ids.txt
   millrace events export > log.jsonl

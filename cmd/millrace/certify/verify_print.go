@@ -25,7 +25,7 @@ func certify(r *verify.Report) *certificate {
 	switch {
 	case r.Violations > 0:
 		code = verifyCritical
-	case r.Poison > 0 || unknown > 0 || unchecked != "":
+	case r.Poison > 0 || unknown > 0 || r.Backwards > 0 || unchecked != "":
 		code = verifyWarning
 	}
 	text := fmt.Sprintf("%s: %s to sequence %d, %s", verifyWords[code], told.Plural(r.Facts, "fact"), r.Last, told.Plural(r.Violations, "violation"))
@@ -34,6 +34,9 @@ func certify(r *verify.Report) *certificate {
 	}
 	if unknown > 0 {
 		text += ", " + told.Plural(unknown, "fact") + " of unknown types"
+	}
+	if r.Backwards > 0 {
+		text += ", " + told.Plural(r.Backwards, "message") + " stored before an earlier one"
 	}
 	text += unchecked + fmt.Sprintf(" | facts=%d violations=%d tasks=%d open=%d poison=%d unknown=%d", r.Facts, r.Violations, r.Tasks, r.Open, r.Poison, unknown)
 	return &certificate{Status: verifyWords[code], Summary: text, Report: r}
@@ -83,6 +86,9 @@ func certificateTable(c *certificate) term.Table {
 	}
 	if r.Poison > 0 {
 		t.Foot = append(t.Foot, "not understood: "+sequences(r.PoisonSeqs, r.Poison)+"; `millrace events show SEQ` prints one")
+	}
+	if r.Backwards > 0 {
+		t.Foot = append(t.Foot, "stored before an earlier one: "+sequences(r.BackwardsSeqs, r.Backwards)+"; was the clock of the NATS server set back, or the file altered?")
 	}
 	for _, f := range r.Findings {
 		about := strings.TrimSpace(string(f.Task) + " " + string(f.Node))
