@@ -369,7 +369,7 @@ func TestHostileTexts(t *testing.T) {
 			}
 			return r
 		}, label), "")
-		s.cli(t, "run", "--label", "k="+label, "-p", "p="+quoted(text), "--", "sh", "-c", `printf '%s\n' "$1"; printf '{"type":"INSERT_DATA","payload":{"r":%s}}\n' "$2"; printf '{"type":"ERROR","payload":{"message":%s}}\n' "$2"; exit 1`, text, text, quoted(text))
+		s.cli(t, "run", "--messages", "open", "--label", "k="+label, "-p", "p="+quoted(text), "--", "sh", "-c", `printf '%s\n' "$1"; printf '{"type":"INSERT_DATA","payload":{"r":%s}}\n' "$2"; printf '{"type":"ERROR","payload":{"message":%s}}\n' "$2"; exit 1`, text, text, quoted(text))
 	}
 	for i, text := range hostile {
 		file := filepath.Join(t.TempDir(), "job.json")

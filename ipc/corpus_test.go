@@ -17,7 +17,7 @@ func TestFromProcessCorpus(t *testing.T) {
 	corpus.Test(t, corpus.Form{Dir: "testdata/corpus/from_process", Version: Version, Results: true, Again: func(written []byte) ([]byte, error) {
 		var b bytes.Buffer
 		for line := range bytes.Lines(written) {
-			m, ok := parse(bytes.TrimSpace(line))
+			m, key, ok := parse(bytes.TrimSpace(line))
 			if !ok {
 				fmt.Fprintln(&b, "log text")
 				continue
@@ -30,7 +30,11 @@ func TestFromProcessCorpus(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			fmt.Fprintf(&b, "%s %q %s\n", m.Type, m.ID, text)
+			fmt.Fprintf(&b, "%s %q %s", m.Type, m.ID, text)
+			if len(key) > 0 {
+				fmt.Fprintf(&b, " by %s", key)
+			}
+			b.WriteByte('\n')
 		}
 		return b.Bytes(), nil
 	}})

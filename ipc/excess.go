@@ -26,31 +26,33 @@ func (m Message) refused(err error) (Message, bool) {
 }
 
 // head reads the beginning of a line that is longer than a message can be. If the line is a message
-// of a known type whose payload does not end there, head returns its type and id, if they are in
-// that part.
-func head(line []byte) (m Message, ok bool) {
+// of a known type whose payload does not end there, head returns its type, id and key, if they are
+// in that part.
+func head(line []byte) (m Message, key []byte, ok bool) {
 	var whole json.RawMessage
 	if err := json.NewDecoder(bytes.NewReader(line)).Decode(&whole); !errors.Is(err, io.ErrUnexpectedEOF) {
-		return Message{}, false // not JSON, or complete
+		return Message{}, nil, false // not JSON, or complete
 	}
-	for key, value := range members(line) {
+	for name, value := range members(line) {
 		if len(value) == 0 || &value[len(value)-1] == &line[len(line)-1] {
 			break // cut off
 		}
-		switch string(key) {
+		switch string(name) {
 		case `"type"`:
 			if m.Type, ok = typeName(value); !ok {
-				return Message{}, false
+				return Message{}, nil, false
 			}
+		case `"key"`:
+			key = plain(value)
 		case `"id"`:
 			m.ID = identity(value)
 		case `"v"`:
 			if v := string(value); v != "1" && v != "null" {
-				return Message{}, false
+				return Message{}, nil, false
 			}
 		}
 	}
-	return m, ok
+	return m, key, ok
 }
 
 // refusing is a message that is too long, while its line is skipped.
@@ -59,16 +61,21 @@ type refusing struct {
 	bytes int
 }
 
-// refuse begins to skip the line at start if it is a message that is too long.
+// refuse begins to skip the line at start if it is a message that is too long. If such a message
+// does not count, refuse returns true only when that must be said first.
 func (r *Reader) refuse(line []byte) bool {
 	if r.asText || len(line) <= r.maxMessage || !r.candidate(line) {
 		return false
 	}
-	m, ok := head(line[:r.maxMessage])
-	if ok {
-		r.over = &refusing{Message: m}
+	m, key, ok := head(line[:r.maxMessage])
+	if !ok {
+		return false
 	}
-	return ok
+	if !r.gate.opens(&m, key) {
+		return r.withhold(m.Type)
+	}
+	r.over = &refusing{Message: m}
+	return true
 }
 
 // pass skips what has been read of such a line, and tells whether its end is reached.

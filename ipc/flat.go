@@ -13,13 +13,20 @@ import (
 var flatFields = map[string]bool{
 	`"progress"`: true, `"complete"`: true, `"perf"`: true,
 	`"code"`: false, `"description"`: false, `"label"`: false, `"table"`: false, `"html"`: false,
-	`"chain"`: false, `"chain_data"`: false, `"chain_error"`: false, `"update_event"`: false, `"notify_success"`: false, `"notify_fail"`: false,
+	`"key"`: false, `"chain"`: false, `"chain_data"`: false, `"chain_error"`: false, `"update_event"`: false, `"notify_success"`: false, `"notify_fail"`: false,
 }
 
-// flat parses one line in the flat form as messages; none if it has another form.
-func flat(line []byte) []Message {
+// flat is the meaning of a line in the flat form.
+type flat struct {
+	all  []Message
+	key  []byte // shares the line's memory
+	ends bool   // the line says that the work is complete
+}
+
+// parseFlat parses one line in the flat form; it returns no messages if the line has another form.
+func parseFlat(line []byte) (all flat) {
 	if !flatFirst(line) || !json.Valid(line) || kind(line) != '{' {
-		return nil
+		return flat{}
 	}
 	var f struct {
 		Progress    *float64
@@ -30,38 +37,43 @@ func flat(line []byte) []Message {
 		Perf        json.RawMessage
 	}
 	means := false
-	for key := range members(line) {
-		meaning, ours := flatFields[string(key)]
+	for name, value := range members(line) {
+		meaning, ours := flatFields[string(name)]
 		if !ours {
-			return nil
+			return flat{}
 		}
 		means = means || meaning
+		if string(name) == `"key"` {
+			all.key = plain(value)
+		}
 	}
 	if !means || json.Unmarshal(line, &f) != nil {
-		return nil
+		return flat{}
 	}
-	var all []Message
+	add := func(m Message) { all.all = append(all.all, m) }
 	if f.Progress != nil {
 		if *f.Progress < 0 || *f.Progress > 1 {
-			return nil
+			return flat{}
 		}
-		all = append(all, tell(TypeProgress, map[string]any{"progress": *f.Progress, "message": f.Label}))
+		add(tell(TypeProgress, map[string]any{"progress": *f.Progress, "message": f.Label}))
 	}
 	if m := (Message{Type: TypeMetric, Payload: bytes.Clone(f.Perf)}); kind(f.Perf) == '{' && m.check() == nil {
-		all = append(all, m)
+		add(m)
+	}
+	if all.ends = truth(f.Complete); !all.ends {
+		return all
 	}
 	switch {
-	case !truth(f.Complete):
 	case truth(f.Code):
 		what := f.Description
 		if what == "" {
 			what = "the program says that it has failed, with code " + string(f.Code)
 		}
-		all = append(all, tell(TypeError, map[string]any{"message": what, "class": "task", "fatal": true}))
+		add(tell(TypeError, map[string]any{"message": what, "class": "task", "fatal": true}))
 	case f.Description != "":
-		all = append(all, tell(TypeStatus, f.Description))
+		add(tell(TypeStatus, f.Description))
 	default:
-		all = append(all, tell(TypeProgress, 1))
+		add(tell(TypeProgress, 1))
 	}
 	return all
 }

@@ -80,6 +80,8 @@ type Message struct {
 	ID string
 	// Payload is valid JSON, or nil if the message has none.
 	Payload json.RawMessage
+	// Bare means that it came without the key and only reports something: it is no sign of life.
+	Bare bool
 	// Excess says what is too long, or too many, in a message that is refused for that; then its
 	// payload is gone. Else it is "".
 	Excess string
@@ -171,26 +173,26 @@ func decode(payload json.RawMessage, text *string, v any) error {
 	return errors.New("want an object or a string")
 }
 
-// parse parses one line as a message to Millrace. It reports false if the line is not one. The
-// payload is copied; bytes that are not UTF-8 become U+FFFD in it, for a record with one spoilt
+// parse parses one line as a message to Millrace, and returns its key, which shares the line's
+// memory. It reports false if the line is not one. The payload is copied; bytes that are not UTF-8 become U+FFFD in it, for a record with one spoilt
 // letter is worth more than a line in a log.
-func parse(line []byte) (Message, bool) {
+func parse(line []byte) (m Message, key []byte, ok bool) {
 	if !typed(line) {
-		return Message{}, false
+		return Message{}, nil, false
 	}
-	m, ok := envelope(line)
-	if !ok {
-		return Message{}, false
+	if m, key, ok = envelope(line); !ok {
+		return Message{}, nil, false
 	}
 	if err := m.check(); err != nil {
-		return m.refused(err)
+		m, ok = m.refused(err)
+		return m, key, ok
 	}
 	if payload := m.Payload; utf8.Valid(payload) {
 		m.Payload = bytes.Clone(payload)
 	} else {
 		m.Payload = bytes.ToValidUTF8(payload, []byte("\uFFFD"))
 	}
-	return m, true
+	return m, key, true
 }
 
 // typed tells whether a line may have a type. Many programs log JSON, and most of their lines stop

@@ -102,7 +102,7 @@ func TestParse(t *testing.T) {
 		{"", "", ""},
 		{"{\"type\":\"RESULT\",\"payload\":\"caf\xe9\"}", "RESULT", `"caf` + "\uFFFD" + `"`},
 	} {
-		m, ok := parse([]byte(c.line))
+		m, _, ok := parse([]byte(c.line))
 		if ok != (c.typ != "") || m.Type != c.typ || string(m.Payload) != c.payload {
 			t.Errorf("parse(%.80s) = %v %s %.80s, want %s %.80s", c.line, ok, m.Type, m.Payload, c.typ, c.payload)
 		}
@@ -123,7 +123,7 @@ func TestTooMuch(t *testing.T) {
 		{`{"type":"METRIC","id":"r","payload":{"` + strings.Repeat("m", MaxName+1) + `":1}}`, "METRIC", "the name of a figure has 129 bytes, want at most 128"},
 		{`{"type":"METRIC","id":"r","payload":` + strings.TrimSuffix(figures, ",") + `}}`, "METRIC", "it has 65 figures, want at most 64"},
 	} {
-		m, ok := parse([]byte(c.line))
+		m, _, ok := parse([]byte(c.line))
 		if !ok || m.Type != c.typ || m.ID != "r" || m.Payload != nil || m.Excess != c.excess {
 			t.Errorf("parse(%.40s) = %v %+v, want %s: %s", c.line, ok, m, c.typ, c.excess)
 		}
@@ -150,7 +150,7 @@ func TestHead(t *testing.T) {
 		`{"type":"LOG"`: "",
 		`{"type":"LOG","payload":"` + strings.Repeat("é", 10) + "\xc3": "LOG ",
 	} {
-		m, ok := head([]byte(line)[:len(line):len(line)])
+		m, _, ok := head([]byte(line)[:len(line):len(line)])
 		got := ""
 		if ok {
 			got = m.Type + " " + m.ID
@@ -232,7 +232,7 @@ func TestEncode(t *testing.T) {
 
 func TestIdentity(t *testing.T) {
 	for given, want := range map[string]string{`"a"`: "a", `7`: "7", `-1.5`: "-1.5", `null`: "", `{"a":1}`: "", `"` + strings.Repeat("x", MaxID+1) + `"`: ""} {
-		m, ok := parse([]byte(`{"type":"HEARTBEAT","id":` + given + `}`))
+		m, _, ok := parse([]byte(`{"type":"HEARTBEAT","id":` + given + `}`))
 		if !ok || m.ID != want {
 			t.Errorf("id %.40s is %q, %v; want %q", given, m.ID, ok, want)
 		}
@@ -241,7 +241,7 @@ func TestIdentity(t *testing.T) {
 
 func TestPayloads(t *testing.T) {
 	read := func(line string) Message {
-		m, ok := parse([]byte(line))
+		m, _, ok := parse([]byte(line))
 		if !ok {
 			t.Fatalf("%s is no message", line)
 		}
@@ -292,7 +292,7 @@ func TestFlat(t *testing.T) {
 		{`{"progress":0.5`, ``},
 	} {
 		var got []string
-		for _, m := range flat([]byte(c.line)) {
+		for _, m := range parseFlat([]byte(c.line)).all {
 			got = append(got, m.Type+" "+string(m.Payload))
 			if m.check() != nil {
 				t.Errorf("flat(%s) makes %s %s, which is no message", c.line, m.Type, m.Payload)

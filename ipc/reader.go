@@ -23,10 +23,14 @@ const (
 	keepBuffer = 128 << 10
 )
 
-// Item is one piece of a process's output: a message if Message.Type is set, else log text.
+// Item is one piece of a process's output: a message if Message.Type is set, a remark if Withheld
+// is set, else log text.
 type Item struct {
 	Message Message
 	Line    Line
+	// Withheld is the type of a message that does not count because of the [Gate]. Its line comes
+	// next, as log text. Only the first such message of a stream is named.
+	Withheld string
 }
 
 // IsMessage tells whether the item is a message.
@@ -39,6 +43,7 @@ func (i Item) IsMessage() bool { return i.Message.Type != "" }
 type Reader struct {
 	src      io.Reader
 	textOnly bool
+	gate     Gate
 	// Limits are fields so that tests can reach them with little input.
 	maxLine, maxMessage int
 
@@ -51,9 +56,11 @@ type Reader struct {
 	full    bool // the last read filled the buffer
 	err     error
 
-	over *refusing // the line at start is being skipped
-	text []byte    // buffer for text with replaced bytes
-	more []Message // messages of one line that are not delivered yet
+	over     *refusing // the line at start is being skipped
+	said     bool      // an item has named a message that does not count
+	withheld string    // that item, until it is delivered
+	text     []byte    // buffer for text with replaced bytes
+	more     []Message // messages of one line that are not delivered yet
 }
 
 // NewReader returns a Reader of a stream that may hold messages: a standard output.
@@ -68,9 +75,10 @@ func NewTextReader(src io.Reader) *Reader {
 	return r
 }
 
-// Reset makes r read src as if r were new. It keeps the buffers unless they have become large.
-func (r *Reader) Reset(src io.Reader) {
-	fresh := Reader{src: src, textOnly: r.textOnly, maxLine: r.maxLine, maxMessage: r.maxMessage}
+// Reset makes r read src as if r were new, with a gate for its messages. It keeps the buffers
+// unless they have become large.
+func (r *Reader) Reset(src io.Reader, g Gate) {
+	fresh := Reader{src: src, gate: g, textOnly: r.textOnly, maxLine: r.maxLine, maxMessage: r.maxMessage}
 	if len(r.buf) <= keepBuffer {
 		fresh.buf = r.buf
 	}
@@ -92,6 +100,10 @@ func (r *Reader) Next() (Item, error) {
 	switch {
 	case err != nil:
 		return Item{}, err
+	case r.withheld != "":
+		item := Item{Withheld: r.withheld}
+		r.withheld = ""
+		return item, nil
 	case m.Type != "":
 		return Item{Message: m}, nil
 	}
@@ -116,6 +128,9 @@ func (r *Reader) next() (m Message, raw []byte, partial bool, err error) {
 			}
 			r.fill()
 			continue
+		}
+		if r.withheld != "" {
+			return Message{}, nil, false, nil
 		}
 		if i := bytes.IndexByte(r.buf[r.scanned:r.end], '\n'); i >= 0 {
 			r.scanned += i
@@ -152,14 +167,22 @@ func (r *Reader) line(end, next int) (m Message, raw []byte, partial bool) {
 		raw = bytes.TrimSuffix(raw, []byte{'\r'})
 	}
 	if !r.asText && len(raw) <= r.maxMessage && r.candidate(raw) {
-		if m, ok := parse(raw); ok {
-			r.advance(next)
-			return m, nil, false
+		withheld := ""
+		if m, key, ok := parse(raw); ok {
+			if r.gate.opens(&m, key) {
+				r.advance(next)
+				return m, nil, false
+			}
+			withheld = m.Type
+		} else if f := parseFlat(raw); len(f.all) > 0 {
+			if withheld = r.gate.withholds(&f); withheld == "" {
+				r.advance(next)
+				r.more = f.all[1:]
+				return f.all[0], nil, false
+			}
 		}
-		if all := flat(raw); len(all) > 0 {
-			r.advance(next)
-			r.more = all[1:]
-			return all[0], nil, false
+		if withheld != "" && r.withhold(withheld) {
+			return Message{}, nil, false
 		}
 	}
 	if len(raw) > r.maxLine {
@@ -167,6 +190,16 @@ func (r *Reader) line(end, next int) (m Message, raw []byte, partial bool) {
 	}
 	r.advance(next)
 	return Message{}, raw, false
+}
+
+// withhold makes the next item a remark that a message does not count. It returns false if there
+// was one.
+func (r *Reader) withhold(typ string) bool {
+	if r.said {
+		return false
+	}
+	r.said, r.withheld = true, typ
+	return true
 }
 
 // piece delivers the beginning of a line that is too long to be delivered in one piece.

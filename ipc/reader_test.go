@@ -149,7 +149,7 @@ func TestReaderMemoryIsBounded(t *testing.T) {
 		if len(r.buf) > 2*MaxMessage+2*flowBuffer || cap(r.text) > 4*MaxLine {
 			t.Errorf("%q: a buffer of %d and one of %d bytes", flood, len(r.buf), cap(r.text))
 		}
-		if r.Reset(nil); len(r.buf) > keepBuffer || cap(r.text) > keepBuffer {
+		if r.Reset(nil, Gate{}); len(r.buf) > keepBuffer || cap(r.text) > keepBuffer {
 			t.Errorf("%q: %d and %d bytes are kept", flood, len(r.buf), cap(r.text))
 		}
 	}
@@ -186,8 +186,8 @@ func FuzzReader(f *testing.F) {
 				line = bytes.TrimSuffix(line, []byte("\r"))
 			}
 			trimmed := bytes.TrimLeft(line, " \t")
-			m, ok := parse(line)
-			several := flat(line)
+			m, _, ok := parse(line)
+			several := parseFlat(line).all
 			if short := len(line) <= 48 && len(trimmed) > 0 && trimmed[0] == '{'; ok && short {
 				want = append(want, m.Type+" "+string(m.Payload)+m.Excess)
 			} else if len(several) > 0 && short {
@@ -243,7 +243,7 @@ func tooLong(line, trimmed []byte) (string, bool) {
 	if len(line) <= 48 || len(trimmed) == 0 || trimmed[0] != '{' {
 		return "", false
 	}
-	m, ok := head(line[:48])
+	m, _, ok := head(line[:48])
 	return fmt.Sprintf("%s its line has %d bytes, want at most 48", m.Type, len(line)), ok
 }
 
@@ -277,7 +277,7 @@ func BenchmarkReader(b *testing.B) {
 			items := 0
 			for b.Loop() {
 				src.Seek(0, io.SeekStart)
-				for r.Reset(src); ; {
+				for r.Reset(src, Gate{}); ; {
 					item, err := r.Next()
 					if err != nil {
 						break

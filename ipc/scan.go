@@ -9,31 +9,33 @@ import (
 // The functions here walk over JSON that json.Valid has accepted. One walk finds the two fields of
 // an envelope without decoding, and so without copying, a payload of up to a megabyte.
 
-// envelope returns the message of a line; its payload shares the line's memory and is nil if there
-// is none. It reports false if the line is not one valid JSON object with a known type, or of
+// envelope returns the message of a line, and its key; both share the line's memory, and are nil if
+// there is none. It reports false if the line is not one valid JSON object with a known type, or of
 // another version. Other fields (ts) are accepted and ignored. If a field occurs twice, the last
 // one counts.
-func envelope(line []byte) (m Message, ok bool) {
+func envelope(line []byte) (m Message, key []byte, ok bool) {
 	if !json.Valid(line) {
-		return Message{}, false
+		return Message{}, nil, false
 	}
-	for key, value := range members(line) {
-		switch string(key) {
+	for name, value := range members(line) {
+		switch string(name) {
 		case `"type"`:
 			if m.Type, ok = typeName(value); !ok {
-				return Message{}, false
+				return Message{}, nil, false
 			}
 		case `"payload"`:
 			m.Payload = value
+		case `"key"`:
+			key = plain(value)
 		case `"id"`:
 			m.ID = identity(value)
 		case `"v"`:
 			if v := string(value); v != "1" && v != "null" {
-				return Message{}, false
+				return Message{}, nil, false
 			}
 		}
 	}
-	return m, ok
+	return m, key, ok
 }
 
 // typeName returns the known type in a JSON value.

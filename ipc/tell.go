@@ -75,13 +75,21 @@ func tell(typ string, payload any) Message {
 
 // Encode returns m as one line with its line end. It returns an error if the payload is not valid
 // JSON.
-func Encode(m Message) ([]byte, error) {
+func Encode(m Message) ([]byte, error) { return EncodeKeyed(m, "") }
+
+// KeyVar is the variable that tells a process the key of its attempt. It is not set if no
+// message counts.
+const KeyVar = "MILLRACE_KEY"
+
+// EncodeKeyed is [Encode] for a message of the process that has the key of its attempt.
+func EncodeKeyed(m Message, key string) ([]byte, error) {
 	line, err := json.Marshal(struct {
 		Version int             `json:"v"`
 		Type    string          `json:"type"`
+		Key     string          `json:"key,omitempty"`
 		ID      string          `json:"id,omitempty"`
 		Payload json.RawMessage `json:"payload,omitempty"`
-	}{Version, m.Type, m.ID, m.Payload})
+	}{Version, m.Type, key, m.ID, m.Payload})
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", m.Type, err)
 	}

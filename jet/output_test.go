@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"millrace/jet/embed"
+	"millrace/jet/link"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
@@ -126,6 +129,44 @@ func TestKeepIsOnce(t *testing.T) {
 	}
 	if err := s.Keep(canceled(), output.Records{Task: id}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Keep with a context that has ended: %v", err)
+	}
+}
+
+// TestKeepIsNotDeduced: a stranger who knows a task and its epoch cannot take the place of its
+// records, and one who knows all of a batch's name cannot do so in silence.
+func TestKeepIsNotDeduced(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, streams.Layout{})
+	id := newTask()
+	occupy := func(name string) {
+		t.Helper()
+		m := &nats.Msg{Subject: wire.DataPrefix + string(id), Header: nats.Header{nats.MsgIdHdr: {name}}, Data: []byte("{}")}
+		if _, err := s.Insist(within(t), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	occupy(string(id) + ".7.0")
+	b := output.Records{Task: id, Attempt: 1, Epoch: 7, Items: []json.RawMessage{[]byte("1")}}
+	if err := s.Keep(within(t), b); err != nil {
+		t.Fatal(err)
+	}
+	b.First, b.Word = 1, "word"
+	occupy(string(id) + ".7.1.word")
+	if err := s.Keep(within(t), b); !errors.Is(err, link.ErrDuplicate) {
+		t.Errorf("a batch whose name is taken: %v, want %v", err, link.ErrDuplicate)
+	}
+	if b.Again = true; s.Keep(within(t), b) != nil {
+		t.Error("a batch that was sent before counts as another one's")
+	}
+	var kept []string
+	err := s.Kept(within(t), id, false, func(b output.Records) error {
+		for _, item := range b.Items {
+			kept = append(kept, string(item))
+		}
+		return nil
+	})
+	if err != nil || fmt.Sprint(kept) != "[1]" {
+		t.Errorf("kept %v, %v; want [1]", kept, err)
 	}
 }
 

@@ -144,8 +144,12 @@ func TestDerivedIDs(t *testing.T) {
 
 func TestSpawning(t *testing.T) {
 	parent := &task.Task{Work: task.Work{Spec: &job.Spec{Run: &job.Run{Shell: "x", User: "crawler"}}, Route: "crawl.5"}}
+	parent.Node = "w1"
 	run := func(user string) *job.Spec { return &job.Spec{Run: &job.Run{Shell: "y", User: user}} }
+	at := func(p job.Place) *job.Spec { return &job.Spec{Run: run("crawler").Run, Place: p} }
+	step := func(s job.Step) *job.Spec { return &job.Spec{Steps: []job.Step{s}} }
 	bounds := birth.Spawning{Children: 3, Depth: 2}
+	none, flat := birth.Spawning{Children: birth.NoChildren, Depth: 2}, birth.Spawning{Children: 3, Depth: birth.NoChildren}
 	for name, c := range map[string]struct {
 		bounds       birth.Spawning
 		s            birth.Submission
@@ -164,6 +168,20 @@ func TestSpawning(t *testing.T) {
 		"another user in a step":  {bounds, birth.Submission{Spec: &job.Spec{Steps: []job.Step{{Name: "s", Spec: *run("root")}}}}, 1, 0, false, ""},
 		"a job as it is defined":  {bounds, birth.Submission{Job: "page"}, 1, 0, true, ""},
 		"a job in another queue":  {bounds, birth.Submission{Job: "page", Queue: "gpu"}, 1, 0, false, ""},
+		"a node":                  {bounds, birth.Submission{Spec: at(job.Place{Nodes: []string{"w2"}})}, 1, 0, false, ""},
+		"a node for itself":       {bounds, birth.Submission{Spec: run("crawler"), Nodes: []string{"w1", "w2"}}, 1, 0, false, ""},
+		"a node in its place":     {bounds, birth.Submission{Spec: run("crawler"), Place: &job.Place{Nodes: []string{"w2"}, Each: true}}, 1, 0, false, ""},
+		"a node in a step":        {bounds, birth.Submission{Spec: step(job.Step{Name: "s", Spec: *at(job.Place{Nodes: []string{"w2"}})})}, 1, 0, false, ""},
+		"a node in a handler":     {bounds, birth.Submission{Spec: &job.Spec{Steps: step(job.Step{Name: "s", Spec: *run("crawler")}).Steps, On: &job.Handlers{Exit: &job.Step{Spec: *at(job.Place{Nodes: []string{"w2"}})}}}}, 1, 0, false, ""},
+		"its parent's node":       {bounds, birth.Submission{Spec: run("crawler"), Nodes: []string{"w1"}}, 1, 0, true, "crawl"},
+		"a node, anywhere":        {birth.Spawning{Children: 3, Depth: 2, Anywhere: true}, birth.Submission{Spec: run("crawler"), Nodes: []string{"w2"}}, 1, 0, true, "crawl"},
+		"a job on a node":         {bounds, birth.Submission{Job: "page", Nodes: []string{"w2"}}, 1, 0, true, ""},
+		"a job placed elsewhere":  {bounds, birth.Submission{Job: "page", Place: &job.Place{Queue: "gpu"}}, 1, 0, false, ""},
+		"a queue in its place":    {bounds, birth.Submission{Spec: run("crawler"), Place: &job.Place{Queue: "gpu"}}, 1, 0, false, ""},
+		"a queue in a step":       {bounds, birth.Submission{Spec: step(job.Step{Name: "s", Queue: "gpu", Spec: *run("crawler")})}, 1, 0, false, ""},
+		"a queue, steps placed":   {bounds, birth.Submission{Spec: step(job.Step{Name: "s", Spec: *at(job.Place{Queue: "gpu"})})}, 1, 0, false, ""},
+		"none at all":             {none, birth.Submission{Job: "page"}, 1, 0, false, ""},
+		"none above another":      {flat, birth.Submission{Job: "page"}, 1, 0, false, ""},
 		"anywhere":                {birth.Spawning{Children: 3, Depth: 2, Anywhere: true}, birth.Submission{Spec: run("root"), Queue: "gpu"}, 1, 0, true, "gpu"},
 	} {
 		err := c.bounds.Check(parent, &c.s, c.n, c.ancestors)

@@ -52,7 +52,7 @@ func everyEntry(t *testing.T) []entry {
 	t.Helper()
 	var e entry
 	logtest.Fill(t, &e, logtest.Samples...)
-	all := []entry{{Task: e.Task}, {Lines: e.Lines}, {Records: e.Records}, {Dropped: e.Dropped}}
+	all := []entry{{Task: e.Task}, {Lines: e.Lines}, {Records: e.Records, Word: e.Word}, {Dropped: e.Dropped}}
 	for _, r := range []report{{Finish: e.Report.Finish}, {Fail: e.Report.Fail}, {Stopped: e.Report.Stopped}, {Release: e.Report.Release}, {Lose: e.Report.Lose}} {
 		if back := reportOf(r.command()); back == nil {
 			t.Errorf("%+v is no report", r)

@@ -135,6 +135,9 @@ func (w *Worker) step(ctx context.Context, p *spool, t *task.Task) (again bool, 
 		l := e.Dropped.lines(t)
 		e.Lines = &l
 	}
+	if e.Records != nil {
+		e.Records.Word, e.Records.Again = e.Word, true
+	}
 	if err == nil {
 		if again, err = w.keep(ctx, e); again {
 			return true, err

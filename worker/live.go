@@ -90,6 +90,22 @@ func (o *Output) Ready() {
 	})
 }
 
+// Hearsay tells whether what follows of Status, Progress, Metrics and Insert may be text that the
+// program only passes on. Then it is no sign of life but as any output is.
+func (o *Output) Hearsay(on bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.hearsay = on
+}
+
+// lives notes that a message has come. The caller holds mu.
+func (o *Output) lives() {
+	o.heard = time.Now()
+	if !o.hearsay {
+		o.beat = o.heard
+	}
+}
+
 // Heartbeat reports that the program makes progress.
 func (o *Output) Heartbeat() {
 	o.mu.Lock()
@@ -129,8 +145,8 @@ func (o *Output) stand(change func(*standing)) {
 	defer o.mu.Unlock()
 	l := o.standing()
 	change(l)
-	o.heard = time.Now()
-	o.beat, l.changed = o.heard, true
+	o.lives()
+	l.changed = true
 	if l.timer == nil {
 		l.timer = time.AfterFunc(max(flushAfter, livePause-time.Since(l.saved)), o.saveLive)
 	}

@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,6 +56,7 @@ type Output struct {
 	err     error             // guarded by mu; items that could not be stored
 	heard   time.Time         // guarded by mu; when the attempt last printed or sent anything
 	beat    time.Time         // guarded by mu; when a message of the protocol last came
+	hearsay bool              // guarded by mu; see Hearsay
 	live    *standing         // guarded by mu; nil before the attempt reports progress
 	allowed allowed           // how much of the lines is kept
 	taken   int64             // guarded by mu; bytes of lines so far that were kept as they came
@@ -195,8 +197,7 @@ func (o *Output) InsertThen(stored func(error), items ...json.RawMessage) error 
 	if stored != nil {
 		o.stored = append(o.stored, stored)
 	}
-	o.heard = time.Now()
-	o.beat = o.heard
+	o.lives()
 	for _, item := range items {
 		o.size += len(item)
 	}
@@ -339,7 +340,7 @@ func (o *Output) save(b *batch) {
 		}
 	}
 	for i, some := range split(b.items, flushItems) {
-		r := output.Records{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, First: b.first + i*flushItems, Items: some}
+		r := output.Records{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, First: b.first + i*flushItems, Items: some, Word: rand.Text()}
 		if err := o.keep(r); err != nil {
 			o.fail(fmt.Errorf("records could not be stored: %w", err))
 		}
@@ -364,7 +365,7 @@ func (o *Output) print(l output.Lines) error {
 // keep stores records, or spools them. The caller holds flushing.
 func (o *Output) keep(r output.Records) error {
 	if o.spill != nil {
-		return o.spill.put(entry{Records: &r})
+		return o.spill.put(entry{Records: &r, Word: r.Word})
 	}
 	return o.worker.outputs.Keep(o.ctx, r)
 }

@@ -171,6 +171,7 @@ type entry struct {
 	Task    *task.Task      `json:"task,omitempty"`
 	Lines   *output.Lines   `json:"lines,omitempty"`
 	Records *output.Records `json:"records,omitempty"`
+	Word    string          `json:"word,omitempty"` // of the records
 	Dropped *dropped        `json:"dropped,omitempty"`
 	Report  *report         `json:"report,omitempty"`
 }

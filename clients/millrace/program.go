@@ -212,7 +212,7 @@ func (p *Program) write(typ, id string, payload any) error {
 	if n := len(m.Payload); n > most {
 		return fmt.Errorf("%s: %w: it has %d bytes, want at most %d", typ, ErrTooLong, n, most)
 	}
-	line, err := ipc.Encode(m)
+	line, err := ipc.EncodeKeyed(m, p.env(ipc.KeyVar))
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ function write (line) {
 }
 
 function line (type, payload, id) {
-  const message = { v: VERSION, type }
+  const message = { v: VERSION, type, key: process.env.MILLRACE_KEY || undefined }
   if (id !== undefined) message.id = id
   if (payload !== undefined) {
     message.payload = payload

@@ -97,6 +97,8 @@ def send(type, payload=None, wait=False, timeout=60):
     """
     global _count
     message = {"v": VERSION, "type": type}
+    if os.environ.get("MILLRACE_KEY"):
+        message["key"] = os.environ["MILLRACE_KEY"]
     if wait and not _read():
         raise RuntimeError("waiting for an answer needs `run: {stdin: open}` in the job")
     if wait:

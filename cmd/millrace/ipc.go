@@ -66,7 +66,7 @@ func (a *app) sayToMillrace(typ string, payload any) error {
 		}
 		m.Payload = encoded
 	}
-	line, err := ipc.Encode(m)
+	line, err := ipc.EncodeKeyed(m, os.Getenv(ipc.KeyVar))
 	if err != nil {
 		return exit.MisuseOf(err)
 	}

@@ -263,7 +263,7 @@ func TestAdoptFlood(t *testing.T) {
 	c := p.Connect()
 	worker := p.Worker("only", "--spool", "kept")
 	id := p.SubmitAs(c, outlives(p, fmt.Sprintf(`for i in $(seq %d); do seq $((i*1000-999)) $((i*1000)); sleep 0.05;
-		seq $((i*100-99)) $((i*100)) | sed 's/.*/{"type":"INSERT_DATA","payload":{"n":&}}/'; done; echo '{"type":"RESULT","payload":{"ok":true}}'`, rounds)))
+		seq $((i*100-99)) $((i*100)) | sed 's/.*/{"type":"INSERT_DATA","key":"'$MILLRACE_KEY'","payload":{"n":&}}/'; done; echo '{"type":"RESULT","key":"'$MILLRACE_KEY'","payload":{"ok":true}}'`, rounds)))
 	for i := range kills {
 		p.Until("it has printed more", func() bool { return linesOf(p, c, id) > i*1000*rounds/kills/2 })
 		worker.Kill()
@@ -362,7 +362,7 @@ func TestAdoptConversation(t *testing.T) {
 			*'"ACK"'*) echo acknowledged ;;
 			*'"CANCEL"'*) echo told; exit 0 ;; esac; done) &
 		until [ -e go ]; do sleep 0.2; done
-		echo '{"type":"CHECKPOINT","id":"c1","payload":{"at":1}}'; wait`
+		echo '{"type":"CHECKPOINT","key":"'$MILLRACE_KEY'","id":"c1","payload":{"at":1}}'; wait`
 	s.Spec.Run.Stdin = job.StdinOpen
 	id := p.SubmitAs(c, s)
 	p.Until("it is greeted", func() bool { return printed(p, c, id) == "greeted 1" })

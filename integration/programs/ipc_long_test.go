@@ -33,7 +33,7 @@ func (w *programs) tooLong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := shellTask("IFS= read -r init\n" + c.line)
+			s := openTask("IFS= read -r init\n" + c.line)
 			s.Spec.Run.Stdin, s.Spec.Retry.Max = job.StdinOpen, 3
 			s.Spec.Timeout = job.Timeout{Run: value.Duration(time.Minute)}
 			if name == "result" {

@@ -15,6 +15,7 @@ import (
 
 	"millrace/client"
 	"millrace/integration/place"
+	"millrace/ipc"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/family"
@@ -39,7 +40,7 @@ func TestPrograms(t *testing.T) {
 	t.Run("all", func(t *testing.T) {
 		for name, run := range map[string]func(*programs, *testing.T){
 			"transcripts": (*programs).transcripts, "python": (*programs).python, "node": (*programs).node, "shell": (*programs).shell,
-			"surroundings": (*programs).surroundings, "bounds": (*programs).bounds, "time": (*programs).time, "goes on": (*programs).goesOn, "children": (*programs).children, "too long": (*programs).tooLong, "large": (*programs).large,
+			"surroundings": (*programs).surroundings, "bounds": (*programs).bounds, "time": (*programs).time, "goes on": (*programs).goesOn, "children": (*programs).children, "too long": (*programs).tooLong, "large": (*programs).large, "passed on": (*programs).passedOn,
 		} {
 			t.Run(name, func(t *testing.T) { t.Parallel(); run(w, t) })
 		}
@@ -105,6 +106,13 @@ func shellTask(line string) birth.Submission {
 	return birth.Submission{Spec: &job.Spec{Run: &job.Run{Shell: line}}}
 }
 
+// openTask is a task whose messages count without the key.
+func openTask(line string) birth.Submission {
+	s := shellTask(line)
+	s.Spec.Run.Messages = job.MessagesOpen
+	return s
+}
+
 func wantEnd(t *testing.T, got task.Task, state task.State, reason string) {
 	t.Helper()
 	if got.State != state || got.Reason != reason {
@@ -135,7 +143,7 @@ func (w *programs) play(t *testing.T, transcript string) {
 		direction, text, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch direction {
 		case ">":
-			script += "cat <<'END'\n" + text + "\nEND\n"
+			script += "cat <<END\n" + text + "\nEND\n"
 		case "<":
 			script += `IFS= read -r line; printf '` + got + `%s\n' "$line"` + "\n"
 			heard = append(heard, text)
@@ -143,7 +151,10 @@ func (w *programs) play(t *testing.T, transcript string) {
 			t.Fatalf("a line of a transcript that nobody says: %s", line)
 		}
 	}
-	s := shellTask(script)
+	s := openTask(script)
+	if strings.Contains(transcript, ipc.KeyVar) {
+		s = shellTask(script)
+	}
 	s.Params = map[string]json.RawMessage{"depth": json.RawMessage("2")}
 	s.Spec.Timeout = job.Timeout{Run: value.Duration(time.Minute)}
 	if len(heard) > 0 {
@@ -340,7 +351,7 @@ func (w *programs) shell(t *testing.T) { w.says(t, []string{"/bin/sh", "-c", she
 
 // surroundings: a clean environment, files of variables, secrets, another user.
 func (w *programs) surroundings(t *testing.T) {
-	s := shellTask(`echo "$FROM_FILE|$BOTH|$QUOTED|$WORKERS_OWN|$INTEGRATION_TEST|$KEY"; echo "{\"type\":\"RESULT\",\"payload\":\"<$KEY>\"}"; echo "$KEY" >&2; echo "{\"type\":\"ERROR\",\"payload\":\"key $KEY is bad\"}"; exit 1`)
+	s := openTask(`echo "$FROM_FILE|$BOTH|$QUOTED|$WORKERS_OWN|$INTEGRATION_TEST|$KEY"; echo "{\"type\":\"RESULT\",\"payload\":\"<$KEY>\"}"; echo "$KEY" >&2; echo "{\"type\":\"ERROR\",\"payload\":\"key $KEY is bad\"}"; exit 1`)
 	s.Spec.Run.EnvFiles, s.Spec.Run.Env = []string{w.p.Path("vars.env")}, map[string]string{"BOTH": "spec"}
 	s.Spec.Run.EnvClear, s.Spec.Run.Inherit = true, []string{"INTEGRATION_TEST"}
 	s.Spec.Run.Secrets = map[string]job.Secret{"KEY": {File: w.p.Path("secret")}}
@@ -401,13 +412,13 @@ func (w *programs) bounds(t *testing.T) {
 		t.Errorf("%d lines: %q", len(got), got[max(0, len(got)-3):])
 	}
 
-	s = shellTask(`echo '{"type":"ERROR","payload":{"message":"in vain","fatal":true,"class":"user"}}'`)
+	s = openTask(`echo '{"type":"ERROR","payload":{"message":"in vain","fatal":true,"class":"user"}}'`)
 	wantEnd(t, w.end(t, s), task.Error, reason.User)
-	s = shellTask(`echo '{"complete":1,"code":7,"description":"no disk"}'`)
+	s = openTask(`echo '{"complete":1,"code":7,"description":"no disk"}'`)
 	if ended := w.end(t, s); ended.Reason != reason.Task || ended.Message != "no disk" {
 		t.Errorf("%s: %s", ended.Reason, ended.Message)
 	}
-	s = shellTask(`head -c 5000 /dev/urandom; printf '{"type":"RESULT","pay'; kill -KILL $$`)
+	s = openTask(`head -c 5000 /dev/urandom; printf '{"type":"RESULT","pay'; kill -KILL $$`)
 	if ended := w.end(t, s); ended.Reason != reason.Killed || ended.Usage.Signal != "SIGKILL" {
 		t.Errorf("%s: %s, %+v", ended.Reason, ended.Message, ended.Usage)
 	}
@@ -421,21 +432,21 @@ func (w *programs) time(t *testing.T) {
 	if ended := w.end(t, s); ended.Reason != reason.Timeout || !strings.Contains(ended.Message, "heartbeat") {
 		t.Errorf("%s: %s", ended.Reason, ended.Message)
 	}
-	s = shellTask(`echo '{"type":"EXTEND","payload":"1m"}'; sleep 1.5; echo '{"type":"READY"}'; sleep 0.1`)
+	s = openTask(`echo '{"type":"EXTEND","payload":"1m"}'; sleep 1.5; echo '{"type":"READY"}'; sleep 0.1`)
 	s.Spec.Timeout.Run, s.Spec.Timeout.Extend = value.Duration(time.Second), value.Duration(time.Minute)
 	ended := w.end(t, s)
 	wantEnd(t, ended, task.Finished, "")
 	if u := ended.Usage; ended.Extended.IsZero() || u == nil || u.Setup.Std() < time.Second || u.Run == 0 {
 		t.Errorf("extended to %v, used %+v", ended.Extended, u)
 	}
-	s = shellTask(`echo '{"type":"EXTEND","payload":"1h"}'; sleep 1000`)
+	s = openTask(`echo '{"type":"EXTEND","payload":"1h"}'; sleep 1000`)
 	s.Spec.Timeout = job.Timeout{Run: value.Duration(500 * time.Millisecond), Stop: value.Duration(time.Second)}
 	wantEnd(t, w.end(t, s), task.Error, reason.Timeout)
 }
 
 // goesOn: a checkpoint outlives its attempt, and a task that is cancelled hears of it.
 func (w *programs) goesOn(t *testing.T) {
-	s := shellTask(`n=${MILLRACE_CHECKPOINT:-0}; n=$((n+1)); echo "{\"type\":\"CHECKPOINT\",\"payload\":$n}"; echo "{\"type\":\"RESULT\",\"payload\":$n}"; [ $n = 3 ]`)
+	s := openTask(`n=${MILLRACE_CHECKPOINT:-0}; n=$((n+1)); echo "{\"type\":\"CHECKPOINT\",\"payload\":$n}"; echo "{\"type\":\"RESULT\",\"payload\":$n}"; [ $n = 3 ]`)
 	s.Spec.Retry = job.Retry{Max: 5, Min: value.Duration(time.Millisecond)}
 	ended := w.end(t, s)
 	wantEnd(t, ended, task.Finished, "")
@@ -450,7 +461,7 @@ func (w *programs) goesOn(t *testing.T) {
 
 // children checks that each key makes one child and none twice, whatever the attempt.
 func (w *programs) children(t *testing.T) {
-	s := shellTask(`for k in a b; do echo "{\"type\":\"SPAWN\",\"payload\":{\"key\":\"$k\",\"argv\":[\"true\"]}}"; done
+	s := openTask(`for k in a b; do echo "{\"type\":\"SPAWN\",\"payload\":{\"key\":\"$k\",\"argv\":[\"true\"]}}"; done
 echo '{"type":"SPAWN","payload":{"shell":"true"}}'; [ "$MILLRACE_ATTEMPT" = 2 ]`)
 	s.Spec.Retry = job.Retry{Max: 1, Min: value.Duration(time.Millisecond)}
 	ended := w.end(t, s)

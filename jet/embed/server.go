@@ -41,7 +41,7 @@ type Config struct {
 	// Store is how many bytes the streams may hold together. Default: the free disk space, less a
 	// reserve ([storeLimit]).
 	Store int64
-	// Connections is how many clients may be connected. Default 4096.
+	// Connections is how many clients may be connected. Default [MaxConnections].
 	Connections int
 	Log         *slog.Logger
 }
@@ -70,9 +70,9 @@ type Server struct {
 	patience time.Duration
 }
 
-// maxConnections is the default of Config.Connections: many more than an installation needs, and
+// MaxConnections is the default of Config.Connections: many more than an installation needs, and
 // few enough for the memory of a small machine.
-const maxConnections = 4096
+const MaxConnections = 4096
 
 // Reasons why a server does not start.
 var (
@@ -140,7 +140,7 @@ func (s *Server) start() error {
 		_ = l.Close() // it has served its purpose
 	}
 	opts := &server.Options{
-		ServerName: "millrace", Host: s.cfg.Host, Port: s.cfg.Port, MaxConn: cmp.Or(s.cfg.Connections, maxConnections),
+		ServerName: "millrace", Host: s.cfg.Host, Port: s.cfg.Port, MaxConn: cmp.Or(s.cfg.Connections, MaxConnections),
 		JetStream: true, StoreDir: storeDir(s.cfg.Dir), DisableJetStreamBanner: true,
 		SyncInterval: s.cfg.SyncInterval, SyncAlways: s.cfg.SyncAlways,
 		// A client that was cut off silently counts as gone within 15 s, not 6 minutes.

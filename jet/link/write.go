@@ -64,11 +64,20 @@ func unstored(err error) bool {
 	return Says(err, CodeWriteInFlight) || Says(err, CodeSameInFlight) || errors.Is(err, events.ErrNoStream)
 }
 
+// ErrDuplicate: nothing was stored, because the stream has another message of the same Nats-Msg-Id.
+var ErrDuplicate = errors.New("the stream has a message of this id already")
+
 // Insist stores a message that does no harm if it is stored twice: it sends it again, until there is
-// an answer or ctx ends.
+// an answer or ctx ends. The error wraps [ErrDuplicate] if the first answer says so: then the stored
+// message is not one of this call.
 func (l *Link) Insist(ctx context.Context, m *nats.Msg) (uint64, error) {
+	sent := false
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		seq, err := l.Pub.Publish(ctx, m)
+		if sent && errors.Is(err, ErrDuplicate) {
+			return seq, nil
+		}
+		sent = sent || errors.Is(err, events.ErrUnknown)
 		if err == nil || ctx.Err() != nil || !(unstored(err) || errors.Is(err, events.ErrUnknown) || Says(err, CodeNoLeader)) {
 			return seq, err
 		}

@@ -60,13 +60,17 @@ func plainJSON(v any) ([]byte, error) {
 }
 
 // Keep stores a batch of records and waits for the server's acknowledgement. If an answer was lost
-// and the same batch is stored again, it is kept once.
+// and the same batch is stored again, it is kept once. The error wraps [link.ErrDuplicate] if
+// somebody else has stored a message under the name of a batch that was not sent before.
 func (o *Outputs) Keep(ctx context.Context, b output.Records) error {
 	body, err := json.Marshal(b)
 	if err != nil {
 		return err
 	}
 	err = o.keep(ctx, &nats.Msg{Subject: wire.DataPrefix + string(b.Task), Header: nats.Header{nats.MsgIdHdr: {batchID(&b)}}, Data: body})
+	if b.Again && errors.Is(err, link.ErrDuplicate) {
+		err = nil
+	}
 	if _, full := link.Full(err); full {
 		return fmt.Errorf("%w: raise store_records of the `millrace server`, or have jobs remove records sooner (keep)", err)
 	}

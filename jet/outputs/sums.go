@@ -2,6 +2,7 @@ package outputs
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -71,13 +72,21 @@ func (o *Outputs) RecordSums(ctx context.Context, id task.ID) (sums []Sum, dropp
 	return sums, dropped, err
 }
 
-// batchID names a batch of records, so that the server stores it once.
-func batchID(b *output.Records) string { return fmt.Sprintf("%s.%d.%d", b.Task, b.Epoch, b.First) }
+// batchID names a batch of records, so that the server stores it once. The random word at its end
+// keeps others from storing something else under the name, for then the server would drop the batch.
+func batchID(b *output.Records) string {
+	word := b.Word
+	if word == "" { // of a worker that gave none: at worst the batch is stored twice
+		word = rand.Text()
+	}
+	return fmt.Sprintf("%s.%d.%d.%s", b.Task, b.Epoch, b.First, word)
+}
 
-// batchOf parses a name made by batchID.
+// batchOf parses a name made by batchID, of this version or of one without words.
 func batchOf(name string, id task.ID) (epoch, first uint64, ok bool) {
 	rest, ours := strings.CutPrefix(name, string(id)+".")
 	a, b, two := strings.Cut(rest, ".")
+	b, _, _ = strings.Cut(b, ".")
 	epoch, err1 := strconv.ParseUint(a, 10, 64)
 	first, err2 := strconv.ParseUint(b, 10, 31)
 	return epoch, first, ours && two && err1 == nil && err2 == nil

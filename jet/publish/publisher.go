@@ -408,14 +408,18 @@ func parseAck(m *nats.Msg) ack {
 		return ack{seq: seq, stream: stream}
 	}
 	var answer struct {
-		Seq   uint64            `json:"seq"`
-		Error *link.ServerError `json:"error"`
+		Seq       uint64            `json:"seq"`
+		Duplicate bool              `json:"duplicate"`
+		Error     *link.ServerError `json:"error"`
 	}
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
 		return ack{err: fmt.Errorf("%w: the server's answer to a publish cannot be read: %w", events.ErrUnknown, err)}
 	}
 	if answer.Error != nil {
 		return ack{err: answer.Error}
+	}
+	if answer.Duplicate {
+		return ack{seq: answer.Seq, err: link.ErrDuplicate}
 	}
 	return ack{seq: answer.Seq}
 }

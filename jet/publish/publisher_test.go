@@ -100,7 +100,7 @@ func TestParseAck(t *testing.T) {
 	}{
 		{"plain", `{"stream":"MR_LOG","seq":42}`, "", 42, nil},
 		{"with spaces", `{"stream":"MR_LOG", "seq":42}`, "", 42, nil},
-		{"duplicate", `{"stream":"MR_LOG","seq":7,"duplicate": true}`, "", 7, nil},
+		{"duplicate", `{"stream":"MR_LOG","seq":7,"duplicate": true}`, "", 7, link.ErrDuplicate},
 		{"of a domain", `{"stream":"MR_LOG","domain":"hub","seq":7}`, "", 7, nil},
 		{"of a batch", `{"stream":"MR_LOG","seq":9,"batch":"x","count":3}`, "", 9, nil},
 		{"wrong sequence", `{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"MR_LOG","seq":0}`, "", 0, events.ErrConflict},
@@ -161,7 +161,7 @@ func TestAnswersOfOneSlot(t *testing.T) {
 			if len(s.done) == 0 {
 				cancel()
 			}
-			if seq, err := p.wait(ctx, s); seq != c.want[use] || (err != nil) != (seq == 0) {
+			if seq, err := p.wait(ctx, s); seq != c.want[use] || (err != nil) != (seq == 0 || errors.Is(err, link.ErrDuplicate)) {
 				t.Errorf("%s: message %d got %d, %v; want %d", c.name, use, seq, err, c.want[use])
 			}
 			cancel()

@@ -11,12 +11,14 @@ import (
 // zero value means the defaults.
 type Spawning struct {
 	// Children is how many one attempt may ask for, including existing ones. Default
-	// [DefaultSpawned], at least 1.
+	// [DefaultSpawned]; [NoChildren] for none.
 	Children int
 	// Depth is how many ancestors a child may have: its parent, the parent of that and so on. With
-	// 1, children may not spawn. Default [DefaultSpawnDepth], at least 1.
+	// 1, children may not spawn. Default [DefaultSpawnDepth]; [NoChildren] for none, so that no task
+	// has children.
 	Depth int
-	// Anywhere allows children with another queue and another user than their parent's.
+	// Anywhere allows children with a command of their own to have another queue and another user
+	// than their parent's, and to name nodes.
 	Anywhere bool
 }
 
@@ -25,6 +27,9 @@ const (
 	DefaultSpawned    = 1000
 	DefaultSpawnDepth = 4
 )
+
+// NoChildren in a field of [Spawning] means none.
+const NoChildren = -1
 
 // WithDefaults fills in zero fields.
 func (b Spawning) WithDefaults() Spawning {
@@ -37,13 +42,13 @@ func (b Spawning) WithDefaults() Spawning {
 	return b
 }
 
-// Validate refuses bounds below 1 and names the field.
+// Validate refuses other bounds below 0 than [NoChildren] and names the field.
 func (b Spawning) Validate() error {
 	switch {
-	case b.Children < 1:
-		return fmt.Errorf("Children is %d, want at least 1", b.Children)
-	case b.Depth < 1:
-		return fmt.Errorf("Depth is %d, want at least 1", b.Depth)
+	case b.Children < NoChildren:
+		return fmt.Errorf("Children is %d, want at least 1, or NoChildren", b.Children)
+	case b.Depth < NoChildren:
+		return fmt.Errorf("Depth is %d, want at least 1, or NoChildren", b.Depth)
 	}
 	return nil
 }
@@ -53,10 +58,14 @@ var ErrSpawn = errors.New("the worker does not allow this child")
 
 // Check refuses the n-th child of an attempt of t, which has the given number of ancestors. A child
 // without a queue of its own gets t's. A child of a job runs as the job is defined; any other child
-// must have t's queue and user. The error wraps [ErrSpawn] and names the bound and the flag that
+// must have t's queue and user, and names no nodes. The error wraps [ErrSpawn] and names the bound and the flag that
 // lifts it.
 func (b Spawning) Check(t *task.Task, s *Submission, n, ancestors int) error {
 	switch {
+	case b.Children == NoChildren:
+		return fmt.Errorf("%w: no attempt may have any here (--spawn-children 0)", ErrSpawn)
+	case b.Depth == NoChildren:
+		return fmt.Errorf("%w: no task may be above another one here (--spawn-depth 0)", ErrSpawn)
 	case n > b.Children:
 		return fmt.Errorf("%w: an attempt may have %d of them (--spawn-children)", ErrSpawn, b.Children)
 	case ancestors+1 > b.Depth:
@@ -68,14 +77,26 @@ func (b Spawning) Check(t *task.Task, s *Submission, n, ancestors int) error {
 	if b.Anywhere {
 		return nil
 	}
-	if s.Queue != "" && s.Queue != t.QueueName() {
-		return fmt.Errorf("%w: it asks for queue %q, and its parent's is %q (--spawn-anywhere)", ErrSpawn, s.Queue, t.QueueName())
+	queues, nodes := []string{s.Queue}, s.Nodes
+	if s.Place != nil {
+		queues, nodes = append(queues, s.Place.Queue), append(nodes[:len(nodes):len(nodes)], s.Place.Nodes...)
 	}
-	if s.Spec == nil {
+	if s.Spec != nil {
+		of, on := s.Spec.Named()
+		queues, nodes = append(queues, of...), append(nodes[:len(nodes):len(nodes)], on...)
+	}
+	for _, q := range queues {
+		if q != "" && q != t.QueueName() {
+			return fmt.Errorf("%w: it asks for queue %q, and its parent's is %q (--spawn-anywhere)", ErrSpawn, q, t.QueueName())
+		}
+	}
+	if s.Job != "" || s.Spec == nil {
 		return nil
 	}
-	if q := s.Spec.Place.Queue; q != "" && q != t.QueueName() {
-		return fmt.Errorf("%w: it asks for queue %q, and its parent's is %q (--spawn-anywhere)", ErrSpawn, q, t.QueueName())
+	for _, n := range nodes {
+		if n != t.Node {
+			return fmt.Errorf("%w: it names node %q, which need not serve its parent's queue %q; a job may name nodes (--spawn-anywhere)", ErrSpawn, n, t.QueueName())
+		}
 	}
 	own := ""
 	if t.Spec != nil && t.Spec.Run != nil {

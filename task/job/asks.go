@@ -42,3 +42,17 @@ func (s *Spec) Users() []string {
 	})
 	return all
 }
+
+// Named returns the queues and the nodes that a spec and its steps name.
+func (s *Spec) Named() (queues, nodes []string) {
+	see := func(p *Place, queue string) {
+		queues, nodes = append(queues, queue, p.Queue), append(nodes, p.Nodes...)
+	}
+	see(&s.Place, "")
+	steps := *s
+	_ = steps.ChangeSteps(func(_ string, step *Step) error {
+		see(&step.Place, step.Queue)
+		return nil
+	})
+	return queues, nodes
+}

@@ -19,6 +19,9 @@ type Run struct {
 	Env map[string]string `json:"env,omitempty" redact:"hide"`
 	// Stdin is the standard input of the process. Default none.
 	Stdin string `json:"stdin,omitempty" redact:"word"`
+	// Messages says what counts of what the process prints without the key of its attempt: one of
+	// [MessageRules]. A worker may be stricter. Default [MessagesReports].
+	Messages string `json:"messages,omitempty" redact:"word"`
 	// User runs the process as another user of the node, by name or number, with that user's
 	// groups. The worker needs the permission for that. Default: the worker's own user.
 	User string `json:"user,omitempty" redact:"hide"`
@@ -58,6 +61,8 @@ func (r *Run) validate() error {
 		return errors.New("run.argv: the program's name is empty")
 	case r.Stdin != "" && r.Stdin != StdinNone && r.Stdin != StdinOpen:
 		return fmt.Errorf("run.stdin is %q, want %s or %s", r.Stdin, StdinNone, StdinOpen)
+	case r.Messages != "" && !slices.Contains(MessageRules, r.Messages):
+		return fmt.Errorf("run.messages is %q, want one of %s", r.Messages, strings.Join(MessageRules, ", "))
 	}
 	for k, v := range r.Env {
 		if n := len(k) + 1 + len(v); n >= MaxVariable {

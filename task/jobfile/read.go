@@ -257,6 +257,7 @@ func (r *reader) run(v entry) *job.Run {
 			"inherit":   func(v entry) { run.Inherit = r.list(v, r.text) },
 			"env_files": func(v entry) { run.EnvFiles = r.list(v, r.text) },
 			"stdin":     r.words(&run.Stdin, []string{job.StdinNone, job.StdinOpen}),
+			"messages":  r.words(&run.Messages, job.MessageRules),
 		}))
 	}
 	return &run

@@ -115,4 +115,8 @@ type Records struct {
 	// Reason why.
 	Dropped int    `json:"dropped,omitempty"`
 	Reason  string `json:"reason,omitempty"`
+	// Word is a random word of this batch, which no other program can know before the batch is
+	// stored. Again says that the batch may have been stored before. Neither is stored with it.
+	Word  string `json:"-"`
+	Again bool   `json:"-"`
 }

@@ -192,6 +192,8 @@ func (s *session) take(f frame, end int64) {
 		s.lines(child.Stdout, f, end)
 	case frameStderr:
 		s.lines(child.Stderr, f, end)
+	case frameWithheld:
+		s.Withheld(string(f.body))
 	case frameDropped:
 		s.out.Line(output.System, string(f.body))
 	case frameMessage:

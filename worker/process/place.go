@@ -179,6 +179,7 @@ func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, as *account, dir s
 	defer cancel()
 	env := append(slices.Clip(child.WorkersOwn()), as.variables()...)
 	env = append(env, "MILLRACE_NODE="+t.Node, "MILLRACE_FILES="+dir, "MILLRACE_SETUP=1")
+	env = t.withProgram(env)
 	sink := setupSink{a.Output, newRedactor(knownSecrets(&a.Task, dir, as))}
 	for _, line := range spec.Setup {
 		a.Output.Line(output.Setup, "+ "+line)
@@ -211,6 +212,9 @@ type setupSink struct {
 func (s setupSink) Line(_ child.Stream, line ipc.Line) {
 	hand(s.out, output.Setup, s.redact.lines(line))
 }
+
+// Withheld implements [child.Sink]; it is never called, as no message is obeyed.
+func (s setupSink) Withheld(string) {}
 
 func (s setupSink) Message(m ipc.Message) {
 	payload, ok := s.redact.payload(m.Payload)

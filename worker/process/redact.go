@@ -77,6 +77,11 @@ func spellings(v string) []string {
 	return slices.Compact(all)
 }
 
+// finds tells whether there may be a secret in a text.
+func (r *redactor) finds(text []byte) bool {
+	return r != nil && slices.ContainsFunc(r.find, func(f []byte) bool { return bytes.Contains(text, f) })
+}
+
 // line is text without secrets.
 func (r *redactor) line(text string) string {
 	if r == nil {
@@ -88,7 +93,7 @@ func (r *redactor) line(text string) string {
 // lines returns l without secrets. Several lines are redacted one by one, as if they had arrived
 // so: a secret of several lines must not reduce their number.
 func (r *redactor) lines(l ipc.Line) ipc.Line {
-	if r == nil {
+	if !r.finds(l.Text) {
 		return l
 	}
 	clean := make([]byte, 0, len(l.Text)+1)
@@ -102,7 +107,7 @@ func (r *redactor) lines(l ipc.Line) ipc.Line {
 // payload returns JSON without secrets. It reports false if the result would not be JSON: a secret
 // was more than part of a string.
 func (r *redactor) payload(payload json.RawMessage) (json.RawMessage, bool) {
-	if r == nil || !slices.ContainsFunc(r.find, func(f []byte) bool { return bytes.Contains(payload, f) }) {
+	if !r.finds(payload) {
 		return payload, true
 	}
 	clean := json.RawMessage(r.json.Replace(string(payload)))

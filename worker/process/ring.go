@@ -44,8 +44,9 @@ const (
 	frameStdout byte = iota + 1
 	frameStderr
 	frameMessage
-	frameRefused // a message with a secret outside any string; without its payload
-	frameDropped // a line in words about what was dropped
+	frameRefused  // a message with a secret outside any string; without its payload
+	frameDropped  // a line in words about what was dropped
+	frameWithheld // the type of a message that is only text
 )
 
 // headSize is the size of a frame beside its body: place, time, length, kind, flags, checksum.

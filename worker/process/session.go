@@ -33,6 +33,7 @@ type session struct {
 	redact  *redactor
 	params  json.RawMessage // of the task, as the process gets them
 	process child.Process   // set before anything is read
+	bare    bool            // of the last message; only the reader of messages uses it
 
 	mu       sync.Mutex
 	failure  *ipc.Failure    // guarded by mu; the last ERROR
@@ -133,6 +134,10 @@ func (s *session) Message(m ipc.Message) {
 		return
 	}
 	m.Payload = payload
+	if m.Bare != s.bare {
+		s.bare = m.Bare
+		s.out.Hearsay(m.Bare)
+	}
 	if m.Type == ipc.TypeInsertData {
 		s.insert(m)
 		return

@@ -488,6 +488,9 @@ func (s *shimSink) Message(m ipc.Message) {
 	s.out.put(frame{kind: kind, body: messageBody(m)})
 }
 
+// Withheld implements [child.Sink].
+func (s *shimSink) Withheld(typ string) { s.out.put(frame{kind: frameWithheld, body: []byte(typ)}) }
+
 func messageBody(m ipc.Message) []byte {
 	body, _ := json.Marshal(messageForm(m)) // always valid JSON and text
 	return body
@@ -503,6 +506,7 @@ type messageForm struct {
 	Type    string          `json:"type"`
 	ID      string          `json:"id,omitempty"`
 	Payload json.RawMessage `json:"payload,omitempty"`
+	Bare    bool            `json:"bare,omitempty"`
 	Excess  string          `json:"excess,omitempty"`
 }
 

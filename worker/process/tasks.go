@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"millrace/ipc"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/output"
@@ -33,6 +34,11 @@ type Tasks struct {
 	// Work is where working directories are made. Their names are unpredictable, so others may
 	// write to it as well. Default: the directory for temporary files.
 	Work string
+	// Messages is the laxest of [job.MessageRules] that a job can have here. Default
+	// [job.MessagesOpen].
+	Messages string
+	// Program is the path of the millrace program, which processes are told. Default: none is.
+	Program string
 
 	dirs workdirs
 }
@@ -87,8 +93,12 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	if err == nil {
 		env, secrets, err = t.environment(a, params, place.dir, as)
 	}
+	gate := t.gate(run)
+	if gate.Key != "" {
+		env, secrets = append(env, ipc.KeyVar+"="+gate.Key), append(secrets, gate.Key)
+	}
 	if err == nil {
-		env, err = t.handOver(env, &place, a, as)
+		env, err = t.handOver(t.withProgram(env), &place, a, as)
 	}
 	if err != nil {
 		if keeps {
@@ -99,7 +109,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	secrets = append(secrets, hidden...)
 	s := &session{tasks: t, attempt: a, out: a.Output, ctx: ctx, began: began, redact: newRedactor(secrets), params: params}
 	c := child.Command{
-		Argv: run.Argv, Shell: run.Shell, Dir: place.dir, Env: append(env, place.env...), OpenStdin: run.Stdin == job.StdinOpen,
+		Argv: run.Argv, Shell: run.Shell, Dir: place.dir, Env: append(env, place.env...), OpenStdin: run.Stdin == job.StdinOpen, Messages: gate,
 		Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace, Started: s.meet, Resources: a.Task.Spec.Resources,
 	}
 	if as.other() {

@@ -124,7 +124,7 @@ func (b *bench) chatter(ctx context.Context, c *Chatter, shell string) (task.ID,
 	}
 	var over atomic.Bool
 	others := make(chan error, 1)
-	made, err := b.client.Submit(ctx, birth.Submission{Spec: &job.Spec{Run: &job.Run{Shell: shell}}, Queue: queue})
+	made, err := b.client.Submit(ctx, birth.Submission{Spec: &job.Spec{Run: &job.Run{Shell: shell, Messages: job.MessagesOpen}}, Queue: queue})
 	if err != nil {
 		return "", err
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -363,7 +364,7 @@ func (a *Commands) filesVerify() *cobra.Command {
 func (a *Commands) filesSweep() *cobra.Command {
 	var o typed.Output
 	var s client.FilesSweep
-	older, artifacts := typed.Span{}, typed.Span{}
+	older, artifacts := typed.Span{Least: time.Second}, typed.Span{Least: time.Second}
 	c := &cobra.Command{
 		Use: "gc", Aliases: []string{"prune", "sweep"}, Short: "Remove versions and contents that are not needed",
 		Long: `Removes versions and contents that no name, no job, no task that has not ended and no
@@ -377,7 +378,7 @@ to learn which tasks have not ended.`,
 	c.Flags().IntVar(&s.Versions, "keep", 0, "`number` of latest versions of each name to keep (default all that the name remembers, up to 64)")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if s.Versions < 0 {
+		if c.Flags().Changed("keep") && s.Versions < 1 {
 			return exit.Misuse(c, "--keep is %d, want 1 or more", s.Versions)
 		}
 		s.OlderThan, s.Artifacts = value.Duration(older.D), value.Duration(artifacts.D)

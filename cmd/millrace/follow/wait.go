@@ -21,7 +21,7 @@ import (
 // Wait is millrace task wait.
 func (a *Commands) Wait() *cobra.Command {
 	var o typed.Output
-	var patience typed.Span
+	patience := typed.Span{Least: time.Millisecond}
 	c := &cobra.Command{
 		Use: "wait ID...", Short: "Wait for the end of tasks",
 		Long: `Waits for the end of tasks, prints how each ended and ends with the exit code of

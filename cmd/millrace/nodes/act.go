@@ -36,7 +36,7 @@ func (a *Commands) nodeOrder(verb string, order node.Order) *cobra.Command {
 		c.Long = `Gives a node no new work, lets its running tasks end, gives back the rest at the
 end of the grace time, and waits until no task runs. The worker stays up. The drain
 survives restarts of the worker and lasts until "millrace node undrain".`
-		c.Flags().Var(&grace, "grace", "how long running tasks may go on (default the worker's own setting)")
+		c.Flags().Var(&grace, "grace", "how long running tasks may go on (default the worker's own setting; 0 ends them at once)")
 		c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until no task runs there")
 	case node.OrderCordon:
 		c.Long = `Gives a node no new work; its running tasks go on. This survives restarts of the worker
@@ -45,6 +45,9 @@ and lasts until "millrace node uncordon".`
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
 	o.Flags(c)
 	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
+		if grace.Given && grace.D == 0 {
+			grace.D = time.Millisecond // for 0 is the worker's own setting
+		}
 		asking, cancel := a.Asking(ctx)
 		n, err := cl.OrderNode(asking, id, order, reason, grace.D)
 		cancel()
@@ -163,7 +166,7 @@ func (a *Commands) nodeChange(c *cobra.Command, why string, change func(*client.
 func (a *Commands) nodeWait() *cobra.Command {
 	var o typed.Output
 	var ready bool
-	var stable, patience typed.Span
+	stable, patience := typed.Span{}, typed.Span{Least: time.Millisecond}
 	c := &cobra.Command{
 		Use: "wait NAME", Short: "Wait until a node is ready, or has been for a while",
 		Long: `Waits until a node has proved that work reaches it (--ready, the default), or has been

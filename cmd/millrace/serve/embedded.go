@@ -54,7 +54,7 @@ func (e *Embedded) groupFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&e.tlsCert, "listen-cert", "", "`file` with the TLS certificate of the server")
 	fs.StringVar(&e.tlsKey, "listen-key", "", "`file` with the TLS key of the server")
 	fs.BoolVar(&e.insecure, "insecure", false, "listen beyond loopback without TLS: passwords and all data go unencrypted")
-	fs.IntVar(&e.connections, "max-connections", 0, "`number` of clients that may be connected at once (default 4096)")
+	fs.IntVar(&e.connections, "max-connections", embed.MaxConnections, "`number` of clients that may be connected at once")
 }
 
 // dataFlag also says where the read model lies; all other flags of the group are about the server.
@@ -94,7 +94,7 @@ func (e *Embedded) Start(s settings.Values, log *slog.Logger) (*embed.Server, er
 	if e.Port < 0 || e.Port > 65535 {
 		return nil, exit.MisuseOf(fmt.Errorf("--port is %d, want 0 to 65535", e.Port))
 	}
-	if e.connections < 0 {
+	if e.Set.Changed("max-connections") && e.connections < 1 {
 		return nil, exit.MisuseOf(fmt.Errorf("--max-connections is %d, want at least 1", e.connections))
 	}
 	auth, err := e.auth()

@@ -233,6 +233,7 @@ type WorkerConfig struct {
 	slots  int
 	// spawning bounds what tasks may ask for.
 	spawning birth.Spawning
+	messages typed.Choice
 	labels   map[string]string
 	files    filesFlags
 	own      folders
@@ -268,7 +269,7 @@ func (p *parts) work(c WorkerConfig) error {
 	if c.slots == 0 {
 		c.slots = max(4, 2*runtime.NumCPU())
 	}
-	tasks := &process.Tasks{Runner: runner, Node: c.name, Folder: c.own.spool, Work: c.own.work}
+	tasks := &process.Tasks{Runner: runner, Node: c.name, Folder: c.own.spool, Work: c.own.work, Messages: c.messages.Value, Program: self}
 	if tasks.Surroundings, err = p.surroundings(c); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,6 +17,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/node"
 	"millrace/task/birth"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/worker/process/child"
@@ -37,9 +39,11 @@ func (w *WorkerConfig) groupFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&w.slots, "slots", 0, "`number` of tasks to run at once (default: twice the processors, at least 4)")
 	fs.StringToStringVarP(&w.labels, "label", "l", nil, "labels of the node, `key=value`, by which tasks choose it (run --labels)")
 	fs.Lookup("label").DefValue = ""
-	fs.IntVar(&w.spawning.Children, "spawn-children", birth.DefaultSpawned, "`number` of children that an attempt may ask for (SPAWN)")
-	fs.IntVar(&w.spawning.Depth, "spawn-depth", birth.DefaultSpawnDepth, "`number` of ancestors that a child may have: its parent, the parent's parent and so on")
-	fs.BoolVar(&w.spawning.Anywhere, "spawn-anywhere", false, "let children ask for another queue and user than their parent has")
+	fs.IntVar(&w.spawning.Children, "spawn-children", birth.DefaultSpawned, "`number` of children that an attempt may ask for (SPAWN); 0 for none")
+	fs.IntVar(&w.spawning.Depth, "spawn-depth", birth.DefaultSpawnDepth, "`number` of ancestors that a child may have: its parent, the parent's parent and so on; 0 for no children")
+	fs.BoolVar(&w.spawning.Anywhere, "spawn-anywhere", false, "let children ask for another queue and user than their parent has, and for nodes")
+	w.messages.Of = job.MessageRules
+	fs.Var(&w.messages, "messages", "the most that counts here of what a task prints without its attempt's key, whatever its job says: `rule`, one of "+strings.Join(job.MessageRules, ", ")+" (default open)")
 	w.files.flags(fs)
 }
 
@@ -61,6 +65,14 @@ func (w *WorkerConfig) check(c *cobra.Command) error {
 		return exit.Misuse(c, "--queue: %w", err)
 	case c.Flags().Changed("slots") && w.slots < 1:
 		return exit.Misuse(c, "--slots is %d, want 1 or more", w.slots)
+	}
+	for name, bound := range map[string]*int{"spawn-children": &w.spawning.Children, "spawn-depth": &w.spawning.Depth} {
+		switch {
+		case *bound < 0:
+			return exit.Misuse(c, "--%s is %d, want 0 or more", name, *bound)
+		case *bound == 0:
+			*bound = birth.NoChildren
+		}
 	}
 	return nil
 }

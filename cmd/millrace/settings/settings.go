@@ -188,8 +188,8 @@ var All = []Setting{
 	period("node_ttl", "how long a heartbeat lasts", "6s", "15s", func(s *Values) *time.Duration { return &s.NodeTTL }).of(Working),
 	period("sweep", "how often a server looks for deadlines that have passed", "5s", "5s", func(s *Values) *time.Duration { return &s.Sweep }).of(Serving),
 	period("grace", "how long running tasks may take to end at shutdown", "15s", "30s", func(s *Values) *time.Duration { return &s.Grace }).of(Working),
-	score("flap_limit", "quarantine a node with so many drops shorter than 20s in a few minutes; 0 for never", "10", func(s *Values) *float64 { return &s.Flap.Limit }),
-	score("flap_release", "release it when half of them were forgotten often enough, every 2m, to be down to this", "3", func(s *Values) *float64 { return &s.Flap.Release }),
+	score("flap_limit", "quarantine a node with so many drops shorter than 20s in a few minutes; 0 for never", "10", true, func(s *Values) *float64 { return &s.Flap.Limit }),
+	score("flap_release", "release it when half of them were forgotten often enough, every 2m, to be down to this", "3", false, func(s *Values) *float64 { return &s.Flap.Release }),
 	{
 		processes: Serving, Name: "sync", Usage: "how often an embedded server flushes to disk: always, or a duration", dev: "1s", prod: "always",
 		read: ReadSync, Text: func(s *Values) string {
@@ -494,8 +494,8 @@ func readAddress(field func(*Values) *string, example string) func(*Values, stri
 	}
 }
 
-// score makes a setting that is a score of a node. 0 switches the rule off.
-func score(name, usage, value string, field func(*Values) *float64) Setting {
+// score makes a setting that is a score of a node. If never is set, 0 switches the rule off.
+func score(name, usage, value string, never bool, field func(*Values) *float64) Setting {
 	return Setting{
 		Name: name, Usage: usage, dev: value, prod: value,
 		read: func(s *Values, text string) error {
@@ -504,6 +504,9 @@ func score(name, usage, value string, field func(*Values) *float64) Setting {
 				return errors.New("want a number from 0 to 1000")
 			}
 			if v == 0 {
+				if !never { // it is never down to nothing
+					return errors.New("want a number above 0, up to 1000")
+				}
 				v = -1
 			}
 			*field(s) = v

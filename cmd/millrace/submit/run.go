@@ -63,6 +63,7 @@ type RunFlags struct {
 	env     []string
 	Files   string
 	stdin   typed.Choice
+	talks   typed.Choice
 	memory  string
 
 	count  int
@@ -82,8 +83,10 @@ of a shell line (--shell) or of a handler that a Go program registered (--handle
 
 --wait waits for its end, --follow shows its output meanwhile; both end with the
 task's own exit code (see "millrace help exit-codes"). Ctrl-C ends the waiting; the
-task goes on. With -o json, --follow prints a line of JSON for each line of
-output and the task at the end.`,
+task goes on. What a command prints is the log of the task, also where others have
+written it: a line that asks for something counts only with the key of the attempt,
+which "millrace ipc" and the libraries add (docs/ipc.md). With -o json, --follow
+prints a line of JSON for each line of output and the task at the end.`,
 		Example: `  millrace run hello -p name=World -p times=3
   millrace run --follow -- curl -sS https://example.com
   millrace run backup --at 23:30 --retries 3 --timeout 2h
@@ -131,6 +134,8 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 		fs.StringVar(&f.Files, "files", "", "files for its working directory: a folder such as ./app, which is pushed, or `NAME|NAME@DIGEST`")
 		f.stdin.Of = []string{job.StdinNone, job.StdinOpen}
 		fs.Var(&f.stdin, "stdin", "standard input of the command: none, or open for messages (default none)")
+		f.talks.Of = job.MessageRules
+		fs.Var(&f.talks, "messages", "what counts of the command's output without its attempt's key: `rule`, one of "+strings.Join(job.MessageRules, ", ")+" (default "+job.MessagesReports+")")
 		fs.StringVar(&f.memory, "memory", "", "how much memory the command may hold: `size` such as 512MiB")
 	})
 	typed.InGroup(fs, typed.GroupWhen, func() {
@@ -295,8 +300,8 @@ func (f *RunFlags) what(name string, argv []string) (string, *job.Spec, error) {
 	case given > 1:
 		return "", nil, fmt.Errorf("a task runs one thing: a job, a command after \"--\", --shell or --handler")
 	case name != "" || f.handler != "":
-		if f.dir != "" || len(f.env) > 0 || f.stdin.Value != "" || f.memory != "" {
-			return "", nil, fmt.Errorf("--dir, --env, --stdin and --memory are for commands and --shell; a job or handler is given --param")
+		if f.dir != "" || len(f.env) > 0 || f.stdin.Value != "" || f.talks.Value != "" || f.memory != "" {
+			return "", nil, fmt.Errorf("--dir, --env, --stdin, --messages and --memory are for commands and --shell; a job or handler is given --param")
 		}
 		if name != "" {
 			return name, nil, value.ValidName("job", name)
@@ -307,7 +312,7 @@ func (f *RunFlags) what(name string, argv []string) (string, *job.Spec, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	spec := &job.Spec{Run: &job.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env, Stdin: f.stdin.Value}}
+	spec := &job.Spec{Run: &job.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env, Stdin: f.stdin.Value, Messages: f.talks.Value}}
 	if f.memory != "" {
 		if spec.Resources.Memory, err = value.ParseSize(f.memory); err != nil {
 			return "", nil, fmt.Errorf("--memory: %w", err)

@@ -24,7 +24,7 @@ const (
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, abort := context.WithCancelCause(context.Background())
 	defer abort(nil)
-	out := &output{stdout: stdout, stderr: stderr, abort: abort}
+	out := &output{stdout: stdout, stderr: stderr, key: os.Getenv("MILLRACE_KEY"), abort: abort}
 
 	cfg, err := parse(args, os.Getenv("MILLRACE_PARAMS"))
 	switch {

@@ -13,6 +13,7 @@ import (
 // goroutine.
 type output struct {
 	stdout, stderr io.Writer
+	key            string // by which Millrace tells messages from pages that are printed
 	abort          func(cause error)
 	err            error // the first failure to write a message
 }
@@ -25,8 +26,9 @@ func (o *output) send(typ string, payload any) {
 	encoder.SetEscapeHTML(false)      // addresses stay legible
 	err := encoder.Encode(struct {
 		Type    string `json:"type"`
+		Key     string `json:"key,omitempty"`
 		Payload any    `json:"payload"`
-	}{typ, payload})
+	}{typ, o.key, payload})
 	if err != nil {
 		panic(err) // payloads are structs of strings and finite numbers
 	}

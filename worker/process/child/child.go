@@ -42,6 +42,7 @@ type Running struct {
 	orphans        *orphans // nil if orphans are not looked after
 	mark           string   // by which its orphans are known
 	stdout, stderr *output
+	gate           ipc.Gate
 	grace          time.Duration
 	limit          func(cause error) time.Duration // nil for none
 	log            *slog.Logger
@@ -102,7 +103,7 @@ func (p *Running) Send(m ipc.Message) { p.in.send(m, false) }
 func (p *Running) Limits() string { return p.lim.text() }
 
 func (p *Running) read(o *output, stream Stream, s Sink) {
-	if err := o.deliver(stream, s); err != nil {
+	if err := o.deliver(stream, p.gate, s); err != nil {
 		p.log.Error("output of a process is lost: its pipe cannot be read", "error", err, "pid", p.PID, "stream", stream.String())
 	}
 }

@@ -30,6 +30,9 @@ type Command struct {
 	// OpenStdin keeps the standard input open for messages such as CANCEL.
 	// Default: it ends at once.
 	OpenStdin bool
+	// Messages says which messages on the standard output count; the others are log text. Default:
+	// all of them.
+	Messages ipc.Gate
 	// Grace is how long the process group has from the request to stop (SIGTERM) until it is
 	// killed. 0 or less kills it at once.
 	Grace time.Duration

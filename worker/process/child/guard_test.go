@@ -90,6 +90,7 @@ type relay struct{}
 
 func (relay) Line(_ Stream, line ipc.Line) { fmt.Printf("%s\n", line.Text) }
 func (relay) Message(ipc.Message)          {}
+func (relay) Withheld(string)              {}
 
 // TestKilledWorkerLeavesNothing kills a worker with -9 above all sorts of processes. Each prints
 // "name pid" when it has reached its intended state.

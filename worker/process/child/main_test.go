@@ -111,6 +111,8 @@ func (r *record) Message(m ipc.Message) {
 	r.messages = append(r.messages, m)
 }
 
+func (r *record) Withheld(string) {}
+
 func (r *record) stdout() string { return r.text[Stdout].String() }
 func (r *record) stderr() string { return r.text[Stderr].String() }
 
@@ -124,6 +126,7 @@ func (c *count) Line(s Stream, line ipc.Line) {
 	})
 }
 func (c *count) Message(ipc.Message) {}
+func (c *count) Withheld(string)     {}
 
 func shell(line string) Command { return Command{Shell: line, Env: os.Environ()} }
 

@@ -80,15 +80,15 @@ var (
 )
 
 // deliver passes everything that arrives to s, and returns at the end of the output.
-func (o *output) deliver(stream Stream, s Sink) error {
+func (o *output) deliver(stream Stream, g ipc.Gate, s Sink) error {
 	defer func() { o.done.Store(true); o.file.Close() }()
 	readers := &textReaders
 	if stream == Stdout {
 		readers = &messageReaders
 	}
 	r := readers.Get().(*ipc.Reader)
-	r.Reset(o)
-	defer func() { r.Reset(nil); readers.Put(r) }()
+	r.Reset(o, g)
+	defer func() { r.Reset(nil, ipc.Gate{}); readers.Put(r) }()
 	for {
 		item, err := r.Next()
 		switch {
@@ -98,6 +98,8 @@ func (o *output) deliver(stream Stream, s Sink) error {
 			return err
 		case item.IsMessage():
 			s.Message(item.Message)
+		case item.Withheld != "":
+			s.Withheld(item.Withheld)
 		default:
 			s.Line(stream, item.Line)
 		}

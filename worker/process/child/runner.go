@@ -199,7 +199,7 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	case err != nil:
 		return refused(c.explain(argv[0], file, err))
 	}
-	p.grace, p.limit, p.log, p.mark = c.Grace, c.Limit, r.log, mark
+	p.grace, p.limit, p.log, p.mark, p.gate = c.Grace, c.Limit, r.log, mark, c.Messages
 	if c.Started != nil {
 		c.Started(p)
 	}

@@ -32,4 +32,7 @@ type Sink interface {
 	Line(s Stream, line ipc.Line)
 	// Message takes a message; the receiver may keep it.
 	Message(m ipc.Message)
+	// Withheld is told the type of the first message that does not count because of
+	// [Command.Messages], before its line comes as log text.
+	Withheld(typ string)
 }
