@@ -222,6 +222,9 @@ func (c *Client) WaitNode(ctx context.Context, id node.ID, stable time.Duration,
 		timer := time.NewTimer(again)
 		select {
 		case <-ctx.Done():
+		case <-c.store.Gone():
+			timer.Stop()
+			return n, c.store.WhyGone()
 		case <-poke:
 		case <-timer.C:
 		}

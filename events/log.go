@@ -22,6 +22,9 @@ var (
 	ErrNoStream = errors.New("no stream answers: it does not exist, or its leader is changing")
 	// ErrMute: writes to the log, or to the state beside it, are not stored.
 	ErrMute = errors.New("the log takes no messages")
+	// ErrGone: the connection to the log is closed for good. Nothing that is asked through it will
+	// be answered; a process that needs the log ends, or connects anew.
+	ErrGone = errors.New("the connection to the log is closed for good")
 	// ErrOnChain: the birth of a task that a signal holds is not an offer. Append it to the task's
 	// chain.
 	ErrOnChain = errors.New("a birth that a signal holds lies on the task's chain")

@@ -286,6 +286,9 @@ func (f *feed) reopen(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil || errors.Is(err, errAnotherLog) {
 			return err
 		}
+		if gone := f.store.WhyGone(); gone != nil {
+			return gone
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

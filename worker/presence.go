@@ -110,7 +110,7 @@ func (p *presence) predecessorUntil(ctx context.Context) time.Time {
 
 // live looks after the node until ctx ends: it sends heartbeats, proves the route of the offers
 // after each interruption, and does what the log asks of the node. It returns an error if another
-// process has taken the node's name, or the node was retired.
+// process has taken the node's name, the node was retired, or the log is gone for good.
 func (p *presence) live(ctx context.Context) error {
 	w := p.w
 	declared := make(chan where.Declaration, heardAtOnce)
@@ -130,10 +130,14 @@ func (p *presence) live(ctx context.Context) error {
 	defer ticker.Stop()
 	soon := time.NewTimer(p.next())
 	defer soon.Stop()
+	gone, why := goneOf(w.protocol.Recorder.Log)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-gone:
+			w.log.Error("this worker stops: it can be given no work any more; start it again", "error", why())
+			return fmt.Errorf("worker: %w", why())
 		case b := <-p.offers.Broken():
 			p.broke(b)
 		case <-ticker.C:

@@ -91,7 +91,8 @@ func (w *Worker) Handle(name string, h Handler) { w.handlers[name] = h }
 // Run pulls and runs tasks until ctx ends. Then it takes no new ones, lets running tasks go on for
 // the grace time, gives back those that have not ended, and returns nil once everything that it
 // started has ended. It returns an error if it had to end by itself: another process has registered
-// as the same node, or the log cannot be used.
+// as the same node, the connection to the log is closed for good ([events.ErrGone]), or the log cannot
+// be used.
 func (w *Worker) Run(ctx context.Context) error {
 	offers, err := w.offers.Offers(ctx, append(slices.Clone(w.cfg.Queues), where.NodeQueue(string(w.cfg.Node))))
 	if err != nil {
@@ -141,7 +142,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		err := p.live(serving)
 		if err != nil { // nor does it go on with any: those tasks start elsewhere soon
 			w.gate.set(false)
-			w.stopAll(ErrSucceeded, stopAttempts)
+			why := ErrSucceeded
+			if errors.Is(err, events.ErrGone) {
+				why = ErrCutOff
+			}
+			w.stopAll(why, stopAttempts)
 		}
 		return err
 	})
@@ -376,6 +381,9 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 			w.log.Warn("result came too late; it is kept as evidence", "error", err, "task", string(a.Task.ID), "epoch", a.Task.Epoch)
 			a.tellReported()
 			return
+		case errors.Is(err, events.ErrGone):
+			w.log.Error("result could not be recorded; the next worker runs the task again", "error", err, "task", string(a.Task.ID))
+			return
 		case errors.Is(err, events.ErrTooLarge):
 			c = task.Fail{Epoch: a.Task.Epoch, Class: reason.System, Message: err.Error(), Final: true}
 			continue
@@ -394,7 +402,7 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 func (w *Worker) abandonAfter() time.Duration { return 10*w.ackWait + time.Minute }
 
 // givenBack are the causes for which a stopped attempt gives its task back.
-var givenBack = []error{ErrShutdown, ErrHurry, ErrDrained, ErrSucceeded, ErrLeaseLost, ErrCrowded, ErrLeft, ErrUnread}
+var givenBack = []error{ErrShutdown, ErrHurry, ErrDrained, ErrSucceeded, ErrCutOff, ErrLeaseLost, ErrCrowded, ErrLeft, ErrUnread}
 
 // command turns an outcome into a command for the task, given why the attempt was stopped.
 func (w *Worker) command(a *Attempt, o Outcome) task.Command {

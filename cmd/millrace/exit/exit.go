@@ -187,6 +187,8 @@ func Of(err error) *Fault {
 		return &Fault{Code: NoServer, Err: err}
 	case client.Denied(err):
 		return &Fault{Code: NoServer, Err: err, Hint: Hint(WhoYouAre)}
+	case errors.Is(err, events.ErrGone):
+		return &Fault{Code: NoServer, Err: err, Hint: Hint("the NATS server has closed the connection, and this command can go on no more: run it again")}
 	case client.Unreachable(err):
 		return &Fault{Code: NoServer, Err: err, Hint: Hint("the server did not answer: is it up? --timeout or $NATS_TIMEOUT gives it longer")}
 	}
