@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -205,6 +206,9 @@ func (c *Client) WaitNode(ctx context.Context, id node.ID, stable time.Duration,
 		now, err := c.rec.UpdateNode(ctx, n)
 		if ctx.Err() != nil {
 			return n, ctx.Err()
+		}
+		if errors.Is(err, node.ErrUnknown) { // the log has lost what was known
+			now, err = c.rec.LoadNode(ctx, n.ID)
 		}
 		if err == nil { // else the server is away: it comes back, or ctx ends
 			if changed != nil && (!told || now.Head != n.Head) {

@@ -292,10 +292,10 @@ func (m *Memory) Node(ctx context.Context, id node.ID, after uint64) ([]Record, 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seqs := m.nodes[id]
-	if len(seqs) == 0 && after > 0 {
-		return nil, fmt.Errorf("node %s has no fact, not even that at %d: %w", id, after, node.ErrUnknown)
-	}
 	from, found := slices.BinarySearch(seqs, after)
+	if !found && after > 0 {
+		return nil, fmt.Errorf("node %s has no fact at %d any more: %w", id, after, node.ErrUnknown)
+	}
 	if found {
 		from++
 	}

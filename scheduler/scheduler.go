@@ -184,6 +184,7 @@ type Scheduler struct {
 
 	ticks         *tickWatch
 	scheduleSweep scheduleSweep
+	observed      uint64        // the last sequence that Observe took; its own
 	heard         atomic.Uint64 // the highest sequence of the log that it has heard of; see [Scheduler.hear]
 	plans         plans
 	jobs          jobs

@@ -44,7 +44,7 @@ type presence struct {
 func (p *presence) register(ctx context.Context) error {
 	w := p.w
 	profile := profileOf(w.cfg, w.handlers)
-	p.connection, p.since = 1, time.Now()
+	p.since = time.Now()
 	n, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Register{
 		Session: w.protocol.Session,
 		Profile: profile,
@@ -53,7 +53,8 @@ func (p *presence) register(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("register node %s: %w", w.cfg.Node, err)
 	}
-	p.node = n
+	// A log that has lost facts may still have this session, with an earlier connection.
+	p.node, p.connection = n, n.Connection+1
 	if err = p.attend(ctx); passes(err) {
 		p.tried(err)
 		return nil
@@ -156,7 +157,7 @@ func (p *presence) live(ctx context.Context) error {
 			w.log.Error("this worker stops: its node was retired; start it again if that was wrong", "error", err)
 			return fmt.Errorf("worker: %w", err)
 		case errors.Is(err, node.ErrUnknown):
-			w.log.Error("the log was deleted and is another one; this node registers anew", "error", err)
+			w.log.Error("the log has lost facts of this node, or is another one; this node registers anew", "error", err)
 			p.presented, p.routes.stale = false, true
 			if err := p.register(ctx); err != nil && ctx.Err() == nil {
 				w.log.Warn("not registered yet; trying again", "error", err)

@@ -43,7 +43,7 @@ type Publisher struct {
 	quit    chan struct{}
 	done    chan struct{}
 	gone    chan struct{} // closed when the connection is closed for good
-	cuts    cuts // of the connection
+	cuts    cuts          // of the connection
 	out     *outlet
 
 	mu     sync.Mutex
