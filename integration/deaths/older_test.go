@@ -67,7 +67,9 @@ func TestOlderLog(t *testing.T) {
 			if got := p.Await(c, id, task.Finished); got.Attempt != 1 {
 				t.Errorf("%s a task (%v) ends on attempt %d", when, flags, got.Attempt)
 			}
-			p.Until("the list has it", func() bool { return strings.Contains(p.Try("task", "ls", "--state", "finished", "--names").Out, string(id)) })
+			p.Until("the list has it", func() bool {
+				return strings.Contains(p.Try("task", "ls", "--state", "finished", "--names").Out, string(id))
+			})
 		}
 	}
 
