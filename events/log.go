@@ -192,6 +192,22 @@ type Offer struct {
 	Lease
 }
 
+// Doubtful is a [Lease] that knows when its server was away.
+type Doubtful interface {
+	Lease
+	// Severed tells whether the server that handed out the offer was away since. It may have come
+	// back with a log that has lost the offer.
+	Severed() bool
+}
+
+// MayBeLost tells whether the log may have lost the offer since it came ([Doubtful]). Then the log
+// must be read before and after a claim: a claim on an empty chain would succeed, and begin the chain
+// of a task that was never born.
+func (o *Offer) MayBeLost() bool {
+	l, ok := o.Lease.(Doubtful)
+	return ok && l.Severed()
+}
+
 // Lease is the right to act on an offer.
 type Lease interface {
 	// Ack ends the offer: everything that follows from it is durable. It does not wait. If it is

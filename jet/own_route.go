@@ -491,6 +491,12 @@ func (s *Store) WatchNode(id node.ID, changed func()) (stop func(), err error) {
 	return s.Listen(wire.NodePrefix+string(id), "watch node "+string(id), func(*nats.Msg) { changed() })
 }
 
+// Severed implements [events.Doubtful].
+func (l *ownLease) Severed() bool {
+	now, ok := l.get().(events.Doubtful)
+	return ok && now.Severed()
+}
+
 // Token implements [events.Lasting].
 func (l *ownLease) Token() string {
 	if now, ok := l.get().(events.Lasting); ok {

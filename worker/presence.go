@@ -384,6 +384,12 @@ func (w *Worker) sayDraining(ctx context.Context) {
 	// A log that takes no messages must not delay the worker.
 	ctx, cancel := context.WithTimeout(ctx, partingWords)
 	defer cancel()
+	// A node that has said this claims nothing any more: else its tasks would begin on a node that
+	// everybody takes for leaving.
+	if !w.pace.stop(ctx) {
+		w.log.Warn("could not say that this node is draining: a claim is still under way")
+		return
+	}
 	_, _, err := w.protocol.Recorder.DoNodeFrom(ctx, w.known.Load().node, node.Drain{Session: w.protocol.Session, Reason: "asked to end"})
 	if err != nil && !errors.Is(err, node.ErrSuperseded) {
 		w.log.Warn("could not say that this node is draining", "error", err)

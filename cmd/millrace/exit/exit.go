@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"millrace/client"
 	"millrace/events"
@@ -43,6 +44,7 @@ const (
 	TaskTimeout  = 124
 	TaskAbnormal = 125
 	Interrupted  = 130
+	signalled    = 128 // plus the number of the signal
 )
 
 // Page is the page "millrace help exit-codes".
@@ -64,6 +66,9 @@ const Page = `Every command of millrace ends with one of these codes:
 
   0    finished
   1-255  error: the exit code of its process; 1 if it has none
+  126  error: its program may not be executed, or is none for that machine
+  127  error: there is no such program on its node
+  128+N  error: its process was ended by signal N: 137 is SIGKILL, 139 SIGSEGV, 143 SIGTERM
   124  error: it ran longer than its timeout
   125  abnormal: it was not started in time, or its node was lost too often
   130  cancelled
@@ -238,6 +243,8 @@ func OfTask(t task.Task) int {
 	switch {
 	case t.Reason == reason.Timeout:
 		return TaskTimeout
+	case t.Usage != nil && unix.SignalNum(t.Usage.Signal) > 0:
+		return signalled + int(unix.SignalNum(t.Usage.Signal))
 	case t.Exit != nil && *t.Exit > 0 && *t.Exit < 256:
 		return *t.Exit
 	}
