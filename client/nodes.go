@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -206,6 +207,9 @@ func (c *Client) WaitNode(ctx context.Context, id node.ID, stable time.Duration,
 		if ctx.Err() != nil {
 			return n, ctx.Err()
 		}
+		if errors.Is(err, node.ErrUnknown) { // the log has lost what was known
+			now, err = c.rec.LoadNode(ctx, n.ID)
+		}
 		if err == nil { // else the server is away: it comes back, or ctx ends
 			if changed != nil && (!told || now.Head != n.Head) {
 				told = true
@@ -222,6 +226,9 @@ func (c *Client) WaitNode(ctx context.Context, id node.ID, stable time.Duration,
 		timer := time.NewTimer(again)
 		select {
 		case <-ctx.Done():
+		case <-c.store.Gone():
+			timer.Stop()
+			return n, c.store.WhyGone()
 		case <-poke:
 		case <-timer.C:
 		}

@@ -14,8 +14,8 @@ import (
 const lookAgain = 2 * time.Second
 
 // Wait returns a task when it has ended, and no retry of its parent has yet to reopen it. The error
-// wraps [task.ErrUnknown] if there is none, and ctx's if that ended first; then the task is as last
-// seen.
+// wraps [task.ErrUnknown] if there is none, [events.ErrGone] if the connection is closed for good, and
+// ctx's if that ended first; then the task is as last seen.
 func (c *Client) Wait(ctx context.Context, id task.ID) (task.Task, error) {
 	return c.Watch(ctx, id, nil)
 }
@@ -56,6 +56,8 @@ func (c *Client) Watch(ctx context.Context, id task.ID, changed func(task.Task))
 		select {
 		case <-ctx.Done():
 			return t, ctx.Err()
+		case <-c.store.Gone():
+			return t, c.store.WhyGone()
 		case <-poke:
 		case <-ticker.C:
 		}

@@ -313,6 +313,8 @@ func (w *whole) follow(ctx context.Context, changed func([]Member)) (task.Task, 
 		select {
 		case <-ctx.Done():
 			return root.Task, context.Cause(ctx)
+		case <-w.c.store.Gone():
+			return root.Task, w.c.store.WhyGone()
 		case <-w.poke:
 		case <-ticker.C:
 			w.touch(w.root)

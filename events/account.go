@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -87,6 +88,13 @@ func (a *Accounts) node(ctx context.Context, id node.ID) (node.Node, error) {
 		n.ID = id
 	}
 	records, err := a.Log.Node(ctx, id, n.Head)
+	if errors.Is(err, node.ErrUnknown) { // the log has lost what was known
+		a.mu.Lock()
+		delete(a.nodes, id)
+		a.mu.Unlock()
+		n = node.Node{ID: id}
+		records, err = a.Log.Node(ctx, id, 0)
+	}
 	if err != nil {
 		return n, err
 	}

@@ -22,6 +22,9 @@ var (
 	ErrNoStream = errors.New("no stream answers: it does not exist, or its leader is changing")
 	// ErrMute: writes to the log, or to the state beside it, are not stored.
 	ErrMute = errors.New("the log takes no messages")
+	// ErrGone: the connection to the log is closed for good. Nothing that is asked through it will
+	// be answered; a process that needs the log ends, or connects anew.
+	ErrGone = errors.New("the connection to the log is closed for good")
 	// ErrOnChain: the birth of a task that a signal holds is not an offer. Append it to the task's
 	// chain.
 	ErrOnChain = errors.New("a birth that a signal holds lies on the task's chain")
@@ -99,8 +102,9 @@ type Reader interface {
 	// in the order of the log; nothing if there is no such task.
 	Task(ctx context.Context, id task.ID) ([]Record, error)
 	// Node returns the facts on a node's chain after a sequence, all of them after 0. It costs
-	// little if there are none. The error wraps [node.ErrUnknown] if after is not 0 and the node
-	// has no chain at all: the node was on a log that no longer exists.
+	// little if there are none. The error wraps [node.ErrUnknown] if after is not 0 and the chain
+	// has no fact there: the node was on a log that was deleted, or that has lost its last
+	// messages. What was known of the node is then void.
 	Node(ctx context.Context, id node.ID, after uint64) ([]Record, error)
 	// Queue returns the facts about a queue, which operators write.
 	Queue(ctx context.Context, name string) ([]Record, error)
@@ -186,6 +190,22 @@ type Offer struct {
 	// Read is the task as its worker has read it since the offer came; nil if it has not.
 	Read *task.Task
 	Lease
+}
+
+// Doubtful is a [Lease] that knows when its server was away.
+type Doubtful interface {
+	Lease
+	// Severed tells whether the server that handed out the offer was away since. It may have come
+	// back with a log that has lost the offer.
+	Severed() bool
+}
+
+// MayBeLost tells whether the log may have lost the offer since it came ([Doubtful]). Then the log
+// must be read before and after a claim: a claim on an empty chain would succeed, and begin the chain
+// of a task that was never born.
+func (o *Offer) MayBeLost() bool {
+	l, ok := o.Lease.(Doubtful)
+	return ok && l.Severed()
 }
 
 // Lease is the right to act on an offer.

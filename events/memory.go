@@ -292,10 +292,10 @@ func (m *Memory) Node(ctx context.Context, id node.ID, after uint64) ([]Record, 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seqs := m.nodes[id]
-	if len(seqs) == 0 && after > 0 {
-		return nil, fmt.Errorf("node %s has no fact, not even that at %d: %w", id, after, node.ErrUnknown)
-	}
 	from, found := slices.BinarySearch(seqs, after)
+	if !found && after > 0 {
+		return nil, fmt.Errorf("node %s has no fact at %d any more: %w", id, after, node.ErrUnknown)
+	}
 	if found {
 		from++
 	}
@@ -349,6 +349,39 @@ func (m *Memory) Last(ctx context.Context) (uint64, error) {
 	defer m.mu.Unlock()
 	m.fireTimers()
 	return uint64(len(m.records)), nil
+}
+
+// Lose drops the last n messages, as a server that has lost power, or whose store was replaced by an
+// older copy. Their sequences are given to others.
+func (m *Memory) Lose(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.records = m.records[:max(len(m.records)-n, 0)]
+	end := uint64(len(m.records))
+	lost := func(seq uint64) bool { return seq > end }
+	for id, seqs := range m.tasks {
+		m.tasks[id] = slices.DeleteFunc(seqs, lost)
+	}
+	for id, seqs := range m.nodes {
+		m.nodes[id] = slices.DeleteFunc(seqs, lost)
+	}
+	m.offers = slices.DeleteFunc(m.offers, func(o *memoryOffer) bool { return lost(o.seq) })
+	clear(m.heads)
+	clear(m.queues)
+	for i := range m.records {
+		r := &m.records[i]
+		c, kind := chainOf(&r.Fact)
+		if kind != r.Kind {
+			continue
+		}
+		m.heads[c] = r.Seq
+		if e, ok := r.Fact.Event.(queue.Event); ok {
+			q := m.queues[r.Fact.Queue]
+			q.Name = r.Fact.Queue
+			m.queues[r.Fact.Queue] = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		}
+	}
+	m.wake()
 }
 
 // All returns the whole log.

@@ -2,10 +2,13 @@ package jet
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -37,6 +40,9 @@ type ConnectConfig struct {
 	// Default: the context's, or "_INBOX".
 	InboxPrefix string
 	Timeout     time.Duration
+	// Ping is how often the connection asks whether the server is there. Without three answers in a
+	// row it counts as dead, and is made anew. Default [DefaultPing].
+	Ping time.Duration
 	// Name is shown in the server's list of connections.
 	Name string
 	Log  *slog.Logger
@@ -52,6 +58,9 @@ func Connect(cfg ConnectConfig) (*nats.Conn, error) {
 	opts := Resilient(cfg.Name, cfg.Log)
 	if cfg.Timeout > 0 {
 		opts = append(opts, nats.Timeout(cfg.Timeout))
+	}
+	if cfg.Ping > 0 {
+		opts = append(opts, nats.PingInterval(cfg.Ping))
 	}
 	context, err := cfg.settled()
 	if err != nil {
@@ -113,27 +122,48 @@ func Nameless(servers string) string {
 	return strings.Join(all, ",")
 }
 
-// Resilient returns the options of every connection of Millrace: it notices a dead peer within 10
-// s, and tries for ever to reconnect, soon and with some jitter. It reports that to log, if log is
-// not nil.
+// DefaultPing is the default of [ConnectConfig.Ping].
+const DefaultPing = 3 * time.Second
+
+// unanswered is how many pings may be without an answer when the next one is due. With one more the
+// connection counts as dead.
+const unanswered = 2
+
+// Resilient returns the options of every connection of Millrace: it notices a dead peer within 9 s
+// ([DefaultPing]), and tries for ever to reconnect, soon and with some jitter, also where the server
+// refuses its credentials. It reports that to log, if log is not nil. An owner that waits for
+// something also waits for [link.Link.Gone]: after errors that the client library does not know it
+// closes the connection for good.
 func Resilient(name string, log *slog.Logger) []nats.Option {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
+	refused := &refusal{log: log.With("connection", name)}
 	return []nats.Option{
 		nats.Name(name),
 		nats.MaxReconnects(-1),
-		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
+		// Else the library closes the connection at the second refusal. But passwords, accounts and
+		// expired credentials are mended on the server while clients wait.
+		nats.IgnoreAuthErrorAbort(),
+		nats.PingInterval(DefaultPing), nats.MaxPingsOutstanding(unanswered),
 		nats.CustomReconnectDelay(reconnectDelay),
+		nats.NoCallbacksAfterClientClose(),
+		nats.ClosedHandler(func(nc *nats.Conn) {
+			log.Error("the connection to NATS is closed for good", "connection", name, "error", link.Gone(nc))
+		}),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
 				log.Warn("connection to NATS lost; trying to come back", "error", err)
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
+			refused.over()
 			log.Info("connected to NATS again", "server", connectedTo(nc))
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 			if denied := link.DeniedBy(err); denied != nil {
 				log.Warn(denied.Error()+": grant it to this user of the NATS server; `millrace nats permissions` prints what each role needs", "subject", denied.Subject)
+				return
+			}
+			if refused.takes(err) {
 				return
 			}
 			about := log
@@ -144,6 +174,32 @@ func Resilient(name string, log *slog.Logger) []nats.Option {
 		}),
 	}
 }
+
+// refusal says once per outage that the server refuses the connection, which tries about once a
+// second.
+type refusal struct {
+	log  *slog.Logger
+	said atomic.Bool
+}
+
+// refusals are the server's reasons not to take a connection.
+var refusals = []error{
+	nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired,
+	nats.ErrMaxConnectionsExceeded, nats.ErrMaxAccountConnectionsExceeded,
+}
+
+// takes says a refusal, unless it was said before, and tells whether err is one.
+func (r *refusal) takes(err error) bool {
+	if !slices.ContainsFunc(refusals, func(of error) bool { return errors.Is(err, of) }) {
+		return false
+	}
+	if !r.said.Swap(true) {
+		r.log.Error("the NATS server refuses this connection; trying again until it takes it", "error", err)
+	}
+	return true
+}
+
+func (r *refusal) over() { r.said.Store(false) }
 
 // connectedTo names the server of a connection. Within a process no address is dialled, and the
 // connection would name one where something else may listen.

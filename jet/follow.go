@@ -70,6 +70,7 @@ type feed struct {
 	bare   bool        // guarded by mu; the last message may have ended its request
 
 	created time.Time // when the stream was created; zero before the feed was opened
+	last    place     // of the last message read, or that was the last when the feed was opened
 	seen    uint64    // consumer sequence of the last message read
 	pending uint64    // how many lay behind that
 	broken  bool      // the consumer must be made again before anything else
@@ -113,8 +114,29 @@ func (f *feed) open(ctx context.Context) error {
 	return nil
 }
 
-// errAnotherLog: the stream was deleted and created again since the feed was opened.
-var errAnotherLog = errors.New("the log is another one: its stream was deleted and made again")
+// errAnotherLog: the log is not the one that was read before.
+var errAnotherLog = errors.New("the log is another one than before")
+
+// place is a sequence of the log, and when its message was stored: by these, a log that has lost its
+// last messages differs from the one before, whatever has been stored since.
+type place struct {
+	seq    uint64
+	stored time.Time
+}
+
+// isAt tells whether the log still has what it had at a place. A message that was removed since
+// says nothing.
+func (s *Store) isAt(ctx context.Context, was place) (bool, error) {
+	if was.seq == 0 {
+		return true, nil
+	}
+	end, err := s.End(ctx)
+	if err != nil || end < was.seq {
+		return false, err
+	}
+	m, found, err := s.Message(ctx, was.seq)
+	return !found || m.Stored.Equal(was.stored), err
+}
 
 // same checks that the stream is still the one that was read before.
 func (f *feed) same(ctx context.Context) error {
@@ -122,13 +144,19 @@ func (f *feed) same(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("follow the log from %d: %w", f.next, err)
 	}
-	switch created := stream.CachedInfo().Created; {
+	info := stream.CachedInfo()
+	switch {
 	case f.created.IsZero():
-		f.created = created
-	case !f.created.Equal(created):
-		return errAnotherLog
+		f.created, f.last = info.Created, place{info.State.LastSeq, info.State.LastTime}
+		return nil
+	case !f.created.Equal(info.Created):
+		return fmt.Errorf("%w: its stream was deleted and made again", errAnotherLog)
 	}
-	return nil
+	is, err := f.store.isAt(ctx, f.last)
+	if err == nil && !is {
+		err = fmt.Errorf("%w: it has lost its messages from %d on, or some before", errAnotherLog, f.last.seq)
+	}
+	return err
 }
 
 // ask asks for the messages that exist, or else for the next one.
@@ -267,6 +295,7 @@ func (f *feed) read(batch []*nats.Msg) bool {
 			continue
 		}
 		f.next = r.Seq + 1
+		f.last = place{r.Seq, r.Stored}
 	}
 	return true
 }
@@ -285,6 +314,9 @@ func (f *feed) reopen(ctx context.Context) error {
 		cancel()
 		if err == nil || ctx.Err() != nil || errors.Is(err, errAnotherLog) {
 			return err
+		}
+		if gone := f.store.WhyGone(); gone != nil {
+			return gone
 		}
 		select {
 		case <-ctx.Done():

@@ -55,7 +55,7 @@ func (s *Store) openLane(ctx context.Context, l where.Lane, due time.Time) error
 			return err
 		}
 	}
-	s.lanes.Store(l, opened{time.Now(), until})
+	s.lanes.Store(l, opened{time.Now(), until, s.NC.Stats().Reconnects})
 	_ = s.NC.Publish(wire.LanesPrefix+l.Queue, nil) // workers also look by themselves
 	return nil
 }
@@ -63,8 +63,12 @@ func (s *Store) openLane(ctx context.Context, l where.Lane, due time.Time) error
 // timerStep is the resolution of laneWord.Until.
 const timerStep = 24 * time.Hour
 
-// opened is what this process knows of a lane.
-type opened struct{ at, until time.Time }
+// opened is what this process knows of a lane, as of a connection: a server that comes back may have
+// lost it.
+type opened struct {
+	at, until time.Time
+	conn      uint64
+}
 
 // openedLately tells whether a word that this process stored also covers this offer.
 func (s *Store) openedLately(l where.Lane, due time.Time) bool {
@@ -73,7 +77,7 @@ func (s *Store) openedLately(l where.Lane, due time.Time) bool {
 		return false
 	}
 	o := known.(opened)
-	return time.Since(o.at) < declareAgain && !due.After(o.until)
+	return time.Since(o.at) < declareAgain && !due.After(o.until) && o.conn == s.NC.Stats().Reconnects
 }
 
 // forEver stands for a pause without an end, as the server needs one.

@@ -13,6 +13,7 @@ type lease struct {
 	store      *Store
 	reply      string
 	deliveries int
+	conn       uint64 // the connection on which it came
 }
 
 var (
@@ -35,6 +36,11 @@ func (l *lease) Return() error {
 
 func (l *lease) Rest(d time.Duration) error {
 	return l.store.NC.Publish(l.reply, fmt.Appendf(nil, `-NAK {"delay":%d}`, d))
+}
+
+// Severed implements [events.Doubtful].
+func (l *lease) Severed() bool {
+	return !l.store.NC.IsConnected() || l.store.NC.Stats().Reconnects != l.conn
 }
 
 // meteredLease is the lease of an offer from a queue with a limit and several lanes. The server

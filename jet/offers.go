@@ -283,7 +283,7 @@ func (o *offers) offer(m *nats.Msg) (*events.Offer, uint64) {
 		}
 	}
 	offer.Deliveries = d.Delivered
-	one.lease = lease{store: o.store, reply: m.Reply, deliveries: d.Delivered}
+	one.lease = lease{store: o.store, reply: m.Reply, deliveries: d.Delivered, conn: o.store.NC.Stats().Reconnects}
 	offer.Lease = &one.lease
 	return offer, d.Pending
 }

@@ -47,6 +47,7 @@ type ownRoute struct {
 	cut     bool
 	mark    string               // guarded by mu; identifies the current consumer
 	highest uint64               // guarded by mu; the last sequence that came
+	last    place                // guarded by mu; of the last message that came on the route
 	open    map[uint64]*ownLease // guarded by mu; arrived, and not acknowledged
 	orphans int                  // guarded by mu; how many of those have lost their consumer
 	done    doneWith             // guarded by mu; finished offers that may come again
@@ -99,6 +100,13 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 		if err := s.log.DeleteConsumer(ctx, wire.NodeConsumer(r.node)); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 			return false, fmt.Errorf("route of node %s: %w", r.node, err)
 		}
+	}
+	is, err := s.isAt(ctx, r.cameTo())
+	if err != nil {
+		return false, fmt.Errorf("route of node %s: %w", r.node, err)
+	}
+	if !is {
+		r.rewind()
 	}
 	low := r.low()
 	if low == 0 {
@@ -226,6 +234,26 @@ func (r *ownRoute) bereave(floor uint64) (conn uint64) {
 	return r.conn
 }
 
+func (r *ownRoute) cameTo() place {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+// rewind forgets what came: the log has lost its last messages, and gives their sequences to others.
+func (r *ownRoute) rewind() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.orphans > 0 {
+		r.src.pull.Want(-r.orphans)
+	}
+	for _, l := range r.open {
+		l.orphan = false
+	}
+	clear(r.open)
+	r.orphans, r.done, r.known, r.floor, r.highest, r.last = 0, doneWith{}, false, 0, 0, place{}
+}
+
 // next returns a channel that closes when the next message comes through.
 func (r *ownRoute) next() <-chan struct{} {
 	r.mu.Lock()
@@ -240,6 +268,7 @@ func (r *ownRoute) track(o *events.Offer) arrival {
 	defer r.mu.Unlock()
 	close(r.arrived)
 	r.arrived = make(chan struct{})
+	r.last = place{o.Seq, o.Stored}
 	if o.Kind == events.KindProbe {
 		return stale
 	}
@@ -460,6 +489,12 @@ func (s *Store) DropNode(ctx context.Context, id node.ID) error {
 // and then.
 func (s *Store) WatchNode(id node.ID, changed func()) (stop func(), err error) {
 	return s.Listen(wire.NodePrefix+string(id), "watch node "+string(id), func(*nats.Msg) { changed() })
+}
+
+// Severed implements [events.Doubtful].
+func (l *ownLease) Severed() bool {
+	now, ok := l.get().(events.Doubtful)
+	return ok && now.Severed()
 }
 
 // Token implements [events.Lasting].

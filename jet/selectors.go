@@ -33,11 +33,17 @@ const (
 type declared struct {
 	mu sync.Mutex
 	at map[string]time.Time // guarded by mu; by queue part
+	// conn is the connection as of which that is so: a server that comes back may have lost it.
+	// Guarded by mu.
+	conn uint64
 }
 
-func (d *declared) lately(route string) bool {
+func (d *declared) lately(route string, conn uint64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.conn != conn {
+		d.conn, d.at = conn, nil
+	}
 	return time.Since(d.at[route]) < declareAgain
 }
 
@@ -52,7 +58,7 @@ func (d *declared) note(route string) {
 
 // declareFor declares the route of an offer, which is a selector's.
 func (s *Store) declareFor(ctx context.Context, w *task.Work) error {
-	if s.declared.lately(w.Route.Queue()) {
+	if s.declared.lately(w.Route.Queue(), s.NC.Stats().Reconnects) {
 		return nil
 	}
 	queue, needs := w.Asks()
@@ -62,7 +68,7 @@ func (s *Store) declareFor(ctx context.Context, w *task.Work) error {
 // Declare tells nodes which selector a route stands for. It is idempotent.
 func (s *Store) Declare(ctx context.Context, d where.Declaration) error {
 	route := d.Route()
-	if s.declared.lately(route) {
+	if s.declared.lately(route, s.NC.Stats().Reconnects) {
 		return nil
 	}
 	last, err := s.Last(ctx)

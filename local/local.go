@@ -98,21 +98,9 @@ func Secret(path string) (string, error) {
 	return secret, WriteSecret(path, []byte(secret))
 }
 
-// WriteSecret writes a line atomically into a file that only its owner may read.
+// WriteSecret writes a line into a file that only its owner may read; see [private.Write].
 func WriteSecret(path string, body []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(append(body, '\n'))
-	err = errors.Join(err, tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-	}
-	return err
+	return private.Write(path, append(slices.Clip(body), '\n'))
 }
 
 // Find returns the newest server that runs on this machine for this user, and the number of others.

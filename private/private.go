@@ -47,14 +47,35 @@ func Owned(path string) bool {
 	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && int(st.Uid) == os.Geteuid()
 }
 
-// Write writes a file that only this user may read, completely or not at all; it may be lost in a
-// power cut.
+// Write writes a file that only this user may read, completely or not at all, and returns when it
+// outlasts a loss of power. Every file that is made once and must be the same ever after comes into
+// its place by this function.
 func Write(name string, text []byte) error {
-	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
+	dir, err := os.Open(filepath.Dir(name)) // #nosec G304 -- where the caller writes
+	if err != nil {
 		return err
 	}
-	return os.Rename(name+".new", name)
+	defer dir.Close()
+	tmp, err := os.CreateTemp(dir.Name(), ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(text)
+	if err == nil {
+		err = flush(tmp)
+	}
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+		return err
+	}
+	return flush(dir)
 }
+
+// flush writes a file, or the names in a folder, to the disk. Tests watch it.
+var flush = (*os.File).Sync
 
 func open(mode uint32, base string, parts []string) (string, error) {
 	base, err := filepath.Abs(base)
@@ -100,7 +121,12 @@ func openBase(base string) (int, error) {
 
 // enter opens a directory of this user below an open one, and makes it if it does not exist.
 func enter(above int, name string, mode uint32) (int, error) {
-	if err := unix.Mkdirat(above, name, mode); err != nil && !errors.Is(err, unix.EEXIST) {
+	switch err := unix.Mkdirat(above, name, mode); {
+	case err == nil:
+		if err := unix.Fsync(above); err != nil { // what is made in it must not be lost with it
+			return -1, err
+		}
+	case !errors.Is(err, unix.EEXIST):
 		return -1, err
 	}
 	flags := unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NOFOLLOW

@@ -82,8 +82,11 @@ func (p *Projector) Run(ctx context.Context) error {
 		if errors.Is(err, ErrClosed) {
 			return err
 		}
-		if errors.Is(err, errOtherLog) || damaged(err) || p.Store.reach.damaged() {
+		if errors.Is(err, ErrOtherLog) || damaged(err) || p.Store.reach.damaged() {
 			logger.Warn("the read model is made again from the log", "reason", err, "reached", p.Store.Reached())
+			if errors.Is(err, ErrOtherLog) {
+				p.Store.reach.another(1)
+			}
 			err = p.Store.rebuild(err.Error())
 			if err == nil {
 				continue
@@ -100,9 +103,6 @@ func (p *Projector) Run(ctx context.Context) error {
 	}
 }
 
-// errOtherLog: the rows were not made from this log.
-var errOtherLog = errors.New("this is another log than the one that was folded before")
-
 // follow folds until an error occurs.
 func (p *Projector) follow(ctx context.Context) (err error) {
 	f, err := newFold(ctx, p.Store, orDefault(p.CacheSize, DefaultCacheSize))
@@ -117,7 +117,7 @@ func (p *Projector) follow(ctx context.Context) (err error) {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	if last < f.at.Seq {
-		return fmt.Errorf("%w: it ends at %d, before %d", errOtherLog, last, f.at.Seq)
+		return fmt.Errorf("%w: it ends at %d, before %d", ErrOtherLog, last, f.at.Seq)
 	}
 	// Begin at the anchor, to check that it has not changed.
 	feed, err := p.Log.Follow(ctx, max(f.at.Anchor, 1))
@@ -159,9 +159,9 @@ func (p *position) check(r *events.Record) error {
 	case p.Anchor == 0:
 		return nil
 	case r.Seq != p.Anchor:
-		return fmt.Errorf("%w: fact %s is not at sequence %d any more; the next message is at %d", errOtherLog, p.AnchorID, p.Anchor, r.Seq)
+		return fmt.Errorf("%w: fact %s is not at sequence %d any more; the next message is at %d", ErrOtherLog, p.AnchorID, p.Anchor, r.Seq)
 	case r.Fact.ID != p.AnchorID:
-		return fmt.Errorf("%w: sequence %d is fact %s, was %s", errOtherLog, p.Anchor, r.Fact.ID, p.AnchorID)
+		return fmt.Errorf("%w: sequence %d is fact %s, was %s", ErrOtherLog, p.Anchor, r.Fact.ID, p.AnchorID)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package projections
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -17,6 +18,7 @@ type reach struct {
 	closed  chan struct{}
 	waiting int  // guarded by mu; calls of wait under way
 	bad     bool // guarded by mu; a query found the file damaged
+	logs    int  // guarded by mu; how often the log turned out to be another one
 }
 
 func newReach() reach {
@@ -31,8 +33,13 @@ func (s *Store) Reached() uint64 {
 	return s.reach.seq
 }
 
+// ErrOtherLog: the log is another one than before, or has lost its last messages, so a sequence of
+// the one before says nothing.
+var ErrOtherLog = errors.New("this is another log than the one that was folded before")
+
 // Wait returns when the answers reflect the log up to seq. If ctx ends first, the error wraps
-// ctx's; if the store is closed, it wraps [ErrClosed].
+// ctx's; if the store is closed, it wraps [ErrClosed]; if the log is another one meanwhile,
+// [ErrOtherLog].
 //
 // It hurries the projector, which otherwise waits a little for more records. Pass the sequence of a
 // fact: a removed message is reached only when another one follows it.
@@ -46,10 +53,14 @@ func (s *Store) Wait(ctx context.Context, seq uint64) error {
 		r.waiting--
 		r.mu.Unlock()
 	}()
+	logs := r.another(0)
 	for {
 		reached, changed := r.now()
-		if reached >= seq {
+		switch {
+		case reached >= seq:
 			return nil
+		case r.another(0) != logs:
+			return fmt.Errorf("wait for sequence %d: %w", seq, ErrOtherLog)
 		}
 		signal(r.hurry)
 		select {
@@ -80,6 +91,14 @@ func (s *Store) News(ctx context.Context, seq uint64) error {
 			return fmt.Errorf("wait for news after sequence %d, have %d: %w", seq, reached, ctx.Err())
 		}
 	}
+}
+
+// another counts that the log is another one, by n, and returns how often it was.
+func (r *reach) another(n int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.logs += n
+	return r.logs
 }
 
 // now returns the sequence reached, and a channel that is closed at the next step.

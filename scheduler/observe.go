@@ -15,7 +15,17 @@ type batched interface{ endBatch() }
 
 // Observe takes new facts from the scheduler's read model, so that the scheduler need not read the
 // log itself. It may be called before Run. It implements the observer of package projections.
+//
+// Steps begin again at a lower sequence if the read model is rebuilt, perhaps from a log that has
+// lost its last messages. What was known of these is void.
 func (s *Scheduler) Observe(steps []events.Step) {
+	if len(steps) > 0 {
+		if steps[0].Record.Seq <= s.observed {
+			s.heard.Store(0)
+			s.ticks.forget()
+		}
+		s.observed = steps[len(steps)-1].Record.Seq
+	}
 	for i := range steps {
 		for _, r := range s.reactors {
 			r.observe(&steps[i])

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -163,6 +164,7 @@ type Scheduler struct {
 	watched  atomic.Pointer[time.Time] // when the sweep first looked for unserved queues
 	unserved map[string]time.Time      // unserved queues, and since when; owned by the sweep
 	idle     map[string]bool           // queues without offers at the last sweep
+	unborn   sync.Map                  // of [task.ID]; tasks without a birth, of which it was said
 	// missing are tasks whose offer was missing at this sweep, missed those at the one before.
 	// Owned by the sweep.
 	missing, missed map[task.ID]miss
@@ -184,6 +186,7 @@ type Scheduler struct {
 
 	ticks         *tickWatch
 	scheduleSweep scheduleSweep
+	observed      uint64        // the last sequence that Observe took; its own
 	heard         atomic.Uint64 // the highest sequence of the log that it has heard of; see [Scheduler.hear]
 	plans         plans
 	jobs          jobs
@@ -466,6 +469,12 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 	}
 	if err != nil {
 		return err
+	}
+	if t.Spec == nil { // neither a birth nor an offer: nobody can run it, so nothing is owed
+		if _, said := s.unborn.LoadOrStore(id, true); !said {
+			s.log.Warn("a task has facts and no birth, as after a loss of the log's last messages; it is ignored, and `millrace verify` names the facts", "task", string(id), "state", t.State.String())
+		}
+		return nil
 	}
 	now := s.rec.Now()
 	duty, by, err := s.duty(ctx, &t, w)

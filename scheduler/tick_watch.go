@@ -92,6 +92,14 @@ func (w *tickWatch) observe(s *events.Step) {
 	}
 }
 
+// forget forgets all decisions: they are told again, from a log that may not have the last ones.
+func (w *tickWatch) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.known)
+	clear(w.unborn)
+}
+
 // decided records a decision. An older one than the known one changes nothing, nor does a message that
 // is no fact.
 func (w *tickWatch) decided(r *events.Record) {

@@ -192,6 +192,18 @@ func nowOf(log events.Log) func() time.Time {
 	return time.Now
 }
 
+// goneOf returns what a log closes when it can never be reached again; nil if it has no such thing.
+func goneOf(log events.Log) (gone <-chan struct{}, why func() error) {
+	s, ok := log.(interface {
+		Gone() <-chan struct{}
+		WhyGone() error
+	})
+	if !ok {
+		return nil, func() error { return events.ErrGone }
+	}
+	return s.Gone(), s.WhyGone
+}
+
 func (c Config) validate(ackWait time.Duration) error {
 	if err := c.Node.Validate(); err != nil {
 		return fmt.Errorf("worker: Node: %w", err)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"millrace/events"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/output"
@@ -110,4 +112,42 @@ func TestGoodbyeIsBounded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A worker that is asked to end while a claim is under way says that it is draining only when that is
+// over: nothing begins on a node after it has said so.
+func TestNothingBeginsAfterDraining(t *testing.T) {
+	for _, slow := range []time.Duration{time.Second, 10 * time.Second} { // longer than the worker waits to say so
+		inBubble(t, func(w *world) {
+			s := &slowClaims{store: newStore(w.log)}
+			k := w.startPorts(s.store, worker.Ports{Log: s, Offers: s, Nodes: s, Outputs: s}, worker.Config{Beat: 2 * time.Second, NodeTTL: 6 * time.Second}, map[string]worker.Handler{"h": done})
+			s.slow.Store(int64(slow))
+			w.submit(job.Spec{})
+			pass(slow / 2)
+			k.stop()
+			<-k.done
+			draining := uint64(0)
+			for _, r := range w.log.All() {
+				switch {
+				case r.Fact.Type == events.NodeDraining:
+					draining = r.Seq
+				case r.Fact.Type == events.AttemptStarted && draining > 0:
+					t.Errorf("with claims of %v an attempt starts at %d, after its node is draining at %d", slow, r.Seq, draining)
+				}
+			}
+		})
+	}
+}
+
+// slowClaims is a store whose claims arrive late.
+type slowClaims struct {
+	*store
+	slow atomic.Int64
+}
+
+func (s *slowClaims) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	if f.Type == events.AttemptStarted {
+		wait(time.Duration(s.slow.Load()))
+	}
+	return s.store.Append(ctx, f, last)
 }

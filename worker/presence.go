@@ -44,7 +44,7 @@ type presence struct {
 func (p *presence) register(ctx context.Context) error {
 	w := p.w
 	profile := profileOf(w.cfg, w.handlers)
-	p.connection, p.since = 1, time.Now()
+	p.since = time.Now()
 	n, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Register{
 		Session: w.protocol.Session,
 		Profile: profile,
@@ -53,7 +53,8 @@ func (p *presence) register(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("register node %s: %w", w.cfg.Node, err)
 	}
-	p.node = n
+	// A log that has lost facts may still have this session, with an earlier connection.
+	p.node, p.connection = n, n.Connection+1
 	if err = p.attend(ctx); passes(err) {
 		p.tried(err)
 		return nil
@@ -110,7 +111,7 @@ func (p *presence) predecessorUntil(ctx context.Context) time.Time {
 
 // live looks after the node until ctx ends: it sends heartbeats, proves the route of the offers
 // after each interruption, and does what the log asks of the node. It returns an error if another
-// process has taken the node's name, or the node was retired.
+// process has taken the node's name, the node was retired, or the log is gone for good.
 func (p *presence) live(ctx context.Context) error {
 	w := p.w
 	declared := make(chan where.Declaration, heardAtOnce)
@@ -130,10 +131,14 @@ func (p *presence) live(ctx context.Context) error {
 	defer ticker.Stop()
 	soon := time.NewTimer(p.next())
 	defer soon.Stop()
+	gone, why := goneOf(w.protocol.Recorder.Log)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-gone:
+			w.log.Error("this worker stops: it can be given no work any more; start it again", "error", why())
+			return fmt.Errorf("worker: %w", why())
 		case b := <-p.offers.Broken():
 			p.broke(b)
 		case <-ticker.C:
@@ -152,7 +157,7 @@ func (p *presence) live(ctx context.Context) error {
 			w.log.Error("this worker stops: its node was retired; start it again if that was wrong", "error", err)
 			return fmt.Errorf("worker: %w", err)
 		case errors.Is(err, node.ErrUnknown):
-			w.log.Error("the log was deleted and is another one; this node registers anew", "error", err)
+			w.log.Error("the log has lost facts of this node, or is another one; this node registers anew", "error", err)
 			p.presented, p.routes.stale = false, true
 			if err := p.register(ctx); err != nil && ctx.Err() == nil {
 				w.log.Warn("not registered yet; trying again", "error", err)
@@ -379,6 +384,12 @@ func (w *Worker) sayDraining(ctx context.Context) {
 	// A log that takes no messages must not delay the worker.
 	ctx, cancel := context.WithTimeout(ctx, partingWords)
 	defer cancel()
+	// A node that has said this claims nothing any more: else its tasks would begin on a node that
+	// everybody takes for leaving.
+	if !w.pace.stop(ctx) {
+		w.log.Warn("could not say that this node is draining: a claim is still under way")
+		return
+	}
 	_, _, err := w.protocol.Recorder.DoNodeFrom(ctx, w.known.Load().node, node.Drain{Session: w.protocol.Session, Reason: "asked to end"})
 	if err != nil && !errors.Is(err, node.ErrSuperseded) {
 		w.log.Warn("could not say that this node is draining", "error", err)

@@ -59,6 +59,8 @@ var (
 	ErrShutdown = errors.New("the worker shuts down")
 	// ErrDrained: an operator has drained the node, and the grace for that is over.
 	ErrDrained = errors.New("the node was drained")
+	// ErrCutOff: the connection to the log is closed for good, so this process can serve nothing.
+	ErrCutOff = errors.New("the worker's connection to the log is closed for good")
 	// ErrSucceeded: another process has taken the node's name, or the node was retired.
 	ErrSucceeded = errors.New("this process is no longer the node")
 	// ErrHurry: the worker ends at once and gives the task back.
@@ -177,7 +179,7 @@ func (a *Attempt) end() {
 func (a *Attempt) Grace(cause error) time.Duration {
 	grace := a.Task.Spec.Timeout.Grace()
 	switch {
-	case errors.Is(cause, ErrLeaseLost):
+	case errors.Is(cause, ErrLeaseLost), errors.Is(cause, ErrCutOff):
 		grace = min(grace, a.worker.safety.grace())
 	case errors.Is(cause, ErrSucceeded):
 		grace = min(grace, a.worker.safety.grace(), node.Succession/3)

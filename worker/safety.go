@@ -62,6 +62,15 @@ func (s safety) mayGoOn(continues bool, lease, beat time.Duration) bool {
 // claim it again, as fast as the log answers.
 func (s safety) mayBegin(beat time.Duration) bool { return !s.atStake(0, beat) }
 
+// mayAsk tells whether a node may ask for more work, given the age of its stored heartbeat. It asks
+// for none while the next one is late, which is before it may begin nothing: what it runs needs that
+// heartbeat, and more work would delay it.
+func (s safety) mayAsk(beat time.Duration) bool { return beat < (s.beat+s.nodeTTL*2/3)/2 }
+
+// slowClaim is how long a claim may take before the node claims fewer at once: a claim that takes
+// four times as long has no lease left.
+func (s safety) slowClaim() time.Duration { return s.ackWait / 6 }
+
 // rest is how long a node leaves a task to other nodes after it had to give it back that many times
 // in a row, through no fault of the task.
 func (s safety) rest(times int) time.Duration { return min(s.beat<<min(times-1, 16), s.ackWait) }

@@ -43,6 +43,7 @@ type Worker struct {
 	stored   chan struct{}             // holds one when there is a new one
 	gate     *gate
 	room     room
+	pace     *pace
 	known    atomic.Pointer[known] // the node as last read from the log
 	log      *slog.Logger
 
@@ -81,6 +82,7 @@ func New(on Ports, cfg Config) (*Worker, error) {
 	w.leases.running = map[task.ID]*Attempt{}
 	w.beatTurn, w.stored, w.poke = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	w.safety = safety{w.ackWait, cfg.NodeTTL, min(cfg.Beat, w.ackWait/3)}
+	w.pace = newPace(cfg.Slots, w.safety.slowClaim())
 	w.spools = newSpools(cfg.Spool, cfg.Node, w.protocol.Session, cfg.SpoolLimit)
 	return w, nil
 }
@@ -91,7 +93,8 @@ func (w *Worker) Handle(name string, h Handler) { w.handlers[name] = h }
 // Run pulls and runs tasks until ctx ends. Then it takes no new ones, lets running tasks go on for
 // the grace time, gives back those that have not ended, and returns nil once everything that it
 // started has ended. It returns an error if it had to end by itself: another process has registered
-// as the same node, or the log cannot be used.
+// as the same node, the connection to the log is closed for good ([events.ErrGone]), or the log cannot
+// be used.
 func (w *Worker) Run(ctx context.Context) error {
 	offers, err := w.offers.Offers(ctx, append(slices.Clone(w.cfg.Queues), where.NodeQueue(string(w.cfg.Node))))
 	if err != nil {
@@ -141,7 +144,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		err := p.live(serving)
 		if err != nil { // nor does it go on with any: those tasks start elsewhere soon
 			w.gate.set(false)
-			w.stopAll(ErrSucceeded, stopAttempts)
+			why := ErrSucceeded
+			if errors.Is(err, events.ErrGone) {
+				why = ErrCutOff
+			}
+			w.stopAll(why, stopAttempts)
 		}
 		return err
 	})
@@ -181,8 +188,20 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 		if !ok {
 			return
 		}
+		if beaten := w.beaten.Load(); beaten != nil && !w.safety.mayAsk(time.Since(*beaten)) {
+			w.gate.set(false)
+			w.wake() // the presence loop opens the gate again
+			continue
+		}
+		if !w.pace.begin(open) {
+			continue
+		}
 		offer, err := offers.Next(open)
+		received := time.Now()
 		w.counts.asked(err, open)
+		if err != nil || open.Err() != nil || pulling.Err() != nil {
+			w.pace.end(time.Time{}, received)
+		}
 		switch {
 		case err == nil && (open.Err() != nil || pulling.Err() != nil):
 			// The offer came just as the node stopped taking work: another worker starts it at
@@ -192,9 +211,14 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 			}
 		case err == nil:
 			if cost := w.costOf(attempts, offer); cost > 1 && cost <= w.cfg.Slots {
+				w.pace.end(time.Time{}, received) // it may have to wait for room
 				w.serveLarge(pulling, attempts, offer, cost)
-			} else {
-				w.serve(attempts, offer)
+				continue
+			}
+			a := w.take(attempts, offer)
+			w.pace.end(received, time.Now())
+			if a != nil {
+				w.runToEnd(a)
 			}
 		case open.Err() == nil:
 			w.log.Error("no offers can be had; trying again", "error", err)
@@ -228,31 +252,45 @@ func (w *Worker) costOf(ctx context.Context, o *events.Offer) int {
 
 // serve does what an offer asks for, to its end.
 func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
+	if !w.pace.join() { // the node leaves
+		_ = offer.Return()
+		return
+	}
+	received := time.Now()
+	a := w.take(ctx, offer)
+	w.pace.end(received, time.Now())
+	if a != nil {
+		w.runToEnd(a)
+	}
+}
+
+// take claims the task of an offer and begins its attempt; nil if there is none to begin here.
+func (w *Worker) take(ctx context.Context, offer *events.Offer) *Attempt {
 	received := time.Now()
 	if w.leases.redelivered(offer, received) {
-		return
+		return nil
 	}
 	if !w.mayBegin(received) {
 		w.gate.set(false)
 		w.wake() // the presence loop opens the gate again
 		_ = offer.Return()
-		return
+		return nil
 	}
 	if rest := w.aside.rest(offer.Fact.Task, received); rest > 0 {
 		_ = offer.Rest(rest)
-		return
+		return nil
 	}
 	a := &Attempt{worker: w}
 	mine, err := w.protocol.Claim(ctx, offer, &a.Task)
 	if err != nil {
 		w.log.Warn("offer not claimed; it comes again when its lease has run out", "error", err)
-		return
+		return nil
 	}
 	if !mine {
-		return
+		return nil
 	}
 	w.begin(ctx, a, offer, received, nil)
-	w.runToEnd(a)
+	return a
 }
 
 // runToEnd runs a begun attempt to its end, and reports that.
@@ -376,6 +414,9 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 			w.log.Warn("result came too late; it is kept as evidence", "error", err, "task", string(a.Task.ID), "epoch", a.Task.Epoch)
 			a.tellReported()
 			return
+		case errors.Is(err, events.ErrGone):
+			w.log.Error("result could not be recorded; the next worker runs the task again", "error", err, "task", string(a.Task.ID))
+			return
 		case errors.Is(err, events.ErrTooLarge):
 			c = task.Fail{Epoch: a.Task.Epoch, Class: reason.System, Message: err.Error(), Final: true}
 			continue
@@ -394,7 +435,7 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 func (w *Worker) abandonAfter() time.Duration { return 10*w.ackWait + time.Minute }
 
 // givenBack are the causes for which a stopped attempt gives its task back.
-var givenBack = []error{ErrShutdown, ErrHurry, ErrDrained, ErrSucceeded, ErrLeaseLost, ErrCrowded, ErrLeft, ErrUnread}
+var givenBack = []error{ErrShutdown, ErrHurry, ErrDrained, ErrSucceeded, ErrCutOff, ErrLeaseLost, ErrCrowded, ErrLeft, ErrUnread}
 
 // command turns an outcome into a command for the task, given why the attempt was stopped.
 func (w *Worker) command(a *Attempt, o Outcome) task.Command {

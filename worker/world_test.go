@@ -76,6 +76,12 @@ func (w *world) start(cfg worker.Config, handlers map[string]worker.Handler) *ru
 // startOn is start on a store that is prepared already.
 func (w *world) startOn(s *store, cfg worker.Config, handlers map[string]worker.Handler) *running {
 	w.Helper()
+	return w.startPorts(s, s.ports(), cfg, handlers)
+}
+
+// startPorts is startOn with ports that the test has put before the store.
+func (w *world) startPorts(s *store, on worker.Ports, cfg worker.Config, handlers map[string]worker.Handler) *running {
+	w.Helper()
 	if cfg.Node == "" {
 		cfg.Node = "a"
 	}
@@ -85,7 +91,7 @@ func (w *world) startOn(s *store, cfg worker.Config, handlers map[string]worker.
 	if cfg.Spool == "" {
 		cfg.Spool = w.TempDir() // a node's own place is for the node, not for tests
 	}
-	k, err := worker.New(s.ports(), cfg)
+	k, err := worker.New(on, cfg)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -164,6 +164,9 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"a start in client", "client", "a.go", `import "os"; var _ = os.StartProcess`, "starts processes"},
 		{"the floor of bench", "cmd/millrace/bench", "a.go", `import "os"; var _ = os.StartProcess`, ""},
 
+		{"a file of its own", "jet/embed", "a.go", `import "os"; var _ = os.Rename`, "puts a file into its place"},
+		{"a file in its place", "private", "a.go", `import "os"; var _ = os.Rename`, ""},
+
 		{"a birth at the desk", "desk", "a.go", `import "millrace/task/family"; var _ = family.Births`, ""},
 		{"a second door", "scheduler", "a.go", `import "millrace/task/family"; var _ = family.Births`, "only the desk makes births"},
 		{"a birth that is tried", "view", "a.go", `import "millrace/task/birth"; var _ = birth.Of`, ""},

@@ -517,6 +517,10 @@ func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
 	if len(starts) > 0 && p.path != "worker/process/child" && p.path != "cmd/millrace/bench" {
 		say(f, "%v: only worker/process/child starts processes", starts)
 	}
+	if len(f.takes("os", "Rename")) > 0 && p.path != "private" &&
+		p.path+"/"+f.name != "projections/store.go" && p.path != "cmd/millrace/chaos" { // one can be made again, the other only breaks things
+		say(f, "puts a file into its place: private.Write also flushes it, for a loss of power")
+	}
 	births := append(f.takes("millrace/task/family", "Births", "Child"), f.takes("millrace/task/birth", "Copy", "Of")...)
 	if len(births) > 0 && p.path != "desk" && trials[p.path] == "" {
 		say(f, "%v: only the desk makes births", births)

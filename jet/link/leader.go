@@ -30,6 +30,8 @@ type Publisher interface {
 	Deny(subject string, denied error) bool
 	// Cut returns a context that ends with the next loss of the connection.
 	Cut() context.Context
+	// Gone is closed when the connection is closed for good.
+	Gone() <-chan struct{}
 }
 
 // Link is a connection to the server that keeps the log.
@@ -132,6 +134,8 @@ func (l *Link) Patiently(ctx context.Context, request func(context.Context) erro
 		switch {
 		case err != nil && ctx.Err() != nil && hindered != nil && errors.Is(err, ctx.Err()):
 			return fmt.Errorf("%w: %w", hindered, err)
+		case err != nil && l.WhyGone() != nil:
+			return l.WhyGone()
 		case err == nil || ctx.Err() != nil || !Passes(err) && !errors.Is(err, context.Canceled):
 			return err
 		case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):

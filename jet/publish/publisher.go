@@ -42,7 +42,8 @@ type Publisher struct {
 	timeout time.Duration
 	quit    chan struct{}
 	done    chan struct{}
-	cuts    cuts // of the connection
+	gone    chan struct{} // closed when the connection is closed for good
+	cuts    cuts          // of the connection
 	out     *outlet
 
 	mu     sync.Mutex
@@ -103,6 +104,7 @@ func New(nc *nats.Conn, timeout time.Duration) (*Publisher, error) {
 		timeout: timeout,
 		quit:    make(chan struct{}),
 		done:    make(chan struct{}),
+		gone:    make(chan struct{}),
 	}
 	sub, err := nc.Subscribe(p.prefix+"*", p.receive)
 	if err != nil {
@@ -158,7 +160,7 @@ func (p *Publisher) Post(subject string, body []byte) error {
 	default:
 	}
 	if p.nc.IsClosed() {
-		return fmt.Errorf("publish to %s: %w", subject, nats.ErrConnectionClosed)
+		return fmt.Errorf("publish to %s: %w", subject, link.Gone(p.nc))
 	}
 	p.out.put(parcel{subject: subject, body: body})
 	return nil
@@ -231,6 +233,9 @@ func (p *Publisher) reply(s *Slot) string {
 func (p *Publisher) refused(m *nats.Msg, err error) error {
 	if errors.Is(err, nats.ErrMaxPayload) {
 		return fmt.Errorf("%w: the server takes at most %d bytes", events.ErrTooLarge, p.nc.MaxPayload())
+	}
+	if p.nc.IsClosed() {
+		err = link.Gone(p.nc)
 	}
 	return fmt.Errorf("publish to %s: %w", m.Subject, err)
 }
@@ -333,11 +338,14 @@ func parseToken(token string) (int, uint64, bool) {
 	return int(index), generation, ok && err1 == nil && err2 == nil
 }
 
+// Gone implements [link.Publisher]. It is also closed if Close finds the connection closed.
+func (p *Publisher) Gone() <-chan struct{} { return p.gone }
+
 // expire ends the wait for acknowledgements that do not come: those that take too long, and at once
 // those that were lost with a connection.
 func (p *Publisher) expire() {
 	defer close(p.done)
-	status := p.nc.StatusChanged(nats.RECONNECTING, nats.CONNECTED)
+	status := p.nc.StatusChanged(nats.RECONNECTING, nats.CONNECTED, nats.CLOSED)
 	defer p.nc.RemoveStatusListener(status)
 	ticker := time.NewTicker(p.timeout / 16)
 	defer ticker.Stop()
@@ -346,13 +354,20 @@ func (p *Publisher) expire() {
 	for {
 		select {
 		case <-p.quit:
+			if p.nc.IsClosed() {
+				p.cutOff()
+			}
 			return
 		case now := <-ticker.C:
 			p.giveUp(now.Add(-p.timeout), late)
 			p.giveUpDoubts(now.Add(-doubtFor))
 		case s := <-status:
-			if s == nats.RECONNECTING {
+			switch s {
+			case nats.RECONNECTING:
 				lost = time.Now()
+				continue
+			case nats.CLOSED:
+				p.cutOff()
 				continue
 			}
 			// Messages sent since then go out now and will be answered.
@@ -360,6 +375,17 @@ func (p *Publisher) expire() {
 			p.cuts.look()
 		}
 	}
+}
+
+// cutOff ends all waits: the connection is closed for good. It may be called again.
+func (p *Publisher) cutOff() {
+	select {
+	case <-p.gone:
+	default:
+		close(p.gone)
+	}
+	p.giveUp(time.Now(), link.Gone(p.nc))
+	p.cuts.end()
 }
 
 // giveUp ends the wait for unanswered messages that were sent before a time.

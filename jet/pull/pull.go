@@ -132,7 +132,7 @@ func New(nc *nats.Conn, stream, consumer string, pace Pace, atOnce int, take fun
 		cancel()
 		return nil, fmt.Errorf("subscribe to %s: %w", consumer, err)
 	}
-	go p.watch(ctx, nc.StatusChanged(nats.CONNECTED))
+	go p.watch(ctx, nc.StatusChanged(nats.CONNECTED, nats.CLOSED))
 	return p, nil
 }
 
@@ -417,7 +417,11 @@ func (p *Puller) watch(ctx context.Context, status chan nats.Status) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-status:
+		case now := <-status:
+			if now == nats.CLOSED {
+				p.revive(ctx) // in vain, so that the owner learns of it
+				continue
+			}
 			again = true
 			p.mu.Lock()
 			returned := p.returned

@@ -68,12 +68,26 @@ func (s *Log) Node(ctx context.Context, id node.ID, after uint64) ([]events.Reco
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read node %s: %w", id, err)
-	case !found && after > 0:
-		return nil, fmt.Errorf("node %s has no fact, not even that at %d: %w", id, after, node.ErrUnknown)
-	case !found || end.Seq <= after:
+	case after > 0 && end.Seq < after: // also if there is none
+		return nil, noFactAt(id, after)
+	case !found || end.Seq == after:
 		return nil, nil
+	case after == 0:
+		return s.readTo(ctx, wire.NodePrefix+string(id), 0, end)
 	}
-	return s.readTo(ctx, wire.NodePrefix+string(id), after, end)
+	records, err := s.readTo(ctx, wire.NodePrefix+string(id), after-1, end)
+	if err != nil {
+		return nil, err
+	}
+	if records[0].Seq != after {
+		return nil, noFactAt(id, after)
+	}
+	return records[1:], nil
+}
+
+// noFactAt is the error that a node's chain has no fact where it had one.
+func noFactAt(id node.ID, seq uint64) error {
+	return fmt.Errorf("node %s has no fact at %d any more: %w", id, seq, node.ErrUnknown)
 }
 
 // Queue implements [events.Reader].

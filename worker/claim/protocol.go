@@ -138,6 +138,14 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 	case t.Session != p.Session || t.Attempt != e.Attempt:
 		return notNow, leased, nil // the worker that runs it now holds the lease
 	}
+	if o.MayBeLost() { // the claim may have come to a log that has lost the birth
+		switch _, err := p.Recorder.Load(ctx, t.ID); {
+		case errors.Is(err, task.ErrUnknown):
+			return notMine, 0, nil
+		case err != nil:
+			return notNow, leased, err
+		}
+	}
 	if q.memory.Name != "" {
 		// If that fails, the next task of its name starts anywhere, and is remembered.
 		_ = p.Preferring.Remember(ctx, q.memory)
@@ -165,7 +173,7 @@ func (p *Protocol) learn(ctx context.Context, o *events.Offer, q *question) (_ f
 		}
 		return notMine, 0, nil // no node can run it; the projector has listed it
 	}
-	if whole && o.Deliveries == 1 {
+	if whole && o.Deliveries == 1 && !o.MayBeLost() {
 		// Before the first attempt a task has no history beyond its birth. The claim only has to
 		// check that, so the worker need not read the log.
 		t.Apply(o.Task())

@@ -200,7 +200,7 @@ func (t *Tasks) startShim(ctx context.Context, a *worker.Attempt, k *keeping, o 
 	if err != nil {
 		return born, err
 	}
-	if err := writeWhole(k.path(noteFile), text); err != nil {
+	if err := private.Write(k.path(noteFile), text); err != nil {
 		return born, err
 	}
 	a.OnHold(func(until time.Time) { o.Hold = holdOrder{monotonicOf(until), a.HoldGrace()} })

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"millrace/ipc"
+	"millrace/private"
 	"millrace/worker/process/child"
 )
 
@@ -242,7 +243,7 @@ func (s *shim) started(p child.Process) {
 		start, _ := child.StartOf(c.PID) // of a child that was not waited for
 		own, _ := child.StartOf(os.Getpid())
 		text, _ := json.Marshal(keptProcess{processID{c.PID, start}, processID{os.Getpid(), own}})
-		_ = writeWhole(s.path(pidFile), text) // without it only the signal at our own end is left
+		_ = private.Write(s.path(pidFile), text) // without it only the signal at our own end is left
 	}
 	s.mu.Lock()
 	s.process = p
@@ -274,7 +275,7 @@ func (s *shim) finish(ctx context.Context, res child.Result) error {
 		return err
 	}
 	for try := 0; ; try++ {
-		if err = errors.Join(s.out.ring.file.Sync(), writeWhole(s.path(resultFile), text)); err == nil || try == 20 {
+		if err = errors.Join(s.out.ring.file.Sync(), private.Write(s.path(resultFile), text)); err == nil || try == 20 {
 			break
 		}
 		time.Sleep(time.Second) // a full disk may have room again
@@ -449,19 +450,6 @@ func dialIn(folder string) (net.Conn, error) {
 
 func shortPath(dir *os.File) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketFile)
-}
-
-// writeWhole writes a file completely or not at all, even in a power cut.
-func writeWhole(name string, text []byte) error {
-	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) // #nosec G304 -- in a folder of our own
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
 }
 
 // shimSink writes down the output of the process, without its secrets.

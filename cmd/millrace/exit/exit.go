@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"millrace/client"
 	"millrace/events"
@@ -43,6 +44,7 @@ const (
 	TaskTimeout  = 124
 	TaskAbnormal = 125
 	Interrupted  = 130
+	signalled    = 128 // plus the number of the signal
 )
 
 // Page is the page "millrace help exit-codes".
@@ -64,6 +66,9 @@ const Page = `Every command of millrace ends with one of these codes:
 
   0    finished
   1-255  error: the exit code of its process; 1 if it has none
+  126  error: its program may not be executed, or is none for that machine
+  127  error: there is no such program on its node
+  128+N  error: its process was ended by signal N: 137 is SIGKILL, 139 SIGSEGV, 143 SIGTERM
   124  error: it ran longer than its timeout
   125  abnormal: it was not started in time, or its node was lost too often
   130  cancelled
@@ -187,6 +192,8 @@ func Of(err error) *Fault {
 		return &Fault{Code: NoServer, Err: err}
 	case client.Denied(err):
 		return &Fault{Code: NoServer, Err: err, Hint: Hint(WhoYouAre)}
+	case errors.Is(err, events.ErrGone):
+		return &Fault{Code: NoServer, Err: err, Hint: Hint("the NATS server has closed the connection, and this command can go on no more: run it again")}
 	case client.Unreachable(err):
 		return &Fault{Code: NoServer, Err: err, Hint: Hint("the server did not answer: is it up? --timeout or $NATS_TIMEOUT gives it longer")}
 	}
@@ -236,6 +243,8 @@ func OfTask(t task.Task) int {
 	switch {
 	case t.Reason == reason.Timeout:
 		return TaskTimeout
+	case t.Usage != nil && unix.SignalNum(t.Usage.Signal) > 0:
+		return signalled + int(unix.SignalNum(t.Usage.Signal))
 	case t.Exit != nil && *t.Exit > 0 && *t.Exit < 256:
 		return *t.Exit
 	}

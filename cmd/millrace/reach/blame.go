@@ -15,9 +15,13 @@ import (
 // blameTime is how long it may take to find out why there was no answer.
 const blameTime = 2 * time.Second
 
-// Blame asks a millrace server why a request was not answered: a log that takes no messages gives
-// no answer at all. The returned error says so; any other error is returned as it is.
+// Blame finds out why a request was not answered. The connection may be closed for good. Or it asks
+// a millrace server: a log that takes no messages gives no answer at all. The returned error says
+// so; any other error is returned as it is.
 func (a *App) Blame(ctx context.Context, err error) error {
+	if gone := a.gone(); err != nil && gone != nil && ctx.Err() == nil && exit.Of(err).Err != nil {
+		return gone
+	}
 	unanswered := errors.Is(err, events.ErrUnknown) || client.Unreachable(err) || errors.Is(err, context.Canceled)
 	if err == nil || a.reached == nil || !unanswered || ctx.Err() != nil {
 		return err
@@ -33,6 +37,20 @@ func (a *App) Blame(ctx context.Context, err error) error {
 		why += "; what was asked for may or may not be recorded"
 	}
 	return mutely(why)
+}
+
+// gone is why the command's connection was closed for good, other than by the command; nil if it was
+// not.
+func (a *App) gone() error {
+	if a.store == nil {
+		return nil
+	}
+	select {
+	case <-a.store.Gone():
+		return a.store.WhyGone()
+	default:
+		return nil
+	}
 }
 
 // mutely is the error that the log takes no messages, and why.

@@ -13,6 +13,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/events"
 	"millrace/jet/link"
 	"millrace/jet/natscontext"
 )
@@ -141,6 +142,8 @@ func (a *App) Connect(ctx context.Context) (*client.Client, error) {
 		return c, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case errors.Is(err, events.ErrGone):
+		return nil, err
 	case why != "":
 		return nil, mutely(why)
 	case errors.Is(err, link.ErrElecting):

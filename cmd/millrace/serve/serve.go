@@ -102,6 +102,15 @@ func (p *parts) store(name string, open opener) (*jet.Store, *nats.Conn, error) 
 	}
 	p.closers = append(p.closers, store.Close)
 	p.figures.connected(name, store)
+	p.start(func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-store.Gone():
+			return &exit.Fault{Code: exit.NoServer, Err: fmt.Errorf("%s: %w", name, store.WhyGone()),
+				Hint: exit.Hint("see what the NATS server says of that, and start this process again")}
+		}
+	})
 	return store, nc, nil
 }
 

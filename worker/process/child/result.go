@@ -2,7 +2,9 @@ package child
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +19,7 @@ import (
 // Result says how a process ended.
 type Result struct {
 	// Exit is the exit code, or nil if there is none: it was ended by a signal, or never started.
+	// For a program that is missing it is 127, for one that cannot be executed 126, as in a shell.
 	Exit *int
 	// Signal is the name of the signal that ended it, such as "SIGKILL", or empty.
 	Signal string
@@ -45,6 +48,25 @@ type Result struct {
 
 func refused(message string) Result {
 	return Result{Class: reason.System, Message: message}
+}
+
+// unstarted is the result of a program that could not be started. It has the exit code that a shell
+// would give: 127 if there is none, 126 if it cannot be executed.
+func unstarted(c *Command, err error, message string) Result {
+	r, code := refused(message), 0
+	if dir, failed := os.Stat(c.Dir); c.Dir != "" && (failed != nil || !dir.IsDir()) {
+		return r // it says nothing about the program
+	}
+	switch {
+	case errors.Is(err, syscall.ENOENT):
+		code = 127
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOEXEC):
+		code = 126
+	default:
+		return r
+	}
+	r.Exit = &code
+	return r
 }
 
 // NotStarted is the result of a process that was stopped before it began, because ctx had ended.

@@ -105,27 +105,32 @@ func TestRunCannotStart(t *testing.T) {
 		name string
 		Command
 		want string
+		exit int // 0 for none
 	}{
-		{"nothing", Command{}, "no program"},
-		{"empty name", Command{Argv: []string{""}}, "no program"},
-		{"both", Command{Argv: []string{"/bin/true"}, Shell: "true"}, "choose one"},
-		{"no such name", Command{Argv: []string{"nope"}, Env: env}, "cannot start nope: no such file or directory: install it"},
-		{"no such file", Command{Argv: []string{"/no/such/file"}}, "cannot start /no/such/file: no such file or directory: install it"},
-		{"no path", Command{Argv: []string{"true"}}, "install it"},
-		{"not executable", Command{Argv: []string{plain}}, "permission denied: it may not be executed"},
-		{"not executable, in path", Command{Argv: []string{"plain"}, Env: env}, "permission denied: it may not be executed"},
-		{"directory", Command{Argv: []string{dir}}, "it is a directory"},
-		{"no interpreter", Command{Argv: []string{orphan}}, "the interpreter it names"},
-		{"no program", Command{Argv: []string{naked}}, "#!/bin/sh"},
-		{"no dir", Command{Argv: []string{"/bin/true"}, Dir: dir + "/none"}, "working directory"},
-		{"dir is a file", Command{Argv: []string{"/bin/true"}, Dir: plain}, "is not a directory"},
-		{"relative to dir", Command{Argv: []string{"./orphan"}, Dir: dir}, "the interpreter it names"},
-		{"zero byte", Command{Argv: []string{"/bin/echo", "a\x00b"}}, "zero byte"},
-		{"too large", Command{Argv: []string{"/bin/echo", strings.Repeat("x", 4<<20)}}, "pass the data in a file"},
+		{"nothing", Command{}, "no program", 0},
+		{"empty name", Command{Argv: []string{""}}, "no program", 0},
+		{"both", Command{Argv: []string{"/bin/true"}, Shell: "true"}, "choose one", 0},
+		{"no such name", Command{Argv: []string{"nope"}, Env: env}, "cannot start nope: no such file or directory: install it", 127},
+		{"no such file", Command{Argv: []string{"/no/such/file"}}, "cannot start /no/such/file: no such file or directory: install it", 127},
+		{"no path", Command{Argv: []string{"true"}}, "install it", 127},
+		{"not executable", Command{Argv: []string{plain}}, "permission denied: it may not be executed", 126},
+		{"not executable, in path", Command{Argv: []string{"plain"}, Env: env}, "permission denied: it may not be executed", 126},
+		{"directory", Command{Argv: []string{dir}}, "it is a directory", 126},
+		{"no interpreter", Command{Argv: []string{orphan}}, "the interpreter it names", 127},
+		{"no program", Command{Argv: []string{naked}}, "#!/bin/sh", 126},
+		{"no dir", Command{Argv: []string{"/bin/true"}, Dir: dir + "/none"}, "working directory", 0},
+		{"dir is a file", Command{Argv: []string{"/bin/true"}, Dir: plain}, "is not a directory", 0},
+		{"relative to dir", Command{Argv: []string{"./orphan"}, Dir: dir}, "the interpreter it names", 127},
+		{"zero byte", Command{Argv: []string{"/bin/echo", "a\x00b"}}, "zero byte", 0},
+		{"too large", Command{Argv: []string{"/bin/echo", strings.Repeat("x", 4<<20)}}, "pass the data in a file", 0},
 	} {
 		res := runner(t).Run(context.Background(), c.Command, &count{})
-		if res.Class != reason.System || res.Exit != nil || res.Stopped || !strings.Contains(res.Message, c.want) {
-			t.Errorf("%s: %+v, want %q", c.name, res, c.want)
+		exit := 0
+		if res.Exit != nil {
+			exit = *res.Exit
+		}
+		if res.Class != reason.System || exit != c.exit || res.Stopped || !strings.Contains(res.Message, c.want) {
+			t.Errorf("%s: exit code %d, %+v, want %d and %q", c.name, exit, res, c.exit, c.want)
 		}
 	}
 }

@@ -170,7 +170,7 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	}
 	file, err := lookPath(argv[0], c.Env)
 	if err != nil {
-		return refused(c.explain(argv[0], "", err))
+		return unstarted(&c, err, c.explain(argv[0], "", err))
 	}
 	lim := plan(c.Resources, r.groups != nil, r.noGroup)
 	starts := argv
@@ -197,7 +197,7 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	case errors.Is(err, syscall.ETXTBSY) && ctx.Err() != nil:
 		return NotStarted(ctx)
 	case err != nil:
-		return refused(c.explain(argv[0], file, err))
+		return unstarted(&c, err, c.explain(argv[0], file, err))
 	}
 	p.grace, p.limit, p.log, p.mark, p.gate = c.Grace, c.Limit, r.log, mark, c.Messages
 	if c.Started != nil {

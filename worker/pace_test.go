@@ -1,0 +1,48 @@
+package worker
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Slow claims halve the bound, once for all that began before; quick ones raise it by one each.
+func TestPace(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	at := func(s float64) time.Time { return start.Add(time.Duration(s * float64(time.Second))) }
+	p := newPace(16, time.Second)
+	claim := func(began, ended float64, want int) {
+		t.Helper()
+		if !p.begin(t.Context()) {
+			t.Fatal("no claim may be made")
+		}
+		p.end(at(began), at(ended))
+		if p.most != want {
+			t.Errorf("after a claim of %vs that began at %vs there may be %d at once, want %d", ended-began, began, p.most, want)
+		}
+	}
+	claim(0, 0.5, 16)
+	claim(0, 1.5, 8)
+	claim(1, 3, 8) // it began before the bound was halved
+	claim(2, 3.5, 4)
+	claim(4, 5, 2)
+	claim(6, 8, 1)
+	claim(9, 20, 1)
+	claim(20, 20.1, 2)
+	claim(20, 20.2, 3)
+
+	p = newPace(1, time.Second)
+	if !p.begin(t.Context()) {
+		t.Fatal("the first may not be made")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if p.begin(ctx) {
+		t.Error("a second may be made beside it")
+	}
+	p.end(time.Time{}, start)
+	if !p.begin(t.Context()) {
+		t.Error("after it none may be made")
+	}
+}
