@@ -51,6 +51,10 @@ func (s deskStore) pin(ctx context.Context, f *job.Files) (*job.Files, error) {
 	return &pinned, nil
 }
 
+func (s deskStore) DeclareAll(ctx context.Context, births []*task.Work, by string) error {
+	return s.c.store.DeclareAll(ctx, births, by)
+}
+
 // Waiting counts offers that the queue's consumers have not delivered, and tasks that wait for the
 // queue's rate.
 func (s deskStore) Waiting(ctx context.Context, name string, most int) (int, error) {

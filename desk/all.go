@@ -49,6 +49,13 @@ func (d *Desk) SubmitAll(ctx context.Context, all []birth.Submission, each func(
 			return fmt.Errorf("task %d of %d: %w", i+1, len(all), err)
 		}
 	}
+	works := make([]*task.Work, len(newborns))
+	for i := range newborns {
+		works[i] = &newborns[i].Birth.Work
+	}
+	if err := d.Store.DeclareAll(ctx, works, d.Rec.Actor); err != nil {
+		return err
+	}
 	return d.takeAll(ctx, len(all), func(i int) Newborn { return newborns[i] }, each)
 }
 

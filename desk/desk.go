@@ -48,6 +48,9 @@ type Store interface {
 	// PinFiles returns files with the version that they name now. That version is kept from removal
 	// until the task is visible.
 	PinFiles(ctx context.Context, f *job.Files) (*job.Files, error)
+	// DeclareAll prepares the routes of births that choose nodes by their labels, for one caller: all
+	// or none. An error says that there is no room for them.
+	DeclareAll(ctx context.Context, births []*task.Work, by string) error
 	// Waiting counts the tasks that wait in a queue with bound most. It includes all tasks placed
 	// before the call.
 	Waiting(ctx context.Context, queue string, most int) (int, error)

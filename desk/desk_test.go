@@ -39,6 +39,8 @@ func (s store) JobAt(_ context.Context, name string, _ uint64) (job.Job, uint64,
 	return j, 1, nil
 }
 
+func (s store) DeclareAll(context.Context, []*task.Work, string) error { return nil }
+
 func (s store) PinFiles(_ context.Context, f *job.Files) (*job.Files, error) {
 	version, ok := s.files[f.Bundle]
 	if !ok {

@@ -301,6 +301,28 @@ func FoldTask(id task.ID, records []Record) task.Task {
 	return t
 }
 
+// Offered counts the offers among a task's records for one of its turns, and returns when the last one
+// was stored.
+func Offered(records []Record, turn uint64) (n int, last time.Time) {
+	for i := range records {
+		r := &records[i]
+		var after uint64
+		switch e := r.Fact.Event.(type) {
+		case task.Submitted: // the first turn
+		case task.Queued:
+			after = e.After
+		case task.Due:
+			after = e.After
+		default:
+			continue
+		}
+		if r.Kind == KindOffer && after == turn {
+			n, last = n+1, r.Stored
+		}
+	}
+	return n, last
+}
+
 // FoldQueue adds up the records of one queue, in the order of the log.
 func FoldQueue(name string, records []Record) queue.Queue {
 	q := queue.Queue{Name: name}

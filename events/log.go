@@ -175,6 +175,8 @@ type Break struct {
 	At time.Time
 	// Reason says in words what was interrupted.
 	Reason string
+	// Foreign says that somebody who is no part of this program did it.
+	Foreign bool
 }
 
 // Offer is a task that may be run, and the lease on it.

@@ -19,16 +19,13 @@ type memoryBeat struct {
 
 // pulse is its state at a time.
 func (b memoryBeat) pulse(now time.Time) node.Pulse {
-	end := b.stored.Add(b.ttl)
 	switch {
 	case b.stored.IsZero():
 		return node.Pulse{Now: now}
 	case b.removed:
 		return node.Pulse{Now: now, Stored: b.stored}
-	case !now.Before(end):
-		return node.Pulse{Now: now, Stored: end, RanOut: true}
 	}
-	return node.Pulse{Now: now, Beat: b.beat, Stored: b.stored}
+	return node.PulseOf(b.beat, b.stored, b.stored.Add(b.ttl), now)
 }
 
 var _ Heartbeats = (*Memory)(nil)

@@ -215,6 +215,35 @@ func TestForgedTimers(t *testing.T) {
 	}
 }
 
+// No message of a worker touches the heartbeat of another node, whatever its headers, nor does an
+// answer of the server to one of its requests.
+func TestNoMessageTouchesAnothersHeartbeat(t *testing.T) {
+	t.Parallel()
+	srv := newStrict(t)
+	s := srv.as("s")
+	for _, id := range []node.ID{"other", "w"} {
+		if err := s.Beat(within(t), id, node.Heartbeat{Session: "s", At: time.Now()}, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := must(s.Pulse(within(t), "other"))(t)
+	nc := srv.dial("w", nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	js := must(jetstream.New(nc))(t)
+	const own, others = "$KV." + wire.NodesBucket + ".w", "$KV." + wire.NodesBucket + ".other"
+	for _, h := range append(headers(others), nats.Header{"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}},
+		nats.Header{"KV-Operation": {"DEL"}}, nats.Header{jetstream.MsgIDHeader: {"x"}}, nats.Header{jetstream.ExpectedLastSubjSeqSubjHeader: {others}, jetstream.ExpectedLastSubjSeqHeader: {"1"}},
+		nats.Header{"Nats-Batch-Id": {"x"}, "Nats-Batch-Sequence": {"1"}, "Nats-Batch-Commit": {"1"}}) {
+		_, _ = js.PublishMsg(within(t), &nats.Msg{Subject: own, Header: h, Data: []byte("{}")}, jetstream.WithRetryAttempts(0)) // refused or not
+	}
+	byReply(t, nc, others)
+	if is := must(s.Pulse(within(t), "other"))(t); is.Beat.Session != "s" || !is.Stored.Equal(was.Stored) {
+		t.Errorf("the heartbeat of the other node was %+v, and is %+v", was, is)
+	}
+	if err := s.Beat(within(t), "other", node.Heartbeat{Session: "s", At: time.Now()}, time.Minute); err != nil {
+		t.Errorf("its next heartbeat: %v", err)
+	}
+}
+
 // Only a server can write to the log in place of the consumer by which the log sources timers.
 func TestNobodySpeaksForTimers(t *testing.T) {
 	t.Parallel()

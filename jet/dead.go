@@ -50,6 +50,10 @@ func (s *Store) Idle(ctx context.Context, queue string) (bool, error) {
 		if info := c.CachedInfo(); info.NumPending > 0 || info.NumAckPending > 0 {
 			return false, nil
 		}
+		// One that somebody has replaced has nothing to deliver, whatever waits.
+		if foreign, err := s.foreign(ctx, l); err != nil || foreign != "" {
+			return false, err
+		}
 	}
 	return true, nil
 }

@@ -250,6 +250,9 @@ func (s *Store) CloseLane(ctx context.Context, l where.Lane, since time.Time) (c
 	if info.NumPending > 0 || info.NumAckPending > 0 {
 		return false, nil
 	}
+	if foreign, err := s.foreign(ctx, l); err != nil || foreign != "" {
+		return false, err // the next worker makes it again, and gets everything there
+	}
 	// Everything that it delivered is done, and what it has not delivered comes later.
 	w.From, w.Until, w.Closed = max(info.Delivered.Stream+1, info.Config.OptStartSeq), time.Time{}, true
 	mine, done, err := s.sayLane(ctx, l, w)

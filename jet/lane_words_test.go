@@ -322,7 +322,9 @@ func TestFloodOfNames(t *testing.T) {
 		}
 		e := selectorWork(t, fmt.Sprintf("label-%d", i))
 		e.Route = where.Route(fmt.Sprintf("%s.%d", e.Route.Queue(), 8))
-		switch _, err := s.Place(ctx, newFact(newTask(), e)); {
+		f := newFact(newTask(), e)
+		f.Actor = fmt.Sprintf("caller-%d", i%8)
+		switch _, err := s.Place(ctx, f); {
 		case err == nil:
 		case errors.Is(err, ErrManySelectors):
 			refused++

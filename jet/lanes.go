@@ -83,46 +83,68 @@ func (s *Store) openedLately(l where.Lane, due time.Time) bool {
 // forEver stands for a pause without an end, as the server needs one.
 const forEver = 100 * 365 * 24 * time.Hour
 
-// ensureLane makes the consumer of a lane if there is none, and tells whether it did. It makes a
-// removed one again only if open is set; else the error is errRemoved.
-func (s *Store) ensureLane(ctx context.Context, l where.Lane, open bool) (made bool, err error) {
+// ensureLane makes the consumer of a lane if there is none, or if there is another one under its
+// name. It returns what it did in words, "" for nothing. It makes a removed one again only if open is
+// set; else the error is errRemoved.
+func (s *Store) ensureLane(ctx context.Context, l where.Lane, open bool) (made string, err error) {
 	if err := where.ValidQueue(l.Queue); err != nil {
-		return false, err
+		return "", err
 	}
+	made = madeAgain
 	c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
-	if err == nil && c.CachedInfo().Config.MaxDeliver > 0 {
-		return false, nil
-	}
-	if err == nil { // made by a version without that bound
-		cfg := c.CachedInfo().Config
-		cfg.MaxDeliver = maxDeliver
-		_, err = s.log.UpdateConsumer(ctx, cfg)
-		return false, err
-	}
+	there := err == nil
 	home, from, what, err := s.laneOrigin(ctx, l, open)
+	if there && errors.Is(err, errRemoved) {
+		return "", nil
+	}
 	if err != nil {
-		return false, err
+		return "", err
+	}
+	cfg := s.laneConfig(l, from, what)
+	if there {
+		if made, there, err = s.mend(ctx, c.CachedInfo().Config, cfg); err != nil {
+			return "", err
+		}
+	}
+	if there {
+		if made == "" && c.CachedInfo().Config.MaxAckPending != -1 {
+			err = s.keepBound(ctx, c.CachedInfo(), home)
+		}
+		return made, err
 	}
 	q, err := s.queue(ctx, home)
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	cfg := s.laneConfig(l, from, what)
 	bound(&cfg, &q, s.Now())
 	if _, err := s.log.CreateConsumer(ctx, cfg); err != nil {
 		if errors.Is(err, jetstream.ErrConsumerExists) {
-			return false, nil // another process was faster
+			return "", nil // another process was faster
 		}
-		return false, fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
+		return "", fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
 	}
 	if home != l.Queue && home != "" { // its queue's workers have one more lane to count
 		_ = s.NC.Publish(wire.LanesPrefix+home, nil)
 	}
 	if now, err := s.queue(ctx, home); err != nil || now.Head != q.Head {
 		// The queue may have changed while it was made.
-		return true, errors.Join(err, s.KeepQueue(ctx, home))
+		return made, errors.Join(err, s.KeepQueue(ctx, home))
 	}
-	return true, nil
+	return made, nil
+}
+
+// keepBound sets the bound of a consumer right if it is not that of its queue.
+func (s *Store) keepBound(ctx context.Context, is *jetstream.ConsumerInfo, home string) error {
+	q, err := s.queue(ctx, home)
+	if err != nil {
+		return err
+	}
+	cfg := is.Config
+	if bound(&cfg, &q, s.Now()); cfg.MaxAckPending == is.Config.MaxAckPending {
+		return nil
+	}
+	_, err = s.keepLane(ctx, is, &q)
+	return err
 }
 
 // laneOrigin returns the queue whose settings hold for a lane, the sequence from which on its offers

@@ -290,9 +290,9 @@ func (o *offers) offer(m *nats.Msg) (*events.Offer, uint64) {
 
 // interrupted reports an interruption to the loop that looks after the node. One unread report
 // stands for any number of them.
-func (o *offers) interrupted(reason string) {
+func (o *offers) interrupted(reason string, foreign bool) {
 	select {
-	case o.broken <- events.Break{At: time.Now(), Reason: reason}:
+	case o.broken <- events.Break{At: time.Now(), Reason: reason, Foreign: foreign}:
 	default:
 	}
 }

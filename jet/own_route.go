@@ -79,26 +79,27 @@ const routeIdle = 24 * time.Hour
 // markKey is the metadata key that distinguishes one consumer of a node from the next.
 const markKey = "millrace.made"
 
-// ensure makes the consumer if there is none, or if offers may have been lost, and tells whether it
-// did. A new one delivers at once what would else come again only when its lease expires.
-func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
+// ensure makes the consumer if there is none or another one, or if offers may have been lost, and
+// returns what it did in words, "" for nothing. A new one delivers at once what would else come again
+// only when its lease expires.
+func (r *ownRoute) ensure(ctx context.Context) (made string, err error) {
 	if err := r.node.Validate(); err != nil {
-		return false, err
+		return "", err
 	}
 	select { // two concurrent makers would lose each other's leases
 	case r.making <- struct{}{}:
 	case <-ctx.Done():
-		return false, fmt.Errorf("route of node %s: its consumer is being made: %w", r.node, ctx.Err())
+		return "", fmt.Errorf("route of node %s: its consumer is being made: %w", r.node, ctx.Err())
 	}
 	defer func() { <-r.making }()
 	s := r.store
-	there, err := r.find(ctx)
-	if err != nil || there && !r.isCut() {
-		return false, err
+	there, foreign, err := r.find(ctx)
+	if err != nil || there && foreign == "" && !r.isCut() {
+		return "", err
 	}
 	if there {
 		if err := s.log.DeleteConsumer(ctx, wire.NodeConsumer(r.node)); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-			return false, fmt.Errorf("route of node %s: %w", r.node, err)
+			return "", fmt.Errorf("route of node %s: %w", r.node, err)
 		}
 	}
 	is, err := s.isAt(ctx, r.cameTo())
@@ -112,23 +113,12 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 	if low == 0 {
 		records, err := s.Node(ctx, r.node, 0)
 		if err != nil {
-			return false, fmt.Errorf("route of node %s: %w", r.node, err)
+			return "", fmt.Errorf("route of node %s: %w", r.node, err)
 		}
 		n := events.FoldNode(r.node, records)
 		low = n.Low
 	}
-	cfg := jetstream.ConsumerConfig{
-		Durable:       wire.NodeConsumer(r.node),
-		Description:   "Millrace: what only node " + string(r.node) + " may run, and its probes",
-		FilterSubject: wire.LaneFilter(r.lane),
-		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(low, 1),
-		MaxDeliver: maxDeliver, MaxAckPending: -1,
-		MemoryStorage: true, Replicas: 1, InactiveThreshold: r.idle,
-		// The mark makes each consumer distinct. Without it, creating one that only did not answer
-		// in time would succeed and keep the old one, which redelivers nothing.
-		Metadata: map[string]string{"millrace": "1", "millrace.node": string(r.node), markKey: nuid.Next()},
-	}
+	cfg := r.config(low)
 	// Before the consumer exists, for its first offers may arrive before the answer does.
 	conn := r.bereave(cfg.OptStartSeq - 1)
 	_, err = s.log.CreateConsumer(ctx, cfg)
@@ -139,34 +129,66 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 		}
 	}
 	if err != nil {
-		return false, fmt.Errorf("route of node %s: %w", r.node, err)
+		return "", fmt.Errorf("route of node %s: %w", r.node, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mark = cfg.Metadata[markKey]
 	r.connected()
 	r.cut = r.conn != conn
-	return true, nil
+	if foreign != "" {
+		return "was another one (" + foreign + ") and has been made again", nil
+	}
+	return madeAgain, nil
+}
+
+// config is the consumer that begins at a sequence.
+func (r *ownRoute) config(low uint64) jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Durable:       wire.NodeConsumer(r.node),
+		Description:   "Millrace: what only node " + string(r.node) + " may run, and its probes",
+		FilterSubject: wire.LaneFilter(r.lane),
+		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: r.store.ackWait,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(low, 1),
+		MaxDeliver: maxDeliver, MaxAckPending: -1,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: r.idle,
+		// The mark makes each consumer distinct. Without it, creating one that only did not answer
+		// in time would succeed and keep the old one, which redelivers nothing.
+		Metadata: map[string]string{"millrace": "1", "millrace.node": string(r.node), markKey: nuid.Next()},
+	}
+}
+
+// foreign says in words where an existing consumer is not one that the node has made; "" if it is.
+func (r *ownRoute) foreign(is *jetstream.ConsumerConfig) string {
+	low := r.low()
+	if low == 0 { // the first look makes it again anyway
+		low = is.OptStartSeq
+	}
+	want := r.config(low)
+	d := differs(is, &want)
+	return d.String()
 }
 
 // findTime is how long the consumer may take to answer. A consumer on a server that was just lost
 // does not answer at first.
 const findTime = time.Second
 
-// find tells whether the consumer exists.
-func (r *ownRoute) find(ctx context.Context) (there bool, err error) {
+// find tells whether the consumer exists, and where it is another one in words.
+func (r *ownRoute) find(ctx context.Context) (there bool, foreign string, err error) {
 	soon, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()
 	c, err := r.store.JS.Consumer(soon, wire.LogStream, wire.NodeConsumer(r.node))
 	switch {
 	case err == nil:
-		r.found(c.CachedInfo())
-		return true, nil
+		if foreign = r.foreign(&c.CachedInfo().Config); foreign == "" {
+			r.found(c.CachedInfo())
+		}
+		return true, foreign, nil
 	case ctx.Err() == nil && (link.IsOffline(err) || errors.Is(err, jetstream.ErrConsumerNotFound) ||
 		errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded)):
-		return false, nil
+		return false, "", nil
 	}
-	return false, fmt.Errorf("route of node %s: %w", r.node, err)
+	return false, "", fmt.Errorf("route of node %s: %w", r.node, err)
 }
 
 // found records that the consumer exists.
@@ -418,7 +440,7 @@ func (o *offers) Prove(ctx context.Context) error {
 		case <-arrived:
 			cancel()
 			o.unmute()
-			return nil
+			return o.proven(ctx)
 		case <-o.closed:
 			cancel()
 			return fmt.Errorf("prove: %w", nats.ErrConnectionClosed)
@@ -438,7 +460,7 @@ func (o *offers) keepRoute(ctx context.Context) error {
 	ctx, cancel := o.store.Within(ctx, 5*findTime)
 	defer cancel()
 	made, err := o.own.ensure(ctx)
-	if made {
+	if made != "" {
 		o.own.src.pull.Renew()
 	}
 	return err

@@ -81,33 +81,38 @@ func (s *Store) Decisions(ctx context.Context, name string, since time.Time) ([]
 
 // The consumer of fires is shared by all schedulers: a fire that its scheduler has not dealt with
 // in fireWait goes to another one.
-const (
-	fireConsumer = "schedules"
-	fireWait     = 5 * time.Second
-)
+const fireWait = 5 * time.Second
 
 // Fires delivers fires of schedules, each to one scheduler at a time, until it is acknowledged.
 func (s *Store) Fires(ctx context.Context) (events.Offers, error) {
 	o := s.newOffers()
-	lane := where.Lane{Queue: fireConsumer, Priority: where.DefaultPriority}
-	if err := o.begin(ctx, &source{maker: shared(s.ensureFires), lane: lane, consumer: fireConsumer, pace: pull.ReaderPace}); err != nil {
+	lane := where.Lane{Queue: wire.FireConsumer, Priority: where.DefaultPriority}
+	if err := o.begin(ctx, &source{maker: shared(s.ensureFires), lane: lane, consumer: wire.FireConsumer, pace: pull.ReaderPace}); err != nil {
 		o.Close()
 		return nil, fmt.Errorf("consumer of fires: %w", err)
 	}
 	return o, nil
 }
 
-// ensureFires makes the consumer of fires if there is none, and tells whether it did.
-func (s *Store) ensureFires(ctx context.Context) (made bool, err error) {
-	_, err = s.JS.Consumer(ctx, wire.LogStream, fireConsumer)
-	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return false, err
-	}
-	_, err = s.log.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable: fireConsumer, Description: "Millrace: fires of schedules, for the schedulers",
+// ensureFires makes the consumer of fires as ensureLane does that of a lane.
+func (s *Store) ensureFires(ctx context.Context) (made string, err error) {
+	want := jetstream.ConsumerConfig{
+		Durable: wire.FireConsumer, Description: "Millrace: fires of schedules, for the schedulers",
 		FilterSubject: wire.FirePrefix + "*", AckPolicy: jetstream.AckExplicitPolicy, AckWait: fireWait,
 		DeliverPolicy: jetstream.DeliverAllPolicy, MaxDeliver: -1, MaxAckPending: -1, MaxWaiting: 1024,
 		Metadata: map[string]string{"millrace": "1"},
-	})
-	return err == nil, err
+	}
+	made = madeAgain
+	c, err := s.JS.Consumer(ctx, wire.LogStream, wire.FireConsumer)
+	switch {
+	case err == nil:
+		var there bool
+		if made, there, err = s.mend(ctx, c.CachedInfo().Config, want); there || err != nil {
+			return made, err
+		}
+	case !errors.Is(err, jetstream.ErrConsumerNotFound):
+		return "", err
+	}
+	_, err = s.log.CreateConsumer(ctx, want)
+	return made, err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,60 +57,141 @@ func (d *declared) note(route string) {
 	d.at[route] = time.Now()
 }
 
+func (d *declared) forget(route string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.at, route)
+}
+
 // declareFor declares the route of an offer, which is a selector's.
-func (s *Store) declareFor(ctx context.Context, w *task.Work) error {
+func (s *Store) declareFor(ctx context.Context, w *task.Work, by string) error {
 	if s.declared.lately(w.Route.Queue(), s.NC.Stats().Reconnects) {
 		return nil
 	}
 	queue, needs := w.Asks()
-	return s.Declare(ctx, where.Declaration{Queue: queue, Needs: needs})
+	return s.declare(ctx, []where.Declaration{{Queue: queue, Needs: needs, By: by}})
+}
+
+// DeclareAll declares the routes of all births of a caller that are selectors', or none of those that
+// are not declared yet. The error wraps [ErrManySelectors] if there is no room for them.
+func (s *Store) DeclareAll(ctx context.Context, works []*task.Work, by string) error {
+	var all []where.Declaration
+	seen := map[string]bool{}
+	for _, w := range works {
+		if route := w.Route.Queue(); !w.Route.Selected() || seen[route] || s.declared.lately(route) {
+			continue
+		}
+		seen[w.Route.Queue()] = true
+		queue, needs := w.Asks()
+		all = append(all, where.Declaration{Queue: queue, Needs: needs, By: by})
+	}
+	return s.declare(ctx, all)
 }
 
 // Declare tells nodes which selector a route stands for. It is idempotent.
 func (s *Store) Declare(ctx context.Context, d where.Declaration) error {
-	route := d.Route()
-	if s.declared.lately(route, s.NC.Stats().Reconnects) {
-		return nil
-	}
-	last, err := s.Last(ctx)
-	if err != nil {
-		return err
-	}
-	d.From, d.At = last+1, s.Now().UTC()
-	chain := s.Value(wire.StateStream, wire.SelectorPrefix+route[1:])
-	read := chain.Read
-	chain.Read = func(ctx context.Context, wrote *nats.Msg) (there *link.Message, end uint64, mine bool, err error) {
-		if there, end, mine, err = read(ctx, wrote); err == nil && there == nil {
-			end, err = s.roomForSelector(ctx)
+	return s.declare(ctx, []where.Declaration{d})
+}
+
+// declare is Declare for several, of which none is new or all that are find room.
+func (s *Store) declare(ctx context.Context, all []where.Declaration) error {
+	for len(all) > 0 {
+		var fresh []where.Declaration
+		for _, d := range all {
+			known, err := s.renew(ctx, d)
+			if err != nil {
+				return fmt.Errorf("declare %s: %w", selectorWords(&d), err)
+			}
+			if !known {
+				fresh = append(fresh, d)
+			}
 		}
-		return there, end, mine, err
-	}
-	_, err = chain.Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
-		m := &nats.Msg{Subject: wire.SelectorPrefix + route[1:], Header: nats.Header{}}
-		var is where.Declaration
-		switch {
-		case there == nil:
-			m.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, wire.SelectorPrefix+"*")
-		case json.Unmarshal(there.Data, &is) != nil || is.Route() != route: // a foreign message
-		case s.Now().Sub(is.At) < declareTouch:
-			return nil, false, nil
-		default:
-			d.From = is.From
+		if len(fresh) == 0 {
+			return nil
 		}
-		m.Data, err = json.Marshal(d)
-		return m, true, err
-	})
-	if err != nil {
-		return fmt.Errorf("declare %s: %w", selectorWords(&d), err)
+		end, err := s.roomForSelectors(ctx, fresh)
+		if err != nil {
+			return fmt.Errorf("declare %s: %w", selectorWords(&fresh[0]), err)
+		}
+		err = s.declareFresh(ctx, fresh, end)
+		if !errors.Is(err, events.ErrConflict) && !errors.Is(err, events.ErrUnknown) || ctx.Err() != nil {
+			return err
+		}
+		all = fresh // another process has declared some meanwhile, perhaps these
 	}
-	s.declared.note(route)
 	return nil
 }
 
-// roomForSelector allows one more declaration if there are not too many, as long as no other
-// process declares any meanwhile. For this, all declarations form one chain; it returns the chain's
-// end, so any number of writers stay within the bound.
-func (s *Store) roomForSelector(ctx context.Context) (end uint64, err error) {
+// renew renews a declaration if it is old, and tells whether there is one.
+func (s *Store) renew(ctx context.Context, d where.Declaration) (known bool, err error) {
+	route := d.Route()
+	subject := wire.SelectorPrefix + route[1:]
+	_, err = s.Value(wire.StateStream, subject).Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
+		if known = there != nil; !known {
+			return nil, false, nil
+		}
+		m := &nats.Msg{Subject: subject, Header: nats.Header{}}
+		var is where.Declaration
+		switch {
+		case json.Unmarshal(there.Data, &is) != nil || is.Route() != route: // a foreign message
+			if is, err = s.begun(ctx, d); err != nil {
+				return nil, false, err
+			}
+		case s.Now().Sub(is.At) < declareTouch:
+			return nil, false, nil
+		}
+		is.At = s.Now().UTC()
+		m.Data, err = json.Marshal(is)
+		return m, true, err
+	})
+	if err == nil && known {
+		s.declared.note(route)
+	}
+	return known, err
+}
+
+// begun is a declaration that begins now, unless it says since when its route has offers.
+func (s *Store) begun(ctx context.Context, d where.Declaration) (where.Declaration, error) {
+	d.At = s.Now().UTC()
+	if d.From > 0 {
+		return d, nil
+	}
+	last, err := s.Last(ctx)
+	d.From = last + 1
+	return d, err
+}
+
+// declareFresh stores new declarations, as long as no other process declares any meanwhile: for this,
+// all declarations form one chain, with this end.
+func (s *Store) declareFresh(ctx context.Context, fresh []where.Declaration, end uint64) error {
+	for _, d := range fresh {
+		d, err := s.begun(ctx, d)
+		if err != nil {
+			return err
+		}
+		body, err := json.Marshal(d)
+		if err != nil {
+			return err
+		}
+		m := &nats.Msg{Subject: wire.SelectorPrefix + d.Route()[1:], Data: body, Header: nats.Header{
+			jetstream.ExpectedLastSubjSeqSubjHeader: {wire.SelectorPrefix + "*"},
+			jetstream.ExpectedLastSubjSeqHeader:     {strconv.FormatUint(end, 10)},
+		}}
+		if end, err = s.Pub.Publish(ctx, m); err != nil {
+			return fmt.Errorf("declare %s: %w", selectorWords(&d), err)
+		}
+		s.declared.note(d.Route())
+	}
+	return nil
+}
+
+// selectorShare is the part of all selectors that one caller may have declared: one of so many.
+const selectorShare = 4
+
+// roomForSelectors allows more declarations of one caller if there are not too many, and returns the
+// end of the chain of declarations that it has counted. So any number of writers stay within the
+// bound.
+func (s *Store) roomForSelectors(ctx context.Context, fresh []where.Declaration) (end uint64, err error) {
 	last, _, err := s.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": wire.SelectorPrefix + "*"})
 	if err != nil {
 		return 0, err
@@ -122,14 +204,60 @@ func (s *Store) roomForSelector(ctx context.Context) (end uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	most, err := strconv.Atoi(info.Config.Metadata[metaSelectors])
-	if err != nil {
-		most = defaultSelectors
+	most := mostSelectors(info)
+	if len(info.State.Subjects)+len(fresh) > most {
+		return 0, fmt.Errorf("%w: try again in some seconds, when those that no task needs are gone; or ask for what others ask for, or raise max_selectors (%d) of the `millrace server`", ErrManySelectors, most)
 	}
-	if len(info.State.Subjects) >= most {
-		return 0, fmt.Errorf("%w: wait until the tasks of some have ended for a while, ask for what others ask for, or raise max_selectors of the `millrace server`", ErrManySelectors)
+	by := fresh[0].By
+	if share := max(most/selectorShare, 1); by != "" && len(info.State.Subjects)+len(fresh) > share {
+		declared, err := s.Declared(ctx)
+		if err != nil {
+			return 0, err
+		}
+		own := len(fresh)
+		for i := range declared {
+			if declared[i].By == by {
+				own++
+			}
+		}
+		if own > share {
+			return 0, fmt.Errorf("%w: %s may ask for %d of them, a quarter of max_selectors; try again in some seconds, when those that no task needs are gone, or ask for fewer", ErrManySelectors, by, share)
+		}
 	}
 	return last.Seq, nil
+}
+
+// mostSelectors is how many selectors may be declared.
+func mostSelectors(state *jetstream.StreamInfo) int {
+	most, err := strconv.Atoi(state.Config.Metadata[metaSelectors])
+	if err != nil {
+		return defaultSelectors
+	}
+	return most
+}
+
+// Crowded lists the declarations among which there is little room for more: all of them, or those of
+// callers who have used up three quarters of their share.
+func (s *Store) Crowded(ctx context.Context) ([]where.Declaration, error) {
+	declared, err := s.Declared(ctx)
+	if err != nil || len(declared) == 0 {
+		return nil, err
+	}
+	stream, err := s.JS.Stream(ctx, wire.StateStream)
+	if err != nil {
+		return nil, err
+	}
+	most := mostSelectors(stream.CachedInfo())
+	if 4*len(declared) >= 3*most {
+		return declared, nil
+	}
+	by := map[string]int{}
+	for i := range declared {
+		by[declared[i].By]++
+	}
+	return slices.DeleteFunc(declared, func(d where.Declaration) bool {
+		return d.By == "" || 4*by[d.By] < 3*max(most/selectorShare, 1)
+	}), nil
 }
 
 // ErrManySelectors refuses a task with a selector that is not declared yet, while as many selectors
@@ -208,6 +336,7 @@ func declaration(subject string, m *nats.Msg) (d where.Declaration, ok bool) {
 // since, it stays.
 func (s *Store) Retract(ctx context.Context, d where.Declaration) error {
 	route := d.Route()
+	s.declared.forget(route)
 	subject := wire.SelectorPrefix + route[1:]
 	m, found, err := s.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": subject})
 	if err == nil && !found {

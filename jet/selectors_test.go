@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -102,7 +103,7 @@ func TestAlso(t *testing.T) {
 	testkit.Eventually(t, "somebody waits", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return len(o.waiting) == 1 })
 	e, other := selectorWork(t, "zone=eu"), selectorWork(t, "gpu")
 	id := born(t, s, e)
-	if err := s.declareFor(within(t), &other.Work); err != nil { // workers hear of no others
+	if err := s.declareFor(within(t), &other.Work, "test"); err != nil { // workers hear of no others
 		t.Fatal(err)
 	}
 	if err := o.Also(within(t), []string{e.Route.Queue(), other.Route.Queue()}); err != nil {
@@ -214,7 +215,7 @@ func TestSelectorsAreBoundedAtOnce(t *testing.T) {
 		g.Go(func() error {
 			for i := range each {
 				e := selectorWork(t, fmt.Sprintf("label-%d-%d", w, i))
-				switch err := s.declareFor(t.Context(), &e.Work); {
+				switch err := s.declareFor(t.Context(), &e.Work, fmt.Sprintf("caller-%d", w)); {
 				case errors.Is(err, ErrManySelectors):
 					refused.Add(1)
 				case err != nil:
@@ -229,5 +230,62 @@ func TestSelectorsAreBoundedAtOnce(t *testing.T) {
 	}
 	if all := must(s.Declared(within(t)))(t); len(all) != most || refused.Load() != writers*each-most {
 		t.Errorf("%d were declared and %d refused, want %d and %d", len(all), refused.Load(), most, writers*each-most)
+	}
+}
+
+// One caller has a quarter of the selectors, so it leaves room for others. Several are declared
+// together, or none of them.
+func TestSelectorsOfOneCaller(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, streams.Layout{})
+	const most = 40
+	if err := s.BoundSelectors(within(t), most); err != nil {
+		t.Fatal(err)
+	}
+	works := func(name string, n int) (all []*task.Work) {
+		for i := range n {
+			e := selectorWork(t, fmt.Sprintf("%s-%d", name, i))
+			all = append(all, &e.Work, &e.Work) // also twice
+		}
+		return all
+	}
+	count := func() int { return len(must(s.Declared(within(t)))(t)) }
+	if err := s.DeclareAll(within(t), works("greedy", most/4+1), "greedy"); !errors.Is(err, ErrManySelectors) || !strings.Contains(err.Error(), "greedy may ask for 10 of them") || count() != 0 {
+		t.Errorf("of more than a quarter %d are declared: %v", count(), err)
+	}
+	if err := s.DeclareAll(within(t), works("greedy", most/4), "greedy"); err != nil || count() != most/4 {
+		t.Errorf("of a quarter %d are declared: %v", count(), err)
+	}
+	s.declared = declared{}
+	if err := s.DeclareAll(within(t), works("greedy", most/4), "greedy"); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	more := selectorWork(t, "more")
+	if err := s.declareFor(within(t), &more.Work, "greedy"); !errors.Is(err, ErrManySelectors) {
+		t.Errorf("one more: %v", err)
+	}
+	if err := s.declareFor(within(t), &more.Work, "modest"); err != nil {
+		t.Errorf("another caller: %v", err)
+	}
+	if all := must(s.Crowded(within(t)))(t); len(all) != most/4 || all[0].By != "greedy" {
+		t.Errorf("it is crowded among %+v", all)
+	}
+	for i := range 2 {
+		if err := s.DeclareAll(within(t), works(fmt.Sprint("other-", i), most/4), fmt.Sprint("other-", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := must(s.Crowded(within(t)))(t); len(all) != 3*most/4+1 {
+		t.Errorf("it is crowded among %d, want all", len(all))
+	}
+	for _, d := range must(s.Declared(within(t)))(t) {
+		if d.By == "greedy" {
+			if err := s.Retract(within(t), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.DeclareAll(within(t), works("greedy", most/4), "greedy"); err != nil || count() != 3*most/4+1 {
+		t.Errorf("when there is room again, %d are declared: %v", count(), err)
 	}
 }

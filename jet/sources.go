@@ -54,9 +54,10 @@ type source struct {
 
 // maker makes the consumer of a source, and recognises offers that come from it again.
 type maker interface {
-	// ensure makes the consumer if there is none, and tells whether it did. If it was removed on
-	// purpose the error wraps errRemoved.
-	ensure(ctx context.Context) (made bool, err error)
+	// ensure makes the consumer if there is none, or if there is another one under its name. It
+	// returns what it did in words, "" for nothing. If the consumer was removed on purpose the error
+	// wraps errRemoved.
+	ensure(ctx context.Context) (made string, err error)
 	// track says what to do with an offer that has arrived.
 	track(o *events.Offer) arrival
 }
@@ -72,9 +73,9 @@ const (
 )
 
 // shared makes a durable consumer from which many nodes read. All that it delivers is handed out.
-type shared func(context.Context) (made bool, err error)
+type shared func(context.Context) (made string, err error)
 
-func (ensure shared) ensure(ctx context.Context) (bool, error) { return ensure(ctx) }
+func (ensure shared) ensure(ctx context.Context) (string, error) { return ensure(ctx) }
 
 func (shared) track(*events.Offer) arrival { return fresh }
 
@@ -108,7 +109,7 @@ func (o *offers) serve(ctx context.Context, l where.Lane) error {
 		}
 		home = d.Queue
 	}
-	ensure := func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l, false) }
+	ensure := func(ctx context.Context) (string, error) { return o.store.ensureLane(ctx, l, false) }
 	return o.begin(ctx, &source{maker: shared(ensure), lane: l, consumer: wire.LaneConsumer(l), pace: pull.WorkerPace, home: home})
 }
 
@@ -137,7 +138,7 @@ func (o *offers) begin(ctx context.Context, src *source) error {
 	apply(changes)
 	if first { // all sources share the connection
 		p.OnReturn(func() {
-			o.interrupted("the connection came back")
+			o.interrupted("the connection came back", false)
 			o.lookAgain()
 			o.askAgain()
 		})
@@ -150,8 +151,8 @@ func (o *offers) revive(ctx context.Context, src *source) {
 	ctx, cancel := o.store.Within(ctx, link.ReadTimeout)
 	defer cancel()
 	switch made, err := src.ensure(ctx); {
-	case made && err == nil:
-		o.interrupted("the consumer " + src.consumer + " was lost and has been made again")
+	case made != "" && err == nil:
+		o.interrupted("the consumer "+src.consumer+" "+made, made != madeAgain)
 	case errors.Is(err, errRemoved):
 		o.mu.Lock()
 		src.removed = true
@@ -255,6 +256,8 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 		defer stop()
 		ticker := time.NewTicker(lanesEvery)
 		defer ticker.Stop()
+		check, checked := time.NewTicker(checkEvery), 0
+		defer check.Stop()
 		for {
 			o.mu.Lock()
 			metering := o.metering
@@ -275,6 +278,9 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 					time.AfterFunc(lookAfter, func() { signal(o.reread) })
 				}
 				cancel()
+				continue
+			case <-check.C:
+				checked = o.compare(looking, checked)
 				continue
 			case <-o.look:
 			case <-ticker.C:

@@ -179,11 +179,10 @@ func (s *Store) open(ctx context.Context, f *link.Former, find func(context.Cont
 	if err := f.Await(ctx, func(ctx context.Context) (err error) { s.timers, err = s.JS.Stream(ctx, wire.TimerStream); return err }); err != nil {
 		return fmt.Errorf("stream %s: %w", wire.TimerStream, err)
 	}
-	var nodes jetstream.KeyValue
-	if err := f.Await(ctx, func(ctx context.Context) (err error) { nodes, err = s.JS.KeyValue(ctx, wire.NodesBucket); return err }); err != nil {
+	if err := f.Await(ctx, func(ctx context.Context) error { _, err := s.JS.KeyValue(ctx, wire.NodesBucket); return err }); err != nil {
 		return fmt.Errorf("bucket %s: %w", wire.NodesBucket, err)
 	}
-	s.Beats = presence.New(s.Link, nodes)
+	s.Beats = presence.New(s.Link)
 	s.Book = definitions.New(s.Log, s.log, s)
 	made := streams.LayoutOf(s.log.CachedInfo().Config)
 	s.ackWait, s.imported = made.AckWait, made.Import

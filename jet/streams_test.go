@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
@@ -14,6 +15,7 @@ import (
 	"millrace/jet/link"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
+	"millrace/node"
 	"millrace/task"
 )
 
@@ -140,5 +142,39 @@ func TestNoJetStream(t *testing.T) {
 	defer cancel()
 	if _, err := Open(ctx, connect(t, ns.ClientURL()), streams.Layout{}); !errors.Is(err, ErrNoJetStream) {
 		t.Errorf("Open on a server without JetStream: %v, want ErrNoJetStream", err)
+	}
+}
+
+// A bucket of heartbeats as an earlier version made it, in which a message could erase all others,
+// is changed when it is opened. Its heartbeats stay.
+func TestEarlierBucketOfHeartbeats(t *testing.T) {
+	t.Parallel()
+	nc := must(startServer(t, embed.Config{}).Connect())(t)
+	t.Cleanup(nc.Close)
+	js := must(jetstream.New(nc))(t)
+	must(js.CreateKeyValue(within(t), jetstream.KeyValueConfig{
+		Bucket: wire.NodesBucket, History: 1, LimitMarkerTTL: 10 * time.Minute, Metadata: map[string]string{"millrace": "1"},
+	}))(t)
+	must(js.PublishMsg(within(t), &nats.Msg{
+		Subject: "$KV." + wire.NodesBucket + ".old", Data: []byte(`{"session":"s1","ttl":"2s"}`), Header: nats.Header{"Nats-TTL": {"2s"}},
+	}))(t)
+	s := openStore(t, nc, streams.Layout{})
+	is := must(js.Stream(within(t), "KV_"+wire.NodesBucket))(t).CachedInfo().Config
+	if is.AllowRollup || is.SubjectDeleteMarkerTTL != 0 || !is.AllowMsgTTL {
+		t.Errorf("it is %+v", is)
+	}
+	stored := must(s.Pulse(within(t), "old"))(t)
+	if stored.Beat.Session != "s1" {
+		t.Errorf("its heartbeat is %+v", stored)
+	}
+	// Its worker may be of that version: then nothing is left of the heartbeat when it ends, and who
+	// has followed it knows since when nothing comes.
+	gone := make(chan time.Time, 1)
+	go func() { _ = s.WatchBeats(t.Context(), func(_ node.ID, last time.Time) { gone <- last }, func() {}) }()
+	if last := <-gone; !last.Equal(stored.Stored) {
+		t.Errorf("it has expired, and was stored at %v; want %v", last, stored.Stored)
+	}
+	if p := must(s.Pulse(within(t), "old"))(t); p.Beat.Session != "" {
+		t.Errorf("then there is %+v", p)
 	}
 }

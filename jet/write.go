@@ -172,7 +172,7 @@ func (s *Store) openRoute(ctx context.Context, f *events.Fact, due time.Time) er
 		return nil
 	}
 	if w.Route.Selected() {
-		if err := s.declareFor(ctx, w); err != nil {
+		if err := s.declareFor(ctx, w, f.Actor); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 type Heartbeats interface {
 	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
 	Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error)
-	WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error
+	WatchBeats(ctx context.Context, gone func(id node.ID, last time.Time), lost func()) error
 	events.Pulses
 }
 

@@ -268,23 +268,33 @@ type Heartbeat struct {
 	Runs []uint64 `json:"runs,omitempty"`
 }
 
+// PulseOf is a node's pulse at a time of the server if its last heartbeat was stored at one and
+// expires at another; an end of zero never comes.
+func PulseOf(h Heartbeat, stored, end, now time.Time) Pulse {
+	if !end.IsZero() && !now.Before(end) {
+		return Pulse{Now: now, Stored: end, RanOut: true}
+	}
+	return Pulse{Now: now, Beat: h, Stored: stored}
+}
+
 // Pulse is the server's state of a node's heartbeat at one moment.
 type Pulse struct {
 	// Now is the server's time, read before the heartbeat.
 	Now time.Time
 	// Beat is the heartbeat; its session is "" if there is none.
 	Beat Heartbeat
-	// Stored is when the server stored the heartbeat or, without one, the mark of its end; zero if
-	// there is neither.
+	// Stored is when the server stored the heartbeat or, without one, when it ended; zero if that is
+	// not known.
 	Stored time.Time
-	// RanOut says that by the mark the heartbeat expired. Otherwise the node withdrew it.
+	// RanOut says that the heartbeat expired. Otherwise the node withdrew it.
 	RanOut bool
 }
 
 // Vanished tells whether the session has ended, by the heartbeat as read. An expired or withdrawn
-// heartbeat leaves a mark. Without a mark, the bucket was emptied or lost: a living node beats
-// again before its heartbeat would have expired. Since is when the caller first found neither, zero
-// if that is now.
+// heartbeat stays stored for a while. If there is none, the bucket was emptied or lost: a living
+// node beats again before its heartbeat would have expired. Since is since when nothing has come as
+// far as the caller knows: when the last heartbeat that it followed was stored, or when it first
+// found none. It is zero if that is now.
 func (n *Node) Vanished(p Pulse, since time.Time) bool {
 	switch {
 	case p.Beat.Session != "":

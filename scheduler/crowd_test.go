@@ -162,11 +162,11 @@ func (c *crowd) Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, 
 }
 
 // WatchBeats reports to each scheduler when n2 falls silent.
-func (c *crowd) WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error {
+func (c *crowd) WatchBeats(ctx context.Context, gone func(node.ID, time.Time), lost func()) error {
 	lost()
 	select {
 	case <-c.silent:
-		gone("n2")
+		gone("n2", time.Time{})
 		<-ctx.Done()
 	case <-ctx.Done():
 	}

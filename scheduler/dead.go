@@ -133,7 +133,7 @@ func (s *Scheduler) Dead(ctx context.Context, seq uint64) (holds time.Duration, 
 }
 
 // sweepIdle offers tasks anew that wait in a served queue while no offer of it can be handed out.
-// Two sweeps in a row must agree.
+// Two sweeps in a row must agree. The pause before each further offer of a turn grows.
 func (s *Scheduler) sweepIdle(ctx context.Context, queue string, now time.Time) error {
 	if s.cfg.Deliveries == nil || !s.turns.First(queue) {
 		return nil
@@ -155,15 +155,20 @@ func (s *Scheduler) sweepIdle(ctx context.Context, queue string, now time.Time) 
 	}
 	var errs []error
 	for _, id := range ids {
-		t, err := s.rec.Load(ctx, id)
+		records, err := s.rec.Log.Task(ctx, id)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
+		t := events.FoldTask(id, records)
 		if t.State != task.Pending || !t.Offered || !t.Since.Before(before) || t.Route.Queue() != queue {
 			continue
 		}
-		s.repaired(RepairOffer, "it waits, and its offer is gone; the sweep offers it again", "task", string(id))
+		offers, last := events.Offered(records, t.Turn)
+		if now.Before(last.Add(task.OfferAgainAfter(offers, s.cfg.AckWait+s.cfg.Slack))) {
+			continue
+		}
+		s.repaired(RepairOffer, "it waits, and its offer is gone; the sweep offers it again", "task", string(id), "offers", offers)
 		t.Offered = false
 		errs = append(errs, s.rec.Settle(ctx, &t))
 	}

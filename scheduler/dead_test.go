@@ -110,5 +110,17 @@ func TestTasksWithoutAnOfferAreOfferedAgain(t *testing.T) {
 		if err != nil || len(records) != 2 || records[1].Fact.Type != events.TaskQueued || s.Repairs()[RepairOffer] != 1 {
 			t.Errorf("it has %d records, %v, repairs %v; want one more offer", len(records), err, s.Repairs())
 		}
+		// If that is no use, the pauses grow, also after a restart, up to an hour.
+		another := New(d.Memory, d, d, Config{Settings: settings, Deliveries: d})
+		for range int(2*time.Hour/time.Second) / 5 {
+			pass(5 * time.Second)
+			if err := another.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		records, err = d.Task(t.Context(), id)
+		if offers, _ := events.Offered(records, 0); err != nil || offers < 6 || offers > 10 {
+			t.Errorf("in two hours it was offered %d times, %v", offers, err)
+		}
 	})
 }

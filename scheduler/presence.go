@@ -22,8 +22,9 @@ type Heartbeats interface {
 	// Pulses read a node's heartbeat with the server's times.
 	events.Pulses
 	// WatchBeats calls gone for each node whose heartbeat expires or is removed, as it happens,
-	// until ctx ends. It calls lost at the start, and whenever some may have been missed since.
-	WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error
+	// until ctx ends. Last is when the heartbeat was stored that has expired, zero if it was removed.
+	// WatchBeats calls lost at the start, and whenever some may have been missed since.
+	WatchBeats(ctx context.Context, gone func(id node.ID, last time.Time), lost func()) error
 }
 
 // Routes is the port to what the log holds for nodes besides their facts. The log itself removes
@@ -39,14 +40,15 @@ type presence struct {
 	mu sync.Mutex
 	// settled is when a missing heartbeat begins to count. Guarded by mu.
 	settled time.Time
-	// traceless is since when nodes have had neither a heartbeat nor the mark of its end. Guarded
-	// by mu.
+	// traceless is since when nothing has come from nodes that have neither a heartbeat nor the trace
+	// of one, as far as is known. Guarded by mu.
 	traceless map[node.ID]time.Time
 }
 
-// trace records whether a node has neither a heartbeat nor a mark, and returns since when; zero if
-// it has one, or if that is new.
-func (p *presence) trace(id node.ID, pulse *node.Pulse) (since time.Time) {
+// trace records whether a node has neither a heartbeat nor the trace of one, and returns since when;
+// zero if it has one, or if that is new. Last is when the last one was stored that this process
+// followed, zero if it followed none.
+func (p *presence) trace(id node.ID, pulse *node.Pulse, last time.Time) (since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !pulse.Stored.IsZero() {
@@ -54,13 +56,16 @@ func (p *presence) trace(id node.ID, pulse *node.Pulse) (since time.Time) {
 		return since
 	}
 	since, known := p.traceless[id]
-	if !known {
-		if p.traceless == nil {
-			p.traceless = map[node.ID]time.Time{}
-		}
+	if known && last.IsZero() {
+		return since
+	}
+	if p.traceless == nil {
+		p.traceless = map[node.ID]time.Time{}
+	}
+	if p.traceless[id] = last; last.IsZero() {
 		p.traceless[id] = pulse.Now
 	}
-	return since
+	return last
 }
 
 // traced records that a node has a heartbeat.
@@ -84,10 +89,16 @@ func (p *presence) calm() (bool, time.Time) {
 	return !time.Now().Before(p.settled), p.settled
 }
 
+// lastBeat is a heartbeat that has ended: whose, and when it was stored; zero if the node took it back.
+type lastBeat struct {
+	node   node.ID
+	stored time.Time
+}
+
 // watchNodes acts on heartbeats as they expire, until ctx ends. CheckNodes finds those that it
 // misses.
 func (s *Scheduler) watchNodes(ctx context.Context) error {
-	gone := make(chan node.ID, 1024)
+	gone := make(chan lastBeat, 1024)
 	look := make(chan struct{}, 1)
 	watching, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -103,10 +114,10 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 			return nil
 		case <-look:
 		case <-again:
-		case id := <-gone:
+		case beat := <-gone:
 			if calm, _ := s.presence.calm(); calm {
-				if s.turns.First(string(id)) {
-					s.silent(ctx, id)
+				if s.turns.First(string(beat.node)) {
+					s.silent(ctx, beat)
 				} else {
 					again = time.After(turns.Patience + turns.HereEvery) // by then it is known whether the scheduler that goes first lives
 				}
@@ -125,11 +136,11 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 }
 
 // watchBeats passes on the nodes whose heartbeats end, until ctx ends; look if there may be others.
-func (s *Scheduler) watchBeats(ctx context.Context, gone chan<- node.ID, look chan struct{}) {
+func (s *Scheduler) watchBeats(ctx context.Context, gone chan<- lastBeat, look chan struct{}) {
 	for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
-		err := s.beats.WatchBeats(ctx, func(id node.ID) {
+		err := s.beats.WatchBeats(ctx, func(id node.ID, last time.Time) {
 			select {
-			case gone <- id:
+			case gone <- lastBeat{id, last}:
 			default: // very many at once: one check of all nodes costs less
 				turns.Poke(look)
 			}
@@ -150,20 +161,21 @@ func (s *Scheduler) watchBeats(ctx context.Context, gone chan<- node.ID, look ch
 }
 
 // silent records that a node fell silent, if the log agrees.
-func (s *Scheduler) silent(ctx context.Context, id node.ID) {
-	n, err := s.rec.LoadNode(ctx, id)
+func (s *Scheduler) silent(ctx context.Context, beat lastBeat) {
+	n, err := s.rec.LoadNode(ctx, beat.node)
 	if err == nil {
-		err = s.vanished(ctx, &n)
+		err = s.vanished(ctx, &n, beat.stored)
 	}
 	if err != nil && ctx.Err() == nil {
-		s.log.Warn("a node fell silent and that cannot be recorded now; the sweep tries again", "error", err, "node", string(id))
+		s.log.Warn("a node fell silent and that cannot be recorded now; the sweep tries again", "error", err, "node", string(beat.node))
 	}
 }
 
 // vanished records that a node is offline if it has no heartbeat now. A heartbeat of another
 // session proves nothing: a suspended process may have woken up and overwritten that of its
-// successor.
-func (s *Scheduler) vanished(ctx context.Context, n *node.Node) error {
+// successor. Last is when the last heartbeat was stored that this process followed, zero if it
+// followed none.
+func (s *Scheduler) vanished(ctx context.Context, n *node.Node, last time.Time) error {
 	if !n.Alive() {
 		return nil
 	}
@@ -171,7 +183,7 @@ func (s *Scheduler) vanished(ctx context.Context, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	since := s.presence.trace(n.ID, &pulse)
+	since := s.presence.trace(n.ID, &pulse, last)
 	if !n.Vanished(pulse, since) {
 		return nil
 	}
@@ -206,7 +218,7 @@ func (s *Scheduler) CheckNodes(ctx context.Context) error {
 		case ok && h.Session == n.Session:
 			s.presence.traced(n.ID)
 		case calm && n.Alive() && s.turns.First(string(n.ID)):
-			errs = append(errs, s.vanished(ctx, n))
+			errs = append(errs, s.vanished(ctx, n, time.Time{}))
 		}
 		judge := node.Judge{At: now, Policy: s.cfg.Flap, Alone: n.Settled(now) && n.Alone(nodes)}
 		if event, _ := node.Decide(*n, judge); event == nil || !judges {

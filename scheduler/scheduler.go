@@ -317,7 +317,7 @@ func (s *Scheduler) Sweep(ctx context.Context) error {
 	for _, n := range nodes {
 		errs = append(errs, s.sweepNode(ctx, n.ID, world))
 	}
-	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepLanes(ctx), s.sweepHeld(ctx), s.sweepTimers(ctx, now), s.sweepParents(ctx))
+	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepLanes(ctx), s.sweepSelectors(ctx), s.sweepHeld(ctx), s.sweepTimers(ctx, now), s.sweepParents(ctx))
 	return errors.Join(errs...)
 }
 

@@ -220,14 +220,14 @@ func (w *testWorld) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
 }
 
 // WatchBeats reports an expired heartbeat when the test says so.
-func (w *testWorld) WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error {
+func (w *testWorld) WatchBeats(ctx context.Context, gone func(node.ID, time.Time), lost func()) error {
 	lost()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case id := <-w.ranOut:
-			gone(id)
+			gone(id, time.Time{})
 		}
 	}
 }

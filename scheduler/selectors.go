@@ -17,8 +17,9 @@ import (
 type Selectors interface {
 	// Declare stores a declaration. Repeating it is harmless.
 	Declare(ctx context.Context, d where.Declaration) error
-	// Declared lists the declarations.
+	// Declared lists the declarations. Crowded lists those among which there is little room for more.
 	Declared(ctx context.Context) ([]where.Declaration, error)
+	Crowded(ctx context.Context) ([]where.Declaration, error)
 	// Retract removes a declaration, unless it was renewed, and what the server holds for the
 	// route.
 	Retract(ctx context.Context, d where.Declaration) error
@@ -106,7 +107,8 @@ func (s *Scheduler) learn(ctx context.Context, queue string, now time.Time, w *W
 	if s.cfg.Selectors == nil || !s.turns.First(queue) {
 		return nil
 	}
-	return s.cfg.Selectors.Declare(ctx, where.Declaration{Queue: served, Needs: needs})
+	// The route may have been removed while the task was placed: then it begins there.
+	return s.cfg.Selectors.Declare(ctx, where.Declaration{Queue: served, Needs: needs, From: max(t.Turn, 1)})
 }
 
 // reapSelectors removes the selectors' routes that no task has used for [Config.Idle].
@@ -115,9 +117,14 @@ func (s *Scheduler) reapSelectors(ctx context.Context) error {
 		return nil
 	}
 	declared, err := s.cfg.Selectors.Declared(ctx)
-	errs := []error{err}
+	return errors.Join(err, s.retract(ctx, declared, s.cfg.Idle))
+}
+
+// retract removes those routes that no task needs and that were declared so long ago.
+func (s *Scheduler) retract(ctx context.Context, declared []where.Declaration, idle time.Duration) error {
+	var errs []error
 	for _, d := range declared {
-		if s.rec.Now().Sub(d.At) < s.cfg.Idle {
+		if s.rec.Now().Sub(d.At) < idle {
 			continue
 		}
 		busy, err := s.view.Busy(ctx, d.Route())
@@ -127,6 +134,23 @@ func (s *Scheduler) reapSelectors(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// settledSelector is how long a new selector stays at least: the read model does not know the tasks
+// at once for which it was declared.
+const settledSelector = 10 * time.Second
+
+// sweepSelectors removes the selectors' routes that no task needs where there is little room for more.
+// A writer may still rely on one of them; then the next sweep declares it again.
+func (s *Scheduler) sweepSelectors(ctx context.Context) error {
+	if s.cfg.Selectors == nil || !s.turns.First("selectors") {
+		return nil
+	}
+	crowded, err := s.cfg.Selectors.Crowded(ctx)
+	if errors.Is(err, events.ErrNoStream) { // it is about to be made again
+		return nil
+	}
+	return errors.Join(err, s.retract(ctx, crowded, settledSelector))
 }
 
 // sweepQueue reads the settings of a queue and applies them, because the process that recorded them

@@ -59,7 +59,7 @@ func TestDeafSchedulersGoLast(t *testing.T) {
 // unheard are heartbeats whose expiry is never reported.
 type unheard struct{ Heartbeats }
 
-func (unheard) WatchBeats(ctx context.Context, _ func(node.ID), lost func()) error {
+func (unheard) WatchBeats(ctx context.Context, _ func(node.ID, time.Time), lost func()) error {
 	lost()
 	<-ctx.Done()
 	return nil

@@ -1,6 +1,10 @@
 package task
 
-import "millrace/task/reason"
+import (
+	"time"
+
+	"millrace/task/reason"
+)
 
 // Owed is what must be durable for a task in its present state, beside its own facts. It follows
 // from the state alone, so the recorder of a fact can add what is newly owed, and the sweep can add
@@ -27,6 +31,19 @@ func NextOffer(t *Task) (Queued, bool) {
 		return Queued{}, false
 	}
 	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: t.QueuedFor(), Due: t.Due, Rated: t.Rated}, true
+}
+
+// mostPatience is the longest pause between two offers of one turn.
+const mostPatience = time.Hour
+
+// OfferAgainAfter is how long a sweep leaves a task alone whose offers have come to nothing, counted
+// from the last of n offers of its turn: patience, and twice as long after each further one, up to
+// an hour. So no fault at the server makes the log grow without end.
+func OfferAgainAfter(n int, patience time.Duration) time.Duration {
+	for ; n > 1 && patience < mostPatience; n-- {
+		patience = min(2*patience, mostPatience)
+	}
+	return patience
 }
 
 // QueuedFor is why the task is offered, as a code.

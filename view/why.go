@@ -51,6 +51,11 @@ type Explanation struct {
 	LivesAgain bool `json:"lives_again,omitempty"`
 	// Enforced says that a millrace server answers, which enforces deadlines.
 	Enforced bool `json:"enforced"`
+	// Offers is how often a waiting task was offered in this turn, if more than once: the offers
+	// before were lost, or nobody took them.
+	Offers int `json:"offers,omitempty"`
+	// Offered is when it was offered last, if more than once.
+	Offered time.Time `json:"offered,omitzero"`
 	// Suspect says why the node of the task may be lost.
 	Suspect *node.Doubt `json:"suspect,omitempty"`
 	// Nodes tells for each node whether it may claim the task, and which rule excludes it; only for
@@ -96,6 +101,9 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 		return nil, err
 	}
 	if t.State == task.Pending {
+		if n, last := events.Offered(records, t.Turn); n > 1 {
+			e.Offers, e.Offered = n, last
+		}
 		e.Nodes = node.Eligible(nodes.Nodes, node.WantOfTask(&t))
 		if t.Spec != nil {
 			node.Prefer(e.Nodes, nodes.Nodes, &t.Spec.Place, ranOn(ctx, v, &t))

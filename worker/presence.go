@@ -177,7 +177,11 @@ func (p *presence) broke(b events.Break) {
 	p.reason, p.since, p.presented = b.Reason, b.At, false
 	p.routes.stale = true
 	p.beaten = time.Time{}
-	p.w.log.Info("proving anew that work reaches this node", "reason", b.Reason)
+	say := p.w.log.Info
+	if b.Foreign {
+		say = p.w.log.Warn
+	}
+	say("proving anew that work reaches this node", "reason", b.Reason)
 }
 
 const (

@@ -69,7 +69,7 @@ func TestReconnects(t *testing.T) {
 	// A scheduler's watch is cut along with it.
 	relisted := make(chan struct{}, 1)
 	go func() {
-		gone <- store.WatchBeats(ctx, func(node.ID) {}, func() {
+		gone <- store.WatchBeats(ctx, func(node.ID, time.Time) {}, func() {
 			select {
 			case relisted <- struct{}{}:
 			default:

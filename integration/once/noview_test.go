@@ -37,7 +37,7 @@ func (noBeats) Pulse(context.Context, node.ID) (node.Pulse, error)        { retu
 func (noBeats) Beating(context.Context, node.ID) (node.Heartbeat, bool, error) {
 	return node.Heartbeat{}, false, nil
 }
-func (noBeats) WatchBeats(ctx context.Context, _ func(node.ID), _ func()) error {
+func (noBeats) WatchBeats(ctx context.Context, _ func(node.ID, time.Time), _ func()) error {
 	<-ctx.Done()
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 // else: workers start, for those queues as well, other priorities are taken, and the log can be read.
 func TestFloodOfQueuesAndLabels(t *testing.T) {
 	t.Parallel()
-	each, most := 300, 50
+	each, most := 300, 50 // of which one caller has a quarter
 	if *place.Long {
 		each = 1250
 	}
@@ -52,8 +52,8 @@ func TestFloodOfQueuesAndLabels(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if len(refused) != each-most {
-		t.Errorf("%d submissions were refused for their labels, want %d", len(refused), each-most)
+	if len(refused) != each-most/4 {
+		t.Errorf("%d submissions were refused for their labels, want %d", len(refused), each-most/4)
 	}
 	p.Run("run", "--wait", "--priority", "3", "--", "true")
 	p.Worker("there", "--queue", "new,flood-7")

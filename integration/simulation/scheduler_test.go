@@ -219,7 +219,7 @@ func (b beats) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
 }
 
 // WatchBeats is not part of a history: its schedulers look when it is their turn.
-func (b beats) WatchBeats(context.Context, func(node.ID), func()) error { return nil }
+func (b beats) WatchBeats(context.Context, func(node.ID, time.Time), func()) error { return nil }
 
 func (b beats) Alive(ctx context.Context) (alive map[node.ID]node.Heartbeat, err error) {
 	err = b.actor.call(&call{kind: read, op: "list heartbeats", do: func() (err error) {

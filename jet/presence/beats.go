@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,12 +20,17 @@ import (
 const beatWindow = 4096
 
 // WatchBeats calls gone with each node whose heartbeat expires or is removed, as it happens, until
-// ctx ends; it then returns nil. It calls lost at first, and each time some may have been missed:
-// the caller must then look at all nodes.
+// ctx ends; it then returns nil. Last is when the server stored the heartbeat that has expired, zero
+// if it was removed. WatchBeats calls lost at first, and each time some may have been missed: the
+// caller must then look at all nodes.
+//
+// The server says nothing of heartbeats that expire. So a deadline is kept for each node, by the
+// log's time, from the last heartbeat that the server has stored, be it from before the watch. Each
+// watcher also marks what has expired; one of them succeeds.
 //
 // It reads through a pull consumer of its own. The client's Watch would stall for a quarter of a
 // minute after a restart of the server, and skip what happened meanwhile.
-func (s *Beats) WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error {
+func (s *Beats) WatchBeats(ctx context.Context, gone func(id node.ID, last time.Time), lost func()) error {
 	for {
 		again, err := s.watchBeats(ctx, gone, lost)
 		if err != nil || ctx.Err() != nil || !again {
@@ -37,7 +43,7 @@ func (s *Beats) WatchBeats(ctx context.Context, gone func(node.ID), lost func())
 }
 
 // watchBeats watches through one consumer until the consumer is lost.
-func (s *Beats) watchBeats(ctx context.Context, gone func(node.ID), lost func()) (again bool, err error) {
+func (s *Beats) watchBeats(ctx context.Context, gone func(id node.ID, last time.Time), lost func()) (again bool, err error) {
 	// Subscribe before the consumer exists, or a cut between the two would be missed.
 	status := s.NC.StatusChanged(nats.CONNECTED)
 	defer s.NC.RemoveStatusListener(status)
@@ -45,7 +51,7 @@ func (s *Beats) watchBeats(ctx context.Context, gone func(node.ID), lost func())
 	defer cancel()
 	c, err := s.JS.CreateConsumer(opening, beatStream, jetstream.ConsumerConfig{
 		Description:   "Millrace: a scheduler watches heartbeats run out",
-		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckNonePolicy,
+		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, FilterSubject: beatPrefix + ">", AckPolicy: jetstream.AckNonePolicy,
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute, MaxWaiting: 64,
 	})
 	switch {
@@ -55,12 +61,25 @@ func (s *Beats) watchBeats(ctx context.Context, gone func(node.ID), lost func())
 		return false, fmt.Errorf("watch heartbeats: %w", err)
 	}
 	name := c.CachedInfo().Name
+	before := c.CachedInfo().NumPending // how many messages are from before the watch
 	over := make(chan struct{}, 1)
+	ends := deadlines{of: map[node.ID]stored{}, sooner: make(chan struct{}, 1)}
 	take := func(m *nats.Msg) bool { // it never accepts, so that the number wanted stays the same
-		if id, ok := strings.CutPrefix(m.Subject, beatPrefix); ok {
-			if _, beats := heartbeat(m.Header, m.Data); !beats {
-				gone(node.ID(id))
+		id, ok := strings.CutPrefix(m.Subject, beatPrefix)
+		came, err := m.Metadata()
+		if !ok || err != nil {
+			return false
+		}
+		is := read(m.Header, m.Data, came.Timestamp)
+		is.seq = came.Sequence.Stream
+		old := came.Sequence.Consumer <= before // the caller looks at all nodes, so it needs no word of those that were gone
+		switch {
+		case is.beat.Session == "": // a mark is news if this watcher has not noticed the end itself
+			if known := ends.drop(node.ID(id)); !old && (known || is.gone) {
+				gone(node.ID(id), time.Time{})
 			}
+		case !old || !is.ended(s.Now()):
+			ends.set(node.ID(id), is)
 		}
 		return false
 	}
@@ -82,10 +101,35 @@ func (s *Beats) watchBeats(ctx context.Context, gone func(node.ID), lost func())
 	}()
 	p.Want(beatWindow)
 	lost()
+	due := time.NewTimer(0)
+	defer due.Stop()
+	var marking sync.WaitGroup
+	marks, stop := context.WithCancel(ctx)
+	defer func() { stop(); marking.Wait() }()
+	pass := func() {
+		ended, wait := ends.pass(s.Now())
+		due.Reset(wait)
+		for id, is := range ended {
+			gone(id, is.at)
+		}
+		if len(ended) > 0 {
+			marking.Go(func() {
+				for id, is := range ended {
+					if s.mark(marks, id, is) != nil && marks.Err() != nil {
+						return
+					}
+				}
+			})
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return false, nil
+		case <-ends.sooner:
+			pass()
+		case <-due.C:
+			pass()
 		case <-over:
 			return true, nil
 		case <-status:

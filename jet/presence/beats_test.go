@@ -2,9 +2,14 @@ package presence_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/internal/testkit"
 	"millrace/jet"
 	"millrace/jet/embed"
 	"millrace/jet/rig"
@@ -23,7 +28,7 @@ func TestWatchBeats(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.WatchBeats(ctx, func(id node.ID) { gone <- id }, func() { lost <- struct{}{} })
+		ended <- s.WatchBeats(ctx, func(id node.ID, _ time.Time) { gone <- id }, func() { lost <- struct{}{} })
 	}()
 	<-lost
 	heard := func(id node.ID) {
@@ -72,5 +77,44 @@ func TestWatchBeats(t *testing.T) {
 	}
 	if n := must(s.JS.Stream(within(t), "KV_"+wire.NodesBucket))(t).CachedInfo().State.Consumers; n > 0 {
 		t.Errorf("it left %d consumers", n)
+	}
+}
+
+// A heartbeat that has expired is no key of the bucket any more, and its process, which may have
+// stood still, is refused once. Who looks later still finds when it has ended.
+func TestExpiredHeartbeatsAreMarked(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	beat(t, s, "dies", time.Second)
+	stored := must(s.Pulse(within(t), "dies"))(t).Stored
+	bucket := must(s.JS.KeyValue(within(t), wire.NodesBucket))(t)
+	ctx, stop := context.WithCancel(t.Context())
+	watching := make(chan error, 2)
+	gone := make(chan node.ID, 10)
+	for range 2 { // of two watchers one marks it, and each says so once
+		go func() { watching <- s.WatchBeats(ctx, func(id node.ID, _ time.Time) { gone <- id }, func() {}) }()
+	}
+	<-gone
+	<-gone
+	testkit.Eventually(t, "the bucket has its key no more", func() bool {
+		_, err := bucket.Get(within(t), "dies")
+		return errors.Is(err, jetstream.ErrKeyNotFound)
+	})
+	if p := must(s.Pulse(within(t), "dies"))(t); !p.RanOut || !p.Stored.Equal(stored.Add(time.Second)) {
+		t.Errorf("stored at %v, of a heartbeat of 1s there is %+v", stored, p)
+	}
+	m := must(must(s.JS.Stream(within(t), "KV_"+wire.NodesBucket))(t).GetLastMsgForSubject(within(t), "$KV."+wire.NodesBucket+".dies"))(t)
+	slow := &nats.Msg{Subject: m.Subject, Data: []byte(`{"session":"s1"}`), Header: nats.Header{jetstream.ExpectedLastSubjSeqHeader: {"1"}}}
+	if _, err := s.JS.PublishMsg(within(t), slow); err == nil {
+		t.Error("the server takes a heartbeat that follows one that has expired")
+	}
+	stop()
+	for range 2 {
+		if err := <-watching; err != nil {
+			t.Error(err)
+		}
+	}
+	if len(gone) > 0 {
+		t.Errorf("it was said again that %s is gone", <-gone)
 	}
 }

@@ -16,7 +16,6 @@ import (
 
 	"millrace/events"
 	"millrace/jet/link"
-	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
@@ -25,33 +24,62 @@ import (
 // Beats stores and reads the heartbeats of nodes, and carries hints and pings to them.
 type Beats struct {
 	*link.Link
-	bucket jetstream.KeyValue
-	last   sync.Map // of [node.ID]; the sequence of the last heartbeat stored from here, if known
+	last sync.Map // of [node.ID] to [sent]; the last heartbeat stored from here, if known
 }
 
-// New returns the heartbeats in a bucket.
-func New(l *link.Link, bucket jetstream.KeyValue) *Beats {
-	return &Beats{Link: l, bucket: bucket}
+// New returns the heartbeats on a connection.
+func New(l *link.Link) *Beats { return &Beats{Link: l} }
+
+// sent is a heartbeat that this process has stored: its sequence, and a time at which it has expired.
+type sent struct {
+	seq  uint64
+	ends time.Time
+}
+
+const (
+	// lastsHeader says how long a heartbeat lasts. It stays stored for longer, so that whoever looks
+	// finds when it ended. Heartbeats of earlier workers do not have it, and go with their TTL.
+	lastsHeader = "Mr-Lasts"
+	// endedHeader is that of a mark, and says when the heartbeat has expired that the mark replaces.
+	endedHeader = "Mr-Ended"
+	// With this operation a bucket has its key no more.
+	operation, deletes = "KV-Operation", "DEL"
+)
+
+// afterglow is how long it stays stored that a heartbeat has ended. Such messages count among those
+// that one request can read.
+const afterglow = 10 * time.Minute
+
+// seconds writes a duration as NATS wants a TTL: in whole seconds, at least one.
+func seconds(d time.Duration) string {
+	return strconv.Itoa(max(int(math.Ceil(d.Seconds())), 1)) + "s"
 }
 
 // Beat implements [events.Heartbeats]. Each heartbeat expects to follow the last acknowledged one
 // from this process. So one that was delayed on a lost connection cannot replace a later one, and a
 // process that has been succeeded cannot pass for alive: its heartbeat is refused once, and it must
-// look at the log.
+// look at the log. The same goes for a process whose own last heartbeat has expired.
 func (s *Beats) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error {
 	body, err := json.Marshal(h)
 	if err != nil {
 		return err
 	}
-	seconds := max(int(math.Ceil(ttl.Seconds())), 1)
+	lasts := seconds(ttl)
 	// The bucket's own Put would drop the TTL of the key.
 	m := &nats.Msg{
-		Subject: "$KV." + wire.NodesBucket + "." + string(id),
+		Subject: beatPrefix + string(id),
 		Data:    body,
-		Header:  nats.Header{"Nats-TTL": {strconv.Itoa(seconds) + "s"}},
+		Header:  nats.Header{jetstream.MsgTTLHeader: {seconds(ttl + afterglow)}, lastsHeader: {lasts}},
 	}
-	if last, known := s.last.Load(id); known {
-		m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(last.(uint64), 10)}
+	now := s.Now()
+	life, _ := time.ParseDuration(lasts)
+	if known, ok := s.last.Load(id); ok {
+		last := known.(sent)
+		if !now.Before(last.ends) {
+			s.last.Delete(id)
+			return fmt.Errorf("heartbeat of %s: the last one has expired: %w", id, events.ErrConflict)
+		}
+		m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(last.seq, 10)}
 	}
 	seq, err := s.Pub.Publish(ctx, m)
 	switch {
@@ -61,28 +89,75 @@ func (s *Beats) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 	case err != nil:
 		return fmt.Errorf("heartbeat of %s: %w", id, err)
 	}
-	s.last.Store(id, seq)
+	s.last.Store(id, sent{seq, now.Add(life)})
 	return nil
 }
 
-const beatPrefix = "$KV." + wire.NodesBucket + "."
+// Names of the bucket's stream and subjects.
+const (
+	beatPrefix = wire.BucketSubject + wire.NodesBucket + "."
+	beatStream = wire.BucketStream + wire.NodesBucket
+)
 
-// heartbeat decodes a message of the bucket; ok is false if it marks an expiry or a removal, or is
-// foreign.
-func heartbeat(h nats.Header, body []byte) (beat node.Heartbeat, ok bool) {
-	return beat, h.Get("Nats-Marker-Reason") == "" && h.Get("KV-Operation") == "" && json.Unmarshal(body, &beat) == nil
+// stored is a message of the bucket.
+type stored struct {
+	beat node.Heartbeat
+	seq  uint64    // of the message
+	at   time.Time // when it was stored
+	ends time.Time // when the heartbeat expires, or has expired; zero if the message does not say
+	gone bool      // it is no heartbeat: the node has withdrawn it, or the message is foreign
 }
+
+// read decodes a message of the bucket.
+func read(h nats.Header, body []byte, at time.Time) (m stored) {
+	m.at = at
+	ended, err := time.Parse(time.RFC3339Nano, h.Get(endedHeader))
+	switch reason := h.Get("Nats-Marker-Reason"); {
+	case err == nil:
+		m.ends = ended
+	case reason == "MaxAge": // which buckets of earlier versions have
+		m.ends = at
+	case reason != "" || h.Get(operation) != "" || json.Unmarshal(body, &m.beat) != nil:
+		m.gone = true
+	default:
+		lasts := h.Get(lastsHeader)
+		if lasts == "" {
+			lasts = h.Get(jetstream.MsgTTLHeader)
+		}
+		if d, err := time.ParseDuration(lasts); err == nil {
+			m.ends = at.Add(d)
+		}
+	}
+	return m
+}
+
+// pulse is the pulse at a time of a node whose last message it is.
+func (m *stored) pulse(now time.Time) node.Pulse {
+	if m.gone {
+		return node.Pulse{Now: now, Stored: m.at}
+	}
+	return node.PulseOf(m.beat, m.at, m.ends, now)
+}
+
+// ended tells whether the heartbeat has expired.
+func (m *stored) ended(now time.Time) bool { return !m.ends.IsZero() && !now.Before(m.ends) }
 
 // Alive returns the heartbeats that have not expired, of any number of nodes. A replica that lags
 // may answer.
 func (s *Beats) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 	alive := map[node.ID]node.Heartbeat{}
+	now := s.Now()
 	// A bucket without history holds one message per node, and one that is renewed meanwhile only
 	// moves to a later sequence: none is missed.
 	err := s.Each(ctx, beatStream, beatPrefix+">", func(subject string, m *nats.Msg) error {
 		id := node.ID(strings.TrimPrefix(subject, beatPrefix))
-		if h, ok := heartbeat(m.Header, m.Data); ok {
-			alive[id] = h
+		at, err := time.Parse(time.RFC3339Nano, link.Added(m, jetstream.TimeStampHeaer))
+		if err != nil {
+			return err
+		}
+		is := read(m.Header, m.Data, at)
+		if p := is.pulse(now); p.Beat.Session != "" {
+			alive[id] = p.Beat
 		} else {
 			delete(alive, id)
 		}
@@ -94,11 +169,9 @@ func (s *Beats) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 	return alive, nil
 }
 
-const beatStream = "KV_" + wire.NodesBucket
-
 // Beating returns the heartbeat of a node, and false if it has expired, from the bucket's leader.
 func (s *Beats) Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error) {
-	p, err := s.lastBeat(ctx, id)
+	p, err := s.lastBeat(ctx, id, s.Now())
 	return p.Beat, p.Beat.Session != "", err
 }
 
@@ -109,42 +182,48 @@ func (s *Beats) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
 	if err != nil {
 		return node.Pulse{}, err
 	}
-	p, err := s.lastBeat(ctx, id)
-	p.Now = now
-	return p, err
+	return s.lastBeat(ctx, id, now)
 }
 
-// lastBeat reads the last message about a node's heartbeat, without the time.
-func (s *Beats) lastBeat(ctx context.Context, id node.ID) (p node.Pulse, err error) {
+// lastBeat reads the last message about a node's heartbeat, and judges it by the time.
+func (s *Beats) lastBeat(ctx context.Context, id node.ID, now time.Time) (node.Pulse, error) {
 	m, found, err := s.LeaderGetFrom(ctx, beatStream, map[string]any{"last_by_subj": beatPrefix + string(id)})
 	if err != nil {
-		return p, fmt.Errorf("heartbeat of %s: %w", id, err)
+		return node.Pulse{Now: now}, fmt.Errorf("heartbeat of %s: %w", id, err)
 	}
 	if !found {
-		return p, nil
+		return node.Pulse{Now: now}, nil
 	}
 	header := nats.Header{}
 	if len(m.Header) > 0 {
 		if header, err = nats.DecodeHeadersMsg(m.Header); err != nil {
-			return p, nil
+			return node.Pulse{Now: now}, nil
 		}
 	}
-	p.Stored = m.Time
-	if h, ok := heartbeat(header, m.Data); ok {
-		p.Beat = h
-	} else {
-		p.RanOut = header.Get("Nats-Marker-Reason") == "MaxAge"
-	}
-	return p, nil
+	is := read(header, m.Data, m.Time)
+	return is.pulse(now), nil
 }
 
-// Forget removes a node's heartbeat at once, when the node leaves.
+// Forget removes a node's heartbeat at once, when the node leaves. What it stores in its place is a
+// deleted key of the bucket; a purge would need a stream in which a message can erase others.
 func (s *Beats) Forget(ctx context.Context, id node.ID) error {
 	s.last.Delete(id)
-	if err := s.bucket.Purge(ctx, string(id), jetstream.PurgeTTL(streams.MarkerTTL)); err != nil {
+	m := &nats.Msg{Subject: beatPrefix + string(id), Header: nats.Header{operation: {deletes}, jetstream.MsgTTLHeader: {seconds(afterglow)}}}
+	if _, err := s.Pub.Publish(ctx, m); err != nil {
 		return fmt.Errorf("forget node %s: %w", id, err)
 	}
 	return nil
+}
+
+// mark replaces a heartbeat that has expired, unless the node has beaten again: then the bucket has
+// its key no more, and the node's process learns of it with its next heartbeat.
+func (s *Beats) mark(ctx context.Context, id node.ID, is stored) error {
+	m := &nats.Msg{Subject: beatPrefix + string(id), Header: nats.Header{
+		operation: {deletes}, endedHeader: {is.ends.UTC().Format(time.RFC3339Nano)}, jetstream.MsgTTLHeader: {seconds(afterglow)},
+		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(is.seq, 10)},
+	}}
+	_, err := s.Pub.Publish(ctx, m)
+	return err
 }
 
 // Hint tells a node that something has happened to a task that it runs, or to the node itself if

@@ -154,7 +154,7 @@ func TestPing(t *testing.T) {
 func TestBeatsFollowEachOther(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	other := presence.New(s.Link, must(s.JS.KeyValue(within(t), wire.NodesBucket))(t))
+	other := presence.New(s.Link)
 	beat := func(of interface {
 		Beat(context.Context, node.ID, node.Heartbeat, time.Duration) error
 	}, session string, want error) {

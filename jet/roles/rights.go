@@ -101,10 +101,20 @@ type grant struct {
 // them. A consumer sends to any subject, with the rights of the NATS server. The log takes for
 // timers what a consumer of this name sends to [wire.FiredSubject], whatever its stream: messages
 // of another one would end up in the log, and the log would skip all timers below their sequences.
-var denied = Right{
+//
+// The schedulers share a consumer, which no other role needs.
+var denied = []Right{{
 	Subjects: []string{wire.APIMake + "*." + wire.FiredConsumer, wire.APIMake + "*." + wire.FiredConsumer + ".>"},
 	Why:      "a consumer of this name would speak for the timers",
-}
+}, {
+	Subjects: []string{
+		wire.APIMake + wire.LogStream + "." + wire.FireConsumer, wire.APIMake + wire.LogStream + "." + wire.FireConsumer + ".>",
+		wire.APIDrop + wire.LogStream + "." + wire.FireConsumer, wire.APIPause + wire.LogStream + "." + wire.FireConsumer,
+		wire.APINext + wire.LogStream + "." + wire.FireConsumer,
+		"$JS.ACK." + wire.LogStream + "." + wire.FireConsumer + ".>", "$JS.ACK.*.*." + wire.LogStream + "." + wire.FireConsumer + ".>",
+	},
+	Why: "the consumer of the schedulers",
+}}
 
 // Placeholders for a user's own node, inbox prefix and name in the table of rights.
 const (
@@ -260,7 +270,7 @@ func (u User) Rights() (Rights, error) {
 		return slices.ContainsFunc(r.Subjects, func(s string) bool { return strings.HasPrefix(s, wire.APIMake) })
 	}
 	if u.Role != Server && slices.ContainsFunc(granted.Publish, makes) {
-		granted.Deny = []Right{denied}
+		granted.Deny = denied
 	}
 	return granted, nil
 }

@@ -95,7 +95,7 @@ func (l Layout) Streams() []jetstream.StreamConfig {
 		MaxMsgSize: 8 << 20, Compression: jetstream.S2Compression,
 		Duplicates: 2 * time.Minute,
 		Replicas:   l.Replicas, Metadata: l.metadata(),
-	}, l.filesStream(), l.stateStream()}
+	}, l.filesStream(), l.stateStream(), l.beatStream()}
 }
 
 // LogStream is the configuration of the log's stream, one of [Layout.Streams].
@@ -124,10 +124,6 @@ func (l Layout) LogStream() jetstream.StreamConfig {
 	}
 }
 
-// MarkerTTL is how long the marker of an expired or removed heartbeat stays. Markers count among
-// the heads that one request can read.
-const MarkerTTL = 10 * time.Minute
-
 // Config returns the configuration of one stream, as the API of JetStream has it, for a log that is
 // written into a data directory. It has no sources: opening makes the log source the timers.
 func (l Layout) Config(name string) ([]byte, error) {
@@ -144,12 +140,21 @@ func (l Layout) buckets() []jetstream.KeyValueConfig {
 	return []jetstream.KeyValueConfig{{
 		Bucket: wire.DefsBucket, Description: "Millrace: copies of jobs and schedules as the log has them; change them with millrace", History: 64,
 		Storage: jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
-	}, {
-		// No bucket TTL: it would remove the markers of expiries.
-		Bucket: wire.NodesBucket, Description: "Millrace: heartbeats by node, each with its own TTL", History: 1,
-		LimitMarkerTTL: MarkerTTL,
-		Storage:        jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
 	}}
+}
+
+// beatStream is the stream of the bucket of heartbeats. The client library would make one in which a
+// message erases all others, by its headers; so would the server, if it is to mark what has expired.
+func (l Layout) beatStream() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        wire.BucketStream + wire.NodesBucket,
+		Description: "Millrace: heartbeats by node, each with its own TTL",
+		Subjects:    []string{wire.BucketSubject + wire.NodesBucket + ".>"},
+		AllowDirect: true, AllowMsgTTL: true, DenyDelete: true, MaxMsgsPerSubject: 1,
+		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
+		Duplicates: 100 * time.Millisecond,
+		Replicas:   l.Replicas, Metadata: l.metadata(),
+	}
 }
 
 // extend adds the subjects that a stream of an earlier version lacks, and lets it have as many
@@ -163,6 +168,13 @@ func extend(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 	// A server died while it reset the log's source.
 	if cfg.Name == wire.LogStream && now.Metadata["millrace"] != "" && len(now.Sources) == 0 {
 		now.Sources = cfg.Sources
+		if _, err = js.UpdateStream(ctx, now); err != nil {
+			return err
+		}
+	}
+	if cfg.Name == wire.BucketStream+wire.NodesBucket && now.Metadata["millrace"] != "" && now.AllowRollup {
+		// An earlier version made it. Its messages stay.
+		now.AllowRollup, now.SubjectDeleteMarkerTTL, now.Duplicates = false, 0, cfg.Duplicates
 		if _, err = js.UpdateStream(ctx, now); err != nil {
 			return err
 		}

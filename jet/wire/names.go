@@ -263,6 +263,9 @@ func isProbe(subject string) bool {
 	return strings.HasPrefix(subject, QueuePrefix+"@") && strings.HasSuffix(subject, probeToken)
 }
 
+// FireConsumer is the consumer of fires of schedules, which all schedulers share.
+const FireConsumer = "schedules"
+
 // nodeConsumerPrefix begins the name of the consumer of a node's own route.
 const nodeConsumerPrefix = "MR_NODE_"
 

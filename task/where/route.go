@@ -167,6 +167,8 @@ type Declaration struct {
 	From uint64 `json:"from"`
 	// At is when it was last declared, within about an hour.
 	At time.Time `json:"at"`
+	// By is who declared it first: the actor of a birth. "" if a scheduler did for a task that waits.
+	By string `json:"by,omitempty"`
 }
 
 // Route is the queue part of the declared route.

@@ -136,6 +136,9 @@ func whyTable(e *Explanation, now time.Time) term.Table {
 			t.Field("by", told.Moment(e.By, now))
 		}
 		t.Field("otherwise", e.Else)
+		if e.Offers > 1 {
+			t.Add(term.Dim("but"), term.Tinted(fmt.Sprintf("it was offered %d times, the last time %s: no node has taken the offers before, or they were lost", e.Offers, told.Moment(e.Offered, now)), term.Yellow))
+		}
 		for _, id := range e.Missing {
 			t.Add(term.Dim("but"), term.Tinted(fmt.Sprintf("it needs task %s, and there is none: it waits until one is submitted under this id", id), term.Yellow))
 		}
