@@ -65,6 +65,9 @@ func kindOf(name string) (Kind, error) {
 			return Kind(k), nil
 		}
 	}
+	if name == "job" || name == "schedule" { // see [FormerOf]
+		return KindOther, nil
+	}
 	return 0, fmt.Errorf("the kind is %q, want one of %v", name, kindNames)
 }
 
@@ -282,6 +285,9 @@ func ReadLine(line []byte) (Record, error) {
 		case "error":
 			problem = l.String()
 		case "body":
+			if r.ends(kind, problem, line[l.GetPos():]) {
+				return r, nil
+			}
 			body = l.Raw()
 		case "bytes":
 			body = l.Bytes()
@@ -303,8 +309,29 @@ func ReadLine(line []byte) (Record, error) {
 		return r, err
 	}
 	r.Raw = bytes.Clone(body) // the decoded fact shares its memory, and the line's buffer is reused
+	r.today()
 	r.understand(about, problem)
 	return r, nil
+}
+
+// ends decodes the fact that ends a line as [AppendLine] writes it; false for any other line. Decoding
+// checks the fact, which otherwise would be looked through twice more to find its end.
+func (r *Record) ends(kind, problem string, rest []byte) bool {
+	is, err := kindOf(kind)
+	body, ok := bytes.CutPrefix(rest, []byte(":{"))
+	if err != nil || !ok || problem != "" || r.Seq == 0 || r.Place == formerAdmit || !bytes.HasSuffix(body, []byte("}}")) {
+		return false
+	}
+	if r.Kind = is; !r.IsFact() {
+		return false
+	}
+	raw := bytes.Clone(rest[1 : len(rest)-1])
+	f, err := Decode(raw)
+	if err != nil {
+		return false
+	}
+	r.Raw, r.Fact = raw, f
+	return true
 }
 
 // understand decodes the message. A message that the log could not read stays unreadable here, too,

@@ -63,14 +63,13 @@ const (
 	// maxBlock is the largest unpacked size of a block: the largest message that a NATS server
 	// accepts is 64 MB, in base64.
 	maxBlock = 128 << 20
-	// maxFile is the largest unpacked size of all blocks together, because their content is kept in
-	// memory.
-	maxFile = 8 << 30
 	// A block ends when it is a sixteenth of all before it, within these bounds. Damage loses whole
 	// blocks, and large blocks pack better.
 	blockShare = 16
 	minBlock   = 4 << 10
-	maxLines   = 256 << 10
+	// usualPacking is by how much a block is seldom smaller than its lines.
+	usualPacking = 32
+	maxLines     = 256 << 10
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -137,7 +136,13 @@ func (h *head) lines(b []byte, dec *zstd.Decoder) ([]byte, error) {
 	case crc32.Checksum(b[:h.packed], castagnoli) != h.sum:
 		return nil, errSum
 	}
-	lines, err := dec.DecodeAll(b[:h.packed], make([]byte, 0, h.unpacked))
+	// The decoder ends at the capacity that it is given. A claim alone takes no memory: most blocks are
+	// packed to less than a thirtieth.
+	room := min(int(h.unpacked), usualPacking*int(h.packed)+minBlock)
+	lines, err := dec.DecodeAll(b[:h.packed], make([]byte, 0, room))
+	if errors.Is(err, zstd.ErrDecoderSizeExceeded) && room < int(h.unpacked) {
+		lines, err = dec.DecodeAll(b[:h.packed], make([]byte, 0, h.unpacked))
+	}
 	if err != nil || len(lines) != int(h.unpacked) {
 		return nil, errSum
 	}

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 
 	"millrace/events"
 	"millrace/task/queue"
@@ -280,6 +283,61 @@ func TestDamagedInOnePlace(t *testing.T) {
 		f, err := Open(is)
 		if err != nil || len(seqs(t, f)) < 20 {
 			t.Fatalf("a byte at %d of %d is damaged: %v, %d of 40 facts are there", at, len(file), err, len(seqs(t, f)))
+		}
+	}
+}
+
+// What heads claim bounds what is unpacked: a head that claims less than its frame holds, or more than
+// there is, costs no more than it claims, and a file that claims too much in all is refused.
+func TestHeadsThatLie(t *testing.T) {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedBestCompression))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer enc.Close()
+	var large bytes.Buffer // a frame that does not say its size
+	w, err := zstd.NewWriter(&large, zstd.WithEncoderConcurrency(1))
+	for range 100 {
+		if err == nil {
+			_, err = w.Write(make([]byte, 1<<20))
+		}
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	lie := func(frame []byte, number int, claim uint32) []byte {
+		b := appendBlock(nil, enc, Block{Section: SectionFacts, Number: uint32(number), Lines: 1}, nil)[:headSize]
+		le := binary.LittleEndian
+		le.PutUint32(b[40:], uint32(len(frame)))
+		le.PutUint32(b[44:], claim)
+		le.PutUint32(b[48:], crc32.Checksum(frame, castagnoli))
+		le.PutUint32(b[sumAt:], crc32.Checksum(b[:sumAt], castagnoli))
+		return append(b, frame...)
+	}
+	small := enc.EncodeAll([]byte("{}"), nil)
+	for name, c := range map[string]struct {
+		frame []byte
+		claim uint32
+		times int
+		most  uint64 // bytes that may be taken
+		want  error
+	}{
+		"claims less than it holds":              {large.Bytes(), 1000, 6, 8 << 20, ErrRuined},
+		"claims more than its frame says":        {small, 100 << 20, 2, 8 << 20, ErrRuined},
+		"claims more than any block":             {small, maxBlock + 1, 6, 8 << 20, ErrRuined},
+		"many that claim too much together":      {small, 100 << 20, 1000, 8 << 20, ErrLarge},
+		"honest ones that are too much together": {large.Bytes(), 100 << 20, 6, 300 << 20, ErrLarge},
+	} {
+		var file []byte
+		for i := range c.times {
+			file = append(file, lie(c.frame, i, c.claim)...)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Open(file)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, c.want) || took > c.most {
+			t.Errorf("%s: %v after %d MiB, want %v after at most %d", name, err, took>>20, c.want, c.most>>20)
 		}
 	}
 }

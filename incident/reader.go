@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"math"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"millrace/events"
+	"millrace/task/value"
 )
 
 // File is an open incident file.
@@ -53,19 +53,27 @@ var (
 	ErrRuined = errors.New("no part of this incident file is intact: it is cut or damaged from its beginning on")
 	// ErrLater: the file is of a later version, or needs features unknown to this program.
 	ErrLater = errors.New("use a newer millrace")
+	// ErrLarge: the file holds more than the reader allows.
+	ErrLarge = errors.New("more than is read at once")
 )
 
 // Is tells whether a block of an incident file begins somewhere in the given part of a file. The
 // first block may be damaged.
 func Is(part []byte) bool { return bytes.Contains(part, lead) }
 
-// Open reads a file. It leaves out cut or damaged parts, and [File.Missing] lists them. The error
-// wraps [ErrNone] or [ErrRuined] if nothing is readable, or [ErrLater].
-func Open(data []byte) (*File, error) { return OpenUpTo(data, maxFile) }
+// MaxUnpacked is the most that the blocks of a file may hold, unpacked, in bytes: their content is kept
+// in memory. 256 MiB are some millions of facts.
+const MaxUnpacked = 256 << 20
 
-// OpenUpTo is [Open] for a foreign file: it refuses one with more than most bytes before unpacking.
+// Open reads a file whose blocks hold at most [MaxUnpacked]. It leaves out cut or damaged parts, and
+// [File.Missing] lists them. The error wraps [ErrNone] or [ErrRuined] if nothing is readable, or
+// [ErrLater].
+func Open(data []byte) (*File, error) { return OpenUpTo(data, MaxUnpacked) }
+
+// OpenUpTo is [Open] with another bound, in bytes. What the heads of blocks claim counts, so a file
+// beyond it is refused before it costs that much; the error wraps [ErrLarge].
 func OpenUpTo(data []byte, most int) (*File, error) {
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock))
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		return nil, err
 	}
@@ -80,15 +88,6 @@ func OpenUpTo(data []byte, most int) (*File, error) {
 	return o.done()
 }
 
-// Read is [Open] for the content of a reader.
-func Read(r io.Reader) (*File, error) {
-	data, err := io.ReadAll(r)
-	if err != nil {
-		return nil, err
-	}
-	return Open(data)
-}
-
 // opening is a file while it is being read.
 type opening struct {
 	file  *File
@@ -100,7 +99,7 @@ type opening struct {
 	end   *ending           // the last intact one
 	cut   string            // the fault where no head could be read
 	later error
-	size  int // of all blocks
+	size  int // of all blocks, as their heads claim it
 	most  int // the allowed size
 }
 
@@ -118,11 +117,13 @@ func (o *opening) scan(data []byte, dec *zstd.Decoder) error {
 			at += 1 + next
 			continue
 		}
-		if h.unpacked <= maxBlock && o.size+int(h.unpacked) > o.most {
-			return fmt.Errorf("it holds more than %d MiB", o.most>>20)
+		if h.unpacked <= maxBlock {
+			o.size += int(h.unpacked)
+		}
+		if o.size > o.most {
+			return fmt.Errorf("it holds more than %s, unpacked: %w", value.Size(o.most), ErrLarge)
 		}
 		lines, err := h.lines(data[at:], dec)
-		o.size += len(lines)
 		switch {
 		case h.version > Version:
 			o.later = fmt.Errorf("it is an incident file of version %d, this program reads up to %d: %w", h.version, Version, ErrLater)

@@ -39,7 +39,7 @@ const (
 	actor                  // unchanged if it names a part of Millrace, else hidden
 	counter                // the name of a limit's counter: the part behind its first / is hidden
 	template               // {params.x} stays, literal parts are hidden
-	values                 // hidden, except numbers, which rules compare
+	values                 // hidden, except numbers of a node's label that a rule compares
 	hashedKey              // hidden, except the ledger of a queue
 	named                  // the text of a definition: treated by its own type
 )
@@ -57,8 +57,8 @@ var classes = map[string]class{
 // classOf is the class of a field.
 func classOf(f *reflect.StructField) class { return classes[f.Tag.Get(tag)] }
 
-// Rules describes the work of [Redactor] in words.
-var Rules = []string{
+// rules describes the work of [Redactor] in words.
+var rules = []string{
 	"parameters, environments, labels: the names stay, the values are hashed",
 	"commands, shell text, directories, users, files, hosts, people, groups: hashed",
 	"messages, reasons and details in words: hashed",
@@ -76,12 +76,34 @@ type Redactor struct {
 	hidden map[string]string           // by the hidden text
 	scopes map[limit.Scope]limit.Scope // of hidden counters, by the original ones
 	def    definition.Def              // what the present fact defines
+	// compared are the labels of nodes that a rule compares with a number.
+	compared map[string]bool
 }
 
 // NewRedactor returns a redactor for a file, with a key that is not stored.
 func NewRedactor(key []byte) *Redactor {
-	return &Redactor{key: key, hidden: map[string]string{}, scopes: map[limit.Scope]limit.Scope{}}
+	return &Redactor{key: key, hidden: map[string]string{}, scopes: map[limit.Scope]limit.Scope{}, compared: map[string]bool{}}
 }
+
+// Rules describes in words what it does, in a file of the records that it has seen.
+func (x *Redactor) Rules() []string {
+	all := slices.Clone(rules)
+	if len(x.compared) > 0 {
+		all[0] += "; numbers stay in the labels of nodes that a rule compares: " + strings.Join(slices.Sorted(maps.Keys(x.compared)), ", ")
+	}
+	return all
+}
+
+// See finds out which labels of nodes a rule in a record compares with a number: their numbers stay.
+// It must see all records before [Redactor.Fact] gets the first one.
+func (x *Redactor) See(r *events.Record) {
+	if r.IsFact() && signs().Match(r.Raw) {
+		_, _ = x.Fact(r) // its walk finds them
+	}
+}
+
+// signs matches the sign of a comparison, plain or as JSON may escape it.
+var signs = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[<>]|\\u003[cCeE]`) })
 
 // hash returns the replacement of a text; "" for "".
 func (x *Redactor) hash(text string) string {
@@ -245,8 +267,17 @@ func (x *Redactor) walkStruct(v reflect.Value) {
 	if t.PkgPath() == "time" {
 		return
 	}
-	if named, ok := v.Addr().Interface().(*where.Requirement); ok && named.Key == "node" {
-		return // its values are names of nodes
+	if rule, ok := v.Addr().Interface().(*where.Requirement); ok {
+		if rule.Compares() {
+			x.compared[rule.Key] = true
+		}
+		if rule.Key != where.LabelNode { // its values are names of nodes
+			rule.Values = slices.Clone(rule.Values)
+			for i, text := range rule.Values {
+				rule.Values[i] = x.label(rule.Key, text)
+			}
+		}
+		return
 	}
 	if e, ok := v.Addr().Interface().(*definition.Edition); ok {
 		x.edition(e)
@@ -303,6 +334,8 @@ func (x *Redactor) apply(v reflect.Value, c class) {
 		}
 	case v.Kind() == reflect.String:
 		v.SetString(x.text(v.String(), c))
+	case c == values && v.Kind() == reflect.Map:
+		x.labels(v)
 	case v.Kind() == reflect.Map && !texts(v.Type().Elem()): // counters and their times
 		if v.IsNil() {
 			return
@@ -334,10 +367,6 @@ func (x *Redactor) text(text string, c class) string {
 		if events.IsPart(text) {
 			return text
 		}
-	case values:
-		if _, err := strconv.ParseFloat(text, 64); err == nil {
-			return text
-		}
 	case counter:
 		of, key, found := strings.Cut(text, "/")
 		if !found {
@@ -362,6 +391,37 @@ func (x *Redactor) text(text string, c class) string {
 			at = found[1]
 		}
 		return lead + b.String() + x.hash(text[at:])
+	}
+	return x.hash(text)
+}
+
+// labels hides the values of labels: texts, or pointers to texts.
+func (x *Redactor) labels(v reflect.Value) {
+	if v.IsNil() {
+		return
+	}
+	all := reflect.MakeMap(v.Type())
+	for _, key := range v.MapKeys() {
+		is := reflect.New(v.Type().Elem()).Elem()
+		is.Set(v.MapIndex(key))
+		text := is
+		if is.Kind() == reflect.Pointer && !is.IsNil() {
+			text = reflect.New(is.Type().Elem()).Elem()
+			text.Set(is.Elem())
+			is.Set(text.Addr())
+		}
+		if text.Kind() == reflect.String {
+			text.SetString(x.label(key.String(), text.String()))
+		}
+		all.SetMapIndex(key, is)
+	}
+	v.Set(all)
+}
+
+// label hides the value of a node's label.
+func (x *Redactor) label(key, text string) string {
+	if _, err := strconv.ParseFloat(text, 64); err == nil && x.compared[key] {
+		return text
 	}
 	return x.hash(text)
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/node"
+	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
@@ -263,6 +265,51 @@ type errText string
 
 func (e errText) Error() string { return string(e) }
 
+// A number in a label stays only if the label is a node's, and a rule compares it.
+func TestNumbersInLabels(t *testing.T) {
+	born := task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5", Labels: map[string]string{"card": "4111111111111111", "mem": "64"}}}
+	born.Spec.Place.Labels = where.Selector{{Key: "mem", Op: where.OpGreaterEqual, Values: []string{"16"}}, {Key: "rack", Op: where.OpIn, Values: []string{"7"}}}
+	facts := []events.Fact{
+		{Task: "01JD6Z8V3M0QK4T7W2X9Y5AB0A", Type: events.TaskSubmitted, Event: born},
+		{Node: "n1", Type: events.NodeRegistered, Event: node.Registered{Session: "s", Profile: node.Profile{Labels: map[string]string{"mem": "32", "rack": "7", "zone": "eu"}}}},
+	}
+	x := NewRedactor([]byte("key"))
+	var records []events.Record
+	for i := range facts {
+		f := &facts[i]
+		f.ID, f.At = "01JD6Z8V3M0QK4T7W2X9Y5AB0B", time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		raw, err := events.Encode(nil, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := events.KindOffer
+		if f.Node != "" {
+			kind = events.KindNode
+		}
+		records = append(records, events.Record{Seq: uint64(i + 1), Kind: kind, Fact: *f, Raw: raw})
+	}
+	for i := range records {
+		x.See(&records[i])
+	}
+	var lines strings.Builder
+	for i := range records {
+		is, err := x.Fact(&records[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines.Write(is.Raw)
+	}
+	text := strings.ReplaceAll(lines.String(), `\u003e`, ">")
+	for _, kept := range []string{`"mem>=16"`, `"mem":"32"`, `"rack=` + x.hash("7") + `"`, `"rack":"` + x.hash("7") + `"`, `"mem":"` + x.hash("64") + `"`} {
+		if !strings.Contains(text, kept) {
+			t.Errorf("%s is missing: %s", kept, text)
+		}
+	}
+	if strings.Contains(text, "4111") || !strings.HasSuffix(x.Rules()[0], "numbers stay in the labels of nodes that a rule compares: mem") {
+		t.Errorf("%s\n%s", x.Rules()[0], text)
+	}
+}
+
 // Redacting twice changes nothing. Values that rules compare stay unchanged or stay equal.
 func TestRedacted(t *testing.T) {
 	x := NewRedactor([]byte("key"))
@@ -272,7 +319,7 @@ func TestRedacted(t *testing.T) {
 		is, want string
 	}{
 		{hide, "acme", h}, {hide, "", ""}, {keep, "acme", "acme"}, {word, "exit", "exit"}, {word, "acme!", x.hash("acme!")}, {actor, "scheduler", "scheduler"}, {actor, "acme", h},
-		{values, "4.5", "4.5"}, {values, "acme", h}, {counter, "key:job/acme", "key:job/" + h}, {counter, "job:x", "job:x"},
+		{values, "4.5", x.hash("4.5")}, {values, "acme", h}, {counter, "key:job/acme", "key:job/" + h}, {counter, "job:x", "job:x"},
 		{template, "{params.a}", "{params.a}"}, {template, "/{params.a}acme", "/{params.a}" + h}, {hashedKey, "queue:x", "queue:x"}, {hashedKey, "acme", h},
 	} {
 		if have := x.text(c.is, c.class); c.class != keep && have != c.want {

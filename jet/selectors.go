@@ -78,7 +78,7 @@ func (s *Store) DeclareAll(ctx context.Context, works []*task.Work, by string) e
 	var all []where.Declaration
 	seen := map[string]bool{}
 	for _, w := range works {
-		if route := w.Route.Queue(); !w.Route.Selected() || seen[route] || s.declared.lately(route) {
+		if route := w.Route.Queue(); !w.Route.Selected() || seen[route] || s.declared.lately(route, s.NC.Stats().Reconnects) {
 			continue
 		}
 		seen[w.Route.Queue()] = true

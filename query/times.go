@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"millrace/task/value"
 )
 
 // Span parses a duration that may also have days and weeks: 90s, 2h30m, 7d, 1w.
@@ -30,27 +32,33 @@ func Span(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// dayForms are the accepted absolute times, in the local zone if they name none.
-var dayForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly}
-
-// Absolute parses an absolute time. A missing date or zone is that of now.
+// Absolute parses an absolute time in any form that a command prints ([value.ParseWall]), with a
+// fraction of seconds if it has one. A missing date or zone is that of now.
 func Absolute(s string, now time.Time) (time.Time, error) {
-	for _, form := range dayForms {
-		if t, err := time.ParseInLocation(form, s, now.Location()); err == nil {
-			return t, nil
-		}
-	}
-	for _, form := range []string{"15:04", time.TimeOnly} {
-		if t, err := time.Parse(form, s); err == nil {
-			return time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location()), nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%q is no time: want 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00", s)
+	t, _, err := absolute(s, now)
+	return t, err
 }
 
-// Past parses a time in the past: how long ago (2h, 7d), or absolute.
+func absolute(s string, now time.Time) (t time.Time, dated bool, err error) {
+	text, _, _ := strings.Cut(s, " (") // "2026-03-01 12:00:00 (5m ago)", as many commands print it
+	if w, ok := value.ParseWall(text); ok {
+		return w.In(now), w.Dated, nil
+	}
+	// The name of a zone says nothing by itself: CST is four of them. It is understood where it is the
+	// zone's of now.
+	if at := strings.LastIndexByte(text, ' '); at > 0 {
+		if w, ok := value.ParseWall(text[:at]); ok && !w.Zoned {
+			if t = w.In(now); t.Format("MST") == text[at+1:] {
+				return t, w.Dated, nil
+			}
+		}
+	}
+	return time.Time{}, false, fmt.Errorf("%q is no time: want 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00", s)
+}
+
+// Past parses a time in the past: how long ago (2h, 7d, "2h ago"), or absolute.
 func Past(s string, now time.Time) (time.Time, error) {
-	if d, err := Span(s); err == nil {
+	if d, err := Span(strings.TrimSuffix(s, " ago")); err == nil {
 		return now.Add(-d), nil
 	}
 	t, err := Absolute(s, now)
@@ -62,9 +70,9 @@ func Past(s string, now time.Time) (time.Time, error) {
 
 // Future parses a time in the future. A time of day that has passed means tomorrow's.
 func Future(s string, now time.Time) (time.Time, error) {
-	t, err := Absolute(s, now)
-	if err == nil && !t.After(now) && strings.Contains(s, ":") && len(s) <= len("15:04:05") {
-		t = time.Date(t.Year(), t.Month(), t.Day()+1, t.Hour(), t.Minute(), t.Second(), 0, t.Location())
+	t, dated, err := absolute(s, now)
+	if err == nil && !t.After(now) && !dated {
+		t = t.AddDate(0, 0, 1)
 	}
 	return t, err
 }

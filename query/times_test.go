@@ -36,6 +36,38 @@ func TestPast(t *testing.T) {
 	}
 }
 
+// Every form that a command prints can be typed, with the fraction of the second that it has.
+func TestAbsolute(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, berlin)
+	at := time.Date(2026, 2, 28, 13, 30, 1, 402_500_000, berlin)
+	minute, second := at.Truncate(time.Minute), at.Truncate(time.Second)
+	for text, want := range map[string]time.Time{
+		"2026-02-28 13:30:01.402500": at, "2026-02-28T13:30:01.4025": at, "2026-02-28 13:30:01.402": at.Truncate(time.Millisecond), "2026-02-28T12:30:01.4025Z": at, "2026-02-28 12:30:01.4025Z": at,
+		"2026-02-28 13:30:01.4025 +01:00": at, "2026-02-28 13:30:01.4025 +0100": at, "2026-02-28 13:30:01.4025+01:00": at, "2026-02-28 07:30:01 -05:00": second,
+		"2026-02-28 12:30:01 UTC": second, "2026-02-28 13:30:01 CET": second, "2026-02-28 13:30:01 (1d ago)": second, "Sat 2026-02-28 13:30 +01:00": minute, "02-28 13:30": minute, "2026-02-28 13:30 +01:00": minute,
+		"13:30:01.4025": at.AddDate(0, 0, 1), "11:30:01.4025Z": at.AddDate(0, 0, 1).Add(-time.Hour), "2026-02-28T13:30": minute, "2026-02-28T12:30Z": minute, "2026-02-28": time.Date(2026, 2, 28, 0, 0, 0, 0, berlin),
+	} {
+		if got, err := Absolute(text, now); err != nil || !got.Equal(want) {
+			t.Errorf("Absolute(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "Z", "12", "2026-02-30", "25:00", "2026-02-28 13:30:01 CST", "2026-02-28 13:30:01.4025 +1", "2026-02-28 Z", "yesterday"} {
+		if got, err := Absolute(text, now); err == nil {
+			t.Errorf("Absolute(%q) = %v, want an error", text, got)
+		}
+	}
+	if got, err := Past("2h ago", now); err != nil || !got.Equal(now.Add(-2*time.Hour)) {
+		t.Errorf("Past(2h ago) = %v, %v", got, err)
+	}
+	if got, err := Future("11:59:59.5", now); err != nil || !got.Equal(now.Add(24*time.Hour-500*time.Millisecond)) {
+		t.Errorf("a time of day with a fraction that has passed: %v, %v, want tomorrow's", got, err)
+	}
+}
+
 func TestFuture(t *testing.T) {
 	for text, want := range map[string]time.Time{
 		"13:00": noon.Add(time.Hour), "11:00": noon.Add(23 * time.Hour), "12:00": noon.AddDate(0, 0, 1), "12:00:01": noon.Add(time.Second),

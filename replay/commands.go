@@ -40,7 +40,7 @@ func init() {
 		{"x", []string{"delete", "clear"}, "N|all", "remove a breakpoint", plain((*Session).remove)},
 		{"w", []string{"watch"}, "FIELD", "to the next fact that changes a field of the focus, as `w state`", (*Session).watch},
 		{"w!", []string{"W", "rw"}, "FIELD", "back to the fact that wrote the value that it has", (*Session).wrote},
-		{"o", []string{"thread", "focus"}, "[KIND ID|all]", "look at a task, node, queue or schedule", plain((*Session).look)},
+		{"o", []string{"thread", "focus"}, "[KIND ID|all]", "look at a task, node, queue, schedule or limit", plain((*Session).look)},
 		{"/", []string{"find", "search"}, "TEXT", "to the next fact whose message has a text", (*Session).forth},
 		{"/!", []string{"rfind", "reverse-search"}, "TEXT", "back to the last one before", (*Session).back},
 		{"k", []string{"bt", "backtrace", "where"}, "", "the causes of the fact, upwards", alone((*Session).causes)},

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
 
 	"millrace/events"
@@ -57,7 +59,26 @@ var seenNames = func() (names []string) {
 }()
 
 // builtins are the functions of the language that an expression may call.
-var builtins = []string{"len", "any", "all", "none", "count", "lower", "upper", "abs", "min", "max", "duration", "date"}
+var builtins = []string{"len", "any", "all", "none", "count", "lower", "upper", "abs", "min", "max"}
+
+// timely are the functions that make times of texts. They are ours, because those of the language accept
+// anything and fail at each fact.
+var timely = map[string]func(text string) (any, error){
+	"duration": func(text string) (any, error) {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no duration, such as 90s or 2h30m", text)
+		}
+		return d, nil
+	},
+	"date": func(text string) (any, error) {
+		w, ok := value.ParseWall(text)
+		if !ok || !w.Dated || w.Yearless {
+			return nil, fmt.Errorf("%q is no date, such as 2026-03-01 or 2026-03-01T12:00:00Z", text)
+		}
+		return w.In(time.Time{}), nil
+	},
+}
 
 // Bounds of an expression: its parts, and the values that it makes at one fact.
 const (
@@ -80,6 +101,7 @@ func compile(text string, truth bool) (*expression, error) {
 		expr.Env(seen{}), expr.DisableAllBuiltins(), expr.MaxNodes(mostNodes), expr.Patch(names),
 		expr.Function(asText, textOf, new(func(any) string)), expr.Function(asSpan, spanOf, new(func(any) time.Duration)),
 		expr.Function(asNumber, numberOf, new(func(any) int)),
+		expr.Function("duration", ofText(timely["duration"]), new(func(string) time.Duration)), expr.Function("date", ofText(timely["date"]), new(func(string) time.Time)),
 	}
 	for _, name := range builtins {
 		options = append(options, expr.EnableBuiltin(name))
@@ -92,8 +114,11 @@ func compile(text string, truth bool) (*expression, error) {
 	case names.err != nil:
 		return nil, names.err
 	case err != nil:
-		why, _, _ := strings.Cut(err.Error(), "\n")
-		return nil, fmt.Errorf("%s; an expression is of %s, and the functions %s", why, strings.Join(seenNames, ", "), strings.Join(builtins, ", "))
+		err = plainly(err)
+		if strings.Contains(err.Error(), "unknown name") {
+			err = fmt.Errorf("%w; an expression is of %s, and the functions %s, duration, date", err, strings.Join(seenNames, ", "), strings.Join(builtins, ", "))
+		}
+		return nil, err
 	}
 	return &expression{text: text, program: program, vm: vm.VM{MemoryBudget: mostMemory}, fact: names.fact}, nil
 }
@@ -102,8 +127,7 @@ func compile(text string, truth bool) (*expression, error) {
 func (e *expression) eval(s *seen) (any, error) {
 	value, err := e.vm.Run(e.program, s)
 	if err != nil {
-		why, _, _ := strings.Cut(err.Error(), "\n")
-		return nil, errors.New(why)
+		return nil, plainly(err)
 	}
 	return value, nil
 }
@@ -170,8 +194,27 @@ func (b *byTags) Visit(n *ast.Node) {
 		}
 	case *ast.MemberNode:
 		b.member(n, is)
+	case *ast.CallNode:
+		b.call(is)
 	}
 }
+
+// call refuses a text that one of [timely] cannot understand.
+func (b *byTags) call(is *ast.CallNode) {
+	name, named := is.Callee.(*ast.IdentifierNode)
+	if !named || len(is.Arguments) != 1 || timely[name.Value] == nil || b.err != nil {
+		return
+	}
+	is.SetType(nil) // or the check does not look at the argument again, whose fields are known only now
+	if text, ok := is.Arguments[0].(*ast.StringNode); ok {
+		if _, err := timely[name.Value](text.Value); err != nil {
+			b.err = at(err, is.Arguments[0].Location().From)
+		}
+	}
+}
+
+// at adds where an expression is wrong.
+func at(err error, from int) error { return fmt.Errorf("%w (character %d)", err, from+1) }
 
 func (b *byTags) member(n *ast.Node, is *ast.MemberNode) {
 	of := b.types[is.Node]
@@ -189,7 +232,7 @@ func (b *byTags) member(n *ast.Node, is *ast.MemberNode) {
 		fields := form.Fields(of)
 		i := slices.IndexFunc(fields, func(f form.Field) bool { return f.Name == name.Value })
 		if i < 0 {
-			b.unknown(name.Value, fields)
+			b.unknown(name, fields)
 			return
 		}
 		is.Property = &ast.StringNode{Value: of.FieldByIndex(fields[i].Index).Name}
@@ -197,7 +240,8 @@ func (b *byTags) member(n *ast.Node, is *ast.MemberNode) {
 	}
 }
 
-func (b *byTags) unknown(name string, fields []form.Field) {
+func (b *byTags) unknown(is *ast.StringNode, fields []form.Field) {
+	name, from := is.Value, is.Location().From
 	names := make([]string, len(fields))
 	for i := range fields {
 		names[i] = fields[i].Name
@@ -206,10 +250,10 @@ func (b *byTags) unknown(name string, fields []form.Field) {
 		return
 	}
 	if meant := near.Word(name, names); meant != "" {
-		b.err = fmt.Errorf("there is no field %q: did you mean %s?", name, meant)
+		b.err = at(fmt.Errorf("there is no field %q: did you mean %s?", name, meant), from)
 		return
 	}
-	b.err = fmt.Errorf("there is no field %q; there are %s", name, strings.Join(names, ", "))
+	b.err = at(fmt.Errorf("there is no field %q; there are %s", name, strings.Join(names, ", ")), from)
 }
 
 // leaf records the type of a field, and converts values that the language does not know.
@@ -234,6 +278,87 @@ func (b *byTags) leaf(n *ast.Node, is *ast.MemberNode, t reflect.Type) {
 		ast.Patch(n, &ast.CallNode{Callee: &ast.IdentifierNode{Value: turn}, Arguments: []ast.Node{is}})
 	}
 }
+
+func ofText(do func(string) (any, error)) func(args ...any) (any, error) {
+	return func(args ...any) (any, error) {
+		text, ok := args[0].(string)
+		if !ok {
+			return nil, fmt.Errorf("it is %s, want a text", typeInWords(fmt.Sprintf("%T", args[0])))
+		}
+		return do(text)
+	}
+}
+
+// sentences are what the language says of wrong types, and how Millrace says it. Each part in
+// parentheses is the name of a type, or what stands in the expression.
+var sentences = []struct {
+	is   *regexp.Regexp
+	says string
+}{
+	{regexp.MustCompile(`^invalid operation: (\S+) \(mismatched types (.+) and (.+)\)$`), "%s does not go with %s and %s"},
+	{regexp.MustCompile(`^invalid operation: (\S+) \(mismatched type (.+)\)$`), "%s does not go with %s"},
+	{regexp.MustCompile(`^invalid operation: (.+) (\S+) (.+)$`), "%[2]s does not go with %[1]s and %[3]s"},
+	{regexp.MustCompile(`^cannot use (.+) as argument \(type (.+)\) to call (\S+)\s*$`), "%[3]s takes %[2]s, not %[1]s"},
+	{regexp.MustCompile(`^invalid argument for (\S+) \(type (.+)\)$`), "%s does not take %s"},
+	{regexp.MustCompile(`^expected (.+), but got (.+)$`), "it is %[2]s, want %[1]s"},
+	{regexp.MustCompile(`^interface conversion: .* is (.+), not (.+)$`), "it is %s, want %s"},
+	{regexp.MustCompile(`^cannot fetch (\S+) from (.+)$`), "there is no %s in %s"},
+	{regexp.MustCompile(`^type (.+) has no field (\S+)$`), "%s has no field %s"},
+}
+
+// plainly says where and why an expression is wrong, without the words of the language's library.
+func plainly(err error) error {
+	why, _, _ := strings.Cut(err.Error(), "\n")
+	wrong, placed := errors.AsType[*file.Error](err)
+	if placed {
+		why = wrong.Message
+	}
+	for _, s := range sentences {
+		if parts := s.is.FindStringSubmatch(why); parts != nil {
+			words := make([]any, len(parts)-1)
+			for i, part := range parts[1:] {
+				words[i] = typeInWords(part)
+			}
+			why = fmt.Sprintf(s.says, words...)
+			break
+		}
+	}
+	if !placed {
+		return errors.New(why)
+	}
+	return at(errors.New(why), wrong.Column)
+}
+
+// typeInWords are the words for a type of Go; anything else stays.
+func typeInWords(name string) string {
+	name = strings.TrimLeft(name, "*&")
+	_, last, ofPackage := strings.Cut(name, ".")
+	switch {
+	case name == "string":
+		return "a text"
+	case name == "bool":
+		return "true or false"
+	case name == "time.Time":
+		return "a time"
+	case name == "time.Duration":
+		return "a duration"
+	case name == "<nil>", name == "nil":
+		return "nothing"
+	case name == "interface {}", name == "any", name == "unknown":
+		return "anything"
+	case strings.HasPrefix(name, "[]"), name == "array":
+		return "a list"
+	case strings.HasPrefix(name, "map"):
+		return "a mapping"
+	case numbers.MatchString(name):
+		return "a number"
+	case ofPackage && !strings.ContainsAny(name, " ()"):
+		return "a " + strings.ToLower(last)
+	}
+	return name
+}
+
+var numbers = regexp.MustCompile(`^(u?int|float)(8|16|32|64)?$`)
 
 func textOf(args ...any) (any, error) {
 	switch v := args[0].(type) {

@@ -11,17 +11,19 @@ import (
 	"millrace/view"
 )
 
-// Focus is the subject of interest: a task, a node, a queue or a schedule. The zero value is
+// Focus is the subject of interest: a task, a node, a queue, a schedule or a limit. The zero value is
 // everything.
 type Focus struct {
-	// Kind is "task", "node", "queue" or "schedule"; "" for everything.
+	// Kind is one of [FocusKinds]; "" for everything.
 	Kind string
 	// ID is its name.
 	ID string
 }
 
 // FocusKinds are the possible kinds of focus.
-var FocusKinds = []string{"task", "node", "queue", "schedule"}
+var FocusKinds = []string{"task", "node", "queue", "schedule", limitKind}
+
+const limitKind = "limit"
 
 func (f *Focus) String() string { return strings.TrimSpace(f.Kind + " " + f.ID) }
 
@@ -62,6 +64,8 @@ func (s *Span) look(f Focus) (*aim, error) {
 		if c := s.chains[view.Task(id)]; c != nil {
 			a.at = c.at[c.upTo(s.begin-1):]
 		}
+	case limitKind:
+		a.at = s.under(f.ID)
 	default:
 		concerns := s.concerns(&f)
 		for pos := s.begin; pos < len(s.facts); pos++ {

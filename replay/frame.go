@@ -11,6 +11,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/quota"
 	"millrace/task/reason"
 	"millrace/view"
 )
@@ -49,6 +50,9 @@ type Frame struct {
 	Decision *Decision `json:"decision,omitempty"`
 	// Owed is the duty on the subject, before the fact and after it.
 	Owed *Owed `json:"owed,omitempty"`
+	// Limit is the limit of interest at the point; nil if nothing is under it then, or if another
+	// thing is of interest.
+	Limit *quota.CounterState `json:"limit,omitempty"`
 
 	// Record is the fact itself, for display.
 	Record events.Record `json:"-"`

@@ -30,6 +30,7 @@ type Session struct {
 	next   int // the number of the next breakpoint
 	marks  []Mark
 	ids    map[string]int32 // places of facts by id, filled on first use
+	crowd  crowd
 }
 
 // Config sets how a span is judged.
@@ -46,6 +47,10 @@ type Config struct {
 	Partial string
 	// Time parses a typed time, such as 12:00, with the day of near.
 	Time func(text string, near time.Time) (time.Time, error)
+	// Limited says for what a task waits that only its limits hold, naming Holders of each; nil for no
+	// more than that they hold it.
+	Limited LimitWords
+	Holders int
 }
 
 // Mark is a named place.
@@ -122,8 +127,13 @@ func (x *Session) Frame(ctx context.Context) (*Frame, error) {
 	if err != nil {
 		return nil, err
 	}
+	if x.focus.Kind == limitKind && x.at.pos >= x.span.begin {
+		if f.Limit, err = x.limited(ctx, x.focus.ID, x.at); err != nil {
+			return nil, err
+		}
+	}
 	if f.Stop = x.stop; x.hit == nil || x.hit.about.Kind == 0 || x.at.pos < x.span.begin {
-		return f, nil
+		return f, x.held(ctx, f.Owed, view.RefOf(&f.Record), x.at.pos-1, x.at)
 	}
 	before := x.at.pos - 1
 	if x.at.at.After(x.span.time(x.at.pos)) {
@@ -131,8 +141,10 @@ func (x *Session) Frame(ctx context.Context) (*Frame, error) {
 		f.Changed, f.Queues, f.Nodes, f.Decision = nil, nil, nil, nil
 		before = x.at.pos
 	}
-	f.Owed, err = x.span.owed(ctx, x.hit.about, before, x.at, x.config.Rules)
-	return f, err
+	if f.Owed, err = x.span.owed(ctx, x.hit.about, before, x.at, x.config.Rules); err != nil {
+		return nil, err
+	}
+	return f, x.held(ctx, f.Owed, x.hit.about, before, x.at)
 }
 
 // shown is the answer of a command, whether or not it has moved.
@@ -421,7 +433,7 @@ func (x *Session) look(text string) (*Answer, error) {
 	case text == "all":
 		f = Focus{}
 	case f.ID == "" || !slices.Contains(FocusKinds, kind):
-		return nil, fmt.Errorf("want `o task ID`, `o node NAME`, `o queue NAME`, `o schedule NAME`, or `o all`")
+		return nil, fmt.Errorf("want `o task ID`, `o node NAME`, `o queue NAME`, `o schedule NAME`, `o limit NAME`, or `o all`")
 	}
 	aim, err := x.span.look(f)
 	if err != nil {

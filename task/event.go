@@ -29,7 +29,7 @@ type Work struct {
 	// Secrets are the names of the parameters whose value is a [job.Secret].
 	Secrets []string `json:"secrets,omitzero" redact:"keep"`
 	// Labels are what the submitter, the job or the schedule has attached to it.
-	Labels map[string]string `json:"labels,omitzero" redact:"values"`
+	Labels map[string]string `json:"labels,omitzero" redact:"hide"`
 	// Route is where it is offered: its queue, its priority, and what it requires of nodes.
 	Route where.Route `json:"route,omitzero" redact:"keep"`
 	// StartBy is when the task expires if it was not started; zero for no such bound.

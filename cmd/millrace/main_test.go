@@ -44,7 +44,9 @@ func TestScripts(t *testing.T) {
 			}
 			e.Setenv("TZ", "UTC")
 			e.Setenv("USUAL", nowhere)
-			return nil
+			incident, err := filepath.Abs("../../examples/incidents/reconnected.mri")
+			e.Setenv("INCIDENT", incident)
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "server": startServer, "work": work,

@@ -17,7 +17,7 @@ var noPast = map[string]string{
 	"schedule add": acts, "schedule backfill": acts, "schedule pause": acts, "schedule resume": acts, "schedule rm": acts, "schedule run": acts, "run": acts,
 	"queue limit": acts, "queue pause": acts, "queue purge": acts, "queue resume": acts, "token add": acts, "token rm": acts,
 	"node cordon": acts, "node drain": acts, "node label": acts, "node release": acts, "node retire": acts, "node uncordon": acts, "node undrain": acts, "node wait": acts,
-	"files push": acts, "files rm": acts, "files gc": acts, "incident import": acts, "ipc": acts,
+	"files push": acts, "files rm": acts, "files gc": acts, "incident import": acts, "events import": acts, "ipc": acts,
 
 	"data ls": beside, "data tail": beside, "data export": beside, "task data ls": beside, "task data tail": beside, "task data export": beside, "task artifacts": beside,
 	"node ping": "measures the present",

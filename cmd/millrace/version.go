@@ -11,7 +11,7 @@ import (
 
 func (a *app) versionCommand() *cobra.Command {
 	var o typed.Output
-	c := &cobra.Command{Use: "version", Short: "Print the version", Args: typed.Takes(0, 0, "")}
+	c := &cobra.Command{Use: "version", Short: "Print the version, the commit and its date", Args: typed.Takes(0, 0, "")}
 	o.Flags(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		b := told.ThisBuild()
@@ -20,12 +20,12 @@ func (a *app) versionCommand() *cobra.Command {
 		}
 		commit := ""
 		if b.Commit != "" {
-			commit = " " + b.Commit[:min(12, len(b.Commit))]
+			commit = ", commit " + b.Commit[:min(12, len(b.Commit))] + " of " + b.Built
 			if b.Modified {
-				commit += " (modified)"
+				commit += " with changes"
 			}
 		}
-		_, err := fmt.Fprintf(a.Out, "millrace %s%s, %s %s, nats-server %s\n", b.Version, commit, b.Go, b.Platform, b.Server)
+		_, err := fmt.Fprintf(a.Out, "millrace %s%s; %s %s, nats-server %s\n", b.Version, commit, b.Go, b.Platform, b.Server)
 		return err
 	}
 	return c

@@ -55,13 +55,13 @@ var plan = map[string][]string{
 	"verify/past":         {"verify/thin", "events", "node", "task"},
 	"verify/limits":       {"verify/book", "verify/past", "verify/thin", "events", "node", "task", "task/quota"},
 	"verify":              {"verify/book", "verify/limits", "verify/ticks", "verify/thin", "verify/past", "internal/form", "events", "task", "task/definition", "task/quota", "task/schedule", "node"},
-	"replay":              {"internal/form", "internal/heap", "near", "verify", "view", "events", "task", "task/definition", "node"},
+	"replay":              {"internal/form", "internal/heap", "near", "verify", "view", "events", "task", "task/definition", "task/quota", "node"},
 	"whatif":              {"internal/heap", "near", "view", "verify", "incident", "events", "task", "task/breaker", "task/limit", "task/definition", "task/schedule", "node"}, // incident for its tests alone
 	"spans":               {"view", "events", "task"},
 	"telemetry":           {"spans", "worker", "telemetry/otlp", "events", "task"}, // telemetry/otlp for its tests alone
 	"telemetry/otlp":      {},
 	"view":                {"events", "task", "task/definition", "task/quota", "task/schedule", "node"},
-	"incident":            {"events", "task", "task/definition", "task/schedule"},
+	"incident":            {"events", "node", "task", "task/definition", "task/schedule"},                                                     // node for its tests alone
 	"projections":         {"internal/form", "internal/paged", "view", "events", "task", "task/definition", "task/quota", "node", "incident"}, // incident for its tests alone
 	"metrics":             {"events", "task", "task/definition", "task/quota", "node"},
 	"desk":                {"events", "node", "task", "task/definition", "task/schedule"},
@@ -189,7 +189,7 @@ var outsiders = []struct {
 	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},
 	{"github.com/spf13/", []string{"cmd/millrace/..."}, nil, "flags belong to cmd"},
-	{"os/exec", []string{"worker/process/...", "cmd/millrace/bench", "cmd/millrace/chaos", "jet/natscontext", "integration/place"}, []string{"cmd/millrace/...", "integration/...", "jet/embed"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, and a context may leave credentials to nsc or op"},
+	{"os/exec", []string{"worker/process/...", "cmd/millrace/bench", "cmd/millrace/chaos", "cmd/millrace/told", "jet/natscontext", "integration/place"}, []string{"cmd/millrace/...", "integration/...", "jet/embed"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, and a build from a checkout asks git which"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.

@@ -59,23 +59,57 @@ type Stream struct {
 // [ErrFilled] if there are any, [ErrLocked] if a server runs there, or is the error of a sequence
 // of messages.
 func Fill(dir string, streams ...Stream) error {
-	lock, err := LockDir(dir)
+	unlock, err := vacant(dir)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Unlock() }()
-	at := filepath.Join(storeDir(dir), server.JetStreamStoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams")
-	if there, err := os.ReadDir(at); err == nil && len(there) > 0 {
-		return fmt.Errorf("%w: %s", ErrFilled, dir)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("fill the data directory: %w", err)
-	}
+	defer unlock()
+	at := streamsDir(dir)
 	for _, s := range streams {
 		if err := fill(at, s); err != nil {
 			return fmt.Errorf("fill the data directory: %w", err)
 		}
 	}
 	return nil
+}
+
+// Move moves the streams of a data directory into another one that has none. No server may run on
+// either. The error wraps [ErrFilled] or [ErrLocked].
+func Move(from, to string) error {
+	unlock, err := vacant(to)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := os.RemoveAll(storeDir(to)); err != nil { // it has no streams
+		return err
+	}
+	return os.Rename(storeDir(from), storeDir(to))
+}
+
+// vacant locks a data directory that has no streams.
+func vacant(dir string) (unlock func(), err error) {
+	lock, err := LockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	unlock = func() { _ = lock.Unlock() }
+	there, err := os.ReadDir(streamsDir(dir))
+	switch {
+	case err == nil && len(there) > 0:
+		err = fmt.Errorf("%w: %s", ErrFilled, dir)
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	}
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+func streamsDir(dir string) string {
+	return filepath.Join(storeDir(dir), server.JetStreamStoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams")
 }
 
 func fill(at string, s Stream) error {

@@ -26,6 +26,7 @@ const (
 	CodeStorageLimit = 10047 // the same, for files
 	CodeStoreFailed  = 10077 // the stream has no room, or the disk
 	CodeNoSuchStream = 10059
+	codeNameTaken    = 10130 // of a stream that is to be restored
 	codeOffline      = 10119 // the server that has the consumer is down
 	CodeNoSequence   = 10043 // nothing to remove
 	CodeDeleteFailed = 10057 // it could not be removed, mostly because it does not exist
@@ -61,6 +62,9 @@ func Answers(err error, codes ...jetstream.ErrorCode) bool {
 	e, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && slices.Contains(codes, e.ErrorCode)
 }
+
+// NameTaken tells whether a stream could not be restored because there is one of its name.
+func NameTaken(err error) bool { return Says(err, codeNameTaken) }
 
 // IsOffline tells whether the only server that has a consumer is down.
 func IsOffline(err error) bool { return Answers(err, codeOffline) }

@@ -202,7 +202,7 @@ func extend(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 // ErrOldLog: an earlier version made the log in a form that a single message could erase. No server
 // can change the form of an existing stream.
 var ErrOldLog = errors.New("the log has a form that single messages can erase, as versions before this one made it, and this version cannot go on with it: " +
-	"export it with that version, and give this one a server or an account of its own")
+	"export it with that version (`millrace events export`), and import it into a data directory of its own with this one (`millrace events import`)")
 
 // Current returns an error for a log of an old form.
 func Current(log jetstream.StreamConfig) error {

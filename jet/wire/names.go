@@ -102,6 +102,8 @@ const (
 	APIMake         = "$JS.API.CONSUMER.CREATE."
 	APINext         = "$JS.API.CONSUMER.MSG.NEXT."
 	APIDrop         = "$JS.API.CONSUMER.DELETE."
+	APISnapshot     = "$JS.API.STREAM.SNAPSHOT."
+	APIRestore      = "$JS.API.STREAM.RESTORE."
 	APIPause        = "$JS.API.CONSUMER.PAUSE."
 	ElectedAdvisory = "$JS.EVENT.ADVISORY.CONSUMER.LEADER_ELECTED."
 	DeadAdvisory    = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + LogStream + ".*"

@@ -49,7 +49,7 @@ type Submission struct {
 	// that the job declares. An undeclared one is JSON if it parses as JSON, else text.
 	Texts map[string]string `json:"texts,omitempty" redact:"hide"`
 	// Labels override those of the job.
-	Labels map[string]string `json:"labels,omitempty" redact:"values"`
+	Labels map[string]string `json:"labels,omitempty" redact:"hide"`
 	// Queue replaces the job's. Default [where.DefaultQueue].
 	Queue string `json:"queue,omitempty" redact:"keep"`
 	// Delay and At say when the task is due; at most one is set. Default: at once.

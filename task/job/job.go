@@ -32,7 +32,7 @@ type Job struct {
 	Owner       string `json:"owner,omitempty" redact:"hide"`
 	Group       string `json:"group,omitempty" redact:"hide"`
 	// Labels are copied to each task; a submission may add to them.
-	Labels map[string]string `json:"labels,omitempty" redact:"values"`
+	Labels map[string]string `json:"labels,omitempty" redact:"hide"`
 	// Params are its parameters, as defaults or as declarations.
 	Params param.Params `json:"params,omitzero"`
 	// Queue is the queue in which its tasks wait. Default [where.DefaultQueue].

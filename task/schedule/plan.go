@@ -112,9 +112,6 @@ func zoneOf(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// wallLayouts are the accepted forms of times on the clock of a zone.
-var wallLayouts = []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"}
-
 // instant parses a moment. The zero time stands for an empty text.
 func (p *Plan) instant(field, text string) (time.Time, error) {
 	h, err := p.moment(field, text)
@@ -133,14 +130,12 @@ func (p *Plan) moment(field, text string) (hit, error) {
 }
 
 func (p *Plan) parsed(field, text string) (hit, error) {
-	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return hit{at: t.UTC()}, nil
-	}
-	for _, layout := range wallLayouts {
-		w, err := time.Parse(layout, text)
-		if err != nil {
-			continue
-		}
+	switch w, ok := value.ParseWall(text); {
+	case !ok || !w.Dated || w.Yearless:
+	case w.Zoned:
+		return hit{at: w.Time.UTC()}, nil
+	default:
+		w := w.Time
 		only := func(from, limit time.Time) (time.Time, bool) { return w, !w.Before(from) && w.Before(limit) }
 		policy := cmp.Or(p.DST, job.DSTOnce)
 		if field != "at" {

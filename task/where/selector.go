@@ -189,7 +189,7 @@ func (r Requirement) validate() error {
 			return fmt.Errorf("%s %s: %d values, want 1 to %d", r.Key, r.Op, len(r.Values), MaxValues)
 		}
 	default:
-		if !slices.Contains(comparisons, r.Op) {
+		if !r.Compares() {
 			return fmt.Errorf("%s: there is no operator %q", r.Key, r.Op)
 		}
 		if len(r.Values) != 1 {
@@ -235,6 +235,9 @@ func (s Selector) Refuses(labels map[string]string) *Requirement {
 	}
 	return nil
 }
+
+// Compares tells whether it compares a label with a number.
+func (r Requirement) Compares() bool { return slices.Contains(comparisons, r.Op) }
 
 func (r Requirement) holds(value string, there bool) bool {
 	switch r.Op {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/opened"
 	"millrace/events"
 	"millrace/incident"
 	"millrace/query"
@@ -33,6 +34,7 @@ type text struct {
 	*bufio.Reader
 	name     string
 	incident bool
+	bound    opened.Bound // of an incident file
 	shut     func()
 }
 
@@ -41,8 +43,8 @@ type text struct {
 const ahead = 1 << 20
 
 // open opens an export or an incident file; "-" is standard input.
-func (a *Commands) open(name string) (*text, error) {
-	t := &text{name: name, shut: func() {}}
+func (a *Commands) open(name string, bound opened.Bound) (*text, error) {
+	t := &text{name: name, bound: bound, shut: func() {}}
 	in := a.In
 	if name == "-" {
 		t.name = "stdin"
@@ -72,16 +74,10 @@ func (t *text) neither() error {
 }
 
 // read reads the incident file.
-func (t *text) read() (*incident.File, error) {
-	f, err := incident.Read(t)
-	if err != nil {
-		return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("%s: %w", t.name, err)}
-	}
-	return f, nil
-}
+func (t *text) read() (*incident.File, error) { return t.bound.Read(t.name, t) }
 
 // source reads a span of the log, of an export or of an incident file.
-func (a *Commands) source(ctx context.Context, file string, between [2]view.Moment) (from source, err error) {
+func (a *Commands) source(ctx context.Context, file string, bound opened.Bound, between [2]view.Moment) (from source, err error) {
 	if file == "" {
 		return a.logSource(ctx, between)
 	}
@@ -89,7 +85,7 @@ func (a *Commands) source(ctx context.Context, file string, between [2]view.Mome
 	if err != nil {
 		return from, err
 	}
-	t, err := a.open(file)
+	t, err := a.open(file, bound)
 	if err != nil {
 		return from, err
 	}
@@ -147,7 +143,7 @@ func nothing(span *replay.Span, name string) error {
 	if span.Last() == 0 {
 		err = fmt.Errorf("%s has no messages", name)
 	}
-	return &exit.Fault{Code: exit.NotFound, Err: err}
+	return &exit.Fault{Code: exit.Usage, Err: err}
 }
 
 // mostGaps is how many gaps of a file replay names.

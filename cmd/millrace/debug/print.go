@@ -27,7 +27,7 @@ func (p *replayPrinter) print(answer *replay.Answer) error {
 	}
 	var lines []string
 	if answer.Frame != nil && !answer.None {
-		lines = frameLines(answer.Frame)
+		lines = told.Point(answer.Frame, told.PointTime)
 	}
 	for _, line := range append(lines, told.Answered(answer, told.PointTime)...) {
 		if _, err := fmt.Fprintln(p.a.Out, term.Printable(line)); err != nil {
@@ -35,25 +35,4 @@ func (p *replayPrinter) print(answer *replay.Answer) error {
 		}
 	}
 	return nil
-}
-
-// frameLines describes a point, in one line per thing.
-func frameLines(f *replay.Frame) []string {
-	lines := []string{told.PointFact(f, told.PointTime)}
-	add := func(indent string, more ...string) {
-		for _, line := range more {
-			lines = append(lines, indent+line)
-		}
-	}
-	add("  ", told.Stopped(f.Stop)...)
-	add("  ", told.Changes(f)...)
-	if head, below := told.Decided(f.Decision); head != "" {
-		add("  ", head)
-		add("    ", below...)
-		if from := told.Inputs(f.Decision); from != "" {
-			add("    ", from)
-		}
-	}
-	add("  ", told.Owed(f.Owed, told.PointTime)...)
-	return lines
 }

@@ -14,6 +14,7 @@ import (
 
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/garbage"
+	"millrace/cmd/millrace/opened"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/stage"
 	"millrace/cmd/millrace/term"
@@ -41,10 +42,11 @@ const (
 // replayFlags are the flags of `millrace replay`.
 type replayFlags struct {
 	typed.Output
-	focus       [4]string // by the order of replay.FocusKinds
+	focus       [5]string // by the order of replay.FocusKinds
 	from, until string
 	commands    []string
 	plain       bool
+	bound       opened.Bound
 }
 
 // Command is millrace replay.
@@ -76,13 +78,14 @@ or unreadable; you can step through its intact parts.`,
 		Args: typed.Takes(0, 1, "file"),
 	}
 	fs := c.Flags()
-	for i, what := range []string{"look at the task with this `id`", "look at this `node`", "look at this `queue`", "look at this `schedule`"} {
+	for i, what := range []string{"look at the task with this `id`", "look at this `node`", "look at this `queue`", "look at this `schedule`", "look at the limit with this `name`, as limit ls has it"} {
 		fs.StringVar(&f.focus[i], replay.FocusKinds[i], "", what)
 	}
 	fs.StringVar(&f.from, "from", "", "begin at a `moment`: a sequence of the log, or a time: -10m, 12:00, 2026-03-01; the log before it is read as well")
 	fs.StringVar(&f.until, "until", "", "end at a `moment`")
 	fs.StringArrayVarP(&f.commands, "command", "c", nil, "run these `commands` and end (repeat it)")
 	fs.BoolVar(&f.plain, "plain", false, "commands and lines instead of the full screen, on a terminal, too")
+	f.bound.Flag(fs)
 	f.Flags(c, "text", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		focus, err := f.looksAt()
@@ -136,7 +139,7 @@ func (f *replayFlags) looksAt() (focus replay.Focus, err error) {
 }
 
 func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focus replay.Focus, between [2]view.Moment) error {
-	from, err := a.source(ctx, file, between)
+	from, err := a.source(ctx, file, f.bound, between)
 	if err != nil {
 		return err
 	}
@@ -157,6 +160,7 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 	}
 	session, err := replay.New(span, replay.Config{
 		Rules: rules, Margin: from.rules.Margin(), Focus: focus, Marks: from.marks, Partial: from.partial,
+		Limited: told.LimitDuty, Holders: told.NamedHolders,
 		Time: func(text string, near time.Time) (time.Time, error) { return query.Absolute(text, near.Local()) },
 	})
 	if err != nil {

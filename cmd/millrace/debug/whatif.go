@@ -13,6 +13,7 @@ import (
 
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/garbage"
+	"millrace/cmd/millrace/opened"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
@@ -37,6 +38,7 @@ type whatifFlags struct {
 	from, until string
 	limit       int
 	simulate    bool
+	bound       opened.Bound
 }
 
 // WhatIf is millrace whatif.
@@ -75,6 +77,7 @@ missing or damaged: the rest is judged. docs/whatif.md has more.`,
 	fs.StringVar(&f.until, "until", "", "end at a `moment`")
 	fs.BoolVar(&f.simulate, "simulate", false, "simulate what would have become of the tasks, by a model of how long attempts run")
 	fs.IntVar(&f.limit, "limit", 50, "print at most so `many` differences, and tasks that are unknown; 0 for all")
+	f.bound.Flag(fs)
 	f.Flags(c, "text", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
@@ -95,7 +98,7 @@ missing or damaged: the rest is judged. docs/whatif.md has more.`,
 		defer stop()
 		go func() { _ = garbage.Ease(ctx, 0, garbage.AtOnce) }() // it ends with ctx
 		q := whatif.Question{Config: whatif.Config{Other: other}, Only: f.only, Since: span[0], Simulate: f.simulate}
-		is, err := a.whatif(ctx, strings.Join(args, ""), q, span[1])
+		is, err := a.whatif(ctx, strings.Join(args, ""), f.bound, q, span[1])
 		if errors.Is(err, whatif.ErrIdle) {
 			err = &exit.Fault{Code: exit.NotFound, Err: err}
 		}
@@ -135,7 +138,7 @@ type answer struct {
 }
 
 // whatif judges the log, or a file.
-func (a *Commands) whatif(ctx context.Context, file string, q whatif.Question, until view.Moment) (is answer, err error) {
+func (a *Commands) whatif(ctx context.Context, file string, bound opened.Bound, q whatif.Question, until view.Moment) (is answer, err error) {
 	if file == "" {
 		is.Report, err = a.whatifLog(ctx, q, until)
 		return is, err
@@ -145,7 +148,7 @@ func (a *Commands) whatif(ctx context.Context, file string, q whatif.Question, u
 		return is, err
 	}
 	q.Settings, q.Margin = s.Task(), s.Margin()
-	t, err := a.open(file)
+	t, err := a.open(file, bound)
 	if err != nil {
 		return is, err
 	}
@@ -229,6 +232,8 @@ func whatifExport(in *text, q whatif.Question, until view.Moment) (*whatif.Repor
 	for {
 		record, err := r.Next()
 		switch {
+		case errors.Is(err, io.EOF) && j.Last() == 0 && r.Header().Export == 0:
+			return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("there are no messages in %s", in.name)}
 		case errors.Is(err, io.EOF) || err == nil && behind(until, &record):
 			return j.Report()
 		case err != nil && j.Last() == 0 && isNone(r):
@@ -320,7 +325,7 @@ func (a *Commands) printSimulated(f *whatifFlags, s *whatif.Simulated) {
 	}
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 func emptied(d whatif.Depth) string {
 	if d.Emptied.IsZero() {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task/job"
@@ -70,7 +71,7 @@ func (a *Commands) printReports(reports []fileReport) error {
 			}
 		}
 		for _, p := range r.Problems {
-			fmt.Fprintln(a.Errs, jobfile.Problem{File: r.File, Line: p.Line, Column: p.Column, Message: p.Message})
+			fmt.Fprintln(a.Errs, term.Printable(jobfile.Problem{File: r.File, Line: p.Line, Column: p.Column, Message: p.Message}.Error()))
 		}
 	}
 	return nil

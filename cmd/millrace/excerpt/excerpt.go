@@ -63,7 +63,6 @@ func Write(ctx context.Context, log Log, w Wish, out io.Writer) (incident.Manife
 	m := incident.Manifest{Millrace: told.ThisBuild().Version, Made: w.Now.UTC(), Outputs: w.Logs, Raw: w.Raw, AckWait: w.AckWait.String(), Settings: w.Settings}
 	if m.Import = w.Import; !w.Raw {
 		m.Hidden = 0 // all of it hides values
-		m.Rules = incident.Rules
 	}
 	last, _, err := log.PointAt(ctx, view.Moment{})
 	if err == nil {
@@ -89,11 +88,20 @@ func Write(ctx context.Context, log Log, w Wish, out io.Writer) (incident.Manife
 	}
 	m.To = incident.Point{Seq: to.Seq, Stored: to.At}
 	choice := incident.NewChoice(before.Seq+1, to.Seq)
+	var redactor *incident.Redactor
+	if !w.Raw {
+		key := make([]byte, 32)
+		_, _ = rand.Read(key) // never fails
+		redactor = incident.NewRedactor(key)
+	}
 	err = log.Until(ctx, to.Seq, func(r *events.Record) error {
 		if m.From.Seq == 0 && r.Seq > before.Seq {
 			m.From = incident.Point{Seq: r.Seq, Stored: r.Stored}
 		}
 		choice.See(r)
+		if redactor != nil {
+			redactor.See(r)
+		}
 		return nil
 	})
 	if err != nil {
@@ -102,7 +110,10 @@ func Write(ctx context.Context, log Log, w Wish, out io.Writer) (incident.Manife
 	if m.From.Seq == 0 {
 		m.From = m.To
 	}
-	return write(ctx, log, &w, choice, m, out)
+	if redactor != nil {
+		m.Rules = redactor.Rules()
+	}
+	return write(ctx, log, &w, choice, redactor, m, out)
 }
 
 // span returns the requested times between which facts are wanted.
@@ -137,17 +148,11 @@ func (w *Wish) span(ctx context.Context, log Log, m *incident.Manifest) (from, t
 }
 
 // write writes the choice, and returns the final manifest.
-func write(ctx context.Context, log Log, w *Wish, choice *incident.Choice, m incident.Manifest, out io.Writer) (incident.Manifest, error) {
+func write(ctx context.Context, log Log, w *Wish, choice *incident.Choice, redactor *incident.Redactor, m incident.Manifest, out io.Writer) (incident.Manifest, error) {
 	m.Tasks, m.AllOf = choice.Tasks()
 	to, err := incident.NewWriter(out, m)
 	if err != nil {
 		return m, err
-	}
-	var redactor *incident.Redactor
-	if !w.Raw {
-		key := make([]byte, 32)
-		_, _ = rand.Read(key) // never fails
-		redactor = incident.NewRedactor(key)
 	}
 	facts := 0
 	err = log.Until(ctx, m.To.Seq, func(r *events.Record) error {

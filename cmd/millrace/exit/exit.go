@@ -78,8 +78,8 @@ waiting ends with 130; the task goes on.
 
 "task diff" ends as diff does: 0 without a difference, 1 with one, 2 if it could not compare.
 
-"replay" ends with 1 if its last search found nothing, with 3 if its file is damaged; so does
-"incident show".
+"replay" ends with 1 if its last search found nothing, with 3 if its file is damaged. So do "incident
+show" and, unless the command that it runs has another code, "incident open".
 
 "whatif" ends with 2 if a decision comes out differently under its own settings.
 

@@ -24,7 +24,7 @@ func (a *Commands) Command() *cobra.Command {
 		Use: "events", Aliases: []string{"event", "e"},
 		Short: "Events: the log itself",
 	})
-	c.AddCommand(a.eventsTail(), a.Show(), a.eventsExport())
+	c.AddCommand(a.eventsTail(), a.Show(), a.eventsExport(), a.eventsImport())
 	return c
 }
 

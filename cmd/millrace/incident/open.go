@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"slices"
@@ -15,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/history"
+	"millrace/cmd/millrace/opened"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/serve"
 	"millrace/cmd/millrace/settings"
@@ -23,19 +26,20 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/incident"
 	"millrace/jet/embed"
-	"millrace/jet/reading"
 	"millrace/view"
 )
 
 func (a *Commands) open() *cobra.Command {
+	var bound opened.Bound
 	c := &cobra.Command{
 		Use:   "open FILE [-- COMMAND...]",
-		Short: "Look into an incident file with any reading command, without a server",
-		Long: `Lays the file out in a temporary directory and runs any reading command on it as on the log:
+		Short: "Look into an incident file or an export with any reading command, without a server",
+		Long: `Lays the file, or an export ("millrace events export"), out in a temporary directory and runs any reading command on it as on the log:
 with --at as of any moment of the span, without it as of its end. Nothing is written, and no task runs.
 Without a command it reads commands from stdin, line by line, until q or the end.
 
-"millrace replay FILE" steps through the file.`,
+"millrace replay FILE" steps through the file. Ends with the code of the last command, and of a damaged file with 3 in
+place of 0.`,
 		Example: `  millrace incident open crash.mri -- task ls
   millrace incident open crash.mri -- task why ID --at 1048211
   millrace incident open crash.mri`,
@@ -49,24 +53,24 @@ Without a command it reads commands from stdin, line by line, until q or the end
 			return nil
 		},
 	}
+	bound.Flag(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
-		f, err := read(args[0])
+		lay, of, err := a.laying(args[0], bound)
 		if err != nil {
 			return err
 		}
-		a.sayMissing(f)
 		code := 0
-		err = a.inside(c.Context(), args[0], f, func(ctx context.Context, inside *reach.Inside) error {
+		err = a.inside(c.Context(), args[0], lay, of, func(ctx context.Context, inside *reach.Inside) error {
 			if len(args) > 1 {
 				code = a.run(ctx, inside, args[1:], a.In, a.Out, a.Errs)
 				return nil
 			}
 			return a.prompt(ctx, inside)
 		})
-		if err == nil && code != 0 {
-			return exit.With(code)
+		if err == nil && code == exit.OK && of.Missing != nil {
+			code = damaged // the answer may lack what the file lacks
 		}
-		return err
+		return errors.Join(err, exit.With(code))
 	}
 	return c
 }
@@ -84,8 +88,52 @@ func (a *Commands) sayMissing(f *incident.File) {
 	}
 }
 
+// layer writes the facts of a file into a data directory, and returns the span that it covers.
+type layer func(dir string, s *settings.Values) (from, to view.Point, err error)
+
+// laying opens a file to be laid out: an incident file or an export, of which no more is known than
+// its facts.
+func (a *Commands) laying(name string, bound opened.Bound) (layer, *incident.File, error) {
+	if whether, err := isIncident(name); err != nil {
+		return nil, nil, err
+	} else if whether {
+		f, err := read(name, bound)
+		if err != nil {
+			return nil, nil, err
+		}
+		a.sayMissing(f)
+		return func(dir string, s *settings.Values) (view.Point, view.Point, error) { return lay(dir, s, f) }, f, nil
+	}
+	x, err := history.OpenExport(name, a.In)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(dir string, s *settings.Values) (from, to view.Point, err error) {
+		defer x.Close()
+		layout := s.Layout()
+		layout.Import = x.Import
+		to, err = serve.Lay(dir, layout, x.Made, x.Facts(), func(func(embed.Message, error) bool) {})
+		return view.Point{Seq: max(x.From, 1), At: x.Made}, to, err
+	}, new(incident.File), nil
+}
+
+// isIncident tells an incident file from an export.
+func isIncident(name string) (bool, error) {
+	file, err := os.Open(name) // #nosec G304 -- which one is for the user to say
+	if err != nil {
+		return false, noFile(err)
+	}
+	defer file.Close()
+	part := make([]byte, 1<<20) // a block of an incident file is shorter: one begins there
+	n, err := io.ReadFull(file, part)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return false, noFile(err)
+	}
+	return incident.Is(part[:n]) || n == 0 || part[0] != '{', nil
+}
+
 // inside loads a file into a server, and calls look with it.
-func (a *Commands) inside(ctx context.Context, name string, f *incident.File, look func(context.Context, *reach.Inside) error) error {
+func (a *Commands) inside(ctx context.Context, name string, lay layer, f *incident.File, look func(context.Context, *reach.Inside) error) error {
 	s, _, err := a.LoadSettings(nil, settings.Dev)
 	if err != nil {
 		return err
@@ -95,7 +143,7 @@ func (a *Commands) inside(ctx context.Context, name string, f *incident.File, lo
 		return err
 	}
 	defer os.RemoveAll(dir)
-	from, to, err := lay(dir, &s, f)
+	from, to, err := lay(dir, &s)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -117,17 +165,7 @@ func lay(dir string, s *settings.Values, f *incident.File) (from, to view.Point,
 		return from, to, err
 	}
 	from = view.Point{Seq: f.Manifest.From.Seq, At: f.Manifest.From.Stored}
-	facts := func(yield func(embed.Message, error) bool) {
-		for r, err := range f.Whole() {
-			if err == nil {
-				to = view.Point{Seq: r.Seq, At: r.Stored}
-			}
-			if !yield(embed.Message{Seq: r.Seq, At: r.Stored, Subject: reading.SubjectOf(&r), Header: reading.HeaderOf(&r), Body: r.Raw}, err) {
-				return
-			}
-		}
-	}
-	err = serve.Lay(dir, layout, embed.Stream{Messages: facts, Created: f.Manifest.Made}, embed.Stream{Messages: output, Created: f.Manifest.Made})
+	to, err = serve.Lay(dir, layout, f.Manifest.Made, f.Whole(), output)
 	if err == nil && to.Seq == 0 {
 		err = errors.New("none of its facts is whole")
 	}

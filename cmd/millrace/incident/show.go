@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/opened"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
@@ -22,6 +23,7 @@ const damaged = 3
 
 func (a *Commands) show() *cobra.Command {
 	var o typed.Output
+	var bound opened.Bound
 	c := &cobra.Command{
 		Use: "show FILE", Aliases: []string{"view", "info"},
 		Short: "Print what an incident file holds, and what is missing",
@@ -29,9 +31,10 @@ func (a *Commands) show() *cobra.Command {
 Ends with 3 if something is missing, else with 0.`,
 		Args: typed.Takes(1, 1, "file"),
 	}
+	bound.Flag(c.Flags())
 	o.Flags(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		f, err := read(args[0])
+		f, err := read(args[0], bound)
 		if err != nil {
 			return err
 		}
@@ -55,16 +58,17 @@ Ends with 3 if something is missing, else with 0.`,
 }
 
 // read opens an incident file.
-func read(name string) (*incident.File, error) {
-	data, err := os.ReadFile(name) // #nosec G304 -- which one is for the user to say
+func read(name string, bound opened.Bound) (*incident.File, error) {
+	file, err := os.Open(name) // #nosec G304 -- which one is for the user to say
 	if err != nil {
-		return nil, &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace incident export` writes an incident file")}
+		return nil, noFile(err)
 	}
-	f, err := incident.Open(data)
-	if err != nil {
-		return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("%s: %w", name, err)}
-	}
-	return f, nil
+	defer file.Close()
+	return bound.Read(name, file)
+}
+
+func noFile(err error) error {
+	return &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace incident export` writes an incident file")}
 }
 
 func table(f *incident.File) term.Table {

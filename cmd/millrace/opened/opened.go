@@ -24,9 +24,8 @@ import (
 
 // Bounds of the open files.
 const (
-	// MaxUpload is how many bytes a file may have, and maxUnpacked how many unpacked.
-	MaxUpload   = 32 << 20
-	maxUnpacked = 256 << 20
+	// MaxUpload is how many bytes a file may have; unpacked [incident.MaxUnpacked].
+	MaxUpload = 32 << 20
 	// Most is how many files are open at one time, and mostOfOne how many of one caller. Beyond
 	// that, the caller's least recently viewed file is closed.
 	Most      = 8
@@ -157,7 +156,7 @@ func (s *Shelf) Files(now time.Time) []*File {
 
 // read unpacks a file. It leaves out damaged parts.
 func read(data []byte) (*File, error) {
-	is, err := incident.OpenUpTo(data, maxUnpacked)
+	is, err := incident.Open(data)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/cmd/millrace/told"
 	"millrace/incident"
 	"millrace/query"
 	"millrace/replay"
@@ -131,6 +132,7 @@ func (f *File) begin(rules view.Rules, margin time.Duration) error {
 		marks = append(marks, replay.Mark{Name: n.Name, Seq: n.Seq, Time: n.Time, Note: n.Text})
 	}
 	x, err := replay.New(span, replay.Config{Rules: rules, Margin: margin, Marks: marks, Partial: partial,
+		Limited: told.LimitDuty, Holders: told.NamedHolders,
 		Time: func(text string, near time.Time) (time.Time, error) { return query.Absolute(text, near.UTC()) }})
 	if err != nil {
 		return err

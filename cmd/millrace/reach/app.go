@@ -50,10 +50,10 @@ func (a *App) Report(err error) int {
 		return exit.OK
 	}
 	if f.Err != nil {
-		fmt.Fprintf(a.Errs, "millrace: %v\n", f.Err)
+		fmt.Fprintf(a.Errs, "millrace: %s\n", term.Message(f.Err.Error()))
 	}
 	if f.Hint != "" {
-		fmt.Fprintln(a.Errs, f.Hint)
+		fmt.Fprintln(a.Errs, term.Message(f.Hint))
 	}
 	return f.Code
 }

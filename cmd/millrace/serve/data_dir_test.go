@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/cmd/millrace/exit"
+	"millrace/events"
 	"millrace/jet"
 	"millrace/jet/embed"
 	"millrace/jet/streams"
@@ -24,7 +25,7 @@ func TestLaidIntoADirectoryOfOthers(t *testing.T) {
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "else"), nil, 0o600), os.Chmod(dir, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	err := Lay(dir, streams.Layout{}, embed.Stream{}, embed.Stream{})
+	_, err := Lay(dir, streams.Layout{}, time.Time{}, func(func(events.Record, error) bool) {}, func(func(embed.Message, error) bool) {})
 	if f := (*exit.Fault)(nil); !errors.As(err, &f) || f.Code != exit.Refused || f.Hint == "" {
 		t.Errorf("it says %v", err)
 	}
@@ -34,16 +35,16 @@ func TestLaidIntoADirectoryOfOthers(t *testing.T) {
 // need not look through all of it for what it has sourced.
 func TestLaidLogOpensAtOnce(t *testing.T) {
 	const facts, subjects = 100_000, 30_000
-	log := func(yield func(embed.Message, error) bool) {
+	log := func(yield func(events.Record, error) bool) {
 		for i := range uint64(facts) {
-			m := embed.Message{Seq: i + 1, At: time.Unix(1_700_000_000, 0), Subject: fmt.Sprint(wire.TickPrefix, "s", i%subjects), Body: []byte("{}")}
-			if !yield(m, nil) {
+			r := events.Record{Seq: i + 1, Stored: time.Unix(1_700_000_000, 0), Kind: events.KindTick, Place: fmt.Sprint(wire.TickPrefix, "s", i%subjects), Raw: []byte("{}")}
+			if !yield(r, nil) {
 				return
 			}
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "data")
-	if err := Lay(dir, streams.Layout{}, embed.Stream{Messages: log}, embed.Stream{Messages: func(func(embed.Message, error) bool) {}}); err != nil {
+	if _, err := Lay(dir, streams.Layout{}, time.Time{}, log, func(func(embed.Message, error) bool) {}); err != nil {
 		t.Fatal(err)
 	}
 	server, err := embed.Start(embed.Config{Dir: dir})

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 	"path/filepath"
 
@@ -13,8 +12,6 @@ import (
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/told"
 	"millrace/jet/embed"
-	"millrace/jet/streams"
-	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/projections"
 )
@@ -79,33 +76,4 @@ func (p *parts) exhibit(dir string) error {
 	p.start((&api.Service{Conn: nc, Client: client.New(answering, ""), Model: model, Version: told.ThisBuild().Version, Nodes: node.Settings{TTL: p.settings.NodeTTL},
 		Now: p.clock.Now, Ready: p.starting.Done, Log: p.log}).Run)
 	return nil
-}
-
-// Lay writes a log into a data directory that has none, with the output of its tasks.
-func Lay(dir string, layout streams.Layout, log, output embed.Stream) (err error) {
-	if log.Config, err = layout.Config(wire.LogStream); err != nil {
-		return err
-	}
-	if output.Config, err = layout.Config(wire.OutputStream); err != nil {
-		return err
-	}
-	log.Messages = marked(log.Messages)
-	return shared(embed.Fill(dir, log, output))
-}
-
-// marked returns the messages of a log with a mark behind them.
-func marked(log iter.Seq2[embed.Message, error]) iter.Seq2[embed.Message, error] {
-	return func(yield func(embed.Message, error) bool) {
-		var last embed.Message
-		for m, err := range log {
-			if last = m; !yield(m, err) {
-				return
-			}
-		}
-		if last.Seq == 0 {
-			return // nothing to look through
-		}
-		subject, header := streams.LaidMark()
-		yield(embed.Message{Seq: last.Seq + 1, At: last.At, Subject: subject, Header: header}, nil)
-	}
 }

@@ -66,7 +66,7 @@ var commands = func() map[string]*command {
 			all[pairs[i]] = &command{pairs[i], pairs[i+1], asks}
 		}
 	}
-	add(false, "s", "s", "S", "S", "n", "n", "N", "N", "f", "f", "F", "F", "c", "c", "C", "C", "k", "k", "K", "K", ".", ".",
+	add(false, "s", "s", "S", "S", "n", "n", "N", "N", "f", "f", "F", "F", "c", "c", "C", "C", "k", "k", "K", "K",
 		"down", "s", "up", "S", "right", "n", "left", "N", "home", "g start", "end", "g end")
 	add(true, "g", "g", "b", "b", "x", "x", "w", "w", "W", "w!", "o", "o", "p", "p", "m", "m", "'", "'", "/", "/", `\`, "/!", ":", "")
 	return all
@@ -124,6 +124,9 @@ func (m Model) Press(key string) (Model, Ask) {
 		if m.still {
 			m.said = "the mouse is left to the terminal, which selects text; M takes it back"
 		}
+		return m, Ask{}
+	case ".", "tab", "pgdown":
+		m.list, m.what, m.top = m.point(), "point", 0
 		return m, Ask{}
 	case "?":
 		m.list, m.what, m.top = help(), "keys", 0
@@ -308,5 +311,5 @@ func help() []string {
 		lines = append(lines, told.ReplayCommand(&c))
 	}
 	return append(lines, "a                  list the facts of the focus alone, or all", ": COMMAND          any command, or several with ; between them",
-		"arrows             down s, up S, right n, left N; Home and End of the span", "M                  leave the mouse to the terminal, or take it back: the wheel steps, a click on a fact goes there", "Esc, Ctrl-C        stop what runs", "Ctrl-L, Ctrl-Z     draw all anew, go to the shell")
+		"arrows             down s, up S, right n, left N; Home and End of the span", "M                  leave the mouse to the terminal, or take it back: the wheel steps, a click on a fact goes there", ".  Tab  PageDown    the point as a page: all lines of its panes, and the message as it was written", "Esc, Ctrl-C        stop what runs", "Ctrl-L, Ctrl-Z     draw all anew, go to the shell")
 }

@@ -168,6 +168,7 @@ func TestScreens(t *testing.T) {
 		"along":    "o task 00000001<enter>g9<enter>a",
 		"causes":   "g13<enter>k",
 		"help":     "?",
+		"point":    "o task 00000001<enter>bstate retrying<enter>c<pgdown><pgdown>",
 		"prompt":   "b",
 		"mistaken": "bstate runing<enter>",
 	} {

@@ -165,7 +165,11 @@ func (m Model) body(width, height int) []line {
 		below = append(below, from)
 	}
 	decided := texts(head, below...)
-	owed := texts("owed", told.Owed(briefly(f.Owed), m.clock())...)
+	duties := told.Owed(briefly(f.Owed), m.clock())
+	if f.Limit != nil {
+		duties = append(duties, told.Counter(f.Limit, f.Time))
+	}
+	owed := texts("owed", duties...)
 	notes := texts("breakpoints and marks", append(signed("b ", told.Breaks(m.scene.Breaks)), signed("m ", told.Marks(m.scene.Marks, m.clock()))...)...)
 	switch {
 	case width < twoColumns:
@@ -184,6 +188,18 @@ func message(f *replay.Frame) pane {
 		return texts("message")
 	}
 	return texts("message", strings.Split(text.String(), "\n")...)
+}
+
+// point is everything about the point, and the message as it was written: a small screen has no room
+// for it in its panes.
+func (m Model) point() []string {
+	f := m.scene.Frame
+	lines := told.Point(f, m.clock())
+	var text bytes.Buffer
+	if json.Indent(&text, f.Fact, "  ", "  ") == nil {
+		lines = append(append(lines, ""), strings.Split("  "+text.String(), "\n")...)
+	}
+	return lines
 }
 
 // weighed puts the state first among the changes, then the counts: there may not be room for all.

@@ -110,5 +110,5 @@ func Width(w io.Writer) int {
 
 // Note tells the user something beside the result; it never goes to stdout.
 func (s *Streams) Note(format string, args ...any) {
-	fmt.Fprintf(s.Errs, "millrace: "+format+"\n", args...)
+	fmt.Fprintf(s.Errs, "millrace: %s\n", Message(fmt.Sprintf(format, args...)))
 }

@@ -122,6 +122,16 @@ func Printable(s string) string {
 	}, s)
 }
 
+// Message is [Printable] for a text of several lines, such as an error, that may quote a file, a
+// program or a server.
+func Message(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = Printable(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Cut shortens s to n characters; the last one marks the cut.
 func Cut(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {

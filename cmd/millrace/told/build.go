@@ -3,10 +3,13 @@ package told
 import (
 	"runtime"
 	"runtime/debug"
+	"sync"
 )
 
 // Build says what this program was built from.
 type Build struct {
+	// Version is that of the module or, between releases, one that names the commit and ends in
+	// +dirty if the sources differed from it. "(devel)" if nothing is known.
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
 	// Modified tells whether the sources differed from the commit.
@@ -18,8 +21,9 @@ type Build struct {
 	Server string `json:"nats_server"`
 }
 
-// ThisBuild reads what the Go tool wrote into the program.
-func ThisBuild() Build {
+// ThisBuild says what this program was built from: by what the Go tool wrote into it, or else by the
+// checkout that it was built from.
+var ThisBuild = sync.OnceValue(func() Build {
 	b := Build{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Server: "unknown"}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -43,5 +47,9 @@ func ThisBuild() Build {
 			b.Server = m.Version
 		}
 	}
+	// Tests are no such program.
+	if b.Commit == "" && b.Version == "(devel)" && info.Path == "millrace/cmd/millrace" {
+		checkout(&b)
+	}
 	return b
-}
+})

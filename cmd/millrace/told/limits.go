@@ -67,6 +67,11 @@ func LimitDuty(t *task.Task, s *quota.Standing, now time.Time) string {
 	return fmt.Sprintf("admit it: %s; it is %s", strings.Join(full, ", and "), line)
 }
 
+// Counter says how a limit stands: who has its places, and how many wait.
+func Counter(c *quota.CounterState, now time.Time) string {
+	return fmt.Sprintf("%s; %d wait", counterDuty(c, now), c.Waiting)
+}
+
 // counterDuty says how a limit makes tasks wait.
 func counterDuty(c *quota.CounterState, now time.Time) string {
 	if c.Rate != nil {

@@ -151,6 +151,30 @@ func Inputs(d *replay.Decision) string {
 	return "from " + strings.Join(all, ", ")
 }
 
+// Point describes a point, in one line per thing.
+func Point(f *replay.Frame, clock Clocked) []string {
+	lines := []string{PointFact(f, clock)}
+	add := func(indent string, more ...string) {
+		for _, line := range more {
+			lines = append(lines, indent+line)
+		}
+	}
+	add("  ", Stopped(f.Stop)...)
+	add("  ", Changes(f)...)
+	if head, below := Decided(f.Decision); head != "" {
+		add("  ", head)
+		add("    ", below...)
+		if from := Inputs(f.Decision); from != "" {
+			add("    ", from)
+		}
+	}
+	add("  ", Owed(f.Owed, clock)...)
+	if f.Limit != nil {
+		add("  ", Counter(f.Limit, f.Time))
+	}
+	return lines
+}
+
 // Owed describes the duties before a fact and after it.
 func Owed(o *replay.Owed, clock Clocked) []string {
 	switch {
