@@ -27,7 +27,7 @@ type Model interface {
 	// Overdue counts tasks whose own deadline passed before a time.
 	Overdue(ctx context.Context, before time.Time) (map[task.State]int, error)
 	// Waiting lists tasks of a queue that have been pending since before a time.
-	Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error)
+	Waiting(ctx context.Context, queue string, before time.Time, after task.ID, limit int) ([]task.ID, error)
 	// Routes returns the routes on which tasks of a queue wait.
 	Routes(ctx context.Context, queue string) ([]string, error)
 	// OnNode lists the tasks that run on a node.
@@ -264,6 +264,9 @@ func (s *Server) stuck(ctx context.Context, now time.Time, nodes []node.Node, co
 		stuck[state.String()] = n
 	}
 	for queue, states := range counts {
+		if s.Settings.StartDeadline == 0 { // nothing ends them, so nothing is overdue
+			break
+		}
 		if states[task.Pending] == 0 || slices.ContainsFunc(nodes, func(n node.Node) bool { return serves(n, queue) }) {
 			continue
 		}
@@ -272,7 +275,7 @@ func (s *Server) stuck(ctx context.Context, now time.Time, nodes []node.Node, co
 			return nil, err
 		}
 		for _, route := range routes {
-			ids, err := s.Model.Waiting(ctx, route, now.Add(-s.Settings.StartDeadline-patience), maxStuck)
+			ids, err := s.Model.Waiting(ctx, route, now.Add(-s.Settings.StartDeadline-patience), "", maxStuck)
 			if err != nil {
 				return nil, err
 			}

@@ -48,7 +48,7 @@ func (v *view) Overdue(_ context.Context, before time.Time) (map[task.State]int,
 	v.asked = append(v.asked, before)
 	return v.overdue, v.err
 }
-func (v *view) Waiting(_ context.Context, queue string, before time.Time, limit int) ([]task.ID, error) {
+func (v *view) Waiting(_ context.Context, queue string, before time.Time, _ task.ID, limit int) ([]task.ID, error) {
 	v.asked = append(v.asked, before)
 	return make([]task.ID, min(v.waiting[queue], limit)), v.err
 }

@@ -198,11 +198,11 @@ func (s *Store) Overdue(ctx context.Context, before time.Time) (map[task.State]i
 	return overdue, err
 }
 
-// Waiting returns the tasks of a queue that have been pending since before a time, by id, at most
-// limit.
-func (s *Store) Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error) {
-	return s.ids(ctx, "list waiting tasks", "SELECT id FROM tasks WHERE queue = ? AND waits < ? ORDER BY id LIMIT ?",
-		queue, before.UnixMicro(), limit)
+// Waiting returns the tasks of a queue that have been pending since before a time, with ids after the
+// given one, by id, at most limit.
+func (s *Store) Waiting(ctx context.Context, queue string, before time.Time, after task.ID, limit int) ([]task.ID, error) {
+	return s.ids(ctx, "list waiting tasks", "SELECT id FROM tasks WHERE queue = ? AND waits < ? AND id > ? ORDER BY id LIMIT ?",
+		queue, before.UnixMicro(), string(after), limit)
 }
 
 // Held returns the held tasks with ids after the given one, by id, at most limit.
