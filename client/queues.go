@@ -62,6 +62,8 @@ type QueueView struct {
 	Leased int `json:"leased"`
 	// Oldest is since when the longest-waiting pending task has been pending.
 	Oldest time.Time `json:"oldest,omitzero"`
+	// Unserved are those of its tasks that no node takes; nil if there are none, or if it is paused.
+	Unserved *node.Unserved `json:"unserved,omitempty"`
 	// Nodes are the nodes that take new work from it.
 	Nodes []string `json:"nodes"`
 	// RateState is the state of its rate, and how many tasks wait for that; nil if it has none, or
@@ -97,6 +99,21 @@ func QueuesOf(ctx context.Context, v view.View, sums view.Summed, r *QueueListRe
 	if err != nil {
 		return page, err
 	}
+	routed, present := sums.(node.Routed)
+	var routes []node.Route
+	if present {
+		if routes, err = routed.PendingRoutes(ctx); err != nil {
+			return page, err
+		}
+	} else {
+		for name, of := range counts.Of {
+			if n := of[task.Pending]; n > 0 && value.ValidName("queue", name) == nil {
+				first := task.Task{State: task.Pending, Work: task.Work{Route: where.QueueRoute(name, where.DefaultPriority)}}
+				routes = append(routes, node.Route{Home: name, Tasks: n, Oldest: oldest[name], First: first})
+			}
+		}
+	}
+	unserved := node.UnservedOf(routes, nodes.Nodes, now)
 	names := queueNames(&counts, nodes.Nodes, told.Queues)
 	there := true
 	if r.Queue != "" {
@@ -114,6 +131,9 @@ func QueuesOf(ctx context.Context, v view.View, sums view.Summed, r *QueueListRe
 		}
 		q := QueueView{Queue: said, States: map[string]int{}, Waiting: map[int]int{}, Oldest: oldest[name], Nodes: []string{}}
 		q.Paused = said.PausedAt(now)
+		if q.Paused == nil {
+			q.Unserved = unserved[name]
+		}
 		for state, n := range counts.Of[name] {
 			q.States[state.String()] = n
 		}

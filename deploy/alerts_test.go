@@ -103,6 +103,7 @@ const calm = `load 1m
   millrace_queue_depth{queue="default",instance="s1",job="millrace"} 0 3 5 0 0x30
   millrace_queue_depth{queue="idle",instance="s1",job="millrace"} 0x34
   millrace_queue_nodes{queue="default",instance="s1",job="millrace"} 2x34
+  millrace_queue_unserved_tasks{queue="default",instance="s1",job="millrace"} 0x34
   millrace_queue_nodes{queue="idle",instance="s1",job="millrace"} 0x34
   millrace_task_oldest_pending_seconds{queue="shut",instance="s1",job="millrace"} 0+60x34
   millrace_queue_closed{queue="shut",why="paused",instance="s1",job="millrace"} 0x34
@@ -167,8 +168,7 @@ var trouble = map[string]struct{ load, want string }{
   millrace_breaker_state{breaker="index",instance="s1"} 0x34`, `{breaker="crawl"} 2`},
 	"MillraceQueuePaused": {`millrace_queue_depth{queue="gpu",instance="s1"} 4x34
   millrace_queue_closed{queue="gpu",why="paused",instance="s1"} 1x34`, `{queue="gpu"} 4`},
-	"MillraceQueueUnserved": {`millrace_queue_depth{queue="gpu",instance="s1"} 4x34
-  millrace_queue_nodes{queue="gpu",instance="s1"} 0x34`, `{queue="gpu"} 4`},
+	"MillraceQueueUnserved":          {`millrace_queue_unserved_tasks{queue="gpu",instance="s1"} 4x34`, `{queue="gpu"} 4`},
 	"MillraceStartDeadlinesExpiring": {`millrace_start_deadline_expired_total{queue="gpu",instance="s1"} 0x25 5x9`, `{queue="gpu"}`},
 	"MillraceTasksStuck":             {`millrace_tasks_stuck{kind="retrying",instance="s1"} 2x34`, `{kind="retrying"} 2`},
 	"MillraceSweepRepairs":           {`millrace_sweep_repairs_total{kind="offer",instance="s1"} 0x25 1x9`, `{kind="offer"}`},

@@ -85,6 +85,8 @@ var (
 	Tasks         = family(Gauge, "millrace_tasks", "Tasks there are, by queue and state.", "queue", "state")
 	QueueDepth    = family(Gauge, "millrace_queue_depth", "Tasks that wait in a queue, or for one node (queue=\"node NAME\"), and may be started at once.", "queue")
 	QueueNodes    = family(Gauge, "millrace_queue_nodes", "Nodes that take work from a queue.", "queue")
+	UnservedTasks = family(Gauge, "millrace_queue_unserved_tasks", "Tasks that wait in a queue, or for one node (queue=\"node NAME\"), and that no node takes: none serves the queue, or none that does has their labels or handler.", "queue")
+	UnservedFor   = family(Gauge, "millrace_queue_unserved_seconds", "How long some of them have waited without a node.", "queue")
 	QueueClosed   = family(Gauge, "millrace_queue_closed", "1 while nothing of a queue is started because an operator has paused it (why=paused) or its window is closed (why=window), else 0; only of queues of which anything was said.", "queue", "why")
 	OldestPending = family(Gauge, "millrace_task_oldest_pending_seconds", "How long the task has been pending that has waited longest.", "queue")
 	TasksStuck    = family(Gauge, "millrace_tasks_stuck", "Tasks whose deadline has passed without an action, at most 1000 of a kind.", "kind")

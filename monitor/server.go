@@ -27,7 +27,9 @@ type Model interface {
 	// Overdue counts tasks whose own deadline passed before a time.
 	Overdue(ctx context.Context, before time.Time) (map[task.State]int, error)
 	// Waiting lists tasks of a queue that have been pending since before a time.
-	Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error)
+	Waiting(ctx context.Context, queue string, before time.Time, after task.ID, limit int) ([]task.ID, error)
+	// PendingRoutes returns the routes on which tasks are pending.
+	node.Routed
 	// Routes returns the routes on which tasks of a queue wait.
 	Routes(ctx context.Context, queue string) ([]string, error)
 	// OnNode lists the tasks that run on a node.
@@ -82,6 +84,10 @@ func (s *Server) Collect(emit metrics.Emit) {
 	}
 	depth := s.tasks(emit, counts)
 	s.nodes(emit, nodes, depth)
+	routes, err := s.Model.PendingRoutes(ctx)
+	if !s.failed("routes", err) {
+		s.unserved(emit, node.UnservedOf(routes, nodes, s.now()), depth)
+	}
 	said, err := s.Model.SaidOfQueues(ctx)
 	if err == nil {
 		err = s.closed(ctx, emit, said)
@@ -224,6 +230,23 @@ func (s *Server) closed(ctx context.Context, emit metrics.Emit, said []queue.Que
 	return nil
 }
 
+// unserved emits how many tasks of each queue no node takes, and for how long.
+func (s *Server) unserved(emit metrics.Emit, unserved map[string]*node.Unserved, depth map[string]int) {
+	now := s.now()
+	tasks, ages := map[string]int{}, map[string]float64{}
+	for queue := range depth {
+		name := s.Names.Of(queue)
+		if tasks[name] += 0; unserved[queue] != nil {
+			tasks[name] += unserved[queue].Tasks
+			ages[name] = max(ages[name], now.Sub(unserved[queue].Since).Seconds())
+		}
+	}
+	for name, n := range tasks {
+		emit(metrics.UnservedTasks, float64(n), nil, name)
+		emit(metrics.UnservedFor, ages[name], nil, name)
+	}
+}
+
 func (s *Server) oldest(emit metrics.Emit, oldest map[string]time.Time, depth map[string]int) {
 	now := s.now()
 	shown := map[string]float64{}
@@ -264,6 +287,9 @@ func (s *Server) stuck(ctx context.Context, now time.Time, nodes []node.Node, co
 		stuck[state.String()] = n
 	}
 	for queue, states := range counts {
+		if s.Settings.StartDeadline == 0 { // nothing ends them, so nothing is overdue
+			break
+		}
 		if states[task.Pending] == 0 || slices.ContainsFunc(nodes, func(n node.Node) bool { return serves(n, queue) }) {
 			continue
 		}
@@ -272,7 +298,7 @@ func (s *Server) stuck(ctx context.Context, now time.Time, nodes []node.Node, co
 			return nil, err
 		}
 		for _, route := range routes {
-			ids, err := s.Model.Waiting(ctx, route, now.Add(-s.Settings.StartDeadline-patience), maxStuck)
+			ids, err := s.Model.Waiting(ctx, route, now.Add(-s.Settings.StartDeadline-patience), "", maxStuck)
 			if err != nil {
 				return nil, err
 			}

@@ -29,6 +29,7 @@ type view struct {
 	onNode  map[node.ID]int
 	dead    [2]int // tasks, messages
 	said    []queue.Queue
+	pending []node.Route
 	err     error
 	asked   []time.Time // the times of its questions
 }
@@ -48,10 +49,12 @@ func (v *view) Overdue(_ context.Context, before time.Time) (map[task.State]int,
 	v.asked = append(v.asked, before)
 	return v.overdue, v.err
 }
-func (v *view) Waiting(_ context.Context, queue string, before time.Time, limit int) ([]task.ID, error) {
+func (v *view) Waiting(_ context.Context, queue string, before time.Time, _ task.ID, limit int) ([]task.ID, error) {
 	v.asked = append(v.asked, before)
 	return make([]task.ID, min(v.waiting[queue], limit)), v.err
 }
+
+func (v *view) PendingRoutes(context.Context) ([]node.Route, error) { return v.pending, v.err }
 
 func (v *view) Routes(_ context.Context, queue string) ([]string, error) {
 	return append([]string{queue}, v.routes[queue]...), v.err
@@ -76,7 +79,7 @@ func TestServerFigures(t *testing.T) {
 		},
 		nodes: []node.Node{
 			{ID: "n1", State: node.Online, Profile: node.Profile{Queues: []string{"default", "spare"}}},
-			{ID: "n2", State: node.Draining, Profile: node.Profile{Queues: []string{"gpu"}}},
+			{ID: "n2", State: node.Draining, Since: now.Add(-time.Hour), Profile: node.Profile{Queues: []string{"gpu"}}},
 			{ID: "gone", State: node.Offline, Since: now.Add(-time.Hour)},
 			{ID: "leaving", State: node.Offline, Since: now},
 		},
@@ -84,8 +87,12 @@ func TestServerFigures(t *testing.T) {
 		overdue: map[task.State]int{task.Retrying: 2},
 		waiting: map[string]int{"gpu": 3, "~9f86d0": 1, "default": 1},
 		routes:  map[string][]string{"gpu": {"~9f86d0"}},
-		dead:    [2]int{3, 2},
-		onNode:  map[node.ID]int{"gone": 6, "leaving": 1, "n1": 1},
+		pending: []node.Route{
+			{Home: "default", Tasks: 3, Oldest: now.Add(-100 * time.Second), First: task.Task{State: task.Pending, Work: task.Work{Route: "default.5"}}},
+			{Home: "gpu", Tasks: 5, Oldest: now.Add(-50 * time.Second), First: task.Task{State: task.Pending, Work: task.Work{Route: "gpu.5"}}},
+		},
+		dead:   [2]int{3, 2},
+		onNode: map[node.ID]int{"gone": 6, "leaving": 1, "n1": 1},
 	}
 	var failed []string
 	s := &Server{
@@ -102,6 +109,8 @@ queue_depth{default} 3
 queue_depth{gpu} 5
 queue_nodes{default} 1
 queue_nodes{spare} 1
+queue_unserved_seconds{gpu} 50
+queue_unserved_tasks{gpu} 5
 sweep_repairs_total{offer} 1
 task_oldest_pending_seconds{default} 100
 tasks_stuck{orphaned} 6

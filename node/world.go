@@ -1,8 +1,11 @@
 package node
 
 import (
+	"fmt"
 	"iter"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"millrace/task"
@@ -27,6 +30,8 @@ type World struct {
 	unserved map[string]time.Time
 	// told are the settings of the queues that were read.
 	told map[string]queue.Queue
+	// why says in words why no node takes work from a route.
+	why map[string]string
 	// selectors are what selectors' routes require of nodes, where a task there was seen.
 	selectors map[string]Want
 }
@@ -131,6 +136,7 @@ func (w *World) Around(t *task.Task) duties.Surroundings {
 		around.Unserved = n.Since // zero for a node that never existed
 		around.Able = w.able(t)
 	}
+	around.NoNode = w.noNode(t, &around)
 	if n, ok := w.own(ID(t.Node)); ok && t.Live() {
 		around.NodeGone = n.Gone(t.Session)
 	}
@@ -156,6 +162,85 @@ func (w *World) lacks(t *task.Task) string {
 		return ""
 	}
 	return Lacking(maps.Values(w.nodes), t.Spec.Means())
+}
+
+// noNode says in words why no node takes a pending task; "" if one does, or if an operator keeps all of
+// them from it.
+func (w *World) noNode(t *task.Task, around *duties.Surroundings) string {
+	if t.State != task.Pending || around.Serving > 0 || around.Paused != nil {
+		return ""
+	}
+	if on, own := t.Route.Node(); own {
+		return w.noneOf(t, on)
+	}
+	route := t.Route.Queue()
+	if _, known := w.why[route]; !known {
+		want := Want{Queue: route}
+		if t.Route.Selected() {
+			want.Queue, want.Needs = t.Asks()
+		}
+		w.why[route] = w.noneFor(want)
+	}
+	return w.why[route]
+}
+
+// noneOf says it of the nodes that a task names, or only of that on whose route it waits.
+func (w *World) noneOf(t *task.Task, on string) string {
+	names := []string{on}
+	if t.Spec != nil && len(t.Spec.Place.Nodes) > 0 {
+		names = t.Spec.Place.Nodes
+	}
+	all := make([]string, len(names))
+	for i, name := range names {
+		n, _ := w.own(ID(name))
+		rule, _ := n.standsAside()
+		switch {
+		case n.State == Unknown:
+			all[i] = "no worker has registered as node " + name
+		case n.State == Retired:
+			all[i] = "node " + name + " is retired"
+		default:
+			all[i] = fmt.Sprintf("node %s is %s since %s", name, rule, value.Clock(n.Since))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// noneFor says it of all nodes: it names the needs that none of them meets, else that no one node meets
+// them all, or that those which do take no work.
+func (w *World) noneFor(want Want) string {
+	such, unmet, serves := 0, slices.Clone(want.Needs), false
+	for _, n := range w.nodes {
+		if !n.registered() {
+			continue
+		}
+		if rule, _ := n.Excluded(want); rule.Passing() {
+			such++
+		}
+		serves = serves || slices.Contains(n.Queues, want.Queue)
+		labels := n.Selectable()
+		unmet = slices.DeleteFunc(unmet, func(r where.Requirement) bool { return where.Selector{r}.Refuses(labels) == nil })
+	}
+	looked := w.looked()
+	switch {
+	case such > 0:
+		return fmt.Sprintf("no node that %s takes work (%d looked at, %d such)", job.NeedWords(want.Queue, want.Needs), looked, such)
+	case want.Queue != "" && !serves:
+		return fmt.Sprintf("no node %s (%d looked at)", job.NeedWords(want.Queue, nil), looked)
+	case len(unmet) > 0:
+		return fmt.Sprintf("no node %s (%d looked at)", job.NeedWords("", unmet), looked)
+	}
+	return fmt.Sprintf("no node %s (%d looked at)", job.NeedWords(want.Queue, want.Needs), looked)
+}
+
+// looked counts the nodes that are looked at: those that are not retired.
+func (w *World) looked() (n int) {
+	for _, one := range w.nodes {
+		if one.registered() {
+			n++
+		}
+	}
+	return n
 }
 
 // Lacking says in words that no live node has the means that [job.Spec.Means] names; "" if one has,
@@ -204,6 +289,9 @@ func (w *World) By(t *task.Task, around duties.Surroundings, s duties.Settings) 
 	if _, own := t.Route.Node(); !own && t.Waiting() {
 		by.Since = around.Unserved
 	}
+	if around.NoNode != "" {
+		by.Looked = new(w.looked())
+	}
 	on := t.Node
 	if t.Waiting() {
 		on, _ = t.Route.Node()
@@ -227,5 +315,5 @@ func (w *World) Accounted(t *task.Task, around duties.Surroundings) bool {
 // Again returns the world of the same nodes at another time, without any other knowledge.
 func (w *World) Again(now time.Time) *World {
 	return &World{At: w.At, Seen: now, nodes: w.nodes, fresh: map[ID]Node{},
-		unserved: map[string]time.Time{}, told: map[string]queue.Queue{}, selectors: map[string]Want{}}
+		unserved: map[string]time.Time{}, told: map[string]queue.Queue{}, why: map[string]string{}, selectors: map[string]Want{}}
 }

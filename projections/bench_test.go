@@ -352,7 +352,7 @@ func BenchmarkQueries(b *testing.B) {
 	})
 	b.Run("waiting-none", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := store.Waiting(b.Context(), "default", time.Unix(0, 0), 100); err != nil {
+			if _, err := store.Waiting(b.Context(), "default", time.Unix(0, 0), "", 100); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -59,7 +59,7 @@ func TestLists(t *testing.T) {
 		}
 		before := noon.Add(24 * time.Hour)
 		for _, queue := range []string{"default", "gpu", "night", "none"} {
-			have, err := s.Waiting(t.Context(), queue, before, 1000)
+			have, err := s.Waiting(t.Context(), queue, before, "", 1000)
 			same(t, "waiting in "+queue, have, err, folded, func(k *task.Task) bool {
 				return k.State == task.Pending && k.Route.Queue() == queue && k.Since.Before(before)
 			})

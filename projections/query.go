@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -182,6 +183,44 @@ func (s *Store) Oldest(ctx context.Context) (map[string]time.Time, error) {
 	return oldest, err
 }
 
+// PendingRoutes implements [node.Routed]. It reads the first 10,000 tasks of a route.
+func (s *Store) PendingRoutes(ctx context.Context) (all []node.Route, err error) {
+	err = s.view(ctx, "list the routes on which tasks wait", func(tx *sql.Tx, _ uint64) error {
+		var home, route string
+		var n int
+		routes := map[string]*node.Route{}
+		err := each(ctx, tx, "SELECT queue, home, n FROM counts WHERE state = ? AND n > 0 ORDER BY queue, home", []any{int64(task.Pending)}, []any{&route, &home, &n}, func() error {
+			if is := routes[route]; is != nil {
+				is.Tasks += n // of one selector
+				return nil
+			}
+			routes[route] = &node.Route{Home: home, Tasks: n}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, route := range slices.Sorted(maps.Keys(routes)) {
+			is := routes[route]
+			err := eachTask(ctx, tx, s.form, "SELECT "+rowColumns+" FROM tasks WHERE queue = ? AND waits IS NOT NULL ORDER BY id LIMIT 1", []any{route}, func(t *task.Task) { is.First = *t })
+			if err != nil {
+				return err
+			}
+			var since sql.NullInt64
+			err = tx.QueryRowContext(ctx, "SELECT min(waits) FROM (SELECT waits FROM tasks WHERE queue = ? AND waits IS NOT NULL ORDER BY id LIMIT ?)", route, maxOldest).Scan(&since)
+			if err != nil {
+				return err
+			}
+			if since.Valid {
+				is.Oldest = time.UnixMicro(since.Int64).UTC()
+				all = append(all, *is)
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
 // Overdue counts, by state, the tasks whose own deadline (see [Store.Due]) passed before a time:
 // the 1000 longest overdue of them.
 func (s *Store) Overdue(ctx context.Context, before time.Time) (map[task.State]int, error) {
@@ -198,11 +237,11 @@ func (s *Store) Overdue(ctx context.Context, before time.Time) (map[task.State]i
 	return overdue, err
 }
 
-// Waiting returns the tasks of a queue that have been pending since before a time, by id, at most
-// limit.
-func (s *Store) Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error) {
-	return s.ids(ctx, "list waiting tasks", "SELECT id FROM tasks WHERE queue = ? AND waits < ? ORDER BY id LIMIT ?",
-		queue, before.UnixMicro(), limit)
+// Waiting returns the tasks of a queue that have been pending since before a time, with ids after the
+// given one, by id, at most limit.
+func (s *Store) Waiting(ctx context.Context, queue string, before time.Time, after task.ID, limit int) ([]task.ID, error) {
+	return s.ids(ctx, "list waiting tasks", "SELECT id FROM tasks WHERE queue = ? AND waits < ? AND id > ? ORDER BY id LIMIT ?",
+		queue, before.UnixMicro(), string(after), limit)
 }
 
 // Held returns the held tasks with ids after the given one, by id, at most limit.

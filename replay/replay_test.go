@@ -301,7 +301,7 @@ func TestFrame(t *testing.T) {
 	}
 	late, err := x.Do(t.Context(), "c")
 	if err != nil || late.Stop == nil || late.Stop.About != "task "+string(b) || !late.Time.Equal(noon.Add(5*time.Minute+15*time.Second)) || late.Changed != nil ||
-		!strings.Contains(late.Stop.Why, "a node that serves queue \"bulk\" comes online") || late.Owed == nil || late.Owed.After.Who != "worker" {
+		!strings.Contains(late.Stop.Why, `start a worker that serves queue "bulk"`) || late.Owed == nil || late.Owed.After.Who != "operator" {
 		t.Errorf("late: %+v, %+v, %v", late.Frame, late.Stop, err)
 	}
 }

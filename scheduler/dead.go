@@ -139,7 +139,7 @@ func (s *Scheduler) sweepIdle(ctx context.Context, queue string, now time.Time) 
 		return nil
 	}
 	before := now.Add(-s.cfg.AckWait - s.cfg.Slack)
-	ids, err := s.view.Waiting(ctx, queue, before, batch)
+	ids, err := s.view.Waiting(ctx, queue, before, "", batch)
 	if err != nil || len(ids) == 0 {
 		delete(s.idle, queue)
 		return err

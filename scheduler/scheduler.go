@@ -29,8 +29,9 @@ type Model interface {
 	Due(ctx context.Context, now time.Time, limit int) ([]task.ID, error)
 	// Queues returns the queues in which tasks are pending.
 	Queues(ctx context.Context) ([]string, error)
-	// Waiting returns tasks of a queue that have been pending since before a time.
-	Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error)
+	// Waiting returns tasks of a queue that have been pending since before a time, with ids after the
+	// given one, by id.
+	Waiting(ctx context.Context, queue string, before time.Time, after task.ID, limit int) ([]task.ID, error)
 	// Held returns held tasks with ids after the given one, by id.
 	Held(ctx context.Context, after task.ID, limit int) ([]task.ID, error)
 	// Known returns the known tasks among the given ones, in any order.
@@ -132,7 +133,6 @@ func (c Config) withDefaults() Config {
 			*d = to
 		}
 	}
-	set(&c.StartDeadline, 5*time.Minute)
 	set(&c.AckWait, 30*time.Second)
 	set(&c.Slack, 3*time.Second)
 	set(&c.Sweep, 5*time.Second)
@@ -165,6 +165,7 @@ type Scheduler struct {
 	unserved map[string]time.Time      // unserved queues, and since when; owned by the sweep
 	idle     map[string]bool           // queues without offers at the last sweep
 	unborn   sync.Map                  // of [task.ID]; tasks without a birth, of which it was said
+	swept    map[string]task.ID        // up to which task a sweep has examined an unserved route; owned by the sweep
 	// missing are tasks whose offer was missing at this sweep, missed those at the one before.
 	// Owned by the sweep.
 	missing, missed map[task.ID]miss
@@ -208,7 +209,7 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 	s := &Scheduler{
 		turns: turns, reacting: turns.Left(), dead: turns.Left(), expiring: turns.Left(), breakers: breakers{left: turns.Left()},
 		needs: needs, families: parents, reactors: []reactor{needs, parents},
-		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{},
+		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{}, swept: map[string]task.ID{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
 		accounts: &events.Accounts{Log: log, Beats: beats, Lease: cfg.AckWait},
 		rec:      &events.Recorder{Log: log, Actor: events.PartScheduler, Hints: cfg.Hints, Now: cfg.Now, NewID: events.NewID},
@@ -309,6 +310,9 @@ func (s *Scheduler) Sweep(ctx context.Context) error {
 		return err
 	}
 	world := s.world(nodes, at)
+	for q, since := range s.unserved {
+		world.Unserved(q, since)
+	}
 	due, err := s.view.Due(ctx, now, batch)
 	if err != nil {
 		return err
@@ -400,10 +404,10 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 			}
 			continue
 		}
-		if missed < s.cfg.StartDeadline {
+		if s.cfg.StartDeadline == 0 || missed < s.cfg.StartDeadline {
 			continue
 		}
-		ids, err := s.view.Waiting(ctx, q, now.Add(-s.cfg.StartDeadline), batch)
+		ids, err := s.view.Waiting(ctx, q, now.Add(-s.cfg.StartDeadline), "", batch)
 		if err := errors.Join(err, s.enforceSome(ctx, ids, w, true, s.expiring.Mine)); err != nil {
 			return err
 		}
@@ -412,9 +416,19 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 	return nil
 }
 
-// sweepRoute examines all tasks that wait on the route of a node that takes no work.
+// sweepRoute examines tasks that wait on the route of a node that takes no work. Most of them may wait
+// for ever, so a sweep begins behind the last one that the sweep before has examined.
 func (s *Scheduler) sweepRoute(ctx context.Context, queue string, now time.Time, w *World, sweeping bool) error {
-	ids, err := s.view.Waiting(ctx, queue, now, batch)
+	after := task.ID("")
+	if sweeping {
+		after = s.swept[queue]
+	}
+	ids, err := s.view.Waiting(ctx, queue, now, after, batch)
+	if sweeping {
+		if delete(s.swept, queue); err == nil && len(ids) == batch {
+			s.swept[queue] = ids[batch-1]
+		}
+	}
 	return errors.Join(err, s.enforceAll(ctx, ids, w, sweeping))
 }
 

@@ -112,10 +112,12 @@ func (w *testWorld) Queues(ctx context.Context) ([]string, error) {
 	return queues, err
 }
 
-func (w *testWorld) Waiting(ctx context.Context, queue string, before time.Time, _ int) ([]task.ID, error) {
-	return w.pick(ctx, func(t *task.Task) bool {
-		return t.State == task.Pending && t.Route.Queue() == queue && t.Since.Before(before)
+func (w *testWorld) Waiting(ctx context.Context, queue string, before time.Time, after task.ID, limit int) ([]task.ID, error) {
+	ids, err := w.pick(ctx, func(t *task.Task) bool {
+		return t.State == task.Pending && t.Route.Queue() == queue && t.Since.Before(before) && t.ID > after
 	})
+	slices.Sort(ids)
+	return ids[:min(limit, len(ids))], err
 }
 
 func (w *testWorld) Held(ctx context.Context, after task.ID, _ int) ([]task.ID, error) {
@@ -362,6 +364,59 @@ func TestUnservedQueueExpiresAfterAnOutage(t *testing.T) {
 		pass(15 * time.Second)
 		if now := w.task(t, id); now.Reason != reason.Expired {
 			t.Errorf("it is %s/%s, want abnormal/expired", now.State, now.Reason)
+		}
+	})
+}
+
+// Without a start deadline tasks wait for a worker, whatever they want of it and however long that takes.
+// A bound of their own ends them, and says why no node took them.
+func TestTasksWaitForWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		w.join(t, "n1")
+		patient := settings
+		patient.StartDeadline = 0
+		ctx, stop := context.WithCancel(context.Background())
+		t.Cleanup(func() { stop(); synctest.Wait() })
+		for range 2 {
+			s := New(w.Memory, w, w, Config{Settings: patient, Timed: w, Timers: w})
+			go func() { _ = s.Run(ctx) }() // it returns nil
+		}
+		pass(10 * time.Second)
+		gpu := where.Selector{{Key: "gpu", Op: where.OpIn, Values: []string{"a100"}}}
+		submit := func(why string, pending time.Duration) task.ID {
+			asks := map[string]birth.Submission{
+				`no node serves queue "archive" (1 looked at)`: {Queue: "archive", Spec: &job.Spec{Handler: "x"}},
+				"no node has gpu=a100 (1 looked at)":           {Spec: &job.Spec{Handler: "x", Place: job.Place{Labels: gpu}}},
+				"no worker has registered as node ghost":       {Spec: &job.Spec{Handler: "x", Place: job.Place{Nodes: []string{"ghost"}}}},
+			}[why]
+			asks.Spec.Timeout.Pending = value.Duration(pending)
+			e, err := birth.Of(asks, nil, 0, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w.born(t, e)
+		}
+		waits, ends := map[string]task.ID{}, map[string]task.ID{}
+		for _, why := range []string{`no node serves queue "archive" (1 looked at)`, "no node has gpu=a100 (1 looked at)", "no worker has registered as node ghost"} {
+			waits[why], ends[why] = submit(why, 0), submit(why, 2*time.Minute)
+		}
+		pass(2*time.Minute - 20*time.Second)
+		for why, id := range ends {
+			if now := w.task(t, id); now.State != task.Pending {
+				t.Errorf("%s: before its own bound it is %s: %s", why, now.State, now.Message)
+			}
+		}
+		pass(10 * time.Minute)
+		for why, id := range ends {
+			if now := w.task(t, id); now.State != task.Abnormal || now.Reason != reason.Expired || !strings.HasPrefix(now.Message, "pending timeout: not started by ") || !strings.HasSuffix(now.Message, "; "+why) {
+				t.Errorf("%s: behind its own bound it is %s/%s: %s", why, now.State, now.Reason, now.Message)
+			}
+		}
+		for why, id := range waits {
+			if now := w.task(t, id); now.State != task.Pending || !now.Offered || now.Turn != 0 {
+				t.Errorf("%s: after ten minutes it is %s/%s: %s", why, now.State, now.Reason, now.Message)
+			}
 		}
 	})
 }

@@ -91,7 +91,7 @@ func (s *Scheduler) learn(ctx context.Context, queue string, now time.Time, w *W
 	if !where.IsSelectorQueue(queue) {
 		return nil
 	}
-	ids, err := s.view.Waiting(ctx, queue, now, 1)
+	ids, err := s.view.Waiting(ctx, queue, now, "", 1)
 	if err != nil || len(ids) == 0 {
 		return err
 	}

@@ -74,6 +74,9 @@ type By struct {
 	// matter. By the rule per_node it is when the last task that the node has postponed comes again, if
 	// the task waits behind that.
 	Since time.Time `json:"since,omitzero"`
+	// Looked is how many nodes were looked at and took no work, where the end of the task says so; nil
+	// if some did, or in facts of versions that did not say it.
+	Looked *int `json:"looked,omitempty"`
 	// Bounds are the settings of the decider; nil if they did not matter.
 	Bounds *Bounds `json:"bounds,omitempty"`
 	// Lease is the evidence by which a lease was found to have ended; nil if that was not needed.

@@ -45,12 +45,12 @@ func TestPlacementDuty(t *testing.T) {
 		"its node serves, bounded":  {placed(job.NoNodeFail, 3*time.Hour), duties.Surroundings{Serving: 1}, "node n1", tasktest.Noon.Add(3 * time.Hour), "as soon as", bound},
 		"another one does":          {placed(job.NoNodeFail, 0), duties.Surroundings{Unserved: gone, Able: []string{"n2"}}, "scheduler", gone, "move it to node n2", task.Reassign{From: "@n1.5", To: "@n2.5", Reason: "node n1 takes no new work"}},
 		"never seen, another does":  {placed("", 0), duties.Surroundings{Able: []string{"n2"}}, "scheduler", tasktest.At(1), "move it to node n2", task.Reassign{From: "@n1.5", To: "@n2.5", Reason: "node n1 takes no new work"}},
-		"none, by default":          {placed("", 0), nobody, "operator", gone.Add(2 * time.Minute), "bring one of the nodes n1, n2 back", expire},
+		"none, by default":          {placed("", 0), nobody, "operator", gone.Add(2 * time.Minute), "start a worker that runs as node n1 or n2", expire},
 		"none, expire":              {placed(job.NoNodeExpire, 0), nobody, "operator", gone.Add(2 * time.Minute), "release", expire},
 		"none, expire at its bound": {placed(job.NoNodeExpire, 3*time.Hour), nobody, "operator", tasktest.Noon.Add(3 * time.Hour), "release", bound},
-		"none, wait":                {placed(job.NoNodeWait, 0), nobody, "operator", tasktest.At(1).Add(5 * time.Second), "since 2026-03-01T13:00:00Z", nil},
-		"none, wait for a bound":    {placed(job.NoNodeWait, 3*time.Hour), nobody, "operator", tasktest.Noon.Add(3 * time.Hour), "back", bound},
-		"none, fail":                {placed(job.NoNodeFail, 0), nobody, "operator", gone.Add(time.Second), "back", task.GiveUp{Reason: reason.Unplaced, Detail: "no node that it is meant for takes work: n1, n2"}},
+		"none, wait":                {placed(job.NoNodeWait, 0), nobody, "operator", time.Time{}, "waiting since 2026-03-01T13:00:00Z", nil},
+		"none, wait for a bound":    {placed(job.NoNodeWait, 3*time.Hour), nobody, "operator", tasktest.Noon.Add(3 * time.Hour), "start a worker", bound},
+		"none, fail":                {placed(job.NoNodeFail, 0), nobody, "operator", gone.Add(time.Second), "start a worker", task.GiveUp{Reason: reason.Unplaced, Detail: "no node that it is meant for takes work: n1, n2"}},
 		"none, fallback":            {placed(job.NoNodeFallback, 0), nobody, "scheduler", gone, `queue "images"`, task.Reassign{From: "@n1.5", To: "images.5", Reason: "no node that it is meant for takes new work: fallback"}},
 	} {
 		d := duties.Owes(tasktest.Given(c.given), c.around, tasktest.Settings)

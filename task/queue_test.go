@@ -63,7 +63,7 @@ func TestDutyInAClosedQueue(t *testing.T) {
 		"it asks for labels":    {t: selected, serving: 1, words: `the one online node that serves queue "crawl" claims it when that opens: outside`},
 		"with a timeout":        {t: late, serving: 1, words: "claims it when that opens: outside", by: late.StartBy},
 		"it is paused, too":     {t: waits, serving: 1, paused: &queue.Pause{Since: noon}, words: "resume queue"},
-		"nobody serves it":      {t: waits, words: "comes online and claims it", by: noon.Add(time.Minute)},
+		"nobody serves it":      {t: waits, words: `start a worker that serves queue "crawl"; waiting since`, by: noon.Add(time.Minute)},
 		"it is aimed at a node": {t: own, serving: 1, words: "n1"},
 	} {
 		t.Run(name, func(t *testing.T) {

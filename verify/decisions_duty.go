@@ -54,6 +54,9 @@ func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 	if by.Beats {
 		around.NodeGone = time.Time{}
 	}
+	if by.Looked == nil {
+		around.NoNode = "" // ends did not say it
+	}
 	duty := duties.Owes(*k, around, v.bounds(by.Bounds))
 	if was := duties.Owes(v.tasks.task(s.id, &now), around, duties.SettingsOf(by.Bounds)); duty.By.Before(was.By) {
 		v.wasSooner(r, was.By.Sub(duty.By))

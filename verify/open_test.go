@@ -38,7 +38,7 @@ func TestDeadlinesInPausedQueues(t *testing.T) {
 		"paused, then a bound":   {"q.5", []queue.Event{queue.Paused{}, queue.Limited{Running: 1}}, false, 0},
 		"its own limit has come": {"q.5", []queue.Event{queue.Limited{Running: 1}}, true, 0},
 	} {
-		v := verify.New(verify.Config{})
+		v := verify.New(verify.Config{Settings: duties.Settings{StartDeadline: 5 * time.Minute}})
 		seq := uint64(0)
 		add := func(at time.Time, kind events.Kind, f events.Fact) {
 			seq++
@@ -80,7 +80,7 @@ func TestDeadlinesAfterAnOutage(t *testing.T) {
 		"a minute ago, a node's own": {task.Work{Route: "@n.5"}, noon.Add(59 * time.Minute), true},
 		"unknown":                    {task.Work{Route: "q.5"}, time.Time{}, true},
 	} {
-		v := verify.New(verify.Config{Settings: duties.Settings{Watched: c.watched}})
+		v := verify.New(verify.Config{Settings: duties.Settings{StartDeadline: 5 * time.Minute, Watched: c.watched}})
 		c.work.Spec = &job.Spec{Handler: "x"}
 		f := events.Fact{Task: task.ID(events.NewID(noon)), Event: task.Submitted{Work: c.work}, At: noon, ID: events.NewID(noon)}
 		f.Type = events.TypeOf(f.Event)
@@ -89,6 +89,13 @@ func TestDeadlinesAfterAnOutage(t *testing.T) {
 		}
 		if found := v.Report(noon.Add(time.Hour)).Findings; len(found) > 1 || len(found) == 1 != c.wrong {
 			t.Errorf("%s: found %+v, want one: %v", name, found, c.wrong)
+		}
+		patient := verify.New(verify.Config{})
+		if err := patient.Add(&events.Record{Seq: 1, Stored: noon, Kind: events.KindOffer, Fact: f}); err != nil {
+			t.Fatal(name, err)
+		}
+		if found := patient.Report(noon.Add(10000 * time.Hour)).Findings; len(found) > 0 {
+			t.Errorf("%s, without a start deadline: found %+v", name, found)
 		}
 	}
 }

@@ -51,7 +51,6 @@ func (c Config) withDefaults() Config {
 			*d = to
 		}
 	}
-	set(&c.Settings.StartDeadline, 5*time.Minute)
 	set(&c.Settings.AckWait, 30*time.Second)
 	set(&c.Settings.Slack, 3*time.Second)
 	set(&c.Settings.Timer, 15*time.Second)

@@ -49,7 +49,7 @@ func TestWhy(t *testing.T) {
 	}{
 		{"waits, and nobody serves its queue", func(s *story) task.ID { return s.submit(birth.Submission{Queue: "images"}) }, nil,
 			func(e *Explanation) bool {
-				return e.Who == "worker" && strings.Contains(e.What, "images") && len(e.Nodes) == 0 && len(e.Decisive) == 1
+				return e.Who == "operator" && strings.Contains(e.What, "images") && e.By.IsZero() && len(e.Nodes) == 0 && len(e.Decisive) == 1
 			}},
 		{"waits, and a node may claim it", func(s *story) task.ID {
 			s.ready("n1", "images", nil)
@@ -68,7 +68,7 @@ func TestWhy(t *testing.T) {
 			s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Resumed{}})
 			return id
 		}, nil, func(e *Explanation) bool {
-			return e.Who == "worker" && strings.Contains(e.What, "since 2026-08-01T12:00:02Z there has been none")
+			return e.Who == "operator" && e.What == `start a worker that serves queue "images"; waiting since 2026-08-01T12:00:02Z` && e.By.IsZero()
 		}},
 		{"waits, and the server alone has paused its consumer", func(s *story) task.ID {
 			s.ready("n1", "images", nil)
@@ -387,12 +387,12 @@ func TestAround(t *testing.T) {
 		nodes []node.Node
 		want  duties.Surroundings
 	}{
-		"no nodes":           {waiting, nil, duties.Surroundings{}},
-		"other queue":        {waiting, []node.Node{{ID: "x", State: node.Online, Since: noon}}, duties.Surroundings{}},
+		"no nodes":           {waiting, nil, duties.Surroundings{NoNode: `no node serves queue "bulk" (0 looked at)`}},
+		"other queue":        {waiting, []node.Node{{ID: "x", State: node.Online, Since: noon}}, duties.Surroundings{NoNode: `no node serves queue "bulk" (1 looked at)`}},
 		"served":             {waiting, []node.Node{serves("b", node.Online, noon), gone}, duties.Surroundings{Serving: 1}},
-		"no longer served":   {waiting, []node.Node{serves("b", node.Draining, noon.Add(time.Minute)), gone}, duties.Surroundings{Unserved: noon.Add(time.Minute)}},
+		"no longer served":   {waiting, []node.Node{serves("b", node.Draining, noon.Add(time.Minute)), gone}, duties.Surroundings{Unserved: noon.Add(time.Minute), NoNode: `no node that serves queue "bulk" takes work (2 looked at, 2 such)`}},
 		"its node is gone":   {running, []node.Node{gone, serves("b", node.Online, noon)}, duties.Surroundings{Serving: 1, NodeGone: noon}},
-		"node of a past try": {waiting, []node.Node{gone}, duties.Surroundings{Unserved: noon}},
+		"node of a past try": {waiting, []node.Node{gone}, duties.Surroundings{Unserved: noon, NoNode: `no node that serves queue "bulk" takes work (1 looked at, 1 such)`}},
 	} {
 		c.want.Seen = noon
 		if got := around(&c.t, c.nodes, queue.Queue{}, noon); !reflect.DeepEqual(got, c.want) {

@@ -16,7 +16,7 @@ type (
 
 func (noView) Due(context.Context, time.Time, int) ([]task.ID, error) { return nil, nil }
 func (noView) Queues(context.Context) ([]string, error)               { return nil, nil }
-func (noView) Waiting(context.Context, string, time.Time, int) ([]task.ID, error) {
+func (noView) Waiting(context.Context, string, time.Time, task.ID, int) ([]task.ID, error) {
 	return nil, nil
 }
 func (noView) Astray(context.Context, node.ID, string) ([]task.ID, error) { return nil, nil }

@@ -60,6 +60,7 @@ type history struct {
 	steps      []step
 	schedulers []*scheduler.Scheduler
 	failure    error
+	waited     int     // tasks that have waited for nodes to the end
 	blamed     task.ID // the task that it is about, if it is about one
 }
 
@@ -77,6 +78,9 @@ type variant struct {
 	// roomy histories have nodes that run several tasks at once, and most tasks say how many of
 	// their kind may run on one.
 	roomy bool
+	// patient histories have no start deadline, and some of their tasks wait for nodes that come only
+	// at the end.
+	patient bool
 	// thrifty histories begin shortly before midnight, and most tasks have budgets.
 	thrifty bool
 	// families: few tasks, all of them graphs, which clients retry and cancel. No stranger writes:
@@ -379,9 +383,11 @@ func (h *history) settle() {
 		if days > 0 {
 			h.nextDay()
 		}
-		for limit := time.Now().Add(15 * time.Minute); !h.over() && time.Now().Before(limit); {
-			h.round()
-		}
+		h.rounds()
+	}
+	if h.variant.patient && !h.over() {
+		h.bringBack()
+		h.rounds()
 	}
 	for _, id := range slices.Sorted(maps.Keys(h.accepted)) {
 		h.blame(id, kept(id, h.stories[id]))
@@ -405,6 +411,13 @@ func (h *history) settle() {
 	// scheduler hears of the ends that steps wait for, and the sweep lets them go.
 	if h.weather.fair() && !h.variant.roomy && !h.variant.families {
 		h.fail(h.undisturbed())
+	}
+}
+
+// rounds lets all actors act until the history is over, for a while.
+func (h *history) rounds() {
+	for limit := time.Now().Add(15 * time.Minute); !h.over() && time.Now().Before(limit); {
+		h.round()
 	}
 }
 

@@ -98,7 +98,7 @@ type ratedUse struct {
 func (h *history) startAdmitter(name string, mortal bool) {
 	h.start(name, mortal, func(a *actor) {
 		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]queue.Queue{}, told: newFold(), used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}}
-		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: bounds, Limits: v, Timed: &v.view, Timers: &port{h.mem, a}, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
+		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: h.bounds(), Limits: v, Timed: &v.view, Timers: &port{h.mem, a}, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
 		for {
 			pause := time.Second
 			if h.variant.crowded {

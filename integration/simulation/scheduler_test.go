@@ -14,8 +14,17 @@ import (
 	"millrace/task/duties"
 )
 
-// bounds are those of the dev profile.
+// bounds are those of an installation that does not wait for ever for nodes.
 var bounds = duties.Settings{StartDeadline: 2 * time.Minute, AckWait: ackWait, Slack: 3 * time.Second}
+
+// bounds are those of a history.
+func (h *history) bounds() duties.Settings {
+	s := bounds
+	if h.variant.patient {
+		s.StartDeadline = 0
+	}
+	return s
+}
 
 // startScheduler begins a scheduler as two actors, for it has two loops: one
 // sweeps, the other watches the nodes.
@@ -23,7 +32,7 @@ func (h *history) startScheduler(name string, mortal bool) {
 	loop := func(name string, every time.Duration, look func(*scheduler.Scheduler, context.Context) error) {
 		h.start(name, mortal, func(a *actor) {
 			v := &view{h: h, actor: a, fold: newFold()}
-			s := scheduler.New(h.log(a), v, beats{a}, scheduler.Config{Settings: bounds, Settling: round, Flap: node.FlapPolicy{Limit: -1}, Timed: v, Timers: &port{h.mem, a}, Now: a.now})
+			s := scheduler.New(h.log(a), v, beats{a}, scheduler.Config{Settings: h.bounds(), Settling: round, Flap: node.FlapPolicy{Limit: -1}, Timed: v, Timers: &port{h.mem, a}, Now: a.now})
 			h.schedulers = append(h.schedulers, s)
 			for {
 				a.turn("waits", h.in(every))
@@ -121,10 +130,10 @@ func (v *view) Queues(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(pending)), err
 }
 
-func (v *view) Waiting(_ context.Context, queue string, before time.Time, limit int) ([]task.ID, error) {
+func (v *view) Waiting(_ context.Context, queue string, before time.Time, after task.ID, limit int) ([]task.ID, error) {
 	err := v.ask("list tasks that wait in " + queue)
 	return v.those(limit, func(t *task.Task) bool {
-		return t.State == task.Pending && t.Route.Queue() == queue && t.Since.Before(before)
+		return t.State == task.Pending && t.Route.Queue() == queue && t.Since.Before(before) && t.ID > after
 	}), err
 }
 

@@ -20,7 +20,7 @@ const margin = 10 * time.Second
 // tell them from those of a broken program, and would be right to say so.
 func verified(t *testing.T, h *history, cfg verify.Config, part []events.Record) *verify.Report {
 	t.Helper()
-	cfg.Settings, cfg.Margin = bounds, margin
+	cfg.Settings, cfg.Margin = h.bounds(), margin
 	v := verify.New(cfg)
 	rows := newFold()
 	for i := range part {

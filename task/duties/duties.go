@@ -13,7 +13,7 @@ import (
 
 // Settings are the bounds for all tasks of an installation.
 type Settings struct {
-	// StartDeadline is how long a task may wait while no node serves its queue.
+	// StartDeadline is how long a task may wait while no node serves its queue. Default 0: for ever.
 	StartDeadline time.Duration
 	// AckWait is how long a silent worker keeps its lease.
 	AckWait time.Duration
@@ -62,7 +62,7 @@ func (s Settings) counted(since time.Time) time.Time { return value.Later(since,
 
 // watching says in words from when they count it, if that is not since it began.
 func (s Settings) watching(since time.Time) string {
-	if !s.Watched.After(since) {
+	if s.StartDeadline == 0 || !s.Watched.After(since) {
 		return ""
 	}
 	return ", which the scheduler counts from its start at " + value.Clock(s.Watched)
@@ -80,6 +80,9 @@ type Surroundings struct {
 	// Lacks says in words that none of the present nodes can run the task; "" if one can, or if no
 	// node is present.
 	Lacks string
+	// NoNode says in words why no node takes the task, as the reason of its end has it; "" if one
+	// does, or if that is unknown.
+	NoNode string
 	// NodeGone is since when the session that runs the task counts as gone; zero if it has not
 	// ended.
 	NodeGone time.Time
@@ -98,6 +101,14 @@ type Surroundings struct {
 	Seen time.Time
 }
 
+// because adds to the reason of an end why no node took the task.
+func (s *Surroundings) because(why string) string {
+	if s.NoNode == "" {
+		return why
+	}
+	return why + "; " + s.NoNode
+}
+
 // lacks returns Lacks as part of a sentence.
 func (s *Surroundings) lacks() string {
 	if s.Lacks == "" {
@@ -113,9 +124,10 @@ type Duty struct {
 	Who string
 	// What is the action to take, in words.
 	What string
-	// By is the deadline; zero only if the task has ended.
+	// By is the deadline; zero if the task has ended, or if an operator must act and no date binds
+	// them.
 	By time.Time
-	// Look says that nothing ends at By: it is the time of the next check.
+	// Look says that nothing ends at By: it is the time of the next check, zero for an operator.
 	Look bool
 	// Else says what happens once By has passed.
 	Else string
@@ -127,9 +139,16 @@ type Duty struct {
 // Overdue tells whether the deadline has passed.
 func (d Duty) Overdue(now time.Time) bool { return !d.By.IsZero() && now.After(d.By) }
 
+// operator is who must act where no component can: a person, whom no check of a scheduler binds.
+const operator = "operator"
+
 // Owes returns the duty of a task in its surroundings.
 func Owes(t task.Task, around Surroundings, s Settings) Duty {
-	return withinTotal(&t, owes(t, around, s))
+	d := owes(t, around, s)
+	if d.Who == operator && d.Look {
+		d.By = time.Time{}
+	}
+	return withinTotal(&t, d)
 }
 
 func owes(t task.Task, around Surroundings, s Settings) Duty {
@@ -175,7 +194,7 @@ func pendingDuty(t task.Task, around Surroundings, s Settings) Duty {
 		return placeDuty(t, on, around, s)
 	}
 	if p := around.Paused; p != nil {
-		return awaited(t, around, s, Duty{Who: "operator", What: p.Words(t.QueueName())})
+		return awaited(t, around, s, Duty{Who: operator, What: p.Words(t.QueueName())})
 	}
 	if around.Shut != "" && around.Serving > 0 {
 		return awaited(t, around, s, Duty{
@@ -192,17 +211,23 @@ func pendingDuty(t task.Task, around Surroundings, s Settings) Duty {
 		})
 	}
 	since := unservedSince(t, around)
-	d := Duty{
-		Who:     "worker",
-		What:    fmt.Sprintf("a node that serves queue %q comes online and claims it; since %s there has been none", queue, value.Clock(since)) + s.watching(since),
-		By:      s.counted(since).Add(s.StartDeadline),
-		Else:    fmt.Sprintf("it ends as abnormal/expired: start timeout of %v with no node to run it", s.StartDeadline),
-		Command: task.Expire{Detail: fmt.Sprintf("start timeout: no node served queue %q for %v", queue, s.StartDeadline)},
+	d := Duty{Who: operator, What: startOne(job.NeedWords(queue, nil), since, s)}
+	if s.StartDeadline == 0 {
+		return awaited(t, around, s, d)
 	}
+	d.By = s.counted(since).Add(s.StartDeadline)
+	d.Else = fmt.Sprintf("it ends as abnormal/expired: start timeout of %v with no node to run it", s.StartDeadline)
+	d.Command = task.Expire{Detail: fmt.Sprintf("start timeout: no node served queue %q for %v", queue, s.StartDeadline)}
 	if !t.StartBy.IsZero() && t.StartBy.Before(d.By) {
 		return awaited(t, around, s, d)
 	}
 	return d
+}
+
+// startOne says what an operator does about a task that no node takes: it has waited since a time
+// for a worker that does what.
+func startOne(what string, since time.Time, s Settings) string {
+	return fmt.Sprintf("start a worker that %s; waiting since %s", what, value.Clock(since)) + s.watching(since)
 }
 
 // oneOf returns "the one node that serves" or "one of the 3 nodes that serve".

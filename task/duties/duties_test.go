@@ -8,7 +8,10 @@ import (
 
 	"millrace/task"
 	"millrace/task/duties"
+	"millrace/task/job"
+	"millrace/task/queue"
 	"millrace/task/tasktest"
+	"millrace/task/where"
 )
 
 func TestOwes(t *testing.T) {
@@ -34,13 +37,13 @@ func TestOwes(t *testing.T) {
 		"pending, just looked at": {tasktest.Pending, duties.Surroundings{Serving: 1, Seen: tasktest.Noon.Add(time.Hour)}, "worker", tasktest.Noon.Add(time.Hour + 5*time.Second), "as soon as a slot is free", "looks again", nil},
 		"pending with a bound": {[]task.Event{withBound}, served, "worker", tasktest.Noon.Add(time.Minute), `queue "images"`, "pending timeout",
 			task.Expire{Detail: "pending timeout: not started by 2026-03-01T12:01:00Z"}},
-		"pending, nobody serves": {tasktest.Pending, duties.Surroundings{}, "worker", tasktest.At(1).Add(2 * time.Minute), "since 2026-03-01T12:00:01Z there has been none", "start timeout of 2m0s",
+		"pending, nobody serves": {tasktest.Pending, duties.Surroundings{}, "operator", tasktest.At(1).Add(2 * time.Minute), `start a worker that serves queue "default"; waiting since 2026-03-01T12:00:01Z`, "start timeout of 2m0s",
 			task.Expire{Detail: `start timeout: no node served queue "default" for 2m0s`}},
-		"pending, nobody serves any more": {tasktest.Pending, duties.Surroundings{Unserved: tasktest.Noon.Add(time.Hour)}, "worker", tasktest.Noon.Add(time.Hour + 2*time.Minute), "comes online", "abnormal/expired",
+		"pending, nobody serves any more": {tasktest.Pending, duties.Surroundings{Unserved: tasktest.Noon.Add(time.Hour)}, "operator", tasktest.Noon.Add(time.Hour + 2*time.Minute), "start a worker that serves queue", "abnormal/expired",
 			task.Expire{Detail: `start timeout: no node served queue "default" for 2m0s`}},
-		"pending, nobody has served for long": {tasktest.Pending, duties.Surroundings{Unserved: tasktest.Noon.Add(-time.Hour)}, "worker", tasktest.At(1).Add(2 * time.Minute), "comes online", "abnormal/expired",
+		"pending, nobody has served for long": {tasktest.Pending, duties.Surroundings{Unserved: tasktest.Noon.Add(-time.Hour)}, "operator", tasktest.At(1).Add(2 * time.Minute), "start a worker that serves queue", "abnormal/expired",
 			task.Expire{Detail: `start timeout: no node served queue "default" for 2m0s`}},
-		"pending, nobody serves, sooner bound": {[]task.Event{withBound}, duties.Surroundings{}, "worker", tasktest.Noon.Add(time.Minute), "comes online", "pending timeout",
+		"pending, nobody serves, sooner bound": {[]task.Event{withBound}, duties.Surroundings{}, "operator", tasktest.Noon.Add(time.Minute), "start a worker that serves queue", "pending timeout",
 			task.Expire{Detail: "pending timeout: not started by 2026-03-01T12:01:00Z"}},
 		"running": {tasktest.Running, served, "node n1", tasktest.At(2).Add(time.Minute + 3*time.Second + task.StopMargin), "run attempt 1", "lost and offered again",
 			task.Lose{Epoch: 2, Reason: "did not end within its run timeout of 1m0s, nor was stopped"}},
@@ -102,6 +105,65 @@ func TestOwesAfterAPause(t *testing.T) {
 	} {
 		if d := duties.Owes(tasktest.Given(tasktest.Pending...), c.around, s); !d.By.Equal(c.by) {
 			t.Errorf("unserved since %v, open since %v: %+v, want it by %v", c.around.Unserved, c.around.Resumed, d, c.by)
+		}
+	}
+}
+
+// By default a task waits for ever for a node. An operator must act, and no date binds them but one
+// that somebody has set. The end tells why no node took the task.
+func TestOwesWithoutAStartDeadline(t *testing.T) {
+	s := tasktest.Settings
+	s.StartDeadline = 0
+	s.Watched = tasktest.Noon.Add(3 * time.Hour) // it bounds nothing
+	gpu := where.Asked{Queue: "images", Needs: where.Selector{{Key: "gpu", Op: where.OpIn, Values: []string{"a100"}}, {Key: "handler/crop", Op: where.OpExists}}}
+	work := func(w task.Work) []task.Event { return []task.Event{task.Submitted{Work: w}} }
+	named := job.Spec{Handler: "h", Place: job.Place{Nodes: []string{"n1", "n2"}}}
+	none := duties.Surroundings{Unserved: tasktest.Noon.Add(time.Hour), NoNode: "no node has it (4 looked at)", Seen: tasktest.Noon.Add(2 * time.Hour)}
+	for name, c := range map[string]struct {
+		given []task.Event
+		what  string
+	}{
+		"a queue":   {tasktest.Pending, `start a worker that serves queue "default"; waiting since 2026-03-01T13:00:00Z`},
+		"labels":    {work(task.Work{Spec: &job.Spec{Handler: "crop"}, Asked: &gpu, Route: gpu.Route(5)}), `start a worker that serves queue "images" and has the handler "crop" and has gpu=a100; waiting since 2026-03-01T13:00:00Z; or release`},
+		"a node":    {work(task.Work{Spec: &job.Spec{Handler: "h"}, Route: "@n1.5"}), "start a worker that runs as node n1; waiting since 2026-03-01T13:00:00Z; or release"},
+		"two nodes": {work(task.Work{Spec: &named, Route: "@n1.5"}), "start a worker that runs as node n1 or n2; waiting since 2026-03-01T13:00:00Z; or release"},
+	} {
+		one := tasktest.Given(c.given...)
+		d := duties.Owes(one, none, s)
+		if d.Who != "operator" || !strings.HasPrefix(d.What, c.what) || !d.By.IsZero() || !d.Look || d.Command != nil || d.Else != "it waits on; nothing ends it (timeout.pending would)" {
+			t.Errorf("%s: %+v, want %q", name, d, c.what)
+		}
+		one.StartBy = tasktest.Noon.Add(4 * time.Hour)
+		end := task.Expire{Detail: "pending timeout: not started by 2026-03-01T16:00:00Z; no node has it (4 looked at)"}
+		if d = duties.Owes(one, none, s); d.Who != "operator" || !strings.HasPrefix(d.What, c.what) || !d.By.Equal(one.StartBy) || d.Look || d.Command != end {
+			t.Errorf("%s, bounded: %+v, want %+v", name, d, end)
+		}
+	}
+}
+
+// What no component does is due by no date unless somebody has set one: the next look of a scheduler
+// binds no person.
+func TestNoCheckBindsAnOperator(t *testing.T) {
+	s := tasktest.Settings
+	s.StartDeadline = 0
+	includes := job.Spec{Handler: "h", Place: job.Place{Mode: job.PlaceAll, Late: job.LateInclude}}
+	signal := job.Spec{Handler: "h", Signal: &job.Signal{}}
+	for name, c := range map[string]struct {
+		given  []task.Event
+		around duties.Surroundings
+	}{
+		"a pause":                {tasktest.Pending, duties.Surroundings{Serving: 1, Paused: &queue.Pause{}}},
+		"a signal":               {[]task.Event{task.Submitted{Work: task.Work{Spec: &signal, Route: "default.5", Holds: []string{task.HoldSignal}}}}, duties.Surroundings{}},
+		"a node that is to come": {[]task.Event{task.Submitted{Work: task.Work{Spec: &includes, Route: "default.5"}}, task.Expanded{}}, duties.Surroundings{}},
+	} {
+		c.around.Seen = tasktest.Noon.Add(time.Hour)
+		one := tasktest.Given(c.given...)
+		if d := duties.Owes(one, c.around, s); d.Who != "operator" || !d.By.IsZero() || !d.Look || d.Else == "" {
+			t.Errorf("%s: %+v, want no date", name, d)
+		}
+		one.EndBy = tasktest.Noon.Add(2 * time.Hour)
+		if d := duties.Owes(one, c.around, s); d.Who != "operator" || !d.By.Equal(one.EndBy) || d.Look || d.Command == nil {
+			t.Errorf("%s, with a total deadline: %+v, want it by then", name, d)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func parentDuty(t task.Task, around Surroundings, s Settings) Duty {
 	case t.State == task.Cancelling:
 		d.What = fmt.Sprintf("stop, %s; then it is cancelled", allOf(len(t.Children.Names)))
 	case len(t.Children.Names) == 0 && t.Spec.Includes():
-		d.Who, d.What = "operator", "bring up a node that matches: it includes nodes that come late, and none has come"
+		d.Who, d.What = operator, "start a worker that matches: it includes nodes that come late, and none has come"
 	default:
 		d.What = fmt.Sprintf("end, %s; it has ended with the last", allOf(len(t.Children.Names)))
 	}

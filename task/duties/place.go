@@ -33,17 +33,16 @@ func placeDuty(t task.Task, on string, around Surroundings, s Settings) Duty {
 			}
 		}
 	}
-	whom, named := "node "+on, on
+	named := on
 	if t.Spec != nil && len(t.Spec.Place.Nodes) > 0 {
 		named = strings.Join(t.Spec.Place.Nodes, ", ")
 	}
-	if t.Spec != nil && len(t.Spec.Place.Nodes) > 1 {
-		whom = "one of the nodes " + named
-	}
-	return noNodeDuty(t, since, named, Duty{
-		Who: "operator", What: fmt.Sprintf("bring %s back, or release the task: no node that it is meant for takes work since %s", whom, value.Clock(since)),
-	}, around, s)
+	what := "runs as node " + strings.ReplaceAll(named, ", ", " or ")
+	return noNodeDuty(t, since, named, Duty{Who: operator, What: startOne(what, since, s) + orRelease}, around, s)
 }
+
+// orRelease is what an operator may do for a task that waits for some nodes only.
+const orRelease = "; or release it to a queue (`millrace task release`)"
 
 // selectorDuty says which component must act on a task that is offered to all nodes that match its
 // selector.
@@ -59,12 +58,9 @@ func selectorDuty(t task.Task, around Surroundings, s Settings) Duty {
 		})
 	}
 	since := unservedSince(t, around)
-	what := fmt.Sprintf("bring up a node for %s, or release the task: since %s none takes work", wanted, value.Clock(since)) + s.watching(since)
-	if around.Lacks != "" {
-		what = fmt.Sprintf("bring up a node for %s, with a program that can run it: %s", wanted, around.Lacks)
-	}
+	what := startOne(job.NeedWords(queue, needs), since, s) + orRelease
 	return noNodeDuty(t, since, needs.String(), Duty{
-		Who: "operator", What: what + fmt.Sprintf("; `millrace plan %s` names each node with its reason", t.ID),
+		Who: operator, What: what + fmt.Sprintf("; `millrace plan %s` names each node with its reason", t.ID),
 	}, around, s)
 }
 
@@ -97,31 +93,34 @@ func noNodeDuty(t task.Task, since time.Time, named string, d Duty, around Surro
 	case job.NoNodeFail:
 		d.By = s.counted(since).Add(s.Slack)
 		d.Else = "it ends as abnormal/unplaceable"
-		d.Command = task.GiveUp{Reason: reason.Unplaced, Detail: "no node that it is meant for takes work: " + named}
+		d.Command = task.GiveUp{Reason: reason.Unplaced, Detail: around.because("no node that it is meant for takes work: " + named)}
 		return d
 	case job.NoNodeWait:
 		return awaited(t, around, s, d)
 	}
+	if s.StartDeadline == 0 || !t.StartBy.IsZero() {
+		return awaited(t, around, s, d)
+	}
 	d.By = s.counted(since).Add(s.StartDeadline)
 	d.Else = fmt.Sprintf("it ends as abnormal/expired: start timeout of %v with no node to run it", s.StartDeadline)
-	d.Command = task.Expire{Detail: fmt.Sprintf("start timeout: no node that it is meant for took work for %v", s.StartDeadline)}
-	if t.StartBy.IsZero() {
-		return d
-	}
-	return awaited(t, around, s, d)
+	d.Command = task.Expire{Detail: around.because(fmt.Sprintf("start timeout: no node that it is meant for took work for %v", s.StartDeadline))}
+	return d
 }
 
-// awaited bounds a wait for nodes that are expected to come: by the task's own start deadline, else
-// by the next check. A busy queue is no reason to end the tasks that wait in it.
+// awaited bounds a wait by the task's own start deadline, else by the next check, which ends
+// nothing: neither a busy queue nor missing nodes are a reason to end the tasks that wait.
 func awaited(t task.Task, around Surroundings, s Settings, d Duty) Duty {
 	if !t.StartBy.IsZero() {
 		d.By = t.StartBy
 		d.Else = "it ends as abnormal/expired: pending timeout"
-		d.Command = task.Expire{Detail: "pending timeout: not started by " + value.Clock(t.StartBy)}
+		d.Command = task.Expire{Detail: around.because("pending timeout: not started by " + value.Clock(t.StartBy))}
 		return d
 	}
 	d.By, d.Look = looked(t.Since, around).Add(s.look()), true
 	d.Else, d.Command = "the scheduler looks again; nothing ends it (timeout.pending would)", nil
+	if d.Who == operator {
+		d.Else = "it waits on; nothing ends it (timeout.pending would)"
+	}
 	return d
 }
 

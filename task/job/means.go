@@ -1,7 +1,10 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"millrace/task/where"
 )
@@ -48,4 +51,31 @@ func MeansWords(label string) string {
 // NamedNeeds are the needs of a task for nodes with these names.
 func NamedNeeds(nodes []string, s *Spec) where.Selector {
 	return append(where.Selector{{Key: where.LabelNode, Op: where.OpIn, Values: nodes}}, s.Room()...)
+}
+
+// NeedWords says in words what a worker does that a task needs: it serves a queue, "" for any, and
+// meets requirements.
+func NeedWords(queue string, needs where.Selector) string {
+	var parts, has []string
+	if queue != "" {
+		parts = append(parts, fmt.Sprintf("serves queue %q", queue))
+	}
+	order := func(a, b where.Requirement) int { return cmp.Compare(a.String(), b.String()) }
+	for _, r := range slices.SortedFunc(slices.Values(needs), order) { // one route, one text
+		names := strings.Join(slices.Sorted(slices.Values(r.Values)), " or ")
+		switch means := r.Key == LabelCommands || strings.HasPrefix(r.Key, LabelHandler); {
+		case means && r.Op == where.OpExists:
+			parts = append(parts, HasMeans(r.Key))
+		case r.Key == where.LabelNode && r.Op == where.OpIn:
+			parts = append(parts, "runs as node "+names)
+		case r.Key == where.LabelNode && r.Op == where.OpNotIn:
+			parts = append(parts, "does not run as node "+names)
+		default:
+			has = append(has, r.String())
+		}
+	}
+	if len(has) > 0 {
+		parts = append(parts, "has "+strings.Join(has, ", "))
+	}
+	return strings.Join(parts, " and ")
 }

@@ -81,10 +81,10 @@ var Lates = []string{LateIgnore, LateInclude}
 
 // Values of NoNode: what happens to a task while none of its nodes takes new work.
 const (
-	// NoNodeExpire ends it abnormal/expired when its start deadline passes:
-	// timeout.pending, else the one of the settings.
+	// NoNodeExpire keeps it until a node comes, and ends it abnormal/expired when timeout.pending
+	// passes, else the start deadline of the servers, if there is one.
 	NoNodeExpire = "expire"
-	// NoNodeWait keeps it until a node returns, at most for timeout.pending.
+	// NoNodeWait keeps it until a node comes, at most for timeout.pending.
 	NoNodeWait = "wait"
 	// NoNodeFallback moves it to the shared queue.
 	NoNodeFallback = "fallback"

@@ -10,8 +10,8 @@ import (
 // Timeout bounds the parts of a task's life. Zero means: the default named.
 type Timeout struct {
 	// Pending is how long the task may wait for its start, from its due time. When it passes, the
-	// task ends abnormal/expired. Default: no bound while a node serves the queue, and the start
-	// deadline of the settings while none does.
+	// task ends abnormal/expired. Default: no bound while a node serves the queue, and while none
+	// does the start deadline of the servers, if somebody has set one.
 	Pending value.Duration `json:"pending,omitempty"`
 	// Run is how long one attempt may take. Default: no bound.
 	Run value.Duration `json:"run,omitempty"`

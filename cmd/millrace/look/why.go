@@ -38,8 +38,8 @@ func (a *Commands) Why() *cobra.Command {
 		Long: `Says in words why a task is in its state, who must act next, by when, and what
 happens otherwise, with the facts that decided it.
 
-The start deadline is taken from the settings of this command ("millrace config"),
-the rest from the log and, if one answers, from a millrace server.
+It is judged by the settings of the millrace server that answers, else by those of this
+command ("millrace config"). The rest is from the log.
 
 With --at it says why the task was in its state then, and what was to come next, from the
 log alone, which does not record which heartbeats had stopped.

@@ -16,6 +16,7 @@ import (
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/output"
+	"millrace/task/quota"
 	"millrace/task/schedule"
 	"millrace/view"
 )
@@ -35,6 +36,7 @@ const (
 
 type overviewData struct {
 	Counts  countsPanel
+	Queues  unservedPanel
 	Running runningPanel
 	Overdue overduePanel
 	Failed  tasksPanel
@@ -69,6 +71,18 @@ type changeRow struct {
 	factRow
 	Changes []view.Change
 	More    int
+}
+
+// unservedPanel has the queues with tasks that no node takes.
+type unservedPanel struct {
+	panel
+	Rows []client.QueueView
+}
+
+func (p *unservedPanel) find(ctx context.Context, l *look) error {
+	page, err := client.QueuesOf(ctx, l.View, l.Sums, &client.QueueListRequest{}, l.Now, func(string) *quota.CounterState { return nil })
+	p.Rows = slices.DeleteFunc(page.Queues, func(q client.QueueView) bool { return q.Unserved == nil })
+	return err
 }
 
 // plotsPanel has the latest counts; empty for the past, which was not counted.
@@ -149,6 +163,7 @@ type nextPanel struct {
 func showOverview(ctx context.Context, l *look) (any, error) {
 	d := &overviewData{}
 	d.Counts.fail(d.Counts.find(ctx, l))
+	d.Queues.fail(d.Queues.find(ctx, l))
 	d.Running.fail(d.Running.find(ctx, l))
 	d.Overdue.fail(d.Overdue.find(ctx, l))
 	d.Failed.fail(d.Failed.find(ctx, l))

@@ -130,6 +130,11 @@ func queueTable(page *client.QueuePage, now time.Time) term.Table {
 			term.Plain(orDash(q.Limit)), term.Plain(queueRateText(q)), term.Plain(told.Age(q.Oldest, now)), term.Plain(perSecond(q.In)), term.Plain(perSecond(q.Out)), term.Plain(strconv.Itoa(len(q.Nodes))))
 	}
 	t.Foot = []string{fmt.Sprintf("%s, as of sequence %d", told.Plural(len(page.Queues), "queue"), page.Seq)}
+	for i := range page.Queues {
+		if u := page.Queues[i].Unserved; u != nil {
+			t.Foot = append(t.Foot, fmt.Sprintf("unserved: %s of queue %s since %s: %s", told.Plural(u.Tasks, "task"), page.Queues[i].Name, told.Moment(u.Since, now), u.Why))
+		}
+	}
 	return t
 }
 
@@ -139,6 +144,8 @@ func queueCell(q *client.QueueView) term.Cell {
 		return term.Tinted("paused", term.Yellow)
 	case q.Shut != nil:
 		return term.Tinted("closed", term.Yellow)
+	case q.Unserved != nil:
+		return term.Tinted("unserved", term.Red)
 	}
 	return term.Tinted("open", term.Green)
 }
@@ -261,6 +268,9 @@ func queueFields(q *client.QueueView, s *reach.Sight) term.Table {
 		out.Field("leased", strconv.Itoa(q.Leased))
 	}
 	out.Field("oldest waits since", told.Moment(q.Oldest, now))
+	if u := q.Unserved; u != nil {
+		out.Field("unserved", fmt.Sprintf("%s since %s: %s", told.Plural(u.Tasks, "task"), told.Moment(u.Since, now), u.Why))
+	}
 	if q.In != nil && q.Out != nil {
 		out.Field("in a second", told.Words("in "+perSecond(q.In), "out "+perSecond(q.Out)))
 	}

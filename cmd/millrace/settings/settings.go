@@ -38,7 +38,7 @@ const (
 // Values are the settings on which the processes of an installation agree.
 type Values struct {
 	Profile string
-	// StartDeadline is how long a task may wait while no node serves its queue. At least 1s.
+	// StartDeadline is how long a task may wait while no node serves its queue; 0 for ever.
 	StartDeadline time.Duration
 	// AckWait is how long a silent worker keeps its lease. At least 1s. It has an effect only when
 	// the streams are made.
@@ -182,7 +182,7 @@ func (d *Setting) env() string  { return "MILLRACE_" + strings.ToUpper(d.Name) }
 
 // All lists all settings but the profile, in the order in which they are shown.
 var All = []Setting{
-	period("start_deadline", "how long a task may wait while no node serves its queue", "120s", "300s", func(s *Values) *time.Duration { return &s.StartDeadline }).of(Serving),
+	orOff("start_deadline", "how long a task may wait while no node serves its queue, or off for ever", keepOff, func(s *Values) *time.Duration { return &s.StartDeadline }).of(Serving),
 	period("ack_wait", "how long a silent worker keeps its lease; fixed when the streams are made", "6s", "30s", func(s *Values) *time.Duration { return &s.AckWait }).of(Serving),
 	period("beat", "how often a node writes its heartbeat", "2s", "5s", func(s *Values) *time.Duration { return &s.Beat }).of(Working),
 	period("node_ttl", "how long a heartbeat lasts", "6s", "15s", func(s *Values) *time.Duration { return &s.NodeTTL }).of(Working),
@@ -371,8 +371,13 @@ const keepOff = "off"
 
 // keeping makes a setting for how long something is kept.
 func keeping(name, usage string, field func(*Values) *time.Duration) Setting {
+	return orOff(name, usage, keepOff, field)
+}
+
+// orOff is a setting that is a duration or off, which is 0.
+func orOff(name, usage, is string, field func(*Values) *time.Duration) Setting {
 	return Setting{
-		Name: name, Usage: usage, dev: keepOff, prod: keepOff,
+		Name: name, Usage: usage, dev: is, prod: is,
 		read: func(s *Values, text string) error {
 			if text == keepOff {
 				*field(s) = 0

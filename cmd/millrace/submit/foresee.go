@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"millrace/client"
 	"millrace/cmd/millrace/reach"
@@ -13,6 +14,7 @@ import (
 	"millrace/node"
 	"millrace/task/birth"
 	"millrace/task/job"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -47,8 +49,18 @@ func (a *Commands) foreseeQueue(ctx context.Context, c *client.Client, name stri
 	}
 	q, err := c.OneQueue(ctx, name, false)
 	if errors.Is(err, client.ErrNoQueue) || err == nil && len(q.Nodes) == 0 {
-		a.Note("no worker takes work from queue %s; its tasks wait until one does%s", name, typed.DidYouMean(near.Word(name, servedQueues(ctx, c))))
+		a.Note("no worker takes work from queue %s; its tasks wait until one does%s%s", name, a.atMost(ctx, c), typed.DidYouMean(near.Word(name, servedQueues(ctx, c))))
 	}
+}
+
+// atMost says in words how long tasks wait for a node, if somebody has bounded that on the servers; "" if
+// they wait for ever.
+func (a *Commands) atMost(ctx context.Context, c *client.Client) string {
+	rules, err := a.InForce(ctx, c)
+	if err != nil || rules.StartDeadline == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and end as abnormal/expired if none does within %v (start_deadline)", value.Duration(rules.StartDeadline))
 }
 
 // servedQueues returns the queues that nodes serve, as far as a server knows them.
@@ -88,7 +100,7 @@ func (a *Commands) foreseeHandler(ctx context.Context, c *client.Client, name st
 		names = append(names, page.Nodes[i].Handlers...)
 	}
 	if lacking := node.Lacking(slices.Values(page.Nodes), (&job.Spec{Handler: name}).Means()); lacking != "" {
-		a.Note("%s; the task waits until one does%s", lacking, typed.DidYouMean(near.Word(name, names)))
+		a.Note("%s; the task waits until one does%s%s", lacking, a.atMost(ctx, c), typed.DidYouMean(near.Word(name, names)))
 	}
 }
 
@@ -108,7 +120,7 @@ func (a *Commands) foreseeNodes(ctx context.Context, c *client.Client, s *birth.
 		if names == nil {
 			names = reach.NodeNames(ctx, c)
 		}
-		a.Note("%s", nodeNews(name, gone, near.Word(name, names), noNode))
+		a.Note("%s", nodeNews(name, gone, near.Word(name, names), noNode, a.atMost(ctx, c)))
 	}
 }
 
@@ -125,8 +137,9 @@ func (a *Commands) ForeseeJob(ctx context.Context, c *client.Client, j *job.Job)
 	}
 }
 
-// nodeNews warns that a node does not exist, and what that means for its work.
-func nodeNews(name string, retired bool, meant, noNode string) string {
+// nodeNews warns that a node does not exist, and what that means for its work; atMost says how long that
+// waits by default.
+func nodeNews(name string, retired bool, meant, noNode, atMost string) string {
 	text := "no worker has registered as node " + name
 	if retired {
 		text = "node " + name + " is retired"
@@ -140,6 +153,6 @@ func nodeNews(name string, retired bool, meant, noNode string) string {
 	case job.NoNodeWait:
 		return text + "; what is for it alone waits until a worker of this name starts (no_node: wait)"
 	}
-	return text + fmt.Sprintf("; what is for it alone waits until a worker of this name starts, and ends as abnormal/expired if none does by the start deadline (--no-node, or place.no_node of a job, says otherwise: %s, %s, %s)",
-		job.NoNodeWait, job.NoNodeFallback, job.NoNodeFail)
+	return text + fmt.Sprintf("; what is for it alone waits until a worker of this name starts%s (--no-node, or place.no_node of a job, says otherwise: %s, %s)",
+		strings.Replace(atMost, "end as", "ends as", 1), job.NoNodeFallback, job.NoNodeFail)
 }
