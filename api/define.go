@@ -162,12 +162,7 @@ func (s *Service) job(ctx context.Context, r definitionRequest) (definitions.Sto
 
 func (s *Service) applyJob(ctx context.Context, r applyRequest[job.Job]) (applied, error) {
 	valid := func() error {
-		if of := r.Definition.Schedule; of != nil {
-			if err := schedule.Validate(r.Name, *of); err != nil {
-				return fmt.Errorf("schedule.%w", err)
-			}
-		}
-		return r.Definition.Validate()
+		return value.JoinFaults(r.Definition.Validate(), schedule.ValidateOfJob(&r.Definition, "timetable", nil))
 	}
 	return apply(&r, &r.Definition.Name, valid, func(seen ...uint64) (uint64, bool, error) { return s.Client.Apply(ctx, r.Definition, seen...) })
 }
@@ -254,8 +249,9 @@ func (r *textRequest) check() error {
 	return nil
 }
 
-func (s *Service) validateJobs(_ context.Context, r textRequest) (jobfile.Report, error) {
-	return jobfile.ReportOf(jobfile.Parse("", []byte(r.Text))), nil
+func (s *Service) validateJobs(ctx context.Context, r textRequest) (jobfile.Report, error) {
+	parse := jobfile.ParseWith(func(d schedule.Definition) error { return s.Client.RefusesSchedule(ctx, d) })
+	return jobfile.ReportOf(parse("", []byte(r.Text))), nil
 }
 
 func (s *Service) jobSchema(context.Context, nothing) (json.RawMessage, error) {

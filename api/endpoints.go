@@ -178,7 +178,7 @@ var endpoints = []Endpoint{
 	on(roles.JobApply, `store a job: {"name":"hello","definition":{"run":{"argv":["date"]}}}`, (*Service).applyJob, "no-calendar", "overtaken", "changed"),
 	computing(on(roles.JobValidate, `check the text of a job file, and store nothing: {"text":"name: hello\nrun: date\n"}`, (*Service).validateJobs)),
 	on(roles.JobSchema, `the JSON Schema of a job file, for editors: {}`, (*Service).jobSchema),
-	on(roles.JobRemove, `remove a job; its tasks stay: {"name":"hello"}`, removing((*client.Client).RemoveJob), "no-job", "changed"),
+	on(roles.JobRemove, `remove a job and the schedules that came with it; its tasks stay: {"name":"hello"}`, removing((*client.Client).RemoveJob), "no-job", "job-in-use", "changed"),
 	on(roles.CalendarList, `calendars: {}`, (*Service).calendars),
 	on(roles.CalendarGet, `one calendar: {"name":"office"}, or as it was: {"name":"office","revision":2}`, (*Service).calendar, "no-calendar"),
 	on(roles.CalendarApply, `store a calendar: {"name":"office","definition":{"rules":[…]}}`, (*Service).applyCalendar, "overtaken", "changed"),

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"millrace/events"
@@ -14,20 +15,25 @@ import (
 )
 
 // Apply stores a job under its name. It returns the revision, and whether the job was new or has
-// changed. The error names the wrong field. Apply also stores or removes the job's schedule; if
-// that fails, applying the job again does it. seen is the revision that the change is based on, 0
+// changed. The error names the wrong field; it is a [*schedule.Refusal] if one of the job's schedules
+// is not stored. Apply also stores the job's schedules, and removes those that came with the job and
+// that it has no more; if that fails, applying the job again does it. seen is the revision that the change is based on, 0
 // for none; any if omitted. If the current revision differs, the error is an [*Overtaken].
 func (c *Client) Apply(ctx context.Context, j job.Job, seen ...uint64) (revision uint64, changed bool, err error) {
-	if j.Schedule != nil {
-		if err := schedule.Validate(j.Name, *j.Schedule); err != nil {
-			return 0, false, fmt.Errorf("job %s: schedule.%w", j.Name, err)
-		}
+	return c.ApplyFrom(ctx, j, definition.From{}, seen...)
+}
+
+// ApplyFrom is [Client.Apply], and says from where the job comes.
+func (c *Client) ApplyFrom(ctx context.Context, j job.Job, from definition.From, seen ...uint64) (revision uint64, changed bool, err error) {
+	err = schedule.ValidateOfJob(&j, "timetable", func(d schedule.Definition) error { return c.RefusesSchedule(ctx, d) })
+	if err != nil {
+		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
-	revision, changed, err = c.store.PutJob(ctx, j, c.rec.Actor, seen...)
+	revision, changed, err = c.store.PutJobFrom(ctx, j, c.rec.Actor, from, seen...)
 	if err != nil {
 		return revision, changed, c.overtaken(ctx, definition.Named(definition.DefJob, j.Name), err)
 	}
-	also, err := c.applySchedule(ctx, &j)
+	also, err := c.applySchedules(ctx, &j)
 	return revision, changed || also, err
 }
 
@@ -45,10 +51,29 @@ func (c *Client) JobAt(ctx context.Context, name string, revision uint64) (defin
 // Jobs returns all jobs by name.
 func (c *Client) Jobs(ctx context.Context) ([]definitions.StoredJob, error) { return c.store.Jobs(ctx) }
 
-// RemoveJob removes a job and the schedule that came with it; its tasks stay. The error wraps
-// [definitions.ErrNoJob] if there is none.
+// InUse: other schedules make tasks of a job that is to be removed.
+type InUse struct {
+	Job       string
+	Schedules []string
+}
+
+// Error implements error.
+func (u *InUse) Error() string {
+	return fmt.Sprintf("job %s: tasks of it are made by the schedules %s: remove them first", u.Job, strings.Join(u.Schedules, ", "))
+}
+
+// RemoveJob removes a job and the schedules that came with it; its tasks stay. The error is an
+// [*InUse] if other schedules make tasks of it, and wraps [definitions.ErrNoJob] if there is none.
 func (c *Client) RemoveJob(ctx context.Context, name string) error {
-	if _, err := c.removeScheduleOf(ctx, name); err != nil {
+	if _, others, err := c.SchedulesOfJob(ctx, name); err != nil {
+		return err
+	} else if len(others) > 0 {
+		if _, err := c.store.Job(ctx, name); err != nil {
+			return err
+		}
+		return &InUse{name, others}
+	}
+	if _, err := c.removeSchedulesOf(ctx, name, nil); err != nil {
 		return err
 	}
 	return c.store.RemoveJob(ctx, name, c.rec.Actor)

@@ -15,6 +15,7 @@ import (
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -137,18 +138,19 @@ func TicksOf(ctx context.Context, decided func(ctx context.Context, name string,
 	if err != nil {
 		return nil, err
 	}
-	now := at.At
-	if stored.Since.After(since) {
-		since = stored.Since
+	var expected []schedule.Tick
+	for _, span := range stored.Owing(at.At) {
+		last := span.Until
+		if !until.IsZero() && until.Before(last) {
+			last = until
+		}
+		some, _ := plan.Between(value.Later(since, span.Since), last, maxExpected)
+		for i := range some {
+			if stored.Paused == nil && span.Until.Equal(at.At) || !some[i].Due.After(span.Until) {
+				expected = append(expected, some[i])
+			}
+		}
 	}
-	if stored.Paused != nil {
-		now = stored.Paused.At
-	}
-	last := now
-	if !until.IsZero() && until.Before(last) {
-		last = until
-	}
-	expected, _ := plan.Between(since, last, maxExpected)
 	expected = expected[max(0, len(expected)-most):]
 	if len(expected) == 0 {
 		return nil, nil
@@ -162,7 +164,7 @@ func TicksOf(ctx context.Context, decided func(ctx context.Context, name string,
 	}
 	reports := make([]TickReport, len(expected))
 	for i, t := range expected {
-		if reports[i], err = tick(ctx, v, stored.Name, t, decisions, now); err != nil {
+		if reports[i], err = tick(ctx, v, stored.Name, t, decisions, at.At); err != nil {
 			return nil, err
 		}
 	}
@@ -212,31 +214,71 @@ func tick(ctx context.Context, v view.View, name string, t schedule.Tick, decisi
 	return r, nil
 }
 
-// applySchedule makes the schedule of a job match the job's definition.
-func (c *Client) applySchedule(ctx context.Context, j *job.Job) (changed bool, err error) {
-	if j.Schedule != nil {
-		_, changed, err = c.store.PutSchedule(ctx, schedule.Definition{
-			Name:  j.Name,
-			When:  *j.Schedule,
-			Make:  birth.Submission{Job: j.Name},
-			OfJob: true,
-		}, c.rec.Actor)
-		return changed, err
+// applySchedules makes the schedules of a job match the job's definition.
+func (c *Client) applySchedules(ctx context.Context, j *job.Job) (changed bool, err error) {
+	of := schedule.OfJob(j)
+	for i := range of {
+		_, one, err := c.store.PutSchedule(ctx, of[i], c.rec.Actor)
+		if changed = changed || one; err != nil {
+			return changed, err
+		}
 	}
-	return c.removeScheduleOf(ctx, j.Name)
+	also, err := c.removeSchedulesOf(ctx, j.Name, of)
+	return changed || also, err
 }
 
-// removeScheduleOf removes the schedule that came with a job, if there is one.
-func (c *Client) removeScheduleOf(ctx context.Context, job string) (changed bool, err error) {
-	stored, err := c.store.Schedule(ctx, job)
-	if errors.Is(err, definitions.ErrNoSchedule) || errors.Is(err, definitions.ErrBadSchedule) || err == nil && !stored.OfJob {
-		return false, nil
+// removeSchedulesOf removes the schedules that came with a job, except for those to keep.
+func (c *Client) removeSchedulesOf(ctx context.Context, job string, keep []schedule.Definition) (changed bool, err error) {
+	own, _, err := c.SchedulesOfJob(ctx, job)
+	for _, name := range own {
+		if slices.ContainsFunc(keep, func(d schedule.Definition) bool { return d.Name == name }) {
+			continue
+		}
+		wrong := c.store.RemoveSchedule(ctx, name, c.rec.Actor)
+		switch {
+		case wrong == nil:
+			changed = true
+		case !errors.Is(wrong, definitions.ErrNoSchedule): // else another process was faster
+			return changed, wrong
+		}
 	}
-	if err == nil {
-		err = c.store.RemoveSchedule(ctx, job, c.rec.Actor)
+	return changed, err
+}
+
+// SchedulesOfJob returns the names of the schedules that make tasks of a job: of those that came
+// with it and go with it, and of the others.
+func (c *Client) SchedulesOfJob(ctx context.Context, job string) (own, others []string, err error) {
+	all, err := c.store.Schedules(ctx)
+	if err != nil && all == nil {
+		return nil, nil, err
 	}
-	if errors.Is(err, definitions.ErrNoSchedule) {
-		return false, nil // another process was faster
+	for i := range all { // one that cannot be read makes no tasks
+		switch s := &all[i]; {
+		case s.Make.Job != job:
+		case s.OfJob:
+			own = append(own, s.Name)
+		default:
+			others = append(others, s.Name)
+		}
 	}
-	return err == nil, err
+	return own, others, nil
+}
+
+// RefusesSchedule returns why a valid schedule would not be stored now, nil if it would. Stored
+// returns the one of the same name; its error wraps [definitions.ErrNoSchedule] if there is none.
+func RefusesSchedule(d schedule.Definition, stored func(name string) (schedule.Stored, error), now time.Time) error {
+	var was *schedule.Definition
+	switch is, err := stored(d.Name); {
+	case err == nil:
+		was = &is.Definition
+	case !errors.Is(err, definitions.ErrNoSchedule) && !errors.Is(err, definitions.ErrBadSchedule):
+		return nil // storing it tells
+	}
+	_, _, err := d.Over(was, now)
+	return err
+}
+
+// RefusesSchedule is [RefusesSchedule] for the schedules that are stored.
+func (c *Client) RefusesSchedule(ctx context.Context, d schedule.Definition) error {
+	return RefusesSchedule(d, func(name string) (schedule.Stored, error) { return c.store.Schedule(ctx, name) }, c.Now())
 }

@@ -134,7 +134,7 @@ func full() map[Type]Fact {
 		NodeQuarantined:   node.WasQuarantined{Reason: "it came and went too often", Until: noon.Add(3 * time.Minute)},
 		NodeReleased:      node.WasReleased{Reason: "the cable was changed"},
 		NodeRetired:       node.WasRetired{Reason: "sold"},
-		DefinitionApplied: definition.DefinitionApplied{Edition: sampleEdition(7)},
+		DefinitionApplied: definition.DefinitionApplied{Edition: sampleEdition(7), Source: "/srv/jobs/hello.yaml"},
 		DefinitionRemoved: definition.DefinitionRemoved{Revision: 8},
 		QueuePaused:       queue.Paused{Reason: "the shop is closed", Until: noon.Add(time.Hour)},
 		QueueResumed:      queue.Resumed{Reason: "open again"},

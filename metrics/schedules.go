@@ -17,7 +17,7 @@ var (
 	triggers    = []string{task.TriggerSchedule, task.TriggerCatchUp}
 	skipReasons = []string{definition.SkipOverlap, definition.SkipMissed, definition.SkipWindow,
 		definition.SkipFailing, definition.SkipInvalid, definition.SkipUnique, definition.SkipFull,
-		definition.SkipStranger}
+		definition.SkipStranger, definition.SkipPaused}
 )
 
 func newSchedules() schedules {

@@ -331,21 +331,24 @@ func (s *Scheduler) handleFire(ctx context.Context, it *heldFire) (rest func(con
 		return nil, nil // the read model lists unreadable messages
 	}
 	p, err := s.plans.get(ctx, it.Fact.Schedule, it.popped)
-	if err != nil || p == nil {
+	if err != nil {
 		return nil, err
 	}
 	d := it.ahead
-	if d == nil {
-		d = &decider{s: s}
-		if d.last, err = s.cfg.Schedules.LastDecision(ctx, p.Name); err != nil {
+	if d == nil || p == nil {
+		if d, err = s.decider(ctx, it.Fact.Schedule, it.popped); d == nil || err != nil {
 			return nil, err
 		}
+	} else {
+		d.stored, d.plan, d.at = &p.Stored, p.plan, it.popped
 	}
-	d.stored, d.plan, d.at, d.again = &p.Stored, p.plan, it.popped, it.Deliveries > 1
-	if d.again {
+	if d.again = it.Deliveries > 1 || !e.Tick.After(d.ledger().Last); d.again {
 		if err := d.repeat(ctx, e.Tick); err != nil {
 			return nil, err
 		}
+	}
+	if d.idle() {
+		return nil, d.lapse(ctx)
 	}
 	if _, is := d.plan.Is(e.Tick); !is && e.Revision != d.stored.Revision { // of an earlier definition
 		return nil, d.arm(ctx, value.Later(d.stored.Since, d.ledger().Last), false)

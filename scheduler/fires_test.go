@@ -35,8 +35,9 @@ type stage struct {
 	mu      sync.Mutex
 	defined map[string]schedule.Stored // guarded by mu, like all below
 	changed []schedule.Change
-	jobs    map[string]uint64 // revisions
-	jobSeq  []string          // changes
+	were    map[string][]schedule.Stored // all revisions
+	jobs    map[string]uint64            // revisions
+	jobSeq  []string                     // changes
 	last    map[string]events.Record
 	heads   map[string]uint64     // of definitions and of fires, by subject
 	born    map[task.ID]time.Time // by the log's clock
@@ -67,7 +68,7 @@ func newStage(t *testing.T, ahead time.Duration) *stage {
 func bareStage(ahead time.Duration) *stage {
 	s := &stage{
 		ahead: ahead, came: make(chan *events.Offer, 100),
-		defined: map[string]schedule.Stored{}, jobs: map[string]uint64{}, last: map[string]events.Record{}, heads: map[string]uint64{},
+		defined: map[string]schedule.Stored{}, were: map[string][]schedule.Stored{}, jobs: map[string]uint64{}, last: map[string]events.Record{}, heads: map[string]uint64{},
 		born: map[task.ID]time.Time{}, made: map[task.ID]*events.Fact{}, armed: map[string]schedule.Tick{}, timed: map[string]uint64{}, fires: map[string]events.Record{},
 	}
 	s.Memory = events.NewMemory(s.now, time.Minute)
@@ -95,8 +96,8 @@ func (s *stage) store(d schedule.Definition) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	is := schedule.Stored{Definition: d, Revision: s.defined[d.Name].Revision + 1}
-	s.defined[d.Name] = is
+	is := schedule.Stored{Definition: d, Revision: s.defined[d.Name].Revision + 1, Changed: s.now()}
+	s.defined[d.Name], s.were[d.Name] = is, append(s.were[d.Name], is)
 	s.changed = append(s.changed, schedule.Change{Name: d.Name, Now: &is})
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -228,6 +229,12 @@ func (s *stage) Schedules(context.Context) ([]schedule.Stored, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.defined)), nil
+}
+
+func (s *stage) ScheduleAt(_ context.Context, name string, revision uint64) (*schedule.Stored, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &s.were[name][revision-1], nil
 }
 
 func (s *stage) ScheduleChanges(_ context.Context, after, _ uint64) ([]schedule.Change, bool, uint64, error) {

@@ -21,6 +21,8 @@ import (
 type Schedules interface {
 	// Schedules returns all definitions, and the errors of unreadable ones.
 	Schedules(ctx context.Context) ([]schedule.Stored, error)
+	// ScheduleAt returns a revision of a schedule, perhaps of a removed one; nil if there was none.
+	ScheduleAt(ctx context.Context, name string, revision uint64) (*schedule.Stored, error)
 	// ScheduleChanges and JobChanges return the changes after a sequence and before the call, in
 	// order, and the sequence that they reach. If all is true, everything may have changed. Known
 	// is a sequence that the log has reached, 0 if none is known: with it the question costs less
@@ -59,14 +61,15 @@ type Ticks interface {
 // decider decides on the ticks of one schedule and carries the decisions out. It holds the
 // definition and the latest decision as the scheduler has read them.
 type decider struct {
-	s      *Scheduler
-	stored *schedule.Stored // not modified
-	plan   *schedule.Plan
-	at     time.Time                 // the time for which the definition was read
-	last   events.Record             // the latest decision
-	again  bool                      // the consequences of decisions may be undone, because their maker may have died
-	ended  map[task.ID]schedule.Seen // the tasks of earlier ticks that are known to have ended
-	born   *desk.Newborn             // the latest birth, to be placed
+	s       *Scheduler
+	stored  *schedule.Stored // not modified
+	plan    *schedule.Plan
+	at      time.Time                 // the time for which the definition was read
+	last    events.Record             // the latest decision
+	removed bool                      // the schedule is no more
+	again   bool                      // the consequences of decisions may be undone, because their maker may have died
+	ended   map[task.ID]schedule.Seen // the tasks of earlier ticks that are known to have ended
+	born    *desk.Newborn             // the latest birth, to be placed
 }
 
 // basis is what decisions on owed ticks rest on: the time at which the ticks were computed, and the
@@ -81,16 +84,55 @@ func (d *decider) ledger() definition.Ledger {
 	return schedule.Remember(schedule.LedgerOf(d.last.Fact.Event), d.last.Fact.At, d.stored.Since)
 }
 
-// decider reads a schedule as it was at a time (a reading of [time.Now]) or later; nil if it has no
-// ticks any more.
+// decider reads a schedule as it was at a time (a reading of [time.Now]) or later; nil if it is gone
+// and left nothing to do. A paused one has ticks only from before the pause.
 func (s *Scheduler) decider(ctx context.Context, name string, at time.Time) (*decider, error) {
+	d := &decider{s: s, at: at}
 	p, err := s.plans.get(ctx, name, at)
-	if err != nil || p == nil {
+	if err != nil {
 		return nil, err
 	}
-	d := &decider{s: s, stored: &p.Stored, plan: p.plan, at: at}
-	d.last, err = s.cfg.Schedules.LastDecision(ctx, name)
+	if d.last, err = s.cfg.Schedules.LastDecision(ctx, name); err != nil {
+		return nil, err
+	}
+	if p == nil {
+		return d.gone(ctx, name)
+	}
+	d.stored, d.plan = &p.Stored, p.plan
+	return d, nil
+}
+
+// gone completes the decider of a removed schedule with the definition by which the latest decision
+// was made: the task that it names is still made. It is nil if there was no decision.
+func (d *decider) gone(ctx context.Context, name string) (*decider, error) {
+	revision := schedule.RevisionOf(d.last.Fact.Event)
+	if revision == 0 {
+		return nil, nil
+	}
+	was, err := d.s.cfg.Schedules.ScheduleAt(ctx, name, revision)
+	if was == nil || err != nil {
+		return nil, err
+	}
+	d.removed, d.stored = true, was
+	d.plan, err = was.Plan()
 	return d, err
+}
+
+// idle tells whether the schedule is paused or removed: only the past is left to settle.
+func (d *decider) idle() bool { return d.removed || d.stored.Paused != nil }
+
+// lapse records that ticks from before a pause which have no decision are left out.
+func (d *decider) lapse(ctx context.Context) error {
+	for {
+		lapsed := d.stored.Lapsed(d.plan, d.ledger().Last)
+		if d.removed || len(lapsed) == 0 {
+			return nil
+		}
+		on := basis{d.s.rec.Moment(), task.By{Rule: task.RulePause}}
+		if _, err := d.skip(ctx, on, lapsed[:1]); err != nil {
+			return err
+		}
+	}
 }
 
 // handle does what is urgent about a fire whose tick is due: it decides on that tick and on those

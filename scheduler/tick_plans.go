@@ -151,7 +151,7 @@ func (p *plans) follow(ctx context.Context, at time.Time) error {
 // put needs mu held. Stored is nil for a removed schedule.
 func (p *plans) put(name string, stored *schedule.Stored) {
 	delete(p.all, name)
-	if stored == nil || stored.Paused != nil {
+	if stored == nil {
 		return
 	}
 	if plan, err := stored.Plan(); err == nil { // it was valid when stored

@@ -55,7 +55,7 @@ func (s *Scheduler) releaseTicksOf(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if d == nil {
+	if d == nil || d.idle() {
 		s.ticks.waiting.drop(name) // the sweep finds it once it has ticks again
 		return nil
 	}

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"millrace/events"
@@ -41,13 +42,14 @@ func (s *Scheduler) sweepSchedules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	armed, err := s.armed(ctx, all)
+	live := slices.DeleteFunc(slices.Clone(all), func(p *planned) bool { return p.Paused != nil })
+	armed, err := s.armed(ctx, live)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	unarmed := map[string]time.Time{}
-	for _, p := range all {
+	for _, p := range live {
 		timed, there := armed[p.Name]
 		if there && timed >= p.Revision {
 			continue
@@ -111,7 +113,7 @@ func (s *Scheduler) armed(ctx context.Context, all []*planned) (map[string]uint6
 // still to be handled.
 func (s *Scheduler) rearm(ctx context.Context, name string, replace bool) error {
 	d, err := s.decider(ctx, name, time.Now())
-	if err != nil || d == nil {
+	if err != nil || d == nil || d.idle() {
 		return err
 	}
 	fire, err := s.cfg.Ticks.LastFire(ctx, name)

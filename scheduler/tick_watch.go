@@ -65,6 +65,7 @@ type watchedTick struct {
 	tick     schedule.Tick
 	born     task.ID // the task that it must have by then; "" if a decision must exist
 	at       time.Time
+	lapsed   bool // it was due before a pause, and must have a decision
 	left     bool // it was left to the schedulers that go first
 }
 
@@ -166,6 +167,13 @@ func (w *tickWatch) expect(from *plans) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range fresh {
+		if lapsed := p.Lapsed(p.plan, w.known[p.Name].last()); len(lapsed) > 0 {
+			tick := schedule.Tick{At: lapsed[len(lapsed)-1].Until}
+			w.due.Push(&watchedTick{schedule: p.Name, tick: tick, lapsed: true, at: p.Changed.Add(tickPatience)})
+		}
+		if p.Paused != nil {
+			continue
+		}
 		if next, ok := p.plan.Next(value.Later(p.Since, w.known[p.Name].last())); ok {
 			w.due.Push(&watchedTick{schedule: p.Name, tick: next, at: next.Due.Add(tickPatience)})
 		}
@@ -180,7 +188,7 @@ func (w *tickWatch) late(now time.Time) (some []*watchedTick) {
 		it := w.due.Pop()
 		switch {
 		case !w.undone(it):
-		case now.Sub(it.tick.Due) > schedule.Grace/2:
+		case !it.lapsed && now.Sub(it.tick.Due) > schedule.Grace/2:
 			delete(w.unborn, it.born) // after a long absence, the fire and the sweep handle it
 		case w.held[it.schedule] > 0: // this scheduler holds its fire
 			it.at = now.Add(tickPatience)
@@ -291,6 +299,12 @@ func (s *Scheduler) see(ctx context.Context, it *watchedTick) error {
 		return err
 	}
 	s.ticks.decided(&d.last)
+	if it.lapsed {
+		return d.lapse(ctx)
+	}
+	if d.idle() {
+		return nil
+	}
 	if next, ok := d.plan.Next(value.Later(d.stored.Since, d.ledger().Last)); !ok || !next.At.Equal(it.tick.At) {
 		return nil // it was decided on, or the schedule has changed by now
 	}

@@ -127,6 +127,8 @@ const (
 	RuleWatch = "watch"
 	// RuleRelease: a tick that waited for the tasks of earlier ones.
 	RuleRelease = "release"
+	// RulePause: a tick that was due before its schedule was paused, and had no decision.
+	RulePause = "pause"
 	// RuleBirth: the birth of a tick's task was refused after the tick had a task.
 	RuleBirth = "birth"
 	// RuleBeats: only nodes with a live heartbeat counted.

@@ -46,9 +46,10 @@ func TestBirths(t *testing.T) {
 	offer, hold, chain := events.KindOffer, events.KindHold, events.KindChain
 	registered := said{events.KindNode, "", node.Registered{Session: "s", Profile: node.Profile{Slots: 1, Queues: []string{"default"}}}}
 	for name, c := range map[string]struct {
-		log  []said
-		want []verify.Rule
-		what string
+		log   []said
+		want  []verify.Rule
+		what  string
+		later time.Duration
 	}{
 		"one birth":      {log: []said{{offer, a, task.Submitted{Work: work("x", "")}}}},
 		"the same again": {log: []said{{offer, a, task.Submitted{Work: work("x", "")}}, {offer, a, task.Submitted{Work: work("x", "")}}}},
@@ -100,6 +101,14 @@ func TestBirths(t *testing.T) {
 			log: []said{{events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}},
 				{events.KindTick, "", definition.ScheduleSkipped{Tick: noon, Reason: definition.SkipFull}}},
 		},
+		"a tick that was admitted, without its task": {
+			log:   []said{{events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}},
+			later: schedule.BornWithin + time.Second, want: []verify.Rule{verify.OneEnd}, what: "which was not made within 1m0s",
+		},
+		"a tick that was admitted just now": {
+			log:   []said{{events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}},
+			later: schedule.BornWithin,
+		},
 		"a tick whose id a stranger has": {
 			log: []said{{events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}},
 				{events.KindTick, "", definition.ScheduleSkipped{Tick: noon, Reason: definition.SkipStranger, Detail: "spec.handler differs"}}},
@@ -145,7 +154,7 @@ func TestBirths(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			found := v.Report(noon).Findings
+			found := v.Report(noon.Add(c.later)).Findings
 			var rules []verify.Rule
 			what := ""
 			for _, f := range found {

@@ -312,6 +312,7 @@ func (v *Verifier) Report(now time.Time) *Report {
 		Poison: len(v.poison), PoisonSeqs: v.poisonSeqs(), Unknown: v.unknown, Backwards: v.backwards, BackwardsSeqs: v.backSeqs, Repairs: v.repairs}
 	v.lines.CatchUp(v.last)
 	r.Tasks, r.Open = v.judgeOpen(now)
+	v.ticks.Open(now)
 	v.causes.end(v)
 	v.survival()
 	v.remarks()

@@ -31,7 +31,7 @@ func (s *Book) PutCalendar(ctx context.Context, c schedule.Calendar, actor strin
 	if err != nil {
 		return 0, false, fmt.Errorf("calendar %s: %w", c.Name, err)
 	}
-	return s.put(ctx, definition.Named(definition.DefCalendar, c.Name), text, actor, seen, func(now time.Time) error {
+	return s.put(ctx, definition.Named(definition.DefCalendar, c.Name), text, actor, definition.From{}, seen, func(now time.Time) error {
 		if _, ever := hours.Opens(now); !ever {
 			return schedule.ErrNeverOpen
 		}

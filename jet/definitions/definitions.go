@@ -212,9 +212,9 @@ func (s *Book) DefinitionAt(ctx context.Context, def definition.Def, revision ui
 // is; refuse, if not nil, may refuse another one. seen is the revision that the change follows, 0
 // for none; any if omitted. The error wraps [ErrChanged] if another caller has changed it at the
 // same moment, and [value.ErrOvertaken] if the current revision is not the one seen.
-func (s *Book) put(ctx context.Context, def definition.Def, text []byte, actor string, seen []uint64, refuse func(now time.Time) error) (revision uint64, changed bool, err error) {
+func (s *Book) put(ctx context.Context, def definition.Def, text []byte, actor string, from definition.From, seen []uint64, refuse func(now time.Time) error) (revision uint64, changed bool, err error) {
 	is, changed, err := s.amend(ctx, def, actor, false, func(was *defined, now time.Time) (definition.DefinitionEvent, error) {
-		if was.Says(text) {
+		if was.Says(text) && was.Comes(from) {
 			return nil, nil
 		}
 		if err := was.Unseen(seen); err != nil {
@@ -226,7 +226,7 @@ func (s *Book) put(ctx context.Context, def definition.Def, text []byte, actor s
 			}
 		}
 		next, err := was.Next(text)
-		return definition.DefinitionApplied{Edition: next}, err
+		return definition.DefinitionApplied{Edition: next, Source: from.Source}, err
 	})
 	if err != nil {
 		return 0, false, fmt.Errorf("store %s %s: %w", def.Kind(), def.Name(), err)

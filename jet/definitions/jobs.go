@@ -32,6 +32,8 @@ type StoredJob struct {
 	Revision uint64 `json:"revision"`
 	// Changed is when that was.
 	Changed time.Time `json:"changed"`
+	// Source is the file from which it was stored, or a name for several of them; "" if none was told.
+	Source string `json:"source,omitempty"`
 }
 
 // SeenRevision returns the revision that a reader of this job has seen.
@@ -43,6 +45,11 @@ func (s StoredJob) SeenRevision() uint64 { return s.Revision }
 // has changed it at the same moment, and [value.ErrOvertaken] if the current revision is not the
 // one seen.
 func (s *Book) PutJob(ctx context.Context, j job.Job, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
+	return s.PutJobFrom(ctx, j, actor, definition.From{}, seen...)
+}
+
+// PutJobFrom is [Book.PutJob], and says from where the job comes.
+func (s *Book) PutJobFrom(ctx context.Context, j job.Job, actor string, from definition.From, seen ...uint64) (revision uint64, changed bool, err error) {
 	if err := j.Validate(); err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
@@ -50,7 +57,7 @@ func (s *Book) PutJob(ctx context.Context, j job.Job, actor string, seen ...uint
 	if err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
-	return s.put(ctx, definition.Named(definition.DefJob, j.Name), text, actor, seen, nil)
+	return s.put(ctx, definition.Named(definition.DefJob, j.Name), text, actor, from, seen, nil)
 }
 
 // Job returns a job. Any replica may answer, so it may be out of date. The error wraps [ErrNoJob]
@@ -86,7 +93,7 @@ func (s *Book) JobAt(ctx context.Context, name string, revision uint64) (job.Job
 }
 
 func storedJob(d *defined, err error) (StoredJob, error) {
-	j := StoredJob{Revision: d.Revision, Changed: d.Changed}
+	j := StoredJob{Revision: d.Revision, Changed: d.Changed, Source: d.Source}
 	if err := d.readable(err); err != nil {
 		return j, err
 	}

@@ -1,7 +1,6 @@
 package definitions
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,22 +20,17 @@ var ErrBadSchedule = errors.New("the stored schedule is not valid: store it anew
 
 // PutSchedule stores a schedule under its name, on behalf of actor, and returns its revision. An
 // equal one is left as it is, and a paused one stays paused. Then it sets the timer; if that fails,
-// the scheduler's sweep does it. The error wraps [definition.ErrLongDefinition] if the schedule is
-// too long, and [ErrChanged] if another caller has changed it at the same moment. seen is as in
-// [Book.PutJob].
+// the scheduler's sweep does it. The error is a [*schedule.Refusal] if no tick will ever come or the
+// name is another's; it wraps [definition.ErrLongDefinition] if the schedule is too long, and
+// [ErrChanged] if another caller has changed it at the same moment. seen is as in [Book.PutJob].
 func (s *Book) PutSchedule(ctx context.Context, d schedule.Definition, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
 	if err := d.Validate(); err != nil {
 		return 0, false, fmt.Errorf("schedule %s: %w", d.Name, err)
 	}
 	return s.amendSchedule(ctx, d.Name, actor, false, seen, func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error) {
-		next := d
-		next.Anchor, next.Since, next.Paused = now, now, nil
-		if was != nil {
-			next.Anchor, next.Paused = was.Anchor, was.Paused
-			same := next
-			if same.Since = was.Since; equal(&same, was) {
-				return was, nil, nil
-			}
+		next, changes, err := d.Over(was, now)
+		if err != nil || !changes {
+			return was, nil, err
 		}
 		return &next, func(e definition.Edition) definition.DefinitionEvent { return definition.DefinitionApplied{Edition: e} }, nil
 	})
@@ -64,8 +58,7 @@ func (s *Book) ResumeSchedule(ctx context.Context, name, actor, reason string) (
 		if was == nil || was.Paused == nil {
 			return was, nil, noSchedule(was, name)
 		}
-		d := *was
-		d.Paused, d.Since = nil, now
+		d := was.Resumed(now)
 		return &d, func(e definition.Edition) definition.DefinitionEvent {
 			return definition.ScheduleResumed{Edition: e, Reason: reason}
 		}, nil
@@ -87,12 +80,6 @@ func noSchedule(was *schedule.Definition, name string) error {
 		return absent(definition.Named(definition.DefSchedule, name))
 	}
 	return nil
-}
-
-func equal(a, b *schedule.Definition) bool {
-	x, err1 := json.Marshal(a)
-	y, err2 := json.Marshal(b)
-	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
 // eventOf makes the event of an edition.
@@ -163,6 +150,17 @@ func storedSchedule(d *defined, err error) (schedule.Stored, error) {
 func (s *Book) Schedule(ctx context.Context, name string) (schedule.Stored, error) {
 	d, _, err := s.latest(ctx, definition.Named(definition.DefSchedule, name))
 	return storedSchedule(&d, err)
+}
+
+// ScheduleAt returns a revision of a schedule, perhaps of a removed one; nil if there was none that can
+// be read.
+func (s *Book) ScheduleAt(ctx context.Context, name string, revision uint64) (*schedule.Stored, error) {
+	d, err := s.definitionAt(ctx, definition.Named(definition.DefSchedule, name), revision)
+	is, err := storedSchedule(&d, err)
+	if errors.Is(err, ErrNoSchedule) || errors.Is(err, ErrBadSchedule) {
+		return nil, nil
+	}
+	return &is, err
 }
 
 // Schedules returns all schedules by name, and the errors of those that are not valid.

@@ -62,7 +62,11 @@ type DefinitionEvent interface{ edition() Edition }
 
 // DefinitionApplied records that a definition was stored under its name. For a bundle it names the
 // version to which the name points from then on.
-type DefinitionApplied struct{ Edition }
+type DefinitionApplied struct {
+	Edition
+	// Source is the file from which it was stored, or a name for several of them; "" if none was told.
+	Source string `json:"source,omitzero" redact:"hide"`
+}
 
 // DefinitionRemoved records that the name has no definition any more. What was made from it stays:
 // tasks, and the versions of a bundle until gc finds them unused.
@@ -83,11 +87,17 @@ type Definition struct {
 	// Changed and Actor are the time and the author of the last change.
 	Changed time.Time `json:"changed,omitzero"`
 	Actor   string    `json:"actor,omitzero"`
+	// Source is the [DefinitionApplied.Source] of that change.
+	Source string `json:"source,omitzero"`
 }
 
 // EvolveDefinition returns the definition after a fact with sequence seq, which actor wrote.
 func EvolveDefinition(_ Definition, seq uint64, at time.Time, actor string, e DefinitionEvent) Definition {
-	return Definition{Edition: e.edition(), Head: seq, Changed: at, Actor: actor}
+	d := Definition{Edition: e.edition(), Head: seq, Changed: at, Actor: actor}
+	if applied, ok := e.(DefinitionApplied); ok {
+		d.Source = applied.Source
+	}
+	return d
 }
 
 // Exists tells whether there is a definition that was not removed.
@@ -104,6 +114,17 @@ func (d *Definition) Unseen(seen []uint64) error {
 
 // Says tells whether text is the present text.
 func (d *Definition) Says(text []byte) bool { return d.Exists() && bytes.Equal(d.Text, text) }
+
+// From says from where a definition is stored.
+type From struct {
+	// Source is the [DefinitionApplied.Source]. A definition with the same text keeps the one that it has, unless
+	// Marks is set.
+	Source string
+	Marks  bool
+}
+
+// Comes tells whether the definition needs no change to come from there.
+func (d *Definition) Comes(from From) bool { return !from.Marks || d.Source == from.Source }
 
 // Next returns the edition that changes the definition to a text, or removes it if text is nil. The
 // error wraps [ErrLongDefinition] if the text is too long.

@@ -16,7 +16,7 @@ func TestDefinition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := DefinitionApplied{next}
+		e := DefinitionApplied{Edition: next}
 		if err := d.Follows(e); err != nil {
 			t.Fatal(err)
 		}
@@ -55,15 +55,15 @@ func TestWhatFollowsInADefinition(t *testing.T) {
 		e     DefinitionEvent
 		wrong string
 	}{
-		"a change":              {was, DefinitionApplied{Edition{3, DigestOf(text), text}}, ""},
+		"a change":              {was, DefinitionApplied{Edition: Edition{3, DigestOf(text), text}}, ""},
 		"a pause":               {was, SchedulePaused{Edition: Edition{3, DigestOf(text), text}}, ""},
 		"a removal":             {was, DefinitionRemoved{Revision: 3}, ""},
-		"after a removal":       {gone, DefinitionApplied{Edition{4, DigestOf(text), text}}, ""},
-		"a revision left out":   {was, DefinitionApplied{Edition{4, DigestOf(text), text}}, "follows 2"},
-		"a revision once more":  {was, DefinitionApplied{Edition{2, DigestOf(text), text}}, "follows 2"},
-		"another text":          {was, DefinitionApplied{Edition{3, DigestOf([]byte(`{}`)), text}}, "digest"},
+		"after a removal":       {gone, DefinitionApplied{Edition: Edition{4, DigestOf(text), text}}, ""},
+		"a revision left out":   {was, DefinitionApplied{Edition: Edition{4, DigestOf(text), text}}, "follows 2"},
+		"a revision once more":  {was, DefinitionApplied{Edition: Edition{2, DigestOf(text), text}}, "follows 2"},
+		"another text":          {was, DefinitionApplied{Edition: Edition{3, DigestOf([]byte(`{}`)), text}}, "digest"},
 		"a removal of nothing":  {gone, DefinitionRemoved{Revision: 4}, "not there"},
-		"a definition of empty": {gone, DefinitionApplied{Edition{Revision: 4}}, "not there"},
+		"a definition of empty": {gone, DefinitionApplied{Edition: Edition{Revision: 4}}, "not there"},
 	} {
 		err := c.was.Follows(c.e)
 		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {

@@ -75,6 +75,7 @@ const (
 	SkipFailing = "failing" // too many tasks in a row have failed
 	SkipInvalid = "invalid" // no task can be made of the definition
 	SkipUnique  = "unique"  // another task has the unique key
+	SkipPaused  = "paused"  // it was due before the schedule was paused, and nobody had decided on it
 	SkipFull    = "full"    // the queue holds as many waiting tasks as it may
 	// SkipStranger: a task that the schedule did not make has the id of the tick's task.
 	SkipStranger = "stranger"

@@ -45,6 +45,9 @@ type Job struct {
 	Fair string `json:"fair,omitempty" redact:"keep"`
 	// Schedule makes a task of the job at each tick; nil for none. The schedule has the job's name.
 	Schedule *Schedule `json:"schedule,omitempty"`
+	// Timetable are several schedules in place of the one, each with a name of its own. A job file
+	// takes the list as schedule, too.
+	Timetable []NamedSchedule `json:"timetable,omitempty"`
 	Spec
 }
 
@@ -68,7 +71,7 @@ func (j *Job) Validate() error {
 func (j *Job) validateParams() error {
 	faults := j.Params.Validate()
 	for i := range j.Params.Declared {
-		if d := &j.Params.Declared[i]; j.Schedule != nil && len(d.Default) == 0 && !d.Optional {
+		if d := &j.Params.Declared[i]; (j.Schedule != nil || len(j.Timetable) > 0) && len(d.Default) == 0 && !d.Optional {
 			faults = append(faults, fmt.Errorf("params[%d].default is missing: the schedule of the job gives it no other value", i))
 		}
 	}

@@ -1,6 +1,8 @@
 package job
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"millrace/task/value"
@@ -12,8 +14,8 @@ type Schedule struct {
 	// Cron is an expression with five fields (minute, hour, day of month, month, day of week), with
 	// six fields (seconds first), or a descriptor such as @daily. It may have lists, ranges, steps,
 	// names, L, W, # and H (a value derived from the schedule's name). If both day fields are
-	// restricted, a day that matches either counts, as in every cron. Only a bare * or ? is
-	// unrestricted.
+	// restricted, a day that matches either counts; if one of them begins with *, a day must match
+	// both, as in cron.
 	Cron string `json:"cron,omitempty" redact:"keep"`
 	// Every is the time between ticks, counted from Start, or from when the schedule was
 	// first stored; it never drifts. At least 1s.
@@ -53,6 +55,36 @@ type Schedule struct {
 	Calendar []string `json:"calendar,omitempty" redact:"keep"`
 	// PauseAfter pauses the schedule after this many failed tasks in a row. Default 0: never.
 	PauseAfter int `json:"pause_after,omitempty"`
+}
+
+// NamedSchedule is one of several schedules of a job.
+type NamedSchedule struct {
+	// Name is the schedule's: 1 to 64 letters, digits, '_' or '-'. Default: the job's name for the
+	// first one, and that with a hyphen and the place in the list for the others, such as backup-2.
+	Name string `json:"name,omitempty" redact:"keep"`
+	Schedule
+}
+
+// MaxSchedules bounds how many schedules a job has.
+const MaxSchedules = 100
+
+// AllSchedules returns the schedules of the job with their names: the one of Schedule, or those of
+// Timetable.
+func (j *Job) AllSchedules() []NamedSchedule {
+	if j.Schedule != nil {
+		return []NamedSchedule{{j.Name, *j.Schedule}}
+	}
+	all := slices.Clone(j.Timetable)
+	for i := range all {
+		switch {
+		case all[i].Name != "":
+		case i == 0:
+			all[i].Name = j.Name
+		default:
+			all[i].Name = fmt.Sprintf("%s-%d", j.Name, i+1)
+		}
+	}
+	return all
 }
 
 // Values of CatchUp: what happens to ticks that passed while the server was away.

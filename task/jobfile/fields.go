@@ -95,8 +95,6 @@ func (r *reader) setter(of any) func(entry) {
 		return into(to, r.artifacts)
 	case **job.Signal:
 		return into(to, r.signal)
-	case **job.Schedule:
-		return into(to, r.schedule)
 	case *job.Retry:
 		return into(to, r.retry)
 	case *job.Place:

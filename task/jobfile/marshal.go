@@ -33,7 +33,13 @@ func marshal(kind, name string, is any, parse func([]byte) (any, error)) ([]byte
 		return nil, fmt.Errorf("write %s %s: %w", kind, name, err)
 	}
 	var b bytes.Buffer
-	writeFields(&b, jsonTree(encoded), "")
+	tree := jsonTree(encoded)
+	for i := range tree.fields {
+		if tree.fields[i].name == "timetable" {
+			tree.fields[i].name = "schedule" // as most people write it
+		}
+	}
+	writeFields(&b, tree, "")
 	back, err := parse(b.Bytes())
 	if err != nil {
 		return nil, fmt.Errorf("write %s %s: %w", kind, name, err)

@@ -24,9 +24,12 @@ import (
 // It returns either all jobs, valid and with different names, or an [Errors] with all problems of
 // the file. Any data is safe to pass. Parse refuses a file above 1 MiB, or one that exceeds it with
 // its aliases expanded.
-func Parse(name string, data []byte) ([]job.Job, error) {
+func Parse(name string, data []byte) ([]job.Job, error) { return parse(name, data, nil) }
+
+func parse(name string, data []byte, refused func(schedule.Definition) error) ([]job.Job, error) {
 	var jobs []job.Job
 	err := documents(name, data, "job", "`name` and `run`", func(d *reader, root *node, before []Problem) string {
+		d.refused = refused
 		job := d.job(root)
 		d.validate(&job, slices.Clone(d.problems[len(before):]))
 		jobs = append(jobs, job)
@@ -36,6 +39,12 @@ func Parse(name string, data []byte) ([]job.Job, error) {
 		return nil, err
 	}
 	return jobs, nil
+}
+
+// ParseWith is [Parse], which also refuses schedules of jobs for which refused returns an error: as
+// at that moment they would not be stored, say.
+func ParseWith(refused func(schedule.Definition) error) func(name string, data []byte) ([]job.Job, error) {
+	return func(name string, data []byte) ([]job.Job, error) { return parse(name, data, refused) }
 }
 
 // ParseOne is [Parse] for a file that must hold one job and no more. With a name, the job must have
@@ -113,6 +122,8 @@ type reader struct {
 	what string // the kind of definition
 	// where holds the positions of the fields that were set.
 	where map[string]position
+	// refused says why a schedule of a job is refused, beside its rules; nil for no more.
+	refused func(schedule.Definition) error
 }
 
 // entry is a node with its place in the file. Its position is that of the field's name: an editor
@@ -166,8 +177,16 @@ func (r *reader) job(root *node) job.Job {
 	var j job.Job
 	special := r.spec(&j.Spec)
 	maps.Copy(special, setters{
-		"priority": into(&j.Priority, r.priority),
-		"fair":     into(&j.Fair, r.line),
+		"priority":  into(&j.Priority, r.priority),
+		"fair":      into(&j.Fair, r.line),
+		"timetable": into(&j.Timetable, r.timetable),
+		"schedule": func(v entry) {
+			if v.kind == list {
+				j.Timetable = r.timetable(v)
+			} else {
+				j.Schedule = r.schedule(v)
+			}
+		},
 	})
 	r.root(root, r.fields(&j, special))
 	return j
@@ -190,9 +209,15 @@ func (r *reader) priority(v entry) int {
 // fields and faults that may follow from them.
 func (r *reader) validate(j *job.Job, unread []Problem) {
 	r.say(j.Validate(), unread)
-	if j.Schedule != nil {
-		r.say(value.Under("schedule.", schedule.Validate(j.Name, *j.Schedule)), unread)
+	list := "timetable"
+	if _, short := r.where["schedule"]; short {
+		list = "schedule"
+		if _, both := r.where["timetable"]; both {
+			r.add(r.where["timetable"], "timetable", "schedule and timetable are both set: put all of them into one list")
+			return
+		}
 	}
+	r.say(schedule.ValidateOfJob(j, list, r.refused), unread)
 }
 
 // say adds the faults of rules, except those that may follow from unreadable fields.
@@ -216,7 +241,7 @@ func hangs(path, unread string) bool {
 		return true
 	}
 	object := top(path)
-	return object == top(unread) && object != "schedule"
+	return object == top(unread) && object != "schedule" && object != "timetable"
 }
 
 // top is the field at the left margin to which a path belongs.
@@ -315,12 +340,32 @@ func (r *reader) place(v entry) (p job.Place) {
 }
 
 func (r *reader) schedule(v entry) *job.Schedule {
-	var s job.Schedule
+	s := r.scheduleOf(v, nil)
+	return &s.Schedule
+}
+
+// timetable reads several schedules, each of which may have a name.
+func (r *reader) timetable(v entry) (all []job.NamedSchedule) {
+	if v.kind != list {
+		r.want(v, "a list of schedules such as [\"0 3 * * *\", {name: saturdays, cron: \"0 15 * * 6\"}]")
+		return nil
+	}
+	r.oneOrMore(v, func(at entry) {
+		var name string
+		s := r.scheduleOf(at, r.named(&name, "schedule"))
+		s.Name = name
+		all = append(all, s)
+	})
+	return all
+}
+
+// scheduleOf reads a schedule. Its name is read by named, nil if it has none.
+func (r *reader) scheduleOf(v entry, named func(entry)) (s job.NamedSchedule) {
 	if v.kind == text { // the form that most schedules need
 		s.Cron = r.line(v)
-		return &s
+		return s
 	}
-	r.object(v, "a cron expression or a mapping such as {cron: \"30 4 * * *\"}", r.fields(&s, setters{
+	fields := r.fields(&s.Schedule, setters{
 		"cron":     into(&s.Cron, r.line),
 		"at":       into(&s.At, r.line),
 		"timezone": into(&s.Timezone, r.line),
@@ -329,8 +374,12 @@ func (r *reader) schedule(v entry) *job.Schedule {
 		"catchup":  r.words(&s.CatchUp, job.CatchUps),
 		"overlap":  r.words(&s.Overlap, job.Overlaps),
 		"dst":      r.words(&s.DST, job.DSTs),
-	}))
-	return &s
+	})
+	if named != nil {
+		fields["name"] = named
+	}
+	r.object(v, "a cron expression or a mapping such as {cron: \"30 4 * * *\"}", fields)
+	return s
 }
 
 var backoffs = []string{job.BackoffExponential, job.BackoffLinear, job.BackoffFixed}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"strings"
 	"sync"
 
 	"millrace/task/job"
@@ -109,6 +110,8 @@ func shape(path string) string {
 	switch {
 	case paramItem().MatchString(path):
 		return "params"
+	case strings.HasPrefix(path, "schedule[") || strings.HasPrefix(path, "timetable["):
+		return "timetable"
 	case rest == path:
 		return path
 	case rest == "":

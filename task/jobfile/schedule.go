@@ -12,7 +12,7 @@ import (
 )
 
 // storedFields are the fields of a schedule that only the store sets.
-var storedFields = []string{"of_job", "anchor", "since", "paused"}
+var storedFields = []string{"of_job", "rules", "anchor", "since", "paused"}
 
 // ParseSchedule reads a file that holds one schedule, in the form in which the service takes it. With
 // a name, the schedule must have that one. File names the file in messages. The error is an

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"math/bits"
@@ -16,7 +17,8 @@ type cronFields struct {
 	second, minute, hour, dom, month, dow uint64
 	lasts                                 []cron.DomConstraint
 	nths                                  []cron.DowConstraint
-	anyDom, anyDow, anyHour               bool
+	anyHour                               bool
+	days                                  dayRule
 }
 
 // star is the bit with which the parser marks an open field.
@@ -35,6 +37,8 @@ func parseCron(expr, name string) (cronFields, error) {
 		return cronFields{}, fmt.Errorf("cron is %q: the zone belongs to timezone", expr)
 	case strings.HasPrefix(strings.ToLower(expr), "@every"):
 		return cronFields{}, fmt.Errorf("cron is %q: an interval belongs to every", expr)
+	case strings.EqualFold(expr, "@reboot"):
+		return cronFields{}, fmt.Errorf("cron is %q, and no schedule begins with a machine: let its init system run `millrace run JOB`, as a systemd unit with WantedBy=multi-user.target does", expr)
 	}
 	if fields := strings.Fields(expr); !strings.HasPrefix(expr, "@") && len(fields) != 5 && len(fields) != 6 {
 		return cronFields{}, fmt.Errorf("cron is %q, with %d fields; want 5 (minute hour day-of-month month day-of-week), 6 with seconds first, or a descriptor such as @daily", expr, len(fields))
@@ -47,8 +51,44 @@ func parseCron(expr, name string) (cronFields, error) {
 	return cronFields{
 		second: s.Second, minute: s.Minute, hour: s.Hour, dom: s.Dom, month: s.Month, dow: s.Dow,
 		lasts: s.DomConstraints, nths: s.DowConstraints,
-		anyDom: s.Dom&star != 0, anyDow: s.Dow&star != 0, anyHour: s.Hour&star != 0,
+		anyHour: s.Hour&star != 0, days: dayRuleOf(expr, s),
 	}, nil
+}
+
+// dayRule says how the two fields for days go together.
+type dayRule struct {
+	// both tells that a day must match both fields, not only one of them.
+	both bool
+	// given tells that both restrict the days; star is the first that begins with * nevertheless.
+	given bool
+	star  string
+	// wasBoth is both by the rule before [DaysAsCron], for which only a bare * left a field open.
+	wasBoth bool
+}
+
+// dayRuleOf returns the rule of an expression. As in the cron of Vixie and those that follow it,
+// both fields must match if either begins with "*".
+func dayRuleOf(expr string, s *cron.SpecSchedule) dayRule {
+	open := s.Dom&star != 0 || s.Dow&star != 0
+	fields := strings.Fields(expr)
+	if len(fields) < 5 { // a descriptor
+		return dayRule{both: open, wasBoth: open}
+	}
+	n := len(fields)
+	r := dayRule{wasBoth: open, given: !unbound(fields[n-3]) && !unbound(fields[n-1])}
+	for _, f := range []string{fields[n-3], fields[n-1]} {
+		if strings.HasPrefix(f, "*") || strings.HasPrefix(f, "?") {
+			r.both = true
+			r.star = cmp.Or(r.star, f)
+		}
+	}
+	return r
+}
+
+// unbound tells whether a field leaves out no day.
+func unbound(field string) bool {
+	field = strings.TrimSuffix(field, "/1")
+	return field == "*" || field == "?"
 }
 
 func parseSpec(expr, name string) (*cron.SpecSchedule, error) {
@@ -69,7 +109,7 @@ func parseSpec(expr, name string) (*cron.SpecSchedule, error) {
 func blame(expr, name string, err error) error {
 	fields := strings.Fields(expr)
 	if strings.HasPrefix(expr, "@") {
-		return fmt.Errorf("cron is %q: want @yearly, @monthly, @weekly, @daily, @hourly or an expression of 5 or 6 fields", expr)
+		return fmt.Errorf("cron is %q: want @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly or an expression of 5 or 6 fields", expr)
 	}
 	first := len(fieldNames) - len(fields)
 	for i, f := range fields {
@@ -84,7 +124,7 @@ func blame(expr, name string, err error) error {
 
 func has(set uint64, value int) bool { return set&(1<<uint(value)) != 0 }
 
-// onDay tells whether a day matches. If both kinds of days are restricted, either may match.
+// onDay tells whether a day matches.
 func (c *cronFields) onDay(y int, m time.Month, d int) bool {
 	weekday := int(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Weekday())
 	dom := has(c.dom, d)
@@ -95,7 +135,7 @@ func (c *cronFields) onDay(y int, m time.Month, d int) bool {
 	for _, n := range c.nths {
 		dow = dow || n.Weekday%7 == weekday && (n.N == (d+6)/7 || n.N < 0 && d+7 > daysIn(y, m))
 	}
-	if c.anyDom || c.anyDow {
+	if c.days.both {
 		return dom && dow
 	}
 	return dom || dow

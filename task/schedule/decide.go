@@ -291,6 +291,19 @@ func LedgerOf(e any) definition.Ledger {
 	return definition.Ledger{}
 }
 
+// RevisionOf is the revision of the definition by which a decision was made.
+func RevisionOf(e any) uint64 {
+	switch e := e.(type) {
+	case definition.ScheduleAdmitted:
+		return e.Revision
+	case definition.ScheduleSkipped:
+		return e.Revision
+	case definition.ScheduleQueued:
+		return e.Revision
+	}
+	return 0
+}
+
 // Decides tells whether a decision is about a tick.
 func Decides(e any, tick time.Time) bool {
 	switch e := e.(type) {

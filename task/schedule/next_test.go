@@ -149,7 +149,7 @@ func TestBadDefinitionsNameTheField(t *testing.T) {
 		"never comes":                                 {Cron: "0 0 30 2 *"},
 		"the zone belongs to timezone":                {Cron: "TZ=Asia/Tokyo 0 0 * * *"},
 		"an interval belongs to every":                {Cron: "@every 5m"},
-		"want @yearly":                                {Cron: "@reboot"},
+		"want @yearly":                                {Cron: "@noon"},
 		`timezone is "Mars/Olympus"`:                  {Cron: "@daily", Timezone: "Mars/Olympus"},
 		"timezone is Local":                           {Cron: "@daily", Timezone: "Local"},
 		`dst is "sometimes"`:                          {Cron: "@daily", DST: "sometimes"},

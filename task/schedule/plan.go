@@ -193,6 +193,21 @@ func (p *Plan) when() (err error) {
 	return nil
 }
 
+// Remark says in words what both day fields of the expression mean together; "" unless both are
+// given.
+func (p *Plan) Remark() string {
+	d := p.fields.days
+	switch {
+	case !d.given:
+		return ""
+	case d.both:
+		return fmt.Sprintf("both day fields are given, and %s begins with *: a day must match both, as in cron", d.star)
+	case d.star != "":
+		return fmt.Sprintf("both day fields are given, and a day that matches either counts, as when this schedule was stored: store it again, and a day must match both, because %s begins with *", d.star)
+	}
+	return "both day fields are given: a day that matches either counts, as in cron"
+}
+
 // Zone is the time zone of the schedule.
 func (p *Plan) Zone() *time.Location { return p.zone }
 

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/schedule"
 	"millrace/verify/book"
@@ -34,7 +35,7 @@ const (
 // planned is a definition; its plan is nil if it has no ticks.
 type planned struct {
 	revision uint64
-	since    time.Time
+	of       schedule.Definition // without what it makes
 	plan     *schedule.Plan
 }
 
@@ -76,13 +77,14 @@ func (all *Ticks) planOf(name string, e definition.DefinitionEvent) planned {
 	d := definition.EvolveDefinition(definition.Definition{}, 0, time.Time{}, "", e)
 	p := planned{revision: d.Revision}
 	is, err := schedule.Read(strings.Clone(name), d.Text)
-	if err != nil || is.Paused != nil {
+	if err != nil {
 		return p
 	}
 	if all.log.When != nil {
 		is.When = all.log.When(name, is.When)
 	}
-	p.since = is.Since
+	is.Make = birth.Submission{}
+	p.of = is
 	p.plan, _ = is.Plan() // it was valid when stored
 	return p
 }
@@ -108,8 +110,11 @@ func (all *Ticks) tickAgain(s *ticking, r *events.Record, e definition.ScheduleE
 	case i < 0:
 		a.forgotten = len(s.plans) == plansKept && revision < s.plans[0].revision
 	case s.plans[i].plan != nil:
-		a.plan, a.ledger = s.plans[i].plan, schedule.Remember(s.ledger, s.at, s.plans[i].since)
-		wrong = a.judge(s)
+		of := &s.plans[i].of
+		a.of, a.plan, a.ledger = of, s.plans[i].plan, schedule.Remember(s.ledger, s.at, of.Since)
+		if rule := book.By(r).Rule; of.Paused == nil || rule == task.RulePause || rule == task.RuleBirth {
+			wrong = a.judge(s)
+		}
 	}
 	switch {
 	case a.forgotten:
@@ -150,6 +155,7 @@ type again struct {
 	e        definition.ScheduleEvent
 	tick     time.Time
 	revision uint64
+	of       *schedule.Definition
 	plan     *schedule.Plan
 	ledger   definition.Ledger // the ledger of the decision before
 
@@ -161,6 +167,9 @@ func (a *again) judge(s *ticking) string {
 	by := book.By(a.r)
 	if by.Rule == task.RuleBirth {
 		return a.left()
+	}
+	if by.Rule == task.RulePause {
+		return a.lapsed()
 	}
 	seen, wrong := a.seen(by.Ends, s)
 	if wrong != "" || a.overtaken {
@@ -220,6 +229,14 @@ func (a *again) left() string {
 	is := a.plan.Leave(a.ledger, e.Tick, a.revision, e.Reason, "")
 	is.Detail = e.Detail
 	return a.differs(is)
+}
+
+// lapsed judges that ticks from before a pause are left out.
+func (a *again) lapsed() string {
+	if all := a.of.Lapsed(a.plan, a.ledger.Last); len(all) > 0 {
+		return a.differs(all[0].Skip(a.ledger, a.revision))
+	}
+	return "no tick before a pause lacks a decision"
 }
 
 // trigger is the fire from which the decision followed, or what stands in for one that did not come.

@@ -1,7 +1,10 @@
 package ticks
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,6 +12,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/job"
+	"millrace/task/schedule"
 	"millrace/verify/book"
 )
 
@@ -52,11 +56,12 @@ type tick struct {
 
 // ticked is what the log holds about a tick.
 type ticked struct {
-	made     task.ID // "" if no fact has named a task
-	seq      uint64  // the sequence of the fact that named it
-	admitted uint64  // the sequence of the decision that gave it its task, 0 for none
-	born     bool    // that task is there
-	skipped  uint64  // the sequence of the decision that skipped it, 0 for none
+	made     task.ID   // "" if no fact has named a task
+	seq      uint64    // the sequence of the fact that named it
+	admitted uint64    // the sequence of the decision that gave it its task, 0 for none
+	at       time.Time // when the log stored that
+	born     bool      // that task is there
+	skipped  uint64    // the sequence of the decision that skipped it, 0 for none
 }
 
 // Add checks a fact about ticks of schedules.
@@ -74,7 +79,7 @@ func (all *Ticks) Add(r *events.Record) {
 		case t.skipped > 0:
 			all.twice(r, t.made, e.Tick, t.skipped, "was left out, and was given a task then")
 		}
-		t.admitted = r.Seq
+		t.admitted, t.at = r.Seq, r.Stored
 	case definition.ScheduleSkipped:
 		if e.Count > 1 {
 			return // only the rules of the schedule tell them apart
@@ -89,6 +94,20 @@ func (all *Ticks) Add(r *events.Record) {
 			all.twice(r, t.made, e.Tick, t.admitted, "was given a task, and was left out then")
 		}
 		t.skipped = r.Seq
+	}
+}
+
+// Open judges at a time the ticks that were to get a task and have none yet.
+func (all *Ticks) Open(now time.Time) {
+	if !all.log.Whole {
+		return
+	}
+	for _, of := range slices.SortedFunc(maps.Keys(all.ticks), func(a, b tick) int { return cmp.Compare(all.ticks[a].admitted, all.ticks[b].admitted) }) {
+		if t := all.ticks[of]; t.admitted > 0 && !t.born && t.skipped < t.admitted && now.Sub(t.at) > schedule.BornWithin {
+			all.book.Find(book.OneEnd, book.Finding{Task: t.made, Seqs: []uint64{t.admitted},
+				What: fmt.Sprintf("the tick %s of schedule %s was given task %s, which was not made within %v", time.Unix(0, of.at).UTC().Format(time.RFC3339Nano), of.schedule, t.made, schedule.BornWithin),
+				Look: fmt.Sprintf("`millrace events show %d` and `millrace schedule show %s`", t.admitted, of.schedule)})
+		}
 	}
 }
 

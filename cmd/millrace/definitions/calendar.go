@@ -40,7 +40,10 @@ func (a *Commands) Calendars() *cobra.Command {
 func (a *Commands) calendarApply() *cobra.Command {
 	name := func(is *schedule.Calendar) string { return is.Name }
 	return applying(a, &applied[schedule.Calendar]{
-		what: "calendar", use: "apply FILE|DIR|-...", name: name, store: (*client.Client).ApplyCalendar,
+		what: "calendar", use: "apply FILE|DIR|-...", name: name,
+		store: func(cl *client.Client, ctx context.Context, _ string, is schedule.Calendar, seen ...uint64) (uint64, bool, error) {
+			return cl.ApplyCalendar(ctx, is, seen...)
+		},
 		read: func(c *cobra.Command, paths []string) ([]typed.FileOf[schedule.Calendar], error) {
 			return typed.ReadFiles(a.In, c, paths, jobfile.ParseCalendars, "calendar", exit.Hint("docs/calendars.md says what a calendar may hold"), name)
 		},
@@ -131,7 +134,7 @@ func (a *Commands) calendarShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.Out, "%s# revision %d, stored %s\n# %s\n%s%s", thenLine(&s, a.Now()), is.Revision, told.Clock(is.Changed), row.Standing(), changeLines(changes), text)
+		_, err = fmt.Fprintf(a.Out, "%s# revision %d, stored %s\n# %s\n%s%s", thenLine(&s, a.Now()), is.Revision, told.Clock(is.Changed), row.Standing(), changeLines(changes, told.Clock), text)
 		return err
 	})
 	return c

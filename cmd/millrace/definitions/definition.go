@@ -3,6 +3,7 @@ package definitions
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -29,11 +30,17 @@ type applied[D any] struct {
 	what, use string
 	read      func(c *cobra.Command, paths []string) ([]typed.FileOf[D], error)
 	name      func(*D) string
-	store     func(*client.Client, context.Context, D, ...uint64) (revision uint64, changed bool, err error)
-	// before and after, if not nil, are called with all of them and with each.
-	before func(*cobra.Command, *client.Client, []typed.FileOf[D]) error
+	store     func(cl *client.Client, ctx context.Context, file string, d D, seen ...uint64) (revision uint64, changed bool, err error)
+	// flags, before and after, if not nil, are called with the command, with all of them and with
+	// each. What before returns, if not nil, is called at the end, and returns what was removed; with
+	// errDone nothing is stored.
+	flags  func(*cobra.Command)
+	before func(c *cobra.Command, cl *client.Client, read []typed.FileOf[D], paths []string, json bool) (end func(context.Context) ([]string, error), err error)
 	after  func(context.Context, *client.Client, *D)
 }
+
+// errDone says that there is nothing left to do.
+var errDone = errors.New("done")
 
 // applying returns the command that stores definitions.
 func applying[D any](a *Commands, k *applied[D]) *cobra.Command {
@@ -50,9 +57,13 @@ with "-", those from stdin. If any file is wrong, nothing is stored.`,
 	}
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`file`, folder, or - for stdin (repeat it)")
 	seen.Flag(c, k.what)
+	if k.flags != nil {
+		k.flags(c)
+	}
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		read, err := k.read(c, append(files, args...))
+		paths := append(files, args...)
+		read, err := k.read(c, paths)
 		if err != nil {
 			return err
 		}
@@ -64,8 +75,11 @@ with "-", those from stdin. If any file is wrong, nothing is stored.`,
 			return err
 		}
 		defer cl.Close()
+		var end func(context.Context) ([]string, error)
 		if k.before != nil {
-			if err := k.before(c, cl, read); err != nil {
+			if end, err = k.before(c, cl, read, paths, o.JSON()); errors.Is(err, errDone) {
+				return nil
+			} else if err != nil {
 				return err
 			}
 		}
@@ -73,14 +87,15 @@ with "-", those from stdin. If any file is wrong, nothing is stored.`,
 			Name     string `json:"name"`
 			Revision uint64 `json:"revision"`
 			Changed  bool   `json:"changed"`
-			File     string `json:"file"`
+			File     string `json:"file,omitempty"`
+			Removed  bool   `json:"removed,omitempty"`
 		}
 		done := []row{}
 		for _, f := range read {
 			for i := range f.All {
 				is := &f.All[i]
 				asking, cancel := a.Asking(c.Context())
-				revision, changed, err := k.store(cl, asking, *is, seen.Revisions()...)
+				revision, changed, err := k.store(cl, asking, f.Name, *is, seen.Revisions()...)
 				cancel()
 				if err != nil {
 					return err
@@ -88,7 +103,7 @@ with "-", those from stdin. If any file is wrong, nothing is stored.`,
 				if k.after != nil {
 					k.after(c.Context(), cl, is)
 				}
-				done = append(done, row{k.name(is), revision, changed, f.Name})
+				done = append(done, row{Name: k.name(is), Revision: revision, Changed: changed, File: f.Name})
 				if o.JSON() {
 					continue
 				}
@@ -99,6 +114,15 @@ with "-", those from stdin. If any file is wrong, nothing is stored.`,
 				if _, err := fmt.Fprintf(a.Out, "%s %s %s (revision %d)\n", k.what, k.name(is), what, revision); err != nil {
 					return err
 				}
+			}
+		}
+		if end != nil {
+			gone, err := end(c.Context())
+			for _, name := range gone {
+				done = append(done, row{Name: name, Changed: true, Removed: true})
+			}
+			if err != nil {
+				return err
 			}
 		}
 		if o.JSON() {
@@ -199,12 +223,12 @@ func (a *Commands) history(what string, none error, complete reach.Completer) *c
 // changesShown is how many changes of a job are shown with it.
 const changesShown = 5
 
-// changeLines are the last changes of a job as comments in its file, the latest first.
-func changeLines(changes []events.Record) string {
+// changeLines are the last changes of a definition as comments, the latest first, on a clock.
+func changeLines(changes []events.Record, clock func(time.Time) string) string {
 	var b strings.Builder
 	for i := len(changes) - 1; i >= max(0, len(changes)-changesShown); i-- {
 		r := &changes[i]
-		fmt.Fprintf(&b, "# %s %s by %s: %s\n", told.Clock(told.FactTime(r)), told.FactType(r), term.Printable(cmp.Or(told.Actor(r), "somebody")), term.Printable(told.FactDetails(r)))
+		fmt.Fprintf(&b, "# %s %s by %s: %s\n", clock(told.FactTime(r)), told.FactType(r), term.Printable(cmp.Or(told.Actor(r), "somebody")), term.Printable(told.FactDetails(r)))
 	}
 	return b.String()
 }

@@ -12,7 +12,6 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/reach"
-	"millrace/cmd/millrace/submit"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
@@ -22,6 +21,7 @@ import (
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/jobfile"
+	"millrace/task/schedule"
 	"millrace/task/where"
 )
 
@@ -39,11 +39,12 @@ func (a *Commands) Jobs() *cobra.Command {
 	return c
 }
 
-func (a *Commands) jobApply() *cobra.Command {
-	return applying(a, &applied[job.Job]{
-		what: "job", use: "apply -f FILE|DIR|-", read: a.readJobs, name: func(j *job.Job) string { return j.Name }, store: (*client.Client).Apply,
-		before: a.pushFilesOf, after: submit.Of(a.App).ForeseeJob,
-	})
+// remarks are those of [Commands.remark] on the schedules of a job.
+func (a *Commands) remarks(j *job.Job) {
+	of := schedule.OfJob(j)
+	for i := range of {
+		a.remark(&of[i])
+	}
 }
 
 func (a *Commands) jobList() *cobra.Command {
@@ -156,7 +157,7 @@ func (a *Commands) jobShow() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("%w; -o json prints it as it is stored", err)
 		}
-		_, err = fmt.Fprintf(a.Out, "%s# revision %d, stored %s\n%s%s", thenLine(&s, a.Now()), j.Revision, told.Clock(j.Changed), changeLines(changes)+circuitLine(circuit), text)
+		_, err = fmt.Fprintf(a.Out, "%s# revision %d, stored %s\n%s%s", thenLine(&s, a.Now()), j.Revision, told.Clock(j.Changed), changeLines(changes, told.Clock)+circuitLine(circuit), text)
 		return err
 	})
 	return c
@@ -167,7 +168,34 @@ func (a *Commands) jobHistory() *cobra.Command {
 }
 
 func (a *Commands) jobRemove() *cobra.Command {
-	return a.removal("job", "Remove jobs; their tasks stay", a.CompleteJobs, (*client.Client).RemoveJob, nil)
+	return a.removal("job", "Remove jobs and the schedules that came with them; their tasks stay", a.CompleteJobs, a.removeJob, func(cl *client.Client, ctx context.Context, name string) error {
+		own, others, err := cl.SchedulesOfJob(ctx, name)
+		if err == nil {
+			_, err = cl.Job(ctx, name)
+		}
+		if err == nil && len(others) > 0 {
+			err = &client.InUse{Job: name, Schedules: others}
+		}
+		for _, s := range own {
+			fmt.Fprintf(a.Out, "schedule %s would be removed\n", s)
+		}
+		return err
+	})
+}
+
+// removeJob removes a job, and says which schedules went with it.
+func (a *Commands) removeJob(cl *client.Client, ctx context.Context, name string) error {
+	own, _, err := cl.SchedulesOfJob(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := cl.RemoveJob(ctx, name); err != nil {
+		return err
+	}
+	for _, s := range own {
+		a.Note("schedule %s removed with job %s", s, name)
+	}
+	return nil
 }
 
 func (a *Commands) jobSchema() *cobra.Command {

@@ -12,6 +12,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/task/job"
 	"millrace/task/jobfile"
+	"millrace/task/schedule"
 )
 
 func (a *Commands) readJobs(c *cobra.Command, paths []string) ([]typed.FileOf[job.Job], error) {
@@ -27,7 +28,10 @@ func (a *Commands) jobValidate() *cobra.Command {
 	}
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		read, err := typed.ParseFiles(a.In, c, args, jobfile.Parse)
+		read, err := typed.ParseFiles(a.In, c, args, jobfile.ParseWith(func(d schedule.Definition) error {
+			_, _, err := d.Over(nil, a.Now())
+			return err
+		}))
 		if err != nil {
 			return err
 		}
@@ -42,6 +46,11 @@ func (a *Commands) jobValidate() *cobra.Command {
 			err = a.WriteJSON(reports)
 		} else {
 			err = a.printReports(reports)
+			for _, f := range read {
+				for i := range f.All {
+					a.remarks(&f.All[i])
+				}
+			}
 		}
 		switch {
 		case err != nil:

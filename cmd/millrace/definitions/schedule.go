@@ -123,13 +123,16 @@ With -f, a file in YAML or JSON has everything: {name, schedule: {cron, …}, ta
 		if err := d.Validate(); err != nil {
 			return exit.Misuse(c, "schedule %s: %w", d.Name, err)
 		}
-		d.Anchor = a.Now()
-		plan, err := d.Plan()
-		if err != nil {
-			return exit.Misuse(c, "%w", err)
-		}
 		if dry {
-			return a.printNext(plan, d.Name, a.Now(), time.Time{}, 5, o.JSON())
+			next, _, err := d.Over(nil, a.Now())
+			if err != nil {
+				return exit.Misuse(c, "schedule %s: %w", d.Name, err)
+			}
+			plan, err := next.Plan()
+			if err != nil {
+				return exit.Misuse(c, "%w", err)
+			}
+			return a.printNext(plan, a.Now(), time.Time{}, 5, o.JSON())
 		}
 		cl, err := a.Connect(c.Context())
 		if err != nil {
@@ -151,6 +154,7 @@ With -f, a file in YAML or JSON has everything: {name, schedule: {cron, …}, ta
 			return err
 		}
 		submit.Of(a.App).Foresee(c.Context(), cl, &d.Make)
+		a.remark(d)
 		if o.JSON() {
 			return a.WriteJSON(map[string]any{"name": d.Name, "revision": revision, "changed": changed})
 		}
@@ -192,8 +196,18 @@ func (a *Commands) definition(c *cobra.Command, w *whenFlags, run *submit.RunFla
 	return d, nil
 }
 
-// hence returns the time that long from now, in a schedule's form.
-func (a *Commands) hence(d time.Duration) string { return a.Now().Add(d).UTC().Format(time.RFC3339) }
+// hence returns the time that long from now, in a schedule's form: a whole second that has not
+// passed yet.
+func (a *Commands) hence(d time.Duration) string {
+	return a.Now().Add(d + time.Second).UTC().Truncate(time.Second).Format(time.RFC3339)
+}
+
+// remark notes how the days of a schedule that was just stored are read.
+func (a *Commands) remark(d *schedule.Definition) {
+	if plan, err := schedule.Compile(d.Name, d.When, time.Time{}); err == nil && plan.Remark() != "" {
+		a.Note("schedule %s: %s", d.Name, plan.Remark())
+	}
+}
 
 func (a *Commands) definitionFile(c *cobra.Command, file string) (*schedule.Definition, error) {
 	var data []byte
@@ -279,6 +293,7 @@ func scheduleTable(rows []client.ScheduleRow, now time.Time) term.Table {
 	t := term.Table{
 		Header: []string{"SCHEDULE", "WHEN", "ZONE", "DST", "OVERLAP", "LAST", "MISSED", "NEXT", "RUNS"},
 		Spare:  []string{"DST", "OVERLAP", "ZONE", "RUNS"},
+		Whole:  []string{"NEXT"},
 		Foot:   []string{told.Plural(len(rows), "schedule")},
 	}
 	for i := range rows {
@@ -287,7 +302,7 @@ func scheduleTable(rows []client.ScheduleRow, now time.Time) term.Table {
 		if plan, err := s.Plan(); err == nil {
 			dst = plan.Policy()
 			if s.Next != nil {
-				next.Text = fmt.Sprintf("%s (in %s)", s.Next.Due.In(plan.Zone()).Format(time.DateTime), told.Span(max(s.Next.Due.Sub(now), 0).Truncate(time.Second)))
+				next.Text = fmt.Sprintf("%s (in %s)", told.ClockIn(s.Next.Due, plan.Zone()), told.Span(max(s.Next.Due.Sub(now), 0).Truncate(time.Second)))
 			}
 		}
 		if s.Paused != nil {
@@ -379,7 +394,7 @@ without a task and without a reason is a hole.`,
 		if o.JSON() {
 			return a.WriteJSON(shown)
 		}
-		if _, err := fmt.Fprint(a.Out, changeLines(changes)); err != nil {
+		if _, err := fmt.Fprint(a.Out, changeLines(changes, func(at time.Time) string { return told.ClockIn(at, plan.Zone()) })); err != nil {
 			return err
 		}
 		details := a.scheduleDetails(&shown, plan)
@@ -398,9 +413,10 @@ without a task and without a reason is a hole.`,
 func (a *Commands) scheduleDetails(s *shownSchedule, plan *schedule.Plan) term.Table {
 	t := term.Table{Title: "Schedule " + s.Name}
 	if s.Paused != nil {
-		t.Field("paused", fmt.Sprintf("%s by %s: %s", told.Moment(s.Paused.At, a.Now()), s.Paused.Actor, s.Paused.Reason))
+		t.Field("paused", fmt.Sprintf("%s by %s: %s", told.ClockIn(s.Paused.At, plan.Zone()), s.Paused.Actor, s.Paused.Reason))
 	}
 	t.Field("when", told.When(&s.When))
+	t.Field("days", plan.Remark())
 	t.Field("zone", plan.Zone().String())
 	t.Field("dst", plan.Policy())
 	t.Field("start", s.When.Start)
@@ -423,7 +439,7 @@ func (a *Commands) scheduleDetails(s *shownSchedule, plan *schedule.Plan) term.T
 	}
 	t.Field("runs", told.What(&s.Definition))
 	t.Field("with", told.With(&s.Definition))
-	t.Field("revision", fmt.Sprintf("%d, stored %s", s.Revision, told.Moment(s.Changed, a.Now())))
+	t.Field("revision", fmt.Sprintf("%d, stored %s", s.Revision, told.ClockIn(s.Changed, plan.Zone())))
 	return t
 }
 
@@ -440,19 +456,14 @@ func (a *Commands) tickTable(s *shownSchedule, plan *schedule.Plan) term.Table {
 		if k.Task != "" {
 			state = told.StateCell(k.State)
 		}
-		t.Add(term.Plain(zoned(k.Tick, plan)), became, term.Plain(k.Task.Short()), state, term.Plain(k.Trigger), term.Plain(k.Why))
+		t.Add(term.Plain(told.ClockIn(k.Tick, plan.Zone())), became, term.Plain(k.Task.Short()), state, term.Plain(k.Trigger), term.Plain(k.Why))
 	}
 	for _, n := range s.Next {
 		became := "to come"
 		if s.Paused != nil {
 			became = "paused"
 		}
-		t.Add(term.Plain(zoned(n.At, plan)), term.Dim(became), term.Plain(""), term.Plain(""), term.Plain(""), term.Plain(n.Note))
+		t.Add(term.Plain(told.ClockIn(n.At, plan.Zone())), term.Dim(became), term.Plain(""), term.Plain(""), term.Plain(""), term.Plain(n.Note))
 	}
 	return t
-}
-
-// zoned is a tick in its schedule's time zone.
-func zoned(t time.Time, plan *schedule.Plan) string {
-	return t.In(plan.Zone()).Format("2006-01-02 15:04:05 -07:00")
 }

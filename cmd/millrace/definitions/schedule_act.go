@@ -144,12 +144,16 @@ a task gets no second one.`,
 		if err != nil {
 			return err
 		}
+		plan, err := stored.Plan()
+		if err != nil {
+			return err
+		}
 		if dry {
 			if o.JSON() {
 				return a.WriteJSON(ticks)
 			}
 			for _, t := range ticks {
-				if _, err := fmt.Fprintf(a.Out, "%s %s\n", t.At.Format(time.RFC3339), t.Note); err != nil {
+				if _, err := fmt.Fprintf(a.Out, "%s %s\n", told.ClockIn(t.At, plan.Zone()), t.Note); err != nil {
 					return err
 				}
 			}
@@ -160,14 +164,14 @@ a task gets no second one.`,
 				return err
 			}
 		}
-		return a.backfill(c.Context(), cl, stored.Name, ticks, parallel, o.JSON())
+		return a.backfill(c.Context(), cl, stored.Name, plan.Zone(), ticks, parallel, o.JSON())
 	}
 	return c
 }
 
 // backfill makes the tasks of ticks, at most parallel unfinished ones at a time. Existing
 // unfinished ones, perhaps of an interrupted call, count.
-func (a *Commands) backfill(ctx context.Context, cl *client.Client, name string, ticks []schedule.Tick, parallel int, asJSON bool) (err error) {
+func (a *Commands) backfill(ctx context.Context, cl *client.Client, name string, zone *time.Location, ticks []schedule.Tick, parallel int, asJSON bool) (err error) {
 	if len(ticks) > parallel {
 		a.Note("%s, at most %d at once; if this is interrupted, give the same command again to go on", told.Plural(len(ticks), "tick"), parallel)
 	}
@@ -201,7 +205,7 @@ func (a *Commands) backfill(ctx context.Context, cl *client.Client, name string,
 		if asJSON {
 			continue
 		}
-		if _, err := fmt.Fprintf(a.Out, "%s %s %s\n", t.At.Format(time.RFC3339), one.Task, what); err != nil {
+		if _, err := fmt.Fprintf(a.Out, "%s %s %s\n", told.ClockIn(t.At, zone), one.Task, what); err != nil {
 			return err
 		}
 	}

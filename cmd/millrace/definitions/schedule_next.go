@@ -111,7 +111,7 @@ and --until without a zone of their own are times of --timezone.`,
 				return exit.Misuse(c, "--until: %w", err)
 			}
 		}
-		return a.printNext(plan, name, after, last, n, o.JSON())
+		return a.printNext(plan, after, last, n, o.JSON())
 	}
 	return c
 }
@@ -174,7 +174,7 @@ func timelineTable(ticks []schedule.Upcoming, stored map[string]*schedule.Stored
 	}
 	for i := range ticks {
 		k := &ticks[i]
-		t.Add(term.Plain(k.Due.In(plans[k.Name].Zone()).Format(time.DateTime)), term.Plain(told.Span(max(k.Due.Sub(now), 0).Truncate(time.Second))), term.Plain(k.Name),
+		t.Add(term.Plain(told.ClockIn(k.Due, plans[k.Name].Zone())), term.Plain(told.Span(max(k.Due.Sub(now), 0).Truncate(time.Second))), term.Plain(k.Name),
 			term.Plain(plans[k.Name].Zone().String()), term.Plain(term.Cut(told.What(&stored[k.Name].Definition), 40)), term.Plain(k.Note))
 	}
 	return t
@@ -188,22 +188,26 @@ type shownTick struct {
 }
 
 // printNext prints the ticks after a time.
-func (a *Commands) printNext(plan *schedule.Plan, name string, after, until time.Time, n int, asJSON bool) error {
+func (a *Commands) printNext(plan *schedule.Plan, after, until time.Time, n int, asJSON bool) error {
 	ticks := []shownTick{}
 	for len(ticks) < n {
 		t, ok := plan.Next(after)
 		if !ok || !until.IsZero() && t.At.After(until) {
 			break
 		}
-		ticks = append(ticks, shownTick{t, zoned(t.At, plan)})
+		ticks = append(ticks, shownTick{t, told.ClockIn(t.At, plan.Zone())})
 		after = t.At
 	}
 	if asJSON {
 		return a.WriteJSON(struct {
 			Zone  string      `json:"timezone"`
 			DST   string      `json:"dst"`
+			Note  string      `json:"note,omitempty"`
 			Ticks []shownTick `json:"ticks"`
-		}{plan.Zone().String(), plan.Policy(), ticks})
+		}{plan.Zone().String(), plan.Policy(), plan.Remark(), ticks})
+	}
+	if remark := plan.Remark(); remark != "" {
+		a.Note("%s", remark)
 	}
 	t := term.Table{Header: []string{"TICK", "UTC", "DUE", "NOTE"}, Foot: []string{fmt.Sprintf("%s in %s, dst %s", told.Plural(len(ticks), "tick"), plan.Zone(), plan.Policy())}}
 	if len(ticks) == 0 {

@@ -164,8 +164,10 @@ func Of(err error) *Fault {
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace token ls` lists the tokens there are")}
 	case errors.Is(err, definitions.ErrTokenExists):
 		return &Fault{Code: Refused, Err: err, Hint: Hint("--replace makes another one of this name, and the old one is refused from then on")}
-	case errors.Is(err, definition.ErrLongDefinition), errors.Is(err, schedule.ErrNeverOpen), errors.Is(err, definitions.ErrBadToken):
+	case errors.Is(err, definition.ErrLongDefinition), errors.Is(err, schedule.ErrNeverOpen), errors.Is(err, definitions.ErrBadToken), errors.As(err, new(*schedule.Refusal)):
 		return &Fault{Code: Usage, Err: err}
+	case errors.As(err, new(*client.InUse)):
+		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace schedule rm NAME` removes one")}
 	case errors.Is(err, contents.ErrSweeping):
 		return &Fault{Code: Refused, Err: err}
 	case errors.Is(err, definitions.ErrNoSchedule):

@@ -54,8 +54,8 @@ type draft struct {
 	of   string
 	spec job.Spec
 	make birth.Submission
-	// plan compiles its ticks; nil if it has none.
-	plan func(l *look) (*schedule.Plan, error)
+	// timed are the schedules that come with it, or itself.
+	timed []schedule.Definition
 	// opens is the calendar; nil if it is none: a calendar makes no tasks.
 	opens *schedule.Calendar
 }
@@ -73,11 +73,7 @@ var jobEditor = editor{
 }
 
 func draftOfJob(is job.Job) draft {
-	d := draft{name: is.Name, value: is, spec: is.Spec}
-	if when := is.Schedule; when != nil {
-		d.plan = func(l *look) (*schedule.Plan, error) { return schedule.Compile(is.Name, *when, l.Now) }
-	}
-	return d
+	return draft{name: is.Name, value: is, spec: is.Spec, timed: schedule.OfJob(&is)}
 }
 
 var scheduleEditor = editor{
@@ -94,7 +90,7 @@ var scheduleEditor = editor{
 		}
 		is, err := definitions.ScheduleIn(name, *of.Definition)
 		if err == nil && is.OfJob {
-			err = elsewhere("/edit/job?name=" + name)
+			err = elsewhere("/edit/job?name=" + is.Make.Job)
 		}
 		text, bad := jobfile.MarshalSchedule(is.Definition)
 		if bad != nil {
@@ -106,10 +102,10 @@ var scheduleEditor = editor{
 
 func draftOfSchedule(is schedule.Definition) draft {
 	d := draft{name: is.Name, value: schedule.Definition{Name: is.Name, When: is.When, Make: is.Make}, of: is.Make.Job, make: is.Make}
+	d.timed = []schedule.Definition{d.value.(schedule.Definition)}
 	if is.Make.Spec != nil {
 		d.spec = *is.Make.Spec
 	}
-	d.plan = func(l *look) (*schedule.Plan, error) { return schedule.Compile(is.Name, is.When, l.Now) }
 	return d
 }
 
@@ -131,9 +127,9 @@ type editorData struct {
 	Changes    []view.Change
 	Plan       *view.Plan
 	PlanWrong  panel
-	Coming     []tickRow
-	Zone       string
-	// Spans are when the calendar is open and closed, and Uses what goes by it.
+	Coming     []ticksToCome
+	// Spans are when the calendar is open and closed, on the clock of Zone, and Uses what goes by it.
+	Zone      string
 	Spans     []spanRow
 	Uses      *client.CalendarUses
 	UsesWrong panel
@@ -246,15 +242,39 @@ func (d *editorData) foresee(ctx context.Context, l *look, is *draft) error {
 	if d.PlanWrong.fail(err); err == nil {
 		d.Plan = &plans[0]
 	}
-	if is.plan == nil {
-		return nil
-	}
-	plan, err := is.plan(l)
-	if err != nil {
-		d.Problems = []jobfile.Problem{{Path: "schedule", Message: err.Error()}}
-		return nil
-	}
-	d.Zone = cmp.Or(plan.Zone().String(), "UTC")
-	d.Coming = comingOf(plan, l.Now, became{"to come", task.Scheduled})
+	d.foreseeTicks(ctx, l, is.timed)
 	return nil
+}
+
+// foreseeTicks says what stored schedules would do, or why they cannot be stored.
+func (d *editorData) foreseeTicks(ctx context.Context, l *look, timed []schedule.Definition) {
+	for i := range timed {
+		of := &timed[i]
+		err := client.RefusesSchedule(*of, func(name string) (schedule.Stored, error) {
+			is, err := l.Get(ctx, view.Definition(definition.Named(definition.DefSchedule, name)))
+			if err != nil {
+				return schedule.Stored{}, err
+			}
+			return definitions.ScheduleIn(name, *is.Definition)
+		}, l.Now)
+		var plan *schedule.Plan
+		if err == nil {
+			plan, err = schedule.Compile(of.Name, of.When, l.Now)
+		}
+		if err != nil {
+			d.Problems = append(d.Problems, jobfile.Problem{Path: "schedule", Message: err.Error()})
+			continue
+		}
+		ticks := ticksToCome{Zone: plan.Zone().String(), Remark: plan.Remark(), Ticks: comingOf(plan, l.Now, became{"to come", task.Scheduled})}
+		if len(timed) > 1 {
+			ticks.Name = of.Name
+		}
+		d.Coming = append(d.Coming, ticks)
+	}
+}
+
+// ticksToCome are the next ticks of a schedule; Name is one of several.
+type ticksToCome struct {
+	Name, Zone, Remark string
+	Ticks              []tickRow
 }

@@ -84,7 +84,9 @@ func (t *Table) narrow(rows [][]Cell, widths []int, bound int) ([][]Cell, []int)
 	widths = slices.Clone(widths)
 	if needed(widths) > bound {
 		for i := range widths[:len(widths)-1] {
-			widths[i] = min(widths[i], widestColumn)
+			if !slices.Contains(t.Whole, rows[0][i].Text) {
+				widths[i] = min(widths[i], widestColumn)
+			}
 		}
 	}
 	for _, name := range t.Spare {
@@ -97,8 +99,14 @@ func (t *Table) narrow(rows [][]Cell, widths []int, bound int) ([][]Cell, []int)
 	}
 	for needed(widths) > bound {
 		widest := 0
+		weight := func(i int) int {
+			if slices.Contains(t.Whole, rows[0][i].Text) {
+				return min(widths[i], leastColumn+1)
+			}
+			return widths[i]
+		}
 		for i := range widths[:len(widths)-1] {
-			if widths[i] > widths[widest] {
+			if weight(i) > weight(widest) {
 				widest = i
 			}
 		}

@@ -57,3 +57,19 @@ func TestTablesFit(t *testing.T) {
 		}
 	}
 }
+
+// A column that is to stay whole is cut last.
+func TestWholeColumns(t *testing.T) {
+	next := "2026-12-01 03:00:00 +01:00 (in 2d13h)"
+	table := Table{Header: []string{"SCHEDULE", "WHEN", "NEXT", "RUNS"}, Spare: []string{"RUNS"}, Whole: []string{"NEXT"}}
+	table.Add(Plain("nightly-backup-of-everything"), Plain("30 2 * * mon-fri"), Plain(next), Plain(strings.Repeat("command ", 10)))
+	for width, whole := range map[int]bool{120: true, 100: true, 90: true} {
+		var b strings.Builder
+		if err := table.Write(&b, width, false); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), next) != whole {
+			t.Errorf("at %d columns:\n%s", width, b.String())
+		}
+	}
+}

@@ -42,6 +42,8 @@ type Table struct {
 	Header []string
 	// Spare are the columns that a narrow terminal drops, the least needed first.
 	Spare []string
+	// Whole are the columns that are cut last.
+	Whole []string
 	Rows  [][]Cell
 	// Foot are lines below the rows.
 	Foot []string

@@ -75,8 +75,14 @@ func Moment(at, now time.Time) string {
 	return fmt.Sprintf("%s (%s ago)", Clock(at), between(at, now))
 }
 
-// Clock formats a time in this machine's zone.
+// Clock formats a time in this machine's zone: all times that a person reads, except for those of a
+// schedule.
 func Clock(at time.Time) string { return at.Local().Format(time.DateTime) }
+
+// ClockIn formats a time of a schedule: in the schedule's zone, with how far that is ahead of UTC.
+func ClockIn(at time.Time, zone *time.Location) string {
+	return at.In(zone).Format("2006-01-02 15:04:05 -07:00")
+}
 
 // ByteCount formats a size in binary units.
 func ByteCount(n int64) string {
