@@ -314,14 +314,7 @@ func valueOf(w *task.Work, name string) string {
 	if json.Unmarshal(w.Params, &params) != nil {
 		return ""
 	}
-	var text string
-	if json.Unmarshal(params[name], &text) == nil {
-		return text
-	}
-	if v := string(params[name]); v != "null" {
-		return v
-	}
-	return ""
+	return value.Spell(params[name])
 }
 
 // checkLists refuses work whose lists are known by now and are not lists.

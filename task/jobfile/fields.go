@@ -67,7 +67,7 @@ func (r *reader) setter(of any) func(entry) {
 		return into(to, r.defaults)
 	case *json.RawMessage:
 		return into(to, r.json)
-	case **float64:
+	case **value.Number:
 		return into(to, r.bound)
 	case *param.Params:
 		return into(to, r.params)

@@ -116,7 +116,7 @@ func TestParseRefusesWhatIsNoJobFile(t *testing.T) {
 		{"a number JSON has not", ok + "params: {a: .inf, b: .NaN, c: -.INF}\n", "f:3:10: params.a: JSON has no number .inf: put it in quotes for text\n" +
 			"f:3:19: params.b: JSON has no number .NaN: put it in quotes for text\n" + "f:3:28: params.c: JSON has no number -.INF: put it in quotes for text"},
 		{"a number that reads in two ways", ok + "params: {zip: [01234]}\n", "f:3:16: params.zip[0]: the number 01234 begins with 0: put it in quotes for text, or drop the 0"},
-		{"numbers no setting can have", ok + "retry: {max: 1e400, jitter: 007}\n", "f:3:9: retry.max: want a whole number, got the number 1e400\n" +
+		{"numbers no setting can have", ok + "retry: {max: 1e400, jitter: 007}\n", "f:3:9: retry.max: want a whole number up to 2147483647, got the number 1e400\n" +
 			"f:3:21: retry.jitter: the number 007 begins with 0: put it in quotes for text, or drop the 0"},
 		{"a number beyond 64 bits", ok + "params: {x: 0x10000000000000000}\n", "f:3:10: params.x: the number 0x10000000000000000 is too large: put it in quotes for text"},
 	} {

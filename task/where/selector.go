@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
+
+	"millrace/task/value"
 )
 
 // Op is how a [Requirement] compares a label.
@@ -195,7 +195,7 @@ func (r Requirement) validate() error {
 		if len(r.Values) != 1 {
 			return fmt.Errorf("%s %s: want one number", r.Key, r.Op)
 		}
-		if _, ok := number(r.Values[0]); !ok {
+		if _, ok := value.ParseNumber(r.Values[0]); !ok {
 			return fmt.Errorf("%s %s %s: want a number", r.Key, r.Op, r.Values[0])
 		}
 	}
@@ -205,11 +205,6 @@ func (r Requirement) validate() error {
 		}
 	}
 	return nil
-}
-
-func number(s string) (float64, bool) {
-	f, err := strconv.ParseFloat(s, 64)
-	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
 }
 
 // Match tells whether the selector matches the labels. If not, why names the failed requirement and
@@ -236,31 +231,31 @@ func (s Selector) Refuses(labels map[string]string) *Requirement {
 	return nil
 }
 
-func (r Requirement) holds(value string, there bool) bool {
+func (r Requirement) holds(label string, there bool) bool {
 	switch r.Op {
 	case OpIn:
-		return there && slices.Contains(r.Values, value)
+		return there && slices.Contains(r.Values, label)
 	case OpNotIn:
-		return !there || !slices.Contains(r.Values, value)
+		return !there || !slices.Contains(r.Values, label)
 	case OpExists:
 		return there
 	case OpNotExists:
 		return !there
 	}
-	have, ok := number(value)
+	have, ok := value.ParseNumber(label)
 	if !there || !ok || len(r.Values) != 1 {
 		return false
 	}
-	want, ok := number(r.Values[0])
-	switch r.Op {
+	want, ok := value.ParseNumber(r.Values[0])
+	switch c := have.Compare(want); r.Op {
 	case OpGreater:
-		return ok && have > want
+		return ok && c > 0
 	case OpGreaterEqual:
-		return ok && have >= want
+		return ok && c >= 0
 	case OpLess:
-		return ok && have < want
+		return ok && c < 0
 	case OpLessEqual:
-		return ok && have <= want
+		return ok && c <= 0
 	}
 	return false // an operator of a later version
 }
@@ -333,8 +328,9 @@ func (s *Selector) UnmarshalJSON(data []byte) error {
 		*s, err = ParseSelector(text)
 		return err
 	}
-	var pairs map[string]any
-	if err := json.Unmarshal(data, &pairs); err != nil {
+	is, err := value.Decode(data)
+	pairs, ok := is.(map[string]any)
+	if err != nil || !ok {
 		return errors.New(`labels: want a list such as ["zone in (eu,us)", "gpu"], or a mapping such as {"zone": "eu"}`)
 	}
 	for _, key := range slices.Sorted(maps.Keys(pairs)) {
@@ -367,7 +363,7 @@ func scalarText(key string, v any) (string, error) {
 	switch v := v.(type) {
 	case string:
 		return v, nil
-	case bool, float64:
+	case bool, value.Number:
 		return fmt.Sprint(v), nil
 	}
 	return "", fmt.Errorf("labels: %s: want text, a number, true, false, or a list of them", key)
