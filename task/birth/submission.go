@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -238,6 +239,11 @@ func (s *Submission) giveParams(e *task.Submitted, job *job.Job) error {
 		return err
 	}
 	e.Secrets = params.Secrets()
+	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
+		if err := where.ValidLabel(name, s.Labels[name]); err != nil {
+			return fmt.Errorf("labels: %w", err)
+		}
+	}
 	if len(s.Labels) > 0 {
 		labels := maps.Clone(e.Labels)
 		if labels == nil {

@@ -286,7 +286,7 @@ var name = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A
 // validate refuses an invalid declaration. The error begins with the field.
 func (d *Param) validate() error {
 	if !name().MatchString(d.Name) {
-		return fmt.Errorf("name is %q, want 1 to 64 letters, digits, '_' or '-', not beginning with '-'", d.Name)
+		return fmt.Errorf("name is %q, want 1 to 64 letters a to z or A to Z, digits, '_' or '-', not beginning with '-'", d.Name)
 	}
 	counted := slices.Contains([]string{String, Array, Object}, d.Type)
 	switch {

@@ -76,7 +76,9 @@ func validSchema(schema any) error {
 
 // check refuses the value of a keyword.
 func (w wants) check(is any) error {
-	each := func(all []any, ok func(any) bool) bool { return !slices.ContainsFunc(all, func(one any) bool { return !ok(one) }) }
+	each := func(all []any, ok func(any) bool) bool {
+		return !slices.ContainsFunc(all, func(one any) bool { return !ok(one) })
+	}
 	isText := func(is any) bool { _, ok := is.(string); return ok }
 	list, isList := is.([]any)
 	named, isNamed := is.(map[string]any)

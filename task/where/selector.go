@@ -105,8 +105,8 @@ func parseRequirement(text string) (Requirement, error) {
 	if key, ok := strings.CutPrefix(text, "!"); ok {
 		return Requirement{Key: strings.TrimSpace(key), Op: OpNotExists}, nil
 	}
-	end := strings.IndexFunc(text, func(c rune) bool { return !keyRune(c) })
-	if end < 0 {
+	end := keyEnd(text)
+	if end == len(text) {
 		return Requirement{Key: text, Op: OpExists}, nil
 	}
 	key, rest := text[:end], strings.TrimSpace(text[end:])
@@ -161,6 +161,19 @@ func keyRune(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("_-./", c)
 }
 
+// handlerKey begins the labels of handlers, whose names may have a colon.
+const handlerKey = "handler/"
+
+// keyEnd is where a text no longer is the name of a label.
+func keyEnd(text string) int {
+	handler := strings.HasPrefix(text, handlerKey)
+	end := strings.IndexFunc(text, func(c rune) bool { return !keyRune(c) && (c != ':' || !handler) })
+	if end < 0 {
+		return len(text)
+	}
+	return end
+}
+
 // Validate refuses requirements that cannot be written and read back.
 func (s Selector) Validate() error {
 	if len(s) > MaxRequirements {
@@ -175,7 +188,7 @@ func (s Selector) Validate() error {
 }
 
 func (r Requirement) validate() error {
-	if r.Key == "" || len(r.Key) > 128 || strings.ContainsFunc(r.Key, func(c rune) bool { return !keyRune(c) }) {
+	if r.Key == "" || len(r.Key) > 128 || keyEnd(r.Key) < len(r.Key) {
 		return fmt.Errorf("the label %q: want 1 to 128 letters, digits, or one of _ - . /", r.Key)
 	}
 	switch r.Op {

@@ -79,7 +79,7 @@ the time of the call. It does not count for the schedule's overlap.`,
 		if over.Params, over.Texts, err = typed.Params(f.ParamsIn, f.Params, a.In); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
-		if over.Labels, err = typed.Pairs("label", f.Labels); err != nil {
+		if over.Labels, err = typed.Labels(f.Labels); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		cl, err := a.Connect(c.Context())

@@ -154,7 +154,7 @@ func (f *ListFlags) Read(c *cobra.Command, now time.Time) (err error) {
 	if r.States, err = typed.States(f.States); err != nil {
 		return err
 	}
-	if r.Labels, err = typed.Pairs("label", f.labels); err != nil {
+	if r.Labels, err = typed.Labels(f.labels); err != nil {
 		return err
 	}
 	if err := f.Times(c, now); err != nil {

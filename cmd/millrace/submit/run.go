@@ -207,7 +207,7 @@ func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Rea
 	if s.Params, s.Texts, err = typed.Params(f.ParamsIn, f.Params, in); err != nil {
 		return s, err
 	}
-	if s.Labels, err = typed.Pairs("label", f.Labels); err != nil {
+	if s.Labels, err = typed.Labels(f.Labels); err != nil {
 		return s, err
 	}
 	if c.Flags().Changed("retries") {

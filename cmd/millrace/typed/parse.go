@@ -110,6 +110,15 @@ func Pairs(flag string, list []string) (map[string]string, error) {
 	return m, nil
 }
 
+// Labels parses the values of --label.
+func Labels(list []string) (map[string]string, error) {
+	all, err := where.ParseLabels(list)
+	if err != nil {
+		return nil, fmt.Errorf("--label %w", err)
+	}
+	return all, nil
+}
+
 // Params adds up the parameters of --params (a text, @file, or - for in) and of each --param: those
 // that are JSON, and those that are text, which the desk parses as the job declares them.
 func Params(whole string, each []string, in io.Reader) (values map[string]json.RawMessage, texts map[string]string, err error) {
