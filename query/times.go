@@ -2,33 +2,11 @@ package query
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
-)
 
-// Span parses a duration that may also have days and weeks: 90s, 2h30m, 7d, 1w.
-func Span(s string) (time.Duration, error) {
-	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
-		if head, ok := strings.CutSuffix(s, unit); ok {
-			n, err := strconv.ParseFloat(head, 64)
-			if err != nil || !(n >= 0 && n < 36500) {
-				break
-			}
-			return time.Duration(n * float64(length)), nil
-		}
-	}
-	d, err := time.ParseDuration(s)
-	if positive, minus := strings.CutPrefix(s, "-"); minus {
-		if _, err := Span(positive); err == nil && !strings.HasPrefix(positive, "-") {
-			return 0, fmt.Errorf("%q is negative: want 0 or more, such as %s", s, positive)
-		}
-	}
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is no duration: want a number with a unit, such as 90s, 2h30m or 7d", s)
-	}
-	return d, nil
-}
+	"millrace/task/value"
+)
 
 // dayForms are the accepted absolute times, in the local zone if they name none.
 var dayForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly}
@@ -50,7 +28,7 @@ func Absolute(s string, now time.Time) (time.Time, error) {
 
 // Past parses a time in the past: how long ago (2h, 7d), or absolute.
 func Past(s string, now time.Time) (time.Time, error) {
-	if d, err := Span(s); err == nil {
+	if d, err := value.ParseDuration(s); err == nil {
 		return now.Add(-d), nil
 	}
 	t, err := Absolute(s, now)

@@ -112,7 +112,7 @@ func TestDuration(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"": "is no duration", "5": "want a number with a unit", "1d": "is no duration", "NaNs": "is no duration", "-1s": "is below zero",
+		"": "is no duration", "5": "want a number with a unit", "1y": "is no duration", "NaNs": "is no duration", "-1s": "is negative",
 		"2562047h47m16.854775808s": "is no duration", "1h 30m": "is no duration",
 	} {
 		d := value.Duration(7)

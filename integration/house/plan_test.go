@@ -70,7 +70,7 @@ var plan = map[string][]string{
 	"scheduler":           {"scheduler/turns", "scheduler/admission", "desk", "internal/heap", "events", "task", "task/definition", "task/quota", "task/schedule", "node", "logclock"},
 	"worker/claim":        {"events", "task", "task/definition", "task/schedule", "node"},
 	"worker":              {"worker/claim", "events", "task", "task/definition", "task/output", "task/schedule", "node", "private"},
-	"ipc":                 {},
+	"ipc":                 {"task/value"},
 	"private":             {},
 	"retention":           {"task"},
 	"logclock":            {},

@@ -127,7 +127,8 @@ func (f *ListFlags) FilterFlags(c *cobra.Command) {
 	fs.StringVar(&f.Until, "until", "", "submitted until a `time`")
 	fs.StringVar(&r.Batch, "batch", "", "touched last by this bulk command, an `id`")
 	fs.StringVar(&r.Text, "text", "", "with this `text` in id, job, command or message")
-	fs.IntVar(&r.Limit, "limit", 50, "how many, at most 1000")
+	r.Limit = 50
+	typed.Count(fs, &r.Limit, "limit", "", "how many, at most 1000")
 	fs.BoolVar(&r.OldestFirst, "oldest", false, "oldest first")
 }
 
