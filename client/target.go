@@ -14,6 +14,7 @@ import (
 	"millrace/jet/natscontext"
 	"millrace/jet/roles"
 	"millrace/local"
+	"millrace/task/value"
 )
 
 // ErrOptions: the options or the environment describe no usable server.
@@ -150,7 +151,7 @@ func (s surroundings) fill(o *Options) (err error) {
 		*field = cmp.Or(*field, s.getenv(name))
 	}
 	if text := s.getenv("NATS_TIMEOUT"); text != "" && o.Timeout == 0 {
-		if o.Timeout, err = time.ParseDuration(text); err != nil || o.Timeout <= 0 {
+		if o.Timeout, err = value.ParseDuration(text); err != nil || o.Timeout <= 0 {
 			return fmt.Errorf("%w: $NATS_TIMEOUT is %q, want a duration such as 5s", ErrOptions, text)
 		}
 	}

@@ -39,7 +39,7 @@ func ParseRef(s string) (Ref, error) {
 func ValidBundleName(name string) error {
 	switch {
 	case !bundleName().MatchString(name):
-		return fmt.Errorf("%q is no name of a bundle: want 1 to 64 letters, digits, '_' or '-'", excerpt(name))
+		return fmt.Errorf("%q is no name of a bundle: want 1 to 64 letters a to z or A to Z, digits, '_' or '-'", excerpt(name))
 	case len(name) >= minPrefix && hexadecimal(name):
 		return fmt.Errorf("%q is no name of a bundle: it would be taken for a digest", name)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"millrace/task/value"
 )
 
 // Span is a duration, in JSON a text such as "90s" or a number of seconds.
@@ -22,7 +24,7 @@ func (s *Span) UnmarshalJSON(data []byte) error {
 		if err := json.Unmarshal(data, &text); err != nil {
 			return err
 		}
-		d, err := time.ParseDuration(text)
+		d, err := value.ParseDuration(text)
 		if err != nil {
 			return err
 		}

@@ -104,7 +104,7 @@ func (r *ownRoute) ensure(ctx context.Context) (made string, err error) {
 	}
 	is, err := s.isAt(ctx, r.cameTo())
 	if err != nil {
-		return false, fmt.Errorf("route of node %s: %w", r.node, err)
+		return "", fmt.Errorf("route of node %s: %w", r.node, err)
 	}
 	if !is {
 		r.rewind()

@@ -36,9 +36,8 @@ func (n *Node) label(c Label) (Event, error) {
 	changes := map[string]*string{}
 	for name, value := range c.Labels {
 		if value != nil {
-			pair := where.Selector{{Key: name, Op: where.OpIn, Values: []string{*value}}}
-			if err := pair.Validate(); err != nil {
-				return nil, fmt.Errorf("%w: %w", ErrBadLabel, err)
+			if err := ValidLabels(map[string]string{name: *value}); err != nil {
+				return nil, err
 			}
 		}
 		if ownLabel(name) {
@@ -53,6 +52,20 @@ func (n *Node) label(c Label) (Event, error) {
 		return nil, nil
 	}
 	return Labelled{Labels: changes, Reason: c.Reason}, nil
+}
+
+// ValidLabels refuses labels that no selector could name, with [ErrBadLabel].
+func ValidLabels(labels map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		err := where.ValidLabel(name, labels[name])
+		if err == nil {
+			err = where.Selector{{Key: name, Op: where.OpIn, Values: []string{labels[name]}}}.Validate()
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrBadLabel, err)
+		}
+	}
+	return nil
 }
 
 // ErrBadLabel refuses a label that no selector could name.

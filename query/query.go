@@ -5,6 +5,7 @@ package query
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -109,14 +110,14 @@ func (q *Tasks) term(key, value string, now time.Time) (err error) {
 	case "batch":
 		q.Batch = strings.ToUpper(value)
 	case "label":
-		name, is, ok := strings.Cut(value, "=")
-		if !ok || name == "" {
-			return errors.New("want label:name=value")
+		labels, bad := where.ParseLabels([]string{value})
+		if bad != nil {
+			return fmt.Errorf("want label:name=value: %w", bad)
 		}
 		if q.Labels == nil {
 			q.Labels = map[string]string{}
 		}
-		q.Labels[name] = is
+		maps.Copy(q.Labels, labels)
 	case "priority":
 		err = q.priorities(value)
 	case "since":

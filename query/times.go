@@ -2,35 +2,11 @@ package query
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"millrace/task/value"
 )
-
-// Span parses a duration that may also have days and weeks: 90s, 2h30m, 7d, 1w.
-func Span(s string) (time.Duration, error) {
-	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
-		if head, ok := strings.CutSuffix(s, unit); ok {
-			n, err := strconv.ParseFloat(head, 64)
-			if err != nil || !(n >= 0 && n < 36500) {
-				break
-			}
-			return time.Duration(n * float64(length)), nil
-		}
-	}
-	d, err := time.ParseDuration(s)
-	if positive, minus := strings.CutPrefix(s, "-"); minus {
-		if _, err := Span(positive); err == nil && !strings.HasPrefix(positive, "-") {
-			return 0, fmt.Errorf("%q is negative: want 0 or more, such as %s", s, positive)
-		}
-	}
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is no duration: want a number with a unit, such as 90s, 2h30m or 7d", s)
-	}
-	return d, nil
-}
 
 // Absolute parses an absolute time in any form that a command prints ([value.ParseWall]), with a
 // fraction of seconds if it has one. A missing date or zone is that of now.
@@ -58,7 +34,7 @@ func absolute(s string, now time.Time) (t time.Time, dated bool, err error) {
 
 // Past parses a time in the past: how long ago (2h, 7d, "2h ago"), or absolute.
 func Past(s string, now time.Time) (time.Time, error) {
-	if d, err := Span(strings.TrimSuffix(s, " ago")); err == nil {
+	if d, err := value.ParseDuration(strings.TrimSuffix(s, " ago")); err == nil {
 		return now.Add(-d), nil
 	}
 	t, err := Absolute(s, now)

@@ -6,21 +6,6 @@ import (
 	"time"
 )
 
-func TestSpan(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"90s": 90 * time.Second, "2h30m": 150 * time.Minute, "7d": 7 * 24 * time.Hour, "1.5d": 36 * time.Hour, "1w": 7 * 24 * time.Hour, "0s": 0,
-	} {
-		if got, err := Span(text); err != nil || got != want {
-			t.Errorf("Span(%q) = %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "7", "d", "-1d", "-5s", "1e9d", "NaNd", "7 d", "soon"} {
-		if got, err := Span(text); err == nil {
-			t.Errorf("Span(%q) = %v, want an error", text, got)
-		}
-	}
-}
-
 func TestPast(t *testing.T) {
 	for text, want := range map[string]time.Time{
 		"2h": noon.Add(-2 * time.Hour), "7d": noon.AddDate(0, 0, -7),

@@ -15,6 +15,7 @@ import (
 	"millrace/near"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -382,7 +383,10 @@ func (x *Session) time(text string) (time.Time, error) {
 		here = x.span.time(x.span.begin)
 	}
 	if strings.HasPrefix(text, "-") || strings.HasPrefix(text, "+") {
-		d, err := time.ParseDuration(text)
+		d, err := value.ParseDuration(text[1:])
+		if text[0] == '-' {
+			d = -d
+		}
 		if err != nil {
 			return here, fmt.Errorf("%q is no duration: want one as -10m or +30s", text)
 		}

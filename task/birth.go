@@ -1,12 +1,13 @@
 package task
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 	"time"
+
+	"millrace/task/value"
 )
 
 // One id has one birth that counts. Every write to a task's chain (mr.task.<id>) names the message
@@ -120,9 +121,7 @@ func asJSON(v any) (p any) {
 	if err != nil {
 		return err.Error()
 	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	_ = d.Decode(&p) // it was just encoded
+	p, _ = value.Decode(b) // it was just encoded
 	return p
 }
 
@@ -174,5 +173,5 @@ func same(path string, a, b any) bool {
 		was, _ := a.(string)
 		return was == text || strings.HasPrefix(was, text+"@")
 	}
-	return a == b
+	return value.Equal(a, b)
 }

@@ -142,11 +142,7 @@ func (w *Work) given(name string) (string, error) {
 		if !ok {
 			return "", fmt.Errorf("{%s}: the task has no parameter %q", name, field)
 		}
-		var text string
-		if json.Unmarshal(raw, &text) == nil {
-			return text, nil
-		}
-		return string(raw), nil
+		return value.Spell(raw), nil
 	}
 	return "", fmt.Errorf("{%s}: want {params.NAME}, {labels.NAME} or {queue}", name)
 }

@@ -154,6 +154,14 @@ func (t *Task) bear(r Recorded) {
 // ItemParam is the parameter in which a child finds its value of the list.
 const ItemParam = "item"
 
+// ParamsObject returns the parameters as a program gets them: an object, {} if there are none.
+func (w *Work) ParamsObject() json.RawMessage {
+	if len(w.Params) == 0 {
+		return json.RawMessage("{}")
+	}
+	return w.Params
+}
+
 // Item returns the value of the parent's list for which this child task runs: the text of a string,
 // or the JSON of any other value.
 func (w *Work) Item() (string, bool) {

@@ -70,6 +70,17 @@ func TestValidName(t *testing.T) {
 	}
 }
 
+// Handlers are called as in other systems.
+func TestValidHandler(t *testing.T) {
+	for _, good := range []string{"resize", "email:deliver", "sort.strings", "a.b:c-d_e", "_:", strings.Repeat("x", 64)} {
+		tasktest.CheckError(t, good, value.ValidName(value.KindHandler, good), "")
+	}
+	for _, bad := range []string{"", ".", ":", ".a", ":a", "-a", "a b", "a*", "a/b", "é", strings.Repeat("x", 65)} {
+		tasktest.CheckError(t, bad, value.ValidName(value.KindHandler, bad), "'.', ':'")
+	}
+	tasktest.CheckError(t, "a title", value.ValidName("job", "Отчёт"), "letters a to z or A to Z, digits, '_' or '-', not beginning with '-'; the title may be any text")
+}
+
 func TestParseID(t *testing.T) {
 	const upper = "01JD6Z8V3M0QK4T7W2X9Y5ABCD"
 	for _, good := range []string{upper, strings.ToLower(upper)} {
@@ -101,7 +112,7 @@ func TestDuration(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"": "is no duration", "5": "want a number with a unit", "1d": "is no duration", "NaNs": "is no duration", "-1s": "is below zero",
+		"": "is no duration", "5": "want a number with a unit", "1y": "is no duration", "NaNs": "is no duration", "-1s": "is negative",
 		"2562047h47m16.854775808s": "is no duration", "1h 30m": "is no duration",
 	} {
 		d := value.Duration(7)

@@ -52,7 +52,7 @@ var bounds = map[string]func(o *verify.Other, text string) error{
 
 func period(into func(*verify.Other, time.Duration)) func(*verify.Other, string) error {
 	return func(o *verify.Other, text string) error {
-		d, err := time.ParseDuration(text)
+		d, err := value.ParseDuration(text)
 		switch {
 		case err != nil:
 			return errors.New("want a duration with a unit, such as 10s")

@@ -253,7 +253,7 @@ func TestSettingsThatDecideNothing(t *testing.T) {
 		"retry.max": "sets nothing", "retri.max=5": "did you mean retry?", "retry.mux=5": `there is no field "mux"; there are avoid_node, avoid_wait, backoff, `, "retry.max=-1": "want 0 or more",
 		"node_ttl=10": "with a unit", "run.shell=true": "decides nothing", "schedule.cetchup=all": `there is no field "cetchup"; there are at, `, "timeout=5s": "want one of its fields: ", "flap_limit=x": "want a number",
 		"node_ttl=0s": "want more than 0", "retry.max=abc": "retry.max is a string, want a number", "retry.on=exit": "want a list", "retry=3": "retry is a number, want one of its fields: avoid_node, ",
-		"schedule.catchup=sometimes": "want one of last, ", "schedule.every=-5s": "below zero", "concurrency.max=0": "nothing is left of concurrency", "concurrency.max=-1": "want 1 or more",
+		"schedule.catchup=sometimes": "want one of last, ", "schedule.every=-5s": "is negative", "concurrency.max=0": "nothing is left of concurrency", "concurrency.max=-1": "want 1 or more",
 		"concurrency=5": "want one of its fields: key, max, on_limit", "rate.limit=0": "nothing is left of rate", "breaker.failures=0": "",
 	} {
 		_, err := whatif.Parse([]string{text}, whatif.Only{})

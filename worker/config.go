@@ -213,6 +213,9 @@ func (c Config) validate(ackWait time.Duration) error {
 			return fmt.Errorf("worker: Queues: %w", err)
 		}
 	}
+	if err := node.ValidLabels(c.Labels); err != nil {
+		return fmt.Errorf("worker: Labels: %w", err)
+	}
 	for q, w := range c.Weights {
 		if w < 1 || w > where.MaxWeight {
 			return fmt.Errorf("worker: Weights: that of queue %s is %d, want 1 to %d", q, w, where.MaxWeight)

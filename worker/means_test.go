@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,9 +28,9 @@ func able(names ...string) map[string]worker.Handler {
 func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.start(worker.Config{Node: "old", Slots: 4}, able("h", "gone"))
-		w.start(worker.Config{Node: "new", Slots: 2}, able("h", "new"))
+		w.start(worker.Config{Node: "new", Slots: 2}, able("h", "new", "email:deliver", "sort.strings"))
 		for range 20 {
-			for handler, want := range map[string]string{"h": "", "gone": "old", "new": "new"} {
+			for handler, want := range map[string]string{"h": "", "gone": "old", "new": "new", "email:deliver": "new", "sort.strings": "new"} {
 				got := w.ended(w.submit(job.Spec{Handler: handler}))
 				w.wantState(got, task.Finished, "")
 				if want != "" && got.Node != want || got.Attempt != 1 {
@@ -146,5 +147,35 @@ func TestOneOfTheNamedNodesThatIsFree(t *testing.T) {
 		}
 		close(go1)
 		w.ended(blocker)
+	})
+}
+
+// A worker whose handlers are wrong says so before it takes any work, and a handler always gets an
+// object of parameters.
+func TestHandlers(t *testing.T) {
+	inBubble(t, func(w *world) {
+		k, err := worker.New(newStore(w.log).ports(), worker.Config{Node: "wrong", Slots: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"email:deliver", "email:deliver", "a b", ".x"} {
+			k.Handle(name, func(context.Context, task.Task) error { return nil })
+		}
+		k.Handle("none", nil)
+		err = k.Run(w.Context())
+		for _, want := range []string{`two handlers are called "email:deliver"`, `handler name "a b"`, `handler name ".x"`, `handler "none" is nil`} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Run returns %v, want %q", err, want)
+			}
+		}
+		if _, err := worker.New(newStore(w.log).ports(), worker.Config{Node: "a", Slots: 1, Labels: map[string]string{"zone": "us,gpu"}}); err == nil || !strings.Contains(err.Error(), "commas") {
+			t.Errorf("a label with a comma: %v", err)
+		}
+		got := make(chan string, 1)
+		w.start(worker.Config{Node: "a"}, map[string]worker.Handler{"h": func(_ context.Context, t task.Task) error { got <- string(t.Params); return nil }})
+		w.wantState(w.ended(w.submit(job.Spec{Handler: "h"})), task.Finished, "")
+		if params := <-got; params != "{}" {
+			t.Errorf("without parameters a handler gets %q", params)
+		}
 	})
 }

@@ -255,7 +255,9 @@ func (h handlers) Run(ctx context.Context, a *Attempt) (o Outcome) {
 		return Outcome{Class: reason.System, Message: fmt.Sprintf(
 			"node %s has no handler %q: register it with Handle, or let this queue be served only by workers that have it", a.worker.cfg.Node, a.Task.Spec.Handler)}
 	}
-	err := handle(context.WithValue(ctx, attemptKey{}, a), a.Task)
+	t := a.Task
+	t.Params = t.ParamsObject()
+	err := handle(context.WithValue(ctx, attemptKey{}, a), t)
 	o = Outcome{Result: a.Output.result()}
 	if err == nil {
 		return o

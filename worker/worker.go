@@ -18,6 +18,7 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/reason"
+	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/worker/claim"
 )
@@ -31,6 +32,7 @@ type Worker struct {
 
 	ackWait  time.Duration
 	handlers handlers
+	wrong    value.Faults // of handlers
 	protocol *claim.Protocol
 	leases   leases
 	safety   safety
@@ -87,15 +89,29 @@ func New(on Ports, cfg Config) (*Worker, error) {
 	return w, nil
 }
 
-// Handle makes h run the tasks with this handler name. Call it before Run.
-func (w *Worker) Handle(name string, h Handler) { w.handlers[name] = h }
+// Handle makes h run the tasks with this handler name: 1 to 64 letters a to z, digits, '_', '-', '.'
+// or ':'. Call it before Run. Run returns an error if a name is invalid, or has two handlers.
+func (w *Worker) Handle(name string, h Handler) {
+	switch err := value.ValidName(value.KindHandler, name); {
+	case err != nil:
+		w.wrong = append(w.wrong, err)
+	case h == nil:
+		w.wrong = append(w.wrong, fmt.Errorf("handler %q is nil", name))
+	case w.handlers[name] != nil:
+		w.wrong = append(w.wrong, fmt.Errorf("two handlers are called %q: give each a name of its own", name))
+	}
+	w.handlers[name] = h
+}
 
 // Run pulls and runs tasks until ctx ends. Then it takes no new ones, lets running tasks go on for
 // the grace time, gives back those that have not ended, and returns nil once everything that it
 // started has ended. It returns an error if it had to end by itself: another process has registered
-// as the same node, the connection to the log is closed for good ([events.ErrGone]), or the log cannot
-// be used.
+// as the same node, the connection to the log is closed for good ([events.ErrGone]), the log cannot be
+// used, or its handlers are wrong.
 func (w *Worker) Run(ctx context.Context) error {
+	if err := value.JoinFaults(w.wrong...); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
 	offers, err := w.offers.Offers(ctx, append(slices.Clone(w.cfg.Queues), where.NodeQueue(string(w.cfg.Node))))
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)

@@ -41,7 +41,7 @@ func (f *loadFlags) add(c *cobra.Command) {
 	fs := c.Flags()
 	fs.Var(&f.profile, "profile", "measure only a `load` with arrivals at a given rate; docs/load.md lists them")
 	fs.Float64Var(&f.rate, "rate", 0, "`arrivals` of the load in a second (default: the profile's)")
-	fs.DurationVar(&f.length, "for", 0, "how long tasks arrive, a `duration` (default: the profile's)")
+	typed.Period(fs, &f.length, "for", "how long tasks arrive, a `duration` (default: the profile's)")
 	fs.Var(&f.spacing, "arrivals", "whether tasks arrive at random or evenly: `poisson` or even")
 	fs.StringVar(&f.baseline, "baseline", "", "compare with the JSON of an earlier --profile in a `file`, and end with 8 if something is worse beyond noise")
 	fs.StringVar(&f.report, "report", "", "also write a page with charts to a `file`, such as load.html; it needs nothing else")

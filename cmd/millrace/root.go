@@ -98,6 +98,7 @@ Its whole state is a log in NATS JetStream.`,
 	cobra.AddTemplateFunc("flags", func(c *cobra.Command) string { return typed.FlagsHelp(c, a.Out) })
 	root.SetUsageTemplate(typed.UsageTemplate)
 	root.SetFlagErrorFunc(typed.FlagError)
+	root.PersistentPreRunE = typed.NoBlanks
 	a.Conn.Flags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&a.Config, "config", "", "settings `file` ($MILLRACE_CONFIG)")
 	root.AddGroup(

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/value"
 	"millrace/task/where"
 )
 
@@ -98,6 +100,9 @@ func (f *filler) fill(v reflect.Value, path string) {
 		return
 	case v.Type() == jsonType:
 		v.SetBytes(fmt.Appendf(nil, `{"n":%d}`, f.count))
+		return
+	case v.Type() == reflect.TypeFor[value.Number]():
+		v.SetString(strconv.Itoa(f.count))
 		return
 	}
 	switch v.Kind() {

@@ -22,7 +22,7 @@ var plan = map[string][]string{
 	"task/family":      {"task"},
 	"task/unique":      {"task"},
 	"task/tasktest":    {"task"},
-	"task/param":       {},
+	"task/param":       {"task/value"},
 	"task/value":       {},
 	"task/where":       {"task/value"},
 	"task/limit":       {"task/value", "task/where"},
@@ -70,7 +70,7 @@ var plan = map[string][]string{
 	"scheduler":           {"scheduler/turns", "scheduler/admission", "desk", "internal/heap", "events", "task", "task/definition", "task/quota", "task/schedule", "node", "logclock"},
 	"worker/claim":        {"events", "task", "task/definition", "task/schedule", "node"},
 	"worker":              {"worker/claim", "events", "task", "task/definition", "task/output", "task/schedule", "node", "private"},
-	"ipc":                 {},
+	"ipc":                 {"task/value"},
 	"private":             {},
 	"retention":           {"task"},
 	"logclock":            {},
@@ -184,7 +184,6 @@ var outsiders = []struct {
 	{"go.opentelemetry.io/", []string{"telemetry", "telemetry/otlp"}, nil, "only telemetry knows OpenTelemetry"},
 	{"charm.land/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/charmbracelet/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
-	{"github.com/google/jsonschema-go", []string{"task/param"}, nil, "only task/param holds values against a JSON Schema"},
 	{"github.com/danielgtaylor/huma", []string{"httpapi"}, nil, "only httpapi makes an OpenAPI document"},
 	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},
@@ -203,8 +202,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"query", "task", "task/birth", "task/breaker", "task/choice", "task/definition", "task/duties", "task/family", "task/unique", "task/job", "task/jobfile", "task/limit", "task/output", "task/queue", "task/quota", "task/reason", "task/schedule", "task/value", "task/where", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "verify/book", "verify/limits", "verify/past", "verify/thin", "verify/ticks", "view", "replay", "whatif", "spans", "cmd/millrace/load"}
-	still     = []string{"query", "task", "task/birth", "task/breaker", "task/choice", "task/definition", "task/duties", "task/family", "task/unique", "task/job", "task/jobfile", "task/limit", "task/output", "task/queue", "task/quota", "task/reason", "task/schedule", "task/value", "task/where", "node", "files", "internal/form", "metrics", "verify", "verify/book", "verify/limits", "verify/past", "verify/thin", "verify/ticks", "replay", "whatif", "spans", "cmd/millrace/load"}
+	clockless = []string{"query", "task", "task/birth", "task/breaker", "task/choice", "task/definition", "task/duties", "task/family", "task/unique", "task/job", "task/jobfile", "task/limit", "task/output", "task/param", "task/queue", "task/quota", "task/reason", "task/schedule", "task/value", "task/where", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "verify/book", "verify/limits", "verify/past", "verify/thin", "verify/ticks", "view", "replay", "whatif", "spans", "cmd/millrace/load"}
+	still     = []string{"query", "task", "task/birth", "task/breaker", "task/choice", "task/definition", "task/duties", "task/family", "task/unique", "task/job", "task/jobfile", "task/limit", "task/output", "task/param", "task/queue", "task/quota", "task/reason", "task/schedule", "task/value", "task/where", "node", "files", "internal/form", "metrics", "verify", "verify/book", "verify/limits", "verify/past", "verify/thin", "verify/ticks", "replay", "whatif", "spans", "cmd/millrace/load"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.

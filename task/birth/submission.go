@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -55,11 +56,12 @@ type Submission struct {
 	// Delay and At say when the task is due; at most one is set. Default: at once.
 	Delay value.Duration `json:"delay,omitempty"`
 	At    time.Time      `json:"at,omitzero"`
-	// Pending, Run and Retries replace the spec's timeout.pending, timeout.run and retry.max, if set.
+	// Pending, Run and Retries replace the spec's timeout.pending, timeout.run and retry.max, if set; 0
+	// is for any time, and for no retry.
 	Pending *value.Duration `json:"pending_timeout,omitempty"`
 	Run     *value.Duration `json:"run_timeout,omitempty"`
 	Retries *int            `json:"retries,omitempty"`
-	// Total replaces the spec's timeout.total, if set.
+	// Total replaces the spec's timeout.total, if set; 0 is for any time.
 	Total *value.Duration `json:"total_timeout,omitempty"`
 	// Nodes and NoNode replace the spec's place.nodes and place.no_node, if set.
 	Nodes  []string `json:"nodes,omitempty" redact:"keep"`
@@ -238,6 +240,11 @@ func (s *Submission) giveParams(e *task.Submitted, job *job.Job) error {
 		return err
 	}
 	e.Secrets = params.Secrets()
+	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
+		if err := where.ValidLabel(name, s.Labels[name]); err != nil {
+			return fmt.Errorf("labels: %w", err)
+		}
+	}
 	if len(s.Labels) > 0 {
 		labels := maps.Clone(e.Labels)
 		if labels == nil {
@@ -314,14 +321,7 @@ func valueOf(w *task.Work, name string) string {
 	if json.Unmarshal(w.Params, &params) != nil {
 		return ""
 	}
-	var text string
-	if json.Unmarshal(params[name], &text) == nil {
-		return text
-	}
-	if v := string(params[name]); v != "null" {
-		return v
-	}
-	return ""
+	return value.Spell(params[name])
 }
 
 // checkLists refuses work whose lists are known by now and are not lists.
@@ -341,6 +341,25 @@ func checkLists(w *task.Work) error {
 		}
 		if _, err := step.Each.Items(param.Over(step.Params, w.Params), nil); err != nil {
 			return fmt.Errorf("steps[%d].%w", i, err)
+		}
+	}
+	return nil
+}
+
+// Check refuses what no store could make right: of a submission of a command or handler all that is
+// wrong, of one of a job its own rules. The error is that of [Of].
+func (s *Submission) Check() error {
+	if s.Job == "" && s.Spec != nil {
+		_, err := Of(*s, nil, 0, time.Time{})
+		return err
+	}
+	var rules job.Spec
+	s.Overrides.Onto(&rules)
+	for i := range job.Rules {
+		if r := &job.Rules[i]; r.Has(&rules) {
+			if err := r.Check(&rules); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

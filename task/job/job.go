@@ -3,7 +3,6 @@ package job
 import (
 	"bytes"
 	_ "embed"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,8 +59,8 @@ func (j *Job) Validate() error {
 	if j.Priority != 0 {
 		priority = where.ValidPriority(j.Priority)
 	}
-	if _, nameless := j.Labels[""]; nameless {
-		labels = errors.New("labels: a label has no name")
+	for _, name := range slices.Sorted(maps.Keys(j.Labels)) {
+		labels = value.JoinFaults(labels, value.Under("labels: ", where.ValidLabel(name, j.Labels[name])))
 	}
 	return value.JoinFaults(value.ValidName("job", j.Name), queue, priority, labels, j.validateParams(), j.Spec.Validate())
 }

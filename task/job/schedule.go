@@ -39,7 +39,7 @@ type Schedule struct {
 	Overlap string `json:"overlap,omitempty" redact:"word"`
 	// Depth is how many ticks may wait with [OverlapQueue]; further ticks are skipped. Default 1,
 	// at most [MaxDepth].
-	Depth int `json:"depth,omitempty"`
+	Depth int `json:"depth,omitempty" least:"1"`
 	// Jitter delays each tick's task by a time between 0 and this. The delay follows from the tick,
 	// so it is always the same. It never reaches the next tick. Default 0.
 	Jitter value.Duration `json:"jitter,omitempty"`

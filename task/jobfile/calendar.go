@@ -72,7 +72,7 @@ func (r *reader) rule(v entry) (is schedule.Rule) {
 // unknown explains why a field is refused.
 func (r *reader) unknown(path, name string, fields setters) string {
 	if r.what == ofCalendar {
-		return unlisted(path, fold(name), slices.Sorted(maps.Keys(fields)))
+		return unlisted(path, name, slices.Sorted(maps.Keys(fields)))
 	}
 	return refusal(path, name)
 }

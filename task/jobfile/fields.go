@@ -27,8 +27,11 @@ func (r *reader) fields(of any, special setters) setters {
 		if all[f.Name] = special[f.Name]; all[f.Name] != nil {
 			continue
 		}
-		if what := v.Type().FieldByIndex(f.Index).Tag.Get("names"); what != "" {
+		tag := v.Type().FieldByIndex(f.Index).Tag
+		if what := tag.Get("names"); what != "" {
 			all[f.Name] = r.named(to.(*string), what)
+		} else if tag.Get("least") == "1" { // 0 would silently be the default
+			all[f.Name] = into(to.(*int), r.atLeastOne)
 		} else {
 			all[f.Name] = r.setter(to)
 		}
@@ -67,7 +70,7 @@ func (r *reader) setter(of any) func(entry) {
 		return into(to, r.defaults)
 	case *json.RawMessage:
 		return into(to, r.json)
-	case **float64:
+	case **value.Number:
 		return into(to, r.bound)
 	case *param.Params:
 		return into(to, r.params)

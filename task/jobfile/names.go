@@ -26,7 +26,7 @@ var foreign = map[string][]string{
 	"params.required": {"params.optional"}, "params.format": {"params.schema"}, "params.items": {"params.schema"}, "params.properties": {"params.schema"},
 	"args": {"params", "run.argv"}, "run.args": {"run.argv"},
 	"command": {"run.argv", "run.shell"}, "cmd": {"run.argv", "run.shell"}, "exec": {"run.argv", "run.shell"}, "script": {"run.shell"},
-	"cwd": {"run.dir"}, "working_dir": {"run.dir"}, "workdir": {"run.dir"}, "working_directory": {"run.dir"},
+	"run_as": {"run.user"}, "runas": {"run.user"}, "cwd": {"run.dir"}, "working_dir": {"run.dir"}, "workdir": {"run.dir"}, "working_directory": {"run.dir"},
 	"environment": {"run.env"}, "dotenv": {"run.env_files"},
 	"starts_at": {"schedule.start"}, "expires_at": {"schedule.end"}, "overlap_policy": {"schedule.overlap"}, "concurrency_policy": {"schedule.overlap"},
 	"tz": {"schedule.timezone"}, "time_zone": {"schedule.timezone"}, "interval": {"schedule.every"},
@@ -48,7 +48,7 @@ var foreign = map[string][]string{
 // can.
 func refusal(path, name string) string {
 	quoted := "`" + excerpt(join(path, name)) + "`"
-	whole := path
+	whole, written := path, name
 	path, name = shape(path), fold(name)
 	at := join(path, name)
 	if reserved[at] {
@@ -74,7 +74,7 @@ func refusal(path, name string) string {
 	} else if slices.Contains(vocabulary()[""], name) || reserved[name] {
 		return "unknown field " + quoted + ": `" + name + "` is a field of the job itself, at the left margin"
 	}
-	return unlisted(whole, name, vocabulary()[path])
+	return unlisted(whole, written, vocabulary()[path])
 }
 
 // unlisted refuses a field that the object does not have.

@@ -84,8 +84,8 @@ func TestParseRefusesWhatIsNoJobFile(t *testing.T) {
 		{"comments only", "# a\n---\n# b\n", "f:1:1: the file is empty: a job needs at least `name` and `run`"},
 		{"bytes that are no text", "name: a\nrun: x\xff\n", "f:2:7: this is not UTF-8 text"},
 		{"a control character", "name: a\x00\n", `f:1:8: the control character U+0000 cannot be in a file; in double quotes it is written "\x00"`},
-		{"an open bracket", "name: [a\n", "f:1:7: this is not YAML: sequence end token ']' not found"},
-		{"an error in the second document", ok + "---\nname: b: c\n", "f:4:7: this is not YAML: mapping value is not allowed in this context"},
+		{"an open bracket", "name: [a\n", "f:1:7: a list that begins with [ is not closed: write ], or put the text in quotes"},
+		{"an error in the second document", ok + "---\nname: b: c\n", "f:4:7: a colon before a space ends the name of a field: put text with one in quotes, or correct the indentation"},
 		{"a name twice in a mapping", "name: a\nrun: x\nname: b\n", "f:3:1: field `name` is set twice, first on line 1"},
 		{"a name twice further down", ok + "params:\n  p: {q: 1, \"q\": 2}\n", "f:4:13: field `params.p.q` is set twice, first on line 4"},
 		{"declarations that are no list", ok + "params: {n: {type: integer, min: 1}, of: {type: car}, to: {enum: [a]}, k: {secret: true}}\n",
@@ -98,8 +98,8 @@ func TestParseRefusesWhatIsNoJobFile(t *testing.T) {
 		{"a step that is not there", "name: a\nsteps:\n- {name: b, run: x}\n- name: c\n  run: x\n  needs: [b, d]\n", `f:6:3: steps[1].needs: there is no step "d"`},
 		{"steps in a circle", "name: a\nsteps:\n- {name: b, run: x, needs: c}\n- {name: c, run: x, needs: b}\n", `f:3:21: steps[0].needs: the steps wait for each other: b needs c needs b`},
 		{"a misspelt field of a step", "name: a\nsteps:\n- {name: b, run: {shel: x}, retris: 1}\n", "f:3:19: unknown field `steps[0].run.shel`: did you mean `steps[0].run.shell`?\nf:3:29: unknown field `steps[0].retris`: did you mean `steps[0].retry`?"},
-		{"an unknown anchor", ok + "title: *t\n", "f:3:8: title: no value before this one has the YAML anchor &t"},
-		{"a value that holds itself", ok + "params: &p {a: *p}\n", "f:3:16: params.a: no value before this one has the YAML anchor &p"},
+		{"an unknown anchor", ok + "title: *t\n", "f:3:8: title: no value before this one has the YAML anchor &t: put text that begins with * in quotes"},
+		{"a value that holds itself", ok + "params: &p {a: *p}\n", "f:3:16: params.a: no value before this one has the YAML anchor &p: put text that begins with * in quotes"},
 		{"two anchors", ok + "title: &a &b x\n", "f:3:11: a value has two YAML anchors"},
 		{"a merge of text", ok + "env: &e x\nparams: {<<: *e}\n", "f:3:1: unknown field `env`: did you mean `run.env`?\nf:4:10: params: << merges mappings only, got text \"x\""},
 		{"a tag", ok + "title: !!str 5\n", "f:3:8: the YAML tag !!str is not supported: put text that begins with ! in quotes"},
@@ -116,7 +116,7 @@ func TestParseRefusesWhatIsNoJobFile(t *testing.T) {
 		{"a number JSON has not", ok + "params: {a: .inf, b: .NaN, c: -.INF}\n", "f:3:10: params.a: JSON has no number .inf: put it in quotes for text\n" +
 			"f:3:19: params.b: JSON has no number .NaN: put it in quotes for text\n" + "f:3:28: params.c: JSON has no number -.INF: put it in quotes for text"},
 		{"a number that reads in two ways", ok + "params: {zip: [01234]}\n", "f:3:16: params.zip[0]: the number 01234 begins with 0: put it in quotes for text, or drop the 0"},
-		{"numbers no setting can have", ok + "retry: {max: 1e400, jitter: 007}\n", "f:3:9: retry.max: want a whole number, got the number 1e400\n" +
+		{"numbers no setting can have", ok + "retry: {max: 1e400, jitter: 007}\n", "f:3:9: retry.max: want a whole number up to 2147483647, got the number 1e400\n" +
 			"f:3:21: retry.jitter: the number 007 begins with 0: put it in quotes for text, or drop the 0"},
 		{"a number beyond 64 bits", ok + "params: {x: 0x10000000000000000}\n", "f:3:10: params.x: the number 0x10000000000000000 is too large: put it in quotes for text"},
 	} {

@@ -194,15 +194,16 @@ func (r *reader) job(root *node) job.Job {
 
 // priority refuses a value out of bounds here, because the rules read 0 as unset.
 func (r *reader) priority(v entry) int {
-	f, ok := r.float(v, "a whole number")
+	n, ok := r.exact(v, "a whole number")
 	if !ok {
 		return 0
 	}
-	if f != math.Trunc(f) || f < where.MinPriority || f > where.MaxPriority {
+	p, whole := n.Int()
+	if !whole || p < where.MinPriority || p > where.MaxPriority {
 		r.refuse(v, "want a whole number from %d to %d, the larger the more urgent", where.MinPriority, where.MaxPriority)
 		return 0
 	}
-	return int(f)
+	return p
 }
 
 // validate applies the rules that concern more than one value. It stays silent about unreadable
@@ -494,15 +495,15 @@ func (r *reader) duration(v entry) value.Duration {
 
 // whole reads a whole number, which may be written 3.0 or 3e0, as in JSON.
 func (r *reader) whole(v entry) int {
-	f, ok := r.float(v, "a whole number")
-	switch {
+	n, ok := r.exact(v, "a whole number")
+	switch i, fits := n.Int(); {
 	case !ok:
-	case f != math.Trunc(f):
+	case !n.Whole():
 		r.want(v, "a whole number")
-	case math.Abs(f) > math.MaxInt32:
+	case !fits || max(i, -i) > math.MaxInt32:
 		r.want(v, fmt.Sprintf("a whole number up to %d", math.MaxInt32))
 	default:
-		return int(f)
+		return i
 	}
 	return 0
 }
@@ -513,21 +514,30 @@ func (r *reader) number(v entry) float64 {
 }
 
 func (r *reader) float(v entry, what string) (float64, bool) {
-	if v.kind != number {
-		r.want(v, what)
+	n, ok := r.exact(v, what)
+	if !ok {
 		return 0, false
 	}
-	s, err := jsonNumber(v.text)
-	if err != nil {
-		r.refuse(v, "%v", err)
-		return 0, false
-	}
-	f, err := strconv.ParseFloat(s, 64)
+	f, err := strconv.ParseFloat(string(n), 64)
 	if err != nil {
 		r.want(v, what)
 		return 0, false
 	}
 	return f, true
+}
+
+// exact reads a number with all its digits.
+func (r *reader) exact(v entry, what string) (value.Number, bool) {
+	if v.kind != number {
+		r.want(v, what)
+		return "", false
+	}
+	s, err := jsonNumber(v.text)
+	if err != nil {
+		r.refuse(v, "%v", err)
+		return "", false
+	}
+	return value.Number(s), true
 }
 
 // appendJSON writes a value as JSON, with the digits of numbers as in the file.

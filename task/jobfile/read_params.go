@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"millrace/task/param"
+	"millrace/task/value"
 )
 
 // params reads a mapping of defaults, or a list of declarations.
@@ -75,11 +76,11 @@ func (r *reader) jsonSchema(v entry) json.RawMessage {
 	return r.json(v)
 }
 
-// bound reads a number that may be 0.
-func (r *reader) bound(v entry) *float64 {
-	f, ok := r.float(v, "a number")
+// bound reads a number that may be 0, with all its digits.
+func (r *reader) bound(v entry) *value.Number {
+	n, ok := r.exact(v, "a number")
 	if !ok {
 		return nil
 	}
-	return &f
+	return &n
 }

@@ -168,7 +168,7 @@ func (c *composer) parse(s string) (body ast.Node, err error) {
 		if errors.As(err, &syntax) {
 			pos, message = c.pos(syntax.GetToken()), syntax.GetMessage()
 		}
-		c.add(pos, "", "this is not YAML: %s", message)
+		c.add(pos, "", "%s", explained(message))
 		return nil, errReported
 	}
 	switch len(file.Docs) {
@@ -242,7 +242,17 @@ func (c *composer) screen(tokens token.Tokens) error {
 			return refuse(t, "the YAML key indicator ? is not supported: put a key that begins with it in quotes")
 		case token.DirectiveType:
 			return refuse(t, "YAML directives are not supported: put text that begins with %% in quotes")
+		case token.AliasType:
+			// An alias is a name by itself; the parser takes the rest of a text for something else.
+			end := at(i + 2)
+			alone := end.Position.Line != line || slices.Contains([]token.Type{token.CollectEntryType, token.SequenceEndType, token.MappingEndType, token.MappingValueType}, end.Type)
+			if after.Position.Line != line || after.Position.Column != t.Position.Column+1 || !alone || strings.Trim(after.Value, anchorSigns) != "" {
+				return refuse(t, inQuotes, "*", "an alias")
+			}
 		case token.AnchorType:
+			if after.Position.Line != line || after.Position.Column != t.Position.Column+1 || after.Type == token.AnchorType {
+				return refuse(t, inQuotes, "&", "an anchor")
+			}
 			if at(i-2).Type == token.AnchorType {
 				return refuse(t, "a value has two YAML anchors")
 			}
@@ -255,6 +265,39 @@ func (c *composer) screen(tokens token.Tokens) error {
 		}
 	}
 	return nil
+}
+
+// anchorSigns are what the name of an anchor may have.
+const anchorSigns = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+
+// inQuotes is what to do about text that begins with a sign of YAML.
+const inQuotes = "put it in quotes: text that begins with %s is %s in YAML"
+
+// explained says in plain words what the parser of YAML finds wrong.
+func explained(message string) string {
+	for _, is := range []struct{ begins, means string }{
+		{"'@'", fmt.Sprintf(inQuotes, "@", "a reserved sign")}, {"'`'", fmt.Sprintf(inQuotes, "`", "a reserved sign")},
+		{"undefined alias", fmt.Sprintf(inQuotes, "*", "an alias")}, {"undefined anchor", fmt.Sprintf(inQuotes, "&", "an anchor")},
+		{"found invalid tag", fmt.Sprintf(inQuotes, "!", "a tag")}, {"invalid header option", fmt.Sprintf(inQuotes, "| or >", "a block, which begins on the next line")},
+		{"could not find '['", "this ] has no [ before it: put text that begins with ] in quotes"},
+		{"could not find flow map", "a mapping that begins with { is not closed: write }, or put the text in quotes"},
+		{"sequence end token", "a list that begins with [ is not closed: write ], or put the text in quotes"},
+		{"',' or ']' must", "a list that begins with [ goes on here: write , or ] before it, or put the text in quotes"},
+		{"',' or '}' must", "a mapping that begins with { goes on here: write , or } before it, or put the text in quotes"},
+		{"could not find end character of single", "the quote ' is not closed"}, {"could not find end character of double", "the quote \" is not closed"},
+		{"found unknown escape", "this backslash means nothing in double quotes: write two, or use single quotes"},
+		{"mapping value is not allowed", "a colon before a space ends the name of a field: put text with one in quotes, or correct the indentation"},
+		{"found character '\t'", "a tab begins this line: indent with spaces"},
+		{"block sequence entries", "a list begins on a line of its own: put text that begins with - in quotes"},
+		{"unexpected scalar", "put it in quotes: it begins with a sign of YAML"},
+		{"non-map value", "this is no field: want a name and a colon, or more indentation"},
+		{"value is not allowed", "something follows a value that has ended: put the whole text in quotes, or correct the indentation"},
+	} {
+		if strings.HasPrefix(message, is.begins) {
+			return is.means
+		}
+	}
+	return "this is not YAML: check quotes, brackets and indentation (" + message + ")"
 }
 
 var innerTab = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\S *\t[ \t]*\S`) })
@@ -318,7 +361,7 @@ func (c *composer) node(a ast.Node, path string) *node {
 		if n, ok := c.anchors[name]; ok {
 			return n
 		}
-		c.add(n.pos, path, "%sno value before this one has the YAML anchor &%s", prefix(path), excerpt(name))
+		c.add(n.pos, path, "%sno value before this one has the YAML anchor &%s: put text that begins with * in quotes", prefix(path), excerpt(name))
 	default:
 		c.add(n.pos, path, "%sthis kind of YAML value is not supported", prefix(path))
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,7 +13,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/google/jsonschema-go/jsonschema"
+	"millrace/task/value"
 )
 
 // Param declares a parameter of a job: its name and its valid values.
@@ -30,8 +29,8 @@ type Param struct {
 	Enum []json.RawMessage `json:"enum,omitempty" redact:"data"`
 	// Min and Max bound a number, the characters of a string, the elements of an array or the
 	// fields of an object. Default: no bound.
-	Min *float64 `json:"min,omitempty"`
-	Max *float64 `json:"max,omitempty"`
+	Min *value.Number `json:"min,omitempty" redact:"keep"`
+	Max *value.Number `json:"max,omitempty" redact:"keep"`
 	// Pattern is a regular expression (RE2) that must match part of a string. Default: none.
 	Pattern string `json:"pattern,omitempty" redact:"hide"`
 	// Schema is a JSON Schema (draft 2020-12) for rules beyond the fields above. It may not refer
@@ -67,41 +66,74 @@ const Max = 100
 // SecretFile precedes the file name where a secret is given as text.
 const SecretFile = "file:"
 
+// MostDigits is how many digits a whole number can have.
+const MostDigits = 1000
+
 // Check refuses an invalid value of the parameter; the error says which values are valid. It never
 // shows the value of a secret.
-func (d *Param) Check(value json.RawMessage) error {
-	if _, ok := FileOf(value); d.Secret && !ok {
+func (d *Param) Check(given json.RawMessage) error {
+	if _, ok := FileOf(given); d.Secret && !ok {
 		return fmt.Errorf("parameter %s is a secret, and a value would stay in the log for all to read: want %s", d.Name, d.Allowed())
 	}
-	schema, err := d.schema()
+	is, err := value.Decode(given)
 	if err != nil {
 		return fmt.Errorf("parameter %s: %w", d.Name, err)
 	}
-	var is any
-	if err := json.Unmarshal(value, &is); err != nil {
-		return fmt.Errorf("parameter %s: %w", d.Name, err)
+	if d.fits(is) {
+		if len(d.Schema) == 0 {
+			return nil
+		}
+		schema, err := value.Decode(d.Schema)
+		if err == nil {
+			err = hold(schema, is)
+		}
+		if err == nil {
+			return nil
+		}
+		return fmt.Errorf("parameter %s is %s, want %s: %w", d.Name, cut(string(given)), d.Allowed(), err)
 	}
-	if err = schema.Validate(is); err == nil {
-		return nil
-	}
-	detail := ""
-	if len(d.Schema) > 0 {
-		detail = ": " + d.detail(err)
-	}
-	return fmt.Errorf("parameter %s is %s, want %s%s", d.Name, cut(string(value)), d.Allowed(), detail)
+	return fmt.Errorf("parameter %s is %s, want %s", d.Name, cut(string(given)), d.Allowed())
 }
 
-// detail is the schema's complaint without the path to it.
-func (d *Param) detail(err error) string {
-	text := err.Error()
-	for strings.HasPrefix(text, "validating ") {
-		_, rest, found := strings.Cut(text, ": ")
-		if !found {
-			break
-		}
-		text = rest
+// fits tells whether a value has the type and keeps to enum, min, max and pattern.
+func (d *Param) fits(is any) bool {
+	if d.Type != "" && !isType(d.Type, is) {
+		return false
 	}
-	return text
+	if len(d.Enum) > 0 && !slices.ContainsFunc(d.Enum, func(e json.RawMessage) bool {
+		one, err := value.Decode(e)
+		return err == nil && value.Equal(one, is)
+	}) {
+		return false
+	}
+	size := value.Number("")
+	switch is := is.(type) {
+	case value.Number:
+		if size = is; d.Type == Integer && strings.Contains(is.Digits(MostDigits), "e") {
+			return false
+		}
+	case string:
+		size = counting(utf8.RuneCountInString(is))
+		if d.Pattern != "" && !matches(d.Pattern, is) {
+			return false
+		}
+	case []any:
+		size = counting(len(is))
+	case map[string]any:
+		size = counting(len(is))
+	}
+	return (d.Min == nil || size.Compare(*d.Min) >= 0) && (d.Max == nil || size.Compare(*d.Max) <= 0)
+}
+
+func counting(n int) value.Number { return value.Number(strconv.Itoa(n)) }
+
+// Given returns a valid value as a task has it: a whole number is written in digits, also one that
+// was given as 1.0 or 1e3. Any other value stays as it is.
+func (d *Param) Given(is json.RawMessage) json.RawMessage {
+	if n, ok := value.ParseNumber(string(bytes.TrimSpace(is))); ok && d.Type == Integer {
+		return json.RawMessage(n.Digits(MostDigits))
+	}
+	return is
 }
 
 // Allowed describes the valid values in words.
@@ -143,11 +175,11 @@ func (d *Param) Allowed() string {
 	}
 	switch {
 	case d.Min != nil && d.Max != nil:
-		one += fmt.Sprintf("%s %s to %s%s", cmp.Or(of, " from"), bound(*d.Min), bound(*d.Max), many)
+		one += fmt.Sprintf("%s %s to %s%s", cmp.Or(of, " from"), *d.Min, *d.Max, many)
 	case d.Min != nil:
-		one += fmt.Sprintf("%s at least %s%s", of, bound(*d.Min), many)
+		one += fmt.Sprintf("%s at least %s%s", of, *d.Min, many)
 	case d.Max != nil:
-		one += fmt.Sprintf("%s at most %s%s", of, bound(*d.Max), many)
+		one += fmt.Sprintf("%s at most %s%s", of, *d.Max, many)
 	}
 	if d.Pattern != "" {
 		one += " that matches " + d.Pattern
@@ -157,9 +189,6 @@ func (d *Param) Allowed() string {
 	}
 	return one
 }
-
-// bound writes a bound for people.
-func bound(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 // plainText is a value as typed on a command line: text without its quotes.
 func plainText(value json.RawMessage) string {
@@ -210,8 +239,8 @@ func quoted(name string) string { return strconv.Quote(cut(name)) }
 // [Param.Check] refuses.
 func (d *Param) read(text string) json.RawMessage {
 	if file, ok := strings.CutPrefix(text, SecretFile); ok && d.Secret {
-		value, _ := json.Marshal(secret{file}) // text always marshals
-		return value
+		of, _ := json.Marshal(secret{file}) // text always marshals
+		return of
 	}
 	for _, e := range d.Enum {
 		if plainText(e) == text {
@@ -248,56 +277,16 @@ func FileOf(value json.RawMessage) (file string, ok bool) {
 	return s.File, ok
 }
 
-// schema is the compiled JSON Schema of the parameter's values.
-func (d *Param) schema() (*jsonschema.Resolved, error) {
-	s := &jsonschema.Schema{Type: d.Type, Pattern: d.Pattern}
-	switch d.Type {
-	case String:
-		s.MinLength, s.MaxLength = count(d.Min), count(d.Max)
-	case Array:
-		s.MinItems, s.MaxItems = count(d.Min), count(d.Max)
-	case Object:
-		s.MinProperties, s.MaxProperties = count(d.Min), count(d.Max)
-	default:
-		s.Minimum, s.Maximum = d.Min, d.Max
-	}
-	for _, e := range d.Enum {
-		var value any
-		if err := json.Unmarshal(e, &value); err != nil {
-			return nil, fmt.Errorf("enum: %w", err)
-		}
-		s.Enum = append(s.Enum, value)
-	}
-	if len(d.Schema) > 0 {
-		more := &jsonschema.Schema{}
-		if err := json.Unmarshal(d.Schema, more); err != nil {
-			return nil, fmt.Errorf("schema: %w", err)
-		}
-		s.AllOf = []*jsonschema.Schema{more}
-	}
-	r, err := s.Resolve(nil)
-	if err != nil && d.Pattern != "" {
-		return nil, fmt.Errorf("pattern: %w", err)
-	} else if err != nil {
-		return nil, fmt.Errorf("schema: %w", err)
-	}
-	return r, nil
-}
-
-func count(b *float64) *int {
-	if b == nil {
-		return nil
-	}
-	n := int(*b)
-	return &n
-}
+// short and spelled are a part of a value, or all of it, as an error shows it.
+func short(is any) string   { return cut(value.SpellOut(is)) }
+func spelled(is any) string { return value.SpellOut(is) }
 
 var name = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`) })
 
 // validate refuses an invalid declaration. The error begins with the field.
 func (d *Param) validate() error {
 	if !name().MatchString(d.Name) {
-		return fmt.Errorf("name is %q, want 1 to 64 letters, digits, '_' or '-', not beginning with '-'", d.Name)
+		return fmt.Errorf("name is %q, want 1 to 64 letters a to z or A to Z, digits, '_' or '-', not beginning with '-'", d.Name)
 	}
 	counted := slices.Contains([]string{String, Array, Object}, d.Type)
 	switch {
@@ -308,28 +297,34 @@ func (d *Param) validate() error {
 	case d.Min != nil || d.Max != nil:
 		for _, b := range []struct {
 			name string
-			is   *float64
+			is   *value.Number
 		}{{"min", d.Min}, {"max", d.Max}} {
 			switch {
 			case b.is == nil:
 			case !counted && d.Type != Integer && d.Type != Number:
 				return fmt.Errorf("%s bounds a number, or how long something is: set type to one of %s, %s, %s, %s, %s", b.name, Integer, Number, String, Array, Object)
-			case counted && (*b.is != math.Trunc(*b.is) || *b.is < 0 || *b.is > math.MaxInt32):
-				return fmt.Errorf("%s is %s, want a whole number of at least 0", b.name, bound(*b.is))
+			case counted && (!b.is.Whole() || b.is.Compare("0") < 0):
+				return fmt.Errorf("%s is %s, want a whole number of at least 0", b.name, *b.is)
 			}
 		}
-		if d.Min != nil && d.Max != nil && *d.Min > *d.Max {
-			return fmt.Errorf("max is %s, want at least the min of %s", bound(*d.Max), bound(*d.Min))
+		if d.Min != nil && d.Max != nil && d.Min.Compare(*d.Max) > 0 {
+			return fmt.Errorf("max is %s, want at least the min of %s", *d.Max, *d.Min)
 		}
 	}
 	if d.Pattern != "" && d.Type != String {
 		return errors.New("pattern is for text: set type to string")
 	}
-	if err := d.validateSchema(); err != nil {
-		return err
+	if err := validPattern(d.Pattern); err != nil {
+		return fmt.Errorf("pattern: %w", err)
 	}
-	if _, err := d.schema(); err != nil {
-		return err
+	if len(d.Schema) > 0 {
+		schema, err := value.Decode(d.Schema)
+		if err == nil {
+			err = validSchema(schema)
+		}
+		if err != nil {
+			return fmt.Errorf("schema: %w", err)
+		}
 	}
 	bare := *d
 	bare.Enum = nil
@@ -344,51 +339,4 @@ func (d *Param) validate() error {
 		}
 	}
 	return nil
-}
-
-// validateSchema refuses a schema that refers to others, because resolving it could take for ever,
-// and one with unknown keywords.
-func (d *Param) validateSchema() error {
-	if len(d.Schema) == 0 {
-		return nil
-	}
-	var s jsonschema.Schema
-	if err := json.Unmarshal(d.Schema, &s); err != nil {
-		return fmt.Errorf("schema: %w", err)
-	}
-	if len(s.Extra) > 0 {
-		for name := range s.Extra {
-			return fmt.Errorf("schema: %q is no keyword of JSON Schema", name)
-		}
-	}
-	var is any
-	if err := json.Unmarshal(d.Schema, &is); err != nil {
-		return fmt.Errorf("schema: %w", err)
-	}
-	if word := reference(is); word != "" {
-		return fmt.Errorf("schema: %s refers to another schema: write out what is meant", word)
-	}
-	return nil
-}
-
-// reference returns a keyword by which a schema refers to another; "" if there is none.
-func reference(schema any) string {
-	switch is := schema.(type) {
-	case []any:
-		for _, item := range is {
-			if word := reference(item); word != "" {
-				return word
-			}
-		}
-	case map[string]any:
-		for name, item := range is {
-			if strings.HasPrefix(name, "$") && name != "$comment" {
-				return name
-			}
-			if word := reference(item); word != "" {
-				return word
-			}
-		}
-	}
-	return ""
 }

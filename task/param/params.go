@@ -52,7 +52,7 @@ func (p *Params) Values() map[string]json.RawMessage {
 	}
 	for i := range p.Declared {
 		if d := &p.Declared[i]; len(d.Default) > 0 {
-			all[d.Name] = d.Default
+			all[d.Name] = d.Given(d.Default)
 		}
 	}
 	return all
@@ -102,12 +102,14 @@ func (p *Params) Read(values map[string]json.RawMessage, texts map[string]string
 	if len(p.Declared) == 0 {
 		return set, nil
 	}
+	set = maps.Clone(set)
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		_, known := p.Defaults[name]
 		if d := p.Find(name); d != nil {
 			if err := d.Check(set[name]); err != nil {
 				wrong = append(wrong, err)
 			}
+			set[name] = d.Given(set[name])
 		} else if !known {
 			wrong = append(wrong, fmt.Errorf("parameter %s is not one of the job's, which are %s", quoted(name), strings.Join(p.names(), ", ")))
 		}

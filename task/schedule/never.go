@@ -33,7 +33,7 @@ func (p *Plan) Never(now time.Time) error {
 	p = &open
 	p.end = time.Time{}
 	if first, comes := p.next(now); comes {
-		return fmt.Errorf(early+" (%s)", p.End, first.at.In(p.zone).Format(wallLayouts[0]))
+		return fmt.Errorf(early+" (%s)", p.End, first.at.In(p.zone).Format(time.DateTime))
 	}
 	return fmt.Errorf(early, p.End)
 }

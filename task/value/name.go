@@ -5,16 +5,34 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
+	"unicode"
 )
 
-// ValidName refuses a name that cannot be one token of a subject. It accepts 1 to 64 letters,
+// KindHandler is what [ValidName] calls a handler.
+const KindHandler = "handler"
+
+// ValidName refuses a name that cannot be one token of a subject. It accepts 1 to 64 letters a to z,
 // digits, _ or -, not beginning with -. What names the kind of thing, for the error: queue, job or
-// node.
+// node. The name of a handler is no token of a subject: it may also have . and : in it, as in
+// email:deliver and sort.strings.
 func ValidName(what, s string) error {
-	if !isName(s) {
-		return fmt.Errorf("%s name %q: want 1 to 64 letters, digits, '_' or '-', not beginning with '-'", what, s)
+	if isName(s) {
+		return nil
 	}
-	return nil
+	more, first, hint := "", "'-'", ""
+	switch what {
+	case KindHandler:
+		if s != "" && !strings.ContainsAny(s[:1], ".:") && isName(strings.NewReplacer(".", "_", ":", "_").Replace(s)) {
+			return nil
+		}
+		more, first = ", '.', ':'", "'-', '.' or ':'"
+	case "job":
+		if strings.ContainsFunc(s, func(c rune) bool { return c == ' ' || c > unicode.MaxASCII }) {
+			hint = "; the title may be any text"
+		}
+	}
+	return fmt.Errorf("%s name %q: want 1 to 64 letters a to z or A to Z, digits%s, '_' or '-', not beginning with %s%s", what, s, more, first, hint)
 }
 
 // isName is written by hand because it runs for each offer that is read or written.

@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
+
+	"millrace/task/value"
 )
 
 // Op is how a [Requirement] compares a label.
@@ -105,8 +105,8 @@ func parseRequirement(text string) (Requirement, error) {
 	if key, ok := strings.CutPrefix(text, "!"); ok {
 		return Requirement{Key: strings.TrimSpace(key), Op: OpNotExists}, nil
 	}
-	end := strings.IndexFunc(text, func(c rune) bool { return !keyRune(c) })
-	if end < 0 {
+	end := keyEnd(text)
+	if end == len(text) {
 		return Requirement{Key: text, Op: OpExists}, nil
 	}
 	key, rest := text[:end], strings.TrimSpace(text[end:])
@@ -161,6 +161,19 @@ func keyRune(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("_-./", c)
 }
 
+// handlerKey begins the labels of handlers, whose names may have a colon.
+const handlerKey = "handler/"
+
+// keyEnd is where a text no longer is the name of a label.
+func keyEnd(text string) int {
+	handler := strings.HasPrefix(text, handlerKey)
+	end := strings.IndexFunc(text, func(c rune) bool { return !keyRune(c) && (c != ':' || !handler) })
+	if end < 0 {
+		return len(text)
+	}
+	return end
+}
+
 // Validate refuses requirements that cannot be written and read back.
 func (s Selector) Validate() error {
 	if len(s) > MaxRequirements {
@@ -175,7 +188,7 @@ func (s Selector) Validate() error {
 }
 
 func (r Requirement) validate() error {
-	if r.Key == "" || len(r.Key) > 128 || strings.ContainsFunc(r.Key, func(c rune) bool { return !keyRune(c) }) {
+	if r.Key == "" || len(r.Key) > 128 || keyEnd(r.Key) < len(r.Key) {
 		return fmt.Errorf("the label %q: want 1 to 128 letters, digits, or one of _ - . /", r.Key)
 	}
 	switch r.Op {
@@ -195,7 +208,7 @@ func (r Requirement) validate() error {
 		if len(r.Values) != 1 {
 			return fmt.Errorf("%s %s: want one number", r.Key, r.Op)
 		}
-		if _, ok := number(r.Values[0]); !ok {
+		if _, ok := value.ParseNumber(r.Values[0]); !ok {
 			return fmt.Errorf("%s %s %s: want a number", r.Key, r.Op, r.Values[0])
 		}
 	}
@@ -205,11 +218,6 @@ func (r Requirement) validate() error {
 		}
 	}
 	return nil
-}
-
-func number(s string) (float64, bool) {
-	f, err := strconv.ParseFloat(s, 64)
-	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
 }
 
 // Match tells whether the selector matches the labels. If not, why names the failed requirement and
@@ -239,31 +247,31 @@ func (s Selector) Refuses(labels map[string]string) *Requirement {
 // Compares tells whether it compares a label with a number.
 func (r Requirement) Compares() bool { return slices.Contains(comparisons, r.Op) }
 
-func (r Requirement) holds(value string, there bool) bool {
+func (r Requirement) holds(label string, there bool) bool {
 	switch r.Op {
 	case OpIn:
-		return there && slices.Contains(r.Values, value)
+		return there && slices.Contains(r.Values, label)
 	case OpNotIn:
-		return !there || !slices.Contains(r.Values, value)
+		return !there || !slices.Contains(r.Values, label)
 	case OpExists:
 		return there
 	case OpNotExists:
 		return !there
 	}
-	have, ok := number(value)
+	have, ok := value.ParseNumber(label)
 	if !there || !ok || len(r.Values) != 1 {
 		return false
 	}
-	want, ok := number(r.Values[0])
-	switch r.Op {
+	want, ok := value.ParseNumber(r.Values[0])
+	switch c := have.Compare(want); r.Op {
 	case OpGreater:
-		return ok && have > want
+		return ok && c > 0
 	case OpGreaterEqual:
-		return ok && have >= want
+		return ok && c >= 0
 	case OpLess:
-		return ok && have < want
+		return ok && c < 0
 	case OpLessEqual:
-		return ok && have <= want
+		return ok && c <= 0
 	}
 	return false // an operator of a later version
 }
@@ -336,8 +344,9 @@ func (s *Selector) UnmarshalJSON(data []byte) error {
 		*s, err = ParseSelector(text)
 		return err
 	}
-	var pairs map[string]any
-	if err := json.Unmarshal(data, &pairs); err != nil {
+	is, err := value.Decode(data)
+	pairs, ok := is.(map[string]any)
+	if err != nil || !ok {
 		return errors.New(`labels: want a list such as ["zone in (eu,us)", "gpu"], or a mapping such as {"zone": "eu"}`)
 	}
 	for _, key := range slices.Sorted(maps.Keys(pairs)) {
@@ -370,7 +379,7 @@ func scalarText(key string, v any) (string, error) {
 	switch v := v.(type) {
 	case string:
 		return v, nil
-	case bool, float64:
+	case bool, value.Number:
 		return fmt.Sprint(v), nil
 	}
 	return "", fmt.Errorf("labels: %s: want text, a number, true, false, or a list of them", key)

@@ -48,6 +48,7 @@ func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir strin
 		"MILLRACE_NODE="+t.Node,
 		"MILLRACE_QUEUE="+a.Task.QueueName(),
 		"MILLRACE_TIME="+logicalTime(&a.Task).Format(time.RFC3339Nano),
+		"MILLRACE_PARAMS="+string(params),
 	)
 	if run.Stdin == job.StdinOpen {
 		env = append(env, "MILLRACE_STDIN=open")
@@ -63,9 +64,6 @@ func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir strin
 	}
 	if !a.Deadline.IsZero() {
 		env = append(env, "MILLRACE_DEADLINE="+a.Deadline.UTC().Format(time.RFC3339Nano))
-	}
-	if len(params) > 0 {
-		env = append(env, "MILLRACE_PARAMS="+string(params))
 	}
 	if item, ok := a.Task.Item(); ok {
 		env = append(env, "MILLRACE_ITEM="+item)
@@ -197,7 +195,7 @@ func knownSecrets(t *task.Task, dir string, as *account) (values []string) {
 func openParams(t *task.Task, dir string, as *account) (params json.RawMessage, secrets []string, err error) {
 	files := t.SecretParams()
 	if len(files) == 0 {
-		return t.Params, nil, nil
+		return t.ParamsObject(), nil, nil
 	}
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(t.Params, &all); err != nil {

@@ -375,7 +375,7 @@ to learn which tasks have not ended.`,
 	c.Flags().BoolVar(&s.DryRun, "dry-run", false, "only tell what would be removed")
 	c.Flags().Var(&older, "older-than", "spare what was stored within this time (default 1h, which is the least)")
 	c.Flags().Var(&artifacts, "artifacts", "how long artifacts are kept (default 30 days)")
-	c.Flags().IntVar(&s.Versions, "keep", 0, "`number` of latest versions of each name to keep (default all that the name remembers, up to 64)")
+	typed.Count(c.Flags(), &s.Versions, "keep", "", "`number` of latest versions of each name to keep (default all that the name remembers, up to 64)")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if c.Flags().Changed("keep") && s.Versions < 1 {

@@ -73,8 +73,8 @@ func (f *whenFlags) policyFlags(c *cobra.Command) {
 	fs.StringVar(&f.CatchUp, "catchup", "", "which ticks to make up for that passed while the server was away: "+strings.Join(job.CatchUps, ", ")+" (default last)")
 	fs.Var(&f.window, "catchup-window", "how old ticks may be to be made up for (default 24h)")
 	fs.StringVar(&f.Overlap, "overlap", "", "while earlier tasks run: "+strings.Join(job.Overlaps, ", ")+" (default allow)")
-	fs.IntVar(&f.Depth, "depth", 0, "how many ticks may wait with --overlap queue (default 1)")
-	fs.IntVar(&f.PauseAfter, "pause-after", 0, "pause when so many tasks in a row have failed (default never)")
+	typed.Count(fs, &f.Depth, "depth", "", "how many ticks may wait with --overlap queue (default 1)")
+	fs.IntVar(&f.PauseAfter, "pause-after", 0, "pause when so many tasks in a row have failed; 0 for never (default)")
 }
 
 // when returns the schedule of the flags.
@@ -352,7 +352,8 @@ without a task and without a reason is a hole.`,
 		Args: typed.Takes(1, 1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
 	}
 	c.Flags().StringVar(&since, "since", "24h", "ticks since a `time`: 2h or 7d ago, 2026-03-01")
-	c.Flags().IntVar(&limit, "limit", 20, "how many of those, the latest")
+	limit = 20
+	typed.Count(c.Flags(), &limit, "limit", "", "how many of those, the latest")
 	sight := a.AtFlag(c, reach.Then{})
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

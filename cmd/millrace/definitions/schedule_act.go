@@ -79,7 +79,7 @@ the time of the call. It does not count for the schedule's overlap.`,
 		if over.Params, over.Texts, err = typed.Params(f.ParamsIn, f.Params, a.In); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
-		if over.Labels, err = typed.Pairs("label", f.Labels); err != nil {
+		if over.Labels, err = typed.Labels(f.Labels); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		cl, err := a.Connect(c.Context())
@@ -115,7 +115,8 @@ a task gets no second one.`,
 	fs := c.Flags()
 	fs.StringVar(&from, "from", "", "first `time`, of the schedule's zone if it names none")
 	fs.StringVar(&to, "to", "", "last `time` (default now)")
-	fs.IntVar(&parallel, "max-parallel", 1, "how many tasks at once, at most 1000")
+	parallel = 1
+	typed.Count(fs, &parallel, "max-parallel", "", "how many tasks at once, at most 1000")
 	fs.BoolVar(&dry, "dry-run", false, "list the ticks; make nothing")
 	fs.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	o.Flags(c)

@@ -39,8 +39,8 @@ and --until without a zone of their own are times of --timezone.`,
 	fs := c.Flags()
 	fs.StringVar(&from, "from", "", "ticks from this `time` on (default now)")
 	fs.StringVar(&until, "until", "", "ticks until this `time`; then as many as there are, up to 10000")
-	fs.IntVarP(&n, "count", "n", 0, "how many, at most 10000 (default 5, of all schedules 20)")
-	fs.IntVar(&n, "limit", 0, "the same as --count")
+	typed.Count(fs, &n, "count", "n", "how many, at most 10000 (default 5, of all schedules 20)")
+	typed.Count(fs, &n, "limit", "", "the same as --count")
 	fs.StringVar(&name, "name", "preview", "the `name` from which H, --spread and --jitter follow")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

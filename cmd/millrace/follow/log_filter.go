@@ -37,7 +37,7 @@ func newLogFilter() logFilter {
 }
 
 func (f *logFilter) flags(fs *pflag.FlagSet) {
-	fs.IntVar(&f.attempt, "attempt", 0, "only of the attempt with this `number`")
+	typed.Count(fs, &f.attempt, "attempt", "", "only of the attempt with this `number`")
 	fs.Var(&f.stream, "stream", "only this stream: stdout, stderr, log (entries with a level), setup, status (the program's progress) or system (Millrace's own)")
 	fs.Var(&f.level, "level", "only log entries of at least this level: debug, info, warn or error")
 	fs.StringVar(&f.since, "since", "", "only lines since a `time`: 5m ago, 12:00")

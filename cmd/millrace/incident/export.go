@@ -51,7 +51,8 @@ key is not stored: within the file, equal values have equal hashes. "millrace in
 	}
 	fs := c.Flags()
 	fs.StringVar(&f.around, "around", "", "a task's `id`, or a moment: a sequence of the log, or a time: -10m, 12:00, 2026-03-01")
-	fs.DurationVar(&f.window, "window", 10*time.Minute, "so `long` before and after it")
+	f.window = 10 * time.Minute
+	typed.Period(fs, &f.window, "window", "so `long` before and after it")
 	fs.BoolVar(&f.logs, "logs", false, "also the output of the tasks, without values that are hashed elsewhere in the file")
 	fs.BoolVar(&f.raw, "keep-params", false, "hash nothing: the file has all parameters, environments and messages")
 	c.RunE = func(c *cobra.Command, args []string) error {

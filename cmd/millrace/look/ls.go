@@ -127,7 +127,8 @@ func (f *ListFlags) FilterFlags(c *cobra.Command) {
 	fs.StringVar(&f.Until, "until", "", "submitted until a `time`")
 	fs.StringVar(&r.Batch, "batch", "", "touched last by this bulk command, an `id`")
 	fs.StringVar(&r.Text, "text", "", "with this `text` in id, job, command or message")
-	fs.IntVar(&r.Limit, "limit", 50, "how many, at most 1000")
+	r.Limit = 50
+	typed.Count(fs, &r.Limit, "limit", "", "how many, at most 1000")
 	fs.BoolVar(&r.OldestFirst, "oldest", false, "oldest first")
 }
 
@@ -154,7 +155,7 @@ func (f *ListFlags) Read(c *cobra.Command, now time.Time) (err error) {
 	if r.States, err = typed.States(f.States); err != nil {
 		return err
 	}
-	if r.Labels, err = typed.Pairs("label", f.labels); err != nil {
+	if r.Labels, err = typed.Labels(f.labels); err != nil {
 		return err
 	}
 	if err := f.Times(c, now); err != nil {

@@ -12,6 +12,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/node"
+	"millrace/task/where"
 )
 
 func (a *Commands) nodeLabel() *cobra.Command {
@@ -30,14 +31,16 @@ once; running tasks go on.`,
 	c.RunE = func(c *cobra.Command, args []string) error {
 		changes := map[string]*string{}
 		for _, arg := range args[1:] {
-			key, value, set := strings.Cut(arg, "=")
-			switch {
-			case set && key != "":
-				changes[key] = &value
-			case !set && len(arg) > 1 && strings.HasSuffix(arg, "-"):
+			if !strings.Contains(arg, "=") && len(arg) > 1 && strings.HasSuffix(arg, "-") {
 				changes[strings.TrimSuffix(arg, "-")] = nil
-			default:
-				return exit.Misuse(c, "%q is no change of a label: want KEY=VALUE, or KEY- to remove it", arg)
+				continue
+			}
+			labels, err := where.ParseLabels([]string{arg})
+			if err != nil {
+				return exit.Misuse(c, "%w, or NAME- to remove it", err)
+			}
+			for name, value := range labels {
+				changes[name] = &value
 			}
 		}
 		if len(changes) == 0 {

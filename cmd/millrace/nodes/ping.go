@@ -26,7 +26,7 @@ needs a millrace server. It ends with 1 if one of them does not answer.`,
 		Example: "  millrace node ping\n  millrace node ping crawler-7 --timeout 5s",
 		Args:    typed.Takes(0, -1, "node"), ValidArgsFunction: a.CompleteNodes,
 	}
-	c.Flags().DurationVar(&patience, "timeout", patience, "how long a worker may take to answer ($NATS_TIMEOUT is that of the connection)")
+	typed.Period(c.Flags(), &patience, "timeout", "how long a worker may take to answer ($NATS_TIMEOUT is that of the connection)")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ids := make([]node.ID, len(args))

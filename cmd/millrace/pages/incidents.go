@@ -23,6 +23,7 @@ import (
 	"millrace/incident"
 	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -212,7 +213,7 @@ func (s *Site) exportFile(w http.ResponseWriter, r *http.Request, c httpapi.Call
 func (s *Site) wants(ctx context.Context, l *look, wish *excerpt.Wish) (err error) {
 	wish.Window = 10 * time.Minute
 	if text := l.Asked("window"); text != "" {
-		if wish.Window, err = time.ParseDuration(text); err != nil || wish.Window < 0 || wish.Window > mostWindow {
+		if wish.Window, err = value.ParseDuration(text); err != nil || wish.Window > mostWindow {
 			return client.Wrongf("window is %q, want a time from 0s to %v, such as 10m", text, mostWindow)
 		}
 	}
@@ -359,7 +360,7 @@ func (s *Site) rulesOf(f *opened.File) view.Rules {
 		text string
 		is   *time.Duration
 	}{{f.Manifest.AckWait, &rules.Task.AckWait}, {f.Manifest.Settings["start_deadline"], &rules.Task.StartDeadline}, {f.Manifest.Settings["node_ttl"], &rules.Node.TTL}} {
-		if is, err := time.ParseDuration(d.text); err == nil && is > 0 {
+		if is, err := value.ParseDuration(d.text); err == nil && is > 0 {
 			*d.is = is
 		}
 	}

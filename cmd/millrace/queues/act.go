@@ -89,7 +89,7 @@ themselves; tasks that run when it closes go on. --window none removes it.`,
 	}
 	c.Flags().StringVar(&most, "max-waiting", "", "how many tasks may wait: a number, or none")
 	c.Flags().StringVar(&rate, "rate", "", "how many tasks may start in a time: `number/time` such as 100/1m, or none")
-	c.Flags().IntVar(&burst, "burst", 0, "so many of --rate at once (default 1)")
+	typed.Count(c.Flags(), &burst, "burst", "", "so many of --rate at once (default 1)")
 	c.Flags().StringVar(&window, "window", "", "the `calendar` in whose hours tasks start, or none")
 	seen.Flag(c, "queue")
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")

@@ -41,7 +41,8 @@ func (a *Commands) limitList() *cobra.Command {
 		Short: "List limits, those with the most waiting first; needs a millrace server",
 		Args:  typed.Takes(0, 0, ""),
 	}
-	c.Flags().IntVarP(&limit, "limit", "n", 50, "at most so many, up to 1000")
+	limit = 50
+	typed.Count(c.Flags(), &limit, "limit", "n", "at most so many, up to 1000")
 	sight := a.AtFlag(c, limited)
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -13,6 +13,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/jet/link"
 	"millrace/jet/natscontext"
@@ -63,7 +64,8 @@ func (c *Connection) Flags(fs *pflag.FlagSet) {
 		fs.StringVarP(f.value, f.name, f.short, "", f.usage+" ($"+f.env+")")
 	}
 	fs.Lookup("password").Hidden = true // it is refused, with advice
-	fs.DurationVar(&c.Timeout, "timeout", defaultTimeout, "how `long` to wait for an answer ($NATS_TIMEOUT)")
+	c.Timeout = defaultTimeout
+	typed.Period(fs, &c.Timeout, "timeout", "how `long` to wait for an answer ($NATS_TIMEOUT)")
 	c.set = fs
 }
 

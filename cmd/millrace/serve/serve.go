@@ -243,7 +243,7 @@ type WorkerConfig struct {
 	// spawning bounds what tasks may ask for.
 	spawning birth.Spawning
 	messages typed.Choice
-	labels   map[string]string
+	labels   []string
 	files    filesFlags
 	own      folders
 }
@@ -288,8 +288,12 @@ func (p *parts) work(c WorkerConfig) error {
 	if err != nil {
 		return exit.MisuseOf(err)
 	}
+	labels, err := typed.Labels(c.labels)
+	if err != nil {
+		return exit.MisuseOf(err)
+	}
 	w, err := worker.New(worker.Ports{Log: store, Offers: store, Nodes: store, Outputs: store}, worker.Config{
-		Node: node.ID(c.name), Queues: queues, Weights: weights, Slots: c.slots, Labels: c.labels,
+		Node: node.ID(c.name), Queues: queues, Weights: weights, Slots: c.slots, Labels: labels,
 		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.Now,
 		Submit: submitter(client.New(store, c.name)), Spawning: c.spawning,
 		Spool: c.own.spool, SpoolLimit: p.settings.SpoolLimit, Output: p.settings.TaskOutput, Records: p.settings.TaskRecords,

@@ -37,8 +37,7 @@ func (w *WorkerConfig) groupFlags(fs *pflag.FlagSet) {
 	fs.Lookup("queues").Hidden = true
 	fs.Lookup("queue").DefValue = where.DefaultQueue
 	fs.IntVar(&w.slots, "slots", 0, "`number` of tasks to run at once (default: twice the processors, at least 4)")
-	fs.StringToStringVarP(&w.labels, "label", "l", nil, "labels of the node, `key=value`, by which tasks choose it (run --labels)")
-	fs.Lookup("label").DefValue = ""
+	fs.StringArrayVarP(&w.labels, "label", "l", nil, "label of the node, `name=value`, by which tasks choose it (repeat it, or write commas between; run --labels)")
 	fs.IntVar(&w.spawning.Children, "spawn-children", birth.DefaultSpawned, "`number` of children that an attempt may ask for (SPAWN); 0 for none")
 	fs.IntVar(&w.spawning.Depth, "spawn-depth", birth.DefaultSpawnDepth, "`number` of ancestors that a child may have: its parent, the parent's parent and so on; 0 for no children")
 	fs.BoolVar(&w.spawning.Anywhere, "spawn-anywhere", false, "let children ask for another queue and user than their parent has, and for nodes")
@@ -53,6 +52,13 @@ func (w *WorkerConfig) check(c *cobra.Command) error {
 		if err := node.ID(w.name).Validate(); err != nil {
 			return exit.Misuse(c, "--name: %w", err)
 		}
+	}
+	labels, err := typed.Labels(w.labels)
+	if err == nil {
+		err = node.ValidLabels(labels)
+	}
+	if err != nil {
+		return exit.Misuse(c, "%w", err)
 	}
 	queues, _, err := typed.Weights(w.queues)
 	for _, q := range queues {

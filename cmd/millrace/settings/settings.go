@@ -27,6 +27,7 @@ import (
 	"millrace/retention"
 	"millrace/scheduler"
 	"millrace/task/duties"
+	"millrace/task/value"
 )
 
 // Profiles choose the set of defaults.
@@ -531,7 +532,7 @@ func period(name, usage, dev, prod string, field func(*Values) *time.Duration) S
 }
 
 func readPeriod(d *time.Duration, text string) error {
-	v, err := time.ParseDuration(text)
+	v, err := value.ParseDuration(text)
 	if err != nil || v < 100*time.Millisecond {
 		return errors.New("want a duration of at least 100ms with a unit, such as 30s or 5m")
 	}

@@ -61,7 +61,7 @@ func (a *Commands) changes(c *cobra.Command, f *RunFlags) (s birth.Submission, e
 	if s.Params, s.Texts, err = typed.Params(f.ParamsIn, f.Params, a.In); err != nil {
 		return s, err
 	}
-	if s.Labels, err = typed.Pairs("label", f.Labels); err != nil {
+	if s.Labels, err = typed.Labels(f.Labels); err != nil {
 		return s, err
 	}
 	if s.At, err = f.due(a.Now()); err != nil {

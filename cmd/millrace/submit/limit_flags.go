@@ -31,7 +31,7 @@ func (f *limitFlags) flags(c *cobra.Command) {
 	fs.StringArrayVar(&f.perNode, "per-node", nil, "at most so many running on one node, of the job or with the same key: `number[:KEY]` (repeat it)")
 	fs.StringArrayVar(&f.budget, "budget", nil, "at most so many starts, or so much run time, in a day, week or month, of the job or with the same key, `amount/period[@ZONE][:KEY]`: 1000/day, 8h/week@Europe/Berlin (repeat it)")
 	fs.StringArrayVar(&f.rate, "rate", nil, "at most so many starts in a time, of the job or with the same key, `number/time[:KEY]`: 10/1m (repeat it)")
-	fs.IntVar(&f.burst, "burst", 0, "so many of --rate at once (default 1)")
+	typed.Count(fs, &f.burst, "burst", "", "so many of --rate at once (default 1)")
 	fs.StringVar(&f.key, "key", "", "split each --concurrency, --per-node, --budget and --rate without a key of its own by this `key`: acme, {params.customer}, {labels.site}, {queue}, /for-all-jobs")
 	fs.StringVar(&f.onLimit, "on-limit", "", "if --concurrency has no place: "+strings.Join(limit.OnLimits, ", ")+" (default wait)")
 	fs.StringVar(&f.unique, "unique", "", "refuse it while another task with this `key` has not ended")

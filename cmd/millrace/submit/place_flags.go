@@ -34,13 +34,13 @@ func (p *placeFlags) flags(fs *pflag.FlagSet, spread string) {
 	fs.StringSliceVar(&p.avoid, "avoid", nil, "not on this `node` (repeat it)")
 	fs.BoolVar(&p.all, "all-nodes", false, "a task on every node that takes work, or on each --node")
 	fs.BoolVar(&p.each, "each", false, "a task on each --node instead of one on any of them")
-	fs.IntVar(&p.nodes, "on", 0, "one task on each of a `number` of different nodes that match")
+	typed.Count(fs, &p.nodes, "on", "", "one task on each of a `number` of different nodes that match")
 	fs.StringVar(&p.spread, spread, "", "`label` over whose values those of --on are spread")
 	fs.StringVar(&p.late, "late", "", "`what` to do about nodes that come while a task for --all-nodes is open: "+strings.Join(job.Lates, " or "))
 	fs.StringVar(&p.sticky, "sticky", "", "prefer the `node` that ran before: the job, the last attempt, or a key such as {params.customer}")
 	fs.StringArrayVar(&p.prefer, "prefer", nil, "prefer nodes that this `selector` chooses, with a weight before a colon: 10:gpu (repeat it)")
 	fs.Var(&p.wait, "prefer-wait", "how long it is left to preferred nodes (default 10s)")
-	fs.IntVar(&p.slots, "slots", 0, "number of `slots` of a worker that it takes (default that of the job, or 1)")
+	typed.Count(fs, &p.slots, "slots", "", "number of `slots` of a worker that it takes (default that of the job, or 1)")
 }
 
 // put copies the flags into a submission.

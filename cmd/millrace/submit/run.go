@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"millrace/client"
 	"millrace/cmd/millrace/bundles"
@@ -125,8 +123,8 @@ prints a line of JSON for each line of output and the task at the end.`,
 func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 	fs := c.Flags()
 	typed.InGroup(fs, typed.GroupWhat, func() {
-		fs.StringArrayVarP(&f.Params, "param", "p", nil, "parameter `name=value`, of the type that the job declares; without a declaration JSON if it is valid JSON, else text (repeat it)")
-		fs.StringVar(&f.ParamsIn, paramsFlag, "", "parameters as a JSON object or as lines name=value, `text|@file|-`; --param wins over it")
+		fs.StringArrayVarP(&f.Params, "param", "p", nil, "parameter `name=value`, of the type that the job declares; without a declaration JSON if it is valid JSON, else text, also @text (repeat it)")
+		fs.StringVar(&f.ParamsIn, "params", "", "parameters as a JSON object or as lines name=value, `text|@file|-`; --param wins over it")
 		fs.StringVar(&f.handler, "handler", "", "run the handler of this `name` instead of a job")
 		fs.StringVar(&f.shell, "shell", "", "run this `line` with sh instead of a job")
 		fs.StringVar(&f.dir, "dir", "", "working `directory` of the command (default a fresh one)")
@@ -141,7 +139,7 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 	typed.InGroup(fs, typed.GroupWhen, func() {
 		fs.StringVar(&f.signal, "signal", "", "hold it until the signal of this `name` is given (millrace task signal)")
 		fs.StringVar(&f.window, "window", "", "start it only while this `calendar` is open, or none for any time (default that of the job)")
-		fs.Var(&f.signalBy, "signal-timeout", "how long it waits for the signal; then it expires (default for ever)")
+		fs.Var(&f.signalBy, "signal-timeout", "how long it waits for the signal; then it expires; 0 is for ever (default)")
 	})
 	typed.InGroup(fs, typed.GroupWhere, func() {
 		fs.StringVarP(&f.Queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
@@ -152,9 +150,9 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 		f.place.flags(fs, spread)
 	})
 	typed.InGroup(fs, typed.GroupLong, func() {
-		fs.Var(&f.timeout, "timeout", "how long an attempt may run ($NATS_TIMEOUT is that of the connection)")
-		fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started")
-		fs.Var(&f.total, "total-timeout", "how long the whole may take, waits and retries included")
+		fs.Var(&f.timeout, "timeout", "how long an attempt may run, 0 for any time ($NATS_TIMEOUT is that of the connection)")
+		fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started, 0 for any time")
+		fs.Var(&f.total, "total-timeout", "how long the whole may take, waits and retries included, 0 for any time")
 		fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
 	})
 	typed.InGroup(fs, typed.GroupLimits, func() { f.limits.flags(c) })
@@ -203,16 +201,13 @@ func (a *Commands) submission(c *cobra.Command, f *RunFlags, args []string) (bir
 
 // Wanted returns the submission of the flags of [RunFlags.TaskFlags], for a job or a command.
 func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Reader) (s birth.Submission, err error) {
-	if err := blank(c.Flags()); err != nil {
-		return s, err
-	}
 	if s.Job, s.Spec, err = f.what(job, argv); err != nil {
 		return s, err
 	}
 	if s.Params, s.Texts, err = typed.Params(f.ParamsIn, f.Params, in); err != nil {
 		return s, err
 	}
-	if s.Labels, err = typed.Pairs("label", f.Labels); err != nil {
+	if s.Labels, err = typed.Labels(f.Labels); err != nil {
 		return s, err
 	}
 	if c.Flags().Changed("retries") {
@@ -253,26 +248,8 @@ func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Rea
 			return s, fmt.Errorf("--queue: %w", err)
 		}
 	}
-	return s, nil
+	return s, s.Check()
 }
-
-// blank refuses flags of a task that are given without a value, mostly by a script in which a
-// variable is not set: without its signal, node or unique key the task would do what they prevent.
-func blank(fs *pflag.FlagSet) (err error) {
-	fs.Visit(func(f *pflag.Flag) {
-		ofTask := slices.ContainsFunc(f.Annotations[typed.GroupNote], func(group string) bool {
-			return slices.Contains([]string{typed.GroupWhat, typed.GroupWhen, typed.GroupWhere, typed.GroupLimits, typed.GroupFound}, group)
-		})
-		empty := f.Value.Type() == "string" && f.Value.String() == "" || f.Value.Type() == "stringSlice" && f.Value.String() == "[]"
-		if err == nil && ofTask && empty && f.Name != paramsFlag {
-			err = fmt.Errorf("--%s has an empty value: want one, or leave the flag out", f.Name)
-		}
-	})
-	return err
-}
-
-// paramsFlag may be empty: it has no parameters then.
-const paramsFlag = "params"
 
 // due returns the time of --at; zero if there is none. It depends on the present: a time of day
 // that has passed means tomorrow.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,6 +53,27 @@ func FlagError(c *cobra.Command, err error) error {
 		return exit.Misuse(c, "--%s: %w", bad.GetFlag().Name, badValue(bad))
 	}
 	return exit.Misuse(c, "%w", err)
+}
+
+// mayBeEmpty are the flags whose empty value says something that leaving them out does not.
+var mayBeEmpty = []string{
+	"params", // no parameters
+}
+
+// NoBlanks refuses flags that are given without a value, mostly by a script in which a variable is
+// not set: without its node, zone or unique key a command would do what they prevent.
+func NoBlanks(c *cobra.Command, _ []string) (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		empty := f.Value.String() == ""
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			all := list.GetSlice()
+			empty = len(all) == 0 || slices.Contains(all, "")
+		}
+		if err == nil && empty && !slices.Contains(mayBeEmpty, f.Name) {
+			err = exit.Misuse(c, "--%s has an empty value: want one, or leave the flag out", f.Name)
+		}
+	})
+	return err
 }
 
 // together matches cobra's error about flags that exclude each other.

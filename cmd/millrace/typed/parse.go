@@ -14,6 +14,7 @@ import (
 
 	"github.com/joho/godotenv"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"millrace/query"
 	"millrace/task"
@@ -22,7 +23,7 @@ import (
 	"millrace/task/where"
 )
 
-// Span is a flag that [query.Span] parses; Given tells whether it was set.
+// Span is a flag that [value.ParseDuration] parses; Given tells whether it was set.
 type Span struct {
 	D     time.Duration
 	Given bool
@@ -38,10 +39,51 @@ func (f *Span) String() string {
 }
 func (f *Span) Type() string { return "duration" }
 func (f *Span) Set(s string) (err error) {
-	if f.D, err = query.Span(s); err == nil && f.D < f.Least {
+	if f.D, err = value.ParseDuration(s); err == nil && f.D < f.Least {
 		err = fmt.Errorf("%q is too short: want at least %v", s, f.Least)
 	}
 	f.Given = err == nil
+	return err
+}
+
+// Period defines a flag for a duration that is set to its default.
+func Period(fs *pflag.FlagSet, d *time.Duration, name, usage string) {
+	fs.Var((*period)(d), name, usage)
+}
+
+type period time.Duration
+
+func (p *period) String() string { return (*value.Duration)(p).String() }
+func (p *period) Type() string   { return "duration" }
+func (p *period) Set(s string) error {
+	d, err := value.ParseDuration(s)
+	if err == nil {
+		*p = period(d)
+	}
+	return err
+}
+
+// Count defines a flag for a number of at least 1, whose default is 0 or what n is: 0 would silently
+// mean the default.
+func Count(fs *pflag.FlagSet, n *int, name, short, usage string) {
+	fs.VarP((*count)(n), name, short, usage)
+	if *n == 0 {
+		fs.Lookup(name).DefValue = ""
+	}
+}
+
+type count int
+
+func (n *count) String() string { return strconv.Itoa(int(*n)) }
+func (n *count) Type() string   { return "int" }
+func (n *count) Set(s string) error {
+	i, err := strconv.Atoi(s)
+	if err == nil && i < 1 {
+		err = fmt.Errorf("%q is too small: want 1 or more", s)
+	}
+	if err == nil {
+		*n = count(i)
+	}
 	return err
 }
 
@@ -108,6 +150,15 @@ func Pairs(flag string, list []string) (map[string]string, error) {
 		m[k] = v
 	}
 	return m, nil
+}
+
+// Labels parses the values of --label.
+func Labels(list []string) (map[string]string, error) {
+	all, err := where.ParseLabels(list)
+	if err != nil {
+		return nil, fmt.Errorf("--label %w", err)
+	}
+	return all, nil
 }
 
 // Params adds up the parameters of --params (a text, @file, or - for in) and of each --param: those
@@ -194,5 +245,8 @@ func ParseRate(text string) (r limit.Rate, err error) {
 	if !timed {
 		return r, fmt.Errorf("the time is missing: %s/1s is so many in a second, %s/1m in a minute", count, count)
 	}
-	return r, r.Per.UnmarshalText([]byte(per))
+	if err = r.Per.UnmarshalText([]byte(per)); err == nil && r.Per == 0 {
+		err = fmt.Errorf("%q is no time: want more than 0", per)
+	}
+	return r, err
 }

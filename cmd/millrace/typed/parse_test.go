@@ -65,6 +65,36 @@ func TestParseParams(t *testing.T) {
 	}
 }
 
+// A number of 0 is refused where it would silently mean the default, and a duration has one grammar.
+func TestNumberFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"--burst=3 --for=1d12h": "", "--burst=0": `"0" is too small: want 1 or more`, "--burst=x": "whole number", "--for=1x": "is no duration", "--for=-1d": "negative",
+		"--text=": "--text has an empty value", "--params=": "", "--list=": "--list has an empty value", "--list=a --list=": "--list has an empty value", "--slice=": "--slice has an empty value",
+	} {
+		burst, long := 1, time.Hour
+		c := &cobra.Command{Use: "x", PersistentPreRunE: NoBlanks, RunE: func(*cobra.Command, []string) error { return nil }, SilenceUsage: true, SilenceErrors: true}
+		c.SetFlagErrorFunc(FlagError)
+		Count(c.Flags(), &burst, "burst", "", "")
+		Period(c.Flags(), &long, "for", "")
+		for _, name := range []string{"text", "params"} {
+			c.Flags().String(name, "", "")
+		}
+		c.Flags().StringArray("list", nil, "")
+		c.Flags().StringSlice("slice", nil, "")
+		c.SetArgs(strings.Fields(args))
+		err := c.Execute()
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || exit.Of(err).Code != exit.Usage) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+		if want == "" && args == "--burst=3 --for=1d12h" && (burst != 3 || long != 36*time.Hour) {
+			t.Errorf("%s: %d, %v", args, burst, long)
+		}
+	}
+	if r, err := ParseRate("5/0s"); err == nil {
+		t.Errorf("5/0s is a rate: %+v", r)
+	}
+}
+
 func TestParseStates(t *testing.T) {
 	got, err := States([]string{"error, abnormal", "pending"})
 	if want := []task.State{task.Error, task.Abnormal, task.Pending}; err != nil || !slices.Equal(got, want) {

@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"millrace/task/param"
+	"millrace/task/value"
 )
 
 // Kind says how a field is drawn.
@@ -85,11 +85,11 @@ func fieldOf(d *param.Param) Field {
 	if d.Description != "" {
 		f.About = d.Description + ": " + f.About
 	}
-	bound := func(b *float64) string {
+	bound := func(b *value.Number) string {
 		if b == nil {
 			return ""
 		}
-		return strconv.FormatFloat(*b, 'f', -1, 64)
+		return string(*b)
 	}
 	switch {
 	case d.Secret:

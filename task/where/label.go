@@ -1,0 +1,46 @@
+package where
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ParseLabels reads labels of nodes and tasks as people type them: name=value, and several with
+// commas between them. A later one wins.
+func ParseLabels(texts []string) (map[string]string, error) {
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	all := map[string]string{}
+	for _, text := range texts {
+		for one := range strings.SplitSeq(text, ",") {
+			name, value, ok := strings.Cut(strings.TrimSpace(one), "=")
+			if !ok || name == "" {
+				return nil, fmt.Errorf("%q: want name=value%s", one, commas(text))
+			}
+			all[name] = value
+		}
+	}
+	return all, nil
+}
+
+func commas(text string) string {
+	if strings.Contains(text, ",") {
+		return fmt.Sprintf("; a comma separates labels, and no value has one (%q)", text)
+	}
+	return ""
+}
+
+// ValidLabel refuses a label that [ParseLabels] could not name.
+func ValidLabel(name, value string) error {
+	switch {
+	case name == "":
+		return errors.New("a label has no name")
+	case strings.ContainsAny(name, ",="):
+		return fmt.Errorf("the label %q: want a name without commas and =", name)
+	case strings.Contains(value, ","):
+		return fmt.Errorf("the label %s has the value %q: want one without commas, which separate labels", name, value)
+	}
+	return nil
+}
