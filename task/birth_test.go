@@ -14,6 +14,7 @@ import (
 	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/tasktest"
+	"millrace/task/where"
 )
 
 // The fold and Born find the same birth in a history, after every step.
@@ -188,6 +189,11 @@ func TestSpawning(t *testing.T) {
 		if (err == nil) != c.ok || err == nil && c.s.Queue != c.queue {
 			t.Errorf("%s: %v, queue %q", name, err, c.s.Queue)
 		}
+	}
+	placed := &task.Task{Work: task.Work{Spec: &job.Spec{Run: parent.Spec.Run, Place: job.Place{Nodes: []string{"w1"}, Queue: "crawl"}}, Route: where.NodeRoute("w1", 5)}}
+	child := birth.Submission{Spec: run("crawler")}
+	if err := bounds.Check(placed, &child, 1, 0); err != nil || child.Queue != "crawl" {
+		t.Errorf("a child of a task that is placed on a node: %v, queue %q", err, child.Queue)
 	}
 	if d := (birth.Spawning{}).WithDefaults(); d.Validate() != nil || !reflect.DeepEqual(d, birth.Spawning{Children: birth.DefaultSpawned, Depth: birth.DefaultSpawnDepth}) {
 		t.Errorf("the defaults are %+v", d)

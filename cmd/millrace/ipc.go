@@ -31,7 +31,9 @@ func (a *app) ipcCommand() *cobra.Command {
 		Use:   "ipc",
 		Short: "Say something to Millrace from within a task",
 		Long: `Prints one line that Millrace understands as a message of the task (docs/ipc.md), so that
-a shell script can report progress, records and results. It needs no server.
+a shell script can report progress, records and results. It needs no server. The line has
+the key of the attempt, $MILLRACE_KEY, by which Millrace tells it from text that the script
+only passes on.
 
 The line goes to stdout, or to the descriptor that $MILLRACE_IPC_FD names: within a
 pipe, keep the task's own stdout with "exec 3>&1" and set MILLRACE_IPC_FD=3.`,

@@ -57,9 +57,10 @@ func (b Spawning) Validate() error {
 var ErrSpawn = errors.New("the worker does not allow this child")
 
 // Check refuses the n-th child of an attempt of t, which has the given number of ancestors. A child
-// without a queue of its own gets t's. A child of a job runs as the job is defined; any other child
-// must have t's queue and user, and names no nodes. The error wraps [ErrSpawn] and names the bound and the flag that
-// lifts it.
+// without a queue of its own gets t's. A child of a job runs as the job is defined, but not in
+// another queue. Any other child, with its steps, must have t's queue and user, and may name no node
+// but the one where t runs. The error wraps [ErrSpawn] and names the bound and the flag that lifts
+// it.
 func (b Spawning) Check(t *task.Task, s *Submission, n, ancestors int) error {
 	switch {
 	case b.Children == NoChildren:
@@ -71,8 +72,12 @@ func (b Spawning) Check(t *task.Task, s *Submission, n, ancestors int) error {
 	case ancestors+1 > b.Depth:
 		return fmt.Errorf("%w: %d tasks are above it already, and at most %d may be (--spawn-depth)", ErrSpawn, ancestors+1, b.Depth)
 	}
+	home := t.QueueName()
+	if _, own := t.Route.Node(); own { // which is no queue that a child could wait in
+		home = t.FallbackQueue()
+	}
 	if s.Queue == "" && s.Job == "" {
-		s.Queue = t.QueueName()
+		s.Queue = home
 	}
 	if b.Anywhere {
 		return nil
@@ -86,8 +91,8 @@ func (b Spawning) Check(t *task.Task, s *Submission, n, ancestors int) error {
 		queues, nodes = append(queues, of...), append(nodes[:len(nodes):len(nodes)], on...)
 	}
 	for _, q := range queues {
-		if q != "" && q != t.QueueName() {
-			return fmt.Errorf("%w: it asks for queue %q, and its parent's is %q (--spawn-anywhere)", ErrSpawn, q, t.QueueName())
+		if q != "" && q != home {
+			return fmt.Errorf("%w: it asks for queue %q, and its parent's is %q (--spawn-anywhere)", ErrSpawn, q, home)
 		}
 	}
 	if s.Job != "" || s.Spec == nil {
@@ -95,7 +100,7 @@ func (b Spawning) Check(t *task.Task, s *Submission, n, ancestors int) error {
 	}
 	for _, n := range nodes {
 		if n != t.Node {
-			return fmt.Errorf("%w: it names node %q, which need not serve its parent's queue %q; a job may name nodes (--spawn-anywhere)", ErrSpawn, n, t.QueueName())
+			return fmt.Errorf("%w: it names node %q, which need not serve its parent's queue %q; a job may name nodes (--spawn-anywhere)", ErrSpawn, n, home)
 		}
 	}
 	own := ""

@@ -183,7 +183,7 @@ func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, as *account, dir s
 	sink := setupSink{a.Output, newRedactor(knownSecrets(&a.Task, dir, as))}
 	for _, line := range spec.Setup {
 		a.Output.Line(output.Setup, "+ "+line)
-		c := child.Command{Shell: line, Dir: dir, Env: env, Grace: spec.Timeout.Grace(), Limit: a.Grace}
+		c := child.Command{Shell: line, Dir: dir, Env: env, Messages: ipc.Gate{Keyless: ipc.KeylessOff}, Grace: spec.Timeout.Grace(), Limit: a.Grace}
 		if as.other() {
 			c.Credential = as.credential
 		}
@@ -202,8 +202,7 @@ func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, as *account, dir s
 
 var errSetupTimeout = errors.New("setup ran longer than timeout.setup allows")
 
-// setupSink puts the output of setup commands into the task's log. Messages among it count as
-// lines.
+// setupSink puts the output of setup commands into the task's log.
 type setupSink struct {
 	out    *worker.Output
 	redact *redactor
@@ -213,13 +212,6 @@ func (s setupSink) Line(_ child.Stream, line ipc.Line) {
 	hand(s.out, output.Setup, s.redact.lines(line))
 }
 
-// Withheld implements [child.Sink]; it is never called, as no message is obeyed.
-func (s setupSink) Withheld(string) {}
-
-func (s setupSink) Message(m ipc.Message) {
-	payload, ok := s.redact.payload(m.Payload)
-	if !ok {
-		payload = []byte(Redacted)
-	}
-	s.out.Line(output.Setup, m.Type+" "+string(payload))
-}
+// Message and Withheld implement [child.Sink]; all output of setup is text.
+func (s setupSink) Message(ipc.Message) {}
+func (s setupSink) Withheld(string)     {}
