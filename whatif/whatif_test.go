@@ -133,6 +133,14 @@ func TestOtherSettings(t *testing.T) {
 		}
 	}
 	lost := func(w *written) { w.lost(15 * s) }
+	swept := func(w *written) {
+		w.ready("n", 1)
+		epoch := w.starts(2*s, 1, w.born(s, 1, job.Spec{}))
+		w.add(26*s, events.KindNode, events.Fact{Node: "n", Actor: "scheduler", Event: node.WentOffline{Session: "s", Lost: true, Reason: node.RanOut},
+			By: &task.By{Lease: &task.LeaseBy{At: noon.Add(26 * s), Beat: noon.Add(25 * s), RanOut: true}}})
+		w.add(70*s, events.KindChain, events.Fact{Task: id(1), Actor: "scheduler", Event: task.AttemptLost{Attempt: 1, Epoch: epoch, Reason: "node n is offline"},
+			By: &task.By{Rule: task.RuleDuty, Seen: epoch + 1, Task: epoch, Bounds: &task.Bounds{StartDeadline: value.Duration(5 * time.Minute), AckWait: value.Duration(30 * s), Slack: value.Duration(3 * s)}}})
+	}
 	again := func(w *written) {
 		w.fails(2*s, 1, w.starts(s, 1, w.born(0, 1, job.Spec{})), reason.Exit)
 		w.do(3*s, 1, task.Reopen{Reason: "again"})
@@ -182,6 +190,8 @@ func TestOtherSettings(t *testing.T) {
 		"it would have had longer to wait":      {expired, []string{"timeout.pending=1m"}, whatif.Only{}, whatif.Differs, "attempt.started in place of it"},
 		"it would have expired all the same":    {expired, []string{"timeout.pending=11s"}, whatif.Only{}, "", ""},
 		"it runs for longer than it may":        {runs(job.Timeout{}, s, 20*s, ""), []string{"timeout.run=10s"}, whatif.Only{}, whatif.Never, "run timeout"},
+		"stopped before a sweep finds it lost":  {swept, []string{"timeout.run=5s"}, whatif.Only{}, whatif.Never, "run timeout"},
+		"its node had died before":              {swept, []string{"timeout.run=30s"}, whatif.Only{}, "", ""},
 		"in its second life it runs too long":   {again, []string{"timeout.run=10s"}, whatif.Only{}, whatif.Never, "run timeout"},
 		"it would have been stopped sooner":     {runs(job.Timeout{Run: value.Duration(5 * s)}, s, 6*s, reason.Timeout), []string{"timeout.run=3s"}, whatif.Only{}, whatif.Never, "run timeout"},
 		"it runs for less":                      {runs(job.Timeout{}, s, 20*s, ""), []string{"timeout.run=30s"}, whatif.Only{}, "", ""},

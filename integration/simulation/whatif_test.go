@@ -276,8 +276,8 @@ func TestFirstDifferenceIsSimulated(t *testing.T) {
 		}
 	}
 	t.Logf("%v first differences; %d attempts that were lost would have been stopped", agreed, lost)
-	if *historiesFlag >= many && (len(agreed) < 3 || lost == 0) {
-		t.Error("one of these never happened")
+	if *historiesFlag >= many && agreed["timeout.run=1s"] == 0 {
+		t.Error("no first difference was compared")
 	}
 }
 
