@@ -95,29 +95,22 @@ func (s *Store) Declare(ctx context.Context, d where.Declaration) error {
 
 // declare is Declare for several, of which none is new or all that are find room.
 func (s *Store) declare(ctx context.Context, all []where.Declaration) error {
-	for len(all) > 0 {
-		var fresh []where.Declaration
-		for _, d := range all {
-			known, err := s.renew(ctx, d)
-			if err != nil {
-				return fmt.Errorf("declare %s: %w", selectorWords(&d), err)
-			}
-			if !known {
-				fresh = append(fresh, d)
-			}
-		}
-		if len(fresh) == 0 {
-			return nil
-		}
-		end, err := s.roomForSelectors(ctx, fresh)
+	var fresh []where.Declaration
+	for _, d := range all {
+		known, err := s.renew(ctx, d)
 		if err != nil {
-			return fmt.Errorf("declare %s: %w", selectorWords(&fresh[0]), err)
+			return fmt.Errorf("declare %s: %w", selectorWords(&d), err)
 		}
-		err = s.declareFresh(ctx, fresh, end)
-		if !errors.Is(err, events.ErrConflict) && !errors.Is(err, events.ErrUnknown) || ctx.Err() != nil {
-			return err
+		if !known {
+			fresh = append(fresh, d)
 		}
-		all = fresh // another process has declared some meanwhile, perhaps these
+	}
+	var end uint64 // of all declarations, with room for the rest; 0 if that is to be looked at
+	for i, d := range fresh {
+		var err error
+		if end, err = s.declareFresh(ctx, d, fresh[i:], end); err != nil {
+			return fmt.Errorf("declare %s: %w", selectorWords(&d), err)
+		}
 	}
 	return nil
 }
@@ -161,28 +154,41 @@ func (s *Store) begun(ctx context.Context, d where.Declaration) (where.Declarati
 	return d, err
 }
 
-// declareFresh stores new declarations, as long as no other process declares any meanwhile: for this,
-// all declarations form one chain, with this end.
-func (s *Store) declareFresh(ctx context.Context, fresh []where.Declaration, end uint64) error {
-	for _, d := range fresh {
+// declareFresh stores a new declaration, as long as no other process declares any meanwhile: for this,
+// all declarations form one chain. It returns the chain's new end. If the present end is not known,
+// it looks whether there is room for all of the rest.
+func (s *Store) declareFresh(ctx context.Context, d where.Declaration, rest []where.Declaration, end uint64) (uint64, error) {
+	subject := wire.SelectorPrefix + d.Route()[1:]
+	chain := s.Value(wire.StateStream, subject)
+	read := chain.Read
+	chain.Read = func(ctx context.Context, wrote *nats.Msg) (there *link.Message, at uint64, mine bool, err error) {
+		if there, at, mine, err = read(ctx, wrote); err == nil && there == nil {
+			if at, end = end, 0; at == 0 { // after a conflict, others have declared some
+				at, err = s.roomForSelectors(ctx, rest)
+			}
+		}
+		return there, at, mine, err
+	}
+	decided, err := chain.Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
+		if there != nil {
+			return nil, false, nil // another process was faster
+		}
 		d, err := s.begun(ctx, d)
 		if err != nil {
-			return err
+			return nil, false, err
 		}
-		body, err := json.Marshal(d)
-		if err != nil {
-			return err
-		}
-		m := &nats.Msg{Subject: wire.SelectorPrefix + d.Route()[1:], Data: body, Header: nats.Header{
-			jetstream.ExpectedLastSubjSeqSubjHeader: {wire.SelectorPrefix + "*"},
-			jetstream.ExpectedLastSubjSeqHeader:     {strconv.FormatUint(end, 10)},
-		}}
-		if end, err = s.Pub.Publish(ctx, m); err != nil {
-			return fmt.Errorf("declare %s: %w", selectorWords(&d), err)
-		}
-		s.declared.note(d.Route())
+		m := &nats.Msg{Subject: subject, Header: nats.Header{jetstream.ExpectedLastSubjSeqSubjHeader: {wire.SelectorPrefix + "*"}}}
+		m.Data, err = json.Marshal(d)
+		return m, true, err
+	})
+	if err != nil {
+		return 0, err
 	}
-	return nil
+	s.declared.note(d.Route())
+	if !decided.Done() {
+		return 0, nil
+	}
+	return decided.End, nil
 }
 
 // selectorShare is the part of all selectors that one caller may have declared: one of so many.

@@ -5,6 +5,7 @@ import (
 	"encoding/base32"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -20,6 +21,16 @@ func ParseID(s string) (ID, error) {
 		return "", fmt.Errorf("%q is no task id: want a ULID of 26 characters, for example 01JD6Z8V3M0QK4T7W2X9Y5ABCD", s)
 	}
 	return ID(u), nil
+}
+
+// Time is when the id was drawn, or for a derived one when that was from which it follows; zero if
+// the id is no ULID.
+func (id ID) Time() time.Time {
+	u, err := ulid.ParseStrict(string(id))
+	if err != nil {
+		return time.Time{}
+	}
+	return ulid.Time(u.Time())
 }
 
 // A derived id (that of a tick, from its schedule; that of a child, from its parent) has a mark

@@ -153,18 +153,23 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 	return mine, 0, nil
 }
 
+// fresh is how long after its id was drawn a birth counts as the first of its task without a look at
+// the log. A later one may be forged: the task itself may be due later, or be held, and its chain
+// then has nothing yet that could refuse the claim.
+const fresh = time.Second
+
 // learn sets the question's task to that of an offer, and the turn that the claim is for. Unless the
 // task may be this node's, it returns what becomes of the offer.
 func (p *Protocol) learn(ctx context.Context, o *events.Offer, q *question) (_ fate, rest time.Duration, err error) {
 	t, claim := q.task, &q.claim
 	*t = task.Task{ID: o.Fact.Task}
-	whole := false // the offer says all that the claim must know of the task
+	_, birth := o.Fact.Event.(task.Submitted)
+	whole := false // the offer says all that the claim must know of the task: then the chain has nothing yet
 	switch e := o.Fact.Event.(type) {
 	case task.Submitted:
-		whole = true
+		whole = o.Stored.Sub(o.Fact.Task.Time()) < fresh
 	case task.Queued:
-		prefers := e.Spec != nil && e.Spec.Place.Prefers() // then it may have been handed over
-		claim.After, whole = e.After, e.Attempt == 1 && (e.After == 0 || !prefers)
+		claim.After = e.After // whoever placed it, the task is what the log says
 	case task.Due:
 		claim.After, claim.Reference = e.After, &e
 	default:
@@ -190,6 +195,8 @@ func (p *Protocol) learn(ctx context.Context, o *events.Offer, q *question) (_ f
 		return notNow, restFor(o.Deliveries), nil
 	case claim.Reference != nil && (unknown || err == nil && t.Waiting() && !t.Awaits(*claim.Reference)):
 		return notMine, 0, nil // a forged timer, or the task has moved on
+	case birth && err == nil && t.Waiting() && !t.Offered:
+		return notMine, 0, nil // a forged birth, or the task has moved on
 	case err != nil:
 		return notNow, leased, err
 	}

@@ -93,7 +93,7 @@ func TestClaim(t *testing.T) {
 			},
 			want: mine, is: task.Running, tries: 2, reads: -1},
 		{name: "a task that the rate of its queue has admitted", given: func(w *world) { w.admitted() },
-			want: mine, is: task.Running, tries: 1},
+			want: mine, is: task.Running, tries: 1, reads: 1}, // whoever has placed that offer
 		{name: "an attempt that the rate had admitted, whose lease has ended", given: func(w *world) { w.admitted(); w.claimedBy("b"); pass(lease) },
 			want: mine, is: task.Running, tries: 2, reads: -1},
 		{name: "a task that was read when its offer came", given: func(w *world) { w.next(); pass(lease) },
