@@ -139,7 +139,7 @@ var endpoints = []Endpoint{
 	on(roles.ScheduleGet, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, (*Service).schedule, "no-schedule"),
 	on(roles.SchedulePause, `keep a schedule from making tasks: {"name":"nightly","reason":"…"}`, toggle((*client.Client).PauseSchedule), "no-schedule"),
 	on(roles.ScheduleResume, `let it make tasks again, from now on: {"name":"nightly"}`, toggle((*client.Client).ResumeSchedule), "no-schedule"),
-	on(roles.ScheduleRun, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, (*Service).runSchedule, append(slices.Clone(born), "no-schedule")...),
+	on(roles.ScheduleRun, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, (*Service).runSchedule, append(slices.Clone(born), "no-schedule", "overlap")...),
 	on(roles.ScheduleNext, `ticks to come of all schedules: {"limit":20}, or of one: {"name":"nightly","from":"2026-03-01T00:00:00Z"}`, (*Service).ticks, "no-schedule"),
 	on(roles.ScheduleBackfill, `make the tasks of ticks that have passed: {"name":"nightly","from":"2026-03-01","to":"2026-03-08","max_parallel":4}, or say how many it would be: {…,"dry_run":true}`, (*Service).backfill, append(slices.Clone(born), "no-schedule")...),
 	on(roles.ScheduleProgress, `how many of the ticks of some time have a task, and how those stand: {"name":"nightly","from":"2026-03-01","to":"2026-03-08"}`, (*Service).backfilled, "no-schedule"),

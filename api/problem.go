@@ -119,6 +119,7 @@ var kinds = []kind{
 	{"key-taken", "Another task has the unique key", 409, "wait for that task, cancel it, or submit with another key", as[*events.Taken]},
 	{"id-taken", "The id has a task that does something else", 409, "choose another id, or leave it out", oneOf(client.ErrOther)},
 	{"ended", "The task has ended", 409, "ask why it did, or retry it", oneOf(task.ErrEnded)},
+	{"overlap", "The overlap of the schedule has no room", 409, "ask again when the task that the detail names has ended, or without respect_overlap", as[*client.Busy]},
 	{"job-in-use", "Schedules make tasks of the job", 409, "remove the schedules that the detail names first", as[*client.InUse]},
 	{"overtaken", "It has changed since it was looked at", 412, "look at what it is now, put your change into that, and send it with the present revision", oneOf(value.ErrOvertaken)},
 	{"changed", "Another caller has changed it at the same moment", 409, "look at what it is now, and ask again if yours is still wanted", oneOf(definitions.ErrChanged)},

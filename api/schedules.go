@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"millrace/client"
@@ -32,6 +33,9 @@ type scheduleRunRequest struct {
 	At     string    `json:"at,omitempty" hidden:"true"`
 	// Task overrides fields of the task that a run makes.
 	Task birth.Submission `json:"task,omitzero"`
+	// RespectOverlap makes the run count for the schedule's overlap, as if it were a tick: it is
+	// refused if the overlap has no room for it, and ticks find that it runs. Task must be empty.
+	RespectOverlap bool `json:"respect_overlap,omitempty"`
 }
 
 // shownSchedule names a schedule to look at.
@@ -214,5 +218,11 @@ func (s *Service) resetBreaker(ctx context.Context, r breakerRequest) (breaker.C
 }
 
 func (s *Service) runSchedule(ctx context.Context, r scheduleRunRequest) (client.Receipt, error) {
-	return s.Client.RunSchedule(ctx, r.Name, r.Task)
+	if !r.RespectOverlap {
+		return s.Client.RunSchedule(ctx, r.Name, r.Task)
+	}
+	if !reflect.DeepEqual(r.Task, birth.Submission{}) {
+		return client.Receipt{}, client.Wrongf("task: a run that counts for the overlap is a task as the schedule makes them; leave it out")
+	}
+	return s.Client.RunCounted(ctx, r.Name)
 }

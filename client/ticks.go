@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/events"
 	"millrace/jet/definitions"
+	"millrace/jet/roles"
 	"millrace/query"
 	"millrace/task"
 	"millrace/task/definition"
@@ -187,4 +189,92 @@ func (c *Client) ScheduleOf(ctx context.Context, in view.View, at view.Point, na
 		v.Next, after = append(v.Next, tick), tick.At
 	}
 	return v, nil
+}
+
+// Busy: the overlap of a schedule leaves no room for a run by hand that counts for it.
+type Busy struct{ Schedule, Why string }
+
+// Error implements error.
+func (b *Busy) Error() string {
+	return fmt.Sprintf("schedule %s: no task was made: %s", b.Schedule, b.Why)
+}
+
+// RunScheduleCounted asks a server for what [Client.RunCounted] does. The error wraps
+// [jet.ErrNoService] if none answers.
+func (c *Client) RunScheduleCounted(ctx context.Context, name string) (r Receipt, err error) {
+	err = c.store.Ask(ctx, roles.ScheduleRun, map[string]any{"name": name, "respect_overlap": true}, &r)
+	return r, err
+}
+
+// RunCounted makes a task of a schedule now, as [Client.RunSchedule] does, but as a tick of its own that
+// counts for the schedule's overlap, both ways: if the overlap leaves no room for it while tasks of
+// earlier ticks run, the error is a [*Busy], and later ticks find that it runs. Only a server may do
+// that.
+func (c *Client) RunCounted(ctx context.Context, name string) (Receipt, error) {
+	stored, err := c.store.Schedule(ctx, name)
+	if err != nil {
+		return Receipt{}, err
+	}
+	plan, err := stored.Plan()
+	if err != nil {
+		return Receipt{}, err
+	}
+	at, by := c.rec.Moment(), task.By{Rule: task.RuleHand}
+	var made *definition.ScheduleAdmitted
+	chain := events.Chain[events.Record, *events.Fact]{
+		Read: func(ctx context.Context, wrote *events.Fact) (events.Record, uint64, bool, error) {
+			last, err := c.store.LastDecision(ctx, name)
+			return last, last.Seq, wrote != nil && last.Fact.ID == wrote.ID, err
+		},
+		Write: c.rec.Log.Append,
+	}
+	_, err = chain.Decide(ctx, func(last events.Record) (*events.Fact, bool, error) {
+		ledger := schedule.Remember(schedule.LedgerOf(last.Fact.Event), last.Fact.At, stored.Since)
+		if plan.Watches() {
+			if ledger, by.Ends, err = c.heed(ctx, ledger, at.Sub(last.Fact.At)); err != nil {
+				return nil, false, err
+			}
+		}
+		var why string
+		if made, why = plan.ByHand(ledger, at, stored.Revision); made == nil {
+			return nil, false, &Busy{name, why}
+		}
+		return &events.Fact{ID: c.rec.NewID(at), At: at, Type: events.TypeOf(*made), Schedule: name, Actor: c.rec.Actor, By: &by, Event: *made}, true, nil
+	})
+	if err != nil {
+		return Receipt{}, err
+	}
+	for _, id := range plan.Cancels(*made) {
+		if _, err := c.Cancel(ctx, id, "overlap of schedule "+name+" is "+plan.Overlap); err != nil && !errors.Is(err, task.ErrEnded) && !errors.Is(err, task.ErrUnknown) {
+			return Receipt{}, err
+		}
+	}
+	s := stored.Submission(at, task.TriggerManual)
+	s.ID = made.Made
+	r, err := c.desk.Submit(ctx, s) // if this is not reached, a scheduler makes the task
+	return r, submitting(err)
+}
+
+// heed returns the ledger without the tasks that have ended, and for each task its last message.
+func (c *Client) heed(ctx context.Context, l definition.Ledger, after time.Duration) (definition.Ledger, []uint64, error) {
+	seen, ends := make([]schedule.Seen, len(l.Open)), make([]uint64, len(l.Open))
+	for i, id := range l.Open {
+		now, err := c.rec.Load(ctx, id)
+		if err != nil && !errors.Is(err, task.ErrUnknown) {
+			return l, nil, err
+		}
+		seen[i], ends[i] = schedule.Seen{Seq: now.Seq, State: now.State}, now.Seq
+	}
+	return schedule.Heed(l, seen, after), ends, nil
+}
+
+// Running returns the unfinished tasks of a schedule, the latest first, at most a few. The error wraps
+// [jet.ErrNoService] if no server answers.
+func (c *Client) Running(ctx context.Context, name string) ([]task.Task, error) {
+	var open []task.State
+	for s := task.Scheduled; s < task.Finished; s++ {
+		open = append(open, s)
+	}
+	page, err := c.List(ctx, ListRequest{Schedule: name, States: open, Limit: 3})
+	return page.Tasks, err
 }

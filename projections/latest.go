@@ -116,7 +116,8 @@ func decidedOn(r *events.Record) (d decidedTick, ok bool) {
 	}
 	switch e := r.Fact.Event.(type) {
 	case definition.ScheduleAdmitted:
-		return decidedTick{schedule: r.Fact.Schedule, until: e.Tick}, true
+		// A run by hand decides on no tick of the schedule.
+		return decidedTick{schedule: r.Fact.Schedule, until: e.Tick}, e.Trigger != task.TriggerManual
 	case definition.ScheduleQueued:
 		return decidedTick{schedule: r.Fact.Schedule, until: e.Tick}, true
 	case definition.ScheduleSkipped:

@@ -204,6 +204,11 @@ func (d *decider) repeat(ctx context.Context, tick time.Time) error {
 	if d.ledger().Last.Before(tick) {
 		return nil // there are none, as far as known
 	}
+	return d.complete(ctx, tick)
+}
+
+// complete is [decider.repeat] where there is a decision on the tick.
+func (d *decider) complete(ctx context.Context, tick time.Time) error {
 	d.again = false
 	if schedule.Decides(d.last.Fact.Event, tick) {
 		return d.follow(ctx, d.last.Fact.Event) // they are complete before the next decision
@@ -430,6 +435,7 @@ func refusal(err error) string {
 // prepare returns the task of a tick, to be born.
 func (d *decider) prepare(ctx context.Context, e definition.ScheduleAdmitted) (*desk.Newborn, error) {
 	submission := d.stored.Submission(e.Tick, e.Trigger)
+	submission.ID = e.Made
 	var of *job.Job
 	var revision uint64
 	if submission.Job != "" {

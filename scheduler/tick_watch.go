@@ -293,7 +293,7 @@ func (s *Scheduler) see(ctx context.Context, it *watchedTick) error {
 	}
 	d.again = true
 	if it.born != "" {
-		if err = d.repeat(ctx, it.tick.At); err == nil {
+		if err = d.complete(ctx, it.tick.At); err == nil {
 			s.ticks.born(it.born) // or it cannot be
 		}
 		return err

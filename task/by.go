@@ -129,6 +129,8 @@ const (
 	RuleRelease = "release"
 	// RulePause: a tick that was due before its schedule was paused, and had no decision.
 	RulePause = "pause"
+	// RuleHand: a run by hand that counts for the overlap of its schedule.
+	RuleHand = "hand"
 	// RuleBirth: the birth of a tick's task was refused after the tick had a task.
 	RuleBirth = "birth"
 	// RuleBeats: only nodes with a live heartbeat counted.

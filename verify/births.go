@@ -109,7 +109,7 @@ func (s *story) derived(v *Verifier, e *task.Submitted, r *events.Record) {
 	}
 	v.book.Checked[CauseFirst]++
 	switch {
-	case e.Schedule != "" && e.Trigger != task.TriggerManual:
+	case e.Schedule != "":
 		if schedule.TaskID(e.Schedule, e.Tick) != s.id {
 			s.found(v, CauseFirst, []uint64{r.Seq}, "born as the task of the tick %s of schedule %s, which has another id", when(thin.StampOf(e.Tick)), e.Schedule)
 		} else if v.whole() && e.Trigger != task.TriggerBackfill && !v.ticks.Admitted(e.Schedule, e.Tick) {

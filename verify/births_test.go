@@ -39,6 +39,8 @@ func TestBirths(t *testing.T) {
 		w.Parent = parent
 		return task.Submitted{Work: w}
 	}
+	byHand := ticks("x")
+	byHand.Trigger = task.TriggerManual
 	steps := task.Work{Spec: &job.Spec{Steps: []job.Step{{Name: "x", Spec: job.Spec{Handler: "x"}}}}, Route: "default.5"}
 	claims := func(holder task.ID, before ...task.ID) said {
 		return said{events.KindKey, "", unique.KeyClaimed{Holder: holder, Before: before}}
@@ -92,6 +94,14 @@ func TestBirths(t *testing.T) {
 		},
 		"a tick after its decision": {
 			log: []said{{events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}, {offer, tick, ticks("x")}},
+		},
+		"a run by hand that counts for the overlap": {
+			log:   []said{{events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerManual}}, {offer, tick, byHand}},
+			later: schedule.BornWithin + time.Second,
+		},
+		"a run by hand with the id of a tick that nobody has given one": {
+			log:  []said{{offer, tick, byHand}},
+			want: []verify.Rule{verify.CauseFirst}, what: "before that was given one",
 		},
 		"a tick before its decision": {
 			log:  []said{{offer, tick, ticks("x")}, {events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}},

@@ -28,6 +28,11 @@ func TestDecisionsOnTicks(t *testing.T) {
 	skipped := func(n int, reason, detail string, open ...task.ID) definition.ScheduleSkipped {
 		return definition.ScheduleSkipped{Revision: 1, Tick: tick(n), Reason: reason, Detail: detail, Ledger: definition.Ledger{Last: tick(n), Open: open}}
 	}
+	byHand := func(open ...task.ID) definition.ScheduleAdmitted {
+		at := tick(1).Add(time.Second)
+		id := schedule.TaskID("s", at)
+		return definition.ScheduleAdmitted{Revision: 1, Tick: at, Due: at, Trigger: task.TriggerManual, Made: id, Ledger: definition.Ledger{Last: tick(0), Open: append(open, id)}}
+	}
 	overlaps := "overlap is skip: task " + string(made(0)) + " has not ended"
 	by := func(ends ...uint64) task.By { return task.By{Offer: 5, Ends: ends} }
 	// The task of the first tick is born at 4. The fire of the second one lies at 5.
@@ -56,6 +61,9 @@ func TestDecisionsOnTicks(t *testing.T) {
 		"released though nothing waited":     {e: admitted(1, made(1)), by: task.By{Rule: task.RuleRelease, Ends: []uint64{6}}, ended: true, wrong: "nothing follows"},
 		"refused though it was to be none":   {e: skipped(1, definition.SkipFull, "the queue is full", made(0)), by: task.By{Rule: task.RuleBirth}, wrong: "was to get no task"},
 		"a revision of which nothing comes":  {e: definition.ScheduleAdmitted{Revision: 2, Tick: tick(1)}, by: by(4), wrong: "nothing fires"},
+		"by hand, as it should be":           {e: byHand(), by: task.By{Rule: task.RuleHand, Ends: []uint64{6}}, ended: true},
+		"by hand though another one runs":    {e: byHand(made(0)), by: task.By{Rule: task.RuleHand, Ends: []uint64{4}}, wrong: "has not ended"},
+		"by hand, and it takes a tick away":  {e: admitted(1, made(1)), by: task.By{Rule: task.RuleHand, Ends: []uint64{6}}, ended: true, wrong: "is"},
 		"no fire came, and it is no tick":    {e: admitted(1, made(1)), by: task.By{Rule: task.RuleWatch, At: start.Add(time.Second), Ends: []uint64{6}}, ended: true, wrong: "no tick"},
 		"no fire came, and it is decided on": {e: admitted(1, made(1)), by: task.By{Rule: task.RuleWatch, At: tick(1), Ends: []uint64{6}}, ended: true},
 	} {

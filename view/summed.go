@@ -200,7 +200,9 @@ func (m *Memory) sum(r *events.Record) {
 	case r.Kind == events.KindTick:
 		switch e := r.Fact.Event.(type) {
 		case definition.ScheduleAdmitted:
-			m.tick(r.Fact.Schedule, e.Tick)
+			if e.Trigger != task.TriggerManual { // a run by hand decides on no tick of the schedule
+				m.tick(r.Fact.Schedule, e.Tick)
+			}
 		case definition.ScheduleQueued:
 			m.tick(r.Fact.Schedule, e.Tick)
 		case definition.ScheduleSkipped:

@@ -167,7 +167,7 @@ func (p *Plan) Failing(l definition.Ledger) bool {
 // must make room. The ledger of the last fact is the schedule's from then on.
 func (p *Plan) Decide(l definition.Ledger, o Owed, revision uint64) []definition.ScheduleEvent {
 	l.Open, l.Waiting = slices.Clone(l.Open), slices.Clone(l.Waiting)
-	if o.Tick.After(l.Last) {
+	if o.Tick.After(l.Last) && o.Trigger != task.TriggerManual {
 		l.Last = o.Tick
 	}
 	busy := len(l.Open) > 0 || len(l.Waiting) > 0
@@ -198,6 +198,27 @@ func (p *Plan) Decide(l definition.Ledger, o Owed, revision uint64) []definition
 		why += fmt.Sprintf(", and %d ticks wait", len(l.Waiting))
 	}
 	return []definition.ScheduleEvent{skipped(revision, o, l, definition.SkipOverlap, why)}
+}
+
+// ByHand is [Plan.Decide] for a run by hand that counts for the overlap: a tick of its own at a time,
+// which is not one of the schedule's. If it cannot be admitted now, nothing is to be recorded, and why
+// says what is in the way.
+func (p *Plan) ByHand(l definition.Ledger, at time.Time, revision uint64) (e *definition.ScheduleAdmitted, why string) {
+	for _, e := range p.Decide(l, Owed{Tick: at, Due: at, Trigger: task.TriggerManual}, revision) {
+		switch e := e.(type) {
+		case definition.ScheduleAdmitted:
+			return &e, ""
+		case definition.ScheduleSkipped:
+			if e.Tick.Equal(at) {
+				return nil, e.Detail
+			}
+		}
+	}
+	why = "overlap is " + p.Overlap
+	if len(l.Open) > 0 {
+		why += ": task " + string(l.Open[0]) + " has not ended"
+	}
+	return nil, why
 }
 
 // Refuse is the fact that no task can be made for a tick, with a reason and words.

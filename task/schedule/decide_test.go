@@ -184,3 +184,31 @@ func TestLongOutagesAreToldInFewFacts(t *testing.T) {
 		t.Errorf("%d facts of missed ticks and %d tasks", len(l.Missed), len(l.Owed))
 	}
 }
+
+// A run by hand that counts for the overlap is a tick of its own, and takes none away.
+func TestByHand(t *testing.T) {
+	noon := at(t, "2026-03-01T12:00:00Z")
+	before := noon.Add(-time.Minute)
+	for overlap, want := range map[string]string{
+		job.OverlapAllow: "", job.OverlapReplace: "", job.OverlapSkip: "overlap is skip: task x has not ended",
+		job.OverlapQueue: "overlap is queue: task x has not ended", job.OverlapCancelOld: "overlap is cancel_old: task x has not ended",
+	} {
+		p := plan(t, job.Schedule{Every: value.Duration(time.Hour), Overlap: overlap})
+		for _, open := range [][]task.ID{nil, {"x"}} {
+			e, why := p.ByHand(definition.Ledger{Last: before, Open: open}, noon, 3)
+			switch {
+			case open != nil && why != want:
+				t.Errorf("%s, one runs: %q, want %q", overlap, why, want)
+			case open == nil && why != "":
+				t.Errorf("%s, none runs: %q", overlap, why)
+			case why == "" && (!e.Ledger.Last.Equal(before) || e.Made != TaskID("nightly", noon) || e.Ledger.Open[len(open)] != e.Made || e.Trigger != task.TriggerManual):
+				t.Errorf("%s: %+v", overlap, e)
+			}
+		}
+	}
+	p := plan(t, job.Schedule{Every: value.Duration(time.Hour)})
+	e, _ := p.ByHand(definition.Ledger{Last: before}, noon, 3)
+	if left := p.Leave(e.Ledger, noon, 3, definition.SkipFull, "full"); !left.Ledger.Last.Equal(before) || len(left.Ledger.Open) > 0 {
+		t.Errorf("left out: %+v", left)
+	}
+}

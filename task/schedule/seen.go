@@ -52,7 +52,7 @@ func Heed(l definition.Ledger, seen []Seen, after time.Duration) definition.Ledg
 func (p *Plan) Leave(l definition.Ledger, tick time.Time, revision uint64, reason, why string) definition.ScheduleSkipped {
 	id := TaskID(p.name, tick)
 	l.Open = slices.DeleteFunc(slices.Clone(l.Open), func(open task.ID) bool { return open == id })
-	return p.Refuse(l, Owed{Tick: tick}, revision, reason, why)
+	return skipped(revision, Owed{Tick: tick}, l, reason, why)
 }
 
 // Refuses tells whether a reason is one for which an admitted tick gets no task.

@@ -112,7 +112,7 @@ func (all *Ticks) tickAgain(s *ticking, r *events.Record, e definition.ScheduleE
 	case s.plans[i].plan != nil:
 		of := &s.plans[i].of
 		a.of, a.plan, a.ledger = of, s.plans[i].plan, schedule.Remember(s.ledger, s.at, of.Since)
-		if rule := book.By(r).Rule; of.Paused == nil || rule == task.RulePause || rule == task.RuleBirth {
+		if rule := book.By(r).Rule; of.Paused == nil || rule == task.RulePause || rule == task.RuleBirth || rule == task.RuleHand {
 			wrong = a.judge(s)
 		}
 	}
@@ -174,6 +174,13 @@ func (a *again) judge(s *ticking) string {
 	seen, wrong := a.seen(by.Ends, s)
 	if wrong != "" || a.overtaken {
 		return wrong
+	}
+	if by.Rule == task.RuleHand {
+		if is, why := a.plan.ByHand(seen, a.tick, a.revision); is == nil {
+			return why
+		} else {
+			return a.differs(*is)
+		}
 	}
 	if by.Rule == task.RuleRelease {
 		return a.differs(a.plan.Release(seen, a.revision))

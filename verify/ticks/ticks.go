@@ -68,7 +68,7 @@ type ticked struct {
 func (all *Ticks) Add(r *events.Record) {
 	switch e := r.Fact.Event.(type) {
 	case task.Submitted:
-		if e.Schedule != "" && e.Trigger != task.TriggerManual {
+		if e.Schedule != "" && (e.Trigger != task.TriggerManual || r.Fact.Task == schedule.TaskID(e.Schedule, e.Tick)) {
 			all.named(e.Schedule, e.Tick, r.Fact.Task, r.Seq).born = true
 		}
 	case definition.ScheduleAdmitted:

@@ -59,10 +59,12 @@ func (a *Commands) scheduleRemove() *cobra.Command {
 
 func (a *Commands) scheduleRun() *cobra.Command {
 	var f submit.RunFlags
+	var counts bool
 	c := &cobra.Command{
 		Use: "run NAME", Aliases: []string{"trigger"}, Short: "Make a task of a schedule now",
 		Long: `Makes a task of a schedule now, even while the schedule is paused. The task names the schedule, and its tick is
-the time of the call. It does not count for the schedule's overlap.`,
+the time of the call. It does not count for the schedule's overlap, and is told if one runs already. With --respect-overlap
+it counts as a tick does: it is refused if the overlap has no room for it, and ticks find that it runs.`,
 		Args: typed.Takes(1, 1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
 	}
 	fs := c.Flags()
@@ -70,10 +72,14 @@ the time of the call. It does not count for the schedule's overlap.`,
 	fs.StringVar(&f.ParamsIn, "params", "", "parameters as a JSON object, `JSON|@file|-`; --param wins over it")
 	fs.StringArrayVarP(&f.Labels, "label", "l", nil, "label `name=value` (repeat it)")
 	fs.StringVarP(&f.Queue, "queue", "q", "", "`queue` to wait in")
+	fs.BoolVar(&counts, "respect-overlap", false, "count for the overlap of the schedule, as a tick does")
 	fs.BoolVar(&f.Wait, "wait", false, "wait for the end")
 	fs.BoolVarP(&f.Follow, "follow", "f", false, "show the output until the end")
 	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if counts && (len(f.Params) > 0 || f.ParamsIn != "" || len(f.Labels) > 0 || f.Queue != "") {
+			return exit.Misuse(c, "--respect-overlap makes a task as the schedule does: leave out --param, --params, --label and --queue")
+		}
 		over := birth.Submission{Queue: f.Queue}
 		var err error
 		if over.Params, over.Texts, err = typed.Params(f.ParamsIn, f.Params, a.In); err != nil {
@@ -88,7 +94,15 @@ the time of the call. It does not count for the schedule's overlap.`,
 		}
 		defer cl.Close()
 		asking, cancel := a.Asking(c.Context())
-		receipt, err := cl.RunSchedule(asking, args[0], over)
+		var receipt client.Receipt
+		if counts {
+			receipt, err = cl.RunScheduleCounted(asking, args[0])
+		} else {
+			if running, err := cl.Running(asking, args[0]); err == nil && len(running) > 0 {
+				a.Note("task %s of schedule %s has not ended; --respect-overlap counts for its overlap", running[0].ID, args[0])
+			}
+			receipt, err = cl.RunSchedule(asking, args[0], over)
+		}
 		cancel() // what follows may take as long as the task
 		if err != nil {
 			return err
