@@ -205,6 +205,7 @@ var trouble = map[string]struct{ load, want string }{
   millrace_store_limit_bytes{stream="all",instance="s1"} 1000x34`, `{instance="s1"} 0.04`},
 	"MillraceConnectionDown": {`millrace_connection_up{connection="millrace worker",instance="w1"} 1x20 0x14`, `{connection="millrace worker", instance="w1"} 0`},
 	"MillraceFiguresMissing": {`millrace_monitor_failures_total{source="tasks",instance="s1"} 0+1x34`, `{instance="s1", source="tasks"} 5`},
+	"MillraceGoroutinesGrow": {`go_goroutines{instance="s1",job="millrace"} 100x14 9000x20`, `{instance="s1", job="millrace"} 9000`},
 	"MillraceDown":           {`up{instance="w1",job="millrace-workers"} 1x20 0x14`, `{instance="w1", job="millrace-workers"} 0`},
 	"MillraceNoServer":       {`millrace_read_model_sequence{instance="s1"} 5x10 stale`, `{} 1`},
 }

@@ -18,7 +18,7 @@ var scrapeLabels = []string{"instance", "job"}
 
 // foreign are series that are not Millrace's own: Prometheus's, and those of
 // the collector of process figures.
-var foreign = []string{"up", "process_resident_memory_bytes"}
+var foreign = []string{"up", "process_resident_memory_bytes", "go_goroutines"}
 
 // families are the metrics of Millrace, by the names of their series.
 func families() map[string]*metrics.Family {

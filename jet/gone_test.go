@@ -109,3 +109,31 @@ func TestClosedForGood(t *testing.T) {
 	_, err = s.Append(context.Background(), rig.NewFact(rig.NewTask(), rig.Note("late")), 0)
 	wants("a write", err)
 }
+
+// A server that is there and answers nothing any more, as behind a dead link, is noticed within 10 s.
+func TestDeadPeerIsNoticed(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, embed.Config{})
+	valve := rig.NewValve()
+	lost := make(chan time.Time, 1)
+	opts := append(Resilient(t.Name(), nil), nats.SetCustomDialer(valve), nats.DisconnectErrHandler(func(*nats.Conn, error) {
+		select {
+		case lost <- time.Now():
+		default:
+		}
+	}))
+	nc := must(nats.Connect(srv.URL(), opts...))(t)
+	defer nc.Close()
+	starved := testkit.Starvation(t)
+	dead := time.Now()
+	valve.Hold()
+	defer valve.Release()
+	select {
+	case at := <-lost:
+		if after := at.Sub(dead); after > 10*time.Second+4*starved() {
+			t.Errorf("it was noticed after %v, want 10s at most", after)
+		}
+	case <-time.After(testkit.Patience):
+		t.Error("it is not noticed")
+	}
+}

@@ -48,6 +48,7 @@ type ownRoute struct {
 	mark    string               // guarded by mu; identifies the current consumer
 	highest uint64               // guarded by mu; the last sequence that came
 	last    place                // guarded by mu; of the last message that came on the route
+	heard   uint64               // guarded by mu; the connection on which that came
 	open    map[uint64]*ownLease // guarded by mu; arrived, and not acknowledged
 	orphans int                  // guarded by mu; how many of those have lost their consumer
 	done    doneWith             // guarded by mu; finished offers that may come again
@@ -256,9 +257,14 @@ func (r *ownRoute) bereave(floor uint64) (conn uint64) {
 	return r.conn
 }
 
+// cameTo is the last message that came on an earlier connection, else zero: only a server that was
+// away can have another log.
 func (r *ownRoute) cameTo() place {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.heard == r.conns() {
+		return place{}
+	}
 	return r.last
 }
 
@@ -290,7 +296,7 @@ func (r *ownRoute) track(o *events.Offer) arrival {
 	defer r.mu.Unlock()
 	close(r.arrived)
 	r.arrived = make(chan struct{})
-	r.last = place{o.Seq, o.Stored}
+	r.last, r.heard = place{o.Seq, o.Stored}, r.conns()
 	if o.Kind == events.KindProbe {
 		return stale
 	}

@@ -18,7 +18,7 @@ import (
 func TestKilledWorker(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
-	p.Server()
+	server := p.Server()
 	c := p.Connect()
 	first := p.Worker("first")
 	id := p.Submit(place.FirstAttemptStays, "--dir", p.Dir)
@@ -38,6 +38,13 @@ func TestKilledWorker(t *testing.T) {
 		t.Fatalf("want two attempts and one result: %v", place.Types(records))
 	}
 	wantTookOver(p, records, claimed.Epoch)
+	// What was lost is also a line of the process that declares it.
+	p.Until("the server says that the node is offline", func() bool {
+		return strings.Contains(server.Said.String(), `"level":"warn","node":"first"`)
+	})
+	if said := server.Said.String(); place.Count(records, events.AttemptLost) > 0 && !strings.Contains(said, `"level":"info","task":"`+string(id)+`","fact":"attempt.lost"`) {
+		t.Errorf("the server does not say that the attempt is lost:\n%s", said)
+	}
 	if out := p.Run("task", "logs", string(id), "--attempt", "2"); out != "again" {
 		t.Errorf("the second attempt has printed %q", out)
 	}

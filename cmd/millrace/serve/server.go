@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
@@ -68,7 +69,7 @@ func (a *Commands) serverOn(ctx context.Context, t client.Target, e *Embedded, s
 		return shared(err)
 	}
 	defer func() { _ = lock.Unlock() }() // the process's end would release it, too
-	p := a.newParts(ctx, a.dialTo(t), s, garbage.Slowly, a.ProcessLogger())
+	p := a.newParts(ctx, a.dialTo(t, s.Ping), s, garbage.Slowly, a.ProcessLogger())
 	defer p.close()
 	if err := p.listen("server"); err != nil {
 		return err
@@ -99,10 +100,11 @@ func (a *Commands) serverOn(ctx context.Context, t client.Target, e *Embedded, s
 	return p.wait()
 }
 
-// dialTo connects to the chosen server.
-func (a *Commands) dialTo(t client.Target) dial {
+// dialTo connects to the chosen server, and asks so often whether it is there.
+func (a *Commands) dialTo(t client.Target, ping time.Duration) dial {
 	return func(name string) (*nats.Conn, error) {
 		o := t.Options
+		o.Ping = ping
 		o.Name, o.Log = name, a.ProcessLogger()
 		return jet.Connect(o)
 	}

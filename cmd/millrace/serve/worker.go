@@ -119,7 +119,7 @@ without it, if the next worker of this node starts in time.`,
 		if !t.Chosen() && s.Profile == settings.Prod {
 			return whichServer(t)
 		}
-		p := a.newParts(c.Context(), a.dialTo(t), s, garbage.Briskly, a.ProcessLogger())
+		p := a.newParts(c.Context(), a.dialTo(t, s.Ping), s, garbage.Briskly, a.ProcessLogger())
 		defer p.close()
 		if err := p.listen("worker"); err != nil {
 			return err

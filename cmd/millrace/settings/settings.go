@@ -21,6 +21,7 @@ import (
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/typed"
 	"millrace/httpapi"
+	"millrace/jet"
 	"millrace/jet/roles"
 	"millrace/jet/streams"
 	"millrace/node"
@@ -75,6 +76,9 @@ type Values struct {
 	// together; see worker.Config.
 	Spool      string
 	SpoolLimit int64
+	// Ping is how often a process asks the NATS server whether it is there; three in a row without an
+	// answer end the connection, and another one is made. See jet.ConnectConfig.
+	Ping time.Duration
 	// LaneIdle is how long the server keeps an unused consumer for tasks with a priority, a key or
 	// labels. At least 2h.
 	LaneIdle time.Duration
@@ -255,6 +259,7 @@ var All = []Setting{
 		processes: Working, Name: "spool_limit", Usage: "how many bytes of output a worker's tasks may keep in the spool together", dev: "256MiB", prod: "256MiB",
 		read: readSpoolLimit, Text: spoolLimitText,
 	},
+	period("connection_ping", "how often a connection asks whether NATS is there; three times without an answer, and it is made anew", jet.DefaultPing.String(), jet.DefaultPing.String(), func(s *Values) *time.Duration { return &s.Ping }),
 	{
 		processes: Serving, Name: "lane_idle", Usage: "how long a server keeps the consumer of an unused priority, key or selector", dev: "24h", prod: "24h",
 		read: func(s *Values, text string) error {
