@@ -86,27 +86,27 @@ func (w *World) Home(queue string) string {
 
 // Serving counts the nodes that take new work from a queue.
 func (w *World) Serving(queue string) int {
-	if where.IsSelectorQueue(queue) {
-		return w.matching(w.selectors[queue])
-	}
-	count := 0
-	for _, n := range w.nodes {
-		if n.Serves(queue) {
-			count++
-		}
-	}
+	count, _ := w.served(queue)
 	return count
 }
 
-// matching counts the nodes that take new work of this kind.
-func (w *World) matching(want Want) int {
-	count := 0
+// served counts the nodes that take new work from a queue, and says since when the first of them does.
+func (w *World) served(queue string) (count int, since time.Time) {
+	want, selected := w.selectors[queue], where.IsSelectorQueue(queue)
 	for _, n := range w.nodes {
-		if rule, _ := n.Excluded(want); rule == "" {
-			count++
+		serves := !selected && n.Serves(queue)
+		if selected {
+			rule, _ := n.Excluded(want)
+			serves = rule == ""
+		}
+		if !serves {
+			continue
+		}
+		if count++; count == 1 || n.Since.Before(since) {
+			since = n.Since
 		}
 	}
-	return count
+	return count, since
 }
 
 // own is a node on which a task depends, in its latest known state; false if it is unknown.
@@ -127,11 +127,11 @@ func (w *World) Around(t *task.Task) duties.Surroundings {
 	}
 	home := w.told[w.Home(queue)]
 	around := duties.Surroundings{Unserved: w.unserved[queue], Paused: home.PausedAt(w.Seen),
-		Resumed: home.OpenSince(w.Seen), Seen: w.Seen, Lacks: w.lacks(t)}
+		Resumed: home.OpenSince(w.Seen), Windowed: home.Window != "", Seen: w.Seen, Lacks: w.lacks(t)}
 	if on, own := t.Route.Node(); !own {
-		around.Serving = w.Serving(queue)
+		around.Serving, around.Served = w.served(queue)
 	} else if n, _ := w.own(ID(on)); n.Serves(queue) {
-		around.Serving = 1
+		around.Serving, around.Served = 1, n.Since
 	} else {
 		around.Unserved = n.Since // zero for a node that never existed
 		around.Able = w.able(t)

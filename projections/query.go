@@ -244,6 +244,12 @@ func (s *Store) Waiting(ctx context.Context, queue string, before time.Time, aft
 		queue, before.UnixMicro(), string(after), limit)
 }
 
+// Unassigned returns the tasks of a queue whose [task.Task.AssignBy] has passed at now, by that time, at
+// most limit.
+func (s *Store) Unassigned(ctx context.Context, queue string, now time.Time, limit int) ([]task.ID, error) {
+	return s.ids(ctx, "list tasks that busy nodes have left", "SELECT id FROM tasks WHERE queue = ? AND assign <= ? ORDER BY assign LIMIT ?", queue, now.UnixMicro(), limit)
+}
+
 // Held returns the held tasks with ids after the given one, by id, at most limit.
 func (s *Store) Held(ctx context.Context, after task.ID, limit int) ([]task.ID, error) {
 	return s.ids(ctx, "list held tasks", "SELECT id FROM tasks WHERE state = ? AND "+inStateIndex+" AND id > ? ORDER BY id LIMIT ?",

@@ -30,6 +30,8 @@ var columns = []column{
 	{"node", "TEXT", func(t *task.Task) any { return t.Node }},
 	// Since when the task is pending, NULL if it is not.
 	{"waits", "INTEGER", func(t *task.Task) any { return micros(t.Since, t.State == task.Pending) }},
+	// When busy nodes must have taken it, NULL if its job does not say.
+	{"assign", "INTEGER", func(t *task.Task) any { by := t.AssignBy(); return micros(by, !by.IsZero()) }},
 	// The task's own deadline, NULL if it has none.
 	{"deadline", "INTEGER", func(t *task.Task) any { by := deadlineOf(t); return micros(by, !by.IsZero()) }},
 	// The searchable texts besides the id and the job, and marks; NULL if there are none.

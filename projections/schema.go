@@ -53,6 +53,7 @@ CREATE TABLE tasks (
 ) WITHOUT ROWID;
 CREATE INDEX tasks_waits    ON tasks (queue, id, waits) WHERE waits IS NOT NULL;
 CREATE INDEX tasks_state    ON tasks (state, id, node)  WHERE %[1]s;
+CREATE INDEX tasks_assign   ON tasks (queue, assign)    WHERE assign IS NOT NULL;
 CREATE INDEX tasks_deadline ON tasks (deadline)         WHERE deadline IS NOT NULL;
 
 -- How many tasks there are, so that counting costs nothing. Home is the queue as people call it: of the

@@ -32,6 +32,8 @@ type Model interface {
 	// Waiting returns tasks of a queue that have been pending since before a time, with ids after the
 	// given one, by id.
 	Waiting(ctx context.Context, queue string, before time.Time, after task.ID, limit int) ([]task.ID, error)
+	// Unassigned returns tasks of a queue whose [task.Task.AssignBy] has passed, at most limit.
+	Unassigned(ctx context.Context, queue string, now time.Time, limit int) ([]task.ID, error)
 	// Held returns held tasks with ids after the given one, by id.
 	Held(ctx context.Context, after task.ID, limit int) ([]task.ID, error)
 	// Known returns the known tasks among the given ones, in any order.
@@ -378,7 +380,8 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 			return err
 		}
 		if w.Serving(q) > 0 {
-			if err := s.sweepIdle(ctx, q, now); err != nil {
+			ids, err := s.view.Unassigned(ctx, q, now, batch)
+			if err := errors.Join(err, s.enforceAll(ctx, ids, w, true), s.sweepIdle(ctx, q, now)); err != nil {
 				return err
 			}
 			continue
@@ -533,7 +536,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 // whether the queue is paused.
 func (s *Scheduler) duty(ctx context.Context, t *task.Task, w *World) (duties.Duty, task.By, error) {
 	around := w.Around(t)
-	if t.State == task.Pending && around.Serving == 0 {
+	if t.State == task.Pending && (around.Serving == 0 || !t.AssignBy().IsZero()) {
 		if _, err := s.tell(ctx, w.Home(t.Route.Queue()), w); err != nil {
 			return duties.Duty{}, task.By{}, err
 		}

@@ -120,6 +120,13 @@ func (w *testWorld) Waiting(ctx context.Context, queue string, before time.Time,
 	return ids[:min(limit, len(ids))], err
 }
 
+func (w *testWorld) Unassigned(ctx context.Context, queue string, now time.Time, _ int) ([]task.ID, error) {
+	return w.pick(ctx, func(t *task.Task) bool {
+		by := t.AssignBy()
+		return t.Route.Queue() == queue && !by.IsZero() && !by.After(now)
+	})
+}
+
 func (w *testWorld) Held(ctx context.Context, after task.ID, _ int) ([]task.ID, error) {
 	return w.pick(ctx, func(t *task.Task) bool { return t.State == task.Held && t.ID > after })
 }
@@ -451,6 +458,29 @@ func TestUnservedQueueExpiresAfterItsPause(t *testing.T) {
 		pass(15 * time.Second)
 		if now := w.task(t, id); now.Reason != reason.Expired {
 			t.Errorf("it is %s/%s, want abnormal/expired", now.State, now.Reason)
+		}
+	})
+}
+
+// Where a job bounds how long busy nodes may leave its tasks, that ends them, and nothing else does.
+func TestBusyQueueExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		bounded := job.Spec{Timeout: job.Timeout{Assign: value.Duration(20 * time.Second)}}
+		w.join(t, "n1")
+		w.run(t, 2)
+		pass(10 * time.Second)
+		waits, ends := w.submit(t, job.Spec{}), w.submit(t, bounded)
+		pass(15 * time.Second)
+		if now := w.task(t, ends); now.State != task.Pending {
+			t.Errorf("before its bound it is %s: %s", now.State, now.Message)
+		}
+		pass(15 * time.Second)
+		if now := w.task(t, ends); now.State != task.Abnormal || now.Reason != reason.Expired || now.Message != "assign timeout: no worker took it for 20s; 1 could have, and none had a free slot" {
+			t.Errorf("behind its bound it is %s/%s: %s", now.State, now.Reason, now.Message)
+		}
+		if now := w.task(t, waits); now.State != task.Pending {
+			t.Errorf("without a bound it is %s: %s", now.State, now.Message)
 		}
 	})
 }

@@ -270,6 +270,15 @@ func (t *Task) wait(s State, reason string, due time.Time, r Recorded) {
 	}
 }
 
+// AssignBy is when the task ends if all nodes that serve it have been busy since it was offered; zero for
+// no such bound. See [job.Timeout.Assign].
+func (t *Task) AssignBy() time.Time {
+	if t.State != Pending || !t.Offered || t.Spec == nil || t.Spec.Timeout.Assign <= 0 || !t.PreferredUntil().IsZero() {
+		return time.Time{}
+	}
+	return t.Since.Add(t.Spec.Timeout.Assign.Std())
+}
+
 // again opens a turn for an attempt that may start at once, or as soon as the task's limits admit
 // it: it holds no place in them.
 func (t *Task) again(reason string, r Recorded) {

@@ -87,6 +87,7 @@ func (v *Verifier) judge(s *story, k *task.Task, around duties.Surroundings, now
 // waiting is the number of nodes that serve a queue.
 type waiting struct {
 	serving  int
+	served   time.Time // since when the first of them does
 	unserved time.Time // since when none does, if one did
 }
 
@@ -96,7 +97,9 @@ func (v *Verifier) queues() map[string]waiting {
 		for _, name := range n.Queues {
 			q := all[name]
 			if n.Serves(name) {
-				q.serving++
+				if q.serving++; q.serving == 1 || n.Since.Before(q.served) {
+					q.served = n.Since
+				}
 			} else if n.Since.After(q.unserved) {
 				q.unserved = n.Since
 			}
@@ -114,13 +117,15 @@ func (v *Verifier) around(k *task.Task, queues map[string]waiting, now time.Time
 	if k.Route.Selected() {
 		home, _ = k.Asks()
 	}
-	around := duties.Surroundings{Serving: q.serving, Unserved: q.unserved, Seen: now}
+	around := duties.Surroundings{Serving: q.serving, Served: q.served, Unserved: q.unserved, Seen: now}
 	around.Paused, around.Resumed = v.pause(home, now)
+	said, _ := v.queuePast.Now(home)
+	around.Windowed = said.Window != ""
 	on, own := k.Route.Node()
 	switch {
 	case own:
 		if n, ok := v.nodes[node.ID(on)]; ok && n.Serves(k.Route.Queue()) {
-			around.Serving = 1
+			around.Serving, around.Served = 1, n.Since
 		} else if ok {
 			around.Unserved = n.Since
 		}
@@ -128,7 +133,9 @@ func (v *Verifier) around(k *task.Task, queues map[string]waiting, now time.Time
 		queue, needs := k.Asks()
 		for _, n := range v.nodes {
 			if rule, _ := n.Excluded(node.Want{Queue: queue, Needs: needs}); rule == "" {
-				around.Serving++
+				if around.Serving++; around.Serving == 1 || n.Since.Before(around.Served) {
+					around.Served = n.Since
+				}
 			} else if rule.Passing() && n.Since.After(around.Unserved) {
 				around.Unserved = n.Since
 			}

@@ -19,6 +19,9 @@ func (noView) Queues(context.Context) ([]string, error)               { return n
 func (noView) Waiting(context.Context, string, time.Time, task.ID, int) ([]task.ID, error) {
 	return nil, nil
 }
+func (noView) Unassigned(context.Context, string, time.Time, int) ([]task.ID, error) {
+	return nil, nil
+}
 func (noView) Astray(context.Context, node.ID, string) ([]task.ID, error) { return nil, nil }
 func (noView) Nodes(context.Context) ([]node.Node, uint64, error)         { return nil, 0, nil }
 

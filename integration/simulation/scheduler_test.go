@@ -137,6 +137,14 @@ func (v *view) Waiting(_ context.Context, queue string, before time.Time, after 
 	}), err
 }
 
+func (v *view) Unassigned(_ context.Context, queue string, now time.Time, limit int) ([]task.ID, error) {
+	err := v.ask("list tasks that busy nodes have left in " + queue)
+	return v.those(limit, func(t *task.Task) bool {
+		by := t.AssignBy()
+		return t.Route.Queue() == queue && !by.IsZero() && !by.After(now)
+	}), err
+}
+
 func (v *view) Held(_ context.Context, after task.ID, limit int) ([]task.ID, error) {
 	err := v.ask("list held tasks")
 	return v.those(limit, func(t *task.Task) bool { return t.State == task.Held && t.ID > after }), err

@@ -61,6 +61,8 @@ type Submission struct {
 	Pending *value.Duration `json:"pending_timeout,omitempty"`
 	Run     *value.Duration `json:"run_timeout,omitempty"`
 	Retries *int            `json:"retries,omitempty"`
+	// Assign replaces the spec's timeout.assign, if set; 0 is for any time.
+	Assign *value.Duration `json:"assign_timeout,omitempty"`
 	// Total replaces the spec's timeout.total, if set; 0 is for any time.
 	Total *value.Duration `json:"total_timeout,omitempty"`
 	// Nodes and NoNode replace the spec's place.nodes and place.no_node, if set.
@@ -383,6 +385,9 @@ func (s *Submission) overrides(spec *job.Spec) bool {
 	if s.Pending != nil {
 		spec.Timeout.Pending = *s.Pending
 	}
+	if s.Assign != nil {
+		spec.Timeout.Assign = *s.Assign
+	}
 	if s.Run != nil {
 		spec.Timeout.Run = *s.Run
 	}
@@ -416,7 +421,7 @@ func (s *Submission) overrides(spec *job.Spec) bool {
 		spec.Place = spec.Place.With(s.Place)
 	}
 	ruled := s.Overrides.Onto(spec)
-	return ruled || s.Pending != nil || s.Run != nil || s.Total != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil ||
+	return ruled || s.Pending != nil || s.Assign != nil || s.Run != nil || s.Total != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil ||
 		s.Files != nil || s.Signal != nil || s.Window != nil || s.Unique != nil
 }
 

@@ -80,6 +80,10 @@ type Surroundings struct {
 	// Lacks says in words that none of the present nodes can run the task; "" if one can, or if no
 	// node is present.
 	Lacks string
+	// Served is since when one of these nodes has taken work without a break; zero if unknown.
+	Served time.Time
+	// Windowed says that the task's queue has a window.
+	Windowed bool
 	// NoNode says in words why no node takes the task, as the reason of its end has it; "" if one
 	// does, or if that is unknown.
 	NoNode string
@@ -206,7 +210,7 @@ func pendingDuty(t task.Task, around Surroundings, s Settings) Duty {
 	}
 	queue := t.Route.Queue()
 	if around.Serving > 0 {
-		return awaited(t, around, s, Duty{
+		return busy(t, around, s, Duty{
 			Who: "worker", What: fmt.Sprintf("%s queue %q claims it as soon as a slot is free", oneOf(around.Serving, "online node that serves", "online nodes that serve"), queue) + shunned(&t) + around.lacks(),
 		})
 	}

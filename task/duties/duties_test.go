@@ -11,6 +11,7 @@ import (
 	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/tasktest"
+	"millrace/task/value"
 	"millrace/task/where"
 )
 
@@ -138,6 +139,40 @@ func TestOwesWithoutAStartDeadline(t *testing.T) {
 		if d = duties.Owes(one, none, s); d.Who != "operator" || !strings.HasPrefix(d.What, c.what) || !d.By.Equal(one.StartBy) || d.Look || d.Command != end {
 			t.Errorf("%s, bounded: %+v, want %+v", name, d, end)
 		}
+	}
+}
+
+// A job may say how long busy nodes may leave its tasks. That counts only while nodes take work, and not
+// in a queue that has a window, or whose nodes cannot run the task.
+func TestOwesABusyQueue(t *testing.T) {
+	s := tasktest.Settings
+	s.StartDeadline = 0
+	spec := job.Spec{Handler: "h", Timeout: job.Timeout{Assign: value.Duration(time.Hour)}}
+	one := tasktest.Given(task.Submitted{Work: task.Work{Spec: &spec, Route: "default.5"}})
+	offered := one.Since
+	seen := offered.Add(30 * time.Minute)
+	for name, c := range map[string]struct {
+		around duties.Surroundings
+		by     time.Time // zero: it is not bounded
+	}{
+		"busy nodes":               {duties.Surroundings{Serving: 2, Served: offered.Add(-time.Hour)}, offered.Add(time.Hour)},
+		"nodes that came later":    {duties.Surroundings{Serving: 2, Served: offered.Add(time.Minute)}, offered.Add(61 * time.Minute)},
+		"a pause that ended later": {duties.Surroundings{Serving: 2, Resumed: offered.Add(time.Minute)}, offered.Add(61 * time.Minute)},
+		"a pause":                  {duties.Surroundings{Serving: 2, Paused: &queue.Pause{}}, time.Time{}},
+		"a window":                 {duties.Surroundings{Serving: 2, Windowed: true}, time.Time{}},
+		"nodes that cannot run it": {duties.Surroundings{Serving: 2, Lacks: "no node has it"}, time.Time{}},
+		"no node":                  {duties.Surroundings{Unserved: offered}, time.Time{}},
+	} {
+		c.around.Seen = seen
+		d := duties.Owes(one, c.around, s)
+		end := task.Expire{Detail: "assign timeout: no worker took it for 1h0m0s; 2 could have, and none had a free slot"}
+		if bounded := d.Command != nil && !d.Look; bounded != !c.by.IsZero() || bounded && (!d.By.Equal(c.by) || d.Command != end) {
+			t.Errorf("%s: %+v, want it by %v", name, d, c.by)
+		}
+	}
+	one.StartBy = offered.Add(10 * time.Minute)
+	if d := duties.Owes(one, duties.Surroundings{Serving: 1}, s); !d.By.Equal(one.StartBy) {
+		t.Errorf("with a nearer bound: %+v", d)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 func placeDuty(t task.Task, on string, around Surroundings, s Settings) Duty {
 	s.Watched = time.Time{} // the log tells since when a node takes no work, and a scheduler goes by that
 	if around.Serving > 0 {
-		return awaited(t, around, s, Duty{
+		return busy(t, around, s, Duty{
 			Who: "node " + on, What: fmt.Sprintf("claim it as soon as one of its slots is free: it is meant for node %s", on),
 		})
 	}
@@ -53,7 +53,7 @@ func selectorDuty(t task.Task, around Surroundings, s Settings) Duty {
 		wanted = fmt.Sprintf("queue %q and %q", queue, needs)
 	}
 	if around.Serving > 0 {
-		return awaited(t, around, s, Duty{
+		return busy(t, around, s, Duty{
 			Who: "worker", What: fmt.Sprintf("%s for %s claims it as soon as a slot is free", oneOf(around.Serving, "node", "nodes"), wanted),
 		})
 	}
@@ -121,6 +121,25 @@ func awaited(t task.Task, around Surroundings, s Settings, d Duty) Duty {
 	if d.Who == operator {
 		d.Else = "it waits on; nothing ends it (timeout.pending would)"
 	}
+	return d
+}
+
+// busy bounds a wait for nodes that take work and have no free slot: as any wait, and by the time within
+// which one of them must take the task, if its job says that.
+func busy(t task.Task, around Surroundings, s Settings, d Duty) Duty {
+	d = awaited(t, around, s, d)
+	by := t.AssignBy()
+	if by.IsZero() || around.Windowed || around.Lacks != "" || around.Paused != nil {
+		return d
+	}
+	assign := t.Spec.Timeout.Assign
+	by = value.Later(by, value.Later(around.Served, around.Resumed).Add(assign.Std()))
+	if !d.Look && !d.By.After(by) {
+		return d
+	}
+	d.By, d.Look = by, false
+	d.Else = "it ends as abnormal/expired: assign timeout"
+	d.Command = task.Expire{Detail: fmt.Sprintf("assign timeout: no worker took it for %v; %d could have, and none had a free slot", assign, around.Serving)}
 	return d
 }
 

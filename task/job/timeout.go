@@ -13,6 +13,11 @@ type Timeout struct {
 	// task ends abnormal/expired. Default: no bound while a node serves the queue, and while none
 	// does the start deadline of the servers, if somebody has set one.
 	Pending value.Duration `json:"pending,omitempty"`
+	// Assign is how long an offered task may wait for a worker while nodes serve its queue and all of
+	// them are busy: since it was last offered, since a node serves it, or since the end of a pause of
+	// its queue. When it passes, the task ends abnormal/expired. It does not count while no node takes
+	// the task, nor in a queue that has a window. Default: no bound.
+	Assign value.Duration `json:"assign,omitempty"`
 	// Run is how long one attempt may take. Default: no bound.
 	Run value.Duration `json:"run,omitempty"`
 	// Extend is how much longer an attempt may take in total if its program asks for more time
@@ -55,6 +60,6 @@ func (t Timeout) Grace() time.Duration {
 
 func (t Timeout) validate() error {
 	return cmp.Or(
-		value.NotBelowZero("timeout.pending", t.Pending), value.NotBelowZero("timeout.run", t.Run), value.NotBelowZero("timeout.extend", t.Extend), value.NotBelowZero("timeout.total", t.Total),
+		value.NotBelowZero("timeout.pending", t.Pending), value.NotBelowZero("timeout.assign", t.Assign), value.NotBelowZero("timeout.run", t.Run), value.NotBelowZero("timeout.extend", t.Extend), value.NotBelowZero("timeout.total", t.Total),
 		value.NotBelowZero("timeout.idle", t.Idle), value.NotBelowZero("timeout.heartbeat", t.Heartbeat), value.NotBelowZero("timeout.stop", t.Stop), value.NotBelowZero("timeout.setup", t.Setup))
 }

@@ -41,6 +41,7 @@ stays as it is, and the copy names it.
 	fs.StringVar(&f.at, "at", "", "start it at a `time`")
 	fs.Var(&f.timeout, "run-timeout", "how long an attempt may run")
 	fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started")
+	fs.Var(&f.assign, "assign-timeout", "how long it may wait for a worker while all that serve its queue are busy")
 	fs.Var(&f.total, "total-timeout", "how long the whole may take, waits and retries included")
 	fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
 	fs.BoolVar(&f.Wait, "wait", false, "wait for the end")
@@ -71,7 +72,7 @@ func (a *Commands) changes(c *cobra.Command, f *RunFlags) (s birth.Submission, e
 		s.Retries = &f.retries
 	}
 	s.Queue, s.Nodes, s.NoNode, s.Delay = f.Queue, f.nodes, f.noNode, value.Duration(f.delay.D)
-	s.Run, s.Pending, s.Total = f.timeout.Wanted(), f.pending.Wanted(), f.total.Wanted()
+	s.Run, s.Pending, s.Assign, s.Total = f.timeout.Wanted(), f.pending.Wanted(), f.assign.Wanted(), f.total.Wanted()
 	return s, nil
 }
 

@@ -38,6 +38,7 @@ type RunFlags struct {
 	at       string
 	timeout  typed.Span
 	pending  typed.Span
+	assign   typed.Span
 	total    typed.Span
 	nodes    []string
 	noNode   string
@@ -152,6 +153,7 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 	typed.InGroup(fs, typed.GroupLong, func() {
 		fs.Var(&f.timeout, "timeout", "how long an attempt may run, 0 for any time ($NATS_TIMEOUT is that of the connection)")
 		fs.Var(&f.pending, "pending-timeout", "how long it may wait to be started, 0 for any time")
+		fs.Var(&f.assign, "assign-timeout", "how long it may wait for a worker while all that serve its queue are busy, 0 for any time")
 		fs.Var(&f.total, "total-timeout", "how long the whole may take, waits and retries included, 0 for any time")
 		fs.IntVar(&f.retries, "retries", 0, "how many failed attempts may be followed by another")
 	})
@@ -239,7 +241,7 @@ func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Rea
 		return s, err
 	}
 	s.Queue, s.Group, s.Title = f.Queue, f.group, f.title
-	s.Run, s.Pending, s.Total = f.timeout.Wanted(), f.pending.Wanted(), f.total.Wanted()
+	s.Run, s.Pending, s.Assign, s.Total = f.timeout.Wanted(), f.pending.Wanted(), f.assign.Wanted(), f.total.Wanted()
 	if f.retries < 0 {
 		return s, fmt.Errorf("--retries is %d, want 0 or more", f.retries)
 	}
