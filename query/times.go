@@ -1,6 +1,7 @@
 package query
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -16,6 +17,12 @@ func Absolute(s string, now time.Time) (time.Time, error) {
 	for _, form := range dayForms {
 		if t, err := time.ParseInLocation(form, s, now.Location()); err == nil {
 			return t, nil
+		}
+	}
+	for _, form := range dayForms {
+		var bad *time.ParseError
+		if _, err := time.Parse(form, s); errors.As(err, &bad) && strings.HasSuffix(bad.Message, "out of range") {
+			return time.Time{}, fmt.Errorf("%q does not exist: there is no such day or hour", s)
 		}
 	}
 	for _, form := range []string{"15:04", time.TimeOnly} {

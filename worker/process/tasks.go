@@ -87,8 +87,12 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	if err == nil {
 		env, secrets, err = t.environment(a, params, place.dir, as)
 	}
+	argv, shell := run.Argv, run.Shell
 	if err == nil {
-		env, err = t.handOver(env, &place, a, as)
+		var by []string
+		if env, by, err = t.handOver(env, &place, a, as); by != nil {
+			argv, shell = by, ""
+		}
 	}
 	if err != nil {
 		if keeps {
@@ -99,7 +103,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	secrets = append(secrets, hidden...)
 	s := &session{tasks: t, attempt: a, out: a.Output, ctx: ctx, began: began, redact: newRedactor(secrets), params: params}
 	c := child.Command{
-		Argv: run.Argv, Shell: run.Shell, Dir: place.dir, Env: append(env, place.env...), OpenStdin: run.Stdin == job.StdinOpen,
+		Argv: argv, Shell: shell, Dir: place.dir, Env: append(env, place.env...), OpenStdin: run.Stdin == job.StdinOpen,
 		Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace, Started: s.meet, Resources: a.Task.Spec.Resources,
 	}
 	if as.other() {
