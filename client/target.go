@@ -198,10 +198,10 @@ func ReadSecret(path string) (string, error) {
 // with their secrets.
 func checkURLs(servers string) error {
 	for server := range strings.SplitSeq(servers, ",") {
-		if jet.Nameless(server) == server {
-			continue
-		}
-		if _, err := url.Parse(strings.TrimSpace(server)); err != nil {
+		switch is, err := url.Parse(strings.TrimSpace(server)); {
+		case err == nil && (is.Scheme == "http" || is.Scheme == "https"):
+			return fmt.Errorf("%w: %s is an address of HTTP, and a server is named by that of its NATS server, such as %s; the API over HTTP is for curl and browsers", ErrOptions, jet.Nameless(server), UsualServer)
+		case err != nil && jet.Nameless(server) != server:
 			return fmt.Errorf("%w: the address of the server, %s with a user or a token before it, cannot be read: want nats://USER:PASSWORD@HOST:PORT, with %%-escapes", ErrOptions, jet.Nameless(server))
 		}
 	}

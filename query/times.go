@@ -1,6 +1,7 @@
 package query
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -27,6 +28,12 @@ func absolute(s string, now time.Time) (t time.Time, dated bool, err error) {
 			if t = w.In(now); t.Format("MST") == text[at+1:] {
 				return t, w.Dated, nil
 			}
+		}
+	}
+	for _, form := range []string{time.DateOnly, time.DateTime, "2006-01-02 15:04", time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04"} {
+		var bad *time.ParseError
+		if _, err := time.Parse(form, text); errors.As(err, &bad) && strings.HasSuffix(bad.Message, "out of range") {
+			return time.Time{}, false, fmt.Errorf("%q does not exist: there is no such day or hour", s)
 		}
 	}
 	return time.Time{}, false, fmt.Errorf("%q is no time: want 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00", s)

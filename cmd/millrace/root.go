@@ -21,6 +21,7 @@ import (
 	"millrace/cmd/millrace/records"
 	"millrace/cmd/millrace/serve"
 	"millrace/cmd/millrace/submit"
+	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/typed"
 )
 
@@ -96,6 +97,8 @@ Its whole state is a log in NATS JetStream.`,
 	})
 	root.SilenceErrors, root.SilenceUsage = true, true
 	cobra.AddTemplateFunc("flags", func(c *cobra.Command) string { return typed.FlagsHelp(c, a.Out) })
+	cobra.AddTemplateFunc("wrap", func(text string) string { return typed.Wrapped(text, term.Width(a.Out)) })
+	root.SetHelpTemplate(typed.HelpTemplate)
 	root.SetUsageTemplate(typed.UsageTemplate)
 	root.SetFlagErrorFunc(typed.FlagError)
 	root.PersistentPreRunE = typed.NoBlanks
@@ -117,10 +120,18 @@ Its whole state is a log in NATS JetStream.`,
 		root.AddCommand(c)
 	}
 	root.SetHelpCommand(typed.Help(root))
+	if len(args) > 0 && args[0] == "completion" {
+		root.InitDefaultCompletionCmd()
+		for _, c := range root.Commands() {
+			if c.Name() == args[0] {
+				typed.Noun(c) // it would answer an unknown shell with its help
+			}
+		}
+	}
 	root.SetHelpCommandGroupID(groupAbout)
 	root.SetCompletionCommandGroupID(groupAbout)
 	root.AddCommand(
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exit.Page},
-		&cobra.Command{Use: "connection", Short: "How the NATS server is found", Long: reach.Page(root.PersistentFlags())})
+		&cobra.Command{Use: "connection", Short: "How the NATS server is found", Long: reach.Page(root.PersistentFlags(), term.Width(a.Out))})
 	return root
 }

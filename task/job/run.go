@@ -11,7 +11,7 @@ import (
 type Run struct {
 	// Argv is the program and its arguments, passed unchanged.
 	Argv []string `json:"argv,omitempty" redact:"hide"`
-	// Shell is a line for "sh -c".
+	// Shell is a line for "sh -c". A text that begins with #! is run by the interpreter that it names.
 	Shell string `json:"shell,omitempty" redact:"hide"`
 	// Dir is the working directory; by default a fresh one, removed afterwards.
 	Dir string `json:"dir,omitempty" redact:"hide"`

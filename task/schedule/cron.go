@@ -116,10 +116,27 @@ func blame(expr, name string, err error) error {
 		alone := []string{"*", "*", "*", "*", "*", "*"}
 		alone[first+i] = f
 		if _, err := parseSpec(strings.Join(alone, " "), name); err != nil {
-			return fmt.Errorf("cron is %q: field %d (%s) is %q: %w", expr, i+1, fieldNames[first+i], f, err)
+			return fmt.Errorf("cron is %q: field %d (%s) is %q: %s", expr, i+1, fieldNames[first+i], f, wanted(first+i, f))
 		}
 	}
-	return fmt.Errorf("cron is %q: %w", expr, err)
+	return fmt.Errorf("cron is %q: want fields such as */5, 1-5 or 1,15", expr)
+}
+
+// wanted says what a field may have.
+func wanted(field int, text string) string {
+	of := bounds[field]
+	want := fmt.Sprintf("want %d to %d", of[0], of[1])
+	switch {
+	case strings.Contains(text, "~"):
+		return want + ", and for ~ write H: it stands for a value that differs by name and stays the same"
+	case strings.ContainsAny(text, "/") && !strings.ContainsAny(text, "#L"):
+		return want + ", and a step of at least 1 behind a /, as in */5 or 10-40/5"
+	case field == len(bounds)-1:
+		return "want 0 to 7 or sun to sat"
+	case field == len(bounds)-2:
+		return want + " or jan to dec"
+	}
+	return want
 }
 
 func has(set uint64, value int) bool { return set&(1<<uint(value)) != 0 }

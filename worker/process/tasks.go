@@ -97,8 +97,12 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	if gate.Key != "" {
 		env, secrets = append(env, ipc.KeyVar+"="+gate.Key), append(secrets, gate.Key)
 	}
+	argv, shell := run.Argv, run.Shell
 	if err == nil {
-		env, err = t.handOver(t.withProgram(env), &place, a, as)
+		var by []string
+		if env, by, err = t.handOver(t.withProgram(env), &place, a, as); by != nil {
+			argv, shell = by, ""
+		}
 	}
 	if err != nil {
 		if keeps {
@@ -109,7 +113,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	secrets = append(secrets, hidden...)
 	s := &session{tasks: t, attempt: a, out: a.Output, ctx: ctx, began: began, redact: newRedactor(secrets), params: params}
 	c := child.Command{
-		Argv: run.Argv, Shell: run.Shell, Dir: place.dir, Env: append(env, place.env...), OpenStdin: run.Stdin == job.StdinOpen, Messages: gate,
+		Argv: argv, Shell: shell, Dir: place.dir, Env: append(env, place.env...), OpenStdin: run.Stdin == job.StdinOpen, Messages: gate,
 		Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace, Started: s.meet, Resources: a.Task.Spec.Resources,
 	}
 	if as.other() {

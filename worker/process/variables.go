@@ -18,29 +18,58 @@ const fileSuffix = "_FILE"
 // path in a variable whose name ends in [fileSuffix]. Only variables that Millrace itself sets are
 // handed over so. The files belong to the program alone, and are removed when the attempt has
 // ended.
-func (t *Tasks) handOver(env []string, p *place, a *worker.Attempt, as *account) ([]string, error) {
+//
+// A text to run that begins with #! goes into such a file, too. Argv then is how its interpreter runs
+// it, as the kernel would; it is nil for any other text.
+func (t *Tasks) handOver(env []string, p *place, a *worker.Attempt, as *account) (_, argv []string, err error) {
 	folder := ""
+	if argv = interpreter(a.Task.Spec.Run.Shell); argv != nil {
+		if folder, err = t.extraFolder(p, a, as); err == nil {
+			argv = append(argv, filepath.Join(folder, "script"))
+			err = writeFor(as, argv[len(argv)-1], a.Task.Spec.Run.Shell)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("the text begins with #! and cannot be put into a file: %w; free some space, or set TMPDIR of the worker", err)
+		}
+	}
 	for i, e := range env {
 		if len(e) < job.MaxVariable {
 			continue
 		}
 		name, value, _ := strings.Cut(e, "=")
 		if !strings.HasPrefix(name, "MILLRACE_") {
-			return nil, fmt.Errorf("the variable %s has %d bytes with its name, and a program can be given at most %d: put the value into a file and pass its path", name, len(e), job.MaxVariable-1)
+			return nil, nil, fmt.Errorf("the variable %s has %d bytes with its name, and a program can be given at most %d: put the value into a file and pass its path", name, len(e), job.MaxVariable-1)
 		}
 		if folder == "" {
-			var err error
 			if folder, err = t.extraFolder(p, a, as); err != nil {
-				return nil, fmt.Errorf("%s has %d bytes and cannot be put into a file: %w; free some space, or set TMPDIR of the worker", name, len(value), err)
+				return nil, nil, fmt.Errorf("%s has %d bytes and cannot be put into a file: %w; free some space, or set TMPDIR of the worker", name, len(value), err)
 			}
 		}
 		path := filepath.Join(folder, strings.ToLower(name))
 		if err := writeFor(as, path, value); err != nil {
-			return nil, fmt.Errorf("%s has %d bytes and cannot be put into a file: %w; free some space, or set TMPDIR of the worker", name, len(value), err)
+			return nil, nil, fmt.Errorf("%s has %d bytes and cannot be put into a file: %w; free some space, or set TMPDIR of the worker", name, len(value), err)
 		}
 		env[i] = name + fileSuffix + "=" + path
 	}
-	return env, nil
+	return env, argv, nil
+}
+
+// interpreter returns the program that the first line of a text names behind #!, with its argument if
+// it has one; nil if there is none.
+func interpreter(text string) []string {
+	line, script := strings.CutPrefix(text, "#!")
+	if !script {
+		return nil
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	program, argument, _ := strings.Cut(strings.Trim(line, " \t\r"), " ")
+	if argument = strings.Trim(argument, " \t"); argument != "" {
+		return []string{program, argument}
+	}
+	if program == "" {
+		return nil
+	}
+	return []string{program}
 }
 
 // extraFolder makes a directory for files of an attempt that are not part of its working directory.

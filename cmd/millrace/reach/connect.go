@@ -268,7 +268,7 @@ func (a *App) Asking(ctx context.Context) (context.Context, context.CancelFunc) 
 }
 
 // Page returns the page "millrace help connection".
-func Page(flags *pflag.FlagSet) string {
+func Page(flags *pflag.FlagSet, width int) string {
 	return `Every command that needs the NATS server finds it like this; the first rule that applies wins:
 
   1. --server or $NATS_URL
@@ -289,7 +289,7 @@ goes to that server and takes the rest from the context (TLS, and credentials if
 names any). Go programs that use millrace/client follow the same rules.
 
 Flags of all commands:
-` + flags.FlagUsages() + `
+` + flags.FlagUsagesWrapped(width) + `
 In "run" and "schedule add", --timeout is how long an attempt may run, in "task wait" and "node wait"
 how long to wait, in "node ping" for one answer; there $NATS_TIMEOUT says how long to wait for the server.`
 }

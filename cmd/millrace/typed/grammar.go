@@ -15,6 +15,7 @@ import (
 
 	"millrace/cmd/millrace/exit"
 	"millrace/near"
+	"millrace/task/value"
 )
 
 // Takes checks the number of arguments; what names one, most < 0 is no bound.
@@ -51,6 +52,12 @@ func FlagError(c *cobra.Command, err error) error {
 	}
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return exit.Misuse(c, "--%s: %w", bad.GetFlag().Name, badValue(bad))
+	}
+	if _, text, ok := strings.Cut(err.Error(), " in -"); ok && strings.HasPrefix(err.Error(), "unknown shorthand flag") {
+		if _, number := value.ParseNumber(text); number {
+			return exit.Misuse(c, "-%s reads as a flag: want no number below 0", text)
+		}
+		return exit.Misuse(c, "unknown flag -%s", text)
 	}
 	return exit.Misuse(c, "%w", err)
 }
@@ -127,6 +134,9 @@ func nearFlag(c *cobra.Command, name string) string {
 // beginning of, or "".
 func nearCommand(c *cobra.Command, name string) string {
 	var names []string
+	if !c.HasParent() {
+		names = []string{"help", "completion"}
+	}
 	for _, below := range c.Commands() {
 		if below.IsAvailableCommand() {
 			names = append(append(names, below.Name()), below.Aliases...)
