@@ -111,7 +111,7 @@ func (a *Commands) ImportTo(ctx context.Context, t client.Target, s settings.Val
 		return to, is, err
 	}
 	defer from.Close()
-	nc, err := a.dialTo(t)("millrace import")
+	nc, err := a.dialTo(t, s.Ping)("millrace import")
 	if err != nil {
 		return to, is, err
 	}
