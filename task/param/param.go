@@ -75,6 +75,9 @@ func (d *Param) Check(given json.RawMessage) error {
 	if _, ok := FileOf(given); d.Secret && !ok {
 		return fmt.Errorf("parameter %s is a secret, and a value would stay in the log for all to read: want %s", d.Name, d.Allowed())
 	}
+	if err := d.tooLong(given); err != nil {
+		return err
+	}
 	is, err := value.Decode(given)
 	if err != nil {
 		return fmt.Errorf("parameter %s: %w", d.Name, err)
@@ -313,6 +316,9 @@ func (d *Param) validate() error {
 	}
 	if d.Pattern != "" && d.Type != String {
 		return errors.New("pattern is for text: set type to string")
+	}
+	if err := d.tooDear(); err != nil {
+		return err
 	}
 	if err := validPattern(d.Pattern); err != nil {
 		return fmt.Errorf("pattern: %w", err)

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"millrace/task/value"
@@ -462,6 +463,21 @@ func rest(s map[string]any, is any, seen reached) error {
 
 // matches tells whether a valid pattern matches part of a text.
 func matches(pattern, text string) bool {
-	re, err := regexp.Compile(pattern)
+	re, err := compiled(pattern)
 	return err == nil && re.MatchString(text)
+}
+
+// latest is the pattern that was compiled last: a schema holds one item of a list after the other
+// against the same.
+var latest atomic.Pointer[regexp.Regexp]
+
+func compiled(pattern string) (*regexp.Regexp, error) {
+	if re := latest.Load(); re != nil && re.String() == pattern {
+		return re, nil
+	}
+	re, err := regexp.Compile(pattern)
+	if err == nil {
+		latest.Store(re)
+	}
+	return re, err
 }
