@@ -158,6 +158,12 @@ func (s *Store) begun(ctx context.Context, d where.Declaration) (where.Declarati
 // all declarations form one chain. It returns the chain's new end. If the present end is not known,
 // it looks whether there is room for all of the rest.
 func (s *Store) declareFresh(ctx context.Context, d where.Declaration, rest []where.Declaration, end uint64) (uint64, error) {
+	// Before it looks whether there is one: another process that declares the route in between places
+	// offers behind that sequence, and its declaration may be the one that this replaces.
+	d, err := s.begun(ctx, d)
+	if err != nil {
+		return 0, err
+	}
 	subject := wire.SelectorPrefix + d.Route()[1:]
 	chain := s.Value(wire.StateStream, subject)
 	read := chain.Read
@@ -172,10 +178,6 @@ func (s *Store) declareFresh(ctx context.Context, d where.Declaration, rest []wh
 	decided, err := chain.Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
 		if there != nil {
 			return nil, false, nil // another process was faster
-		}
-		d, err := s.begun(ctx, d)
-		if err != nil {
-			return nil, false, err
 		}
 		m := &nats.Msg{Subject: subject, Header: nats.Header{jetstream.ExpectedLastSubjSeqSubjHeader: {wire.SelectorPrefix + "*"}}}
 		m.Data, err = json.Marshal(d)

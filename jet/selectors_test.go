@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -84,6 +85,43 @@ func TestSelectorsAreDeclared(t *testing.T) {
 	}
 	if again, _ := s.Declared(within(t)); len(again) != 0 {
 		t.Errorf("still there: %+v", again)
+	}
+}
+
+// Processes that use a selector for the first time at once declare it from before the offers of each.
+func TestSelectorsAreDeclaredAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, streams.Layout{})
+	for n := range 20 {
+		e := selectorWork(t, fmt.Sprintf("zone=z%d", n))
+		var all sync.WaitGroup
+		first := make(chan uint64, 16)
+		for range cap(first) {
+			other := openStore(t, s.NC, streams.Layout{})
+			all.Go(func() {
+				f := &events.Fact{ID: events.NewID(time.Now()), At: time.Now(), Type: events.TaskSubmitted, Task: task.ID(events.NewID(time.Now())), Event: e}
+				seq, err := other.Place(within(t), f)
+				if err != nil {
+					t.Error(err)
+				}
+				first <- seq
+			})
+		}
+		all.Wait()
+		declared, err := s.Declared(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range declared {
+			if d.Route() != e.Route.Queue() {
+				continue
+			}
+			for range cap(first) {
+				if seq := <-first; seq < d.From {
+					t.Errorf("%s is declared from %d on, and has an offer at %d", d.Route(), d.From, seq)
+				}
+			}
+		}
 	}
 }
 

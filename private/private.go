@@ -74,6 +74,19 @@ func Write(name string, text []byte) error {
 	return flush(dir)
 }
 
+// Move gives a folder another place beside it, and returns when that outlasts a loss of power.
+func Move(from, to string) error {
+	dir, err := os.Open(filepath.Dir(to)) // #nosec G304 -- where the caller writes
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return flush(dir)
+}
+
 // flush writes a file, or the names in a folder, to the disk. Tests watch it.
 var flush = (*os.File).Sync
 

@@ -8,6 +8,7 @@ import (
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/queue"
+	"millrace/task/value"
 	"millrace/verify/thin"
 )
 
@@ -54,13 +55,14 @@ func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 }
 
 // judge checks an open task's duty. A duty to place an offer, which needs no scheduler, belongs to
-// I-10, any other to I-1.
+// I-10, any other to I-1. What was due while all servers were down is done within the margin after
+// they came.
 func (v *Verifier) judge(s *story, k *task.Task, around duties.Surroundings, now time.Time) {
 	duty := duties.Owes(*k, around, v.cfg.Settings)
 	if duty.By.IsZero() || duty.Look { // a check ends nothing
 		return
 	}
-	rule, limit := Deadlines, duty.By.Add(v.cfg.Margin)
+	rule, limit := Deadlines, value.Later(duty.By, v.cfg.Settings.Watched).Add(v.cfg.Margin)
 	if _, missing := task.NextOffer(k); missing {
 		// The holder of the offer before may still do it, when its lease has expired.
 		rule, limit = NoScheduler, limit.Add(v.cfg.Settings.AckWait)

@@ -59,6 +59,33 @@ func TestDeadlinesInPausedQueues(t *testing.T) {
 	}
 }
 
+// What was due while all servers were down is not late yet when they have just come.
+func TestDutiesAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	for name, work := range map[string]task.Submitted{
+		"its offer":   {Work: task.Work{Route: "q.5"}, Due: noon.Add(time.Minute)},
+		"its timeout": {Work: task.Work{Route: "q.5", StartBy: noon.Add(time.Minute)}},
+	} {
+		for since, wrong := range map[time.Duration]bool{time.Second: false, 10 * time.Minute: true} {
+			now := noon.Add(time.Hour)
+			v := verify.New(verify.Config{Settings: duties.Settings{Watched: now.Add(-since)}})
+			work.Spec = &job.Spec{Handler: "x"}
+			f := events.Fact{Task: task.ID(events.NewID(noon)), Event: work, At: noon, ID: events.NewID(noon), Type: events.TypeOf(work)}
+			kind := events.KindOffer
+			if !work.Due.IsZero() {
+				kind = events.KindHold
+			}
+			if err := v.Add(&events.Record{Seq: 1, Stored: noon, Kind: kind, Fact: f}); err != nil {
+				t.Fatal(name, err)
+			}
+			if found := v.Report(now).Findings; len(found) > 1 || len(found) == 1 != wrong {
+				t.Errorf("%s, %v after they came: found %+v, want one: %v", name, since, found, wrong)
+			}
+		}
+	}
+}
+
 // Schedulers that have just come count from their start how long a queue has had no node.
 func TestDeadlinesAfterAnOutage(t *testing.T) {
 	t.Parallel()

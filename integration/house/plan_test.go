@@ -96,7 +96,7 @@ var plan = map[string][]string{
 	"jet/reading":      {"jet/link", "jet/wire", "events", "node", "task"},
 	"jet/definitions":  {"jet/link", "jet/reading", "jet/roles", "jet/wire", "events", "files", "task", "task/definition", "task/schedule", "jet", "jet/streams"}, // jet and jet/streams for its tests alone
 	"jet/rig":          {"jet/embed", "internal/testkit", "events", "files/tree", "task"},
-	"jet/embed":        {"jet", "jet/streams", "jet/natscontext", "jet/wire", "local", "events"}, // jet and jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
+	"jet/embed":        {"jet", "jet/streams", "jet/natscontext", "jet/wire", "local", "events", "private"}, // jet and jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
 	"jet":              {"jet/natscontext", "jet/wire", "jet/link", "jet/publish", "jet/pull", "jet/contents", "jet/presence", "jet/roles", "jet/streams", "jet/reading", "jet/definitions", "jet/outputs", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/schedule", "node", "logclock"},
 	"client":           {"internal/form", "query", "view", "desk", "jet", "jet/contents", "jet/roles", "jet/definitions", "jet/streams", "jet/outputs", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"}, // jet/streams for its tests alone
 	"api":              {"client", "query", "view", "verify", "replay", "whatif", "projections", "telemetry", "task/jobfile", "jet", "jet/contents", "jet/link", "jet/roles", "jet/definitions", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},

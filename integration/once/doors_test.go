@@ -314,7 +314,7 @@ var declared = param.Params{Declared: []param.Param{{Name: "n", Type: param.Inte
 var preconditions = []precondition{
 	{name: "nothing is in the way", want: isMade},
 	{name: "the job is not there", want: noJob, now: func(c *cell) task.ID {
-		if err := c.client.RemoveJob(c.Context(), c.job.Name); err != nil {
+		if err := c.client.Store().RemoveJob(c.Context(), c.job.Name, "somebody"); err != nil {
 			c.Fatal(err)
 		}
 		return ""

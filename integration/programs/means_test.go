@@ -81,7 +81,7 @@ func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 	early := submit(job.Spec{Handler: "crop"}, 5)
 	p.Until("it is said why it waits", func() bool {
 		why := p.Run("task", "why", string(early[0]))
-		return strings.Contains(why, `no node that is there has the handler "crop"`) && strings.Contains(why, `has no handler "crop"`)
+		return strings.Contains(why, `start a worker that serves queue "default" and has the handler "crop"; waiting since`) && strings.Contains(why, `has no handler "crop"`)
 	})
 	plan := p.Run("plan", string(early[0]))
 	for _, name := range []string{"commands", "old"} {

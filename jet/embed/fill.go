@@ -19,6 +19,8 @@ import (
 	"github.com/minio/highwayhash"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"millrace/private"
 )
 
 // A server numbers the messages that are published to it, and stamps them with its own time. A log
@@ -84,7 +86,7 @@ func Move(from, to string) error {
 	if err := os.RemoveAll(storeDir(to)); err != nil { // it has no streams
 		return err
 	}
-	return os.Rename(storeDir(from), storeDir(to))
+	return private.Move(storeDir(from), storeDir(to))
 }
 
 // vacant locks a data directory that has no streams.

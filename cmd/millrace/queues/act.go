@@ -95,9 +95,6 @@ themselves; tasks that run when it closes go on. --window none removes it.`,
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if c.Flags().Changed("burst") && burst < 1 {
-			return exit.Misuse(c, "--burst is %d, want at least 1", burst)
-		}
 		to := queue.Limit{Reason: reason}
 		var err error
 		if len(args) == 2 {
