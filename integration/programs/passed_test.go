@@ -196,4 +196,3 @@ func (w *programs) whole(t *testing.T, id task.ID) (texts []string) {
 	}
 	return texts
 }
-
