@@ -182,6 +182,9 @@ func (t *Tasks) runKept(ctx context.Context, s *session, c child.Command, secret
 		if err != nil {
 			return failed("the process cannot be kept beside the worker: %v", err)
 		}
+		if cause := causeOf(born.Code); cause != nil {
+			a.Stop(cause) // before it was started, so its task is given back
+		}
 		return s.outcome(born.Failed)
 	}
 	k.memo.Started = monotonic()

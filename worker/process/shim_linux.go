@@ -59,6 +59,8 @@ type shimBorn struct {
 	PID    int           `json:"pid,omitempty"`
 	Limits string        `json:"limits,omitempty"`
 	Failed *child.Result `json:"failed,omitempty"`
+	// Code says why it was not started, if somebody had it stopped before.
+	Code string `json:"code,omitempty"`
 }
 
 // toShim is a message from a worker to a shim.
@@ -222,7 +224,7 @@ func (s *shim) main(out io.Writer) error {
 		case p := <-s.born:
 			s.report(out, p)
 		default:
-			return s.tell(out, shimBorn{Failed: &res})
+			return s.tell(out, shimBorn{Failed: &res, Code: stopCode(ctx, &res)})
 		}
 		ran <- res
 	case p := <-s.born:
@@ -263,13 +265,18 @@ func (s *shim) tell(out io.Writer, b shimBorn) error {
 	return err
 }
 
+// stopCode is the code of the order by which a process was stopped; "" if there was none.
+func stopCode(ctx context.Context, res *child.Result) string {
+	if order, ok := errors.AsType[stopOrder](context.Cause(ctx)); ok && res.Stopped {
+		return order.Code
+	}
+	return ""
+}
+
 // finish writes down how the process ended, and waits until the worker that attends it, if there is
 // one, has read that.
 func (s *shim) finish(ctx context.Context, res child.Result) error {
-	r := shimResult{Result: res, Ended: monotonic()}
-	if order, ok := errors.AsType[stopOrder](context.Cause(ctx)); ok && res.Stopped {
-		r.Code = order.Code
-	}
+	r := shimResult{Result: res, Ended: monotonic(), Code: stopCode(ctx, &res)}
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
