@@ -24,7 +24,7 @@ import (
 var kept = []string{"PATH", "HOME", "USER", "LANG", "TZ"}
 
 // environment builds the variables of an attempt, in this order: the worker's own, those that
-// describe the task, files, the spec's, secrets. It also returns the values of the secrets. An
+// describe the task, its parameters, files, the spec's, secrets. It also returns the values of the secrets. An
 // error says which file cannot be read. params are the task's parameters as its program gets them.
 func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir string, as *account) (env, secrets []string, err error) {
 	run := a.Task.Spec.Run
@@ -73,6 +73,17 @@ func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir strin
 	}
 	if last := a.Last(); len(last) > 0 {
 		env = append(env, "MILLRACE_CHECKPOINT="+string(last))
+	}
+	if run.ParamsEnv {
+		var all map[string]json.RawMessage
+		if err = json.Unmarshal(params, &all); err != nil {
+			return nil, nil, fmt.Errorf("params: %w", err)
+		}
+		variables, err := job.Variables(all)
+		if err != nil {
+			return nil, nil, err
+		}
+		env = append(env, variables...)
 	}
 	for _, file := range run.EnvFiles {
 		pairs, err := readEnvFile(inDir(dir, file), as)

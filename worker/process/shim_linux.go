@@ -215,7 +215,7 @@ func (s *shim) main(out io.Writer) error {
 	}
 	s.holdUntil(s.order.Hold)
 	ran := make(chan child.Result, 1)
-	go func() { ran <- r.Run(ctx, c, &shimSink{s.out, newRedactor(s.order.Secrets)}) }()
+	go func() { ran <- r.Run(ctx, c, &shimSink{out: s.out, redact: newRedactor(s.order.Secrets)}) }()
 	select {
 	case res := <-ran: // it was never started, or has ended already
 		select {
@@ -456,9 +456,13 @@ func shortPath(dir *os.File) string {
 type shimSink struct {
 	out    *shimWriter
 	redact *redactor
+	replacing
 }
 
 func (s *shimSink) Line(stream child.Stream, line ipc.Line) {
+	if line.Replaced && s.first() {
+		s.out.put(frame{kind: frameReplaced})
+	}
 	kind := frameStdout
 	if stream == child.Stderr {
 		kind = frameStderr

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
@@ -168,12 +169,16 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	if err != nil {
 		return refused("cannot start anything: " + err.Error())
 	}
+	coded, err := job.EncodingOf(c.Encoding)
+	if err != nil {
+		return refused("cannot read the output: " + err.Error())
+	}
 	file, err := lookPath(argv[0], c.Env)
 	if err != nil {
 		return unstarted(&c, err, c.explain(argv[0], "", err))
 	}
 	lim := plan(c.Resources, r.groups != nil, r.noGroup)
-	starts := argv
+	starts, named := argv, c.inDir(file)
 	if n := int64(c.Resources.FileSize); n > 0 {
 		starts = append([]string{"/bin/sh", "-c", boundFileSize, file, strconv.FormatInt((n+fileBlock-1)/fileBlock, 10)}, argv[1:]...)
 		file = starts[0]
@@ -199,7 +204,7 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	case err != nil:
 		return unstarted(&c, err, c.explain(argv[0], file, err))
 	}
-	p.grace, p.limit, p.log, p.mark, p.gate = c.Grace, c.Limit, r.log, mark, c.Messages
+	p.grace, p.limit, p.log, p.mark, p.gate, p.encoding = c.Grace, c.Limit, r.log, mark, c.Messages, coded
 	if c.Started != nil {
 		c.Started(p)
 	}
@@ -208,6 +213,9 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 		res = p.run(ctx, argv[0], s)
 	} else {
 		res = r.runBounded(ctx, p, argv[0], s)
+	}
+	if hint := c.hint(named, &res); hint != "" {
+		res.Message += "; " + hint
 	}
 	if res.Class == reason.Killed && !res.Stopped && res.Signal == "SIGKILL" && r.kills.lately() {
 		res.Class = reason.Memory
