@@ -42,7 +42,8 @@ type shimOrder struct {
 	Credential *syscall.Credential
 	Secrets    []string
 	Guard      []string
-	Elevate    bool // as in [child.Config]
+	Elevate    bool              // as in [child.Config]
+	Confine    child.Confinement // the same
 	Ring       int64
 	Hold       holdOrder
 }
@@ -196,6 +197,7 @@ func (s *shim) main(out io.Writer) error {
 		Guard:   s.order.Guard,
 		Orphans: true,
 		Elevate: s.order.Elevate,
+		Confine: s.order.Confine,
 		Groups:  s.order.Command.Resources.CPU > 0 || s.order.Command.Resources.Memory > 0 || s.order.Command.Resources.PIDs > 0,
 	})
 	if err != nil {

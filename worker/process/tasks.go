@@ -109,7 +109,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	secrets = append(secrets, hidden...)
 	s := &session{tasks: t, attempt: a, out: a.Output, ctx: ctx, began: began, redact: newRedactor(secrets), params: params, foreign: replacing{encoding: run.Encoding}}
 	c := child.Command{
-		Argv: run.Argv, Shell: run.Shell, Dir: place.dir, Fresh: place.fresh != "" && !surrounded, Env: append(env, place.env...), OpenStdin: run.Stdin == job.StdinOpen, Messages: gate, Encoding: run.Encoding,
+		Argv: run.Argv, Shell: run.Shell, Dir: place.dir, Fresh: place.fresh != "" && !surrounded, Env: append(env, place.env...), OpenStdin: run.Stdin == job.StdinOpen, Messages: gate, Encoding: run.Encoding, Alone: len(run.Secrets) > 0 || len(hidden) > 0,
 		Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace, Started: s.meet, Resources: a.Task.Spec.Resources,
 	}
 	if as.other() {

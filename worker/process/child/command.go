@@ -32,6 +32,8 @@ type Command struct {
 	// OpenStdin keeps the standard input open for messages such as CANCEL.
 	// Default: it ends at once.
 	OpenStdin bool
+	// Alone keeps other processes of this Runner from looking into it, unless [Confinement.Open].
+	Alone bool `json:",omitempty"`
 	// Messages says which messages on the standard output count; the others are log text. Default:
 	// all of them.
 	Messages ipc.Gate

@@ -46,13 +46,16 @@ type Config struct {
 	// anything else with a setuid or setgid bit, or with capabilities. Default: such a program
 	// starts without them, as after prctl PR_SET_NO_NEW_PRIVS.
 	Elevate bool
+	// Confine is what else processes lose.
+	Confine Confinement
 	// Log receives messages about the guard and about processes that cannot be ended. Default:
 	// none.
 	Log *slog.Logger
 }
 
 // Runner runs processes, any number concurrently. It holds up to four operating system threads, for
-// the kernel ties the children's lives to the thread that started them, and one guard process.
+// the kernel ties the children's lives to the thread that started them, one more for each process
+// that is alone ([Command.Alone]), and one guard process.
 type Runner struct {
 	log     *slog.Logger
 	marker  string
@@ -102,12 +105,15 @@ func NewRunner(c Config) (*Runner, error) {
 			r.orphans.look(nil)
 		}
 	}
-	r.spawner = startSpawner(r.orphans, c.Elevate)
+	r.spawner = startSpawner(r.orphans, c.Elevate, c.Confine, c.Log)
 	return r, nil
 }
 
 // Elevates tells whether processes may start programs that give them more rights.
 func (r *Runner) Elevates() bool { return r.spawner.elevate }
+
+// Confines returns what processes lose.
+func (r *Runner) Confines() Confinement { return r.spawner.confine }
 
 // Close ends the Runner when every Run has returned; to speed that up, end their contexts. The
 // guard then kills what has escaped from its group, and ends. From now on Run refuses to start
@@ -183,7 +189,8 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 		starts = append([]string{"/bin/sh", "-c", boundFileSize, file, strconv.FormatInt((n+fileBlock-1)/fileBlock, 10)}, argv[1:]...)
 		file = starts[0]
 	}
-	req := request{file: file, argv: starts, dir: c.Dir, env: r.mark(c.Env), as: c.Credential, lim: &lim, open: c.OpenStdin}
+	req := request{file: file, argv: starts, dir: c.Dir, env: r.mark(c.Env), as: c.Credential, lim: &lim, open: c.OpenStdin, alone: c.Alone, over: make(chan struct{})}
+	defer close(req.over)
 	mark := ""
 	if r.orphans != nil {
 		mark = r.orphans.begin()
