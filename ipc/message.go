@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 )
 
 // Version is the version of the protocol that this package speaks. A line with another number in v
@@ -187,10 +186,10 @@ func parse(line []byte) (m Message, key []byte, ok bool) {
 		m, ok = m.refused(err)
 		return m, key, ok
 	}
-	if payload := m.Payload; utf8.Valid(payload) {
-		m.Payload = bytes.Clone(payload)
+	if clear, replaced := clean(nil, m.Payload); replaced {
+		m.Payload = clear
 	} else {
-		m.Payload = bytes.ToValidUTF8(payload, []byte("\uFFFD"))
+		m.Payload = bytes.Clone(m.Payload)
 	}
 	return m, key, true
 }

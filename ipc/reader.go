@@ -37,7 +37,7 @@ type Item struct {
 func (i Item) IsMessage() bool { return i.Message.Type != "" }
 
 // Reader divides what a process writes into messages and log text. Every byte comes back in an
-// item, in the order of writing, except the ends of lines and the content of messages that carry
+// item, in the order of writing, except line feeds and the content of messages that carry
 // too much. Its memory is bounded by about twice [MaxMessage], and is a few kilobytes for a stream
 // of short lines that flows slowly. Use it from one goroutine at a time.
 type Reader struct {
@@ -163,6 +163,7 @@ func (r *Reader) next() (m Message, raw []byte, partial bool, err error) {
 // line delivers the line that ends before end; the next one begins at next.
 func (r *Reader) line(end, next int) (m Message, raw []byte, partial bool) {
 	raw = r.buf[r.start:end]
+	whole := raw
 	if next > end {
 		raw = bytes.TrimSuffix(raw, []byte{'\r'})
 	}
@@ -189,7 +190,7 @@ func (r *Reader) line(end, next int) (m Message, raw []byte, partial bool) {
 		return Message{}, r.piece(), true
 	}
 	r.advance(next)
-	return Message{}, raw, false
+	return Message{}, whole, false
 }
 
 // withhold makes the next item a remark that a message does not count. It returns false if there

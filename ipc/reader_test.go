@@ -58,22 +58,22 @@ func TestReader(t *testing.T) {
 		want     []string
 	}{
 		{"nothing", "", nil},
-		{"empty lines", "\n\r\n\n", []string{`""`, `""`, `""`}},
+		{"empty lines", "\n\r\n\n", []string{`""`, `"\r"`, `""`}},
 		{"lines", "a\nb\n", []string{`"a"`, `"b"`}},
 		{"no end", "a\nb", []string{`"a"`, `"b"`}},
-		{"crlf", "a\r\nb\r\r\n\rc\r", []string{`"a"`, `"b\r"`, `"\rc\r"`}},
-		{"progress bar", "1%\r2%\r\n", []string{`"1%\r2%"`}},
+		{"crlf", "a\r\nb\r\r\n\rc\r", []string{`"a\r"`, `"b\r\r"`, `"\rc\r"`}},
+		{"progress bar", "1%\r2%\r\n", []string{`"1%\r2%\r"`}},
 		{"message", "a\n" + status + "\nb\n", []string{`"a"`, `STATUS {"progress":0.25}`, `"b"`}},
 		{"message, crlf", status + "\r\n", []string{`STATUS {"progress":0.25}`}},
 		{"message without end", "a\n" + status, []string{`"a"`, `STATUS {"progress":0.25}`}},
-		{"exactly a piece", "12345678\n12345678\r\n12345678", []string{`"12345678"`, `"12345678"`, `"12345678"`}},
+		{"exactly a piece", "12345678\n12345678\r\n12345678", []string{`"12345678"`, `"12345678\r"`, `"12345678"`}},
 		{"pieces", "123456781\n", []string{`"12345678"...`, `"1"`}},
 		{"pieces without end", "12345678123456781", []string{`"12345678"...`, `"12345678"...`, `"1"`}},
-		{"crlf at the cut", "1234567\r\n1234567\r8\r\n12345678\r\n123456789\r\n", []string{`"1234567"`, `"1234567"...`, `"\r8"`, `"12345678"`, `"12345678"...`, `"9"`}},
+		{"crlf at the cut", "1234567\r\n1234567\r8\r\n12345678\r\n123456789\r\n", []string{`"1234567\r"`, `"1234567\r"...`, `"8\r"`, `"12345678\r"`, `"12345678"...`, `"9\r"`}},
 		{"character at the cut", "1234567€5\n", []string{`"1234567"...`, `"€5"`}},
-		{"no character at the cut", "1234\x80\x80\x80\x80\x80\x80\x80\x80\n", []string{`"1234�"...!`, `"�"!`}},
-		{"zero bytes", "a\x00\x00b\n\x00\n", []string{`"a�b"!`, `"�"!`}},
-		{"binary", "\xff\xfe\x00a\xc3\n\xc3\xa9\n", []string{`"�a�"!`, `"é"`}},
+		{"no character at the cut", "1234\x80\x80\x80\x80\x80\x80\x80\x80\n", []string{`"1234����"...!`, `"����"!`}},
+		{"zero bytes", "a\x00\x00b\n\x00\n", []string{`"a��b"!`, `"�"!`}},
+		{"binary", "\xff\xfe\x00a\xc3\n\xc3\xa9\n", []string{`"���a�"!`, `"é"`}},
 		{"replacement character itself", "�\n", []string{`"�"`}},
 		{"looks like one", "{\"a\":1}\n{\n", []string{`"{\"a\":1}"`, `"{"`}},
 		{"unknown type", `{"type":"NEWS"}` + "\n", []string{`"{\"type\":"...`, `"\"NEWS\"}"`}},
@@ -197,7 +197,7 @@ func FuzzReader(f *testing.F) {
 			} else if m, ok := tooLong(whole, trimmed); ok {
 				want = append(want, m)
 			} else {
-				want = append(want, string(line))
+				want = append(want, string(whole))
 			}
 			rest = after
 		}

@@ -25,7 +25,7 @@ func (r *Reader) run() (text []byte, lines int) {
 		return nil, 0
 	}
 	text = r.buf[r.start : at-1]
-	if bytes.IndexByte(text, '\r') >= 0 || bytes.IndexByte(text, 0) >= 0 || !utf8.Valid(text) {
+	if bytes.IndexByte(text, 0) >= 0 || !utf8.Valid(text) {
 		r.singly = at // to find out which one it is, examine them one by one
 		return nil, 0
 	}

@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// Line is log text: a line without its end (LF or CRLF), or a piece of one, or several lines.
+// Line is log text: a line without its line feed, or a piece of one, or several lines.
 type Line struct {
 	// Text is valid UTF-8 without zero bytes. The next call of [Reader.Next] overwrites it; copy
-	// what must be kept. At most [MaxLine] bytes were read for it; replaced bytes can make it
-	// longer, at most three times as long.
+	// what must be kept. At most [MaxLine] bytes were read for it, and the CR of a line that ends
+	// in CRLF; replaced bytes can make it longer, at most three times as long.
 	Text []byte
 	// Partial means that the line is longer than [MaxLine] and that the stream's next item is the
 	// next piece of it.
@@ -17,8 +17,8 @@ type Line struct {
 	// Several is how many lines Text holds, separated by line feeds, if more than one; none of them
 	// is a piece, and no bytes were replaced in them.
 	Several int
-	// Replaced means that the process wrote something else: each run of zero bytes and of bytes
-	// that are not UTF-8 has become one U+FFFD.
+	// Replaced means that the process wrote something else: each zero byte, and each byte that is
+	// not UTF-8, has become one U+FFFD.
 	Replaced bool
 }
 
@@ -40,7 +40,6 @@ func clean(buf, raw []byte) ([]byte, bool) {
 	if bytes.IndexByte(raw, 0) < 0 && utf8.Valid(raw) {
 		return raw, false
 	}
-	inRun := false
 	for i := 0; i < len(raw); {
 		size := 1
 		bad := raw[i] == 0
@@ -49,20 +48,17 @@ func clean(buf, raw []byte) ([]byte, bool) {
 			r, size = utf8.DecodeRune(raw[i:])
 			bad = r == utf8.RuneError && size == 1
 		}
-		switch {
-		case !bad:
-			buf = append(buf, raw[i:i+size]...)
-		case !inRun:
+		if bad {
 			buf = utf8.AppendRune(buf, utf8.RuneError)
+		} else {
+			buf = append(buf, raw[i:i+size]...)
 		}
-		inRun = bad
 		i += size
 	}
 	return buf, true
 }
 
-// cut returns where to end a piece of at most limit bytes without dividing a character or a CRLF.
-// The text is longer than limit, and limit is at least 5.
+// cut returns where to end a piece of at most limit bytes without dividing a character. The text is longer than limit, and limit is at least 5.
 func cut(text []byte, limit int) int {
 	at := limit
 	for back := 0; back < utf8.UTFMax && !utf8.RuneStart(text[at]); back++ {
@@ -70,9 +66,6 @@ func cut(text []byte, limit int) int {
 	}
 	if !utf8.RuneStart(text[at]) {
 		at = limit // not UTF-8: any place will do
-	}
-	if text[at-1] == '\r' {
-		at--
 	}
 	return at
 }

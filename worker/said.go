@@ -27,6 +27,7 @@ type saidLine struct {
 	stream string
 	text   []byte
 	more   bool // it goes on in the next piece
+	back   bool // the next text replaces it
 	at     time.Time
 }
 
@@ -45,16 +46,33 @@ func (s *said) hear(stream string, text []byte, more bool, at time.Time) {
 	goesOn := l.more
 	l.more = more
 	if goesOn {
-		l.text = append(l.text, text[:min(len(text), maxSaid-len(l.text))]...)
+		l.add(text)
 		l.at = at
 		return
 	}
-	text = bytes.TrimRight(text, " \t\r\n\f\v")
-	if len(text) == 0 && !more {
-		return
+	for {
+		line := text[bytes.LastIndexByte(text, '\n')+1:]
+		if shown := bytes.TrimRight(line, "\r"); more || len(bytes.TrimSpace(shown[bytes.LastIndexByte(shown, '\r')+1:])) > 0 {
+			l.text, l.back, l.at = l.text[:0], false, at
+			l.add(line)
+			return
+		}
+		if text = bytes.TrimSuffix(text[:len(text)-len(line)], []byte{'\n'}); len(text) == 0 {
+			return // a terminal shows nothing of these lines
+		}
 	}
-	text = text[bytes.LastIndexByte(text, '\n')+1:]
-	l.text, l.at = append(l.text[:0], text[:min(len(text), maxSaid)]...), at
+}
+
+// add adds text as [output.Shown] shows it.
+func (l *saidLine) add(text []byte) {
+	rest := bytes.TrimRight(text, "\r")
+	i := bytes.LastIndexByte(rest, '\r')
+	if i >= 0 || l.back && len(rest) > 0 {
+		l.text = l.text[:0]
+	}
+	l.back = len(rest) < len(text) || l.back && len(rest) == 0
+	rest = rest[i+1:]
+	l.text = append(l.text, rest[:min(len(rest), maxSaid-len(l.text))]...)
 }
 
 // together is how far apart two streams' lines may be read although the program printed them in the

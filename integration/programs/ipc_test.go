@@ -33,7 +33,7 @@ func TestPrograms(t *testing.T) {
 	p.Let("MILLRACE_NODE_TTL", "1m") // no attempt here is to be given back because the machine is busy: some count them
 	secret := "tiger-" + fmt.Sprint(os.Getpid())
 	p.Write("secret", secret+"\n")
-	p.Write("vars.env", "FROM_FILE=file\nBOTH=file\n# a remark\nQUOTED=\"two words\"\n")
+	p.Write("vars.env", "FROM_FILE=file\nBOTH=file\n# a remark\nQUOTED=two $words \\\n")
 	p.Let("WORKERS_OWN", "own")
 	dev := p.Dev("--slots", "16")
 	w := &programs{p, p.Connect(), secret}
@@ -359,7 +359,7 @@ func (w *programs) surroundings(t *testing.T) {
 	wantEnd(t, ended, task.Error, reason.Task)
 	mark := strings.TrimPrefix(w.p.Mark, "INTEGRATION_TEST=")
 	all := w.lines(t, ended.ID, "")
-	if all[0] != "file|spec|two words||"+mark+"|[secret]" && all[1] != "file|spec|two words||"+mark+"|[secret]" {
+	if all[0] != "file|spec|two $words \\||"+mark+"|[secret]" && all[1] != "file|spec|two $words \\||"+mark+"|[secret]" {
 		t.Errorf("printed %q", all)
 	}
 	records, err := w.c.History(t.Context(), ended.ID)

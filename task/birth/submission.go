@@ -242,6 +242,15 @@ func (s *Submission) giveParams(e *task.Submitted, job *job.Job) error {
 		return err
 	}
 	e.Secrets = params.Secrets()
+	if e.Params != nil && e.Spec.NamesVariables() {
+		var all map[string]json.RawMessage
+		if err := json.Unmarshal(e.Params, &all); err != nil {
+			return fmt.Errorf("params: %w", err)
+		}
+		if err := e.Spec.CheckVariables(all); err != nil {
+			return err
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 		if err := where.ValidLabel(name, s.Labels[name]); err != nil {
 			return fmt.Errorf("labels: %w", err)

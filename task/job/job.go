@@ -62,7 +62,7 @@ func (j *Job) Validate() error {
 	for _, name := range slices.Sorted(maps.Keys(j.Labels)) {
 		labels = value.JoinFaults(labels, value.Under("labels: ", where.ValidLabel(name, j.Labels[name])))
 	}
-	return value.JoinFaults(value.ValidName("job", j.Name), queue, priority, labels, j.validateParams(), j.Spec.Validate())
+	return value.JoinFaults(value.ValidName("job", j.Name), queue, priority, labels, j.validateParams(), j.Spec.Validate(), j.CheckVariables(known(&j.Params)))
 }
 
 // validateParams refuses invalid declarations of parameters, and invalid values that the job itself

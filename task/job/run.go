@@ -22,6 +22,12 @@ type Run struct {
 	// Messages says what counts of what the process prints without the key of its attempt: one of
 	// [MessageRules]. A worker may be stricter. Default [MessagesReports].
 	Messages string `json:"messages,omitempty" redact:"word"`
+	// ParamsEnv gives each parameter as a variable, too, as [Variables] names it. Files and Env win
+	// over them. Default: the process gets all of them as one, MILLRACE_PARAMS.
+	ParamsEnv bool `json:"params_env,omitempty"`
+	// Encoding is the name of the encoding in which the process prints, as [EncodingOf] knows it: its
+	// lines and messages are converted to UTF-8. Default UTF-8.
+	Encoding string `json:"encoding,omitempty" redact:"word"`
 	// User runs the process as another user of the node, by name or number, with that user's
 	// groups. The worker needs the permission for that. Default: the worker's own user.
 	User string `json:"user,omitempty" redact:"hide"`
@@ -71,6 +77,9 @@ func (r *Run) validate() error {
 		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
 			return fmt.Errorf("run.env: %q=%q cannot be an environment variable", k, v)
 		}
+	}
+	if _, err := EncodingOf(r.Encoding); err != nil {
+		return err
 	}
 	if err := r.validateSurroundings(); err != nil {
 		return err

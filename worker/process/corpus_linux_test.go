@@ -57,6 +57,7 @@ func TestRingCorpus(t *testing.T) {
 		{kind: frameStdout, said: 5_000_000_000, body: []byte("one\ntwo")}, {kind: frameStderr, partial: true, said: 6, body: []byte("thr")},
 		{kind: frameMessage, said: 7, body: messageBody(ipc.Message{Type: ipc.TypeResult, ID: "1", Payload: json.RawMessage(`{"a":1}`)})}, {kind: frameRefused, said: 8, body: []byte(`{"type":"RESULT"}`)}, {kind: frameDropped, said: 9, body: []byte(droppedWords(2, 20, "the disk is full"))},
 		{kind: frameWithheld, said: 10, body: []byte(ipc.TypeSpawn)}, {kind: frameMessage, said: 11, body: messageBody(ipc.Message{Type: ipc.TypeStatus, Payload: json.RawMessage(`"up"`), Bare: true})},
+		{kind: frameReplaced, said: 12},
 	})
 	corpus.Test(t, corpus.Form{Dir: "testdata/corpus/ring", Version: keepVersion, Today: map[string][]byte{"ring.bin": today}, Again: func(written []byte) ([]byte, error) {
 		name := filepath.Join(t.TempDir(), "ring")

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/joho/godotenv"
-
 	"millrace/ipc"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/output"
+	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
 )
@@ -24,7 +24,7 @@ import (
 var kept = []string{"PATH", "HOME", "USER", "LANG", "TZ"}
 
 // environment builds the variables of an attempt, in this order: the worker's own, those that
-// describe the task, files, the spec's, secrets. It also returns the values of the secrets. An
+// describe the task, its parameters, files, the spec's, secrets. It also returns the values of the secrets. An
 // error says which file cannot be read. params are the task's parameters as its program gets them.
 func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir string, as *account) (env, secrets []string, err error) {
 	run := a.Task.Spec.Run
@@ -74,9 +74,27 @@ func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir strin
 	if last := a.Last(); len(last) > 0 {
 		env = append(env, "MILLRACE_CHECKPOINT="+string(last))
 	}
-	for _, file := range run.EnvFiles {
-		if env, err = readEnvFile(env, inDir(dir, file), as); err != nil {
+	if run.ParamsEnv {
+		var all map[string]json.RawMessage
+		if err = json.Unmarshal(params, &all); err != nil {
+			return nil, nil, fmt.Errorf("params: %w", err)
+		}
+		variables, err := job.Variables(all)
+		if err != nil {
 			return nil, nil, err
+		}
+		env = append(env, variables...)
+	}
+	for _, file := range run.EnvFiles {
+		pairs, err := readEnvFile(inDir(dir, file), as)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, p := range pairs {
+			env = append(env, p.Name+"="+p.Value)
+		}
+		if note := quoted(file, pairs); note != "" {
+			a.Output.Line(output.System, note)
 		}
 	}
 	for k, v := range run.Env {
@@ -114,10 +132,10 @@ func inDir(dir, file string) string {
 // maxEnvFile bounds a file of variables, in bytes; the kernel takes no larger environment anyway.
 const maxEnvFile = 1 << 20
 
-// readEnvFile adds the variables of a file to env. The task's user must be allowed to read it. An
-// error names the file and the line, and never holds any of the text: that may be a password, and
-// the error goes into the log.
-func readEnvFile(env []string, name string, as *account) ([]string, error) {
+// readEnvFile returns the variables of a file. The task's user must be allowed to read it. An error
+// names the file and the line, and never holds any of the text: that may be a password, and the
+// error goes into the log.
+func readEnvFile(name string, as *account) ([]value.Pair, error) {
 	f, err := as.open(name)
 	if err != nil {
 		return nil, fmt.Errorf("run.env_files: %w: put the file on this node, or correct its name", err)
@@ -130,47 +148,26 @@ func readEnvFile(env []string, name string, as *account) ([]string, error) {
 	case len(text) > maxEnvFile:
 		return nil, fmt.Errorf("run.env_files: %s has more than %d bytes", name, maxEnvFile)
 	}
-	vars, ok := variables(string(text))
-	if !ok {
-		return nil, fmt.Errorf("run.env_files: %s: line %d cannot be read: want lines NAME=value", name, badLine(string(text)))
+	pairs, err := value.Pairs(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("run.env_files: %s: %w", name, err)
 	}
-	for k, v := range vars {
-		env = append(env, k+"="+v)
-	}
-	return env, nil
+	return pairs, nil
 }
 
-// variables parses lines NAME=value, and tells whether all of them can be variables.
-func variables(text string) (map[string]string, bool) {
-	vars, err := godotenv.Unmarshal(text)
-	if err != nil || strings.ContainsRune(text, 0) {
-		return nil, false
-	}
-	_, nameless := vars[""]
-	return vars, !nameless
-}
-
-// maxQuotedLines bounds the search for the end of a value in quotes.
-const maxQuotedLines = 256
-
-// badLine returns the number of the first line that cannot be parsed, for a text that has one. The
-// parser quotes the bad text instead of counting lines, so each line is parsed by itself, together
-// with the lines after it if a quoted value may begin there.
-func badLine(text string) int {
-	lines := strings.SplitAfter(text, "\n")
-	for at := 0; at < len(lines); {
-		n := 1
-		for {
-			if _, ok := variables(strings.Join(lines[at:at+n], "")); ok {
-				break
-			}
-			if n++; !strings.ContainsAny(lines[at], `'"`) || n > maxQuotedLines || at+n > len(lines) {
-				return at + 1
-			}
+// quoted says which values of a file begin and end with a quote; "" if none do. Other programs that
+// read such files leave these quotes out.
+func quoted(file string, pairs []value.Pair) string {
+	var names []string
+	for _, p := range pairs {
+		if p.Quoted() {
+			names = append(names, p.Name)
 		}
-		at += n
 	}
-	return len(lines)
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the quotes around %s in %s are part of the value, as all else that stands behind the =: leave them out if the program must not get them", strings.Join(names, ", "), file)
 }
 
 // knownSecrets returns the values of a task's secrets that can be read. A relative file is resolved
@@ -232,7 +229,10 @@ func readSecret(name string, as *account) (string, error) {
 	case strings.ContainsRune(string(text), 0):
 		return "", errors.New(name + " holds a zero byte, which no variable can")
 	}
-	value := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	value, ended := strings.CutSuffix(string(text), "\n")
+	if ended {
+		value = strings.TrimSuffix(value, "\r")
+	}
 	if n := len(value); n > 0 && n < minRedacted {
 		return "", fmt.Errorf("%s has %d of the %d bytes that a secret needs at least: a shorter one cannot be told from other text and hidden; set what need not be hidden in run.env", name, n, minRedacted)
 	}

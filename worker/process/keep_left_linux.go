@@ -123,7 +123,7 @@ func (t *Tasks) goOn(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	if text, err := os.ReadFile(k.path(toldFile)); err == nil {
 		_ = json.Unmarshal(text, &k.memo) // else everything there is read again
 	}
-	s := &session{tasks: t, attempt: a, out: a.Output, began: timeOf(k.note.Began), started: timeOf(k.memo.Started)}
+	s := &session{tasks: t, attempt: a, out: a.Output, began: timeOf(k.note.Began), started: timeOf(k.memo.Started), foreign: replacing{encoding: a.Task.Spec.Run.Encoding}}
 	if k.note.Boot != bootID() || k.memo.Started == 0 {
 		s.started = time.Time{}
 	}

@@ -170,6 +170,7 @@ func (t *Tasks) runKept(ctx context.Context, s *session, c child.Command, secret
 		Guard:      t.ShimGuard,
 		Ring:       ringSize,
 		Elevate:    t.Runner.Elevates(),
+		Confine:    t.Runner.Confines(),
 	})
 	if err == nil && born.Failed == nil {
 		k.pid, k.limits = born.PID, born.Limits

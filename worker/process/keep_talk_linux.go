@@ -194,6 +194,8 @@ func (s *session) take(f frame, end int64) {
 		s.lines(child.Stderr, f, end)
 	case frameWithheld:
 		s.Withheld(string(f.body))
+	case frameReplaced:
+		s.replaced()
 	case frameDropped:
 		s.out.Line(output.System, string(f.body))
 	case frameMessage:

@@ -180,10 +180,10 @@ func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, as *account, dir s
 	env := append(slices.Clip(child.WorkersOwn()), as.variables()...)
 	env = append(env, "MILLRACE_NODE="+t.Node, "MILLRACE_FILES="+dir, "MILLRACE_SETUP=1")
 	env = t.withProgram(env)
-	sink := setupSink{a.Output, newRedactor(knownSecrets(&a.Task, dir, as))}
+	sink := &setupSink{out: a.Output, redact: newRedactor(knownSecrets(&a.Task, dir, as)), replacing: replacing{encoding: spec.Run.Encoding}}
 	for _, line := range spec.Setup {
 		a.Output.Line(output.Setup, "+ "+line)
-		c := child.Command{Shell: line, Dir: dir, Env: env, Messages: ipc.Gate{Keyless: ipc.KeylessOff}, Grace: spec.Timeout.Grace(), Limit: a.Grace}
+		c := child.Command{Shell: line, Dir: dir, Env: env, Messages: ipc.Gate{Keyless: ipc.KeylessOff}, Encoding: spec.Run.Encoding, Grace: spec.Timeout.Grace(), Limit: a.Grace}
 		if as.other() {
 			c.Credential = as.credential
 		}
@@ -206,12 +206,16 @@ var errSetupTimeout = errors.New("setup ran longer than timeout.setup allows")
 type setupSink struct {
 	out    *worker.Output
 	redact *redactor
+	replacing
 }
 
-func (s setupSink) Line(_ child.Stream, line ipc.Line) {
+func (s *setupSink) Line(_ child.Stream, line ipc.Line) {
+	if line.Replaced && s.first() {
+		s.out.Line(output.System, s.words())
+	}
 	hand(s.out, output.Setup, s.redact.lines(line))
 }
 
 // Message and Withheld implement [child.Sink]; all output of setup is text.
-func (s setupSink) Message(ipc.Message) {}
-func (s setupSink) Withheld(string)     {}
+func (s *setupSink) Message(ipc.Message) {}
+func (s *setupSink) Withheld(string)     {}

@@ -47,6 +47,7 @@ const (
 	frameRefused  // a message with a secret outside any string; without its payload
 	frameDropped  // a line in words about what was dropped
 	frameWithheld // the type of a message that is only text
+	frameReplaced // some of the output is not in its encoding
 )
 
 // headSize is the size of a frame beside its body: place, time, length, kind, flags, checksum.

@@ -33,7 +33,8 @@ type session struct {
 	redact  *redactor
 	params  json.RawMessage // of the task, as the process gets them
 	process child.Process   // set before anything is read
-	bare    bool            // of the last message; only the reader of messages uses it
+	foreign replacing
+	bare    bool // of the last message; only the reader of messages uses it
 
 	mu       sync.Mutex
 	failure  *ipc.Failure    // guarded by mu; the last ERROR
@@ -110,7 +111,17 @@ func (s *session) Line(stream child.Stream, line ipc.Line) {
 	if stream == child.Stderr {
 		name = output.Stderr
 	}
+	if line.Replaced {
+		s.replaced()
+	}
 	hand(s.out, name, s.redact.lines(line))
+}
+
+// replaced says that the output is not in its encoding.
+func (s *session) replaced() {
+	if s.foreign.first() {
+		s.out.Line(output.System, s.foreign.words())
+	}
 }
 
 // hand adds the output of a process.

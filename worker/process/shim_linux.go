@@ -42,7 +42,8 @@ type shimOrder struct {
 	Credential *syscall.Credential
 	Secrets    []string
 	Guard      []string
-	Elevate    bool // as in [child.Config]
+	Elevate    bool              // as in [child.Config]
+	Confine    child.Confinement // the same
 	Ring       int64
 	Hold       holdOrder
 }
@@ -198,6 +199,7 @@ func (s *shim) main(out io.Writer) error {
 		Guard:   s.order.Guard,
 		Orphans: true,
 		Elevate: s.order.Elevate,
+		Confine: s.order.Confine,
 		Groups:  s.order.Command.Resources.CPU > 0 || s.order.Command.Resources.Memory > 0 || s.order.Command.Resources.PIDs > 0,
 	})
 	if err != nil {
@@ -217,7 +219,7 @@ func (s *shim) main(out io.Writer) error {
 	}
 	s.holdUntil(s.order.Hold)
 	ran := make(chan child.Result, 1)
-	go func() { ran <- r.Run(ctx, c, &shimSink{s.out, newRedactor(s.order.Secrets)}) }()
+	go func() { ran <- r.Run(ctx, c, &shimSink{out: s.out, redact: newRedactor(s.order.Secrets)}) }()
 	select {
 	case res := <-ran: // it was never started, or has ended already
 		select {
@@ -463,9 +465,13 @@ func shortPath(dir *os.File) string {
 type shimSink struct {
 	out    *shimWriter
 	redact *redactor
+	replacing
 }
 
 func (s *shimSink) Line(stream child.Stream, line ipc.Line) {
+	if line.Replaced && s.first() {
+		s.out.put(frame{kind: frameReplaced})
+	}
 	kind := frameStdout
 	if stream == child.Stderr {
 		kind = frameStderr

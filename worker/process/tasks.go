@@ -111,9 +111,9 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 		return system("%v", err)
 	}
 	secrets = append(secrets, hidden...)
-	s := &session{tasks: t, attempt: a, out: a.Output, ctx: ctx, began: began, redact: newRedactor(secrets), params: params}
+	s := &session{tasks: t, attempt: a, out: a.Output, ctx: ctx, began: began, redact: newRedactor(secrets), params: params, foreign: replacing{encoding: run.Encoding}}
 	c := child.Command{
-		Argv: argv, Shell: shell, Dir: place.dir, Env: append(env, place.env...), OpenStdin: run.Stdin == job.StdinOpen, Messages: gate,
+		Argv: argv, Shell: shell, Dir: place.dir, Fresh: place.fresh != "" && !surrounded, Env: append(env, place.env...), OpenStdin: run.Stdin == job.StdinOpen, Messages: gate, Encoding: run.Encoding, Alone: len(run.Secrets) > 0 || len(hidden) > 0,
 		Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace, Started: s.meet, Resources: a.Task.Spec.Resources,
 	}
 	if as.other() {

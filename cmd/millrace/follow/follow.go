@@ -28,7 +28,7 @@ func (a *Commands) Follow(ctx context.Context, c *client.Client, id task.ID, asJ
 	defer unwatch()
 	var names labels
 	var marks attemptMarks
-	lines := &lineWriter{out: a.Out, errs: a.Errs}
+	lines := &lineWriter{out: a.Out, errs: a.Errs, outBrief: term.Terminal(a.Out), errsBrief: term.Terminal(a.Errs)}
 	show := func(l outputLine) error {
 		if asJSON {
 			return a.WriteLine(l)

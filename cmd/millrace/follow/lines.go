@@ -23,9 +23,13 @@ type outputLine struct {
 // joins the pieces of a long line, unless another line comes between them.
 type lineWriter struct {
 	out, errs io.Writer
-	open      map[io.Writer]openLine // by where it is printed
-	before    string                 // what each line begins with
-	colour    term.Colour            // of the next one
+	// outBrief and errsBrief say of which of them only shows what a terminal would still show of a
+	// line; see [output.Shown].
+	outBrief, errsBrief bool
+
+	open   map[io.Writer]openLine // by where it is printed
+	before string                 // what each line begins with
+	colour term.Colour            // of the next one
 }
 
 // openLine identifies an incomplete line.
@@ -36,9 +40,13 @@ type openLine struct {
 
 // write prints one line, or piece, and tells whether it is complete.
 func (w *lineWriter) write(epoch uint64, l output.Line) (complete bool, err error) {
-	to := w.errs
+	to, brief := w.errs, w.errsBrief
 	if l.Stream == output.Stdout {
-		to = w.out
+		to, brief = w.out, w.outBrief
+	}
+	less := false
+	if brief {
+		l.Text, less = output.Shown(l.Text)
 	}
 	if w.open == nil {
 		w.open = map[io.Writer]openLine{}
@@ -50,6 +58,8 @@ func (w *lineWriter) write(epoch uint64, l output.Line) (complete bool, err erro
 		if goesOn {
 			text = "\n" + text
 		}
+	} else if less { // it also replaces the pieces above
+		text = "\n" + w.before + text
 	}
 	if l.More {
 		w.open[to] = whose

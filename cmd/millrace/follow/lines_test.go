@@ -31,6 +31,26 @@ func TestLineWriter(t *testing.T) {
 	}
 }
 
+// TestBriefLines: a terminal shows what is behind the last CR, and files and pipes get all of it.
+func TestBriefLines(t *testing.T) {
+	var out, errs bytes.Buffer
+	w := lineWriter{out: &out, errs: &errs, errsBrief: true}
+	for _, to := range []string{output.Stdout, output.Stderr} {
+		for _, l := range []output.Line{{Text: "\r1%\r2%\rdisk full"}, {Text: "windows\r"}, {Text: "\r1%\r2%", More: true}, {Text: "\r3%\r4"}, {Text: "a ", More: true}, {Text: "line\r"}} {
+			l.Stream = to
+			if _, err := w.write(1, l); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if want := "\r1%\r2%\rdisk full\nwindows\r\n\r1%\r2%\r3%\r4\na line\r\n"; out.String() != want {
+		t.Errorf("a file gets %q, want %q", out.String(), want)
+	}
+	if want := "disk full\nwindows\n2%\n4\na line\n"; errs.String() != want {
+		t.Errorf("a terminal gets %q, want %q", errs.String(), want)
+	}
+}
+
 func TestTail(t *testing.T) {
 	for most, want := range map[int]string{0: "[]", 1: "[5]", 3: "[3 4 5]", 9: "[1 2 3 4 5]"} {
 		var last tail

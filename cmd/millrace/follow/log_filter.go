@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -62,13 +63,13 @@ func (f *logFilter) parse(now time.Time) (err error) {
 	return nil
 }
 
-// wants tells whether a line is shown. The expression is matched against the shown text.
+// wants tells whether a line is shown. The expression is matched against all of its text but a CR at its end.
 func (f *logFilter) wants(attempt int, l *output.Line) bool {
 	return (f.attempt == 0 || f.attempt == attempt) &&
 		(f.stream.Value == "" || f.stream.Value == l.Stream) &&
 		(f.level.Value == "" || l.Stream == output.Log && grave(l.Level) >= grave(f.level.Value)) &&
 		!l.At.Before(f.from) && !f.later(l) &&
-		(f.pattern == nil || f.pattern.MatchString(lineText(l)))
+		(f.pattern == nil || f.pattern.MatchString(strings.TrimRight(lineText(l), "\r")))
 }
 
 // later tells whether a line was printed after the chosen moment.

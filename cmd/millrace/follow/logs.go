@@ -27,6 +27,7 @@ type logFlags struct {
 	logFilter
 	follow bool
 	times  bool
+	raw    bool
 	tail   int
 	in     view.View // the view shown
 }
@@ -42,7 +43,8 @@ func (a *Commands) Logs() *cobra.Command {
 ended. For a task with steps or other children it prints the output of all of them, each
 line behind the name of its step. --job or --schedule choose its latest task, which needs a
 millrace server unless --at is given. A line separates each attempt from the one before. -o json prints a line of
-JSON for each line. On a terminal, lines that did not come from stdout have a colour. If lines are missing, or may be
+JSON for each line. On a terminal, lines that did not come from stdout have a colour, and of a line that
+a progress bar has written again and again only the last text is shown (--raw: all of it). If lines are missing, or may be
 missing, because a worker was lost before it had stored them, a note on stderr says so.
 With --at it prints the output up to then, by the clock of the node, of the latest task of then.`,
 		Example: `  millrace task logs -f ID
@@ -57,6 +59,7 @@ With --at it prints the output up to then, by the clock of the node, of the late
 	latest.Flags(a.App, c)
 	fs.BoolVarP(&f.follow, "follow", "f", false, "go on until the task has ended")
 	fs.BoolVar(&f.times, "timestamps", false, "begin each line with its time")
+	fs.BoolVar(&f.raw, "raw", false, "also on a terminal print all of a line, not only what is behind its last carriage return")
 	f.logFilter.flags(fs)
 	fs.IntVarP(&f.tail, "tail", "n", -1, "only the last `number` of lines")
 	sight := a.AtFlag(c, reach.Then{Asks: true})
@@ -141,7 +144,8 @@ type logPrinter struct {
 
 func (a *Commands) logPrinter(f *logFlags) *logPrinter {
 	out := bufio.NewWriterSize(a.Out, 64<<10)
-	lines := &lineWriter{out: out, errs: out}
+	brief := term.Terminal(a.Out) && !f.raw
+	lines := &lineWriter{out: out, errs: out, outBrief: brief, errsBrief: brief}
 	colours, marks := term.Colourful(a.Out), attemptMarks{}
 	printer := a.Printing(out, a.Errs)
 	p := &logPrinter{a: a, f: f, names: &labels{}, gaps: newLineGaps(), shown: map[uint64]int{}, flush: out.Flush}

@@ -55,5 +55,9 @@ func surroundingFields(out *term.Table, r *job.Run) {
 		out.Field("clean environment", "inherits "+strings.Join(append([]string{"the usual"}, r.Inherit...), ", "))
 	}
 	out.Field("variables from", strings.Join(r.EnvFiles, ", "))
+	if r.ParamsEnv {
+		out.Field("parameters", "each as a variable, too: "+job.VariablePrefix+"NAME")
+	}
+	out.Field("encoding", r.Encoding)
 	out.Field("secrets", strings.Join(slices.Sorted(maps.Keys(r.Secrets)), ", "))
 }

@@ -48,6 +48,8 @@ type outputPanel struct {
 type line struct {
 	client.NumberedLine
 	HTML template.HTML
+	// Over is what a terminal would no longer show of the line; see [output.Shown].
+	Over template.HTML
 	Mark bool
 }
 
@@ -186,7 +188,13 @@ func (p *outputPanel) drawn(lead, lines []client.NumberedLine) []line {
 	}
 	all := make([]line, len(lines))
 	for i := range lines {
-		all[i] = line{lines[i], pen.Draw(lines[i].Text), lines[i].Number == p.Line}
+		text := lines[i].Text
+		shown, less := output.Shown(text)
+		over := pen.Draw(text[:strings.LastIndex(text, shown)])
+		if !less {
+			over = ""
+		}
+		all[i] = line{lines[i], pen.Draw(shown), over, lines[i].Number == p.Line}
 	}
 	return all
 }
@@ -327,7 +335,10 @@ func (s *Site) download(w http.ResponseWriter, r *http.Request, c httpapi.Caller
 		var text strings.Builder
 		for i := range page.Batches {
 			for _, l := range page.Batches[i].Of.Lines {
-				text.WriteString(l.Text + "\n")
+				text.WriteString(l.Text)
+				if !l.More {
+					text.WriteByte('\n')
+				}
 			}
 		}
 		if _, bad := to.Write([]byte(text.String())); bad != nil || err != nil || page.Next == 0 {

@@ -25,6 +25,9 @@ func TestOutput(t *testing.T) {
 			if l.N == 550 {
 				l.Text = "\x1b[31m" + l.Text // and so on
 			}
+			if l.N == 640 {
+				l.Text = "\r1%\r2%\r" + l.Text + "\r"
+			}
 			b.Lines = append(b.Lines, l)
 		}
 		if err := p.store.Print(t.Context(), b); err != nil {
@@ -58,6 +61,7 @@ func TestOutput(t *testing.T) {
 	}
 	has(of+"/lines?from=560", 560, 759, shownLines, `data-total="900"`, `<span class="sgr-1">line 560 &lt;b&gt;</span>`)
 	has(of+"/lines", 701, 900, shownLines)
+	has(of+"?line=640", 590, 789, shownLines, `>line 640 &lt;b&gt;</span> <details><summary>written over</summary><span class="sgr-1">`)
 	if answer, _ := p.get(200, of+"/hit?find=line+33&from=40"); answer != `{"line":330,"reached":330,"total":900}` {
 		t.Errorf("it is found at %s", answer)
 	}
@@ -67,7 +71,7 @@ func TestOutput(t *testing.T) {
 	p.get(400, of+"/hit?level=warm")
 	p.get(400, "/tasks/none/lines")
 	all, h := p.get(200, of+"/output")
-	if lines := strings.Split(all, "\n"); len(lines) != 901 || lines[899] != "line 900 <b>" || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") {
+	if lines := strings.Split(all, "\n"); len(lines) != 901 || lines[639] != "\r1%\r2%\rline 640 <b>\r" || lines[899] != "line 900 <b>" || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") {
 		t.Errorf("all of it has %d lines", len(lines))
 	}
 	p.as(roles.Submitter)

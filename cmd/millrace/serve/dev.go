@@ -72,7 +72,7 @@ func (a *Commands) EmbeddedServer(ctx context.Context, e *Embedded, s settings.V
 	defer server.Stop()
 	p := a.newParts(ctx, dialEmbedded(server, log), s, garbage.Slowly, log)
 	defer p.close()
-	p.own = server
+	p.own, p.data = server, e.Data
 	if err := p.listen(role); err != nil {
 		return err
 	}

@@ -67,6 +67,7 @@ type parts struct {
 	http     *httpapi.Server   // nil without the HTTP service
 	pages    *pages.Site       // nil without the HTTP service
 	own      *embed.Server     // the NATS server of this process; nil if it uses another
+	data     string            // the folder of that server
 	mute     *monitor.Log      // whether the log takes messages; nil before a store is open
 	tracer   *telemetry.Tracer // nil without tracing
 }
@@ -248,6 +249,25 @@ type WorkerConfig struct {
 	own      folders
 }
 
+// confinement is what tasks lose: what the settings say, and sight of the data of a server in this
+// process, which holds its passwords. Where tasks need something of that folder they see all of it.
+func (p *parts) confinement(own folders, self string) child.Confinement {
+	c := p.settings.Confine
+	data, err := filepath.Abs(p.data)
+	if p.data == "" || err != nil {
+		return c
+	}
+	here, _ := os.Getwd() // "" is not in it
+	for _, needed := range []string{own.spool, own.cache, own.work, os.TempDir(), self, here} {
+		if rel, err := filepath.Rel(data, needed); err == nil && filepath.IsLocal(rel) {
+			p.log.Warn("tasks can read the server's folder, for they need something in it: choose another one with --data", "data", data, "needed", needed)
+			return c
+		}
+	}
+	c.Hide = append(c.Hide, data)
+	return c
+}
+
 // work starts a worker, whose folders are made.
 func (p *parts) work(c WorkerConfig) error {
 	store, _, err := p.store("millrace worker", jet.Await)
@@ -262,7 +282,7 @@ func (p *parts) work(c WorkerConfig) error {
 	if err != nil {
 		return fmt.Errorf("find this program, to guard child processes: %w", err)
 	}
-	runner, err := child.NewRunner(child.Config{Guard: []string{self, GuardName}, Orphans: true, Groups: true, Elevate: p.settings.NewPrivileges, Log: p.log})
+	runner, err := child.NewRunner(child.Config{Guard: []string{self, GuardName}, Orphans: true, Groups: true, Elevate: p.settings.NewPrivileges, Confine: p.confinement(c.own, self), Log: p.log})
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ import (
 	"millrace/scheduler"
 	"millrace/task/duties"
 	"millrace/task/value"
+	"millrace/worker/process/child"
 )
 
 // Profiles choose the set of defaults.
@@ -97,6 +98,8 @@ type Values struct {
 	Memory int64
 	// NewPrivileges lets tasks gain rights by what they start; see process.Config.Elevate.
 	NewPrivileges bool
+	// Confine is what else tasks lose of the rights of the worker's user.
+	Confine child.Confinement
 	// LogKeep is how long a server keeps the output of tasks after their end.
 	LogKeep retention.Policy
 	// DataKeep is the same for their records.
@@ -298,6 +301,26 @@ var All = []Setting{
 		},
 		Text: func(s *Values) string {
 			if s.NewPrivileges {
+				return "on"
+			}
+			return "off"
+		},
+	},
+	{
+		processes: Working, Name: "capabilities", Usage: "which capabilities tasks of root keep: none, all, or names such as chown,dac_read_search", dev: "none", prod: "none",
+		read: func(s *Values, text string) error { return s.Confine.ParseCapabilities(text) },
+		Text: func(s *Values) string { return s.Confine.CapabilitiesText() },
+	},
+	{
+		processes: Working, Name: "tasks_look", Usage: "whether tasks may look into other processes of their user, as debuggers do: on or off", dev: "off", prod: "off",
+		read: func(s *Values, text string) error {
+			if s.Confine.Open = text == "on"; text != "on" && text != "off" {
+				return errors.New("want on or off")
+			}
+			return nil
+		},
+		Text: func(s *Values) string {
+			if s.Confine.Open {
 				return "on"
 			}
 			return "off"

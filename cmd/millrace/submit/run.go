@@ -63,6 +63,8 @@ type RunFlags struct {
 	Files   string
 	stdin   typed.Choice
 	talks   typed.Choice
+	coded   string
+	vars    bool
 	memory  string
 
 	count  int
@@ -135,6 +137,8 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 		fs.Var(&f.stdin, "stdin", "standard input of the command: none, or open for messages (default none)")
 		f.talks.Of = job.MessageRules
 		fs.Var(&f.talks, "messages", "what counts of the command's output without its attempt's key: `rule`, one of "+strings.Join(job.MessageRules, ", ")+" (default "+job.MessagesReports+")")
+		fs.StringVar(&f.coded, "encoding", "", "in which the command prints: a `name` such as gbk, latin1 or utf-16 (default utf-8)")
+		fs.BoolVar(&f.vars, "params-env", false, "give the command each parameter as a variable, too: P_NAME")
 		fs.StringVar(&f.memory, "memory", "", "how much memory the command may hold: `size` such as 512MiB")
 	})
 	typed.InGroup(fs, typed.GroupWhen, func() {
@@ -279,8 +283,8 @@ func (f *RunFlags) what(name string, argv []string) (string, *job.Spec, error) {
 	case given > 1:
 		return "", nil, fmt.Errorf("a task runs one thing: a job, a command after \"--\", --shell or --handler")
 	case name != "" || f.handler != "":
-		if f.dir != "" || len(f.env) > 0 || f.stdin.Value != "" || f.talks.Value != "" || f.memory != "" {
-			return "", nil, fmt.Errorf("--dir, --env, --stdin, --messages and --memory are for commands and --shell; a job or handler is given --param")
+		if f.dir != "" || len(f.env) > 0 || f.stdin.Value != "" || f.talks.Value != "" || f.coded != "" || f.vars || f.memory != "" {
+			return "", nil, fmt.Errorf("--dir, --env, --stdin, --messages, --encoding, --params-env and --memory are for commands and --shell; a job or handler is given --param")
 		}
 		if name != "" {
 			return name, nil, value.ValidName("job", name)
@@ -291,7 +295,7 @@ func (f *RunFlags) what(name string, argv []string) (string, *job.Spec, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	spec := &job.Spec{Run: &job.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env, Stdin: f.stdin.Value, Messages: f.talks.Value}}
+	spec := &job.Spec{Run: &job.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env, Stdin: f.stdin.Value, Messages: f.talks.Value, Encoding: f.coded, ParamsEnv: f.vars}}
 	if f.memory != "" {
 		if spec.Resources.Memory, err = value.ParseSize(f.memory); err != nil {
 			return "", nil, fmt.Errorf("--memory: %w", err)

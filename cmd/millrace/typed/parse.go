@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
-	"github.com/joho/godotenv"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -182,19 +182,28 @@ func Params(whole string, each []string, in io.Reader) (values map[string]json.R
 	return values, texts, nil
 }
 
-// readParams parses a JSON object, or lines name=value as in a .env file.
+// readParams parses a JSON object, or lines name=value as [value.Pairs] does.
 func readParams(body []byte) (values map[string]json.RawMessage, texts map[string]string, err error) {
-	wanted := errors.New("want a JSON object, such as {\"name\": \"World\"}, or lines name=value, as in a .env file")
+	const wanted = "want a JSON object, such as {\"name\": \"World\"}, or lines name=value"
 	if text := bytes.TrimSpace(body); json.Valid(text) || bytes.HasPrefix(text, []byte("{")) {
 		if err := json.Unmarshal(text, &values); err != nil || values == nil {
-			return nil, nil, wanted
+			return nil, nil, errors.New(wanted)
 		}
 		return values, nil, nil
 	}
-	texts, err = godotenv.UnmarshalBytes(body)
-	_, nameless := texts[""]
-	if err != nil || len(texts) == 0 || nameless {
-		return nil, nil, wanted
+	if !utf8.Valid(body) {
+		return nil, nil, errors.New("this is not UTF-8: " + wanted)
+	}
+	pairs, err := value.Pairs(string(body))
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("this is no JSON object, and %w", err)
+	case len(pairs) == 0:
+		return nil, nil, errors.New(wanted)
+	}
+	texts = make(map[string]string, len(pairs))
+	for _, p := range pairs {
+		texts[p.Name] = p.Value
 	}
 	return nil, texts, nil
 }

@@ -34,7 +34,7 @@ func TestParseParams(t *testing.T) {
 		"whole, then one": {`{"a":1,"b":2}`, []string{"b=3"}, `{"a":1,"b":3}`},
 		"file":            {"@" + file, nil, `{"a":1,"b":[true]}`},
 		"stdin":           {"-", nil, `{"in":1}`},
-		"lines":           {"# of the crawl\nexport n=3\nname='World of \"x\"'\n\nlist=[1,2] # JSON\nempty=\n", []string{"n=4"}, `{"n":4,"name":"World of \"x\"","list":[1,2],"empty":""}`},
+		"lines":           {"# of the crawl\nn=3\nname='World of \"x\"' # 1\n\nlist=[1,2]\nempty=\nhash=$2y$10$f\\n\r\nq=\"3\"\n", []string{"n=4"}, `{"n":4,"name":"'World of \"x\"' # 1","list":[1,2],"empty":"","hash":"$2y$10$f\\n","q":"3"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := birth.Submission{Spec: &job.Spec{Handler: "h"}}
@@ -58,7 +58,7 @@ func TestParseParams(t *testing.T) {
 			}
 		})
 	}
-	for _, c := range [][]string{{"[]"}, {"null"}, {"{"}, {"{a=1}"}, {"just words"}, {"# nothing"}, {"=x"}, {"@/none/such"}, {"", "novalue"}, {"", "=x"}} {
+	for _, c := range [][]string{{"[]"}, {"null"}, {"{"}, {"{a=1}"}, {"just words"}, {"# nothing"}, {"=x"}, {"n=\xff"}, {"export n=1"}, {"a: 1"}, {"@/none/such"}, {"", "novalue"}, {"", "=x"}} {
 		if values, texts, err := Params(c[0], c[1:], strings.NewReader("")); err == nil {
 			t.Errorf("Params(%q) = %s, %s, want an error", c, values, texts)
 		}

@@ -36,12 +36,17 @@ func BenchmarkPlain(b *testing.B) {
 	})
 }
 
-func BenchmarkRun(b *testing.B) {
+func BenchmarkRun(b *testing.B) { benchmarkRun(b, false) }
+
+// BenchmarkAlone is the same with a thread for each process.
+func BenchmarkAlone(b *testing.B) { benchmarkRun(b, true) }
+
+func benchmarkRun(b *testing.B, alone bool) {
 	r, env := guarded(b), os.Environ()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	atOnce(b, func() {
-		if res := r.Run(ctx, Command{Argv: []string{"/bin/true"}, Env: env}, &count{}); res.Class != "" {
+		if res := r.Run(ctx, Command{Argv: []string{"/bin/true"}, Env: env, Alone: alone}, &count{}); res.Class != "" {
 			b.Error(res.Message)
 		}
 	})

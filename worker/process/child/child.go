@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/text/encoding"
+
 	"millrace/ipc"
 	"millrace/task/value"
 )
@@ -43,6 +45,7 @@ type Running struct {
 	mark           string   // by which its orphans are known
 	stdout, stderr *output
 	gate           ipc.Gate
+	encoding       encoding.Encoding // of the output; nil for UTF-8
 	grace          time.Duration
 	limit          func(cause error) time.Duration // nil for none
 	log            *slog.Logger
@@ -103,7 +106,7 @@ func (p *Running) Send(m ipc.Message) { p.in.send(m, false) }
 func (p *Running) Limits() string { return p.lim.text() }
 
 func (p *Running) read(o *output, stream Stream, s Sink) {
-	if err := o.deliver(stream, p.gate, s); err != nil {
+	if err := o.deliver(stream, p.gate, p.encoding, s); err != nil {
 		p.log.Error("output of a process is lost: its pipe cannot be read", "error", err, "pid", p.PID, "stream", stream.String())
 	}
 }

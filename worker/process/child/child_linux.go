@@ -128,11 +128,6 @@ func unblock(fd int) {
 
 func onMainThread() bool { return unix.Gettid() == os.Getpid() }
 
-// forgoPrivileges keeps the processes that this thread starts, and all below them, from gaining
-// rights by what they execute. It is a property of the thread, so it makes no start slower. On a
-// kernel without the feature it does nothing.
-func forgoPrivileges() { _ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
-
 // closeOnExec hides every descriptor of this program from the programs it executes, also
 // descriptors that it inherited or that a library has opened. Descriptors meant for a child are
 // copied for it.

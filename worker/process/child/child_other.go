@@ -67,7 +67,7 @@ func unblock(fd int) { _ = syscall.SetNonblock(fd, true) } // cannot fail for a 
 
 func onMainThread() bool { return false }
 
-func forgoPrivileges() {} // only Linux has this
+func (c *Confinement) confine(bool) (gaps []string) { return nil } // only Linux has this
 
 // closeOnExec hides the descriptors that this program inherited from the programs it executes.
 var closeOnExec = sync.OnceFunc(func() {

@@ -24,15 +24,21 @@ type Command struct {
 	Shell string
 	// Dir is the working directory. Default: the worker's own.
 	Dir string
+	// Fresh tells that Dir is an empty one, made for the command.
+	Fresh bool `json:",omitempty"`
 	// Env is the complete environment, as "name=value"; the worker's own is
 	// not added. [MarkerVar] is set in any case.
 	Env []string
 	// OpenStdin keeps the standard input open for messages such as CANCEL.
 	// Default: it ends at once.
 	OpenStdin bool
+	// Alone keeps other processes of this Runner from looking into it, unless [Confinement.Open].
+	Alone bool `json:",omitempty"`
 	// Messages says which messages on the standard output count; the others are log text. Default:
 	// all of them.
 	Messages ipc.Gate
+	// Encoding is that of the output, as [job.EncodingOf] names it. Default UTF-8.
+	Encoding string `json:",omitempty"`
 	// Grace is how long the process group has from the request to stop (SIGTERM) until it is
 	// killed. 0 or less kills it at once.
 	Grace time.Duration
@@ -100,6 +106,14 @@ func lookPath(name string, env []string) (string, error) {
 	return "", found
 }
 
+// inDir is where a file lies that the program names, unless it is "".
+func (c *Command) inDir(file string) string {
+	if file == "" || filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(c.Dir, file)
+}
+
 // explain says in words why a program could not be started, and what to do. The kernel's error
 // alone does not say which file it concerns.
 func (c *Command) explain(program, file string, err error) string {
@@ -115,15 +129,13 @@ func (c *Command) explain(program, file string, err error) string {
 			return say(fmt.Sprintf("the working directory %s may not be entered by the worker's user; change its permissions", c.Dir))
 		}
 	}
-	if file != "" && !filepath.IsAbs(file) {
-		file = filepath.Join(c.Dir, file)
-	}
+	file = c.inDir(file)
 	info, statErr := os.Stat(file)
 	switch {
 	case errors.Is(err, syscall.ENOENT) && statErr == nil:
-		return say("the file is there, but the interpreter it names (its first line, or its loader) is not; install that on this node")
+		return say(uninterpreted(file))
 	case errors.Is(err, syscall.ENOENT):
-		return say("install it on this node, or correct its name or PATH")
+		return say(c.absent(program))
 	case errors.Is(err, syscall.EACCES) && statErr == nil && info.IsDir():
 		return say("it is a directory; name a program")
 	case errors.Is(err, syscall.EACCES):

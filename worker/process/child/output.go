@@ -1,6 +1,7 @@
 package child
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/transform"
 
 	"millrace/ipc"
 )
@@ -74,20 +77,28 @@ func (o *output) control(call func(fd int) error) {
 	})
 }
 
+// replacement stands for what is not of the encoding.
+var replacement = []byte("\uFFFD")
+
 var (
 	messageReaders = sync.Pool{New: func() any { return ipc.NewReader(nil) }}
 	textReaders    = sync.Pool{New: func() any { return ipc.NewTextReader(nil) }}
 )
 
-// deliver passes everything that arrives to s, and returns at the end of the output.
-func (o *output) deliver(stream Stream, g ipc.Gate, s Sink) error {
+// deliver passes everything that arrives to s, and returns at the end of the output. coded is its
+// encoding, nil for UTF-8.
+func (o *output) deliver(stream Stream, g ipc.Gate, coded encoding.Encoding, s Sink) error {
 	defer func() { o.done.Store(true); o.file.Close() }()
 	readers := &textReaders
 	if stream == Stdout {
 		readers = &messageReaders
 	}
 	r := readers.Get().(*ipc.Reader)
-	r.Reset(o, g)
+	if coded == nil {
+		r.Reset(o, g)
+	} else {
+		r.Reset(transform.NewReader(o, coded.NewDecoder()), g)
+	}
 	defer func() { r.Reset(nil, ipc.Gate{}); readers.Put(r) }()
 	for {
 		item, err := r.Next()
@@ -101,6 +112,9 @@ func (o *output) deliver(stream Stream, g ipc.Gate, s Sink) error {
 		case item.Withheld != "":
 			s.Withheld(item.Withheld)
 		default:
+			if coded != nil && bytes.Contains(item.Line.Text, replacement) {
+				item.Line.Replaced = true
+			}
 			s.Line(stream, item.Line)
 		}
 	}

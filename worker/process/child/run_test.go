@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"millrace/ipc"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 )
@@ -56,14 +57,40 @@ func TestRunDeliversEverything(t *testing.T) {
 	if res.Class != "" {
 		t.Fatalf("%+v", res)
 	}
-	if got, want := s.stdout(), "out\n{\"type\":\"NEWS\"}\nend\n"; got != want {
+	if got, want := s.stdout(), "out\n{\"type\":\"NEWS\"}\r\nend\n"; got != want {
 		t.Errorf("stdout %q, want %q", got, want)
 	}
-	if got, want := s.stderr(), "err\n{\"type\":\"STATUS\",\"payload\":\"no\"}\n\uFFFD\n"; got != want || !s.replaced {
+	if got, want := s.stderr(), "err\n{\"type\":\"STATUS\",\"payload\":\"no\"}\n\uFFFD\uFFFD\n"; got != want || !s.replaced {
 		t.Errorf("stderr %q, want %q", got, want)
 	}
 	if len(s.messages) != 1 || s.messages[0].Type != ipc.TypeStatus {
 		t.Errorf("messages %v", s.messages)
+	}
+}
+
+// TestEncoding: lines and messages are converted before anything is made of them.
+func TestEncoding(t *testing.T) {
+	for _, c := range []struct {
+		encoding, line, want string
+		replaced             bool
+	}{
+		{"gbk", `printf '\310\316\316\361\315\352\263\311\n\310'; sleep .01; printf '\316\r\n'`, "任务完成\n任\r\n", false},
+		{"gbk", `printf 'a\377b\n\310\316\n'`, "a\uFFFDb\n任\n", true},
+		{"latin1", `printf 'caf\351\n'`, "café\n", false},
+		{"utf-16", `printf '\377\376h\0i\0\n\0\033N'`, "hi\n丛\n", false},
+		{"", `printf '\310\316\316\361\315\352\263\311\n'`, "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\n", true},
+		{"gbk", `printf '{"type":"STATUS","payload":"\310\316"}\n'`, "", false},
+	} {
+		var s record
+		command := shell(c.line)
+		command.Encoding = c.encoding
+		runner(t).Run(t.Context(), command, &s)
+		if got := s.stdout(); got != c.want || s.replaced != c.replaced {
+			t.Errorf("%s %s: %q, %v, want %q", c.encoding, c.line, got, s.replaced, c.want)
+		}
+		if c.want == "" && (len(s.messages) != 1 || string(s.messages[0].Payload) != `"任"`) {
+			t.Errorf("messages %v", s.messages)
+		}
 	}
 }
 
@@ -98,6 +125,7 @@ func TestRunCannotStart(t *testing.T) {
 		return path
 	}
 	plain := file("plain", "#!/bin/sh\n", 0o644)
+	windows := file("windows", "#!/bin/sh\r\necho hi\r\n", 0o755)
 	orphan := file("orphan", "#!/no/such/interpreter\n", 0o755)
 	naked := file("naked", "echo hello\n", 0o755)
 	env := []string{"PATH=" + dir}
@@ -116,11 +144,15 @@ func TestRunCannotStart(t *testing.T) {
 		{"not executable", Command{Argv: []string{plain}}, "permission denied: it may not be executed", 126},
 		{"not executable, in path", Command{Argv: []string{"plain"}, Env: env}, "permission denied: it may not be executed", 126},
 		{"directory", Command{Argv: []string{dir}}, "it is a directory", 126},
-		{"no interpreter", Command{Argv: []string{orphan}}, "the interpreter it names", 127},
+		{"no interpreter", Command{Argv: []string{orphan}}, "/no/such/interpreter, the interpreter that its first line names, is not", 127},
+		{"windows", Command{Argv: []string{windows}}, "its first line ends in CR: save it with Unix line ends", 127},
+		{"not in a fresh folder", Command{Argv: []string{"./s.sh"}, Dir: dir, Fresh: true}, "an empty folder of its own: give the whole path, name a folder with --dir (run.dir), or bring the file along with --files", 127},
+		{"not in a given folder", Command{Argv: []string{"./s.sh"}, Dir: dir}, "it is not in " + dir, 127},
+		{"no such path", Command{Argv: []string{"/no/such/program"}}, "or correct its path", 127},
 		{"no program", Command{Argv: []string{naked}}, "#!/bin/sh", 126},
 		{"no dir", Command{Argv: []string{"/bin/true"}, Dir: dir + "/none"}, "working directory", 0},
 		{"dir is a file", Command{Argv: []string{"/bin/true"}, Dir: plain}, "is not a directory", 0},
-		{"relative to dir", Command{Argv: []string{"./orphan"}, Dir: dir}, "the interpreter it names", 127},
+		{"relative to dir", Command{Argv: []string{"./orphan"}, Dir: dir}, "the interpreter that its first line names", 127},
 		{"zero byte", Command{Argv: []string{"/bin/echo", "a\x00b"}}, "zero byte", 0},
 		{"too large", Command{Argv: []string{"/bin/echo", strings.Repeat("x", 4<<20)}}, "pass the data in a file", 0},
 	} {
@@ -131,6 +163,36 @@ func TestRunCannotStart(t *testing.T) {
 		}
 		if res.Class != reason.System || exit != c.exit || res.Stopped || !strings.Contains(res.Message, c.want) {
 			t.Errorf("%s: exit code %d, %+v, want %d and %q", c.name, exit, res, c.exit, c.want)
+		}
+	}
+}
+
+// TestHints: what began, and failed because of a file that it names, says so, too.
+func TestHints(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"env": "#!/usr/bin/env bash\r\necho hi\r\n", "option": "#!/bin/sh -e\r\necho hi\r\n", "good": "#!/bin/sh\nexit 127\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const crlf, lonely = "; its first line ends in CR: save it with Unix line ends (LF)", "; a task begins in an empty folder of its own"
+	for _, c := range []struct {
+		Command
+		want string
+	}{
+		{Command{Argv: []string{filepath.Join(dir, "env")}}, crlf},
+		{Command{Argv: []string{"./option"}, Dir: dir}, crlf},
+		{Command{Argv: []string{"./option"}, Dir: dir, Resources: job.Resources{FileSize: 1 << 20}}, crlf},
+		{Command{Shell: "./s.sh", Dir: dir, Fresh: true}, lonely},
+		{Command{Argv: []string{"sh", "-c", "exec ../s.sh x"}, Fresh: true}, ""},
+		{Command{Argv: []string{"sh", "./s.sh"}, Dir: dir, Fresh: true}, lonely},
+		{Command{Shell: "./s.sh"}, ""},
+		{Command{Argv: []string{"./good"}, Dir: dir}, ""},
+	} {
+		c.Env = os.Environ()
+		res := runner(t).Run(t.Context(), c.Command, &count{})
+		if _, hint, _ := strings.Cut(res.Message, ": "); res.Class != reason.Exit || !strings.Contains(hint, c.want) || c.want == "" && (strings.Contains(hint, crlf) || strings.Contains(hint, lonely)) {
+			t.Errorf("%q %s: %+v, want %q", c.Argv, c.Shell, res, c.want)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
@@ -45,13 +46,16 @@ type Config struct {
 	// anything else with a setuid or setgid bit, or with capabilities. Default: such a program
 	// starts without them, as after prctl PR_SET_NO_NEW_PRIVS.
 	Elevate bool
+	// Confine is what else processes lose.
+	Confine Confinement
 	// Log receives messages about the guard and about processes that cannot be ended. Default:
 	// none.
 	Log *slog.Logger
 }
 
 // Runner runs processes, any number concurrently. It holds up to four operating system threads, for
-// the kernel ties the children's lives to the thread that started them, and one guard process.
+// the kernel ties the children's lives to the thread that started them, one more for each process
+// that is alone ([Command.Alone]), and one guard process.
 type Runner struct {
 	log     *slog.Logger
 	marker  string
@@ -101,12 +105,15 @@ func NewRunner(c Config) (*Runner, error) {
 			r.orphans.look(nil)
 		}
 	}
-	r.spawner = startSpawner(r.orphans, c.Elevate)
+	r.spawner = startSpawner(r.orphans, c.Elevate, c.Confine, c.Log)
 	return r, nil
 }
 
 // Elevates tells whether processes may start programs that give them more rights.
 func (r *Runner) Elevates() bool { return r.spawner.elevate }
+
+// Confines returns what processes lose.
+func (r *Runner) Confines() Confinement { return r.spawner.confine }
 
 // Close ends the Runner when every Run has returned; to speed that up, end their contexts. The
 // guard then kills what has escaped from its group, and ends. From now on Run refuses to start
@@ -168,17 +175,22 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	if err != nil {
 		return refused("cannot start anything: " + err.Error())
 	}
+	coded, err := job.EncodingOf(c.Encoding)
+	if err != nil {
+		return refused("cannot read the output: " + err.Error())
+	}
 	file, err := lookPath(argv[0], c.Env)
 	if err != nil {
 		return unstarted(&c, err, c.explain(argv[0], "", err))
 	}
 	lim := plan(c.Resources, r.groups != nil, r.noGroup)
-	starts := argv
+	starts, named := argv, c.inDir(file)
 	if n := int64(c.Resources.FileSize); n > 0 {
 		starts = append([]string{"/bin/sh", "-c", boundFileSize, file, strconv.FormatInt((n+fileBlock-1)/fileBlock, 10)}, argv[1:]...)
 		file = starts[0]
 	}
-	req := request{file: file, argv: starts, dir: c.Dir, env: r.mark(c.Env), as: c.Credential, lim: &lim, open: c.OpenStdin}
+	req := request{file: file, argv: starts, dir: c.Dir, env: r.mark(c.Env), as: c.Credential, lim: &lim, open: c.OpenStdin, alone: c.Alone, over: make(chan struct{})}
+	defer close(req.over)
 	mark := ""
 	if r.orphans != nil {
 		mark = r.orphans.begin()
@@ -199,7 +211,7 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	case err != nil:
 		return unstarted(&c, err, c.explain(argv[0], file, err))
 	}
-	p.grace, p.limit, p.log, p.mark, p.gate = c.Grace, c.Limit, r.log, mark, c.Messages
+	p.grace, p.limit, p.log, p.mark, p.gate, p.encoding = c.Grace, c.Limit, r.log, mark, c.Messages, coded
 	if c.Started != nil {
 		c.Started(p)
 	}
@@ -208,6 +220,9 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 		res = p.run(ctx, argv[0], s)
 	} else {
 		res = r.runBounded(ctx, p, argv[0], s)
+	}
+	if hint := c.hint(named, &res); hint != "" {
+		res.Message += "; " + hint
 	}
 	if res.Class == reason.Killed && !res.Stopped && res.Signal == "SIGKILL" && r.kills.lately() {
 		res.Class = reason.Memory

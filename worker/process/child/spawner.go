@@ -2,8 +2,10 @@ package child
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 )
@@ -20,19 +22,24 @@ const maxThreads = 4
 type spawner struct {
 	orphans  *orphans // nil if orphans are not looked after
 	elevate  bool     // processes may gain rights by what they start
-	null     int      // an input that ends at once, or -1
+	confine  Confinement
+	gaps     sync.Once // said what cannot be kept from processes
+	log      *slog.Logger
+	null     int // an input that ends at once, or -1
 	requests chan *request
 	threads  sync.WaitGroup
 }
 
 type request struct {
-	file string
-	argv []string
-	dir  string
-	env  []string
-	open bool                // the standard input stays open
-	as   *syscall.Credential // nil for our own user
-	lim  *limits
+	file  string
+	argv  []string
+	dir   string
+	env   []string
+	open  bool // the standard input stays open
+	alone bool // it gets a thread of its own, until over is closed
+	over  chan struct{}
+	as    *syscall.Credential // nil for our own user
+	lim   *limits
 
 	files [3]uintptr
 	reply chan reply
@@ -43,34 +50,50 @@ type reply struct {
 	err        error
 }
 
-func startSpawner(o *orphans, elevate bool) *spawner {
-	s := &spawner{orphans: o, elevate: elevate, requests: make(chan *request)}
+func startSpawner(o *orphans, elevate bool, c Confinement, log *slog.Logger) *spawner {
+	s := &spawner{orphans: o, elevate: elevate, confine: c, log: log, requests: make(chan *request)}
 	null, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		null = -1 // then each process gets a closed pipe
 	}
 	s.null = null
 	for range min(runtime.GOMAXPROCS(0), maxThreads) {
-		s.threads.Go(s.serve)
+		s.threads.Go(func() { s.onThread(s.serve) })
 	}
 	return s
 }
 
-func (s *spawner) serve() {
+// onThread calls do on a thread that is confined and ends with it.
+func (s *spawner) onThread(do func()) {
 	runtime.LockOSThread() // for good: the thread ends with this goroutine
 	if onMainThread() {
 		// Orphans become children of this thread; our own children must not be among them.
 		elsewhere := make(chan struct{})
-		go func() { defer close(elsewhere); s.serve() }()
+		go func() { defer close(elsewhere); s.onThread(do) }()
 		<-elsewhere
 		runtime.UnlockOSThread() // nothing was changed on it
 		return
 	}
-	if !s.elevate {
-		forgoPrivileges()
+	if gaps := s.confine.confine(s.elevate); len(gaps) > 0 {
+		s.gaps.Do(func() {
+			s.log.Info("this machine does not keep all from tasks that it could", "gaps", strings.Join(gaps, "; "))
+		})
 	}
+	do()
+}
+
+func (s *spawner) serve() {
 	for r := range s.requests {
 		r.reply <- s.fork(r)
+	}
+}
+
+// serveAlone starts one process.
+func (s *spawner) serveAlone(r *request) {
+	got := s.fork(r)
+	r.reply <- got
+	if got.err == nil {
+		<-r.over
 	}
 }
 
@@ -130,7 +153,11 @@ func (s *spawner) start(r *request) (*Running, error) {
 	if r.reply == nil {
 		r.reply = make(chan reply, 1)
 	}
-	s.requests <- r
+	if r.alone && !s.confine.Open {
+		s.threads.Go(func() { s.onThread(func() { s.serveAlone(r) }) })
+	} else {
+		s.requests <- r
+	}
 	got := <-r.reply
 	closeAll(theirs[:], s.null)
 	if got.err != nil {
