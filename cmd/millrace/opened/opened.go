@@ -261,6 +261,9 @@ func (f *File) Page(_ context.Context, from uint64, most int) ([]events.Record, 
 	return f.records[i:min(i+most, len(f.records))], nil
 }
 
+// First returns where the file begins.
+func (f *File) First(context.Context) (uint64, error) { return f.From.Seq, nil }
+
 // Messages returns the records at these sequences that the file has.
 func (f *File) Messages(ctx context.Context, seqs []uint64) ([]events.Record, error) {
 	return view.Slice(f.records).Messages(ctx, seqs)
