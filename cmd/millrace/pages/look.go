@@ -197,6 +197,22 @@ type entry struct {
 	Here       bool
 }
 
+// Begin and End are when what the page can show begins and ends, in milliseconds since 1970.
+func (l *look) Begin() int64 {
+	if l.file != nil {
+		return l.file.From.At.UnixMilli()
+	}
+	return l.site.begins(l.r.Context(), l.Log, l.Point.At).UnixMilli()
+}
+
+// End is the other end.
+func (l *look) End() int64 {
+	if l.file != nil {
+		return l.file.To.At.UnixMilli()
+	}
+	return l.site.server.Desk.Now().UnixMilli()
+}
+
 // Entries returns the pages in the navigation that the caller may see.
 func (l *look) Entries() (all []entry) {
 	for _, p := range pages {
@@ -265,6 +281,13 @@ func (l *look) Moment() template.HTML {
 
 // Time shows a moment, and how long ago it was.
 func (l *look) Time(at time.Time) template.HTML { return l.time(at, false) }
+
+// Moments shows a moment without how long ago it was.
+func (l *look) Moments(at time.Time) template.HTML {
+	text, _, _ := strings.Cut(string(l.time(at, false)), "</time>")
+	// Nothing in it is foreign.
+	return template.HTML(text + "</time>")
+}
 
 // time shows a moment: whole, or without its day if that is the day of the page.
 func (l *look) time(at time.Time, whole bool) template.HTML {

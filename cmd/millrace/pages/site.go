@@ -26,6 +26,7 @@ import (
 	"millrace/events"
 	"millrace/httpapi"
 	"millrace/jet/roles"
+	"millrace/view"
 )
 
 // Site answers browsers. Create it with [New].
@@ -42,6 +43,7 @@ type Site struct {
 	changed changes
 	audits  *audit.Auditor
 	shelf   opened.Shelf // open incident files
+	begun   begun
 	// fetching are the callers for whom incident files are being made.
 	fetching fetching
 	// patience is how long an action waits for lists to show its effect.
@@ -146,6 +148,35 @@ func (s *Site) askOldest(ctx context.Context) error {
 		}
 		return err
 	})
+}
+
+// begun remembers for a while when the log begins.
+type begun struct {
+	mu        sync.Mutex
+	at, asked time.Time // guarded by mu
+}
+
+// begins returns when the log begins; otherwise if that cannot be read.
+func (s *Site) begins(ctx context.Context, log api.Log, otherwise time.Time) time.Time {
+	s.begun.mu.Lock()
+	defer s.begun.mu.Unlock()
+	now := s.server.Desk.Now()
+	if s.begun.at.IsZero() || now.Sub(s.begun.asked) > time.Minute {
+		first, found, err := log.PointAt(ctx, view.Moment{Seq: 1}) // a single message costs less than a page
+		if err == nil && !found {
+			var records []events.Record
+			if records, err = log.Page(ctx, 1, 1); len(records) > 0 {
+				first.At, found = records[0].Stored, true
+			}
+		}
+		if err == nil && found {
+			s.begun.at, s.begun.asked = first.At, now
+		}
+	}
+	if s.begun.at.IsZero() {
+		return otherwise
+	}
+	return s.begun.at
 }
 
 // policy is what a browser may do with a page: load and send to where the page comes from, and nothing else.

@@ -52,6 +52,8 @@ type lane struct {
 	// Waits are the thin bars of a lane of a whole; Link are the parts of the path to its task.
 	Waits []bar
 	Link  []string
+	// Skipped says that it never ran.
+	Skipped bool
 }
 
 type bar struct {
