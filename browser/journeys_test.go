@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -470,4 +471,54 @@ func TestUnplugged(t *testing.T) {
 	s.cli(t, "run", "--", "true")
 	b.until("it goes on", `window.same && document.querySelector("#said").innerText === "" && document.querySelector("#counts").innerText.includes("2 all")`)
 	b.away(false)
+}
+
+// A server that hangs keeps its connections, and says nothing. A page notices, and goes on when the server does.
+func TestHangs(t *testing.T) {
+	s := open(t, "dev")
+	s.cli(t, "run", "--", "true")
+	b := look(t, s)
+	b.goTo("/")
+	b.until("it counts", `document.querySelector("#counts").innerText.includes("1 all") && document.querySelector("#live[aria-current]")`)
+	b.do(run(`window.same = true`))
+	b.away(true)
+	if err := s.server.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	b.until("it says that there is no word", `document.querySelector("#said.late").innerText.includes("No word from the server since") && !document.querySelector("#live[aria-current]")`)
+	if dir := *shots; dir != "" {
+		b.as("light", 1280, 900)
+		b.shot("hangs")
+	}
+	if err := s.server.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	b.until("it goes on", `window.same && document.querySelector("#said").innerText === "" && document.querySelector("#live[aria-current]")`)
+	b.away(false)
+}
+
+// Pages and rows are reached by keys.
+func TestRowsByKeys(t *testing.T) {
+	s := open(t, "dev")
+	for range 3 {
+		s.cli(t, "run", "--", "true")
+	}
+	b := look(t, s)
+	b.goTo("/")
+	b.press("gt")
+	b.until("the list of tasks", `document.querySelectorAll("#rows tbody tr").length === 3`)
+	b.press("jx")
+	b.until("the first row is selected", `document.querySelector("#rows tbody tr input").checked && document.querySelector("#chosen").innerText === "1 selected" && document.querySelector("#allrows").indeterminate`)
+	b.click("#allrows")
+	b.until("all rows are", `document.querySelector("#chosen").innerText === "3 selected"`)
+	b.do(run(`document.querySelector("#rows tbody tr input").focus()`))
+	b.press(enter)
+	b.until("the row is open", `document.documentElement.dataset.page === "task"`)
+	b.press(":")
+	b.until("a page is asked for", `document.activeElement.id === "noun"`)
+	b.press("no" + enter)
+	b.until("the page of nodes", `document.documentElement.dataset.page === "nodes"`)
+	if width := ask[string](b, `document.querySelector("#span").value = "1", document.querySelector("#span").dispatchEvent(new Event("change")), String(Number(document.querySelector("#slider").max) - Number(document.querySelector("#slider").min) <= 3600e3)`); width != "true" {
+		t.Error("the slider is wider than its span")
+	}
 }

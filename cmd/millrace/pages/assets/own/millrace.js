@@ -363,7 +363,7 @@
     line.setAttribute("aria-label", "Name of a page"); line.setAttribute("list", "nouns");
     const list = Object.assign(document.createElement("datalist"), { id: "nouns" });
     list.replaceChildren(...entries().map((a) => Object.assign(document.createElement("option"), { value: a.textContent })));
-    const away = () => { line.remove(); list.remove(); };
+    const away = () => { line.onblur = null; line.remove(); list.remove(); };
     line.onblur = away;
     line.onkeydown = (e) => { if (e.key === "Enter") { e.preventDefault(); if (!go(line.value)) say("There is no page " + line.value + "."); away(); } else if (e.key === "Escape") { e.stopPropagation(); away(); } };
     document.querySelector(".tools")?.prepend(line, list);

@@ -6,7 +6,7 @@
   $("wrap").checked = matchMedia("(max-width: 40rem)").matches; // a telephone cuts lines
   out.classList.toggle("wrapped", $("wrap").checked);
   $("wrap").onchange = () => out.classList.toggle("wrapped", $("wrap").checked);
-  const clock = (at) => { let zone; try { zone = localStorage.getItem("millrace.zone"); } catch { /* local */ } return new Date(at).toLocaleTimeString("en-GB", { hour12: false, fractionalSecondDigits: 3, ...zone === "UTC" ? { timeZone: "UTC" } : {} }); };
+  const clock = (at) => { let zone; try { zone = localStorage.getItem("millrace.zone"); } catch { /* local */ } return new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false, fractionalSecondDigits: 3, ...zone === "UTC" ? { timeZone: "UTC" } : {} }); };
   const stamp = (rows) => { if ($("times").checked) for (const el of rows) if (el.dataset.at) el.dataset.clock = clock(el.dataset.at); };
   $("times").onchange = () => { out.classList.toggle("timed", $("times").checked); stamp(out.querySelectorAll(".line")); };
   $("follow").parentElement.hidden = !out.dataset.follow;
