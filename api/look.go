@@ -64,6 +64,11 @@ func (s *Service) then(ctx context.Context, at string) (v view.Folded, when time
 	})), p.At, nil
 }
 
+// before refuses a moment before the log's first message.
+type before struct{ error }
+
+func (b before) Unwrap() error { return b.error }
+
 // pointOf returns the place in the log of a moment in a field of a request.
 func (s *Service) pointOf(ctx context.Context, field, at string) (view.Point, error) {
 	m, err := momentIn(field, at, s.now())
@@ -75,7 +80,7 @@ func (s *Service) pointOf(ctx context.Context, field, at string) (view.Point, er
 	}
 	p, found, err := s.Client.PointAt(ctx, m)
 	if err == nil && !found {
-		err = badRequest{fmt.Errorf("%s: %s is before the log begins", field, at)}
+		err = before{badRequest{fmt.Errorf("%s: %s is before the log begins", field, at)}}
 	}
 	return p, err
 }

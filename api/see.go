@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"millrace/client"
@@ -44,6 +45,8 @@ type Log interface {
 	Messages(ctx context.Context, seqs []uint64) ([]events.Record, error)
 	// PointAt returns the place of a moment; false if the log begins later.
 	PointAt(ctx context.Context, m view.Moment) (view.Point, bool, error)
+	// First returns where the log begins; 1 if it is empty.
+	First(ctx context.Context) (uint64, error)
 	// Printout returns what a task has printed until a time; the zero time means now.
 	Printout(ctx context.Context, id task.ID, until time.Time) (Printout, error)
 	// Decisions returns the decisions on ticks of a schedule from a time on.
@@ -106,6 +109,14 @@ func (s served) Page(ctx context.Context, from uint64, most int) ([]events.Recor
 	return s.Store().Page(ctx, from, most)
 }
 
+func (s served) First(ctx context.Context) (uint64, error) {
+	records, err := s.Page(ctx, 1, 1)
+	if err != nil || len(records) == 0 {
+		return 1, err
+	}
+	return records[0].Seq, nil
+}
+
 func (s served) Messages(ctx context.Context, seqs []uint64) ([]events.Record, error) {
 	return s.Log().Messages(ctx, seqs)
 }
@@ -134,7 +145,7 @@ func (s served) Decisions(ctx context.Context, name string, from time.Time) ([]e
 }
 
 // See lets a caller look at the world at a moment: a sequence of the log or a time, "" for the
-// present. It takes a place at the desk while look runs. [ProblemOf] explains the error.
+// present; a moment before the log's beginning is its beginning. It takes a place at the desk while look runs. [ProblemOf] explains the error.
 func (d *Desk) See(ctx context.Context, caller, at string, look func(context.Context, *Sight) error) error {
 	seat, err := d.sit(caller, len(at))
 	if err != nil {
@@ -152,6 +163,13 @@ func (d *Desk) See(ctx context.Context, caller, at string, look func(context.Con
 
 func (s *Service) see(ctx context.Context, at string) (*Sight, error) {
 	v, _, err := s.sight(ctx, at)
+	if as[before](err) {
+		first, bad := served{s.Client}.First(ctx)
+		if bad != nil {
+			return nil, bad
+		}
+		v, _, err = s.sight(ctx, strconv.FormatUint(first, 10))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,12 @@ func TestLongOutput(t *testing.T) {
 	b.press("299999" + enter)
 	b.until("what is searched", has("299999")+` && document.querySelector("#output .found").dataset.n === "299999" && location.search.includes("line=299999")`)
 	b.click("#firsterror")
-	b.until("the first error", has("its end is near")+` && document.querySelector("#output .found").innerText.includes("its end is near") && location.search.includes("level=error")`)
+	b.until("the first error", has("its end is near")+` && document.querySelector("#output .found").innerText.includes("its end is near") && document.querySelector("#level").value === "" && document.querySelector("#find").value === "299999"`)
+	b.click("#find")
+	b.press(enter)
+	b.until("what is searched next is any line", has("299999")+` && document.querySelector("#output .found").dataset.n === "299999"`)
+	b.click("#times")
+	b.until("lines have times", `/^\d\d:\d\d:\d\d[.,]\d{3}$/.test(document.querySelector("#output .line").dataset.clock)`)
 	b.fine("a long output")
 	if dir := *shots; dir != "" {
 		b.as("dark", 360, 800)

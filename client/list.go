@@ -42,6 +42,8 @@ type ListRequest struct {
 	ID string `json:"id,omitempty"`
 	// Labels must all be there with these values.
 	Labels map[string]string `json:"labels,omitempty"`
+	// Params are parameters that must all be there with these values: texts as they are, anything else as JSON.
+	Params map[string]string `json:"params,omitempty"`
 	// Priorities are the priorities it may have: larger means more urgent. Default: any.
 	Priorities []int `json:"priorities,omitempty"`
 	// Batch is the bulk command that last changed the task.
@@ -119,6 +121,7 @@ func (r *ListRequest) Read(now time.Time) error {
 		{"schedule", q.Schedule != "", was.Schedule != "", func() { r.Schedule = q.Schedule }},
 		{"id", q.IDPart != "", was.ID != "", func() { r.ID = q.IDPart }},
 		{"label", q.Labels != nil, was.Labels != nil, func() { r.Labels = q.Labels }},
+		{"param", q.Params != nil, was.Params != nil, func() { r.Params = q.Params }},
 		{"priority", q.Priorities != nil, was.Priorities != nil, func() { r.Priorities = q.Priorities }},
 		{"batch", q.Batch != "", was.Batch != "", func() { r.Batch = q.Batch }},
 		{"since", !q.Since.IsZero(), !was.Since.IsZero(), func() { r.Since = q.Since }},

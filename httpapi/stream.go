@@ -29,7 +29,7 @@ const (
 	// takesWithin is how long a follower may take to receive what it is sent, before it is dropped.
 	takesWithin = 10 * time.Second
 	// stillThere is how often a follower is sent something even though nothing has happened.
-	stillThere = 15 * time.Second
+	stillThere = 10 * time.Second
 	// atMost is the shortest time between two versions of an answer.
 	atMost = 500 * time.Millisecond
 	// oldAtOnce is how many records of the log are read at once for a follower that is further
@@ -121,6 +121,9 @@ func (s *stream) end() {
 // quiet is sent when nothing has happened.
 var quiet = []byte(": still there\n\n")
 
+// aliveEvent is quiet for pages: scripts in browsers do not hear of comments.
+var aliveEvent = frameOf(0, "alive", []byte("{}"))
+
 // follow answers a GET whose sender wants to follow the answer.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request, c Caller, o *operation, body []byte) {
 	s.serveFollower(w, r, c, string(o.verb), func(ctx context.Context, to *stream, from uint64) error {
@@ -144,7 +147,7 @@ func moving(parts []Part) bool {
 // the same key share the result of make.
 func (s *Server) FollowParts(w http.ResponseWriter, r *http.Request, c Caller, key string, make func(context.Context) ([]Part, error)) {
 	s.serveFollower(w, r, c, key, func(ctx context.Context, to *stream, from uint64) error {
-		return s.followAnswer(ctx, to, key, from, make)
+		return s.followAnswer(ctx, to, key, from, aliveEvent, make)
 	})
 }
 
@@ -225,7 +228,7 @@ func (s *Server) stream(ctx context.Context, to *stream, c Caller, o *operation,
 	case roles.TaskOutput, roles.TaskRecords:
 		return s.followTask(ctx, to, o.verb, body, from, func(of any) ([]byte, error) { return json.Marshal(of) })
 	}
-	return s.followAnswer(ctx, to, string(o.verb)+string(body), from, func(ctx context.Context) ([]Part, error) {
+	return s.followAnswer(ctx, to, string(o.verb)+string(body), from, quiet, func(ctx context.Context) ([]Part, error) {
 		answer, err := s.Desk.Answer(ctx, c.Name, &o.endpoint, body)
 		if err != nil {
 			return nil, err
@@ -420,8 +423,8 @@ func (s *Server) followTask(ctx context.Context, to *stream, verb roles.Verb, bo
 }
 
 // followAnswer sends the parts of an answer whenever they have changed. Followers of the same
-// answer share it.
-func (s *Server) followAnswer(ctx context.Context, to *stream, key string, from uint64, make func(context.Context) ([]Part, error)) error {
+// answer share it. alive is what one hears to whom nothing else has been sent for long.
+func (s *Server) followAnswer(ctx context.Context, to *stream, key string, from uint64, alive []byte, make func(context.Context) ([]Part, error)) error {
 	shared, leave := s.share(key)
 	defer leave()
 	sent := map[string][sha256.Size]byte{}
@@ -445,13 +448,13 @@ func (s *Server) followAnswer(ctx context.Context, to *stream, key string, from 
 		case n > 0: // a follower that has the last part has all
 			frames[n-1] = append(strconv.AppendUint([]byte("id: "), seq, 10), append([]byte("\n"), frames[n-1]...)...)
 			err = to.send(frames...)
-		case known: // confirm the request
-			err = to.send(quiet)
+		case known, time.Since(to.sent) >= stillThere: // confirm the request, or that the server is there
+			err = to.send(alive)
 		}
 		if err != nil {
 			return err
 		}
-		if err := s.pause(ctx, to, seq, moving(parts)); err != nil {
+		if err := s.pause(ctx, to, seq, alive, moving(parts)); err != nil {
 			return err
 		}
 	}
@@ -459,7 +462,7 @@ func (s *Server) followAnswer(ctx context.Context, to *stream, key string, from 
 
 // pause waits a moment, and then until answers reach further than a sequence, unless they change by
 // themselves.
-func (s *Server) pause(ctx context.Context, to *stream, seq uint64, moves bool) error {
+func (s *Server) pause(ctx context.Context, to *stream, seq uint64, alive []byte, moves bool) error {
 	rest := time.NewTimer(atMost)
 	defer rest.Stop()
 	select {
@@ -474,7 +477,7 @@ func (s *Server) pause(ctx context.Context, to *stream, seq uint64, moves bool) 
 		if err == nil || !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			return err
 		}
-		if err := to.send(quiet); err != nil {
+		if err := to.send(alive); err != nil {
 			return err
 		}
 	}

@@ -227,6 +227,10 @@ func TestFollowMoving(t *testing.T) {
 			t.Fatalf("want %s, there is %+v", want, h)
 		}
 	}
+	begun := time.Now() // a script in a browser hears that the server is there
+	if h, ok := l.next(); !ok || h.event != "alive" || time.Since(begun) > stillThere+takesWithin {
+		t.Errorf("who follows a page on which nothing happens hears %+v after %v", h, time.Since(begun))
+	}
 }
 
 // The output of a task is followed to its end, and after a cut from where it was.

@@ -28,6 +28,8 @@ type File struct {
 	// Incomplete are the subjects that lack facts, such as "task 01J…"; also nil if the index is
 	// not intact.
 	Incomplete []string
+	// Unpacked is the size of its blocks as their heads claim it, in bytes: about what it takes in memory.
+	Unpacked int
 
 	facts  [][]byte // lines
 	output [][]byte
@@ -82,6 +84,7 @@ func OpenUpTo(data []byte, most int) (*File, error) {
 	if err := o.scan(data, dec); err != nil {
 		return nil, err
 	}
+	o.file.Unpacked = o.size
 	if len(o.whole) == 0 && Is(data) {
 		return nil, ErrRuined
 	}

@@ -98,7 +98,9 @@ func (h *history) filter() view.Filter {
 		f.States = task.States()
 	}
 	f.Roots = h.IntN(5) == 0
-	switch h.IntN(9) {
+	switch h.IntN(10) {
+	case 8:
+		f.Params = map[string]string{"a": []string{`[1,"}"]`, "x"}[h.IntN(2)]}
 	case 7:
 		id := string(h.tasks[h.IntN(len(h.tasks))])
 		f.IDPart = []string{id[:6], id[20:], id, "ZZZZZZ"}[h.IntN(4)]
@@ -134,8 +136,15 @@ func plain(k *task.Task, f *view.Filter) bool {
 			return false
 		}
 	}
+	if v, asked := f.Params["a"]; asked && (v == "x" || string(k.Params) != `{"a": [1, "}"]}`) {
+		return false
+	}
+	command := k.Spec.Text()
+	if k.Job != "" && k.Spec != nil && k.Spec.Run != nil && k.Spec.Run.Shell != "" { // a script of a job
+		command = ""
+	}
 	text := false
-	for _, part := range []string{string(k.ID), k.Job, k.Step, k.Message, k.Spec.Text()} {
+	for _, part := range []string{string(k.ID), k.Job, k.Step, k.Message, command} {
 		text = text || strings.Contains(strings.ToLower(part), strings.ToLower(f.Text))
 	}
 	return k.State != task.Unknown && text && (f.Suspect == nil || f.Suspect(k)) &&

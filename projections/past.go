@@ -334,7 +334,7 @@ func (p *past) Count(ctx context.Context, q view.Query) (view.Counts, error) {
 
 // placed tells whether the places and origins of tasks tell all that a filter asks for.
 func placed(f *view.Filter) bool {
-	return f.Since.IsZero() && f.Until.IsZero() && f.IDPart == "" && len(f.Labels) == 0 && f.Text == ""
+	return f.Since.IsZero() && f.Until.IsZero() && f.IDPart == "" && len(f.Labels) == 0 && f.Text == "" && len(f.Params) == 0
 }
 
 // mostAtOnce is of about how many tasks it is found out at once whether they match.
@@ -474,7 +474,7 @@ func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err erro
 		if err != nil {
 			return page, err
 		}
-		if folded += n; folded > mostFolded && q.Text != "" {
+		if folded += n; folded > mostFolded && (q.Text != "" || len(q.Params) > 0) {
 			return page, view.ErrUnindexed
 		}
 		for i := range were {

@@ -162,7 +162,7 @@ func (w *walk) counts(b *pastBlock, n []int) bool {
 	_, first := during(w.filter, b.first)
 	_, last := during(w.filter, b.last)
 	look := w.words.look(b)
-	if !first || !last || w.odd[b] || look.named || w.filter.IDPart != "" {
+	if !first || !last || w.odd[b] || look.named || w.filter.IDPart != "" || len(w.filter.Params) > 0 {
 		return false
 	}
 	until := min(b.until, w.scene.tasks)
@@ -203,7 +203,7 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 			w.left--
 		}
 		if may(number) && within(f, string(w.after), string(id)) {
-			w.found = append(w.found, numbered{task.ID(id), number, scan.seq, w.words.told(number)})
+			w.found = append(w.found, numbered{task.ID(id), number, scan.seq, w.words.told(number) && len(f.Params) == 0})
 		}
 	}
 	var of []birthFit // by number, as the entry of its birth says, which may be in the next block

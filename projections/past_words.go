@@ -143,8 +143,8 @@ func (w *pastWriter) wordsOf(t *task.Task) []byte {
 	if t.Step != "" {
 		list = binary.AppendUvarint(list, w.word(wordText, "", view.Lower(t.Step)))
 	}
-	if is := w.command(t.Spec); is != wordNone {
-		list = binary.AppendUvarint(list, is)
+	if view.CommandText(t) != "" {
+		list = binary.AppendUvarint(list, w.command(t.Spec))
 	}
 	w.list = list
 	return list

@@ -6,6 +6,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/where"
+	"millrace/view"
 )
 
 // The column words has rare values that lists query, as marks, and the searchable texts. The cost
@@ -55,7 +56,7 @@ func unmarked(text string) string {
 
 // wordsOf returns the marks of a task, and its [view.Texts] that have no column.
 func wordsOf(t *task.Task) string {
-	text := t.Spec.Text()
+	text := view.CommandText(t)
 	if t.Step != "" {
 		text = t.Step + "\n" + text
 	}

@@ -24,7 +24,7 @@ type Suggestion struct {
 }
 
 // mostSuggestions is the largest number of suggestions.
-const mostSuggestions = 12
+const mostSuggestions = 14
 
 // Complete suggests completions of the word at the cursor, which is counted in bytes: a key, or a
 // value of its key. Names that begin with the word come before names that contain it elsewhere.
@@ -49,7 +49,18 @@ func Complete(text string, cursor int, known Known) []Suggestion {
 			terms = append(terms, key+":"+before+quoted(v)+" ")
 		}
 	} else {
-		for _, name := range matching(keyNames(), word) {
+		names := keyNames()
+		names[slices.Index(names, paramName)] = paramKey
+		if strings.HasPrefix(word, paramKey) {
+			for _, name := range known.Values["param"] {
+				names = append(names, paramKey+name)
+			}
+		}
+		for _, name := range matching(names, word) {
+			if name == paramKey { // the name of the parameter comes next
+				terms = append(terms, name)
+				continue
+			}
 			terms = append(terms, name+":")
 		}
 	}

@@ -10,9 +10,11 @@ func TestComplete(t *testing.T) {
 	t.Parallel()
 	keys := keyNames()
 	for i := range keys {
-		keys[i] += ":"
+		if keys[i] += ":"; keys[i] == paramName+":" {
+			keys[i] = paramKey
+		}
 	}
-	known := Known{Values: map[string][]string{"job": {"backup", "import", "my job"}, "label": {"env=prod", "env=test"}}}
+	known := Known{Values: map[string][]string{"job": {"backup", "import", "my job"}, "label": {"env=prod", "env=test"}, "param": {"customer", "date"}}}
 	for _, c := range []struct {
 		text   string
 		cursor int
@@ -21,6 +23,7 @@ func TestComplete(t *testing.T) {
 	}{
 		{"st", 2, []string{"state:"}, "state:"},
 		{"", 0, keys, "state:"},
+		{"param.c", 7, []string{"param.customer:"}, "param.customer:"},
 		{"job:", 4, []string{"job:backup", "job:import", `job:"my job"`}, "job:backup "},
 		{"job:p", 5, []string{"job:backup", "job:import"}, "job:backup "},
 		{"job:im since:2h", 6, []string{"job:import"}, "job:import since:2h"},

@@ -14,7 +14,7 @@ import (
 const End = "end"
 
 // Moment parses a place in the log: a sequence (1048211 or #1048211), how long ago (-10m or 10m), a
-// time, whose missing date or zone is that of now, or [End] or "" for the end of the log. Times are
+// time, whose missing zone is that of now and whose missing date makes it the latest such time that has passed, or [End] or "" for the end of the log. Times are
 // in the zone of now. Whether the log has reached it, [view.Moment.Reached] tells.
 func Moment(text string, now time.Time) (m view.Moment, err error) {
 	if text == "" || text == End {

@@ -26,9 +26,12 @@ type Tasks struct {
 // Keys are the keys of terms, each with an example.
 var Keys = []struct{ Name, Example string }{
 	{"state", "state:error,abnormal"}, {"job", "job:backup"}, {"queue", "queue:crawl"}, {"node", "node:w3"}, {"schedule", "schedule:nightly"},
-	{"label", "label:env=prod"}, {"priority", "priority:8,9"}, {"since", "since:2h"}, {"until", "until:12:00"}, {"is", "is:dead"},
+	{"label", "label:env=prod"}, {paramName, paramName + ":value"}, {"priority", "priority:8,9"}, {"since", "since:2h"}, {"until", "until:12:00"}, {"is", "is:dead"},
 	{"batch", "batch:01ARZ3NDEKTSV4RRFFQ69G5FAV"}, {"id", "id:9G5FAV"},
 }
+
+// paramKey begins the key of a parameter, before its name; paramName is such a key in words.
+const paramKey, paramName = "param.", "param.NAME"
 
 // Wrong names the invalid term of a query, and its beginning, counted in bytes.
 type Wrong struct {
@@ -96,7 +99,16 @@ func (q *Tasks) term(key, value string, now time.Time) (err error) {
 	if value == "" {
 		return errors.New("nothing stands behind the colon")
 	}
+	if name, is := strings.CutPrefix(key, paramKey); is && name != "" {
+		if q.Params == nil {
+			q.Params = map[string]string{}
+		}
+		q.Params[name] = value
+		return nil
+	}
 	switch key {
+	case "param":
+		return errors.New("want param.NAME:value, such as param.customer:acme")
 	case "state":
 		q.States, err = States([]string{value})
 	case "job":
@@ -197,13 +209,25 @@ func States(list []string) ([]task.State, error) {
 			default:
 				s, err := task.ParseState(name)
 				if err != nil {
-					return nil, fmt.Errorf("no state is called %q; there are %s, and active and ended for several", name, StateNames())
+					return nil, noState(name)
 				}
 				states = append(states, s)
 			}
 		}
 	}
 	return states, nil
+}
+
+// noState reports an unknown state, and the one that it may stand for.
+func noState(name string) error {
+	words := []string{"active", "ended"}
+	for _, s := range task.States() {
+		words = append(words, s.String())
+	}
+	if is := near.Word(name, words); is != "" {
+		return fmt.Errorf("no state is called %q; do you mean %s? There are %s, and active and ended for several", name, is, StateNames())
+	}
+	return fmt.Errorf("no state is called %q; there are %s, and active and ended for several", name, StateNames())
 }
 
 // StateNames lists all states.

@@ -39,14 +39,21 @@ func absolute(s string, now time.Time) (t time.Time, dated bool, err error) {
 	return time.Time{}, false, fmt.Errorf("%q is no time: want 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00", s)
 }
 
-// Past parses a time in the past: how long ago (2h, 7d, "2h ago"), or absolute.
+// mayDiffer is how far a time may lie ahead of the asker's clock: another machine may have printed it.
+const mayDiffer = time.Minute
+
+// Past parses a time in the past: how long ago (2h, 7d, "2h ago"), or absolute. A time of day means the latest
+// such time that has passed: shortly after midnight 23:50 is yesterday's.
 func Past(s string, now time.Time) (time.Time, error) {
 	if d, err := value.ParseDuration(strings.TrimSuffix(s, " ago")); err == nil {
 		return now.Add(-d), nil
 	}
-	t, err := Absolute(s, now)
-	if err != nil {
+	t, dated, err := absolute(s, now)
+	switch {
+	case err != nil:
 		return t, fmt.Errorf("%w, or so long ago: 2h, 7d", err)
+	case !dated && t.After(now.Add(mayDiffer)):
+		t = t.AddDate(0, 0, -1)
 	}
 	return t, nil
 }

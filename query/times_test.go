@@ -11,6 +11,8 @@ func TestPast(t *testing.T) {
 		"2h": noon.Add(-2 * time.Hour), "7d": noon.AddDate(0, 0, -7),
 		"2026-02-28": time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC), "2026-02-28 13:30": time.Date(2026, 2, 28, 13, 30, 0, 0, time.UTC),
 		"2026-02-28T13:30:01.5+02:00": time.Date(2026, 2, 28, 11, 30, 1, 5e8, time.UTC), "11:30": noon.Add(-30 * time.Minute),
+		// The latest such time that has passed.
+		"23:50": noon.Add(11*time.Hour+50*time.Minute).AddDate(0, 0, -1), "12:02": noon.Add(2*time.Minute).AddDate(0, 0, -1), "12:00": noon, "12:00:30": noon.Add(30 * time.Second),
 	} {
 		if got, err := Past(text, noon); err != nil || !got.Equal(want) {
 			t.Errorf("Past(%q) = %v, %v, want %v", text, got, err, want)

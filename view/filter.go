@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // Bounds of [Filter.Limit].
@@ -42,6 +44,9 @@ type Filter struct {
 	IDPart string
 	// Labels must all be present with these values.
 	Labels map[string]string
+	// Params are parameters that must all be there with these values, as people type them: see
+	// [HasParam].
+	Params map[string]string
 	// Priorities are the allowed priorities. Default: any.
 	Priorities []int
 	// Batch is the last bulk command that changed the task.
@@ -49,8 +54,8 @@ type Filter struct {
 	// Since and Until bound the time of submission: Since is inclusive, Until exclusive. A task
 	// whose id names a time more than a day from its submission may be missed.
 	Since, Until time.Time
-	// Text occurs in the task's id, job, step, command or message. ASCII letters match in either
-	// case.
+	// Text occurs in the task's id, job, step, message, or command: not in a script of a job, which
+	// would match for all tasks of the job. ASCII letters match in either case.
 	Text string
 	// Limit is the size of a page. Default [DefaultLimit], at most [MaxLimit].
 	Limit int
@@ -102,9 +107,33 @@ func (f *Filter) matchWork(t *task.Task) bool {
 				return false
 			}
 		}
+		for name, value := range f.Params {
+			if !HasParam(t.Params, name, value) {
+				return false
+			}
+		}
 		return true
 	}
 	return false
+}
+
+// HasParam tells whether parameters have a value under a name. A text is typed as it is, anything else as JSON:
+// equal numbers are equal in any spelling. Dots in the name lead into objects, unless a parameter has that name.
+func HasParam(params json.RawMessage, name, typed string) bool {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(params, &all) != nil {
+		return false
+	}
+	is, there := all[name]
+	if !there {
+		first, rest, dotted := strings.Cut(name, ".")
+		return dotted && HasParam(all[first], rest, typed)
+	}
+	var text string
+	if json.Unmarshal(is, &text) == nil && string(is) != "null" {
+		return text == typed
+	}
+	return json.Valid([]byte(typed)) && value.Same(is, json.RawMessage(typed))
 }
 
 func (f *Filter) matchText(t *task.Task) bool {
@@ -118,7 +147,15 @@ func (f *Filter) matchText(t *task.Task) bool {
 }
 
 // Texts returns the searchable texts of a task besides its id.
-func Texts(t *task.Task) [4]string { return [...]string{t.Job, t.Step, t.Message, t.Spec.Text()} }
+func Texts(t *task.Task) [4]string { return [...]string{t.Job, t.Step, t.Message, CommandText(t)} }
+
+// CommandText returns the command of a task as far as it is searchable: a script of a job is not.
+func CommandText(t *task.Task) string {
+	if t.Job != "" && t.Spec != nil && t.Spec.Run != nil && t.Spec.Run.Shell != "" {
+		return ""
+	}
+	return t.Spec.Text()
+}
 
 // Lower turns ASCII letters into lower case, and no others.
 func Lower(s string) string {

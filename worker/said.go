@@ -19,15 +19,16 @@ const maxSaid = 512
 // maxLastLine bounds what [Output.LastLine] returns, in bytes.
 const maxLastLine = 200
 
-// said are the last non-blank lines of a program's streams. Most attempts print many lines and few
-// fail, so a line costs no more than a copy of its beginning.
+// said are the last non-blank lines of a program's streams, with the [trace] to which they belong. Most attempts print
+// many lines and few fail, so a line costs little more than a copy of its beginning.
 type said []saidLine
 
 type saidLine struct {
 	stream string
-	text   []byte
-	more   bool // it goes on in the next piece
-	back   bool // the next text replaces it
+	trace  trace  // of the whole lines
+	text   []byte // of a line of which more is to come
+	more   bool   // so it is
+	back   bool   // the next text replaces it
 	at     time.Time
 }
 
@@ -45,21 +46,25 @@ func (s *said) hear(stream string, text []byte, more bool, at time.Time) {
 	}
 	goesOn := l.more
 	l.more = more
-	if goesOn {
-		l.add(text)
+	switch {
+	case goesOn:
 		l.at = at
+	case len(bytes.TrimSpace(text)) == 0 && !more:
 		return
+	default:
+		l.text, l.back, l.at = l.text[:0], false, at
 	}
 	for {
-		line := text[bytes.LastIndexByte(text, '\n')+1:]
-		if shown := bytes.TrimRight(line, "\r"); more || len(bytes.TrimSpace(shown[bytes.LastIndexByte(shown, '\r')+1:])) > 0 {
-			l.text, l.back, l.at = l.text[:0], false, at
-			l.add(line)
+		line, rest, several := bytes.Cut(text, []byte{'\n'})
+		l.add(line)
+		if !several && more {
 			return
 		}
-		if text = bytes.TrimSuffix(text[:len(text)-len(line)], []byte{'\n'}); len(text) == 0 {
-			return // a terminal shows nothing of these lines
+		l.trace.hear(l.text)
+		if l.text, l.back = l.text[:0], false; !several {
+			return
 		}
+		text = rest
 	}
 }
 
@@ -75,32 +80,45 @@ func (l *saidLine) add(text []byte) {
 	l.text = append(l.text, rest[:min(len(rest), maxSaid-len(l.text))]...)
 }
 
+// headline returns the line that tells most: the one that has begun, else that of the trace.
+func (l *saidLine) headline() []byte {
+	if begun := bytes.TrimSpace(l.text); len(begun) > 0 {
+		return begun
+	}
+	return l.trace.headline()
+}
+
 // together is how far apart two streams' lines may be read although the program printed them in the
 // other order.
 const together = 200 * time.Millisecond
 
-// last returns the last line of these streams. A line of stderr goes before a line of another
+// last returns the last line of these streams, or of a stack trace the line that names the failure. A line of stderr goes before a line of another
 // stream from about the same time: they are read separately, and errors tell more.
 func (s said) last(streams []string) []byte {
-	var last, err saidLine
-	for _, l := range s {
-		if len(l.text) == 0 || !slices.Contains(streams, l.stream) {
+	var last, err *saidLine
+	for i := range s {
+		l := &s[i]
+		if len(l.headline()) == 0 || !slices.Contains(streams, l.stream) {
 			continue
 		}
-		if l.at.After(last.at) {
+		if last == nil || l.at.After(last.at) {
 			last = l
 		}
 		if l.stream == output.Stderr {
 			err = l
 		}
 	}
-	if len(err.text) > 0 && last.at.Sub(err.at) < together {
-		return err.text
+	switch {
+	case last == nil:
+		return nil
+	case err != nil && last.at.Sub(err.at) < together:
+		return err.headline()
 	}
-	return last.text
+	return last.headline()
 }
 
-// LastLine returns the last non-blank line that the program printed to these streams, fit for a
+// LastLine returns the last non-blank line that the program printed to these streams, or, if it
+// ended with a stack trace of Go, Python, Java, Node or their like, the line that names the failure; fit for a
 // message: without control characters, and at most 200 bytes of it. "" if there is none.
 func (o *Output) LastLine(streams ...string) string {
 	o.mu.Lock()

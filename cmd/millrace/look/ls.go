@@ -297,7 +297,7 @@ func TaskTable(page *client.ListPage, now time.Time) term.Table {
 		k := row.Task
 		state := told.StateCell(k.State)
 		state.Text = told.StateAndReason(k)
-		message := cmp.Or(standingText(page, k.ID), k.Message)
+		message := cmp.Or(standingText(page, k.ID), told.Flat(k.Message))
 		if doubt := page.Suspects[k.ID]; doubt != nil {
 			state = term.Tinted(state.Text+", suspect", term.Yellow)
 			message = doubt.String()

@@ -207,7 +207,7 @@ func (l *leaf) rows(t *term.Table, short func(task.ID) string, lead, below strin
 	if l.Needs != nil {
 		needs = l.Needs.String()
 	}
-	t.Add(term.Plain(lead+name), term.Dim(short(l.Task)), state, term.Plain(attempt), term.Plain(l.Node), term.Plain(took), term.Plain(needs), term.Plain(l.Message))
+	t.Add(term.Plain(lead+name), term.Dim(short(l.Task)), state, term.Plain(attempt), term.Plain(l.Node), term.Plain(took), term.Plain(needs), term.Plain(told.Flat(l.Message)))
 	for i := range l.Children {
 		branch, trunk := "├─ ", "│  "
 		if i == len(l.Children)-1 {

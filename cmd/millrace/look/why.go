@@ -108,7 +108,7 @@ func whyTable(e *Explanation, now time.Time) term.Table {
 		state.Text += "/" + e.Reason
 	}
 	if e.Message != "" {
-		state.Text += ": " + e.Message
+		state.Text += ": " + told.Flat(e.Message)
 	}
 	t := term.Table{Title: "Task " + string(e.Task)}
 	t.Add(term.Dim("state"), state)

@@ -30,6 +30,10 @@ const (
 	// that, the caller's least recently viewed file is closed.
 	Most      = 8
 	mostOfOne = 3
+	// mostUnpacked is how much the open files may hold together, unpacked, and mostUnpackedOfOne those of one
+	// caller: they are in memory, and their indexes with them. A caller's own make room for a further one.
+	mostUnpacked      = 512 << 20
+	mostUnpackedOfOne = incident.MaxUnpacked
 	// Keep is how long an unviewed file stays open.
 	Keep = time.Hour
 	// maxFolded is how many moments of a file stay folded.
@@ -38,8 +42,8 @@ const (
 
 // Errors of the shelf.
 var (
-	// ErrFull: other callers have taken all places.
-	ErrFull = fmt.Errorf("%d incident files are open, which is all there is room for: close one, or wait", Most)
+	// ErrFull: other callers have taken all places, or all memory.
+	ErrFull = errors.New("other incident files are open, and take all the room there is: close one, or wait")
 	// ErrGone: there is no such file, or no longer.
 	ErrGone = errors.New("there is no such incident file, or it was closed because it was not used for so long")
 )
@@ -47,6 +51,9 @@ var (
 // Shelf holds the open files.
 type Shelf struct {
 	opening sync.Mutex // one is unpacked at a time
+
+	// most and mostOfOne replace mostUnpacked and mostUnpackedOfOne if set.
+	most, mostOfOne int
 
 	mu    sync.Mutex
 	files []*File // guarded by mu; the most recently viewed is last
@@ -82,10 +89,16 @@ func (s *Shelf) Open(title, by string, data []byte, now time.Time) (*File, error
 	if !s.makeRoom(by, now) {
 		return nil, ErrFull
 	}
-	f, err := read(data)
-	if err != nil {
+	all, own := cmp.Or(s.most, mostUnpacked), cmp.Or(s.mostOfOne, mostUnpackedOfOne)
+	room := min(own, all-s.held(func(f *File) bool { return f.By != by }))
+	f, err := read(data, room)
+	switch {
+	case errors.Is(err, incident.ErrLarge) && room < own:
+		return nil, ErrFull
+	case err != nil:
 		return nil, err
 	}
+	s.yield(by, room-f.Unpacked)
 	f.Name, f.Title, f.By, f.Opened, f.Size, f.looked = strings.ToLower(rand.Text()[:12]), title, by, now, len(data), now
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,6 +123,29 @@ func (s *Shelf) makeRoom(by string, now time.Time) bool {
 		s.files = slices.Delete(s.files, i, i+1)
 	}
 	return len(s.files) < Most
+}
+
+// held is how much the open files of some callers hold, unpacked.
+func (s *Shelf) held(of func(*File) bool) (size int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.files {
+		if of(f) {
+			size += f.Unpacked
+		}
+	}
+	return size
+}
+
+// yield closes a caller's least recently viewed files until the others hold at most so much.
+func (s *Shelf) yield(by string, most int) {
+	for s.held(func(f *File) bool { return f.By == by }) > most {
+		s.mu.Lock()
+		if i := slices.IndexFunc(s.files, func(f *File) bool { return f.By == by }); i >= 0 {
+			s.files = slices.Delete(s.files, i, i+1)
+		}
+		s.mu.Unlock()
+	}
 }
 
 // drop is called with mu held.
@@ -154,9 +190,9 @@ func (s *Shelf) Files(now time.Time) []*File {
 	return slices.SortedFunc(slices.Values(s.files), func(a, b *File) int { return a.Opened.Compare(b.Opened) })
 }
 
-// read unpacks a file. It leaves out damaged parts.
-func read(data []byte) (*File, error) {
-	is, err := incident.Open(data)
+// read unpacks a file that holds at most so much. It leaves out damaged parts.
+func read(data []byte, most int) (*File, error) {
+	is, err := incident.OpenUpTo(data, most)
 	if err != nil {
 		return nil, err
 	}
@@ -260,6 +296,9 @@ func (f *File) Page(_ context.Context, from uint64, most int) ([]events.Record, 
 	i := f.place(from)
 	return f.records[i:min(i+most, len(f.records))], nil
 }
+
+// First returns where the file begins.
+func (f *File) First(context.Context) (uint64, error) { return f.From.Seq, nil }
 
 // Messages returns the records at these sequences that the file has.
 func (f *File) Messages(ctx context.Context, seqs []uint64) ([]events.Record, error) {

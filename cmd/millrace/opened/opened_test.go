@@ -78,7 +78,7 @@ func TestShelf(t *testing.T) {
 // A file tells of each moment of its span, and of no other.
 func TestAt(t *testing.T) {
 	t.Parallel()
-	f, err := read(known(t))
+	f, err := read(known(t), incident.MaxUnpacked)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestPrintout(t *testing.T) {
 // Steps begin anew wherever they are asked for, so that an address is enough; only moves are done.
 func TestStep(t *testing.T) {
 	t.Parallel()
-	f, err := read(known(t))
+	f, err := read(known(t), incident.MaxUnpacked)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,5 +200,38 @@ func TestStep(t *testing.T) {
 	end()
 	if _, err := f.Step(ended, Where{At: 1048188, Breaks: []string{"late"}}, view.Rules{}, 0); err == nil {
 		t.Error("who is gone is answered")
+	}
+}
+
+// Open files are bounded by what they hold in memory: a caller's own make room for a further one, those of others
+// do not.
+func TestShelfIsBoundedByMemory(t *testing.T) {
+	t.Parallel()
+	data := known(t)
+	one, err := incident.Open(data)
+	if err != nil || one.Unpacked < len(data) {
+		t.Fatal(one.Unpacked, err)
+	}
+	s := Shelf{mostOfOne: 2 * one.Unpacked, most: 3*one.Unpacked + 1}
+	open := func(by string) error {
+		_, err := s.Open("f", by, data, noon)
+		return err
+	}
+	for _, by := range []string{"ada", "ada", "ada", "kim"} {
+		if err := open(by); err != nil {
+			t.Fatal(by, err)
+		}
+	}
+	if n := len(s.Files(noon)); n != 3 {
+		t.Errorf("%d files are open, want 2 of ada and 1 of kim", n)
+	}
+	if err := open("lea"); !errors.Is(err, ErrFull) {
+		t.Errorf("one beyond the memory of all is answered with %v", err)
+	}
+	if err := open("ada"); err != nil { // in the place of one of her own
+		t.Error(err)
+	}
+	if s.mostOfOne = one.Unpacked - 1; !errors.Is(open("ada"), incident.ErrLarge) {
+		t.Error("one beyond the memory of a caller is opened")
 	}
 }

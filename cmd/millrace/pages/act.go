@@ -3,8 +3,10 @@ package pages
 import (
 	"context"
 	"encoding/json"
+	"html/template"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -76,4 +78,75 @@ func seeOther(w http.ResponseWriter, r *http.Request, to string) {
 	}
 	w.Header().Set("Location", at)
 	w.WriteHeader(http.StatusSeeOther)
+}
+
+// said is a part of a sentence of Millrace: words, a command line, or what a button does instead of it.
+type said struct {
+	Text, Code string
+	button
+}
+
+// button does what a command line does.
+type button struct {
+	Verb           string // "" for none
+	Label, Of, Why string
+	ID             string
+	Fields         []field
+}
+
+// buttons are the command lines that a page has a button for, by what they begin with; what follows is whom they
+// are about.
+var buttons = map[string]button{
+	"millrace queue resume ":  {Verb: string(roles.QueueResume), Label: "Resume", Of: "queue", Why: "Its tasks start again."},
+	"millrace task signal ":   {Verb: string(roles.TaskSignal), Label: "Signal", Of: "id", Why: "It is given the signal that it waits for.", Fields: fields("data", "Data, as JSON", "", true)},
+	"millrace node undrain ":  {Verb: string(roles.NodeUndrain), Label: "Undrain", Of: "id", Why: "It takes new work again."},
+	"millrace node uncordon ": {Verb: string(roles.NodeUncordon), Label: "Uncordon", Of: "id", Why: "It takes new work again."},
+	"millrace node release ":  {Verb: string(roles.NodeRelease), Label: "Release", Of: "id", Why: "It takes new work at once."},
+	"millrace node retire ":   {Verb: string(roles.NodeRetire), Label: "Retire", Of: "id", Why: "It does not come back."},
+}
+
+// Prompts takes a sentence apart that tells a person what to do: its commands become buttons, where the caller may
+// press them.
+func (l *look) Prompts(text string) (all []said) {
+	for i, part := range strings.Split(text, "`") {
+		if i%2 == 0 {
+			if n := len(all); n > 0 && all[n-1].Verb != "" {
+				part = strings.TrimPrefix(part, ")")
+			}
+			all = append(all, said{Text: part})
+			continue
+		}
+		is := said{Code: part}
+		for words, b := range buttons {
+			if id, ok := strings.CutPrefix(part, words); ok && !strings.ContainsAny(id, " <") && l.Acts(b.Verb) {
+				is.button = b
+				is.ID = id
+				before := &all[len(all)-1]
+				before.Text = strings.TrimSuffix(before.Text, "(")
+			}
+		}
+		all = append(all, is)
+	}
+	return all
+}
+
+// stamps are times in the texts of Millrace, which are in UTC.
+var stamps = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} has not come yet`)
+
+// clocks shows a text in which times are on the clock of the page.
+func clocks(text string) template.HTML {
+	var b strings.Builder
+	done := 0
+	for _, at := range stamps.FindAllStringIndex(text, -1) {
+		stamp := strings.TrimSuffix(text[at[0]:at[1]], " has not come yet")
+		is, err := time.Parse(time.RFC3339, strings.TrimSuffix(strings.Replace(stamp, " ", "T", 1), "Z")+"Z")
+		if err != nil {
+			continue
+		}
+		is = is.UTC()
+		b.WriteString(template.HTMLEscapeString(text[done:at[0]]) + `<time datetime="` + is.Format(time.RFC3339Nano) + `" title="` + is.Format(time.RFC3339Nano) + `">` + is.Format(time.DateTime) + ` UTC</time>`)
+		done = at[0] + len(stamp)
+	}
+	// All that is foreign is escaped.
+	return template.HTML(b.String() + template.HTMLEscapeString(text[done:]))
 }

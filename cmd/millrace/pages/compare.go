@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/api"
 	"millrace/client"
 	"millrace/jet/roles"
 	"millrace/query"
@@ -230,12 +232,16 @@ func showDifference(ctx context.Context, l *look) (any, error) {
 	if l.Live {
 		return d, nil // it takes long, and does not change by itself
 	}
-	if d.From == "" {
-		p, found, err := l.Log.PointAt(ctx, view.Moment{At: l.Now.Add(-differsSince)})
+	since, err := api.MomentOf(cmp.Or(d.From, differsSince.String()), l.Now)
+	if err == nil && d.From != query.End {
+		p, found, err := l.Log.PointAt(ctx, since)
+		if err == nil && !found { // the log is younger
+			p.Seq, err = l.Log.First(ctx)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if d.From = "1"; found { // else the log is younger
+		if d.From == "" || !found {
 			d.From = strconv.FormatUint(p.Seq, 10)
 		}
 	}

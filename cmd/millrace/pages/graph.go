@@ -10,6 +10,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/view"
 )
 
@@ -95,6 +96,24 @@ func showGraph(ctx context.Context, l *look) (any, error) {
 		d.gantt(l.Now)
 	}
 	return d, nil
+}
+
+// begun returns when the first descendant of a row started; zero if none has.
+func (d *graphData) begun(of int) (first time.Time) {
+	for i := of + 1; i < len(d.Rows) && d.Rows[i].Depth > d.Rows[of].Depth; i++ {
+		if at := d.Rows[i].StartedAt; !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}
+
+// Axis are the quarters of the time of the lanes, as spans since it began.
+func (d *graphData) Axis() (quarters []time.Duration) {
+	for i := range 5 {
+		quarters = append(quarters, d.To.Sub(d.From)*time.Duration(i)/4)
+	}
+	return quarters
 }
 
 // failed returns the descendants at which a retry continues.
@@ -297,10 +316,10 @@ func (d *graphData) gantt(now time.Time) {
 	at := func(t time.Time) float64 { return float64(t.Sub(d.From)) / float64(whole) * 1000 }
 	for i := range d.Rows {
 		r := &d.Rows[i]
-		row := lane{Name: r.Path, State: r.State, Took: r.Took}
+		row := lane{Name: r.Path, State: r.State, Took: r.Took, Skipped: r.State == task.Cancelled && r.Reason == reason.Skipped}
 		began, end := r.StartedAt, ends(&r.Task)
-		if r.Task.Children != nil {
-			began = r.SubmittedAt
+		if r.Task.Children != nil { // it began with the first of its parts
+			began = d.begun(i)
 		}
 		if r.State != task.Unknown {
 			waited := end

@@ -16,6 +16,7 @@ import (
 	"millrace/httpapi"
 	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/view"
 )
@@ -135,16 +136,17 @@ func TestGantt(t *testing.T) {
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 	d := &graphData{Rows: []graphRow{
 		{Task: task.Task{ID: "r", State: task.Running, SubmittedAt: at(0), Children: &task.Children{}}},
-		{Task: task.Task{ID: "a", State: task.Finished, SubmittedAt: at(0), StartedAt: at(20), Since: at(40)}},
-		{Task: task.Task{ID: "b", State: task.Pending, SubmittedAt: at(50)}},
-		{Task: task.Task{ID: "c"}},
+		{Depth: 1, Task: task.Task{ID: "a", State: task.Finished, SubmittedAt: at(0), StartedAt: at(20), Since: at(40)}},
+		{Depth: 1, Task: task.Task{ID: "b", State: task.Pending, SubmittedAt: at(50)}},
+		{Depth: 1, Task: task.Task{ID: "c"}},
+		{Depth: 1, Task: task.Task{ID: "d", State: task.Cancelled, Reason: reason.Skipped, SubmittedAt: at(40), Since: at(40)}},
 	}}
 	d.gantt(at(100))
-	if !d.From.Equal(at(0)) || !d.To.Equal(at(100)) || len(d.Lanes) != 4 {
+	if !d.From.Equal(at(0)) || !d.To.Equal(at(100)) || len(d.Lanes) != 5 || !d.Lanes[4].Skipped || d.Lanes[1].Skipped || d.Axis()[1] != 25*time.Second {
 		t.Fatalf("%v to %v, %d lanes", d.From, d.To, len(d.Lanes))
 	}
 	type place struct{ x, width float64 }
-	for i, want := range []struct{ waits, bars []place }{{nil, []place{{0, 1000}}}, {[]place{{0, 200}}, []place{{200, 200}}}, {[]place{{500, 500}}, nil}, {nil, nil}} {
+	for i, want := range []struct{ waits, bars []place }{{[]place{{0, 200}}, []place{{200, 800}}}, {[]place{{0, 200}}, []place{{200, 200}}}, {[]place{{500, 500}}, nil}, {nil, nil}} {
 		places := func(bars []bar) (all []place) {
 			for _, b := range bars {
 				all = append(all, place{b.X, b.Width})

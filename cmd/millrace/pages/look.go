@@ -41,6 +41,7 @@ type look struct {
 	// Live tells that parts are drawn for a follower: then the browser updates ages.
 	Live bool
 
+	ages   bool         // a time of a page of the past ages all the same
 	moving bool         // the page changes even if the log does not
 	file   *opened.File // the file whose world it is; nil for the server's
 	site   *Site
@@ -196,6 +197,22 @@ type entry struct {
 	Here       bool
 }
 
+// Begin and End are when what the page can show begins and ends, in milliseconds since 1970.
+func (l *look) Begin() int64 {
+	if l.file != nil {
+		return l.file.From.At.UnixMilli()
+	}
+	return l.site.begins(l.r.Context(), l.Log, l.Point.At).UnixMilli()
+}
+
+// End is the other end.
+func (l *look) End() int64 {
+	if l.file != nil {
+		return l.file.To.At.UnixMilli()
+	}
+	return l.site.server.Desk.Now().UnixMilli()
+}
+
 // Entries returns the pages in the navigation that the caller may see.
 func (l *look) Entries() (all []entry) {
 	for _, p := range pages {
@@ -247,16 +264,30 @@ type panel struct{ Wrong *api.Problem }
 
 func (p *panel) fail(err error) {
 	if err != nil {
-		problem := api.ProblemOf(err)
+		problem := problemOf(err)
 		p.Wrong = &problem
 	}
 }
 
 // Moment shows the moment of the page, in the past with its day.
-func (l *look) Moment() template.HTML { return l.time(l.Point.At, l.Past) }
+func (l *look) Moment() template.HTML {
+	now := *l
+	if l.Past { // how long ago it was is from today
+		now.Now = l.site.server.Desk.Now()
+		now.ages = true
+	}
+	return now.time(l.Point.At, l.Past)
+}
 
 // Time shows a moment, and how long ago it was.
 func (l *look) Time(at time.Time) template.HTML { return l.time(at, false) }
+
+// Moments shows a moment without how long ago it was.
+func (l *look) Moments(at time.Time) template.HTML {
+	text, _, _ := strings.Cut(string(l.time(at, false)), "</time>")
+	// Nothing in it is foreign.
+	return template.HTML(text + "</time>")
+}
 
 // time shows a moment: whole, or without its day if that is the day of the page.
 func (l *look) time(at time.Time, whole bool) template.HTML {
@@ -273,7 +304,7 @@ func (l *look) time(at time.Time, whole bool) template.HTML {
 	}
 	ago := ""
 	switch {
-	case l.Past: // it does not grow
+	case l.Past && !l.ages: // it does not grow
 		ago = ` <small>(` + ageOf(at, l.Now) + `)</small>`
 	case l.Live:
 		ago = ` <small class="ago"></small>`
@@ -319,6 +350,8 @@ var functions = template.FuncMap{
 	"pairs":   told.Pairs,
 	"short":   func(id any) string { return task.ID(fmt.Sprint(id)).Short() },
 	"brief":   brief,
+	"clocks":  clocks,
+	"flat":    told.Flat,
 	"icon":    func(state any) string { return icons[fmt.Sprint(state)] },
 	"cut":     func(text string) string { return term.Cut(text, shownName) },
 	"count":   count,

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -66,7 +67,8 @@ func TestSwitch(t *testing.T) {
 			switch e.attr["id"] {
 			case "slider":
 				found++
-				if e.attr["min"] != "1" || e.attr["max"] != fmt.Sprint(last) || e.attr["value"] != fmt.Sprint(want.value) {
+				begin, end, at := millis(t, e.attr["min"]), millis(t, e.attr["max"]), millis(t, e.attr["value"])
+				if e.attr["data-last"] != fmt.Sprint(last) || begin > at || at > end || (at == end) != (want.value == last) || end-begin > patience.Milliseconds() {
 					t.Errorf("the slider of %s is %v, want %d of %d", path, e.attr, want.value, last)
 				}
 			case "live":
@@ -82,6 +84,15 @@ func TestSwitch(t *testing.T) {
 			t.Errorf("%s has %d of slider, pause and live", path, found)
 		}
 	}
+}
+
+func millis(t *testing.T, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // The overview says who has changed what, and how.

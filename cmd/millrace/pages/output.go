@@ -74,7 +74,14 @@ func (p *outputPanel) find(ctx context.Context, l *look, t *task.Task) error {
 		return nil
 	}
 	p.Total, p.Last, p.Follow = printout.Lines, printout.Last, !l.Past && !t.State.Terminal()
-	if at := l.Asked("go"); at != "" && p.Match != (output.Match{}) && !p.Only {
+	if l.Asked("go") == "error" { // the first error; what is searched next is any line
+		first := *p
+		first.Match, first.Line = output.Match{Level: "error"}, 0
+		hit, err := first.seek(ctx, l, &printout, "next")
+		if p.Missed, p.More = first.Missed, first.More; err != nil || hit > 0 {
+			return hitAt(l, hit, err)
+		}
+	} else if at := l.Asked("go"); at != "" && p.Match != (output.Match{}) && !p.Only {
 		hit, err := p.seek(ctx, l, &printout, at)
 		if err != nil || hit > 0 {
 			return hitAt(l, hit, err)

@@ -25,13 +25,14 @@ var overviewPage = page{name: "overview", path: "/{$}", entry: "Overview", verb:
 
 // Bounds of what the overview shows of each.
 const (
-	shownRunning = 20
-	shownOverdue = 8
-	amongOverdue = 50 // of those whose deadline passed first, with no slack
-	shownFailed  = 8
-	shownNext    = 8
-	shownChanges = 8
-	shownFields  = 8 // of a change
+	shownRunning  = 20
+	shownOverdue  = 8
+	shownQueuesOf = 8  // without a worker
+	amongOverdue  = 50 // of those whose deadline passed first, with no slack
+	shownFailed   = 8
+	shownNext     = 8
+	shownChanges  = 8
+	shownFields   = 8 // of a change
 )
 
 type overviewData struct {
@@ -77,11 +78,14 @@ type changeRow struct {
 type unservedPanel struct {
 	panel
 	Rows []client.QueueView
+	More int
 }
 
 func (p *unservedPanel) find(ctx context.Context, l *look) error {
 	page, err := client.QueuesOf(ctx, l.View, l.Sums, &client.QueueListRequest{}, l.Now, func(string) *quota.CounterState { return nil })
 	p.Rows = slices.DeleteFunc(page.Queues, func(q client.QueueView) bool { return q.Unserved == nil })
+	shown := min(len(p.Rows), shownQueuesOf)
+	p.Rows, p.More = p.Rows[:shown], len(p.Rows)-shown
 	return err
 }
 

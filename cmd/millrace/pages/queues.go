@@ -15,6 +15,7 @@ var queuesPage = page{name: "queues", path: "/queues", entry: "Queues", verb: ro
 
 // Bounds of what the page of queues shows.
 const (
+	shownQueues  = 50 // on a page: anybody who submits makes queues
 	shownLimits  = 100
 	shownHolders = 5
 )
@@ -27,6 +28,9 @@ type queuesData struct {
 type queuesPanel struct {
 	panel
 	Rows []queueRow
+	// First tells that it is the first page; Next is the cursor of the next one, "" for none.
+	First bool
+	Next  string
 }
 
 // queueRow is a queue with its bounds in words.
@@ -57,12 +61,14 @@ func showQueues(ctx context.Context, l *look) (any, error) {
 }
 
 func (p *queuesPanel) find(ctx context.Context, l *look) (err error) {
+	request := client.QueueListRequest{PageRequest: client.PageRequest{Limit: shownQueues, Cursor: l.Asked("cursor")}}
 	var page client.QueuePage
 	if l.Past {
-		page, err = client.QueuesOf(ctx, l.View, l.Sums, &client.QueueListRequest{}, l.Now, func(string) *quota.CounterState { return nil })
+		page, err = client.QueuesOf(ctx, l.View, l.Sums, &request, l.Now, func(string) *quota.CounterState { return nil })
 	} else {
-		err = l.ask(ctx, roles.QueueList, client.QueueListRequest{}, &page)
+		err = l.ask(ctx, roles.QueueList, request, &page)
 	}
+	p.First, p.Next = request.Cursor == "", page.Next
 	for i := range page.Queues {
 		q := &page.Queues[i]
 		row := queueRow{QueueView: *q, Bounds: "none"}

@@ -29,6 +29,8 @@ var (
 const (
 	shownTicks  = 200 // of a week: the latest past and the first future ones
 	listedTicks = 8   // of a day, one by one; more are counted
+	// countedTicks is how many ticks to come of a week are counted: those of every 30 s, and some.
+	countedTicks = 25_000
 )
 
 type schedulesData struct {
@@ -104,6 +106,8 @@ type day struct {
 type tickSum struct {
 	became
 	N int
+	// More tells that there are more.
+	More bool
 }
 
 // became is the outcome of a tick: a word, and the state that it looks like.
@@ -173,12 +177,17 @@ func showSchedule(ctx context.Context, l *look) (any, error) {
 		if now.After(after) {
 			after = now
 		}
-		ticks, more := plan.Between(after, until.Add(-time.Nanosecond), shownTicks)
+		ticks, _ := plan.Between(after, until.Add(-time.Nanosecond), shownTicks)
 		coming = rowsOf(ticks, plan, d.toCome())
-		d.More = d.More || more
 	}
 	d.Week = week{From: from.Format(time.DateOnly), Before: from.AddDate(0, 0, -7).Format(time.DateOnly), After: until.Format(time.DateOnly)}
 	d.Week.Days = daysOf(from, now, slices.Concat(past, coming))
+	if len(coming) >= shownTicks {
+		d.Week.count(from, now, plan, d.toCome())
+	}
+	if d.More {
+		d.TicksWrong.fail(d.Week.made(ctx, l, d.Name, from, past[0].at))
+	}
 	slices.Reverse(past)
 	d.Ticks = past
 	d.Coming = comingOf(plan, l.Now, d.toCome())
@@ -299,6 +308,68 @@ func (r *tickRow) times(at, due time.Time, zone *time.Location) {
 	if due.After(at) {
 		r.Due = due.In(zone).Format(time.TimeOnly)
 	}
+}
+
+// count counts the ticks to come of each day.
+func (w *week) count(from, now time.Time, plan *schedule.Plan, becomes became) {
+	left := countedTicks
+	for i := range w.Days {
+		on, next := from.AddDate(0, 0, i), from.AddDate(0, 0, i+1)
+		if !next.After(now) {
+			continue
+		}
+		after, n, more := on.Add(-time.Nanosecond), 0, false
+		if now.After(after) {
+			after = now
+		}
+		for {
+			t, ok := plan.Next(after)
+			if !ok || !t.At.Before(next) {
+				break
+			}
+			if left == 0 {
+				more = true
+				break
+			}
+			after, n, left = t.At, n+1, left-1
+		}
+		w.Days[i].sum(tickSum{becomes, n, more})
+	}
+}
+
+// made counts the tasks of each day until a tick, before which ticks are not read singly.
+func (w *week) made(ctx context.Context, l *look, name string, from, read time.Time) error {
+	for i := range w.Days {
+		on, next := from.AddDate(0, 0, i), from.AddDate(0, 0, i+1)
+		if on.After(read) {
+			break
+		}
+		counts, err := l.Count(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Schedule: name, Since: on, Until: next}})
+		if err != nil {
+			return err
+		}
+		sums := map[became]int{}
+		for state, n := range counts.States() {
+			sums[becameOf(&client.TickReport{Outcome: client.TickTask, State: state})] += n
+		}
+		for is, n := range sums {
+			if is.Word == "made" {
+				is.State = task.Finished
+			}
+			w.Days[i].sum(tickSum{became: is, N: n})
+		}
+	}
+	return nil
+}
+
+// sum replaces the number of a day's ticks with an outcome.
+func (d *day) sum(is tickSum) {
+	d.Ticks = nil
+	d.Sums = slices.DeleteFunc(d.Sums, func(old tickSum) bool { return old.Word == is.Word })
+	if is.N > 0 || is.More {
+		d.Sums = append(d.Sums, is)
+	}
+	slices.SortFunc(d.Sums, func(a, b tickSum) int { return cmp.Compare(a.Word, b.Word) })
 }
 
 // becameOf returns the outcome of a tick.

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/api"
 	"millrace/client"
 	"millrace/jet/roles"
 	"millrace/task"
@@ -176,5 +178,63 @@ func TestBecame(t *testing.T) {
 		if got := becameOf(&client.TickReport{Outcome: c.outcome, State: c.state}); got != c.want {
 			t.Errorf("%s %s is %v, want %v", c.outcome, c.state, got, c.want)
 		}
+	}
+}
+
+// The days of a schedule that ticks often have true numbers, of what is to come and of what has run.
+func TestWeekCounts(t *testing.T) {
+	t.Parallel()
+	monday := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	now := monday.Add(5*24*time.Hour + time.Hour) // a Saturday
+	for every, want := range map[time.Duration][2]tickSum{
+		30 * time.Second: {{N: 2759}, {N: 2880}},
+		time.Second:      {{N: countedTicks, More: true}, {N: 0, More: true}},
+	} {
+		plan, err := schedule.Compile("often", job.Schedule{Every: value.Duration(every)}, monday)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := week{Days: make([]day, 7)}
+		w.count(monday, now, plan, became{"to come", task.Scheduled})
+		for i, want := range want {
+			if sums := w.Days[5+i].Sums; len(sums) != 1 || sums[0].N != want.N || sums[0].More != want.More {
+				t.Errorf("every %v: day %d has %+v, want %+v", every, 5+i, sums, want)
+			}
+		}
+		if w.Days[4].Sums != nil {
+			t.Errorf("a day that has passed has %+v to come", w.Days[4].Sums)
+		}
+	}
+	p := open(t)
+	stored := p.schedule("often", job.Schedule{Every: value.Duration(time.Second)}, "date")
+	first := stored.Anchor.Truncate(time.Second).Add(time.Second)
+	for i := range 3 {
+		if _, _, err := p.client.RunTick(t.Context(), "often", first.Add(time.Duration(i)*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.seen()
+	err := p.server.Desk.See(t.Context(), "ada", "", func(ctx context.Context, sight *api.Sight) error {
+		w, l := week{Days: make([]day, 7)}, &look{Sight: sight}
+		from, err := weekOf("", sight.Now.UTC())
+		if err != nil {
+			return err
+		}
+		if err := w.made(ctx, l, "often", from, sight.Now); err != nil {
+			return err
+		}
+		n := 0
+		for _, d := range w.Days {
+			for _, s := range d.Sums {
+				n += s.N
+			}
+		}
+		if n != 3 {
+			t.Errorf("%d tasks are counted: %+v", n, w.Days)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

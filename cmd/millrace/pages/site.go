@@ -13,6 +13,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"millrace/events"
 	"millrace/httpapi"
 	"millrace/jet/roles"
+	"millrace/view"
 )
 
 // Site answers browsers. Create it with [New].
@@ -41,6 +43,7 @@ type Site struct {
 	changed changes
 	audits  *audit.Auditor
 	shelf   opened.Shelf // open incident files
+	begun   begun
 	// fetching are the callers for whom incident files are being made.
 	fetching fetching
 	// patience is how long an action waits for lists to show its effect.
@@ -145,6 +148,35 @@ func (s *Site) askOldest(ctx context.Context) error {
 		}
 		return err
 	})
+}
+
+// begun remembers for a while when the log begins.
+type begun struct {
+	mu        sync.Mutex
+	at, asked time.Time // guarded by mu
+}
+
+// begins returns when the log begins; otherwise if that cannot be read.
+func (s *Site) begins(ctx context.Context, log api.Log, otherwise time.Time) time.Time {
+	s.begun.mu.Lock()
+	defer s.begun.mu.Unlock()
+	now := s.server.Desk.Now()
+	if s.begun.at.IsZero() || now.Sub(s.begun.asked) > time.Minute {
+		first, found, err := log.PointAt(ctx, view.Moment{Seq: 1}) // a single message costs less than a page
+		if err == nil && !found {
+			var records []events.Record
+			if records, err = log.Page(ctx, 1, 1); len(records) > 0 {
+				first.At, found = records[0].Stored, true
+			}
+		}
+		if err == nil && found {
+			s.begun.at, s.begun.asked = first.At, now
+		}
+	}
+	if s.begun.at.IsZero() {
+		return otherwise
+	}
+	return s.begun.at
 }
 
 // policy is what a browser may do with a page: load and send to where the page comes from, and nothing else.
@@ -254,7 +286,7 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, c httpapi.Caller, 
 		s.server.Refuse(w, err)
 		return
 	}
-	problem := api.ProblemOf(err)
+	problem := problemOf(err)
 	if errors.Is(err, api.ErrNothing) { // there is no word of documents for programs
 		problem.Title, problem.Detail, problem.Next = "Page not found", "there is no page at this address", "go to one of the pages above"
 	}
@@ -264,6 +296,10 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, c httpapi.Caller, 
 	query, _ := url.ParseQuery(r.URL.RawQuery) // as much of it as is valid
 	l := s.newLook(r, c, &page{name: "error"}, query)
 	l.Title, l.Data, l.Sight = problem.Title, wrongData{Problem: &problem, Stranger: problem.Status == http.StatusUnauthorized, To: l.Back()}, &api.Sight{}
+	if c.Name != "" && problem.Status < http.StatusInternalServerError && !errors.Is(err, api.ErrNothing) {
+		// So the page keeps the bar of moments, with what was typed there.
+		_ = s.server.Desk.See(r.Context(), c.Name, "", func(_ context.Context, sight *api.Sight) error { l.Sight = sight; return nil }) // or has none
+	}
 	switch {
 	case errors.Is(err, api.ErrConfirm):
 		l.Data = wrongData{Problem: &problem, Key: query.Get("key")}
@@ -280,6 +316,26 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, c httpapi.Caller, 
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(problem.Status)
 	_, _ = w.Write(body) // the receiver may be gone
+}
+
+// inWords are the words of pages for problems whose own words are for programs.
+var inWords = map[string][2]string{ // title and next
+	"bad-request": {"That cannot be shown", "change it, or go to one of the pages above"},
+	"method":      {"This cannot be done here", "go to one of the pages above"},
+	"rate":        {"Too many requests have come from you", "wait a moment, and load the page again"},
+	"role":        {"Your role does not allow that", "have an operator do it, or log in with a token of another role"},
+	"followers":   {"You follow as many pages as you may", "close some of them"},
+	"slow":        {"The request has come too slowly", "send it again"},
+	"media":       {"The form cannot be read", "send it again"},
+}
+
+// problemOf explains an error to a person.
+func problemOf(err error) api.Problem {
+	problem := api.ProblemOf(err)
+	if words, ok := inWords[strings.TrimPrefix(problem.Type, "urn:millrace:")]; ok {
+		problem.Title, problem.Next = words[0], words[1]
+	}
+	return problem
 }
 
 // wrongData is the data of the page of a refused request.

@@ -36,6 +36,9 @@ type taskData struct {
 	Older   int
 	Output  outputPanel
 	Records recordsPanel
+	// Says is why it is in its state; ByPerson tells that a person asked for that.
+	Says     string
+	ByPerson bool
 	// Signals tells whether it waits for a signal.
 	Signals bool
 }
@@ -49,6 +52,8 @@ type lane struct {
 	// Waits are the thin bars of a lane of a whole; Link are the parts of the path to its task.
 	Waits []bar
 	Link  []string
+	// Skipped says that it never ran.
+	Skipped bool
 }
 
 type bar struct {
@@ -75,6 +80,10 @@ func showTask(ctx context.Context, l *look) (any, error) {
 		return nil, err
 	}
 	d := &taskData{Task: events.FoldTask(id, records), Tries: told.Tries(records), Late: told.LateWords(records)}
+	d.Says = told.Flat(d.Message)
+	if by := told.CancelledBy(&d.Task, records); by != "" {
+		d.Says, d.ByPerson = by, true
+	}
 	l.Title = "Task " + id.Short()
 	if d.Job != "" {
 		l.Title += " of " + d.Job

@@ -124,7 +124,7 @@ func showTasks(ctx context.Context, l *look) (any, error) {
 func taskRows(page *client.ListPage) (rows []taskRow) {
 	for i := range page.Tasks {
 		t := page.Tasks[i]
-		row := taskRow{Task: t, Says: t.Message}
+		row := taskRow{Task: t, Says: told.Flat(t.Message)}
 		switch live, whole, suspect := page.Live[t.ID], page.Wholes[t.ID], page.Suspects[t.ID]; {
 		case t.State == task.Held:
 			row.Says = heldFor(&t)
@@ -197,6 +197,11 @@ func (l *look) known(ctx context.Context) query.Known {
 		add("batch", t.Batch)
 		for name, value := range t.Labels {
 			add("label", name+"="+value)
+		}
+		var params map[string]json.RawMessage
+		_ = json.Unmarshal(t.Params, &params) // without any there are no names
+		for name := range params {
+			add("param", name)
 		}
 	}
 	known := query.Known{Values: map[string][]string{}}

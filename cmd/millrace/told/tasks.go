@@ -2,6 +2,8 @@ package told
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,9 +53,66 @@ func Ending(t *task.Task) string {
 		}
 	}
 	if t.Message != "" {
-		b.WriteString(": " + term.Printable(t.Message))
+		b.WriteString(": " + term.Printable(Flat(t.Message)))
 	}
 	return b.String()
+}
+
+// CancelledBy says who cancelled a task and why; "" if no person did. Whatever is cancelled asks for it in one fact.
+func CancelledBy(t *task.Task, records []events.Record) string {
+	if t.State != task.Cancelled && t.State != task.Cancelling || t.Reason != reason.User {
+		return ""
+	}
+	for _, r := range slices.Backward(records) {
+		switch e := r.Fact.Event.(type) {
+		case task.CancelRequested:
+			return "cancelled" + by(r.Fact.Actor) + because(e.Reason)
+		case task.CancelConfirmed:
+			if e.Epoch == 0 { // it did not run, so nothing had asked for it before
+				return "cancelled" + by(r.Fact.Actor) + because(e.Reason)
+			}
+		}
+	}
+	return ""
+}
+
+func by(actor string) string {
+	if actor == "" {
+		return ""
+	}
+	return " by " + actor
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+// ended begins the numbers of children behind the failures in the message of a parent.
+var ended = regexp.MustCompile(`\); \d+ of \d+ have ended`)
+
+// Flat returns the message of a parent with the failed grandchild under its own path, "transform/5 failed (error/exit: …)",
+// in place of one message within the other. Other messages stay as they are.
+func Flat(message string) string {
+	path := ""
+	for rest := message; ; {
+		name, inner, nested := strings.Cut(rest, " failed ("+task.Error.String()+"/"+reason.Task+": ")
+		child, _, failed := strings.Cut(inner, " failed (")
+		if !nested || !failed || strings.ContainsAny(name+child, " ,;()") {
+			break
+		}
+		path, rest = path+name+"/", inner
+		message = path + rest
+	}
+	if at := ended.FindStringIndex(message); path != "" && at != nil {
+		message = message[:at[0]+1]
+		for range strings.Count(message, ")") - strings.Count(message, "(") {
+			message = strings.TrimSuffix(message, ")")
+		}
+	}
+	return message
 }
 
 // StateAndReason is the state with its reason code, for example error/exit.

@@ -4,7 +4,7 @@
   const root = document.documentElement, $ = (id) => document.getElementById(id);
   root.classList.add("scripted");
   const kept = { get: (k) => { try { return localStorage.getItem("millrace." + k); } catch { return null; } }, set: (k, v) => { try { localStorage.setItem("millrace." + k, v); } catch { /* it is for this page alone */ } } };
-  const say = (text) => { const p = $("said"); if (p && p.textContent !== text) p.textContent = text; };
+  const say = (text, late) => { const p = $("said"); if (!p) return; if (p.textContent !== text) p.textContent = text; p.classList.toggle("late", !!late); };
 
   // Times: in the zone of the browser or in UTC, and how long ago.
   let zone = kept.get("zone") || "local";
@@ -35,7 +35,7 @@
     $("zone").onclick = () => { zone = zone === "UTC" ? "local" : "UTC"; kept.set("zone", zone); showZone(); };
     showZone();
   }
-  setInterval(() => { if (!document.hidden) tick(document); }, 1000);
+  setInterval(() => { if (!document.hidden) tick(document); listen(); }, 1000);
 
   // Light and dark.
   const themes = ["system", "light", "dark"];
@@ -56,14 +56,14 @@
   reach();
 
   // What the server redraws replaces the old part. In a frozen list rows keep their places: new rows wait to be
-  // fetched, and rows that have left are dimmed.
-  function freeze(old, fresh) {
-    const was = [...old.children], is = new Map([...fresh.children].map((tr) => [tr.id, tr]));
+  // fetched, and rows that have left are dimmed; not those that are on the next page by now.
+  function freeze(old, fresh, more) {
+    const was = [...old.children], is = new Map([...fresh.children].map((tr) => [tr.id, tr])), last = fresh.lastElementChild?.id;
     const rows = was.map((tr) => {
       const now = is.get(tr.id);
       if (now) { is.delete(tr.id); return now; }
       const gone = tr.cloneNode(true);
-      gone.dataset.gone = "";
+      if (!more || tr.id > last) gone.dataset.gone = ""; // ids are in the order of submission
       return gone;
     });
     fresh.replaceChildren(...rows);
@@ -77,7 +77,7 @@
     draft.innerHTML = html;
     const fresh = draft.content.querySelector("tbody[data-rows='frozen']"), old = target.querySelector("tbody[data-rows='frozen']");
     let more = 0;
-    if (fresh && old) more = freeze(old, fresh);
+    if (fresh && old) more = freeze(old, fresh, draft.content.querySelector("a[rel='next']"));
     // Nothing moves under a pointer, in an open form, or in a part with selected text.
     if (!fresh && (target.querySelector("[data-rows]:hover") || target.querySelector("details.act[open]") || selecting(target))) { waiting.set(id, html); return; }
     waiting.delete(id);
@@ -106,8 +106,14 @@
     for (const box of document.querySelectorAll("#rows input[name='task']")) box.checked = chosen.has(box.value);
     const said = $("chosen");
     if (said) said.textContent = chosen.size ? chosen.size + " selected" : "";
+    const all = $("allrows"), boxes = [...document.querySelectorAll("#rows tbody input[name='task']")];
+    if (all) { all.checked = boxes.length > 0 && boxes.every((box) => box.checked); all.indeterminate = !all.checked && boxes.some((box) => box.checked); }
   }
   document.addEventListener("change", (e) => {
+    if (e.target.id === "allrows") {
+      for (const box of document.querySelectorAll("#rows tbody input[name='task']")) if (e.target.checked) chosen.add(box.value); else chosen.delete(box.value);
+      choose();
+    }
     if (!e.target.matches("#rows input[name='task']")) return;
     if (e.target.checked) chosen.add(e.target.value); else chosen.delete(e.target.value);
     choose();
@@ -195,19 +201,37 @@
   // Live: one stream for the page, none while it is hidden, paused, or shows the past.
   const url = new URL(location.href);
   const pinned = !!root.dataset.then || !root.dataset.now;
-  let paused = url.searchParams.has("paused"), stream = null, again = 0, seq = root.dataset.now;
+  let paused = url.searchParams.has("paused"), stream = null, again = 0, seq = root.dataset.now, heard = Date.now(), silent = false;
+  // The server says something every ten seconds. A server that hangs does not, and its connection stays open.
+  const patience = 20000;
+  function word() {
+    heard = Date.now();
+    if (silent) { silent = false; say(""); $("live")?.setAttribute("aria-current", "true"); }
+  }
+  function listen() {
+    if (!stream || document.hidden || Date.now() - heard < patience) return;
+    if (!silent) {
+      silent = true;
+      $("live")?.removeAttribute("aria-current");
+      say("No word from the server since " + parts(new Date(heard)).slice(3).map(two).join(":") + ": what stands here is as of #" + seq + ".", true);
+    }
+    if ((Date.now() - heard) % patience < 1000) { stop(); start(); } // the connection may be dead
+  }
   function stop() { if (stream) stream.close(); stream = null; clearTimeout(again); }
   function start() {
     if (pinned || paused || document.hidden || stream) return;
     const s = new EventSource(location.href);
     stream = s;
-    s.onopen = () => say("");
+    if (!silent) heard = Date.now();
+    s.onopen = () => { word(); say(""); };
+    s.addEventListener("alive", word);
     s.onerror = () => {
-      say("Cut off: what stands here is as of #" + seq + ". Trying again.");
+      if (!silent) say("Cut off: what stands here is as of #" + seq + ". Trying again.", true);
       if (s.readyState === EventSource.CLOSED) { stop(); again = setTimeout(start, 4000); }
     };
     for (const el of document.querySelectorAll("[id]")) s.addEventListener(el.id, (e) => {
-      if (e.lastEventId) { seq = e.lastEventId; const slider = $("slider"); if (slider) { slider.max = seq; slider.value = seq; } }
+      word();
+      if (e.lastEventId) { seq = e.lastEventId; frame(Infinity); }
       apply(el.id, JSON.parse(e.data));
       if (el.id === "late") plot(false);
     });
@@ -240,22 +264,44 @@
     if (at) u.searchParams.set("at", at); else u.searchParams.delete("at");
     location.href = u;
   }
-  // A time of day means today, in the shown zone; the address has the full time.
+  // A time of day means the latest such time that has passed, in the shown zone; the address has the full time.
   for (const field of document.querySelectorAll("input[data-moment]")) field.form.addEventListener("submit", () => {
     const typed = /^(?:(\d{4})-(\d\d)-(\d\d)[ T])?(\d\d?):(\d\d)(?::(\d\d))?$/.exec(field.value.trim());
     if (!typed) return;
     const today = parts(new Date()), of = [1, 2, 3, 4, 5, 6].map((i) => Number(typed[i] ?? (i < 4 ? today[i - 1] : 0)));
     of[1]--;
-    field.value = (zone === "UTC" ? new Date(Date.UTC(...of)) : new Date(...of)).toISOString().replace(".000", "");
+    const date = () => zone === "UTC" ? new Date(Date.UTC(...of)) : new Date(...of);
+    if (!typed[1] && date() - Date.now() > 60000) of[2]--;
+    field.value = date().toISOString().replace(".000", "");
   });
   // A download leaves the page as it is, so the script folds its form.
   document.addEventListener("submit", (e) => { const act = e.target.closest("details.act"); if (act && e.target.getAttribute("method") === "get") setTimeout(() => { act.open = false; }); });
-  const slider = $("slider");
-  if (slider) {
-    slider.oninput = () => { $("at").value = slider.value; };
-    slider.onchange = () => goAt(slider.value === slider.max ? "" : slider.value);
+  // The slider is scaled by time: over the whole log, or over the last hours up to now.
+  const slider = $("slider"), hours = $("span");
+  let sliding = false;
+  function frame(value) {
+    if (!slider || sliding) return;
+    const begin = Number(slider.dataset.begin), end = hours ? Math.max(Date.now(), begin + 1000) : Number(slider.max), at = Math.min(value, end);
+    let of = hours ? Number(hours.value) : 0;
+    if (of && at < end - of * 3600e3) { of = [24, 168].find((h) => at >= end - h * 3600e3) || 0; hours.value = String(of); }
+    slider.max = end;
+    slider.min = of ? Math.max(begin, end - of * 3600e3) : begin;
+    slider.value = at;
+    tell();
   }
-  const step = (by) => { const to = Number(root.dataset.then || seq) + by; if (slider && to >= 1) goAt(to < Number(slider.max) ? String(to) : ""); };
+  const wall = () => { const p = parts(new Date(Number(slider.value))); return p[0] + "-" + two(p[1]) + "-" + two(p[2]) + " " + p.slice(3).map(two).join(":"); };
+  const tell = () => slider.setAttribute("aria-valuetext", wall());
+  if (slider) {
+    if (hours) {
+      hours.value = kept.get("span") || "0";
+      if (!hours.value) hours.value = "0";
+      hours.onchange = () => { kept.set("span", hours.value); frame(root.dataset.then ? Number(slider.value) : Infinity); };
+    }
+    frame(root.dataset.then ? Number(slider.value) : Infinity);
+    slider.oninput = () => { sliding = true; $("at").value = wall(); tell(); };
+    slider.onchange = () => { sliding = false; goAt(Number(slider.value) >= Number(slider.max) ? "" : new Date(Math.floor(Number(slider.value))).toISOString()); };
+  }
+  const step = (by) => { const to = Number(root.dataset.then || seq) + by; if (slider && to >= 1) goAt(to < Number(root.dataset.then ? slider.dataset.last : seq) ? String(to) : ""); };
 
   // The editor's text is checked while it is typed: the answer to its form has the preview.
   const editor = $("editor");
@@ -292,14 +338,37 @@
     const to = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1)];
     if (to) to.querySelector("a[href]").focus();
   }
+  const row = () => document.activeElement?.closest("main tbody tr");
+  // A page is chosen by the letter or the letters with which its name begins.
+  const entries = () => [...document.querySelectorAll("nav[aria-label='Pages'] li a")];
+  const go = (name) => { const a = name && entries().find((a) => a.textContent.toLowerCase().startsWith(name.trim().toLowerCase())); if (a) location.href = a.href; return !!a; };
+  let going = 0;
   document.addEventListener("keydown", (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || e.isComposing) return;
     const typing = e.target.closest("input, textarea, select, [contenteditable]");
     if (e.key === "Escape" && typing) { e.target.blur(); return; }
-    if (typing || (use && !use.checked && e.key !== "?") || (keys && keys.open)) return;
-    const act = { "/": () => ($("search") || $("at"))?.focus(), j: () => move(1), k: () => move(-1), "?": () => keys?.showModal(), "[": () => step(-1), "]": () => step(1), ".": () => goAt("") }[e.key];
+    if (e.key === "x" && e.target.matches?.("main tbody tr input[type='checkbox']")) { e.preventDefault(); e.target.click(); return; }
+    if (typing || (use && !use.checked && e.key !== "?") || (keys && keys.open)) {
+      if (!(e.key === "Enter" && e.target.matches?.("main tbody tr input[type='checkbox']"))) return;
+    }
+    if (going && Date.now() - going < 1500 && e.key.length === 1) { going = 0; if (go(e.key)) { e.preventDefault(); return; } }
+    const act = { "/": () => ($("search") || $("at"))?.focus(), j: () => move(1), k: () => move(-1), "?": () => keys?.showModal(), "[": () => step(-1), "]": () => step(1), ".": () => goAt(""), g: () => { going = Date.now(); }, ":": noun,
+      x: () => row()?.querySelector("input[type='checkbox']")?.click(), ...row() && !e.target.closest("a, button, summary") ? { Enter: () => row().querySelector("a[href]")?.click() } : {} }[e.key];
     if (act) { e.preventDefault(); act(); }
   });
+
+  // A line for the name of a page: enough of it to tell it apart.
+  function noun() {
+    const line = Object.assign(document.createElement("input"), { id: "noun", placeholder: "page", autocomplete: "off", size: 12 });
+    line.setAttribute("aria-label", "Name of a page"); line.setAttribute("list", "nouns");
+    const list = Object.assign(document.createElement("datalist"), { id: "nouns" });
+    list.replaceChildren(...entries().map((a) => Object.assign(document.createElement("option"), { value: a.textContent })));
+    const away = () => { line.onblur = null; line.remove(); list.remove(); };
+    line.onblur = away;
+    line.onkeydown = (e) => { if (e.key === "Enter") { e.preventDefault(); if (!go(line.value)) say("There is no page " + line.value + "."); away(); } else if (e.key === "Escape") { e.stopPropagation(); away(); } };
+    document.querySelector(".tools")?.prepend(line, list);
+    line.focus();
+  }
 
   const ready = () => start();
   if (document.readyState === "complete") ready(); else addEventListener("load", ready);

@@ -3,7 +3,12 @@
   "use strict";
   const $ = (id) => document.getElementById(id), out = $("output"), finder = $("finder");
   if (!out) return;
+  $("wrap").checked = matchMedia("(max-width: 40rem)").matches; // a telephone cuts lines
+  out.classList.toggle("wrapped", $("wrap").checked);
   $("wrap").onchange = () => out.classList.toggle("wrapped", $("wrap").checked);
+  const clock = (at) => { let zone; try { zone = localStorage.getItem("millrace.zone"); } catch { /* local */ } return new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false, fractionalSecondDigits: 3, ...zone === "UTC" ? { timeZone: "UTC" } : {} }); };
+  const stamp = (rows) => { if ($("times").checked) for (const el of rows) if (el.dataset.at) el.dataset.clock = clock(el.dataset.at); };
+  $("times").onchange = () => { out.classList.toggle("timed", $("times").checked); stamp(out.querySelectorAll(".line")); };
   $("follow").parentElement.hidden = !out.dataset.follow;
   if (!out.dataset.follow && !(Number(out.dataset.total) > out.childElementCount)) { // the page has all lines
     const found = out.querySelector(".found");
@@ -52,6 +57,7 @@
       el.classList.toggle("found", i === mark);
       rows.push(el);
     }
+    stamp(rows);
     block.replaceChildren(...rows);
     const end = from >= last();
     view.classList.toggle("end", end && total > room());
@@ -137,11 +143,12 @@
 
   // Searching.
   let round = 0;
-  async function seek(back, from) {
+  async function seek(back, from, level) {
     const mine = ++round;
     for (;;) {
       const u = new URL(out.dataset.hit, location.href);
       for (const name of ["find", "level"]) u.searchParams.set(name, $(name).value);
+      if (level) { u.searchParams.set("level", level); u.searchParams.set("find", ""); }
       u.searchParams.set("from", from);
       if (back) u.searchParams.set("back", "1");
       let got;
@@ -171,7 +178,7 @@
     const back = go === "previous";
     seek(back, mark ? mark + (back ? -1 : 1) : back ? total : 1);
   });
-  $("firsterror").onclick = (e) => { e.preventDefault(); $("level").value = "error"; $("find").value = ""; mark = 0; seek(false, 1); };
+  $("firsterror").onclick = (e) => { e.preventDefault(); mark = 0; seek(false, 1, "error"); };
 
   // The server announces new lines; the script fetches the end at most about three times a second.
   if (out.dataset.follow) {
