@@ -57,7 +57,7 @@ var (
 			return c.Signal(ctx, t.ID, data, reason)
 		},
 	}
-	DismissMany = ManyAct{Verb: roles.TasksDismiss, States: []task.State{task.Abnormal}, Means: (*task.Task).Dead, Dead: true,
+	DismissMany = ManyAct{Verb: roles.TasksDismiss, States: []task.State{task.Error, task.Abnormal}, Means: (*task.Task).Dead, Dead: true,
 		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
 			return c.Dismiss(ctx, t.ID, reason)
 		}}

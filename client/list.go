@@ -24,7 +24,8 @@ import (
 type ListRequest struct {
 	// States are those that a task may be in. Default: any.
 	States []task.State `json:"states,omitempty"`
-	// Dead chooses dead letters: abnormal tasks that were not dismissed.
+	// Dead chooses dead letters that were not dismissed: abnormal tasks, and those in error whose
+	// retries are used up. States narrows it to one kind.
 	Dead bool `json:"dead,omitempty"`
 	// Suspect chooses tasks on doubtful nodes: those that run on a node that has vanished or is
 	// late with its heartbeat, or that wait for such a node alone.

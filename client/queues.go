@@ -113,7 +113,7 @@ func QueuesOf(ctx context.Context, v view.View, sums view.Summed, r *QueueListRe
 			}
 		}
 	}
-	unserved := node.UnservedOf(routes, nodes.Nodes, now)
+	unserved := node.UnservedOf(routes, nodes.Nodes, told.Queues, now)
 	names := queueNames(&counts, nodes.Nodes, told.Queues)
 	there := true
 	if r.Queue != "" {
@@ -130,10 +130,7 @@ func QueuesOf(ctx context.Context, v view.View, sums view.Summed, r *QueueListRe
 			continue
 		}
 		q := QueueView{Queue: said, States: map[string]int{}, Waiting: map[int]int{}, Oldest: oldest[name], Nodes: []string{}}
-		q.Paused = said.PausedAt(now)
-		if q.Paused == nil {
-			q.Unserved = unserved[name]
-		}
+		q.Paused, q.Unserved = said.PausedAt(now), unserved[name]
 		for state, n := range counts.Of[name] {
 			q.States[state.String()] = n
 		}

@@ -157,7 +157,7 @@ func full() map[Type]Fact {
 var sampleBy = &task.By{
 	Rule: task.RuleDuty, Seen: 47, Cut: true, Closed: []limit.Scope{"job.nightly"}, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &job.Unique{Key: "k", While: []string{"running"}, TTL: value.Duration(time.Hour), OnConflict: job.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Calendar: 3, Circuit: 42, Policy: &breaker.Breaker{Failures: 5, Within: value.Duration(time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: breaker.OnOpenFail},
 	Self: &task.Known{Node: "w1", At: 44}, Peer: &task.Known{Node: "w2", At: 43}, Ran: "w2", Limit: "key:thumbnail/acme", Beats: true, Drawn: 0.25, Final: true, Since: noon.Add(-5 * time.Minute), Looked: new(4),
-	Bounds: &task.Bounds{StartDeadline: value.Duration(5 * time.Minute), AckWait: value.Duration(30 * time.Second), Slack: value.Duration(3 * time.Second), Timer: value.Duration(15 * time.Second)},
+	Bounds: &task.Bounds{StartDeadline: value.Duration(5 * time.Minute), AckWait: value.Duration(30 * time.Second), Slack: value.Duration(3 * time.Second), Timer: value.Duration(15 * time.Second), RetireAfter: value.Duration(24 * time.Hour)},
 	Lease: &task.LeaseBy{Node: 46, At: noon.Add(-time.Second), Lasts: value.Duration(30 * time.Second), Beat: noon.Add(-40 * time.Second), Session: "s8",
 		Named: true, TTL: value.Duration(15 * time.Second), RanOut: true},
 }

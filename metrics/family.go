@@ -90,7 +90,7 @@ var (
 	QueueClosed   = family(Gauge, "millrace_queue_closed", "1 while nothing of a queue is started because an operator has paused it (why=paused) or its window is closed (why=window), else 0; only of queues of which anything was said.", "queue", "why")
 	OldestPending = family(Gauge, "millrace_task_oldest_pending_seconds", "How long the task has been pending that has waited longest.", "queue")
 	TasksStuck    = family(Gauge, "millrace_tasks_stuck", "Tasks whose deadline has passed without an action, at most 1000 of a kind.", "kind")
-	DeadLetters   = family(Gauge, "millrace_dead_letters", "Dead letters that were not dismissed: tasks that ended abnormally, and unreadable messages.", "kind")
+	DeadLetters   = family(Gauge, "millrace_dead_letters", "Dead letters that were not dismissed: tasks that ended abnormally, those whose retries are used up, and unreadable messages.", "kind")
 	Nodes         = family(Gauge, "millrace_nodes", "Nodes there are, by state.", "state")
 )
 

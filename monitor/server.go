@@ -35,7 +35,7 @@ type Model interface {
 	// OnNode lists the tasks that run on a node.
 	OnNode(ctx context.Context, id node.ID) ([]task.ID, error)
 	// Dead counts the dead letters.
-	Dead(ctx context.Context) (tasks, messages int, err error)
+	Dead(ctx context.Context) (tasks map[task.Letter]int, messages int, err error)
 	// SaidOfQueues returns the queues that have facts.
 	SaidOfQueues(ctx context.Context) ([]queue.Queue, error)
 	// Reached is the sequence that all answers reflect.
@@ -84,22 +84,23 @@ func (s *Server) Collect(emit metrics.Emit) {
 	}
 	depth := s.tasks(emit, counts)
 	s.nodes(emit, nodes, depth)
-	routes, err := s.Model.PendingRoutes(ctx)
-	if !s.failed("routes", err) {
-		s.unserved(emit, node.UnservedOf(routes, nodes, s.now()), depth)
-	}
 	said, err := s.Model.SaidOfQueues(ctx)
 	if err == nil {
 		err = s.closed(ctx, emit, said)
 	}
 	s.failed("queues", err)
+	routes, err := s.Model.PendingRoutes(ctx)
+	if !s.failed("routes", err) {
+		s.unserved(emit, node.UnservedOf(routes, nodes, said, s.now()), depth)
+	}
 	oldest, err := s.Model.Oldest(ctx)
 	if !s.failed("oldest", err) {
 		s.oldest(emit, oldest, depth)
 	}
 	tasks, messages, err := s.Model.Dead(ctx)
 	if !s.failed("dead", err) {
-		emit(metrics.DeadLetters, float64(tasks), nil, "task")
+		emit(metrics.DeadLetters, float64(tasks[task.LetterGivenUp]), nil, "task")
+		emit(metrics.DeadLetters, float64(tasks[task.LetterUsedUp]), nil, "used_up")
 		emit(metrics.DeadLetters, float64(messages), nil, "message")
 	}
 	stuck, err := s.stuck(ctx, s.now(), nodes, counts)

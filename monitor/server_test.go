@@ -27,7 +27,7 @@ type view struct {
 	waiting map[string]int
 	routes  map[string][]string
 	onNode  map[node.ID]int
-	dead    [2]int // tasks, messages
+	dead    [3]int // tasks, messages
 	said    []queue.Queue
 	pending []node.Route
 	err     error
@@ -39,9 +39,11 @@ func (v *view) Counts(context.Context) (map[string]map[task.State]int, uint64, e
 }
 func (v *view) Nodes(context.Context) ([]node.Node, uint64, error)   { return v.nodes, 7, v.err }
 func (v *view) Oldest(context.Context) (map[string]time.Time, error) { return v.oldest, v.err }
-func (v *view) Dead(context.Context) (int, int, error)               { return v.dead[0], v.dead[1], v.err }
-func (v *view) SaidOfQueues(context.Context) ([]queue.Queue, error)  { return v.said, v.err }
-func (v *view) Reached() uint64                                      { return 7 }
+func (v *view) Dead(context.Context) (map[task.Letter]int, int, error) {
+	return map[task.Letter]int{task.LetterGivenUp: v.dead[0], task.LetterUsedUp: v.dead[2]}, v.dead[1], v.err
+}
+func (v *view) SaidOfQueues(context.Context) ([]queue.Queue, error) { return v.said, v.err }
+func (v *view) Reached() uint64                                     { return 7 }
 func (v *view) OnNode(_ context.Context, id node.ID) ([]task.ID, error) {
 	return make([]task.ID, v.onNode[id]), v.err
 }
@@ -91,7 +93,7 @@ func TestServerFigures(t *testing.T) {
 			{Home: "default", Tasks: 3, Oldest: now.Add(-100 * time.Second), First: task.Task{State: task.Pending, Work: task.Work{Route: "default.5"}}},
 			{Home: "gpu", Tasks: 5, Oldest: now.Add(-50 * time.Second), First: task.Task{State: task.Pending, Work: task.Work{Route: "gpu.5"}}},
 		},
-		dead:   [2]int{3, 2},
+		dead:   [3]int{3, 2, 1},
 		onNode: map[node.ID]int{"gone": 6, "leaving": 1, "n1": 1},
 	}
 	var failed []string
@@ -102,6 +104,7 @@ func TestServerFigures(t *testing.T) {
 	}
 	want := `dead_letters{message} 2
 dead_letters{task} 3
+dead_letters{used_up} 1
 nodes{draining} 1
 nodes{offline} 2
 nodes{online} 1

@@ -60,6 +60,8 @@ func DecidedBy(c Command) *task.By {
 	switch c := c.(type) {
 	case Judged:
 		return &c.By
+	case Forget:
+		return &task.By{At: c.At, Bounds: &task.Bounds{RetireAfter: value.Duration(c.After)}}
 	case Judge:
 		return &task.By{At: c.At, Alone: c.Alone, Flap: &task.FlapBounds{Limit: c.Policy.Limit, Release: c.Policy.Release}}
 	}
@@ -185,6 +187,8 @@ func Decide(n Node, c Command) (Event, error) {
 			return nil, err
 		}
 		return WasReleased(c), nil
+	case Forget:
+		return n.forget(c), nil
 	case Retire:
 		switch {
 		case n.State == Unknown:

@@ -17,17 +17,22 @@ type Duty struct {
 	Else string `json:"else,omitempty"`
 }
 
+// Operator is who must act on a node of which no process can know more.
+const Operator = "an operator"
+
 // Settings are the numbers in the rules of duties.
 type Settings struct {
 	// TTL is the lifetime of a heartbeat.
 	TTL time.Duration
+	// RetireAfter is how long a node may be offline before it retires by itself; 0 for ever.
+	RetireAfter time.Duration
 }
 
 // Owes returns the duty on a node. `node show` shows its text, and so does a wait for a node that
 // timed out.
 func Owes(n Node, s Settings) Duty {
 	const (
-		operator  = "an operator"
+		operator  = Operator
 		itsWorker = "its worker"
 	)
 	silent := fmt.Sprintf("when its heartbeat has been missing for %v the scheduler records it as offline", s.TTL)
@@ -46,7 +51,15 @@ func Owes(n Node, s Settings) Duty {
 				Else: "look at the worker's log: it does not reach NATS, or has ended",
 			}
 		}
-		return Duty{Who: operator, What: start, Else: "its tasks are taken over by others"}
+		d := Duty{Who: operator, What: start, Else: "its tasks are taken over by others"}
+		at, kept := n.Retires(s.RetireAfter)
+		switch {
+		case !at.IsZero():
+			d.By, d.Else = at, "it retires by itself then, unless a task that waits names it"
+		case kept != "":
+			d.Else = "it stays offline, and does not retire by itself: " + kept
+		}
+		return d
 	case Draining:
 		if n.Leaving {
 			return Duty{Who: itsWorker, What: "end or give back what runs, and end", Else: silent}

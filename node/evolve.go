@@ -51,7 +51,7 @@ func Evolve(n Node, r Recorded) Node {
 		}
 	case Changed:
 		if n.registered() {
-			n.Standing = Standing{}
+			n.Standing = Standing{Since: r.At}
 			if e.Order != OrderServe {
 				n.Standing = Standing{Order: e.Order, Reason: e.Reason, By: r.Actor, Grace: e.Grace, Since: r.At}
 			}

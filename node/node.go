@@ -39,7 +39,7 @@ const (
 	Quarantined
 	// Offline nodes announced their end, fell silent, or have not beaten yet.
 	Offline
-	// Retired nodes will not come back: an operator has said so.
+	// Retired nodes will not come back: an operator has said so, or they were offline for too long.
 	Retired
 )
 
@@ -192,7 +192,7 @@ type Standing struct {
 	By string `json:"by,omitempty"`
 	// Grace is how long running tasks may continue after a drain; 0 for the worker's own setting.
 	Grace value.Duration `json:"grace,omitempty"`
-	// Since is when the order was given.
+	// Since is when the order was given; zero if there never was one.
 	Since time.Time `json:"since,omitzero"`
 }
 
@@ -209,6 +209,10 @@ type Quarantine struct {
 func (n *Node) Takes() bool {
 	return n.Standing.Order == OrderServe && (n.State == Ready || n.State == Online && !n.Probes)
 }
+
+// TakesSince is since when the node takes new work, or takes none: its state and its operator's order
+// both decide that.
+func (n *Node) TakesSince() time.Time { return value.Later(n.Since, n.Standing.Since) }
 
 // Serves tells whether the node takes new work from the queue, which may also name its own route.
 func (n *Node) Serves(queue string) bool {

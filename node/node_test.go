@@ -220,7 +220,7 @@ func TestEvolve(t *testing.T) {
 			n.Standing = Standing{Order: OrderDrain, Reason: "disk", By: "ada", Since: at(4), Grace: 9}
 			n.State, n.Reason, n.Since = Draining, "drained by ada: disk", at(4)
 		})},
-		"undrained": {after(drained, Changed{}), with(5, func(n *Node) { isReady(n); n.Since = at(5) })},
+		"undrained": {after(drained, Changed{}), with(5, func(n *Node) { isReady(n); n.Since, n.Standing.Since = at(5), at(5) })},
 		"quarantined": {caught, with(4, func(n *Node) {
 			isReady(n)
 			n.Quarantine = &Quarantine{Reason: "flaps", Since: at(4), Until: noon.Add(time.Hour)}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/value"
 )
 
@@ -35,9 +36,13 @@ type Unserved struct {
 }
 
 // UnservedOf returns the tasks that no node takes, by the names of their queues. Why is that of the
-// tasks that have waited longest.
-func UnservedOf(routes []Route, nodes []Node, now time.Time) map[string]*Unserved {
+// tasks that have waited longest. Said are the operators' settings of queues: a paused one misses no
+// node.
+func UnservedOf(routes []Route, nodes []Node, said []queue.Queue, now time.Time) map[string]*Unserved {
 	all, w := map[string]*Unserved{}, NewWorld(nodes, 0, now)
+	for i := range said {
+		w.Tell(said[i])
+	}
 	for i := range routes {
 		r := &routes[i]
 		s := w.Around(&r.First)
@@ -47,7 +52,7 @@ func UnservedOf(routes []Route, nodes []Node, now time.Time) map[string]*Unserve
 		since, want := value.Later(r.Oldest, s.Unserved), WantOfTask(&r.First)
 		for i := range nodes { // until when the last node that could claim them took work
 			if rule, _ := nodes[i].Excluded(want); rule.Passing() {
-				since = value.Later(since, nodes[i].Since)
+				since = value.Later(since, nodes[i].TakesSince())
 			}
 		}
 		is := all[r.Home]

@@ -6,6 +6,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -25,7 +26,8 @@ func TestUnservedOf(t *testing.T) {
 		{"mail", 4, noon.Add(time.Minute), pending(task.Work{Route: "mail.5"})},
 		{"archive", 1, noon, pending(task.Work{Route: "archive.5"})},
 		{"@b", 7, noon, pending(task.Work{Route: "@b.5"})},
-	}, nodes, noon.Add(2*time.Hour))
+		{"closed", 5, noon, pending(task.Work{Route: "closed.5"})},
+	}, nodes, []queue.Queue{{Name: "closed", Paused: &queue.Pause{Since: noon}}}, noon.Add(2*time.Hour))
 	want := map[string]Unserved{
 		"images":  {2, noon.Add(time.Minute), "no node has gpu (2 looked at)"},
 		"mail":    {4, noon.Add(time.Hour), `no node that serves queue "mail" takes work (2 looked at, 1 such)`},

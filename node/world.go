@@ -102,8 +102,8 @@ func (w *World) served(queue string) (count int, since time.Time) {
 		if !serves {
 			continue
 		}
-		if count++; count == 1 || n.Since.Before(since) {
-			since = n.Since
+		if count++; count == 1 || n.TakesSince().Before(since) {
+			since = n.TakesSince()
 		}
 	}
 	return count, since
@@ -131,9 +131,9 @@ func (w *World) Around(t *task.Task) duties.Surroundings {
 	if on, own := t.Route.Node(); !own {
 		around.Serving, around.Served = w.served(queue)
 	} else if n, _ := w.own(ID(on)); n.Serves(queue) {
-		around.Serving, around.Served = 1, n.Since
+		around.Serving, around.Served = 1, n.TakesSince()
 	} else {
-		around.Unserved = n.Since // zero for a node that never existed
+		around.Unserved = n.TakesSince() // zero for a node that never existed
 		around.Able = w.able(t)
 	}
 	around.NoNode = w.noNode(t, &around)
@@ -200,7 +200,7 @@ func (w *World) noneOf(t *task.Task, on string) string {
 		case n.State == Retired:
 			all[i] = "node " + name + " is retired"
 		default:
-			all[i] = fmt.Sprintf("node %s is %s since %s", name, rule, value.Clock(n.Since))
+			all[i] = fmt.Sprintf("node %s is %s since %s", name, rule, value.Clock(n.TakesSince()))
 		}
 	}
 	return strings.Join(all, ", ")

@@ -60,11 +60,19 @@ type change struct {
 	// before is the key under which it was counted. isNew says that it is assumed to have no row.
 	before counted
 	isNew  bool
-	// dismissed says that it was a dismissed dead letter.
-	dismissed bool
+	// dead is the kind of dead letter that it was, "" for none.
+	dead task.Letter
 	// spec, message and was, the job, are the values before the batch.
 	spec         *job.Spec
 	message, was string
+}
+
+// deadOf is the kind of dead letter that the task is; "" if it is none, or was dismissed.
+func deadOf(t *task.Task) task.Letter {
+	if !t.Dead() {
+		return ""
+	}
+	return t.Letter()
 }
 
 // counted is the key under which tasks are counted.
@@ -241,7 +249,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 	for i := range f.changes {
 		f.changes[i].tells()
 		f.changes[i].before = countedOf(&f.changes[i].task)
-		f.changes[i].dismissed = f.changes[i].task.Dismissed != nil
+		f.changes[i].dead = deadOf(&f.changes[i].task)
 		f.changes[i].spec, f.changes[i].message, f.changes[i].was = f.changes[i].task.Spec, f.changes[i].task.Message, f.changes[i].task.Job
 	}
 	return nil
@@ -324,7 +332,7 @@ func (f *fold) writeTasks(ctx context.Context) error {
 	inserts := taskRows{w: f.w, form: f.store.form, stmt: f.w.insert}
 	upserts := taskRows{w: f.w, form: f.store.form, stmt: f.w.upsert}
 	counts := map[counted]int{}
-	dismissed := 0
+	dead := map[task.Letter]int{}
 	for i := range f.changes {
 		c := &f.changes[i]
 		rows := &upserts
@@ -338,12 +346,21 @@ func (f *fold) writeTasks(ctx context.Context) error {
 			counts[c.before]--
 			counts[after]++
 		}
-		if is := c.task.Dismissed != nil; is != c.dismissed {
-			dismissed += map[bool]int{true: 1, false: -1}[is]
+		if is := deadOf(&c.task); is != c.dead {
+			dead[c.dead]--
+			dead[is]++
 		}
 	}
-	if dismissed != 0 {
-		if err := f.count(ctx, dismissedTasks, dismissed); err != nil {
+	for _, kind := range task.Letters() {
+		if dead[kind] == 0 {
+			continue
+		}
+		if err := f.count(ctx, deadTasks+string(kind), dead[kind]); err != nil {
+			return err
+		}
+	}
+	if dead[""] > 0 { // a kind may have none left
+		if err := f.w.exec(ctx, "DELETE FROM counters WHERE n = 0"); err != nil {
 			return err
 		}
 	}

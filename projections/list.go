@@ -219,7 +219,7 @@ type list struct {
 func (l *list) run() error {
 	states := slices.Clone(l.filter.States)
 	if l.filter.Dead {
-		states = among(states, []task.State{task.Abnormal})
+		states = among(states, []task.State{task.Error, task.Abnormal})
 		if len(states) == 0 {
 			return nil // no others are dead letters
 		}

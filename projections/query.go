@@ -18,8 +18,9 @@ import (
 // UnknownType begins the name of the counter of an unknown type of facts; the type follows.
 const UnknownType = "unknown_type."
 
-// dismissedTasks is the counter of dismissed dead letters.
-const dismissedTasks = "dismissed_tasks"
+// deadTasks begins the name of the counter of a kind of dead letters that were not dismissed; the
+// kind follows.
+const deadTasks = "dead_tasks."
 
 // Bounds of the rows read for a figure.
 const (
@@ -126,13 +127,18 @@ func (s *Store) messages(ctx context.Context, before uint64, limit int) ([]view.
 	return all, at, err
 }
 
-// Dead counts the dead letters: tasks that ended abnormal, and unreadable messages, without
-// dismissed ones.
-func (s *Store) Dead(ctx context.Context) (tasks, messages int, err error) {
+// Dead counts the dead letters, without dismissed ones: tasks by kind, and unreadable messages.
+func (s *Store) Dead(ctx context.Context) (tasks map[task.Letter]int, messages int, err error) {
+	tasks = map[task.Letter]int{}
 	err = s.view(ctx, "count dead letters", func(tx *sql.Tx, seq uint64) error {
-		return tx.QueryRowContext(ctx, `SELECT
-			(SELECT coalesce(sum(n), 0) FROM counts WHERE state = ?) - (SELECT coalesce(sum(n), 0) FROM counters WHERE name = ?),
-			(SELECT count(*) FROM poison)`, int64(task.Abnormal), dismissedTasks).Scan(&tasks, &messages)
+		for _, kind := range task.Letters() {
+			var n int
+			if err := tx.QueryRowContext(ctx, "SELECT coalesce(sum(n), 0) FROM counters WHERE name = ?", deadTasks+string(kind)).Scan(&n); err != nil {
+				return err
+			}
+			tasks[kind] = n
+		}
+		return tx.QueryRowContext(ctx, "SELECT count(*) FROM poison").Scan(&messages)
 	})
 	return tasks, messages, err
 }

@@ -40,6 +40,10 @@ type presence struct {
 	mu sync.Mutex
 	// settled is when a missing heartbeat begins to count. Guarded by mu.
 	settled time.Time
+	// watched is since when the rounds of CheckNodes have seen the heartbeats without a gap, and round
+	// is the last of them. forgot is the last one that looked for nodes to retire. All are owned by
+	// CheckNodes.
+	watched, round, forgot time.Time
 	// traceless is since when nothing has come from nodes that have neither a heartbeat nor the trace
 	// of one, as far as is known. Guarded by mu.
 	traceless map[node.ID]time.Time
@@ -235,7 +239,88 @@ func (s *Scheduler) CheckNodes(ctx context.Context) error {
 			s.log.Info("node is released: "+e.Reason, "node", string(n.ID))
 		}
 	}
+	return errors.Join(append(errs, s.forget(ctx, nodes, alive, now))...)
+}
+
+// How long a scheduler must have seen the heartbeats before it retires nodes that are offline, and how
+// long it may have missed them meanwhile: after an outage, and when a machine wakes, workers may be on
+// their way back.
+const (
+	retireWatch = 10 * time.Minute
+	retireGap   = time.Minute
+)
+
+// retireEvery is how often it looks for such nodes.
+const retireEvery = time.Minute
+
+// watch records a round that has seen the heartbeats, and returns for how long such rounds have come
+// without a gap.
+func (p *presence) watch(now time.Time) time.Duration {
+	if gap := now.Sub(p.round); gap < 0 || gap > retireGap {
+		p.watched = now
+	}
+	p.round = now
+	return now.Sub(p.watched)
+}
+
+// forget retires the nodes that have been offline for [Config.RetireAfter], except those that a task
+// which has not ended names. A round in a while does so: it asks for the tasks of each such node.
+func (s *Scheduler) forget(ctx context.Context, nodes []node.Node, alive map[node.ID]node.Heartbeat, now time.Time) error {
+	if s.cfg.RetireAfter == 0 || s.presence.watch(now) < min(s.cfg.RetireAfter, retireWatch) || now.Sub(s.presence.forgot) < min(s.cfg.RetireAfter, retireEvery) {
+		return nil
+	}
+	s.presence.forgot = now
+	var errs []error
+	for i := range nodes {
+		n, forget := nodes[i], node.Forget{At: now, After: s.cfg.RetireAfter}
+		if _, beats := alive[n.ID]; beats || !s.turns.First(string(n.ID)) {
+			continue
+		}
+		if event, _ := node.Decide(n, forget); event == nil {
+			continue
+		}
+		named, err := s.named(ctx, n.ID)
+		if err == nil && !named {
+			err = s.retire(ctx, n, forget)
+		}
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
+}
+
+// retire records that a node is retired, if it still is as it was read, and removes what the log holds
+// for it besides its facts.
+func (s *Scheduler) retire(ctx context.Context, n node.Node, forget node.Forget) error {
+	after, event, err := s.rec.DoNodeFrom(ctx, n, forget)
+	if err != nil || event == nil {
+		return err
+	}
+	s.log.Info("node is retired: "+after.Reason, "node", string(n.ID))
+	if s.cfg.Routes == nil {
+		return nil
+	}
+	return s.cfg.Routes.DropNode(ctx, n.ID)
+}
+
+// named tells whether a task that has not ended names the node: it is on the node's own route, or on
+// that of a selector that has the node's name.
+func (s *Scheduler) named(ctx context.Context, id node.ID) (bool, error) {
+	if busy, err := s.view.Busy(ctx, id.Queue()); busy || err != nil || s.cfg.Selectors == nil {
+		return busy, err
+	}
+	declared, err := s.cfg.Selectors.Declared(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, d := range declared {
+		if !d.Needs.Names(string(id)) {
+			continue
+		}
+		if busy, err := s.view.Busy(ctx, d.Route()); busy || err != nil {
+			return busy, err
+		}
+	}
+	return false, nil
 }
 
 // reapFor is how long after the retirement of a node the reaper removes its remains. The process
@@ -243,7 +328,7 @@ func (s *Scheduler) CheckNodes(ctx context.Context) error {
 // last use, including the remains of a node that never registered.
 const reapFor = 24*time.Hour + reapEvery
 
-// reapNodes removes what the log still holds for nodes that an operator has retired recently.
+// reapNodes removes what the log still holds for nodes that were retired recently.
 func (s *Scheduler) reapNodes(ctx context.Context) error {
 	nodes, _, err := s.view.Nodes(ctx)
 	errs := []error{err}

@@ -220,6 +220,93 @@ func TestReaper(t *testing.T) {
 	})
 }
 
+// chosen declares one selector's route.
+type chosen struct{ where.Declaration }
+
+func (c chosen) Declare(context.Context, where.Declaration) error { return nil }
+func (c chosen) Declared(context.Context) ([]where.Declaration, error) {
+	return []where.Declaration{c.Declaration}, nil
+}
+func (c chosen) Crowded(context.Context) ([]where.Declaration, error) { return nil, nil }
+func (c chosen) Retract(context.Context, where.Declaration) error     { return nil }
+
+// Nodes that stay offline retire by themselves, those with a generated name sooner. Those stay that an
+// operator or a task has in mind, and a scheduler that has only just come up waits.
+func TestSchedulersRetire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		const made = "3f2a9c1b7d4e"
+		all := []node.ID{"lives", "host", made, "cordoned", "waited-for", "picked"}
+		for _, id := range all {
+			w.join(t, id)
+		}
+		do := func(id node.ID, c node.Command) {
+			if _, _, err := w.rec.DoNode(t.Context(), id, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, id := range all[1:] {
+			w.setBeat(id, node.Heartbeat{})
+			do(id, silent("s-"+string(id)))
+		}
+		do("cordoned", node.Change{Order: node.OrderCordon, Reason: "a test"})
+		waits := w.submit(t, job.Spec{Place: job.Place{Nodes: []string{"waited-for"}, NoNode: job.NoNodeWait}})
+		picks := w.asked(t, job.Spec{Handler: "x", Place: job.Place{Labels: where.Selector{{Key: where.LabelNode, Op: where.OpIn, Values: []string{"picked", "other"}}}}})
+		k := w.task(t, picks)
+		queue, needs := k.Asks()
+		left, patient := &routes{ids: slices.Clone(all)}, settings
+		patient.StartDeadline = 0
+		start := func() (stop func()) {
+			ctx, cancel := context.WithCancel(context.Background())
+			for range 2 {
+				s := New(w.Memory, w, w, Config{Settings: patient, Sweep: time.Minute, Presence: 20 * time.Second, React: time.Minute,
+					RetireAfter: 24 * time.Hour, Routes: left, Selectors: chosen{where.Declaration{Queue: queue, Needs: needs}}})
+				go func() { _ = s.Run(ctx) }() // it returns nil
+			}
+			return func() { cancel(); synctest.Wait() }
+		}
+		retired := func(when string, want ...node.ID) {
+			t.Helper()
+			var is []node.ID
+			for _, id := range all {
+				if w.node(t, id).State == node.Retired {
+					is = append(is, id)
+				}
+			}
+			if !slices.Equal(is, want) {
+				t.Errorf("%s %v are retired, want %v", when, is, want)
+			}
+		}
+		stop := start()
+		pass(59 * time.Minute)
+		retired("within the hour")
+		pass(3 * time.Minute)
+		retired("after the hour", made)
+		pass(22 * time.Hour)
+		retired("before the day is over", made)
+		stop()
+		pass(48 * time.Hour) // no scheduler runs
+		stop = start()
+		pass(9 * time.Minute)
+		retired("soon after a start", made)
+		pass(3 * time.Minute)
+		retired("a while after a start", "host", made)
+		if slices.Contains(left.ids, "host") || !slices.Contains(left.ids, "picked") {
+			t.Errorf("what is left belongs to %v", left.ids)
+		}
+		do("cordoned", node.Change{Order: node.OrderServe})
+		for _, id := range []task.ID{waits, picks} {
+			w.do(t, w.task(t, id), task.Cancel{Reason: "a test"})
+		}
+		pass(2 * time.Minute)
+		retired("once no task names them", "host", made, "waited-for", "picked")
+		do("host", node.Register{Session: "s-new"})
+		pass(24 * time.Hour)
+		retired("a day after its order ended", made, "cordoned", "waited-for", "picked")
+		stop()
+	})
+}
+
 // lanes are the lanes of a server, and when each was last used.
 type lanes struct {
 	mu   sync.Mutex

@@ -103,6 +103,9 @@ type Config struct {
 	Looked func(loop string, began, ended time.Time, err error)
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
+	// RetireAfter is how long a node may be offline before it is retired ([node.Node.Retires]).
+	// Default 0: for ever.
+	RetireAfter time.Duration
 	// Timed is the read model that knows which tasks wait for timers, and Timers the log that says
 	// which have one. Default: none, and this scheduler does not set missing timers.
 	Timed  TimerModel

@@ -144,13 +144,15 @@ type Known struct {
 	At   uint64 `json:"at,omitempty"`
 }
 
-// Bounds are the [duties.Settings] on which decisions depend.
+// Bounds are the settings on which decisions depend: most are [duties.Settings].
 type Bounds struct {
 	// StartDeadline, AckWait, Slack and Timer are those of the settings by then.
 	StartDeadline value.Duration `json:"start_deadline,omitempty"`
 	AckWait       value.Duration `json:"ack_wait,omitempty"`
 	Slack         value.Duration `json:"slack,omitempty"`
 	Timer         value.Duration `json:"timer,omitempty"`
+	// RetireAfter is the setting node_retire_after by then.
+	RetireAfter value.Duration `json:"retire_after,omitempty"`
 }
 
 // FlapBounds are the settings by which a node is quarantined and released, as package node has them.

@@ -5,15 +5,58 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
 // ErrNotDead: the task is not a dead letter, so it cannot be dismissed as one.
 var ErrNotDead = errors.New("the task is no dead letter")
 
-// Dead tells whether the task is a dead letter: it ended abnormal, and no operator has dismissed it
-// since.
-func (t *Task) Dead() bool { return t.State == Abnormal && t.Dismissed == nil }
+// Letter is a kind of dead letter.
+type Letter string
+
+// The kinds of dead letters that are tasks.
+const (
+	// LetterGivenUp: Millrace gave the task up ([Abnormal]).
+	LetterGivenUp Letter = "given-up"
+	// LetterUsedUp: the task failed as often as its retries allow, or as long ([Error]). A task that
+	// failed without retries, or in a way that no retry is for, is no dead letter.
+	LetterUsedUp Letter = "used-up"
+)
+
+// Letter is the kind of dead letter that the task is, dismissed or not; "" if it is none. A task's
+// state tells its kind: [Letter.State].
+func (t *Task) Letter() Letter {
+	switch {
+	case t.State == Abnormal:
+		return LetterGivenUp
+	case t.State == Error && t.usedUp():
+		return LetterUsedUp
+	}
+	return ""
+}
+
+// State is the state of all dead letters of the kind.
+func (l Letter) State() State {
+	return map[Letter]State{LetterGivenUp: Abnormal, LetterUsedUp: Error}[l]
+}
+
+// Letters are the kinds of dead letters that are tasks.
+func Letters() []Letter { return []Letter{LetterGivenUp, LetterUsedUp} }
+
+// usedUp tells whether a failed task had retries, and none is left: by their number, or because the
+// next one would come after their budget or the task's own time.
+func (t *Task) usedUp() bool {
+	if t.Spec == nil || t.Spec.Retry.Max == 0 || t.Failures == 0 {
+		return false
+	}
+	retry := t.Spec.Retry
+	due, _, again := retry.Plan(job.Failure{Class: t.Reason, Exit: t.Exit, Failures: t.Failures, Begun: t.Begun, At: t.EndedAt})
+	return t.Failures > retry.Max || retry.Covers(t.Reason, t.Exit) && (!again || t.TooLong(due))
+}
+
+// Dead tells whether the task is a dead letter ([Task.Letter]) that no operator has dismissed.
+func (t *Task) Dead() bool { return t.Letter() != "" && t.Dismissed == nil }
 
 // Dismissal records the person or program that took a dead letter off the list, when and why.
 type Dismissal struct {
@@ -37,7 +80,7 @@ func (Dismissed) isEvent() {}
 
 func dismiss(t *Task, c Dismiss) (Event, error) {
 	switch {
-	case t.State != Abnormal:
+	case t.Letter() == "":
 		return nil, fmt.Errorf("%w: it is %s", ErrNotDead, t.State)
 	case t.Dismissed != nil:
 		return nil, nil

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/tasktest"
+	"millrace/task/value"
 )
 
 func TestUndelivered(t *testing.T) {
@@ -47,6 +49,7 @@ func TestDismiss(t *testing.T) {
 		"waits":          {tasktest.Pending, nil, task.ErrNotDead},
 		"runs":           {tasktest.Running, nil, task.ErrNotDead},
 		"failed":         {tasktest.After(tasktest.Running, task.AttemptFailed{Attempt: 1, Epoch: 2}), nil, task.ErrNotDead},
+		"no retry left":  {failed(2, reason.Exit, job.Retry{Max: 1}), task.Dismissed{Reason: "again"}, nil},
 		"reopened":       {tasktest.After(dismissed, task.Reopened{}), nil, task.ErrNotDead},
 		"dead once more": {tasktest.After(dismissed, task.Reopened{}, task.GivenUp{Reason: reason.Expired}), task.Dismissed{Reason: "again"}, nil},
 	} {
@@ -65,5 +68,52 @@ func TestDismiss(t *testing.T) {
 	by.Seq, by.Actor = by.Seq+1, "bob"
 	if k = task.Evolve(k, by); k.Dismissed.By != "ann" || k.Head != by.Seq {
 		t.Errorf("dismissed twice: %+v", k)
+	}
+}
+
+// failed is a task with these retries whose attempts failed, all in one way, and that ended then.
+func failed(times int, class string, retry job.Retry) []task.Event {
+	birth := tasktest.Birth
+	birth.Spec = new(*birth.Spec)
+	birth.Spec.Retry = retry
+	facts := []task.Event{birth}
+	for i := 1; i <= times; i++ {
+		started := len(facts) + 1
+		facts = append(facts, task.AttemptStarted{Attempt: i, Node: "n1", Session: "s1", Offer: uint64(started - 1)})
+		e := task.AttemptFailed{Attempt: i, Epoch: uint64(started), Class: class, Exit: new(1)}
+		if i < times {
+			e.Retry = &task.RetryPlan{Attempt: i + 1, Due: tasktest.Noon}
+		}
+		if facts = append(facts, e); i < times {
+			facts = append(facts, task.Queued{Work: birth.Work, Attempt: i + 1, After: uint64(len(facts))})
+		}
+	}
+	return facts
+}
+
+// A task that failed is a dead letter if it had retries and none is left.
+func TestLetter(t *testing.T) {
+	for name, c := range map[string]struct {
+		given []task.Event
+		want  task.Letter
+	}{
+		"waits":                 {tasktest.Pending, ""},
+		"finished":              {tasktest.Finished, ""},
+		"given up":              {tasktest.Abnormal, task.LetterGivenUp},
+		"no retries":            {failed(1, reason.Exit, job.Retry{}), ""},
+		"retries left":          {failed(2, reason.Exit, job.Retry{Max: 2}), ""}, // the task ruled them out
+		"all used up":           {failed(3, reason.Exit, job.Retry{Max: 2}), task.LetterUsedUp},
+		"of another kind":       {failed(1, reason.User, job.Retry{Max: 2, On: []string{reason.Exit}}), ""},
+		"beyond its budget":     {failed(1, reason.Exit, job.Retry{Max: 2, Min: value.Duration(time.Hour), Budget: value.Duration(time.Minute)}), task.LetterUsedUp},
+		"another life":          {append(failed(2, reason.Exit, job.Retry{Max: 1}), task.Reopened{}), ""},
+		"used up and dismissed": {append(failed(2, reason.Exit, job.Retry{Max: 1}), task.Dismissed{}), task.LetterUsedUp},
+	} {
+		k := tasktest.Given(c.given...)
+		if got := k.Letter(); got != c.want {
+			t.Errorf("%s: it is %q, want %q: %+v", name, got, c.want, k)
+		}
+		if dead := c.want != "" && k.Dismissed == nil; k.Dead() != dead {
+			t.Errorf("%s: dead is %v", name, k.Dead())
+		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // judgedNode repeats decisions of others about a node: that it has vanished, because of a missing
-// heartbeat, and that it comes and goes too often, by its score. N is the node before the fact.
+// heartbeat, that it comes and goes too often, by its score, and that it has been offline for too
+// long. N is the node before the fact.
 func (v *Verifier) judgedNode(n *node.Node, r *events.Record) {
 	by := book.By(r)
 	var command node.Command
@@ -55,6 +56,14 @@ func (v *Verifier) judgedNode(n *node.Node, r *events.Record) {
 			return // a person's word
 		}
 		command = node.Judge{At: by.At, Alone: by.Alone, Policy: v.flap(by.Flap)}
+	case node.WasRetired:
+		if by.Bounds == nil {
+			if r.Fact.By != nil || r.Fact.Actor == scheduler {
+				v.wrongNode(n, r, "it does not name what it was decided by")
+			}
+			return // a person's word
+		}
+		command = node.Forget{At: by.At, After: by.Bounds.RetireAfter.Std()}
 	default:
 		return
 	}

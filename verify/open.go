@@ -99,11 +99,11 @@ func (v *Verifier) queues() map[string]waiting {
 		for _, name := range n.Queues {
 			q := all[name]
 			if n.Serves(name) {
-				if q.serving++; q.serving == 1 || n.Since.Before(q.served) {
-					q.served = n.Since
+				if q.serving++; q.serving == 1 || n.TakesSince().Before(q.served) {
+					q.served = n.TakesSince()
 				}
-			} else if n.Since.After(q.unserved) {
-				q.unserved = n.Since
+			} else if n.TakesSince().After(q.unserved) {
+				q.unserved = n.TakesSince()
 			}
 			all[name] = q
 		}
@@ -127,19 +127,19 @@ func (v *Verifier) around(k *task.Task, queues map[string]waiting, now time.Time
 	switch {
 	case own:
 		if n, ok := v.nodes[node.ID(on)]; ok && n.Serves(k.Route.Queue()) {
-			around.Serving, around.Served = 1, n.Since
+			around.Serving, around.Served = 1, n.TakesSince()
 		} else if ok {
-			around.Unserved = n.Since
+			around.Unserved = n.TakesSince()
 		}
 	case k.Route.Selected():
 		queue, needs := k.Asks()
 		for _, n := range v.nodes {
 			if rule, _ := n.Excluded(node.Want{Queue: queue, Needs: needs}); rule == "" {
-				if around.Serving++; around.Serving == 1 || n.Since.Before(around.Served) {
-					around.Served = n.Since
+				if around.Serving++; around.Serving == 1 || n.TakesSince().Before(around.Served) {
+					around.Served = n.TakesSince()
 				}
-			} else if rule.Passing() && n.Since.After(around.Unserved) {
-				around.Unserved = n.Since
+			} else if rule.Passing() && n.TakesSince().After(around.Unserved) {
+				around.Unserved = n.TakesSince()
 			}
 		}
 	}

@@ -28,7 +28,7 @@ var ErrCursor = errors.New("the cursor is not valid: start from the first page")
 type Filter struct {
 	// States are the allowed states. Default: any.
 	States []task.State
-	// Dead selects dead letters: tasks that ended abnormal and were not dismissed.
+	// Dead selects dead letters that were not dismissed: [task.Task.Dead].
 	Dead bool
 	// Suspect, if set, selects among the tasks that run on a node or wait for a single one: those
 	// for which it returns true.

@@ -244,6 +244,13 @@ func (s Selector) Refuses(labels map[string]string) *Requirement {
 	return nil
 }
 
+// Names tells whether the selector names a node among those that it chooses.
+func (s Selector) Names(node string) bool {
+	return slices.ContainsFunc(s, func(r Requirement) bool {
+		return r.Key == LabelNode && r.Op == OpIn && slices.Contains(r.Values, node)
+	})
+}
+
 // Compares tells whether it compares a label with a number.
 func (r Requirement) Compares() bool { return slices.Contains(comparisons, r.Op) }
 

@@ -23,12 +23,17 @@ import (
 func (a *Commands) Letters() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "dlq", Aliases: []string{"dead"},
-		Short: "Dead letters: tasks that Millrace gave up, and unreadable messages",
-		Long: `Dead letters: tasks that are abnormal (expired, lost, poison, unplaceable), and
-unreadable messages in the log. None of them is lost: "dlq requeue" gives a task
-another life, and a message stays in the log as it was written. "dlq rm" takes them off
-the list; the log records who did so.`,
+		Short: "Dead letters: tasks given up or out of retries, and unreadable messages",
+		Long: `Dead letters, of three kinds:
+
+  given-up   tasks that Millrace gave up: abnormal (expired, lost, poison, unplaceable)
+  used-up    tasks in error whose retries are used up; a task without retries is none
+  messages   unreadable messages in the log
+
+None of them is lost: "dlq requeue" gives a task another life, and a message stays in
+the log as it was written. "dlq rm" takes them off the list; the log records who did so.`,
 		Example: `  millrace dlq ls --since 24h
+  millrace dlq ls --kind used-up
   millrace dlq requeue --all --job backup --dry-run
   millrace dlq show ID
   millrace dlq rm --all --until 30d`,
@@ -37,20 +42,55 @@ the list; the log records who did so.`,
 	return c
 }
 
+// kinds is the flag --kind: which dead letters a command is for.
+type kinds struct{ typed.Choice }
+
+// The kinds besides those of tasks.
+const (
+	everyKind = "all"
+	messages  = "messages"
+)
+
+func (k *kinds) flag(c *cobra.Command, also ...string) {
+	k.Choice = typed.Choice{Value: everyKind, Of: append([]string{everyKind}, also...)}
+	for _, letter := range task.Letters() {
+		k.Of = append(k.Of, string(letter))
+	}
+	c.Flags().Var(&k.Choice, "kind", "which: abnormal tasks (given-up), tasks whose retries are used up (used-up), or all")
+}
+
+// choose narrows a request to the tasks of the kind, and tells whether there are any.
+func (k *kinds) choose(r *client.ListRequest) (tasks bool) {
+	r.Dead = true
+	if state := task.Letter(k.Value).State(); state != task.Unknown {
+		r.States = []task.State{state}
+	}
+	return k.Value != messages
+}
+
+// messages tells whether there are messages of the kind.
+func (k *kinds) messages() bool { return k.Value == everyKind || k.Value == messages }
+
 func (a *Commands) dlqList() *cobra.Command {
 	var f look.ListFlags
+	var kind kinds
+	var names bool
 	c := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"},
 		Short: "List dead letters; needs a millrace server",
-		Long: `Lists abnormal tasks and unreadable messages, without dismissed ones ("dlq rm"); filters
-choose tasks.`,
+		Long: `Lists dead letters, without dismissed ones ("dlq rm"): tasks that are abnormal, tasks in
+error whose retries are used up, and unreadable messages. --kind chooses one kind,
+filters choose tasks. --names prints the ids of tasks and the sequences of messages.`,
 		Args: typed.Takes(0, 0, ""),
 	}
 	f.FilterFlags(c)
+	kind.flag(c, messages)
+	c.Flags().BoolVar(&names, "names", false, "print nothing but ids and sequences, of all pages")
 	f.PageFlags(c.Flags())
 	sight := a.AtFlag(c, reach.Then{Asks: true, Lacks: []string{"heartbeats"}})
 	f.Flags(c)
 	c.MarkFlagsMutuallyExclusive("at", "suspect")
+	c.MarkFlagsMutuallyExclusive("at", "names")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := f.Read(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
@@ -66,44 +106,80 @@ choose tasks.`,
 		if err := f.Times(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
+		if names {
+			return a.deadNames(c.Context(), cl, f.Request, &kind)
+		}
 		s, err := sight(c.Context(), cl)
 		if err != nil {
 			return err
 		}
-		page, unread, err := a.deadAt(c.Context(), cl, f.Request, &s)
+		page, unread, err := a.deadAt(c.Context(), cl, f.Request, &kind, &s)
 		if err != nil {
 			return err
 		}
 		if f.JSON() {
+			if page.Tasks == nil {
+				page.Tasks = []task.Task{}
+			}
 			return a.WriteJSON(struct {
 				client.ListPage
 				Messages []client.Unreadable `json:"messages"`
 				At       *reach.ShownPoint   `json:"at,omitempty"`
 			}{page, unread.Messages, s.Past})
 		}
-		t := look.TaskTable(&page, s.Now())
-		s.Mark(&t, a.Now())
-		if err := a.Print(t); err != nil || len(unread.Messages) == 0 {
-			return err
+		if kind.Value != messages {
+			t := look.TaskTable(&page, s.Now())
+			s.Mark(&t, a.Now())
+			if err := a.Print(t); err != nil || len(unread.Messages) == 0 {
+				return err
+			}
 		}
 		return a.Print(unreadableTable(unread.Messages))
 	}
 	return c
 }
 
+// deadNames prints the ids of the tasks that a request chooses, and the sequences of messages.
+func (a *Commands) deadNames(ctx context.Context, cl *client.Client, r client.ListRequest, kind *kinds) error {
+	var names []string
+	if kind.choose(&r) {
+		ids, err := a.dead(ctx, cl, r)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			names = append(names, string(id))
+		}
+	}
+	if kind.messages() {
+		seqs, err := a.unreadable(ctx, cl)
+		if err != nil {
+			return err
+		}
+		for _, seq := range seqs {
+			names = append(names, strconv.FormatUint(seq, 10))
+		}
+	}
+	for _, name := range names {
+		if _, err := fmt.Fprintln(a.Out, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // deadAt asks for the dead letters that a request chooses, as of a sight.
-func (a *Commands) deadAt(ctx context.Context, cl *client.Client, r client.ListRequest, s *reach.Sight) (page client.ListPage, unread client.UnreadablePage, err error) {
-	r.Dead = true
-	messages := client.UnreadableRequest{Limit: r.Limit}
-	if s.Past != nil {
+func (a *Commands) deadAt(ctx context.Context, cl *client.Client, r client.ListRequest, kind *kinds, s *reach.Sight) (page client.ListPage, unread client.UnreadablePage, err error) {
+	tasks := kind.choose(&r)
+	asked := client.UnreadableRequest{Limit: r.Limit}
+	if s.Past != nil && tasks {
 		page, err = reach.Look(ctx, a.App, cl, s, func(ctx context.Context, q reach.Question) (client.ListPage, error) {
-			asked := r
-			asked.At = q.At
-			return cl.List(ctx, asked)
+			then := r
+			then.At = q.At
+			return cl.List(ctx, then)
 		}, func(ctx context.Context) (client.ListPage, error) {
 			return client.PastPageOf(ctx, s.View, client.FilterOf(&r), &r)
 		})(ctx)
-		messages.At = strconv.FormatUint(s.Past.Seq, 10)
 	}
 	ctx, cancel := a.Asking(ctx)
 	defer cancel()
@@ -111,11 +187,15 @@ func (a *Commands) deadAt(ctx context.Context, cl *client.Client, r client.ListR
 		if r.AtLeast, err = cl.Last(ctx); err != nil {
 			return page, unread, err
 		}
-		messages.AtLeast = r.AtLeast
-		page, err = cl.List(ctx, r)
+		asked.AtLeast = r.AtLeast
+		if tasks {
+			page, err = cl.List(ctx, r)
+		}
+	} else {
+		asked.At = strconv.FormatUint(s.Past.Seq, 10)
 	}
-	if err == nil {
-		unread, err = cl.Unreadable(ctx, messages)
+	if err == nil && kind.messages() {
+		unread, err = cl.Unreadable(ctx, asked)
 	}
 	return page, unread, err
 }
@@ -174,15 +254,17 @@ func (a *Commands) dlqRequeue() *cobra.Command {
 	var f look.ListFlags
 	var all, dry bool
 	var reason string
+	var kind kinds
 	c := &cobra.Command{
 		Use: "requeue ID... | --all", Aliases: []string{"retry"},
 		Short: "Give dead tasks another life",
-		Long: `Gives abnormal tasks another life, from their first attempt on: the named ones,
-dismissed or not, or with --all those on the list that the filters choose. --dry-run
-only lists them.`,
+		Long: `Gives tasks that are dead letters another life, with all their retries: the named
+ones, dismissed or not, or with --all those on the list that --kind and the filters
+choose. --dry-run only lists them.`,
 		Args: cobra.ArbitraryArgs, ValidArgsFunction: a.CompleteTasks,
 	}
 	f.FilterFlags(c)
+	kind.flag(c)
 	c.Flags().BoolVar(&all, "all", false, "all tasks that the filters choose; --limit is then how many are read at once")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only list the tasks")
 	c.Flags().StringVar(&reason, "reason", "requeued on the command line", "why, in `words`; the log keeps them")
@@ -194,6 +276,10 @@ only lists them.`,
 		if all == (len(args) > 0) {
 			return exit.Misuse(c, "name the tasks, or say --all")
 		}
+		if !all && c.Flags().Changed("kind") {
+			return exit.Misuse(c, "--kind goes with --all")
+		}
+		kind.choose(&f.Request)
 		return a.WithTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
 			if all {
 				err := f.Times(c, a.Now())
@@ -210,7 +296,7 @@ only lists them.`,
 	return c
 }
 
-// dead returns the dead letters that a filter chooses, from all pages.
+// dead returns the tasks that a request chooses, from all pages.
 func (a *Commands) dead(ctx context.Context, c *client.Client, r client.ListRequest) ([]task.ID, error) {
 	asking, cancel := a.Asking(ctx)
 	last, err := c.Last(asking)
@@ -218,7 +304,7 @@ func (a *Commands) dead(ctx context.Context, c *client.Client, r client.ListRequ
 	if err != nil {
 		return nil, err
 	}
-	r.Dead, r.AtLeast = true, last
+	r.AtLeast = last
 	var ids []task.ID
 	for {
 		asking, cancel := a.Asking(ctx)
@@ -236,7 +322,7 @@ func (a *Commands) dead(ctx context.Context, c *client.Client, r client.ListRequ
 	}
 }
 
-// requeue reopens abnormal tasks, and leaves others alone.
+// requeue reopens dead letters, and leaves other tasks alone.
 func (a *Commands) requeue(ctx context.Context, c *client.Client, ids []task.ID, reason string, dry, asJSON bool) error {
 	done := []task.Task{}
 	var errs []error
@@ -245,7 +331,7 @@ func (a *Commands) requeue(ctx context.Context, c *client.Client, ids []task.ID,
 		t, err := c.Task(asking, id)
 		switch {
 		case err != nil:
-		case t.State != task.Abnormal:
+		case t.Letter() == "":
 			err = &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("task %s is %s, no dead letter", id, t.State), Hint: exit.Hint("`millrace task retry` gives any task that has ended another life")}
 		case !dry:
 			t, err = c.Retry(asking, id, reason)

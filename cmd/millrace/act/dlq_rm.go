@@ -45,13 +45,15 @@ type removed struct {
 
 func (a *Commands) dlqRemove() *cobra.Command {
 	var f look.ListFlags
-	var all, messages, dry, yes bool
+	var all, unreadable, dry, yes bool
 	var reason string
+	var kind kinds
 	c := &cobra.Command{
 		Use: "rm ID|SEQ... | --all | --messages", Aliases: []string{"del", "delete", "dismiss"},
 		Short: "Take dead letters off the list",
 		Long: `Takes dead letters off the list: the named tasks and unreadable messages, with
---all the tasks that the filters choose, with --messages all unreadable messages.
+--all the tasks that --kind and the filters choose, with --messages all unreadable
+messages.
 
 Nothing is deleted: a fact in the log says who dismissed what, when and why. A task
 stays as it ended, and "dlq requeue" gives it another life as before.`,
@@ -61,8 +63,9 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 		Args: cobra.ArbitraryArgs, ValidArgsFunction: a.CompleteTasks,
 	}
 	f.FilterFlags(c)
+	kind.flag(c)
 	c.Flags().BoolVar(&all, "all", false, "all tasks that the filters choose; --limit is then how many are read at once")
-	c.Flags().BoolVar(&messages, "messages", false, "all unreadable messages")
+	c.Flags().BoolVar(&unreadable, messages, false, "all unreadable messages")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only list them")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().StringVar(&reason, "reason", "dismissed on the command line", "why, in `words`; the log keeps them")
@@ -71,8 +74,11 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 		if err := f.Read(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
-		if (all || messages) == (len(args) > 0) {
+		if (all || unreadable) == (len(args) > 0) {
 			return exit.Misuse(c, "name tasks or sequences of messages, or say --all or --messages")
+		}
+		if !all && c.Flags().Changed("kind") {
+			return exit.Misuse(c, "--kind goes with --all")
 		}
 		if _, err := namedLetters(args, reach.LaterID); err != nil {
 			return err
@@ -90,11 +96,12 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 			return err
 		}
 		if all {
+			kind.choose(&f.Request)
 			if what.tasks, err = a.dead(c.Context(), cl, f.Request); err != nil {
 				return err
 			}
 		}
-		if messages {
+		if unreadable {
 			if what.messages, err = a.unreadable(c.Context(), cl); err != nil {
 				return err
 			}

@@ -102,6 +102,9 @@ func nodeTable(page *client.NodePage, s *reach.Sight) term.Table {
 		if n.Standing.Order == node.OrderCordon {
 			reason = told.Words(n.Standing.Words(), reason)
 		}
+		if at := n.Next.By; n.State == node.Offline && n.Next.Who == node.Operator && !at.IsZero() {
+			reason = told.Words(reason, "retires by itself "+told.Moment(at, now))
+		}
 		flap := ""
 		if n.Score > 0 {
 			flap = fmt.Sprintf("%.1f", n.Score)
@@ -225,7 +228,9 @@ func nodeDetails(n *client.NodeView, records []events.Record, now time.Time) ter
 	t.Field("next", n.Next.Who+": "+n.Next.What)
 	t.Field("by", told.Moment(n.Next.By, now))
 	t.Field("otherwise", n.Next.Else)
-	t.Field("order", told.Words(n.Standing.Words(), told.By("since", n.Standing.Since)))
+	if n.Standing.Order != node.OrderServe {
+		t.Field("order", told.Words(n.Standing.Words(), told.By("since", n.Standing.Since)))
+	}
 	t.Field("online", told.Moment(n.OnlineSince, now))
 	t.Field("ready", told.Words(told.Moment(n.ReadySince, now), told.Took(n.Took), told.Attempts("kept", n.Kept), told.Attempts("stopped", n.Stopped)))
 	t.Field("last beat", told.Moment(n.LastBeat, now))

@@ -359,7 +359,7 @@ func (s *Site) rulesOf(f *opened.File) view.Rules {
 	for _, d := range []struct {
 		text string
 		is   *time.Duration
-	}{{f.Manifest.AckWait, &rules.Task.AckWait}, {f.Manifest.Settings["start_deadline"], &rules.Task.StartDeadline}, {f.Manifest.Settings["node_ttl"], &rules.Node.TTL}} {
+	}{{f.Manifest.AckWait, &rules.Task.AckWait}, {f.Manifest.Settings["start_deadline"], &rules.Task.StartDeadline}, {f.Manifest.Settings["node_ttl"], &rules.Node.TTL}, {f.Manifest.Settings["node_retire_after"], &rules.Node.RetireAfter}} {
 		if is, err := value.ParseDuration(d.text); err == nil && is > 0 {
 			*d.is = is
 		}

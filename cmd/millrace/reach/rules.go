@@ -7,7 +7,6 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/settings"
-	"millrace/node"
 	"millrace/task/duties"
 )
 
@@ -24,9 +23,6 @@ func (r *Rules) Present() duties.Settings {
 	s.Watched = r.Watched
 	return s
 }
-
-// Nodes returns the rules for nodes.
-func (r *Rules) Nodes() node.Settings { return node.Settings{TTL: r.NodeTTL} }
 
 // InForce returns the settings that are in force on a client's servers, as one of them says. If none
 // answers in time, they are those of [App.Settings]. The lease is always that of the log.

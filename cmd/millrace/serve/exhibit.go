@@ -12,7 +12,6 @@ import (
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/told"
 	"millrace/jet/embed"
-	"millrace/node"
 	"millrace/projections"
 )
 
@@ -73,7 +72,7 @@ func (p *parts) exhibit(dir string) error {
 		defer p.starting.Done()
 		return model.Wait(ctx, last)
 	})
-	p.start((&api.Service{Conn: nc, Client: client.New(answering, ""), Model: model, Version: told.ThisBuild().Version, Nodes: node.Settings{TTL: p.settings.NodeTTL},
+	p.start((&api.Service{Conn: nc, Client: client.New(answering, ""), Model: model, Version: told.ThisBuild().Version, Nodes: p.settings.Nodes(),
 		Now: p.clock.Now, Ready: p.starting.Done, Log: p.log}).Run)
 	return nil
 }

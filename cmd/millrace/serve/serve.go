@@ -188,7 +188,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.keep(deciding, view)
 	p.starting.Add(1)
 	service := &api.Service{
-		Conn: nc, Client: client.New(deciding, ""), Model: view, Deadlines: view, Stored: view, Limits: decider, Watched: decider.Watched, Version: told.ThisBuild().Version, Rules: settings, Margin: p.settings.Margin(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Settings: p.settings.Judging(), Now: p.clock.Now, Wrong: p.mute.Wrong, Ready: p.starting.Done, Log: p.log,
+		Conn: nc, Client: client.New(deciding, ""), Model: view, Deadlines: view, Stored: view, Limits: decider, Watched: decider.Watched, Version: told.ThisBuild().Version, Rules: settings, Margin: p.settings.Margin(), Nodes: p.settings.Nodes(), Settings: p.settings.Judging(), Now: p.clock.Now, Wrong: p.mute.Wrong, Ready: p.starting.Done, Log: p.log,
 	}
 	p.serveHTTP(service, deciding)
 	p.start(service.Run)
@@ -202,7 +202,7 @@ func (p *parts) schedulerConfig(deciding *jet.Store, view *projections.Store, se
 		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Deliveries: deciding, Selectors: deciding,
 		Schedules: deciding, Ticks: deciding, Births: client.New(deciding, events.PartScheduler).DeskStore(), Timed: view, Timers: deciding,
 		Lanes: deciding, Laned: view, Idle: p.settings.LaneIdle,
-		Flap: p.settings.Flap, Routes: deciding, Now: p.clock.Now, Limits: view, Hints: deciding, Peers: deciding, Last: deciding.Last, Log: p.log}
+		Flap: p.settings.Flap, RetireAfter: p.settings.RetireAfter, Routes: deciding, Now: p.clock.Now, Limits: view, Hints: deciding, Peers: deciding, Last: deciding.Last, Log: p.log}
 }
 
 // keepStreams looks after what the NATS server keeps: streams and copies of definitions that others

@@ -51,6 +51,8 @@ type Values struct {
 	Beat time.Duration
 	// NodeTTL is how long a heartbeat lasts; whole seconds, longer than Beat.
 	NodeTTL time.Duration
+	// RetireAfter is how long a node may be offline before it retires by itself; 0 for ever.
+	RetireAfter time.Duration
 	// Sweep is how often the scheduler looks for deadlines that have passed.
 	Sweep time.Duration
 	// Grace is how long running tasks get to end when their worker shuts down.
@@ -122,8 +124,13 @@ func (s *Values) Task() duties.Settings {
 	return duties.Settings{StartDeadline: s.StartDeadline, AckWait: s.AckWait, Slack: Slack, Timer: timerSlack}
 }
 
+// Nodes returns the part of the settings that the rules of nodes need.
+func (s *Values) Nodes() node.Settings {
+	return node.Settings{TTL: s.NodeTTL, RetireAfter: s.RetireAfter}
+}
+
 // judging are the settings by which it is judged what must happen to tasks and nodes, and by when.
-var judging = map[string]bool{"start_deadline": true, "node_ttl": true, "beat": true, "sweep": true, "grace": true}
+var judging = map[string]bool{"start_deadline": true, "node_ttl": true, "node_retire_after": true, "beat": true, "sweep": true, "grace": true}
 
 // Judging returns the texts of the settings by which it is judged what must happen to tasks and
 // nodes, and by when. [Values.Take] reads them.
@@ -194,6 +201,7 @@ var All = []Setting{
 	period("ack_wait", "how long a silent worker keeps its lease; fixed when the streams are made", "6s", "30s", func(s *Values) *time.Duration { return &s.AckWait }).of(Serving),
 	period("beat", "how often a node writes its heartbeat", "2s", "5s", func(s *Values) *time.Duration { return &s.Beat }).of(Working),
 	period("node_ttl", "how long a heartbeat lasts", "6s", "15s", func(s *Values) *time.Duration { return &s.NodeTTL }).of(Working),
+	orOff("node_retire_after", "how long a node may be offline before it retires by itself, 1h at most if its name looks generated, or off for ever", "24h", func(s *Values) *time.Duration { return &s.RetireAfter }).of(Serving),
 	period("sweep", "how often a server looks for deadlines that have passed", "5s", "5s", func(s *Values) *time.Duration { return &s.Sweep }).of(Serving),
 	period("grace", "how long running tasks may take to end at shutdown", "15s", "30s", func(s *Values) *time.Duration { return &s.Grace }).of(Working),
 	score("flap_limit", "quarantine a node with so many drops shorter than 20s in a few minutes; 0 for never", "10", true, func(s *Values) *float64 { return &s.Flap.Limit }),

@@ -29,6 +29,7 @@ func (a *Commands) Foresee(ctx context.Context, c *client.Client, s *birth.Submi
 	defer cancel()
 	a.foreseeQueue(asking, c, s.Queue)
 	a.foreseeNodes(asking, c, s)
+	a.foreseeExpiry(asking, c, s)
 	a.foreseeHandler(asking, c, a.handlerOf(asking, c, s))
 	if s.Needs == nil {
 		return
@@ -122,6 +123,29 @@ func (a *Commands) foreseeNodes(ctx context.Context, c *client.Client, s *birth.
 		}
 		a.Note("%s", nodeNews(name, gone, near.Word(name, names), noNode, a.atMost(ctx, c)))
 	}
+}
+
+// foreseeExpiry is Foresee for a task that somebody wants to expire without a node, where nothing bounds
+// the wait.
+func (a *Commands) foreseeExpiry(ctx context.Context, c *client.Client, s *birth.Submission) {
+	if s.NoNode != job.NoNodeExpire || a.atMost(ctx, c) != "" {
+		return
+	}
+	switch {
+	case s.Pending != nil:
+		if *s.Pending > 0 {
+			return
+		}
+	case s.Spec != nil:
+		if s.Spec.Timeout.Pending > 0 {
+			return
+		}
+	case s.Job != "":
+		if j, err := c.Job(ctx, s.Job); err != nil || j.Timeout.Pending > 0 {
+			return
+		}
+	}
+	a.Note("no_node: expire ends nothing here, because nothing bounds the wait for a node: --pending-timeout does (timeout.pending), or start_deadline of the servers")
 }
 
 // ForeseeJob is Foresee for a stored job, and its steps.
