@@ -171,25 +171,48 @@ func (r *ownRoute) foreign(is *jetstream.ConsumerConfig) string {
 }
 
 // findTime is how long the consumer may take to answer. A consumer on a server that was just lost
-// does not answer at first.
-const findTime = time.Second
+// does not answer at first. On a starved machine nothing answers as soon, and slowFind is how long it
+// may take then: to make the consumer again costs more than any answer.
+const (
+	findTime = time.Second
+	slowFind = 4 * time.Second
+)
 
 // find tells whether the consumer exists, and where it is another one in words.
 func (r *ownRoute) find(ctx context.Context) (there bool, foreign string, err error) {
-	soon, cancel := context.WithTimeout(ctx, findTime)
-	defer cancel()
-	c, err := r.store.JS.Consumer(soon, wire.LogStream, wire.NodeConsumer(r.node))
+	there, foreign, err = r.findWithin(ctx, findTime)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && r.slow(ctx) {
+		there, foreign, err = r.findWithin(ctx, slowFind)
+	}
 	switch {
 	case err == nil:
-		if foreign = r.foreign(&c.CachedInfo().Config); foreign == "" {
-			r.found(c.CachedInfo())
-		}
-		return true, foreign, nil
+		return there, foreign, nil
 	case ctx.Err() == nil && (link.IsOffline(err) || errors.Is(err, jetstream.ErrConsumerNotFound) ||
 		errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded)):
 		return false, "", nil
 	}
 	return false, "", fmt.Errorf("route of node %s: %w", r.node, err)
+}
+
+func (r *ownRoute) findWithin(ctx context.Context, patience time.Duration) (there bool, foreign string, err error) {
+	soon, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c, err := r.store.JS.Consumer(soon, wire.LogStream, wire.NodeConsumer(r.node))
+	if err != nil {
+		return false, "", err
+	}
+	if foreign = r.foreign(&c.CachedInfo().Config); foreign == "" {
+		r.found(c.CachedInfo())
+	}
+	return true, foreign, nil
+}
+
+// slow tells whether the server takes long to answer anything.
+func (r *ownRoute) slow(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, findTime/4)
+	defer cancel()
+	_, err := r.store.Time(ctx)
+	return err != nil
 }
 
 // found records that the consumer exists.

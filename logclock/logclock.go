@@ -31,7 +31,6 @@ const (
 )
 
 // Clock tells the time: until the first answer of the log, the machine's. Safe for concurrent use.
-// Safe for concurrent use.
 type Clock struct {
 	own func() time.Time
 
@@ -47,6 +46,10 @@ type reading struct {
 	seen time.Time // the machine's clock at that moment
 	// heard and tried are readings of the monotonic clock.
 	heard, tried time.Time
+	// leapt is the time, as the log's clock had gone until then, at which it was seen to be ahead of
+	// that by leap; zero if it never was.
+	leapt time.Time
+	leap  time.Duration
 }
 
 // New returns a clock of a machine whose clock is own; nil means [time.Now].
@@ -81,6 +84,9 @@ func (c *Clock) Now() time.Time {
 // of [time.Now]. It returns how far the machine's clock is ahead of the log's, 0 if they agree.
 func (c *Clock) Hear(log, asked, answered time.Time) (ahead time.Duration) {
 	c.change(func(is *reading) {
+		if due := is.base.Add(answered.Sub(is.heard)); !is.base.IsZero() && log.Sub(due) > Apart {
+			is.leapt, is.leap = due, log.Sub(due)
+		}
 		is.heard, is.seen = time.Now(), c.own().Round(0)
 		is.base = log.Add(is.heard.Sub(answered) + answered.Sub(asked)/2).Round(0)
 		if ahead = is.seen.Sub(is.base); ahead.Abs() <= Tolerance+answered.Sub(asked)/2 {
@@ -88,6 +94,15 @@ func (c *Clock) Hear(log, asked, answered time.Time) (ahead time.Duration) {
 		}
 	})
 	return ahead
+}
+
+// Leap returns the last leap of the log's clock: the time at which it was seen to be ahead of how it
+// had gone until then, and by how much; zero if it was never more than [Apart] ahead. What the log
+// stored at that time or before has its stamp from before the leap. The log's clock leaps when it is
+// set, when another server takes the lead whose clock is ahead, and for a machine that has slept.
+func (c *Clock) Leap() (until time.Time, by time.Duration) {
+	is := c.state.Load()
+	return is.leapt, is.leap
 }
 
 // Ask calls ask for the log's time, and tells the clock.

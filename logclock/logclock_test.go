@@ -127,3 +127,41 @@ func TestRenew(t *testing.T) {
 		}
 	})
 }
+
+// A leap of the log's clock ahead is told from the time that passes, also while nobody asks.
+func TestLeap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := time.Duration(0)
+		ask := func(context.Context) (time.Time, error) { return time.Now().Add(set), nil }
+		k := New(nil)
+		for i, step := range []struct {
+			pass, set time.Duration
+			until, by time.Duration // since the start
+		}{
+			{0, 0, 0, 0},
+			{time.Hour, 0, 0, 0},
+			{time.Second, Apart, 0, 0}, // two machines may be as far apart
+			{time.Second, 10 * time.Minute, time.Hour + 2*time.Second + Apart, 10*time.Minute - Apart},
+			{time.Minute, 10 * time.Minute, time.Hour + 2*time.Second + Apart, 10*time.Minute - Apart},
+			{time.Minute, 0, time.Hour + 2*time.Second + Apart, 10*time.Minute - Apart}, // set back
+			{time.Minute, time.Minute, time.Hour + 3*time.Minute + 2*time.Second, time.Minute},
+		} {
+			time.Sleep(step.pass)
+			set = step.set
+			if _, err := k.Ask(t.Context(), ask); err != nil {
+				t.Fatal(err)
+			}
+			until, by := k.Leap()
+			want := time.Time{}
+			if step.by > 0 {
+				want = midnight.Add(step.until)
+			}
+			if !until.Equal(want) || by != step.by {
+				t.Errorf("step %d: a leap by %v at %v, want by %v at %v", i, by, until, step.by, want)
+			}
+		}
+	})
+}
+
+// midnight is when a bubble begins.
+var midnight = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -292,6 +292,9 @@ type Pulse struct {
 	Stored time.Time
 	// RanOut says that the heartbeat expired. Otherwise the node withdrew it.
 	RanOut bool
+	// Leap is the last leap of the server's clock that the reader has seen. What is stored from before
+	// it is as old as it was by the clock of then.
+	Leap value.Leap
 }
 
 // Vanished tells whether the session has ended, by the heartbeat as read. An expired or withdrawn
@@ -314,6 +317,10 @@ func (n *Node) Vanished(p Pulse, since time.Time) bool {
 // adoption. An unknown node gives no evidence. A session that beats has not ended, even if a slow
 // recorder says so.
 func (n *Node) Account(t *task.Task, claimed time.Time, p Pulse, lease time.Duration) task.Account {
+	return n.account(t, claimed, p, lease).After(t, p.Leap)
+}
+
+func (n *Node) account(t *task.Task, claimed time.Time, p Pulse, lease time.Duration) task.Account {
 	a := task.Account{Epoch: t.Epoch, Session: t.Session, Now: p.Now, Claimed: claimed, Lease: value.Duration(lease)}
 	names := slices.Contains(p.Beat.Runs, t.Epoch)
 	a.From = task.LeaseBy{

@@ -57,6 +57,14 @@ type Account struct {
 	From LeaseBy
 }
 
+// After returns the account as it is to be judged after a leap of the server's clock: a lease from
+// before the leap ends by the clock of then.
+func (a Account) After(t *Task, leap value.Leap) Account {
+	_, _, heard := a.ends(t)
+	a.Now = leap.Since(heard, a.Now)
+	return a
+}
+
 // The kinds of evidence for the end of a lease.
 const (
 	// GroundClaim: the log has heard nothing of the attempt since its claim or adoption.

@@ -78,3 +78,33 @@ func TestAccount(t *testing.T) {
 		})
 	}
 }
+
+// A lease from before a leap of the server's clock ends when as much time has passed as it lasts.
+func TestAccountOverALeap(t *testing.T) {
+	ends := tasktest.Given(tasktest.Running...)
+	sec := func(s float64) time.Time { return tasktest.Noon.Add(time.Duration(s * float64(time.Second))) }
+	leap := value.Leap{Until: sec(45), By: 10 * time.Minute}
+	for name, c := range map[string]struct {
+		account task.Account
+		now     float64
+		ended   bool
+		left    time.Duration
+	}{
+		"named before it":              {task.Account{Named: sec(40)}, 650, false, 20 * time.Second},
+		"named before it, and over":    {task.Account{Named: sec(40)}, 671, true, 0},
+		"claimed before it, and over":  {task.Account{}, 646, true, 0},
+		"named after it":               {task.Account{Named: sec(650)}, 660, false, 20 * time.Second},
+		"named after it, and over":     {task.Account{Named: sec(650)}, 681, true, 0},
+		"claimed after it, and silent": {task.Account{Claimed: sec(650), Silent: sec(44)}, 660, false, 20 * time.Second},
+	} {
+		a := c.account
+		a.Epoch, a.Session, a.Lease, a.Now = ends.Epoch, ends.Session, value.Duration(lease), sec(c.now)
+		if a.Claimed.IsZero() {
+			a.Claimed = tasktest.Noon
+		}
+		a = a.After(&ends, leap)
+		if ended, left := a.Ended(&ends); ended != c.ended || left != c.left {
+			t.Errorf("%s: it has ended: %v, and holds for %v; want %v and %v", name, ended, left, c.ended, c.left)
+		}
+	}
+}

@@ -17,7 +17,7 @@ func TestPace(t *testing.T) {
 		if !p.begin(t.Context()) {
 			t.Fatal("no claim may be made")
 		}
-		p.end(at(began), at(ended))
+		p.end(at(began), at(ended), false)
 		if p.most != want {
 			t.Errorf("after a claim of %vs that began at %vs there may be %d at once, want %d", ended-began, began, p.most, want)
 		}
@@ -41,8 +41,50 @@ func TestPace(t *testing.T) {
 	if p.begin(ctx) {
 		t.Error("a second may be made beside it")
 	}
-	p.end(time.Time{}, start)
+	p.end(time.Time{}, start, false)
 	if !p.begin(t.Context()) {
 		t.Error("after it none may be made")
 	}
+}
+
+// A slow heartbeat and a lost lease halve how many attempts there may be, once for all evidence of
+// before; quick heartbeats raise it again.
+func TestPaceOfAttempts(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	at := func(s float64) time.Time { return start.Add(time.Duration(s * float64(time.Second))) }
+	p := newPace(16, time.Second)
+	for range 16 {
+		if !p.begin(t.Context()) {
+			t.Fatal("no claim may be made")
+		}
+		p.end(at(1), at(1.1), true)
+	}
+	want := func(after string, hold, held int) {
+		t.Helper()
+		if p.hold != hold || p.held != held {
+			t.Errorf("after %s there are %d attempts of %d, want %d of %d", after, p.held, p.hold, held, hold)
+		}
+	}
+	p.beat(at(1), at(2))
+	want("a slow heartbeat", 8, 16)
+	p.release(at(1), at(3), true)
+	want("a lease from before that was lost", 8, 15)
+	for range 12 {
+		p.release(at(1), at(3), false)
+	}
+	p.beat(at(3), at(3.9))
+	want("a quick heartbeat", 10, 3)
+	p.release(at(3), at(4), true)
+	want("a lost lease", 1, 2)
+	p.release(at(3), at(5), false)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if p.begin(ctx) {
+		t.Error("a claim may be made beside the one attempt that there may be")
+	}
+	for range 40 {
+		p.beat(at(6), at(6.1))
+	}
+	want("many quick heartbeats", 16, 1)
 }

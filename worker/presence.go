@@ -319,6 +319,7 @@ func (p *presence) beat(ctx context.Context) error {
 		return err
 	}
 	w.lives(asked)
+	w.pace.beat(asked, time.Now())
 	if took := time.Since(asked); !w.safety.mayBegin(took) {
 		return fmt.Errorf("%w: its answer took %v", errLate, took.Round(time.Millisecond))
 	}

@@ -216,7 +216,7 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 		received := time.Now()
 		w.counts.asked(err, open)
 		if err != nil || open.Err() != nil || pulling.Err() != nil {
-			w.pace.end(time.Time{}, received)
+			w.pace.end(time.Time{}, received, false)
 		}
 		switch {
 		case err == nil && (open.Err() != nil || pulling.Err() != nil):
@@ -227,15 +227,12 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 			}
 		case err == nil:
 			if cost := w.costOf(attempts, offer); cost > 1 && cost <= w.cfg.Slots {
-				w.pace.end(time.Time{}, received) // it may have to wait for room
+				w.pace.end(time.Time{}, received, false) // it may have to wait for room
 				w.serveLarge(pulling, attempts, offer, cost)
 				continue
 			}
 			a := w.take(attempts, offer)
-			w.pace.end(received, time.Now())
-			if a != nil {
-				w.runToEnd(a)
-			}
+			w.hold(a, received)
 		case open.Err() == nil:
 			w.log.Error("no offers can be had; trying again", "error", err)
 			sleep(open, time.Second)
@@ -274,9 +271,15 @@ func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
 	}
 	received := time.Now()
 	a := w.take(ctx, offer)
-	w.pace.end(received, time.Now())
+	w.hold(a, received)
+}
+
+// hold runs a begun attempt, whose offer came at that time, to its end; nil if none has begun.
+func (w *Worker) hold(a *Attempt, received time.Time) {
+	w.pace.end(received, time.Now(), a != nil)
 	if a != nil {
 		w.runToEnd(a)
+		w.pace.release(received, time.Now(), errors.Is(context.Cause(a.context), ErrLeaseLost))
 	}
 }
 

@@ -78,7 +78,7 @@ func (s *Beats) watchBeats(ctx context.Context, gone func(id node.ID, last time.
 			if known := ends.drop(node.ID(id)); !old && (known || is.gone) {
 				gone(node.ID(id), time.Time{})
 			}
-		case !old || !is.ended(s.Now()):
+		case !old || !is.ended(s.Now(), s.leap()):
 			ends.set(node.ID(id), is)
 		}
 		return false
@@ -107,7 +107,7 @@ func (s *Beats) watchBeats(ctx context.Context, gone func(id node.ID, last time.
 	marks, stop := context.WithCancel(ctx)
 	defer func() { stop(); marking.Wait() }()
 	pass := func() {
-		ended, wait := ends.pass(s.Now())
+		ended, wait := ends.pass(s.Now(), s.leap())
 		due.Reset(wait)
 		for id, is := range ended {
 			gone(id, is.at)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/node"
+	"millrace/task/value"
 )
 
 // deadlines are when the last heartbeats of nodes expire.
@@ -53,18 +54,19 @@ func (d *deadlines) drop(id node.ID) (known bool) {
 
 // pass takes the heartbeats away that have expired now, and returns them and how long it takes until
 // the next one can.
-func (d *deadlines) pass(now time.Time) (ended map[node.ID]stored, wait time.Duration) {
+func (d *deadlines) pass(now time.Time, leap value.Leap) (ended map[node.ID]stored, wait time.Duration) {
 	ended = map[node.ID]stored{}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.next = time.Time{}
 	for id, is := range d.of {
+		ends := is.ends.Add(now.Sub(leap.Since(is.at, now)))
 		switch {
-		case !now.Before(is.ends.Add(late)):
+		case !now.Before(ends.Add(late)):
 			ended[id] = is
 			delete(d.of, id)
-		case d.next.IsZero() || is.ends.Before(d.next):
-			d.next = is.ends
+		case d.next.IsZero() || ends.Before(d.next):
+			d.next = ends
 		}
 	}
 	wait = seldom

@@ -19,6 +19,7 @@ import (
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // Beats stores and reads the heartbeats of nodes, and carries hints and pings to them.
@@ -132,15 +133,25 @@ func read(h nats.Header, body []byte, at time.Time) (m stored) {
 }
 
 // pulse is the pulse at a time of a node whose last message it is.
-func (m *stored) pulse(now time.Time) node.Pulse {
-	if m.gone {
-		return node.Pulse{Now: now, Stored: m.at}
+func (m *stored) pulse(now time.Time, leap value.Leap) node.Pulse {
+	p := node.Pulse{Stored: m.at}
+	if !m.gone {
+		p = node.PulseOf(m.beat, m.at, m.ends, leap.Since(m.at, now))
 	}
-	return node.PulseOf(m.beat, m.at, m.ends, now)
+	p.Now, p.Leap = now, leap
+	return p
 }
 
 // ended tells whether the heartbeat has expired.
-func (m *stored) ended(now time.Time) bool { return !m.ends.IsZero() && !now.Before(m.ends) }
+func (m *stored) ended(now time.Time, leap value.Leap) bool {
+	return !m.ends.IsZero() && !leap.Since(m.at, now).Before(m.ends)
+}
+
+// leap is the last leap of the log's clock that this process has seen.
+func (s *Beats) leap() value.Leap {
+	until, by := s.Clock.Leap()
+	return value.Leap{Until: until, By: by}
+}
 
 // Alive returns the heartbeats that have not expired, of any number of nodes. A replica that lags
 // may answer.
@@ -156,7 +167,7 @@ func (s *Beats) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 			return err
 		}
 		is := read(m.Header, m.Data, at)
-		if p := is.pulse(now); p.Beat.Session != "" {
+		if p := is.pulse(now, s.leap()); p.Beat.Session != "" {
 			alive[id] = p.Beat
 		} else {
 			delete(alive, id)
@@ -178,7 +189,11 @@ func (s *Beats) Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, 
 // Pulse implements [events.Pulses]: the time is the log's, everything else comes from the bucket's
 // leader.
 func (s *Beats) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
-	now, err := s.Time(ctx)
+	var now time.Time
+	_, err := s.Clock.Ask(ctx, func(ctx context.Context) (_ time.Time, err error) {
+		now, err = s.Time(ctx)
+		return now, err
+	})
 	if err != nil {
 		return node.Pulse{}, err
 	}
@@ -201,7 +216,7 @@ func (s *Beats) lastBeat(ctx context.Context, id node.ID, now time.Time) (node.P
 		}
 	}
 	is := read(header, m.Data, m.Time)
-	return is.pulse(now), nil
+	return is.pulse(now, s.leap()), nil
 }
 
 // Forget removes a node's heartbeat at once, when the node leaves. What it stores in its place is a
