@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -56,7 +57,7 @@ func (f *logFilter) parse(now time.Time) (err error) {
 	}
 	if f.grep != "" {
 		if f.pattern, err = regexp.Compile(f.grep); err != nil {
-			return fmt.Errorf("--grep: %w", err)
+			return fmt.Errorf("--grep: %q is no regular expression (RE2): %s", f.grep, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 		}
 	}
 	return nil
