@@ -2,6 +2,7 @@ package api
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"millrace/jet/roles"
@@ -23,5 +24,14 @@ func TestEndpointsAreClassified(t *testing.T) {
 		if !slices.Contains(served, v) {
 			t.Errorf("nobody answers %s", v)
 		}
+	}
+}
+
+// A request with a field that there is none of learns which there are.
+func TestUnknownFieldNamesTheOthers(t *testing.T) {
+	t.Parallel()
+	_, err := read[taskRequest]([]byte(`{"id":"x","parms":{}}`))
+	if want := `there is no field "parms"; it takes id`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }

@@ -282,6 +282,8 @@ type factPage struct {
 	Facts []client.ShownFact `json:"facts"`
 	// Next is where the next page begins; 0 if there is none so far.
 	Next uint64 `json:"next,omitempty"`
+	// Last is the sequence of the last message of the log; 0 if the answer is about one task.
+	Last uint64 `json:"last,omitempty"`
 }
 
 func (s *Service) history(ctx context.Context, r pastRequest) (factPage, error) {
@@ -323,6 +325,7 @@ func validLimit(limit *int) error {
 func (s *Service) events(ctx context.Context, r rangeRequest) (factPage, error) {
 	is := factPage{Facts: []client.ShownFact{}}
 	last, err := s.Client.Last(ctx)
+	is.Last = last
 	if err != nil || r.From > last {
 		return is, err
 	}
@@ -337,7 +340,7 @@ func (s *Service) events(ctx context.Context, r rangeRequest) (factPage, error) 
 	}
 	switch {
 	case errors.Is(err, view.ErrUnindexed):
-		next, is = r.From, factPage{Facts: []client.ShownFact{}}
+		next, is = r.From, factPage{Facts: []client.ShownFact{}, Last: last}
 	case err != nil || is.Next > 0:
 		return is, err
 	}

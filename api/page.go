@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -97,7 +98,8 @@ func fit(answer any, limit int) ([]byte, error) {
 	}
 }
 
-// Encode returns an answer as JSON. Long and frequent answers have a faster way than json.Marshal.
+// Encode returns an answer as JSON: facts in it as they were written, with the signs <, > and & as they
+// are. Long and frequent answers have a faster way than package json.
 func Encode(answer any) ([]byte, error) {
 	switch p := answer.(type) {
 	case taskPage:
@@ -105,7 +107,11 @@ func Encode(answer any) ([]byte, error) {
 	case view.Rows:
 		return appendRows(&p)
 	}
-	return json.Marshal(answer)
+	var b bytes.Buffer
+	to := json.NewEncoder(&b)
+	to.SetEscapeHTML(false)
+	err := to.Encode(answer)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // taskBytes is about how long a task is as JSON.

@@ -137,7 +137,7 @@ func semantic(version string) string {
 
 // health answers without asking the log.
 func (s *Service) health(_ context.Context, _ nothing) (client.Health, error) {
-	h := client.Health{Settings: s.Settings}
+	h := client.Health{Settings: s.Settings, Import: s.Client.Store().Import()}
 	if s.Wrong != nil {
 		if err := s.Wrong(); err != nil {
 			h.Log = err.Error()

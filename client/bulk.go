@@ -193,7 +193,7 @@ func newBulkReport() BulkReport {
 // server answers.
 func (c *Client) Foresee(ctx context.Context, act *ManyAct, of ListRequest) (report BulkReport, err error) {
 	of, _ = of.Choosing()
-	err = c.store.Ask(ctx, roles.TasksCount, struct {
+	err = c.ask(ctx, roles.TasksCount, struct {
 		For    string      `json:"for"`
 		Filter ListRequest `json:"filter"`
 	}{act.Name(), of}, &report)

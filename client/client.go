@@ -15,6 +15,7 @@ import (
 	"millrace/desk"
 	"millrace/events"
 	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/view"
@@ -30,6 +31,7 @@ type Client struct {
 	rec   *events.Recorder
 	own   *nats.Conn // closed by Close; nil if the store is the caller's
 	desk  *desk.Desk
+	role  roles.Role // of a user who may not read the log; "" for one who may
 }
 
 // Connect connects to the NATS server that o and the environment name, or to the `millrace dev`
@@ -58,7 +60,7 @@ func New(store *jet.Store, actor string) *Client {
 
 // with returns a client on the same connection that writes with rec.
 func (c *Client) with(rec events.Recorder) *Client {
-	return &Client{store: c.store, rec: &rec, desk: c.desk.For(&rec)}
+	return &Client{store: c.store, rec: &rec, desk: c.desk.For(&rec), role: c.role}
 }
 
 // As returns a client on the same connection that acts for another actor.

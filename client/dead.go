@@ -52,7 +52,7 @@ type UnreadablePage struct {
 // [jet.ErrNoService] if no server answers.
 func (c *Client) Unreadable(ctx context.Context, r UnreadableRequest) (UnreadablePage, error) {
 	var page UnreadablePage
-	err := c.store.Ask(ctx, roles.DeadList, r, &page)
+	err := c.ask(ctx, roles.DeadList, r, &page)
 	return page, err
 }
 
@@ -95,5 +95,8 @@ func (c *Client) DismissMessage(ctx context.Context, seq uint64, reason string) 
 
 // Dismissal returns the fact that dismissed a message; the second result is false if there is none.
 func (c *Client) Dismissal(ctx context.Context, seq uint64) (events.Record, bool, error) {
+	if c.role != "" {
+		return events.Record{}, false, nil // the list of the service leaves out what was dismissed
+	}
 	return c.store.Dismissal(ctx, seq)
 }

@@ -27,11 +27,17 @@ func (c *Client) ApplyCalendar(ctx context.Context, is schedule.Calendar, seen .
 // CalendarAt returns a revision of a calendar, the current one for 0. The error wraps
 // [definitions.ErrNoCalendar] if there was none.
 func (c *Client) CalendarAt(ctx context.Context, name string, revision uint64) (schedule.StoredCalendar, error) {
+	if c.role != "" {
+		return definedAt(ctx, c, definition.DefCalendar, name, revision, definitions.CalendarIn)
+	}
 	return c.store.CalendarAt(ctx, name, revision)
 }
 
 // Calendars returns all calendars by name, and the errors of those that are not valid.
 func (c *Client) Calendars(ctx context.Context) ([]schedule.StoredCalendar, error) {
+	if c.role != "" {
+		return CalendarsOf(ctx, c.View())
+	}
 	return c.store.Calendars(ctx)
 }
 

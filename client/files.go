@@ -118,6 +118,11 @@ func (c *Client) FilesVersion(ctx context.Context, reference string) (files.Ref,
 	if err != nil {
 		return ref, tree.Version{}, Wrongf("files: %w", err)
 	}
+	if c.role != "" {
+		v, _, _, err := c.versionAsked(ctx, reference, "")
+		ref.Digest = v.Digest
+		return ref, v, toldOf(err, "files "+reference, tree.ErrNoVersion)
+	}
 	switch {
 	case ref.Pinned():
 	case ref.Digest == "":
@@ -148,6 +153,9 @@ func (c *Client) FilesVersion(ctx context.Context, reference string) (files.Ref,
 // Bundles returns all names with their latest versions, or the versions of one name. The error
 // wraps [definitions.ErrNoBundle].
 func (c *Client) Bundles(ctx context.Context, name string) (all []definitions.NamedVersion, err error) {
+	if c.role != "" {
+		return c.bundlesAsked(ctx, name)
+	}
 	if name != "" {
 		return c.store.NameHistory(ctx, name)
 	}
@@ -164,11 +172,17 @@ func (c *Client) Bundles(ctx context.Context, name string) (all []definitions.Na
 
 // FilesManifest reads the list of a version's files.
 func (c *Client) FilesManifest(ctx context.Context, v tree.Version) (*files.Manifest, error) {
+	if c.role != "" {
+		return c.manifestAsked(ctx, v.Digest)
+	}
 	return tree.ManifestOf(ctx, c.store, v)
 }
 
 // FilesContent writes a file of a version to w, chunk by chunk.
 func (c *Client) FilesContent(ctx context.Context, e *files.Entry, w io.Writer) error {
+	if err := c.May(""); err != nil { // the service passes contents on over HTTP alone
+		return err
+	}
 	for _, d := range e.Chunks {
 		b, err := c.store.Get(ctx, d)
 		if err != nil {
@@ -416,6 +430,9 @@ type StepArtifacts struct {
 // Artifacts lists the artifacts of the attempts of a task, and of all its children, their children and
 // so on, in their order. There are none if there is no such task.
 func (c *Client) Artifacts(ctx context.Context, id task.ID) (all []StepArtifacts, err error) {
+	if c.role != "" {
+		return c.artifactsAsked(ctx, id)
+	}
 	members, err := c.Members(ctx, id)
 	if errors.Is(err, task.ErrUnknown) {
 		return nil, nil

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/definitions"
+	"millrace/jet/roles"
 	"millrace/task/breaker"
 	"millrace/task/definition"
 	"millrace/task/job"
@@ -39,17 +40,25 @@ func (c *Client) ApplyFrom(ctx context.Context, j job.Job, from definition.From,
 
 // Job returns a job. The error wraps [definitions.ErrNoJob] if there is none.
 func (c *Client) Job(ctx context.Context, name string) (definitions.StoredJob, error) {
-	return c.store.Job(ctx, name)
+	return c.JobAt(ctx, name, 0)
 }
 
 // JobAt returns a revision of a job, the current one for 0. The error wraps [definitions.ErrNoJob]
 // if there was none.
 func (c *Client) JobAt(ctx context.Context, name string, revision uint64) (definitions.StoredJob, error) {
+	if c.role != "" {
+		return definedAt(ctx, c, definition.DefJob, name, revision, definitions.JobIn)
+	}
 	return c.store.StoredJobAt(ctx, name, revision)
 }
 
 // Jobs returns all jobs by name.
-func (c *Client) Jobs(ctx context.Context) ([]definitions.StoredJob, error) { return c.store.Jobs(ctx) }
+func (c *Client) Jobs(ctx context.Context) ([]definitions.StoredJob, error) {
+	if c.role != "" {
+		return JobsOf(ctx, c.View())
+	}
+	return c.store.Jobs(ctx)
+}
 
 // InUse: other schedules make tasks of a job that is to be removed.
 type InUse struct {
@@ -82,6 +91,11 @@ func (c *Client) RemoveJob(ctx context.Context, name string) error {
 // Breaker returns the state of a job's breaker; without facts it is closed. The error wraps
 // [definitions.ErrNoJob] if there is neither such a job nor such a breaker.
 func (c *Client) Breaker(ctx context.Context, job string) (breaker.Circuit, error) {
+	if c.role != "" {
+		var is breaker.Circuit
+		err := c.ask(ctx, roles.BreakerGet, map[string]string{"name": job}, &is)
+		return is, absent(err, definitions.ErrNoJob, job)
+	}
 	is, err := c.rec.Circuit(ctx, job)
 	if err == nil && is.Head == 0 {
 		_, err = c.store.Job(ctx, job)

@@ -257,7 +257,7 @@ func (w *Whole) Text() string {
 // server answers.
 func (c *Client) List(ctx context.Context, r ListRequest) (ListPage, error) {
 	var page ListPage
-	err := c.store.Ask(ctx, roles.TaskList, r, &page)
+	err := c.ask(ctx, roles.TaskList, r, &page)
 	return page, err
 }
 
@@ -296,7 +296,7 @@ func (p *RowPage) ReadJSON(data []byte) error {
 // [millrace/jet.ErrNoService] if no server answers.
 func (c *Client) Rows(ctx context.Context, r RowsRequest) (RowPage, error) {
 	var page RowPage
-	err := c.store.Ask(ctx, roles.RowList, r, &page)
+	err := c.ask(ctx, roles.RowList, r, &page)
 	return page, err
 }
 
@@ -326,4 +326,9 @@ func PageOf(ctx context.Context, v view.View, f view.Filter, counts bool) (ListP
 }
 
 // Last returns the sequence of the log's last message.
-func (c *Client) Last(ctx context.Context) (uint64, error) { return c.store.Last(ctx) }
+func (c *Client) Last(ctx context.Context) (uint64, error) {
+	if c.role != "" {
+		return asked{c}.end(ctx)
+	}
+	return c.store.Last(ctx)
+}

@@ -60,7 +60,7 @@ type NodeView struct {
 func (c *Client) Nodes(ctx context.Context, r NodeListRequest) (list NodePage, err error) {
 	err = r.pages(func() (string, error) {
 		var page NodePage
-		err := c.store.Ask(ctx, roles.NodeList, r, &page)
+		err := c.ask(ctx, roles.NodeList, r, &page)
 		list = NodePage{Nodes: joined(list.Nodes, page.Nodes), Seq: page.Seq, Next: page.Next}
 		return page.Next, err
 	})
@@ -190,6 +190,9 @@ func (c *Client) WaitNode(ctx context.Context, id node.ID, stable time.Duration,
 	if err := id.Validate(); err != nil {
 		return n, err
 	}
+	if c.role != "" {
+		return c.waitNodeAsked(ctx, id, stable, changed)
+	}
 	poke := make(chan struct{}, 1)
 	stop, err := c.store.WatchNode(id, func() {
 		select {
@@ -289,5 +292,20 @@ func (c *Client) PingAll(ctx context.Context, ids []node.ID, patience time.Durat
 // Ping asks the process of a node about itself, without the log or any server of Millrace. The
 // error wraps [presence.ErrNoPong] if none answers before ctx ends.
 func (c *Client) Ping(ctx context.Context, id node.ID) (node.Pong, error) {
-	return c.store.Ping(ctx, id)
+	if c.role == "" {
+		return c.store.Ping(ctx, id)
+	}
+	var is struct {
+		Nodes []Pinged `json:"nodes"`
+	}
+	err := c.ask(ctx, roles.NodePing, struct {
+		ID node.ID `json:"id"`
+	}{id}, &is)
+	switch {
+	case err != nil || len(is.Nodes) != 1:
+		return node.Pong{}, err
+	case is.Nodes[0].Pong == nil:
+		return node.Pong{}, errors.New(is.Nodes[0].Error)
+	}
+	return *is.Nodes[0].Pong, nil
 }

@@ -60,6 +60,9 @@ func (c *Client) OutputFrom(ctx context.Context, id task.ID, from OutputStart, f
 // reads backwards from the end, and no further than necessary: at most back to since.
 func (c *Client) OutputTail(ctx context.Context, id task.ID, n int, since time.Time, wanted func(attempt int, l *output.Line) bool) (OutputStart, error) {
 	var from OutputStart
+	if c.role != "" {
+		return from, nil // the service does not read backwards
+	}
 	first := map[uint64]int{} // the earliest line counted of each epoch: a batch may be there twice
 	err := c.store.PrintedBack(ctx, id, func(seq uint64, b output.Lines) bool {
 		from.Seq = seq
@@ -81,22 +84,34 @@ func (c *Client) OutputTail(ctx context.Context, id task.ID, n int, since time.T
 // OutputRanges returns where the output of each attempt of a task lies in its stream, by the
 // attempt's epoch. It reads a few messages of each attempt.
 func (c *Client) OutputRanges(ctx context.Context, id task.ID) (map[uint64]outputs.Range, error) {
+	if c.role != "" {
+		return c.rangesAsked(ctx, id)
+	}
 	return c.store.OutputRanges(ctx, id)
 }
 
 // Live returns the progress that a task's program last reported; its epoch is 0 if it never did.
 func (c *Client) Live(ctx context.Context, id task.ID) (output.Live, error) {
+	if c.role != "" {
+		return output.Live{}, nil // the lists of the service have it
+	}
 	return c.store.Live(ctx, id)
 }
 
 // WatchLive calls said with each progress report of a task, until stop is called. Reports can be
 // lost; the latest one counts.
 func (c *Client) WatchLive(id task.ID, said func(output.Live)) (stop func(), err error) {
+	if c.role != "" {
+		return func() {}, nil
+	}
 	return c.store.WatchLive(id, said)
 }
 
 // Checkpoint returns where the next attempt of a task continues; its epoch is 0 if there is no
 // checkpoint.
 func (c *Client) Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, error) {
+	if c.role != "" {
+		return output.Checkpoint{}, nil
+	}
 	return c.store.Checkpoint(ctx, id)
 }

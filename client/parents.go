@@ -46,7 +46,7 @@ func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Tas
 // line is [family.Line] of a task in the log. The error wraps [task.ErrUnknown] if there is no such
 // task.
 func (c *Client) line(ctx context.Context, id task.ID) ([]family.Member, error) {
-	load := func(id task.ID) (task.Task, error) { return c.rec.Load(ctx, id) }
+	load := func(id task.ID) (task.Task, error) { return c.load(ctx, id) }
 	t, err := load(id)
 	if err != nil {
 		return nil, err

@@ -41,11 +41,17 @@ func (c *Client) PutSchedule(ctx context.Context, d schedule.Definition, seen ..
 
 // Schedule returns a schedule. The error wraps [definitions.ErrNoSchedule] if there is none.
 func (c *Client) Schedule(ctx context.Context, name string) (schedule.Stored, error) {
+	if c.role != "" {
+		return definedAt(ctx, c, definition.DefSchedule, name, 0, definitions.ScheduleIn)
+	}
 	return c.store.Schedule(ctx, name)
 }
 
 // Schedules returns all schedules by name, and the errors of those that are not valid.
 func (c *Client) Schedules(ctx context.Context) ([]schedule.Stored, error) {
+	if c.role != "" {
+		return SchedulesOf(ctx, c.View())
+	}
 	return c.store.Schedules(ctx)
 }
 

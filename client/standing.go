@@ -155,7 +155,7 @@ func (l *ScheduleList) Rows(err error) ([]ScheduleRow, error) {
 func (c *Client) ScheduleList(ctx context.Context, r MomentRequest) (list ScheduleList, err error) {
 	err = r.pages(func() (string, error) {
 		var page ScheduleList
-		err := c.store.Ask(ctx, roles.ScheduleList, r, &page)
+		err := c.ask(ctx, roles.ScheduleList, r, &page)
 		list.Schedules, list.Broken, list.Next = joined(list.Schedules, page.Schedules), page.Broken, page.Next
 		return page.Next, err
 	})
@@ -249,7 +249,7 @@ func (l *JobList) Rows(err error) ([]JobRow, error) { return l.Jobs, told(l.Brok
 func (c *Client) JobList(ctx context.Context, r MomentRequest) (list JobList, err error) {
 	err = r.pages(func() (string, error) {
 		var page JobList
-		err := c.store.Ask(ctx, roles.JobList, r, &page)
+		err := c.ask(ctx, roles.JobList, r, &page)
 		list.Jobs, list.Broken, list.Next = joined(list.Jobs, page.Jobs), page.Broken, page.Next
 		return page.Next, err
 	})

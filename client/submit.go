@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"millrace/desk"
 	"millrace/events"
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/family"
@@ -52,6 +54,11 @@ func (c *Client) Submit(ctx context.Context, s birth.Submission) (Receipt, error
 	if err := desk.Outside(&s); err != nil {
 		return Receipt{}, submitting(err)
 	}
+	if c.role != "" {
+		var made Receipt
+		err := c.submitAsked(ctx, []birth.Submission{s}, func(r Receipt) { made = r })
+		return made, err
+	}
 	r, err := c.desk.Submit(ctx, s)
 	return r, submitting(err)
 }
@@ -67,6 +74,9 @@ func submitting(err error) error {
 // order. Its error is the first that occurred; tasks before and after it may exist.
 func (c *Client) SubmitMany(ctx context.Context, s birth.Submission, n int, each func(Receipt)) error {
 	err := desk.Outside(&s)
+	if err == nil && c.role != "" {
+		return c.submitAsked(ctx, slices.Repeat([]birth.Submission{s}, n), each)
+	}
 	if err == nil {
 		err = c.desk.SubmitMany(ctx, s, n, each)
 	}
@@ -94,6 +104,14 @@ func (c *Client) SubmitAll(ctx context.Context, all []birth.Submission, each fun
 // one of [Client.Submit]'s.
 func (c *Client) Copy(ctx context.Context, of task.ID, s birth.Submission) (Receipt, error) {
 	err := desk.Outside(&s)
+	if err == nil && c.role != "" {
+		var r Receipt
+		err = c.ask(ctx, roles.TaskCopy, struct {
+			ID   task.ID          `json:"id"`
+			Task birth.Submission `json:"task"`
+		}{of, s}, &r)
+		return r, toldOf(err, "task "+string(of), task.ErrUnknown)
+	}
 	if err == nil {
 		var r Receipt
 		if r, err = c.desk.Copy(ctx, of, s); err == nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/events"
 	"millrace/jet"
 	"millrace/jet/natscontext"
 	"millrace/jet/roles"
@@ -218,11 +219,13 @@ type Health struct {
 	// Settings are those of the server by which it judges what must happen to tasks and nodes, and by
 	// when: `start_deadline` and others, as in a file of settings.
 	Settings map[string]string `json:"settings,omitempty"`
+	// Import says what the log lacks because it was imported.
+	Import events.Import `json:"import,omitzero"`
 }
 
 // Health asks a server for the state of Millrace. The error wraps [jet.ErrNoService] if none answers.
 func (c *Client) Health(ctx context.Context) (h Health, err error) {
-	return h, c.store.Ask(ctx, roles.ServerHealth, struct{}{}, &h)
+	return h, c.ask(ctx, roles.ServerHealth, struct{}{}, &h)
 }
 
 // AskHealth asks a server of Millrace for its health. That needs no log and makes its own

@@ -160,6 +160,9 @@ const nextShown = 3
 // wraps [definitions.ErrNoSchedule] if there is none.
 func (c *Client) ScheduleOf(ctx context.Context, in view.View, at view.Point, name string, since time.Time, most int) (ScheduleView, error) {
 	v := ScheduleView{Next: []schedule.Tick{}, Ticks: []TickReport{}}
+	if c.role != "" {
+		return c.scheduleAsked(ctx, at, name, since, most)
+	}
 	is, err := in.Get(ctx, view.Definition(definition.Named(definition.DefSchedule, name)))
 	if err != nil {
 		return v, err
@@ -202,7 +205,7 @@ func (b *Busy) Error() string {
 // RunScheduleCounted asks a server for what [Client.RunCounted] does. The error wraps
 // [jet.ErrNoService] if none answers.
 func (c *Client) RunScheduleCounted(ctx context.Context, name string) (r Receipt, err error) {
-	err = c.store.Ask(ctx, roles.ScheduleRun, map[string]any{"name": name, "respect_overlap": true}, &r)
+	err = c.ask(ctx, roles.ScheduleRun, map[string]any{"name": name, "respect_overlap": true}, &r)
 	return r, err
 }
 

@@ -40,6 +40,9 @@ func (c *Client) View() Present { return c.ViewOf(service{c}) }
 
 // ViewOf is [Client.View] with lists and counts from this read model.
 func (c *Client) ViewOf(m view.Model) Present {
+	if c.role != "" {
+		return Present{view.Live(askedModel{m, asked{c}}, asked{c}), c}
+	}
 	return Present{view.Live(defined{m, c.store}, facts{c.store}), c}
 }
 
@@ -48,18 +51,41 @@ func (c *Client) PointAt(ctx context.Context, m view.Moment) (view.Point, bool, 
 	if m == (view.Moment{}) {
 		m.Seq = math.MaxUint64
 	}
-	last, err := c.store.Last(ctx)
+	last, err := c.Last(ctx)
 	if err != nil {
 		return view.Point{}, false, err
 	}
 	var r events.Record
 	var found bool
-	if m.Seq > 0 {
+	if c.role != "" {
+		r, found, err = asked{c}.last(ctx, last, func(r *events.Record) bool { return m.Seq > 0 && r.Seq > m.Seq || m.Seq == 0 && r.Stored.After(m.At) })
+	} else if m.Seq > 0 {
 		r, found, err = c.store.LastUpTo(ctx, min(m.Seq, last))
 	} else {
 		r, found, err = c.store.LastAt(ctx, m.At)
 	}
 	return view.Point{Seq: r.Seq, At: r.Stored}, found, err
+}
+
+// First returns the first message of the log; false if there is none.
+func (c *Client) First(ctx context.Context) (events.Record, bool, error) {
+	if c.role != "" {
+		return asked{c}.first(ctx, 1)
+	}
+	first, err := c.store.Page(ctx, 1, 1)
+	if err != nil || len(first) == 0 {
+		return events.Record{}, false, err
+	}
+	return first[0], true, nil
+}
+
+// Import says what the log lacks because it was imported.
+func (c *Client) Import(ctx context.Context) (events.Import, error) {
+	if c.role == "" {
+		return c.store.Import(), nil
+	}
+	h, err := c.Health(ctx)
+	return h.Import, err
 }
 
 // Reached refuses a moment that the log has not reached by now; see [view.Moment.Reached].
@@ -72,14 +98,22 @@ func (c *Client) Reached(ctx context.Context, m view.Moment, now time.Time) erro
 }
 
 // Past returns a view of the past that a model folds.
-func (c *Client) Past(m *view.Folding) view.Folded { return m.Past(facts{c.store}) }
+func (c *Client) Past(m *view.Folding) view.Folded { return m.Past(c.source()) }
 
 // Log returns a reader of messages by their sequences.
-func (c *Client) Log() view.Numbered { return facts{c.store} }
+func (c *Client) Log() view.Numbered { return c.source() }
 
 // Before passes the log's records about all nodes, queues or definitions up to a sequence to each,
 // in order.
 func (c *Client) Before(ctx context.Context, kind view.Kind, seq uint64, each func(*events.Record) error) error {
+	if c.role != "" {
+		return asked{c}.each(ctx, factsRequest{FactFilter: view.FactFilter{Types: typesOf[kind]}}, func(r *events.Record) error {
+			if r.Seq > seq || view.RefOf(r).Kind != kind {
+				return nil
+			}
+			return each(r)
+		})
+	}
 	of := map[view.Kind]events.Kind{view.Nodes: events.KindNode, view.Queues: events.KindQueue, view.Definitions: events.KindDefinition}[kind]
 	records, err := c.store.AllOf(ctx, of)
 	for i := 0; err == nil && i < len(records) && records[i].Seq <= seq; i++ {
@@ -90,17 +124,26 @@ func (c *Client) Before(ctx context.Context, kind view.Kind, seq uint64, each fu
 
 // Beats implements [view.Present].
 func (p Present) Beats(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
+	if p.c.role != "" {
+		return p.c.beats(ctx)
+	}
 	return p.c.store.Alive(ctx)
 }
 
 // Ran implements [view.Present].
 func (p Present) Ran(ctx context.Context, name string) (string, error) {
+	if p.c.role != "" {
+		return "", nil // the service does not say it
+	}
 	ran, err := p.c.store.Ran(ctx, name)
 	return ran.Node, err
 }
 
 // Paused implements [view.Present].
 func (p Present) Paused(ctx context.Context, lane where.Lane) (*queue.Pause, error) {
+	if p.c.role != "" {
+		return nil, nil // likewise
+	}
 	until, consumer, err := p.c.store.LanePaused(ctx, lane)
 	if err != nil || until.IsZero() {
 		return nil, err
@@ -365,6 +408,6 @@ type Difference struct {
 // Diff asks the server what changed between two moments. The error wraps [jet.ErrNoService] if no
 // server answers.
 func (c *Client) Diff(ctx context.Context, r DiffRequest) (d Difference, err error) {
-	err = c.store.Ask(ctx, roles.LogDiff, r, &d)
+	err = c.ask(ctx, roles.LogDiff, r, &d)
 	return d, err
 }

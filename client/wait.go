@@ -23,6 +23,9 @@ func (c *Client) Wait(ctx context.Context, id task.ID) (task.Task, error) {
 // Watch is [Client.Wait], and calls changed with the task at first and after every change that it
 // sees.
 func (c *Client) Watch(ctx context.Context, id task.ID, changed func(task.Task)) (task.Task, error) {
+	if c.role != "" {
+		return c.watchAsked(ctx, id, changed)
+	}
 	poke := make(chan struct{}, 1)
 	stop, err := c.store.WatchTask(id, func() {
 		select {
@@ -73,11 +76,24 @@ func (c *Client) Records(ctx context.Context, id task.ID, each func(output.Recor
 // RecordSums counts the records of each attempt of a task, without reading all of them. It also
 // returns the batch that replaces dropped records; its Dropped is 0 if there is none.
 func (c *Client) RecordSums(ctx context.Context, id task.ID) ([]outputs.Sum, output.Records, error) {
+	if c.role != "" {
+		return c.sumsAsked(ctx, id)
+	}
 	return c.store.RecordSums(ctx, id)
 }
 
 // RecordsBack calls more with the records of a task, the latest batch first, until more returns
 // false. A batch may come twice.
 func (c *Client) RecordsBack(ctx context.Context, id task.ID, more func(output.Records) bool) error {
+	if c.role != "" {
+		var all []output.Records
+		err := c.keptOf(ctx, []task.ID{id}, OutputStart{}, false, func(_ uint64, b output.Records) error {
+			all = append(all, b)
+			return nil
+		})
+		for i := len(all) - 1; i >= 0 && err == nil && more(all[i]); i-- {
+		}
+		return err
+	}
 	return c.store.KeptBack(ctx, id, more)
 }

@@ -84,7 +84,7 @@ type StepRecords struct {
 func (c *Client) OutputOf(ctx context.Context, members []Member, from OutputStart, each func(StepLines) error) error {
 	seen := map[uint64]int{}
 	return ofMembers(members, func(ids []task.ID, steps map[task.ID]string) error {
-		return c.store.PrintedOf(ctx, ids, from, false, func(_ uint64, b output.Lines) error {
+		return c.printedOf(ctx, ids, from, false, func(_ uint64, b output.Lines) error {
 			if b.Lines = unseen(seen, b); len(b.Lines) == 0 {
 				return nil
 			}
@@ -97,7 +97,7 @@ func (c *Client) OutputOf(ctx context.Context, members []Member, from OutputStar
 // attempts included. A batch may come twice.
 func (c *Client) RecordsOf(ctx context.Context, members []Member, each func(StepRecords) error) error {
 	return ofMembers(members, func(ids []task.ID, steps map[task.ID]string) error {
-		return c.store.KeptOf(ctx, ids, OutputStart{}, false, func(_ uint64, b output.Records) error {
+		return c.keptOf(ctx, ids, OutputStart{}, false, func(_ uint64, b output.Records) error {
 			return each(StepRecords{steps[b.Task], b})
 		})
 	})
@@ -147,7 +147,7 @@ func (c *Client) FollowWhole(ctx context.Context, id task.ID, changed func([]Mem
 	w := newWhole(c, id)
 	seen := map[uint64]int{}
 	w.read = func(ctx context.Context, b *batch, follow bool) error {
-		return c.store.PrintedOf(ctx, b.ids, outputs.Start{Seq: b.at}, follow, func(seq uint64, l output.Lines) error {
+		return c.printedOf(ctx, b.ids, outputs.Start{Seq: b.at}, follow, func(seq uint64, l output.Lines) error {
 			w.saying.Lock()
 			defer w.saying.Unlock()
 			b.at = seq
@@ -164,7 +164,7 @@ func (c *Client) FollowWhole(ctx context.Context, id task.ID, changed func([]Mem
 func (c *Client) FollowRecords(ctx context.Context, id task.ID, each func(StepRecords) error) (task.Task, error) {
 	w := newWhole(c, id)
 	w.read = func(ctx context.Context, b *batch, follow bool) error {
-		return c.store.KeptOf(ctx, b.ids, outputs.Start{Seq: b.at}, follow, func(seq uint64, r output.Records) error {
+		return c.keptOf(ctx, b.ids, outputs.Start{Seq: b.at}, follow, func(seq uint64, r output.Records) error {
 			w.saying.Lock()
 			defer w.saying.Unlock()
 			b.at = seq
@@ -268,9 +268,12 @@ func (w *whole) take() []task.ID {
 
 // add makes a task a member.
 func (w *whole) add(id task.ID, step string) error {
-	stop, err := w.c.store.WatchTask(id, func() { w.touch(id) })
-	if err != nil {
-		return err
+	stop := func() {}
+	if w.c.role == "" {
+		var err error
+		if stop, err = w.c.store.WatchTask(id, func() { w.touch(id) }); err != nil {
+			return err
+		}
 	}
 	w.stops = append(w.stops, stop)
 	w.members[id] = &Member{Step: step, Task: task.Task{ID: id}}
@@ -290,7 +293,11 @@ const lookAtOnce = 50
 
 // follow reads members as they change, until the whole has ended.
 func (w *whole) follow(ctx context.Context, changed func([]Member)) (task.Task, error) {
-	ticker := time.NewTicker(lookAgain)
+	again := lookAgain
+	if w.c.role != "" { // it is told of nothing
+		again = askAgain
+	}
+	ticker := time.NewTicker(again)
 	defer ticker.Stop()
 	next := 0 // whose turn it is to be read
 	for {
@@ -337,7 +344,7 @@ func (w *whole) look(ctx context.Context) error {
 		g.SetLimit(atOnce)
 		for i, id := range ids {
 			g.Go(func() (err error) {
-				tasks[i], err = w.c.rec.Load(ctx, id)
+				tasks[i], err = w.c.load(ctx, id)
 				if err != nil && (id != w.root && errors.Is(err, task.ErrUnknown) || !errors.Is(err, task.ErrUnknown) && ctx.Err() == nil) {
 					// Not made yet; or the server is away, and comes back.
 					tasks[i], err = task.Task{}, nil

@@ -99,7 +99,7 @@ func (m Message) Metrics() (map[string]float64, error) {
 	if json.Unmarshal(m.Payload, &one) == nil && one.Name != nil && one.Value != nil {
 		all[*one.Name] = *one.Value
 	} else if err := json.Unmarshal(m.Payload, &all); err != nil {
-		return refuse("%w", err)
+		return refuse("%w", value.Plainly(err))
 	}
 	switch n := len(all); {
 	case n == 0:
@@ -207,7 +207,7 @@ func (m Message) Spawn() (Spawn, error) {
 		return Spawn{}, fmt.Errorf("payload of %s: want an object", m.Type)
 	}
 	if err := json.Unmarshal(m.Payload, &s); err != nil {
-		return Spawn{}, fmt.Errorf("payload of %s: %w", m.Type, err)
+		return Spawn{}, fmt.Errorf("payload of %s: %w", m.Type, value.Plainly(err))
 	}
 	if len(s.Key) > MaxName {
 		return Spawn{}, fmt.Errorf("payload of %s: %w", m.Type, tooMuch("the key has %d bytes, want at most %d", len(s.Key), MaxName))

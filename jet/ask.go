@@ -5,10 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/events"
+	"millrace/jet/definitions"
+	"millrace/jet/link"
+	"millrace/jet/presence"
+	"millrace/jet/publish"
+	"millrace/jet/reading"
 	"millrace/jet/roles"
+	"millrace/jet/wire"
 )
 
 // ErrNoService: no server of Millrace answers.
@@ -30,6 +39,44 @@ func (e *ServiceError) Error() string { return e.Message }
 func (s *Store) Ask(ctx context.Context, verb roles.Verb, request, answer any) error {
 	return ask(ctx, s.Request, verb.For(s.caller), request, answer)
 }
+
+// Attended returns a store for a user who may not read the log: [Store.Ask] works, and all else fails
+// as the server's refusal does. It goes by the clock of this machine.
+func Attended(nc *nats.Conn, options ...Option) (*Store, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	s := storeOn(nc, js, options)
+	s.Denials = link.WatchDenials(nc)
+	if s.pub, err = publish.New(nc, publish.Timeout); err != nil {
+		s.Denials.Close()
+		return nil, err
+	}
+	s.Link.Pub = s.pub
+	s.Denials.Of(s.pub)
+	s.OwnTime()
+	s.Beats = presence.New(s.Link)
+	s.Book = definitions.New(s.Log, nil, s)
+	return s, nil
+}
+
+// Unread tells whether an error of [Attach] means that this user may not read the log.
+func Unread(err error) bool {
+	lacks, ok := errors.AsType[*link.Denied](err)
+	return ok && lacks.Subject == wire.APIInfo+wire.LogStream
+}
+
+// Refused tells whether the NATS server does not let this user do what failed.
+func Refused(err error) bool { return errors.As(err, new(*link.Denied)) }
+
+// RecordAt decodes a message of the log that a server of Millrace has shown.
+func RecordAt(subject string, seq uint64, stored time.Time, text []byte) events.Record {
+	return reading.Record(subject, seq, stored, nil, 0, text)
+}
+
+// Caller is the name under which the store asks the service.
+func (s *Store) Caller() string { return s.caller }
 
 // AskOnce is [Store.Ask] for a caller without a store: it makes a connection for the one request.
 func AskOnce(ctx context.Context, cfg ConnectConfig, verb roles.Verb, request, answer any) error {

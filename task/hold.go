@@ -187,7 +187,7 @@ func joinInputs(to, more json.RawMessage) (json.RawMessage, error) {
 	}
 	var all, add map[string]json.RawMessage
 	if err := json.Unmarshal(more, &add); err != nil {
-		return nil, fmt.Errorf("inputs: %w", err)
+		return nil, fmt.Errorf("inputs: %w", value.Plainly(err))
 	}
 	if json.Unmarshal(to, &all) != nil || all == nil {
 		return more, nil // the old value is no object, and must not hold the task for ever

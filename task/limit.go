@@ -135,7 +135,7 @@ func (w *Work) given(name string) (string, error) {
 		var params map[string]json.RawMessage
 		if len(w.Params) > 0 {
 			if err := json.Unmarshal(w.Params, &params); err != nil {
-				return "", fmt.Errorf("{%s}: %w", name, err)
+				return "", fmt.Errorf("{%s}: %w", name, value.Plainly(err))
 			}
 		}
 		raw, ok := params[field]

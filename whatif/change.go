@@ -277,7 +277,9 @@ func changed[T any](was T, sets []set, makes bool) (is T, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	err = d.Decode(&is)
+	if err = d.Decode(&is); err != nil {
+		err = value.Plainly(err)
+	}
 	return is, err
 }
 

@@ -17,6 +17,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/ipc"
 	"millrace/task/job"
+	"millrace/task/value"
 )
 
 // ipcFD is the variable that names the descriptor to which `millrace ipc` writes,
@@ -359,7 +360,7 @@ func (a *app) ipcParam() *cobra.Command {
 			}
 			if text != "" {
 				if err := json.Unmarshal([]byte(text), &params); err != nil {
-					return fmt.Errorf("$MILLRACE_PARAMS: %w", err)
+					return fmt.Errorf("$MILLRACE_PARAMS: %w", value.Plainly(err))
 				}
 			}
 			value, ok := params[args[0]]

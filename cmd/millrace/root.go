@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -101,7 +102,10 @@ Its whole state is a log in NATS JetStream.`,
 	root.SetHelpTemplate(typed.HelpTemplate)
 	root.SetUsageTemplate(typed.UsageTemplate)
 	root.SetFlagErrorFunc(typed.FlagError)
-	root.PersistentPreRunE = typed.NoBlanks
+	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
+		_, a.Typed, _ = strings.Cut(c.CommandPath(), " ")
+		return typed.NoBlanks(c, args)
+	}
 	a.Conn.Flags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&a.Config, "config", "", "settings `file` ($MILLRACE_CONFIG)")
 	root.AddGroup(

@@ -547,10 +547,10 @@ func TestRoles(t *testing.T) {
 		t.Errorf("%d facts of %d are left (%v)", len(again), len(history), err)
 	}
 
-	as(roles.Submitter, "")
+	as(roles.Worker, "here")
 	start := time.Now()
-	r := p.Try("run", "--", "true")
-	if r.Code != 5 || !strings.Contains(r.Errs, "permission to publish to $JS.API.STREAM.INFO.MR_LOG is missing") || !strings.Contains(r.Errs, "hint: `millrace nats permissions`") {
+	r := p.Try("node", "ls")
+	if r.Code != 5 || !strings.Contains(r.Errs, "permission to publish to mr.api.roles-worker-here.server.health is missing") || !strings.Contains(r.Errs, "hint: `millrace nats permissions`") {
 		t.Errorf("exit code %d, %s", r.Code, r.Errs)
 	}
 	as(roles.Operator, "")

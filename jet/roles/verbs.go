@@ -210,6 +210,26 @@ func (r Role) May(v Verb) bool {
 	return false
 }
 
+// Lacking is the error that a role may not use a verb.
+type Lacking struct {
+	// User is the name of the user, and Role its role.
+	User string
+	Role Role
+	// Verb is what was to be done; "" for what only operators do.
+	Verb Verb
+}
+
+// Error implements error.
+func (e *Lacking) Error() string {
+	may := []string{string(Operator)}
+	for _, r := range []Role{Viewer, Submitter} {
+		if r.May(e.Verb) {
+			may = append([]string{string(r)}, may...)
+		}
+	}
+	return fmt.Sprintf("this takes the role %s; the user %s is a %s", strings.Join(may, " or "), e.User, e.Role)
+}
+
 // granted returns the verbs with one of these kinds of access that a role may use.
 func granted(r Role, of ...Access) (all []Verb) {
 	for _, v := range Verbs(of...) {

@@ -8,6 +8,7 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/param"
+	"millrace/task/value"
 )
 
 // Copy makes the birth of a new task that does the same as t, apart from the changes in s. It keeps
@@ -28,7 +29,7 @@ func Copy(t task.Task, declared []param.Param, s Submission, now time.Time) (tas
 	}
 	if len(t.Params) > 0 {
 		if err := json.Unmarshal(t.Params, &job.Params.Defaults); err != nil {
-			return task.Submitted{}, fmt.Errorf("the parameters of %s are no object: %w", t.ID, err)
+			return task.Submitted{}, fmt.Errorf("the parameters of %s are no object: %w", t.ID, value.Plainly(err))
 		}
 	}
 	for _, d := range declared {

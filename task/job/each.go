@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"millrace/task/value"
 )
 
 // Each runs the spec once for each value of a list. Its task is a parent with one child per value,
@@ -48,7 +50,7 @@ func (e *Each) Items(given, told json.RawMessage) ([]json.RawMessage, error) {
 		var params map[string]json.RawMessage
 		if len(given) > 0 {
 			if err := json.Unmarshal(given, &params); err != nil {
-				return nil, fmt.Errorf("each.param: the parameters are no object: %w", err)
+				return nil, fmt.Errorf("each.param: the parameters are no object: %w", value.Plainly(err))
 			}
 		}
 		list, from = params[e.Param], fmt.Sprintf("each.param: parameter %q", e.Param)
@@ -58,7 +60,7 @@ func (e *Each) Items(given, told json.RawMessage) ([]json.RawMessage, error) {
 		}
 		if len(told) > 0 {
 			if err := json.Unmarshal(told, &inputs); err != nil {
-				return nil, fmt.Errorf("each.result: %w", err)
+				return nil, fmt.Errorf("each.result: %w", value.Plainly(err))
 			}
 		}
 		list, from = inputs[e.Result].Result, fmt.Sprintf("each.result: the result of step %q", e.Result)

@@ -196,7 +196,7 @@ func openParams(t *task.Task, dir string, as *account) (params json.RawMessage, 
 	}
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(t.Params, &all); err != nil {
-		return nil, nil, fmt.Errorf("params: %w", err)
+		return nil, nil, fmt.Errorf("params: %w", value.Plainly(err))
 	}
 	for name, file := range files {
 		value, err := readSecret(inDir(dir, file), as)

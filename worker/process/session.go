@@ -286,7 +286,7 @@ func (s *session) spawn(m ipc.Message) (task.ID, error) {
 	d := json.NewDecoder(bytes.NewReader(asked.Task))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&o); err != nil {
-		return "", fmt.Errorf("its payload is no submission: %w", err)
+		return "", fmt.Errorf("its payload is no submission: %w", value.Plainly(err))
 	}
 	if len(o.Argv) > 0 || o.Shell != "" {
 		if o.Spec != nil {

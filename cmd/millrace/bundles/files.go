@@ -443,6 +443,9 @@ func (a *Commands) For(c *cobra.Command, cl *client.Client, named string) (*job.
 	if err := folder(c, named); err != nil {
 		return nil, err
 	}
+	if err := cl.May(""); err != nil { // the service takes files over HTTP alone
+		return nil, err
+	}
 	p, err := a.Push(c, cl, client.FilesPush{Dir: named})
 	if err != nil {
 		return nil, err

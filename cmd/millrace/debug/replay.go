@@ -219,7 +219,11 @@ func (a *Commands) logSource(ctx context.Context, between [2]view.Moment) (from 
 		to = p.Seq
 	}
 	from.span = replay.NewSpan(1)
-	from.span.Imported(cl.Store().Import())
+	imported, err := cl.Import(ctx)
+	if err != nil {
+		return from, err
+	}
+	from.span.Imported(imported)
 	return from, a.Span(ctx, cl, 1, to, func(r *events.Record) error { return from.span.Add(r, between[0].Begun(r)) })
 }
 

@@ -201,7 +201,10 @@ func (a *Commands) whatifLog(ctx context.Context, q whatif.Question, until view.
 	if err != nil {
 		return nil, err
 	}
-	q.Settings, q.Margin, q.Import = rules.Task(), rules.Margin(), cl.Store().Import()
+	q.Settings, q.Margin = rules.Task(), rules.Margin()
+	if q.Import, err = cl.Import(ctx); err != nil {
+		return nil, err
+	}
 	q.Partial = a.Inside != nil // an opened incident file
 	to := uint64(0)
 	if until != (view.Moment{}) {

@@ -17,6 +17,7 @@ import (
 	"millrace/jet/contents"
 	"millrace/jet/definitions"
 	"millrace/jet/link"
+	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
@@ -136,6 +137,8 @@ func Of(err error) *Fault {
 		return f
 	case letter != nil:
 		return letter
+	case errors.As(err, new(*roles.Lacking)):
+		return &Fault{Code: Refused, Err: err}
 	case errors.As(err, new(*link.Denied)):
 		return denied(err)
 	case errors.Is(err, context.Canceled):
@@ -224,7 +227,7 @@ func serviceCode(code string) int {
 		return Usage
 	case "404":
 		return NotFound
-	case "409", "412", "429":
+	case "403", "409", "412", "429":
 		return Refused
 	case "507":
 		return Mute

@@ -57,7 +57,7 @@ func (f *logFilter) parse(now time.Time) (err error) {
 	}
 	if f.grep != "" {
 		if f.pattern, err = regexp.Compile(f.grep); err != nil {
-			return fmt.Errorf("--grep: %w", err)
+			return fmt.Errorf("--grep: %q is no regular expression (RE2): %s", f.grep, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 		}
 	}
 	return nil

@@ -126,7 +126,7 @@ func (a *Commands) tail(ctx context.Context, c *client.Client, f *tailFlags, wan
 	if f.noFollow && from > end {
 		return nil
 	}
-	feed, err := c.Store().Follow(ctx, from)
+	feed, err := c.Follow(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (a *Commands) before(ctx context.Context, c *client.Client, end uint64, n i
 	for size := uint64(256); found < n && from > 1 && end+1-from < lookBack; size *= 4 {
 		to := from - 1
 		from -= min(size, to)
-		feed, err := c.Store().Follow(ctx, from)
+		feed, err := c.Follow(ctx, from)
 		if err != nil {
 			return 0, err
 		}
@@ -279,7 +279,7 @@ func (a *Commands) At(ctx context.Context, c *client.Client, seq uint64) (events
 	if seq > end {
 		return events.Record{}, missing
 	}
-	feed, err := c.Store().Follow(asking, seq)
+	feed, err := c.Follow(asking, seq)
 	if err != nil {
 		return events.Record{}, err
 	}

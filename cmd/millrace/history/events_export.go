@@ -34,7 +34,11 @@ base64; one that is no fact has error. "millrace verify --file" reads the export
 			return err
 		}
 		defer cl.Close()
-		w, err := events.NewExportWriter(a.Out, events.ExportHeader{From: from, To: to, Import: cl.Store().Import()})
+		imported, err := cl.Import(c.Context())
+		if err != nil {
+			return err
+		}
+		w, err := events.NewExportWriter(a.Out, events.ExportHeader{From: from, To: to, Import: imported})
 		if err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func (a *Commands) listArtifacts(ctx context.Context, cl *client.Client, left []
 	for _, l := range left {
 		s := shownArtifacts{StepArtifacts: l, Entries: []files.Entry{}}
 		if l.Digest != "" {
-			v, err := cl.Store().Version(ctx, files.Digest(l.Digest))
+			_, v, err := cl.FilesVersion(ctx, l.Digest)
 			if err != nil {
 				return err
 			}
@@ -150,7 +150,7 @@ func (a *Commands) catArtifact(ctx context.Context, cl *client.Client, left []cl
 		if !ok {
 			continue
 		}
-		v, err := cl.Store().Version(ctx, files.Digest(l.Digest))
+		_, v, err := cl.FilesVersion(ctx, l.Digest)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package look
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
+	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
@@ -50,10 +52,13 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s reach.Sigh
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	records, err := view.All(asking, s.View, view.Task(id))
+	t, late := events.FoldTask(id, records), told.LateWords(records)
+	if errors.As(err, new(*roles.Lacking)) { // it may see the task, and not its facts
+		t, err = view.GetTask(asking, s.View, id)
+	}
 	if err != nil {
 		return err
 	}
-	t, late := events.FoldTask(id, records), told.LateWords(records)
 	parts, err := view.ReadParts(asking, s.View, &t)
 	if err != nil {
 		return err

@@ -62,8 +62,10 @@ which it is a copy, the tasks that it needed, its attempts, retries and takeover
 		if chain {
 			return a.chain(ctx, s, id, &o)
 		}
-		if err := a.Stand(ctx, cl, &s, id, told.NamedHolders); err != nil {
-			return err
+		if cl.Role() == "" { // else the service says where it stands
+			if err := a.Stand(ctx, cl, &s, id, told.NamedHolders); err != nil {
+				return err
+			}
 		}
 		asking, cancel := a.Asking(ctx)
 		defer cancel()
@@ -83,6 +85,12 @@ which it is a copy, the tasks that it needed, its attempts, retries and takeover
 
 // Explain says why a task is in its state, as far as a sight shows it.
 func (a *Commands) Explain(ctx context.Context, c *client.Client, s *reach.Sight, id task.ID) (*Explanation, error) {
+	if c.Role() != "" {
+		is := Explanation{At: s.Past}
+		err := c.AskWhy(ctx, id, s.Moment(), &is)
+		is.Decisive = client.RecordsOfFacts(is.Facts)
+		return &is, err
+	}
 	rules, err := a.InForce(ctx, c)
 	if err != nil {
 		return nil, err

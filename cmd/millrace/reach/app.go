@@ -13,6 +13,7 @@ import (
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/term"
 	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/logclock"
 )
 
@@ -30,6 +31,10 @@ type App struct {
 	Dev    bool       // the server is a `millrace dev` of this machine
 	// Inside is the incident file that the command reads instead of a server; nil for none.
 	Inside *Inside
+	// Typed is the command, as its name in the tree of commands; "" before it runs.
+	Typed string
+	// lacks is what a user is told who may not read the log; nil for one who may.
+	lacks *roles.Lacking
 	// reached is the server connected to; nil if there is none.
 	reached *client.Target
 	// store is the connected client's store; nil if there is none.

@@ -76,14 +76,14 @@ func (a *App) PointAt(ctx context.Context, c *client.Client, flag string, m view
 	if err != nil || found {
 		return p, err
 	}
-	first, err := c.Store().Page(ctx, 1, 1)
+	first, found, err := c.First(ctx)
 	switch {
 	case err != nil:
 		return p, err
-	case len(first) == 0:
+	case !found:
 		return unknown("the log has no messages yet")
 	}
-	return unknown("the log begins later, with #%d at %s", first[0].Seq, first[0].Stored.Local().Format(timeForm))
+	return unknown("the log begins later, with #%d at %s", first.Seq, first.Stored.Local().Format(timeForm))
 }
 
 // Moments refuses values that are not moments.
@@ -274,6 +274,14 @@ func (a *App) stand(ctx context.Context, s *Sight, id task.ID, holders int, ask 
 		s.View = stood{s.Then, standing}
 	}
 	return err
+}
+
+// Moment is the past moment as requests to the service name it; "" for the present.
+func (s *Sight) Moment() string {
+	if s.Past == nil {
+		return ""
+	}
+	return strconv.FormatUint(s.Past.Seq, 10)
 }
 
 // Point returns the place in the log of the sight; without a sequence in the present.

@@ -10,6 +10,7 @@ import (
 	"millrace/cmd/millrace/exit"
 	"millrace/events"
 	"millrace/jet"
+	"millrace/jet/link"
 )
 
 // blameTime is how long it may take to find out why there was no answer.
@@ -21,6 +22,9 @@ const blameTime = 2 * time.Second
 func (a *App) Blame(ctx context.Context, err error) error {
 	if gone := a.gone(); err != nil && gone != nil && ctx.Err() == nil && exit.Of(err).Err != nil {
 		return gone
+	}
+	if a.lacks != nil && errors.As(err, new(*link.Denied)) {
+		return a.lacks
 	}
 	unanswered := errors.Is(err, events.ErrUnknown) || client.Unreachable(err) || errors.Is(err, context.Canceled)
 	if err == nil || a.reached == nil || !unanswered || ctx.Err() != nil {

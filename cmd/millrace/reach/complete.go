@@ -133,7 +133,7 @@ func (a *App) CompleteFacts(c *cobra.Command, args []string, _ string) ([]string
 		if err != nil || end == 0 {
 			return nil
 		}
-		feed, err := cl.Store().Follow(ctx, max(end, completedFacts)-completedFacts+1)
+		feed, err := cl.Follow(ctx, max(end, completedFacts)-completedFacts+1)
 		if err != nil {
 			return nil
 		}
@@ -189,7 +189,7 @@ func QueueNames(ctx context.Context, cl *client.Client) []string {
 // CompleteFiles completes the names of bundles.
 func (a *App) CompleteFiles(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
-		names, _ := cl.Store().BundleNames(ctx)
+		names := bundleNames(ctx, cl)
 		return names
 	})
 }

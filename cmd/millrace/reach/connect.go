@@ -17,6 +17,7 @@ import (
 	"millrace/events"
 	"millrace/jet/link"
 	"millrace/jet/natscontext"
+	"millrace/jet/roles"
 )
 
 // defaultTimeout bounds one exchange with the server.
@@ -134,6 +135,14 @@ func (a *App) Connect(ctx context.Context) (*client.Client, error) {
 		note(waiting)
 	}
 	c, err := t.Connect(opening)
+	if errors.As(err, new(*link.Denied)) {
+		if c, err = t.Attend(opening, err); err == nil {
+			if err = a.entitled(c); err != nil {
+				c.Close()
+				return nil, err
+			}
+		}
+	}
 	if errors.Is(err, link.ErrElecting) && why == "" {
 		why = mute(ctx, t) // the wait was too short to be spoken of
 	}
@@ -159,6 +168,18 @@ func (a *App) Connect(ctx context.Context) (*client.Client, error) {
 	return nil, badConnection(t.Options, err)
 }
 
+// entitled refuses a command to a user who may not read the log, unless the service does its work.
+func (a *App) entitled(c *client.Client) error {
+	a.lacks = &roles.Lacking{User: c.Store().Caller(), Role: c.Role()}
+	if a.Typed == "" { // completion: it offers what it can
+		return nil
+	}
+	if verb := Verbs[a.Typed]; verb != "" {
+		return c.May(verb)
+	}
+	return a.lacks
+}
+
 // Online makes the RunE of a command of a server.
 func (a *App) Online(do func(ctx context.Context, cl *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
@@ -172,7 +193,7 @@ func (a *App) Online(do func(ctx context.Context, cl *client.Client, args []stri
 		defer cl.Store().OnDenied(cancel)()
 		err = do(ctx, cl, args)
 		if denied, ok := errors.AsType[*link.Denied](context.Cause(ctx)); ok && err != nil {
-			return denied // it waited for an answer that cannot come
+			return denied // it waited for an answer that cannot come; [App.Blame] says what that takes
 		}
 		return err
 	}

@@ -40,6 +40,8 @@ func (a *App) InForce(ctx context.Context, c *client.Client) (Rules, error) {
 		}
 		r.Watched = h.Watched
 	}
-	r.AckWait = c.Store().AckWait()
+	if c.Role() == "" {
+		r.AckWait = c.Store().AckWait()
+	}
 	return r, nil
 }

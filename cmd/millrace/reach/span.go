@@ -44,7 +44,7 @@ func (a *App) Span(ctx context.Context, c *client.Client, from, to uint64, each 
 // spanQuiet passes the records of a range to each until it has seen the last one or nothing comes
 // for a while, and returns how far it came: end if the range is complete.
 func (a *App) spanQuiet(ctx context.Context, c *client.Client, from, end uint64, each func(*events.Record) error) (uint64, error) {
-	feed, err := c.Store().Follow(ctx, from)
+	feed, err := c.Follow(ctx, from)
 	if err != nil {
 		return 0, err
 	}

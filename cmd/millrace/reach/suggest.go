@@ -68,7 +68,16 @@ func namesOf(ctx context.Context, c *client.Client, kind error) (names []string)
 			names = append(names, tokens[i].Name)
 		}
 	case errors.Is(kind, definitions.ErrNoBundle):
-		names, _ = c.Store().BundleNames(ctx)
+		names = bundleNames(ctx, c)
+	}
+	return names
+}
+
+// bundleNames returns the names of bundles, as far as they can be read.
+func bundleNames(ctx context.Context, c *client.Client) (names []string) {
+	all, _ := c.Bundles(ctx, "")
+	for i := range all {
+		names = append(names, all[i].Name)
 	}
 	return names
 }

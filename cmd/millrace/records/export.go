@@ -65,7 +65,7 @@ that this is a record of the task.`,
 			return a.export(ctx, cl, r, &exporting{to: to, kind: kind, all: all, resume: resume})
 		}
 		if len(args) > 0 {
-			return a.withRecords(write)(c, args)
+			return a.withRecords(&reach.Latest{}, write)(c, args)
 		}
 		if err := f.Times(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)

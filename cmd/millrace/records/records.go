@@ -101,8 +101,11 @@ func (a *Commands) noteDropped(b *output.Records) {
 }
 
 // withRecords makes the RunE of a command about the records of a task and its descendants.
-func (a *Commands) withRecords(do func(ctx context.Context, c *client.Client, r *recordsOf) error) func(*cobra.Command, []string) error {
-	return a.WithTask(func(ctx context.Context, c *client.Client, id task.ID) error {
+func (a *Commands) withRecords(latest *reach.Latest, do func(ctx context.Context, c *client.Client, r *recordsOf) error) func(*cobra.Command, []string) error {
+	present := func(ctx context.Context, c *client.Client) (reach.Sight, error) {
+		return a.Sight(ctx, c, "", reach.Then{})
+	}
+	return latest.Task(a.App, present, func(ctx context.Context, c *client.Client, _ *reach.Sight, id task.ID) error {
 		asking, cancel := a.Asking(ctx)
 		members, err := c.Members(asking, id)
 		cancel()
@@ -143,12 +146,15 @@ type dataSum struct {
 func (a *Commands) dataList() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
-		Use: "ls ID", Aliases: []string{"list"},
+		Use: "ls ID | --job NAME | --schedule NAME", Aliases: []string{"list"},
 		Short: "Count the records of each attempt of a task",
-		Args:  typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
+		Args:  typed.Takes(0, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
+		DisableFlagsInUseLine: true,
 	}
+	var latest reach.Latest
+	latest.Flags(a.App, c)
 	o.Flags(c)
-	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, r *recordsOf) error {
+	c.RunE = a.withRecords(&latest, func(ctx context.Context, cl *client.Client, r *recordsOf) error {
 		sums := []dataSum{}
 		for i := range r.members {
 			m := &r.members[i]
@@ -204,15 +210,18 @@ func (a *Commands) dataTail() *cobra.Command {
 	var most int
 	var all, follow bool
 	c := &cobra.Command{
-		Use: "tail ID", Short: "Print the last records of a task, and with -f those to come",
+		Use: "tail ID | --job NAME | --schedule NAME", Short: "Print the last records of a task, and with -f those to come",
 		Long: `Prints the last records of a task and of all its steps; with -f also new ones, until the task has ended.`,
-		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
+		Args: typed.Takes(0, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
+		DisableFlagsInUseLine: true,
 	}
+	var latest reach.Latest
+	latest.Flags(a.App, c)
 	c.Flags().IntVarP(&most, "tail", "n", 10, "how many, a `number`")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the task has ended")
 	allEpochs(c, &all)
 	o.Flags(c, "jsonl", "json")
-	print := a.withRecords(func(ctx context.Context, cl *client.Client, r *recordsOf) error {
+	print := a.withRecords(&latest, func(ctx context.Context, cl *client.Client, r *recordsOf) error {
 		show := func(item shownItem) error { return a.showRecord(item, r.several, o.JSON()) }
 		once := newRecordsOnce()
 		last, others, err := a.lastRecords(ctx, cl, r, most, all, once)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
@@ -60,18 +61,21 @@ func (a *Commands) OfTask() *cobra.Command {
 	var o typed.Output
 	var all bool
 	c := &cobra.Command{
-		Use: "data ID", Aliases: []string{"records", "results"},
+		Use: "data ID | --job NAME | --schedule NAME", Aliases: []string{"records", "results"},
 		Short: "Print the records that a task has produced, one JSON value a line",
 		Long: `Prints the records that the current or last attempt of a task has produced, one JSON
 value a line; for a task with steps or other children the records of all of them, each beginning with the
 fields _task and _step. With --all also records of attempts that failed or lost the task.
 -o json puts each record into an object that names its attempt.`,
-		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
+		Args: typed.Takes(0, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
+		DisableFlagsInUseLine: true,
 	}
+	var latest reach.Latest
+	latest.Flags(a.App, c)
 	c.Flags().BoolVar(&all, "all", false, "of all attempts")
 	o.Flags(c, "jsonl", "json")
 	c.AddCommand(a.dataCommands()...)
-	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, records *recordsOf) error {
+	c.RunE = a.withRecords(&latest, func(ctx context.Context, cl *client.Client, records *recordsOf) error {
 		out := bufio.NewWriter(a.Out)
 		lines := Commands{a.Printing(out, a.Errs)}
 		left, shown := 0, 0

@@ -10,6 +10,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/typed"
+	"millrace/jet/roles"
 	"millrace/near"
 	"millrace/node"
 	"millrace/task/birth"
@@ -25,6 +26,9 @@ const lookedFor = 20
 // tasks that it names do not exist. The submission is accepted nevertheless: a worker may come later, and so may
 // a task with a chosen id. It does not mention what it cannot find out.
 func (a *Commands) Foresee(ctx context.Context, c *client.Client, s *birth.Submission) {
+	if c.May(roles.NodeList) != nil {
+		return
+	}
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	a.foreseeQueue(asking, c, s.Queue)
