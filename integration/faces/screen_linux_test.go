@@ -80,8 +80,8 @@ func TestTerminalIsNotObeyed(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 20*time.Second)
 	p.Dev()
-	evil := "a\x1b]52;c;ZXZpbA==\a\x1b]0;title\ab\x1b[2J\x1b[1;1Hc\x1b[31md\rX\u009b2J"
-	const shown = "abc\x1b[31md·X·2J\x1b[0m\n"
+	evil := "written over\ra\x1b]52;c;ZXZpbA==\a\x1b]0;title\ab\x1b[2J\x1b[1;1Hc\x1b[31mdX\u009b2J"
+	const shown = "abc\x1b[31mdX·2J\x1b[0m\n" // what a terminal would still show
 	p.Write("evil", evil+"\n")
 	shell := "cat " + p.Path("evil") + `; printf '{"type":"ERROR","key":"'$MILLRACE_KEY'","payload":"\u001b]0;title\u0007bad\u001b[2J"}\n'; exit 1`
 	id := p.Run("run", "--shell", shell)
