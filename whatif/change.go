@@ -277,9 +277,7 @@ func changed[T any](was T, sets []set, makes bool) (is T, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err = d.Decode(&is); err != nil {
-		err = value.Plainly(err)
-	}
+	err = d.Decode(&is)
 	return is, err
 }
 

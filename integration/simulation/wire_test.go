@@ -20,14 +20,14 @@ import (
 // reader folds a task by the table in docs/wire.md, from the JSON of its facts and from nothing that
 // Millrace says of them.
 type reader struct {
-	state, reason, node, route    string
-	attempt, epoch, turn, losses  uint64
-	exit                          any
-	due                           time.Time
-	holds                         []string
-	offered, born, waits, chained bool
-	spec, birth                   map[string]any
-	births                        []line // off the chain
+	state, reason, node, route   string
+	attempt, epoch, turn, losses uint64
+	exit                         any
+	due                          time.Time
+	holds                        []string
+	offered, born, chained       bool
+	spec, birth                  map[string]any
+	births                       []line // off the chain
 }
 
 // line is a message of the stream.
