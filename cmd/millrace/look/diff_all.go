@@ -42,8 +42,7 @@ Exit codes are those of diff: 0 without a difference, 1 with one, 2 if it could 
 	fs.StringArrayVar(&at, "at", nil, reach.AtUsage+" (give it twice for two moments)")
 	fs.StringVarP(&f.Queue, "queue", "q", "", "only tasks of this queue")
 	fs.StringVar(&f.Job, "job", "", "only tasks of this job")
-	limit = 20
-	typed.Count(fs, &limit, "limit", "n", "how many tasks to list")
+	fs.IntVarP(&limit, "limit", "n", 20, "how many tasks to list, 0 for none")
 	o.Flags(c)
 	compare := a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
 		return a.compareAll(ctx, cl, at, f, limit, &o)
