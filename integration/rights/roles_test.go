@@ -182,7 +182,7 @@ func underRights(p *place.Place, g *guardedServer, account string) {
 }
 
 // ownServers are the scripts that need no server, or that start one themselves.
-var ownServers = []string{"about", "demo", "dev", "exposed", "imported", "own"}
+var ownServers = []string{"about", "demo", "dev", "exposed", "import", "imported", "own"}
 
 var nodeFlag = regexp.MustCompile(`(?m)^(?:!? ?exec|exits \d+) millrace (?:dev|worker) .*--name (\S+)`)
 
@@ -245,7 +245,7 @@ func standsIn() bool { return os.Getenv("STANDING_IN") != "" }
 // workerFlags are the flags of `millrace dev` that are meant for its worker alone, serverFlags
 // those for the server.
 var (
-	workerFlags = []string{"--name", "--queue", "--slots", "--label", "--files-cache", "--files-limit", "--artifacts-limit"}
+	workerFlags = []string{"--name", "--queue", "--slots", "--label", "--messages", "--spawn-children", "--files-cache", "--files-limit", "--artifacts-limit"}
 	serverFlags = []string{"--data"}
 )
 
