@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // reach is the progress of the fold, for callers that read or await it.
@@ -33,6 +34,10 @@ func (s *Store) Reached() uint64 {
 	return s.reach.seq
 }
 
+// otherLogWait is how long a wait goes on after the log has become another one: who waits may have
+// taken the sequence from the new one.
+const otherLogWait = 5 * time.Second
+
 // ErrOtherLog: the log is another one than before, or has lost its last messages, so a sequence of
 // the one before says nothing.
 var ErrOtherLog = errors.New("this is another log than the one that was folded before")
@@ -54,17 +59,20 @@ func (s *Store) Wait(ctx context.Context, seq uint64) error {
 		r.mu.Unlock()
 	}()
 	logs := r.another(0)
+	var over <-chan time.Time // nil as long as the log is the same
 	for {
 		reached, changed := r.now()
 		switch {
 		case reached >= seq:
 			return nil
-		case r.another(0) != logs:
-			return fmt.Errorf("wait for sequence %d: %w", seq, ErrOtherLog)
+		case over == nil && r.another(0) != logs:
+			over = time.After(otherLogWait)
 		}
 		signal(r.hurry)
 		select {
 		case <-changed:
+		case <-over:
+			return fmt.Errorf("wait for sequence %d: %w", seq, ErrOtherLog)
 		case <-r.closed:
 			return fmt.Errorf("wait for sequence %d: %w", seq, ErrClosed)
 		case <-ctx.Done():
