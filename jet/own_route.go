@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -267,6 +268,8 @@ func (r *ownRoute) bereave(floor uint64) (conn uint64) {
 	r.connected()
 	r.floor, r.known = floor, true
 	r.highest = floor // what lies behind floor comes again
+	// What the node has given back belongs to whoever takes it next.
+	maps.DeleteFunc(r.open, func(_ uint64, l *ownLease) bool { return l.left })
 	more := len(r.open) - r.orphans
 	for _, l := range r.open {
 		if !l.orphan {
@@ -358,6 +361,7 @@ type ownLease struct {
 	now     events.Lease // guarded by route.mu
 	stocked bool         // guarded by route.mu; the node has only read it ahead
 	orphan  bool         // guarded by route.mu; its consumer was lost
+	left    bool         // guarded by route.mu; the node has given the offer back
 	mark    string       // guarded by route.mu; of that consumer
 }
 
@@ -386,9 +390,29 @@ func (l *ownLease) Ack() error {
 	return now.Ack()
 }
 
-func (l *ownLease) Return() error { return l.get().Return() }
+func (l *ownLease) Return() error { return l.leave(events.Lease.Return) }
 
-func (l *ownLease) Rest(d time.Duration) error { return l.get().Rest(d) }
+func (l *ownLease) Rest(d time.Duration) error {
+	return l.leave(func(now events.Lease) error { return now.Rest(d) })
+}
+
+// leave gives the offer back. The consumer that takes the place of a lost one offers it in any case.
+func (l *ownLease) leave(say func(events.Lease) error) error {
+	r := l.route
+	r.mu.Lock()
+	now, orphan := l.now, l.orphan
+	l.left, l.stocked, l.orphan = true, false, false
+	if orphan {
+		delete(r.open, l.seq)
+		r.orphans--
+	}
+	r.mu.Unlock()
+	if orphan {
+		r.src.pull.Want(-1)
+		return nil
+	}
+	return say(now)
+}
 
 // errOrphan: at present no server counts the lease.
 var errOrphan = errors.New("extend the lease: its consumer was lost and made again, and has not offered it yet")

@@ -249,10 +249,33 @@ func TestOwnRouteDoubtsAfterACut(t *testing.T) {
 	is(11, stale)
 	check("10 runs", false, 10)
 	ten.Lease.(*ownLease).handed()
-	is(10, fresh) // the running attempt may have given it up
+	ten = is(10, fresh) // the running attempt may have given it up
+	ten.Lease.(*ownLease).handed()
 	remade(9)
 	is(10, reclaimed)
 	check("10 runs on", false, 10)
+
+	// An offer that the node gives back, before or after its consumer is lost, is nobody's: when it
+	// comes again, the node hands it out.
+	back(t, ten)
+	check("10 was given back", false, 10)
+	remade(9)
+	ten = is(10, fresh)
+	ten.Lease.(*ownLease).handed()
+	remade(9)
+	back(t, ten)
+	check("10 was given back to nobody", false, 10)
+	is(10, fresh)
+	if r.orphans > 0 {
+		t.Errorf("%d leases are still to be had back", r.orphans)
+	}
+}
+
+func back(t testing.TB, o *events.Offer) {
+	t.Helper()
+	if err := o.Return(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A node remembers a settled offer as long as it may come again, and no longer.
