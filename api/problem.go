@@ -125,7 +125,7 @@ var kinds = []kind{
 	{"changed", "Another caller has changed it at the same moment", 409, "look at what it is now, and ask again if yours is still wanted", oneOf(definitions.ErrChanged)},
 	{"not-now", "Its state does not allow that", 409, "look at its state, and ask why it is there",
 		oneOf(task.ErrRunning, task.ErrShared, task.ErrNotWaiting, task.ErrNotHeld, task.ErrNotDead, client.ErrReadable, node.ErrRetired, node.ErrAlive)},
-	{"queue-full", "As many wait as may", 429, "submit again when fewer tasks wait", oneOf(queue.ErrFull, jet.ErrManySelectors)},
+	{"queue-full", "As many wait as may", 429, "submit again when fewer tasks wait", oneOf(queue.ErrFull, jet.ErrManySelectors, jet.ErrManyQueues)},
 	{"cut-off", "Who asked has gone, or the service ends", 503, "look whether it was done before you ask again; submitting again under the same id is safe", oneOf(context.Canceled)},
 	{"unknown-outcome", "The NATS server has not answered in time", 504, "look whether it was done before you ask again; submitting again under the same id is safe",
 		oneOf(context.DeadlineExceeded, events.ErrUnknown)},

@@ -25,6 +25,8 @@ var (
 	// ErrGone: the connection to the log is closed for good. Nothing that is asked through it will
 	// be answered; a process that needs the log ends, or connects anew.
 	ErrGone = errors.New("the connection to the log is closed for good")
+	// ErrDenied: the rights of this process do not reach so far. Others must change that.
+	ErrDenied = errors.New("a permission is missing")
 	// ErrOnChain: the birth of a task that a signal holds is not an offer. Append it to the task's
 	// chain.
 	ErrOnChain = errors.New("a birth that a signal holds lies on the task's chain")
@@ -150,7 +152,8 @@ type Offers interface {
 	Next(ctx context.Context) (*Offer, error)
 	// Also makes Next pull from these routes, too, and stop pulling from those that only an earlier
 	// call named; their offers are handed out or go back. The routes given to [Offerer.Offers]
-	// stay. If one route fails the others are pulled, and the error says why.
+	// stay. If one route fails the others are pulled, and the error says why. It wraps [ErrDenied] if
+	// all that failed are not granted to this process.
 	Also(ctx context.Context, queues []string) error
 	// Prove sends a message that is not an offer to the node's own route, and returns when a
 	// message from there has come through, by the way that offers take. It tries until then, or

@@ -317,23 +317,22 @@ func TestFloodOfNames(t *testing.T) {
 	for i := range 1250 {
 		w := testWork("")
 		w.Route = where.QueueRoute(fmt.Sprintf("flood-%d", i), 1+i%10)
-		if _, err := s.Place(ctx, newFact(newTask(), task.Submitted{Work: w})); err != nil {
-			t.Fatal(err)
-		}
 		e := selectorWork(t, fmt.Sprintf("label-%d", i))
 		e.Route = where.Route(fmt.Sprintf("%s.%d", e.Route.Queue(), 8))
-		f := newFact(newTask(), e)
-		f.Actor = fmt.Sprintf("caller-%d", i%8)
-		switch _, err := s.Place(ctx, f); {
-		case err == nil:
-		case errors.Is(err, ErrManySelectors):
-			refused++
-		default:
-			t.Fatal(err)
+		for _, birth := range []task.Submitted{{Work: w}, e} {
+			f := newFact(newTask(), birth)
+			f.Actor = fmt.Sprintf("caller-%d", i%8)
+			switch _, err := s.Place(ctx, f); {
+			case err == nil:
+			case errors.Is(err, ErrManySelectors), errors.Is(err, ErrManyQueues):
+				refused++
+			default:
+				t.Fatal(err)
+			}
 		}
 	}
-	if refused != 1250-most {
-		t.Errorf("%d selectors were refused, want %d", refused, 1250-most)
+	if refused != 2*1250-most {
+		t.Errorf("%d names of queues and selectors were refused, want %d", refused, 2*1250-most)
 	}
 	if all := consumers(t, s); len(all) > 0 {
 		t.Errorf("%d consumers for queues that nobody serves", len(all))

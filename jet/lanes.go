@@ -117,7 +117,9 @@ func (s *Store) ensureLane(ctx context.Context, l where.Lane, open bool) (made s
 		return "", err
 	}
 	bound(&cfg, &q, s.Now())
-	if _, err := s.log.CreateConsumer(ctx, cfg); err != nil {
+	guarded, done := s.Denials.Guard(ctx, wire.APIMake+wire.LogStream+"."+cfg.Durable+"."+cfg.FilterSubject)
+	_, err = s.log.CreateConsumer(guarded, cfg)
+	if err = done(err); err != nil {
 		if errors.Is(err, jetstream.ErrConsumerExists) {
 			return "", nil // another process was faster
 		}

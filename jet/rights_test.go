@@ -38,15 +38,21 @@ func newStrict(t testing.TB, less ...string) *strict {
 	return newStrictRealm(t, roles.Realm{Name: "A"}, less...)
 }
 
-// strictRealm is the configuration of a realm with these users.
+// strictRealm is the configuration of a realm with these users, or with those that it names.
 func strictRealm(t testing.TB, r roles.Realm) string {
 	t.Helper()
-	r.Users = []roles.User{{Name: "s", Role: roles.Server}, {Name: "c", Role: roles.Operator}, {Name: "w", Role: roles.Worker, Node: "w"}, {Name: "sub", Role: roles.Submitter}, {Name: "view", Role: roles.Viewer}}
+	if len(r.Users) == 0 {
+		r.Users = strictUsers()
+	}
 	block := must(roles.RealmConfig(r))(t)
 	for _, u := range r.Users {
 		block = strings.ReplaceAll(block, "$"+u.PasswordVariable(), u.Name)
 	}
 	return block
+}
+
+func strictUsers() []roles.User {
+	return []roles.User{{Name: "s", Role: roles.Server}, {Name: "c", Role: roles.Operator}, {Name: "w", Role: roles.Worker, Node: "w"}, {Name: "sub", Role: roles.Submitter}, {Name: "view", Role: roles.Viewer}}
 }
 
 // newStrictRealm starts one with these users in a realm that is so.

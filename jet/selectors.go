@@ -20,6 +20,7 @@ import (
 	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/value"
 	"millrace/task/where"
 )
 
@@ -63,29 +64,48 @@ func (d *declared) forget(route string) {
 	delete(d.at, route)
 }
 
-// declareFor declares the route of an offer, which is a selector's.
+// declareFor declares the route of an offer, which is a selector's, or that of a birth.
 func (s *Store) declareFor(ctx context.Context, w *task.Work, by string) error {
-	if s.declared.lately(w.Route.Queue(), s.NC.Stats().Reconnects) {
-		return nil
-	}
-	queue, needs := w.Asks()
-	return s.declare(ctx, []where.Declaration{{Queue: queue, Needs: needs, By: by}})
+	return s.DeclareAll(ctx, []*task.Work{w}, by)
 }
 
-// DeclareAll declares the routes of all births of a caller that are selectors', or none of those that
-// are not declared yet. The error wraps [ErrManySelectors] if there is no room for them.
+// counts tells whether a route is declared: that of a selector, or of a queue by its name. The default
+// queue is nobody's choice.
+func counts(r where.Route) bool {
+	return r.Selected() || r.Queue() != where.DefaultQueue && value.ValidName("queue", r.Queue()) == nil
+}
+
+// DeclareAll declares the routes of all births of a caller that are selectors', or of queues that no
+// worker has served, or none of those that are not declared yet. The error wraps [ErrManySelectors] or
+// [ErrManyQueues] if there is no room for them.
 func (s *Store) DeclareAll(ctx context.Context, works []*task.Work, by string) error {
 	var all []where.Declaration
 	seen := map[string]bool{}
 	for _, w := range works {
-		if route := w.Route.Queue(); !w.Route.Selected() || seen[route] || s.declared.lately(route, s.NC.Stats().Reconnects) {
+		route := w.Route.Queue()
+		if !counts(w.Route) || seen[route] || s.declared.lately(route, s.NC.Stats().Reconnects) {
 			continue
 		}
-		seen[w.Route.Queue()] = true
+		seen[route] = true
 		queue, needs := w.Asks()
-		all = append(all, where.Declaration{Queue: queue, Needs: needs, By: by})
+		d := where.Declaration{Queue: queue, Needs: needs, By: by, Unserved: !w.Route.Selected()}
+		if !d.Unserved || s.unserved(ctx, route) {
+			all = append(all, d)
+		}
 	}
 	return s.declare(ctx, all)
+}
+
+// unserved tells whether no worker has ever served a queue. Where that cannot be known it is not so: a
+// task need not wait for the answer.
+func (s *Store) unserved(ctx context.Context, queue string) bool {
+	ctx, cancel := context.WithTimeout(ctx, findTime)
+	defer cancel()
+	served, err := s.served(ctx, queue)
+	if served {
+		s.declared.note(queue)
+	}
+	return err == nil && !served
 }
 
 // Declare tells nodes which selector a route stands for. It is idempotent.
@@ -118,7 +138,7 @@ func (s *Store) declare(ctx context.Context, all []where.Declaration) error {
 // renew renews a declaration if it is old, and tells whether there is one.
 func (s *Store) renew(ctx context.Context, d where.Declaration) (known bool, err error) {
 	route := d.Route()
-	subject := wire.SelectorPrefix + route[1:]
+	subject := wire.SelectorPrefix + d.Mark()
 	_, err = s.Value(wire.StateStream, subject).Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
 		if known = there != nil; !known {
 			return nil, false, nil
@@ -164,7 +184,7 @@ func (s *Store) declareFresh(ctx context.Context, d where.Declaration, rest []wh
 	if err != nil {
 		return 0, err
 	}
-	subject := wire.SelectorPrefix + d.Route()[1:]
+	subject := wire.SelectorPrefix + d.Mark()
 	chain := s.Value(wire.StateStream, subject)
 	read := chain.Read
 	chain.Read = func(ctx context.Context, wrote *nats.Msg) (there *link.Message, at uint64, mine bool, err error) {
@@ -213,12 +233,16 @@ func (s *Store) roomForSelectors(ctx context.Context, fresh []where.Declaration)
 		return 0, err
 	}
 	most := mostSelectors(info)
+	many, instead := ErrManySelectors, "ask for what others ask for"
+	if fresh[0].Unserved {
+		many, instead = ErrManyQueues, "start a worker that serves them"
+	}
 	if len(info.State.Subjects)+len(fresh) > most {
-		return 0, fmt.Errorf("%w: try again in some seconds, when those that no task needs are gone; or ask for what others ask for, or raise max_selectors (%d) of the `millrace server`", ErrManySelectors, most)
+		return 0, fmt.Errorf("%w: try again in some seconds, when those that no task needs are gone; or %s, or raise max_selectors (%d) of the `millrace server`", many, instead, most)
 	}
 	by := fresh[0].By
 	if share := max(most/selectorShare, 1); by != "" && len(info.State.Subjects)+len(fresh) > share {
-		declared, err := s.Declared(ctx)
+		declared, err := s.allDeclared(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -229,7 +253,7 @@ func (s *Store) roomForSelectors(ctx context.Context, fresh []where.Declaration)
 			}
 		}
 		if own > share {
-			return 0, fmt.Errorf("%w: %s may ask for %d of them, a quarter of max_selectors; try again in some seconds, when those that no task needs are gone, or ask for fewer", ErrManySelectors, by, share)
+			return 0, fmt.Errorf("%w: %s may ask for %d of them, a quarter of max_selectors; try again in some seconds, when those that no task needs are gone, or ask for fewer", many, by, share)
 		}
 	}
 	return last.Seq, nil
@@ -247,7 +271,7 @@ func mostSelectors(state *jetstream.StreamInfo) int {
 // Crowded lists the declarations among which there is little room for more: all of them, or those of
 // callers who have used up three quarters of their share.
 func (s *Store) Crowded(ctx context.Context) ([]where.Declaration, error) {
-	declared, err := s.Declared(ctx)
+	declared, err := s.allDeclared(ctx)
 	if err != nil || len(declared) == 0 {
 		return nil, err
 	}
@@ -256,21 +280,34 @@ func (s *Store) Crowded(ctx context.Context) ([]where.Declaration, error) {
 		return nil, err
 	}
 	most := mostSelectors(stream.CachedInfo())
-	if 4*len(declared) >= 3*most {
-		return declared, nil
+	if 4*len(declared) < 3*most {
+		by := map[string]int{}
+		for i := range declared {
+			by[declared[i].By]++
+		}
+		declared = slices.DeleteFunc(declared, func(d where.Declaration) bool {
+			return d.By == "" || 4*by[d.By] < 3*max(most/selectorShare, 1)
+		})
 	}
-	by := map[string]int{}
-	for i := range declared {
-		by[declared[i].By]++
+	var crowded []where.Declaration
+	for _, d := range declared {
+		if d.Unserved && !s.unserved(ctx, d.Queue) { // it need not count any more, whatever waits there
+			if err := s.Retract(ctx, d); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		crowded = append(crowded, d)
 	}
-	return slices.DeleteFunc(declared, func(d where.Declaration) bool {
-		return d.By == "" || 4*by[d.By] < 3*max(most/selectorShare, 1)
-	}), nil
+	return crowded, nil
 }
 
 // ErrManySelectors refuses a task with a selector that is not declared yet, while as many selectors
 // are declared as may be.
 var ErrManySelectors = errors.New("too many kinds of nodes are asked for")
+
+// ErrManyQueues is the same for a task in a queue that no worker has ever served.
+var ErrManyQueues = errors.New("too many queues are asked for that no worker has served")
 
 // metaSelectors is the key of the metadata by which MR_STATE tells writers how many selectors may
 // be declared, and defaultSelectors the number where no server has set it.
@@ -305,9 +342,15 @@ func (s *Store) BoundSelectors(ctx context.Context, most int) error {
 	return nil
 }
 
-// Declared lists the declarations. A replica that lags may answer; the list is empty if no server
-// of Millrace has run yet.
+// Declared lists the declarations of selectors. A replica that lags may answer; the list is empty if no
+// server of Millrace has run yet.
 func (s *Store) Declared(ctx context.Context) ([]where.Declaration, error) {
+	all, err := s.allDeclared(ctx)
+	return slices.DeleteFunc(all, func(d where.Declaration) bool { return d.Unserved }), err
+}
+
+// allDeclared is Declared with those of queues.
+func (s *Store) allDeclared(ctx context.Context) ([]where.Declaration, error) {
 	var all []where.Declaration
 	err := s.Each(ctx, wire.StateStream, wire.SelectorPrefix+"*", func(subject string, m *nats.Msg) error {
 		if d, ok := declaration(subject, m); ok {
@@ -328,7 +371,7 @@ func (s *Store) Declared(ctx context.Context) ([]where.Declaration, error) {
 // shows it. Messages can be lost: also list all of them now and then.
 func (s *Store) OnDeclared(heard func(where.Declaration)) (stop func(), err error) {
 	return s.Listen(wire.SelectorPrefix+"*", "watch the declarations of selectors", func(m *nats.Msg) {
-		if d, ok := declaration(m.Subject, m); ok {
+		if d, ok := declaration(m.Subject, m); ok && !d.Unserved {
 			heard(d)
 		}
 	})
@@ -337,7 +380,7 @@ func (s *Store) OnDeclared(heard func(where.Declaration)) (stop func(), err erro
 // declaration decodes a declaration; false if the message is not one.
 func declaration(subject string, m *nats.Msg) (d where.Declaration, ok bool) {
 	ok = json.Unmarshal(m.Data, &d) == nil && d.Needs.Validate() == nil
-	return d, ok && wire.SelectorPrefix+d.Route()[1:] == subject
+	return d, ok && wire.SelectorPrefix+d.Mark() == subject
 }
 
 // Retract removes a declaration as it was seen, and the consumer of its route. If it was renewed
@@ -345,7 +388,7 @@ func declaration(subject string, m *nats.Msg) (d where.Declaration, ok bool) {
 func (s *Store) Retract(ctx context.Context, d where.Declaration) error {
 	route := d.Route()
 	s.declared.forget(route)
-	subject := wire.SelectorPrefix + route[1:]
+	subject := wire.SelectorPrefix + d.Mark()
 	m, found, err := s.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": subject})
 	if err == nil && !found {
 		return nil
@@ -357,7 +400,7 @@ func (s *Store) Retract(ctx context.Context, d where.Declaration) error {
 	if err == nil {
 		err = s.dropUpTo(ctx, subject, m.Seq)
 	}
-	if err == nil {
+	if err == nil && !d.Unserved {
 		err = s.deleteLanes(ctx, route)
 	}
 	if err != nil {
@@ -391,6 +434,9 @@ func (s *Store) selectorOf(ctx context.Context, route string) (d where.Declarati
 
 // selectorWords describes the nodes that a declaration is for.
 func selectorWords(d *where.Declaration) string {
+	if d.Unserved {
+		return "queue " + d.Queue
+	}
 	words := fmt.Sprintf("nodes with %.200s", d.Needs)
 	if d.Queue != "" {
 		words = fmt.Sprintf("nodes of queue %s with %.200s", d.Queue, d.Needs)

@@ -327,3 +327,63 @@ func TestSelectorsOfOneCaller(t *testing.T) {
 		t.Errorf("when there is room again, %d are declared: %v", count(), err)
 	}
 }
+
+// One caller may name so many queues that no worker has served; those that one serves count no more,
+// nor does the default queue, and what is offered again is never refused.
+func TestUnservedQueuesHaveABound(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, streams.Layout{})
+	const most = 40
+	if err := s.BoundSelectors(within(t), most); err != nil {
+		t.Fatal(err)
+	}
+	place := func(queue, by string) error {
+		f := newFact(newTask(), task.Submitted{Work: testWork(queue)})
+		f.Actor = by
+		_, err := s.Place(within(t), f)
+		return err
+	}
+	served := offersOf(t, s, "served")
+	for i := range most / 4 {
+		for _, queue := range []string{fmt.Sprint("q", i), fmt.Sprint("q", i), "served", where.DefaultQueue} {
+			if err := place(queue, "greedy"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := place("more", "greedy"); !errors.Is(err, ErrManyQueues) || !strings.Contains(err.Error(), "greedy may ask for 10 of them") {
+		t.Errorf("one more: %v", err)
+	}
+	if err := place("more", "modest"); err != nil {
+		t.Errorf("another caller: %v", err)
+	}
+	again := newFact(newTask(), task.Queued{Work: testWork("again"), After: 1, Attempt: 2})
+	again.Actor = "greedy"
+	if _, err := s.Place(within(t), again); err != nil {
+		t.Errorf("an offer of a task that is there: %v", err)
+	}
+	if all := must(s.Declared(within(t)))(t); len(all) != 0 {
+		t.Errorf("nodes are told of %+v", all)
+	}
+	offersOf(t, s, "q0", "q1")
+	crowded := must(s.Crowded(within(t)))(t)
+	if len(crowded) != most/4-2 || !crowded[0].Unserved {
+		t.Errorf("it is crowded among %+v", crowded)
+	}
+	if err := place("more-1", "greedy"); err != nil {
+		t.Errorf("in place of one that is served: %v", err)
+	}
+	if err := s.Retract(within(t), crowded[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := place("more-2", "greedy"); err != nil {
+		t.Errorf("in place of one that has no tasks: %v", err)
+	}
+	if err := place("more-3", "greedy"); err != nil {
+		t.Errorf("in place of another one that is served: %v", err)
+	}
+	if err := place("more-4", "greedy"); !errors.Is(err, ErrManyQueues) {
+		t.Errorf("one more again: %v", err)
+	}
+	takeAll(t, served, most/4)
+}

@@ -118,6 +118,9 @@ func (o *offers) begin(ctx context.Context, src *source) error {
 	if _, err := src.ensure(ctx); err != nil {
 		return err
 	}
+	if err := o.store.mayPull(ctx, src.consumer); err != nil {
+		return err
+	}
 	// Set up before any offer can come: the first may be here before pull.New has returned.
 	pulled := make(chan struct{})
 	take := func(m *nats.Msg) bool { <-pulled; return o.take(src, false, m) }
@@ -146,6 +149,19 @@ func (o *offers) begin(ctx context.Context, src *source) error {
 	return nil
 }
 
+// mayPull returns an error if this user may not take offers from a consumer. Nobody answers a pull that
+// is refused, so it would wait there for ever.
+func (s *Store) mayPull(ctx context.Context, consumer string) error {
+	ctx, cancel := context.WithTimeout(ctx, findTime)
+	defer cancel()
+	const unreadable = "{" // the server answers, and gives no offer out
+	_, err := s.Request(ctx, wire.APINext+wire.LogStream+"."+consumer, []byte(unreadable))
+	if errors.Is(err, events.ErrDenied) {
+		return err
+	}
+	return nil // a consumer that does not answer is made again
+}
+
 // revive makes the consumer of a source again if it is lost. If that fails, the puller tries again.
 func (o *offers) revive(ctx context.Context, src *source) {
 	ctx, cancel := o.store.Within(ctx, link.ReadTimeout)
@@ -166,6 +182,7 @@ func (o *offers) Also(ctx context.Context, queues []string) error {
 	o.also.Lock() // one change at a time
 	defer o.also.Unlock()
 	var errs []error
+	var denied error
 	kept := map[string]*nats.Subscription{}
 	for _, queue := range queues {
 		heard := o.more[queue]
@@ -174,8 +191,13 @@ func (o *offers) Also(ctx context.Context, queues []string) error {
 			if heard, err = o.store.NC.Subscribe(wire.LanesPrefix+queue, func(*nats.Msg) { o.lookAgain() }); err == nil {
 				err = o.serve(ctx, where.Lane{Queue: queue, Priority: where.DefaultPriority})
 			}
-			if err != nil {
+			switch {
+			case errors.Is(err, events.ErrDenied):
+				denied = errors.Join(denied, err)
+			case err != nil:
 				errs = append(errs, err)
+			}
+			if err != nil {
 				unheard(heard)
 				continue
 			}
@@ -190,6 +212,9 @@ func (o *offers) Also(ctx context.Context, queues []string) error {
 	}
 	o.more = kept
 	o.lookAgain() // their lanes may differ, and a removed one may be used again
+	if len(errs) == 0 {
+		return denied
+	}
 	return errors.Join(errs...)
 }
 

@@ -163,15 +163,16 @@ func (s *Store) placement(ctx context.Context, f *events.Fact) (*publish.Message
 // plain one. due is when a timer places the offer there; zero means now.
 func (s *Store) openRoute(ctx context.Context, f *events.Fact, due time.Time) error {
 	var w *task.Work
+	born := false
 	switch e := f.Event.(type) {
 	case task.Submitted:
-		w = &e.Work
+		w, born = &e.Work, true
 	case task.Queued:
 		w = &e.Work
 	default:
 		return nil
 	}
-	if w.Route.Selected() {
+	if w.Route.Selected() || born {
 		if err := s.declareFor(ctx, w, f.Actor); err != nil {
 			return err
 		}

@@ -58,6 +58,8 @@ type Explanation struct {
 	Offered time.Time `json:"offered,omitzero"`
 	// Suspect says why the node of the task may be lost.
 	Suspect *node.Doubt `json:"suspect,omitempty"`
+	// Proved is the last proof in this turn that work reaches a node again which may claim the task.
+	Proved *Proof `json:"proved,omitempty"`
 	// Nodes tells for each node whether it may claim the task, and which rule excludes it; only for
 	// a task that waits for a node.
 	Nodes []node.Verdict `json:"nodes,omitempty"`
@@ -108,6 +110,9 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 		if t.Spec != nil {
 			node.Prefer(e.Nodes, nodes.Nodes, &t.Spec.Place, ranOn(ctx, v, &t))
 		}
+		if e.Proved, err = proved(ctx, v, e.Nodes, t.Turn); err != nil {
+			return nil, err
+		}
 	}
 	if t.Children != nil {
 		if err := e.explainChildren(ctx, v, &t, now, r); err != nil {
@@ -123,6 +128,39 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 		e.Limits, err = l.Standing(ctx, id, r.Holders)
 	}
 	return e, err
+}
+
+// Proof says that a node had to prove anew that work reaches it.
+type Proof struct {
+	// Node is its id.
+	Node node.ID `json:"node"`
+	// At is when it began, and Reason says why: a connection that came back, or a consumer that was
+	// lost or was another one.
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason"`
+}
+
+// maxProved is how many nodes are asked for their proofs.
+const maxProved = 20
+
+// proved returns the last proof of a node that may claim a task, since a sequence; nil if there was none.
+func proved(ctx context.Context, v View, nodes []node.Verdict, since uint64) (last *Proof, err error) {
+	seq := since
+	for _, n := range nodes[:min(len(nodes), maxProved)] {
+		if n.Rule != "" {
+			break // those that may claim it come first
+		}
+		err := v.Records(ctx, Node(n.Node), Range{From: seq + 1}, func(r *events.Record) error {
+			if e, ok := r.Fact.Event.(node.WentOnline); ok && r.Err == nil && e.Connection > 1 && r.Seq > seq {
+				seq, last = r.Seq, &Proof{n.Node, r.Stored, e.Reason}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return last, nil
 }
 
 // explainChildren says how the children of a parent stand, and that a person must act if one of them

@@ -2,9 +2,11 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"millrace/events"
 	"millrace/node"
 	"millrace/task/where"
 )
@@ -57,7 +59,13 @@ func (p *presence) serve(ctx context.Context, names []string) {
 		p.routes.vain = 0
 		return
 	}
-	if err := p.offers.Also(ctx, names); err != nil {
+	err := p.offers.Also(ctx, names)
+	switch {
+	case err == nil:
+		p.w.log.Info("serving the selectors that choose this node", "routes", len(names))
+	case errors.Is(err, events.ErrDenied): // asking again changes nothing
+		p.w.log.Warn("this node gets no tasks by some selectors that choose it", "error", err)
+	default:
 		p.routes.stale = true
 		if p.routes.vain++; p.routes.soon() < proveAgain {
 			return
@@ -65,7 +73,6 @@ func (p *presence) serve(ctx context.Context, names []string) {
 		p.w.log.Warn("not all selectors that choose this node can be served; trying again", "error", err)
 		return
 	}
-	p.w.log.Info("serving the selectors that choose this node", "routes", len(names))
 	p.routes.names, p.routes.vain = names, 0
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +12,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/jet/roles"
 	"millrace/node"
+	"millrace/task/where"
 )
 
 func (a *app) natsCommand() *cobra.Command {
@@ -23,7 +25,7 @@ func (a *app) natsCommand() *cobra.Command {
 }
 
 func (a *app) natsPermissionsCommand() *cobra.Command {
-	var names, nodes []string
+	var names, nodes, queues, selectors []string
 	realm := roles.Realm{Name: roles.DefaultRealm}
 	var user string
 	var sharedInbox bool
@@ -47,9 +49,15 @@ subject who may publish there.
 The passwords come from the environment of the NATS server: the user "operator" has the
 one in $OPERATOR_PASSWORD. Each user has inboxes of its own, so that no other reads what it
 is answered; say so where it connects: --inbox-prefix _INBOX_operator, $NATS_INBOX_PREFIX,
-or inbox_prefix in a context. "docs/operations.md" says who is trusted with what.`,
+or inbox_prefix in a context. "docs/operations.md" says who is trusted with what.
+
+A worker may touch the consumers of all queues, unless --queue says which it serves. Then it
+gets tasks that ask for labels only as --selector says. These rights are long: each lane that
+a queue may have is named.`,
 		Example: `  millrace nats permissions --node crawler-7
   millrace nats permissions --role worker --node crawler-7,crawler-8
+  millrace nats permissions --node crawler-7,till-1 --queue crawler-7=crawl,till-1=shop
+  millrace nats permissions --node gpu-1 --queue train --selector 'gpu=a100,zone in (eu,us)'
   millrace nats permissions --account CRAWL --store 50GB --node crawler-7
   millrace nats permissions -o table
   millrace nats permissions --role submitter --user-name shop -o json`,
@@ -58,6 +66,8 @@ or inbox_prefix in a context. "docs/operations.md" says who is trusted with what
 	fs := c.Flags()
 	fs.StringSliceVar(&names, "role", nil, "`roles` to print: server, worker, submitter, viewer, operator (default: all; worker only with --node)")
 	fs.StringSliceVar(&nodes, "node", nil, "`names` of the nodes whose workers get a user each")
+	fs.StringSliceVar(&queues, "queue", nil, "`queues` whose consumers these workers may touch, and no others: QUEUE for all nodes, or NODE=QUEUE (default: all queues)")
+	fs.StringArrayVar(&selectors, "selector", nil, "`labels` that tasks in these queues may ask for, spelled as they do, so that these workers get them; can be repeated")
 	fs.StringVar(&realm.Name, "account", roles.DefaultRealm, "`name` of the account with the streams, with which those of the other roles begin; with another one than the default, it stands in small letters before the names of users")
 	fs.StringVar(&realm.Store, "store", "", "`size` of all that the account stores, as 50GB (default: what the NATS server has)")
 	fs.StringVar(&user, "user-name", "", "`name` of the user, of a single one (default: its role, or its node)")
@@ -71,6 +81,9 @@ or inbox_prefix in a context. "docs/operations.md" says who is trusted with what
 		}
 		users, err := usersFor(names, nodes)
 		if err != nil {
+			return exit.MisuseOf(err)
+		}
+		if err := bindTo(users, queues, selectors); err != nil {
 			return exit.MisuseOf(err)
 		}
 		for i := range users {
@@ -131,4 +144,36 @@ func usersFor(names, nodes []string) ([]roles.User, error) {
 		}
 	}
 	return users, nil
+}
+
+// bindTo binds workers to the queues that --queue names, and to what --selector says.
+func bindTo(users []roles.User, queues, selectors []string) error {
+	var needs []where.Selector
+	for _, text := range selectors {
+		s, err := where.ParseSelector(text)
+		if err != nil {
+			return err
+		}
+		needs = append(needs, s)
+	}
+	if len(needs) > 0 && len(queues) == 0 {
+		return errors.New("--selector is for workers of certain queues: say which with --queue; others get whatever their labels fit")
+	}
+	for _, text := range queues {
+		of, queue, one := strings.Cut(text, "=")
+		if !one {
+			of, queue = "", text
+		}
+		found := false
+		for i := range users {
+			u := &users[i]
+			if u.Role == roles.Worker && (!one || string(u.Node) == of) {
+				u.Queues, u.Selectors, found = append(u.Queues, queue), needs, true
+			}
+		}
+		if !found {
+			return fmt.Errorf("--queue %s: there is no such worker; name its node with --node", text)
+		}
+	}
+	return nil
 }

@@ -103,7 +103,9 @@ Its whole state is a log in NATS JetStream.`,
 	root.SetUsageTemplate(typed.UsageTemplate)
 	root.SetFlagErrorFunc(typed.FlagError)
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
-		_, a.Typed, _ = strings.Cut(c.CommandPath(), " ")
+		if c.Name() != cobra.ShellCompRequestCmd && c.Name() != cobra.ShellCompNoDescRequestCmd {
+			_, a.Typed, _ = strings.Cut(c.CommandPath(), " ")
+		}
 		return typed.NoBlanks(c, args)
 	}
 	a.Conn.Flags(root.PersistentFlags())

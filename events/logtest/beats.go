@@ -81,7 +81,7 @@ func beatRunsOut(s *suite) {
 	for ended := time.Now().Add(patience); ; {
 		p := s.pulse(h, "n1")
 		if p.Beat.Session == "" {
-			if !p.RanOut || p.Stored.Sub(stored) < ttl || p.Stored.Sub(stored) > ttl+timerError {
+			if !p.RanOut || p.Stored.Sub(stored) < ttl || p.Stored.Sub(stored) > ttl+s.late() {
 				s.Errorf("stored at %v, of a heartbeat of %v there is %+v", stored, ttl, p)
 			}
 			break
@@ -125,7 +125,7 @@ func extendsAgain(s *suite) {
 		silent := time.Now()
 		third := s.next(others)
 		s.delivered(third, id, 3)
-		if after := time.Since(silent); after > s.o.AckWait+timerError {
+		if after := time.Since(silent); after > s.o.AckWait+s.late() {
 			s.Errorf("after the last word it came again after %v, want about %v", after, s.o.AckWait)
 		}
 		s.ack(first) // which had it first
@@ -181,7 +181,7 @@ func account(s *suite) {
 			if over {
 				return
 			}
-			if time.Since(since) > lease+timerError {
+			if time.Since(since) > lease+s.late() {
 				s.Fatalf("%s: it holds after %v: %+v", what, time.Since(since), a)
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
@@ -42,8 +43,12 @@ type Options struct {
 // patience is how long the suite waits for expected events; only a failure takes that long.
 const patience = 20 * time.Second
 
-// timerError is how late a timer may be.
-const timerError = 2 * time.Second
+// timerError is how late a timer may be, beside what the machine withholds from each of the goroutines,
+// about hands, through which a message passes on its way: here, and on three servers.
+const (
+	timerError = 2 * time.Second
+	hands      = 20
+)
 
 // Run checks a log against the contract of [events.Log], and of [events.Timers], [events.Follower]
 // and [events.Offerer], which it must implement as well. Each case opens an empty log; open should
@@ -59,6 +64,7 @@ func Run(t *testing.T, open func(t *testing.T) events.Log, options ...Options) {
 	if o.Around == nil {
 		o.Around = func(t *testing.T, body func(*testing.T)) { body(t) }
 	}
+	starved := testkit.Starvation(t)
 	ran := map[string]bool{}
 	for _, group := range [][]testCase{chainCases, definitionCases, readCases, followCases, timerCases, offerCases, keeperCases, recorderCases, birthCases, beatCases} {
 		for _, c := range group {
@@ -76,6 +82,7 @@ func Run(t *testing.T, open func(t *testing.T) events.Log, options ...Options) {
 						all:     is[events.Follower](t, log),
 						offerer: is[events.Offerer](t, log),
 						o:       o,
+						late:    func() time.Duration { return timerError + hands*starved() },
 					})
 				})
 			})
@@ -112,6 +119,7 @@ type suite struct {
 	all     events.Follower
 	offerer events.Offerer
 	o       Options
+	late    func() time.Duration // how late a timer may be
 	ids     atomic.Uint64
 }
 

@@ -30,8 +30,8 @@ func (s *suite) onTime(offer *events.Offer, due time.Time) {
 	if early := time.Until(due); early > 0 {
 		s.Errorf("the timer fired %v early", early)
 	}
-	if late := time.Since(due); late > timerError {
-		s.Errorf("the offer came %v late, want at most %v", late, timerError)
+	if late := time.Since(due); late > s.late() {
+		s.Errorf("the offer came %v late, want at most %v", late, s.late())
 	}
 }
 

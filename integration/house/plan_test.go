@@ -47,7 +47,7 @@ var plan = map[string][]string{
 	"files/tree":       {"files"},
 
 	"events":         {"internal/form", "task", "task/definition", "node"},
-	"events/logtest": {"internal/corpus", "events", "task", "task/definition", "node"},
+	"events/logtest": {"internal/corpus", "internal/testkit", "events", "task", "task/definition", "node"},
 
 	"verify/book":         {"events", "node", "task"},
 	"verify/ticks":        {"verify/book", "events", "task", "task/definition", "task/schedule"},

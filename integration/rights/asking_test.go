@@ -69,7 +69,7 @@ run:
 		"task ls -o json", "task ls --job hello --counts", "task ls --at 20 --names", "task show ID", "task show ID -o json", "task show ID --at 20", "task why HELD", "task why ID -o json",
 		"task why HELD --chain", "task tree WHOLE", "task diff ID HELD", "task wait ID WHOLE", "task events ID", "task attempts ID", "task trace ID",
 		"task logs ID", "task logs WHOLE", "task logs ID -f", "task logs --job hello --tail 1", "task artifacts ID", "task data ID", "task data ls WHOLE", "task data tail ID", "task data export ID",
-		"data ls ID", "data tail ID -f", "data export ID", "dlq ls", "events tail --no-follow -n 20", "events show 20", "events show 20 -o json", "events export --to 20", "diff --at 20 --at 30",
+		"data ls ID", "data ls --job hello", "data tail ID -f", "data export ID", "dlq ls", "events tail --no-follow -n 20", "events show 20", "events show 20 -o json", "events export --to 20", "diff --at 20 --at 30",
 		"replay -c first", "whatif --set retry.max=5", "node ls --names", "node show here --at 20", "node events here", "node wait here -o json", "queue ls --at 30", "queue show bulk", "limit ls", "limit show queue:bulk",
 		"job ls", "job ls --names", "job show hello", "job history hello", "job diff hello steps", "job breaker show hello", "calendar ls", "calendar show office", "calendar history office", "calendar diff office --at 40",
 		"schedule ls --names", "schedule ls", "schedule show hello", "schedule next hello", "schedule next", "schedule diff hello --at 40", "files ls", "files ls app", "files show app", "files diff app app",
@@ -93,6 +93,15 @@ run:
 			t.Errorf("millrace %s, typed by an operator: exit code %d\n%s%s\ntyped by a viewer: exit code %d\n%s%s", line, want.Code, want.Out, want.Errs, got.Code, got.Out, got.Errs)
 		}
 	}
+	for line, word := range map[string]string{"task show": id, "job show": "hello", "run": "hello", "schedule show": "hello", "calendar show": "office", "queue show": "bulk", "node show": "here", "files show": "app", "events show": "20"} {
+		args := append(append([]string{"__complete"}, strings.Fields(line)...), "")
+		p.Until("a viewer is offered what an operator is: "+line, func() bool { // each has a part of a second
+			as(roles.Operator, "")
+			want := p.Run(args...)
+			as(roles.Viewer, "")
+			return strings.Contains(want, word) && p.Run(args...) == want
+		})
+	}
 	for path := range reach.Verbs {
 		if !covered[path] && path != "run" && path != "task copy" && path != "dlq show" {
 			t.Errorf("no viewer has typed millrace %s", path)
@@ -102,6 +111,9 @@ run:
 		t.Helper()
 		as(role, "")
 		want := "millrace: this takes the role " + takes + "; the user " + roleUser(account, role, "") + " is a " + string(role)
+		if line := strings.Join(args, " "); role == roles.Viewer && (strings.HasPrefix(line, "task artifacts") || strings.HasPrefix(line, "files pull")) {
+			want += "\nhint: viewers get what files contain over HTTP: GET /api/v1/files/VERSION/content; the version of artifacts is their digest in `millrace task artifacts -o json`"
+		}
 		if r := p.Try(args...); r.Code != 5 || r.Errs != want {
 			t.Errorf("millrace %q: exit code %d, %s%s\nwant %s", args, r.Code, r.Out, r.Errs, want)
 		}

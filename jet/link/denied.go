@@ -8,9 +8,10 @@ import (
 	"strings"
 	"sync"
 
-	"millrace/jet/wire"
-
 	"github.com/nats-io/nats.go"
+
+	"millrace/events"
+	"millrace/jet/wire"
 )
 
 // A NATS server does not answer a message that its sender may not publish: it drops the message,
@@ -34,6 +35,9 @@ func (e *Denied) Error() string {
 	}
 	return fmt.Sprintf("permission to publish to %s is missing", e.Subject)
 }
+
+// Is makes each refusal an [events.ErrDenied].
+func (e *Denied) Is(target error) bool { return target == events.ErrDenied }
 
 // denials passes the server's refusals to the callers that wait for answers.
 type denials struct {

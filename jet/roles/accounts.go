@@ -191,8 +191,8 @@ func sayers(subject string) []Role {
 	return from
 }
 
-// anyOf replaces a user's own node and name by wildcards in rights.
-var anyOf = strings.NewReplacer(ownNode, "*", ownName, "*")
+// anyOf replaces a user's own node, name and consumers by wildcards in rights.
+var anyOf = strings.NewReplacer(ownNode, "*", ownName, "*", ownConsumer, anyConsumer.name, ownOffers, anyConsumer.offers)
 
 // share makes an account import a subject from another. The account with the streams may be on
 // another server, if no server is among the users.

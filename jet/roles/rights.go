@@ -8,6 +8,7 @@ import (
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // Role is the purpose of a user of the NATS server. It decides what the user may publish and
@@ -64,6 +65,11 @@ type User struct {
 	Role Role
 	// Node is the node of a worker; other roles have none.
 	Node node.ID
+	// Queues are those that a worker serves. It may touch their consumers and that of its node, and no
+	// other consumer of offers. None: those of all queues, selectors and nodes.
+	Queues []string
+	// Selectors are what tasks in these queues may ask of nodes that the worker serves, too.
+	Selectors []where.Selector
 	// Inbox begins the subjects of the user's answers. Default: [DefaultInbox] of the name, to
 	// which no other user may subscribe. With "_INBOX" all users share one prefix, and each can
 	// read the others' answers.
@@ -121,6 +127,9 @@ const (
 	ownNode  = "{node}"
 	ownInbox = "{inbox}"
 	ownName  = "{user}"
+	// A consumer of offers, and what it takes.
+	ownConsumer = "{consumer}"
+	ownOffers   = "{offers}"
 )
 
 var (
@@ -202,11 +211,11 @@ var rights = []grant{
 	{operators, "all requests to the service", asks(">"), nil},
 
 	{writers, "to read what is stored", []string{wire.APIInfo + "*", wire.APIGet + "*", wire.APIDirect + ">"}, nil},
-	{writers, "to pause and limit the lanes of queues as operators say", []string{wire.APIPause + wire.LogStream + ".*"}, nil},
+	{writers, "to pause and limit the lanes of queues as operators say", []string{wire.APIPause + wire.LogStream + "." + ownConsumer}, nil},
 	{workers, "consumers of queues, of their lanes, of selectors and of the node itself",
-		[]string{wire.APIMake + wire.LogStream + ".*." + wire.QueuePrefix + ">", wire.APIConsumer + wire.LogStream + ".*", wire.APIDrop + wire.LogStream + ".*"}, nil},
+		[]string{wire.APIMake + wire.LogStream + "." + ownConsumer + "." + ownOffers, wire.APIConsumer + wire.LogStream + ".*", wire.APIDrop + wire.LogStream + "." + ownConsumer}, nil},
 	{workers, "offers, their acknowledgements, and news of the new leader of a consumer",
-		[]string{wire.APINext + wire.LogStream + ".*", "$JS.ACK." + wire.LogStream + ".>", "$JS.ACK.*.*." + wire.LogStream + ".>"}, []string{wire.ElectedAdvisory + wire.LogStream + ".*"}},
+		[]string{wire.APINext + wire.LogStream + "." + ownConsumer, "$JS.ACK." + wire.LogStream + "." + ownConsumer + ".>", "$JS.ACK.*.*." + wire.LogStream + "." + ownConsumer + ".>"}, []string{wire.ElectedAdvisory + wire.LogStream + ".*"}},
 	{writers, "to read output and records", slices.Concat(reads(wire.OutputStream), reads(wire.DataStream)), nil},
 	{operators, "to read the log, to make lanes of queues, and to list files and copies of definitions",
 		slices.Concat(reads(wire.LogStream), reads(wire.FilesStream), reads(wire.BucketStream+wire.DefsBucket)), nil},
@@ -229,10 +238,66 @@ func (u User) Validate() error {
 	if (u.Role == Worker) != (u.Node != "") {
 		return fmt.Errorf("user %s: a worker has a node, and no other role has one", u.Name)
 	}
+	if u.Role != Worker && len(u.Queues) > 0 || len(u.Queues) == 0 && len(u.Selectors) > 0 {
+		return fmt.Errorf("user %s: only a worker serves queues, and selectors are of tasks in queues", u.Name)
+	}
+	for _, q := range u.Queues {
+		if err := value.ValidName("queue", q); err != nil {
+			return fmt.Errorf("user %s: %w", u.Name, err)
+		}
+	}
+	for _, s := range u.Selectors {
+		if err := s.Validate(); err != nil {
+			return fmt.Errorf("user %s: %w", u.Name, err)
+		}
+	}
 	if u.Node != "" {
 		return u.Node.Validate()
 	}
 	return nil
+}
+
+// consumer is a consumer of offers, and the filter with which it is made.
+type consumer struct{ name, offers string }
+
+// anyConsumer is the one of a user who serves no certain queues.
+var anyConsumer = consumer{"*", wire.QueuePrefix + ">"}
+
+// consumers are those that the user may touch. A name is one token, and permissions know no part of a
+// token; so each lane that a queue may have is named.
+func (u User) consumers() []consumer {
+	if len(u.Queues) == 0 {
+		return []consumer{anyConsumer}
+	}
+	own := where.Lane{Queue: u.Node.Queue(), Priority: where.DefaultPriority}
+	all := []consumer{{wire.NodeConsumer(u.Node), wire.LaneFilter(own)}}
+	queues := slices.Clone(u.Queues)
+	for _, q := range u.Queues {
+		for _, s := range u.Selectors {
+			queues = append(queues, where.SelectorQueue(q, s))
+		}
+	}
+	for _, q := range queues {
+		for priority := where.MinPriority; priority <= where.MaxPriority; priority++ {
+			for number := range where.Lanes + 1 {
+				l := where.Lane{Queue: q, Priority: priority, Number: number}
+				all = append(all, consumer{wire.LaneConsumer(l), wire.LaneFilter(l)})
+			}
+		}
+	}
+	return all
+}
+
+// named are the subjects that a subject with placeholders for consumers stands for.
+func named(subject string, consumers []consumer) []string {
+	if !strings.Contains(subject, ownConsumer) {
+		return []string{subject}
+	}
+	var subjects []string
+	for _, c := range consumers {
+		subjects = append(subjects, strings.NewReplacer(ownConsumer, c.name, ownOffers, c.offers).Replace(subject))
+	}
+	return subjects
 }
 
 // inbox returns the prefix of the user's inboxes.
@@ -249,6 +314,7 @@ func (u User) Rights() (Rights, error) {
 		return Rights{}, err
 	}
 	own := strings.NewReplacer(ownNode, string(u.Node), ownInbox, u.inbox(), ownName, u.Name)
+	consumers := u.consumers()
 	granted := Rights{Publish: []Right{}, Subscribe: []Right{}, Responds: u.Role == Server || u.Role == Worker}
 	add := func(to *[]Right, subjects []string, why string) {
 		if len(subjects) == 0 {
@@ -256,7 +322,7 @@ func (u User) Rights() (Rights, error) {
 		}
 		r := Right{Why: why}
 		for _, s := range subjects {
-			r.Subjects = append(r.Subjects, own.Replace(s))
+			r.Subjects = append(r.Subjects, named(own.Replace(s), consumers)...)
 		}
 		*to = append(*to, r)
 	}

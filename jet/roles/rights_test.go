@@ -7,6 +7,7 @@ import (
 
 	"millrace/jet/wire"
 	"millrace/node"
+	"millrace/task/where"
 )
 
 func must[T any](v T, err error) func(t testing.TB) T {
@@ -48,6 +49,23 @@ func TestRights(t *testing.T) {
 	if !slices.Contains(hears, "_INBOX_crawler-7.>") || slices.Contains(hears, "_INBOX.>") {
 		t.Errorf("a worker hears %v", hears)
 	}
+	any := func(subject string) bool {
+		return strings.HasPrefix(subject, wire.APIMake+wire.LogStream+".*") || slices.Contains([]string{wire.APIDrop + wire.LogStream + ".*",
+			wire.APIPause + wire.LogStream + ".*", wire.APINext + wire.LogStream + ".*", "$JS.ACK.MR_LOG.*.>", "$JS.ACK.*.*.MR_LOG.*.>"}, subject)
+	}
+	if i := slices.IndexFunc(w, any); i < 0 {
+		t.Error("a worker of any queue may not touch consumers")
+	}
+	bound, _ := has(User{Name: "crawler-7", Role: Worker, Node: "crawler-7", Queues: []string{"crawl"}})
+	if i := slices.IndexFunc(bound, any); i >= 0 {
+		t.Errorf("a worker of one queue may publish to %s", bound[i])
+	}
+	for _, own := range []string{"$JS.API.CONSUMER.CREATE.MR_LOG.queue_crawl.mr.queue.crawl.>", "$JS.API.CONSUMER.CREATE.MR_LOG.lane_08_16_crawl.mr.queue.crawl~16.8.>",
+		"$JS.API.CONSUMER.CREATE.MR_LOG.MR_NODE_crawler-7.mr.queue.@crawler-7.>", "$JS.API.CONSUMER.MSG.NEXT.MR_LOG.queue_crawl", "$JS.ACK.MR_LOG.lane_10_00_crawl.>"} {
+		if !slices.Contains(bound, own) {
+			t.Errorf("a worker of the queue crawl may not publish to %s", own)
+		}
+	}
 	want := []string{"mr.api.sue.task.submit", "mr.api.sue.task.bulk", "mr.api.sue.task.copy", "mr.api.sue.schedule.run", "mr.api.sue.schedule.backfill", "mr.api.sue.task.get", "mr.api.sue.server.health",
 		"mr.api.sue.own.wait", "mr.api.sue.own.why", "mr.api.sue.own.output", "mr.api.sue.own.records"}
 	if p, s := has(User{Name: "sue", Role: Submitter, Inbox: "_INBOX"}); !slices.Equal(p, want) || !slices.Equal(s, []string{"_INBOX.>"}) {
@@ -72,7 +90,8 @@ func TestRights(t *testing.T) {
 			}
 		}
 	}
-	for _, wrong := range []User{{Name: "x", Role: "root"}, {Name: "a b", Role: Operator}, {Role: Operator}, {Name: "scheduler", Role: Viewer}, {Name: "server", Role: Operator}, {Name: "x", Role: Worker}, {Name: "x", Role: Operator, Node: "n"}, {Name: "x", Role: Worker, Node: node.ID("a.b")}} {
+	for _, wrong := range []User{{Name: "x", Role: "root"}, {Name: "a b", Role: Operator}, {Role: Operator}, {Name: "scheduler", Role: Viewer}, {Name: "server", Role: Operator}, {Name: "x", Role: Worker}, {Name: "x", Role: Operator, Node: "n"}, {Name: "x", Role: Worker, Node: node.ID("a.b")},
+		{Name: "x", Role: Operator, Queues: []string{"crawl"}}, {Name: "x", Role: Worker, Node: "n", Queues: []string{"a.b"}}, {Name: "x", Role: Worker, Node: "n", Selectors: []where.Selector{{}}}} {
 		if _, err := wrong.Rights(); err == nil {
 			t.Errorf("%+v has rights", wrong)
 		}

@@ -169,7 +169,23 @@ type Declaration struct {
 	At time.Time `json:"at"`
 	// By is who declared it first: the actor of a birth. "" if a scheduler did for a task that waits.
 	By string `json:"by,omitempty"`
+	// Unserved says that it is of the queue itself, in which no worker has served when the first task
+	// was submitted. Nodes need not know it: it only counts.
+	Unserved bool `json:"unserved,omitempty"`
 }
 
 // Route is the queue part of the declared route.
-func (d Declaration) Route() string { return SelectorQueue(d.Queue, d.Needs) }
+func (d Declaration) Route() string {
+	if d.Unserved {
+		return d.Queue
+	}
+	return SelectorQueue(d.Queue, d.Needs)
+}
+
+// Mark is the name of the declaration.
+func (d Declaration) Mark() string {
+	if d.Unserved {
+		return hashed("queue "+d.Queue, nil)
+	}
+	return hashed(d.Queue, d.Needs)
+}

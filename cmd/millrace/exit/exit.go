@@ -185,7 +185,7 @@ func Of(err error) *Fault {
 		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace task why` says how it ended, `millrace task retry` gives it another life")}
 	case errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld):
 		return &Fault{Code: Refused, Err: err}
-	case errors.Is(err, queue.ErrFull), errors.Is(err, jet.ErrManySelectors):
+	case errors.Is(err, queue.ErrFull), errors.Is(err, jet.ErrManySelectors), errors.Is(err, jet.ErrManyQueues):
 		return &Fault{Code: Refused, Err: err}
 	case errors.Is(err, client.ErrNoQueue):
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace queue ls` lists the queues there are")}

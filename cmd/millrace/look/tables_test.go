@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,7 @@ func (presumed) Standing(context.Context, task.ID, int) (*quota.Standing, error)
 func TestWhyTables(t *testing.T) {
 	rules := duties.Settings{StartDeadline: 2 * time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}
 	records := recorded()
+	served := []node.Node{{ID: "node-a", State: node.Online, Profile: node.Profile{Queues: []string{"bulk"}}}}
 	for name, c := range map[string]struct {
 		until    int
 		nodes    []node.Node
@@ -136,12 +138,20 @@ func TestWhyTables(t *testing.T) {
 		now      time.Time
 	}{
 		"why_pending":        {1, nil, false, noon.Add(time.Minute)},
-		"why_pending_served": {1, []node.Node{{ID: "node-a", State: node.Online, Profile: node.Profile{Queues: []string{"bulk"}}}}, true, noon.Add(time.Minute)},
+		"why_pending_served": {1, served, true, noon.Add(time.Minute)},
+		"why_pending_proved": {-3, served, true, noon.Add(time.Minute)},
 		"why_retrying":       {3, nil, true, noon.Add(3500 * time.Millisecond)},
 		"why_running":        {len(records), nil, true, noon.Add(50 * time.Second)},
 		"why_overdue":        {len(records), []node.Node{{ID: "node-b", Session: "s7", State: node.Offline, Since: noon.Add(45 * time.Second)}}, true, noon.Add(5 * time.Minute)},
 	} {
-		v := presumed{view.Past(records[:c.until], view.Moment{}), view.Page{Nodes: c.nodes, Beating: !c.enforced}}
+		log := records[:max(c.until, 1)]
+		for i := range -c.until { // the consumer was replaced, and its node has proved itself anew each time
+			log = append(slices.Clip(log), events.Record{
+				Seq: uint64(20 + i), Stored: noon.Add(time.Duration(i) * time.Second), Kind: events.KindNode, Place: "mr.node.node-a",
+				Fact: events.Fact{Node: "node-a", Type: "node.online", Event: node.WentOnline{Session: "s1", Connection: uint64(1 + i), Reason: "the consumer queue_bulk was another one and has been made again"}},
+			})
+		}
+		v := presumed{view.Past(log, view.Moment{}), view.Page{Nodes: c.nodes, Beating: !c.enforced}}
 		e, err := view.Why(t.Context(), v, id1, view.Rules{Task: rules, Now: c.now})
 		if err != nil {
 			t.Fatal(err)

@@ -147,6 +147,9 @@ func whyTable(e *Explanation, now time.Time) term.Table {
 		if e.Offers > 1 {
 			t.Add(term.Dim("but"), term.Tinted(fmt.Sprintf("it was offered %d times, the last time %s: no node has taken the offers before, or they were lost", e.Offers, told.Moment(e.Offered, now)), term.Yellow))
 		}
+		if p := e.Proved; p != nil {
+			t.Add(term.Dim("but"), term.Tinted(fmt.Sprintf("node %s had to prove anew that work reaches it, %s: %s", p.Node, told.Moment(p.At, now), told.Flat(p.Reason)), term.Yellow))
+		}
 		for _, id := range e.Missing {
 			t.Add(term.Dim("but"), term.Tinted(fmt.Sprintf("it needs task %s, and there is none: it waits until one is submitted under this id", id), term.Yellow))
 		}

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/jet"
 	"millrace/jet/link"
+	"millrace/jet/roles"
 )
 
 // blameTime is how long it may take to find out why there was no answer.
@@ -18,13 +19,19 @@ const blameTime = 2 * time.Second
 
 // Blame finds out why a request was not answered. The connection may be closed for good. Or it asks
 // a millrace server: a log that takes no messages gives no answer at all. The returned error says
-// so; any other error is returned as it is.
+// so. A viewer who may not read contents is told where it may. Any other error is returned as it is.
 func (a *App) Blame(ctx context.Context, err error) error {
 	if gone := a.gone(); err != nil && gone != nil && ctx.Err() == nil && exit.Of(err).Err != nil {
 		return gone
 	}
 	if a.lacks != nil && errors.As(err, new(*link.Denied)) {
-		return a.lacks
+		err = a.lacks
+	}
+	if lacking, ok := errors.AsType[*roles.Lacking](err); ok {
+		if lacking.Role == roles.Viewer && (a.Typed == "files pull" || a.Typed == "task artifacts") {
+			return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("viewers get what files contain over HTTP: GET /api/v1/files/VERSION/content; the version of artifacts is their digest in `millrace task artifacts -o json`")}
+		}
+		return err
 	}
 	unanswered := errors.Is(err, events.ErrUnknown) || client.Unreachable(err) || errors.Is(err, context.Canceled)
 	if err == nil || a.reached == nil || !unanswered || ctx.Err() != nil {

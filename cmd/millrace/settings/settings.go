@@ -282,7 +282,7 @@ var All = []Setting{
 		Text: func(s *Values) string { return s.LaneIdle.String() },
 	},
 	{
-		processes: Serving, Name: "max_selectors", Usage: "how many different label selectors tasks may use at the same time; others are refused", dev: "1000", prod: "1000",
+		processes: Serving, Name: "max_selectors", Usage: "how many different label selectors, and queues that no worker has served, tasks may use at the same time; others are refused, and those of a caller beyond a quarter", dev: "1000", prod: "1000",
 		read: func(s *Values, text string) (err error) {
 			if s.MaxSelectors, err = strconv.Atoi(text); err != nil || s.MaxSelectors < 1 || s.MaxSelectors > 100_000 {
 				return errors.New("want a number from 1 to 100000")
