@@ -167,7 +167,7 @@ func lay(dir string, s *settings.Values, f *incident.File) (from, to view.Point,
 	from = view.Point{Seq: f.Manifest.From.Seq, At: f.Manifest.From.Stored}
 	to, err = serve.Lay(dir, layout, f.Manifest.Made, f.Whole(), output)
 	if err == nil && to.Seq == 0 {
-		err = errors.New("none of its facts is whole")
+		err = &exit.Fault{Code: exit.Usage, Err: errors.New("none of its facts is whole")}
 	}
 	return from, to, err
 }
