@@ -33,6 +33,7 @@ import (
 	"millrace/task/param"
 	"millrace/task/schedule"
 	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // ErrInvalid refuses a submission that is invalid in itself.
@@ -191,6 +192,9 @@ func Outside(s *birth.Submission) error {
 		if err := value.ValidName("job", s.Job); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
+	}
+	if err := where.ValidLabels(s.Labels); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if id, err := task.ParseID(string(s.ID)); s.ID != "" && err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)

@@ -71,7 +71,7 @@ func full() map[Type]Fact {
 			}},
 			On: &job.Handlers{Success: handled, Failure: handled, Cancel: handled, Exit: handled},
 		},
-		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`), Secrets: []string{"token"},
+		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`), Spelled: true, Secrets: []string{"token"},
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
 		Route:  "images.8", StartBy: noon.Add(time.Hour), EndBy: noon.Add(6 * time.Hour), Group: "nightly", Parent: "01JNA0PARENT00000000000000", Step: "sum/0", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		FairKey: "acme", Title: "thumbnails of the spring catalogue",

@@ -233,6 +233,7 @@ func (s *Span) when(ctx context.Context, b stops, found *Breakpoint) error {
 	}
 	found.hits = nil
 	ask := s.asks(b)
+	answered, wrong := false, ""
 	err := s.over(ctx, func(pos int, r *events.Record, was, is view.Item) error {
 		places := between[pos]
 		switch {
@@ -244,15 +245,24 @@ func (s *Span) when(ctx context.Context, b stops, found *Breakpoint) error {
 		for _, h := range places {
 			value, err := b.when.eval(s.seenAt(h, b.when, r, was, is))
 			if err != nil {
+				why := fmt.Sprintf("at #%d: %v", r.Seq, err)
 				if found.Unanswered++; found.Why == "" {
-					found.Why = fmt.Sprintf("at #%d: %v", r.Seq, err)
+					found.Why = why
 				}
-			} else if value == true {
+				if wrong == "" && !absent(err) {
+					wrong = why
+				}
+				continue
+			}
+			if answered = true; value == true {
 				found.hits = append(found.hits, h)
 			}
 		}
 		return nil
 	})
+	if err == nil && wrong != "" && !answered {
+		return errors.New(wrong) // it can be true nowhere: wrong types of fields as they were written show only here
+	}
 	return err
 }
 

@@ -132,6 +132,13 @@ func (e *expression) eval(s *seen) (any, error) {
 	return value, nil
 }
 
+// absent tells whether an expression has no value because something is missing there, as the exit
+// code of a fact about a node is, and not because it is wrong.
+func absent(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "nothing") || strings.Contains(text, "cannot get")
+}
+
 // see returns what an expression sees of a fact.
 func (e *expression) see(r *events.Record, was, is view.Item) *seen {
 	s := &seen{
@@ -295,6 +302,7 @@ var sentences = []struct {
 	is   *regexp.Regexp
 	says string
 }{
+	{regexp.MustCompile(`^invalid operation: bool\((.+)\)$`), "it is %s, want true or false"},
 	{regexp.MustCompile(`^invalid operation: (\S+) \(mismatched types (.+) and (.+)\)$`), "%s does not go with %s and %s"},
 	{regexp.MustCompile(`^invalid operation: (\S+) \(mismatched type (.+)\)$`), "%s does not go with %s"},
 	{regexp.MustCompile(`^invalid operation: (.+) (\S+) (.+)$`), "%[2]s does not go with %[1]s and %[3]s"},
@@ -304,6 +312,14 @@ var sentences = []struct {
 	{regexp.MustCompile(`^interface conversion: .* is (.+), not (.+)$`), "it is %s, want %s"},
 	{regexp.MustCompile(`^cannot fetch (\S+) from (.+)$`), "there is no %s in %s"},
 	{regexp.MustCompile(`^type (.+) has no field (\S+)$`), "%s has no field %s"},
+	{regexp.MustCompile(`^non-bool expression \(type (.+)\) used as condition$`), "the condition is %s, want true or false"},
+	{regexp.MustCompile(`^builtin (\S+) takes only array \(got (.+)\)$`), "%s takes a list, not %s"},
+	{regexp.MustCompile(`^reflect: call of \S+ on (\S+) Value$`), "it is %s, want a list"},
+	{regexp.MustCompile(`^index out of range: (.+) \(array length is (.+)\)$`), "there is no value %s in a list of %s"},
+	{regexp.MustCompile(`^runtime error: integer (divide by zero)$`), "one cannot %s"},
+	{regexp.MustCompile(`^invalid \w+ literal: .*parsing (".*"): .*$`), "%s is no number here"},
+	{regexp.MustCompile(`^cannot use (.+) to get an element from (.+)$`), "%s is no key of %s"},
+	{regexp.MustCompile(`^error parsing regexp: (.+)$`), "it is no regular expression (RE2): %s"},
 }
 
 // plainly says where and why an expression is wrong, without the words of the language's library.
@@ -342,10 +358,12 @@ func typeInWords(name string) string {
 		return "a time"
 	case name == "time.Duration":
 		return "a duration"
-	case name == "<nil>", name == "nil":
+	case name == "<nil>", name == "nil", name == "zero":
 		return "nothing"
 	case name == "interface {}", name == "any", name == "unknown":
 		return "anything"
+	case strings.HasPrefix(name, "func"):
+		return "a function"
 	case strings.HasPrefix(name, "[]"), name == "array":
 		return "a list"
 	case strings.HasPrefix(name, "map"):

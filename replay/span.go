@@ -131,28 +131,35 @@ var errBackwards = errors.New("the log goes backwards")
 // The span keeps r.Raw.
 func (s *Span) Add(r *events.Record, inside bool) error {
 	f := fact{seq: r.Seq, stored: r.Stored.UnixNano(), raw: r.Raw, place: s.words.of(r.Place), kind: r.Kind}
-	f.latest = f.stored
-	if n := len(s.facts); n > 0 {
-		before := &s.facts[n-1]
-		if r.Seq <= before.seq {
-			return fmt.Errorf("%w: sequence %d comes after %d", errBackwards, r.Seq, before.seq)
-		}
-		f.latest = max(f.latest, before.latest)
-	}
 	if r.Err != nil {
 		bad := *r
 		f.bad = &bad
 	}
+	f.typ = s.words.of(typeOf(r))
+	if err := s.append(f, inside); err != nil {
+		return err
+	}
+	s.index(int32(len(s.facts)-1), r)
+	return nil
+}
+
+// append adds a fact behind the others.
+func (s *Span) append(f fact, inside bool) error {
+	f.latest = f.stored
+	if n := len(s.facts); n > 0 {
+		before := &s.facts[n-1]
+		if f.seq <= before.seq {
+			return fmt.Errorf("%w: sequence %d comes after %d", errBackwards, f.seq, before.seq)
+		}
+		f.latest = max(f.latest, before.latest)
+	}
 	if !inside {
 		s.begin = len(s.facts) + 1
 	}
-	f.typ = s.words.of(typeOf(r))
 	if len(s.facts)%markEvery == 0 {
 		s.marks = append(s.marks, maps.Clone(s.totals))
 	}
-	at := int32(len(s.facts))
 	s.facts = append(s.facts, f)
-	s.index(at, r)
 	return nil
 }
 
@@ -190,12 +197,8 @@ func (s *Span) index(at int32, r *events.Record) {
 	c := s.chains[ref]
 	if c == nil {
 		c = &chain{}
-		if s.chains[ref] = c; ref.Kind == view.Nodes {
-			n, _ := slices.BinarySearchFunc(s.nodes, ref, byID)
-			s.nodes = slices.Insert(s.nodes, n, ref)
-		}
 	}
-	c.at = append(c.at, at)
+	s.enter(ref, c, at)
 	if ref.Kind != view.Tasks {
 		if len(c.at)%foldEvery == 0 {
 			c.folded = append(c.folded, is.Clone())
@@ -205,6 +208,17 @@ func (s *Span) index(at int32, r *events.Record) {
 	f.was, f.is = s.standOf(was.Task), s.standOf(is.Task)
 	s.totals.move(f, 1)
 	s.pass.rests(ref, was, is)
+}
+
+// enter puts a fact on the chain of its subject.
+func (s *Span) enter(ref view.Ref, c *chain, at int32) {
+	if len(c.at) == 0 {
+		if s.chains[ref] = c; ref.Kind == view.Nodes {
+			n, _ := slices.BinarySearchFunc(s.nodes, ref, byID)
+			s.nodes = slices.Insert(s.nodes, n, ref)
+		}
+	}
+	c.at = append(c.at, at)
 }
 
 func (s *Span) standOf(t *task.Task) stand {
@@ -271,7 +285,7 @@ func (s *Span) record(at int) events.Record {
 	if f.bad != nil {
 		return *f.bad
 	}
-	r := events.Record{Seq: f.seq, Stored: time.Unix(0, f.stored).UTC(), Kind: f.kind, Place: s.words.say(f.place), Raw: f.raw}
+	r := events.Record{Seq: f.seq, Stored: timeOf(f.stored), Kind: f.kind, Place: s.words.say(f.place), Raw: f.raw}
 	if r.IsFact() {
 		r.Fact, r.Err = events.Decode(f.raw)
 	}
@@ -348,8 +362,10 @@ func (s *Span) time(pos int) time.Time {
 	if pos < 0 {
 		return time.Time{}
 	}
-	return time.Unix(0, s.facts[pos].latest).UTC()
+	return timeOf(s.facts[pos].latest)
 }
+
+func timeOf(nano int64) time.Time { return time.Unix(0, nano).UTC() }
 
 // typeOf is the type of a fact, or a name for other messages.
 func typeOf(r *events.Record) string {

@@ -112,6 +112,7 @@ func (e *Submitted) Differs(other *Submitted) string {
 	}
 	mine, his := e.Work, other.Work
 	mine.StartBy, mine.EndBy, his.StartBy, his.EndBy = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	mine.Spelled, his.Spelled = false, false // another version asks the same
 	return differs("", asJSON(mine), asJSON(his))
 }
 

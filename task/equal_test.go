@@ -12,7 +12,7 @@ import (
 // Equal values are one key, and ask for the same, however their numbers are spelled.
 func TestEqualValuesAreOneKey(t *testing.T) {
 	of := func(x string) *Work {
-		return &Work{Job: "j", Route: where.QueueRoute("q", where.DefaultPriority), Params: json.RawMessage(`{"x":` + x + `}`), Spec: &job.Spec{
+		return &Work{Spelled: true, Job: "j", Route: where.QueueRoute("q", where.DefaultPriority), Params: json.RawMessage(`{"x":` + x + `}`), Spec: &job.Spec{
 			Unique: job.Unique{Key: "{params.x}"}, Concurrency: []limit.Concurrency{{Max: 1, Key: "/{params.x}"}}, Rate: []limit.Rate{{Limit: 1, Per: 1e9, Key: "{params.x}"}},
 		}}
 	}
@@ -25,6 +25,12 @@ func TestEqualValuesAreOneKey(t *testing.T) {
 		if err != nil || bad != nil || unique != "j/"+want || counters[0].Name != "key:/"+want || counters[1].Name != "rate:j/"+want {
 			t.Errorf("%s: the keys are %s and %+v (%v, %v), want %s", spelling, unique, counters, err, bad, want)
 		}
+	}
+	// A birth of an early version keeps its keys: what it was admitted under stays true.
+	early := of("1.0")
+	early.Spelled = false
+	if key, err := early.UniqueKey(); key != "j/1.0" {
+		t.Errorf("an early birth has the key %s (%v)", key, err)
 	}
 	one, other := Submitted{Work: *of("1.0")}, Submitted{Work: *of("1")}
 	if at := one.Differs(&other); at != "" {

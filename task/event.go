@@ -28,6 +28,9 @@ type Work struct {
 	Params json.RawMessage `json:"params,omitzero" redact:"data"`
 	// Secrets are the names of the parameters whose value is a [job.Secret].
 	Secrets []string `json:"secrets,omitzero" redact:"keep"`
+	// Spelled tells that equal values make equal keys ({params.NAME}): 1.0 is 1. Births of early
+	// versions lack it, and keep the keys that they had: the values as they were written.
+	Spelled bool `json:"spelled,omitzero"`
 	// Labels are what the submitter, the job or the schedule has attached to it.
 	Labels map[string]string `json:"labels,omitzero" redact:"hide"`
 	// Route is where it is offered: its queue, its priority, and what it requires of nodes.

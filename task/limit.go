@@ -142,7 +142,11 @@ func (w *Work) given(name string) (string, error) {
 		if !ok {
 			return "", fmt.Errorf("{%s}: the task has no parameter %q", name, field)
 		}
-		return value.Spell(raw), nil
+		var text string
+		if w.Spelled || json.Unmarshal(raw, &text) == nil {
+			return value.Spell(raw), nil
+		}
+		return string(raw), nil
 	}
 	return "", fmt.Errorf("{%s}: want {params.NAME}, {labels.NAME} or {queue}", name)
 }

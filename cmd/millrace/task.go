@@ -5,6 +5,7 @@ import (
 
 	"millrace/cmd/millrace/act"
 	"millrace/cmd/millrace/follow"
+	"millrace/cmd/millrace/incident"
 	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/records"
 	"millrace/cmd/millrace/submit"
@@ -25,7 +26,12 @@ millrace server answers and no other task has them.`,
   millrace task logs -f ID
   millrace task retry $(millrace task ls --state error --since 1h --names)`,
 	})
-	c.AddCommand(look.Of(a.App).Tasks(otlp.New)...)
+	for _, is := range look.Of(a.App).Tasks(otlp.New) {
+		if is.Name() == "why" {
+			incident.Of(a.App, a.inside).OfFile(is, c.Name(), is.Name())
+		}
+		c.AddCommand(is)
+	}
 	c.AddCommand(act.Of(a.App).Tasks()...)
 	c.AddCommand(follow.Of(a.App).Logs(), follow.Of(a.App).Wait(), records.Of(a.App).OfTask(), submit.Of(a.App).Copy())
 	return c

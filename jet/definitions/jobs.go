@@ -22,7 +22,7 @@ var ErrBadJob = birth.NoTask(errors.New("the stored job is not valid: apply it a
 
 // jobOf decodes the text of a job.
 func jobOf(name string, text []byte) (job.Job, error) {
-	return value.ReadNamed(name, text, func(j *job.Job) string { return j.Name }, (*job.Job).Validate)
+	return value.ReadNamed(name, text, func(j *job.Job) string { return j.Name }, (*job.Job).ValidateStored)
 }
 
 // StoredJob is a job as the log has it.

@@ -9,6 +9,8 @@ import (
 
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // ErrNoSchedule: no schedule has this name.
@@ -24,7 +26,7 @@ var ErrBadSchedule = errors.New("the stored schedule is not valid: store it anew
 // name is another's; it wraps [definition.ErrLongDefinition] if the schedule is too long, and
 // [ErrChanged] if another caller has changed it at the same moment. seen is as in [Book.PutJob].
 func (s *Book) PutSchedule(ctx context.Context, d schedule.Definition, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
-	if err := d.Validate(); err != nil {
+	if err := value.JoinFaults(value.Under("task: ", where.ValidLabels(d.Make.Labels)), d.Validate()); err != nil {
 		return 0, false, fmt.Errorf("schedule %s: %w", d.Name, err)
 	}
 	return s.amendSchedule(ctx, d.Name, actor, false, seen, func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // Spawning bounds the children that a running task may ask for (SPAWN, or Spawn of a handler). The
@@ -62,6 +63,9 @@ var ErrSpawn = errors.New("the worker does not allow this child")
 // but the one where t runs. The error wraps [ErrSpawn] and names the bound and the flag that lifts
 // it.
 func (b Spawning) Check(t *task.Task, s *Submission, n, ancestors int) error {
+	if err := where.ValidLabels(s.Labels); err != nil {
+		return err
+	}
 	switch {
 	case b.Children == NoChildren:
 		return fmt.Errorf("%w: no attempt may have any here (--spawn-children 0)", ErrSpawn)

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -164,6 +163,7 @@ func Of(s Submission, job *job.Job, revision uint64, now time.Time) (task.Submit
 	if err := checkLists(&e.Work); err != nil {
 		return e, err
 	}
+	e.Spelled = e.Spec.Keyed()
 	if err := e.ValidKeys(); err != nil {
 		return e, err
 	}
@@ -249,11 +249,6 @@ func (s *Submission) giveParams(e *task.Submitted, job *job.Job) error {
 		}
 		if err := e.Spec.CheckVariables(all); err != nil {
 			return err
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
-		if err := where.ValidLabel(name, s.Labels[name]); err != nil {
-			return fmt.Errorf("labels: %w", err)
 		}
 	}
 	if len(s.Labels) > 0 {
@@ -360,6 +355,9 @@ func checkLists(w *task.Work) error {
 // Check refuses what no store could make right: of a submission of a command or handler all that is
 // wrong, of one of a job its own rules. The error is that of [Of].
 func (s *Submission) Check() error {
+	if err := where.ValidLabels(s.Labels); err != nil {
+		return err
+	}
 	if s.Job == "" && s.Spec != nil {
 		_, err := Of(*s, nil, 0, time.Time{})
 		return err

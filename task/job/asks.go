@@ -1,8 +1,11 @@
 package job
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
+	"millrace/task/limit"
 	"millrace/task/where"
 )
 
@@ -55,4 +58,18 @@ func (s *Spec) Named() (queues, nodes []string) {
 		return nil
 	})
 	return queues, nodes
+}
+
+// Keyed tells whether a key of the spec, or of one of its steps, is made of parameters.
+func (s *Spec) Keyed() (keyed bool) {
+	s.whole(func(s *Spec) {
+		keys := []limit.Key{{Text: s.Unique.Key}, {Text: s.Place.Sticky}}
+		for i := range Rules {
+			if r := &Rules[i]; r.Keys != nil && r.Has(s) {
+				keys = append(keys, r.Keys(s)...)
+			}
+		}
+		keyed = keyed || slices.ContainsFunc(keys, func(k limit.Key) bool { return strings.Contains(k.Text, "{params.") })
+	})
+	return keyed
 }

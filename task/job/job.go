@@ -52,23 +52,28 @@ type Job struct {
 
 // Validate refuses an invalid job and names the field.
 func (j *Job) Validate() error {
-	var queue, priority, labels error
+	return value.JoinFaults(where.ValidLabels(j.Labels), j.validate(j.Params.Validate()))
+}
+
+// ValidateStored is [Job.Validate] for a job that an earlier version may have stored: labels had
+// commas then, and declarations no bounds of cost. Such a job runs on as it is, and is refused when
+// somebody stores it again.
+func (j *Job) ValidateStored() error { return j.validate(j.Params.ValidateStored()) }
+
+func (j *Job) validate(params []error) error {
+	var queue, priority error
 	if j.Queue != "" {
 		queue = value.ValidName("queue", j.Queue)
 	}
 	if j.Priority != 0 {
 		priority = where.ValidPriority(j.Priority)
 	}
-	for _, name := range slices.Sorted(maps.Keys(j.Labels)) {
-		labels = value.JoinFaults(labels, value.Under("labels: ", where.ValidLabel(name, j.Labels[name])))
-	}
-	return value.JoinFaults(value.ValidName("job", j.Name), queue, priority, labels, j.validateParams(), j.Spec.Validate(), j.CheckVariables(known(&j.Params)))
+	return value.JoinFaults(value.ValidName("job", j.Name), queue, priority, j.validateParams(params), j.Spec.Validate(), j.CheckVariables(known(&j.Params)))
 }
 
 // validateParams refuses invalid declarations of parameters, and invalid values that the job itself
-// gives them.
-func (j *Job) validateParams() error {
-	faults := j.Params.Validate()
+// gives them, beside the faults that its parameters have.
+func (j *Job) validateParams(faults []error) error {
 	for i := range j.Params.Declared {
 		if d := &j.Params.Declared[i]; (j.Schedule != nil || len(j.Timetable) > 0) && len(d.Default) == 0 && !d.Optional {
 			faults = append(faults, fmt.Errorf("params[%d].default is missing: the schedule of the job gives it no other value", i))

@@ -15,9 +15,9 @@ import (
 
 // Marshal returns a job as a YAML file. [Parse] reads an equal job from it, with numbers in
 // parameters equal digit by digit. The error is that of Parse if a file cannot express the job.
-func Marshal(job job.Job) ([]byte, error) {
-	return marshal("job", job.Name, job, func(text []byte) (any, error) {
-		back, err := Parse("", text)
+func Marshal(is job.Job) ([]byte, error) {
+	return marshal("job", is.Name, is, func(text []byte) (any, error) {
+		back, err := parse("", text, (*job.Job).ValidateStored, nil) // an early version may have stored it
 		if err != nil {
 			return nil, err
 		}

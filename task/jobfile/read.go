@@ -24,14 +24,16 @@ import (
 // It returns either all jobs, valid and with different names, or an [Errors] with all problems of
 // the file. Any data is safe to pass. Parse refuses a file above 1 MiB, or one that exceeds it with
 // its aliases expanded.
-func Parse(name string, data []byte) ([]job.Job, error) { return parse(name, data, nil) }
+func Parse(name string, data []byte) ([]job.Job, error) {
+	return parse(name, data, (*job.Job).Validate, nil)
+}
 
-func parse(name string, data []byte, refused func(schedule.Definition) error) ([]job.Job, error) {
+func parse(name string, data []byte, valid func(*job.Job) error, refused func(schedule.Definition) error) ([]job.Job, error) {
 	var jobs []job.Job
 	err := documents(name, data, "job", "`name` and `run`", func(d *reader, root *node, before []Problem) string {
 		d.refused = refused
 		job := d.job(root)
-		d.validate(&job, slices.Clone(d.problems[len(before):]))
+		d.validate(&job, valid, slices.Clone(d.problems[len(before):]))
 		jobs = append(jobs, job)
 		return job.Name
 	})
@@ -44,7 +46,9 @@ func parse(name string, data []byte, refused func(schedule.Definition) error) ([
 // ParseWith is [Parse], which also refuses schedules of jobs for which refused returns an error: as
 // at that moment they would not be stored, say.
 func ParseWith(refused func(schedule.Definition) error) func(name string, data []byte) ([]job.Job, error) {
-	return func(name string, data []byte) ([]job.Job, error) { return parse(name, data, refused) }
+	return func(name string, data []byte) ([]job.Job, error) {
+		return parse(name, data, (*job.Job).Validate, refused)
+	}
 }
 
 // ParseOne is [Parse] for a file that must hold one job and no more. With a name, the job must have
@@ -52,7 +56,7 @@ func ParseWith(refused func(schedule.Definition) error) func(name string, data [
 func ParseOne(name string, data []byte) (job.Job, error) {
 	return one("", name, data, "job", "`name` and `run`", func(d *reader, root *node, before []Problem) (job.Job, string) {
 		is := d.job(root)
-		d.validate(&is, slices.Clone(d.problems[len(before):]))
+		d.validate(&is, (*job.Job).Validate, slices.Clone(d.problems[len(before):]))
 		return is, is.Name
 	})
 }
@@ -208,8 +212,8 @@ func (r *reader) priority(v entry) int {
 
 // validate applies the rules that concern more than one value. It stays silent about unreadable
 // fields and faults that may follow from them.
-func (r *reader) validate(j *job.Job, unread []Problem) {
-	r.say(j.Validate(), unread)
+func (r *reader) validate(j *job.Job, valid func(*job.Job) error, unread []Problem) {
+	r.say(valid(j), unread)
 	list := "timetable"
 	if _, short := r.where["schedule"]; short {
 		list = "schedule"

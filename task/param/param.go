@@ -317,9 +317,6 @@ func (d *Param) validate() error {
 	if d.Pattern != "" && d.Type != String {
 		return errors.New("pattern is for text: set type to string")
 	}
-	if err := d.tooDear(); err != nil {
-		return err
-	}
 	if err := validPattern(d.Pattern); err != nil {
 		return fmt.Errorf("pattern: %w", err)
 	}

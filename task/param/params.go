@@ -4,6 +4,7 @@ package param
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,7 +141,13 @@ func (p *Params) read(name, text string) json.RawMessage {
 }
 
 // Validate returns the errors of invalid declarations; each begins with its field.
-func (p *Params) Validate() (wrong []error) {
+func (p *Params) Validate() []error { return p.faults((*Param).tooDear) }
+
+// ValidateStored is [Params.Validate] for what an earlier version may have stored, which had no bounds
+// of cost. What a value may cost is bounded nevertheless.
+func (p *Params) ValidateStored() []error { return p.faults(func(*Param) error { return nil }) }
+
+func (p *Params) faults(bound func(*Param) error) (wrong []error) {
 	if len(p.Declared) > 0 && len(p.Defaults) > 0 {
 		return []error{errors.New("params: they are either defaults or declared, not both")}
 	}
@@ -149,7 +156,7 @@ func (p *Params) Validate() (wrong []error) {
 	}
 	for i := range p.Declared {
 		d := &p.Declared[i]
-		if err := d.validate(); err != nil {
+		if err := cmp.Or(bound(d), d.validate()); err != nil {
 			wrong = append(wrong, fmt.Errorf("params[%d].%w", i, err))
 		}
 		if first := slices.IndexFunc(p.Declared, func(o Param) bool { return o.Name == d.Name }); first < i {

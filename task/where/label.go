@@ -3,7 +3,11 @@ package where
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+
+	"millrace/task/value"
 )
 
 // ParseLabels reads labels of nodes and tasks as people type them: name=value, and several with
@@ -32,15 +36,23 @@ func commas(text string) string {
 	return ""
 }
 
+// ValidLabels refuses labels of tasks that [ParseLabels] could not name.
+func ValidLabels(labels map[string]string) (err error) {
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		err = value.JoinFaults(err, value.Under("labels: ", ValidLabel(name, labels[name])))
+	}
+	return err
+}
+
 // ValidLabel refuses a label that [ParseLabels] could not name.
-func ValidLabel(name, value string) error {
+func ValidLabel(name, text string) error {
 	switch {
 	case name == "":
 		return errors.New("a label has no name")
 	case strings.ContainsAny(name, ",="):
 		return fmt.Errorf("the label %q: want a name without commas and =", name)
-	case strings.Contains(value, ","):
-		return fmt.Errorf("the label %s has the value %q: want one without commas, which separate labels", name, value)
+	case strings.Contains(text, ","):
+		return fmt.Errorf("the label %s has the value %q: want one without commas, which separate labels", name, text)
 	}
 	return nil
 }

@@ -220,7 +220,28 @@ func (a *Commands) verifyFile(f *verifyFlags, cfg verify.Config, now time.Time) 
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	return certify(v.Report(now)), nil
+	return f.certify(v.Report(now))
+}
+
+// certify is the certificate of a report. A file or a range without messages is not called OK: that
+// says nothing of what somebody asked about. A log without any is one that has just begun.
+func (f *verifyFlags) certify(r *verify.Report) (*certificate, error) {
+	span := f.from > 1 || f.to > 0
+	if r.Last > 0 || f.file == "" && !span {
+		return certify(r), nil
+	}
+	what := "the log"
+	switch f.file {
+	case "":
+	case "-":
+		what = "stdin"
+	default:
+		what = f.file
+	}
+	if span {
+		what += " from --from to --to"
+	}
+	return nil, &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("there are no messages in %s", what)}
 }
 
 func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Config, now time.Time) (*certificate, error) {
@@ -257,7 +278,7 @@ func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Co
 	if why != "" {
 		v.CouldNot(verify.ReadModel, why)
 	}
-	return certify(v.Report(now)), nil
+	return f.certify(v.Report(now))
 }
 
 // compareRows gives the copies of definitions and the rows of the read model to a verifier. If that

@@ -20,7 +20,7 @@ const partialFile = "the incident file holds only what lived in its span"
 
 // incidentSource reads the facts of an incident file, whose settings count before one's own. Missing
 // facts become gaps.
-func incidentSource(in *text, own settings.Values, between [2]view.Moment) (source, error) {
+func incidentSource(in *text, k kept, own settings.Values, between [2]view.Moment) (source, error) {
 	f, err := in.read()
 	if err != nil {
 		return source{}, err
@@ -29,14 +29,18 @@ func incidentSource(in *text, own settings.Values, between [2]view.Moment) (sour
 	if err := judged(&own, m); err != nil {
 		return source{}, err
 	}
-	from := source{span: replay.NewSpan(1), rules: reach.Rules{Values: own}, incident: f, marks: marksOf(f.Notes)}
+	from := source{rules: reach.Rules{Values: own}, incident: f, marks: marksOf(f.Notes)}
 	switch {
 	case m.Left > 0:
 		from.partial = partialFile
 	case !m.Raw:
 		from.partial = "what decisions name was redacted"
 	}
-	from.span.Imported(f.Import())
+	from.begin()
+	if k.restore(from.span, func(r *events.Record) bool { return behind(between[1], r) }, func(r *events.Record) bool { return from.begun(r, between[0]) }) {
+		return from, nil
+	}
+	from.begin()
 	gaps := slices.Clone(f.Missing)
 	for r, err := range f.Facts() {
 		for len(gaps) > 0 && (gaps[0].Section != incident.SectionFacts.String() || r.Seq > gaps[0].After) {
@@ -46,10 +50,10 @@ func incidentSource(in *text, own settings.Values, between [2]view.Moment) (sour
 		switch {
 		case err != nil:
 			from.span.Missing(err.Error())
-		case between[1] != (view.Moment{}) && between[1].Before(&r):
+		case behind(between[1], &r):
 			return from, nil
 		default:
-			if err := from.add(&r, between[0]); err != nil {
+			if err := from.span.Add(&r, from.begun(&r, between[0])); err != nil {
 				return from, err
 			}
 		}
@@ -57,11 +61,21 @@ func incidentSource(in *text, own settings.Values, between [2]view.Moment) (sour
 	for i := range gaps {
 		from.gap(&gaps[i])
 	}
+	if len(from.beside) == 0 {
+		k.keep(from.span)
+	}
 	return from, nil
 }
 
-func (s *source) add(r *events.Record, begin view.Moment) error {
-	return s.span.Add(r, r.Seq >= s.incident.Manifest.From.Seq && begin.Begun(r))
+// begin begins the span of an incident file.
+func (s *source) begin() {
+	s.span = replay.NewSpan(1)
+	s.span.Imported(s.incident.Import())
+}
+
+// begun tells whether a record belongs to the span of the file, and of the question.
+func (s *source) begun(r *events.Record, begin view.Moment) bool {
+	return r.Seq >= s.incident.Manifest.From.Seq && begin.Begun(r)
 }
 
 // gap records that a part is missing; only facts leave a gap to step over.

@@ -235,7 +235,7 @@ func whatifExport(in *text, q whatif.Question, until view.Moment) (*whatif.Repor
 	for {
 		record, err := r.Next()
 		switch {
-		case errors.Is(err, io.EOF) && j.Last() == 0 && r.Header().Export == 0:
+		case errors.Is(err, io.EOF) && j.Last() == 0:
 			return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("there are no messages in %s", in.name)}
 		case errors.Is(err, io.EOF) || err == nil && behind(until, &record):
 			return j.Report()

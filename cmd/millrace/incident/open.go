@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/history"
@@ -54,24 +55,53 @@ place of 0.`,
 		},
 	}
 	bound.Flag(c.Flags())
-	c.RunE = func(c *cobra.Command, args []string) error {
-		lay, of, err := a.laying(args[0], bound)
-		if err != nil {
-			return err
-		}
-		code := 0
-		err = a.inside(c.Context(), args[0], lay, of, func(ctx context.Context, inside *reach.Inside) error {
-			if len(args) > 1 {
-				code = a.run(ctx, inside, args[1:], a.In, a.Out, a.Errs)
-				return nil
-			}
-			return a.prompt(ctx, inside)
-		})
-		if err == nil && code == exit.OK && of.Missing != nil {
-			code = damaged // the answer may lack what the file lacks
-		}
-		return errors.Join(err, exit.With(code))
+	c.RunE = func(c *cobra.Command, args []string) error { return a.look(c.Context(), args[0], bound, args[1:]) }
+	return c
+}
+
+// look runs a command on a file, or those that are typed if there is none.
+func (a *Commands) look(ctx context.Context, name string, bound opened.Bound, args []string) error {
+	lay, of, err := a.laying(name, bound)
+	if err != nil {
+		return err
 	}
+	code := 0
+	err = a.inside(ctx, name, lay, of, func(ctx context.Context, inside *reach.Inside) error {
+		if len(args) > 0 {
+			code = a.run(ctx, inside, args, a.In, a.Out, a.Errs)
+			return nil
+		}
+		return a.prompt(ctx, inside)
+	})
+	if err == nil && code == exit.OK && of.Missing != nil {
+		code = damaged // the answer may lack what the file lacks
+	}
+	return errors.Join(err, exit.With(code))
+}
+
+// fileFlag is the name of the flag that names a file in place of a server.
+const fileFlag = "file"
+
+// OfFile gives a reading command the flag --file: the same as "incident open FILE -- COMMAND". path
+// are its names below the root.
+func (a *Commands) OfFile(c *cobra.Command, path ...string) *cobra.Command {
+	var name string
+	var bound opened.Bound
+	own := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if name == "" {
+			return own(c, args)
+		}
+		all := slices.Clone(path)
+		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Changed && f.Name != fileFlag && f.Name != opened.BoundFlag {
+				all = append(all, "--"+f.Name+"="+f.Value.String())
+			}
+		})
+		return a.look(c.Context(), name, bound, append(append(all, "--"), args...))
+	}
+	c.Flags().StringVar(&name, fileFlag, "", "ask this `file`, an export or an incident file, instead of a server")
+	bound.Flag(c.Flags())
 	return c
 }
 
@@ -145,12 +175,19 @@ func (a *Commands) inside(ctx context.Context, name string, lay layer, f *incide
 	defer os.RemoveAll(dir)
 	from, to, err := lay(dir, &s)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		err = fmt.Errorf("%s: %w", name, err)
+		if errors.Is(err, errNone) {
+			err = &exit.Fault{Code: exit.Usage, Err: err}
+		}
+		return err
 	}
 	return serve.Of(a.App).Exhibit(ctx, dir, s, func(ctx context.Context, url string) error {
 		return look(ctx, &reach.Inside{File: name, URL: url, From: from, To: to, Settings: f.Manifest.Settings})
 	})
 }
+
+// errNone refuses a file without a whole fact.
+var errNone = errors.New("none of its facts is whole")
 
 // lay writes the facts of a file into a data directory, and returns the span that it covers: up to
 // the first missing fact.
@@ -167,7 +204,7 @@ func lay(dir string, s *settings.Values, f *incident.File) (from, to view.Point,
 	from = view.Point{Seq: f.Manifest.From.Seq, At: f.Manifest.From.Stored}
 	to, err = serve.Lay(dir, layout, f.Manifest.Made, f.Whole(), output)
 	if err == nil && to.Seq == 0 {
-		err = errors.New("none of its facts is whole")
+		err = errNone
 	}
 	return from, to, err
 }

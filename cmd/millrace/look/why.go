@@ -42,13 +42,15 @@ It is judged by the settings of the millrace server that answers, else by those 
 command ("millrace config"). The rest is from the log.
 
 With --at it says why the task was in its state then, and what was to come next, from the
-log alone, which does not record which heartbeats had stopped.
+log alone, which does not record which heartbeats had stopped. With --file it says so of an export
+or an incident file, without a server.
 
 --chain lists the causes instead: its schedule or submitter, its parents, the tasks of
 which it is a copy, the tasks that it needed, its attempts, retries and takeovers, one fact a line.`,
 		Example: `  millrace task why ID
   millrace task why ID --chain
-  millrace task why ID --at -10m`,
+  millrace task why ID --at -10m
+  millrace task why ID --file crash.mri --at 1048211`,
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	c.Flags().BoolVar(&chain, "chain", false, "list the facts that led to it, from the first cause on")

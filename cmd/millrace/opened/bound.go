@@ -17,12 +17,12 @@ import (
 // upload, for a file may come from anywhere.
 type Bound struct{ most value.Size }
 
-// boundFlag is the name of its flag.
-const boundFlag = "max-unpacked"
+// BoundFlag is the name of its flag.
+const BoundFlag = "max-unpacked"
 
 // Flag adds the flag.
 func (b *Bound) Flag(fs *pflag.FlagSet) {
-	fs.TextVar(&b.most, boundFlag, value.Size(incident.MaxUnpacked), "read an incident file of at most this `size`, unpacked; it is kept in memory")
+	fs.TextVar(&b.most, BoundFlag, value.Size(incident.MaxUnpacked), "read an incident file of at most this `size`, unpacked; it is kept in memory")
 }
 
 // Read reads an incident file. name is its name in errors.
@@ -37,7 +37,7 @@ func (b Bound) Read(name string, from io.Reader) (*incident.File, error) {
 	}
 	fault := &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("%s: %w", name, err)}
 	if errors.Is(err, incident.ErrLarge) {
-		fault.Hint = exit.Hint("--%s allows more, if you trust the file", boundFlag)
+		fault.Hint = exit.Hint("--%s allows more, if you trust the file", BoundFlag)
 	}
 	return nil, fault
 }
