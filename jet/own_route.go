@@ -172,18 +172,26 @@ func (r *ownRoute) foreign(is *jetstream.ConsumerConfig) string {
 }
 
 // findTime is how long the consumer may take to answer. A consumer on a server that was just lost
-// does not answer at first. On a starved machine nothing answers as soon, and slowFind is how long it
-// may take then: to make the consumer again costs more than any answer.
+// does not answer at first. On a starved machine nothing answers as soon. There it may take slowFind,
+// or some times as long as any other answer takes: to make the consumer again costs more than that.
 const (
-	findTime = time.Second
-	slowFind = 4 * time.Second
+	findTime  = time.Second
+	slowFind  = 4 * time.Second
+	slowTimes = 3
+	slowMost  = 6 * time.Second // after that without any answer, the answers may be what is lost
 )
 
 // find tells whether the consumer exists, and where it is another one in words.
 func (r *ownRoute) find(ctx context.Context) (there bool, foreign string, err error) {
 	there, foreign, err = r.findWithin(ctx, findTime)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && r.slow(ctx) {
-		there, foreign, err = r.findWithin(ctx, slowFind)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		asked := time.Now()
+		soon, cancel := context.WithTimeout(ctx, slowMost)
+		_, silent := r.store.Time(soon)
+		cancel()
+		if took := time.Since(asked); silent == nil && took > findTime/4 {
+			there, foreign, err = r.findWithin(ctx, max(slowFind, slowTimes*took))
+		}
 	}
 	switch {
 	case err == nil:
@@ -206,14 +214,6 @@ func (r *ownRoute) findWithin(ctx context.Context, patience time.Duration) (ther
 		r.found(c.CachedInfo())
 	}
 	return true, foreign, nil
-}
-
-// slow tells whether the server takes long to answer anything.
-func (r *ownRoute) slow(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, findTime/4)
-	defer cancel()
-	_, err := r.store.Time(ctx)
-	return err != nil
 }
 
 // found records that the consumer exists.
