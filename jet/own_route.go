@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -268,16 +267,14 @@ func (r *ownRoute) bereave(floor uint64) (conn uint64) {
 	r.connected()
 	r.floor, r.known = floor, true
 	r.highest = floor // what lies behind floor comes again
-	// What the node has given back belongs to whoever takes it next.
-	maps.DeleteFunc(r.open, func(_ uint64, l *ownLease) bool { return l.left })
-	more := len(r.open) - r.orphans
+	more := 0
 	for _, l := range r.open {
-		if !l.orphan {
+		if !l.orphan && !l.left { // what the node has given back belongs to whoever takes it next
 			l.orphan, l.mark = true, r.mark
+			more++
 		}
 	}
-	r.orphans = len(r.open)
-	if more > 0 {
+	if r.orphans += more; more > 0 {
 		r.src.pull.Want(more)
 	}
 	return r.conn
@@ -396,20 +393,19 @@ func (l *ownLease) Rest(d time.Duration) error {
 	return l.leave(func(now events.Lease) error { return now.Rest(d) })
 }
 
-// leave gives the offer back. The consumer that takes the place of a lost one offers it in any case.
+// leave gives the offer back, also to a consumer that was lost, for it may only have seemed so. It
+// stays open until it comes again and is done with: else the node would go on behind it.
 func (l *ownLease) leave(say func(events.Lease) error) error {
 	r := l.route
 	r.mu.Lock()
 	now, orphan := l.now, l.orphan
 	l.left, l.stocked, l.orphan = true, false, false
 	if orphan {
-		delete(r.open, l.seq)
 		r.orphans--
 	}
 	r.mu.Unlock()
 	if orphan {
 		r.src.pull.Want(-1)
-		return nil
 	}
 	return say(now)
 }
