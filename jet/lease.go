@@ -80,7 +80,7 @@ func (l *lease) Extend(ctx context.Context) error {
 
 func (l *lease) Prolong() error { return l.store.NC.Publish(l.reply, progressBody) }
 
-const extendTimeout = 5 * time.Second
+const extendTimeout = 10 * time.Second
 
 // Resume returns the lease of an offer that an earlier process pulled, by its token.
 func (s *Store) Resume(token string) events.Lease { return &lease{store: s, reply: token} }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -172,18 +171,26 @@ func (r *ownRoute) foreign(is *jetstream.ConsumerConfig) string {
 }
 
 // findTime is how long the consumer may take to answer. A consumer on a server that was just lost
-// does not answer at first. On a starved machine nothing answers as soon, and slowFind is how long it
-// may take then: to make the consumer again costs more than any answer.
+// does not answer at first. On a starved machine nothing answers as soon. There it may take slowFind,
+// or some times as long as any other answer takes: to make the consumer again costs more than that.
 const (
-	findTime = time.Second
-	slowFind = 4 * time.Second
+	findTime  = time.Second
+	slowFind  = 4 * time.Second
+	slowTimes = 3
+	slowMost  = 6 * time.Second // after that without any answer, the answers may be what is lost
 )
 
 // find tells whether the consumer exists, and where it is another one in words.
 func (r *ownRoute) find(ctx context.Context) (there bool, foreign string, err error) {
 	there, foreign, err = r.findWithin(ctx, findTime)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && r.slow(ctx) {
-		there, foreign, err = r.findWithin(ctx, slowFind)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		asked := time.Now()
+		soon, cancel := context.WithTimeout(ctx, slowMost)
+		_, silent := r.store.Time(soon)
+		cancel()
+		if took := time.Since(asked); silent == nil && took > findTime/4 {
+			there, foreign, err = r.findWithin(ctx, max(slowFind, slowTimes*took))
+		}
 	}
 	switch {
 	case err == nil:
@@ -206,14 +213,6 @@ func (r *ownRoute) findWithin(ctx context.Context, patience time.Duration) (ther
 		r.found(c.CachedInfo())
 	}
 	return true, foreign, nil
-}
-
-// slow tells whether the server takes long to answer anything.
-func (r *ownRoute) slow(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, findTime/4)
-	defer cancel()
-	_, err := r.store.Time(ctx)
-	return err != nil
 }
 
 // found records that the consumer exists.
@@ -268,16 +267,14 @@ func (r *ownRoute) bereave(floor uint64) (conn uint64) {
 	r.connected()
 	r.floor, r.known = floor, true
 	r.highest = floor // what lies behind floor comes again
-	// What the node has given back belongs to whoever takes it next.
-	maps.DeleteFunc(r.open, func(_ uint64, l *ownLease) bool { return l.left })
-	more := len(r.open) - r.orphans
+	more := 0
 	for _, l := range r.open {
-		if !l.orphan {
+		if !l.orphan && !l.left { // what the node has given back belongs to whoever takes it next
 			l.orphan, l.mark = true, r.mark
+			more++
 		}
 	}
-	r.orphans = len(r.open)
-	if more > 0 {
+	if r.orphans += more; more > 0 {
 		r.src.pull.Want(more)
 	}
 	return r.conn
@@ -396,20 +393,19 @@ func (l *ownLease) Rest(d time.Duration) error {
 	return l.leave(func(now events.Lease) error { return now.Rest(d) })
 }
 
-// leave gives the offer back. The consumer that takes the place of a lost one offers it in any case.
+// leave gives the offer back, also to a consumer that was lost, for it may only have seemed so. It
+// stays open until it comes again and is done with: else the node would go on behind it.
 func (l *ownLease) leave(say func(events.Lease) error) error {
 	r := l.route
 	r.mu.Lock()
 	now, orphan := l.now, l.orphan
 	l.left, l.stocked, l.orphan = true, false, false
 	if orphan {
-		delete(r.open, l.seq)
 		r.orphans--
 	}
 	r.mu.Unlock()
 	if orphan {
 		r.src.pull.Want(-1)
-		return nil
 	}
 	return say(now)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -171,6 +172,42 @@ func TestOwnRouteDoesNotWaitForALostAnswer(t *testing.T) {
 	defer cancel()
 	if err := o.Prove(soon); err != nil {
 		t.Error(err)
+	}
+}
+
+// A server that takes seconds for each answer has not lost the consumer of a node: it is found, not
+// made again, and what the node holds there stays its own.
+func TestOwnRouteOfASlowServer(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, embed.Config{})
+	for _, late := range testkit.Size([]time.Duration{1200 * time.Millisecond}, []time.Duration{1200 * time.Millisecond, 3 * time.Second}) {
+		t.Run(late.String(), func(t *testing.T) {
+			t.Parallel()
+			var lag rig.Lag
+			id := node.ID("n" + strconv.Itoa(int(late.Milliseconds())))
+			s := openStore(t, connect(t, srv.URL(), nats.SetCustomDialer(&lag)), streams.Layout{AckWait: 30 * time.Second})
+			o := offersOf(t, s, id.Queue())
+			prove(t, o)
+			aim(t, s, id)
+			held := next(t, o)
+			lag.By(late)
+			made, err := o.own.ensure(within(t))
+			if made != "" || err != nil {
+				t.Errorf("its consumer %s, %v", made, err)
+			}
+			if err := held.Extend(within(t)); err != nil {
+				t.Error(err)
+			}
+			soon, cancel := context.WithTimeout(within(t), late/2)
+			defer cancel()
+			if made, err := o.own.ensure(soon); made != "" || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("within half of the time for an answer its consumer %s, %v", made, err)
+			}
+			if _, err := s.Node(within(t), id, 0); err != nil {
+				t.Errorf("the facts of the node: %v", err)
+			}
+			lag.By(0)
+		})
 	}
 }
 

@@ -267,8 +267,8 @@ type Heartbeat struct {
 	// the node by its own promise. Both are 0 if the worker names none.
 	Every value.Duration `json:"every,omitempty"`
 	TTL   value.Duration `json:"ttl,omitempty"`
-	// Runs are the epochs of the attempts that the session has run for a while: the heartbeat
-	// renews their leases. An attempt that has only just started may be missing.
+	// Runs are the epochs of the attempts that the session runs, or is about to start: the heartbeat
+	// renews their leases. One that has only just been claimed may be missing.
 	Runs []uint64 `json:"runs,omitempty"`
 }
 

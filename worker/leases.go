@@ -145,8 +145,8 @@ const presentExtend = 200 * time.Millisecond
 // renewals is how many offers are extended concurrently.
 const renewals = 64
 
-// beat stores a heartbeat that names the attempts that have run for a while, and so confirms their
-// leases. An attempt that must stop by then under its own rule still stops.
+// beat stores a heartbeat that names the attempts, and so confirms their leases. An attempt that must
+// stop by then under its own rule still stops.
 func (w *Worker) beat(ctx context.Context) (asked time.Time, err error) {
 	select {
 	case w.beatTurn <- struct{}{}: // of two concurrent lists, the later one must be stored last
@@ -156,7 +156,7 @@ func (w *Worker) beat(ctx context.Context) (asked time.Time, err error) {
 	}
 	asked = time.Now()
 	w.watch(asked)
-	named, runs := w.leases.named(asked, w.safety)
+	named, runs := w.leases.named()
 	h := node.Heartbeat{
 		Session: w.protocol.Session,
 		At:      w.cfg.Now().UTC(),
@@ -186,31 +186,71 @@ func (w *Worker) beat(ctx context.Context) (asked time.Time, err error) {
 func (w *Worker) lives(sent time.Time) {
 	w.watch(time.Now())
 	w.beaten.Store(&sent)
+	for _, a := range w.leases.all() {
+		a.hear()
+	}
 	select {
 	case w.stored <- struct{}{}:
 	default:
 	}
 }
 
-// named returns the attempts that a heartbeat sent now must name, and their epochs.
-func (l *leases) named(now time.Time, s safety) (named []*Attempt, runs []uint64) {
+// named returns the attempts that a heartbeat must name, and their epochs.
+func (l *leases) named() (named []*Attempt, runs []uint64) {
 	l.mu.Lock()
 	runs = slices.Clone(l.left)
 	l.mu.Unlock()
-	for _, a := range l.all() {
-		if s.names(now.Sub(a.lease.since)) {
-			named, runs = append(named, a), append(runs, a.Task.Epoch)
-		}
+	named = l.all()
+	for _, a := range named {
+		runs = append(runs, a.Task.Epoch)
 	}
 	slices.Sort(runs)
 	return named, runs
 }
 
-// mayGoOn tells whether the attempt may go on, given its lease and a heartbeat sent at beaten, both
-// as the log has confirmed them.
+// mayGoOn tells whether the attempt may go on, or wait for its start, given its lease and a heartbeat
+// sent at beaten, both as the log has confirmed them.
 func (a *Attempt) mayGoOn(now, beaten time.Time) bool {
 	_, confirmed := a.lease.get()
-	return a.safety().mayGoOn(a.Task.Spec.Continues(), now.Sub(confirmed), now.Sub(beaten))
+	lease, beat := now.Sub(confirmed), now.Sub(beaten)
+	if !a.started.Load() && a.safety().mayWait(lease, beat, now.Sub(a.lease.since)) {
+		return true
+	}
+	return a.safety().mayGoOn(a.Task.Spec.Continues(), lease, beat)
+}
+
+// mayStart tells whether something of the attempt may start.
+func (a *Attempt) mayStart(now time.Time) bool {
+	_, confirmed := a.lease.get()
+	named := confirmed.After(a.lease.since)
+	return a.Task.Spec.Continues() || a.safety().mayStart(now.Sub(confirmed), now.Sub(*a.worker.beaten.Load()), named)
+}
+
+// awaitStart waits until something of a claimed attempt may start: at once if its claim was quick,
+// else until a heartbeat has confirmed it. To give the task back instead would cost the machine that
+// is so slow another claim. It returns false if the attempt is stopped before that.
+func (w *Worker) awaitStart(a *Attempt) bool {
+	again := time.NewTicker(w.safety.beat / 2)
+	defer again.Stop()
+	for !a.started.Load() && !a.mayStart(time.Now()) {
+		w.wake() // to beat
+		select {
+		case <-a.context.Done():
+			return false
+		case <-a.heard:
+		case <-again.C:
+		}
+	}
+	a.started.Store(true)
+	return true
+}
+
+// hear has the attempt look whether it may start.
+func (a *Attempt) hear() {
+	select {
+	case a.heard <- struct{}{}:
+	default:
+	}
 }
 
 // mayBegin tells whether the worker may begin anything, given the heartbeats stored so far.

@@ -290,16 +290,25 @@ func (p *presence) ready() {
 // beat stores a heartbeat and makes sure that the log says online: a scheduler may have declared
 // the node silent in between.
 func (p *presence) beat(ctx context.Context) error {
-	w := p.w
+	w, rec := p.w, p.w.protocol.Recorder
 	var asked time.Time
+	sent, known := 0, p.node
+	meanwhile := make(chan node.Node, 1)
+	w.background.Go(func() {
+		defer close(meanwhile)
+		if n, err := rec.UpdateNode(ctx, known); err == nil {
+			meanwhile <- n
+		}
+	})
 	// A process is refused if its last heartbeat has expired or another process has succeeded it:
 	// the log says whose node it is.
 	chain := events.Chain[node.Node, node.Beat]{
 		Read: func(ctx context.Context, _ node.Beat) (node.Node, uint64, bool, error) {
-			n, err := w.protocol.Recorder.UpdateNode(ctx, p.node)
+			n, err := rec.UpdateNode(ctx, p.node)
 			return n, n.Head, false, err
 		},
 		Write: func(ctx context.Context, _ node.Beat, _ uint64) (_ uint64, err error) {
+			sent++
 			asked, err = w.beat(ctx)
 			return 0, err
 		},
@@ -314,10 +323,16 @@ func (p *presence) beat(ctx context.Context) error {
 		return err
 	}
 	p.beaten = asked
-	p.node, _, err = w.protocol.Recorder.DoNodeFrom(ctx, p.node, beat)
-	if err != nil { // while the log says otherwise, nothing could begin here safely
-		return err
+	// What was read meanwhile will do if the heartbeat before had not expired, for then none has found
+	// the node silent since. So a slow log is waited for once.
+	n, ok := <-meanwhile
+	if event, err := node.Decide(n, beat); !ok || sent > 1 || err != nil || event != nil {
+		if n, _, err = rec.DoNodeFrom(ctx, p.node, beat); err != nil { // while the log says otherwise, nothing could begin here safely
+			p.node = n
+			return err
+		}
 	}
+	p.node = n
 	w.lives(asked)
 	w.pace.beat(asked, time.Now())
 	if took := time.Since(asked); !w.safety.mayBegin(took) {

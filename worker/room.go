@@ -124,13 +124,14 @@ func (w *Worker) serveLarge(pulling, attempts context.Context, offer *events.Off
 }
 
 // passOn gives back an offer for which there is no room here, for another worker. It returns false
-// if the task runs already: then the offer came too early, and rests instead of going round.
+// if the task runs already: then the offer came too early, and rests instead of going round. It also
+// does if that cannot be read, as when the worker ends.
 func (w *Worker) passOn(pulling context.Context, offer *events.Offer) bool {
-	if rests, err := w.protocol.Rests(pulling, offer); rests || err != nil {
-		return false
+	rests, err := w.protocol.Rests(pulling, offer)
+	if !rests {
+		_ = offer.Return() // else it is delivered again when its lease has expired
 	}
-	_ = offer.Return() // else it is delivered again when its lease has expired
-	return true
+	return !rests && err == nil
 }
 
 // holdFor keeps the lease of an offer for a while. It returns false, and gives the offer back, if
@@ -143,6 +144,7 @@ func (w *Worker) holdFor(pulling context.Context, offer *events.Offer, d time.Du
 	}
 	if err := offer.Extend(pulling); err != nil {
 		w.log.Warn("an offer that waits for room was lost; it comes again", "error", err)
+		_ = offer.Return() // it may still be here
 		return false
 	}
 	return true

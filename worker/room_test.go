@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/reason"
@@ -101,6 +102,37 @@ func TestRoomThatIsNotNeeded(t *testing.T) {
 		}
 		if n := len(w.facts(large)); n != 2 {
 			t.Errorf("the large one has %d facts after its birth, want its start and its end", n)
+		}
+	})
+}
+
+// strict is a store that reads nothing for a caller that has ended.
+type strict struct{ *store }
+
+func (s strict) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.store.Task(ctx, id)
+}
+
+// A worker that ends while it makes room for a large task leaves the task to another one at once.
+func TestRoomOfAWorkerThatEnds(t *testing.T) {
+	inBubble(t, func(w *world) {
+		var c cost
+		h := map[string]worker.Handler{"h": c.handler(time.Second)}
+		s := newStore(w.log)
+		on := s.ports()
+		on.Log = strict{s}
+		a := w.startPorts(s, on, worker.Config{Slots: 2, Node: "a"}, h)
+		w.submit(job.Spec{})
+		large := w.submit(job.Spec{Slots: 2})
+		pass(50 * time.Millisecond) // it waits for the other slot
+		a.stop()
+		pass(0)
+		w.start(worker.Config{Slots: 2, Node: "b"}, h)
+		if now := w.ended(large); now.StartedAt.Sub(now.SubmittedAt) > 2*time.Second {
+			t.Errorf("it began after %v", now.StartedAt.Sub(now.SubmittedAt))
 		}
 	})
 }

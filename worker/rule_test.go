@@ -82,6 +82,7 @@ func TestAnswerAfterTheBound(t *testing.T) {
 				before := time.Now()
 				w.beaten.Store(&before)
 				a := &Attempt{worker: w, Task: task.Task{ID: "t"}}
+				a.started.Store(true)
 				a.context, a.stop = context.WithCancelCause(t.Context())
 				a.lease.begin(nil, before.Add(1500*time.Millisecond)) // its claim alone would let it go on
 				w.leases.running = map[task.ID]*Attempt{"t": a}
@@ -133,14 +134,27 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// The claim confirms an attempt until a heartbeat names it.
-func TestNamedInTime(t *testing.T) {
+// An attempt that starts at once after its claim is confirmed in time by the next heartbeat, also if
+// that takes as long as a claim that is not slow. One that waited for a heartbeat has the next one in
+// time if that takes as long.
+func TestStart(t *testing.T) {
+	const fresh = 0
 	for _, s := range []safety{{6 * time.Second, 6 * time.Second, 2 * time.Second}, {30 * time.Second, 15 * time.Second, 5 * time.Second}, {3 * time.Second, 15 * time.Second, time.Second}} {
-		if latest := s.ackWait/6 + s.beat; !s.names(s.ackWait/6) || latest > s.ackWait/2 || s.atStake(latest, 0) {
-			t.Errorf("%+v: an attempt is named %v after its claim at the latest", s, latest)
+		if latest := s.beat + s.slowClaim(); !s.mayStart(s.slowClaim()-1, fresh, false) || s.atStake(latest, 0) {
+			t.Errorf("%+v: an attempt is confirmed %v after its claim at the latest", s, latest)
 		}
-		if s.names(s.ackWait/6 - 1) {
-			t.Errorf("%+v: short tasks are named", s)
+		if s.mayStart(s.slowClaim(), fresh, false) {
+			t.Errorf("%+v: something starts after a slow claim", s)
+		}
+		if !s.mayStart(s.ackWait/3-1, fresh, true) || s.atStake(s.beat+s.ackWait/3-1, 0) {
+			t.Errorf("%+v: an attempt that a heartbeat has confirmed does not start, or must stop before the next", s)
+		}
+		if s.mayStart(s.ackWait/3, fresh, true) || s.mayStart(0, s.nodeTTL*2/3, true) {
+			t.Errorf("%+v: something starts on the strength of an old heartbeat", s)
+		}
+		if !s.mayWait(s.ackWait*2/3, s.nodeTTL*2/3, s.ackWait-1) || s.mayWait(s.ackWait*11/12, fresh, fresh) ||
+			s.mayWait(fresh, s.nodeTTL*11/12, fresh) || s.mayWait(fresh, fresh, s.ackWait) {
+			t.Errorf("%+v: what has not started yet waits too long, or must stop like what has", s)
 		}
 	}
 }

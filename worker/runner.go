@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"millrace/node"
@@ -83,6 +84,8 @@ type Attempt struct {
 	worker  *Worker
 	output  Output // Output points here
 	lease   leaseState
+	started atomic.Bool   // something of it may run
+	heard   chan struct{} // holds one when there is a new heartbeat
 	context context.Context
 	stop    context.CancelCauseFunc
 	release context.CancelFunc // of the deadline's timer; nil without one

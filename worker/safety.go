@@ -28,11 +28,6 @@ type safety struct{ ackWait, nodeTTL, beat time.Duration }
 // watchEvery is how often the watch looks.
 func (s safety) watchEvery() time.Duration { return min(s.ackWait, s.nodeTTL) / 12 }
 
-// names tells whether a heartbeat names an attempt whose offer is that old. Short tasks are not
-// worth naming. Until then the claim confirms the lease: a heartbeat names the attempt half an
-// AckWait after the claim at the latest.
-func (s safety) names(age time.Duration) bool { return age >= s.ackWait/6 }
-
 // renewal tells whether the worker must ask the server again to keep an offer from other workers,
 // given how long ago it last asked: after about a third of AckWait, together with a heartbeat that
 // was just stored if there is one.
@@ -55,6 +50,22 @@ func (s safety) atStake(lease, beat time.Duration) bool {
 // has declared that harmless. A cancel or a takeover in the log ends both kinds.
 func (s safety) mayGoOn(continues bool, lease, beat time.Duration) bool {
 	return continues || !s.atStake(lease, beat)
+}
+
+// mayWait tells whether an attempt of which nothing runs yet may wait for a heartbeat that confirms its
+// lease. Nothing has to be stopped, so it may nearly until another worker could start the task: a
+// heartbeat that is stored by then counts in every account of the lease. A node whose heartbeats are
+// all too slow leaves the task to others after an AckWait.
+func (s safety) mayWait(lease, beat, age time.Duration) bool {
+	return lease < s.ackWait*11/12 && beat < s.nodeTTL*11/12 && age < s.ackWait
+}
+
+// mayStart tells whether something of an attempt may start, given whether a heartbeat has named it. On
+// a starved machine the answer to a claim may take so long that the next heartbeat would come too
+// late for what started then. So a slow claim does not suffice, nor do heartbeats that take half of
+// the time until the attempt must stop.
+func (s safety) mayStart(lease, beat time.Duration, named bool) bool {
+	return s.mayAsk(beat) && (lease < s.slowClaim() || named && lease < s.ackWait/3)
 }
 
 // mayBegin tells whether a node may begin anything, given the age of its stored heartbeat. If it

@@ -316,7 +316,9 @@ func (w *Worker) take(ctx context.Context, offer *events.Offer) *Attempt {
 func (w *Worker) runToEnd(a *Attempt) {
 	defer w.protocol.Vacate(&a.Task)
 	var outcome Outcome
-	if err := a.resume(a.context); err != nil && a.Left() == nil {
+	if !w.awaitStart(a) {
+		outcome.Stopped = true
+	} else if err := a.resume(a.context); err != nil && a.Left() == nil {
 		// The task is not at fault, so this costs none of its attempts.
 		a.stop(fmt.Errorf("%w: %w", ErrUnread, err))
 		outcome = Outcome{Stopped: true}
@@ -372,7 +374,8 @@ func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, rec
 		beat:    received,
 		allowed: w.allows(t),
 	}
-	a.Output = &a.output
+	a.Output, a.heard = &a.output, make(chan struct{}, 1)
+	a.started.Store(left != nil)
 	if t.Spec.Continues() {
 		a.Output.spill = &spill{w: w, out: a.Output, task: *t}
 	}
@@ -480,6 +483,8 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 		return task.Lose{Epoch: epoch, Reason: fmt.Sprintf("%d processes could not be killed", o.Survivors)}
 	case errors.Is(cause, ErrCancelled):
 		return task.Stopped{Epoch: epoch, Exit: o.Exit, Usage: o.Usage}
+	case !a.started.Load(): // it has not used its time
+		return task.Release{Epoch: epoch, Reason: ErrLeaseLost.Error()}
 	case errors.Is(cause, ErrTimeout):
 		fail.Class, fail.Message = reason.Timeout, fmt.Sprintf("timeout: ran longer than %v", a.allowed())
 		return fail

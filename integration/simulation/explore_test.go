@@ -44,10 +44,12 @@ type small struct {
 	cancels   int // of the first task
 	births    int // of the first task, besides the first
 	silences  int // of the heartbeats of a worker that goes on otherwise
+	drains    int // of the first worker: it is asked to end
 	passes    int // of a third of a lease each
 	depth     int // choices from the beginning at most
 	broken    func(*claim.Protocol) *claim.Protocol
 	unchecked bool // the log ignores the expected sequence
+	hasty     bool // a worker says that it drains while it claims
 }
 
 // passing is how much time passes at once. Then every resident that is not silent beats.
@@ -77,6 +79,9 @@ type resident struct {
 	beaten  time.Time
 	silent  bool
 	run     *stay // its running attempt
+	// claims is set while a claim is under way, leaving when no other may begin any more.
+	claims, leaving bool
+	behind          *resident // whose claim must have ended before this one acts; nil for nobody's
 }
 
 // sight is what a resident has seen of the world.
@@ -207,7 +212,9 @@ func (p *place) serve(r *resident) {
 		}
 		received := p.now
 		var t task.Task
+		r.claims = true
 		mine, err := protocol.Claim(ctx, offer, &t)
+		r.claims = false
 		if err != nil || !mine {
 			continue
 		}
@@ -272,6 +279,41 @@ func (p *place) submitAgain(r *resident) {
 	_, _ = p.recorder(&port{p.mem, r.actor}).Submit(context.Background(), taskID(1), p.birth())
 }
 
+// drain has a worker that was asked to end claim no more, and say so when no claim is under way.
+func (p *place) drain(r *resident) {
+	p.drains--
+	r.leaving = true
+	p.enter(r.name+" leaves", func(d *resident) {
+		if !p.hasty {
+			d.behind = r
+		}
+		// If that fails, the others find out by its silence.
+		_, _, _ = p.recorder(&port{p.mem, d.actor}).DoNode(context.Background(), r.node, node.Drain{Session: r.session, Reason: "asked to end"})
+	})
+}
+
+// errDrained: a node has said that it drains, and claims all the same.
+var errDrained = errors.New("a node claims that is draining")
+
+// drained tells whether a session has claimed something after its node was draining.
+func (p *place) drained() error {
+	draining := map[string]bool{}
+	sessions := map[node.ID]string{}
+	for _, r := range p.mem.All() {
+		switch e := r.Fact.Event.(type) {
+		case node.Registered:
+			sessions[r.Fact.Node] = e.Session
+		case node.Drained:
+			draining[sessions[r.Fact.Node]] = true
+		case task.AttemptStarted:
+			if draining[e.Session] {
+				return fmt.Errorf("%w: %s begins %s", errDrained, e.Session, short(r.Fact.Task))
+			}
+		}
+	}
+	return nil
+}
+
 // choices are the things that may happen next, always in the same order; none when all is over.
 func (p *place) choices() []choice {
 	var all []choice
@@ -280,7 +322,7 @@ func (p *place) choices() []choice {
 	}
 	for _, r := range p.actors {
 		c := r.pending
-		if c == nil || r.dead || c.op == "pull" && !p.available(r) {
+		if c == nil || r.dead || c.op == "pull" && !p.available(r) || r.behind != nil && r.behind.claims {
 			continue
 		}
 		all = append(all, choice{r.name + " " + c.op, func() { p.goOn(r, answered) }})
@@ -297,6 +339,9 @@ func (p *place) choices() []choice {
 		}
 	}
 	for _, r := range p.actors {
+		if p.drains > 0 && r.node == "n1" && !r.dead {
+			all = append(all, choice{r.name + " is asked to end", func() { p.drain(r) }})
+		}
 		if p.silences > 0 && r.node != "" && !r.dead && !r.silent {
 			all = append(all, choice{r.name + " falls silent", func() { p.silences--; r.silent = true }})
 		}
@@ -352,7 +397,7 @@ func (p *place) story(id task.ID) story {
 // available tells whether a worker that pulls would get an offer. A worker whose last beat is long
 // ago does not pull.
 func (p *place) available(r *resident) bool {
-	return p.now.Sub(r.beaten) < stopAfter && slices.ContainsFunc(p.mem.Leases(), func(l events.MemoryLease) bool { return l.Left == 0 })
+	return !r.leaving && p.now.Sub(r.beaten) < stopAfter && slices.ContainsFunc(p.mem.Leases(), func(l events.MemoryLease) bool { return l.Left == 0 })
 }
 
 // restart kills a worker and starts the next session of its node.
@@ -437,7 +482,7 @@ func (p *place) state() uint64 {
 func (p *place) lines() []string {
 	ago := func(t time.Time) time.Duration { return min(p.now.Sub(t), ackWait) } // all that is older is old
 	all := p.mem.All()
-	lines := []string{fmt.Sprint("left ", p.restarts, p.lost, p.blind, p.early, p.silences, p.passes)}
+	lines := []string{fmt.Sprint("left ", p.restarts, p.lost, p.blind, p.early, p.silences, p.drains, p.passes)}
 	chains := map[string][]string{}
 	for i := range all {
 		r := &all[i]
@@ -471,7 +516,7 @@ func (p *place) lines() []string {
 		lines = append(lines, fmt.Sprint("lease ", nameOf(all, l.Seq), " ", l.Deliveries, l.Left))
 	}
 	for _, r := range p.actors {
-		line := fmt.Sprint("actor ", r.name, r.dead, r.silent, ago(r.beaten))
+		line := fmt.Sprint("actor ", r.name, r.dead, r.silent, r.claims, r.leaving, ago(r.beaten))
 		if r.pending != nil {
 			line += fmt.Sprint(" before ", r.pending.op, r.pending.task, r.pending.last != 0)
 		}
@@ -491,6 +536,9 @@ func (p *place) judge() error {
 	if p.fail != nil {
 		return p.fail
 	}
+	if err := p.drained(); err != nil {
+		return err
+	}
 	for i := range p.tasks {
 		s := p.story(taskID(i + 1))
 		for _, promise := range promises {
@@ -505,7 +553,7 @@ func (p *place) judge() error {
 // rest lets every resident act in turn, without further mishaps, until all tasks have ended. It
 // returns an error if they do not end.
 func (p *place) rest() error {
-	p.restarts, p.lost, p.blind, p.early, p.silences, p.passes = 0, 0, 0, 0, 0, 0
+	p.restarts, p.lost, p.blind, p.early, p.silences, p.drains, p.passes = 0, 0, 0, 0, 0, 0, 0
 	for _, r := range p.actors {
 		r.silent = false
 	}
@@ -636,15 +684,16 @@ func TestExploration(t *testing.T) {
 // smallWorlds are small enough to be explored whole. The first four are the largest, and a run of
 // all tests looks at some of their states; CI explores them whole, as all the others.
 var smallWorlds = map[string]small{
-	"early redelivery":             {tasks: 1, workers: 2, early: 1, passes: 3, depth: 11},
-	"lost answer":                  {tasks: 1, workers: 2, lost: 1, passes: 3, depth: 11},
-	"restart":                      {tasks: 1, workers: 2, restarts: 1, passes: 3, depth: 11},
-	"silence":                      {tasks: 1, workers: 2, silences: 1, passes: 3, depth: 13},
-	"cancel":                       {tasks: 1, workers: 2, cancels: 1, early: 1, passes: 1, depth: whole},
-	"second birth":                 {tasks: 1, workers: 2, births: 1, early: 1, passes: 1, depth: whole},
-	"two tasks":                    {tasks: 2, workers: 2, early: 1, passes: 1, depth: whole},
-	"two tasks and a restart":      {tasks: 2, workers: 2, restarts: 1, passes: 1, depth: whole},
-	"a claim that nobody knows of": {tasks: 1, workers: 2, lost: 1, blind: 1, passes: 1, depth: whole},
+	"early redelivery":              {tasks: 1, workers: 2, early: 1, passes: 3, depth: 11},
+	"lost answer":                   {tasks: 1, workers: 2, lost: 1, passes: 3, depth: 11},
+	"restart":                       {tasks: 1, workers: 2, restarts: 1, passes: 3, depth: 11},
+	"silence":                       {tasks: 1, workers: 2, silences: 1, passes: 3, depth: 13},
+	"a worker that is asked to end": {tasks: 1, workers: 2, drains: 1, early: 1, passes: 1, depth: whole},
+	"cancel":                        {tasks: 1, workers: 2, cancels: 1, early: 1, passes: 1, depth: whole},
+	"second birth":                  {tasks: 1, workers: 2, births: 1, early: 1, passes: 1, depth: whole},
+	"two tasks":                     {tasks: 2, workers: 2, early: 1, passes: 1, depth: whole},
+	"two tasks and a restart":       {tasks: 2, workers: 2, restarts: 1, passes: 1, depth: whole},
+	"a claim that nobody knows of":  {tasks: 1, workers: 2, lost: 1, blind: 1, passes: 1, depth: whole},
 	"everything, for as many steps as -depth": {tasks: 2, workers: 2, restarts: 1, lost: 1, early: 1, cancels: 1, births: 1, passes: 3},
 }
 
@@ -667,6 +716,7 @@ func TestExplorationFindsFaults(t *testing.T) {
 	}{
 		{"an offer that is delivered ends a lease", small{tasks: 1, workers: 2, early: 1, passes: 1, depth: whole, broken: credulous}, errOverlap},
 		{"the log ignores the expected sequence", small{tasks: 1, workers: 2, births: 1, depth: whole, unchecked: true}, errI2},
+		{"a node says that it drains while it claims", small{tasks: 1, workers: 2, drains: 1, depth: whole, hasty: true}, errDrained},
 		{"a node that beats holds all its leases", small{tasks: 1, workers: 2, lost: 1, blind: 1, passes: 1, depth: whole, broken: trustful}, errI2},
 	} {
 		t.Run(c.name, func(t *testing.T) {

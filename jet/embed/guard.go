@@ -153,23 +153,27 @@ func (s *Server) wrong(ctx context.Context) error {
 	return nil
 }
 
-// await returns when the server has done something, or with errHangs after two waits: the machine
-// may have slept through one of them.
+// await returns when the server has done something, or with errHangs when it was waited for twice as
+// long as its patience, not counting what the machine kept from this process.
 func (s *Server) await(ctx context.Context, ns *server.Server, do func()) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		do()
 	}()
-	for range 2 {
-		late := time.NewTimer(s.patience)
-		defer late.Stop()
+	step := time.NewTicker(waitStep)
+	defer step.Stop()
+	late := s.late()
+	for waited, last := time.Duration(0), time.Now(); waited < 2*s.patience; {
 		select {
 		case <-done:
 			return nil
 		case <-ctx.Done():
 			return errStopped
-		case <-late.C:
+		case <-step.C:
+			now := time.Now()
+			waited += counts(max(late(), now.Sub(last)-waitStep))
+			last = now
 		}
 	}
 	s.mu.Lock()

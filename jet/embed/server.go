@@ -68,6 +68,8 @@ type Server struct {
 
 	// patience is how long the server may take to answer or to end.
 	patience time.Duration
+	// late begins to measure how long this process waits for processors ([lateness.worst]).
+	late func() func() time.Duration
 }
 
 // MaxConnections is the default of Config.Connections: many more than an installation needs, and
@@ -116,6 +118,7 @@ func Start(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, lock: lock, look: make(chan struct{}, 1), patience: stopTime}
+	s.late = func() func() time.Duration { return newLateness().worst }
 	if !cfg.Auth.set() {
 		if s.cfg.Auth, err = ownAuth(cfg.Dir); err != nil {
 			s.Stop()

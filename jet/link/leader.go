@@ -55,9 +55,12 @@ func New(nc *nats.Conn, js jetstream.JetStream) *Link {
 // Times of a request to the server.
 const (
 	// ReadTimeout is for it and its repetitions. A leader that does not hand over is replaced after 4 to
-	// 9 s (the election timeout of nats-server's raft), and what was asked before is lost for ReadTry.
+	// 9 s (the election timeout of nats-server's raft), and what was asked before is lost for its try.
 	ReadTimeout = 15 * time.Second
 	ReadTry     = 2 * time.Second // after that it counts as lost
+	// slowTry bounds the tries that follow one in vain. Each is half as long again, for a server may be
+	// slow: to ask it the same as often as before would never bring an answer.
+	slowTry = 5 * time.Second
 )
 
 // MaxBatch is how many messages one request asks for.
@@ -127,10 +130,16 @@ func (l *Link) Within(ctx context.Context, limit time.Duration) (context.Context
 // ctx ends during a try, the error also names what failed the tries before.
 func (l *Link) Patiently(ctx context.Context, request func(context.Context) error) error {
 	var hindered error
+	patience := ReadTry
 	for pause := time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
-		try, cancel := l.Within(ctx, ReadTry)
+		try, cancel := l.Within(ctx, patience)
 		err := request(try)
 		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			patience = min(patience*3/2, slowTry)
+		} else {
+			patience = ReadTry
+		}
 		switch {
 		case err != nil && ctx.Err() != nil && hindered != nil && errors.Is(err, ctx.Err()):
 			return fmt.Errorf("%w: %w", hindered, err)

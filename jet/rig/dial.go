@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Valve is a connection to the server that can hold back its answers.
@@ -65,6 +66,61 @@ func (c *valveConn) Read(b []byte) (int, error) {
 func (c *valveConn) Close() error {
 	c.once.Do(func() { close(c.closed) })
 	return c.Conn.Close()
+}
+
+// Lag is a connection to the server whose answers arrive late.
+type Lag struct{ by atomic.Int64 }
+
+// By makes what comes from now on arrive that late.
+func (l *Lag) By(d time.Duration) { l.by.Store(int64(d)) }
+
+// Dial implements [nats.CustomDialer].
+func (l *Lag) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	if err != nil {
+		return nil, err
+	}
+	late := &lagConn{Conn: c, came: make(chan piece, 1<<12)}
+	go late.read(l)
+	return late, nil
+}
+
+// piece is what came with one read.
+type piece struct {
+	body []byte
+	due  time.Time
+	err  error
+}
+
+type lagConn struct {
+	net.Conn
+	came chan piece
+	rest piece // only of the reader
+}
+
+func (c *lagConn) read(l *Lag) {
+	for {
+		b := make([]byte, 1<<15)
+		n, err := c.Conn.Read(b)
+		c.came <- piece{b[:n], time.Now().Add(time.Duration(l.by.Load())), err}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (c *lagConn) Read(b []byte) (int, error) {
+	if len(c.rest.body) == 0 {
+		c.rest = <-c.came
+		time.Sleep(time.Until(c.rest.due))
+	}
+	n := copy(b, c.rest.body)
+	if c.rest.body = c.rest.body[n:]; len(c.rest.body) > 0 || c.rest.err == nil {
+		return n, nil
+	}
+	err := c.rest.err
+	c.came <- c.rest // for the next read
+	return n, err
 }
 
 // Sieve is a connection to the server that loses some messages: those for which Lose, given the
