@@ -7,15 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Plainly explains an error of encoding/json without words of Go.
+// Plainly explains an error of encoding/json without words of Go: as a [*Misfit] if a value is of
+// another type than the field.
 func Plainly(err error) error {
 	var is *json.UnmarshalTypeError
 	if errors.As(err, &is) {
-		return fmt.Errorf("%s is %s, want %s", cmp.Or(is.Field, "it"), gotWord(is.Value), wantedWord(is.Type))
+		path := written(is.Field)
+		return &Misfit{path, fmt.Sprintf("%s is %s, want %s", cmp.Or(path, "it"), gotWord(is.Value), wantedWord(is.Type))}
 	}
 	if is, ok := errors.AsType[*time.ParseError](err); ok {
 		return fmt.Errorf("%q is no time, want one such as \"2026-03-01T12:00:00Z\"", is.Value)
@@ -24,6 +27,16 @@ func Plainly(err error) error {
 		return fmt.Errorf("there is no field %s", field)
 	}
 	return err
+}
+
+// written is a path without embedded structs, which stand in it under their names in Go.
+func written(path string) string {
+	ofGo := func(part string) bool { return part != "" && 'A' <= part[0] && part[0] <= 'Z' }
+	parts := strings.Split(path, ".")
+	if named := slices.DeleteFunc(slices.Clone(parts), ofGo); len(named) > 0 {
+		parts = named
+	}
+	return strings.Join(parts, ".")
 }
 
 // gotWord names a received value, in the decoder's terms, with an article.
