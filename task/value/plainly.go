@@ -1,6 +1,7 @@
 package value
 
 import (
+	"bytes"
 	"cmp"
 	"encoding"
 	"encoding/json"
@@ -74,6 +75,30 @@ func wantedWord(t reflect.Type) string {
 		return wantedWord(t.Elem())
 	}
 	return "a whole number"
+}
+
+// Legible returns JSON with <, > and & as they are, which encoding/json writes as \u003c, \u003e and
+// \u0026: for programs that look for a text in it.
+func Legible(data []byte) []byte {
+	if !bytes.Contains(data, []byte(`\u00`)) {
+		return data
+	}
+	plain := make([]byte, 0, len(data))
+	for i := 0; i < len(data); i++ {
+		if data[i] != '\\' || i+1 == len(data) {
+			plain = append(plain, data[i])
+			continue
+		}
+		switch code := string(data[i:min(i+6, len(data))]); code {
+		case `\u003c`, `\u003e`, `\u0026`:
+			plain = append(plain, map[string]byte{`\u003c`: '<', `\u003e`: '>', `\u0026`: '&'}[code])
+			i += 5
+		default:
+			plain = append(plain, data[i], data[i+1])
+			i++
+		}
+	}
+	return plain
 }
 
 // Cut returns a text of at most so many bytes as it is, and of a longer one as much of its beginning
