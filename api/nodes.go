@@ -43,7 +43,7 @@ type drainRequest struct {
 	// Grace is how long running tasks may go on after a drain. Default: the worker's own setting.
 	Grace value.Duration `json:"grace,omitempty"`
 	// Stable has no effect: earlier versions took it here, too.
-	Stable value.Duration `json:"stable,omitempty" hidden:"true"`
+	Stable value.Duration `json:"stable,omitempty" least:"0" hidden:"true"`
 }
 
 func (r *drainRequest) check() error { return r.ID.Validate() }
@@ -53,7 +53,7 @@ type awaitedNode struct {
 	// ID is the node's.
 	ID node.ID `json:"id"`
 	// Stable is how long it must have been ready. Default: no time.
-	Stable value.Duration `json:"stable,omitempty"`
+	Stable value.Duration `json:"stable,omitempty" least:"0"`
 }
 
 func (r *awaitedNode) check() error { return r.ID.Validate() }

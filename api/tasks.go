@@ -7,10 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"reflect"
 	"slices"
-	"strings"
 
 	"millrace/client"
 	"millrace/events"
@@ -27,36 +24,10 @@ func read[T any](body []byte) (T, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return request, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&request); err != nil {
-		return request, badRequest{fmt.Errorf("the request is not what is wanted here: %w%s", value.Plainly(err), known(reflect.TypeFor[T](), body))}
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return request, badRequest{fmt.Errorf("the request goes on behind its end")}
+	if err := value.Strictly(body, &request); err != nil {
+		return request, badRequest{fmt.Errorf("the request is not what is wanted here: %w", err)}
 	}
 	return request, nil
-}
-
-// known lists the fields of a request, for a body that has others; "" if it has none.
-func known(t reflect.Type, body []byte) string {
-	var has map[string]json.RawMessage
-	if t.Kind() != reflect.Struct || json.Unmarshal(body, &has) != nil {
-		return ""
-	}
-	var names []string
-	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.IsExported() && name != "" && name != "-" {
-			names = append(names, name)
-		}
-	}
-	for name := range has {
-		if !slices.Contains(names, name) {
-			return "; it takes " + cmp.Or(strings.Join(names, ", "), "none")
-		}
-	}
-	return ""
 }
 
 func (s *Service) submit(ctx context.Context, request birth.Submission) (client.Receipt, error) {

@@ -22,6 +22,7 @@ import (
 	"millrace/jet/roles"
 	"millrace/near"
 	"millrace/task/birth"
+	"millrace/task/value"
 )
 
 // wrong returns an error in a request.
@@ -120,11 +121,16 @@ func readBody(r *http.Request, into map[string]json.RawMessage) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return fmt.Errorf("%w: it comes as %q", api.ErrMedia, r.Header.Get("Content-Type"))
 	}
-	if err := json.Unmarshal(body, &into); errors.As(err, new(*json.SyntaxError)) {
-		return wrong("the body is no JSON: %w", err)
-	} else if err != nil || into == nil {
+	if !json.Valid(body) {
+		return wrong("the body is no JSON: %w", json.Unmarshal(body, new(any)))
+	}
+	members, err := value.Members(body)
+	if errors.As(err, new(*value.Misfit)) {
+		return wrong("%w", err)
+	} else if err != nil {
 		return wrong("the body is no JSON object")
 	}
+	maps.Copy(into, members)
 	return nil
 }
 

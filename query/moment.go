@@ -27,6 +27,9 @@ func Moment(text string, now time.Time) (m view.Moment, err error) {
 		return view.Moment{Seq: seq}, nil
 	}
 	at, err := Past(strings.TrimPrefix(text, "-"), now)
+	if errors.Is(err, errImpossible) {
+		return m, err
+	}
 	if err != nil || strings.HasPrefix(text, "+") {
 		return m, fmt.Errorf("%q is no moment: want a sequence of the log: 1048211, so long ago: -10m or -7d, a time: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00, or %s", text, End)
 	}

@@ -30,14 +30,14 @@ func absolute(s string, now time.Time) (t time.Time, dated bool, err error) {
 			}
 		}
 	}
-	for _, form := range []string{time.DateOnly, time.DateTime, "2006-01-02 15:04", time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04"} {
-		var bad *time.ParseError
-		if _, err := time.Parse(form, text); errors.As(err, &bad) && strings.HasSuffix(bad.Message, "out of range") {
-			return time.Time{}, false, fmt.Errorf("%q does not exist: there is no such day or hour", s)
-		}
+	if value.Impossible(text) {
+		return time.Time{}, false, fmt.Errorf("%q %w", s, errImpossible)
 	}
 	return time.Time{}, false, fmt.Errorf("%q is no time: want 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00", s)
 }
+
+// errImpossible refuses a time that is written well and does not exist.
+var errImpossible = errors.New("does not exist: there is no such day or hour")
 
 // mayDiffer is how far a time may lie ahead of the asker's clock: another machine may have printed it.
 const mayDiffer = time.Minute
@@ -50,6 +50,8 @@ func Past(s string, now time.Time) (time.Time, error) {
 	}
 	t, dated, err := absolute(s, now)
 	switch {
+	case errors.Is(err, errImpossible):
+		return t, err
 	case err != nil:
 		return t, fmt.Errorf("%w, or so long ago: 2h, 7d", err)
 	case !dated && t.After(now.Add(mayDiffer)):

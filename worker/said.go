@@ -29,6 +29,7 @@ type saidLine struct {
 	text   []byte // of a line of which more is to come
 	more   bool   // so it is
 	back   bool   // the next text replaces it
+	wiped  []byte // what was replaced by nothing that can be seen
 	at     time.Time
 }
 
@@ -70,13 +71,24 @@ func (s *said) hear(stream string, text []byte, more bool, at time.Time) {
 
 // add adds text as [output.Shown] shows it.
 func (l *saidLine) add(text []byte) {
-	rest := bytes.TrimRight(text, "\r")
-	i := bytes.LastIndexByte(rest, '\r')
-	if i >= 0 || l.back && len(rest) > 0 {
+	from, to := 0, len(text)
+	escaped := bytes.IndexByte(text, 0x1b) >= 0
+	if escaped || bytes.IndexByte(text, '\r') >= 0 {
+		from, to = output.Last(text)
+	}
+	rest := text[from:to]
+	if escaped && quotable(string(rest)) == "" {
+		rest = nil // nothing of it can be seen
+	}
+	if from > 0 || l.back && to > 0 {
+		if len(bytes.TrimSpace(rest)) == 0 {
+			seen := append(l.text, text[:from]...)
+			begin, end := output.Last(seen)
+			l.wiped = append(l.wiped[:0], seen[begin:min(end, begin+maxSaid)]...)
+		}
 		l.text = l.text[:0]
 	}
-	l.back = len(rest) < len(text) || l.back && len(rest) == 0
-	rest = rest[i+1:]
+	l.back = to < len(text) || l.back && to == 0
 	l.text = append(l.text, rest[:min(len(rest), maxSaid-len(l.text))]...)
 }
 
@@ -109,7 +121,12 @@ func (s said) last(streams []string) []byte {
 		}
 	}
 	switch {
-	case last == nil:
+	case last == nil: // better what is wiped out than nothing
+		for i := range s {
+			if slices.Contains(streams, s[i].stream) && len(s[i].wiped) > 0 {
+				return s[i].wiped
+			}
+		}
 		return nil
 	case err != nil && last.at.Sub(err.at) < together:
 		return err.headline()

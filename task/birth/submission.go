@@ -53,7 +53,7 @@ type Submission struct {
 	// Queue replaces the job's. Default [where.DefaultQueue].
 	Queue string `json:"queue,omitempty" redact:"keep"`
 	// Delay and At say when the task is due; at most one is set. Default: at once.
-	Delay value.Duration `json:"delay,omitempty"`
+	Delay value.Duration `json:"delay,omitempty" least:"0"`
 	At    time.Time      `json:"at,omitzero"`
 	// Pending, Run and Retries replace the spec's timeout.pending, timeout.run and retry.max, if set; 0
 	// is for any time, and for no retry.

@@ -22,7 +22,7 @@ type Breaker struct {
 	// Cooldown is how long it stays open, and how long trials may take. Default 1m.
 	Cooldown value.Duration `json:"cooldown,omitempty"`
 	// HalfOpen is how many trials start when the cooldown is over; all must finish. Default 1.
-	HalfOpen int `json:"half_open,omitempty" least:"1"`
+	HalfOpen int `json:"half_open,omitempty"`
 	// OnOpen is what happens to tasks that would start meanwhile. Default hold.
 	OnOpen string `json:"on_open,omitempty" redact:"word"`
 }

@@ -69,7 +69,7 @@ func NeedWords(queue string, needs where.Selector) string {
 		case r.Key == where.LabelNode && r.Op == where.OpIn:
 			parts = append(parts, "runs as node "+names)
 		case r.Key == where.LabelNode && r.Op == where.OpNotIn:
-			parts = append(parts, "does not run as node "+names)
+			parts = append(parts, "runs under another name than "+names)
 		default:
 			has = append(has, r.String())
 		}

@@ -26,7 +26,7 @@ const (
 type Retry struct {
 	// Max is how many failed attempts may be followed by another, since the birth or the last
 	// reopening: a task with max 3 fails at most four times. Default 0: no retries.
-	Max int `json:"max,omitempty"`
+	Max int `json:"max,omitempty" least:"0"`
 	// Backoff is how the delay grows. Default exponential.
 	Backoff string `json:"backoff,omitempty" redact:"word"`
 	// Min is the first delay. Default 1s.
@@ -35,7 +35,7 @@ type Retry struct {
 	MaxDelay value.Duration `json:"max_delay,omitempty"`
 	// Jitter is the random share of the delay: 0 for none, 1 (full jitter) for anything between 0
 	// and the whole delay. Default 0.
-	Jitter float64 `json:"jitter,omitempty"`
+	Jitter float64 `json:"jitter,omitempty" least:"0"`
 	// On limits retries to these failures: classes ("network"), or codes of class exit ("exit=75",
 	// "exit=64-78"). Default: all.
 	On []string `json:"on,omitempty" redact:"keep"`

@@ -39,13 +39,13 @@ type Schedule struct {
 	Overlap string `json:"overlap,omitempty" redact:"word"`
 	// Depth is how many ticks may wait with [OverlapQueue]; further ticks are skipped. Default 1,
 	// at most [MaxDepth].
-	Depth int `json:"depth,omitempty" least:"1"`
+	Depth int `json:"depth,omitempty"`
 	// Jitter delays each tick's task by a time between 0 and this. The delay follows from the tick,
 	// so it is always the same. It never reaches the next tick. Default 0.
-	Jitter value.Duration `json:"jitter,omitempty"`
+	Jitter value.Duration `json:"jitter,omitempty" least:"0"`
 	// Spread delays all ticks of the schedule by one time between 0 and this, derived from its
 	// name, so that schedules with the same expression are not due together. Default 0.
-	Spread value.Duration `json:"spread,omitempty"`
+	Spread value.Duration `json:"spread,omitempty" least:"0"`
 	// DST is what happens when clocks change: [DSTOnce], [DSTSkip], [DSTTwice] or [DSTShift].
 	// Default [DSTOnce], or [DSTTwice] if Cron leaves the hour open: then it means a number of
 	// minutes of real time.
@@ -54,7 +54,7 @@ type Schedule struct {
 	// "mon-fri 22:00-06:00". A tick is left out if all parts of any entry match.
 	Calendar []string `json:"calendar,omitempty" redact:"keep"`
 	// PauseAfter pauses the schedule after this many failed tasks in a row. Default 0: never.
-	PauseAfter int `json:"pause_after,omitempty"`
+	PauseAfter int `json:"pause_after,omitempty" least:"0"`
 }
 
 // NamedSchedule is one of several schedules of a job.

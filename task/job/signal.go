@@ -16,7 +16,7 @@ type Signal struct {
 	Name string `json:"name,omitempty" redact:"keep" names:"signal"`
 	// Timeout is how long the task waits for it once only the signal and limits hold it. Default:
 	// no bound.
-	Timeout value.Duration `json:"timeout,omitempty"`
+	Timeout value.Duration `json:"timeout,omitempty" least:"0"`
 	// OnTimeout is what happens then. Default [SignalExpire].
 	OnTimeout string `json:"on_timeout,omitempty" redact:"word"`
 }

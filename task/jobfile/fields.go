@@ -27,13 +27,11 @@ func (r *reader) fields(of any, special setters) setters {
 		if all[f.Name] = special[f.Name]; all[f.Name] != nil {
 			continue
 		}
-		tag := v.Type().FieldByIndex(f.Index).Tag
-		if what := tag.Get("names"); what != "" {
+		at := v.Type().FieldByIndex(f.Index)
+		if what := at.Tag.Get("names"); what != "" {
 			all[f.Name] = r.named(to.(*string), what)
-		} else if tag.Get("least") == "1" { // 0 would silently be the default
-			all[f.Name] = into(to.(*int), r.atLeastOne)
-		} else {
-			all[f.Name] = r.setter(to)
+		} else if all[f.Name] = r.setter(to); value.ZeroIsDefault(at) {
+			all[f.Name] = r.aboveZero(all[f.Name], v.FieldByIndex(f.Index))
 		}
 	}
 	for name := range special {
@@ -46,6 +44,19 @@ func (r *reader) fields(of any, special setters) setters {
 
 // into makes a function of the value's type read it.
 func into[T any](to *T, read func(entry) T) func(entry) { return func(v entry) { *to = read(v) } }
+
+// aboveZero refuses a zero, which would silently be the default.
+func (r *reader) aboveZero(set func(entry), field reflect.Value) func(entry) {
+	if to, ok := field.Addr().Interface().(*int); ok {
+		return into(to, r.atLeastOne)
+	}
+	return func(v entry) {
+		before := len(r.problems)
+		if set(v); len(r.problems) == before && field.IsZero() {
+			r.refuse(v, "want more than zero: leave the field out for its default")
+		}
+	}
+}
 
 // setter returns how to read the target of a pointer, by its type.
 func (r *reader) setter(of any) func(entry) {

@@ -64,6 +64,12 @@ func refusal(path, name string) string {
 		}
 		return "unknown field " + quoted + ": use `" + strings.Join(there, "` or `") + "`"
 	}
+	switch {
+	case slices.Contains(vocabulary()[path], name): // in another spelling
+		return "unknown field " + quoted + ": did you mean `" + join(whole, name) + "`?"
+	case at == "schedule.name":
+		return "unknown field " + quoted + ": a schedule with a name of its own stands in a list: write `- {name: …}`"
+	}
 	// The right field at a wrong indentation.
 	if path == "" {
 		for _, object := range []string{"run", "retry", "breaker", "timeout", "place", "resources", "keep", "concurrency", "budget", "rate", "unique", "schedule"} {

@@ -18,6 +18,9 @@ func TestParseSaysWhatToDo(t *testing.T) {
 		"run: > x": "put it in quotes: text that begins with | or >", "run: 'it's'": "put the whole text in quotes", "run: echo: x": "put text with one in quotes", "run: - x": "put text that begins with - in quotes",
 		"run: [a": "write ]", "run: {shell: a": "write }", "run: \"x": "is not closed", "run: \"\\q\"": "two", "\trun: x": "indent with spaces", "x": "no field",
 		"Timeout: {run: 1h}": "unknown field `Timeout`: did you mean `timeout`?", "run-as: x": "unknown field `run-as`: use `run.user`", "retry: {Max-Delay: 1h}": "unknown field `retry.Max-Delay`: did you mean `retry.max_delay`?",
+		"timeout: {Run: 1h}": "unknown field `timeout.Run`: did you mean `timeout.run`?", "steps: [{name: b, Run: x}]": "unknown field `steps[0].Run`: did you mean `steps[0].run`?",
+		"schedule: {name: b, every: 1h}": "stands in a list", "timeout: {run: 0}": "timeout.run: want more than zero", "resources: {memory: 0}": "resources.memory: want more than zero", "resources: {cpu: 0}": "more than zero",
+		"rate: {limit: 1, per: 1m, burst: 0}": "want 1 or more", "resources: {pids: 0}": "want 1 or more", "concurrency: {max: 0}": "want 1 or more",
 		"Nonsense-Field: x": "unknown field `Nonsense-Field`", "breaker: {failures: 1, half_open: 0}": "want 1 or more", "schedule: {every: 1m, overlap: queue, depth: 0}": "want 1 or more",
 	} {
 		_, err := jobfile.Parse("", []byte("name: a\n"+text+"\n"))

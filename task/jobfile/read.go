@@ -485,10 +485,11 @@ func (r *reader) duration(v entry) value.Duration {
 	case text:
 		if err := d.UnmarshalText([]byte(v.text)); err != nil {
 			r.refuse(v, "%v", err)
-		} else if d == 0 {
-			r.refuse(v, "want more than zero: leave the field out for its default")
 		}
 	case number:
+		if n, ok := value.ParseNumber(v.text); ok && n.Compare("0") == 0 {
+			break // as a flag takes it
+		}
 		s := excerpt(v.text)
 		r.refuse(v, "the duration %s has no unit: write %ss for seconds, %sm for minutes or %sh for hours", s, s, s, s)
 	default:

@@ -36,10 +36,11 @@ func (r *reader) size(v entry) value.Size {
 		var err error
 		if s, err = value.ParseSize(v.text); err != nil {
 			r.refuse(v, "%v", err)
-		} else if s == 0 {
-			r.refuse(v, "want more than zero: leave the field out for no bound")
 		}
 	case number:
+		if v.text == "0" {
+			break
+		}
 		n := excerpt(v.text)
 		r.refuse(v, "the size %s has no unit: write %sB for bytes or %sMiB", n, n, n)
 	default:

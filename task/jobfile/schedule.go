@@ -1,10 +1,7 @@
 package jobfile
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 
 	"millrace/task/schedule"
@@ -33,9 +30,9 @@ func ParseSchedule(file, name string, data []byte) (schedule.Definition, error) 
 				d.add(pos, field, "%s is the store's: leave it out", field)
 			}
 		}
-		if err := strictly(text, &is); err != nil {
+		if err := value.Strictly(text, &is); err != nil {
 			path := d.misread(err)
-			d.add(d.where[path], path, "%s", value.Plainly(err))
+			d.add(d.where[path], path, "%s", err)
 			return is, ""
 		}
 		if err := value.ValidName("schedule", is.Name); err != nil {
@@ -51,13 +48,6 @@ func ParseSchedule(file, name string, data []byte) (schedule.Definition, error) 
 	})
 }
 
-// strictly decodes JSON, and refuses unknown fields.
-func strictly(text []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	return d.Decode(into)
-}
-
 // locate records the positions of all fields below a node.
 func (r *reader) locate(n *node, path string) {
 	for _, f := range n.fields {
@@ -67,24 +57,19 @@ func (r *reader) locate(n *node, path string) {
 	}
 }
 
-// misread returns the path of the field that cannot be decoded; "" if the error does not say.
-func (r *reader) misread(err error) string {
-	if is, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return is.Field
+// misread returns the path of the part that cannot be decoded, or of what holds it; "" if the error
+// does not say.
+func (r *reader) misread(err error) (path string) {
+	if is, ok := errors.AsType[*value.Misfit](err); ok {
+		path = is.Path
 	}
-	quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field ")
-	if !ok {
-		return ""
-	}
-	found := ""
-	for path, pos := range r.where {
-		is := r.where[found]
-		last := path[strings.LastIndexByte(path, '.')+1:]
-		if fmt.Sprintf("%q", last) == quoted && (found == "" || pos.line < is.line) {
-			found = path
+	for path != "" {
+		if _, ok := r.where[path]; ok {
+			return path
 		}
+		path = path[:max(0, strings.LastIndexAny(path, ".["))]
 	}
-	return found
+	return ""
 }
 
 // MarshalSchedule returns a schedule as a YAML file, from which [ParseSchedule] reads it, without

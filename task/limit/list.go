@@ -53,6 +53,15 @@ func (l List[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]T(l))
 }
 
+// FormOf implements [value.Formed].
+func (l *List[T]) FormOf(data []byte) any {
+	if data[0] == '[' {
+		return []T{}
+	}
+	var one T
+	return one
+}
+
 // UnmarshalJSON reads a list, or a single one without it; {} is an empty list.
 func (l *List[T]) UnmarshalJSON(data []byte) error {
 	if data = bytes.TrimSpace(data); len(data) > 0 && data[0] == '[' {

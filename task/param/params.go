@@ -33,6 +33,14 @@ func (p Params) MarshalJSON() ([]byte, error) {
 	return json.Marshal(p.Defaults)
 }
 
+// FormOf implements [value.Formed].
+func (p *Params) FormOf(data []byte) any {
+	if data[0] == '[' {
+		return p.Declared
+	}
+	return p.Defaults
+}
+
 // UnmarshalJSON reads a list of declarations, or an object of defaults.
 func (p *Params) UnmarshalJSON(data []byte) error {
 	*p = Params{}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"millrace/task/value"
 )
 
 // period is a part of a calendar: dates, weekdays and times of day, which must all match. An unset
@@ -78,6 +80,9 @@ func (w *period) readDates(part string) error {
 	}
 	begin, err1 := time.Parse(layout, from)
 	end, err2 := time.Parse(layout, to)
+	if value.Impossible(from) || value.Impossible(to) {
+		return fmt.Errorf("there is no such day")
+	}
 	if err1 != nil || err2 != nil {
 		return fmt.Errorf("want dates such as 2026-12-24..2026-12-26, or 12-24 for every year")
 	}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -28,6 +29,34 @@ func spelled(expr string) string {
 		fields[i] = strings.Join(parts, ",")
 	}
 	return strings.Join(fields, " ")
+}
+
+// Slip returns what is written amiss in the expression although the parser makes something of it: an
+// empty part, as in mon, or 1,,2; a * with more than a step behind it; a number with a sign. A stored
+// schedule goes on as it is read; a new one is refused. The error begins with the name of the field.
+func (p *Plan) Slip() error {
+	fields := strings.Fields(p.Cron)
+	first := len(bounds) - len(fields)
+	if strings.HasPrefix(p.Cron, "@") || first < 0 {
+		return nil
+	}
+	for i, field := range fields {
+		for part := range strings.SplitSeq(field, ",") {
+			want := ""
+			switch {
+			case part == "":
+				want = "want something on both sides of each comma"
+			case strings.ContainsAny(part[:1], "*?") && len(part) > 1 && part[1] != '/':
+				want = "want * alone, or with a step, as in */5"
+			case strings.Contains(part, "+"):
+				want = wanted(first+i, part)
+			default:
+				continue
+			}
+			return fmt.Errorf("cron is %q: field %d (%s) is %q: %s", p.Cron, i+1, fieldNames[first+i], field, want)
+		}
+	}
+	return nil
 }
 
 func lastWeekday(part string) string {

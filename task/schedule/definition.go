@@ -28,7 +28,7 @@ type Definition struct {
 	OfJob bool `json:"of_job,omitempty"`
 	// Rules is [DaysAsCron] if the cron expression means something else by that rule than by the one
 	// before it, which is in force without. The store sets it.
-	Rules int `json:"rules,omitempty"`
+	Rules int `json:"rules,omitempty" least:"0"`
 	// Anchor is the origin of [job.Schedule.Every] without a start. The store sets it.
 	Anchor time.Time `json:"anchor,omitzero"`
 	// Since is when the definition got its present form, or was resumed: earlier ticks are not

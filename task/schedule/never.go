@@ -5,9 +5,12 @@ import (
 	"time"
 )
 
-// Never returns why no tick comes after a time, nil if one does. The error begins with the name of
-// a field.
+// Never returns why no tick comes after a time, or [Plan.Slip]; nil if one comes. The error begins
+// with the name of a field.
 func (p *Plan) Never(now time.Time) error {
+	if err := p.Slip(); err != nil {
+		return err
+	}
 	if _, comes := p.next(now); comes {
 		return nil
 	}

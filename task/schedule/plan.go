@@ -147,6 +147,9 @@ func (p *Plan) parsed(field, text string) (hit, error) {
 		}
 		return h, nil
 	}
+	if value.Impossible(text) {
+		return hit{}, fmt.Errorf("%s is %q, which does not exist: there is no such day or hour", field, text)
+	}
 	return hit{}, fmt.Errorf("%s is %q, want RFC 3339 (2026-03-01T12:00:00Z) or a time of the zone (2026-03-01 12:00)", field, text)
 }
 
@@ -179,7 +182,7 @@ func (p *Plan) when() (err error) {
 		}
 		// 2000 begins a cycle of the calendar: a tick that does not come after it never comes.
 		if _, ever := p.fields.next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2045, 1, 1, 0, 0, 0, 0, time.UTC)); !ever {
-			return fmt.Errorf("cron is %q, which never comes: no year has such a day", p.Cron)
+			return cmp.Or(p.Slip(), fmt.Errorf("cron is %q, which never comes: no year has such a day", p.Cron))
 		}
 	case p.At != "":
 		if p.only, err = p.moment("at", p.At); err != nil {

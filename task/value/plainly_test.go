@@ -43,3 +43,13 @@ func TestCut(t *testing.T) {
 		}
 	}
 }
+
+func TestLegible(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":"x\u0026y\u003cz\u003e"}`: `{"a":"x&y<z>"}`, `{"a":"\\u0026"}`: `{"a":"\\u0026"}`, `{"a":"\u0022\u0026"}`: `{"a":"\u0022&"}`, `{}`: `{}`, `"\u00`: `"\u00`, `"\`: `"\`,
+	} {
+		if got := string(Legible([]byte(text))); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

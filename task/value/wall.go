@@ -1,6 +1,7 @@
 package value
 
 import (
+	"errors"
 	"strings"
 	"time"
 )
@@ -50,6 +51,35 @@ func ParseWall(text string) (w Wall, ok bool) {
 		}
 	}
 	return Wall{}, false
+}
+
+// Impossible tells whether a text is written as a time that does not exist: 2026-02-30, 25:00.
+func Impossible(text string) bool {
+	dates := []string{time.DateOnly}
+	if strings.Contains(text, ":") {
+		dates = append(wallDates, "")
+	}
+	for _, date := range dates {
+		if outOfRange(date, text) {
+			return true
+		}
+		for _, clock := range wallClocks {
+			for _, between := range []string{" ", "T"} {
+				for _, zone := range append(wallZones, "") {
+					if form := date + between + clock + zone; outOfRange(strings.TrimLeft(form, " T"), text) {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+func outOfRange(form, text string) bool {
+	_, err := time.Parse(form, text)
+	bad, ok := errors.AsType[*time.ParseError](err)
+	return ok && strings.HasSuffix(bad.Message, "out of range")
 }
 
 // In is the time in the zone of now, or in its own. A missing date or year is that of now.

@@ -48,7 +48,7 @@ func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir strin
 		"MILLRACE_NODE="+t.Node,
 		"MILLRACE_QUEUE="+a.Task.QueueName(),
 		"MILLRACE_TIME="+logicalTime(&a.Task).Format(time.RFC3339Nano),
-		"MILLRACE_PARAMS="+string(params),
+		"MILLRACE_PARAMS="+string(value.Legible(params)),
 	)
 	if run.Stdin == job.StdinOpen {
 		env = append(env, "MILLRACE_STDIN=open")
@@ -69,14 +69,14 @@ func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir strin
 		env = append(env, "MILLRACE_ITEM="+item)
 	}
 	if len(a.Task.Inputs) > 0 {
-		env = append(env, "MILLRACE_NEEDS="+string(a.Task.Inputs))
+		env = append(env, "MILLRACE_NEEDS="+string(value.Legible(a.Task.Inputs)))
 	}
 	if last := a.Last(); len(last) > 0 {
-		env = append(env, "MILLRACE_CHECKPOINT="+string(last))
+		env = append(env, "MILLRACE_CHECKPOINT="+string(value.Legible(last)))
 	}
 	if run.ParamsEnv {
 		var all map[string]json.RawMessage
-		if err = json.Unmarshal(params, &all); err != nil {
+		if err = json.Unmarshal(value.Legible(params), &all); err != nil {
 			return nil, nil, fmt.Errorf("params: %w", err)
 		}
 		variables, err := job.Variables(all)

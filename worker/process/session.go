@@ -1,7 +1,6 @@
 package process
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -283,10 +282,8 @@ func (s *session) spawn(m ipc.Message) (task.ID, error) {
 		return "", err
 	}
 	var o offspring
-	d := json.NewDecoder(bytes.NewReader(asked.Task))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&o); err != nil {
-		return "", fmt.Errorf("its payload is no submission: %w", value.Plainly(err))
+	if err := value.Strictly(asked.Task, &o); err != nil {
+		return "", fmt.Errorf("its payload is no submission: %w", err)
 	}
 	if len(o.Argv) > 0 || o.Shell != "" {
 		if o.Spec != nil {

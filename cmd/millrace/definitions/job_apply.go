@@ -226,6 +226,9 @@ func (p *jobApplier) foretell(ctx context.Context, cl *client.Client, read []typ
 			if _, err := fmt.Fprintf(p.Out, "job %s %s\n", j.Name, what); err != nil {
 				return err
 			}
+			for _, name := range dropped(&was.Job, j) {
+				fmt.Fprintf(p.Out, "schedule %s, which the file has no more, would be removed\n", name)
+			}
 		}
 	}
 	for _, l := range leave {
@@ -238,6 +241,20 @@ func (p *jobApplier) foretell(ctx context.Context, cl *client.Client, read []typ
 		return p.WriteJSON(rows)
 	}
 	return nil
+}
+
+// dropped names the schedules of a job that it has no more.
+func dropped(was, is *job.Job) (names []string) {
+	has := map[string]bool{}
+	for _, d := range schedule.OfJob(is) {
+		has[d.Name] = true
+	}
+	for _, d := range schedule.OfJob(was) {
+		if !has[d.Name] {
+			names = append(names, d.Name)
+		}
+	}
+	return names
 }
 
 // refused returns why one of several jobs would not be stored because of a schedule; nil if all

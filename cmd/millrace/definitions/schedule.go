@@ -71,6 +71,7 @@ func (f *whenFlags) flags(c *cobra.Command) {
 func (f *whenFlags) policyFlags(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVar(&f.CatchUp, "catchup", "", "which ticks to make up for that passed while the server was away: "+strings.Join(job.CatchUps, ", ")+" (default last)")
+	f.window.Least = time.Millisecond
 	fs.Var(&f.window, "catchup-window", "how old ticks may be to be made up for (default 24h)")
 	fs.StringVar(&f.Overlap, "overlap", "", "while earlier tasks run: "+strings.Join(job.Overlaps, ", ")+" (default allow)")
 	typed.Count(fs, &f.Depth, "depth", "", "how many ticks may wait with --overlap queue (default 1)")

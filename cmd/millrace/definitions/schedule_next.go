@@ -89,6 +89,9 @@ and --until without a zone of their own are times of --timezone.`,
 			if plan, err = schedule.Compile(name, w.when(), a.Now()); err != nil {
 				return exit.Misuse(c, "%w", err)
 			}
+			if err := plan.Slip(); err != nil {
+				return exit.Misuse(c, "%w", err)
+			}
 		}
 		after := a.Now()
 		if from != "" {
@@ -212,6 +215,9 @@ func (a *Commands) printNext(plan *schedule.Plan, after, until time.Time, n int,
 	t := term.Table{Header: []string{"TICK", "UTC", "DUE", "NOTE"}, Foot: []string{fmt.Sprintf("%s in %s, dst %s", told.Plural(len(ticks), "tick"), plan.Zone(), plan.Policy())}}
 	if len(ticks) == 0 {
 		t.Foot = []string{"nothing comes any more"}
+		if _, later := plan.Next(after); later {
+			t.Foot = []string{"nothing comes until " + told.ClockIn(until, plan.Zone())}
+		}
 	}
 	for _, k := range ticks {
 		due := ""

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -39,6 +40,7 @@ func (p *placeFlags) flags(fs *pflag.FlagSet, spread string) {
 	fs.StringVar(&p.late, "late", "", "`what` to do about nodes that come while a task for --all-nodes is open: "+strings.Join(job.Lates, " or "))
 	fs.StringVar(&p.sticky, "sticky", "", "prefer the `node` that ran before: the job, the last attempt, or a key such as {params.customer}")
 	fs.StringArrayVar(&p.prefer, "prefer", nil, "prefer nodes that this `selector` chooses, with a weight before a colon: 10:gpu (repeat it)")
+	p.wait.Least = time.Millisecond
 	fs.Var(&p.wait, "prefer-wait", "how long it is left to preferred nodes (default 10s)")
 	typed.Count(fs, &p.slots, "slots", "", "number of `slots` of a worker that it takes (default that of the job, or 1)")
 }

@@ -297,7 +297,10 @@ func (f *RunFlags) what(name string, argv []string) (string, *job.Spec, error) {
 	}
 	spec := &job.Spec{Run: &job.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env, Stdin: f.stdin.Value, Messages: f.talks.Value, Encoding: f.coded, ParamsEnv: f.vars}}
 	if f.memory != "" {
-		if spec.Resources.Memory, err = value.ParseSize(f.memory); err != nil {
+		if spec.Resources.Memory, err = value.ParseSize(f.memory); err == nil && spec.Resources.Memory == 0 {
+			err = fmt.Errorf("%q is too small: want more than zero, or leave it out for no bound", f.memory)
+		}
+		if err != nil {
 			return "", nil, fmt.Errorf("--memory: %w", err)
 		}
 	}

@@ -185,8 +185,13 @@ func Params(whole string, each []string, in io.Reader) (values map[string]json.R
 // readParams parses a JSON object, or lines name=value as [value.Pairs] does.
 func readParams(body []byte) (values map[string]json.RawMessage, texts map[string]string, err error) {
 	const wanted = "want a JSON object, such as {\"name\": \"World\"}, or lines name=value"
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	if text := bytes.TrimSpace(body); json.Valid(text) || bytes.HasPrefix(text, []byte("{")) {
-		if err := json.Unmarshal(text, &values); err != nil || values == nil {
+		values, err := value.Members(text)
+		switch {
+		case errors.As(err, new(*value.Misfit)):
+			return nil, nil, err
+		case err != nil || !json.Valid(text):
 			return nil, nil, errors.New(wanted)
 		}
 		return values, nil, nil
