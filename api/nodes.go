@@ -20,8 +20,12 @@ func (s *Service) nodes(ctx context.Context, r client.NodeListRequest) (is clien
 		return is, err
 	}
 	v, now, err := s.sight(ctx, r.At)
-	if err == nil {
-		is, err = client.NodesOf(ctx, v, now, s.Nodes, &r)
+	switch {
+	case err != nil:
+	case r.At != "":
+		is, err = client.NodesOf(ctx, v, nil, now, s.Nodes, &r)
+	default:
+		is, err = client.NodesOf(ctx, v, s.Model, now, s.Nodes, &r)
 	}
 	return is, err
 }
@@ -88,7 +92,7 @@ func (s *Service) viewNode(ctx context.Context, n node.Node) (client.NodeView, e
 		v.LastBeat = h.At
 	}
 	v.Silent = err == nil && n.Silent(v.LastBeat, s.now(), s.Nodes)
-	return v, err
+	return v, errors.Join(err, v.FindKeeper(ctx, s.Model))
 }
 
 func (s *Service) node(ctx context.Context, r pastNode) (client.NodeView, error) {
@@ -171,7 +175,7 @@ func (s *Service) ping(ctx context.Context, r pingRequest) (is pingPage, err err
 		_, err = view.GetNode(ctx, s.view(), r.ID)
 	} else {
 		var page client.NodePage
-		page, err = client.NodesOf(ctx, s.view(), s.now(), s.Nodes, &client.NodeListRequest{Bare: true, PageRequest: r.PageRequest})
+		page, err = client.NodesOf(ctx, s.view(), s.Model, s.now(), s.Nodes, &client.NodeListRequest{Bare: true, PageRequest: r.PageRequest})
 		ids, is.Next = page.Expected(), page.Next
 	}
 	if err != nil {

@@ -167,7 +167,7 @@ func halfTasks(answer any) (any, bool) {
 	}
 	p.Tasks, p.Next = p.Tasks[:n], p.filter.CursorAfter(p.Tasks[n-1].ID)
 	p.Live, p.Wholes = only(p.Tasks, p.Live), only(p.Tasks, p.Wholes)
-	p.Suspects = only(p.Tasks, p.Suspects)
+	p.Suspects, p.Unserved = only(p.Tasks, p.Suspects), only(p.Tasks, p.Unserved)
 	return p, true
 }
 

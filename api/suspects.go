@@ -48,3 +48,34 @@ func (s *Service) suspects(ctx context.Context, tasks []task.Task) (map[task.ID]
 	}
 	return suspects, nil
 }
+
+// unserved returns why no node takes those of these tasks that are pending in a queue. For a page without
+// such tasks it asks nothing.
+func (s *Service) unserved(ctx context.Context, tasks []task.Task) (map[task.ID]string, error) {
+	inQueue := func(t task.Task) bool { _, own := t.Route.Node(); return t.State == task.Pending && !own }
+	if !slices.ContainsFunc(tasks, inQueue) {
+		return nil, nil
+	}
+	nodes, err := s.view().List(ctx, view.Query{Kind: view.Nodes})
+	if err != nil {
+		return nil, err
+	}
+	w, why := node.NewWorld(nodes.Nodes, nodes.Point.Seq, s.now()), map[task.ID]string{}
+	for i := range tasks {
+		t := &tasks[i]
+		if !inQueue(*t) || w.Around(t).NoNode == "" {
+			continue
+		}
+		if q := t.QueueName(); !w.Told(q) { // a paused queue misses no node
+			said, err := view.GetQueue(ctx, s.view(), q)
+			if err != nil {
+				return nil, err
+			}
+			w.Tell(said)
+		}
+		if no := w.Around(t).NoNode; no != "" {
+			why[t.ID] = no
+		}
+	}
+	return why, nil
+}

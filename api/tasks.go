@@ -131,7 +131,10 @@ func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, err
 			return taskPage{}, err
 		}
 	}
-	page.Suspects, err = s.suspects(ctx, found.Tasks)
+	if page.Suspects, err = s.suspects(ctx, found.Tasks); err != nil {
+		return page, err
+	}
+	page.Unserved, err = s.unserved(ctx, found.Tasks)
 	return page, err
 }
 

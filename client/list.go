@@ -152,6 +152,8 @@ type ListPage struct {
 	Counts map[string]int `json:"counts,omitzero"`
 	// Suspects are the tasks on doubtful nodes, and why the nodes are in doubt.
 	Suspects map[task.ID]*node.Doubt `json:"suspects,omitempty"`
+	// Unserved are pending tasks that no node takes, and why; those for one node alone are suspects.
+	Unserved map[task.ID]string `json:"unserved,omitempty"`
 	// Live is the progress that the programs of running tasks report.
 	Live map[task.ID]*output.Live `json:"live,omitempty"`
 	// Wholes is the progress of parents by their children.

@@ -35,6 +35,9 @@ type NodePage struct {
 	Seq   uint64     `json:"seq"`
 	// Next is the cursor of the next page; "" if this is the last.
 	Next string `json:"next,omitempty"`
+	// Unserved are the tasks that wait for one node alone, which does not take them: it may never have
+	// registered. Only the first page has them, and none of the past.
+	Unserved []UnservedNode `json:"unserved,omitempty"`
 }
 
 // NodeView is a node as the service shows it.
@@ -53,6 +56,9 @@ type NodeView struct {
 	LastBeat time.Time `json:"last_beat,omitzero"`
 	// Silent tells whether that is so old that State no longer holds; see [node.Node.Silent].
 	Silent bool `json:"silent,omitempty"`
+	// KeptBy is a task that has not ended and names the node, while the node is offline: it does not
+	// retire by itself before all such tasks have ended. "" if there is none, and for the past.
+	KeptBy task.ID `json:"kept_by,omitempty"`
 }
 
 // Nodes asks the read model for nodes: for all, if the request has no limit. The error wraps
@@ -61,7 +67,7 @@ func (c *Client) Nodes(ctx context.Context, r NodeListRequest) (list NodePage, e
 	err = r.pages(func() (string, error) {
 		var page NodePage
 		err := c.ask(ctx, roles.NodeList, r, &page)
-		list = NodePage{Nodes: joined(list.Nodes, page.Nodes), Seq: page.Seq, Next: page.Next}
+		list = NodePage{Nodes: joined(list.Nodes, page.Nodes), Seq: page.Seq, Next: page.Next, Unserved: append(list.Unserved, page.Unserved...)}
 		return page.Next, err
 	})
 	return list, err
@@ -70,6 +76,19 @@ func (c *Client) Nodes(ctx context.Context, r NodeListRequest) (list NodePage, e
 // Runs records how many tasks the node runs.
 func (v *NodeView) Runs(n int) {
 	v.Running, v.Drained = n, n == 0 && v.State == node.Draining && v.Standing.Order == node.OrderDrain
+}
+
+// FindKeeper finds out which task keeps an offline node from retiring. Sums are those of the present, else
+// nothing is known.
+func (v *NodeView) FindKeeper(ctx context.Context, sums view.Summed) (err error) {
+	routed, present := sums.(node.Routed)
+	if !present || v.State != node.Offline {
+		return nil
+	}
+	if v.KeptBy, err = routed.Naming(ctx, v.ID); v.KeptBy != "" && !v.Next.By.IsZero() && v.Next.Who == node.Operator {
+		v.Next.By, v.Next.Else = time.Time{}, fmt.Sprintf("it stays offline, and does not retire by itself: task %s names it", v.KeptBy)
+	}
+	return err
 }
 
 // ViewNode returns a node as it is shown, without what only a server knows.
@@ -93,13 +112,20 @@ func (v *NodeView) Key() string { return nodeKey(&v.Node) }
 
 // NodesOf returns the nodes of a view as they are shown at a time, with heartbeats only for the
 // present. The request chooses a page of them; without a limit all. Bare nodes have neither
-// heartbeats nor what they run.
-func NodesOf(ctx context.Context, v view.View, now time.Time, s node.Settings, r *NodeListRequest) (page NodePage, err error) {
+// heartbeats nor what they run. sums are of the same place in the log, nil for none.
+func NodesOf(ctx context.Context, v view.View, sums view.Summed, now time.Time, s node.Settings, r *NodeListRequest) (page NodePage, err error) {
 	all, err := v.List(ctx, view.Query{Kind: view.Nodes})
 	if err != nil {
 		return NodePage{}, err
 	}
 	page.Seq = all.Point.Seq
+	if routed, present := sums.(node.Routed); present && !r.Bare && r.Cursor == "" {
+		routes, err := routed.PendingRoutes(ctx)
+		if err != nil {
+			return page, err
+		}
+		page.Unserved = unservedNodes(node.UnservedOf(routes, all.Nodes, nil, now))
+	}
 	if all.Nodes, page.Next, err = view.Section(all.Nodes, nodeKey, r.Limit, r.Cursor); err != nil {
 		return page, err
 	}
@@ -128,6 +154,9 @@ func NodesOf(ctx context.Context, v view.View, now time.Time, s node.Settings, r
 				shown.LastBeat = h.At
 			}
 			shown.Silent = n.Silent(shown.LastBeat, now, s)
+		}
+		if err := shown.FindKeeper(ctx, sums); err != nil {
+			return page, err
 		}
 		page.Nodes = append(page.Nodes, shown)
 	}

@@ -48,6 +48,26 @@ type QueuePage struct {
 	Seq uint64 `json:"seq"`
 	// Next is the cursor of the next page; "" if this is the last.
 	Next string `json:"next,omitempty"`
+	// UnservedNodes are the tasks that wait for one node alone, which does not take them: they belong
+	// to no queue. Only the first page of all queues has them.
+	UnservedNodes []UnservedNode `json:"unserved_nodes,omitempty"`
+}
+
+// UnservedNode is tasks that wait for one node alone, which does not take them.
+type UnservedNode struct {
+	// Node is its name. No worker need have registered under it.
+	Node string `json:"node"`
+	node.Unserved
+}
+
+// unservedNodes are the tasks that wait for one node each, of all that no node takes.
+func unservedNodes(unserved map[string]*node.Unserved) (all []UnservedNode) {
+	for _, home := range slices.Sorted(maps.Keys(unserved)) {
+		if on, own := where.NodeOf(home); own {
+			all = append(all, UnservedNode{on, *unserved[home]})
+		}
+	}
+	return all
 }
 
 // QueueView is a queue as the service shows it.
@@ -107,13 +127,16 @@ func QueuesOf(ctx context.Context, v view.View, sums view.Summed, r *QueueListRe
 		}
 	} else {
 		for name, of := range counts.Of {
-			if n := of[task.Pending]; n > 0 && value.ValidName("queue", name) == nil {
+			if n := of[task.Pending]; n > 0 && !where.IsSelectorQueue(name) {
 				first := task.Task{State: task.Pending, Work: task.Work{Route: where.QueueRoute(name, where.DefaultPriority)}}
 				routes = append(routes, node.Route{Home: name, Tasks: n, Oldest: oldest[name], First: first})
 			}
 		}
 	}
 	unserved := node.UnservedOf(routes, nodes.Nodes, told.Queues, now)
+	if r.Queue == "" && r.Cursor == "" {
+		page.UnservedNodes = unservedNodes(unserved)
+	}
 	names := queueNames(&counts, nodes.Nodes, told.Queues)
 	there := true
 	if r.Queue != "" {
@@ -204,7 +227,7 @@ func (c *Client) Queues(ctx context.Context, r QueueListRequest) (list QueuePage
 	err = r.pages(func() (string, error) {
 		var page QueuePage
 		err := c.ask(ctx, roles.QueueList, r, &page)
-		list = QueuePage{Queues: joined(list.Queues, page.Queues), Seq: page.Seq, Next: page.Next}
+		list = QueuePage{Queues: joined(list.Queues, page.Queues), Seq: page.Seq, Next: page.Next, UnservedNodes: append(list.UnservedNodes, page.UnservedNodes...)}
 		return page.Next, err
 	})
 	var refused *jet.ServiceError

@@ -29,7 +29,7 @@ type Model interface {
 	// Waiting lists tasks of a queue that have been pending since before a time.
 	Waiting(ctx context.Context, queue string, before time.Time, after task.ID, limit int) ([]task.ID, error)
 	// PendingRoutes returns the routes on which tasks are pending.
-	node.Routed
+	PendingRoutes(ctx context.Context) ([]node.Route, error)
 	// Routes returns the routes on which tasks of a queue wait.
 	Routes(ctx context.Context, queue string) ([]string, error)
 	// OnNode lists the tasks that run on a node.

@@ -2,6 +2,9 @@ package node
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"millrace/task"
@@ -20,9 +23,13 @@ type Route struct {
 	First task.Task
 }
 
-// Routed lists the routes on which tasks are pending.
+// Routed knows on which routes tasks wait.
 type Routed interface {
+	// PendingRoutes lists the routes on which tasks are pending.
 	PendingRoutes(ctx context.Context) ([]Route, error)
+	// Naming returns a task that has not ended and names the node ([task.Work.Names]); "" if there is
+	// none. While there is one the node does not retire by itself.
+	Naming(ctx context.Context, id ID) (task.ID, error)
 }
 
 // Unserved is tasks of a queue that wait and that no node takes.
@@ -31,15 +38,18 @@ type Unserved struct {
 	// taking them.
 	Tasks int       `json:"tasks"`
 	Since time.Time `json:"since"`
-	// Why says in words why no node takes them.
+	// Why says in words why no node takes them: for each kind of them, the one that has waited longest
+	// first, at most three.
 	Why string `json:"why"`
 }
 
-// UnservedOf returns the tasks that no node takes, by the names of their queues. Why is that of the
-// tasks that have waited longest. Said are the operators' settings of queues: a paused one misses no
-// node.
+// mostWhys is how many reasons are named why no node takes the tasks of a queue.
+const mostWhys = 3
+
+// UnservedOf returns the tasks that no node takes, by the names of their queues. Those for one node
+// alone are under [ID.Queue]. Said are the operators' settings of queues: a paused one misses no node.
 func UnservedOf(routes []Route, nodes []Node, said []queue.Queue, now time.Time) map[string]*Unserved {
-	all, w := map[string]*Unserved{}, NewWorld(nodes, 0, now)
+	kinds, w := map[string][]Unserved{}, NewWorld(nodes, 0, now)
 	for i := range said {
 		w.Tell(said[i])
 	}
@@ -55,14 +65,22 @@ func UnservedOf(routes []Route, nodes []Node, said []queue.Queue, now time.Time)
 				since = value.Later(since, nodes[i].TakesSince())
 			}
 		}
-		is := all[r.Home]
-		if is == nil {
-			is = &Unserved{}
-			all[r.Home] = is
+		kinds[r.Home] = append(kinds[r.Home], Unserved{r.Tasks, since, s.NoNode})
+	}
+	all := map[string]*Unserved{}
+	for home, of := range kinds {
+		slices.SortStableFunc(of, func(a, b Unserved) int { return a.Since.Compare(b.Since) })
+		is, whys := &Unserved{Since: of[0].Since}, []string(nil)
+		for _, kind := range of {
+			if is.Tasks += kind.Tasks; !slices.Contains(whys, kind.Why) {
+				whys = append(whys, kind.Why)
+			}
 		}
-		if is.Tasks += r.Tasks; is.Why == "" || since.Before(is.Since) {
-			is.Since, is.Why = since, s.NoNode
+		if more := len(whys) - mostWhys; more > 0 {
+			whys = append(whys[:mostWhys], fmt.Sprintf("and %d more reasons", more))
 		}
+		is.Why = strings.Join(whys, "; ")
+		all[home] = is
 	}
 	return all
 }

@@ -189,6 +189,44 @@ func (s *Store) Oldest(ctx context.Context) (map[string]time.Time, error) {
 	return oldest, err
 }
 
+// Naming implements [node.Routed]. All tasks on a route of a selector ask for the same, so one of
+// each is looked at.
+func (s *Store) Naming(ctx context.Context, id node.ID) (by task.ID, err error) {
+	const unended = "state NOT IN (?, ?, ?, ?)"
+	ended := []any{int64(task.Finished), int64(task.Error), int64(task.Cancelled), int64(task.Abnormal)}
+	err = s.view(ctx, "look for tasks that name a node", func(tx *sql.Tx, _ uint64) error {
+		var route string
+		var routes []string
+		err := each(ctx, tx, "SELECT DISTINCT queue FROM counts WHERE n > 0 AND "+unended+" ORDER BY queue", ended, []any{&route}, func() error {
+			if route == id.Queue() || where.IsSelectorQueue(route) {
+				routes = append(routes, route)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, route := range routes {
+			for _, of := range []string{"waits IS NOT NULL", inStateIndex + " AND " + unended} {
+				args := []any{route}
+				if of != "waits IS NOT NULL" {
+					args = append(args, ended...)
+				}
+				err := eachTask(ctx, tx, s.form, "SELECT "+rowColumns+" FROM tasks WHERE queue = ? AND "+of+" ORDER BY id LIMIT 1", args, func(t *task.Task) {
+					if by == "" && t.Names(string(id)) {
+						by = t.ID
+					}
+				})
+				if err != nil || by != "" {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return by, err
+}
+
 // PendingRoutes implements [node.Routed]. It reads the first 10,000 tasks of a route.
 func (s *Store) PendingRoutes(ctx context.Context) (all []node.Route, err error) {
 	err = s.view(ctx, "list the routes on which tasks wait", func(tx *sql.Tx, _ uint64) error {

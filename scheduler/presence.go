@@ -35,6 +35,13 @@ type Routes interface {
 	DropNode(ctx context.Context, id node.ID) error
 }
 
+// Naming is the port to the tasks that name nodes.
+type Naming interface {
+	// Naming returns a task that has not ended and names the node ([task.Work.Names]); "" if there is
+	// none.
+	Naming(ctx context.Context, id node.ID) (task.ID, error)
+}
+
 // presence is the scheduler's memory of heartbeats.
 type presence struct {
 	mu sync.Mutex
@@ -266,7 +273,7 @@ func (p *presence) watch(now time.Time) time.Duration {
 // forget retires the nodes that have been offline for [Config.RetireAfter], except those that a task
 // which has not ended names. A round in a while does so: it asks for the tasks of each such node.
 func (s *Scheduler) forget(ctx context.Context, nodes []node.Node, alive map[node.ID]node.Heartbeat, now time.Time) error {
-	if s.cfg.RetireAfter == 0 || s.presence.watch(now) < min(s.cfg.RetireAfter, retireWatch) || now.Sub(s.presence.forgot) < min(s.cfg.RetireAfter, retireEvery) {
+	if s.cfg.RetireAfter == 0 || s.cfg.Naming == nil || s.presence.watch(now) < min(s.cfg.RetireAfter, retireWatch) || now.Sub(s.presence.forgot) < min(s.cfg.RetireAfter, retireEvery) {
 		return nil
 	}
 	s.presence.forgot = now
@@ -279,8 +286,8 @@ func (s *Scheduler) forget(ctx context.Context, nodes []node.Node, alive map[nod
 		if event, _ := node.Decide(n, forget); event == nil {
 			continue
 		}
-		named, err := s.named(ctx, n.ID)
-		if err == nil && !named {
+		by, err := s.cfg.Naming.Naming(ctx, n.ID)
+		if err == nil && by == "" {
 			err = s.retire(ctx, n, forget)
 		}
 		errs = append(errs, err)
@@ -300,27 +307,6 @@ func (s *Scheduler) retire(ctx context.Context, n node.Node, forget node.Forget)
 		return nil
 	}
 	return s.cfg.Routes.DropNode(ctx, n.ID)
-}
-
-// named tells whether a task that has not ended names the node: it is on the node's own route, or on
-// that of a selector that has the node's name.
-func (s *Scheduler) named(ctx context.Context, id node.ID) (bool, error) {
-	if busy, err := s.view.Busy(ctx, id.Queue()); busy || err != nil || s.cfg.Selectors == nil {
-		return busy, err
-	}
-	declared, err := s.cfg.Selectors.Declared(ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, d := range declared {
-		if !d.Needs.Names(string(id)) {
-			continue
-		}
-		if busy, err := s.view.Busy(ctx, d.Route()); busy || err != nil {
-			return busy, err
-		}
-	}
-	return false, nil
 }
 
 // reapFor is how long after the retirement of a node the reaper removes its remains. The process

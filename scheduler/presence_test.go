@@ -220,16 +220,6 @@ func TestReaper(t *testing.T) {
 	})
 }
 
-// chosen declares one selector's route.
-type chosen struct{ where.Declaration }
-
-func (c chosen) Declare(context.Context, where.Declaration) error { return nil }
-func (c chosen) Declared(context.Context) ([]where.Declaration, error) {
-	return []where.Declaration{c.Declaration}, nil
-}
-func (c chosen) Crowded(context.Context) ([]where.Declaration, error) { return nil, nil }
-func (c chosen) Retract(context.Context, where.Declaration) error     { return nil }
-
 // Nodes that stay offline retire by themselves, those with a generated name sooner. Those stay that an
 // operator or a task has in mind, and a scheduler that has only just come up waits.
 func TestSchedulersRetire(t *testing.T) {
@@ -252,15 +242,13 @@ func TestSchedulersRetire(t *testing.T) {
 		do("cordoned", node.Change{Order: node.OrderCordon, Reason: "a test"})
 		waits := w.submit(t, job.Spec{Place: job.Place{Nodes: []string{"waited-for"}, NoNode: job.NoNodeWait}})
 		picks := w.asked(t, job.Spec{Handler: "x", Place: job.Place{Labels: where.Selector{{Key: where.LabelNode, Op: where.OpIn, Values: []string{"picked", "other"}}}}})
-		k := w.task(t, picks)
-		queue, needs := k.Asks()
 		left, patient := &routes{ids: slices.Clone(all)}, settings
 		patient.StartDeadline = 0
 		start := func() (stop func()) {
 			ctx, cancel := context.WithCancel(context.Background())
 			for range 2 {
 				s := New(w.Memory, w, w, Config{Settings: patient, Sweep: time.Minute, Presence: 20 * time.Second, React: time.Minute,
-					RetireAfter: 24 * time.Hour, Routes: left, Selectors: chosen{where.Declaration{Queue: queue, Needs: needs}}})
+					RetireAfter: 24 * time.Hour, Naming: w, Routes: left})
 				go func() { _ = s.Run(ctx) }() // it returns nil
 			}
 			return func() { cancel(); synctest.Wait() }

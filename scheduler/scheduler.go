@@ -104,8 +104,10 @@ type Config struct {
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
 	// RetireAfter is how long a node may be offline before it is retired ([node.Node.Retires]).
-	// Default 0: for ever.
+	// Default 0: for ever. Naming knows the tasks that keep a node. Default: none, and no node is
+	// retired.
 	RetireAfter time.Duration
+	Naming      Naming
 	// Timed is the read model that knows which tasks wait for timers, and Timers the log that says
 	// which have one. Default: none, and this scheduler does not set missing timers.
 	Timed  TimerModel

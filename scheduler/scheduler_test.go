@@ -187,6 +187,11 @@ func (w *testWorld) Busy(ctx context.Context, route string) (bool, error) {
 	return len(ids) > 0, err
 }
 
+func (w *testWorld) Naming(ctx context.Context, id node.ID) (task.ID, error) {
+	ids, err := w.pick(ctx, func(t *task.Task) bool { return t.Names(string(id)) && !t.State.Terminal() })
+	return append(ids, "")[0], err
+}
+
 func (w *testWorld) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
 	var nodes []node.Node
 	last, err := w.Last(ctx)

@@ -70,6 +70,7 @@ func (t *Task) Apply(r Recorded) {
 	case CancelRequested:
 		if t.State == Running {
 			t.enter(Cancelling, reason.User, e.Reason, r)
+			t.CancelAsked = &CancelAsked{By: r.Actor, Reason: e.Reason}
 			if t.CancelBy = e.Deadline; t.CancelBy.IsZero() { // every cancel gets a deadline, even a foreign one
 				t.CancelBy = r.At.Add(t.Grace() + StopMargin)
 			}
@@ -79,6 +80,9 @@ func (t *Task) Apply(r Recorded) {
 			t.Exit = e.Exit
 			if e.Usage != nil {
 				t.Usage = e.Usage
+			}
+			if e.Epoch == 0 && e.Code == "" { // it did not run, so nothing had asked for it before
+				t.CancelAsked = &CancelAsked{By: r.Actor, Reason: e.Reason}
 			}
 			t.end(Cancelled, cmp.Or(e.Code, reason.User), e.Reason, r)
 		}
@@ -119,7 +123,7 @@ func (t *Task) Apply(r Recorded) {
 		if t.State.Terminal() {
 			t.Failures, t.Losses, t.Ran = 0, 0, 0
 			t.FailedOn, t.Avoids, t.Begun = "", nil, time.Time{}
-			t.Exit, t.Result, t.Usage, t.Dismissed = nil, nil, nil, nil
+			t.Exit, t.Result, t.Usage, t.Dismissed, t.CancelAsked = nil, nil, nil, nil, nil
 			t.Life, t.EndSeq, t.Again = r.Seq, 0, e.Again
 			unsaid := slices.Contains(t.Holds, HoldSignal) // a signal once given is not asked for again
 			t.again(e.Reason, r)

@@ -30,6 +30,16 @@ func (w *Work) QueueName() string {
 	return w.Route.Queue()
 }
 
+// Names tells whether the work waits on a node's own route, or on that of a selector that has the
+// node's name.
+func (w *Work) Names(node string) bool {
+	if on, own := w.Route.Node(); own {
+		return on == node
+	}
+	_, needs := w.Asks()
+	return needs.Names(node)
+}
+
 // WaitsIn is the display name of where the task waits: the name of its queue, or "node w3" if it is
 // meant for one node.
 func (w *Work) WaitsIn() string {

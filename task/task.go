@@ -71,6 +71,9 @@ type Task struct {
 	// dismissed.
 	Dismissed *Dismissal `json:"dismissed,omitzero"`
 
+	// CancelAsked records who asked for its end in this life; nil if nobody did.
+	CancelAsked *CancelAsked `json:"cancel_asked,omitzero"`
+
 	// SubmittedAt is when the log took its birth.
 	SubmittedAt time.Time `json:"submitted_at,omitzero"`
 	// Due is when the next attempt may start; zero for at once.
@@ -119,6 +122,14 @@ func (t *Task) Waiting() bool {
 		return true
 	}
 	return false
+}
+
+// CancelAsked records that somebody asked for the end of a task.
+type CancelAsked struct {
+	// By is who did: a person, a program, or a scheduler, of a child whose parent was to end. Reason is
+	// what it said.
+	By     string `json:"by,omitzero"`
+	Reason string `json:"reason,omitzero"`
 }
 
 // Live tells whether by the log an attempt runs.

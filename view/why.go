@@ -38,6 +38,8 @@ type Explanation struct {
 	Message string `json:"message,omitempty"`
 	// Dismissed records who took it off the list of dead letters.
 	Dismissed *task.Dismissal `json:"dismissed,omitempty"`
+	// CancelAsked records who asked for its end, and why.
+	CancelAsked *task.CancelAsked `json:"cancel_asked,omitempty"`
 	// Since is when the state began.
 	Since time.Time `json:"since"`
 	// Who must do What, until By. Else is what happens otherwise.
@@ -95,7 +97,7 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 	}
 	d := duties.Owes(t, around, r.Task)
 	e := &Explanation{
-		Task: t.ID, State: t.State, Reason: t.Reason, Message: t.Message, Dismissed: t.Dismissed, Since: t.Since,
+		Task: t.ID, State: t.State, Reason: t.Reason, Message: t.Message, Dismissed: t.Dismissed, CancelAsked: t.CancelAsked, Since: t.Since,
 		Who: d.Who, What: d.What, By: d.By, Else: d.Else, Overdue: d.Overdue(now), LivesAgain: around.LivesAgain, Enforced: !nodes.Beating,
 		Decisive: decisive, Folded: t,
 	}

@@ -153,20 +153,40 @@ func (p *presence) live(ctx context.Context) error {
 		case errors.Is(err, node.ErrSuperseded):
 			w.log.Error("this worker stops; give one of the two another name", "error", err)
 			return fmt.Errorf("worker: %w", err)
+		case errors.Is(err, node.ErrRetired) && p.forgotten(ctx):
+			w.log.Warn("this node was offline for so long that it was retired; it registers anew", "error", err)
+			p.anew(ctx)
 		case errors.Is(err, node.ErrRetired):
 			w.log.Error("this worker stops: its node was retired; start it again if that was wrong", "error", err)
 			return fmt.Errorf("worker: %w", err)
 		case errors.Is(err, node.ErrUnknown):
 			w.log.Error("the log has lost facts of this node, or is another one; this node registers anew", "error", err)
-			p.presented, p.routes.stale = false, true
-			if err := p.register(ctx); err != nil && ctx.Err() == nil {
-				w.log.Warn("not registered yet; trying again", "error", err)
-			}
+			p.anew(ctx)
 		case ctx.Err() == nil:
 			p.tried(err)
 		}
 		soon.Reset(p.next())
 	}
+}
+
+// anew registers the node once more, in the same session.
+func (p *presence) anew(ctx context.Context) {
+	p.presented, p.routes.stale = false, true
+	if err := p.register(ctx); err != nil && ctx.Err() == nil {
+		p.w.log.Warn("not registered yet; trying again", "error", err)
+	}
+}
+
+// forgotten tells whether the node was retired by itself, because it was offline for long, and not by an
+// operator, who meant it: its process, or its machine, was only asleep.
+func (p *presence) forgotten(ctx context.Context) bool {
+	records, err := p.w.protocol.Recorder.Log.Node(ctx, p.w.cfg.Node, 0)
+	if err != nil || len(records) == 0 {
+		return false
+	}
+	last := records[len(records)-1].Fact
+	_, retired := last.Event.(node.WasRetired)
+	return retired && last.By != nil
 }
 
 // broke notes that the route of the offers was interrupted: the node takes no work until the route

@@ -421,6 +421,27 @@ func TestRetiredWorkerEnds(t *testing.T) {
 	})
 }
 
+// A worker that slept for so long that its node was retired by itself goes on under the same name.
+func TestForgottenWorkerGoesOn(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.start(quick, map[string]worker.Handler{"h": done})
+		for _, c := range []node.Command{silent(w.node("a").Session), node.Forget{At: time.Now().Add(24 * time.Hour), After: 24 * time.Hour}} {
+			if _, _, err := w.rec.DoNode(w.Context(), "a", c); err != nil {
+				w.Fatal(err)
+			}
+		}
+		if n := w.node("a"); n.State != node.Retired {
+			w.Fatalf("it is %s", n.State)
+		}
+		pass(time.Minute)
+		id := w.submit(job.Spec{Place: job.Place{Nodes: []string{"a"}}})
+		pass(time.Minute)
+		if n, k := w.node("a"), w.task(id); n.State != node.Ready || k.State != task.Finished {
+			w.Errorf("the node is %s, and a task for it %s", n.State, k.State)
+		}
+	})
+}
+
 // A worker whose name another process has taken ends its tasks before they can start elsewhere,
 // however long their grace is.
 func TestSucceededWorkerEndsWhatRuns(t *testing.T) {

@@ -242,7 +242,7 @@ func (h *history) aim(s *birth.Submission) {
 	h.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	s.Nodes = names[:1+h.rng.IntN(3)]
 	s.NoNode = job.NoNodes[h.rng.IntN(len(job.NoNodes))]
-	if s.NoNode == job.NoNodeWait && !h.variant.patient { // for ever is too long for a history
+	if s.NoNode == job.NoNodeWait && !h.patient() { // for ever is too long for a history
 		bound := value.Duration(time.Duration(1+h.rng.IntN(60)) * time.Second)
 		s.Pending = &bound
 	}

@@ -61,6 +61,7 @@ type history struct {
 	schedulers []*scheduler.Scheduler
 	failure    error
 	waited     int     // tasks that have waited for nodes to the end
+	stranded   int     // tasks that ran on a node when it retired
 	blamed     task.ID // the task that it is about, if it is about one
 }
 
@@ -81,6 +82,11 @@ type variant struct {
 	// patient histories have no start deadline, and some of their tasks wait for nodes that come only
 	// at the end.
 	patient bool
+	// retiring histories have no start deadline, nodes that stay away for longer, and schedulers that
+	// retire those.
+	retiring bool
+	// careless ones do not look whether a task names the node.
+	careless bool
 	// thrifty histories begin shortly before midnight, and most tasks have budgets.
 	thrifty bool
 	// families: few tasks, all of them graphs, which clients retry and cancel. No stranger writes:
@@ -323,6 +329,7 @@ func (h *history) observe() {
 		}
 		h.judgeLimits()
 		h.judgeRates(r)
+		h.judgeRetired(r)
 	}
 }
 
@@ -385,7 +392,7 @@ func (h *history) settle() {
 		}
 		h.rounds()
 	}
-	if h.variant.patient && !h.over() {
+	if h.patient() && !h.over() {
 		h.bringBack()
 		h.rounds()
 	}

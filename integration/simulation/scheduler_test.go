@@ -20,10 +20,24 @@ var bounds = duties.Settings{StartDeadline: 2 * time.Minute, AckWait: ackWait, S
 // bounds are those of a history.
 func (h *history) bounds() duties.Settings {
 	s := bounds
-	if h.variant.patient {
+	if h.patient() {
 		s.StartDeadline = 0
 	}
 	return s
+}
+
+// patient tells whether tasks wait for ever for nodes.
+func (h *history) patient() bool { return h.variant.patient || h.variant.retiring }
+
+// retireAfter is how long a node may be offline in a history in which such nodes retire.
+const retireAfter = time.Second
+
+// remains are what the log holds for nodes, to a scheduler that retires them: their heartbeats.
+type remains struct{ actor *actor }
+
+// DropNode removes them.
+func (r remains) DropNode(ctx context.Context, id node.ID) error {
+	return r.actor.call(&call{kind: write, op: "remove what is left of " + string(id), do: func() error { return r.actor.h.mem.Forget(ctx, id) }})
 }
 
 // startScheduler begins a scheduler as two actors, for it has two loops: one
@@ -32,7 +46,11 @@ func (h *history) startScheduler(name string, mortal bool) {
 	loop := func(name string, every time.Duration, look func(*scheduler.Scheduler, context.Context) error) {
 		h.start(name, mortal, func(a *actor) {
 			v := &view{h: h, actor: a, fold: newFold()}
-			s := scheduler.New(h.log(a), v, beats{a}, scheduler.Config{Settings: h.bounds(), Settling: round, Flap: node.FlapPolicy{Limit: -1}, Timed: v, Timers: &port{h.mem, a}, Now: a.now})
+			cfg := scheduler.Config{Settings: h.bounds(), Settling: round, Flap: node.FlapPolicy{Limit: -1}, Timed: v, Timers: &port{h.mem, a}, Now: a.now}
+			if h.variant.retiring {
+				cfg.RetireAfter, cfg.Naming, cfg.Routes = retireAfter, v, remains{a}
+			}
+			s := scheduler.New(h.log(a), v, beats{a}, cfg)
 			h.schedulers = append(h.schedulers, s)
 			for {
 				a.turn("waits", h.in(every))
@@ -209,6 +227,14 @@ func (v *view) Ends(_ context.Context, ids []task.ID) (map[task.ID]task.End, uin
 func (v *view) Busy(_ context.Context, route string) (bool, error) {
 	err := v.ask("look whether " + route + " is in use")
 	return len(v.those(1, func(t *task.Task) bool { return t.Route.Queue() == route && !t.State.Terminal() })) > 0, err
+}
+
+func (v *view) Naming(_ context.Context, id node.ID) (task.ID, error) {
+	err := v.ask("look who names " + string(id))
+	if v.h.variant.careless {
+		return "", err
+	}
+	return append(v.those(1, func(t *task.Task) bool { return t.Names(string(id)) && !t.State.Terminal() }), "")[0], err
 }
 
 func (v *view) Nodes(context.Context) ([]node.Node, uint64, error) {

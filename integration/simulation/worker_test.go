@@ -77,7 +77,11 @@ func (h *history) startWorker(id node.ID, mortal bool, left *leftover) {
 		w.run()
 	})
 	a.gone = func() {
-		r := replacement{node: id, at: h.in(8 * time.Second)}
+		away := 8 * time.Second
+		if h.variant.retiring {
+			away = 40 * retireAfter
+		}
+		r := replacement{node: id, at: h.in(away)}
 		if a.dead && w.has != nil {
 			r.left, r.at = w.has, h.in(4*time.Second)
 		}
@@ -119,15 +123,16 @@ func (w *workerProcess) choose(ctx context.Context, offers events.Offers) {
 	}
 }
 
+func (w *workerProcess) register(ctx context.Context) error {
+	profile := w.self().Profile
+	profile.TTL = value.Duration(nodeTTL)
+	_, _, err := w.rec.DoNode(ctx, w.node, node.Register{Session: w.session, Profile: profile})
+	return err
+}
+
 func (w *workerProcess) run() {
 	ctx := context.Background()
-	for {
-		profile := w.self().Profile
-		profile.TTL = value.Duration(nodeTTL)
-		_, _, err := w.rec.DoNode(ctx, w.node, node.Register{Session: w.session, Profile: profile})
-		if err == nil {
-			break
-		}
+	for w.register(ctx) != nil {
 	}
 	offers, err := w.h.mem.Offers(ctx, append(slices.Clone(queues), where.NodeQueue(string(w.node))))
 	if err != nil {
@@ -251,6 +256,8 @@ func (w *workerProcess) beat() {
 		r.confirm(asked)
 	}
 	switch _, _, err := w.rec.DoNode(context.Background(), w.node, node.Beat{Session: w.session}); {
+	case errors.Is(err, node.ErrRetired): // it slept, and was taken for gone
+		_ = w.register(context.Background()) // the next heartbeat tries again
 	case errors.Is(err, node.ErrSuperseded):
 		w.leaving, w.succeeded = true, true
 	case err == nil:

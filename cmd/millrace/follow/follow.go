@@ -51,7 +51,7 @@ func (a *Commands) Follow(ctx context.Context, c *client.Client, id task.ID, asJ
 		root := &members[0].Task
 		names.know(members[1:])
 		if len(members) == 1 {
-			p.Say(told.Brief(root), *root)
+			p.Say(told.Clocks(told.Brief(root)), *root)
 		} else {
 			p.Say(wholeText(members), *root)
 		}

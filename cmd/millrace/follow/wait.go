@@ -53,7 +53,7 @@ func (a *Commands) WaitAll(ctx context.Context, c *client.Client, ids []task.ID,
 			if len(ids) > 1 {
 				p.Say(fmt.Sprintf("%d of %d tasks have ended", i, len(ids)), t)
 			} else {
-				p.Say(told.Brief(&t), t)
+				p.Say(told.Clocks(told.Brief(&t)), t)
 			}
 		})
 		if err != nil {
@@ -115,15 +115,15 @@ func (a *Commands) stillRunning(ctx context.Context, c *client.Client, err error
 // unended says why a task has not ended yet, and who must act.
 func unended(e *look.Explanation, now time.Time) string {
 	text := fmt.Sprintf("it is %s for %s", e.State, told.Span(now.Sub(e.Since)))
-	if e.Message != "" {
-		text += " (" + term.Printable(e.Message) + ")"
+	if said := e.Said(); said != "" {
+		text += " (" + term.Printable(said) + ")"
 	}
-	text += fmt.Sprintf("; %s must act: %s", e.Who, e.What)
+	text += fmt.Sprintf("; %s must act: %s", e.Who, told.Clocks(e.What))
 	if !e.By.IsZero() {
 		text += ", by " + told.Clock(e.By)
 	}
 	if e.Else != "" {
-		text += "; otherwise " + e.Else
+		text += "; otherwise " + told.Clocks(e.Else)
 	}
 	return text
 }

@@ -297,10 +297,12 @@ func TaskTable(page *client.ListPage, now time.Time) term.Table {
 		k := row.Task
 		state := told.StateCell(k.State)
 		state.Text = told.StateAndReason(k)
-		message := cmp.Or(standingText(page, k.ID), told.Flat(k.Message))
+		message := cmp.Or(standingText(page, k.ID), told.SaidHere(k))
 		if doubt := page.Suspects[k.ID]; doubt != nil {
 			state = term.Tinted(state.Text+", suspect", term.Yellow)
-			message = doubt.String()
+			message = told.Clocks(doubt.String())
+		} else if why := page.Unserved[k.ID]; why != "" {
+			state, message = term.Tinted(state.Text+", unserved", term.Yellow), told.Clocks(why)
 		}
 		try := ""
 		if k.Attempt > 0 {

@@ -111,7 +111,7 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s reach.Sigh
 	partFields(&out, "so far", parts)
 	standingFields(&out, live, checkpoint, now)
 	for _, w := range late {
-		out.Field("evidence", w.Text())
+		out.Field("evidence", told.Clocks(w.Text()))
 	}
 	if err := a.Print(out); err != nil {
 		return err
@@ -129,7 +129,7 @@ func Details(t *task.Task, now time.Time) term.Table {
 	state.Text = told.StateAndReason(t)
 	out.Add(term.Dim("state"), state)
 	out.Field("title", t.Title)
-	out.Field("message", t.Message)
+	out.Field("message", told.SaidHere(t))
 	out.Field("since", told.Moment(t.Since, now))
 	out.Field("dismissed", told.Dismissal(t.Dismissed, now))
 	if t.Job != "" {

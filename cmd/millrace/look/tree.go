@@ -32,6 +32,7 @@ type leaf struct {
 	Reason  string     `json:"reason,omitempty"`
 	// Message says why it failed; "" if it did not.
 	Message string         `json:"message,omitempty"`
+	said    string         // what a person reads of that, and of who has cancelled it
 	Times   int            `json:"attempt,omitempty"`
 	Took    value.Duration `json:"took,omitempty"`
 	Node    string         `json:"node,omitempty"`
@@ -134,6 +135,9 @@ func StepPaths(b *view.Branch, now time.Time) []string {
 func leafOf(b *view.Branch, now time.Time) leaf {
 	t := &b.Task
 	l := leaf{Name: b.Name, Spawned: b.Spawned, Task: t.ID, State: t.State, Reason: t.Reason, Message: task.EndOf(t).Message, Times: t.Attempt, Node: t.Node, Needs: t.Needs}
+	if l.said = told.Flat(l.Message); told.Code(t) != t.Reason { // a person has cancelled it
+		l.said = told.Said(t)
+	}
 	if l.Took = t.Ran; t.Live() && !t.StartedAt.IsZero() {
 		l.Took = value.Duration(max(now.Sub(t.StartedAt), 0))
 	}
@@ -207,7 +211,7 @@ func (l *leaf) rows(t *term.Table, short func(task.ID) string, lead, below strin
 	if l.Needs != nil {
 		needs = l.Needs.String()
 	}
-	t.Add(term.Plain(lead+name), term.Dim(short(l.Task)), state, term.Plain(attempt), term.Plain(l.Node), term.Plain(took), term.Plain(needs), term.Plain(told.Flat(l.Message)))
+	t.Add(term.Plain(lead+name), term.Dim(short(l.Task)), state, term.Plain(attempt), term.Plain(l.Node), term.Plain(took), term.Plain(needs), term.Plain(l.said))
 	for i := range l.Children {
 		branch, trunk := "├─ ", "│  "
 		if i == len(l.Children)-1 {

@@ -111,14 +111,26 @@ func (a *Commands) Explain(ctx context.Context, c *client.Client, s *reach.Sight
 	return &Explanation{*e, client.ShowFacts(e.Decisive), e.Folded.Seq, s.Past}, nil
 }
 
+// standing is the task as far as the explanation says how it stands.
+func (e *Explanation) standing() task.Task {
+	return task.Task{ID: e.Task, State: e.State, Reason: e.Reason, Message: e.Message, CancelAsked: e.CancelAsked}
+}
+
+// Said says why the task is in its state, in words.
+func (e *Explanation) Said() string {
+	is := e.standing()
+	return told.SaidHere(&is)
+}
+
 // whyTable explains it in words.
 func whyTable(e *Explanation, now time.Time) term.Table {
 	state := told.StateCell(e.State)
-	if e.Reason != "" {
-		state.Text += "/" + e.Reason
+	is := e.standing()
+	if code := told.Code(&is); code != "" {
+		state.Text += "/" + code
 	}
-	if e.Message != "" {
-		state.Text += ": " + told.Flat(e.Message)
+	if said := e.Said(); said != "" {
+		state.Text += ": " + said
 	}
 	t := term.Table{Title: "Task " + string(e.Task)}
 	t.Add(term.Dim("state"), state)
@@ -136,7 +148,7 @@ func whyTable(e *Explanation, now time.Time) term.Table {
 			who = "the NATS server"
 		}
 		t.Field("who acts", who)
-		t.Field("to do", e.What)
+		t.Field("to do", told.Clocks(e.What))
 		switch {
 		case e.By.IsZero():
 			t.Field("by", "no deadline")
@@ -145,7 +157,7 @@ func whyTable(e *Explanation, now time.Time) term.Table {
 		default:
 			t.Field("by", told.Moment(e.By, now))
 		}
-		t.Field("otherwise", e.Else)
+		t.Field("otherwise", told.Clocks(e.Else))
 		if e.Offers > 1 {
 			t.Add(term.Dim("but"), term.Tinted(fmt.Sprintf("it was offered %d times, the last time %s: no node has taken the offers before, or they were lost", e.Offers, told.Moment(e.Offered, now)), term.Yellow))
 		}

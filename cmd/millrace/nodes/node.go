@@ -102,7 +102,10 @@ func nodeTable(page *client.NodePage, s *reach.Sight) term.Table {
 		if n.Standing.Order == node.OrderCordon {
 			reason = told.Words(n.Standing.Words(), reason)
 		}
-		if at := n.Next.By; n.State == node.Offline && n.Next.Who == node.Operator && !at.IsZero() {
+		switch at := n.Next.By; {
+		case n.KeptBy != "":
+			reason = told.Words(reason, "stays while task "+n.KeptBy.Short()+" names it")
+		case n.State == node.Offline && n.Next.Who == node.Operator && !at.IsZero():
 			reason = told.Words(reason, "retires by itself "+told.Moment(at, now))
 		}
 		flap := ""
@@ -113,7 +116,7 @@ func nodeTable(page *client.NodePage, s *reach.Sight) term.Table {
 			term.Plain(strings.Join(n.Queues, ",")), term.Plain(beat), term.Plain(told.Age(n.OnlineSince, now)), term.Plain(told.Age(n.ReadySince, now)),
 			term.Plain(fmt.Sprint(n.Sessions)), term.Plain(mean), term.Plain(flap), term.Plain(n.Version), term.Plain(told.Pairs(n.Labels)), term.Plain(reason))
 	}
-	t.Foot = []string{fmt.Sprintf("%s, as of sequence %d", told.Plural(len(page.Nodes), "node"), page.Seq)}
+	t.Foot = append([]string{fmt.Sprintf("%s, as of sequence %d", told.Plural(len(page.Nodes), "node"), page.Seq)}, told.UnservedNodes(page.Unserved, now)...)
 	return t
 }
 
@@ -187,12 +190,13 @@ func (a *Commands) nodeShow() *cobra.Command {
 	return c
 }
 
-// busy adds how busy a node is, and in the present its last heartbeat, which only a server knows.
+// busy adds how busy a node is, and in the present its last heartbeat and the task that keeps it from
+// retiring, which only a server knows.
 func busy(v *client.NodeView, nodes []client.NodeView) {
 	for i := range nodes {
 		if n := &nodes[i]; n.ID == v.ID {
 			v.Runs(n.Running)
-			v.LastBeat, v.Silent = n.LastBeat, n.Silent
+			v.LastBeat, v.Silent, v.KeptBy, v.Next = n.LastBeat, n.Silent, n.KeptBy, n.Next
 		}
 	}
 }
@@ -204,7 +208,7 @@ func (a *Commands) nodesIn(ctx context.Context, cl *client.Client, s *reach.Sigh
 		asked.At, asked.AtLeast = q.At, max(r.AtLeast, q.AtLeast)
 		return cl.Nodes(ctx, asked)
 	}, func(ctx context.Context) (client.NodePage, error) {
-		return client.NodesOf(ctx, s.View, s.Now(), rules, &r)
+		return client.NodesOf(ctx, s.View, nil, s.Now(), rules, &r)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"millrace/client"
 	"millrace/httpapi"
 	"millrace/jet/roles"
+	"millrace/task"
 )
 
 // seenWithin is how long an action waits for lists to show its effect.
@@ -134,18 +135,27 @@ func (l *look) Prompts(text string) (all []said) {
 var stamps = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} has not come yet`)
 
 // clocks shows a text in which times are on the clock of the page.
-func clocks(text string) template.HTML {
+func clocks(text string) template.HTML { return marked(text, stamps) }
+
+// marked shows a text in which what matches is an id or a time.
+func marked(text string, of *regexp.Regexp) template.HTML {
 	var b strings.Builder
 	done := 0
-	for _, at := range stamps.FindAllStringIndex(text, -1) {
-		stamp := strings.TrimSuffix(text[at[0]:at[1]], " has not come yet")
-		is, err := time.Parse(time.RFC3339, strings.TrimSuffix(strings.Replace(stamp, " ", "T", 1), "Z")+"Z")
-		if err != nil {
+	for _, at := range of.FindAllStringIndex(text, -1) {
+		is := text[at[0]:at[1]]
+		stamp := strings.TrimSuffix(is, " has not come yet")
+		when, err := time.Parse(time.RFC3339, strings.TrimSuffix(strings.Replace(stamp, " ", "T", 1), "Z")+"Z")
+		switch {
+		case wholeIDs.MatchString(is):
+			is = `<abbr class="id" title="` + is + `">` + task.ID(is).Short() + `</abbr>`
+		case err != nil:
 			continue
+		default:
+			utc := when.UTC().Format(time.RFC3339Nano)
+			is = `<time datetime="` + utc + `" title="` + utc + `">` + when.UTC().Format(time.DateTime) + ` UTC</time>` + is[len(stamp):]
 		}
-		is = is.UTC()
-		b.WriteString(template.HTMLEscapeString(text[done:at[0]]) + `<time datetime="` + is.Format(time.RFC3339Nano) + `" title="` + is.Format(time.RFC3339Nano) + `">` + is.Format(time.DateTime) + ` UTC</time>`)
-		done = at[0] + len(stamp)
+		b.WriteString(template.HTMLEscapeString(text[done:at[0]]) + is)
+		done = at[1]
 	}
 	// All that is foreign is escaped.
 	return template.HTML(b.String() + template.HTMLEscapeString(text[done:]))

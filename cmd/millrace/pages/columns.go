@@ -38,7 +38,7 @@ var columns = []column{
 	}},
 	{"job", "job", "c-node", false, func(r *taskRow) string { return r.Job }},
 	{"step", "step", "c-node", false, func(r *taskRow) string { return r.Step }},
-	{"why", "why", "wide", true, func(r *taskRow) string { return strings.TrimSpace(r.Reason + " " + r.Says) }},
+	{"why", "why", "wide", true, func(r *taskRow) string { return strings.TrimSpace(told.Code(&r.Task) + " " + r.Says) }},
 	{"attempt", "att.", "c-num", true, func(r *taskRow) string { return number(r.Attempt) }},
 	{"node", "node", "c-node", true, func(r *taskRow) string { return r.Node }},
 	{"queue", "queue", "c-node", false, func(r *taskRow) string { return r.QueueName() }},

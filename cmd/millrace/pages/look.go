@@ -352,6 +352,8 @@ var functions = template.FuncMap{
 	"brief":   brief,
 	"clocks":  clocks,
 	"flat":    told.Flat,
+	"code":    func(t task.Task) string { return told.Code(&t) },
+	"said":    func(t task.Task) string { return told.Said(&t) },
 	"icon":    func(state any) string { return icons[fmt.Sprint(state)] },
 	"cut":     func(text string) string { return term.Cut(text, shownName) },
 	"count":   count,
@@ -381,18 +383,12 @@ func durationOf(d any) time.Duration {
 // wholeIDs are ids of tasks and batches in a text.
 var wholeIDs = regexp.MustCompile(`\b0[0-9A-HJKMNP-TV-Z]{25}\b`)
 
-// brief shows a text with its ids in short, and whole where a pointer rests on them.
-func brief(text string) template.HTML {
-	var b strings.Builder
-	done := 0
-	for _, at := range wholeIDs.FindAllStringIndex(text, -1) {
-		id := task.ID(text[at[0]:at[1]])
-		b.WriteString(template.HTMLEscapeString(text[done:at[0]]) + `<abbr class="id" title="` + string(id) + `">` + id.Short() + `</abbr>`)
-		done = at[1]
-	}
-	// All that is foreign is escaped.
-	return template.HTML(b.String() + template.HTMLEscapeString(text[done:]))
-}
+// briefly are ids and times in a text.
+var briefly = regexp.MustCompile(wholeIDs.String() + "|" + stamps.String())
+
+// brief shows a text with its ids in short, and whole where a pointer rests on them, and with its times
+// on the clock of the page.
+func brief(text string) template.HTML { return marked(text, briefly) }
 
 // dict gives a template several named values.
 func dict(pairs ...any) map[string]any {

@@ -28,19 +28,21 @@ const (
 type nodesData struct {
 	panel
 	Nodes []client.NodeView
+	// Unserved are the tasks that wait for one node alone, which does not take them.
+	Unserved []client.UnservedNode
 }
 
 func showNodes(ctx context.Context, l *look) (any, error) {
 	d := &nodesData{}
 	page, err := l.nodes(ctx)
 	d.fail(err)
-	d.Nodes = page.Nodes
+	d.Nodes, d.Unserved = page.Nodes, page.Unserved
 	return d, nil
 }
 
 // nodes returns all nodes, in the past without their heartbeats.
 func (l *look) nodes(ctx context.Context) (client.NodePage, error) {
-	return client.NodesOf(ctx, l.View, l.Now, l.Rules.Node, &client.NodeListRequest{})
+	return client.NodesOf(ctx, l.View, l.Sums, l.Now, l.Rules.Node, &client.NodeListRequest{})
 }
 
 type nodeData struct {

@@ -1,14 +1,18 @@
 package pages
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"millrace/client"
 	"millrace/events"
+	"millrace/jet/roles"
 	"millrace/node"
+	"millrace/task/job"
 )
 
 // Nodes are shown with the actions that are possible, and each action takes effect.
@@ -60,5 +64,36 @@ func TestStretches(t *testing.T) {
 	want := []stretch{{node.Online, noon.Add(90 * time.Second), noon.Add(2 * time.Minute), 2}, {node.Ready, noon.Add(2 * time.Minute), noon.Add(50 * time.Minute), 3}, {node.Offline, noon.Add(50 * time.Minute), noon.Add(time.Hour), 4}}
 	if !slices.Equal(all, want) {
 		t.Errorf("the stretches are %v, want %v", all, want)
+	}
+}
+
+// Tasks for one node that takes none are shown where people look for what waits, also if it has never
+// registered; and an offline node says which task keeps it.
+func TestTasksForAbsentNodes(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.node("away", append(ready("s1"), node.WentOffline{Session: "s1", Reason: "gone"})...)
+	for _, name := range []string{"ghost", "away"} {
+		s := command("date")
+		s.Nodes, s.NoNode = []string{name}, job.NoNodeWait
+		p.submit(s)
+	}
+	for path, id := range map[string]string{"/": "un-node-ghost", "/queues": "un-ghost", "/nodes": "un-ghost"} {
+		page, _ := p.get(200, path)
+		row := part(t, page, `id="`+id+`"`, "no worker has registered as node ghost")
+		if !strings.Contains(row, "queue%3A%40ghost") || !strings.Contains(page, strings.Replace(id, "ghost", "away", 1)) {
+			t.Errorf("%s says of tasks for absent nodes: %s", path, row)
+		}
+	}
+	var page client.NodePage
+	err := p.server.Desk.Ask(t.Context(), "ada", roles.NodeList, client.NodeListRequest{}, &page)
+	if err != nil || len(page.Unserved) != 2 || page.Unserved[1].Node != "ghost" || page.Nodes[0].KeptBy == "" || !page.Nodes[0].Next.By.IsZero() {
+		t.Fatalf("the nodes are %+v, %v", page, err)
+	}
+	if shown, _ := p.get(200, "/nodes"); !strings.Contains(shown, "does not retire by itself") || !strings.Contains(shown, page.Nodes[0].KeptBy.Short()) {
+		t.Error("it is not said what keeps the node")
+	}
+	if then, _ := p.get(200, fmt.Sprintf("/?at=%d", p.server.Desk.Reached())); !strings.Contains(then, "un-node-ghost") {
+		t.Error("the overview of the past has no tasks for absent nodes")
 	}
 }

@@ -78,14 +78,17 @@ type changeRow struct {
 type unservedPanel struct {
 	panel
 	Rows []client.QueueView
-	More int
+	// Nodes are those for which alone tasks wait.
+	Nodes []client.UnservedNode
+	More  int
 }
 
 func (p *unservedPanel) find(ctx context.Context, l *look) error {
 	page, err := client.QueuesOf(ctx, l.View, l.Sums, &client.QueueListRequest{}, l.Now, func(string) *quota.CounterState { return nil })
 	p.Rows = slices.DeleteFunc(page.Queues, func(q client.QueueView) bool { return q.Unserved == nil })
-	shown := min(len(p.Rows), shownQueuesOf)
-	p.Rows, p.More = p.Rows[:shown], len(p.Rows)-shown
+	queues, nodes := min(len(p.Rows), shownQueuesOf), min(len(page.UnservedNodes), shownQueuesOf)
+	p.More = len(p.Rows) - queues + len(page.UnservedNodes) - nodes
+	p.Rows, p.Nodes = p.Rows[:queues], page.UnservedNodes[:nodes]
 	return err
 }
 
@@ -359,7 +362,7 @@ func (l *look) tasks(ctx context.Context, r client.ListRequest) (page client.Lis
 }
 
 func (p *nodesPanel) find(ctx context.Context, l *look) error {
-	page, err := client.NodesOf(ctx, l.View, l.Now, l.Rules.Node, &client.NodeListRequest{})
+	page, err := client.NodesOf(ctx, l.View, l.Sums, l.Now, l.Rules.Node, &client.NodeListRequest{})
 	p.All = len(page.Nodes)
 	for _, n := range page.Nodes {
 		if n.State != node.Ready && n.State != node.Retired || n.Silent {

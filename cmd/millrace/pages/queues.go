@@ -28,6 +28,8 @@ type queuesData struct {
 type queuesPanel struct {
 	panel
 	Rows []queueRow
+	// Unserved are the tasks that wait for one node alone, which does not take them.
+	Unserved []client.UnservedNode
 	// First tells that it is the first page; Next is the cursor of the next one, "" for none.
 	First bool
 	Next  string
@@ -68,7 +70,7 @@ func (p *queuesPanel) find(ctx context.Context, l *look) (err error) {
 	} else {
 		err = l.ask(ctx, roles.QueueList, request, &page)
 	}
-	p.First, p.Next = request.Cursor == "", page.Next
+	p.First, p.Next, p.Unserved = request.Cursor == "", page.Next, page.UnservedNodes
 	for i := range page.Queues {
 		q := &page.Queues[i]
 		row := queueRow{QueueView: *q, Bounds: "none"}

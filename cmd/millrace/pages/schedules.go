@@ -9,6 +9,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/told"
+	"millrace/events"
 	"millrace/jet/definitions"
 	"millrace/jet/roles"
 	"millrace/query"
@@ -337,26 +338,42 @@ func (w *week) count(from, now time.Time, plan *schedule.Plan, becomes became) {
 	}
 }
 
-// made counts the tasks of each day until a tick, before which ticks are not read singly.
+// made counts the tasks of each day by their ticks, up to the day of a tick before which ticks are not
+// read singly. The id of such a task has the time of its tick.
 func (w *week) made(ctx context.Context, l *look, name string, from, read time.Time) error {
-	for i := range w.Days {
-		on, next := from.AddDate(0, 0, i), from.AddDate(0, 0, i+1)
-		if on.After(read) {
-			break
+	all, left, until := make([]map[became]int, 7), countedTicks, from
+	for i := range all {
+		if all[i] = map[became]int{}; !read.Before(until) {
+			until = from.AddDate(0, 0, i+1)
 		}
-		counts, err := l.Count(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Schedule: name, Since: on, Until: next}})
+	}
+	f := view.Filter{Schedule: name, After: task.ID(events.NewID(until)), Limit: view.MaxLimit}
+	for more := true; more; {
+		page, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: f})
 		if err != nil {
 			return err
 		}
-		sums := map[became]int{}
-		for state, n := range counts.States() {
-			sums[becameOf(&client.TickReport{Outcome: client.TickTask, State: state})] += n
+		more = page.Next != "" && left > 0
+		for i := range page.Tasks {
+			t := &page.Tasks[i]
+			if f.After = t.ID; t.Tick.Before(from) && !t.Tick.IsZero() {
+				more = false
+				break
+			}
+			for on := range all {
+				if !t.Tick.Before(from.AddDate(0, 0, on)) && t.Tick.Before(from.AddDate(0, 0, on+1)) {
+					all[on][becameOf(&client.TickReport{Outcome: client.TickTask, State: t.State})]++
+				}
+			}
+			left--
 		}
+	}
+	for i, sums := range all {
 		for is, n := range sums {
 			if is.Word == "made" {
 				is.State = task.Finished
 			}
-			w.Days[i].sum(tickSum{became: is, N: n})
+			w.Days[i].sum(tickSum{is, n, left <= 0})
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -206,35 +207,31 @@ func TestWeekCounts(t *testing.T) {
 		}
 	}
 	p := open(t)
-	stored := p.schedule("often", job.Schedule{Every: value.Duration(time.Second)}, "date")
-	first := stored.Anchor.Truncate(time.Second).Add(time.Second)
-	for i := range 3 {
-		if _, _, err := p.client.RunTick(t.Context(), "often", first.Add(time.Duration(i)*time.Second)); err != nil {
+	p.schedule("often", job.Schedule{Cron: "* * * * *"}, "date")
+	that := time.Now().UTC().AddDate(0, 0, -10).Truncate(24 * time.Hour) // these are made now, all of them
+	for _, tick := range []time.Time{that.Add(-time.Minute), that, that.Add(time.Hour), that.Add(24*time.Hour - time.Minute), that.Add(24 * time.Hour)} {
+		if _, _, err := p.client.RunTick(t.Context(), "often", tick); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.seen()
-	err := p.server.Desk.See(t.Context(), "ada", "", func(ctx context.Context, sight *api.Sight) error {
-		w, l := week{Days: make([]day, 7)}, &look{Sight: sight}
-		from, err := weekOf("", sight.Now.UTC())
-		if err != nil {
-			return err
-		}
-		if err := w.made(ctx, l, "often", from, sight.Now); err != nil {
-			return err
-		}
-		n := 0
-		for _, d := range w.Days {
-			for _, s := range d.Sums {
-				n += s.N
+	for _, at := range []string{"", strconv.FormatUint(p.server.Desk.Reached(), 10)} {
+		err := p.server.Desk.See(t.Context(), "ada", at, func(ctx context.Context, sight *api.Sight) error {
+			w, l := week{Days: make([]day, 7)}, &look{Sight: sight}
+			from, err := weekOf(that.Format(time.DateOnly), sight.Now.UTC())
+			if err != nil {
+				return err
 			}
+			if err := w.made(ctx, l, "often", from, that.Add(time.Hour)); err != nil {
+				return err
+			}
+			if on := w.Days[int(that.Sub(from).Hours())/24].Sums; len(on) != 1 || on[0].N != 3 || on[0].More {
+				t.Errorf("at %q the day has %+v, want 3", at, on)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if n != 3 {
-			t.Errorf("%d tasks are counted: %+v", n, w.Days)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -36,9 +36,8 @@ type taskData struct {
 	Older   int
 	Output  outputPanel
 	Records recordsPanel
-	// Says is why it is in its state; ByPerson tells that a person asked for that.
-	Says     string
-	ByPerson bool
+	// Says is why it is in its state.
+	Says string
 	// Signals tells whether it waits for a signal.
 	Signals bool
 }
@@ -80,10 +79,7 @@ func showTask(ctx context.Context, l *look) (any, error) {
 		return nil, err
 	}
 	d := &taskData{Task: events.FoldTask(id, records), Tries: told.Tries(records), Late: told.LateWords(records)}
-	d.Says = told.Flat(d.Message)
-	if by := told.CancelledBy(&d.Task, records); by != "" {
-		d.Says, d.ByPerson = by, true
-	}
+	d.Says = told.Said(&d.Task)
 	l.Title = "Task " + id.Short()
 	if d.Job != "" {
 		l.Title += " of " + d.Job
@@ -195,5 +191,5 @@ func factsOf(records []events.Record) (facts []fact, older int) {
 }
 
 func factOf(r *events.Record) fact {
-	return fact{Seq: r.Seq, At: told.FactTime(r), Type: told.FactType(r), About: told.AttemptAndNode(r), Says: told.FactDetails(r), Actor: told.Actor(r)}
+	return fact{Seq: r.Seq, At: told.FactTime(r), Type: told.FactType(r), About: told.AttemptAndNode(r), Says: told.FactWords(r), Actor: told.Actor(r)}
 }

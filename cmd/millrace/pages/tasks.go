@@ -76,7 +76,8 @@ type tab struct {
 // taskRow is a task in a list.
 type taskRow struct {
 	task.Task
-	// Says is its progress, why it has ended, or what it waits for.
+	// Says is its progress, why it has ended, or what it waits for. Suspect tells that its node may be
+	// lost, or that no node takes it.
 	Says    string
 	Suspect bool
 }
@@ -124,12 +125,14 @@ func showTasks(ctx context.Context, l *look) (any, error) {
 func taskRows(page *client.ListPage) (rows []taskRow) {
 	for i := range page.Tasks {
 		t := page.Tasks[i]
-		row := taskRow{Task: t, Says: told.Flat(t.Message)}
+		row := taskRow{Task: t, Says: told.Said(&t)}
 		switch live, whole, suspect := page.Live[t.ID], page.Wholes[t.ID], page.Suspects[t.ID]; {
 		case t.State == task.Held:
 			row.Says = heldFor(&t)
 		case suspect != nil:
 			row.Says, row.Suspect = suspect.String(), true
+		case page.Unserved[t.ID] != "":
+			row.Says, row.Suspect = page.Unserved[t.ID], true
 		case live != nil && t.Live():
 			row.Says = live.Text()
 		case whole != nil:

@@ -132,9 +132,10 @@ func queueTable(page *client.QueuePage, now time.Time) term.Table {
 	t.Foot = []string{fmt.Sprintf("%s, as of sequence %d", told.Plural(len(page.Queues), "queue"), page.Seq)}
 	for i := range page.Queues {
 		if u := page.Queues[i].Unserved; u != nil {
-			t.Foot = append(t.Foot, fmt.Sprintf("unserved: %s of queue %s since %s: %s", told.Plural(u.Tasks, "task"), page.Queues[i].Name, told.Moment(u.Since, now), u.Why))
+			t.Foot = append(t.Foot, told.Unserved(u, "of queue "+page.Queues[i].Name, now))
 		}
 	}
+	t.Foot = append(t.Foot, told.UnservedNodes(page.UnservedNodes, now)...)
 	return t
 }
 
@@ -269,7 +270,7 @@ func queueFields(q *client.QueueView, s *reach.Sight) term.Table {
 	}
 	out.Field("oldest waits since", told.Moment(q.Oldest, now))
 	if u := q.Unserved; u != nil {
-		out.Field("unserved", fmt.Sprintf("%s since %s: %s", told.Plural(u.Tasks, "task"), told.Moment(u.Since, now), u.Why))
+		out.Field("unserved", fmt.Sprintf("%s since %s: %s", told.Plural(u.Tasks, "task"), told.Moment(u.Since, now), told.Clocks(u.Why)))
 	}
 	if q.In != nil && q.Out != nil {
 		out.Field("in a second", told.Words("in "+perSecond(q.In), "out "+perSecond(q.Out)))

@@ -202,7 +202,7 @@ func (p *parts) schedulerConfig(deciding *jet.Store, view *projections.Store, se
 		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Deliveries: deciding, Selectors: deciding,
 		Schedules: deciding, Ticks: deciding, Births: client.New(deciding, events.PartScheduler).DeskStore(), Timed: view, Timers: deciding,
 		Lanes: deciding, Laned: view, Idle: p.settings.LaneIdle,
-		Flap: p.settings.Flap, RetireAfter: p.settings.RetireAfter, Routes: deciding, Now: p.clock.Now, Limits: view, Hints: deciding, Peers: deciding, Last: deciding.Last, Log: p.log}
+		Flap: p.settings.Flap, RetireAfter: p.settings.RetireAfter, Naming: view, Routes: deciding, Now: p.clock.Now, Limits: view, Hints: deciding, Peers: deciding, Last: deciding.Last, Log: p.log}
 }
 
 // keepStreams looks after what the NATS server keeps: streams and copies of definitions that others

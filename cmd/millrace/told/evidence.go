@@ -7,6 +7,7 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // LateWord is what a fenced attempt tried to report: evidence that never counts.
@@ -44,5 +45,5 @@ func LateWords(records []events.Record) []LateWord {
 // Text is one line.
 func (w *LateWord) Text() string {
 	said := Words(string(w.Type), w.Says)
-	return term.Printable(fmt.Sprintf("epoch %d on %s wanted to say at %s: %s", w.Epoch, w.Node, Clock(w.At), said))
+	return term.Printable(fmt.Sprintf("epoch %d on %s wanted to say at %s: %s", w.Epoch, w.Node, value.Clock(w.At.UTC()), said))
 }

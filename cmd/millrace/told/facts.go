@@ -79,14 +79,25 @@ func AttemptAndNode(r *events.Record) string {
 	return strings.Join(parts, " ")
 }
 
-// FactDetails describes the rest of a fact.
+// FactDetails describes the rest of a fact. The times of Millrace in it are on this machine's clock.
 func FactDetails(r *events.Record) string {
+	switch e := r.Fact.Event.(type) {
+	case task.AttemptFinished, task.AttemptLate: // all times in it are those of a program
+		return FactWords(r)
+	case task.AttemptFailed:
+		return failed(&e, Clock)
+	}
+	return Clocks(FactWords(r))
+}
+
+// FactWords is FactDetails with times in UTC.
+func FactWords(r *events.Record) string {
 	if r.Err != nil {
 		return r.Err.Error()
 	}
 	switch e := r.Fact.Event.(type) {
 	case task.Submitted:
-		return Words(workDetails(&e.Work), holdsText(e.Holds), due(e.Due), By("start by", e.StartBy))
+		return Words(workDetails(&e.Work), holdsText(e.Holds), due(e.Due), stamped("start by", e.StartBy))
 	case task.Queued:
 		return Words(e.Reason, due(e.Due))
 	case task.Due:
@@ -98,23 +109,19 @@ func FactDetails(r *events.Record) string {
 	case task.AttemptFinished:
 		return Words(exitDetails(e.Exit), result(e.Result), Usage(e.Usage))
 	case task.AttemptFailed:
-		next := "no more attempts"
-		if e.Retry != nil {
-			next = fmt.Sprintf("attempt %d at %s", e.Retry.Attempt, Clock(e.Retry.Due))
-		}
-		return Words(e.Class+": "+e.Message, next, e.Reason, Usage(e.Usage))
+		return failed(&e, value.Clock)
 	case task.AttemptReleased:
 		return e.Reason
 	case task.AttemptLost:
 		return e.Reason
 	case task.AttemptExtended:
-		return Words(By("may run until", e.Until))
+		return Words(stamped("may run until", e.Until))
 	case task.AttemptAdopted:
 		return adopted(e)
 	case task.AttemptLate:
 		return fmt.Sprintf("what epoch %d wanted to say, too late: %s", e.Epoch, e.Said)
 	case task.CancelRequested:
-		return Words(e.Reason, By("gone by", e.Deadline))
+		return Words(e.Reason, stamped("gone by", e.Deadline))
 	case task.CancelConfirmed:
 		return Words(e.Reason, exitDetails(e.Exit), Usage(e.Usage))
 	case task.GivenUp:
@@ -124,9 +131,9 @@ func FactDetails(r *events.Record) string {
 		if e.Asked != nil {
 			to = askedText(e.Asked.Queue, e.Asked.Needs, e.To.Priority())
 		}
-		return Words(fmt.Sprintf("from %s to %s: %s", placeText(e.From), to, e.Reason), By("until", e.Until))
+		return Words(fmt.Sprintf("from %s to %s: %s", placeText(e.From), to, e.Reason), stamped("until", e.Until))
 	case task.Postponed:
-		return Words(By("until", e.Due), e.Detail)
+		return Words(stamped("until", e.Due), e.Detail)
 	case task.Throttled:
 		return "held until " + e.Limit + " admits it"
 	case task.Reopened:
@@ -154,7 +161,7 @@ func FactDetails(r *events.Record) string {
 	case task.MessageDismissed:
 		return e.Reason
 	case breaker.Opened:
-		return Words(e.Reason, By("until", e.Until))
+		return Words(e.Reason, stamped("until", e.Until))
 	case breaker.HalfOpened:
 		return Words(e.Reason, Plural(e.Left, "trial"))
 	case breaker.Tried:
@@ -188,7 +195,7 @@ func FactDetails(r *events.Record) string {
 	case definition.ScheduleResumed:
 		return Words(fmt.Sprintf("revision %d", e.Revision), e.Reason)
 	case queue.Paused:
-		return Words(e.Reason, By("until", e.Until))
+		return Words(e.Reason, stamped("until", e.Until))
 	case queue.Resumed:
 		return e.Reason
 	case queue.Limited:
@@ -200,7 +207,7 @@ func FactDetails(r *events.Record) string {
 	case node.Changed:
 		return Words(orderWords[e.Order], e.Reason, graceText(e.Grace))
 	case node.WasQuarantined:
-		return Words(e.Reason, By("until", e.Until))
+		return Words(e.Reason, stamped("until", e.Until))
 	case node.WasReleased:
 		return e.Reason
 	case node.WasRetired:
@@ -212,6 +219,15 @@ func FactDetails(r *events.Record) string {
 		return r.Place
 	}
 	return ""
+}
+
+// failed describes the failure of an attempt.
+func failed(e *task.AttemptFailed, clock func(time.Time) string) string {
+	next := "no more attempts"
+	if e.Retry != nil {
+		next = fmt.Sprintf("attempt %d at %s", e.Retry.Attempt, clock(e.Retry.Due))
+	}
+	return Words(e.Class+": "+e.Message, next, e.Reason, Usage(e.Usage))
 }
 
 // grantedText says which tasks an admission lets run, and which it has refused.
@@ -323,7 +339,15 @@ func holdsText(holds []string) string {
 	return "held: " + strings.Join(holds, ", ")
 }
 
-func due(at time.Time) string { return By("due", at) }
+func due(at time.Time) string { return stamped("due", at) }
+
+// stamped is [By] in UTC.
+func stamped(what string, at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return what + " " + value.Clock(at.UTC())
+}
 
 // By says when something is due or happened; "" for no time.
 func By(what string, at time.Time) string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,6 +79,20 @@ func Moment(at, now time.Time) string {
 // Clock formats a time in this machine's zone: all times that a person reads, except for those of a
 // schedule.
 func Clock(at time.Time) string { return at.Local().Format(time.DateTime) }
+
+// stamps are times in the texts of Millrace, which are in UTC.
+var stamps = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\b`)
+
+// Clocks is a text of Millrace with its times on the clock of this machine.
+func Clocks(text string) string {
+	return stamps.ReplaceAllStringFunc(text, func(stamp string) string {
+		at, err := time.Parse(time.RFC3339, stamp)
+		if err != nil {
+			return stamp
+		}
+		return Clock(at)
+	})
+}
 
 // ClockIn formats a time of a schedule: in the schedule's zone, with how far that is ahead of UTC.
 func ClockIn(at time.Time, zone *time.Location) string {

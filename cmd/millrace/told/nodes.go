@@ -1,9 +1,11 @@
 package told
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"millrace/client"
 	"millrace/cmd/millrace/term"
@@ -21,6 +23,19 @@ func labelChanges(changes map[string]*string) string {
 		}
 	}
 	return strings.Join(parts, " ")
+}
+
+// Unserved says of tasks that no node takes how many they are, since when, and why.
+func Unserved(u *node.Unserved, of string, now time.Time) string {
+	return fmt.Sprintf("unserved: %s %s since %s: %s", Plural(u.Tasks, "task"), of, Moment(u.Since, now), Clocks(u.Why))
+}
+
+// UnservedNodes says it of those that wait for one node alone each.
+func UnservedNodes(all []client.UnservedNode, now time.Time) (lines []string) {
+	for i := range all {
+		lines = append(lines, Unserved(&all[i].Unserved, "for node "+all[i].Node, now))
+	}
+	return lines
 }
 
 // NodeCell is a node's state, and whether it is cordoned or drained, which are not states.

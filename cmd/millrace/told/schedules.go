@@ -11,22 +11,23 @@ import (
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // scheduleFact describes a fact of a schedule.
 func scheduleFact(event definition.ScheduleEvent) string {
 	switch e := event.(type) {
 	case definition.ScheduleFired:
-		return Words(By("tick", e.Tick), e.Detail)
+		return Words(stamped("tick", e.Tick), e.Detail)
 	case definition.ScheduleAdmitted:
-		return Words(By("tick", e.Tick), e.Trigger, "task "+string(e.Made), e.Detail)
+		return Words(stamped("tick", e.Tick), e.Trigger, "task "+string(e.Made), e.Detail)
 	case definition.ScheduleSkipped:
 		if e.Count > 1 {
-			return Words(fmt.Sprintf("%s from %s to %s", Plural(e.Count, "tick"), Clock(e.Tick), Clock(e.Until)), e.Reason, e.Detail)
+			return Words(fmt.Sprintf("%s from %s to %s", Plural(e.Count, "tick"), value.Clock(e.Tick.UTC()), value.Clock(e.Until.UTC())), e.Reason, e.Detail)
 		}
-		return Words(By("tick", e.Tick), e.Reason, e.Detail)
+		return Words(stamped("tick", e.Tick), e.Reason, e.Detail)
 	case definition.ScheduleQueued:
-		return Words(By("tick", e.Tick), e.Trigger, e.Detail)
+		return Words(stamped("tick", e.Tick), e.Trigger, e.Detail)
 	}
 	return ""
 }
@@ -35,7 +36,7 @@ func originText(o task.Origin) string {
 	if o.Schedule == "" {
 		return ""
 	}
-	text := fmt.Sprintf("schedule %s, tick %s", o.Schedule, Clock(o.Tick))
+	text := fmt.Sprintf("schedule %s, tick %s", o.Schedule, value.Clock(o.Tick.UTC()))
 	if o.Trigger == "" || o.Trigger == task.TriggerSchedule {
 		return text
 	}

@@ -3,7 +3,6 @@ package told
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 	"millrace/view"
 )
 
-// Brief describes a task's state in a few words.
+// Brief describes a task's state in a few words. A time in it is in UTC.
 func Brief(t *task.Task) string {
 	words := []string{t.State.String()}
 	switch t.State {
@@ -28,7 +27,7 @@ func Brief(t *task.Task) string {
 			words = append(words, "in queue "+t.QueueName())
 		}
 	case task.Scheduled, task.Retrying:
-		words = append(words, "until "+Clock(t.Due))
+		words = append(words, "until "+value.Clock(t.Due.UTC()))
 	case task.Running, task.Cancelling:
 		if t.Epoch > 0 {
 			words = append(words, "on "+t.Node)
@@ -52,28 +51,45 @@ func Ending(t *task.Task) string {
 			fmt.Fprintf(&b, " after %s", Span(t.Ran.Std()))
 		}
 	}
-	if t.Message != "" {
-		b.WriteString(": " + term.Printable(Flat(t.Message)))
+	if said := SaidHere(t); said != "" {
+		b.WriteString(": " + term.Printable(said))
 	}
 	return b.String()
 }
 
-// CancelledBy says who cancelled a task and why; "" if no person did. Whatever is cancelled asks for it in one fact.
-func CancelledBy(t *task.Task, records []events.Record) string {
-	if t.State != task.Cancelled && t.State != task.Cancelling || t.Reason != reason.User {
+// Said says why a task is in its state: of one that a person has cancelled who did, and why; else what its
+// message says. Times in it are in UTC.
+func Said(t *task.Task) string {
+	text := Flat(t.Message)
+	if !byPerson(t) {
+		return text
+	}
+	who := "cancelled" + by(t.CancelAsked.By) + because(t.CancelAsked.Reason)
+	if text == "" || text == t.CancelAsked.Reason {
+		return who
+	}
+	return who + "; " + text
+}
+
+// SaidHere is [Said] with the times of Millrace on this machine's clock. Those of programs stay.
+func SaidHere(t *task.Task) string {
+	if t.State == task.Error || t.State == task.Retrying || t.Live() {
+		return Said(t)
+	}
+	return Clocks(Said(t))
+}
+
+// Code is the code of a task's reason, beside which [Said] stands; "" if that says more.
+func Code(t *task.Task) string {
+	if byPerson(t) {
 		return ""
 	}
-	for _, r := range slices.Backward(records) {
-		switch e := r.Fact.Event.(type) {
-		case task.CancelRequested:
-			return "cancelled" + by(r.Fact.Actor) + because(e.Reason)
-		case task.CancelConfirmed:
-			if e.Epoch == 0 { // it did not run, so nothing had asked for it before
-				return "cancelled" + by(r.Fact.Actor) + because(e.Reason)
-			}
-		}
-	}
-	return ""
+	return t.Reason
+}
+
+// byPerson tells whether a person has cancelled a task: a scheduler does so to the children of others.
+func byPerson(t *task.Task) bool {
+	return (t.State == task.Cancelled || t.State == task.Cancelling) && t.CancelAsked != nil && !events.IsPart(t.CancelAsked.By)
 }
 
 func by(actor string) string {
@@ -209,7 +225,7 @@ func Dismissal(d *task.Dismissal, now time.Time) string {
 // SuspectField says that the node of a task is in doubt.
 func SuspectField(t *term.Table, d *node.Doubt) {
 	if d != nil {
-		t.Add(term.Dim("suspect"), term.Tinted(d.String(), term.Yellow))
+		t.Add(term.Dim("suspect"), term.Tinted(Clocks(d.String()), term.Yellow))
 	}
 }
 
