@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 
 	"github.com/nats-io/nats.go"
@@ -16,7 +17,7 @@ func Unreachable(err error) bool {
 	var network *net.OpError // not net.Error: a missing file also is one
 	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) ||
 		errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrDisconnected) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network)
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.As(err, &network)
 }
 
 // Denied tells whether an error of [Connect] means that the server wants other credentials, or any.

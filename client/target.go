@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -202,6 +203,8 @@ func checkURLs(servers string) error {
 		switch is, err := url.Parse(strings.TrimSpace(server)); {
 		case err == nil && (is.Scheme == "http" || is.Scheme == "https"):
 			return fmt.Errorf("%w: %s is an address of HTTP, and a server is named by that of its NATS server, such as %s; the API over HTTP is for curl and browsers", ErrOptions, jet.Nameless(server), UsualServer)
+		case err == nil && strings.Contains(server, "://") && !slices.Contains([]string{"nats", "tls", "ws", "wss"}, is.Scheme):
+			return fmt.Errorf("%w: %s begins with %s://, and a server is named by the address of its NATS server, such as %s", ErrOptions, jet.Nameless(server), is.Scheme, UsualServer)
 		case err != nil && jet.Nameless(server) != server:
 			return fmt.Errorf("%w: the address of the server, %s with a user or a token before it, cannot be read: want nats://USER:PASSWORD@HOST:PORT, with %%-escapes", ErrOptions, jet.Nameless(server))
 		}

@@ -71,6 +71,8 @@ func TestWhichServer(t *testing.T) {
 		{name: "no time at all", env: env{"NATS_TIMEOUT": "0s"}, wrong: `$NATS_TIMEOUT is "0s"`},
 		{name: "a user and a token", env: env{"NATS_USER": "ann", "NATS_TOKEN_FILE": "f"}, wrong: "does not go together"},
 		{name: "no such file", env: env{"NATS_PASSWORD_FILE": "none"}, wrong: "none"},
+		{name: "the API over HTTP", given: Options{Server: "https://b:2"}, wrong: "an address of HTTP"},
+		{name: "another scheme", given: Options{Server: "ftp://ann:secret@b:2"}, wrong: "begins with ftp://"},
 		{name: "no address", env: env{"NATS_URL": "nats://ann:se%cret@b:2"}, wrong: "nats://b:2"},
 	} {
 		s := surroundings{

@@ -140,10 +140,12 @@ func TestUnits(t *testing.T) {
 	exec := units[0]["ExecStart"][0]
 	units[0]["ExecStart"][0] = exec + " --port 0"
 	s := m.start(units[0], serving)
-	address := regexp.MustCompile(`ready at nats://(\S+:(\d+)),`).FindStringSubmatch(s.Said.String())
-	if address == nil {
-		t.Fatalf("the server does not say where it is: %s", s.Said.String())
-	}
+	says := regexp.MustCompile(`ready at nats://(\S+:(\d+)),`)
+	var address []string
+	s.Until("the server says where it is", func() bool {
+		address = says.FindStringSubmatch(s.Said.String())
+		return address != nil
+	})
 	w := m.start(units[1], map[string]string{"127.0.0.1:9465": "127.0.0.1:0", "127.0.0.1:4222": address[1]})
 
 	person := []string{"--server", "nats://" + address[1], "--token-file", token}

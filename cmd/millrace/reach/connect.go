@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
@@ -258,6 +259,8 @@ func NothingAt(name string, err error) error {
 	var cause *net.OpError
 	if errors.As(err, &cause) {
 		text += " (" + cause.Error() + ")"
+	} else if errors.Is(err, io.EOF) {
+		text += " (what answers there ended the connection before it said who it is; the API over HTTP is for curl and browsers)"
 	}
 	return errors.New(text)
 }
