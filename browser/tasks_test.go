@@ -74,3 +74,36 @@ func TestTasksOnATelephone(t *testing.T) {
 		b.shot("telephone" + called(path))
 	}
 }
+
+// Rows that new tasks push to the next page stay as they were: they have not left the list. Names are not
+// broken at their hyphens.
+func TestRowsOfTheNextPage(t *testing.T) {
+	s := open(t, "dev", "--name", "crawler-with-a-name-2", "--queues", "other")
+	b := look(t, s)
+	s.cli(t, "run", "--queue", "other", "--", "true")
+	for range 50 {
+		s.cli(t, "run", "--queue", "nobody", "--", "true")
+	}
+	b.goTo("/tasks")
+	b.until("a page is listed", `document.querySelectorAll("#rows tbody tr").length === 50 && document.querySelector("a[rel=next]")`)
+	for range 3 {
+		s.cli(t, "run", "--queue", "nobody", "--", "true")
+	}
+	b.until("new ones wait", `document.querySelector("#rows-more").innerText.includes("3 new")`)
+	if gone := ask[int](b, `document.querySelectorAll("#rows [data-gone]").length`); gone != 0 {
+		t.Errorf("%d rows look as if they had left the list", gone)
+	}
+	b.goTo("/tasks?q=queue%3Aother&col=state&col=node&col=queue&col=what&col=labels&col=params&col=submitted&col=ended")
+	list := ask[string](b, `document.querySelector("#rows tbody a").pathname`)
+	for _, path := range []string{"/nodes", list[len(prefix):], "/tasks?q=queue%3Aother&col=state&col=node&col=queue&col=what&col=labels&col=params&col=submitted&col=ended"} {
+		for _, as := range looks[:2] {
+			b.as(as.scheme, as.width, as.height)
+			b.goTo(path)
+			if lines := ask[[]int](b, `(() => { const all = []; const walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+				for (let n = walk.nextNode(); n; n = walk.nextNode()) if (n.data.trim() === "crawler-with-a-name-2" && n.parentElement.checkVisibility()) { const r = document.createRange(); r.selectNode(n); all.push(new Set([...r.getClientRects()].map((of) => Math.round(of.top))).size); }
+				return all; })()`); len(lines) == 0 || max(lines[0], lines[len(lines)-1]) > 1 {
+				t.Errorf("%s: the name of the node stands on %v lines", path, lines)
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package look
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -129,7 +130,10 @@ func whyTable(e *Explanation, now time.Time) term.Table {
 	if code := told.Code(&is); code != "" {
 		state.Text += "/" + code
 	}
-	if said := e.Said(); said != "" {
+	switch said := e.Said(); {
+	case told.Code(&is) != is.Reason && strings.HasPrefix(said, state.Text):
+		state.Text = said // it says who has cancelled it
+	case said != "":
 		state.Text += ": " + said
 	}
 	t := term.Table{Title: "Task " + string(e.Task)}

@@ -14,6 +14,7 @@ import (
 	"millrace/client"
 	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -233,5 +234,36 @@ func TestWeekCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A run of a schedule says of which tick it is wherever runs are listed, and in its head: after a backfill
+// all of them were submitted at once.
+func TestRunsSayTheirTick(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.job("report", "true")
+	if _, _, err := p.store.PutSchedule(t.Context(), schedule.Definition{Name: "nightly", When: job.Schedule{Cron: "0 3 * * *"}, Make: birth.Submission{Job: "report"}}, "test"); err != nil {
+		t.Fatal(err)
+	}
+	var ids []task.ID
+	for _, day := range []int{4, 5} {
+		made, _, err := p.client.RunTick(t.Context(), "nightly", time.Date(2026, 3, day, 3, 0, 0, 0, time.UTC))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, made.ID)
+	}
+	p.seen()
+	for path, texts := range map[string][]string{
+		"/jobs/report": {"2026-03-04T03:00:00Z", "2026-03-05T03:00:00Z"}, "/tasks": {"2026-03-04T03:00:00Z", "2026-03-05T03:00:00Z"},
+		"/tasks/" + string(ids[0]) + "/compare": {"2026-03-05T03:00:00Z"}, "/tasks/" + string(ids[0]): {"2026-03-04T03:00:00Z"},
+	} {
+		page, _ := p.get(200, path)
+		p.says(page, texts...)
+	}
+	page, _ := p.get(200, "/tasks/"+string(ids[0]))
+	if head := part(t, page, `<div id="title">`, `</div>`); !strings.Contains(head, "2026-03-04T03:00:00Z") {
+		t.Errorf("the head of a run does not say of which night it is: %s", head)
 	}
 }

@@ -52,6 +52,9 @@ func Ending(t *task.Task) string {
 		}
 	}
 	if said := SaidHere(t); said != "" {
+		if byPerson(t) { // the state stands before it
+			said = strings.TrimPrefix(said, "cancelled ")
+		}
 		b.WriteString(": " + term.Printable(said))
 	}
 	return b.String()
