@@ -50,6 +50,7 @@ type small struct {
 	broken    func(*claim.Protocol) *claim.Protocol
 	unchecked bool // the log ignores the expected sequence
 	hasty     bool // a worker says that it drains while it claims
+	patient   bool // what waits for its start takes any heartbeat for a confirmation
 }
 
 // passing is how much time passes at once. Then every resident that is not silent beats.
@@ -218,7 +219,11 @@ func (p *place) serve(r *resident) {
 		if err != nil || !mine {
 			continue
 		}
-		r.run = &stay{run{task: t, began: received, confirmed: received, beaten: r.beaten}, r}
+		r.run = &stay{run{task: t, began: received, confirmed: received, beaten: r.beaten, waits: true}, r}
+		if p.waits(r.run) {
+			r.turn("waits", time.Time{})
+		}
+		r.run.waits = false
 		command := task.Command(task.Finish{Epoch: t.Epoch})
 		if p.now.Before(r.run.stops()) {
 			p.begin(r.run)
@@ -251,13 +256,20 @@ func (p *place) begin(s *stay) {
 // beat stores a heartbeat of a worker, which another goroutine of it does beside everything else.
 func (p *place) beat(r *resident) {
 	h := node.Heartbeat{Session: r.session}
-	named := r.run != nil && p.now.Sub(r.run.began) >= nameAfter
+	named := r.run != nil
 	if named {
 		h.Runs = []uint64{r.run.task.Epoch}
 	}
-	p.must(nil, p.mem.Beat(context.Background(), r.node, h, nodeTTL))
+	err := p.mem.Beat(context.Background(), r.node, h, nodeTTL)
+	if errors.Is(err, events.ErrConflict) { // the one before has expired
+		err = p.mem.Beat(context.Background(), r.node, h, nodeTTL)
+	}
+	p.must(nil, err)
 	if r.beaten = p.now; r.run != nil {
 		if named {
+			if p.patient && r.run.waits {
+				r.run.confirmed, r.run.beaten = p.now, p.now
+			}
 			r.run.confirm(p.now)
 		}
 		if p.now.Before(r.run.stops()) {
@@ -322,7 +334,7 @@ func (p *place) choices() []choice {
 	}
 	for _, r := range p.actors {
 		c := r.pending
-		if c == nil || r.dead || c.op == "pull" && !p.available(r) || r.behind != nil && r.behind.claims {
+		if c == nil || r.dead || c.op == "pull" && !p.available(r) || c.op == "waits" && p.waits(r.run) || r.behind != nil && r.behind.claims {
 			continue
 		}
 		all = append(all, choice{r.name + " " + c.op, func() { p.goOn(r, answered) }})
@@ -398,6 +410,11 @@ func (p *place) story(id task.ID) story {
 // ago does not pull.
 func (p *place) available(r *resident) bool {
 	return !r.leaving && p.now.Sub(r.beaten) < stopAfter && slices.ContainsFunc(p.mem.Leases(), func(l events.MemoryLease) bool { return l.Left == 0 })
+}
+
+// waits tells whether an attempt waits for a heartbeat before anything of it starts.
+func (p *place) waits(s *stay) bool {
+	return !s.mayStart(p.now) && (p.patient || p.now.Before(s.stops()))
 }
 
 // restart kills a worker and starts the next session of its node.
@@ -524,7 +541,7 @@ func (p *place) lines() []string {
 			line += fmt.Sprint(" saw ", s.what, ago(s.at))
 		}
 		if r.run != nil {
-			line += fmt.Sprint(" runs ", ago(r.run.began), ago(r.run.confirmed), ago(r.run.beaten))
+			line += fmt.Sprint(" runs ", ago(r.run.began), ago(r.run.confirmed), ago(r.run.beaten), r.run.waits)
 		}
 		lines = append(lines, line)
 	}
@@ -716,6 +733,7 @@ func TestExplorationFindsFaults(t *testing.T) {
 	}{
 		{"an offer that is delivered ends a lease", small{tasks: 1, workers: 2, early: 1, passes: 1, depth: whole, broken: credulous}, errOverlap},
 		{"the log ignores the expected sequence", small{tasks: 1, workers: 2, births: 1, depth: whole, unchecked: true}, errI2},
+		{"what waits for its start takes any heartbeat for a confirmation", small{tasks: 1, workers: 2, lost: 1, passes: 4, depth: whole, patient: true}, errOverlap},
 		{"a node says that it drains while it claims", small{tasks: 1, workers: 2, drains: 1, depth: whole, hasty: true}, errDrained},
 		{"a node that beats holds all its leases", small{tasks: 1, workers: 2, lost: 1, blind: 1, passes: 1, depth: whole, broken: trustful}, errI2},
 	} {

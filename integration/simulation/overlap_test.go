@@ -32,17 +32,23 @@ type run struct {
 	told bool
 	// outlives is whether it goes on when its actor is dead.
 	outlives bool
+	// waits is set until something of it has started.
+	waits bool
 }
 
 // Parts of the arithmetic in package worker.
 const (
 	stopAfter = ackWait * 2 / 3  // unconfirmed for so long, an attempt is to stop
 	goneAfter = ackWait * 3 / 12 // after that much more at most, nothing is left of it
-	nameAfter = ackWait / 6      // a heartbeat names attempts that have run this long
+	slowClaim = ackWait / 6      // after a claim that took so long, an attempt waits for a heartbeat
+	waitsFor  = ackWait * 11 / 12
 )
 
 // stops returns when the attempt must stop unless more is confirmed.
 func (r *run) stops() time.Time {
+	if r.waits {
+		return earlier(r.confirmed.Add(waitsFor), r.beaten.Add(nodeTTL*11/12), r.began.Add(ackWait))
+	}
 	at, life := r.confirmed.Add(stopAfter), nodeTTL*2/3
 	if r.outlives {
 		life = (nodeTTL + ackWait) * 2 / 3
@@ -52,6 +58,14 @@ func (r *run) stops() time.Time {
 	}
 	return at
 }
+
+// mayStart tells whether something of the attempt may start.
+func (r *run) mayStart(now time.Time) bool {
+	lease, silent := now.Sub(r.confirmed), now.Sub(r.beaten)
+	return silent < (beat+nodeTTL*2/3)/2 && (lease < slowClaim || r.confirmed.After(r.began) && lease < ackWait/3)
+}
+
+func earlier(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
 // confirm notes that the log has confirmed what was sent at a time. It has no effect on an attempt
 // that must have stopped by now.

@@ -192,9 +192,9 @@ func (w *workerProcess) takeBeside(ctx context.Context) {
 }
 
 // heard are the attempts that the next heartbeat names.
-func (w *workerProcess) heard(at time.Time) (named []*run) {
+func (w *workerProcess) heard() (named []*run) {
 	for _, r := range append(w.beside[:len(w.beside):len(w.beside)], w.runs) {
-		if r != nil && !r.told && !r.lazy && at.Sub(r.began) >= nameAfter {
+		if r != nil && !r.told && !r.lazy {
 			named = append(named, r)
 		}
 	}
@@ -228,11 +228,11 @@ func (w *workerProcess) keepBeating() {
 	w.beat()
 }
 
-// beat sends a heartbeat that names the attempts that have run for a while.
+// beat sends a heartbeat that names the attempts.
 func (w *workerProcess) beat() {
 	asked := time.Now()
 	h := node.Heartbeat{Session: w.session, At: w.now()}
-	named := w.heard(asked) // as the worker believes
+	named := w.heard() // as the worker believes
 	for _, r := range named {
 		if !w.h.variant.nameless {
 			h.Runs = append(h.Runs, r.task.Epoch)
@@ -312,9 +312,17 @@ const fatal = "fatal"
 func (w *workerProcess) work(ctx context.Context, r *run, offer *events.Offer) error {
 	w.runs = r
 	w.crowded(r)
-	if !r.lazy && !time.Now().Before(r.stops()) {
-		return worker.ErrLeaseLost // the answer to the claim came too late
+	for r.waits = !r.lazy; r.waits && !r.mayStart(time.Now()); {
+		if !time.Now().Before(r.stops()) {
+			return worker.ErrLeaseLost // the answer to the claim, or to a heartbeat, came too late
+		}
+		w.turn("waits for a heartbeat", w.h.in(time.Second/2))
+		w.keepBeating()
+		if stop := w.look(ctx, r.task); stop != nil {
+			return stop
+		}
 	}
+	r.waits = false
 	w.h.begin(r)
 	extended := r.confirmed
 	for range w.h.rng.IntN(7) {
