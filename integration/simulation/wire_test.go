@@ -344,7 +344,7 @@ func TestWireTable(t *testing.T) {
 	}
 	limited, _ := ofCorpus(t, "limited")
 	fold("limited", limited)
-	for seed := range max(*historiesFlag/20, 1) {
+	for seed := range max(*historiesFlag/5, 1) {
 		for name, v := range map[string]variant{"plain": {}, "crowded": {crowded: true}, "windowed": {windowed: true}, "roomy": {roomy: true}, "families": longFamilies, "values": {families: true, values: true, length: longFamilies.length}} {
 			h := play(t, *firstFlag+seed, v)
 			h.report(t)
