@@ -25,9 +25,6 @@ var (
 	// ErrGone: the connection to the log is closed for good. Nothing that is asked through it will
 	// be answered; a process that needs the log ends, or connects anew.
 	ErrGone = errors.New("the connection to the log is closed for good")
-	// ErrOnChain: the birth of a task that a signal holds is not an offer. Append it to the task's
-	// chain.
-	ErrOnChain = errors.New("a birth that a signal holds lies on the task's chain")
 )
 
 // Log is the store of all facts and the only truth. It has the methods that a [Recorder] calls. A
@@ -57,9 +54,9 @@ type Appender interface {
 // Placer writes facts that are not transitions: births and offers.
 type Placer interface {
 	// Place records a birth ([task.Submitted]) or a later offer ([task.Queued], [task.Due]) and
-	// returns its sequence. A birth with a due time is held; any other is offered on its route at
-	// once. A birth that a signal holds is refused with [ErrOnChain]. After an error that wraps
-	// [ErrUnknown] it may be recorded; placing it again is harmless.
+	// returns its sequence. A birth that is no offer ([task.Submitted.OnChain]) begins the task's
+	// chain: if that is not empty, the error wraps [ErrConflict]. All else is offered on its route at
+	// once. After an error that wraps [ErrUnknown] it may be recorded; placing it again is harmless.
 	Place(ctx context.Context, f *Fact) (uint64, error)
 	// PlaceAll is Place for many facts at once. Done gets each fact's outcome, by index and in
 	// order, on the caller's goroutine. With first, a fact is recorded only if its task has no

@@ -51,19 +51,6 @@ func (r *Recorder) factAt(now time.Time, id task.ID, e task.Event) *Fact {
 	return f
 }
 
-// Freed makes a fact of the offer of a task whose needs are met, as c says; false if that takes
-// more than an offer ([task.FreedOffer]).
-func (r *Recorder) Freed(t *task.Task, c task.Unhold) (*Fact, bool, error) {
-	at := r.Moment()
-	offer, ok, err := task.FreedOffer(*t, c, at)
-	if !ok || err != nil {
-		return nil, false, err
-	}
-	f := r.factAt(at, t.ID, offer)
-	f.By = t.DecidedBy(c, offer)
-	return f, true, nil
-}
-
 // PlaceAdmitted places the offers of admitted tasks. If placing one fails or its outcome is
 // unknown, the offer is found missing later.
 func (r *Recorder) PlaceAdmitted(ctx context.Context, offers []*Fact) error {
@@ -74,13 +61,6 @@ func (r *Recorder) PlaceAdmitted(ctx context.Context, offers []*Fact) error {
 		}
 	})
 	return errors.Join(failed...)
-}
-
-// PlaceFreed places the offers that Freed has made, and calls done for each, with its index. A task
-// that has an offer already counts as freed by that; if that offer is invalid, the read model shows
-// it.
-func (r *Recorder) PlaceFreed(ctx context.Context, offers []*Fact, done func(i int, err error)) {
-	r.Log.PlaceAll(ctx, offers, true, func(i int, _ uint64, err error) { done(i, unlessThere(err)) })
 }
 
 // MessageFact makes a fact of an event about an unreadable message.

@@ -11,7 +11,7 @@ import (
 )
 
 var readCases = []testCase{
-	{name: "place a birth, a hold and an offer", body: placeKinds},
+	{name: "place births and an offer", body: placeKinds},
 	{name: "a task's history", body: histories},
 	{name: "what was never recorded", body: empty},
 	{name: "last", body: last},
@@ -35,7 +35,7 @@ func placeKinds(s *suite) {
 	if len(records) != 2 {
 		s.Fatalf("the task has %d records, want 2", len(records))
 	}
-	s.same(&records[0], events.KindHold, a, held)
+	s.same(&records[0], events.KindChain, a, held)
 	s.same(&records[1], events.KindOffer, b, offered)
 	records = s.history(other)
 	if len(records) != 1 {
