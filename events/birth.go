@@ -38,9 +38,10 @@ func (r *Recorder) SubmitNamed(ctx context.Context, id task.ID, e task.Submitted
 	return r.submit(ctx, id, e, true)
 }
 
-// SubmitOnce is [Recorder.Submit] under a derived id, for a birth without a unique key. Other processes that make the same task place the same birth in the same place.
-// Only one of these is recorded. The others get an [*Exists], or sequence 0 where the message in
-// that place is not a birth.
+// SubmitOnce is [Recorder.Submit] under a derived id, for a birth without a unique key. Other
+// processes that make the same task place the same birth in the same place. Only one of these is
+// recorded. The others get an [*Exists], or sequence 0 where the message in that place is not a
+// birth.
 func (r *Recorder) SubmitOnce(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
 	f := r.Fact(id, e)
 	d, err := r.first(ctx, f, func(ctx context.Context, f *Fact, _ uint64) (seq uint64, err error) {

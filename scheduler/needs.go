@@ -278,7 +278,7 @@ func (n *needs) learn(t task.Task) {
 	if h == nil {
 		return // it was released meanwhile: the task read is outdated
 	}
-	if h.seq == 0 && t.Head == 0 && n.births < maxBirths {
+	if h.seq == 0 && t.Head == t.Turn && n.births < maxBirths {
 		h.birth = &t
 		n.births++
 	}

@@ -19,8 +19,8 @@ import (
 const (
 	// atOnce is how many tasks are read, or released on their chains, concurrently.
 	atOnce = 64
-	// offersAtOnce is how many offers are placed before waiting for the answers.
-	offersAtOnce = 512
+	// looksAtOnce is how many held tasks are looked up together.
+	looksAtOnce = 512
 	// releaseAgain is how long after an error a held task is examined again.
 	releaseAgain = time.Second
 )
@@ -69,7 +69,7 @@ func (s *Scheduler) release(ctx context.Context) error {
 // releaseAll examines the held tasks with news, and releases those whose needs are met. It returns
 // the tasks that it failed to handle.
 func (s *Scheduler) releaseAll(ctx context.Context) (failed []task.ID, err error) {
-	for some := range slices.Chunk(s.needs.take(), offersAtOnce) {
+	for some := range slices.Chunk(s.needs.take(), looksAtOnce) {
 		not, why := s.releaseSome(ctx, some)
 		if len(not) > 0 {
 			s.needs.again(not...)

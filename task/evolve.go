@@ -188,7 +188,7 @@ func (t *Task) queued(e *Queued, r Recorded) {
 	if slices.Contains(t.Holds, HoldSignal) || t.Head > 0 && slices.Contains(t.Holds, HoldNeeds) {
 		return // only a fact on the chain opens that
 	}
-	if (t.State == Scheduled || t.State == Retrying) && !r.Stored.IsZero() && r.Stored.Add(TimerError).Before(t.Due) {
+	if !r.Stored.IsZero() && r.Stored.Add(OfferError).Before(t.Due) {
 		return // whatever it says of itself, the log stored it before the task was due
 	}
 	if t.State == Unknown {
