@@ -87,8 +87,9 @@ func (d *Desk) takeAll(ctx context.Context, n int, at func(i int) Newborn, each 
 // Bounds of bearSome.
 const (
 	// part is how many births are made and then placed at a time. Nothing is on its way between two
-	// parts, so a small part would be slow.
-	part = 16_384
+	// parts, so a small part would be slow. A birth that a slow machine places long after its id was
+	// drawn costs its claim a look at the log, and there are more of these in a large part.
+	part = 4096
 	// settling is how many timers are armed concurrently.
 	settling = 16
 )

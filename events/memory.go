@@ -231,6 +231,9 @@ func (m *Memory) placeFirst(f *Fact, raw []byte) (uint64, error) {
 	at := where.Route("")
 	switch e := f.Event.(type) {
 	case task.Submitted:
+		if e.OnChain() {
+			return m.place(f, raw)
+		}
 		at = e.Route
 	case task.Queued:
 		at = e.Route
@@ -286,6 +289,16 @@ func (m *Memory) Task(ctx context.Context, id task.ID) ([]Record, error) {
 	defer m.mu.Unlock()
 	m.fireTimers()
 	return m.pick(m.tasks[id]), nil
+}
+
+// Beginning implements [Beginner].
+func (m *Memory) Beginning(ctx context.Context, id task.ID, to uint64) ([]Record, error) {
+	records, err := m.Task(ctx, id)
+	records = slices.DeleteFunc(records, func(r Record) bool { return r.Kind != KindChain || r.Seq > to })
+	if n := len(records); n == 0 || records[n-1].Seq != to {
+		return nil, err
+	}
+	return records, nil
 }
 
 // Node implements [Reader].

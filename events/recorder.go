@@ -89,6 +89,39 @@ func (r *Recorder) LoadInto(ctx context.Context, id task.ID, t *task.Task) error
 	return nil
 }
 
+// LoadOffered makes t the task of an offer as the log had it when it stored that, if its chain is the
+// birth and what opened its holds, up to the turn of the offer. False if all of the task must be
+// read ([Recorder.LoadInto]), or the offer does not count. Nothing else that lies in a queue counts for
+// such a task, and a command on it fails if the chain has gone on.
+func (r *Recorder) LoadOffered(ctx context.Context, o *Record, turn uint64, t *task.Task) bool {
+	log, ok := r.Log.(Beginner)
+	if !ok {
+		return false
+	}
+	records, err := log.Beginning(ctx, o.Fact.Task, turn)
+	if err != nil {
+		return false
+	}
+	*t = task.Task{ID: o.Fact.Task}
+	for i := range records {
+		switch records[i].Fact.Event.(type) {
+		case task.Submitted:
+			if i > 0 {
+				return false
+			}
+		case task.Unheld:
+			if i == 0 {
+				return false
+			}
+		default: // it may follow from an offer in between
+			return false
+		}
+		t.Apply(records[i].Task())
+	}
+	t.Apply(o.Task())
+	return len(records) > 0 && t.Offered
+}
+
 // Do decides c on t and records the event. It returns the resulting task and the event, nil if the
 // requested state held already. If the command is refused, the error wraps that of [task.Decide],
 // and the task is the one on which it was refused, read anew from the log if t was outdated.

@@ -100,6 +100,28 @@ func forge(t *testing.T, change func(*task.Submitted), after time.Duration, asBi
 	}
 }
 
+// An offer that names a second birth on the chain starts nothing, whatever that says.
+func TestASecondBirthOnTheChainStartsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.id = w.submit(limited)
+		k := w.task()
+		evil := k.Work
+		evil.Spec = &job.Spec{Run: &job.Run{Shell: "id"}, Concurrency: limited.Concurrency}
+		second, err := w.log.Append(t.Context(), w.rec.Fact(w.id, task.Submitted{Work: evil}), k.Head)
+		w.must(err)
+		evil.Holds = nil
+		w.place(task.Queued{Work: evil, Attempt: 1, After: second})
+		var now task.Task
+		if got, err := w.node("a").Claim(t.Context(), w.next(), &now); got || err != nil {
+			t.Errorf("it starts %+v, %v", now.Spec, err)
+		}
+		if is := w.task(); is.State != task.Held || is.Spec.Run != nil {
+			t.Errorf("it is %s, to run %+v", is.State, is.Spec.Run)
+		}
+	})
+}
+
 // A birth of other work that is placed under the id of a task that waits starts nothing.
 func TestAnotherBirthStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -164,11 +164,13 @@ func (p *Protocol) learn(ctx context.Context, o *events.Offer, q *question) (_ f
 	t, claim := q.task, &q.claim
 	*t = task.Task{ID: o.Fact.Task}
 	whole := false // the offer says all that the claim must know of the task: then the chain has nothing yet
+	first := false // the offer is for the first attempt of a task that has a chain
 	switch e := o.Fact.Event.(type) {
 	case task.Submitted:
 		whole = o.Stored.Sub(o.Fact.Task.Time()) < fresh
 	case task.Queued:
 		claim.After = e.After // whoever placed it, the task is what the log says
+		first = e.Attempt == 1 && e.After > 0
 	case task.Due:
 		claim.After, claim.Reference = e.After, &e
 	default:
@@ -177,15 +179,18 @@ func (p *Protocol) learn(ctx context.Context, o *events.Offer, q *question) (_ f
 		}
 		return notMine, 0, nil // no node can run it; the projector has listed it
 	}
-	if whole && o.Deliveries == 1 && !o.MayBeLost() {
+	once := o.Deliveries == 1 && !o.MayBeLost()
+	if whole && once {
 		// Before the first attempt a task has no history beyond its birth. The claim only has to
 		// check that, so the worker need not read the log.
 		t.Apply(o.Task())
 		return mine, 0, nil
 	}
-	if o.Read != nil && !behind(o, o.Read, claim.After) {
+	switch {
+	case o.Read != nil && !behind(o, o.Read, claim.After):
 		*t = *o.Read // if it has changed since, the claim fails and reads it again
-	} else {
+	case first && once && p.Recorder.LoadOffered(ctx, &o.Record, claim.After, t): // the same holds
+	default:
 		err = p.Recorder.LoadInto(ctx, o.Fact.Task, t)
 	}
 	unknown := errors.Is(err, task.ErrUnknown)
