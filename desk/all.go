@@ -87,8 +87,9 @@ func (d *Desk) takeAll(ctx context.Context, n int, at func(i int) Newborn, each 
 // Bounds of bearSome.
 const (
 	// part is how many births are made and then placed at a time. Nothing is on its way between two
-	// parts, so a small part would be slow.
-	part = 16_384
+	// parts, so a small part would be slow. A birth that a slow machine places long after its id was
+	// drawn costs its claim a look at the log, and there are more of these in a large part.
+	part = 4096
 	// settling is how many timers are armed concurrently.
 	settling = 16
 )
@@ -96,7 +97,7 @@ const (
 // plain tells whether only the queue can refuse the birth, and no further write follows it.
 func (n *Newborn) plain() bool {
 	key, err := n.Birth.UniqueKey()
-	return err == nil && key == "" && n.drawn() && !n.Birth.OnChain() && !n.Birth.Spec.Parental()
+	return err == nil && key == "" && n.drawn() && !n.Birth.Spec.Parental()
 }
 
 // bearSome is [Desk.Bear] for the plain births at the beginning of a list, much faster than one by
@@ -152,6 +153,11 @@ func (d *Desk) place(ctx context.Context, births []*events.Fact, done func(i int
 	g.SetLimit(settling)
 	d.Rec.PlaceBirths(ctx, births, func(i int, seq uint64, err error) {
 		f := births[i]
+		if there, is := errors.AsType[*events.Exists](err); is { // another process has made it
+			birth := f.Event.(task.Submitted)
+			seqs[i], errs[i] = there.Birth.Seq, d.SameBirth(there, &birth)
+			return
+		}
 		seqs[i], errs[i] = seq, err
 		if birth := f.Event.(task.Submitted); err == nil && !birth.Offers() {
 			g.Go(func() error {

@@ -81,18 +81,7 @@ func (d *Desk) BearChildren(ctx context.Context, parent *task.Task, names []stri
 	births := family.Births(parent)
 	var facts []*events.Fact
 	for _, name := range names {
-		id, b := family.ChildID(parent.ID, name), births(name)
-		if !b.OnChain() {
-			facts = append(facts, d.Rec.Fact(id, b))
-			continue
-		}
-		_, err := d.Rec.Submit(ctx, id, b)
-		if there, is := errors.AsType[*events.Exists](err); is {
-			err = d.SameBirth(there, &b)
-		}
-		if err != nil {
-			return err
-		}
+		facts = append(facts, d.Rec.Fact(family.ChildID(parent.ID, name), births(name)))
 	}
 	return d.place(ctx, facts, func(int, uint64) {})
 }

@@ -374,7 +374,7 @@ func (d *Desk) record(ctx context.Context, n *Newborn) (uint64, error) {
 	switch {
 	case n.asked != nil:
 		seq, err = d.Rec.SubmitNamed(ctx, n.ID, *n.Birth)
-	case key != "" || n.drawn() || n.Birth.OnChain():
+	case key != "" || n.drawn():
 		seq, err = d.Rec.Submit(ctx, n.ID, *n.Birth)
 	default:
 		seq, err = d.Rec.SubmitOnce(ctx, n.ID, *n.Birth) // a scheduler that is as fast makes the same birth

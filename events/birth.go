@@ -38,10 +38,10 @@ func (r *Recorder) SubmitNamed(ctx context.Context, id task.ID, e task.Submitted
 	return r.submit(ctx, id, e, true)
 }
 
-// SubmitOnce is [Recorder.Submit] under a derived id, for a birth that is an offer or held and has
-// no unique key. Other processes that make the same task place the same birth in the same place.
-// Only one of these is recorded. The others get an [*Exists], or sequence 0 where the message in
-// that place is not a birth.
+// SubmitOnce is [Recorder.Submit] under a derived id, for a birth without a unique key. Other
+// processes that make the same task place the same birth in the same place. Only one of these is
+// recorded. The others get an [*Exists], or sequence 0 where the message in that place is not a
+// birth.
 func (r *Recorder) SubmitOnce(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
 	f := r.Fact(id, e)
 	d, err := r.first(ctx, f, func(ctx context.Context, f *Fact, _ uint64) (seq uint64, err error) {
@@ -81,7 +81,7 @@ func (r *Recorder) submit(ctx context.Context, id task.ID, e task.Submitted, cha
 	case key != "":
 		seq, err = r.submitUnique(ctx, id, key, e, chain)
 	case chain:
-		seq, err = r.bear(ctx, id, e)
+		seq, err = r.bear(ctx, r.Fact(id, e))
 	default:
 		seq, err = r.place(ctx, r.Fact(id, e)) // a second birth fails at the claim
 	}
@@ -93,11 +93,14 @@ func (r *Recorder) submit(ctx context.Context, id task.ID, e task.Submitted, cha
 
 // bear records a birth as the first message of the task's chain. The error is an [*Exists] if there
 // is another birth.
-func (r *Recorder) bear(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
-	f := r.Fact(id, e)
-	d, err := r.first(ctx, f, r.Log.Append)
+func (r *Recorder) bear(ctx context.Context, f *Fact) (uint64, error) {
+	write := r.Log.Append
+	if e := f.Event.(task.Submitted); e.OnChain() { // no offer follows that makes what its route needs
+		write = func(ctx context.Context, f *Fact, _ uint64) (uint64, error) { return r.Log.Place(ctx, f) }
+	}
+	d, err := r.first(ctx, f, write)
 	if d.Outcome == Lost {
-		return 0, exists(id, d.Is)
+		return 0, exists(f.Task, d.Is)
 	}
 	return d.End, err
 }
@@ -158,7 +161,8 @@ func seqOf(records []Record, fact string) uint64 {
 
 // SettleBirth is [Recorder.Settle] for a task that has only its birth, placed by f.
 func (r *Recorder) SettleBirth(ctx context.Context, f *Fact, seq uint64) error {
-	return r.settleBirth(ctx, f.Task, task.Recorded{Seq: seq, At: f.At, Event: f.Event.(task.Event)})
+	e := f.Event.(task.Submitted)
+	return r.settleBirth(ctx, f.Task, task.Recorded{Seq: seq, Chain: e.OnChain(), At: f.At, Event: e})
 }
 
 func (r *Recorder) settleBirth(ctx context.Context, id task.ID, birth task.Recorded) error {
@@ -172,11 +176,17 @@ func (r *Recorder) settleBirth(ctx context.Context, id task.ID, birth task.Recor
 	return nil
 }
 
-// PlaceBirths places births that lie on no chain, much faster than one by one.
-// [Recorder.SettleBirth] must follow for each. Done gets each outcome, by index and in order.
+// PlaceBirths places births under drawn or derived ids, much faster than one by one.
+// [Recorder.SettleBirth] must follow for each. Done gets each outcome, by index and in order; an
+// [*Exists] if the birth begins a chain that has another one.
 func (r *Recorder) PlaceBirths(ctx context.Context, births []*Fact, done func(i int, seq uint64, err error)) {
 	r.Log.PlaceAll(ctx, births, false, func(i int, seq uint64, err error) {
-		if errors.Is(err, ErrUnknown) && ctx.Err() == nil {
+		e := births[i].Event.(task.Submitted)
+		switch unknown := errors.Is(err, ErrUnknown); {
+		case ctx.Err() != nil:
+		case e.OnChain() && (unknown || errors.Is(err, ErrConflict)):
+			seq, err = r.bear(ctx, births[i])
+		case unknown:
 			seq, err = r.place(ctx, births[i])
 		}
 		done(i, seq, err)

@@ -283,7 +283,7 @@ func (r *Record) Task() task.Recorded {
 	if _, due := e.(task.Due); due {
 		at = r.Stored // the fact was written when the timer was set
 	}
-	return task.Recorded{Seq: r.Seq, Chain: r.Kind == KindChain, At: at, Actor: r.Fact.Actor, Corr: r.Fact.Corr, Event: e}
+	return task.Recorded{Seq: r.Seq, Chain: r.Kind == KindChain, At: at, Stored: r.Stored, Actor: r.Fact.Actor, Corr: r.Fact.Corr, Event: e}
 }
 
 // Node returns the record as package node takes it.

@@ -27,9 +27,6 @@ var (
 	ErrGone = errors.New("the connection to the log is closed for good")
 	// ErrDenied: the rights of this process do not reach so far. Others must change that.
 	ErrDenied = errors.New("a permission is missing")
-	// ErrOnChain: the birth of a task that a signal holds is not an offer. Append it to the task's
-	// chain.
-	ErrOnChain = errors.New("a birth that a signal holds lies on the task's chain")
 )
 
 // Log is the store of all facts and the only truth. It has the methods that a [Recorder] calls. A
@@ -59,14 +56,13 @@ type Appender interface {
 // Placer writes facts that are not transitions: births and offers.
 type Placer interface {
 	// Place records a birth ([task.Submitted]) or a later offer ([task.Queued], [task.Due]) and
-	// returns its sequence. A birth with a due time is held; any other is offered on its route at
-	// once. A birth that a signal holds is refused with [ErrOnChain]. After an error that wraps
-	// [ErrUnknown] it may be recorded; placing it again is harmless.
+	// returns its sequence. A birth that is no offer ([task.Submitted.OnChain]) begins the task's
+	// chain: if that is not empty, the error wraps [ErrConflict]. All else is offered on its route at
+	// once. After an error that wraps [ErrUnknown] it may be recorded; placing it again is harmless.
 	Place(ctx context.Context, f *Fact) (uint64, error)
 	// PlaceAll is Place for many facts at once. Done gets each fact's outcome, by index and in
-	// order, on the caller's goroutine. With first, a fact is recorded only if its task has no
-	// offer on the route yet or, for a birth that waits, no such birth; else the error wraps
-	// [ErrConflict].
+	// order, on the caller's goroutine. With first, an offer is recorded only if its task has none
+	// on the route yet; else the error wraps [ErrConflict].
 	PlaceAll(ctx context.Context, facts []*Fact, first bool, done func(i int, seq uint64, err error))
 	// PlaceClaimed records f only if the key's last claim has this sequence. Otherwise it records
 	// nothing and returns an error that wraps [ErrConflict]. A birth is placed. With chain, f goes
@@ -117,6 +113,15 @@ type Reader interface {
 	Latest(ctx context.Context, about Fact) (last Record, end uint64, err error)
 	// Definition returns the definition of a name; the zero value if it never existed.
 	Definition(ctx context.Context, def definition.Def) (definition.Definition, error)
+}
+
+// Beginner is a [Reader] that reads the beginning of a chain for less than a history. A log need not
+// be one.
+type Beginner interface {
+	// Beginning returns the first facts on a task's chain, in order, up to the one at a sequence. It
+	// may return nothing although that one exists: any replica answers, and only for chains that are
+	// short up to there. What follows on the chain is not in it.
+	Beginning(ctx context.Context, id task.ID, to uint64) ([]Record, error)
 }
 
 // Follower reads the whole log.

@@ -228,10 +228,13 @@ func (m *Memory) write(f *Fact, store func(f *Fact, raw []byte) (uint64, error))
 }
 
 func (m *Memory) placeFirst(f *Fact, raw []byte) (uint64, error) {
-	at, held := where.Route(""), false
+	at := where.Route("")
 	switch e := f.Event.(type) {
 	case task.Submitted:
-		at, held = e.Route, !e.Offers()
+		if e.OnChain() {
+			return m.place(f, raw)
+		}
+		at = e.Route
 	case task.Queued:
 		at = e.Route
 	case task.Due:
@@ -239,7 +242,7 @@ func (m *Memory) placeFirst(f *Fact, raw []byte) (uint64, error) {
 	}
 	for _, seq := range m.tasks[f.Task] {
 		r := &m.records[seq-1]
-		if held && r.Kind == KindHold || !held && r.Kind == KindOffer && r.Route() == at {
+		if r.Kind == KindOffer && r.Route() == at {
 			return 0, fmt.Errorf("place the first %s of %s: %w: there is one at %d", f.Type, f.Task, ErrConflict, seq)
 		}
 	}
@@ -264,11 +267,12 @@ func (m *Memory) PlaceClaimed(ctx context.Context, f *Fact, key string, claim ui
 func (m *Memory) place(f *Fact, raw []byte) (uint64, error) {
 	switch e := f.Event.(type) {
 	case task.Submitted:
-		if e.OnChain() {
-			return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, ErrOnChain)
-		}
-		if !e.Offers() {
-			return m.store(KindHold, chain{task: f.Task}, raw), nil
+		if c := (chain{task: f.Task}); e.OnChain() {
+			if m.heads[c] != 0 {
+				return 0, fmt.Errorf("place %s of %s: %w: its chain is at %d", f.Type, f.Task, ErrConflict, m.heads[c])
+			}
+			m.heads[c] = m.store(KindChain, c, raw)
+			return m.heads[c], nil
 		}
 		return m.offer(f.Task, raw, e.Route), nil
 	case task.Queued:
@@ -285,6 +289,16 @@ func (m *Memory) Task(ctx context.Context, id task.ID) ([]Record, error) {
 	defer m.mu.Unlock()
 	m.fireTimers()
 	return m.pick(m.tasks[id]), nil
+}
+
+// Beginning implements [Beginner].
+func (m *Memory) Beginning(ctx context.Context, id task.ID, to uint64) ([]Record, error) {
+	records, err := m.Task(ctx, id)
+	records = slices.DeleteFunc(records, func(r Record) bool { return r.Kind != KindChain || r.Seq > to })
+	if n := len(records); n == 0 || records[n-1].Seq != to {
+		return nil, err
+	}
+	return records, nil
 }
 
 // Node implements [Reader].

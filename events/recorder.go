@@ -51,19 +51,6 @@ func (r *Recorder) factAt(now time.Time, id task.ID, e task.Event) *Fact {
 	return f
 }
 
-// Freed makes a fact of the offer of a task whose needs are met, as c says; false if that takes
-// more than an offer ([task.FreedOffer]).
-func (r *Recorder) Freed(t *task.Task, c task.Unhold) (*Fact, bool, error) {
-	at := r.Moment()
-	offer, ok, err := task.FreedOffer(*t, c, at)
-	if !ok || err != nil {
-		return nil, false, err
-	}
-	f := r.factAt(at, t.ID, offer)
-	f.By = t.DecidedBy(c, offer)
-	return f, true, nil
-}
-
 // PlaceAdmitted places the offers of admitted tasks. If placing one fails or its outcome is
 // unknown, the offer is found missing later.
 func (r *Recorder) PlaceAdmitted(ctx context.Context, offers []*Fact) error {
@@ -74,13 +61,6 @@ func (r *Recorder) PlaceAdmitted(ctx context.Context, offers []*Fact) error {
 		}
 	})
 	return errors.Join(failed...)
-}
-
-// PlaceFreed places the offers that Freed has made, and calls done for each, with its index. A task
-// that has an offer already counts as freed by that; if that offer is invalid, the read model shows
-// it.
-func (r *Recorder) PlaceFreed(ctx context.Context, offers []*Fact, done func(i int, err error)) {
-	r.Log.PlaceAll(ctx, offers, true, func(i int, _ uint64, err error) { done(i, unlessThere(err)) })
 }
 
 // MessageFact makes a fact of an event about an unreadable message.
@@ -107,6 +87,39 @@ func (r *Recorder) LoadInto(ctx context.Context, id task.ID, t *task.Task) error
 		return fmt.Errorf("task %s: %w", id, task.ErrUnknown)
 	}
 	return nil
+}
+
+// LoadOffered makes t the task of an offer as the log had it when it stored that, if its chain is the
+// birth and what opened its holds, up to the turn of the offer. False if all of the task must be
+// read ([Recorder.LoadInto]), or the offer does not count. Nothing else that lies in a queue counts for
+// such a task, and a command on it fails if the chain has gone on.
+func (r *Recorder) LoadOffered(ctx context.Context, o *Record, turn uint64, t *task.Task) bool {
+	log, ok := r.Log.(Beginner)
+	if !ok {
+		return false
+	}
+	records, err := log.Beginning(ctx, o.Fact.Task, turn)
+	if err != nil {
+		return false
+	}
+	*t = task.Task{ID: o.Fact.Task}
+	for i := range records {
+		switch records[i].Fact.Event.(type) {
+		case task.Submitted:
+			if i > 0 {
+				return false
+			}
+		case task.Unheld:
+			if i == 0 {
+				return false
+			}
+		default: // it may follow from an offer in between
+			return false
+		}
+		t.Apply(records[i].Task())
+	}
+	t.Apply(o.Task())
+	return len(records) > 0 && t.Offered
 }
 
 // Do decides c on t and records the event. It returns the resulting task and the event, nil if the

@@ -26,7 +26,7 @@ func TestSettleAfterAnOfferInBetween(t *testing.T) {
 	}
 	free := held.Work
 	free.Holds = nil
-	if _, err := log.Place(t.Context(), r.Fact(id, task.Queued{Work: free, Attempt: 1})); err != nil {
+	if _, err := log.Place(t.Context(), r.Fact(id, task.Queued{Work: free, Attempt: 1, After: held.Turn})); err != nil {
 		t.Fatal(err)
 	}
 	moved, event, err := r.Do(t.Context(), held, task.Reassign{From: held.Route, To: where.QueueRoute("q", 5), Reason: "test"})

@@ -56,6 +56,12 @@ func (s *Store) Place(ctx context.Context, f *events.Fact) (uint64, error) {
 	return s.place(ctx, f, false)
 }
 
+// begins tells whether a fact is a birth that begins its task's chain.
+func begins(f *events.Fact) bool {
+	e, birth := f.Event.(task.Submitted)
+	return birth && e.OnChain()
+}
+
 // place places a fact; with first, only if its subject is empty.
 func (s *Store) place(ctx context.Context, f *events.Fact, first bool) (uint64, error) {
 	m, err := s.placement(ctx, f)
@@ -63,7 +69,7 @@ func (s *Store) place(ctx context.Context, f *events.Fact, first bool) (uint64, 
 		return 0, err
 	}
 	defer m.Free()
-	if first {
+	if first || begins(f) {
 		m.Expect(0)
 	}
 	seq, err := s.facts.Publish(ctx, &m.Msg)
@@ -115,7 +121,7 @@ func (s *Store) sendPlacement(ctx context.Context, f *events.Fact, first bool) (
 		return nil, err
 	}
 	defer m.Free()
-	if first {
+	if first || begins(f) {
 		m.Expect(0)
 	}
 	return s.facts.Send(m)
@@ -126,7 +132,7 @@ func (s *Store) sendPlacement(ctx context.Context, f *events.Fact, first bool) (
 // other compares, exclude each other, for both name it literally.
 func (s *Store) PlaceClaimed(ctx context.Context, f *events.Fact, key string, claim uint64, chain bool) (uint64, error) {
 	compose := s.placement
-	if chain {
+	if chain && !begins(f) {
 		compose = func(_ context.Context, f *events.Fact) (*publish.Message, error) {
 			return publish.NewMessage(wire.ChainSubject(f), f)
 		}
@@ -188,10 +194,7 @@ func placeOf(f *events.Fact) (string, error) {
 	switch e := f.Event.(type) {
 	case task.Submitted:
 		if e.OnChain() {
-			return "", events.ErrOnChain
-		}
-		if !e.Offers() {
-			return wire.HoldPrefix + string(f.Task), nil
+			return wire.ChainSubject(f), nil
 		}
 		return wire.OfferSubject(&e.Work, f.Task), nil
 	case task.Queued:

@@ -241,7 +241,7 @@ func allGrants(ctx context.Context, tx *sql.Tx) (map[task.ID]*task.Grant, error)
 	return grants, err
 }
 
-func eachTask(ctx context.Context, tx *sql.Tx, form *rowForm, query string, args []any, f func(*task.Task)) error {
+func eachTask(ctx context.Context, tx querier, form *rowForm, query string, args []any, f func(*task.Task)) error {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

@@ -402,14 +402,22 @@ const idsAtOnce = 256
 
 // Known returns the known tasks among the given ones, in no particular order.
 func (s *Store) Known(ctx context.Context, ids []task.ID) (tasks []task.Task, err error) {
-	err = s.view(ctx, "look at tasks", func(tx *sql.Tx, _ uint64) error {
+	const what = "look at tasks"
+	if len(ids) <= idsAtOnce {
+		err = s.glance(what, func(db *sql.DB) error {
+			tasks, err = rowsByID(ctx, db, s.form, ids)
+			return err
+		})
+		return tasks, err
+	}
+	err = s.view(ctx, what, func(tx *sql.Tx, _ uint64) error {
 		tasks, err = rowsByID(ctx, tx, s.form, ids)
 		return err
 	})
 	return tasks, err
 }
 
-func rowsByID(ctx context.Context, tx *sql.Tx, form *rowForm, ids []task.ID) ([]task.Task, error) {
+func rowsByID(ctx context.Context, tx querier, form *rowForm, ids []task.ID) ([]task.Task, error) {
 	found := make([]task.Task, 0, len(ids))
 	err := inParts(ids, func(in string, args []any) error {
 		return eachTask(ctx, tx, form, "SELECT "+rowColumns+" FROM tasks WHERE "+in, args, func(t *task.Task) {
@@ -441,7 +449,7 @@ func inParts(ids []task.ID, f func(in string, args []any) error) error {
 	return nil
 }
 
-// querier is a transaction for reading or writing.
+// querier is a transaction for reading or writing, or the file without one.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }

@@ -271,20 +271,29 @@ func (s *Store) rebuild(why string) error {
 // view runs f in a read-only transaction, so that all it sees is of one sequence, which is f's
 // argument.
 func (s *Store) view(ctx context.Context, what string, f func(tx *sql.Tx, seq uint64) error) error {
+	return s.glance(what, func(db *sql.DB) error {
+		tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() // nothing is lost: it only reads
+		var p position
+		if err := p.load(ctx, tx); err != nil {
+			return err
+		}
+		return f(tx, p.Seq)
+	})
+}
+
+// glance runs f without a transaction, which costs as much as a statement of its own. f may make one
+// statement: the next would see another sequence.
+func (s *Store) glance(what string, f func(db *sql.DB) error) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.read == nil {
 		return fmt.Errorf("%s: %w", what, ErrClosed)
 	}
-	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err == nil {
-		defer tx.Rollback() // nothing is lost: it only reads
-		var p position
-		if err = p.load(ctx, tx); err == nil {
-			err = f(tx, p.Seq)
-		}
-	}
-	if err != nil {
+	if err := f(s.read); err != nil {
 		if damaged(err) {
 			s.reach.damage()
 		}

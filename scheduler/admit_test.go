@@ -158,7 +158,7 @@ func TestRefusesAndReplaces(t *testing.T) {
 		offers, _ := w.Offers(t.Context(), []string{"default"})
 		for o := offers.(*events.MemoryOffers).Try(); o != nil; o = offers.(*events.MemoryOffers).Try() {
 			now := w.task(t, o.Fact.Task)
-			if _, _, err := w.rec.Do(t.Context(), now, task.Claim{Node: "n", Session: "s", Offer: o.Seq}); err != nil {
+			if _, _, err := w.rec.Do(t.Context(), now, task.Claim{Node: "n", Session: "s", Offer: o.Seq, After: now.Turn}); err != nil {
 				t.Fatal(err)
 			}
 		}

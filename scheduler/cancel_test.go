@@ -123,7 +123,7 @@ var cancelStages = map[string]cancelStage{
 
 // always are the consequences of any cancel: dependants go on, and nothing of the task is left.
 var always = []string{
-	"it is cancelled/user", "who needs its cancel: task.queued", "who needs its cancel is pending/",
+	"it is cancelled/user", "who needs its cancel: task.unheld", "who needs its cancel: task.queued", "who needs its cancel is pending/",
 	"who needs its success: task.cancelled", "who needs its success is cancelled/skipped", "who waits for its place is pending/",
 }
 

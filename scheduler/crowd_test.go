@@ -89,6 +89,11 @@ func (c *counted) Task(ctx context.Context, id task.ID) ([]events.Record, error)
 	return c.Memory.Task(ctx, id)
 }
 
+func (c *counted) Beginning(ctx context.Context, id task.ID, to uint64) ([]events.Record, error) {
+	c.read()
+	return c.Memory.Beginning(ctx, id, to)
+}
+
 func (c *counted) Latest(ctx context.Context, about events.Fact) (events.Record, uint64, error) {
 	c.read()
 	return c.Memory.Latest(ctx, about)

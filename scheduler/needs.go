@@ -41,8 +41,6 @@ type held struct {
 	birth *task.Task
 	// awaited says that it is registered with the tasks it needs.
 	awaited bool
-	// let says that an offer that releases it is on its way, or in the log and not seen yet.
-	let bool
 }
 
 // wanted is a task that others need.
@@ -141,10 +139,6 @@ func (n *needs) hold(id task.ID, r *events.Record) {
 func (n *needs) stays(id task.ID, h *held, seq uint64) {
 	h.seq = max(h.seq, seq)
 	n.dropBirth(h)
-	if h.let {
-		h.let = false
-		n.add(id)
-	}
 }
 
 // dropBirth needs mu held.
@@ -235,7 +229,6 @@ func (n *needs) again(ids ...task.ID) {
 		if h := n.waiting[id]; h != nil {
 			n.unwant(id, h)
 			n.dropBirth(h)
-			h.let = false
 		}
 	}
 }
@@ -285,7 +278,7 @@ func (n *needs) learn(t task.Task) {
 	if h == nil {
 		return // it was released meanwhile: the task read is outdated
 	}
-	if h.seq == 0 && t.Head == 0 && n.births < maxBirths {
+	if h.seq == 0 && t.Head == t.Turn && n.births < maxBirths {
 		h.birth = &t
 		n.births++
 	}
@@ -373,7 +366,7 @@ func (n *needs) decide(ids []task.ID) []decided {
 	var ends []task.End
 	for _, id := range ids {
 		h := n.waiting[id]
-		if h == nil || !h.awaited || h.let {
+		if h == nil || !h.awaited {
 			continue
 		}
 		ends = ends[:0]
@@ -391,23 +384,4 @@ func (n *needs) decide(ids []task.ID) []decided {
 		all = append(all, d)
 	}
 	return all
-}
-
-// letGo records that an offer of a held task is on its way, and returns whether it is the first.
-func (n *needs) letGo(id task.ID) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	h := n.waiting[id]
-	if h == nil || h.let {
-		return false
-	}
-	if h.birth == nil { // the task changes at this moment
-		n.add(id)
-		return false
-	}
-	h.let = true
-	if w := n.wanted[id]; w != nil {
-		n.expect(w)
-	}
-	return true
 }

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"millrace/events"
 	"millrace/task"
 )
 
@@ -20,8 +19,8 @@ import (
 const (
 	// atOnce is how many tasks are read, or released on their chains, concurrently.
 	atOnce = 64
-	// offersAtOnce is how many offers are placed before waiting for the answers.
-	offersAtOnce = 512
+	// looksAtOnce is how many held tasks are looked up together.
+	looksAtOnce = 512
 	// releaseAgain is how long after an error a held task is examined again.
 	releaseAgain = time.Second
 )
@@ -70,7 +69,7 @@ func (s *Scheduler) release(ctx context.Context) error {
 // releaseAll examines the held tasks with news, and releases those whose needs are met. It returns
 // the tasks that it failed to handle.
 func (s *Scheduler) releaseAll(ctx context.Context) (failed []task.ID, err error) {
-	for some := range slices.Chunk(s.needs.take(), offersAtOnce) {
+	for some := range slices.Chunk(s.needs.take(), looksAtOnce) {
 		not, why := s.releaseSome(ctx, some)
 		if len(not) > 0 {
 			s.needs.again(not...)
@@ -95,29 +94,9 @@ func (s *Scheduler) releaseSome(ctx context.Context, ids []task.ID) (failed []ta
 	if lost := s.lookUp(ctx, unknown); lost != nil {
 		return ids, lost
 	}
-	var offers []*events.Fact
-	var others []decided
-	for _, d := range s.needs.decide(ids) {
-		offer, ok, why := s.freed(&d)
-		switch {
-		case why != nil:
-			failed, err = append(failed, d.id), why
-		case !ok:
-			others = append(others, d)
-		case s.needs.letGo(d.id):
-			offers = append(offers, offer)
-		}
-	}
-	s.rec.PlaceFreed(ctx, offers, func(i int, why error) {
-		if why != nil {
-			failed, err = append(failed, offers[i].Task), why
-		}
-	})
-	if len(others) > 0 {
-		not, why := each(others, func(d decided) error { _, err := s.judge(ctx, &d); return err })
-		for _, d := range not {
-			failed, err = append(failed, d.id), why
-		}
+	not, why := each(s.needs.decide(ids), func(d decided) error { _, err := s.judge(ctx, &d); return err })
+	for _, d := range not {
+		failed, err = append(failed, d.id), why
 	}
 	return failed, err
 }
@@ -147,20 +126,6 @@ func each[T any](all []T, do func(T) error) (failed []T, err error) {
 	}
 	_ = g.Wait() // failed and err have it
 	return failed, err
-}
-
-// freed is the offer that releases a task whose needs are met; false if that takes more than an
-// offer.
-func (s *Scheduler) freed(d *decided) (*events.Fact, bool, error) {
-	if d.birth == nil {
-		return nil, false, nil
-	}
-	command, err := d.needs.Follow(d.known)
-	free, met := command.(task.Unhold)
-	if err != nil || !met {
-		return nil, false, err
-	}
-	return s.rec.Freed(d.birth, free)
 }
 
 // findHeld examines all tasks that were held before this scheduler started.

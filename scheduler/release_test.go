@@ -18,7 +18,7 @@ import (
 type hooked struct {
 	*testWorld
 	known func() // after a question to the read model, and before its answer
-	place func() // before the first offer of a held task
+	opens func() // before the fact that opens the needs of a held task
 }
 
 func once(f *func()) {
@@ -34,11 +34,11 @@ func (w *hooked) Known(ctx context.Context, ids []task.ID) ([]task.Task, error) 
 	return tasks, err
 }
 
-func (w *hooked) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, done func(int, uint64, error)) {
-	if first && len(facts) > 0 {
-		once(&w.place)
+func (w *hooked) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	if f.Type == events.TaskUnheld {
+		once(&w.opens)
 	}
-	w.Memory.PlaceAll(ctx, facts, first, done)
+	return w.Memory.Append(ctx, f, last)
 }
 
 // start starts a scheduler of that world, which ends with the test's bubble.
@@ -78,8 +78,8 @@ func (w *testWorld) offersOf(t *testing.T, id task.ID) (offers, opened int) {
 
 func (w *testWorld) wantsOneOffer(t *testing.T, id task.ID) {
 	t.Helper()
-	if offers, opened := w.offersOf(t, id); offers != 1 || opened != 0 {
-		t.Errorf("%d offers and %d facts that opened its hold, want one offer", offers, opened)
+	if offers, opened := w.offersOf(t, id); offers != 1 || opened != 1 {
+		t.Errorf("%d offers and %d facts that opened its hold, want one of each", offers, opened)
 	}
 }
 
@@ -135,14 +135,14 @@ func TestAnOldRowIsNobodyWhoWaits(t *testing.T) {
 	})
 }
 
-// A held task that is moved while it is being offered is offered on its new route.
+// A held task that is moved while its hold is being opened is offered on its new route.
 func TestAMoveMeetsTheOffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &hooked{testWorld: newTestWorld(t)}
 		w.join(t, "n1")
 		first := w.submit(t, job.Spec{})
 		second := w.need(t, "", "", first)
-		w.place = func() { w.do(t, w.task(t, second), task.Prioritize{Priority: 9}) }
+		w.opens = func() { w.do(t, w.task(t, second), task.Prioritize{Priority: 9}) }
 		s := w.start(t)
 		synctest.Wait()
 		w.end(t, first)
@@ -155,7 +155,8 @@ func TestAMoveMeetsTheOffer(t *testing.T) {
 	})
 }
 
-// With any number of schedulers, a step takes one offer and no other write.
+// With any number of schedulers, a step takes the fact that opens its hold, one offer and no other
+// write.
 func TestOneOfferForEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)

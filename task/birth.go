@@ -14,7 +14,7 @@ import (
 // that it follows, so the chain has exactly one first message and decides which birth counts:
 //
 //   - A birth that is the first message of the chain is the task's. Births under an id that the
-//     submitter chose lie there, and so do all births that a signal holds.
+//     submitter chose lie there, and so do all births of tasks that may not run yet.
 //   - Otherwise the first claim binds the task to the birth whose offer it names.
 //   - Before any claim, the first birth in the log counts.
 //
@@ -40,9 +40,9 @@ type Rival struct {
 }
 
 // OnChain tells whether the birth lies on the task's chain even if Millrace drew the id. Births
-// with a signal hold do: the chain then refuses the claim of a forged offer, so none can bypass the
-// signal.
-func (e *Submitted) OnChain() bool { return slices.Contains(e.Holds, HoldSignal) }
+// that are no offers do: the chain then refuses the claim of a forged birth, so nothing else runs
+// in place of the task. Earlier versions put only those there that a signal holds.
+func (e *Submitted) OnChain() bool { return !e.Offers() }
 
 // rival records a second birth of the task. A birth that asks for the same is a repeat of the first
 // after a lost answer. A birth that lies on no queue can never be claimed. Neither is a rival.

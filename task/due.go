@@ -17,6 +17,10 @@ import (
 // s before the task is due still counts.
 const TimerError = time.Second
 
+// OfferError is how long before the task is due the log may have stored an offer that counts, 3 s. Its
+// recorder went by a clock that follows the log's, which is wrong by up to half the time of an answer.
+const OfferError = 3 * time.Second
+
 // Due records that the time for which the task waited has come. The server writes it.
 type Due struct {
 	// After is the task's Turn that is due. For any other turn the message has no effect.

@@ -296,6 +296,8 @@ type Recorded struct {
 	// At is when the event happened, by the recorder's clock. For a [Due], which the server writes,
 	// it is when the log stored it.
 	At time.Time
+	// Stored is when the log stored it; zero if that is not known.
+	Stored time.Time
 	// Actor is the recorder; "" if that is plain from the event.
 	Actor string
 	// Corr is the first cause: for an effect of a bulk command, that command.

@@ -189,8 +189,11 @@ func (t *Task) queued(e *Queued, r Recorded) {
 	if e.After >= r.Seq {
 		return // no honest offer names a turn that has not begun
 	}
-	if slices.Contains(t.Holds, HoldSignal) {
-		return // only the signal on the chain opens that
+	if slices.Contains(t.Holds, HoldSignal) || t.Head > 0 && slices.Contains(t.Holds, HoldNeeds) {
+		return // only a fact on the chain opens that
+	}
+	if !r.Stored.IsZero() && r.Stored.Add(OfferError).Before(t.Due) {
+		return // whatever it says of itself, the log stored it before the task was due
 	}
 	if t.State == Unknown {
 		// The birth has not been seen: an offer is enough to run.

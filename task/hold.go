@@ -15,8 +15,7 @@ import (
 // The values of [Work.Holds]. A task is offered when the last of its holds has opened, in any
 // order.
 const (
-	// HoldNeeds opens when all the tasks that this one needs have ended as required. If it is the
-	// only hold, the offer itself opens it: see [FreedOffer].
+	// HoldNeeds opens when all the tasks that this one needs have ended as required.
 	HoldNeeds = "needs"
 	// HoldSignal opens when a signal comes from outside.
 	HoldSignal = "signal"
@@ -131,10 +130,10 @@ func (t *Task) unheld(e Unheld, r Recorded) {
 	}
 }
 
-// FreedOffer returns the offer of a task whose needs are met. The offer also opens that hold, so
-// one write does the work of two. The second result is false if c itself must open the hold on the
-// chain: there are other holds, or the task is due later, is a parent, or has a chain already and
-// may have moved on.
+// FreedOffer returns the offer of a task whose needs are met and whose birth lies on no chain, as
+// earlier versions placed it. The offer also opens that hold, so one write does the work of two. The
+// second result is false if c itself must open the hold on the chain: the task has one, there are
+// other holds, or the task is due later, or is a parent.
 func FreedOffer(t Task, c Unhold, now time.Time) (Queued, bool, error) {
 	if c.Hold != HoldNeeds || t.State != Held || t.Head != 0 || len(t.Holds) != 1 || t.Holds[0] != HoldNeeds ||
 		!t.Due.IsZero() || t.Spec.Parental() {

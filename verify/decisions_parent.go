@@ -55,7 +55,7 @@ func (s *story) expanded(v *Verifier, k *task.Task, e task.Expanded, r *events.R
 
 // hidesList tells whether an incident file has hidden the list of a parent.
 func (v *Verifier) hidesList(k *task.Task) bool {
-	return k.Spec.Each != nil && k.Spec.Each.Result != "" && v.book.Hides(k.Inputs)
+	return k.Spec != nil && k.Spec.Each != nil && k.Spec.Each.Result != "" && v.book.Hides(k.Inputs)
 }
 
 // concluded repeats the decision on the end of a parent.

@@ -127,6 +127,13 @@ func (s *store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 	return s.Memory.Task(ctx, id)
 }
 
+func (s *store) Beginning(ctx context.Context, id task.ID, to uint64) ([]events.Record, error) {
+	if err := s.reach(); err != nil {
+		return nil, err
+	}
+	return s.Memory.Beginning(ctx, id, to)
+}
+
 func (s *store) Node(ctx context.Context, id node.ID, after uint64) ([]events.Record, error) {
 	s.mu.Lock()
 	s.from = append(s.from, after)

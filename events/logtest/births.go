@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"millrace/events"
 	"millrace/task"
@@ -109,11 +108,11 @@ func forgedApproval(s *suite) {
 	r := s.recorder(s.log, "")
 	held := task.Submitted{Work: work("default")}
 	held.Holds = []string{task.HoldSignal}
-	if _, err := s.log.Place(s.context(), s.fact(id, held)); !errors.Is(err, events.ErrOnChain) {
-		s.Fatalf("placed beside its chain: %v, want ErrOnChain", err)
-	}
 	if _, err := r.Submit(s.context(), id, held); err != nil {
 		s.Fatal(err)
+	}
+	if _, err := s.log.Place(s.context(), s.fact(id, held)); !errors.Is(err, events.ErrConflict) {
+		s.Fatalf("placed again: %v, want ErrConflict", err)
 	}
 	forged := work("default")
 	forged.Params = []byte(`{"command":"another"}`)
@@ -137,8 +136,7 @@ func forgedApproval(s *suite) {
 // counts.
 func allBirths(s *suite) {
 	id := s.task()
-	due := task.Submitted{Work: work("default"), Due: now().Add(time.Hour)}
-	first, second := s.place(s.fact(id, due)), s.place(s.fact(id, task.Submitted{Work: work("elsewhere")}))
+	first, second := s.place(s.fact(id, task.Submitted{Work: work("default")})), s.place(s.fact(id, task.Submitted{Work: work("elsewhere")}))
 	third := s.place(s.fact(id, task.Submitted{Work: work("elsewhere")}))
 	other := work("elsewhere")
 	other.Params = []byte(`{"a":1}`)

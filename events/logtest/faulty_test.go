@@ -211,8 +211,8 @@ func TestSettle(t *testing.T) {
 			now = load(t, r)
 		}
 		log.Settle()
-		if n := len(chain(t, log)); n != 4 {
-			t.Errorf("the chain has %d facts, want two starts and two releases", n)
+		if n := len(chain(t, log)); n != 5 {
+			t.Errorf("the chain has %d facts, want the birth, two starts and two releases", n)
 		}
 	})
 }

@@ -72,7 +72,7 @@ func followAll(s *suite) {
 		if !slices.Equal(sequences(got), want) {
 			s.Fatalf("got the records %v, want %v", sequences(got), want)
 		}
-		kinds := []events.Kind{events.KindOffer, events.KindChain, events.KindNode, events.KindHold, events.KindOffer}
+		kinds := []events.Kind{events.KindOffer, events.KindChain, events.KindNode, events.KindChain, events.KindOffer}
 		for i := range got {
 			if got[i].Kind != kinds[i%len(kinds)] {
 				s.Errorf("record %d has kind %d, want %d", got[i].Seq, got[i].Kind, kinds[i%len(kinds)])

@@ -11,8 +11,9 @@ import (
 )
 
 var readCases = []testCase{
-	{name: "place a birth, a hold and an offer", body: placeKinds},
+	{name: "place births and an offer", body: placeKinds},
 	{name: "a task's history", body: histories},
+	{name: "the beginning of a chain", body: beginning},
 	{name: "what was never recorded", body: empty},
 	{name: "last", body: last},
 	{name: "garbage on a chain", body: garbage, garbage: true},
@@ -35,7 +36,7 @@ func placeKinds(s *suite) {
 	if len(records) != 2 {
 		s.Fatalf("the task has %d records, want 2", len(records))
 	}
-	s.same(&records[0], events.KindHold, a, held)
+	s.same(&records[0], events.KindChain, a, held)
 	s.same(&records[1], events.KindOffer, b, offered)
 	records = s.history(other)
 	if len(records) != 1 {
@@ -78,6 +79,25 @@ func histories(s *suite) {
 			if records[i].Fact.Task != id {
 				s.Errorf("the history of task %s has a record of task %s", id, records[i].Fact.Task)
 			}
+		}
+	}
+}
+
+// The beginning of a chain ends with the fact that is asked for.
+func beginning(s *suite) {
+	id, other := s.task(), s.task()
+	birth := s.place(s.fact(id, task.Submitted{Work: work("q"), Due: now().Add(time.Hour)}))
+	offer := s.place(s.fact(id, task.Queued{Work: work("q"), Attempt: 1, After: birth}))
+	foreign := s.append(s.fact(other, note("moves")), 0)
+	second := s.append(s.fact(id, note("moves")), birth)
+	third := s.append(s.fact(id, note("moves")), second)
+	for to, want := range map[uint64][]uint64{
+		birth: {birth}, second: {birth, second}, third: {birth, second, third},
+		offer: nil, foreign: nil, birth - 1: nil, third + 1: nil,
+	} {
+		records, err := s.log.(events.Beginner).Beginning(s.context(), id, to)
+		if got := sequences(records); err != nil || !slices.Equal(got, want) {
+			s.Errorf("up to %d it is %v (%v), want %v", to, got, err, want)
 		}
 	}
 }

@@ -50,8 +50,8 @@ func fires(s *suite) {
 	s.same(&offer.Record, events.KindOffer, offer.Seq, fired) // a reference without any work
 	s.ack(offer)
 	records := s.history(id)
-	if len(records) != 2 || records[0].Kind != events.KindHold || records[1].Seq != offer.Seq {
-		s.Errorf("the history is %v, want the held birth and offer %d", sequences(records), offer.Seq)
+	if len(records) != 2 || records[0].Kind != events.KindChain || records[1].Seq != offer.Seq {
+		s.Errorf("the history is %v, want the birth and offer %d", sequences(records), offer.Seq)
 	}
 	s.nothing(offers, timerError) // once
 

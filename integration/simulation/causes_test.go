@@ -46,6 +46,9 @@ func (c *causes) visit(r *events.Record) error {
 			c.parent = birth.Spec.Parental()
 			c.open = c.parent
 		}
+		if !c.born && r.Kind == events.KindChain { // an offer that refers to it follows
+			c.waits(r.Seq, birth.Due)
+		}
 		c.born = true
 		c.dues = append(c.dues, birth.Due)
 		if birth.Offers() {

@@ -70,6 +70,13 @@ func (c *client) submit() {
 				panic(err) // the simulation wrote it
 			}
 			seq, err := c.rec.Submit(context.Background(), id, birth)
+			if there, is := errors.AsType[*events.Exists](err); is { // the same was asked for before
+				var t task.Task
+				seq = there.Birth.Seq
+				if t, err = c.rec.Load(context.Background(), id); err == nil {
+					err = c.rec.Settle(context.Background(), &t)
+				}
+			}
 			if seq > 0 {
 				c.h.accepted[id] = true
 			}

@@ -404,6 +404,9 @@ func (h *history) settle() {
 		h.blame(id, h.retried(id))
 		h.blame(id, h.once(id))
 	}
+	if h.failure != nil {
+		return // verify is to judge this log, and what is broken now may end later
+	}
 	// Nothing may happen any more: no forgotten timer fires, and no offer comes for ever.
 	for range 3 {
 		h.pass(time.Minute)
@@ -432,7 +435,7 @@ func (h *history) rounds() {
 func (h *history) round() {
 	h.replace()
 	for _, a := range h.actors {
-		for first := true; a.ready(time.Now()) && (first || a.pending.kind != turn); first = false {
+		for first := true; h.failure == nil && a.ready(time.Now()) && (first || a.pending.kind != turn); first = false {
 			h.resume(a, answered)
 			h.observe()
 		}

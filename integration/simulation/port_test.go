@@ -108,6 +108,14 @@ func (p *port) Task(ctx context.Context, id task.ID) (records []events.Record, e
 	return records, err
 }
 
+func (p *port) Beginning(ctx context.Context, id task.ID, to uint64) (records []events.Record, err error) {
+	err = p.actor.call(&call{kind: read, op: "read the beginning", task: id, do: func() (err error) {
+		records, err = p.Memory.Beginning(ctx, id, to)
+		return err
+	}})
+	return records, err
+}
+
 func (p *port) Node(ctx context.Context, id node.ID, after uint64) (records []events.Record, err error) {
 	err = p.actor.call(&call{kind: read, op: "read node " + string(id), do: func() (err error) {
 		records, err = p.Memory.Node(ctx, id, after)

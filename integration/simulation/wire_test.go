@@ -144,7 +144,9 @@ func (k *reader) holdsFor(t *testing.T, condition string, l *line) bool {
 		over, _ := l.body["took_over"].(map[string]any)
 		return over != nil && (&line{body: over}).number("epoch") == k.epoch
 	case "offers":
-		return k.waiting() && !k.offered && !slices.Contains(k.holds, "signal") && l.number("after") == k.turn && k.turn < l.seq
+		early := l.stored.Add(3 * time.Second).Before(k.due)
+		closed := slices.Contains(k.holds, "signal") || k.chained && slices.Contains(k.holds, "needs")
+		return k.waiting() && !k.offered && !early && !closed && l.number("after") == k.turn && k.turn < l.seq
 	case "fires":
 		return k.waiting() && !k.offered && len(k.holds) == 0 && l.number("after") == k.turn && l.text("route") == k.route && !l.stored.Add(time.Second).Before(k.due)
 	case "postponed":

@@ -45,6 +45,24 @@ func (s *Log) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 	return records, nil
 }
 
+// fewFacts is how many facts of a chain are read one by one.
+const fewFacts = 4
+
+// Beginning implements [events.Beginner]. What any replica has of the log is its beginning.
+func (s *Log) Beginning(ctx context.Context, id task.ID, to uint64) ([]events.Record, error) {
+	records := make([]events.Record, 0, 2)
+	for from := uint64(1); from <= to && len(records) < fewFacts; from = records[len(records)-1].Seq + 1 {
+		var r events.Record
+		if !s.anywhere(ctx, fmt.Appendf(nil, `{"seq":%d,"next_by_subj":"%s%s"}`, from, wire.ChainPrefix, id), &r) {
+			break
+		}
+		if records = append(records, r); r.Seq == to {
+			return records, nil
+		}
+	}
+	return nil, ctx.Err()
+}
+
 // readFew is ReadSubject for subjects that rarely have more than one message: it makes two small
 // requests, for the last one and the first, and no batch request.
 func (s *Log) readFew(ctx context.Context, subject string) ([]events.Record, error) {
@@ -331,7 +349,7 @@ func (s *Log) Messages(ctx context.Context, seqs []uint64) ([]events.Record, err
 	g.SetLimit(messagesAtOnce)
 	for i, seq := range seqs {
 		g.Go(func() (err error) {
-			if !s.anywhere(ctx, seq, &records[i]) {
+			if !s.anywhere(ctx, fmt.Appendf(nil, `{"seq":%d}`, seq), &records[i]) || records[i].Seq != seq {
 				records[i], _, err = s.Message(ctx, seq)
 			}
 			return err
@@ -343,14 +361,14 @@ func (s *Log) Messages(ctx context.Context, seqs []uint64) ([]events.Record, err
 	return slices.DeleteFunc(records, func(r events.Record) bool { return r.Seq == 0 }), nil
 }
 
-// anywhere reads a message from any replica, at half the price of [Log.Message]: what is stored at a
+// anywhere reads a message from any replica, at half the price of [Log.LeaderGet]: what is stored at a
 // sequence never changes. It is false if that replica does not have the message, or the answer cannot
 // be told from an error of the server, which a message can imitate by its headers.
-func (s *Log) anywhere(ctx context.Context, seq uint64, r *events.Record) bool {
+func (s *Log) anywhere(ctx context.Context, request []byte, r *events.Record) bool {
 	ctx, cancel := s.Within(ctx, link.ReadTry)
 	defer cancel()
-	m, err := s.Request(ctx, wire.APIDirect+wire.LogStream, fmt.Appendf(nil, `{"seq":%d}`, seq))
-	return err == nil && readDirect(r, m) == nil && r.Seq == seq
+	m, err := s.Request(ctx, wire.APIDirect+wire.LogStream, request)
+	return err == nil && readDirect(r, m) == nil
 }
 
 // Dismissal reads the fact that dismissed a message; false if there is none.

@@ -33,7 +33,7 @@ const (
 // of replicas.
 const (
 	QueuePrefix = "mr.queue."  // mr.queue.<queue>.<priority>.<task>: offers, those that timers bring at mr.queue.<queue>.<priority>.due.<task>; of a node's own route if <queue> is @<node>, of a selector's if it is ~<hash>; see LanePrefix
-	HoldPrefix  = "mr.hold."   // mr.hold.<task>: births that cannot run yet
+	HoldPrefix  = "mr.hold."   // mr.hold.<task>: births that cannot run yet, of earlier versions
 	TimerPrefix = "mr.timer."  // mr.timer.<task>: message schedules that refer to turns of tasks
 	DuePrefix   = "mr.due."    // mr.due.<queue>.<priority>.<task>, mr.due.<schedule>: what has fired, on its way to the log
 	ChainPrefix = "mr.task."   // mr.task.<task>: transitions

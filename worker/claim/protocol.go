@@ -154,8 +154,8 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 }
 
 // fresh is how long after its id was drawn a birth counts as the first of its task without a look at
-// the log. A later one may be forged: the task itself may be due later, or be held, and its chain
-// then has nothing yet that could refuse the claim.
+// the log. A later one may be forged. Earlier versions put births of tasks that are due later, or
+// are held, beside the chain, which then has nothing that could refuse the claim.
 const fresh = time.Second
 
 // learn sets the question's task to that of an offer, and the turn that the claim is for. Unless the
@@ -163,13 +163,14 @@ const fresh = time.Second
 func (p *Protocol) learn(ctx context.Context, o *events.Offer, q *question) (_ fate, rest time.Duration, err error) {
 	t, claim := q.task, &q.claim
 	*t = task.Task{ID: o.Fact.Task}
-	_, birth := o.Fact.Event.(task.Submitted)
 	whole := false // the offer says all that the claim must know of the task: then the chain has nothing yet
+	first := false // the offer is for the first attempt of a task that has a chain
 	switch e := o.Fact.Event.(type) {
 	case task.Submitted:
 		whole = o.Stored.Sub(o.Fact.Task.Time()) < fresh
 	case task.Queued:
 		claim.After = e.After // whoever placed it, the task is what the log says
+		first = e.Attempt == 1 && e.After > 0
 	case task.Due:
 		claim.After, claim.Reference = e.After, &e
 	default:
@@ -178,15 +179,18 @@ func (p *Protocol) learn(ctx context.Context, o *events.Offer, q *question) (_ f
 		}
 		return notMine, 0, nil // no node can run it; the projector has listed it
 	}
-	if whole && o.Deliveries == 1 && !o.MayBeLost() {
+	once := o.Deliveries == 1 && !o.MayBeLost()
+	if whole && once {
 		// Before the first attempt a task has no history beyond its birth. The claim only has to
 		// check that, so the worker need not read the log.
 		t.Apply(o.Task())
 		return mine, 0, nil
 	}
-	if o.Read != nil && !behind(o, o.Read, claim.After) {
+	switch {
+	case o.Read != nil && !behind(o, o.Read, claim.After):
 		*t = *o.Read // if it has changed since, the claim fails and reads it again
-	} else {
+	case first && once && p.Recorder.LoadOffered(ctx, &o.Record, claim.After, t): // the same holds
+	default:
 		err = p.Recorder.LoadInto(ctx, o.Fact.Task, t)
 	}
 	unknown := errors.Is(err, task.ErrUnknown)
@@ -195,8 +199,10 @@ func (p *Protocol) learn(ctx context.Context, o *events.Offer, q *question) (_ f
 		return notNow, restFor(o.Deliveries), nil
 	case claim.Reference != nil && (unknown || err == nil && t.Waiting() && !t.Awaits(*claim.Reference)):
 		return notMine, 0, nil // a forged timer, or the task has moved on
-	case birth && err == nil && t.Waiting() && !t.Offered:
-		return notMine, 0, nil // a forged birth, or the task has moved on
+	case err == nil && t.Waiting() && !t.Offered:
+		return notMine, 0, nil // a forged offer, or the task has moved on
+	case err == nil && slices.ContainsFunc(t.Rivals, func(r task.Rival) bool { return r.Seq == o.Seq }):
+		return notMine, 0, nil // a birth of other work under the task's id
 	case err != nil:
 		return notNow, leased, err
 	}
@@ -231,11 +237,12 @@ func (p *Protocol) move(ctx context.Context, o *events.Offer, q *question) (said
 // that is some four seconds, longer than a server takes to learn that it does not lead any more.
 const rereads = 8
 
-// behind tells whether a task as it was read lacks the fact that began the turn of an offer, which
-// the log stored before the offer. A server answers so that led the log until a moment ago and does
+// behind tells whether a task as it was read lacks its offer, or the fact that began the turn of
+// that, which the log stored before. A server answers so that led the log until a moment ago and does
 // not know yet: then the offer is as good as any. If it was forged, more reads find the same.
 func behind(o *events.Offer, t *task.Task, after uint64) bool {
-	return t.Seq < max(after, 1) && after < o.Seq && o.Deliveries <= rereads
+	missing := t.Seq < max(after, 1) && after < o.Seq || t.Seq < o.Seq && t.Waiting() && !t.Offered
+	return missing && o.Deliveries <= rereads
 }
 
 // Report records how the attempt of t ended, makes durable what follows from that, and acknowledges

@@ -29,6 +29,7 @@ const (
 var (
 	labeled = job.Spec{Place: job.Place{Labels: tasktest.Selects("gpu")}}
 	one     = limit.PerNodes{{Max: 1}}
+	limited = job.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "k"}}}
 	breaks  = job.Spec{Breaker: &breaker.Breaker{Failures: 1}}
 )
 
@@ -94,6 +95,12 @@ func TestClaim(t *testing.T) {
 			want: mine, is: task.Running, tries: 2, reads: -1},
 		{name: "a task that the rate of its queue has admitted", given: func(w *world) { w.admitted() },
 			want: mine, is: task.Running, tries: 1, reads: 1}, // whoever has placed that offer
+		{name: "a task that its limits have admitted", spec: limited, given: func(w *world) { w.place(task.AdmittedOffer(w.task(), 0)) },
+			want: mine, is: task.Running, tries: 1},
+		{name: "a task that its limits have admitted, and that was cancelled", spec: limited, given: func(w *world) { w.place(task.AdmittedOffer(w.task(), 0)) },
+			then: func(w *world, _ *events.Offer) { w.do(task.Cancel{}) }, want: notMine, is: task.Cancelled, reads: 1},
+		{name: "a task that its limits have admitted, as the log has it that lags", spec: limited, given: func(w *world) { w.place(task.AdmittedOffer(w.task(), 0)) },
+			then: func(w *world, o *events.Offer) { w.faults.behind = w.task().Turn }, want: notNow, after: 20 * time.Millisecond, is: task.Pending, reads: 1},
 		{name: "an attempt that the rate had admitted, whose lease has ended", given: func(w *world) { w.admitted(); w.claimedBy("b"); pass(lease) },
 			want: mine, is: task.Running, tries: 2, reads: -1},
 		{name: "a task that was read when its offer came", given: func(w *world) { w.next(); pass(lease) },

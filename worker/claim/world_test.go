@@ -80,6 +80,16 @@ func (f *faults) Task(ctx context.Context, id task.ID) ([]events.Record, error) 
 	return records, err
 }
 
+func (f *faults) Beginning(ctx context.Context, id task.ID, to uint64) ([]events.Record, error) {
+	if f.unreadable {
+		return nil, errDown
+	}
+	if f.behind > 0 && to >= f.behind {
+		return nil, nil
+	}
+	return f.Memory.Beginning(ctx, id, to)
+}
+
 // newWorld returns a world without a task.
 func newWorld(t *testing.T) *world {
 	log := events.NewMemory(time.Now, lease)
