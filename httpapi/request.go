@@ -22,6 +22,7 @@ import (
 	"millrace/jet/roles"
 	"millrace/near"
 	"millrace/task/birth"
+	"millrace/task/value"
 )
 
 // wrong returns an error in a request.
@@ -121,7 +122,7 @@ func readBody(r *http.Request, into map[string]json.RawMessage) error {
 		return fmt.Errorf("%w: it comes as %q", api.ErrMedia, r.Header.Get("Content-Type"))
 	}
 	if err := json.Unmarshal(body, &into); errors.As(err, new(*json.SyntaxError)) {
-		return wrong("the body is no JSON: %w", err)
+		return wrong("the body is no JSON: %w", value.Plainly(err))
 	} else if err != nil || into == nil {
 		return wrong("the body is no JSON object")
 	}
@@ -162,7 +163,7 @@ func (o *operation) knows(body map[string]json.RawMessage) error {
 func (o *operation) query(raw string, into map[string]json.RawMessage) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return wrong("the query cannot be read: %w", err)
+		return wrong("the query cannot be read: %w", value.Plainly(err))
 	}
 	tables := map[string]map[string]string{}
 	for key, all := range values {
