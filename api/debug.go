@@ -168,7 +168,7 @@ func (s *Service) replay(ctx context.Context, r replayRequest) (is stepPage, err
 	}
 	rules := s.rules(s.now())
 	rules.Task.AckWait = s.Client.Store().AckWait()
-	x, err := replay.New(span, replay.Config{Rules: rules, Margin: s.Margin, Focus: r.focus})
+	x, err := replay.New(span, replay.Config{Rules: rules, Margin: s.Margin, Focus: r.focus, Limited: s.Limited, Holders: s.Holders})
 	if err != nil {
 		return is, badRequest{err}
 	}

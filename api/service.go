@@ -14,6 +14,7 @@ import (
 
 	"millrace/client"
 	"millrace/node"
+	"millrace/replay"
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/view"
@@ -38,6 +39,10 @@ type Service struct {
 	Rules duties.Settings
 	// Margin is how long after a deadline its fact may come. Default: that of [verify.Config].
 	Margin time.Duration
+	// Limited says for log.replay what a task waits for that only its limits hold, naming Holders of
+	// each. Default: that they hold it.
+	Limited replay.LimitWords
+	Holders int
 	// Nodes are the numbers by which it judges what must happen to a node.
 	Nodes node.Settings
 	// Now is the time by which heartbeats are late. Default: Client's.

@@ -16,6 +16,7 @@ import (
 	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // An export is part of a log in a file: lines of JSON, one for each message, in the order of the
@@ -167,7 +168,7 @@ func NewExportReader(r io.Reader) (*ExportReader, error) {
 		return nil, e.wrong(fmt.Errorf("it is an export of version %d, this program reads up to %d: use a newer millrace", *seen.Export, ExportVersion))
 	}
 	if err := json.Unmarshal(line, &e.header); err != nil {
-		return nil, e.wrong(err)
+		return nil, e.wrong(value.Plainly(err))
 	}
 	return e, nil
 }

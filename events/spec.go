@@ -10,6 +10,7 @@ import (
 
 	fields "millrace/internal/form"
 	"millrace/task/job"
+	"millrace/task/value"
 )
 
 // specs serves all facts of the process.
@@ -45,7 +46,7 @@ func (c *SpecCache) Decode(text []byte) (*job.Spec, error) {
 		return spec, nil
 	}
 	if err := json.Unmarshal(text, &spec); err != nil {
-		return nil, fmt.Errorf("spec: %w", err)
+		return nil, fmt.Errorf("spec: %w", value.Plainly(err))
 	}
 	c.keep(spec, bytes.Clone(text))
 	return spec, nil

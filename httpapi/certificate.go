@@ -3,8 +3,10 @@ package httpapi
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -48,7 +50,7 @@ func (c *certificate) load() (*tls.Certificate, error) {
 	}
 	read, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
-		return c.is, err
+		return c.is, fmt.Errorf("%s with the key %s: %s", c.cert, c.key, strings.TrimPrefix(err.Error(), "tls: "))
 	}
 	c.is = &read
 	return c.is, nil

@@ -122,7 +122,7 @@ func readBody(r *http.Request, into map[string]json.RawMessage) error {
 		return fmt.Errorf("%w: it comes as %q", api.ErrMedia, r.Header.Get("Content-Type"))
 	}
 	if !json.Valid(body) {
-		return wrong("the body is no JSON: %w", json.Unmarshal(body, new(any)))
+		return wrong("the body is no JSON: %w", value.Plainly(json.Unmarshal(body, new(any))))
 	}
 	members, err := value.Members(body)
 	if errors.As(err, new(*value.Misfit)) {
@@ -168,7 +168,7 @@ func (o *operation) knows(body map[string]json.RawMessage) error {
 func (o *operation) query(raw string, into map[string]json.RawMessage) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return wrong("the query cannot be read: %w", err)
+		return wrong("the query cannot be read: %w", value.Plainly(err))
 	}
 	tables := map[string]map[string]string{}
 	for key, all := range values {

@@ -417,7 +417,11 @@ func (f *File) Output() iter.Seq2[Lines, error] {
 		for _, block := range f.output {
 			for line := range bytes.Lines(block) {
 				var l Lines
-				if err := json.Unmarshal(line, &l); !yield(l, err) {
+				err := json.Unmarshal(line, &l)
+				if err != nil {
+					err = value.Plainly(err)
+				}
+				if !yield(l, err) {
 					return
 				}
 			}

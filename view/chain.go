@@ -12,6 +12,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // Cause is a fact that led to a task's present state.
@@ -203,7 +204,7 @@ func Tick(name string, tick time.Time) Ref {
 func TickOf(ref Ref) (name string, tick time.Time, err error) {
 	name, text, _ := strings.Cut(ref.ID, " ")
 	if tick, err = time.Parse(time.RFC3339Nano, text); err != nil {
-		err = wrong{fmt.Errorf("%s: %w", ref, err)}
+		err = wrong{fmt.Errorf("%s: %w", ref, value.Plainly(err))}
 	}
 	return name, tick, err
 }

@@ -21,6 +21,7 @@ import (
 	"millrace/private"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 )
 
 // spools is where attempts that go on without a connection keep what cannot be stored: one file per
@@ -365,7 +366,7 @@ func (p *spool) next() (entry, int64, error) {
 	}
 	after := p.handed + int64(len(line))
 	if err := json.Unmarshal(line, &e); err != nil {
-		return e, after, fmt.Errorf("%s at byte %d: %w", p.file.Name(), p.handed, err)
+		return e, after, fmt.Errorf("%s at byte %d: %w", p.file.Name(), p.handed, value.Plainly(err))
 	}
 	return e, after, nil
 }

@@ -21,6 +21,7 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
+	"millrace/task/value"
 )
 
 // loadFlags are the flags of a load test.
@@ -110,7 +111,7 @@ func (f *loadFlags) earlier(is *load.Result, rounds int) (*load.Result, error) {
 	}
 	var was load.Result
 	if err := json.Unmarshal(text, &was); err != nil {
-		return nil, exit.MisuseOf(fmt.Errorf("%s is no result of bench --profile --json: %w", f.baseline, err))
+		return nil, exit.MisuseOf(fmt.Errorf("%s is no result of bench --profile --json: %w", f.baseline, value.Plainly(err)))
 	}
 	if err := load.Comparable(&was, is, rounds); err != nil {
 		return nil, exit.MisuseOf(fmt.Errorf("%s: %w", f.baseline, err))

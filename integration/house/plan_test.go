@@ -81,7 +81,7 @@ var plan = map[string][]string{
 	"worker/process/child": {"ipc", "task", "private"},
 
 	"worker/filecache": {"worker", "files", "files/tree", "task", "task/output", "private"},
-	"jet/natscontext":  {"local"},
+	"jet/natscontext":  {"local", "task/value"},
 	"jet/jettest":      {"jet", "jet/embed", "jet/streams"},
 	"jet/wire":         {"events", "task", "task/definition", "node"},
 	"jet/link":         {"jet/wire", "events", "logclock"},

@@ -17,6 +17,7 @@ import (
 	"millrace/jet/roles"
 	"millrace/jet/wire"
 	"millrace/task/definition"
+	"millrace/task/value"
 )
 
 // Tokens let programs and people use the service over HTTP. They are definitions in the log, as
@@ -61,7 +62,7 @@ func (t *Token) Validate() error {
 // ReadToken decodes the token of a name. The error wraps [ErrBadToken].
 func ReadToken(name string, text []byte) (t Token, err error) {
 	if err := json.Unmarshal(text, &t); err != nil {
-		return t, fmt.Errorf("%w: %w", ErrBadToken, err)
+		return t, fmt.Errorf("%w: %w", ErrBadToken, value.Plainly(err))
 	}
 	if t.Name != name {
 		return t, fmt.Errorf("%w: it says that its name is %q", ErrBadToken, t.Name)

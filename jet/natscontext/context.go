@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"millrace/local"
+	"millrace/task/value"
 )
 
 // Context is the content of a context. Empty fields have no effect. Names of files may begin with ~
@@ -98,7 +99,7 @@ func Load(name string) (Context, error) {
 		err = json.Unmarshal(body, &c)
 	}
 	if err != nil {
-		return Context{}, fmt.Errorf("context %s: %w", name, err)
+		return Context{}, fmt.Errorf("context %s: %w", name, value.Plainly(err))
 	}
 	return c, nil
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 	"golang.org/x/net/proxy"
+
+	"millrace/task/value"
 )
 
 // Reach returns what a connection needs: the addresses, separated by commas, and the options. If a
@@ -111,7 +113,7 @@ type socks string
 func (s socks) Dial(network, address string) (net.Conn, error) {
 	u, err := url.Parse(string(s))
 	if err != nil {
-		return nil, fmt.Errorf("socks_proxy: %w", err)
+		return nil, fmt.Errorf("socks_proxy: %w", value.Plainly(err))
 	}
 	d, err := proxy.FromURL(u, proxy.Direct)
 	if err != nil {
@@ -133,7 +135,7 @@ func (c *Context) askNSC() error {
 		} `json:"operator"`
 	}
 	if err := json.Unmarshal(out, &profile); err != nil {
-		return fmt.Errorf("what nsc says cannot be read: %w", err)
+		return fmt.Errorf("what nsc says cannot be read: %w", value.Plainly(err))
 	}
 	if c.Creds == "" {
 		c.Creds = profile.Creds

@@ -11,6 +11,7 @@ import (
 	"millrace/jet/roles"
 	"millrace/jet/wire"
 	"millrace/node"
+	"millrace/task/value"
 )
 
 // ErrNoPong: no process answers for the node.
@@ -40,7 +41,7 @@ func (s *Beats) Ping(ctx context.Context, id node.ID) (node.Pong, error) {
 		return p, fmt.Errorf("ping node %s: %w", id, err)
 	}
 	if err := json.Unmarshal(m.Data, &p); err != nil {
-		return p, fmt.Errorf("ping node %s: the answer cannot be read: %w", id, err)
+		return p, fmt.Errorf("ping node %s: the answer cannot be read: %w", id, value.Plainly(err))
 	}
 	return p, nil
 }

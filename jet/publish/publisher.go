@@ -15,6 +15,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/link"
+	"millrace/task/value"
 )
 
 // Timeout is how long an acknowledgement may take before the outcome
@@ -439,7 +440,7 @@ func parseAck(m *nats.Msg) ack {
 		Error     *link.ServerError `json:"error"`
 	}
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return ack{err: fmt.Errorf("%w: the server's answer to a publish cannot be read: %w", events.ErrUnknown, err)}
+		return ack{err: fmt.Errorf("%w: the server's answer to a publish cannot be read: %w", events.ErrUnknown, value.Plainly(err))}
 	}
 	if answer.Error != nil {
 		return ack{err: answer.Error}

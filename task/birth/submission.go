@@ -245,7 +245,7 @@ func (s *Submission) giveParams(e *task.Submitted, job *job.Job) error {
 	if e.Params != nil && e.Spec.NamesVariables() {
 		var all map[string]json.RawMessage
 		if err := json.Unmarshal(e.Params, &all); err != nil {
-			return fmt.Errorf("params: %w", err)
+			return fmt.Errorf("params: %w", value.Plainly(err))
 		}
 		if err := e.Spec.CheckVariables(all); err != nil {
 			return err

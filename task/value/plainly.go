@@ -4,17 +4,23 @@ import (
 	"bytes"
 	"cmp"
 	"encoding"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// Plainly explains an error of encoding/json without words of Go: as a [*Misfit] if a value is of
-// another type than the field.
+// Plainly explains an error of encoding/json, strconv, time, net/url or an encoding without words of
+// Go: as a [*Misfit] if a value is of another type than the field. Any other error stays as it is.
 func Plainly(err error) error {
 	var is *json.UnmarshalTypeError
 	if errors.As(err, &is) {
@@ -24,8 +30,33 @@ func Plainly(err error) error {
 	if is, ok := errors.AsType[*time.ParseError](err); ok {
 		return fmt.Errorf("%q is no time, want one such as \"2026-03-01T12:00:00Z\"", is.Value)
 	}
-	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+	if is, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return syntax(is)
+	}
+	if is, ok := errors.AsType[*strconv.NumError](err); ok {
+		return number(is)
+	}
+	if is, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("%q is no URL: %w", is.URL, is.Err)
+	}
+	if is, ok := errors.AsType[url.EscapeError](err); ok {
+		return fmt.Errorf("%q is no escape of a URL, such as %%20", string(is))
+	}
+	if is, ok := errors.AsType[base64.CorruptInputError](err); ok {
+		return fmt.Errorf("it is no base64 at byte %d", int64(is)+1)
+	}
+	if is, ok := errors.AsType[hex.InvalidByteError](err); ok {
+		return fmt.Errorf("%q is no hexadecimal digit", rune(is))
+	}
+	text := err.Error()
+	if field, ok := strings.CutPrefix(text, "json: unknown field "); ok {
 		return fmt.Errorf("there is no field %s", field)
+	}
+	if of := notDuration.FindStringSubmatch(text); of != nil {
+		return fmt.Errorf("%s is no duration, such as 90s or 2h30m", of[1])
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) && text == io.ErrUnexpectedEOF.Error() {
+		return errors.New("it ends too early")
 	}
 	return err
 }
@@ -38,6 +69,39 @@ func written(path string) string {
 		parts = named
 	}
 	return strings.Join(parts, ".")
+}
+
+// notDuration is what time says of a text that is no duration.
+var notDuration = regexp.MustCompile(`^time: .* duration (".*")$`)
+
+// syntax says what is wrong with a text that is no JSON.
+func syntax(is *json.SyntaxError) error {
+	text := is.Error()
+	if strings.HasPrefix(text, "unexpected end") {
+		return errors.New("the JSON ends too early")
+	}
+	if of := strangeCharacter.FindStringSubmatch(text); of != nil {
+		return fmt.Errorf("%s does not belong there in JSON (byte %d)", of[1], is.Offset)
+	}
+	return fmt.Errorf("it is no JSON (byte %d)", is.Offset)
+}
+
+// strangeCharacter is what encoding/json says of a character that it cannot take.
+var strangeCharacter = regexp.MustCompile(`^invalid character ('.*')`)
+
+// number says why a text is no number, or not true or false.
+func number(is *strconv.NumError) error {
+	want := "number"
+	switch is.Func {
+	case "ParseBool":
+		return fmt.Errorf("%q is neither true nor false", is.Num)
+	case "Atoi", "ParseInt", "ParseUint":
+		want = "whole number"
+	}
+	if errors.Is(is, strconv.ErrRange) {
+		return fmt.Errorf("%s is a number that is too large or too small here", is.Num)
+	}
+	return fmt.Errorf("%q is no %s", is.Num, want)
 }
 
 // gotWord names a received value, in the decoder's terms, with an article.

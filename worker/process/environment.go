@@ -77,7 +77,7 @@ func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir strin
 	if run.ParamsEnv {
 		var all map[string]json.RawMessage
 		if err = json.Unmarshal(value.Legible(params), &all); err != nil {
-			return nil, nil, fmt.Errorf("params: %w", err)
+			return nil, nil, fmt.Errorf("params: %w", value.Plainly(err))
 		}
 		variables, err := job.Variables(all)
 		if err != nil {

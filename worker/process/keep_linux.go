@@ -21,6 +21,7 @@ import (
 	"millrace/private"
 	"millrace/task"
 	"millrace/task/reason"
+	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
 )
@@ -241,7 +242,7 @@ func (t *Tasks) startShim(ctx context.Context, a *worker.Attempt, k *keeping, o 
 	if err := json.NewDecoder(out).Decode(&born); err != nil {
 		_ = cmd.Process.Kill()
 		said, _ := os.ReadFile(k.path(errorFile))
-		return born, fmt.Errorf("its shim does not report: %w%s", err, strings.TrimRight(" "+string(said), " \n"))
+		return born, fmt.Errorf("its shim does not report: %w%s", value.Plainly(err), strings.TrimRight(" "+string(said), " \n"))
 	}
 	return born, nil
 }

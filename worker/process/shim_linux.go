@@ -20,6 +20,7 @@ import (
 
 	"millrace/ipc"
 	"millrace/private"
+	"millrace/task/value"
 	"millrace/worker/process/child"
 )
 
@@ -176,7 +177,7 @@ func ShimMain(in io.Reader, out io.Writer) error {
 	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), 2))
 	s := &shim{born: make(chan child.Process, 1), quit: make(chan struct{}), alone: monotonic()}
 	if err := json.NewDecoder(in).Decode(&s.order); err != nil {
-		return fmt.Errorf("shim: this command is started by a worker, not by hand: %w", err)
+		return fmt.Errorf("shim: this command is started by a worker, not by hand: %w", value.Plainly(err))
 	}
 	if err := s.main(out); err != nil {
 		return fmt.Errorf("shim: %w", err)

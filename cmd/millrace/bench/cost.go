@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"millrace/task/value"
 )
 
 // Cost is the processor time of one task, in microseconds. It suffers less from a noisy machine
@@ -64,7 +66,7 @@ func processorTime(pid string) (time.Duration, error) {
 	for _, field := range fields[11:13] {
 		n, err := strconv.ParseInt(string(field), 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("/proc/%s/stat: %w", pid, err)
+			return 0, fmt.Errorf("/proc/%s/stat: %w", pid, value.Plainly(err))
 		}
 		sum += time.Duration(n) * tick
 	}

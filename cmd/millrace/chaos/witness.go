@@ -15,6 +15,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/value"
 )
 
 // Witness is a shell script that runs a command and records that it runs: a line when it begins,
@@ -58,7 +59,7 @@ func ReadStints(text string) ([]*Stint, error) {
 		}
 		at, err := strconv.ParseFloat(f[4], 64)
 		if err != nil {
-			return nil, fmt.Errorf("the line %q is no word of a witness: %w", line, err)
+			return nil, fmt.Errorf("the line %q is no word of a witness: %w", line, value.Plainly(err))
 		}
 		key := f[1] + " " + f[3]
 		if f[0] == "begins" {

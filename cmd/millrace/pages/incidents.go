@@ -196,7 +196,7 @@ func (s *Site) exportFile(w http.ResponseWriter, r *http.Request, c httpapi.Call
 		})
 	}
 	if errors.Is(err, excerpt.ErrBefore) {
-		err = client.Wrong(err)
+		err = client.Wrong(value.Plainly(err))
 	}
 	if err != nil {
 		s.refuse(w, r, c, err)
@@ -294,7 +294,7 @@ func (s *Site) showFile(w http.ResponseWriter, r *http.Request, c httpapi.Caller
 	var f *opened.File
 	switch {
 	case err != nil:
-		err = client.Wrong(err)
+		err = client.Wrong(value.Plainly(err))
 	case !c.Role.May(p.verb):
 		err = api.ErrRole
 	default:

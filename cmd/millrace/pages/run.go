@@ -59,7 +59,7 @@ func runForm(ctx context.Context, l *look) (*runData, error) {
 		d.Verb, l.Title = roles.TaskCopy, "Copy task "+id.Short()
 		if len(t.Params) > 0 {
 			if err := json.Unmarshal(t.Params, &now); err != nil {
-				return nil, err
+				return nil, value.Plainly(err)
 			}
 		}
 		// The parameters that the job declared then; none if that revision cannot be read.

@@ -26,6 +26,7 @@ import (
 	"millrace/events"
 	"millrace/httpapi"
 	"millrace/jet/roles"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -222,7 +223,7 @@ func (s *Site) show(w http.ResponseWriter, r *http.Request, c httpapi.Caller, p 
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	switch {
 	case err != nil:
-		s.refuse(w, r, c, client.Wrong(err))
+		s.refuse(w, r, c, client.Wrong(value.Plainly(err)))
 	case !c.Role.May(p.verb):
 		s.refuse(w, r, c, api.ErrRole)
 	case r.Method == http.MethodPost && r.ParseForm() != nil:

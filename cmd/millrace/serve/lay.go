@@ -23,6 +23,8 @@ import (
 	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
+	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/view"
@@ -120,7 +122,25 @@ func (a *Commands) ImportTo(ctx context.Context, t client.Target, s settings.Val
 }
 
 // Stilled says what was stopped so that a log starts nothing.
-type Stilled struct{ Schedules, Queues, Nodes []string }
+type Stilled struct {
+	Schedules, Queues, Nodes []string
+	// Free are nodes for which tasks wait, and that cannot be drained, because no worker has registered
+	// under their names. Late tells that some task has a child on each node that comes.
+	Free []string
+	Late bool
+}
+
+// Not says what starts nevertheless; "" for nothing.
+func (s *Stilled) Not() string {
+	var all []string
+	if len(s.Free) > 0 {
+		all = append(all, fmt.Sprintf("a worker named %s, which the log has not seen, starts the tasks that are for it", strings.Join(s.Free, " or ")))
+	}
+	if s.Late {
+		all = append(all, "a worker that the log has not seen gets its part of the tasks for all nodes (place.late: include)")
+	}
+	return strings.Join(all, "; ")
+}
 
 // Words says it, and how it goes on.
 func (s *Stilled) Words() string {
@@ -174,16 +194,27 @@ func (a *Commands) stillDir(ctx context.Context, dir string, s settings.Values, 
 // facts, it pauses every schedule and every queue that a fact names, and drains every node, because a
 // pause does not hold back tasks for a node by name. So nothing starts until an operator says so.
 func (a *Commands) still(ctx context.Context, c *client.Client, reason string) (is Stilled, err error) {
-	queues, nodes := map[string]bool{where.DefaultQueue: true}, map[node.ID]bool{}
+	queues, nodes, routes := map[string]bool{where.DefaultQueue: true}, map[node.ID]bool{}, map[string]bool{}
 	err = a.Span(ctx, c, 0, 0, func(r *events.Record) error {
 		if r.Kind == events.KindNode && r.Fact.Node != "" {
 			nodes[r.Fact.Node] = true
 		}
 		queuesIn(r.Raw, queues)
+		if t, ok := r.Fact.Event.(task.Submitted); ok {
+			if name, own := t.Route.Node(); own {
+				routes[name] = true
+			}
+			is.Late = is.Late || t.Spec != nil && t.Spec.Place.Late == job.LateInclude
+		}
 		return nil
 	})
 	if err != nil {
 		return is, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(routes)) {
+		if !nodes[node.ID(name)] {
+			is.Free = append(is.Free, name)
+		}
 	}
 	schedules, err := c.Schedules(ctx)
 	if err != nil {

@@ -188,7 +188,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.keep(deciding, view)
 	p.starting.Add(1)
 	service := &api.Service{
-		Conn: nc, Client: client.New(deciding, ""), Model: view, Deadlines: view, Stored: view, Limits: decider, Watched: decider.Watched, Version: told.ThisBuild().Version, Rules: settings, Margin: p.settings.Margin(), Nodes: p.settings.Nodes(), Settings: p.settings.Judging(), Now: p.clock.Now, Wrong: p.mute.Wrong, Ready: p.starting.Done, Log: p.log,
+		Conn: nc, Client: client.New(deciding, ""), Model: view, Deadlines: view, Stored: view, Limits: decider, Watched: decider.Watched, Version: told.ThisBuild().Version, Rules: settings, Margin: p.settings.Margin(), Limited: told.LimitDuty, Holders: told.NamedHolders, Nodes: p.settings.Nodes(), Settings: p.settings.Judging(), Now: p.clock.Now, Wrong: p.mute.Wrong, Ready: p.starting.Done, Log: p.log,
 	}
 	p.serveHTTP(service, deciding)
 	p.start(service.Run)

@@ -83,7 +83,7 @@ func With(d *schedule.Definition) string {
 		err = json.Unmarshal(text, &fields)
 	}
 	if err != nil {
-		return err.Error() // a definition that was stored can be encoded
+		return value.Plainly(err).Error() // a definition that was stored can be encoded
 	}
 	var said []string
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
