@@ -115,6 +115,8 @@ func (s *Scheduler) Dead(ctx context.Context, seq uint64) (holds time.Duration, 
 		lose.Account = &account
 		command = lose
 	}
+	ctx, done := lasting(ctx)
+	defer done()
 	t, event, err := s.rec.Do(ctx, t, task.Judged{Command: task.Unmoved{Command: command, Head: t.Head}, By: task.By{Rule: task.RuleDead, Offer: seq}})
 	var leased *task.Leased
 	switch {

@@ -358,6 +358,8 @@ func (s *Scheduler) reopenChild(ctx context.Context, t *task.Task, name string, 
 	if family.Owes(t, name, was) {
 		again.Reason, again.Again = asked.Because(family.ParentLives), family.Below(t.Again, &child)
 	}
+	ctx, done := lasting(ctx)
+	defer done()
 	child, _, err = s.partOf(asked.Batch).Do(ctx, child, again)
 	if errors.Is(err, task.ErrRunning) || errors.Is(err, task.ErrMovedOn) { // another process was faster
 		return child, nil

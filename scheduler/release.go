@@ -217,6 +217,8 @@ func (s *Scheduler) judge(ctx context.Context, d *decided) (did bool, err error)
 	if command == nil || err != nil {
 		return false, err
 	}
+	ctx, done := lasting(ctx)
+	defer done()
 	now, event, err := s.rec.Do(ctx, *t, command)
 	if errors.Is(err, task.ErrEnded) || errors.Is(err, task.ErrNotWaiting) || errors.Is(err, task.ErrNotHeld) {
 		err = nil // another scheduler was faster

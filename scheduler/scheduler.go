@@ -515,6 +515,8 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		s.repaired(kind, "overdue: "+duty.What+"; the sweep does it", "task", string(id), "state", t.State.String(), "by", duty.By)
 		return s.rec.Settle(ctx, &t)
 	}
+	ctx, done := lasting(ctx)
+	defer done()
 	event, err := s.obey(ctx, &t, duty.Command, by, w)
 	switch {
 	case errors.Is(err, task.ErrLeased), errors.Is(err, task.ErrMovedOn):
@@ -534,6 +536,24 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		}
 	}
 	return s.rec.Settle(ctx, &t)
+}
+
+// owedTime is how long a scheduler that stops goes on with what it has begun.
+const owedTime = 2 * time.Second
+
+// lasting returns a context for a command and what it owes, which is a second write. It outlives the
+// stop of the scheduler: else what is owed would wait for a sweep. If the scheduler has stopped
+// already, nothing begins.
+func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() != nil {
+		return ctx, func() {}
+	}
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		late := time.AfterFunc(owedTime, cancel)
+		context.AfterFunc(longer, func() { late.Stop() })
+	})
+	return longer, func() { stop(); cancel() }
 }
 
 // duty returns the duty of a task, and what it was judged by. Before a node counts as gone, it reads

@@ -61,7 +61,7 @@ type history struct {
 	schedulers []*scheduler.Scheduler
 	failure    error
 	waited     int     // tasks that have waited for nodes to the end
-	stranded   int     // tasks that ran on a node when it retired
+	stranded   int     // open tasks that ran last on a node when it retired
 	blamed     task.ID // the task that it is about, if it is about one
 }
 

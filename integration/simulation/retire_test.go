@@ -44,7 +44,7 @@ func TestSimulationOfRetirement(t *testing.T) {
 	if *seedFlag >= 0 || t.Failed() {
 		return
 	}
-	for what, n := range map[string]*atomic.Int64{"node that has retired": &retired, "node that has come back": &returned, "task that ran on a retired node": &ran, "task that waits for a node": &awaited} {
+	for what, n := range map[string]*atomic.Int64{"node that has retired": &retired, "node that has come back": &returned, "task whose last attempt ran on a node that retires": &ran, "task that waits for a node": &awaited} {
 		if n.Load() == 0 {
 			t.Errorf("no history has a %s", what)
 		}
@@ -66,7 +66,7 @@ func TestSimulationFindsCarelessRetirement(t *testing.T) {
 // errKept: a node has retired although a task that had not ended named it.
 var errKept = errors.New("a node has retired, and a task names it")
 
-// judgeRetired counts the tasks that run on a node when it retires, and checks that none keeps it. Before
+// judgeRetired counts the open tasks that ran last on a node when it retires, and checks that none keeps it. Before
 // the faults are over a scheduler may not know the latest tasks.
 func (h *history) judgeRetired(r *events.Record) {
 	if _, retires := r.Fact.Event.(node.WasRetired); !retires || r.Err != nil {
@@ -74,7 +74,7 @@ func (h *history) judgeRetired(r *events.Record) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(h.fold.tasks)) {
 		t := h.fold.tasks[id]
-		if t.Live() && t.Node == string(r.Fact.Node) {
+		if !t.State.Terminal() && t.Node == string(r.Fact.Node) {
 			h.stranded++
 		}
 		if h.calm && !t.State.Terminal() && t.State != task.Unknown && t.Names(string(r.Fact.Node)) {

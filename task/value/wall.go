@@ -77,9 +77,9 @@ func Impossible(text string) bool {
 }
 
 func outOfRange(form, text string) bool {
+	var bad *time.ParseError
 	_, err := time.Parse(form, text)
-	bad, ok := errors.AsType[*time.ParseError](err)
-	return ok && strings.HasSuffix(bad.Message, "out of range")
+	return errors.As(err, &bad) && strings.HasSuffix(bad.Message, "out of range")
 }
 
 // In is the time in the zone of now, or in its own. A missing date or year is that of now.

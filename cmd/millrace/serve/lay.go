@@ -24,7 +24,6 @@ import (
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
-	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/view"
@@ -204,7 +203,7 @@ func (a *Commands) still(ctx context.Context, c *client.Client, reason string) (
 			if name, own := t.Route.Node(); own {
 				routes[name] = true
 			}
-			is.Late = is.Late || t.Spec != nil && t.Spec.Place.Late == job.LateInclude
+			is.Late = is.Late || t.Spec.Includes()
 		}
 		return nil
 	})
