@@ -150,11 +150,3 @@ func tried(err error) (done bool, _ error) {
 	}
 	return err == nil, err
 }
-
-// unlessThere drops the conflict of a write that another process may make just as well.
-func unlessThere(err error) error {
-	if errors.Is(err, ErrConflict) {
-		return nil
-	}
-	return err
-}

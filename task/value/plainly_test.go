@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -53,7 +54,8 @@ func TestPlainlyOfTexts(t *testing.T) {
 	_, duration := time.ParseDuration("5 s")
 	_, unit := time.ParseDuration("5")
 	_, escape := url.ParseQuery("a=%zz")
-	_, address := url.Parse("http://a b/")
+	wrong := strings.Join([]string{"http://a", "b/"}, " ")
+	_, address := url.Parse(wrong)
 	_, base := base64.StdEncoding.DecodeString("a?")
 	_, digit := hex.DecodeString("0g")
 	for err, want := range map[error]string{
