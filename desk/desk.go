@@ -196,6 +196,11 @@ func Outside(s *birth.Submission) error {
 	if err := where.ValidLabels(s.Labels); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
+	if s.Spec != nil {
+		if err := s.Spec.Idle(); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+	}
 	if id, err := task.ParseID(string(s.ID)); s.ID != "" && err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	} else if id.Derived() {

@@ -230,9 +230,13 @@ func (a *Attempt) mayStart(now time.Time) bool {
 // else until a heartbeat has confirmed it. To give the task back instead would cost the machine that
 // is so slow another claim. It returns false if the attempt is stopped before that.
 func (w *Worker) awaitStart(a *Attempt) bool {
+	if a.started.Load() || a.mayStart(time.Now()) {
+		a.started.Store(true)
+		return true
+	}
 	again := time.NewTicker(w.safety.beat / 2)
 	defer again.Stop()
-	for !a.started.Load() && !a.mayStart(time.Now()) {
+	for !a.mayStart(time.Now()) {
 		w.wake() // to beat
 		select {
 		case <-a.context.Done():

@@ -359,6 +359,9 @@ func (s *Submission) Check() error {
 		return err
 	}
 	if s.Job == "" && s.Spec != nil {
+		if err := s.Spec.Idle(); err != nil {
+			return err
+		}
 		_, err := Of(*s, nil, 0, time.Time{})
 		return err
 	}

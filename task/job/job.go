@@ -52,7 +52,7 @@ type Job struct {
 
 // Validate refuses an invalid job and names the field.
 func (j *Job) Validate() error {
-	return value.JoinFaults(where.ValidLabels(j.Labels), j.validate(j.Params.Validate()))
+	return value.JoinFaults(where.ValidLabels(j.Labels), j.Idle(), j.validate(j.Params.Validate()))
 }
 
 // ValidateStored is [Job.Validate] for a job that an earlier version may have stored: labels had

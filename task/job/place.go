@@ -110,6 +110,20 @@ func (p *Place) Named() bool { return p.Targeted() && !p.selective() }
 // fans tells whether it asks for a task on each of several nodes.
 func (p *Place) fans() bool { return p.Mode == PlaceAll || p.Each || p.Count > 0 }
 
+// Idle refuses what says nothing where it stands, in a spec or one of its steps. Earlier versions
+// stored such specs.
+func (s *Spec) Idle() error {
+	if p := &s.Place; p.Queue != "" && !p.Targeted() && !p.selective() && !p.fans() {
+		return errors.New("place.queue is for the nodes that place chooses, and it chooses none: set queue instead")
+	}
+	for i := range s.Steps {
+		if err := s.Steps[i].Idle(); err != nil {
+			return fmt.Errorf("steps[%d].%w", i, err)
+		}
+	}
+	return nil
+}
+
 // Validate refuses an invalid place and names the field.
 func (p *Place) Validate() error {
 	if p.Mode != "" && !slices.Contains(PlaceModes, p.Mode) {

@@ -11,6 +11,8 @@ func TestStoredByEarlierVersions(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"name":"j","run":{"argv":["x"]},"labels":{"a":"x,y"}}`:                                                                                  "labels: the label a has the value",
 		`{"name":"j","run":{"argv":["x"]},"labels":{"c,d":"e"}}`:                                                                                  `labels: the label "c,d"`,
+		`{"name":"j","run":{"argv":["x"]},"place":{"queue":"q"}}`:                                                                                 "place.queue is for the nodes that place chooses",
+		`{"name":"j","steps":[{"name":"a","run":{"argv":["x"]},"place":{"queue":"q"}}]}`:                                                          "steps[0].place.queue",
 		`{"name":"j","run":{"argv":["x"]},"params":[{"name":"p","type":"string","optional":true,"pattern":"` + strings.Repeat("a", 2000) + `"}]}`: "pattern has 2000 bytes",
 	} {
 		var j Job
