@@ -14,7 +14,8 @@ import (
 )
 
 // moment is how long ago something was, or how long until it is.
-var moment = regexp.MustCompile(`\([^()]* ago\)|\bin [0-9hms]+\b| [0-9.]+(ms|s) +ready`)
+// moment is how long ago or ahead something is, with the room that its column has for it.
+var moment = regexp.MustCompile(` *(\([^()]* ago\)|\b(in )?([0-9.]+(ms|[smhd]))+\b( ago)?) *`)
 
 // A viewer and a submitter use the command line: what the service does for them they see as an
 // operator does, and of all else it says which role it takes.
