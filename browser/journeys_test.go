@@ -259,7 +259,7 @@ func journeys(t *testing.T, s *site) {
 
 // clock is a time, which a script shows in the zone of the browser, with a date where the server
 // leaves it out; and how long ago that was.
-var clock = regexp.MustCompile(`^((\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d|\((in )?\d+[a-z]+.*\)|live|paused?)$`)
+var clock = regexp.MustCompile(`^((\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d( UTC)?|\((in )?\d+[a-z]+.*\)|live|paused?)$`)
 
 // sameWithoutScript compares the text of pages with that in a browser that runs no script. Both get
 // the same answer, because output printed until some moment may reach the server after that moment.

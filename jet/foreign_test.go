@@ -169,11 +169,12 @@ func TestForeignConsumers(t *testing.T) {
 	}
 	// The consumer of the schedulers is theirs alone, and nobody learns the random names of those by which
 	// others read the log.
+	w := srv.as("w")
 	for _, subject := range []string{
 		wire.APIMake + wire.LogStream + "." + wire.FireConsumer + ".mr.queue.>", wire.APIDrop + wire.LogStream + "." + wire.FireConsumer,
 		wire.APIPause + wire.LogStream + "." + wire.FireConsumer, wire.APINext + wire.LogStream + "." + wire.FireConsumer, "$JS.ACK.MR_LOG." + wire.FireConsumer + ".1.1.1.1.0",
 		"$JS.API.CONSUMER.NAMES." + wire.LogStream, "$JS.API.CONSUMER.LIST." + wire.LogStream,
 	} {
-		denied(t, subject, func(ctx context.Context) error { _, err := srv.as("w").Request(ctx, subject, nil); return err })
+		denied(t, subject, func(ctx context.Context) error { _, err := w.Request(ctx, subject, nil); return err })
 	}
 }

@@ -57,11 +57,15 @@
 
   // What the server redraws replaces the old part. In a frozen list rows keep their places: new rows wait to be
   // fetched, and rows that have left are dimmed; not those that are on the next page by now.
+  function keep(tr, now) { // its text has as many lines as before, one or two
+    const was = tr.querySelector(".clamp"), is = now.querySelector(".clamp");
+    if (was && is) is.classList.add(was.clientHeight < 2 * parseFloat(getComputedStyle(was).fontSize) ? "one" : "two");
+  }
   function freeze(old, fresh, more) {
     const was = [...old.children], is = new Map([...fresh.children].map((tr) => [tr.id, tr])), last = fresh.lastElementChild?.id;
     const rows = was.map((tr) => {
       const now = is.get(tr.id);
-      if (now) { is.delete(tr.id); return now; }
+      if (now) { is.delete(tr.id); keep(tr, now); return now; }
       const gone = tr.cloneNode(true);
       if (!more || tr.id > last) gone.dataset.gone = ""; // ids are in the order of submission
       return gone;
