@@ -210,6 +210,21 @@ func (c *Client) changeNode(ctx context.Context, id node.ID, command node.Comman
 	return n, err
 }
 
+// ExpectNode makes a node known before a worker has its name, so that it can be given orders: it is
+// offline. One that is known and not retired stays as it is.
+func (c *Client) ExpectNode(ctx context.Context, id node.ID, reason string) error {
+	n, err := c.rec.LoadNode(ctx, id)
+	if err != nil || n.State != node.Unknown && n.State != node.Retired {
+		return err
+	}
+	const session = "expected"
+	if _, err := c.changeNode(ctx, id, node.Register{Session: session}); err != nil {
+		return err
+	}
+	_, err = c.changeNode(ctx, id, node.Leave{Session: session, Reason: reason})
+	return err
+}
+
 // WaitNode returns a node when it has been ready without interruption for stable; 0 means at once.
 // If ctx ends before, the error wraps ctx's, and the node is as last seen; [node.Owes] then says
 // what it waits for. An unknown node may still come. changed, if not nil, is called with the node

@@ -48,8 +48,8 @@ type presence struct {
 	// settled is when a missing heartbeat begins to count. Guarded by mu.
 	settled time.Time
 	// watched is since when the rounds of CheckNodes have seen the heartbeats without a gap, and round
-	// is the last of them. forgot is the last one that looked for nodes to retire. All are owned by
-	// CheckNodes.
+	// is the last of them. forgot is the last one that looked for nodes to retire. Guarded by mu: two
+	// rounds can meet.
 	watched, round, forgot time.Time
 	// traceless is since when nothing has come from nodes that have neither a heartbeat nor the trace
 	// of one, as far as is known. Guarded by mu.
@@ -260,23 +260,28 @@ const (
 // retireEvery is how often it looks for such nodes.
 const retireEvery = time.Minute
 
-// watch records a round that has seen the heartbeats, and returns for how long such rounds have come
-// without a gap.
-func (p *presence) watch(now time.Time) time.Duration {
+// retires records a round that has seen the heartbeats, and tells whether it looks for nodes to
+// retire: such rounds have come without a gap for long enough, and the last look is a while ago.
+func (p *presence) retires(now time.Time, after time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if gap := now.Sub(p.round); gap < 0 || gap > retireGap {
 		p.watched = now
 	}
 	p.round = now
-	return now.Sub(p.watched)
+	if now.Sub(p.watched) < min(after, retireWatch) || now.Sub(p.forgot) < min(after, retireEvery) {
+		return false
+	}
+	p.forgot = now
+	return true
 }
 
 // forget retires the nodes that have been offline for [Config.RetireAfter], except those that a task
 // which has not ended names. A round in a while does so: it asks for the tasks of each such node.
 func (s *Scheduler) forget(ctx context.Context, nodes []node.Node, alive map[node.ID]node.Heartbeat, now time.Time) error {
-	if s.cfg.RetireAfter == 0 || s.cfg.Naming == nil || s.presence.watch(now) < min(s.cfg.RetireAfter, retireWatch) || now.Sub(s.presence.forgot) < min(s.cfg.RetireAfter, retireEvery) {
+	if s.cfg.RetireAfter == 0 || s.cfg.Naming == nil || !s.presence.retires(now, s.cfg.RetireAfter) {
 		return nil
 	}
-	s.presence.forgot = now
 	var errs []error
 	for i := range nodes {
 		n, forget := nodes[i], node.Forget{At: now, After: s.cfg.RetireAfter}

@@ -123,22 +123,16 @@ func (a *Commands) ImportTo(ctx context.Context, t client.Target, s settings.Val
 // Stilled says what was stopped so that a log starts nothing.
 type Stilled struct {
 	Schedules, Queues, Nodes []string
-	// Free are nodes for which tasks wait, and that cannot be drained, because no worker has registered
-	// under their names. Late tells that some task has a child on each node that comes.
-	Free []string
+	// Late tells that some task has a child on each node that comes.
 	Late bool
 }
 
 // Not says what starts nevertheless; "" for nothing.
 func (s *Stilled) Not() string {
-	var all []string
-	if len(s.Free) > 0 {
-		all = append(all, fmt.Sprintf("a worker named %s, which the log has not seen, starts the tasks that are for it", strings.Join(s.Free, " or ")))
-	}
 	if s.Late {
-		all = append(all, "a worker that the log has not seen gets its part of the tasks for all nodes (place.late: include)")
+		return "a worker that the log has not seen gets its part of the tasks for all nodes (place.late: include)"
 	}
-	return strings.Join(all, "; ")
+	return ""
 }
 
 // Words says it, and how it goes on.
@@ -193,27 +187,33 @@ func (a *Commands) stillDir(ctx context.Context, dir string, s settings.Values, 
 // facts, it pauses every schedule and every queue that a fact names, and drains every node, because a
 // pause does not hold back tasks for a node by name. So nothing starts until an operator says so.
 func (a *Commands) still(ctx context.Context, c *client.Client, reason string) (is Stilled, err error) {
-	queues, nodes, routes := map[string]bool{where.DefaultQueue: true}, map[node.ID]bool{}, map[string]bool{}
+	queues, nodes, pinned := map[string]bool{where.DefaultQueue: true}, map[node.ID]bool{}, map[task.ID]task.Task{}
 	err = a.Span(ctx, c, 0, 0, func(r *events.Record) error {
 		if r.Kind == events.KindNode && r.Fact.Node != "" {
 			nodes[r.Fact.Node] = true
 		}
 		queuesIn(r.Raw, queues)
-		if t, ok := r.Fact.Event.(task.Submitted); ok {
-			if name, own := t.Route.Node(); own {
-				routes[name] = true
-			}
-			is.Late = is.Late || t.Spec.Includes()
+		t, known := pinned[r.Fact.Task]
+		if birth, ok := r.Fact.Event.(task.Submitted); ok {
+			_, own := birth.Route.Node()
+			t.ID, known = r.Fact.Task, known || own
+			is.Late = is.Late || birth.Spec.Includes()
+		}
+		if !known || !r.IsFact() || r.Err != nil {
+			return nil
+		}
+		if t.Apply(r.Task()); t.State.Terminal() {
+			delete(pinned, t.ID)
+		} else {
+			pinned[t.ID] = t
 		}
 		return nil
 	})
 	if err != nil {
 		return is, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(routes)) {
-		if !nodes[node.ID(name)] {
-			is.Free = append(is.Free, name)
-		}
+	if err := expect(ctx, c, pinned, nodes, reason); err != nil {
+		return is, err
 	}
 	schedules, err := c.Schedules(ctx)
 	if err != nil {
@@ -256,6 +256,23 @@ func (a *Commands) still(ctx context.Context, c *client.Client, reason string) (
 		is.Nodes = append(is.Nodes, string(id))
 	}
 	return is, nil
+}
+
+// expect registers the nodes for which open tasks wait and that no worker has, so that they can be
+// drained before one comes.
+func expect(ctx context.Context, c *client.Client, pinned map[task.ID]task.Task, nodes map[node.ID]bool, reason string) error {
+	for _, t := range pinned {
+		name, own := t.Route.Node()
+		id := node.ID(name)
+		if !own {
+			continue
+		}
+		if err := c.ExpectNode(ctx, id, reason); err != nil {
+			return err
+		}
+		nodes[id] = true
+	}
+	return nil
 }
 
 // naming matches each field of a fact, or of a definition in one, that names queues or a route.
