@@ -40,7 +40,7 @@ type Log interface {
 }
 
 // Appender writes to the chains of tasks, nodes, jobs and their breakers, of unique keys, and to those
-// of admissions.
+// of admissions. Like [Placer], it writes nothing if ctx has ended before the call.
 type Appender interface {
 	// Append records f on the chain of its task, node or job if last is still the sequence of the
 	// last message there, 0 for an empty chain. It returns f's sequence. Otherwise it records

@@ -102,6 +102,9 @@ func (m *Memory) Append(ctx context.Context, f *Fact, last uint64) (uint64, erro
 
 // AppendAll implements [Appender].
 func (m *Memory) AppendAll(ctx context.Context, facts []*Fact, last []uint64) (uint64, error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
 	raws := make([][]byte, len(facts))
 	for i, f := range facts {
 		raw, err := Encode(nil, f)
@@ -201,7 +204,7 @@ func (m *Memory) AppendRaw(about Fact, raw []byte) uint64 {
 }
 
 // Place implements [Placer].
-func (m *Memory) Place(ctx context.Context, f *Fact) (uint64, error) { return m.write(f, m.place) }
+func (m *Memory) Place(ctx context.Context, f *Fact) (uint64, error) { return m.write(ctx, f, m.place) }
 
 // PlaceAll implements [Placer].
 func (m *Memory) PlaceAll(ctx context.Context, facts []*Fact, first bool, done func(i int, seq uint64, err error)) {
@@ -210,13 +213,16 @@ func (m *Memory) PlaceAll(ctx context.Context, facts []*Fact, first bool, done f
 		place = m.placeFirst
 	}
 	for i, f := range facts {
-		seq, err := m.write(f, place)
+		seq, err := m.write(ctx, f, place)
 		done(i, seq, err)
 	}
 }
 
 // write encodes and stores a fact, with mu held.
-func (m *Memory) write(f *Fact, store func(f *Fact, raw []byte) (uint64, error)) (uint64, error) {
+func (m *Memory) write(ctx context.Context, f *Fact, store func(f *Fact, raw []byte) (uint64, error)) (uint64, error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
 	raw, err := Encode(nil, f)
 	if err != nil {
 		return 0, err
@@ -251,7 +257,7 @@ func (m *Memory) placeFirst(f *Fact, raw []byte) (uint64, error) {
 
 // PlaceClaimed implements [Placer].
 func (m *Memory) PlaceClaimed(ctx context.Context, f *Fact, key string, claim uint64, onChain bool) (uint64, error) {
-	return m.write(f, func(f *Fact, raw []byte) (uint64, error) {
+	return m.write(ctx, f, func(f *Fact, raw []byte) (uint64, error) {
 		if head := m.heads[chain{key: key}]; head != claim {
 			return 0, fmt.Errorf("record %s under claim %d: %w: the key was claimed at %d", f.Type, claim, ErrConflict, head)
 		}

@@ -116,6 +116,9 @@ const placeWindow = 4096
 
 // sendPlacement is place without waiting; the caller then calls [publish.Facts.Wait].
 func (s *Store) sendPlacement(ctx context.Context, f *events.Fact, first bool) (*publish.Slot, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	m, err := s.placement(ctx, f)
 	if err != nil {
 		return nil, err

@@ -12,14 +12,15 @@ import (
 	"millrace/worker"
 )
 
-// slow is a store whose every answer takes a while.
+// slow is a store whose every answer takes a while. What is on its way arrives, whether the caller still
+// waits or not.
 type slow struct {
 	*store
 	takes time.Duration
 }
 
 func (s slow) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
-	return answered(s, func() (uint64, error) { return s.store.Append(ctx, f, last) })
+	return answered(s, func() (uint64, error) { return s.store.Append(context.WithoutCancel(ctx), f, last) })
 }
 
 func (s slow) Task(ctx context.Context, id task.ID) ([]events.Record, error) {

@@ -1,6 +1,7 @@
 package logtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +21,7 @@ var chainCases = []testCase{
 	{name: "chains are independent", body: independent},
 	{name: "a task and a node of one name have two chains", body: namesakes},
 	{name: "large facts", body: large},
+	{name: "nothing is written for a caller that has left", body: leftBefore},
 }
 
 func appendAtHead(s *suite) {
@@ -60,6 +62,32 @@ func appendElsewhere(s *suite) {
 		refused(last)
 	}
 	s.append(s.fact(id, note("c")), b)
+}
+
+func leftBefore(s *suite) {
+	ctx, leave := context.WithCancel(s.context())
+	leave()
+	id := s.task()
+	fact, offer := s.fact(id, note("too late")), s.fact(id, task.Queued{Work: work("default"), Attempt: 1})
+	refused := func(way string, err error) {
+		s.Helper()
+		if !errors.Is(err, context.Canceled) || errors.Is(err, events.ErrUnknown) {
+			s.Errorf("%s: %v; want the error of the context, and no doubt", way, err)
+		}
+	}
+	_, err := s.log.Append(ctx, fact, 0)
+	refused("Append", err)
+	_, err = s.log.AppendAll(ctx, []*events.Fact{fact}, []uint64{0})
+	refused("AppendAll", err)
+	_, err = s.log.Place(ctx, offer)
+	refused("Place", err)
+	_, err = s.log.PlaceClaimed(ctx, offer, "key", 0, false)
+	refused("PlaceClaimed", err)
+	s.log.PlaceAll(ctx, []*events.Fact{offer, offer}, false, func(_ int, _ uint64, err error) { refused("PlaceAll", err) })
+	s.append(s.fact(id, note("in time")), 0)
+	if records := s.history(id); len(records) != 1 {
+		s.Errorf("the task has %d records, want 1", len(records))
+	}
 }
 
 func offersAreNoChain(s *suite) {

@@ -43,8 +43,12 @@ func (l *Link) Replace(ctx context.Context, m *nats.Msg, end uint64) (uint64, er
 	return l.Patient(ctx, func() (uint64, error) { return l.Pub.Publish(ctx, m) })
 }
 
-// Patient repeats a write that the server says it has not stored, for a reason that will pass.
+// Patient repeats a write that the server says it has not stored, for a reason that will pass. It
+// writes nothing if ctx has ended already: nobody would learn what became of that.
 func (l *Link) Patient(ctx context.Context, write func() (uint64, error)) (uint64, error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
 	pause := time.Millisecond
 	for {
 		seq, err := write()
