@@ -10,7 +10,8 @@ import (
 	"millrace/task"
 )
 
-// port is the log as one actor sees it: each call waits for the simulator.
+// port is the log as one actor sees it: each call waits for the simulator. What is on its way arrives,
+// whether the actor still waits or not.
 type port struct {
 	*events.Memory
 	actor *actor
@@ -19,6 +20,7 @@ type port struct {
 var _ events.Log = (*port)(nil)
 
 func (p *port) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	ctx = context.WithoutCancel(ctx)
 	c := &call{kind: write, op: "append", task: f.Task, fact: f, last: last}
 	c.do = func() (err error) {
 		c.seq, err = p.Memory.Append(ctx, f, last)
@@ -28,6 +30,7 @@ func (p *port) Append(ctx context.Context, f *events.Fact, last uint64) (uint64,
 }
 
 func (p *port) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
+	ctx = context.WithoutCancel(ctx)
 	c := &call{kind: write, op: "append to several chains", fact: facts[0], last: last[0]}
 	c.do = func() (err error) {
 		c.seq, err = p.Memory.AppendAll(ctx, facts, last)
@@ -37,6 +40,7 @@ func (p *port) AppendAll(ctx context.Context, facts []*events.Fact, last []uint6
 }
 
 func (p *port) Place(ctx context.Context, f *events.Fact) (uint64, error) {
+	ctx = context.WithoutCancel(ctx)
 	c := &call{kind: write, op: "place", task: f.Task, fact: f}
 	c.do = func() (err error) {
 		c.seq, err = p.Memory.Place(ctx, f)
@@ -46,6 +50,7 @@ func (p *port) Place(ctx context.Context, f *events.Fact) (uint64, error) {
 }
 
 func (p *port) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, done func(i int, seq uint64, err error)) {
+	ctx = context.WithoutCancel(ctx)
 	for i, f := range facts {
 		if !first {
 			seq, err := p.Place(ctx, f)
