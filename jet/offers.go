@@ -329,10 +329,12 @@ func (o *offers) Close() {
 			unheard(sub)
 		}
 		o.also.Unlock()
-		for _, s := range o.all() {
-			s.ask.Close()
-			s.pull.Drain()
+		var ends sync.WaitGroup
+		for _, s := range o.all() { // together: a server that does not answer is waited for once
+			ends.Go(s.ask.Close)
+			ends.Go(s.pull.Drain)
 		}
+		ends.Wait()
 		for _, offer := range o.stocked(true) {
 			_ = offer.Return() // else the lease expires
 		}

@@ -2,13 +2,18 @@ package jet
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/embed"
+	"millrace/jet/rig"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
@@ -319,4 +324,24 @@ func TestLeaseOnAGoneConnection(t *testing.T) {
 	if _, err := o.Next(canceled()); err == nil {
 		t.Error("Next on a closed connection gave an offer")
 	}
+}
+
+// However many queues a worker serves, the end of its offers waits for a server that does not answer
+// about as long as for one queue.
+func TestCloseWaitsOnceForAServer(t *testing.T) {
+	t.Parallel()
+	v := rig.NewValve()
+	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL(), nats.SetCustomDialer(v)), streams.Layout{})
+	queues := []string{"@n1"}
+	for i := range 16 {
+		queues = append(queues, fmt.Sprint("q", i))
+	}
+	o := must(s.Offers(within(t), queues))(t)
+	v.Hold()
+	began := time.Now()
+	o.Close()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	v.Release()
 }

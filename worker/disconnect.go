@@ -38,7 +38,7 @@ func (w *Worker) patience() time.Duration { return w.ackWait / 6 }
 // keep stores a batch. It tells whether a later try is worthwhile.
 func (w *Worker) keep(ctx context.Context, e entry) (again bool, err error) {
 	// Storing outlives the stop of its attempt, but not for long.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.patience())
+	ctx, cancel := context.WithTimeout(w.storing(context.WithoutCancel(ctx), false), w.patience())
 	defer cancel()
 	switch {
 	case e.Lines != nil:
@@ -195,7 +195,7 @@ func (s *spill) done(remove bool) {
 
 // reportSpooled is [Worker.report] for an attempt that continues while the server cannot be
 // reached: the report is written to the disk first, then offered to the log until the log has it or
-// the worker ends.
+// the worker ends, and then once more for as long as any report is.
 func (w *Worker) reportSpooled(a *Attempt, c task.Command) {
 	s := a.Output.spill
 	// If this process dies from now on, the next one knows the end.
@@ -209,7 +209,8 @@ func (w *Worker) reportSpooled(a *Attempt, c task.Command) {
 			c = task.Fail{Epoch: f.Epoch, Class: reason.System, Exit: f.Exit, Message: err.Error(), Usage: f.Usage}
 		}
 	}
-	ctx := context.WithoutCancel(a.context)
+	ctx, enough := w.reporting()
+	defer enough()
 	for pause := 50 * time.Millisecond; handed; pause = min(2*pause, 2*time.Second) {
 		offer, _ := a.lease.get()
 		told, err := w.tell(ctx, a.Task, offer, c)

@@ -3,7 +3,10 @@ package worker
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"millrace/events"
 )
 
 // Slow claims halve the bound, once for all that began before; quick ones raise it by one each.
@@ -87,4 +90,59 @@ func TestPaceOfAttempts(t *testing.T) {
 		p.beat(at(6), at(6.1))
 	}
 	want("many quick heartbeats", 16, 1)
+}
+
+// Whenever a worker is asked to end while an offer comes, its claim does not count for ever: else the
+// worker would wait for it when it ends, and a node whose gate shuts so would claim fewer at once.
+func TestPaceOfAnOfferThatComesAtTheEnd(t *testing.T) {
+	for looks := range 8 {
+		synctest.Test(t, func(t *testing.T) {
+			w := &Worker{gate: newGate(), pace: newPace(1, time.Second)}
+			w.gate.set(true)
+			pulling, end := context.WithCancel(t.Context())
+			defer end()
+			ends := &endsAtALook{Context: pulling, end: end, looks: looks}
+			w.slot(ends, t.Context(), oneOffer{shut: end})
+			soon, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if !w.pace.stop(soon) || w.pace.held > 0 {
+				t.Errorf("told to end before look %d, %d claims and %d attempts are under way for ever", looks, w.pace.busy, w.pace.held)
+			}
+		})
+	}
+}
+
+// endsAtALook is a context that ends when one has looked at it so often.
+type endsAtALook struct {
+	context.Context
+	end   func()
+	looks int
+}
+
+func (c *endsAtALook) Err() error {
+	if c.looks--; c.looks < 0 {
+		c.end()
+	}
+	return c.Context.Err()
+}
+
+// oneOffer hands out an offer that nobody may begin here, so that the gate shuts.
+type oneOffer struct {
+	events.Offers
+	shut func()
+}
+
+func (o oneOffer) Next(context.Context) (*events.Offer, error) {
+	return &events.Offer{Lease: returned{shut: o.shut}}, nil
+}
+
+// returned is the lease of an offer with whose return the worker is told to end.
+type returned struct {
+	events.Lease
+	shut func()
+}
+
+func (r returned) Return() error {
+	r.shut()
+	return nil
 }

@@ -15,17 +15,17 @@ type parting struct {
 	// begun ends when attempts are stopped because the worker ends.
 	begun context.Context
 	start context.CancelFunc
-	// reports ends partingReport later, for attempts that had ended before.
+	// reports ends partingWords later, for attempts that had ended before.
 	reports context.Context
 	late    context.CancelFunc
 }
 
-// Bounds of what a worker does at its end.
+// Bounds of what a worker does at its end. One after the other come, at worst: the stop of the attempts
+// by their own grace, their output (leaveFlush), their reports, the last word, and the offers that are
+// on their way. With the connection's end, that is less than the 15 s that docs/operations.md promises.
 const (
-	// partingReport is how long an ending worker offers the end of an attempt to a log that does
-	// not take it.
-	partingReport = 5 * time.Second
-	// partingWords is how long the node tries to record that it is going, and then that it is gone.
+	// partingWords is how long an ending worker offers each of its words to a log that does not take
+	// it: that the node is going, the end of an attempt, and that the node is gone.
 	partingWords = 3 * time.Second
 	// hurry bounds each wait of a worker that must end at once.
 	hurry = time.Second
@@ -36,7 +36,7 @@ func newParting(ctx context.Context) parting {
 	p.Context, p.over = context.WithCancel(context.WithoutCancel(ctx))
 	p.begun, p.start = context.WithCancel(context.WithoutCancel(ctx))
 	p.reports, p.late = context.WithCancel(context.WithoutCancel(ctx))
-	context.AfterFunc(p.begun, func() { time.AfterFunc(partingReport, p.late) })
+	context.AfterFunc(p.begun, func() { time.AfterFunc(partingWords, p.late) })
 	return p
 }
 
@@ -61,7 +61,7 @@ func (w *Worker) reporting() (ctx context.Context, enough context.CancelFunc) {
 	case w.parting.begun.Err() == nil:
 		return w.parting.reports, func() {}
 	}
-	return context.WithTimeout(w.lasting, partingReport)
+	return context.WithTimeout(w.lasting, partingWords)
 }
 
 // storing returns the context in which the output of an attempt is stored. An attempt with a spool

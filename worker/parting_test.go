@@ -72,8 +72,8 @@ func TestShutdownWaitsForNoStore(t *testing.T) {
 	})
 }
 
-// TestGoodbyeIsBounded: a log that answers no write, as after a full disk, delays the end of a
-// worker by some seconds at most, whether it runs a task, has something to report, or neither.
+// TestGoodbyeIsBounded: a log that answers no write, as after a full disk, or nothing at all delays the
+// end of a worker by some seconds at most, whether it runs a task, has something to report, or neither.
 func TestGoodbyeIsBounded(t *testing.T) {
 	const grace, stop, more = 2 * time.Second, 4 * time.Second, 10 * time.Second
 	for name, c := range map[string]struct {
@@ -85,32 +85,42 @@ func TestGoodbyeIsBounded(t *testing.T) {
 		"busy":            {true, 0, grace + stop + more},
 		"with its report": {true, time.Second, grace + stop + more},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(w *world) {
-				a := w.start(worker.Config{Grace: grace}, doing(func(ctx context.Context, _ *worker.Attempt) error {
-					if c.runs > 0 {
-						wait(c.runs)
-						return nil
-					}
-					<-ctx.Done()
-					return ctx.Err()
-				}))
-				if c.busy {
-					w.submit(job.Spec{Timeout: job.Timeout{Stop: value.Duration(stop)}})
-					pass(500 * time.Millisecond)
-				}
-				set(a.store, &a.mute, true)
-				pass(time.Second)
-				began := time.Now()
-				a.stop()
-				if err := <-a.done; err != nil {
-					t.Fatal(err)
-				}
-				if took := time.Since(began); took > c.most {
-					t.Errorf("the worker ended after %v, want %v at most", took, c.most)
-				}
-			})
-		})
+		for log, silent := range map[string]func(*store) *bool{
+			"mute": func(s *store) *bool { return &s.mute },
+			"deaf": func(s *store) *bool { return &s.deaf },
+		} {
+			for disconnected, spec := range map[string]job.Spec{"stops": {}, "continues": carriesOn} {
+				t.Run(name+", "+log+", "+disconnected, func(t *testing.T) {
+					inBubble(t, func(w *world) {
+						a := w.start(worker.Config{Grace: grace}, doing(func(ctx context.Context, a *worker.Attempt) error {
+							if c.runs > 0 {
+								wait(c.runs)
+								return nil
+							}
+							<-ctx.Done()
+							a.Output.Line(output.Stdout, "last")
+							return ctx.Err()
+						}))
+						if c.busy {
+							spec.Timeout.Stop = value.Duration(stop)
+							w.submit(spec)
+							pass(500 * time.Millisecond)
+						}
+						set(a.store, silent(a.store), true)
+						pass(time.Second)
+						began := time.Now()
+						a.stop()
+						if err := <-a.done; err != nil {
+							t.Fatal(err)
+						}
+						if took := time.Since(began); took > c.most {
+							t.Errorf("the worker ended after %v, want %v at most", took, c.most)
+						}
+						set(a.store, silent(a.store), false) // for the look at the log
+					})
+				})
+			}
+		}
 	}
 }
 

@@ -48,6 +48,7 @@ type store struct {
 	unread     error                           // guarded by mu; nil if a checkpoint can be read
 	cut        bool                            // guarded by mu; the node is cut off
 	mute       bool                            // guarded by mu; writes get no answer
+	deaf       bool                            // guarded by mu; nothing does
 	broken     chan events.Break
 	lease      time.Duration // of the log; 0 for ackWait
 }
@@ -81,8 +82,8 @@ func (s *store) Resume(token string) events.Lease {
 	return &lease{l.(*lease).Lease, s}
 }
 
-func (s *store) Told(context.Context, task.ID, uint64) (output.Told, error) {
-	return output.Told{}, s.reach()
+func (s *store) Told(ctx context.Context, _ task.ID, _ uint64) (output.Told, error) {
+	return output.Told{}, s.reach(ctx)
 }
 
 func newStore(m *events.Memory) *store {
@@ -91,8 +92,15 @@ func newStore(m *events.Memory) *store {
 
 func (s *store) AckWait() time.Duration { return cmp.Or(s.lease, ackWait) }
 
-// reach fails while the node is cut off: at once, as if it knew.
-func (s *store) reach() error {
+// reach fails while the node is cut off: at once, as if it knew. While the log is deaf, it waits as the
+// adapter does.
+func (s *store) reach(ctx context.Context) error {
+	if get(s, &s.deaf) {
+		try, cancel := context.WithTimeout(ctx, 15*time.Second)
+		defer cancel()
+		<-try.Done()
+		return try.Err()
+	}
 	if get(s, &s.cut) {
 		return errBroken
 	}
@@ -101,7 +109,7 @@ func (s *store) reach() error {
 
 // answer fails when ctx ends, while writes get no answer.
 func (s *store) answer(ctx context.Context) error {
-	if !get(s, &s.mute) {
+	if !get(s, &s.mute) && !get(s, &s.deaf) {
 		return nil
 	}
 	try, cancel := context.WithTimeout(ctx, 8*time.Second) // as the adapter waits
@@ -114,21 +122,21 @@ func (s *store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64
 	if err := s.answer(ctx); err != nil {
 		return 0, err
 	}
-	if err := s.reach(); err != nil {
+	if err := s.reach(ctx); err != nil {
 		return 0, err
 	}
 	return s.Memory.Append(ctx, f, last)
 }
 
 func (s *store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
-	if err := s.reach(); err != nil {
+	if err := s.reach(ctx); err != nil {
 		return nil, err
 	}
 	return s.Memory.Task(ctx, id)
 }
 
 func (s *store) Beginning(ctx context.Context, id task.ID, to uint64) ([]events.Record, error) {
-	if err := s.reach(); err != nil {
+	if err := s.reach(ctx); err != nil {
 		return nil, err
 	}
 	return s.Memory.Beginning(ctx, id, to)
@@ -138,7 +146,7 @@ func (s *store) Node(ctx context.Context, id node.ID, after uint64) ([]events.Re
 	s.mu.Lock()
 	s.from = append(s.from, after)
 	s.mu.Unlock()
-	if err := s.reach(); err != nil {
+	if err := s.reach(ctx); err != nil {
 		return nil, err
 	}
 	return s.Memory.Node(ctx, id, after)
@@ -148,7 +156,7 @@ func (s *store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 	if err := s.answer(ctx); err != nil {
 		return err
 	}
-	if err := s.reach(); err != nil {
+	if err := s.reach(ctx); err != nil {
 		return err
 	}
 	if beating := get(s, &s.beating); beating != nil {
@@ -163,24 +171,27 @@ func (s *store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 }
 
 // Alive lists a heartbeat of every registered node.
-func (s *store) Alive(context.Context) (map[node.ID]node.Heartbeat, error) {
+func (s *store) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 	alive := map[node.ID]node.Heartbeat{}
 	for _, r := range s.All() {
 		if e, ok := r.Fact.Event.(node.Registered); ok {
 			alive[r.Fact.Node] = node.Heartbeat{Session: e.Session}
 		}
 	}
-	return alive, s.reach()
+	return alive, s.reach(ctx)
 }
 
 func (s *store) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
-	if err := s.reach(); err != nil {
+	if err := s.reach(ctx); err != nil {
 		return node.Pulse{}, err
 	}
 	return s.Memory.Pulse(ctx, id)
 }
 
 func (s *store) Forget(ctx context.Context, id node.ID) error {
+	if err := s.answer(ctx); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgotten++
@@ -212,7 +223,7 @@ func (s *store) Hint(id node.ID, about task.ID) error {
 }
 
 func (s *store) Print(ctx context.Context, l output.Lines) error {
-	if s.reach() != nil {
+	if s.reach(ctx) != nil {
 		return events.ErrUnknown
 	}
 	if print := get(s, &s.print); print != nil {
@@ -238,19 +249,19 @@ type ranKey struct {
 	name string
 }
 
-func (s *store) Ran(_ context.Context, name string) (choice.Ran, error) {
+func (s *store) Ran(ctx context.Context, name string) (choice.Ran, error) {
 	r, _ := rans.Load(ranKey{s.Memory, name})
 	ran, _ := r.(choice.Ran)
-	return ran, s.reach()
+	return ran, s.reach(ctx)
 }
 
-func (s *store) SaveRan(_ context.Context, r choice.Ran) error {
+func (s *store) SaveRan(ctx context.Context, r choice.Ran) error {
 	rans.Store(ranKey{s.Memory, r.Name}, r)
-	return s.reach()
+	return s.reach(ctx)
 }
 
-func (s *store) SaveLive(_ context.Context, l output.Live) error {
-	if err := s.reach(); err != nil {
+func (s *store) SaveLive(ctx context.Context, l output.Live) error {
+	if err := s.reach(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -259,8 +270,8 @@ func (s *store) SaveLive(_ context.Context, l output.Live) error {
 	return nil
 }
 
-func (s *store) SaveCheckpoint(_ context.Context, c output.Checkpoint) error {
-	if err := s.reach(); err != nil {
+func (s *store) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error {
+	if err := s.reach(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -272,12 +283,12 @@ func (s *store) SaveCheckpoint(_ context.Context, c output.Checkpoint) error {
 	return nil
 }
 
-func (s *store) Checkpoint(context.Context, task.ID) (output.Checkpoint, error) {
-	return get(s, &s.checkpoint), errors.Join(get(s, &s.unread), s.reach())
+func (s *store) Checkpoint(ctx context.Context, _ task.ID) (output.Checkpoint, error) {
+	return get(s, &s.checkpoint), errors.Join(get(s, &s.unread), s.reach(ctx))
 }
 
-func (s *store) Keep(_ context.Context, r output.Records) error {
-	if s.reach() != nil {
+func (s *store) Keep(ctx context.Context, r output.Records) error {
+	if s.reach(ctx) != nil {
 		return events.ErrUnknown
 	}
 	if keep := get(s, &s.keep); keep != nil {
@@ -322,7 +333,7 @@ func (o *offers) Next(ctx context.Context) (*events.Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.s.reach() != nil { // an offer on its way to a node that is cut off goes to another
+	if o.s.reach(ctx) != nil { // an offer on its way to a node that is cut off goes to another
 		_ = offer.Return()
 		return nil, errBroken
 	}
@@ -334,6 +345,9 @@ func (o *offers) Next(ctx context.Context) (*events.Offer, error) {
 }
 
 func (o *offers) Prove(ctx context.Context) error {
+	if err := o.s.reach(ctx); err != nil {
+		return err
+	}
 	if prove := get(o.s, &o.s.prove); prove != nil {
 		if err := prove(ctx); err != nil {
 			return err
@@ -346,6 +360,9 @@ func (o *offers) Prove(ctx context.Context) error {
 }
 
 func (o *offers) Also(ctx context.Context, routes []string) error {
+	if err := o.s.reach(ctx); err != nil {
+		return err
+	}
 	if also := get(o.s, &o.s.also); also != nil {
 		if err := also(routes); err != nil {
 			return err
@@ -371,7 +388,7 @@ func (l *lease) Ack() error {
 }
 
 func (l *lease) Extend(ctx context.Context) error {
-	if err := l.s.reach(); err != nil {
+	if err := l.s.reach(ctx); err != nil {
 		return err
 	}
 	if extend := get(l.s, &l.s.extend); extend != nil {

@@ -215,11 +215,12 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 		offer, err := offers.Next(open)
 		received := time.Now()
 		w.counts.asked(err, open)
-		if err != nil || open.Err() != nil || pulling.Err() != nil {
+		late := open.Err() != nil || pulling.Err() != nil // looked at once: it can change between two looks
+		if err != nil || late {
 			w.pace.end(time.Time{}, received, false)
 		}
 		switch {
-		case err == nil && (open.Err() != nil || pulling.Err() != nil):
+		case err == nil && late:
 			// The offer came just as the node stopped taking work: another worker starts it at
 			// once, unless its task still runs here.
 			if !w.leases.redelivered(offer, time.Now()) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -129,7 +130,10 @@ func newShaky(p *place.Place, c *client.Client, most func() time.Duration, id no
 	go func() { gone <- w.Run(ctx) }()
 	p.Cleanup(func() {
 		stop()
-		late := time.AfterFunc(endsWithin, func() { p.Errorf("%s has not ended after %v", id, endsWithin) })
+		late := time.AfterFunc(endsWithin, func() {
+			all := make([]byte, 4<<20)
+			p.Errorf("%s has not ended after %v\n%s", id, endsWithin, all[:runtime.Stack(all, true)])
+		})
 		defer late.Stop()
 		if err := <-gone; err != nil {
 			p.Errorf("%s ended with %v", id, err)

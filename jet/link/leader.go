@@ -47,8 +47,8 @@ type Link struct {
 // New returns the link on a connection, which stays the caller's. It has no publisher yet, and does
 // not watch for refusals.
 func New(nc *nats.Conn, js jetstream.JetStream) *Link {
-	l := &Link{NC: nc, JS: js, Clock: logclock.New(nil)}
-	l.askTime = l.timeSoon
+	l := &Link{NC: nc, Clock: logclock.New(nil)}
+	l.JS, l.askTime = library{js, l}, l.timeSoon
 	return l
 }
 
