@@ -9,6 +9,7 @@ import (
 
 	"millrace/task/job"
 	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // Needs are the tasks that must end before another may run.
@@ -232,7 +233,7 @@ func (n *Needs) Inputs(ended []Input) (json.RawMessage, error) {
 		in.Result = nil
 		all[name] = in
 	}
-	inputs, err := json.Marshal(all)
+	inputs, err := value.JSON(all)
 	if err != nil {
 		return nil, fmt.Errorf("inputs: %w", err)
 	}

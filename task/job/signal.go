@@ -65,7 +65,7 @@ func (s *Signal) Inputs(by string, data json.RawMessage) (json.RawMessage, error
 	if s != nil {
 		name = cmp.Or(s.Name, name)
 	}
-	inputs, err := json.Marshal(map[string]any{name: struct {
+	inputs, err := value.JSON(map[string]any{name: struct {
 		By   string          `json:"by,omitempty"`
 		Data json.RawMessage `json:"data,omitempty"`
 	}{by, data}})

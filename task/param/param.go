@@ -242,7 +242,7 @@ func quoted(name string) string { return strconv.Quote(cut(name)) }
 // [Param.Check] refuses.
 func (d *Param) read(text string) json.RawMessage {
 	if file, ok := strings.CutPrefix(text, SecretFile); ok && d.Secret {
-		of, _ := json.Marshal(secret{file}) // text always marshals
+		of, _ := value.JSON(secret{file}) // text always marshals
 		return of
 	}
 	for _, e := range d.Enum {
@@ -251,7 +251,7 @@ func (d *Param) read(text string) json.RawMessage {
 		}
 	}
 	if d.Type == String {
-		value, _ := json.Marshal(text)
+		value, _ := value.JSON(text)
 		return value
 	}
 	return textValue(text)
@@ -262,7 +262,7 @@ func textValue(text string) json.RawMessage {
 	if json.Valid([]byte(text)) && utf8.ValidString(text) {
 		return json.RawMessage(text)
 	}
-	value, _ := json.Marshal(text) // text always marshals
+	value, _ := value.JSON(text) // text always marshals
 	return value
 }
 
