@@ -40,7 +40,7 @@ func (s *Signal) validate() error {
 	case s == nil:
 		return nil
 	case s.OnTimeout != "" && !slices.Contains(SignalPolicies, s.OnTimeout):
-		return fmt.Errorf("signal.on_timeout is %q, want one of %v", s.OnTimeout, SignalPolicies)
+		return fmt.Errorf("signal.on_timeout is %q, want one of %s", s.OnTimeout, value.List(SignalPolicies))
 	case s.OnTimeout != "" && s.Timeout == 0:
 		return errors.New("signal.on_timeout says what follows signal.timeout, and that is not set")
 	}
