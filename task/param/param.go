@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"millrace/task/value"
@@ -284,11 +282,9 @@ func FileOf(value json.RawMessage) (file string, ok bool) {
 func short(is any) string   { return cut(value.SpellOut(is)) }
 func spelled(is any) string { return value.SpellOut(is) }
 
-var name = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`) })
-
 // validate refuses an invalid declaration. The error begins with the field.
 func (d *Param) validate() error {
-	if !name().MatchString(d.Name) {
+	if value.ValidName("parameter", d.Name) != nil {
 		return fmt.Errorf("name is %q, want 1 to 64 letters a to z or A to Z, digits, '_' or '-', not beginning with '-'", d.Name)
 	}
 	counted := slices.Contains([]string{String, Array, Object}, d.Type)

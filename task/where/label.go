@@ -54,6 +54,8 @@ func ValidLabel(name, text string) error {
 		return errors.New("a label has no name")
 	case strings.ContainsAny(name, ",="):
 		return fmt.Errorf("the label %q: want a name without commas and =", name)
+	case strings.TrimSpace(name+"="+text) != name+"="+text:
+		return fmt.Errorf("the label %q has the value %q: want no spaces before the name or behind the value", name, text)
 	case strings.Contains(text, ","):
 		return fmt.Errorf("the label %s has the value %q: want one without commas, which separate labels", name, text)
 	}

@@ -25,7 +25,7 @@ func TestParseLabels(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %q", text, got, err, want)
 		}
 	}
-	for _, c := range [][2]string{{"zone", "us,gpu"}, {"", "x"}, {"a,b", "x"}, {"a=b", "x"}} {
+	for _, c := range [][2]string{{"zone", "us,gpu"}, {"", "x"}, {"a,b", "x"}, {"a=b", "x"}, {" a", "x"}, {"a", "x "}, {"a", "x\n"}} {
 		if ValidLabel(c[0], c[1]) == nil {
 			t.Errorf("%q is a label", c)
 		}
