@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"millrace/client"
@@ -10,6 +9,7 @@ import (
 	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -111,7 +111,7 @@ func (d *Desk) Chooser(f *view.FactFilter) func(context.Context, *events.Record)
 }
 
 // ShowFact encodes a record of the log in the form of answers.
-func ShowFact(r *events.Record) ([]byte, error) { return json.Marshal(client.ShowFact(r)) }
+func ShowFact(r *events.Record) ([]byte, error) { return value.JSON(client.ShowFact(r)) }
 
 // TakeFollower counts a caller as a follower, if its share allows, until leave is called.
 func (d *Desk) TakeFollower(caller string) (leave func(), ok bool) {

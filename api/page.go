@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -11,6 +10,7 @@ import (
 	"millrace/task/output"
 	"millrace/task/quota"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -107,11 +107,7 @@ func Encode(answer any) ([]byte, error) {
 	case view.Rows:
 		return appendRows(&p)
 	}
-	var b bytes.Buffer
-	to := json.NewEncoder(&b)
-	to.SetEscapeHTML(false)
-	err := to.Encode(answer)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	return value.JSON(answer)
 }
 
 // taskBytes is about how long a task is as JSON.

@@ -15,6 +15,7 @@ import (
 	"millrace/task"
 	"millrace/task/output"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -306,7 +307,7 @@ func (s *Sight) Ticks(ctx context.Context, of *schedule.Stored, since, until tim
 // Ask performs a verb of the service for a caller that may use it. request and into are the
 // endpoint's types or their JSON forms; into may be nil.
 func (d *Desk) Ask(ctx context.Context, caller string, verb roles.Verb, request, into any) error {
-	body, err := json.Marshal(request)
+	body, err := value.JSON(request)
 	if err != nil {
 		return badRequest{err}
 	}

@@ -537,7 +537,7 @@ func (c *Client) sumsAsked(ctx context.Context, id task.ID) (sums []outputs.Sum,
 			at, sums = len(sums), append(sums, outputs.Sum{Attempt: b.Attempt, Epoch: b.Epoch})
 		}
 		sums[at].Records += max(b.First+len(b.Items)-max(next[b.Epoch], b.First), 0)
-		text, err := json.Marshal(b) // as it is stored
+		text, err := value.JSON(b) // as it is stored
 		sums[at].Bytes += int64(len(text))
 		next[b.Epoch] = max(next[b.Epoch], b.First+len(b.Items))
 		return err

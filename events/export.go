@@ -69,7 +69,7 @@ func kindOf(name string) (Kind, error) {
 	if name == "job" || name == "schedule" { // see [FormerOf]
 		return KindOther, nil
 	}
-	return 0, fmt.Errorf("the kind is %q, want one of %v", name, kindNames)
+	return 0, fmt.Errorf("the kind is %q, want one of %s", name, value.List(kindNames[:]))
 }
 
 // ExportWriter writes an export. It is for one goroutine.

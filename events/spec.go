@@ -61,13 +61,10 @@ func (c *SpecCache) Encode(spec *job.Spec) ([]byte, error) {
 	if ok {
 		return text, nil
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(spec); err != nil {
+	text, err := value.JSON(spec)
+	if err != nil {
 		return nil, fmt.Errorf("spec: %w", err)
 	}
-	text = bytes.TrimSpace(b.Bytes())
 	c.keep(spec, text)
 	return text, nil
 }

@@ -4,13 +4,13 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 
 	"millrace/api"
+	"millrace/task/value"
 )
 
 // worthwhile is the size in bytes from which compressing an answer pays.
@@ -94,7 +94,7 @@ func has(header, tag string) bool {
 // Refuse answers a request with a problem, for programs.
 func (s *Server) Refuse(w http.ResponseWriter, err error) {
 	p := api.ProblemOf(err)
-	body, bad := json.Marshal(p)
+	body, bad := value.JSON(p)
 	if bad != nil { // strings can always be encoded
 		body = nil
 	}

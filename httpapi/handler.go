@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"path"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"millrace/api"
+	"millrace/task/value"
 )
 
 // handler returns the handler of the whole service.
@@ -17,7 +17,7 @@ func (s *Server) handler() http.Handler {
 	all := operations()
 	// Few ask for the document, and making it takes as long as the rest of a start.
 	doc := sync.OnceValue(func() []byte {
-		text, err := json.Marshal(document(s.Version, all))
+		text, err := value.JSON(document(s.Version, all))
 		if err != nil {
 			// It is made of types, which tests read.
 			panic("httpapi: the document cannot be written: " + err.Error())

@@ -62,7 +62,7 @@ func (o *operation) read(r *http.Request) ([]byte, error) {
 		}
 		request[name] = value
 	}
-	return json.Marshal(request)
+	return value.JSON(request)
 }
 
 // seenField is the field with the revision that a change is based on.
@@ -186,6 +186,9 @@ func (o *operation) query(raw string, into map[string]json.RawMessage) error {
 				tables[name] = map[string]string{}
 			}
 			tables[name][inner] = all[0]
+			if len(all) > 1 {
+				return wrong("%s is there %d times", key, len(all))
+			}
 		case t.Kind() == reflect.Slice:
 			list := make([]json.RawMessage, len(all))
 			for i, text := range all {
@@ -193,7 +196,7 @@ func (o *operation) query(raw string, into map[string]json.RawMessage) error {
 					return err
 				}
 			}
-			into[name], err = json.Marshal(list)
+			into[name], err = value.JSON(list)
 		case len(all) > 1:
 			return wrong("%s is there %d times", name, len(all))
 		default:
@@ -204,7 +207,7 @@ func (o *operation) query(raw string, into map[string]json.RawMessage) error {
 		}
 	}
 	for name, table := range tables {
-		if into[name], err = json.Marshal(table); err != nil {
+		if into[name], err = value.JSON(table); err != nil {
 			return err
 		}
 	}
@@ -248,7 +251,7 @@ func Form(verb roles.Verb, fields url.Values) (json.RawMessage, error) {
 	if err := o.query(plain.Encode(), request); err != nil {
 		return nil, err
 	}
-	return json.Marshal(request)
+	return value.JSON(request)
 }
 
 // valueOf encodes a text as JSON of a type; a type that parses its own text gets a string.
@@ -274,5 +277,5 @@ func valueOf(t reflect.Type, name, text string) (json.RawMessage, error) {
 			return strconv.AppendUint(nil, n, 10), nil
 		}
 	}
-	return json.Marshal(text)
+	return value.JSON(text)
 }

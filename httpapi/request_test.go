@@ -43,3 +43,19 @@ func TestTraceOfARequest(t *testing.T) {
 		}
 	}
 }
+
+// A query names each field, and each member of a table, once; a list may have several.
+func TestFieldsOfAQueryOnce(t *testing.T) {
+	t.Parallel()
+	all := operations()
+	list := all[slices.IndexFunc(all, func(o operation) bool { return o.verb == roles.TaskList })]
+	for query, want := range map[string]string{
+		"limit=1&limit=2": "limit is there 2 times", "labels[a]=1&labels[a]=2": "labels[a] is there 2 times",
+		"labels[a]=1&labels[b]=1": "", "states=error&states=abnormal": "",
+	} {
+		err := list.query(query, map[string]json.RawMessage{})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", query, err, want)
+		}
+	}
+}

@@ -21,6 +21,7 @@ import (
 	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -155,7 +156,7 @@ func (s *Server) FollowParts(w http.ResponseWriter, r *http.Request, c Caller, k
 // output, batch by batch, in the form that show gives them.
 func (s *Server) FollowOutput(w http.ResponseWriter, r *http.Request, c Caller, id task.ID, after uint64, show func(*output.Lines) ([]byte, error)) {
 	s.serveFollower(w, r, c, string(roles.TaskOutput), func(ctx context.Context, to *stream, from uint64) error {
-		body, err := json.Marshal(map[string]any{"id": id, "after": max(from, after)})
+		body, err := value.JSON(map[string]any{"id": id, "after": max(from, after)})
 		if err != nil {
 			return err
 		}
@@ -215,7 +216,7 @@ func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller,
 		}
 		s.Refuse(w, err)
 	case err != nil && r.Context().Err() == nil:
-		if text, bad := json.Marshal(api.ProblemOf(err)); bad == nil {
+		if text, bad := value.JSON(api.ProblemOf(err)); bad == nil {
 			_ = to.send(frameOf(0, "problem", text)) // the follower may be gone
 		}
 	}
@@ -226,7 +227,7 @@ func (s *Server) stream(ctx context.Context, to *stream, c Caller, o *operation,
 	case roles.EventList:
 		return s.followLog(ctx, to, body, from)
 	case roles.TaskOutput, roles.TaskRecords:
-		return s.followTask(ctx, to, o.verb, body, from, func(of any) ([]byte, error) { return json.Marshal(of) })
+		return s.followTask(ctx, to, o.verb, body, from, func(of any) ([]byte, error) { return value.JSON(of) })
 	}
 	return s.followAnswer(ctx, to, string(o.verb)+string(body), from, quiet, func(ctx context.Context) ([]Part, error) {
 		answer, err := s.Desk.Answer(ctx, c.Name, &o.endpoint, body)
@@ -371,7 +372,7 @@ func (s *Server) followTask(ctx context.Context, to *stream, verb roles.Verb, bo
 		}
 		asked["after"] = strconv.AppendUint(nil, from, 10)
 		var err error
-		if body, err = json.Marshal(asked); err != nil {
+		if body, err = value.JSON(asked); err != nil {
 			return err
 		}
 	}

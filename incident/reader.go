@@ -199,7 +199,7 @@ func (o *opening) done() (*File, error) {
 	case len(o.whole) == 0:
 		return nil, ErrNone
 	case len(f.Manifest.Needs) > 0:
-		return nil, fmt.Errorf("it needs %v: %w", f.Manifest.Needs, ErrLater)
+		return nil, fmt.Errorf("it needs %s: %w", value.List(f.Manifest.Needs), ErrLater)
 	}
 	f.Blocks = o.listed()
 	for i, b := range f.Blocks {

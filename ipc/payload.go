@@ -141,7 +141,7 @@ func (m Message) Entry() (Entry, error) {
 	}
 	level, ok := level(e.Level)
 	if !ok {
-		return Entry{}, fmt.Errorf("payload of %s: there is no level %.40q; there are %v", m.Type, e.Level, Levels)
+		return Entry{}, fmt.Errorf("payload of %s: there is no level %.40q; there are %s", m.Type, e.Level, value.List(Levels))
 	}
 	e.Level = level
 	switch kind(e.Fields) {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"millrace/task/value"
 )
 
 // Task is what an INIT tells a process about its task.
@@ -65,8 +67,11 @@ func Ack(r Receipt) Message {
 // Ping asks for a sign of life, which is a HEARTBEAT.
 func Ping() Message { return Message{Type: TypePing} }
 
+// Payload encodes what a message carries.
+func Payload(of any) (json.RawMessage, error) { return value.JSON(of) }
+
 func tell(typ string, payload any) Message {
-	encoded, err := json.Marshal(payload)
+	encoded, err := Payload(payload)
 	if err != nil {
 		panic(err) // ours always encode, unless raw JSON that was checked before is broken
 	}
@@ -83,7 +88,7 @@ const KeyVar = "MILLRACE_KEY"
 
 // EncodeKeyed is [Encode] for a message of the process that has the key of its attempt.
 func EncodeKeyed(m Message, key string) ([]byte, error) {
-	line, err := json.Marshal(struct {
+	line, err := value.JSON(struct {
 		Version int             `json:"v"`
 		Type    string          `json:"type"`
 		Key     string          `json:"key,omitempty"`

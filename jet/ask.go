@@ -18,6 +18,7 @@ import (
 	"millrace/jet/reading"
 	"millrace/jet/roles"
 	"millrace/jet/wire"
+	"millrace/task/value"
 )
 
 // ErrNoService: no server of Millrace answers.
@@ -97,7 +98,7 @@ func decode(data []byte, answer any) error {
 }
 
 func ask(ctx context.Context, asks func(context.Context, string, []byte) (*nats.Msg, error), subject string, request, answer any) error {
-	body, err := json.Marshal(request)
+	body, err := value.JSON(request)
 	if err != nil {
 		return err
 	}

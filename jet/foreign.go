@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/jet/wire"
+	"millrace/task/value"
 	"millrace/task/where"
 )
 
@@ -47,7 +48,7 @@ func differs(is, want *jetstream.ConsumerConfig) (d difference) {
 	}
 	// Before timers, no offer of a queue lay deeper.
 	earlier := slices.Equal(filters, []string{strings.TrimSuffix(want.FilterSubject, ">") + "*.*"})
-	lost(!earlier && !slices.Equal(filters, []string{want.FilterSubject}), "it takes %q", filters)
+	lost(!earlier && !slices.Equal(filters, []string{want.FilterSubject}), "it takes %s", value.List(filters))
 	lost(is.AckPolicy != want.AckPolicy, "its ack policy is %s", is.AckPolicy)
 	lost(is.ReplayPolicy != want.ReplayPolicy, "its replay policy is %s", is.ReplayPolicy)
 	lost(is.MemoryStorage != want.MemoryStorage, "where it is stored is another")
@@ -66,7 +67,7 @@ func differs(is, want *jetstream.ConsumerConfig) (d difference) {
 			d.words = append(d.words, fmt.Sprintf(format, args...))
 		}
 	}
-	changed(earlier, "it takes %q", filters)
+	changed(earlier, "it takes %s", value.List(filters))
 	changed(is.AckWait != want.AckWait, "its ack wait is %v", is.AckWait)
 	changed(want.MaxDeliver > 0 && is.MaxDeliver != want.MaxDeliver, "it gives an offer up after %d deliveries", is.MaxDeliver)
 	changed(want.MaxDeliver <= 0 && is.MaxDeliver > 0, "it gives up after %d deliveries", is.MaxDeliver)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/task"
 	"millrace/view"
 )
 
@@ -34,4 +35,20 @@ func Moment(text string, now time.Time) (m view.Moment, err error) {
 		return m, fmt.Errorf("%q is no moment: want a sequence of the log: 1048211, so long ago: -10m or -7d, a time: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00, or %s", text, End)
 	}
 	return view.Moment{At: at.In(now.Location())}, nil
+}
+
+// Twofold tells whether a text is a sequence and may be a part of a task's id as well: ids have parts
+// of digits alone.
+func Twofold(text string) bool {
+	_, part := task.Part(text)
+	return part && strings.Trim(text, "0123456789") == ""
+}
+
+// Unclear refuses a [Twofold] text that is a part of a task's id, if the log has reached the sequence
+// as well. The error says how to tell them apart.
+func Unclear(text string, of task.ID, reached bool) error {
+	if !reached {
+		return nil
+	}
+	return fmt.Errorf("%q is the sequence of a fact and a part of task %s: write #%s, or more of the id", text, of, text)
 }

@@ -28,3 +28,21 @@ func TestMoment(t *testing.T) {
 		}
 	}
 }
+
+// A short id of digits alone looks like a sequence.
+func TestTwofold(t *testing.T) {
+	for text, want := range map[string]bool{
+		"1048211": true, "123456": true, "12345": false, "#1048211": false, "104821A": false, "-10m": false, "01234567890123456789012345": true, "": false,
+	} {
+		if got := Twofold(text); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	const id = "01JNAT00000000000001048211"
+	if err := Unclear("1048211", id, true); err == nil || !strings.Contains(err.Error(), "write #1048211, or more of the id") {
+		t.Errorf("%v", err)
+	}
+	if err := Unclear("1048211", id, false); err != nil {
+		t.Errorf("the log has no such fact: %v", err)
+	}
+}

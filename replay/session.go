@@ -466,11 +466,11 @@ func (x *Session) print(text string) (*Answer, error) {
 	}
 	s := e.see(&r, x.span.fold(ref, x.at.pos-1), x.span.fold(ref, x.at.pos))
 	s.Now = func() time.Time { return x.at.at }
-	value, err := e.eval(s)
+	is, err := e.eval(s)
 	if err != nil {
 		return nil, err
 	}
-	said, err := json.Marshal(value)
+	said, err := value.JSON(is)
 	return &Answer{Value: said}, err
 }
 

@@ -121,7 +121,7 @@ func TestResultsAndMessagesOfStepsAreDecidedAgain(t *testing.T) {
 		done(step(job.OnExit), `"over"`)
 		settle()
 		now, end := w.task(t, id), w.task(t, step(job.OnExit))
-		if want := `{"a":["one \u003c two","two"],"list":[{"n":1},null],"on-exit":"over"}`; now.State != task.Error || string(now.Result) != want {
+		if want := `{"a":["one < two","two"],"list":[{"n":1},null],"on-exit":"over"}`; now.State != task.Error || string(now.Result) != want {
 			t.Errorf("it is %s with %s, want %s", now.State, now.Result, want)
 		}
 		if len(end.Inputs) == 0 || len(end.Inputs) > 2000 || w.task(t, step("list")).State != task.Finished {

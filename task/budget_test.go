@@ -27,7 +27,7 @@ func TestBudgetCounters(t *testing.T) {
 		"nothing":             {limit.Budgets{{}}, "budget.starts and budget.run are missing: how many may start, or how long they may run"},
 		"less than none":      {limit.Budgets{{Starts: -1}}, "budget.starts is -1, want 1 or more"},
 		"no time":             {limit.Budgets{{Run: -1}}, "budget.run is -1ns, want more than 0"},
-		"no such period":      {limit.Budgets{{Starts: 1}, {Starts: 1, Per: "hour"}}, `budget[1].per is "hour", want one of [day week month]`},
+		"no such period":      {limit.Budgets{{Starts: 1}, {Starts: 1, Per: "hour"}}, `budget[1].per is "hour", want one of day, week, month`},
 		"no such zone":        {limit.Budgets{{Starts: 1, Timezone: "Nowhere"}}, `budget.timezone is "Nowhere", want a zone such as Europe/Berlin: unknown time zone Nowhere`},
 		"that of the machine": {limit.Budgets{{Starts: 1, Timezone: "Local"}}, `budget.timezone is "Local", want a zone such as Europe/Berlin: it is another one on every machine`},
 		"a key of nothing":    {limit.Budgets{{Starts: 1, Key: "{params.}"}}, `budget.key is "{params.}", want text with {params.NAME}, {labels.NAME} or {queue} in it`},

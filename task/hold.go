@@ -192,5 +192,5 @@ func joinInputs(to, more json.RawMessage) (json.RawMessage, error) {
 		return more, nil // the old value is no object, and must not hold the task for ever
 	}
 	maps.Copy(all, add)
-	return json.Marshal(all)
+	return value.JSON(all)
 }

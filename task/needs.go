@@ -9,6 +9,7 @@ import (
 
 	"millrace/task/job"
 	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // Needs are the tasks that must end before another may run.
@@ -160,14 +161,14 @@ func (n *Needs) Validate() error {
 	case len(n.Of) > job.MaxNeeds:
 		return fmt.Errorf("needs: %d tasks, want at most %d; to wait for more, need their parent", len(n.Of), job.MaxNeeds)
 	case n.Rule != "" && !slices.Contains(job.NeedRules, n.Rule):
-		return fmt.Errorf("needs.rule is %q, want one of %v", n.Rule, job.NeedRules)
+		return fmt.Errorf("needs.rule is %q, want one of %s", n.Rule, value.List(job.NeedRules))
 	}
 	for i, need := range n.Of {
 		if _, err := ParseID(string(need.Task)); err != nil {
 			return fmt.Errorf("needs: %w", err)
 		}
 		if need.When != "" && !slices.Contains(job.Whens, need.When) {
-			return fmt.Errorf("needs: when is %q, want one of %v", need.When, job.Whens)
+			return fmt.Errorf("needs: when is %q, want one of %s", need.When, value.List(job.Whens))
 		}
 		if slices.ContainsFunc(n.Of[:i], func(o Need) bool { return o.Task == need.Task }) {
 			return fmt.Errorf("needs: task %s is named twice", need.Task)
@@ -232,7 +233,7 @@ func (n *Needs) Inputs(ended []Input) (json.RawMessage, error) {
 		in.Result = nil
 		all[name] = in
 	}
-	inputs, err := json.Marshal(all)
+	inputs, err := value.JSON(all)
 	if err != nil {
 		return nil, fmt.Errorf("inputs: %w", err)
 	}

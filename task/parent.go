@@ -9,6 +9,7 @@ import (
 
 	"millrace/task/job"
 	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // Children are the tasks into which a parent was expanded. Their ids follow from the parent's id
@@ -177,5 +178,5 @@ func (w *Work) Item() (string, bool) {
 	if json.Unmarshal(item, &text) == nil {
 		return text, ok
 	}
-	return string(item), ok
+	return string(value.Legible(item)), ok
 }

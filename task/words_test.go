@@ -152,7 +152,7 @@ func TestState(t *testing.T) {
 	}
 	for _, bad := range []string{"", "unknown", "Pending", "state(7)"} {
 		_, err := task.ParseState(bad)
-		tasktest.CheckError(t, bad, err, "there are [scheduled held pending")
+		tasktest.CheckError(t, bad, err, "there are scheduled, held, pending")
 	}
 	if got := task.State(99).String(); got != "state(99)" || task.State(99).Terminal() {
 		t.Errorf("a state of another version is %q, terminal: %v", got, task.State(99).Terminal())

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -81,7 +82,11 @@ func (s *story) bornOutside(v *Verifier, e *task.Submitted, r *events.Record) {
 	}
 	v.book.Checked[Decisions]++
 	if wait == nil || !wait.Until.Equal(e.Due) || wait.Detail != e.Window.Detail {
-		s.found(v, Decisions, []uint64{r.Seq}, "%s waits for its window until %s, and by what it names it is to be: %+v", r.Fact.Type, e.Due.UTC().Format(time.RFC3339Nano), wait)
+		is := "at once"
+		if wait != nil {
+			is = fmt.Sprintf("until %s (%s)", wait.Until.UTC().Format(time.RFC3339Nano), wait.Detail)
+		}
+		s.found(v, Decisions, []uint64{r.Seq}, "%s waits for its window until %s (%s), and by what it names it may start %s", r.Fact.Type, e.Due.UTC().Format(time.RFC3339Nano), e.Window.Detail, is)
 	}
 }
 

@@ -93,7 +93,7 @@ func TestAdmissionOnAllOfItsChains(t *testing.T) {
 		"both":               {1, []at{{1, "job.a", both}, {2, common, both}, {3, "", nil}}, ""},
 		"one is missing":     {1, []at{{1, "job.a", both}, {2, "", nil}, {3, common, both}, {4, "", nil}}, "missing on the chains of"},
 		"not side by side":   {1, []at{{1, "job.a", both}, {3, common, both}, {4, "", nil}}, "missing on the chains of"},
-		"another one":        {1, []at{{1, "job.b", own}}, "stands under [job:a rate:a/k]"},
+		"another one":        {1, []at{{1, "job.b", own}}, "stands under job:a, rate:a/k"},
 		"before the range":   {5, []at{{5, common, both}, {6, "", nil}}, ""},
 		"later in the range": {5, []at{{5, "", nil}, {6, common, both}, {7, "", nil}}, "missing on the chains of"},
 		"the end":            {1, []at{{1, "", nil}, {2, "job.a", both}}, ""},

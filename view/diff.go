@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"millrace/task/value"
 )
 
 // Change is a field in which two items differ.
@@ -70,7 +72,7 @@ func fieldsOf(item Item) (map[string]json.RawMessage, error) {
 
 // fieldsIn returns the fields of a value, by path.
 func fieldsIn(thing any) (map[string]json.RawMessage, error) {
-	text, err := json.Marshal(thing)
+	text, err := value.JSON(thing)
 	if err != nil {
 		return nil, fmt.Errorf("compare: %w", err)
 	}

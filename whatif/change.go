@@ -90,11 +90,16 @@ func Names() []string {
 // as in a job file, schedule.catchup=all as in a schedule. A value is text or JSON.
 func Parse(sets []string, only Only) (o verify.Other, err error) {
 	var jobs, schedules []set
+	given := map[string]bool{}
 	for _, text := range sets {
 		name, to, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
 			return o, fmt.Errorf("%q sets nothing; want NAME=VALUE, such as retry.max=5", text)
 		}
+		if given[name] {
+			return o, fmt.Errorf("%s is there twice", name)
+		}
+		given[name] = true
 		path := strings.Split(name, ".")
 		one := set{path, valueOf(to)}
 		switch read := bounds[name]; {

@@ -271,6 +271,9 @@ func TestSettingsThatDecideNothing(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
+	if _, err := whatif.Parse([]string{"retry.max=5", "node_ttl=9s", "retry.max=6"}, whatif.Only{}); err == nil || err.Error() != "retry.max is there twice" {
+		t.Errorf("retry.max twice: %v", err)
+	}
 }
 
 // --set takes each field of a rule by itself.

@@ -305,7 +305,7 @@ func readSpool(f *os.File) (task.Task, *spool, error) {
 // add writes an entry at the end. It returns false if a bounded entry finds no space; the count of
 // dropped entries is then the last thing in the file.
 func (p *spool) add(e entry, bounded bool) (bool, error) {
-	line, err := json.Marshal(e)
+	line, err := value.JSON(e)
 	if err != nil {
 		return false, err
 	}
@@ -337,7 +337,7 @@ func (p *spool) drop(lines []output.Line, records int) error {
 		d.Last, d.At = lines[n-1].N, lines[n-1].At
 	}
 	p.dropped = d
-	line, err := json.Marshal(entry{Dropped: &d})
+	line, err := value.JSON(entry{Dropped: &d})
 	if err != nil {
 		return err
 	}

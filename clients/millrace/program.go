@@ -196,7 +196,7 @@ func (p *Program) send(typ string, payload any) error { return p.write(typ, "", 
 func (p *Program) write(typ, id string, payload any) error {
 	m := ipc.Message{Type: typ, ID: id}
 	if payload != nil {
-		encoded, err := json.Marshal(payload)
+		encoded, err := ipc.Payload(payload)
 		if err != nil {
 			return fmt.Errorf("%s: %w", typ, err)
 		}

@@ -63,7 +63,7 @@ pipe, keep the task's own stdout with "exec 3>&1" and set MILLRACE_IPC_FD=3.`,
 func (a *app) sayToMillrace(typ string, payload any) error {
 	m := ipc.Message{Type: typ}
 	if payload != nil {
-		encoded, err := json.Marshal(payload)
+		encoded, err := ipc.Payload(payload)
 		if err != nil {
 			return exit.MisuseOf(fmt.Errorf("%s: %w", typ, err))
 		}

@@ -15,10 +15,13 @@ func (a *app) versionCommand() *cobra.Command {
 	o.Flags(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		b := told.ThisBuild()
+		if b.Commit == "" {
+			b.Binary = told.Digest()
+		}
 		if o.JSON() {
 			return a.WriteJSON(b)
 		}
-		commit := ""
+		commit := ", commit unknown, binary " + b.Binary
 		if b.Commit != "" {
 			commit = ", commit " + b.Commit[:min(12, len(b.Commit))] + " of " + b.Built
 			if b.Modified {

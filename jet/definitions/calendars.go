@@ -2,13 +2,13 @@ package definitions
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // ErrNoCalendar: no calendar has this name.
@@ -27,7 +27,7 @@ func (s *Book) PutCalendar(ctx context.Context, c schedule.Calendar, actor strin
 	if err != nil {
 		return 0, false, fmt.Errorf("calendar %s: %w", c.Name, err)
 	}
-	text, err := json.Marshal(c)
+	text, err := value.JSON(c)
 	if err != nil {
 		return 0, false, fmt.Errorf("calendar %s: %w", c.Name, err)
 	}

@@ -2,7 +2,6 @@ package definitions
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -53,7 +52,7 @@ func (s *Book) PutJobFrom(ctx context.Context, j job.Job, actor string, from def
 	if err := j.Validate(); err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
-	text, err := json.Marshal(j)
+	text, err := value.JSON(j)
 	if err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}

@@ -2,7 +2,6 @@ package definitions
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -104,7 +103,7 @@ func (s *Book) amendSchedule(ctx context.Context, name, actor string, again bool
 		if err := d.Unseen(seen); err != nil {
 			return nil, err
 		}
-		text, err := json.Marshal(becomes)
+		text, err := value.JSON(becomes)
 		if err != nil {
 			return nil, err
 		}

@@ -13,6 +13,7 @@ import (
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 )
 
 // DroppedHeader marks the message that replaces dropped output.
@@ -80,7 +81,7 @@ func (o *Outputs) drop(ctx context.Context, name, subject string, upTo func([]by
 	for _, r := range ranges {
 		n += r.Lines
 	}
-	body, err := plainJSON(marker(n))
+	body, err := value.JSON(marker(n))
 	if err != nil {
 		return false, err
 	}

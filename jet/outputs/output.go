@@ -3,7 +3,6 @@
 package outputs
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 )
 
 // Outputs stores and reads what attempts print, produce and report, in streams beside the log.
@@ -49,21 +49,11 @@ func (o *Outputs) Print(ctx context.Context, b output.Lines) error {
 	return o.keep(ctx, &nats.Msg{Subject: wire.OutputPrefix + string(b.Task), Data: body})
 }
 
-// plainJSON encodes v as JSON without escaping the characters of HTML: they are frequent in what
-// programs print, and each would take six bytes.
-func plainJSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), err // the line end that the encoder adds
-}
-
 // Keep stores a batch of records and waits for the server's acknowledgement. If an answer was lost
 // and the same batch is stored again, it is kept once. The error wraps [link.ErrDuplicate] if
 // somebody else has stored a message under the name of a batch that was not sent before.
 func (o *Outputs) Keep(ctx context.Context, b output.Records) error {
-	body, err := json.Marshal(b)
+	body, err := value.JSON(b)
 	if err != nil {
 		return err
 	}

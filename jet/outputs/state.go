@@ -12,6 +12,7 @@ import (
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 )
 
 // How long the reports of a task are kept after the last one.
@@ -22,7 +23,7 @@ const (
 
 // SaveLive stores an attempt's progress, and replaces what was stored before.
 func (o *Outputs) SaveLive(ctx context.Context, l output.Live) error {
-	body, err := json.Marshal(l)
+	body, err := value.JSON(l)
 	if err != nil {
 		return err
 	}
@@ -33,7 +34,7 @@ func (o *Outputs) SaveLive(ctx context.Context, l output.Live) error {
 // SaveCheckpoint replaces a task's checkpoint. The error wraps [task.ErrFenced] if the stored one
 // is from a later attempt.
 func (o *Outputs) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error {
-	body, err := json.Marshal(c)
+	body, err := value.JSON(c)
 	if err != nil {
 		return err
 	}

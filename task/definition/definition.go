@@ -112,8 +112,10 @@ func (d *Definition) Unseen(seen []uint64) error {
 	return value.Unseen(seen, is)
 }
 
-// Says tells whether text is the present text.
-func (d *Definition) Says(text []byte) bool { return d.Exists() && bytes.Equal(d.Text, text) }
+// Says tells whether text is the present text. An earlier version wrote <, > and & as escapes.
+func (d *Definition) Says(text []byte) bool {
+	return d.Exists() && bytes.Equal(value.Legible(d.Text), value.Legible(text))
+}
 
 // From says from where a definition is stored.
 type From struct {

@@ -27,6 +27,9 @@ func TestDefinition(t *testing.T) {
 	}
 	put(7, `{"n":1}`)
 	put(9, `{"n":2}`)
+	if old := (Definition{Edition: Edition{Text: []byte(`{"shell":"a \u0026\u0026 b"}`)}}); !old.Says([]byte(`{"shell":"a && b"}`)) {
+		t.Error("what an earlier version stored is another definition")
+	}
 	if d.Revision != 2 || d.Head != 9 || !d.Exists() || !d.Says([]byte(`{"n":2}`)) || d.Says([]byte(`{"n":1}`)) || d.Actor != "ada" || !d.Changed.Equal(at) {
 		t.Errorf("after two changes: %+v", d)
 	}

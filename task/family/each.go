@@ -9,6 +9,7 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/param"
+	"millrace/task/value"
 )
 
 // OwnChildren returns the children of a parent that do not depend on nodes: its steps, or one child
@@ -71,7 +72,7 @@ func without(inputs json.RawMessage, name string) json.RawMessage {
 	in := all[name]
 	in.Result = nil
 	all[name] = in
-	less, err := json.Marshal(all)
+	less, err := value.JSON(all)
 	if err != nil {
 		return inputs
 	}
@@ -124,7 +125,7 @@ func Gather(t *task.Task, children []task.Task) json.RawMessage {
 		}
 		all = named
 	}
-	b, err := json.Marshal(all)
+	b, err := value.JSON(all)
 	if err != nil {
 		return nil // another program wrote a result that is not JSON
 	}

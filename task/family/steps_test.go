@@ -169,14 +169,18 @@ func TestEach(t *testing.T) {
 	step := does("get")
 	step.Each = &job.Each{Param: "urls"}
 	list := job.Spec{Handler: "x", Each: &job.Each{Param: "urls"}}
-	params := map[string]json.RawMessage{"urls": json.RawMessage(`["a",{"b":2}]`), "n": json.RawMessage("1")}
+	params := map[string]json.RawMessage{"urls": json.RawMessage(`["a",{"b":"<&>"}]`), "n": json.RawMessage("1")}
 	p := expandedTask(t, list, params)
 	a, b := family.Births(&p)("0"), family.Births(&p)("1")
 	if text, _ := a.Item(); text != "a" || string(a.Params) != `{"item":"a","n":1}` || a.Spec.Each != nil || !a.Offers() {
 		t.Errorf("the first child is given %s", a.Params)
 	}
-	if text, _ := b.Item(); text != `{"b":2}` || a.Spec == p.Spec {
+	if text, _ := b.Item(); text != `{"b":"<&>"}` || !strings.Contains(string(b.Params), text) || a.Spec == p.Spec {
 		t.Errorf("the second child is given %s", b.Params)
+	}
+	b.Params = json.RawMessage(`{"item":{"b":"\u003c\u0026\u003e"}}`) // as an earlier version wrote it
+	if text, _ := b.Item(); text != `{"b":"<&>"}` {
+		t.Errorf("the item of an earlier version is %s", text)
 	}
 	empty := expandedTask(t, list, map[string]json.RawMessage{"urls": json.RawMessage("[]")})
 	if c, ok := family.Follow(&empty, nil); !ok || add(t, empty, c).State != task.Finished {

@@ -201,7 +201,7 @@ func ValidFailure(what string) error {
 		}
 		return fmt.Errorf("%q names no exit codes; want exit=75 or exit=64-78, from 1 to 255", what)
 	}
-	return fmt.Errorf("there is no class of failure %q; there are %v, and exit=75 for a code", what, Classes)
+	return fmt.Errorf("there is no class of failure %q; there are %s, and exit=75 for a code", what, value.List(Classes))
 }
 
 func (r Retry) validate() error {

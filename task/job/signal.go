@@ -40,7 +40,7 @@ func (s *Signal) validate() error {
 	case s == nil:
 		return nil
 	case s.OnTimeout != "" && !slices.Contains(SignalPolicies, s.OnTimeout):
-		return fmt.Errorf("signal.on_timeout is %q, want one of %v", s.OnTimeout, SignalPolicies)
+		return fmt.Errorf("signal.on_timeout is %q, want one of %s", s.OnTimeout, value.List(SignalPolicies))
 	case s.OnTimeout != "" && s.Timeout == 0:
 		return errors.New("signal.on_timeout says what follows signal.timeout, and that is not set")
 	}
@@ -65,7 +65,7 @@ func (s *Signal) Inputs(by string, data json.RawMessage) (json.RawMessage, error
 	if s != nil {
 		name = cmp.Or(s.Name, name)
 	}
-	inputs, err := json.Marshal(map[string]any{name: struct {
+	inputs, err := value.JSON(map[string]any{name: struct {
 		By   string          `json:"by,omitempty"`
 		Data json.RawMessage `json:"data,omitempty"`
 	}{by, data}})

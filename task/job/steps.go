@@ -251,7 +251,7 @@ func (s *Step) validate(at map[string]int) error {
 	case s.Rule != "" && len(s.Needs) == 0:
 		return errors.New("rule says how to count needs, and there are none")
 	case s.Rule != "" && !slices.Contains(NeedRules, s.Rule):
-		return fmt.Errorf("rule is %q, want one of %v", s.Rule, NeedRules)
+		return fmt.Errorf("rule is %q, want one of %s", s.Rule, value.List(NeedRules))
 	case len(s.Needs) > MaxNeeds:
 		return fmt.Errorf("needs: %d steps, want at most %d", len(s.Needs), MaxNeeds)
 	}
@@ -260,7 +260,7 @@ func (s *Step) validate(at map[string]int) error {
 		case !known:
 			return fmt.Errorf("needs: there is no step %q", n.Step)
 		case n.When != "" && !slices.Contains(Whens, n.When):
-			return fmt.Errorf("needs: when is %q, want one of %v", n.When, Whens)
+			return fmt.Errorf("needs: when is %q, want one of %s", n.When, value.List(Whens))
 		case slices.ContainsFunc(s.Needs[:i], func(o StepNeed) bool { return o.Step == n.Step }):
 			return fmt.Errorf("needs: step %q is named twice", n.Step)
 		}

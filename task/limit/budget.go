@@ -51,7 +51,7 @@ func (b Budget) Validate(field string) error {
 	case b.Starts == 0 && b.Run == 0:
 		return fmt.Errorf("%s.starts and %s.run are missing: how many may start, or how long they may run", field, field)
 	case b.Per != "" && !slices.Contains(Pers, b.Per):
-		return fmt.Errorf("%s.per is %q, want one of %v", field, b.Per, Pers)
+		return fmt.Errorf("%s.per is %q, want one of %s", field, b.Per, value.List(Pers))
 	}
 	if _, err := zoneNamed(b.Timezone); err != nil {
 		return fmt.Errorf("%s.timezone is %q, want a zone such as Europe/Berlin: %w", field, b.Timezone, err)

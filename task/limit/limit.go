@@ -67,7 +67,7 @@ func (c Concurrency) Validate(field string) error {
 	case c.Max == 0:
 		return fmt.Errorf("%s.max is missing: how many may run at once", field)
 	case c.OnLimit != "" && !slices.Contains(OnLimits, c.OnLimit):
-		return fmt.Errorf("%s.on_limit is %q, want one of %v", field, c.OnLimit, OnLimits)
+		return fmt.Errorf("%s.on_limit is %q, want one of %s", field, c.OnLimit, value.List(OnLimits))
 	}
 	return ValidKey(field+".key", c.Key)
 }

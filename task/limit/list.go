@@ -46,11 +46,11 @@ type Key struct{ Field, Text string }
 func (l List[T]) MarshalJSON() ([]byte, error) {
 	switch {
 	case len(l) == 1:
-		return json.Marshal(l[0])
+		return value.JSON(l[0])
 	case l == nil:
 		return []byte("[]"), nil
 	}
-	return json.Marshal([]T(l))
+	return value.JSON([]T(l))
 }
 
 // FormOf implements [value.Formed].

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+
+	"millrace/task/value"
 )
 
 // Over returns the defaults, overridden by the parameters that a task was given.
@@ -31,7 +33,7 @@ func Merge(defaults, set map[string]json.RawMessage) (json.RawMessage, error) {
 	all := make(map[string]json.RawMessage, len(defaults)+len(set))
 	maps.Copy(all, defaults)
 	maps.Copy(all, set)
-	merged, err := json.Marshal(all)
+	merged, err := value.JSON(all)
 	if err != nil {
 		return nil, fmt.Errorf("params: %w", err)
 	}

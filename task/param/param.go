@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"millrace/task/value"
@@ -242,7 +240,7 @@ func quoted(name string) string { return strconv.Quote(cut(name)) }
 // [Param.Check] refuses.
 func (d *Param) read(text string) json.RawMessage {
 	if file, ok := strings.CutPrefix(text, SecretFile); ok && d.Secret {
-		of, _ := json.Marshal(secret{file}) // text always marshals
+		of, _ := value.JSON(secret{file}) // text always marshals
 		return of
 	}
 	for _, e := range d.Enum {
@@ -251,7 +249,7 @@ func (d *Param) read(text string) json.RawMessage {
 		}
 	}
 	if d.Type == String {
-		value, _ := json.Marshal(text)
+		value, _ := value.JSON(text)
 		return value
 	}
 	return textValue(text)
@@ -262,7 +260,7 @@ func textValue(text string) json.RawMessage {
 	if json.Valid([]byte(text)) && utf8.ValidString(text) {
 		return json.RawMessage(text)
 	}
-	value, _ := json.Marshal(text) // text always marshals
+	value, _ := value.JSON(text) // text always marshals
 	return value
 }
 
@@ -284,11 +282,9 @@ func FileOf(value json.RawMessage) (file string, ok bool) {
 func short(is any) string   { return cut(value.SpellOut(is)) }
 func spelled(is any) string { return value.SpellOut(is) }
 
-var name = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`) })
-
 // validate refuses an invalid declaration. The error begins with the field.
 func (d *Param) validate() error {
-	if !name().MatchString(d.Name) {
+	if value.ValidName("parameter", d.Name) != nil {
 		return fmt.Errorf("name is %q, want 1 to 64 letters a to z or A to Z, digits, '_' or '-', not beginning with '-'", d.Name)
 	}
 	counted := slices.Contains([]string{String, Array, Object}, d.Type)

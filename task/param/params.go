@@ -11,6 +11,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"millrace/task/value"
 )
 
 // Params are the parameters of a job's tasks, in one of two forms. Defaults may have any type, and
@@ -28,9 +30,9 @@ func (p Params) IsZero() bool { return len(p.Defaults) == 0 && len(p.Declared) =
 // MarshalJSON writes declarations as a list, and defaults as an object.
 func (p Params) MarshalJSON() ([]byte, error) {
 	if len(p.Declared) > 0 {
-		return json.Marshal(p.Declared)
+		return value.JSON(p.Declared)
 	}
-	return json.Marshal(p.Defaults)
+	return value.JSON(p.Defaults)
 }
 
 // FormOf implements [value.Formed].

@@ -17,5 +17,5 @@ func ValidState(name string) error {
 	if slices.Index(StateNames[:], name) > 0 {
 		return nil
 	}
-	return fmt.Errorf("no task state is called %q; there are %v", name, StateNames[1:])
+	return fmt.Errorf("no task state is called %q; there are %s", name, List(StateNames[1:]))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // ParseLabels reads labels of nodes and tasks as people type them: name=value, and several with
-// commas between them. A later one wins.
+// commas between them, each name once.
 func ParseLabels(texts []string) (map[string]string, error) {
 	if len(texts) == 0 {
 		return nil, nil
@@ -22,6 +22,9 @@ func ParseLabels(texts []string) (map[string]string, error) {
 			name, value, ok := strings.Cut(strings.TrimSpace(one), "=")
 			if !ok || name == "" {
 				return nil, fmt.Errorf("%q: want name=value%s", one, commas(text))
+			}
+			if _, twice := all[name]; twice {
+				return nil, fmt.Errorf("%s is there twice", name)
 			}
 			all[name] = value
 		}
@@ -51,6 +54,8 @@ func ValidLabel(name, text string) error {
 		return errors.New("a label has no name")
 	case strings.ContainsAny(name, ",="):
 		return fmt.Errorf("the label %q: want a name without commas and =", name)
+	case strings.TrimSpace(name+"="+text) != name+"="+text:
+		return fmt.Errorf("the label %q has the value %q: want no spaces before the name or behind the value", name, text)
 	case strings.Contains(text, ","):
 		return fmt.Errorf("the label %s has the value %q: want one without commas, which separate labels", name, text)
 	}

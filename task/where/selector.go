@@ -1,7 +1,6 @@
 package where
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -323,13 +322,7 @@ func (s Selector) MarshalJSON() ([]byte, error) {
 	for i, r := range s {
 		parts[i] = r.String()
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // so that a search finds the typed text
-	if err := e.Encode(parts); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(b.Bytes()), nil
+	return value.JSON(parts)
 }
 
 // UnmarshalJSON reads a list of texts, one text, or a mapping from labels to values.

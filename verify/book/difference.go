@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/task/value"
 )
 
 // Difference is a field of a decision with another result, as JSON; nil where it is absent.
@@ -68,7 +69,7 @@ func rawOf(object map[string]any, name string) json.RawMessage {
 	if !there {
 		return nil
 	}
-	text, err := json.Marshal(v)
+	text, err := value.JSON(v)
 	if err != nil {
 		return nil // it came from JSON
 	}
@@ -106,7 +107,7 @@ func brief(v any) string {
 	if v == nil {
 		return "absent"
 	}
-	text, err := json.Marshal(v)
+	text, err := value.JSON(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"millrace/task/value"
 )
 
 // Rule is one of the promises I-1 to I-11.
@@ -69,5 +71,5 @@ func ParseRule(s string) (Rule, error) {
 	if i := slices.IndexFunc(all, func(r Rule) bool { return strings.EqualFold(s, r.String()) }); i >= 0 {
 		return all[i], nil
 	}
-	return 0, fmt.Errorf("there is no rule %q; there are %v", s, all)
+	return 0, fmt.Errorf("there is no rule %q; there are %s", s, value.List(all))
 }

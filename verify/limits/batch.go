@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/value"
 	"millrace/verify/book"
 )
 
@@ -62,7 +63,7 @@ func (l *Lines) admittedOn(r *events.Record, g *task.Grant) {
 	at := slices.Index(open, r.Fact.Scope)
 	if at < 0 {
 		l.book.Find(book.Limits, book.Finding{Task: g.Task, Seqs: []uint64{r.Seq},
-			What: fmt.Sprintf("it is admitted on the chain of %s, and stands under %v", r.Fact.Scope, g.Limits),
+			What: fmt.Sprintf("it is admitted on the chain of %s, and stands under %s", r.Fact.Scope, value.List(g.Limits)),
 			Look: "`millrace events show` of the `limit.granted`"})
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/quota"
+	"millrace/task/value"
 	"millrace/verify/book"
 	"millrace/verify/past"
 	"millrace/verify/thin"
@@ -420,7 +421,7 @@ func (a *admission) differs(have, want []task.Grant) (task.ID, string) {
 		case g.Task != want[i].Task:
 			return g.Task, fmt.Sprintf("by all that was known at %d, task %s goes before it", a.by.Seen, want[i].Task)
 		case g.Turn != want[i].Turn || g.Rated != want[i].Rated || !slices.Equal(g.Limits, want[i].Limits):
-			return g.Task, fmt.Sprintf("it is admitted for turn %d under %v with %d, and was waiting for turn %d under %v with %d", g.Turn, g.Limits, g.Rated, want[i].Turn, want[i].Limits, want[i].Rated)
+			return g.Task, fmt.Sprintf("it is admitted for turn %d under %s with %d, and was waiting for turn %d under %s with %d", g.Turn, value.List(g.Limits), g.Rated, want[i].Turn, value.List(want[i].Limits), want[i].Rated)
 		}
 	}
 	if len(have) < len(want) && !a.by.Cut {

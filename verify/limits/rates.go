@@ -11,6 +11,7 @@ import (
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/queue"
+	"millrace/task/value"
 	"millrace/verify/book"
 )
 
@@ -119,7 +120,7 @@ func (l *Lines) counts(under Bounds, g *task.Grant, r *events.Record, takes map[
 	for _, b := range under {
 		name := l.terms.words.Text(b.counter)
 		if len(left) == 0 || left[0] != name {
-			return fmt.Sprintf("the task stands under %s, and it is admitted under %v", name, g.Limits)
+			return fmt.Sprintf("the task stands under %s, and it is admitted under %s", name, value.List(g.Limits))
 		}
 		left = left[1:]
 		if how, ok := l.terms.rate(b); ok && limit.ScopeOf(name) == r.Fact.Scope {
@@ -135,7 +136,7 @@ func (l *Lines) counts(under Bounds, g *task.Grant, r *events.Record, takes map[
 	case forgotten:
 		l.book.Forgotten++
 	case len(left) > 1 || q == nil || queue.RateOf(q).Counter() != left[0]:
-		return fmt.Sprintf("it is admitted under %v, and no fact at %d has set that", left, g.Rated)
+		return fmt.Sprintf("it is admitted under %s, and no fact at %d has set that", value.List(left), g.Rated)
 	case limit.ScopeOf(left[0]) == r.Fact.Scope:
 		takes[left[0]] = append(takes[left[0]], q.Rate)
 	}

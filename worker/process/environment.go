@@ -199,16 +199,16 @@ func openParams(t *task.Task, dir string, as *account) (params json.RawMessage, 
 		return nil, nil, fmt.Errorf("params: %w", value.Plainly(err))
 	}
 	for name, file := range files {
-		value, err := readSecret(inDir(dir, file), as)
+		secret, err := readSecret(inDir(dir, file), as)
 		if err != nil {
 			return nil, nil, fmt.Errorf("parameter %s: %w", name, err)
 		}
-		if all[name], err = json.Marshal(value); err != nil {
+		if all[name], err = value.JSON(secret); err != nil {
 			return nil, nil, fmt.Errorf("parameter %s is no text", name)
 		}
-		secrets = append(secrets, value)
+		secrets = append(secrets, secret)
 	}
-	params, err = json.Marshal(all)
+	params, err = value.JSON(all)
 	return params, secrets, err
 }
 

@@ -90,7 +90,11 @@ func (k *keeping) tell(m toShim) {
 		return
 	}
 	_ = k.conn.SetWriteDeadline(time.Now().Add(tellPatience))
-	if json.NewEncoder(k.conn).Encode(m) != nil {
+	line, err := value.JSON(m)
+	if err == nil {
+		_, err = k.conn.Write(append(line, '\n'))
+	}
+	if err != nil {
 		_ = k.conn.Close()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"millrace/ipc"
+	"millrace/task/value"
 )
 
 // Redacted is written in place of a secret.
@@ -67,11 +68,8 @@ func spellings(v string) []string {
 	if err == nil {
 		all = append(all, strings.Trim(string(quoted), `"`))
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if e.Encode(v) == nil {
-		all = append(all, strings.Trim(strings.TrimSpace(b.String()), `"`))
+	if quoted, err = value.JSON(v); err == nil {
+		all = append(all, strings.Trim(string(quoted), `"`))
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

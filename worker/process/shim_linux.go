@@ -247,7 +247,7 @@ func (s *shim) started(p child.Process) {
 		s.pid = c.PID
 		start, _ := child.StartOf(c.PID) // of a child that was not waited for
 		own, _ := child.StartOf(os.Getpid())
-		text, _ := json.Marshal(keptProcess{processID{c.PID, start}, processID{os.Getpid(), own}})
+		text, _ := value.JSON(keptProcess{processID{c.PID, start}, processID{os.Getpid(), own}})
 		_ = private.Write(s.path(pidFile), text) // without it only the signal at our own end is left
 	}
 	s.mu.Lock()
@@ -280,7 +280,7 @@ func stopCode(ctx context.Context, res *child.Result) string {
 // one, has read that.
 func (s *shim) finish(ctx context.Context, res child.Result) error {
 	r := shimResult{Result: res, Ended: monotonic(), Code: stopCode(ctx, &res)}
-	text, err := json.Marshal(r)
+	text, err := value.JSON(r)
 	if err != nil {
 		return err
 	}
@@ -494,7 +494,7 @@ func (s *shimSink) Message(m ipc.Message) {
 func (s *shimSink) Withheld(typ string) { s.out.put(frame{kind: frameWithheld, body: []byte(typ)}) }
 
 func messageBody(m ipc.Message) []byte {
-	body, _ := json.Marshal(messageForm(m)) // always valid JSON and text
+	body, _ := value.JSON(messageForm(m)) // always valid JSON and text
 	return body
 }
 

@@ -151,7 +151,7 @@ func (c *crew) wait(ctx context.Context) error {
 		begun := c.begun.Load()
 		if begun == before {
 			page, err := c.bench.client.List(ctx, client.ListRequest{Queue: queue, Counts: true, Limit: 1})
-			return errors.Join(fmt.Errorf("%d tasks have begun and none in the last %v; those of the queue are %v", begun, stall, page.Counts), err)
+			return errors.Join(fmt.Errorf("%d tasks have begun and none in the last %v; those of the queue are %s", begun, stall, counted(page.Counts)), err)
 		}
 		before = begun
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
+	"millrace/task/value"
 )
 
 // Idle is the cost of many processes that do nothing while they run as tasks of one worker.
@@ -96,7 +98,7 @@ func (b *bench) until(ctx context.Context, enough func(map[string]int) bool) err
 			return err
 		}
 		if sleep(ctx, idleLook) != nil {
-			return fmt.Errorf("tasks by state are %v: %w", page.Counts, ctx.Err())
+			return fmt.Errorf("tasks by state are %s: %w", counted(page.Counts), ctx.Err())
 		}
 	}
 }
@@ -147,4 +149,13 @@ func memoryOf(status string) (int64, error) {
 		}
 	}
 	return 0, errors.New("memory of a process: the kernel does not say")
+}
+
+// counted lists how many tasks are in each state.
+func counted(byState map[string]int) string {
+	var all []string
+	for _, state := range slices.Sorted(maps.Keys(byState)) {
+		all = append(all, fmt.Sprintf("%d %s", byState[state], state))
+	}
+	return value.List(all)
 }

@@ -85,29 +85,17 @@ func certificateTable(c *certificate) term.Table {
 		t.Foot = append(t.Foot, fmt.Sprintf("of type %s, which this version does not know: %d", term.Printable(string(typ)), r.Unknown[typ]))
 	}
 	if r.Poison > 0 {
-		t.Foot = append(t.Foot, "not understood: "+sequences(r.PoisonSeqs, r.Poison)+"; `millrace events show SEQ` prints one")
+		t.Foot = append(t.Foot, "not understood: "+told.Seqs(r.PoisonSeqs, r.Poison)+"; `millrace events show SEQ` prints one")
 	}
 	if r.Backwards > 0 {
-		t.Foot = append(t.Foot, "stored before an earlier one: "+sequences(r.BackwardsSeqs, r.Backwards)+"; was the clock of the NATS server set back, or the file altered?")
+		t.Foot = append(t.Foot, "stored before an earlier one: "+told.Seqs(r.BackwardsSeqs, r.Backwards)+"; was the clock of the NATS server set back, or the file altered?")
 	}
 	for _, f := range r.Findings {
 		about := strings.TrimSpace(string(f.Task) + " " + string(f.Node))
-		t.Foot = append(t.Foot, term.Printable(fmt.Sprintf("%s  %s  %s: %s; see %s", f.Rule, sequences(f.Seqs, len(f.Seqs)), about, f.What, f.Look)))
+		t.Foot = append(t.Foot, term.Printable(fmt.Sprintf("%s  %s  %s: %s; see %s", f.Rule, told.Seqs(f.Seqs, len(f.Seqs)), about, f.What, f.Look)))
 	}
 	if hidden := r.Violations - len(r.Findings); hidden > 0 {
 		t.Foot = append(t.Foot, fmt.Sprintf("and %d more", hidden))
 	}
 	return t
-}
-
-// sequences names the first ones of all.
-func sequences(seqs []uint64, all int) string {
-	parts := make([]string, len(seqs))
-	for i, seq := range seqs {
-		parts[i] = fmt.Sprintf("#%d", seq)
-	}
-	if all > len(seqs) {
-		parts = append(parts, "…")
-	}
-	return strings.Join(parts, " ")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/cmd/millrace/told"
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/duties"
@@ -57,14 +58,14 @@ func judge(records []events.Record, rows []task.Task, acknowledged []task.ID, ru
 	}
 	for _, f := range report.Findings {
 		about := string(f.Task) + string(f.Node)
-		j.Broken = append(j.Broken, fmt.Sprintf("%s: %s: %s %v", f.Rule, about, f.What, f.Seqs))
+		j.Broken = append(j.Broken, fmt.Sprintf("%s: %s: %s %s", f.Rule, about, f.What, told.Seqs(f.Seqs, len(f.Seqs))))
 	}
 	if more := report.Violations - len(report.Findings); more > 0 {
 		j.Broken = append(j.Broken, fmt.Sprintf("and %d more", more))
 	}
 	j.Broken = append(j.Broken, verify.Spins(records)...)
 	if report.Poison > 0 {
-		j.Odd = append(j.Odd, fmt.Sprintf("%d messages cannot be understood: %v", report.Poison, report.PoisonSeqs))
+		j.Odd = append(j.Odd, fmt.Sprintf("%d messages cannot be understood: %s", report.Poison, told.Seqs(report.PoisonSeqs, report.Poison)))
 	}
 	for kind, n := range report.Unknown {
 		j.Odd = append(j.Odd, fmt.Sprintf("%d facts are of the unknown type %s", n, kind))

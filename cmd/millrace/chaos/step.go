@@ -217,7 +217,7 @@ func (s Step) validate(n size) error {
 	members := n.members(s.Target)
 	switch {
 	case !slices.Contains(Faults, s.Fault):
-		return fmt.Errorf("there is no fault %q; there are %v", s.Fault, Faults)
+		return fmt.Errorf("there is no fault %q; there are %s", s.Fault, value.List(Faults))
 	case len(members) == 0:
 		return fmt.Errorf("there is no target %q; there are %s", s.Target, n.names())
 	case !s.Fault.ofProcess() && slices.Contains(members, Server):

@@ -75,6 +75,9 @@ key is not stored: within the file, equal values have equal hashes. "millrace in
 // center returns the task or the moment that the flags ask for.
 func (a *Commands) center(ctx context.Context, cl *client.Client, f *exportFlags) (id task.ID, m view.Moment, err error) {
 	m, bad := query.Moment(f.around, a.Now().Local())
+	if bad == nil && query.Twofold(f.around) {
+		return a.either(ctx, cl, f.around, m)
+	}
 	if bad == nil {
 		return "", m, nil
 	}
@@ -83,6 +86,24 @@ func (a *Commands) center(ctx context.Context, cl *client.Client, f *exportFlags
 	}
 	id, err = a.TaskID(ctx, cl, f.around)
 	return id, view.Moment{}, err
+}
+
+// either returns what a text of digits alone means: a task, if it is a part of its id, or a sequence.
+func (a *Commands) either(ctx context.Context, cl *client.Client, text string, m view.Moment) (task.ID, view.Moment, error) {
+	id, err := a.TaskID(ctx, cl, text)
+	if err != nil { // no task has it, or no service can tell
+		return "", m, nil
+	}
+	asking, cancel := a.Asking(ctx)
+	defer cancel()
+	last, err := cl.Last(asking)
+	if err != nil {
+		return "", m, err
+	}
+	if err = query.Unclear(text, id, m.Seq <= last); err != nil {
+		return "", m, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("--around: %w", err)}
+	}
+	return id, view.Moment{}, nil
 }
 
 // log is the log that a command reads.

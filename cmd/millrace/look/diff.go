@@ -155,7 +155,7 @@ func (a *Commands) compare(ctx context.Context, cl *client.Client, k *Compared, 
 func changeTable(changes []view.Change) term.Table {
 	t := term.Table{Header: []string{"FIELD", "WAS", "IS"}, Foot: []string{told.Plural(len(changes), "difference")}}
 	for _, c := range changes {
-		t.Add(term.Plain(c.Field), term.Plain(told.Value(c.Was)), term.Plain(told.Value(c.Is)))
+		t.Add(term.Plain(c.Field), term.Plain(told.FieldValue(c.Field, c.Was)), term.Plain(told.FieldValue(c.Field, c.Is)))
 	}
 	return t
 }

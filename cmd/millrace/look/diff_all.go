@@ -137,7 +137,7 @@ func thingTable(d *view.Difference) term.Table {
 			t.Add(term.Plain(k.Kind), term.Plain(k.Name), term.Plain(k.How), term.Plain(""), term.Plain(""))
 		}
 		for _, c := range k.Changes {
-			t.Add(term.Plain(k.Kind), term.Plain(k.Name), term.Plain(c.Field), term.Plain(told.Value(c.Was)), term.Plain(told.Value(c.Is)))
+			t.Add(term.Plain(k.Kind), term.Plain(k.Name), term.Plain(c.Field), term.Plain(told.FieldValue(c.Field, c.Was)), term.Plain(told.FieldValue(c.Field, c.Is)))
 		}
 	}
 	return t

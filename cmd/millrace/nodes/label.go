@@ -29,19 +29,9 @@ once; running tasks go on.`,
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		changes := map[string]*string{}
-		for _, arg := range args[1:] {
-			if !strings.Contains(arg, "=") && len(arg) > 1 && strings.HasSuffix(arg, "-") {
-				changes[strings.TrimSuffix(arg, "-")] = nil
-				continue
-			}
-			labels, err := where.ParseLabels([]string{arg})
-			if err != nil {
-				return exit.Misuse(c, "%w, or NAME- to remove it", err)
-			}
-			for name, value := range labels {
-				changes[name] = &value
-			}
+		changes, err := labelChanges(args[1:])
+		if err != nil {
+			return exit.Misuse(c, "%w", err)
 		}
 		if len(changes) == 0 {
 			return exit.Misuse(c, "name at least one label: KEY=VALUE sets it, KEY- removes it")
@@ -61,4 +51,28 @@ once; running tasks go on.`,
 		})(c, args[:1])
 	}
 	return c
+}
+
+// labelChanges parses KEY=VALUE, which sets a label, and KEY-, which removes it: nil.
+func labelChanges(args []string) (map[string]*string, error) {
+	changes := map[string]*string{}
+	for _, arg := range args {
+		set := map[string]*string{}
+		if name, removes := strings.CutSuffix(arg, "-"); removes && name != "" && !strings.Contains(arg, "=") {
+			set[name] = nil
+		} else if labels, err := where.ParseLabels([]string{arg}); err != nil {
+			return nil, fmt.Errorf("%w, or NAME- to remove it", err)
+		} else {
+			for name, value := range labels {
+				set[name] = &value
+			}
+		}
+		for name, value := range set {
+			if _, twice := changes[name]; twice {
+				return nil, fmt.Errorf("label %s is there twice", name)
+			}
+			changes[name] = value
+		}
+	}
+	return changes, nil
 }

@@ -164,6 +164,11 @@ func (a *Commands) nodeShow() *cobra.Command {
 		asking, cancel := a.Asking(ctx)
 		defer cancel()
 		records, err := nodeFacts(asking, s.View, id)
+		if errors.Is(err, node.ErrUnknown) {
+			if page, bad := a.nodesIn(ctx, cl, &s, client.NodeListRequest{}, node.Settings{})(asking); bad == nil {
+				err = awaited(err, id, page.Unserved, s.Now())
+			}
+		}
 		if err != nil {
 			return s.Unknown(err)
 		}
@@ -188,6 +193,23 @@ func (a *Commands) nodeShow() *cobra.Command {
 		return a.Print(t)
 	})
 	return c
+}
+
+// awaited says of a node that has never registered which tasks wait for it alone.
+func awaited(err error, id node.ID, unserved []client.UnservedNode, now time.Time) error {
+	for i := range unserved {
+		if u := &unserved[i]; u.Node == string(id) {
+			return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%w; %s for it alone since %s", err, waits(u.Tasks), told.Moment(u.Since, now)), Hint: exit.Hint("start `millrace worker --name %s`", id)}
+		}
+	}
+	return err
+}
+
+func waits(n int) string {
+	if n == 1 {
+		return "1 task waits"
+	}
+	return fmt.Sprintf("%d tasks wait", n)
 }
 
 // busy adds how busy a node is, and in the present its last heartbeat and the task that keeps it from

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/golden"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/told"
@@ -79,3 +80,17 @@ func presentAt(now time.Time) *reach.Sight { return &reach.Sight{Now: func() tim
 
 // noon is now in these tests.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// Who asks for a node that never came learns what waits for it, and what to start.
+func TestAwaitedNode(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	all := []client.UnservedNode{{Node: "w9", Unserved: node.Unserved{Tasks: 2, Since: now.Add(-time.Minute)}}}
+	f := exit.Of(awaited(node.ErrUnknown, "w9", all, now))
+	if f == nil || f.Code != exit.NotFound || !strings.Contains(f.Error(), "2 tasks wait for it alone since") || !strings.Contains(f.Hint, "millrace worker --name w9") {
+		t.Errorf("%v", f)
+	}
+	if err := awaited(node.ErrUnknown, "w8", all, now); err != node.ErrUnknown {
+		t.Errorf("%v", err)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/httpapi"
 	"millrace/jet/roles"
+	"millrace/task/value"
 )
 
 // column is a column of the list of tasks. The URL names the shown ones; a file has all of them.
@@ -186,7 +187,7 @@ func linesTo(w io.Writer) func([]taskRow) error {
 	return func(rows []taskRow) error {
 		var text []byte
 		for i := range rows {
-			line, err := json.Marshal(&rows[i].Task)
+			line, err := value.JSON(&rows[i].Task)
 			if err != nil {
 				return err
 			}

@@ -3,7 +3,6 @@ package pages
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -189,7 +188,7 @@ func (d *editorData) see(revision uint64) {
 
 // foresee says what storing the text would do.
 func (d *editorData) foresee(ctx context.Context, l *look, is *draft) error {
-	text, err := json.Marshal(is.value)
+	text, err := value.JSON(is.value)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"millrace/httpapi"
 	"millrace/incident"
 	"millrace/jet/roles"
+	"millrace/query"
 	"millrace/task"
 	"millrace/task/value"
 	"millrace/view"
@@ -221,7 +222,9 @@ func (s *Site) wants(ctx context.Context, l *look, wish *excerpt.Wish) (err erro
 	if around == "" {
 		return nil
 	}
-	if wish.Moment, err = api.MomentOf(around, wish.Now); err == nil {
+	wish.Moment, err = api.MomentOf(around, wish.Now)
+	moment := err == nil
+	if moment && !query.Twofold(around) {
 		return nil
 	}
 	if _, ok := task.Part(around); !ok {
@@ -229,7 +232,17 @@ func (s *Site) wants(ctx context.Context, l *look, wish *excerpt.Wish) (err erro
 	}
 	return s.server.Desk.See(ctx, l.caller.Name, "", func(ctx context.Context, sight *api.Sight) (err error) {
 		l.Sight = sight
-		wish.Task, err = l.taskNamed(ctx, around)
+		id, err := l.taskNamed(ctx, around)
+		if moment && err != nil {
+			return nil // no task has it
+		}
+		if moment {
+			if err := query.Unclear(around, id, wish.Moment.Seq <= sight.Last); err != nil {
+				return client.Wrong(err)
+			}
+			wish.Moment = view.Moment{}
+		}
+		wish.Task = id
 		return err
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -145,6 +146,9 @@ func TestSteps(t *testing.T) {
 		}
 		page, _ := p.get(200, of+q.Encode())
 		p.harmless(q.Encode(), page)
+		if raw := regexp.MustCompile(`>[^<]*\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`).FindString(page); raw != "" {
+			t.Errorf("%s tells a time that is not on the clock of the page: %s", q.Encode(), raw)
+		}
 		return page
 	}
 	for what, c := range map[string]struct {

@@ -347,6 +347,7 @@ var functions = template.FuncMap{
 	"span":    func(d any) string { return told.Span(durationOf(d)) },
 	"took":    func(from, to time.Time) string { return told.Span(max(to.Sub(from), 0)) },
 	"json":    pretty,
+	"field":   fieldOf,
 	"pairs":   told.Pairs,
 	"short":   func(id any) string { return task.ID(fmt.Sprint(id)).Short() },
 	"brief":   brief,
@@ -414,12 +415,20 @@ func count(n int) string {
 	return text
 }
 
+// fieldOf shows the value of a field that has changed, with times of Millrace on the clock of the page.
+func fieldOf(field string, value json.RawMessage) template.HTML {
+	if told.OfUsers(field) {
+		return template.HTML(template.HTMLEscapeString(pretty(value))) // nothing foreign is left in it
+	}
+	return clocks(pretty(value))
+}
+
 // pretty formats JSON for people; other text stays as it is.
 func pretty(v any) string {
 	if raw, ok := v.(json.RawMessage); ok && len(raw) == 0 {
 		return ""
 	}
-	text, err := json.MarshalIndent(v, "", "  ")
+	text, err := value.Indented(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}
@@ -467,7 +476,7 @@ func copyOf(params any) string {
 
 // jsonOf returns a value for a form; "" for none.
 func jsonOf(v any) string {
-	text, err := json.MarshalIndent(v, "", "  ")
+	text, err := value.Indented(v)
 	if is := string(text); err == nil && is != "null" && is != "{}" {
 		return is
 	}
@@ -479,7 +488,7 @@ func rateOf(r limit.Rate) string {
 	if r.Limit == 0 {
 		return ""
 	}
-	text, err := json.Marshal(r)
+	text, err := value.JSON(r)
 	if err != nil {
 		return ""
 	}

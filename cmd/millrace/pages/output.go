@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 )
 
 // outputPanel is a part of what a task has printed. The query chooses it: line is the number of the
@@ -296,7 +296,7 @@ func (s *Site) hit(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 		if err != nil {
 			return err
 		}
-		text, err := json.Marshal(hitAnswer{first(hits), reached, printout.Lines})
+		text, err := value.JSON(hitAnswer{first(hits), reached, printout.Lines})
 		s.server.Send(w, r, "application/json", text)
 		return err
 	})
@@ -315,7 +315,7 @@ func (s *Site) output(w http.ResponseWriter, r *http.Request, c httpapi.Caller) 
 	case follows(r):
 		// Not a number means the beginning.
 		after, _ := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
-		s.server.FollowOutput(w, r, c, id, after, func(b *output.Lines) ([]byte, error) { return json.Marshal(len(b.Lines)) })
+		s.server.FollowOutput(w, r, c, id, after, func(b *output.Lines) ([]byte, error) { return value.JSON(len(b.Lines)) })
 	default:
 		s.download(w, r, c, id)
 	}

@@ -134,7 +134,7 @@ func showSteps(ctx context.Context, l *look) (any, error) {
 	for _, c := range seen.Changed {
 		d.Changes = append(d.Changes, c.Change)
 	}
-	d.Counts = told.Changes(&replay.Frame{Queues: seen.Queues, Nodes: seen.Nodes})
+	d.Counts = told.Changes(&replay.Frame{Queues: seen.Queues, Nodes: seen.Nodes}, told.PointTime)
 	d.Head, d.Below = told.Decided(seen.Decision)
 	if seen.Decision != nil && seen.Decision.By != nil {
 		d.By = pretty(seen.Decision.By)

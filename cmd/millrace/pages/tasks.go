@@ -18,6 +18,7 @@ import (
 	"millrace/jet/roles"
 	"millrace/query"
 	"millrace/task"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -232,7 +233,7 @@ func (s *Site) complete(w http.ResponseWriter, r *http.Request, c httpapi.Caller
 		all = query.Complete(text, cursor, l.known(ctx))
 		return nil
 	})
-	body, bad := json.Marshal(append([]query.Suggestion{}, all...))
+	body, bad := value.JSON(append([]query.Suggestion{}, all...))
 	if err = errors.Join(err, bad); err != nil {
 		s.refuse(w, r, c, err)
 		return

@@ -3,7 +3,6 @@ package reach
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/typed"
+	"millrace/task/value"
 )
 
 // watchEvery is how often a command with --watch looks again.
@@ -81,13 +81,11 @@ func (a *App) Show(ctx context.Context, watch bool, o *typed.Output, look func(c
 
 // render formats a frame for printing.
 func (a *App) render(v *Frame, asJSON bool) ([]byte, error) {
-	var b bytes.Buffer
 	if asJSON {
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		err := e.Encode(v.JSON)
-		return b.Bytes(), err
+		text, err := value.JSON(v.JSON)
+		return append(text, '\n'), err
 	}
+	var b bytes.Buffer
 	err := v.Table.Write(&b, term.Width(a.Out), term.Colourful(a.Out))
 	return b.Bytes(), err
 }

@@ -18,6 +18,7 @@ import (
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
+	"millrace/task/value"
 )
 
 func (a *Commands) dataExport() *cobra.Command {
@@ -134,7 +135,7 @@ func (a *Commands) export(ctx context.Context, cl *client.Client, r *recordsOf, 
 			var err error
 			switch {
 			case e.all:
-				line, err = json.Marshal(item)
+				line, err = value.JSON(item)
 			case counts:
 				line, err = item.line(r.several)
 			default:

@@ -33,9 +33,9 @@ func (w *WorkerConfig) flags(fs *pflag.FlagSet) {
 func (w *WorkerConfig) groupFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&w.name, "name", "", "`name` of the node, the same at each start (default: the host's, with a number if that is taken)")
 	fs.StringSliceVarP(&w.queues, "queue", "q", []string{where.DefaultQueue}, "`queues` to serve, each with a weight if you like: crawl=3,default=1 takes three of crawl for each of default")
-	fs.StringSliceVar(&w.queues, "queues", []string{where.DefaultQueue}, "the same as --queue")
-	fs.Lookup("queues").Hidden = true
-	fs.Lookup("queue").DefValue = where.DefaultQueue
+	queue := fs.Lookup("queue")
+	queue.DefValue = where.DefaultQueue
+	fs.AddFlag(&pflag.Flag{Name: "queues", Value: queue.Value, DefValue: queue.DefValue, Usage: "the same as --queue", Hidden: true}) // one list
 	fs.IntVar(&w.slots, "slots", 0, "`number` of tasks to run at once (default: twice the processors, at least 4)")
 	fs.StringArrayVarP(&w.labels, "label", "l", nil, "label of the node, `name=value`, by which tasks choose it (repeat it, or write commas between; run --labels)")
 	fs.IntVar(&w.spawning.Children, "spawn-children", birth.DefaultSpawned, "`number` of children that an attempt may ask for (SPAWN); 0 for none")

@@ -159,7 +159,7 @@ func (m Model) body(width, height int) []line {
 	if f.Seq == 0 {
 		here = texts("point")
 	}
-	changed := texts("changed", weighed(told.Changes(f))...)
+	changed := texts("changed", weighed(told.Changes(f, m.clock()))...)
 	head, below := told.Decided(f.Decision)
 	if from := told.Inputs(f.Decision); from != "" {
 		below = append(below, from)
@@ -173,7 +173,7 @@ func (m Model) body(width, height int) []line {
 	notes := texts("breakpoints and marks", append(signed("b ", told.Breaks(m.scene.Breaks)), signed("m ", told.Marks(m.scene.Marks, m.clock()))...)...)
 	switch {
 	case width < twoColumns:
-		changed = flow("changed", weighed(told.Changes(f)))
+		changed = flow("changed", weighed(told.Changes(f, m.clock())))
 		return lines(stack([]pane{facts, here, changed, decided, owed, notes}, width, height))
 	case width < threeColumns:
 		return beside(height, width, []pane{facts, notes}, []pane{here, changed, decided, owed, message(f)})

@@ -1,7 +1,6 @@
 package term
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"millrace/cmd/millrace/screen"
+	"millrace/task/value"
 )
 
 // Streams are the streams of one run of the command.
@@ -30,17 +30,20 @@ func NewStreams(in io.Reader, out, errs io.Writer) *Streams {
 
 // WriteJSON prints one value, indented.
 func (s *Streams) WriteJSON(v any) error {
-	e := json.NewEncoder(s.Out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+	return s.line(value.Indented(v))
 }
 
 // WriteLine prints one value of several, each on its own line.
 func (s *Streams) WriteLine(v any) error {
-	e := json.NewEncoder(s.Out)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	return s.line(value.JSON(v))
+}
+
+func (s *Streams) line(text []byte, err error) error {
+	if err != nil {
+		return err
+	}
+	_, err = s.Out.Write(append(text, '\n'))
+	return err
 }
 
 // screenWriter is a terminal. Files and pipes are not: they get the bytes unchanged.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/replay"
+	"millrace/task/value"
 )
 
 // Clocked formats a time of the log for stepping through it.
@@ -59,9 +60,9 @@ func Stopped(s *replay.Stop) []string {
 	if s == nil {
 		return nil
 	}
-	line := Words(fmt.Sprintf("break %d", s.Break), s.About, s.Why)
+	line := Words(fmt.Sprintf("break %d", s.Break), s.About, Clocks(s.Why))
 	if len(s.Seqs) > 0 {
-		line += fmt.Sprintf("; see %v", s.Seqs)
+		line += "; see " + Seqs(s.Seqs, len(s.Seqs))
 	}
 	lines := []string{line + fmt.Sprintf(" (hits: %d behind, %d ahead)", s.Behind, s.Ahead)}
 	for i := range s.Others {
@@ -71,10 +72,10 @@ func Stopped(s *replay.Stop) []string {
 }
 
 // Changes says what a fact has changed.
-func Changes(f *replay.Frame) []string {
+func Changes(f *replay.Frame, clock Clocked) []string {
 	var lines []string
 	for _, c := range f.Changed {
-		lines = append(lines, fmt.Sprintf("~ %s: %s -> %s", c.Field, orNothing(Value(c.Was)), orNothing(Value(c.Is))))
+		lines = append(lines, fmt.Sprintf("~ %s: %s -> %s", c.Field, orNothing(clockedValue(c.Field, c.Was, clock)), orNothing(clockedValue(c.Field, c.Is, clock))))
 	}
 	for _, c := range f.Queues {
 		lines = append(lines, fmt.Sprintf("~ queue %s: %s %d -> %d", c.Name, c.State, c.Was, c.Is))
@@ -105,7 +106,7 @@ func Decided(d *replay.Decision) (head string, below []string) {
 		head += fmt.Sprintf(", log known up to #%d (%d behind)", d.Seen, d.Behind)
 	}
 	for _, r := range d.Rules {
-		line := fmt.Sprintf("rule %s (%s): %s", r.Rule, r.Question, r.Answer)
+		line := fmt.Sprintf("rule %s (%s): %s", r.Rule, r.Question, Clocks(r.Answer))
 		if r.Decided {
 			line += " <-"
 		}
@@ -115,7 +116,7 @@ func Decided(d *replay.Decision) (head string, below []string) {
 		n := &d.Nodes[i]
 		line := fmt.Sprintf("%s yes", n.Node)
 		if n.Rule != "" {
-			line = fmt.Sprintf("%s NO, %s", n.Node, Words(string(n.Rule), n.Why))
+			line = fmt.Sprintf("%s NO, %s", n.Node, Words(string(n.Rule), Clocks(n.Why)))
 		}
 		line += fmt.Sprintf(", runs %d of %d", n.Running, n.Slots)
 		if n.Taken {
@@ -139,14 +140,14 @@ func Inputs(d *replay.Decision) string {
 	}
 	rest := *d.By
 	rest.Rule, rest.Seen = "", 0
-	text, err := json.Marshal(rest)
+	text, err := value.JSON(rest)
 	var fields map[string]json.RawMessage
 	if errors.Join(err, json.Unmarshal(text, &fields)) != nil || len(fields) == 0 {
 		return ""
 	}
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		all = append(all, name+" "+string(fields[name]))
+		all = append(all, name+" "+Clocks(string(fields[name])))
 	}
 	return "from " + strings.Join(all, ", ")
 }
@@ -160,7 +161,7 @@ func Point(f *replay.Frame, clock Clocked) []string {
 		}
 	}
 	add("  ", Stopped(f.Stop)...)
-	add("  ", Changes(f)...)
+	add("  ", Changes(f, clock)...)
 	if head, below := Decided(f.Decision); head != "" {
 		add("  ", head)
 		add("    ", below...)
@@ -190,7 +191,7 @@ func owes(sign, of string, d *replay.Duty, clock Clocked) []string {
 	if d == nil {
 		return nil
 	}
-	line := fmt.Sprintf("%s %s owes on %s: %s", sign, d.Who, of, d.What)
+	line := fmt.Sprintf("%s %s owes on %s: %s", sign, d.Who, of, Clocks(d.What))
 	if !d.By.IsZero() {
 		word := " by "
 		if d.Look {
@@ -202,7 +203,7 @@ func owes(sign, of string, d *replay.Duty, clock Clocked) []string {
 		line += ", overdue"
 	}
 	if d.Else != "" {
-		line += "; else " + d.Else
+		line += "; else " + Clocks(d.Else)
 	}
 	return []string{line}
 }

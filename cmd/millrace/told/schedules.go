@@ -78,7 +78,7 @@ func With(d *schedule.Definition) string {
 		m.Spec = &rest
 	}
 	var fields map[string]json.RawMessage
-	text, err := json.Marshal(m)
+	text, err := value.JSON(m)
 	if err == nil {
 		err = json.Unmarshal(text, &fields)
 	}

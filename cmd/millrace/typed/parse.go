@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -136,7 +137,7 @@ func (f *Seen) Revisions() []uint64 {
 	return []uint64{f.R}
 }
 
-// Pairs parses k=v; a later one wins.
+// Pairs parses k=v, each name once.
 func Pairs(flag string, list []string) (map[string]string, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -146,6 +147,9 @@ func Pairs(flag string, list []string) (map[string]string, error) {
 		k, v, ok := strings.Cut(s, "=")
 		if !ok || k == "" {
 			return nil, fmt.Errorf("--%s %q: want name=value", flag, s)
+		}
+		if _, twice := m[k]; twice {
+			return nil, fmt.Errorf("--%s %s is there twice", flag, k)
 		}
 		m[k] = v
 	}
@@ -208,6 +212,9 @@ func readParams(body []byte) (values map[string]json.RawMessage, texts map[strin
 	}
 	texts = make(map[string]string, len(pairs))
 	for _, p := range pairs {
+		if _, twice := texts[p.Name]; twice {
+			return nil, nil, fmt.Errorf("%s is there twice", p.Name)
+		}
 		texts[p.Name] = p.Value
 	}
 	return nil, texts, nil
@@ -224,11 +231,14 @@ func Body(s string, in io.Reader) ([]byte, error) {
 	return []byte(s), nil
 }
 
-// Weights parses queues with their weights, crawl=3; without one the weight is 1.
+// Weights parses queues with their weights, crawl=3, each queue once; without one the weight is 1.
 func Weights(list []string) (queues []string, weights map[string]int, err error) {
 	weights = map[string]int{}
 	for _, item := range list {
 		queue, text, given := strings.Cut(item, "=")
+		if slices.Contains(queues, queue) {
+			return nil, nil, fmt.Errorf("queue %q is there twice", queue)
+		}
 		if queues = append(queues, queue); !given {
 			continue
 		}

@@ -58,7 +58,8 @@ func TestParseParams(t *testing.T) {
 			}
 		})
 	}
-	for _, c := range [][]string{{"[]"}, {"null"}, {"{"}, {"{a=1}"}, {"just words"}, {"# nothing"}, {"=x"}, {"n=\xff"}, {"export n=1"}, {"a: 1"}, {"@/none/such"}, {"", "novalue"}, {"", "=x"}} {
+	for _, c := range [][]string{{"[]"}, {"null"}, {"{"}, {"{a=1}"}, {"just words"}, {"# nothing"}, {"=x"}, {"n=\xff"}, {"export n=1"}, {"a: 1"}, {"@/none/such"}, {"", "novalue"}, {"", "=x"},
+		{"", "a=1", "a=2"}, {"", "a=1", "b=", "a=1"}, {"a=1\nb=2\na=3\n"}, {`{"a":1,"a":1}`}} {
 		if values, texts, err := Params(c[0], c[1:], strings.NewReader("")); err == nil {
 			t.Errorf("Params(%q) = %s, %s, want an error", c, values, texts)
 		}
@@ -94,6 +95,24 @@ func TestNumberFlags(t *testing.T) {
 		t.Errorf("5/0s is a rate: %+v", r)
 	}
 }
+
+// A name has one value: a second one would replace the first without a word.
+func TestNamesOnce(t *testing.T) {
+	for want, err := range map[string]error{
+		"--env A is there twice":       second(Pairs("env", []string{"A=1", "B=1", "A=2"})),
+		"--label zone is there twice":  second(Labels([]string{"zone=eu", "gpu=a", "zone=us"})),
+		`queue "crawl" is there twice`: third(Weights([]string{"crawl=3", "default", "crawl=5"})),
+		"--param a is there twice":     third(Params("", []string{"a=1", "a=2"}, nil)),
+		"--params: a is there twice":   third(Params("a=1\na=2", nil, nil)),
+	} {
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+func second[A any](_ A, err error) error        { return err }
+func third[A, B any](_ A, _ B, err error) error { return err }
 
 func TestParseStates(t *testing.T) {
 	got, err := States([]string{"error, abnormal", "pending"})

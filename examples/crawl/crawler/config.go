@@ -68,7 +68,7 @@ func parse(args []string, params string) (config, error) {
 	case err != nil:
 		return config{}, fmt.Errorf("%w; crawl -h lists the flags", err)
 	case fs.NArg() > 1:
-		return config{}, fmt.Errorf("one URL at most, and after the flags; got %q", fs.Args())
+		return config{}, fmt.Errorf("one URL at most, and after the flags; got %s", strings.Join(fs.Args(), " "))
 	case fs.NArg() == 1:
 		start = fs.Arg(0)
 	}

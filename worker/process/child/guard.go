@@ -94,7 +94,7 @@ func startGuard(argv []string, marker string) (*guard, error) {
 	if err := g.brief(out, marker); err != nil {
 		in.Close()
 		_ = cmd.Process.Kill()
-		return nil, errors.Join(fmt.Errorf("%q does not work as a guard: %w", argv, err), cmd.Wait())
+		return nil, errors.Join(fmt.Errorf("%s does not work as a guard: %w", strings.Join(argv, " "), err), cmd.Wait())
 	}
 	go func() {
 		defer close(g.gone)
