@@ -45,7 +45,11 @@ func (c *SpecCache) Decode(text []byte) (*job.Spec, error) {
 	if ok {
 		return spec, nil
 	}
-	if err := json.Unmarshal(text, &spec); err != nil {
+	err := value.Dense(text, spec)
+	if err == nil {
+		err = json.Unmarshal(text, &spec)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("spec: %w", value.Plainly(err))
 	}
 	c.keep(spec, bytes.Clone(text))

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -91,9 +92,10 @@ func (s *Server) browserHost() string {
 	return net.JoinHostPort("m-"+strings.ToLower(base32.StdEncoding.EncodeToString(hash[:10]))+".localhost", s.port)
 }
 
-// keepsCookies tells whether a cookie of the host is the service's alone.
+// keepsCookies tells whether a cookie of the host is the service's alone. The names of loopback are everybody's
+// on the machine, also where the operator gives them; what a certificate is for has to do.
 func (s *Server) keepsCookies(host string) bool {
-	return strings.EqualFold(host, s.browserHost()) || s.config.named(host)
+	return strings.EqualFold(host, s.browserHost()) || s.config.named(host) && (s.cert != nil || !onLoopback(host))
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
@@ -206,11 +208,33 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		s.stranger(w, r)
 		return
 	}
-	if _, err := s.who(r); s.Pages != nil && (err == nil || r.Header.Get("Sec-Fetch-Site") == "cross-site") {
+	if _, err := s.who(r); s.Pages != nil && (err == nil || s.ledHere(r)) {
 		s.ask(w, r, api.ErrConfirm)
 		return
 	}
 	s.admit(w, r, r.URL.Query().Get("key"))
+}
+
+// ledHere tells whether a page of elsewhere may have opened a link. Browsers say where a request comes from to
+// hosts that nobody on the way can read: over TLS, and on loopback.
+func (s *Server) ledHere(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "none", "same-origin":
+		return false
+	case "":
+		return !s.encrypted(r) && !onLoopback(r.Host)
+	}
+	return true
+}
+
+// onLoopback tells whether a name of a host, with or without a port, always means the machine itself.
+func onLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	at, err := netip.ParseAddr(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && at.Unmap().IsLoopback()
 }
 
 // admit admits the browser that shows the secret of a link.

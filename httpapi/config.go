@@ -159,7 +159,7 @@ func peerOf(r *http.Request) netip.Addr {
 // ours tells whether the service answers under a host name. A page whose own name was pointed at
 // this machine (DNS rebinding) would use that name.
 func (s *Server) ours(host string) bool {
-	return slices.ContainsFunc(s.hosts, func(name string) bool { return strings.EqualFold(host, name) }) || s.keepsCookies(host)
+	return slices.ContainsFunc(s.hosts, func(name string) bool { return strings.EqualFold(host, name) }) || s.keepsCookies(host) || s.config.named(host)
 }
 
 // named tells whether the operator has named a host as the service's.

@@ -120,6 +120,14 @@ func TestCookiesHaveAHostOfTheirOwn(t *testing.T) {
 			t.Error("a stranger hears of the host")
 		}
 	}
+	// Names of loopback are everybody's, whoever gives them.
+	s.config.Names = []string{"LOCALHOST", "millrace.localhost", "127.0.0.2", "::1"}
+	for _, host := range []string{"localhost:" + s.port, "localhost", "Millrace.localhost:" + s.port, "127.0.0.2:" + s.port, "[::1]:" + s.port} {
+		s.refused(401, "who", "GET", "/api/v1/tasks", "", "Authorization", "", "Host", host, "Cookie", cookie)
+		if got := s.send("POST", "/login", form, "Authorization", "", "Host", host, "Content-Type", "application/x-www-form-urlencoded"); got.header.Get("Set-Cookie") != "" {
+			t.Errorf("at %s a browser gets %s", host, got.header.Get("Set-Cookie"))
+		}
+	}
 	other := open(t, func(s *Server) { s.Machine.Secret = "ANOTHER" })
 	if name, _, _ := strings.Cut(other.browserHost(), ":"); strings.HasPrefix(s.browserHost(), name) {
 		t.Errorf("two servers have the host %s", name)
@@ -144,6 +152,10 @@ func TestLinkAsks(t *testing.T) {
 		}
 	}
 	confirm(link, append(own, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate")...)
+	confirm(link, append(own, "Sec-Fetch-Site", "same-site")...) // another port, or a host beside this one
+	// Over plain HTTP, which only a proxy speaks beyond loopback, browsers do not say where they come from.
+	s.config.Names = []string{"millrace.example"}
+	confirm(link, "Authorization", "", "Host", "millrace.example")
 	cookie, _, _ := strings.Cut(s.want(303, "GET", link, "", nil, append(own, "Sec-Fetch-Site", "none")...).header.Get("Set-Cookie"), ";")
 	another, _ := s.opens(s.Link())
 	confirm(another, append(own, "Cookie", cookie)...)

@@ -3,6 +3,7 @@ package jet
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -48,15 +49,12 @@ func (s *Store) Follow(ctx context.Context, from uint64) (events.Feed, error) {
 
 // feed is the log from a sequence on.
 type feed struct {
-	store *Store
-	// only, if set, is the filter of a feed without message bodies, and name the name of its
-	// consumer. Several feeds with one name displace each other: the last one reads.
-	only, name string
-	consumer   string
-	pull       *pull.Puller
-	next       uint64 // the lowest sequence that Next may return
-	most       int    // most bytes asked for at once
-	window     int    // most messages asked for at once; 0 before the feed was opened
+	store    *Store
+	consumer string
+	pull     *pull.Puller
+	next     uint64 // the lowest sequence that Next may return
+	most     int    // most bytes asked for at once
+	window   int    // most messages asked for at once; 0 before the feed was opened
 
 	arrived chan struct{} // it is time to look at buffer and lost
 
@@ -69,30 +67,30 @@ type feed struct {
 	lost   bool        // guarded by mu; the consumer must be made again
 	bare   bool        // guarded by mu; the last message may have ended its request
 
-	created time.Time // when the stream was created; zero before the feed was opened
-	last    place     // of the last message read, or that was the last when the feed was opened
-	seen    uint64    // consumer sequence of the last message read
-	pending uint64    // how many lay behind that
-	broken  bool      // the consumer must be made again before anything else
-	ended   bool      // the consumer is there, and would be left over
-	records []events.Record
-	bytes   int // size of the records
+	created  time.Time // when the stream was created; zero before the feed was opened
+	last     place     // of the last message read, or that was the last when the feed was opened
+	seen     uint64    // consumer sequence of the last message read
+	pending  uint64    // how many lay behind that
+	broken   bool      // the consumer must be made again before anything else
+	foreign  error     // why, if somebody has changed it
+	awaited  uint64    // what the log had behind the last message read when that was last looked at
+	bodyless []uint64  // messages of the last batch that came without the body that they had
+	ended    bool      // the consumer is there, and would be left over
+	records  []events.Record
+	bytes    int // size of the records
 }
 
 func (f *feed) open(ctx context.Context) error {
 	cfg := jetstream.ConsumerConfig{
-		Name: f.name, Description: "Millrace: reads the log in order",
+		// Who knows the name can change the consumer. The client library's names follow from others of the
+		// process, which it sends around.
+		Name: rand.Text(), Description: "Millrace: reads the log in order",
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.next,
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1,
 		InactiveThreshold: time.Minute, MaxWaiting: 64,
 	}
-	if f.only == "" {
-		if err := f.same(ctx); err != nil {
-			return err
-		}
-	} else {
-		cfg.Description, cfg.FilterSubject, cfg.HeadersOnly = "Millrace: tells of what lies on "+f.only, f.only, true
-		_ = f.store.log.DeleteConsumer(ctx, f.name) // an earlier process may have left one
+	if err := f.same(ctx); err != nil {
+		return err
 	}
 	c, err := f.store.log.CreateConsumer(ctx, cfg)
 	if err != nil {
@@ -103,7 +101,7 @@ func (f *feed) open(ctx context.Context) error {
 	f.window = cmp.Or(f.window, feedWindow)
 	f.buffer, f.asked, f.awake, f.taken, f.lost, f.bare = nil, 0, false, 0, false, false
 	f.mu.Unlock()
-	f.seen, f.pending, f.broken = 0, c.CachedInfo().NumPending, false
+	f.seen, f.pending, f.broken, f.awaited = 0, c.CachedInfo().NumPending, false, 0
 	pull, err := pull.New(f.store.NC, wire.LogStream, f.consumer, pull.ReaderPace, 1, f.take, func(context.Context) { f.fail() })
 	if err != nil {
 		return err
@@ -220,6 +218,10 @@ func (f *feed) Next(ctx context.Context) ([]events.Record, error) {
 	f.records, f.bytes = f.records[:0], 0
 	for {
 		if f.broken {
+			if err := f.foreign; err != nil {
+				f.foreign = nil
+				return nil, err
+			}
 			if err := f.reopen(ctx); err != nil {
 				return nil, err
 			}
@@ -231,7 +233,12 @@ func (f *feed) Next(ctx context.Context) ([]events.Record, error) {
 			}
 			return nil, err
 		}
+		read, next, last := len(f.records), f.next, f.last
 		f.broken = !f.read(batch) || lost
+		if f.overlooked(ctx, next, f.records[read:]) { // all of it will come again
+			f.records, f.next, f.last = f.records[:read], next, last
+			f.suspect(ctx)
+		}
 		if !f.broken && left <= 0 {
 			enough := f.pending == 0 || len(f.records) >= feedWindow || f.bytes >= f.most/2
 			f.ask() // so that the answer is there at the next call
@@ -247,15 +254,19 @@ func (f *feed) Next(ctx context.Context) ([]events.Record, error) {
 
 // wait returns what has come, and how much of what was asked for has not.
 func (f *feed) wait(ctx context.Context) (batch []*nats.Msg, left int, lost bool, err error) {
-	patience := time.NewTimer(feedPatience)
+	patience, look := time.NewTimer(feedPatience), time.NewTicker(checkEvery)
 	defer patience.Stop()
+	defer look.Stop()
 	for quiet := false; ; {
+		withheld := false
 		select {
 		case <-ctx.Done():
 			return nil, 0, false, ctx.Err()
 		case <-f.arrived:
 		case <-patience.C:
 			quiet = true
+		case <-look.C:
+			withheld = f.withheld(ctx)
 		}
 		f.mu.Lock()
 		batch, left, lost = f.buffer, f.asked, f.lost
@@ -263,6 +274,11 @@ func (f *feed) wait(ctx context.Context) (batch []*nats.Msg, left int, lost bool
 			lost, f.ended, f.window = true, true, feedCautious
 		}
 		f.awake = len(batch) == 0
+		if withheld = withheld && f.awake; withheld {
+			f.mu.Unlock()
+			f.suspect(ctx)
+			return nil, left, true, nil
+		}
 		if !f.awake || lost || len(f.records) > 0 {
 			f.buffer, f.spare = f.spare[:0], batch
 			f.mu.Unlock()
@@ -274,6 +290,7 @@ func (f *feed) wait(ctx context.Context) (batch []*nats.Msg, left int, lost bool
 
 // read decodes messages into records, and tells whether none is missing.
 func (f *feed) read(batch []*nats.Msg) bool {
+	f.bodyless = f.bodyless[:0]
 	for i, m := range batch {
 		f.records = append(f.records, events.Record{})
 		n := len(f.records) - 1
@@ -294,10 +311,87 @@ func (f *feed) read(batch []*nats.Msg) bool {
 			f.records = f.records[:n]
 			continue
 		}
+		if len(m.Data) == 0 && m.Header.Get(sizeHeader) != "" {
+			f.bodyless = append(f.bodyless, r.Seq)
+		}
 		f.next = r.Seq + 1
 		f.last = place{r.Seq, r.Stored}
 	}
 	return true
+}
+
+// A worker may change each consumer of the log whose name it knows: it then takes other messages, gives none out,
+// or leaves out their bodies. The reader trusts its consumer as far as the log itself says the same.
+
+// sizeHeader is what the server adds to a message whose body a consumer leaves out.
+const sizeHeader = "Nats-Msg-Size"
+
+// mostGaps is how many gaps of a batch are looked at, its last ones: a consumer that was changed leaves gaps
+// until its end. A reader that has caught up meets hardly any, for what is removed from the log is old.
+const mostGaps = 4
+
+// overlooked tells whether the consumer has passed over what the log has, between records of a batch, of which
+// the first may have a sequence, or has left out bodies.
+func (f *feed) overlooked(ctx context.Context, first uint64, records []events.Record) bool {
+	for _, seq := range f.bodyless[max(len(f.bodyless)-mostGaps, 0):] {
+		if m, found, err := f.store.Message(ctx, seq); err == nil && found && len(m.Raw) > 0 {
+			return true
+		}
+	}
+	for i, gaps := len(records)-1, 0; i >= 0 && gaps < mostGaps; i-- {
+		from := first
+		if i > 0 {
+			from = records[i-1].Seq + 1
+		}
+		if records[i].Seq > from {
+			gaps++
+			if at := f.stored(ctx, from); at > 0 && at < records[i].Seq {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// withheld tells whether the consumer has not given out what the log had already when this was last asked.
+func (f *feed) withheld(ctx context.Context) bool {
+	was := f.awaited
+	f.awaited = f.stored(ctx, f.next)
+	return f.awaited > 0 && f.awaited == was
+}
+
+// stored returns the first sequence from from on that the log has; 0 if it has none, or does not answer.
+func (f *feed) stored(ctx context.Context, from uint64) uint64 {
+	r, _, err := f.store.LeaderGet(ctx, map[string]any{"seq": from, "next_by_subj": ">"})
+	if err != nil {
+		return 0
+	}
+	return r.Seq
+}
+
+// suspect has the consumer replaced. If somebody has changed it, Next says so.
+func (f *feed) suspect(ctx context.Context) {
+	f.broken, f.ended = true, true
+	c, err := f.store.JS.Consumer(ctx, wire.LogStream, f.consumer)
+	if err != nil {
+		return
+	}
+	is := c.CachedInfo()
+	filters, how := is.Config.FilterSubjects, ""
+	if is.Config.FilterSubject != "" {
+		filters = append(filters, is.Config.FilterSubject)
+	}
+	switch {
+	case len(filters) > 0:
+		how = fmt.Sprintf("it takes only %q", filters)
+	case is.Paused:
+		how = "it is paused"
+	case is.Config.HeadersOnly:
+		how = "it leaves out bodies"
+	default:
+		return
+	}
+	f.foreign = fmt.Errorf("somebody has changed the consumer by which this process reads the log: %s; take their credentials away; another one reads on from %d", how, f.next)
 }
 
 func (f *feed) reopen(ctx context.Context) error {

@@ -3,6 +3,7 @@ package jet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/events"
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/where"
@@ -176,5 +178,77 @@ func TestForeignConsumers(t *testing.T) {
 		"$JS.API.CONSUMER.NAMES." + wire.LogStream, "$JS.API.CONSUMER.LIST." + wire.LogStream,
 	} {
 		denied(t, subject, func(ctx context.Context) error { _, err := w.Request(ctx, subject, nil); return err })
+	}
+}
+
+// A worker that knows the name of a consumer by which a server reads the log can change it. The reader
+// misses nothing: it says so, and reads on through another one.
+func TestForeignReader(t *testing.T) {
+	t.Parallel()
+	srv := newStrict(t)
+	s := srv.as("s")
+	nc := srv.dial("w", nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	for name, c := range map[string]struct {
+		filter string
+		change func(*jetstream.ConsumerConfig)
+		words  string
+	}{
+		"it takes nothing":    {"mr.queue.nosuch.>", func(*jetstream.ConsumerConfig) {}, "mr.queue.nosuch.>"},
+		"it takes some":       {"mr.queue.>", func(*jetstream.ConsumerConfig) {}, "mr.queue.>"},
+		"it leaves out texts": {"mr.queue.>", func(is *jetstream.ConsumerConfig) { is.HeadersOnly = true }, "mr.queue.>"},
+		"it is paused":        {"", nil, "it is paused"},
+		"it is gone":          {"", nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			end := must(s.Last(within(t)))(t)
+			f := follow(t, s, end+1)
+			is := must(s.JS.Consumer(within(t), wire.LogStream, f.consumer))(t).CachedInfo().Config
+			subject, body := wire.APIMake+wire.LogStream+"."+f.consumer+"."+c.filter, []byte(nil)
+			switch {
+			case c.change != nil:
+				c.change(&is)
+				is.FilterSubject = c.filter
+				body, _ = json.Marshal(map[string]any{"stream_name": wire.LogStream, "config": is, "action": "update"})
+			case c.words == "":
+				subject = wire.APIDrop + wire.LogStream + "." + f.consumer
+			default:
+				subject = wire.APIPause + wire.LogStream + "." + f.consumer
+				body, _ = json.Marshal(map[string]any{"pause_until": time.Now().Add(time.Hour)})
+			}
+			if answer := must(nc.RequestWithContext(within(t), subject, body))(t); strings.Contains(string(answer.Data), `"error"`) {
+				t.Fatal(string(answer.Data))
+			}
+			var want []uint64
+			for range 3 {
+				id := newTask()
+				if _, err := recorder(s).Submit(within(t), id, task.Submitted{Work: testWork("default")}); err != nil {
+					t.Fatal(err)
+				}
+				want = append(want, must(s.Append(within(t), newFact(id, note("x")), 0))(t))
+			}
+			said := ""
+			for read := end; read < want[2]; {
+				batch, err := f.Next(within(t))
+				if errors.Is(err, context.DeadlineExceeded) {
+					t.Fatalf("it stands still at %d", read)
+				}
+				if err != nil {
+					said += err.Error()
+				}
+				for _, r := range batch {
+					if !r.Readable() && r.Kind == events.KindChain {
+						t.Errorf("%d has come as %v", r.Seq, r.Err)
+					}
+					if r.Seq != read+1 {
+						t.Fatalf("%d comes after %d", r.Seq, read)
+					}
+					read = r.Seq
+				}
+			}
+			if !strings.Contains(said, c.words) || (c.words == "") != (said == "") {
+				t.Errorf("it says %q, want %q", said, c.words)
+			}
+		})
 	}
 }

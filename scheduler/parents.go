@@ -203,6 +203,9 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 	}
 	mine := false
 	if t.Children == nil && t.State == task.Running {
+		if held, err := s.withholds(ctx, &t); err != nil || held {
+			return err
+		}
 		if mine, err = s.desk.Expand(ctx, &t); err != nil {
 			return err
 		}
@@ -517,8 +520,23 @@ func (s *Scheduler) stop(ctx context.Context, rec *events.Recorder, id task.ID, 
 	return t, err
 }
 
-// include gives open parents with late: include a child on each new node.
+// withholds tells whether the children of a parent that nodes get must wait: its queue is paused, and a pause
+// does not hold back what waits for a node by name.
+func (s *Scheduler) withholds(ctx context.Context, t *task.Task) (bool, error) {
+	if _, own := family.OwnChildren(t); own {
+		return false, nil // they wait in queues
+	}
+	q, err := s.rec.LoadQueue(ctx, t.QueueName())
+	return err == nil && q.PausedAt(s.rec.Now()) != nil, err
+}
+
+// withheldFor is how long what a pause held back waits for another look.
+const withheldFor = 2 * time.Second
+
+// include gives open parents with late: include a child on each new node, but none while their queue is
+// paused.
 func (s *Scheduler) include(ctx context.Context, nodes []node.Node, at uint64) error {
+	s.watch.withheld = time.Time{}
 	ids, err := s.view.Parents(ctx, batch)
 	if err != nil {
 		return err
@@ -527,7 +545,13 @@ func (s *Scheduler) include(ctx context.Context, nodes []node.Node, at uint64) e
 	errs := []error{err}
 	for i := range parents {
 		if t := &parents[i]; t.Spec.Includes() && s.turns.First(string(t.ID)) {
-			errs = append(errs, s.includeIn(ctx, t.ID, nodes, at))
+			held, err := s.withholds(ctx, t)
+			if held {
+				s.watch.withheld = s.rec.Now()
+			} else if err == nil {
+				err = s.includeIn(ctx, t.ID, nodes, at)
+			}
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

@@ -10,6 +10,7 @@ import (
 	"millrace/task"
 	"millrace/task/family"
 	"millrace/task/job"
+	"millrace/task/queue"
 	"millrace/task/reason"
 	"millrace/task/where"
 )
@@ -182,6 +183,26 @@ func TestLateNodes(t *testing.T) {
 		}
 		if late := w.task(t, family.ChildID(includes, "n2")); late.State != task.Pending || late.Route != "@n2.5" {
 			t.Errorf("the late child is %s on %s", late.State, late.Route)
+		}
+		// A pause, after which nothing starts, withholds the parts of nodes that come, and of a parent that has
+		// none yet; they get them when it ends.
+		set := func(c queue.Command) {
+			t.Helper()
+			if _, _, err := w.rec.DoQueue(t.Context(), where.DefaultQueue, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set(queue.PauseFor{})
+		whole := w.asked(t, job.Spec{Handler: "x", Place: job.Place{Mode: job.PlaceAll}})
+		w.join(t, "n3")
+		pass(20 * time.Second)
+		if a, b := w.task(t, includes), w.task(t, whole); len(a.Children.Names) != 2 || b.Children != nil || b.State != task.Running {
+			t.Errorf("while its queue is paused one has %v, the other %v and is %s", a.Children.Names, b.Children, b.State)
+		}
+		set(queue.Resume{})
+		pass(10 * time.Second)
+		if a, b := w.task(t, includes), w.task(t, whole); len(a.Children.Names) != 3 || b.Children == nil || len(b.Children.Names) != 3 {
+			t.Errorf("after the pause one has %v, the other %v", a.Children.Names, b.Children)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"millrace/node"
 	"millrace/scheduler/turns"
@@ -14,6 +15,8 @@ import (
 // watch is the memory of [Scheduler.React]: the nodes at its last check.
 type watch struct {
 	nodes map[node.ID]standing
+	// withheld is when a pause last kept a parent's part from a new node; zero if none does.
+	withheld time.Time
 }
 
 // standing is the part of a node that affects its tasks.
@@ -68,7 +71,10 @@ func (s *Scheduler) React(ctx context.Context) error {
 	}
 	errs = append(errs, s.enforceLate(ctx, w))
 	if came {
-		errs = append(errs, s.reactToArrival(ctx, w), s.include(ctx, nodes, at))
+		errs = append(errs, s.reactToArrival(ctx, w))
+	}
+	if came || !s.watch.withheld.IsZero() && now.Sub(s.watch.withheld) >= withheldFor {
+		errs = append(errs, s.include(ctx, nodes, at))
 	}
 	return errors.Join(errs...)
 }

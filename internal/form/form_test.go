@@ -148,6 +148,24 @@ func TestReads(t *testing.T) {
 	}
 }
 
+// A small text does not become hundreds of times as much in memory.
+func TestRefusesHollowItems(t *testing.T) {
+	type item struct {
+		Name string      `json:"name,omitempty"`
+		Room [120]string `json:"-"`
+	}
+	type items struct {
+		All []item `json:"all,omitempty"`
+	}
+	f := Of[items]()
+	dense := `{"name":"` + strings.Repeat("x", 30) + `"}`
+	for text, want := range map[string]bool{`{"all":[]}`: true, `{"all":[` + dense + "," + dense + `]}`: true, `{"all":[{}]}`: false, `{"all":[` + dense + `,null]}`: false} {
+		if err := f.Read([]byte(text), new(items)); (err == nil) != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // The error names the field that cannot be written.
 func TestRefusesToWrite(t *testing.T) {
 	f := Of[whole]()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -179,11 +180,15 @@ func pointer(to reflect.Type, of codec) codec {
 }
 
 // A list of items of largeItem bytes or more is expensive to copy as it grows. So it gets room at
-// once for as many like the first one as may follow in the text, at most mostAhead.
+// once for as many like the first one as may follow in the text, at most mostAhead. And each must have a
+// byte of text for perByte of its own: else a small text, a list of {}, takes hundreds of times its size.
 const (
 	largeItem = 512
 	mostAhead = 1000
+	perByte   = 64
 )
+
+var errHollow = errors.New("a list has items that say next to nothing")
 
 func list(t reflect.Type, of codec) codec {
 	size := t.Elem().Size()
@@ -209,6 +214,9 @@ func list(t reflect.Type, of codec) codec {
 				all.Grow(1)
 				all.SetLen(n + 1)
 				of.value(l, unsafe.Add(all.UnsafePointer(), uintptr(n)*size))
+				if size >= largeItem && uintptr(l.GetPos()-begins)*perByte < size && l.Ok() { //nolint:gosec // the text goes on, not back
+					l.AddError(errHollow)
+				}
 				if n == 0 && size >= largeItem {
 					all.Grow(min((len(l.Data)-l.GetPos())/max(l.GetPos()-begins, 1), mostAhead))
 				}

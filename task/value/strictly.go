@@ -30,9 +30,11 @@ func (m *Misfit) Error() string { return m.why }
 
 // Strictly decodes what somebody has written, where nothing may be lost in silence: it refuses, in
 // every part, a field that does not exist, a name that an object has twice, and a zero that would
-// mean the default ([ZeroIsDefault]). What a type keeps as JSON is not looked into.
+// mean the default ([ZeroIsDefault]). What a type keeps as JSON is not looked into. And it refuses lists
+// whose items would take more than 32 MiB together: a text of 1 MB with nothing but {} is a gigabyte of them.
 func Strictly(data []byte, into any) error {
-	if m := misfit(reflect.TypeOf(into), data, ""); m != nil {
+	l := look{room: mostItems}
+	if m := l.misfit(reflect.TypeOf(into), data, ""); m != nil {
 		return m
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -73,9 +75,35 @@ func Members(data []byte) (map[string]json.RawMessage, error) {
 	return all, err
 }
 
+// mostItems is how many bytes the items of all lists may take.
+const mostItems = 32 << 20
+
+// mostPerByte is how many bytes they may take for one of the text, up to mostItems, where only that is
+// looked at, and largestItem about the size of the largest.
+const mostPerByte, largestItem = 64, 1 << 10
+
+// Dense refuses a text of which a small one would take hundreds of times as much in memory: a list of
+// items that say next to nothing, {} or null. It refuses nothing else that the decoder takes.
+func Dense(data []byte, into any) error {
+	if bytes.Count(data, []byte{','})*largestItem <= mostPerByte*len(data) {
+		return nil
+	}
+	l := look{room: min(mostPerByte*len(data), mostItems), loose: true}
+	if m := l.misfit(reflect.TypeOf(into), data, ""); m != nil {
+		return m
+	}
+	return nil
+}
+
+// look is one look at a text.
+type look struct {
+	room  int
+	loose bool // look at nothing but lists, and names that are there twice
+}
+
 // misfit returns the first part of data that a type does not take. What is no JSON, or of another
 // type, is left to the decoder.
-func misfit(t reflect.Type, data []byte, path string) *Misfit {
+func (l *look) misfit(t reflect.Type, data []byte, path string) *Misfit {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -84,7 +112,7 @@ func misfit(t reflect.Type, data []byte, path string) *Misfit {
 	}
 	p := reflect.PointerTo(t)
 	if p.Implements(reflect.TypeFor[Formed]()) {
-		return misfit(reflect.TypeOf(reflect.New(t).Interface().(Formed).FormOf(data)), data, path)
+		return l.misfit(reflect.TypeOf(reflect.New(t).Interface().(Formed).FormOf(data)), data, path)
 	}
 	if p.Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return nil
@@ -95,8 +123,11 @@ func misfit(t reflect.Type, data []byte, path string) *Misfit {
 		if t.Elem().Kind() == reflect.Uint8 || json.Unmarshal(data, &items) != nil {
 			return nil
 		}
+		if l.room -= len(items) * int(t.Elem().Size()); l.room < 0 { //nolint:gosec // a size in memory
+			return &Misfit{path, fmt.Sprintf("%s has %d items, which with all other lists is too much", path, len(items))}
+		}
 		for i, item := range items {
-			if m := misfit(t.Elem(), item, fmt.Sprintf("%s[%d]", path, i)); m != nil {
+			if m := l.misfit(t.Elem(), item, fmt.Sprintf("%s[%d]", path, i)); m != nil {
 				return m
 			}
 		}
@@ -111,13 +142,15 @@ func misfit(t reflect.Type, data []byte, path string) *Misfit {
 			return nil
 		}
 		if kind == reflect.Map {
-			return misfitOf(members, path, func(string) (reflect.Type, *Misfit) { return t.Elem(), nil })
+			return l.misfitOf(members, path, func(string) (reflect.Type, *Misfit) { return t.Elem(), nil })
 		}
 		fields := fieldsOf(t)
-		return misfitOf(members, path, func(name string) (reflect.Type, *Misfit) {
+		return l.misfitOf(members, path, func(name string) (reflect.Type, *Misfit) {
 			f, ok := fields.byName[name]
 			at := under(path, name)
 			switch {
+			case l.loose:
+				return fields.folded(name), nil
 			case !ok && path == "":
 				return nil, &Misfit{at, fmt.Sprintf("there is no field %q; it takes %s", name, fields.names)}
 			case !ok:
@@ -132,7 +165,7 @@ func misfit(t reflect.Type, data []byte, path string) *Misfit {
 }
 
 // misfitOf looks into the members of an object, in the order of their names.
-func misfitOf(members map[string]json.RawMessage, path string, of func(name string) (reflect.Type, *Misfit)) *Misfit {
+func (l *look) misfitOf(members map[string]json.RawMessage, path string, of func(name string) (reflect.Type, *Misfit)) *Misfit {
 	names := make([]string, 0, len(members))
 	for name := range members {
 		names = append(names, name)
@@ -140,8 +173,8 @@ func misfitOf(members map[string]json.RawMessage, path string, of func(name stri
 	slices.Sort(names)
 	for _, name := range names {
 		t, m := of(name)
-		if m == nil {
-			m = misfit(t, members[name], under(path, name))
+		if m == nil && t != nil {
+			m = l.misfit(t, members[name], under(path, name))
 		}
 		if m != nil {
 			return m
@@ -181,6 +214,17 @@ func isZero(t reflect.Type, data json.RawMessage) bool {
 type fieldSet struct {
 	byName map[string]reflect.StructField
 	names  string
+}
+
+// folded is the type of the field that the decoder takes for a name, whose case does not matter to it; nil
+// if it takes none.
+func (s *fieldSet) folded(name string) reflect.Type {
+	for is, f := range s.byName {
+		if strings.EqualFold(is, name) {
+			return f.Type
+		}
+	}
+	return nil
 }
 
 var fieldSets sync.Map // of fieldSet, by reflect.Type

@@ -100,9 +100,6 @@ An export has facts only: what tasks have printed and produced, checkpoints, and
 		}
 		if !run {
 			a.Note("nothing starts until you say so: %s; `--run` imports without that", still.Words())
-			if not := still.Not(); not != "" {
-				a.Note("not held back: %s; give workers here other names, or cancel those tasks first", not)
-			}
 		}
 		return nil
 	}

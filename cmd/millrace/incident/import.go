@@ -66,9 +66,6 @@ waiting tasks run, with the commands of the file, on this machine.`,
 		a.Note("%s holds the log up to #%d; `millrace dev --data %s` goes on from there", dir, to.Seq, dir)
 		if !run {
 			a.Note("nothing starts until you say so: %s; `--run` imports without that", still.Words())
-			if not := still.Not(); not != "" {
-				a.Note("not held back: %s; give workers here other names, or cancel those tasks first", not)
-			}
 		}
 		return nil
 	}

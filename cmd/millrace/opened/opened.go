@@ -19,6 +19,7 @@ import (
 	"millrace/incident"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -30,14 +31,23 @@ const (
 	// that, the caller's least recently viewed file is closed.
 	Most      = 8
 	mostOfOne = 3
-	// mostUnpacked is how much the open files may hold together, unpacked, and mostUnpackedOfOne those of one
-	// caller: they are in memory, and their indexes with them. A caller's own make room for a further one.
-	mostUnpacked      = 512 << 20
-	mostUnpackedOfOne = incident.MaxUnpacked
+	// mostMemory is about how much memory the open files may take together, and mostMemoryOfOne those of one
+	// caller, with their facts, indexes and folded moments. A caller's own make room for a further one.
+	mostMemory      = 2 << 30
+	mostMemoryOfOne = 1 << 30
 	// Keep is how long an unviewed file stays open.
 	Keep = time.Hour
 	// maxFolded is how many moments of a file stay folded.
 	maxFolded = 4
+)
+
+// What an open file takes, in bytes, beside its text: measured, see TestMemoryOfAFile.
+const (
+	ofFact = 640 // a fact and its place in the index
+	ofText = 3   // a byte of a fact, decoded
+	ofStep = 1 << 10
+	// ofThing is a thing with facts, in each folded moment and in the one at which somebody steps.
+	ofThing = (maxFolded + 1) << 10
 )
 
 // Errors of the shelf.
@@ -52,7 +62,7 @@ var (
 type Shelf struct {
 	opening sync.Mutex // one is unpacked at a time
 
-	// most and mostOfOne replace mostUnpacked and mostUnpackedOfOne if set.
+	// most and mostOfOne replace mostMemory and mostMemoryOfOne if set.
 	most, mostOfOne int
 
 	mu    sync.Mutex
@@ -71,6 +81,7 @@ type File struct {
 	// From and To are the first and the last moment that it covers.
 	From, To view.Point
 
+	takes   int       // about how much memory, in bytes
 	looked  time.Time // guarded by the shelf's mu
 	records []events.Record
 	ticks   view.Slice
@@ -89,7 +100,7 @@ func (s *Shelf) Open(title, by string, data []byte, now time.Time) (*File, error
 	if !s.makeRoom(by, now) {
 		return nil, ErrFull
 	}
-	all, own := cmp.Or(s.most, mostUnpacked), cmp.Or(s.mostOfOne, mostUnpackedOfOne)
+	all, own := cmp.Or(s.most, mostMemory), cmp.Or(s.mostOfOne, mostMemoryOfOne)
 	room := min(own, all-s.held(func(f *File) bool { return f.By != by }))
 	f, err := read(data, room)
 	switch {
@@ -98,7 +109,7 @@ func (s *Shelf) Open(title, by string, data []byte, now time.Time) (*File, error
 	case err != nil:
 		return nil, err
 	}
-	s.yield(by, room-f.Unpacked)
+	s.yield(by, room-f.takes)
 	f.Name, f.Title, f.By, f.Opened, f.Size, f.looked = strings.ToLower(rand.Text()[:12]), title, by, now, len(data), now
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,19 +136,19 @@ func (s *Shelf) makeRoom(by string, now time.Time) bool {
 	return len(s.files) < Most
 }
 
-// held is how much the open files of some callers hold, unpacked.
+// held is how much memory the open files of some callers take.
 func (s *Shelf) held(of func(*File) bool) (size int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.files {
 		if of(f) {
-			size += f.Unpacked
+			size += f.takes
 		}
 	}
 	return size
 }
 
-// yield closes a caller's least recently viewed files until the others hold at most so much.
+// yield closes a caller's least recently viewed files until the others take at most so much.
 func (s *Shelf) yield(by string, most int) {
 	for s.held(func(f *File) bool { return f.By == by }) > most {
 		s.mu.Lock()
@@ -190,22 +201,32 @@ func (s *Shelf) Files(now time.Time) []*File {
 	return slices.SortedFunc(slices.Values(s.files), func(a, b *File) int { return a.Opened.Compare(b.Opened) })
 }
 
-// read unpacks a file that holds at most so much. It leaves out damaged parts.
+// read unpacks a file that takes at most so much memory. It leaves out damaged parts.
 func read(data []byte, most int) (*File, error) {
-	is, err := incident.OpenUpTo(data, most)
+	is, err := incident.OpenUpTo(data, min(most, incident.MaxUnpacked))
 	if err != nil {
 		return nil, err
 	}
-	f := &File{File: is, about: map[view.Ref][]int32{}, printed: map[task.ID][]incident.Lines{}}
+	f := &File{File: is, takes: is.Unpacked, about: map[view.Ref][]int32{}, printed: map[task.ID][]incident.Lines{}}
 	for r, err := range is.Whole() {
 		if err != nil {
 			return nil, fmt.Errorf("a fact cannot be read: %w", err)
 		}
+		f.takes += ofFact + ofText*len(r.Raw)
+		if birth, ok := r.Fact.Event.(task.Submitted); ok && birth.Spec != nil {
+			f.takes += ofStep * len(birth.Spec.Steps)
+		}
 		if ref := view.RefOf(&r); ref.Kind != 0 {
+			if f.about[ref] == nil {
+				f.takes += ofThing
+			}
 			f.about[ref] = append(f.about[ref], int32(len(f.records))) //nolint:gosec // a file of more does not go into memory
 		}
 		if r.Kind == events.KindTick {
 			f.ticks = append(f.ticks, r)
+		}
+		if f.takes > most {
+			return nil, fmt.Errorf("it takes more than %s of memory here (`millrace incident open` opens it): %w", value.Size(most), incident.ErrLarge)
 		}
 		f.records = append(f.records, r)
 	}
@@ -218,6 +239,7 @@ func read(data []byte, most int) (*File, error) {
 	for l, err := range is.Output() {
 		if err == nil { // an unreadable batch counts as missing
 			id := task.ID(l.Subject[strings.LastIndexByte(l.Subject, '.')+1:])
+			f.takes += len(l.Body)
 			f.printed[id] = append(f.printed[id], l)
 		}
 	}

@@ -1,16 +1,19 @@
 package opened
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
 
 	"millrace/client"
+	"millrace/events"
 	"millrace/incident"
 	"millrace/task"
 	"millrace/task/duties"
@@ -203,16 +206,81 @@ func TestStep(t *testing.T) {
 	}
 }
 
+// What a file takes, with all moments that may be folded and somebody who steps through it, is about what is
+// said of it, whatever its facts are.
+func TestMemoryOfAFile(t *testing.T) {
+	first, err := read(known(t), mostMemoryOfOne)
+	if err != nil {
+		t.Fatal(err)
+	}
+	birth := first.records[slices.IndexFunc(first.records, func(r events.Record) bool { return r.Fact.Type == "task.submitted" })]
+	const n = 5000
+	write := func(fact func(i int) events.Record) []byte {
+		t.Helper()
+		var b bytes.Buffer
+		w, err := incident.NewWriter(&b, incident.Manifest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			r := fact(i)
+			r.Seq, r.Stored = uint64(i+1), noon.Add(time.Duration(i)*time.Millisecond) //nolint:gosec // small
+			if err := w.Fact(&r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(func(*incident.Manifest) {}); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	heap := func() int {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc) //nolint:gosec // as much as there is memory
+	}
+	for name, fact := range map[string]func(i int) events.Record{
+		"tiny":     func(int) events.Record { return events.Record{Place: "x", Raw: []byte("{}")} },
+		"one task": func(int) events.Record { return birth },
+		"own tasks": func(i int) events.Record {
+			r, id := birth, fmt.Sprintf("01KJN7E0Z06P8RXA%010d", i)
+			r.Raw = bytes.ReplaceAll(r.Raw, []byte(birth.Fact.Task), []byte(id))
+			r.Place = "mr.queue.@b.5." + id
+			return r
+		},
+	} {
+		data := write(fact)
+		before := heap()
+		f, err := read(data, mostMemoryOfOne)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for i := range maxFolded {
+			if _, _, err := f.At(t.Context(), view.Moment{Seq: uint64(n - i)}); err != nil { //nolint:gosec // positive
+				t.Fatal(name, err)
+			}
+		}
+		if _, err := f.Step(t.Context(), Where{At: n / 2, Do: []string{"s"}}, view.Rules{Task: duties.Settings{StartDeadline: time.Hour, AckWait: time.Minute}}, time.Minute); err != nil {
+			t.Fatal(name, err)
+		}
+		if took := heap() - before; took > 3*f.takes/2 || took < f.takes/3 {
+			t.Errorf("%s: it takes %d KiB, and %d are counted", name, took>>10, f.takes>>10)
+		}
+		runtime.KeepAlive(f)
+	}
+}
+
 // Open files are bounded by what they hold in memory: a caller's own make room for a further one, those of others
 // do not.
 func TestShelfIsBoundedByMemory(t *testing.T) {
 	t.Parallel()
 	data := known(t)
-	one, err := incident.Open(data)
-	if err != nil || one.Unpacked < len(data) {
-		t.Fatal(one.Unpacked, err)
+	one, err := read(data, mostMemoryOfOne)
+	if err != nil {
+		t.Fatal(err)
 	}
-	s := Shelf{mostOfOne: 2 * one.Unpacked, most: 3*one.Unpacked + 1}
+	s := Shelf{mostOfOne: 2 * one.takes, most: 3*one.takes + 1}
 	open := func(by string) error {
 		_, err := s.Open("f", by, data, noon)
 		return err
@@ -231,7 +299,7 @@ func TestShelfIsBoundedByMemory(t *testing.T) {
 	if err := open("ada"); err != nil { // in the place of one of her own
 		t.Error(err)
 	}
-	if s.mostOfOne = one.Unpacked - 1; !errors.Is(open("ada"), incident.ErrLarge) {
+	if s.mostOfOne = one.takes - 1; !errors.Is(open("ada"), incident.ErrLarge) {
 		t.Error("one beyond the memory of a caller is opened")
 	}
 }

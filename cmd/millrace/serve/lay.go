@@ -123,16 +123,6 @@ func (a *Commands) ImportTo(ctx context.Context, t client.Target, s settings.Val
 // Stilled says what was stopped so that a log starts nothing.
 type Stilled struct {
 	Schedules, Queues, Nodes []string
-	// Late tells that some task has a child on each node that comes.
-	Late bool
-}
-
-// Not says what starts nevertheless; "" for nothing.
-func (s *Stilled) Not() string {
-	if s.Late {
-		return "a worker that the log has not seen gets its part of the tasks for all nodes (place.late: include)"
-	}
-	return ""
 }
 
 // Words says it, and how it goes on.
@@ -197,7 +187,6 @@ func (a *Commands) still(ctx context.Context, c *client.Client, reason string) (
 		if birth, ok := r.Fact.Event.(task.Submitted); ok {
 			_, own := birth.Route.Node()
 			t.ID, known = r.Fact.Task, known || own
-			is.Late = is.Late || birth.Spec.Includes()
 		}
 		if !known || !r.IsFact() || r.Err != nil {
 			return nil
