@@ -3,17 +3,13 @@ package rights
 import (
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"millrace/cmd/millrace/reach"
-	"millrace/integration/place"
 	"millrace/jet/roles"
 )
 
-// moment is how long ago something was, or how long until it is.
 // moment is how long ago or ahead something is, with the room that its column has for it.
 var moment = regexp.MustCompile(` *(\([^()]* ago\)|\b(in )?([0-9.]+(ms|[smhd]))+\b( ago)?) *`)
 
@@ -22,23 +18,9 @@ var moment = regexp.MustCompile(` *(\([^()]* ago\)|\b(in )?([0-9.]+(ms|[smhd]))+
 func TestCommandsByRole(t *testing.T) {
 	t.Parallel()
 	const account = "asking"
-	g := guard(t, accountFor(account, "here"))
-	p := place.New(t, 2*time.Second)
-	p.Let("NATS_URL", g.ns.ClientURL())
-	before := p.Env
-	as := func(role roles.Role, node string) {
-		p.Env = append(slices.Clip(before), g.as(roleUser(account, role, node))...)
-	}
-	as(roles.Server, "")
-	server := p.Start("server", "--data", place.Data)
-	server.Until("the server is ready", func() bool { return strings.Contains(server.Said.String(), "Millrace serves") })
+	p, _, as, server, worker := realm(t, account)
 	defer server.Stop()
-	as(roles.Worker, "here")
-	worker := p.Worker("here")
 	defer worker.Stop()
-
-	as(roles.Operator, "")
-	p.Run("node", "wait", "here")
 	p.Write("job.yaml", `name: hello
 title: says hello
 timetable: [{cron: "0 3 * * *"}]

@@ -434,25 +434,32 @@ func TestRefusalsAreSeen(t *testing.T) {
 	}
 }
 
+// realm is a place whose NATS server has the printed rights, with a server and a worker on the node "here"; as
+// changes who a command is, an operator at first.
+func realm(t *testing.T, account string) (p *place.Place, g *guardedServer, as func(role roles.Role, node string), server, worker *place.Process) {
+	t.Helper()
+	g = guard(t, accountFor(account, "here"))
+	p = place.New(t, 2*time.Second)
+	p.Let("NATS_URL", g.ns.ClientURL())
+	before := p.Env
+	as = func(role roles.Role, node string) {
+		p.Env = append(slices.Clip(before), g.as(roleUser(account, role, node))...)
+	}
+	as(roles.Server, "")
+	server = p.Start("server", "--data", place.Data)
+	server.Until("the server is ready", func() bool { return strings.Contains(server.Said.String(), "Millrace serves") })
+	as(roles.Worker, "here")
+	worker = p.Worker("here")
+	as(roles.Operator, "")
+	p.Run("node", "wait", "here")
+	return p, g, as, server, worker
+}
+
 // Each role can do its work with its rights, and the NATS server refuses the rest.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	const account = "roles"
-	g := guard(t, accountFor(account, "here"))
-	p := place.New(t, 2*time.Second)
-	p.Let("NATS_URL", g.ns.ClientURL())
-	before := p.Env
-	as := func(role roles.Role, node string) {
-		p.Env = append(slices.Clip(before), g.as(roleUser(account, role, node))...)
-	}
-	as(roles.Server, "")
-	server := p.Start("server", "--data", place.Data)
-	server.Until("the server is ready", func() bool { return strings.Contains(server.Said.String(), "Millrace serves") })
-	as(roles.Worker, "here")
-	worker := p.Worker("here")
-
-	as(roles.Operator, "")
-	p.Run("node", "wait", "here")
+	p, g, as, server, worker := realm(t, account)
 	p.Run("run", "--wait", "--priority", "8", "--unique", "one", "--labels", "node=here", "--", "true")
 
 	submitter := callerOf(p, g, roleUser(account, roles.Submitter, ""))
