@@ -87,7 +87,7 @@ func (a *Accounts) node(ctx context.Context, id node.ID) (node.Node, error) {
 	if !ok {
 		n.ID = id
 	}
-	records, err := a.Log.Node(ctx, id, n.Head)
+	records, err := nodeSince(ctx, a.Log, &n)
 	if errors.Is(err, node.ErrUnknown) { // the log has lost what was known
 		a.mu.Lock()
 		delete(a.nodes, id)

@@ -99,11 +99,11 @@ type Reader interface {
 	// Task returns the history of a task: its birth, its offers and its chain,
 	// in the order of the log; nothing if there is no such task.
 	Task(ctx context.Context, id task.ID) ([]Record, error)
-	// Node returns the facts on a node's chain after a sequence, all of them after 0. It costs
-	// little if there are none. The error wraps [node.ErrUnknown] if after is not 0 and the chain
-	// has no fact there: the node was on a log that was deleted, or that has lost its last
-	// messages. What was known of the node is then void.
-	Node(ctx context.Context, id node.ID, after uint64) ([]Record, error)
+	// Node returns the facts on a node's chain from a sequence on, all of them from 0. It costs
+	// little if there are none behind that. The error wraps [node.ErrUnknown] if from is not 0 and the
+	// chain has no fact there: the node was on a log that was deleted, or that has lost its last
+	// messages. What was known of the node is then void. So it is if the fact there is another one.
+	Node(ctx context.Context, id node.ID, from uint64) ([]Record, error)
 	// Queue returns the facts about a queue, which operators write.
 	Queue(ctx context.Context, name string) ([]Record, error)
 	// Latest returns the last readable fact on a chain, of sequence 0 if there is none, and the

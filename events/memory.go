@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type Memory struct {
 	nodes   map[node.ID][]uint64    // guarded by mu
 	heads   map[chain]uint64        // guarded by mu; last sequence of a chain
 	offers  []*memoryOffer          // guarded by mu; not yet acked, in order
+	acked   []*memoryOffer          // guarded by mu; the others, in the order of their acks
 	timers  map[task.ID]memoryTimer // guarded by mu
 	changed chan struct{}           // guarded by mu; closed at every change
 
@@ -51,6 +53,7 @@ type memoryOffer struct {
 	queue      string
 	deliveries int
 	until      time.Time // leased until then
+	acked      uint64    // the last sequence when it was acked
 }
 
 type memoryTimer struct {
@@ -308,18 +311,15 @@ func (m *Memory) Beginning(ctx context.Context, id task.ID, to uint64) ([]Record
 }
 
 // Node implements [Reader].
-func (m *Memory) Node(ctx context.Context, id node.ID, after uint64) ([]Record, error) {
+func (m *Memory) Node(ctx context.Context, id node.ID, from uint64) ([]Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seqs := m.nodes[id]
-	from, found := slices.BinarySearch(seqs, after)
-	if !found && after > 0 {
-		return nil, fmt.Errorf("node %s has no fact at %d any more: %w", id, after, node.ErrUnknown)
+	at, found := slices.BinarySearch(seqs, from)
+	if !found && from > 0 {
+		return nil, fmt.Errorf("node %s has no fact at %d any more: %w", id, from, node.ErrUnknown)
 	}
-	if found {
-		from++
-	}
-	return m.pick(seqs[from:]), nil
+	return m.pick(seqs[at:]), nil
 }
 
 // Queue implements [Reader].
@@ -372,7 +372,8 @@ func (m *Memory) Last(ctx context.Context) (uint64, error) {
 }
 
 // Lose drops the last n messages, as a server that has lost power, or whose store was replaced by an
-// older copy. Their sequences are given to others.
+// older copy. Their sequences are given to others. Offers that were acknowledged since are handed out
+// again.
 func (m *Memory) Lose(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -385,7 +386,15 @@ func (m *Memory) Lose(n int) {
 	for id, seqs := range m.nodes {
 		m.nodes[id] = slices.DeleteFunc(seqs, lost)
 	}
+	for _, o := range slices.Backward(m.acked) {
+		if o.acked <= end { // by when it was acked, this and all before
+			break
+		}
+		m.offers, m.acked = append(m.offers, o), m.acked[:len(m.acked)-1]
+		o.redeliver(m.now(), true)
+	}
 	m.offers = slices.DeleteFunc(m.offers, func(o *memoryOffer) bool { return lost(o.seq) })
+	slices.SortFunc(m.offers, func(a, b *memoryOffer) int { return cmp.Compare(a.seq, b.seq) })
 	clear(m.heads)
 	clear(m.queues)
 	for i := range m.records {
@@ -677,7 +686,11 @@ type memoryLease struct {
 func (l *memoryLease) Ack() error {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
-	l.m.offers = slices.DeleteFunc(l.m.offers, func(o *memoryOffer) bool { return o == l.offer })
+	if at := slices.Index(l.m.offers, l.offer); at >= 0 {
+		l.m.offers = slices.Delete(l.m.offers, at, at+1)
+		l.offer.acked = uint64(len(l.m.records))
+		l.m.acked = append(l.m.acked, l.offer)
+	}
 	return nil
 }
 

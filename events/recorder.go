@@ -69,7 +69,7 @@ func (r *Recorder) MessageFact(seq uint64, e task.MessageEvent) *Fact {
 	return &Fact{ID: r.NewID(now), At: now, Type: TypeOf(e), Message: seq, Actor: r.Actor, Event: e}
 }
 
-// Load reads a task. The error wraps [task.ErrUnknown] if there is none.
+// Load reads a task. The error wraps [task.ErrUnknown] if the log does not say what it is.
 func (r *Recorder) Load(ctx context.Context, id task.ID) (task.Task, error) {
 	var t task.Task
 	err := r.LoadInto(ctx, id, &t)
@@ -83,7 +83,7 @@ func (r *Recorder) LoadInto(ctx context.Context, id task.ID, t *task.Task) error
 	case err != nil:
 		*t = task.Task{}
 		return fmt.Errorf("read task %s: %w", id, err)
-	case len(records) == 0:
+	case len(records) == 0 || t.Spec == nil: // what else there is was written after the log had lost its birth
 		return fmt.Errorf("task %s: %w", id, task.ErrUnknown)
 	}
 	return nil
@@ -389,10 +389,20 @@ func (r *Recorder) DoNodeFrom(ctx context.Context, n node.Node, c node.Command) 
 	return d.Is, event, nil
 }
 
+// nodeSince reads what a log says of a node since its last known fact. The error wraps [node.ErrUnknown] if
+// the log does not have that fact any more.
+func nodeSince(ctx context.Context, log Reader, n *node.Node) ([]Record, error) {
+	records, err := log.Node(ctx, n.ID, n.Head)
+	if err != nil || n.Head == 0 {
+		return records, err
+	}
+	return records[1:], nil
+}
+
 // readNode brings a node up to date. The second result tells whether a fact is among the new
 // records.
 func (r *Recorder) readNode(ctx context.Context, n node.Node, wrote *Fact) (node.Node, bool, error) {
-	records, err := r.Log.Node(ctx, n.ID, n.Head)
+	records, err := nodeSince(ctx, r.Log, &n)
 	if err != nil {
 		return n, false, err
 	}

@@ -17,6 +17,7 @@ import (
 	"millrace/jet/pull"
 	"millrace/jet/reading"
 	"millrace/jet/wire"
+	"millrace/task/value"
 )
 
 // How a feed reads. It asks for as many messages as the server reports, and if there are none, for
@@ -383,7 +384,7 @@ func (f *feed) suspect(ctx context.Context) {
 	}
 	switch {
 	case len(filters) > 0:
-		how = fmt.Sprintf("it takes only %q", filters)
+		how = "it takes only " + value.List(filters)
 	case is.Paused:
 		how = "it is paused"
 	case is.Config.HeadersOnly:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/jet/embed"
 	"millrace/jet/rig"
 	"millrace/jet/streams"
@@ -175,14 +177,23 @@ func TestPlaceAllEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t, embed.Config{})
 	v := rig.NewValve()
-	s := openStore(t, connect(t, srv.URL(), nats.SetCustomDialer(v)), streams.Layout{})
+	nc := connect(t, srv.URL(), nats.SetCustomDialer(v))
+	s := openStore(t, nc, streams.Layout{})
 	facts := make([]*events.Fact, 10)
 	for i := range facts {
 		facts[i] = newFact(newTask(), task.Submitted{Work: testWork("default")})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
 	v.Hold()
+	sent := nc.Stats().OutMsgs
+	var leaver sync.WaitGroup
+	leaver.Go(func() {
+		defer cancel()
+		if !testkit.Poll(testkit.Patience, func() bool { return nc.Stats().OutMsgs >= sent+uint64(len(facts)) }) {
+			t.Error("not all have left")
+		}
+	})
+	defer leaver.Wait()
 	outcomes := 0
 	s.PlaceAll(ctx, facts, false, func(_ int, _ uint64, err error) {
 		outcomes++

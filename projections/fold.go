@@ -57,9 +57,10 @@ type change struct {
 	labels          map[string]string
 	step            string
 	command         *job.Spec
-	// before is the key under which it was counted. isNew says that it is assumed to have no row.
-	before counted
-	isNew  bool
+	// before is the key under which it was counted. isNew says that it is assumed to have no row, bare
+	// that it had none.
+	before      counted
+	isNew, bare bool
 	// dead is the kind of dead letter that it was, "" for none.
 	dead task.Letter
 	// spec, message and was, the job, are the values before the batch.
@@ -174,7 +175,6 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 			return err
 		}
 		f.evolve(records)
-		f.noteTexts()
 		if err := f.writeTasks(ctx); err != nil {
 			return err
 		}
@@ -200,7 +200,11 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 			return err
 		}
 		next.advance(records)
-		return f.writePosition(ctx, next)
+		if err := f.writePosition(ctx, next); err != nil {
+			return err
+		}
+		f.noteTexts(records) // now it is known which tasks are new
+		return nil
 	})
 	if err == nil {
 		f.at = next
@@ -248,6 +252,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 	}
 	for i := range f.changes {
 		f.changes[i].tells()
+		f.changes[i].bare = f.changes[i].number == 0
 		f.changes[i].before = countedOf(&f.changes[i].task)
 		f.changes[i].dead = deadOf(&f.changes[i].task)
 		f.changes[i].spec, f.changes[i].message, f.changes[i].was = f.changes[i].task.Spec, f.changes[i].task.Message, f.changes[i].task.Job
@@ -310,13 +315,13 @@ func (f *fold) evolveObserved(records []events.Record) {
 }
 
 // noteTexts tells the store the new texts of the batch's tasks.
-func (f *fold) noteTexts() {
+func (f *fold) noteTexts(records []events.Record) {
 	f.noted = f.noted[:0]
 	for i := range f.changes {
 		c := &f.changes[i]
-		n := noted{id: string(c.task.ID), new: c.isNew || c.before.state == task.Unknown}
+		n := noted{id: string(c.task.ID), new: c.isNew || c.bare}
 		switch {
-		case n.new || c.task.Spec != c.spec:
+		case n.new || c.before.state == task.Unknown || c.task.Spec != c.spec:
 			n.has = textsOf(&c.task)
 		case c.task.Message != c.message:
 			n.has[textMessage] = c.task.Message
@@ -325,7 +330,7 @@ func (f *fold) noteTexts() {
 		}
 		f.noted = append(f.noted, n)
 	}
-	f.store.texts.note(f.noted)
+	f.store.texts.note(records[0].Seq, records[len(records)-1].Seq, f.noted)
 }
 
 func (f *fold) writeTasks(ctx context.Context) error {

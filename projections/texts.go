@@ -28,6 +28,7 @@ type texts struct {
 	mu     sync.Mutex
 	blocks []*block // guarded by mu, as are the blocks; by their first ids
 	full   int      // the tasks that fill a block; blockTasks except in tests
+	seen   uint64   // guarded by mu; the last sequence of the batches that were noted
 }
 
 // blockTasks is how many tasks fill a block. With more, a search reads more rows for each candidate
@@ -104,15 +105,22 @@ func textsIn(f *view.Filter) []string {
 func (x *texts) begin(known bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.blocks = []*block{{known: known}}
+	x.blocks, x.seen = []*block{{known: known}}, 0
 }
 
-// note must be called before the rows become visible, so that concurrent searches find them.
-func (x *texts) note(all []noted) {
+// note must be called before the rows of a batch become visible, so that concurrent searches find
+// them. A batch that could then not be written, as on a full disk, comes again; its new tasks count
+// once.
+func (x *texts) note(first, last uint64, all []noted) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	again := first <= x.seen
+	x.seen = max(x.seen, last)
 	for i := range all {
-		x.blockFor(&all[i]).note(&all[i])
+		n := &all[i]
+		b := x.blockFor(n)
+		n.new = n.new && !(again && bytes.Contains(b.ids, []byte(n.id+"\n")))
+		b.note(n)
 	}
 }
 

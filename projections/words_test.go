@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/events"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/quota"
@@ -43,7 +44,7 @@ func TestWordsAndMarks(t *testing.T) {
 	for _, k := range tasks {
 		f.changes = append(f.changes, change{task: k, isNew: true})
 	}
-	f.noteTexts()
+	f.noteTexts([]events.Record{{Seq: 1}})
 	if err := f.writeTasks(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,8 @@ func (s slow) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 	return answered(s, func() ([]events.Record, error) { return s.store.Task(ctx, id) })
 }
 
-func (s slow) Node(ctx context.Context, id node.ID, after uint64) ([]events.Record, error) {
-	return answered(s, func() ([]events.Record, error) { return s.store.Node(ctx, id, after) })
+func (s slow) Node(ctx context.Context, id node.ID, from uint64) ([]events.Record, error) {
+	return answered(s, func() ([]events.Record, error) { return s.store.Node(ctx, id, from) })
 }
 
 func (s slow) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error {

@@ -142,14 +142,14 @@ func (s *store) Beginning(ctx context.Context, id task.ID, to uint64) ([]events.
 	return s.Memory.Beginning(ctx, id, to)
 }
 
-func (s *store) Node(ctx context.Context, id node.ID, after uint64) ([]events.Record, error) {
+func (s *store) Node(ctx context.Context, id node.ID, from uint64) ([]events.Record, error) {
 	s.mu.Lock()
-	s.from = append(s.from, after)
+	s.from = append(s.from, from)
 	s.mu.Unlock()
 	if err := s.reach(ctx); err != nil {
 		return nil, err
 	}
-	return s.Memory.Node(ctx, id, after)
+	return s.Memory.Node(ctx, id, from)
 }
 
 func (s *store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error {

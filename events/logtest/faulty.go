@@ -92,9 +92,9 @@ func (f *Faulty) Task(ctx context.Context, id task.ID) ([]events.Record, error) 
 }
 
 // Node implements [events.Reader].
-func (f *Faulty) Node(ctx context.Context, id node.ID, after uint64) ([]events.Record, error) {
+func (f *Faulty) Node(ctx context.Context, id node.ID, from uint64) ([]events.Record, error) {
 	f.land()
-	return f.Log.Node(ctx, id, after)
+	return f.Log.Node(ctx, id, from)
 }
 
 func (f *Faulty) write(ctx context.Context, fact *events.Fact, do func(context.Context, *events.Fact) (uint64, error)) (uint64, error) {

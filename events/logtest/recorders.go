@@ -174,15 +174,15 @@ func nodeLife(s *suite) {
 	if err != nil || len(records) != 2 {
 		s.Fatalf("the node has %d records, error %v; want 2", len(records), err)
 	}
-	for after, want := range map[uint64]int{0: 2, records[0].Seq: 1, records[1].Seq: 0} {
-		if rest, err := s.log.Node(s.context(), "n1", after); err != nil || len(rest) != want || want > 0 && rest[want-1].Seq != records[1].Seq {
-			s.Errorf("after %d the node has the records %v, error %v; want %d", after, sequences(rest), err, want)
+	for from, want := range map[uint64]int{0: 2, records[0].Seq: 2, records[1].Seq: 1} {
+		if rest, err := s.log.Node(s.context(), "n1", from); err != nil || len(rest) != want || rest[want-1].Seq != records[1].Seq || rest[want-1].Fact.ID != records[1].Fact.ID {
+			s.Errorf("from %d on the node has the records %v, error %v; want %d", from, sequences(rest), err, want)
 		}
 	}
 	// A log that has lost its last messages, and one that has others where the node had its own.
-	for _, after := range []uint64{records[1].Seq + 9, s.elsewhere()} {
-		if rest, err := s.log.Node(s.context(), "n1", after); !errors.Is(err, node.ErrUnknown) {
-			s.Errorf("after %d, where the node has no fact, it has %v, error %v; want ErrUnknown", after, sequences(rest), err)
+	for _, from := range []uint64{records[1].Seq + 9, s.elsewhere()} {
+		if rest, err := s.log.Node(s.context(), "n1", from); !errors.Is(err, node.ErrUnknown) {
+			s.Errorf("from %d on, where the node has no fact, it has %v, error %v; want ErrUnknown", from, sequences(rest), err)
 		}
 	}
 	if _, err := s.log.Node(s.context(), "nobody", 7); !errors.Is(err, node.ErrUnknown) {

@@ -35,6 +35,8 @@ type call struct {
 	last uint64       // the sequence that an append expects
 	// after is when it may happen; zero for at once.
 	after time.Time
+	// cut is set if the connection was lost before it happened.
+	cut bool
 	// do does it; nil for a turn.
 	do func() error
 	// seq and err are the result: where the log put it, or why it did not.

@@ -25,7 +25,8 @@ var errLeft = errors.New("left to the next process")
 func (w *workerProcess) takeUp(ctx context.Context) {
 	l := w.has
 	offer := *l.offer
-	offer.Lease = &lease{Lease: offer.Lease.(*lease).Lease, port: w.port, offer: &offer}
+	was := offer.Lease.(*lease)
+	offer.Lease = &lease{Lease: was.Lease, port: w.port, offer: &offer, losses: was.losses}
 	l.offer = &offer
 	var stop error = worker.ErrLeaseLost
 	t, err := w.rec.Load(ctx, l.task.ID)

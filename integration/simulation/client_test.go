@@ -65,6 +65,7 @@ func (c *client) submit() {
 	s := c.h.submission(id)
 	for times := 1 + c.h.rng.IntN(4)/3; times > 0; times-- {
 		c.insist(func() error {
+			losses := c.h.lost.times
 			birth, err := birth.Of(s, nil, 0, c.now())
 			if err != nil {
 				panic(err) // the simulation wrote it
@@ -77,7 +78,7 @@ func (c *client) submit() {
 					err = c.rec.Settle(context.Background(), &t)
 				}
 			}
-			if seq > 0 {
+			if seq > 0 && losses == c.h.lost.times {
 				c.h.accepted[id] = true
 			}
 			return err

@@ -60,6 +60,8 @@ type history struct {
 	steps      []step
 	schedulers []*scheduler.Scheduler
 	failure    error
+	workers    []*workerProcess
+	lost       losses
 	waited     int     // tasks that have waited for nodes to the end
 	stranded   int     // open tasks that ran last on a node when it retired
 	blamed     task.ID // the task that it is about, if it is about one
@@ -85,6 +87,8 @@ type variant struct {
 	// retiring histories have no start deadline, nodes that stay away for longer, and schedulers that
 	// retire those.
 	retiring bool
+	// older histories have a server that now and then comes back with an older log.
+	older bool
 	// careless ones do not look whether a task names the node.
 	careless bool
 	// thrifty histories begin shortly before midnight, and most tasks have budgets.
@@ -126,6 +130,10 @@ func play(t *testing.T, seed uint64, v variant) *history {
 	h := &history{
 		seed: seed, dice: dice, rng: rng, policies: rand.New(rand.NewPCG(seed, 11)), weather: forecast(rng), variant: v,
 		runs: map[task.ID][]*run{}, accepted: map[task.ID]bool{}, stories: map[task.ID]story{}, late: map[task.ID]bool{}, rated: map[string]*ratedUse{}, fold: newFold(),
+		lost: losses{tasks: map[task.ID]bool{}},
+	}
+	if v.older { // what it forgets, nobody but a scheduler may know
+		h.weather.watched = true
 	}
 	if v.families {
 		h.weather.noise, h.weather.watched = 0, true
@@ -193,6 +201,12 @@ func (h *history) step() {
 	} else {
 		h.pass(h.upTo(h.weather.pace))
 	}
+	if h.variant.older && h.rng.IntN(losesOnce) == 0 {
+		if h.fault() {
+			h.lose()
+		}
+		return
+	}
 	if n := len(h.flying); n > 0 && h.chance(h.weather.swift) {
 		h.land(h.rng.IntN(n))
 		return
@@ -236,6 +250,12 @@ func (h *history) step() {
 func (h *history) resume(a *actor, f fate) {
 	c := a.pending
 	a.pending = nil
+	switch {
+	case c.cut && (f == killed || f == killedAfter):
+		f = killed
+	case c.cut:
+		f = requestLost
+	}
 	a.fates <- f
 	h.quiet()
 	h.note(step{actor: a.name, call: c, fate: f})
@@ -318,26 +338,40 @@ func (h *history) observe() {
 	}
 	batch, err := h.feed.Next(context.Background())
 	h.fail(err)
-	h.records = append(h.records, batch...)
 	h.seen = last
 	for i := range batch {
 		r := &batch[i]
-		h.fold.add(r)
+		h.learn(r)
 		if id := r.Fact.Task; id != "" {
-			h.stories[id] = append(h.stories[id], *r)
 			h.judge(id)
 		}
 		h.judgeLimits()
-		h.judgeRates(r)
 		h.judgeRetired(r)
 	}
+}
+
+// learn adds a record to what is known of the log.
+func (h *history) learn(r *events.Record) {
+	h.records = append(h.records, *r)
+	h.fold.add(r)
+	if id := r.Fact.Task; id != "" {
+		h.stories[id] = append(h.stories[id], *r)
+	}
+	h.judgeRates(r)
 }
 
 // judge holds the story of a task against the promises.
 func (h *history) judge(id task.ID) {
 	s := h.stories[id]
+	if h.lost.times > 0 && !hasBirth(s) {
+		return // nothing is promised of it
+	}
 	t := h.fold.tasks[id]
-	for _, promise := range promises {
+	firm := promises
+	if h.lost.tasks[id] { // what it says may follow from what is lost
+		firm = lasting
+	}
+	for _, promise := range firm {
 		h.blame(id, promise(s))
 	}
 	h.blame(id, agrees(&t, s))
@@ -400,6 +434,9 @@ func (h *history) settle() {
 		h.blame(id, kept(id, h.stories[id]))
 	}
 	for _, id := range slices.Sorted(maps.Keys(h.stories)) {
+		if h.lost.times > 0 && !hasBirth(h.stories[id]) {
+			continue
+		}
 		h.blame(id, over(h.stories[id]))
 		h.blame(id, h.retried(id))
 		h.blame(id, h.once(id))
@@ -412,6 +449,9 @@ func (h *history) settle() {
 		h.pass(time.Minute)
 		h.round()
 	}
+	if h.variant.older {
+		h.judgeWorkers()
+	}
 	// An offer on the route of a node that is gone may stay there: it is stale.
 	offers, _ := h.mem.Offers(context.Background(), append(slices.Clone(queues), where.NodeQueue("n0")))
 	if o := offers.(*events.MemoryOffers).Try(); o != nil {
@@ -419,7 +459,7 @@ func (h *history) settle() {
 	}
 	// In a roomy one, one attempt of a process stands still while another runs. In families, no
 	// scheduler hears of the ends that steps wait for, and the sweep lets them go.
-	if h.weather.fair() && !h.variant.roomy && !h.variant.families {
+	if h.weather.fair() && h.lost.times == 0 && !h.variant.roomy && !h.variant.families {
 		h.fail(h.undisturbed())
 	}
 }
@@ -450,7 +490,7 @@ func (h *history) over() bool {
 		return true
 	}
 	for _, s := range h.stories {
-		if over(s) != nil {
+		if over(s) != nil && (h.lost.times == 0 || hasBirth(s)) {
 			return false
 		}
 	}

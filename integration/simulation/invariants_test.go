@@ -52,6 +52,9 @@ var (
 // promises are those that hold after every step.
 var promises = []func(story) error{oneEnd, oneEpoch, exitSeen, causeFirst, evidence}
 
+// lasting are those that also hold where the log has lost a part of the story.
+var lasting = []func(story) error{oneEnd, oneEpoch, exitSeen}
+
 func broken(promise error, format string, args ...any) error {
 	return fmt.Errorf("%w: %s", promise, fmt.Sprintf(format, args...))
 }

@@ -67,7 +67,7 @@ func (h *history) judgeLimits() {
 // judgeRates counts what was admitted under the rates of queues.
 func (h *history) judgeRates(r *events.Record) {
 	e, ok := r.Fact.Event.(task.Granted)
-	if !ok || r.Kind != events.KindLimit {
+	if !ok || r.Kind != events.KindLimit || h.variant.older { // by a rate that is lost meanwhile
 		return
 	}
 	for _, g := range e.Grants {
@@ -97,7 +97,9 @@ type ratedUse struct {
 // startAdmitter starts the part of a scheduler that admits what limits hold.
 func (h *history) startAdmitter(name string, mortal bool) {
 	h.start(name, mortal, func(a *actor) {
-		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]queue.Queue{}, told: newFold(), used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}}
+		v := &limitView{view: view{h: h, actor: a, fold: newFold()}}
+		v.again = v.begin
+		v.begin()
 		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: h.bounds(), Limits: v, Timed: &v.view, Timers: &port{h.mem, a}, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
 		for {
 			pause := time.Second
@@ -120,14 +122,22 @@ type limitView struct {
 	grants map[task.ID]task.Grant
 	queues map[string]queue.Queue
 	used   quota.Used
-	told   fold // of the records that the scheduler was told
+	from   uint64 // the records up to here were told
+	told   fold   // of the records that the scheduler was told
+}
+
+// begin forgets all that it knows beside the fold.
+func (v *limitView) begin() {
+	v.from, v.grants, v.queues, v.told = 0, map[task.ID]task.Grant{}, map[string]queue.Queue{}, newFold()
+	v.used = quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}
 }
 
 func (v *limitView) catchUp() error {
-	from := v.fold.seq
 	if err := v.ask("follow the log"); err != nil {
 		return err
 	}
+	from := v.from
+	v.from = v.fold.seq
 	var steps []events.Step
 	for i := from; i < v.fold.seq; i++ {
 		r := &v.h.records[i]

@@ -32,6 +32,10 @@ type run struct {
 	told bool
 	// outlives is whether it goes on when its actor is dead.
 	outlives bool
+	// lost is set if the log has lost the attempt, or what its worker knew of it.
+	lost bool
+	// losses is how often the log had lost messages when the attempt was claimed.
+	losses int
 	// waits is set until something of it has started.
 	waits bool
 }
@@ -78,13 +82,16 @@ func (r *run) confirm(asked time.Time) {
 // begin notes that an attempt begins to run.
 func (h *history) begin(r *run) {
 	now := time.Now()
+	if r.losses == h.lost.times && r.losses > 0 && !hasBirth(h.stories[r.task.ID]) {
+		h.blame(r.task.ID, fmt.Errorf("%w: %s", errUnborn, r.actor.name))
+	}
 	for _, o := range h.runs[r.task.ID] {
 		dead := o.actor.dead && !o.outlives
 		// A worker whose name another process has taken ends as soon as it hears of that.
 		if n := h.fold.nodes[node.ID(o.task.Node)]; n.Session != o.task.Session {
 			continue
 		}
-		if !dead && !o.lazy && o.task.Epoch != r.task.Epoch && now.Before(o.stops().Add(goneAfter)) {
+		if !dead && !o.lazy && !o.lost && o.task.Epoch != r.task.Epoch && now.Before(o.stops().Add(goneAfter)) {
 			h.blame(r.task.ID, fmt.Errorf("%w: epoch %d begins, and epoch %d of %s has run for %v and was confirmed %v ago",
 				errOverlap, r.task.Epoch, o.task.Epoch, o.actor.name, now.Sub(o.began), now.Sub(o.confirmed)))
 		}

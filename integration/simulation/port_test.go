@@ -121,9 +121,9 @@ func (p *port) Beginning(ctx context.Context, id task.ID, to uint64) (records []
 	return records, err
 }
 
-func (p *port) Node(ctx context.Context, id node.ID, after uint64) (records []events.Record, err error) {
+func (p *port) Node(ctx context.Context, id node.ID, from uint64) (records []events.Record, err error) {
 	err = p.actor.call(&call{kind: read, op: "read node " + string(id), do: func() (err error) {
-		records, err = p.Memory.Node(ctx, id, after)
+		records, err = p.Memory.Node(ctx, id, from)
 		return err
 	}})
 	return records, err
@@ -167,15 +167,29 @@ func (p *port) pull(offers *events.MemoryOffers) *events.Offer {
 	if err := p.actor.call(c); err != nil || offer == nil {
 		return nil
 	}
-	offer.Lease = &lease{Lease: offer.Lease, port: p, offer: offer}
+	offer.Lease = &lease{Lease: offer.Lease, port: p, offer: offer, losses: p.losses()}
 	return offer
 }
 
 // lease is the lease of an offer that an actor has pulled.
 type lease struct {
 	events.Lease
-	port  *port
-	offer *events.Offer
+	port   *port
+	offer  *events.Offer
+	losses int // of the log, before it was pulled
+}
+
+var _ events.Doubtful = (*lease)(nil)
+
+// Severed implements [events.Doubtful].
+func (l *lease) Severed() bool { return l.port.losses() > l.losses }
+
+// losses is how often the log has lost its last messages.
+func (p *port) losses() int {
+	if p.actor.h == nil { // in a small world
+		return 0
+	}
+	return p.actor.h.lost.times
 }
 
 func (l *lease) Ack() error {

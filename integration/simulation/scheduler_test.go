@@ -97,6 +97,10 @@ type view struct {
 	h     *history
 	actor *actor
 	fold  fold
+	// losses is how often the log had lost messages when the model was made.
+	losses int
+	// again is called when it is made again.
+	again func()
 }
 
 var (
@@ -107,6 +111,11 @@ var (
 // ask stops the actor and then catches up, perhaps not wholly.
 func (v *view) ask(op string) error {
 	return v.actor.call(&call{kind: read, op: op, do: func() error {
+		if v.losses != v.h.lost.times {
+			if v.losses, v.fold = v.h.lost.times, newFold(); v.again != nil {
+				v.again()
+			}
+		}
 		behind := v.h.records[v.fold.seq:]
 		if len(behind) > 0 && !v.h.calm && (v.h.rng.IntN(4) == 0 || v.h.variant.crowded) {
 			behind = behind[:v.h.rng.IntN(len(behind))]

@@ -54,6 +54,7 @@ type workerProcess struct {
 	beside    []*run // those that run as well, in roomy histories
 	places    *claim.Protocol
 	offers    events.Offers
+	known     node.Node // its own, as last read
 	has       *leftover // the attempt that runs, if it outlives the process
 }
 
@@ -63,6 +64,7 @@ func (h *history) startWorker(id node.ID, mortal bool, left *leftover) {
 	h.sessions++
 	session := fmt.Sprintf("%s.%d", id, h.sessions)
 	w := &workerProcess{node: id, session: session, has: left}
+	h.workers = append(h.workers, w)
 	a := h.start(session, mortal, func(a *actor) {
 		w.actor, w.port = a, &port{h.mem, a}
 		w.rec = h.recorder(a, "")
@@ -126,8 +128,20 @@ func (w *workerProcess) choose(ctx context.Context, offers events.Offers) {
 func (w *workerProcess) register(ctx context.Context) error {
 	profile := w.self().Profile
 	profile.TTL = value.Duration(nodeTTL)
-	_, _, err := w.rec.DoNode(ctx, w.node, node.Register{Session: w.session, Profile: profile})
+	n, _, err := w.rec.DoNode(ctx, w.node, node.Register{Session: w.session, Profile: profile})
+	w.known = n
 	return err
+}
+
+// do records an event of the worker's own node, of which it knows the earlier facts.
+func (w *workerProcess) do(c node.Command) (err error) {
+	w.known, _, err = w.rec.DoNodeFrom(context.Background(), w.known, c)
+	return err
+}
+
+// online is the command that makes sure that the log says so, over each new connection anew.
+func (w *workerProcess) online() node.Beat {
+	return node.Beat{Session: w.session, Connection: uint64(w.h.lost.times)}
 }
 
 func (w *workerProcess) run() {
@@ -209,8 +223,8 @@ func (w *workerProcess) leave(ctx context.Context) {
 	if w.runs != nil {
 		w.beat() // the last word about what it leaves
 	}
-	_, _, _ = w.rec.DoNode(ctx, w.node, node.Drain{Session: w.session, Reason: "asked to end"})
-	_, _, _ = w.rec.DoNode(ctx, w.node, node.Leave{Session: w.session, Reason: "the worker has ended"})
+	_ = w.do(node.Drain{Session: w.session, Reason: "asked to end"})
+	_ = w.do(node.Leave{Session: w.session, Reason: "the worker has ended"})
 	_ = w.call(&call{kind: write, op: "forget", do: func() error {
 		if p, _ := w.h.mem.Pulse(ctx, w.node); p.Beat.Session == w.session {
 			return w.h.mem.Forget(ctx, w.node)
@@ -241,10 +255,9 @@ func (w *workerProcess) beat() {
 	w.beats++
 	err := w.port.beat(w.node, h, &w.stored, w.beats)
 	if errors.Is(err, events.ErrConflict) { // the log says whose node it is
-		if _, _, err = w.rec.DoNode(context.Background(), w.node, node.Beat{Session: w.session}); errors.Is(err, node.ErrSuperseded) {
-			w.leaving, w.succeeded = true, true
-		}
-		if err == nil {
+		if err = w.do(w.online()); err != nil {
+			w.refused(err)
+		} else {
 			asked = time.Now()
 			err = w.port.beat(w.node, h, &w.stored, w.beats)
 		}
@@ -255,18 +268,29 @@ func (w *workerProcess) beat() {
 	for _, r := range named {
 		r.confirm(asked)
 	}
-	switch _, _, err := w.rec.DoNode(context.Background(), w.node, node.Beat{Session: w.session}); {
-	case errors.Is(err, node.ErrRetired): // it slept, and was taken for gone
-		_ = w.register(context.Background()) // the next heartbeat tries again
+	if err := w.do(w.online()); err != nil {
+		w.refused(err)
+		return
+	}
+	w.beaten = asked
+	for _, r := range append(w.beside[:len(w.beside):len(w.beside)], w.runs) {
+		if r != nil && time.Now().Before(r.stops()) {
+			r.beaten = asked
+		}
+	}
+}
+
+// refused does what follows when the log does not take the node for this process's, or for one that is
+// there.
+func (w *workerProcess) refused(err error) {
+	switch {
 	case errors.Is(err, node.ErrSuperseded):
 		w.leaving, w.succeeded = true, true
-	case err == nil:
-		w.beaten = asked
-		for _, r := range append(w.beside[:len(w.beside):len(w.beside)], w.runs) {
-			if r != nil && time.Now().Before(r.stops()) {
-				r.beaten = asked
-			}
-		}
+	case errors.Is(err, node.ErrUnknown): // the log has lost facts of the node
+		w.h.lost.anew++
+		_ = w.register(context.Background()) // the next heartbeat tries again
+	case errors.Is(err, node.ErrRetired): // it slept, and was taken for gone
+		_ = w.register(context.Background())
 	}
 }
 
@@ -277,7 +301,7 @@ func (w *workerProcess) serve(ctx context.Context, offer *events.Offer) {
 	if err != nil || !mine {
 		return
 	}
-	r := &run{task: t, offer: offer, actor: w.actor, began: received, confirmed: received, beaten: w.beaten, lazy: w.h.chance(w.h.weather.lazy) && !w.h.calm, outlives: t.Spec.Adopts()}
+	r := &run{task: t, offer: offer, losses: w.h.lost.times, actor: w.actor, began: received, confirmed: received, beaten: w.beaten, lazy: w.h.chance(w.h.weather.lazy) && !w.h.calm, outlives: t.Spec.Adopts()}
 	if t.Spec.Adopts() {
 		w.has = &leftover{task: t, offer: offer, run: r}
 	}

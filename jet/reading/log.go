@@ -81,26 +81,28 @@ func (s *Log) readFew(ctx context.Context, subject string) ([]events.Record, err
 }
 
 // Node implements [events.Reader].
-func (s *Log) Node(ctx context.Context, id node.ID, after uint64) ([]events.Record, error) {
+func (s *Log) Node(ctx context.Context, id node.ID, from uint64) ([]events.Record, error) {
 	end, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": wire.NodePrefix + string(id)})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read node %s: %w", id, err)
-	case after > 0 && end.Seq < after: // also if there is none
-		return nil, noFactAt(id, after)
-	case !found || end.Seq == after:
+	case from > 0 && end.Seq < from: // also if there is none
+		return nil, noFactAt(id, from)
+	case !found:
 		return nil, nil
-	case after == 0:
+	case from == 0:
 		return s.readTo(ctx, wire.NodePrefix+string(id), 0, end)
+	case end.Seq == from:
+		return []events.Record{end}, nil
 	}
-	records, err := s.readTo(ctx, wire.NodePrefix+string(id), after-1, end)
+	records, err := s.readTo(ctx, wire.NodePrefix+string(id), from-1, end)
 	if err != nil {
 		return nil, err
 	}
-	if records[0].Seq != after {
-		return nil, noFactAt(id, after)
+	if records[0].Seq != from {
+		return nil, noFactAt(id, from)
 	}
-	return records[1:], nil
+	return records, nil
 }
 
 // noFactAt is the error that a node's chain has no fact where it had one.

@@ -1,6 +1,7 @@
 package claim_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -60,6 +61,49 @@ func TestClaimOfALostBirth(t *testing.T) {
 				}
 				if mine != c.mine || facts != c.facts {
 					t.Errorf("it is claimed: %v, error %v, and the chain has %d facts; want %v and %d", mine, err, facts, c.mine, c.facts)
+				}
+			})
+		})
+	}
+}
+
+// An attempt outlives its claim where the server comes back with an older log, in which another worker's
+// claim, or the end of the task, has the sequence of its own. Nothing that it reports counts.
+func TestReportOfALostAttempt(t *testing.T) {
+	for name, next := range map[string]func(offer uint64) task.Command{
+		"another claim": func(offer uint64) task.Command {
+			return task.Claim{Node: "b", Session: "other", Offer: offer}
+		},
+		"an end": func(uint64) task.Command { return task.Cancel{Reason: "a whim"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				id := task.ID(events.NewID(w.rec.Now()))
+				if _, err := w.rec.Submit(t.Context(), id, task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "h"}, Route: "default.5"}}); err != nil {
+					t.Fatal(err)
+				}
+				offer := w.offers.Try()
+				p := &claim.Protocol{Recorder: w.rec, Node: "a", Session: "s"}
+				var mine task.Task
+				if ok, err := p.Claim(t.Context(), offer, &mine); err != nil || !ok {
+					t.Fatal(ok, err)
+				}
+				w.log.Lose(1)
+				now, err := w.rec.Load(t.Context(), id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if now, _, err = w.rec.Do(t.Context(), now, next(offer.Seq)); err != nil || now.Head != mine.Epoch {
+					t.Fatalf("the chain ends at %d, error %v; the attempt began at %d", now.Head, err, mine.Epoch)
+				}
+				offer.Lease = severed{offer.Lease, func() bool { return true }}
+				if err := p.Report(t.Context(), &mine, offer, task.Finish{Epoch: mine.Epoch}); !errors.Is(err, task.ErrFenced) {
+					t.Errorf("the report: %v, want that it is fenced", err)
+				}
+				is, err := w.rec.Load(t.Context(), id)
+				if err != nil || is.State != now.State || is.Session != now.Session {
+					t.Errorf("then the task is %s of %q, error %v; before it was %s of %q", is.State, is.Session, err, now.State, now.Session)
 				}
 			})
 		})

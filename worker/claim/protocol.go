@@ -130,6 +130,14 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 		return notNow, leased, fmt.Errorf("claim task %s: %w", t.ID, err)
 	}
 	e, started := event.(task.AttemptStarted)
+	if started && o.MayBeLost() { // the claim may have come to a log that has lost the birth, or has other sequences
+		switch err := p.Recorder.LoadInto(ctx, t.ID, t); {
+		case errors.Is(err, task.ErrUnknown):
+			return notMine, 0, nil
+		case err != nil:
+			return notNow, leased, err
+		}
+	}
 	switch {
 	case !started || !t.Live():
 		// A rule has changed the task. Or the answer to the claim was lost with the connection, and
@@ -137,14 +145,6 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 		return notMine, 0, nil
 	case t.Session != p.Session || t.Attempt != e.Attempt:
 		return notNow, leased, nil // the worker that runs it now holds the lease
-	}
-	if o.MayBeLost() { // the claim may have come to a log that has lost the birth
-		switch _, err := p.Recorder.Load(ctx, t.ID); {
-		case errors.Is(err, task.ErrUnknown):
-			return notMine, 0, nil
-		case err != nil:
-			return notNow, leased, err
-		}
 	}
 	if q.memory.Name != "" {
 		// If that fails, the next task of its name starts anywhere, and is remembered.
@@ -199,6 +199,8 @@ func (p *Protocol) learn(ctx context.Context, o *events.Offer, q *question) (_ f
 		return notNow, restFor(o.Deliveries), nil
 	case claim.Reference != nil && (unknown || err == nil && t.Waiting() && !t.Awaits(*claim.Reference)):
 		return notMine, 0, nil // a forged timer, or the task has moved on
+	case unknown && o.Fact.Type != events.TaskSubmitted:
+		return notMine, 0, nil // the log has lost the task, or an offer of none was forged
 	case err == nil && t.Waiting() && !t.Offered:
 		return notMine, 0, nil // a forged offer, or the task has moved on
 	case err == nil && slices.ContainsFunc(t.Rivals, func(r task.Rival) bool { return r.Seq == o.Seq }):
@@ -253,6 +255,14 @@ func (p *Protocol) Report(ctx context.Context, t *task.Task, o *events.Offer, c 
 	now := reported.Get().(*task.Task)
 	defer reported.Put(now)
 	*now = *t // an unknown outcome is asked again with the same task
+	if o.MayBeLost() {
+		switch err := p.Recorder.LoadInto(ctx, t.ID, now); {
+		case err != nil:
+			return err
+		case now.Epoch == t.Epoch && now.Session != t.Session:
+			return fmt.Errorf("%w: the log has lost the attempt, and has that of another worker at %d", task.ErrFenced, t.Epoch)
+		}
+	}
 	_, err := p.Recorder.Move(ctx, now, c)
 	switch {
 	case errors.Is(err, task.ErrFenced):
@@ -292,10 +302,14 @@ func (p *Protocol) told(ctx context.Context, t *task.Task) (bool, error) {
 	}), err
 }
 
-// done acknowledges an offer once what follows from the task's state is durable.
+// done acknowledges an offer once what follows from the task's state is durable. One whose log may have
+// lost just that comes again, to be judged by what the log has then.
 func (p *Protocol) done(ctx context.Context, t *task.Task, o *events.Offer) error {
 	if err := p.Recorder.Settle(ctx, t); err != nil {
 		return fmt.Errorf("settle task %s: %w", t.ID, err)
+	}
+	if o.MayBeLost() {
+		return o.Return()
 	}
 	return o.Ack()
 }
