@@ -223,7 +223,7 @@ func TestHostileFacts(t *testing.T) {
 // hostile are texts that do harm on a page that does not escape them.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, "{{.Data}}", "javascript:alert(1)",
-	"a\x1b[31mred\x1b]8;;http://evil.example\aon", "\r\ndata: forged\r\n\r\n", "right\u202Eto left\u2066", "nul\x00", `hx-get="/x" hx-on:click="x"`, "</title></textarea></template>",
+	"a\x1b[31mred\x1b]8;;http://evil.example\aon", "x\r\ndata: forged\r\n\r\nx", "right\u202Eto left\u2066", "nul\x00", `hx-get="/x" hx-on:click="x"`, "</title></textarea></template>",
 	strings.Repeat("w", 5000), "a/b?c#d%2fe", "\u2028line",
 }
 
