@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"millrace/node"
 	"millrace/task"
+	"millrace/task/node"
 )
 
 // Heartbeats keeps the heartbeats of nodes. Heartbeats are not facts: they expire.

@@ -4,16 +4,16 @@ import (
 	"testing"
 	"time"
 
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/where"
+	"millrace/task/node"
+	"millrace/task/placement"
 )
 
 // BenchmarkMove is a birth, a claim and a result without conflicts.
 func BenchmarkMove(b *testing.B) {
 	r := &Recorder{Log: NewMemory(time.Now, time.Minute), Actor: "worker", Now: time.Now, NewID: NewID}
-	birth := task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: where.QueueRoute("default", 5)}}
+	birth := task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: placement.QueueRoute("default", 5)}}
 	b.ReportAllocs()
 	for b.Loop() {
 		now := time.Now()

@@ -6,18 +6,18 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/breaker"
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
 // Circuit reads the state of a job's breaker. A breaker without facts is closed.
-func (r *Recorder) Circuit(ctx context.Context, job string) (breaker.Circuit, error) {
+func (r *Recorder) Circuit(ctx context.Context, job string) (limit.Circuit, error) {
 	c, _, err := r.readCircuit(ctx, job)
 	return c, err
 }
 
 // readCircuit is [Recorder.Circuit], and the id of the last fact.
-func (r *Recorder) readCircuit(ctx context.Context, job string) (breaker.Circuit, string, error) {
+func (r *Recorder) readCircuit(ctx context.Context, job string) (limit.Circuit, string, error) {
 	err := value.ValidName("job", job)
 	var last Record
 	var end uint64
@@ -25,11 +25,11 @@ func (r *Recorder) readCircuit(ctx context.Context, job string) (breaker.Circuit
 		last, end, err = r.Log.Latest(ctx, Fact{Job: job})
 	}
 	if err != nil {
-		return breaker.Circuit{}, "", fmt.Errorf("read the breaker of job %s: %w", job, err)
+		return limit.Circuit{}, "", fmt.Errorf("read the breaker of job %s: %w", job, err)
 	}
-	c := breaker.Circuit{State: breaker.StateClosed}
+	c := limit.Circuit{State: limit.StateClosed}
 	if last.Seq > 0 {
-		c = last.Circuit(breaker.Circuit{})
+		c = last.Circuit(limit.Circuit{})
 	}
 	c.Head = end
 	return c, last.Fact.ID, nil
@@ -38,18 +38,18 @@ func (r *Recorder) readCircuit(ctx context.Context, job string) (breaker.Circuit
 // Verdict is the decision on a breaker: no change if Event is nil. By are its inputs; nil if a
 // person decided.
 type Verdict struct {
-	Event breaker.Event
+	Event limit.CircuitEvent
 	By    *task.By
 }
 
 // DoBreaker lets judge decide on the breaker of a job, by its state in the log and the time, and
 // records the decision. It returns the state on which judge decided last, and the state afterwards.
-func (r *Recorder) DoBreaker(ctx context.Context, job string, judge func(is breaker.Circuit, at time.Time) Verdict) (was, is breaker.Circuit, err error) {
+func (r *Recorder) DoBreaker(ctx context.Context, job string, judge func(is limit.Circuit, at time.Time) Verdict) (was, is limit.Circuit, err error) {
 	is, err = r.Circuit(ctx, job)
 	if err != nil {
 		return is, is, err
 	}
-	d, err := r.onCircuit(ctx, job, is, false, func(c breaker.Circuit, at time.Time) Verdict {
+	d, err := r.onCircuit(ctx, job, is, false, func(c limit.Circuit, at time.Time) Verdict {
 		was = c
 		return judge(c, at)
 	})
@@ -58,20 +58,20 @@ func (r *Recorder) DoBreaker(ctx context.Context, job string, judge func(is brea
 
 // DoBreakerFrom is [Recorder.DoBreaker] for a breaker whose state is known. If the state is
 // outdated, it records nothing and done is false.
-func (r *Recorder) DoBreakerFrom(ctx context.Context, job string, was breaker.Circuit, judge func(is breaker.Circuit, at time.Time) Verdict) (is breaker.Circuit, done bool, err error) {
+func (r *Recorder) DoBreakerFrom(ctx context.Context, job string, was limit.Circuit, judge func(is limit.Circuit, at time.Time) Verdict) (is limit.Circuit, done bool, err error) {
 	d, err := r.onCircuit(ctx, job, was, true, judge)
 	return d.Is, d.Done(), err
 }
 
-func (r *Recorder) onCircuit(ctx context.Context, job string, was breaker.Circuit, once bool, judge func(breaker.Circuit, time.Time) Verdict) (Decided[breaker.Circuit, *Fact], error) {
-	chain := Chain[breaker.Circuit, *Fact]{
-		Read: func(ctx context.Context, wrote *Fact) (breaker.Circuit, uint64, bool, error) {
+func (r *Recorder) onCircuit(ctx context.Context, job string, was limit.Circuit, once bool, judge func(limit.Circuit, time.Time) Verdict) (Decided[limit.Circuit, *Fact], error) {
+	chain := Chain[limit.Circuit, *Fact]{
+		Read: func(ctx context.Context, wrote *Fact) (limit.Circuit, uint64, bool, error) {
 			c, last, err := r.readCircuit(ctx, job)
 			return c, c.Head, wrote != nil && last == wrote.ID, err
 		},
 		Write: r.Log.Append, Once: once,
 	}
-	d, err := chain.DecideFrom(ctx, was, was.Head, func(c breaker.Circuit) (*Fact, bool, error) {
+	d, err := chain.DecideFrom(ctx, was, was.Head, func(c limit.Circuit) (*Fact, bool, error) {
 		at := r.Moment()
 		v := judge(c, at)
 		if v.Event == nil {
@@ -80,13 +80,13 @@ func (r *Recorder) onCircuit(ctx context.Context, job string, was breaker.Circui
 		return &Fact{ID: r.NewID(at), At: at, Type: TypeOf(v.Event), Job: job, Actor: r.Actor, By: v.By, Event: v.Event}, true, nil
 	})
 	if d.Outcome == Recorded {
-		d.Is = breaker.Evolve(d.Is, d.End, d.Wrote.At, d.Wrote.Event.(breaker.Event))
+		d.Is = limit.EvolveCircuit(d.Is, d.End, d.Wrote.At, d.Wrote.Event.(limit.CircuitEvent))
 	}
 	return d, recording(d.Wrote, err)
 }
 
 // Circuit adds the record to the state of its breaker.
-func (r *Record) Circuit(c breaker.Circuit) breaker.Circuit {
-	e, _ := r.Fact.Event.(breaker.Event)
-	return breaker.Evolve(c, r.Seq, r.Fact.At, e)
+func (r *Record) Circuit(c limit.Circuit) limit.Circuit {
+	e, _ := r.Fact.Event.(limit.CircuitEvent)
+	return limit.EvolveCircuit(c, r.Seq, r.Fact.At, e)
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/mailru/easyjson/jlexer"
 
 	fields "millrace/internal/form"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/limit"
+	"millrace/task/node"
 )
 
 // MaxFact is the largest encoded fact, in bytes. Parameters, results and messages of failures must

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"millrace/node"
 	"millrace/task"
+	"millrace/task/node"
 )
 
 const (

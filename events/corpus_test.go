@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/internal/corpus"
+	"millrace/internal/testkit"
 )
 
 // logCorpus holds exports of whole logs: of a session at the command line (session), and of
@@ -50,8 +50,8 @@ func nextExport(written []byte, version int) []byte {
 
 // Exported logs of earlier versions can be read, and rewritten unchanged.
 func TestLogCorpus(t *testing.T) {
-	corpus.Test(t, corpus.Form{Dir: logCorpus, Version: ExportVersion, Again: again, Unknown: corpus.Dropped, Next: nextExport})
-	corpus.Test(t, corpus.Form{Dir: exportCorpus, Version: ExportVersion, Again: again, Unknown: corpus.Dropped, Next: nextExport,
+	testkit.Test(t, testkit.Form{Dir: logCorpus, Version: ExportVersion, Again: again, Unknown: testkit.Dropped, Next: nextExport})
+	testkit.Test(t, testkit.Form{Dir: exportCorpus, Version: ExportVersion, Again: again, Unknown: testkit.Dropped, Next: nextExport,
 		Today: map[string][]byte{"types.jsonl": sampleLog(t)}})
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/task/breaker"
+	"millrace/task/limit"
 )
 
 // A decision on a chain is written once, although answers get lost and other writers are faster.
@@ -175,31 +175,31 @@ func (l *forgetful) Append(ctx context.Context, f *events.Fact, last uint64) (ui
 // A breaker is judged once although the answer is lost: a trial takes one place, and the closing
 // process learns the state before.
 func TestBreakerThoughTheAnswerIsLost(t *testing.T) {
-	half := breaker.HalfOpened{Reason: "the cooldown is over", Until: time.Now().Add(time.Hour), Left: 3}
+	half := limit.HalfOpened{Reason: "the cooldown is over", Until: time.Now().Add(time.Hour), Left: 3}
 	for _, c := range []struct {
 		name  string
-		judge func(breaker.Circuit) breaker.Event
+		judge func(limit.Circuit) limit.CircuitEvent
 		left  int
-		state breaker.State
+		state limit.CircuitState
 	}{
-		{"a trial", func(is breaker.Circuit) breaker.Event {
-			return breaker.Tried{Reason: "trial", Until: is.Until, Left: is.Left - 1}
-		}, 2, breaker.StateHalfOpen},
-		{"a reset", func(breaker.Circuit) breaker.Event { return breaker.Closed{Reason: "by hand"} }, 0, breaker.StateClosed},
+		{"a trial", func(is limit.Circuit) limit.CircuitEvent {
+			return limit.Tried{Reason: "trial", Until: is.Until, Left: is.Left - 1}
+		}, 2, limit.StateHalfOpen},
+		{"a reset", func(limit.Circuit) limit.CircuitEvent { return limit.Closed{Reason: "by hand"} }, 0, limit.StateClosed},
 	} {
 		log := &forgetful{Memory: events.NewMemory(time.Now, time.Minute), lost: true}
 		r := &events.Recorder{Log: log, Actor: "test", Now: time.Now, NewID: events.NewID}
-		do := func(judge func(breaker.Circuit) breaker.Event) (was, is breaker.Circuit) {
-			was, is, err := r.DoBreaker(t.Context(), "j", func(is breaker.Circuit, _ time.Time) events.Verdict { return events.Verdict{Event: judge(is)} })
+		do := func(judge func(limit.Circuit) limit.CircuitEvent) (was, is limit.Circuit) {
+			was, is, err := r.DoBreaker(t.Context(), "j", func(is limit.Circuit, _ time.Time) events.Verdict { return events.Verdict{Event: judge(is)} })
 			if err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
 			return was, is
 		}
-		do(func(breaker.Circuit) breaker.Event { return half })
+		do(func(limit.Circuit) limit.CircuitEvent { return half })
 		log.lost = false
 		was, is := do(c.judge)
-		if was.State != breaker.StateHalfOpen || was.Left != 3 || is.State != c.state || is.Left != c.left {
+		if was.State != limit.StateHalfOpen || was.Left != 3 || is.State != c.state || is.Left != c.left {
 			t.Errorf("%s: it was %+v and is %+v", c.name, was, is)
 		}
 		if last, err := r.Circuit(t.Context(), "j"); err != nil || last != is {

@@ -14,8 +14,8 @@ import (
 	"github.com/mailru/easyjson/jlexer"
 
 	fields "millrace/internal/form"
-	"millrace/node"
 	"millrace/task"
+	"millrace/task/node"
 	"millrace/task/value"
 )
 

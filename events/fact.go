@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"time"
 
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/limit"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/queue"
-	"millrace/task/where"
 )
 
 // TypeHeader is the message header that repeats the type of a fact, so that a
@@ -131,8 +131,8 @@ type Fact struct {
 	// By holds the inputs of the recorded decision; nil if the fact records none, or one that
 	// follows from the history alone.
 	By *task.By
-	// Event is a [task.Event], a [node.Event], a [definition.DefinitionEvent], a [breaker.Event], a
-	// [queue.Event], a [definition.ScheduleEvent], a [task.LimitEvent], a [definition.CopyEvent], a [unique.KeyEvent] or a
+	// Event is a [task.Event], a [node.Event], a [definition.DefinitionEvent], a [limit.CircuitEvent], a
+	// [queue.Event], a [definition.ScheduleEvent], a [task.LimitEvent], a [definition.CopyEvent], a [birth.KeyEvent] or a
 	// [task.MessageEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
@@ -264,7 +264,7 @@ func (r *Record) Unreadable() string {
 }
 
 // Route is the route of an offer; "" if the record is none, or is unreadable.
-func (r *Record) Route() where.Route {
+func (r *Record) Route() placement.Route {
 	switch e := r.Fact.Event.(type) {
 	case task.Submitted:
 		return e.Route

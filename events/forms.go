@@ -9,12 +9,12 @@ import (
 	"github.com/mailru/easyjson/jlexer"
 
 	fields "millrace/internal/form"
-	"millrace/node"
 	"millrace/task"
-	"millrace/task/breaker"
+	"millrace/task/birth"
 	"millrace/task/definition"
+	"millrace/task/limit"
+	"millrace/task/node"
 	"millrace/task/queue"
-	"millrace/task/unique"
 )
 
 // forms are the forms of all facts: the type and the subject of each event. The tags of the event
@@ -44,11 +44,11 @@ var forms = []form{
 	formOf[task.Dismissed](TaskDismissed, aboutTask),
 	formOf[task.Granted](LimitGranted, aboutScope),
 	formOf[definition.CopiesRestored](CopiesRestored, aboutNothing),
-	formOf[unique.KeyClaimed](UniqueClaimed, aboutKey),
-	formOf[breaker.Opened](BreakerOpened, aboutJob),
-	formOf[breaker.HalfOpened](BreakerHalfOpened, aboutJob),
-	formOf[breaker.Tried](BreakerTried, aboutJob),
-	formOf[breaker.Closed](BreakerClosed, aboutJob),
+	formOf[birth.KeyClaimed](UniqueClaimed, aboutKey),
+	formOf[limit.Opened](BreakerOpened, aboutJob),
+	formOf[limit.HalfOpened](BreakerHalfOpened, aboutJob),
+	formOf[limit.Tried](BreakerTried, aboutJob),
+	formOf[limit.Closed](BreakerClosed, aboutJob),
 	formOf[task.MessageDismissed](MessageDismissed, aboutMessage),
 	formOf[definition.DefinitionApplied](DefinitionApplied, aboutDef),
 	formOf[definition.DefinitionRemoved](DefinitionRemoved, aboutDef),

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/internal/corpus"
+	"millrace/internal/testkit"
 )
 
 // factCorpus holds facts of each type: with every field of a version, and with the fewest.
@@ -66,8 +66,8 @@ func TestFactCorpus(t *testing.T) {
 	if len(today) != 2*len(Types) {
 		t.Errorf("%d examples of %d types, want two of each", len(today), len(Types))
 	}
-	corpus.Test(t, corpus.Form{
-		Dir: factCorpus, Version: Version, Today: today, Unknown: corpus.Kept, Next: nextVersion,
+	testkit.Test(t, testkit.Form{
+		Dir: factCorpus, Version: Version, Today: today, Unknown: testkit.Kept, Next: nextVersion,
 		Again: func(written []byte) ([]byte, error) {
 			fact, err := Decode(bytes.TrimSpace(written))
 			if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"millrace/task"
+	unique "millrace/task/birth"
 	"millrace/task/job"
-	"millrace/task/unique"
 )
 
 // Taken refuses a submission, because another task blocks its unique key.

@@ -11,7 +11,7 @@ import (
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/task"
-	"millrace/task/unique"
+	"millrace/task/birth"
 )
 
 // Ended tasks, new tasks and retries of both run at once, and answers get lost. At any place in the
@@ -116,7 +116,7 @@ func TestUniqueAgainRefused(t *testing.T) {
 			}
 			claim, _, _ := mem.Latest(t.Context(), events.Fact{Key: "j/k"})
 			f := r.Fact("", nil)
-			f.Type, f.Key, f.Event = events.UniqueClaimed, "j/k", unique.KeyClaimed{Holder: old, Before: []task.ID{holder}}
+			f.Type, f.Key, f.Event = events.UniqueClaimed, "j/k", birth.KeyClaimed{Holder: old, Before: []task.ID{holder}}
 			if _, err := mem.Append(t.Context(), f, claim.Seq); err != nil {
 				t.Error(err)
 			}

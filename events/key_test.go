@@ -12,9 +12,9 @@ import (
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/task"
-	"millrace/task/breaker"
+	"millrace/task/birth"
 	"millrace/task/job"
-	"millrace/task/unique"
+	"millrace/task/limit"
 )
 
 func uniqueBirth(key string) task.Submitted {
@@ -72,15 +72,15 @@ func TestGarbageFreesNothing(t *testing.T) {
 			t.Errorf("behind garbage another task has the key: %v", err)
 		}
 		end := time.Now().Add(time.Minute)
-		open := func(breaker.Circuit, time.Time) events.Verdict {
-			return events.Verdict{Event: breaker.Opened{Reason: "all fails", Until: end}}
+		open := func(limit.Circuit, time.Time) events.Verdict {
+			return events.Verdict{Event: limit.Opened{Reason: "all fails", Until: end}}
 		}
 		if _, _, err := r.DoBreaker(t.Context(), "j", open); err != nil {
 			t.Fatal(err)
 		}
 		mem.AppendRaw(events.Fact{Job: "j"}, []byte("garbage"))
 		was, _, err := r.DoBreaker(t.Context(), "j", open)
-		if err != nil || was.State != breaker.StateOpen || !was.Until.Equal(end) {
+		if err != nil || was.State != limit.StateOpen || !was.Until.Equal(end) {
 			t.Errorf("behind garbage the breaker is %+v, %v", was, err)
 		}
 	})
@@ -93,7 +93,7 @@ func TestUniqueCrash(t *testing.T) {
 		mem := events.NewMemory(time.Now, time.Second)
 		dead := submitter(mem)
 		claim := dead.Fact("", nil)
-		claim.Type, claim.Key, claim.Event = events.UniqueClaimed, "j/k", unique.KeyClaimed{Holder: "01JNA000000000000000000001"}
+		claim.Type, claim.Key, claim.Event = events.UniqueClaimed, "j/k", birth.KeyClaimed{Holder: "01JNA000000000000000000001"}
 		seq, err := mem.Append(t.Context(), claim, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -124,14 +124,14 @@ func TestUniqueLooksAgain(t *testing.T) {
 		// The first one's birth comes when the second has given up on it and is about to claim.
 		slow.before = func() {
 			claim, _, _ := mem.Latest(t.Context(), events.Fact{Key: "j/k"})
-			if claim.Fact.Event.(unique.KeyClaimed).Holder == first {
+			if claim.Fact.Event.(birth.KeyClaimed).Holder == first {
 				if _, err := mem.PlaceClaimed(t.Context(), submitter(mem).Fact(first, uniqueBirth("k")), "j/k", claim.Seq, false); err != nil {
 					t.Error(err)
 				}
 			}
 		}
 		claim := submitter(mem).Fact("", nil)
-		claim.Type, claim.Key, claim.Event = events.UniqueClaimed, "j/k", unique.KeyClaimed{Holder: first}
+		claim.Type, claim.Key, claim.Event = events.UniqueClaimed, "j/k", birth.KeyClaimed{Holder: first}
 		if _, err := mem.Append(t.Context(), claim, 0); err != nil {
 			t.Fatal(err)
 		}

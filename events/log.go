@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/node"
 	"millrace/task/queue"
 )
 
@@ -144,7 +144,7 @@ type Feed interface {
 
 // Offerer hands out offers.
 type Offerer interface {
-	// Offers pulls the offers of the given queues; [where.NodeQueue] names a node's own route. An
+	// Offers pulls the offers of the given queues; [placement.NodeQueue] names a node's own route. An
 	// offer is leased to the caller that pulled it. When the lease expires or is returned, it is
 	// offered again. One of the queues may be a node's own route ([node.ID.Queue]), from which no
 	// other node pulls.

@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/limit"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/queue"
-	"millrace/task/where"
 )
 
 // Memory is a complete log in memory, for tests and experiments. Time comes from a function, so it
@@ -35,10 +35,10 @@ type Memory struct {
 
 	queues map[string]queue.Queue // guarded by mu; their settings
 
-	declared []where.Declaration             // guarded by mu
-	watchers map[int]func(where.Declaration) // guarded by mu; of declarations
-	watched  int                             // guarded by mu; how many watchers there were in total
-	waiting  []*memoryWait                   // guarded by mu; callers waiting for offers, the longest wait first
+	declared []placement.Declaration             // guarded by mu
+	watchers map[int]func(placement.Declaration) // guarded by mu; of declarations
+	watched  int                                 // guarded by mu; how many watchers there were in total
+	waiting  []*memoryWait                       // guarded by mu; callers waiting for offers, the longest wait first
 
 	beats map[node.ID]memoryBeat // guarded by mu
 	// beaten are the processes whose last heartbeat was stored and not withdrawn. Guarded by mu.
@@ -184,7 +184,7 @@ func (m *Memory) queueOf(route string) queue.Queue {
 	if len(m.queues) == 0 {
 		return queue.Queue{}
 	}
-	if where.IsSelectorQueue(route) {
+	if placement.IsSelectorQueue(route) {
 		for _, d := range m.declared {
 			if d.Route() == route {
 				route = d.Queue
@@ -237,7 +237,7 @@ func (m *Memory) write(ctx context.Context, f *Fact, store func(f *Fact, raw []b
 }
 
 func (m *Memory) placeFirst(f *Fact, raw []byte) (uint64, error) {
-	at := where.Route("")
+	at := placement.Route("")
 	switch e := f.Event.(type) {
 	case task.Submitted:
 		if e.OnChain() {
@@ -438,7 +438,7 @@ func (m *Memory) pick(seqs []uint64) []Record {
 	return picked
 }
 
-func (m *Memory) offer(id task.ID, raw []byte, route where.Route) uint64 {
+func (m *Memory) offer(id task.ID, raw []byte, route placement.Route) uint64 {
 	m.declare(id, raw, route)
 	seq := m.store(KindOffer, chain{task: id}, raw)
 	m.offers = append(m.offers, &memoryOffer{seq: seq, queue: route.Queue()})

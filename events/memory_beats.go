@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"millrace/node"
+	"millrace/task/node"
 )
 
 // memoryBeat is a heartbeat, or the mark that one was removed.

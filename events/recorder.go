@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/node"
 )
 
 // Recorder is the only way to change state. It decides a command on the known state of a task or

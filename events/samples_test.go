@@ -6,17 +6,15 @@ import (
 	"slices"
 	"time"
 
-	"millrace/node"
 	"millrace/task"
-	"millrace/task/breaker"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/limit"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/queue"
-	"millrace/task/reason"
-	"millrace/task/unique"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // noon is the time of all samples; the nanoseconds must survive the wire.
@@ -33,7 +31,7 @@ func full() map[Type]Fact {
 	exit, gpu := 3, "a100"
 	usage := &task.Usage{UserTime: value.Duration(1500 * time.Millisecond), SystemTime: value.Duration(20 * time.Millisecond), MaxMemory: 48 << 20,
 		Read: 4096, Written: 8192, Signal: "SIGTERM", Setup: value.Duration(time.Second), Run: value.Duration(time.Minute), Stop: value.Duration(20 * time.Millisecond), Limits: "memory 64MiB (cgroup)", Refused: 2}
-	asked := &where.Asked{Queue: "images", Needs: where.Selector{{Key: "handler/thumbnail", Op: where.OpExists}, {Key: "node", Op: where.OpNotIn, Values: []string{"w2"}}}}
+	asked := &placement.Asked{Queue: "images", Needs: placement.Selector{{Key: "handler/thumbnail", Op: placement.OpExists}, {Key: "node", Op: placement.OpNotIn, Values: []string{"w2"}}}}
 	work := task.Work{
 		Job: "thumbnail", Revision: 7,
 		Spec: &job.Spec{
@@ -41,15 +39,15 @@ func full() map[Type]Fact {
 				User: "images", EnvClear: true, Inherit: []string{"TERM"}, EnvFiles: []string{".env"}, Secrets: map[string]job.Secret{"KEY": {File: "/run/secrets/key"}}},
 			Timeout: job.Timeout{Pending: value.Duration(time.Hour), Assign: value.Duration(10 * time.Minute), Run: value.Duration(90 * time.Second), Extend: value.Duration(time.Hour), Total: value.Duration(6 * time.Hour), Idle: value.Duration(30 * time.Second), Heartbeat: value.Duration(time.Minute), Stop: value.Duration(5 * time.Second), Setup: value.Duration(2 * time.Minute)},
 			Retry: job.Retry{Max: 3, Backoff: job.BackoffLinear, Min: value.Duration(2 * time.Second), MaxDelay: value.Duration(time.Minute),
-				Jitter: 0.5, On: []string{reason.Exit, reason.Network}, NotOn: []string{reason.Memory, "exit=64-78"}, AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute), Budget: value.Duration(time.Hour)},
-			Breaker: &breaker.Breaker{Failures: 5, Within: value.Duration(2 * time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: breaker.OnOpenHold},
+				Jitter: 0.5, On: []string{value.Exit, value.Network}, NotOn: []string{value.Memory, "exit=64-78"}, AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute), Budget: value.Duration(time.Hour)},
+			Breaker: &limit.Breaker{Failures: 5, Within: value.Duration(2 * time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: limit.OnOpenHold},
 			Window:  "night",
 			PerNode: limit.PerNodes{{Max: 2, Key: "{params.tenant}"}},
 			Budget:  limit.Budgets{{Starts: 1000, Run: value.Duration(8 * time.Hour), Per: limit.PerWeek, Timezone: "Europe/Berlin", Key: "{params.tenant}"}},
 			Place: job.Place{Mode: job.PlaceNodes, Nodes: []string{"w1", "w2"}, Each: true, NoNode: job.NoNodeFallback, Queue: "images",
-				Labels: where.Selector{{Key: "zone", Op: where.OpIn, Values: []string{"a", "b"}}, {Key: "gpu", Op: where.OpExists}}, Avoid: []string{"w3"},
+				Labels: placement.Selector{{Key: "zone", Op: placement.OpIn, Values: []string{"a", "b"}}, {Key: "gpu", Op: placement.OpExists}}, Avoid: []string{"w3"},
 				Count: 2, Spread: "rack", Late: job.LateInclude, Sticky: "{params.name}", PreferWait: value.Duration(5 * time.Second),
-				Prefer: []job.Preference{{Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}, Weight: 10}}},
+				Prefer: []job.Preference{{Labels: placement.Selector{{Key: "gpu", Op: placement.OpExists}}, Weight: 10}}},
 			Slots: 2,
 
 			Signal:       &job.Signal{Name: "approval", Timeout: value.Duration(time.Hour), OnTimeout: job.SignalGoOn},
@@ -86,13 +84,13 @@ func full() map[Type]Fact {
 	bodies := map[Type]any{
 		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute), RetryOf: "01JNA0RETRY000000000000000",
 			Window: &task.Shut{Calendar: 3, From: noon, Detail: "outside of the window night, opens at 2026-03-01 12:01:00 +00:00"}},
-		TaskQueued: task.Queued{Work: work, Attempt: 2, After: 41, Reason: reason.Exit, Due: noon.Add(2 * time.Second), Rated: 17},
+		TaskQueued: task.Queued{Work: work, Attempt: 2, After: 41, Reason: value.Exit, Due: noon.Add(2 * time.Second), Rated: 17},
 		TaskDue:    task.Due{After: 41, Route: "images.8", Due: noon.Add(2 * time.Second), Number: 3},
 		AttemptStarted: task.AttemptStarted{Attempt: 2, Node: "w2", Session: "s9", Offer: 52,
 			TookOver: &task.TookOver{Epoch: 40, Reason: "the lease of w1 ran out: no heartbeat has named the attempt since 11:59:20.000", Ground: task.GroundBeat,
 				Heard: noon.Add(-40 * time.Second)}},
 		AttemptFinished: task.AttemptFinished{Attempt: 2, Epoch: 53, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: usage},
-		AttemptFailed: task.AttemptFailed{Attempt: 2, Epoch: 53, Class: reason.Exit, Exit: &exit, Message: "cannot read \"a\"\nline 2",
+		AttemptFailed: task.AttemptFailed{Attempt: 2, Epoch: 53, Class: value.Exit, Exit: &exit, Message: "cannot read \"a\"\nline 2",
 			Retry: &task.RetryPlan{Attempt: 3, Due: noon.Add(4 * time.Second)}, Reason: "the task asked for a pause of 4s", RetryAfter: value.Duration(4 * time.Second), Usage: usage},
 		AttemptReleased:     task.AttemptReleased{Attempt: 2, Epoch: 53, Reason: "the node shuts down"},
 		AttemptLost:         task.AttemptLost{Attempt: 2, Epoch: 53, Reason: "node w2 is offline"},
@@ -100,27 +98,27 @@ func full() map[Type]Fact {
 		AttemptAdopted:      task.AttemptAdopted{Attempt: 2, Epoch: 53, Node: "w2", Session: "01JNA0SESS1ONB000000000000", PID: 4242, Gap: value.Duration(1500 * time.Millisecond)},
 		AttemptLate:         task.AttemptLate{Epoch: 40, Node: "w1", Said: json.RawMessage(`{"type":"attempt.finished","exit":0}`)},
 		TaskCancelRequested: task.CancelRequested{Reason: "wrong input", Deadline: noon.Add(10 * time.Second)},
-		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Code: reason.Skipped, Epoch: 53, Exit: &exit, Usage: usage},
-		TaskAbnormal:        task.GivenUp{Reason: reason.Poison, Detail: "4 nodes were lost while running it, the last one w2"},
+		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Code: value.Skipped, Epoch: 53, Exit: &exit, Usage: usage},
+		TaskAbnormal:        task.GivenUp{Reason: value.Poison, Detail: "4 nodes were lost while running it, the last one w2"},
 		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work", Asked: asked, Until: noon.Add(10 * time.Second)},
-		TaskPostponed:       task.Postponed{Reason: reason.Breaker, Detail: "the breaker of job thumbnail is open", Due: noon.Add(time.Minute)},
+		TaskPostponed:       task.Postponed{Reason: value.Breaker, Detail: "the breaker of job thumbnail is open", Due: noon.Add(time.Minute)},
 		TaskThrottled:       task.Throttled{Node: "w2", Limit: "rate:queue:images#17"},
 		TaskReopened:        task.Reopened{Reason: "the input was repaired", Again: "transform/0"},
 		TaskExpanded:        task.Expanded{Children: task.Children{AtSeq: 51, Names: []string{"w1", "w2"}, Spares: []string{"w4"}}},
-		TaskConcluded: task.Concluded{State: task.Error, Reason: reason.Task, Message: "2 of 2 have ended: 1 finished, 1 error",
+		TaskConcluded: task.Concluded{State: task.Error, Reason: value.Task, Message: "2 of 2 have ended: 1 finished, 1 error",
 			Result: json.RawMessage(`{"error":1,"finished":1}`)},
 		NodeLabelled: node.Labelled{Labels: map[string]*string{"gpu": &gpu, "spot": nil}, Reason: "a new card"},
 		LimitGranted: task.Granted{Grants: []task.Grant{{Task: sampleTask, Turn: 52, Limits: []string{"key:thumbnail/acme", "rate:/example.org", "rate:queue:images#17"}, Rated: 17}}, Refused: []task.ID{"01JNA0CH11D000000000000000"},
 			Rates: map[string]time.Time{"rate:/example.org": noon.Add(12 * time.Second), "rate:queue:images#17": noon.Add(time.Second)}},
 		CopiesRestored: definition.CopiesRestored{More: 3, Copies: []definition.Restored{
 			{Of: "job", Name: "thumbnail", Found: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Revision: 7}, {Of: "schedule", Name: "nightly", Revision: 2}}},
-		UniqueClaimed:     unique.KeyClaimed{Holder: sampleTask, Before: []task.ID{"01JNA0PARENT00000000000000"}},
+		UniqueClaimed:     birth.KeyClaimed{Holder: sampleTask, Before: []task.ID{"01JNA0PARENT00000000000000"}},
 		TaskDismissed:     task.Dismissed{Reason: "the input is gone"},
 		MessageDismissed:  task.MessageDismissed{Reason: "somebody else's test"},
-		BreakerOpened:     breaker.Opened{Reason: "5 attempts failed within 1m0s", Until: noon.Add(time.Minute)},
-		BreakerHalfOpened: breaker.HalfOpened{Reason: "the cooldown is over", Until: noon.Add(time.Minute), Left: 2},
-		BreakerTried:      breaker.Tried{Reason: "trial: task 01JNA0TASK0000000000000000", Until: noon.Add(time.Minute), Left: 1},
-		BreakerClosed:     breaker.Closed{Reason: "2 of 2 trials finished"},
+		BreakerOpened:     limit.Opened{Reason: "5 attempts failed within 1m0s", Until: noon.Add(time.Minute)},
+		BreakerHalfOpened: limit.HalfOpened{Reason: "the cooldown is over", Until: noon.Add(time.Minute), Left: 2},
+		BreakerTried:      limit.Tried{Reason: "trial: task 01JNA0TASK0000000000000000", Until: noon.Add(time.Minute), Left: 1},
+		BreakerClosed:     limit.Closed{Reason: "2 of 2 trials finished"},
 		TaskUnheld:        task.Unheld{Hold: task.HoldNeeds, Reason: "all that it needs has ended", Inputs: json.RawMessage(`{"extract":{"state":"finished"}}`)},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
 			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true,
@@ -155,7 +153,7 @@ func full() map[Type]Fact {
 
 // sampleBy has every field set. No single rule needs all of them.
 var sampleBy = &task.By{
-	Rule: task.RuleDuty, Seen: 47, Cut: true, Closed: []limit.Scope{"job.nightly"}, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &job.Unique{Key: "k", While: []string{"running"}, TTL: value.Duration(time.Hour), OnConflict: job.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Calendar: 3, Circuit: 42, Policy: &breaker.Breaker{Failures: 5, Within: value.Duration(time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: breaker.OnOpenFail},
+	Rule: task.RuleDuty, Seen: 47, Cut: true, Closed: []limit.Scope{"job.nightly"}, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &job.Unique{Key: "k", While: []string{"running"}, TTL: value.Duration(time.Hour), OnConflict: job.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Calendar: 3, Circuit: 42, Policy: &limit.Breaker{Failures: 5, Within: value.Duration(time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: limit.OnOpenFail},
 	Self: &task.Known{Node: "w1", At: 44}, Peer: &task.Known{Node: "w2", At: 43}, Ran: "w2", Limit: "key:thumbnail/acme", Beats: true, Drawn: 0.25, Final: true, Since: noon.Add(-5 * time.Minute), Looked: new(4),
 	Bounds: &task.Bounds{StartDeadline: value.Duration(5 * time.Minute), AckWait: value.Duration(30 * time.Second), Slack: value.Duration(3 * time.Second), Timer: value.Duration(15 * time.Second), RetireAfter: value.Duration(24 * time.Hour)},
 	Lease: &task.LeaseBy{Node: 46, At: noon.Add(-time.Second), Lasts: value.Duration(30 * time.Second), Beat: noon.Add(-40 * time.Second), Session: "s8",
@@ -189,14 +187,14 @@ func minimal() map[Type]Fact {
 		NodeLabelled:        node.Labelled{},
 		TaskDismissed:       task.Dismissed{},
 		MessageDismissed:    task.MessageDismissed{},
-		BreakerOpened:       breaker.Opened{},
-		BreakerHalfOpened:   breaker.HalfOpened{},
-		BreakerTried:        breaker.Tried{},
-		BreakerClosed:       breaker.Closed{},
+		BreakerOpened:       limit.Opened{},
+		BreakerHalfOpened:   limit.HalfOpened{},
+		BreakerTried:        limit.Tried{},
+		BreakerClosed:       limit.Closed{},
 		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds},
 		LimitGranted:        task.Granted{},
 		CopiesRestored:      definition.CopiesRestored{},
-		UniqueClaimed:       unique.KeyClaimed{},
+		UniqueClaimed:       birth.KeyClaimed{},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
 		NodeReady:           node.BecameReady{},
@@ -230,7 +228,7 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 			f.Node = "w2"
 		case definition.DefinitionEvent:
 			f.Def = "schedule.every-night"
-		case breaker.Event:
+		case limit.CircuitEvent:
 			f.Job = "thumbnail"
 		case queue.Event:
 			f.Queue = "images"
@@ -239,7 +237,7 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 		case task.LimitEvent:
 			f.Scope = "job.thumbnail"
 		case definition.CopyEvent:
-		case unique.KeyEvent:
+		case birth.KeyEvent:
 			f.Key = "thumbnail/a.png"
 		case task.MessageEvent:
 			f.Message = 41

@@ -15,8 +15,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"millrace/internal/corpus"
 	fields "millrace/internal/form"
+	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/value"
@@ -52,7 +52,7 @@ func TestGoldenFilesObeyTheSchemas(t *testing.T) {
 	for _, typ := range Types {
 		schema := compile(t, typ)
 		for _, name := range []string{string(typ), string(typ) + ".min"} {
-			text, err := corpus.Latest(factCorpus, Version, name+".json")
+			text, err := testkit.Latest(factCorpus, Version, name+".json")
 			if err != nil {
 				t.Fatal(err)
 			}

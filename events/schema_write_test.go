@@ -12,13 +12,13 @@ import (
 	"time"
 
 	fields "millrace/internal/form"
-	"millrace/node"
 	"millrace/task"
-	"millrace/task/breaker"
 	"millrace/task/definition"
 	"millrace/task/job"
+	"millrace/task/limit"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // A schema is derived from the form of a fact: its fields and their types. schema/words.json adds
@@ -52,9 +52,9 @@ func schemaText(doc members) []byte {
 // sharedTypes are the types with their own schema in fact.json.
 var sharedTypes = map[reflect.Type]string{
 	reflect.TypeFor[time.Time](): "time", reflect.TypeFor[value.Duration](): "duration", reflect.TypeFor[task.ID](): "ulid",
-	reflect.TypeFor[where.Route](): "route", reflect.TypeFor[node.ID](): "name",
-	reflect.TypeFor[job.Step](): "step", reflect.TypeFor[task.By](): "by", reflect.TypeFor[breaker.Breaker](): "breaker", reflect.TypeFor[job.Unique](): "unique", reflect.TypeFor[task.Known](): "known", reflect.TypeFor[task.Usage](): "usage", reflect.TypeFor[job.Spec](): "spec",
-	reflect.TypeFor[definition.Ledger](): "ledger", reflect.TypeFor[where.Asked](): "asked", reflect.TypeFor[task.Needs](): "needs", reflect.TypeFor[task.Children](): "children",
+	reflect.TypeFor[placement.Route](): "route", reflect.TypeFor[node.ID](): "name",
+	reflect.TypeFor[job.Step](): "step", reflect.TypeFor[task.By](): "by", reflect.TypeFor[limit.Breaker](): "breaker", reflect.TypeFor[job.Unique](): "unique", reflect.TypeFor[task.Known](): "known", reflect.TypeFor[task.Usage](): "usage", reflect.TypeFor[job.Spec](): "spec",
+	reflect.TypeFor[definition.Ledger](): "ledger", reflect.TypeFor[placement.Asked](): "asked", reflect.TypeFor[task.Needs](): "needs", reflect.TypeFor[task.Children](): "children",
 }
 
 //go:embed schema/words.json

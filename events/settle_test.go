@@ -7,7 +7,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/where"
+	"millrace/task/placement"
 )
 
 // A held task is moved just after an offer has opened its hold, which the chain does not show. That
@@ -16,7 +16,7 @@ func TestSettleAfterAnOfferInBetween(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Minute)
 	r := &events.Recorder{Log: log, Actor: "test", Now: time.Now, NewID: events.NewID}
 	id := task.ID(events.NewID(time.Now()))
-	work := task.Work{Spec: &job.Spec{Handler: "h", Place: job.Place{Nodes: []string{"n1"}}}, Route: where.NodeRoute("n1", 5), Holds: []string{task.HoldLimit}}
+	work := task.Work{Spec: &job.Spec{Handler: "h", Place: job.Place{Nodes: []string{"n1"}}}, Route: placement.NodeRoute("n1", 5), Holds: []string{task.HoldLimit}}
 	if _, err := r.Submit(t.Context(), id, task.Submitted{Work: work}); err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestSettleAfterAnOfferInBetween(t *testing.T) {
 	if _, err := log.Place(t.Context(), r.Fact(id, task.Queued{Work: free, Attempt: 1, After: held.Turn})); err != nil {
 		t.Fatal(err)
 	}
-	moved, event, err := r.Do(t.Context(), held, task.Reassign{From: held.Route, To: where.QueueRoute("q", 5), Reason: "test"})
+	moved, event, err := r.Do(t.Context(), held, task.Reassign{From: held.Route, To: placement.QueueRoute("q", 5), Reason: "test"})
 	if err != nil || event == nil {
 		t.Fatalf("it was not moved: %v, %v", event, err)
 	}

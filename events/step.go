@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/breaker"
+	"millrace/task/limit"
 )
 
 // Step is a record with its effect, for readers that count and do not keep tasks themselves. A
@@ -29,7 +29,7 @@ type Glance struct {
 	Queue string
 	// Job is the task's job, and Breaker that job's breaker in the task's spec; nil for none.
 	Job     string
-	Breaker *breaker.Breaker
+	Breaker *limit.Breaker
 	// Node and Session name the worker that runs it or ran it last.
 	Node, Session string
 	// Parent is the parent of a child task.
@@ -40,7 +40,7 @@ type Glance struct {
 
 // GlanceAt returns the Glance of a task.
 func GlanceAt(t *task.Task) Glance {
-	var breaker *breaker.Breaker
+	var breaker *limit.Breaker
 	if t.Spec != nil {
 		breaker = t.Spec.Breaker
 	}

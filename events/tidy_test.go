@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/where"
+	"millrace/task/node"
+	"millrace/task/placement"
 )
 
 // telling is a log that records removed timers and notified nodes.
@@ -36,7 +36,7 @@ func TestWhatFollowsFromAnEvent(t *testing.T) {
 	born := func(w task.Work, due time.Duration) func(*testing.T, *events.Recorder) task.Task {
 		return func(t *testing.T, r *events.Recorder) task.Task {
 			t.Helper()
-			w.Spec, w.Route = &job.Spec{Handler: "h"}, where.QueueRoute("q", 5)
+			w.Spec, w.Route = &job.Spec{Handler: "h"}, placement.QueueRoute("q", 5)
 			birth := task.Submitted{Work: w}
 			if due > 0 {
 				birth.Due = r.Now().Add(due)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"millrace/files"
-	"millrace/internal/corpus"
+	"millrace/internal/testkit"
 )
 
 // A version of a bundle is named by the digest of its list of files, so that has one spelling for
@@ -29,8 +29,8 @@ func TestManifestCorpus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	corpus.Test(t, corpus.Form{
-		Dir: "testdata/corpus/manifest", Version: 1, Today: map[string][]byte{"full.json": text, "empty.json": nothing}, Unknown: corpus.Refused,
+	testkit.Test(t, testkit.Form{
+		Dir: "testdata/corpus/manifest", Version: 1, Today: map[string][]byte{"full.json": text, "empty.json": nothing}, Unknown: testkit.Refused,
 		Next: func(written []byte, version int) []byte {
 			return bytes.Replace(written, []byte(`{"entries":[`), fmt.Appendf(nil, `{"v":%d,"entries":[`, version), 1)
 		},

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"millrace/internal/corpus"
+	"millrace/internal/testkit"
 )
 
 // Messages of programs of any version keep their meaning. Programs write such lines, and this
 // package does not: each file of the corpus is one line, and its meaning is stored beside it.
 func TestFromProcessCorpus(t *testing.T) {
-	corpus.Test(t, corpus.Form{Dir: "testdata/corpus/from_process", Version: Version, Results: true, Again: func(written []byte) ([]byte, error) {
+	testkit.Test(t, testkit.Form{Dir: "testdata/corpus/from_process", Version: Version, Results: true, Again: func(written []byte) ([]byte, error) {
 		var b bytes.Buffer
 		for line := range bytes.Lines(written) {
 			m, key, ok := parse(bytes.TrimSpace(line))
@@ -80,7 +80,7 @@ func TestToProcessCorpus(t *testing.T) {
 		}
 		today[strings.ToLower(m.Type)+".json"] = line
 	}
-	corpus.Test(t, corpus.Form{Dir: "testdata/corpus/to_process", Version: Version, Today: today, Again: func(written []byte) ([]byte, error) {
+	testkit.Test(t, testkit.Form{Dir: "testdata/corpus/to_process", Version: Version, Today: today, Again: func(written []byte) ([]byte, error) {
 		m := new(struct {
 			V       int             `json:"v"`
 			Type    string          `json:"type"`

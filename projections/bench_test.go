@@ -17,12 +17,12 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"millrace/events"
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/quota"
-	"millrace/task/reason"
-	"millrace/view"
+	"millrace/task/value"
 )
 
 // BenchmarkProject folds the three facts of no-op tasks. In "drain" they closely follow each other,
@@ -177,7 +177,7 @@ func noops(tb testing.TB, n, ahead int, with ...func(*task.Work)) []events.Recor
 	finish := func(i int) {
 		add(i, events.KindChain, task.AttemptStarted{Attempt: 1, Node: "node-1", Session: "01JD6Z8V3M0QK4T7W2X9Y5ABCD", Offer: births[i]})
 		if group, is := fails[i]; is {
-			add(i, events.KindChain, task.AttemptFailed{Attempt: 1, Epoch: uint64(len(records)), Class: reason.Exit, Message: "failed as planned" + group})
+			add(i, events.KindChain, task.AttemptFailed{Attempt: 1, Epoch: uint64(len(records)), Class: value.Exit, Message: "failed as planned" + group})
 		} else {
 			add(i, events.KindChain, task.AttemptFinished{Attempt: 1, Epoch: uint64(len(records))})
 		}

@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/incident"
-	"millrace/internal/corpus"
-	"millrace/node"
+	"millrace/history/incident"
+	"millrace/internal/testkit"
+	"millrace/projections/view"
 	"millrace/task"
+	"millrace/task/node"
 	"millrace/task/queue"
 	"millrace/task/quota"
-	"millrace/view"
 )
 
 // The logs of earlier versions give the same rows as ever, in one batch or in many.
@@ -38,14 +38,14 @@ func TestFoldOfCorpus(t *testing.T) {
 			if few := rowsOf(t, records, 7); !bytes.Equal(rows, few) {
 				t.Error("in batches of 7 the log comes to other rows")
 			}
-			corpus.Result(t, filepath.Join("testdata/corpus/fold", filepath.Base(rest), name), rows)
+			testkit.Result(t, filepath.Join("testdata/corpus/fold", filepath.Base(rest), name), rows)
 		})
 	}
 }
 
 // The facts of incident files of earlier versions give the same rows as ever.
 func TestFoldOfIncidentCorpus(t *testing.T) {
-	files, err := filepath.Glob("../incident/testdata/corpus/incident/v*/*.mri")
+	files, err := filepath.Glob("../history/incident/testdata/corpus/incident/v*/*.mri")
 	if err != nil || len(files) < 2 {
 		t.Fatalf("%d files, error %v", len(files), err)
 	}
@@ -67,7 +67,7 @@ func TestFoldOfIncidentCorpus(t *testing.T) {
 				}
 				records = append(records, r)
 			}
-			corpus.Result(t, filepath.Join("testdata/corpus/incident", filepath.Base(rest), name+".rows"), rowsOf(t, records, len(records)))
+			testkit.Result(t, filepath.Join("testdata/corpus/incident", filepath.Base(rest), name+".rows"), rowsOf(t, records, len(records)))
 		})
 	}
 }

@@ -7,9 +7,9 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/where"
-	"millrace/view"
+	"millrace/task/placement"
 )
 
 // condition is a part of a WHERE clause, with its arguments.
@@ -77,7 +77,7 @@ func conditions(f *view.Filter, routes []string, after task.ID) *condition {
 		ways := make([]string, len(f.Priorities))
 		args := make([]any, len(f.Priorities))
 		for i, p := range f.Priorities {
-			if ways[i], args[i] = "instr(words, ?)", mark(markPriority, strconv.Itoa(p)); p == where.DefaultPriority {
+			if ways[i], args[i] = "instr(words, ?)", mark(markPriority, strconv.Itoa(p)); p == placement.DefaultPriority {
 				ways[i], args[i] = "ifnull(instr(words, ?), 0) = 0", anyMark(markPriority)
 			}
 		}

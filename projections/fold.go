@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 
 	"millrace/events"
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/where"
-	"millrace/view"
+	"millrace/task/placement"
 )
 
 // Bounds of the kept parts of unreadable messages, in bytes.
@@ -86,7 +86,7 @@ type counted struct {
 // countedOf returns the key under which a task is counted.
 func countedOf(t *task.Task) counted {
 	c := counted{t.Route.Queue(), "", t.State}
-	if c.home = c.queue; where.IsSelectorQueue(c.queue) {
+	if c.home = c.queue; placement.IsSelectorQueue(c.queue) {
 		c.home = t.QueueName()
 	}
 	return c

@@ -13,12 +13,12 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
-	"millrace/node"
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/job"
-	"millrace/task/reason"
-	"millrace/view"
+	"millrace/task/node"
+	"millrace/task/value"
 )
 
 // open opens a store that is closed at the end of the test.
@@ -194,7 +194,7 @@ func TestFold(t *testing.T) {
 	}
 	born := record(1, events.KindOffer, task.Submitted{Work: work})
 	started := record(2, events.KindChain, task.AttemptStarted{Attempt: 1, Node: "n1", Offer: 1})
-	failed := record(3, events.KindChain, task.AttemptFailed{Epoch: 2, Class: reason.Exit, Retry: &task.RetryPlan{Attempt: 2, Due: noon.Add(time.Hour)}})
+	failed := record(3, events.KindChain, task.AttemptFailed{Epoch: 2, Class: value.Exit, Retry: &task.RetryPlan{Attempt: 2, Due: noon.Add(time.Hour)}})
 	finished := record(4, events.KindChain, task.AttemptFinished{Epoch: 2})
 	broken := events.Record{Seq: 5, Kind: events.KindChain, Fact: events.Fact{Task: id}, Err: fmt.Errorf("broken"), Place: "chain", Raw: make([]byte, 5000)}
 

@@ -9,12 +9,11 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 var noon = time.Date(2026, 8, 1, 12, 0, 0, 123456789, time.UTC)
@@ -94,7 +93,7 @@ func (h *history) event(id task.ID) task.Event {
 	case 6:
 		return task.AttemptFinished{Epoch: epoch, Exit: h.exit(), Result: h.json(), Usage: h.usage()}
 	case 7:
-		e := task.AttemptFailed{Epoch: epoch, Class: reason.Exit, Exit: h.exit(), Message: h.text(), Usage: h.usage()}
+		e := task.AttemptFailed{Epoch: epoch, Class: value.Exit, Exit: h.exit(), Message: h.text(), Usage: h.usage()}
 		if h.IntN(2) == 0 {
 			e.Retry = &task.RetryPlan{Attempt: 2, Due: h.time()}
 		}
@@ -108,7 +107,7 @@ func (h *history) event(id task.ID) task.Event {
 	case 11:
 		return task.CancelConfirmed{Reason: h.text(), Epoch: epoch, Exit: h.exit()}
 	case 12:
-		return task.GivenUp{Reason: reason.Lost, Detail: h.text()}
+		return task.GivenUp{Reason: value.Lost, Detail: h.text()}
 	case 13:
 		return task.Dismissed{Reason: h.text()}
 	}
@@ -118,7 +117,7 @@ func (h *history) event(id task.ID) task.Event {
 	case 7:
 		return task.AttemptAdopted{Attempt: t.Attempt, Epoch: epoch, Node: t.Node, Session: h.text(), PID: 7, Gap: 5}
 	case 8:
-		to := where.NodeRoute("n1", where.DefaultPriority)
+		to := placement.NodeRoute("n1", placement.DefaultPriority)
 		return task.Reassigned{From: t.Route, To: to, Reason: h.text(), Until: h.sometimes()}
 	case 9:
 		e := task.Expanded{Children: task.Children{AtSeq: h.Uint64N(9), Names: []string{h.valid() + "a", "b"}}}
@@ -131,7 +130,7 @@ func (h *history) event(id task.ID) task.Event {
 	case 3:
 		return task.Throttled{Limit: h.text()}
 	case 2:
-		return task.Postponed{Reason: reason.Breaker, Detail: h.text(), Due: h.time()}
+		return task.Postponed{Reason: value.Breaker, Detail: h.text(), Due: h.time()}
 	case 0:
 		return task.AttemptLate{Epoch: epoch, Said: h.json()}
 	case 1:
@@ -180,7 +179,7 @@ var testSpecs = []*job.Spec{
 func (h *history) work() task.Work {
 	return task.Work{
 		Job: []string{"", "crawl", "index"}[h.IntN(3)], Revision: h.Uint64N(3), Spec: testSpecs[h.IntN(len(testSpecs))],
-		Params: h.json(), Labels: h.labels(), Route: where.QueueRoute([]string{"default", "gpu", "night"}[h.IntN(3)], 1+h.IntN(10)),
+		Params: h.json(), Labels: h.labels(), Route: placement.QueueRoute([]string{"default", "gpu", "night"}[h.IntN(3)], 1+h.IntN(10)),
 		StartBy: h.sometimes(), Group: h.text(), Parent: task.ID(h.text()), Step: h.text(),
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
-	"millrace/task/where"
-	"millrace/view"
+	"millrace/task/placement"
 )
 
 // Tasks of two queues that name the same nodes share a route: each counts for its own queue.
@@ -56,7 +56,7 @@ func TestSelectorsCountWithTheirQueue(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Second)
 	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
 	spec := job.Spec{Handler: "x"}
-	spec.Place.Labels, _ = where.ParseSelector("gpu")
+	spec.Place.Labels, _ = placement.ParseSelector("gpu")
 	began := time.Now()
 	for _, s := range []birth.Submission{{Spec: &spec, Queue: "images"}, {Spec: &job.Spec{Handler: "x"}, Queue: "images"}, {Spec: &job.Spec{Handler: "x"}, Nodes: []string{"w3"}}} {
 		birth, err := birth.Of(s, nil, 0, time.Now())
@@ -85,7 +85,7 @@ func TestSelectorsCountWithTheirQueue(t *testing.T) {
 		t.Errorf("the oldest wait since %v, %v", oldest, err)
 	}
 	routes, err := s.Routes(t.Context(), "images")
-	if err != nil || !slices.Equal(routes, []string{"images", where.SelectorQueue("images", spec.Place.Labels)}) {
+	if err != nil || !slices.Equal(routes, []string{"images", placement.SelectorQueue("images", spec.Place.Labels)}) {
 		t.Errorf("the routes are %v, %v", routes, err)
 	}
 	page, err := s.tasks(t.Context(), view.Filter{Queue: "images"})

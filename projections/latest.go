@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/definition"
-	"millrace/view"
 )
 
 // Kinds of rows in table latest.

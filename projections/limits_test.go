@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/quota"
 	"millrace/task/value"
-	"millrace/view"
 )
 
 // Admissions survive a restart until the task is offered; so do the buckets of rates.

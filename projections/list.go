@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/where"
-	"millrace/view"
+	"millrace/task/placement"
 )
 
 var (
@@ -56,7 +56,7 @@ func (s *Store) Count(ctx context.Context, q view.Query) (c view.Counts, err err
 	if err := s.Wait(ctx, q.AtLeast); err != nil {
 		return c, err
 	}
-	if queue, only := q.OnlyQueue(); only && !where.IsSelectorQueue(queue) {
+	if queue, only := q.OnlyQueue(); only && !placement.IsSelectorQueue(queue) {
 		c.Of, c.Point.Seq, err = s.Counts(ctx)
 		if queue != "" {
 			maps.DeleteFunc(c.Of, func(name string, _ map[task.State]int) bool { return name != queue })
@@ -276,7 +276,7 @@ func (l *list) pending() error {
 		return err
 	}
 	for _, queue := range queues {
-		if _, own := where.NodeOf(queue); l.filter.Suspect != nil && !own {
+		if _, own := placement.NodeOf(queue); l.filter.Suspect != nil && !own {
 			continue // not waiting for a single node
 		}
 		if err := l.add("waits IS NOT NULL AND queue = ?", queue); err != nil {

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
+	"millrace/projections/view"
 	"millrace/task"
-	"millrace/view"
+	"millrace/task/node"
 )
 
 // Lists equal a plain filter over the folds, page by page.

@@ -10,11 +10,11 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
-	"millrace/node"
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/node"
 	"millrace/task/queue"
-	"millrace/view"
 )
 
 // The store answers every question of a view like the plain fold of the same records.

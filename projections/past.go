@@ -10,9 +10,9 @@ import (
 	"math"
 	"slices"
 
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/view"
 )
 
 // pastSuffix, behind the name of the database file, names the file of the index of the past.

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"millrace/events"
+	"millrace/projections/view"
 	"millrace/task/definition"
-	"millrace/view"
 )
 
 // Which messages readers of the log choose, by type, actor, node, and what their tasks belong to. The

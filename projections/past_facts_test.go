@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"millrace/events"
+	"millrace/projections/view"
 	"millrace/task/definition"
-	"millrace/view"
 )
 
 // tracesAgree compares the messages that an index names with a look at each record up to a place.

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"millrace/events"
+	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/where"
-	"millrace/view"
+	"millrace/task/placement"
 )
 
 // The index of the past is a file of successive entries. For each message about a task it has the
@@ -52,7 +52,7 @@ type place struct {
 	loose   bool // traces is left out
 	ran     bool // [task.Task.Ran] is not 0
 	first   bool // this message of the log is the first one about it
-	route   where.Route
+	route   placement.Route
 	home    string // the display name of a selector route's queue; else "": see [place.queue]
 	node    string
 	batch   string
@@ -101,7 +101,7 @@ func (p *place) queue() string {
 
 // clone returns a copy that shares no memory with a task.
 func (p place) clone() place {
-	p.route, p.home, p.node, p.batch = where.Route(strings.Clone(string(p.route))), strings.Clone(p.home), strings.Clone(p.node), strings.Clone(p.batch)
+	p.route, p.home, p.node, p.batch = placement.Route(strings.Clone(string(p.route))), strings.Clone(p.home), strings.Clone(p.node), strings.Clone(p.batch)
 	p.traces = traces{events.Type(strings.Clone(string(p.kind))), strings.Clone(p.actor), strings.Clone(p.names)}
 	return p
 }
@@ -188,7 +188,7 @@ func (r *pastReader) string() string { return string(r.text(r.uint())) }
 func readPlace(text []byte) (p place, ok bool) {
 	r := pastReader{b: text}
 	is := r.text(2)
-	p.route, p.home, p.node, p.batch = where.Route(r.string()), r.string(), r.string(), r.string()
+	p.route, p.home, p.node, p.batch = placement.Route(r.string()), r.string(), r.string(), r.string()
 	p.traces = traces{events.Type(r.string()), r.string(), r.string()}
 	if r.bad {
 		return p, false

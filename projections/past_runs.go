@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/value"
-	"millrace/view"
 )
 
 // The index tells how long attempts ran: with each move of a task of which that is not 0. So the figures

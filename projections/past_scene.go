@@ -12,9 +12,9 @@ import (
 	"sort"
 	"sync"
 
-	"millrace/internal/paged"
+	"millrace/internal/collections"
+	"millrace/projections/view"
 	"millrace/task"
-	"millrace/view"
 )
 
 // pastBounds bound the memory for the index of the past, for queries of several moments in a row.
@@ -277,10 +277,10 @@ type scene struct {
 	odd    map[uint32]bool
 	spoken *spoken // also of later tasks; guarded by the map's mu
 
-	in   paged.List // one more than the number of the place
-	n    []int      // how many tasks are in each place, after one entry for no place
-	from []uint32   // one more than the number of the origin; the map's own list if none is a later one
-	late int        // how many are later ones
+	in   collections.List // one more than the number of the place
+	n    []int            // how many tasks are in each place, after one entry for no place
+	from []uint32         // one more than the number of the origin; the map's own list if none is a later one
+	late int              // how many are later ones
 	// byJob and bySchedule are the latest tasks of each origin. Decided is the latest tick by the
 	// number of the schedule's name.
 	byJob, bySchedule []view.Latest
@@ -294,7 +294,7 @@ type scene struct {
 // changed.
 type pastFrame struct {
 	pastMark
-	in                paged.List
+	in                collections.List
 	n                 []int
 	byJob, bySchedule []view.Latest
 	decided           []int64

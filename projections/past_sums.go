@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/quota"
-	"millrace/view"
 )
 
 // Sums of all tasks as they were: which waited longest, the latest of each job and schedule, the results of

@@ -18,9 +18,9 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/definition"
-	"millrace/view"
 )
 
 // CI plays 64 (task test:long).

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/projections/view"
 	"millrace/task"
-	"millrace/view"
 )
 
 // numbered is a task by its number in the index. Born is the sequence of the first message about it. Sure

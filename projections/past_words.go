@@ -12,9 +12,9 @@ import (
 	"slices"
 	"strings"
 
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/view"
 )
 
 // Words are the labels and texts by which filters choose tasks. The index has each once, with a number,

@@ -13,10 +13,10 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"millrace/events"
-	"millrace/node"
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/view"
+	"millrace/task/node"
 )
 
 // start runs a projector until the returned function is called.

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"millrace/node"
+	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/where"
-	"millrace/view"
+	"millrace/task/node"
+	"millrace/task/placement"
 )
 
 // UnknownType begins the name of the counter of an unknown type of facts; the type follows.
@@ -30,7 +30,7 @@ const (
 
 // Counts returns the numbers of tasks by queue and state; a missing one is 0. Tasks that wait for
 // nodes with certain labels count for the queue of these nodes; tasks that wait for one node count
-// under [where.NodeQueue]. It takes constant time. The second result is the sequence that it
+// under [placement.NodeQueue]. It takes constant time. The second result is the sequence that it
 // reflects.
 func (s *Store) Counts(ctx context.Context) (map[string]map[task.State]int, uint64, error) {
 	counts := map[string]map[task.State]int{}
@@ -77,8 +77,8 @@ func routesOf(ctx context.Context, tx *sql.Tx, queue string) ([]string, error) {
 
 // Lanes returns the lanes with tasks that have not ended, and when the last timer in each is due.
 // It reads all such tasks.
-func (s *Store) Lanes(ctx context.Context) (map[where.Lane]time.Time, error) {
-	used := map[where.Lane]time.Time{}
+func (s *Store) Lanes(ctx context.Context) (map[placement.Lane]time.Time, error) {
+	used := map[placement.Lane]time.Time{}
 	err := s.view(ctx, "list the lanes that are used", func(tx *sql.Tx, _ uint64) error {
 		for _, where := range []string{"waits IS NOT NULL", inStateIndex} {
 			var doc []byte
@@ -198,7 +198,7 @@ func (s *Store) Naming(ctx context.Context, id node.ID) (by task.ID, err error) 
 		var route string
 		var routes []string
 		err := each(ctx, tx, "SELECT DISTINCT queue FROM counts WHERE n > 0 AND "+unended+" ORDER BY queue", ended, []any{&route}, func() error {
-			if route == id.Queue() || where.IsSelectorQueue(route) {
+			if route == id.Queue() || placement.IsSelectorQueue(route) {
 				routes = append(routes, route)
 			}
 			return nil

@@ -10,9 +10,9 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
+	"millrace/task/placement"
 	"millrace/task/queue"
 	"millrace/task/quota"
-	"millrace/task/where"
 )
 
 // A starting scheduler finds the tasks that rates of queues hold, those that they have admitted and
@@ -20,7 +20,7 @@ import (
 func TestRatedRows(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Second)
 	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
-	q, _, err := r.DoQueue(t.Context(), where.DefaultQueue, queue.Limit{Rate: &limit.Rate{Limit: 5}})
+	q, _, err := r.DoQueue(t.Context(), placement.DefaultQueue, queue.Limit{Rate: &limit.Rate{Limit: 5}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,10 +90,10 @@ func TestLanes(t *testing.T) {
 	stop := start(t, &Projector{Log: log, Store: s})
 	defer stop()
 	due := time.Now().Add(72 * time.Hour).UTC().Truncate(time.Microsecond)
-	ended := where.Route("over.9")
+	ended := placement.Route("over.9")
 	var last task.ID
 	for _, c := range []struct {
-		route where.Route
+		route placement.Route
 		key   string
 		due   time.Time
 	}{
@@ -116,7 +116,7 @@ func TestLanes(t *testing.T) {
 	await(t, s, k.Seq)
 	used, err := s.Lanes(t.Context())
 	fair := (&task.Work{Route: "bulk.5", FairKey: "customer"}).Lane()
-	want := map[where.Lane]time.Time{
+	want := map[placement.Lane]time.Time{
 		{Queue: "default", Priority: 5}: {}, {Queue: "bulk", Priority: 2}: {}, {Queue: "bulk", Priority: 8}: due, fair: {},
 	}
 	if err != nil || len(used) != len(want) {

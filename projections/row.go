@@ -6,11 +6,11 @@ import (
 
 	"millrace/events"
 	fields "millrace/internal/form"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/limit"
+	"millrace/task/node"
 	"millrace/task/queue"
 )
 

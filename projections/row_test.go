@@ -10,14 +10,14 @@ import (
 
 	"millrace/events"
 	"millrace/events/logtest"
-	"millrace/internal/corpus"
 	fields "millrace/internal/form"
-	"millrace/node"
+	"millrace/internal/testkit"
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/limit"
+	"millrace/task/node"
 	"millrace/task/queue"
-	"millrace/view"
 )
 
 // through writes a task as a row and reads it back.
@@ -178,7 +178,7 @@ func TestDocumentCorpus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		corpus.Test(t, corpus.Form{Dir: "testdata/corpus/" + name, Version: documentVersion, Today: map[string][]byte{"full.json": today}, Again: again, Unknown: corpus.Dropped})
+		testkit.Test(t, testkit.Form{Dir: "testdata/corpus/" + name, Version: documentVersion, Today: map[string][]byte{"full.json": today}, Again: again, Unknown: testkit.Dropped})
 	}
 }
 

@@ -7,10 +7,10 @@ import (
 	"sync"
 
 	fields "millrace/internal/form"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/limit"
+	"millrace/task/node"
 	"millrace/task/queue"
 )
 

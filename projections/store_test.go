@@ -2,7 +2,7 @@ package projections
 
 import (
 	"database/sql"
-	"millrace/view"
+	"millrace/projections/view"
 	"os"
 	"path/filepath"
 	"strings"

@@ -9,10 +9,10 @@ import (
 	"slices"
 
 	"millrace/events"
-	"millrace/node"
+	"millrace/projections/view"
 	"millrace/task/definition"
+	"millrace/task/node"
 	"millrace/task/queue"
-	"millrace/view"
 )
 
 // Subjects are the few that are no tasks: nodes, queues and definitions. The table of subjects has each

@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode"
 
+	"millrace/projections/view"
 	"millrace/task"
-	"millrace/view"
 )
 
 // texts tells where tasks with a text may be, so that a search for a rare text reads few rows.

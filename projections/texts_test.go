@@ -8,8 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"millrace/projections/view"
 	"millrace/task"
-	"millrace/view"
 )
 
 // A search finds the same as a plain filter, whatever is known of the rows: nothing after a

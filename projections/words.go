@@ -4,9 +4,9 @@ import (
 	"strconv"
 	"strings"
 
+	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/where"
-	"millrace/view"
+	"millrace/task/placement"
 )
 
 // The column words has rare values that lists query, as marks, and the searchable texts. The cost
@@ -100,7 +100,7 @@ func marksOf(t *task.Task) string {
 	}
 	add(markParent, string(t.Parent), t.Parent != "")
 	add(markBatch, t.Batch, t.Batch != "")
-	if p := t.Route.Priority(); p != where.DefaultPriority {
+	if p := t.Route.Priority(); p != placement.DefaultPriority {
 		add(markPriority, strconv.Itoa(p), true)
 	}
 	ended := t.State.Terminal()

@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"millrace/events"
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/quota"
-	"millrace/view"
 )
 
 // No text or label is mistaken for a mark, and no mark of one value for another's.

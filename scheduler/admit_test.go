@@ -16,7 +16,7 @@ import (
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/quota"
-	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // admitting starts a scheduler that only admits; stop ends it like a crash.
@@ -105,7 +105,7 @@ func TestAdmits(t *testing.T) {
 			t.Fatalf("%s started, too", third)
 		}
 		endFirst(nil)
-		endSecond(task.Fail{Class: reason.Exit, Message: "broken"})
+		endSecond(task.Fail{Class: value.Exit, Message: "broken"})
 		time.Sleep(10 * time.Millisecond)
 		if got := w.task(t, second); got.State != task.Retrying || len(got.Holds) != 1 {
 			t.Errorf("the failed one is %v, held by %v", got.State, got.Holds)
@@ -150,9 +150,9 @@ func TestRefusesAndReplaces(t *testing.T) {
 			}
 		}
 		is(one(1, limit.Skip, "a"), task.Pending, "")
-		is(one(2, limit.Skip, "a"), task.Cancelled, reason.Limit)
+		is(one(2, limit.Skip, "a"), task.Cancelled, value.Limit)
 		is(one(3, limit.Fail, "b"), task.Pending, "")
-		is(one(4, limit.Fail, "b"), task.Abnormal, reason.Limit)
+		is(one(4, limit.Fail, "b"), task.Abnormal, value.Limit)
 		old := one(5, limit.CancelOld, "c")
 		is(old, task.Pending, "")
 		offers, _ := w.Offers(t.Context(), []string{"default"})
@@ -163,7 +163,7 @@ func TestRefusesAndReplaces(t *testing.T) {
 			}
 		}
 		recent := one(6, limit.CancelOld, "c")
-		is(old, task.Cancelling, reason.User)
+		is(old, task.Cancelling, value.User)
 		is(recent, task.Held, task.HoldLimit)
 		now := w.task(t, old)
 		if _, _, err := w.rec.Do(t.Context(), now, task.Stopped{Epoch: now.Epoch}); err != nil {
@@ -237,7 +237,7 @@ func TestAPauseIsForTheWholeRate(t *testing.T) {
 		if id, end := w.runOne(t, "n"); id != first {
 			t.Fatalf("%q started", id)
 		} else {
-			end(task.Fail{Class: reason.Network, Message: "429", RetryAfter: time.Minute})
+			end(task.Fail{Class: value.Network, Message: "429", RetryAfter: time.Minute})
 		}
 		time.Sleep(2 * time.Second)
 		stop()
@@ -473,7 +473,7 @@ func TestAPauseIsRecordedOnce(t *testing.T) {
 			w.submitLimited(t, n, spec)
 			look(both[0])
 			_, end := w.runOne(t, "n")
-			end(task.Fail{Class: reason.Task, Final: true, RetryAfter: time.Minute})
+			end(task.Fail{Class: value.Task, Final: true, RetryAfter: time.Minute})
 			pass(after)
 			for _, s := range append(both, both...) {
 				look(s)

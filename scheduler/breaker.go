@@ -9,8 +9,8 @@ import (
 	"millrace/events"
 	"millrace/scheduler/turns"
 	"millrace/task"
-	"millrace/task/breaker"
-	"millrace/task/choice"
+	"millrace/task/duties"
+	"millrace/task/limit"
 )
 
 // breakers follows the ends of attempts in jobs with a breaker. A scheduler judges what it has seen
@@ -28,9 +28,9 @@ type breakers struct {
 
 // guarded is a job with a breaker.
 type guarded struct {
-	policy   breaker.Breaker
-	circuit  breaker.Circuit
-	outcomes breaker.Outcomes
+	policy   limit.Breaker
+	circuit  limit.Circuit
+	outcomes limit.Outcomes
 	// read says that the circuit comes from the log and is not a guess.
 	read bool
 }
@@ -56,7 +56,7 @@ func (b *breakers) moved(r *events.Record) {
 		return // its state is read when the job's tasks next have a fact
 	}
 	g.circuit, g.read = r.Circuit(g.circuit), true
-	if _, trial := r.Fact.Event.(breaker.Tried); !trial {
+	if _, trial := r.Fact.Event.(limit.Tried); !trial {
 		g.outcomes.Moved(g.circuit)
 	}
 }
@@ -67,7 +67,7 @@ func (b *breakers) ended(s *events.Step) {
 		return
 	}
 	e, _ := s.Record.Fact.Event.(task.Event)
-	o, ended := choice.OutcomeOf(e, s.Record.Fact.At, s.Was.Epoch)
+	o, ended := duties.OutcomeOf(e, s.Record.Fact.At, s.Was.Epoch)
 	if !ended {
 		return
 	}
@@ -103,7 +103,7 @@ func (b *breakers) due(now time.Time) (unread, due []string) {
 }
 
 // learn takes over the state of a breaker in the log, unless a newer one is known.
-func (b *breakers) learn(job string, c breaker.Circuit) {
+func (b *breakers) learn(job string, c limit.Circuit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g := b.jobs[job]
@@ -113,7 +113,7 @@ func (b *breakers) learn(job string, c breaker.Circuit) {
 }
 
 // known is the state of a breaker as far as known here.
-func (b *breakers) known(job string) breaker.Circuit {
+func (b *breakers) known(job string) limit.Circuit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.jobs[job].circuit
@@ -121,7 +121,7 @@ func (b *breakers) known(job string) breaker.Circuit {
 
 // judge returns the change of a breaker in its known state, with its inputs: no change if another
 // scheduler goes first.
-func (b *breakers) judge(job string, is breaker.Circuit, now time.Time) events.Verdict {
+func (b *breakers) judge(job string, is limit.Circuit, now time.Time) events.Verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g := b.jobs[job]
@@ -149,7 +149,7 @@ func (s *Scheduler) judgeBreakers(ctx context.Context) error {
 		due = append(due, job)
 	}
 	for _, job := range due {
-		judge := func(is breaker.Circuit, at time.Time) events.Verdict { return b.judge(job, is, at) }
+		judge := func(is limit.Circuit, at time.Time) events.Verdict { return b.judge(job, is, at) }
 		is, done, err := s.rec.DoBreakerFrom(ctx, job, b.known(job), judge)
 		if done {
 			s.log.Warn(is.Reason, "job", job, "breaker", string(is.State))

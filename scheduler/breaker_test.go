@@ -10,9 +10,8 @@ import (
 	"millrace/events"
 	"millrace/scheduler/turns"
 	"millrace/task"
-	"millrace/task/breaker"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -72,7 +71,7 @@ func (w *judged) attempt(fails bool) {
 	}
 	var end task.Command = task.Finish{Epoch: k.Epoch}
 	if fails {
-		end = task.Fail{Epoch: k.Epoch, Class: reason.Exit}
+		end = task.Fail{Epoch: k.Epoch, Class: value.Exit}
 	}
 	if _, _, err := w.rec.Do(w.t.Context(), k, end); err != nil {
 		w.t.Fatal(err)
@@ -94,7 +93,7 @@ func (w *judged) told() (types []events.Type) {
 func TestBreakerIsJudgedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &judged{newTestWorld(t), t, &job.Spec{Handler: "h",
-			Breaker: &breaker.Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(20 * time.Second)}}}
+			Breaker: &limit.Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(20 * time.Second)}}}
 		w.join(t, "n")
 		for range 3 {
 			w.watch()
@@ -136,7 +135,7 @@ func TestABreakerIsNotLeftToOneThatKnowsLess(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &judged{newTestWorld(t), t, &job.Spec{Handler: "h",
-				Breaker: &breaker.Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(20 * time.Second)}}}
+				Breaker: &limit.Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(20 * time.Second)}}}
 			w.join(t, "n")
 			first, second := "one", "two"
 			if turns.Weight(second, "j") > turns.Weight(first, "j") {

@@ -10,7 +10,6 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
-	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -40,7 +39,7 @@ func TestABudgetOfStarts(t *testing.T) {
 		if third != ids[2] {
 			t.Fatalf("after a restart %q started, want %s", third, ids[2])
 		}
-		end(task.Fail{Class: reason.Task})
+		end(task.Fail{Class: value.Task})
 		stop() // the next scheduler knows only the log
 		defer admitting(t.Context(), w, w.Memory)()
 		for range 23 {
@@ -93,7 +92,7 @@ func TestABudgetOfRunTime(t *testing.T) {
 		first[0](nil)
 		second := starts(ids[1:3]...) // one hour is used up, two are left for these
 		time.Sleep(time.Minute)
-		second[0](task.Fail{Class: reason.Task, Final: true})
+		second[0](task.Fail{Class: value.Task, Final: true})
 		third := starts(ids[3:]...) // such tasks take a minute now
 		time.Sleep(3 * time.Hour)
 		for _, end := range []func(task.Command){second[1], third[0], third[1]} {

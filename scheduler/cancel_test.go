@@ -10,14 +10,13 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/birth"
+	family "millrace/task/birth"
 	"millrace/task/definition"
-	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/limit"
-	"millrace/task/reason"
+	"millrace/task/node"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -130,7 +129,7 @@ var always = []string{
 // fail makes an attempt fail, after which there is another.
 func (c *cancelled) fail(t *testing.T, now task.Task) {
 	t.Helper()
-	c.do(t, now, task.Fail{Epoch: now.Epoch, Class: reason.Task})
+	c.do(t, now, task.Fail{Epoch: now.Epoch, Class: value.Task})
 	now = c.task(t, now.ID)
 	if err := c.rec.Settle(t.Context(), &now); err != nil {
 		t.Fatal(err)
@@ -349,10 +348,10 @@ func TestAChildThatComesAfterTheCancelIsStopped(t *testing.T) {
 		pass(time.Second)
 		byAPerson(t, c)
 		pass(time.Second)
-		c.wants(t, "the child that was there", early, task.Cancelled, reason.User)
+		c.wants(t, "the child that was there", early, task.Cancelled, value.User)
 		late := c.spawn(t, c.about, "late", job.Spec{}, 0)
 		pass(time.Second)
-		c.wants(t, "the child that came late", late, task.Cancelled, reason.User)
+		c.wants(t, "the child that came late", late, task.Cancelled, value.User)
 		c.do(t, c.task(t, c.about), task.Stopped{Epoch: running.Epoch})
 		noRepairs(t, []*Scheduler{c.s})
 	})

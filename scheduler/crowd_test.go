@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/node"
 )
 
 // peers are schedulers of one process that never announce their end.

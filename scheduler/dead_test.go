@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/node"
+	"millrace/task/value"
 )
 
 // deliveries is a test's view of the offers of a log in memory.
@@ -65,7 +65,7 @@ func TestDeadOffersEndTheirTasks(t *testing.T) {
 			dead(seq)
 		}
 		pass(time.Second)
-		if now := d.task(t, waits); now.State != task.Abnormal || now.Reason != reason.Poison {
+		if now := d.task(t, waits); now.State != task.Abnormal || now.Reason != value.Poison {
 			t.Errorf("the one that waited is %s/%s", now.State, now.Reason)
 		}
 		// Too many deliveries of its offer say nothing about the running attempt: its node is well.

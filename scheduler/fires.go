@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
-	"millrace/internal/heap"
-	"millrace/logclock"
+	"millrace/internal/collections"
+	"millrace/internal/logclock"
 	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/definition"
@@ -33,8 +33,8 @@ type firePipeline struct {
 	early chan struct{}  // holds one: the first tick to wait for is another one
 
 	mu      sync.Mutex
-	held    map[uint64]*heldFire // guarded by mu; unacknowledged fires, by sequence
-	waiting heap.Of[*heldFire]   // guarded by mu
+	held    map[uint64]*heldFire      // guarded by mu; unacknowledged fires, by sequence
+	waiting collections.Of[*heldFire] // guarded by mu
 }
 
 // heldFire is a fire that this scheduler holds.
@@ -66,7 +66,7 @@ const (
 
 func (s *Scheduler) newFirePipeline(fires events.Offers) *firePipeline {
 	return &firePipeline{
-		waiting: heap.Of[*heldFire]{Before: func(a, b *heldFire) bool { return a.due.Before(b.due) }},
+		waiting: collections.Of[*heldFire]{Before: func(a, b *heldFire) bool { return a.due.Before(b.due) }},
 		s:       s, fires: fires, room: make(chan struct{}, firesHeld), early: make(chan struct{}, 1), held: map[uint64]*heldFire{},
 		came: make(chan *heldFire, firesHeld), due: make(chan *heldFire, firesHeld), rest: make(chan *heldFire, firesHeld), // none of them ever blocks
 	}

@@ -14,15 +14,15 @@ import (
 
 	"millrace/events"
 	"millrace/events/logtest"
-	"millrace/node"
+	"millrace/history/verify"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
+	"millrace/task/node"
 	"millrace/task/queue"
 	"millrace/task/schedule"
 	"millrace/task/value"
-	"millrace/verify"
 )
 
 // stage is a log with schedules whose fires are handed out by hand. Its clock is ahead of the

@@ -8,8 +8,8 @@ import (
 	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // A task that was left to a busy node returns exactly when the time is over.
@@ -20,7 +20,7 @@ func TestHandedGoesBackInTime(t *testing.T) {
 		w.join(t, "n2")
 		all := w.runTold(t, 2)
 		id := w.submit(t, job.Spec{Place: job.Place{Sticky: job.StickyAttempt, PreferWait: value.Duration(3 * time.Second)}})
-		w.do(t, w.task(t, id), task.HandOver{To: where.NodeRoute("n2", 5), Reason: "it ran there"})
+		w.do(t, w.task(t, id), task.HandOver{To: placement.NodeRoute("n2", 5), Reason: "it ran there"})
 		handed := w.task(t, id)
 		if err := w.rec.Settle(t.Context(), &handed); err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func TestHandedGoesBackThoughASchedulerDies(t *testing.T) {
 		for range 12 {
 			id := w.submit(t, job.Spec{Place: job.Place{Sticky: job.StickyAttempt, PreferWait: value.Duration(3 * time.Second)}})
 			ids = append(ids, id)
-			w.do(t, w.task(t, id), task.HandOver{To: where.NodeRoute("n2", 5), Reason: "it ran there"})
+			w.do(t, w.task(t, id), task.HandOver{To: placement.NodeRoute("n2", 5), Reason: "it ran there"})
 			handed := w.task(t, id)
 			if err := w.rec.Settle(t.Context(), &handed); err != nil {
 				t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // runTold runs schedulers that observe the log, as through a read model.
@@ -145,10 +145,10 @@ func TestEndsSkip(t *testing.T) {
 		mend := w.need(t, "", job.WhenFailure, first)
 		always := w.need(t, "", job.WhenEnd, first, second, third)
 		started := w.claim(t, first, "n1")
-		w.do(t, started, task.Fail{Epoch: started.Epoch, Class: reason.Task, Message: "no"})
+		w.do(t, started, task.Fail{Epoch: started.Epoch, Class: value.Task, Message: "no"})
 		synctest.Wait()
-		w.wants(t, "the second", second, task.Cancelled, reason.Skipped)
-		w.wants(t, "the third", third, task.Cancelled, reason.Skipped)
+		w.wants(t, "the second", second, task.Cancelled, value.Skipped)
+		w.wants(t, "the third", third, task.Cancelled, value.Skipped)
 		w.wants(t, "the one for failures", mend, task.Pending, "")
 		w.wants(t, "the one for any end", always, task.Pending, "")
 		pass(time.Minute)

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/scheduler/turns"
 	"millrace/task"
-	"millrace/task/family"
+	"millrace/task/birth"
+	"millrace/task/node"
 )
 
 // families tracks the parents that need attention, from the facts of the log.
@@ -102,7 +102,7 @@ func (f *families) observe(step *events.Step) {
 	if is.Parent != "" && step.Was.State == task.Unknown && f.isDeserted(is.Parent) {
 		f.touch(is.Parent) // it was spawned just before its parent was stopped
 	}
-	switch stopped := is.Epoch > 0 && family.Deserted(is.State, is.Reason); {
+	switch stopped := is.Epoch > 0 && birth.Deserted(is.State, is.Reason); {
 	case stopped:
 		f.desert(id)
 	case step.Was.State.Terminal():
@@ -167,7 +167,7 @@ func (s *Scheduler) wants(ctx context.Context, id task.ID) (bool, error) {
 	}
 	t := &tasks[0]
 	ends, _, err := s.ends(ctx, t)
-	return family.Wants(t, ends), err
+	return birth.Wants(t, ends), err
 }
 
 // sweepParents examines all parents that have not ended.
@@ -237,11 +237,11 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 // ends returns the progress of a parent's children, in detail where the rules need that, and the
 // sequence that this reflects.
 func (s *Scheduler) ends(ctx context.Context, t *task.Task) (map[task.ID]task.End, uint64, error) {
-	ends, at, err := s.view.Ends(ctx, slices.Collect(maps.Values(family.ChildIDs(t))))
+	ends, at, err := s.view.Ends(ctx, slices.Collect(maps.Values(birth.ChildIDs(t))))
 	if err != nil {
 		return nil, 0, err
 	}
-	ids := family.Details(t, ends)
+	ids := birth.Details(t, ends)
 	if len(ids) == 0 {
 		return ends, at, nil
 	}
@@ -255,11 +255,11 @@ func (s *Scheduler) ends(ctx context.Context, t *task.Task) (map[task.ID]task.En
 // conclude ends a parent whose children have all ended, by the view at a sequence. The view will
 // report facts that it does not know yet.
 func (s *Scheduler) conclude(ctx context.Context, t *task.Task, ends map[task.ID]task.End, at uint64, unmade bool) error {
-	id, ids := t.ID, slices.Collect(maps.Values(family.ChildIDs(t)))
+	id, ids := t.ID, slices.Collect(maps.Values(birth.ChildIDs(t)))
 	if unmade {
-		family.Unborn(t, ends)
+		birth.Unborn(t, ends)
 	}
-	command, ok := family.Follow(t, ends)
+	command, ok := birth.Follow(t, ends)
 	if !ok || len(ids) > 0 && at < t.Seq {
 		return nil
 	}
@@ -273,7 +273,7 @@ func (s *Scheduler) conclude(ctx context.Context, t *task.Task, ends map[task.ID
 			return nil
 		}
 		by := task.By{Seen: at, Unmade: unmade}
-		if c, by.Rule = family.Concluding(t, c, children); by.Rule != "" {
+		if c, by.Rule = birth.Concluding(t, c, children); by.Rule != "" {
 			s.log.Error(c.Message, "task", string(id))
 		}
 		command = task.Judged{Command: c, By: by}
@@ -302,7 +302,7 @@ func (s *Scheduler) stopSpawned(ctx context.Context, id task.ID) error {
 		return err
 	}
 	t, err := s.rec.Load(ctx, id)
-	if err != nil || t.Spec.Parental() || !family.Deserted(t.State, t.Reason) {
+	if err != nil || t.Spec.Parental() || !birth.Deserted(t.State, t.Reason) {
 		return err // it was reopened
 	}
 	asked, err := s.asked(ctx, id)
@@ -320,7 +320,7 @@ func (s *Scheduler) stopSpawned(ctx context.Context, id task.ID) error {
 // reopenChildren reopens the children of a parent that a retry asks for, skipped steps that may run
 // after all, and handlers of steps that were reopened, and updates ends.
 func (s *Scheduler) reopenChildren(ctx context.Context, t *task.Task, ends map[task.ID]task.End) error {
-	groups := family.Reopens(t, ends)
+	groups := birth.Reopens(t, ends)
 	if len(groups) == 0 {
 		return nil
 	}
@@ -331,7 +331,7 @@ func (s *Scheduler) reopenChildren(ctx context.Context, t *task.Task, ends map[t
 	var mu sync.Mutex // guards ends
 	for _, names := range groups {
 		if _, err := each(names, func(name string) error {
-			id := family.ChildID(t.ID, name)
+			id := birth.ChildID(t.ID, name)
 			mu.Lock()
 			was := ends[id]
 			mu.Unlock()
@@ -352,14 +352,14 @@ func (s *Scheduler) reopenChildren(ctx context.Context, t *task.Task, ends map[t
 
 // reopenChild reopens a child of a parent if it has not come alive since the end that the read model
 // knows, and returns it as it is.
-func (s *Scheduler) reopenChild(ctx context.Context, t *task.Task, name string, was task.End, asked *family.Asked) (task.Task, error) {
-	child, err := s.rec.Load(ctx, family.ChildID(t.ID, name))
+func (s *Scheduler) reopenChild(ctx context.Context, t *task.Task, name string, was task.End, asked *birth.Asked) (task.Task, error) {
+	child, err := s.rec.Load(ctx, birth.ChildID(t.ID, name))
 	if err != nil || !child.State.Terminal() || child.EndSeq != was.Seq {
 		return child, err
 	}
-	again := task.Reopen{Reason: asked.Because(family.NeedLives), EndSeq: child.EndSeq}
-	if family.Owes(t, name, was) {
-		again.Reason, again.Again = asked.Because(family.ParentLives), family.Below(t.Again, &child)
+	again := task.Reopen{Reason: asked.Because(birth.NeedLives), EndSeq: child.EndSeq}
+	if birth.Owes(t, name, was) {
+		again.Reason, again.Again = asked.Because(birth.ParentLives), birth.Below(t.Again, &child)
 	}
 	ctx, done := lasting(ctx)
 	defer done()
@@ -380,7 +380,7 @@ func (s *Scheduler) revive(ctx context.Context, t task.Task) error {
 	if err != nil || at < t.Seq {
 		return err
 	}
-	if _, again := family.Revive(&t, ends); !again {
+	if _, again := birth.Revive(&t, ends); !again {
 		return nil
 	}
 	for id, e := range ends {
@@ -395,7 +395,7 @@ func (s *Scheduler) revive(ctx context.Context, t task.Task) error {
 			break
 		}
 	}
-	command, again := family.Revive(&t, ends)
+	command, again := birth.Revive(&t, ends)
 	if !again {
 		return nil
 	}
@@ -416,8 +416,8 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]tas
 		return false, nil
 	}
 	var names []string
-	for _, name := range family.Wanting(t, ends) {
-		id := family.ChildID(t.ID, name)
+	for _, name := range birth.Wanting(t, ends) {
+		id := birth.ChildID(t.ID, name)
 		if !mine {
 			child, err := s.rec.Load(ctx, id) // the read model may lag
 			if err == nil {
@@ -429,7 +429,7 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]tas
 			}
 			s.repaired(RepairChild, "the submitter has not made this child; the sweep does it", "task", string(t.ID), "child", name)
 		}
-		if family.Unmade(t) {
+		if birth.Unmade(t) {
 			unmade = true
 			continue
 		}
@@ -439,7 +439,7 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]tas
 		return unmade, err
 	}
 	for _, name := range names {
-		ends[family.ChildID(t.ID, name)] = task.End{State: task.Pending}
+		ends[birth.ChildID(t.ID, name)] = task.End{State: task.Pending}
 	}
 	return unmade, nil
 }
@@ -448,8 +448,8 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]tas
 // others, so that they are cancelled rather than skipped.
 func (s *Scheduler) cancelChildren(ctx context.Context, t *task.Task, ends map[task.ID]task.End) error {
 	var live []string
-	for _, name := range family.Stops(t) {
-		if e := ends[family.ChildID(t.ID, name)]; !e.State.Terminal() && e.State != task.Cancelling {
+	for _, name := range birth.Stops(t) {
+		if e := ends[birth.ChildID(t.ID, name)]; !e.State.Terminal() && e.State != task.Cancelling {
 			live = append(live, name)
 		}
 	}
@@ -461,9 +461,9 @@ func (s *Scheduler) cancelChildren(ctx context.Context, t *task.Task, ends map[t
 		return err
 	}
 	var mu sync.Mutex // guards ends
-	for _, names := range family.Groups(t, live) {
+	for _, names := range birth.Groups(t, live) {
 		if _, err := each(names, func(name string) error {
-			id := family.ChildID(t.ID, name)
+			id := birth.ChildID(t.ID, name)
 			child, err := s.stopWith(ctx, id, &asked)
 			if err == nil && child.State != task.Unknown {
 				mu.Lock()
@@ -479,16 +479,16 @@ func (s *Scheduler) cancelChildren(ctx context.Context, t *task.Task, ends map[t
 }
 
 // asked returns who asked for the latest cancel or retry of a task, and why.
-func (s *Scheduler) asked(ctx context.Context, id task.ID) (family.Asked, error) {
+func (s *Scheduler) asked(ctx context.Context, id task.ID) (birth.Asked, error) {
 	records, err := s.rec.Log.Task(ctx, id)
 	if err != nil {
-		return family.Asked{}, fmt.Errorf("read task %s: %w", id, err)
+		return birth.Asked{}, fmt.Errorf("read task %s: %w", id, err)
 	}
 	history := make([]task.Recorded, len(records))
 	for i := range records {
 		history[i] = records[i].Task()
 	}
-	return family.AskedFor(history, s.rec.Actor), nil
+	return birth.AskedFor(history, s.rec.Actor), nil
 }
 
 // partOf returns a recorder for effects of a bulk command; "" for none.
@@ -499,8 +499,8 @@ func (s *Scheduler) partOf(batch string) *events.Recorder {
 }
 
 // stopWith stops a task with its parent, as the one who cancelled the parent has asked.
-func (s *Scheduler) stopWith(ctx context.Context, id task.ID, asked *family.Asked) (task.Task, error) {
-	return s.stop(ctx, s.partOf(asked.Batch), id, asked.Because(family.ParentCancelled))
+func (s *Scheduler) stopWith(ctx context.Context, id task.ID, asked *birth.Asked) (task.Task, error) {
+	return s.stop(ctx, s.partOf(asked.Batch), id, asked.Because(birth.ParentCancelled))
 }
 
 // stop asks for a task's end, as an operator does, and returns the resulting task. An unknown or ended
@@ -523,7 +523,7 @@ func (s *Scheduler) stop(ctx context.Context, rec *events.Recorder, id task.ID, 
 // withholds tells whether the children of a parent that nodes get must wait: its queue is paused, and a pause
 // does not hold back what waits for a node by name.
 func (s *Scheduler) withholds(ctx context.Context, t *task.Task) (bool, error) {
-	if _, own := family.OwnChildren(t); own {
+	if _, own := birth.OwnChildren(t); own {
 		return false, nil // they wait in queues
 	}
 	q, err := s.rec.LoadQueue(ctx, t.QueueName())

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
-	"millrace/task/family"
+	"millrace/task/birth"
 	"millrace/task/job"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/queue"
-	"millrace/task/reason"
-	"millrace/task/where"
+	reason "millrace/task/value"
 )
 
 // observed shows schedulers the facts of the log since the last call.
@@ -48,7 +48,7 @@ func (w *testWorld) adopt(t *testing.T, parent task.ID) []task.ID {
 	now := w.task(t, parent)
 	var ids []task.ID
 	for _, name := range now.Children.Names {
-		ids = append(ids, family.ChildID(parent, name))
+		ids = append(ids, birth.ChildID(parent, name))
 	}
 	w.lists(ids...)
 	return ids
@@ -111,7 +111,7 @@ func TestChildrenThatNobodyMade(t *testing.T) {
 		if _, _, err := w.rec.Do(t.Context(), now, task.Expand{Children: task.Children{AtSeq: 1, Names: []string{"n1", "n2"}}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.rec.Submit(t.Context(), family.ChildID(id, "n1"), family.Births(ptr(w.task(t, id)))("n1")); err != nil {
+		if _, err := w.rec.Submit(t.Context(), birth.ChildID(id, "n1"), birth.Births(ptr(w.task(t, id)))("n1")); err != nil {
 			t.Fatal(err)
 		}
 		pass(15 * time.Second)
@@ -181,14 +181,14 @@ func TestLateNodes(t *testing.T) {
 		if names := w.task(t, ignores).Children.Names; len(names) != 1 {
 			t.Errorf("the other one has %v", names)
 		}
-		if late := w.task(t, family.ChildID(includes, "n2")); late.State != task.Pending || late.Route != "@n2.5" {
+		if late := w.task(t, birth.ChildID(includes, "n2")); late.State != task.Pending || late.Route != "@n2.5" {
 			t.Errorf("the late child is %s on %s", late.State, late.Route)
 		}
 		// A pause, after which nothing starts, withholds the parts of nodes that come, and of a parent that has
 		// none yet; they get them when it ends.
 		set := func(c queue.Command) {
 			t.Helper()
-			if _, _, err := w.rec.DoQueue(t.Context(), where.DefaultQueue, c); err != nil {
+			if _, _, err := w.rec.DoQueue(t.Context(), placement.DefaultQueue, c); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -213,7 +213,7 @@ func TestSelectorsWithoutNodes(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.run(t, 2)
-		gpu := where.Selector{{Key: "gpu", Op: where.OpExists}}
+		gpu := placement.Selector{{Key: "gpu", Op: placement.OpExists}}
 		submit := func(noNode string) task.ID {
 			return w.asked(t, job.Spec{Handler: "x", Place: job.Place{Labels: gpu, NoNode: noNode}})
 		}
@@ -321,7 +321,7 @@ func TestRetryIsFinishedByTheSweep(t *testing.T) {
 		w.join(t, "n1")
 		all := w.run(t, 2)
 		id := w.asked(t, job.Spec{Steps: []job.Step{handled("a"), handled("b"), handled("c", job.StepNeed{Step: "a"})}, On: &job.Handlers{Exit: &job.Step{Spec: job.Spec{Handler: "x"}}}})
-		step := func(name string) task.ID { return family.ChildID(id, name) }
+		step := func(name string) task.ID { return birth.ChildID(id, name) }
 		at := w.observed(t, 0, all...)
 		w.adopt(t, id)
 		settle := func() {

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/node"
 )
 
 // Heartbeats is the port to the nodes' heartbeats.

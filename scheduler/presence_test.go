@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 func (w *testWorld) node(t *testing.T, id node.ID) node.Node {
@@ -241,7 +241,7 @@ func TestSchedulersRetire(t *testing.T) {
 		}
 		do("cordoned", node.Change{Order: node.OrderCordon, Reason: "a test"})
 		waits := w.submit(t, job.Spec{Place: job.Place{Nodes: []string{"waited-for"}, NoNode: job.NoNodeWait}})
-		picks := w.asked(t, job.Spec{Handler: "x", Place: job.Place{Labels: where.Selector{{Key: where.LabelNode, Op: where.OpIn, Values: []string{"picked", "other"}}}}})
+		picks := w.asked(t, job.Spec{Handler: "x", Place: job.Place{Labels: placement.Selector{{Key: placement.LabelNode, Op: placement.OpIn, Values: []string{"picked", "other"}}}}})
 		left, patient := &routes{ids: slices.Clone(all)}, settings
 		patient.StartDeadline = 0
 		start := func() (stop func()) {
@@ -298,9 +298,9 @@ func TestSchedulersRetire(t *testing.T) {
 // lanes are the lanes of a server, and when each was last used.
 type lanes struct {
 	mu   sync.Mutex
-	used map[where.Lane]time.Time // guarded by mu
-	told map[where.Lane]time.Time // guarded by mu; nil if the records of lanes are lost
-	away bool                     // guarded by mu; the place for the records is missing
+	used map[placement.Lane]time.Time // guarded by mu
+	told map[placement.Lane]time.Time // guarded by mu; nil if the records of lanes are lost
+	away bool                         // guarded by mu; the place for the records is missing
 }
 
 func (l *lanes) LanesTold(context.Context) (bool, error) {
@@ -312,7 +312,7 @@ func (l *lanes) LanesTold(context.Context) (bool, error) {
 	return l.told != nil, nil
 }
 
-func (l *lanes) TellLanes(_ context.Context, used map[where.Lane]time.Time) error {
+func (l *lanes) TellLanes(_ context.Context, used map[placement.Lane]time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.told = used
@@ -320,8 +320,8 @@ func (l *lanes) TellLanes(_ context.Context, used map[where.Lane]time.Time) erro
 }
 
 // Lanes implements [LaneModel].
-func (l *lanes) Lanes(context.Context) (map[where.Lane]time.Time, error) {
-	return map[where.Lane]time.Time{{Queue: "q", Priority: 8}: {}}, nil
+func (l *lanes) Lanes(context.Context) (map[placement.Lane]time.Time, error) {
+	return map[placement.Lane]time.Time{{Queue: "q", Priority: 8}: {}}, nil
 }
 
 // Lost records of lanes are written again, from the read model.
@@ -353,7 +353,7 @@ func TestLanesAreTold(t *testing.T) {
 	})
 }
 
-func (l *lanes) UnusedLanes(_ context.Context, since time.Time) (unused []where.Lane, _ error) {
+func (l *lanes) UnusedLanes(_ context.Context, since time.Time) (unused []placement.Lane, _ error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for lane, used := range l.used {
@@ -364,7 +364,7 @@ func (l *lanes) UnusedLanes(_ context.Context, since time.Time) (unused []where.
 	return unused, nil
 }
 
-func (l *lanes) CloseLane(_ context.Context, lane where.Lane, since time.Time) (bool, error) {
+func (l *lanes) CloseLane(_ context.Context, lane placement.Lane, since time.Time) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	closed := l.used[lane].Before(since)
@@ -378,8 +378,8 @@ func (l *lanes) CloseLane(_ context.Context, lane where.Lane, since time.Time) (
 func TestReapLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
-		old, used := where.Lane{Queue: "old", Priority: 8}, where.Lane{Queue: "used", Priority: 8}
-		all := &lanes{used: map[where.Lane]time.Time{old: time.Now(), used: time.Now()}}
+		old, used := placement.Lane{Queue: "old", Priority: 8}, placement.Lane{Queue: "used", Priority: 8}
+		all := &lanes{used: map[placement.Lane]time.Time{old: time.Now(), used: time.Now()}}
 		ctx, stop := context.WithCancel(context.Background())
 		defer func() { stop(); synctest.Wait() }()
 		for range 2 { // there is little to tidy up, all day long
@@ -409,14 +409,14 @@ func TestTasksMoveToANodeThatCame(t *testing.T) {
 		w := newTestWorld(t)
 		all := w.run(t, 1)
 		spec := job.Spec{Handler: "x", Place: job.Place{Nodes: []string{"n1", "n2"}}}
-		id := w.born(t, task.Submitted{Work: task.Work{Spec: &spec, Route: where.NodeRoute("n1", 5)}})
+		id := w.born(t, task.Submitted{Work: task.Work{Spec: &spec, Route: placement.NodeRoute("n1", 5)}})
 		pass(6 * time.Second) // behind a sweep
-		if now := w.task(t, id); now.Route != where.NodeRoute("n1", 5) {
+		if now := w.task(t, id); now.Route != placement.NodeRoute("n1", 5) {
 			t.Fatalf("it waits on %s, want n1", now.Route)
 		}
 		w.join(t, "n2")
 		pass(time.Second)
-		if now := w.task(t, id); now.Route != where.NodeRoute("n2", 5) {
+		if now := w.task(t, id); now.Route != placement.NodeRoute("n2", 5) {
 			t.Errorf("it waits on %s, want n2: %s", now.Route, now.Message)
 		}
 		noRepairs(t, all)

@@ -12,16 +12,15 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
+	"millrace/task/placement"
 	"millrace/task/queue"
-	"millrace/task/reason"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // rate sets the rate of the queue; the zero value removes it.
 func (w *testWorld) rate(t *testing.T, r limit.Rate) {
 	t.Helper()
-	if _, _, err := w.rec.DoQueue(t.Context(), where.DefaultQueue, queue.Limit{Rate: &r}); err != nil {
+	if _, _, err := w.rec.DoQueue(t.Context(), placement.DefaultQueue, queue.Limit{Rate: &r}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -61,7 +60,7 @@ func within(t *testing.T, starts []time.Time, since time.Time, r limit.Rate) {
 // work takes each available offer, like a worker; end then ends the attempt.
 func (w *testWorld) work(t *testing.T, log events.Log, end func(task.Task) task.Command) {
 	t.Helper()
-	offers, _ := w.Offers(t.Context(), []string{where.DefaultQueue})
+	offers, _ := w.Offers(t.Context(), []string{placement.DefaultQueue})
 	for o := offers.(*events.MemoryOffers).Try(); o != nil; o = offers.(*events.MemoryOffers).Try() {
 		if w.attempt(t, log, o, end) {
 			_ = o.Ack()
@@ -146,7 +145,7 @@ func TestARateForRetries(t *testing.T) {
 		for range 300 {
 			w.work(t, w.Memory, func(k task.Task) task.Command {
 				if k.Attempt < 3 {
-					return task.Fail{Epoch: k.Epoch, Class: reason.Exit}
+					return task.Fail{Epoch: k.Epoch, Class: value.Exit}
 				}
 				return finish(k)
 			})
@@ -161,7 +160,7 @@ func TestARateForRetries(t *testing.T) {
 		next := w.submitLimited(t, 10, job.Spec{})
 		for range 20 {
 			w.work(t, w.Memory, func(k task.Task) task.Command {
-				return task.Fail{Epoch: k.Epoch, Class: reason.Network, RetryAfter: 30 * time.Second}
+				return task.Fail{Epoch: k.Epoch, Class: value.Network, RetryAfter: 30 * time.Second}
 			})
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -191,7 +190,7 @@ func TestARateSurvives(t *testing.T) {
 			w.waiting(t, tasks, job.Retry{})
 			rates := []limit.Rate{{Limit: 5, Burst: 3}, {Limit: 20}, {}, {Limit: 2}, {Limit: 50}}
 			var at []time.Time
-			offers, _ := w.Offers(t.Context(), []string{where.DefaultQueue})
+			offers, _ := w.Offers(t.Context(), []string{placement.DefaultQueue})
 			for round := range 4000 {
 				if round%400 == 0 && round/400 < len(rates) {
 					at = append(at, time.Now())

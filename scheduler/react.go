@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/node"
 	"millrace/scheduler/turns"
 	"millrace/task/duties"
-	"millrace/task/where"
+	"millrace/task/node"
+	"millrace/task/placement"
 )
 
 // watch is the memory of [Scheduler.React]: the nodes at its last check.
@@ -53,11 +53,11 @@ func (s *Scheduler) React(ctx context.Context) error {
 			seen[n.ID] = is
 			continue
 		}
-		serves := n.Serves(where.NodeQueue(string(n.ID)))
+		serves := n.Serves(placement.NodeQueue(string(n.ID)))
 		came = came || serves
 		err := s.sweepAstray(ctx, &n, w)
 		if !serves {
-			err = errors.Join(err, s.sweepRoute(ctx, where.NodeQueue(string(n.ID)), now, w, false))
+			err = errors.Join(err, s.sweepRoute(ctx, placement.NodeQueue(string(n.ID)), now, w, false))
 		}
 		// Return to the node until the consequences of the change are due by any clock.
 		if err == nil && now.After(n.Since.Add(afterglow)) && now.After(n.Started.Add(node.Succession+afterglow)) {
@@ -116,7 +116,7 @@ func (s *Scheduler) reactToArrival(ctx context.Context, w *World) error {
 		return err
 	}
 	for _, q := range queues {
-		if _, own := where.NodeOf(q); !own || w.Serving(q) > 0 {
+		if _, own := placement.NodeOf(q); !own || w.Serving(q) > 0 {
 			continue
 		}
 		if err := s.sweepRoute(ctx, q, w.Seen, w, false); err != nil {

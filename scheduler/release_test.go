@@ -11,7 +11,7 @@ import (
 	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // hooked is a world with hooks at the worst moments, each called once.
@@ -242,7 +242,7 @@ func TestDoneWithAnOlderLife(t *testing.T) {
 	}
 	needs := &task.Needs{Of: []task.Need{{Task: "01JNA000000000000000000002"}}}
 	step(5, events.Glance{}, held, task.Submitted{Work: task.Work{Spec: &job.Spec{}, Needs: needs, Holds: []string{task.HoldNeeds}}})
-	step(10, held, events.Glance{Course: task.Course{State: task.Cancelled}}, task.CancelConfirmed{Code: reason.Skipped})
+	step(10, held, events.Glance{Course: task.Course{State: task.Cancelled}}, task.CancelConfirmed{Code: value.Skipped})
 	step(20, events.Glance{Course: task.Course{State: task.Cancelled}}, held, task.Reopened{})
 	n.done(id, 10)
 	if n.waiting[id] == nil || !n.look[id] {

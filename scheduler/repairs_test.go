@@ -5,14 +5,14 @@ import (
 
 	"millrace/task"
 	"millrace/task/duties"
-	"millrace/task/reason"
-	"millrace/task/where"
+	"millrace/task/placement"
+	"millrace/task/value"
 )
 
 // Enforcing a deadline that only the scheduler enforces is no repair. Taking a step that another
 // component should have taken is one.
 func TestKindOf(t *testing.T) {
-	expire, move := task.Expire{Reason: reason.Timeout}, task.Reassign{To: where.QueueRoute("q", 5)}
+	expire, move := task.Expire{Reason: value.Timeout}, task.Reassign{To: placement.QueueRoute("q", 5)}
 	for name, c := range map[string]struct {
 		task task.Task
 		duty duties.Duty

@@ -13,14 +13,14 @@ import (
 	"github.com/oklog/ulid/v2"
 	"golang.org/x/sync/errgroup"
 
-	"millrace/desk"
 	"millrace/events"
-	"millrace/node"
+	"millrace/events/submit"
 	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/duties"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // Model is a scheduler's port to the read model, which may lag behind the log.
@@ -83,7 +83,7 @@ type Config struct {
 	// task can be made of what a schedule names. Default: none.
 	Schedules Schedules
 	Ticks     Ticks
-	Births    desk.Store
+	Births    submit.Store
 	// Limits is the read model that knows the tasks under limits. Default: none, and this scheduler
 	// admits no such tasks.
 	Limits LimitModel
@@ -198,7 +198,7 @@ type Scheduler struct {
 	heard         atomic.Uint64 // the highest sequence of the log that it has heard of; see [Scheduler.hear]
 	plans         plans
 	jobs          jobs
-	desk          *desk.Desk
+	desk          *submit.Desk
 	admitter      *admitter // nil if it does not admit tasks
 }
 
@@ -225,7 +225,7 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 	if cfg.Schedules != nil {
 		s.reactors = append(s.reactors, s.ticks)
 	}
-	s.desk = &desk.Desk{Store: cfg.Births, Rec: s.rec, Nodes: func(ctx context.Context, _ *task.Task) ([]node.Node, uint64, string, error) {
+	s.desk = &submit.Desk{Store: cfg.Births, Rec: s.rec, Nodes: func(ctx context.Context, _ *task.Task) ([]node.Node, uint64, string, error) {
 		nodes, at, err := view.Nodes(ctx)
 		return nodes, at, "", err
 	}}
@@ -399,14 +399,14 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 		}
 		unserved[q] = since
 		w.Unserved(q, since)
-		if _, own := where.QueueRoute(q, where.DefaultPriority).Node(); own {
+		if _, own := placement.QueueRoute(q, placement.DefaultPriority).Node(); own {
 			if err := s.sweepRoute(ctx, q, now, w, true); err != nil {
 				return err
 			}
 			continue
 		}
 		missed := w.Missed(q)
-		if where.IsSelectorQueue(q) && missed >= s.cfg.Slack { // the nodes may have been read before the task
+		if placement.IsSelectorQueue(q) && missed >= s.cfg.Slack { // the nodes may have been read before the task
 			if err := s.sweepRoute(ctx, q, now, w, true); err != nil {
 				return err
 			}

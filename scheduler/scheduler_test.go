@@ -14,17 +14,16 @@ import (
 
 	"millrace/events"
 	"millrace/events/logtest"
-	"millrace/node"
+	"millrace/history/verify"
 	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/duties"
 	"millrace/task/job"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/queue"
-	"millrace/task/reason"
 	"millrace/task/value"
-	"millrace/task/where"
-	"millrace/verify"
 )
 
 var settings = duties.Settings{StartDeadline: time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}
@@ -249,9 +248,9 @@ func (w *testWorld) WatchBeats(ctx context.Context, gone func(node.ID, time.Time
 func (w *testWorld) submit(t *testing.T, spec job.Spec) task.ID {
 	t.Helper()
 	spec.Handler = "x"
-	route := where.Route("default.5")
+	route := placement.Route("default.5")
 	if spec.Place.Targeted() {
-		route = where.NodeRoute(spec.Place.Nodes[0], where.DefaultPriority)
+		route = placement.NodeRoute(spec.Place.Nodes[0], placement.DefaultPriority)
 	}
 	return w.born(t, task.Submitted{Work: task.Work{Spec: &spec, Route: route}})
 }
@@ -340,7 +339,7 @@ func TestUnservedQueueExpires(t *testing.T) {
 		}
 		pass(15 * time.Second)
 		now := w.task(t, id)
-		if now.State != task.Abnormal || now.Reason != reason.Expired {
+		if now.State != task.Abnormal || now.Reason != value.Expired {
 			t.Errorf("it is %s/%s, want abnormal/expired", now.State, now.Reason)
 		}
 	})
@@ -374,7 +373,7 @@ func TestUnservedQueueExpiresAfterAnOutage(t *testing.T) {
 			t.Errorf("it is %s before its deadline", now.State)
 		}
 		pass(15 * time.Second)
-		if now := w.task(t, id); now.Reason != reason.Expired {
+		if now := w.task(t, id); now.Reason != value.Expired {
 			t.Errorf("it is %s/%s, want abnormal/expired", now.State, now.Reason)
 		}
 	})
@@ -395,7 +394,7 @@ func TestTasksWaitForWorkers(t *testing.T) {
 			go func() { _ = s.Run(ctx) }() // it returns nil
 		}
 		pass(10 * time.Second)
-		gpu := where.Selector{{Key: "gpu", Op: where.OpIn, Values: []string{"a100"}}}
+		gpu := placement.Selector{{Key: "gpu", Op: placement.OpIn, Values: []string{"a100"}}}
 		submit := func(why string, pending time.Duration) task.ID {
 			asks := map[string]birth.Submission{
 				`no node serves queue "archive" (1 looked at)`: {Queue: "archive", Spec: &job.Spec{Handler: "x"}},
@@ -421,7 +420,7 @@ func TestTasksWaitForWorkers(t *testing.T) {
 		}
 		pass(10 * time.Minute)
 		for why, id := range ends {
-			if now := w.task(t, id); now.State != task.Abnormal || now.Reason != reason.Expired || !strings.HasPrefix(now.Message, "pending timeout: not started by ") || !strings.HasSuffix(now.Message, "; "+why) {
+			if now := w.task(t, id); now.State != task.Abnormal || now.Reason != value.Expired || !strings.HasPrefix(now.Message, "pending timeout: not started by ") || !strings.HasSuffix(now.Message, "; "+why) {
 				t.Errorf("%s: behind its own bound it is %s/%s: %s", why, now.State, now.Reason, now.Message)
 			}
 		}
@@ -461,7 +460,7 @@ func TestUnservedQueueExpiresAfterItsPause(t *testing.T) {
 			t.Errorf("it is %s before its deadline", now.State)
 		}
 		pass(15 * time.Second)
-		if now := w.task(t, id); now.Reason != reason.Expired {
+		if now := w.task(t, id); now.Reason != value.Expired {
 			t.Errorf("it is %s/%s, want abnormal/expired", now.State, now.Reason)
 		}
 	})
@@ -481,7 +480,7 @@ func TestBusyQueueExpires(t *testing.T) {
 			t.Errorf("before its bound it is %s: %s", now.State, now.Message)
 		}
 		pass(15 * time.Second)
-		if now := w.task(t, ends); now.State != task.Abnormal || now.Reason != reason.Expired || now.Message != "assign timeout: no worker took it for 20s; 1 could have, and none had a free slot" {
+		if now := w.task(t, ends); now.State != task.Abnormal || now.Reason != value.Expired || now.Message != "assign timeout: no worker took it for 20s; 1 could have, and none had a free slot" {
 			t.Errorf("behind its bound it is %s/%s: %s", now.State, now.Reason, now.Message)
 		}
 		if now := w.task(t, waits); now.State != task.Pending {
@@ -510,7 +509,7 @@ func TestLostTimerIsRepaired(t *testing.T) {
 		s := w.run(t, 1)[0]
 		id := w.submit(t, job.Spec{Retry: job.Retry{Max: 1, Min: value.Duration(time.Second)}})
 		now := w.claim(t, id, "n1")
-		now, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: reason.Task})
+		now, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: value.Task})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -536,7 +535,7 @@ func TestLateTimerIsNoRepair(t *testing.T) {
 		s := w.run(t, 1)[0]
 		id := w.submit(t, job.Spec{Retry: job.Retry{Max: 1, Min: value.Duration(time.Second)}})
 		now := w.claim(t, id, "n1")
-		now, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: reason.Task})
+		now, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: value.Task})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -625,14 +624,14 @@ func TestTasksMoveWithTheirNodes(t *testing.T) {
 		if now := w.task(t, running); now.State != task.Pending || !now.Offered || now.Losses != 1 || now.Failures != 0 {
 			t.Errorf("1s after the loss its task is %s, offered %t", now.State, now.Offered)
 		}
-		for id, want := range map[task.ID]where.Route{moves: "@n2.5", falls: "shared.5", waits: "@n1.5", expires: "@n1.5"} {
+		for id, want := range map[task.ID]placement.Route{moves: "@n2.5", falls: "shared.5", waits: "@n1.5", expires: "@n1.5"} {
 			if now := w.task(t, id); now.State != task.Pending || now.Route != want || !now.Offered {
 				t.Errorf("1s after the loss it is %s on %s (offered: %t), want %s", now.State, now.Route, now.Offered, want)
 			}
 		}
 		pass(settings.StartDeadline + 10*time.Second)
-		for id, want := range map[task.ID]string{fails: reason.Unplaced, expires: reason.Expired} {
-			if now := w.task(t, id); now.State != task.Abnormal || now.Reason != want || want == reason.Expired && !strings.Contains(now.Message, "timeout") {
+		for id, want := range map[task.ID]string{fails: value.Unplaced, expires: value.Expired} {
+			if now := w.task(t, id); now.State != task.Abnormal || now.Reason != want || want == value.Expired && !strings.Contains(now.Message, "timeout") {
 				t.Errorf("it is %s/%s (%s), want abnormal/%s", now.State, now.Reason, now.Message, want)
 			}
 		}
@@ -662,7 +661,7 @@ func TestCancelThatNobodyConfirmsEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(time.Second + task.StopMargin + 6*time.Second)
-		if now := w.task(t, id); now.State != task.Abnormal || now.Reason != reason.Lost {
+		if now := w.task(t, id); now.State != task.Abnormal || now.Reason != value.Lost {
 			t.Errorf("it is %s/%s, want abnormal/lost: its end was not seen", now.State, now.Reason)
 		}
 	})

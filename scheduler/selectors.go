@@ -6,45 +6,45 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/queue"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // Selectors holds the declarations of selectors' routes, so that nodes find those that they match.
 type Selectors interface {
 	// Declare stores a declaration. Repeating it is harmless.
-	Declare(ctx context.Context, d where.Declaration) error
+	Declare(ctx context.Context, d placement.Declaration) error
 	// Declared lists the declarations. Crowded lists those among which there is little room for more.
-	Declared(ctx context.Context) ([]where.Declaration, error)
-	Crowded(ctx context.Context) ([]where.Declaration, error)
+	Declared(ctx context.Context) ([]placement.Declaration, error)
+	Crowded(ctx context.Context) ([]placement.Declaration, error)
 	// Retract removes a declaration, unless it was renewed, and what the server holds for the
 	// route.
-	Retract(ctx context.Context, d where.Declaration) error
+	Retract(ctx context.Context, d placement.Declaration) error
 }
 
 // Lanes is what the server holds for tasks that wait in a queue with another priority, or with a
 // fair key.
 type Lanes interface {
 	// UnusedLanes lists the lanes that were not used since a time.
-	UnusedLanes(ctx context.Context, since time.Time) ([]where.Lane, error)
+	UnusedLanes(ctx context.Context, since time.Time) ([]placement.Lane, error)
 	// CloseLane removes what the server holds for a lane, and tells whether it did. A lane that is
 	// in use or holds offers stays. Nothing is lost: the next writer opens it again.
-	CloseLane(ctx context.Context, l where.Lane, since time.Time) (bool, error)
+	CloseLane(ctx context.Context, l placement.Lane, since time.Time) (bool, error)
 	// LanesTold tells whether the records of lanes are complete: they are not at first, and after a
 	// loss. TellLanes completes them: it records which lanes are in use, and when the last timer of
 	// each is due.
 	LanesTold(ctx context.Context) (bool, error)
-	TellLanes(ctx context.Context, used map[where.Lane]time.Time) error
+	TellLanes(ctx context.Context, used map[placement.Lane]time.Time) error
 }
 
 // LaneModel is the read model that knows which lanes are in use.
 type LaneModel interface {
 	// Lanes returns the lanes with tasks that have not ended, and when the last timer in each is
 	// due.
-	Lanes(ctx context.Context) (map[where.Lane]time.Time, error)
+	Lanes(ctx context.Context) (map[placement.Lane]time.Time, error)
 }
 
 // sweepLanes restores the records of lanes if they are lost.
@@ -88,7 +88,7 @@ func (s *Scheduler) reapLanes(ctx context.Context) error {
 // learn reads from a task what a selector's route requires of nodes, and declares the route if
 // needed.
 func (s *Scheduler) learn(ctx context.Context, queue string, now time.Time, w *World) error {
-	if !where.IsSelectorQueue(queue) {
+	if !placement.IsSelectorQueue(queue) {
 		return nil
 	}
 	ids, err := s.view.Waiting(ctx, queue, now, "", 1)
@@ -108,7 +108,7 @@ func (s *Scheduler) learn(ctx context.Context, queue string, now time.Time, w *W
 		return nil
 	}
 	// The route may have been removed while the task was placed: then it begins there.
-	return s.cfg.Selectors.Declare(ctx, where.Declaration{Queue: served, Needs: needs, From: max(t.Turn, 1)})
+	return s.cfg.Selectors.Declare(ctx, placement.Declaration{Queue: served, Needs: needs, From: max(t.Turn, 1)})
 }
 
 // reapSelectors removes the selectors' routes that no task has used for [Config.Idle].
@@ -121,7 +121,7 @@ func (s *Scheduler) reapSelectors(ctx context.Context) error {
 }
 
 // retract removes those routes that no task needs and that were declared so long ago.
-func (s *Scheduler) retract(ctx context.Context, declared []where.Declaration, idle time.Duration) error {
+func (s *Scheduler) retract(ctx context.Context, declared []placement.Declaration, idle time.Duration) error {
 	var errs []error
 	for _, d := range declared {
 		if s.rec.Now().Sub(d.At) < idle {

@@ -8,25 +8,27 @@ import (
 	"time"
 
 	"millrace/task/job"
-	"millrace/task/where"
+	"millrace/task/placement"
 )
 
 // crowdedSelectors are declarations of which all are in the way of more.
-type crowdedSelectors struct{ all []where.Declaration }
+type crowdedSelectors struct{ all []placement.Declaration }
 
-func (c *crowdedSelectors) Declare(_ context.Context, d where.Declaration) error {
+func (c *crowdedSelectors) Declare(_ context.Context, d placement.Declaration) error {
 	c.all = append(c.all, d)
 	return nil
 }
 
-func (c *crowdedSelectors) Declared(context.Context) ([]where.Declaration, error) { return c.all, nil }
+func (c *crowdedSelectors) Declared(context.Context) ([]placement.Declaration, error) {
+	return c.all, nil
+}
 
-func (c *crowdedSelectors) Crowded(context.Context) ([]where.Declaration, error) {
+func (c *crowdedSelectors) Crowded(context.Context) ([]placement.Declaration, error) {
 	return slices.Clone(c.all), nil
 }
 
-func (c *crowdedSelectors) Retract(_ context.Context, d where.Declaration) error {
-	c.all = slices.DeleteFunc(c.all, func(other where.Declaration) bool { return other.Route() == d.Route() })
+func (c *crowdedSelectors) Retract(_ context.Context, d placement.Declaration) error {
+	c.all = slices.DeleteFunc(c.all, func(other placement.Declaration) bool { return other.Route() == d.Route() })
 	return nil
 }
 
@@ -35,17 +37,17 @@ func (c *crowdedSelectors) Retract(_ context.Context, d where.Declaration) error
 func TestUnusedSelectorsGoWhenRoomIsShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
-		needs := func(text string) where.Selector {
-			s, err := where.ParseSelector(text)
+		needs := func(text string) placement.Selector {
+			s, err := placement.ParseSelector(text)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return s
 		}
-		declared := func(text string, ago time.Duration) where.Declaration {
-			return where.Declaration{Queue: "default", Needs: needs(text), At: time.Now().Add(-ago)}
+		declared := func(text string, ago time.Duration) placement.Declaration {
+			return placement.Declaration{Queue: "default", Needs: needs(text), At: time.Now().Add(-ago)}
 		}
-		c := &crowdedSelectors{all: []where.Declaration{declared("used", time.Hour), declared("unused", time.Hour), declared("new", time.Second)}}
+		c := &crowdedSelectors{all: []placement.Declaration{declared("used", time.Hour), declared("unused", time.Hour), declared("new", time.Second)}}
 		s := New(w.Memory, w, w, Config{Settings: settings, Selectors: c})
 		w.asked(t, job.Spec{Handler: "x", Place: job.Place{Labels: needs("used"), NoNode: job.NoNodeWait}})
 		if err := s.Sweep(t.Context()); err != nil {

@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 
 	"millrace/task"
-	"millrace/task/family"
+	"millrace/task/birth"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // handled is a step that needs others.
@@ -28,7 +28,7 @@ func TestStepsGoOn(t *testing.T) {
 			Steps: []job.Step{handled("c", job.StepNeed{Step: "b"}), handled("b", job.StepNeed{Step: "a"}), handled("a")},
 			On:    &job.Handlers{Exit: &job.Step{Spec: job.Spec{Handler: "x"}}},
 		})
-		step := func(name string) task.ID { return family.ChildID(id, name) }
+		step := func(name string) task.ID { return birth.ChildID(id, name) }
 		at := w.observed(t, 0, all...)
 		w.adopt(t, id)
 		settle := func() {
@@ -48,7 +48,7 @@ func TestStepsGoOn(t *testing.T) {
 		is("at first", map[task.ID]task.State{id: task.Running, step("a"): task.Pending, step("b"): task.Held, step("c"): task.Held, step(job.OnExit): task.Held})
 
 		now := w.claim(t, step("a"), "n1")
-		if _, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: reason.Task, Final: true}); err != nil {
+		if _, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: value.Task, Final: true}); err != nil {
 			t.Fatal(err)
 		}
 		settle()
@@ -88,7 +88,7 @@ func TestResultsAndMessagesOfStepsAreDecidedAgain(t *testing.T) {
 			Steps: []job.Step{handled("a"), handled("large"), handled("bad"), handled("worse"), list},
 			On:    &job.Handlers{Exit: &job.Step{Spec: job.Spec{Handler: "x"}}},
 		})
-		step := func(name string) task.ID { return family.ChildID(id, name) }
+		step := func(name string) task.ID { return birth.ChildID(id, name) }
 		at := w.observed(t, 0, all...)
 		w.adopt(t, id)
 		settle := func() {
@@ -106,7 +106,7 @@ func TestResultsAndMessagesOfStepsAreDecidedAgain(t *testing.T) {
 		fails := func(id task.ID, message string) {
 			t.Helper()
 			now := w.claim(t, id, "n1")
-			w.do(t, now, task.Fail{Epoch: now.Epoch, Class: reason.Exit, Message: message, Final: true})
+			w.do(t, now, task.Fail{Epoch: now.Epoch, Class: value.Exit, Message: message, Final: true})
 		}
 		done(step("a"), ` [ "one < two",	"two" ] `)
 		done(step("large"), `"`+strings.Repeat("<", job.MaxInputs-20)+`"`)
@@ -115,8 +115,8 @@ func TestResultsAndMessagesOfStepsAreDecidedAgain(t *testing.T) {
 		settle()
 		w.adopt(t, step("list"))
 		settle()
-		done(family.ChildID(step("list"), "0"), `{"n":1}`)
-		done(family.ChildID(step("list"), "1"), "")
+		done(birth.ChildID(step("list"), "0"), `{"n":1}`)
+		done(birth.ChildID(step("list"), "1"), "")
 		settle()
 		done(step(job.OnExit), `"over"`)
 		settle()
@@ -138,16 +138,16 @@ func TestStrangeChildIsDecidedAgain(t *testing.T) {
 		all := w.run(t, 1)
 		id := w.asked(t, job.Spec{Steps: []job.Step{handled("a")}})
 		forged := task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "y"}, Route: "default.5", Parent: id}}
-		if _, err := w.rec.Submit(t.Context(), family.ChildID(id, "a"), forged); err != nil {
+		if _, err := w.rec.Submit(t.Context(), birth.ChildID(id, "a"), forged); err != nil {
 			t.Fatal(err)
 		}
 		at := w.observed(t, 0, all...)
 		w.adopt(t, id)
-		w.finish(t, family.ChildID(id, "a"), "n1")
+		w.finish(t, birth.ChildID(id, "a"), "n1")
 		for range 3 {
 			at = w.observed(t, at, all...)
 		}
-		if now := w.task(t, id); now.State != task.Error || now.Reason != reason.System {
+		if now := w.task(t, id); now.State != task.Error || now.Reason != value.System {
 			t.Errorf("it is %s (%s)", now.State, now.Message)
 		}
 	})

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/desk"
 	"millrace/events"
+	"millrace/events/submit"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/definition"
@@ -69,7 +69,7 @@ type decider struct {
 	removed bool                      // the schedule is no more
 	again   bool                      // the consequences of decisions may be undone, because their maker may have died
 	ended   map[task.ID]schedule.Seen // the tasks of earlier ticks that are known to have ended
-	born    *desk.Newborn             // the latest birth, to be placed
+	born    *submit.Newborn           // the latest birth, to be placed
 }
 
 // basis is what decisions on owed ticks rest on: the time at which the ticks were computed, and the
@@ -420,20 +420,20 @@ func (d *decider) leaveOut(ctx context.Context, e definition.ScheduleAdmitted, r
 // is no refusal.
 func refusal(err error) string {
 	switch {
-	case errors.Is(err, birth.ErrNoTask), errors.Is(err, desk.ErrInvalid):
+	case errors.Is(err, birth.ErrNoTask), errors.Is(err, submit.ErrInvalid):
 		return definition.SkipInvalid
 	case errors.As(err, new(*events.Taken)):
 		return definition.SkipUnique
 	case errors.Is(err, queue.ErrFull):
 		return definition.SkipFull
-	case errors.Is(err, desk.ErrOther):
+	case errors.Is(err, submit.ErrOther):
 		return definition.SkipStranger
 	}
 	return ""
 }
 
 // prepare returns the task of a tick, to be born.
-func (d *decider) prepare(ctx context.Context, e definition.ScheduleAdmitted) (*desk.Newborn, error) {
+func (d *decider) prepare(ctx context.Context, e definition.ScheduleAdmitted) (*submit.Newborn, error) {
 	submission := d.stored.Submission(e.Tick, e.Trigger)
 	submission.ID = e.Made
 	var of *job.Job

@@ -15,7 +15,6 @@ import (
 	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
-	"millrace/task/reason"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -148,7 +147,7 @@ func (s *stage) endSome(t *testing.T, rng *rand.Rand) {
 		if now.State == task.Cancelling {
 			c = task.Stopped{Epoch: now.Epoch}
 		} else if rng.IntN(4) > 0 {
-			c = task.Fail{Epoch: now.Epoch, Class: reason.Task, Final: true}
+			c = task.Fail{Epoch: now.Epoch, Class: value.Task, Final: true}
 		}
 		if _, _, err := rec.Do(t.Context(), now, c); err != nil {
 			t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
-	"millrace/internal/heap"
+	"millrace/internal/collections"
 	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/definition"
@@ -46,7 +46,7 @@ type tickWatch struct {
 	unborn  map[task.ID]bool          // tasks that were admitted and are not born yet
 	changed map[string]bool           // schedules with a new decision
 	held    map[string]int            // how many fires of a schedule this scheduler holds
-	due     heap.Of[*watchedTick]
+	due     collections.Of[*watchedTick]
 }
 
 // latestDecision is the latest known decision on a tick of a schedule.
@@ -71,7 +71,7 @@ type watchedTick struct {
 
 func newTickWatch(now func() time.Time, turns *turns.Turns) *tickWatch {
 	return &tickWatch{
-		due:     heap.Of[*watchedTick]{Before: func(a, b *watchedTick) bool { return a.at.Before(b.at) }},
+		due:     collections.Of[*watchedTick]{Before: func(a, b *watchedTick) bool { return a.at.Before(b.at) }},
 		now:     now,
 		turns:   turns,
 		known:   map[string]latestDecision{},

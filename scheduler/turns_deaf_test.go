@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"millrace/internal/testkit"
-	"millrace/node"
 	"millrace/scheduler/turns"
+	"millrace/task/node"
 )
 
 // hearing is the read model of a scheduler, which is level with the log until it goes deaf.

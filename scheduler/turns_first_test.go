@@ -13,8 +13,8 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
-	"millrace/task/reason"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // If a scheduler has admitted tasks and not offered them, exactly one other scheduler offers them.
@@ -106,7 +106,7 @@ func TestOneBuriesAnOffer(t *testing.T) {
 			}
 			pass(time.Duration(killed)*turns.Patience + turns.Patience/2)
 			for _, id := range ids {
-				w.wants(t, "a task whose offer is dead", id, task.Abnormal, reason.Poison)
+				w.wants(t, "a task whose offer is dead", id, task.Abnormal, value.Poison)
 			}
 			pass(3 * turns.Patience)
 			n := 0

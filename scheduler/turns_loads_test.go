@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"millrace/internal/testkit"
-	"millrace/node"
 	"millrace/scheduler/turns"
 	"millrace/task/job"
 	"millrace/task/limit"
+	"millrace/task/node"
 )
 
 // load is a kind of work that causes schedulers many requests.

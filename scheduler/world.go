@@ -3,8 +3,8 @@ package scheduler
 import (
 	"context"
 
-	"millrace/node"
 	"millrace/task"
+	"millrace/task/node"
 )
 
 // World is a scheduler's view of the nodes at one check.

@@ -11,14 +11,14 @@ import (
 	"millrace/task/birth"
 	"millrace/task/duties"
 	"millrace/task/job"
+	"millrace/task/placement"
 	"millrace/task/queue"
 	"millrace/task/tasktest"
-	"millrace/task/where"
 )
 
 // What a task requires of nodes follows from its spec and from where it waits.
 func TestAsks(t *testing.T) {
-	gpu := where.Selector{{Key: "gpu", Op: where.OpExists}}
+	gpu := placement.Selector{{Key: "gpu", Op: placement.OpExists}}
 	spec := job.Spec{Handler: "x", Slots: 2, Place: job.Place{Labels: gpu, Avoid: []string{"n1"}, NoNode: job.NoNodeFallback}}
 	e, err := birth.Of(birth.Submission{Spec: &spec, Queue: "images"}, nil, 0, tasktest.Noon)
 	if err != nil || !e.Route.Selected() {
@@ -54,7 +54,7 @@ func TestAsks(t *testing.T) {
 
 // Claims and takeovers of tasks for other nodes are refused.
 func TestClaimFits(t *testing.T) {
-	gpu := where.Selector{{Key: "gpu", Op: where.OpExists}}
+	gpu := placement.Selector{{Key: "gpu", Op: placement.OpExists}}
 	e, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "x", Place: job.Place{Labels: gpu}}}, nil, 0, tasktest.Noon)
 	if err != nil {
 		t.Fatal(err)

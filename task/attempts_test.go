@@ -6,13 +6,13 @@ import (
 
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/reason"
 	"millrace/task/tasktest"
+	"millrace/task/value"
 )
 
 func TestTries(t *testing.T) {
 	code := 1
-	fails := task.AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Exit: &code, Message: "exit 1", Retry: tasktest.Failed.Retry, Reason: "as it asked"}
+	fails := task.AttemptFailed{Attempt: 1, Epoch: 2, Class: value.Exit, Exit: &code, Message: "exit 1", Retry: tasktest.Failed.Retry, Reason: "as it asked"}
 	for name, c := range map[string]struct {
 		history []task.Event
 		want    []string // attempt by attempt
@@ -26,7 +26,7 @@ func TestTries(t *testing.T) {
 		"lost":                 {tasktest.Lost, []string{task.TryLost}},
 		"taken over":           {tasktest.After(tasktest.Running, task.AttemptStarted{Attempt: 2, TookOver: &task.TookOver{Epoch: 2}}), []string{task.TryTakenOver, task.TryRuns}},
 		"stopped":              {tasktest.After(tasktest.Cancelling, task.CancelConfirmed{Epoch: 2}), []string{task.TryCancelled}},
-		"given up":             {tasktest.After(tasktest.Running, task.GivenUp{Reason: reason.Poison}), []string{task.TryAbnormal}},
+		"given up":             {tasktest.After(tasktest.Running, task.GivenUp{Reason: value.Poison}), []string{task.TryAbnormal}},
 		"a report of no epoch": {tasktest.After(tasktest.Running, task.AttemptFinished{Epoch: 1}, task.AttemptStarted{Attempt: 2}), []string{task.TryRuns}},
 		"a parent has none": {[]task.Event{
 			task.Submitted{Work: task.Work{Spec: &job.Spec{Steps: []job.Step{{Name: "a", Spec: job.Spec{Handler: "a"}}}}}}, task.Concluded{State: task.Finished}, task.Reopened{}, task.Concluded{State: task.Finished},
@@ -50,7 +50,7 @@ func TestTries(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 		if name == "failed and again" {
-			if f := tries[0]; f.Node != "n1" || f.Class != reason.Exit || *f.Exit != 1 || f.Message != "exit 1" || f.Retry != tasktest.Failed.Retry || f.Reason != "as it asked" {
+			if f := tries[0]; f.Node != "n1" || f.Class != value.Exit || *f.Exit != 1 || f.Message != "exit 1" || f.Retry != tasktest.Failed.Retry || f.Reason != "as it asked" {
 				t.Errorf("the failed one: %+v", f)
 			}
 		}

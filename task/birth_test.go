@@ -12,9 +12,9 @@ import (
 	"millrace/task/birth"
 	"millrace/task/duties"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/placement"
 	"millrace/task/tasktest"
-	"millrace/task/where"
+	"millrace/task/value"
 )
 
 // The fold and Born find the same birth in a history, after every step.
@@ -75,7 +75,7 @@ func TestOneBirth(t *testing.T) {
 func TestBirthOnTheChain(t *testing.T) {
 	k := task.Evolve(task.Task{ID: "01JNA0000000000000000BRTH1"}, task.Recorded{Seq: 7, Chain: true, At: tasktest.Noon, Event: task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}}})
 	next, missing := task.NextOffer(&k)
-	if !missing || next.After != 7 || next.Attempt != 1 || next.Reason != reason.Born {
+	if !missing || next.After != 7 || next.Attempt != 1 || next.Reason != value.Born {
 		t.Errorf("the offer is %+v, %v", next, missing)
 	}
 	if d := duties.Owes(k, duties.Surroundings{}, tasktest.Settings); d.Who != "scheduler" || d.What != "place its next offer (born)" {
@@ -190,7 +190,7 @@ func TestSpawning(t *testing.T) {
 			t.Errorf("%s: %v, queue %q", name, err, c.s.Queue)
 		}
 	}
-	placed := &task.Task{Work: task.Work{Spec: &job.Spec{Run: parent.Spec.Run, Place: job.Place{Nodes: []string{"w1"}, Queue: "crawl"}}, Route: where.NodeRoute("w1", 5)}}
+	placed := &task.Task{Work: task.Work{Spec: &job.Spec{Run: parent.Spec.Run, Place: job.Place{Nodes: []string{"w1"}, Queue: "crawl"}}, Route: placement.NodeRoute("w1", 5)}}
 	child := birth.Submission{Spec: run("crawler")}
 	if err := bounds.Check(placed, &child, 1, 0); err != nil || child.Queue != "crawl" {
 		t.Errorf("a child of a task that is placed on a node: %v, queue %q", err, child.Queue)

@@ -3,10 +3,8 @@ package task
 import (
 	"time"
 
-	"millrace/task/breaker"
 	"millrace/task/job"
 	"millrace/task/limit"
-	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -52,8 +50,8 @@ type By struct {
 	Unmade bool `json:"unmade,omitempty"`
 	// Circuit is the last known fact of the job's breaker, 0 for none. Policy is the breaker in the
 	// spec of the task that asked, or that ended last.
-	Circuit uint64           `json:"circuit,omitempty"`
-	Policy  *breaker.Breaker `json:"policy,omitempty"`
+	Circuit uint64         `json:"circuit,omitempty"`
+	Policy  *limit.Breaker `json:"policy,omitempty"`
 	// Calendar is the revision of the calendar that the task's window names; 0 if there was none.
 	Calendar uint64 `json:"calendar,omitempty"`
 	// Flap says when a node counts as coming and going too often. Alone says that no other node
@@ -107,9 +105,9 @@ const (
 	RuleClaim = "claim"
 	// RuleOwn: the report of the node that ran the attempt.
 	RuleOwn = "own"
-	// RulePrefer: other nodes are better ([choice.HandsOver]).
+	// RulePrefer: other nodes are better ([duties.HandsOver]).
 	RulePrefer = "prefer"
-	// RuleMeans: a node that cannot run the task passes it on to nodes that can ([choice.PassesOn]).
+	// RuleMeans: a node that cannot run the task passes it on to nodes that can ([duties.PassesOn]).
 	RuleMeans = "means"
 	// RuleDead: an offer that was handed out too often ([Undelivered]).
 	RuleDead = "dead"
@@ -118,7 +116,7 @@ const (
 	// RuleDuty: an unmet duty ([duties.Owes]).
 	RuleDuty = "duty"
 	// RuleStranger: a task that the parent did not make has the id of one of its children
-	// ([family.Strange]).
+	// ([birth.Strange]).
 	RuleStranger = "stranger"
 	// RuleLapsed: an earlier claimant of a unique key was never born, or claimed it for another
 	// life, and the wait for it has passed.
@@ -216,7 +214,7 @@ func (t *Task) DecidedBy(c Command, e Event) *By {
 			if t.Live() {
 				return c.Account.by(by)
 			}
-			if e.(GivenUp).Reason == reason.Unplaced {
+			if e.(GivenUp).Reason == value.Unplaced {
 				by.Self = &Known{c.Node, c.At}
 			}
 			return by

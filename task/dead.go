@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // ErrNotDead: the task is not a dead letter, so it cannot be dismissed as one.
@@ -116,7 +116,7 @@ func Undelivered(t Task, offer Recorded) (Command, bool) {
 	case t.Live() && t.Offer == offer.Seq:
 		return Lose{Epoch: t.Epoch, Reason: "its lease ran out, and the server gave the offer up"}, true
 	case t.State == Pending && t.Offered && t.Turn == after:
-		return GiveUp{Reason: reason.Poison, Detail: fmt.Sprintf("offer %d was handed out again and again, and nobody could start the task", offer.Seq)}, true
+		return GiveUp{Reason: value.Poison, Detail: fmt.Sprintf("offer %d was handed out again and again, and nobody could start the task", offer.Seq)}, true
 	}
 	return nil, false
 }

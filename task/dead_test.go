@@ -7,7 +7,6 @@ import (
 
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/reason"
 	"millrace/task/tasktest"
 	"millrace/task/value"
 )
@@ -19,9 +18,9 @@ func TestUndelivered(t *testing.T) {
 		offer task.Recorded
 		want  task.Command
 	}{
-		"waits for it":       {tasktest.Pending, task.Recorded{Seq: 1, Event: tasktest.Birth}, task.GiveUp{Reason: reason.Poison, Detail: "offer 1 was handed out again and again, and nobody could start the task"}},
+		"waits for it":       {tasktest.Pending, task.Recorded{Seq: 1, Event: tasktest.Birth}, task.GiveUp{Reason: value.Poison, Detail: "offer 1 was handed out again and again, and nobody could start the task"}},
 		"waits for another":  {tasktest.After(tasktest.Released, second), task.Recorded{Seq: 1, Event: tasktest.Birth}, nil},
-		"waits for that one": {tasktest.After(tasktest.Released, second), task.Recorded{Seq: 4, Event: second}, task.GiveUp{Reason: reason.Poison, Detail: "offer 4 was handed out again and again, and nobody could start the task"}},
+		"waits for that one": {tasktest.After(tasktest.Released, second), task.Recorded{Seq: 4, Event: second}, task.GiveUp{Reason: value.Poison, Detail: "offer 4 was handed out again and again, and nobody could start the task"}},
 		"runs under it":      {tasktest.Running, task.Recorded{Seq: 1, Event: tasktest.Birth}, task.Lose{Epoch: 2, Reason: "its lease ran out, and the server gave the offer up"}},
 		"runs under another": {tasktest.Running, task.Recorded{Seq: 9, Event: tasktest.Birth}, nil},
 		"not offered yet":    {tasktest.Released, task.Recorded{Seq: 1, Event: tasktest.Birth}, nil},
@@ -37,7 +36,7 @@ func TestUndelivered(t *testing.T) {
 
 // Only the first dismissal of a dead letter counts, and reopening the task removes it.
 func TestDismiss(t *testing.T) {
-	dead := tasktest.After(tasktest.Pending, task.GivenUp{Reason: reason.Expired})
+	dead := tasktest.After(tasktest.Pending, task.GivenUp{Reason: value.Expired})
 	dismissed := tasktest.After(dead, task.Dismissed{Reason: "seen"})
 	for name, c := range map[string]struct {
 		given []task.Event
@@ -49,9 +48,9 @@ func TestDismiss(t *testing.T) {
 		"waits":          {tasktest.Pending, nil, task.ErrNotDead},
 		"runs":           {tasktest.Running, nil, task.ErrNotDead},
 		"failed":         {tasktest.After(tasktest.Running, task.AttemptFailed{Attempt: 1, Epoch: 2}), nil, task.ErrNotDead},
-		"no retry left":  {failed(2, reason.Exit, job.Retry{Max: 1}), task.Dismissed{Reason: "again"}, nil},
+		"no retry left":  {failed(2, value.Exit, job.Retry{Max: 1}), task.Dismissed{Reason: "again"}, nil},
 		"reopened":       {tasktest.After(dismissed, task.Reopened{}), nil, task.ErrNotDead},
-		"dead once more": {tasktest.After(dismissed, task.Reopened{}, task.GivenUp{Reason: reason.Expired}), task.Dismissed{Reason: "again"}, nil},
+		"dead once more": {tasktest.After(dismissed, task.Reopened{}, task.GivenUp{Reason: value.Expired}), task.Dismissed{Reason: "again"}, nil},
 	} {
 		got, err := task.Decide(tasktest.Given(c.given...), task.Dismiss{Reason: "again"}, tasktest.Noon)
 		if got != c.want || !errors.Is(err, c.err) {
@@ -62,7 +61,7 @@ func TestDismiss(t *testing.T) {
 	by := task.Recorded{Seq: k.Seq + 1, Chain: true, At: tasktest.Noon.Add(time.Hour), Actor: "ann", Event: task.Dismissed{Reason: "seen"}}
 	k = task.Evolve(k, by)
 	want := task.Dismissal{At: by.At, By: "ann", Reason: "seen"}
-	if k.State != task.Abnormal || k.Reason != reason.Expired || k.Dead() || k.Dismissed == nil || *k.Dismissed != want {
+	if k.State != task.Abnormal || k.Reason != value.Expired || k.Dead() || k.Dismissed == nil || *k.Dismissed != want {
 		t.Errorf("dismissed: %+v", k)
 	}
 	by.Seq, by.Actor = by.Seq+1, "bob"
@@ -100,13 +99,13 @@ func TestLetter(t *testing.T) {
 		"waits":                 {tasktest.Pending, ""},
 		"finished":              {tasktest.Finished, ""},
 		"given up":              {tasktest.Abnormal, task.LetterGivenUp},
-		"no retries":            {failed(1, reason.Exit, job.Retry{}), ""},
-		"retries left":          {failed(2, reason.Exit, job.Retry{Max: 2}), ""}, // the task ruled them out
-		"all used up":           {failed(3, reason.Exit, job.Retry{Max: 2}), task.LetterUsedUp},
-		"of another kind":       {failed(1, reason.User, job.Retry{Max: 2, On: []string{reason.Exit}}), ""},
-		"beyond its budget":     {failed(1, reason.Exit, job.Retry{Max: 2, Min: value.Duration(time.Hour), Budget: value.Duration(time.Minute)}), task.LetterUsedUp},
-		"another life":          {append(failed(2, reason.Exit, job.Retry{Max: 1}), task.Reopened{}), ""},
-		"used up and dismissed": {append(failed(2, reason.Exit, job.Retry{Max: 1}), task.Dismissed{}), task.LetterUsedUp},
+		"no retries":            {failed(1, value.Exit, job.Retry{}), ""},
+		"retries left":          {failed(2, value.Exit, job.Retry{Max: 2}), ""}, // the task ruled them out
+		"all used up":           {failed(3, value.Exit, job.Retry{Max: 2}), task.LetterUsedUp},
+		"of another kind":       {failed(1, value.User, job.Retry{Max: 2, On: []string{value.Exit}}), ""},
+		"beyond its budget":     {failed(1, value.Exit, job.Retry{Max: 2, Min: value.Duration(time.Hour), Budget: value.Duration(time.Minute)}), task.LetterUsedUp},
+		"another life":          {append(failed(2, value.Exit, job.Retry{Max: 1}), task.Reopened{}), ""},
+		"used up and dismissed": {append(failed(2, value.Exit, job.Retry{Max: 1}), task.Dismissed{}), task.LetterUsedUp},
 	} {
 		k := tasktest.Given(c.given...)
 		if got := k.Letter(); got != c.want {

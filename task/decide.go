@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"millrace/task/job"
+	"millrace/task/placement"
 	"millrace/task/queue"
-	"millrace/task/reason"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // MaxLosses is how many lost nodes a task survives. After the next loss it is given up as poison.
@@ -139,7 +138,7 @@ type Cancel struct{ Reason string }
 // Expire ends a task that was not started in time.
 type Expire struct {
 	Detail string
-	// Reason is a code. Default [reason.Expired].
+	// Reason is a code. Default [value.Expired].
 	Reason string
 }
 
@@ -150,7 +149,7 @@ type GiveUp struct{ Reason, Detail string }
 type Reassign struct {
 	// From is the route where the caller expects the task to wait. If the task waits elsewhere, it
 	// stays there.
-	From, To where.Route
+	From, To placement.Route
 	Reason   string
 }
 
@@ -230,7 +229,7 @@ func (t *Task) Decide(c Command, now time.Time) (Event, error) {
 		if !t.Waiting() {
 			return nil, ErrNotWaiting
 		}
-		return GivenUp{Reason: cmp.Or(c.Reason, reason.Expired), Detail: c.Detail}, nil
+		return GivenUp{Reason: cmp.Or(c.Reason, value.Expired), Detail: c.Detail}, nil
 	case GiveUp:
 		if t.State.Terminal() {
 			return nil, ErrEnded
@@ -316,10 +315,10 @@ func claim(t *Task, c Claim, now time.Time) (Event, error) {
 			return nil, ErrStale
 		}
 		if !t.StartBy.IsZero() && now.After(t.StartBy) {
-			return GivenUp{Reason: reason.Expired, Detail: "pending timeout: not started by " + t.StartBy.Format(time.RFC3339)}, nil
+			return GivenUp{Reason: value.Expired, Detail: "pending timeout: not started by " + t.StartBy.Format(time.RFC3339)}, nil
 		}
 		if t.TooLong(now) {
-			return GivenUp{Reason: reason.Timeout, Detail: t.TotalWords()}, nil
+			return GivenUp{Reason: value.Timeout, Detail: t.TotalWords()}, nil
 		}
 		if !c.Closes.IsZero() && !now.Before(c.Closes) {
 			return nil, ErrShut
@@ -371,7 +370,7 @@ func fits(t *Task, c Claim, start AttemptStarted) (Event, error) {
 		return start, nil
 	}
 	if ok, why := t.Spec.Room().Match(c.Labels); !ok {
-		return GivenUp{Reason: reason.Unplaced, Detail: "node " + c.Node + " cannot run it: " + why}, nil
+		return GivenUp{Reason: value.Unplaced, Detail: "node " + c.Node + " cannot run it: " + why}, nil
 	}
 	return start, nil
 }
@@ -478,11 +477,11 @@ func fail(t *Task, c Fail, now time.Time) Event {
 }
 
 func lostWhileCancelling(t *Task) Event {
-	return GivenUp{Reason: reason.Lost, Detail: "cancel was requested, and " + t.Node + " did not confirm the end of the process"}
+	return GivenUp{Reason: value.Lost, Detail: "cancel was requested, and " + t.Node + " did not confirm the end of the process"}
 }
 
 func poison(t *Task) Event {
-	return GivenUp{Reason: reason.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one %s", t.Losses+1, t.Node)}
+	return GivenUp{Reason: value.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one %s", t.Losses+1, t.Node)}
 }
 
 // Grace is how long an attempt of the task may take to stop before it is killed.

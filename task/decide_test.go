@@ -12,7 +12,6 @@ import (
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/queue"
-	"millrace/task/reason"
 	"millrace/task/tasktest"
 	"millrace/task/value"
 )
@@ -56,11 +55,11 @@ func TestDecide(t *testing.T) {
 		{"claim at the last moment", []task.Event{withinBound}, claimed, tasktest.Noon.Add(time.Minute),
 			task.AttemptStarted{Attempt: 1, Node: "n2", Session: "s2", Offer: 9}, nil},
 		{"claim too late", []task.Event{withinBound}, claimed, tasktest.Noon.Add(time.Minute + 1),
-			task.GivenUp{Reason: reason.Expired, Detail: "pending timeout: not started by 2026-03-01T12:01:00Z"}, nil},
+			task.GivenUp{Reason: value.Expired, Detail: "pending timeout: not started by 2026-03-01T12:01:00Z"}, nil},
 		{"a retry has a bound of its own", []task.Event{withinBound, tasktest.Started, tasktest.Failed}, claimAfter(3), tasktest.Noon.Add(5 * time.Minute),
 			task.AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 9}, nil},
 		{"and must keep it", []task.Event{withinBound, tasktest.Started, tasktest.Failed}, claimAfter(3), tasktest.Noon.Add(5*time.Minute + 16*time.Second),
-			task.GivenUp{Reason: reason.Expired, Detail: "pending timeout: not started by 2026-03-01T12:05:15Z"}, nil},
+			task.GivenUp{Reason: value.Expired, Detail: "pending timeout: not started by 2026-03-01T12:05:15Z"}, nil},
 
 		// The offer of a running attempt comes to another node: only the account tells whether the
 		// lease has ended.
@@ -75,9 +74,9 @@ func TestDecide(t *testing.T) {
 			TookOver: &task.TookOver{Epoch: 2, Reason: "the lease of n1 ran out: nothing was heard of the attempt since its start at 12:00:00.000",
 				Ground: task.GroundClaim, Heard: tasktest.Noon}}, nil},
 		{"take over what was to be cancelled", tasktest.Cancelling, by(2, "s1", lease), tasktest.Noon,
-			task.GivenUp{Reason: reason.Lost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
+			task.GivenUp{Reason: value.Lost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
 		{"take over once too often", poisoned, by(uint64(len(poisoned)), "", lease), tasktest.Noon,
-			task.GivenUp{Reason: reason.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", task.MaxLosses+1)}, nil},
+			task.GivenUp{Reason: value.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", task.MaxLosses+1)}, nil},
 
 		// Reports of nodes.
 		{"finish", tasktest.Running, task.Finish{Epoch: 2, Exit: &exit, Result: result, Usage: usage}, tasktest.Noon,
@@ -86,23 +85,23 @@ func TestDecide(t *testing.T) {
 		{"finish under an old epoch", tasktest.Running, task.Finish{Epoch: 1}, tasktest.Noon, nil, task.ErrFenced},
 		{"finish twice", tasktest.Finished, task.Finish{Epoch: 2}, tasktest.Noon, nil, task.ErrFenced},
 		{"finish after release", tasktest.Released, task.Finish{Epoch: 2}, tasktest.Noon, nil, task.ErrFenced},
-		{"fail and retry", tasktest.Running, task.Fail{Epoch: 2, Class: reason.Exit, Exit: &exit, Message: "m", Usage: usage}, tasktest.Noon,
-			task.AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Exit: &exit, Message: "m", Usage: usage,
+		{"fail and retry", tasktest.Running, task.Fail{Epoch: 2, Class: value.Exit, Exit: &exit, Message: "m", Usage: usage}, tasktest.Noon,
+			task.AttemptFailed{Attempt: 1, Epoch: 2, Class: value.Exit, Exit: &exit, Message: "m", Usage: usage,
 				Retry: &task.RetryPlan{Attempt: 2, Due: tasktest.Noon.Add(10 * time.Second)}}, nil},
-		{"fail again and wait longer", tasktest.After(tasktest.Retrying, task.AttemptStarted{Attempt: 2, Node: "n1", Offer: 1}), task.Fail{Epoch: 4, Class: reason.Exit}, tasktest.Noon,
-			task.AttemptFailed{Attempt: 2, Epoch: 4, Class: reason.Exit, Retry: &task.RetryPlan{Attempt: 3, Due: tasktest.Noon.Add(20 * time.Second)}}, nil},
-		{"fail for a reason that is not retried", tasktest.Running, task.Fail{Epoch: 2, Class: reason.Memory}, tasktest.Noon,
-			task.AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Memory, Reason: "no retry on memory"}, nil},
-		{"fail for good", tasktest.Running, task.Fail{Epoch: 2, Class: reason.Exit, Final: true}, tasktest.Noon,
-			task.AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Reason: "the task said that no other attempt can mend it"}, nil},
-		{"fail and ask for a pause", tasktest.Running, task.Fail{Epoch: 2, Class: reason.Exit, RetryAfter: time.Minute}, tasktest.Noon,
-			task.AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Reason: "the task asked for a pause of 1m0s", RetryAfter: value.Duration(time.Minute),
+		{"fail again and wait longer", tasktest.After(tasktest.Retrying, task.AttemptStarted{Attempt: 2, Node: "n1", Offer: 1}), task.Fail{Epoch: 4, Class: value.Exit}, tasktest.Noon,
+			task.AttemptFailed{Attempt: 2, Epoch: 4, Class: value.Exit, Retry: &task.RetryPlan{Attempt: 3, Due: tasktest.Noon.Add(20 * time.Second)}}, nil},
+		{"fail for a reason that is not retried", tasktest.Running, task.Fail{Epoch: 2, Class: value.Memory}, tasktest.Noon,
+			task.AttemptFailed{Attempt: 1, Epoch: 2, Class: value.Memory, Reason: "no retry on memory"}, nil},
+		{"fail for good", tasktest.Running, task.Fail{Epoch: 2, Class: value.Exit, Final: true}, tasktest.Noon,
+			task.AttemptFailed{Attempt: 1, Epoch: 2, Class: value.Exit, Reason: "the task said that no other attempt can mend it"}, nil},
+		{"fail and ask for a pause", tasktest.Running, task.Fail{Epoch: 2, Class: value.Exit, RetryAfter: time.Minute}, tasktest.Noon,
+			task.AttemptFailed{Attempt: 1, Epoch: 2, Class: value.Exit, Reason: "the task asked for a pause of 1m0s", RetryAfter: value.Duration(time.Minute),
 				Retry: &task.RetryPlan{Attempt: 2, Due: tasktest.Noon.Add(time.Minute)}}, nil},
-		{"fail when no retry is left", []task.Event{withinBound, tasktest.Started, tasktest.Failed, task.AttemptStarted{Attempt: 2}}, task.Fail{Epoch: 4, Class: reason.Exit}, tasktest.Noon,
-			task.AttemptFailed{Attempt: 2, Epoch: 4, Class: reason.Exit, Reason: "its retries are used up: retry.max is 1"}, nil},
-		{"losses use up no retry", tasktest.After(tasktest.Pending, append(tasktest.Lose(2), tasktest.Started)...), task.Fail{Epoch: 6, Class: reason.Exit}, tasktest.Noon,
-			task.AttemptFailed{Attempt: 1, Epoch: 6, Class: reason.Exit, Retry: &task.RetryPlan{Attempt: 2, Due: tasktest.Noon.Add(10 * time.Second)}}, nil},
-		{"fail although a cancel was asked for", tasktest.Cancelling, task.Fail{Epoch: 2, Class: reason.Exit, Exit: &exit}, tasktest.Noon,
+		{"fail when no retry is left", []task.Event{withinBound, tasktest.Started, tasktest.Failed, task.AttemptStarted{Attempt: 2}}, task.Fail{Epoch: 4, Class: value.Exit}, tasktest.Noon,
+			task.AttemptFailed{Attempt: 2, Epoch: 4, Class: value.Exit, Reason: "its retries are used up: retry.max is 1"}, nil},
+		{"losses use up no retry", tasktest.After(tasktest.Pending, append(tasktest.Lose(2), tasktest.Started)...), task.Fail{Epoch: 6, Class: value.Exit}, tasktest.Noon,
+			task.AttemptFailed{Attempt: 1, Epoch: 6, Class: value.Exit, Retry: &task.RetryPlan{Attempt: 2, Due: tasktest.Noon.Add(10 * time.Second)}}, nil},
+		{"fail although a cancel was asked for", tasktest.Cancelling, task.Fail{Epoch: 2, Class: value.Exit, Exit: &exit}, tasktest.Noon,
 			task.CancelConfirmed{Reason: "not needed", Epoch: 2, Exit: &exit}, nil},
 		{"fail under an old epoch", tasktest.Running, task.Fail{Epoch: 1}, tasktest.Noon, nil, task.ErrFenced},
 		{"stopped", tasktest.Cancelling, task.Stopped{Epoch: 2, Exit: &exit}, tasktest.Noon, task.CancelConfirmed{Reason: "not needed", Epoch: 2, Exit: &exit}, nil},
@@ -115,9 +114,9 @@ func TestDecide(t *testing.T) {
 		{"lose what holds its lease", tasktest.Running, task.Lose{Epoch: 2, Reason: "gone", Account: by(2, "s1", lease-1).Account}, tasktest.Noon, nil, task.ErrLeased},
 		{"lose what was adopted meanwhile", tasktest.Running, task.Lose{Epoch: 2, Reason: "gone", Account: by(2, "s0", lease).Account}, tasktest.Noon, nil, task.ErrLeased},
 		{"lose once too often", poisoned, task.Lose{Epoch: uint64(len(poisoned))}, tasktest.Noon,
-			task.GivenUp{Reason: reason.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", task.MaxLosses+1)}, nil},
+			task.GivenUp{Reason: value.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", task.MaxLosses+1)}, nil},
 		{"lose what was to be cancelled", tasktest.Cancelling, task.Lose{Epoch: 2}, tasktest.Noon,
-			task.GivenUp{Reason: reason.Lost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
+			task.GivenUp{Reason: value.Lost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
 		{"lose what is finished", tasktest.Finished, task.Lose{Epoch: 2}, tasktest.Noon, nil, task.ErrFenced},
 		{"report late", tasktest.Finished, task.ReportLate{Epoch: 1, Node: "n1", Said: result}, tasktest.Noon, task.AttemptLate{Epoch: 1, Node: "n1", Said: result}, nil},
 		{"report late of what nobody knows", nil, task.ReportLate{Epoch: 1}, tasktest.Noon, task.AttemptLate{Epoch: 1}, nil},
@@ -135,12 +134,12 @@ func TestDecide(t *testing.T) {
 		{"cancel what is finished", tasktest.Finished, task.Cancel{}, tasktest.Noon, nil, task.ErrEnded},
 		{"cancel what is abnormal", tasktest.Abnormal, task.Cancel{}, tasktest.Noon, nil, task.ErrEnded},
 		{"cancel what nobody knows", nil, task.Cancel{}, tasktest.Noon, nil, task.ErrUnknown},
-		{"expire what waits", tasktest.Pending, task.Expire{Detail: "d"}, tasktest.Noon, task.GivenUp{Reason: reason.Expired, Detail: "d"}, nil},
-		{"expire between attempts", tasktest.Retrying, task.Expire{Detail: "d"}, tasktest.Noon, task.GivenUp{Reason: reason.Expired, Detail: "d"}, nil},
+		{"expire what waits", tasktest.Pending, task.Expire{Detail: "d"}, tasktest.Noon, task.GivenUp{Reason: value.Expired, Detail: "d"}, nil},
+		{"expire between attempts", tasktest.Retrying, task.Expire{Detail: "d"}, tasktest.Noon, task.GivenUp{Reason: value.Expired, Detail: "d"}, nil},
 		{"expire what runs", tasktest.Running, task.Expire{}, tasktest.Noon, nil, task.ErrNotWaiting},
 		{"expire what is finished", tasktest.Finished, task.Expire{}, tasktest.Noon, nil, task.ErrNotWaiting},
-		{"give up what waits", tasktest.Pending, task.GiveUp{Reason: reason.Unplaced, Detail: "d"}, tasktest.Noon, task.GivenUp{Reason: reason.Unplaced, Detail: "d"}, nil},
-		{"give up what runs", tasktest.Running, task.GiveUp{Reason: reason.Lost}, tasktest.Noon, task.GivenUp{Reason: reason.Lost}, nil},
+		{"give up what waits", tasktest.Pending, task.GiveUp{Reason: value.Unplaced, Detail: "d"}, tasktest.Noon, task.GivenUp{Reason: value.Unplaced, Detail: "d"}, nil},
+		{"give up what runs", tasktest.Running, task.GiveUp{Reason: value.Lost}, tasktest.Noon, task.GivenUp{Reason: value.Lost}, nil},
 		{"give up what is finished", tasktest.Finished, task.GiveUp{}, tasktest.Noon, nil, task.ErrEnded},
 		{"reopen what is finished", tasktest.Finished, task.Reopen{Reason: "r"}, tasktest.Noon, task.Reopened{Reason: "r"}, nil},
 		{"reopen what is abnormal", tasktest.Abnormal, task.Reopen{Reason: "r"}, tasktest.Noon, task.Reopened{Reason: "r"}, nil},
@@ -163,7 +162,7 @@ func TestDecide(t *testing.T) {
 // Failures of an earlier life do not count in the next one.
 func TestReopenedTaskRetriesAnew(t *testing.T) {
 	one := tasktest.Given(tasktest.After(tasktest.InError, task.Reopened{Reason: "again"}, task.AttemptStarted{Attempt: 2, Node: "n1", Offer: 1})...)
-	e, err := task.Decide(one, task.Fail{Epoch: one.Epoch, Class: reason.Exit}, tasktest.Noon)
+	e, err := task.Decide(one, task.Fail{Epoch: one.Epoch, Class: value.Exit}, tasktest.Noon)
 	if f, ok := e.(task.AttemptFailed); err != nil || !ok || f.Retry == nil || f.Retry.Due != tasktest.Noon.Add(10*time.Second) {
 		t.Errorf("got %+v, %v; want the first retry", e, err)
 	}
@@ -172,7 +171,7 @@ func TestReopenedTaskRetriesAnew(t *testing.T) {
 func TestDelayFallsByChance(t *testing.T) {
 	jittery := tasktest.Work
 	jittery.Spec = &job.Spec{Handler: "noop", Retry: job.Retry{Max: 1, Min: value.Duration(10 * time.Second), Jitter: 0.5}}
-	e, err := task.Decide(tasktest.Given(task.Submitted{Work: jittery}, tasktest.Started), task.Fail{Epoch: 2, Class: reason.Exit, Chance: 0.5}, tasktest.Noon)
+	e, err := task.Decide(tasktest.Given(task.Submitted{Work: jittery}, tasktest.Started), task.Fail{Epoch: 2, Class: value.Exit, Chance: 0.5}, tasktest.Noon)
 	if f, ok := e.(task.AttemptFailed); err != nil || !ok || f.Retry == nil || f.Retry.Due != tasktest.Noon.Add(7500*time.Millisecond) {
 		t.Errorf("got %+v, %v; want a retry after 7.5s", e, err)
 	}
@@ -237,7 +236,7 @@ func state(t task.Task) [4]any { return [4]any{t.State, t.Turn, t.Epoch, t.Dismi
 func allCommands(t task.Task) []task.Command {
 	all := []task.Command{task.Cancel{}, task.Expire{}, task.GiveUp{}, task.Reopen{}, task.Dismiss{}, task.ReportLate{}}
 	for _, epoch := range []uint64{0, t.Epoch, t.Epoch + 1} {
-		all = append(all, task.Finish{Epoch: epoch}, task.Fail{Epoch: epoch, Class: reason.Exit}, task.Fail{Epoch: epoch, Final: true},
+		all = append(all, task.Finish{Epoch: epoch}, task.Fail{Epoch: epoch, Class: value.Exit}, task.Fail{Epoch: epoch, Final: true},
 			task.Stopped{Epoch: epoch}, task.Release{Epoch: epoch}, task.Lose{Epoch: epoch}, task.ReportLate{Epoch: epoch})
 	}
 	for _, turn := range []uint64{0, t.Turn, t.Turn + 1} {
@@ -272,7 +271,7 @@ func TestHeld(t *testing.T) {
 func TestWhatWasJudgedHoldsForItsHead(t *testing.T) {
 	k := task.Task{State: task.Pending, Head: 7}
 	expire := task.Judged{Command: task.Unmoved{Command: task.Expire{Detail: "late"}, Head: k.Head}}
-	if e, err := k.Decide(expire, tasktest.Noon); err != nil || e != (task.GivenUp{Reason: reason.Expired, Detail: "late"}) {
+	if e, err := k.Decide(expire, tasktest.Noon); err != nil || e != (task.GivenUp{Reason: value.Expired, Detail: "late"}) {
 		t.Errorf("at its head: %v, %v", e, err)
 	}
 	k.Head = 9

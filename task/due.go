@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"millrace/task/job"
-	"millrace/task/where"
+	"millrace/task/placement"
 )
 
 // A task that is due later waits for its timer: a message that the server keeps until then. Any
@@ -26,10 +26,10 @@ type Due struct {
 	// After is the task's Turn that is due. For any other turn the message has no effect.
 	After uint64 `json:"after"`
 	// Route is where it offers the task. If the task waits elsewhere, the message has no effect.
-	Route where.Route `json:"route,omitzero" redact:"keep"`
+	Route placement.Route `json:"route,omitzero" redact:"keep"`
 	// Due is when the timer was to fire.
 	Due time.Time `json:"due,omitzero"`
-	// Number is the number of the task's [where.Lane], by which a node orders the tasks on its own
+	// Number is the number of the task's [placement.Lane], by which a node orders the tasks on its own
 	// route. No other rule uses it.
 	Number int `json:"lane,omitzero"`
 }

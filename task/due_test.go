@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/placement"
 	"millrace/task/tasktest"
-	"millrace/task/where"
 )
 
 // Which of two timers of a task stays.
 func TestTimerReplaces(t *testing.T) {
-	here, there := where.Route("q.5"), where.Route("other.5")
+	here, there := placement.Route("q.5"), placement.Route("other.5")
 	for name, c := range map[string]struct {
 		mine, there task.Due
 		want        bool
@@ -109,6 +109,6 @@ func TestClaimOfReference(t *testing.T) {
 }
 
 // turned is the timer of a turn.
-func turned(after uint64, route where.Route, due time.Time) task.Due {
+func turned(after uint64, route placement.Route, due time.Time) task.Due {
 	return task.Due{After: after, Route: route, Due: due}
 }

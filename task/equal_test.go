@@ -6,13 +6,13 @@ import (
 
 	"millrace/task/job"
 	"millrace/task/limit"
-	"millrace/task/where"
+	"millrace/task/placement"
 )
 
 // Equal values are one key, and ask for the same, however their numbers are spelled.
 func TestEqualValuesAreOneKey(t *testing.T) {
 	of := func(x string) *Work {
-		return &Work{Spelled: true, Job: "j", Route: where.QueueRoute("q", where.DefaultPriority), Params: json.RawMessage(`{"x":` + x + `}`), Spec: &job.Spec{
+		return &Work{Spelled: true, Job: "j", Route: placement.QueueRoute("q", placement.DefaultPriority), Params: json.RawMessage(`{"x":` + x + `}`), Spec: &job.Spec{
 			Unique: job.Unique{Key: "{params.x}"}, Concurrency: []limit.Concurrency{{Max: 1, Key: "/{params.x}"}}, Rate: []limit.Rate{{Limit: 1, Per: 1e9, Key: "{params.x}"}},
 		}}
 	}

@@ -6,8 +6,8 @@ import (
 
 	"millrace/task/job"
 	"millrace/task/param"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // Event is a fact about a task: it has happened. The set is closed; package
@@ -34,7 +34,7 @@ type Work struct {
 	// Labels are what the submitter, the job or the schedule has attached to it.
 	Labels map[string]string `json:"labels,omitzero" redact:"hide"`
 	// Route is where it is offered: its queue, its priority, and what it requires of nodes.
-	Route where.Route `json:"route,omitzero" redact:"keep"`
+	Route placement.Route `json:"route,omitzero" redact:"keep"`
 	// StartBy is when the task expires if it was not started; zero for no such bound.
 	StartBy time.Time `json:"start_by,omitzero"`
 	// EndBy is the deadline of the task as a whole (timeout.total); zero for no such bound.
@@ -56,7 +56,7 @@ type Work struct {
 	// have ended.
 	Inputs json.RawMessage `json:"inputs,omitzero" redact:"drop"`
 	// Asked is what the route requires of nodes; nil if that follows from the spec.
-	Asked *where.Asked `json:"asked,omitzero"`
+	Asked *placement.Asked `json:"asked,omitzero"`
 	// Trace is the trace context of the submission, as a W3C traceparent; "" for none. Children
 	// inherit it.
 	Trace string `json:"trace,omitzero" redact:"keep"`
@@ -220,7 +220,7 @@ type CancelRequested struct {
 // CancelConfirmed ends a task as cancelled: it never started, or its end was seen.
 type CancelConfirmed struct {
 	Reason string `json:"reason,omitzero" redact:"hide"`
-	// Code is the reason's code; "" for [reason.User].
+	// Code is the reason's code; "" for [value.User].
 	Code string `json:"code,omitzero" redact:"word"`
 	// Epoch is the attempt that was stopped; zero if none ran.
 	Epoch uint64 `json:"epoch,omitzero"`
@@ -238,12 +238,12 @@ type GivenUp struct {
 // Reassigned moves a waiting task to another route. The offer on the old route becomes stale, and
 // another must be placed.
 type Reassigned struct {
-	From where.Route `json:"from,omitzero" redact:"keep"`
-	To   where.Route `json:"to,omitzero" redact:"keep"`
+	From placement.Route `json:"from,omitzero" redact:"keep"`
+	To   placement.Route `json:"to,omitzero" redact:"keep"`
 	// Asked is what To requires of nodes; nil if that follows from the task's spec, or if the task
 	// returns.
-	Asked  *where.Asked `json:"asked,omitzero"`
-	Reason string       `json:"reason,omitzero" redact:"hide"`
+	Asked  *placement.Asked `json:"asked,omitzero"`
+	Reason string           `json:"reason,omitzero" redact:"hide"`
 	// Until is when the task returns to its former route, if it was left to nodes that it prefers;
 	// else zero.
 	Until time.Time `json:"until,omitzero"`

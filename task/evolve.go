@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -69,7 +68,7 @@ func (t *Task) Apply(r Recorded) {
 		t.Late++
 	case CancelRequested:
 		if t.State == Running {
-			t.enter(Cancelling, reason.User, e.Reason, r)
+			t.enter(Cancelling, value.User, e.Reason, r)
 			t.CancelAsked = &CancelAsked{By: r.Actor, Reason: e.Reason}
 			if t.CancelBy = e.Deadline; t.CancelBy.IsZero() { // every cancel gets a deadline, even a foreign one
 				t.CancelBy = r.At.Add(t.Grace() + StopMargin)
@@ -84,7 +83,7 @@ func (t *Task) Apply(r Recorded) {
 			if e.Epoch == 0 && e.Code == "" { // it did not run, so nothing had asked for it before
 				t.CancelAsked = &CancelAsked{By: r.Actor, Reason: e.Reason}
 			}
-			t.end(Cancelled, cmp.Or(e.Code, reason.User), e.Reason, r)
+			t.end(Cancelled, cmp.Or(e.Code, value.User), e.Reason, r)
 		}
 	case GivenUp:
 		if !t.State.Terminal() {
@@ -179,7 +178,7 @@ func (t *Task) submitted(e *Submitted, r Recorded) {
 	case len(e.Holds) > 0:
 		t.enter(Held, e.Holds[0], "", r)
 	case e.Window != nil:
-		t.enter(Scheduled, reason.Window, e.Window.Detail, r)
+		t.enter(Scheduled, value.Window, e.Window.Detail, r)
 	default:
 		t.enter(Scheduled, "", "", r)
 	}

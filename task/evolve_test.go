@@ -9,7 +9,6 @@ import (
 
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/reason"
 	"millrace/task/tasktest"
 	"millrace/task/value"
 )
@@ -45,7 +44,7 @@ func TestEvolve(t *testing.T) {
 		f.Exit, f.Usage = &exit, &task.Usage{MaxMemory: 5}
 		got := tasktest.Given(tasktest.After(tasktest.Running, f)...)
 		want := tasktest.Given(tasktest.Running...)
-		want.State, want.Reason, want.Message, want.Due = task.Retrying, reason.Exit, "exit 1", f.Retry.Due
+		want.State, want.Reason, want.Message, want.Due = task.Retrying, value.Exit, "exit 1", f.Retry.Due
 		want.Seq, want.Head, want.Turn, want.Since, want.Offered, want.Failures = 3, 3, 3, tasktest.At(3), false, 1
 		want.FailedOn, want.Ran = "n1", value.Duration(time.Second)
 		want.Exit, want.Usage = f.Exit, f.Usage
@@ -60,7 +59,7 @@ func TestEvolve(t *testing.T) {
 	})
 	t.Run("known from an offer", func(t *testing.T) {
 		// A worker sees no more than the offer and claims at the head that it names.
-		offer := task.Queued{Work: tasktest.Work, Attempt: 3, After: 8, Reason: reason.Exit}
+		offer := task.Queued{Work: tasktest.Work, Attempt: 3, After: 8, Reason: value.Exit}
 		got := task.Evolve(task.Task{ID: "t"}, task.Recorded{Seq: 12, At: tasktest.Noon, Event: offer})
 		want := task.Task{ID: "t", State: task.Pending, Work: tasktest.Work, Attempt: 2, Head: 8, Turn: 8, Offered: true, Seq: 12, Since: tasktest.Noon}
 		compare(t, got, want)
@@ -97,7 +96,7 @@ func TestEvolve(t *testing.T) {
 			"it failed and was cancelled":   {[]task.Event{tasktest.Failed, task.CancelConfirmed{}}, time.Second},
 			"it took long to be stopped":    {[]task.Event{task.CancelRequested{}, task.CancelConfirmed{Epoch: 2}}, 2 * time.Second},
 			"it has another life":           {[]task.Event{task.CancelRequested{}, task.CancelConfirmed{Epoch: 2}, task.Reopened{}}, 0},
-			"and was skipped in that":       {[]task.Event{task.CancelRequested{}, task.CancelConfirmed{Epoch: 2}, task.Reopened{}, task.CancelConfirmed{Code: reason.Skipped}}, 0},
+			"and was skipped in that":       {[]task.Event{task.CancelRequested{}, task.CancelConfirmed{Epoch: 2}, task.Reopened{}, task.CancelConfirmed{Code: value.Skipped}}, 0},
 			"it was taken over, and failed": {[]task.Event{task.AttemptStarted{Attempt: 2, TookOver: &task.TookOver{Epoch: 2}}, task.GivenUp{}}, time.Second},
 		} {
 			if got := tasktest.Given(tasktest.After(tasktest.Running, c.events...)...); got.Ran.Std() != c.want {
@@ -125,7 +124,7 @@ func TestBoundOfEachTurn(t *testing.T) {
 	bound := func(s *job.Spec) task.Submitted {
 		return task.Submitted{Work: task.Work{Spec: s, Route: "default.5", StartBy: tasktest.Noon.Add(time.Minute)}}
 	}
-	release, expired := task.AttemptReleased{Epoch: 2}, task.GivenUp{Reason: reason.Expired}
+	release, expired := task.AttemptReleased{Epoch: 2}, task.GivenUp{Reason: value.Expired}
 	soon := tasktest.Failed
 	soon.Retry = &task.RetryPlan{Attempt: 2, Due: tasktest.Noon}
 	for name, c := range map[string]struct {
@@ -170,7 +169,7 @@ func TestEvolveIgnores(t *testing.T) {
 		"a cancel after the end":              {tasktest.Finished, task.CancelRequested{}},
 		"a confirmation of another epoch":     {tasktest.Cancelling, task.CancelConfirmed{Epoch: 1}},
 		"a confirmation after the end":        {tasktest.Finished, task.CancelConfirmed{Epoch: 2}},
-		"giving up after the end":             {tasktest.Cancelled, task.GivenUp{Reason: reason.Lost}},
+		"giving up after the end":             {tasktest.Cancelled, task.GivenUp{Reason: value.Lost}},
 		"reopening what runs":                 {tasktest.Running, task.Reopened{}},
 		"reopening what waits":                {tasktest.Pending, task.Reopened{}},
 		"an offer while it runs":              {tasktest.Running, task.Queued{Work: tasktest.Work}},
@@ -331,7 +330,7 @@ func anyEvent(rng *rand.Rand, t task.Task) task.Event {
 	case 5:
 		return task.AttemptFinished{Epoch: epoch}
 	case 6:
-		f := task.AttemptFailed{Epoch: epoch, Class: reason.Exit}
+		f := task.AttemptFailed{Epoch: epoch, Class: value.Exit}
 		if rng.IntN(2) == 0 {
 			f.Retry = &task.RetryPlan{Attempt: t.Attempt + 1, Due: when()}
 		}
@@ -346,7 +345,7 @@ func anyEvent(rng *rand.Rand, t task.Task) task.Event {
 		return task.CancelConfirmed{Epoch: epoch}
 	case 11:
 		if rng.IntN(2) == 0 {
-			return task.GivenUp{Reason: reason.Poison}
+			return task.GivenUp{Reason: value.Poison}
 		}
 		return task.Reopened{}
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/family"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/value"
 )
@@ -53,11 +53,11 @@ func TestExtend(t *testing.T) {
 
 func TestChildID(t *testing.T) {
 	const parent = task.ID("01JNA0TASK0000000000000000")
-	a, b := family.ChildID(parent, "a"), family.ChildID(parent, "b")
-	if a != family.ChildID(parent, "a") || a == b || a[:10] != parent[:10] {
+	a, b := birth.ChildID(parent, "a"), birth.ChildID(parent, "b")
+	if a != birth.ChildID(parent, "a") || a == b || a[:10] != parent[:10] {
 		t.Errorf("children %s and %s", a, b)
 	}
-	for _, id := range []task.ID{a, b, family.ChildID(parent, "")} {
+	for _, id := range []task.ID{a, b, birth.ChildID(parent, "")} {
 		if got, err := task.ParseID(string(id)); err != nil || got != id {
 			t.Errorf("%s is no id: %v", id, err)
 		}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -101,7 +100,7 @@ func skip(t *Task, c Skip) (Event, error) {
 	case !slices.Contains(t.Holds, HoldNeeds):
 		return nil, ErrNotWaiting
 	}
-	return CancelConfirmed{Reason: c.Reason, Code: reason.Skipped}, nil
+	return CancelConfirmed{Reason: c.Reason, Code: value.Skipped}, nil
 }
 
 func (t *Task) unheld(e Unheld, r Recorded) {

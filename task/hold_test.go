@@ -9,8 +9,8 @@ import (
 
 	"millrace/task"
 	"millrace/task/duties"
-	"millrace/task/reason"
 	"millrace/task/tasktest"
+	"millrace/task/value"
 )
 
 func held(holds ...string) task.Submitted {
@@ -39,7 +39,7 @@ func TestHolds(t *testing.T) {
 		"another opened":                 {[]task.Event{held(task.HoldNeeds), task.Unheld{Hold: task.HoldSignal}}, task.Held, task.HoldNeeds, false},
 		"opened by an offer":             {[]task.Event{held(task.HoldLimit), offer}, task.Pending, "", false},
 		"an offer for an old turn":       {[]task.Event{held(task.HoldNeeds, task.HoldLimit), task.Unheld{Hold: task.HoldNeeds}, offer}, task.Held, task.HoldLimit, false},
-		"cancelled":                      {[]task.Event{held(task.HoldNeeds), task.CancelConfirmed{}, task.Unheld{Hold: task.HoldNeeds}}, task.Cancelled, reason.User, false},
+		"cancelled":                      {[]task.Event{held(task.HoldNeeds), task.CancelConfirmed{}, task.Unheld{Hold: task.HoldNeeds}}, task.Cancelled, value.User, false},
 		"not held":                       {[]task.Event{tasktest.Birth, task.Unheld{Hold: task.HoldNeeds}}, task.Pending, "", false},
 	} {
 		got := tasktest.Given(c.story...)

@@ -8,7 +8,6 @@ import (
 
 	"millrace/task/job"
 	"millrace/task/limit"
-	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -201,9 +200,9 @@ func refuse(t *Task, c Refuse) (Event, error) {
 		return nil, err
 	}
 	if of := limit.Named(counters, c.Limit); of != nil && of.OnLimit == limit.Fail {
-		return GivenUp{Reason: reason.Limit, Detail: c.Detail}, nil
+		return GivenUp{Reason: value.Limit, Detail: c.Detail}, nil
 	}
-	return CancelConfirmed{Code: reason.Limit, Reason: c.Detail}, nil
+	return CancelConfirmed{Code: value.Limit, Reason: c.Detail}, nil
 }
 
 // Admissible tells whether the limits may admit the task: only they hold it.
@@ -295,7 +294,7 @@ func (w *Work) OnNode() ([]limit.Counter, error) {
 	for i, p := range w.Spec.PerNode {
 		name, err := w.scoped("job:", "key:", p.Key)
 		if err != nil {
-			return nil, fmt.Errorf("%s.key: %w", limit.EntryName(reason.PerNode, i, len(w.Spec.PerNode)), err)
+			return nil, fmt.Errorf("%s.key: %w", limit.EntryName(value.PerNode, i, len(w.Spec.PerNode)), err)
 		}
 		if twin := limit.Named(all, name); twin == nil {
 			all = append(all, limit.Counter{Name: name, Max: p.Max})

@@ -11,7 +11,6 @@ import (
 	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/limit"
-	"millrace/task/reason"
 	"millrace/task/tasktest"
 	"millrace/task/value"
 )
@@ -86,8 +85,8 @@ func TestRefuseIsOfOneLimit(t *testing.T) {
 	held := task.Task{ID: "T", State: task.Held, Work: task.Work{Job: "j", Holds: []string{task.HoldLimit}, Spec: &job.Spec{Handler: "h",
 		Concurrency: limit.Concurrencies{{Max: 1, OnLimit: limit.Skip}, {Max: 1, Key: "k", OnLimit: limit.Fail}}}}}
 	for limit, want := range map[string]task.Event{
-		"job:j":   task.CancelConfirmed{Code: reason.Limit, Reason: "full"},
-		"key:j/k": task.GivenUp{Reason: reason.Limit, Detail: "full"},
+		"job:j":   task.CancelConfirmed{Code: value.Limit, Reason: "full"},
+		"key:j/k": task.GivenUp{Reason: value.Limit, Detail: "full"},
 	} {
 		if got, err := task.Decide(held, task.Refuse{Limit: limit, Detail: "full"}, tasktest.Noon); got != want || err != nil {
 			t.Errorf("%s: %+v, %v", limit, got, err)

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"millrace/task/job"
-	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -83,7 +82,7 @@ func EndOf(t *Task) End {
 func (e End) Failed() bool { return e.State.Failed() }
 
 // Skipped tells whether the task was skipped because its needs could not be met.
-func (e End) Skipped() bool { return e.State == Cancelled && e.Reason == reason.Skipped }
+func (e End) Skipped() bool { return e.State == Cancelled && e.Reason == value.Skipped }
 
 // Judge says whether the needs are met, given the ends of the tasks in Of, in their order. The text
 // explains it.

@@ -8,13 +8,13 @@ import (
 
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/reason"
 	"millrace/task/tasktest"
+	"millrace/task/value"
 )
 
 func TestJudge(t *testing.T) {
-	good, bad, gone := task.End{State: task.Finished}, task.End{State: task.Error, Reason: reason.Exit}, task.End{State: task.Cancelled, Reason: reason.User}
-	skipped, lost := task.End{State: task.Cancelled, Reason: reason.Skipped}, task.End{State: task.Abnormal, Reason: reason.Lost}
+	good, bad, gone := task.End{State: task.Finished}, task.End{State: task.Error, Reason: value.Exit}, task.End{State: task.Cancelled, Reason: value.User}
+	skipped, lost := task.End{State: task.Cancelled, Reason: value.Skipped}, task.End{State: task.Abnormal, Reason: value.Lost}
 	runs, none := task.End{State: task.Running}, task.End{}
 	for _, c := range []struct {
 		rule, when string
@@ -60,7 +60,7 @@ func TestNeedsFollow(t *testing.T) {
 		"nothing is known of one": {[]task.Input{done, {}}, nil},
 		"all is well": {[]task.Input{done, {State: task.Finished, Seq: 15}}, task.Unhold{Hold: task.HoldNeeds, Reason: "all that it needs has ended", Ends: []uint64{12, 15},
 			Inputs: json.RawMessage(`{"a":{"task":"01JNA000000000000000000001","state":"finished","result":7},"b":{"task":"01JNA000000000000000000002","state":"finished"}}`)}},
-		"one failed": {[]task.Input{{}, {State: task.Error, Reason: reason.Exit, Seq: 15}}, task.Skip{Reason: "b ended as error/exit, and its success is needed", Ends: []uint64{0, 15}}},
+		"one failed": {[]task.Input{{}, {State: task.Error, Reason: value.Exit, Seq: 15}}, task.Skip{Reason: "b ended as error/exit, and its success is needed", Ends: []uint64{0, 15}}},
 	} {
 		got, err := n.Follow(c.known)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
@@ -91,7 +91,7 @@ func TestNeedsValidate(t *testing.T) {
 func TestInputs(t *testing.T) {
 	n := &task.Needs{Of: []task.Need{{Task: "a", Name: "big"}, {Task: "b", Name: "small"}, {Task: "c"}}}
 	big := json.RawMessage(`"` + strings.Repeat("x", job.MaxInputs) + `"`)
-	text, err := n.Inputs([]task.Input{{State: task.Finished, Result: big}, {State: task.Finished, Result: json.RawMessage(`7`)}, {State: task.Error, Reason: reason.Exit}})
+	text, err := n.Inputs([]task.Input{{State: task.Finished, Result: big}, {State: task.Finished, Result: json.RawMessage(`7`)}, {State: task.Error, Reason: value.Exit}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,11 +105,11 @@ func TestInputs(t *testing.T) {
 func TestReopenedIsHeldAgain(t *testing.T) {
 	s := held(task.HoldNeeds)
 	s.Needs = &task.Needs{Of: []task.Need{{Task: "a"}}}
-	got := tasktest.Given(s, task.CancelConfirmed{Code: reason.Skipped, Reason: "a failed"}, task.Reopened{Reason: "a runs again"})
+	got := tasktest.Given(s, task.CancelConfirmed{Code: value.Skipped, Reason: "a failed"}, task.Reopened{Reason: "a runs again"})
 	if got.State != task.Held || len(got.Holds) != 1 {
 		t.Errorf("it is %s, held by %v", got.State, got.Holds)
 	}
-	got = tasktest.Given(s, task.CancelConfirmed{Code: reason.Skipped, Reason: "a failed"}, task.Reopened{}, task.Unheld{Hold: task.HoldNeeds})
+	got = tasktest.Given(s, task.CancelConfirmed{Code: value.Skipped, Reason: "a failed"}, task.Reopened{}, task.Unheld{Hold: task.HoldNeeds})
 	if _, ok := task.NextOffer(&got); got.State != task.Pending || !ok {
 		t.Errorf("it is %s, to be offered: %v", got.State, ok)
 	}
@@ -123,7 +123,7 @@ func TestReopenedListIsFoundAnew(t *testing.T) {
 	told := func(result string) task.Unheld {
 		return task.Unheld{Hold: task.HoldNeeds, Inputs: json.RawMessage(`{"a":{"task":"a","state":"finished","result":` + result + `}}`)}
 	}
-	got := tasktest.Given(s, told(`{}`), task.Expanded{}, task.GivenUp{Reason: reason.User}, task.Reopened{}, told(`[1]`))
+	got := tasktest.Given(s, told(`{}`), task.Expanded{}, task.GivenUp{Reason: value.User}, task.Reopened{}, told(`[1]`))
 	if got.State != task.Running || got.Children != nil {
 		t.Errorf("it is %s, and its children are %v", got.State, got.Children)
 	}

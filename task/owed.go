@@ -3,7 +3,7 @@ package task
 import (
 	"time"
 
-	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // Owed is what must be durable for a task in its present state, beside its own facts. It follows
@@ -49,7 +49,7 @@ func OfferAgainAfter(n int, patience time.Duration) time.Duration {
 // QueuedFor is why the task is offered, as a code.
 func (t *Task) QueuedFor() string {
 	if t.State == Pending && t.Attempt == 0 && t.Reason == "" && t.Message == "" {
-		return reason.Born
+		return value.Born
 	}
 	return t.Reason
 }

@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"millrace/task/job"
-	"millrace/task/reason"
 	"millrace/task/value"
 )
 
 // Children are the tasks into which a parent was expanded. Their ids follow from the parent's id
-// and their names ([family.ChildID]). Any component that knows the parent can therefore make missing
+// and their names ([birth.ChildID]). Any component that knows the parent can therefore make missing
 // children, and none can be made twice.
 type Children struct {
 	// AtSeq is the log sequence at which the nodes were read; 0 if they do not matter.
@@ -39,7 +38,7 @@ type Concluded struct {
 	Reason  string `json:"reason,omitzero" redact:"word"`
 	Message string `json:"message,omitzero" redact:"hide"`
 	// Result is built from the children's results, as JSON: for several nodes, how many children
-	// reached each state; else the value of [family.Gather].
+	// reached each state; else the value of [birth.Gather].
 	Result json.RawMessage `json:"result,omitzero" form:"null" redact:"drop"`
 }
 
@@ -47,7 +46,7 @@ type Concluded struct {
 // later.
 type Expand struct{ Children }
 
-// Conclude ends a parent with the values that [family.Follow] found.
+// Conclude ends a parent with the values that [birth.Follow] found.
 type Conclude struct {
 	State           State
 	Reason, Message string
@@ -87,7 +86,7 @@ func (t *Task) Childless() (code, why string) {
 			return "", ""
 		}
 		if _, err := t.Spec.Each.Items(t.Params, t.Inputs); err != nil {
-			return reason.User, err.Error()
+			return value.User, err.Error()
 		}
 		return "", ""
 	case len(t.Spec.Steps) > 0:
@@ -97,9 +96,9 @@ func (t *Task) Childless() (code, why string) {
 	found := len(t.Children.Names)
 	switch {
 	case p.Count > found:
-		return reason.Unplaced, fmt.Sprintf("%d nodes are wanted, and at sequence %d there were %d that match and take work", p.Count, t.Children.AtSeq, found)
+		return value.Unplaced, fmt.Sprintf("%d nodes are wanted, and at sequence %d there were %d that match and take work", p.Count, t.Children.AtSeq, found)
 	case found == 0 && p.Late != job.LateInclude:
-		return reason.Unplaced, fmt.Sprintf("at sequence %d no node that matches took work", t.Children.AtSeq)
+		return value.Unplaced, fmt.Sprintf("at sequence %d no node that matches took work", t.Children.AtSeq)
 	}
 	return "", ""
 }

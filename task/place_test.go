@@ -9,13 +9,11 @@ import (
 
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/choice"
 	"millrace/task/duties"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/placement"
 	"millrace/task/tasktest"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // placed returns a task that is meant for n1 or n2.
@@ -50,7 +48,7 @@ func TestPlacementDuty(t *testing.T) {
 		"none, expire at its bound": {placed(job.NoNodeExpire, 3*time.Hour), nobody, "operator", tasktest.Noon.Add(3 * time.Hour), "release", bound},
 		"none, wait":                {placed(job.NoNodeWait, 0), nobody, "operator", time.Time{}, "waiting since 2026-03-01T13:00:00Z", nil},
 		"none, wait for a bound":    {placed(job.NoNodeWait, 3*time.Hour), nobody, "operator", tasktest.Noon.Add(3 * time.Hour), "start a worker", bound},
-		"none, fail":                {placed(job.NoNodeFail, 0), nobody, "operator", gone.Add(time.Second), "start a worker", task.GiveUp{Reason: reason.Unplaced, Detail: "no node that it is meant for takes work: n1, n2"}},
+		"none, fail":                {placed(job.NoNodeFail, 0), nobody, "operator", gone.Add(time.Second), "start a worker", task.GiveUp{Reason: value.Unplaced, Detail: "no node that it is meant for takes work: n1, n2"}},
 		"none, fallback":            {placed(job.NoNodeFallback, 0), nobody, "scheduler", gone, `queue "images"`, task.Reassign{From: "@n1.5", To: "images.5", Reason: "no node that it is meant for takes new work: fallback"}},
 	} {
 		d := duties.Owes(tasktest.Given(c.given), c.around, tasktest.Settings)
@@ -123,7 +121,7 @@ func TestReleaseBeforeItIsDue(t *testing.T) {
 func TestBirthOfAPlacedTask(t *testing.T) {
 	j := &job.Job{Name: "j", Queue: "images", Spec: job.Spec{Handler: "x", Place: job.Place{Nodes: []string{"n1", "n2"}}}}
 	e, err := birth.Of(birth.Submission{Job: "j"}, j, 1, tasktest.Noon)
-	both := where.Asked{Needs: where.Selector{{Key: where.LabelNode, Op: where.OpIn, Values: []string{"n2", "n1"}}}} // in any order
+	both := placement.Asked{Needs: placement.Selector{{Key: placement.LabelNode, Op: placement.OpIn, Values: []string{"n2", "n1"}}}} // in any order
 	if err != nil || e.Route != both.Route(5) || e.Spec.Place.Queue != "images" || j.Place.Queue != "" {
 		t.Errorf("born on %s with %+v, %v; the job has %+v", e.Route, e.Spec.Place, err, j.Place)
 	}
@@ -141,11 +139,11 @@ func TestBirthOfAPlacedTask(t *testing.T) {
 
 // If a submission names nodes for a job with label requirements, both apply.
 func TestNamedNodesWithLabels(t *testing.T) {
-	gpu := where.Selector{{Key: "gpu", Op: where.OpExists}}
+	gpu := placement.Selector{{Key: "gpu", Op: placement.OpExists}}
 	for name, c := range map[string]struct {
 		place job.Place
 		s     birth.Submission
-		route where.Route
+		route placement.Route
 		needs string
 	}{
 		"labels":            {job.Place{Labels: gpu}, birth.Submission{Nodes: []string{"a", "b"}}, "", "gpu,node in (a,b)"},
@@ -161,7 +159,7 @@ func TestNamedNodesWithLabels(t *testing.T) {
 			continue
 		}
 		if c.route == "" {
-			c.route = where.SelectorRoute(where.DefaultQueue, e.Spec.Needs(), where.DefaultPriority)
+			c.route = placement.SelectorRoute(placement.DefaultQueue, e.Spec.Needs(), placement.DefaultPriority)
 		}
 		if got := e.Spec.Needs().String(); e.Route != c.route || got != c.needs {
 			t.Errorf("%s: it waits on %s for %q, want %s for %q", name, e.Route, got, c.route, c.needs)
@@ -178,14 +176,14 @@ func TestYields(t *testing.T) {
 	named := tasktest.Given(task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x", Place: job.Place{Nodes: []string{"n1", "n2", "n3", "n4", "n5", "n6"}}}, Route: "~abc.5"}})
 	for node, upTo := range map[string]int{"n1": 0, "n2": 2, "n3": 4, "n5": 8, "n6": 8, "stranger": 0} {
 		for deliveries := 1; deliveries < 12; deliveries++ {
-			if got := choice.Yields(&named, node, deliveries); got != (deliveries <= upTo) {
+			if got := duties.Yields(&named, node, deliveries); got != (deliveries <= upTo) {
 				t.Errorf("%s, delivery %d: %v", node, deliveries, got)
 			}
 		}
 	}
 	for name, p := range map[string]job.Place{"one node": {Nodes: []string{"n1"}}, "labels": {Nodes: []string{"n1", "n2"}, Labels: tasktest.Selects("gpu")}, "any": {}} {
 		k := tasktest.Given(task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x", Place: p}, Route: "~abc.5"}})
-		if choice.Yields(&k, "n2", 1) {
+		if duties.Yields(&k, "n2", 1) {
 			t.Errorf("%s: it yields", name)
 		}
 	}

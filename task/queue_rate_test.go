@@ -9,8 +9,8 @@ import (
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/queue"
-	"millrace/task/reason"
 	"millrace/task/tasktest"
+	"millrace/task/value"
 )
 
 // A claim is put back once for each rate of the task's queue. A claimed task is never put back.
@@ -124,7 +124,7 @@ func TestThrottledLife(t *testing.T) {
 	if k.Limited() {
 		t.Error("limits look after what has started")
 	}
-	does(task.Fail{Epoch: k.Epoch, Class: reason.Exit})
+	does(task.Fail{Epoch: k.Epoch, Class: value.Exit})
 	if k.State != task.Retrying || k.Rated != 0 || len(k.Holds) > 0 {
 		t.Errorf("for its next attempt it is %+v", k)
 	}

@@ -12,9 +12,9 @@ import (
 	"millrace/task/birth"
 	"millrace/task/duties"
 	"millrace/task/job"
+	"millrace/task/placement"
 	"millrace/task/queue"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // A task in a paused queue waits for an operator, and ends only by its own timeout.
@@ -45,7 +45,7 @@ func TestDutyInAClosedQueue(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	waits := task.Task{ID: "T", State: task.Pending, Offered: true, Since: noon, Work: task.Work{Route: "crawl.5"}}
 	selected := waits
-	gpu := where.Asked{Queue: "crawl", Needs: where.Selector{{Key: "gpu", Op: where.OpIn, Values: []string{"a100"}}}}
+	gpu := placement.Asked{Queue: "crawl", Needs: placement.Selector{{Key: "gpu", Op: placement.OpIn, Values: []string{"a100"}}}}
 	selected.Work = task.Work{Spec: &job.Spec{Place: job.Place{Queue: "crawl"}}, Asked: &gpu, Route: gpu.Route(5)}
 	own := waits
 	own.Route = "@n1.5"
@@ -86,7 +86,7 @@ func TestPriorities(t *testing.T) {
 	for _, c := range []struct {
 		s     birth.Submission
 		job   *job.Job
-		route where.Route
+		route placement.Route
 		key   string
 	}{
 		{birth.Submission{Spec: spec}, nil, "default.5", ""},

@@ -6,20 +6,20 @@ import (
 
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/reason"
-	"millrace/task/where"
+	"millrace/task/placement"
+	"millrace/task/value"
 )
 
 // A renewed offer is valid for the turn of the one before it, and for no other.
 func TestRenewed(t *testing.T) {
-	work := task.Work{Spec: &job.Spec{Handler: "h"}, Route: where.QueueRoute("q", 5)}
+	work := task.Work{Spec: &job.Spec{Handler: "h"}, Route: placement.QueueRoute("q", 5)}
 	for name, c := range map[string]struct {
 		offer task.Event
 		want  task.Event
 		ok    bool
 	}{
 		"a birth":        {task.Submitted{Work: work}, task.Queued{Work: work, Attempt: 1}, true},
-		"a later offer":  {task.Queued{Work: work, Attempt: 3, After: 41, Reason: reason.Exit}, task.Queued{Work: work, Attempt: 3, After: 41, Reason: reason.Exit}, true},
+		"a later offer":  {task.Queued{Work: work, Attempt: 3, After: 41, Reason: value.Exit}, task.Queued{Work: work, Attempt: 3, After: 41, Reason: value.Exit}, true},
 		"a timer's":      {task.Due{After: 41, Route: "q.5"}, task.Due{After: 41, Route: "q.5"}, true},
 		"no offer":       {task.AttemptStarted{Attempt: 1}, nil, false},
 		"nothing at all": {nil, nil, false},

@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/choice"
 	"millrace/task/duties"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/placement"
 	"millrace/task/tasktest"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 func TestShuns(t *testing.T) {
@@ -35,7 +33,7 @@ func TestShuns(t *testing.T) {
 		"while it runs":             {with(func(k *task.Task) { k.State = task.Running }), "n1", false},
 		"was left to others before": {with(func(k *task.Task) { k.Handed = &task.Handed{Home: "default.5"} }), "n1", false},
 	} {
-		if got := choice.Shuns(&c.task, c.node); got != c.want {
+		if got := duties.Shuns(&c.task, c.node); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -44,10 +42,10 @@ func TestShuns(t *testing.T) {
 // Policies with avoid_node avoid the nodes of all failed attempts of this life. A task that waits
 // for labels or named nodes is left to the others of those.
 func TestAvoidsAllThatFailed(t *testing.T) {
-	peer := func(name string) choice.Peer {
-		return choice.Peer{Node: name, Labels: map[string]string{where.LabelNode: name}}
+	peer := func(name string) duties.Peer {
+		return duties.Peer{Node: name, Labels: map[string]string{placement.LabelNode: name}}
 	}
-	peers := []choice.Peer{peer("n1"), peer("n2"), peer("n3")}
+	peers := []duties.Peer{peer("n1"), peer("n2"), peer("n3")}
 	for name, c := range map[string]struct {
 		place job.Place
 		queue string
@@ -70,14 +68,14 @@ func TestAvoidsAllThatFailed(t *testing.T) {
 		offer := func() { add(task.Queued{Work: k.Work, Attempt: k.Attempt + 1, After: k.Turn}, false) }
 		for _, on := range []string{"n1", "n2", "n1"} {
 			add(task.AttemptStarted{Attempt: k.Attempt + 1, Node: on, Offer: 1}, true)
-			add(task.AttemptFailed{Epoch: k.Epoch, Class: reason.Exit, Retry: &task.RetryPlan{Attempt: k.Attempt + 1, Due: tasktest.Noon}}, true)
+			add(task.AttemptFailed{Epoch: k.Epoch, Class: value.Exit, Retry: &task.RetryPlan{Attempt: k.Attempt + 1, Due: tasktest.Noon}}, true)
 			offer()
 		}
 		says := duties.Owes(k, duties.Surroundings{Serving: 3}, tasktest.Settings).What
 		if !slices.Equal(k.Avoids, []string{"n1", "n2"}) || !k.Route.Selected() && !strings.Contains(says, "nodes n1, n2, where it failed") {
 			t.Errorf("%s: it avoids %v: %s", name, k.Avoids, says)
 		}
-		hand, ok := choice.HandsOver(&k, peer("n1"), peers, "n1")
+		hand, ok := duties.HandsOver(&k, peer("n1"), peers, "n1")
 		if !ok {
 			t.Errorf("%s: n1 takes it though it failed there", name)
 			continue
@@ -99,19 +97,19 @@ func TestAvoidsAllThatFailed(t *testing.T) {
 		if !ok || back.To != home {
 			t.Errorf("%s: without any of those: %+v", name, back)
 		}
-		if _, ok := choice.HandsOver(&k, peer("n1"), peers, "n1"); ok {
+		if _, ok := duties.HandsOver(&k, peer("n1"), peers, "n1"); ok {
 			t.Errorf("%s: it is left to others twice", name)
 		}
 		add(task.AttemptStarted{Attempt: k.Attempt + 1, Node: "n3", Offer: seq}, true)
-		add(task.AttemptFailed{Epoch: k.Epoch, Class: reason.Exit, Retry: &task.RetryPlan{Attempt: k.Attempt + 1, Due: tasktest.Noon}}, true)
+		add(task.AttemptFailed{Epoch: k.Epoch, Class: value.Exit, Retry: &task.RetryPlan{Attempt: k.Attempt + 1, Due: tasktest.Noon}}, true)
 		offer()
 		if k.Route != home {
 			t.Errorf("%s: the next turn begins on %s, want %s", name, k.Route, home)
 		}
-		if _, ok := choice.HandsOver(&k, peer("n1"), peers, "n1"); ok {
+		if _, ok := duties.HandsOver(&k, peer("n1"), peers, "n1"); ok {
 			t.Errorf("%s: all have failed, and still it is left to others", name)
 		}
-		add(task.GivenUp{Reason: reason.Lost}, true)
+		add(task.GivenUp{Reason: value.Lost}, true)
 		add(task.Reopened{}, true)
 		if len(k.Avoids) > 0 {
 			t.Errorf("%s: another life begins with %v", name, k.Avoids)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"millrace/task/job"
-	"millrace/task/where"
+	"millrace/task/placement"
 )
 
 // FallbackQueue is the queue to which a task is released.
@@ -17,12 +17,12 @@ func (w *Work) FallbackQueue() string {
 	if w.Asked != nil && w.Asked.Queue != "" {
 		return w.Asked.Queue
 	}
-	return where.DefaultQueue
+	return placement.DefaultQueue
 }
 
 // QueueName is the display name of the queue in which the task waits. For a queue of nodes with
 // certain labels it is the queue that these nodes serve, and for the route of one node it is the
-// name from [where.NodeQueue].
+// name from [placement.NodeQueue].
 func (w *Work) QueueName() string {
 	if w.Route.Selected() {
 		return w.FallbackQueue()
@@ -51,12 +51,12 @@ func (w *Work) WaitsIn() string {
 
 // Fallback is the route to which a task is released: its shared queue, or the nodes in that queue
 // with enough slots.
-func (t *Task) Fallback() where.Route {
+func (t *Task) Fallback() placement.Route {
 	queue := t.FallbackQueue()
 	if room := t.Spec.Room(); len(room) > 0 {
-		return where.SelectorRoute(queue, room, t.Route.Priority())
+		return placement.SelectorRoute(queue, room, t.Route.Priority())
 	}
-	return where.QueueRoute(queue, t.Route.Priority())
+	return placement.QueueRoute(queue, t.Route.Priority())
 }
 
 // FellBack tells whether the task waits in its shared queue, or for the nodes of that queue that
@@ -68,7 +68,7 @@ func (t *Task) FellBack() bool {
 	if t.Spec.Means() == "" {
 		return false
 	}
-	asked := where.Asked{Queue: t.FallbackQueue(), Needs: t.Spec.Room()}.With(where.Requirement{Key: t.Spec.Means(), Op: where.OpExists})
+	asked := placement.Asked{Queue: t.FallbackQueue(), Needs: t.Spec.Room()}.With(placement.Requirement{Key: t.Spec.Means(), Op: placement.OpExists})
 	return t.Route == asked.Route(t.Route.Priority())
 }
 
@@ -76,8 +76,8 @@ func (t *Task) FellBack() bool {
 type PassOn struct {
 	// To is the route where the task waits for those nodes. Asked is what that route requires of
 	// nodes; nil if it is not a selector's route.
-	To    where.Route
-	Asked *where.Asked
+	To    placement.Route
+	Asked *placement.Asked
 	// After is the turn for which the offer was made.
 	After  uint64
 	Reason string
@@ -116,23 +116,23 @@ func (t *Task) moved(e Reassigned) {
 
 // Asks returns what the task's present route requires of a node: to serve the queue and to match
 // the selector. On a node's own route and in a plain queue the selector is empty.
-func (w *Work) Asks() (queue string, needs where.Selector) {
-	if a := w.Asked; a != nil && w.Route.Selected() && where.SelectorQueue(a.Queue, a.Needs) == w.Route.Queue() {
+func (w *Work) Asks() (queue string, needs placement.Selector) {
+	if a := w.Asked; a != nil && w.Route.Selected() && placement.SelectorQueue(a.Queue, a.Needs) == w.Route.Queue() {
 		return a.Queue, a.Needs
 	}
 	if !w.Route.Selected() || w.Spec == nil {
 		return w.Route.Queue(), nil
 	}
 	if p := &w.Spec.Place; p.Named() {
-		if needs = job.NamedNeeds(p.Nodes, w.Spec); where.SelectorQueue("", needs) == w.Route.Queue() {
+		if needs = job.NamedNeeds(p.Nodes, w.Spec); placement.SelectorQueue("", needs) == w.Route.Queue() {
 			return "", needs
 		}
 	}
 	queue = w.Spec.Place.Queue
 	if queue == "" {
-		queue = where.DefaultQueue
+		queue = placement.DefaultQueue
 	}
-	if needs = w.Spec.Needs(); where.SelectorQueue(queue, needs) == w.Route.Queue() {
+	if needs = w.Spec.Needs(); placement.SelectorQueue(queue, needs) == w.Route.Queue() {
 		return queue, needs
 	}
 	if preferred, ok := w.Spec.Preferred(queue, w.Route); ok {
@@ -145,9 +145,9 @@ func (w *Work) Asks() (queue string, needs where.Selector) {
 // HandOver leaves a task that waits under an offer to better nodes: to those that it prefers, or to
 // any on which it has not failed. It does so once per turn.
 type HandOver struct {
-	To where.Route
+	To placement.Route
 	// Asked is what To requires of nodes; nil for a node's own route.
-	Asked *where.Asked
+	Asked *placement.Asked
 	// Wait is how long the task is left to them. Default: place.prefer_wait.
 	Wait time.Duration
 	// After is the turn for which the offer was made.
@@ -162,11 +162,11 @@ type HandOver struct {
 // Handed records that a waiting task was left to nodes that it prefers.
 type Handed struct {
 	// Home is the route where it waited before, and to which it returns.
-	Home where.Route `json:"home"`
+	Home placement.Route `json:"home"`
 	// Until is when it returns; zero if it has.
 	Until time.Time `json:"until,omitzero"`
 	// Asked is what that route requires of nodes; nil if that follows from the spec.
-	Asked *where.Asked `json:"asked,omitzero"`
+	Asked *placement.Asked `json:"asked,omitzero"`
 }
 
 func (HandOver) isCommand() {}
@@ -222,7 +222,7 @@ func (t *Task) avoid(node string) {
 		return
 	}
 	t.Avoids = append(slices.Clone(t.Avoids), node) // earlier folds share the old slice
-	if n := len(t.Avoids); n > where.MaxValues {
-		t.Avoids = t.Avoids[n-where.MaxValues:]
+	if n := len(t.Avoids); n > placement.MaxValues {
+		t.Avoids = t.Avoids[n-placement.MaxValues:]
 	}
 }

@@ -59,7 +59,7 @@ type Task struct {
 	// FailedOn is the node of the last failure since then.
 	FailedOn string `json:"failed_on,omitzero"`
 	// Avoids are the nodes on which attempts have failed since then, the latest last, if the task's
-	// policy is to avoid those. At most [where.MaxValues].
+	// policy is to avoid those. At most [placement.MaxValues].
 	Avoids []string `json:"avoids,omitempty"`
 	// Begun is when the first attempt since then started, kept only if the task has a retry budget.
 	Begun time.Time `json:"begun,omitzero"`

@@ -9,10 +9,8 @@ import (
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/duties"
-	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/limit"
-	"millrace/task/reason"
 	"millrace/task/tasktest"
 	"millrace/task/value"
 )
@@ -43,7 +41,7 @@ func TestTotalTimeout(t *testing.T) {
 	retrying := total(job.Spec{Retry: job.Retry{Max: 3}})
 	late := total(job.Spec{Timeout: job.Timeout{Pending: value.Duration(time.Minute)}})
 	words := "total timeout: not done by 2026-03-01T13:00:00Z, 1h0m0s after it might begin"
-	expire := task.Expire{Reason: reason.Timeout, Detail: words}
+	expire := task.Expire{Reason: value.Timeout, Detail: words}
 	for name, c := range map[string]struct {
 		story []task.Event
 		by    time.Time
@@ -78,14 +76,14 @@ func TestTotalTimeout(t *testing.T) {
 	}
 
 	// Commands that are refused because the time is up, or would be.
-	if e, err := task.Decide(tasktest.Given(total(job.Spec{})), task.Claim{Node: "n1", Offer: 1}, by); err != nil || e != (task.GivenUp{Reason: reason.Timeout, Detail: words}) {
+	if e, err := task.Decide(tasktest.Given(total(job.Spec{})), task.Claim{Node: "n1", Offer: 1}, by); err != nil || e != (task.GivenUp{Reason: value.Timeout, Detail: words}) {
 		t.Errorf("a claim after the end: %+v, %v", e, err)
 	}
-	e, err := task.Decide(tasktest.Given(retrying, running), task.Fail{Epoch: 2, Class: reason.Exit}, by.Add(-time.Millisecond))
+	e, err := task.Decide(tasktest.Given(retrying, running), task.Fail{Epoch: 2, Class: value.Exit}, by.Add(-time.Millisecond))
 	if failed := e.(task.AttemptFailed); err != nil || failed.Retry != nil || !strings.Contains(failed.Reason, "timeout.total") {
 		t.Errorf("a failure just before the end: %+v, %v", e, err)
 	}
-	if e, _ = task.Decide(tasktest.Given(retrying, running), task.Fail{Epoch: 2, Class: reason.Exit}, tasktest.At(3)); e.(task.AttemptFailed).Retry == nil {
+	if e, _ = task.Decide(tasktest.Given(retrying, running), task.Fail{Epoch: 2, Class: value.Exit}, tasktest.At(3)); e.(task.AttemptFailed).Retry == nil {
 		t.Error("a failure in time is not retried")
 	}
 	if e, _ := task.Decide(tasktest.Given(short, running), task.Extend{Epoch: 2, Until: by.Add(time.Hour)}, tasktest.At(3)); e.(task.AttemptExtended).Until.After(by) {
@@ -96,25 +94,25 @@ func TestTotalTimeout(t *testing.T) {
 	}
 
 	// A reopened task begins a new bound, and the children of a parent have no bound of their own.
-	again := tasktest.Given(total(job.Spec{}), task.GivenUp{Reason: reason.Timeout}, task.Reopened{})
+	again := tasktest.Given(total(job.Spec{}), task.GivenUp{Reason: value.Timeout}, task.Reopened{})
 	if want := tasktest.At(3).Add(time.Hour); !again.EndBy.Equal(want) {
 		t.Errorf("another life ends by %v, want %v", again.EndBy, want)
 	}
 	p := tasktest.Given(parent, task.Expanded{task.Children{Names: []string{"a"}}})
-	if child := family.Births(&p)("a"); !child.EndBy.IsZero() {
+	if child := birth.Births(&p)("a"); !child.EndBy.IsZero() {
 		t.Errorf("its child ends by %v", child.EndBy)
 	}
 	fans := tasktest.Given(total(job.Spec{Place: job.Place{Nodes: []string{"n1", "n2"}, Each: true}}), task.Expanded{task.Children{Names: []string{"n1", "n2"}}})
-	if child := family.Births(&fans)("n1"); !child.EndBy.IsZero() || child.Spec.Timeout.Total != 0 {
+	if child := birth.Births(&fans)("n1"); !child.EndBy.IsZero() || child.Spec.Timeout.Total != 0 {
 		t.Errorf("its child ends by %v", child.EndBy)
 	}
 
 	// The reason of the cancel decides the end.
-	ends := map[task.ID]task.End{family.ChildID(p.ID, "a"): {State: task.Cancelled, Reason: reason.User}}
+	ends := map[task.ID]task.End{birth.ChildID(p.ID, "a"): {State: task.Cancelled, Reason: value.User}}
 	for when, want := range map[time.Time]task.State{tasktest.At(5): task.Cancelled, by: task.Error} {
 		stopped := task.Evolve(p, task.Recorded{Seq: 9, Chain: true, At: when, Event: task.CancelRequested{Deadline: when.Add(time.Minute)}})
-		c, ok := family.Follow(&stopped, ends)
-		if got, _ := c.(task.Conclude); !ok || got.State != want || want == task.Error && got.Reason != reason.Timeout {
+		c, ok := birth.Follow(&stopped, ends)
+		if got, _ := c.(task.Conclude); !ok || got.State != want || want == task.Error && got.Reason != value.Timeout {
 			t.Errorf("cancelled at %v it becomes %+v, want %s", when, c, want)
 		}
 	}

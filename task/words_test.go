@@ -7,23 +7,23 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/placement"
 	"millrace/task/tasktest"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 func TestRoute(t *testing.T) {
 	for _, c := range []struct {
 		queue    string
 		priority int
-		want     where.Route
-	}{{where.DefaultQueue, where.DefaultPriority, "default.5"}, {"default", 6, "default.6"}, {"images", 10, "images.10"}, {"a-b_c", 1, "a-b_c.1"}} {
-		got := where.QueueRoute(c.queue, c.priority)
+		want     placement.Route
+	}{{placement.DefaultQueue, placement.DefaultPriority, "default.5"}, {"default", 6, "default.6"}, {"images", 10, "images.10"}, {"a-b_c", 1, "a-b_c.1"}} {
+		got := placement.QueueRoute(c.queue, c.priority)
 		if got != c.want || got.Queue() != c.queue || got.Priority() != c.priority || got.Validate() != nil {
 			t.Errorf("%q at %d is the route %q (%q, %d, %v), want %q", c.queue, c.priority, got, got.Queue(), got.Priority(), got.Validate(), c.want)
 		}
 	}
-	for route, want := range map[where.Route]string{
+	for route, want := range map[placement.Route]string{
 		"":            "want <queue>.<priority>",
 		"default":     "want <queue>.<priority>",
 		".5":          `queue name ""`,
@@ -41,22 +41,22 @@ func TestRoute(t *testing.T) {
 	} {
 		tasktest.CheckError(t, string(route), route.Validate(), want)
 	}
-	own := where.NodeRoute("node-1", 7)
-	if n, ok := own.Node(); own != "@node-1.7" || own.Queue() != where.NodeQueue("node-1") || n != "node-1" || !ok || own.Priority() != 7 || own.Validate() != nil {
+	own := placement.NodeRoute("node-1", 7)
+	if n, ok := own.Node(); own != "@node-1.7" || own.Queue() != placement.NodeQueue("node-1") || n != "node-1" || !ok || own.Priority() != 7 || own.Validate() != nil {
 		t.Errorf("the route of a node is %q of %q, %v; %v", own, n, ok, own.Validate())
 	}
-	if n, ok := where.Route("default.5").Node(); n != "" || ok {
+	if n, ok := placement.Route("default.5").Node(); n != "" || ok {
 		t.Errorf("the route of a queue is that of node %q", n)
 	}
-	for route, want := range map[where.Route]string{"@.5": `node name ""`, "@@a.5": `node name "@a"`, "a@b.5": `queue name "a@b"`, "@a.0": "priority"} {
+	for route, want := range map[placement.Route]string{"@.5": `node name ""`, "@@a.5": `node name "@a"`, "a@b.5": `queue name "a@b"`, "@a.0": "priority"} {
 		tasktest.CheckError(t, string(route), route.Validate(), want)
 	}
-	for route, want := range map[where.Route]int{"": where.DefaultPriority, "a": where.DefaultPriority, "a.x": where.DefaultPriority, "a.7": 7} {
+	for route, want := range map[placement.Route]int{"": placement.DefaultPriority, "a": placement.DefaultPriority, "a.x": placement.DefaultPriority, "a.7": 7} {
 		if got := route.Priority(); got != want {
 			t.Errorf("%q has the priority %d, want %d", route, got, want)
 		}
 	}
-	if n := testing.AllocsPerRun(100, func() { _ = where.Route("default.5").Validate() }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _ = placement.Route("default.5").Validate() }); n != 0 {
 		t.Errorf("a valid route costs %v allocations", n)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
 )
@@ -51,11 +50,11 @@ func TestFailedAttemptIsFollowedByAnother(t *testing.T) {
 		id := w.submit(job.Spec{Retry: job.Retry{Max: 1, Min: value.Duration(5 * time.Second)}})
 
 		due := time.Now().Add(5 * time.Second)
-		w.wantState(w.task(id), task.Retrying, reason.Task)
+		w.wantState(w.task(id), task.Retrying, value.Task)
 		w.wantState(w.ended(id), task.Finished, "")
 		w.wantFacts(id, events.AttemptStarted, events.AttemptFailed, events.TaskDue, events.AttemptStarted, events.AttemptFinished)
 		failed := event[task.AttemptFailed](w, w.facts(id))
-		if failed.Class != reason.Task || failed.Message != "not yet" {
+		if failed.Class != value.Task || failed.Message != "not yet" {
 			w.Errorf("failed as %s: %s", failed.Class, failed.Message)
 		}
 		if failed.Retry == nil || failed.Retry.Attempt != 2 || !failed.Retry.Due.Equal(due) {
@@ -78,11 +77,11 @@ func TestFailures(t *testing.T) {
 		// attempts is how often it is tried.
 		attempts int
 	}{
-		{"error", job.Spec{}, func(context.Context, task.Task) error { return errBroken }, reason.Task, errBroken.Error(), 1},
-		{"error, with a retry", job.Spec{Retry: retry}, func(context.Context, task.Task) error { return errBroken }, reason.Task, errBroken.Error(), 2},
-		{"final", job.Spec{Retry: retry}, func(context.Context, task.Task) error { return worker.Final(errBroken) }, reason.Task, errBroken.Error(), 1},
-		{"final, wrapped", job.Spec{Retry: retry}, func(context.Context, task.Task) error { return fmt.Errorf("no: %w", worker.Final(errBroken)) }, reason.Task, "no: " + errBroken.Error(), 1},
-		{"panic", job.Spec{}, func(context.Context, task.Task) error { panic("oh no") }, reason.Task, "oh no", 1},
+		{"error", job.Spec{}, func(context.Context, task.Task) error { return errBroken }, value.Task, errBroken.Error(), 1},
+		{"error, with a retry", job.Spec{Retry: retry}, func(context.Context, task.Task) error { return errBroken }, value.Task, errBroken.Error(), 2},
+		{"final", job.Spec{Retry: retry}, func(context.Context, task.Task) error { return worker.Final(errBroken) }, value.Task, errBroken.Error(), 1},
+		{"final, wrapped", job.Spec{Retry: retry}, func(context.Context, task.Task) error { return fmt.Errorf("no: %w", worker.Final(errBroken)) }, value.Task, "no: " + errBroken.Error(), 1},
+		{"panic", job.Spec{}, func(context.Context, task.Task) error { panic("oh no") }, value.Task, "oh no", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(w *world) {
@@ -141,7 +140,7 @@ func TestRunTimeout(t *testing.T) {
 		id := w.submit(job.Spec{Timeout: job.Timeout{Run: value.Duration(3 * time.Second)}})
 
 		got := w.ended(id)
-		w.wantState(got, task.Error, reason.Timeout)
+		w.wantState(got, task.Error, value.Timeout)
 		if took := got.EndedAt.Sub(began); took != 3*time.Second {
 			w.Errorf("it ran for %v, want 3s", took)
 		}

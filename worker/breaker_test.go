@@ -9,9 +9,8 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/breaker"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/limit"
 	"millrace/task/value"
 	"millrace/worker"
 )
@@ -28,7 +27,7 @@ func TestBreakerHoldsTasks(t *testing.T) {
 		w.start(worker.Config{Node: "a", Slots: 10}, handlers)
 		w.start(worker.Config{Node: "b", Slots: 10}, handlers)
 		job := &job.Job{Name: "j", Spec: job.Spec{Handler: "h",
-			Breaker: &breaker.Breaker{Failures: 1, Cooldown: value.Duration(20 * time.Second), HalfOpen: 3}}}
+			Breaker: &limit.Breaker{Failures: 1, Cooldown: value.Duration(20 * time.Second), HalfOpen: 3}}}
 		submit := func() task.ID {
 			birth, err := birth.Of(birth.Submission{Job: "j"}, job, 1, time.Now())
 			if err != nil {
@@ -44,14 +43,14 @@ func TestBreakerHoldsTasks(t *testing.T) {
 		pass(time.Second)
 		<-running
 
-		w.happens("j", breaker.Opened{Reason: "all fails", Until: time.Now().Add(20 * time.Second)})
+		w.happens("j", limit.Opened{Reason: "all fails", Until: time.Now().Add(20 * time.Second)})
 		var ids []task.ID
 		for range 20 {
 			ids = append(ids, submit())
 		}
 		pass(19 * time.Second)
 		for _, id := range ids {
-			w.wantState(w.task(id), task.Scheduled, reason.Breaker)
+			w.wantState(w.task(id), task.Scheduled, value.Breaker)
 		}
 		if n := len(w.facts(ids[0])); n != 1 {
 			w.Errorf("a task that is held has %d facts on its chain, want one", n)
@@ -63,10 +62,10 @@ func TestBreakerHoldsTasks(t *testing.T) {
 		if n := len(running); n != 3 {
 			w.Errorf("%d tasks started as trials, want 3", n)
 		}
-		if c, err := w.rec.Circuit(w.Context(), "j"); err != nil || c.State != breaker.StateHalfOpen || c.Left != 0 {
+		if c, err := w.rec.Circuit(w.Context(), "j"); err != nil || c.State != limit.StateHalfOpen || c.Left != 0 {
 			w.Errorf("the breaker is %+v, %v", c, err)
 		}
-		w.happens("j", breaker.Closed{Reason: "the trials finished"})
+		w.happens("j", limit.Closed{Reason: "the trials finished"})
 		for _, id := range ids {
 			w.wantState(w.ended(id), task.Finished, "")
 		}
@@ -74,9 +73,9 @@ func TestBreakerHoldsTasks(t *testing.T) {
 }
 
 // happens records an event of the breaker of a job.
-func (w *world) happens(job string, e breaker.Event) {
+func (w *world) happens(job string, e limit.CircuitEvent) {
 	w.Helper()
-	if _, _, err := w.rec.DoBreaker(w.Context(), job, func(breaker.Circuit, time.Time) events.Verdict { return events.Verdict{Event: e} }); err != nil {
+	if _, _, err := w.rec.DoBreaker(w.Context(), job, func(limit.Circuit, time.Time) events.Verdict { return events.Verdict{Event: e} }); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -85,8 +84,8 @@ func (w *world) happens(job string, e breaker.Event) {
 func TestBreakerFailsTasks(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.start(worker.Config{}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { return nil }})
-		w.happens("j", breaker.Opened{Reason: "all fails", Until: time.Now().Add(time.Hour)})
-		job := &job.Job{Name: "j", Spec: job.Spec{Handler: "h", Breaker: &breaker.Breaker{Failures: 1, OnOpen: breaker.OnOpenFail}}}
+		w.happens("j", limit.Opened{Reason: "all fails", Until: time.Now().Add(time.Hour)})
+		job := &job.Job{Name: "j", Spec: job.Spec{Handler: "h", Breaker: &limit.Breaker{Failures: 1, OnOpen: limit.OnOpenFail}}}
 		birth, err := birth.Of(birth.Submission{Job: "j"}, job, 1, time.Now())
 		if err != nil {
 			w.Fatal(err)
@@ -96,7 +95,7 @@ func TestBreakerFailsTasks(t *testing.T) {
 			w.Fatal(err)
 		}
 		got := w.ended(id)
-		w.wantState(got, task.Abnormal, reason.Breaker)
+		w.wantState(got, task.Abnormal, value.Breaker)
 		if want := fmt.Sprintf("the breaker of job j is open until %s: all fails", time.Now().Add(time.Hour).Format(time.RFC3339)); got.Message != want {
 			w.Errorf("it says %q, want %q", got.Message, want)
 		}

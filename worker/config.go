@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/choice"
+	"millrace/task/duties"
+	"millrace/task/node"
 	"millrace/task/output"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // Ports are what a worker needs from the place where Millrace keeps its state. The store of package
@@ -71,8 +71,8 @@ type Outputs interface {
 	Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, error)
 	// Ran returns where a task of this name last started; its node is "" if that is unknown.
 	// SaveRan replaces it.
-	Ran(ctx context.Context, name string) (choice.Ran, error)
-	SaveRan(ctx context.Context, r choice.Ran) error
+	Ran(ctx context.Context, name string) (duties.Ran, error)
+	SaveRan(ctx context.Context, r duties.Ran) error
 }
 
 // Config says which work a worker takes. The zero value serves the default queue under the host's
@@ -82,10 +82,10 @@ type Config struct {
 	// at each start. If another process registers under it, this one stops.
 	// Default: the host's name.
 	Node node.ID
-	// Queues are the queues that the worker serves. Default: only [where.DefaultQueue].
+	// Queues are the queues that the worker serves. Default: only [placement.DefaultQueue].
 	Queues []string
 	// Weights say how often a queue has its turn when several have tasks: 1, the default, to
-	// [where.MaxWeight].
+	// [placement.MaxWeight].
 	Weights map[string]int
 	// Slots is how many tasks it runs at once, at least 1. Default: the number of processors.
 	Slots int
@@ -154,7 +154,7 @@ func (c Config) withDefaults() Config {
 		c.Node = HostNode()
 	}
 	if len(c.Queues) == 0 {
-		c.Queues = []string{where.DefaultQueue}
+		c.Queues = []string{placement.DefaultQueue}
 	}
 	if c.Slots == 0 {
 		c.Slots = runtime.GOMAXPROCS(0)
@@ -217,8 +217,8 @@ func (c Config) validate(ackWait time.Duration) error {
 		return fmt.Errorf("worker: Labels: %w", err)
 	}
 	for q, w := range c.Weights {
-		if w < 1 || w > where.MaxWeight {
-			return fmt.Errorf("worker: Weights: that of queue %s is %d, want 1 to %d", q, w, where.MaxWeight)
+		if w < 1 || w > placement.MaxWeight {
+			return fmt.Errorf("worker: Weights: that of queue %s is %d, want 1 to %d", q, w, placement.MaxWeight)
 		}
 	}
 	if err := c.Spawning.Validate(); err != nil {

@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"millrace/events/logtest"
-	"millrace/internal/corpus"
+	"millrace/internal/testkit"
 )
 
 // A worker hands over the spools of every earlier version.
 func TestSpoolCorpus(t *testing.T) {
-	corpus.Test(t, corpus.Form{
-		Dir: "testdata/corpus/spool", Version: spoolVersion, Today: map[string][]byte{"full": spooled(t, everyEntry(t))}, Unknown: corpus.Dropped,
+	testkit.Test(t, testkit.Form{
+		Dir: "testdata/corpus/spool", Version: spoolVersion, Today: map[string][]byte{"full": spooled(t, everyEntry(t))}, Unknown: testkit.Dropped,
 		Next: func(written []byte, version int) []byte {
 			return bytes.Replace(written, []byte(`{"task"`), fmt.Appendf(nil, `{"v":%d,"task"`, version), 1)
 		},

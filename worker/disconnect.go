@@ -12,7 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // handOverAgain is the pause after a failed try to hand over what was spooled.
@@ -206,7 +206,7 @@ func (w *Worker) reportSpooled(a *Attempt, c task.Command) {
 	handed := s.wait()
 	if err := a.Output.failure(); err != nil {
 		if f, ok := c.(task.Finish); ok { // records were lost on the way: no success
-			c = task.Fail{Epoch: f.Epoch, Class: reason.System, Exit: f.Exit, Message: err.Error(), Usage: f.Usage}
+			c = task.Fail{Epoch: f.Epoch, Class: value.System, Exit: f.Exit, Message: err.Error(), Usage: f.Usage}
 		}
 	}
 	ctx, enough := w.reporting()
@@ -238,7 +238,7 @@ func (w *Worker) tell(ctx context.Context, t task.Task, offer *events.Offer, c t
 		w.log.Warn("result came too late; it is kept as evidence", "error", err, "task", string(t.ID), "epoch", t.Epoch)
 		return true, err
 	case errors.Is(err, events.ErrTooLarge):
-		return w.tell(ctx, t, offer, task.Fail{Epoch: t.Epoch, Class: reason.System, Message: err.Error(), Final: true})
+		return w.tell(ctx, t, offer, task.Fail{Epoch: t.Epoch, Class: value.System, Message: err.Error(), Final: true})
 	}
 	return false, err
 }

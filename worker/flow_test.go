@@ -8,8 +8,8 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/placement"
 	"millrace/task/queue"
-	"millrace/task/where"
 	"millrace/worker"
 	"millrace/worker/claim"
 )
@@ -17,7 +17,7 @@ import (
 // window gives the default queue a window; "" takes it away.
 func (w *world) window(calendar string) {
 	w.Helper()
-	if _, _, err := w.rec.DoQueue(w.Context(), where.DefaultQueue, queue.Limit{Window: &calendar}); err != nil {
+	if _, _, err := w.rec.DoQueue(w.Context(), placement.DefaultQueue, queue.Limit{Window: &calendar}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -110,7 +110,7 @@ func TestClaimAfterTheQueueClosed(t *testing.T) {
 				}
 				w.window("night")
 				id := w.submit(spec)
-				offers, _ := w.log.Offers(w.Context(), []string{where.DefaultQueue})
+				offers, _ := w.log.Offers(w.Context(), []string{placement.DefaultQueue})
 				pass(30 * time.Minute)
 				p := claim.Protocol{Recorder: w.rec, Node: "a", Session: "s", Runs: func(*job.Spec) bool { wait(29 * time.Minute); return true }}
 				var k task.Task

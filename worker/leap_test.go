@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
+	"millrace/history/verify"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
+	"millrace/task/node"
 	"millrace/task/value"
-	"millrace/verify"
 	"millrace/worker"
 )
 

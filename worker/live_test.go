@@ -10,10 +10,8 @@ import (
 
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/output"
-	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
 )
@@ -107,7 +105,7 @@ func TestSpawnIsAsked(t *testing.T) {
 		asked := make(chan birth.Submission, 2)
 		handlers := doing(func(ctx context.Context, a *worker.Attempt) error {
 			id, err := a.Spawn(ctx, "k", birth.Submission{Job: "page"})
-			if err == nil && id != family.ChildID(a.Task.ID, "k") {
+			if err == nil && id != birth.ChildID(a.Task.ID, "k") {
 				err = fmt.Errorf("the child is %s", id)
 			}
 			return err
@@ -115,14 +113,14 @@ func TestSpawnIsAsked(t *testing.T) {
 		r := w.start(worker.Config{Submit: func(_ context.Context, s birth.Submission) error { asked <- s; return nil }}, handlers)
 		id := w.submit(job.Spec{})
 		w.wantState(w.ended(id), task.Finished, "")
-		if s := <-asked; s.Parent != id || s.Job != "page" || s.ID != family.ChildID(id, "k") {
+		if s := <-asked; s.Parent != id || s.Job != "page" || s.ID != birth.ChildID(id, "k") {
 			w.Errorf("asked for %+v", s)
 		}
 		r.stop()
 		<-r.done
 		w.start(worker.Config{Node: "b"}, handlers)
 		ended := w.ended(w.submit(job.Spec{}))
-		if w.wantState(ended, task.Error, reason.Task); !strings.Contains(ended.Message, "cannot submit") {
+		if w.wantState(ended, task.Error, value.Task); !strings.Contains(ended.Message, "cannot submit") {
 			w.Errorf("%s", ended.Message)
 		}
 	})
@@ -136,7 +134,7 @@ type chatty struct {
 func (c chatty) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	c.do(ctx, a)
 	if ctx.Err() != nil {
-		return worker.Outcome{Class: reason.Killed, Stopped: true}
+		return worker.Outcome{Class: value.Killed, Stopped: true}
 	}
 	return worker.Outcome{}
 }
@@ -168,7 +166,7 @@ func TestMoreTime(t *testing.T) {
 		}
 		spec.Timeout.Extend = value.Duration(time.Minute)
 		ended := w.ended(w.submit(spec))
-		w.wantState(ended, task.Error, reason.Timeout)
+		w.wantState(ended, task.Error, value.Timeout)
 		if took := ended.EndedAt.Sub(ended.StartedAt); took != 90*time.Second {
 			w.Errorf("it was ended after %v", took)
 		}
@@ -195,7 +193,7 @@ func TestHeartbeatTimeout(t *testing.T) {
 		w.wantState(w.ended(w.submit(spec)), task.Finished, "")
 		beats = false
 		ended := w.ended(w.submit(spec))
-		w.wantState(ended, task.Error, reason.Timeout)
+		w.wantState(ended, task.Error, value.Timeout)
 		if took := ended.EndedAt.Sub(ended.StartedAt); took < 5*time.Second || took > 6*time.Second || !strings.Contains(ended.Message, "heartbeat") {
 			w.Errorf("after %v: %s", took, ended.Message)
 		}

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
-	"millrace/task/where"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/worker"
 )
 
@@ -50,7 +50,7 @@ func TestTasksWaitForTheirHandler(t *testing.T) {
 	}{
 		"handler":        {job.Spec{Handler: "new"}, "crawl"},
 		"command":        {job.Spec{Run: &job.Run{Shell: "true"}}, "crawl"},
-		"labels":         {job.Spec{Handler: "new", Place: job.Place{Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}}}, "crawl"},
+		"labels":         {job.Spec{Handler: "new", Place: job.Place{Labels: placement.Selector{{Key: "gpu", Op: placement.OpExists}}}}, "crawl"},
 		"a node":         {job.Spec{Handler: "new", Place: job.Place{Nodes: []string{"a"}, NoNode: job.NoNodeWait}}, ""},
 		"several slots":  {job.Spec{Handler: "new", Slots: 2}, "crawl"},
 		"another follow": {job.Spec{Handler: "new", Retry: job.Retry{Max: 1}}, "crawl"},

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
-	"millrace/task/choice"
+	"millrace/task/duties"
+	"millrace/task/node"
 )
 
 // othersFresh is how long an answer about other nodes stays valid.
@@ -33,16 +33,16 @@ type knownNode struct {
 }
 
 // peers implements [claim.Preferring.Peers].
-func (o *others) peers(ctx context.Context, t *task.Task, only string) []choice.Peer {
+func (o *others) peers(ctx context.Context, t *task.Task, only string) []duties.Peer {
 	nodes, err := o.all(ctx, only)
 	if err != nil {
 		return nil
 	}
 	want := node.WantOfTask(t)
-	var list []choice.Peer
+	var list []duties.Peer
 	for _, n := range nodes {
 		if rule, _ := n.Excluded(want); rule == "" {
-			list = append(list, choice.Peer{Node: string(n.ID), Labels: n.Selectable(), At: n.Head})
+			list = append(list, duties.Peer{Node: string(n.ID), Labels: n.Selectable(), At: n.Head})
 		}
 	}
 	return list

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
-	"millrace/task/where"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/worker"
 	"millrace/worker/claim"
 )
@@ -89,7 +89,7 @@ func TestCrowdedNodesTakeNothingOver(t *testing.T) {
 	inBubble(t, func(w *world) {
 		spec := job.Spec{Place: job.Place{Nodes: []string{"a"}}, PerNode: limit.PerNodes{{Max: 1, Key: "/k"}}}
 		lost, runs := w.submit(spec), w.submit(spec)
-		offers, _ := w.log.Offers(w.Context(), []string{where.NodeQueue("a")})
+		offers, _ := w.log.Offers(w.Context(), []string{placement.NodeQueue("a")})
 		try := offers.(*events.MemoryOffers).Try
 		protocol := func(session string) *claim.Protocol {
 			return &claim.Protocol{Recorder: w.rec, Node: "a", Session: session, Accounts: &events.Accounts{Log: w.log, Beats: w.log, Lease: ackWait}}

@@ -9,7 +9,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/where"
+	"millrace/task/placement"
 	"millrace/worker"
 )
 
@@ -65,7 +65,7 @@ func TestPreferredNodes(t *testing.T) {
 				return nil
 			},
 		}
-		gpu, err := where.ParseSelector("gpu")
+		gpu, err := placement.ParseSelector("gpu")
 		if err != nil {
 			t.Fatal(err)
 		}

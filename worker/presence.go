@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // presence is the state of the worker's own node. It belongs to the goroutine that looks after the
@@ -114,8 +114,8 @@ func (p *presence) predecessorUntil(ctx context.Context) time.Time {
 // process has taken the node's name, the node was retired, or the log is gone for good.
 func (p *presence) live(ctx context.Context) error {
 	w := p.w
-	declared := make(chan where.Declaration, heardAtOnce)
-	stopDeclared, err := w.offers.OnDeclared(func(d where.Declaration) {
+	declared := make(chan placement.Declaration, heardAtOnce)
+	stopDeclared, err := w.offers.OnDeclared(func(d placement.Declaration) {
 		select {
 		case declared <- d:
 		default: // the look at all of them finds it

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 	"millrace/worker"
 )
 
@@ -315,7 +315,7 @@ func TestFlappingWorker(t *testing.T) {
 		cfg.Log = slog.New(slog.NewTextHandler(&said, nil))
 		a := w.start(cfg, map[string]worker.Handler{"h": done})
 		// Another node serves the queue, though it takes no work in this story.
-		w.tell(a, "b", node.Register{Session: "b", Profile: node.Profile{Queues: []string{where.DefaultQueue}}})
+		w.tell(a, "b", node.Register{Session: "b", Profile: node.Profile{Queues: []string{placement.DefaultQueue}}})
 		w.tell(a, "b", node.Beat{Session: "b"})
 		for range 13 {
 			pass(2 * time.Second)

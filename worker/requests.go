@@ -9,7 +9,6 @@ import (
 
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/family"
 	"millrace/task/output"
 )
 
@@ -40,7 +39,7 @@ func (a *Attempt) Spawn(ctx context.Context, key string, s birth.Submission) (ta
 	if err := a.mayHave(ctx, key, &s); err != nil {
 		return "", fmt.Errorf("spawn: %w", err)
 	}
-	s.ID, s.Parent, s.Trace = family.ChildID(a.Task.ID, key), a.Task.ID, a.Task.Trace
+	s.ID, s.Parent, s.Trace = birth.ChildID(a.Task.ID, key), a.Task.ID, a.Task.Trace
 	switch err := a.worker.cfg.Submit(ctx, s); {
 	case errors.Is(err, task.ErrOther):
 		a.Output.Line(output.System, fmt.Sprintf("SPAWN asks for the child %q again, and for something else; the first one stays: %v", key, err))

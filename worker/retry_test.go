@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/job"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 	"millrace/worker"
 )
 
@@ -30,7 +30,7 @@ func TestAvoidNode(t *testing.T) {
 		"others are free":         {others: 3, fails: 1},
 		"all but one have failed": {others: 3, fails: 3},
 		"named":                   {place: job.Place{Nodes: []string{"a", "b1", "b2", "b3"}}, others: 3, fails: 3},
-		"labels":                  {place: job.Place{Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}}, others: 3, fails: 3},
+		"labels":                  {place: job.Place{Labels: placement.Selector{{Key: "gpu", Op: placement.OpExists}}}, others: 3, fails: 3},
 		"another one is full":     {others: 1, busy: true, fails: 1, after: 5 * time.Minute},
 		"there is no other":       {fails: 1},
 	} {

@@ -9,7 +9,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/value"
 	"millrace/worker"
 )
 
@@ -74,7 +74,7 @@ func TestLargeTaskWithRoom(t *testing.T) {
 			t.Errorf("%d slots were taken at once, and there are 4", most)
 		}
 		never := w.submit(job.Spec{Slots: 5, Place: job.Place{Nodes: []string{"a"}}})
-		w.wantState(w.ended(never), task.Abnormal, reason.Unplaced)
+		w.wantState(w.ended(never), task.Abnormal, value.Unplaced)
 	})
 }
 

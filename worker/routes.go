@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
-	"millrace/task/where"
+	"millrace/task/node"
+	"millrace/task/placement"
 )
 
 // routesAgain is how often the node looks at all routes of selectors, in case it missed a
@@ -27,7 +27,7 @@ type routes struct {
 	stale  bool      // one may have been declared since
 	vain   int       // consecutive failures to serve them
 	// heard are declarations that a read may not show yet.
-	heard []where.Declaration
+	heard []placement.Declaration
 }
 
 // soon is when the node looks again at routes that it could not serve: at first almost at once, for
@@ -40,13 +40,13 @@ func (r *routes) soon() time.Duration {
 const servedAgain = 5 * time.Millisecond
 
 // hear takes the message that a route was declared.
-func (p *presence) hear(ctx context.Context, d where.Declaration) {
+func (p *presence) hear(ctx context.Context, d placement.Declaration) {
 	r := &p.routes
-	if slices.ContainsFunc(r.heard, func(known where.Declaration) bool { return known.Route() == d.Route() }) {
+	if slices.ContainsFunc(r.heard, func(known placement.Declaration) bool { return known.Route() == d.Route() }) {
 		return
 	}
 	r.heard = append(r.heard, d)
-	if names := matching(&p.node, []where.Declaration{d}); len(names) == 0 || slices.Contains(r.names, names[0]) {
+	if names := matching(&p.node, []placement.Declaration{d}); len(names) == 0 || slices.Contains(r.names, names[0]) {
 		return
 	}
 	p.serve(ctx, append(slices.Clone(r.names), d.Route()))
@@ -106,7 +106,7 @@ func (p *presence) choose(ctx context.Context) {
 }
 
 // matching returns the routes that the node may pull from, whether or not it takes work now.
-func matching(n *node.Node, declared []where.Declaration) []string {
+func matching(n *node.Node, declared []placement.Declaration) []string {
 	var names []string
 	for _, d := range declared {
 		if rule, _ := n.Excluded(node.Want{Queue: d.Queue, Needs: d.Needs}); rule == "" || rule.Passing() {

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/where"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/worker"
 	"millrace/worker/claim"
 )
@@ -20,9 +20,9 @@ func (w *world) label(id node.ID, labels map[string]*string) {
 	}
 }
 
-func selector(w *world, text string) where.Selector {
+func selector(w *world, text string) placement.Selector {
 	w.Helper()
-	s, err := where.ParseSelector(text)
+	s, err := placement.ParseSelector(text)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"millrace/node"
 	"millrace/task"
+	"millrace/task/node"
 	"millrace/task/output"
-	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // Runner runs attempts of one kind, for example child processes.
@@ -250,12 +250,12 @@ func (h handlers) Run(ctx context.Context, a *Attempt) (o Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.Output.Line(output.System, fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
-			o = Outcome{Class: reason.Task, Message: fmt.Sprintf("the handler panicked: %v", p)}
+			o = Outcome{Class: value.Task, Message: fmt.Sprintf("the handler panicked: %v", p)}
 		}
 	}()
 	handle, ok := h[a.Task.Spec.Handler]
 	if !ok {
-		return Outcome{Class: reason.System, Message: fmt.Sprintf(
+		return Outcome{Class: value.System, Message: fmt.Sprintf(
 			"node %s has no handler %q: register it with Handle, or let this queue be served only by workers that have it", a.worker.cfg.Node, a.Task.Spec.Handler)}
 	}
 	t := a.Task
@@ -265,7 +265,7 @@ func (h handlers) Run(ctx context.Context, a *Attempt) (o Outcome) {
 	if err == nil {
 		return o
 	}
-	o.Class, o.Message = reason.Task, err.Error()
+	o.Class, o.Message = value.Task, err.Error()
 	o.Final, o.Stopped = IsFinal(err), ctx.Err() != nil
 	if asked, ok := errors.AsType[retryAfterError](err); ok {
 		o.RetryAfter = asked.after
@@ -277,5 +277,5 @@ func (h handlers) Run(ctx context.Context, a *Attempt) (o Outcome) {
 type noCommands struct{}
 
 func (noCommands) Run(context.Context, *Attempt) Outcome {
-	return Outcome{Class: reason.System, Message: "this worker runs only handlers: let queues with commands be served by `millrace worker`"}
+	return Outcome{Class: value.System, Message: "this worker runs only handlers: let queues with commands be served by `millrace worker`"}
 }

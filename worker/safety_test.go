@@ -10,7 +10,6 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/output"
-	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
 )
@@ -85,7 +84,7 @@ func TestIdleTimeout(t *testing.T) {
 		}})
 		began := time.Now()
 		ended := w.ended(w.submit(job.Spec{Timeout: job.Timeout{Idle: value.Duration(5 * time.Second)}}))
-		w.wantState(ended, task.Error, reason.Timeout)
+		w.wantState(ended, task.Error, value.Timeout)
 		if want := "idle timeout: said nothing for 5s"; ended.Message != want {
 			t.Errorf("the message is %q, want %q", ended.Message, want)
 		}

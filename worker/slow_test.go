@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/node"
 	"millrace/worker"
 )
 

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"millrace/node"
+	"millrace/task/node"
 )
 
 // Stats is what a worker does at the moment, and its counters since it began.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
-	"millrace/task/choice"
+	"millrace/task/duties"
+	"millrace/task/node"
 	"millrace/task/output"
 	"millrace/worker"
 )
@@ -249,13 +249,13 @@ type ranKey struct {
 	name string
 }
 
-func (s *store) Ran(ctx context.Context, name string) (choice.Ran, error) {
+func (s *store) Ran(ctx context.Context, name string) (duties.Ran, error) {
 	r, _ := rans.Load(ranKey{s.Memory, name})
-	ran, _ := r.(choice.Ran)
+	ran, _ := r.(duties.Ran)
 	return ran, s.reach(ctx)
 }
 
-func (s *store) SaveRan(ctx context.Context, r choice.Ran) error {
+func (s *store) SaveRan(ctx context.Context, r duties.Ran) error {
 	rans.Store(ranKey{s.Memory, r.Name}, r)
 	return s.reach(ctx)
 }

@@ -9,13 +9,12 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 	"millrace/worker"
 )
 
@@ -106,9 +105,9 @@ func TestEarlyRedeliveryWhileCancelling(t *testing.T) {
 			w.log.Redeliver(w.task(id).Offer, true)
 			pass(time.Second)
 		}
-		w.wantState(w.task(id), task.Cancelling, reason.User)
+		w.wantState(w.task(id), task.Cancelling, value.User)
 		close(ended)
-		w.wantState(w.ended(id), task.Cancelled, reason.User)
+		w.wantState(w.ended(id), task.Cancelled, value.User)
 	})
 }
 
@@ -161,7 +160,7 @@ func TestClaimThatNobodyKnowsOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		offers, err := w.log.Offers(w.Context(), []string{where.DefaultQueue})
+		offers, err := w.log.Offers(w.Context(), []string{placement.DefaultQueue})
 		if err != nil {
 			t.Fatal(err)
 		}

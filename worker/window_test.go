@@ -9,7 +9,6 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/job"
-	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
 )
@@ -91,7 +90,7 @@ func TestWindow(t *testing.T) {
 				id := w.submit(c.spec)
 				pass(time.Millisecond)
 				if c.starts == 6*time.Hour && c.first == 0 && c.fails == 0 {
-					w.wantState(w.task(id), task.Scheduled, reason.Window)
+					w.wantState(w.task(id), task.Scheduled, value.Window)
 					if is := w.task(id); is.Message != "outside of the window night, opens at 2000-01-01 06:00:00 +00:00" || !is.Due.Equal(midnight.Add(6*time.Hour)) {
 						t.Errorf("it waits until %v: %q", is.Due, is.Message)
 					}
@@ -112,7 +111,7 @@ func TestWindow(t *testing.T) {
 					w.wantState(w.ended(id), task.Finished, "")
 				} else {
 					// A scheduler then does what is due.
-					w.wantState(w.ended(id), task.Abnormal, reason.Expired)
+					w.wantState(w.ended(id), task.Abnormal, value.Expired)
 				}
 				if started.Truncate(time.Minute) != c.starts && started != c.starts {
 					t.Errorf("it started %v after midnight, want %v", started, c.starts)

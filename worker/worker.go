@@ -14,12 +14,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 	"millrace/worker/claim"
 )
 
@@ -112,7 +111,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := value.JoinFaults(w.wrong...); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	offers, err := w.offers.Offers(ctx, append(slices.Clone(w.cfg.Queues), where.NodeQueue(string(w.cfg.Node))))
+	offers, err := w.offers.Offers(ctx, append(slices.Clone(w.cfg.Queues), placement.NodeQueue(string(w.cfg.Node))))
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -332,7 +331,7 @@ func (w *Worker) runToEnd(a *Attempt) {
 		return
 	}
 	if err := a.Output.close(); err != nil && outcome.Class == "" {
-		outcome.Class, outcome.Message = reason.System, err.Error()
+		outcome.Class, outcome.Message = value.System, err.Error()
 	}
 	a.traced(&outcome)
 	if outcome.Stopped && ownFault(context.Cause(a.context)) {
@@ -441,7 +440,7 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 			w.log.Error("result could not be recorded; the next worker runs the task again", "error", err, "task", string(a.Task.ID))
 			return
 		case errors.Is(err, events.ErrTooLarge):
-			c = task.Fail{Epoch: a.Task.Epoch, Class: reason.System, Message: err.Error(), Final: true}
+			c = task.Fail{Epoch: a.Task.Epoch, Class: value.System, Message: err.Error(), Final: true}
 			continue
 		}
 		if _, confirmed := a.lease.get(); ctx.Err() != nil || time.Since(confirmed) > w.abandonAfter() {
@@ -487,13 +486,13 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	case !a.started.Load(): // it has not used its time
 		return task.Release{Epoch: epoch, Reason: ErrLeaseLost.Error()}
 	case errors.Is(cause, ErrTimeout):
-		fail.Class, fail.Message = reason.Timeout, fmt.Sprintf("timeout: ran longer than %v", a.allowed())
+		fail.Class, fail.Message = value.Timeout, fmt.Sprintf("timeout: ran longer than %v", a.allowed())
 		return fail
 	case errors.Is(cause, ErrHeartbeat):
-		fail.Class, fail.Message = reason.Timeout, fmt.Sprintf("heartbeat timeout: sent no message for %v", a.Task.Spec.Timeout.Heartbeat)
+		fail.Class, fail.Message = value.Timeout, fmt.Sprintf("heartbeat timeout: sent no message for %v", a.Task.Spec.Timeout.Heartbeat)
 		return fail
 	case errors.Is(cause, ErrIdle):
-		fail.Class, fail.Message = reason.Timeout, fmt.Sprintf("idle timeout: said nothing for %v", a.Task.Spec.Timeout.Idle)
+		fail.Class, fail.Message = value.Timeout, fmt.Sprintf("idle timeout: said nothing for %v", a.Task.Spec.Timeout.Idle)
 		return fail
 	case slices.ContainsFunc(givenBack, func(of error) bool { return errors.Is(cause, of) }):
 		return task.Release{Epoch: epoch, Reason: cause.Error()}

@@ -9,11 +9,11 @@ import (
 
 	"millrace/events"
 	"millrace/events/logtest"
-	"millrace/node"
+	"millrace/history/verify"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
-	"millrace/verify"
+	"millrace/task/node"
 	"millrace/worker"
 )
 

@@ -9,21 +9,19 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
-	"millrace/cmd/millrace/bench"
-	"millrace/cmd/millrace/exit"
-	"millrace/cmd/millrace/garbage"
-	"millrace/cmd/millrace/serve"
-	"millrace/cmd/millrace/settings"
-	"millrace/cmd/millrace/term"
-	"millrace/cmd/millrace/typed"
-	"millrace/jet"
+	"millrace/events/jet"
+	"millrace/integration/bench"
+	"millrace/internal/cli/exit"
+	"millrace/internal/cli/serve"
+	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/task"
 	"millrace/worker/process"
 	"millrace/worker/process/child"
 )
 
 func (a *app) benchCommand() *cobra.Command {
-	var o typed.Output
+	var o settings.Output
 	var cfg bench.Config
 	var sync string
 	var memory int
@@ -52,7 +50,7 @@ read model included, and removes it afterwards. Run nothing else on the machine 
   millrace bench --nodes 1000 --node-servers 3
   millrace bench --pages 1000000
   millrace bench --profile mixed --rate 300 --for 1m --json`,
-		Args: typed.Takes(0, 0, ""),
+		Args: settings.Takes(0, 0, ""),
 	}
 	fs := c.Flags()
 	fs.IntVar(&cfg.Tasks, "tasks", 50_000, "`number` of no-op tasks in a round")
@@ -213,7 +211,7 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync string, st
 	tasks := &process.Tasks{Runner: runner, Node: "bench"}
 	working, stopWorking := context.WithCancel(ctx)
 	// As in a worker, but there may be thousands here; it ends with working.
-	go func() { _ = garbage.Ease(working, 0, garbage.Briskly) }()
+	go func() { _ = settings.Ease(working, 0, settings.Briskly) }()
 	say, quiet := a.benchProgress()
 	end := func() { quiet(); stopWorking(); tasks.Close(); runner.Close() }
 	cfg.Commands, cfg.Progress = tasks, say
@@ -232,7 +230,7 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync string, st
 
 // benchMemberCommand is one of the NATS servers of a benchmark.
 func (a *app) benchMemberCommand() *cobra.Command {
-	c := &cobra.Command{Use: bench.MemberCommand + " DIR NUMBER ROUTES", Hidden: true, Args: typed.Takes(3, -1, "directory, number, routes")}
+	c := &cobra.Command{Use: bench.MemberCommand + " DIR NUMBER ROUTES", Hidden: true, Args: settings.Takes(3, -1, "directory, number, routes")}
 	c.RunE = func(c *cobra.Command, args []string) error { return bench.RunMember(c.Context(), args, a.Out) }
 	return c
 }

@@ -14,20 +14,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/cmd/millrace/bench"
-	"millrace/cmd/millrace/exit"
-	"millrace/cmd/millrace/load"
-	"millrace/cmd/millrace/settings"
-	"millrace/cmd/millrace/term"
-	"millrace/cmd/millrace/told"
-	"millrace/cmd/millrace/typed"
+	"millrace/integration/bench"
+	"millrace/integration/load"
+	"millrace/internal/cli/exit"
+	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
+	"millrace/internal/cli/wording"
 	"millrace/task/value"
 )
 
 // loadFlags are the flags of a load test.
 type loadFlags struct {
-	profile typed.Choice
-	spacing typed.Choice
+	profile settings.Choice
+	spacing settings.Choice
 	rate    float64
 	length  time.Duration
 
@@ -38,11 +37,11 @@ type loadFlags struct {
 const loadRounds = 5
 
 func (f *loadFlags) add(c *cobra.Command) {
-	f.profile, f.spacing = typed.Choice{Of: load.Names()}, typed.Choice{Value: load.Spacings[0], Of: load.Spacings}
+	f.profile, f.spacing = settings.Choice{Of: load.Names()}, settings.Choice{Value: load.Spacings[0], Of: load.Spacings}
 	fs := c.Flags()
 	fs.Var(&f.profile, "profile", "measure only a `load` with arrivals at a given rate; docs/load.md lists them")
 	fs.Float64Var(&f.rate, "rate", 0, "`arrivals` of the load in a second (default: the profile's)")
-	typed.Period(fs, &f.length, "for", "how long tasks arrive, a `duration` (default: the profile's)")
+	settings.Period(fs, &f.length, "for", "how long tasks arrive, a `duration` (default: the profile's)")
 	fs.Var(&f.spacing, "arrivals", "whether tasks arrive at random or evenly: `poisson` or even")
 	fs.StringVar(&f.baseline, "baseline", "", "compare with the JSON of an earlier --profile in a `file`, and end with 8 if something is worse beyond noise")
 	fs.StringVar(&f.report, "report", "", "also write a page with charts to a `file`, such as load.html; it needs nothing else")
@@ -70,8 +69,8 @@ type loadReport struct {
 	Findings []load.Finding `json:"findings,omitempty"`
 }
 
-func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan load.Plan, f *loadFlags, o *typed.Output) error {
-	r := loadReport{Result: load.Result{Profile: plan.Name, Rate: plan.Rate, Seconds: plan.For.Seconds(), Spacing: plan.Spacing, Version: told.ThisBuild().Version}}
+func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan load.Plan, f *loadFlags, o *settings.Output) error {
+	r := loadReport{Result: load.Result{Profile: plan.Name, Rate: plan.Rate, Seconds: plan.For.Seconds(), Spacing: plan.Spacing, Version: wording.ThisBuild().Version}}
 	was, err := f.earlier(&r.Result, cfg.Rounds)
 	if err != nil {
 		return err
@@ -145,7 +144,7 @@ func writePage(name string, r *load.Result, findings []load.Finding, faults []lo
 	return os.WriteFile(name, page.Bytes(), 0o600)
 }
 
-func (a *app) printLoad(r *loadReport, o *typed.Output) error {
+func (a *app) printLoad(r *loadReport, o *settings.Output) error {
 	if o.JSON() {
 		return a.WriteJSON(r)
 	}

@@ -7,10 +7,9 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/pflag"
 
-	"millrace/cmd/millrace/bench"
-	"millrace/cmd/millrace/settings"
-	"millrace/cmd/millrace/term"
-	"millrace/cmd/millrace/typed"
+	"millrace/integration/bench"
+	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 	"millrace/task/value"
 )
 
@@ -64,7 +63,7 @@ type chatterReport struct {
 	Pages     *[]bench.Page    `json:"pages,omitempty"`
 }
 
-func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f *chatterFlags, o *typed.Output) error {
+func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f *chatterFlags, o *settings.Output) error {
 	start := freshServer(sync, settings.Off)
 	switch {
 	case f.pages > 0 && f.keep != "":

@@ -14,13 +14,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
-	"millrace/cmd/millrace/chaos"
-	"millrace/cmd/millrace/exit"
-	"millrace/cmd/millrace/serve"
-	"millrace/cmd/millrace/settings"
-	"millrace/cmd/millrace/term"
-	"millrace/cmd/millrace/typed"
-	"millrace/jet"
+	"millrace/events/jet"
+	"millrace/integration/chaos"
+	"millrace/internal/cli/exit"
+	"millrace/internal/cli/serve"
+	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 )
 
 // Exit codes of `millrace chaos`, beside the common ones.
@@ -30,7 +29,7 @@ const (
 )
 
 func (a *app) chaosCommand() *cobra.Command {
-	var o typed.Output
+	var o settings.Output
 	var cfg chaos.Config
 	var scenario string
 	var plan bool
@@ -66,20 +65,20 @@ is wrong, a process could not be started, or the log could not be read.`,
   millrace chaos --scenario mix --seed 7 --plan
   millrace chaos --scenario ./outage.yaml --json
   millrace chaos --scenario kill --report chaos.html`,
-		Args: func(c *cobra.Command, args []string) error { return untold(typed.Takes(0, 0, "")(c, args)) },
+		Args: func(c *cobra.Command, args []string) error { return untold(settings.Takes(0, 0, "")(c, args)) },
 	}
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return untold(typed.FlagError(c, err)) })
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return untold(settings.FlagError(c, err)) })
 	fs := c.Flags()
 	fs.StringVar(&scenario, "scenario", "mix", "`name` of a scenario, or a YAML file with steps")
 	fs.Uint64Var(&cfg.Seed, "seed", 1, "`number` from which the plan and the tasks follow")
 	cfg.Duration = time.Minute
-	typed.Period(fs, &cfg.Duration, "duration", "how `long` to submit tasks and make faults")
+	settings.Period(fs, &cfg.Duration, "duration", "how `long` to submit tasks and make faults")
 	fs.IntVar(&cfg.Workers, "workers", 3, "`number` of workers")
 	fs.IntVar(&cfg.Schedulers, "schedulers", 2, "`number` of schedulers")
 	fs.IntVar(&cfg.Slots, "slots", 8, "`number` of tasks that a worker runs at once")
 	fs.Float64Var(&cfg.Rate, "rate", 10, "`number` of tasks submitted in a second")
 	fs.IntVar(&cfg.Tasks, "tasks", 0, "`number` of tasks at most, 0 for as many as the rate gives")
-	typed.Period(fs, &cfg.Settling, "settle", "how `long` after the last fault no task may end before the open tasks count as stuck (default 20s and four times --ack-wait)")
+	settings.Period(fs, &cfg.Settling, "settle", "how `long` after the last fault no task may end before the open tasks count as stuck (default 20s and four times --ack-wait)")
 	fs.BoolVar(&plan, "plan", false, "print the faults and their times, and do nothing")
 	fs.BoolVar(&cfg.Keep, "keep", false, "keep the data and the output of the processes, and print where")
 	fs.StringVar(&page, "report", "", "also write a page with charts of the load, and of what was broken when, to a `file`, such as chaos.html")
@@ -280,7 +279,7 @@ func tally[K ~string](counts map[K]int) string {
 func (a *app) chaosLogCommand() *cobra.Command {
 	var e serve.Embedded
 	var sync string
-	c := &cobra.Command{Use: chaos.LogCommand, Hidden: true, Args: typed.Takes(0, 0, "")}
+	c := &cobra.Command{Use: chaos.LogCommand, Hidden: true, Args: settings.Takes(0, 0, "")}
 	c.Flags().StringVar(&e.Data, "data", "", "`directory` of the data")
 	c.Flags().StringVar(&sync, "sync", "1s", "how often it flushes to disk")
 	c.Flags().StringVar(&e.User, "auth-user", "", "`name` of the user that clients must be")

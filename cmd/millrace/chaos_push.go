@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/client"
-	"millrace/cmd/millrace/chaos"
-	"millrace/cmd/millrace/typed"
-	"millrace/private"
+	"millrace/integration/chaos"
+	"millrace/internal/cli/settings"
+	"millrace/internal/privatedir"
+	"millrace/service/client"
 )
 
 // chaosPushPause is the pause between two pushes of `millrace chaos`.
@@ -21,7 +21,7 @@ const chaosPushPause = 200 * time.Millisecond
 // chaosPushCommand pushes the folders of `millrace chaos`. It is a process of its own, so that it
 // can be killed.
 func (a *app) chaosPushCommand() *cobra.Command {
-	c := &cobra.Command{Use: chaos.PushCommand + " DIR", Hidden: true, Args: typed.Takes(1, 1, "directory")}
+	c := &cobra.Command{Use: chaos.PushCommand + " DIR", Hidden: true, Args: settings.Takes(1, 1, "directory")}
 	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
 		log := a.ProcessLogger()
 		for {
@@ -52,7 +52,7 @@ func leave(name, digest string) error {
 	if before, err := os.ReadFile(name); err == nil && string(before) != digest {
 		name += chaos.OtherDigest
 	}
-	return private.Write(name, []byte(digest))
+	return privatedir.Write(name, []byte(digest))
 }
 
 func pause(ctx context.Context, d time.Duration) {

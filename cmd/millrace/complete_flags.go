@@ -8,37 +8,36 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"millrace/client"
-	"millrace/cmd/millrace/look"
-	"millrace/cmd/millrace/reach"
-	"millrace/cmd/millrace/settings"
-	"millrace/cmd/millrace/submit"
-	"millrace/cmd/millrace/typed"
-	"millrace/query"
+	"millrace/history/verify"
+	"millrace/internal/cli/connect"
+	"millrace/internal/cli/settings"
+	"millrace/internal/cli/task"
+	"millrace/internal/cli/task/change"
+	"millrace/projections/query"
+	"millrace/projections/view"
+	"millrace/service/client"
 	"millrace/task/job"
 	"millrace/task/limit"
-	"millrace/verify"
-	"millrace/view"
 )
 
 // completions returns how the values of flags are completed, by the flag's name, which means the
 // same in every command. It leaves out flags that their command completes, and flags that take a
 // file.
-func (a *app) completions() map[string]reach.Completer {
-	words := func(list []string) reach.Completer {
+func (a *app) completions() map[string]connect.Completer {
+	words := func(list []string) connect.Completer {
 		return cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
 	}
 	// alone completes a value as the command's first argument would be.
-	alone := func(of reach.Completer) reach.Completer {
+	alone := func(of connect.Completer) connect.Completer {
 		return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return of(c, nil, typed)
 		}
 	}
 	tasks, nodes := alone(a.CompleteTasks), alone(a.CompleteNodes)
-	return map[string]reach.Completer{
+	return map[string]connect.Completer{
 		"job": alone(a.CompleteJobs), "schedule": alone(a.CompleteSchedules), "queue": alone(a.CompleteQueues), "window": alone(a.CompleteCalendars),
 		"node": nodes, "avoid": nodes, "task": tasks, "needs": tasks, "after": tasks,
-		"handler": a.CompleteHandlers, "param": submit.Of(a.App).CompleteParams, "step": a.completeSteps, "files": a.completeFileNames,
+		"handler": a.CompleteHandlers, "param": change.Of(a.App).CompleteParams, "step": a.completeSteps, "files": a.completeFileNames,
 		"late": words(job.Lates), "no-node": words(job.NoNodes), "on-limit": words(limit.OnLimits), "needs-rule": words(job.NeedRules),
 		"dst": words(job.DSTs), "catchup": words(job.CatchUps), "overlap": words(job.Overlaps), "sticky": words([]string{job.StickyJob, job.StickyAttempt}),
 		"type": words(view.TypeNames()), "state": words(append(strings.Split(query.StateNames(), ", "), "active", "ended")),
@@ -59,7 +58,7 @@ func (a *app) completeFlags(root *cobra.Command) {
 				return
 			}
 			complete := known[f.Name]
-			if one, is := f.Value.(*typed.Choice); is {
+			if one, is := f.Value.(*settings.Choice); is {
 				complete = cobra.FixedCompletions(one.Of, cobra.ShellCompDirectiveNoFileComp)
 			}
 			if complete == nil && !takesFile(f) {
@@ -101,7 +100,7 @@ func (a *app) completeSteps(c *cobra.Command, args []string, _ string) ([]string
 			return nil
 		}
 		b, _ := view.ExpandedTree(ctx, cl.View(), id)
-		return look.StepPaths(&b, a.Now())
+		return task.StepPaths(&b, a.Now())
 	})
 }
 

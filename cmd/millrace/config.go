@@ -3,9 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"millrace/cmd/millrace/settings"
-	"millrace/cmd/millrace/term"
-	"millrace/cmd/millrace/typed"
+	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
 )
 
 // shownSetting is a setting as `millrace config` shows it.
@@ -17,7 +16,7 @@ type shownSetting struct {
 }
 
 func (a *app) configCommand() *cobra.Command {
-	var o typed.Output
+	var o settings.Output
 	c := &cobra.Command{
 		Use:     "config",
 		Aliases: []string{"settings"},
@@ -32,7 +31,7 @@ in the user's configuration folder, in YAML; the environment; a flag.
 		Example: `  millrace config
   millrace config --profile dev
   MILLRACE_BEAT=1s millrace config -o json`,
-		Args: typed.Takes(0, 0, ""),
+		Args: settings.Takes(0, 0, ""),
 	}
 	flags := settings.AddFlags(c.Flags(), settings.Prod, settings.Staying)
 	o.Flags(c)

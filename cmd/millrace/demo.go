@@ -8,19 +8,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/client"
-	"millrace/cmd/millrace/exit"
-	"millrace/cmd/millrace/follow"
-	"millrace/cmd/millrace/look"
-	"millrace/cmd/millrace/serve"
-	"millrace/cmd/millrace/settings"
-	"millrace/cmd/millrace/typed"
 	"millrace/events"
+	"millrace/events/jet"
+	"millrace/events/jet/embed"
+	"millrace/events/jet/streams"
 	"millrace/examples"
 	"millrace/examples/crawl/crawler"
-	"millrace/jet"
-	"millrace/jet/embed"
-	"millrace/jet/streams"
+	"millrace/internal/cli/exit"
+	"millrace/internal/cli/serve"
+	"millrace/internal/cli/settings"
+	look "millrace/internal/cli/task"
+	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
@@ -47,7 +45,7 @@ returns.`,
 		Example: `  millrace demo
   millrace demo http://127.0.0.1:8000/
   millrace demo --keep`,
-		Args: typed.Takes(0, 1, "URL"),
+		Args: settings.Takes(0, 1, "URL"),
 	}
 	c.Flags().BoolVar(&keep, "keep", false, "leave it running afterwards, until Ctrl-C")
 	c.Flags().StringVar(&e.Data, "data", "", "`directory` of the data (default a temporary one, removed afterwards)")
@@ -168,7 +166,7 @@ func (a *app) showCrawl(ctx context.Context, c *client.Client, url string) error
 	if err != nil {
 		return err
 	}
-	ended := follow.Of(a.App).Follow(ctx, c, receipt.ID, false)
+	ended := look.Of(a.App).Follow(ctx, c, receipt.ID, false)
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"millrace/cmd/millrace/settings"
-	"millrace/cmd/millrace/typed"
+	"millrace/internal/cli/settings"
 )
 
 // eachCommand calls see with every command.
@@ -35,8 +34,8 @@ func TestHelpOfFlags(t *testing.T) {
 			if name, _ := pflag.UnquoteUsage(f); strings.ContainsAny(name, " \t") {
 				t.Errorf("%s --%s: its value is called %q", c.CommandPath(), f.Name, name)
 			}
-			for _, group := range f.Annotations[typed.GroupNote] {
-				if !slices.Contains(typed.Groups, group) {
+			for _, group := range f.Annotations[settings.GroupNote] {
+				if !slices.Contains(settings.Groups, group) {
 					t.Errorf("%s --%s: nobody prints the group %q", c.CommandPath(), f.Name, group)
 				}
 			}
@@ -62,7 +61,7 @@ func TestHelpOfSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		help := typed.FlagsHelp(c, &bytes.Buffer{})
+		help := settings.FlagsHelp(c, &bytes.Buffer{})
 		for _, text := range want.has {
 			if !strings.Contains(help, text) {
 				t.Errorf("%s: no %q in\n%s", name, text, help)

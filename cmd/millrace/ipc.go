@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/cmd/millrace/exit"
-	"millrace/cmd/millrace/typed"
+	"millrace/internal/cli/exit"
+	"millrace/internal/cli/settings"
 	"millrace/ipc"
 	"millrace/task/job"
 	"millrace/task/value"
@@ -28,7 +28,7 @@ const ipcFD = "MILLRACE_IPC_FD"
 const dataBatch = 64 << 10
 
 func (a *app) ipcCommand() *cobra.Command {
-	c := typed.Noun(&cobra.Command{
+	c := settings.Noun(&cobra.Command{
 		Use:   "ipc",
 		Short: "Say something to Millrace from within a task",
 		Long: `Prints one line that Millrace understands as a message of the task (docs/ipc.md), so that
@@ -104,17 +104,17 @@ func (a *app) ipcOut() (io.Writer, error) {
 }
 
 func (a *app) ipcPlain(typ, use, short string) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Args: typed.Takes(0, 0, ""),
+	return &cobra.Command{Use: use, Short: short, Args: settings.Takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error { return a.sayToMillrace(typ, nil) }}
 }
 
 func (a *app) ipcText(typ, use, short string) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Args: typed.Takes(1, 1, "text"),
+	return &cobra.Command{Use: use, Short: short, Args: settings.Takes(1, 1, "text"),
 		RunE: func(_ *cobra.Command, args []string) error { return a.sayToMillrace(typ, args[0]) }}
 }
 
 func (a *app) ipcJSON(typ, use, short string) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Args: typed.Takes(1, 1, "JSON value"),
+	return &cobra.Command{Use: use, Short: short, Args: settings.Takes(1, 1, "JSON value"),
 		RunE: func(_ *cobra.Command, args []string) error { return a.sayToMillrace(typ, jsonOrText(args[0])) }}
 }
 
@@ -131,7 +131,7 @@ func jsonOrText(word string) json.RawMessage {
 }
 
 func (a *app) ipcProgress() *cobra.Command {
-	return &cobra.Command{Use: "progress SHARE | DONE TOTAL [TEXT]", Short: "Say how far the task is: 0.5, or 3 10", Args: typed.Takes(1, 3, "share, or done and total"),
+	return &cobra.Command{Use: "progress SHARE | DONE TOTAL [TEXT]", Short: "Say how far the task is: 0.5, or 3 10", Args: settings.Takes(1, 3, "share, or done and total"),
 		RunE: func(c *cobra.Command, args []string) error {
 			var n [2]float64
 			for i, arg := range args[:min(len(args), 2)] {
@@ -153,7 +153,7 @@ func (a *app) ipcProgress() *cobra.Command {
 }
 
 func (a *app) ipcMetric() *cobra.Command {
-	return &cobra.Command{Use: "metric NAME=NUMBER...", Short: "Give figures their latest values", Args: typed.Takes(1, ipc.MaxMetrics, "figure"),
+	return &cobra.Command{Use: "metric NAME=NUMBER...", Short: "Give figures their latest values", Args: settings.Takes(1, ipc.MaxMetrics, "figure"),
 		RunE: func(c *cobra.Command, args []string) error {
 			payload := map[string]float64{}
 			for _, arg := range args {
@@ -169,8 +169,8 @@ func (a *app) ipcMetric() *cobra.Command {
 }
 
 func (a *app) ipcLog() *cobra.Command {
-	level := typed.Choice{Of: ipc.Levels}
-	c := &cobra.Command{Use: "log TEXT [NAME=VALUE...]", Short: "Write an entry of the log, with fields", Args: typed.Takes(1, 64, "text")}
+	level := settings.Choice{Of: ipc.Levels}
+	c := &cobra.Command{Use: "log TEXT [NAME=VALUE...]", Short: "Write an entry of the log, with fields", Args: settings.Takes(1, 64, "text")}
 	c.Flags().Var(&level, "level", "its level: "+strings.Join(ipc.Levels, ", ")+" (default info)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		payload := map[string]any{"message": args[0], "level": level.Value}
@@ -250,9 +250,9 @@ func buffered(d *json.Decoder) int {
 
 func (a *app) ipcError() *cobra.Command {
 	var final, fatal bool
-	var after typed.Span
-	class := typed.Choice{Of: job.Classes}
-	c := &cobra.Command{Use: "error TEXT", Short: "Say what went wrong; counts when the script then fails", Args: typed.Takes(1, 1, "text")}
+	var after settings.Span
+	class := settings.Choice{Of: job.Classes}
+	c := &cobra.Command{Use: "error TEXT", Short: "Say what went wrong; counts when the script then fails", Args: settings.Takes(1, 1, "text")}
 	fs := c.Flags()
 	fs.Var(&class, "class", "`class` of the failure: "+strings.Join(job.Classes, ", "))
 	fs.BoolVar(&final, "final", false, "no other attempt can help")
@@ -278,7 +278,7 @@ func (a *app) ipcError() *cobra.Command {
 }
 
 func (a *app) ipcExtend() *cobra.Command {
-	return &cobra.Command{Use: "extend DURATION", Short: "Ask for so much more time before the run timeout", Args: typed.Takes(1, 1, "duration"),
+	return &cobra.Command{Use: "extend DURATION", Short: "Ask for so much more time before the run timeout", Args: settings.Takes(1, 1, "duration"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.sayToMillrace(ipc.TypeExtend, map[string]string{"by": args[0]})
 		}}
@@ -294,7 +294,7 @@ func (a *app) ipcSpawn() *cobra.Command {
 	fs.StringArrayVarP(&params, "param", "p", nil, "parameter `name=value`, of the type that the job declares; without a declaration JSON if it is valid JSON, else text (repeat it)")
 	fs.StringVarP(&queue, "queue", "q", "", "`queue` to wait in")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		names, argv, err := typed.SplitCommand(c, args, 1)
+		names, argv, err := settings.SplitCommand(c, args, 1)
 		if err != nil {
 			return err
 		}
@@ -310,7 +310,7 @@ func (a *app) ipcSpawn() *cobra.Command {
 		if len(argv) > 0 {
 			payload["argv"] = argv
 		}
-		given, err := typed.Pairs("param", params)
+		given, err := settings.Pairs("param", params)
 		if err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
@@ -326,7 +326,7 @@ func (a *app) ipcSpawn() *cobra.Command {
 }
 
 func (a *app) ipcVariable(use, name, short string) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Args: typed.Takes(0, 0, ""),
+	return &cobra.Command{Use: use, Short: short, Args: settings.Takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			text, err := toldIn(name)
 			if err == nil && text != "" {
@@ -351,7 +351,7 @@ func toldIn(name string) (string, error) {
 }
 
 func (a *app) ipcParam() *cobra.Command {
-	return &cobra.Command{Use: "param NAME", Short: "Print a parameter of the task: text as it is, anything else as JSON", Args: typed.Takes(1, 1, "parameter"),
+	return &cobra.Command{Use: "param NAME", Short: "Print a parameter of the task: text as it is, anything else as JSON", Args: settings.Takes(1, 1, "parameter"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			params := map[string]json.RawMessage{}
 			text, err := toldIn("MILLRACE_PARAMS")

@@ -14,16 +14,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/client"
-	"millrace/cmd/millrace/chaos"
-	"millrace/cmd/millrace/garbage"
-	"millrace/cmd/millrace/reach"
-	"millrace/cmd/millrace/typed"
-	"millrace/logclock"
+	"millrace/integration/chaos"
+	"millrace/internal/cli/connect"
+	"millrace/internal/cli/settings"
+	"millrace/internal/logclock"
+	"millrace/service/client"
 )
 
 func main() {
-	garbage.Spare()
+	settings.Spare()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -45,24 +44,24 @@ func (a *app) do(ctx context.Context, args []string) int {
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Errs)
-	return a.Report(a.Inside.Explain(a.Suggest(ctx, a.Blame(ctx, typed.Together(root.ExecuteContext(ctx))))))
+	return a.Report(a.Inside.Explain(a.Suggest(ctx, a.Blame(ctx, settings.Together(root.ExecuteContext(ctx))))))
 }
 
 // inside is another run, against an incident file.
-func (a *app) inside(ctx context.Context, inside *reach.Inside, args []string, in io.Reader, out, errs io.Writer) int {
+func (a *app) inside(ctx context.Context, inside *connect.Inside, args []string, in io.Reader, out, errs io.Writer) int {
 	other := newApp(in, out, errs)
 	other.Inside, other.Hurry = inside, a.Hurry
 	return other.do(ctx, args)
 }
 
 // app is one run of the command.
-type app struct{ *reach.App }
+type app struct{ *connect.App }
 
 // usualServer is the server that is tried if nothing names one. Only tests change it.
 var usualServer = client.UsualServer
 
 func newApp(in io.Reader, out, errs io.Writer) *app {
-	a := &app{reach.New(in, out, errs, logclock.New(machineClock()))}
+	a := &app{connect.New(in, out, errs, logclock.New(machineClock()))}
 	a.Conn.Usual = usualServer
 	return a
 }

@@ -12,11 +12,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"millrace/cmd/millrace/reach"
-	"millrace/jet"
-	"millrace/jet/embed"
-	"millrace/jet/streams"
-	"millrace/local"
+	"millrace/events/jet"
+	"millrace/events/jet/discovery"
+	"millrace/events/jet/embed"
+	"millrace/events/jet/streams"
+	"millrace/internal/cli/connect"
 
 	"millrace/internal/testkit"
 )
@@ -101,7 +101,7 @@ func startServer(ts *testscript.TestScript, _ bool, args []string) {
 		return
 	}
 	// Announce reads the environment of its own process; this one is the script's.
-	body, err := local.Server{URL: s.URL(), Role: reach.RoleDev, PID: os.Getpid(), Data: dir, Started: time.Now()}.Write(ts.Getenv("MILLRACE_DEV_DIR"))
+	body, err := discovery.Server{URL: s.URL(), Role: connect.RoleDev, PID: os.Getpid(), Data: dir, Started: time.Now()}.Write(ts.Getenv("MILLRACE_DEV_DIR"))
 	ts.Check(err)
 	ts.Logf("announced in %s", body)
 }

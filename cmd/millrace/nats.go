@@ -8,15 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/cmd/millrace/exit"
-	"millrace/cmd/millrace/typed"
-	"millrace/jet/roles"
-	"millrace/node"
-	"millrace/task/where"
+	"millrace/events/jet/rights"
+	"millrace/internal/cli/exit"
+	"millrace/internal/cli/settings"
+	"millrace/task/node"
+	"millrace/task/placement"
 )
 
 func (a *app) natsCommand() *cobra.Command {
-	c := typed.Noun(&cobra.Command{
+	c := settings.Noun(&cobra.Command{
 		Use:   "nats",
 		Short: "Configuration for your own NATS server",
 	})
@@ -26,10 +26,10 @@ func (a *app) natsCommand() *cobra.Command {
 
 func (a *app) natsPermissionsCommand() *cobra.Command {
 	var names, nodes, queues, selectors []string
-	realm := roles.Realm{Name: roles.DefaultRealm}
+	realm := rights.Realm{Name: rights.DefaultRealm}
 	var user string
 	var sharedInbox bool
-	var o typed.Output
+	var o settings.Output
 	c := &cobra.Command{
 		Use:     "permissions",
 		Aliases: []string{"perms"},
@@ -61,14 +61,14 @@ a queue may have is named.`,
   millrace nats permissions --account CRAWL --store 50GB --node crawler-7
   millrace nats permissions -o table
   millrace nats permissions --role submitter --user-name shop -o json`,
-		Args: typed.Takes(0, 0, ""),
+		Args: settings.Takes(0, 0, ""),
 	}
 	fs := c.Flags()
 	fs.StringSliceVar(&names, "role", nil, "`roles` to print: server, worker, submitter, viewer, operator (default: all; worker only with --node)")
 	fs.StringSliceVar(&nodes, "node", nil, "`names` of the nodes whose workers get a user each")
 	fs.StringSliceVar(&queues, "queue", nil, "`queues` whose consumers these workers may touch, and no others: QUEUE for all nodes, or NODE=QUEUE (default: all queues)")
 	fs.StringArrayVar(&selectors, "selector", nil, "`labels` that tasks in these queues may ask for, spelled as they do, so that these workers get them; can be repeated")
-	fs.StringVar(&realm.Name, "account", roles.DefaultRealm, "`name` of the account with the streams, with which those of the other roles begin; with another one than the default, it stands in small letters before the names of users")
+	fs.StringVar(&realm.Name, "account", rights.DefaultRealm, "`name` of the account with the streams, with which those of the other roles begin; with another one than the default, it stands in small letters before the names of users")
 	fs.StringVar(&realm.Store, "store", "", "`size` of all that the account stores, as 50GB (default: what the NATS server has)")
 	fs.StringVar(&user, "user-name", "", "`name` of the user, of a single one (default: its role, or its node)")
 	fs.BoolVar(&realm.OneAccount, "one-account", false, "put all roles into one account: faster, but anyone with the password of a worker or an operator can erase the log")
@@ -76,7 +76,7 @@ a queue may have is named.`,
 	o.Flags(c, "conf", "table", "json")
 	c.RunE = func(*cobra.Command, []string) error {
 		if o.Form.Value == "table" {
-			_, err := fmt.Fprint(a.Out, roles.Writers())
+			_, err := fmt.Fprint(a.Out, rights.Writers())
 			return err
 		}
 		users, err := usersFor(names, nodes)
@@ -108,7 +108,7 @@ a queue may have is named.`,
 			}
 			return a.WriteJSON(accounts)
 		}
-		block, err := roles.RealmConfig(realm)
+		block, err := rights.RealmConfig(realm)
 		if err != nil {
 			return exit.MisuseOf(err)
 		}
@@ -119,38 +119,38 @@ a queue may have is named.`,
 }
 
 // usersFor returns a user for each role, and for each node.
-func usersFor(names, nodes []string) ([]roles.User, error) {
+func usersFor(names, nodes []string) ([]rights.User, error) {
 	if len(names) == 0 {
-		for _, r := range roles.All() {
-			if r != roles.Worker || len(nodes) > 0 {
+		for _, r := range rights.All() {
+			if r != rights.Worker || len(nodes) > 0 {
 				names = append(names, string(r))
 			}
 		}
 	}
-	if len(nodes) > 0 && !slices.Contains(names, string(roles.Worker)) {
+	if len(nodes) > 0 && !slices.Contains(names, string(rights.Worker)) {
 		return nil, errors.New("--node names nodes of workers: leave it out, or add --role worker")
 	}
-	var users []roles.User
+	var users []rights.User
 	for _, r := range names {
-		if r != string(roles.Worker) {
-			users = append(users, roles.User{Name: r, Role: roles.Role(r)})
+		if r != string(rights.Worker) {
+			users = append(users, rights.User{Name: r, Role: rights.Role(r)})
 			continue
 		}
 		if len(nodes) == 0 {
 			return nil, errors.New("each worker has a user of its own: name its node with --node, as its --name does")
 		}
 		for _, n := range nodes {
-			users = append(users, roles.User{Name: n, Role: roles.Worker, Node: node.ID(n)})
+			users = append(users, rights.User{Name: n, Role: rights.Worker, Node: node.ID(n)})
 		}
 	}
 	return users, nil
 }
 
 // bindTo binds workers to the queues that --queue names, and to what --selector says.
-func bindTo(users []roles.User, queues, selectors []string) error {
-	var needs []where.Selector
+func bindTo(users []rights.User, queues, selectors []string) error {
+	var needs []placement.Selector
 	for _, text := range selectors {
-		s, err := where.ParseSelector(text)
+		s, err := placement.ParseSelector(text)
 		if err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func bindTo(users []roles.User, queues, selectors []string) error {
 		found := false
 		for i := range users {
 			u := &users[i]
-			if u.Role == roles.Worker && (!one || string(u.Node) == of) {
+			if u.Role == rights.Worker && (!one || string(u.Node) == of) {
 				u.Queues, u.Selectors, found = append(u.Queues, queue), needs, true
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/httpapi"
+	"millrace/service/httpapi"
 )
 
 // overHTTP names for each command the requests by which the service over HTTP does the same, or the

@@ -6,24 +6,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/cmd/millrace/act"
-	"millrace/cmd/millrace/bench"
-	"millrace/cmd/millrace/bundles"
-	"millrace/cmd/millrace/certify"
-	"millrace/cmd/millrace/debug"
-	"millrace/cmd/millrace/definitions"
-	"millrace/cmd/millrace/exit"
-	"millrace/cmd/millrace/history"
-	"millrace/cmd/millrace/incident"
-	"millrace/cmd/millrace/look"
-	"millrace/cmd/millrace/nodes"
-	"millrace/cmd/millrace/queues"
-	"millrace/cmd/millrace/reach"
-	"millrace/cmd/millrace/records"
-	"millrace/cmd/millrace/serve"
-	"millrace/cmd/millrace/submit"
-	"millrace/cmd/millrace/term"
-	"millrace/cmd/millrace/typed"
+	"millrace/integration/bench"
+	"millrace/internal/cli/connect"
+	"millrace/internal/cli/exit"
+	"millrace/internal/cli/files"
+	"millrace/internal/cli/history"
+	"millrace/internal/cli/job"
+	"millrace/internal/cli/node"
+	"millrace/internal/cli/queue"
+	"millrace/internal/cli/serve"
+	"millrace/internal/cli/settings"
+	"millrace/internal/cli/task"
+	"millrace/internal/cli/task/change"
+	"millrace/internal/cli/term"
 )
 
 // Groups of commands in the help.
@@ -42,24 +37,24 @@ type entry struct {
 // entries lists them, in the order of the help.
 func (a *app) entries() []entry {
 	return []entry{
-		{groupWork, "run", submit.Of(a.App).Run},
-		{groupWork, "plan", submit.Of(a.App).Plan},
-		{groupWork, "job", definitions.Of(a.App).Jobs},
-		{groupWork, "schedule", definitions.Of(a.App).Schedules},
-		{groupWork, "calendar", definitions.Of(a.App).Calendars},
-		{groupWork, "files", bundles.Of(a.App).Command},
+		{groupWork, "run", change.Of(a.App).Run},
+		{groupWork, "plan", change.Of(a.App).Plan},
+		{groupWork, "job", job.Of(a.App).Jobs},
+		{groupWork, "schedule", job.Of(a.App).Schedules},
+		{groupWork, "calendar", job.Of(a.App).Calendars},
+		{groupWork, "files", files.Of(a.App).Command},
 		{groupWork, "task", a.taskCommand},
-		{groupWork, "data", records.Of(a.App).Command},
-		{groupWork, "dlq", act.Of(a.App).Letters},
-		{groupWork, "limit", queues.Of(a.App).Limits},
-		{groupWork, "node", nodes.Of(a.App).Command},
-		{groupWork, "queue", queues.Of(a.App).Command},
+		{groupWork, "data", task.Of(a.App).Command},
+		{groupWork, "dlq", change.Of(a.App).Letters},
+		{groupWork, "limit", queue.Of(a.App).Limits},
+		{groupWork, "node", node.Of(a.App).Command},
+		{groupWork, "queue", queue.Of(a.App).Command},
 		{groupWork, "events", history.Of(a.App).Command},
-		{groupWork, "diff", look.Of(a.App).DiffAll},
-		{groupWork, "verify", certify.Of(a.App).Command},
-		{groupWork, "replay", debug.Of(a.App).Command},
-		{groupWork, "whatif", debug.Of(a.App).WhatIf},
-		{groupWork, "incident", incident.Of(a.App, a.inside).Command},
+		{groupWork, "diff", task.Of(a.App).DiffAll},
+		{groupWork, "verify", history.Of(a.App).VerifyCommand},
+		{groupWork, "replay", history.Of(a.App).ReplayCommand},
+		{groupWork, "whatif", history.Of(a.App).WhatIf},
+		{groupWork, "incident", history.OfIncident(a.App, a.inside).IncidentCommand},
 		{groupWork, "ipc", a.ipcCommand},
 		{groupServe, "dev", serve.Of(a.App).Dev},
 		{groupServe, "server", serve.Of(a.App).Server},
@@ -68,7 +63,7 @@ func (a *app) entries() []entry {
 		{groupServe, "bench", a.benchCommand},
 		{groupServe, "chaos", a.chaosCommand},
 		{groupAbout, "config", a.configCommand},
-		{groupAbout, "token", definitions.Of(a.App).Tokens},
+		{groupAbout, "token", job.Of(a.App).Tokens},
 		{groupAbout, "nats", a.natsCommand},
 		{groupAbout, "api", a.apiCommand},
 		{groupAbout, "version", a.versionCommand},
@@ -84,7 +79,7 @@ func (a *app) entries() []entry {
 // root builds the tree of commands for a command line. If its first word is the name of a command,
 // no other one is built: all of them together take longer than most commands.
 func (a *app) root(args ...string) *cobra.Command {
-	root := typed.Noun(&cobra.Command{
+	root := settings.Noun(&cobra.Command{
 		Use:   "millrace",
 		Short: "A task scheduler whose whole state is a log",
 		Long: `Millrace runs tasks on any number of machines and can show, to the message, why anything happened.
@@ -97,16 +92,16 @@ Its whole state is a log in NATS JetStream.`,
   millrace task why ID                   why it has not ended, and who must act`,
 	})
 	root.SilenceErrors, root.SilenceUsage = true, true
-	cobra.AddTemplateFunc("flags", func(c *cobra.Command) string { return typed.FlagsHelp(c, a.Out) })
-	cobra.AddTemplateFunc("wrap", func(text string) string { return typed.Wrapped(text, term.Width(a.Out)) })
-	root.SetHelpTemplate(typed.HelpTemplate)
-	root.SetUsageTemplate(typed.UsageTemplate)
-	root.SetFlagErrorFunc(typed.FlagError)
+	cobra.AddTemplateFunc("flags", func(c *cobra.Command) string { return settings.FlagsHelp(c, a.Out) })
+	cobra.AddTemplateFunc("wrap", func(text string) string { return settings.Wrapped(text, term.Width(a.Out)) })
+	root.SetHelpTemplate(settings.HelpTemplate)
+	root.SetUsageTemplate(settings.UsageTemplate)
+	root.SetFlagErrorFunc(settings.FlagError)
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
 		if c.Name() != cobra.ShellCompRequestCmd && c.Name() != cobra.ShellCompNoDescRequestCmd {
 			_, a.Typed, _ = strings.Cut(c.CommandPath(), " ")
 		}
-		return typed.NoBlanks(c, args)
+		return settings.NoBlanks(c, args)
 	}
 	a.Conn.Flags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&a.Config, "config", "", "settings `file` ($MILLRACE_CONFIG)")
@@ -125,12 +120,12 @@ Its whole state is a log in NATS JetStream.`,
 		c.GroupID = e.group
 		root.AddCommand(c)
 	}
-	root.SetHelpCommand(typed.Help(root))
+	root.SetHelpCommand(settings.Help(root))
 	if len(args) > 0 && args[0] == "completion" {
 		root.InitDefaultCompletionCmd()
 		for _, c := range root.Commands() {
 			if c.Name() == args[0] {
-				typed.Noun(c) // it would answer an unknown shell with its help
+				settings.Noun(c) // it would answer an unknown shell with its help
 			}
 		}
 	}
@@ -138,6 +133,6 @@ Its whole state is a log in NATS JetStream.`,
 	root.SetCompletionCommandGroupID(groupAbout)
 	root.AddCommand(
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exit.Page},
-		&cobra.Command{Use: "connection", Short: "How the NATS server is found", Long: reach.Page(root.PersistentFlags(), term.Width(a.Out))})
+		&cobra.Command{Use: "connection", Short: "How the NATS server is found", Long: connect.Page(root.PersistentFlags(), term.Width(a.Out))})
 	return root
 }

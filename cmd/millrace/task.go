@@ -3,18 +3,15 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"millrace/cmd/millrace/act"
-	"millrace/cmd/millrace/follow"
-	"millrace/cmd/millrace/incident"
-	"millrace/cmd/millrace/look"
-	"millrace/cmd/millrace/records"
-	"millrace/cmd/millrace/submit"
-	"millrace/cmd/millrace/typed"
-	"millrace/telemetry/otlp"
+	"millrace/internal/cli/history"
+	"millrace/internal/cli/settings"
+	"millrace/internal/cli/task"
+	"millrace/internal/cli/task/change"
+	"millrace/internal/observe"
 )
 
 func (a *app) taskCommand() *cobra.Command {
-	c := typed.Noun(&cobra.Command{
+	c := settings.Noun(&cobra.Command{
 		Use: "task", Aliases: []string{"tasks", "t"},
 		Short: "Tasks: look at them, wait for them, cancel and retry them",
 		Long: `Tasks: look at them, wait for them, cancel and retry them.
@@ -26,13 +23,13 @@ millrace server answers and no other task has them.`,
   millrace task logs -f ID
   millrace task retry $(millrace task ls --state error --since 1h --names)`,
 	})
-	for _, is := range look.Of(a.App).Tasks(otlp.New) {
+	for _, is := range task.Of(a.App).Tasks(observe.New) {
 		if is.Name() == "why" {
-			incident.Of(a.App, a.inside).OfFile(is, c.Name(), is.Name())
+			history.OfIncident(a.App, a.inside).OfFile(is, c.Name(), is.Name())
 		}
 		c.AddCommand(is)
 	}
-	c.AddCommand(act.Of(a.App).Tasks()...)
-	c.AddCommand(follow.Of(a.App).Logs(), follow.Of(a.App).Wait(), records.Of(a.App).OfTask(), submit.Of(a.App).Copy())
+	c.AddCommand(change.Of(a.App).Tasks()...)
+	c.AddCommand(task.Of(a.App).Logs(), task.Of(a.App).Wait(), task.Of(a.App).OfTask(), change.Of(a.App).Copy())
 	return c
 }

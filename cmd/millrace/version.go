@@ -5,18 +5,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/cmd/millrace/told"
-	"millrace/cmd/millrace/typed"
+	"millrace/internal/cli/settings"
+	"millrace/internal/cli/wording"
 )
 
 func (a *app) versionCommand() *cobra.Command {
-	var o typed.Output
-	c := &cobra.Command{Use: "version", Short: "Print the version, the commit and its date", Args: typed.Takes(0, 0, "")}
+	var o settings.Output
+	c := &cobra.Command{Use: "version", Short: "Print the version, the commit and its date", Args: settings.Takes(0, 0, "")}
 	o.Flags(c)
 	c.RunE = func(*cobra.Command, []string) error {
-		b := told.ThisBuild()
+		b := wording.ThisBuild()
 		if b.Commit == "" {
-			b.Binary = told.Digest()
+			b.Binary = wording.Digest()
 		}
 		if o.JSON() {
 			return a.WriteJSON(b)

@@ -7,12 +7,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"millrace/client"
 	"millrace/events"
+	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/output"
-	"millrace/task/reason"
-	"millrace/task/where"
+	"millrace/task/placement"
+	"millrace/task/value"
 )
 
 // work plays a worker that runs nothing: "work 3 hello 'oh no'" takes the next task of the default
@@ -24,7 +24,7 @@ func work(ts *testscript.TestScript, _ bool, args []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c, err := client.Connect(ctx, client.Options{Server: ts.Getenv("URL")})
 	ts.Check(err)
-	offers, err := c.Store().Offers(ctx, []string{where.DefaultQueue})
+	offers, err := c.Store().Offers(ctx, []string{placement.DefaultQueue})
 	ts.Check(err)
 	done := make(chan error, 1)
 	go func() { done <- workOne(ctx, c, offers, code, args[1:]) }()
@@ -59,7 +59,7 @@ func workOne(ctx context.Context, c *client.Client, offers events.Offers, code i
 	}
 	var end task.Command = task.Finish{Epoch: t.Epoch, Exit: &code}
 	if code != 0 {
-		end = task.Fail{Epoch: t.Epoch, Class: reason.Exit, Exit: &code, Message: "it did not go well"}
+		end = task.Fail{Epoch: t.Epoch, Class: value.Exit, Exit: &code, Message: "it did not go well"}
 	}
 	if _, _, err = rec.Do(ctx, t, end); err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
+	"millrace/task/node"
 	"millrace/task/value"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/where"
+	"millrace/task/placement"
 )
 
 var birthCases = []testCase{
@@ -26,7 +26,7 @@ func birthRace(s *suite) {
 		var wg sync.WaitGroup
 		start := make(chan struct{})
 		type answer struct {
-			route where.Route
+			route placement.Route
 			seq   uint64
 			err   error
 		}
@@ -49,7 +49,7 @@ func birthRace(s *suite) {
 		wg.Wait()
 		close(answers)
 		var won answer
-		told := map[where.Route]bool{}
+		told := map[placement.Route]bool{}
 		for a := range answers {
 			var there *events.Exists
 			switch {

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
+	"millrace/task/node"
 )
 
 var chainCases = []testCase{

@@ -8,8 +8,8 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/breaker"
 	"millrace/task/definition"
+	"millrace/task/limit"
 )
 
 var definitionCases = []testCase{
@@ -35,7 +35,7 @@ func (s *suite) definitionFact(def definition.Def, was *definition.Definition, t
 func definitionChains(s *suite) {
 	feed := s.follow(1)
 	// Chains of the same name beside them do not move them.
-	s.append(&events.Fact{ID: s.id(), At: now(), Type: events.BreakerOpened, Job: "a", Event: breaker.Opened{Reason: "r", Until: now()}}, 0)
+	s.append(&events.Fact{ID: s.id(), At: now(), Type: events.BreakerOpened, Job: "a", Event: limit.Opened{Reason: "r", Until: now()}}, 0)
 	s.append(&events.Fact{
 		ID:       s.id(),
 		At:       now(),

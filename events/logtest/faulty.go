@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
+	"millrace/task/node"
 )
 
 // Faulty is a log that loses answers: a write sometimes returns [events.ErrUnknown], and is then

@@ -16,9 +16,9 @@ import (
 
 	"millrace/events"
 	"millrace/events/logtest"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/node"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -8,17 +8,17 @@ import (
 	"testing"
 	"time"
 
-	"millrace/internal/corpus"
-	"millrace/node"
+	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // Samples are values for [Fill], for types with invalid values or with a single form.
 var Samples = []any{
-	task.Abnormal, where.Selector{{Key: "zone", Op: where.OpIn, Values: []string{"a", "b"}}},
+	task.Abnormal, placement.Selector{{Key: "zone", Op: placement.OpIn, Values: []string{"a", "b"}}},
 	limit.Concurrencies{{Max: 2, Key: "a"}}, limit.Rates{{Limit: 3, Per: 4, Burst: 5, Key: "b"}},
 	limit.Budgets{{Starts: 6, Run: 7, Per: limit.PerWeek, Timezone: "Europe/Berlin", Key: "c"}},
 	node.Ready, node.OrderDrain,
@@ -41,7 +41,7 @@ func Kept[T any](t *testing.T, dir string, full T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	corpus.Test(t, corpus.Form{Dir: dir, Version: 1, Today: map[string][]byte{"full.json": append(text, '\n')}, Unknown: corpus.Dropped,
+	testkit.Test(t, testkit.Form{Dir: dir, Version: 1, Today: map[string][]byte{"full.json": append(text, '\n')}, Unknown: testkit.Dropped,
 		Again: func(written []byte) ([]byte, error) {
 			var read T
 			if err := json.Unmarshal(written, &read); err != nil {

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
+	"millrace/task/node"
 )
 
 var followCases = []testCase{

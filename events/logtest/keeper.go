@@ -9,9 +9,9 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	unique "millrace/task/birth"
 	"millrace/task/limit"
-	"millrace/task/reason"
-	"millrace/task/unique"
+	"millrace/task/value"
 )
 
 var keeperCases = []testCase{
@@ -96,7 +96,7 @@ func (s *suite) from(seq uint64, n int) (records []events.Record) {
 // been admitted meanwhile.
 func endWithAdmission(s *suite) {
 	id := s.task()
-	end, granted := s.fact(id, task.GivenUp{Reason: reason.Limit}), s.granted("job.a", s.task())
+	end, granted := s.fact(id, task.GivenUp{Reason: value.Limit}), s.granted("job.a", s.task())
 	before := s.append(s.granted("job.a", s.task()), 0)
 	facts := []*events.Fact{end, granted}
 	for _, last := range [][]uint64{{0, 0}, {before, before}} {

@@ -19,11 +19,11 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/reason"
-	"millrace/task/where"
+	"millrace/task/node"
+	"millrace/task/placement"
+	"millrace/task/value"
 )
 
 // Options describe what the suite cannot see of a log.
@@ -156,11 +156,11 @@ func (s *suite) nodeFact(id node.ID, e node.Event) *events.Fact {
 func now() time.Time { return time.Now().UTC().Round(0) }
 
 func work(queue string) task.Work {
-	return task.Work{Spec: &job.Spec{Handler: "noop"}, Route: where.QueueRoute(queue, where.DefaultPriority)}
+	return task.Work{Spec: &job.Spec{Handler: "noop"}, Route: placement.QueueRoute(queue, placement.DefaultPriority)}
 }
 
 // note is an event that any chain accepts.
-func note(text string) task.Event { return task.GivenUp{Reason: reason.Expired, Detail: text} }
+func note(text string) task.Event { return task.GivenUp{Reason: value.Expired, Detail: text} }
 
 func (s *suite) append(f *events.Fact, last uint64) uint64 {
 	s.Helper()

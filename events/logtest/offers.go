@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/limit"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/queue"
-	"millrace/task/where"
 )
 
 var offerCases = []testCase{
@@ -248,7 +248,7 @@ func proof(s *suite) {
 func ownRoute(s *suite) {
 	aimed := func(priority int, key string) task.Work {
 		w := work("default")
-		w.Route, w.FairKey = where.NodeRoute("n1", priority), key
+		w.Route, w.FairKey = placement.NodeRoute("n1", priority), key
 		return w
 	}
 	var want []task.ID

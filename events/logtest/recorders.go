@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/node"
 	"millrace/task/value"
 )
 
@@ -108,7 +107,7 @@ func life(s *suite) {
 
 	first := s.next(offers)
 	t := claim(first, "n1", nil)
-	t = do(t, task.Fail{Epoch: t.Epoch, Class: reason.Task, Message: "flaky"}, task.Retrying)
+	t = do(t, task.Fail{Epoch: t.Epoch, Class: value.Task, Message: "flaky"}, task.Retrying)
 	for range 2 { // settling twice is harmless
 		if err := r.Settle(ctx, &t); err != nil {
 			s.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 
-	"millrace/client"
+	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"

@@ -7,10 +7,10 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"millrace/client"
-	"millrace/jet"
-	"millrace/jet/embed"
-	"millrace/jet/streams"
+	"millrace/events/jet"
+	"millrace/events/jet/embed"
+	"millrace/events/jet/streams"
+	"millrace/service/client"
 	"millrace/task"
 )
 

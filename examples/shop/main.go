@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"millrace/client"
+	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"

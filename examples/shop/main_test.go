@@ -4,10 +4,10 @@ import (
 	"context"
 	"testing"
 
-	"millrace/client"
-	"millrace/jet"
-	"millrace/jet/embed"
-	"millrace/jet/streams"
+	"millrace/events/jet"
+	"millrace/events/jet/embed"
+	"millrace/events/jet/streams"
+	"millrace/service/client"
 	"millrace/task"
 )
 

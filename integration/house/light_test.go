@@ -9,7 +9,7 @@ import (
 // A program that submits tasks, or runs them, carries neither a NATS server nor a database.
 func TestProgramsOfUsersAreLight(t *testing.T) {
 	t.Parallel()
-	list := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}}: {{.Deps}}", "./client", "./worker", "./clients/millrace", "./jet/embed")
+	list := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}}: {{.Deps}}", "./service/client", "./worker", "./ipc/clients/go", "./events/jet/embed")
 	list.Dir = root(t)
 	out, err := list.Output()
 	if err != nil {
@@ -22,7 +22,7 @@ func TestProgramsOfUsersAreLight(t *testing.T) {
 	for _, line := range packages {
 		pkg, deps, _ := strings.Cut(line, ": ")
 		for _, heavy := range []string{"nats-server/v2/server", "sqlite", "spf13/cobra", "prometheus/client_golang", "expr-lang", "bubbletea", "opentelemetry"} {
-			server := pkg == module+"jet/embed" // proves that the test finds imports
+			server := pkg == module+"events/jet/embed" // proves that the test finds imports
 			if has := strings.Contains(deps, heavy); has != (server && heavy == "nats-server/v2/server") {
 				t.Errorf("%s links %s: %v", pkg, heavy, has)
 			}

@@ -169,7 +169,7 @@ func TestOnlyARecorderPlacesArmsAndHints(t *testing.T) {
 		"implemented, not used":   {`type log struct { events.Log }; func (log) Hint(node.ID, task.ID) error { return nil }`, ""},
 		"a log that is passed on": {`func f(l events.Log) *events.Recorder { return &events.Recorder{Log: l} }`, ""},
 	} {
-		source, err := parser.ParseFile(m.files, name+".go", "package x\nimport (\"context\"; \"millrace/events\"; \"millrace/node\"; \"millrace/task\")\nvar _ context.Context; var _ events.Log; var _ node.ID; var _ task.ID\n"+c.source, parser.SkipObjectResolution)
+		source, err := parser.ParseFile(m.files, name+".go", "package x\nimport (\"context\"; \"millrace/events\"; \"millrace/task/node\"; \"millrace/task\")\nvar _ context.Context; var _ events.Log; var _ node.ID; var _ task.ID\n"+c.source, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,8 +14,8 @@ import (
 
 // compared are the files that may show a value as Go does, and why.
 var compared = map[string]string{
-	"scheduler/react.go":     "it compares labels with those of the last look",
-	"verify/limits/batch.go": "reports of old logs, which are kept, have these words",
+	"scheduler/react.go":               "it compares labels with those of the last look",
+	"history/verify/findings/batch.go": "reports of old logs, which are kept, have these words",
 }
 
 // A text for people shows no value as Go prints it: no list as [a b], no map[…], no pointer.

@@ -13,147 +13,126 @@ const module = "millrace/"
 // plan says which packages of this module each package may import. A new package needs a row:
 // without one the test fails.
 var plan = map[string][]string{
+	".": {}, // the Go face, that begins
 	// Packages below task, and packages around it: importers of task may import all of them. Only
 	// the tests of task import those around it; Go refuses such an import elsewhere as a cycle.
-	"task":             {"task/breaker", "task/job", "task/limit", "task/param", "task/queue", "task/reason", "task/value", "task/where", "task/birth", "task/choice", "task/duties", "task/family", "task/unique"},
-	"task/birth":       {"task"},
-	"task/choice":      {"task"},
-	"task/duties":      {"task"},
-	"task/family":      {"task"},
-	"task/unique":      {"task"},
-	"task/tasktest":    {"task"},
-	"task/param":       {"task/value"},
-	"task/value":       {},
-	"task/where":       {"task/value"},
-	"task/limit":       {"task/value", "task/where"},
-	"task/queue":       {"task/limit", "task/value"},
-	"task/reason":      {},
-	"task/breaker":     {"task/value"},
-	"task/job":         {"task/breaker", "task/limit", "task/param", "task/reason", "task/value", "task/where"},
-	"near":             {},
-	"query":            {"near", "task", "view"},
-	"internal/form":    {},
-	"internal/heap":    {},
-	"internal/paged":   {},
-	"internal/corpus":  {},
-	"internal/testkit": {},
-	"task/jobfile":     {"internal/form", "near", "task", "task/schedule"},
-	"task/schedule":    {"internal/heap", "task", "task/definition"},
-	"task/quota":       {"internal/heap", "task"},
-	"task/output":      {"task"},
-	"task/definition":  {"task"},
-	"node":             {"task"}, // for the form of names
-	"files":            {},
-	"files/tree":       {"files"},
+	"task":                 {"task/limit", "task/job", "task/param", "task/queue", "task/value", "task/placement", "task/birth", "task/duties"},
+	"task/birth":           {"task"},
+	"task/duties":          {"task"},
+	"task/tasktest":        {"task"},
+	"task/param":           {"task/value"},
+	"task/value":           {},
+	"task/placement":       {"task/value"},
+	"task/limit":           {"task/value", "task/placement"},
+	"task/queue":           {"task/limit", "task/value"},
+	"task/job":             {"task/limit", "task/param", "task/value", "task/placement"},
+	"projections/query":    {"task/value", "task", "projections/view"},
+	"internal/form":        {},
+	"internal/collections": {},
+	"internal/testkit":     {},
+	"task/jobfile":         {"internal/form", "task/value", "task", "task/schedule"},
+	"task/schedule":        {"internal/collections", "task", "task/definition"},
+	"task/quota":           {"internal/collections", "task"},
+	"task/output":          {"task"},
+	"task/definition":      {"task"},
+	"task/node":            {"task"}, // for the form of names
+	"files":                {},
+	"files/tree":           {"files"},
 
-	"events":         {"internal/form", "task", "task/definition", "node"},
-	"events/logtest": {"internal/corpus", "internal/testkit", "events", "task", "task/definition", "node"},
+	"events":         {"internal/form", "task", "task/definition", "task/node"},
+	"events/logtest": {"internal/testkit", "events", "task", "task/definition", "task/node"},
 
-	"verify/book":         {"events", "node", "task"},
-	"verify/ticks":        {"verify/book", "events", "task", "task/definition", "task/schedule"},
-	"verify/thin":         {"internal/form", "task"},
-	"verify/past":         {"verify/thin", "events", "node", "task"},
-	"verify/limits":       {"verify/book", "verify/past", "verify/thin", "events", "node", "task", "task/quota"},
-	"verify":              {"verify/book", "verify/limits", "verify/ticks", "verify/thin", "verify/past", "internal/form", "events", "task", "task/definition", "task/quota", "task/schedule", "node"},
-	"replay":              {"internal/form", "internal/heap", "near", "verify", "view", "events", "task", "task/definition", "task/quota", "node"},
-	"whatif":              {"internal/heap", "near", "view", "verify", "incident", "events", "task", "task/breaker", "task/limit", "task/definition", "task/schedule", "node"}, // incident for its tests alone
-	"spans":               {"view", "events", "task"},
-	"telemetry":           {"spans", "worker", "telemetry/otlp", "events", "task"}, // telemetry/otlp for its tests alone
-	"telemetry/otlp":      {},
-	"view":                {"events", "task", "task/definition", "task/quota", "task/schedule", "node"},
-	"incident":            {"events", "node", "task", "task/definition", "task/schedule"},                                                     // node for its tests alone
-	"projections":         {"internal/form", "internal/paged", "view", "events", "task", "task/definition", "task/quota", "node", "incident"}, // incident for its tests alone
-	"metrics":             {"events", "task", "task/definition", "task/quota", "node"},
-	"desk":                {"events", "node", "task", "task/definition", "task/schedule"},
-	"scheduler/turns":     {"task"},
-	"scheduler/admission": {"events", "task", "task/quota", "task/where"},
-	"scheduler":           {"scheduler/turns", "scheduler/admission", "desk", "internal/heap", "events", "task", "task/definition", "task/quota", "task/schedule", "node", "logclock"},
-	"worker/claim":        {"events", "task", "task/definition", "task/schedule", "node"},
-	"worker":              {"worker/claim", "events", "task", "task/definition", "task/output", "task/schedule", "node", "private"},
-	"ipc":                 {"task/value"},
-	"private":             {},
-	"retention":           {"task"},
-	"logclock":            {},
-	"local":               {"private"},
+	"history/verify/findings": {"events", "task/node", "task", "task/definition", "task/schedule", "internal/form", "task/quota"},
+	"history/verify":          {"history/verify/findings", "internal/form", "events", "task", "task/definition", "task/quota", "task/schedule", "task/node"},
+	"history/replay":          {"internal/form", "internal/collections", "task/value", "history/verify", "projections/view", "events", "task", "task/definition", "task/quota", "task/node"},
+	"history/whatif":          {"internal/collections", "task/value", "projections/view", "history/verify", "history/incident", "events", "task", "task/limit", "task/definition", "task/schedule", "task/node"}, // incident for its tests alone
 
-	"monitor":              {"metrics", "events", "task", "task/definition", "task/schedule", "node"},
-	"worker/process":       {"worker/process/child", "worker", "ipc", "task", "task/output", "private"},
-	"worker/process/child": {"ipc", "task", "private"},
+	"internal/observe":     {"projections/view", "events", "task", "worker", "internal/metrics", "task/definition", "task/schedule", "task/node"}, // internal/observe for its tests alone
+	"projections/view":     {"events", "task", "task/definition", "task/quota", "task/schedule", "task/node"},
+	"history/incident":     {"events", "task/node", "task", "task/definition", "task/schedule"},                                                                               // node for its tests alone
+	"projections":          {"internal/form", "internal/collections", "projections/view", "events", "task", "task/definition", "task/quota", "task/node", "history/incident"}, // incident for its tests alone
+	"internal/metrics":     {"events", "task", "task/definition", "task/quota", "task/node"},
+	"events/submit":        {"events", "task/node", "task", "task/definition", "task/schedule"},
+	"scheduler/turns":      {"task"},
+	"scheduler/admission":  {"events", "task", "task/quota", "task/placement"},
+	"scheduler":            {"scheduler/turns", "scheduler/admission", "events/submit", "internal/collections", "events", "task", "task/definition", "task/quota", "task/schedule", "task/node", "internal/logclock"},
+	"worker/claim":         {"events", "task", "task/definition", "task/schedule", "task/node"},
+	"worker":               {"worker/claim", "events", "task", "task/definition", "task/output", "task/schedule", "task/node", "internal/privatedir"},
+	"ipc":                  {"task/value"},
+	"internal/privatedir":  {},
+	"scheduler/retention":  {"task"},
+	"internal/logclock":    {},
+	"events/jet/discovery": {"internal/privatedir", "task/value"},
+	"worker/process":       {"worker/process/child", "worker", "ipc", "task", "task/output", "internal/privatedir"},
+	"worker/process/child": {"ipc", "task", "internal/privatedir"},
 
-	"worker/filecache": {"worker", "files", "files/tree", "task", "task/output", "private"},
-	"jet/natscontext":  {"local", "task/value"},
-	"jet/jettest":      {"jet", "jet/embed", "jet/streams"},
-	"jet/wire":         {"events", "task", "task/definition", "node"},
-	"jet/link":         {"jet/wire", "events", "logclock"},
-	"jet/publish":      {"jet/link", "events", "jet/reading", "jet/streams", "jet/wire", "task"}, // all but the first two for its tests alone
-	"jet/pull":         {"jet/wire"},
-	"jet/floor":        {"jet/publish", "jet/pull", "jet/streams", "jet/wire"},                                            // for the benchmark
-	"jet/contents":     {"jet/link", "jet/wire", "events", "files", "files/tree", "task", "jet", "jet/streams"},           // the last two for its tests alone
-	"jet/presence":     {"jet/link", "jet/pull", "jet/roles", "jet/streams", "jet/wire", "events", "node", "task", "jet"}, // jet for its tests alone
-	"jet/outputs":      {"jet/link", "jet/wire", "events", "task", "task/output"},
-	"jet/roles":        {"jet/wire", "events", "node", "task"},
-	"jet/streams":      {"jet/link", "jet/wire", "events"},
-	"jet/reading":      {"jet/link", "jet/wire", "events", "node", "task"},
-	"jet/definitions":  {"jet/link", "jet/reading", "jet/roles", "jet/wire", "events", "files", "task", "task/definition", "task/schedule", "jet", "jet/streams"}, // jet and jet/streams for its tests alone
-	"jet/rig":          {"jet/embed", "internal/testkit", "events", "files/tree", "task"},
-	"jet/embed":        {"jet", "jet/streams", "jet/natscontext", "jet/wire", "local", "events", "private"}, // jet and jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
-	"jet":              {"jet/natscontext", "jet/wire", "jet/link", "jet/publish", "jet/pull", "jet/contents", "jet/presence", "jet/roles", "jet/streams", "jet/reading", "jet/definitions", "jet/outputs", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/schedule", "node", "logclock"},
-	"client":           {"internal/form", "query", "view", "desk", "jet", "jet/contents", "jet/roles", "jet/definitions", "jet/streams", "jet/outputs", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"}, // jet/streams for its tests alone
-	"api":              {"client", "query", "view", "verify", "replay", "whatif", "projections", "telemetry", "task/jobfile", "jet", "jet/contents", "jet/link", "jet/roles", "jet/definitions", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
-	"httpapi":          {"api", "client", "near", "whatif", "metrics", "view", "jet", "jet/roles", "jet/definitions", "jet/streams", "jet/embed", "projections", "events", "events/logtest", "task", "task/definition", "task/output", "node"}, // jet/embed, jet/streams, projections and whatif for its tests alone
-	"clients/millrace": {"ipc"},
+	"worker/filecache":       {"worker", "files", "files/tree", "task", "task/output", "internal/privatedir"},
+	"events/jet/jettest":     {"events/jet", "events/jet/embed", "events/jet/streams"},
+	"events/jet/names":       {"events", "task", "task/definition", "task/node"},
+	"events/jet/request":     {"events/jet/names", "events", "internal/logclock", "task/node", "task"},
+	"events/jet/publish":     {"events/jet/request", "events", "events/jet/streams", "events/jet/names", "task"}, // all but the first two for its tests alone
+	"events/jet/pull":        {"events/jet/names"},
+	"integration/bench":      anything,
+	"events/jet/outputs":     {"events/jet/request", "events/jet/names", "events", "files", "files/tree", "task", "events/jet", "events/jet/streams", "task/output"},                // the last two for its tests alone
+	"events/jet/presence":    {"events/jet/request", "events/jet/pull", "events/jet/rights", "events/jet/streams", "events/jet/names", "events", "task/node", "task", "events/jet"}, // jet for its tests alone
+	"events/jet/rights":      {"events/jet/names", "events", "task/node", "task"},
+	"events/jet/streams":     {"events/jet/request", "events/jet/names", "events"},
+	"events/jet/definitions": {"events/jet/request", "events/jet/rights", "events/jet/names", "events", "files", "task", "task/definition", "task/schedule", "events/jet", "events/jet/streams"}, // jet and events/jet/streams for its tests alone
+	"events/jet/natstest":    {"events/jet/embed", "internal/testkit", "events", "files/tree", "task"},
+	"events/jet/embed":       {"events/jet", "events/jet/streams", "events/jet/discovery", "events/jet/names", "events", "internal/privatedir"}, // jet and events/jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
+	"events/jet":             {"events/jet/discovery", "events/jet/names", "events/jet/request", "events/jet/publish", "events/jet/pull", "events/jet/outputs", "events/jet/presence", "events/jet/rights", "events/jet/streams", "events/jet/definitions", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/schedule", "task/node", "internal/logclock"},
+	"service/client":         {"internal/form", "projections/query", "projections/view", "events/submit", "events/jet", "events/jet/outputs", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/discovery", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "task/node"}, // events/jet/streams for its tests alone
+	"service/answers":        {"service/client", "projections/query", "projections/view", "history/verify", "history/replay", "history/whatif", "projections", "internal/observe", "task/jobfile", "events/jet", "events/jet/outputs", "events/jet/request", "events/jet/rights", "events/jet/definitions", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "task/node"},
+	"service/httpapi":        {"service/answers", "service/client", "task/value", "history/whatif", "internal/metrics", "projections/view", "events/jet", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/embed", "projections", "events", "events/logtest", "task", "task/definition", "task/output", "task/node"}, // events/jet/embed, events/jet/streams, projections and whatif for its tests alone
+	"ipc/clients/go":         {"ipc"},
 
-	"cmd/millrace":             anything,
-	"cmd/millrace/...":         anything, // its rooms
-	"cmd/millrace/bench":       anything,
-	"cmd/millrace/export":      {},
-	"cmd/millrace/load":        {},
-	"cmd/millrace/screen":      {},
-	"cmd/millrace/chaos":       anything,
-	"cmd/millrace/chaos/proxy": {},
-
-	"integration":       {},
-	"integration/house": {},
+	"cmd/millrace":            anything,
+	"internal/cli/term":       {"task"},
+	"integration/load":        {},
+	"integration/chaos":       anything,
+	"integration/chaos/proxy": {},
+	"integration/house":       {},
 	// The harness of the tests below.
-	"integration/place":      {"client", "events", "internal/testkit", "jet/embed", "node", "task"},
-	"integration/deaths":     {},
-	"integration/faces":      {},
-	"integration/nodes":      {},
-	"integration/once":       {},
-	"integration/programs":   {},
-	"integration/rights":     {},
+	"integration/harness":    {"service/client", "events", "internal/testkit", "events/jet/embed", "task/node", "task"},
+	"integration/promises":   {},
 	"integration/simulation": {},
 
 	// The programs of users import only the client side of Millrace.
 	"examples":               {},
 	"examples/crawl":         {"examples/crawl/crawler"},
-	"examples/crawl/crawler": {"examples/crawl/site"},
-	"examples/crawl/site":    {},
-	"examples/handler":       {"client", "jet", "jet/streams", "jet/embed", "task", "task/output", "worker"},
-	"examples/outbox":        {"client", "jet", "jet/streams", "task"}, // jet for its test
-	"examples/shop":          {"client", "jet", "jet/streams", "task", "task/output", "worker"},
+	"examples/crawl/crawler": {},
+	"examples/handler":       {"service/client", "events/jet", "events/jet/streams", "events/jet/embed", "task", "task/output", "worker"},
+	"examples/outbox":        {"service/client", "events/jet", "events/jet/streams", "task"}, // jet for its test
+	"examples/shop":          {"service/client", "events/jet", "events/jet/streams", "task", "task/output", "worker"},
 }
 
 // anything is the row of the packages that wire the rest.
 var anything = []string{"*"}
 
-// rooms are the parts of the command line, below cmd/millrace. Each may import those that stand
-// before it.
-var rooms = []string{"screen", "export", "exit", "term", "picture", "golden", "typed", "settings", "told", "reach", "garbage", "audit", "opened", "excerpt", "pages/ansi", "pages/assets", "pages/paramform", "pages/series", "pages", "serve", "certify", "bundles", "history", "stage", "debug", "incident", "nodes", "queues", "look", "follow", "records", "act", "submit", "definitions"}
+// rooms are the parts of the command line and the pages. Each may import those that stand before
+// it.
+var rooms = []string{"internal/cli/exit", "internal/cli/term", "internal/cli/clitest", "internal/cli/settings", "internal/cli/wording", "internal/cli/connect", "service/inspect", "service/pages/assets", "service/pages/paramform", "service/pages", "internal/cli/serve", "internal/cli/files", "internal/cli/history", "internal/cli/node", "internal/cli/queue", "internal/cli/task", "internal/cli/task/change", "internal/cli/job"}
+
+// commands are the packages that talk with people at a terminal or a page, and the programs that measure and break an
+// installation.
+var commands = []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/bench", "integration/chaos/...", "integration/load"}
+
+// proofs are the packages of tests that may import anything.
+var proofs = []string{"integration/house", "integration/promises", "integration/simulation"}
 
 // row is the row of the house plan for a package: its own, or that of its subtree.
 func row(path string) (may []string, ok bool) {
 	if may, ok = plan[path]; ok {
 		return may, true
 	}
-	if room, below := strings.CutPrefix(path, "cmd/millrace/"); below && slices.Contains(rooms, room) {
-		return plan["cmd/millrace/..."], true
+	if slices.Contains(rooms, path) {
+		return anything, true
 	}
 	return nil, false
 }
 
 // holds tells whether a list of packages has one, by its name or as part of a subtree:
-// "cmd/millrace/...".
+// "internal/cli/...".
 func holds(list []string, path string) bool {
 	return slices.ContainsFunc(list, func(of string) bool {
 		above, subtree := strings.CutSuffix(of, "/...")
@@ -162,7 +141,7 @@ func holds(list []string, path string) bool {
 }
 
 // testsMayImport are the packages that any test may use besides its package's own row.
-var testsMayImport = []string{"events/logtest", "internal/corpus", "internal/testkit", "jet/embed", "jet/jettest", "jet/rig", "task/tasktest", "verify"}
+var testsMayImport = []string{"events/logtest", "internal/testkit", "events/jet/embed", "events/jet/jettest", "events/jet/natstest", "task/tasktest", "history/verify"}
 
 // outsiders are imports that only some packages may have; of several rules the
 // longest prefix counts.
@@ -172,38 +151,40 @@ var outsiders = []struct {
 	tests  []string // packages whose tests may, too
 	why    string
 }{
-	{"github.com/nats-io/nats-server", []string{"jet/embed"}, []string{"jet", "jet/roles", "integration/..."}, "only jet/embed knows the NATS server, for programs that bring none do not link it"},
-	{"github.com/nats-io/nats.go", []string{"jet", "jet/link", "jet/publish", "jet/pull", "jet/floor", "jet/contents", "jet/presence", "jet/roles", "jet/streams", "jet/reading", "jet/definitions", "jet/outputs", "jet/embed", "jet/jettest", "jet/rig", "jet/natscontext", "api", "integration/place"}, []string{"client", "cmd/millrace/...", "integration/..."}, "only jet and the service of api speak to NATS"},
-	{"github.com/nats-io/jsm.go", nil, []string{"jet/natscontext"}, "it links the NATS server; jet/natscontext reads contexts"},
-	{"github.com/nats-io/", []string{"jet", "jet/publish", "jet/natscontext"}, []string{"integration/..."}, "only jet knows the tools of NATS"},
-	{"github.com/rs/zerolog", []string{"cmd/millrace/..."}, nil, "only cmd/millrace knows how log lines are written; all else takes a *slog.Logger"},
-	{"github.com/prometheus/", []string{"monitor"}, nil, "only monitor speaks to Prometheus; what is counted is in metrics"},
-	{"github.com/expr-lang/", []string{"replay"}, nil, "only replay knows the language of its breakpoints"},
-	{"github.com/klauspost/", []string{"incident", "httpapi"}, nil, "only incident and httpapi know how what they write is packed"},
-	{"github.com/minio/", []string{"jet/embed"}, nil, "only jet/embed knows in which form a NATS server keeps streams"},
-	{"go.opentelemetry.io/", []string{"telemetry", "telemetry/otlp"}, nil, "only telemetry knows OpenTelemetry"},
-	{"charm.land/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
-	{"github.com/charmbracelet/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
-	{"github.com/danielgtaylor/huma", []string{"httpapi"}, nil, "only httpapi makes an OpenAPI document"},
+	{"github.com/nats-io/nats-server", []string{"events/jet/embed"}, []string{"events/jet", "events/jet/rights", "integration/house", "integration/promises", "integration/simulation", "integration/harness"}, "only events/jet/embed knows the NATS server, for programs that bring none do not link it"},
+	{"github.com/nats-io/nats.go", []string{"events/jet", "events/jet/request", "events/jet/publish", "events/jet/pull", "events/jet/outputs", "events/jet/presence", "events/jet/rights", "events/jet/streams", "events/jet/definitions", "events/jet/embed", "events/jet/jettest", "events/jet/natstest", "events/jet/discovery", "service/answers", "integration/harness"}, []string{"service/client", "cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/bench", "integration/chaos/...", "integration/load", "integration/..."}, "only events/jet and its rooms and the service of service/answers speak to NATS"},
+	{"github.com/nats-io/jsm.go", nil, []string{"events/jet/discovery"}, "it links the NATS server; events/jet/discovery reads contexts"},
+	{"github.com/nats-io/", []string{"events/jet", "events/jet/publish", "events/jet/discovery"}, []string{"integration/..."}, "only jet knows the tools of NATS"},
+	{"github.com/rs/zerolog", commands, nil, "only the command line knows how log lines are written; all else takes a *slog.Logger"},
+	{"github.com/prometheus/", []string{"internal/observe"}, nil, "only internal/observe speaks to Prometheus; what is counted is in internal/metrics"},
+	{"github.com/expr-lang/", []string{"history/replay"}, nil, "only replay knows the language of its breakpoints"},
+	{"github.com/klauspost/", []string{"history/incident", "service/httpapi"}, nil, "only incident and httpapi know how what they write is packed"},
+	{"github.com/minio/", []string{"events/jet/embed"}, nil, "only events/jet/embed knows in which form a NATS server keeps streams"},
+	{"go.opentelemetry.io/", []string{"internal/observe"}, nil, "only internal/observe knows OpenTelemetry"},
+	{"charm.land/", []string{"internal/cli/history"}, nil, "only the full screen of replay knows bubbletea"},
+	{"github.com/charmbracelet/", []string{"internal/cli/history"}, nil, "only the full screen of replay knows bubbletea"},
+	{"github.com/danielgtaylor/huma", []string{"service/httpapi"}, nil, "only httpapi makes an OpenAPI document"},
 	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},
-	{"github.com/spf13/", []string{"cmd/millrace/..."}, nil, "flags belong to cmd"},
-	{"os/exec", []string{"worker/process/...", "cmd/millrace/bench", "cmd/millrace/chaos", "cmd/millrace/told", "jet/natscontext", "integration/place"}, []string{"cmd/millrace/...", "integration/...", "jet/embed"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, and a build from a checkout asks git which"},
+	{"github.com/spf13/", commands, nil, "flags belong to the command line"},
+	{"os/exec", []string{"worker/process/...", "integration/bench", "integration/chaos", "internal/cli/wording", "events/jet/discovery", "integration/harness"}, []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/bench", "integration/chaos/...", "integration/load", "integration/...", "events/jet/embed"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, and a build from a checkout asks git which"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.
-var opaque = []string{"client", "cmd/millrace/..."}
+var opaque = append([]string{"service/client"}, commands...)
 
 // exceptions are files that break a rule for outsiders or for clocks, with the reason.
 var exceptions = map[string]string{
-	"events/memory.go": "leases run out and timers fire in a log in memory, too; tests move its clock with testing/synctest",
-	"client/reach.go":  "tells programs what an error of the connection means, without their importing nats.go",
+	"events/memory.go":                  "leases run out and timers fire in a log in memory, too; tests move its clock with testing/synctest",
+	"integration/bench/floor.go":        "the bare loops against which the benchmark is held speak to NATS themselves",
+	"integration/bench/floor_output.go": "likewise",
+	"service/client/reach.go":           "tells programs what an error of the connection means, without their importing nats.go",
 }
 
-// clockless packages get time and chance as arguments; still ones start no goroutine either.
+// clockless packages and files get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"query", "task", "task/birth", "task/breaker", "task/choice", "task/definition", "task/duties", "task/family", "task/unique", "task/job", "task/jobfile", "task/limit", "task/output", "task/param", "task/queue", "task/quota", "task/reason", "task/schedule", "task/value", "task/where", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "verify/book", "verify/limits", "verify/past", "verify/thin", "verify/ticks", "view", "replay", "whatif", "spans", "cmd/millrace/load"}
-	still     = []string{"query", "task", "task/birth", "task/breaker", "task/choice", "task/definition", "task/duties", "task/family", "task/unique", "task/job", "task/jobfile", "task/limit", "task/output", "task/param", "task/queue", "task/quota", "task/reason", "task/schedule", "task/value", "task/where", "node", "files", "internal/form", "metrics", "verify", "verify/book", "verify/limits", "verify/past", "verify/thin", "verify/ticks", "replay", "whatif", "spans", "cmd/millrace/load"}
+	clockless = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/definition", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files", "ipc", "events", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "projections/view", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load"}
+	still     = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/definition", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.
@@ -220,51 +201,54 @@ const (
 
 // clocks are the packages and files that may read the machine's clock, with the reason. All others
 // take the time from the store ([jet.Store.Now]), from the client, or from their configuration;
-// package logclock keeps it. In client, api and the command line, where people enter times, each
+// package logclock keeps it. In the client, the service and the command line, where people enter times, each
 // file has a row of its own.
 var clocks = map[string]string{
-	"logclock": "keeps the log's time, from the machine's and what the log answers",
+	"internal/logclock": "keeps the log's time, from the machine's and what the log answers",
 
-	"client/nodes.go":   measures,
-	"client/resolve.go": "gives ids that are drawn without a server their order",
-	"desk/room.go":      measures,
-	"api/queues.go":     measures,
+	"service/client/nodes.go":   measures,
+	"service/client/resolve.go": "gives ids that are drawn without a server their order",
+	"events/submit/room.go":     measures,
+	"service/answers/queues.go": measures,
 
-	"httpapi/files.go":  "tells by when contents that are pushed or pulled must go on",
-	"httpapi/stream.go": "tells by when who follows must have taken what he is sent",
-	"httpapi/server.go": "the machine's time is the default where the program gives no clock",
+	"service/httpapi/files.go":  "tells by when contents that are pushed or pulled must go on",
+	"service/httpapi/stream.go": "tells by when who follows must have taken what he is sent",
+	"service/httpapi/server.go": "the machine's time is the default where the program gives no clock",
 
-	"local/local.go":                "tells which server of this machine is the newest; the records never leave it",
-	"cmd/millrace/bench.go":         measures,
-	"cmd/millrace/term/progress.go": measures,
-	"cmd/millrace/submit/run.go":    measures,
-	"cmd/millrace/reach/signals.go": measures,
-	"cmd/millrace/act/bulk.go":      measures,
+	"events/jet/discovery/local.go":    "tells which server of this machine is the newest; the records never leave it",
+	"cmd/millrace/bench.go":            measures,
+	"internal/cli/term/progress.go":    measures,
+	"internal/cli/task/change/run.go":  measures,
+	"internal/cli/connect/signals.go":  measures,
+	"internal/cli/task/change/bulk.go": measures,
 
-	"cmd/millrace/bench":       measures,
-	"cmd/millrace/chaos":       "compares its faults with the times of a log on the same machine, and tells processes a wrong time",
-	"cmd/millrace/chaos/proxy": measures,
+	"integration/bench":       measures,
+	"integration/chaos":       "compares its faults with the times of a log on the same machine, and tells processes a wrong time",
+	"integration/chaos/proxy": measures,
 
-	"jet":                  measures,
-	"jet/link/forming.go":  measures,
-	"jet/contents":         measures,
-	"jet/floor":            measures,
-	"jet/publish":          measures,
-	"jet/pull":             measures,
-	"jet/definitions":      measures,
-	"jet/rig":              "gives the facts of tests their times",
-	"jet/embed":            measures,
-	"monitor":              otherwise,
-	"projections":          measures,
-	"scheduler":            otherwise,
-	"scheduler/turns":      measures,
-	"worker":               otherwise,
-	"worker/filecache":     "marks files of this machine with its time; " + otherwise,
-	"worker/process":       measures,
-	"worker/process/child": measures,
-	"events/logtest":       measures,
+	"events/jet":                    measures,
+	"events/jet/request/forming.go": measures,
+	"events/jet/outputs/sweep.go":   measures,
+	"events/jet/publish":            measures,
+	"events/jet/pull":               measures,
+	"events/jet/definitions":        measures,
+	"events/jet/natstest":           "gives the facts of tests their times",
+	"events/jet/embed":              measures,
+	"internal/observe/beats.go":     otherwise,
+	"internal/observe/log.go":       otherwise,
+	"internal/observe/monitor.go":   otherwise,
+	"internal/observe/server.go":    otherwise,
+	"internal/observe/follow.go":    otherwise,
+	"projections":                   measures,
+	"scheduler":                     otherwise,
+	"scheduler/turns":               measures,
+	"worker":                        otherwise,
+	"worker/filecache":              "marks files of this machine with its time; " + otherwise,
+	"worker/process":                measures,
+	"worker/process/child":          measures,
+	"events/logtest":                measures,
 
-	"integration/place": measures, "internal/testkit": measures,
+	"integration/harness": measures, "internal/testkit": measures,
 
 	"examples/crawl/crawler": "is a program of a user",
 }
@@ -401,8 +385,8 @@ func (f *file) takes(from string, names ...string) []string {
 // conflicted are the files beside events that know of a conflict; all others decide on an
 // [events.Chain].
 var conflicted = map[string]string{
-	"jet/link/errors.go":       "finds it in the server's codes",
-	"jet/presence/presence.go": "forgets which heartbeat its next one follows",
+	"events/jet/request/errors.go":    "finds it in the server's codes",
+	"events/jet/presence/presence.go": "forgets which heartbeat its next one follows",
 }
 
 // listing are the methods of a stream that list all of its consumers, which is much on a log with
@@ -451,16 +435,12 @@ func (p *pkg) mayImport(inside string, test bool) bool {
 	if !test {
 		return false
 	}
-	return inside == p.path || slices.Contains(testsMayImport, inside) || p.path == "integration" || strings.HasPrefix(p.path, "integration/")
+	return inside == p.path || slices.Contains(testsMayImport, inside) || slices.Contains(proofs, p.path)
 }
 
 // roomAt returns the index of a package among the rooms; -1 if it is none.
 func roomAt(path string) int {
-	room, below := strings.CutPrefix(path, "cmd/millrace/")
-	if !below {
-		return -1
-	}
-	return slices.Index(rooms, room)
+	return slices.Index(rooms, path)
 }
 
 // refuses returns why a file may not import something from outside, "" if it may.
@@ -488,11 +468,16 @@ func (p *pkg) refuses(f *file, path string) string {
 // trials are the packages besides the desk that make a birth but no task of it, with what they use
 // it for.
 var trials = map[string]string{
-	"task/schedule":      "a definition is refused of which none could be made",
-	"task/tasktest":      "tests try it",
-	"view":               "a plan says what a job's task would be",
-	"verify":             "children are held against what they should have been",
-	"cmd/millrace/bench": "many are placed at once, to measure what the log takes",
+	"task/schedule":     "a definition is refused of which none could be made",
+	"task/tasktest":     "tests try it",
+	"projections/view":  "a plan says what a job's task would be",
+	"history/verify":    "children are held against what they should have been",
+	"integration/bench": "many are placed at once, to measure what the log takes",
+}
+
+// pure tells whether a list has a file, by its own name or its package's.
+func pure(list []string, p *pkg, f *file) bool {
+	return slices.Contains(list, p.path) || slices.Contains(list, p.path+"/"+f.name)
 }
 
 func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
@@ -513,18 +498,18 @@ func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
 		say(f, "%v: nobody lists all consumers; ask for those whose names follow from what is known", f.lists)
 	}
 	starts := slices.Concat(f.takes("os", "StartProcess"), f.takes("syscall", "ForkExec", "StartProcess", "Exec"))
-	if len(starts) > 0 && p.path != "worker/process/child" && p.path != "cmd/millrace/bench" {
+	if len(starts) > 0 && p.path != "worker/process/child" && p.path != "integration/bench" {
 		say(f, "%v: only worker/process/child starts processes", starts)
 	}
-	if len(f.takes("os", "Rename")) > 0 && p.path != "private" &&
-		p.path+"/"+f.name != "projections/store.go" && p.path != "cmd/millrace/chaos" { // one can be made again, the other only breaks things
-		say(f, "puts a file into its place: private.Write also flushes it, for a loss of power")
+	if len(f.takes("os", "Rename")) > 0 && p.path != "internal/privatedir" &&
+		p.path+"/"+f.name != "projections/store.go" && p.path != "integration/chaos" { // one can be made again, the other only breaks things
+		say(f, "puts a file into its place: privatedir.Write also flushes it, for a loss of power")
 	}
-	births := append(f.takes("millrace/task/family", "Births", "Child"), f.takes("millrace/task/birth", "Copy", "Of")...)
-	if len(births) > 0 && p.path != "desk" && trials[p.path] == "" {
+	births := f.takes("millrace/task/birth", "Births", "Child", "Copy", "Of")
+	if len(births) > 0 && p.path != "events/submit" && trials[p.path] == "" {
 		say(f, "%v: only the desk makes births", births)
 	}
-	if slices.Contains(clockless, p.path) {
+	if pure(clockless, p, f) {
 		clocks := f.takes("time", "Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep")
 		if len(clocks) > 0 && exceptions[p.path+"/"+f.name] == "" {
 			say(f, "%v: time is an argument here", clocks)
@@ -535,10 +520,10 @@ func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
 			}
 		}
 	}
-	if reads := f.takes("time", clockReads...); len(reads) > 0 && !slices.Contains(clockless, p.path) && clocks[p.path] == "" && clocks[p.path+"/"+f.name] == "" {
+	if reads := f.takes("time", clockReads...); len(reads) > 0 && !pure(clockless, p, f) && clocks[p.path] == "" && clocks[p.path+"/"+f.name] == "" {
 		say(f, "%v: take the log's time from the store or the client; a file that only measures durations needs a row in clocks", reads)
 	}
-	if slices.Contains(still, p.path) {
+	if pure(still, p, f) {
 		if f.goroutines > 0 {
 			say(f, "starts a goroutine: this package is a set of pure functions")
 		}

@@ -44,6 +44,9 @@ func readModule(root string) ([]pkg, error) {
 			return nil, fmt.Errorf("go list: %w", err)
 		}
 		p := pkg{path: strings.TrimPrefix(listed.ImportPath, module)}
+		if listed.ImportPath+"/" == module {
+			p.path = "."
+		}
 		for _, name := range slices.Concat(listed.GoFiles, listed.CgoFiles, listed.IgnoredGoFiles, listed.TestGoFiles, listed.XTestGoFiles) {
 			source, err := os.ReadFile(filepath.Join(listed.Dir, name))
 			if errors.Is(err, os.ErrNotExist) {

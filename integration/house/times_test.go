@@ -11,11 +11,19 @@ import (
 	"testing"
 	"time"
 
-	"millrace/query"
+	"millrace/projections/query"
 )
 
 // printers are the folders whose code formats times for people.
-var printers = []string{"cmd/millrace", "task", "view", "replay", "client"}
+var printers = append([]string{"task", "projections/view", "history/replay", "service/client"}, foldersOf(commands)...)
+
+// foldersOf returns the folders of a list of packages and subtrees.
+func foldersOf(list []string) (all []string) {
+	for _, of := range list {
+		all = append(all, strings.TrimSuffix(of, "/..."))
+	}
+	return all
+}
 
 // noTimes are the forms of things that nobody types as a time.
 var noTimes = map[string]string{

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/logclock"
+	"millrace/internal/logclock"
 	"millrace/task"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/verify"
+	"millrace/history/verify"
 )
 
 // Whoever removes a fact of a log, or alters a value in one, is found, or docs/verify.md says that

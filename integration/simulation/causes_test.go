@@ -6,14 +6,14 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/where"
+	"millrace/task/placement"
 )
 
 // causes are the facts of a story that others refer to.
 type causes struct {
 	born     bool
 	dues     []time.Time            // of its births
-	route    where.Route            // where it waits
+	route    placement.Route        // where it waits
 	due      time.Time              // of the present turn
 	offered  bool                   // in the present turn
 	turn     uint64                 // the fact since which it waits; 0 since its birth

@@ -8,13 +8,11 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/limit"
+	"millrace/task/placement"
 	"millrace/task/queue"
-	"millrace/task/reason"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // client submits, cancels and retries tasks the way package client does.
@@ -186,10 +184,10 @@ func (h *history) newTask() task.ID {
 func (h *history) someTask() task.ID {
 	id := h.asked[h.rng.IntN(len(h.asked))]
 	if h.variant.values {
-		return family.ChildID(id, oneOf(h, []string{"a", "aa", "b"}))
+		return birth.ChildID(id, oneOf(h, []string{"a", "aa", "b"}))
 	}
 	if t := h.fold.tasks[id]; h.variant.families && t.Children != nil && h.rng.IntN(2) == 0 {
-		return family.ChildID(id, t.Children.Names[h.rng.IntN(len(t.Children.Names))])
+		return birth.ChildID(id, t.Children.Names[h.rng.IntN(len(t.Children.Names))])
 	}
 	return id
 }
@@ -205,7 +203,7 @@ func (h *history) submission(id task.ID) birth.Submission {
 	s.Spec.Retry = job.Retry{Max: h.rng.IntN(4), Min: upTo(5), Backoff: job.BackoffFixed}
 	if h.policies.IntN(3) == 0 {
 		s.Spec.Retry.Jitter, s.Spec.Retry.Backoff = []float64{0.5, 1}[h.policies.IntN(2)], job.BackoffExponential
-		s.Spec.Retry.Budget, s.Spec.Retry.NotOn = value.Duration(time.Duration(h.policies.IntN(120))*time.Second), [][]string{nil, {reason.Timeout}}[h.policies.IntN(2)]
+		s.Spec.Retry.Budget, s.Spec.Retry.NotOn = value.Duration(time.Duration(h.policies.IntN(120))*time.Second), [][]string{nil, {value.Timeout}}[h.policies.IntN(2)]
 	}
 	if h.rng.IntN(3) == 0 {
 		s.Spec.Handler, s.Spec.Run, s.Spec.OnRestart = "", &job.Run{Shell: "work"}, job.RestartAdopt
@@ -258,5 +256,5 @@ func (h *history) aim(s *birth.Submission) {
 
 // queue returns one of the two queues that all workers serve.
 func (h *history) queue() string {
-	return []string{where.DefaultQueue, "bulk"}[h.rng.IntN(2)]
+	return []string{placement.DefaultQueue, "bulk"}[h.rng.IntN(2)]
 }

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"millrace/logclock"
+	"millrace/internal/logclock"
 )
 
 // clockError bounds the error of a process about the log's time: the tolerance of its clock, the

@@ -6,7 +6,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/logtest"
-	"millrace/verify"
+	"millrace/history/verify"
 )
 
 // Every decision that is changed in a log is found.

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
+	"millrace/task/node"
 	"millrace/task/value"
 	"millrace/worker/claim"
 )

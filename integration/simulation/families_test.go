@@ -11,7 +11,6 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/family"
 	"millrace/task/job"
 )
 
@@ -59,16 +58,16 @@ func (c *client) retryInLine(id task.ID) {
 		if err != nil {
 			return err
 		}
-		line := []family.Member{{Task: t}}
+		line := []birth.Member{{Task: t}}
 		if t.Parent != "" {
 			parent, err := c.rec.Load(ctx, t.Parent)
 			if err != nil {
 				return err
 			}
-			line[0].Name = family.NameOf(&parent, id)
-			line = append(line, family.Member{Task: parent})
+			line[0].Name = birth.NameOf(&parent, id)
+			line = append(line, birth.Member{Task: parent})
 		}
-		top, again := family.Retry(line)
+		top, again := birth.Retry(line)
 		if t, _, err = c.rec.Do(ctx, line[top].Task, task.Reopen{Reason: "another whim", Again: again}); err != nil && !errors.Is(err, task.ErrRunning) {
 			return err
 		}
@@ -113,7 +112,7 @@ func (h *history) once(id task.ID) error {
 	return h.stories[id].told(func(r *events.Record) error {
 		switch e := r.Fact.Event.(type) {
 		case task.Reopened:
-			if !strings.HasPrefix(e.Reason, family.ParentLives) {
+			if !strings.HasPrefix(e.Reason, birth.ParentLives) {
 				return nil
 			}
 			var asked uint64
@@ -152,7 +151,7 @@ func (h *history) retried(id task.ID) error {
 			if asked == "" || cancelled {
 				return nil
 			}
-			for name, child := range family.ChildIDs(&p) {
+			for name, child := range birth.ChildIDs(&p) {
 				if means, again := h.stories[child].between(asked, name, life, r.Seq); means && !again {
 					return fmt.Errorf("%w: step %s is not, between %d and %d", errRetry, name, life, r.Seq)
 				}

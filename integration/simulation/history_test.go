@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/scheduler"
 	"millrace/task"
-	"millrace/task/where"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/worker/claim"
 )
 
@@ -453,7 +453,7 @@ func (h *history) settle() {
 		h.judgeWorkers()
 	}
 	// An offer on the route of a node that is gone may stay there: it is stale.
-	offers, _ := h.mem.Offers(context.Background(), append(slices.Clone(queues), where.NodeQueue("n0")))
+	offers, _ := h.mem.Offers(context.Background(), append(slices.Clone(queues), placement.NodeQueue("n0")))
 	if o := offers.(*events.MemoryOffers).Try(); o != nil {
 		h.blame(o.Fact.Task, fmt.Errorf("offer %d was never acknowledged", o.Seq))
 	}

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/incident"
-	"millrace/node"
+	"millrace/history/incident"
+	look "millrace/projections/view"
 	"millrace/task"
-	look "millrace/view"
+	"millrace/task/node"
 )
 
 // incident writes a history that has failed into an incident file, and returns the command that

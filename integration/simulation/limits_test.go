@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
+	"millrace/history/verify"
 	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/limit"
+	"millrace/task/node"
 	"millrace/task/queue"
 	"millrace/task/quota"
-	"millrace/verify"
 )
 
 var errI4 = errors.New("I-4: a limit is never exceeded by accepted epochs")

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
+	"millrace/history/verify"
 	"millrace/task"
-	"millrace/verify"
+	"millrace/task/node"
 	"millrace/worker/claim"
 )
 

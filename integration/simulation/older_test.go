@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
+	"millrace/task/node"
 	"millrace/worker/claim"
 )
 

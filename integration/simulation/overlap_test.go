@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
+	"millrace/task/node"
 )
 
 // errOverlap belongs to I-3, and the log alone cannot show it.

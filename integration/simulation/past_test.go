@@ -15,11 +15,11 @@ import (
 
 	"millrace/events"
 	"millrace/projections"
+	worlds "millrace/projections/view"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/placement"
 	"millrace/task/quota"
-	"millrace/task/where"
-	worlds "millrace/view"
 )
 
 // The past of a log at any sequence equals a read model that was made of the log as it was then:
@@ -133,7 +133,7 @@ func (h *history) pastIs(t *testing.T, then *projections.Store, n int, dice *ran
 
 	for _, f := range []worlds.Filter{
 		{Limit: worlds.MaxLimit}, {Limit: 7, OldestFirst: true}, {States: []task.State{task.Pending, task.Held}}, {Queue: windowedQueue}, {Node: "n1"},
-		{Roots: true, Limit: 3}, {Dead: true}, {Text: "a"}, {Priorities: []int{where.DefaultPriority}},
+		{Roots: true, Limit: 3}, {Dead: true}, {Text: "a"}, {Priorities: []int{placement.DefaultPriority}},
 	} {
 		q := worlds.Query{Kind: worlds.Tasks, Filter: f}
 		have, err := past.List(ctx, q)

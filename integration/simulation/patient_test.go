@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/duties"
+	"millrace/task/node"
 )
 
 // Without a start deadline no task ends because its nodes are away: it waits for them, however long that

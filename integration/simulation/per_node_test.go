@@ -8,7 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/reason"
+	"millrace/task/value"
 	"millrace/worker/claim"
 )
 
@@ -25,7 +25,7 @@ func TestSimulationOfNodesWithRoom(t *testing.T) {
 		}
 		for i := range h.records {
 			r := &h.records[i]
-			if e, ok := r.Fact.Event.(task.Postponed); ok && r.Err == nil && r.Fact.Actor != stranger && e.Reason == reason.PerNode {
+			if e, ok := r.Fact.Event.(task.Postponed); ok && r.Err == nil && r.Fact.Actor != stranger && e.Reason == value.PerNode {
 				postponed.Add(1)
 			}
 		}

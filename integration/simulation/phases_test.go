@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"millrace/events"
+	views "millrace/projections/view"
 	"millrace/task"
-	views "millrace/view"
 )
 
 // The phases of a task cover its life without a gap, whatever befalls it and whatever its clocks

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
+	"millrace/task/node"
 )
 
 // port is the log as one actor sees it: each call waits for the simulator. What is on its way arrives,

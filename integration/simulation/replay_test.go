@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
-	"millrace/replay"
-	look "millrace/view"
+	"millrace/history/replay"
+	look "millrace/projections/view"
+	"millrace/task/node"
 )
 
 // Steps forward through a history and back show the same at each fact, and a breakpoint finds what

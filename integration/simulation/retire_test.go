@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
+	"millrace/task/node"
 )
 
 // Where nodes that stay offline retire by themselves, no task is lost or stuck: neither those that ran on

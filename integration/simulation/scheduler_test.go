@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/duties"
+	"millrace/task/node"
 )
 
 // bounds are those of an installation that does not wait for ever for nodes.

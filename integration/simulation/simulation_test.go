@@ -11,7 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 var (
@@ -106,8 +106,8 @@ var remarkable = []string{
 	string(events.TaskSubmitted), string(events.TaskQueued),
 	string(events.AttemptStarted), string(events.AttemptFinished), string(events.AttemptFailed),
 	string(events.AttemptReleased), string(events.AttemptLost), string(events.AttemptAdopted), string(events.AttemptLate),
-	string(events.TaskCancelRequested), string(events.TaskCancelled), string(events.TaskAbnormal), string(events.TaskReopened), string(events.TaskReassigned), string(events.TaskDismissed), string(events.TaskThrottled), reason.Unplaced,
-	"cancelled while running", "retry", reason.Expired, reason.Lost, reason.Poison,
+	string(events.TaskCancelRequested), string(events.TaskCancelled), string(events.TaskAbnormal), string(events.TaskReopened), string(events.TaskReassigned), string(events.TaskDismissed), string(events.TaskThrottled), value.Unplaced,
+	"cancelled while running", "retry", value.Expired, value.Lost, value.Poison,
 	string(events.NodeDraining), string(events.NodeOffline),
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/where"
+	"millrace/task/placement"
 )
 
 // disturb writes on an existing task what no program of ours would write now.
@@ -50,7 +50,7 @@ func (h *history) offerAgain(r events.Record) {
 func (h *history) forge(id task.ID) {
 	f := &events.Fact{ID: h.newID(time.Now()), At: time.Now(), Type: events.TaskDue, Task: id, Actor: stranger}
 	t := h.fold.tasks[id]
-	due := task.Due{After: t.Turn, Route: where.QueueRoute(h.queue(), 5), Due: time.Now()}
+	due := task.Due{After: t.Turn, Route: placement.QueueRoute(h.queue(), 5), Due: time.Now()}
 	if due.Route == t.Route || h.rng.IntN(2) == 0 {
 		due.After = 1<<40 + uint64(h.rng.IntN(100))
 	}

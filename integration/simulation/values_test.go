@@ -12,13 +12,12 @@ import (
 	"testing"
 
 	"millrace/events"
+	"millrace/history/verify"
+	"millrace/history/whatif"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
-	"millrace/task/reason"
 	"millrace/task/value"
-	"millrace/verify"
-	"millrace/whatif"
 )
 
 // values are results, and what comes with signals: of every kind, and some that are hard to pass on.
@@ -47,7 +46,7 @@ func oneOf[T any](h *history, all []T) T { return all[h.policies.IntN(len(all))]
 // a signal. Clients meddle only with single steps, for an actor makes one call at a time.
 func (h *history) valued(s *birth.Submission) {
 	step := func(name string, needs ...job.StepNeed) job.Step {
-		return job.Step{Name: name, Needs: needs, Spec: job.Spec{Handler: "work", Retry: job.Retry{Max: h.policies.IntN(2), On: oneOf(h, [][]string{nil, {"exit=3"}, {reason.Task}})}}}
+		return job.Step{Name: name, Needs: needs, Spec: job.Spec{Handler: "work", Retry: job.Retry{Max: h.policies.IntN(2), On: oneOf(h, [][]string{nil, {"exit=3"}, {value.Task}})}}}
 	}
 	end := func(name string) job.StepNeed { return job.StepNeed{Step: name, When: job.WhenEnd} }
 	list, listed, told := step("list", end("a")), step("given"), step("aa", end("a"), end("list"))

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/verify"
+	"millrace/history/verify"
 )
 
 // margin is by how much clocks of histories may be wrong.

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/incident"
-	"millrace/node"
+	"millrace/history/incident"
+	"millrace/history/verify"
+	"millrace/history/whatif"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/reason"
-	"millrace/verify"
-	"millrace/whatif"
+	"millrace/task/node"
+	"millrace/task/value"
 )
 
 // Under its own settings every decision of a history comes out as it was, also if they are given as
@@ -268,7 +268,7 @@ func TestFirstDifferenceIsSimulated(t *testing.T) {
 			case set == "retry.max=9":
 				wrong = is.Attempts <= was.Attempts && is.State == was.State
 			case k.Spec.Retry.Max == 0 || set == "retry.max=0":
-				wrong = first.Kind == whatif.Never && is.Reason != reason.Timeout || is.Ended.Sub(first.At).Abs() > time.Second
+				wrong = first.Kind == whatif.Never && is.Reason != value.Timeout || is.Ended.Sub(first.At).Abs() > time.Second
 			}
 			if wrong {
 				t.Errorf("seed %d, %s: what-if says of %s at %v: %s; the simulation that it ends %s/%s at %v", h.seed, set, short(first.Task), first.At, first.What, is.State, is.Reason, is.Ended)

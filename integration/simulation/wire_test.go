@@ -13,7 +13,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/family"
+	family "millrace/task/birth"
 	"millrace/task/schedule"
 )
 

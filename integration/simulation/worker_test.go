@@ -9,12 +9,11 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/limit"
-	"millrace/task/reason"
+	"millrace/task/node"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 	"millrace/worker"
 	"millrace/worker/claim"
 )
@@ -26,7 +25,7 @@ const (
 	beat    = 2 * time.Second
 )
 
-var queues = []string{where.DefaultQueue, "bulk"}
+var queues = []string{placement.DefaultQueue, "bulk"}
 
 // protocol decides about offers on a worker's behalf; in an honest history it is a
 // [claim.Protocol].
@@ -148,7 +147,7 @@ func (w *workerProcess) run() {
 	ctx := context.Background()
 	for w.register(ctx) != nil {
 	}
-	offers, err := w.h.mem.Offers(ctx, append(slices.Clone(queues), where.NodeQueue(string(w.node))))
+	offers, err := w.h.mem.Offers(ctx, append(slices.Clone(queues), placement.NodeQueue(string(w.node))))
 	if err != nil {
 		panic(err) // a log in memory always has them
 	}
@@ -455,12 +454,12 @@ var three = 3
 
 // command returns the command that the end of an attempt amounts to.
 func (w *workerProcess) command(t task.Task, stop error) task.Command {
-	fail := task.Fail{Epoch: t.Epoch, Class: reason.Task, Chance: w.h.rng.Float64()}
+	fail := task.Fail{Epoch: t.Epoch, Class: value.Task, Chance: w.h.rng.Float64()}
 	switch {
 	case errors.Is(stop, worker.ErrCancelled):
 		return task.Stopped{Epoch: t.Epoch}
 	case errors.Is(stop, worker.ErrTimeout):
-		fail.Class = reason.Timeout
+		fail.Class = value.Timeout
 		return fail
 	case errors.Is(stop, worker.ErrShutdown), errors.Is(stop, worker.ErrLeaseLost):
 		return task.Release{Epoch: t.Epoch, Reason: stop.Error()}

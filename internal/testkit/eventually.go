@@ -1,4 +1,9 @@
 // Package testkit holds helpers for the tests of several packages.
+//
+// It keeps the forms that one version of Millrace writes and another
+// one reads: facts, files, messages. Each form has a folder with one folder per version, which
+// holds what that version wrote. These files never change, and a test reads them all. The package
+// never overwrites a file.
 package testkit
 
 import (

@@ -10,8 +10,8 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
+	"millrace/task/placement"
 	"millrace/task/quota"
-	"millrace/task/where"
 )
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -19,7 +19,7 @@ var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 // held returns a task that waits for the only place of its job.
 func held(n uint64, name string) *task.Task {
 	return &task.Task{ID: task.ID(fmt.Sprint("T", n)), State: task.Held, Reason: task.HoldLimit, Seq: n, SubmittedAt: noon.Add(time.Duration(n)), Work: task.Work{
-		Job: name, Spec: &job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}}, Route: where.QueueRoute("q", 5), Holds: []string{task.HoldLimit},
+		Job: name, Spec: &job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}}, Route: placement.QueueRoute("q", 5), Holds: []string{task.HoldLimit},
 	}}
 }
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"millrace/task"
-	"millrace/task/where"
+	"millrace/task/placement"
 )
 
 func TestLane(t *testing.T) {
@@ -14,12 +14,12 @@ func TestLane(t *testing.T) {
 	for i := range 1600 {
 		w := task.Work{FairKey: fmt.Sprint("tenant-", i)}
 		lane := w.Lane().Number
-		if lane < 1 || lane > where.Lanes || lane != w.Lane().Number {
+		if lane < 1 || lane > placement.Lanes || lane != w.Lane().Number {
 			t.Fatalf("lane %d", lane)
 		}
 		seen[lane]++
 	}
-	for lane := 1; lane <= where.Lanes; lane++ {
+	for lane := 1; lane <= placement.Lanes; lane++ {
 		if seen[lane] < 50 || seen[lane] > 150 {
 			t.Errorf("lane %d has %d of 1600 keys", lane, seen[lane])
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"millrace/task"
-	"millrace/task/where"
+	"millrace/task/placement"
 )
 
 // Spawning bounds the children that a running task may ask for (SPAWN, or Spawn of a handler). The
@@ -63,7 +63,7 @@ var ErrSpawn = errors.New("the worker does not allow this child")
 // but the one where t runs. The error wraps [ErrSpawn] and names the bound and the flag that lifts
 // it.
 func (b Spawning) Check(t *task.Task, s *Submission, n, ancestors int) error {
-	if err := where.ValidLabels(s.Labels); err != nil {
+	if err := placement.ValidLabels(s.Labels); err != nil {
 		return err
 	}
 	switch {

@@ -17,8 +17,8 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/param"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // ErrNoTask means that no task can be made from the named source: it does not exist, or cannot be
@@ -50,7 +50,7 @@ type Submission struct {
 	Texts map[string]string `json:"texts,omitempty" redact:"hide"`
 	// Labels override those of the job.
 	Labels map[string]string `json:"labels,omitempty" redact:"hide"`
-	// Queue replaces the job's. Default [where.DefaultQueue].
+	// Queue replaces the job's. Default [placement.DefaultQueue].
 	Queue string `json:"queue,omitempty" redact:"keep"`
 	// Delay and At say when the task is due; at most one is set. Default: at once.
 	Delay value.Duration `json:"delay,omitempty" least:"0"`
@@ -67,7 +67,7 @@ type Submission struct {
 	// Nodes and NoNode replace the spec's place.nodes and place.no_node, if set.
 	Nodes  []string `json:"nodes,omitempty" redact:"keep"`
 	NoNode string   `json:"no_node,omitempty" redact:"word"`
-	// Priority replaces the job's, if set: [where.MinPriority] to [where.MaxPriority], the larger the more urgent.
+	// Priority replaces the job's, if set: [placement.MinPriority] to [placement.MaxPriority], the larger the more urgent.
 	Priority int `json:"priority,omitempty"`
 	// Title says in a line what the task is for, to people. At most [MaxTitle] bytes without control
 	// characters. Default: none.
@@ -208,7 +208,7 @@ func (s *Submission) giveRoute(e *task.Submitted, job *job.Job) error {
 	if queue == "" && job != nil {
 		queue = job.Queue
 	}
-	queue = cmp.Or(queue, where.DefaultQueue)
+	queue = cmp.Or(queue, placement.DefaultQueue)
 	if err := value.ValidName("queue", queue); err != nil {
 		return err
 	}
@@ -301,9 +301,9 @@ func (s *Submission) priority(job *job.Job) (int, error) {
 		p = job.Priority
 	}
 	if p == 0 {
-		return where.DefaultPriority, nil
+		return placement.DefaultPriority, nil
 	}
-	return p, where.ValidPriority(p)
+	return p, placement.ValidPriority(p)
 }
 
 // fairKey is the key that the submission names, or the value of the name in the job's fair.
@@ -355,7 +355,7 @@ func checkLists(w *task.Work) error {
 // Check refuses what no store could make right: of a submission of a command or handler all that is
 // wrong, of one of a job its own rules. The error is that of [Of].
 func (s *Submission) Check() error {
-	if err := where.ValidLabels(s.Labels); err != nil {
+	if err := placement.ValidLabels(s.Labels); err != nil {
 		return err
 	}
 	if s.Job == "" && s.Spec != nil {

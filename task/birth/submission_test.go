@@ -12,7 +12,6 @@ import (
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/param"
-	"millrace/task/reason"
 	"millrace/task/tasktest"
 	"millrace/task/value"
 )
@@ -101,7 +100,7 @@ func TestEachRuleIsReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		e, err := birth.Of(s, &job.Job{Name: "j", Spec: job.Spec{Handler: "h"}}, 1, tasktest.Noon)
-		if want := r.Name != reason.Breaker; err != nil || r.Has(e.Spec) != want {
+		if want := r.Name != value.Breaker; err != nil || r.Has(e.Spec) != want {
 			t.Errorf("of a submission with %s the task has the rule: %v (%v), want %v", r.Name, r.Has(e.Spec), err, want)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/limit"
-	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -30,7 +29,7 @@ func TestBirthOutsideOfItsWindow(t *testing.T) {
 	}
 	is := task.Task{ID: "t"}
 	is.Apply(task.Recorded{Seq: 1, At: noon, Event: born})
-	if is.State != task.Scheduled || is.Reason != reason.Window || is.Message != "outside of the window night" || !is.Due.Equal(opens) {
+	if is.State != task.Scheduled || is.Reason != value.Window || is.Message != "outside of the window night" || !is.Due.Equal(opens) {
 		t.Errorf("the task is %s/%s until %v: %s", is.State, is.Reason, is.Due, is.Message)
 	}
 	if d := duties.Owes(is, duties.Surroundings{}, duties.Settings{}); d.Who != "server" || d.What != "the timer offers it when its window opens" || !d.By.Equal(opens) {

@@ -7,7 +7,6 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/queue"
-	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -99,7 +98,7 @@ type Surroundings struct {
 	// is none.
 	Shut string
 	// LivesAgain says that the task has ended, and that a retry of one of its parents is about to
-	// reopen it ([family.LivesAgain]).
+	// reopen it ([birth.LivesAgain]).
 	LivesAgain bool
 	// Seen is when these facts were read; zero if they were not.
 	Seen time.Time
@@ -298,7 +297,7 @@ func runningDuty(t *task.Task, d *Duty, around Surroundings, s Settings) (otherw
 
 // retriesLeft says in words whether another attempt may follow a failure.
 func retriesLeft(t *task.Task) string {
-	if t.TooLong(t.RunUntil()) || t.Spec == nil || t.Failures >= t.Spec.Retry.Max || !t.Spec.Retry.Covers(reason.Timeout, nil) {
+	if t.TooLong(t.RunUntil()) || t.Spec == nil || t.Failures >= t.Spec.Retry.Max || !t.Spec.Retry.Covers(value.Timeout, nil) {
 		return ""
 	}
 	return "; another attempt may follow"
@@ -312,7 +311,7 @@ func withinTotal(t *task.Task, d Duty) Duty {
 	}
 	switch {
 	case t.Waiting():
-		d.Else, d.Command = "it ends as abnormal/timeout: total timeout", task.Expire{Reason: reason.Timeout, Detail: t.TotalWords()}
+		d.Else, d.Command = "it ends as abnormal/timeout: total timeout", task.Expire{Reason: value.Timeout, Detail: t.TotalWords()}
 	case t.State == task.Running && t.Epoch == 0:
 		d.Else, d.Command = "its children are cancelled, and it ends as error/timeout", task.Cancel{Reason: t.TotalWords()}
 	default:

@@ -9,10 +9,10 @@ import (
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/job"
+	"millrace/task/placement"
 	"millrace/task/queue"
 	"millrace/task/tasktest"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 func TestOwes(t *testing.T) {
@@ -116,7 +116,7 @@ func TestOwesWithoutAStartDeadline(t *testing.T) {
 	s := tasktest.Settings
 	s.StartDeadline = 0
 	s.Watched = tasktest.Noon.Add(3 * time.Hour) // it bounds nothing
-	gpu := where.Asked{Queue: "images", Needs: where.Selector{{Key: "gpu", Op: where.OpIn, Values: []string{"a100"}}, {Key: "handler/crop", Op: where.OpExists}}}
+	gpu := placement.Asked{Queue: "images", Needs: placement.Selector{{Key: "gpu", Op: placement.OpIn, Values: []string{"a100"}}, {Key: "handler/crop", Op: placement.OpExists}}}
 	work := func(w task.Work) []task.Event { return []task.Event{task.Submitted{Work: w}} }
 	named := job.Spec{Handler: "h", Place: job.Place{Nodes: []string{"n1", "n2"}}}
 	none := duties.Surroundings{Unserved: tasktest.Noon.Add(time.Hour), NoNode: "no node has it (4 looked at)", Seen: tasktest.Noon.Add(2 * time.Hour)}

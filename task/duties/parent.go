@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"millrace/task"
-	"millrace/task/family"
+	"millrace/task/birth"
 )
 
 // parentDuty says which component must act on a parent.
 func parentDuty(t task.Task, around Surroundings, s Settings) Duty {
 	d := Duty{Who: "its children", By: looked(t.Since, around).Add(s.look()), Look: true,
 		Else: "the sweep of any scheduler looks whether all of them have ended"}
-	_, own := family.OwnChildren(&t)
+	_, own := birth.OwnChildren(&t)
 	switch {
 	case t.Children == nil && own:
 		d.Who, d.What = "scheduler", "make its children: the submitter has not"

@@ -6,11 +6,9 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/choice"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // placeDuty says which component must act on a task that is offered to one node, which may take no
@@ -25,7 +23,7 @@ func placeDuty(t task.Task, on string, around Surroundings, s Settings) Duty {
 	since := unservedSince(t, around)
 	for _, able := range around.Able {
 		if able != on {
-			to := where.NodeRoute(able, t.Route.Priority())
+			to := placement.NodeRoute(able, t.Route.Priority())
 			return Duty{
 				Who: "scheduler", What: fmt.Sprintf("move it to node %s: node %s takes no work since %s", able, on, value.Clock(since)),
 				By: since, Else: "the sweep of any scheduler moves it",
@@ -93,7 +91,7 @@ func noNodeDuty(t task.Task, since time.Time, named string, d Duty, around Surro
 	case job.NoNodeFail:
 		d.By = s.counted(since).Add(s.Slack)
 		d.Else = "it ends as abnormal/unplaceable"
-		d.Command = task.GiveUp{Reason: reason.Unplaced, Detail: around.because("no node that it is meant for takes work: " + named)}
+		d.Command = task.GiveUp{Reason: value.Unplaced, Detail: around.because("no node that it is meant for takes work: " + named)}
 		return d
 	case job.NoNodeWait:
 		return awaited(t, around, s, d)
@@ -183,7 +181,7 @@ func handedDuty(t task.Task, around Surroundings, s Settings) Duty {
 
 // shunned says in words which nodes leave the task to others, and for how long.
 func shunned(t *task.Task) string {
-	if !choice.Shuns(t, t.FailedOn) {
+	if !Shuns(t, t.FailedOn) {
 		return ""
 	}
 	nodes, leave := "node "+t.FailedOn, "leaves"

@@ -6,32 +6,32 @@ import (
 	"strings"
 
 	"millrace/task/limit"
-	"millrace/task/where"
+	"millrace/task/placement"
 )
 
 // Needs returns all that the spec requires of a node's labels: the selector, the nodes to avoid and
 // the slots. Named nodes are part of it only together with labels or nodes to avoid. A task with
 // named nodes alone waits on the routes of those nodes.
-func (s *Spec) Needs() where.Selector {
+func (s *Spec) Needs() placement.Selector {
 	if s == nil {
 		return nil
 	}
 	needs := s.Place.Labels
 	if len(s.Place.Avoid) > 0 {
-		needs = append(needs[:len(needs):len(needs)], where.Requirement{Key: where.LabelNode, Op: where.OpNotIn, Values: s.Place.Avoid})
+		needs = append(needs[:len(needs):len(needs)], placement.Requirement{Key: placement.LabelNode, Op: placement.OpNotIn, Values: s.Place.Avoid})
 	}
 	if s.Place.Targeted() && s.Place.selective() {
-		needs = append(needs[:len(needs):len(needs)], where.Requirement{Key: where.LabelNode, Op: where.OpIn, Values: s.Place.Nodes})
+		needs = append(needs[:len(needs):len(needs)], placement.Requirement{Key: placement.LabelNode, Op: placement.OpIn, Values: s.Place.Nodes})
 	}
 	return append(needs[:len(needs):len(needs)], s.Room()...)
 }
 
 // Room returns the requirements that remain if the task may run anywhere: enough slots.
-func (s *Spec) Room() where.Selector {
+func (s *Spec) Room() placement.Selector {
 	if s.Cost() <= 1 {
 		return nil
 	}
-	return where.Selector{{Key: where.LabelSlots, Op: where.OpGreaterEqual, Values: []string{strconv.Itoa(s.Cost())}}}
+	return placement.Selector{{Key: placement.LabelSlots, Op: placement.OpGreaterEqual, Values: []string{strconv.Itoa(s.Cost())}}}
 }
 
 // Users returns the users as which the processes of a spec and its steps run; "" is the worker's

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"millrace/task/param"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 //go:embed schema.json
@@ -34,10 +34,10 @@ type Job struct {
 	Labels map[string]string `json:"labels,omitempty" redact:"hide"`
 	// Params are its parameters, as defaults or as declarations.
 	Params param.Params `json:"params,omitzero"`
-	// Queue is the queue in which its tasks wait. Default [where.DefaultQueue].
+	// Queue is the queue in which its tasks wait. Default [placement.DefaultQueue].
 	Queue string `json:"queue,omitempty" redact:"keep" names:"queue"`
-	// Priority is the priority of its tasks: [where.MinPriority] to [where.MaxPriority]; larger is
-	// more urgent. Default [where.DefaultPriority].
+	// Priority is the priority of its tasks: [placement.MinPriority] to [placement.MaxPriority]; larger is
+	// more urgent. Default [placement.DefaultPriority].
 	Priority int `json:"priority,omitempty"`
 	// Fair names the label, or else the parameter, whose value is the fair key of a task: workers
 	// serve the keys in a queue in turn. Default: no fair key.
@@ -52,7 +52,7 @@ type Job struct {
 
 // Validate refuses an invalid job and names the field.
 func (j *Job) Validate() error {
-	return value.JoinFaults(where.ValidLabels(j.Labels), j.Idle(), j.validate(j.Params.Validate()))
+	return value.JoinFaults(placement.ValidLabels(j.Labels), j.Idle(), j.validate(j.Params.Validate()))
 }
 
 // ValidateStored is [Job.Validate] for a job that an earlier version may have stored: labels had
@@ -66,7 +66,7 @@ func (j *Job) validate(params []error) error {
 		queue = value.ValidName("queue", j.Queue)
 	}
 	if j.Priority != 0 {
-		priority = where.ValidPriority(j.Priority)
+		priority = placement.ValidPriority(j.Priority)
 	}
 	return value.JoinFaults(value.ValidName("job", j.Name), queue, priority, j.validateParams(params), j.Spec.Validate(), j.CheckVariables(known(&j.Params)))
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"millrace/task/where"
+	"millrace/task/placement"
 )
 
 // Labels that tell what a node can run. They override labels that the operator gave under these
@@ -49,26 +49,26 @@ func MeansWords(label string) string {
 }
 
 // NamedNeeds are the needs of a task for nodes with these names.
-func NamedNeeds(nodes []string, s *Spec) where.Selector {
-	return append(where.Selector{{Key: where.LabelNode, Op: where.OpIn, Values: nodes}}, s.Room()...)
+func NamedNeeds(nodes []string, s *Spec) placement.Selector {
+	return append(placement.Selector{{Key: placement.LabelNode, Op: placement.OpIn, Values: nodes}}, s.Room()...)
 }
 
 // NeedWords says in words what a worker does that a task needs: it serves a queue, "" for any, and
 // meets requirements.
-func NeedWords(queue string, needs where.Selector) string {
+func NeedWords(queue string, needs placement.Selector) string {
 	var parts, has []string
 	if queue != "" {
 		parts = append(parts, fmt.Sprintf("serves queue %q", queue))
 	}
-	order := func(a, b where.Requirement) int { return cmp.Compare(a.String(), b.String()) }
+	order := func(a, b placement.Requirement) int { return cmp.Compare(a.String(), b.String()) }
 	for _, r := range slices.SortedFunc(slices.Values(needs), order) { // one route, one text
 		names := strings.Join(slices.Sorted(slices.Values(r.Values)), " or ")
 		switch means := r.Key == LabelCommands || strings.HasPrefix(r.Key, LabelHandler); {
-		case means && r.Op == where.OpExists:
+		case means && r.Op == placement.OpExists:
 			parts = append(parts, HasMeans(r.Key))
-		case r.Key == where.LabelNode && r.Op == where.OpIn:
+		case r.Key == placement.LabelNode && r.Op == placement.OpIn:
 			parts = append(parts, "runs as node "+names)
-		case r.Key == where.LabelNode && r.Op == where.OpNotIn:
+		case r.Key == placement.LabelNode && r.Op == placement.OpNotIn:
 			parts = append(parts, "runs under another name than "+names)
 		default:
 			has = append(has, r.String())

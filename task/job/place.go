@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // Place says where a task may run. The zero value means: on any node that serves its queue.
@@ -18,7 +18,7 @@ import (
 // them takes new work, NoNode decides, with a fact.
 //
 // A task that requires labels, avoids nodes or costs more than one slot is born on the route of a
-// selector ([where.SelectorRoute]), from which only matching nodes pull. Names of nodes beside
+// selector ([placement.SelectorRoute]), from which only matching nodes pull. Names of nodes beside
 // labels become part of the selector. The claim checks the selector again with the node's labels of
 // that moment.
 //
@@ -33,7 +33,7 @@ type Place struct {
 	// Each asks for one task on each of Nodes instead of one on any of them.
 	Each bool `json:"each,omitempty"`
 	// Labels select among the nodes that serve the queue. Default: all of them.
-	Labels where.Selector `json:"labels,omitempty"`
+	Labels placement.Selector `json:"labels,omitempty"`
 	// Avoid are nodes that must not run it. At most [MaxPlaceNodes].
 	Avoid []string `json:"avoid,omitempty" redact:"keep"`
 	// Count asks for this many tasks on different matching nodes. Default: one task without a
@@ -189,19 +189,19 @@ func validNodes(field string, nodes []string) error {
 }
 
 // HomeRoute is the route on which a task of a spec in this queue is born.
-func (s *Spec) HomeRoute(queue string, priority int) where.Route {
+func (s *Spec) HomeRoute(queue string, priority int) placement.Route {
 	switch {
 	case s.Parental():
-		return where.QueueRoute(queue, priority) // its children have routes; no node claims the parent
+		return placement.QueueRoute(queue, priority) // its children have routes; no node claims the parent
 	case s.Place.Named() && len(s.Place.Nodes) == 1:
-		return where.NodeRoute(s.Place.Nodes[0], priority)
+		return placement.NodeRoute(s.Place.Nodes[0], priority)
 	case s.Place.Named():
-		asked := where.Asked{Needs: NamedNeeds(s.Place.Nodes, s)}
+		asked := placement.Asked{Needs: NamedNeeds(s.Place.Nodes, s)}
 		return asked.Route(priority)
 	case s.Place.selective() || s.Cost() > 1:
-		return where.SelectorRoute(queue, s.Needs(), priority)
+		return placement.SelectorRoute(queue, s.Needs(), priority)
 	}
-	return where.QueueRoute(queue, priority)
+	return placement.QueueRoute(queue, priority)
 }
 
 // With returns the place with the set fields of another in place of its own.

@@ -3,7 +3,7 @@ package job
 import (
 	"testing"
 
-	"millrace/task/where"
+	"millrace/task/placement"
 )
 
 func TestPlaceValidate(t *testing.T) {
@@ -17,7 +17,7 @@ func TestPlaceValidate(t *testing.T) {
 		"set place.count":              {Spread: "rack"},
 		`place.late is "never"`:        {Mode: PlaceAll, Late: "never"},
 		"place.late is for":            {Late: LateIgnore},
-		"place.labels: mem":            {Labels: where.Selector{{Key: "mem", Op: where.OpGreater, Values: []string{"much"}}}},
+		"place.labels: mem":            {Labels: placement.Selector{{Key: "mem", Op: placement.OpGreater, Values: []string{"much"}}}},
 		`place.avoid: "b" is named`:    {Avoid: []string{"b", "b"}},
 		`place.mode is "some"`:         {Mode: "some"},
 		"name at least one node":       {Mode: PlaceNodes},
@@ -33,12 +33,12 @@ func TestPlaceValidate(t *testing.T) {
 		checkError(t, want, s.Validate(), want)
 	}
 	for _, p := range []Place{
-		{Mode: PlaceAll, Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}, Avoid: []string{"a"}, Late: LateInclude, NoNode: NoNodeFail},
+		{Mode: PlaceAll, Labels: placement.Selector{{Key: "gpu", Op: placement.OpExists}}, Avoid: []string{"a"}, Late: LateInclude, NoNode: NoNodeFail},
 		{Mode: PlaceAll, Nodes: []string{"a", "b"}},
-		{Nodes: []string{"a"}, Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}, Avoid: []string{"b"}, NoNode: NoNodeWait},
+		{Nodes: []string{"a"}, Labels: placement.Selector{{Key: "gpu", Op: placement.OpExists}}, Avoid: []string{"b"}, NoNode: NoNodeWait},
 		{Nodes: []string{"a"}, Each: true},
 		{Count: 3, Spread: "rack"},
-		{Labels: where.Selector{{Key: "zone", Op: where.OpIn, Values: []string{"eu"}}}, NoNode: NoNodeFallback},
+		{Labels: placement.Selector{{Key: "zone", Op: placement.OpIn, Values: []string{"eu"}}}, NoNode: NoNodeFallback},
 	} {
 		s := Spec{Handler: "x", Place: p}
 		checkError(t, "valid", s.Validate(), "")

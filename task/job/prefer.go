@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"millrace/task/limit"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // Preference is a choice of nodes that are better than others; the others may still run the task.
 type Preference struct {
 	// Labels select the nodes.
-	Labels where.Selector `json:"labels"`
+	Labels placement.Selector `json:"labels"`
 	// Weight is added to the score of a selected node, 1 to [MaxPreferWeight]. Default 1.
 	Weight int `json:"weight,omitempty"`
 }
@@ -50,7 +50,7 @@ func (p *Place) PreferredFor() time.Duration {
 
 // Score returns the sum of weights for a node with these labels, and the requirements of the
 // preferences that select it.
-func (p *Place) Score(labels map[string]string) (score int, met where.Selector) {
+func (p *Place) Score(labels map[string]string) (score int, met placement.Selector) {
 	for _, f := range p.Prefer {
 		if f.Labels.Refuses(labels) == nil {
 			score, met = score+max(f.Weight, 1), append(met, f.Labels...)
@@ -72,7 +72,7 @@ func (p *Place) StickyWords() string {
 
 // Preferred returns the selector of the task's preferences that makes this route; false if none
 // does.
-func (s *Spec) Preferred(queue string, route where.Route) (where.Selector, bool) {
+func (s *Spec) Preferred(queue string, route placement.Route) (placement.Selector, bool) {
 	terms := s.Place.Prefer
 	if len(terms) > MaxPrefer { // not a spec that this version wrote
 		terms = nil
@@ -84,7 +84,7 @@ func (s *Spec) Preferred(queue string, route where.Route) (where.Selector, bool)
 				needs = append(needs, terms[i].Labels...)
 			}
 		}
-		if where.SelectorQueue(queue, needs) == route.Queue() {
+		if placement.SelectorQueue(queue, needs) == route.Queue() {
 			return needs, true
 		}
 	}
@@ -108,8 +108,8 @@ func (p *Place) validatePreference() error {
 	}
 	asked := len(p.Labels)
 	for i, f := range p.Prefer {
-		if asked += len(f.Labels); asked > where.MaxRequirements-2 { // avoid and slots are requirements, too
-			return fmt.Errorf("place.labels and place.prefer have more than %d requirements together", where.MaxRequirements-2)
+		if asked += len(f.Labels); asked > placement.MaxRequirements-2 { // avoid and slots are requirements, too
+			return fmt.Errorf("place.labels and place.prefer have more than %d requirements together", placement.MaxRequirements-2)
 		}
 		if f.Weight < 0 || f.Weight > MaxPreferWeight {
 			return fmt.Errorf("place.prefer[%d].weight is %d, want 1 to %d", i, f.Weight, MaxPreferWeight)

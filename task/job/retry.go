@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -116,7 +115,7 @@ func (r Retry) Covers(class string, exit *int) bool {
 }
 
 // exitPrefix begins the names of exit codes in [Retry.On].
-const exitPrefix = reason.Exit + "="
+const exitPrefix = value.Exit + "="
 
 // matchesFailure tells whether an entry of [Retry.On] matches a failure.
 func matchesFailure(what, class string, exit *int) bool {
@@ -124,7 +123,7 @@ func matchesFailure(what, class string, exit *int) bool {
 		return true
 	}
 	from, to, ok := exitCodes(what)
-	return ok && class == reason.Exit && exit != nil && from <= *exit && *exit <= to
+	return ok && class == value.Exit && exit != nil && from <= *exit && *exit <= to
 }
 
 // exitCodes reads "exit=75" or "exit=64-78".
@@ -143,7 +142,7 @@ func exitCodes(what string) (from, to int, ok bool) {
 
 // failureName is a failure in the spelling of [Retry.On].
 func failureName(class string, exit *int) string {
-	if class == reason.Exit && exit != nil {
+	if class == value.Exit && exit != nil {
 		return exitPrefix + strconv.Itoa(*exit)
 	}
 	return class
@@ -187,7 +186,7 @@ func (r Retry) Delay(failures int, chance float64) time.Duration {
 }
 
 // Classes of failure, for [Retry.On] and [Retry.NotOn].
-var Classes = []string{reason.Exit, reason.Timeout, reason.Memory, reason.Killed, reason.System, reason.Network, reason.Task, reason.User}
+var Classes = []string{value.Exit, value.Timeout, value.Memory, value.Killed, value.System, value.Network, value.Task, value.User}
 
 // ValidFailure refuses an invalid entry of [Retry.On]. An entry is a class, or "exit=" with a code
 // or a range of codes, 1 to 255.

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -61,8 +60,8 @@ func TestRetryPlan(t *testing.T) {
 	code := func(n int) *int { return &n }
 	on := func(what ...string) Retry { return Retry{Max: 2, On: what} }
 	notOn := func(what ...string) Retry { return Retry{Max: 2, NotOn: what} }
-	exit := Failure{Class: reason.Exit, Exit: code(75), Failures: 1}
-	network := Failure{Class: reason.Network, Exit: code(75), Failures: 1}
+	exit := Failure{Class: value.Exit, Exit: code(75), Failures: 1}
+	network := Failure{Class: value.Network, Exit: code(75), Failures: 1}
 	with := func(f Failure, change func(*Failure)) Failure { change(&f); return f }
 	min := func(n int) value.Duration { return value.Duration(time.Duration(n) * time.Minute) }
 	for name, c := range map[string]struct {
@@ -76,23 +75,23 @@ func TestRetryPlan(t *testing.T) {
 		"last":               {Retry{Max: 2}, with(exit, func(f *Failure) { f.Failures = 2 }), 2 * time.Second, ""},
 		"one too many":       {Retry{Max: 2}, with(exit, func(f *Failure) { f.Failures = 3 }), 0, "its retries are used up: retry.max is 2"},
 		"final":              {Retry{Max: 2}, with(exit, func(f *Failure) { f.Final = true }), 0, "the task said that no other attempt can mend it"},
-		"on its class":       {on(reason.Network), network, time.Second, ""},
-		"on another class":   {on(reason.Network), exit, 0, "no retry on exit=75"},
+		"on its class":       {on(value.Network), network, time.Second, ""},
+		"on another class":   {on(value.Network), exit, 0, "no retry on exit=75"},
 		"on its code":        {on("exit=75"), exit, time.Second, ""},
-		"on a range":         {on(reason.Timeout, "exit=64-78"), exit, time.Second, ""},
+		"on a range":         {on(value.Timeout, "exit=64-78"), exit, time.Second, ""},
 		"beside a range":     {on("exit=76-78"), exit, 0, "no retry on exit=75"},
 		"a code is of exit":  {on("exit=75"), network, 0, "no retry on network"},
-		"without a code":     {on("exit=75"), Failure{Class: reason.Exit, Failures: 1}, 0, "no retry on exit"},
-		"not on its class":   {notOn(reason.Exit), exit, 0, "no retry on exit=75"},
+		"without a code":     {on("exit=75"), Failure{Class: value.Exit, Failures: 1}, 0, "no retry on exit"},
+		"not on its class":   {notOn(value.Exit), exit, 0, "no retry on exit=75"},
 		"not on its code":    {notOn("exit=75"), exit, 0, "no retry on exit=75"},
 		"not on other codes": {notOn("exit=1-74"), exit, time.Second, ""},
-		"not on wins":        {Retry{Max: 2, On: []string{reason.Exit}, NotOn: []string{"exit=75"}}, exit, 0, "no retry on exit=75"},
+		"not on wins":        {Retry{Max: 2, On: []string{value.Exit}, NotOn: []string{"exit=75"}}, exit, 0, "no retry on exit=75"},
 		"class of tomorrow":  {Retry{Max: 1}, Failure{Class: "gravity", Failures: 1}, time.Second, ""},
 		"asked": {Retry{Max: 1, Min: min(1), Jitter: 1}, with(exit, func(f *Failure) { f.After, f.Chance = 30*time.Second, 0.9 }),
 			30 * time.Second, "the task asked for a pause of 30s"},
 		"asked for too much": {Retry{Max: 1, MaxDelay: min(1)}, with(exit, func(f *Failure) { f.After = time.Hour }),
 			time.Minute, "the task asked for a pause of 1h0m0s; retry.max_delay is 1m0s"},
-		"asked in vain": {Retry{Max: 1, NotOn: []string{reason.Exit}}, with(exit, func(f *Failure) { f.After = time.Second }), 0, "no retry on exit=75"},
+		"asked in vain": {Retry{Max: 1, NotOn: []string{value.Exit}}, with(exit, func(f *Failure) { f.After = time.Second }), 0, "no retry on exit=75"},
 		"in the budget": {Retry{Max: 9, Min: min(1), Backoff: BackoffFixed, Budget: min(5)},
 			with(exit, func(f *Failure) { f.Begun = noon.Add(-4 * time.Minute) }), time.Minute, ""},
 		"over the budget": {Retry{Max: 9, Min: min(1), Backoff: BackoffFixed, Budget: min(5)},

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"millrace/task/breaker"
 	"millrace/task/limit"
-	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -58,15 +56,15 @@ func (r *Rule) Decided() bool { return r.Then != "" || r.Question == Quota }
 // Rules lists all rules, in the order in which faults are reported.
 var Rules = []Rule{
 	{
-		Name: reason.Breaker, Question: Quota, Then: "the timer offers it when it is due",
+		Name: value.Breaker, Question: Quota, Then: "the timer offers it when it is due",
 		Has:   func(s *Spec) bool { return s.Breaker != nil },
 		Check: func(s *Spec) error { return s.Breaker.Validate() },
 		Copy:  func(to, from *Spec) { to.Breaker = from.Breaker },
-		Least: func(s *Spec) { s.Breaker = &breaker.Breaker{Failures: 1} },
+		Least: func(s *Spec) { s.Breaker = &limit.Breaker{Failures: 1} },
 		Words: func(s *Spec) []string { return []string{s.Breaker.Words()} },
 	},
 	{
-		Name: reason.Window, Question: Condition, Then: "the timer offers it when its window opens",
+		Name: value.Window, Question: Condition, Then: "the timer offers it when its window opens",
 		Has:   func(s *Spec) bool { return s.Window != "" },
 		Check: func(s *Spec) error { return value.ValidWindow("window", s.Window) },
 		Copy:  func(to, from *Spec) { to.Window = from.Window },
@@ -80,12 +78,12 @@ var Rules = []Rule{
 		Least: func(s *Spec) { s.Place.Nodes = []string{"any"} },
 	},
 	{
-		Name: reason.PerNode, Question: Choice, Then: "the timer offers it again, to any node that has a place for it",
+		Name: value.PerNode, Question: Choice, Then: "the timer offers it again, to any node that has a place for it",
 		Has:   func(s *Spec) bool { return len(s.PerNode) > 0 },
-		Check: func(s *Spec) error { return s.PerNode.Validate(reason.PerNode) },
+		Check: func(s *Spec) error { return s.PerNode.Validate(value.PerNode) },
 		Copy:  func(to, from *Spec) { to.PerNode = from.PerNode },
 		Least: func(s *Spec) { s.PerNode = limit.PerNodes{{Max: 1}} },
-		Keys:  func(s *Spec) []limit.Key { return s.PerNode.Keys(reason.PerNode) },
+		Keys:  func(s *Spec) []limit.Key { return s.PerNode.Keys(value.PerNode) },
 		Words: func(s *Spec) []string { return s.PerNode.Words() },
 	},
 	{

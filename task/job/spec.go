@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"millrace/task/breaker"
 	"millrace/task/limit"
 	"millrace/task/value"
 )
@@ -23,7 +22,7 @@ type Spec struct {
 	// Retry says when and how often another attempt follows a failed one.
 	Retry Retry `json:"retry,omitzero"`
 	// Breaker keeps tasks from starting while many of the job's tasks fail. Default: no breaker.
-	Breaker *breaker.Breaker `json:"breaker,omitempty"`
+	Breaker *limit.Breaker `json:"breaker,omitempty"`
 	// Window names the calendar in whose hours tasks start. Default: at any time.
 	Window string `json:"window,omitempty" redact:"keep" names:"calendar"`
 	// Place says where the task may run. Default: on any node that serves its queue.

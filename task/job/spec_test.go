@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -25,7 +24,7 @@ func TestSpecJSON(t *testing.T) {
 	want := Spec{
 		Run:     &Run{Argv: []string{"a"}, Dir: "/d", Env: map[string]string{"K": "v"}},
 		Timeout: Timeout{Pending: 1, Run: value.Duration(time.Minute), Stop: value.Duration(time.Hour)},
-		Retry:   Retry{Max: 1, Backoff: BackoffFixed, Min: 1, MaxDelay: 2, Jitter: 0.5, On: []string{reason.Exit}, NotOn: []string{reason.Task}},
+		Retry:   Retry{Max: 1, Backoff: BackoffFixed, Min: 1, MaxDelay: 2, Jitter: 0.5, On: []string{value.Exit}, NotOn: []string{value.Task}},
 	}
 	text, err := json.Marshal(want)
 	if err != nil {

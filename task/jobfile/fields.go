@@ -10,8 +10,8 @@ import (
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/param"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // The fields of a job are declared in package task/job: the tags give their names, and mostly the
@@ -87,7 +87,7 @@ func (r *reader) setter(of any) func(entry) {
 		return into(to, r.params)
 	case *map[string]job.Secret:
 		return into(to, r.secrets)
-	case *where.Selector:
+	case *placement.Selector:
 		return into(to, r.selector)
 	case *[]job.Preference:
 		return into(to, r.preferences)

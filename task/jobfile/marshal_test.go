@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/internal/corpus"
+	"millrace/internal/testkit"
 	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/param"
@@ -52,7 +52,7 @@ func TestMarshalForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	corpus.Result(t, "testdata/marshal.yaml", got)
+	testkit.Result(t, "testdata/marshal.yaml", got)
 }
 
 func TestMarshalRefusesWhatAFileCannotHold(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"millrace/near"
+	"millrace/task/value"
 )
 
 // reserved are fields with a meaning in Millrace that this version does not support.
@@ -86,7 +86,7 @@ func refusal(path, name string) string {
 // unlisted refuses a field that the object does not have.
 func unlisted(path, name string, fields []string) string {
 	quoted := "`" + excerpt(join(path, name)) + "`"
-	if meant := near.Word(name, fields); meant != "" {
+	if meant := value.Word(name, fields); meant != "" {
 		return "unknown field " + quoted + ": did you mean `" + join(path, meant) + "`?"
 	}
 	return "unknown field " + quoted + ": the fields here are " + strings.Join(fields, ", ")

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/internal/corpus"
+	"millrace/internal/testkit"
 	"millrace/task/jobfile"
 )
 
@@ -36,7 +36,7 @@ func samples(t testing.TB, folder string) map[string][]byte {
 
 // Every valid job file of the past gives the same jobs as ever.
 func TestJobfileCorpus(t *testing.T) {
-	corpus.Test(t, corpus.Form{Dir: "testdata/corpus/jobfile", Version: 1, Results: true, Again: func(written []byte) ([]byte, error) {
+	testkit.Test(t, testkit.Form{Dir: "testdata/corpus/jobfile", Version: 1, Results: true, Again: func(written []byte) ([]byte, error) {
 		jobs, err := jobfile.Parse("file", written)
 		if err != nil {
 			return nil, err

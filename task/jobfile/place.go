@@ -4,12 +4,12 @@ import (
 	"fmt"
 
 	"millrace/task/job"
-	"millrace/task/where"
+	"millrace/task/placement"
 )
 
 // selector reads a list of requirements, or a mapping from labels to values.
-func (r *reader) selector(v entry) where.Selector {
-	var s where.Selector
+func (r *reader) selector(v entry) placement.Selector {
+	var s placement.Selector
 	switch v.kind {
 	case text:
 		s = r.requirements(v)
@@ -24,9 +24,9 @@ func (r *reader) selector(v entry) where.Selector {
 		for _, f := range v.fields {
 			at := entry{f.node, join(v.path, f.name), f.pos}
 			if f.node.kind == list {
-				s = append(s, where.Requirement{Key: f.name, Op: where.OpIn, Values: r.list(at, r.scalar)})
+				s = append(s, placement.Requirement{Key: f.name, Op: placement.OpIn, Values: r.list(at, r.scalar)})
 			} else {
-				s = append(s, where.SelectLabel(f.name, r.scalar(at)))
+				s = append(s, placement.SelectLabel(f.name, r.scalar(at)))
 			}
 		}
 	default:
@@ -35,12 +35,12 @@ func (r *reader) selector(v entry) where.Selector {
 	return s
 }
 
-func (r *reader) requirements(v entry) where.Selector {
+func (r *reader) requirements(v entry) placement.Selector {
 	line := r.line(v)
 	if v.kind != text {
 		return nil
 	}
-	s, err := where.ParseSelector(line)
+	s, err := placement.ParseSelector(line)
 	if err != nil {
 		r.refuse(v, "%v", err)
 	}

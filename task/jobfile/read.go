@@ -10,12 +10,11 @@ import (
 	"strconv"
 	"strings"
 
-	"millrace/near"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/placement"
 	"millrace/task/schedule"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // Parse reads the jobs of a file, one from each YAML document that is not empty.
@@ -203,8 +202,8 @@ func (r *reader) priority(v entry) int {
 		return 0
 	}
 	p, whole := n.Int()
-	if !whole || p < where.MinPriority || p > where.MaxPriority {
-		r.refuse(v, "want a whole number from %d to %d, the larger the more urgent", where.MinPriority, where.MaxPriority)
+	if !whole || p < placement.MinPriority || p > placement.MaxPriority {
+		r.refuse(v, "want a whole number from %d to %d, the larger the more urgent", placement.MinPriority, placement.MaxPriority)
 		return 0
 	}
 	return p
@@ -428,7 +427,7 @@ func (r *reader) oneOf(v entry, words []string) string {
 		return s
 	}
 	hint := ""
-	if meant := near.Word(s, words); meant != "" {
+	if meant := value.Word(s, words); meant != "" {
 		hint = fmt.Sprintf(": did you mean %q?", meant)
 	}
 	last := len(words) - 1

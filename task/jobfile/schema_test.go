@@ -15,9 +15,9 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"millrace/internal/corpus"
-	"millrace/task/breaker"
+	"millrace/internal/testkit"
 	"millrace/task/job"
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -76,7 +76,7 @@ func TestFieldsAgree(t *testing.T) {
 		"run":     reflect.TypeFor[job.Run](),
 		"timeout": reflect.TypeFor[job.Timeout](),
 		"retry":   reflect.TypeFor[job.Retry](),
-		"breaker": reflect.TypeFor[breaker.Breaker](),
+		"breaker": reflect.TypeFor[limit.Breaker](),
 		"place":   reflect.TypeFor[job.Place](),
 
 		"keep":      reflect.TypeFor[job.Keep](),
@@ -152,7 +152,7 @@ func TestFieldsAreReadByType(t *testing.T) {
 
 // TestAllFieldsAreRead checks that no accepted field is dropped.
 func TestAllFieldsAreRead(t *testing.T) {
-	data, err := corpus.Latest("testdata/corpus/jobfile", 1, "all.yaml")
+	data, err := testkit.Latest("testdata/corpus/jobfile", 1, "all.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

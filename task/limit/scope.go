@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // Scope names a group of limits that share no counter with other scopes: the limits of a job; the
@@ -55,7 +55,7 @@ func WithoutTime(rate string) string {
 // ScopeNamed makes a scope from a name. A birth that bypassed all checks may have any name; it must
 // not keep other tasks from being admitted.
 func ScopeNamed(kind, name string) Scope {
-	if where.ValidQueue(name) != nil {
+	if placement.ValidQueue(name) != nil {
 		return Scope("key." + value.Mark(kind+name))
 	}
 	return Scope(kind + name)

@@ -1,7 +1,7 @@
 package quota
 
 import (
-	"millrace/internal/heap"
+	"millrace/internal/collections"
 	"millrace/task"
 	"millrace/task/limit"
 	"strings"
@@ -66,7 +66,7 @@ type row struct {
 	max    int
 	allows limit.Allowance
 	how    limit.Rate
-	lines  heap.Of[*line]
+	lines  collections.Of[*line]
 }
 
 // row is the row in which a line rests at the counter.

@@ -1,21 +1,23 @@
 package quota
 
-import "millrace/internal/heap"
+import "millrace/internal/collections"
 
 // entries are the tasks of a line in its order, lines go by their first tasks, sleepers by due time,
 // and counters by when they open.
 
-func entries() heap.Of[*entry] { return heap.Of[*entry]{Before: (*entry).before, Index: entryIndex} }
+func entries() collections.Of[*entry] {
+	return collections.Of[*entry]{Before: (*entry).before, Index: entryIndex}
+}
 
-func lines() heap.Of[*line] {
-	return heap.Of[*line]{
+func lines() collections.Of[*line] {
+	return collections.Of[*line]{
 		Before: func(a, b *line) bool { return a.first().before(b.first()) },
 		Index:  func(l *line) *int { return &l.index },
 	}
 }
 
-func sleepers() heap.Of[*entry] {
-	return heap.Of[*entry]{Index: entryIndex, Before: func(a, b *entry) bool {
+func sleepers() collections.Of[*entry] {
+	return collections.Of[*entry]{Index: entryIndex, Before: func(a, b *entry) bool {
 		if !a.due.Equal(b.due) {
 			return a.due.Before(b.due)
 		}
@@ -23,8 +25,8 @@ func sleepers() heap.Of[*entry] {
 	}}
 }
 
-func counters() heap.Of[*counter] {
-	return heap.Of[*counter]{
+func counters() collections.Of[*counter] {
+	return collections.Of[*counter]{
 		Before: func(a, b *counter) bool { return a.opens.Before(b.opens) },
 		Index:  func(c *counter) *int { return &c.index },
 	}

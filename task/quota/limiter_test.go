@@ -13,9 +13,9 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
+	"millrace/task/placement"
 	"millrace/task/queue"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // limited makes a task that waits for its limits; a zero limit is none.
@@ -28,7 +28,7 @@ func limited(n int, name string, c limit.Concurrency, r limit.Rate, priority int
 		spec.Rate = limit.Rates{r}
 	}
 	return &task.Task{ID: task.ID(fmt.Sprintf("T%04d", n)), State: task.Held, Reason: task.HoldLimit, Seq: uint64(n), SubmittedAt: noon.Add(time.Duration(n)),
-		Work: task.Work{Job: name, Spec: spec, Route: where.QueueRoute("q", priority), Holds: onlyLimit}}
+		Work: task.Work{Job: name, Spec: spec, Route: placement.QueueRoute("q", priority), Holds: onlyLimit}}
 }
 
 func grants(d Decision) string {

@@ -3,7 +3,7 @@ package quota
 import (
 	"fmt"
 	"iter"
-	"millrace/internal/heap"
+	"millrace/internal/collections"
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"strconv"
@@ -16,7 +16,7 @@ type line struct {
 	slots   []slot
 	funds   []fund
 	rates   []tap
-	waiting heap.Of[*entry]
+	waiting collections.Of[*entry]
 	scopes  []*scope // the scopes on whose chains its admissions lie, in order
 	rests   *row     // the row where it rests, possibly at a scope's gate; nil if it does not
 	head    *entry   // its first entry when it was placed there

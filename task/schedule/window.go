@@ -6,7 +6,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/definition"
-	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // lookAgain is after how long a task checks again for a calendar that is missing or unreadable.
@@ -50,5 +50,5 @@ func Window(name string, is *definition.Definition, at time.Time) (wait *Wait, c
 
 // Postpone returns the command that replaces a start, under an offer made for a turn.
 func (w *Wait) Postpone(turn uint64) task.Postpone {
-	return task.Postpone{After: turn, Reason: reason.Window, Detail: w.Detail, Due: w.Until}
+	return task.Postpone{After: turn, Reason: value.Window, Detail: w.Detail, Due: w.Until}
 }

@@ -8,9 +8,8 @@ import (
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/placement"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 var Noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -54,7 +53,7 @@ var (
 	Spec = &job.Spec{
 		Handler: "noop",
 		Timeout: job.Timeout{Run: value.Duration(time.Minute), Stop: value.Duration(3 * time.Second)},
-		Retry:   job.Retry{Max: 2, Min: value.Duration(10 * time.Second), NotOn: []string{reason.Memory}},
+		Retry:   job.Retry{Max: 2, Min: value.Duration(10 * time.Second), NotOn: []string{value.Memory}},
 	}
 	Bounded = &job.Spec{Handler: "noop", Timeout: job.Timeout{Pending: value.Duration(5 * time.Minute)}, Retry: job.Retry{Max: 1}}
 
@@ -67,7 +66,7 @@ var (
 	Failed  = task.AttemptFailed{
 		Attempt: 1,
 		Epoch:   2,
-		Class:   reason.Exit,
+		Class:   value.Exit,
 		Message: "exit 1",
 		Retry:   &task.RetryPlan{Attempt: 2, Due: Noon.Add(15 * time.Second)},
 	}
@@ -80,9 +79,9 @@ var (
 	Released   = After(Running, task.AttemptReleased{Attempt: 1, Epoch: 2, Reason: "shutdown"})
 	Lost       = After(Running, task.AttemptLost{Attempt: 1, Epoch: 2, Reason: "gone"})
 	Finished   = After(Running, task.AttemptFinished{Attempt: 1, Epoch: 2})
-	InError    = After(Running, task.AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Memory, Message: "too much"})
+	InError    = After(Running, task.AttemptFailed{Attempt: 1, Epoch: 2, Class: value.Memory, Message: "too much"})
 	Cancelled  = After(Pending, task.CancelConfirmed{Reason: "not needed"})
-	Abnormal   = After(Pending, task.GivenUp{Reason: reason.Expired, Detail: "late"})
+	Abnormal   = After(Pending, task.GivenUp{Reason: value.Expired, Detail: "late"})
 	Reopened   = After(Finished, task.Reopened{Reason: "again"})
 )
 
@@ -99,7 +98,7 @@ var Histories = map[string]struct {
 	"running":                {Running, task.Running},
 	"cancelling":             {Cancelling, task.Cancelling},
 	"retrying":               {Retrying, task.Retrying},
-	"retry offered":          {After(Retrying, task.Queued{Work: Work, Attempt: 2, After: 3, Reason: reason.Exit}), task.Pending},
+	"retry offered":          {After(Retrying, task.Queued{Work: Work, Attempt: 2, After: 3, Reason: value.Exit}), task.Pending},
 	"released":               {Released, task.Pending},
 	"released and offered":   {After(Released, task.Queued{Work: Work, Attempt: 2, After: 3}), task.Pending},
 	"lost":                   {Lost, task.Pending},
@@ -110,7 +109,7 @@ var Histories = map[string]struct {
 	"reopened":               {Reopened, task.Pending},
 	"reopened and offered":   {After(Reopened, task.Queued{Work: Work, Attempt: 2, After: 4}), task.Pending},
 	"reported late":          {After(Finished, task.AttemptLate{Epoch: 9, Node: "n9"}), task.Finished},
-	"known from an offer":    {[]task.Event{nil, task.Queued{Work: Work, Attempt: 3, After: 1, Reason: reason.Exit}}, task.Pending},
+	"known from an offer":    {[]task.Event{nil, task.Queued{Work: Work, Attempt: 3, After: 1, Reason: value.Exit}}, task.Pending},
 	"garbage while it ran":   {After(Running, nil), task.Running},
 	"lost as often as it is": {After(Pending, Lose(task.MaxLosses)...), task.Pending},
 }
@@ -143,8 +142,8 @@ func Preferring(p job.Place) task.Submitted {
 	return e
 }
 
-func Selects(text string) where.Selector {
-	s, err := where.ParseSelector(text)
+func Selects(text string) placement.Selector {
+	s, err := placement.ParseSelector(text)
 	if err != nil {
 		panic(err)
 	}

@@ -7,9 +7,9 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/breaker"
-	"millrace/task/choice"
-	"millrace/task/reason"
+	"millrace/task/duties"
+	"millrace/task/limit"
+	"millrace/task/value"
 )
 
 // breaker asks the breaker of a task's job whether the task may start here, perhaps as a trial. If it
@@ -23,10 +23,10 @@ func (p *Protocol) breaker(ctx context.Context, q *question) (answer, error) {
 	if p.Chance != nil {
 		chance = p.Chance()
 	}
-	var a breaker.Admission
+	var a limit.Admission
 	var at time.Time
-	ask := func(c breaker.Circuit, now time.Time) events.Verdict {
-		a, at = b.Admit(c, choice.AsksBreaker(t), now, chance), now
+	ask := func(c limit.Circuit, now time.Time) events.Verdict {
+		a, at = b.Admit(c, duties.AsksBreaker(t), now, chance), now
 		return events.Verdict{Event: a.Event, By: &task.By{Policy: b}}
 	}
 	is, err := p.circuit(ctx, t.Job)
@@ -49,12 +49,12 @@ func (p *Protocol) breaker(ctx context.Context, q *question) (answer, error) {
 	case a.Hold == nil:
 		return answer{}, nil
 	}
-	return answer{command: task.Judged{Command: choice.HeldBack(t, a.Hold), By: task.By{Rule: reason.Breaker, At: at, Circuit: is.Head, Drawn: chance}}}, nil
+	return answer{command: task.Judged{Command: duties.HeldBack(t, a.Hold), By: task.By{Rule: value.Breaker, At: at, Circuit: is.Head, Drawn: chance}}}, nil
 }
 
 // circuit returns the state of a job's breaker. A task may start up to 250 ms after the breaker has
 // opened: so long a read state counts.
-func (p *Protocol) circuit(ctx context.Context, job string) (breaker.Circuit, error) {
+func (p *Protocol) circuit(ctx context.Context, job string) (limit.Circuit, error) {
 	now := p.Recorder.Now()
 	if is, ok := p.circuits.Get(job, now); ok {
 		return is, nil

@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/node"
 	"millrace/worker/claim"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/choice"
+	"millrace/task/duties"
 	"millrace/task/limit"
 )
 
@@ -53,7 +53,7 @@ func (p *Protocol) perNode(ctx context.Context, q *question) (a answer, err erro
 	case t.Live(): // its lease expired; another node may take it over
 		a.rest = restFor(q.deliveries)
 	case !q.waits(): // the claim will say so
-	case choice.PassesBack(t, q.deliveries):
+	case duties.PassesBack(t, q.deliveries):
 		a.back = true
 	default:
 		crowd.Node = string(p.Node)
@@ -66,7 +66,7 @@ func (p *Protocol) perNode(ctx context.Context, q *question) (a answer, err erro
 
 // take takes a place under each counter; or none, and names the counter that is full. It waits for
 // claims that hold a place but may yet fail.
-func (l *places) take(ctx context.Context, id task.ID, counters []limit.Counter, q *question) (*choice.Crowd, error) {
+func (l *places) take(ctx context.Context, id task.ID, counters []limit.Counter, q *question) (*duties.Crowd, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
@@ -100,7 +100,7 @@ func (l *places) take(ctx context.Context, id task.ID, counters []limit.Counter,
 
 // full returns the first counter that has no place for a task, nil if all have; claiming tells
 // whether that depends on a claim in progress. The caller holds l.mu.
-func (l *places) full(id task.ID, counters []limit.Counter) (crowd *choice.Crowd, claiming bool) {
+func (l *places) full(id task.ID, counters []limit.Counter) (crowd *duties.Crowd, claiming bool) {
 	for _, c := range counters {
 		o := l.of[c.Name]
 		if o == nil {
@@ -115,7 +115,7 @@ func (l *places) full(id task.ID, counters []limit.Counter) (crowd *choice.Crowd
 		}
 		if c.Crowded(epochs) {
 			slices.Sort(epochs)
-			return &choice.Crowd{Counter: c, Epochs: epochs}, epochs[0] == 0
+			return &duties.Crowd{Counter: c, Epochs: epochs}, epochs[0] == 0
 		}
 	}
 	return nil, false

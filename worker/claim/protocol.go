@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
-	"millrace/task/breaker"
 	"millrace/task/job"
+	"millrace/task/limit"
+	"millrace/task/node"
 )
 
 // Protocol is the sequence of steps by which a worker handles one offer, without any goroutine:
@@ -39,7 +39,7 @@ type Protocol struct {
 	// Default: always 0.
 	Chance func() float64
 
-	circuits    events.Lately[string, breaker.Circuit]
+	circuits    events.Lately[string, limit.Circuit]
 	places      places
 	definitions events.Definitions
 }

@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/history/verify"
 	"millrace/task"
-	"millrace/task/breaker"
 	"millrace/task/job"
 	"millrace/task/limit"
+	"millrace/task/placement"
 	"millrace/task/queue"
 	"millrace/task/tasktest"
-	"millrace/task/where"
-	"millrace/verify"
 	"millrace/worker/claim"
 )
 
@@ -30,7 +29,7 @@ var (
 	labeled = job.Spec{Place: job.Place{Labels: tasktest.Selects("gpu")}}
 	one     = limit.PerNodes{{Max: 1}}
 	limited = job.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "k"}}}
-	breaks  = job.Spec{Breaker: &breaker.Breaker{Failures: 1}}
+	breaks  = job.Spec{Breaker: &limit.Breaker{Failures: 1}}
 )
 
 // runs tells a protocol whether its node can run tasks.
@@ -247,7 +246,7 @@ func TestClaim(t *testing.T) {
 		{name: "the calendar of the task's window cannot be read", spec: job.Spec{Window: "night"}, given: func(w *world) { w.calendar("night", `{"closed":"00:00-06:00"}`) },
 			node: func(_ *world, p *claim.Protocol) { p.Recorder.Log = noDefinitions{p.Recorder.Log} },
 			want: notNow, after: lease, err: "ask the calendar night: the log is down", is: task.Pending},
-		{name: "a node that the task names earlier may be free", spec: job.Spec{Place: job.Place{Nodes: []string{"b", "a"}}}, node: labels(map[string]string{where.LabelNode: "a"}),
+		{name: "a node that the task names earlier may be free", spec: job.Spec{Place: job.Place{Nodes: []string{"b", "a"}}}, node: labels(map[string]string{placement.LabelNode: "a"}),
 			want: notNow, is: task.Pending},
 		{name: "this node has no place, and others may", spec: job.Spec{PerNode: one}, node: full, want: notNow, is: task.Pending},
 		{name: "this node has no place for an attempt that was lost", spec: job.Spec{PerNode: one}, given: func(w *world) { w.claimedBy("b"); pass(lease) }, node: full,

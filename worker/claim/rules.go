@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/choice"
+	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
-	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // question is what the rules are asked about: may this node start the task of an offer?
@@ -21,7 +21,7 @@ type question struct {
 	// valve is that of the queue from which the offer came.
 	valve queue.Valve
 	// memory is what must be remembered about where the task starts, if it does.
-	memory choice.Ran
+	memory duties.Ran
 	// taken are the places that the claim has taken on this node.
 	taken []limit.Counter
 }
@@ -58,15 +58,15 @@ type rule struct {
 // Each rule has a file of its own; its logic is a pure function of package task or below it.
 var rules = []rule{
 	{"flow", (*Protocol).flow, func(q *question) bool { return !q.valve.Always() }},
-	{reason.Window, (*Protocol).window, ruled(reason.Window)},
+	{value.Window, (*Protocol).window, ruled(value.Window)},
 	{"throttle", (*Protocol).throttle, func(q *question) bool { return q.claim.Rate.Since > 0 }},
 	{"yield", (*Protocol).yield, func(q *question) bool { return q.spec().Place.Named() }},
 	{"means", (*Protocol).means, nil},
 	{"prefer", (*Protocol).prefer, func(q *question) bool {
 		return q.spec().Place.Prefers() || q.spec().Retry.AvoidNode
 	}},
-	{reason.PerNode, (*Protocol).perNode, ruled(reason.PerNode)},
-	{reason.Breaker, (*Protocol).breaker, ruled(reason.Breaker)},
+	{value.PerNode, (*Protocol).perNode, ruled(value.PerNode)},
+	{value.Breaker, (*Protocol).breaker, ruled(value.Breaker)},
 }
 
 // ruled tells which tasks have a rule of [job.Rules] that postpones them.
@@ -81,7 +81,7 @@ func ruled(name string) func(*question) bool {
 // ask asks the rules. About a task that runs, whose lease may have ended, they decide only whether
 // this node may have it.
 func (p *Protocol) ask(ctx context.Context, q *question) (answer, error) {
-	q.claim.Closes, q.memory = time.Time{}, choice.Ran{}
+	q.claim.Closes, q.memory = time.Time{}, duties.Ran{}
 	for i := range rules {
 		if of := rules[i].of; of != nil && !of(q) {
 			continue
@@ -118,7 +118,7 @@ func (p *Protocol) means(_ context.Context, q *question) (a answer, err error) {
 	if t.Live() || t.Turn != q.claim.After {
 		return a, nil
 	}
-	if pass, ok := choice.PassesOn(t, string(p.Node)); ok {
+	if pass, ok := duties.PassesOn(t, string(p.Node)); ok {
 		if p.Labels != nil {
 			_, pass.Self.At = p.Labels()
 		}
@@ -130,7 +130,7 @@ func (p *Protocol) means(_ context.Context, q *question) (a answer, err error) {
 // yield gives an offer back a few times, in favour of the nodes that the task names before this
 // one.
 func (p *Protocol) yield(_ context.Context, q *question) (answer, error) {
-	return answer{back: choice.Yields(q.task, string(p.Node), q.deliveries)}, nil
+	return answer{back: duties.Yields(q.task, string(p.Node), q.deliveries)}, nil
 }
 
 // restFor is how long an offer rests if this node can do nothing about it at present. Without the

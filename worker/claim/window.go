@@ -7,8 +7,8 @@ import (
 
 	"millrace/task"
 	"millrace/task/definition"
-	"millrace/task/reason"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // window postpones a task whose window is closed. A task that may start must do so before the
@@ -29,7 +29,7 @@ func (p *Protocol) window(ctx context.Context, q *question) (a answer, err error
 		q.claim.Closes = closes
 	}
 	if wait != nil {
-		a.command = task.Judged{Command: wait.Postpone(t.Turn), By: task.By{Rule: reason.Window, At: at, Calendar: is.Revision}}
+		a.command = task.Judged{Command: wait.Postpone(t.Turn), By: task.By{Rule: value.Window, At: at, Calendar: is.Revision}}
 	}
 	return a, nil
 }

@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/breaker"
-	"millrace/task/choice"
 	"millrace/task/definition"
+	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/limit"
+	"millrace/task/node"
 	"millrace/task/queue"
 	"millrace/worker/claim"
 )
@@ -211,8 +210,8 @@ func (w *world) admitted() {
 // opens opens the breaker of the job.
 func (w *world) opens() {
 	w.Helper()
-	_, _, err := w.rec.DoBreaker(w.Context(), "j", func(breaker.Circuit, time.Time) events.Verdict {
-		return events.Verdict{Event: breaker.Opened{Reason: "all fails", Until: time.Now().Add(time.Minute)}}
+	_, _, err := w.rec.DoBreaker(w.Context(), "j", func(limit.Circuit, time.Time) events.Verdict {
+		return events.Verdict{Event: limit.Opened{Reason: "all fails", Until: time.Now().Add(time.Minute)}}
 	})
 	w.must(err)
 }
@@ -271,7 +270,7 @@ func full(w *world, p *claim.Protocol) {
 
 // preferring knows one other node.
 func preferring(name string, labels map[string]string) claim.Preferring {
-	return claim.Preferring{Peers: func(context.Context, *task.Task, string) []choice.Peer {
-		return []choice.Peer{{Node: name, Labels: labels}}
+	return claim.Preferring{Peers: func(context.Context, *task.Task, string) []duties.Peer {
+		return []duties.Peer{{Node: name, Labels: labels}}
 	}}
 }

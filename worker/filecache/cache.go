@@ -20,7 +20,7 @@ import (
 
 	"millrace/files"
 	"millrace/files/tree"
-	"millrace/private"
+	"millrace/internal/privatedir"
 )
 
 // Config says where a cache lies and how much it may hold.
@@ -54,10 +54,10 @@ func New(store tree.Store, cfg Config) (*Cache, error) {
 		cfg.Limit = DefaultLimit
 	}
 	above, name := filepath.Split(filepath.Clean(cfg.Dir))
-	dir, err := private.Passage(above, name) // another user's setup must get there
+	dir, err := privatedir.Passage(above, name) // another user's setup must get there
 	for _, sub := range []string{"trees", "locks"} {
 		if err == nil {
-			_, err = private.Passage(above, name, sub)
+			_, err = privatedir.Passage(above, name, sub)
 		}
 	}
 	if err != nil {
@@ -229,7 +229,7 @@ func (c *Cache) make(ctx context.Context, s slot, u Use, how func(context.Contex
 	if err != nil {
 		return err
 	}
-	return private.Write(s.markFile(), text)
+	return privatedir.Write(s.markFile(), text)
 }
 
 // openPlain opens a regular file, and refuses a symbolic link.

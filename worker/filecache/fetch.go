@@ -12,7 +12,7 @@ import (
 
 	"millrace/files"
 	"millrace/files/tree"
-	"millrace/private"
+	"millrace/internal/privatedir"
 )
 
 // errNoSpace is the kernel's error for a full disk or an exhausted quota.
@@ -31,7 +31,7 @@ func (c *Cache) fetch(ctx context.Context, s slot, u Use) error {
 		if err != nil {
 			return err
 		}
-		if err := private.Write(s.manifest(), text); err != nil {
+		if err := privatedir.Write(s.manifest(), text); err != nil {
 			return err
 		}
 	}

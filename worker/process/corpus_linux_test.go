@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"millrace/events/logtest"
-	"millrace/internal/corpus"
+	"millrace/internal/testkit"
 	"millrace/ipc"
 )
 
@@ -26,8 +26,8 @@ func TestKeepCorpus(t *testing.T) {
 		}
 		return append(b, '\n')
 	}
-	corpus.Test(t, corpus.Form{
-		Dir: "testdata/corpus/note", Version: keepVersion, Today: map[string][]byte{"full.json": text(note)}, Unknown: corpus.Dropped,
+	testkit.Test(t, testkit.Form{
+		Dir: "testdata/corpus/note", Version: keepVersion, Today: map[string][]byte{"full.json": text(note)}, Unknown: testkit.Dropped,
 		Next: func(written []byte, version int) []byte {
 			return bytes.Replace(written, []byte("{"), fmt.Appendf(nil, `{"v":%d,`, version), 1)
 		},
@@ -59,7 +59,7 @@ func TestRingCorpus(t *testing.T) {
 		{kind: frameWithheld, said: 10, body: []byte(ipc.TypeSpawn)}, {kind: frameMessage, said: 11, body: messageBody(ipc.Message{Type: ipc.TypeStatus, Payload: json.RawMessage(`"up"`), Bare: true})},
 		{kind: frameReplaced, said: 12},
 	})
-	corpus.Test(t, corpus.Form{Dir: "testdata/corpus/ring", Version: keepVersion, Today: map[string][]byte{"ring.bin": today}, Again: func(written []byte) ([]byte, error) {
+	testkit.Test(t, testkit.Form{Dir: "testdata/corpus/ring", Version: keepVersion, Today: map[string][]byte{"ring.bin": today}, Again: func(written []byte) ([]byte, error) {
 		name := filepath.Join(t.TempDir(), "ring")
 		if err := os.WriteFile(name, written, 0o600); err != nil {
 			return nil, err

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"millrace/task/reason"
+	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
 )
@@ -118,7 +118,7 @@ func (t *Tasks) goOn(ctx context.Context, a *worker.Attempt) worker.Outcome {
 		return worker.Outcome{Left: true}
 	}
 	if err != nil {
-		return worker.Outcome{Class: reason.System, Message: "what it has said cannot be read: " + err.Error(), Stopped: ctx.Err() != nil}
+		return worker.Outcome{Class: value.System, Message: "what it has said cannot be read: " + err.Error(), Stopped: ctx.Err() != nil}
 	}
 	if text, err := os.ReadFile(k.path(toldFile)); err == nil {
 		_ = json.Unmarshal(text, &k.memo) // else everything there is read again

@@ -17,10 +17,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"millrace/internal/privatedir"
 	"millrace/ipc"
-	"millrace/private"
 	"millrace/task"
-	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
@@ -132,7 +131,7 @@ func (t *Tasks) folderOf() string { return filepath.Join(t.Folder, t.Node+".kept
 // ownFolder makes that folder, and folders in it. None of them may belong to another user, for the
 // worker trusts what lies there.
 func (t *Tasks) ownFolder(folders ...string) (string, error) {
-	return private.Dir(filepath.Dir(t.Folder), append([]string{filepath.Base(t.Folder), t.Node + ".kept"}, folders...)...)
+	return privatedir.Dir(filepath.Dir(t.Folder), append([]string{filepath.Base(t.Folder), t.Node + ".kept"}, folders...)...)
 }
 
 // shimStart bounds the start of a shim.
@@ -141,7 +140,7 @@ const shimStart = 10 * time.Second
 // runKept runs a command so that it outlives this process.
 func (t *Tasks) runKept(ctx context.Context, s *session, c child.Command, secrets []string, p place) worker.Outcome {
 	failed := func(format string, args ...any) worker.Outcome {
-		return worker.Outcome{Class: reason.System, Message: fmt.Sprintf(format, args...), Stopped: ctx.Err() != nil}
+		return worker.Outcome{Class: value.System, Message: fmt.Sprintf(format, args...), Stopped: ctx.Err() != nil}
 	}
 	a := s.attempt
 	note, received := a.Note()
@@ -209,7 +208,7 @@ func (t *Tasks) startShim(ctx context.Context, a *worker.Attempt, k *keeping, o 
 	if err != nil {
 		return born, err
 	}
-	if err := private.Write(k.path(noteFile), text); err != nil {
+	if err := privatedir.Write(k.path(noteFile), text); err != nil {
 		return born, err
 	}
 	a.OnHold(func(until time.Time) { o.Hold = holdOrder{monotonicOf(until), a.HoldGrace()} })

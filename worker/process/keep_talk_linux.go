@@ -9,10 +9,10 @@ import (
 	"os"
 	"time"
 
+	"millrace/internal/privatedir"
 	"millrace/ipc"
-	"millrace/private"
 	"millrace/task/output"
-	"millrace/task/reason"
+	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
 )
@@ -251,7 +251,7 @@ func (k *keeping) markLater(s *session, m keepMemo) {
 func (k *keeping) mark(m keepMemo) {
 	text, err := json.Marshal(m)
 	if err == nil {
-		err = private.Write(k.path(toldFile), text)
+		err = privatedir.Write(k.path(toldFile), text)
 	}
 	if err == nil {
 		k.tell(toShim{Told: m.At})
@@ -265,7 +265,7 @@ func (k *keeping) result() (r shimResult) {
 	if err == nil && json.Unmarshal(text, &r) == nil {
 		return r
 	}
-	r = shimResult{Result: child.Result{Class: reason.Killed, Message: "the process that kept it beside the worker was killed, and it as well; ask who did it, or whether memory ran out"}}
+	r = shimResult{Result: child.Result{Class: value.Killed, Message: "the process that kept it beside the worker was killed, and it as well; ask who did it, or whether memory ran out"}}
 	k.kill()
 	return r
 }

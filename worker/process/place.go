@@ -13,7 +13,7 @@ import (
 	"millrace/ipc"
 	"millrace/task/job"
 	"millrace/task/output"
-	"millrace/task/reason"
+	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
 )
@@ -118,7 +118,7 @@ func (t *Tasks) keep(ctx context.Context, a *worker.Attempt, p place, o worker.O
 	switch {
 	case err == nil:
 	case success:
-		o.Class, o.Message, o.Result = reason.System, "artifacts: "+err.Error(), nil
+		o.Class, o.Message, o.Result = value.System, "artifacts: "+err.Error(), nil
 		o.Final, o.Stopped = worker.IsFinal(err), ctx.Err() != nil
 	default: // its own failure is what counts
 		a.Output.Line(output.System, "artifacts: "+err.Error())

@@ -15,7 +15,6 @@ import (
 	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/output"
-	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
@@ -311,26 +310,26 @@ func (s *session) outcome(r *child.Result) worker.Outcome {
 	if r.Usage != (task.Usage{}) {
 		o.Usage = &r.Usage
 	}
-	if s.failure == nil && !o.Stopped && (o.Class == reason.Exit || o.Class == reason.Killed) {
+	if s.failure == nil && !o.Stopped && (o.Class == value.Exit || o.Class == value.Killed) {
 		last := s.out.LastLine(output.Stdout, output.Stderr, output.Log)
 		if last != "" || s.attempt.Left() == nil { // else an earlier worker may have had one
 			o.Message = child.WithLastLine(o.Message, last)
 		}
 	}
 	if s.dropped != nil && o.Class == "" {
-		o.Class, o.Message = reason.System, s.dropped.Error()
+		o.Class, o.Message = value.System, s.dropped.Error()
 	}
 	if why := cmp.Or(s.unfit.Records, s.unfit.Result); why != "" && o.Class == "" {
-		o.Class, o.Message, o.Final = reason.Task, why, true
+		o.Class, o.Message, o.Final = value.Task, why, true
 	}
-	if s.failure != nil && !o.Stopped && (o.Class != "" && o.Class != reason.Memory || o.Class == "" && s.failure.Fatal) {
+	if s.failure != nil && !o.Stopped && (o.Class != "" && o.Class != value.Memory || o.Class == "" && s.failure.Fatal) {
 		if s.failure.Message != "" {
 			o.Message = value.Cut(s.failure.Message, maxFailure)
 		}
 		if slices.Contains(job.Classes, s.failure.Class) {
 			o.Class = s.failure.Class
 		} else {
-			o.Class = reason.Task
+			o.Class = value.Task
 		}
 		o.Final = s.failure.Retryable != nil && !*s.failure.Retryable
 		o.RetryAfter = time.Duration(s.failure.RetryAfter)

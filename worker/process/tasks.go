@@ -12,7 +12,6 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/output"
-	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
@@ -63,7 +62,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	}
 	run := a.Task.Spec.Run
 	system := func(format string, args ...any) worker.Outcome {
-		return worker.Outcome{Class: reason.System, Message: fmt.Sprintf(format, args...)}
+		return worker.Outcome{Class: value.System, Message: fmt.Sprintf(format, args...)}
 	}
 	as, err := accountOf(run)
 	if err != nil {
@@ -75,7 +74,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	}
 	place, err := t.place(ctx, a, as)
 	if err != nil {
-		o := worker.Outcome{Class: reason.System, Message: err.Error(), Stopped: ctx.Err() != nil}
+		o := worker.Outcome{Class: value.System, Message: err.Error(), Stopped: ctx.Err() != nil}
 		if took := time.Since(began).Truncate(time.Millisecond); surrounded && took > 0 {
 			o.Usage = &task.Usage{Setup: value.Duration(took)}
 		}

@@ -8,4 +8,8 @@
 //
 // It retries nothing: a page that fails becomes a record with an error, and the crawl goes on.
 // Whether a failed crawl is retried is the scheduler's decision.
+//
+// It brings a small site to try the crawler on: pages that link to one another, and what goes
+// wrong on real sites: a broken link, a page that has moved, one that robots.txt closes, a slow
+// one, and files that are no pages.
 package crawler

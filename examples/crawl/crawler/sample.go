@@ -5,8 +5,6 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"millrace/examples/crawl/site"
 )
 
 // serveSample serves the sample site on a free port of the loopback interface
@@ -16,7 +14,7 @@ func serveSample() (address string, closeSite func(), err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("serve the sample site: %w", err)
 	}
-	server := &http.Server{Handler: site.Handler(), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: Handler(), ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

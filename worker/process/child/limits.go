@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // limits are the bounds of one run, and how each is enforced.
@@ -70,14 +70,14 @@ func (l *limits) judge(r Result, over string, peak int64) Result {
 	memory := l.want.Memory
 	switch {
 	case over == overPIDs:
-		fail(reason.Task, "it had more than %d processes and threads: raise resources.pids, or start fewer", l.want.PIDs)
+		fail(value.Task, "it had more than %d processes and threads: raise resources.pids, or start fewer", l.want.PIDs)
 	case over == overMemory,
 		memory > 0 && r.Class != "" && !r.Stopped && l.group != nil && l.group.outOfMemory(),
 		// The kernel may have refused it memory, or it grew faster than the watcher looked.
 		memory > 0 && r.Class != "" && !r.Stopped && r.Usage.MaxMemory > int64(memory):
-		fail(reason.Memory, "it used more than %v of memory: raise resources.memory, or use less", memory)
+		fail(value.Memory, "it used more than %v of memory: raise resources.memory, or use less", memory)
 	case l.want.FileSize > 0 && r.Signal == "SIGXFSZ":
-		fail(reason.Task, "it wrote a file of more than %v: raise resources.file_size, or write less", l.want.FileSize)
+		fail(value.Task, "it wrote a file of more than %v: raise resources.file_size, or write less", l.want.FileSize)
 	}
 	return r
 }

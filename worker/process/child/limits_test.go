@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // TestBoundsAreKept runs programs that take too much. Without control groups, the watcher enforces
@@ -27,11 +27,11 @@ func TestBoundsAreKept(t *testing.T) {
 		class  string
 		want   string // in the message
 	}{
-		"memory":                  {job.Resources{Memory: 32 << 20}, `x=$(head -c 300000000 /dev/zero | tr '\0' x); sleep 1000`, reason.Memory, "32MiB"},
-		"memory of a child":       {job.Resources{Memory: 32 << 20}, `sh -c 'x=$(head -c 300000000 /dev/zero | tr "\0" x); sleep 1000' & wait`, reason.Memory, "resources.memory"},
+		"memory":                  {job.Resources{Memory: 32 << 20}, `x=$(head -c 300000000 /dev/zero | tr '\0' x); sleep 1000`, value.Memory, "32MiB"},
+		"memory of a child":       {job.Resources{Memory: 32 << 20}, `sh -c 'x=$(head -c 300000000 /dev/zero | tr "\0" x); sleep 1000' & wait`, value.Memory, "resources.memory"},
 		"memory within its bound": {job.Resources{Memory: 512 << 20}, `sleep 0.1`, "", ""},
-		"processes":               {job.Resources{PIDs: 5}, `for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done; wait`, reason.Task, "resources.pids"},
-		"the size of a file":      {job.Resources{FileSize: 1 << 20}, `exec head -c 2000000 /dev/zero >big`, reason.Task, "resources.file_size"},
+		"processes":               {job.Resources{PIDs: 5}, `for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done; wait`, value.Task, "resources.pids"},
+		"the size of a file":      {job.Resources{FileSize: 1 << 20}, `exec head -c 2000000 /dev/zero >big`, value.Task, "resources.file_size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			command := shell(c.line)
@@ -103,7 +103,7 @@ func TestCgroupFiles(t *testing.T) {
 		t.Error("that the kernel has killed is not seen")
 	}
 	l := limits{want: job.Resources{Memory: 64 << 20}, group: g}
-	if r := l.judge(Result{Class: reason.Killed, Signal: "SIGKILL"}, "", 0); r.Class != reason.Memory {
+	if r := l.judge(Result{Class: value.Killed, Signal: "SIGKILL"}, "", 0); r.Class != value.Memory {
 		t.Errorf("%+v", r)
 	}
 	if err := (&cgroup{dir: t.TempDir(), fd: -1}).bound(job.Resources{PIDs: 7}); !errors.Is(err, os.ErrNotExist) {

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"millrace/task"
-	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -23,8 +22,8 @@ type Result struct {
 	Exit *int
 	// Signal is the name of the signal that ended it, such as "SIGKILL", or empty.
 	Signal string
-	// Class is empty after an exit with 0, else [reason.Exit] (another code), [reason.Killed] (a
-	// signal) or [reason.System] (it could not be started). If Stopped is set, Class says only how
+	// Class is empty after an exit with 0, else [value.Exit] (another code), [value.Killed] (a
+	// signal) or [value.System] (it could not be started). If Stopped is set, Class says only how
 	// the process ended; [context.Cause] says why it had to.
 	Class string
 	// Message explains the end to people, and what to do. Empty after an exit with 0.
@@ -47,7 +46,7 @@ type Result struct {
 }
 
 func refused(message string) Result {
-	return Result{Class: reason.System, Message: message}
+	return Result{Class: value.System, Message: message}
 }
 
 // unstarted is the result of a program that could not be started. It has the exit code that a shell
@@ -71,7 +70,7 @@ func unstarted(c *Command, err error, message string) Result {
 
 // NotStarted is the result of a process that was stopped before it began, because ctx had ended.
 func NotStarted(ctx context.Context) Result {
-	return Result{Class: reason.Killed, Stopped: true, Message: fmt.Sprintf("not started: %v", context.Cause(ctx))}
+	return Result{Class: value.Killed, Stopped: true, Message: fmt.Sprintf("not started: %v", context.Cause(ctx))}
 }
 
 func ended(ctx context.Context, program string, status syscall.WaitStatus, usage syscall.Rusage, stopped bool) Result {
@@ -84,7 +83,7 @@ func ended(ctx context.Context, program string, status syscall.WaitStatus, usage
 	}}
 	how := ""
 	if status.Signaled() {
-		r.Class = reason.Killed
+		r.Class = value.Killed
 		r.Signal = unix.SignalName(status.Signal())
 		r.Usage.Signal = r.Signal
 		how = "ended by " + r.Signal
@@ -92,7 +91,7 @@ func ended(ctx context.Context, program string, status syscall.WaitStatus, usage
 		code := status.ExitStatus()
 		r.Exit = &code
 		if code != 0 {
-			r.Class = reason.Exit
+			r.Class = value.Exit
 			how = fmt.Sprintf("exited with code %d", code)
 		}
 	}

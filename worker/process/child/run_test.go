@@ -16,7 +16,6 @@ import (
 
 	"millrace/ipc"
 	"millrace/task/job"
-	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -29,14 +28,14 @@ func TestRunEnds(t *testing.T) {
 		message string
 	}{
 		{"exit 0", 0, "", "", ""},
-		{"exit 3", 3, "", reason.Exit, "/bin/sh exited with code 3: see its last output"},
-		{"no-such-program", 127, "", reason.Exit, "cannot find"},
-		{"exit 126", 126, "", reason.Exit, "chmod +x"},
-		{"sh -c 'kill -SEGV $$'; exit $?", 139, "", reason.Exit, "ended by SIGSEGV"},
-		{"exit 255", 255, "", reason.Exit, "code 255"},
-		{"kill -KILL $$", -1, "SIGKILL", reason.Killed, "not by Millrace"},
-		{"kill -TERM $$", -1, "SIGTERM", reason.Killed, "ended by SIGTERM"},
-		{"kill -TERM 0", -1, "SIGTERM", reason.Killed, "ended by SIGTERM"},
+		{"exit 3", 3, "", value.Exit, "/bin/sh exited with code 3: see its last output"},
+		{"no-such-program", 127, "", value.Exit, "cannot find"},
+		{"exit 126", 126, "", value.Exit, "chmod +x"},
+		{"sh -c 'kill -SEGV $$'; exit $?", 139, "", value.Exit, "ended by SIGSEGV"},
+		{"exit 255", 255, "", value.Exit, "code 255"},
+		{"kill -KILL $$", -1, "SIGKILL", value.Killed, "not by Millrace"},
+		{"kill -TERM $$", -1, "SIGTERM", value.Killed, "ended by SIGTERM"},
+		{"kill -TERM 0", -1, "SIGTERM", value.Killed, "ended by SIGTERM"},
 	} {
 		res, _ := run(t, c.line)
 		exit := -1
@@ -161,7 +160,7 @@ func TestRunCannotStart(t *testing.T) {
 		if res.Exit != nil {
 			exit = *res.Exit
 		}
-		if res.Class != reason.System || exit != c.exit || res.Stopped || !strings.Contains(res.Message, c.want) {
+		if res.Class != value.System || exit != c.exit || res.Stopped || !strings.Contains(res.Message, c.want) {
 			t.Errorf("%s: exit code %d, %+v, want %d and %q", c.name, exit, res, c.exit, c.want)
 		}
 	}
@@ -191,7 +190,7 @@ func TestHints(t *testing.T) {
 	} {
 		c.Env = os.Environ()
 		res := runner(t).Run(t.Context(), c.Command, &count{})
-		if _, hint, _ := strings.Cut(res.Message, ": "); res.Class != reason.Exit || !strings.Contains(hint, c.want) || c.want == "" && (strings.Contains(hint, crlf) || strings.Contains(hint, lonely)) {
+		if _, hint, _ := strings.Cut(res.Message, ": "); res.Class != value.Exit || !strings.Contains(hint, c.want) || c.want == "" && (strings.Contains(hint, crlf) || strings.Contains(hint, lonely)) {
 			t.Errorf("%q %s: %+v, want %q", c.Argv, c.Shell, res, c.want)
 		}
 	}
@@ -362,7 +361,7 @@ func TestCloseRefusesAndWaits(t *testing.T) {
 	closed := make(chan struct{})
 	go func() { r.Close(); close(closed) }()
 	for {
-		if res := r.Run(context.Background(), shell("true"), &count{}); res.Class == reason.System {
+		if res := r.Run(context.Background(), shell("true"), &count{}); res.Class == value.System {
 			break // Close has begun
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"millrace/task/job"
-	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 // MarkerVar is the variable of the environment by which the guard knows the
@@ -224,8 +224,8 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	if hint := c.hint(named, &res); hint != "" {
 		res.Message += "; " + hint
 	}
-	if res.Class == reason.Killed && !res.Stopped && res.Signal == "SIGKILL" && r.kills.lately() {
-		res.Class = reason.Memory
+	if res.Class == value.Killed && !res.Stopped && res.Signal == "SIGKILL" && r.kills.lately() {
+		res.Class = value.Memory
 		res.Message = "the node ran out of memory, and the kernel has killed processes: bound the task with resources.memory, or give the node more"
 	}
 	return res

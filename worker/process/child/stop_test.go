@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"millrace/ipc"
-	"millrace/task/reason"
+	"millrace/task/value"
 )
 
 var errAsked = errors.New("a person asked")
@@ -42,7 +42,7 @@ func stopped(t *testing.T, line string, grace time.Duration) (Result, *record) {
 
 func TestStopPolitely(t *testing.T) {
 	res, s := stopped(t, `trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 1000 & wait; done`, time.Minute)
-	if !res.Stopped || res.Exit == nil || *res.Exit != 7 || res.Class != reason.Exit || !strings.Contains(res.Message, "a person asked") {
+	if !res.Stopped || res.Exit == nil || *res.Exit != 7 || res.Class != value.Exit || !strings.Contains(res.Message, "a person asked") {
 		t.Errorf("%+v", res)
 	}
 	if s.stdout() != "up\nbye\n" {
@@ -94,7 +94,7 @@ func TestStopByForce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			res, s := stopped(t, c.line, c.grace)
-			if !res.Stopped || res.Class != reason.Killed || res.Survivors != 0 {
+			if !res.Stopped || res.Class != value.Killed || res.Survivors != 0 {
 				t.Errorf("%+v", res)
 			}
 			if s.stdout() != "up\n" {
@@ -135,7 +135,7 @@ func TestStopBeforeStart(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errAsked)
 	res := runner(t).Run(ctx, Command{Argv: []string{"/no/such/file"}}, &count{})
-	if !res.Stopped || res.Exit != nil || res.Class != reason.Killed || !strings.Contains(res.Message, "a person asked") {
+	if !res.Stopped || res.Exit != nil || res.Class != value.Killed || !strings.Contains(res.Message, "a person asked") {
 		t.Errorf("%+v", res)
 	}
 }
@@ -151,7 +151,7 @@ func TestStopWhileItEnds(t *testing.T) {
 		cancel(nil)
 		switch {
 		case res.Exit != nil && *res.Exit == 0 && res.Class == "":
-		case res.Stopped && res.Class == reason.Killed && (res.Signal == "SIGTERM" || res.Signal == "SIGKILL"):
+		case res.Stopped && res.Class == value.Killed && (res.Signal == "SIGTERM" || res.Signal == "SIGKILL"):
 		default:
 			t.Fatalf("%+v", res)
 		}

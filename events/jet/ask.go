@@ -1,0 +1,118 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/events/jet/definitions"
+	"millrace/events/jet/names"
+	"millrace/events/jet/presence"
+	"millrace/events/jet/publish"
+	link "millrace/events/jet/request"
+	"millrace/events/jet/rights"
+	"millrace/task/value"
+)
+
+// ErrNoService: no server of Millrace answers.
+var ErrNoService = errors.New("no millrace server answers: start `millrace server` or `millrace dev` against this NATS")
+
+// ServiceError is an error that a service of Millrace answered with.
+type ServiceError struct {
+	// Code is as in HTTP: 400 for a bad request, 404 for something that does not exist, 409 for
+	// something that cannot be done now, 500 otherwise.
+	Code    string
+	Message string
+}
+
+func (e *ServiceError) Error() string { return e.Message }
+
+// Ask sends a request to a service of Millrace, under the name of this connection's NATS user, and
+// reads its answer. The error wraps [ErrNoService], or is a [*ServiceError], or a [*Denied] if this
+// user may not ask that.
+func (s *Store) Ask(ctx context.Context, verb rights.Verb, request, answer any) error {
+	return ask(ctx, s.Request, verb.For(s.caller), request, answer)
+}
+
+// Attended returns a store for a user who may not read the log: [Store.Ask] works, and all else fails
+// as the server's refusal does. It goes by the clock of this machine.
+func Attended(nc *nats.Conn, options ...Option) (*Store, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	s := storeOn(nc, js, options)
+	s.Denials = link.WatchDenials(nc)
+	if s.pub, err = publish.New(nc, publish.Timeout); err != nil {
+		s.Denials.Close()
+		return nil, err
+	}
+	s.Link.Pub = s.pub
+	s.Denials.Of(s.pub)
+	s.OwnTime()
+	s.Beats = presence.New(s.Link)
+	s.Book = definitions.New(s.Log, nil, s)
+	return s, nil
+}
+
+// Unread tells whether an error of [Attach] means that this user may not read the log.
+func Unread(err error) bool {
+	lacks, ok := errors.AsType[*link.Denied](err)
+	return ok && lacks.Subject == names.APIInfo+names.LogStream
+}
+
+// Refused tells whether the NATS server does not let this user do what failed.
+func Refused(err error) bool { return errors.As(err, new(*link.Denied)) }
+
+// RecordAt decodes a message of the log that a server of Millrace has shown.
+func RecordAt(subject string, seq uint64, stored time.Time, text []byte) events.Record {
+	return link.Record(subject, seq, stored, nil, 0, text)
+}
+
+// Caller is the name under which the store asks the service.
+func (s *Store) Caller() string { return s.caller }
+
+// AskOnce is [Store.Ask] for a caller without a store: it makes a connection for the one request.
+func AskOnce(ctx context.Context, cfg ConnectConfig, verb rights.Verb, request, answer any) error {
+	nc, err := Connect(cfg)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	return ask(ctx, nc.RequestWithContext, verb.For(rights.CallerOn(nc)), request, answer)
+}
+
+// decode reads an answer. Long and frequent answers have a faster way than json.Unmarshal.
+func decode(data []byte, answer any) error {
+	if page, ok := answer.(interface{ ReadJSON(data []byte) error }); ok {
+		return page.ReadJSON(data)
+	}
+	return json.Unmarshal(data, answer)
+}
+
+func ask(ctx context.Context, asks func(context.Context, string, []byte) (*nats.Msg, error), subject string, request, answer any) error {
+	body, err := value.JSON(request)
+	if err != nil {
+		return err
+	}
+	m, err := asks(ctx, subject, body)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return fmt.Errorf("%w (%s)", ErrNoService, subject)
+	}
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", subject, err)
+	}
+	if code := m.Header.Get("Nats-Service-Error-Code"); code != "" {
+		return &ServiceError{Code: code, Message: m.Header.Get("Nats-Service-Error")}
+	}
+	if err := decode(m.Data, answer); err != nil {
+		return fmt.Errorf("ask %s: the answer cannot be read: %w", subject, err)
+	}
+	return nil
+}

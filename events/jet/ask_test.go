@@ -1,0 +1,62 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"millrace/events/jet/rights"
+	"millrace/events/jet/streams"
+)
+
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, streams.Layout{})
+	var answer map[string]string
+	if err := s.Ask(within(t), "test.nobody", nil, &answer); !errors.Is(err, ErrNoService) {
+		t.Errorf("nobody answers: %v, want ErrNoService", err)
+	}
+	service := must(micro.AddService(s.NC, micro.Config{Name: "test", Version: "1.0.0"}))(t)
+	defer func() {
+		if err := service.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for subject, respond := range map[string]func(micro.Request) error{
+		"test.echo":    func(r micro.Request) error { return r.Respond(r.Data()) },
+		"test.refuse":  func(r micro.Request) error { return r.Error("409", "not now", nil) },
+		"test.garbage": func(r micro.Request) error { return r.Respond([]byte("{")) },
+	} {
+		handler := micro.HandlerFunc(func(r micro.Request) {
+			if err := respond(r); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := service.AddEndpoint(subject[len("test."):], handler, micro.WithEndpointSubject(rights.Verb(subject).Endpoint())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Ask(within(t), "test.echo", map[string]string{"a": "b"}, &answer); err != nil || answer["a"] != "b" {
+		t.Errorf("an echo: %v, %v", answer, err)
+	}
+	var said *ServiceError
+	if err := s.Ask(within(t), "test.refuse", nil, &answer); !errors.As(err, &said) || said.Code != "409" || said.Message != "not now" {
+		t.Errorf("a refusal: %v, want the service's own words", err)
+	}
+	if err := s.Ask(within(t), "test.garbage", nil, &answer); err == nil {
+		t.Error("an answer that cannot be read was taken")
+	}
+	must(s.NC.Subscribe(rights.Verb("test.silent").Endpoint(), func(*nats.Msg) {}))(t)
+	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
+	defer cancel()
+	if err := s.Ask(ctx, "test.silent", nil, &answer); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a silent service: %v, want the error of the context", err)
+	}
+	if err := s.Ask(within(t), "test.echo", func() {}, &answer); err == nil {
+		t.Error("a request that cannot be written was sent")
+	}
+}

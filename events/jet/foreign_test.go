@@ -1,0 +1,254 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/events/jet/names"
+	"millrace/task"
+	"millrace/task/placement"
+)
+
+func TestDiffers(t *testing.T) {
+	t.Parallel()
+	want := (&Store{ackWait: 30 * time.Second}).laneConfig(placement.Lane{Queue: "default", Priority: placement.DefaultPriority}, 100, "")
+	for _, c := range []struct {
+		change func(*jetstream.ConsumerConfig)
+		words  string
+		lost   bool
+	}{
+		{func(*jetstream.ConsumerConfig) {}, "", false},
+		{func(c *jetstream.ConsumerConfig) { c.Description, c.Metadata = "by an earlier version", nil }, "", false},
+		{func(c *jetstream.ConsumerConfig) { c.MaxAckPending = 7; c.PauseUntil = new(time.Now()) }, "", false},
+		{func(c *jetstream.ConsumerConfig) { c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverAllPolicy, 0 }, "", false},
+		{func(c *jetstream.ConsumerConfig) { c.OptStartSeq = 50 }, "", false},
+		{func(c *jetstream.ConsumerConfig) { c.MaxWaiting = 8192 }, "", false},
+		{func(c *jetstream.ConsumerConfig) {
+			c.FilterSubject, c.FilterSubjects = "", []string{"mr.queue.default.>"}
+		}, "", false},
+		{func(c *jetstream.ConsumerConfig) { c.FilterSubject = "mr.queue.nosuch.>" }, "it takes mr.queue.nosuch.>", true},
+		{func(c *jetstream.ConsumerConfig) { c.FilterSubjects = []string{"mr.queue.nosuch.>"} }, "it takes mr.queue.nosuch.>, mr.queue.default.>", true},
+		{func(c *jetstream.ConsumerConfig) { c.FilterSubject = "" }, "it takes none", true},
+		{func(c *jetstream.ConsumerConfig) { c.AckPolicy = jetstream.AckNonePolicy }, "its ack policy is AckNone", true},
+		{func(c *jetstream.ConsumerConfig) { c.ReplayPolicy = jetstream.ReplayOriginalPolicy }, "its replay policy is original", true},
+		{func(c *jetstream.ConsumerConfig) { c.DeliverPolicy = jetstream.DeliverNewPolicy }, "its deliver policy is new", true},
+		{func(c *jetstream.ConsumerConfig) { c.OptStartSeq = 101 }, "it begins at 101", true},
+		{func(c *jetstream.ConsumerConfig) { c.DeliverSubject = "x" }, "it sends to x", true},
+		{func(c *jetstream.ConsumerConfig) { c.Durable = "" }, "it is not durable", true},
+		{func(c *jetstream.ConsumerConfig) { c.MemoryStorage = true }, "where it is stored is another", true},
+		{func(c *jetstream.ConsumerConfig) { c.MaxWaiting = 1 }, "only 1 requests may wait", true},
+		{func(c *jetstream.ConsumerConfig) { c.PriorityGroups = []string{"x"} }, "it has groups", true},
+		{func(c *jetstream.ConsumerConfig) { c.FilterSubject = "mr.queue.default.*.*" }, "it takes mr.queue.default.*.*", false},
+		{func(c *jetstream.ConsumerConfig) { c.AckWait = time.Hour }, "its ack wait is 1h0m0s", false},
+		{func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 1 }, "it gives an offer up after 1 deliveries", false},
+		{func(c *jetstream.ConsumerConfig) { c.MaxDeliver = -1 }, "it gives an offer up after -1 deliveries", false},
+		{func(c *jetstream.ConsumerConfig) { c.BackOff = []time.Duration{time.Hour} }, "it backs off", false},
+		{func(c *jetstream.ConsumerConfig) { c.RateLimit = 1 }, "it is slowed down", false},
+		{func(c *jetstream.ConsumerConfig) { c.HeadersOnly = true }, "it delivers no bodies", false},
+		{func(c *jetstream.ConsumerConfig) { c.MaxRequestBatch = 1 }, "its requests are bounded", false},
+		{func(c *jetstream.ConsumerConfig) { c.InactiveThreshold = time.Second }, "it goes when it is not used for 1s", false},
+	} {
+		is := want
+		c.change(&is)
+		d := differs(&is, &want)
+		if d.String() != c.words || d.lost != c.lost {
+			t.Errorf("want %q, lost %t; got %q, %t", c.words, c.lost, &d, d.lost)
+		}
+		if d := right(is, want); !c.lost {
+			if d := differs(&d, &want); len(d.words) > 0 {
+				t.Errorf("%s: set right, it differs: %s", c.words, &d)
+			}
+		}
+	}
+}
+
+// A consumer that a worker replaces or changes stops no queue: who serves the queue makes it again,
+// and says so.
+func TestForeignConsumers(t *testing.T) {
+	t.Parallel()
+	srv := newStrict(t)
+	s := srv.as("s")
+	const own = "@w"
+	o := offersOf(t, srv.as("w"), own, "default")
+	nc := srv.dial("w", nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	ask := func(subject string, body []byte) string {
+		answer, err := nc.RequestWithContext(within(t), subject, body)
+		if err != nil {
+			t.Fatalf("%s: %v", subject, err)
+		}
+		return string(answer.Data)
+	}
+	take := func(what, queue string) {
+		t.Helper()
+		e := task.Submitted{Work: testWork(queue)}
+		if queue == own {
+			e.Route = placement.NodeRoute("w", placement.DefaultPriority)
+		}
+		id := newTask()
+		if _, err := recorder(s).Submit(within(t), id, e); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for {
+			offer := next(t, o)
+			if err := offer.Ack(); err != nil {
+				t.Fatal(err)
+			}
+			if offer.Fact.Task == id { // a new consumer brings the others again
+				break
+			}
+		}
+		if took := time.Since(began); took > checkEvery+2*time.Second {
+			t.Errorf("%s: an offer came after %v", what, took)
+		} else {
+			t.Logf("%s: an offer came after %v", what, took)
+		}
+	}
+	heard := func(what, words string) {
+		t.Helper()
+		for {
+			select {
+			case b := <-o.Broken():
+				if b.Foreign && strings.Contains(b.Reason, words) {
+					return
+				}
+			case <-within(t).Done():
+				t.Fatalf("%s: nothing was said of it", what)
+			}
+		}
+	}
+	if err := o.Prove(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ queue, name string }{{"default", "queue_default"}, {own, names.NodeConsumer("w")}} {
+		take("before", c.queue)
+		config := map[string]any{
+			"name": c.name, "durable_name": c.name, "filter_subject": "mr.queue.nosuch.>",
+			"ack_policy": "none", "deliver_policy": "new", "replay_policy": "instant",
+		}
+		body, _ := json.Marshal(map[string]any{"stream_name": names.LogStream, "config": config, "action": "create"})
+		ask(names.APIDrop+names.LogStream+"."+c.name, nil)
+		if answer := ask(names.APIMake+names.LogStream+"."+c.name+".mr.queue.nosuch.>", body); strings.Contains(answer, `"error"`) {
+			t.Logf("%s: %s", c.name, answer) // it was made again already
+		}
+		take("replaced "+c.name, c.queue)
+
+		// What may be changed is changed.
+		is := must(s.JS.Consumer(within(t), names.LogStream, c.name))(t).CachedInfo().Config
+		is.AckWait, is.MaxDeliver = time.Hour, 1
+		body, _ = json.Marshal(map[string]any{"stream_name": names.LogStream, "config": is, "action": "update"})
+		if answer := ask(names.APIMake+names.LogStream+"."+c.name+"."+is.FilterSubject, body); strings.Contains(answer, `"error"`) {
+			t.Fatal(answer)
+		}
+		heard(c.name, c.name+" was")
+		is = must(s.JS.Consumer(within(t), names.LogStream, c.name))(t).CachedInfo().Config
+		is.FilterSubject = "mr.queue.nosuch.>"
+		body, _ = json.Marshal(map[string]any{"stream_name": names.LogStream, "config": is, "action": "update"})
+		if answer := ask(names.APIMake+names.LogStream+"."+c.name+".mr.queue.nosuch.>", body); strings.Contains(answer, `"error"`) {
+			t.Fatal(answer)
+		}
+		take("another filter for "+c.name, c.queue)
+		heard(c.name, "it takes mr.queue.nosuch.>")
+	}
+	// A worker that begins meets it before it is ready.
+	ask(names.APIMake+names.LogStream+".queue_late.mr.queue.default.>", []byte(`{"stream_name":"MR_LOG","config":{"name":"queue_late","durable_name":"queue_late",
+		"filter_subject":"mr.queue.default.>","ack_policy":"none","deliver_policy":"new"},"action":"create"}`))
+	late := offersOf(t, srv.as("w"), "late")
+	id := newTask()
+	if _, err := recorder(s).Submit(within(t), id, task.Submitted{Work: testWork("late")}); err != nil {
+		t.Fatal(err)
+	}
+	if offer := next(t, late); offer.Fact.Task != id {
+		t.Errorf("it has brought %s", offer.Fact.Task)
+	}
+	// The consumer of the schedulers is theirs alone, and nobody learns the random names of those by which
+	// others read the log.
+	w := srv.as("w")
+	for _, subject := range []string{
+		names.APIMake + names.LogStream + "." + names.FireConsumer + ".mr.queue.>", names.APIDrop + names.LogStream + "." + names.FireConsumer,
+		names.APIPause + names.LogStream + "." + names.FireConsumer, names.APINext + names.LogStream + "." + names.FireConsumer, "$JS.ACK.MR_LOG." + names.FireConsumer + ".1.1.1.1.0",
+		"$JS.API.CONSUMER.NAMES." + names.LogStream, "$JS.API.CONSUMER.LIST." + names.LogStream,
+	} {
+		denied(t, subject, func(ctx context.Context) error { _, err := w.Request(ctx, subject, nil); return err })
+	}
+}
+
+// A worker that knows the name of a consumer by which a server reads the log can change it. The reader
+// misses nothing: it says so, and reads on through another one.
+func TestForeignReader(t *testing.T) {
+	t.Parallel()
+	srv := newStrict(t)
+	s := srv.as("s")
+	nc := srv.dial("w", nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	for name, c := range map[string]struct {
+		filter string
+		change func(*jetstream.ConsumerConfig)
+		words  string
+	}{
+		"it takes nothing":    {"mr.queue.nosuch.>", func(*jetstream.ConsumerConfig) {}, "mr.queue.nosuch.>"},
+		"it takes some":       {"mr.queue.>", func(*jetstream.ConsumerConfig) {}, "mr.queue.>"},
+		"it leaves out texts": {"mr.queue.>", func(is *jetstream.ConsumerConfig) { is.HeadersOnly = true }, "mr.queue.>"},
+		"it is paused":        {"", nil, "it is paused"},
+		"it is gone":          {"", nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			end := must(s.Last(within(t)))(t)
+			f := follow(t, s, end+1)
+			is := must(s.JS.Consumer(within(t), names.LogStream, f.consumer))(t).CachedInfo().Config
+			subject, body := names.APIMake+names.LogStream+"."+f.consumer+"."+c.filter, []byte(nil)
+			switch {
+			case c.change != nil:
+				c.change(&is)
+				is.FilterSubject = c.filter
+				body, _ = json.Marshal(map[string]any{"stream_name": names.LogStream, "config": is, "action": "update"})
+			case c.words == "":
+				subject = names.APIDrop + names.LogStream + "." + f.consumer
+			default:
+				subject = names.APIPause + names.LogStream + "." + f.consumer
+				body, _ = json.Marshal(map[string]any{"pause_until": time.Now().Add(time.Hour)})
+			}
+			if answer := must(nc.RequestWithContext(within(t), subject, body))(t); strings.Contains(string(answer.Data), `"error"`) {
+				t.Fatal(string(answer.Data))
+			}
+			var want []uint64
+			for range 3 {
+				id := newTask()
+				if _, err := recorder(s).Submit(within(t), id, task.Submitted{Work: testWork("default")}); err != nil {
+					t.Fatal(err)
+				}
+				want = append(want, must(s.Append(within(t), newFact(id, note("x")), 0))(t))
+			}
+			said := ""
+			for read := end; read < want[2]; {
+				batch, err := f.Next(within(t))
+				if errors.Is(err, context.DeadlineExceeded) {
+					t.Fatalf("it stands still at %d", read)
+				}
+				if err != nil {
+					said += err.Error()
+				}
+				for _, r := range batch {
+					if !r.Readable() && r.Kind == events.KindChain {
+						t.Errorf("%d has come as %v", r.Seq, r.Err)
+					}
+					if r.Seq != read+1 {
+						t.Fatalf("%d comes after %d", r.Seq, read)
+					}
+					read = r.Seq
+				}
+			}
+			if !strings.Contains(said, c.words) || (c.words == "") != (said == "") {
+				t.Errorf("it says %q, want %q", said, c.words)
+			}
+		})
+	}
+}

@@ -1,0 +1,24 @@
+package promises
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"millrace/integration/harness"
+)
+
+var update = flag.Bool("update", false, "write what pages show of the program's output anew")
+
+func TestMain(m *testing.M) {
+	if store := os.Getenv(natsStore); store != "" {
+		os.Exit(serveNATS(store))
+	}
+	if with := os.Getenv(wrongTimeEnv); with != "" {
+		os.Exit(wrongTool(with, os.Args[1:]))
+	}
+	if standsIn() {
+		os.Exit(standInMain(os.Args[1:]))
+	}
+	os.Exit(harness.Main(m))
+}

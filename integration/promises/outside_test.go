@@ -1,0 +1,104 @@
+package promises
+
+import (
+	"millrace/integration/harness"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// replaceLine is the line by which README has a program in another module import Millrace.
+var replaceLine = regexp.MustCompile(`(?m)^go mod edit -require (millrace@\S+) -replace millrace=\S+$`)
+
+// A program in a module of its own, which imports Millrace as README says, submits and runs tasks
+// on the `millrace dev` of its user without being told where that is. It links neither a NATS
+// server nor a database.
+func TestAProgramOutsideOfTheRepository(t *testing.T) {
+	t.Parallel()
+	p := harness.New(t, 2*time.Second)
+	program := buildOutside(p, "../../examples/shop/main.go")
+	version, err := exec.CommandContext(t.Context(), "go", "version", "-m", program).CombinedOutput()
+	if err != nil || !strings.Contains(string(version), "nats.go") {
+		t.Fatalf("%v\n%s", err, version)
+	}
+	for _, heavy := range []string{"nats-server", "sqlite", "cobra"} {
+		if strings.Contains(string(version), heavy) {
+			t.Errorf("it links %s:\n%s", heavy, version)
+		}
+	}
+
+	dev := p.Dev("--name", "vm", "--queue", "default")
+	dev.Until("others find it", func() bool { return strings.Contains(dev.Said.String(), "Millrace is ready") })
+	millrace := p.Program
+	p.Program, p.URL = program, "" // it must find the server by itself
+	p.Let("SHOP_ENV", "production")
+	if r := p.Try("work"); r.Code != 1 || !strings.Contains(r.Errs, "which server?") {
+		t.Errorf("a worker in production that nobody has told where its server is: exit code %d\n%s", r.Code, r.Errs)
+	}
+	p.Let("SHOP_ENV", "")
+	work := p.Start("work")
+	for _, c := range []struct {
+		what string
+		want *regexp.Regexp
+	}{
+		{"order", regexp.MustCompile(`^01\w{24} is finished after attempt 1: "message of order 4711"$`)},
+		{"remind", regexp.MustCompile(`^01\w{24} is due in three days$`)},
+	} {
+		if out := p.Run(c.what, "4711"); !c.want.MatchString(out) {
+			t.Errorf("shop %s says %q, want %s", c.what, out, c.want)
+		}
+	}
+	work.Stop()
+
+	p.Program = millrace
+	if names := strings.Fields(p.Run("task", "ls", "--label", "order=4711", "--names", "--consistent")); len(names) != 2 {
+		t.Errorf("the command line lists %q, want two tasks", names)
+	}
+	dev.Stop()
+}
+
+// buildOutside makes a module of one file in a folder of its own, and builds it. It downloads
+// nothing.
+func buildOutside(p *harness.Place, source string) (program string) {
+	p.Helper()
+	root, err := harness.Root()
+	if err != nil {
+		p.Fatal(err)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		p.Fatal(err)
+	}
+	line := replaceLine.FindStringSubmatch(string(readme))
+	if line == nil {
+		p.Fatal("README does not say how to import Millrace")
+	}
+	if err := os.Mkdir(p.Path("shop"), 0o700); err != nil {
+		p.Fatal(err)
+	}
+	// The module's go.mod and go.sum already hold what `go mod tidy` would look up.
+	for from, to := range map[string]string{source: "main.go", "../../go.mod": "go.mod", "../../go.sum": "go.sum"} {
+		text, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(p.Path("shop/"+to), text, 0o600)
+		}
+		if err != nil {
+			p.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		{"mod", "edit", "-module", "example.test/shop"},
+		{"mod", "edit", "-require", line[1], "-replace", "millrace=" + root},
+		{"build", "-o", "shop", "."},
+	} {
+		cmd := exec.CommandContext(p.Context(), "go", args...)
+		cmd.Dir, cmd.Env = p.Path("shop"), append(os.Environ(), "GOFLAGS=-mod=mod -buildvcs=false", "GOPROXY=off", "GOWORK=off")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			p.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	return p.Path("shop/shop")
+}

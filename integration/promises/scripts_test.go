@@ -1,0 +1,38 @@
+package promises
+
+import (
+	"millrace/integration/harness"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestScripts types what stands in testdata. Besides the commands of testscript a script has
+//
+//	exits CODE COMMAND ARG...     run a command that ends with this code
+//	until PATTERN COMMAND ARG...  run it again and again until its output matches
+//	let NAME COMMAND ARG...       keep what it prints in a variable
+//	repairs WHY...                say why a sweep may have to repair something here
+//
+// and $LOGS, the folder of the logs that break each promise. A repair by a process that the script
+// leaves in the background fails the script, unless the script says why.
+//
+// Without -long only the quick scripts run: those that are the only proof of a demand, and one for
+// each kind of thing that people handle. The tests of packages prove the rules of the others.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts in testdata: %v", err)
+	}
+	harness.Play(t, harness.Cases(t, files, quickScripts...), func(e *testscript.Env) error {
+		return harness.Settle(e, harness.NewAt(e.T().(harness.Scripts).T, e.WorkDir))
+	})
+}
+
+// quickScripts run without -long.
+var quickScripts = []string{
+	"about.txt", "cancel.txt", "demo.txt", "dev.txt", "explain.txt", "files.txt", "import.txt", "job.txt", "limits.txt", "list.txt", "nodes.txt",
+	"output.txt", "own.txt", "passed.txt", "past_more.txt", "queue.txt", "retry.txt", "run.txt", "schedule.txt", "steps.txt", "time.txt", "verify.txt", "whole.txt",
+}

@@ -1,0 +1,92 @@
+package promises
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/integration/harness"
+	"millrace/task/birth"
+	"millrace/task/job"
+	"millrace/task/node"
+)
+
+// The heartbeats of all nodes are removed by a request to the server, and with their bucket. No
+// living node counts as lost because of that, and running tasks continue. A message cannot remove
+// them.
+func TestHeartbeatsAreWiped(t *testing.T) {
+	t.Parallel()
+	p := harness.New(t, 2*time.Second)
+	p.MayRepair("the bucket of heartbeats is deleted")
+	p.Let("MILLRACE_BEAT", "1s")
+	p.Let("MILLRACE_NODE_TTL", "3s")
+	p.Server()
+	nodes := []string{"a", "b", "c"}
+	for _, id := range nodes {
+		p.Worker(id)
+	}
+	c := p.Connect()
+	for _, id := range nodes {
+		p.SubmitAs(c, birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"sleep", "600"}}}, Nodes: []string{id}, NoNode: job.NoNodeWait})
+	}
+	nc, err := nats.Connect(p.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*harness.Patience)
+	defer cancel()
+	const bucket = "KV_MR_NODES"
+	running := func() bool {
+		alive, err := c.Store().Alive(ctx)
+		for _, id := range nodes {
+			if h := alive[node.ID(id)]; len(h.Runs) != 1 {
+				return false
+			}
+		}
+		return err == nil
+	}
+	p.Until("each node runs a task and says so", running)
+	for _, wipe := range []struct {
+		how string
+		do  func() error
+	}{
+		{"a message that would roll all up", func() error {
+			answer, err := nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: "$KV.MR_NODES.nobody", Header: nats.Header{"Nats-Rollup": {"all"}}})
+			if err == nil && !strings.Contains(string(answer.Data), "rollup not permitted") {
+				err = fmt.Errorf("the server answers %s", answer.Data)
+			}
+			return err
+		}},
+		{"a purge", func() error {
+			s, err := js.Stream(ctx, bucket)
+			if err == nil {
+				err = s.Purge(ctx)
+			}
+			return err
+		}},
+		{"a deletion", func() error { return js.DeleteStream(ctx, bucket) }},
+	} {
+		if err := wipe.do(); err != nil {
+			t.Fatalf("%s: %v", wipe.how, err)
+		}
+		wiped := time.Now()
+		p.Until("the nodes beat again after "+wipe.how, func() bool { return time.Since(wiped) > 4*time.Second && running() })
+		for _, id := range nodes {
+			if facts := nodeFacts(p, c, node.ID(id)); slices.Contains(facts, events.NodeOffline) {
+				t.Errorf("after %s node %s counted as lost: %v", wipe.how, id, facts)
+			}
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package connect
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"millrace/internal/cli/exit"
+	"millrace/projections/view"
+	"millrace/service/client"
+)
+
+// Inside is an incident file prepared for commands: behind a server of its own, which accepts no
+// changes. A command without a moment looks at the last one, for a file has no present.
+type Inside struct {
+	File string
+	URL  string
+	// From and To bound what the file covers.
+	From, To view.Point
+	// Settings are those by which duties are judged.
+	Settings map[string]string
+}
+
+func (i *Inside) target(a *App) client.Target {
+	return client.Target{Name: "incident file " + i.File, Options: client.Options{Server: i.URL, Name: "millrace command line", Log: a.Logger(), Clock: a.Clock, Timeout: a.Conn.Timeout}}
+}
+
+// moment returns a command's moment, or by default the file's last one.
+func (i *Inside) moment(at string) string {
+	if i == nil || at != "" {
+		return at
+	}
+	return strconv.FormatUint(i.To.Seq, 10)
+}
+
+// tells refuses a moment that the file does not cover: it holds only what lived in its span.
+func (i *Inside) tells(flag string, m view.Moment) error {
+	if i == nil || m == (view.Moment{}) {
+		return nil
+	}
+	before := m.Seq > 0 && m.Seq < i.From.Seq || m.Seq == 0 && m.At.Before(i.From.At)
+	if !before && m.Seq <= i.To.Seq {
+		return nil
+	}
+	if i.To.Seq < i.From.Seq {
+		return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%s: what is left of the incident file ends at #%d, before its span, which begins at #%d", flag, i.To.Seq, i.From.Seq)}
+	}
+	return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%s: the incident file tells of #%d to #%d, %s to %s", flag, i.From.Seq, i.To.Seq, i.From.At.Local().Format(timeForm), i.To.At.Local().Format(timeForm))}
+}
+
+const timeForm = "2006-01-02 15:04:05.000"
+
+// Explain adds to an error what the incident file has to do with it.
+func (i *Inside) Explain(err error) error {
+	f := exit.Of(err)
+	if i == nil || f == nil || f.Err == nil {
+		return err
+	}
+	is := *f
+	switch {
+	case f.Code == exit.NotFound && !strings.Contains(f.Err.Error(), "--at"):
+		is.Hint = exit.Hint("the incident file holds only what lived from #%d to #%d", i.From.Seq, i.To.Seq)
+	case strings.Contains(f.Err.Error(), "sealed"):
+		is = exit.Fault{Code: exit.Refused, Err: fmt.Errorf("an incident file is only looked at: %w", f.Err), Hint: exit.Hint("`millrace incident import` puts it into a `millrace dev` to go on from there")}
+	}
+	return &is
+}

@@ -1,0 +1,454 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/events/jet/definitions"
+	"millrace/files"
+	"millrace/files/tree"
+	"millrace/internal/cli/connect"
+	"millrace/internal/cli/exit"
+	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
+	"millrace/internal/cli/wording"
+	"millrace/projections/view"
+	"millrace/service/client"
+	"millrace/task/definition"
+	"millrace/task/job"
+	"millrace/task/value"
+)
+
+// Command is millrace files.
+func (a *Commands) Command() *cobra.Command {
+	c := settings.Noun(&cobra.Command{
+		Use: "files", Aliases: []string{"file", "bundle", "bundles"},
+		Short: "Files: folders in versions, which tasks find in their working directory",
+		Long: `Files: folders in versions, which tasks find in their working directory.
+
+A version is the content of a folder. Its digest names it, and it never changes. A
+name points to the latest version. NAME, NAME@DIGEST and DIGEST name a version; eight
+characters of a digest are enough. Only contents that the other side lacks are sent.`,
+		Example: `  millrace files push ./app --name app
+  millrace run --files app --follow -- ./main.sh
+  millrace files diff app@1f2e3d4c app
+  millrace files pull app ./copy`,
+	})
+	c.AddCommand(a.filesPush(), a.filesList(), a.filesShow(), a.filesDiff(), a.filesPull(), a.filesRemove(), a.filesVerify(), a.filesSweep())
+	return c
+}
+
+func (a *Commands) filesPush() *cobra.Command {
+	var o settings.Output
+	var name string
+	var exclude []string
+	c := &cobra.Command{
+		Use: "push DIR", Aliases: []string{"put", "upload"},
+		Short: "Store a folder as a version, and print its digest",
+		Long: `Stores a folder as a version of a bundle and prints its digest. It leaves out what
+.millraceignore names, in the form of a .gitignore, and what --exclude names, as well as devices,
+sockets and pipes. It refuses links that lead out of the folder.`,
+		Args: settings.Takes(1, 1, "folder"), DisableFlagsInUseLine: true,
+	}
+	c.Flags().StringVarP(&name, "name", "n", "", "`name` that points to this version from now on")
+	c.Flags().StringArrayVarP(&exclude, "exclude", "x", nil, "leave out what matches this `pattern` (repeat it)")
+	o.Flags(c)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
+		if err := folder(c, args[0]); err != nil {
+			return err
+		}
+		p, err := a.Push(c, cl, client.FilesPush{Dir: args[0], Name: name, Exclude: exclude})
+		if err != nil {
+			return err
+		}
+		if o.JSON() {
+			return a.WriteJSON(p)
+		}
+		if _, err := fmt.Fprintln(a.Out, p.Digest); err != nil {
+			return err
+		}
+		a.Note("%s, %s; %s sent", wording.Plural(p.Files, "file"), wording.ByteCount(p.Bytes), wording.ByteCount(p.Sent))
+		return nil
+	})
+	return c
+}
+
+// folder says what is wrong with a folder that was typed, if it is none.
+func folder(c *cobra.Command, name string) error {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return settings.FileFault(err)
+	case !info.IsDir():
+		return exit.Misuse(c, "%s is a file, want a folder", name)
+	}
+	return nil
+}
+
+// Push pushes a folder, with a line of progress and the notes that there are.
+func (a *Commands) Push(c *cobra.Command, cl *client.Client, p client.FilesPush) (client.FilesPushed, error) {
+	moving := a.moving("sent")
+	p.Each = moving.tell
+	done, err := cl.PushFiles(c.Context(), p)
+	moving.stop()
+	for _, n := range done.Notes {
+		a.Note("%s", term.Printable(n))
+	}
+	return done, err
+}
+
+func (a *Commands) filesList() *cobra.Command {
+	var o settings.Output
+	var names bool
+	c := &cobra.Command{
+		Use: "ls [NAME]", Aliases: []string{"list"}, Short: "List the names, or the versions of one",
+		Args: settings.Takes(0, 1, "name"), ValidArgsFunction: a.CompleteFiles,
+	}
+	c.Flags().BoolVar(&names, "names", false, "print nothing but names, or digests")
+	sight := a.AtFlag(c, connect.Then{Folds: []view.Kind{view.Definitions}, Lacks: []string{"whether the files are still stored"}})
+	o.Flags(c)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := a.Asking(ctx)
+		defer cancel()
+		found, err := bundlesIn(ctx, cl, &s, strings.Join(args, ""))
+		if err != nil {
+			return s.Unknown(err)
+		}
+		all := append([]definitions.NamedVersion{}, found...)
+		switch {
+		case o.JSON():
+			a.NoteMoment(&s)
+			return a.WriteJSON(all)
+		case names:
+			for _, n := range all {
+				text := n.Name
+				if len(args) == 1 {
+					text = string(n.Digest)
+				}
+				fmt.Fprintln(a.Out, text)
+			}
+			return nil
+		}
+		t := term.Table{Header: []string{"NAME", "DIGEST", "FILES", "SIZE", "PUSHED", "BY"}, Spare: []string{"BY", "FILES"}}
+		for _, n := range all {
+			t.Add(term.Plain(n.Name), term.Plain(n.Digest.Short()), term.Plain(fmt.Sprint(n.Files)), term.Plain(wording.ByteCount(n.Bytes)), term.Plain(wording.Age(n.At, s.Now())), term.Plain(term.Printable(n.By)))
+		}
+		if len(args) == 0 {
+			t.Foot = []string{wording.Plural(len(all), "name")}
+		}
+		s.Mark(&t, a.Now())
+		return a.Print(t)
+	})
+	return c
+}
+
+// bundlesIn is [client.Client.Bundles] as of a sight.
+func bundlesIn(ctx context.Context, cl *client.Client, s *connect.Sight, name string) ([]definitions.NamedVersion, error) {
+	switch {
+	case s.Past == nil:
+		return cl.Bundles(ctx, name)
+	case name == "":
+		return client.BundlesOf(ctx, s.View)
+	}
+	facts, err := view.All(ctx, s.View, view.Definition(definition.Named(definition.DefBundle, name)))
+	if err != nil {
+		return nil, err
+	}
+	return definitions.VersionsIn(name, facts)
+}
+
+// withVersion makes the RunE of a command about the files of a version.
+func (a *Commands) withVersion(do func(context.Context, *client.Client, files.Ref, tree.Version, *files.Manifest) error) func(*cobra.Command, []string) error {
+	return a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
+		ref, v, err := cl.FilesVersion(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		m, err := cl.FilesManifest(ctx, v)
+		if err != nil {
+			return err
+		}
+		return do(ctx, cl, ref, v, m)
+	})
+}
+
+func (a *Commands) filesShow() *cobra.Command {
+	var o settings.Output
+	c := &cobra.Command{
+		Use: "show VERSION", Aliases: []string{"view", "info"}, Short: "Show what is in a version",
+		Args: settings.Takes(1, 1, "version"), ValidArgsFunction: a.CompleteFiles,
+	}
+	o.Flags(c)
+	c.RunE = a.withVersion(func(ctx context.Context, cl *client.Client, ref files.Ref, v tree.Version, m *files.Manifest) error {
+		if o.JSON() {
+			return a.WriteJSON(struct {
+				Digest  files.Digest  `json:"digest"`
+				Bytes   int64         `json:"bytes"`
+				Entries []files.Entry `json:"entries"`
+			}{v.Digest, v.Bytes, m.Entries})
+		}
+		t := entryTable(m)
+		t.Title = ref.String()
+		return a.Print(t)
+	})
+	return c
+}
+
+func entryTable(m *files.Manifest) term.Table {
+	t := term.Table{Header: []string{"KIND", "SIZE", "PATH"}, Foot: []string{wording.Plural(len(m.Entries), "file") + ", " + wording.ByteCount(m.Size())}}
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		switch {
+		case e.Dir:
+			t.Add(term.Plain("empty dir"), term.Plain(""), term.Plain(e.Path))
+		case e.Link != "":
+			t.Add(term.Plain("link"), term.Plain(""), term.Plain(e.Path+" -> "+e.Link))
+		case e.Exec:
+			t.Add(term.Plain("program"), term.Plain(wording.ByteCount(e.Size)), term.Plain(e.Path))
+		default:
+			t.Add(term.Plain("file"), term.Plain(wording.ByteCount(e.Size)), term.Plain(e.Path))
+		}
+	}
+	return t
+}
+
+func (a *Commands) filesDiff() *cobra.Command {
+	var o settings.Output
+	c := &cobra.Command{
+		Use: "diff OLD NEW", Short: "Tell how two versions differ",
+		Args: settings.Takes(2, 2, "version"), ValidArgsFunction: a.CompleteFiles,
+	}
+	o.Flags(c)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
+		var both [2]*files.Manifest
+		for i, arg := range args {
+			_, v, err := cl.FilesVersion(ctx, arg)
+			if err != nil {
+				return err
+			}
+			if both[i], err = cl.FilesManifest(ctx, v); err != nil {
+				return err
+			}
+		}
+		changes := files.Diff(both[0], both[1])
+		if o.JSON() {
+			if changes == nil {
+				changes = []files.Change{}
+			}
+			return a.WriteJSON(changes)
+		}
+		t := term.Table{Header: []string{"CHANGE", "BEFORE", "AFTER", "NEW", "PATH"}}
+		var fresh int64
+		for _, d := range changes {
+			fresh += d.New
+			t.Add(term.Plain(d.Kind), term.Plain(wording.ByteCount(d.Before)), term.Plain(wording.ByteCount(d.After)), term.Plain(wording.ByteCount(d.New)), term.Plain(d.Path))
+		}
+		t.Foot = []string{wording.Plural(len(changes), "change") + ", " + wording.ByteCount(fresh) + " that the old version does not have"}
+		return a.Print(t)
+	})
+	return c
+}
+
+func (a *Commands) filesPull() *cobra.Command {
+	var into bool
+	c := &cobra.Command{
+		Use: "pull VERSION DIR", Aliases: []string{"get", "download"}, Short: "Write a version to a folder",
+		Long: `Writes a version to an empty or new folder. With --into the folder may hold other
+files: files of the version replace those of the same name, chunk by chunk where
+they differ, and other files stay.`,
+		Args: settings.Takes(2, 2, "version or folder"), ValidArgsFunction: a.CompleteFiles,
+	}
+	c.Flags().BoolVar(&into, "into", false, "the folder may hold other files")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if entries, err := os.ReadDir(args[1]); err == nil && len(entries) > 0 && !into {
+			return &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s is not empty", args[1]), Hint: exit.Hint("--into writes to it nevertheless")}
+		}
+		cl, err := a.Connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		ref, v, err := cl.FilesVersion(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return a.Pull(c, cl, ref.String(), v.Digest, args[1])
+	}
+	return c
+}
+
+// Pull fetches a version into a directory and prints the result.
+func (a *Commands) Pull(c *cobra.Command, cl *client.Client, what string, d files.Digest, dir string) error {
+	v, err := cl.Store().Version(c.Context(), d)
+	if err != nil {
+		return err
+	}
+	m, err := cl.FilesManifest(c.Context(), v)
+	if err != nil {
+		return err
+	}
+	moving := a.moving("written")
+	done, err := cl.PullFiles(c.Context(), m, dir, moving.tell)
+	moving.stop()
+	if err != nil {
+		return err
+	}
+	a.Note("%s is in %s: %s, %s; %s fetched", what, dir, wording.Plural(len(m.Entries), "file"), wording.ByteCount(m.Size()), wording.ByteCount(done.Bytes))
+	return nil
+}
+
+func (a *Commands) filesRemove() *cobra.Command {
+	return &cobra.Command{
+		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"}, Short: "Remove names; the next gc removes versions that are not needed",
+		Args: settings.Takes(1, -1, "name"), ValidArgsFunction: a.CompleteFiles,
+		RunE: a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
+			for _, name := range args {
+				asking, cancel := a.Asking(ctx)
+				err := cl.RemoveBundle(asking, name)
+				cancel()
+				if err != nil {
+					return err
+				}
+				if _, err := fmt.Fprintf(a.Out, "name %s removed\n", name); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+}
+
+func (a *Commands) filesVerify() *cobra.Command {
+	var o settings.Output
+	c := &cobra.Command{
+		Use: "verify VERSION", Aliases: []string{"check"}, Short: "Read all of a version from the store and compare it with its digests",
+		Args: settings.Takes(1, 1, "version"), ValidArgsFunction: a.CompleteFiles,
+	}
+	o.Flags(c)
+	c.RunE = a.withVersion(func(ctx context.Context, cl *client.Client, ref files.Ref, v tree.Version, m *files.Manifest) error {
+		problems, read, err := cl.VerifyFiles(ctx, m)
+		if err != nil {
+			return err
+		}
+		if problems == nil {
+			problems = []client.FilesProblem{}
+		}
+		switch {
+		case o.JSON():
+			err = a.WriteJSON(problems)
+		case len(problems) == 0:
+			_, err = fmt.Fprintf(a.Out, "%s is whole: %s, %s\n", ref, wording.Plural(len(m.Entries), "file"), wording.ByteCount(read))
+		default:
+			for _, p := range problems {
+				fmt.Fprintf(a.Out, "%s\n", term.Printable(p.Error))
+			}
+		}
+		if err == nil && len(problems) > 0 {
+			return &exit.Fault{Code: exit.Error, Err: fmt.Errorf("%s is damaged: %s cannot be read", ref, wording.Plural(len(problems), "file")), Hint: exit.Hint("`millrace files push` of the same folder stores what is missing; what is wrong in the store has to be removed there first")}
+		}
+		return err
+	})
+	return c
+}
+
+func (a *Commands) filesSweep() *cobra.Command {
+	var o settings.Output
+	var s client.FilesSweep
+	older, artifacts := settings.Span{Least: time.Second}, settings.Span{Least: time.Second}
+	c := &cobra.Command{
+		Use: "gc", Aliases: []string{"prune", "sweep"}, Short: "Remove versions and contents that are not needed",
+		Long: `Removes versions and contents that no name, no job, no task that has not ended and no
+artifact needs. It may run beside pushes, submissions and tasks. It needs a millrace server
+to learn which tasks have not ended.`,
+		Args: settings.Takes(0, 0, ""),
+	}
+	c.Flags().BoolVar(&s.DryRun, "dry-run", false, "only tell what would be removed")
+	c.Flags().Var(&older, "older-than", "spare what was stored within this time (default 1h, which is the least)")
+	c.Flags().Var(&artifacts, "artifacts", "how long artifacts are kept (default 30 days)")
+	settings.Count(c.Flags(), &s.Versions, "keep", "", "`number` of latest versions of each name to keep (default all that the name remembers, up to 64)")
+	o.Flags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if c.Flags().Changed("keep") && s.Versions < 1 {
+			return exit.Misuse(c, "--keep is %d, want 1 or more", s.Versions)
+		}
+		s.OlderThan, s.Artifacts = value.Duration(older.D), value.Duration(artifacts.D)
+		cl, err := a.Connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		done, err := cl.SweepFiles(c.Context(), s, cl.List)
+		if err != nil {
+			return err
+		}
+		if o.JSON() {
+			return a.WriteJSON(done)
+		}
+		verb := "removed"
+		if s.DryRun {
+			verb = "to be removed"
+		}
+		_, err = fmt.Fprintf(a.Out, "%s, %s and %s (%s) %s; %s kept\n", wording.Plural(len(done.Versions), "version"), wording.Plural(done.Artifacts, "set")+" of artifacts",
+			wording.Plural(done.Chunks, "chunk"), wording.ByteCount(done.Bytes), verb, wording.Plural(done.Kept, "version"))
+		return err
+	}
+	return c
+}
+
+// moving shows the progress of a large transfer, on a terminal.
+type moving struct {
+	w    io.Writer
+	verb string
+	last int64
+}
+
+func (a *Commands) moving(verb string) *moving {
+	m := &moving{verb: verb}
+	if term.Terminal(a.Errs) {
+		m.w = term.Unfiltered(a.Errs)
+	}
+	return m
+}
+
+// tell is called by one goroutine at a time.
+func (m *moving) tell(done, of int64) {
+	if m.w == nil || done-m.last < 4<<20 && done < of {
+		return
+	}
+	m.last = done
+	fmt.Fprintf(m.w, "\r%s of %s %s ", wording.ByteCount(done), wording.ByteCount(of), m.verb)
+}
+
+func (m *moving) stop() {
+	if m.w != nil && m.last > 0 {
+		fmt.Fprintf(m.w, "\r%s\r", strings.Repeat(" ", 60))
+	}
+}
+
+// For returns the files that `run --files` names; a folder is pushed.
+func (a *Commands) For(c *cobra.Command, cl *client.Client, named string) (*job.Files, error) {
+	if !files.IsFolder(named) {
+		return &job.Files{Bundle: named}, nil
+	}
+	if err := folder(c, named); err != nil {
+		return nil, err
+	}
+	if err := cl.May(""); err != nil { // the service takes files over HTTP alone
+		return nil, err
+	}
+	p, err := a.Push(c, cl, client.FilesPush{Dir: named})
+	if err != nil {
+		return nil, err
+	}
+	return &job.Files{Bundle: string(p.Digest)}, nil
+}

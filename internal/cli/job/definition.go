@@ -1,0 +1,286 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/events"
+	"millrace/events/jet/definitions"
+	"millrace/internal/cli/connect"
+	"millrace/internal/cli/exit"
+	"millrace/internal/cli/settings"
+	"millrace/internal/cli/task"
+	"millrace/internal/cli/term"
+	"millrace/internal/cli/wording"
+	"millrace/projections/view"
+	"millrace/service/client"
+	"millrace/task/definition"
+)
+
+// The commands that all kinds of definitions share: apply, history and rm.
+
+// applied describes a kind of definitions that are stored from files.
+type applied[D any] struct {
+	what, use string
+	read      func(c *cobra.Command, paths []string) ([]settings.FileOf[D], error)
+	name      func(*D) string
+	store     func(cl *client.Client, ctx context.Context, file string, d D, seen ...uint64) (revision uint64, changed bool, err error)
+	// flags, before and after, if not nil, are called with the command, with all of them and with
+	// each. What before returns, if not nil, is called at the end, and returns what was removed; with
+	// errDone nothing is stored.
+	flags  func(*cobra.Command)
+	before func(c *cobra.Command, cl *client.Client, read []settings.FileOf[D], paths []string, json bool) (end func(context.Context) ([]string, error), err error)
+	after  func(context.Context, *client.Client, *D)
+}
+
+// errDone says that there is nothing left to do.
+var errDone = errors.New("done")
+
+// applying returns the command that stores definitions.
+func applying[D any](a *Commands, k *applied[D]) *cobra.Command {
+	var o settings.Output
+	var files []string
+	var seen settings.Seen
+	c := &cobra.Command{
+		Use: k.use, Aliases: []string{"put", "set"},
+		Short: "Store the " + k.what + "s of files, or of all files in a folder",
+		Long: `Stores the ` + k.what + `s of files; of a folder, those of every .yaml, .yml and .json file in it;
+with "-", those from stdin. If any file is wrong, nothing is stored.`,
+		Args:                  cobra.ArbitraryArgs,
+		DisableFlagsInUseLine: true,
+	}
+	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`file`, folder, or - for stdin (repeat it)")
+	seen.Flag(c, k.what)
+	if k.flags != nil {
+		k.flags(c)
+	}
+	o.Flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		paths := append(files, args...)
+		read, err := k.read(c, paths)
+		if err != nil {
+			return err
+		}
+		if n := countOf(read); seen.Given && n != 1 {
+			return exit.Misuse(c, "--if-revision is for one %s, and there are %d", k.what, n)
+		}
+		cl, err := a.Connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		var end func(context.Context) ([]string, error)
+		if k.before != nil {
+			if end, err = k.before(c, cl, read, paths, o.JSON()); errors.Is(err, errDone) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		}
+		type row struct {
+			Name     string `json:"name"`
+			Revision uint64 `json:"revision"`
+			Changed  bool   `json:"changed"`
+			File     string `json:"file,omitempty"`
+			Removed  bool   `json:"removed,omitempty"`
+		}
+		done := []row{}
+		for _, f := range read {
+			for i := range f.All {
+				is := &f.All[i]
+				asking, cancel := a.Asking(c.Context())
+				revision, changed, err := k.store(cl, asking, f.Name, *is, seen.Revisions()...)
+				cancel()
+				if err != nil {
+					return err
+				}
+				if k.after != nil {
+					k.after(c.Context(), cl, is)
+				}
+				done = append(done, row{Name: k.name(is), Revision: revision, Changed: changed, File: f.Name})
+				if o.JSON() {
+					continue
+				}
+				what := "unchanged"
+				if changed {
+					what = "stored"
+				}
+				if _, err := fmt.Fprintf(a.Out, "%s %s %s (revision %d)\n", k.what, k.name(is), what, revision); err != nil {
+					return err
+				}
+			}
+		}
+		if end != nil {
+			gone, err := end(c.Context())
+			for _, name := range gone {
+				done = append(done, row{Name: name, Changed: true, Removed: true})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if o.JSON() {
+			return a.WriteJSON(done)
+		}
+		return nil
+	}
+	return c
+}
+
+// countOf returns how many definitions are in files.
+func countOf[D any](files []settings.FileOf[D]) (n int) {
+	for i := range files {
+		n += len(files[i].All)
+	}
+	return n
+}
+
+// definitionFacts returns the changes of a definition of a kind.
+func definitionFacts(ctx context.Context, v view.View, kind, name string) ([]events.Record, error) {
+	return view.All(ctx, v, view.Definition(definition.Named(kind, name)))
+}
+
+// editionOf returns a definition as of a sight: for the past the state of its facts, for the
+// present the result of present.
+func editionOf[D any](s *connect.Sight, changes []events.Record, name string, read func(string, definition.Definition) (D, error), present func() (D, error)) (D, error) {
+	if s.Past == nil {
+		return present()
+	}
+	d, err := read(name, events.FoldDefinition(changes))
+	return d, s.Unknown(err)
+}
+
+// difference returns the command that compares definitions.
+func difference[D any](a *Commands, kind string, complete connect.Completer, read func(string, definition.Definition) (D, error)) *cobra.Command {
+	return task.Of(a.App).Diff(&task.Compared{
+		What: kind, Complete: complete,
+		Long: `Compares two ` + kind + `s field by field, or one at two moments of the past; with one --at, at that
+moment and now. A field is named by its path in the JSON of "` + kind + ` show", and a list is one field, unless its items have names, as steps and parameters.`,
+		Example: "  millrace " + kind + " diff nightly weekly\n  millrace " + kind + " diff nightly --at -1h",
+		Read: func(ctx context.Context, s *connect.Sight, name string) (any, error) {
+			is, err := s.View.Get(ctx, view.Definition(definition.Named(kind, name)))
+			if err != nil {
+				return nil, err
+			}
+			return read(name, *is.Definition)
+		},
+	})
+}
+
+// thenLine is a comment that says of which past moment a file is; "" for the present.
+func thenLine(s *connect.Sight, now time.Time) string {
+	if s.Past == nil {
+		return ""
+	}
+	return "# " + s.Words(now) + "\n"
+}
+
+// history returns the command that lists the changes of a definition.
+func (a *Commands) history(what string, none error, complete connect.Completer) *cobra.Command {
+	var o settings.Output
+	c := &cobra.Command{
+		Use: "history NAME", Aliases: []string{"log"},
+		Short: "List the changes of a " + what + ": when, by whom, and what to show them by",
+		Args:  settings.Takes(1, 1, what), ValidArgsFunction: complete,
+	}
+	sight := a.AtFlag(c, connect.Then{})
+	o.Flags(c)
+	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
+		changes, err := definitionFacts(ctx, s.View, what, args[0])
+		switch {
+		case err != nil:
+			return err
+		case len(changes) == 0:
+			return s.Unknown(&definitions.Absent{Kind: none, Name: args[0]})
+		case o.JSON():
+			a.NoteMoment(&s)
+			return a.WriteJSON(client.ShowFacts(changes))
+		}
+		t := term.Table{Header: []string{"REVISION", "WHEN", "CHANGE", "BY"}, Foot: []string{wording.Plural(len(changes), "change")}}
+		for i := range changes {
+			r, revision := &changes[i], ""
+			if is := events.FoldDefinition(changes[i : i+1]); is.Revision > 0 {
+				revision = fmt.Sprint(is.Revision)
+			}
+			t.Add(term.Plain(revision), term.Plain(wording.Clock(wording.FactTime(r))), term.Plain(wording.FactType(r)), term.Plain(wording.Actor(r)))
+		}
+		s.Mark(&t, a.Now())
+		return a.Print(t)
+	})
+	return c
+}
+
+// changesShown is how many changes of a job are shown with it.
+const changesShown = 5
+
+// changeLines are the last changes of a definition as comments, the latest first, on a clock.
+func changeLines(changes []events.Record, clock func(time.Time) string) string {
+	var b strings.Builder
+	for i := len(changes) - 1; i >= max(0, len(changes)-changesShown); i-- {
+		r := &changes[i]
+		fmt.Fprintf(&b, "# %s %s by %s: %s\n", clock(wording.FactTime(r)), wording.FactType(r), term.Printable(cmp.Or(wording.Actor(r), "somebody")), term.Printable(wording.FactDetails(r)))
+	}
+	return b.String()
+}
+
+// removal returns the command that removes definitions. It has the flag --dry-run if look, which
+// reads one, is not nil.
+func (a *Commands) removal(what, short string, complete connect.Completer, remove, look func(*client.Client, context.Context, string) error) *cobra.Command {
+	var yes, dry bool
+	c := &cobra.Command{
+		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"},
+		Short: short,
+		Args:  settings.Takes(1, -1, what), ValidArgsFunction: complete,
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	if look != nil {
+		c.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed")
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		do, done := remove, "removed"
+		if dry {
+			do, done = look, "would be removed"
+		}
+		if !yes && !dry {
+			if err := a.Confirm(c, fmt.Sprintf("remove %s %s?", wording.Plural(len(args), what), strings.Join(args, ", "))); err != nil {
+				return err
+			}
+		}
+		return a.each(c, args, func(ctx context.Context, cl *client.Client, name string) error {
+			if err := do(cl, ctx, name); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(a.Out, "%s %s %s\n", what, name, done)
+			return err
+		})
+	}
+	return c
+}
+
+// each calls do with each of the definitions that are named, one after the other.
+func (a *Commands) each(c *cobra.Command, names []string, do func(context.Context, *client.Client, string) error) error {
+	cl, err := a.Connect(c.Context())
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for _, name := range names {
+		asking, cancel := a.Asking(c.Context())
+		err := do(asking, cl, name)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

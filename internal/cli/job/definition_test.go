@@ -1,0 +1,54 @@
+package job
+
+import (
+	"testing"
+	"time"
+
+	"millrace/events/jet/definitions"
+	"millrace/internal/cli/clitest"
+	"millrace/service/client"
+	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/definition"
+	"millrace/task/job"
+	"millrace/task/schedule"
+	"millrace/task/value"
+)
+
+func TestJobTable(t *testing.T) {
+	jobs := []client.JobRow{{
+		StoredJob: definitions.StoredJob{
+			Job:      job.Job{Name: "hello", Title: "Say hello", Labels: map[string]string{"team": "a"}, Spec: job.Spec{Run: &job.Run{Argv: []string{"echo", "hello"}}}},
+			Revision: 3, Changed: noon.Add(-5 * time.Minute),
+		},
+		Schedules: []string{"hello", "hourly"}, Last: &client.Run{State: task.Error, Reason: value.Exit, Since: noon.Add(-2 * time.Hour)},
+	}, {
+		StoredJob: definitions.StoredJob{Job: job.Job{Name: "resize", Queue: "images", Spec: job.Spec{Handler: "resize"}}, Revision: 12, Changed: noon.AddDate(0, 0, -9)},
+		Last:      &client.Run{State: task.Running, Since: noon.Add(-40 * time.Second)},
+	}}
+	clitest.Table(t, "job_ls", jobTable(jobs, noon), 0, false)
+	clitest.Table(t, "job_ls_80", jobTable(jobs, noon), 80, false)
+}
+
+func TestScheduleTable(t *testing.T) {
+	row := func(name string, when job.Schedule, last *client.Run, decided time.Time, skipped map[string]int) client.ScheduleRow {
+		stored := schedule.Stored{Definition: schedule.Definition{Name: name, When: when, Make: birth.Submission{Job: "backup"}, Since: noon.Add(-time.Hour), Anchor: noon.Add(-time.Hour)}}
+		return client.NewScheduleRow(stored, last, decided, skipped, noon)
+	}
+	paused := row("tidy", job.Schedule{Every: value.Duration(time.Minute)}, nil, noon, nil)
+	paused.Paused, paused.Next = &schedule.Pause{Reason: "enough of it"}, nil
+	rows := []client.ScheduleRow{
+		row("late", job.Schedule{Every: value.Duration(time.Minute)}, &client.Run{State: task.Running, Since: noon.Add(-5 * time.Minute)}, noon.Add(-5*time.Minute), nil),
+		row("nightly", job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}, &client.Run{State: task.Error, Reason: value.Exit, Since: noon.Add(-9 * time.Hour)},
+			noon, map[string]int{definition.SkipOverlap: 2, definition.SkipMissed: 1}),
+		paused,
+	}
+	if got := rows[0].Undecided; got != 4 { // the tick of this moment is in time
+		t.Errorf("%d ticks are undecided, want 4", got)
+	}
+	clitest.Table(t, "schedule_ls", scheduleTable(rows, noon), 0, false)
+	clitest.Table(t, "schedule_ls_80", scheduleTable(rows, noon), 80, false)
+}
+
+// noon is now in these tests.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

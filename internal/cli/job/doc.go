@@ -1,0 +1,10 @@
+// Package job stores, shows and changes jobs, calendars, schedules and tokens.
+package job
+
+import "millrace/internal/cli/connect"
+
+// Commands are the commands of this package, for one run.
+type Commands struct{ *connect.App }
+
+// Of returns the commands of a run.
+func Of(a *connect.App) *Commands { return &Commands{a} }

@@ -1,0 +1,127 @@
+package job
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"millrace/internal/cli/connect"
+	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
+	"millrace/internal/cli/wording"
+	"millrace/projections/view"
+	"millrace/service/client"
+	"millrace/task/job"
+	"millrace/task/limit"
+	"millrace/task/value"
+)
+
+// jobBreaker shows and resets the breakers of jobs.
+func (a *Commands) jobBreaker() *cobra.Command {
+	c := settings.Noun(&cobra.Command{
+		Use: "breaker", Aliases: []string{"circuit"},
+		Short: "Breakers: they keep the tasks of a failing job from starting",
+		Example: `  millrace job breaker show crawl
+  millrace job breaker reset crawl --reason "the site is back"`,
+	})
+	c.AddCommand(a.breakerShow(), a.breakerReset())
+	return c
+}
+
+func (a *Commands) breakerShow() *cobra.Command {
+	var o settings.Output
+	c := &cobra.Command{
+		Use: "show JOB", Aliases: []string{"view", "info"},
+		Short: "Say how the breaker of a job stands, and why",
+		Args:  settings.Takes(1, 1, "job"), ValidArgsFunction: a.CompleteJobs,
+	}
+	sight := a.AtFlag(c, connect.Then{})
+	o.Flags(c)
+	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
+		var b limit.Circuit
+		if s.Past == nil {
+			b, err = cl.Breaker(ctx, args[0])
+		} else {
+			b, err = breakerIn(ctx, &s, args[0])
+		}
+		if err != nil {
+			return err
+		}
+		if o.JSON() {
+			a.NoteMoment(&s)
+			return a.WriteJSON(b)
+		}
+		t := term.Table{Title: "Breaker of job " + args[0]}
+		t.Field("state", string(b.State))
+		t.Field("reason", b.Reason)
+		t.Field("since", wording.Moment(b.Since, s.Now()))
+		switch b.State {
+		case limit.StateOpen:
+			t.Field("half open at", wording.Moment(b.Until, s.Now()))
+		case limit.StateHalfOpen:
+			t.Field("trials left", fmt.Sprint(b.Left))
+			t.Field("trials until", wording.Moment(b.Until, s.Now()))
+		}
+		s.Mark(&t, a.Now())
+		return a.Print(t)
+	})
+	return c
+}
+
+// breakerIn returns the breaker of a job as of a sight. It is closed if the job has none.
+func breakerIn(ctx context.Context, s *connect.Sight, job string) (limit.Circuit, error) {
+	if err := value.ValidName("job", job); err != nil {
+		return limit.Circuit{}, err
+	}
+	is, err := s.View.Get(ctx, view.Breaker(job))
+	if err != nil {
+		return limit.Circuit{}, err
+	}
+	return *is.Breaker, nil
+}
+
+func (a *Commands) breakerReset() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: "reset JOB", Aliases: []string{"close"},
+		Short: "Close the breaker of a job",
+		Long: `Closes the breaker of a job, so that its tasks start again. Tasks that it held start
+when their hold ends. Earlier failures no longer count.`,
+		Args: settings.Takes(1, 1, "job"), ValidArgsFunction: a.CompleteJobs,
+	}
+	c.Flags().StringVar(&reason, "reason", "reset on the command line", "why, in `words`; the log keeps them")
+	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
+		was, err := cl.ResetBreaker(ctx, args[0], reason)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.Out, "breaker of job %s is closed (it was %s)\n", args[0], was.State)
+		return err
+	})
+	return c
+}
+
+// jobCircuit returns the state of a job's breaker; nil if the job has none.
+func jobCircuit(ctx context.Context, v view.View, j *job.Job) (*limit.Circuit, error) {
+	if !j.Guarded() {
+		return nil, nil
+	}
+	item, err := v.Get(ctx, view.Breaker(j.Name))
+	return item.Breaker, err
+}
+
+// circuitLine is that as a comment in the job's file.
+func circuitLine(c *limit.Circuit) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.State == limit.StateOpen:
+		return fmt.Sprintf("# breaker open until %s: %s\n", wording.Clock(c.Until), term.Printable(c.Reason))
+	}
+	return fmt.Sprintf("# breaker %s\n", c.State)
+}

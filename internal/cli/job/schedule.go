@@ -1,0 +1,471 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/events/jet"
+	"millrace/events/jet/definitions"
+	"millrace/internal/cli/connect"
+	"millrace/internal/cli/exit"
+	"millrace/internal/cli/files"
+	"millrace/internal/cli/settings"
+	"millrace/internal/cli/task/change"
+	"millrace/internal/cli/term"
+	"millrace/internal/cli/wording"
+	"millrace/projections/query"
+	"millrace/service/client"
+	"millrace/task/definition"
+	"millrace/task/job"
+	"millrace/task/jobfile"
+	"millrace/task/schedule"
+	"millrace/task/value"
+)
+
+// Schedules is millrace schedule.
+func (a *Commands) Schedules() *cobra.Command {
+	c := settings.Noun(&cobra.Command{
+		Use: "schedule", Aliases: []string{"schedules", "sched", "sc"},
+		Short: "Schedules: tasks at set times",
+		Example: `  millrace schedule add nightly --cron "30 2 * * *" --timezone Europe/Berlin backup
+  millrace schedule add tidy --every 15m --overlap skip -- /usr/local/bin/tidy
+  millrace schedule next nightly -n 10
+  millrace schedule next --cron "30 2 * * *" --timezone Europe/Berlin --from 2026-03-28 -n 3
+  millrace schedule show nightly
+  millrace schedule backfill nightly --from 2026-02-01 --to 2026-02-08 --max-parallel 4`,
+	})
+	c.AddCommand(a.scheduleAdd(), a.scheduleList(), a.scheduleShow(), difference(a, definition.DefSchedule, a.CompleteSchedules, definitions.ScheduleIn), a.schedulePause(), a.scheduleResume(), a.scheduleRun(),
+		a.scheduleNext(), a.scheduleBackfill(), a.scheduleRemove())
+	return c
+}
+
+// whenFlags are the flags that say when a schedule makes tasks.
+type whenFlags struct {
+	job.Schedule
+	every, jitter, spread, window settings.Span
+}
+
+func (f *whenFlags) flags(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringVar(&f.Cron, "cron", "", "`expression` of 5 fields, of 6 with seconds first, or a descriptor such as @daily")
+	f.every.Least = job.MinEvery
+	fs.Var(&f.every, "every", "at a fixed interval, which never drifts")
+	fs.StringVar(&f.At, "at", "", "once, at a `time` of the zone: \"2026-03-01 12:00\"")
+	fs.StringVar(&f.Timezone, "timezone", "", "IANA `name` of the zone (default UTC)")
+	fs.StringVar(&f.Start, "start", "", "no ticks before this `time`; --every counts from it")
+	fs.StringVar(&f.End, "end", "", "no ticks after this `time`")
+	fs.StringVar(&f.DST, "dst", "", "what to do when clocks change: "+strings.Join(job.DSTs, ", ")+" (default once, or twice if --cron leaves the hour open)")
+	fs.Var(&f.jitter, "jitter", "delay each tick by a random time up to this")
+	fs.Var(&f.spread, "spread", "delay all ticks by one time up to this, which follows from the name")
+	fs.StringArrayVar(&f.Calendar, "calendar", nil, "`window` without ticks: \"2026-12-24..2026-12-26\", \"sat,sun\", \"mon-fri 22:00-06:00\" (repeat it)")
+}
+
+// policyFlags are the flags for overlapping and missed ticks.
+func (f *whenFlags) policyFlags(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringVar(&f.CatchUp, "catchup", "", "which ticks to make up for that passed while the server was away: "+strings.Join(job.CatchUps, ", ")+" (default last)")
+	f.window.Least = time.Millisecond
+	fs.Var(&f.window, "catchup-window", "how old ticks may be to be made up for (default 24h)")
+	fs.StringVar(&f.Overlap, "overlap", "", "while earlier tasks run: "+strings.Join(job.Overlaps, ", ")+" (default allow)")
+	settings.Count(fs, &f.Depth, "depth", "", "how many ticks may wait with --overlap queue (default 1)")
+	fs.IntVar(&f.PauseAfter, "pause-after", 0, "pause when so many tasks in a row have failed; 0 for never (default)")
+}
+
+// when returns the schedule of the flags.
+func (f *whenFlags) when() job.Schedule {
+	s := f.Schedule
+	s.Every, s.Jitter, s.Spread, s.CatchUpWindow = value.Duration(f.every.D), value.Duration(f.jitter.D), value.Duration(f.spread.D), value.Duration(f.window.D)
+	return s
+}
+
+func (a *Commands) scheduleAdd() *cobra.Command {
+	var o settings.Output
+	var w whenFlags
+	var run change.RunFlags
+	var delay settings.Span
+	var seen settings.Seen
+	var file string
+	var dry bool
+	c := &cobra.Command{
+		Use: "add NAME [JOB] [flags] [-- COMMAND ARG...]", Aliases: []string{"create", "set", "put", "apply"},
+		Short: "Store a schedule: of a job, or of a command",
+		Long: `Stores a schedule under a name, or replaces it; a paused schedule stays paused. It makes tasks of a
+stored job, which it looks up at each tick, or of a command after "--". One of --cron, --every, --at and --delay says when.
+With -f, a file in YAML or JSON has everything: {name, schedule: {cron, …}, task: {job, params, …}}. A job file may hold a schedule, too.`,
+		Example: `  millrace schedule add nightly --cron "30 2 * * *" --timezone Europe/Berlin --overlap skip backup
+  millrace schedule add pulse --every 10s -- /bin/true
+  millrace schedule add dump --cron @daily --node db1 --retries 3 --timeout 2h --unique dump -- pg_dump shop
+  millrace schedule add once --delay 2h backup -p full=true`,
+		DisableFlagsInUseLine: true,
+	}
+	fs := c.Flags()
+	settings.InGroup(fs, settings.GroupTicks, func() {
+		w.flags(c)
+		w.policyFlags(c)
+		fs.Var(&delay, "delay", "once, so much later than now")
+	})
+	run.TaskFlags(c, "spread-over")
+	fs.StringVarP(&file, "file", "f", "", "definition `file`, or - for stdin")
+	fs.BoolVar(&dry, "dry-run", false, "check it and print its next ticks; store nothing")
+	seen.Flag(c, "schedule")
+	o.Flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		d, err := a.definition(c, &w, &run, &delay, file, args)
+		if err != nil {
+			return err
+		}
+		if err := d.Validate(); err != nil {
+			return exit.Misuse(c, "schedule %s: %w", d.Name, err)
+		}
+		if dry {
+			next, _, err := d.Over(nil, a.Now())
+			if err != nil {
+				return exit.Misuse(c, "schedule %s: %w", d.Name, err)
+			}
+			plan, err := next.Plan()
+			if err != nil {
+				return exit.Misuse(c, "%w", err)
+			}
+			return a.printNext(plan, a.Now(), time.Time{}, 5, o.JSON())
+		}
+		cl, err := a.Connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		if delay.Given { // once more, by the log's time
+			d.When.At = a.hence(delay.D)
+		}
+		asking, cancel := a.Asking(c.Context())
+		defer cancel()
+		if run.Files != "" {
+			if d.Make.Files, err = files.Of(a.App).For(c, cl, run.Files); err != nil {
+				return err
+			}
+		}
+		revision, changed, err := cl.PutSchedule(asking, *d, seen.Revisions()...)
+		if err != nil {
+			return err
+		}
+		change.Of(a.App).Foresee(c.Context(), cl, &d.Make)
+		a.remark(d)
+		if o.JSON() {
+			return a.WriteJSON(map[string]any{"name": d.Name, "revision": revision, "changed": changed})
+		}
+		what := "unchanged"
+		if changed {
+			what = "stored"
+		}
+		_, err = fmt.Fprintf(a.Out, "schedule %s %s (revision %d)\n", d.Name, what, revision)
+		return err
+	}
+	return c
+}
+
+// definition makes a schedule from the command line.
+func (a *Commands) definition(c *cobra.Command, w *whenFlags, run *change.RunFlags, delay *settings.Span, file string, args []string) (*schedule.Definition, error) {
+	if file != "" {
+		if len(args) > 0 {
+			return nil, exit.Misuse(c, "%q is too much: -f says all", args[0])
+		}
+		return a.definitionFile(c, file)
+	}
+	d := &schedule.Definition{When: w.when()}
+	names, argv, err := settings.SplitCommand(c, args, 2)
+	if err != nil {
+		return nil, err
+	}
+	if d.Name = names[0]; d.Name == "" {
+		return nil, exit.Misuse(c, "the schedule's name is missing")
+	}
+	if d.Make, err = run.Wanted(c, names[1], argv, a.In); err != nil {
+		return nil, exit.Misuse(c, "%w", err)
+	}
+	if delay.Given {
+		if d.When.At != "" {
+			return nil, exit.Misuse(c, "--at and --delay are both given; choose one")
+		}
+		d.When.At = a.hence(delay.D)
+	}
+	return d, nil
+}
+
+// hence returns the time that long from now, in a schedule's form: a whole second that has not
+// passed yet.
+func (a *Commands) hence(d time.Duration) string {
+	return a.Now().Add(d + time.Second).UTC().Truncate(time.Second).Format(time.RFC3339)
+}
+
+// remark notes how the days of a schedule that was just stored are read.
+func (a *Commands) remark(d *schedule.Definition) {
+	if plan, err := schedule.Compile(d.Name, d.When, time.Time{}); err == nil && plan.Remark() != "" {
+		a.Note("schedule %s: %s", d.Name, plan.Remark())
+	}
+}
+
+func (a *Commands) definitionFile(c *cobra.Command, file string) (*schedule.Definition, error) {
+	var data []byte
+	var err error
+	if file == "-" {
+		data, err = io.ReadAll(io.LimitReader(a.In, settings.MaxFile))
+	} else {
+		data, err = settings.ReadFile(file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d, err := jobfile.ParseSchedule(file, "", data)
+	if err != nil {
+		return nil, exit.Misuse(c, "%w", err)
+	}
+	return &d, nil
+}
+
+func (a *Commands) scheduleList() *cobra.Command {
+	var o settings.Output
+	var names, watch bool
+	c := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List the schedules: their latest task, missed ticks, and the next tick of each",
+		Long: `Lists the schedules with their latest task, the ticks of the last 24 hours that got no task, and the next tick
+on the clock of the schedule's zone. Tasks and ticks need a millrace server.`,
+		Args: settings.Takes(0, 0, ""),
+	}
+	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
+	connect.WatchFlag(c, &watch)
+	sight := a.AtFlag(c, connect.Then{Asks: true})
+	o.Flags(c)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
+		if names {
+			asking, cancel := a.Asking(ctx)
+			defer cancel()
+			all, broken := client.SchedulesOf(asking, s.View)
+			for i := range all {
+				fmt.Fprintln(a.Out, all[i].Name)
+			}
+			return broken
+		}
+		rowsOf := cl.ScheduleRows
+		if s.Past != nil {
+			then, err := connect.Look(ctx, a.App, cl, &s, func(ctx context.Context, q connect.Question) (client.ScheduleList, error) {
+				return cl.ScheduleList(ctx, client.MomentRequest{At: q.At})
+			}, func(ctx context.Context) (client.ScheduleList, error) {
+				return client.ScheduleListOf(ctx, s.View, s.Then, s.Now(), client.PageRequest{})
+			})(ctx)
+			rowsOf = func(context.Context) ([]client.ScheduleRow, error) { return then.Rows(err) }
+		}
+		if o.JSON() {
+			a.NoteMoment(&s)
+		}
+		var broken error
+		err = a.Show(ctx, watch, &o, func(ctx context.Context) (connect.Frame, error) {
+			var rows []client.ScheduleRow
+			rows, broken = rowsOf(ctx)
+			if broken != nil && len(rows) == 0 && !errors.Is(broken, jet.ErrNoService) {
+				return connect.Frame{}, broken
+			}
+			if rows == nil {
+				rows = []client.ScheduleRow{}
+			}
+			t := scheduleTable(rows, s.Now())
+			s.Mark(&t, a.Now())
+			return connect.Frame{Table: t, JSON: rows}, nil
+		})
+		if errors.Is(broken, jet.ErrNoService) {
+			a.Note("no millrace server answers, so latest tasks and missed ticks are not known")
+			broken = nil
+		}
+		return errors.Join(err, broken)
+	})
+	return c
+}
+
+func scheduleTable(rows []client.ScheduleRow, now time.Time) term.Table {
+	t := term.Table{
+		Header: []string{"SCHEDULE", "WHEN", "ZONE", "DST", "OVERLAP", "LAST", "MISSED", "NEXT", "RUNS"},
+		Spare:  []string{"DST", "OVERLAP", "ZONE", "RUNS"},
+		Whole:  []string{"NEXT"},
+		Foot:   []string{wording.Plural(len(rows), "schedule")},
+	}
+	for i := range rows {
+		s := &rows[i]
+		zone, dst, next := cmp.Or(s.When.Timezone, "UTC"), s.When.DST, term.Plain("never")
+		if plan, err := s.Plan(); err == nil {
+			dst = plan.Policy()
+			if s.Next != nil {
+				next.Text = fmt.Sprintf("%s (in %s)", wording.ClockIn(s.Next.Due, plan.Zone()), wording.Span(max(s.Next.Due.Sub(now), 0).Truncate(time.Second)))
+			}
+		}
+		if s.Paused != nil {
+			next = term.Tinted(strings.TrimSuffix("paused: "+s.Paused.Reason, ": "), term.Yellow)
+		}
+		missed := term.Plain("")
+		if n := s.Missed(); n > 0 {
+			missed = term.Tinted(fmt.Sprint(n), term.Red)
+		}
+		t.Add(term.Plain(s.Name), term.Plain(wording.When(&s.When)), term.Plain(zone), term.Plain(dst), term.Plain(cmp.Or(s.When.Overlap, job.OverlapAllow)),
+			runCell(s.Last, now), missed, next, term.Plain(term.Cut(wording.What(&s.Definition), 60)))
+	}
+	return t
+}
+
+// runCell shows the state of the latest task, and since when.
+func runCell(r *client.Run, now time.Time) term.Cell {
+	if r == nil {
+		return term.Cell{}
+	}
+	c := wording.StateCell(r.State)
+	c.Text = wording.State(r.State, r.Reason)
+	if since := wording.Age(r.Since, now); r.State.Terminal() {
+		c.Text += " " + since + " ago"
+	} else {
+		c.Text += " for " + since
+	}
+	return c
+}
+
+// shownSchedule is a schedule in the JSON of `schedule show`.
+type shownSchedule struct {
+	client.ScheduleView
+	Changes []client.ShownFact  `json:"changes"`
+	At      *connect.ShownPoint `json:"at,omitempty"`
+}
+
+func (a *Commands) scheduleShow() *cobra.Command {
+	var o settings.Output
+	var since string
+	var limit int
+	c := &cobra.Command{
+		Use: "show NAME", Aliases: []string{"view", "info", "describe"},
+		Short: "Show a schedule, what became of its ticks and which come next",
+		Long: `Shows a schedule: the ticks that it should have had, what the log holds of each, and the next ones. A past tick
+without a task and without a reason is a hole.`,
+		Args: settings.Takes(1, 1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
+	}
+	c.Flags().StringVar(&since, "since", "24h", "ticks since a `time`: 2h or 7d ago, 2026-03-01")
+	limit = 20
+	settings.Count(c.Flags(), &limit, "limit", "", "how many of those, the latest")
+	sight := a.AtFlag(c, connect.Then{})
+	o.Flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if _, err := query.Past(since, a.Now()); err != nil { // before anything is requested
+			return exit.Misuse(c, "--since: %w", err)
+		}
+		if limit < 1 || limit > 1000 {
+			return exit.Misuse(c, "--limit is %d, want 1 to 1000", limit)
+		}
+		cl, err := a.Connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		s, err := sight(c.Context(), cl)
+		if err != nil {
+			return err
+		}
+		from, err := query.Past(since, s.Now()) // by the log's time
+		if err != nil {
+			return exit.Misuse(c, "--since: %w", err)
+		}
+		asking, cancel := a.Asking(c.Context())
+		defer cancel()
+		var shown shownSchedule
+		if shown.ScheduleView, err = cl.ScheduleOf(asking, s.View, s.Point(), args[0], from, limit); err != nil {
+			return s.Unknown(err)
+		}
+		shown.At = s.Past
+		changes, err := definitionFacts(asking, s.View, definition.DefSchedule, args[0])
+		if err != nil {
+			return err
+		}
+		shown.Changes = client.ShowFacts(changes)
+		plan, err := shown.Plan()
+		if err != nil {
+			return err
+		}
+		if o.JSON() {
+			return a.WriteJSON(shown)
+		}
+		if _, err := fmt.Fprint(a.Out, changeLines(changes, func(at time.Time) string { return wording.ClockIn(at, plan.Zone()) })); err != nil {
+			return err
+		}
+		details := a.scheduleDetails(&shown, plan)
+		s.Mark(&details, a.Now())
+		if err := a.Print(details); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(a.Out); err != nil {
+			return err
+		}
+		return a.Print(a.tickTable(&shown, plan))
+	}
+	return c
+}
+
+func (a *Commands) scheduleDetails(s *shownSchedule, plan *schedule.Plan) term.Table {
+	t := term.Table{Title: "Schedule " + s.Name}
+	if s.Paused != nil {
+		t.Field("paused", fmt.Sprintf("%s by %s: %s", wording.ClockIn(s.Paused.At, plan.Zone()), s.Paused.Actor, s.Paused.Reason))
+	}
+	t.Field("when", wording.When(&s.When))
+	t.Field("days", plan.Remark())
+	t.Field("zone", plan.Zone().String())
+	t.Field("dst", plan.Policy())
+	t.Field("start", s.When.Start)
+	t.Field("end", s.When.End)
+	t.Field("calendar", strings.Join(s.When.Calendar, "; "))
+	if s.When.Jitter > 0 {
+		t.Field("jitter", s.When.Jitter.String())
+	}
+	if s.When.Spread > 0 {
+		t.Field("spread", s.When.Spread.String())
+	}
+	overlap := cmp.Or(s.When.Overlap, job.OverlapAllow)
+	if overlap == job.OverlapQueue {
+		overlap += fmt.Sprintf(", at most %d wait", cmp.Or(s.When.Depth, job.DefaultDepth))
+	}
+	t.Field("overlap", overlap)
+	t.Field("catchup", fmt.Sprintf("%s, within %v", cmp.Or(s.When.CatchUp, job.CatchUpLast), cmp.Or(s.When.CatchUpWindow.Std(), job.DefaultCatchUpWindow)))
+	if s.When.PauseAfter > 0 {
+		t.Field("pause after", wording.Plural(s.When.PauseAfter, "failure"))
+	}
+	t.Field("runs", wording.What(&s.Definition))
+	t.Field("with", wording.With(&s.Definition))
+	t.Field("revision", fmt.Sprintf("%d, stored %s", s.Revision, wording.ClockIn(s.Changed, plan.Zone())))
+	return t
+}
+
+// tickTable lays out the outcomes of past ticks, and the next ones.
+func (a *Commands) tickTable(s *shownSchedule, plan *schedule.Plan) term.Table {
+	t := term.Table{Header: []string{"TICK", "BECAME", "TASK", "STATE", "TRIGGER", "WHY"}, Spare: []string{"TRIGGER", "TASK"},
+		Foot: []string{fmt.Sprintf("%s, %s", wording.Plural(len(s.Ticks), "tick"), wording.Plural(s.Holes, "hole"))}}
+	for _, k := range s.Ticks {
+		became := term.Plain(k.Outcome)
+		if k.Outcome == client.TickHole {
+			became = term.Tinted(k.Outcome, term.Red)
+		}
+		state := term.Plain("")
+		if k.Task != "" {
+			state = wording.StateCell(k.State)
+		}
+		t.Add(term.Plain(wording.ClockIn(k.Tick, plan.Zone())), became, term.Plain(k.Task.Short()), state, term.Plain(k.Trigger), term.Plain(k.Why))
+	}
+	for _, n := range s.Next {
+		became := "to come"
+		if s.Paused != nil {
+			became = "paused"
+		}
+		t.Add(term.Plain(wording.ClockIn(n.At, plan.Zone())), term.Dim(became), term.Plain(""), term.Plain(""), term.Plain(""), term.Plain(n.Note))
+	}
+	return t
+}

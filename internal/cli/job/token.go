@@ -1,0 +1,195 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/events/jet/definitions"
+	"millrace/events/jet/rights"
+	"millrace/internal/cli/connect"
+	"millrace/internal/cli/exit"
+	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
+	"millrace/internal/cli/wording"
+	"millrace/projections/view"
+	"millrace/service/client"
+)
+
+// Tokens is millrace token.
+func (a *Commands) Tokens() *cobra.Command {
+	c := settings.Noun(&cobra.Command{
+		Use: "token", Aliases: []string{"tokens"},
+		Short: "Tokens: callers of the service over HTTP, and their roles",
+		Example: `  millrace token add shop --role submitter --expires 90d
+  millrace token ls
+  millrace token rm shop`,
+	})
+	c.AddCommand(a.tokenAdd(), a.tokenList(), a.history("token", definitions.ErrNoToken, a.completeTokens()),
+		a.removal("token", "Remove tokens: they are refused from then on, and streams that they follow end", a.completeTokens(), (*client.Client).RemoveToken, nil))
+	return c
+}
+
+// completeTokens completes the names of tokens.
+func (a *Commands) completeTokens() connect.Completer {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return a.CompleteOne(c, args, func(ctx context.Context, cl *client.Client) []string {
+			tokens, _ := cl.Tokens(ctx) // the valid ones
+			names := make([]string, len(tokens))
+			for i := range tokens {
+				names[i] = tokens[i].Name + "\t" + string(tokens[i].Role)
+			}
+			return names
+		})
+	}
+}
+
+func (a *Commands) tokenAdd() *cobra.Command {
+	var o settings.Output
+	var expires settings.Span
+	var replace bool
+	role := settings.Choice{}
+	for _, r := range rights.Asking() {
+		role.Of = append(role.Of, string(r))
+	}
+	c := &cobra.Command{
+		Use: "add NAME --role ROLE", Aliases: []string{"new", "create"},
+		Short: "Make a token, and print it",
+		Long: `Makes a token and prints it once; no copy is kept. Programs send it to the service over
+HTTP. All facts that follow from their requests name NAME as their actor.
+
+  submitter  submits tasks, and asks what became of those whose ids it has
+  viewer     sees everything and changes nothing
+  operator   may do everything`,
+		Example: `  millrace token add shop --role submitter --expires 90d
+  millrace token add shop --role submitter --replace`,
+		Args: settings.Takes(1, 1, "name"), DisableFlagsInUseLine: true,
+	}
+	c.Flags().Var(&role, "role", "its role")
+	c.Flags().Var(&expires, "expires", "refuse it after so long: 12h, 90d (default never)")
+	c.Flags().BoolVar(&replace, "replace", false, "make a new token of this name; the old one is refused from then on")
+	o.Flags(c, "text", "json")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if role.Value == "" {
+			return exit.Misuse(c, "--role is missing: want %s", role.Type())
+		}
+		if expires.Given && expires.D <= 0 {
+			return exit.Misuse(c, "--expires is %v, want more than 0", expires.D)
+		}
+		return a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
+			until := time.Time{}
+			if expires.Given {
+				until = a.Now().Add(expires.D).UTC().Truncate(time.Second)
+			}
+			secret, err := cl.AddToken(ctx, args[0], rights.Role(role.Value), until, replace)
+			if err != nil {
+				return err
+			}
+			if o.JSON() {
+				return a.WriteJSON(struct {
+					Name    string    `json:"name"`
+					Role    string    `json:"role"`
+					Token   string    `json:"token"`
+					Expires time.Time `json:"expires,omitzero"`
+				}{args[0], role.Value, secret, until})
+			}
+			_, err = fmt.Fprintln(a.Out, secret)
+			a.Note("keep it: it cannot be shown again")
+			return err
+		})(c, args)
+	}
+	return c
+}
+
+func (a *Commands) tokenList() *cobra.Command {
+	var o settings.Output
+	var names bool
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the tokens: when they expire, and when they were last used", Args: settings.Takes(0, 0, "")}
+	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
+	sight := a.AtFlag(c, connect.Then{Folds: []view.Kind{view.Definitions}, Lacks: []string{"when they were used"}})
+	o.Flags(c)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := a.Asking(ctx)
+		defer cancel()
+		all, broken := cl.Tokens(ctx)
+		if s.Past != nil {
+			all, broken = client.TokensOf(ctx, s.View)
+		}
+		if broken != nil && len(all) == 0 {
+			return broken
+		}
+		used, err := a.usesOf(ctx, cl, &s, all)
+		switch {
+		case o.JSON():
+			a.NoteMoment(&s)
+			rows := make([]shownToken, len(all))
+			for i := range all {
+				rows[i] = shownToken{all[i], used[all[i].Hash]}
+			}
+			err = errors.Join(err, a.WriteJSON(rows))
+		case names:
+			for i := range all {
+				fmt.Fprintln(a.Out, all[i].Name)
+			}
+		default:
+			t := term.Table{Header: []string{"TOKEN", "ROLE", "EXPIRES", "USED", "MADE", "BY"}, Spare: []string{"BY", "MADE"}, Foot: []string{wording.Plural(len(all), "token")}}
+			for i := range all {
+				k := &all[i]
+				t.Add(term.Plain(k.Name), term.Plain(string(k.Role)), term.Plain(expiry(k.Expires, s.Now())), term.Plain(usage(used, k.Hash, s.Now())), term.Plain(wording.Age(k.Made, s.Now())), term.Plain(term.Printable(k.By)))
+			}
+			s.Mark(&t, a.Now())
+			err = errors.Join(err, a.Print(t))
+		}
+		return errors.Join(err, broken)
+	})
+	return c
+}
+
+// shownToken is a token in JSON.
+type shownToken struct {
+	definitions.StoredToken
+	// Used is when it was last used, as of a minute ago; zero if that is not known.
+	Used time.Time `json:"used,omitzero"`
+}
+
+// usesOf returns when tokens were last used; nil for the past, of which that is not recorded.
+func (a *Commands) usesOf(ctx context.Context, cl *client.Client, s *connect.Sight, all []definitions.StoredToken) (map[string]time.Time, error) {
+	if s.Past != nil {
+		return nil, nil
+	}
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name
+	}
+	return cl.TokenUses(ctx, names)
+}
+
+// usage says how long ago a token was used; used is nil if that is not known.
+func usage(used map[string]time.Time, hash string, now time.Time) string {
+	at, ok := used[hash]
+	switch {
+	case used == nil:
+		return ""
+	case !ok:
+		return "never"
+	}
+	return wording.Age(at, now) + " ago"
+}
+
+// expiry says when a token stops working.
+func expiry(at, now time.Time) string {
+	switch {
+	case at.IsZero():
+		return "never"
+	case !at.After(now):
+		return "expired"
+	}
+	return wording.Moment(at, now)
+}

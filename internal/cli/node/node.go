@@ -1,0 +1,324 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/events"
+	"millrace/events/jet"
+	"millrace/internal/cli/connect"
+	"millrace/internal/cli/exit"
+	"millrace/internal/cli/settings"
+	"millrace/internal/cli/term"
+	"millrace/internal/cli/wording"
+	"millrace/projections/view"
+	"millrace/service/client"
+	"millrace/task/node"
+)
+
+// Command is millrace node.
+func (a *Commands) Command() *cobra.Command {
+	c := settings.Noun(&cobra.Command{
+		Use: "node", Aliases: []string{"nodes", "n"},
+		Short: "Nodes: the workers that run tasks",
+	})
+	c.AddCommand(a.nodeList(), a.nodeShow(), a.nodeEvents(), a.nodePing(), a.nodeWait(),
+		a.nodeOrder("drain", node.OrderDrain), a.nodeOrder("undrain", node.OrderServe),
+		a.nodeOrder("cordon", node.OrderCordon), a.nodeOrder("uncordon", node.OrderServe),
+		a.nodeLabel(), a.nodeRelease(), a.nodeRetire())
+	return c
+}
+
+func (a *Commands) nodeList() *cobra.Command {
+	var o settings.Output
+	var names, watch bool
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the nodes; needs a millrace server", Args: settings.Takes(0, 0, "")}
+	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
+	connect.WatchFlag(c, &watch)
+	sight := a.AtFlag(c, busyNodes)
+	o.Flags(c)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
+		rules, err := a.nodeRules(ctx, cl)
+		if err != nil {
+			return err
+		}
+		look := a.nodesIn(ctx, cl, &s, client.NodeListRequest{}, rules)
+		if names {
+			asking, cancel := a.Asking(ctx)
+			defer cancel()
+			page, err := look(asking)
+			for _, n := range page.Nodes {
+				fmt.Fprintln(a.Out, n.ID)
+			}
+			return err
+		}
+		return a.Show(ctx, watch, &o, func(ctx context.Context) (connect.Frame, error) {
+			page, err := look(ctx)
+			page.Nodes = append([]client.NodeView{}, page.Nodes...)
+			t := nodeTable(&page, &s)
+			s.Mark(&t, a.Now())
+			return connect.Frame{Table: t, JSON: struct {
+				client.NodePage
+				At *connect.ShownPoint `json:"at,omitempty"`
+			}{page, s.Past}}, err
+		})
+	})
+	return c
+}
+
+// busyNodes is a past moment's request about nodes and their load.
+var busyNodes = connect.Then{Asks: true, Lacks: []string{"heartbeats"}}
+
+// nodeTable lays out the nodes.
+func nodeTable(page *client.NodePage, s *connect.Sight) term.Table {
+	now := s.Now()
+	t := term.Table{
+		Header: []string{"NODE", "STATE", "SINCE", "BUSY", "QUEUES", "BEAT", "ONLINE", "READY", "SESSIONS", "MEAN", "FLAP", "VERSION", "LABELS", "REASON"},
+		Spare:  []string{"MEAN", "FLAP", "SESSIONS", "ONLINE", "READY", "VERSION", "LABELS", "BEAT", "QUEUES"},
+	}
+	for i := range page.Nodes {
+		n := &page.Nodes[i]
+		beat := "none"
+		switch {
+		case s.Past != nil:
+			beat = "not recorded"
+		case !n.LastBeat.IsZero():
+			beat = wording.Age(n.LastBeat, now) + " ago"
+		}
+		mean := ""
+		if n.MeanSession > 0 {
+			mean = wording.Span(n.MeanSession.Std())
+		}
+		reason := n.Reason
+		if n.Standing.Order == node.OrderCordon {
+			reason = wording.Words(n.Standing.Words(), reason)
+		}
+		switch at := n.Next.By; {
+		case n.KeptBy != "":
+			reason = wording.Words(reason, "stays while task "+n.KeptBy.Short()+" names it")
+		case n.State == node.Offline && n.Next.Who == node.Operator && !at.IsZero():
+			reason = wording.Words(reason, "retires by itself "+wording.Moment(at, now))
+		}
+		flap := ""
+		if n.Score > 0 {
+			flap = fmt.Sprintf("%.1f", n.Score)
+		}
+		t.Add(term.Plain(string(n.ID)), wording.SeenState(n), term.Plain(wording.Age(n.Since, now)), term.Plain(fmt.Sprintf("%d/%d", n.Running, n.Slots)),
+			term.Plain(strings.Join(n.Queues, ",")), term.Plain(beat), term.Plain(wording.Age(n.OnlineSince, now)), term.Plain(wording.Age(n.ReadySince, now)),
+			term.Plain(fmt.Sprint(n.Sessions)), term.Plain(mean), term.Plain(flap), term.Plain(n.Version), term.Plain(wording.Pairs(n.Labels)), term.Plain(reason))
+	}
+	t.Foot = append([]string{fmt.Sprintf("%s, as of sequence %d", wording.Plural(len(page.Nodes), "node"), page.Seq)}, wording.UnservedNodes(page.Unserved, now)...)
+	return t
+}
+
+// onNode makes the RunE of a command for one node, by its name.
+func (a *Commands) onNode(do func(ctx context.Context, cl *client.Client, id node.ID) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		id := node.ID(args[0])
+		if err := id.Validate(); err != nil {
+			return exit.Misuse(c, "%w", err)
+		}
+		cl, err := a.Connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		if err = do(c.Context(), cl, id); errors.Is(err, node.ErrUnknown) {
+			asking, cancel := a.Asking(c.Context())
+			defer cancel()
+			return connect.OrMeant(err, string(id), connect.NodeNames(asking, cl))
+		}
+		return err
+	}
+}
+
+// nodeRules are the numbers by which it is judged what must happen to a node.
+func (a *Commands) nodeRules(ctx context.Context, cl *client.Client) (node.Settings, error) {
+	rules, err := a.InForce(ctx, cl)
+	return rules.Nodes(), err
+}
+
+func (a *Commands) nodeShow() *cobra.Command {
+	var o settings.Output
+	c := &cobra.Command{
+		Use: "show NAME", Aliases: []string{"view", "info"},
+		Short: "Print a node as the log has it",
+		Args:  settings.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
+	}
+	sight := a.AtFlag(c, busyNodes)
+	o.Flags(c)
+	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
+		asking, cancel := a.Asking(ctx)
+		defer cancel()
+		records, err := nodeFacts(asking, s.View, id)
+		if errors.Is(err, node.ErrUnknown) {
+			if page, bad := a.nodesIn(ctx, cl, &s, client.NodeListRequest{}, node.Settings{})(asking); bad == nil {
+				err = awaited(err, id, page.Unserved, s.Now())
+			}
+		}
+		if err != nil {
+			return s.Unknown(err)
+		}
+		rules, err := a.nodeRules(ctx, cl)
+		if err != nil {
+			return err
+		}
+		v := client.ViewNode(events.FoldNode(id, records), s.Now(), rules)
+		page, err := a.nodesIn(ctx, cl, &s, client.NodeListRequest{AtLeast: v.Head}, rules)(asking)
+		if err != nil && !errors.Is(err, jet.ErrNoService) {
+			return err
+		}
+		busy(&v, page.Nodes)
+		if o.JSON() {
+			return a.WriteJSON(struct {
+				client.NodeView
+				At *connect.ShownPoint `json:"at,omitempty"`
+			}{v, s.Past})
+		}
+		t := nodeDetails(&v, records, s.Now())
+		s.Mark(&t, a.Now())
+		return a.Print(t)
+	})
+	return c
+}
+
+// awaited says of a node that has never registered which tasks wait for it alone.
+func awaited(err error, id node.ID, unserved []client.UnservedNode, now time.Time) error {
+	for i := range unserved {
+		if u := &unserved[i]; u.Node == string(id) {
+			return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%w; %s for it alone since %s", err, waits(u.Tasks), wording.Moment(u.Since, now)), Hint: exit.Hint("start `millrace worker --name %s`", id)}
+		}
+	}
+	return err
+}
+
+func waits(n int) string {
+	if n == 1 {
+		return "1 task waits"
+	}
+	return fmt.Sprintf("%d tasks wait", n)
+}
+
+// busy adds how busy a node is, and in the present its last heartbeat and the task that keeps it from
+// retiring, which only a server knows.
+func busy(v *client.NodeView, nodes []client.NodeView) {
+	for i := range nodes {
+		if n := &nodes[i]; n.ID == v.ID {
+			v.Runs(n.Running)
+			v.LastBeat, v.Silent, v.KeptBy, v.Next = n.LastBeat, n.Silent, n.KeptBy, n.Next
+		}
+	}
+}
+
+// nodesIn lists nodes in a sight.
+func (a *Commands) nodesIn(ctx context.Context, cl *client.Client, s *connect.Sight, r client.NodeListRequest, rules node.Settings) func(context.Context) (client.NodePage, error) {
+	return connect.Look(ctx, a.App, cl, s, func(ctx context.Context, q connect.Question) (client.NodePage, error) {
+		asked := r
+		asked.At, asked.AtLeast = q.At, max(r.AtLeast, q.AtLeast)
+		return cl.Nodes(ctx, asked)
+	}, func(ctx context.Context) (client.NodePage, error) {
+		return client.NodesOf(ctx, s.View, nil, s.Now(), rules, &r)
+	})
+}
+
+// nodeFacts reads the facts of a node; none is an error.
+func nodeFacts(ctx context.Context, v view.View, id node.ID) ([]events.Record, error) {
+	records, err := view.All(ctx, v, view.Node(id))
+	if err == nil && len(records) == 0 {
+		err = fmt.Errorf("node %q: %w", id, node.ErrUnknown)
+	}
+	return records, err
+}
+
+// maxNodeFacts is how many of a node's latest facts are shown.
+const maxNodeFacts = 10
+
+func nodeDetails(n *client.NodeView, records []events.Record, now time.Time) term.Table {
+	t := term.Table{Title: "Node " + string(n.ID), Foot: []string{fmt.Sprintf("as of sequence %d", n.Head)}}
+	t.Add(term.Dim("state"), wording.SeenState(n))
+	t.Field("reason", n.Reason)
+	t.Field("since", wording.Moment(n.Since, now))
+	t.Field("next", n.Next.Who+": "+n.Next.What)
+	t.Field("by", wording.Moment(n.Next.By, now))
+	t.Field("otherwise", n.Next.Else)
+	if n.Standing.Order != node.OrderServe {
+		t.Field("order", wording.Words(n.Standing.Words(), wording.By("since", n.Standing.Since)))
+	}
+	t.Field("online", wording.Moment(n.OnlineSince, now))
+	t.Field("ready", wording.Words(wording.Moment(n.ReadySince, now), wording.Took(n.Took), wording.Attempts("kept", n.Kept), wording.Attempts("stopped", n.Stopped)))
+	t.Field("last beat", wording.Moment(n.LastBeat, now))
+	t.Field("started", wording.Moment(n.Started, now))
+	t.Field("session", n.Session)
+	if n.Sessions > 0 {
+		mean := ""
+		if n.MeanSession > 0 {
+			mean = "mean " + wording.Span(n.MeanSession.Std())
+		}
+		t.Field("sessions", wording.Words(fmt.Sprint(n.Sessions), mean, fmt.Sprintf("%d cut short", n.Short), fmt.Sprintf("flap score %.1f", n.Score)))
+	}
+	t.Field("host", n.Host)
+	if n.PID > 0 {
+		t.Field("process", fmt.Sprint(n.PID))
+	}
+	t.Field("version", n.Version)
+	t.Field("queues", strings.Join(n.Queues, ", "))
+	t.Field("labels", wording.Pairs(n.Labels))
+	t.Field("slots", fmt.Sprintf("%d, %d of them busy", n.Slots, n.Running))
+	name := "latest facts"
+	for _, r := range records[max(len(records)-maxNodeFacts, 0):] {
+		t.Field(name+" ", nodeFact(&r))
+		name = ""
+	}
+	return t
+}
+
+func nodeFact(r *events.Record) string {
+	return fmt.Sprintf("#%d %s %s (%s)", r.Seq, wording.Clock(wording.FactTime(r)), wording.FactType(r), wording.FactDetails(r))
+}
+
+func (a *Commands) nodeEvents() *cobra.Command {
+	var o settings.Output
+	c := &cobra.Command{
+		Use: "events NAME", Aliases: []string{"history"}, Short: "Print the facts of a node",
+		Args: settings.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
+	}
+	sight := a.AtFlag(c, connect.Then{})
+	o.Flags(c)
+	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
+		s, err := sight(ctx, cl)
+		if err != nil {
+			return err
+		}
+		asking, cancel := a.Asking(ctx)
+		defer cancel()
+		records, err := nodeFacts(asking, s.View, id)
+		if err != nil {
+			return s.Unknown(err)
+		}
+		if o.JSON() {
+			a.NoteMoment(&s)
+			return a.WriteJSON(client.ShowFacts(records))
+		}
+		t := term.Table{Header: []string{"SEQ", "TIME", "FACT", "BY", "DETAILS"}, Spare: []string{"BY", "SEQ"}}
+		for i := range records {
+			r := &records[i]
+			t.Add(term.Plain(fmt.Sprint(r.Seq)), term.Plain(wording.Clock(wording.FactTime(r))), term.Plain(wording.FactType(r)), term.Plain(wording.Actor(r)), term.Plain(wording.FactDetails(r)))
+		}
+		s.Mark(&t, a.Now())
+		return a.Print(t)
+	})
+	return c
+}

@@ -1,0 +1,10 @@
+// Package serve holds the long-lived processes: millrace dev, server and worker.
+package serve
+
+import "millrace/internal/cli/connect"
+
+// Commands are the commands of this package, for one run.
+type Commands struct{ *connect.App }
+
+// Of returns the commands of a run.
+func Of(a *connect.App) *Commands { return &Commands{a} }

@@ -1,0 +1,53 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"millrace/events"
+	"millrace/events/jet"
+	"millrace/internal/cli/wording"
+	"millrace/projections"
+	"millrace/scheduler/retention"
+	"millrace/task"
+	"millrace/task/output"
+)
+
+// left is what retention needs to know about one kind of what tasks leave.
+type left struct {
+	*projections.Store
+	rec   *events.Recorder
+	tasks func(context.Context) ([]task.ID, error)
+	drop  func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error)
+}
+
+func (l left) Tasks(ctx context.Context) ([]task.ID, error) { return l.tasks(ctx) }
+
+func (l left) Load(ctx context.Context, id task.ID) (task.Task, error) { return l.rec.Load(ctx, id) }
+
+func (l left) Drop(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error) {
+	return l.drop(ctx, t, reason, now)
+}
+
+// keep drops the output and records of tasks when their jobs, or else the settings, say so.
+func (p *parts) keep(store *jet.Store, view *projections.Store) {
+	rec := &events.Recorder{Log: store}
+	p.keepOne(retention.Output, p.settings.LogKeep, left{view, rec, store.OutputTasks,
+		func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error) {
+			return store.DropOutput(ctx, t.ID, func(n int) output.Lines {
+				text := wording.Plural(n, "line") + " dropped: " + reason
+				return output.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Dropped: n, Lines: []output.Line{{N: 1, At: now, Stream: output.System, Text: text}}}
+			})
+		}})
+	p.keepOne(retention.Records, p.settings.DataKeep, left{view, rec, store.RecordTasks,
+		func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error) {
+			return store.DropRecords(ctx, t.ID, func(n int) output.Records {
+				return output.Records{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Items: []json.RawMessage{}, Dropped: n, Reason: reason}
+			})
+		}})
+}
+
+func (p *parts) keepOne(kind retention.Kind, policy retention.Policy, store left) {
+	p.start((&retention.Keeper{Kind: kind, Store: store, Policy: policy, Every: 12 * p.settings.Sweep, Now: p.clock.Now, Log: p.log}).Run)
+}

@@ -1,0 +1,286 @@
+package term
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/task"
+	"millrace/task/job"
+)
+
+// nasty are names that mean something to one language or another.
+var nasty = []string{
+	`"]; end; click n0 "javascript:alert(1)"`, `</text><script>alert(1)</script>`, `a & b < c > d 'e' "f"`, "line\nbreak\x1b[31m", `back\slash\N`, "`md` %% note", "#quot; :: ; ,",
+	"end", "ümlaut →", `<![CDATA[x]]> ]]>`, `x" onload="alert(1)`,
+}
+
+// graph is a parent with a step for each of the nasty names, each of which needs the step before
+// it; the first step has a list of children.
+func graph() *Node {
+	root := &Node{ID: "root", Name: nasty[0], Text: nasty[1], State: task.Running}
+	for i, name := range nasty {
+		n := Node{ID: task.ID("t" + string(rune('a'+i))), Name: name, Text: "error/" + name, State: task.States()[i%len(task.States())]}
+		if i > 0 {
+			n.Needs = []task.Need{{Task: root.Children[i-1].ID, When: []string{"", job.WhenSuccess, job.WhenFailure, nasty[2]}[i%4]}, {Task: "elsewhere"}}
+		}
+		root.Children = append(root.Children, n)
+	}
+	root.Children[0].Children = []Node{{ID: "k0", Name: "0", State: task.Finished}, {ID: "k1", Name: "1"}}
+	return root
+}
+
+func bars() (spans []Span) {
+	noon := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	for i, name := range append(nasty, nasty[0]) {
+		from := noon.Add(time.Duration(i) * time.Minute)
+		spans = append(spans, Span{Name: name, From: from, To: from.Add(time.Duration(i%3) * time.Second), Colour: "white"})
+	}
+	return spans
+}
+
+// elements are those of a picture, with their attributes and texts; an error if it is no XML.
+func elements(text string) (names, attributes, texts []string, err error) {
+	d := xml.NewDecoder(strings.NewReader(text))
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return names, attributes, texts, nil
+		}
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		switch is := token.(type) {
+		case xml.StartElement:
+			names = append(names, is.Name.Local)
+			for _, a := range is.Attr {
+				attributes = append(attributes, a.Name.Local)
+			}
+		case xml.CharData:
+			texts = append(texts, string(is))
+		}
+	}
+}
+
+// Whatever the names, a picture has only its own elements and attributes, and shows the names
+// unchanged.
+func TestPicturesEscape(t *testing.T) {
+	for name, text := range map[string]string{"graph": SVG(graph()), "timeline": Timeline(nasty[1], bars()), "nothing": Timeline("none", nil)} {
+		names, attributes, texts, err := elements(text)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, text)
+			continue
+		}
+		for _, n := range names {
+			if !slices.Contains([]string{"svg", "defs", "marker", "path", "rect", "g", "title", "text"}, n) {
+				t.Errorf("%s has an element %s", name, n)
+			}
+		}
+		if slices.ContainsFunc(attributes, func(a string) bool { return strings.HasPrefix(a, "on") || a == "href" }) {
+			t.Errorf("%s: %v", name, attributes)
+		}
+		if all := strings.Join(texts, ""); name != "nothing" && !strings.Contains(all, nasty[2]) {
+			t.Errorf("%s does not show %q: %q", name, nasty[2], all)
+		}
+	}
+}
+
+func TestMermaidEscapes(t *testing.T) {
+	for _, line := range strings.Split(strings.TrimSpace(Mermaid(graph())), "\n") {
+		line = strings.TrimSpace(line)
+		known := slices.ContainsFunc([]string{"flowchart LR", "subgraph n", "end", "n", "classDef is_", "class n"}, func(p string) bool { return strings.HasPrefix(line, p) })
+		quotes := strings.Count(line, `"`)
+		if !known || quotes != 0 && quotes != 2 || strings.Contains(strings.ReplaceAll(line, "<br/>", ""), "<") || strings.ContainsAny(line, "`\\\x1b'") {
+			t.Errorf("%q", line)
+		}
+	}
+	for i, line := range strings.Split(strings.TrimSpace(Gantt(nasty[1], bars())), "\n") {
+		if i < 4 {
+			if strings.ContainsAny(line, "<>\"") {
+				t.Errorf("%q", line)
+			}
+			continue
+		}
+		if name, rest, found := strings.Cut(line, " :s"); !found || strings.ContainsAny(name, ":<>\"`\\") || strings.ContainsAny(rest, ":#;") {
+			t.Errorf("%q", line)
+		}
+	}
+}
+
+func TestDotEscapes(t *testing.T) {
+	for _, line := range strings.Split(Dot(graph()), "\n") {
+		quoted, escaped := false, false
+		for _, r := range line {
+			switch {
+			case escaped:
+				escaped = false
+				if !strings.ContainsRune(`"\n`, r) {
+					t.Errorf("%q escapes %q", line, r)
+				}
+			case r == '\\':
+				escaped = true
+			case r == '"':
+				quoted = !quoted
+			case !quoted && strings.ContainsRune("<>'&", r) && !strings.Contains(line, " -> "):
+				t.Errorf("%q has %q outside of quotes", line, r)
+			}
+		}
+		if quoted {
+			t.Errorf("%q has an open quote", line)
+		}
+	}
+}
+
+func TestPictures(t *testing.T) {
+	root := &Node{ID: "r", Name: "release", Text: "running", State: task.Running, Children: []Node{
+		{ID: "a", Name: "build", Text: "finished", State: task.Finished},
+		{ID: "b", Name: "ship", Text: "running", State: task.Running, Needs: []task.Need{{Task: "a"}}, Children: []Node{{ID: "b0", Name: "0", Text: "running", State: task.Running}}},
+		{ID: "c", Name: "mend", Text: "not made yet", Needs: []task.Need{{Task: "a", When: job.WhenFailure}}},
+	}}
+	for name, c := range map[string]struct{ is, want string }{
+		"mermaid": {Mermaid(root), `flowchart LR
+  subgraph n0["release<br/>running"]
+    n1["build<br/>finished"]
+    subgraph n2["ship<br/>running"]
+      n3["0<br/>running"]
+    end
+    n4["mend<br/>not made yet"]
+  end
+  n1 --> n2
+  n1 -.->|"failure"| n4
+  classDef is_unknown fill:white,stroke:#333,color:#000
+  class n4 is_unknown
+  classDef is_running fill:lightblue,stroke:#333,color:#000
+  class n0,n2,n3 is_running
+  classDef is_finished fill:palegreen,stroke:#333,color:#000
+  class n1 is_finished
+`},
+		"dot": {Dot(root), `digraph "r" {
+  rankdir=LR; compound=true;
+  node [shape=box, style="rounded,filled", fillcolor=white];
+  subgraph "cluster_r" {
+    label="release\nrunning"; style="rounded,filled"; fillcolor=lightblue;
+    "r" [shape=point, style=invis];
+    "a" [label="build\nfinished", fillcolor=palegreen];
+    subgraph "cluster_b" {
+      label="ship\nrunning"; style="rounded,filled"; fillcolor=lightblue;
+      "b" [shape=point, style=invis];
+      "b0" [label="0\nrunning", fillcolor=lightblue];
+    }
+    "c" [label="mend\nnot made yet", fillcolor=white];
+  }
+  "a" -> "b";
+  "a" -> "c" [style=dashed, label="failure"];
+}
+`},
+		"gantt": {Gantt("task r", []Span{{Name: "run 1 on a", From: time.UnixMilli(1000), To: time.UnixMilli(1000)}}), `gantt
+  title task r
+  dateFormat x
+  axisFormat %H:%M:%S
+  run 1 on a :s0, 1000, 1001
+`},
+		"svg": {strings.TrimPrefix(SVG(root), fmt.Sprintf(svgHead, 464, 238)), `<g><title>release: running</title><rect x="14" y="14" width="436" height="210" rx="6" fill="lightblue" stroke="#333"/><text x="22" y="31" font-weight="bold">release</text><text x="22" y="47">running</text></g>
+<g><title>build: finished</title><rect x="28" y="54" width="170" height="44" rx="6" fill="palegreen" stroke="#333"/><text x="36" y="71" font-weight="bold">build</text><text x="36" y="87">finished</text></g>
+<g><title>ship: running</title><rect x="238" y="54" width="198" height="98" rx="6" fill="lightblue" stroke="#333"/><text x="246" y="71" font-weight="bold">ship</text><text x="246" y="87">running</text></g>
+<g><title>0: running</title><rect x="252" y="94" width="170" height="44" rx="6" fill="lightblue" stroke="#333"/><text x="260" y="111" font-weight="bold">0</text><text x="260" y="127">running</text></g>
+<g><title>mend: not made yet</title><rect x="238" y="166" width="170" height="44" rx="6" fill="white" stroke="#333"/><text x="246" y="183" font-weight="bold">mend</text><text x="246" y="199">not made yet</text></g>
+<path d="M198 76C218 76 218 103 238 103" fill="none" stroke="#333" marker-end="url(#arrow)"/>
+<path d="M198 76C218 76 218 188 238 188" fill="none" stroke="#333" stroke-dasharray="4 3" marker-end="url(#arrow)"/>
+<text x="204" y="128" font-size="10">failure</text>
+</svg>
+`},
+		"timeline": {strings.TrimPrefix(Timeline("task r", []Span{
+			{Name: "pending", From: time.UnixMilli(0), To: time.UnixMilli(1000), Colour: "white"},
+			{Name: "run 1 on a", From: time.UnixMilli(1000), To: time.UnixMilli(4000), Colour: "lightblue"},
+			{Name: "pending", From: time.UnixMilli(4000), To: time.UnixMilli(4000), Colour: "white"},
+		}), fmt.Sprintf(svgHead, 894, 110)), `<text x="8" y="16" font-weight="bold">task r</text>
+<text x="240" y="38">1970-01-01T00:00:00Z</text><text x="880" y="38" text-anchor="end">1970-01-01T00:00:04Z</text>
+<text x="8" y="59">pending</text>
+<rect x="240.0" y="47" width="160.0" height="16" fill="white" stroke="#333" stroke-width="0.5"><title>pending: 1s</title></rect>
+<text x="8" y="81">run 1 on a</text>
+<rect x="400.0" y="69" width="480.0" height="16" fill="lightblue" stroke="#333" stroke-width="0.5"><title>run 1 on a: 3s</title></rect>
+<rect x="880.0" y="47" width="1.0" height="16" fill="white" stroke="#333" stroke-width="0.5"><title>pending: 0s</title></rect>
+</svg>
+`},
+	} {
+		if c.is != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, c.is, c.want)
+		}
+	}
+}
+
+// Boxes stand behind what they need, side by side, and inside their parents.
+func TestPlaces(t *testing.T) {
+	for _, c := range []struct {
+		needs [][]int
+		want  []int
+	}{
+		{[][]int{{}, {}, {}}, []int{0, 0, 0}},
+		{[][]int{{}, {0}, {1}, {0}}, []int{0, 1, 2, 1}},
+		{[][]int{{2}, {0}, {}}, []int{1, 2, 0}},
+		{[][]int{{1}, {0}, {}}, []int{1, 2, 0}}, // a circle ends, and all of them are drawn
+	} {
+		nodes := make([]Node, len(c.needs))
+		for i, needs := range c.needs {
+			nodes[i].ID = task.ID(rune('a' + i))
+			for _, j := range needs {
+				nodes[i].Needs = append(nodes[i].Needs, task.Need{Task: task.ID(rune('a' + j))})
+			}
+		}
+		if is := layers(nodes); !slices.Equal(is, c.want) {
+			t.Errorf("%v: %v, want %v", c.needs, is, c.want)
+		}
+	}
+	var inside func(p *placed)
+	inside = func(p *placed) {
+		for i := range p.children {
+			k := &p.children[i]
+			if k.x < p.x || k.y < p.y+boxHeight/2 || k.x+k.width > p.x+p.width || k.y+k.height > p.y+p.height {
+				t.Errorf("%q is outside of %q", k.node.Name, p.node.Name)
+			}
+			for j := range i {
+				if o := &p.children[j]; k.x < o.x+o.width && o.x < k.x+k.width && k.y < o.y+o.height && o.y < k.y+k.height {
+					t.Errorf("%q lies over %q", k.node.Name, o.node.Name)
+				}
+			}
+			inside(k)
+		}
+	}
+	p := place(graph())
+	p.move(boxGap, boxGap)
+	if inside(&p); len(p.children) != len(nasty) {
+		t.Errorf("%d children", len(p.children))
+	}
+}
+
+// A box that needs the lower of two stands lower, so that lines do not cross.
+func TestOrder(t *testing.T) {
+	needs := func(id task.ID, of ...task.ID) (n Node) {
+		n.ID = id
+		for _, o := range of {
+			n.Needs = append(n.Needs, task.Need{Task: o})
+		}
+		return n
+	}
+	nodes := []Node{needs("a"), needs("b"), needs("c", "b"), needs("d", "a"), needs("e", "a", "b"), needs("f", "c", "elsewhere")}
+	want := [][]int{{0, 1}, {3, 4, 2}, {5}}
+	if got := ordered(nodes, layers(nodes)); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	root := &Node{ID: "r", Children: nodes}
+	d := Draw(root)
+	if len(d.Boxes) != 7 || len(d.Arrows) != 5 || d.Boxes[0].Node != root {
+		t.Errorf("%d boxes, %d arrows", len(d.Boxes), len(d.Arrows))
+	}
+	for _, a := range d.Arrows {
+		if a.X1 >= a.X2 {
+			t.Errorf("an arrow leads back from %s to %s", a.From.ID, a.To.ID)
+		}
+	}
+}

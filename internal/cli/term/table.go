@@ -1,0 +1,155 @@
+// Package term lays out what a terminal shows: tables, colours, a progress line.
+//
+// It converts lines that a program has coloured for a terminal to HTML.
+//
+// It decides what of a text may be sent to a terminal. Most of what users read was
+// written by remote programs, or named by submitters. A terminal obeys control sequences: it moves
+// the cursor over other lines, sets its title, fills the clipboard. So only text and colours pass.
+//
+// It writes JSON records as lines of JSON, as an array or as CSV, and continues a
+// partial file. It does not know where records come from.
+//
+// It draws graphs and timelines of tasks in formats of other programs: Mermaid, the
+// language of Graphviz, SVG. Names in them are foreign, so every text is escaped.
+package term
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Colour is the parameter of an ANSI escape; "" for none.
+type Colour string
+
+const (
+	Red    Colour = "31"
+	Green  Colour = "32"
+	Yellow Colour = "33"
+	Blue   Colour = "34"
+	Purple Colour = "35"
+	Bold   Colour = "1"
+	Faint  Colour = "2"
+)
+
+// Cell is a piece of a table.
+type Cell struct {
+	Text   string
+	Colour Colour
+}
+
+// Plain is a text as it is, and Dim a less important one.
+func Plain(s string) Cell { return Cell{Text: s} }
+func Dim(s string) Cell   { return Cell{s, Faint} }
+
+// Tinted is a text in a colour.
+func Tinted(s string, c Colour) Cell { return Cell{s, c} }
+
+// Table is rows of cells below a header; without a header it is a list of names and values.
+type Table struct {
+	Title  string
+	Header []string
+	// Spare are the columns that a narrow terminal drops, the least needed first.
+	Spare []string
+	// Whole are the columns that are cut last.
+	Whole []string
+	Rows  [][]Cell
+	// Foot are lines below the rows.
+	Foot []string
+}
+
+// Add adds a row.
+func (t *Table) Add(cells ...Cell) { t.Rows = append(t.Rows, cells) }
+
+// Field adds a name and its value, unless that is empty.
+func (t *Table) Field(name, value string) {
+	if value != "" {
+		t.Add(Dim(name), Plain(value))
+	}
+}
+
+// Print writes a table to stdout, formatted for its terminal if it is one.
+func (s *Streams) Print(t Table) error { return t.Write(s.Out, Width(s.Out), Colourful(s.Out)) }
+
+// Write writes the table. If bound is above 0, no line is wider than that: see [Table.fit].
+func (t *Table) Write(w io.Writer, bound int, colours bool) error {
+	b := bufio.NewWriter(w)
+	if t.Title != "" {
+		fmt.Fprintln(b, Paint(Cell{t.Title, Bold}, colours))
+	}
+	rows, widths := t.fit(bound)
+	for _, row := range rows {
+		writeRow(b, row, widths, colours)
+	}
+	for _, line := range t.Foot {
+		for _, part := range wrap(line, bound, 0) {
+			fmt.Fprintln(b, Paint(Dim(part), colours))
+		}
+	}
+	return b.Flush()
+}
+
+// writeRow writes a row whose last cell may have several lines.
+func writeRow(b *bufio.Writer, row []wrapped, widths []int, colours bool) {
+	lines := 1
+	for _, c := range row {
+		lines = max(lines, len(c.lines))
+	}
+	for n := range lines {
+		var line strings.Builder
+		for i, c := range row {
+			text := ""
+			if n < len(c.lines) {
+				text = c.lines[n]
+			}
+			line.WriteString(Paint(Cell{text, c.colour}, colours && text != ""))
+			if i < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)+gap))
+			}
+		}
+		fmt.Fprintln(b, strings.TrimRight(line.String(), " "))
+	}
+}
+
+// Paint returns the text of a cell, coloured if there are colours.
+func Paint(c Cell, colours bool) string {
+	if !colours || c.Colour == "" {
+		return c.Text
+	}
+	return "\x1b[" + string(c.Colour) + "m" + c.Text + "\x1b[0m"
+}
+
+// Printable replaces characters that could move the cursor or worse: much of what is shown was
+// written by tasks' programs.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case !unicode.IsPrint(r):
+			return '·'
+		}
+		return r
+	}, s)
+}
+
+// Message is [Printable] for a text of several lines, such as an error, that may quote a file, a
+// program or a server.
+func Message(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = Printable(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Cut shortens s to n characters; the last one marks the cut.
+func Cut(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}

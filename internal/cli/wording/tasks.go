@@ -1,0 +1,240 @@
+package wording
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"millrace/events"
+	"millrace/internal/cli/term"
+	"millrace/projections/view"
+	"millrace/task"
+	"millrace/task/job"
+	"millrace/task/node"
+	"millrace/task/value"
+)
+
+// Brief describes a task's state in a few words. A time in it is in UTC.
+func Brief(t *task.Task) string {
+	words := []string{t.State.String()}
+	switch t.State {
+	case task.Pending:
+		if on, own := t.Route.Node(); own {
+			words = append(words, "for node "+on)
+		} else {
+			words = append(words, "in queue "+t.QueueName())
+		}
+	case task.Scheduled, task.Retrying:
+		words = append(words, "until "+value.Clock(t.Due.UTC()))
+	case task.Running, task.Cancelling:
+		if t.Epoch > 0 {
+			words = append(words, "on "+t.Node)
+		} else if t.Children != nil {
+			words = append(words, fmt.Sprintf("as %d children", len(t.Children.Names)))
+		}
+	}
+	if t.Attempt > 1 && t.Live() {
+		words = append(words, fmt.Sprintf("(attempt %d)", t.Attempt))
+	}
+	return strings.Join(words, " ")
+}
+
+// Ending describes how a task ended, in one line.
+func Ending(t *task.Task) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", t.ID, StateAndReason(t))
+	if t.Attempt > 0 {
+		fmt.Fprintf(&b, " on attempt %d at %s", t.Attempt, t.Node)
+		if t.Ran > 0 {
+			fmt.Fprintf(&b, " after %s", Span(t.Ran.Std()))
+		}
+	}
+	if said := SaidHere(t); said != "" {
+		if byPerson(t) { // the state stands before it
+			said = strings.TrimPrefix(said, "cancelled ")
+		}
+		b.WriteString(": " + term.Printable(said))
+	}
+	return b.String()
+}
+
+// Said says why a task is in its state: of one that a person has cancelled who did, and why; else what its
+// message says. Times in it are in UTC.
+func Said(t *task.Task) string {
+	text := Flat(t.Message)
+	if !byPerson(t) {
+		return text
+	}
+	who := "cancelled" + by(t.CancelAsked.By) + because(t.CancelAsked.Reason)
+	if text == "" || text == t.CancelAsked.Reason {
+		return who
+	}
+	return who + "; " + text
+}
+
+// SaidHere is [Said] with the times of Millrace on this machine's clock. Those of programs stay.
+func SaidHere(t *task.Task) string {
+	if t.State == task.Error || t.State == task.Retrying || t.Live() {
+		return Said(t)
+	}
+	return Clocks(Said(t))
+}
+
+// Code is the code of a task's reason, beside which [Said] stands; "" if that says more.
+func Code(t *task.Task) string {
+	if byPerson(t) {
+		return ""
+	}
+	return t.Reason
+}
+
+// byPerson tells whether a person has cancelled a task: a scheduler does so to the children of others.
+func byPerson(t *task.Task) bool {
+	return (t.State == task.Cancelled || t.State == task.Cancelling) && t.CancelAsked != nil && !events.IsPart(t.CancelAsked.By)
+}
+
+func by(actor string) string {
+	if actor == "" {
+		return ""
+	}
+	return " by " + actor
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+// ended begins the numbers of children behind the failures in the message of a parent.
+var ended = regexp.MustCompile(`\); \d+ of \d+ have ended`)
+
+// Flat returns the message of a parent with the failed grandchild under its own path, "transform/5 failed (error/exit: …)",
+// in place of one message within the other. Other messages stay as they are.
+func Flat(message string) string {
+	path := ""
+	for rest := message; ; {
+		name, inner, nested := strings.Cut(rest, " failed ("+task.Error.String()+"/"+value.Task+": ")
+		child, _, failed := strings.Cut(inner, " failed (")
+		if !nested || !failed || strings.ContainsAny(name+child, " ,;()") {
+			break
+		}
+		path, rest = path+name+"/", inner
+		message = path + rest
+	}
+	if at := ended.FindStringIndex(message); path != "" && at != nil {
+		message = message[:at[0]+1]
+		for range strings.Count(message, ")") - strings.Count(message, "(") {
+			message = strings.TrimSuffix(message, ")")
+		}
+	}
+	return message
+}
+
+// StateAndReason is the state with its reason code, for example error/exit.
+func StateAndReason(t *task.Task) string { return State(t.State, t.Reason) }
+
+// State leaves out reasons that say no more than the state.
+func State(s task.State, code string) string {
+	tells := s.Terminal() && code != value.User || s == task.Held
+	if code == "" || !tells {
+		return s.String()
+	}
+	return s.String() + "/" + code
+}
+
+// Phase names a phase: what was awaited, or which attempt was at work, and where.
+func Phase(p *view.Phase) string {
+	switch {
+	case p.Attempt > 0:
+		return fmt.Sprintf("%s %d on %s", p.Name, p.Attempt, p.Node)
+	case p.Reason != "":
+		return p.Name + "/" + p.Reason
+	}
+	return p.Name
+}
+
+// Retry describes a retry policy.
+func Retry(r *job.Retry) string {
+	text := fmt.Sprintf("up to %d", r.Max)
+	if len(r.On) > 0 {
+		text += ", on " + strings.Join(r.On, ", ")
+	}
+	if len(r.NotOn) > 0 {
+		text += ", not on " + strings.Join(r.NotOn, ", ")
+	}
+	if r.AvoidNode {
+		text += ", elsewhere"
+		if r.AvoidWait > 0 {
+			text += " for up to " + r.AvoidWait.String()
+		}
+	}
+	if r.Budget > 0 {
+		text += ", within " + r.Budget.String()
+	}
+	return text
+}
+
+// Tries returns the attempts in the facts of a task.
+func Tries(records []events.Record) []task.Try {
+	history := make([]task.Recorded, len(records))
+	for i := range records {
+		history[i] = records[i].Task()
+	}
+	return task.Tries(history)
+}
+
+// Keep says how long what a task leaves is kept; "" if it does not say.
+func Keep(k job.Keep) string {
+	var parts []string
+	for _, f := range []struct {
+		name string
+		d    value.Duration
+	}{{"done", k.Done}, {"failed", k.Failed}, {"logs", k.Logs}} {
+		if f.d > 0 {
+			parts = append(parts, f.name+" "+f.d.String())
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Resources describes the bounds of a task's processes; "" for none.
+func Resources(r job.Resources) string {
+	var parts []string
+	say := func(there bool, format string, v any) {
+		if there {
+			parts = append(parts, fmt.Sprintf(format, v))
+		}
+	}
+	say(r.Memory > 0, "memory %v", r.Memory)
+	say(r.CPU > 0, "cpu %g", r.CPU)
+	say(r.PIDs > 0, "pids %d", r.PIDs)
+	say(r.FileSize > 0, "file_size %v", r.FileSize)
+	say(r.Output > 0, "output %v", r.Output)
+	return strings.Join(parts, ", ")
+}
+
+// Dismissal says who dismissed a task, when and why; "" if it was not dismissed.
+func Dismissal(d *task.Dismissal, now time.Time) string {
+	if d == nil {
+		return ""
+	}
+	return Words("by "+d.By+" "+Moment(d.At, now), d.Reason)
+}
+
+// SuspectField says that the node of a task is in doubt.
+func SuspectField(t *term.Table, d *node.Doubt) {
+	if d != nil {
+		t.Add(term.Dim("suspect"), term.Tinted(Clocks(d.String()), term.Yellow))
+	}
+}
+
+// StateCell is the state of a task.
+func StateCell(s task.State) term.Cell {
+	return term.Tinted(s.String(), map[task.State]term.Colour{
+		task.Running: term.Blue, task.Retrying: term.Yellow, task.Cancelling: term.Yellow, task.Cancelled: term.Yellow,
+		task.Finished: term.Green, task.Error: term.Red, task.Abnormal: term.Purple,
+	}[s])
+}

@@ -1,0 +1,46 @@
+//go:build unix
+
+package privatedir
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// A loss of power at any moment leaves the old file or the new one: the text is on the disk before
+// the file has its name, and the name is before Write returns.
+func TestWriteOutlastsPower(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "secret")
+	var was []string // what the file held at each flush, and of what that was
+	flush = func(f *os.File) error {
+		info, err := f.Stat()
+		if err != nil {
+			t.Error(err)
+		}
+		what := "text"
+		if info.IsDir() {
+			what = "folder"
+		}
+		there, _ := os.ReadFile(name)
+		was = append(was, what+" "+string(there))
+		return f.Sync()
+	}
+	t.Cleanup(func() { flush = (*os.File).Sync })
+	for _, text := range []string{"one", "two"} {
+		if err := Write(name, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"text ", "folder one", "text one", "folder two"}; !slices.Equal(was, want) {
+		t.Errorf("flushed %q, want %q", was, want)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".new-*")); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v are left", left, err)
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v, want mode 0600", info, err)
+	}
+}

@@ -1,0 +1,74 @@
+package query
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/projections/view"
+	"millrace/task"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]Tasks{
+		"":                            {},
+		"  ":                          {},
+		"refused":                     {Filter: view.Filter{Text: "refused"}},
+		`"connection refused"`:        {Filter: view.Filter{Text: "connection refused"}},
+		"connection refused":          {Filter: view.Filter{Text: "connection refused"}},
+		`"state:error"`:               {Filter: view.Filter{Text: "state:error"}},
+		"state:error,abnormal":        {Filter: view.Filter{States: []task.State{task.Error, task.Abnormal}}},
+		"job:backup queue:low boom":   {Filter: view.Filter{Job: "backup", Queue: "low", Text: "boom"}},
+		`node:w3 job:"a b"`:           {Filter: view.Filter{Node: "w3", Job: "a b"}},
+		"label:env=prod label:a=":     {Filter: view.Filter{Labels: map[string]string{"env": "prod", "a": ""}}},
+		"priority:8,9 is:dead":        {Filter: view.Filter{Priorities: []int{8, 9}, Dead: true}},
+		"since:2h until:11:00":        {Filter: view.Filter{Since: noon.Add(-2 * time.Hour), Until: noon.Add(-time.Hour)}},
+		"is:suspect schedule:n":       {Filter: view.Filter{Schedule: "n"}, Doubted: true},
+		"is:root batch:01a id:9g5fav": {Filter: view.Filter{Roots: true, Batch: "01A", IDPart: "9G5FAV"}},
+		`param.customer:acme param.n:3 param.a.b:"x y"`: {Filter: view.Filter{Params: map[string]string{"customer": "acme", "n": "3", "a.b": "x y"}}},
+		`unclosed "quote here`:                          {Filter: view.Filter{Text: "unclosed quote here"}},
+	} {
+		if got, err := Parse(text, noon); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q is %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+}
+
+func TestParseSaysWhere(t *testing.T) {
+	for text, want := range map[string]string{
+		"job:a sate:error":    `"sate:error" at 7: there is no key sate; do you mean state?`,
+		"xyzzy:1":             "there are state, job",
+		"state:walking":       `no state is called "walking"`,
+		"state:eror":          `no state is called "eror"; do you mean error?`,
+		"state:error,endde":   `no state is called "endde"; do you mean ended?`,
+		"param:a=b":           "want param.NAME:value",
+		"param.:b":            "there is no key param.",
+		"param.a:1 param.a:2": "param.a is there twice",
+		"job:a job:b":         "job is there twice",
+		"job:":                "nothing stands behind the colon",
+		"label:a":             "want label:name=value",
+		"priority:high":       `"high" is no priority`,
+		"priority:99":         "99",
+		"since:yesterday":     "2h, 7d",
+		"id:abc":              "at least 6",
+		"is:deed":             "do you mean dead?",
+		"-queue:low":          "do you mean queue?",
+		"text http://a.b/c?":  "Quotes make it text",
+	} {
+		if _, err := Parse(text, noon); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is refused with %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Each key is known, and its example is valid.
+func TestKeys(t *testing.T) {
+	for _, k := range Keys {
+		if _, err := Parse(k.Example, noon); err != nil || !strings.HasPrefix(k.Example, k.Name+":") {
+			t.Errorf("%s: %v", k.Example, err)
+		}
+	}
+}

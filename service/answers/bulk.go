@@ -1,0 +1,246 @@
+package answers
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/events"
+	"millrace/projections/view"
+	"millrace/service/client"
+	"millrace/task"
+	"millrace/task/job"
+)
+
+// bulkPatience is how long a request works on many tasks. Sent again, the request continues where
+// it was.
+const bulkPatience = 15 * time.Second
+
+// manyRequest chooses tasks for a bulk command.
+type manyRequest struct {
+	// Filter chooses them as in a list. It has none of the fields [client.Unchoosing].
+	Filter client.ListRequest `json:"filter"`
+	// All must be set if the filter holds nothing but states.
+	All bool `json:"all,omitempty"`
+	// Tasks names the tasks instead of the filter. Tasks in other states than usual for the command
+	// are left out.
+	Tasks []task.ID `json:"tasks,omitempty"`
+	// Reason says why, for the log.
+	Reason string `json:"reason,omitempty"`
+	// Batch continues an earlier batch. Default: a new one.
+	Batch string `json:"batch,omitempty"`
+	// DryRun changes nothing: the answer only counts the tasks and names the first ones.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Limit is how many tasks are changed at most: 1 to 1000. Default 1000.
+	Limit int `json:"limit,omitempty"`
+}
+
+func (r *manyRequest) check() error {
+	if r.Limit == 0 {
+		r.Limit = view.MaxLimit
+	}
+	if r.Limit < 1 || r.Limit > view.MaxLimit {
+		return fmt.Errorf("limit is %d, want 1 to %d", r.Limit, view.MaxLimit)
+	}
+	if len(r.Tasks) > view.MaxLimit {
+		return fmt.Errorf("there are %d tasks, want %d at most", len(r.Tasks), view.MaxLimit)
+	}
+	for i, id := range r.Tasks {
+		is, err := task.ParseID(string(id))
+		if err != nil {
+			return err
+		}
+		r.Tasks[i] = is
+	}
+	if r.Batch == "" {
+		return nil
+	}
+	_, err := task.ParseID(r.Batch)
+	return err
+}
+
+// signalManyRequest chooses tasks that wait for a signal, and gives it to them.
+type signalManyRequest struct {
+	manyRequest
+	// Data comes with the signal; every task gets it.
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// countManyRequest chooses tasks, as a bulk command does.
+type countManyRequest struct {
+	// For is the command: cancel, retry, signal or dismiss. Tasks that it would leave out are not
+	// counted.
+	For string `json:"for"`
+	// Filter is that of the command; an empty one chooses all.
+	Filter client.ListRequest `json:"filter"`
+	// Limit is how many tasks the answer names at most: 1 to 1000. Default 1000.
+	Limit int `json:"limit,omitempty"`
+}
+
+func (r *countManyRequest) check() error {
+	is := manyRequest{Limit: r.Limit}
+	err := is.check()
+	r.Limit = is.Limit
+	return err
+}
+
+// countMany answers as a dry run of the command does, to callers who may only read.
+func (s *Service) countMany(ctx context.Context, r countManyRequest) (client.BulkReport, error) {
+	act, err := client.ManyActOf(r.For)
+	if err != nil {
+		return client.BulkReport{}, err
+	}
+	return s.many(ctx, act, &manyRequest{Filter: r.Filter, All: true, DryRun: true, Limit: r.Limit}, nil)
+}
+
+// read turns the filter into a list request, limited to the states in which the command is usual.
+// The error wraps [client.ErrInvalid].
+func (r *manyRequest) read(act *client.ManyAct, now time.Time) (err error) {
+	f := &r.Filter
+	if err := f.Read(now); err != nil {
+		return err
+	}
+	_, others := f.Choosing()
+	switch {
+	case len(others) > 0:
+		return badRequest{fmt.Errorf("the filter has %s, which is for lists and chooses no tasks: leave it out; how many tasks are changed at most is limit beside the filter", strings.Join(others, ", "))}
+	case f.Dead && !act.States[0].Terminal():
+		return badRequest{errors.New("dead letters have ended, and this is for tasks that have not")}
+	case len(r.Tasks) > 0 && (r.All || !reflect.ValueOf(*f).IsZero()):
+		return badRequest{errors.New("say tasks, or a filter, and not both")}
+	case !r.All && len(r.Tasks) == 0 && (!f.Dead || act.Dead) && !f.Suspect && f.Job == "" && f.Node == "" && f.Queue == "" && f.Schedule == "" && f.ID == "" && f.Batch == "" && f.Text == "" && len(f.Labels) == 0 && len(f.Priorities) == 0 && f.Since.IsZero() && f.Until.IsZero():
+		return badRequest{errors.New("choose the tasks by a filter, such as {\"queue\":\"crawl\"}, or say \"all\"")}
+	}
+	if f.States, err = client.StatesFor(f.States, act.States); err != nil {
+		return badRequest{err}
+	}
+	f.Dead = f.Dead || act.Dead
+	return nil
+}
+
+// many returns the function of an endpoint that does something to all tasks that a filter chooses.
+func many(act *client.ManyAct) func(*Service, context.Context, manyRequest) (client.BulkReport, error) {
+	return func(s *Service, ctx context.Context, r manyRequest) (client.BulkReport, error) {
+		return s.many(ctx, act, &r, nil)
+	}
+}
+
+func (s *Service) signalMany(ctx context.Context, r signalManyRequest) (client.BulkReport, error) {
+	if len(r.Data) > job.MaxInputs {
+		return client.BulkReport{}, badRequest{fmt.Errorf("data has %d bytes, want at most %d", len(r.Data), job.MaxInputs)}
+	}
+	return s.many(ctx, &client.SignalMany, &r.manyRequest, r.Data)
+}
+
+func (s *Service) many(ctx context.Context, act *client.ManyAct, r *manyRequest, data json.RawMessage) (client.BulkReport, error) {
+	err := r.read(act, s.now())
+	if err != nil {
+		return client.BulkReport{}, err
+	}
+	if r.Filter.AtLeast, err = s.Client.Last(ctx); err != nil {
+		return client.BulkReport{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, bulkPatience)
+	defer cancel()
+	b := client.Bulk{Request: r.Filter, List: s.listed, Most: r.Limit, Leave: act.Leaves}
+	if len(r.Tasks) > 0 {
+		b.List = s.named(r.Tasks)
+		b.Leave = func(t *task.Task) bool { return !slices.Contains(r.Filter.States, t.State) || act.Leaves(t) }
+	}
+	if r.DryRun {
+		if len(r.Tasks) == 0 && !r.Filter.Suspect && (act.Means == nil || act.Dead) {
+			return s.foresee(ctx, &r.Filter, r.Limit)
+		}
+		b.Most = 0
+		return look(ctx, &b, r.Limit)
+	}
+	in := s.Client.InBatch(cmp.Or(r.Batch, events.NewID(s.Client.Now())))
+	b.Do = func(ctx context.Context, t task.Task) (*task.Task, error) {
+		is, err := act.Do(in, ctx, t, r.Reason, data)
+		return &is, err
+	}
+	return b.Run(ctx, in.Batch())
+}
+
+// foresee has the read model count the tasks that a filter chooses, and names the first of them. If
+// counting takes too long, the report says that it was interrupted.
+func (s *Service) foresee(ctx context.Context, f *client.ListRequest, most int) (client.BulkReport, error) {
+	r := client.BulkReport{DryRun: true, States: map[string]int{}, Tasks: []task.ID{}, Refused: []client.Refusal{}}
+	first := *f
+	first.Limit = most
+	page, err := s.list(ctx, first)
+	if err != nil {
+		return r, err
+	}
+	for i := range page.Tasks {
+		r.Tasks = append(r.Tasks, page.Tasks[i].ID)
+		r.States[page.Tasks[i].State.String()]++
+	}
+	r.Chosen, r.Seq = len(page.Tasks), page.Seq
+	if page.Next == "" {
+		return r, nil
+	}
+	counts, err := s.view().Count(ctx, view.Query{Kind: view.Tasks, Filter: *page.filter, AtLeast: page.Seq})
+	if err != nil {
+		if r.Interrupted = ctx.Err() != nil; r.Interrupted {
+			err = nil
+		}
+		return r, err
+	}
+	clear(r.States)
+	for state, n := range counts.States() {
+		r.States[state.String()] = n
+	}
+	r.Chosen, r.Seq = counts.All(), counts.Point.Seq
+	return r, nil
+}
+
+// look counts the tasks, as far as time allows, and names the first of them.
+func look(ctx context.Context, b *client.Bulk, most int) (client.BulkReport, error) {
+	var first []task.ID
+	r, err := b.Look(ctx, func(tasks []task.Task) error {
+		for i := range tasks[:min(len(tasks), most-len(first))] {
+			first = append(first, tasks[i].ID)
+		}
+		return nil
+	})
+	r.Tasks = append(r.Tasks, first...)
+	if r.Interrupted = ctx.Err() != nil && r.Seq > 0; r.Interrupted {
+		err = nil
+	}
+	return r, err
+}
+
+// named returns a lister of tasks by their ids, on one page.
+func (s *Service) named(ids []task.ID) func(context.Context, client.ListRequest) (client.ListPage, error) {
+	return func(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
+		page := client.ListPage{}
+		page.Seq = r.AtLeast
+		for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+			t, err := view.GetTask(ctx, s.view(), id)
+			if err != nil {
+				return page, err
+			}
+			page.Tasks = append(page.Tasks, t)
+		}
+		return page, nil
+	}
+}
+
+// listed returns a page of tasks without the service's own fields.
+func (s *Service) listed(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
+	page, err := s.list(ctx, r)
+	return page.ListPage, err
+}
+
+func (s *Service) purgeQueue(ctx context.Context, r client.Purge) (client.BulkReport, error) {
+	ctx, cancel := context.WithTimeout(ctx, bulkPatience)
+	defer cancel()
+	return s.Client.PurgeQueue(ctx, &r, s.listed)
+}

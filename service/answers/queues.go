@@ -1,0 +1,163 @@
+package answers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"millrace/service/client"
+	"millrace/task/queue"
+	"millrace/task/quota"
+	"millrace/task/value"
+)
+
+// ratesOver is how long the rates of a queue are measured.
+const ratesOver = 500 * time.Millisecond
+
+func (s *Service) queues(ctx context.Context, r client.QueueListRequest) (is client.QueuePage, err error) {
+	if r.Queue != "" {
+		if err := value.ValidName("queue", r.Queue); err != nil {
+			return is, badRequest{err}
+		}
+	}
+	if err := validPage(&r.PageRequest); err != nil {
+		return is, err
+	}
+	if is, err = s.queuesAt(ctx, &r); r.Queue != "" {
+		_, err = client.OneOf(is, r.Queue, err)
+	}
+	if err == nil && r.At == "" {
+		err = s.measure(ctx, is.Queues, r.Rates)
+	}
+	return is, err
+}
+
+func (s *Service) queuesAt(ctx context.Context, r *client.QueueListRequest) (page client.QueuePage, err error) {
+	switch {
+	case r.At != "" && r.Rates:
+		return page, badRequest{errors.New("of the past it is not known how much came and went")}
+	case r.At != "":
+		v, when, err := s.then(ctx, r.At)
+		if err != nil {
+			return page, err
+		}
+		return client.QueuesThen(ctx, v, r, when)
+	}
+	if err := s.await(ctx, r.AtLeast, 0); err != nil {
+		return page, err
+	}
+	return client.QueuesOf(ctx, s.view(), s.Model, r, s.now(), s.rate)
+}
+
+// rate returns the state of a queue's rate, as far as a scheduler knows it.
+func (s *Service) rate(counter string) *quota.CounterState {
+	if s.Limits == nil {
+		return nil
+	}
+	if counters, _ := s.Limits.Limits(counter, 0); len(counters) == 1 {
+		return &counters[0]
+	}
+	return nil
+}
+
+// measure adds what only the log's server knows.
+func (s *Service) measure(ctx context.Context, queues []client.QueueView, rates bool) error {
+	type sum struct {
+		waiting, leased int
+		handed          uint64
+	}
+	names := make([]string, len(queues))
+	for i := range queues {
+		names[i] = queues[i].Name
+	}
+	look := func() ([]sum, error) {
+		states, err := s.Client.Store().QueueStates(ctx, names...)
+		if err != nil {
+			return nil, err
+		}
+		sums := make([]sum, len(queues))
+		for i := range queues {
+			v, now := &queues[i], &sums[i]
+			clear(v.Waiting)
+			for _, l := range states[v.Name] {
+				if l.Waiting > 0 {
+					v.Waiting[l.Priority] += l.Waiting
+				}
+				now.waiting += l.Waiting
+				now.leased += l.Leased
+				now.handed += l.Handed
+			}
+			v.Leased = now.leased
+		}
+		return sums, nil
+	}
+	began := time.Now()
+	before, err := look()
+	if err != nil || !rates {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(ratesOver):
+	}
+	after, err := look()
+	if err != nil {
+		return err
+	}
+	over := time.Since(began).Seconds()
+	for i, now := range after {
+		handed := float64(now.handed - before[i].handed)
+		in := max(handed+float64(now.waiting-before[i].waiting), 0) / over
+		out := max(handed-float64(now.leased-before[i].leased), 0) / over
+		queues[i].In, queues[i].Out = &in, &out
+	}
+	return nil
+}
+
+// queueRequest names a queue, and says why something is done to it.
+type queueRequest struct {
+	// Queue is its name. Reason says why, for the log.
+	Queue  string `json:"queue"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// pauseRequest names a queue to pause.
+type pauseRequest struct {
+	// Queue is its name. Reason says why, for the log.
+	Queue  string `json:"queue"`
+	Reason string `json:"reason,omitempty"`
+	// For is how long the pause lasts. Default: until the queue is resumed.
+	For value.Duration `json:"for,omitempty"`
+}
+
+// boundsRequest sets bounds of a queue.
+type boundsRequest struct {
+	// Queue is its name. Reason says why, for the log.
+	Queue  string `json:"queue"`
+	Reason string `json:"reason,omitempty"`
+	// For has no effect: earlier versions took it here, too.
+	For value.Duration `json:"for,omitempty" hidden:"true"`
+	// Limit has the bounds; omitted ones stay as they are.
+	queue.Limit
+	// IfRevision is the queue's head that the change is based on: if the current one differs,
+	// nothing changes. Default: any.
+	IfRevision *uint64 `json:"if_revision,omitempty"`
+}
+
+func (s *Service) pauseQueue(ctx context.Context, r pauseRequest) (queue.Queue, error) {
+	return s.Client.PauseQueue(ctx, r.Queue, r.For.Std(), r.Reason)
+}
+
+func (s *Service) resumeQueue(ctx context.Context, r queueRequest) (queue.Queue, error) {
+	return s.Client.ResumeQueue(ctx, r.Queue, r.Reason)
+}
+
+func (s *Service) limitQueue(ctx context.Context, r boundsRequest) (queue.Queue, error) {
+	bounds := r.Limit
+	bounds.Reason, bounds.Seen = r.Reason, seen(r.IfRevision)
+	if err := bounds.Validate(); err != nil {
+		return queue.Queue{}, badRequest{err}
+	}
+	return s.Client.LimitQueue(ctx, r.Queue, bounds)
+}

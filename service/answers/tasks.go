@@ -1,0 +1,344 @@
+package answers
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"millrace/events"
+	"millrace/events/jet/rights"
+	"millrace/projections/view"
+	"millrace/service/client"
+	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/value"
+)
+
+// read decodes a request; an empty one means {}.
+func read[T any](body []byte) (T, error) {
+	var request T
+	if len(bytes.TrimSpace(body)) == 0 {
+		return request, nil
+	}
+	if err := value.Strictly(body, &request); err != nil {
+		return request, badRequest{fmt.Errorf("the request is not what is wanted here: %w", err)}
+	}
+	return request, nil
+}
+
+func (s *Service) submit(ctx context.Context, request birth.Submission) (client.Receipt, error) {
+	return s.Client.Submit(ctx, request)
+}
+
+// taskRequest names a task.
+type taskRequest struct {
+	// ID is the task's.
+	ID task.ID `json:"id"`
+}
+
+func (r *taskRequest) check() (err error) {
+	r.ID, err = task.ParseID(string(r.ID))
+	return err
+}
+
+// idRequest names a task, and says why something is done to it.
+type idRequest struct {
+	// ID is the task's. Reason says why, for the log.
+	ID     task.ID `json:"id"`
+	Reason string  `json:"reason,omitempty"`
+}
+
+func (r *idRequest) check() (err error) {
+	r.ID, err = task.ParseID(string(r.ID))
+	return err
+}
+
+// acting returns the function of an endpoint that changes a task.
+func acting(do func(c *client.Client, ctx context.Context, id task.ID, reason string) (task.Task, error)) func(*Service, context.Context, idRequest) (task.Task, error) {
+	return func(s *Service, ctx context.Context, r idRequest) (task.Task, error) {
+		return do(s.Client, ctx, r.ID, r.Reason)
+	}
+}
+
+// signalRequest is an idRequest with the signal's data.
+type signalRequest struct {
+	// ID is the task's. Reason says why, for the log.
+	ID     task.ID `json:"id"`
+	Reason string  `json:"reason,omitempty"`
+	// Data is what the task gets with the signal: any JSON. Default: none.
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+func (r *signalRequest) check() (err error) {
+	r.ID, err = task.ParseID(string(r.ID))
+	return err
+}
+
+func (s *Service) signal(ctx context.Context, request signalRequest) (task.Task, error) {
+	return s.Client.Signal(ctx, request.ID, request.Data, request.Reason)
+}
+
+func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, error) {
+	if err := r.Read(s.now()); err != nil {
+		return taskPage{}, err
+	}
+	filter := client.FilterOf(&r)
+	if r.After != "" {
+		after, err := task.ParseID(string(r.After))
+		if err != nil {
+			return taskPage{}, badRequest{fmt.Errorf("after: %w", err)}
+		}
+		filter.After = after
+	}
+	if r.ID != "" {
+		part, ok := task.Part(r.ID)
+		if !ok {
+			return taskPage{}, badRequest{fmt.Errorf("id is %q, want at least %d characters from the beginning or the end of one", r.ID, task.MinPart)}
+		}
+		filter.IDPart = part
+	}
+	// What is wrong is refused before anything is waited for.
+	if err := filter.Validate(); err != nil {
+		return taskPage{}, err
+	}
+	if r.At != "" && (r.Suspect || r.NewerThan > 0) {
+		return taskPage{}, badRequest{errors.New("of the past it is not known who was suspect, and nothing new comes")}
+	}
+	if err := s.await(ctx, r.AtLeast, r.NewerThan); err != nil {
+		return taskPage{}, err
+	}
+	if r.At != "" {
+		return s.listThen(ctx, &r, &filter)
+	}
+	if r.Suspect {
+		doubts, err := s.doubts(ctx)
+		if err != nil {
+			return taskPage{}, err
+		}
+		filter.Suspect = func(t *task.Task) bool { return doubts.Of(t) != nil }
+	}
+	found, err := client.PageOf(ctx, s.view(), filter, r.Counts)
+	if err != nil {
+		return taskPage{}, err
+	}
+	page := taskPage{found, &filter}
+	if r.Progress {
+		if page.Live, page.Wholes, err = s.progress(ctx, found.Tasks); err != nil {
+			return taskPage{}, err
+		}
+	}
+	if page.Suspects, err = s.suspects(ctx, found.Tasks); err != nil {
+		return page, err
+	}
+	page.Unserved, err = s.unserved(ctx, found.Tasks)
+	return page, err
+}
+
+// rows returns a page of the read model's rows.
+func (s *Service) rows(ctx context.Context, r client.RowsRequest) (view.Rows, error) {
+	filter := view.Filter{Limit: r.Limit, OldestFirst: r.OldestFirst}
+	if r.After != "" {
+		after, err := task.ParseID(string(r.After))
+		if err != nil {
+			return view.Rows{}, badRequest{fmt.Errorf("after: %w", err)}
+		}
+		filter.After = after
+	}
+	if err := filter.Validate(); err != nil {
+		return view.Rows{}, err
+	}
+	if err := s.await(ctx, r.AtLeast, 0); err != nil {
+		return view.Rows{}, err
+	}
+	if s.Stored == nil {
+		return view.Rows{}, badRequest{errors.New("this server has no read model that stores rows")}
+	}
+	return s.Stored.Rows(ctx, filter)
+}
+
+// listThen lists the tasks of a moment of the past that a filter chooses.
+func (s *Service) listThen(ctx context.Context, r *client.ListRequest, f *view.Filter) (taskPage, error) {
+	v, _, err := s.then(ctx, r.At)
+	if err != nil {
+		return taskPage{}, err
+	}
+	found, err := client.PastPageOf(ctx, v, *f, r)
+	return taskPage{found, f}, err
+}
+
+func (s *Service) unreadable(ctx context.Context, r client.UnreadableRequest) (is client.UnreadablePage, err error) {
+	query := view.Query{Kind: view.Messages, Before: r.Before, Filter: view.Filter{Limit: r.Limit}}
+	most, err := query.Most()
+	if err != nil {
+		return is, err
+	}
+	var then view.Point
+	if r.At != "" {
+		if then, err = s.pointOf(ctx, "at", r.At); err != nil {
+			return is, err
+		}
+		if query.Before == 0 || query.Before > then.Seq {
+			query.Before = then.Seq + 1
+		}
+	}
+	if err := s.await(ctx, max(r.AtLeast, then.Seq), 0); err != nil {
+		return is, err
+	}
+	found, err := s.view().List(ctx, query)
+	if err != nil {
+		return is, err
+	}
+	all := found.Messages
+	if r.At != "" {
+		since, err := s.dismissedSince(ctx, then.Seq, query.Before)
+		if err != nil {
+			return is, err
+		}
+		// One that is dismissed in this moment is in both.
+		all = append(all, since...)
+		slices.SortFunc(all, func(a, b view.Message) int { return cmp.Compare(b.Seq, a.Seq) })
+		all = slices.CompactFunc(all, func(a, b view.Message) bool { return a.Seq == b.Seq })
+		all = all[:min(len(all), most)]
+	}
+	is.Messages, is.Seq = make([]client.Unreadable, 0, len(all)), found.Point.Seq
+	for _, p := range all {
+		is.Messages = append(is.Messages, client.Unreadable(p))
+	}
+	if n := len(all); n == most {
+		is.Next = all[n-1].Seq
+	}
+	return is, nil
+}
+
+// dismissedSince returns the unreadable messages before a sequence that were dismissed after
+// another one.
+func (s *Service) dismissedSince(ctx context.Context, seq, before uint64) (all []view.Message, err error) {
+	tracer, ok := s.Model.(view.Tracer)
+	if !ok {
+		return nil, view.ErrUnindexed
+	}
+	for {
+		facts, err := tracer.Traces(ctx, view.Trace{Types: []string{string(events.MessageDismissed)}, OldestFirst: true}, seq, view.MaxLimit)
+		if err != nil {
+			return nil, err
+		}
+		dismissals, err := RecordsAt(ctx, served{s.Client}, facts)
+		if err != nil {
+			return nil, err
+		}
+		var seqs []uint64
+		for i := range dismissals {
+			if of := dismissals[i].Fact.Message; dismissals[i].Fact.Type == events.MessageDismissed && of < before {
+				seqs = append(seqs, of)
+			}
+		}
+		messages, err := RecordsAt(ctx, served{s.Client}, seqs)
+		if err != nil {
+			return nil, err
+		}
+		for i := range messages {
+			if m, unreadable := view.MessageOf(&messages[i]); unreadable {
+				all = append(all, m)
+			}
+		}
+		if len(facts) < view.MaxLimit {
+			return all, nil
+		}
+		seq = slices.Max(facts)
+	}
+}
+
+// deadLetter names a task or a message.
+type deadLetter struct {
+	// ID is a task's, and Seq the sequence of a message: one of them. Reason says why, for the log.
+	ID     task.ID `json:"id,omitempty"`
+	Seq    uint64  `json:"seq,omitempty"`
+	Reason string  `json:"reason,omitempty"`
+}
+
+func (r *deadLetter) check() (err error) {
+	if (r.ID == "") == (r.Seq == 0) {
+		return errors.New("want either id, of a task, or seq, of a message")
+	}
+	if r.ID != "" {
+		r.ID, err = task.ParseID(string(r.ID))
+	}
+	return err
+}
+
+func (s *Service) dismiss(ctx context.Context, r deadLetter) (any, error) {
+	if r.Seq == 0 {
+		return s.Client.Dismiss(ctx, r.ID, r.Reason)
+	}
+	if err := s.Client.DismissMessage(ctx, r.Seq, r.Reason); err != nil {
+		return nil, err
+	}
+	return deadLetter{Seq: r.Seq}, nil
+}
+
+// await waits until answers reflect a sequence, and a while for news.
+func (s *Service) await(ctx context.Context, atLeast, newerThan uint64) error {
+	if reached := s.Model.Reached(); atLeast > reached {
+		end, err := s.Client.Store().End(ctx)
+		if err != nil {
+			return err
+		}
+		if atLeast > end {
+			return badRequest{fmt.Errorf("at_least is %d, and the log ends at %d", atLeast, end)}
+		}
+		if err := waits(ctx, func(ctx context.Context) error { return s.Model.Wait(ctx, atLeast) }); err != nil {
+			return err
+		}
+	}
+	if newerThan == 0 || s.Model.Reached() > newerThan {
+		return nil
+	}
+	return waits(ctx, func(ctx context.Context) error {
+		quiet, cancel := context.WithTimeout(ctx, watchFor)
+		defer cancel()
+		if err := s.Model.News(quiet, newerThan); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		return ctx.Err()
+	})
+}
+
+// mine returns the endpoint of a verb that does what another does, for tasks that the caller has
+// submitted, and for those below them.
+func mine(verb rights.Verb, of Endpoint) Endpoint {
+	do := of.do
+	of.Verb, of.About = verb, of.About+"; a task that the caller has submitted"
+	of.do = func(s *Service, ctx context.Context, body []byte) (any, error) {
+		if err := s.owns(ctx, body); err != nil {
+			return nil, err
+		}
+		return do(s, ctx, body)
+	}
+	return of
+}
+
+// Owns refuses a request about a task that neither the caller has submitted nor, with children, one
+// above it. The error wraps [ErrRole], or is that of a request without such a task.
+func (d *Desk) Owns(ctx context.Context, caller string, body []byte) error {
+	return d.service.as(caller).owns(ctx, body)
+}
+
+func (s *Service) owns(ctx context.Context, body []byte) error {
+	var about struct {
+		ID string `json:"id"`
+	}
+	_ = json.Unmarshal(body, &about) // whatever else is wrong with it is said by who answers
+	id, err := task.ParseID(about.ID)
+	if err != nil {
+		return badRequest{err}
+	}
+	mine, err := s.Client.Submitted(ctx, id)
+	if err == nil && !mine {
+		err = fmt.Errorf("%w: task %s was submitted by somebody else", ErrRole, id)
+	}
+	return err
+}

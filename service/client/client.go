@@ -1,0 +1,221 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/events"
+	"millrace/events/jet"
+	"millrace/events/jet/rights"
+	"millrace/events/submit"
+	"millrace/projections/view"
+	"millrace/task"
+	"millrace/task/job"
+)
+
+// Options say how to reach the NATS server that holds Millrace, in the terms of the nats command
+// line. [jet.ConnectConfig] explains each field, and [FindServer] what applies if they are empty.
+type Options = jet.ConnectConfig
+
+// Client talks to Millrace. It is safe for concurrent use.
+type Client struct {
+	store *jet.Store
+	rec   *events.Recorder
+	own   *nats.Conn // closed by Close; nil if the store is the caller's
+	desk  *submit.Desk
+	role  rights.Role // of a user who may not read the log; "" for one who may
+}
+
+// Connect connects to the NATS server that o and the environment name, or to the `millrace dev`
+// that this user runs here ([FindServer] has the whole rule), and opens the log in it. The error
+// says what could not be reached; it wraps [ErrOptions], [jet.ErrNoMillrace] if no log is there, or
+// [request.ErrElecting] if the servers of a cluster had not elected a leader within the time of
+// [request.Patience].
+func Connect(ctx context.Context, o Options) (*Client, error) {
+	t, err := FindServer(o)
+	if err != nil {
+		return nil, err
+	}
+	return t.Connect(ctx)
+}
+
+// New returns a client of an open store, which stays the caller's. actor is recorded as the author
+// of facts; by default the user and host of this process.
+func New(store *jet.Store, actor string) *Client {
+	if actor == "" {
+		actor = whoami()
+	}
+	c := &Client{store: store, rec: &events.Recorder{Log: store, Actor: actor, Hints: store, Now: store.Now, NewID: events.NewID}}
+	c.desk = &submit.Desk{Rec: c.rec, Store: c.DeskStore(), Nodes: c.nodesFor}
+	return c
+}
+
+// with returns a client on the same connection that writes with rec.
+func (c *Client) with(rec events.Recorder) *Client {
+	return &Client{store: c.store, rec: &rec, desk: c.desk.For(&rec), role: c.role}
+}
+
+// As returns a client on the same connection that acts for another actor.
+func (c *Client) As(actor string) *Client {
+	rec := *c.rec
+	rec.Actor = actor
+	return c.with(rec)
+}
+
+// Store returns the client's store; a worker takes it.
+func (c *Client) Store() *jet.Store { return c.store }
+
+// Now returns the time that the client uses for everything, also for what it writes: the log's,
+// whatever the clock of this machine says. See [jet.Store.Now].
+func (c *Client) Now() time.Time { return c.store.Now() }
+
+// Close ends what Connect started.
+func (c *Client) Close() {
+	if c.own == nil {
+		return
+	}
+	c.store.Close()
+	c.own.Close()
+}
+
+func whoami() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return name + "@" + host
+}
+
+// InBatch returns a client on the same connection whose facts about tasks name a bulk command as
+// their first cause, so that [ListRequest.Batch] finds the tasks it changed.
+func (c *Client) InBatch(id string) *Client {
+	rec := *c.rec
+	rec.Corr = id
+	return c.with(rec)
+}
+
+// Batch returns the id given to [Client.InBatch].
+func (c *Client) Batch() string { return c.rec.Corr }
+
+// Task reads a task from the log. The error wraps [task.ErrUnknown] if there is none.
+func (c *Client) Task(ctx context.Context, id task.ID) (task.Task, error) {
+	return view.GetTask(ctx, c.View(), id)
+}
+
+// History reads all facts of a task in order. The error wraps [task.ErrUnknown]
+// if there is no such task.
+func (c *Client) History(ctx context.Context, id task.ID) ([]events.Record, error) {
+	return view.All(ctx, c.View(), view.Task(id))
+}
+
+// Submitted tells whether the client's user has submitted a task, or the one above it of whose steps or
+// items it is one. The error wraps [task.ErrUnknown].
+func (c *Client) Submitted(ctx context.Context, id task.ID) (bool, error) {
+	line, err := c.line(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	records, err := c.History(ctx, line[len(line)-1].Task.ID)
+	return err == nil && len(records) > 0 && records[0].Fact.Actor == c.rec.Actor, err
+}
+
+// Cancel asks for a task's end. A waiting task is cancelled when Cancel returns; a running one is
+// cancelling, and becomes cancelled when its worker reports its end. A scheduler cancels the
+// children of a parent. The error wraps [task.ErrUnknown] or [task.ErrEnded].
+func (c *Client) Cancel(ctx context.Context, id task.ID, reason string) (task.Task, error) {
+	t, err := c.rec.Load(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	return c.cancelKnown(ctx, t, reason)
+}
+
+// cancelKnown is [Client.Cancel] for a task as a list has it, which saves reading it: the task is
+// read, and the cancel decided again, only if the log says that it has changed.
+func (c *Client) cancelKnown(ctx context.Context, was task.Task, reason string) (task.Task, error) {
+	t, _, err := c.rec.Do(ctx, was, task.Cancel{Reason: reason})
+	if err != nil {
+		return t, fmt.Errorf("cancel task %s: %w", t.ID, err)
+	}
+	return t, nil
+}
+
+// Signal gives a task the signal that it waits for, with data (JSON, or nil) for its program. Of a task
+// with children it is the child that waits for one. The error wraps
+// [task.ErrUnknown], [task.ErrEnded] or [task.ErrNotHeld], or is that of a wrong request if several
+// children wait.
+func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, reason string) (task.Task, error) {
+	t, err := c.rec.Load(ctx, id)
+	if err == nil && t.Children != nil && !slices.Contains(t.Holds, task.HoldSignal) {
+		t, err = c.waiting(ctx, t)
+	}
+	if err != nil {
+		return t, err
+	}
+	id = t.ID
+	var signal *job.Signal
+	if t.Spec != nil {
+		signal = t.Spec.Signal
+	}
+	inputs, err := signal.Inputs(c.rec.Actor, data)
+	if err != nil {
+		return t, fmt.Errorf("signal task %s: %w", id, Wrong(err))
+	}
+	t, _, err = c.rec.Do(ctx, t, task.Unhold{Hold: task.HoldSignal, Reason: reason, Inputs: inputs})
+	if err != nil {
+		return t, fmt.Errorf("signal task %s: %w", id, err)
+	}
+	return t, c.rec.Settle(ctx, &t)
+}
+
+// waiting returns the child of a parent that waits for a signal, or the parent itself if none does.
+func (c *Client) waiting(ctx context.Context, parent task.Task) (task.Task, error) {
+	children, err := view.Children(ctx, c.View(), &parent)
+	if err != nil {
+		return parent, err
+	}
+	children = slices.DeleteFunc(children, func(k task.Task) bool { return !k.AwaitsSignal() })
+	switch len(children) {
+	case 0:
+		return parent, nil
+	case 1:
+		return c.rec.Load(ctx, children[0].ID)
+	}
+	var names []string
+	for i := range children {
+		names = append(names, children[i].Step+" ("+string(children[i].ID)+")")
+	}
+	return parent, Wrongf("several steps of task %s wait for a signal: name the one that is meant, of %s", parent.ID, strings.Join(names, ", "))
+}
+
+// Release moves a task that waits for certain nodes to its shared queue, where any node that serves
+// the queue can take it. The error wraps [task.ErrUnknown], [task.ErrEnded], [task.ErrNotWaiting]
+// or [task.ErrShared].
+func (c *Client) Release(ctx context.Context, id task.ID, reason string) (task.Task, error) {
+	return c.change(ctx, "release", id, task.Unbind{Reason: reason})
+}
+
+// change decides a command on a task as the log has it, and makes durable what follows. The verb says
+// in the error what was to be done.
+func (c *Client) change(ctx context.Context, verb string, id task.ID, do task.Command) (task.Task, error) {
+	t, err := c.rec.Load(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	if t, _, err = c.rec.Do(ctx, t, do); err != nil {
+		return t, fmt.Errorf("%s task %s: %w", verb, id, err)
+	}
+	return t, c.rec.Settle(ctx, &t)
+}

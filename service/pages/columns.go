@@ -1,0 +1,235 @@
+package pages
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/events/jet/rights"
+	"millrace/internal/cli/wording"
+	"millrace/service/answers"
+	"millrace/service/client"
+	"millrace/service/httpapi"
+	"millrace/task/value"
+)
+
+// column is a column of the list of tasks. The URL names the shown ones; a file has all of them.
+type column struct {
+	Name, Title, Class string
+	// Usual tells whether it is shown by default.
+	Usual bool
+	text  func(r *taskRow) string
+}
+
+// columns are all columns. Those that templates draw in their own way have texts for files.
+var columns = []column{
+	{"state", "state", "c-state", true, func(r *taskRow) string { return r.State.String() }},
+	{"id", "id", "c-id", true, func(r *taskRow) string { return string(r.ID) }},
+	{"what", "what", "c-what", true, func(r *taskRow) string {
+		if r.Spec != nil {
+			return r.Spec.Text()
+		}
+		return r.Job
+	}},
+	{"job", "job", "c-node", false, func(r *taskRow) string { return r.Job }},
+	{"step", "step", "c-node", false, func(r *taskRow) string { return r.Step }},
+	{"why", "why", "wide", true, func(r *taskRow) string { return strings.TrimSpace(wording.Code(&r.Task) + " " + r.Says) }},
+	{"attempt", "att.", "c-num", true, func(r *taskRow) string { return number(r.Attempt) }},
+	{"node", "node", "c-node", true, func(r *taskRow) string { return r.Node }},
+	{"queue", "queue", "c-node", false, func(r *taskRow) string { return r.QueueName() }},
+	{"priority", "prio.", "c-num", false, func(r *taskRow) string { return strconv.Itoa(r.Route.Priority()) }},
+	{"labels", "labels", "c-what", false, func(r *taskRow) string { return wording.Pairs(r.Labels) }},
+	{"params", "parameters", "c-what", false, func(r *taskRow) string { return string(r.Params) }},
+	{"schedule", "schedule", "c-node", false, func(r *taskRow) string { return r.Schedule }},
+	{"parent", "parent", "c-what", false, func(r *taskRow) string { return string(r.Parent) }},
+	{"batch", "batch", "c-what", false, func(r *taskRow) string { return r.Batch }},
+	{"submitted", "submitted", "c-time", false, func(r *taskRow) string { return stamp(r.SubmittedAt) }},
+	{"started", "started", "c-time", false, func(r *taskRow) string { return stamp(r.StartedAt) }},
+	{"ended", "ended", "c-time", false, func(r *taskRow) string { return stamp(r.EndedAt) }},
+	{"ran", "ran, s", "c-num", false, func(r *taskRow) string {
+		if r.Ran == 0 {
+			return ""
+		}
+		return strconv.FormatFloat(r.Ran.Std().Seconds(), 'f', 3, 64)
+	}},
+	{"exit", "exit", "c-num", false, func(r *taskRow) string {
+		if r.Exit == nil {
+			return ""
+		}
+		return strconv.Itoa(*r.Exit)
+	}},
+	{"result", "result", "c-what", false, func(r *taskRow) string { return string(r.Result) }},
+	{"since", "since", "c-time", true, func(r *taskRow) string { return stamp(r.Since) }},
+}
+
+// Text returns a task's text in a column.
+func (c column) Text(r taskRow) string { return c.text(&r) }
+
+// At returns a task's time in a column of times.
+func (c column) At(r taskRow) time.Time {
+	switch c.Name {
+	case "submitted":
+		return r.SubmittedAt
+	case "started":
+		return r.StartedAt
+	case "ended":
+		return r.EndedAt
+	case "since":
+		return r.Since
+	}
+	return time.Time{}
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func stamp(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339Nano)
+}
+
+// shownColumns returns the columns that a query names, or the usual ones, in the order of the
+// table.
+func shownColumns(names []string) (shown []column) {
+	for _, c := range columns {
+		if slices.Contains(names, c.Name) {
+			shown = append(shown, c)
+		}
+	}
+	if shown != nil {
+		return shown
+	}
+	for _, c := range columns {
+		if c.Usual {
+			shown = append(shown, c)
+		}
+	}
+	return shown
+}
+
+// mostExported bounds the number of tasks in a file.
+const mostExported = 100_000
+
+// export sends the tasks that a query chooses as a file, page by page: as CSV, or each as a line of
+// JSON.
+func (s *Site) export(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
+	l := s.newLook(r, c, &tasksPage, r.URL.Query())
+	kind := l.Asked("as")
+	switch {
+	case !c.Role.May(rights.TaskList):
+		s.refuse(w, r, c, answers.ErrRole)
+		return
+	case kind != "csv" && kind != "jsonl":
+		s.refuse(w, r, c, client.Wrongf("as is %q, want csv or jsonl", kind))
+		return
+	}
+	to := httpapi.Long(w)
+	write := linesTo(to)
+	if kind == "csv" {
+		write = tableTo(to)
+	}
+	begun, n := false, 0
+	for cursor := ""; ; {
+		var rows []taskRow
+		err := s.server.Desk.See(r.Context(), c.Name, l.At, func(ctx context.Context, sight *answers.Sight) (err error) {
+			l.Sight = sight
+			page, err := l.tasks(ctx, client.ListRequest{Query: l.Asked("q"), Cursor: cursor, Limit: 1000})
+			rows, cursor = taskRows(&page), page.Next
+			return err
+		})
+		if err != nil && !begun {
+			s.refuse(w, r, c, err)
+			return
+		}
+		if !begun {
+			begun = true
+			w.Header().Set("Content-Type", exportTypes[kind])
+			w.Header().Set("Content-Disposition", `attachment; filename="tasks.`+kind+`"`)
+			w.Header().Set("Trailer", exportEnd)
+		}
+		rows = rows[:min(len(rows), mostExported-n)]
+		n += len(rows)
+		if err == nil {
+			err = write(rows)
+		}
+		if err != nil {
+			w.Header().Set(exportEnd, "failed")
+			panic(http.ErrAbortHandler) // the reader must not mistake it for a complete file
+		}
+		if cursor == "" || n == mostExported {
+			end := "whole"
+			if cursor != "" {
+				end = "cut"
+			}
+			w.Header().Set(exportEnd, end)
+			return
+		}
+	}
+}
+
+// exportEnd is a trailer that says whether the file is complete.
+const exportEnd = "Millrace-Export"
+
+// linesTo writes tasks as lines of JSON.
+func linesTo(w io.Writer) func([]taskRow) error {
+	return func(rows []taskRow) error {
+		var text []byte
+		for i := range rows {
+			line, err := value.JSON(&rows[i].Task)
+			if err != nil {
+				return err
+			}
+			text = append(append(text, line...), '\n')
+		}
+		_, err := w.Write(text)
+		return err
+	}
+}
+
+// exportTypes are the kinds of files that pages send.
+var exportTypes = map[string]string{"csv": "text/csv; charset=utf-8; header=present", "jsonl": "application/jsonl; charset=utf-8"}
+
+// plainCells puts an apostrophe before each cell that a spreadsheet would take for a formula, but not before numbers.
+func plainCells(cells []string) []string {
+	for i, text := range cells {
+		if strings.IndexAny(text, "=+-@\t\r") == 0 && !json.Valid([]byte(text)) {
+			cells[i] = "'" + text
+		}
+	}
+	return cells
+}
+
+// tableTo writes tasks as CSV.
+func tableTo(w io.Writer) func([]taskRow) error {
+	table, begun := csv.NewWriter(w), false
+	return func(rows []taskRow) error {
+		cells := make([]string, len(columns))
+		if !begun {
+			begun = true
+			for i := range columns {
+				cells[i] = columns[i].Name
+			}
+			_ = table.Write(cells) // Flush returns the error
+		}
+		for i := range rows {
+			for j := range columns {
+				cells[j] = columns[j].text(&rows[i])
+			}
+			_ = table.Write(plainCells(cells)) // Flush returns the error
+		}
+		table.Flush()
+		return table.Error()
+	}
+}

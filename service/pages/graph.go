@@ -1,0 +1,338 @@
+package pages
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"millrace/events/jet/rights"
+	"millrace/internal/cli/term"
+	"millrace/internal/cli/wording"
+	"millrace/projections/view"
+	"millrace/task"
+	"millrace/task/value"
+)
+
+var graphPage = page{name: "graph", path: "/tasks/{id}/graph", verb: rights.TaskTree, show: showGraph, inFiles: true}
+
+// Bounds of what a graph shows.
+const (
+	mostChildren = 30  // of a list; beyond it only failed or running ones are drawn singly
+	mostNodes    = 300 // of the whole; beyond it only those, and what they need or what needs them
+	mostRead     = 5000
+)
+
+type graphData struct {
+	ID   task.ID
+	What string
+	// As is graph, gantt or list.
+	As      string
+	Views   []tab
+	Drawing term.Drawing
+	Lanes   []lane
+	From    time.Time
+	To      time.Time
+	Rows    []graphRow
+	// Folded is how many tasks are not drawn singly.
+	Folded int
+	All    bool
+	// Large tells that there are more children than are read.
+	Large int
+	// Failed are the tasks at which a retry continues.
+	Failed []graphRow
+}
+
+// graphRow is a task of a whole in a list.
+type graphRow struct {
+	task.Task
+	Name string
+	// Path is its name after those of its ancestors, without the first.
+	Path  string
+	Depth int
+	Took  time.Duration
+}
+
+func showGraph(ctx context.Context, l *look) (any, error) {
+	id, err := taskIn(l.r)
+	if err != nil {
+		return nil, err
+	}
+	root, err := view.GetTask(ctx, l.View, id)
+	if err != nil {
+		return nil, err
+	}
+	d := &graphData{ID: id, What: root.What(), As: l.Asked("as"), All: l.Asked("fold") == "none"}
+	l.Title = "Graph of task " + id.Short()
+	if d.As != "gantt" && d.As != "list" {
+		d.As = "graph"
+	}
+	for _, as := range []string{"graph", "gantt", "list"} {
+		asked := as
+		if as == "graph" {
+			asked = ""
+		}
+		d.Views = append(d.Views, tab{Name: as, Link: l.Here("as", asked), Here: as == d.As})
+	}
+	if root.Children != nil && len(root.Children.Names) > mostRead {
+		d.Large = len(root.Children.Names)
+		return d, nil
+	}
+	tree, err := view.Tree(ctx, l.View, l.View, id)
+	if err != nil {
+		return nil, err
+	}
+	whole := nodeOf(&tree, l.Now)
+	shown := whole
+	if !d.All {
+		shown, d.Folded = folded(whole)
+	}
+	d.rows(&tree, "", "", 0, l.Now, namesIn(&shown))
+	d.Failed = d.failed()
+	switch d.As {
+	case "graph":
+		d.Drawing = term.Draw(&shown)
+	case "gantt":
+		d.gantt(l.Now)
+	}
+	return d, nil
+}
+
+// begun returns when the first descendant of a row started; zero if none has.
+func (d *graphData) begun(of int) (first time.Time) {
+	for i := of + 1; i < len(d.Rows) && d.Rows[i].Depth > d.Rows[of].Depth; i++ {
+		if at := d.Rows[i].StartedAt; !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}
+
+// Axis are the quarters of the time of the lanes, as spans since it began.
+func (d *graphData) Axis() (quarters []time.Duration) {
+	for i := range 5 {
+		quarters = append(quarters, d.To.Sub(d.From)*time.Duration(i)/4)
+	}
+	return quarters
+}
+
+// failed returns the descendants at which a retry continues.
+func (d *graphData) failed() (all []graphRow) {
+	for i := range d.Rows {
+		if r := &d.Rows[i]; i > 0 && r.State.Failed() && r.Task.Children == nil {
+			all = append(all, *r)
+		}
+	}
+	return all
+}
+
+// StepLink leads to a task of a graph; "" for anything else.
+func (l *look) StepLink(id task.ID) string {
+	if _, err := task.ParseID(string(id)); err != nil {
+		return ""
+	}
+	return l.Link("tasks", string(id))
+}
+
+// nodeOf converts a task and its descendants for drawing.
+func nodeOf(b *view.Branch, now time.Time) term.Node {
+	t := &b.Task
+	n := term.Node{ID: t.ID, Name: b.Name, State: t.State, Text: "not made yet"}
+	if n.Name == "" {
+		n.Name = t.What()
+	}
+	if t.State != task.Unknown {
+		n.Text = wording.State(t.State, t.Reason)
+		if took := tookOf(t, now); took > 0 {
+			n.Text = wording.Words(fmt.Sprintf("%s %s", t.State, wording.Span(took)), t.Reason)
+		}
+	}
+	if t.Needs != nil {
+		n.Needs = t.Needs.Of
+	}
+	for i := range b.Branches {
+		n.Children = append(n.Children, nodeOf(&b.Branches[i], now))
+	}
+	return n
+}
+
+// tookOf returns how long a task has run: its last attempt, or for a parent all of it.
+func tookOf(t *task.Task, now time.Time) time.Duration {
+	switch {
+	case t.Children != nil && t.State.Terminal():
+		return t.Since.Sub(t.SubmittedAt)
+	case t.Live() && !t.StartedAt.IsZero():
+		return max(now.Sub(t.StartedAt), 0)
+	case t.Live():
+		return max(now.Sub(t.SubmittedAt), 0)
+	}
+	return t.Ran.Std()
+}
+
+// notable tells whether a node, or one below it, is of interest: it has failed, or is active.
+func notable(n *term.Node) bool {
+	switch n.State {
+	case task.Error, task.Abnormal, task.Running, task.Retrying, task.Cancelling:
+		return true
+	}
+	return slices.ContainsFunc(n.Children, func(c term.Node) bool { return notable(&c) })
+}
+
+// folded reduces a graph: in long lists, and everywhere in a large graph, it keeps notable nodes
+// and their neighbours, and counts the others by their states.
+func folded(root term.Node) (shown term.Node, n int) {
+	return foldBelow(root, sizeOf(&root) > mostNodes)
+}
+
+func foldBelow(of term.Node, large bool) (term.Node, int) {
+	keep := func(*term.Node) bool { return true }
+	list := !slices.ContainsFunc(of.Children, func(c term.Node) bool { return len(c.Needs) > 0 && beside(&c, of.Children) })
+	if large || list && len(of.Children) > mostChildren {
+		near := neighbours(of.Children)
+		left := mostChildren
+		keep = func(c *term.Node) bool {
+			if near[c.ID] && (left > 0 || !list) {
+				left--
+				return true
+			}
+			return false
+		}
+	}
+	var kept []term.Node
+	counts, n := map[task.State]int{}, 0
+	for i := range of.Children {
+		c := of.Children[i]
+		if !keep(&c) {
+			counts[c.State]++
+			n += sizeOf(&c)
+			continue
+		}
+		inner, more := foldBelow(c, large)
+		kept, n = append(kept, inner), n+more
+	}
+	for _, s := range append(task.States(), task.Unknown) {
+		if counts[s] > 0 {
+			text := s.String()
+			if s == task.Unknown {
+				text = "not made yet"
+			}
+			kept = append(kept, term.Node{ID: task.ID(fmt.Sprintf("%s %s", of.ID, text)), Name: count(counts[s]) + " more", Text: text, State: s})
+		}
+	}
+	of.Children = kept
+	return of, n
+}
+
+// neighbours returns the notable ones among nodes beside each other, what they need, and what needs
+// them.
+func neighbours(nodes []term.Node) map[task.ID]bool {
+	near, there := map[task.ID]bool{}, map[task.ID]bool{}
+	for i := range nodes {
+		there[nodes[i].ID] = notable(&nodes[i])
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		if there[n.ID] {
+			near[n.ID] = true
+		}
+		for _, need := range n.Needs {
+			if there[n.ID] {
+				near[need.Task] = true
+			}
+			if there[need.Task] {
+				near[n.ID] = true
+			}
+		}
+	}
+	return near
+}
+
+// beside tells whether a node needs any of some.
+func beside(n *term.Node, nodes []term.Node) bool {
+	return slices.ContainsFunc(n.Needs, func(need task.Need) bool {
+		return slices.ContainsFunc(nodes, func(o term.Node) bool { return o.ID == need.Task })
+	})
+}
+
+func sizeOf(n *term.Node) int {
+	size := 1
+	for i := range n.Children {
+		size += sizeOf(&n.Children[i])
+	}
+	return size
+}
+
+// namesIn returns the ids of a graph.
+func namesIn(n *term.Node) map[task.ID]bool {
+	all := map[task.ID]bool{n.ID: true}
+	for i := range n.Children {
+		for id := range namesIn(&n.Children[i]) {
+			all[id] = true
+		}
+	}
+	return all
+}
+
+// rows adds a task and its descendants, as far as they are shown.
+func (d *graphData) rows(b *view.Branch, above, name string, depth int, now time.Time, shown map[task.ID]bool) {
+	if !shown[b.Task.ID] {
+		return
+	}
+	if name == "" {
+		name = b.Task.What()
+	}
+	path := above + name
+	d.Rows = append(d.Rows, graphRow{b.Task, name, path, depth, tookOf(&b.Task, now)})
+	if depth > 0 {
+		above = path + "/"
+	}
+	for i := range b.Branches {
+		d.rows(&b.Branches[i], above, b.Branches[i].Name, depth+1, now, shown)
+	}
+}
+
+// gantt lays out the rows over the time of the whole: how long each waited, and how long it last
+// ran.
+func (d *graphData) gantt(now time.Time) {
+	ends := func(t *task.Task) time.Time {
+		if t.State.Terminal() {
+			return t.Since
+		}
+		return now
+	}
+	for i := range d.Rows {
+		t := &d.Rows[i].Task
+		if t.State == task.Unknown {
+			continue
+		}
+		if d.From.IsZero() || t.SubmittedAt.Before(d.From) {
+			d.From = t.SubmittedAt
+		}
+		if end := ends(t); end.After(d.To) {
+			d.To = end
+		}
+	}
+	whole := max(d.To.Sub(d.From), time.Millisecond)
+	at := func(t time.Time) float64 { return float64(t.Sub(d.From)) / float64(whole) * 1000 }
+	for i := range d.Rows {
+		r := &d.Rows[i]
+		row := lane{Name: r.Path, State: r.State, Took: r.Took, Skipped: r.State == task.Cancelled && r.Reason == value.Skipped}
+		began, end := r.StartedAt, ends(&r.Task)
+		if r.Task.Children != nil { // it began with the first of its parts
+			began = d.begun(i)
+		}
+		if r.State != task.Unknown {
+			waited := end
+			if !began.IsZero() {
+				waited = began
+				x := min(at(began), 998)
+				row.Bars = append(row.Bars, bar{X: x, Width: max(at(end)-x, 2), Title: fmt.Sprintf("%s: %s", r.Name, wording.Span(r.Took))})
+			}
+			if wait := waited.Sub(r.SubmittedAt); wait > 0 {
+				row.Waits = append(row.Waits, bar{X: at(r.SubmittedAt), Width: max(at(waited)-at(r.SubmittedAt), 1), Title: r.Name + " waited " + wording.Span(wait)})
+			}
+		}
+		row.Link = []string{"tasks", string(r.ID)}
+		d.Lanes = append(d.Lanes, row)
+	}
+}

@@ -1,0 +1,159 @@
+package pages
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events/jet/rights"
+	"millrace/internal/cli/term"
+	"millrace/internal/cli/wording"
+	"millrace/projections/view"
+	"millrace/service/answers"
+	"millrace/service/httpapi"
+	"millrace/task"
+	"millrace/task/value"
+)
+
+// listOf makes a list of n children, failed of which have failed.
+func listOf(n, failed int) (root term.Node) {
+	root = term.Node{ID: "root", State: task.Running}
+	for i := range n {
+		c := term.Node{ID: task.ID(fmt.Sprint(i)), Name: fmt.Sprint(i), State: task.Finished}
+		if failed > 0 && i%failed == 0 {
+			c.State = task.Error
+		}
+		root.Children = append(root.Children, c)
+	}
+	return root
+}
+
+func namesOf(nodes []term.Node) (names []string) {
+	for i := range nodes {
+		names = append(names, nodes[i].Name+" "+nodes[i].State.String())
+	}
+	return names
+}
+
+func TestFold(t *testing.T) {
+	t.Parallel()
+	if shown, n := folded(listOf(mostChildren, 0)); n != 0 || len(shown.Children) != mostChildren {
+		t.Errorf("of a short list %d are folded", n)
+	}
+	shown, n := folded(listOf(2000, 1000))
+	if want := []string{"0 error", "1000 error", "1,998 more finished"}; n != 1998 || !slices.Equal(namesOf(shown.Children), want) {
+		t.Errorf("of a list %d are folded: %q", n, namesOf(shown.Children))
+	}
+	if shown, n = folded(listOf(200, 1)); n != 200-mostChildren || len(shown.Children) != mostChildren+1 {
+		t.Errorf("where all have failed %d are folded, %d are shown", n, len(shown.Children))
+	}
+	// A chain: a small one is shown whole; of a large one, the failed step, what it needs and what
+	// needs it.
+	chain := func(n, failed int) (root term.Node) {
+		root = listOf(n, 0)
+		for i := 1; i < n; i++ {
+			root.Children[i].Needs = []task.Need{{Task: root.Children[i-1].ID}}
+		}
+		root.Children[failed].State = task.Error
+		return root
+	}
+	if shown, n = folded(chain(100, 50)); n != 0 || len(shown.Children) != 100 {
+		t.Errorf("of a chain %d are folded", n)
+	}
+	shown, n = folded(chain(400, 50))
+	if want := []string{"49 finished", "50 error", "51 finished", "397 more finished"}; n != 397 || !slices.Equal(namesOf(shown.Children), want) {
+		t.Errorf("of a long chain %d are folded: %q", n, namesOf(shown.Children))
+	}
+	// A list in a graph is folded by itself, and no folded part hides a failure.
+	root := term.Node{ID: "r", Children: []term.Node{{ID: "a", Name: "a", State: task.Finished}, listOf(100, 99)}}
+	root.Children[1].Needs = []task.Need{{Task: "a"}}
+	if shown, n = folded(root); n != 98 || len(shown.Children) != 2 || len(shown.Children[1].Children) != 3 {
+		t.Errorf("of a list in a graph %d are folded: %+v", n, shown)
+	}
+}
+
+// whole is a tree of tasks whose names do harm on a page that does not escape them.
+func whole(start time.Time) view.Branch {
+	id := func(i int) task.ID { return task.ID(fmt.Sprintf("01K0000000000000000000%04d", i)) }
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	b := view.Branch{Task: task.Task{ID: id(0), State: task.Running, Work: task.Work{Job: "etl"}, SubmittedAt: start, Children: &task.Children{}}}
+	for i, name := range hostile {
+		child := task.Task{ID: id(i + 1), State: task.States()[i%len(task.States())], SubmittedAt: at(i), StartedAt: at(i + 1), Since: at(i + 3), Ran: value.Duration(2 * time.Second), Reason: name, Message: name}
+		if i > 0 {
+			child.Needs = &task.Needs{Of: []task.Need{{Task: id(i), When: name}}}
+		}
+		b.Branches = append(b.Branches, view.Branch{Name: name, Task: child})
+	}
+	b.Branches = append(b.Branches, view.Branch{Name: "unmade", Task: task.Task{ID: id(900)}})
+	return b
+}
+
+// Whatever the names of steps, each view of a tree has only its own elements, links to its tasks,
+// and shows the state of each.
+func TestGraphEscapes(t *testing.T) {
+	t.Parallel()
+	s := New(&httpapi.Server{})
+	start := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	tree := whole(start)
+	for _, as := range []string{"graph", "gantt", "list"} {
+		l := s.newLook(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/tasks/x/graph?as="+as, nil), httpapi.Caller{Name: "ada", Role: rights.Operator}, &graphPage, url.Values{})
+		l.Sight = &answers.Sight{Now: start.Add(time.Minute)}
+		node := nodeOf(&tree, l.Now)
+		d := &graphData{ID: tree.Task.ID, As: as}
+		d.rows(&tree, "", "", 0, l.Now, namesIn(&node))
+		d.Failed = d.failed()
+		d.Drawing = term.Draw(&node)
+		d.gantt(l.Now)
+		l.Data = d
+		page, err := s.shapes()["graph"].whole(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		(&place{T: t}).harmless(as, string(page))
+		for _, b := range tree.Branches[:len(hostile)] {
+			if !strings.Contains(string(page), `href="../../tasks/`+string(b.Task.ID)) {
+				t.Errorf("%s does not lead to %s", as, b.Task.ID)
+			}
+		}
+		for _, want := range []string{wording.Span(2 * time.Second), "unmade", "Retry from", `task.retry?id=` + string(tree.Branches[7].Task.ID)} {
+			if !strings.Contains(string(page), want) {
+				t.Errorf("%s does not say %q", as, want)
+			}
+		}
+	}
+}
+
+// Bars of a whole lie on one axis: thin while a task waits, thick while it runs.
+func TestGantt(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	d := &graphData{Rows: []graphRow{
+		{Task: task.Task{ID: "r", State: task.Running, SubmittedAt: at(0), Children: &task.Children{}}},
+		{Depth: 1, Task: task.Task{ID: "a", State: task.Finished, SubmittedAt: at(0), StartedAt: at(20), Since: at(40)}},
+		{Depth: 1, Task: task.Task{ID: "b", State: task.Pending, SubmittedAt: at(50)}},
+		{Depth: 1, Task: task.Task{ID: "c"}},
+		{Depth: 1, Task: task.Task{ID: "d", State: task.Cancelled, Reason: value.Skipped, SubmittedAt: at(40), Since: at(40)}},
+	}}
+	d.gantt(at(100))
+	if !d.From.Equal(at(0)) || !d.To.Equal(at(100)) || len(d.Lanes) != 5 || !d.Lanes[4].Skipped || d.Lanes[1].Skipped || d.Axis()[1] != 25*time.Second {
+		t.Fatalf("%v to %v, %d lanes", d.From, d.To, len(d.Lanes))
+	}
+	type place struct{ x, width float64 }
+	for i, want := range []struct{ waits, bars []place }{{[]place{{0, 200}}, []place{{200, 800}}}, {[]place{{0, 200}}, []place{{200, 200}}}, {[]place{{500, 500}}, nil}, {nil, nil}} {
+		places := func(bars []bar) (all []place) {
+			for _, b := range bars {
+				all = append(all, place{b.X, b.Width})
+			}
+			return all
+		}
+		if got := d.Lanes[i]; !slices.Equal(places(got.Waits), want.waits) || !slices.Equal(places(got.Bars), want.bars) {
+			t.Errorf("lane %d is %+v, want %+v", i, got, want)
+		}
+	}
+}

@@ -1,0 +1,282 @@
+package pages
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"millrace/events"
+	"millrace/events/jet/definitions"
+	"millrace/events/jet/rights"
+	"millrace/internal/cli/wording"
+	"millrace/projections/view"
+	"millrace/service/client"
+	"millrace/task"
+	"millrace/task/definition"
+	"millrace/task/job"
+	"millrace/task/jobfile"
+	"millrace/task/limit"
+)
+
+var (
+	jobsPage = page{name: "jobs", path: "/jobs", entry: "Jobs", verb: rights.JobList, show: showJobs, inFiles: true}
+	jobPage  = page{name: "job", path: "/jobs/{name}", verb: rights.JobGet, show: showJob, inFiles: true}
+)
+
+// Bounds of what the pages of jobs show.
+const (
+	countedRuns    = 500 // the latest tasks of all jobs of which the list has figures
+	countedRare    = 50  // the latest tasks of a job that has none among those
+	mostRare       = 100 // jobs of which these are looked up
+	countedJobRuns = 200 // the latest tasks of one job
+	shownRuns      = 10
+	shownBars      = 60 // the latest tasks of one job that are drawn as bars
+	shownSquares   = 12 // the same in the list of jobs
+	shownRevisions = 20
+)
+
+type jobsData struct {
+	panel
+	Rows []jobRow
+	// Broken names jobs that are not valid.
+	Broken string
+	// Figures says why there are none.
+	Figures panel
+}
+
+// jobRow is a job in the list.
+type jobRow struct {
+	client.JobRow
+	Runs  figures
+	Strip strip
+}
+
+// figures summarise the latest tasks of a job.
+type figures struct {
+	N, Failed int
+	// P50 and P95 are percentiles of the duration of finished ones; 0 for none.
+	P50, P95 time.Duration
+}
+
+func showJobs(ctx context.Context, l *look) (any, error) {
+	d := &jobsData{}
+	var rows []client.JobRow
+	rows, d.Broken = summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.JobRow, error) { return client.JobRowsOf(ctx, l.View, sums) })
+	of, err := runsOf(ctx, l.View, rows)
+	if err != nil && d.Wrong == nil {
+		d.Figures.fail(err)
+	}
+	for i := range rows {
+		runs := of[rows[i].Name]
+		d.Rows = append(d.Rows, jobRow{rows[i], figuresOf(runs), stripOf(runs, shownSquares, squareHeight)})
+	}
+	return d, nil
+}
+
+// runsOf are the tasks of which jobs have figures: the latest of all jobs, and for jobs that have none among those their own latest.
+func runsOf(ctx context.Context, v view.View, rows []client.JobRow) (map[string][]view.Run, error) {
+	latest, err := view.Runs(ctx, v, view.Filter{Limit: countedRuns})
+	if err != nil {
+		return nil, err
+	}
+	of := map[string][]view.Run{}
+	for _, run := range latest {
+		if run.Root {
+			of[run.Job] = append(of[run.Job], run)
+		}
+	}
+	asked := 0
+	for i := range rows {
+		job := rows[i].Name
+		if of[job] != nil || rows[i].Last == nil || asked == mostRare {
+			continue
+		}
+		asked++
+		own, err := view.Runs(ctx, v, view.Filter{Job: job, Roots: true, Limit: countedRare})
+		if err != nil {
+			return of, err
+		}
+		of[job] = own
+	}
+	return of, nil
+}
+
+// summed returns rows with figures from sums; if those cannot be read, the rows without, and why.
+// broken names rows that are not valid.
+func summed[R any](p *panel, sums view.Summed, rowsOf func(view.Summed) ([]R, error)) (rows []R, broken string) {
+	rows, err := rowsOf(sums)
+	if err != nil && len(rows) == 0 {
+		p.fail(err)
+		rows, err = rowsOf(nil)
+	}
+	if err != nil {
+		broken = err.Error()
+	}
+	return rows, broken
+}
+
+func figuresOf(runs []view.Run) (f figures) {
+	var ran []time.Duration
+	for i := range runs {
+		switch t := &runs[i]; t.State {
+		case task.Error, task.Abnormal:
+			f.Failed++
+		case task.Finished:
+			ran = append(ran, t.Ran.Std())
+		}
+	}
+	f.N = len(runs)
+	slices.Sort(ran)
+	f.P50, f.P95 = rank(ran, 50), rank(ran, 95)
+	return f
+}
+
+// rank returns the smallest of sorted values that percent of them do not exceed; 0 for none.
+func rank(sorted []time.Duration, percent int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[max((len(sorted)*percent+99)/100, 1)-1]
+}
+
+// strip is the latest tasks of a job as bars beside each other, the oldest first.
+type strip struct {
+	Width, Height int
+	Bars          []stripBar
+}
+
+// stripBar is a task: its colour is its state, and its height how long it ran.
+type stripBar struct {
+	ID    task.ID
+	State task.State
+	// X and Y are the upper left corner.
+	X, Y, Height int
+	Title        string
+}
+
+// Sizes of a strip, in pixels.
+const (
+	barPitch     = 10 // from bar to bar; a bar is 2 narrower
+	barHeight    = 48 // of the task that ran longest
+	squareHeight = 14 // of all bars in the list of jobs
+	leastBar     = 6  // as high as the bar of a task that has hardly run
+)
+
+// stripOf draws most of the given runs, which are sorted by age, the youngest first. The heights
+// are in proportion to the longest run.
+func stripOf(runs []view.Run, most, height int) strip {
+	runs = runs[:min(len(runs), most)]
+	longest := time.Duration(1)
+	for i := range runs {
+		longest = max(longest, runs[i].Ran.Std())
+	}
+	s := strip{Width: len(runs) * barPitch, Height: height}
+	for i := range slices.Backward(runs) {
+		t := &runs[i]
+		b := stripBar{ID: t.ID, State: t.State, X: len(s.Bars) * barPitch, Height: height, Title: t.ID.Short() + " " + t.State.String()}
+		if t.Ran > 0 {
+			b.Title += ", " + wording.Span(t.Ran.Std())
+		}
+		if height == barHeight {
+			b.Height = max(int(float64(height)*float64(t.Ran.Std())/float64(longest)), leastBar)
+		}
+		b.Y = height - b.Height
+		s.Bars = append(s.Bars, b)
+	}
+	return s
+}
+
+type jobData struct {
+	definitions.StoredJob
+	// Text is its file.
+	Text      string
+	Schedules []string
+	Breaker   *limit.Circuit
+	Revisions []revision
+	// Older is how many revisions are not shown.
+	Older   int
+	Runs    figures
+	Strip   strip
+	Latest  []task.Task
+	RunsBad panel
+}
+
+// revision is a change of a definition: when, by whom, and what it changed.
+type revision struct {
+	Seq, Revision uint64
+	At            time.Time
+	Type, Actor   string
+	Changes       []view.Change
+}
+
+func showJob(ctx context.Context, l *look) (any, error) {
+	name, err := l.nameOf("job")
+	if err != nil {
+		return nil, err
+	}
+	d := &jobData{}
+	if d.StoredJob, d.Revisions, d.Older, err = definedOf(ctx, l, definition.DefJob, name, definitions.JobIn, func(j *definitions.StoredJob) any { return j.Job }); err != nil {
+		return nil, err
+	}
+	l.Title = "Job " + name
+	d.Text = fileOf(&d.Job)
+	if is, err := l.Get(ctx, view.Breaker(name)); err == nil && is.Breaker != nil && !is.Breaker.Closed() {
+		d.Breaker = is.Breaker
+	}
+	// The list of schedules names those that are not valid.
+	schedules, _ := client.SchedulesOf(ctx, l.View)
+	for i := range schedules {
+		if schedules[i].Make.Job == name {
+			d.Schedules = append(d.Schedules, schedules[i].Name)
+		}
+	}
+	runs, err := view.Runs(ctx, l.View, view.Filter{Job: name, Roots: true, Limit: countedJobRuns})
+	d.RunsBad.fail(err)
+	latest, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: name, Roots: true, Limit: shownRuns}})
+	d.RunsBad.fail(err)
+	d.Runs, d.Strip, d.Latest = figuresOf(runs), stripOf(runs, shownBars, barHeight), latest.Tasks
+	return d, nil
+}
+
+// fileOf returns a job in the form of a job file, or as it is stored if that is impossible.
+func fileOf(j *job.Job) string {
+	text, err := jobfile.Marshal(*j)
+	if err != nil {
+		return pretty(j)
+	}
+	return string(text)
+}
+
+// definedOf returns a definition, its latest changes, the newest first, and how many older ones there
+// are. In reads it, and shown returns what of it people write.
+func definedOf[D any](ctx context.Context, l *look, kind, name string, in func(string, definition.Definition) (D, error), shown func(*D) any) (is D, all []revision, older int, err error) {
+	facts, err := view.All(ctx, l.View, view.Definition(definition.Named(kind, name)))
+	if err != nil {
+		return is, nil, 0, err
+	}
+	if is, err = in(name, events.FoldDefinition(facts)); err != nil {
+		return is, nil, 0, err
+	}
+	var at definition.Definition
+	var was any = struct{}{}
+	for i := range facts {
+		r := &facts[i]
+		e, ok := r.Fact.Event.(definition.DefinitionEvent)
+		if !ok || r.Err != nil {
+			continue
+		}
+		at = definition.EvolveDefinition(at, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		rev := revision{Seq: r.Seq, Revision: at.Revision, At: wording.FactTime(r), Type: wording.FactType(r), Actor: wording.Actor(r)}
+		var now any = struct{}{}
+		if then, err := in(name, at); err == nil {
+			now = shown(&then)
+		}
+		if rev.Changes, err = view.DiffValues(was, now); err != nil {
+			return is, nil, 0, err
+		}
+		was = now
+		all = append(all, rev)
+	}
+	slices.Reverse(all)
+	return is, all[:min(len(all), shownRevisions)], max(len(all)-shownRevisions, 0), nil
+}

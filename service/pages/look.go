@@ -1,0 +1,496 @@
+package pages
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"millrace/events/jet/rights"
+	"millrace/internal/cli/term"
+	"millrace/internal/cli/wording"
+	"millrace/service/answers"
+	"millrace/service/httpapi"
+	"millrace/service/inspect"
+	"millrace/service/pages/assets"
+	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/value"
+)
+
+// look is one view of a page: the caller, the page, the moment. Templates have it as their $.
+type look struct {
+	*answers.Sight
+	// Title is the title of the page.
+	Title string
+	// Data is the result of its show.
+	Data any
+	// At is the moment in the URL, "" for the present.
+	At string
+	// Live tells that parts are drawn for a follower: then the browser updates ages.
+	Live bool
+
+	ages   bool          // a time of a page of the past ages all the same
+	moving bool          // the page changes even if the log does not
+	file   *inspect.File // the file whose world it is; nil for the server's
+	site   *Site
+	caller httpapi.Caller
+	page   *page
+	query  url.Values
+	typed  url.Values // in the form of the page
+	path   string     // of the request, escaped
+	r      *http.Request
+}
+
+func (s *Site) newLook(r *http.Request, c httpapi.Caller, p *page, query url.Values) *look {
+	return &look{Sight: &answers.Sight{}, Title: p.entry, At: query.Get("at"), site: s, caller: c, page: p, query: query, typed: r.PostForm, path: r.URL.EscapedPath(), r: r, Live: follows(r)}
+}
+
+// base leads from a path to where the pages begin. Links begin with it and never with a slash: so
+// the prefix of a proxy stays.
+func base(path string) string {
+	if n := strings.Count(path, "/") - 1; n > 0 {
+		return strings.Repeat("../", n)
+	}
+	return "./"
+}
+
+// link leads from a path to another one, given by its parts, with a query.
+func link(from string, parts []string, query url.Values) string {
+	escaped := make([]string, len(parts))
+	for i, part := range parts {
+		escaped[i] = url.PathEscape(part)
+	}
+	to := base(from) + strings.Join(escaped, "/")
+	if len(query) > 0 {
+		to += "?" + query.Encode()
+	}
+	return to
+}
+
+// Link leads to a page, at the same moment.
+func (l *look) Link(parts ...string) string { return link(l.path, l.within(parts), l.moment()) }
+
+// within returns a path among the pages of the same world.
+func (l *look) within(parts []string) []string {
+	if l.file == nil {
+		return parts
+	}
+	if len(parts) == 0 {
+		parts = []string{""} // its overview ends with a slash, so that relative links stay in it
+	}
+	return append([]string{"incidents", l.file.Name}, parts...)
+}
+
+// Opened returns the incident file shown; nil for the server's own log.
+func (l *look) Opened() *inspect.File { return l.file }
+
+func (l *look) moment() url.Values {
+	if l.At == "" {
+		return nil
+	}
+	return url.Values{"at": {l.At}}
+}
+
+// LinkAt leads to a page as it was at a sequence.
+func (l *look) LinkAt(seq uint64, parts ...string) string {
+	return link(l.path, l.within(parts), url.Values{"at": {strconv.FormatUint(seq, 10)}})
+}
+
+// To leads to a page whose path is a list of parts, as of a sequence; 0 for the same moment.
+func (l *look) To(seq uint64, parts []string) string {
+	if seq == 0 {
+		return l.Link(parts...)
+	}
+	return l.LinkAt(seq, parts...)
+}
+
+// LinkWith leads to a page at the same moment, with more in the query: pairs of names and values.
+func (l *look) LinkWith(part string, pairs ...string) string {
+	query := url.Values{}
+	maps.Copy(query, l.moment())
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	var parts []string
+	if part != "" {
+		parts = strings.Split(part, "/")
+	}
+	return link(l.path, l.within(parts), query)
+}
+
+// Here leads to this page with some of its query changed: pairs of names and values, "" removes
+// one.
+func (l *look) Here(pairs ...string) string {
+	query := maps.Clone(l.query)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if query.Del(pairs[i]); pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return l.self() + "?" + query.Encode()
+}
+
+// self leads to this page without its query.
+func (l *look) self() string {
+	last := l.path[strings.LastIndexByte(l.path, '/')+1:]
+	return "./" + last
+}
+
+// Self is [look.Here] for forms, which add the query.
+func (l *look) Self() string { return l.self() }
+
+// Back is the address of this page, for an action that redirects to it.
+func (l *look) Back() string {
+	if len(l.query) == 0 {
+		return l.path
+	}
+	return l.path + "?" + l.query.Encode()
+}
+
+// Hidden returns the fields of the query except some, for forms that keep them.
+func (l *look) Hidden(but ...string) (fields [][2]string) {
+	for _, name := range slices.Sorted(maps.Keys(l.query)) {
+		if !slices.Contains(but, name) {
+			for _, value := range l.query[name] {
+				fields = append(fields, [2]string{name, value})
+			}
+		}
+	}
+	return fields
+}
+
+// Asked returns a field of the query.
+func (l *look) Asked(name string) string { return l.query.Get(name) }
+
+// Asset leads to a file that the page loads.
+func (l *look) Asset(name string) string { return base(l.path) + assets.All().Path(name) }
+
+// Base leads to where the pages begin.
+func (l *look) Base() string { return base(l.path) }
+
+// Page is the name of the page.
+func (l *look) Page() string { return l.page.name }
+
+// Caller returns the caller's name, "" if it is unknown.
+func (l *look) Caller() string { return l.caller.Name }
+
+// Leaves tells whether the browser can log the caller out.
+func (l *look) Leaves() bool { return l.caller.Browser() }
+
+// entry is a page in the navigation.
+type entry struct {
+	Name, Link string
+	Here       bool
+}
+
+// Begin and End are when what the page can show begins and ends, in milliseconds since 1970.
+func (l *look) Begin() int64 {
+	if l.file != nil {
+		return l.file.From.At.UnixMilli()
+	}
+	return l.site.begins(l.r.Context(), l.Log, l.Point.At).UnixMilli()
+}
+
+// End is the other end.
+func (l *look) End() int64 {
+	if l.file != nil {
+		return l.file.To.At.UnixMilli()
+	}
+	return l.site.server.Desk.Now().UnixMilli()
+}
+
+// Entries returns the pages in the navigation that the caller may see.
+func (l *look) Entries() (all []entry) {
+	for _, p := range pages {
+		if p.entry == "" || !l.caller.Role.May(p.verb) || l.file != nil && !p.inFiles || l.file == nil && p.onlyInFiles {
+			continue
+		}
+		var parts []string
+		if path := strings.Trim(strings.TrimSuffix(p.path, "{$}"), "/"); path != "" {
+			parts = []string{path}
+		}
+		all = append(all, entry{p.entry, l.Link(parts...), strings.Trim(p.path, "/") == l.under()})
+	}
+	return all
+}
+
+// under returns the path of the page in the navigation to which the page belongs.
+func (l *look) under() string {
+	first, rest, _ := strings.Cut(strings.TrimPrefix(l.page.path, "/"), "/")
+	switch first {
+	case "bulk":
+		return "tasks"
+	case "edit":
+		return rest + "s"
+	case "run":
+		return l.r.PathValue("of") + "s"
+	}
+	return first
+}
+
+// Acts tells whether the caller may perform a verb, and so whether there is a button for it. In the
+// past there is none.
+func (l *look) Acts(verb string) bool { return !l.Past && l.caller.Role.May(rights.Verb(verb)) }
+
+// May tells whether the caller may use a verb. A file answers none that need more than a view.
+func (l *look) May(verb string) bool {
+	return l.caller.Role.May(rights.Verb(verb)) && (l.file == nil || verb != string(rights.TaskDiff))
+}
+
+// ask performs a verb that only reads.
+func (l *look) ask(ctx context.Context, verb rights.Verb, request, into any) error {
+	if !l.caller.Role.May(verb) || l.file != nil {
+		return answers.ErrRole
+	}
+	return l.site.server.Desk.Ask(ctx, l.caller.Name, verb, request, into)
+}
+
+// panel is the error of a part of a page. Other parts are shown nevertheless.
+type panel struct{ Wrong *answers.Problem }
+
+func (p *panel) fail(err error) {
+	if err != nil {
+		problem := problemOf(err)
+		p.Wrong = &problem
+	}
+}
+
+// Moment shows the moment of the page, in the past with its day.
+func (l *look) Moment() template.HTML {
+	now := *l
+	if l.Past { // how long ago it was is from today
+		now.Now = l.site.server.Desk.Now()
+		now.ages = true
+	}
+	return now.time(l.Point.At, l.Past)
+}
+
+// Time shows a moment, and how long ago it was.
+func (l *look) Time(at time.Time) template.HTML { return l.time(at, false) }
+
+// Moments shows a moment without how long ago it was.
+func (l *look) Moments(at time.Time) template.HTML {
+	text, _, _ := strings.Cut(string(l.time(at, false)), "</time>")
+	// Nothing in it is foreign.
+	return template.HTML(text + "</time>")
+}
+
+// time shows a moment: whole, or without its day if that is the day of the page.
+func (l *look) time(at time.Time, whole bool) template.HTML {
+	if at.IsZero() {
+		return ""
+	}
+	utc, mark := at.UTC(), ""
+	text := utc.Format(time.TimeOnly)
+	if whole {
+		mark = ` data-whole="1"`
+	}
+	if y, m, d := l.Now.UTC().Date(); whole || utc.Year() != y || utc.Month() != m || utc.Day() != d {
+		text = utc.Format(time.DateTime)
+	}
+	ago := ""
+	switch {
+	case l.Past && !l.ages: // it does not grow
+		ago = ` <small>(` + ageOf(at, l.Now) + `)</small>`
+	case l.Live:
+		ago = ` <small class="ago"></small>`
+	default:
+		ago = ` <small class="ago">(` + ageOf(at, l.Now) + `)</small>`
+	}
+	stamp := utc.Format(time.RFC3339Nano)
+	// Nothing in it is foreign.
+	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `" tabindex="0"` + mark + `>` + text + `</time>` + ago)
+}
+
+func ageOf(at, now time.Time) string {
+	age := wording.Age(at, now)
+	if at.After(now) {
+		return age
+	}
+	return age + " ago"
+}
+
+// For shows how long something has gone on.
+func (l *look) For(from time.Time) template.HTML {
+	if from.IsZero() {
+		return ""
+	}
+	text := wording.Span(max(l.Now.Sub(from), 0))
+	if l.Past {
+		return template.HTML(text)
+	}
+	if l.Live {
+		text = ""
+	}
+	return template.HTML(`<span class="for" data-since="` + from.UTC().Format(time.RFC3339Nano) + `">` + text + `</span>`)
+}
+
+// shownName is how much of a command a list shows.
+const shownName = 60
+
+// functions are the functions of templates beside the methods of a look.
+var functions = template.FuncMap{
+	"span":    func(d any) string { return wording.Span(durationOf(d)) },
+	"took":    func(from, to time.Time) string { return wording.Span(max(to.Sub(from), 0)) },
+	"json":    pretty,
+	"field":   fieldOf,
+	"pairs":   wording.Pairs,
+	"short":   func(id any) string { return task.ID(fmt.Sprint(id)).Short() },
+	"brief":   brief,
+	"clocks":  clocks,
+	"flat":    wording.Flat,
+	"code":    func(t task.Task) string { return wording.Code(&t) },
+	"said":    func(t task.Task) string { return wording.Said(&t) },
+	"icon":    func(state any) string { return icons[fmt.Sprint(state)] },
+	"cut":     func(text string) string { return term.Cut(text, shownName) },
+	"count":   count,
+	"capital": capital,
+	"text":    func(v any) string { return fmt.Sprint(v) },
+	"dict":    dict,
+	"fields":  fields,
+	"clock":   func(at int64) string { return time.Unix(at, 0).UTC().Format(time.TimeOnly) },
+	"copyOf":  copyOf,
+	"rateOf":  rateOf,
+	"missing": wording.Missing,
+	"split":   func(text string) []string { return strings.Split(text, "`") },
+	"odd":     func(n int) bool { return n%2 == 1 },
+	"join":    func(list []string) string { return strings.Join(list, ", ") },
+}
+
+func durationOf(d any) time.Duration {
+	switch d := d.(type) {
+	case value.Duration:
+		return d.Std()
+	case time.Duration:
+		return d
+	}
+	return 0
+}
+
+// wholeIDs are ids of tasks and batches in a text.
+var wholeIDs = regexp.MustCompile(`\b0[0-9A-HJKMNP-TV-Z]{25}\b`)
+
+// briefly are ids and times in a text.
+var briefly = regexp.MustCompile(wholeIDs.String() + "|" + stamps.String())
+
+// brief shows a text with its ids in short, and whole where a pointer rests on them, and with its times
+// on the clock of the page.
+func brief(text string) template.HTML { return marked(text, briefly) }
+
+// dict gives a template several named values.
+func dict(pairs ...any) map[string]any {
+	m := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		m[fmt.Sprint(pairs[i])] = pairs[i+1]
+	}
+	return m
+}
+
+// capital returns a text as the beginning of a sentence.
+func capital(text string) string {
+	first, n := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[n:]
+}
+
+// count formats a number for people.
+func count(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// fieldOf shows the value of a field that has changed, with times of Millrace on the clock of the page.
+func fieldOf(field string, value json.RawMessage) template.HTML {
+	if wording.OfUsers(field) {
+		return template.HTML(template.HTMLEscapeString(pretty(value))) // nothing foreign is left in it
+	}
+	return clocks(pretty(value))
+}
+
+// pretty formats JSON for people; other text stays as it is.
+func pretty(v any) string {
+	if raw, ok := v.(json.RawMessage); ok && len(raw) == 0 {
+		return ""
+	}
+	text, err := value.Indented(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(text)
+}
+
+// rawText returns a message of the log as it was written, indented if it is JSON.
+func rawText(raw []byte) string {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// icons distinguish states without colours. Common fonts have all of them.
+var icons = map[string]string{
+	"scheduled": "◷", "held": "‖", "pending": "…", "running": "▶", "retrying": "↻", "cancelling": "◌", "finished": "✓", "error": "✗", "cancelled": "⊘", "abnormal": "!",
+	"online": "◌", "ready": "✓", "draining": "‖", "quarantined": "!", "offline": "✗", "retired": "⊘",
+}
+
+// field is a field of a form.
+type field struct {
+	Name, Label, Value, Hint string
+	Long                     bool
+}
+
+// fields makes the fields of a form: name, label, value, and whether it has several lines,
+// repeated.
+func fields(all ...any) (list []field) {
+	for i := 0; i+3 < len(all); i += 4 {
+		long, _ := all[i+3].(bool) // templates give a bool
+		list = append(list, field{Name: fmt.Sprint(all[i]), Label: fmt.Sprint(all[i+1]), Value: fmt.Sprint(all[i+2]), Long: long})
+	}
+	return list
+}
+
+// copyOf returns what can be changed in a copy: the parameters, as they are.
+func copyOf(params any) string {
+	if text := jsonOf(params); text != "" {
+		return pretty(map[string]json.RawMessage{"params": json.RawMessage(text)})
+	}
+	return ""
+}
+
+// jsonOf returns a value for a form; "" for none.
+func jsonOf(v any) string {
+	text, err := value.Indented(v)
+	if is := string(text); err == nil && is != "null" && is != "{}" {
+		return is
+	}
+	return ""
+}
+
+// rateOf returns a rate for a form; "" for none.
+func rateOf(r limit.Rate) string {
+	if r.Limit == 0 {
+		return ""
+	}
+	text, err := value.JSON(r)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}

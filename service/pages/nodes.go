@@ -1,0 +1,126 @@
+package pages
+
+import (
+	"context"
+	"time"
+
+	"millrace/events"
+	"millrace/events/jet/rights"
+	"millrace/internal/cli/wording"
+	"millrace/projections/view"
+	"millrace/service/client"
+	"millrace/task"
+	"millrace/task/node"
+)
+
+var (
+	nodesPage = page{name: "nodes", path: "/nodes", entry: "Nodes", verb: rights.NodeList, show: showNodes, inFiles: true}
+	nodePage  = page{name: "node", path: "/nodes/{id}", verb: rights.NodeGet, show: showNode, inFiles: true}
+)
+
+// Bounds of what the page of a node shows.
+const (
+	shownHours    = 24
+	shownOfNode   = 50 // tasks
+	shownSessions = 200
+)
+
+type nodesData struct {
+	panel
+	Nodes []client.NodeView
+	// Unserved are the tasks that wait for one node alone, which does not take them.
+	Unserved []client.UnservedNode
+}
+
+func showNodes(ctx context.Context, l *look) (any, error) {
+	d := &nodesData{}
+	page, err := l.nodes(ctx)
+	d.fail(err)
+	d.Nodes, d.Unserved = page.Nodes, page.Unserved
+	return d, nil
+}
+
+// nodes returns all nodes, in the past without their heartbeats.
+func (l *look) nodes(ctx context.Context) (client.NodePage, error) {
+	return client.NodesOf(ctx, l.View, l.Sums, l.Now, l.Rules.Node, &client.NodeListRequest{})
+}
+
+type nodeData struct {
+	client.NodeView
+	Order     string
+	Running   tasksPanel
+	Stretches []bar
+	From      time.Time
+	Ups       int
+	Facts     []fact
+	Older     int
+}
+
+func showNode(ctx context.Context, l *look) (any, error) {
+	id := node.ID(l.r.PathValue("id"))
+	records, err := view.All(ctx, l.View, view.Node(id))
+	if err != nil {
+		return nil, err
+	}
+	n, err := view.GetNode(ctx, l.View, id)
+	if err != nil {
+		return nil, err
+	}
+	l.Title = "Node " + string(id)
+	d := &nodeData{NodeView: client.ViewNode(n, l.Now, l.Rules.Node), From: l.Now.Add(-shownHours * time.Hour)}
+	d.Order = n.Standing.Order.String()
+	if !l.Past {
+		if err := l.ask(ctx, rights.NodeGet, map[string]node.ID{"id": id}, &d.NodeView); err != nil {
+			return nil, err
+		}
+	}
+	page, err := l.tasks(ctx, client.ListRequest{Node: string(id), States: []task.State{task.Running, task.Cancelling}, Limit: shownOfNode, Progress: true})
+	d.Running.Tasks = page.Tasks
+	d.Running.fail(err)
+	for _, s := range stretches(id, records, d.From, l.Now) {
+		whole := l.Now.Sub(d.From)
+		at := func(t time.Time) float64 { return float64(t.Sub(d.From)) / float64(whole) * 1000 }
+		d.Stretches = append(d.Stretches, bar{X: at(s.From), Width: max(at(s.To)-at(s.From), 1), Seq: s.Seq, State: s.State.String(), Title: s.State.String() + " for " + wording.Span(s.To.Sub(s.From))})
+		if s.State == node.Ready {
+			d.Ups++
+		}
+	}
+	d.Facts, d.Older = factsOf(records)
+	return d, nil
+}
+
+// stretch is a time in which a node was in one state.
+type stretch struct {
+	State    node.State
+	From, To time.Time
+	Seq      uint64
+}
+
+// stretches returns the states of a node within a time, by its facts: the latest ones, at most
+// shownSessions.
+func stretches(id node.ID, records []events.Record, from, to time.Time) (all []stretch) {
+	n := node.Node{ID: id}
+	add := func(s stretch) {
+		if s.State == node.Unknown || !s.To.After(from) || !s.From.Before(s.To) {
+			return
+		}
+		if s.From.Before(from) {
+			s.From = from
+		}
+		all = append(all, s)
+	}
+	var open stretch
+	for i := range records {
+		n = node.Evolve(n, records[i].Node())
+		if n.State == open.State {
+			continue
+		}
+		at := wording.FactTime(&records[i])
+		open.To = at
+		add(open)
+		open = stretch{State: n.State, From: at, Seq: records[i].Seq}
+	}
+	open.To = to
+	add(open)
+	return all[max(len(all)-shownSessions, 0):]
+}

@@ -1,0 +1,99 @@
+package pages
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/events/jet/rights"
+	"millrace/service/client"
+	"millrace/task/job"
+	"millrace/task/node"
+)
+
+// Nodes are shown with the actions that are possible, and each action takes effect.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	if page, _ := p.get(200, "/nodes"); !strings.Contains(page, "There are no nodes yet") {
+		t.Error("an empty list does not say what to do")
+	}
+	p.get(404, "/nodes/w1")
+	p.get(400, "/nodes/w%201")
+	p.node("w1", ready("s1")...)
+	page, _ := p.get(200, "/nodes")
+	if !strings.Contains(page, "w1</a>") || !strings.Contains(page, ">0/4<") {
+		t.Errorf("the list is %s", page)
+	}
+	page, _ = p.get(200, "/nodes/w1")
+	for _, want := range []string{"rack3", "node.registered", `action="../do/node.drain?id=w1"`, `class="f-ready"`, "its probe came through"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page of a node does not have %q", want)
+		}
+	}
+	if strings.Contains(page, "do/node.undrain") {
+		t.Error("a node that serves can be told to serve")
+	}
+	p.press(303, "/do/node.drain", "id", "w1", "reason", "disk", "grace", "1m", "back", "/nodes/w1")
+	if n, err := p.client.Node(t.Context(), "w1"); err != nil || n.Standing.Order != node.OrderDrain || n.Standing.By != "ada" || n.Standing.Grace.Std() != time.Minute {
+		t.Errorf("it is %+v, %v", n.Standing, err)
+	}
+	if page, _ = p.get(200, "/nodes/w1"); !strings.Contains(page, "do/node.undrain") || !strings.Contains(page, "disk") {
+		t.Error("a drained node does not say why, or cannot be told to serve")
+	}
+	p.press(303, "/do/node.label", "id", "w1", "labels", `{"zone":"eu"}`)
+	if n, err := p.client.Node(t.Context(), "w1"); err != nil || n.Labels["zone"] != "eu" {
+		t.Errorf("its labels are %v, %v", n.Labels, err)
+	}
+}
+
+// The time of a node is divided among its states.
+func TestStretches(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	record := func(seq uint64, minute int, e node.Event) events.Record {
+		at := noon.Add(time.Duration(minute) * time.Minute)
+		return events.Record{Seq: seq, Kind: events.KindNode, Stored: at, Fact: events.Fact{ID: strconv.Itoa(int(seq)), At: at, Type: events.TypeOf(e), Node: "w1", Event: e}}
+	}
+	is := ready("s")
+	all := stretches("w1", []events.Record{record(1, 0, is[0]), record(2, 1, is[1]), record(3, 2, is[2]), record(4, 50, node.WentOffline{Session: "s"})}, noon.Add(90*time.Second), noon.Add(time.Hour))
+	want := []stretch{{node.Online, noon.Add(90 * time.Second), noon.Add(2 * time.Minute), 2}, {node.Ready, noon.Add(2 * time.Minute), noon.Add(50 * time.Minute), 3}, {node.Offline, noon.Add(50 * time.Minute), noon.Add(time.Hour), 4}}
+	if !slices.Equal(all, want) {
+		t.Errorf("the stretches are %v, want %v", all, want)
+	}
+}
+
+// Tasks for one node that takes none are shown where people look for what waits, also if it has never
+// registered; and an offline node says which task keeps it.
+func TestTasksForAbsentNodes(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.node("away", append(ready("s1"), node.WentOffline{Session: "s1", Reason: "gone"})...)
+	for _, name := range []string{"ghost", "away"} {
+		s := command("date")
+		s.Nodes, s.NoNode = []string{name}, job.NoNodeWait
+		p.submit(s)
+	}
+	for path, id := range map[string]string{"/": "un-node-ghost", "/queues": "un-ghost", "/nodes": "un-ghost"} {
+		page, _ := p.get(200, path)
+		row := part(t, page, `id="`+id+`"`, "no worker has registered as node ghost")
+		if !strings.Contains(row, "queue%3A%40ghost") || !strings.Contains(page, strings.Replace(id, "ghost", "away", 1)) {
+			t.Errorf("%s says of tasks for absent nodes: %s", path, row)
+		}
+	}
+	var page client.NodePage
+	err := p.server.Desk.Ask(t.Context(), "ada", rights.NodeList, client.NodeListRequest{}, &page)
+	if err != nil || len(page.Unserved) != 2 || page.Unserved[1].Node != "ghost" || page.Nodes[0].KeptBy == "" || !page.Nodes[0].Next.By.IsZero() {
+		t.Fatalf("the nodes are %+v, %v", page, err)
+	}
+	if shown, _ := p.get(200, "/nodes"); !strings.Contains(shown, "does not retire by itself") || !strings.Contains(shown, page.Nodes[0].KeptBy.Short()) {
+		t.Error("it is not said what keeps the node")
+	}
+	if then, _ := p.get(200, fmt.Sprintf("/?at=%d", p.server.Desk.Reached())); !strings.Contains(then, "un-node-ghost") {
+		t.Error("the overview of the past has no tasks for absent nodes")
+	}
+}

@@ -1,0 +1,356 @@
+package pages
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"millrace/events/jet/rights"
+	"millrace/internal/cli/term"
+	"millrace/service/answers"
+	"millrace/service/client"
+	"millrace/service/httpapi"
+	"millrace/task"
+	"millrace/task/output"
+	"millrace/task/value"
+)
+
+// outputPanel is a part of what a task has printed. The query chooses it: line is the number of the
+// target line, and from that of the first one; find and level choose lines, go=next and go=previous
+// search for one, and only=1 shows no others.
+type outputPanel struct {
+	panel
+	output.Match
+	Lines []line
+	Total int
+	// Line is the number of the target line, 0 for none.
+	Line int
+	Only bool
+	// Missed is what was searched for and not found; More is the line from which the search can
+	// continue, 0 for none.
+	Missed string
+	More   int
+	// Earlier and Later are where the pages before and after begin; 0 for none.
+	Earlier, Later int
+	// Last is the sequence of the last batch: a follower goes on after it.
+	Last uint64
+	// Follow tells whether more may come.
+	Follow bool
+}
+
+// line is a line of output as it is shown.
+type line struct {
+	client.NumberedLine
+	HTML template.HTML
+	// Over is what a terminal would no longer show of the line; see [output.Shown].
+	Over template.HTML
+	Mark bool
+}
+
+// To is the number of the last line shown.
+func (p *outputPanel) To() int { return p.Lines[len(p.Lines)-1].Number }
+
+// Levels are the levels by which lines may be chosen.
+func (p *outputPanel) Levels() []string { return output.Levels() }
+
+func (p *outputPanel) find(ctx context.Context, l *look, t *task.Task) error {
+	if !l.caller.Role.May(rights.TaskOutput) {
+		p.fail(answers.ErrRole)
+		return nil
+	}
+	p.Match, p.Only, p.Line = matchOf(l.query), l.Asked("only") != "", numberIn(l.query, "line")
+	if p.Validate() != nil {
+		p.Level = ""
+	}
+	printout, err := l.Printout(ctx, t.ID)
+	if err != nil {
+		p.fail(err)
+		return nil
+	}
+	p.Total, p.Last, p.Follow = printout.Lines, printout.Last, !l.Past && !t.State.Terminal()
+	if l.Asked("go") == "error" { // the first error; what is searched next is any line
+		first := *p
+		first.Match, first.Line = output.Match{Level: "error"}, 0
+		hit, err := first.seek(ctx, l, &printout, "next")
+		if p.Missed, p.More = first.Missed, first.More; err != nil || hit > 0 {
+			return hitAt(l, hit, err)
+		}
+	} else if at := l.Asked("go"); at != "" && p.Match != (output.Match{}) && !p.Only {
+		hit, err := p.seek(ctx, l, &printout, at)
+		if err != nil || hit > 0 {
+			return hitAt(l, hit, err)
+		}
+	}
+	from := numberIn(l.query, "from")
+	if p.Only && p.Match != (output.Match{}) {
+		p.fail(p.choose(ctx, l, &printout, max(from, 1)))
+		return nil
+	}
+	p.Only = false
+	switch {
+	case from > 0:
+	case p.Line > 0:
+		from = min(p.Line-shownLines/4, p.Total-shownLines+1)
+	default:
+		from = p.Total - shownLines + 1
+	}
+	from = max(min(from, p.Total), 1)
+	lead, lines, err := printout.Window(ctx, from, shownLines)
+	p.fail(err)
+	p.Lines = p.drawn(lead, lines)
+	if from > 1 {
+		p.Earlier = max(from-shownLines, 1)
+	}
+	if n := len(lines); n > 0 && lines[n-1].Number < p.Total {
+		p.Later = lines[n-1].Number + 1
+	}
+	return nil
+}
+
+func matchOf(query url.Values) output.Match {
+	return output.Match{Text: query.Get("find"), Level: query.Get("level")}
+}
+
+// numberIn returns a number from 1 on in a query; 0 for none.
+func numberIn(query url.Values, name string) int {
+	n, err := strconv.Atoi(query.Get(name))
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
+}
+
+// seek finds the next chosen line after the target, or the one before; 0 if there is none.
+func (p *outputPanel) seek(ctx context.Context, l *look, printout *answers.Printout, which string) (int, error) {
+	back := which == "previous"
+	from := p.Line + 1
+	if back {
+		from = cmp.Or(p.Line, p.Total+1) - 1
+	}
+	hits, reached, err := printout.Search(ctx, from, 1, back, p.Match)
+	if err != nil || len(hits) > 0 {
+		return first(hits), err
+	}
+	p.Missed = fmt.Sprintf("No line from %s on has that.", count(from))
+	if back {
+		p.Missed = fmt.Sprintf("No line up to %s has that.", count(from))
+	} else if reached < p.Total {
+		p.Missed, p.More = fmt.Sprintf("None of the lines %s to %s has that.", count(from), count(reached)), reached
+	}
+	return 0, nil
+}
+
+func first(hits []client.NumberedLine) int {
+	if len(hits) == 0 {
+		return 0
+	}
+	return hits[0].Number
+}
+
+// hitAt leads to a line of the page.
+func hitAt(l *look, number int, err error) error {
+	if err != nil {
+		return err
+	}
+	query := url.Values{}
+	for name, values := range l.query {
+		if name != "go" && name != "from" {
+			query[name] = values
+		}
+	}
+	query.Set("line", strconv.Itoa(number))
+	path := l.path
+	if l.file != nil {
+		path = strings.TrimPrefix(path, "/incidents/"+url.PathEscape(l.file.Name))
+	}
+	return elsewhere(path + "?" + query.Encode())
+}
+
+// choose shows only the chosen lines.
+func (p *outputPanel) choose(ctx context.Context, l *look, printout *answers.Printout, from int) error {
+	hits, reached, err := printout.Search(ctx, from, shownLines, false, p.Match)
+	p.Lines = p.drawn(nil, hits)
+	p.Follow = false
+	if from > 1 {
+		p.Earlier = 1
+	}
+	if reached < p.Total {
+		p.Later = reached + 1
+	}
+	p.Missed = fmt.Sprintf("%s of the lines %s to %s.", count(len(hits)), count(from), count(max(reached, from)))
+	return err
+}
+
+// drawn converts lines for display. What earlier lines have begun continues.
+func (p *outputPanel) drawn(lead, lines []client.NumberedLine) []line {
+	var pen term.Pen
+	for i := range lead {
+		pen.Draw(lead[i].Text)
+	}
+	all := make([]line, len(lines))
+	for i := range lines {
+		text := lines[i].Text
+		shown, less := output.Shown(text)
+		over := pen.Draw(text[:strings.LastIndex(text, shown)])
+		if !less {
+			over = ""
+		}
+		all[i] = line{lines[i], pen.Draw(shown), over, lines[i].Number == p.Line}
+	}
+	return all
+}
+
+// printed answers a request about a task's output, for callers that may read it.
+func (s *Site) printed(w http.ResponseWriter, r *http.Request, c httpapi.Caller, of func(ctx context.Context, p *answers.Printout) error) {
+	id, err := taskIn(r)
+	if err == nil && !c.Role.May(rights.TaskOutput) {
+		err = answers.ErrRole
+	}
+	if err == nil {
+		err = s.sight(r, c, func(ctx context.Context, sight *answers.Sight) error {
+			p, err := sight.Printout(ctx, id)
+			if err != nil {
+				return err
+			}
+			return of(ctx, &p)
+		})
+	}
+	if err != nil {
+		s.refuse(w, r, c, err)
+	}
+}
+
+// sight calls look with what a request is about: the server's log or, if its path names one, an
+// incident file.
+func (s *Site) sight(r *http.Request, c httpapi.Caller, look func(context.Context, *answers.Sight) error) error {
+	at := r.URL.Query().Get("at")
+	if r.PathValue("file") == "" {
+		return s.server.Desk.See(r.Context(), c.Name, at, look)
+	}
+	f, err := s.fileIn(r, c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), lookWithin)
+	defer cancel()
+	sight, err := s.intoFile(ctx, f, at)
+	if err != nil {
+		return err
+	}
+	return look(ctx, sight)
+}
+
+// taskIn parses the id in the path of a request: a whole one.
+func taskIn(r *http.Request) (task.ID, error) {
+	id, err := task.ParseID(strings.ToUpper(r.PathValue("id")))
+	if err != nil {
+		return "", client.Wrong(err)
+	}
+	return id, nil
+}
+
+// lines sends lines of a task's output, for a page that shows them: from a number on, or else the
+// last ones.
+func (s *Site) lines(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
+	s.printed(w, r, c, func(ctx context.Context, printout *answers.Printout) error {
+		p := outputPanel{Total: printout.Lines}
+		from := cmp.Or(numberIn(r.URL.Query(), "from"), max(p.Total-shownLines+1, 1))
+		lead, lines, err := printout.Window(ctx, from, shownLines)
+		if err != nil {
+			return err
+		}
+		p.Lines = p.drawn(lead, lines)
+		var text bytes.Buffer
+		if err := s.shapes()["task"].set.ExecuteTemplate(&text, "fragment", &p); err != nil {
+			return err
+		}
+		s.server.Send(w, r, "text/html; charset=utf-8", visible(text.Bytes()))
+		return nil
+	})
+}
+
+// hitAnswer is the result of a search.
+type hitAnswer struct {
+	// Line is the number of the line found, 0 for none, and Reached that of the last one that was
+	// looked at.
+	Line    int `json:"line"`
+	Reached int `json:"reached"`
+	Total   int `json:"total"`
+}
+
+// hit searches for a line, for a page that shows them.
+func (s *Site) hit(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
+	query := r.URL.Query()
+	s.printed(w, r, c, func(ctx context.Context, printout *answers.Printout) error {
+		m := matchOf(query)
+		if err := m.Validate(); err != nil {
+			return client.Wrong(err)
+		}
+		hits, reached, err := printout.Search(ctx, numberIn(query, "from"), 1, query.Get("back") != "", m)
+		if err != nil {
+			return err
+		}
+		text, err := value.JSON(hitAnswer{first(hits), reached, printout.Lines})
+		s.server.Send(w, r, "application/json", text)
+		return err
+	})
+}
+
+// output sends a task's output: to a follower the number of new lines, batch by batch; else all of
+// it as text.
+func (s *Site) output(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
+	id, err := taskIn(r)
+	if err == nil && !c.Role.May(rights.TaskOutput) {
+		err = answers.ErrRole
+	}
+	switch {
+	case err != nil:
+		s.refuse(w, r, c, err)
+	case follows(r):
+		// Not a number means the beginning.
+		after, _ := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
+		s.server.FollowOutput(w, r, c, id, after, func(b *output.Lines) ([]byte, error) { return value.JSON(len(b.Lines)) })
+	default:
+		s.download(w, r, c, id)
+	}
+}
+
+// download sends everything that a task has printed.
+func (s *Site) download(w http.ResponseWriter, r *http.Request, c httpapi.Caller, id task.ID) {
+	begun, to := false, httpapi.Long(w)
+	for after := uint64(0); ; {
+		var page struct {
+			Batches []struct{ Of output.Lines }
+			Next    uint64
+		}
+		err := s.server.Desk.Ask(r.Context(), c.Name, rights.TaskOutput, map[string]any{"id": id, "after": after, "limit": 1000}, &page)
+		if err != nil && !begun {
+			s.refuse(w, r, c, err)
+			return
+		}
+		if !begun {
+			begun = true
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.Header().Set("Content-Disposition", `attachment; filename="`+url.PathEscape(string(id))+`.log"`)
+		}
+		var text strings.Builder
+		for i := range page.Batches {
+			for _, l := range page.Batches[i].Of.Lines {
+				text.WriteString(l.Text)
+				if !l.More {
+					text.WriteByte('\n')
+				}
+			}
+		}
+		if _, bad := to.Write([]byte(text.String())); bad != nil || err != nil || page.Next == 0 {
+			return
+		}
+		after = page.Next
+	}
+}

@@ -1,0 +1,107 @@
+package pages
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/projections/view"
+	"millrace/service/answers"
+	"millrace/task"
+	"millrace/task/value"
+)
+
+// The overview of the present shows recent tasks and how long a job usually takes; that of the past
+// has no plots.
+func TestOverviewOfLate(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	id := p.submit(command("date"))
+	now := p.client.Now()
+	p.Observe([]events.Step{
+		{Record: &events.Record{Stored: now.Add(-time.Minute)}, Was: events.Glance{Course: task.Course{State: task.Running}}, Is: events.Glance{Course: task.Course{State: task.Finished}}},
+		{Record: &events.Record{Stored: now.Add(-time.Minute)}, Was: events.Glance{Course: task.Course{State: task.Running}}, Is: events.Glance{Course: task.Course{State: task.Error}}},
+	})
+	page, _ := p.get(200, "/")
+	if strings.Count(page, `data-done="0.1"`) != 1 || strings.Count(page, `data-failed="0.1"`) != 1 || !strings.Contains(page, "The oldest pending task has waited since") {
+		t.Errorf("what came of late is not shown: %s", page)
+	}
+	if then, _ := p.get(200, "/?at=1"); strings.Contains(then, "data-plot") {
+		t.Error("the past has plots")
+	}
+	if got, err := p.client.Cancel(t.Context(), id, ""); err != nil || got.State != task.Cancelled {
+		t.Fatal(got.State, err)
+	}
+	p.seen()
+	if page, _ := p.get(200, "/"); !strings.Contains(page, "No task is pending") {
+		t.Error("nothing waits, and the page does not say so")
+	}
+}
+
+// What is overdue stands on the overview, with who must act on it; of the past it is not said.
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	if page, _ := p.get(200, "/"); strings.Contains(page, "<h2>Overdue</h2>") {
+		t.Error("nothing is overdue, and the page has a heading for it")
+	}
+	s := command("date")
+	soon := value.Duration(time.Millisecond)
+	s.Pending = &soon
+	id := p.submit(s)
+	for {
+		page, _ := p.get(200, "/")
+		if strings.Contains(page, "<h2>Overdue</h2>") {
+			if !strings.Contains(page, `id="due-`+string(id)+`"`) {
+				t.Errorf("another task is overdue: %s", page)
+			}
+			break
+		}
+	}
+	if then, _ := p.get(200, "/?at=1"); strings.Contains(then, "<h2>Overdue</h2>") {
+		t.Error("the past has it, too")
+	}
+}
+
+// finished is a world in which some tasks have finished.
+type finished struct {
+	view.View
+	tasks []task.Task
+}
+
+func (f finished) List(_ context.Context, q view.Query) (is view.Page, err error) {
+	for i := range f.tasks {
+		if q.Filter.Match(&f.tasks[i]) {
+			is.Tasks = append(is.Tasks, f.tasks[i])
+		}
+	}
+	return is, nil
+}
+
+// The usual duration of a task is that of its like: parents count apart from steps, and each step
+// apart from others.
+func TestUsual(t *testing.T) {
+	t.Parallel()
+	of := func(step string, ran time.Duration) task.Task {
+		is := task.Task{State: task.Finished, Ran: value.Duration(ran)}
+		if is.Job, is.Step = "release", step; step != "" {
+			is.Parent = "whole"
+		}
+		return is
+	}
+	world := finished{tasks: []task.Task{of("", time.Minute), of("build", time.Second), of("ship/0", 3*time.Second), of("ship/1", 5*time.Second)}}
+	known := new(usual)
+	for step, want := range map[string]span{"": {time.Minute, time.Minute, 1}, "build": {time.Second, time.Second, 1}, "ship/7": {3 * time.Second, 5 * time.Second, 2}, "mend": {}} {
+		one := of(step, 0)
+		if got := known.of(t.Context(), &look{Sight: &answers.Sight{View: world}}, &one); got != want {
+			t.Errorf("step %q usually takes %v, want %v", step, got, want)
+		}
+	}
+	child := of("", 0)
+	child.Parent = "whole"
+	if got := known.of(t.Context(), &look{Sight: &answers.Sight{View: world}}, &child); got != (span{}) {
+		t.Errorf("a child without a step usually takes %v, as its parent does", got)
+	}
+}

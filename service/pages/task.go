@@ -1,0 +1,195 @@
+package pages
+
+import (
+	"context"
+	"time"
+
+	"millrace/events"
+	"millrace/events/jet/rights"
+	"millrace/internal/cli/wording"
+	"millrace/projections/view"
+	"millrace/task"
+	"millrace/task/output"
+)
+
+var taskPage = page{name: "task", path: "/tasks/{id}", verb: rights.TaskGet, show: showTask, inFiles: true}
+
+// Bounds of what the page of a task shows.
+const (
+	shownLines   = 200
+	shownRecords = 50
+	shownFacts   = 200
+)
+
+type taskData struct {
+	task.Task
+	Why      *view.Explanation
+	Duty     *dutySaid
+	WhyWrong panel
+	Live     *output.Live
+	Lanes    []lane
+	From, To time.Time
+	Tries    []task.Try
+	Late     []wording.LateWord
+	Facts    []fact
+	// Older is how many facts are not shown.
+	Older   int
+	Output  outputPanel
+	Records recordsPanel
+	// Says is why it is in its state.
+	Says string
+	// Signals tells whether it waits for a signal.
+	Signals bool
+}
+
+// lane is a line of the timeline, its bars in thousandths of the whole.
+type lane struct {
+	Name  string
+	State task.State
+	Took  time.Duration
+	Bars  []bar
+	// Waits are the thin bars of a lane of a whole; Link are the parts of the path to its task.
+	Waits []bar
+	Link  []string
+	// Skipped says that it never ran.
+	Skipped bool
+}
+
+type bar struct {
+	X, Width float64
+	Seq      uint64
+	Title    string
+	State    string // whose colour it has, if not its line's
+}
+
+// fact is a fact about the task.
+type fact struct {
+	Seq                      uint64
+	At                       time.Time
+	Type, About, Says, Actor string
+}
+
+func showTask(ctx context.Context, l *look) (any, error) {
+	id, err := taskIn(l.r)
+	if err != nil {
+		return nil, err
+	}
+	records, err := view.All(ctx, l.View, view.Task(id))
+	if err != nil {
+		return nil, err
+	}
+	d := &taskData{Task: events.FoldTask(id, records), Tries: wording.Tries(records), Late: wording.LateWords(records)}
+	d.Says = wording.Said(&d.Task)
+	l.Title = "Task " + id.Short()
+	if d.Job != "" {
+		l.Title += " of " + d.Job
+	}
+	if l.May(string(rights.TaskWhy)) {
+		if d.Why, err = view.Why(ctx, l.View, id, l.Rules); err == nil {
+			d.Duty = dutyOf(d.Why, l)
+		}
+		d.WhyWrong.fail(err)
+	}
+	if live, err := l.Sight.Live(ctx, id); err == nil && live.Epoch == d.Epoch && d.Task.Live() {
+		d.Live = &live
+	}
+	d.timeline(view.Phases(records, l.Now))
+	if l.May(string(rights.TaskEvents)) {
+		d.Facts, d.Older = factsOf(records)
+	}
+	d.Signals = d.State == task.Held && len(d.Holds) > 0
+	if l.Live {
+		return d, nil // the rest has its own stream, or does not change
+	}
+	if err := d.Output.find(ctx, l, &d.Task); err != nil {
+		return nil, err
+	}
+	d.Records.find(ctx, l, &d.Task)
+	return d, nil
+}
+
+// dutySaid says who must act next and how, by when, and what follows otherwise.
+type dutySaid struct {
+	Who     string // "" if nobody must act
+	What    string
+	By      time.Time
+	Overdue bool
+	Else    string
+}
+
+func dutyOf(e *view.Explanation, l *look) *dutySaid {
+	switch {
+	case e.LivesAgain:
+		return &dutySaid{What: "The task has ended, and a retry of its parent asks for it again: the scheduler must reopen it"}
+	case e.State == task.Error, e.State == task.Abnormal:
+		return &dutySaid{What: "The task has failed, and Millrace does not run it again by itself. Retry runs it once more"}
+	case e.State.Terminal():
+		return &dutySaid{What: "The task has ended. Nothing is left to do"}
+	}
+	who, what := e.Who, e.What
+	if e.Limits != nil {
+		what = wording.LimitDuty(&e.Folded, e.Limits, l.Now)
+	}
+	if who == "server" {
+		who = "The NATS server"
+	}
+	return &dutySaid{Who: who, What: what, By: e.By, Overdue: e.Overdue, Else: e.Else}
+}
+
+// timeline lays out phases.
+func (d *taskData) timeline(phases []view.Phase) {
+	if len(phases) == 0 {
+		return
+	}
+	d.From, d.To = phases[0].From, phases[len(phases)-1].To
+	whole := max(d.To.Sub(d.From), time.Millisecond)
+	at := func(t time.Time) float64 { return float64(t.Sub(d.From)) / float64(whole) * 1000 }
+	for _, of := range wording.Lanes(phases) {
+		row := lane{Name: of.Name, State: d.colourOf(&of.Phases[0]), Took: of.Took()}
+		for _, p := range of.Phases {
+			x := min(at(p.From), 998)
+			row.Bars = append(row.Bars, bar{X: x, Width: max(at(p.To)-x, 2), Seq: p.Seq, Title: of.Name + ": " + wording.Span(p.To.Sub(p.From))})
+		}
+		d.Lanes = append(d.Lanes, row)
+	}
+}
+
+// colourOf returns the state whose colour a phase has: a run that has ended has that of its end.
+func (d *taskData) colourOf(p *view.Phase) task.State {
+	if p.Name != task.PhaseRun {
+		return wording.PhaseState(p.Name)
+	}
+	if p.Attempt == 0 && d.State.Terminal() {
+		return d.State // of a parent
+	}
+	outcome := ""
+	for i := range d.Tries {
+		// The phase names the fact that began it or one after that, and a retry may count attempts anew.
+		if t := &d.Tries[i]; t.Attempt == p.Attempt && t.Epoch <= p.Seq {
+			outcome = t.Outcome
+		}
+	}
+	switch outcome {
+	case task.TryFinished:
+		return task.Finished
+	case task.TryFailed:
+		return task.Error
+	case task.TryCancelled, task.TryReleased:
+		return task.Cancelled
+	case task.TryLost, task.TryTakenOver, task.TryAbnormal:
+		return task.Abnormal
+	}
+	return task.Running
+}
+
+// factsOf returns the latest facts, the newest first, and how many older ones there are.
+func factsOf(records []events.Record) (facts []fact, older int) {
+	for i := len(records) - 1; i >= 0 && len(facts) < shownFacts; i-- {
+		facts = append(facts, factOf(&records[i]))
+	}
+	return facts, len(records) - len(facts)
+}
+
+func factOf(r *events.Record) fact {
+	return fact{Seq: r.Seq, At: wording.FactTime(r), Type: wording.FactType(r), About: wording.AttemptAndNode(r), Says: wording.FactWords(r), Actor: wording.Actor(r)}
+}

@@ -1,0 +1,242 @@
+package pages
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"millrace/events/jet/rights"
+	"millrace/internal/cli/wording"
+	"millrace/projections/query"
+	"millrace/projections/view"
+	"millrace/service/answers"
+	"millrace/service/client"
+	"millrace/service/httpapi"
+	"millrace/task"
+	"millrace/task/value"
+)
+
+var tasksPage = page{name: "tasks", path: "/tasks", entry: "Tasks", verb: rights.TaskList, show: showTasks, inFiles: true}
+
+// taskTabs are the states by which tasks are shown, and the query term for each.
+var taskTabs = []struct {
+	Name, State string
+	of          []task.State
+}{
+	{"all", "", task.States()},
+	{"scheduled", "scheduled", []task.State{task.Scheduled}},
+	{"held", "held", []task.State{task.Held}},
+	{"pending", "pending", []task.State{task.Pending}},
+	{"running", "running,cancelling", []task.State{task.Running, task.Cancelling}},
+	{"retrying", "retrying", []task.State{task.Retrying}},
+	{"finished", "finished", []task.State{task.Finished}},
+	{"error", "error", []task.State{task.Error}},
+	{"abnormal", "abnormal", []task.State{task.Abnormal}},
+	{"cancelled", "cancelled", []task.State{task.Cancelled}},
+}
+
+type tasksData struct {
+	panel
+	// Query is the typed query, and WrongQuery what is wrong with it.
+	Query      string
+	WrongQuery string
+	Keys       []struct{ Name, Example string }
+	Tabs       []tab
+	Rows       []taskRow
+	Next       string
+	First      bool
+	Columns    []column
+	All        []column
+	// Acts are the commands for many of them.
+	Acts []bulkAct
+	// Nothing tells whether there are no tasks at all.
+	Nothing bool
+}
+
+// bulkAct is a command for many tasks.
+type bulkAct struct{ Do, Label string }
+
+// Shows tells whether a column is shown.
+func (d *tasksData) Shows(name string) bool {
+	return slices.ContainsFunc(d.Columns, func(c column) bool { return c.Name == name })
+}
+
+// tab leads to the tasks of a state. Its number counts all tasks, whatever else the query asks for.
+type tab struct {
+	Name, Link string
+	N          int
+	Here       bool
+}
+
+// taskRow is a task in a list.
+type taskRow struct {
+	task.Task
+	// Says is its progress, why it has ended, or what it waits for. Suspect tells that its node may be
+	// lost, or that no node takes it.
+	Says    string
+	Suspect bool
+}
+
+// What returns what the task is, in a few words.
+func (r taskRow) What() string { return r.Task.What() }
+
+func showTasks(ctx context.Context, l *look) (any, error) {
+	d := &tasksData{Query: l.Asked("q"), Keys: query.Keys, First: l.Asked("cursor") == "", Columns: shownColumns(l.query["col"]), All: columns}
+	for _, do := range slices.Sorted(maps.Keys(bulkActs)) {
+		if l.Acts(string(bulkActs[do].verb)) {
+			d.Acts = append(d.Acts, bulkAct{do, bulkActs[do].Label})
+		}
+	}
+	if id, ok := jump(d.Query); ok {
+		return nil, elsewhere("/tasks/" + id)
+	}
+	page, err := l.tasks(ctx, client.ListRequest{Query: d.Query, Cursor: l.Asked("cursor"), Progress: true})
+	var wrong *query.Wrong
+	if errors.As(err, &wrong) {
+		d.WrongQuery, err = wrong.Error(), nil
+	}
+	d.fail(err)
+	counts, failed := l.Count(ctx, view.Query{Kind: view.Tasks})
+	if err == nil {
+		d.fail(failed)
+	}
+	states := counts.States()
+	asked, _ := query.Parse(d.Query, l.Now)
+	for _, t := range taskTabs {
+		n := 0
+		for _, s := range t.of {
+			n += states[s]
+		}
+		q := query.With(d.Query, "state", t.State)
+		here := slices.Equal(asked.States, t.of) || t.State == "" && asked.States == nil
+		d.Tabs = append(d.Tabs, tab{t.Name, l.Here("q", q, "cursor", ""), n, here && d.WrongQuery == ""})
+	}
+	d.Nothing, d.Next = counts.All() == 0, page.Next
+	d.Rows = taskRows(&page)
+	return d, nil
+}
+
+// taskRows returns tasks with their remarks.
+func taskRows(page *client.ListPage) (rows []taskRow) {
+	for i := range page.Tasks {
+		t := page.Tasks[i]
+		row := taskRow{Task: t, Says: wording.Said(&t)}
+		switch live, whole, suspect := page.Live[t.ID], page.Wholes[t.ID], page.Suspects[t.ID]; {
+		case t.State == task.Held:
+			row.Says = heldFor(&t)
+		case suspect != nil:
+			row.Says, row.Suspect = suspect.String(), true
+		case page.Unserved[t.ID] != "":
+			row.Says, row.Suspect = page.Unserved[t.ID], true
+		case live != nil && t.Live():
+			row.Says = live.Text()
+		case whole != nil:
+			row.Says = whole.Text()
+		case !t.State.Terminal() && t.Message == "" && !t.Live():
+			row.Says = wording.Brief(&t)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// heldFor says what a held task waits for.
+func heldFor(t *task.Task) string {
+	switch {
+	case slices.Contains(t.Holds, task.HoldNeeds) && t.Needs != nil:
+		return "waits for " + t.Needs.String()
+	case slices.Contains(t.Holds, task.HoldSignal):
+		return "waits for a signal"
+	case t.Throttled:
+		return "waits for the rate of queue " + t.QueueName()
+	case slices.Contains(t.Holds, task.HoldLimit):
+		return "waits for a free place under its limits"
+	}
+	return cmp.Or(t.Message, wording.Brief(t))
+}
+
+// jump is the task that a query names by its whole id alone.
+func jump(text string) (id string, ok bool) {
+	is, err := task.ParseID(strings.ToUpper(strings.TrimSpace(text)))
+	return string(is), err == nil
+}
+
+// known returns the existing names, for completing a query: those of jobs and schedules, and of
+// queues, nodes and labels of the latest tasks. It leaves out what cannot be read.
+func (l *look) known(ctx context.Context) query.Known {
+	all := map[string]map[string]bool{}
+	add := func(key, name string) {
+		if name == "" {
+			return
+		}
+		if all[key] == nil {
+			all[key] = map[string]bool{}
+		}
+		all[key][name] = true
+	}
+	jobs, _ := client.JobsOf(ctx, l.View)
+	for i := range jobs {
+		add("job", jobs[i].Name)
+	}
+	schedules, _ := client.SchedulesOf(ctx, l.View)
+	for i := range schedules {
+		add("schedule", schedules[i].Name)
+	}
+	nodes, _ := l.List(ctx, view.Query{Kind: view.Nodes})
+	for i := range nodes.Nodes {
+		add("node", string(nodes.Nodes[i].ID))
+	}
+	latest, _ := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Limit: countedRuns}})
+	for i := range latest.Tasks {
+		t := &latest.Tasks[i]
+		add("job", t.Job)
+		add("queue", t.QueueName())
+		add("node", t.Node)
+		add("batch", t.Batch)
+		for name, value := range t.Labels {
+			add("label", name+"="+value)
+		}
+		var params map[string]json.RawMessage
+		_ = json.Unmarshal(t.Params, &params) // without any there are no names
+		for name := range params {
+			add("param", name)
+		}
+	}
+	known := query.Known{Values: map[string][]string{}}
+	for key, names := range all {
+		known.Values[key] = slices.Sorted(maps.Keys(names))
+	}
+	return known
+}
+
+// complete returns what the word at the cursor of the query bar may become.
+func (s *Site) complete(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
+	l := s.newLook(r, c, &tasksPage, r.URL.Query())
+	if !c.Role.May(rights.TaskList) {
+		s.refuse(w, r, c, answers.ErrRole)
+		return
+	}
+	text := l.Asked("q")
+	cursor, err := strconv.Atoi(l.Asked("cursor"))
+	if err != nil {
+		cursor = len(text)
+	}
+	var all []query.Suggestion
+	err = s.server.Desk.See(r.Context(), c.Name, l.At, func(ctx context.Context, sight *answers.Sight) error {
+		l.Sight = sight
+		all = query.Complete(text, cursor, l.known(ctx))
+		return nil
+	})
+	body, bad := value.JSON(append([]query.Suggestion{}, all...))
+	if err = errors.Join(err, bad); err != nil {
+		s.refuse(w, r, c, err)
+		return
+	}
+	s.server.Send(w, r, "application/json", body)
+}

@@ -1,0 +1,118 @@
+package duties_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/duties"
+	"millrace/task/job"
+	"millrace/task/limit"
+	"millrace/task/tasktest"
+	"millrace/task/value"
+)
+
+func TestBreakerAdmits(t *testing.T) {
+	policy := &limit.Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2}
+	k := task.Task{ID: "t", State: task.Pending, Turn: 7, Work: task.Work{Job: "j"}}
+	bound := k
+	bound.StartBy = tasktest.Noon.Add(10 * time.Second)
+	open := limit.Circuit{State: limit.StateOpen, Until: tasktest.Noon.Add(30 * time.Second), Reason: "3 attempts failed"}
+	half := limit.Circuit{State: limit.StateHalfOpen, Until: tasktest.Noon.Add(time.Minute), Left: 1}
+	full := half
+	full.Left = 0
+	fails := *policy
+	fails.OnOpen = limit.OnOpenFail
+	late := func(c limit.Circuit) limit.Circuit { c.Until = tasktest.Noon; return c }
+	for name, c := range map[string]struct {
+		b       *limit.Breaker
+		circuit limit.Circuit
+		task    task.Task
+		chance  float64
+		event   limit.CircuitEvent
+		trial   bool
+		until   time.Time // the end of the wait; zero for none
+	}{
+		"nothing known":            {policy, limit.Circuit{}, k, 0, nil, false, time.Time{}},
+		"closed":                   {policy, limit.Circuit{State: limit.StateClosed}, k, 0, nil, false, time.Time{}},
+		"open":                     {policy, open, k, 0, nil, false, tasktest.Noon.Add(30 * time.Second)},
+		"open, spread":             {policy, open, k, 0.5, nil, false, tasktest.Noon.Add(33 * time.Second)},
+		"open, bounded":            {policy, open, bound, 0, nil, false, tasktest.Noon.Add(10 * time.Second)},
+		"cooled down":              {policy, late(open), k, 0, limit.HalfOpened{Reason: "the cooldown is over", Until: tasktest.Noon.Add(time.Minute), Left: 2}, false, time.Time{}},
+		"half open":                {policy, half, k, 0, limit.Tried{Reason: "trial: task t", Until: half.Until, Left: 0}, true, time.Time{}},
+		"half open, trials run":    {policy, full, k, 0, nil, false, tasktest.Noon.Add(15 * time.Second)},
+		"half open, trials vanish": {policy, late(full), k, 0, limit.HalfOpened{Reason: "nothing was heard of the trials", Until: tasktest.Noon.Add(time.Minute), Left: 2}, false, time.Time{}},
+	} {
+		a := c.b.Admit(c.circuit, duties.AsksBreaker(&c.task), tasktest.Noon, c.chance)
+		var p task.Postpone
+		held := false
+		if a.Hold != nil {
+			p, held = duties.HeldBack(&c.task, a.Hold).(task.Postpone)
+		}
+		if a.Event != c.event || a.Trial != c.trial || !p.Due.Equal(c.until) || held == c.until.IsZero() {
+			t.Errorf("%s: %+v", name, a)
+		}
+		if held && (p.After != 7 || p.Reason != value.Breaker || !strings.Contains(p.Detail, "the breaker of job j is")) {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	if g, ok := duties.HeldBack(&k, fails.Admit(open, duties.AsksBreaker(&k), tasktest.Noon, 0).Hold).(task.GiveUp); !ok || g.Reason != value.Breaker {
+		t.Error("with on_open fail it is not ended")
+	}
+}
+
+func TestPostpone(t *testing.T) {
+	due := tasktest.Noon.Add(time.Hour)
+	hold := task.Postpone{Reason: value.Breaker, Detail: "open", Due: due}
+	for _, c := range []struct {
+		name  string
+		given []task.Event
+		after uint64
+		err   error
+	}{
+		{"what waits", tasktest.Pending, 0, nil},
+		{"under another turn", tasktest.Pending, 9, task.ErrStale},
+		{"what runs", tasktest.Running, 0, task.ErrStale},
+		{"what has ended", tasktest.Finished, 0, task.ErrEnded},
+	} {
+		hold.After = c.after
+		e, err := task.Decide(tasktest.Given(c.given...), hold, tasktest.Noon)
+		if !errors.Is(err, c.err) || err == nil && e != (task.Postponed{Reason: value.Breaker, Detail: "open", Due: due}) {
+			t.Errorf("%s: %v, %v", c.name, e, err)
+		}
+	}
+	bounded := tasktest.Birth
+	bounded.StartBy = tasktest.Noon.Add(time.Minute)
+	got := tasktest.Given(bounded, task.Postponed{Reason: value.Breaker, Detail: "open", Due: due})
+	if got.State != task.Scheduled || got.Reason != value.Breaker || got.Message != "open" || !got.Due.Equal(due) || got.Offered || got.Turn != 2 || !got.StartBy.Equal(bounded.StartBy) {
+		t.Errorf("postponed: %+v", got)
+	}
+	if next, ok := task.NextOffer(&got); !ok || next.After != 2 || !next.Due.Equal(due) {
+		t.Errorf("its next offer is %+v, %t", next, ok)
+	}
+	back := task.Evolve(got, task.Recorded{Seq: 3, At: due, Event: task.Queued{Work: got.Work, Attempt: 1, After: 2, Due: due}})
+	if back.State != task.Pending || back.Reason != "" || back.Message != "" {
+		t.Errorf("offered again: %s, %q, %q", back.State, back.Reason, back.Message)
+	}
+}
+
+func TestBreakerValidate(t *testing.T) {
+	for name, c := range map[string]struct {
+		b    limit.Breaker
+		want string
+	}{
+		"good":      {limit.Breaker{Failures: 3}, ""},
+		"failures":  {limit.Breaker{}, "breaker.failures is 0"},
+		"half open": {limit.Breaker{Failures: 1, HalfOpen: -1}, "breaker.half_open is -1"},
+		"on open":   {limit.Breaker{Failures: 1, OnOpen: "x"}, `breaker.on_open is "x", want hold or fail`},
+		"within":    {limit.Breaker{Failures: 1, Within: -1}, "breaker.within is -1ns"},
+		"cooldown":  {limit.Breaker{Failures: 1, Cooldown: -1}, "breaker.cooldown is -1ns"},
+	} {
+		tasktest.CheckError(t, name, (&job.Spec{Handler: "h", Breaker: &c.b}).Validate(), c.want)
+	}
+	_, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "h", Breaker: &limit.Breaker{Failures: 3}}}, nil, 0, tasktest.Noon)
+	tasktest.CheckError(t, "without a job", err, "breaker: it counts the failures of a job's tasks")
+}

@@ -1,0 +1,69 @@
+package node
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/task"
+	"millrace/task/duties"
+	"millrace/task/job"
+	"millrace/task/placement"
+	"millrace/task/queue"
+	"millrace/task/tasktest"
+)
+
+// The end of a task that no node took tells why: which need none of how many nodes met, or what keeps
+// those that do.
+func TestNoNode(t *testing.T) {
+	t.Parallel()
+	in := func(key string, values ...string) placement.Requirement {
+		return placement.Requirement{Key: key, Op: placement.OpIn, Values: values}
+	}
+	selected := func(queue string, needs ...placement.Requirement) task.Work {
+		asked := placement.Asked{Queue: queue, Needs: needs}
+		return task.Work{Spec: &job.Spec{Handler: "x"}, Asked: &asked, Route: asked.Route(5)}
+	}
+	all := fleet()
+	for i := range all {
+		all[i].Since = noon
+	}
+	busy := Node{ID: "busy", State: Ready, Since: noon, Profile: Profile{Queues: []string{"other"}, Slots: 1, Probes: true, Labels: map[string]string{"disk": ""}}}
+	for name, c := range map[string]struct {
+		nodes  []Node
+		work   task.Work
+		paused bool
+		want   string
+	}{
+		"a queue that no node serves":       {all, task.Work{Route: "archive.5"}, false, `no node serves queue "archive" (10 looked at)`},
+		"no node at all":                    {nil, task.Work{Route: "archive.5"}, false, `no node serves queue "archive" (0 looked at)`},
+		"a queue whose nodes take no work":  {all[5:6], task.Work{Route: "default.5"}, false, `no node that serves queue "default" takes work (1 looked at, 1 such)`},
+		"a queue that a node serves":        {all, task.Work{Route: "default.5"}, false, ""},
+		"a paused queue":                    {all, task.Work{Route: "archive.5"}, true, ""},
+		"a label that no node has":          {all, selected("default", in("gpu", "a100"), in("zone", "eu")), false, "no node has gpu=a100 (10 looked at)"},
+		"two of them":                       {all, selected("default", in("gpu", "a100"), in("zone", "eu"), placement.Requirement{Key: "tpu", Op: placement.OpExists}), false, "no node has gpu=a100, tpu (10 looked at)"},
+		"a handler":                         {all, selected("default", placement.Requirement{Key: "handler/crop", Op: placement.OpExists}), false, `no node has the handler "crop" (10 looked at)`},
+		"labels that no node has together":  {append([]Node{busy}, all...), selected("default", in("zone", "eu"), placement.Requirement{Key: "disk", Op: placement.OpExists}), false, `no node serves queue "default" and has disk, zone=eu (11 looked at)`},
+		"a label of another queue":          {[]Node{busy, all[0]}, selected("default", placement.Requirement{Key: "disk", Op: placement.OpExists}), false, `no node serves queue "default" and has disk (2 looked at)`},
+		"a label of nodes that stand aside": {all[5:6], selected("default", in("zone", "eu")), false, `no node that serves queue "default" and has zone=eu takes work (1 looked at, 1 such)`},
+		"names beside labels":               {all, selected("default", in("node", "b", "a")), false, "no node runs as node a or b (10 looked at)"},
+		"a node":                            {all, task.Work{Spec: &job.Spec{Place: job.Place{Nodes: []string{"offline"}}}, Route: "@offline.5"}, false, "node offline is offline since 2026-03-01T12:00:00Z"},
+		"three nodes":                       {all, task.Work{Spec: &job.Spec{Place: job.Place{Nodes: []string{"cordoned", "ghost", "retired"}}}, Route: "@cordoned.5"}, false, "node cordoned is cordoned since 2026-03-01T12:00:00Z, no worker has registered as node ghost, node retired is retired"},
+		"a node that takes work":            {all, task.Work{Route: "@able.5"}, false, ""},
+	} {
+		w := NewWorld(c.nodes, 7, noon.Add(time.Hour))
+		k := tasktest.Given(task.Submitted{Work: c.work})
+		if c.paused {
+			w.Tell(queue.Queue{Name: k.Route.Queue(), Paused: &queue.Pause{Since: noon}})
+		}
+		around := w.Around(&k)
+		if around.NoNode != c.want {
+			t.Errorf("%s: %q, want %q", name, around.NoNode, c.want)
+		}
+		by := w.By(&k, around, duties.Settings{})
+		if named := by.Looked != nil; named != (c.want != "") || named && strings.Contains(c.want, "looked at") && !strings.Contains(c.want, strconv.Itoa(*by.Looked)+" looked at") {
+			t.Errorf("%s: looked at %v", name, by.Looked)
+		}
+	}
+}
