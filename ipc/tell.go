@@ -71,11 +71,8 @@ func Ping() Message { return Message{Type: TypePing} }
 func Payload(of any) (json.RawMessage, error) { return value.JSON(of) }
 
 func tell(typ string, payload any) Message {
-	encoded, err := Payload(payload)
-	if err != nil {
-		panic(err) // ours always encode, unless raw JSON that was checked before is broken
-	}
-	return Message{Type: typ, Payload: encoded}
+	// Ours always encode, unless raw JSON that was checked before is broken.
+	return Message{Type: typ, Payload: value.Must(Payload(payload))}
 }
 
 // Encode returns m as one line with its line end. It returns an error if the payload is not valid

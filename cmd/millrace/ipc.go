@@ -123,10 +123,7 @@ func jsonOrText(word string) json.RawMessage {
 	if json.Valid([]byte(word)) {
 		return json.RawMessage(word)
 	}
-	quoted, err := json.Marshal(word)
-	if err != nil {
-		panic(err) // text always has a JSON form
-	}
+	quoted, _ := value.JSON(word) // text always has a JSON form
 	return quoted
 }
 

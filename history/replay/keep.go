@@ -143,10 +143,12 @@ func (w *keeper) stand(s stand) {
 // reader reads what a keeper wrote. It panics behind the end.
 type reader []byte
 
+func (*reader) cut() { panic(ErrKept) }
+
 func (r *reader) number() uint64 {
 	n, size := binary.Uvarint(*r)
 	if size <= 0 {
-		panic(ErrKept)
+		r.cut()
 	}
 	*r = (*r)[size:]
 	return n
@@ -156,7 +158,7 @@ func (r *reader) number() uint64 {
 func (r *reader) count() int {
 	n := r.number()
 	if n > uint64(len(*r)) {
-		panic(ErrKept)
+		r.cut()
 	}
 	return int(n) //nolint:gosec // as long as the text at most
 }

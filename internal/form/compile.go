@@ -2,7 +2,6 @@ package form
 
 import (
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"time"
 
@@ -33,7 +32,7 @@ func (c *compiler) object(t reflect.Type) *object {
 func (c *compiler) add(o *object, t reflect.Type) {
 	for _, at := range Fields(t) {
 		if o.find(at.Name, 0) >= 0 {
-			panic(fmt.Sprintf("form: %s has two fields %s", t, at.Name))
+			wrong("%s has two fields %s", t, at.Name)
 		}
 		f := field{name: at.Name, key: string(AppendString(nil, at.Name)) + ":", offset: at.offset, codec: c.codec(at.Type, at.path)}
 		f.always = at.Always
@@ -102,7 +101,8 @@ func (c *compiler) codec(t reflect.Type, path string) codec {
 		o := c.object(t)
 		return codec{empty: o.empty, write: o.write, read: o.read}
 	}
-	panic(fmt.Sprintf("form: %s is a %s, which is written in no known way", path, t))
+	wrong("%s is a %s, which is written in no known way", path, t)
+	return codec{}
 }
 
 // lexers are pooled, because the functions of fields would make each escape to the heap.

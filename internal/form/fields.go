@@ -2,7 +2,6 @@ package form
 
 import (
 	"encoding"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -39,7 +38,7 @@ func fieldsAt(all []Field, t reflect.Type, offset uintptr, index []int) []Field 
 			all = fieldsAt(all, at.Type, offset+at.Offset, index)
 			continue
 		case !tagged || !at.IsExported():
-			panic(fmt.Sprintf("form: %s.%s has no json tag that names it", t, at.Name))
+			wrong("%s.%s has no json tag that names it", t, at.Name)
 		}
 		name, rest, _ := strings.Cut(tag, ",")
 		all = append(all, Field{

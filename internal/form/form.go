@@ -39,19 +39,22 @@ func (f *Form[T]) make() {
 	}
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Struct {
-		panic(fmt.Sprintf("form: %s is no struct", t))
+		wrong("%s is no struct", t)
 	}
 	o := c.object(t)
 	for _, name := range c.without {
 		i := slices.IndexFunc(o.fields, func(f field) bool { return f.name == name })
 		if i < 0 {
-			panic(fmt.Sprintf("form: %s has no field %s that could be left out", t, name))
+			wrong("%s has no field %s that could be left out", t, name)
 		}
 		o.fields = slices.Delete(o.fields, i, i+1)
 	}
 	o.seal()
 	f.made = o
 }
+
+// wrong ends the program at a type that has no form, which the first test of the type shows.
+func wrong(format string, args ...any) { panic("form: " + fmt.Sprintf(format, args...)) }
 
 // Without leaves out fields of the type itself: they are neither written nor known.
 func Without(names ...string) Option {

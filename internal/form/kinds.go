@@ -133,7 +133,8 @@ func emptyOf(t reflect.Type, path string) codec {
 	case reflect.Uint8, reflect.Float64, reflect.Struct:
 		return codec{empty: func(p unsafe.Pointer) bool { return reflect.NewAt(t, p).Elem().IsZero() }}
 	}
-	panic(fmt.Sprintf("form: nobody knows when a %s is empty (%s)", t, path))
+	wrong("nobody knows when a %s is empty (%s)", t, path)
+	return codec{}
 }
 
 // marshalled is the codec of types that marshal themselves as JSON.

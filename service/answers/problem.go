@@ -188,7 +188,8 @@ func RefusalNamed(name string) Refusal {
 			return Refusal{k.name, k.title, k.status}
 		}
 	}
-	panic("api: there is no problem " + name)
+	value.Assert(false, "api: there is no problem %s", name)
+	return Refusal{}
 }
 
 // Refusals returns the kinds of problems with which the service may refuse a request, whichever way

@@ -101,7 +101,7 @@ func (s *Server) pull(w http.ResponseWriter, r *http.Request, c Caller) {
 	to := &paced{flow: http.NewResponseController(w), within: time.Duration(s.takesWithin.Load()), to: w}
 	if err := is.Write(r.Context(), to); err != nil {
 		s.Log.Debug("contents could not be sent", "error", err)
-		panic(http.ErrAbortHandler) // the caller must notice that this is not all
+		Break() // the caller must notice that this is not all
 	}
 }
 

@@ -17,12 +17,7 @@ func (s *Server) handler() http.Handler {
 	all := operations()
 	// Few ask for the document, and making it takes as long as the rest of a start.
 	doc := sync.OnceValue(func() []byte {
-		text, err := value.JSON(document(s.Version, all))
-		if err != nil {
-			// It is made of types, which tests read.
-			panic("httpapi: the document cannot be written: " + err.Error())
-		}
-		return text
+		return value.Must(value.JSON(document(s.Version, all))) // it is made of types, which tests read
 	})
 	mux := http.NewServeMux()
 	if s.Pages == nil {

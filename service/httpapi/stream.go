@@ -527,6 +527,10 @@ func (a *sharedAnswer) answer(ctx context.Context, desk *answers.Desk, make func
 	return seq, parts, err
 }
 
+// Break ends an answer whose beginning has been sent already, and its connection: the caller must not take
+// what came for the whole.
+func Break() { panic(http.ErrAbortHandler) }
+
 // Long returns w for an answer in parts: the caller has as long for each part as others have for a
 // whole answer.
 func Long(w http.ResponseWriter) io.Writer {

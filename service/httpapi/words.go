@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"millrace/task/value"
 )
 
 // wordsText holds the docstrings of the types in the document. A test writes the file.
@@ -18,9 +20,8 @@ var wordsText []byte
 
 // words are the docstrings of types, by type and by the name of a field in JSON; "" is the type's.
 var words = sync.OnceValue(func() (all map[string]map[string]string) {
-	if err := json.Unmarshal(wordsText, &all); err != nil {
-		panic("httpapi: words.json: " + err.Error())
-	}
+	err := json.Unmarshal(wordsText, &all)
+	value.Assert(err == nil, "words.json: %v", err)
 	return all
 })
 

@@ -166,7 +166,7 @@ func (s *Site) export(w http.ResponseWriter, r *http.Request, c httpapi.Caller) 
 		}
 		if err != nil {
 			w.Header().Set(exportEnd, "failed")
-			panic(http.ErrAbortHandler) // the reader must not mistake it for a complete file
+			httpapi.Break() // the reader must not mistake it for a complete file
 		}
 		if cursor == "" || n == mostExported {
 			end := "whole"

@@ -155,7 +155,7 @@ func (s *Site) records(w http.ResponseWriter, r *http.Request, c httpapi.Caller)
 		err = s.recordLines(r.Context(), to, c, &of)
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // who reads it must not take it for whole
+		httpapi.Break() // who reads it must not take it for whole
 	}
 }
 

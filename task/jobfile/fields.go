@@ -2,7 +2,6 @@ package jobfile
 
 import (
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"sync"
 
@@ -35,9 +34,7 @@ func (r *reader) fields(of any, special setters) setters {
 		}
 	}
 	for name := range special {
-		if all[name] == nil {
-			panic(fmt.Sprintf("jobfile: %s has no field %s", v.Type(), name))
-		}
+		value.Assert(all[name] != nil, "jobfile: %s has no field %s", v.Type(), name)
 	}
 	return all
 }
@@ -129,7 +126,8 @@ func (r *reader) setter(of any) func(entry) {
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
 		return func(at entry) { r.mappings(at, v, "") }
 	}
-	panic(fmt.Sprintf("jobfile: %T is read in no known way", of))
+	value.Assert(false, "jobfile: %T is read in no known way", of)
+	return nil
 }
 
 // examples are objects whose fields are read by their types alone. Types outside of package job

@@ -131,21 +131,13 @@ func Lose(n int) []task.Event {
 
 // preferring returns a task with the preferences of the place.
 func Preferring(p job.Place) task.Submitted {
-	e, err := birth.Of(birth.Submission{
+	return value.Must(birth.Of(birth.Submission{
 		Spec:   &job.Spec{Handler: "noop", Place: p},
 		Queue:  "images",
 		Params: map[string]json.RawMessage{"customer": json.RawMessage(`"acme"`)},
-	}, nil, 0, Noon)
-	if err != nil {
-		panic(err)
-	}
-	return e
+	}, nil, 0, Noon))
 }
 
 func Selects(text string) placement.Selector {
-	s, err := placement.ParseSelector(text)
-	if err != nil {
-		panic(err)
-	}
-	return s
+	return value.Must(placement.ParseSelector(text))
 }

@@ -72,9 +72,7 @@ var rules = []rule{
 // ruled tells which tasks have a rule of [job.Rules] that postpones them.
 func ruled(name string) func(*question) bool {
 	r, ok := job.Postpones(name)
-	if !ok {
-		panic("claim: no rule " + name + " postpones tasks")
-	}
+	value.Assert(ok, "claim: no rule %s postpones tasks", name)
 	return func(q *question) bool { return q.task.Spec != nil && r.Has(q.task.Spec) }
 }
 

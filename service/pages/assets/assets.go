@@ -14,6 +14,8 @@ import (
 	"path"
 	"strings"
 	"sync"
+
+	"millrace/task/value"
 )
 
 //go:embed own foreign
@@ -34,16 +36,9 @@ type Assets map[string]*asset
 var All = sync.OnceValue(func() Assets {
 	all := Assets{}
 	for _, dir := range []string{"own", "foreign"} {
-		entries, err := fs.ReadDir(files, dir)
-		if err != nil {
-			panic("assets: " + err.Error()) // it is part of the program
-		}
-		for _, e := range entries {
+		for _, e := range value.Must(fs.ReadDir(files, dir)) { // all are parts of the program
 			kind := mime.TypeByExtension(path.Ext(e.Name()))
-			body, err := files.ReadFile(dir + "/" + e.Name())
-			if err != nil {
-				panic("assets: " + err.Error()) // it is part of the program
-			}
+			body := value.Must(files.ReadFile(dir + "/" + e.Name()))
 			if kind == "" || strings.HasSuffix(e.Name(), ".txt") {
 				continue // no page loads it
 			}
