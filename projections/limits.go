@@ -39,7 +39,7 @@ func (f *fold) noteBirth(c *change) {
 		return
 	}
 	if counters, err := c.task.Counters(); err == nil { // else the limiter ignores it
-		f.births = append(f.births, birthOf{c.number, lined{s.Queue, counters}, s.Born.UnixMicro(), int64(s.Turn)}) //nolint:gosec // a sequence
+		f.births = append(f.births, birthOf{c.number, lined{s.Queue, counters}, s.Born.UnixMicro(), int64(s.Turn)}) // a sequence
 	}
 }
 

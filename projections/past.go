@@ -209,14 +209,14 @@ func (s *scene) chosen(f *view.Filter) choice {
 	c := choice{in: make([]bool, len(s.tables.places)+1), from: make([]bool, len(s.tables.origins)+1)}
 	for i := range s.tables.places {
 		if c.in[i+1] = s.tables.places[i].meets(f); c.in[i+1] {
-			c.held.in.add(uint32(i + 1)) //nolint:gosec // there are no more places
+			c.held.in.add(uint32(i + 1)) // there are no more places
 		}
 	}
 	for i := range s.tables.origins {
 		o := &s.tables.origins[i]
 		c.from[i+1] = (f.Job == "" || o.job == f.Job) && (f.Schedule == "" || o.schedule == f.Schedule) && (!f.Roots || o.root)
 		if c.from[i+1] {
-			c.held.from.add(uint32(i + 1)) //nolint:gosec // there are no more origins
+			c.held.from.add(uint32(i + 1)) // there are no more origins
 		}
 	}
 	return c
@@ -284,7 +284,7 @@ func (c *choice) any(s *scene, b *pastBlock) bool {
 	for at, part := range s.in.Parts(after+1, until+1) {
 		from := s.from[at:]
 		for i, place := range part {
-			if c.in[place] && c.from[from[i]] && (c.was == nil || c.has(s, at+uint32(i))) { //nolint:gosec // there are no more tasks
+			if c.in[place] && c.from[from[i]] && (c.was == nil || c.has(s, at+uint32(i))) { // there are no more tasks
 				return true
 			}
 		}
@@ -580,11 +580,11 @@ func (s *scene) steps(was *scene, c *choice, n map[[2]task.State]int) {
 		counts[i] = make([]int, len(counts))
 	}
 	for at, part := range s.in.Parts(0, s.in.Len()) {
-		if s.in.Shares(&was.in, at, at+uint32(len(part))) { //nolint:gosec // a part is short
+		if s.in.Shares(&was.in, at, at+uint32(len(part))) { // a part is short
 			continue
 		}
 		for i, in := range part {
-			number := at + uint32(i) //nolint:gosec // likewise
+			number := at + uint32(i) // likewise
 			if !c.in[in] || !c.from[s.from[number]] {
 				continue
 			}
@@ -598,7 +598,7 @@ func (s *scene) steps(was *scene, c *choice, n map[[2]task.State]int) {
 	for from := range counts {
 		for to, of := range counts[from] {
 			if of > 0 && from != to {
-				n[[2]task.State{task.State(from), task.State(to)}] = of //nolint:gosec // they were states
+				n[[2]task.State{task.State(from), task.State(to)}] = of // they were states
 			}
 		}
 	}

@@ -59,13 +59,13 @@ func (s *scene) tracing(c *view.Trace) *tracing {
 	for i := range s.tables.places {
 		if p := &s.tables.places[i]; p.loose || p.mayMean(c) {
 			is.places[i], is.any = true, true
-			is.came.add(uint32(i)) //nolint:gosec // there are no more places
+			is.came.add(uint32(i)) // there are no more places
 		}
 	}
 	for i, name := range s.tables.names {
 		if otherMeans(name, c) {
 			is.names[i], is.any = true, true
-			is.facts.add(uint32(i)) //nolint:gosec // there are no more names
+			is.facts.add(uint32(i)) // there are no more names
 		}
 	}
 	if c.Queue == "" && c.Job == "" && c.Schedule == "" {

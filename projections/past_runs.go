@@ -17,14 +17,14 @@ import (
 
 // ranMicros is how long a task ran, in microseconds: it is a whole number of them, or the longest duration
 // that there is, of clocks that were set.
-func ranMicros(t *task.Task) uint64 { return uint64(t.Ran.Std().Microseconds()) } //nolint:gosec // it is not negative
+func ranMicros(t *task.Task) uint64 { return uint64(t.Ran.Std().Microseconds()) } // it is not negative
 
 // ranStd is how long that is.
 func ranStd(micros uint64) time.Duration {
 	if micros >= math.MaxInt64/1000 {
 		return math.MaxInt64
 	}
-	return time.Duration(micros) * time.Microsecond //nolint:gosec // it is less
+	return time.Duration(micros) * time.Microsecond // it is less
 }
 
 // ranFor is how long a task ran by its last move in a block, in microseconds.

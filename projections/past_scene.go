@@ -252,7 +252,7 @@ func (c *blockSummary) note(r *pastReader) {
 			c.of.skips = max(c.of.skips, until)
 		}
 	case noteFact:
-		c.of.facts.add(uint32(r.uint())) //nolint:gosec // there are no more names
+		c.of.facts.add(uint32(r.uint())) // there are no more names
 	case noteWord:
 	default:
 		c.of.limits = true

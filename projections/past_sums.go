@@ -62,7 +62,7 @@ func (p *past) oldest(ctx context.Context, s *scene) (map[string]time.Time, erro
 	for at, part := range s.in.Parts(0, s.in.Len()) {
 		for i, place := range part {
 			if q := of[place]; q != nil {
-				q.moved.add(near(at + uint32(i))) //nolint:gosec // a part is short
+				q.moved.add(near(at + uint32(i))) // a part is short
 			}
 		}
 	}
@@ -399,12 +399,12 @@ func (p *past) waits(ctx context.Context, s *scene, born map[uint32]uint64) (map
 		for run := range runs(slices.Sorted(maps.Keys(born))) {
 			var number, line, at, turn int64
 			if err := each(ctx, tx, "SELECT number, line, born, turn FROM births WHERE number BETWEEN ? AND ?", []any{int64(run[0]), int64(run[1])}, []any{&number, &line, &at, &turn}, func() error {
-				n := uint32(number) //nolint:gosec // it was one
+				n := uint32(number) // it was one
 				if seq, is := born[n]; is {
 					place := &s.tables.places[s.in.At(n)-1]
 					in[line] = append(in[line], n)
 					are[n] = stand{Stand: quota.Stand{
-						Seq: seq, Turn: uint64(turn), Born: time.UnixMicro(at), State: place.state, Route: place.route, //nolint:gosec // it was one
+						Seq: seq, Turn: uint64(turn), Born: time.UnixMicro(at), State: place.state, Route: place.route, // it was one
 						Limited: true, Held: true, First: true,
 					}}
 				}

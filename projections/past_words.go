@@ -226,7 +226,7 @@ func (t *talk) to(later *talk, each func(seq uint64, number uint32, says uint64)
 	for r := (pastReader{b: later.list, at: len(t.list)}); r.at < len(r.b); {
 		seq += r.uint()
 		number += r.int()
-		if !each(seq, uint32(number), r.uint()) { //nolint:gosec // it was one
+		if !each(seq, uint32(number), r.uint()) { // it was one
 			return
 		}
 	}
@@ -432,7 +432,7 @@ func (is *says) look(p *past, s *scene) {
 	}
 	for number := 0; any && number < len(s.from); number++ {
 		if of[s.from[number]] {
-			is.surely.set(uint32(number), true) //nolint:gosec // there are no more tasks
+			is.surely.set(uint32(number), true) // there are no more tasks
 		}
 	}
 }

@@ -163,7 +163,7 @@ func (r *storedRow) scan(row scanner) error {
 	if err := row.Scan(&id, &state, &r.job, &r.node, &r.doc); err != nil {
 		return err
 	}
-	r.id, r.state = task.ID(id), task.State(state) // #nosec G115 -- we have written it
+	r.id, r.state = task.ID(id), task.State(state) // we have written it
 	return nil
 }
 

@@ -207,7 +207,7 @@ func (p *past) About(ctx context.Context, ref view.Ref) ([]events.Record, error)
 	err := p.ask(ctx, func(tx *sql.Tx) error {
 		var seq int64
 		return each(ctx, tx, "SELECT seq FROM versions WHERE kind = ? AND id = ? AND seq <= ?", []any{int64(ref.Kind), ref.ID, int64(p.at.Seq)}, []any{&seq}, func() error {
-			seqs = append(seqs, uint64(seq)) //nolint:gosec // it was one
+			seqs = append(seqs, uint64(seq)) // it was one
 			return nil
 		})
 	})

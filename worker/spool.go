@@ -236,7 +236,7 @@ func (s *spools) create(t *task.Task) (*spool, error) {
 		return nil, err
 	}
 	name := filepath.Join(dir, string(t.ID)+"."+strconv.FormatUint(t.Epoch, 10))
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600) // #nosec G304 -- a name of our own making
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (s *spools) create(t *task.Task) (*spool, error) {
 // openSpool opens a file that was left behind. It ignores the end of a line that was not written in
 // full.
 func openSpool(name string) (*spool, task.Task, error) {
-	f, err := os.OpenFile(name, os.O_RDWR, 0) // #nosec G304 -- found in a folder of our own
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return nil, task.Task{}, err
 	}

@@ -122,7 +122,7 @@ func chatterTable(r *chatterReport) term.Table {
 	rest := func(what string, c *bench.Chatter) {
 		value(what+" missing, extra", fmt.Sprintf("%d, %d of %d", c.Missing, c.Extra, c.Items))
 		value(what+" read back", fmt.Sprintf("%.0f/s", c.ReadPerSecond))
-		value("heap of the worker, max", humanize.IBytes(uint64(max(c.HeapMax, 0)))) // #nosec G115 -- not negative
+		value("heap of the worker, max", humanize.IBytes(uint64(max(c.HeapMax, 0)))) // not negative
 		value("start latency of others p50, p99, max", fmt.Sprintf("%.2f, %.2f, %.2f ms", c.Others.P50, c.Others.P99, c.Others.Max))
 	}
 	if c := r.Logs; c != nil {
@@ -146,8 +146,8 @@ func chatterTable(r *chatterReport) term.Table {
 		}
 		way("files pushed", f.PushPerSecond)
 		way("files pulled", f.PullPerSecond)
-		value("one byte changed, pushed again", fmt.Sprintf("%.1f s, %s sent", f.AgainSeconds, humanize.IBytes(uint64(max(f.AgainSent, 0)))))      // #nosec G115 -- not negative
-		value("heap, and memory of the server, max", humanize.IBytes(uint64(max(f.HeapMax, 0)))+", "+humanize.IBytes(uint64(max(f.ServerMax, 0)))) // #nosec G115 -- not negative
+		value("one byte changed, pushed again", fmt.Sprintf("%.1f s, %s sent", f.AgainSeconds, humanize.IBytes(uint64(max(f.AgainSent, 0)))))      // not negative
+		value("heap, and memory of the server, max", humanize.IBytes(uint64(max(f.HeapMax, 0)))+", "+humanize.IBytes(uint64(max(f.ServerMax, 0)))) // not negative
 	}
 	if s := r.Schedules; s != nil {
 		round := func(when string, f *bench.Ticks) {

@@ -90,8 +90,8 @@ func appendBlock(dst []byte, enc *zstd.Encoder, b Block, lines []byte) []byte {
 	head = le.AppendUint32(head, b.Lines)
 	head = le.AppendUint64(head, b.First)
 	head = le.AppendUint64(head, b.Last)
-	head = le.AppendUint32(head, uint32(len(packed))) //nolint:gosec // a block is smaller
-	head = le.AppendUint32(head, uint32(len(lines)))  //nolint:gosec // a block is smaller
+	head = le.AppendUint32(head, uint32(len(packed))) // a block is smaller
+	head = le.AppendUint32(head, uint32(len(lines)))  // a block is smaller
 	head = le.AppendUint32(head, crc32.Checksum(packed, castagnoli))
 	head = le.AppendUint32(head, crc32.Checksum(head, castagnoli))
 	return append(append(dst, head...), packed...)

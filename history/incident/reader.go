@@ -330,7 +330,7 @@ func (o *opening) listed() []Block {
 	known := len(all)
 	var beyond []Block
 	for _, b := range slices.Concat(o.whole, o.heads) {
-		if known == 0 || b.Number >= uint32(known) { //nolint:gosec // a file has fewer
+		if known == 0 || b.Number >= uint32(known) { // a file has fewer
 			beyond = append(beyond, b)
 		}
 	}

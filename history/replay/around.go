@@ -41,7 +41,7 @@ func (x *Session) Around(n int, along bool) []Line {
 
 // has tells whether there is a focus and the fact at a place belongs to it.
 func (a *aim) has(pos int) bool {
-	_, found := slices.BinarySearch(a.at, int32(pos)) //nolint:gosec // a span of more facts does not go into memory
+	_, found := slices.BinarySearch(a.at, int32(pos)) // a span of more facts does not go into memory
 	return found
 }
 

@@ -398,7 +398,7 @@ func spanOf(args ...any) (any, error) {
 func numberOf(args ...any) (any, error) {
 	v := reflect.ValueOf(args[0])
 	if v.CanUint() {
-		return int(v.Uint()), nil //nolint:gosec // a named number of Millrace is small
+		return int(v.Uint()), nil // a named number of Millrace is small
 	}
 	return int(v.Int()), nil
 }

@@ -70,7 +70,7 @@ func (s *Span) look(f Focus) (*aim, error) {
 		concerns := s.concerns(&f)
 		for pos := s.begin; pos < len(s.facts); pos++ {
 			if concerns(pos) {
-				a.at = append(a.at, int32(pos)) //nolint:gosec // a span of more facts does not go into memory
+				a.at = append(a.at, int32(pos)) // a span of more facts does not go into memory
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func (s *Span) Keep() []byte {
 		if f.bad != nil {
 			return nil
 		}
-		for _, n := range []uint64{f.seq, uint64(f.stored), uint64(f.kind), uint64(f.place), uint64(f.typ), uint64(f.schedule), of[i]} { //nolint:gosec // its bits
+		for _, n := range []uint64{f.seq, uint64(f.stored), uint64(f.kind), uint64(f.place), uint64(f.typ), uint64(f.schedule), of[i]} { // its bits
 			w.number(n)
 		}
 		w.stand(f.was)
@@ -74,13 +74,13 @@ func (s *Span) Restore(text []byte, stop, inside func(*events.Record) bool) (err
 	chains := make([]*chain, 1, len(text)/64+1)
 	refs := make([]view.Ref, 1, len(text)/64+1)
 	for range r.count() {
-		ref := view.Ref{Kind: view.Kind(r.number()), ID: r.text()} //nolint:gosec // one of few
+		ref := view.Ref{Kind: view.Kind(r.number()), ID: r.text()} // one of few
 		chains, refs = append(chains, &chain{at: make([]int32, 0, r.count())}), append(refs, ref)
 	}
 	n := r.count()
 	s.facts = make([]fact, 0, n)
 	for range n {
-		f := fact{seq: r.number(), stored: int64(r.number()), kind: events.Kind(r.number()), place: r.word(), typ: r.word(), schedule: r.word()} //nolint:gosec // its bits
+		f := fact{seq: r.number(), stored: int64(r.number()), kind: events.Kind(r.number()), place: r.word(), typ: r.word(), schedule: r.word()} // its bits
 		in := r.number()
 		f.was, f.is = r.stand(), r.stand()
 		f.raw = r.bytes()
@@ -94,7 +94,7 @@ func (s *Span) Restore(text []byte, stop, inside func(*events.Record) bool) (err
 		if in == 0 {
 			continue
 		}
-		at := int32(len(s.facts) - 1) //nolint:gosec // Keep had room for it
+		at := int32(len(s.facts) - 1) // Keep had room for it
 		s.enter(refs[in], chains[in], at)
 		if refs[in].Kind == view.Tasks {
 			s.totals.move(&s.facts[at], 1)
@@ -160,10 +160,10 @@ func (r *reader) count() int {
 	if n > uint64(len(*r)) {
 		r.cut()
 	}
-	return int(n) //nolint:gosec // as long as the text at most
+	return int(n) // as long as the text at most
 }
 
-func (r *reader) word() word { return word(r.number()) } //nolint:gosec // as it was written
+func (r *reader) word() word { return word(r.number()) } // as it was written
 
 func (r *reader) bytes() []byte {
 	n := r.count()
@@ -179,5 +179,5 @@ func (r *reader) stand() stand {
 	if state == 0 {
 		return stand{}
 	}
-	return stand{there: true, state: task.State(state - 1), queue: r.word(), node: r.word()} //nolint:gosec // one of few
+	return stand{there: true, state: task.State(state - 1), queue: r.word(), node: r.word()} // one of few
 }

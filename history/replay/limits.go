@@ -91,11 +91,11 @@ func (s *Span) under(name string) (all []int32) {
 		}
 		r := s.record(pos)
 		if e, ok := r.Fact.Event.(task.Granted); ok && slices.ContainsFunc(e.Grants, func(g task.Grant) bool { return slices.ContainsFunc(g.Limits, named(name)) }) {
-			all = append(all, int32(pos)) //nolint:gosec // a span of more facts does not go into memory
+			all = append(all, int32(pos)) // a span of more facts does not go into memory
 		}
 	}
 	slices.Sort(all)
-	from, _ := slices.BinarySearch(all, int32(s.begin)) //nolint:gosec // likewise
+	from, _ := slices.BinarySearch(all, int32(s.begin)) // likewise
 	return all[from:]
 }
 

@@ -598,10 +598,10 @@ func (x *Session) places() map[string]int32 {
 		for pos := range x.span.facts {
 			r := x.span.record(pos)
 			if r.Fact.ID != "" {
-				x.ids[r.Fact.ID] = int32(pos) //nolint:gosec // a span of more facts does not go into memory
+				x.ids[r.Fact.ID] = int32(pos) // a span of more facts does not go into memory
 			}
 			if e, ok := r.Fact.Event.(definition.ScheduleAdmitted); ok {
-				x.ids[tickOf+string(e.Made)] = int32(pos) //nolint:gosec // likewise
+				x.ids[tickOf+string(e.Made)] = int32(pos) // likewise
 			}
 		}
 	}

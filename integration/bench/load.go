@@ -84,7 +84,7 @@ func Load(ctx context.Context, cfg Config, plan load.Plan) (load.Round, error) {
 	before := l.spent()
 	// The same random numbers in each round and each run, so that two results differ only by what
 	// is measured.
-	chance := rand.New(rand.NewPCG(1, 2)).Float64 // #nosec G404 -- nothing to guess
+	chance := rand.New(rand.NewPCG(1, 2)).Float64 // nothing to guess
 	looking, stop := context.WithCancel(ctx)
 	defer stop()
 	g, ctx := errgroup.WithContext(looking)

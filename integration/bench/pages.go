@@ -293,7 +293,7 @@ func (s *surfer) measure(ctx context.Context) (all []Page, err error) {
 
 // moment is the sequence of the past that a request asks for, before the middle of the log.
 func (s *surfer) moment(round int) uint64 {
-	return s.middle - min(s.middle/2, uint64(round)*pagesApart) //nolint:gosec // not negative
+	return s.middle - min(s.middle/2, uint64(round)*pagesApart) // not negative
 }
 
 // time requests pages of one kind.

@@ -26,7 +26,7 @@ func (c *Config) keepIncident(records []events.Record, broken []string) (string,
 	if err != nil {
 		return "", err
 	}
-	file, err := os.Create(name) // #nosec G304 -- of the scenario's own name
+	file, err := os.Create(name)
 	if err != nil {
 		return "", err
 	}

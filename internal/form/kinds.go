@@ -215,7 +215,7 @@ func list(t reflect.Type, of codec) codec {
 				all.Grow(1)
 				all.SetLen(n + 1)
 				of.value(l, unsafe.Add(all.UnsafePointer(), uintptr(n)*size))
-				if size >= largeItem && uintptr(l.GetPos()-begins)*perByte < size && l.Ok() { //nolint:gosec // the text goes on, not back
+				if size >= largeItem && uintptr(l.GetPos()-begins)*perByte < size && l.Ok() { // the text goes on, not back
 					l.AddError(errHollow)
 				}
 				if n == 0 && size >= largeItem {

@@ -120,7 +120,7 @@ func attributes(t *task.Task) []Attribute {
 func Attempt(t *task.Task, root task.ID, to time.Time) Span {
 	s := Span{Name: "attempt " + strconv.Itoa(t.Attempt), From: t.StartedAt, To: to}
 	s.Context, s.Parent = OfAttempt(t, root)
-	s.Attributes = append(attributes(t), Attribute{"millrace.node", t.Node}, Attribute{"millrace.attempt", t.Attempt}, Attribute{"millrace.epoch", int(t.Epoch)}) // #nosec G115 -- a sequence
+	s.Attributes = append(attributes(t), Attribute{"millrace.node", t.Node}, Attribute{"millrace.attempt", t.Attempt}, Attribute{"millrace.epoch", int(t.Epoch)}) // a sequence
 	return s
 }
 

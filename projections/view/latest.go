@@ -48,7 +48,7 @@ func Changeable(ctx context.Context, v View, most int) (things []Thing, err erro
 	}
 	var all []stamped
 	for def, is := range defined.Definitions {
-		all = append(all, stamp(Definition(def), int64(is.Head), is.Head)) //nolint:gosec // no log is that long
+		all = append(all, stamp(Definition(def), int64(is.Head), is.Head)) // no log is that long
 	}
 	add(all)
 	queues, err := v.List(ctx, Query{Kind: Queues})
@@ -58,7 +58,7 @@ func Changeable(ctx context.Context, v View, most int) (things []Thing, err erro
 	all = nil
 	for _, q := range queues.Queues {
 		if q.Head > 0 {
-			all = append(all, stamp(Queue(q.Name), int64(q.Head), q.Head)) //nolint:gosec // likewise
+			all = append(all, stamp(Queue(q.Name), int64(q.Head), q.Head)) // likewise
 		}
 	}
 	add(all)
@@ -70,7 +70,7 @@ func Changeable(ctx context.Context, v View, most int) (things []Thing, err erro
 	for i := range nodes.Nodes {
 		if n := &nodes.Nodes[i]; !n.Standing.Since.IsZero() {
 			at := n.Standing.Since.UnixNano()
-			all = append(all, stamp(Node(n.ID), at, uint64(at))) //nolint:gosec // it is after 1970
+			all = append(all, stamp(Node(n.ID), at, uint64(at))) // it is after 1970
 		}
 	}
 	add(all)

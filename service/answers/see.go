@@ -88,7 +88,7 @@ func RecordsBetween(ctx context.Context, log Log, from, to uint64) (all []events
 		return RecordsAt(ctx, log, seqs)
 	}
 	for from <= to {
-		records, err := log.Page(ctx, from, int(to-from+1)) //nolint:gosec // they are few
+		records, err := log.Page(ctx, from, int(to-from+1)) // they are few
 		if err != nil || len(records) == 0 {
 			return all, err
 		}

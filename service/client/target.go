@@ -184,7 +184,7 @@ func (s surroundings) fillWho(o *Options) (err error) {
 // ReadSecret reads a file that holds only a secret, without the white space around it. The error
 // wraps [ErrOptions], and os.ErrNotExist if the file is missing.
 func ReadSecret(path string) (string, error) {
-	body, err := os.ReadFile(path) // #nosec G304 -- which one is for the user to say
+	body, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("%w: secret: %w", ErrOptions, err)
 	}

@@ -226,7 +226,7 @@ func read(data []byte, most int) (*File, error) {
 			if f.about[ref] == nil {
 				f.takes += ofThing
 			}
-			f.about[ref] = append(f.about[ref], int32(len(f.records))) //nolint:gosec // a file of more does not go into memory
+			f.about[ref] = append(f.about[ref], int32(len(f.records))) // a file of more does not go into memory
 		}
 		if r.Kind == events.KindTick {
 			f.ticks = append(f.ticks, r)

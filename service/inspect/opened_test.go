@@ -224,7 +224,7 @@ func TestMemoryOfAFile(t *testing.T) {
 		}
 		for i := range n {
 			r := fact(i)
-			r.Seq, r.Stored = uint64(i+1), noon.Add(time.Duration(i)*time.Millisecond) //nolint:gosec // small
+			r.Seq, r.Stored = uint64(i+1), noon.Add(time.Duration(i)*time.Millisecond) // small
 			if err := w.Fact(&r); err != nil {
 				t.Fatal(err)
 			}
@@ -238,7 +238,7 @@ func TestMemoryOfAFile(t *testing.T) {
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return int(m.HeapAlloc) //nolint:gosec // as much as there is memory
+		return int(m.HeapAlloc) // as much as there is memory
 	}
 	for name, fact := range map[string]func(i int) events.Record{
 		"tiny":     func(int) events.Record { return events.Record{Place: "x", Raw: []byte("{}")} },
@@ -257,7 +257,7 @@ func TestMemoryOfAFile(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		for i := range maxFolded {
-			if _, _, err := f.At(t.Context(), view.Moment{Seq: uint64(n - i)}); err != nil { //nolint:gosec // positive
+			if _, _, err := f.At(t.Context(), view.Moment{Seq: uint64(n - i)}); err != nil { // positive
 				t.Fatal(name, err)
 			}
 		}

@@ -123,7 +123,7 @@ func (l *look) misfit(t reflect.Type, data []byte, path string) *Misfit {
 		if t.Elem().Kind() == reflect.Uint8 || json.Unmarshal(data, &items) != nil {
 			return nil
 		}
-		if l.room -= len(items) * int(t.Elem().Size()); l.room < 0 { //nolint:gosec // a size in memory
+		if l.room -= len(items) * int(t.Elem().Size()); l.room < 0 { // a size in memory
 			return &Misfit{path, fmt.Sprintf("%s has %d items, which with all other lists is too much", path, len(items))}
 		}
 		for i, item := range items {

@@ -127,7 +127,7 @@ func (s *Surroundings) say(a *worker.Attempt, f tree.Fetched, took time.Duration
 }
 
 // bytesText formats a number of bytes with its unit.
-func bytesText(n int64) string { return humanize.IBytes(uint64(max(n, 0))) } // #nosec G115 -- never below zero
+func bytesText(n int64) string { return humanize.IBytes(uint64(max(n, 0))) } // never below zero
 
 // shortBundle is a bundle with its version shortened for display.
 func shortBundle(bundle string) string {

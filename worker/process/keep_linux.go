@@ -252,7 +252,7 @@ func (t *Tasks) startShim(ctx context.Context, a *worker.Attempt, k *keeping, o 
 
 // lockFolder opens the lock file of an attempt's folder and takes the lock.
 func lockFolder(folder string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(folder, lockFile), os.O_RDWR|os.O_CREATE, 0o600) // #nosec G304 -- in a folder of our own
+	f, err := os.OpenFile(filepath.Join(folder, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 // gate returns what the messages of a new attempt must have to count. Its key is a fresh random
 // word, which only the process learns; there is none if no message counts.
 func (t *Tasks) gate(run *job.Run) ipc.Gate {
-	g := ipc.Gate{Keyless: ipc.Keyless(run.Strictness(t.Messages))} // #nosec G115 -- a place in a short list
+	g := ipc.Gate{Keyless: ipc.Keyless(run.Strictness(t.Messages))} // a place in a short list
 	if g.Keyless != ipc.KeylessOff {
 		g.Key = rand.Text()
 	}

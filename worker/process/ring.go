@@ -21,7 +21,7 @@ type ring struct {
 const ringSize = 64 << 20
 
 func openRing(name string, size int64, flag int) (*ring, error) {
-	f, err := os.OpenFile(name, flag, 0o600) // #nosec G304 -- in a folder of our own
+	f, err := os.OpenFile(name, flag, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -62,9 +62,9 @@ var errNoFrame = errors.New("no frame is there")
 // appendFrame appends a frame for a place.
 func appendFrame(b []byte, at int64, f frame) []byte {
 	start := len(b)
-	b = binary.LittleEndian.AppendUint64(b, uint64(at)) // #nosec G115 -- never below zero
+	b = binary.LittleEndian.AppendUint64(b, uint64(at)) // never below zero
 	b = binary.LittleEndian.AppendUint64(b, uint64(f.said))
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(f.body))) // #nosec G115 -- at most maxFrame
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(f.body))) // at most maxFrame
 	flags := byte(0)
 	if f.partial {
 		flags = 1
@@ -82,7 +82,7 @@ func parseFrame(b []byte, at int64) (f frame, n, more int, err error) {
 		return f, 0, headSize, errNoFrame
 	}
 	length := int(binary.LittleEndian.Uint32(b[16:]))
-	if binary.LittleEndian.Uint64(b) != uint64(at) || length > maxFrame { // #nosec G115 -- never below zero
+	if binary.LittleEndian.Uint64(b) != uint64(at) || length > maxFrame { // never below zero
 		return f, 0, 0, errNoFrame
 	}
 	if n = headSize + length; len(b) < n {
@@ -93,7 +93,7 @@ func parseFrame(b []byte, at int64) (f frame, n, more int, err error) {
 		partial: b[21] == 1,
 		said:    int64(binary.LittleEndian.Uint64(b[8:])),
 		body:    b[headSize:n],
-	} // #nosec G115 -- as it was written
+	} // as it was written
 	if sum := crc32.Update(crc32.ChecksumIEEE(b[:headSize-4]), crc32.IEEETable, f.body); sum != binary.LittleEndian.Uint32(b[headSize-4:]) {
 		return f, 0, 0, errNoFrame
 	}

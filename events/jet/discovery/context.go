@@ -94,7 +94,7 @@ func Load(name string) (Context, error) {
 			return Context{}, err
 		}
 	}
-	body, err := os.ReadFile(path) // #nosec G304 -- which one is for the user to say
+	body, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Context{}, fmt.Errorf("%w: %s", ErrUnknown, name)
 	}
@@ -154,7 +154,7 @@ func Selected() string {
 	if err != nil {
 		return ""
 	}
-	name, err := os.ReadFile(filepath.Join(dir, "context.txt")) // #nosec G304 -- the user's own
+	name, err := os.ReadFile(filepath.Join(dir, "context.txt"))
 	if err != nil {
 		return ""
 	}

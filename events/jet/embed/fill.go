@@ -202,14 +202,14 @@ func (b *block) add(m *Message) error {
 	le := binary.LittleEndian
 	r := append(b.record[:0], 0, 0, 0, 0)
 	r = le.AppendUint64(r, m.Seq)
-	r = le.AppendUint64(r, uint64(m.At.UnixNano())) //nolint:gosec // as the server has it
-	r = le.AppendUint16(r, uint16(len(m.Subject)))  //nolint:gosec // a subject is shorter
+	r = le.AppendUint64(r, uint64(m.At.UnixNano())) // as the server has it
+	r = le.AppendUint16(r, uint16(len(m.Subject)))  // a subject is shorter
 	r = append(r, m.Subject...)
 	if len(header) > 0 {
-		r = le.AppendUint32(r, uint32(len(header))) //nolint:gosec // a message is shorter
+		r = le.AppendUint32(r, uint32(len(header))) // a message is shorter
 	}
 	r = append(append(r, header...), m.Body...)
-	length := uint32(len(r) + b.digest.Size()) //nolint:gosec // a message is shorter
+	length := uint32(len(r) + b.digest.Size()) // a message is shorter
 	if len(header) > 0 {
 		length |= headed
 	}

@@ -109,7 +109,7 @@ func (s *Set) resize(ctx context.Context, want sized) error {
 	info := stream.CachedInfo()
 	cfg := info.Config
 	if want.full == jetstream.DiscardNew && want.bytes > 0 {
-		want.bytes = max(want.bytes, int64(info.State.Bytes)) // #nosec G115 -- no disk has as many
+		want.bytes = max(want.bytes, int64(info.State.Bytes)) // no disk has as many
 	}
 	if cfg.Metadata["millrace"] == "" || cfg.MaxBytes == want.bytes && cfg.Discard == want.full {
 		return nil
@@ -174,7 +174,7 @@ func (s *Set) Usages(ctx context.Context, store int64) ([]Usage, error) {
 	if store == 0 {
 		store = max(account.Limits.MaxStore, 0)
 	}
-	all := []Usage{{Stream: "all", Bytes: int64(account.Store), Limit: store}} // #nosec G115 -- no disk has as many
+	all := []Usage{{Stream: "all", Bytes: int64(account.Store), Limit: store}} // no disk has as many
 	for _, one := range []struct{ stream, name string }{
 		{names.LogStream, "log"}, {names.OutputStream, "output"}, {names.DataStream, "records"}, {names.FilesStream, "files"}, {names.StateStream, "state"},
 	} {
@@ -187,7 +187,7 @@ func (s *Set) Usages(ctx context.Context, store int64) ([]Usage, error) {
 			Stream: one.name,
 			Bytes:  int64(info.State.Bytes),
 			Limit:  max(info.Config.MaxBytes, 0),
-		}) // #nosec G115 -- no disk has as many
+		}) // no disk has as many
 	}
 	return all, nil
 }

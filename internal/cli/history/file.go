@@ -49,7 +49,7 @@ func (a *Commands) open(name string, bound inspect.Bound) (*text, error) {
 	if name == "-" {
 		t.name = "stdin"
 	} else {
-		file, err := os.Open(name) // #nosec G304 -- which one is for the user to say
+		file, err := os.Open(name)
 		if err != nil {
 			return nil, &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace events export > FILE` writes an export, `millrace incident export FILE` an incident file")}
 		}

@@ -123,7 +123,7 @@ func (a *Commands) keepNotes(name string, from source, marks []replay.Mark) erro
 }
 
 func appendNotes(name string, f *incident.File, notes []incident.Note) error {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0) // #nosec G304 -- which one is for the user to say
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}

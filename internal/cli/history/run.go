@@ -97,7 +97,7 @@ func read(in io.Reader, p []byte, gone func()) (int, error) {
 // screen carries keys to a model, and its commands to a session. Only one command at a time uses
 // the session.
 type screen struct {
-	ctx           context.Context //nolint:containedctx // bubbletea has no other way to its commands
+	ctx           context.Context // bubbletea has no other way to its commands
 	session       *replay.Session
 	idle          chan struct{} // full while no command uses the session
 	model         Model

@@ -161,7 +161,7 @@ func Ease(ctx context.Context, setting uint64, at Pace) error {
 		nowLimit := heapLimit(least, may)
 		if ownLimit && nowLimit != limit {
 			limit = nowLimit
-			debug.SetMemoryLimit(int64(min(limit, math.MaxInt64))) // #nosec G115 -- bounded
+			debug.SetMemoryLimit(int64(min(limit, math.MaxInt64))) // bounded
 		}
 		worked += rate
 		if now := approach(share, garbagePercent(live, most, nowLimit, at), at.looksAfter(worked)); ownShare && now != share {

@@ -466,7 +466,7 @@ func spoolLimitText(s *Values) string { return bytesText(s.SpoolLimit) }
 
 // bytesText formats a number of bytes readably, without losing any.
 func bytesText(size int64) string {
-	n := uint64(size) // #nosec G115 -- never below zero
+	n := uint64(size) // never below zero
 	text := strings.ReplaceAll(humanize.IBytes(n), " ", "")
 	if read, err := humanize.ParseBytes(text); err != nil || read != n {
 		return strconv.FormatUint(n, 10)

@@ -160,7 +160,7 @@ func (a *Commands) export(ctx context.Context, cl *client.Client, r *recordsOf, 
 	if !e.resume {
 		flags |= os.O_EXCL
 	}
-	f, err := os.OpenFile(e.to, flags, 0o666) // #nosec G302 G304 -- the user's file, with the user's mask
+	f, err := os.OpenFile(e.to, flags, 0o666) // the user's file, with the user's mask
 	if info, known := os.Stat(e.to); err != nil && known == nil && info.IsDir() {
 		return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("--to: %s is a directory, want a file", e.to), Hint: exit.Hint("name a file in it, such as %s", filepath.Join(e.to, "records.jsonl"))}
 	}

@@ -72,7 +72,7 @@ func Digest() string {
 	if err != nil {
 		return ""
 	}
-	f, err := os.Open(name) // #nosec G304 -- this program
+	f, err := os.Open(name)
 	if err != nil {
 		return ""
 	}

@@ -18,7 +18,7 @@ func shebang(file string) (interpreter string, crlf bool) {
 	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
 		return "", false // a pipe would have to be waited for
 	}
-	f, err := os.Open(file) // #nosec G304 -- the program that was to be started
+	f, err := os.Open(file)
 	if err != nil {
 		return "", false
 	}
