@@ -32,11 +32,11 @@ func (a *Commands) taskShow() *cobra.Command {
 		Short: "Print a task as the log has it",
 		Example: `  millrace task show ID
   millrace task show ID --at -10m
-  millrace task show ID -o svg > timeline.svg`,
+  millrace task show ID -o mermaid`,
 		Args: settings.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	sight := a.AtFlag(c, connect.Then{Lacks: []string{"heartbeats", "progress", "checkpoints"}})
-	o.Flags(c, "table", "json", "mermaid", "svg")
+	o.Flags(c, "table", "json", "mermaid")
 	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
 		s, err := sight(ctx, cl)
 		if err != nil {

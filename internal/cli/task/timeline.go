@@ -81,13 +81,13 @@ func axisText(from, to time.Time, axis int) string {
 }
 
 // timelines are the formats in which phases can be drawn.
-var timelines = map[string]func(string, []term.Span) string{"mermaid": term.Gantt, "svg": term.Timeline}
+var timelines = map[string]func(string, []term.Span) string{"mermaid": term.Gantt}
 
 // spansOf converts phases for drawing.
 func spansOf(phases []view.Phase) []term.Span {
 	spans := make([]term.Span, len(phases))
 	for i, p := range phases {
-		spans[i] = term.Span{Name: wording.Phase(&p), From: p.From, To: p.To, Colour: term.Fill(wording.PhaseState(p.Name))}
+		spans[i] = term.Span{Name: wording.Phase(&p), From: p.From, To: p.To}
 	}
 	return spans
 }

@@ -43,7 +43,7 @@ type leaf struct {
 }
 
 // drawings are the formats in which a tree can be drawn.
-var drawings = map[string]func(*term.Node) string{"mermaid": term.Mermaid, "dot": term.Dot, "svg": term.SVG}
+var drawings = map[string]func(*term.Node) string{"mermaid": term.Mermaid, "dot": term.Dot}
 
 func (a *Commands) taskTree() *cobra.Command {
 	var o settings.Output
@@ -53,12 +53,11 @@ func (a *Commands) taskTree() *cobra.Command {
 		Use: "tree ID", Aliases: []string{"graph"},
 		Short: "Show the steps or children of a task with their states",
 		Long: `Shows a task with all tasks made for it (steps, each and place in a
-job, and those that its program has spawned, if a millrace server answers) and what each of them needs. -o mermaid, dot (or --dot) and svg draw the graph for Mermaid
-and Graphviz and as a picture, with states as colours; --step prints nothing but the id of one of them, for other commands: a step in a
+job, and those that its program has spawned, if a millrace server answers) and what each of them needs. -o mermaid and dot (or --dot) draw the graph for Mermaid
+and Graphviz, with states as colours; --step prints nothing but the id of one of them, for other commands: a step in a
 list is named by its path, such as sum/0.`,
 		Example: `  millrace task tree ID
   millrace task tree ID --at -10m
-  millrace task tree ID -o svg > graph.svg
   millrace task tree ID --dot | dot -Tsvg -o graph.svg
   millrace task retry $(millrace task tree ID --step build)`,
 		Args: settings.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
@@ -70,7 +69,7 @@ list is named by its path, such as sum/0.`,
 	c.Flags().Lookup("id").Hidden = true
 	connect.WatchFlag(c, &watch)
 	sight := a.AtFlag(c, connect.Then{})
-	o.Flags(c, "table", "json", "mermaid", "dot", "svg")
+	o.Flags(c, "table", "json", "mermaid", "dot")
 	c.MarkFlagsMutuallyExclusive("watch", "dot", "step", "id")
 	c.MarkFlagsMutuallyExclusive("dot", "step", "id", "json", "output")
 	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {

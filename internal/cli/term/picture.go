@@ -1,7 +1,6 @@
 package term
 
 import (
-	"encoding/xml"
 	"fmt"
 	"strconv"
 	"strings"
@@ -143,18 +142,10 @@ func mermaidText(s string) string {
 	return b.String()
 }
 
-// xmlText escapes a text for XML, also for the value of an attribute.
-func xmlText(s string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(Printable(s))) // a strings.Builder takes everything
-	return b.String()
-}
-
 // Span is a bar of a timeline.
 type Span struct {
 	Name     string
 	From, To time.Time
-	Colour   string
 }
 
 // Gantt returns a timeline as a Gantt chart of Mermaid.

@@ -9,8 +9,8 @@
 // It writes JSON records as lines of JSON, as an array or as CSV, and continues a
 // partial file. It does not know where records come from.
 //
-// It draws graphs and timelines of tasks in formats of other programs: Mermaid, the
-// language of Graphviz, SVG. Names in them are foreign, so every text is escaped.
+// It draws graphs and timelines of tasks in formats of other programs: Mermaid and the language of
+// Graphviz. It places the boxes of a graph for a page. Names in them are foreign, so every text is escaped.
 package term
 
 import (

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"millrace/task"
 )
@@ -18,17 +16,7 @@ const (
 	layerGap  = 40
 	headRoom  = 40 // for a parent's text, above its children
 	boxText   = 24 // characters that fit into a box
-
-	barsWidth = 640
-	barHeight = 22
-	nameWidth = 240
-	nameText  = 36
 )
-
-const svgHead = `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="12">
-<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0L8 4L0 8z"/></marker></defs>
-<rect width="100%%" height="100%%" fill="white"/>
-`
 
 // Drawing is a graph with all positions.
 type Drawing struct {
@@ -93,33 +81,6 @@ func Draw(root *Node) Drawing {
 		}
 	}
 	return d
-}
-
-// SVG draws a graph.
-func SVG(root *Node) string {
-	d := Draw(root)
-	var b strings.Builder
-	fmt.Fprintf(&b, svgHead, d.Width, d.Height)
-	for i := range d.Boxes {
-		box := &d.Boxes[i]
-		fmt.Fprintf(&b, `<g><title>%s: %s</title><rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="%s" stroke="#333"/>`,
-			xmlText(box.Name), xmlText(box.Text), box.X, box.Y, box.Width, box.Height, Fill(box.State))
-		fmt.Fprintf(&b, `<text x="%d" y="%d" font-weight="bold">%s</text><text x="%d" y="%d">%s</text></g>`+"\n",
-			box.TextX(), box.NameY(), xmlText(box.ShortName()), box.TextX(), box.TextY(), xmlText(box.ShortText()))
-	}
-	for i := range d.Arrows {
-		a := &d.Arrows[i]
-		dashed := ""
-		if a.When != "" {
-			dashed = ` stroke-dasharray="4 3"`
-		}
-		fmt.Fprintf(&b, `<path d="%s" fill="none" stroke="#333"%s marker-end="url(#arrow)"/>`+"\n", a.Path(), dashed)
-		if a.When != "" {
-			fmt.Fprintf(&b, `<text x="%d" y="%d" font-size="10">%s</text>`+"\n", a.LabelX(), a.LabelY(), xmlText(a.When))
-		}
-	}
-	b.WriteString("</svg>\n")
-	return b.String()
 }
 
 // ShortName and ShortText are as much of them as fits into a box.
@@ -238,43 +199,4 @@ func (p *placed) draw(d *Drawing) {
 	for i := range p.children {
 		p.children[i].draw(d)
 	}
-}
-
-// Timeline draws a timeline: a line for each name, in the order in which they begin.
-func Timeline(title string, spans []Span) string {
-	var b strings.Builder
-	rows := map[string]int{}
-	var from, to time.Time
-	for i, s := range spans {
-		if _, there := rows[s.Name]; !there {
-			rows[s.Name] = len(rows)
-		}
-		if i == 0 || s.From.Before(from) {
-			from = s.From
-		}
-		if s.To.After(to) {
-			to = s.To
-		}
-	}
-	width, top := nameWidth+barsWidth+boxGap, 2*barHeight
-	fmt.Fprintf(&b, svgHead, width, top+(len(rows)+1)*barHeight)
-	fmt.Fprintf(&b, `<text x="8" y="16" font-weight="bold">%s</text>`+"\n", xmlText(title))
-	if len(spans) > 0 {
-		fmt.Fprintf(&b, `<text x="%d" y="%d">%s</text><text x="%d" y="%d" text-anchor="end">%s</text>`+"\n",
-			nameWidth, top-6, from.UTC().Format(time.RFC3339), nameWidth+barsWidth, top-6, to.UTC().Format(time.RFC3339))
-	}
-	whole := max(to.Sub(from), 1)
-	named := map[string]bool{}
-	for _, s := range spans {
-		y := top + rows[s.Name]*barHeight
-		if !named[s.Name] {
-			named[s.Name] = true
-			fmt.Fprintf(&b, `<text x="8" y="%d">%s</text>`+"\n", y+15, xmlText(Cut(s.Name, nameText)))
-		}
-		at := func(d time.Duration) float64 { return float64(d) / float64(whole) * barsWidth }
-		fmt.Fprintf(&b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s" stroke="#333" stroke-width="0.5"><title>%s: %s</title></rect>`+"\n",
-			nameWidth+at(s.From.Sub(from)), y+3, max(at(s.To.Sub(s.From)), 1), barHeight-6, xmlText(s.Colour), xmlText(s.Name), s.To.Sub(s.From))
-	}
-	b.WriteString("</svg>\n")
-	return b.String()
 }
