@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +93,7 @@ func TestAwaitedNode(t *testing.T) {
 	if f == nil || f.Code != exit.NotFound || !strings.Contains(f.Error(), "2 tasks wait for it alone since") || !strings.Contains(f.Hint, "millrace worker --name w9") {
 		t.Errorf("%v", f)
 	}
-	if err := awaited(node.ErrUnknown, "w8", all, now); err != node.ErrUnknown {
+	if err := awaited(node.ErrUnknown, "w8", all, now); !errors.Is(err, node.ErrUnknown) || err.Error() != node.ErrUnknown.Error() {
 		t.Errorf("%v", err)
 	}
 }
