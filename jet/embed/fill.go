@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -145,6 +146,7 @@ const (
 	// file.
 	blockGap   = 1 << 17
 	maxSubject = 1 << 10
+	maxSeq     = 1 << 62 // a log goes on behind it
 	headed     = 1 << 31 // in the length of a message with a header
 )
 
@@ -159,6 +161,10 @@ func fillBlocks(dir, name string, messages iter.Seq2[Message, error]) (err error
 			return fmt.Errorf("sequence %d comes after %d", m.Seq, b.last)
 		case !server.IsValidLiteralSubject(m.Subject) || len(m.Subject) > maxSubject:
 			return fmt.Errorf("sequence %d lies at %q, where nothing can lie", m.Seq, m.Subject)
+		case m.Seq > maxSeq:
+			return fmt.Errorf("sequence %d is beyond what a log can hold", m.Seq)
+		case m.At.Unix() < 0 || m.At.Unix() >= math.MaxInt64/int64(time.Second):
+			return fmt.Errorf("sequence %d says that it was stored at %s: a NATS server keeps nanoseconds since 1970, in 64 bits", m.Seq, m.At.UTC().Format(time.RFC3339))
 		}
 		if b.file == nil || b.size > blockSize || m.Seq-b.last > blockGap {
 			if err := b.next(dir, name); err != nil {
