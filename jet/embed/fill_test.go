@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"errors"
 	"iter"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func TestFillRefuses(t *testing.T) {
 	} {
 		var one iter.Seq2[Message, error] = func(yield func(Message, error) bool) { yield(c.m, nil) }
 		err := Fill(t.TempDir(), Stream{Config: []byte(`{"name":"S"}`), Created: noon, Messages: one})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
+		if !errors.Is(err, ErrNoMessage) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}

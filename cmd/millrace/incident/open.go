@@ -176,7 +176,7 @@ func (a *Commands) inside(ctx context.Context, name string, lay layer, f *incide
 	from, to, err := lay(dir, &s)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
-		if errors.Is(err, errNone) {
+		if errors.Is(err, errNone) || errors.Is(err, embed.ErrNoMessage) {
 			err = &exit.Fault{Code: exit.Usage, Err: err}
 		}
 		return err
