@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/api"
+	"millrace/jet/roles"
 	"millrace/task/value"
 )
 
@@ -42,7 +43,7 @@ func (s *Server) handler() http.Handler {
 		k := &carriers[i]
 		mux.Handle(k.method+" "+prefix+k.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) {
 			if !c.Role.May(k.verb) {
-				s.Refuse(w, api.ErrRole)
+				s.Refuse(w, denied(c.Role, k.verb))
 				return
 			}
 			k.serve(s, w, r, c)
@@ -76,11 +77,22 @@ const index = `Millrace: the service over HTTP.
 /api/v1/tasks   the tasks, to begin with
 `
 
+// denied says which role a caller has, and the least that may ask for it.
+func denied(has roles.Role, v roles.Verb) error {
+	needs := roles.Operator
+	for _, r := range []roles.Role{roles.Viewer, roles.Submitter} {
+		if r.May(v) {
+			needs = r
+		}
+	}
+	return fmt.Errorf("%w: it is %s, and this takes %s", api.ErrRole, has, needs)
+}
+
 // do answers a request through the desk.
 func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operation) {
 	own := !c.Role.May(o.verb) // it may ask of its own tasks, at most
 	if own && !c.Role.May(o.verb.Own()) {
-		s.Refuse(w, api.ErrRole)
+		s.Refuse(w, denied(c.Role, o.verb))
 		return
 	}
 	body, err := o.read(r)
