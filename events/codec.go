@@ -18,6 +18,7 @@ import (
 	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/node"
+	"millrace/task/value"
 )
 
 // MaxFact is the largest encoded fact, in bytes. Parameters, results and messages of failures must
@@ -146,7 +147,7 @@ func Decode(data []byte) (Fact, error) {
 func DecodeInto(f *Fact, data []byte) error {
 	r := reader{Fact: f, form: formOfText(data)}
 	if err := r.read(data); err != nil {
-		return fmt.Errorf("decode fact: %w", err)
+		return fmt.Errorf("decode fact: %w", value.Plainly(err))
 	}
 	return nil
 }

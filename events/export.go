@@ -300,7 +300,7 @@ func ReadLine(line []byte) (Record, error) {
 	l.Delim('}')
 	l.Consumed()
 	if err := l.Error(); err != nil {
-		return r, fmt.Errorf("%w: %w", errNoExport, err)
+		return r, fmt.Errorf("%w: %w", errNoExport, value.Plainly(err))
 	}
 	if r.Seq == 0 || kind == "" {
 		return r, fmt.Errorf("%w: seq or kind is missing", errNoExport)

@@ -124,6 +124,27 @@ func TestExportReaderRefuses(t *testing.T) {
 	}
 }
 
+// What is wrong with a line is said in plain words.
+func TestExportReaderSpeaksPlainly(t *testing.T) {
+	const line = `{"seq":3,"stored":"2026-03-01T12:00:00Z","kind":"chain","subject":"mr.task.x","body":{"type":"attempt.started","v":1,"at":"2026-03-01T12:00:00Z","task":"x","attempt":1,"offer":2,"by":{"ends":[7]}}}`
+	for _, was := range []string{`3`, `"2026-03-01T12:00:00Z"`, `"chain"`, `"mr.task.x"`, `"attempt.started"`, `1`, `"x"`, `2,`, `7`} {
+		for _, is := range []string{`"-5s"`, `-1`, `1e40`, `99999999999999999999`, `true`, `null`, `{}`, `[[]]`, `"2026-13-45T99:00:00Z"`, `1.5`} {
+			if strings.HasSuffix(was, ",") {
+				is += ","
+			}
+			records, err := readExport([]byte(strings.Replace(line, ":"+was, ":"+is, 1)))
+			for _, r := range records {
+				err = errors.Join(err, r.Err)
+			}
+			for _, word := range []string{"strconv", "json: ", "parsing", "cannot unmarshal", "Go ", "time.", "int64"} {
+				if err != nil && strings.Contains(err.Error(), word) {
+					t.Errorf("%s in place of %s: %v", is, was, err)
+				}
+			}
+		}
+	}
+}
+
 // A file is either refused, or gives records that can be written and read back equal.
 func FuzzExportReader(f *testing.F) {
 	f.Add(writeExport(f, exported(f)[:6]))

@@ -250,9 +250,17 @@ func (f *firePipeline) readAhead(ctx context.Context, batch []*heldFire) {
 		return
 	}
 	// Their ticks may have been due long ago, and fires do not tell the present time.
-	if now, err := s.cfg.Ticks.Time(ctx); err == nil {
-		f.clock.Hear(now, time.Now())
+	_ = f.askTime(ctx) // it is asked again with the next ones
+}
+
+// askTime asks for the present time of the log.
+func (f *firePipeline) askTime(ctx context.Context) error {
+	asked := time.Now()
+	now, err := f.s.cfg.Ticks.Time(ctx)
+	if err == nil {
+		f.clock.Answer(now, asked, time.Now())
 	}
+	return err
 }
 
 // wait passes on fires whose tick's time has come.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,10 +27,10 @@ import (
 )
 
 // stage is a log with schedules whose fires are handed out by hand. Its clock is ahead of the
-// machine's by a given time.
+// machine's by a time in nanoseconds.
 type stage struct {
 	*events.Memory
-	ahead time.Duration
+	ahead atomic.Int64
 	came  chan *events.Offer
 
 	mu      sync.Mutex
@@ -67,15 +68,16 @@ func newStage(t *testing.T, ahead time.Duration) *stage {
 
 func bareStage(ahead time.Duration) *stage {
 	s := &stage{
-		ahead: ahead, came: make(chan *events.Offer, 100),
+		came:    make(chan *events.Offer, 100),
 		defined: map[string]schedule.Stored{}, were: map[string][]schedule.Stored{}, jobs: map[string]uint64{}, last: map[string]events.Record{}, heads: map[string]uint64{},
 		born: map[task.ID]time.Time{}, made: map[task.ID]*events.Fact{}, armed: map[string]schedule.Tick{}, timed: map[string]uint64{}, fires: map[string]events.Record{},
 	}
+	s.ahead.Store(int64(ahead))
 	s.Memory = events.NewMemory(s.now, time.Minute)
 	return s
 }
 
-func (s *stage) now() time.Time { return time.Now().UTC().Add(s.ahead) }
+func (s *stage) now() time.Time { return time.Now().UTC().Add(time.Duration(s.ahead.Load())) }
 
 // define stores a schedule with hourly ticks.
 func (s *stage) define(name, of string, first time.Time, paused bool) {

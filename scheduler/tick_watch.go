@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -242,6 +243,15 @@ func (f *firePipeline) watch(ctx context.Context) {
 		if len(some) == 0 {
 			continue
 		}
+		// Nobody has heard of these ticks: the log's clock may have been set back meanwhile.
+		err, now := f.askTime(ctx), f.clock.At(time.Now())
+		some = slices.DeleteFunc(some, func(it *watchedTick) bool {
+			if err != nil || it.at.After(now) {
+				w.again(it, it.at)
+				return true
+			}
+			return false
+		})
 		var seeing errgroup.Group
 		seeing.SetLimit(tickHands)
 		for _, it := range some {
@@ -259,11 +269,9 @@ func (f *firePipeline) watch(ctx context.Context) {
 
 // seed reads the state of the log at the start: its time, and the latest decisions.
 func (f *firePipeline) seed(ctx context.Context) error {
-	now, err := f.s.cfg.Ticks.Time(ctx)
-	if err != nil {
+	if err := f.askTime(ctx); err != nil {
 		return err
 	}
-	f.clock.Hear(now, time.Now())
 	all, err := f.s.plans.list(ctx, time.Now())
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func OpenUpTo(data []byte, most int) (*File, error) {
 		return nil, err
 	}
 	defer dec.Close()
-	o := opening{file: &File{index: map[string]int{}}, seen: map[uint32]bool{}, most: most}
+	o := opening{file: &File{index: map[string]int{}}, seen: map[uint32]bool{}, notes: map[string]int{}, most: most}
 	if err := o.scan(data, dec); err != nil {
 		return nil, err
 	}
@@ -102,8 +102,43 @@ type opening struct {
 	end   *ending           // the last intact one
 	cut   string            // the fault where no head could be read
 	later error
-	size  int // of all blocks, as their heads claim it
-	most  int // the allowed size
+	size  int            // of all blocks, as their heads claim it, and of what is kept of their lines
+	most  int            // the allowed size
+	tried int            // bytes of the blocks that could not be read
+	notes map[string]int // where the last note of a name is
+}
+
+// Blocks that cannot be read may lie within each other: all of them are tried as long as they have, in
+// all, at most so many times the bytes of the file. No damage makes more of an honest file.
+const maxTried = 16
+
+// maxEnding is the largest manifest or end, and ofEntry about what a note, an entry of the index or a
+// listed block takes in memory, in bytes: their lines may be far shorter.
+const (
+	maxEnding = 2 << 20
+	ofEntry   = 128
+)
+
+func (o *opening) large() error {
+	return fmt.Errorf("it holds more than %s, unpacked: %w", value.Size(o.most), ErrLarge)
+}
+
+// room counts some entries, and tells whether they are allowed.
+func (o *opening) room(entries int) error {
+	if o.size += ofEntry * entries; o.size > o.most {
+		return o.large()
+	}
+	return nil
+}
+
+// note adds a note in place of the one of its name.
+func (o *opening) note(n Note) error {
+	if err := o.room(1); err != nil {
+		return err
+	}
+	o.notes[n.Name] = len(o.file.Notes)
+	o.file.Notes = append(o.file.Notes, n)
+	return nil
 }
 
 // scan visits all blocks, and skips the data between them.
@@ -124,9 +159,13 @@ func (o *opening) scan(data []byte, dec *zstd.Decoder) error {
 			o.size += int(h.unpacked)
 		}
 		if o.size > o.most {
-			return fmt.Errorf("it holds more than %s, unpacked: %w", value.Size(o.most), ErrLarge)
+			return o.large()
 		}
-		lines, err := h.lines(data[at:], dec)
+		err := errSum
+		var lines []byte
+		if o.tried <= maxTried*len(data) {
+			lines, err = h.lines(data[at:], dec)
+		}
 		switch {
 		case h.version > Version:
 			o.later = fmt.Errorf("it is an incident file of version %d, this program reads up to %d: %w", h.version, Version, ErrLater)
@@ -134,8 +173,12 @@ func (o *opening) scan(data []byte, dec *zstd.Decoder) error {
 		case err == nil:
 			err = o.take(&h, lines)
 		}
+		if o.size > o.most {
+			return o.large()
+		}
 		at += headSize
 		if err != nil {
+			o.tried += int(min(uint64(h.packed), uint64(len(data))))
 			if !o.seen[h.Number] {
 				o.bad[h.Number] = err.Error()
 				o.heads = append(o.heads, h.Block)
@@ -153,6 +196,9 @@ func (o *opening) take(h *head, lines []byte) error {
 	if o.seen[h.Number] && h.Section != SectionEnd {
 		return nil // a repeated block
 	}
+	if (h.Section == SectionManifest || h.Section == SectionEnd) && len(lines) > maxEnding {
+		return errSize
+	}
 	switch h.Section {
 	case SectionManifest:
 		if err := json.Unmarshal(lines, &f.Manifest); err != nil {
@@ -169,8 +215,9 @@ func (o *opening) take(h *head, lines []byte) error {
 			if err := json.Unmarshal(line, &n); err != nil {
 				return err
 			}
-			f.Notes = slices.DeleteFunc(f.Notes, func(old Note) bool { return old.Name == n.Name })
-			f.Notes = append(f.Notes, n)
+			if err := o.note(n); err != nil {
+				return err
+			}
 		}
 	case SectionIndex:
 		for line := range bytes.Lines(lines) {
@@ -178,11 +225,17 @@ func (o *opening) take(h *head, lines []byte) error {
 			if err := json.Unmarshal(line, &e); err != nil {
 				return err
 			}
+			if err := o.room(1); err != nil {
+				return err
+			}
 			f.index[e.Of] = e.Facts
 		}
 	case SectionEnd:
 		var e ending
 		if err := json.Unmarshal(lines, &e); err != nil {
+			return err
+		}
+		if err := o.room(len(e.Blocks)); err != nil {
 			return err
 		}
 		o.end, f.Manifest, o.known = &e, e.Manifest, true
@@ -201,9 +254,17 @@ func (o *opening) done() (*File, error) {
 	case len(f.Manifest.Needs) > 0:
 		return nil, fmt.Errorf("it needs %s: %w", value.List(f.Manifest.Needs), ErrLater)
 	}
+	at := -1
+	f.Notes = slices.DeleteFunc(f.Notes, func(n Note) bool {
+		at++
+		return o.notes[n.Name] != at
+	})
 	f.Blocks = o.listed()
+	last := map[Section]uint64{}
+	var lost []int
 	for i, b := range f.Blocks {
 		if o.seen[b.Number] {
+			last[b.Section] = b.Last
 			continue
 		}
 		why := o.bad[b.Number]
@@ -214,9 +275,12 @@ func (o *opening) done() (*File, error) {
 			why = errCut.Error()
 		}
 		m := Missing{Section: b.Section.String(), Lines: int(b.Lines), Why: why}
-		m.After, m.Before = o.around(i, b.Section)
-		f.Missing = append(f.Missing, m)
+		if b.Section.inLog() {
+			m.After = last[b.Section]
+		}
+		f.Missing, lost = append(f.Missing, m), append(lost, i)
 	}
+	o.bound(lost)
 	if !o.known {
 		f.Missing = append(f.Missing, Missing{Section: SectionManifest.String(), Why: "neither the manifest nor its copy at the end can be read"})
 	}
@@ -317,24 +381,19 @@ func (f *File) Whole() iter.Seq2[events.Record, error] {
 // from their numbers.
 func (o *opening) listed() []Block {
 	var all []Block
-	add := func(more ...Block) {
-		for _, b := range more {
-			if !slices.ContainsFunc(all, func(a Block) bool { return a.Number == b.Number }) {
-				all = append(all, b)
-			}
-		}
-	}
 	if o.end != nil {
 		all = slices.Clone(o.end.Blocks)
 	}
-	known := len(all)
-	var beyond []Block
-	for _, b := range slices.Concat(o.whole, o.heads) {
-		if known == 0 || b.Number >= uint32(known) { // a file has fewer
-			beyond = append(beyond, b)
-		}
+	known, there := len(all), map[uint32]bool{}
+	for _, b := range all {
+		there[b.Number] = true
 	}
-	add(beyond...)
+	for _, b := range slices.Concat(o.whole, o.heads) {
+		if known > 0 && b.Number < uint32(known) || there[b.Number] { // a file has fewer
+			continue
+		}
+		there[b.Number], all = true, append(all, b)
+	}
 	slices.SortStableFunc(all, func(a, b Block) int { return int(a.Number) - int(b.Number) })
 	if o.end != nil {
 		return all
@@ -361,23 +420,25 @@ func (o *opening) listed() []Block {
 	return filled
 }
 
-// around returns the sequences between which a block lies.
-func (o *opening) around(i int, s Section) (after, before uint64) {
-	if s != SectionFacts && s != SectionOutput {
-		return 0, 0
-	}
-	for _, b := range slices.Backward(o.file.Blocks[:i]) {
-		if b.Section == s && o.seen[b.Number] {
-			after = b.Last
-			break
+// inLog tells whether the lines of a section have sequences.
+func (s Section) inLog() bool { return s == SectionFacts || s == SectionOutput }
+
+// bound says before which sequences the missing blocks lie.
+func (o *opening) bound(lost []int) {
+	f, next := o.file, map[Section]uint64{}
+	for i, b := range slices.Backward(f.Blocks) {
+		switch n := len(lost) - 1; {
+		case n < 0:
+			return
+		case i == lost[n]:
+			if b.Section.inLog() {
+				f.Missing[n].Before = next[b.Section]
+			}
+			lost = lost[:n]
+		default:
+			next[b.Section] = b.First
 		}
 	}
-	for _, b := range o.file.Blocks[i+1:] {
-		if b.Section == s && o.seen[b.Number] {
-			return after, b.First
-		}
-	}
-	return after, 0
 }
 
 func (o *opening) lastFact() (last uint64) {

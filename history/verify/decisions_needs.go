@@ -158,7 +158,11 @@ func (s *story) needed(v *Verifier, r *events.Record) (c task.Command, of []task
 	c, err := needs.Follow(known)
 	if c == nil || err != nil {
 		v.book.Checked[Decisions]++
-		s.found(v, Decisions, []uint64{r.Seq}, "%s, and nothing follows from the ends that it names (%v)", r.Fact.Type, err)
+		why := "nothing follows from the ends that it names"
+		if err != nil {
+			why += ": " + err.Error()
+		}
+		s.found(v, Decisions, []uint64{r.Seq}, "%s, and %s", r.Fact.Type, why)
 		return nil, nil
 	}
 	return c, known

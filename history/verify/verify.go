@@ -211,7 +211,7 @@ func (v *Verifier) clock(r *events.Record) {
 		v.stored = r.Stored
 		return
 	}
-	if r.Stored.IsZero() || !r.Stored.Before(v.stored.Add(-v.cfg.Margin)) {
+	if !r.Stored.Before(v.stored.Add(-v.cfg.Margin)) {
 		return
 	}
 	if v.backwards++; len(v.backSeqs) < maxPoisonSeqs {

@@ -43,6 +43,17 @@ func (f *Floor) Hear(stored, read time.Time) {
 	}
 }
 
+// Answer reports the log's time at some moment between asked and answered, readings of [time.Now]. Only
+// an answer can tell that the log's clock was set back: a message may have been stored long ago.
+func (f *Floor) Answer(log, asked, answered time.Time) {
+	if log.Before(f.At(asked)) {
+		f.mu.Lock()
+		f.best, f.before = time.Time{}, time.Time{}
+		f.mu.Unlock()
+	}
+	f.Hear(log, answered)
+}
+
 // At is the least that the log's clock showed at now, a reading of [time.Now]; the zero time if no
 // message was heard.
 func (f *Floor) At(now time.Time) time.Time {

@@ -46,5 +46,18 @@ func TestFloor(t *testing.T) {
 		ahead = 0 // the log's clock was set back
 		heard(10 * time.Millisecond)
 		below(10 * time.Millisecond)
+
+		// An answer tells that at once. One that took long tells nothing new.
+		ask := func(way time.Duration) {
+			asked := time.Now()
+			log := asked.Add(ahead)
+			time.Sleep(way)
+			f.Answer(log, asked, time.Now())
+		}
+		ask(time.Second)
+		below(10 * time.Millisecond)
+		ahead = -10 * time.Minute
+		ask(20 * time.Millisecond)
+		below(20 * time.Millisecond)
 	})
 }

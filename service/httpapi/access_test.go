@@ -343,7 +343,12 @@ func TestProxy(t *testing.T) {
 	if err != nil || len(facts) == 0 || facts[0].Fact.Actor != "proxy:ada@example.com" {
 		t.Errorf("the facts are %+v, %v", facts, err)
 	}
-	s.refused(403, "role", "POST", "/api/v1/tasks/"+string(r.ID)+"/cancel", "", as...)
+	if p := s.refused(403, "role", "POST", "/api/v1/tasks/"+string(r.ID)+"/cancel", "", as...); !strings.HasSuffix(p.Detail, "it is submitter, and this takes operator") {
+		t.Errorf("a submitter who cancels is told %q", p.Detail)
+	}
+	if p := s.refused(403, "role", "GET", "/api/v1/nodes", "", as...); !strings.HasSuffix(p.Detail, "it is submitter, and this takes viewer") {
+		t.Errorf("a submitter who lists nodes is told %q", p.Detail)
+	}
 	s.refused(403, "role", "POST", "/login", "", as...) // the proxy knows him
 	s.refused(401, "who", "GET", "/api/v1/health", "", "Authorization", "", "Host", "millrace.example")
 	s.refused(421, "host", "GET", "/api/v1/health", "", "Host", "other.example")

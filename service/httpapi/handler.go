@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"millrace/events/jet/rights"
 	"millrace/service/answers"
 	"millrace/task/value"
 )
@@ -37,7 +38,7 @@ func (s *Server) handler() http.Handler {
 		k := &carriers[i]
 		mux.Handle(k.method+" "+prefix+k.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) {
 			if !c.Role.May(k.verb) {
-				s.Refuse(w, answers.ErrRole)
+				s.Refuse(w, denied(c.Role, k.verb))
 				return
 			}
 			k.serve(s, w, r, c)
@@ -71,11 +72,22 @@ const index = `Millrace: the service over HTTP.
 /api/v1/tasks   the tasks, to begin with
 `
 
+// denied says which role a caller has, and the least that may ask for it.
+func denied(has rights.Role, v rights.Verb) error {
+	needs := rights.Operator
+	for _, r := range []rights.Role{rights.Viewer, rights.Submitter} {
+		if r.May(v) {
+			needs = r
+		}
+	}
+	return fmt.Errorf("%w: it is %s, and this takes %s", answers.ErrRole, has, needs)
+}
+
 // do answers a request through the desk.
 func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operation) {
 	own := !c.Role.May(o.verb) // it may ask of its own tasks, at most
 	if own && !c.Role.May(o.verb.Own()) {
-		s.Refuse(w, answers.ErrRole)
+		s.Refuse(w, denied(c.Role, o.verb))
 		return
 	}
 	body, err := o.read(r)

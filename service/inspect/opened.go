@@ -52,6 +52,7 @@ const (
 	ofFact = 640 // a fact and its place in the index
 	ofText = 3   // a byte of a fact, decoded
 	ofStep = 1 << 10
+	ofLine = 256 // a batch of output, in its list
 	// ofThing is a thing with facts, in each folded moment and in the one at which somebody steps.
 	ofThing = (maxFolded + 1) << 10
 )
@@ -207,6 +208,10 @@ func (s *Shelf) Files(now time.Time) []*File {
 	return slices.SortedFunc(slices.Values(s.files), func(a, b *File) int { return a.Opened.Compare(b.Opened) })
 }
 
+func tooLarge(most int) error {
+	return fmt.Errorf("it takes more than %s of memory here (`millrace incident open` opens it): %w", value.Size(most), incident.ErrLarge)
+}
+
 // read unpacks a file that takes at most so much memory. It leaves out damaged parts.
 func read(data []byte, most int) (*File, error) {
 	is, err := incident.OpenUpTo(data, min(most, incident.MaxUnpacked))
@@ -232,7 +237,7 @@ func read(data []byte, most int) (*File, error) {
 			f.ticks = append(f.ticks, r)
 		}
 		if f.takes > most {
-			return nil, fmt.Errorf("it takes more than %s of memory here (`millrace incident open` opens it): %w", value.Size(most), incident.ErrLarge)
+			return nil, tooLarge(most)
 		}
 		f.records = append(f.records, r)
 	}
@@ -245,7 +250,9 @@ func read(data []byte, most int) (*File, error) {
 	for l, err := range is.Output() {
 		if err == nil { // an unreadable batch counts as missing
 			id := task.ID(l.Subject[strings.LastIndexByte(l.Subject, '.')+1:])
-			f.takes += len(l.Body)
+			if f.takes += ofLine + len(l.Body); f.takes > most {
+				return nil, tooLarge(most)
+			}
 			f.printed[id] = append(f.printed[id], l)
 		}
 	}

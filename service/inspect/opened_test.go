@@ -303,3 +303,30 @@ func TestShelfIsBoundedByMemory(t *testing.T) {
 		t.Error("one beyond the memory of a caller is opened")
 	}
 }
+
+// Short batches of output count as what they take, not as what they are in the file.
+func TestMemoryOfOutput(t *testing.T) {
+	const batches = 100_000
+	var b bytes.Buffer
+	w, err := incident.NewWriter(&b, incident.Manifest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Fact(&events.Record{Seq: 1, Kind: events.KindOther, Place: "mr.x", Raw: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range batches {
+		if err := w.Output(&incident.Lines{Seq: uint64(i) + 1, Body: []byte("0")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(b.Bytes(), batches*ofLine); !errors.Is(err, incident.ErrLarge) {
+		t.Errorf("within %d MiB: %v", batches*ofLine>>20, err)
+	}
+	if _, err := read(b.Bytes(), 2*batches*ofLine); err != nil {
+		t.Error(err)
+	}
+}

@@ -176,7 +176,11 @@ func owes(t task.Task, around Surroundings, s Settings) Duty {
 			Else: "the scheduler offers it"}
 	case task.Pending:
 		if !t.Offered {
-			return Duty{Who: "scheduler", What: "place its next offer (" + t.QueuedFor() + ")", By: t.Since.Add(s.Slack),
+			what := "place its next offer"
+			if why := t.QueuedFor(); why != "" {
+				what += " (" + why + ")"
+			}
+			return Duty{Who: "scheduler", What: what, By: t.Since.Add(s.Slack),
 				Else: "the sweep of any scheduler offers it"}
 		}
 		return pendingDuty(t, around, s)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,6 +48,9 @@ type Message struct {
 // ErrFilled: the directory already holds streams.
 var ErrFilled = errors.New("there are streams in this data directory already")
 
+// ErrNoMessage refuses what no server can have stored. Times are nanoseconds since 1970, in 64 bits.
+var ErrNoMessage = errors.New("no NATS server stores that")
+
 // Stream is a stream to be written into a data directory.
 type Stream struct {
 	// Config is its configuration, as the API of JetStream has it.
@@ -58,8 +62,8 @@ type Stream struct {
 }
 
 // Fill writes streams into a data directory before a server is started on it. The error wraps
-// [ErrFilled] if there are any, [ErrLocked] if a server runs there, or is the error of a sequence
-// of messages.
+// [ErrFilled] if there are any, [ErrLocked] if a server runs there, [ErrNoMessage], or is the error of
+// a sequence of messages.
 func Fill(dir string, streams ...Stream) error {
 	unlock, err := vacant(dir)
 	if err != nil {
@@ -145,6 +149,7 @@ const (
 	// file.
 	blockGap   = 1 << 17
 	maxSubject = 1 << 10
+	maxSeq     = 1 << 62 // a log goes on behind it
 	headed     = 1 << 31 // in the length of a message with a header
 )
 
@@ -156,9 +161,13 @@ func fillBlocks(dir, name string, messages iter.Seq2[Message, error]) (err error
 		case err != nil:
 			return err
 		case m.Seq <= b.last:
-			return fmt.Errorf("sequence %d comes after %d", m.Seq, b.last)
+			return fmt.Errorf("sequence %d comes after %d: %w", m.Seq, b.last, ErrNoMessage)
 		case !server.IsValidLiteralSubject(m.Subject) || len(m.Subject) > maxSubject:
-			return fmt.Errorf("sequence %d lies at %q, where nothing can lie", m.Seq, m.Subject)
+			return fmt.Errorf("sequence %d lies at %q, where nothing can lie: %w", m.Seq, m.Subject, ErrNoMessage)
+		case m.Seq > maxSeq:
+			return fmt.Errorf("sequence %d is beyond what a log can hold: %w", m.Seq, ErrNoMessage)
+		case m.At.Unix() < 0 || m.At.Unix() >= math.MaxInt64/int64(time.Second):
+			return fmt.Errorf("sequence %d was stored at %s: %w", m.Seq, m.At.UTC().Format(time.RFC3339), ErrNoMessage)
 		}
 		if b.file == nil || b.size > blockSize || m.Seq-b.last > blockGap {
 			if err := b.next(dir, name); err != nil {

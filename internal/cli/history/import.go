@@ -60,7 +60,7 @@ waiting tasks run, with the commands of the file, on this machine.`,
 			return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("name a directory that is not there yet")}
 		}
 		if err != nil {
-			return err
+			return unfit(args[0], err)
 		}
 		a.Note("%s holds the log up to #%d; `millrace dev --data %s` goes on from there", dir, to.Seq, dir)
 		if !run {

@@ -126,11 +126,9 @@ func (m Model) Press(key string) (Model, Ask) {
 		}
 		return m, Ask{}
 	case ".", "tab", "pgdown":
-		m.list, m.what, m.top = m.point(), "point", 0
-		return m, Ask{}
+		return m.open("point", m.point()), Ask{}
 	case "?":
-		m.list, m.what, m.top = help(), "keys", 0
-		return m, Ask{}
+		return m.open("keys", help()), Ask{}
 	}
 	c := commands[key]
 	switch {
@@ -224,6 +222,20 @@ func (m Model) edit(key string) (Model, Ask) {
 	return m, Ask{}
 }
 
+// longLine is as much of a line as any screen shows whole.
+const longLine = 400
+
+// open lays a list over the panes. Keys scroll by lines, so that long ones are broken.
+func (m Model) open(what string, all []string) Model {
+	m.list, m.what, m.top = nil, what, 0
+	for _, line := range all {
+		for _, r := range wrap(line, longLine, "") {
+			m.list = append(m.list, r.text)
+		}
+	}
+	return m
+}
+
 // leaf handles a key while a list lies over the panes; taken tells whether the key was for the
 // list.
 func (m Model) leaf(key string) (next Model, taken bool) {
@@ -237,6 +249,10 @@ func (m Model) leaf(key string) (next Model, taken bool) {
 		m.top += page
 	case "pgup":
 		m.top -= page
+	case "home":
+		m.top = 0
+	case "end":
+		m.top = len(m.list) - 1
 	case "esc", "enter", "q", "ctrl+c":
 		m.list, m.top = nil, 0
 		return m, true
@@ -285,9 +301,9 @@ func (m Model) Shown(s Scene) (Model, Ask) {
 	lines := wording.Answered(a, wording.PointClock(s.Frame.Time))
 	switch {
 	case len(a.Help) > 0:
-		m.list, m.what, m.top = help(), "keys", 0
+		m = m.open("keys", help())
 	case len(lines) > 1:
-		m.list, m.what, m.top = lines, did, 0
+		m = m.open(did, lines)
 	case len(lines) == 1:
 		m.said = lines[0]
 	}

@@ -173,15 +173,20 @@ func (a *IncidentCommands) inside(ctx context.Context, name string, lay layer, f
 	defer os.RemoveAll(dir)
 	from, to, err := lay(dir, &s)
 	if err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
-		if errors.Is(err, errNone) {
-			err = &exit.Fault{Code: exit.Usage, Err: err}
-		}
-		return err
+		return unfit(name, err)
 	}
 	return serve.Of(a.App).Exhibit(ctx, dir, s, func(ctx context.Context, url string) error {
 		return look(ctx, &connect.Inside{File: name, URL: url, From: from, To: to, Settings: f.Manifest.Settings})
 	})
+}
+
+// unfit is the error of a file that cannot be laid out.
+func unfit(name string, err error) error {
+	err = fmt.Errorf("%s: %w", name, err)
+	if errors.Is(err, errNone) || errors.Is(err, embed.ErrNoMessage) {
+		err = &exit.Fault{Code: exit.Usage, Err: err}
+	}
+	return err
 }
 
 // errNone refuses a file without a whole fact.

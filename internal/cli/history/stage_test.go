@@ -223,6 +223,32 @@ func TestScreensFit(t *testing.T) {
 	}
 }
 
+// Keys reach all of a line that is longer than the screen, and both ends of a list.
+func TestLongLinesOfAList(t *testing.T) {
+	long := strings.Repeat("0123456789", 6000) + "last"
+	m := Model{scene: begin(t).m.scene}.open("point", []string{"first", long, "below"})
+	shown := func(key string) string {
+		m, _ = m.Press(key)
+		return View(m, leastWidth, leastHeight)
+	}
+	found := false
+	for range 6000 {
+		text := shown("down")
+		if found = strings.Contains(text, "last"); found || strings.Contains(text, "below") {
+			break
+		}
+	}
+	if !found {
+		t.Error("the end of a long line is never shown")
+	}
+	if text := shown("home"); !strings.Contains(text, "first") {
+		t.Errorf("Home leads to\n%s", text)
+	}
+	if text := shown("end"); !strings.Contains(text, "below") {
+		t.Errorf("End leads to\n%s", text)
+	}
+}
+
 // Colours carry nothing that the signs do not: without them the text is the same.
 func TestColours(t *testing.T) {
 	p := begin(t)
