@@ -8,6 +8,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/where"
 	"millrace/worker"
 )
 
@@ -33,4 +34,62 @@ func TestLogLosesItsLastMessages(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The log has lost the node's last fact, and an operator's order has its sequence: the worker hears of the
+// order all the same.
+func TestOrderInThePlaceOfALostFact(t *testing.T) {
+	inBubble(t, func(w *world) {
+		k := w.start(worker.Config{Beat: 2 * time.Second, NodeTTL: 6 * time.Second}, map[string]worker.Handler{"h": done})
+		pass(3 * time.Second)
+		w.log.Lose(1)
+		if _, _, err := w.rec.DoNode(t.Context(), "a", node.Change{Order: node.OrderCordon}); err != nil {
+			t.Fatal(err)
+		}
+		k.broken <- events.Break{At: time.Now(), Reason: "the connection came back"}
+		pass(10 * time.Second)
+		id := w.submit(job.Spec{})
+		pass(10 * time.Second)
+		if now := w.task(id); now.State != task.Pending {
+			t.Errorf("on a node that is cordoned a task is %s", now.State)
+		}
+	})
+}
+
+// What a worker knows of another node is void where the log has lost it: the worker reads it anew, and leaves
+// tasks to that node again.
+func TestOthersOnALogThatLosesMessages(t *testing.T) {
+	inBubble(t, func(w *world) {
+		gpu, err := where.ParseSelector("gpu")
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := job.Spec{Place: job.Place{Prefer: []job.Preference{{Labels: gpu, Weight: 5}}}}
+		beats := worker.Config{Node: "a", Beat: 2 * time.Second, NodeTTL: 6 * time.Second}
+		w.start(beats, map[string]worker.Handler{"h": done})
+		ready, err := w.log.Last(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		beats.Node, beats.Labels = "b", map[string]string{"gpu": ""}
+		b := w.start(beats, map[string]worker.Handler{"h": done})
+		runsOnB := func() {
+			t.Helper()
+			for range 4 { // whichever gets the offer
+				if now := w.ended(w.submit(spec)); now.Node != "b" {
+					t.Errorf("the task ran on %s", now.Node)
+				}
+			}
+		}
+		runsOnB()
+		last, err := w.log.Last(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.log.Lose(int(last - ready))
+		w.ended(w.submit(job.Spec{})) // its facts lie where those of the other node did
+		b.broken <- events.Break{At: time.Now(), Reason: "the connection came back"}
+		pass(10 * time.Second)
+		runsOnB()
+	})
 }

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/reason"
@@ -77,7 +76,7 @@ func New(on Ports, cfg Config) (*Worker, error) {
 	w.protocol.Chance = rand.Float64
 	w.nodes = countedBeats{on.Nodes, &w.counts}
 	w.protocol.Labels = func() (map[string]string, uint64) { by := w.known.Load(); return by.labels, by.node.Head }
-	w.known.Store(&known{node: node.Node{ID: cfg.Node}})
+	w.known.Store(&known{node: events.UnreadNode(cfg.Node)})
 	w.others = &others{log: w.protocol.Recorder, alive: on.Nodes.Alive, self: cfg.Node}
 	w.protocol.Runs = w.runs
 	w.protocol.Preferring = claim.Preferring{Peers: w.others.peers, Ran: on.Outputs.Ran, Remember: on.Outputs.SaveRan}

@@ -54,8 +54,8 @@ type workerProcess struct {
 	beside    []*run // those that run as well, in roomy histories
 	places    *claim.Protocol
 	offers    events.Offers
-	known     node.Node // its own, as last read
-	has       *leftover // the attempt that runs, if it outlives the process
+	known     events.KnownNode // its own, as last read
+	has       *leftover        // the attempt that runs, if it outlives the process
 }
 
 // startWorker begins a new session of a node. If the process is killed, another
@@ -128,14 +128,14 @@ func (w *workerProcess) choose(ctx context.Context, offers events.Offers) {
 func (w *workerProcess) register(ctx context.Context) error {
 	profile := w.self().Profile
 	profile.TTL = value.Duration(nodeTTL)
-	n, _, err := w.rec.DoNode(ctx, w.node, node.Register{Session: w.session, Profile: profile})
+	n, _, err := w.rec.DoKnownNode(ctx, events.UnreadNode(w.node), node.Register{Session: w.session, Profile: profile})
 	w.known = n
 	return err
 }
 
 // do records an event of the worker's own node, of which it knows the earlier facts.
 func (w *workerProcess) do(c node.Command) (err error) {
-	w.known, _, err = w.rec.DoNodeFrom(context.Background(), w.known, c)
+	w.known, _, err = w.rec.DoKnownNode(context.Background(), w.known, c)
 	return err
 }
 
