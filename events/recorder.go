@@ -148,13 +148,18 @@ func (r *Recorder) Move(ctx context.Context, t *task.Task, c task.Command) (task
 	}
 	var was task.Owed
 	var event task.Event
+	known, another := t, false
 	chain := Chain[*task.Task, *Fact]{
 		Read: func(ctx context.Context, wrote *Fact) (*task.Task, uint64, bool, error) {
 			now := new(task.Task)
 			records, err := r.read(ctx, t.ID, now)
+			if err == nil {
+				known, another = now, !holdsPast(records, known)
+			}
 			return now, now.Head, holds(records, wrote), err
 		},
-		Write: r.Log.Append,
+		Write:   r.Log.Append,
+		Another: func() bool { return another },
 	}
 	d, err := chain.DecideFrom(ctx, t, t.Head, func(t *task.Task) (*Fact, bool, error) {
 		at := r.Moment()
@@ -214,6 +219,19 @@ func (r *Recorder) read(ctx context.Context, id task.ID, t *task.Task) ([]Record
 	}
 	t.Head = headOf(records) // an offer can be wrong about a chain; the chain itself cannot
 	return records, nil
+}
+
+// holdsPast tells whether a task, as it is known, follows from the beginning of a history. It does not if
+// the log has lost what was known.
+func holdsPast(records []Record, known *task.Task) bool {
+	past := task.Task{ID: known.ID}
+	for i := range records {
+		if records[i].Seq <= known.Seq {
+			past.Apply(records[i].Task())
+		}
+	}
+	return past.Seq == known.Seq && past.State == known.State && past.Turn == known.Turn &&
+		past.Epoch == known.Epoch && past.Session == known.Session && past.StartedAt.Equal(known.StartedAt)
 }
 
 // holds tells whether a fact is among the records; nil never is.
