@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -92,4 +93,37 @@ func TestOthersOnALogThatLosesMessages(t *testing.T) {
 		pass(10 * time.Second)
 		runsOnB()
 	})
+}
+
+// A node takes nothing while it does not know yet whether its session is still that of its node: over a new
+// connection of which its loop has not heard, because it waits for an answer, and while it registers anew.
+func TestNothingBeginsUnproved(t *testing.T) {
+	for name, happens := range map[string]func(*world, *running){
+		"an interruption during a heartbeat": func(w *world, k *running) {
+			set(k.store, &k.beating, func() error { wait(time.Second); return nil })
+			pass(2500 * time.Millisecond) // the second heartbeat is under way
+			k.broken <- events.Break{At: time.Now(), Reason: "the connection came back"}
+		},
+		"it registers anew": func(w *world, k *running) {
+			set(k.store, &k.prove, func(context.Context) error { wait(time.Second); return nil })
+			pass(3 * time.Second)
+			w.log.Lose(1)
+			pass(1500 * time.Millisecond) // the heartbeat has found that, and the proof is under way
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				k := w.start(worker.Config{Beat: 2 * time.Second, NodeTTL: 6 * time.Second}, map[string]worker.Handler{"h": done})
+				happens(w, k)
+				id := w.submit(job.Spec{})
+				if now := w.task(id); now.State != task.Pending {
+					t.Errorf("the task is %s", now.State)
+				}
+				pass(5 * time.Second)
+				if now := w.task(id); now.State != task.Finished {
+					t.Errorf("later the task is %s", now.State)
+				}
+			})
+		})
+	}
 }

@@ -139,7 +139,7 @@ func (p *presence) live(ctx context.Context) error {
 		case <-gone:
 			w.log.Error("this worker stops: it can be given no work any more; start it again", "error", why())
 			return fmt.Errorf("worker: %w", why())
-		case b := <-p.offers.Broken():
+		case b := <-w.broken:
 			p.broke(b)
 		case <-ticker.C:
 		case <-w.poke:
@@ -171,7 +171,8 @@ func (p *presence) live(ctx context.Context) error {
 
 // anew registers the node once more, in the same session.
 func (p *presence) anew(ctx context.Context) {
-	p.presented, p.routes.stale = false, true
+	p.w.gate.set(false) // whatever it proved, it did for a session that the log does not have
+	p.presented, p.routes.stale, p.beaten = false, true, time.Time{}
 	if err := p.register(ctx); err != nil && ctx.Err() == nil {
 		p.w.log.Warn("not registered yet; trying again", "error", err)
 	}

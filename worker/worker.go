@@ -48,8 +48,9 @@ type Worker struct {
 	known    atomic.Pointer[known] // the node as last read from the log
 	log      *slog.Logger
 
-	parting    parting         // set by Run
-	lasting    context.Context // set by Run; context of attempts and reports, which end by themselves
+	broken     <-chan events.Break // set by Run; see [events.Offers]
+	parting    parting             // set by Run
+	lasting    context.Context     // set by Run; context of attempts and reports, which end by themselves
 	renewing   atomic.Bool
 	counts     counts
 	background sync.WaitGroup
@@ -117,6 +118,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	defer offers.Close()
 	offers.Weigh(w.cfg.Weights)
+	w.broken = offers.Broken()
 	stopHints, err := w.nodes.OnHint(w.cfg.Node, w.hear)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
@@ -214,6 +216,9 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 		offer, err := offers.Next(open)
 		received := time.Now()
 		w.counts.asked(err, open)
+		if len(w.broken) > 0 {
+			w.gate.set(false) // the presence loop waits for an answer, and has not heard of it yet
+		}
 		late := open.Err() != nil || pulling.Err() != nil // looked at once: it can change between two looks
 		if err != nil || late {
 			w.pace.end(time.Time{}, received, false)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"millrace/events"
 	"millrace/node"
@@ -20,8 +21,8 @@ import (
 // their ends, and at the end every worker that lives is a node that takes work.
 func TestSimulationOfOlderLogs(t *testing.T) {
 	var lost, nodes, births, anew atomic.Int64
-	each(max(min(*historiesFlag, 400)/5, 1), func(seed uint64) bool {
-		h := play(t, seed, variant{older: true})
+	each(max(*historiesFlag/5, 1), func(seed uint64) bool {
+		h := play(t, *firstFlag+seed, variant{older: true})
 		h.report(t)
 		lost.Add(int64(h.lost.messages))
 		nodes.Add(int64(h.lost.nodes))
@@ -107,7 +108,7 @@ var (
 	// errIdle: a worker lives, and the log does not have it among the nodes that are online.
 	errIdle = errors.New("a worker lives, and takes no work")
 	// errUnborn: a worker runs what was never born, as far as the log knows.
-	errUnborn = errors.New("a worker runs a task of which the log has no birth")
+	errUnborn = errors.New("a worker runs a task of which the log does not say what it is")
 )
 
 // losses are what the log of a history has lost.
@@ -161,15 +162,25 @@ func (h *history) lose() {
 			delete(h.accepted, r.Fact.Task)
 		}
 	}
+	unsure := func(r *run) { r.lost = r.lost || r.task.Head > h.seen }
+	for _, w := range h.workers {
+		w.beaten = time.Time{} // over a new connection a worker takes nothing before it has beaten
+		if w.runs != nil {     // it may wait to begin
+			unsure(w.runs)
+		}
+	}
 	for _, runs := range h.runs {
 		for _, r := range runs {
-			r.lost = r.lost || r.task.Head > h.seen
+			unsure(r)
 		}
 	}
 }
 
 // hasBirth tells whether the log has the birth of a task.
 func hasBirth(s story) bool { return kept("", s) == nil }
+
+// says tells whether the log says what a task is: it has the birth, or an offer that has its work, too.
+func (h *history) says(id task.ID) bool { return h.fold.tasks[id].Spec != nil }
 
 // judgeWorkers checks that every worker that lives is online, as far as the log knows. Of those with one
 // name it is the latest.

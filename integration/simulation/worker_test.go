@@ -288,10 +288,16 @@ func (w *workerProcess) refused(err error) {
 		w.leaving, w.succeeded = true, true
 	case errors.Is(err, node.ErrUnknown): // the log has lost facts of the node
 		w.h.lost.anew++
-		_ = w.register(context.Background()) // the next heartbeat tries again
+		w.anew()
 	case errors.Is(err, node.ErrRetired): // it slept, and was taken for gone
-		_ = w.register(context.Background())
+		w.anew()
 	}
+}
+
+// anew registers the node once more. Before it beats, it takes nothing; the next heartbeat tries again.
+func (w *workerProcess) anew() {
+	w.beaten = time.Time{}
+	_ = w.register(context.Background())
 }
 
 func (w *workerProcess) serve(ctx context.Context, offer *events.Offer) {
