@@ -45,6 +45,8 @@ type workerProcess struct {
 	node     node.ID
 	session  string
 	beaten   time.Time
+	// shut is set while it takes nothing before it has beaten once more.
+	shut bool
 	// succeeded is whether another process has the node's name now.
 	succeeded bool
 	beats     int // how many were sent
@@ -180,7 +182,7 @@ func (w *workerProcess) run() {
 func (w *workerProcess) take(ctx context.Context) bool {
 	w.choose(ctx, w.offers)
 	var offer *events.Offer
-	if time.Since(w.beaten) < stopAfter { // otherwise nothing that it runs would be safe
+	if !w.shut && time.Since(w.beaten) < stopAfter { // otherwise nothing that it runs would be safe
 		offer = w.port.pull(w.offers.(*events.MemoryOffers))
 	}
 	switch {
@@ -235,7 +237,7 @@ func (w *workerProcess) leave(ctx context.Context) {
 
 // keepBeating sends a heartbeat if the last one is at least a beat old.
 func (w *workerProcess) keepBeating() {
-	if time.Since(w.beaten) < beat {
+	if !w.shut && time.Since(w.beaten) < beat {
 		return
 	}
 	w.setClock(false)
@@ -272,7 +274,7 @@ func (w *workerProcess) beat() {
 		w.refused(err)
 		return
 	}
-	w.beaten = asked
+	w.beaten, w.shut = asked, false
 	for _, r := range append(w.beside[:len(w.beside):len(w.beside)], w.runs) {
 		if r != nil && time.Now().Before(r.stops()) {
 			r.beaten = asked
@@ -294,9 +296,9 @@ func (w *workerProcess) refused(err error) {
 	}
 }
 
-// anew registers the node once more. Before it beats, it takes nothing; the next heartbeat tries again.
+// anew registers the node once more. The next heartbeat tries again.
 func (w *workerProcess) anew() {
-	w.beaten = time.Time{}
+	w.shut = true
 	_ = w.register(context.Background())
 }
 
