@@ -42,7 +42,7 @@ type Accounts struct {
 	mu sync.Mutex
 	// nodes are the nodes as last read. Their times are when the server stored the facts, not those
 	// of the writers' clocks. Guarded by mu.
-	nodes map[node.ID]node.Node
+	nodes map[node.ID]KnownNode
 }
 
 // Of returns the account of the live attempt of t. It reads the facts of the node, then the node's
@@ -56,10 +56,11 @@ func (a *Accounts) Of(ctx context.Context, t *task.Task) (task.Account, error) {
 }
 
 func (a *Accounts) of(ctx context.Context, t *task.Task) (task.Account, error) {
-	n, err := a.node(ctx, node.ID(t.Node)) // first, because the heartbeat may show that it is outdated
+	known, err := a.node(ctx, node.ID(t.Node)) // first, because the heartbeat may show that it is outdated
 	if err != nil {
 		return task.Account{}, err
 	}
+	n := known.Node
 	if n.Session != t.Session && n.Before.Session != t.Session {
 		// A node state holds the ends of its last two sessions; of earlier sessions it only tells
 		// that they ended before these. A node that restarts again and again would thus keep
@@ -80,31 +81,31 @@ func (a *Accounts) of(ctx context.Context, t *task.Task) (task.Account, error) {
 }
 
 // node reads the facts of a node since the last read.
-func (a *Accounts) node(ctx context.Context, id node.ID) (node.Node, error) {
+func (a *Accounts) node(ctx context.Context, id node.ID) (KnownNode, error) {
 	a.mu.Lock()
 	n, ok := a.nodes[id]
 	a.mu.Unlock()
 	if !ok {
-		n.ID = id
+		n = UnreadNode(id)
 	}
-	records, err := nodeSince(ctx, a.Log, &n)
+	records, err := n.since(ctx, a.Log)
 	if errors.Is(err, node.ErrUnknown) { // the log has lost what was known
 		a.mu.Lock()
 		delete(a.nodes, id)
 		a.mu.Unlock()
-		n = node.Node{ID: id}
-		records, err = a.Log.Node(ctx, id, 0)
+		n = UnreadNode(id)
+		records, err = n.since(ctx, a.Log)
 	}
 	if err != nil {
 		return n, err
 	}
 	for i := range records {
-		n = node.Evolve(n, stored(&records[i]))
+		n.evolve(stored(&records[i]), records[i].Fact.ID)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.nodes == nil {
-		a.nodes = map[node.ID]node.Node{}
+		a.nodes = map[node.ID]KnownNode{}
 	}
 	if n.Head > a.nodes[id].Head {
 		a.nodes[id] = n

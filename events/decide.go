@@ -21,6 +21,10 @@ type Chain[S, W any] struct {
 	// Write writes w if the chain ends at end, and returns its sequence. The error wraps
 	// [ErrConflict] if the chain ends elsewhere, and [ErrUnknown] if the answer was lost.
 	Write func(ctx context.Context, w W, end uint64) (uint64, error)
+	// Another tells, after Read, whether the chain is not the one that was known before, though it may
+	// end at the same sequence: it has lost its last messages, and others have come. A write for the one
+	// is not repeated on the other; the writer decides again. Default: it never is.
+	Another func() bool
 	// Once forbids a second decision after a conflict.
 	Once bool
 }
@@ -111,7 +115,7 @@ func (c Chain[S, W]) DecideFrom(ctx context.Context, is S, end uint64, decide fu
 		}
 		// If the chain has not moved, the earlier write may still arrive. So the same message is
 		// written again: at most one of the two succeeds.
-		again = at == d.End
+		again = at == d.End && (c.Another == nil || !c.Another())
 		d.Is, d.End = now, at
 		switch {
 		case mine:

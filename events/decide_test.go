@@ -16,8 +16,9 @@ import (
 func TestDecide(t *testing.T) {
 	var errDown, errNo = errors.New("down"), errors.New("refused")
 	type world struct {
-		chain []string // the messages on it
-		reads int
+		chain    []string // the messages on it
+		reads    int
+		replaced bool
 	}
 	type answer func(w *world, what string, end int) error
 	taken := func(w *world, what string, end int) error {
@@ -43,6 +44,10 @@ func TestDecide(t *testing.T) {
 	}
 	neverSentAndAnother := func(w *world, _ string, _ int) error {
 		w.chain = append(w.chain, "theirs")
+		return events.ErrUnknown
+	}
+	neverSentToAnother := func(w *world, _ string, _ int) error { // the chain is as long as before, and not the same
+		w.replaced = true
 		return events.ErrUnknown
 	}
 	stale := func(*world, string, int) error { return events.ErrConflict } // of our write
@@ -74,6 +79,8 @@ func TestDecide(t *testing.T) {
 		{name: "a lost answer, and others behind it", answers: []answer{lostAndBehind}, decided: []string{"a"}, want: events.Found, chain: "[a theirs]", asked: 1, reads: 1, endsFor: 2},
 		{name: "a lost write is the same again", answers: []answer{neverSent, taken}, decided: []string{"a", "b"}, want: events.Recorded, chain: "[a]", asked: 1, reads: 1, endsFor: 1},
 		{name: "a lost write is the same again, once", once: true, answers: []answer{neverSent, taken}, decided: []string{"a", "b"}, want: events.Recorded, chain: "[a]", asked: 1, reads: 1, endsFor: 1},
+		{name: "a lost write, and another chain", answers: []answer{neverSentToAnother, taken}, decided: []string{"a", "b"}, want: events.Recorded, chain: "[b]", asked: 2, reads: 1, endsFor: 1},
+		{name: "a lost write, and another chain, once", once: true, answers: []answer{neverSentToAnother, taken}, decided: []string{"a"}, want: events.Lost, chain: "[]", asked: 1, reads: 1},
 		{name: "a lost write and somebody else", answers: []answer{neverSentAndAnother, taken}, decided: []string{"a", "b"}, want: events.Recorded, chain: "[theirs b]", asked: 2, reads: 1, endsFor: 2},
 		{name: "a lost write and somebody else, once", once: true, answers: []answer{neverSentAndAnother, taken}, decided: []string{"a"}, want: events.Lost, chain: "[theirs]", asked: 1, reads: 1, endsFor: 1},
 		{name: "a conflict with nobody", answers: []answer{stale, taken}, decided: []string{"a", "b"}, want: events.Recorded, chain: "[a]", asked: 1, reads: 1, endsFor: 1},
@@ -104,10 +111,11 @@ func TestDecide(t *testing.T) {
 						written++
 						return uint64(len(w.chain)), err
 					},
-					Once: c.once,
+					Another: func() bool { return w.replaced },
+					Once:    c.once,
 				}
 				d, err := chain.DecideFrom(t.Context(), nil, 0, func(is []string) (string, bool, error) {
-					if len(is) > len(w.chain) || asked > 0 && len(is) == 0 {
+					if len(is) > len(w.chain) || asked > 0 && len(is) == 0 && !w.replaced {
 						t.Errorf("asked on %v, and there is %v", is, w.chain)
 					}
 					what := c.decided[min(asked, len(c.decided)-1)]

@@ -148,13 +148,18 @@ func (r *Recorder) Move(ctx context.Context, t *task.Task, c task.Command) (task
 	}
 	var was task.Owed
 	var event task.Event
+	known, another := t, false
 	chain := Chain[*task.Task, *Fact]{
 		Read: func(ctx context.Context, wrote *Fact) (*task.Task, uint64, bool, error) {
 			now := new(task.Task)
 			records, err := r.read(ctx, t.ID, now)
+			if err == nil {
+				known, another = now, !holdsPast(records, known)
+			}
 			return now, now.Head, holds(records, wrote), err
 		},
-		Write: r.Log.Append,
+		Write:   r.Log.Append,
+		Another: func() bool { return another },
 	}
 	d, err := chain.DecideFrom(ctx, t, t.Head, func(t *task.Task) (*Fact, bool, error) {
 		at := r.Moment()
@@ -214,6 +219,19 @@ func (r *Recorder) read(ctx context.Context, id task.ID, t *task.Task) ([]Record
 	}
 	t.Head = headOf(records) // an offer can be wrong about a chain; the chain itself cannot
 	return records, nil
+}
+
+// holdsPast tells whether a task, as it is known, follows from the beginning of a history. It does not if
+// the log has lost what was known.
+func holdsPast(records []Record, known *task.Task) bool {
+	past := task.Task{ID: known.ID}
+	for i := range records {
+		if records[i].Seq <= known.Seq {
+			past.Apply(records[i].Task())
+		}
+	}
+	return past.Seq == known.Seq && past.State == known.State && past.Turn == known.Turn &&
+		past.Epoch == known.Epoch && past.Session == known.Session && past.StartedAt.Equal(known.StartedAt)
 }
 
 // holds tells whether a fact is among the records; nil never is.
@@ -323,13 +341,46 @@ func (r *Recorder) Renew(ctx context.Context, given *Record) error {
 	return err
 }
 
-// LoadNode reads a node. A node without facts has the state [node.Unknown].
-func (r *Recorder) LoadNode(ctx context.Context, id node.ID) (node.Node, error) {
-	return r.UpdateNode(ctx, node.Node{ID: id})
+// KnownNode is a node as it was read from a log. It remembers the id of the last fact: a log that has lost
+// its last messages may have given the sequence to another one.
+type KnownNode struct {
+	node.Node
+	last string // "" if it is not known
 }
 
-// UpdateNode reads the facts of a node since the given state.
-func (r *Recorder) UpdateNode(ctx context.Context, n node.Node) (node.Node, error) {
+// UnreadNode is a node of which nothing is known.
+func UnreadNode(id node.ID) KnownNode { return KnownNode{Node: node.Node{ID: id}} }
+
+// evolve adds a fact to the node.
+func (n *KnownNode) evolve(r node.Recorded, id string) {
+	if r.Seq > n.Head {
+		n.last = id
+	}
+	n.Node = node.Evolve(n.Node, r)
+}
+
+// since reads what a log says of the node since its last known fact. The error wraps [node.ErrUnknown] if
+// the log does not have that fact any more, or has another one in its place.
+func (n *KnownNode) since(ctx context.Context, log Reader) ([]Record, error) {
+	records, err := log.Node(ctx, n.ID, n.Head)
+	if err != nil || n.Head == 0 {
+		return records, err
+	}
+	if is := records[0].Fact.ID; n.last != "" && is != n.last {
+		return nil, fmt.Errorf("node %s has fact %s at %d, not %s any more: %w", n.ID, is, n.Head, n.last, node.ErrUnknown)
+	}
+	return records[1:], nil
+}
+
+// LoadNode reads a node. A node without facts has the state [node.Unknown].
+func (r *Recorder) LoadNode(ctx context.Context, id node.ID) (node.Node, error) {
+	n, err := r.UpdateNode(ctx, UnreadNode(id))
+	return n.Node, err
+}
+
+// UpdateNode reads the facts of a node since the given state. The error wraps [node.ErrUnknown] if the log
+// has lost what is known of the node.
+func (r *Recorder) UpdateNode(ctx context.Context, n KnownNode) (KnownNode, error) {
 	now, _, err := r.readNode(ctx, n, nil)
 	if err != nil {
 		return n, fmt.Errorf("read node %s: %w", n.ID, err)
@@ -342,12 +393,18 @@ func (r *Recorder) DoNode(ctx context.Context, id node.ID, c node.Command) (node
 	return r.DoNodeFrom(ctx, node.Node{ID: id}, c)
 }
 
-// DoNodeFrom is [Recorder.DoNode] for a node whose earlier state is known: it reads only the facts
-// since then.
+// DoNodeFrom is [Recorder.DoKnownNode] for a node that comes from elsewhere, such as a read model.
 func (r *Recorder) DoNodeFrom(ctx context.Context, n node.Node, c node.Command) (node.Node, node.Event, error) {
+	now, event, err := r.DoKnownNode(ctx, KnownNode{Node: n}, c)
+	return now.Node, event, err
+}
+
+// DoKnownNode is [Recorder.DoNode] for a node whose earlier state is known: it reads only the facts
+// since then. The error wraps [node.ErrUnknown] if the log has lost what is known.
+func (r *Recorder) DoKnownNode(ctx context.Context, n KnownNode, c node.Command) (KnownNode, node.Event, error) {
 	known := n
-	chain := Chain[node.Node, *Fact]{
-		Read: func(ctx context.Context, wrote *Fact) (node.Node, uint64, bool, error) {
+	chain := Chain[KnownNode, *Fact]{
+		Read: func(ctx context.Context, wrote *Fact) (KnownNode, uint64, bool, error) {
 			now, found, err := r.readNode(ctx, known, wrote)
 			if err != nil && wrote == nil {
 				err = fmt.Errorf("read node %s: %w", n.ID, err)
@@ -358,9 +415,9 @@ func (r *Recorder) DoNodeFrom(ctx context.Context, n node.Node, c node.Command) 
 		Write: r.Log.Append,
 	}
 	var event node.Event
-	d, err := chain.Decide(ctx, func(n node.Node) (*Fact, bool, error) {
+	d, err := chain.Decide(ctx, func(n KnownNode) (*Fact, bool, error) {
 		var err error
-		if event, err = node.Decide(n, c); err != nil || event == nil {
+		if event, err = node.Decide(n.Node, c); err != nil || event == nil {
 			return nil, false, err
 		}
 		at := r.Moment()
@@ -384,30 +441,20 @@ func (r *Recorder) DoNodeFrom(ctx context.Context, n node.Node, c node.Command) 
 		_ = r.Hints.Hint(n.ID, "")
 	}
 	if d.Outcome == Recorded {
-		d.Is = node.Evolve(d.Is, node.Recorded{Seq: d.End, At: d.Wrote.At, Actor: d.Wrote.Actor, Event: event})
+		d.Is.evolve(node.Recorded{Seq: d.End, At: d.Wrote.At, Actor: d.Wrote.Actor, Event: event}, d.Wrote.ID)
 	}
 	return d.Is, event, nil
 }
 
-// nodeSince reads what a log says of a node since its last known fact. The error wraps [node.ErrUnknown] if
-// the log does not have that fact any more.
-func nodeSince(ctx context.Context, log Reader, n *node.Node) ([]Record, error) {
-	records, err := log.Node(ctx, n.ID, n.Head)
-	if err != nil || n.Head == 0 {
-		return records, err
-	}
-	return records[1:], nil
-}
-
 // readNode brings a node up to date. The second result tells whether a fact is among the new
 // records.
-func (r *Recorder) readNode(ctx context.Context, n node.Node, wrote *Fact) (node.Node, bool, error) {
-	records, err := nodeSince(ctx, r.Log, &n)
+func (r *Recorder) readNode(ctx context.Context, n KnownNode, wrote *Fact) (KnownNode, bool, error) {
+	records, err := n.since(ctx, r.Log)
 	if err != nil {
 		return n, false, err
 	}
 	for i := range records {
-		n = node.Evolve(n, records[i].Node())
+		n.evolve(records[i].Node(), records[i].Fact.ID)
 	}
 	return n, holds(records, wrote), nil
 }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -28,7 +29,7 @@ type others struct {
 }
 
 type knownNode struct {
-	node.Node
+	events.KnownNode
 	at time.Time
 }
 
@@ -91,15 +92,18 @@ func (o *others) node(ctx context.Context, id node.ID, now time.Time) (node.Node
 		return was.Node, nil
 	}
 	if !ok {
-		was.Node = node.Node{ID: id}
+		was.KnownNode = events.UnreadNode(id)
 	}
-	n, err := o.log.UpdateNode(ctx, was.Node)
+	n, err := o.log.UpdateNode(ctx, was.KnownNode)
+	if errors.Is(err, node.ErrUnknown) { // the log has lost what was known
+		n, err = o.log.UpdateNode(ctx, events.UnreadNode(id))
+	}
 	if err != nil {
-		return n, err
+		return n.Node, err
 	}
 	if o.known == nil {
 		o.known = map[node.ID]knownNode{}
 	}
 	o.known[id] = knownNode{n, now}
-	return n, nil
+	return n.Node, nil
 }

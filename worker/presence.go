@@ -22,7 +22,7 @@ type presence struct {
 	w      *Worker
 	offers events.Offers
 	// node is the node as last read from the log.
-	node node.Node
+	node events.KnownNode
 	// connection counts the connections of this session, reason says why there is a new one, and
 	// since is when it was made.
 	connection uint64
@@ -45,7 +45,7 @@ func (p *presence) register(ctx context.Context) error {
 	w := p.w
 	profile := profileOf(w.cfg, w.handlers)
 	p.since = time.Now()
-	n, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Register{
+	n, _, err := w.protocol.Recorder.DoKnownNode(ctx, events.UnreadNode(w.cfg.Node), node.Register{
 		Session: w.protocol.Session,
 		Profile: profile,
 		Until:   p.predecessorUntil(ctx),
@@ -88,7 +88,7 @@ func (p *presence) judge(ctx context.Context) node.Judge {
 	w, now := p.w, p.w.cfg.Now()
 	judge := node.Judge{At: now, Policy: w.cfg.Flap}
 	if p.node.Settled(now) {
-		judge.Alone = w.others.alone(ctx, &p.node)
+		judge.Alone = w.others.alone(ctx, &p.node.Node)
 	}
 	return judge
 }
@@ -139,7 +139,7 @@ func (p *presence) live(ctx context.Context) error {
 		case <-gone:
 			w.log.Error("this worker stops: it can be given no work any more; start it again", "error", why())
 			return fmt.Errorf("worker: %w", why())
-		case b := <-p.offers.Broken():
+		case b := <-w.broken:
 			p.broke(b)
 		case <-ticker.C:
 		case <-w.poke:
@@ -171,7 +171,8 @@ func (p *presence) live(ctx context.Context) error {
 
 // anew registers the node once more, in the same session.
 func (p *presence) anew(ctx context.Context) {
-	p.presented, p.routes.stale = false, true
+	p.w.gate.set(false) // whatever it proved, it did for a session that the log does not have
+	p.presented, p.routes.stale, p.beaten = false, true, time.Time{}
 	if err := p.register(ctx); err != nil && ctx.Err() == nil {
 		p.w.log.Warn("not registered yet; trying again", "error", err)
 	}
@@ -255,10 +256,10 @@ func (p *presence) attend(ctx context.Context) error {
 	case trouble != nil:
 		p.node, err = rec.UpdateNode(ctx, p.node)
 		if err == nil {
-			_, err = node.Decide(p.node, node.Beat{Session: session}) // whether the session is still the node's
+			_, err = node.Decide(p.node.Node, node.Beat{Session: session}) // whether the session is still the node's
 		}
 	case time.Since(p.beaten) < w.safety.beat/2:
-		p.node, _, err = rec.DoNodeFrom(ctx, p.node, node.Beat{Session: session, Connection: p.connection, Reason: p.reason})
+		p.node, _, err = rec.DoKnownNode(ctx, p.node, node.Beat{Session: session, Connection: p.connection, Reason: p.reason})
 	default:
 		err = p.beat(ctx)
 	}
@@ -266,8 +267,8 @@ func (p *presence) attend(ctx context.Context) error {
 		return err
 	}
 	judge := p.judge(ctx)
-	if event, err := node.Decide(p.node, judge); err != nil || event != nil { // what was just read needs no second look at the log
-		if p.node, _, err = rec.DoNodeFrom(ctx, p.node, judge); err != nil {
+	if event, err := node.Decide(p.node.Node, judge); err != nil || event != nil { // what was just read needs no second look at the log
+		if p.node, _, err = rec.DoKnownNode(ctx, p.node, judge); err != nil {
 			return err
 		}
 	}
@@ -313,7 +314,7 @@ func (p *presence) beat(ctx context.Context) error {
 	w, rec := p.w, p.w.protocol.Recorder
 	var asked time.Time
 	sent, known := 0, p.node
-	meanwhile := make(chan node.Node, 1)
+	meanwhile := make(chan events.KnownNode, 1)
 	w.background.Go(func() {
 		defer close(meanwhile)
 		if n, err := rec.UpdateNode(ctx, known); err == nil {
@@ -322,8 +323,8 @@ func (p *presence) beat(ctx context.Context) error {
 	})
 	// A process is refused if its last heartbeat has expired or another process has succeeded it:
 	// the log says whose node it is.
-	chain := events.Chain[node.Node, node.Beat]{
-		Read: func(ctx context.Context, _ node.Beat) (node.Node, uint64, bool, error) {
+	chain := events.Chain[events.KnownNode, node.Beat]{
+		Read: func(ctx context.Context, _ node.Beat) (events.KnownNode, uint64, bool, error) {
 			n, err := rec.UpdateNode(ctx, p.node)
 			return n, n.Head, false, err
 		},
@@ -334,8 +335,8 @@ func (p *presence) beat(ctx context.Context) error {
 		},
 	}
 	beat := node.Beat{Session: w.protocol.Session, Connection: p.connection, Reason: p.reason}
-	d, err := chain.DecideFrom(ctx, p.node, p.node.Head, func(n node.Node) (node.Beat, bool, error) {
-		_, err := node.Decide(n, beat)
+	d, err := chain.DecideFrom(ctx, p.node, p.node.Head, func(n events.KnownNode) (node.Beat, bool, error) {
+		_, err := node.Decide(n.Node, beat)
 		return beat, true, err
 	})
 	p.node = d.Is
@@ -346,8 +347,8 @@ func (p *presence) beat(ctx context.Context) error {
 	// What was read meanwhile will do if the heartbeat before had not expired, for then none has found
 	// the node silent since. So a slow log is waited for once.
 	n, ok := <-meanwhile
-	if event, err := node.Decide(n, beat); !ok || sent > 1 || err != nil || event != nil {
-		if n, _, err = rec.DoNodeFrom(ctx, p.node, beat); err != nil { // while the log says otherwise, nothing could begin here safely
+	if event, err := node.Decide(n.Node, beat); !ok || sent > 1 || err != nil || event != nil {
+		if n, _, err = rec.DoKnownNode(ctx, p.node, beat); err != nil { // while the log says otherwise, nothing could begin here safely
 			p.node = n
 			return err
 		}
@@ -377,7 +378,7 @@ func (p *presence) prove(ctx context.Context) error {
 		}
 		p.kept, p.stopped, p.presented = kept, stopped, true
 	}
-	n, event, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Prove{
+	n, event, err := w.protocol.Recorder.DoKnownNode(ctx, p.node, node.Prove{
 		Session:    w.protocol.Session,
 		Connection: p.connection,
 		Reason:     "its probe came through",
@@ -430,7 +431,7 @@ func (w *Worker) sayDraining(ctx context.Context) {
 		w.log.Warn("could not say that this node is draining: a claim is still under way")
 		return
 	}
-	_, _, err := w.protocol.Recorder.DoNodeFrom(ctx, w.known.Load().node, node.Drain{Session: w.protocol.Session, Reason: "asked to end"})
+	_, _, err := w.protocol.Recorder.DoKnownNode(ctx, w.known.Load().node, node.Drain{Session: w.protocol.Session, Reason: "asked to end"})
 	if err != nil && !errors.Is(err, node.ErrSuperseded) {
 		w.log.Warn("could not say that this node is draining", "error", err)
 	}
@@ -445,7 +446,7 @@ func (p *presence) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_, _, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Leave{
+	_, _, err := w.protocol.Recorder.DoKnownNode(ctx, p.node, node.Leave{
 		Session: w.protocol.Session,
 		Reason:  "the worker has ended",
 		Low:     p.offers.Low(),

@@ -46,7 +46,7 @@ func (p *presence) hear(ctx context.Context, d placement.Declaration) {
 		return
 	}
 	r.heard = append(r.heard, d)
-	if names := matching(&p.node, []placement.Declaration{d}); len(names) == 0 || slices.Contains(r.names, names[0]) {
+	if names := matching(&p.node.Node, []placement.Declaration{d}); len(names) == 0 || slices.Contains(r.names, names[0]) {
 		return
 	}
 	p.serve(ctx, append(slices.Clone(r.names), d.Route()))
@@ -79,7 +79,7 @@ func (p *presence) serve(ctx context.Context, names []string) {
 // known is a node as of one of its facts, and the labels by which selectors choose it then.
 type known struct {
 	labels map[string]string
-	node   node.Node
+	node   events.KnownNode
 }
 
 // choose makes the node pull from exactly those routes of selectors that match it. It sets the new
@@ -98,7 +98,7 @@ func (p *presence) choose(ctx context.Context) {
 		w.log.Warn("it cannot be seen which selectors choose this node; trying again", "error", err)
 		return
 	}
-	p.serve(ctx, matching(&p.node, append(declared, r.heard...)))
+	p.serve(ctx, matching(&p.node.Node, append(declared, r.heard...)))
 	if time.Since(r.looked) >= routesAgain {
 		r.heard = nil // by now it is found, or was retracted
 	}

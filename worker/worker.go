@@ -16,7 +16,6 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/node"
 	"millrace/task/placement"
 	"millrace/task/value"
 	"millrace/worker/claim"
@@ -48,8 +47,9 @@ type Worker struct {
 	known    atomic.Pointer[known] // the node as last read from the log
 	log      *slog.Logger
 
-	parting    parting         // set by Run
-	lasting    context.Context // set by Run; context of attempts and reports, which end by themselves
+	broken     <-chan events.Break // set by Run; see [events.Offers]
+	parting    parting             // set by Run
+	lasting    context.Context     // set by Run; context of attempts and reports, which end by themselves
 	renewing   atomic.Bool
 	counts     counts
 	background sync.WaitGroup
@@ -76,7 +76,7 @@ func New(on Ports, cfg Config) (*Worker, error) {
 	w.protocol.Chance = rand.Float64
 	w.nodes = countedBeats{on.Nodes, &w.counts}
 	w.protocol.Labels = func() (map[string]string, uint64) { by := w.known.Load(); return by.labels, by.node.Head }
-	w.known.Store(&known{node: node.Node{ID: cfg.Node}})
+	w.known.Store(&known{node: events.UnreadNode(cfg.Node)})
 	w.others = &others{log: w.protocol.Recorder, alive: on.Nodes.Alive, self: cfg.Node}
 	w.protocol.Runs = w.runs
 	w.protocol.Preferring = claim.Preferring{Peers: w.others.peers, Ran: on.Outputs.Ran, Remember: on.Outputs.SaveRan}
@@ -117,6 +117,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	defer offers.Close()
 	offers.Weigh(w.cfg.Weights)
+	w.broken = offers.Broken()
 	stopHints, err := w.nodes.OnHint(w.cfg.Node, w.hear)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
@@ -214,6 +215,9 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 		offer, err := offers.Next(open)
 		received := time.Now()
 		w.counts.asked(err, open)
+		if len(w.broken) > 0 {
+			w.gate.set(false) // the presence loop waits for an answer, and has not heard of it yet
+		}
 		late := open.Err() != nil || pulling.Err() != nil // looked at once: it can change between two looks
 		if err != nil || late {
 			w.pace.end(time.Time{}, received, false)

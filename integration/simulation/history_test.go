@@ -363,7 +363,7 @@ func (h *history) learn(r *events.Record) {
 // judge holds the story of a task against the promises.
 func (h *history) judge(id task.ID) {
 	s := h.stories[id]
-	if h.lost.times > 0 && !hasBirth(s) {
+	if h.lost.times > 0 && !h.says(id) {
 		return // nothing is promised of it
 	}
 	t := h.fold.tasks[id]
@@ -434,7 +434,7 @@ func (h *history) settle() {
 		h.blame(id, kept(id, h.stories[id]))
 	}
 	for _, id := range slices.Sorted(maps.Keys(h.stories)) {
-		if h.lost.times > 0 && !hasBirth(h.stories[id]) {
+		if h.lost.times > 0 && !h.says(id) {
 			continue
 		}
 		h.blame(id, over(h.stories[id]))
@@ -489,8 +489,8 @@ func (h *history) over() bool {
 	if h.failure != nil {
 		return true
 	}
-	for _, s := range h.stories {
-		if over(s) != nil && (h.lost.times == 0 || hasBirth(s)) {
+	for id, s := range h.stories {
+		if over(s) != nil && (h.lost.times == 0 || h.says(id)) {
 			return false
 		}
 	}

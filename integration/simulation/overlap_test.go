@@ -82,7 +82,7 @@ func (r *run) confirm(asked time.Time) {
 // begin notes that an attempt begins to run.
 func (h *history) begin(r *run) {
 	now := time.Now()
-	if r.losses == h.lost.times && r.losses > 0 && !hasBirth(h.stories[r.task.ID]) {
+	if r.losses == h.lost.times && r.losses > 0 && !h.says(r.task.ID) {
 		h.blame(r.task.ID, fmt.Errorf("%w: %s", errUnborn, r.actor.name))
 	}
 	for _, o := range h.runs[r.task.ID] {

@@ -44,6 +44,8 @@ type workerProcess struct {
 	node     node.ID
 	session  string
 	beaten   time.Time
+	// shut is set while it takes nothing before it has beaten once more.
+	shut bool
 	// succeeded is whether another process has the node's name now.
 	succeeded bool
 	beats     int // how many were sent
@@ -53,8 +55,8 @@ type workerProcess struct {
 	beside    []*run // those that run as well, in roomy histories
 	places    *claim.Protocol
 	offers    events.Offers
-	known     node.Node // its own, as last read
-	has       *leftover // the attempt that runs, if it outlives the process
+	known     events.KnownNode // its own, as last read
+	has       *leftover        // the attempt that runs, if it outlives the process
 }
 
 // startWorker begins a new session of a node. If the process is killed, another
@@ -127,14 +129,14 @@ func (w *workerProcess) choose(ctx context.Context, offers events.Offers) {
 func (w *workerProcess) register(ctx context.Context) error {
 	profile := w.self().Profile
 	profile.TTL = value.Duration(nodeTTL)
-	n, _, err := w.rec.DoNode(ctx, w.node, node.Register{Session: w.session, Profile: profile})
+	n, _, err := w.rec.DoKnownNode(ctx, events.UnreadNode(w.node), node.Register{Session: w.session, Profile: profile})
 	w.known = n
 	return err
 }
 
 // do records an event of the worker's own node, of which it knows the earlier facts.
 func (w *workerProcess) do(c node.Command) (err error) {
-	w.known, _, err = w.rec.DoNodeFrom(context.Background(), w.known, c)
+	w.known, _, err = w.rec.DoKnownNode(context.Background(), w.known, c)
 	return err
 }
 
@@ -179,7 +181,7 @@ func (w *workerProcess) run() {
 func (w *workerProcess) take(ctx context.Context) bool {
 	w.choose(ctx, w.offers)
 	var offer *events.Offer
-	if time.Since(w.beaten) < stopAfter { // otherwise nothing that it runs would be safe
+	if !w.shut && time.Since(w.beaten) < stopAfter { // otherwise nothing that it runs would be safe
 		offer = w.port.pull(w.offers.(*events.MemoryOffers))
 	}
 	switch {
@@ -234,7 +236,7 @@ func (w *workerProcess) leave(ctx context.Context) {
 
 // keepBeating sends a heartbeat if the last one is at least a beat old.
 func (w *workerProcess) keepBeating() {
-	if time.Since(w.beaten) < beat {
+	if !w.shut && time.Since(w.beaten) < beat {
 		return
 	}
 	w.setClock(false)
@@ -271,7 +273,7 @@ func (w *workerProcess) beat() {
 		w.refused(err)
 		return
 	}
-	w.beaten = asked
+	w.beaten, w.shut = asked, false
 	for _, r := range append(w.beside[:len(w.beside):len(w.beside)], w.runs) {
 		if r != nil && time.Now().Before(r.stops()) {
 			r.beaten = asked
@@ -287,10 +289,16 @@ func (w *workerProcess) refused(err error) {
 		w.leaving, w.succeeded = true, true
 	case errors.Is(err, node.ErrUnknown): // the log has lost facts of the node
 		w.h.lost.anew++
-		_ = w.register(context.Background()) // the next heartbeat tries again
+		w.anew()
 	case errors.Is(err, node.ErrRetired): // it slept, and was taken for gone
-		_ = w.register(context.Background())
+		w.anew()
 	}
+}
+
+// anew registers the node once more. The next heartbeat tries again.
+func (w *workerProcess) anew() {
+	w.shut = true
+	_ = w.register(context.Background())
 }
 
 func (w *workerProcess) serve(ctx context.Context, offer *events.Offer) {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"millrace/events"
 	"millrace/events/jet/rights"
 	"millrace/projections/view"
 	"millrace/task"
@@ -248,21 +249,22 @@ func (c *Client) WaitNode(ctx context.Context, id node.ID, stable time.Duration,
 		return n, err
 	}
 	defer stop()
-	told := false
+	told, known := false, events.UnreadNode(id)
 	for {
-		now, err := c.rec.UpdateNode(ctx, n)
+		now, err := c.rec.UpdateNode(ctx, known)
 		if ctx.Err() != nil {
 			return n, ctx.Err()
 		}
 		if errors.Is(err, node.ErrUnknown) { // the log has lost what was known
-			now, err = c.rec.LoadNode(ctx, n.ID)
+			told = false
+			now, err = c.rec.UpdateNode(ctx, events.UnreadNode(id))
 		}
 		if err == nil { // else the server is away: it comes back, or ctx ends
 			if changed != nil && (!told || now.Head != n.Head) {
 				told = true
-				changed(now)
+				changed(now.Node)
 			}
-			if n = now; n.Stable(c.Now(), stable) {
+			if known, n = now, now.Node; n.Stable(c.Now(), stable) {
 				return n, nil
 			}
 		}

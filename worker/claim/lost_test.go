@@ -74,6 +74,9 @@ func TestReportOfALostAttempt(t *testing.T) {
 		"another claim": func(offer uint64) task.Command {
 			return task.Claim{Node: "b", Session: "other", Offer: offer}
 		},
+		"another claim of its own worker": func(offer uint64) task.Command {
+			return task.Claim{Node: "a", Session: "s", Offer: offer}
+		},
 		"an end": func(uint64) task.Command { return task.Cancel{Reason: "a whim"} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,6 +93,7 @@ func TestReportOfALostAttempt(t *testing.T) {
 					t.Fatal(ok, err)
 				}
 				w.log.Lose(1)
+				pass(lease)
 				now, err := w.rec.Load(t.Context(), id)
 				if err != nil {
 					t.Fatal(err)

@@ -105,7 +105,7 @@ func putBack(o *events.Offer, rest time.Duration) error {
 // all.
 func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *question) (_ fate, rest time.Duration, err error) {
 	*q = question{task: t, deliveries: o.Deliveries, valve: o.Valve}
-	q.claim = task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, Rate: o.Rate}
+	q.claim = task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, Seen: true, Rate: o.Rate}
 	if became, rest, err := p.learn(ctx, o, q); became != mine {
 		return became, rest, err
 	}
@@ -259,8 +259,8 @@ func (p *Protocol) Report(ctx context.Context, t *task.Task, o *events.Offer, c 
 		switch err := p.Recorder.LoadInto(ctx, t.ID, now); {
 		case err != nil:
 			return err
-		case now.Epoch == t.Epoch && now.Session != t.Session:
-			return fmt.Errorf("%w: the log has lost the attempt, and has that of another worker at %d", task.ErrFenced, t.Epoch)
+		case now.Epoch == t.Epoch && (now.Session != t.Session || !now.StartedAt.Equal(t.StartedAt)):
+			return fmt.Errorf("%w: the log has lost the attempt, and has another one at %d", task.ErrFenced, t.Epoch)
 		}
 	}
 	_, err := p.Recorder.Move(ctx, now, c)

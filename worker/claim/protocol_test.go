@@ -141,6 +141,14 @@ func TestClaim(t *testing.T) {
 		{name: "the answer to the claim is lost, and the attempt was given up meanwhile", then: func(w *world, _ *events.Offer) {
 			w.faults.lost = func(seq uint64) { w.do(task.Lose{Epoch: seq, Reason: "its node is offline"}) }
 		}, want: notMine, is: task.Pending, tries: 1, reads: 1},
+		{name: "the answer to the claim is lost, and the log loses that and the offer, and has an earlier one", given: func(w *world) {
+			w.next()
+			w.place(task.Queued{Work: w.task().Work, Attempt: 1})
+		}, then: func(w *world, _ *events.Offer) {
+			w.faults.lost = func(uint64) { w.log.Lose(2) }
+		}, want: notMine, is: task.Pending, reads: -1},
+		{name: "the answer to the claim is lost, and the log loses that and the offer of its limits", spec: limited, given: func(w *world) { w.place(task.AdmittedOffer(w.task(), 0)) },
+			then: func(w *world, _ *events.Offer) { w.faults.lost = func(uint64) { w.log.Lose(2) } }, want: notMine, is: task.Held, reads: -1},
 		{name: "an attempt that was lost while its cancel was under way", given: func(w *world) {
 			w.claimedBy("b")
 			w.do(task.Cancel{})
@@ -330,6 +338,9 @@ func TestReport(t *testing.T) {
 		{name: "it is the first to know", acked: true, is: task.Finished},
 		{name: "the answer is lost", given: func(w *world, _ task.Task, _ *events.Offer) { w.faults.lost = func(uint64) {} },
 			acked: true, is: task.Finished},
+		{name: "the answer is lost, and the log loses that and the claim, and has an end in its place", given: func(w *world, _ task.Task, _ *events.Offer) {
+			w.faults.lost = func(uint64) { w.log.Lose(2); w.do(task.Cancel{}) }
+		}, err: task.ErrFenced, is: task.Cancelled, late: 1},
 		{name: "it has reported this before", given: func(w *world, k task.Task, _ *events.Offer) { w.do(task.Finish{Epoch: k.Epoch}) },
 			acked: true, is: task.Finished},
 		{name: "a cancel came first", given: func(w *world, _ task.Task, _ *events.Offer) { w.do(task.Cancel{}) },
