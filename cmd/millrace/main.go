@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/integration/chaos"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/settings"
 	"millrace/internal/logclock"
@@ -69,5 +68,5 @@ func newApp(in io.Reader, out, errs io.Writer) *app {
 // machineClock returns the clock of this machine, or a shifted one if `millrace chaos`, which must
 // not change the real clock, asks for it.
 func machineClock() func() time.Time {
-	return chaos.Shifted(os.Getenv(chaos.ShiftEnv))
+	return logclock.Shifted(os.Getenv(logclock.ShiftEnv))
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"millrace/integration/chaos/proxy"
+	"millrace/internal/logclock"
 )
 
 // crew is an installation: a NATS server, schedulers and workers, each a process of its own; each
@@ -72,7 +73,7 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 		for _, f := range []Fault{Kill, Clock} {
 			c.locks[place{name, f.aspect()}] = &sync.Mutex{}
 		}
-		return &process{name: name, argv: append([]string{cfg.Program}, args...), env: append(slices.Clone(env), ShiftEnv+"="+c.clockFile(name)), said: filepath.Join(dir, string(name)+".log"), spawner: c.spawner}
+		return &process{name: name, argv: append([]string{cfg.Program}, args...), env: append(slices.Clone(env), logclock.ShiftEnv+"="+c.clockFile(name)), said: filepath.Join(dir, string(name)+".log"), spawner: c.spawner}
 	}
 	c.server = member(Server, LogCommand, "--data", c.data(Server), "--sync", cfg.Sync, "--auth-user", user, "--auth-password-file", filepath.Join(dir, passwordFile))
 	c.secret = secret
