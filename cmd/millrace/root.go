@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/examples/demo"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/files"
@@ -61,7 +62,7 @@ func (a *app) entries() []entry {
 		{groupServe, "dev", serve.Of(a.App).Dev},
 		{groupServe, "server", serve.Of(a.App).Server},
 		{groupServe, "worker", serve.Of(a.App).Worker},
-		{groupServe, "demo", a.demoCommand},
+		{groupServe, "demo", demo.Of(a.App).Command},
 		{groupServe, program.Bench.Name, started(program.Bench)},
 		{groupServe, program.Chaos.Name, started(program.Chaos)},
 		{groupAbout, "config", a.configCommand},
@@ -71,7 +72,7 @@ func (a *app) entries() []entry {
 		{groupAbout, "version", a.versionCommand},
 		{"", "guard", serve.GuardCommand},
 		{"", "shim", serve.ShimCommand},
-		{"", crawlName, crawlCommand},
+		{"", demo.CrawlName, demo.CrawlCommand},
 	}
 }
 

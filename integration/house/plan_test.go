@@ -101,6 +101,7 @@ var plan = map[string][]string{
 
 	// The programs of users import only the client side of Millrace.
 	"examples":               {},
+	"examples/demo":          anything, // is the command that shows them
 	"examples/crawl":         {"examples/crawl/crawler"},
 	"examples/crawl/crawler": {},
 	"examples/handler":       {"service/client", "events/jet", "events/jet/streams", "events/jet/embed", "task", "task/output", "worker"},
@@ -117,7 +118,7 @@ var rooms = []string{"internal/cli/exit", "internal/cli/term", "internal/cli/set
 
 // commands are the packages that talk with people at a terminal or a page, and the programs that measure and break an
 // installation.
-var commands = []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "cmd/millrace-bench", "cmd/millrace-chaos", "integration/bench", "integration/chaos/...", "integration/load"}
+var commands = []string{"cmd/millrace", "examples/demo", "internal/cli/...", "service/pages/...", "service/inspect", "cmd/millrace-bench", "cmd/millrace-chaos", "integration/bench", "integration/chaos/...", "integration/load"}
 
 // workshop are the programs that prove, measure and break Millrace, and what is made for them: the
 // product links none of it.
