@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"millrace/history/verify"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/settings"
 	"millrace/internal/cli/task"
 	"millrace/internal/cli/task/change"
 	"millrace/projections/query"
@@ -21,8 +18,8 @@ import (
 )
 
 // completions returns how the values of flags are completed, by the flag's name, which means the
-// same in every command. It leaves out flags that their command completes, and flags that take a
-// file.
+// same in every command. It leaves out flags that their command or package program completes, and
+// flags that take a file.
 func (a *app) completions() map[string]connect.Completer {
 	words := func(list []string) connect.Completer {
 		return cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
@@ -41,44 +38,8 @@ func (a *app) completions() map[string]connect.Completer {
 		"late": words(job.Lates), "no-node": words(job.NoNodes), "on-limit": words(limit.OnLimits), "needs-rule": words(job.NeedRules),
 		"dst": words(job.DSTs), "catchup": words(job.CatchUps), "overlap": words(job.Overlaps), "sticky": words([]string{job.StickyJob, job.StickyAttempt}),
 		"type": words(view.TypeNames()), "state": words(append(strings.Split(query.StateNames(), ", "), "active", "ended")),
-		"rule": words(ruleNames()), "context": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return client.Contexts(), cobra.ShellCompDirectiveDefault
-		},
-		"profile": words([]string{settings.Dev, settings.Prod}),
+		"rule": words(ruleNames()),
 	}
-}
-
-// completeFlags gives all flags below a command their completion.
-func (a *app) completeFlags(root *cobra.Command) {
-	known := a.completions()
-	var visit func(c *cobra.Command)
-	visit = func(c *cobra.Command) {
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if _, there := c.GetFlagCompletionFunc(f.Name); there {
-				return
-			}
-			complete := known[f.Name]
-			if one, is := f.Value.(*settings.Choice); is {
-				complete = cobra.FixedCompletions(one.Of, cobra.ShellCompDirectiveNoFileComp)
-			}
-			if complete == nil && !takesFile(f) {
-				complete = cobra.NoFileCompletions
-			}
-			if complete != nil {
-				_ = c.RegisterFlagCompletionFunc(f.Name, complete) // it has none yet
-			}
-		})
-		for _, below := range c.Commands() {
-			visit(below)
-		}
-	}
-	visit(root)
-}
-
-// takesFile tells whether the value of a flag is a file or a folder, by the name in its help.
-func takesFile(f *pflag.Flag) bool {
-	name, _ := pflag.UnquoteUsage(f)
-	return slices.ContainsFunc([]string{"file", "folder", "directory"}, func(word string) bool { return strings.Contains(name, word) })
 }
 
 func ruleNames() []string {

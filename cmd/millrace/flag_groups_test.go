@@ -2,46 +2,21 @@ package main
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"millrace/internal/cli/clitest"
+	"millrace/internal/cli/program"
 	"millrace/internal/cli/settings"
 )
 
-// eachCommand calls see with every command.
-func eachCommand(c *cobra.Command, see func(*cobra.Command)) {
-	see(c)
-	for _, below := range c.Commands() {
-		eachCommand(below, see)
-	}
-}
-
 func testRoot() *cobra.Command {
-	return newApp(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}).root()
+	return product().Root(program.New(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}))
 }
 
-func TestHelpOfFlags(t *testing.T) {
-	eachCommand(testRoot(), func(c *cobra.Command) {
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			// The word between backquotes is what the help calls the value: exactly one word.
-			if n := strings.Count(f.Usage, "`"); n != 0 && n != 2 {
-				t.Errorf("%s --%s: %d backquotes: %s", c.CommandPath(), f.Name, n, f.Usage)
-			}
-			if name, _ := pflag.UnquoteUsage(f); strings.ContainsAny(name, " \t") {
-				t.Errorf("%s --%s: its value is called %q", c.CommandPath(), f.Name, name)
-			}
-			for _, group := range f.Annotations[settings.GroupNote] {
-				if !slices.Contains(settings.Groups, group) {
-					t.Errorf("%s --%s: nobody prints the group %q", c.CommandPath(), f.Name, group)
-				}
-			}
-		})
-	})
-}
+func TestHelpOfFlags(t *testing.T) { clitest.Flags(t, testRoot()) }
 
 func TestHelpOfSettings(t *testing.T) {
 	root := testRoot()

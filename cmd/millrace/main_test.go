@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -16,14 +13,15 @@ import (
 	"millrace/events/jet/discovery"
 	"millrace/events/jet/embed"
 	"millrace/events/jet/streams"
+	"millrace/internal/cli/clitest"
 	"millrace/internal/cli/connect"
-
+	"millrace/internal/cli/program"
 	"millrace/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(testkit.Thrifty(m), map[string]func(){"millrace": func() {
-		usualServer = nowhere // a developer's own server may listen at the usual address
+		program.Usual = nowhere // a developer's own server may listen at the usual address
 		main()
 	}})
 }
@@ -49,28 +47,9 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "server": startServer, "work": work,
+			"exits": clitest.Exits, "server": startServer, "work": work,
 		},
 	})
-}
-
-// exits runs a command that must end with a code: exits 3 millrace task show …
-func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits CODE COMMAND ARG...")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	got := 0
-	err = ts.Exec(args[1], args[2:]...)
-	if e := (*exec.ExitError)(nil); errors.As(err, &e) {
-		got = e.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if got != want {
-		ts.Fatalf("exit code %d, want %d", got, want)
-	}
 }
 
 // startServer starts a NATS server: "server" names it in $NATS_URL, "server token

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/internal/cli/clitest"
 	"millrace/service/httpapi"
 )
 
@@ -83,7 +84,7 @@ func TestCommandsOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := map[string]bool{}
-	eachCommand(testRoot(), func(c *cobra.Command) {
+	clitest.Each(testRoot(), func(c *cobra.Command) {
 		_, path, _ := strings.Cut(c.CommandPath(), " ")
 		if c.Hidden || c.HasParent() && c.Parent().Hidden || c.HasAvailableSubCommands() && overHTTP[path] == "" || path == "" {
 			return

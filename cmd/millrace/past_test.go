@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"millrace/internal/cli/clitest"
 )
 
 // noPast names the commands without a flag --at for a moment of the past, with the reason. An entry
@@ -45,7 +47,7 @@ const (
 func TestReadingCommandsKnowThePast(t *testing.T) {
 	t.Parallel()
 	said := map[string]bool{}
-	eachCommand(testRoot(), func(c *cobra.Command) {
+	clitest.Each(testRoot(), func(c *cobra.Command) {
 		_, path, _ := strings.Cut(c.CommandPath(), " ")
 		if c.Hidden || c.HasParent() && c.Parent().Hidden || c.HasAvailableSubCommands() && noPast[path] == "" || path == "" {
 			return

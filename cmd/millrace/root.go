@@ -2,17 +2,17 @@ package main
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"millrace/integration/bench"
+	"millrace/examples/demo"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/files"
 	"millrace/internal/cli/history"
 	"millrace/internal/cli/job"
 	"millrace/internal/cli/node"
+	"millrace/internal/cli/program"
 	"millrace/internal/cli/queue"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
@@ -36,6 +36,9 @@ type entry struct {
 
 // entries lists them, in the order of the help.
 func (a *app) entries() []entry {
+	started := func(t program.Tool) func() *cobra.Command {
+		return func() *cobra.Command { return t.Command(a.App) }
+	}
 	return []entry{
 		{groupWork, "run", change.Of(a.App).Run},
 		{groupWork, "plan", change.Of(a.App).Plan},
@@ -59,9 +62,9 @@ func (a *app) entries() []entry {
 		{groupServe, "dev", serve.Of(a.App).Dev},
 		{groupServe, "server", serve.Of(a.App).Server},
 		{groupServe, "worker", serve.Of(a.App).Worker},
-		{groupServe, "demo", a.demoCommand},
-		{groupServe, "bench", a.benchCommand},
-		{groupServe, "chaos", a.chaosCommand},
+		{groupServe, "demo", demo.Of(a.App).Command},
+		{groupServe, program.Bench.Name, started(program.Bench)},
+		{groupServe, program.Chaos.Name, started(program.Chaos)},
 		{groupAbout, "config", a.configCommand},
 		{groupAbout, "token", job.Of(a.App).Tokens},
 		{groupAbout, "nats", a.natsCommand},
@@ -69,42 +72,23 @@ func (a *app) entries() []entry {
 		{groupAbout, "version", a.versionCommand},
 		{"", "guard", serve.GuardCommand},
 		{"", "shim", serve.ShimCommand},
-		{"", crawlName, crawlCommand},
-		{"", "chaos-log", a.chaosLogCommand},
-		{"", "chaos-push", a.chaosPushCommand},
-		{"", bench.MemberCommand, a.benchMemberCommand},
+		{"", demo.CrawlName, demo.CrawlCommand},
 	}
 }
 
-// root builds the tree of commands for a command line. If its first word is the name of a command,
-// no other one is built: all of them together take longer than most commands.
-func (a *app) root(args ...string) *cobra.Command {
-	root := settings.Noun(&cobra.Command{
-		Use:   "millrace",
-		Short: "A task scheduler whose whole state is a log",
-		Long: `Millrace runs tasks on any number of machines and can show, to the message, why anything happened.
-Its whole state is a log in NATS JetStream.`,
-		Example: `  millrace dev                           start everything on this machine
+// addCommands adds the commands for a command line. If its first word is the name of a command, no
+// other one is built: all of them together take longer than most commands.
+func addCommands(run *connect.App, root *cobra.Command, args []string) {
+	a := &app{run}
+	root.Short = "A task scheduler whose whole state is a log"
+	root.Long = `Millrace runs tasks on any number of machines and can show, to the message, why anything happened.
+Its whole state is a log in NATS JetStream.`
+	root.Example = `  millrace dev                           start everything on this machine
   millrace run --follow -- echo hello    run a command and see its output
   millrace job apply -f hello.yaml       store a job
   millrace run hello -p name=World       run it
   millrace task ls --state error         what failed
-  millrace task why ID                   why it has not ended, and who must act`,
-	})
-	root.SilenceErrors, root.SilenceUsage = true, true
-	cobra.AddTemplateFunc("flags", func(c *cobra.Command) string { return settings.FlagsHelp(c, a.Out) })
-	cobra.AddTemplateFunc("wrap", func(text string) string { return settings.Wrapped(text, term.Width(a.Out)) })
-	root.SetHelpTemplate(settings.HelpTemplate)
-	root.SetUsageTemplate(settings.UsageTemplate)
-	root.SetFlagErrorFunc(settings.FlagError)
-	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
-		if c.Name() != cobra.ShellCompRequestCmd && c.Name() != cobra.ShellCompNoDescRequestCmd {
-			_, a.Typed, _ = strings.Cut(c.CommandPath(), " ")
-		}
-		return settings.NoBlanks(c, args)
-	}
-	a.Conn.Flags(root.PersistentFlags())
-	root.PersistentFlags().StringVar(&a.Config, "config", "", "settings `file` ($MILLRACE_CONFIG)")
+  millrace task why ID                   why it has not ended, and who must act`
 	root.AddGroup(
 		&cobra.Group{ID: groupWork, Title: "Tasks and nodes:"},
 		&cobra.Group{ID: groupServe, Title: "Processes:"},
@@ -134,5 +118,4 @@ Its whole state is a log in NATS JetStream.`,
 	root.AddCommand(
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exit.Page},
 		&cobra.Command{Use: "connection", Short: "How the NATS server is found", Long: connect.Page(root.PersistentFlags(), term.Width(a.Out))})
-	return root
 }

@@ -8,12 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"millrace/internal/cli/clitest"
+	"millrace/internal/cli/program"
 )
 
 // A command that is built alone is the same as among all others.
 func TestACommandIsBuiltAlone(t *testing.T) {
 	known := func(root *cobra.Command) (all []string) {
-		eachCommand(root, func(c *cobra.Command) {
+		clitest.Each(root, func(c *cobra.Command) {
 			line := c.CommandPath() + " " + strings.Join(c.Aliases, " ") + " " + c.GroupID
 			c.InheritedFlags().VisitAll(func(f *pflag.Flag) { line += " --" + f.Name })
 			c.LocalFlags().VisitAll(func(f *pflag.Flag) { line += " --" + f.Name + "=" + f.DefValue })
@@ -21,14 +24,14 @@ func TestACommandIsBuiltAlone(t *testing.T) {
 		})
 		return all
 	}
-	a := newApp(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})
+	a := app{program.New(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})}
 	whole := testRoot()
 	for _, e := range a.entries() {
 		among, _, err := whole.Find([]string{e.name})
 		if err != nil || among.Name() != e.name {
 			t.Fatalf("%s: found %s, %v", e.name, among.Name(), err)
 		}
-		root := newApp(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}).root(e.name, "x")
+		root := product().Root(program.New(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}), e.name, "x")
 		alone, _, err := root.Find([]string{e.name})
 		if err != nil || alone.Name() != e.name {
 			t.Fatalf("%s: found %s, %v", e.name, alone.Name(), err)
@@ -38,7 +41,7 @@ func TestACommandIsBuiltAlone(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{nil, {"tsak", "ls"}, {"--server", "x", "run"}, {"help", "run"}, {cobra.ShellCompRequestCmd, "ta"}} {
-		if got, want := known(a.root(args...)), known(whole); !slices.Equal(got, want) {
+		if got, want := known(product().Root(a.App, args...)), known(whole); !slices.Equal(got, want) {
 			t.Errorf("for %q not all are there", args)
 		}
 	}

@@ -55,15 +55,18 @@ type Cluster struct {
 	URL string
 }
 
-// StartCluster starts n NATS servers, as processes of the program at self, in a temporary
-// directory.
-func StartCluster(ctx context.Context, self string, n int) (c *Cluster, err error) {
+// StartCluster starts n NATS servers, as processes of this program, in a temporary directory.
+func StartCluster(ctx context.Context, n int) (c *Cluster, err error) {
 	c = &Cluster{}
 	defer func() {
 		if err != nil {
 			c.Stop()
 		}
 	}()
+	self, err := os.Executable()
+	if err != nil {
+		return c, err
+	}
 	if c.dir, err = os.MkdirTemp("", "millrace-bench-"); err != nil {
 		return c, err
 	}

@@ -15,7 +15,7 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c, err := StartCluster(ctx, os.Args[0], 3)
+	c, err := StartCluster(ctx, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

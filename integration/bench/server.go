@@ -25,28 +25,28 @@ type Server struct {
 	URL string
 }
 
-// StartServer starts the program at self as a server in a temporary directory and returns when it
+// StartServer starts the millrace at product as a server in a temporary directory and returns when it
 // is ready. It serves metrics at an address, or not if that is "off". more are flags.
-func StartServer(ctx context.Context, self, sync, metrics string, more ...string) (*Server, error) {
+func StartServer(ctx context.Context, product, sync, metrics string, more ...string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "millrace-bench-")
 	if err != nil {
 		return nil, err
 	}
-	return (&Server{dir: dir}).start(ctx, self, sync, metrics, more...)
+	return (&Server{dir: dir}).start(ctx, product, sync, metrics, more...)
 }
 
 // StartServerIn starts a server in a directory that stays.
-func StartServerIn(ctx context.Context, dir, self, sync, metrics string, more ...string) (*Server, error) {
+func StartServerIn(ctx context.Context, dir, product, sync, metrics string, more ...string) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return (&Server{dir: dir, kept: true}).start(ctx, self, sync, metrics, more...)
+	return (&Server{dir: dir, kept: true}).start(ctx, product, sync, metrics, more...)
 }
 
 // StartServerOn starts a server on a number of NATS servers that each hold everything, which it
 // starts, too. They flush to disk as NATS does by default.
-func StartServerOn(ctx context.Context, n int, self, metrics string, more ...string) (*Server, error) {
-	under, err := StartCluster(ctx, self, n)
+func StartServerOn(ctx context.Context, n int, product, metrics string, more ...string) (*Server, error) {
+	under, err := StartCluster(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -55,17 +55,17 @@ func StartServerOn(ctx context.Context, n int, self, metrics string, more ...str
 		under.Stop()
 		return nil, err
 	}
-	return s.startWith(ctx, self, append([]string{"--server", under.URL, "--replicas", strconv.Itoa(n), "--metrics", metrics}, more...))
+	return s.startWith(ctx, product, append([]string{"--server", under.URL, "--replicas", strconv.Itoa(n), "--metrics", metrics}, more...))
 }
 
-func (s *Server) start(ctx context.Context, self, sync, metrics string, more ...string) (*Server, error) {
-	return s.startWith(ctx, self, append([]string{"--port", "0", "--sync", sync, "--metrics", metrics, "--max-connections", "65536"}, more...))
+func (s *Server) start(ctx context.Context, product, sync, metrics string, more ...string) (*Server, error) {
+	return s.startWith(ctx, product, append([]string{"--port", "0", "--sync", sync, "--metrics", metrics, "--max-connections", "65536"}, more...))
 }
 
-func (s *Server) startWith(ctx context.Context, self string, flags []string) (*Server, error) {
+func (s *Server) startWith(ctx context.Context, product string, flags []string) (*Server, error) {
 	dir := s.dir
 	// Not bound to ctx: Stop ends it in order.
-	s.cmd = exec.Command(self, append([]string{"server", "--profile", "dev", "--data", dir, "--ack-wait", "30s"}, flags...)...)
+	s.cmd = exec.Command(product, append([]string{"server", "--profile", "dev", "--data", dir, "--ack-wait", "30s"}, flags...)...)
 	// No other program may find it.
 	s.cmd.Env = append(cleanEnv(), "GODEBUG=madvdontneed=1", "MILLRACE_DEV_DIR="+filepath.Join(dir, "local"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -15,7 +15,8 @@ import (
 
 // Config says what to break and how. Zero fields mean the default, where there is one.
 type Config struct {
-	// Program is the path of millrace; every process runs it.
+	// Program is the path of millrace, which servers and workers run. The NATS server and what pushes
+	// folders are processes of this program.
 	Program string
 	// Settings are flags for every scheduler and worker, so that all agree.
 	Settings []string
@@ -91,8 +92,8 @@ func (c Config) withDefaults() (Config, error) {
 		c.Progress = func(Progress) {}
 	}
 	switch {
-	case c.Program == "" || c.Dial == nil:
-		return c, errors.New("chaos: Program and Dial must be set")
+	case c.Dial == nil:
+		return c, errors.New("chaos: Dial must be set")
 	case c.Layout.AckWait < time.Second || c.NodeTTL < time.Second:
 		return c, fmt.Errorf("chaos: AckWait is %v and NodeTTL %v, want at least 1s each", c.Layout.AckWait, c.NodeTTL)
 	case c.Rate < 0 || c.Rate > 1000:

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"millrace/integration/chaos/proxy"
+	"millrace/internal/logclock"
 )
 
 // crew is an installation: a NATS server, schedulers and workers, each a process of its own; each
@@ -68,13 +69,17 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 	}
 	env = append(env, "NATS_USER="+user, "NATS_PASSWORD="+secret)
 	c := &crew{cfg: cfg, dir: dir, others: map[Target]*process{}, proxies: map[Target]*proxy.Proxy{}, locks: map[place]*sync.Mutex{}, spawner: newSpawner()}
-	member := func(name Target, args ...string) *process {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	member := func(name Target, program string, args ...string) *process {
 		for _, f := range []Fault{Kill, Clock} {
 			c.locks[place{name, f.aspect()}] = &sync.Mutex{}
 		}
-		return &process{name: name, argv: append([]string{cfg.Program}, args...), env: append(slices.Clone(env), ShiftEnv+"="+c.clockFile(name)), said: filepath.Join(dir, string(name)+".log"), spawner: c.spawner}
+		return &process{name: name, argv: append([]string{program}, args...), env: append(slices.Clone(env), logclock.ShiftEnv+"="+c.clockFile(name)), said: filepath.Join(dir, string(name)+".log"), spawner: c.spawner}
 	}
-	c.server = member(Server, LogCommand, "--data", c.data(Server), "--sync", cfg.Sync, "--auth-user", user, "--auth-password-file", filepath.Join(dir, passwordFile))
+	c.server = member(Server, self, LogCommand, "--data", c.data(Server), "--sync", cfg.Sync, "--auth-user", user, "--auth-password-file", filepath.Join(dir, passwordFile))
 	c.secret = secret
 	if c.disk, err = newDisk(c.data(Server), cfg.fills()); err != nil {
 		c.spawner.close()
@@ -104,19 +109,19 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 		}
 		c.proxies[name] = p
 		var args []string
-		settings := cfg.Settings
+		program, settings := cfg.Program, cfg.Settings
 		switch {
 		case name.isWorker():
 			args = []string{"worker", "--name", string(name), "--slots", strconv.Itoa(cfg.Slots), "--files-cache", c.cache()}
 		case name == Pusher:
-			args, settings = []string{PushCommand, c.shelf.dir}, nil
+			args, program, settings = []string{PushCommand, c.shelf.dir}, self, nil
 			// So that it pushes all the time, and not only at first.
 			_ = p.Set(proxy.Mode{Kind: proxy.Throttle, Rate: shelfLarge * len(c.shelf.sums) / int(cfg.Duration/time.Second)})
 		default:
 			args = []string{"server", "--data", c.data(name)}
 		}
 		args = append(args, "--server", "nats://"+p.Addr())
-		c.others[name] = member(name, append(args, settings...)...)
+		c.others[name] = member(name, program, append(args, settings...)...)
 	}
 	return c, nil
 }

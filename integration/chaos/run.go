@@ -155,7 +155,7 @@ func (r *run) callers(ctx context.Context) (*client.Client, error) {
 		return nil, err
 	}
 	r.closers = append(r.closers, nc.Close)
-	clock := logclock.New(Shifted(r.crew.clockFile(Callers)))
+	clock := logclock.New(logclock.Shifted(r.crew.clockFile(Callers)))
 	store, err := jet.Open(ctx, nc, r.cfg.Layout, jet.WithClock(clock))
 	if err != nil {
 		return nil, err

@@ -25,9 +25,7 @@ func (s *Shift) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ShiftEnv names the file from which a process reads its [Shift] each time it reads the clock.
-const ShiftEnv = "MILLRACE_CHAOS_CLOCK"
-
+// clockFile is the file in which a process finds its [Shift]: [logclock.Shifted] reads it.
 func (c *crew) clockFile(t Target) string { return filepath.Join(c.dir, string(t)+".clock") }
 
 // shift sets how a process perceives its machine's clock.

@@ -3,8 +3,6 @@ package chaos
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,19 +14,6 @@ import (
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
-
-// Shifted returns the clock of this machine, changed by the [Shift] in a file. The file is read
-// each time; without one the clock is right.
-func Shifted(path string) func() time.Time {
-	if path == "" {
-		return time.Now
-	}
-	return func() time.Time {
-		text, _ := os.ReadFile(path) // without one, the clock is right
-		shift, _ := time.ParseDuration(strings.TrimSpace(string(text)))
-		return time.Now().Round(0).Add(shift)
-	}
-}
 
 // Tolerances of a run with wrong clocks.
 const (

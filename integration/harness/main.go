@@ -57,15 +57,34 @@ var Program = sync.OnceValues(func() (string, error) {
 	if ProgramDir, err = os.MkdirTemp("", "millrace-integration-"); err != nil {
 		return "", err
 	}
-	path := filepath.Join(ProgramDir, "millrace")
+	return build(root, "millrace")
+})
+
+// tools builds beside it the programs that it starts in its place.
+var tools = sync.OnceValue(func() error {
+	root, err := Root()
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"millrace-bench", "millrace-chaos"} {
+		if _, err := build(root, name); err != nil {
+			return err
+		}
+	}
+	return nil
+})
+
+// build builds a program into ProgramDir.
+func build(root, name string) (path string, err error) {
+	path = filepath.Join(ProgramDir, name)
 	// go run caches what it has linked, so only the first of several packages links it.
-	build := exec.Command("go", "run", "-exec", "cp", "./cmd/millrace", path)
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build ./cmd/millrace: %w\n%s", err, out)
+	run := exec.Command("go", "run", "-exec", "cp", "./cmd/"+name, path)
+	run.Dir = root
+	if out, err := run.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build ./cmd/%s: %w\n%s", name, err, out)
 	}
 	return path, nil
-})
+}
 
 var ProgramDir string // set by program
 
@@ -110,4 +129,13 @@ func Binary(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Tools has `millrace bench` and `millrace chaos` find their programs, for a test.
+func Tools(t testing.TB) {
+	t.Helper()
+	Binary(t) // makes the folder
+	if err := tools(); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -116,6 +116,8 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"a loop that knows its adapter", "worker", "a.go", `import "millrace/events/jet"; var _ jet.Store`, "imports point down"},
 		{"no row", "queue", "a.go", ``, "no row"},
 		{"the top", "cmd/millrace", "a.go", `import "millrace/service/answers"; var _ api.Service`, ""},
+		{"the workshop in the product", "cmd/millrace", "a.go", `import "millrace/integration/bench"; var _ bench.Config`, "imports point down"},
+		{"the workshop in its own program", "cmd/millrace-bench", "a.go", `import "millrace/integration/bench"; var _ bench.Config`, ""},
 		{"a test up", "task", "a_test.go", `import "millrace/events"; var _ events.Fact`, "imports point down"},
 		{"a test of the suite", "events/jet", "a_test.go", `import "millrace/events/logtest"; var _ = logtest.Run`, ""},
 		{"a test of everything", "integration/promises", "a_test.go", `import "millrace/events/jet"; var _ jet.Store`, ""},
@@ -162,6 +164,7 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"exec in a test", "integration/promises", "a_test.go", `import "os/exec"; var _ = exec.Command`, ""},
 		{"fork in jet", "events/jet", "a.go", `import "syscall"; var _ = syscall.ForkExec`, "starts processes"},
 		{"a start in client", "service/client", "a.go", `import "os"; var _ = os.StartProcess`, "starts processes"},
+		{"a program in place of another", "internal/cli/program", "tools.go", `import "syscall"; var _ = syscall.Exec`, ""},
 		{"the floor of bench", "integration/bench", "a.go", `import "os"; var _ = os.StartProcess`, ""},
 
 		{"a file of its own", "events/jet/embed", "a.go", `import "os"; var _ = os.Rename`, "puts a file into its place"},

@@ -87,6 +87,8 @@ var plan = map[string][]string{
 	"ipc/clients/go":         {"ipc"},
 
 	"cmd/millrace":            anything,
+	"cmd/millrace-bench":      anything,
+	"cmd/millrace-chaos":      anything,
 	"internal/cli/term":       {"task"},
 	"integration/load":        {},
 	"integration/chaos":       anything,
@@ -99,6 +101,7 @@ var plan = map[string][]string{
 
 	// The programs of users import only the client side of Millrace.
 	"examples":               {},
+	"examples/demo":          anything, // is the command that shows them
 	"examples/crawl":         {"examples/crawl/crawler"},
 	"examples/crawl/crawler": {},
 	"examples/handler":       {"service/client", "events/jet", "events/jet/streams", "events/jet/embed", "task", "task/output", "worker"},
@@ -111,11 +114,15 @@ var anything = []string{"*"}
 
 // rooms are the parts of the command line and the pages. Each may import those that stand before
 // it.
-var rooms = []string{"internal/cli/exit", "internal/cli/term", "internal/cli/clitest", "internal/cli/settings", "internal/cli/wording", "internal/cli/connect", "service/inspect", "service/pages/assets", "service/pages/paramform", "service/pages", "internal/cli/serve", "internal/cli/files", "internal/cli/history", "internal/cli/node", "internal/cli/queue", "internal/cli/task", "internal/cli/task/change", "internal/cli/job"}
+var rooms = []string{"internal/cli/exit", "internal/cli/term", "internal/cli/settings", "internal/cli/clitest", "internal/cli/wording", "internal/cli/connect", "internal/cli/program", "service/inspect", "service/pages/assets", "service/pages/paramform", "service/pages", "internal/cli/serve", "internal/cli/files", "internal/cli/history", "internal/cli/node", "internal/cli/queue", "internal/cli/task", "internal/cli/task/change", "internal/cli/job"}
 
 // commands are the packages that talk with people at a terminal or a page, and the programs that measure and break an
 // installation.
-var commands = []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/bench", "integration/chaos/...", "integration/load"}
+var commands = []string{"cmd/millrace", "examples/demo", "internal/cli/...", "service/pages/...", "service/inspect", "cmd/millrace-bench", "cmd/millrace-chaos", "integration/bench", "integration/chaos/...", "integration/load"}
+
+// workshop are the programs that prove, measure and break Millrace, and what is made for them: the
+// product links none of it.
+var workshop = []string{"cmd/millrace-bench", "cmd/millrace-chaos", "integration/..."}
 
 // proofs are the packages of tests that may import anything.
 var proofs = []string{"integration/house", "integration/promises", "integration/simulation"}
@@ -152,7 +159,7 @@ var outsiders = []struct {
 	why    string
 }{
 	{"github.com/nats-io/nats-server", []string{"events/jet/embed"}, []string{"events/jet", "events/jet/rights", "integration/house", "integration/promises", "integration/simulation", "integration/harness"}, "only events/jet/embed knows the NATS server, for programs that bring none do not link it"},
-	{"github.com/nats-io/nats.go", []string{"events/jet", "events/jet/request", "events/jet/publish", "events/jet/pull", "events/jet/outputs", "events/jet/presence", "events/jet/rights", "events/jet/streams", "events/jet/definitions", "events/jet/embed", "events/jet/jettest", "events/jet/natstest", "events/jet/discovery", "service/answers", "integration/harness"}, []string{"service/client", "cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/bench", "integration/chaos/...", "integration/load", "integration/..."}, "only events/jet and its rooms and the service of service/answers speak to NATS"},
+	{"github.com/nats-io/nats.go", []string{"events/jet", "events/jet/request", "events/jet/publish", "events/jet/pull", "events/jet/outputs", "events/jet/presence", "events/jet/rights", "events/jet/streams", "events/jet/definitions", "events/jet/embed", "events/jet/jettest", "events/jet/natstest", "events/jet/discovery", "service/answers", "integration/harness"}, []string{"service/client", "cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/..."}, "only events/jet and its rooms and the service of service/answers speak to NATS"},
 	{"github.com/nats-io/jsm.go", nil, []string{"events/jet/discovery"}, "it links the NATS server; events/jet/discovery reads contexts"},
 	{"github.com/nats-io/", []string{"events/jet", "events/jet/publish", "events/jet/discovery"}, []string{"integration/..."}, "only jet knows the tools of NATS"},
 	{"github.com/rs/zerolog", commands, nil, "only the command line knows how log lines are written; all else takes a *slog.Logger"},
@@ -167,7 +174,7 @@ var outsiders = []struct {
 	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},
 	{"github.com/spf13/", commands, nil, "flags belong to the command line"},
-	{"os/exec", []string{"worker/process/...", "integration/bench", "integration/chaos", "internal/cli/wording", "events/jet/discovery", "integration/harness"}, []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/bench", "integration/chaos/...", "integration/load", "integration/...", "events/jet/embed"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, and a build from a checkout asks git which"},
+	{"os/exec", []string{"worker/process/...", "integration/bench", "integration/chaos", "internal/cli/wording", "internal/cli/program", "internal/cli/clitest", "events/jet/discovery", "integration/harness"}, []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/...", "events/jet/embed"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, a build from a checkout asks git which, and millrace finds the programs that it starts in its place"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.
@@ -184,7 +191,7 @@ var exceptions = map[string]string{
 // clockless packages and files get time and chance as arguments; still ones start no goroutine either.
 var (
 	clockless = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/definition", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files", "ipc", "events", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "projections/view", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load"}
-	still     = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/definition", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load"}
+	still     = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/definition", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load/arrivals.go", "integration/load/judge.go", "integration/load/profile.go", "integration/load/report.go", "integration/load/result.go", "integration/load/tally.go"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.
@@ -216,7 +223,7 @@ var clocks = map[string]string{
 	"service/httpapi/server.go": "the machine's time is the default where the program gives no clock",
 
 	"events/jet/discovery/local.go":    "tells which server of this machine is the newest; the records never leave it",
-	"cmd/millrace/bench.go":            measures,
+	"cmd/millrace-bench/bench.go":      measures,
 	"internal/cli/term/progress.go":    measures,
 	"internal/cli/task/change/run.go":  measures,
 	"internal/cli/connect/signals.go":  measures,
@@ -424,6 +431,9 @@ func violations(pkgs []pkg) []string {
 
 func (p *pkg) mayImport(inside string, test bool) bool {
 	may, _ := row(p.path)
+	if holds(workshop, inside) && !holds(workshop, p.path) {
+		return false
+	}
 	if at := roomAt(p.path); at >= 0 {
 		if of := roomAt(inside); of >= 0 || inside == "cmd/millrace" {
 			return inside == p.path && test || of >= 0 && of < at
@@ -498,7 +508,7 @@ func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
 		say(f, "%v: nobody lists all consumers; ask for those whose names follow from what is known", f.lists)
 	}
 	starts := slices.Concat(f.takes("os", "StartProcess"), f.takes("syscall", "ForkExec", "StartProcess", "Exec"))
-	if len(starts) > 0 && p.path != "worker/process/child" && p.path != "integration/bench" {
+	if len(starts) > 0 && p.path != "worker/process/child" && p.path != "integration/bench" && p.path+"/"+f.name != "internal/cli/program/tools.go" {
 		say(f, "%v: only worker/process/child starts processes", starts)
 	}
 	if len(f.takes("os", "Rename")) > 0 && p.path != "internal/privatedir" &&

@@ -44,6 +44,9 @@ func TestDocs(t *testing.T) {
 			p.Let("NATS_URL", p.URL)
 			names, curls := namesOnServer(p), curlsOf(p)
 			for _, c := range typed {
+				if others.MatchString(c.text) {
+					harness.Tools(t)
+				}
 				switch {
 				case strings.HasPrefix(c.text, "curl "):
 					curls.send(c)
@@ -69,6 +72,8 @@ var (
 	// serves matches commands that start processes. The other tests of this package, and those of
 	// the benchmark, check that these work.
 	serves = regexp.MustCompile(`^millrace (dev|server|worker|demo|bench|chaos)\b[^|;&]*$`)
+	// others matches commands that are programs of their own.
+	others = regexp.MustCompile(`^millrace (bench|chaos)\b`)
 	// goesOn matches commands that run until the user stops them.
 	goesOn = regexp.MustCompile(`^millrace (events tail|task ls\b.* (-w|--watch)\b)`)
 )

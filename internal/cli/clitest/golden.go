@@ -1,4 +1,4 @@
-// Package clitest compares tables with files, for tests of the other packages.
+// Package clitest compares tables with files and looks at flags, for tests of the command line.
 package clitest
 
 import (

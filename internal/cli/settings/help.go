@@ -17,6 +17,9 @@ func Help(root *cobra.Command) *cobra.Command {
 			if err != nil || len(rest) > 0 {
 				return exit.Misuse(c, "there is no help about %q; `millrace help` lists what there is", strings.Join(args, " "))
 			}
+			if about.DisableFlagParsing && about.RunE != nil { // another program does it, and says what
+				return about.RunE(about, []string{"--help"})
+			}
 			about.InitDefaultHelpFlag() // so that it is shown
 			return about.Help()
 		},

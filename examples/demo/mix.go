@@ -1,7 +1,8 @@
-package main
+package demo
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -10,7 +11,7 @@ import (
 	"millrace/events/jet"
 	"millrace/events/jet/embed"
 	"millrace/events/jet/streams"
-	"millrace/examples"
+	"millrace/internal/cli/connect"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
@@ -23,13 +24,23 @@ import (
 // mix is what a permanent demo has beside the crawl: jobs of all kinds, some of which fail, and a
 // node that comes and goes.
 type mix struct {
-	*app
+	*connect.App
 	server *embed.Server
 	client *client.Client
 	data   string
 }
 
-// mixed are the tasks of the mix. The jobs are in examples/demo.
+// calendars are the calendars by which the jobs go.
+//
+//go:embed calendars.yaml
+var calendars []byte
+
+// jobs are the jobs of which the mix makes its tasks.
+//
+//go:embed jobs.yaml
+var jobs []byte
+
+// mixed are the tasks of the mix.
 var mixed = []birth.Submission{
 	{Job: "release"},
 	{Job: "release", Params: map[string]json.RawMessage{"sites": json.RawMessage(`["eu","us"]`)}},
@@ -45,23 +56,23 @@ var mixed = []birth.Submission{
 
 // prepare stores the jobs, and makes their tasks and those of the past ticks of their schedules.
 func (m *mix) prepare(ctx context.Context) error {
-	calendars, err := jobfile.ParseCalendars("examples/demo/calendars.yaml", examples.DemoCalendars)
+	hours, err := jobfile.ParseCalendars("examples/demo/calendars.yaml", calendars)
 	if err != nil {
 		return err
 	}
-	for _, calendar := range calendars {
+	for _, calendar := range hours {
 		if _, _, err := m.client.ApplyCalendar(ctx, calendar); err != nil {
 			return err
 		}
 	}
-	jobs, err := jobfile.Parse("examples/demo/jobs.yaml", examples.Demo)
+	all, err := jobfile.Parse("examples/demo/jobs.yaml", jobs)
 	if err != nil {
 		return err
 	}
 	if _, err := m.client.PauseQueue(ctx, "mail", 0, "the mail server moves"); err != nil {
 		return err
 	}
-	for _, job := range jobs {
+	for _, job := range all {
 		if _, _, err := m.client.Apply(ctx, job); err != nil {
 			return err
 		}

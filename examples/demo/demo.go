@@ -1,4 +1,6 @@
-package main
+// Package demo is `millrace demo`: the example of a program, examples/crawl, at work in a Millrace of
+// its own, and with --keep the jobs of this folder, which show what else there is.
+package demo
 
 import (
 	"context"
@@ -14,6 +16,7 @@ import (
 	"millrace/events/jet/streams"
 	"millrace/examples"
 	"millrace/examples/crawl/crawler"
+	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
@@ -26,10 +29,17 @@ import (
 	"millrace/task/output"
 )
 
-// crawlName is the hidden command that runs the example's program.
-const crawlName = "example-crawl"
+// CrawlName is the hidden command that runs the example's program.
+const CrawlName = "example-crawl"
 
-func (a *app) demoCommand() *cobra.Command {
+// Commands makes the command of a run.
+type Commands struct{ *connect.App }
+
+// Of returns the commands of a run.
+func Of(a *connect.App) *Commands { return &Commands{a} }
+
+// Command is `millrace demo`.
+func (a *Commands) Command() *cobra.Command {
 	var e serve.Embedded
 	var keep bool
 	c := &cobra.Command{
@@ -80,17 +90,17 @@ returns.`,
 	return c
 }
 
-// crawlCommand runs the crawler as a separate program, as a user's would run.
-func crawlCommand() *cobra.Command {
+// CrawlCommand runs the crawler as a separate program, as a user's would run.
+func CrawlCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: crawlName, Hidden: true, DisableFlagParsing: true,
+		Use: CrawlName, Hidden: true, DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return exit.With(crawler.Main(args, os.Stdin, os.Stdout, os.Stderr))
 		},
 	}
 }
 
-func (a *app) demo(ctx context.Context, e *serve.Embedded, s settings.Values, url string, keep bool) error {
+func (a *Commands) demo(ctx context.Context, e *serve.Embedded, s settings.Values, url string, keep bool) error {
 	a.Demonstrating = true
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -111,7 +121,7 @@ func (a *app) demo(ctx context.Context, e *serve.Embedded, s settings.Values, ur
 }
 
 // show runs the crawl, and the mix as well if the demo stays.
-func (a *app) show(ctx context.Context, server *embed.Server, url, data string, keep bool) error {
+func (a *Commands) show(ctx context.Context, server *embed.Server, url, data string, keep bool) error {
 	nc, err := server.Connect(jet.Resilient("millrace demo", a.Logger())...)
 	if err != nil {
 		return err
@@ -130,7 +140,7 @@ func (a *app) show(ctx context.Context, server *embed.Server, url, data string, 
 		fmt.Fprintln(a.Out, "\nThat was all: one log, read three times. Next: `millrace demo --keep` for a browser; or `millrace dev`, and `millrace run --follow -- echo hello` beside it.")
 		return nil
 	}
-	m := &mix{app: a, server: server, client: c, data: data}
+	m := &mix{App: a.App, server: server, client: c, data: data}
 	if err := m.prepare(ctx); ctx.Err() != nil {
 		return nil // it was told to end
 	} else if err != nil {
@@ -145,7 +155,7 @@ func (a *app) show(ctx context.Context, server *embed.Server, url, data string, 
 }
 
 // showCrawl performs what a user would type, step by step.
-func (a *app) showCrawl(ctx context.Context, c *client.Client, url string) error {
+func (a *Commands) showCrawl(ctx context.Context, c *client.Client, url string) error {
 	job, err := crawlJob()
 	if err != nil {
 		return err
@@ -202,16 +212,16 @@ func crawlJob() (job.Job, error) {
 		return job.Job{}, fmt.Errorf("find this program: %w", err)
 	}
 	first := jobs[0]
-	first.Run = &job.Run{Argv: []string{self, crawlName}, Stdin: job.StdinOpen}
+	first.Run = &job.Run{Argv: []string{self, CrawlName}, Stdin: job.StdinOpen}
 	return first, nil
 }
 
-func (a *app) heading(command string) { fmt.Fprintf(a.Out, "\n$ %s\n", command) }
+func (a *Commands) heading(command string) { fmt.Fprintf(a.Out, "\n$ %s\n", command) }
 
 // shownRecords is how many records the demo prints.
 const shownRecords = 8
 
-func (a *app) showRecords(ctx context.Context, c *client.Client, id task.ID) error {
+func (a *Commands) showRecords(ctx context.Context, c *client.Client, id task.ID) error {
 	n := 0
 	err := c.Records(ctx, id, func(r output.Records) error {
 		for _, item := range r.Items {

@@ -1,3 +1,4 @@
+// Command millrace-chaos breaks a millrace on purpose: `millrace chaos` starts it.
 package main
 
 import (
@@ -16,7 +17,10 @@ import (
 
 	"millrace/events/jet"
 	"millrace/integration/chaos"
+	"millrace/integration/load"
+	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
+	"millrace/internal/cli/program"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
@@ -28,15 +32,26 @@ const (
 	exitChaosUnknown = 3
 )
 
-func (a *app) chaosCommand() *cobra.Command {
+func main() { program.Chaos.Main(commands) }
+
+// commands are those of the program.
+func commands(a *connect.App) []*cobra.Command {
+	of := &app{a}
+	return []*cobra.Command{of.command(), of.logCommand(), of.pushCommand()}
+}
+
+// app is one run of the command.
+type app struct{ *connect.App }
+
+func (a *app) command() *cobra.Command {
 	var o settings.Output
 	var cfg chaos.Config
 	var scenario string
 	var plan bool
 	var page string
 	c := &cobra.Command{
-		Use:   "chaos",
-		Short: "Start a Millrace, break it on purpose, and check what became of its tasks",
+		Use:   program.Chaos.Name,
+		Short: program.Chaos.Short,
 		Long: `Starts a NATS server, schedulers and workers, each as a process of its own on loopback
 and behind a proxy of its own. It submits tasks, and kills, stops and cuts off the
 processes of the scenario. When everything has ended it checks the log: is an acknowledged
@@ -93,7 +108,7 @@ is wrong, a process could not be started, or the log could not be read.`,
 		if err := a.chaosConfig(&cfg, s, scenario); err != nil {
 			return untold(err)
 		}
-		if err := writable(page); err != nil {
+		if err := load.Writable(page); err != nil {
 			return untold(err)
 		}
 		steps, err := cfg.Planned()
@@ -103,9 +118,12 @@ is wrong, a process could not be started, or the log could not be read.`,
 		case plan:
 			return a.printPlan(steps, o.JSON())
 		}
+		if cfg.Program, err = program.Product(); err != nil {
+			return untold(err)
+		}
 		report, err := a.chaos(c.Context(), cfg, o.JSON())
 		if err == nil && report.Load != nil {
-			err = writePage(page, report.Load, nil, report.Breaks)
+			err = load.WritePage(page, report.Load, nil, report.Breaks)
 		}
 		if err != nil {
 			return untold(err)
@@ -143,11 +161,7 @@ func faultWords() string {
 
 // chaosConfig completes the configuration from the flags.
 func (a *app) chaosConfig(cfg *chaos.Config, s settings.Values, scenario string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	cfg.Program, cfg.Scenario = self, scenario
+	cfg.Scenario = scenario
 	if strings.ContainsAny(scenario, "./\\") {
 		text, err := os.ReadFile(scenario)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -274,9 +288,9 @@ func tally[K ~string](counts map[K]int) string {
 	return strings.Join(words, ", ")
 }
 
-// chaosLogCommand is the NATS server of `millrace chaos`: its process holds nothing else, so that
+// logCommand is the NATS server of `millrace chaos`: its process holds nothing else, so that
 // it can be killed alone.
-func (a *app) chaosLogCommand() *cobra.Command {
+func (a *app) logCommand() *cobra.Command {
 	var e serve.Embedded
 	var sync string
 	c := &cobra.Command{Use: chaos.LogCommand, Hidden: true, Args: settings.Takes(0, 0, "")}

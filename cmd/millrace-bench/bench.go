@@ -1,9 +1,9 @@
+// Command millrace-bench measures a millrace: `millrace bench` starts it.
 package main
 
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -11,7 +11,9 @@ import (
 
 	"millrace/events/jet"
 	"millrace/integration/bench"
+	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
+	"millrace/internal/cli/program"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
@@ -20,7 +22,18 @@ import (
 	"millrace/worker/process/child"
 )
 
-func (a *app) benchCommand() *cobra.Command {
+func main() { program.Bench.Main(commands) }
+
+// commands are those of the program.
+func commands(a *connect.App) []*cobra.Command {
+	of := &app{a}
+	return []*cobra.Command{of.command(), of.memberCommand()}
+}
+
+// app is one run of the command.
+type app struct{ *connect.App }
+
+func (a *app) command() *cobra.Command {
 	var o settings.Output
 	var cfg bench.Config
 	var sync string
@@ -29,8 +42,8 @@ func (a *app) benchCommand() *cobra.Command {
 	var chatter chatterFlags
 	var loads loadFlags
 	c := &cobra.Command{
-		Use:   "bench",
-		Short: "Measure Millrace on this machine, beside bare NATS messages and processes",
+		Use:   program.Bench.Name,
+		Short: program.Bench.Short,
 		Long: `Measures no-op tasks beside the bare messages that every task needs, and process tasks
 beside plain fork and exec, in turn against the same server, so that the ratios hold on
 a noisy machine. It starts a "millrace server" of its own in a temporary directory,
@@ -102,14 +115,14 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory i
 	if metrics {
 		address = "127.0.0.1:0"
 	}
-	self, stop, err := a.benchSetUp(ctx, &cfg, sync, freshServer(sync, address))
+	product, stop, err := a.benchSetUp(ctx, &cfg, sync, freshServer(sync, address))
 	if err != nil {
 		return bench.Report{}, err
 	}
 	defer stop()
 	var resting *bench.MemoryRun
 	if memory > 0 {
-		if resting, stop, err = a.benchMemory(ctx, cfg, self, sync, address); err != nil {
+		if resting, stop, err = a.benchMemory(ctx, cfg, product, sync, address); err != nil {
 			return bench.Report{}, err
 		}
 		defer stop()
@@ -119,7 +132,7 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory i
 		return report, err
 	}
 	if cfg.Future > 0 {
-		if report.Future, err = a.benchFuture(ctx, cfg, self, sync, address); err != nil {
+		if report.Future, err = a.benchFuture(ctx, cfg, product, sync, address); err != nil {
 			return report, err
 		}
 	}
@@ -133,9 +146,9 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory i
 
 // benchMemory begins to measure the memory of a fresh server, which comes to rest while others are
 // measured.
-func (a *app) benchMemory(ctx context.Context, cfg bench.Config, self, sync, address string) (*bench.MemoryRun, func(), error) {
+func (a *app) benchMemory(ctx context.Context, cfg bench.Config, product, sync, address string) (*bench.MemoryRun, func(), error) {
 	cfg.Progress("memory of the server: the first tasks")
-	fresh, err := bench.StartServer(ctx, self, sync, address)
+	fresh, err := bench.StartServer(ctx, product, sync, address)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -166,10 +179,10 @@ func (a *app) benchProgress() (say func(what string), stop func()) {
 
 // benchFuture measures the cost of tasks that are due much later, on two servers, one of which has
 // none.
-func (a *app) benchFuture(ctx context.Context, cfg bench.Config, self, sync, address string) (*bench.Future, error) {
+func (a *app) benchFuture(ctx context.Context, cfg bench.Config, product, sync, address string) (*bench.Future, error) {
 	var on [2]bench.Config
 	for i := range on {
-		server, err := bench.StartServer(ctx, self, sync, address)
+		server, err := bench.StartServer(ctx, product, sync, address)
 		if err != nil {
 			return nil, err
 		}
@@ -184,27 +197,27 @@ func (a *app) benchFuture(ctx context.Context, cfg bench.Config, self, sync, add
 	return &f, err
 }
 
-// serverStart starts a server of the program at self.
-type serverStart func(ctx context.Context, self string) (*bench.Server, error)
+// serverStart starts a server of the millrace at a path.
+type serverStart func(ctx context.Context, product string) (*bench.Server, error)
 
 // freshServer starts one whose data are in a temporary directory.
 func freshServer(sync, metrics string, more ...string) serverStart {
-	return func(ctx context.Context, self string) (*bench.Server, error) {
-		return bench.StartServer(ctx, self, sync, metrics, more...)
+	return func(ctx context.Context, product string) (*bench.Server, error) {
+		return bench.StartServer(ctx, product, sync, metrics, more...)
 	}
 }
 
 // benchSetUp starts a server and a runner of processes, and completes cfg with them. It returns the
-// path of this program.
-func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync string, start serverStart) (self string, stop func(), err error) {
+// path of the millrace that is measured.
+func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync string, start serverStart) (product string, stop func(), err error) {
 	var s settings.Values
 	if err := settings.ReadSync(&s, sync); err != nil {
 		return "", nil, exit.MisuseOf(fmt.Errorf("--sync is %q: %w", sync, err))
 	}
-	if self, err = os.Executable(); err != nil {
+	if product, err = program.Product(); err != nil {
 		return "", nil, err
 	}
-	runner, err := child.NewRunner(child.Config{Guard: []string{self, serve.GuardName}, Log: a.Logger()})
+	runner, err := child.NewRunner(child.Config{Guard: []string{product, serve.GuardName}, Log: a.Logger()})
 	if err != nil {
 		return "", nil, err
 	}
@@ -216,7 +229,7 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync string, st
 	end := func() { quiet(); stopWorking(); tasks.Close(); runner.Close() }
 	cfg.Commands, cfg.Progress = tasks, say
 	cfg.Layout.SyncAlways = s.SyncAlways
-	server, err := start(ctx, self)
+	server, err := start(ctx, product)
 	if err != nil {
 		end()
 		return "", nil, err
@@ -225,11 +238,11 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync string, st
 		return jet.Connect(jet.ConnectConfig{Server: server.URL, Name: name, Log: a.Logger()})
 	}
 	cfg.ServerMemory, cfg.ServerTime, cfg.Pages = server.Memory, server.Time, server.Pages
-	return self, func() { server.Stop(); end() }, nil
+	return product, func() { server.Stop(); end() }, nil
 }
 
-// benchMemberCommand is one of the NATS servers of a benchmark.
-func (a *app) benchMemberCommand() *cobra.Command {
+// memberCommand is one of the NATS servers of a benchmark.
+func (a *app) memberCommand() *cobra.Command {
 	c := &cobra.Command{Use: bench.MemberCommand + " DIR NUMBER ROUTES", Hidden: true, Args: settings.Takes(3, -1, "directory, number, routes")}
 	c.RunE = func(c *cobra.Command, args []string) error { return bench.RunMember(c.Context(), args, a.Out) }
 	return c

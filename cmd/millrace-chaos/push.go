@@ -15,12 +15,12 @@ import (
 	"millrace/service/client"
 )
 
-// chaosPushPause is the pause between two pushes of `millrace chaos`.
-const chaosPushPause = 200 * time.Millisecond
+// pushPause is the pause between two pushes of `millrace chaos`.
+const pushPause = 200 * time.Millisecond
 
-// chaosPushCommand pushes the folders of `millrace chaos`. It is a process of its own, so that it
+// pushCommand pushes the folders of `millrace chaos`. It is a process of its own, so that it
 // can be killed.
-func (a *app) chaosPushCommand() *cobra.Command {
+func (a *app) pushCommand() *cobra.Command {
 	c := &cobra.Command{Use: chaos.PushCommand + " DIR", Hidden: true, Args: settings.Takes(1, 1, "directory")}
 	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
 		log := a.ProcessLogger()
@@ -37,7 +37,7 @@ func (a *app) chaosPushCommand() *cobra.Command {
 					err = leave(chaos.PushedFile(folder), string(pushed.Digest))
 				}
 				log.Info("push", "error", fmt.Sprint(err), "folder", folder, "sent", pushed.Sent)
-				if pause(ctx, chaosPushPause); ctx.Err() != nil {
+				if pause(ctx, pushPause); ctx.Err() != nil {
 					return nil
 				}
 			}

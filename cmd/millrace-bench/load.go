@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -75,8 +73,8 @@ func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan
 	if err != nil {
 		return err
 	}
-	if err := writable(f.report); err != nil {
-		return err
+	if err := load.Writable(f.report); err != nil {
+		return exit.MisuseOf(err)
 	}
 	for i := range cfg.Rounds {
 		round, err := a.benchRound(ctx, cfg, sync, plan, fmt.Sprintf("round %d of %d, ", i+1, cfg.Rounds))
@@ -90,7 +88,7 @@ func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan
 			return err
 		}
 	}
-	if err := errors.Join(a.printLoad(&r, o), writePage(f.report, &r.Result, r.Findings, nil)); err != nil {
+	if err := errors.Join(a.printLoad(&r, o), load.WritePage(f.report, &r.Result, r.Findings, nil)); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(r.Findings, func(f load.Finding) bool { return f.Worse }) {
@@ -116,32 +114,6 @@ func (f *loadFlags) earlier(is *load.Result, rounds int) (*load.Result, error) {
 		return nil, exit.MisuseOf(fmt.Errorf("%s: %w", f.baseline, err))
 	}
 	return &was, nil
-}
-
-// writable checks beforehand that the page can be written: measuring takes minutes.
-func writable(page string) error {
-	if page == "" {
-		return nil
-	}
-	if at, err := os.Stat(page); err == nil && at.IsDir() {
-		return exit.MisuseOf(fmt.Errorf("--report: %s is a directory", page))
-	}
-	if _, err := os.Stat(filepath.Dir(page)); err != nil {
-		return exit.MisuseOf(fmt.Errorf("--report: %w", err))
-	}
-	return nil
-}
-
-// writePage writes a page, if requested.
-func writePage(name string, r *load.Result, findings []load.Finding, faults []load.Fault) error {
-	if name == "" {
-		return nil
-	}
-	var page bytes.Buffer
-	if err := load.WriteReport(&page, r, findings, faults); err != nil {
-		return err
-	}
-	return os.WriteFile(name, page.Bytes(), 0o600)
 }
 
 func (a *app) printLoad(r *loadReport, o *settings.Output) error {

@@ -67,15 +67,15 @@ func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f
 	start := freshServer(sync, settings.Off)
 	switch {
 	case f.pages > 0 && f.keep != "":
-		start = func(ctx context.Context, self string) (*bench.Server, error) {
-			return bench.StartServerIn(ctx, f.keep, self, sync, settings.Off, withPages...)
+		start = func(ctx context.Context, product string) (*bench.Server, error) {
+			return bench.StartServerIn(ctx, f.keep, product, sync, settings.Off, withPages...)
 		}
 	case f.pages > 0:
 		start = freshServer(sync, settings.Off, withPages...)
 	case f.servers > 1:
 		cfg.Layout.Replicas = f.servers
-		start = func(ctx context.Context, self string) (*bench.Server, error) {
-			return bench.StartServerOn(ctx, f.servers, self, settings.Off)
+		start = func(ctx context.Context, product string) (*bench.Server, error) {
+			return bench.StartServerOn(ctx, f.servers, product, settings.Off)
 		}
 	}
 	_, stop, err := a.benchSetUp(ctx, &cfg, sync, start)

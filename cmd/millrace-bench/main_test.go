@@ -1,0 +1,37 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+
+	"millrace/internal/cli/clitest"
+	"millrace/internal/cli/connect"
+	"millrace/internal/cli/program"
+	"millrace/internal/cli/serve"
+	"millrace/internal/testkit"
+)
+
+// TestMain makes the test program a millrace that can be measured, too.
+func TestMain(m *testing.M) {
+	testscript.Main(testkit.Thrifty(m), map[string]func(){"millrace-bench": main, "millrace": func() {
+		program.Program{Commands: func(a *connect.App, root *cobra.Command, _ []string) {
+			root.AddCommand(serve.Of(a).Server(), serve.GuardCommand())
+		}}.Main(os.Args[1:])
+	}})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:  filepath.Join("testdata", "script"),
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": clitest.Exits},
+	})
+}
+
+func TestHelpOfFlags(t *testing.T) {
+	clitest.Flags(t, program.Bench.Program(commands).Root(program.New(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})))
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"millrace/internal/cli/clitest"
+	"millrace/internal/cli/program"
+	"millrace/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(testkit.Thrifty(m), map[string]func(){"millrace-chaos": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:  filepath.Join("testdata", "script"),
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": clitest.Exits},
+	})
+}
+
+func TestHelpOfFlags(t *testing.T) {
+	clitest.Flags(t, program.Chaos.Program(commands).Root(program.New(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})))
+}
