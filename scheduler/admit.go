@@ -14,7 +14,6 @@ import (
 
 	"millrace/events"
 	"millrace/scheduler/admission"
-	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/queue"
@@ -57,8 +56,8 @@ type admitter struct {
 	last  func(context.Context) (uint64, error) // see [Config.Last]
 	rec   *events.Recorder
 	side  int // how many tasks are refused concurrently
-	turns *turns.Turns
-	left  *turns.Left // scopes in which other schedulers admit first; closed to decisions here until then
+	turns *Turns
+	left  *Left // scopes in which other schedulers admit first; closed to decisions here until then
 	log   *slog.Logger
 	wake  chan struct{} // holds one: there was a change
 	busy  chan struct{} // holds one: tasks wait for a place, so changes are urgent
@@ -83,7 +82,7 @@ type unoffered struct {
 	until uint64
 }
 
-func newAdmitter(rec *events.Recorder, cfg *Config, turns *turns.Turns) *admitter {
+func newAdmitter(rec *events.Recorder, cfg *Config, turns *Turns) *admitter {
 	a := &admitter{
 		turns:   turns,
 		left:    turns.Left(),
@@ -183,7 +182,7 @@ func (a *admitter) endBatch() {
 		return
 	}
 	a.touched = false
-	turns.Poke(a.wake)
+	Poke(a.wake)
 }
 
 // granted takes over an admission, with mu held.
@@ -343,10 +342,10 @@ func (a *admitter) decide(ctx context.Context) ([]*admission.Sent, time.Time, er
 		}
 	}
 	if a.book.Known().Waiting() > 0 {
-		turns.Poke(a.busy)
+		Poke(a.busy)
 	}
 	if a.left.Any() || a.behind() {
-		if again := now.Add(turns.Patience / 10); next.IsZero() || again.Before(next) {
+		if again := now.Add(Patience / 10); next.IsZero() || again.Before(next) {
 			next = again
 		}
 	}
@@ -587,7 +586,7 @@ func (a *admitter) offerMissed(ctx context.Context, now time.Time) error {
 }
 
 // behind tells whether an offer may be missing, and the read model must catch up to tell. The
-// scheduler that goes first looks again soon: the next one waits only [turns.Patience] for it.
+// scheduler that goes first looks again soon: the next one waits only [Patience] for it.
 func (a *admitter) behind() bool {
 	for _, is := range a.lacking {
 		if is.until > 0 {

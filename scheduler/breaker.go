@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/limit"
@@ -19,7 +18,7 @@ import (
 // What it has seen is only in memory: failures from before its process started do not count. The
 // breakers themselves are in the log. Safe for concurrent use.
 type breakers struct {
-	left *turns.Left // jobs left to other schedulers' judgement, which may have seen less
+	left *Left // jobs left to other schedulers' judgement, which may have seen less
 
 	mu   sync.Mutex
 	jobs map[string]*guarded // guarded by mu

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
@@ -138,7 +137,7 @@ func TestABreakerIsNotLeftToOneThatKnowsLess(t *testing.T) {
 				Breaker: &limit.Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(20 * time.Second)}}}
 			w.join(t, "n")
 			first, second := "one", "two"
-			if turns.Weight(second, "j") > turns.Weight(first, "j") {
+			if Weight(second, "j") > Weight(first, "j") {
 				first, second = second, first
 			}
 			cfg := Config{Settings: settings, Peers: &peers{}, Last: w.Last}
@@ -150,16 +149,16 @@ func TestABreakerIsNotLeftToOneThatKnowsLess(t *testing.T) {
 				t.Fatal(err)
 			}
 			stop := w.watchFrom(last+1, cfg, first)
-			pass(2 * turns.Patience)
+			pass(2 * Patience)
 			if dies {
 				stop()
 			}
 			w.attempt(true)
-			pass(turns.Patience / 4)
+			pass(Patience / 4)
 			if got := w.told(); len(got) > 0 {
 				t.Errorf("the second one does not wait: %v", got)
 			}
-			pass(turns.Patience + turns.Patience/4)
+			pass(Patience + Patience/4)
 			if got := w.told(); !slices.Equal(got, []events.Type{events.BreakerOpened}) {
 				t.Errorf("the facts are %v, want that it opened", got)
 			}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/node"
 )
@@ -179,10 +178,10 @@ func (c *crowd) WatchBeats(ctx context.Context, gone func(node.ID, time.Time), l
 }
 
 // newCrowd starts schedulers, each without the parts that cuts remove.
-func newCrowd(t *testing.T, n int, met turns.Peers, cuts ...func(*Scheduler)) *crowd {
+func newCrowd(t *testing.T, n int, met Peers, cuts ...func(*Scheduler)) *crowd {
 	// The scheduler that goes first with n2 is the first to be killed.
 	names := []string{"scheduler-0", "scheduler-1", "scheduler-2"}[:n]
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(turns.Weight(b, "n2"), turns.Weight(a, "n2")) })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(Weight(b, "n2"), Weight(a, "n2")) })
 	// By default it checks when the consequences are done, and nothing else begins at the same
 	// moment.
 	c := &crowd{testWorld: newTestWorld(t), silent: make(chan struct{}), pace: 3 * gather / 2}

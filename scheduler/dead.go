@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/scheduler/turns"
 	"millrace/task"
 )
 
@@ -178,7 +177,7 @@ func (s *Scheduler) sweepIdle(ctx context.Context, queue string, now time.Time) 
 }
 
 // deadElsewhere notices dead offers that other schedulers have handled.
-type deadElsewhere struct{ left *turns.Left }
+type deadElsewhere struct{ left *Left }
 
 // observe implements [reactor].
 func (d deadElsewhere) observe(step *events.Step) {

@@ -11,7 +11,6 @@ import (
 	"millrace/events"
 	"millrace/internal/collections"
 	"millrace/internal/logclock"
-	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
@@ -192,7 +191,7 @@ func (f *firePipeline) prepare(ctx context.Context) {
 		}
 		f.readAhead(ctx, batch)
 		if f.await(batch) {
-			turns.Poke(f.early)
+			Poke(f.early)
 		}
 	}
 }

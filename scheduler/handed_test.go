@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/placement"
@@ -63,13 +62,13 @@ func TestHandedGoesBackThoughASchedulerDies(t *testing.T) {
 		pass(2900 * time.Millisecond)
 		w.stop[0]()
 		before := w.log.counts()
-		pass(400*time.Millisecond + turns.Patience)
+		pass(400*time.Millisecond + Patience)
 		for _, id := range ids {
 			if now := w.task(t, id); now.Route == "@n2.5" {
-				t.Errorf("%v after its time it waits on %s", 300*time.Millisecond+turns.Patience, now.Route)
+				t.Errorf("%v after its time it waits on %s", 300*time.Millisecond+Patience, now.Route)
 			}
 		}
-		pass(3 * turns.Patience)
+		pass(3 * Patience)
 		if cost := w.log.counts().less(before); cost.reads > 2*len(ids) || cost.refused > 0 {
 			t.Errorf("to move %d tasks cost %+v", len(ids), cost)
 		}

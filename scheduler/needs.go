@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"millrace/events"
-	"millrace/scheduler/turns"
 	"millrace/task"
 )
 
@@ -19,7 +18,7 @@ import (
 type needs struct {
 	wake chan struct{} // there are tasks to examine
 	busy chan struct{} // holds one: a needed task is under way, so changes are urgent
-	left *turns.Left   // held tasks that may go and are left to other schedulers first
+	left *Left         // held tasks that may go and are left to other schedulers first
 
 	observed atomic.Uint64 // the latest change seen
 
@@ -55,7 +54,7 @@ func (w *wanted) underway() bool { return w.State == task.Pending || w.State == 
 // maxBirths is how many births are kept in memory, at about 1 kB each.
 const maxBirths = 100_000
 
-func newNeeds(l *turns.Left) *needs {
+func newNeeds(l *Left) *needs {
 	n := &needs{left: l, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1)}
 	n.begin()
 	return n
@@ -169,7 +168,7 @@ func (n *needs) count(was, is bool) {
 	switch {
 	case is && !was:
 		n.under++
-		turns.Poke(n.busy)
+		Poke(n.busy)
 	case was && !is:
 		n.under--
 	}
@@ -195,7 +194,7 @@ func (n *needs) add(ids ...task.ID) {
 		n.look[id] = true
 	}
 	if len(ids) > 0 {
-		turns.Poke(n.wake)
+		Poke(n.wake)
 	}
 }
 

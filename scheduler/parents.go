@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/node"
@@ -21,7 +20,7 @@ type families struct {
 	mu      sync.Mutex
 	touched map[task.ID]struct{} // guarded by mu
 	poke    chan struct{}        // holds one
-	left    *turns.Left
+	left    *Left
 	// deserted are tasks that ran and were stopped together with their children: those spawned by
 	// then, and later ones. Guarded by mu.
 	deserted map[task.ID]struct{}
@@ -31,7 +30,7 @@ type families struct {
 // grace of its parent.
 const maxDeserted = 10_000
 
-func newFamilies(l *turns.Left) *families { return &families{poke: make(chan struct{}, 1), left: l} }
+func newFamilies(l *Left) *families { return &families{poke: make(chan struct{}, 1), left: l} }
 
 // touch schedules a task for examination by the scheduler whose turn it is.
 func (f *families) touch(id task.ID) {
@@ -48,7 +47,7 @@ func (f *families) look(id task.ID) {
 	}
 	f.touched[id] = struct{}{}
 	f.mu.Unlock()
-	turns.Poke(f.poke)
+	Poke(f.poke)
 }
 
 // desert records that the children of a task must be stopped.

@@ -3,8 +3,6 @@ package scheduler
 import (
 	"context"
 	"time"
-
-	"millrace/scheduler/turns"
 )
 
 // First tells whether this scheduler goes first with the subject named what.
@@ -21,7 +19,7 @@ func (s *Scheduler) meet(ctx context.Context) error {
 		return err
 	}
 	defer leave()
-	ticker := time.NewTicker(turns.HereEvery)
+	ticker := time.NewTicker(HereEvery)
 	defer ticker.Stop()
 	for here := false; ; {
 		if fit := s.fitness.Fit(); fit || here {
@@ -43,11 +41,11 @@ func (s *Scheduler) meet(ctx context.Context) error {
 // scheduler without peers need not know.
 func (s *Scheduler) keepLevel(ctx context.Context) {
 	view, hurried := s.view.(Hurried)
-	for ticker := time.NewTicker(turns.Patience); ; {
+	for ticker := time.NewTicker(Patience); ; {
 		if !hurried || s.cfg.Last == nil || s.turns.Joined() && s.turns.Alone() {
 			s.fitness.Level()
 		} else {
-			waiting, cancel := context.WithTimeout(ctx, turns.StuckAfter)
+			waiting, cancel := context.WithTimeout(ctx, StuckAfter)
 			last, err := s.cfg.Last(waiting)
 			if err == nil {
 				err = view.Wait(waiting, last)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/node"
 )
@@ -130,7 +129,7 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 				if s.turns.First(string(beat.node)) {
 					s.silent(ctx, beat)
 				} else {
-					again = time.After(turns.Patience + turns.HereEvery) // by then it is known whether the scheduler that goes first lives
+					again = time.After(Patience + HereEvery) // by then it is known whether the scheduler that goes first lives
 				}
 				continue
 			}
@@ -153,11 +152,11 @@ func (s *Scheduler) watchBeats(ctx context.Context, gone chan<- lastBeat, look c
 			select {
 			case gone <- lastBeat{id, last}:
 			default: // very many at once: one check of all nodes costs less
-				turns.Poke(look)
+				Poke(look)
 			}
 		}, func() {
 			s.presence.unsettle(s.cfg.Settling)
-			turns.Poke(look)
+			Poke(look)
 		})
 		if ctx.Err() != nil {
 			return

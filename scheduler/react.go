@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/scheduler/turns"
 	"millrace/task/duties"
 	"millrace/task/node"
 	"millrace/task/placement"
@@ -29,7 +28,7 @@ type standing struct {
 // afterglow is how long after a change of a node its tasks are checked again and again: the
 // recorder's clock may be ahead, and the scheduler that goes first with them may have died before
 // its check.
-const afterglow = turns.Patience + turns.HereEvery
+const afterglow = Patience + HereEvery
 
 // React checks once whether nodes came or went since the last check, and handles the tasks
 // concerned. Tasks that ran under an ended session are declared lost and offered again. Tasks that

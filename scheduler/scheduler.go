@@ -15,7 +15,6 @@ import (
 
 	"millrace/events"
 	"millrace/events/submit"
-	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/node"
@@ -91,7 +90,7 @@ type Config struct {
 	Refusing int
 	// Peers are the other schedulers. For each task, node or schedule one of them acts first, and
 	// the others follow if it does not. Default: there are none.
-	Peers turns.Peers
+	Peers Peers
 	// Last is the sequence of the last message in the log ([events.Follower]): a scheduler with
 	// peers goes first only while its read model has reached that. Default: the read model counts
 	// as level.
@@ -176,13 +175,13 @@ type Scheduler struct {
 	// missing are tasks whose offer was missing at this sweep, missed those at the one before.
 	// Owned by the sweep.
 	missing, missed map[task.ID]miss
-	turns           *turns.Turns
-	fitness         turns.Fitness
+	turns           *Turns
+	fitness         Fitness
 	presence        presence
 	watch           watch
-	reacting        *turns.Left // tasks affected by a node that came or went
-	dead            *turns.Left // offers that the server gave up
-	expiring        *turns.Left // unserved tasks, by each scheduler's own observation
+	reacting        *Left // tasks affected by a node that came or went
+	dead            *Left // offers that the server gave up
+	expiring        *Left // unserved tasks, by each scheduler's own observation
 	families        *families
 	repairs         repairs
 	breakers        breakers
@@ -211,7 +210,7 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 			cfg.Now = own.Now
 		}
 	}
-	turns := turns.New(events.NewID(cfg.Now()))
+	turns := NewTurns(events.NewID(cfg.Now()))
 	needs, parents := newNeeds(turns.Left()), newFamilies(turns.Left())
 	s := &Scheduler{
 		turns: turns, reacting: turns.Left(), dead: turns.Left(), expiring: turns.Left(), breakers: breakers{left: turns.Left()},

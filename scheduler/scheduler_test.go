@@ -15,7 +15,6 @@ import (
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/history/verify"
-	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/duties"
@@ -311,7 +310,7 @@ func (w *testWorld) claim(t *testing.T, id task.ID, n node.ID) task.Task {
 func (w *testWorld) run(t *testing.T, n int) []*Scheduler { return w.runWith(t, n, nil) }
 
 // runWith runs schedulers that know of each other.
-func (w *testWorld) runWith(t *testing.T, n int, met turns.Peers) []*Scheduler {
+func (w *testWorld) runWith(t *testing.T, n int, met Peers) []*Scheduler {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(func() { stop(); synctest.Wait() })

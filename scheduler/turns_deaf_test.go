@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"millrace/internal/testkit"
-	"millrace/scheduler/turns"
 	"millrace/task/node"
 )
 
@@ -38,7 +37,7 @@ func TestDeafSchedulersGoLast(t *testing.T) {
 					for _, deafen := range w.deaf[:deaf] {
 						deafen()
 					}
-					pass(turns.StuckAfter + 2*turns.Patience)
+					pass(StuckAfter + 2*Patience)
 					for i, s := range w.all {
 						if s.turns.Joined() != (i >= deaf) {
 							t.Errorf("of scheduler %d the others think that it is here: %t", i, s.turns.Joined())
@@ -49,7 +48,7 @@ func TestDeafSchedulersGoLast(t *testing.T) {
 				})
 				return took
 			}
-			if none, two := after(0), after(2); two-none > turns.Patience/2 {
+			if none, two := after(0), after(2); two-none > Patience/2 {
 				t.Errorf("with two deaf schedulers of three it took %v, with none %v", two, none)
 			}
 		})

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
@@ -28,7 +27,7 @@ func TestOneOffersWhatWasAdmitted(t *testing.T) {
 		}
 		pass(time.Second)
 		w.log.setMute(false)
-		pass(offerAgain + 2*turns.Patience)
+		pass(offerAgain + 2*Patience)
 		for _, id := range ids {
 			if offers, _ := w.offersOf(t, id); offers != 1 {
 				t.Errorf("task %s has %d offers, want one", id, offers)
@@ -43,7 +42,7 @@ func TestTicksAreSeenToInOrder(t *testing.T) {
 		due := time.Now()
 		waits := map[time.Duration]int{}
 		for _, name := range []string{"one", "two", "three"} {
-			of := turns.New(name)
+			of := NewTurns(name)
 			of.Join(true)
 			w := newTickWatch(time.Now, of)
 			w.due.Push(&watchedTick{schedule: "s", tick: schedule.Tick{At: due, Due: due}, at: due.Add(tickPatience)})
@@ -58,7 +57,7 @@ func TestTicksAreSeenToInOrder(t *testing.T) {
 			}
 		}
 		for n := range 3 {
-			if at := tickPatience + time.Duration(n)*turns.Patience; waits[at] != 1 {
+			if at := tickPatience + time.Duration(n)*Patience; waits[at] != 1 {
 				t.Errorf("%d see to it after %v, want one: %v", waits[at], at, waits)
 			}
 		}
@@ -84,7 +83,7 @@ func TestOneBuriesAnOffer(t *testing.T) {
 				w.tell(t, s)
 				heard, asked, stops = append(heard, <-d.heard), append(asked, d), append(stops, stop)
 			}
-			pass(2 * turns.Patience)
+			pass(2 * Patience)
 			for i := range killed {
 				stops[i]()
 			}
@@ -104,11 +103,11 @@ func TestOneBuriesAnOffer(t *testing.T) {
 					pass(10 * time.Millisecond)
 				}
 			}
-			pass(time.Duration(killed)*turns.Patience + turns.Patience/2)
+			pass(time.Duration(killed)*Patience + Patience/2)
 			for _, id := range ids {
 				w.wants(t, "a task whose offer is dead", id, task.Abnormal, value.Poison)
 			}
-			pass(3 * turns.Patience)
+			pass(3 * Patience)
 			n := 0
 			for _, d := range asked {
 				n += int(d.asked.Load())

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"millrace/internal/testkit"
-	"millrace/scheduler/turns"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/node"
@@ -22,11 +21,11 @@ type load struct {
 	looks int // by the two others, because a child has ended and its parent needs nothing yet
 }
 
-func (l *load) begin(t *testing.T, n int, met turns.Peers, cuts ...func(*Scheduler)) *crowd {
+func (l *load) begin(t *testing.T, n int, met Peers, cuts ...func(*Scheduler)) *crowd {
 	c := newCrowd(t, n, met, cuts...)
 	if l.ready != nil {
 		l.ready(t, c)
-		pass(turns.Patience)
+		pass(Patience)
 	}
 	return c
 }
@@ -40,14 +39,14 @@ var loads = []load{
 		close(c.silent)
 	}},
 	{name: "steps", give: steps},
-	{name: "slow steps", ready: func(_ *testing.T, c *crowd) { c.pace = 3 * turns.Patience }, give: steps, looks: 2 * 2 * 40},
+	{name: "slow steps", ready: func(_ *testing.T, c *crowd) { c.pace = 3 * Patience }, give: steps, looks: 2 * 2 * 40},
 	{name: "included nodes", ready: func(t *testing.T, c *crowd) {
 		for range 40 {
 			c.asked(t, job.Spec{Handler: "x", Place: job.Place{Mode: job.PlaceAll, Late: job.LateInclude}})
 		}
 	}, give: func(t *testing.T, c *crowd) {
 		c.join(t, "n3")
-		pass(turns.Patience + turns.Patience/2)
+		pass(Patience + Patience/2)
 		parents, err := c.Parents(t.Context(), batch)
 		for _, id := range parents {
 			if names := c.task(t, id).Children.Names; len(names) != 3 {
@@ -81,7 +80,7 @@ func TestThreeCostWhatOneDoes(t *testing.T) {
 	more := 0 // the cost of three that do not know of each other
 	for _, l := range loads {
 		t.Run(l.name, func(t *testing.T) {
-			cost := func(n int, met turns.Peers) (c counts) {
+			cost := func(n int, met Peers) (c counts) {
 				synctest.Test(t, func(t *testing.T) {
 					w := l.begin(t, n, met)
 					before := w.log.counts()
@@ -89,7 +88,7 @@ func TestThreeCostWhatOneDoes(t *testing.T) {
 					if took := w.work(t); took > forever {
 						t.Error("not all tasks have ended")
 					}
-					pass(2 * turns.GoesLast * turns.Patience)
+					pass(2 * GoesLast * Patience)
 					c = w.log.counts().less(before)
 					noRepairs(t, w.all)
 				})
@@ -128,7 +127,7 @@ func TestSchedulersAreKilled(t *testing.T) {
 			for killed := 1; killed <= 2; killed++ {
 				took := after(killed)
 				t.Logf("with %d of 3 schedulers killed it took %v, with none %v", killed, took, none)
-				if late := took - none; late > time.Duration(killed)*turns.Patience+turns.Patience/2 {
+				if late := took - none; late > time.Duration(killed)*Patience+Patience/2 {
 					t.Errorf("with %d of 3 schedulers killed all was %v late", killed, late)
 				}
 			}
@@ -159,7 +158,7 @@ func TestNoReactionMayBeMissing(t *testing.T) {
 					w := l.begin(t, 1, nil, cut)
 					l.give(t, w)
 					took := w.work(t)
-					if repairs := w.all[0].Repairs(); took < turns.Patience && len(repairs) == 0 {
+					if repairs := w.all[0].Repairs(); took < Patience && len(repairs) == 0 {
 						t.Errorf("nobody misses it: all is done after %v", took)
 					}
 				})

@@ -13,7 +13,6 @@ import (
 	"millrace/events"
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/names"
-	"millrace/events/jet/presence"
 	"millrace/events/jet/publish"
 	link "millrace/events/jet/request"
 	"millrace/events/jet/rights"
@@ -56,7 +55,7 @@ func Attended(nc *nats.Conn, options ...Option) (*Store, error) {
 	s.Link.Pub = s.pub
 	s.Denials.Of(s.pub)
 	s.OwnTime()
-	s.Beats = presence.New(s.Link)
+	s.Beats = New(s.Link)
 	s.Book = definitions.New(s.Log, nil, s)
 	return s, nil
 }

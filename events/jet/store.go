@@ -14,7 +14,6 @@ import (
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/names"
 	"millrace/events/jet/outputs"
-	"millrace/events/jet/presence"
 	"millrace/events/jet/publish"
 	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
@@ -31,7 +30,7 @@ type Store struct {
 	*request.Log
 	*definitions.Book
 	*streams.Set
-	*presence.Beats
+	*Beats
 	caller   string // the name under which it asks the service
 	log      jetstream.Stream
 	timers   jetstream.Stream
@@ -180,7 +179,7 @@ func (s *Store) open(ctx context.Context, f *request.Former, find func(context.C
 	if err := f.Await(ctx, func(ctx context.Context) error { _, err := s.JS.KeyValue(ctx, names.NodesBucket); return err }); err != nil {
 		return fmt.Errorf("bucket %s: %w", names.NodesBucket, err)
 	}
-	s.Beats = presence.New(s.Link)
+	s.Beats = New(s.Link)
 	s.Book = definitions.New(s.Log, s.log, s)
 	made := streams.LayoutOf(s.log.CachedInfo().Config)
 	s.ackWait, s.imported = made.AckWait, made.Import

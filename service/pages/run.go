@@ -12,7 +12,6 @@ import (
 	"millrace/service/answers"
 	"millrace/service/client"
 	"millrace/service/httpapi"
-	"millrace/service/pages/paramform"
 	"millrace/task"
 	"millrace/task/param"
 	"millrace/task/value"
@@ -22,7 +21,7 @@ import (
 var runPage = page{name: "run", path: "/run/{of}/{name}", verb: rights.TaskGet, show: func(ctx context.Context, l *look) (any, error) { return runForm(ctx, l) }}
 
 type runData struct {
-	*paramform.Form
+	*Form
 	// Of is job or task, and Name which one; Verb is the verb to perform.
 	Of, Name string
 	Verb     rights.Verb
@@ -75,7 +74,7 @@ func runForm(ctx context.Context, l *look) (*runData, error) {
 	if !l.caller.Role.May(d.Verb) {
 		return nil, answers.ErrRole
 	}
-	d.Form = paramform.New(params, now)
+	d.Form = newForm(params, now)
 	return d, nil
 }
 

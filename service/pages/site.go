@@ -5,6 +5,9 @@
 //
 // A page is a file with a [page] and a file of templates of the same name. docs/pages.md says how
 // to add one.
+//
+// Its part paramform makes forms for the parameters of jobs, and turns what was typed into them into
+// parameters.
 package pages
 
 import (

@@ -9,7 +9,7 @@ import (
 	"millrace/events/jet"
 	"millrace/internal/cli/wording"
 	"millrace/projections"
-	"millrace/scheduler/retention"
+	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -33,14 +33,14 @@ func (l left) Drop(ctx context.Context, t *task.Task, reason string, now time.Ti
 // keep drops the output and records of tasks when their jobs, or else the settings, say so.
 func (p *parts) keep(store *jet.Store, view *projections.Store) {
 	rec := &events.Recorder{Log: store}
-	p.keepOne(retention.Output, p.settings.LogKeep, left{view, rec, store.OutputTasks,
+	p.keepOne(scheduler.Output, p.settings.LogKeep, left{view, rec, store.OutputTasks,
 		func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error) {
 			return store.DropOutput(ctx, t.ID, func(n int) output.Lines {
 				text := wording.Plural(n, "line") + " dropped: " + reason
 				return output.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Dropped: n, Lines: []output.Line{{N: 1, At: now, Stream: output.System, Text: text}}}
 			})
 		}})
-	p.keepOne(retention.Records, p.settings.DataKeep, left{view, rec, store.RecordTasks,
+	p.keepOne(scheduler.Records, p.settings.DataKeep, left{view, rec, store.RecordTasks,
 		func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error) {
 			return store.DropRecords(ctx, t.ID, func(n int) output.Records {
 				return output.Records{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Items: []json.RawMessage{}, Dropped: n, Reason: reason}
@@ -48,6 +48,6 @@ func (p *parts) keep(store *jet.Store, view *projections.Store) {
 		}})
 }
 
-func (p *parts) keepOne(kind retention.Kind, policy retention.Policy, store left) {
-	p.start((&retention.Keeper{Kind: kind, Store: store, Policy: policy, Every: 12 * p.settings.Sweep, Now: p.clock.Now, Log: p.log}).Run)
+func (p *parts) keepOne(kind scheduler.Kind, policy scheduler.Policy, store left) {
+	p.start((&scheduler.Keeper{Kind: kind, Store: store, Policy: policy, Every: 12 * p.settings.Sweep, Now: p.clock.Now, Log: p.log}).Run)
 }

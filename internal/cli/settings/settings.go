@@ -27,7 +27,6 @@ import (
 	"millrace/events/jet/streams"
 	"millrace/internal/cli/exit"
 	"millrace/scheduler"
-	"millrace/scheduler/retention"
 	"millrace/service/httpapi"
 	"millrace/task/duties"
 	"millrace/task/node"
@@ -106,9 +105,9 @@ type Values struct {
 	// Confine is what else tasks lose of the rights of the worker's user.
 	Confine child.Confinement
 	// LogKeep is how long a server keeps the output of tasks after their end.
-	LogKeep retention.Policy
+	LogKeep scheduler.Policy
 	// DataKeep is the same for their records.
-	DataKeep retention.Policy
+	DataKeep scheduler.Policy
 }
 
 // defaultMemory is the default of the setting memory, in bytes: enough for a million tasks.

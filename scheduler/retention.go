@@ -1,8 +1,4 @@
-// Package retention drops the output and records of ended tasks when their time is over. That time
-// depends on the end of the task; the job sets it, or else the settings of a server. The package
-// holds no truth and needs no leader: it replaces the dropped data by a message that says so, with
-// a count, and a second keeper that finds the message does nothing. It does not touch the log.
-package retention
+package scheduler
 
 import (
 	"cmp"
@@ -128,8 +124,8 @@ const (
 	idle = time.Millisecond
 	// settled is when a task without data is checked again, because a retry gives it new data.
 	settled = 24 * time.Hour
-	// atOnce is how many tasks are read at once.
-	atOnce = 250
+	// eachTime is how many tasks are read at once.
+	eachTime = 250
 )
 
 // sweep drops due data and returns for how many tasks.
@@ -147,7 +143,7 @@ func (k *Keeper) sweep(ctx context.Context) (dropped int, err error) {
 			look = append(look, id)
 		}
 	}
-	for some := range slices.Chunk(look, atOnce) {
+	for some := range slices.Chunk(look, eachTime) {
 		tasks, failed := k.Store.Known(ctx, some)
 		err = errors.Join(err, failed)
 		for i := range tasks {

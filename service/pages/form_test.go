@@ -1,4 +1,4 @@
-package paramform
+package pages
 
 import (
 	"encoding/json"
@@ -24,7 +24,7 @@ const declared = `[{"name":"env","title":"Where to","enum":["staging","productio
 // A form has a field for each parameter, of its kind, filled with its present value.
 func TestFields(t *testing.T) {
 	t.Parallel()
-	f := New(params(t, declared), nil)
+	f := newForm(params(t, declared), nil)
 	var all []string
 	for _, is := range f.Fields {
 		all = append(all, strings.Join([]string{is.Name, string(is.Kind), is.Value, is.Min, is.Max, strings.Join(is.Options, "|"), map[bool]string{true: "must"}[is.Required]}, ","))
@@ -35,11 +35,11 @@ func TestFields(t *testing.T) {
 	if f.Fields[0].Label != "Where to (env)" || !strings.Contains(f.Fields[1].About, "1 to 20") {
 		t.Errorf("they are called %+v", f.Fields)
 	}
-	again := New(params(t, declared), map[string]json.RawMessage{"version": []byte(`"v1"`), "replicas": []byte("7")})
+	again := newForm(params(t, declared), map[string]json.RawMessage{"version": []byte(`"v1"`), "replicas": []byte("7")})
 	if again.Fields[1].Value != "7" || again.Fields[2].Value != "v1" || again.Fields[2].Required {
 		t.Errorf("of a task there are %+v", again.Fields)
 	}
-	free := New(params(t, `{"a":"1.10","b":{"c":1}}`), map[string]json.RawMessage{"d": []byte("true")})
+	free := newForm(params(t, `{"a":"1.10","b":{"c":1}}`), map[string]json.RawMessage{"d": []byte("true")})
 	if len(free.Fields) != 3 || free.Declared || free.Fields[0].Value != "1.10" || free.Fields[1].Kind != Lines || free.Fields[2].Value != "true" {
 		t.Errorf("without declarations there are %+v", free.Fields)
 	}
@@ -60,7 +60,7 @@ func TestRead(t *testing.T) {
 		{`{"a":"1.10"}`, map[string]string{"a": "1.10"}, map[string]string{}, ""},
 		{`{"a":"1.10"}`, map[string]string{"a": "2"}, map[string]string{"a": "2"}, ""},
 	} {
-		f := New(params(t, c.params), nil)
+		f := newForm(params(t, c.params), nil)
 		texts, fine := f.Read(func(name string) string { return c.typed[name] })
 		var wrong []string
 		for _, is := range f.Fields {

@@ -1,6 +1,4 @@
-// Package paramform makes forms for the parameters of jobs, and turns what was typed into them into
-// parameters.
-package paramform
+package pages
 
 import (
 	"encoding/json"
@@ -50,12 +48,12 @@ type Form struct {
 	params   param.Params
 }
 
-// New makes the form of a job's parameters. now are those that a task has already; nil for a new
+// newForm makes the form of a job's parameters. now are those that a task has already; nil for a new
 // one.
-func New(p param.Params, now map[string]json.RawMessage) *Form {
+func newForm(p param.Params, now map[string]json.RawMessage) *Form {
 	f := &Form{Declared: len(p.Declared) > 0, params: p}
 	for i := range p.Declared {
-		f.Fields = append(f.Fields, fieldOf(&p.Declared[i]))
+		f.Fields = append(f.Fields, paramField(&p.Declared[i]))
 	}
 	names := maps.Clone(p.Defaults)
 	if names == nil {
@@ -77,7 +75,7 @@ func New(p param.Params, now map[string]json.RawMessage) *Form {
 	return f
 }
 
-func fieldOf(d *param.Param) Field {
+func paramField(d *param.Param) Field {
 	f := Field{Name: d.Name, Label: d.Name, About: d.Allowed(), Was: d.DefaultText(), Options: d.Texts(), Required: len(d.Default) == 0 && !d.Optional}
 	if d.Title != "" {
 		f.Label = d.Title + " (" + d.Name + ")"

@@ -1,4 +1,4 @@
-package presence_test
+package jet_test
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"millrace/events/jet"
 	"millrace/events/jet/names"
 	"millrace/events/jet/natstest"
-	"millrace/events/jet/presence"
 	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/node"
@@ -133,18 +132,18 @@ func TestPing(t *testing.T) {
 	}
 	stop()
 	for _, id := range []node.ID{"n1", "n2"} {
-		if _, err := s.Ping(within(t), id); !errors.Is(err, presence.ErrNoPong) {
+		if _, err := s.Ping(within(t), id); !errors.Is(err, jet.ErrNoPong) {
 			t.Errorf("ping %s: %v, want ErrNoPong", id, err)
 		}
 	}
 	must(s.NC.Subscribe(names.PingPrefix+"mute", func(*nats.Msg) {}))(t)
 	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := s.Ping(soon, "mute"); !errors.Is(err, presence.ErrNoPong) {
+	if _, err := s.Ping(soon, "mute"); !errors.Is(err, jet.ErrNoPong) {
 		t.Errorf("ping of a process that does not answer: %v, want ErrNoPong", err)
 	}
 	must(s.NC.Subscribe(names.PingPrefix+"odd", func(m *nats.Msg) { _ = m.Respond([]byte("pong")) }))(t)
-	if _, err := s.Ping(within(t), "odd"); err == nil || errors.Is(err, presence.ErrNoPong) {
+	if _, err := s.Ping(within(t), "odd"); err == nil || errors.Is(err, jet.ErrNoPong) {
 		t.Errorf("rubbish for an answer: %v", err)
 	}
 }
@@ -154,7 +153,7 @@ func TestPing(t *testing.T) {
 func TestBeatsFollowEachOther(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	other := presence.New(s.Link)
+	other := jet.New(s.Link)
 	beat := func(of interface {
 		Beat(context.Context, node.ID, node.Heartbeat, time.Duration) error
 	}, session string, want error) {

@@ -1,4 +1,4 @@
-package turns
+package scheduler
 
 import (
 	"iter"
@@ -48,9 +48,9 @@ type Turns struct {
 	others map[string]time.Time // guarded by mu; when each was last heard
 }
 
-// New returns the turns of the scheduler with a name, which counts as alone until it hears of
+// NewTurns returns the turns of the scheduler with a name, which counts as alone until it hears of
 // another.
-func New(name string) *Turns {
+func NewTurns(name string) *Turns {
 	t := &Turns{Name: name, came: make(chan struct{}, 1), others: map[string]time.Time{}}
 	t.alone.Store(true)
 	return t

@@ -1,4 +1,4 @@
-package presence_test
+package jet_test
 
 import (
 	"context"
@@ -11,8 +11,6 @@ import (
 	"millrace/events/jet/natstest"
 	"millrace/events/jet/streams"
 )
-
-func TestMain(m *testing.M) { natstest.Main(m) }
 
 func within(t testing.TB) context.Context { return natstest.Within(t) }
 

@@ -1,4 +1,4 @@
-package presence
+package jet
 
 import (
 	"context"
@@ -70,7 +70,7 @@ func (s *Beats) watchBeats(ctx context.Context, gone func(id node.ID, last time.
 		if !ok || err != nil {
 			return false
 		}
-		is := read(m.Header, m.Data, came.Timestamp)
+		is := readBeat(m.Header, m.Data, came.Timestamp)
 		is.seq = came.Sequence.Stream
 		old := came.Sequence.Consumer <= before // the caller looks at all nodes, so it needs no word of those that were gone
 		switch {

@@ -1,4 +1,4 @@
-package presence
+package jet
 
 import (
 	"context"
@@ -109,8 +109,8 @@ type stored struct {
 	gone bool      // it is no heartbeat: the node has withdrawn it, or the message is foreign
 }
 
-// read decodes a message of the bucket.
-func read(h nats.Header, body []byte, at time.Time) (m stored) {
+// readBeat decodes a message of the bucket.
+func readBeat(h nats.Header, body []byte, at time.Time) (m stored) {
 	m.at = at
 	ended, err := time.Parse(time.RFC3339Nano, h.Get(endedHeader))
 	switch reason := h.Get("Nats-Marker-Reason"); {
@@ -166,7 +166,7 @@ func (s *Beats) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 		if err != nil {
 			return err
 		}
-		is := read(m.Header, m.Data, at)
+		is := readBeat(m.Header, m.Data, at)
 		if p := is.pulse(now, s.leap()); p.Beat.Session != "" {
 			alive[id] = p.Beat
 		} else {
@@ -215,7 +215,7 @@ func (s *Beats) lastBeat(ctx context.Context, id node.ID, now time.Time) (node.P
 			return node.Pulse{Now: now}, nil
 		}
 	}
-	is := read(header, m.Data, m.Time)
+	is := readBeat(header, m.Data, m.Time)
 	return is.pulse(now, s.leap()), nil
 }
 

@@ -1,4 +1,4 @@
-package presence_test
+package jet_test
 
 import (
 	"context"
