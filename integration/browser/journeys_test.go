@@ -354,7 +354,7 @@ func within(snapshot *domsnapshot.CaptureSnapshotResult, node int, ids ...string
 // hostile are texts that others may have written.
 var hostile = []string{
 	`<script>window.taken=1</script><img src=x onerror="window.taken=1">`, `"><a href="javascript:window.taken=1">x</a>`, "' onmouseover='window.taken=1", "{{.Data}}",
-	"a\x1b[31mred\x1b]8;;http://evil.example\aon\x1b]8;;\a", "\r\ndata: forged\r\n\r\n", "right\u202Eto left\u2066", `hx-get="/x" hx-on:click="window.taken=1"`,
+	"a\x1b[31mred\x1b]8;;http://evil.example\aon\x1b]8;;\a", "x\r\ndata: forged\r\n\r\nx", "right\u202Eto left\u2066", `hx-get="/x" hx-on:click="window.taken=1"`,
 	"</title></textarea></template></style>", strings.Repeat("w", 10_000), "a/b?c#d%2fe", "\u2028line", strings.Repeat("\u0301", 200) + "a",
 }
 

@@ -48,7 +48,7 @@ func TestSimulationFindsWhatRemembersTooMuch(t *testing.T) {
 		first   uint64 // the seed of the first history to play, before one that shows it
 	}{
 		"a chain that ends before what is remembered of it has nothing new": {variant{log: func(p *port) events.Log { return blithe{p, map[uint64]events.Record{}} }}, errIdle, 0},
-		"an offer in hand outlives its birth":                               {variant{
+		"an offer in hand outlives its birth": {variant{
 			protocol: func(p *claim.Protocol) protocol { return trustingOffers{p} }, log: func(p *port) events.Log { return stubborn{p} },
 		}, errUnborn, 800},
 	} {
