@@ -61,6 +61,7 @@ func TestDecisionsOnLimits(t *testing.T) {
 		"nobody":          {[]said{{0, "", task.Granted{Grants: []task.Grant{{Task: "01JNAT00000000000000000009", Limits: []string{slots}}}}}}, "no such task"},
 		"a pause":         {append(ran, said{time.Second, ids[0], failed(time.Minute)}, said{2 * time.Second, "", task.Granted{Rates: left(after(61 * time.Second))}}), ""},
 		"another pause":   {append(ran, said{time.Second, ids[0], failed(time.Minute)}, said{2 * time.Second, "", task.Granted{Rates: left(after(62 * time.Second))}}), "is used up until"},
+		"another chain":   {[]said{{0, "", task.Granted{Rates: map[string]time.Time{"rate:other": after(time.Second)}}}}, "which another chain counts"},
 		"not known yet":   {append(ran, said{time.Second, ids[0], failed(time.Minute)}, said{2 * time.Second, "", task.Granted{Grants: grants(2), Rates: left(after(3 * time.Second))}}), ""},
 		"after the pause": {append(ran, said{time.Second, ids[0], failed(time.Minute)}, said{61 * time.Second, "", task.Granted{Grants: grants(2), Rates: left(after(62 * time.Second))}}), ""},
 		"during the pause": {append(ran, said{time.Second, ids[0], failed(time.Minute)}, said{2 * time.Second, "", task.Granted{Rates: left(after(61 * time.Second))}},

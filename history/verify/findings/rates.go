@@ -80,6 +80,10 @@ func (l *Lines) Granted(r *events.Record) {
 	}
 	from := map[string]time.Time{}
 	for _, name := range slices.Sorted(maps.Keys(e.Rates)) {
+		if limit.ScopeOf(name) != r.Fact.Scope {
+			l.granted(r, "", 0, "it says what is left of "+name+", which another chain counts")
+			continue
+		}
 		from[name] = l.rateAgain(r, name, e.Rates[name], takes[name])
 	}
 	l.admits(r, &e, from, l.book.Broken(Decisions) > found)
