@@ -148,8 +148,12 @@ func (a *Commands) GoOn(ctx context.Context, c *client.Client, f *ListFlags) (er
 // Read turns the flags into the request.
 func (f *ListFlags) Read(c *cobra.Command, now time.Time) (err error) {
 	r := &f.Request
-	if _, err := query.Parse(f.query, now); err != nil {
+	q, err := query.Parse(f.query, now)
+	if err != nil {
 		return err
+	}
+	if at := c.Flag("at"); at != nil && at.Changed && q.Text+r.Text != "" {
+		return client.ErrPastText
 	}
 	if r.States, err = settings.States(f.States); err != nil {
 		return err
