@@ -49,14 +49,12 @@ type fold struct {
 type change struct {
 	task task.Task
 	// number is the task's number in the index of the past, 0 if it has none yet. told says that
-	// the index has the task's origin: the fields from origin to command are the values in the index.
+	// the index has the task's origin: the fields from origin to labels are the values at that time.
 	number          uint32
 	told            bool
 	origin          origin
 	submitted, tick int64
 	labels          map[string]string
-	step            string
-	command         *job.Spec
 	// before is the key under which it was counted. isNew says that it is assumed to have no row, bare
 	// that it had none.
 	before      counted
@@ -288,9 +286,9 @@ func (f *fold) evolve(records []events.Record) {
 
 // follow applies a record to its task, and records the task's new place.
 func (f *fold) follow(r *events.Record, c *change) {
-	said := saidOf(&c.task)
+	failed := c.task.State.Failed()
 	f.spend(r, &c.task)
-	if f.past.note(r, c, said) {
+	if f.past.note(r, c, failed) {
 		f.noteLatest(c)
 		f.noteBirth(c)
 	}

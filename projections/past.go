@@ -12,7 +12,6 @@ import (
 
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/job"
 )
 
 // pastSuffix, behind the name of the database file, names the file of the index of the past.
@@ -72,7 +71,6 @@ func (s *Store) pastWriter(p *position) (*pastWriter, error) {
 		err = s.past.Truncate(p.Past)
 	}
 	w := &pastWriter{file: s.past, pastState: scan.pastState}
-	w.words = lexicon{most: s.then.bounds.words, room: s.then.bounds.room, commands: map[*job.Spec]uint64{}}
 	for _, is := range scan.places {
 		w.places.add(is)
 	}
@@ -81,9 +79,6 @@ func (s *Store) pastWriter(p *position) (*pastWriter, error) {
 	}
 	for _, is := range scan.names {
 		w.names.add(is)
-	}
-	for _, is := range scan.words {
-		w.words.add(is)
 	}
 	w.keep()
 	return w, err
@@ -169,7 +164,7 @@ func (p *past) scanBlock(ctx context.Context, s *scene, b *pastBlock, to *pastSc
 	id := append(to.id[:0], b.id...)
 	to.pastState, to.until, to.whole = b.pastState, s.reached, true
 	to.id = id
-	to.places, to.origins, to.names, to.words = s.tables.places, s.tables.origins, s.tables.names, s.tables.words
+	to.places, to.origins, to.names = s.tables.places, s.tables.origins, s.tables.names
 	read := func(file io.ReaderAt, _ int64) error {
 		_, err := eachPart(ctx, file, b.at, min(b.end, s.at), p.store.then.bounds.block, to, nil)
 		return err
@@ -343,13 +338,24 @@ const mostAtOnce = 500
 // countEach counts the tasks that match a filter of which the places and origins of tasks do not tell
 // everything. Tasks that only may match are read.
 func (p *past) countEach(ctx context.Context, s *scene, f *view.Filter) (c view.Counts, err error) {
-	w, err := p.walk(ctx, s, f, "")
+	w, err := p.walk(s, f, "")
 	if err != nil {
 		return c, err
 	}
 	n, folded := make([]int, len(s.tables.places)+1), 0
 	var maybe []numbered
 	look := func() error {
+		found, err := w.labelled(ctx, w.found)
+		if err != nil {
+			return err
+		}
+		for _, t := range found {
+			if t.sure {
+				n[s.in.At(t.number)]++
+			} else {
+				maybe = append(maybe, t)
+			}
+		}
 		were, some, err := p.were(ctx, s, maybe)
 		if err != nil {
 			return err
@@ -362,25 +368,17 @@ func (p *past) countEach(ctx context.Context, s *scene, f *view.Filter) (c view.
 				n[s.in.At(maybe[i].number)]++
 			}
 		}
-		maybe = maybe[:0]
+		maybe, w.found = maybe[:0], w.found[:0]
 		return nil
 	}
 	for _, b := range w.blocks {
 		if w.counts(b, n) {
 			continue
 		}
-		w.found = w.found[:0]
 		if err := w.read(ctx, b); err != nil {
 			return c, err
 		}
-		for _, t := range w.found {
-			if t.sure {
-				n[s.in.At(t.number)]++
-			} else {
-				maybe = append(maybe, t)
-			}
-		}
-		if len(maybe) >= mostAtOnce {
+		if len(w.found) >= mostAtOnce {
 			if err := look(); err != nil {
 				return c, err
 			}
@@ -454,12 +452,9 @@ func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err erro
 	if err != nil {
 		return page, err
 	}
-	walk, err := p.walk(ctx, s, &q.Filter, after)
+	walk, err := p.walk(s, &q.Filter, after)
 	if err != nil {
 		return page, err
-	}
-	if p.now != nil && walk.words.inRows(s) {
-		return page, view.ErrUnindexed // the rows tell the first ones at once
 	}
 	var tasks []task.Task
 	for folded := 0; len(tasks) <= most; {
@@ -474,7 +469,7 @@ func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err erro
 		if err != nil {
 			return page, err
 		}
-		if folded += n; folded > mostFolded && (q.Text != "" || len(q.Params) > 0) {
+		if folded += n; folded > mostFolded && len(q.Params) > 0 {
 			return page, view.ErrUnindexed
 		}
 		for i := range were {
@@ -516,7 +511,7 @@ func (p *past) Stages(ctx context.Context, f view.Filter, after task.ID, most in
 		return nil, err
 	}
 	f.OldestFirst = true
-	w, err := p.walk(ctx, s, &f, after)
+	w, err := p.walk(s, &f, after)
 	if err != nil {
 		return nil, err
 	}
@@ -544,7 +539,7 @@ func (p *past) Steps(ctx context.Context, earlier view.Index, f view.Filter, mos
 		return steps, view.ErrUnindexed
 	}
 	f.OldestFirst = true
-	w, err := p.walk(ctx, s, &f, "")
+	w, err := p.walk(s, &f, "")
 	if err != nil {
 		return steps, err
 	}

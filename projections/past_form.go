@@ -25,8 +25,8 @@ const (
 	pastPlace         // a new place: the length of its text, which follows
 	pastOrigin        // a new origin, likewise
 	pastBirth         // a new task: how many bytes its id shares with the one before; the rest follows
-	pastFrom          // origin of the task at a distance from the newest one: its number, the time of submission, a schedule's tick, and its words
-	pastMove          // place of the task at a distance from the newest one after the message, since when if it is pending, what it says if that has changed, and how long it ran if it did
+	pastFrom          // origin of the task at a distance from the newest one: its number, the time of submission, and a schedule's tick
+	pastMove          // place of the task at a distance from the newest one after the message, since when if it is pending, and how long it ran if it did
 	pastName          // a new name: the length of its text, which follows
 	pastNote          // a note that is not about a task's place, see below: its length
 )
@@ -38,7 +38,6 @@ const (
 	noteShift        // attempts under budgets ended or began: the counters' names, and the [limit.Shift]
 	noteTick         // a decision on a schedule's ticks up to one: its name, the tick, how many got no task, and why
 	noteFact         // what a message is that is not about a task: the name that its traces are
-	noteWord         // a new word: its kind and text
 )
 
 // place is the changeable part of a task that lists query.
@@ -47,7 +46,6 @@ type place struct {
 	dead    bool // a dead letter
 	limited bool // it has limits, or was admitted by the rate of its queue
 	waits   bool // only its limits hold it
-	said    bool // its text Message changed with this message of the log
 	fell    bool // it failed with this message
 	loose   bool // traces is left out
 	ran     bool // [task.Task.Ran] is not 0
@@ -122,7 +120,7 @@ func (o origin) clone() origin {
 
 // appendText writes a place, or an origin, as text.
 func (p place) appendText(b []byte) []byte {
-	b = append(b, byte(p.state), bit(p.dead)|bit(p.limited)<<1|bit(p.waits)<<2|bit(p.said)<<3|bit(p.fell)<<4|bit(p.loose)<<5|bit(p.ran)<<6|bit(p.first)<<7)
+	b = append(b, byte(p.state), bit(p.dead)|bit(p.limited)<<1|bit(p.waits)<<2|bit(p.fell)<<3|bit(p.loose)<<4|bit(p.ran)<<5|bit(p.first)<<6)
 	return appendTexts(b, string(p.route), p.home, p.node, p.batch, string(p.kind), p.actor, p.names)
 }
 
@@ -193,8 +191,8 @@ func readPlace(text []byte) (p place, ok bool) {
 	if r.bad {
 		return p, false
 	}
-	p.state, p.dead, p.limited, p.waits, p.said = task.State(is[0]), is[1]&1 != 0, is[1]&2 != 0, is[1]&4 != 0, is[1]&8 != 0
-	p.fell, p.loose, p.ran, p.first = is[1]&16 != 0, is[1]&32 != 0, is[1]&64 != 0, is[1]&128 != 0
+	p.state, p.dead, p.limited, p.waits = task.State(is[0]), is[1]&1 != 0, is[1]&2 != 0, is[1]&4 != 0
+	p.fell, p.loose, p.ran, p.first = is[1]&8 != 0, is[1]&16 != 0, is[1]&32 != 0, is[1]&64 != 0
 	return p, true
 }
 
@@ -225,13 +223,11 @@ type pastWriter struct {
 	places  table[place]
 	origins table[origin]
 	names   table[string]
-	words   lexicon
 	batch   []byte
 	text    []byte
-	list    []byte
 
 	counts  pastState // up to the batch
-	counted [4]int    // places, origins, names and words up to there
+	counted [3]int    // places, origins and names up to there
 }
 
 // table numbers values, from 0 on.
@@ -262,7 +258,6 @@ func (w *pastWriter) begin() {
 	w.places.cut(w.counted[0])
 	w.origins.cut(w.counted[1])
 	w.names.cut(w.counted[2])
-	w.words.cut(w.counted[3])
 	id := append(w.id[:0], w.counts.id...)
 	w.pastState, w.batch = w.counts, w.batch[:0]
 	w.id = id
@@ -271,7 +266,7 @@ func (w *pastWriter) begin() {
 // keep makes the batch count.
 func (w *pastWriter) keep() {
 	id := append(w.counts.id[:0], w.id...)
-	w.counts, w.counted, w.batch = w.pastState, [4]int{len(w.places.values), len(w.origins.values), len(w.names.values), len(w.words.values)}, w.batch[:0]
+	w.counts, w.counted, w.batch = w.pastState, [3]int{len(w.places.values), len(w.origins.values), len(w.names.values)}, w.batch[:0]
 	w.counts.id = id
 }
 
@@ -292,27 +287,18 @@ func (w *pastWriter) message(seq uint64) {
 func (c *change) tells() {
 	c.told = c.task.State != task.Unknown
 	c.origin, c.submitted, c.tick, c.labels = originOf(&c.task), c.task.SubmittedAt.UnixMicro(), c.task.Tick.UnixMicro(), c.task.Labels
-	c.step, c.command = c.task.Step, c.task.Spec
 }
 
 // tellsStill tells whether that is the task's origin still.
 func (c *change) tellsStill() bool {
 	t := &c.task
 	return c.told && t.SubmittedAt.UnixMicro() == c.submitted && t.Tick.UnixMicro() == c.tick && originOf(t) == c.origin &&
-		maps.Equal(t.Labels, c.labels) && t.Step == c.step && (t.Spec == c.command || t.Spec.Text() == c.command.Text())
+		maps.Equal(t.Labels, c.labels)
 }
 
-// said is what a task said before a message, and whether it had failed, to detect changes.
-type said struct {
-	message string
-	failed  bool
-}
-
-func saidOf(t *task.Task) said { return said{t.Message, t.State.Failed()} }
-
-// note adds a task's place after a message; said are its texts before. From says that it has
-// written the task's origin anew.
-func (w *pastWriter) note(r *events.Record, c *change, said said) (from bool) {
+// note adds a task's place after a message; failed says that it had failed before. From says that
+// it has written the task's origin anew.
+func (w *pastWriter) note(r *events.Record, c *change, failed bool) (from bool) {
 	t, seq := &c.task, r.Seq
 	w.message(seq)
 	known := c.number > 0
@@ -333,33 +319,26 @@ func (w *pastWriter) note(r *events.Record, c *change, said said) (from bool) {
 		from = true
 		c.tells()
 		is, at := c.origin, c.submitted
-		n, words := numberOf(w, &w.origins, pastOrigin, is), w.wordsOf(t)
+		n := numberOf(w, &w.origins, pastOrigin, is)
 		w.head(pastFrom, back)
 		w.batch = binary.AppendVarint(binary.AppendUvarint(w.batch, n), at-w.submitted)
 		if w.submitted = at; is.schedule != "" {
 			w.batch = binary.AppendVarint(w.batch, c.tick-at)
 		}
-		w.batch = append(binary.AppendUvarint(w.batch, uint64(len(words))), words...)
 	}
 	is := placeOf(t)
 	is.first = !known
-	is.said, is.fell = said.message != t.Message, t.State.Failed() && !said.failed
+	is.fell = t.State.Failed() && !failed
 	if is.traces = tracesOf(r); len(w.places.values) >= mostTraced {
 		is.traces, is.loose = traces{}, true
 	}
-	n, says := numberOf(w, &w.places, pastPlace, is), uint64(wordNone)
-	if is.said && t.Message != "" {
-		says = w.word(wordMessage, "", view.Lower(t.Message))
-	}
+	n := numberOf(w, &w.places, pastPlace, is)
 	w.head(pastMove, back)
 	w.batch = binary.AppendUvarint(w.batch, n)
 	if is.state == task.Pending {
 		at := t.Since.UnixMicro()
 		w.batch = binary.AppendVarint(w.batch, at-w.since)
 		w.since = at
-	}
-	if is.said {
-		w.batch = binary.AppendUvarint(w.batch, says)
 	}
 	if is.ran {
 		w.batch = binary.AppendUvarint(w.batch, ranMicros(t))
@@ -466,14 +445,12 @@ type pastScan struct {
 	places  []place
 	origins []origin
 	names   []string
-	words   []string
-	says    uint64 // what the task says after the move; only if its place is one where that changed
 	ran     uint64 // how long it ran, in microseconds; only if its place is one where it did
 	bad     bool   // set by a function: the entries are not what was written
 	buffer  []byte // for [eachPart]
 	// Functions to call for entries; nil for none. Their arguments are valid until they return.
 	birth func(number uint32, id []byte)
-	from  func(number, origin uint32, submitted, tick int64, words []byte)
+	from  func(number, origin uint32, submitted, tick int64)
 	move  func(number, place uint32, since int64)
 	note  func(*pastReader)
 }
@@ -536,12 +513,8 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 					return n, nil
 				}
 			}
-			words := r.text(r.uint())
-			if r.bad {
-				return n, nil
-			}
 			if s.submitted += at; s.from != nil {
-				s.from(s.tasks-uint32(says), uint32(of), s.submitted, s.submitted+tick, words)
+				s.from(s.tasks-uint32(says), uint32(of), s.submitted, s.submitted+tick)
 			}
 		case pastMove:
 			to := r.uint()
@@ -554,9 +527,6 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 			at := int64(0)
 			if s.places[to].state == task.Pending {
 				at = r.int()
-			}
-			if s.places[to].said {
-				s.says = r.uint()
 			}
 			if s.places[to].ran {
 				s.ran = r.uint()
@@ -581,9 +551,6 @@ func (s *pastScan) define(kind uint64, text []byte) (ok bool) {
 		r := pastReader{b: text}
 		if s.note != nil {
 			s.note(&r)
-		}
-		if len(text) > 0 && text[0] == noteWord && !s.whole {
-			s.words = append(s.words, string(text[1:]))
 		}
 		return !r.bad
 	case s.whole:

@@ -56,7 +56,7 @@ func (p *past) Runs(ctx context.Context, f view.Filter) (runs []view.Run, err er
 	if err != nil {
 		return nil, err
 	}
-	w, err := p.walk(ctx, s, &q.Filter, after)
+	w, err := p.walk(s, &q.Filter, after)
 	if err != nil {
 		return nil, err
 	}

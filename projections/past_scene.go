@@ -30,8 +30,6 @@ type pastBounds struct {
 	// scenes is for how many moments the places of all tasks are kept, and tasks how many tasks
 	// these may have in total, unless it is one moment.
 	scenes, tasks int
-	// words is how many words of a kind have numbers, and room how many bytes they may have.
-	words, room int
 	// near is how much of the index is searched for the messages of a task. If it were more, and such
 	// tasks are few, their messages are read from the log, task by task.
 	near int64
@@ -45,8 +43,6 @@ var usualBounds = pastBounds{
 	frames: 32 << 20,
 	scenes: 3,
 	tasks:  4 << 20,
-	words:  1 << 16,
-	room:   4 << 20,
 	near:   1 << 20,
 	few:    100,
 }
@@ -73,9 +69,8 @@ type pastBlock struct {
 	// it introduces.
 	until     uint32
 	low, high string
-	// first and last bound the times of submission, and labels has the bits of their loose labels.
+	// first and last bound the times of submission.
 	first, last int64
-	labels      [labelWords]uint64
 	// skips is the time of the latest ticks without a task in the block. Limits says that it has
 	// entries about limits.
 	skips int64
@@ -118,7 +113,6 @@ type pastMap struct {
 	from   []uint32        // guarded by mu; of each task, one more than the number of the origin with which it was born. Only appended to
 	odd    map[uint32]bool // guarded by mu; tasks whose origin came again, or after their birth
 	later  []laterOrigin   // guarded by mu; these origins, in the order of the log
-	spoken *spoken         // guarded by mu
 	frames []pastFrame     // guarded by mu; in order
 	framed int             // guarded by mu; their size in bytes
 	apart  int64           // guarded by mu; the factor by which their distance was widened for lack of room
@@ -146,7 +140,7 @@ func (m *pastMap) reset() {
 // begin needs mu held.
 func (m *pastMap) begin() {
 	m.scan, m.read, m.born, m.blocks, m.odd, m.scenes = pastScan{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
-	m.from, m.later, m.spoken = make([]uint32, 1), nil, &spoken{}
+	m.from, m.later = make([]uint32, 1), nil
 	m.frames, m.framed, m.apart = nil, 0, 1
 }
 
@@ -210,7 +204,7 @@ func (c *blockSummary) birth(number uint32, id []byte) {
 	c.m.from = append(c.m.from, 0)
 }
 
-func (c *blockSummary) from(number, origin uint32, submitted, _ int64, words []byte) {
+func (c *blockSummary) from(number, origin uint32, submitted, _ int64) {
 	m, s, of := c.m, &c.m.scan, c.of
 	switch {
 	case number != s.tasks || s.seq != m.born:
@@ -223,10 +217,6 @@ func (c *blockSummary) from(number, origin uint32, submitted, _ int64, words []b
 	}
 	m.from[number] = origin + 1 // no scene has the task yet
 	of.first, of.last = min(of.first, submitted), max(of.last, submitted)
-	s.bad = !m.spoken.tells(number, words, len(s.words), func(mark []byte) {
-		word, bit := labelBit(mark)
-		of.labels[word] |= bit
-	})
 }
 
 func (c *blockSummary) move(number, place uint32, since int64) {
@@ -235,9 +225,6 @@ func (c *blockSummary) move(number, place uint32, since int64) {
 	b.came.add(place)
 	b.moved.add(near(number))
 	b.fell = b.fell || p.fell
-	if p.said {
-		c.m.spoken.messages.add(s.seq, number, s.says)
-	}
 	if p.state == task.Pending {
 		b.since = min(b.since, since)
 	}
@@ -253,7 +240,6 @@ func (c *blockSummary) note(r *pastReader) {
 		}
 	case noteFact:
 		c.of.facts.add(uint32(r.uint())) // there are no more names
-	case noteWord:
 	default:
 		c.of.limits = true
 	}
@@ -275,7 +261,6 @@ type scene struct {
 	tables pastScan
 	blocks []pastBlock
 	odd    map[uint32]bool
-	spoken *spoken // also of later tasks; guarded by the map's mu
 
 	in   collections.List // one more than the number of the place
 	n    []int            // how many tasks are in each place, after one entry for no place
@@ -335,7 +320,7 @@ func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq
 	}
 	s.pastMark, s.reached, s.file = scan.mark(at), seq, m.file
 	m.origins(s)
-	s.blocks, s.odd, s.spoken = slices.Clip(m.blocks), maps.Clone(m.odd), m.spoken
+	s.blocks, s.odd = slices.Clip(m.blocks), maps.Clone(m.odd)
 	m.keepScene(s)
 	return s, nil
 }
@@ -346,7 +331,6 @@ func (m *pastMap) tables() pastScan {
 		places:  slices.Clip(m.scan.places),
 		origins: slices.Clip(m.scan.origins),
 		names:   slices.Clip(m.scan.names),
-		words:   slices.Clip(m.scan.words),
 		whole:   true,
 	}
 }
@@ -424,7 +408,7 @@ func (s *scene) follow(scan *pastScan) {
 		s.n[place+1]++
 		s.in.Set(number, place+1)
 	}
-	scan.from = func(number, of uint32, submitted, tick int64, _ []byte) {
+	scan.from = func(number, of uint32, submitted, tick int64) {
 		later(&s.byJob[of], view.Latest{At: submitted, Number: number})
 		later(&s.bySchedule[of], view.Latest{At: tick, Number: number})
 	}
@@ -576,7 +560,7 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 	m.mu.Lock()
 	err := m.cover(ctx, file, size, math.MaxUint64)
 	is.tables = m.tables()
-	is.blocks, is.odd, is.spoken = slices.Clip(m.blocks), maps.Clone(m.odd), m.spoken
+	is.blocks, is.odd = slices.Clip(m.blocks), maps.Clone(m.odd)
 	m.mu.Unlock()
 	if err != nil {
 		return err

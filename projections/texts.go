@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"millrace/projections/view"
 	"millrace/task"
@@ -45,9 +44,8 @@ type block struct {
 	n           int
 	known       bool // false if it may lack rows; ids are then those that came since
 	ids         []byte
-	trigrams    trigramTable  // of what tasks have from their birth
-	messages    *trigramTable // nil if there are none
-	latest      [5]string     // the last addition of each kind; many tasks have the same
+	trigrams    trigramTable
+	latest      [5]string // the last addition of each kind; many tasks have the same
 }
 
 type trigramTable [trigramBits / 64]uint64
@@ -61,13 +59,11 @@ func (x *trigramTable) add(text string) {
 
 // may tells whether the table can have a text.
 func (x *trigramTable) may(text string) bool {
-	has := x != nil
-	if has {
-		trigrams(text, func(bit uint32) bool {
-			has = x[bit/64]&(1<<(bit%64)) != 0
-			return has
-		})
-	}
+	has := true
+	trigrams(text, func(bit uint32) bool {
+		has = x[bit/64]&(1<<(bit%64)) != 0
+		return has
+	})
 	return has
 }
 
@@ -157,14 +153,8 @@ func (b *block) note(n *noted) {
 		if text == "" || text == b.latest[i] {
 			continue
 		}
-		if b.latest[i] = text; i != textMessage {
-			b.trigrams.add(text)
-			continue
-		}
-		if b.messages == nil {
-			b.messages = new(trigramTable)
-		}
-		b.messages.add(text)
+		b.latest[i] = text
+		b.trigrams.add(text)
 	}
 }
 
@@ -182,7 +172,7 @@ func trigrams(text string, each func(bit uint32) bool) {
 
 // may tells whether a task of the block can have the text.
 func (b *block) may(text string, id []byte) bool {
-	return !b.known || b.trigrams.may(text) || b.messages.may(text) || bytes.Contains(b.ids, id)
+	return !b.known || b.trigrams.may(text) || bytes.Contains(b.ids, id)
 }
 
 // span is a range of ids, from first up to and without end; "" for no end.
@@ -226,36 +216,13 @@ func (x *texts) spans(texts ...string) (spans []span) {
 	for i, text := range texts {
 		ids[i] = []byte(strings.ToUpper(text))
 	}
-	return x.where(func(b *block) bool {
+	means := func(b *block) bool {
 		may := true
 		for j := 0; j < len(texts) && may; j++ {
 			may = b.may(texts[j], ids[j])
 		}
 		return may
-	})
-}
-
-// born returns where tasks may be that have a text from their birth, apart from their ids.
-func (x *texts) born(text string) []span {
-	return x.where(func(b *block) bool { return !b.known || b.trigrams.may(text) })
-}
-
-// told returns where tasks may be that have a text in their messages.
-func (x *texts) told(text string) []span {
-	return x.where(func(b *block) bool { return !b.known || b.messages.may(text) })
-}
-
-// named returns where tasks may be that have a text in their ids.
-func (x *texts) named(text string) []span {
-	if strings.ContainsFunc(text, func(r rune) bool { return r > '~' || !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		return nil
 	}
-	id := []byte(strings.ToUpper(text))
-	return x.where(func(b *block) bool { return !b.known || bytes.Contains(b.ids, id) })
-}
-
-// where returns the ranges of the blocks that are meant.
-func (x *texts) where(means func(b *block) bool) (spans []span) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for i, b := range x.blocks {
@@ -375,10 +342,6 @@ func (x *texts) split(b *block, next string) {
 		return
 	}
 	rest := &block{first: next, trigrams: b.trigrams}
-	if b.messages != nil {
-		messages := *b.messages
-		rest.messages = &messages
-	}
 	fresh := b.ids
 	b.ids = nil
 	for id := range bytes.Lines(fresh) {

@@ -67,19 +67,6 @@ func wordsOf(t *task.Task) string {
 	return text
 }
 
-// bornWords returns the words that a task has from its birth: its step and its command.
-func bornWords(words string) string {
-	words = words[strings.LastIndex(words, markEnd)+1:]
-	born, _, _ := strings.Cut(words, markBegin)
-	return born
-}
-
-// messageWords returns the message among the words of a task.
-func messageWords(words string) string {
-	_, message, _ := strings.Cut(words[strings.LastIndex(words, markEnd)+1:], anyMark(markMessage))
-	return message
-}
-
 // sharedMarks returns the marks that several tasks may share and that a task has from its birth.
 func sharedMarks(t *task.Task) (marks string) {
 	for name, value := range t.Labels {

@@ -7,7 +7,6 @@ import (
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/task"
 	"millrace/internal/cli/task/change"
-	"millrace/internal/observe"
 )
 
 func (a *app) taskCommand() *cobra.Command {
@@ -23,7 +22,7 @@ millrace server answers and no other task has them.`,
   millrace task logs -f ID
   millrace task retry $(millrace task ls --state error --since 1h --names)`,
 	})
-	for _, is := range task.Of(a.App).Tasks(observe.New) {
+	for _, is := range task.Of(a.App).Tasks() {
 		if is.Name() == "why" {
 			history.OfIncident(a.App, a.inside).OfFile(is, c.Name(), is.Name())
 		}

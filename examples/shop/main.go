@@ -143,6 +143,10 @@ func send(ctx context.Context, l letter) (id string, err error) {
 
 // confirm asks for the mail that confirms an order.
 func confirm(ctx context.Context, c *client.Client, order string) (client.Receipt, error) {
+	params, err := paramsOf(letter{Order: order, Text: "Thank you!"})
+	if err != nil {
+		return client.Receipt{}, err
+	}
 	return c.Submit(ctx, birth.Submission{
 		Spec: &job.Spec{
 			Handler: "mail",
@@ -158,30 +162,30 @@ func confirm(ctx context.Context, c *client.Client, order string) (client.Receip
 		Queue:    "mail",
 		Priority: 8, // 1 to 10, the larger the more urgent; default 5
 		Labels:   map[string]string{"order": order},
-		Params:   params(letter{Order: order, Text: "Thank you!"}),
+		Params:   params,
 	})
 }
 
 // remind asks for a reminder in three days.
 func remind(ctx context.Context, c *client.Client, order string) (client.Receipt, error) {
+	params, err := paramsOf(letter{Order: order, Text: "How do you like it?"})
+	if err != nil {
+		return client.Receipt{}, err
+	}
 	return c.Submit(ctx, birth.Submission{
 		Spec:   &job.Spec{Handler: "mail", Retry: job.Retry{Max: 5}},
 		Queue:  "mail",
 		Delay:  value.Duration(72 * time.Hour), // or At, a time
 		Labels: map[string]string{"order": order},
-		Params: params(letter{Order: order, Text: "How do you like it?"}),
+		Params: params,
 	})
 }
 
-// params makes parameters of the fields of a struct.
-func params(v any) map[string]json.RawMessage {
-	var fields map[string]json.RawMessage
+// paramsOf makes parameters of the fields of a struct.
+func paramsOf(v any) (fields map[string]json.RawMessage, err error) {
 	body, err := json.Marshal(v)
 	if err == nil {
 		err = json.Unmarshal(body, &fields)
 	}
-	if err != nil {
-		panic(err) // v is no struct of plain values
-	}
-	return fields
+	return fields, err
 }

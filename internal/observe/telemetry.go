@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -35,12 +34,7 @@ type Config struct {
 	Version string
 	// Log gets failures to send. Default: none.
 	Log *slog.Logger
-	// Exporter makes the sender of [Start] and [Deliver], which need one; [JSON] does not.
-	Exporter Exporter
 }
-
-// Exporter makes a sender to the collector in the environment. That of package observe is the only one.
-type Exporter func(ctx context.Context) (sdktrace.SpanExporter, error)
 
 // endpoints are the variables with the destination.
 var endpoints = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
@@ -55,8 +49,14 @@ func Wanted(env func(string) string) (bool, error) {
 	case exporter != "" && exporter != "otlp":
 		return false, fmt.Errorf("$OTEL_TRACES_EXPORTER is %q, want otlp or none", exporter)
 	}
-	if p := cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL"), protocol); p != protocol {
-		return false, fmt.Errorf("$OTEL_EXPORTER_OTLP_PROTOCOL is %q, want %s, which collectors take on port 4318", p, protocol)
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
+		switch p := env(name); p {
+		case "":
+		case protocol:
+			return true, nil
+		default:
+			return false, fmt.Errorf("$%s is %q, want %s, which collectors take on port 4318: write %[1]s=%[3]s, and an endpoint such as http://localhost:4318", name, p, protocol)
+		}
 	}
 	return true, nil
 }
@@ -70,13 +70,21 @@ type Tracer struct {
 	tracer   trace.Tracer
 }
 
+func sender(ctx context.Context) (sdktrace.SpanExporter, error) {
+	to, err := newSender(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return otlptrace.New(ctx, to)
+}
+
 // Start returns a tracer if the environment asks for one, else nil.
 func Start(ctx context.Context, c Config) (*Tracer, error) {
 	wanted, err := Wanted(os.Getenv)
 	if err != nil || !wanted {
 		return nil, err
 	}
-	sender, err := c.Exporter(ctx)
+	sender, err := sender(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +106,7 @@ func Deliver(ctx context.Context, c Config, list []Span) (bool, error) {
 	if err != nil || !wanted {
 		return false, err
 	}
-	sender, err := c.Exporter(ctx)
+	sender, err := sender(ctx)
 	if err != nil {
 		return false, err
 	}

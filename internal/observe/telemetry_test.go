@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"io"
@@ -14,7 +15,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -41,21 +42,16 @@ func TestWanted(t *testing.T) {
 		"OTEL_TRACES_EXPORTER=none":            "off",
 		"OTEL_TRACES_EXPORTER=jaeger":          "want otlp or none",
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=x": "on",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_SDK_DISABLED=true":                    "off",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_TRACES_EXPORTER=none":                 "off",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_PROTOCOL=grpc":          "want http/protobuf, which collectors take on port 4318",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_PROTOCOL=http/json":     "want http/protobuf, which collectors take on port 4318",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf": "on",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc":   "want http/protobuf",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_SDK_DISABLED=true":                                                        "off",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_TRACES_EXPORTER=none":                                                     "off",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_PROTOCOL=grpc":                                              "want http/protobuf, which collectors take on port 4318",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_PROTOCOL=http/json":                                         "want http/protobuf, which collectors take on port 4318",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf":                                     "on",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc":                                       "want http/protobuf",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=y OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc":                                       "write OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf, and an endpoint such as http://localhost:4318",
+		"OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf OTEL_EXPORTER_OTLP_PROTOCOL=grpc": "on",
 	} {
-		on, err := Wanted(func(name string) string {
-			for _, v := range strings.Fields(env) {
-				if n, value, _ := strings.Cut(v, "="); n == name {
-					return value
-				}
-			}
-			return ""
-		})
+		on, err := Wanted(envOf(env))
 		got := map[bool]string{true: "on", false: "off"}[on]
 		if err != nil {
 			got = err.Error()
@@ -75,7 +71,7 @@ type spanCollector struct {
 
 func (c *spanCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(r.Body)
-	var sent coltracepb.ExportTraceServiceRequest
+	var sent tracepb.TracesData
 	if err != nil || r.URL.Path != "/v1/traces" || proto.Unmarshal(text, &sent) != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return
@@ -83,7 +79,7 @@ func (c *spanCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.store(&sent)
 }
 
-func (c *spanCollector) store(sent *coltracepb.ExportTraceServiceRequest) {
+func (c *spanCollector) store(sent *tracepb.TracesData) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, of := range sent.ResourceSpans {
@@ -132,7 +128,7 @@ func TestSpansAreSent(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", s.URL)
 	ctx := t.Context()
 
-	w, err := Start(ctx, Config{Version: "1", Exporter: New})
+	w, err := Start(ctx, Config{Version: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +141,7 @@ func TestSpansAreSent(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	server, err := Start(ctx, Config{Version: "1", Exporter: New})
+	server, err := Start(ctx, Config{Version: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,15 +215,15 @@ func TestDelivered(t *testing.T) {
 	for len(many) < 5000 {
 		many = append(many, few...)
 	}
-	if sent, err := Deliver(t.Context(), Config{Exporter: New}, few); sent || err != nil {
+	if sent, err := Deliver(t.Context(), Config{}, few); sent || err != nil {
 		t.Errorf("no variable asks for spans: %v, %v", sent, err)
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", s.URL)
-	if sent, err := Deliver(t.Context(), Config{Exporter: New}, many); !sent || err != nil || len(c.names()) != len(many) {
+	if sent, err := Deliver(t.Context(), Config{}, many); !sent || err != nil || len(c.names()) != len(many) {
 		t.Errorf("%v, %v: %d spans came, of %d", sent, err, len(c.names()), len(many))
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", refuses.URL)
-	if _, err := Deliver(t.Context(), Config{Exporter: New}, few); err == nil || !strings.Contains(err.Error(), "403") {
+	if _, err := Deliver(t.Context(), Config{}, few); err == nil || !strings.Contains(err.Error(), "403") {
 		t.Errorf("the collector refuses them: %v", err)
 	}
 }
@@ -265,6 +261,86 @@ func TestNilTracerSendsNothing(t *testing.T) {
 	var none *Tracer
 	none.Send(t.Context(), []Span{{}})
 	if err := none.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Spans go where the variables say, as they say, and a wrong one is refused without its value, which may
+// be secret.
+func TestDestination(t *testing.T) {
+	t.Parallel()
+	for env, want := range map[string]string{
+		"":                                       "http://localhost:4318/v1/traces",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://c:1": "http://c:1/v1/traces",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=https://c/below/":                                       "https://c/below/v1/traces",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://c:1":                                      "http://c:1/",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://c:1/as":                                   "http://c:1/as",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://c OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://d/x": "http://d/x",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=grpc://c:4317":                                          "$OTEL_EXPORTER_OTLP_ENDPOINT is no address of HTTP: write one such as http://localhost:4318",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=localhost:4317":                                  "$OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is no address of HTTP: write one such as http://localhost:4318",
+		"OTEL_EXPORTER_OTLP_HEADERS=secret":                                                  "$OTEL_EXPORTER_OTLP_HEADERS is not of the form name=value,name=value",
+		"OTEL_EXPORTER_OTLP_TIMEOUT=10s":                                                     `$OTEL_EXPORTER_OTLP_TIMEOUT is "10s", want milliseconds`,
+		"OTEL_EXPORTER_OTLP_CERTIFICATE=/none":                                               "$OTEL_EXPORTER_OTLP_CERTIFICATE: open /none: no such file or directory",
+		"OTEL_EXPORTER_OTLP_CLIENT_KEY=/none":                                                "$OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and _CLIENT_KEY: open : no such file or directory",
+	} {
+		s, err := newSender(envOf(env))
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else {
+			got = s.to
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", env, got, want)
+		}
+	}
+}
+
+func envOf(text string) func(name string) string {
+	return func(name string) string {
+		for _, v := range strings.Fields(text) {
+			if n, value, _ := strings.Cut(v, "="); n == name {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+// A batch comes with the headers, compressed; it comes again if the collector is overloaded, and what
+// the collector refuses of it is an error.
+func TestUploaded(t *testing.T) {
+	t.Parallel()
+	var asked int
+	c := &spanCollector{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked++; asked == 1 {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		text, err := gzip.NewReader(r.Body)
+		if err != nil || r.Header.Get("Content-Encoding") != "gzip" || r.Header.Get("Authorization") != "Bearer a,b" || r.Header.Get("X") != "y" {
+			t.Errorf("%v: %v", err, r.Header)
+			return
+		}
+		r.Body = text
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		if c.ServeHTTP(w, r); asked == 3 {
+			_, _ = w.Write(append([]byte{0x10, 1, 0x0a, 8, 0x08, 2, 0x12, 4}, "full"...))
+		}
+	}))
+	defer s.Close()
+	to, err := newSender(envOf("OTEL_EXPORTER_OTLP_ENDPOINT=" + s.URL + " OTEL_EXPORTER_OTLP_HEADERS=Authorization=Bearer%20a%2Cb,X=y OTEL_EXPORTER_OTLP_TRACES_COMPRESSION=gzip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.firstWait = time.Millisecond
+	batch := []*tracepb.ResourceSpans{{Resource: &resourcepb.Resource{}, ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{{Name: "one"}}}}}}
+	if err := to.UploadTraces(t.Context(), batch); err != nil || asked != 2 || !slices.Equal(c.names(), []string{"one"}) {
+		t.Errorf("%v, asked %d times: %v", err, asked, c.names())
+	}
+	if err := to.UploadTraces(t.Context(), batch); err == nil || err.Error() != "the collector has refused 2 spans: full" {
 		t.Error(err)
 	}
 }

@@ -92,7 +92,7 @@ type Numbered interface {
 }
 
 // ErrUnindexed: the answer needs a fold of the whole log.
-var ErrUnindexed = wrong{errors.New("of the past that is not indexed, such as texts of tasks: a command with --at folds the whole log for it")}
+var ErrUnindexed = wrong{errors.New("of the past that is not indexed, such as parameters of many tasks: a command with --at folds the whole log for it")}
 
 // LimiterOf returns a limiter with all limits of a model, by these sums.
 func LimiterOf(ctx context.Context, m Model, sums Summed) (*quota.Limiter, uint64, error) {

@@ -108,6 +108,9 @@ func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, err
 	if r.At != "" && (r.Suspect || r.NewerThan > 0) {
 		return taskPage{}, badRequest{errors.New("of the past it is not known who was suspect, and nothing new comes")}
 	}
+	if r.At != "" && r.Text != "" {
+		return taskPage{}, client.ErrPastText
+	}
 	if err := s.await(ctx, r.AtLeast, r.NewerThan); err != nil {
 		return taskPage{}, err
 	}

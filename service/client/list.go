@@ -76,8 +76,7 @@ type ListRequest struct {
 	// must not repeat another field.
 	Query string `json:"query,omitempty"`
 	// At is a moment of the past: a sequence of the log, or a time; "" is now. For the past,
-	// Progress fills only Wholes, and Suspect and NewerThan are refused, as is Text if it would
-	// need the whole log.
+	// Progress fills only Wholes, and Suspect, NewerThan and Text are refused.
 	At string `json:"at,omitempty"`
 }
 
@@ -139,6 +138,9 @@ func (r *ListRequest) Read(now time.Time) error {
 	r.Dead, r.Suspect, r.Roots = r.Dead || q.Dead, r.Suspect || q.Doubted, r.Roots || q.Roots
 	return nil
 }
+
+// ErrPastText refuses to search a text in the past.
+var ErrPastText = Wrongf("texts are searched in the present only: choose tasks of the past by job, label, parameter, state or time")
 
 // ListPage is a page of tasks.
 type ListPage struct {

@@ -358,6 +358,9 @@ func (l *look) tasks(ctx context.Context, r client.ListRequest) (page client.Lis
 	if !l.Past {
 		return page, l.ask(ctx, rights.TaskList, r, &page)
 	}
+	if r.Text != "" && l.file == nil {
+		return page, client.ErrPastText
+	}
 	return client.PastPageOf(ctx, l.View, client.FilterOf(&r), &r)
 }
 

@@ -150,6 +150,9 @@ func TestSearchByParameter(t *testing.T) {
 		t.Errorf("the search by a parameter shows other tasks: %s", page)
 	}
 	last := p.server.Desk.Reached()
+	if page, _ = p.get(200, fmt.Sprintf("/tasks?q=globex&at=%d", last)); !strings.Contains(page, "texts are searched in the present only: choose tasks of the past by job, label, parameter, state or time") {
+		t.Error("the page of a text of the past does not say that texts are searched in the present")
+	}
 	if page, _ = p.get(200, fmt.Sprintf("/tasks?q=param.customer%%3Aglobex&at=%d", last)); strings.Contains(page, `id="t-`+string(ids[0])) || !strings.Contains(page, `id="t-`+string(ids[1])) {
 		t.Errorf("the search by a parameter in the past shows other tasks: %s", page)
 	}

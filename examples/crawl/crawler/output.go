@@ -30,7 +30,8 @@ func (o *output) send(typ string, payload any) {
 		Payload any    `json:"payload"`
 	}{typ, o.key, payload})
 	if err != nil {
-		panic(err) // payloads are structs of strings and finite numbers
+		o.end(err)
+		return
 	}
 	o.write(line.Bytes())
 }
@@ -40,9 +41,13 @@ func (o *output) write(line []byte) {
 		return
 	}
 	if _, err := o.stdout.Write(line); err != nil {
-		o.err = err
-		o.abort(err)
+		o.end(err)
 	}
+}
+
+func (o *output) end(err error) {
+	o.err = err
+	o.abort(err)
 }
 
 // logf writes a line for people.

@@ -19,7 +19,7 @@ const lastSpans = 3 * time.Second
 
 // trace begins to send spans, if the environment asks for them. An error there stops nothing.
 func (p *parts) trace() {
-	t, err := observe.Start(p.ctx, observe.Config{Version: wording.ThisBuild().Version, Log: p.log, Exporter: observe.New})
+	t, err := observe.Start(p.ctx, observe.Config{Version: wording.ThisBuild().Version, Log: p.log})
 	if err != nil {
 		p.log.Warn("no spans are sent", "error", err)
 	}

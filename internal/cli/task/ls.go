@@ -19,7 +19,6 @@ import (
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
-	"millrace/internal/observe"
 	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/client"
@@ -27,9 +26,9 @@ import (
 	"millrace/task/placement"
 )
 
-// Tasks returns the commands below millrace task that show tasks. That for traces sends them with to.
-func (a *Commands) Tasks(to observe.Exporter) []*cobra.Command {
-	return []*cobra.Command{a.taskList(), a.taskShow(), a.taskTree(), a.Why(), a.taskDiff(), a.taskEvents(), a.taskArtifacts(), a.taskAttempts(), a.taskTrace(to)}
+// Tasks returns the commands below millrace task that show tasks.
+func (a *Commands) Tasks() []*cobra.Command {
+	return []*cobra.Command{a.taskList(), a.taskShow(), a.taskTree(), a.Why(), a.taskDiff(), a.taskEvents(), a.taskArtifacts(), a.taskAttempts(), a.taskTrace()}
 }
 
 // ListFlags are the flags of `millrace task ls`.
@@ -149,8 +148,12 @@ func (a *Commands) GoOn(ctx context.Context, c *client.Client, f *ListFlags) (er
 // Read turns the flags into the request.
 func (f *ListFlags) Read(c *cobra.Command, now time.Time) (err error) {
 	r := &f.Request
-	if _, err := query.Parse(f.query, now); err != nil {
+	q, err := query.Parse(f.query, now)
+	if err != nil {
 		return err
+	}
+	if at := c.Flag("at"); at != nil && at.Changed && q.Text+r.Text != "" {
+		return client.ErrPastText
 	}
 	if r.States, err = settings.States(f.States); err != nil {
 		return err

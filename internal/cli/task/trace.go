@@ -19,8 +19,7 @@ import (
 	"millrace/task"
 )
 
-// taskTrace sends spans with to, which is given because of what it links.
-func (a *Commands) taskTrace(to observe.Exporter) *cobra.Command {
+func (a *Commands) taskTrace() *cobra.Command {
 	var send bool
 	c := &cobra.Command{
 		Use:   "trace ID",
@@ -52,7 +51,7 @@ collectors read; --send sends them to the endpoint in the variables of OpenTelem
 			return err
 		}
 		a.NoteMoment(&s)
-		config := observe.Config{Version: wording.ThisBuild().Version, Exporter: to}
+		config := observe.Config{Version: wording.ThisBuild().Version}
 		if send {
 			return a.sendSpans(asking, config, all)
 		}
