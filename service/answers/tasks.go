@@ -311,7 +311,7 @@ func (s *Service) await(ctx context.Context, atLeast, newerThan uint64) error {
 // submitted, and for those below them.
 func mine(verb rights.Verb, of Endpoint) Endpoint {
 	do := of.do
-	of.Verb, of.About = verb, of.About+"; a task that the caller has submitted"
+	of.Verb, of.About, of.Routes = verb, of.About+"; a task that the caller has submitted", nil
 	of.do = func(s *Service, ctx context.Context, body []byte) (any, error) {
 		if err := s.owns(ctx, body); err != nil {
 			return nil, err
