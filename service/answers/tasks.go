@@ -49,7 +49,7 @@ func (r *taskRequest) check() (err error) {
 type idRequest struct {
 	// ID is the task's. Reason says why, for the log.
 	ID     task.ID `json:"id"`
-	Reason string  `json:"reason,omitempty"`
+	Reason string  `json:"reason,omitempty" flag:"reason" usage:"why, in {words}; the log keeps them"`
 }
 
 func (r *idRequest) check() (err error) {
@@ -68,9 +68,9 @@ func acting(do func(c *client.Client, ctx context.Context, id task.ID, reason st
 type signalRequest struct {
 	// ID is the task's. Reason says why, for the log.
 	ID     task.ID `json:"id"`
-	Reason string  `json:"reason,omitempty"`
+	Reason string  `json:"reason,omitempty" flag:"reason" usage:"why, in {words}; the log keeps them"`
 	// Data is what the task gets with the signal: any JSON. Default: none.
-	Data json.RawMessage `json:"data,omitempty"`
+	Data json.RawMessage `json:"data,omitempty" flag:"data" usage:"data for the tasks, {JSON|@file|-}"`
 }
 
 func (r *signalRequest) check() (err error) {
