@@ -64,6 +64,10 @@ func acting(do func(c *client.Client, ctx context.Context, id task.ID, reason st
 	}
 }
 
+func (s *Service) release(ctx context.Context, r idRequest) (task.Task, error) {
+	return s.Client.Change(ctx, "release", r.ID, task.Unbind{Reason: r.Reason})
+}
+
 // signalRequest is an idRequest with the signal's data.
 type signalRequest struct {
 	// ID is the task's. Reason says why, for the log.

@@ -54,7 +54,7 @@ the name of the user who gave it. To refuse, use "millrace task cancel".` + chos
 		Reason: asked, Waits: true, Many: &client.SignalMany,
 	}),
 	on(rights.TasksSignal, `give all tasks that a filter chooses the signal that they wait for, up to 1000: {"filter":{"job":"release"},"data":{…},"dry_run":true}`, (*Service).signalMany).at("POST /tasks/signal"),
-	on(rights.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, acting((*client.Client).Release), acted...).at("POST /tasks/{id}/release").typed(&Command{
+	on(rights.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, (*Service).release, acted...).at("POST /tasks/{id}/release").typed(&Command{
 		Use: "task release ID...", Aliases: []string{"free"},
 		Short: "Let any node take tasks that wait for certain nodes",
 		Long: `Moves tasks that wait for the nodes of their place.nodes to their shared queue, where

@@ -28,8 +28,11 @@ func line(answer any, form string) string {
 	switch is := answer.(type) {
 	case task.Task:
 		text := fmt.Sprintf("%s %s", is.ID, is.State)
-		if form == "route" {
+		switch {
+		case form == "route":
 			text += " " + wording.WorkRoute(&is.Work)
+		case form == "due" && !is.Due.IsZero():
+			text += ", due " + wording.Clock(is.Due)
 		}
 		return text
 	case client.NodeView:
