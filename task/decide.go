@@ -156,14 +156,6 @@ type Reassign struct {
 	Reason   string
 }
 
-// Postpone makes a task that waits under an offer wait until a time; After is the turn of the
-// offer. Reason is a code, Detail words.
-type Postpone struct {
-	After          uint64
-	Reason, Detail string
-	Due            time.Time
-}
-
 // Unbind moves a task that waits for a certain node to its shared queue.
 type Unbind struct{ Reason string }
 
@@ -189,7 +181,6 @@ func (Expire) isCommand()     {}
 func (GiveUp) isCommand()     {}
 func (Reassign) isCommand()   {}
 func (Unbind) isCommand()     {}
-func (Postpone) isCommand()   {}
 func (Reopen) isCommand()     {}
 
 // Decide returns the event that follows from a command, to be recorded at t.Head. No event and no
@@ -296,16 +287,6 @@ func reassign(t *Task, c Reassign) (Event, error) {
 		return nil, err
 	}
 	return Reassigned{From: c.From, To: c.To, Reason: c.Reason}, nil
-}
-
-func postpone(t *Task, c Postpone) (Event, error) {
-	switch {
-	case t.State.Terminal():
-		return nil, ErrEnded
-	case !t.Waiting() || t.State == Held || c.After != t.Turn:
-		return nil, ErrStale
-	}
-	return Postponed{Reason: c.Reason, Detail: c.Detail, Due: c.Due}, nil
 }
 
 func claim(t *Task, c Claim, now time.Time) (Event, error) {

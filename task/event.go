@@ -249,16 +249,6 @@ type Reassigned struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-// Postponed makes a waiting task wait until a time. Its offer becomes stale, and another is placed
-// at that time.
-type Postponed struct {
-	// Reason is the name of the rule that postpones it ([job.Rule.Name]). Detail explains it in
-	// words.
-	Reason string    `json:"reason,omitzero" redact:"word"`
-	Detail string    `json:"detail,omitzero" redact:"hide"`
-	Due    time.Time `json:"due,omitzero"`
-}
-
 // Reopened gives a terminal task another life.
 type Reopened struct {
 	Reason string `json:"reason,omitzero" redact:"hide"`
@@ -283,7 +273,6 @@ func (CancelRequested) isEvent() {}
 func (CancelConfirmed) isEvent() {}
 func (GivenUp) isEvent()         {}
 func (Reassigned) isEvent()      {}
-func (Postponed) isEvent()       {}
 func (Reopened) isEvent()        {}
 
 // Recorded is an event with its place in the log.

@@ -107,13 +107,7 @@ func (t *Task) Apply(r Recorded) {
 			}
 		}
 	case Postponed:
-		if t.Waiting() && t.State != Unknown && t.State != Held {
-			// The bounds on the wait stay here, too.
-			t.enter(Scheduled, e.Reason, e.Detail, r)
-			t.Due, t.Turn, t.Offered = e.Due, r.Seq, false
-			t.heldByLimit() // meanwhile its place is free
-			t.unrate()
-		}
+		t.postponed(&e, r)
 	case Throttled:
 		t.throttled(r)
 	case Unheld:

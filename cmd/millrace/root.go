@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/events/jet/rights"
 	"millrace/examples/demo"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
@@ -19,6 +20,7 @@ import (
 	"millrace/internal/cli/task"
 	"millrace/internal/cli/task/change"
 	"millrace/internal/cli/term"
+	"millrace/internal/cli/verb"
 )
 
 // Groups of commands in the help.
@@ -104,6 +106,7 @@ Its whole state is a log in NATS JetStream.`
 		c.GroupID = e.group
 		root.AddCommand(c)
 	}
+	verb.Add(run, root, map[rights.Verb]verb.Own{rights.NodeDrain: node.Of(run).Drain})
 	root.SetHelpCommand(settings.Help(root))
 	if len(args) > 0 && args[0] == "completion" {
 		root.InitDefaultCompletionCmd()

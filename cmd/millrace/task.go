@@ -28,7 +28,6 @@ millrace server answers and no other task has them.`,
 		}
 		c.AddCommand(is)
 	}
-	c.AddCommand(change.Of(a.App).Tasks()...)
 	c.AddCommand(task.Of(a.App).Logs(), task.Of(a.App).Wait(), task.Of(a.App).OfTask(), change.Of(a.App).Copy())
 	return c
 }

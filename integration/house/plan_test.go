@@ -111,7 +111,7 @@ var anything = []string{"*"}
 
 // rooms are the parts of the command line and the pages. Each may import those that stand before
 // it.
-var rooms = []string{"internal/cli/exit", "internal/cli/term", "internal/cli/settings", "internal/cli/clitest", "internal/cli/wording", "internal/cli/connect", "internal/cli/program", "service/inspect", "service/pages/assets", "service/pages", "internal/cli/serve", "internal/cli/files", "internal/cli/history", "internal/cli/node", "internal/cli/queue", "internal/cli/task", "internal/cli/task/change", "internal/cli/job"}
+var rooms = []string{"internal/cli/exit", "internal/cli/term", "internal/cli/settings", "internal/cli/clitest", "internal/cli/wording", "internal/cli/connect", "internal/cli/program", "service/inspect", "service/pages/assets", "service/pages", "internal/cli/serve", "internal/cli/files", "internal/cli/history", "internal/cli/node", "internal/cli/queue", "internal/cli/task", "internal/cli/task/change", "internal/cli/job", "internal/cli/verb"}
 
 // commands are the packages that talk with people at a terminal or a page, and the programs that measure and break an
 // installation.
@@ -219,12 +219,12 @@ var clocks = map[string]string{
 	"service/httpapi/stream.go": "tells by when who follows must have taken what he is sent",
 	"service/httpapi/server.go": "the machine's time is the default where the program gives no clock",
 
-	"events/jet/discovery/local.go":    "tells which server of this machine is the newest; the records never leave it",
-	"cmd/millrace-bench/bench.go":      measures,
-	"internal/cli/term/progress.go":    measures,
-	"internal/cli/task/change/run.go":  measures,
-	"internal/cli/connect/signals.go":  measures,
-	"internal/cli/task/change/bulk.go": measures,
+	"events/jet/discovery/local.go":   "tells which server of this machine is the newest; the records never leave it",
+	"cmd/millrace-bench/bench.go":     measures,
+	"internal/cli/term/progress.go":   measures,
+	"internal/cli/task/change/run.go": measures,
+	"internal/cli/connect/signals.go": measures,
+	"internal/cli/verb/bulk.go":       measures,
 
 	"integration/bench":       measures,
 	"integration/chaos":       "compares its faults with the times of a log on the same machine, and tells processes a wrong time",

@@ -58,8 +58,8 @@ type editRequest struct {
 	// ID is the task's, Priority its new priority, [placement.MinPriority] to [placement.MaxPriority]: the
 	// larger the more urgent. Reason says why, for the log.
 	ID       task.ID `json:"id"`
-	Priority int     `json:"priority"`
-	Reason   string  `json:"reason,omitempty"`
+	Priority int     `json:"priority" flag:"priority" usage:"1 to 10, the larger the more urgent"`
+	Reason   string  `json:"reason,omitempty" flag:"reason" usage:"why, in {words}; the log keeps them"`
 }
 
 func (r *editRequest) check() (err error) {
@@ -212,11 +212,60 @@ func (s *Service) applySchedule(ctx context.Context, r applyRequest[schedule.Def
 	return apply(&r, &r.Definition.Name, r.Definition.Validate, func(seen ...uint64) (uint64, bool, error) { return s.Client.PutSchedule(ctx, r.Definition, seen...) })
 }
 
-// removing returns the function of an endpoint that removes a definition.
-func removing(do func(c *client.Client, ctx context.Context, name string) error) func(*Service, context.Context, nameRequest) (nameRequest, error) {
+// removing returns the function of an endpoint that removes a definition of a kind.
+func removing(kind string, do func(c *client.Client, ctx context.Context, name string) error) func(*Service, context.Context, nameRequest) (nameRequest, error) {
 	return func(s *Service, ctx context.Context, r nameRequest) (nameRequest, error) {
-		return r, do(s.Client, ctx, r.Name)
+		err := do(s.Client, ctx, r.Name)
+		if err == nil {
+			s.says("%s %s removed", kind, r.Name)
+		}
+		return r, err
 	}
+}
+
+// removeJob removes a job, and notes which schedules went with it.
+func (s *Service) removeJob(ctx context.Context, r nameRequest) (_ nameRequest, err error) {
+	var own []string
+	if s.Note != nil {
+		if own, _, err = s.Client.SchedulesOfJob(ctx, r.Name); err != nil {
+			return r, err
+		}
+	}
+	if err := s.Client.RemoveJob(ctx, r.Name); err != nil {
+		return r, err
+	}
+	for _, name := range own {
+		s.Note(fmt.Sprintf("schedule %s removed with job %s", name, r.Name))
+	}
+	s.says("job %s removed", r.Name)
+	return r, nil
+}
+
+// foreseeJob finds out whether a job could be removed, and says which schedules would go with it.
+func (s *Service) foreseeJob(ctx context.Context, name string) error {
+	own, others, err := s.Client.SchedulesOfJob(ctx, name)
+	if err == nil {
+		_, err = s.Client.Job(ctx, name)
+	}
+	if err == nil && len(others) > 0 {
+		err = &client.InUse{Job: name, Schedules: others}
+	}
+	for _, schedule := range own {
+		s.says("schedule %s would be removed", schedule)
+	}
+	if err == nil {
+		s.says("job %s would be removed", name)
+	}
+	return err
+}
+
+// foreseeSchedule finds out whether there is a schedule to remove.
+func (s *Service) foreseeSchedule(ctx context.Context, name string) error {
+	_, err := s.Client.Schedule(ctx, name)
+	if err == nil {
+		s.says("schedule %s would be removed", name)
+	}
+	return err
 }
 
 // textRequest holds the text of a file.

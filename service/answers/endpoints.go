@@ -15,7 +15,6 @@ import (
 	"millrace/events/jet/rights"
 	"millrace/service/client"
 	"millrace/task/definition"
-	"millrace/task/node"
 )
 
 // Endpoint is one kind of request that the service answers, whichever way the request comes.
@@ -25,6 +24,10 @@ type Endpoint struct {
 	// Request and Answer are the types of the request and the answer, as JSON.
 	Request, Answer reflect.Type
 
+	// Routes are where it is over HTTP. A verb for the caller's own tasks has none: there the token
+	// says whose they are.
+	Routes []Route
+
 	// Once says that the answer takes reading the whole log, or asking all nodes: it is given once,
 	// and cannot be followed ([ErrOnce]).
 	Once bool
@@ -33,12 +36,52 @@ type Endpoint struct {
 	// it, so that a caller is given one after the other, within its share of the pages being drawn.
 	computes bool
 
+	// Command is how it is typed on the command line; nil if that has a command of its own for it, or
+	// none.
+	Command *Command
+
 	refused []string // kinds of problems beside the usual ones
-	do      func(s *Service, ctx context.Context, body []byte) (any, error)
+	// do does what the text of a request asks for, and act what a checked request does, a pointer to
+	// [Endpoint.Request].
+	do  func(s *Service, ctx context.Context, body []byte) (any, error)
+	act func(s *Service, ctx context.Context, request any) (any, error)
+}
+
+// Route is where the service over HTTP has an endpoint.
+type Route struct {
+	// Method and Path say where, below /api/v1. Braces hold a field of the request; the other fields
+	// are in the query of a GET, or else in the body.
+	Method, Path string
+	// Only are the fields beside those in the path that this route takes. Default, nil: all.
+	Only []string
+}
+
+// at adds a route, such as "GET /tasks/{id}".
+func (e Endpoint) at(route string) Endpoint {
+	method, path, _ := strings.Cut(route, " ")
+	e.Routes = append(e.Routes, Route{Method: method, Path: path})
+	return e
+}
+
+// only adds a route that takes, beside those of its path, only some fields of the request.
+func (e Endpoint) only(route string, fields ...string) Endpoint {
+	e = e.at(route)
+	e.Routes[len(e.Routes)-1].Only = append([]string{}, fields...)
+	return e
 }
 
 // checked is a request that can validate itself.
 type checked interface{ check() error }
+
+// check says what is wrong with a request, and completes it.
+func check(request any) error {
+	if c, ok := request.(checked); ok {
+		if err := c.check(); err != nil {
+			return badRequest{err}
+		}
+	}
+	return nil
+}
 
 // nothing is a request without fields.
 type nothing struct{}
@@ -69,16 +112,15 @@ func on[R, A any](verb rights.Verb, about string, do func(s *Service, ctx contex
 		refused: refused,
 		do: func(s *Service, ctx context.Context, body []byte) (any, error) {
 			r, err := read[R](body)
+			if err == nil {
+				err = check(&r)
+			}
 			if err != nil {
 				return nil, err
 			}
-			if c, ok := any(&r).(checked); ok {
-				if err := c.check(); err != nil {
-					return nil, badRequest{err}
-				}
-			}
 			return do(s, ctx, r)
 		},
+		act: func(s *Service, ctx context.Context, request any) (any, error) { return do(s, ctx, *request.(*R)) },
 	}
 }
 
@@ -95,104 +137,81 @@ var (
 
 // Endpoints that are there for the caller's own tasks, too.
 var (
-	taskWait    = on(rights.TaskWait, `wait up to 20s until a task has ended: {"id":"…"}`, (*Service).waitTask, "no-task")
-	taskWhy     = on(rights.TaskWhy, `why a task is where it is, and who must act next: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).why, "no-task")
-	taskOutput  = on(rights.TaskOutput, `what a task has printed: {"id":"…","after":17,"limit":10}`, (*Service).output, "no-task")
-	taskRecords = on(rights.TaskRecords, `what a task has produced: {"id":"…","after":17,"limit":10}`, (*Service).records, "no-task")
+	taskWait    = on(rights.TaskWait, `wait up to 20s until a task has ended: {"id":"…"}`, (*Service).waitTask, "no-task").at("GET /tasks/{id}/wait")
+	taskWhy     = on(rights.TaskWhy, `why a task is where it is, and who must act next: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).why, "no-task").at("GET /tasks/{id}/why")
+	taskOutput  = on(rights.TaskOutput, `what a task has printed: {"id":"…","after":17,"limit":10}`, (*Service).output, "no-task").at("GET /tasks/{id}/output")
+	taskRecords = on(rights.TaskRecords, `what a task has produced: {"id":"…","after":17,"limit":10}`, (*Service).records, "no-task").at("GET /tasks/{id}/records")
 )
 
-// endpoints are all requests that the service answers.
-var endpoints = []Endpoint{
-	on(rights.TaskSubmit, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, (*Service).submit, born...),
-	on(rights.TaskGet, `one task, from the log: {"id":"…"}`, (*Service).get, "no-task"),
-	on(rights.TaskList, `tasks: {"states":["running"],"limit":10}`, (*Service).list),
-	on(rights.RowList, `rows of all tasks as the read model stores them, in a form that may change with each version: {"limit":500,"after":"…"}`, (*Service).rows),
-	on(rights.TaskCancel, `cancel a task: {"id":"…","reason":"…"}`, acting((*client.Client).Cancel), acted...),
-	on(rights.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, acting((*client.Client).Release), acted...),
-	on(rights.DeadList, `messages that nobody can read: {"limit":10}`, (*Service).unreadable),
-	on(rights.QueueList, `queues: {}, or one: {"queue":"crawl","rates":true}`, (*Service).queues, "no-queue"),
-	on(rights.QueuePause, `start nothing of a queue: {"queue":"crawl","reason":"…","for":"1h"}`, (*Service).pauseQueue),
-	on(rights.QueueResume, `end a pause: {"queue":"crawl"}`, (*Service).resumeQueue),
-	on(rights.QueueLimit, `how many may run and wait, and how often one may start, 0 for any number: {"queue":"crawl","running":4,"waiting":1000,"rate":{"limit":100,"per":"1m"}}`, (*Service).limitQueue, "no-calendar", "overtaken", "changed"),
-	on(rights.QueuePurge, `cancel what waits in a queue: {"queue":"crawl","reason":"…"}, or say how many it would be: {"queue":"crawl","dry_run":true}`, (*Service).purgeQueue),
-	on(rights.TasksCancel, `cancel all tasks that a filter chooses, up to 1000: {"filter":{"queue":"crawl"},"reason":"…","dry_run":true}`, many(&client.CancelMany)),
-	on(rights.TasksRetry, `give all tasks another life that a filter chooses, up to 1000: {"filter":{"job":"hello","states":["error"]},"dry_run":true}`, many(&client.RetryMany)),
-	on(rights.TasksSignal, `give all tasks that a filter chooses the signal that they wait for, up to 1000: {"filter":{"job":"release"},"data":{…},"dry_run":true}`, (*Service).signalMany),
-	on(rights.TasksDismiss, `take all dead letters off the list that a filter chooses, up to 1000: {"filter":{"job":"hello"},"reason":"…","dry_run":true}`, many(&client.DismissMany)),
-	on(rights.TasksCount, `count the tasks that one of these would change: {"for":"cancel","filter":{"queue":"crawl"}}`, (*Service).countMany),
-	on(rights.LimitList, `limits and who holds them: {"limit":10,"holders":5}, or where a task stands: {"task":"…"}`, (*Service).limits),
-	on(rights.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss, "no-task", "no-message", "not-now"),
-	on(rights.NodeList, `nodes: {}`, (*Service).nodes),
-	on(rights.NodeGet, `one node, from the log: {"id":"node-1"}, or as it was: {"id":"node-1","at":"1048211"}`, (*Service).node, "no-node"),
-	on(rights.NodeWait, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, (*Service).waitNode),
-	on(rights.NodeDrain, `no new work, and what runs ends or is given back: {"id":"node-1","reason":"…","grace":"1m"}`, (*Service).drain, ordered...),
-	on(rights.NodeUndrain, `take work again: {"id":"node-1"}`, order(node.OrderServe), ordered...),
-	on(rights.NodeCordon, `no new work: {"id":"node-1","reason":"…"}`, order(node.OrderCordon), ordered...),
-	on(rights.NodeUncordon, `take work again: {"id":"node-1"}`, order(node.OrderServe), ordered...),
-	on(rights.TaskSignal, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, (*Service).signal, acted...),
-	on(rights.TaskRetry, `give a task that has ended another life: {"id":"…","reason":"…"}`, acting((*client.Client).Retry), append(slices.Clone(acted), "key-taken", "queue-full")...),
-	on(rights.TaskCopy, `a new task that does what one did, with changes: {"id":"…","task":{"params":{…}}}`, (*Service).copy, born...),
-	on(rights.TaskPlan, `which nodes may run it, and which rule excludes each other: {"job":"hello"}, {"spec":{…}} or {"id":"…"}`, (*Service).plan, "no-task", "no-job"),
-	on(rights.NodeLabel, `change labels of a node, null removes one: {"id":"node-1","labels":{"zone":"eu","gpu":null}}`, (*Service).labelNode, ordered...),
-	on(rights.JobList, `jobs, with their schedules and latest tasks: {}`, (*Service).jobs),
-	on(rights.ScheduleList, `schedules, with their latest tasks and skipped ticks: {}`, (*Service).schedules),
-	on(rights.ScheduleGet, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, (*Service).schedule, "no-schedule"),
-	on(rights.SchedulePause, `keep a schedule from making tasks: {"name":"nightly","reason":"…"}`, toggle((*client.Client).PauseSchedule), "no-schedule"),
-	on(rights.ScheduleResume, `let it make tasks again, from now on: {"name":"nightly"}`, toggle((*client.Client).ResumeSchedule), "no-schedule"),
-	on(rights.ScheduleRun, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, (*Service).runSchedule, append(slices.Clone(born), "no-schedule", "overlap")...),
-	on(rights.ScheduleNext, `ticks to come of all schedules: {"limit":20}, or of one: {"name":"nightly","from":"2026-03-01T00:00:00Z"}`, (*Service).ticks, "no-schedule"),
-	on(rights.ScheduleBackfill, `make the tasks of ticks that have passed: {"name":"nightly","from":"2026-03-01","to":"2026-03-08","max_parallel":4}, or say how many it would be: {…,"dry_run":true}`, (*Service).backfill, append(slices.Clone(born), "no-schedule")...),
-	on(rights.ScheduleProgress, `how many of the ticks of some time have a task, and how those stand: {"name":"nightly","from":"2026-03-01","to":"2026-03-08"}`, (*Service).backfilled, "no-schedule"),
-	on(rights.BreakerGet, `how the breaker of a job stands: {"name":"hello"}`, (*Service).breaker, "no-job"),
-	on(rights.BreakerReset, `close the breaker of a job: {"name":"hello","reason":"…"}`, (*Service).resetBreaker, "no-job"),
-	on(rights.NodeRelease, `end a quarantine: {"id":"node-1"}`, changing((*client.Client).ReleaseNode), ordered...),
-	on(rights.TaskBulk, `make tasks, of any kinds: {"tasks":[{"job":"hello"},{"spec":{…}}]}`, (*Service).bulk, born...),
-	on(rights.TaskEdit, `give a task that waits another priority: {"id":"…","priority":8}`, (*Service).edit, acted...),
+// endpoints are all requests that the service answers: those that lie beside what is to be said of their
+// commands, and the others.
+var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs, []Endpoint{
+	on(rights.TaskSubmit, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, (*Service).submit, born...).at("POST /tasks").at("PUT /tasks/{id}"),
+	on(rights.TaskGet, `one task, from the log: {"id":"…"}`, (*Service).get, "no-task").at("GET /tasks/{id}"),
+	on(rights.TaskList, `tasks: {"states":["running"],"limit":10}`, (*Service).list).at("GET /tasks"),
+	on(rights.RowList, `rows of all tasks as the read model stores them, in a form that may change with each version: {"limit":500,"after":"…"}`, (*Service).rows).at("GET /rows"),
+	on(rights.DeadList, `messages that nobody can read: {"limit":10}`, (*Service).unreadable).at("GET /messages"),
+	on(rights.QueueList, `queues: {}, or one: {"queue":"crawl","rates":true}`, (*Service).queues, "no-queue").at("GET /queues").only("GET /queues/{queue}", "at", "at_least", "rates"),
+	on(rights.QueueLimit, `how many may run and wait, and how often one may start, 0 for any number: {"queue":"crawl","running":4,"waiting":1000,"rate":{"limit":100,"per":"1m"}}`, (*Service).limitQueue, "no-calendar", "overtaken", "changed").at("POST /queues/{queue}/limit"),
+	on(rights.QueuePurge, `cancel what waits in a queue: {"queue":"crawl","reason":"…"}, or say how many it would be: {"queue":"crawl","dry_run":true}`, (*Service).purgeQueue).at("POST /queues/{queue}/purge"),
+	on(rights.TasksDismiss, `take all dead letters off the list that a filter chooses, up to 1000: {"filter":{"job":"hello"},"reason":"…","dry_run":true}`, many(&client.DismissMany)).at("POST /tasks/dismiss"),
+	on(rights.TasksCount, `count the tasks that one of these would change: {"for":"cancel","filter":{"queue":"crawl"}}`, (*Service).countMany).at("POST /tasks/count"),
+	on(rights.LimitList, `limits and who holds them: {"limit":10,"holders":5}, or where a task stands: {"task":"…"}`, (*Service).limits).at("GET /limits"),
+	on(rights.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss, "no-task", "no-message", "not-now").only("POST /tasks/{id}/dismiss", "reason").only("POST /messages/{seq}/dismiss", "reason"),
+	on(rights.NodeList, `nodes: {}`, (*Service).nodes).at("GET /nodes"),
+	on(rights.NodeGet, `one node, from the log: {"id":"node-1"}, or as it was: {"id":"node-1","at":"1048211"}`, (*Service).node, "no-node").at("GET /nodes/{id}"),
+	on(rights.NodeWait, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, (*Service).waitNode).at("GET /nodes/{id}/wait"),
+	on(rights.TaskCopy, `a new task that does what one did, with changes: {"id":"…","task":{"params":{…}}}`, (*Service).copy, born...).at("POST /tasks/{id}/copy"),
+	on(rights.TaskPlan, `which nodes may run it, and which rule excludes each other: {"job":"hello"}, {"spec":{…}} or {"id":"…"}`, (*Service).plan, "no-task", "no-job").only("GET /tasks/{id}/plan").at("POST /plan"),
+	on(rights.JobList, `jobs, with their schedules and latest tasks: {}`, (*Service).jobs).at("GET /jobs"),
+	on(rights.ScheduleList, `schedules, with their latest tasks and skipped ticks: {}`, (*Service).schedules).at("GET /schedules"),
+	on(rights.ScheduleGet, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, (*Service).schedule, "no-schedule").at("GET /schedules/{name}"),
+	on(rights.ScheduleRun, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, (*Service).runSchedule, append(slices.Clone(born), "no-schedule", "overlap")...).at("POST /schedules/{name}/run"),
+	on(rights.ScheduleNext, `ticks to come of all schedules: {"limit":20}, or of one: {"name":"nightly","from":"2026-03-01T00:00:00Z"}`, (*Service).ticks, "no-schedule").at("GET /schedules/{name}/next").at("GET /ticks"),
+	on(rights.ScheduleBackfill, `make the tasks of ticks that have passed: {"name":"nightly","from":"2026-03-01","to":"2026-03-08","max_parallel":4}, or say how many it would be: {…,"dry_run":true}`, (*Service).backfill, append(slices.Clone(born), "no-schedule")...).at("POST /schedules/{name}/backfill"),
+	on(rights.ScheduleProgress, `how many of the ticks of some time have a task, and how those stand: {"name":"nightly","from":"2026-03-01","to":"2026-03-08"}`, (*Service).backfilled, "no-schedule").at("GET /schedules/{name}/backfill"),
+	on(rights.BreakerGet, `how the breaker of a job stands: {"name":"hello"}`, (*Service).breaker, "no-job").at("GET /jobs/{name}/breaker"),
+	on(rights.TaskBulk, `make tasks, of any kinds: {"tasks":[{"job":"hello"},{"spec":{…}}]}`, (*Service).bulk, born...).at("POST /bulk"),
 	taskWait,
 	mine(rights.OwnWait, taskWait),
 	taskWhy,
 	mine(rights.OwnWhy, taskWhy),
-	on(rights.TaskTree, `a task with those into which it was expanded: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).tree, "no-task"),
-	on(rights.TaskDiff, `how two tasks differ: {"id":"…","with":"…"}, or one at two moments: {"id":"…","at":"1048211"}`, (*Service).diff, "no-task"),
-	on(rights.TaskEvents, `the facts about a task: {"id":"…"}, or those up to a moment: {"id":"…","at":"1048211"}`, (*Service).history, "no-task"),
+	on(rights.TaskTree, `a task with those into which it was expanded: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).tree, "no-task").at("GET /tasks/{id}/tree"),
+	on(rights.TaskDiff, `how two tasks differ: {"id":"…","with":"…"}, or one at two moments: {"id":"…","at":"1048211"}`, (*Service).diff, "no-task").at("GET /tasks/{id}/diff"),
+	on(rights.TaskEvents, `the facts about a task: {"id":"…"}, or those up to a moment: {"id":"…","at":"1048211"}`, (*Service).history, "no-task").at("GET /tasks/{id}/events"),
 	taskOutput,
 	mine(rights.OwnOutput, taskOutput),
 	taskRecords,
 	mine(rights.OwnRecords, taskRecords),
-	on(rights.TaskFiles, `the files that the attempts of a task have left: {"id":"…"}`, (*Service).artifacts, "no-task"),
-	on(rights.TaskTrace, `an OpenTelemetry trace of a task and all below it, in the JSON form of OTLP: {"id":"…"}`, (*Service).trace, "no-task"),
-	on(rights.EventList, `the log itself: {"from":1048211,"limit":100}`, (*Service).events),
-	once(on(rights.LogVerify, `hold the log against the promises: {}, or a range of it: {"from":1048211,"to":1050000,"rules":["I-3"]}`, (*Service).verify)),
-	once(on(rights.LogDiff, `what changed between two moments: {"at":"12:00","until":"12:30"}, or between one and now: {"at":"-10m","queue":"crawl"}`, (*Service).diffAll)),
-	once(on(rights.LogReplay, `the steps of the log, each with what it changed, what was decided and who owed what: {"from":"-10m","task":"…","limit":20}`, (*Service).replay)),
-	on(rights.LogWhatIf, `which recorded decisions would have been different under other settings: {"set":["retry.max=5"],"job":"crawl","from":"-1h"}`, (*Service).whatif),
-	on(rights.FilesList, `names of bundles: {}, or the versions of one: {"name":"app"}`, (*Service).bundles, "no-files"),
-	on(rights.FilesGet, `what is in a version: {"version":"app@1f2e3d4c","limit":100}`, (*Service).bundle, "no-files"),
-	on(rights.FilesDiff, `what is different in another version: {"version":"app@1f2e3d4c","with":"app"}`, (*Service).diffBundles, "no-files"),
-	on(rights.FilesVerify, `read a version from the store and hold it against its digests: {"version":"app"}`, (*Service).checkBundle, "no-files"),
-	on(rights.FilesRemove, `remove the name of a bundle; gc removes what nothing needs: {"name":"app"}`, removing((*client.Client).RemoveBundle), "no-files", "changed"),
-	on(rights.FilesSweep, `remove versions and contents that nothing needs: {"keep":5}, or say what that would be: {"dry_run":true}`, (*Service).sweepFiles),
-	once(on(rights.NodePing, `ask processes of nodes whether they are up: {"id":"node-1"}, or those of all nodes that should be: {}`, (*Service).ping, "no-node")),
-	on(rights.NodeRetire, `say that a node does not come back: {"id":"node-1","reason":"…"}`, changing((*client.Client).RetireNode), ordered...),
-	on(rights.JobGet, `one job: {"name":"hello"}, or as it was: {"name":"hello","revision":2}`, (*Service).job, "no-job"),
-	on(rights.JobApply, `store a job: {"name":"hello","definition":{"run":{"argv":["date"]}}}`, (*Service).applyJob, "no-calendar", "overtaken", "changed"),
-	computing(on(rights.JobValidate, `check the text of a job file, and store nothing: {"text":"name: hello\nrun: date\n"}`, (*Service).validateJobs)),
-	on(rights.JobSchema, `the JSON Schema of a job file, for editors: {}`, (*Service).jobSchema),
-	on(rights.JobRemove, `remove a job and the schedules that came with it; its tasks stay: {"name":"hello"}`, removing((*client.Client).RemoveJob), "no-job", "job-in-use", "changed"),
-	on(rights.CalendarList, `calendars: {}`, (*Service).calendars),
-	on(rights.CalendarGet, `one calendar: {"name":"office"}, or as it was: {"name":"office","revision":2}`, (*Service).calendar, "no-calendar"),
-	on(rights.CalendarApply, `store a calendar: {"name":"office","definition":{"rules":[…]}}`, (*Service).applyCalendar, "overtaken", "changed"),
-	on(rights.CalendarRemove, `remove a calendar: {"name":"office"}`, removing((*client.Client).RemoveCalendar), "no-calendar", "changed"),
-	on(rights.ScheduleApply, `store a schedule: {"name":"nightly","definition":{"schedule":{…},"task":{"job":"hello"}}}`, (*Service).applySchedule, "no-job", "no-calendar", "overtaken", "changed"),
-	on(rights.ScheduleRemove, `remove a schedule; its tasks stay: {"name":"nightly"}`, removing((*client.Client).RemoveSchedule), "no-schedule", "changed"),
-	on(rights.JobHistory, `the changes of a job: {"name":"…"}`, changesOf(definition.DefJob, definitions.ErrNoJob), "no-job"),
-	on(rights.JobDiff, `how two jobs differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefJob, definitions.JobIn), "no-job"),
-	on(rights.ScheduleHistory, `the changes of a schedule: {"name":"…"}`, changesOf(definition.DefSchedule, definitions.ErrNoSchedule), "no-schedule"),
-	on(rights.ScheduleDiff, `how two schedules differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefSchedule, definitions.ScheduleIn), "no-schedule"),
-	on(rights.CalendarHistory, `the changes of a calendar: {"name":"…"}`, changesOf(definition.DefCalendar, definitions.ErrNoCalendar), "no-calendar"),
-	on(rights.CalendarDiff, `how two calendars differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefCalendar, definitions.CalendarIn), "no-calendar"),
-	on(rights.ServerHealth, `whether the log takes messages: {}`, (*Service).health),
-}
+	on(rights.TaskFiles, `the files that the attempts of a task have left: {"id":"…"}`, (*Service).artifacts, "no-task").at("GET /tasks/{id}/artifacts"),
+	on(rights.TaskTrace, `an OpenTelemetry trace of a task and all below it, in the JSON form of OTLP: {"id":"…"}`, (*Service).trace, "no-task").at("GET /tasks/{id}/trace"),
+	on(rights.EventList, `the log itself: {"from":1048211,"limit":100}`, (*Service).events).at("GET /events"),
+	once(on(rights.LogVerify, `hold the log against the promises: {}, or a range of it: {"from":1048211,"to":1050000,"rules":["I-3"]}`, (*Service).verify)).at("GET /verify"),
+	once(on(rights.LogDiff, `what changed between two moments: {"at":"12:00","until":"12:30"}, or between one and now: {"at":"-10m","queue":"crawl"}`, (*Service).diffAll)).at("GET /diff"),
+	once(on(rights.LogReplay, `the steps of the log, each with what it changed, what was decided and who owed what: {"from":"-10m","task":"…","limit":20}`, (*Service).replay)).at("GET /replay"),
+	on(rights.LogWhatIf, `which recorded decisions would have been different under other settings: {"set":["retry.max=5"],"job":"crawl","from":"-1h"}`, (*Service).whatif).at("POST /whatif"),
+	on(rights.FilesList, `names of bundles: {}, or the versions of one: {"name":"app"}`, (*Service).bundles, "no-files").at("GET /files"),
+	on(rights.FilesGet, `what is in a version: {"version":"app@1f2e3d4c","limit":100}`, (*Service).bundle, "no-files").at("GET /files/{version}"),
+	on(rights.FilesDiff, `what is different in another version: {"version":"app@1f2e3d4c","with":"app"}`, (*Service).diffBundles, "no-files").at("GET /files/{version}/diff"),
+	on(rights.FilesVerify, `read a version from the store and hold it against its digests: {"version":"app"}`, (*Service).checkBundle, "no-files").at("GET /files/{version}/verify"),
+	on(rights.FilesSweep, `remove versions and contents that nothing needs: {"keep":5}, or say what that would be: {"dry_run":true}`, (*Service).sweepFiles).at("POST /files/gc"),
+	once(on(rights.NodePing, `ask processes of nodes whether they are up: {"id":"node-1"}, or those of all nodes that should be: {}`, (*Service).ping, "no-node")).only("GET /pings", "timeout", "limit", "cursor").only("GET /nodes/{id}/ping", "timeout"),
+	on(rights.JobGet, `one job: {"name":"hello"}, or as it was: {"name":"hello","revision":2}`, (*Service).job, "no-job").at("GET /jobs/{name}"),
+	on(rights.JobApply, `store a job: {"name":"hello","definition":{"run":{"argv":["date"]}}}`, (*Service).applyJob, "no-calendar", "overtaken", "changed").at("PUT /jobs/{name}"),
+	computing(on(rights.JobValidate, `check the text of a job file, and store nothing: {"text":"name: hello\nrun: date\n"}`, (*Service).validateJobs)).at("POST /jobs/validate"),
+	on(rights.JobSchema, `the JSON Schema of a job file, for editors: {}`, (*Service).jobSchema).at("GET /schemas/job"),
+	on(rights.CalendarList, `calendars: {}`, (*Service).calendars).at("GET /calendars"),
+	on(rights.CalendarGet, `one calendar: {"name":"office"}, or as it was: {"name":"office","revision":2}`, (*Service).calendar, "no-calendar").at("GET /calendars/{name}"),
+	on(rights.CalendarApply, `store a calendar: {"name":"office","definition":{"rules":[…]}}`, (*Service).applyCalendar, "overtaken", "changed").at("PUT /calendars/{name}"),
+	on(rights.ScheduleApply, `store a schedule: {"name":"nightly","definition":{"schedule":{…},"task":{"job":"hello"}}}`, (*Service).applySchedule, "no-job", "no-calendar", "overtaken", "changed").at("PUT /schedules/{name}"),
+	on(rights.JobHistory, `the changes of a job: {"name":"…"}`, changesOf(definition.DefJob, definitions.ErrNoJob), "no-job").at("GET /jobs/{name}/history"),
+	on(rights.JobDiff, `how two jobs differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefJob, definitions.JobIn), "no-job").at("GET /jobs/{name}/diff"),
+	on(rights.ScheduleHistory, `the changes of a schedule: {"name":"…"}`, changesOf(definition.DefSchedule, definitions.ErrNoSchedule), "no-schedule").at("GET /schedules/{name}/history"),
+	on(rights.ScheduleDiff, `how two schedules differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefSchedule, definitions.ScheduleIn), "no-schedule").at("GET /schedules/{name}/diff"),
+	on(rights.CalendarHistory, `the changes of a calendar: {"name":"…"}`, changesOf(definition.DefCalendar, definitions.ErrNoCalendar), "no-calendar").at("GET /calendars/{name}/history"),
+	on(rights.CalendarDiff, `how two calendars differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefCalendar, definitions.CalendarIn), "no-calendar").at("GET /calendars/{name}/diff"),
+	on(rights.ServerHealth, `whether the log takes messages: {}`, (*Service).health).at("GET /health"),
+})
 
 // as returns the service acting for a caller, which is named in all facts that it writes. No field
 // of a request can name another caller.

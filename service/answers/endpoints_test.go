@@ -13,7 +13,7 @@ func TestEndpointsAreClassified(t *testing.T) {
 	var served []rights.Verb
 	for _, e := range endpoints {
 		if e.Verb.Access() == "" {
-			t.Errorf("nobody says what %s is for: add it to the table of verbs in events/jet/rights/verbs.go", e.Verb)
+			t.Errorf("nobody says what %s is for: declare it in events/jet/rights/verbs.go", e.Verb)
 		}
 		if e.About == "" || slices.Contains(served, e.Verb) {
 			t.Errorf("%s says nothing of itself, or is there twice", e.Verb)

@@ -34,7 +34,7 @@ func (s *Service) nodes(ctx context.Context, r client.NodeListRequest) (is clien
 type nodeRequest struct {
 	// ID is the node's. Reason says why, for the log.
 	ID     node.ID `json:"id"`
-	Reason string  `json:"reason,omitempty"`
+	Reason string  `json:"reason,omitempty" flag:"reason" usage:"why, in {words}; the log keeps them"`
 }
 
 func (r *nodeRequest) check() error { return r.ID.Validate() }
@@ -43,9 +43,9 @@ func (r *nodeRequest) check() error { return r.ID.Validate() }
 type drainRequest struct {
 	// ID is the node's. Reason says why, for the log.
 	ID     node.ID `json:"id"`
-	Reason string  `json:"reason,omitempty"`
+	Reason string  `json:"reason,omitempty" flag:"reason" usage:"why, in {words}; the log keeps them"`
 	// Grace is how long running tasks may go on after a drain. Default: the worker's own setting.
-	Grace value.Duration `json:"grace,omitempty"`
+	Grace value.Duration `json:"grace,omitempty" flag:"grace" zero:"1ms" usage:"how long running tasks may go on (default the worker's own setting; 0 ends them at once)"`
 	// Stable has no effect: earlier versions took it here, too.
 	Stable value.Duration `json:"stable,omitempty" least:"0" hidden:"true"`
 }
@@ -82,7 +82,11 @@ func (s *Service) nodeIn(ctx context.Context, in view.View, now time.Time, n nod
 	return v, err
 }
 
+// viewNode returns a node as it is now. In a command, which has no read model, it is what the log says.
 func (s *Service) viewNode(ctx context.Context, n node.Node) (client.NodeView, error) {
+	if s.Model == nil {
+		return client.ViewNode(n, s.now(), s.Nodes), nil
+	}
 	v, err := s.nodeIn(ctx, s.view(), s.now(), n)
 	if err != nil {
 		return v, err

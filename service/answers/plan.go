@@ -59,8 +59,8 @@ func (s *Service) plan(ctx context.Context, r planRequest) (view.Plan, error) {
 type labelRequest struct {
 	// ID is the node's. Labels are those to set; null removes one. Reason says why, for the log.
 	ID     node.ID            `json:"id"`
-	Labels map[string]*string `json:"labels"`
-	Reason string             `json:"reason,omitempty"`
+	Labels map[string]*string `json:"labels" args:"label"`
+	Reason string             `json:"reason,omitempty" flag:"reason" usage:"why, in {words}; the log keeps them"`
 }
 
 func (r *labelRequest) check() error {

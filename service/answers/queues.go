@@ -119,17 +119,21 @@ func (s *Service) measure(ctx context.Context, queues []client.QueueView, rates 
 type queueRequest struct {
 	// Queue is its name. Reason says why, for the log.
 	Queue  string `json:"queue"`
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty" flag:"reason" usage:"why, in {words}; the log keeps them"`
 }
 
 // pauseRequest names a queue to pause.
 type pauseRequest struct {
 	// Queue is its name. Reason says why, for the log.
 	Queue  string `json:"queue"`
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty" flag:"reason" usage:"why, in {words}; the log keeps them"`
 	// For is how long the pause lasts. Default: until the queue is resumed.
-	For value.Duration `json:"for,omitempty"`
+	For value.Duration `json:"for,omitempty" flag:"for" zero:"refused" usage:"resume it by itself after so long: 90s, 2h, 1d"`
 }
+
+func (r *queueRequest) check() error { return value.ValidName("queue", r.Queue) }
+
+func (r *pauseRequest) check() error { return value.ValidName("queue", r.Queue) }
 
 // boundsRequest sets bounds of a queue.
 type boundsRequest struct {

@@ -19,7 +19,7 @@ import (
 type scheduleRequest struct {
 	// Name is the schedule's. Reason says why, for the log.
 	Name   string `json:"name"`
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty" flag:"reason" usage:"why, in words; the log keeps them"`
 }
 
 // scheduleRunRequest asks for a task of a schedule now.
@@ -109,10 +109,18 @@ func (s *Service) schedule(ctx context.Context, r shownSchedule) (client.Schedul
 
 // toggle returns the function of an endpoint that pauses or resumes schedules: its answer is the
 // schedule.
-func toggle(do func(c *client.Client, ctx context.Context, name, reason string) (bool, error)) func(*Service, context.Context, scheduleRequest) (schedule.Stored, error) {
+func toggle(done string, do func(c *client.Client, ctx context.Context, name, reason string) (bool, error)) func(*Service, context.Context, scheduleRequest) (schedule.Stored, error) {
 	return func(s *Service, ctx context.Context, r scheduleRequest) (schedule.Stored, error) {
-		if _, err := do(s.Client, ctx, r.Name, r.Reason); err != nil {
+		changed, err := do(s.Client, ctx, r.Name, r.Reason)
+		if err != nil {
 			return schedule.Stored{}, err
+		}
+		what := done
+		if !changed {
+			what = "unchanged"
+		}
+		if s.says("schedule %s %s", r.Name, what) {
+			return schedule.Stored{}, nil
 		}
 		return s.Client.Schedule(ctx, r.Name)
 	}
@@ -200,7 +208,7 @@ func (r *jobOfBreaker) check() error { return value.ValidName("job", r.Name) }
 type breakerRequest struct {
 	// Name is the job's. Reason says why, for the log.
 	Name   string `json:"name"`
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty" flag:"reason" usage:"why, in {words}; the log keeps them"`
 }
 
 func (r *breakerRequest) check() error { return value.ValidName("job", r.Name) }
@@ -211,7 +219,8 @@ func (s *Service) breaker(ctx context.Context, r jobOfBreaker) (limit.Circuit, e
 
 // resetBreaker closes the breaker, and returns its new state.
 func (s *Service) resetBreaker(ctx context.Context, r breakerRequest) (limit.Circuit, error) {
-	if _, err := s.Client.ResetBreaker(ctx, r.Name, r.Reason); err != nil {
+	was, err := s.Client.ResetBreaker(ctx, r.Name, r.Reason)
+	if err != nil || s.says("breaker of job %s is closed (it was %s)", r.Name, was.State) {
 		return limit.Circuit{}, err
 	}
 	return s.Client.Breaker(ctx, r.Name)

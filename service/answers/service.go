@@ -63,6 +63,9 @@ type Service struct {
 	// Desk answers the requests, if they also come by other ways than NATS. Default: a desk for
 	// NATS alone.
 	Desk *Desk
+	// Say and Note tell the user of a command, which acts as a service of its own, what was done to a
+	// thing, and what besides. Default: nobody listens.
+	Say, Note func(line string)
 	// Ready is called once, when the service answers. Default: no call.
 	Ready func()
 	Log   *slog.Logger

@@ -49,7 +49,7 @@ func (r *taskRequest) check() (err error) {
 type idRequest struct {
 	// ID is the task's. Reason says why, for the log.
 	ID     task.ID `json:"id"`
-	Reason string  `json:"reason,omitempty"`
+	Reason string  `json:"reason,omitempty" flag:"reason" usage:"why, in {words}; the log keeps them"`
 }
 
 func (r *idRequest) check() (err error) {
@@ -64,13 +64,17 @@ func acting(do func(c *client.Client, ctx context.Context, id task.ID, reason st
 	}
 }
 
+func (s *Service) release(ctx context.Context, r idRequest) (task.Task, error) {
+	return s.Client.Change(ctx, "release", r.ID, task.Unbind{Reason: r.Reason})
+}
+
 // signalRequest is an idRequest with the signal's data.
 type signalRequest struct {
 	// ID is the task's. Reason says why, for the log.
 	ID     task.ID `json:"id"`
-	Reason string  `json:"reason,omitempty"`
+	Reason string  `json:"reason,omitempty" flag:"reason" usage:"why, in {words}; the log keeps them"`
 	// Data is what the task gets with the signal: any JSON. Default: none.
-	Data json.RawMessage `json:"data,omitempty"`
+	Data json.RawMessage `json:"data,omitempty" flag:"data" usage:"data for the tasks, {JSON|@file|-}"`
 }
 
 func (r *signalRequest) check() (err error) {
@@ -314,7 +318,7 @@ func (s *Service) await(ctx context.Context, atLeast, newerThan uint64) error {
 // submitted, and for those below them.
 func mine(verb rights.Verb, of Endpoint) Endpoint {
 	do := of.do
-	of.Verb, of.About = verb, of.About+"; a task that the caller has submitted"
+	of.Verb, of.About, of.Routes = verb, of.About+"; a task that the caller has submitted", nil
 	of.do = func(s *Service, ctx context.Context, body []byte) (any, error) {
 		if err := s.owns(ctx, body); err != nil {
 			return nil, err

@@ -200,16 +200,9 @@ func (c *Client) waiting(ctx context.Context, parent task.Task) (task.Task, erro
 	return parent, Wrongf("several steps of task %s wait for a signal: name the one that is meant, of %s", parent.ID, strings.Join(names, ", "))
 }
 
-// Release moves a task that waits for certain nodes to its shared queue, where any node that serves
-// the queue can take it. The error wraps [task.ErrUnknown], [task.ErrEnded], [task.ErrNotWaiting]
-// or [task.ErrShared].
-func (c *Client) Release(ctx context.Context, id task.ID, reason string) (task.Task, error) {
-	return c.change(ctx, "release", id, task.Unbind{Reason: reason})
-}
-
-// change decides a command on a task as the log has it, and makes durable what follows. The verb says
-// in the error what was to be done.
-func (c *Client) change(ctx context.Context, verb string, id task.ID, do task.Command) (task.Task, error) {
+// Change decides a command on a task as the log has it, and makes durable what follows. The verb says
+// in the error what was to be done; the error wraps [task.ErrUnknown] or that of the refusal.
+func (c *Client) Change(ctx context.Context, verb string, id task.ID, do task.Command) (task.Task, error) {
 	t, err := c.rec.Load(ctx, id)
 	if err != nil {
 		return t, err

@@ -59,7 +59,7 @@ func (c *Client) Unreadable(ctx context.Context, r UnreadableRequest) (Unreadabl
 // Dismiss removes a dead letter from the list. The task keeps its state, and [Client.Retry] can
 // still reopen it. The error wraps [task.ErrUnknown] or [task.ErrNotDead].
 func (c *Client) Dismiss(ctx context.Context, id task.ID, reason string) (task.Task, error) {
-	return c.change(ctx, "dismiss", id, task.Dismiss{Reason: reason})
+	return c.Change(ctx, "dismiss", id, task.Dismiss{Reason: reason})
 }
 
 // DismissMessage removes an unreadable message from the list of dead letters; it stays in the log.

@@ -310,7 +310,7 @@ func (c *Client) Prioritize(ctx context.Context, id task.ID, priority int, reaso
 	if err := placement.ValidPriority(priority); err != nil {
 		return task.Task{ID: id}, Wrong(err)
 	}
-	return c.change(ctx, "edit", id, task.Prioritize{Priority: priority, Reason: reason})
+	return c.Change(ctx, "edit", id, task.Prioritize{Priority: priority, Reason: reason})
 }
 
 // ErrNoQueue: no worker serves the queue, it never had a task, and no operator has set anything for

@@ -24,9 +24,6 @@ func TestRoutes(t *testing.T) {
 	t.Parallel()
 	reached := map[string]bool{}
 	for _, o := range operations() {
-		if o.endpoint.Verb != o.verb {
-			t.Errorf("%s %s leads to nothing: the service has no %s", o.method, o.path, o.verb)
-		}
 		for _, name := range o.named {
 			if o.fields[name].is == nil {
 				t.Errorf("%s %s: %s has no field %s", o.method, o.path, o.verb, name)
@@ -36,7 +33,7 @@ func TestRoutes(t *testing.T) {
 	}
 	for _, e := range answers.Endpoints() {
 		if !reached[string(e.Verb)] && e.Verb.Access() != rights.Owning { // the route of the whole verb leads there
-			t.Errorf("%s cannot be asked for over HTTP: give it a row in the table of routes", e.Verb)
+			t.Errorf("%s cannot be asked for over HTTP: give its entry a route", e.Verb)
 		}
 	}
 }

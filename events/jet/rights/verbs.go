@@ -18,113 +18,6 @@ import (
 // Verb is a request to the service: a noun, a dot and a verb.
 type Verb string
 
-// The verbs.
-const (
-	TaskSubmit  Verb = "task.submit"
-	TaskGet     Verb = "task.get"
-	TaskList    Verb = "task.list"
-	TaskPlan    Verb = "task.plan"
-	TaskCopy    Verb = "task.copy"
-	TaskCancel  Verb = "task.cancel"
-	TaskRelease Verb = "task.release"
-	TaskSignal  Verb = "task.signal"
-	TaskRetry   Verb = "task.retry"
-	TaskBulk    Verb = "task.bulk" // several submissions
-	TaskEdit    Verb = "task.edit"
-	TaskWait    Verb = "task.wait"
-	TaskWhy     Verb = "task.why"
-	TaskTree    Verb = "task.tree"
-	TaskDiff    Verb = "task.diff"
-	TaskEvents  Verb = "task.events"
-	TaskOutput  Verb = "task.output"
-	TaskRecords Verb = "task.records"
-	TaskFiles   Verb = "task.artifacts"
-	TaskTrace   Verb = "task.trace"
-
-	// What a submitter asks of the tasks that it has submitted.
-	OwnWait    Verb = "own.wait"
-	OwnWhy     Verb = "own.why"
-	OwnOutput  Verb = "own.output"
-	OwnRecords Verb = "own.records"
-
-	TasksCancel  Verb = "tasks.cancel" // those that a filter chooses
-	TasksRetry   Verb = "tasks.retry"
-	TasksSignal  Verb = "tasks.signal"
-	TasksDismiss Verb = "tasks.dismiss" // dead letters
-	TasksCount   Verb = "tasks.count"   // how many one of these would change
-
-	EventList Verb = "event.list"
-	RowList   Verb = "row.list" // of the read model, as it stores them
-	LogVerify Verb = "log.verify"
-	LogDiff   Verb = "log.diff" // of everything
-	LogReplay Verb = "log.replay"
-	LogWhatIf Verb = "log.whatif"
-
-	DeadList    Verb = "dead.list"
-	DeadDismiss Verb = "dead.dismiss" // of a task by its id, or of a message by its sequence
-
-	QueueList   Verb = "queue.list"
-	QueuePause  Verb = "queue.pause"
-	QueueResume Verb = "queue.resume"
-	QueueLimit  Verb = "queue.limit"
-	QueuePurge  Verb = "queue.purge"
-	LimitList   Verb = "limit.list"
-
-	NodeList     Verb = "node.list"
-	NodeGet      Verb = "node.get"
-	NodeWait     Verb = "node.wait"
-	NodeDrain    Verb = "node.drain"
-	NodeUndrain  Verb = "node.undrain"
-	NodeCordon   Verb = "node.cordon"
-	NodeUncordon Verb = "node.uncordon"
-	NodeRelease  Verb = "node.release"
-	NodeLabel    Verb = "node.label"
-	NodeRetire   Verb = "node.retire"
-	NodePing     Verb = "node.ping" // one node, or all that should answer
-
-	JobList        Verb = "job.list"
-	JobGet         Verb = "job.get"
-	JobApply       Verb = "job.apply"
-	JobRemove      Verb = "job.remove"
-	CalendarList   Verb = "calendar.list"
-	CalendarGet    Verb = "calendar.get"
-	CalendarApply  Verb = "calendar.apply"
-	CalendarRemove Verb = "calendar.remove"
-	ScheduleApply  Verb = "schedule.apply"
-	ScheduleRemove Verb = "schedule.remove"
-	ScheduleList   Verb = "schedule.list"
-	ScheduleGet    Verb = "schedule.get"
-	ScheduleRun    Verb = "schedule.run"
-	SchedulePause  Verb = "schedule.pause"
-	ScheduleResume Verb = "schedule.resume"
-	ScheduleNext   Verb = "schedule.next"
-	// ScheduleBackfill makes the tasks of past ticks; ScheduleProgress counts how many of them have
-	// one.
-	ScheduleBackfill Verb = "schedule.backfill"
-	ScheduleProgress Verb = "schedule.progress"
-	// Histories of definitions.
-	JobValidate     Verb = "job.validate" // the text of a job file
-	JobSchema       Verb = "job.schema"   // of job files
-	JobHistory      Verb = "job.history"
-	JobDiff         Verb = "job.diff"
-	ScheduleHistory Verb = "schedule.history"
-	ScheduleDiff    Verb = "schedule.diff"
-	CalendarHistory Verb = "calendar.history"
-	CalendarDiff    Verb = "calendar.diff"
-
-	BreakerGet   Verb = "breaker.get"
-	BreakerReset Verb = "breaker.reset"
-
-	FilesList   Verb = "files.list"
-	FilesGet    Verb = "files.get"
-	FilesDiff   Verb = "files.diff"
-	FilesVerify Verb = "files.verify"
-	FilesRemove Verb = "files.remove"
-	FilesSweep  Verb = "files.gc"
-
-	ServerHealth Verb = "server.health"
-)
-
 // Access is what a request does. Roles are granted requests by it.
 type Access string
 
@@ -140,32 +33,137 @@ const (
 	Operating Access = "operating"
 )
 
-// verbs lists the access of every verb. A verb that is missing here has no endpoint, and a test
-// fails.
-var verbs = []struct {
-	access Access
-	verbs  []Verb
-}{
-	{Reading, []Verb{TaskGet, TaskList, TaskWait, TaskPlan, TaskWhy, TaskTree, TaskDiff, TaskEvents, TaskOutput,
-		TaskRecords, TaskFiles, TaskTrace, TasksCount, EventList, RowList, DeadList, QueueList, LimitList, NodeList,
-		NodeGet, NodeWait, NodePing, JobList, JobGet, CalendarList, CalendarGet, ScheduleList, ScheduleGet,
-		ScheduleNext, ScheduleProgress, JobValidate, JobSchema, JobHistory, JobDiff, ScheduleHistory,
-		ScheduleDiff, CalendarHistory, CalendarDiff, BreakerGet,
-		FilesList, FilesGet, FilesDiff, FilesVerify, LogVerify, LogDiff, LogReplay, LogWhatIf, ServerHealth}},
-	{Owning, []Verb{OwnWait, OwnWhy, OwnOutput, OwnRecords}},
-	{Submitting, []Verb{TaskSubmit, TaskBulk, TaskCopy, ScheduleRun, ScheduleBackfill}},
-	{Operating, []Verb{TaskCancel, TasksCancel, TasksRetry, TasksSignal, TasksDismiss, TaskRelease, TaskSignal,
-		TaskRetry, TaskEdit, DeadDismiss, QueuePause, QueueResume, QueueLimit, QueuePurge, NodeDrain,
-		NodeUndrain, NodeCordon, NodeUncordon,
-		NodeRelease, NodeLabel, NodeRetire, JobApply, JobRemove, CalendarApply, CalendarRemove, ScheduleApply,
-		ScheduleRemove, SchedulePause, ScheduleResume, BreakerReset, FilesRemove, FilesSweep}},
+// declared are all verbs, in the order of their declarations.
+var declared []struct {
+	Verb
+	Access
 }
+
+func declare(v Verb, access Access) Verb {
+	declared = append(declared, struct {
+		Verb
+		Access
+	}{v, access})
+	return v
+}
+
+func reading(v Verb) Verb    { return declare(v, Reading) }
+func owning(v Verb) Verb     { return declare(v, Owning) }
+func submitting(v Verb) Verb { return declare(v, Submitting) }
+func operating(v Verb) Verb  { return declare(v, Operating) }
+
+// The verbs, each with its access; [answers.Endpoints] has all else that is to be said of one.
+var (
+	TaskSubmit  = submitting("task.submit")
+	TaskBulk    = submitting("task.bulk") // several submissions
+	TaskGet     = reading("task.get")
+	TaskList    = reading("task.list")
+	TaskWait    = reading("task.wait")
+	TaskPlan    = reading("task.plan")
+	TaskCopy    = submitting("task.copy")
+	TaskCancel  = operating("task.cancel")
+	TaskRelease = operating("task.release")
+	TaskSignal  = operating("task.signal")
+	TaskRetry   = operating("task.retry")
+	TaskEdit    = operating("task.edit")
+	TaskWhy     = reading("task.why")
+	TaskTree    = reading("task.tree")
+	TaskDiff    = reading("task.diff")
+	TaskEvents  = reading("task.events")
+	TaskOutput  = reading("task.output")
+	TaskRecords = reading("task.records")
+	TaskFiles   = reading("task.artifacts")
+	TaskTrace   = reading("task.trace")
+
+	// What a submitter asks of the tasks that it has submitted.
+	OwnWait    = owning("own.wait")
+	OwnWhy     = owning("own.why")
+	OwnOutput  = owning("own.output")
+	OwnRecords = owning("own.records")
+
+	TasksCancel  = operating("tasks.cancel") // those that a filter chooses
+	TasksRetry   = operating("tasks.retry")
+	TasksSignal  = operating("tasks.signal")
+	TasksDismiss = operating("tasks.dismiss") // dead letters
+	TasksCount   = reading("tasks.count")     // how many one of these would change
+
+	EventList = reading("event.list")
+	RowList   = reading("row.list") // of the read model, as it stores them
+
+	DeadList    = reading("dead.list")
+	DeadDismiss = operating("dead.dismiss") // of a task by its id, or of a message by its sequence
+
+	QueueList   = reading("queue.list")
+	QueuePause  = operating("queue.pause")
+	QueueResume = operating("queue.resume")
+	QueueLimit  = operating("queue.limit")
+	QueuePurge  = operating("queue.purge")
+	LimitList   = reading("limit.list")
+
+	NodeList     = reading("node.list")
+	NodeGet      = reading("node.get")
+	NodeWait     = reading("node.wait")
+	NodePing     = reading("node.ping") // one node, or all that should answer
+	NodeDrain    = operating("node.drain")
+	NodeUndrain  = operating("node.undrain")
+	NodeCordon   = operating("node.cordon")
+	NodeUncordon = operating("node.uncordon")
+	NodeRelease  = operating("node.release")
+	NodeLabel    = operating("node.label")
+	NodeRetire   = operating("node.retire")
+
+	JobList        = reading("job.list")
+	JobGet         = reading("job.get")
+	JobApply       = operating("job.apply")
+	JobRemove      = operating("job.remove")
+	CalendarList   = reading("calendar.list")
+	CalendarGet    = reading("calendar.get")
+	CalendarApply  = operating("calendar.apply")
+	CalendarRemove = operating("calendar.remove")
+	ScheduleApply  = operating("schedule.apply")
+	ScheduleRemove = operating("schedule.remove")
+	ScheduleList   = reading("schedule.list")
+	ScheduleGet    = reading("schedule.get")
+	ScheduleRun    = submitting("schedule.run")
+	SchedulePause  = operating("schedule.pause")
+	ScheduleResume = operating("schedule.resume")
+	ScheduleNext   = reading("schedule.next")
+	// ScheduleBackfill makes the tasks of past ticks; ScheduleProgress counts how many of them have
+	// one.
+	ScheduleBackfill = submitting("schedule.backfill")
+	ScheduleProgress = reading("schedule.progress")
+	// Histories of definitions.
+	JobValidate     = reading("job.validate") // the text of a job file
+	JobSchema       = reading("job.schema")   // of job files
+	JobHistory      = reading("job.history")
+	JobDiff         = reading("job.diff")
+	ScheduleHistory = reading("schedule.history")
+	ScheduleDiff    = reading("schedule.diff")
+	CalendarHistory = reading("calendar.history")
+	CalendarDiff    = reading("calendar.diff")
+
+	BreakerGet   = reading("breaker.get")
+	BreakerReset = operating("breaker.reset")
+
+	FilesList   = reading("files.list")
+	FilesGet    = reading("files.get")
+	FilesDiff   = reading("files.diff")
+	FilesVerify = reading("files.verify")
+	FilesRemove = operating("files.remove")
+	FilesSweep  = operating("files.gc")
+	LogVerify   = reading("log.verify")
+	LogDiff     = reading("log.diff") // of everything
+	LogReplay   = reading("log.replay")
+	LogWhatIf   = reading("log.whatif")
+
+	ServerHealth = reading("server.health")
+)
 
 // Verbs returns all verbs with one of these kinds of access.
 func Verbs(of ...Access) (all []Verb) {
-	for _, v := range verbs {
-		if slices.Contains(of, v.access) {
-			all = append(all, v.verbs...)
+	for _, d := range declared {
+		if slices.Contains(of, d.Access) {
+			all = append(all, d.Verb)
 		}
 	}
 	return all
@@ -173,9 +171,9 @@ func Verbs(of ...Access) (all []Verb) {
 
 // Access returns the access of the verb; "" for a verb that the service does not know.
 func (v Verb) Access() Access {
-	for _, of := range verbs {
-		if slices.Contains(of.verbs, v) {
-			return of.access
+	for _, d := range declared {
+		if d.Verb == v {
+			return d.Access
 		}
 	}
 	return ""
@@ -183,15 +181,8 @@ func (v Verb) Access() Access {
 
 // Own returns the verb that does the same for the caller's own tasks only; "" if there is none.
 func (v Verb) Own() Verb {
-	switch v {
-	case TaskWait:
-		return OwnWait
-	case TaskWhy:
-		return OwnWhy
-	case TaskOutput:
-		return OwnOutput
-	case TaskRecords:
-		return OwnRecords
+	if of, verb, _ := strings.Cut(string(v), "."); of == "task" && Verb("own."+verb).Access() == Owning {
+		return Verb("own." + verb)
 	}
 	return ""
 }

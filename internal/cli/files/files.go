@@ -40,7 +40,7 @@ characters of a digest are enough. Only contents that the other side lacks are s
   millrace files diff app@1f2e3d4c app
   millrace files pull app ./copy`,
 	})
-	c.AddCommand(a.filesPush(), a.filesList(), a.filesShow(), a.filesDiff(), a.filesPull(), a.filesRemove(), a.filesVerify(), a.filesSweep())
+	c.AddCommand(a.filesPush(), a.filesList(), a.filesShow(), a.filesDiff(), a.filesPull(), a.filesVerify(), a.filesSweep())
 	return c
 }
 
@@ -305,27 +305,6 @@ func (a *Commands) Pull(c *cobra.Command, cl *client.Client, what string, d file
 	}
 	a.Note("%s is in %s: %s, %s; %s fetched", what, dir, wording.Plural(len(m.Entries), "file"), wording.ByteCount(m.Size()), wording.ByteCount(done.Bytes))
 	return nil
-}
-
-func (a *Commands) filesRemove() *cobra.Command {
-	return &cobra.Command{
-		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"}, Short: "Remove names; the next gc removes versions that are not needed",
-		Args: settings.Takes(1, -1, "name"), ValidArgsFunction: a.CompleteFiles,
-		RunE: a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
-			for _, name := range args {
-				asking, cancel := a.Asking(ctx)
-				err := cl.RemoveBundle(asking, name)
-				cancel()
-				if err != nil {
-					return err
-				}
-				if _, err := fmt.Fprintf(a.Out, "name %s removed\n", name); err != nil {
-					return err
-				}
-			}
-			return nil
-		}),
-	}
 }
 
 func (a *Commands) filesVerify() *cobra.Command {

@@ -32,8 +32,7 @@ func (a *Commands) Calendars() *cobra.Command {
 	})
 	c.AddCommand(a.calendarApply(), a.calendarList(), a.calendarShow(),
 		a.history("calendar", definitions.ErrNoCalendar, a.CompleteCalendars),
-		difference(a, definition.DefCalendar, a.CompleteCalendars, definitions.CalendarIn),
-		a.removal("calendar", "Remove calendars", a.CompleteCalendars, (*client.Client).RemoveCalendar, nil))
+		difference(a, definition.DefCalendar, a.CompleteCalendars, definitions.CalendarIn))
 	return c
 }
 

@@ -23,7 +23,7 @@ import (
 	"millrace/task/definition"
 )
 
-// The commands that all kinds of definitions share: apply, history and rm.
+// The commands that all kinds of definitions share: apply and history.
 
 // applied describes a kind of definitions that are stored from files.
 type applied[D any] struct {
@@ -231,56 +231,4 @@ func changeLines(changes []events.Record, clock func(time.Time) string) string {
 		fmt.Fprintf(&b, "# %s %s by %s: %s\n", clock(wording.FactTime(r)), wording.FactType(r), term.Printable(cmp.Or(wording.Actor(r), "somebody")), term.Printable(wording.FactDetails(r)))
 	}
 	return b.String()
-}
-
-// removal returns the command that removes definitions. It has the flag --dry-run if look, which
-// reads one, is not nil.
-func (a *Commands) removal(what, short string, complete connect.Completer, remove, look func(*client.Client, context.Context, string) error) *cobra.Command {
-	var yes, dry bool
-	c := &cobra.Command{
-		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"},
-		Short: short,
-		Args:  settings.Takes(1, -1, what), ValidArgsFunction: complete,
-	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	if look != nil {
-		c.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed")
-	}
-	c.RunE = func(c *cobra.Command, args []string) error {
-		do, done := remove, "removed"
-		if dry {
-			do, done = look, "would be removed"
-		}
-		if !yes && !dry {
-			if err := a.Confirm(c, fmt.Sprintf("remove %s %s?", wording.Plural(len(args), what), strings.Join(args, ", "))); err != nil {
-				return err
-			}
-		}
-		return a.each(c, args, func(ctx context.Context, cl *client.Client, name string) error {
-			if err := do(cl, ctx, name); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintf(a.Out, "%s %s %s\n", what, name, done)
-			return err
-		})
-	}
-	return c
-}
-
-// each calls do with each of the definitions that are named, one after the other.
-func (a *Commands) each(c *cobra.Command, names []string, do func(context.Context, *client.Client, string) error) error {
-	cl, err := a.Connect(c.Context())
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	for _, name := range names {
-		asking, cancel := a.Asking(c.Context())
-		err := do(asking, cl, name)
-		cancel()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -35,7 +35,7 @@ func (a *Commands) Jobs() *cobra.Command {
   millrace job apply -f hello.yaml
   millrace job show hello > hello.yaml`,
 	})
-	c.AddCommand(a.jobApply(), a.jobList(), a.jobShow(), a.jobHistory(), difference(a, definition.DefJob, a.CompleteJobs, definitions.JobIn), a.jobRemove(), a.jobValidate(), a.jobSchema(), a.jobBreaker())
+	c.AddCommand(a.jobApply(), a.jobList(), a.jobShow(), a.jobHistory(), difference(a, definition.DefJob, a.CompleteJobs, definitions.JobIn), a.jobValidate(), a.jobSchema(), a.jobBreaker())
 	return c
 }
 
@@ -165,37 +165,6 @@ func (a *Commands) jobShow() *cobra.Command {
 
 func (a *Commands) jobHistory() *cobra.Command {
 	return a.history("job", definitions.ErrNoJob, a.CompleteJobs)
-}
-
-func (a *Commands) jobRemove() *cobra.Command {
-	return a.removal("job", "Remove jobs and the schedules that came with them; their tasks stay", a.CompleteJobs, a.removeJob, func(cl *client.Client, ctx context.Context, name string) error {
-		own, others, err := cl.SchedulesOfJob(ctx, name)
-		if err == nil {
-			_, err = cl.Job(ctx, name)
-		}
-		if err == nil && len(others) > 0 {
-			err = &client.InUse{Job: name, Schedules: others}
-		}
-		for _, s := range own {
-			fmt.Fprintf(a.Out, "schedule %s would be removed\n", s)
-		}
-		return err
-	})
-}
-
-// removeJob removes a job, and says which schedules went with it.
-func (a *Commands) removeJob(cl *client.Client, ctx context.Context, name string) error {
-	own, _, err := cl.SchedulesOfJob(ctx, name)
-	if err != nil {
-		return err
-	}
-	if err := cl.RemoveJob(ctx, name); err != nil {
-		return err
-	}
-	for _, s := range own {
-		a.Note("schedule %s removed with job %s", s, name)
-	}
-	return nil
 }
 
 func (a *Commands) jobSchema() *cobra.Command {

@@ -25,7 +25,7 @@ func (a *Commands) jobBreaker() *cobra.Command {
 		Example: `  millrace job breaker show crawl
   millrace job breaker reset crawl --reason "the site is back"`,
 	})
-	c.AddCommand(a.breakerShow(), a.breakerReset())
+	c.AddCommand(a.breakerShow())
 	return c
 }
 
@@ -83,27 +83,6 @@ func breakerIn(ctx context.Context, s *connect.Sight, job string) (limit.Circuit
 		return limit.Circuit{}, err
 	}
 	return *is.Breaker, nil
-}
-
-func (a *Commands) breakerReset() *cobra.Command {
-	var reason string
-	c := &cobra.Command{
-		Use: "reset JOB", Aliases: []string{"close"},
-		Short: "Close the breaker of a job",
-		Long: `Closes the breaker of a job, so that its tasks start again. Tasks that it held start
-when their hold ends. Earlier failures no longer count.`,
-		Args: settings.Takes(1, 1, "job"), ValidArgsFunction: a.CompleteJobs,
-	}
-	c.Flags().StringVar(&reason, "reason", "reset on the command line", "why, in `words`; the log keeps them")
-	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
-		was, err := cl.ResetBreaker(ctx, args[0], reason)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(a.Out, "breaker of job %s is closed (it was %s)\n", args[0], was.State)
-		return err
-	})
-	return c
 }
 
 // jobCircuit returns the state of a job's breaker; nil if the job has none.

@@ -41,8 +41,8 @@ func (a *Commands) Schedules() *cobra.Command {
   millrace schedule show nightly
   millrace schedule backfill nightly --from 2026-02-01 --to 2026-02-08 --max-parallel 4`,
 	})
-	c.AddCommand(a.scheduleAdd(), a.scheduleList(), a.scheduleShow(), difference(a, definition.DefSchedule, a.CompleteSchedules, definitions.ScheduleIn), a.schedulePause(), a.scheduleResume(), a.scheduleRun(),
-		a.scheduleNext(), a.scheduleBackfill(), a.scheduleRemove())
+	c.AddCommand(a.scheduleAdd(), a.scheduleList(), a.scheduleShow(), difference(a, definition.DefSchedule, a.CompleteSchedules, definitions.ScheduleIn), a.scheduleRun(),
+		a.scheduleNext(), a.scheduleBackfill())
 	return c
 }
 

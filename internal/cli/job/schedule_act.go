@@ -19,44 +19,6 @@ import (
 	"millrace/task/schedule"
 )
 
-func (a *Commands) schedulePause() *cobra.Command {
-	return a.scheduleToggle("pause", []string{"disable", "stop"}, "Keep schedules from making tasks", "paused", (*client.Client).PauseSchedule)
-}
-
-func (a *Commands) scheduleResume() *cobra.Command {
-	return a.scheduleToggle("resume", []string{"enable", "unpause"}, "Let schedules make tasks again, from now on", "resumed", (*client.Client).ResumeSchedule)
-}
-
-func (a *Commands) scheduleToggle(verb string, aliases []string, short, done string, do func(*client.Client, context.Context, string, string) (bool, error)) *cobra.Command {
-	var reason string
-	c := &cobra.Command{
-		Use: verb + " NAME...", Aliases: aliases, Short: short, Args: settings.Takes(1, -1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
-	}
-	c.Flags().StringVar(&reason, "reason", "", "why, in words; the log keeps them")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		return a.each(c, args, func(ctx context.Context, cl *client.Client, name string) error {
-			changed, err := do(cl, ctx, name, reason)
-			if err != nil {
-				return err
-			}
-			what := done
-			if !changed {
-				what = "unchanged"
-			}
-			_, err = fmt.Fprintf(a.Out, "schedule %s %s\n", name, what)
-			return err
-		})
-	}
-	return c
-}
-
-func (a *Commands) scheduleRemove() *cobra.Command {
-	return a.removal("schedule", "Remove schedules; their tasks stay", a.CompleteSchedules, (*client.Client).RemoveSchedule, func(cl *client.Client, ctx context.Context, name string) error {
-		_, err := cl.Schedule(ctx, name)
-		return err
-	})
-}
-
 func (a *Commands) scheduleRun() *cobra.Command {
 	var f change.RunFlags
 	var counts bool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,39 @@ func (a *Commands) Tokens() *cobra.Command {
   millrace token rm shop`,
 	})
 	c.AddCommand(a.tokenAdd(), a.tokenList(), a.history("token", definitions.ErrNoToken, a.completeTokens()),
-		a.removal("token", "Remove tokens: they are refused from then on, and streams that they follow end", a.completeTokens(), (*client.Client).RemoveToken, nil))
+		a.tokenRemove())
+	return c
+}
+
+func (a *Commands) tokenRemove() *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"},
+		Short: "Remove tokens: they are refused from then on, and streams that they follow end",
+		Args:  settings.Takes(1, -1, "token"), ValidArgsFunction: a.completeTokens(),
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.RunE = func(c *cobra.Command, names []string) error {
+		if !yes {
+			if err := a.Confirm(c, fmt.Sprintf("remove %s %s?", wording.Plural(len(names), "token"), strings.Join(names, ", "))); err != nil {
+				return err
+			}
+		}
+		return a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
+			for _, name := range names {
+				asking, cancel := a.Asking(ctx)
+				err := cl.RemoveToken(asking, name)
+				cancel()
+				if err == nil {
+					_, err = fmt.Fprintf(a.Out, "token %s removed\n", name)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})(c, names)
+	}
 	return c
 }
 

@@ -16,80 +16,35 @@ import (
 	"millrace/task/node"
 )
 
-// nodeOrder makes a command that gives a node an order.
-func (a *Commands) nodeOrder(verb string, order node.Order) *cobra.Command {
-	var o settings.Output
-	var reason string
-	var grace settings.Span
+// Drain is what the command that drains a node has of its own: it waits until no task runs there.
+func (a *Commands) Drain(c *cobra.Command) func(context.Context, *client.Client, any) (any, string, error) {
 	var noWait bool
-	c := &cobra.Command{
-		Use: verb + " NAME", Args: settings.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
-		Short: map[string]string{
-			"drain":    "Take all work from a node; its worker stays up",
-			"undrain":  "Let a node take work again after a drain",
-			"cordon":   "Give a node no new work; what runs goes on",
-			"uncordon": "Let a node take work again after a cordon",
-		}[verb],
-	}
-	switch order {
-	case node.OrderDrain:
-		c.Long = `Gives a node no new work, lets its running tasks end, gives back the rest at the
-end of the grace time, and waits until no task runs. The worker stays up. The drain
-survives restarts of the worker and lasts until "millrace node undrain".`
-		c.Flags().Var(&grace, "grace", "how long running tasks may go on (default the worker's own setting; 0 ends them at once)")
-		c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until no task runs there")
-	case node.OrderCordon:
-		c.Long = `Gives a node no new work; its running tasks go on. This survives restarts of the worker
-and lasts until "millrace node uncordon".`
-	}
-	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
-	o.Flags(c)
-	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		if grace.Given && grace.D == 0 {
-			grace.D = time.Millisecond // for 0 is the worker's own setting
+	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until no task runs there")
+	return func(ctx context.Context, cl *client.Client, answer any) (any, string, error) {
+		n := answer.(client.NodeView).Node
+		if noWait {
+			v, err := a.viewNode(ctx, cl, n)
+			return v, "", err
+		}
+		running, err := a.awaitDrained(ctx, cl, n)
+		if err != nil {
+			return nil, "", err
 		}
 		asking, cancel := a.Asking(ctx)
-		n, err := cl.OrderNode(asking, id, order, reason, grace.D)
-		cancel()
-		if err != nil {
-			return err
+		defer cancel()
+		if n, err = cl.Node(asking, n.ID); err != nil {
+			return nil, "", err
 		}
-		running := -1
-		if order == node.OrderDrain && !noWait {
-			if running, err = a.awaitDrained(ctx, cl, n); err != nil {
-				return err
-			}
-			asking, cancel := a.Asking(ctx)
-			defer cancel()
-			if n, err = cl.Node(asking, id); err != nil {
-				return err
-			}
-		}
-		return a.sayNode(ctx, cl, n, running, &o)
-	})
-	return c
+		v, err := a.viewNode(ctx, cl, n)
+		v.Runs(running)
+		return v, fmt.Sprintf(", %s", wording.Plural(running, "task")+" left"), err
+	}
 }
 
-// sayNode prints the new state of a node; running is how many tasks it runs, -1 if unknown.
-func (a *Commands) sayNode(ctx context.Context, cl *client.Client, n node.Node, running int, o *settings.Output) error {
+// viewNode returns a node as people see it.
+func (a *Commands) viewNode(ctx context.Context, cl *client.Client, n node.Node) (client.NodeView, error) {
 	rules, err := a.nodeRules(ctx, cl)
-	if err != nil {
-		return err
-	}
-	v := client.ViewNode(n, a.Now(), rules)
-	if running >= 0 {
-		v.Runs(running)
-	}
-	if o.JSON() {
-		return a.WriteJSON(v)
-	}
-	c := wording.NodeCell(&v)
-	text := fmt.Sprintf("%s %s", n.ID, c.Text)
-	if running >= 0 {
-		text += fmt.Sprintf(", %s", wording.Plural(running, "task")+" left")
-	}
-	_, err = fmt.Fprintln(a.Out, text)
-	return err
+	return client.ViewNode(n, a.Now(), rules), err
 }
 
 // drainLook is how often a drain checks how much is left.
@@ -129,40 +84,6 @@ func (a *Commands) awaitDrained(ctx context.Context, cl *client.Client, n node.N
 	}
 }
 
-func (a *Commands) nodeRelease() *cobra.Command {
-	return a.nodeChange(&cobra.Command{
-		Use: "release NAME", Short: "End a node's quarantine and forget how often it came and went",
-	}, "", (*client.Client).ReleaseNode)
-}
-
-func (a *Commands) nodeRetire() *cobra.Command {
-	return a.nodeChange(&cobra.Command{
-		Use: "retire NAME", Aliases: []string{"rm"}, Short: "Record that a node will not come back",
-		Long: `Records that a node will not come back, and removes what the NATS server holds for it,
-except its history. Its worker must have ended. A worker that starts under this name later
-registers as a new node.`,
-	}, "retired by an operator", (*client.Client).RetireNode)
-}
-
-// nodeChange completes a command that changes a node, by default for a reason.
-func (a *Commands) nodeChange(c *cobra.Command, why string, change func(*client.Client, context.Context, node.ID, string) (node.Node, error)) *cobra.Command {
-	var o settings.Output
-	var reason string
-	c.Args, c.ValidArgsFunction = settings.Takes(1, 1, "node"), a.CompleteNodes
-	c.Flags().StringVar(&reason, "reason", why, "why, in `words`; the log keeps them")
-	o.Flags(c)
-	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		asking, cancel := a.Asking(ctx)
-		defer cancel()
-		n, err := change(cl, asking, id, reason)
-		if err != nil {
-			return err
-		}
-		return a.sayNode(ctx, cl, n, -1, &o)
-	})
-	return c
-}
-
 func (a *Commands) nodeWait() *cobra.Command {
 	var o settings.Output
 	var ready bool
@@ -200,7 +121,15 @@ ready and who must act, and ends with code 6.`,
 		if err != nil {
 			return err
 		}
-		return a.sayNode(ctx, cl, n, -1, &o)
+		v, err := a.viewNode(ctx, cl, n)
+		switch {
+		case err != nil:
+			return err
+		case o.JSON():
+			return a.WriteJSON(v)
+		}
+		_, err = fmt.Fprintln(a.Out, wording.NodeLine(&v))
+		return err
 	})
 	return c
 }

@@ -27,10 +27,7 @@ func (a *Commands) Command() *cobra.Command {
 		Use: "node", Aliases: []string{"nodes", "n"},
 		Short: "Nodes: the workers that run tasks",
 	})
-	c.AddCommand(a.nodeList(), a.nodeShow(), a.nodeEvents(), a.nodePing(), a.nodeWait(),
-		a.nodeOrder("drain", node.OrderDrain), a.nodeOrder("undrain", node.OrderServe),
-		a.nodeOrder("cordon", node.OrderCordon), a.nodeOrder("uncordon", node.OrderServe),
-		a.nodeLabel(), a.nodeRelease(), a.nodeRetire())
+	c.AddCommand(a.nodeList(), a.nodeShow(), a.nodeEvents(), a.nodePing(), a.nodeWait())
 	return c
 }
 

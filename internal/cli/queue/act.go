@@ -17,50 +17,6 @@ import (
 	"millrace/task/queue"
 )
 
-func (a *Commands) queuePause() *cobra.Command {
-	var o settings.Output
-	var reason string
-	var d settings.Span
-	c := &cobra.Command{
-		Use: "pause NAME", Short: "Start no task of a queue; running tasks go on",
-		Long: `Starts no task of a queue, on any node, until "millrace queue resume" or for a while
-(--for). Running tasks go on, and tasks can be submitted. A waiting task keeps its own pending
-timeout, but the start deadline for queues without nodes does not apply.`,
-		Args: settings.Takes(1, 1, "queue"), ValidArgsFunction: a.CompleteQueues,
-	}
-	c.Flags().Var(&d, "for", "resume it by itself after so long: 90s, 2h, 1d")
-	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
-	o.Flags(c)
-	c.RunE = a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
-		if d.Given && d.D <= 0 {
-			return exit.Misuse(c, "--for is %v, want more than 0", d.D)
-		}
-		asking, cancel := a.Asking(ctx)
-		defer cancel()
-		q, err := cl.PauseQueue(asking, name, d.D, reason)
-		return a.sayQueue(q, err, &o)
-	})
-	return c
-}
-
-func (a *Commands) queueResume() *cobra.Command {
-	var o settings.Output
-	var reason string
-	c := &cobra.Command{
-		Use: "resume NAME", Short: "Start the tasks of a queue again after a pause",
-		Args: settings.Takes(1, 1, "queue"), ValidArgsFunction: a.CompleteQueues,
-	}
-	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
-	o.Flags(c)
-	c.RunE = a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
-		asking, cancel := a.Asking(ctx)
-		defer cancel()
-		q, err := cl.ResumeQueue(asking, name, reason)
-		return a.sayQueue(q, err, &o)
-	})
-	return c
-}
-
 func (a *Commands) queueLimit() *cobra.Command {
 	var o settings.Output
 	var reason, most, rate, window string
@@ -174,11 +130,7 @@ func (a *Commands) sayQueue(q queue.Queue, err error, o *settings.Output) error 
 	if q.Paused = q.PausedAt(a.Now()); o.JSON() {
 		return a.WriteJSON(q)
 	}
-	text := "open"
-	if p := q.Paused; p != nil {
-		text = wording.Words("paused", wording.By("until", p.Until), p.Reason)
-	}
-	_, err = fmt.Fprintf(a.Out, "%s %s\n", q.Name, wording.Words(text, q.Bounds().Words()))
+	_, err = fmt.Fprintln(a.Out, wording.QueueLine(&q))
 	return err
 }
 

@@ -40,7 +40,7 @@ has a lower priority, if there is one. Fair keys (run --fair-key) are served in 
   millrace queue limit crawl --window night
   millrace queue purge crawl --older-than 2d --dry-run`,
 	})
-	c.AddCommand(a.queueList(), a.queueShow(), a.queuePause(), a.queueResume(), a.queueLimit(), a.queuePurge())
+	c.AddCommand(a.queueList(), a.queueShow(), a.queueLimit(), a.queuePurge())
 	return c
 }
 

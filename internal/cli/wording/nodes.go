@@ -60,3 +60,6 @@ func SeenState(n *client.NodeView) term.Cell {
 	}
 	return NodeCell(n)
 }
+
+// NodeLine is what commands print of a node that they have changed.
+func NodeLine(n *client.NodeView) string { return fmt.Sprintf("%s %s", n.ID, NodeCell(n).Text) }

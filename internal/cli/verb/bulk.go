@@ -1,63 +1,37 @@
-package change
+package verb
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"millrace/events"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
-	"millrace/internal/cli/settings"
 	look "millrace/internal/cli/task"
 	"millrace/internal/cli/wording"
 	"millrace/service/client"
 	"millrace/task"
 )
 
-// bulkWords are part of the help of commands for many tasks.
-const bulkWords = `
-
-With filters instead of ids (those of "millrace task ls", or --all) it asks before it begins;
---yes answers that. --dry-run only counts the tasks, and lists the first 1000. All facts of one command carry one
-batch id, by which "millrace task ls --batch" finds the tasks. If it is interrupted, give it
-again: nothing is done twice.`
-
-// bulkFlags are the flags of a command for several tasks.
-type bulkFlags struct {
-	look.ListFlags
-	do   act
-	many *client.ManyAct // nil if it changes only named tasks
-
-	reason   string
-	data     string // as it was typed
-	body     json.RawMessage
-	wait     bool
-	everyone bool
-	dry      bool
-	yes      bool
-	most     int // 0 for all
-}
-
 // chooses are the flags that choose tasks.
 var chooses = []string{"all", "state", "job", "node", "queue", "label", "since", "until", "batch", "text", "suspect"}
 
-func (a *Commands) bulkFlags(c *cobra.Command, f *bulkFlags) {
-	fs := c.Flags()
-	fs.StringSliceVar(&f.ListFlags.States, "state", nil, "`states`, with commas (default "+stateWords(f.many.States)+")")
-	f.FilterFlags(c)
+// bulkFlags are the flags of a command that can also change all tasks that filters choose.
+func (m *command) bulkFlags() {
+	fs := m.cobra.Flags()
+	fs.StringSliceVar(&m.list.States, "state", nil, "`states`, with commas (default "+stateWords(m.is.Command.Many.States)+")")
+	m.list.FilterFlags(m.cobra)
 	fs.Lookup("limit").Usage, fs.Lookup("limit").DefValue = "at most so many, up to 1000 (default all)", "0"
-	fs.BoolVar(&f.everyone, "all", false, "all tasks in these states, if there is no other filter")
-	fs.BoolVar(&f.dry, "dry-run", false, "only count the tasks, and list the first 1000")
-	fs.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
+	fs.BoolVar(&m.all, "all", false, "all tasks in these states, if there is no other filter")
+	fs.BoolVar(&m.dry, "dry-run", false, "only count the tasks, and list the first 1000")
+	fs.BoolVarP(&m.yes, "yes", "y", false, "do not ask")
 }
 
 func stateWords(states []task.State) string {
@@ -68,53 +42,48 @@ func stateWords(states []task.State) string {
 	return strings.Join(names, ",")
 }
 
-// check validates the flags; tasks are either named or chosen.
-func (f *bulkFlags) check(c *cobra.Command, args []string, now time.Time) error {
+// checkFilters validates the flags; tasks are either named or chosen.
+func (m *command) checkFilters(args []string) error {
+	c := m.cobra
 	filtered := slices.ContainsFunc(chooses, func(name string) bool { return c.Flags().Changed(name) })
 	switch {
 	case filtered && len(args) > 0:
 		return errors.New("tasks are named, or chosen by filters; not both")
 	case !filtered && len(args) == 0:
 		return errors.New("name the tasks, or choose them: --state, --job, --queue, --label, --since, …, or --all")
-	case len(args) > 0 && (f.dry || f.yes):
+	case len(args) > 0 && (m.dry || m.yes):
 		return errors.New("--dry-run and --yes are for tasks that filters choose")
 	}
-	if err := f.Read(c, now); err != nil {
+	if err := m.list.Read(c, m.Now()); err != nil {
 		return err
 	}
 	if c.Flags().Changed("limit") {
-		f.most = f.Request.Limit
+		m.most = m.list.Request.Limit
 	}
-	states, err := client.StatesFor(f.Request.States, f.many.States)
+	states, err := client.StatesFor(m.list.Request.States, m.is.Command.Many.States)
 	if err != nil {
 		return fmt.Errorf("--state: %s: %w", c.Name(), err)
 	}
-	f.Request.States = states
-	return nil
-}
-
-// readData reads the data once, for "-" can be read only once.
-func (f *bulkFlags) readData(in io.Reader) (err error) {
-	if f.data == "" {
-		return nil
-	}
-	if f.body, err = settings.Body(f.data, in); err != nil {
-		return fmt.Errorf("--data: %w", err)
-	}
+	m.list.Request.States = states
 	return nil
 }
 
 // bulk changes all tasks that the filters choose. If the user must confirm, the question is about
 // the tasks chosen at that moment, and no others are changed.
-func (a *Commands) bulk(ctx context.Context, c *cobra.Command, cl *client.Client, f *bulkFlags) error {
-	b, err := a.bulkOf(ctx, cl, f)
+func (m *command) bulk(ctx context.Context, cl *client.Client) error {
+	c, many, request := m.cobra, m.is.Command.Many, reflect.ValueOf(m.request).Elem()
+	reason, data := request.FieldByName("Reason").String(), json.RawMessage(nil)
+	if field := request.FieldByName("Data"); field.IsValid() {
+		data = field.Bytes()
+	}
+	b, err := m.bulkOf(ctx, cl)
 	if err != nil {
 		return err
 	}
-	if f.dry {
-		return a.foresee(ctx, c, cl, f, b)
+	if m.dry {
+		return m.foresee(ctx, cl, b)
 	}
-	if !f.yes {
+	if !m.yes {
 		only := map[task.ID]bool{}
 		r, err := b.Look(ctx, func(tasks []task.Task) error {
 			for i := range tasks {
@@ -127,26 +96,26 @@ func (a *Commands) bulk(ctx context.Context, c *cobra.Command, cl *client.Client
 		}
 		if len(only) == 0 {
 			r.DryRun = false
-			return a.reportBulk(c, f, &r)
+			return m.reportBulk(&r)
 		}
-		if err := a.Confirm(c, fmt.Sprintf("%s %s (%s)?", c.Name(), wording.Plural(len(only), "task"), look.CountsLine(r.States))); err != nil {
+		if err := m.Confirm(c, fmt.Sprintf("%s %s (%s)?", c.Name(), wording.Plural(len(only), "task"), look.CountsLine(r.States))); err != nil {
 			return err
 		}
 		// It came meanwhile, or changed.
-		b.Leave = func(t *task.Task) bool { return !only[t.ID] || f.many.Leaves(t) }
+		b.Leave = func(t *task.Task) bool { return !only[t.ID] || many.Leaves(t) }
 	}
 	var done []task.Task
-	p := a.Progress()
+	p := m.Progress()
 	began, n := time.Now(), 0
 	in := cl.InBatch(events.NewID(cl.Now()))
 	b.Do = func(ctx context.Context, t task.Task) (*task.Task, error) {
-		asking, cancel := a.Asking(ctx)
+		asking, cancel := m.Asking(ctx)
 		defer cancel()
-		is, err := f.many.Do(in, asking, t, f.reason, f.body)
+		is, err := many.Do(in, asking, t, reason, data)
 		return &is, err
 	}
 	b.Each = func(t *task.Task) {
-		if f.wait {
+		if m.wait {
 			done = append(done, *t)
 		}
 		n++
@@ -155,20 +124,20 @@ func (a *Commands) bulk(ctx context.Context, c *cobra.Command, cl *client.Client
 	r, err := b.Run(ctx, in.Batch())
 	p.Stop()
 	if err != nil {
-		return errors.Join(err, a.reportBulk(c, f, &r))
+		return errors.Join(err, m.reportBulk(&r))
 	}
-	failed := a.reportBulk(c, f, &r)
+	failed := m.reportBulk(&r)
 	switch {
 	case r.Interrupted:
 		return ctx.Err()
-	case f.wait && len(done) > 0:
-		return exit.First(failed, a.waitFor(ctx, cl, done, c.Name() == "cancel", f.JSON()))
+	case m.wait && len(done) > 0:
+		return exit.First(failed, m.waitFor(ctx, cl, done))
 	}
 	return failed
 }
 
 // foresee lists the first tasks that the filters choose. If there are more, a server counts them.
-func (a *Commands) foresee(ctx context.Context, c *cobra.Command, cl *client.Client, f *bulkFlags, b *client.Bulk) error {
+func (m *command) foresee(ctx context.Context, cl *client.Client, b *client.Bulk) error {
 	all := b.Most == 0
 	if all {
 		b.Most = client.BulkPage
@@ -176,10 +145,10 @@ func (a *Commands) foresee(ctx context.Context, c *cobra.Command, cl *client.Cli
 	var ids []task.ID
 	r, err := b.Look(ctx, func(tasks []task.Task) error {
 		for i := range tasks {
-			if ids = append(ids, tasks[i].ID); f.JSON() {
+			if ids = append(ids, tasks[i].ID); m.list.JSON() {
 				continue
 			}
-			if _, err := fmt.Fprintf(a.Out, "%s %s\n", tasks[i].ID, wording.StateAndReason(&tasks[i])); err != nil {
+			if _, err := fmt.Fprintf(m.Out, "%s %s\n", tasks[i].ID, wording.StateAndReason(&tasks[i])); err != nil {
 				return err
 			}
 		}
@@ -189,28 +158,28 @@ func (a *Commands) foresee(ctx context.Context, c *cobra.Command, cl *client.Cli
 		return err
 	}
 	if all && r.Chosen == client.BulkPage {
-		asking, cancel := context.WithTimeout(ctx, max(a.Conn.Timeout, connect.CatchUp))
+		asking, cancel := context.WithTimeout(ctx, max(m.Conn.Timeout, connect.CatchUp))
 		defer cancel()
-		if r, err = cl.Foresee(asking, f.many, f.Request); err != nil {
+		if r, err = cl.Foresee(asking, m.is.Command.Many, m.list.Request); err != nil {
 			return err
 		}
 	}
 	r.Tasks = ids
-	return a.reportBulk(c, f, &r)
+	return m.reportBulk(&r)
 }
 
 // bulkOf returns the bulk command for what the filters choose now.
-func (a *Commands) bulkOf(ctx context.Context, cl *client.Client, f *bulkFlags) (*client.Bulk, error) {
-	asking, cancel := a.Asking(ctx)
+func (m *command) bulkOf(ctx context.Context, cl *client.Client) (*client.Bulk, error) {
+	asking, cancel := m.Asking(ctx)
 	defer cancel()
 	last, err := cl.Last(asking)
 	if err != nil {
 		return nil, err
 	}
-	r := f.Request
+	r := m.list.Request
 	r.AtLeast = last
-	return &client.Bulk{Request: r, Most: f.most, Leave: f.many.Leaves, List: func(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
-		asking, cancel := context.WithTimeout(ctx, max(a.Conn.Timeout, connect.CatchUp))
+	return &client.Bulk{Request: r, Most: m.most, Leave: m.is.Command.Many.Leaves, List: func(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
+		asking, cancel := context.WithTimeout(ctx, max(m.Conn.Timeout, connect.CatchUp))
 		defer cancel()
 		return cl.List(asking, r)
 	}}, nil
@@ -220,19 +189,20 @@ func (a *Commands) bulkOf(ctx context.Context, cl *client.Client, f *bulkFlags) 
 const refusalsShown = 10
 
 // reportBulk prints what was done, and returns an error if something was refused.
-func (a *Commands) reportBulk(c *cobra.Command, f *bulkFlags, r *client.BulkReport) error {
+func (m *command) reportBulk(r *client.BulkReport) error {
+	c := m.cobra
 	var failed error
 	if n := len(r.Refused); n > 0 {
 		failed = &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s refused; first: %s", wording.Plural(n, "task"), r.Refused[0].Error)}
 	}
-	if f.JSON() {
-		return exit.First(a.WriteJSON(r), failed)
+	if m.list.JSON() {
+		return exit.First(m.WriteJSON(r), failed)
 	}
 	for _, refused := range r.Refused[:min(len(r.Refused), refusalsShown)] {
-		a.Note("%s", refused.Error)
+		m.Note("%s", refused.Error)
 	}
 	switch {
-	case f.dry:
+	case m.dry:
 		var more string
 		switch {
 		case r.Interrupted:
@@ -240,10 +210,10 @@ func (a *Commands) reportBulk(c *cobra.Command, f *bulkFlags, r *client.BulkRepo
 		case r.Chosen > len(r.Tasks):
 			more = fmt.Sprintf(": %s; listed are the first %d", look.CountsLine(r.States), len(r.Tasks))
 		}
-		_, err := fmt.Fprintf(a.Out, "would %s %s, as of sequence %d%s\n", c.Name(), wording.Plural(r.Chosen, "task"), r.Seq, more)
+		_, err := fmt.Fprintf(m.Out, "would %s %s, as of sequence %d%s\n", c.Name(), wording.Plural(r.Chosen, "task"), r.Seq, more)
 		return err
 	case r.Chosen == 0:
-		_, err := fmt.Fprintf(a.Out, "no task is chosen, as of sequence %d\n", r.Seq)
+		_, err := fmt.Fprintf(m.Out, "no task is chosen, as of sequence %d\n", r.Seq)
 		return err
 	}
 	var parts []string
@@ -256,6 +226,6 @@ func (a *Commands) reportBulk(c *cobra.Command, f *bulkFlags, r *client.BulkRepo
 	if r.Interrupted {
 		parts = append(parts, "interrupted: give the same command again to go on")
 	}
-	_, err := fmt.Fprintf(a.Out, "%s: %s; batch %s\n", c.Name(), strings.Join(parts, ", "), r.Batch)
+	_, err := fmt.Fprintf(m.Out, "%s: %s; batch %s\n", c.Name(), strings.Join(parts, ", "), r.Batch)
 	return exit.First(err, failed)
 }

@@ -1,0 +1,46 @@
+package answers
+
+import (
+	"millrace/events/jet/rights"
+	"millrace/service/client"
+	"millrace/task/node"
+)
+
+// nodeVerbs give orders to nodes.
+var nodeVerbs = []Endpoint{
+	on(rights.NodeDrain, `no new work, and what runs ends or is given back: {"id":"node-1","reason":"…","grace":"1m"}`, (*Service).drain, ordered...).at("POST /nodes/{id}/drain").typed(&Command{
+		Use: "node drain NAME", Short: "Take all work from a node; its worker stays up",
+		Long: `Gives a node no new work, lets its running tasks end, gives back the rest at the
+end of the grace time, and waits until no task runs. The worker stays up. The drain
+survives restarts of the worker and lasts until "millrace node undrain".`,
+	}),
+	on(rights.NodeUndrain, `take work again: {"id":"node-1"}`, order(node.OrderServe), ordered...).at("POST /nodes/{id}/undrain").typed(&Command{
+		Use: "node undrain NAME", Short: "Let a node take work again after a drain",
+	}),
+	on(rights.NodeCordon, `no new work: {"id":"node-1","reason":"…"}`, order(node.OrderCordon), ordered...).at("POST /nodes/{id}/cordon").typed(&Command{
+		Use: "node cordon NAME", Short: "Give a node no new work; what runs goes on",
+		Long: `Gives a node no new work; its running tasks go on. This survives restarts of the worker
+and lasts until "millrace node uncordon".`,
+	}),
+	on(rights.NodeUncordon, `take work again: {"id":"node-1"}`, order(node.OrderServe), ordered...).at("POST /nodes/{id}/uncordon").typed(&Command{
+		Use: "node uncordon NAME", Short: "Let a node take work again after a cordon",
+	}),
+	on(rights.NodeLabel, `change labels of a node, null removes one: {"id":"node-1","labels":{"zone":"eu","gpu":null}}`, (*Service).labelNode, ordered...).at("POST /nodes/{id}/label").typed(&Command{
+		Use: "node label NAME [KEY=VALUE|KEY-]...", Short: "Change labels of a node, by which tasks choose it",
+		Long: `Changes labels of a node: KEY=VALUE sets one, KEY- removes it. The change survives restarts of
+the worker, whatever labels it is started with. Tasks that wait for such a label start at
+once; running tasks go on.`,
+		Example: `  millrace node label crawler-7 zone=eu gpu- --reason "moved"`,
+		Line:    "labels",
+	}),
+	on(rights.NodeRelease, `end a quarantine: {"id":"node-1"}`, changing((*client.Client).ReleaseNode), ordered...).at("POST /nodes/{id}/release").typed(&Command{
+		Use: "node release NAME", Short: "End a node's quarantine and forget how often it came and went",
+	}),
+	on(rights.NodeRetire, `say that a node does not come back: {"id":"node-1","reason":"…"}`, changing((*client.Client).RetireNode), ordered...).at("POST /nodes/{id}/retire").typed(&Command{
+		Use: "node retire NAME", Aliases: []string{"rm"}, Short: "Record that a node will not come back",
+		Long: `Records that a node will not come back, and removes what the NATS server holds for it,
+except its history. Its worker must have ended. A worker that starts under this name later
+registers as a new node.`,
+		Reason: "retired by an operator",
+	}),
+}

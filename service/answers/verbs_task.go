@@ -1,0 +1,68 @@
+package answers
+
+import (
+	"slices"
+
+	"millrace/events/jet/rights"
+	"millrace/service/client"
+)
+
+// asked is why a task was changed if nobody says so.
+const asked = "asked for on the command line"
+
+// chosen is part of the help of commands for many tasks.
+const chosen = `
+
+With filters instead of ids (those of "millrace task ls", or --all) it asks before it begins;
+--yes answers that. --dry-run only counts the tasks, and lists the first 1000. All facts of one command carry one
+batch id, by which "millrace task ls --batch" finds the tasks. If it is interrupted, give it
+again: nothing is done twice.`
+
+// taskVerbs change tasks.
+var taskVerbs = []Endpoint{
+	on(rights.TaskCancel, `cancel a task: {"id":"…","reason":"…"}`, acting((*client.Client).Cancel), acted...).at("POST /tasks/{id}/cancel").typed(&Command{
+		Use: "task cancel ID... | FILTERS", Aliases: []string{"stop", "kill"},
+		Short: "Cancel tasks",
+		Long: `Cancels tasks: the named ones, or all open tasks that the filters choose.
+A waiting task is cancelled at once; a running one is cancelling until
+its process is gone. --wait waits for that.` + chosen,
+		Example: `  millrace task cancel ID
+  millrace task cancel --queue bulk --state pending --dry-run
+  millrace task cancel --job crawl --label customer=acme --yes`,
+		Reason: asked, Waits: true, Many: &client.CancelMany,
+	}),
+	on(rights.TasksCancel, `cancel all tasks that a filter chooses, up to 1000: {"filter":{"queue":"crawl"},"reason":"…","dry_run":true}`, many(&client.CancelMany)).at("POST /tasks/cancel"),
+	on(rights.TaskRetry, `give a task that has ended another life: {"id":"…","reason":"…"}`, acting((*client.Client).Retry), append(slices.Clone(acted), "key-taken", "queue-full")...).at("POST /tasks/{id}/retry").typed(&Command{
+		Use: "task retry ID... | FILTERS", Aliases: []string{"rerun", "requeue"},
+		Short: "Give tasks that have ended another life",
+		Long: `Gives tasks another life, unchanged, with all their retries: the named ones, or all
+that ended as error, cancelled or abnormal and that the filters choose.
+"millrace task copy" makes a new task instead, with changes.` + chosen,
+		Example: `  millrace task retry ID --reason "the disk is back"
+  millrace task retry --state error --job thumbnail --since 2h --dry-run`,
+		Reason: asked, Waits: true, Many: &client.RetryMany,
+	}),
+	on(rights.TasksRetry, `give all tasks another life that a filter chooses, up to 1000: {"filter":{"job":"hello","states":["error"]},"dry_run":true}`, many(&client.RetryMany)).at("POST /tasks/retry"),
+	on(rights.TaskSignal, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, (*Service).signal, acted...).at("POST /tasks/{id}/signal").typed(&Command{
+		Use: "task signal ID... | FILTERS", Aliases: []string{"approve"},
+		Short: "Give tasks the signal that they wait for",
+		Long: `Gives tasks the signal that they wait for (signal in a job, run --signal), such as
+an approval, so that they go on. They find the value of --data in MILLRACE_NEEDS, with
+the name of the user who gave it. To refuse, use "millrace task cancel".` + chosen,
+		Example: `  millrace task signal ID --data '{"by":"the board"}'
+  millrace task signal --job release --label version=4.2 --dry-run`,
+		Reason: asked, Waits: true, Many: &client.SignalMany,
+	}),
+	on(rights.TasksSignal, `give all tasks that a filter chooses the signal that they wait for, up to 1000: {"filter":{"job":"release"},"data":{…},"dry_run":true}`, (*Service).signalMany).at("POST /tasks/signal"),
+	on(rights.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, (*Service).release, acted...).at("POST /tasks/{id}/release").typed(&Command{
+		Use: "task release ID...", Aliases: []string{"free"},
+		Short: "Let any node take tasks that wait for certain nodes",
+		Long: `Moves tasks that wait for the nodes of their place.nodes to their shared queue, where
+any node that serves it can take them. Running tasks stay where they are.`,
+		Reason: asked, Waits: true,
+	}),
+	on(rights.TaskEdit, `give a task that waits another priority: {"id":"…","priority":8}`, (*Service).edit, acted...).at("POST /tasks/{id}/edit").typed(&Command{
+		Use: "task edit ID...", Short: "Change the priority of waiting tasks",
+		Reason: asked, Line: "route",
+	}),
+}
