@@ -440,7 +440,7 @@ func benchmarkPast(b *testing.B, with func(i int, w *task.Work)) {
 		b.Fatal(err)
 	}
 	log := newTaskLog(records)
-	at := func(n int) view.Index {
+	at := func(n int) view.Whole {
 		return store.At(view.Point{Seq: records[n].Seq, At: records[n].Fact.At}, log)
 	}
 	ask := func(n int, f view.Filter) func() error {

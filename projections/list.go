@@ -16,7 +16,7 @@ import (
 
 var (
 	_ view.Model  = (*Store)(nil)
-	_ view.Tracer = (*Store)(nil)
+	_ view.Summed = (*Store)(nil)
 )
 
 // Point implements [view.Model]. It does not know when the log stored the last message.
@@ -152,7 +152,8 @@ func (s *Store) inRows(ctx context.Context, f view.Filter, after task.ID, most i
 // rowsBytes is roughly how many bytes of rows a page has. A larger row is a page of its own.
 const rowsBytes = 256 << 10
 
-// Rows implements [view.Stored]: it copies the documents, and reads none.
+// Rows returns a page of all tasks, as they are stored. Of the filter only After, OldestFirst and Limit
+// count. It copies the documents, and reads none.
 func (s *Store) Rows(ctx context.Context, f view.Filter) (page view.Rows, err error) {
 	most, err := f.Most()
 	if err != nil {

@@ -10,8 +10,10 @@ import (
 	"math"
 	"slices"
 
+	"millrace/events"
 	"millrace/projections/view"
 	"millrace/task"
+	"millrace/task/quota"
 )
 
 // pastSuffix, behind the name of the database file, names the file of the index of the past.
@@ -86,10 +88,19 @@ func (s *Store) pastWriter(p *position) (*pastWriter, error) {
 
 // past is a place in the log, seen through the index of the past and the facts about single tasks.
 type past struct {
+	*view.World
 	store *Store
 	at    view.Point
-	log   view.Numbered
+	log   Log
 	now   *now // only for the present
+}
+
+// Log reads what the index of the past only refers to.
+type Log interface {
+	// About returns the facts about a task, in the order of the log.
+	About(ctx context.Context, ref view.Ref) ([]events.Record, error)
+	// Messages returns the messages that exist at sequences, in no particular order.
+	Messages(ctx context.Context, seqs []uint64) ([]events.Record, error)
 }
 
 // now is what the present sees: the scene at the end, and the rows and the index of that moment.
@@ -100,12 +111,22 @@ type now struct {
 	size  int64
 }
 
-var _ view.Index = (*past)(nil)
+var _ view.Whole = (*past)(nil)
 
 // At answers from the index of the past about a place in the log, once the rows have reached it. It
-// reads single messages from the log.
-func (s *Store) At(p view.Point, log view.Numbered) view.Index {
-	return &past{store: s, at: p, log: log}
+// reads single messages and tasks from the log.
+func (s *Store) At(p view.Point, log Log) view.Whole {
+	is := &past{store: s, at: p, log: log}
+	is.World = view.At(is, is.facts, p.Seq)
+	return is
+}
+
+// Point implements [view.Model].
+func (p *past) Point(context.Context) (view.Point, error) { return p.at, nil }
+
+// Standing implements [view.View].
+func (p *past) Standing(ctx context.Context, id task.ID, holders int) (*quota.Standing, error) {
+	return view.Standing(ctx, p, id, holders)
 }
 
 // ask calls f with the read model, which reaches the place at least.
@@ -308,7 +329,7 @@ func indexed(q *view.Query) error {
 	return nil
 }
 
-// Count implements [view.Index].
+// Count implements [view.Whole].
 func (p *past) Count(ctx context.Context, q view.Query) (view.Counts, error) {
 	c := view.Counts{Point: p.at}
 	if err := indexed(&q); err != nil {
@@ -428,7 +449,7 @@ func (s *scene) sum(c *view.Counts, n []int) {
 // that needs more needs the whole log.
 const mostFolded = 5000
 
-// List implements [view.Index].
+// List implements [view.Whole].
 func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err error) {
 	page.Point = p.at
 	if err := indexed(&q); err != nil && !q.Kind.Few() {
@@ -482,7 +503,7 @@ func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err erro
 	return page, nil
 }
 
-// States implements [view.Index].
+// States implements [view.Whole].
 func (p *past) States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
@@ -504,25 +525,8 @@ func (p *past) States(ctx context.Context, ids []task.ID) (map[task.ID]task.Stat
 	return states, err
 }
 
-// Stages implements [view.Index].
-func (p *past) Stages(ctx context.Context, f view.Filter, after task.ID, most int) (stages []view.Stage, err error) {
-	s, err := p.scene(ctx)
-	if err != nil {
-		return nil, err
-	}
-	f.OldestFirst = true
-	w, err := p.walk(s, &f, after)
-	if err != nil {
-		return nil, err
-	}
-	err = p.eachOf(ctx, w, most, func(t *numbered) {
-		stages = append(stages, view.Stage{ID: t.id, State: s.state(t.number)})
-	})
-	return stages, err
-}
-
-// Steps does what [view.Stepper] says, for two places of one index.
-func (p *past) Steps(ctx context.Context, earlier view.Index, f view.Filter, most int) (steps view.Steps, err error) {
+// Steps implements [view.Whole], for two places of one index.
+func (p *past) Steps(ctx context.Context, earlier view.Whole, f view.Filter, most int) (steps view.Steps, err error) {
 	before, same := earlier.(*past)
 	if !same || before.store != p.store {
 		return steps, view.ErrUnindexed

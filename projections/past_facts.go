@@ -89,7 +89,8 @@ func (s *scene) tracing(c *view.Trace) *tracing {
 	return is
 }
 
-// Traces implements [view.Tracer]. It reads only the blocks of the index that may have what is meant,
+// Traces returns the sequences of the messages that a choice may choose, the latest before a sequence or
+// the earliest after it, at most most. It reads only the blocks of the index that may have what is meant,
 // in the order that is asked for.
 func (p *past) Traces(ctx context.Context, c view.Trace, beyond uint64, most int) ([]uint64, error) {
 	s, err := p.scene(ctx)
@@ -151,7 +152,8 @@ func (p *past) tracesIn(ctx context.Context, s *scene, b *pastBlock, is *tracing
 	return here, p.scanBlock(ctx, s, b, scan)
 }
 
-// Traces implements [view.Tracer].
+// Traces returns the sequences of the messages that a choice may choose, the latest before a sequence or
+// the earliest after it, at most most.
 func (s *Store) Traces(ctx context.Context, c view.Trace, beyond uint64, most int) (found []uint64, err error) {
 	err = s.now(ctx, "look for facts", func(p *past) error { found, err = p.Traces(ctx, c, beyond, most); return err })
 	return found, err

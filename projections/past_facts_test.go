@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"slices"
@@ -8,11 +9,18 @@ import (
 
 	"millrace/events"
 	"millrace/projections/view"
+	"millrace/task"
 	"millrace/task/definition"
 )
 
+// tracer knows where in the log something is.
+type tracer interface {
+	LastFailed(ctx context.Context, most int) ([]task.Task, error)
+	Traces(ctx context.Context, c view.Trace, beyond uint64, most int) ([]uint64, error)
+}
+
 // tracesAgree compares the messages that an index names with a look at each record up to a place.
-func tracesAgree(t *testing.T, is view.Tracer, memory *view.Memory, h *history, n int) {
+func tracesAgree(t *testing.T, is tracer, memory *view.Memory, h *history, n int) {
 	t.Helper()
 	of := map[string]func(*view.Trace){
 		"type":     func(c *view.Trace) { c.Types = []string{"task"} },
@@ -83,7 +91,7 @@ func chosen(t *testing.T, r *events.Record, c *view.Trace, memory *view.Memory) 
 }
 
 // failuresAgree compares the tasks that failed last with those of the plain fold.
-func failuresAgree(t *testing.T, is, memory view.Tracer) {
+func failuresAgree(t *testing.T, is, memory tracer) {
 	t.Helper()
 	for _, most := range []int{1, 3, 50} {
 		have, err := is.LastFailed(t.Context(), most)

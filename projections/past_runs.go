@@ -36,9 +36,7 @@ type ranFor struct {
 // mostRan is of how many blocks a scene keeps that.
 const mostRan = 128
 
-var _ view.Runner = (*past)(nil)
-
-// Runs implements [view.Runner].
+// Runs returns the runs of the tasks that a filter chooses, one page in its order: see [view.Runs].
 func (p *past) Runs(ctx context.Context, f view.Filter) (runs []view.Run, err error) {
 	q := view.Query{Kind: view.Tasks, Filter: f}
 	if err := indexed(&q); err != nil {

@@ -544,7 +544,7 @@ func (s *Store) now(ctx context.Context, what string, ask func(p *past) error) e
 	})
 }
 
-// LastFailed implements [view.Tracer].
+// LastFailed returns at most most tasks that have failed, those that failed last first.
 func (s *Store) LastFailed(ctx context.Context, most int) (last []task.Task, err error) {
 	err = s.now(ctx, "list failures", func(p *past) error { last, err = p.LastFailed(ctx, most); return err })
 	return last, err

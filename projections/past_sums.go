@@ -19,7 +19,7 @@ import (
 // Sums of all tasks as they were: which waited longest, the latest of each job and schedule, the results of
 // ticks, and what limits had admitted. A scene keeps those that cost much.
 
-// Oldest implements [view.Index].
+// Oldest implements [view.Whole].
 func (p *past) Oldest(ctx context.Context) (map[string]time.Time, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *past) oldest(ctx context.Context, s *scene) (map[string]time.Time, erro
 	return oldest, nil
 }
 
-// LastOfJobs implements [view.Index].
+// LastOfJobs implements [view.Whole].
 func (p *past) LastOfJobs(ctx context.Context) (map[string]task.Task, uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *past) latest(ctx context.Context, s *scene, of []view.Latest, name func
 	return last, err
 }
 
-// Schedules implements [view.Index].
+// Schedules implements [view.Whole].
 func (p *past) Schedules(ctx context.Context, since time.Time) (map[string]*view.Ticks, uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
@@ -221,7 +221,7 @@ type stand struct {
 	counters []limit.Counter
 }
 
-// EachLimited implements [view.Index].
+// EachLimited implements [view.Whole].
 func (p *past) EachLimited(ctx context.Context, each quota.Each) (quota.Used, uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {

@@ -92,7 +92,7 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	past := s.At(at, view.Slice(h.records))
+	past, _ := s.At(at, view.Slice(h.records)).(*past)
 	earlier := view.NewMemory()
 	for i := range h.records[:1+h.IntN(n)] {
 		earlier.Add(&h.records[i])
@@ -117,18 +117,12 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 		if err := errors.Join(err, err2); err != nil || !reflect.DeepEqual(counts, plain) {
 			t.Fatalf("at %d, %+v: %v, %v, want %v", at.Seq, q.Filter, err, counts, plain)
 		}
-		runs, err := view.NewFolding(at, nil, past).Runs(t.Context(), q.Filter)
+		runs, err := past.Runs(t.Context(), q.Filter)
 		ran, err2 := memory.Runs(t.Context(), q.Filter)
 		if err := errors.Join(err, err2); err != nil || !slices.Equal(runs, ran) {
 			t.Fatalf("at %d, %+v: %v, %v, want %v", at.Seq, q.Filter, err, runs, ran)
 		}
-		after := append(slices.Clone(h.tasks), "")[h.IntN(len(h.tasks)+1)]
 		most := 1 + h.IntN(20)
-		stages, err := past.Stages(t.Context(), q.Filter, after, most)
-		behind, err2 := memory.Stages(t.Context(), q.Filter, after, most)
-		if err := errors.Join(err, err2); err != nil || !slices.Equal(stages, behind) {
-			t.Fatalf("at %d, %+v, behind %s: %v, %v, want %v", at.Seq, q.Filter, after, err, stages, behind)
-		}
 		stepsAgree(t, s, past, earlier, memory, h, q.Filter, most)
 	}
 	subjectsAgree(t, past, memory, h, n)
@@ -161,19 +155,20 @@ func textRefused(t *testing.T, past view.Index, q *view.Query) {
 
 // stepsAgree compares the tasks of which the index says that their states have changed since an earlier
 // place with those of which two folds do.
-func stepsAgree(t *testing.T, s *Store, past view.Index, earlier, memory *view.Memory, h *history, f view.Filter, most int) {
+func stepsAgree(t *testing.T, s *Store, past view.Whole, earlier, memory *view.Memory, h *history, f view.Filter, most int) {
 	t.Helper()
 	at, err := earlier.Point(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	was, err := earlier.States(t.Context(), h.tasks)
-	all, err2 := memory.Stages(t.Context(), f, "", len(h.tasks)+1)
+	f.Limit, f.OldestFirst = view.MaxLimit, true // there are fewer tasks
+	page, err2 := memory.List(t.Context(), view.Query{Kind: view.Tasks, Filter: f})
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
 	of, first := map[[2]task.State]int{}, []string{}
-	for _, is := range all {
+	for _, is := range page.Tasks {
 		if was[is.ID] == is.State {
 			continue
 		}
@@ -181,13 +176,7 @@ func stepsAgree(t *testing.T, s *Store, past view.Index, earlier, memory *view.M
 			first = append(first, fmt.Sprint(is.ID, was[is.ID], is.State))
 		}
 	}
-	stepper, ok := past.(interface {
-		Steps(ctx context.Context, earlier view.Index, f view.Filter, most int) (view.Steps, error)
-	})
-	if !ok {
-		t.Fatal("the index tells no steps")
-	}
-	steps, err := stepper.Steps(t.Context(), s.At(at, view.Slice(h.records)), f, most)
+	steps, err := past.Steps(t.Context(), s.At(at, view.Slice(h.records)), f, most)
 	named := []string{}
 	for i := range steps.First {
 		named = append(named, fmt.Sprint(steps.First[i].ID, steps.Was[i], steps.First[i].State))
@@ -199,7 +188,7 @@ func stepsAgree(t *testing.T, s *Store, past view.Index, earlier, memory *view.M
 
 // subjectsAgree compares what the index tells of nodes, queues and definitions with the fold, and with
 // the records about them.
-func subjectsAgree(t *testing.T, past view.Index, memory *view.Memory, h *history, n int) {
+func subjectsAgree(t *testing.T, past *past, memory *view.Memory, h *history, n int) {
 	t.Helper()
 	subjects := map[view.Ref]bool{view.Node("nowhere"): true, view.Queue("nothing"): true, view.Definition("job.none"): true}
 	for i := range h.records {
@@ -222,17 +211,12 @@ func subjectsAgree(t *testing.T, past view.Index, memory *view.Memory, h *histor
 				want = append(want, h.records[i])
 			}
 		}
-		about, err := past.About(t.Context(), ref)
+		about, err := past.about(t.Context(), ref)
 		if err != nil || !reflect.DeepEqual(about, want) {
 			t.Fatalf("at %d, %s: %v\nhave %+v\nwant %+v", h.records[n-1].Seq, ref, err, about, want)
 		}
-		if is, err := past.Get(t.Context(), ref); err != nil || !reflect.DeepEqual(is, view.Fold(ref, want)) {
+		if is, err := past.subject(t.Context(), ref); err != nil || !reflect.DeepEqual(is, view.Fold(ref, want)) {
 			t.Fatalf("at %d, %s: %v\nhave %+v\nwant %+v", h.records[n-1].Seq, ref, err, is, view.Fold(ref, want))
-		}
-	}
-	for _, ref := range []view.Ref{view.Task(h.tasks[0]), view.Breaker("crawl")} {
-		if _, err := past.About(t.Context(), ref); !errors.Is(err, view.ErrUnindexed) {
-			t.Fatalf("%s: %v", ref, err)
 		}
 	}
 }
@@ -319,7 +303,7 @@ func TestRunsComeFromTheIndex(t *testing.T) {
 		for i := range records[:len(records)/2+1] {
 			memory.Add(&records[i])
 		}
-		have, err := view.Runs(t.Context(), view.NewFolding(view.Point{Seq: at.Seq, At: at.Stored}, nil, s.At(view.Point{Seq: at.Seq, At: at.Stored}, unread{t})).Past(unread{t}), f)
+		have, err := view.Runs(t.Context(), s.At(view.Point{Seq: at.Seq, At: at.Stored}, unread{t}), f)
 		want, err2 := memory.Runs(t.Context(), f)
 		if err := errors.Join(err, err2); err != nil || !slices.Equal(have, want) {
 			t.Errorf("%+v: %v, %v, want %v", f, err, have, want)

@@ -392,7 +392,7 @@ func (p *past) named(ctx context.Context, s *scene, numbers []uint32) (found []n
 	return found, nil
 }
 
-// LastFailed implements [view.Tracer].
+// LastFailed returns at most most tasks that have failed, those that failed last first.
 func (p *past) LastFailed(ctx context.Context, most int) ([]task.Task, error) {
 	s, err := p.scene(ctx)
 	if err != nil {

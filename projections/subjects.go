@@ -185,11 +185,22 @@ func (p *past) subjects(ctx context.Context, q *view.Query) (page view.Page, err
 	return page, err
 }
 
-// Get implements [view.Index].
+// Get implements [view.View]. The index has nodes, queues and definitions without their facts.
 func (p *past) Get(ctx context.Context, ref view.Ref) (is view.Item, err error) {
 	if !ref.Kind.Few() {
-		return is, view.ErrUnindexed
+		return p.World.Get(ctx, ref)
 	}
+	if err = ref.Validate(); err == nil {
+		is, err = p.subject(ctx, ref)
+	}
+	if err == nil {
+		err = view.Absent(ref, &is, 1)
+	}
+	return is, err
+}
+
+// subject returns a node, queue or definition as it was; one without facts if there was none.
+func (p *past) subject(ctx context.Context, ref view.Ref) (is view.Item, err error) {
 	err = p.ask(ctx, func(tx *sql.Tx) error {
 		is, err = scanSubject(tx.QueryRowContext(ctx, "SELECT doc FROM versions WHERE kind = ? AND id = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
 			int64(ref.Kind), ref.ID, int64(p.at.Seq)), ref)
@@ -198,11 +209,19 @@ func (p *past) Get(ctx context.Context, ref view.Ref) (is view.Item, err error) 
 	return is, err
 }
 
-// About implements [view.Facts]: the index tells where in the log the facts are.
-func (p *past) About(ctx context.Context, ref view.Ref) ([]events.Record, error) {
+// facts is a [view.Facts]: those of nodes, queues and definitions the index finds.
+func (p *past) facts(ctx context.Context, ref view.Ref) ([]events.Record, error) {
 	if !ref.Kind.Few() {
-		return nil, view.ErrUnindexed
+		return p.log.About(ctx, ref)
 	}
+	if err := ref.Validate(); err != nil {
+		return nil, err
+	}
+	return p.about(ctx, ref)
+}
+
+// about returns the facts about a node, queue or definition: the index tells where in the log they are.
+func (p *past) about(ctx context.Context, ref view.Ref) ([]events.Record, error) {
 	var seqs []uint64
 	err := p.ask(ctx, func(tx *sql.Tx) error {
 		var seq int64

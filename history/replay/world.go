@@ -30,8 +30,8 @@ type until struct {
 	pos  int
 }
 
-// About implements [view.Facts].
-func (u until) About(_ context.Context, ref view.Ref) ([]events.Record, error) {
+// about is a [view.Facts].
+func (u until) about(_ context.Context, ref view.Ref) ([]events.Record, error) {
 	c := u.span.chains[ref]
 	if c == nil {
 		return nil, nil
@@ -54,7 +54,7 @@ func (s *Span) worldOf(pos int, at time.Time, nodes func() []node.Node) view.Vie
 	if pos >= 0 {
 		p.Seq = s.facts[pos].seq
 	}
-	return view.At(model{view.Unfolded(p), nodes}, until{s, pos}, p.Seq)
+	return view.At(model{view.Unfolded(p), nodes}, until{s, pos}.about, p.Seq)
 }
 
 // nodesAt returns the nodes known after a fact, by id.

@@ -72,20 +72,17 @@ func (h *history) pastAgrees(t *testing.T, now *projections.Store, n int, dice *
 
 // pastIs compares the past after the first n records, with an index or without one, with a model of
 // them.
-func (h *history) pastIs(t *testing.T, then *projections.Store, n int, dice *rand.Rand, index worlds.Index, compared func(noun string)) error {
+func (h *history) pastIs(t *testing.T, then *projections.Store, n int, dice *rand.Rand, index worlds.Whole, compared func(noun string)) error {
 	ctx := t.Context()
 	prefix, at := h.records[:n], worlds.Point{Seq: h.records[n-1].Seq, At: h.records[n-1].Stored}
-	folding := worlds.NewFolding(at, func(_ context.Context, kind worlds.Kind, each func(*events.Record) error) error {
-		for i := range prefix {
-			if r := &prefix[i]; kind == worlds.Tasks || worlds.RefOf(r).Kind == kind {
-				if err := each(r); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}, index)
-	past := folding.Past(worlds.Slice(h.records))
+	plain := worlds.NewMemory()
+	for i := range prefix {
+		plain.Add(&prefix[i])
+	}
+	past := worlds.Whole(worlds.FoldedAt(plain, worlds.Slice(h.records).About))
+	if index != nil {
+		past = index
+	}
 	same := func(noun string, have, want any, errs ...error) error {
 		if err := errors.Join(errs...); err != nil {
 			return fmt.Errorf("%s: %w", noun, err)
@@ -104,7 +101,6 @@ func (h *history) pastIs(t *testing.T, then *projections.Store, n int, dice *ran
 	var errs []error
 	add := func(err error) { errs = append(errs, err) }
 
-	// Asked before everything is folded, so that what is folded by itself is compared as well.
 	for kind, noun := range map[worlds.Kind]string{worlds.Nodes: "nodes", worlds.Queues: "queues"} {
 		have, err := past.List(ctx, worlds.Query{Kind: kind})
 		want, err2 := then.List(ctx, worlds.Query{Kind: kind})
@@ -150,18 +146,14 @@ func (h *history) pastIs(t *testing.T, then *projections.Store, n int, dice *ran
 		}
 	}
 	if index != nil {
-		plain := worlds.NewMemory()
-		for i := range prefix {
-			plain.Add(&prefix[i])
-		}
 		add(indexTells(ctx, index, plain, at.At, dice, same))
 	}
-	have, err := past.List(ctx, worlds.Query{Kind: worlds.Messages})
+	have, err := plain.List(ctx, worlds.Query{Kind: worlds.Messages})
 	want, err2 := then.List(ctx, worlds.Query{Kind: worlds.Messages})
 	add(same("messages", have.Messages, want.Messages, err, err2))
 
-	add(same("sums", sumsIn(ctx, folding, at.At), sumsIn(ctx, then, at.At)))
-	limits, wanted := h.limitsIn(ctx, past, folding, at), h.limitsIn(ctx, then, then, at)
+	add(same("sums", sumsIn(ctx, past, at.At), sumsIn(ctx, then, at.At)))
+	limits, wanted := h.limitsIn(ctx, past, past, at), h.limitsIn(ctx, then, then, at)
 	add(same("limits", limits, wanted))
 	for range wanted {
 		compared("limit")
@@ -171,7 +163,7 @@ func (h *history) pastIs(t *testing.T, then *projections.Store, n int, dice *ran
 
 // indexTells compares what an index alone says with a plain fold: sums, and page after page of any
 // filter.
-func indexTells(ctx context.Context, index worlds.Index, then *worlds.Memory, now time.Time, dice *rand.Rand, same func(string, any, any, ...error) error) error {
+func indexTells(ctx context.Context, index worlds.Whole, then *worlds.Memory, now time.Time, dice *rand.Rand, same func(string, any, any, ...error) error) error {
 	errs := []error{same("sums of the index", sumsIn(ctx, index, now), sumsIn(ctx, then, now))}
 	all, err := then.List(ctx, worlds.Query{Kind: worlds.Tasks, Filter: worlds.Filter{Limit: worlds.MaxLimit}})
 	if errs = append(errs, err); len(all.Tasks) == 0 {

@@ -3,7 +3,6 @@ package view
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -11,13 +10,6 @@ import (
 	"millrace/task"
 	"millrace/task/node"
 )
-
-// Whole is a place in the log about which every question can be answered.
-type Whole interface {
-	View
-	Summed
-	Staged
-}
 
 // Difference is the change of everything between two places in the log.
 type Difference struct {
@@ -126,14 +118,7 @@ func (d *Difference) count(ctx context.Context, before, after Whole, f Filter) e
 
 // step finds the tasks whose state has changed.
 func (d *Difference) step(ctx context.Context, before, after Whole, f Filter, most int) error {
-	stepper, ok := after.(Stepper)
-	if !ok {
-		return d.compare(ctx, before, after, f, most)
-	}
-	steps, err := stepper.Steps(ctx, before, f, most)
-	if errors.Is(err, ErrUnindexed) {
-		return d.compare(ctx, before, after, f, most)
-	}
+	steps, err := after.Steps(ctx, before, f, most)
 	if err != nil {
 		return err
 	}
@@ -160,83 +145,6 @@ func stepped(was, is task.State) string {
 // name adds a task whose state was another one.
 func (d *Difference) name(was task.State, t *task.Task) {
 	d.Tasks = append(d.Tasks, Stepped{t.ID, t.What(), was, t.State, t.Node})
-}
-
-// compare is [Difference.step] without an index: it compares the tasks of both places side by side.
-// Tasks are never removed.
-func (d *Difference) compare(ctx context.Context, before, after Whole, f Filter, most int) error {
-	earlier := tasksOf{view: before, filter: f}
-	later := tasksOf{view: after, filter: f}
-	for {
-		is, err := later.next(ctx)
-		if is == nil || err != nil {
-			return err
-		}
-		later.take()
-		was, err := earlier.until(ctx, is.ID)
-		if err != nil {
-			return err
-		}
-		if was == is.State {
-			continue
-		}
-		if d.Steps[stepped(was, is.State)]++; len(d.Tasks) >= most {
-			d.More++
-			continue
-		}
-		t, err := GetTask(ctx, after, is.ID)
-		if err != nil {
-			return err
-		}
-		d.name(was, &t)
-	}
-}
-
-// stagesAtOnce is how many states are asked for at once.
-const stagesAtOnce = 50_000
-
-// tasksOf iterates over the states of the tasks of a place, by id.
-type tasksOf struct {
-	view   Staged
-	filter Filter
-	page   []Stage
-	last   task.ID // of the page
-	over   bool    // the page is the last one
-}
-
-// next returns the next task, which take skips; nil if there are no more.
-func (a *tasksOf) next(ctx context.Context) (*Stage, error) {
-	if len(a.page) == 0 && !a.over {
-		page, err := a.view.Stages(ctx, a.filter, a.last, stagesAtOnce)
-		if err != nil {
-			return nil, err
-		}
-		if a.page, a.over = page, len(page) < stagesAtOnce; len(page) > 0 {
-			a.last = page[len(page)-1].ID
-		}
-	}
-	if len(a.page) == 0 {
-		return nil, nil
-	}
-	return &a.page[0], nil
-}
-
-func (a *tasksOf) take() { a.page = a.page[1:] }
-
-// until skips all tasks before id, and returns the state of id; unknown if it is missing.
-func (a *tasksOf) until(ctx context.Context, id task.ID) (task.State, error) {
-	for {
-		t, err := a.next(ctx)
-		switch {
-		case t == nil || err != nil:
-			return task.Unknown, err
-		case t.ID > id:
-			return task.Unknown, nil
-		}
-		if a.take(); t.ID == id {
-			return t.State, nil
-		}
-	}
 }
 
 // things returns the fields of everything but tasks, by kind and name.

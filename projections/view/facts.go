@@ -1,7 +1,6 @@
 package view
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,7 +24,7 @@ type FactFilter struct {
 	Queue string `json:"queue,omitempty"`
 }
 
-// Trace chooses facts by those properties that an [Index] knows. A fact must match all fields that
+// Trace chooses facts by those properties that an index knows. A fact must match all fields that
 // are set.
 type Trace struct {
 	Types []string // as in a [FactFilter]
@@ -40,18 +39,6 @@ type Trace struct {
 // OfType tells whether the trace chooses facts of a type, if they match in all other fields.
 func (t *Trace) OfType(is events.Type) bool {
 	return len(t.Types) == 0 || slices.ContainsFunc(t.Types, func(asked string) bool { return ofType(asked, is) })
-}
-
-// Tracer is an optional part of a model that knows where in the log tasks failed and which messages
-// a [Trace] may choose.
-type Tracer interface {
-	// LastFailed returns at most most tasks that have failed, those that failed last first.
-	LastFailed(ctx context.Context, most int) ([]task.Task, error)
-	// Traces returns the sequences of the latest messages before a sequence that may be chosen, at
-	// most most, the latest first; with OldestFirst those of the earliest after it, the earliest
-	// first. It leaves out none that is chosen, but the messages have to be read to know. The error
-	// wraps [ErrUnindexed] if it does not know.
-	Traces(ctx context.Context, c Trace, beyond uint64, most int) ([]uint64, error)
 }
 
 // FactTraits are the properties of a record that a [FactFilter] checks.

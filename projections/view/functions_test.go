@@ -402,16 +402,11 @@ func TestAround(t *testing.T) {
 
 // wholeAt returns all of a tale as of a sequence.
 func wholeAt(s *story, seq uint64) Whole {
-	return NewFolding(Point{seq, s.records[seq-1].Stored}, func(_ context.Context, kind Kind, each func(*events.Record) error) error {
-		for i := range s.records[:seq] {
-			if r := &s.records[i]; kind == Tasks || RefOf(r).Kind == kind {
-				if err := each(r); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}, nil).Past(Slice(s.records))
+	m := NewMemory()
+	for i := range s.records[:seq] {
+		m.Add(&s.records[i])
+	}
+	return FoldedAt(m, Slice(s.records).About)
 }
 
 // Lists of named items are compared by name. Any other list is one field.
@@ -471,14 +466,22 @@ func TestDiffAll(t *testing.T) {
 
 // A task that was born later with an earlier id is new, and the one behind it is not skipped.
 func TestEarlierTasksAreFound(t *testing.T) {
-	was := tasksOf{page: []Stage{{"B", task.Pending}, {"D", task.Running}}, over: true}
-	for _, c := range []struct {
-		id    task.ID
-		state task.State
-	}{{"A", task.Unknown}, {"B", task.Pending}, {"C", task.Unknown}, {"D", task.Running}, {"E", task.Unknown}} {
-		if state, err := was.until(t.Context(), c.id); err != nil || state != c.state {
-			t.Errorf("%s: %v, %v; want %v", c.id, state, err, c.state)
+	fold := func(tasks map[task.ID]task.State) Folded {
+		m := NewMemory()
+		for id, state := range tasks {
+			m.tasks[id], m.ids = &numberedTask{Task: task.Task{ID: id, State: state}}, append(m.ids, id)
 		}
+		return FoldedAt(m, nil)
+	}
+	was := fold(map[task.ID]task.State{"B": task.Pending, "D": task.Running})
+	is := fold(map[task.ID]task.State{"A": task.Held, "B": task.Running, "C": task.Held, "D": task.Finished, "E": task.Held})
+	steps, err := is.Steps(t.Context(), was, Filter{}, 9)
+	have := map[task.ID]task.State{}
+	for i := range steps.First {
+		have[steps.First[i].ID] = steps.Was[i]
+	}
+	if want := map[task.ID]task.State{"A": task.Unknown, "B": task.Pending, "C": task.Unknown, "D": task.Running, "E": task.Unknown}; err != nil || !reflect.DeepEqual(have, want) {
+		t.Errorf("%v, %v; want %v", have, err, want)
 	}
 }
 

@@ -58,22 +58,10 @@ func (m Moment) Reached(end uint64, now time.Time) error {
 	return nil
 }
 
-// Past is the world at a moment, from the log's records from the first one on.
-func Past(records []events.Record, m Moment) *World {
-	model := NewMemory()
-	for i := range records {
-		if m.Before(&records[i]) {
-			break
-		}
-		model.Add(&records[i])
-	}
-	return At(model, Slice(records), model.at.Seq)
-}
-
 // Slice is a log in memory.
 type Slice []events.Record
 
-// About implements [Facts].
+// About is a [Facts].
 func (s Slice) About(_ context.Context, ref Ref) ([]events.Record, error) {
 	var about []events.Record
 	for i := range s {
@@ -84,7 +72,7 @@ func (s Slice) About(_ context.Context, ref Ref) ([]events.Record, error) {
 	return about, nil
 }
 
-// Messages implements [Numbered].
+// Messages returns the messages that exist at sequences, in no particular order.
 func (s Slice) Messages(_ context.Context, seqs []uint64) (found []events.Record, err error) {
 	for _, seq := range seqs {
 		if i, ok := slices.BinarySearchFunc(s, seq, func(r events.Record, seq uint64) int { return cmp.Compare(r.Seq, seq) }); ok {
@@ -162,17 +150,6 @@ func (m *Memory) Add(r *events.Record) {
 	default:
 		m.sum(r)
 	}
-}
-
-// take adds the nodes, queues and definitions of a page.
-func (m *Memory) take(p *Page) {
-	for i := range p.Nodes {
-		m.nodes[p.Nodes[i].ID] = p.Nodes[i]
-	}
-	for i := range p.Queues {
-		m.queues[p.Queues[i].Name] = p.Queues[i]
-	}
-	maps.Copy(m.definitions, p.Definitions)
 }
 
 // Point implements [Model].

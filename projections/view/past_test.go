@@ -1,7 +1,6 @@
 package view
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -275,7 +274,7 @@ func TestMatch(t *testing.T) {
 // asked for.
 func TestUnfolded(t *testing.T) {
 	s, a, _ := tale(t)
-	w := At(Unfolded{Seq: 6, At: noon.Add(5 * time.Second)}, Slice(s.records), 6)
+	w := At(Unfolded{Seq: 6, At: noon.Add(5 * time.Second)}, Slice(s.records).About, 6)
 	if _, err := w.List(t.Context(), Query{Kind: Tasks}); !errors.Is(err, ErrQuery) {
 		t.Errorf("a list: %v", err)
 	}
@@ -287,23 +286,5 @@ func TestUnfolded(t *testing.T) {
 	}
 	if p, err := w.Point(t.Context()); err != nil || p.Seq != 6 {
 		t.Errorf("%+v, %v", p, err)
-	}
-}
-
-// What is known of a place is not read from the log.
-func TestFoldingTakesWhatIsKnown(t *testing.T) {
-	t.Parallel()
-	read := 0
-	f := NewFolding(Point{Seq: 9, At: noon}, func(context.Context, Kind, func(*events.Record) error) error { read++; return nil }, nil)
-	f.Know(Nodes, &Page{Nodes: []node.Node{{ID: "b"}, {ID: "a"}}})
-	if err := f.Fold(t.Context(), Nodes, Queues); err != nil {
-		t.Fatal(err)
-	}
-	page, err := f.List(t.Context(), Query{Kind: Nodes})
-	if err != nil || page.Point.Seq != 9 || len(page.Nodes) != 2 || page.Nodes[0].ID != "a" {
-		t.Errorf("it lists %+v, %v", page, err)
-	}
-	if read != 1 {
-		t.Errorf("the log was read %d times, want once, for the queues", read)
 	}
 }

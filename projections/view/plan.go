@@ -75,11 +75,10 @@ func PlanTask(ctx context.Context, v View, id task.ID, now time.Time) (Plan, err
 
 // spent adds the budgets that hold a task, if the view knows limits.
 func (p *Plan) spent(ctx context.Context, v View, t *task.Task) error {
-	limits, ok := v.(Limited)
-	if !ok || !t.Budgeted() || !t.Admissible() {
+	if !t.Budgeted() || !t.Admissible() {
 		return nil
 	}
-	s, err := limits.Standing(ctx, t.ID, 0)
+	s, err := v.Standing(ctx, t.ID, 0)
 	if s == nil || err != nil {
 		return err
 	}

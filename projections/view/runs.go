@@ -2,7 +2,6 @@ package view
 
 import (
 	"context"
-	"errors"
 
 	"millrace/task"
 	"millrace/task/value"
@@ -22,15 +21,12 @@ type Run struct {
 // RunOf returns this part of a task.
 func RunOf(t *task.Task) Run { return Run{t.ID, t.Job, t.Parent == "", t.State, t.Ran} }
 
-// Runner is an optional part of a [View]: it knows runs without reading their tasks.
-type Runner interface {
-	// Runs returns the runs of the tasks that a filter chooses, one page in its order.
-	Runs(ctx context.Context, f Filter) ([]Run, error)
-}
-
-// Runs returns the runs of the tasks that a filter chooses, one page in its order.
+// Runs returns the runs of the tasks that a filter chooses, one page in its order. Some views know them
+// without reading their tasks.
 func Runs(ctx context.Context, v View, f Filter) ([]Run, error) {
-	if r, ok := v.(Runner); ok {
+	if r, ok := v.(interface {
+		Runs(ctx context.Context, f Filter) ([]Run, error)
+	}); ok {
 		return r.Runs(ctx, f)
 	}
 	return listed(ctx, v, f)
@@ -46,15 +42,5 @@ func listed(ctx context.Context, m Model, f Filter) ([]Run, error) {
 	return runs, err
 }
 
-// Runs implements [Runner].
+// Runs returns the runs of the tasks that a filter chooses, one page in its order.
 func (m *Memory) Runs(ctx context.Context, f Filter) ([]Run, error) { return listed(ctx, m, f) }
-
-// Runs implements [Runner], by the index if that knows.
-func (f *Folding) Runs(ctx context.Context, filter Filter) (runs []Run, err error) {
-	if r, ok := f.index.(Runner); ok {
-		if runs, err = r.Runs(ctx, filter); !errors.Is(err, ErrUnindexed) {
-			return runs, err
-		}
-	}
-	return listed(ctx, f, filter)
-}

@@ -32,40 +32,17 @@ type Summed interface {
 	EachLimited(ctx context.Context, each quota.Each) (used quota.Used, at uint64, err error)
 }
 
-// Index answers, for a place in the log, questions that would otherwise need a fold of the log:
-// lists, counts and sums of tasks, and what nodes, queues and definitions were. The error wraps
-// [ErrUnindexed] if it does not know.
-type Index interface {
-	Lists
-	// Get returns one item; one without facts if there is none.
-	Get(ctx context.Context, ref Ref) (Item, error)
-	Facts
-}
-
-// Lists are the lists, counts and sums of a place in the log.
-type Lists interface {
-	List(ctx context.Context, q Query) (Page, error)
-	Count(ctx context.Context, q Query) (Counts, error)
+// Whole is a place in the log about which every question can be answered. The error of a list or
+// count wraps [ErrUnindexed] if the answer would take reading the whole log.
+type Whole interface {
+	View
 	Summed
-	Staged
-	Tracer
-}
-
-// Staged is an optional part of a [View] of the past: it returns the states of many tasks at once.
-type Staged interface {
 	// States returns the states of the tasks that exist.
 	States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, error)
-	// Stages returns the states of the tasks that a filter chooses, in the order of their ids, behind
-	// an id; fewer than most only at the end. It ignores the order and the limit of the filter.
-	Stages(ctx context.Context, f Filter, after task.ID, most int) ([]Stage, error)
-}
-
-// Stepper is an optional part of a [View] of the past: it tells which tasks have changed their states.
-type Stepper interface {
 	// Steps compares the states of the tasks that a filter chooses with those at an earlier place of
 	// the same log, and names the first most of those that changed. It ignores the order and the limit
-	// of the filter. The error wraps [ErrUnindexed] if that place is not of the same index.
-	Steps(ctx context.Context, earlier View, f Filter, most int) (Steps, error)
+	// of the filter. The error wraps [ErrUnindexed] if that place is not of the same read model.
+	Steps(ctx context.Context, earlier Whole, f Filter, most int) (Steps, error)
 }
 
 // Steps are changes of tasks' states.
@@ -76,19 +53,6 @@ type Steps struct {
 	// First are the first of them by id, as they are afterwards, and Was has their states before.
 	First []task.Task
 	Was   []task.State
-}
-
-// Stage is the state of a task.
-type Stage struct {
-	ID    task.ID
-	State task.State
-}
-
-// Numbered reads messages of the log, also by sequence.
-type Numbered interface {
-	Facts
-	// Messages returns the messages that exist, in no particular order.
-	Messages(ctx context.Context, seqs []uint64) ([]events.Record, error)
 }
 
 // ErrUnindexed: the answer needs a fold of the whole log.
@@ -103,6 +67,23 @@ func LimiterOf(ctx context.Context, m Model, sums Summed) (*quota.Limiter, uint6
 	return quota.LoadLimiter(said.Queues, func(each quota.Each) (quota.Used, uint64, error) {
 		return sums.EachLimited(ctx, each)
 	})
+}
+
+// Standing is [View.Standing] of a place in the log, by all its limits.
+func Standing(ctx context.Context, w Whole, id task.ID, holders int) (*quota.Standing, error) {
+	p, err := w.Point(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known, _, err := LimiterOf(ctx, w, w)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := known.Standing(id, p.At, holders)
+	if !ok {
+		return nil, nil
+	}
+	return &s, nil
 }
 
 // Ticks are the results of a schedule's ticks.
@@ -274,7 +255,7 @@ func (m *Memory) Schedules(_ context.Context, since time.Time) (map[string]*Tick
 	return all, m.at.Seq, nil
 }
 
-// LastFailed implements [Tracer].
+// LastFailed returns at most most tasks that have failed, those that failed last first.
 func (m *Memory) LastFailed(_ context.Context, most int) (last []task.Task, err error) {
 	var failed []*numberedTask
 	for _, t := range m.tasks {
@@ -289,12 +270,15 @@ func (m *Memory) LastFailed(_ context.Context, most int) (last []task.Task, err 
 	return last, nil
 }
 
-// Traces implements [Tracer]. It does not know.
-func (m *Memory) Traces(context.Context, Trace, uint64, int) ([]uint64, error) {
+// Traces knows of no messages where they are, but that nothing comes behind its end.
+func (m *Memory) Traces(_ context.Context, c Trace, beyond uint64, _ int) ([]uint64, error) {
+	if c.OldestFirst && beyond >= m.at.Seq {
+		return nil, nil
+	}
 	return nil, ErrUnindexed
 }
 
-// States implements [Staged].
+// States implements [Whole].
 func (m *Memory) States(_ context.Context, ids []task.ID) (map[task.ID]task.State, error) {
 	states := make(map[task.ID]task.State, len(ids))
 	for _, id := range ids {
@@ -303,19 +287,6 @@ func (m *Memory) States(_ context.Context, ids []task.ID) (map[task.ID]task.Stat
 		}
 	}
 	return states, nil
-}
-
-// Stages implements [Staged].
-func (m *Memory) Stages(_ context.Context, f Filter, after task.ID, most int) (stages []Stage, err error) {
-	for _, id := range m.from(after, true) {
-		if t := m.tasks[id]; t.State != task.Unknown && f.Match(&t.Task) {
-			stages = append(stages, Stage{id, t.State})
-		}
-		if len(stages) == most {
-			break
-		}
-	}
-	return stages, nil
 }
 
 // EachLimited implements [Summed].

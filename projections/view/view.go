@@ -33,6 +33,9 @@ type View interface {
 	Records(ctx context.Context, ref Ref, r Range, each func(*events.Record) error) error
 	// Count counts the tasks that a query selects, regardless of its page.
 	Count(ctx context.Context, q Query) (Counts, error)
+	// Standing is the position of a task before its limits, with up to holders of their holders;
+	// nil if it has no limits, if no scheduler of the present answers, or if the view does not know.
+	Standing(ctx context.Context, id task.ID, holders int) (*quota.Standing, error)
 }
 
 // Present is an optional part of a [View]: the answers that do not follow from the log. A view of
@@ -44,13 +47,6 @@ type Present interface {
 	Ran(ctx context.Context, name string) (string, error)
 	// Paused is the NATS server's pause of a lane; nil if it hands out the lane's offers.
 	Paused(ctx context.Context, lane placement.Lane) (*queue.Pause, error)
-	Limited
-}
-
-// Stored is a read model that gives its rows as it stores them.
-type Stored interface {
-	// Rows returns a page of all tasks. Of the filter only After, OldestFirst and Limit count.
-	Rows(ctx context.Context, f Filter) (Rows, error)
 }
 
 // Rows are tasks as a read model stores them.
@@ -61,13 +57,6 @@ type Rows struct {
 	Next task.ID `json:"next,omitempty"`
 	// Seq is the sequence that the rows reflect.
 	Seq uint64 `json:"seq"`
-}
-
-// Limited is an optional part of a [View]: it knows the state of limits.
-type Limited interface {
-	// Standing is the position of a task before its limits, with up to holders of their holders;
-	// nil if it has no limits, or if no scheduler of the present answers.
-	Standing(ctx context.Context, id task.ID, holders int) (*quota.Standing, error)
 }
 
 // ErrQuery refuses a query.

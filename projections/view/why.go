@@ -126,8 +126,8 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 			return nil, err
 		}
 	}
-	if l, ok := v.(Limited); ok && t.Admissible() {
-		e.Limits, err = l.Standing(ctx, id, r.Holders)
+	if t.Admissible() {
+		e.Limits, err = v.Standing(ctx, id, r.Holders)
 	}
 	return e, err
 }

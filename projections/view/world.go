@@ -9,6 +9,7 @@ import (
 	"millrace/task"
 	"millrace/task/node"
 	"millrace/task/queue"
+	"millrace/task/quota"
 )
 
 // Model is a read model: the searchable sum of facts. It may lag behind the log.
@@ -18,12 +19,9 @@ type Model interface {
 	Count(ctx context.Context, q Query) (Counts, error)
 }
 
-// Facts is the source of the facts about one subject.
-type Facts interface {
-	// About returns the facts about one subject, in the order of the log, including the most recent
-	// ones.
-	About(ctx context.Context, ref Ref) ([]events.Record, error)
-}
+// Facts returns the facts about one subject, in the order of the log, including the most recent
+// ones.
+type Facts func(ctx context.Context, ref Ref) ([]events.Record, error)
 
 // World is a [View] from a read model and the facts beside it.
 type World struct {
@@ -59,7 +57,7 @@ func (w *World) Records(ctx context.Context, ref Ref, r Range, each func(*events
 }
 
 func (w *World) about(ctx context.Context, ref Ref) ([]events.Record, error) {
-	records, err := w.facts.About(ctx, ref)
+	records, err := w.facts(ctx, ref)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", ref, err)
 	}
@@ -76,11 +74,14 @@ func (w *World) Get(ctx context.Context, ref Ref) (Item, error) {
 		return Item{}, err
 	}
 	item := Fold(ref, records)
-	return item, missing(ref, &item, len(records))
+	return item, Absent(ref, &item, len(records))
 }
 
-// missing returns the error that a subject does not exist, given its number of facts.
-func missing(ref Ref, item *Item, facts int) error {
+// Standing implements [View]. It does not know.
+func (w *World) Standing(context.Context, task.ID, int) (*quota.Standing, error) { return nil, nil }
+
+// Absent returns the error that a subject does not exist, given its number of facts.
+func Absent(ref Ref, item *Item, facts int) error {
 	switch {
 	case ref.Kind == Tasks && facts == 0:
 		return fmt.Errorf("task %s: %w", ref.ID, task.ErrUnknown)

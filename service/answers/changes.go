@@ -85,7 +85,7 @@ func (r *diffAllRequest) check() error {
 }
 
 func (s *Service) diffAll(ctx context.Context, r diffAllRequest) (is client.Difference, err error) {
-	var both [2]view.Folded
+	var both [2]view.Whole
 	for i, at := range [2]string{r.At, r.Until} {
 		if both[i], _, err = s.then(ctx, at); err != nil {
 			return is, err

@@ -53,7 +53,7 @@ type Desk struct {
 
 // NewDesk returns the desk of a service. All ways by which requests come share one desk.
 func NewDesk(s *Service) *Desk {
-	s.verifying, s.stepped, s.moments = make(chan struct{}, 1), new(kept), new(moments)
+	s.verifying, s.stepped = make(chan struct{}, 1), new(kept)
 	return &Desk{
 		service:   s,
 		places:    semaphore.NewWeighted(together),

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"millrace/events"
@@ -52,16 +50,12 @@ func (s *Service) sight(ctx context.Context, at string) (view.View, time.Time, e
 }
 
 // then returns a view of a moment of the past, and when that was.
-func (s *Service) then(ctx context.Context, at string) (v view.Folded, when time.Time, err error) {
+func (s *Service) then(ctx context.Context, at string) (v view.Whole, when time.Time, err error) {
 	p, err := s.pointOf(ctx, "at", at)
 	if err != nil {
 		return v, when, err
 	}
-	return s.Client.Past(s.moments.of(p, func() *view.Folding {
-		return view.NewFolding(p, func(context.Context, view.Kind, func(*events.Record) error) error {
-			return view.ErrUnindexed // else it would read the whole log
-		}, s.Model.At(p, s.Client.Log()))
-	})), p.At, nil
+	return s.Model.At(p, s.Client.Log()), p.At, nil
 }
 
 // before refuses a moment before the log's first message.
@@ -83,32 +77,6 @@ func (s *Service) pointOf(ctx context.Context, field, at string) (view.Point, er
 		err = before{badRequest{fmt.Errorf("%s: %s is before the log begins", field, at)}}
 	}
 	return p, err
-}
-
-// moments are the moments last looked at, with the models folded for them: a user that looks at the
-// past looks at one moment from several sides, and the past does not change.
-type moments struct {
-	mu   sync.Mutex
-	kept []*view.Folding // guarded by mu; the last one was asked for last
-	at   []view.Point    // guarded by mu; where each of them is
-}
-
-// mostMoments is how many are kept. Each holds the nodes, queues and definitions of its time.
-const mostMoments = 4
-
-// of returns the model of a place in the log: a kept one, else a new one.
-func (m *moments) of(p view.Point, fresh func() *view.Folding) *view.Folding {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	is := fresh()
-	if i := slices.Index(m.at, p); i >= 0 {
-		is = m.kept[i]
-		m.kept, m.at = slices.Delete(m.kept, i, i+1), slices.Delete(m.at, i, i+1)
-	} else if len(m.at) == mostMoments {
-		m.kept, m.at = slices.Delete(m.kept, 0, 1), slices.Delete(m.at, 0, 1)
-	}
-	m.kept, m.at = append(m.kept, is), append(m.at, p)
-	return is
 }
 
 func (s *Service) get(ctx context.Context, r pastRequest) (task.Task, error) {
@@ -401,7 +369,7 @@ func (s *Service) eventsOfTask(ctx context.Context, r *rangeRequest, is *factPag
 // The page has a next one if there are more. The error wraps [view.ErrUnindexed] if the index does
 // not know.
 func (s *Service) eventsTraced(ctx context.Context, r *rangeRequest, reached uint64, is *factPage) (next uint64, err error) {
-	tracer, ok := s.Model.(view.Tracer)
+	tracer, ok := s.Model.(Tracer)
 	if !ok {
 		return 0, view.ErrUnindexed
 	}

@@ -22,7 +22,7 @@ import (
 // Sight is the world at a moment, for callers that show more of it than one answer.
 type Sight struct {
 	view.View
-	// Sums are of the same place in the log; nil if there are none.
+	// Sums are of the same place in the log.
 	Sums view.Summed
 	// Point is the place in the log that lists reflect, and Last where the log ends.
 	Point view.Point
@@ -179,7 +179,7 @@ func (s *Service) see(ctx context.Context, at string) (*Sight, error) {
 		return nil, err
 	}
 	if is.Past {
-		is.Sums, _ = v.(view.Summed) // nil if it has no sums
+		is.Sums, _ = v.(view.Summed) // it is a [view.Whole]
 		if is.Point, err = v.Point(ctx); err != nil {
 			return nil, err
 		}

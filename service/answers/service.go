@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"millrace/history/replay"
+	"millrace/projections"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
@@ -57,7 +58,7 @@ type Service struct {
 	// about, for whoever judges elsewhere. Default: none.
 	Settings map[string]string
 	// Stored gives the rows of the read model. Default: none.
-	Stored view.Stored
+	Stored Stored
 	// Wrong returns why the log takes no messages; nil if it does. Default: unknown.
 	Wrong func() error
 	// Desk answers the requests, if they also come by other ways than NATS. Default: a desk for
@@ -73,7 +74,6 @@ type Service struct {
 	verifying chan struct{} // the one place for reading the whole log
 	// stepped is the span that was stepped through last. It belongs to who has that place.
 	stepped *kept
-	moments *moments
 }
 
 // Deadlines knows which tasks are overdue.
@@ -94,7 +94,25 @@ type Model interface {
 	// Ends returns how tasks stand.
 	Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error)
 	// At returns what it knows of a place in the log; log reads the messages that it refers to.
-	At(p view.Point, log view.Numbered) view.Index
+	At(p view.Point, log projections.Log) view.Whole
+}
+
+// Stored is a read model that gives its rows as it stores them.
+type Stored interface {
+	// Rows returns a page of all tasks. Of the filter only After, OldestFirst and Limit count.
+	Rows(ctx context.Context, f view.Filter) (view.Rows, error)
+}
+
+// Tracer is an optional part of what is summed up: it knows where in the log tasks failed and which messages
+// a [view.Trace] may choose.
+type Tracer interface {
+	// LastFailed returns at most most tasks that have failed, those that failed last first.
+	LastFailed(ctx context.Context, most int) ([]task.Task, error)
+	// Traces returns the sequences of the latest messages before a sequence that may be chosen, at
+	// most most, the latest first; with OldestFirst those of the earliest after it, the earliest
+	// first. It leaves out none that is chosen, but the messages have to be read to know. The error
+	// wraps [view.ErrUnindexed] if it does not know.
+	Traces(ctx context.Context, c view.Trace, beyond uint64, most int) ([]uint64, error)
 }
 
 // view returns a view of the present.

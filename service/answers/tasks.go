@@ -224,7 +224,7 @@ func (s *Service) unreadable(ctx context.Context, r client.UnreadableRequest) (i
 // dismissedSince returns the unreadable messages before a sequence that were dismissed after
 // another one.
 func (s *Service) dismissedSince(ctx context.Context, seq, before uint64) (all []view.Message, err error) {
-	tracer, ok := s.Model.(view.Tracer)
+	tracer, ok := s.Model.(Tracer)
 	if !ok {
 		return nil, view.ErrUnindexed
 	}

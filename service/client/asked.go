@@ -86,6 +86,9 @@ func (c *Client) ask(ctx context.Context, verb rights.Verb, request, answer any)
 	if c.role != "" && !c.role.May(verb) {
 		verb = verb.Own()
 	}
+	if c.alone != nil {
+		return c.alone(ctx, verb, request, answer)
+	}
 	return c.store.Ask(ctx, verb, request, answer)
 }
 
@@ -120,8 +123,16 @@ func (p Present) Get(ctx context.Context, ref view.Ref) (view.Item, error) {
 	return view.Item{Task: &t}, err
 }
 
-// source is where the client reads facts.
-func (c *Client) source() view.Numbered {
+// Log reads the facts about single things, and messages by their sequences.
+type Log interface {
+	// About is a [view.Facts].
+	About(ctx context.Context, ref view.Ref) ([]events.Record, error)
+	// Messages returns the messages that exist, in no particular order.
+	Messages(ctx context.Context, seqs []uint64) ([]events.Record, error)
+}
+
+// Log returns where the client reads facts.
+func (c *Client) Log() Log {
 	if c.role == "" {
 		return facts{c.store}
 	}
@@ -190,7 +201,7 @@ var typesOf = map[view.Kind][]string{
 	view.Decisions:   {string(events.ScheduleAdmitted), string(events.ScheduleSkipped), string(events.ScheduleQueued)},
 }
 
-// About implements [view.Facts].
+// About implements [Log].
 func (a asked) About(ctx context.Context, ref view.Ref) (all []events.Record, err error) {
 	r := factsRequest{FactFilter: view.FactFilter{Types: typesOf[ref.Kind]}}
 	wanted := func(is *events.Record) bool { return view.RefOf(is) == ref }
@@ -217,7 +228,7 @@ func (a asked) About(ctx context.Context, ref view.Ref) (all []events.Record, er
 	return all, err
 }
 
-// Messages implements [view.Numbered].
+// Messages implements [Log].
 func (a asked) Messages(ctx context.Context, seqs []uint64) (all []events.Record, err error) {
 	for _, seq := range seqs {
 		r, found, err := a.first(ctx, seq)
@@ -351,7 +362,7 @@ func (m askedModel) List(ctx context.Context, q view.Query) (page view.Page, err
 
 // definedAt returns a revision of a definition, the present one for 0.
 func definedAt[D any](ctx context.Context, c *Client, kind, name string, revision uint64, read func(string, definition.Definition) (D, error)) (is D, err error) {
-	records, err := c.source().About(ctx, view.Definition(definition.Named(kind, name)))
+	records, err := c.Log().About(ctx, view.Definition(definition.Named(kind, name)))
 	if err != nil {
 		return is, err
 	}

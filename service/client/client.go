@@ -32,6 +32,15 @@ type Client struct {
 	own   *nats.Conn // closed by Close; nil if the store is the caller's
 	desk  *submit.Desk
 	role  rights.Role // of a user who may not read the log; "" for one who may
+	alone asking      // what answers in place of the service; nil for nothing
+}
+
+// asking answers a request as [jet.Store.Ask] does.
+type asking func(ctx context.Context, verb rights.Verb, request, answer any) error
+
+// StandIn has ask answer the client's requests in place of the service, as [jet.Store.Ask] would.
+func (c *Client) StandIn(ask func(ctx context.Context, verb rights.Verb, request, answer any) error) {
+	c.alone = ask
 }
 
 // Connect connects to the NATS server that o and the environment name, or to the `millrace dev`
@@ -60,7 +69,7 @@ func New(store *jet.Store, actor string) *Client {
 
 // with returns a client on the same connection that writes with rec.
 func (c *Client) with(rec events.Recorder) *Client {
-	return &Client{store: c.store, rec: &rec, desk: c.desk.For(&rec), role: c.role}
+	return &Client{store: c.store, rec: &rec, desk: c.desk.For(&rec), role: c.role, alone: c.alone}
 }
 
 // As returns a client on the same connection that acts for another actor.

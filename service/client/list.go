@@ -212,7 +212,7 @@ func WholeOf(t *task.Task, ends map[task.ID]task.End) Whole {
 // WholesOf returns the progress of the running parents among tasks in a view; nil if the view
 // cannot answer for many at once.
 func WholesOf(ctx context.Context, v view.View, tasks []task.Task) (map[task.ID]*Whole, error) {
-	staged, ok := v.(view.Staged)
+	staged, ok := v.(view.Whole)
 	if !ok {
 		return nil, nil
 	}

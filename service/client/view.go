@@ -41,9 +41,9 @@ func (c *Client) View() Present { return c.ViewOf(service{c}) }
 // ViewOf is [Client.View] with lists and counts from this read model.
 func (c *Client) ViewOf(m view.Model) Present {
 	if c.role != "" {
-		return Present{view.Live(askedModel{m, asked{c}}, asked{c}), c}
+		return Present{view.Live(askedModel{m, asked{c}}, asked{c}.About), c}
 	}
-	return Present{view.Live(defined{m, c.store}, facts{c.store}), c}
+	return Present{view.Live(defined{m, c.store}, facts{c.store}.About), c}
 }
 
 // PointAt returns the place in the log of a moment; false if the log begins later.
@@ -97,15 +97,80 @@ func (c *Client) Reached(ctx context.Context, m view.Moment, now time.Time) erro
 	return m.Reached(last, now)
 }
 
-// Past returns a view of the past that a model folds.
-func (c *Client) Past(m *view.Folding) view.Folded { return m.Past(c.source()) }
+// Then returns a view of a place in the log. It lists nodes, queues and definitions as their facts
+// make them, and no tasks: the service does, as of a moment.
+func (c *Client) Then(p view.Point) Then {
+	m := &then{c: c, at: p, has: map[view.Kind]*view.Memory{}}
+	return Then{view.At(m, c.Log().About, p.Seq), m}
+}
 
-// Log returns a reader of messages by their sequences.
-func (c *Client) Log() view.Numbered { return c.source() }
+// Then is a view of a place in the log that lists no tasks. Only one goroutine may use it.
+type Then struct {
+	*view.World
+	then *then
+}
 
-// Before passes the log's records about all nodes, queues or definitions up to a sequence to each,
+// Fold reads all nodes, queues or definitions in advance.
+func (t Then) Fold(ctx context.Context, kinds ...view.Kind) error {
+	for _, kind := range kinds {
+		if _, err := t.List(ctx, view.Query{Kind: kind}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Know has the view list these nodes, and read none.
+func (t Then) Know(nodes []node.Node) { t.then.nodes = nodes }
+
+// then is the model of a place in the log, which folds what is asked for.
+type then struct {
+	c     *Client
+	at    view.Point
+	has   map[view.Kind]*view.Memory
+	nodes []node.Node // those that are known otherwise; nil if they are not
+}
+
+func (t *then) of(ctx context.Context, kind view.Kind) (*view.Memory, error) {
+	if m := t.has[kind]; m != nil {
+		return m, nil
+	}
+	m := view.NewMemory()
+	if err := t.c.before(ctx, kind, t.at.Seq, func(r *events.Record) error { m.Add(r); return nil }); err != nil {
+		return nil, err
+	}
+	t.has[kind] = m
+	return m, nil
+}
+
+// Point implements [view.Model].
+func (t *then) Point(context.Context) (view.Point, error) { return t.at, nil }
+
+// List implements [view.Model].
+func (t *then) List(ctx context.Context, q view.Query) (view.Page, error) {
+	switch {
+	case !q.Kind.Few():
+		return view.Unfolded(t.at).List(ctx, q)
+	case q.Kind == view.Nodes && t.nodes != nil:
+		return view.Page{Point: t.at, Nodes: t.nodes}, nil
+	}
+	m, err := t.of(ctx, q.Kind)
+	if err != nil {
+		return view.Page{}, err
+	}
+	page, err := m.List(ctx, q)
+	page.Point = t.at
+	return page, err
+}
+
+// Count implements [view.Model].
+func (t *then) Count(ctx context.Context, q view.Query) (view.Counts, error) {
+	return view.Unfolded(t.at).Count(ctx, q)
+}
+
+// before passes the log's records about all nodes, queues or definitions up to a sequence to each,
 // in order.
-func (c *Client) Before(ctx context.Context, kind view.Kind, seq uint64, each func(*events.Record) error) error {
+func (c *Client) before(ctx context.Context, kind view.Kind, seq uint64, each func(*events.Record) error) error {
 	if c.role != "" {
 		return asked{c}.each(ctx, factsRequest{FactFilter: view.FactFilter{Types: typesOf[kind]}}, func(r *events.Record) error {
 			if r.Seq > seq || view.RefOf(r).Kind != kind {
@@ -200,7 +265,7 @@ func ShowFacts(records []events.Record) []ShownFact {
 // facts are the chains of the log.
 type facts struct{ store *jet.Store }
 
-// About implements [view.Facts]. The error wraps [ErrInvalid] if the name is not valid.
+// About implements [Log]. The error wraps [ErrInvalid] if the name is not valid.
 func (f facts) About(ctx context.Context, ref view.Ref) ([]events.Record, error) {
 	switch ref.Kind {
 	case view.Tasks:
@@ -231,7 +296,7 @@ func (f facts) About(ctx context.Context, ref view.Ref) ([]events.Record, error)
 	return nil, nil
 }
 
-// Messages implements [view.Numbered].
+// Messages implements [Log].
 func (f facts) Messages(ctx context.Context, seqs []uint64) ([]events.Record, error) {
 	return f.store.Messages(ctx, seqs)
 }

@@ -96,8 +96,8 @@ type File struct {
 	printed map[task.ID][]incident.Lines
 
 	mu     sync.Mutex
-	folded []*view.Folding // guarded by mu; the most recently used is last
-	steps  *stepping       // guarded by mu
+	folded []view.Folded // guarded by mu; the most recently used is last
+	steps  *stepping     // guarded by mu
 }
 
 // Open opens a file. The error says what is wrong with it, or is [ErrFull].
@@ -274,42 +274,27 @@ func (f *File) At(ctx context.Context, m view.Moment) (view.Folded, view.Point, 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	i := slices.IndexFunc(f.folded, func(is *view.Folding) bool { at, _ := is.Point(ctx); return at.Seq == p.Seq })
-	var is *view.Folding
+	i := slices.IndexFunc(f.folded, func(is view.Folded) bool { at, _ := is.Point(ctx); return at.Seq == p.Seq })
+	var is view.Folded
 	if i >= 0 {
 		is = f.folded[i]
 		f.folded = slices.Delete(f.folded, i, i+1)
 	} else {
-		is = view.NewFolding(p, func(_ context.Context, _ view.Kind, each func(*events.Record) error) error {
-			return f.until(p.Seq, each)
-		}, nil)
-		// Folding the tasks folds everything else as well, in one pass.
-		if err := is.Fold(ctx, view.Tasks); err != nil {
-			return view.Folded{}, p, err
+		m := view.NewMemory()
+		for i := range f.records[:f.place(p.Seq+1)] {
+			m.Add(&f.records[i])
 		}
+		is = view.FoldedAt(m, facts{f}.About)
 	}
 	f.folded = append(f.folded, is)
 	f.folded = f.folded[max(len(f.folded)-maxFolded, 0):]
-	return is.Past(facts{f}), p, nil
-}
-
-// until passes all records up to a sequence to each.
-func (f *File) until(seq uint64, each func(*events.Record) error) error {
-	for i := range f.records {
-		if f.records[i].Seq > seq {
-			break
-		}
-		if err := each(&f.records[i]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return is, p, nil
 }
 
 // facts are the facts about single things.
 type facts struct{ *File }
 
-// About implements [view.Facts].
+// About is a [view.Facts].
 func (f facts) About(ctx context.Context, ref view.Ref) (about []events.Record, err error) {
 	if ref.Kind == view.Decisions {
 		return f.ticks.About(ctx, ref)

@@ -239,7 +239,7 @@ func (c *factChoice) traced() bool {
 
 // trace reads the facts before a sequence that an index names.
 func (d *eventsData) trace(ctx context.Context, l *look, c *factChoice, end uint64, of func(task.ID) belongs) error {
-	tracer, ok := l.Sums.(view.Tracer)
+	tracer, ok := l.Sums.(answers.Tracer)
 	if !ok {
 		return view.ErrUnindexed
 	}

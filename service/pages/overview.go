@@ -12,6 +12,7 @@ import (
 	"millrace/events/jet/rights"
 	"millrace/internal/metrics"
 	"millrace/projections/view"
+	"millrace/service/answers"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/duties"
@@ -189,7 +190,7 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 
 // find finds the tasks that failed last.
 func (p *tasksPanel) find(ctx context.Context, l *look) (err error) {
-	if log, ok := l.Sums.(view.Tracer); ok {
+	if log, ok := l.Sums.(answers.Tracer); ok {
 		p.Tasks, err = log.LastFailed(ctx, shownFailed)
 	}
 	return err

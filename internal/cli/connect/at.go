@@ -12,12 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/events"
+	"millrace/events/jet"
 	"millrace/events/jet/definitions"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/projections/query"
 	"millrace/projections/view"
+	"millrace/service/answers"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/node"
@@ -29,12 +31,9 @@ const AtUsage = "as it was at a `moment`: a sequence of the log, or a time: -10m
 
 // Then describes how a command answers about a moment of the past.
 type Then struct {
-	// Folds are the kinds of things that it lists, and [view.Tasks] also if it counts tasks or
-	// needs sums. Named things are read singly.
+	// Folds are the kinds of things that it lists in its own sight: read at once, for that may take
+	// longer than an answer. Named things are read singly.
 	Folds []view.Kind
-	// Asks tells that the service can answer: then nothing is folded before [Look] finds that it
-	// does not.
-	Asks bool
 	// Lacks names what it shows of the present and the log does not hold.
 	Lacks []string
 }
@@ -102,13 +101,10 @@ func (a *App) Moments(c *cobra.Command, at ...string) error {
 
 // Sight is what a command looks at: the present, or a moment of the past.
 type Sight struct {
-	View   view.View
-	Then   view.Whole       // the same, for the past; nil in the present
-	Now    func() time.Time // by which things are judged
-	Past   *ShownPoint      // nil in the present
-	fold   func(context.Context, ...view.Kind) error
-	limits view.Limited // of the past, by a fold of everything
-	asked  bool         // a server has answered about the present
+	View  view.View
+	Now   func() time.Time // by which things are judged
+	Past  *ShownPoint      // nil in the present
+	asked bool             // a server has answered about the present
 }
 
 // ShownPoint is a moment of the past in JSON.
@@ -130,39 +126,30 @@ func (a *App) Sight(ctx context.Context, c *client.Client, at string, then Then)
 	if err != nil {
 		return Sight{}, err
 	}
-	model := view.NewFolding(p, func(ctx context.Context, kind view.Kind, each func(*events.Record) error) error {
-		if kind == view.Tasks {
-			return a.Span(ctx, c, 1, p.Seq, each)
-		}
-		return c.Before(ctx, kind, p.Seq, each)
-	}, nil)
-	if !then.Asks {
-		if slices.Contains(then.Folds, view.Nodes) {
-			a.knowNodes(ctx, c, model, p)
-		}
-		// Now, for it may take longer than an answer.
-		if err := model.Fold(ctx, then.Folds...); err != nil {
-			return Sight{}, err
-		}
+	past := c.Then(p)
+	if slices.Contains(then.Folds, view.Nodes) {
+		a.knowNodes(ctx, c, past, p)
 	}
-	past := c.Past(model)
-	return Sight{View: past, Then: past, Now: func() time.Time { return p.At }, Past: &ShownPoint{p.Seq, p.At, then.Lacks}, fold: model.Fold, limits: past}, nil
+	if err := past.Fold(ctx, then.Folds...); err != nil {
+		return Sight{}, err
+	}
+	return Sight{View: past, Now: func() time.Time { return p.At }, Past: &ShownPoint{p.Seq, p.At, then.Lacks}}, nil
 }
 
 // knowNodes asks a server for the nodes of a moment, if one answers. In a long log their facts lie far
 // apart, and a NATS server that has just started takes seconds to find them.
-func (a *App) knowNodes(ctx context.Context, c *client.Client, model *view.Folding, p view.Point) {
+func (a *App) knowNodes(ctx context.Context, c *client.Client, past client.Then, p view.Point) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	page, err := c.Nodes(asking, client.NodeListRequest{At: strconv.FormatUint(p.Seq, 10), Bare: true})
 	if err != nil {
 		return // the log has them
 	}
-	all := view.Page{}
+	all := []node.Node{}
 	for i := range page.Nodes {
-		all.Nodes = append(all.Nodes, page.Nodes[i].Node)
+		all = append(all, page.Nodes[i].Node)
 	}
-	model.Know(view.Nodes, &all)
+	past.Know(all)
 }
 
 // A Question is what a command asks a server about.
@@ -184,10 +171,9 @@ const catchUpFor = 2 * time.Second
 // s, the server answers with what it has, and a note says so. A command that watches takes later
 // answers as they come.
 //
-// It asks about the past at once. If no server can answer, this process folds the whole log up to
-// that moment, which may take minutes, and folded answers from that.
-func Look[A any](ctx context.Context, a *App, c *client.Client, s *Sight, ask func(context.Context, Question) (A, error),
-	folded func(context.Context) (A, error)) func(context.Context) (A, error) {
+// It asks about the past at once. If no server can answer, this process folds the log up to that moment,
+// which may take minutes, and the service's code answers from that.
+func Look[A any](ctx context.Context, a *App, c *client.Client, s *Sight, ask func(context.Context, Question) (A, error)) func(context.Context) (A, error) {
 	if s.Past == nil {
 		return func(ctx context.Context) (A, error) {
 			if s.asked {
@@ -198,14 +184,43 @@ func Look[A any](ctx context.Context, a *App, c *client.Client, s *Sight, ask fu
 		}
 	}
 	asking, cancel := a.Asking(ctx)
-	defer cancel()
-	answer, err := ask(asking, Question{At: strconv.FormatUint(s.Past.Seq, 10)})
-	if err != nil && ctx.Err() == nil {
-		if err = s.fold(ctx, view.Tasks); err == nil {
-			answer, err = folded(ctx)
+	then := Question{At: s.Moment()}
+	answer, err := ask(asking, then)
+	said, _ := errors.AsType[*jet.ServiceError](err)
+	// A server refuses what its index cannot tell, and one of an earlier version what it does not know.
+	unable := errors.Is(err, jet.ErrNoService) || asking.Err() != nil || said != nil && said.Code == "400"
+	cancel()
+	if unable && ctx.Err() == nil && c.Role() == "" {
+		if err = a.alone(ctx, c, s); err == nil {
+			answer, err = ask(ctx, then)
 		}
 	}
 	return func(context.Context) (A, error) { return answer, err }
+}
+
+// alone has the client ask this process about the moment of a sight.
+func (a *App) alone(ctx context.Context, c *client.Client, s *Sight) error {
+	then, err := a.Folded(ctx, c, s)
+	if err != nil {
+		return err
+	}
+	rules, err := a.InForce(ctx, c)
+	if err != nil {
+		return err
+	}
+	answers.Alone(c, then, rules.Task(), rules.Nodes())
+	return nil
+}
+
+// Folded folds the log up to the moment of a sight, which may take minutes.
+func (a *App) Folded(ctx context.Context, c *client.Client, s *Sight) (view.Folded, error) {
+	m := view.NewMemory()
+	slow := time.AfterFunc(a.Conn.Timeout, func() {
+		a.Note("no millrace server can say it, so this command reads the log up to sequence %d", s.Past.Seq)
+	})
+	defer slow.Stop()
+	err := a.Span(ctx, c, 1, s.Past.Seq, func(r *events.Record) error { m.Add(r); return nil })
+	return view.FoldedAt(m, c.Log().About), err
 }
 
 // askFresh asks for an answer that reflects the end of the log, and takes an older one from a read
@@ -237,31 +252,20 @@ func (s *Sight) Unknown(err error) error {
 	return err
 }
 
-// Fold folds some kinds of a moment of the past in advance, for that may take longer than an answer.
-func (s *Sight) Fold(ctx context.Context, kinds ...view.Kind) error { return s.fold(ctx, kinds...) }
-
 // stood is a moment of the past at which it is known where one task waits before its limits.
 type stood struct {
-	view.Whole
+	view.View
 	standing *quota.Standing
 }
 
-// Standing implements [view.Limited], for that task alone.
+// Standing implements [view.View], for that task alone.
 func (s stood) Standing(context.Context, task.ID, int) (*quota.Standing, error) {
 	return s.standing, nil
 }
 
 // Stand finds out where a task of the past waits before its limits, if they hold it, so that the
-// view tells it, with up to holders of their holders. A server is asked; if none can answer, this
-// process folds the whole log, which may take longer than an answer.
+// view tells it, with up to holders of their holders.
 func (a *App) Stand(ctx context.Context, c *client.Client, s *Sight, id task.ID, holders int) error {
-	return a.stand(ctx, s, id, holders, func(ctx context.Context, q Question) (*quota.Standing, error) {
-		page, err := c.Limits(ctx, client.LimitListRequest{Task: id, Holders: holders, At: q.At})
-		return page.Standing, err
-	})
-}
-
-func (a *App) stand(ctx context.Context, s *Sight, id task.ID, holders int, ask func(context.Context, Question) (*quota.Standing, error)) error {
 	if s.Past == nil {
 		return nil
 	}
@@ -269,9 +273,11 @@ func (a *App) stand(ctx context.Context, s *Sight, id task.ID, holders int, ask 
 	if err != nil || !t.Admissible() {
 		return s.Unknown(err)
 	}
-	standing, err := Look(ctx, a, nil, s, ask, func(ctx context.Context) (*quota.Standing, error) { return s.limits.Standing(ctx, id, holders) })(ctx)
+	page, err := Look(ctx, a, c, s, func(ctx context.Context, q Question) (client.LimitPage, error) {
+		return c.Limits(ctx, client.LimitListRequest{Task: id, Holders: holders, At: q.At})
+	})(ctx)
 	if err == nil {
-		s.View = stood{s.Then, standing}
+		s.View = stood{s.View, page.Standing}
 	}
 	return err
 }

@@ -9,7 +9,6 @@ import (
 
 	"millrace/events/jet"
 	"millrace/internal/cli/exit"
-	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
 )
@@ -71,8 +70,6 @@ func (a *App) latest(ctx context.Context, c *client.Client, s *Sight, l *Latest)
 			r.AtLeast = last
 		}
 		return c.List(ctx, r)
-	}, func(ctx context.Context) (client.ListPage, error) {
-		return client.PageOf(ctx, s.Then, view.Filter{Job: l.Job, Schedule: l.Schedule, Roots: true, Limit: 1}, false)
 	})
 	page, err := look(asking)
 	if errors.Is(err, jet.ErrNoService) {

@@ -52,7 +52,7 @@ func (a *Commands) jobList() *cobra.Command {
 	var names bool
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the jobs, with their schedules and latest tasks", Args: settings.Takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
-	sight := a.AtFlag(c, connect.Then{Asks: true})
+	sight := a.AtFlag(c, connect.Then{})
 	o.Flags(c)
 	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
 		s, err := sight(ctx, cl)
@@ -63,8 +63,6 @@ func (a *Commands) jobList() *cobra.Command {
 		if s.Past != nil {
 			then, err := connect.Look(ctx, a.App, cl, &s, func(ctx context.Context, q connect.Question) (client.JobList, error) {
 				return cl.JobList(ctx, client.MomentRequest{At: q.At})
-			}, func(ctx context.Context) (client.JobList, error) {
-				return client.JobListOf(ctx, s.View, s.Then, client.PageRequest{})
 			})(ctx)
 			look = func(context.Context) ([]client.JobRow, error) { return then.Rows(err) }
 		}

@@ -239,7 +239,7 @@ on the clock of the schedule's zone. Tasks and ticks need a millrace server.`,
 	}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
 	connect.WatchFlag(c, &watch)
-	sight := a.AtFlag(c, connect.Then{Asks: true})
+	sight := a.AtFlag(c, connect.Then{})
 	o.Flags(c)
 	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
 		s, err := sight(ctx, cl)
@@ -259,8 +259,6 @@ on the clock of the schedule's zone. Tasks and ticks need a millrace server.`,
 		if s.Past != nil {
 			then, err := connect.Look(ctx, a.App, cl, &s, func(ctx context.Context, q connect.Question) (client.ScheduleList, error) {
 				return cl.ScheduleList(ctx, client.MomentRequest{At: q.At})
-			}, func(ctx context.Context) (client.ScheduleList, error) {
-				return client.ScheduleListOf(ctx, s.View, s.Then, s.Now(), client.PageRequest{})
 			})(ctx)
 			rowsOf = func(context.Context) ([]client.ScheduleRow, error) { return then.Rows(err) }
 		}

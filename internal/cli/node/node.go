@@ -44,11 +44,7 @@ func (a *Commands) nodeList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rules, err := a.nodeRules(ctx, cl)
-		if err != nil {
-			return err
-		}
-		look := a.nodesIn(ctx, cl, &s, client.NodeListRequest{}, rules)
+		look := a.nodesIn(ctx, cl, &s, client.NodeListRequest{})
 		if names {
 			asking, cancel := a.Asking(ctx)
 			defer cancel()
@@ -73,7 +69,7 @@ func (a *Commands) nodeList() *cobra.Command {
 }
 
 // busyNodes is a past moment's request about nodes and their load.
-var busyNodes = connect.Then{Asks: true, Lacks: []string{"heartbeats"}}
+var busyNodes = connect.Then{Lacks: []string{"heartbeats"}}
 
 // nodeTable lays out the nodes.
 func nodeTable(page *client.NodePage, s *connect.Sight) term.Table {
@@ -162,7 +158,7 @@ func (a *Commands) nodeShow() *cobra.Command {
 		defer cancel()
 		records, err := nodeFacts(asking, s.View, id)
 		if errors.Is(err, node.ErrUnknown) {
-			if page, bad := a.nodesIn(ctx, cl, &s, client.NodeListRequest{}, node.Settings{})(asking); bad == nil {
+			if page, bad := a.nodesIn(ctx, cl, &s, client.NodeListRequest{})(asking); bad == nil {
 				err = awaited(err, id, page.Unserved, s.Now())
 			}
 		}
@@ -174,7 +170,7 @@ func (a *Commands) nodeShow() *cobra.Command {
 			return err
 		}
 		v := client.ViewNode(events.FoldNode(id, records), s.Now(), rules)
-		page, err := a.nodesIn(ctx, cl, &s, client.NodeListRequest{AtLeast: v.Head}, rules)(asking)
+		page, err := a.nodesIn(ctx, cl, &s, client.NodeListRequest{AtLeast: v.Head})(asking)
 		if err != nil && !errors.Is(err, jet.ErrNoService) {
 			return err
 		}
@@ -221,13 +217,11 @@ func busy(v *client.NodeView, nodes []client.NodeView) {
 }
 
 // nodesIn lists nodes in a sight.
-func (a *Commands) nodesIn(ctx context.Context, cl *client.Client, s *connect.Sight, r client.NodeListRequest, rules node.Settings) func(context.Context) (client.NodePage, error) {
+func (a *Commands) nodesIn(ctx context.Context, cl *client.Client, s *connect.Sight, r client.NodeListRequest) func(context.Context) (client.NodePage, error) {
 	return connect.Look(ctx, a.App, cl, s, func(ctx context.Context, q connect.Question) (client.NodePage, error) {
 		asked := r
 		asked.At, asked.AtLeast = q.At, max(r.AtLeast, q.AtLeast)
 		return cl.Nodes(ctx, asked)
-	}, func(ctx context.Context) (client.NodePage, error) {
-		return client.NodesOf(ctx, s.View, nil, s.Now(), rules, &r)
 	})
 }
 

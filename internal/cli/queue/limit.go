@@ -93,7 +93,7 @@ func (a *Commands) limitShow() *cobra.Command {
 }
 
 // limited is a past moment's request about limits. Unrecorded decisions of a scheduler are lost.
-var limited = connect.Then{Asks: true, Lacks: []string{"pauses that tasks asked for"}}
+var limited = connect.Then{Lacks: []string{"pauses that tasks asked for"}}
 
 func (a *Commands) limits(ctx context.Context, sight func(context.Context, *client.Client) (connect.Sight, error), r client.LimitListRequest,
 	show func(*client.LimitPage, *connect.Sight) error) error {
@@ -109,8 +109,6 @@ func (a *Commands) limits(ctx context.Context, sight func(context.Context, *clie
 	look := connect.Look(ctx, a.App, cl, &s, func(ctx context.Context, q connect.Question) (client.LimitPage, error) {
 		r.At, r.AtLeast = q.At, q.AtLeast
 		return cl.Limits(ctx, r)
-	}, func(ctx context.Context) (client.LimitPage, error) {
-		return client.LimitsOf(ctx, s.View, s.Then, r, s.Now())
 	})
 	asking, cancel := a.Asking(ctx)
 	defer cancel()

@@ -81,15 +81,13 @@ func (a *Commands) queueList() *cobra.Command {
 
 // sums is a past moment's request about queues and limits: tasks are counted. What consumers hold
 // is not recorded.
-var sums = connect.Then{Asks: true, Lacks: []string{"offers by priority", "leases", "rates measured"}}
+var sums = connect.Then{Lacks: []string{"offers by priority", "leases", "rates measured"}}
 
 // queuesIn lists queues in a sight.
 func (a *Commands) queuesIn(ctx context.Context, cl *client.Client, s *connect.Sight, r client.QueueListRequest) func(context.Context) (client.QueuePage, error) {
 	return connect.Look(ctx, a.App, cl, s, func(ctx context.Context, q connect.Question) (client.QueuePage, error) {
 		r.At, r.AtLeast = q.At, q.AtLeast
 		return cl.Queues(ctx, r)
-	}, func(ctx context.Context) (client.QueuePage, error) {
-		return client.QueuesThen(ctx, s.Then, &r, s.Now())
 	})
 }
 

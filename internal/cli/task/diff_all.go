@@ -65,7 +65,7 @@ Exit codes are those of diff: 0 without a difference, 1 with one, 2 if it could 
 func (a *Commands) compareAll(ctx context.Context, cl *client.Client, at []string, f view.Filter, limit int, o *settings.Output) error {
 	var sights [2]connect.Sight
 	for i, moment := range append(slices.Clone(at), query.End)[:2] {
-		s, err := a.Sight(ctx, cl, moment, connect.Then{Asks: true, Lacks: []string{"heartbeats", "progress", "checkpoints", "leases"}})
+		s, err := a.Sight(ctx, cl, moment, connect.Then{Lacks: []string{"heartbeats", "progress", "checkpoints", "leases"}})
 		if err != nil {
 			return err
 		}
@@ -103,12 +103,13 @@ func (a *Commands) difference(ctx context.Context, cl *client.Client, sights []c
 			return said.Difference, err
 		}
 	}
+	var both [2]view.Folded
 	for i := range sights {
-		if err := sights[i].Fold(ctx, view.Tasks); err != nil {
+		if both[i], err = a.Folded(ctx, cl, &sights[i]); err != nil {
 			return d, err
 		}
 	}
-	return view.DiffAll(ctx, sights[0].Then, sights[1].Then, f, limit)
+	return view.DiffAll(ctx, both[0], both[1], f, limit)
 }
 
 // printAll prints the things, the counts, and the tasks.

@@ -63,7 +63,7 @@ With --at it prints the output up to then, by the clock of the node, of the late
 	fs.BoolVar(&f.raw, "raw", false, "also on a terminal print all of a line, not only what is behind its last carriage return")
 	f.logFilter.flags(fs)
 	fs.IntVarP(&f.tail, "tail", "n", -1, "only the last `number` of lines")
-	sight := a.AtFlag(c, connect.Then{Asks: true})
+	sight := a.AtFlag(c, connect.Then{})
 	c.MarkFlagsMutuallyExclusive("at", "follow")
 	f.Output.Flags(c, "text", "json")
 	print := latest.Task(a.App, sight, func(ctx context.Context, cl *client.Client, s *connect.Sight, id task.ID) error {

@@ -81,7 +81,7 @@ which tasks were suspect and how far programs were; --since and --until still co
 	fs.BoolVarP(&f.watch, "watch", "w", false, "print it again whenever something has changed")
 	fs.StringVar(&f.consistent, "consistent", "", "wait up to 30s until the list reflects this `sequence`, or all that was written before; else 2s for the latter, and show what there is")
 	fs.Lookup("consistent").NoOptDefVal = lastWrite
-	f.sight = a.AtFlag(c, connect.Then{Asks: true, Lacks: []string{"heartbeats", "progress", "checkpoints"}})
+	f.sight = a.AtFlag(c, connect.Then{Lacks: []string{"heartbeats", "progress", "checkpoints"}})
 	fs.BoolVar(&f.names, "names", false, "print nothing but ids; of all tasks unless --limit is given")
 	f.Flags(c)
 	c.MarkFlagsMutuallyExclusive("at", "consistent")
@@ -234,8 +234,6 @@ func (a *Commands) list(ctx context.Context, c *client.Client, f *ListFlags) err
 			asked := r
 			asked.At, asked.AtLeast = q.At, max(r.AtLeast, q.AtLeast)
 			return c.List(ctx, asked)
-		}, func(ctx context.Context) (client.ListPage, error) {
-			return client.PastPageOf(ctx, s.View, client.FilterOf(&r), &r)
 		})
 		asking, cancel := context.WithTimeout(ctx, patience)
 		page, err := look(asking)

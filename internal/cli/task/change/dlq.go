@@ -87,7 +87,7 @@ filters choose tasks. --names prints the ids of tasks and the sequences of messa
 	kind.flag(c, messages)
 	c.Flags().BoolVar(&names, "names", false, "print nothing but ids and sequences, of all pages")
 	f.PageFlags(c.Flags())
-	sight := a.AtFlag(c, connect.Then{Asks: true, Lacks: []string{"heartbeats"}})
+	sight := a.AtFlag(c, connect.Then{Lacks: []string{"heartbeats"}})
 	f.Flags(c)
 	c.MarkFlagsMutuallyExclusive("at", "suspect")
 	c.MarkFlagsMutuallyExclusive("at", "names")
@@ -177,8 +177,6 @@ func (a *Commands) deadAt(ctx context.Context, cl *client.Client, r client.ListR
 			then := r
 			then.At = q.At
 			return cl.List(ctx, then)
-		}, func(ctx context.Context) (client.ListPage, error) {
-			return client.PastPageOf(ctx, s.View, client.FilterOf(&r), &r)
 		})(ctx)
 	}
 	ctx, cancel := a.Asking(ctx)
