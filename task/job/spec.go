@@ -118,9 +118,9 @@ func (s *Spec) validateWork() error {
 	return value.ValidName("handler", s.Handler)
 }
 
-func (s *Spec) validateSlots() error {
-	if s.Slots < 0 || s.Slots > MaxSlots {
-		return fmt.Errorf("slots is %d, want 1 to %d", s.Slots, MaxSlots)
+func validSlots(n int) error {
+	if n < 0 || n > MaxSlots {
+		return fmt.Errorf("slots is %d, want 1 to %d", n, MaxSlots)
 	}
 	return nil
 }

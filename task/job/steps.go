@@ -237,7 +237,11 @@ func (s *Spec) validateParent() error {
 	return s.acyclic(at)
 }
 
-func isSet[T any](v *T) bool { return !reflect.ValueOf(v).Elem().IsZero() }
+// isSet tells whether a field has a value. An empty list is none.
+func isSet[T any](v *T) bool {
+	is := reflect.ValueOf(v).Elem()
+	return !is.IsZero() && (is.Kind() != reflect.Slice || is.Len() > 0)
+}
 
 // validate checks a step, given the indexes of all steps by name.
 func (s *Step) validate(at map[string]int) error {
