@@ -19,7 +19,7 @@ import (
 )
 
 // The fields of a job are declared in package task/job and below. A field is read by its type and
-// its tags. The JSON Schema of job files is written from the same:
+// its tags. A test writes the JSON Schema of job files from the same:
 //
 //	names:"queue"         it names a queue
 //	words:"stop,adopt"    it is one of these words
