@@ -12,9 +12,9 @@ import (
 // named "0", "1" and so on; its result is the list of their results. Exactly one field is set.
 type Each struct {
 	// Values is the list itself, of JSON values.
-	Values []json.RawMessage `json:"values,omitempty" redact:"data"`
+	Values []json.RawMessage `json:"values,omitempty" redact:"data" short:"list"`
 	// Param names a parameter of the task that is a list.
-	Param string `json:"param,omitempty" redact:"keep"`
+	Param string `json:"param,omitempty" redact:"keep" read:"line"`
 	// Result names a step whose result is a list. The step with this Each must need that step.
 	Result string `json:"result,omitempty" redact:"word" names:"step"`
 }

@@ -6,18 +6,20 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"millrace/task/value"
 )
 
 // Files names a bundle of files for an attempt.
 type Files struct {
 	// Bundle is NAME, DIGEST or NAME@DIGEST. In a task it names a fixed version: the submitter
 	// resolves a name at submission.
-	Bundle string `json:"bundle" redact:"keep"`
+	Bundle string `json:"bundle" redact:"keep" read:"line" short:"text"`
 	// To is the target directory of the files, below the working directory. Default: the working
 	// directory itself.
 	To string `json:"to,omitempty" redact:"hide"`
 	// Mode is how the files are provided. Default [FilesCopy].
-	Mode string `json:"mode,omitempty" redact:"word"`
+	Mode string `json:"mode,omitempty" redact:"word" words:"copy,link,shared"`
 }
 
 // How files get from a node's cache into the working directory of an attempt.
@@ -35,7 +37,7 @@ const (
 )
 
 // FilesModes lists the values of [Files.Mode].
-var FilesModes = []string{FilesCopy, FilesLink, FilesShared}
+var FilesModes = value.WordsOf[Files]("mode")
 
 func (f *Files) validate() error {
 	switch {
@@ -59,9 +61,9 @@ func (f *Files) validate() error {
 type Artifacts struct {
 	// Paths are patterns below that directory: * matches any characters in a name, ** any
 	// directories. A pattern that names a directory takes all files below it.
-	Paths []string `json:"paths" redact:"hide"`
+	Paths []string `json:"paths" redact:"hide" alone:"text" short:"text,list"`
 	// When says after which ends the files are kept. Default [ArtifactsSuccess].
-	When string `json:"when,omitempty" redact:"word"`
+	When string `json:"when,omitempty" redact:"word" words:"success,failure,always"`
 }
 
 // Values of [Artifacts.When]: after which ends artifacts are kept.
@@ -72,7 +74,7 @@ const (
 )
 
 // ArtifactsWhen lists the values of [Artifacts.When].
-var ArtifactsWhen = []string{ArtifactsSuccess, ArtifactsFailure, ArtifactsAlways}
+var ArtifactsWhen = value.WordsOf[Artifacts]("when")
 
 // Wanted tells whether to keep the artifacts of an attempt, by its success.
 func (a *Artifacts) Wanted(success bool) bool {

@@ -38,15 +38,15 @@ type Job struct {
 	Queue string `json:"queue,omitempty" redact:"keep" names:"queue"`
 	// Priority is the priority of its tasks: [placement.MinPriority] to [placement.MaxPriority]; larger is
 	// more urgent. Default [placement.DefaultPriority].
-	Priority int `json:"priority,omitempty"`
+	Priority int `json:"priority,omitempty" read:"priority"`
 	// Fair names the label, or else the parameter, whose value is the fair key of a task: workers
 	// serve the keys in a queue in turn. Default: no fair key.
-	Fair string `json:"fair,omitempty" redact:"keep"`
+	Fair string `json:"fair,omitempty" redact:"keep" read:"line"`
 	// Schedule makes a task of the job at each tick; nil for none. The schedule has the job's name.
-	Schedule *Schedule `json:"schedule,omitempty"`
+	Schedule *Schedule `json:"schedule,omitempty" list:"timetable"`
 	// Timetable are several schedules in place of the one, each with a name of its own. A job file
 	// takes the list as schedule, too.
-	Timetable []NamedSchedule `json:"timetable,omitempty"`
+	Timetable []NamedSchedule `json:"timetable,omitempty" alone:"none"`
 	Spec
 }
 

@@ -1,6 +1,10 @@
 package job
 
-import "slices"
+import (
+	"slices"
+
+	"millrace/task/value"
+)
 
 // Values of [Run.Messages]: what counts of what a process prints if it does not carry the key of
 // the attempt, which only the process is told.
@@ -18,7 +22,7 @@ const (
 )
 
 // MessageRules lists the values of [Run.Messages], from the laxest to the strictest.
-var MessageRules = []string{MessagesOpen, MessagesRecords, MessagesReports, MessagesKeyed, MessagesOff}
+var MessageRules = value.WordsOf[Run]("messages")
 
 // Strictness returns the place in [MessageRules] of the stricter one of what a process's job says
 // and what its worker allows at most; "" is the default of either.

@@ -1,5 +1,7 @@
 package job
 
+import "millrace/task/value"
+
 // MaxNeeds is how many tasks one task may need. To wait for more, need their parent.
 const MaxNeeds = 256
 
@@ -24,8 +26,8 @@ const (
 
 // The rules and required ends, as job files and the command line spell them.
 var (
-	NeedRules = []string{NeedAll, NeedAny, NeedNone}
-	Whens     = []string{WhenSuccess, WhenFailure, WhenCancel, WhenTrouble, WhenEnd}
+	NeedRules = value.WordsOf[Step]("rule")
+	Whens     = value.WordsOf[StepNeed]("when")
 )
 
 // MaxInputs is the largest total size of results that one task gets as inputs, in bytes, so that

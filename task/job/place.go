@@ -25,36 +25,36 @@ import (
 // A task for each of several nodes is a parent ([Spec.Parental]).
 type Place struct {
 	// Mode is any, nodes or all. Default: nodes if Nodes are named, else any.
-	Mode string `json:"mode,omitempty" redact:"word"`
+	Mode string `json:"mode,omitempty" redact:"word" words:"any,nodes,all"`
 	// Nodes are the nodes that may run it, in order of preference: a free one, and of several free
 	// ones the first in the list. With Labels or Avoid, only those that match. At most
 	// [MaxPlaceNodes].
-	Nodes []string `json:"nodes,omitempty" redact:"keep"`
+	Nodes []string `json:"nodes,omitempty" redact:"keep" names:"node"`
 	// Each asks for one task on each of Nodes instead of one on any of them.
 	Each bool `json:"each,omitempty"`
 	// Labels select among the nodes that serve the queue. Default: all of them.
 	Labels placement.Selector `json:"labels,omitempty"`
 	// Avoid are nodes that must not run it. At most [MaxPlaceNodes].
-	Avoid []string `json:"avoid,omitempty" redact:"keep"`
+	Avoid []string `json:"avoid,omitempty" redact:"keep" names:"node"`
 	// Count asks for this many tasks on different matching nodes. Default: one task without a
 	// parent. At most [MaxChildren].
 	Count int `json:"count,omitempty"`
 	// Spread is a label over whose values these nodes are spread. Default: nodes are taken by name.
-	Spread string `json:"spread,omitempty" redact:"keep"`
+	Spread string `json:"spread,omitempty" redact:"keep" read:"line"`
 	// Late says whether a task for all nodes gets children on nodes that come while it is open:
 	// [LateIgnore], the default, or [LateInclude].
-	Late string `json:"late,omitempty" redact:"word"`
+	Late string `json:"late,omitempty" redact:"word" words:"ignore,include"`
 	// Sticky prefers the node on which it ran before: [StickyJob], [StickyAttempt], or a key like
 	// that of [limit.Concurrency], with {params.NAME} or {labels.NAME} in it, for the node on which
 	// a task with that key started last.
-	Sticky string `json:"sticky,omitempty" redact:"template"`
+	Sticky string `json:"sticky,omitempty" redact:"template" read:"line"`
 	// Prefer are nodes that are better than others. Sticky comes first. At most [MaxPrefer].
-	Prefer []Preference `json:"prefer,omitempty"`
+	Prefer []Preference `json:"prefer,omitempty" alone:"none" like:"{labels: {zone: eu}, weight: 10}"`
 	// PreferWait is how long a task is left to preferred nodes that take work. Afterwards any node
 	// may claim it. Default [DefaultPreferWait].
 	PreferWait value.Duration `json:"prefer_wait,omitempty"`
 	// NoNode is what happens while none of its nodes takes new work. Default expire.
-	NoNode string `json:"no_node,omitempty" redact:"word"`
+	NoNode string `json:"no_node,omitempty" redact:"word" words:"expire,wait,fallback,fail"`
 	// Queue is the shared queue for release and fallback. Nodes chosen by labels must serve it.
 	// Default: the job's queue.
 	Queue string `json:"queue,omitempty" redact:"keep" names:"queue"`
@@ -68,7 +68,7 @@ const (
 )
 
 // PlaceModes lists them.
-var PlaceModes = []string{PlaceAny, PlaceNodes, PlaceAll}
+var PlaceModes = value.WordsOf[Place]("mode")
 
 // Values of Late: what a task for all nodes does about nodes that come later.
 const (
@@ -77,7 +77,7 @@ const (
 )
 
 // Lates lists them.
-var Lates = []string{LateIgnore, LateInclude}
+var Lates = value.WordsOf[Place]("late")
 
 // Values of NoNode: what happens to a task while none of its nodes takes new work.
 const (
@@ -93,7 +93,7 @@ const (
 )
 
 // NoNodes lists the policies.
-var NoNodes = []string{NoNodeExpire, NoNodeWait, NoNodeFallback, NoNodeFail}
+var NoNodes = value.WordsOf[Place]("no_node")
 
 // MaxPlaceNodes is how many nodes a task may name.
 const MaxPlaceNodes = 64

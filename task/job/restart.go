@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"millrace/task/value"
 )
 
 // Values of [Spec.OnRestart]: what happens to an attempt whose worker ends first.
@@ -16,7 +18,7 @@ const (
 )
 
 // Restarts lists the values of [Spec.OnRestart].
-var Restarts = []string{RestartStop, RestartAdopt}
+var Restarts = value.WordsOf[Spec]("on_restart")
 
 // Adopts tells whether an attempt outlives its worker. With an unknown spec it does not.
 func (s *Spec) Adopts() bool { return s != nil && s.OnRestart == RestartAdopt && s.Run != nil }

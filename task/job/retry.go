@@ -27,7 +27,7 @@ type Retry struct {
 	// reopening: a task with max 3 fails at most four times. Default 0: no retries.
 	Max int `json:"max,omitempty" least:"0"`
 	// Backoff is how the delay grows. Default exponential.
-	Backoff string `json:"backoff,omitempty" redact:"word"`
+	Backoff string `json:"backoff,omitempty" redact:"word" words:"exponential,linear,fixed"`
 	// Min is the first delay. Default 1s.
 	Min value.Duration `json:"min,omitempty"`
 	// MaxDelay caps every delay, including one that the task asked for. Default 1h.
@@ -37,9 +37,9 @@ type Retry struct {
 	Jitter float64 `json:"jitter,omitempty" least:"0"`
 	// On limits retries to these failures: classes ("network"), or codes of class exit ("exit=75",
 	// "exit=64-78"). Default: all.
-	On []string `json:"on,omitempty" redact:"keep"`
+	On []string `json:"on,omitempty" redact:"keep" words:"exit,timeout,memory,killed,system,network,task,user" read:"failure"`
 	// NotOn excludes these failures, and wins over On.
-	NotOn []string `json:"not_on,omitempty" redact:"keep"`
+	NotOn []string `json:"not_on,omitempty" redact:"keep" words:"exit,timeout,memory,killed,system,network,task,user" read:"failure"`
 	// AvoidNode leaves the next attempt to nodes on which no attempt of the task has failed, as
 	// long as one that may run it beats and takes work, for at most AvoidWait. Default false.
 	AvoidNode bool `json:"avoid_node,omitempty"`
@@ -186,7 +186,7 @@ func (r Retry) Delay(failures int, chance float64) time.Duration {
 }
 
 // Classes of failure, for [Retry.On] and [Retry.NotOn].
-var Classes = []string{value.Exit, value.Timeout, value.Memory, value.Killed, value.System, value.Network, value.Task, value.User}
+var Classes = value.WordsOf[Retry]("on")
 
 // ValidFailure refuses an invalid entry of [Retry.On]. An entry is a class, or "exit=" with a code
 // or a range of codes, 1 to 255.

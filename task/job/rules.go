@@ -53,74 +53,46 @@ type Rule struct {
 // Decided tells whether the log records decisions that follow from the rule.
 func (r *Rule) Decided() bool { return r.Then != "" || r.Question == Quota }
 
-// Rules lists all rules, in the order in which faults are reported.
+// Rules lists all rules, in the order in which faults are reported. Each entry names its field of a
+// spec once.
 var Rules = []Rule{
-	{
-		Name: value.Breaker, Question: Quota, Then: "the timer offers it when it is due",
-		Has:   func(s *Spec) bool { return s.Breaker != nil },
-		Check: func(s *Spec) error { return s.Breaker.Validate() },
-		Copy:  func(to, from *Spec) { to.Breaker = from.Breaker },
-		Least: func(s *Spec) { s.Breaker = &limit.Breaker{Failures: 1} },
-		Words: func(s *Spec) []string { return []string{s.Breaker.Words()} },
-	},
-	{
-		Name: value.Window, Question: Condition, Then: "the timer offers it when its window opens",
-		Has:   func(s *Spec) bool { return s.Window != "" },
-		Check: func(s *Spec) error { return value.ValidWindow("window", s.Window) },
-		Copy:  func(to, from *Spec) { to.Window = from.Window },
-		Least: func(s *Spec) { s.Window = "any" },
-	},
-	{
-		Name: "place", Question: Choice,
-		Has:   func(s *Spec) bool { return isSet(&s.Place) },
-		Check: func(s *Spec) error { return s.Place.Validate() },
-		Copy:  func(to, from *Spec) { to.Place = from.Place },
-		Least: func(s *Spec) { s.Place.Nodes = []string{"any"} },
-	},
-	{
-		Name: value.PerNode, Question: Choice, Then: "the timer offers it again, to any node that has a place for it",
-		Has:   func(s *Spec) bool { return len(s.PerNode) > 0 },
-		Check: func(s *Spec) error { return s.PerNode.Validate(value.PerNode) },
-		Copy:  func(to, from *Spec) { to.PerNode = from.PerNode },
-		Least: func(s *Spec) { s.PerNode = limit.PerNodes{{Max: 1}} },
-		Keys:  func(s *Spec) []limit.Key { return s.PerNode.Keys(value.PerNode) },
-		Words: func(s *Spec) []string { return s.PerNode.Words() },
-	},
-	{
-		Name: "slots", Question: Choice,
-		Has:   func(s *Spec) bool { return s.Slots != 0 },
-		Check: (*Spec).validateSlots,
-		Copy:  func(to, from *Spec) { to.Slots = from.Slots },
-		Least: func(s *Spec) { s.Slots = 1 },
-		Words: func(s *Spec) []string { return []string{fmt.Sprintf("takes %d", s.Slots)} },
-	},
-	{
-		Name: "concurrency", Question: Quota,
-		Has:   func(s *Spec) bool { return len(s.Concurrency) > 0 },
-		Check: func(s *Spec) error { return s.Concurrency.Validate("concurrency") },
-		Copy:  func(to, from *Spec) { to.Concurrency = from.Concurrency },
-		Least: func(s *Spec) { s.Concurrency = limit.Concurrencies{{Max: 1}} },
-		Keys:  func(s *Spec) []limit.Key { return s.Concurrency.Keys("concurrency") },
-		Words: func(s *Spec) []string { return s.Concurrency.Words() },
-	},
-	{
-		Name: "budget", Question: Quota,
-		Has:   func(s *Spec) bool { return len(s.Budget) > 0 },
-		Check: func(s *Spec) error { return s.Budget.Validate("budget") },
-		Copy:  func(to, from *Spec) { to.Budget = from.Budget },
-		Least: func(s *Spec) { s.Budget = limit.Budgets{{Starts: 1}} },
-		Keys:  func(s *Spec) []limit.Key { return s.Budget.Keys("budget") },
-		Words: func(s *Spec) []string { return s.Budget.Words() },
-	},
-	{
-		Name: "rate", Question: Quota,
-		Has:   func(s *Spec) bool { return len(s.Rate) > 0 },
-		Check: func(s *Spec) error { return s.Rate.Validate("rate") },
-		Copy:  func(to, from *Spec) { to.Rate = from.Rate },
-		Least: func(s *Spec) { s.Rate = limit.Rates{{Limit: 1}} },
-		Keys:  func(s *Spec) []limit.Key { return s.Rate.Keys("rate") },
-		Words: func(s *Spec) []string { return s.Rate.Words() },
-	},
+	rule(Rule{Name: value.Breaker, Question: Quota, Then: "the timer offers it when it is due"},
+		func(s *Spec) **limit.Breaker { return &s.Breaker }, &limit.Breaker{Failures: 1}, (*limit.Breaker).Validate,
+		func(b *limit.Breaker) []string { return []string{b.Words()} }),
+	rule(Rule{Name: value.Window, Question: Condition, Then: "the timer offers it when its window opens"},
+		func(s *Spec) *string { return &s.Window }, "any", func(name string) error { return value.ValidWindow(value.Window, name) }, nil),
+	rule(Rule{Name: "place", Question: Choice},
+		func(s *Spec) *Place { return &s.Place }, Place{Nodes: []string{"any"}}, func(p Place) error { return p.Validate() }, nil),
+	bounds(Rule{Name: value.PerNode, Question: Choice, Then: "the timer offers it again, to any node that has a place for it"},
+		func(s *Spec) *limit.PerNodes { return &s.PerNode }, limit.PerNodes{{Max: 1}}),
+	rule(Rule{Name: "slots", Question: Choice},
+		func(s *Spec) *int { return &s.Slots }, 1, validSlots, func(n int) []string { return []string{fmt.Sprintf("takes %d", n)} }),
+	bounds(Rule{Name: "concurrency", Question: Quota}, func(s *Spec) *limit.Concurrencies { return &s.Concurrency }, limit.Concurrencies{{Max: 1}}),
+	bounds(Rule{Name: "budget", Question: Quota}, func(s *Spec) *limit.Budgets { return &s.Budget }, limit.Budgets{{Starts: 1}}),
+	bounds(Rule{Name: "rate", Question: Quota}, func(s *Spec) *limit.Rates { return &s.Rate }, limit.Rates{{Limit: 1}}),
+}
+
+// rule fills in an entry by the field of a spec that is the rule: the least value that it may have,
+// whether a value is valid and, unless nil, what one allows in words.
+func rule[T any](r Rule, field func(*Spec) *T, least T, valid func(T) error, words func(T) []string) Rule {
+	r.Has = func(s *Spec) bool { return isSet(field(s)) }
+	r.Check = func(s *Spec) error { return valid(*field(s)) }
+	r.Copy = func(to, from *Spec) { *field(to) = *field(from) }
+	r.Least = func(s *Spec) { *field(s) = least }
+	if words != nil {
+		r.Words = func(s *Spec) []string { return words(*field(s)) }
+	}
+	return r
+}
+
+// bounds is [rule] for a list of bounds.
+func bounds[T interface {
+	Validate(field string) error
+	Keys(field string) []limit.Key
+	Words() []string
+}](r Rule, field func(*Spec) *T, least T) Rule {
+	r.Keys = func(s *Spec) []limit.Key { return (*field(s)).Keys(r.Name) }
+	return rule(r, field, least, func(all T) error { return all.Validate(r.Name) }, T.Words)
 }
 
 // Overrides are the rules of a spec that a submission may replace, each as a whole. An empty list

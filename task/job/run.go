@@ -10,18 +10,18 @@ import (
 // Run describes a child process. Exactly one of Argv and Shell is set.
 type Run struct {
 	// Argv is the program and its arguments, passed unchanged.
-	Argv []string `json:"argv,omitempty" redact:"hide"`
+	Argv []string `json:"argv,omitempty" redact:"hide" read:"scalar" short:"list"`
 	// Shell is a line for "sh -c". A text that begins with #! is run by the interpreter that it names.
-	Shell string `json:"shell,omitempty" redact:"hide"`
+	Shell string `json:"shell,omitempty" redact:"hide" read:"line" short:"text"`
 	// Dir is the working directory; by default a fresh one, removed afterwards.
 	Dir string `json:"dir,omitempty" redact:"hide"`
 	// Env is added to the worker's environment and wins over it.
 	Env map[string]string `json:"env,omitempty" redact:"hide"`
 	// Stdin is the standard input of the process. Default none.
-	Stdin string `json:"stdin,omitempty" redact:"word"`
+	Stdin string `json:"stdin,omitempty" redact:"word" words:"none,open"`
 	// Messages says what counts of what the process prints without the key of its attempt: one of
 	// [MessageRules]. A worker may be stricter. Default [MessagesReports].
-	Messages string `json:"messages,omitempty" redact:"word"`
+	Messages string `json:"messages,omitempty" redact:"word" words:"open,records,reports,keyed,off"`
 	// ParamsEnv gives each parameter as a variable, too, as [Variables] names it. Files and Env win
 	// over them. Default: the process gets all of them as one, MILLRACE_PARAMS.
 	ParamsEnv bool `json:"params_env,omitempty"`
@@ -30,15 +30,15 @@ type Run struct {
 	Encoding string `json:"encoding,omitempty" redact:"word"`
 	// User runs the process as another user of the node, by name or number, with that user's
 	// groups. The worker needs the permission for that. Default: the worker's own user.
-	User string `json:"user,omitempty" redact:"hide"`
+	User string `json:"user,omitempty" redact:"hide" read:"scalar"`
 	// EnvClear leaves out the worker's environment, except the variables in Inherit and PATH, HOME,
 	// USER, LANG and TZ. Default: the process gets all of it.
 	EnvClear bool `json:"env_clear,omitempty"`
 	// Inherit names variables of the worker that are kept despite EnvClear.
-	Inherit []string `json:"inherit,omitempty" redact:"keep"`
+	Inherit []string `json:"inherit,omitempty" redact:"keep" read:"any"`
 	// EnvFiles are files on the node with lines NAME=value, relative to Dir. Later files win over
 	// earlier ones, and Env wins over all of them.
-	EnvFiles []string `json:"env_files,omitempty" redact:"hide"`
+	EnvFiles []string `json:"env_files,omitempty" redact:"hide" read:"any"`
 	// Secrets are variables whose values the worker reads on the node when the attempt starts. They
 	// win over Env. The worker replaces their values in all output of the process.
 	Secrets map[string]Secret `json:"secrets,omitempty"`
@@ -98,7 +98,7 @@ func (r *Run) validate() error {
 // Secret says where on the node the value of a secret variable lies.
 type Secret struct {
 	// File holds the value. One line end at its end is not part of the value.
-	File string `json:"file" redact:"hide"`
+	File string `json:"file" redact:"hide" read:"line"`
 }
 
 // MaxSecret is the size of the largest secret that a worker reads, in bytes.

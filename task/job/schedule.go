@@ -16,27 +16,27 @@ type Schedule struct {
 	// names, L, W, # and H (a value derived from the schedule's name). If both day fields are
 	// restricted, a day that matches either counts; if one of them begins with *, a day must match
 	// both, as in cron.
-	Cron string `json:"cron,omitempty" redact:"keep"`
+	Cron string `json:"cron,omitempty" redact:"keep" read:"line" short:"text"`
 	// Every is the time between ticks, counted from Start, or from when the schedule was
 	// first stored; it never drifts. At least 1s.
 	Every value.Duration `json:"every,omitempty"`
 	// At is the only tick: RFC 3339, or a time in Timezone such as "2026-03-01 12:00".
-	At string `json:"at,omitempty" redact:"keep"`
+	At string `json:"at,omitempty" redact:"keep" read:"line"`
 	// Timezone is the IANA name of the zone in which Cron, At, Start, End and Calendar are read.
 	// Default UTC.
-	Timezone string `json:"timezone,omitempty" redact:"keep"`
+	Timezone string `json:"timezone,omitempty" redact:"keep" read:"line"`
 	// Start and End bound the ticks, inclusively, in the form of At; a bare date means its
 	// midnight.
-	Start string `json:"start,omitempty" redact:"keep"`
-	End   string `json:"end,omitempty" redact:"keep"`
+	Start string `json:"start,omitempty" redact:"keep" read:"line"`
+	End   string `json:"end,omitempty" redact:"keep" read:"line"`
 	// CatchUp is what happens to ticks that passed while the server was away: [CatchUpLast], the
 	// default, [CatchUpNone] or [CatchUpAll].
-	CatchUp string `json:"catchup,omitempty" redact:"word"`
+	CatchUp string `json:"catchup,omitempty" redact:"word" words:"last,none,all"`
 	// CatchUpWindow is the largest age of a missed tick that is still caught up. Default 24h.
 	CatchUpWindow value.Duration `json:"catchup_window,omitempty"`
 	// Overlap is what happens to a tick while tasks of earlier ticks have not ended. Default
 	// [OverlapAllow].
-	Overlap string `json:"overlap,omitempty" redact:"word"`
+	Overlap string `json:"overlap,omitempty" redact:"word" words:"allow,skip,queue,cancel_old,replace"`
 	// Depth is how many ticks may wait with [OverlapQueue]; further ticks are skipped. Default 1,
 	// at most [MaxDepth].
 	Depth int `json:"depth,omitempty"`
@@ -49,7 +49,7 @@ type Schedule struct {
 	// DST is what happens when clocks change: [DSTOnce], [DSTSkip], [DSTTwice] or [DSTShift].
 	// Default [DSTOnce], or [DSTTwice] if Cron leaves the hour open: then it means a number of
 	// minutes of real time.
-	DST string `json:"dst,omitempty" redact:"word"`
+	DST string `json:"dst,omitempty" redact:"word" words:"once,skip,twice,shift"`
 	// Calendar lists periods without ticks, such as "2026-12-24..2026-12-26", "12-31", "sat,sun" or
 	// "mon-fri 22:00-06:00". A tick is left out if all parts of any entry match.
 	Calendar []string `json:"calendar,omitempty" redact:"keep"`
@@ -61,7 +61,7 @@ type Schedule struct {
 type NamedSchedule struct {
 	// Name is the schedule's: 1 to 64 letters, digits, '_' or '-'. Default: the job's name for the
 	// first one, and that with a hyphen and the place in the list for the others, such as backup-2.
-	Name string `json:"name,omitempty" redact:"keep"`
+	Name string `json:"name,omitempty" redact:"keep" names:"schedule"`
 	Schedule
 }
 
@@ -119,9 +119,9 @@ const (
 
 // The values of [Schedule] fields, the default first.
 var (
-	CatchUps = []string{CatchUpLast, CatchUpNone, CatchUpAll}
-	Overlaps = []string{OverlapAllow, OverlapSkip, OverlapQueue, OverlapCancelOld, OverlapReplace}
-	DSTs     = []string{DSTOnce, DSTSkip, DSTTwice, DSTShift}
+	CatchUps = value.WordsOf[Schedule]("catchup")
+	Overlaps = value.WordsOf[Schedule]("overlap")
+	DSTs     = value.WordsOf[Schedule]("dst")
 )
 
 // Defaults and bounds of [Schedule].

@@ -13,12 +13,12 @@ import (
 // Signal is an event from outside for which a task waits: an approval, the arrival of a file.
 type Signal struct {
 	// Name is the signal's name, for people and among the task's inputs. Default [DefaultSignal].
-	Name string `json:"name,omitempty" redact:"keep" names:"signal"`
+	Name string `json:"name,omitempty" redact:"keep" names:"signal" short:"text"`
 	// Timeout is how long the task waits for it once only the signal and limits hold it. Default:
 	// no bound.
 	Timeout value.Duration `json:"timeout,omitempty" least:"0"`
 	// OnTimeout is what happens then. Default [SignalExpire].
-	OnTimeout string `json:"on_timeout,omitempty" redact:"word"`
+	OnTimeout string `json:"on_timeout,omitempty" redact:"word" words:"expire,go_on"`
 }
 
 // DefaultSignal is the name of a signal without its own.
@@ -33,7 +33,7 @@ const (
 )
 
 // SignalPolicies are the values of on_timeout.
-var SignalPolicies = []string{SignalExpire, SignalGoOn}
+var SignalPolicies = value.WordsOf[Signal]("on_timeout")
 
 func (s *Signal) validate() error {
 	switch {

@@ -18,55 +18,55 @@ type Spec struct {
 	// Handler names a Go function that a worker program has registered.
 	Handler string `json:"handler,omitempty" redact:"keep" names:"handler"`
 	// Timeout bounds the parts of the task's life.
-	Timeout Timeout `json:"timeout,omitzero"`
+	Timeout Timeout `json:"timeout,omitzero" like:"{run: 30m}"`
 	// Retry says when and how often another attempt follows a failed one.
-	Retry Retry `json:"retry,omitzero"`
+	Retry Retry `json:"retry,omitzero" like:"{max: 3}"`
 	// Breaker keeps tasks from starting while many of the job's tasks fail. Default: no breaker.
-	Breaker *limit.Breaker `json:"breaker,omitempty"`
+	Breaker *limit.Breaker `json:"breaker,omitempty" like:"{failures: 5, within: 1m}"`
 	// Window names the calendar in whose hours tasks start. Default: at any time.
 	Window string `json:"window,omitempty" redact:"keep" names:"calendar"`
 	// Place says where the task may run. Default: on any node that serves its queue.
-	Place Place `json:"place,omitzero"`
+	Place Place `json:"place,omitzero" like:"{nodes: [node-1]}"`
 	// PerNode bounds how many of its tasks run on one node at a time. Default: only the slots bound
 	// it.
-	PerNode limit.PerNodes `json:"per_node,omitzero"`
+	PerNode limit.PerNodes `json:"per_node,omitzero" like:"{max: 1}"`
 	// Slots is how many slots of a worker it occupies while it runs. Default 1, at most [MaxSlots].
 	Slots int `json:"slots,omitempty"`
 	// Signal must come from outside before the task may run; nil for none.
 	Signal *Signal `json:"signal,omitempty"`
 	// OnDisconnect is what happens to an attempt whose worker cannot confirm its lease in time:
 	// [DisconnectStop], the default, or [DisconnectContinue].
-	OnDisconnect string `json:"on_disconnect,omitempty" redact:"word"`
+	OnDisconnect string `json:"on_disconnect,omitempty" redact:"word" words:"stop,continue"`
 	// OnRestart is what happens to an attempt whose worker ends first: [RestartStop], the default,
 	// or [RestartAdopt].
-	OnRestart string `json:"on_restart,omitempty" redact:"word"`
+	OnRestart string `json:"on_restart,omitempty" redact:"word" words:"stop,adopt"`
 	// Files are provided to each attempt. Default none.
 	Files *Files `json:"files,omitempty"`
 	// Setup are lines for "sh -c" that prepare the files for the command, for example install
 	// dependencies. They run once per node, version of the files and text of the lines. Every
 	// attempt gets their result.
-	Setup []string `json:"setup,omitempty" redact:"hide"`
+	Setup []string `json:"setup,omitempty" redact:"hide" alone:"text"`
 	// Artifacts are the files kept from an attempt's working directory. Default none.
 	Artifacts *Artifacts `json:"artifacts,omitempty"`
 	// Concurrency bounds how many of its tasks are under way at once. Default: no bound.
-	Concurrency limit.Concurrencies `json:"concurrency,omitzero"`
+	Concurrency limit.Concurrencies `json:"concurrency,omitzero" like:"{max: 5}"`
 	// Budget bounds how many of its tasks start in a day, or how long they run in total. Default:
 	// no bound.
-	Budget limit.Budgets `json:"budget,omitzero"`
+	Budget limit.Budgets `json:"budget,omitzero" like:"{starts: 1000} or {run: 8h}"`
 	// Rate bounds how often its tasks start. Default: no bound.
-	Rate limit.Rates `json:"rate,omitzero"`
+	Rate limit.Rates `json:"rate,omitzero" like:"{limit: 10, per: 1m}"`
 	// Unique refuses a task while another one has the same key. Default: no key.
-	Unique Unique `json:"unique,omitzero"`
+	Unique Unique `json:"unique,omitzero" like:"{key: nightly}"`
 	// Resources bounds what an attempt may use of its node.
-	Resources Resources `json:"resources,omitzero"`
+	Resources Resources `json:"resources,omitzero" like:"{memory: 512MiB}"`
 	// Keep says how long its output and results are kept. Default: the server's settings.
-	Keep Keep `json:"keep,omitzero"`
+	Keep Keep `json:"keep,omitzero" like:"{done: 24h, failed: 720h}"`
 	// Each runs it once for each value of a list. Default: it runs once.
 	Each *Each `json:"each,omitempty"`
 	// Steps are the tasks of a spec that has neither Run nor Handler. At most [MaxChildren].
-	Steps []Step `json:"steps,omitempty"`
+	Steps []Step `json:"steps,omitempty" alone:"none"`
 	// On are steps that run after all others have ended. Default none.
-	On *Handlers `json:"on,omitempty"`
+	On *Handlers `json:"on,omitempty" like:"{failure: {run: ./alert.sh}}"`
 }
 
 // Values of [Spec.OnDisconnect]: what happens to an attempt whose worker loses its connection.
@@ -79,7 +79,7 @@ const (
 )
 
 // Disconnects lists the values of [Spec.OnDisconnect].
-var Disconnects = []string{DisconnectStop, DisconnectContinue}
+var Disconnects = value.WordsOf[Spec]("on_disconnect")
 
 // Continues tells whether an attempt continues while its worker is disconnected. With an unknown
 // spec it stops.
@@ -118,9 +118,9 @@ func (s *Spec) validateWork() error {
 	return value.ValidName("handler", s.Handler)
 }
 
-func (s *Spec) validateSlots() error {
-	if s.Slots < 0 || s.Slots > MaxSlots {
-		return fmt.Errorf("slots is %d, want 1 to %d", s.Slots, MaxSlots)
+func validSlots(n int) error {
+	if n < 0 || n > MaxSlots {
+		return fmt.Errorf("slots is %d, want 1 to %d", n, MaxSlots)
 	}
 	return nil
 }

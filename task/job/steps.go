@@ -18,9 +18,9 @@ type Step struct {
 	// Name is its name among the steps: 1 to 64 letters, digits, '_' or '-', unique in a job.
 	Name string `json:"name,omitempty" redact:"keep" names:"step"`
 	// Needs are the steps that must end before it starts. Default: none, it starts at once.
-	Needs []StepNeed `json:"needs,omitempty"`
+	Needs []StepNeed `json:"needs,omitempty" alone:"text"`
 	// Rule says how many of them must end as required. Default [NeedAll].
-	Rule string `json:"rule,omitempty" redact:"word"`
+	Rule string `json:"rule,omitempty" redact:"word" words:"all,any,none"`
 	// Params are its default parameters; the task's own win over them.
 	Params map[string]json.RawMessage `json:"params,omitempty" redact:"data"`
 	// Queue is the queue in which it waits. Default: the queue of the task.
@@ -31,9 +31,9 @@ type Step struct {
 // StepNeed is a step for which another one waits.
 type StepNeed struct {
 	// Step is the other one's name.
-	Step string `json:"step" redact:"keep" names:"step"`
+	Step string `json:"step" redact:"keep" names:"step" short:"text"`
 	// When is the required end. Default [WhenSuccess].
-	When string `json:"when,omitempty" redact:"word"`
+	When string `json:"when,omitempty" redact:"word" words:"success,failure,cancel,trouble,end"`
 }
 
 // Handlers are steps that run when all others have ended, depending on how these ended. They have
@@ -237,7 +237,11 @@ func (s *Spec) validateParent() error {
 	return s.acyclic(at)
 }
 
-func isSet[T any](v *T) bool { return !reflect.ValueOf(v).Elem().IsZero() }
+// isSet tells whether a field has a value. An empty list is none.
+func isSet[T any](v *T) bool {
+	is := reflect.ValueOf(v).Elem()
+	return !is.IsZero() && (is.Kind() != reflect.Slice || is.Len() > 0)
+}
 
 // validate checks a step, given the indexes of all steps by name.
 func (s *Step) validate(at map[string]int) error {

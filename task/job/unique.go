@@ -18,12 +18,12 @@ type Unique struct {
 	Key string `json:"key,omitempty" redact:"template"`
 	// While are the states in which the other task blocks this one. Default: all states but the
 	// terminal ones.
-	While []string `json:"while,omitempty" redact:"word"`
+	While []string `json:"while,omitempty" redact:"word" words:"scheduled,held,pending,running,retrying,cancelling,finished,error,cancelled,abnormal"`
 	// TTL is how long the other task blocks at most, from its submission. Default: no bound.
 	TTL value.Duration `json:"ttl,omitempty"`
 	// OnConflict is the answer to a refused submission: [ConflictFail], the default, or
 	// [ConflictReturn].
-	OnConflict string `json:"on_conflict,omitempty" redact:"word"`
+	OnConflict string `json:"on_conflict,omitempty" redact:"word" words:"fail,return"`
 }
 
 // Values of [Unique.OnConflict].
@@ -33,7 +33,7 @@ const (
 )
 
 // Conflicts lists the values of [Unique.OnConflict].
-var Conflicts = []string{ConflictFail, ConflictReturn}
+var Conflicts = value.WordsOf[Unique]("on_conflict")
 
 // validate refuses an invalid key, and names the field.
 func (u *Unique) validate() error {

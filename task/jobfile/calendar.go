@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
+	"reflect"
 	"slices"
 
+	"millrace/task/job"
 	"millrace/task/schedule"
 )
 
@@ -31,7 +32,8 @@ func ParseCalendar(name string, data []byte) (schedule.Calendar, error) {
 
 // calendarOf reads and checks a calendar, and returns its name.
 func (r *reader) calendarOf(root *node, before []Problem) (schedule.Calendar, string) {
-	c := r.calendar(root)
+	var c schedule.Calendar
+	r.root(root, &c)
 	_, err := c.Hours()
 	r.say(err, slices.Clone(r.problems[len(before):]))
 	return c, c.Name
@@ -54,25 +56,14 @@ const ofCalendar = "calendar"
 // calendarNeeds are the fields that a calendar needs.
 const calendarNeeds = "`name` and `rules`"
 
-func (r *reader) calendar(root *node) schedule.Calendar {
-	var c schedule.Calendar
-	r.root(root, r.fields(&c, setters{
-		"timezone":  into(&c.Timezone, r.line),
-		"rules":     func(v entry) { r.list(v, func(v entry) string { c.Rules = append(c.Rules, r.rule(v)); return "" }) },
-		"otherwise": r.words(&c.Otherwise, []string{schedule.Open, schedule.Closed}),
-	}))
-	return c
-}
-
-func (r *reader) rule(v entry) (is schedule.Rule) {
-	r.object(v, "a rule such as {closed: 22:00-06:00}", r.fields(&is, setters{"open": into(&is.Open, r.line), "closed": into(&is.Closed, r.line)}))
-	return is
-}
-
-// unknown explains why a field is refused.
-func (r *reader) unknown(path, name string, fields setters) string {
-	if r.what == ofCalendar {
-		return unlisted(path, name, slices.Sorted(maps.Keys(fields)))
+// unknown explains why a field of a struct is refused.
+func (r *reader) unknown(path, name string, of reflect.Type) string {
+	fields := namesIn(of)
+	switch {
+	case r.what == ofCalendar:
+		return unlisted(path, name, slices.Sorted(slices.Values(fields)))
+	case of == reflect.TypeFor[job.Secret]():
+		return "unknown field `" + excerpt(join(path, name)) + "`: a secret is read from a `file` on the node"
 	}
-	return refusal(path, name)
+	return refusal(path, name, fields)
 }

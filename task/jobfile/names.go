@@ -1,9 +1,15 @@
 package jobfile
 
 import (
+	"cmp"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
+	"millrace/task/job"
+	"millrace/task/param"
 	"millrace/task/value"
 )
 
@@ -44,9 +50,41 @@ var foreign = map[string][]string{
 	"retry.interval": {"retry.min"}, "retry.interval_sec": {"retry.min"}, "retry.delay": {"retry.min"}, "retry.max_interval": {"retry.max_delay"},
 }
 
-// refusal explains why a field of the object at path is refused, and suggests another one where it
-// can.
-func refusal(path, name string) string {
+// below lists the fields of an object of a job; "" is the job itself.
+func below(object string) []string {
+	f, _ := fieldNamed(reflect.TypeFor[job.Job](), object)
+	for f.Type != nil && (f.Type.Kind() == reflect.Pointer || f.Type.Kind() == reflect.Slice) {
+		f.Type = f.Type.Elem()
+	}
+	switch {
+	case object == "":
+		return namesIn(reflect.TypeFor[job.Job]())
+	case f.Type == reflect.TypeFor[param.Params]():
+		return namesIn(reflect.TypeFor[param.Param]())
+	case f.Type == nil || f.Type.Kind() != reflect.Struct:
+		return nil
+	}
+	return namesIn(f.Type)
+}
+
+// shape is the path of an object without indexes, and as a step's fields were a job's.
+func shape(path string) string {
+	path = index().ReplaceAllString(path, "")
+	for _, step := range []string{"steps", "on.success", "on.failure", "on.cancel", "on.exit"} {
+		if rest, ok := strings.CutPrefix(path, step+"."); ok {
+			return cmp.Or(map[string]string{"needs": "steps.needs"}[rest], rest)
+		} else if path == step {
+			return "steps"
+		}
+	}
+	return path
+}
+
+var index = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\[\d+\]`) })
+
+// refusal explains why a field of the object at path is refused, and suggests another one of its
+// fields, or of others, where it can.
+func refusal(path, name string, fields []string) string {
 	quoted := "`" + excerpt(join(path, name)) + "`"
 	whole, written := path, name
 	path, name = shape(path), fold(name)
@@ -65,7 +103,7 @@ func refusal(path, name string) string {
 		return "unknown field " + quoted + ": use `" + strings.Join(there, "` or `") + "`"
 	}
 	switch {
-	case slices.Contains(vocabulary()[path], name): // in another spelling
+	case slices.Contains(fields, name): // in another spelling
 		return "unknown field " + quoted + ": did you mean `" + join(whole, name) + "`?"
 	case at == "schedule.name":
 		return "unknown field " + quoted + ": a schedule with a name of its own stands in a list: write `- {name: …}`"
@@ -73,14 +111,14 @@ func refusal(path, name string) string {
 	// The right field at a wrong indentation.
 	if path == "" {
 		for _, object := range []string{"run", "retry", "breaker", "timeout", "place", "resources", "keep", "concurrency", "budget", "rate", "unique", "schedule"} {
-			if slices.Contains(vocabulary()[object], name) {
+			if slices.Contains(below(object), name) {
 				return "unknown field " + quoted + ": did you mean `" + join(object, name) + "`?"
 			}
 		}
-	} else if slices.Contains(vocabulary()[""], name) || reserved[name] {
+	} else if slices.Contains(below(""), name) || reserved[name] {
 		return "unknown field " + quoted + ": `" + name + "` is a field of the job itself, at the left margin"
 	}
-	return unlisted(whole, written, vocabulary()[path])
+	return unlisted(whole, written, fields)
 }
 
 // unlisted refuses a field that the object does not have.

@@ -23,7 +23,7 @@ import (
 
 type object = map[string]any
 
-// schemaFields returns the properties of the schema's objects, in the form of [vocabulary].
+// schemaFields returns the properties of the schema's objects, in the form of [below].
 func schemaFields(t *testing.T) map[string][]string {
 	t.Helper()
 	var root object
@@ -88,7 +88,7 @@ func TestFieldsAgree(t *testing.T) {
 		if got := schema[path]; !slices.Equal(got, want) {
 			t.Errorf("the schema of %q has the fields %v, %v has %v", path, got, s, want)
 		}
-		if got := slices.Sorted(slices.Values(vocabulary()[path])); !slices.Equal(got, want) {
+		if got := slices.Sorted(slices.Values(below(path))); !slices.Equal(got, want) {
 			t.Errorf("the vocabulary of %q has the fields %v, %v has %v", path, got, s, want)
 		}
 		for _, name := range want {
@@ -104,7 +104,7 @@ func TestFieldsAgree(t *testing.T) {
 		}
 	}
 	for at := range reserved {
-		if path, name, ok := strings.Cut(at, "."); ok && slices.Contains(vocabulary()[path], name) || slices.Contains(vocabulary()[""], at) {
+		if path, name, ok := strings.Cut(at, "."); ok && slices.Contains(below(path), name) || slices.Contains(below(""), at) {
 			t.Errorf("%s is reserved and in the vocabulary", at)
 		}
 	}
@@ -114,7 +114,7 @@ func TestFieldsAgree(t *testing.T) {
 			if !ok {
 				path, last = "", at
 			}
-			if !reserved[at] && !slices.Contains(vocabulary()[path], last) {
+			if !reserved[at] && !slices.Contains(below(path), last) {
 				t.Errorf("%s leads to %s, which does not exist", name, at)
 			}
 		}
@@ -140,7 +140,7 @@ func TestFieldsAreReadByType(t *testing.T) {
 	}
 	r := &reader{report: &report{}, where: map[string]position{}}
 	root := compose(document{text: "run: 5m\nsize: 3MiB\nlines: [a, b]\nyes: true\ntexts: {a: 1}\nrule: {for: 1s}\nother: {key: k}\nfew: [{key: a}, {for: 2s}]\none: {key: b}\n"}, r.report)
-	r.object(entry{node: root}, "", r.fields(&got, nil))
+	r.object(entry{node: root}, reflect.ValueOf(&got).Elem(), "")
 	want := got
 	want.Run, want.Size, want.Lines, want.Yes, want.Texts = value.Duration(5*time.Minute), 3<<20, []string{"a", "b"}, true, map[string]string{"a": "1"}
 	want.Rule.For, want.Other = value.Duration(time.Second), &rule{Key: "k"}

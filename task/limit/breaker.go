@@ -24,7 +24,7 @@ type Breaker struct {
 	// HalfOpen is how many trials start when the cooldown is over; all must finish. Default 1.
 	HalfOpen int `json:"half_open,omitempty"`
 	// OnOpen is what happens to tasks that would start meanwhile. Default hold.
-	OnOpen string `json:"on_open,omitempty" redact:"word"`
+	OnOpen string `json:"on_open,omitempty" redact:"word" words:"hold,fail"`
 }
 
 // Values of [Breaker.OnOpen].
@@ -36,19 +36,13 @@ const (
 )
 
 // OnOpens lists the values of [Breaker.OnOpen].
-var OnOpens = []string{OnOpenHold, OnOpenFail}
+var OnOpens = value.WordsOf[Breaker]("on_open")
 
 // Defaults of [Breaker].
 const (
 	DefaultWithin   = time.Minute
 	DefaultCooldown = time.Minute
 )
-
-// Choices lists the words that fields of a breaker accept, by their names.
-func (Breaker) Choices() map[string][]string { return map[string][]string{"on_open": OnOpens} }
-
-// Example is a breaker as it is written in a job file.
-func (Breaker) Example() string { return "{failures: 5, within: 1m}" }
 
 // Words describes in words what the breaker allows.
 func (b *Breaker) Words() string {

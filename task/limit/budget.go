@@ -24,7 +24,7 @@ type Budget struct {
 	// Run is how long attempts may run in total. 0 for no bound.
 	Run value.Duration `json:"run,omitempty"`
 	// Per is the period of both: [PerDay], the default, [PerWeek] or [PerMonth].
-	Per string `json:"per,omitempty" redact:"word"`
+	Per string `json:"per,omitempty" redact:"word" words:"day,week,month"`
 	// Timezone is the zone in which days begin. Default UTC.
 	Timezone string `json:"timezone,omitempty" redact:"keep"`
 	// Key splits the budget like that of [Concurrency].
@@ -39,7 +39,7 @@ const (
 )
 
 // Pers lists the values of [Budget.Per].
-var Pers = []string{PerDay, PerWeek, PerMonth}
+var Pers = value.WordsOf[Budget]("per")
 
 // Validate refuses an invalid budget, in a field of this name.
 func (b Budget) Validate(field string) error {
@@ -60,12 +60,6 @@ func (b Budget) Validate(field string) error {
 }
 
 func (b Budget) key() string { return b.Key }
-
-// Choices lists the words that fields of a budget accept, by their names.
-func (Budget) Choices() map[string][]string { return map[string][]string{"per": Pers} }
-
-// Example is a budget as it is written in a job file.
-func (Budget) Example() string { return "{starts: 1000} or {run: 8h}" }
 
 // Words describes in words what the budget allows.
 func (b Budget) Words() string {

@@ -20,7 +20,7 @@ type Concurrency struct {
 	Key string `json:"key,omitempty" redact:"template"`
 	// OnLimit is what happens to a task without a place: [Wait], the default, [Skip], [CancelOld]
 	// or [Fail]. A task that returns for another attempt always waits.
-	OnLimit string `json:"on_limit,omitempty" redact:"word"`
+	OnLimit string `json:"on_limit,omitempty" redact:"word" words:"wait,skip,cancel_old,fail"`
 }
 
 // Values of [Concurrency.OnLimit]: what happens to a task without a place.
@@ -32,7 +32,7 @@ const (
 )
 
 // OnLimits lists the values of [Concurrency.OnLimit].
-var OnLimits = []string{Wait, Skip, CancelOld, Fail}
+var OnLimits = value.WordsOf[Concurrency]("on_limit")
 
 // Rate bounds how often tasks may start.
 type Rate struct {
@@ -48,16 +48,7 @@ type Rate struct {
 
 func (c Concurrency) key() string { return c.Key }
 
-// Choices lists the words that fields of a bound accept, by their names.
-func (Concurrency) Choices() map[string][]string { return map[string][]string{"on_limit": OnLimits} }
-
-// Example is a bound as it is written in a job file.
-func (Concurrency) Example() string { return "{max: 5}" }
-
 func (r Rate) key() string { return r.Key }
-
-// Example is a rate as it is written in a job file.
-func (Rate) Example() string { return "{limit: 10, per: 1m}" }
 
 // Validate refuses an invalid bound, in a field of this name.
 func (c Concurrency) Validate(field string) error {

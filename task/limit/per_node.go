@@ -34,6 +34,3 @@ func (p PerNode) Validate(field string) error {
 }
 
 func (p PerNode) key() string { return p.Key }
-
-// Example is a bound as it is written in a job file.
-func (PerNode) Example() string { return "{max: 1}" }

@@ -22,7 +22,7 @@ type Param struct {
 	Title       string `json:"title,omitempty" redact:"hide"`
 	Description string `json:"description,omitempty" redact:"hide"`
 	// Type is one of [Types]. Default: any.
-	Type string `json:"type,omitempty" redact:"word"`
+	Type string `json:"type,omitempty" redact:"word" words:"string,integer,number,boolean,array,object"`
 	// Enum lists the valid values. Default: all values of its type.
 	Enum []json.RawMessage `json:"enum,omitempty" redact:"data"`
 	// Min and Max bound a number, the characters of a string, the elements of an array or the
@@ -30,10 +30,10 @@ type Param struct {
 	Min *value.Number `json:"min,omitempty" redact:"keep"`
 	Max *value.Number `json:"max,omitempty" redact:"keep"`
 	// Pattern is a regular expression (RE2) that must match part of a string. Default: none.
-	Pattern string `json:"pattern,omitempty" redact:"hide"`
+	Pattern string `json:"pattern,omitempty" redact:"hide" read:"line"`
 	// Schema is a JSON Schema (draft 2020-12) for rules beyond the fields above. It may not refer
 	// to other schemas. Default: none.
-	Schema json.RawMessage `json:"schema,omitempty" redact:"drop"`
+	Schema json.RawMessage `json:"schema,omitempty" redact:"drop" read:"mapping"`
 	// Default is its value unless a submission sets another. Without one a submission must set it,
 	// unless it is optional.
 	Default json.RawMessage `json:"default,omitempty" redact:"data"`
@@ -56,7 +56,7 @@ const (
 )
 
 // Types are the types that a parameter can have.
-var Types = []string{String, Integer, Number, Boolean, Array, Object}
+var Types = value.WordsOf[Param]("type")
 
 // Max is how many parameters a job can declare.
 const Max = 100

@@ -16,19 +16,19 @@ type Calendar struct {
 	// Title describes it in a few words. Default: none.
 	Title string `json:"title,omitempty" redact:"hide"`
 	// Timezone is the IANA name of the zone of the rules. Default UTC.
-	Timezone string `json:"timezone,omitempty" redact:"keep"`
+	Timezone string `json:"timezone,omitempty" redact:"keep" read:"line"`
 	// Rules are tried in order, and the first that matches decides. At least 1, at most [MaxRules].
-	Rules []Rule `json:"rules"`
+	Rules []Rule `json:"rules" alone:"none" like:"{closed: 22:00-06:00}"`
 	// Otherwise applies where no rule matches: [Open], the default, or [Closed].
-	Otherwise string `json:"otherwise,omitempty" redact:"word"`
+	Otherwise string `json:"otherwise,omitempty" redact:"word" words:"open,closed"`
 }
 
 // Rule is a period in which a calendar is open, or one in which it is closed. Exactly one is set,
 // in the form of [job.Schedule.Calendar].
 type Rule struct {
 	// Open is a period in which it is open, Closed one in which it is closed.
-	Open   string `json:"open,omitempty" redact:"keep"`
-	Closed string `json:"closed,omitempty" redact:"keep"`
+	Open   string `json:"open,omitempty" redact:"keep" read:"line"`
+	Closed string `json:"closed,omitempty" redact:"keep" read:"line"`
 }
 
 // Values of [Calendar.Otherwise].

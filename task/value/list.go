@@ -2,6 +2,7 @@ package value
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -15,4 +16,16 @@ func List[T any](all []T) string {
 		parts[i] = fmt.Sprint(one)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// WordsOf returns the words that a field of a struct accepts, by its name in JSON: those of its tag
+// "words".
+func WordsOf[T any](field string) []string {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name == field {
+			return strings.Split(f.Tag.Get("words"), ",")
+		}
+	}
+	Assert(false, "value: %v has no field %s", reflect.TypeFor[T](), field)
+	return nil
 }
