@@ -13,7 +13,7 @@ var familyName = regexp.MustCompile(`\bmillrace_[a-z_]+[a-z]\b`)
 // The shipped alerts, dashboards and docs name only existing families, and explain each. The tests
 // in examples/monitoring, a separate module, check further details.
 func TestFamiliesAreNamed(t *testing.T) {
-	for _, path := range []string{"../../examples/monitoring/prometheus/alerts.yml", "../../examples/monitoring/grafana/millrace.json", "../../docs/metrics.md", "../../docs/alerts.md", "../../docs/demands.md"} {
+	for _, path := range []string{"../../examples/monitoring/prometheus/alerts.yml", "../../examples/monitoring/grafana/millrace.json", "../../docs/metrics.md", "../../docs/alerts.md"} {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
