@@ -42,7 +42,7 @@ var labelInText = regexp.MustCompile(`\$labels\.(\w+)`)
 
 // Each rule parses, asks only for series that exist, and says what to do.
 func TestAlertsAskForWhatThereIs(t *testing.T) {
-	headings := sections(t, "../../docs/operations.md")
+	headings := sections(t, "../../docs/alerts.md")
 	var names []string
 	for _, r := range rules(t) {
 		for _, p := range problems(r.Expr) {
@@ -56,8 +56,8 @@ func TestAlertsAskForWhatThereIs(t *testing.T) {
 			t.Errorf("%s has the severity %q", r.Alert, s)
 		}
 		page, section, _ := strings.Cut(r.Annotations["runbook"], "#")
-		if page != "docs/operations.md" || !headings[section] {
-			t.Errorf("%s leads to %q, which is no section of docs/operations.md", r.Alert, r.Annotations["runbook"])
+		if page != "docs/alerts.md" || !headings[section] {
+			t.Errorf("%s leads to %q, which is no section of docs/alerts.md", r.Alert, r.Annotations["runbook"])
 		}
 		if r.Annotations["summary"] == "" || len(r.Annotations["description"]) < 20 {
 			t.Errorf("%s does not say what has happened and what to do", r.Alert)

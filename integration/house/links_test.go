@@ -49,7 +49,7 @@ func dead(page, text string, read func(string) (string, error)) (all []string) {
 	return all
 }
 
-// pages lists the README and the pages of docs.
+// pages lists the README, SECURITY.md and the pages of docs.
 func pages(t *testing.T) []string {
 	t.Helper()
 	all, err := filepath.Glob("../../docs/*.md")
@@ -57,7 +57,7 @@ func pages(t *testing.T) []string {
 	if err != nil || moreErr != nil || len(all) == 0 || len(more) == 0 {
 		t.Fatal("no pages were found")
 	}
-	return append(append([]string{"../../README.md"}, all...), more...)
+	return append(append([]string{"../../README.md", "../../SECURITY.md"}, all...), more...)
 }
 
 // Every link of a page leads somewhere.

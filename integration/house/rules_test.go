@@ -17,7 +17,7 @@ func TestRulesAreDocumented(t *testing.T) {
 		if r.Then != "" {
 			mentioned(t, "wire.md", "| `task.postponed`", r.Name)
 			mentioned(t, "decisions.md", "| `task.postponed`", r.Name)
-			mentioned(t, "operations.md", "| `millrace_tasks_postponed_total{rule}`", r.Name)
+			mentioned(t, "metrics.md", "| `millrace_tasks_postponed_total{rule}`", r.Name)
 		}
 	}
 }

@@ -35,6 +35,24 @@ func TestGoInDocs(t *testing.T) {
 	}
 }
 
+// The job file that README and the tutorial show is the one that their commands store.
+func TestJobFileInDocs(t *testing.T) {
+	t.Parallel()
+	stored, err := os.ReadFile("../../examples/start/report.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{"../../README.md", "../../docs/start.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "```yaml\n"+string(stored)+"```\n") {
+			t.Errorf("%s does not show examples/start/report.yaml as it is", page)
+		}
+	}
+}
+
 func TestGoInDocsFindsWhatNoExampleHas(t *testing.T) {
 	t.Parallel()
 	source := []string{plain("func f() {\n\ta()\n\n\tb()\n}\n")}

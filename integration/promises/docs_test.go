@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// The pages show commands in blocks marked sh. The test types those of millrace in the order of the
-// page; they must end with code 0, or N if "# exit N" stands behind them. A request in a curl line
-// must be answered. What a line for the nats command line names must exist, and the request or job
+// The pages show commands in blocks marked sh. The test types those of millrace, and echo, in the
+// order of the page; they must end with code 0, or N if "# exit N" stands behind them. A request in
+// a curl line must be answered. What a line for the nats command line names must exist, and the request or job
 // that it sends must be valid. Without -long it types a few pages, which have each kind of line.
 func TestDocs(t *testing.T) {
 	t.Parallel()
@@ -26,8 +26,8 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages = append(pages, "../../README.md")
-	for _, page := range harness.Cases(t, pages, "README.md", "http.md", "nats-cli.md", "schedules.md") {
+	pages = append([]string{"../../README.md"}, pages...) // docs has one, too
+	for _, page := range harness.Cases(t, pages, "README.md", "start.md", "http.md", "nats-cli.md", "schedules.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -87,6 +87,9 @@ type typed struct {
 
 var exitComment = regexp.MustCompile(`\s+# exit (\d+)\b.*$`)
 
+// typedHere matches commands that the test types, or sends; echo is for files that a task reads.
+var typedHere = regexp.MustCompile(`^(millrace|nats|curl|echo) `)
+
 // commandsOf finds the commands of millrace and nats in the sh blocks of a page.
 func commandsOf(page string) []typed {
 	var found []typed
@@ -113,7 +116,7 @@ func commandsOf(page string) []typed {
 			c.text = exitComment.ReplaceAllString(c.text, "")
 		}
 		c.text, _, _ = strings.Cut(c.text, "  # ")
-		if strings.HasPrefix(c.text, "millrace ") || strings.HasPrefix(c.text, "nats ") || strings.HasPrefix(c.text, "curl ") {
+		if typedHere.MatchString(c.text) {
 			found = append(found, c)
 		}
 	}

@@ -166,7 +166,7 @@ func readIncident(t *testing.T, data []byte) (*incident.File, []events.Record) {
 	return f, all
 }
 
-// The files that docs/incidents.md walks through are those that this test makes, and they show what
+// The files that docs/history.md walks through are those that this test makes, and they show what
 // the page says: when the task is submitted, the node has not yet proved that work reaches it; a
 // master pushes the task to it all the same, while in Millrace the node fetches the task itself
 // after the proof.

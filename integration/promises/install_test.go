@@ -112,12 +112,12 @@ func (m manager) start(u unit, change map[string]string) *harness.Process {
 	return s
 }
 
-// The units on the page of operations work as written: server and worker start from nothing, know
+// The units on the page of installation work as written: server and worker start from nothing, know
 // each other by the token, come back after a crash with what they had, and drain.
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	var units []unit
-	for _, text := range blocks(t, "operations.md", "ini") {
+	for _, text := range blocks(t, "install.md", "ini") {
 		units = append(units, unitOf(text))
 	}
 	if len(units) != 2 || !slices.Contains(units[0]["Type"], "notify") || !slices.Contains(units[1]["Type"], "notify") {

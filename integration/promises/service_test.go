@@ -33,9 +33,13 @@ func TestService(t *testing.T) {
 	dev := p.Dev("--name", "here")
 	c, nc := p.Connect(), p.Dial()
 
-	wire, err := os.ReadFile(filepath.Join("..", "..", "docs", "wire.md"))
-	if err != nil {
-		t.Fatal(err)
+	var pages []byte // those that name verbs
+	for _, page := range []string{"http.md", "wire.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, text...)
 	}
 	info := harness.Ask[micro.Info](p, nc, "$SRV.INFO.millrace", "")
 	served := map[rights.Access][]rights.Verb{}
@@ -51,8 +55,13 @@ func TestService(t *testing.T) {
 	}
 	for _, a := range []rights.Access{"", rights.Reading, rights.Owning, rights.Submitting, rights.Operating} {
 		want := rights.Verbs(a)
-		var told []rights.Verb // on the page
-		if row := regexp.MustCompile(`(?m)^\| ` + string(a) + ` \|.*$`).Find(wire); a != "" {
+		var told []rights.Verb // on the pages, some of them by several paths
+		for _, m := range regexp.MustCompile(`(?m)^[A-Z]+ +/\S* +([a-z]+\.[a-z]+) +`+string(a)+` `).FindAllSubmatch(pages, -1) {
+			if verb := rights.Verb(m[1]); a != "" && !slices.Contains(told, verb) {
+				told = append(told, verb)
+			}
+		}
+		if row := regexp.MustCompile(`(?m)^\| ` + string(a) + ` \|.*$`).Find(pages); a != "" {
 			for _, m := range regexp.MustCompile("`([a-z]+\\.[a-z]+)`").FindAllSubmatch(row, -1) {
 				told = append(told, rights.Verb(m[1]))
 			}
@@ -61,7 +70,7 @@ func TestService(t *testing.T) {
 			slices.Sort(verbs)
 		}
 		if !slices.Equal(served[a], want) || !slices.Equal(told, want) {
-			t.Errorf("%s: served %s, docs/wire.md names %s, want %s", a, served[a], told, want)
+			t.Errorf("%s: served %s, docs/http.md and docs/wire.md name %s, want %s", a, served[a], told, want)
 		}
 	}
 

@@ -13,7 +13,7 @@ var familyName = regexp.MustCompile(`\bmillrace_[a-z_]+[a-z]\b`)
 // The shipped alerts, dashboards and docs name only existing families, and explain each. The tests
 // in examples/monitoring, a separate module, check further details.
 func TestFamiliesAreNamed(t *testing.T) {
-	for _, path := range []string{"../../examples/monitoring/prometheus/alerts.yml", "../../examples/monitoring/grafana/millrace.json", "../../docs/operations.md", "../../docs/demands.md"} {
+	for _, path := range []string{"../../examples/monitoring/prometheus/alerts.yml", "../../examples/monitoring/grafana/millrace.json", "../../docs/metrics.md", "../../docs/alerts.md"} {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -27,7 +27,7 @@ func TestFamiliesAreNamed(t *testing.T) {
 				t.Errorf("%s: there is no %s", path, name)
 			}
 		}
-		if !strings.HasSuffix(path, "operations.md") {
+		if !strings.HasSuffix(path, "metrics.md") {
 			continue
 		}
 		for _, f := range Families {

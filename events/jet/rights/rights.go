@@ -15,7 +15,7 @@ import (
 // subscribe to.
 type Role string
 
-// The roles. docs/operations.md says what each is trusted with.
+// The roles. docs/permissions.md says what each is trusted with.
 const (
 	// Server is a process `millrace server`. It makes the streams, so one must start before any
 	// other role can work.

@@ -58,7 +58,7 @@ with --plain, commands come from stdin line by line, or from -c; a semicolon end
 The names in gdb and delve work, too. An expression sees the fact (seq, type, about, actor, at,
 stored, by, fact), the thing that it is about (task, node, queue, breaker) and the task before it
 (was), with fields as in JSON: task.attempt > 1 and was.state == "running".
-docs/replay.md has more.
+docs/history.md has more.
 
 Ends with 0, with 1 if the last search found nothing, with 3 if facts of the file are missing
 or unreadable; you can step through its intact parts.`,

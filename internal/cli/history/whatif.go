@@ -60,7 +60,7 @@ comes as it was recorded, the rules decide, and attempts run as long as recorded
 which tasks would have fared otherwise, and by how much it misses the recorded times without a change.
 
 Ends with 2 if a decision comes out differently under its own settings, with 3 if facts of an incident file are
-missing or damaged: the rest is judged. docs/whatif.md has more.`,
+missing or damaged: the rest is judged. docs/history.md has more.`,
 		Example: `  millrace whatif
   millrace whatif --from -1h --set retry.max=5 --job crawl
   millrace whatif --set node_ttl=10s --set start_deadline=1m
