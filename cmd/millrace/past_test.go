@@ -12,14 +12,14 @@ import (
 )
 
 // noPast names the commands without a flag --at for a moment of the past, with the reason. An entry
-// for a noun holds for its verbs.
+// for a noun holds for its verbs. Commands that are part of the entry of a verb change something.
 var noPast = map[string]string{
-	"task cancel": acts, "task copy": acts, "task edit": acts, "task release": acts, "task retry": acts, "task signal": acts, "task wait": acts,
-	"dlq requeue": acts, "dlq rm": acts, "job apply": acts, "job rm": acts, "job breaker reset": acts, "calendar apply": acts, "calendar rm": acts,
-	"schedule add": acts, "schedule backfill": acts, "schedule pause": acts, "schedule resume": acts, "schedule rm": acts, "schedule run": acts, "run": acts,
-	"queue limit": acts, "queue pause": acts, "queue purge": acts, "queue resume": acts, "token add": acts, "token rm": acts,
-	"node cordon": acts, "node drain": acts, "node label": acts, "node release": acts, "node retire": acts, "node uncordon": acts, "node undrain": acts, "node wait": acts,
-	"files push": acts, "files rm": acts, "files gc": acts, "incident import": acts, "events import": acts, "ipc": acts,
+	"task copy": acts, "task wait": acts,
+	"dlq requeue": acts, "dlq rm": acts, "job apply": acts, "calendar apply": acts,
+	"schedule add": acts, "schedule backfill": acts, "schedule run": acts, "run": acts,
+	"queue limit": acts, "queue purge": acts, "token add": acts, "token rm": acts,
+	"node wait":  acts,
+	"files push": acts, "files gc": acts, "incident import": acts, "events import": acts, "ipc": acts,
 
 	"data ls": beside, "data tail": beside, "data export": beside, "task data ls": beside, "task data tail": beside, "task data export": beside, "task artifacts": beside,
 	"node ping": "measures the present",
@@ -49,6 +49,9 @@ func TestReadingCommandsKnowThePast(t *testing.T) {
 	said := map[string]bool{}
 	clitest.Each(testRoot(), func(c *cobra.Command) {
 		_, path, _ := strings.Cut(c.CommandPath(), " ")
+		if len(entryOf(path)) > 0 {
+			return
+		}
 		if c.Hidden || c.HasParent() && c.Parent().Hidden || c.HasAvailableSubCommands() && noPast[path] == "" || path == "" {
 			return
 		}

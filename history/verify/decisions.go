@@ -101,6 +101,10 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 	case task.Throttled:
 		s.throttled(v, k, &e, r)
 	case task.Postponed:
+		if e.Reason == "" && r.Fact.By == nil && r.Fact.Actor != scheduler { // an operator has asked for it
+			s.remade(v, k, task.Postpone{Asked: true, Due: e.Due, Detail: e.Detail}, r)
+			return
+		}
 		s.ruledOut(v, k, r)
 	case task.Reassigned:
 		s.leftTo(v, k, r)

@@ -48,6 +48,8 @@ func (h *history) startClient(name string) {
 				c.release(h.someTask())
 			case h.rng.IntN(6) == 0:
 				c.dismiss(h.someTask())
+			case h.rng.IntN(6) == 0:
+				c.postpone(h.someTask())
 			case h.rng.IntN(2) == 0:
 				c.cancel(h.someTask())
 			default:
@@ -109,6 +111,22 @@ func (c *client) release(id task.ID) {
 			return err
 		}
 		if t, _, err = c.rec.Do(ctx, t, task.Unbind{Reason: "a third whim"}); err != nil && !errors.Is(err, task.ErrShared) {
+			return err
+		}
+		return c.rec.Settle(ctx, &t)
+	})
+}
+
+// postpone makes a task that waits be due later.
+func (c *client) postpone(id task.ID) {
+	due := c.h.in(10 * time.Second)
+	c.insist(func() error {
+		ctx := context.Background()
+		t, err := c.rec.Load(ctx, id)
+		if err != nil {
+			return err
+		}
+		if t, _, err = c.rec.Do(ctx, t, task.Postpone{Asked: true, Due: due, Detail: "a fourth whim"}); err != nil {
 			return err
 		}
 		return c.rec.Settle(ctx, &t)

@@ -132,8 +132,8 @@ func (k *reader) holdsFor(t *testing.T, condition string, l *line) bool {
 		return k.live()
 	case "running", "held":
 		return k.state == condition
-	case "not held":
-		return k.state != "held"
+	case "held by limits at most":
+		return k.state != "held" || slices.Equal(k.holds, []string{"limit"})
 	case "ended", "not ended":
 		return k.ended() == (condition == "ended")
 	case "its epoch":

@@ -25,7 +25,7 @@ func (b *breakers) step(r *events.Record, counts bool) {
 	if r.Err != nil {
 		return
 	}
-	if e, ok := r.Fact.Event.(task.Postponed); ok && counts {
+	if e, ok := r.Fact.Event.(task.Postponed); ok && counts && e.Reason != "" {
 		rule := Other
 		if _, known := b.postponed[e.Reason]; known {
 			rule = e.Reason

@@ -1,10 +1,14 @@
 package answers
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"time"
 
 	"millrace/events/jet/rights"
 	"millrace/service/client"
+	"millrace/task"
 )
 
 // asked is why a task was changed if nobody says so.
@@ -65,4 +69,37 @@ any node that serves it can take them. Running tasks stay where they are.`,
 		Use: "task edit ID...", Short: "Change the priority of waiting tasks",
 		Reason: asked, Line: "route",
 	}),
+	on(rights.TaskPostpone, `have tasks that wait be due not before a time: {"id":"…","until":"2026-03-01T12:00:00Z","reason":"…"}`, (*Service).postpone, acted...).at("POST /tasks/{id}/postpone").typed(&Command{
+		Use: "task postpone ID... --until TIME", Aliases: []string{"defer", "snooze"},
+		Short: "Let tasks that wait be due not before a time",
+		Long: `Makes tasks that wait due at a time: so much later than now, or at a time as commands print it.
+They are scheduled until then, and their places under limits are free meanwhile. A task that is due
+later anyway stays as it is; one that waits for its needs or its signal, runs or has ended is refused.
+
+Deadlines keep their meaning: a pending or total timeout that ends before that time ends the task.`,
+		Example: `  millrace task postpone ID --until 2h
+  millrace task postpone ID --until 18:00 --reason "after the backup"`,
+		Reason: asked, Line: "due",
+	}),
+}
+
+// postponeRequest is an idRequest with the time until which the task waits.
+type postponeRequest struct {
+	idRequest
+	// Until is when the task is due, a time to come.
+	Until time.Time `json:"until" flag:"until" usage:"when they are due, a {time}: 10m or 2h later, 18:00, 2026-03-01 12:00"`
+}
+
+func (r *postponeRequest) check() error {
+	if r.Until.IsZero() {
+		return errors.New("until is missing: say when the task is due")
+	}
+	return r.idRequest.check()
+}
+
+func (s *Service) postpone(ctx context.Context, r postponeRequest) (task.Task, error) {
+	if !r.Until.After(s.now()) {
+		return task.Task{}, client.Wrongf("until is %s, which has passed", r.Until.Format(time.RFC3339))
+	}
+	return s.Client.Change(ctx, "postpone", r.ID, task.Postpone{Asked: true, Due: r.Until, Detail: r.Reason})
 }
