@@ -139,7 +139,7 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 }
 
 // textRefused wants that no text is searched in the past, and takes it out of the query.
-func textRefused(t *testing.T, past view.Index, q *view.Query) {
+func textRefused(t *testing.T, past view.Whole, q *view.Query) {
 	t.Helper()
 	if q.Text == "" {
 		return
