@@ -146,9 +146,9 @@ func textRefused(t *testing.T, past view.Whole, q *view.Query) {
 	}
 	_, listed := past.List(t.Context(), *q)
 	_, counted := past.Count(t.Context(), *q)
-	_, staged := past.Stages(t.Context(), q.Filter, "", 1)
-	if !errors.Is(listed, view.ErrUnindexed) || !errors.Is(counted, view.ErrUnindexed) || !errors.Is(staged, view.ErrUnindexed) {
-		t.Fatalf("text %q: %v, %v, %v", q.Text, listed, counted, staged)
+	_, stepped := past.Steps(t.Context(), past, q.Filter, 1)
+	if !errors.Is(listed, view.ErrUnindexed) || !errors.Is(counted, view.ErrUnindexed) || !errors.Is(stepped, view.ErrUnindexed) {
+		t.Fatalf("text %q: %v, %v, %v", q.Text, listed, counted, stepped)
 	}
 	q.Text = ""
 }

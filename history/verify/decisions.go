@@ -10,6 +10,8 @@ import (
 	"millrace/events"
 	"millrace/history/verify/findings"
 	"millrace/task"
+	"millrace/task/duties"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -142,20 +144,55 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 	}
 }
 
-// postponers repeat, by rule of job.Rules, the decision that postponed a task.
-var postponers = map[string]func(*story, *Verifier, *task.Task, *events.Record){
+// reads return, by rule of job.Rules, what was read by the decision that postponed a task, and what
+// is true if the rule lets the task start. False says that it cannot be told, or was found wrong.
+var reads = map[string]func(*story, *Verifier, *task.Task, *task.By, *events.Record) (read duties.Read, free string, ok bool){
 	value.Breaker: (*story).heldBack,
 	value.Window:  (*story).shutOut,
 	value.PerNode: (*story).crowdedOut,
 }
 
-// ruledOut repeats the decision that postponed a task, by the rule that the fact names.
+// ruledOut repeats the decision that a rule replaced a start ([duties.Ask]).
 func (s *story) ruledOut(v *Verifier, k *task.Task, r *events.Record) {
-	if again := postponers[findings.By(r).Rule]; again != nil {
-		again(s, v, k, r)
+	by := findings.By(r)
+	rule, postpones := job.Postpones(by.Rule)
+	switch {
+	case postpones && !v.whole() && by.Rule != value.PerNode:
+		return
+	case !postpones || k.Spec == nil || !rule.Has(k.Spec):
+		s.unruled(v, r)
 		return
 	}
-	s.unruled(v, r)
+	asked, read, free, ok := *k, duties.Read{}, "the rule lets it start", true
+	if of := reads[by.Rule]; of != nil {
+		read, free, ok = of(s, v, &asked, &by, r)
+	}
+	if !ok {
+		return
+	}
+	ruling, err := duties.Ask(&asked, by, read)
+	if err != nil || ruling.Command == nil {
+		v.book.Checked[Decisions]++
+		s.found(v, Decisions, []uint64{by.Circuit, r.Seq}, "%s, and %s", r.Fact.Type, free)
+		return
+	}
+	s.remade(v, k, task.Judged{Command: ruling.Command, By: ruling.By}, r)
+}
+
+// edition returns what a decision read, of the latest editions by their numbers. False says that it
+// is no longer remembered, or was not there.
+func edition[T any](s *story, v *Verifier, r *events.Record, latest findings.Latest[T], number uint64, of func(*T) uint64, absent string) (none T, _ bool) {
+	is, forgotten := latest.At(number, of)
+	switch {
+	case forgotten:
+		v.book.Forgotten++
+	case is == nil:
+		v.book.Checked[Decisions]++
+		s.found(v, Decisions, []uint64{findings.By(r).Circuit, r.Seq}, "%s was decided by %s", r.Fact.Type, absent)
+	default:
+		return *is, true
+	}
+	return none, false
 }
 
 // remade repeats the decision of a fact: it must follow from the command, with exactly its inputs.

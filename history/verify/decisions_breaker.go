@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -139,39 +140,16 @@ func (v *Verifier) breakerAgain(g *guarded, e limit.CircuitEvent, r *events.Reco
 	}
 }
 
-// heldBack repeats a breaker's answer to a claim.
-func (s *story) heldBack(v *Verifier, k *task.Task, r *events.Record) {
-	by := findings.By(r)
-	if !v.whole() {
-		return
-	}
-	if s.job == 0 || !k.Spec.Guarded() {
+// heldBack is what was read by the decision that a breaker did not let a task start.
+func (s *story) heldBack(v *Verifier, k *task.Task, by *task.By, r *events.Record) (read duties.Read, free string, ok bool) {
+	if s.job == 0 {
 		s.unruled(v, r)
-		return
+		return read, "", false
 	}
-	job := v.tasks.words.Text(s.job)
-	g := v.guardedJob(job)
-	c := limit.Circuit{State: limit.StateClosed}
-	if by.Circuit > 0 {
-		was, forgotten := g.circuits.At(by.Circuit, func(c *limit.Circuit) uint64 { return c.Head })
-		switch {
-		case forgotten:
-			v.book.Forgotten++
-			return
-		case was == nil:
-			v.book.Checked[Decisions]++
-			s.found(v, Decisions, []uint64{by.Circuit, r.Seq}, "%s was decided by the fact of the breaker of job %s at %d, and there is none", r.Fact.Type, job, by.Circuit)
-			return
-		}
-		c = *was
+	k.Job, ok = v.tasks.words.Text(s.job), true
+	if read.Circuit.State = limit.StateClosed; by.Circuit > 0 {
+		read.Circuit, ok = edition(s, v, r, v.guardedJob(k.Job).circuits, by.Circuit, func(c *limit.Circuit) uint64 { return c.Head },
+			fmt.Sprintf("the fact of the breaker of job %s at %d, and there is none", k.Job, by.Circuit))
 	}
-	asks := duties.AsksBreaker(k)
-	asks.Job = job
-	hold := k.Spec.Breaker.Admit(c, asks, by.At, by.Drawn).Hold
-	if hold == nil {
-		v.book.Checked[Decisions]++
-		s.found(v, Decisions, []uint64{by.Circuit, r.Seq}, "%s, and the breaker of job %s, which was %s, holds nothing back", r.Fact.Type, job, c.State)
-		return
-	}
-	s.remade(v, k, task.Judged{Command: duties.HeldBack(k, hold), By: by}, r)
+	return read, fmt.Sprintf("the breaker of job %s, which was %s, holds nothing back", k.Job, read.Circuit.State), ok
 }

@@ -134,7 +134,7 @@ func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Rec
 	case task.RuleDead:
 		s.undelivered(v, k, r)
 	case value.Breaker:
-		s.heldBack(v, k, r)
+		s.ruledOut(v, k, r)
 	case task.RuleLimit:
 		s.refused(v, k, e.Detail, r)
 	case task.RuleOwn:

@@ -9,6 +9,7 @@ import (
 	"millrace/history/verify/findings"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/duties"
 	"millrace/task/queue"
 	"millrace/task/schedule"
 )
@@ -28,46 +29,20 @@ func (v *Verifier) calendar(key definition.Def, at time.Time, e definition.Defin
 	v.calendars[key] = all
 }
 
-// wait is a window's answer by a revision of its calendar; false if that revision is no longer
-// remembered.
-func (s *story) wait(v *Verifier, name string, revision uint64, at time.Time, r *events.Record) (*schedule.Wait, bool) {
-	is := &definition.Definition{} // there was no calendar
-	if revision > 0 {
-		var forgotten bool
-		is, forgotten = v.calendars[definition.Named(definition.DefCalendar, name)].At(revision, func(d *definition.Definition) uint64 { return d.Revision })
-		if forgotten {
-			v.book.Forgotten++
-			return nil, false
-		}
+// revision returns a calendar as a decision knew it; false if that cannot be told, or is wrong.
+func (s *story) revision(v *Verifier, name string, number uint64, r *events.Record) (definition.Definition, bool) {
+	if number == 0 {
+		return definition.Definition{}, true // there was no calendar
 	}
-	if is != nil {
-		wait, _ := schedule.Window(name, is, at)
-		return wait, true
-	}
-	v.book.Checked[Decisions]++
-	s.found(v, Decisions, []uint64{r.Seq}, "%s was decided by revision %d of calendar %s, which is not there before it", r.Fact.Type, revision, name)
-	return nil, false
+	return edition(s, v, r, v.calendars[definition.Named(definition.DefCalendar, name)], number, func(d *definition.Definition) uint64 { return d.Revision },
+		fmt.Sprintf("revision %d of calendar %s, which is not there before it", number, name))
 }
 
-// shutOut repeats the decision that a window was closed to a claim.
-func (s *story) shutOut(v *Verifier, k *task.Task, r *events.Record) {
-	by := findings.By(r)
-	if !v.whole() {
-		return
-	}
-	if k.Spec == nil || k.Spec.Window == "" {
-		s.unruled(v, r)
-		return
-	}
-	wait, known := s.wait(v, k.Spec.Window, by.Calendar, by.At, r)
-	switch {
-	case !known:
-	case wait == nil:
-		v.book.Checked[Decisions]++
-		s.found(v, Decisions, []uint64{r.Seq}, "%s, and the window %s was open by revision %d of its calendar", r.Fact.Type, k.Spec.Window, by.Calendar)
-	default:
-		s.remade(v, k, task.Judged{Command: wait.Postpone(k.Turn), By: by}, r)
-	}
+// shutOut is what was read by the decision that a window was closed to a claim.
+func (s *story) shutOut(v *Verifier, k *task.Task, by *task.By, r *events.Record) (read duties.Read, free string, ok bool) {
+	is, ok := s.revision(v, k.Spec.Window, by.Calendar, r)
+	read.Calendar = func(string) (definition.Definition, error) { return is, nil }
+	return read, fmt.Sprintf("the window %s was open by revision %d of its calendar", k.Spec.Window, by.Calendar), ok
 }
 
 // bornOutside repeats the decision that a birth waits for its window.
@@ -75,10 +50,11 @@ func (s *story) bornOutside(v *Verifier, e *task.Submitted, r *events.Record) {
 	if e.Window == nil || e.Spec == nil || !v.book.Asked(Decisions) || !v.whole() {
 		return
 	}
-	wait, known := s.wait(v, e.Spec.Window, e.Window.Calendar, e.Window.From, r)
+	calendar, known := s.revision(v, e.Spec.Window, e.Window.Calendar, r)
 	if !known {
 		return
 	}
+	wait, _ := schedule.Window(e.Spec.Window, &calendar, e.Window.From)
 	v.book.Checked[Decisions]++
 	if wait == nil || !wait.Until.Equal(e.Due) || wait.Detail != e.Window.Detail {
 		is := "at once"

@@ -9,17 +9,10 @@ import (
 	"millrace/task/value"
 )
 
-// AsksBreaker returns what the breaker of the task's job must know about the task.
-func AsksBreaker(t *task.Task) limit.Asks {
-	return limit.Asks{Job: t.Job, Task: string(t.ID), StartBy: t.StartBy}
-}
-
-// HeldBack returns the command for the task when the breaker of its job does not let it start.
-func HeldBack(t *task.Task, h *limit.Hold) task.Command {
-	if h.Fails {
-		return task.GiveUp{Reason: value.Breaker, Detail: h.Detail}
-	}
-	return task.Postpone{After: t.Turn, Reason: value.Breaker, Detail: h.Detail, Due: h.Until}
+// Admits says what the breaker of the task's job answers, and what a fact about it was decided by.
+func Admits(t *task.Task, c limit.Circuit, now time.Time, chance float64) (limit.Admission, *task.By) {
+	b := t.Spec.Breaker
+	return b.Admit(c, limit.Asks{Job: t.Job, Task: string(t.ID), StartBy: t.StartBy}, now, chance), &task.By{Policy: b}
 }
 
 // OutcomeOf is the end of an epoch's attempt that a fact records; false if the fact records none

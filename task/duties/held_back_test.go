@@ -46,11 +46,12 @@ func TestBreakerAdmits(t *testing.T) {
 		"half open, trials run":    {policy, full, k, 0, nil, false, tasktest.Noon.Add(15 * time.Second)},
 		"half open, trials vanish": {policy, late(full), k, 0, limit.HalfOpened{Reason: "nothing was heard of the trials", Until: tasktest.Noon.Add(time.Minute), Left: 2}, false, time.Time{}},
 	} {
-		a := c.b.Admit(c.circuit, duties.AsksBreaker(&c.task), tasktest.Noon, c.chance)
-		var p task.Postpone
-		held := false
-		if a.Hold != nil {
-			p, held = duties.HeldBack(&c.task, a.Hold).(task.Postpone)
+		c.task.Spec = &job.Spec{Breaker: c.b}
+		a, _ := duties.Admits(&c.task, c.circuit, tasktest.Noon, c.chance)
+		r, err := duties.Ask(&c.task, task.By{Rule: value.Breaker, At: tasktest.Noon, Drawn: c.chance}, duties.Read{Circuit: c.circuit})
+		p, held := r.Command.(task.Postpone)
+		if err != nil || (a.Hold == nil) != (r.Command == nil) {
+			t.Errorf("%s: %+v, and what follows is %+v (%v)", name, a, r, err)
 		}
 		if a.Event != c.event || a.Trial != c.trial || !p.Due.Equal(c.until) || held == c.until.IsZero() {
 			t.Errorf("%s: %+v", name, a)
@@ -59,7 +60,9 @@ func TestBreakerAdmits(t *testing.T) {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
-	if g, ok := duties.HeldBack(&k, fails.Admit(open, duties.AsksBreaker(&k), tasktest.Noon, 0).Hold).(task.GiveUp); !ok || g.Reason != value.Breaker {
+	k.Spec = &job.Spec{Breaker: &fails}
+	r, err := duties.Ask(&k, task.By{Rule: value.Breaker, At: tasktest.Noon}, duties.Read{Circuit: open})
+	if g, ok := r.Command.(task.GiveUp); !ok || g.Reason != value.Breaker || err != nil {
 		t.Error("with on_open fail it is not ended")
 	}
 }

@@ -19,15 +19,17 @@ func (p *Protocol) breaker(ctx context.Context, q *question) (answer, error) {
 	if !q.waits() {
 		return answer{}, nil
 	}
-	b, chance := t.Spec.Breaker, 0.0
+	chance := 0.0
 	if p.Chance != nil {
 		chance = p.Chance()
 	}
 	var a limit.Admission
 	var at time.Time
 	ask := func(c limit.Circuit, now time.Time) events.Verdict {
-		a, at = b.Admit(c, duties.AsksBreaker(t), now, chance), now
-		return events.Verdict{Event: a.Event, By: &task.By{Policy: b}}
+		var by *task.By
+		a, by = duties.Admits(t, c, now, chance)
+		at = now
+		return events.Verdict{Event: a.Event, By: by}
 	}
 	is, err := p.circuit(ctx, t.Job)
 	if err == nil {
@@ -43,13 +45,10 @@ func (p *Protocol) breaker(ctx context.Context, q *question) (answer, error) {
 		}
 		p.circuits.Put(t.Job, is, p.Recorder.Now())
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return answer{}, fmt.Errorf("ask the breaker of job %s: %w", t.Job, err)
-	case a.Hold == nil:
-		return answer{}, nil
 	}
-	return answer{command: task.Judged{Command: duties.HeldBack(t, a.Hold), By: task.By{Rule: value.Breaker, At: at, Circuit: is.Head, Drawn: chance}}}, nil
+	return q.asked(task.By{Rule: value.Breaker, At: at, Circuit: is.Head, Drawn: chance}, duties.Read{Circuit: is})
 }
 
 // circuit returns the state of a job's breaker. A task may start up to 250 ms after the breaker has

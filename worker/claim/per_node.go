@@ -57,9 +57,8 @@ func (p *Protocol) perNode(ctx context.Context, q *question) (a answer, err erro
 		a.back = true
 	default:
 		crowd.Node = string(p.Node)
-		c := crowd.Postpone(t.Turn, at)
-		p.places.postponed(crowd.Counter.Name, c.Due)
-		a.command = task.Judged{Command: c, By: crowd.By(at)}
+		a, err = q.asked(crowd.By(at), duties.Read{Max: crowd.Counter.Max})
+		p.places.postponed(crowd.Counter.Name, a.command.(task.Judged).Command.(task.Postpone).Due)
 	}
 	return a, err
 }

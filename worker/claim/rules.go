@@ -76,6 +76,19 @@ func ruled(name string) func(*question) bool {
 	return func(q *question) bool { return q.task.Spec != nil && r.Has(q.task.Spec) }
 }
 
+// asked is the answer of a rule of [job.Rules], by its inputs and what it has read. Of several
+// times by which the task must start the first counts.
+func (q *question) asked(by task.By, read duties.Read) (a answer, err error) {
+	r, err := duties.Ask(q.task, by, read)
+	if q.claim.Closes.IsZero() || !r.Closes.IsZero() && r.Closes.Before(q.claim.Closes) {
+		q.claim.Closes = r.Closes
+	}
+	if r.Command != nil {
+		a.command = task.Judged{Command: r.Command, By: r.By}
+	}
+	return a, err
+}
+
 // ask asks the rules. About a task that runs, whose lease may have ended, they decide only whether
 // this node may have it.
 func (p *Protocol) ask(ctx context.Context, q *question) (answer, error) {

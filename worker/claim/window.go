@@ -7,6 +7,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/duties"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -14,24 +15,21 @@ import (
 // window postpones a task whose window is closed. A task that may start must do so before the
 // window closes.
 func (p *Protocol) window(ctx context.Context, q *question) (a answer, err error) {
-	t := q.task
 	if !q.waits() {
 		return a, nil
 	}
-	is, err := p.definitions.Get(ctx, p.Recorder, definition.Named(definition.DefCalendar, t.Spec.Window))
-	if err != nil {
-		return a, fmt.Errorf("ask the calendar %s: %w", t.Spec.Window, err)
+	return q.asked(task.By{Rule: value.Window, At: p.Recorder.Moment()}, duties.Read{Calendar: p.calendars(ctx)})
+}
+
+// calendars returns how to read calendars.
+func (p *Protocol) calendars(ctx context.Context) func(name string) (definition.Definition, error) {
+	return func(name string) (definition.Definition, error) {
+		is, err := p.definitions.Get(ctx, p.Recorder, definition.Named(definition.DefCalendar, name))
+		if err != nil {
+			err = fmt.Errorf("ask the calendar %s: %w", name, err)
+		}
+		return is, err
 	}
-	at := p.Recorder.Moment()
-	wait, closes := schedule.Window(t.Spec.Window, &is, at)
-	// The queue's window may close first.
-	if q.claim.Closes.IsZero() || !closes.IsZero() && closes.Before(q.claim.Closes) {
-		q.claim.Closes = closes
-	}
-	if wait != nil {
-		a.command = task.Judged{Command: wait.Postpone(t.Turn), By: task.By{Rule: value.Window, At: at, Calendar: is.Revision}}
-	}
-	return a, nil
 }
 
 // shutRest bounds how long an offer rests while the valve of its queue is shut. By then its
@@ -43,9 +41,7 @@ const shutRest = 10 * time.Second
 // start must do so before the valve shuts.
 func (p *Protocol) flow(ctx context.Context, q *question) (a answer, err error) {
 	at := p.Recorder.Moment()
-	shut, closes, err := schedule.Flow(q.valve, at, func(calendar string) (definition.Definition, error) {
-		return p.definitions.Get(ctx, p.Recorder, definition.Named(definition.DefCalendar, calendar))
-	})
+	shut, closes, err := schedule.Flow(q.valve, at, p.calendars(ctx))
 	if err != nil {
 		return a, err
 	}
