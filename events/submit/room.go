@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"millrace/task"
-	unique "millrace/task/birth"
+	"millrace/task/birth"
 	"millrace/task/queue"
 )
 
@@ -76,7 +76,7 @@ func (d *Desk) reserve(ctx context.Context, queue string, most int, ids []task.I
 			return 0, nil, full(queue, waiting, most)
 		}
 		n := min(len(ids), most-waiting)
-		entry, err := d.Rec.ClaimKey(ctx, unique.RoomKey(queue), ids[n-1], last)
+		entry, err := d.Rec.ClaimKey(ctx, birth.RoomKey(queue), ids[n-1], last)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -90,7 +90,7 @@ func (d *Desk) reserve(ctx context.Context, queue string, most int, ids []task.I
 func (d *Desk) over(ctx context.Context, queue string, entry uint64, placed bool) {
 	if !placed {
 		// If that fails, the others wait as after the death of this process.
-		entry, _ = d.Rec.ClaimKey(ctx, unique.RoomKey(queue), "", entry)
+		entry, _ = d.Rec.ClaimKey(ctx, birth.RoomKey(queue), "", entry)
 	}
 	r := d.rooms()
 	r.mu.Lock()
@@ -106,11 +106,11 @@ func (d *Desk) settled(ctx context.Context, queue string) (uint64, error) {
 	var at uint64
 	var since time.Time
 	for {
-		last, end, err := d.Rec.LastKeyClaim(ctx, unique.RoomKey(queue))
+		last, end, err := d.Rec.LastKeyClaim(ctx, birth.RoomKey(queue))
 		if err != nil {
 			return 0, err
 		}
-		claim, ok := last.Fact.Event.(unique.KeyClaimed)
+		claim, ok := last.Fact.Event.(birth.KeyClaimed)
 		if !ok || claim.Holder == "" {
 			return end, nil // there is none, or it was withdrawn
 		}
