@@ -56,7 +56,7 @@ func Attended(nc *nats.Conn, options ...Option) (*Store, error) {
 	s.Denials.Of(s.pub)
 	s.OwnTime()
 	s.Beats = New(s.Link)
-	s.Book = definitions.New(s.Log, nil, s)
+	s.Registry = definitions.New(s.Log, nil, s)
 	return s, nil
 }
 

@@ -94,7 +94,7 @@ func TestChangesOfAnotherLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := streams.NewKeeper(s.JS, timersOf(t, s), func(string) {})
+	k := streams.NewRestorer(s.JS, timersOf(t, s), func(string) {})
 	if err := k.Look(ctx, streams.Layout{}); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ type TokenUse struct {
 
 // SaveTokenUse stores the last use of a token. Of several servers the last writer wins, so the time
 // may be older than the last use by as long as a server waits before it writes again.
-func (s *Book) SaveTokenUse(ctx context.Context, u TokenUse) error {
+func (s *Registry) SaveTokenUse(ctx context.Context, u TokenUse) error {
 	body, err := json.Marshal(u)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (s *Book) SaveTokenUse(ctx context.Context, u TokenUse) error {
 
 // TokenUses returns when the tokens of these names were last used, by their hashes. It lacks those
 // that were never used, or not for long.
-func (s *Book) TokenUses(ctx context.Context, tokens []string) (map[string]time.Time, error) {
+func (s *Registry) TokenUses(ctx context.Context, tokens []string) (map[string]time.Time, error) {
 	used := map[string]time.Time{}
 	err := request.LastOn(ctx, s.Link, names.StateStream, names.UsedPrefix, tokens, func(name string, m *nats.Msg) error {
 		var u TokenUse
