@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"millrace/task"
-	unique "millrace/task/birth"
+	"millrace/task/birth"
 	"millrace/task/job"
 )
 
@@ -132,7 +132,7 @@ func (r *Recorder) FreeFor(ctx context.Context, id task.ID, e *task.Submitted) e
 		return err
 	}
 	last, _, err := r.LastKeyClaim(ctx, key)
-	claim, ok := last.Fact.Event.(unique.KeyClaimed)
+	claim, ok := last.Fact.Event.(birth.KeyClaimed)
 	if err != nil || !ok {
 		return err
 	}
@@ -149,12 +149,12 @@ func (r *Recorder) LastKeyClaim(ctx context.Context, key string) (last Record, e
 // ClaimKey records that a task is about to be born under a key, if last is the sequence of the key's
 // last claim. It returns the sequence; 0 if another claim came first.
 func (r *Recorder) ClaimKey(ctx context.Context, key string, holder task.ID, last uint64) (uint64, error) {
-	return r.writeKeyClaim(ctx, key, unique.KeyClaimed{Holder: holder}, nil, last)
+	return r.writeKeyClaim(ctx, key, birth.KeyClaimed{Holder: holder}, nil, last)
 }
 
 // writeKeyClaim records a claim of a key, to follow the last one, and returns its sequence; 0 if
 // another claim came first.
-func (r *Recorder) writeKeyClaim(ctx context.Context, key string, e unique.KeyClaimed, by *task.By, last uint64) (uint64, error) {
+func (r *Recorder) writeKeyClaim(ctx context.Context, key string, e birth.KeyClaimed, by *task.By, last uint64) (uint64, error) {
 	claim := r.Fact("", nil)
 	claim.Type, claim.Key, claim.By, claim.Event = UniqueClaimed, key, by, e
 	chain := Chain[Record, *Fact]{
@@ -243,24 +243,24 @@ func asError(t *Taken) error {
 
 // unclaimed returns the next claim of the key with its inputs, and the sequence of the last claim,
 // if no task blocks the key. It waits for a birth that is about to come.
-func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next unique.KeyClaimed, by *task.By, at uint64, err error) {
+func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next birth.KeyClaimed, by *task.By, at uint64, err error) {
 	var since time.Time
 	for {
 		last, end, err := r.LastKeyClaim(ctx, u.key)
 		if err != nil {
 			return next, nil, 0, err
 		}
-		claim, ok := last.Fact.Event.(unique.KeyClaimed)
+		claim, ok := last.Fact.Event.(birth.KeyClaimed)
 		if !ok {
-			return unique.KeyClaimed{Holder: u.id}, nil, end, nil
+			return birth.KeyClaimed{Holder: u.id}, nil, end, nil
 		}
 		known, err := r.claimants(ctx, claim.Holder)
 		if err != nil {
 			return next, nil, 0, err
 		}
-		next, taken, more := unique.NextClaim(u.unique, u.id, u.key, last.Seq, known, false, r.Now())
+		next, taken, more := birth.NextClaim(u.unique, u.id, u.key, last.Seq, known, false, r.Now())
 		if !more {
-			return next, unique.ClaimedBy(u.unique, known, false), end, asError(u.takenBy(taken))
+			return next, birth.ClaimedBy(u.unique, known, false), end, asError(u.takenBy(taken))
 		}
 		// A holder born before its claim wanted to be reopened by it, and may have been refused.
 		if now := r.Now(); known[0].Born > 0 {
@@ -275,8 +275,8 @@ func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next unique.KeyC
 				return next, nil, 0, err
 			}
 			known = append(known, before...)
-			next, taken, _ = unique.NextClaim(u.unique, u.id, u.key, last.Seq, known, true, r.Now())
-			return next, unique.ClaimedBy(u.unique, known, true), end, asError(u.takenBy(taken))
+			next, taken, _ = birth.NextClaim(u.unique, u.id, u.key, last.Seq, known, true, r.Now())
+			return next, birth.ClaimedBy(u.unique, known, true), end, asError(u.takenBy(taken))
 		}
 		pause, over := context.WithTimeout(ctx, claimLook)
 		<-pause.Done()
@@ -287,8 +287,8 @@ func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next unique.KeyC
 }
 
 // claimants returns the present state of tasks that have claimed a key.
-func (r *Recorder) claimants(ctx context.Context, ids ...task.ID) ([]unique.Claimant, error) {
-	all := make([]unique.Claimant, len(ids))
+func (r *Recorder) claimants(ctx context.Context, ids ...task.ID) ([]birth.Claimant, error) {
+	all := make([]birth.Claimant, len(ids))
 	for i, id := range ids {
 		records, err := r.Log.Task(ctx, id)
 		if err != nil {
@@ -296,7 +296,7 @@ func (r *Recorder) claimants(ctx context.Context, ids ...task.ID) ([]unique.Clai
 		}
 		t := FoldTask(id, records)
 		key, _ := t.UniqueKey() // a task without a key was not born under this one
-		all[i] = unique.Claimant{ID: id, State: t.State, Submitted: t.SubmittedAt, Born: birthIn(records), Seq: t.Seq, Key: key}
+		all[i] = birth.Claimant{ID: id, State: t.State, Submitted: t.SubmittedAt, Born: birthIn(records), Seq: t.Seq, Key: key}
 	}
 	return all, nil
 }
@@ -307,10 +307,10 @@ func (r *Recorder) taken(ctx context.Context, u *underKey, claimants []task.ID) 
 	if err != nil {
 		return nil, err
 	}
-	return u.takenBy(unique.InTheWay(u.unique, u.id, u.key, known, r.Now())), nil
+	return u.takenBy(birth.InTheWay(u.unique, u.id, u.key, known, r.Now())), nil
 }
 
-func (u *underKey) takenBy(c *unique.Claimant) *Taken {
+func (u *underKey) takenBy(c *birth.Claimant) *Taken {
 	if c == nil {
 		return nil
 	}

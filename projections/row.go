@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"millrace/events"
-	fields "millrace/internal/form"
+	"millrace/internal/form"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/duties"
@@ -68,26 +68,26 @@ func appendRow(args []any, c *change, doc string) []any {
 }
 
 // inDoc leaves out of a task's document the fields that have columns.
-var inDoc = fields.Without("id", "state", "job", "node")
+var inDoc = form.Without("id", "state", "job", "node")
 
 // rowColumns are the columns from which [scanTask] reads a task.
 const rowColumns = "id, state, job, node, doc"
 
 // rowForm is the form of a task's document. It has its own cache of specs: the text of a spec in a
 // row is always our own writing, in a fact it may be foreign.
-type rowForm = fields.Form[task.Task]
+type rowForm = form.Form[task.Task]
 
 func newRowForm() *rowForm {
-	return fields.Of[task.Task](fields.Own(), inDoc, events.NewSpecCache().Field())
+	return form.Of[task.Task](form.Own(), inDoc, events.NewSpecCache().Field())
 }
 
 // These are the forms of what is stored as a document alone.
 var (
-	nodeForm       = fields.Of[node.Node](fields.Own())
-	queueForm      = fields.Of[queue.Queue](fields.Own())
-	definitionForm = fields.Of[definition.Definition](fields.Own())
-	tallyForm      = fields.Of[limit.Tally](fields.Own())
-	lineForm       = fields.Of[lined](fields.Own())
+	nodeForm       = form.Of[node.Node](form.Own())
+	queueForm      = form.Of[queue.Queue](form.Own())
+	definitionForm = form.Of[definition.Definition](form.Own())
+	tallyForm      = form.Of[limit.Tally](form.Own())
+	lineForm       = form.Of[lined](form.Own())
 )
 
 // deadlineOf is the task's own deadline, independent of its surroundings: [duties.Owes] with no slack
@@ -169,7 +169,7 @@ func (r *storedRow) scan(row scanner) error {
 
 // append appends the task as one object, in the form of its document.
 func (r *storedRow) append(b []byte) ([]byte, error) {
-	w := fields.Begin(b)
+	w := form.Begin(b)
 	w.Text("id", string(r.id))
 	w.Text("state", r.state.String())
 	w.Text("job", r.job)

@@ -10,7 +10,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/logtest"
-	fields "millrace/internal/form"
+	"millrace/internal/form"
 	"millrace/internal/testkit"
 	"millrace/projections/view"
 	"millrace/task"
@@ -77,7 +77,7 @@ func TestRowsHoldEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := stored(t, s)
-	form := fields.Of[task.Task](fields.Own(), events.NewSpecCache().Field())
+	form := form.Of[task.Task](form.Own(), events.NewSpecCache().Field())
 	for _, oldest := range []bool{true, false} {
 		got, pages := map[task.ID]task.Task{}, 0
 		for filter := (view.Filter{Limit: 3, OldestFirst: oldest}); pages == 0 || filter.After != ""; pages++ {
@@ -183,7 +183,7 @@ func TestDocumentCorpus(t *testing.T) {
 }
 
 // document reads and rewrites a document; for nil it writes one with every field.
-func document[T any](t *testing.T, form *fields.Form[T]) func([]byte) ([]byte, error) {
+func document[T any](t *testing.T, form *form.Form[T]) func([]byte) ([]byte, error) {
 	return func(written []byte) ([]byte, error) {
 		var read T
 		if written == nil {
@@ -200,7 +200,7 @@ func document[T any](t *testing.T, form *fields.Form[T]) func([]byte) ([]byte, e
 func TestVersionFollowsFields(t *testing.T) {
 	const unheard = "no_such_field"
 	for _, part := range []string{unheard, "fair_key", "on_restart", "own_labels", "rate_since", "ran", "revision", "deadline INTEGER"} {
-		made := tables + fields.Shape[task.Task]() + fields.Shape[node.Node]() + fields.Shape[queue.Queue]() + fields.Shape[definition.Definition]() + fields.Shape[limit.Tally]()
+		made := tables + form.Shape[task.Task]() + form.Shape[node.Node]() + form.Shape[queue.Queue]() + form.Shape[definition.Definition]() + form.Shape[limit.Tally]()
 		if strings.Contains(made, part) == (part == unheard) {
 			t.Errorf("%s: what the version follows from is\n%s", part, made)
 		}

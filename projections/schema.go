@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	fields "millrace/internal/form"
+	"millrace/internal/form"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/limit"
@@ -26,8 +26,8 @@ const foldVersion = 17
 // node, a queue, a definition or a tally changes it.
 var schemaVersion = sync.OnceValue(func() int {
 	sum := crc32.NewIEEE()
-	fmt.Fprintln(sum, foldVersion, tables, fields.Shape[task.Task](), fields.Shape[node.Node](), fields.Shape[queue.Queue](),
-		fields.Shape[definition.Definition](), fields.Shape[limit.Tally](), fields.Shape[lined]())
+	fmt.Fprintln(sum, foldVersion, tables, form.Shape[task.Task](), form.Shape[node.Node](), form.Shape[queue.Queue](),
+		form.Shape[definition.Definition](), form.Shape[limit.Tally](), form.Shape[lined]())
 	return int(sum.Sum32() >> 1) // SQLite keeps a signed number of 32 bits
 })
 

@@ -56,8 +56,8 @@ type admitter struct {
 	last  func(context.Context) (uint64, error) // see [Config.Last]
 	rec   *events.Recorder
 	side  int // how many tasks are refused concurrently
-	turns *Turns
-	left  *Left // scopes in which other schedulers admit first; closed to decisions here until then
+	turns *Precedence
+	left  *Deferred // scopes in which other schedulers admit first; closed to decisions here until then
 	log   *slog.Logger
 	wake  chan struct{} // holds one: there was a change
 	busy  chan struct{} // holds one: tasks wait for a place, so changes are urgent
@@ -82,7 +82,7 @@ type unoffered struct {
 	until uint64
 }
 
-func newAdmitter(rec *events.Recorder, cfg *Config, turns *Turns) *admitter {
+func newAdmitter(rec *events.Recorder, cfg *Config, turns *Precedence) *admitter {
 	a := &admitter{
 		turns:   turns,
 		left:    turns.Left(),

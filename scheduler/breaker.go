@@ -18,7 +18,7 @@ import (
 // What it has seen is only in memory: failures from before its process started do not count. The
 // breakers themselves are in the log. Safe for concurrent use.
 type breakers struct {
-	left *Left // jobs left to other schedulers' judgement, which may have seen less
+	left *Deferred // jobs left to other schedulers' judgement, which may have seen less
 
 	mu   sync.Mutex
 	jobs map[string]*guarded // guarded by mu

@@ -12,7 +12,6 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
-	family "millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/limit"
@@ -140,12 +139,12 @@ func (c *cancelled) fail(t *testing.T, now task.Task) {
 func (c *cancelled) spawn(t *testing.T, parent task.ID, name string, spec job.Spec, due time.Duration) task.ID {
 	t.Helper()
 	spec.Handler = "x"
-	birth, err := birth.Of(birth.Submission{Spec: &spec, Parent: parent, Delay: value.Duration(due)}, nil, 0, time.Now())
+	made, err := birth.Of(birth.Submission{Spec: &spec, Parent: parent, Delay: value.Duration(due)}, nil, 0, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := family.ChildID(parent, name)
-	if _, err := c.rec.Submit(t.Context(), id, birth); err != nil {
+	id := birth.ChildID(parent, name)
+	if _, err := c.rec.Submit(t.Context(), id, made); err != nil {
 		t.Fatal(err)
 	}
 	c.names[id] = name
@@ -165,11 +164,11 @@ func (c *cancelled) bear(t *testing.T, at *cancelStage) {
 		return
 	}
 	spec.Unique = job.Unique{Key: "/the-key"}
-	birth, err := birth.Of(birth.Submission{Spec: &spec, Delay: value.Duration(at.due)}, nil, 0, time.Now())
+	made, err := birth.Of(birth.Submission{Spec: &spec, Delay: value.Duration(at.due)}, nil, 0, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.about = c.born(t, birth)
+	c.about = c.born(t, made)
 }
 
 // cancelSource is a source of cancels.

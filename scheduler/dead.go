@@ -177,7 +177,7 @@ func (s *Scheduler) sweepIdle(ctx context.Context, queue string, now time.Time) 
 }
 
 // deadElsewhere notices dead offers that other schedulers have handled.
-type deadElsewhere struct{ left *Left }
+type deadElsewhere struct{ left *Deferred }
 
 // observe implements [reactor].
 func (d deadElsewhere) observe(step *events.Step) {

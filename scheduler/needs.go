@@ -18,7 +18,7 @@ import (
 type needs struct {
 	wake chan struct{} // there are tasks to examine
 	busy chan struct{} // holds one: a needed task is under way, so changes are urgent
-	left *Left         // held tasks that may go and are left to other schedulers first
+	left *Deferred     // held tasks that may go and are left to other schedulers first
 
 	observed atomic.Uint64 // the latest change seen
 
@@ -54,7 +54,7 @@ func (w *wanted) underway() bool { return w.State == task.Pending || w.State == 
 // maxBirths is how many births are kept in memory, at about 1 kB each.
 const maxBirths = 100_000
 
-func newNeeds(l *Left) *needs {
+func newNeeds(l *Deferred) *needs {
 	n := &needs{left: l, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1)}
 	n.begin()
 	return n

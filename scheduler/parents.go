@@ -20,7 +20,7 @@ type families struct {
 	mu      sync.Mutex
 	touched map[task.ID]struct{} // guarded by mu
 	poke    chan struct{}        // holds one
-	left    *Left
+	left    *Deferred
 	// deserted are tasks that ran and were stopped together with their children: those spawned by
 	// then, and later ones. Guarded by mu.
 	deserted map[task.ID]struct{}
@@ -30,7 +30,7 @@ type families struct {
 // grace of its parent.
 const maxDeserted = 10_000
 
-func newFamilies(l *Left) *families { return &families{poke: make(chan struct{}, 1), left: l} }
+func newFamilies(l *Deferred) *families { return &families{poke: make(chan struct{}, 1), left: l} }
 
 // touch schedules a task for examination by the scheduler whose turn it is.
 func (f *families) touch(id task.ID) {

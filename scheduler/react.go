@@ -80,7 +80,7 @@ func (s *Scheduler) React(ctx context.Context) error {
 
 // enforceLate examines tasks that other schedulers should have examined, if by the read model a
 // duty is due.
-func (s *Scheduler) enforceLate(ctx context.Context, w *World) error {
+func (s *Scheduler) enforceLate(ctx context.Context, w *Roster) error {
 	ids := s.reacting.LateTasks()
 	if len(ids) == 0 {
 		return nil
@@ -102,14 +102,14 @@ func (s *Scheduler) enforceLate(ctx context.Context, w *World) error {
 	return errors.Join(errs...)
 }
 
-func (s *Scheduler) sweepAstray(ctx context.Context, n *node.Node, w *World) error {
+func (s *Scheduler) sweepAstray(ctx context.Context, n *node.Node, w *Roster) error {
 	ids, err := s.view.Astray(ctx, n.ID, liveSession(w, n.ID))
 	return errors.Join(err, s.enforceAll(ctx, ids, w, false))
 }
 
 // reactToArrival examines tasks that wait for other nodes: the new node may be among those they are
 // meant for.
-func (s *Scheduler) reactToArrival(ctx context.Context, w *World) error {
+func (s *Scheduler) reactToArrival(ctx context.Context, w *Roster) error {
 	queues, err := s.view.Queues(ctx)
 	if err != nil {
 		return err

@@ -233,7 +233,7 @@ func (w *testWorld) again(t *testing.T) []events.Step {
 
 // Finishing a task's earlier life does not drop it when it is held again.
 func TestDoneWithAnOlderLife(t *testing.T) {
-	n := newNeeds(NewTurns("one").Left())
+	n := newNeeds(NewPrecedence("one").Left())
 	id := task.ID("01JNA000000000000000000001")
 	held := events.Glance{Course: task.Course{State: task.Held}}
 	step := func(seq uint64, was, is events.Glance, e task.Event) {

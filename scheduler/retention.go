@@ -74,8 +74,8 @@ type Store interface {
 	Drop(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error)
 }
 
-// Keeper enforces a policy.
-type Keeper struct {
+// Retention enforces a policy.
+type Retention struct {
 	Kind   Kind
 	Store  Store
 	Policy Policy
@@ -90,7 +90,7 @@ type Keeper struct {
 }
 
 // Run enforces the policy until ctx ends, whose error it returns.
-func (k *Keeper) Run(ctx context.Context) error {
+func (k *Retention) Run(ctx context.Context) error {
 	k.Log = cmp.Or(k.Log, slog.New(slog.DiscardHandler))
 	every := k.Every
 	if every == 0 {
@@ -129,7 +129,7 @@ const (
 )
 
 // sweep drops due data and returns for how many tasks.
-func (k *Keeper) sweep(ctx context.Context) (dropped int, err error) {
+func (k *Retention) sweep(ctx context.Context) (dropped int, err error) {
 	ids, err := k.Store.Tasks(ctx)
 	if err != nil {
 		return 0, err
@@ -165,7 +165,7 @@ func (k *Keeper) sweep(ctx context.Context) (dropped int, err error) {
 }
 
 // look drops a task's data if that is due, and returns when to check again.
-func (k *Keeper) look(ctx context.Context, t *task.Task, now time.Time) (dropped bool, again time.Time, err error) {
+func (k *Retention) look(ctx context.Context, t *task.Task, now time.Time) (dropped bool, again time.Time, err error) {
 	k.asks = k.asks || t.Kept() != job.Keep{}
 	due, ok := k.Kind.Due(k.Policy, t)
 	switch {

@@ -105,7 +105,7 @@ func TestKeeper(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 2)
 		for range 2 { // two servers
-			k := &Keeper{Kind: Output, Store: m, Policy: Policy{Done: time.Hour, Failed: 3 * time.Hour}, Now: time.Now}
+			k := &Retention{Kind: Output, Store: m, Policy: Policy{Done: time.Hour, Failed: 3 * time.Hour}, Now: time.Now}
 			go func() { ended <- k.Run(ctx) }()
 			time.Sleep(time.Second)
 		}
@@ -155,7 +155,7 @@ func TestKeeperWithoutPolicy(t *testing.T) {
 		}}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
-		k := &Keeper{Kind: Records, Store: m, Now: time.Now}
+		k := &Retention{Kind: Records, Store: m, Now: time.Now}
 		go func() { ended <- k.Run(ctx) }()
 		time.Sleep(59 * time.Minute)
 		m.Lock()

@@ -175,13 +175,13 @@ type Scheduler struct {
 	// missing are tasks whose offer was missing at this sweep, missed those at the one before.
 	// Owned by the sweep.
 	missing, missed map[task.ID]miss
-	turns           *Turns
+	turns           *Precedence
 	fitness         Fitness
 	presence        presence
 	watch           watch
-	reacting        *Left // tasks affected by a node that came or went
-	dead            *Left // offers that the server gave up
-	expiring        *Left // unserved tasks, by each scheduler's own observation
+	reacting        *Deferred // tasks affected by a node that came or went
+	dead            *Deferred // offers that the server gave up
+	expiring        *Deferred // unserved tasks, by each scheduler's own observation
 	families        *families
 	repairs         repairs
 	breakers        breakers
@@ -197,7 +197,7 @@ type Scheduler struct {
 	heard         atomic.Uint64 // the highest sequence of the log that it has heard of; see [Scheduler.hear]
 	plans         plans
 	jobs          jobs
-	desk          *submit.Desk
+	desk          *submit.Maker
 	admitter      *admitter // nil if it does not admit tasks
 }
 
@@ -210,7 +210,7 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 			cfg.Now = own.Now
 		}
 	}
-	turns := NewTurns(events.NewID(cfg.Now()))
+	turns := NewPrecedence(events.NewID(cfg.Now()))
 	needs, parents := newNeeds(turns.Left()), newFamilies(turns.Left())
 	s := &Scheduler{
 		turns: turns, reacting: turns.Left(), dead: turns.Left(), expiring: turns.Left(), breakers: breakers{left: turns.Left()},
@@ -224,7 +224,7 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 	if cfg.Schedules != nil {
 		s.reactors = append(s.reactors, s.ticks)
 	}
-	s.desk = &submit.Desk{Store: cfg.Births, Rec: s.rec, Nodes: func(ctx context.Context, _ *task.Task) ([]node.Node, uint64, string, error) {
+	s.desk = &submit.Maker{Store: cfg.Births, Rec: s.rec, Nodes: func(ctx context.Context, _ *task.Task) ([]node.Node, uint64, string, error) {
 		nodes, at, err := view.Nodes(ctx)
 		return nodes, at, "", err
 	}}
@@ -332,13 +332,13 @@ func (s *Scheduler) Sweep(ctx context.Context) error {
 }
 
 // sweepNode examines tasks that run under ended sessions of a node.
-func (s *Scheduler) sweepNode(ctx context.Context, id node.ID, w *World) error {
+func (s *Scheduler) sweepNode(ctx context.Context, id node.ID, w *Roster) error {
 	ids, err := s.view.Astray(ctx, id, liveSession(w, id))
 	return errors.Join(err, s.enforceAll(ctx, ids, w, true))
 }
 
 // liveSession is the session of a node that has not ended, "" if there is none.
-func liveSession(w *World, id node.ID) string {
+func liveSession(w *Roster, id node.ID) string {
 	if n := w.Node(id); n.State != node.Offline && n.State != node.Retired {
 		return n.Session
 	}
@@ -369,7 +369,7 @@ func (s *Scheduler) began() time.Time {
 }
 
 // sweepQueues examines unserved queues.
-func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) error {
+func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *Roster) error {
 	s.watched.CompareAndSwap(nil, &now)
 	queues, err := s.view.Queues(ctx)
 	if err != nil {
@@ -425,7 +425,7 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 
 // sweepRoute examines tasks that wait on the route of a node that takes no work. Most of them may wait
 // for ever, so a sweep begins behind the last one that the sweep before has examined.
-func (s *Scheduler) sweepRoute(ctx context.Context, queue string, now time.Time, w *World, sweeping bool) error {
+func (s *Scheduler) sweepRoute(ctx context.Context, queue string, now time.Time, w *Roster, sweeping bool) error {
 	after := task.ID("")
 	if sweeping {
 		after = s.swept[queue]
@@ -442,7 +442,7 @@ func (s *Scheduler) sweepRoute(ctx context.Context, queue string, now time.Time,
 // enforceAll examines those of some tasks with which this scheduler goes first. Outside the sweep
 // it learns of a change only once, so it keeps the others until their schedulers have had their
 // time; see [Scheduler.enforceLate].
-func (s *Scheduler) enforceAll(ctx context.Context, ids []task.ID, w *World, sweeping bool) error {
+func (s *Scheduler) enforceAll(ctx context.Context, ids []task.ID, w *Roster, sweeping bool) error {
 	mine := s.reacting.Mine
 	if sweeping {
 		mine = s.turns.First
@@ -451,7 +451,7 @@ func (s *Scheduler) enforceAll(ctx context.Context, ids []task.ID, w *World, swe
 }
 
 // enforceSome examines the tasks among ids that are this scheduler's.
-func (s *Scheduler) enforceSome(ctx context.Context, ids []task.ID, w *World, sweeping bool, mine func(string) bool) error {
+func (s *Scheduler) enforceSome(ctx context.Context, ids []task.ID, w *Roster, sweeping bool, mine func(string) bool) error {
 	for _, id := range ids {
 		if !mine(string(id)) {
 			continue
@@ -483,7 +483,7 @@ func (s *Scheduler) missedLong(t *task.Task, now time.Time) bool {
 
 // enforce reads one task from the log and records its duty's command if that is overdue. In a
 // sweep, steps that another component should have taken count as repairs.
-func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping bool) error {
+func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *Roster, sweeping bool) error {
 	t, err := s.rec.Load(ctx, id)
 	if errors.Is(err, task.ErrUnknown) {
 		return nil
@@ -558,7 +558,7 @@ func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 // duty returns the duty of a task, and what it was judged by. Before a node counts as gone, it reads
 // from the log what may have become of that node since. Before nodes count as missing, it reads
 // whether the queue is paused.
-func (s *Scheduler) duty(ctx context.Context, t *task.Task, w *World) (duties.Duty, task.By, error) {
+func (s *Scheduler) duty(ctx context.Context, t *task.Task, w *Roster) (duties.Duty, task.By, error) {
 	around := w.Around(t)
 	if t.State == task.Pending && (around.Serving == 0 || !t.AssignBy().IsZero()) {
 		if _, err := s.tell(ctx, w.Home(t.Route.Queue()), w); err != nil {
@@ -595,7 +595,7 @@ func (s *Scheduler) duty(ctx context.Context, t *task.Task, w *World) (duties.Du
 
 // obey records what follows from the command of a duty, on the chain as it was read. A command that
 // takes the task from its node gets the log's account of the lease.
-func (s *Scheduler) obey(ctx context.Context, t *task.Task, c task.Command, by task.By, w *World) (task.Event, error) {
+func (s *Scheduler) obey(ctx context.Context, t *task.Task, c task.Command, by task.By, w *Roster) (task.Event, error) {
 	if lose, ok := c.(task.Lose); ok && !by.Beats && w.Accounted(t, w.Around(t)) {
 		account, err := s.accounts.Of(ctx, t)
 		if err != nil {

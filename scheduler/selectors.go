@@ -87,7 +87,7 @@ func (s *Scheduler) reapLanes(ctx context.Context) error {
 
 // learn reads from a task what a selector's route requires of nodes, and declares the route if
 // needed.
-func (s *Scheduler) learn(ctx context.Context, queue string, now time.Time, w *World) error {
+func (s *Scheduler) learn(ctx context.Context, queue string, now time.Time, w *Roster) error {
 	if !placement.IsSelectorQueue(queue) {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (s *Scheduler) sweepSelectors(ctx context.Context) error {
 
 // sweepQueue reads the settings of a queue and applies them, because the process that recorded them
 // may have died before.
-func (s *Scheduler) sweepQueue(ctx context.Context, name string, w *World) error {
+func (s *Scheduler) sweepQueue(ctx context.Context, name string, w *Roster) error {
 	q, err := s.tell(ctx, name, w)
 	if err == nil && q.Head > 0 && s.cfg.Deliveries != nil && s.turns.First(name) {
 		err = s.cfg.Deliveries.KeepQueue(ctx, name)
@@ -165,7 +165,7 @@ func (s *Scheduler) sweepQueue(ctx context.Context, name string, w *World) error
 
 // tell reads the settings of a queue into a world that does not have them. It returns zero if it has
 // them, or if the name is that of a node's own route.
-func (s *Scheduler) tell(ctx context.Context, name string, w *World) (queue.Queue, error) {
+func (s *Scheduler) tell(ctx context.Context, name string, w *Roster) (queue.Queue, error) {
 	if value.ValidName("queue", name) != nil || w.Told(name) {
 		return queue.Queue{}, nil
 	}

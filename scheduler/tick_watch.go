@@ -38,7 +38,7 @@ const (
 // whether it lives: a tick gets one decision and a task one birth, whichever comes first.
 type tickWatch struct {
 	now     func() time.Time
-	turns   *Turns
+	turns   *Precedence
 	waiting names // schedules with ticks that wait for the tasks of earlier ones
 
 	mu      sync.Mutex
@@ -69,7 +69,7 @@ type watchedTick struct {
 	left     bool // it was left to the schedulers that go first
 }
 
-func newTickWatch(now func() time.Time, turns *Turns) *tickWatch {
+func newTickWatch(now func() time.Time, turns *Precedence) *tickWatch {
 	return &tickWatch{
 		due:     collections.Of[*watchedTick]{Before: func(a, b *watchedTick) bool { return a.at.Before(b.at) }},
 		now:     now,

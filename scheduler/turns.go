@@ -37,8 +37,8 @@ type Peers interface {
 	Say(name string, here bool) error
 }
 
-// Turns decides which of the present schedulers goes first. Safe for concurrent use.
-type Turns struct {
+// Precedence decides which of the present schedulers goes first. Safe for concurrent use.
+type Precedence struct {
 	Name  string
 	alone atomic.Bool   // spares a scheduler without peers the lock
 	came  chan struct{} // holds one: there is a newcomer
@@ -48,16 +48,16 @@ type Turns struct {
 	others map[string]time.Time // guarded by mu; when each was last heard
 }
 
-// NewTurns returns the turns of the scheduler with a name, which counts as alone until it hears of
+// NewPrecedence returns the precedence of the scheduler with a name, which counts as alone until it hears of
 // another.
-func NewTurns(name string) *Turns {
-	t := &Turns{Name: name, came: make(chan struct{}, 1), others: map[string]time.Time{}}
+func NewPrecedence(name string) *Precedence {
+	t := &Precedence{Name: name, came: make(chan struct{}, 1), others: map[string]time.Time{}}
 	t.alone.Store(true)
 	return t
 }
 
 // Hear takes an announcement of a scheduler.
-func (t *Turns) Hear(name string, here bool) {
+func (t *Precedence) Hear(name string, here bool) {
 	if name == t.Name {
 		return
 	}
@@ -75,17 +75,17 @@ func (t *Turns) Hear(name string, here bool) {
 }
 
 // Join sets whether the others may rely on this scheduler from now on.
-func (t *Turns) Join(here bool) {
+func (t *Precedence) Join(here bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.here = here
 }
 
 // Alone tells whether no other scheduler is known.
-func (t *Turns) Alone() bool { return t.alone.Load() }
+func (t *Precedence) Alone() bool { return t.alone.Load() }
 
 // Others returns the names of the other schedulers that are present, in no order.
-func (t *Turns) Others() (names []string) {
+func (t *Precedence) Others() (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for name, heard := range t.others {
@@ -97,17 +97,17 @@ func (t *Turns) Others() (names []string) {
 }
 
 // Came receives when another scheduler is new.
-func (t *Turns) Came() <-chan struct{} { return t.came }
+func (t *Precedence) Came() <-chan struct{} { return t.came }
 
 // Joined tells whether the others may rely on this scheduler.
-func (t *Turns) Joined() bool {
+func (t *Precedence) Joined() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.here
 }
 
 // Wait is how long this scheduler leaves a key to others; zero if it goes first.
-func (t *Turns) Wait(key string) time.Duration {
+func (t *Precedence) Wait(key string) time.Duration {
 	if t.alone.Load() {
 		return 0
 	}
@@ -125,7 +125,7 @@ func (t *Turns) Wait(key string) time.Duration {
 
 // First tells whether this scheduler goes first. It is enough for a caller that asks repeatedly: a
 // dead scheduler goes first for at most goneAfter.
-func (t *Turns) First(key string) bool { return t.Wait(key) == 0 }
+func (t *Precedence) First(key string) bool { return t.Wait(key) == 0 }
 
 // place is how many of the others go before a scheduler with a key. All compute the same order
 // (rendezvous hashing), and a scheduler that comes or goes changes only its own share.
@@ -153,11 +153,11 @@ func Weight(name, key string) uint64 {
 	return h ^ h>>33
 }
 
-// Left tracks subjects that this scheduler has left to those before it, after facts that it sees
+// Deferred tracks subjects that this scheduler has left to those before it, after facts that it sees
 // only once. Drop a subject when the log shows that it is done; late ones fall to this scheduler.
 // Safe for concurrent use.
-type Left struct {
-	turns *Turns
+type Deferred struct {
+	turns *Precedence
 	wake  chan struct{} // holds one: there is an entry
 	some  atomic.Bool   // spares a scheduler without entries the lock
 
@@ -165,20 +165,20 @@ type Left struct {
 	until map[string]time.Time // guarded by mu
 }
 
-// Left returns an empty list of what is left to other schedulers.
-func (t *Turns) Left() *Left {
-	return &Left{turns: t, wake: make(chan struct{}, 1), until: map[string]time.Time{}}
+// Deferred returns an empty list of what is left to other schedulers.
+func (t *Precedence) Left() *Deferred {
+	return &Deferred{turns: t, wake: make(chan struct{}, 1), until: map[string]time.Time{}}
 }
 
 // Any tells whether anything is left to others.
-func (l *Left) Any() bool { return l.some.Load() }
+func (l *Deferred) Any() bool { return l.some.Load() }
 
 // Wake receives when the first subject is left to others.
-func (l *Left) Wake() <-chan struct{} { return l.wake }
+func (l *Deferred) Wake() <-chan struct{} { return l.wake }
 
 // Mine tells whether this scheduler must handle a key now. If not, the key is left to others for a
 // while.
-func (l *Left) Mine(key string) bool {
+func (l *Deferred) Mine(key string) bool {
 	wait := l.turns.Wait(key)
 	if wait == 0 && !l.some.Load() {
 		return true
@@ -202,7 +202,7 @@ func (l *Left) Mine(key string) bool {
 }
 
 // Leave leaves a key to the schedulers that go before this one with the key with.
-func (l *Left) Leave(key, with string) {
+func (l *Deferred) Leave(key, with string) {
 	until := time.Now().Add(l.turns.Wait(with))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,7 +213,7 @@ func (l *Left) Leave(key, with string) {
 }
 
 // Clear forgets everything.
-func (l *Left) Clear() {
+func (l *Deferred) Clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.until)
@@ -221,7 +221,7 @@ func (l *Left) Clear() {
 }
 
 // Drop removes a finished key. It tells whether the key was left to others.
-func (l *Left) Drop(key string) bool {
+func (l *Deferred) Drop(key string) bool {
 	if !l.some.Load() {
 		return false
 	}
@@ -233,14 +233,14 @@ func (l *Left) Drop(key string) bool {
 }
 
 // remove needs mu held.
-func (l *Left) remove(key string) {
+func (l *Deferred) remove(key string) {
 	delete(l.until, key)
 	l.some.Store(len(l.until) > 0)
 }
 
 // Late lists, in order, the keys that were not done in time. Each counts as left to others until
 // Mine is called for it.
-func (l *Left) Late() (keys []string) {
+func (l *Deferred) Late() (keys []string) {
 	if !l.some.Load() {
 		return nil
 	}
@@ -257,7 +257,7 @@ func (l *Left) Late() (keys []string) {
 }
 
 // LateTasks is late of tasks.
-func (l *Left) LateTasks() (ids []task.ID) {
+func (l *Deferred) LateTasks() (ids []task.ID) {
 	for _, key := range l.Late() {
 		ids = append(ids, task.ID(key))
 	}
@@ -266,7 +266,7 @@ func (l *Left) LateTasks() (ids []task.ID) {
 
 // Again returns the timer of the next check for late keys: set, unless that is nil; nil while
 // nothing is left to others.
-func (l *Left) Again(set <-chan time.Time) <-chan time.Time {
+func (l *Deferred) Again(set <-chan time.Time) <-chan time.Time {
 	if set != nil || !l.some.Load() {
 		return set
 	}

@@ -42,7 +42,7 @@ func TestTicksAreSeenToInOrder(t *testing.T) {
 		due := time.Now()
 		waits := map[time.Duration]int{}
 		for _, name := range []string{"one", "two", "three"} {
-			of := NewTurns(name)
+			of := NewPrecedence(name)
 			of.Join(true)
 			w := newTickWatch(time.Now, of)
 			w.due.Push(&watchedTick{schedule: "s", tick: schedule.Tick{At: due, Due: due}, at: due.Add(tickPatience)})

@@ -49,7 +49,7 @@ func TestPlaces(t *testing.T) {
 // A subject left to another scheduler falls to this one after a while, unless it is done by then.
 func TestLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one := NewTurns("one")
+		one := NewPrecedence("one")
 		l := one.Left()
 		if !l.Mine("x") || l.some.Load() || l.Again(nil) != nil {
 			t.Error("one that is alone waits for somebody")
@@ -91,7 +91,7 @@ func TestLeft(t *testing.T) {
 // delay work for long.
 func TestWhoGoesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one := NewTurns("one")
+		one := NewPrecedence("one")
 		one.Hear("two", true)
 		if one.First("x") || one.First("y") || one.First("z") {
 			t.Error("it goes first, and the others do not know of it")
@@ -117,7 +117,7 @@ func TestWhoGoesLast(t *testing.T) {
 
 func TestOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewTurns("b")
+		turns := NewPrecedence("b")
 		for _, name := range []string{"a", "b", "c", "d"} {
 			turns.Hear(name, true)
 		}

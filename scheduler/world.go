@@ -7,19 +7,19 @@ import (
 	"millrace/task/node"
 )
 
-// World is a scheduler's view of the nodes at one check.
-type World struct {
-	*node.World
+// Roster is a scheduler's view of the nodes at one check.
+type Roster struct {
+	*node.Fleet
 	// beating are heartbeats that were read after the known facts of their nodes.
 	beating map[node.ID]node.Heartbeat
 }
 
-func (s *Scheduler) world(nodes []node.Node, at uint64) *World {
-	return &World{node.NewWorld(nodes, at, s.rec.Now()), map[node.ID]node.Heartbeat{}}
+func (s *Scheduler) world(nodes []node.Node, at uint64) *Roster {
+	return &Roster{node.NewFleet(nodes, at, s.rec.Now()), map[node.ID]node.Heartbeat{}}
 }
 
 // know adds a node that was read just now.
-func (w *World) know(n node.Node) {
+func (w *Roster) know(n node.Node) {
 	w.Freshen(n)
 	delete(w.beating, n.ID)
 }
@@ -28,7 +28,7 @@ func (w *World) know(n node.Node) {
 // it has ended. The recorder of that may have been slow: the session has beaten since, and may have
 // claimed the task since. Call it only after those facts are known. A session that beats soon
 // records that it is online.
-func (w *World) beats(ctx context.Context, heartbeats Heartbeats, t *task.Task) (bool, error) {
+func (w *Roster) beats(ctx context.Context, heartbeats Heartbeats, t *task.Task) (bool, error) {
 	id := node.ID(t.Node)
 	h, asked := w.beating[id]
 	if !asked {

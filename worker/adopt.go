@@ -20,9 +20,9 @@ type Keeper interface {
 	// Keeps tells whether the keeper runs the attempts of this task so that they outlive the
 	// process.
 	Keeps(t *task.Task) bool
-	// Left lists the attempts that earlier processes of the node have left behind: those that still
+	// Orphan lists the attempts that earlier processes of the node have left behind: those that still
 	// run, and those that have ended unreported. Run resumes an attempt whose Left is set.
-	Left() ([]*Left, error)
+	Left() ([]*Orphan, error)
 }
 
 // Note is what the next process of the node must know about an attempt. A [Keeper] writes it down.
@@ -32,8 +32,8 @@ type Note struct {
 	Lease string `json:"lease,omitempty"`
 }
 
-// Left is an attempt that an earlier process has left behind.
-type Left struct {
+// Orphan is an attempt that an earlier process has left behind.
+type Orphan struct {
 	Note
 	// Received is when its offer was received, by the monotonic clock.
 	Received time.Time
@@ -72,7 +72,7 @@ func (s safety) until(confirmed, beaten time.Time) time.Time {
 
 // kept is the state of an attempt that outlives its worker.
 type kept struct {
-	left     *Left
+	left     *Orphan
 	received time.Time
 
 	mu       sync.Mutex
@@ -81,9 +81,9 @@ type kept struct {
 	reported func()          // guarded by mu
 }
 
-// Left returns the record that an earlier process left of the attempt; nil if this process started
+// Orphan returns the record that an earlier process left of the attempt; nil if this process started
 // it.
-func (a *Attempt) Left() *Left {
+func (a *Attempt) Left() *Orphan {
 	if a.kept == nil {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (w *Worker) keeps(t *task.Task) bool {
 const leaveFlush = 3 * time.Second
 
 // keep makes an attempt one that outlives its worker.
-func (a *Attempt) keep(ctx context.Context, left *Left, received time.Time) {
+func (a *Attempt) keep(ctx context.Context, left *Orphan, received time.Time) {
 	a.kept = &kept{left: left, received: received}
 	// Output is stored even if all attempts must end at once.
 	storing, done := context.WithCancel(context.WithoutCancel(ctx))
@@ -277,7 +277,7 @@ func (w *Worker) adoptLeft(ctx, attempts context.Context) (all []*Attempt) {
 }
 
 // adopt resumes one attempt if enough slots are free.
-func (w *Worker) adopt(ctx, attempts context.Context, l *Left, free *int) (*Attempt, error) {
+func (w *Worker) adopt(ctx, attempts context.Context, l *Orphan, free *int) (*Attempt, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.ackWait/2)
 	defer cancel()
 	t, err := w.protocol.Recorder.Load(ctx, l.Task.ID)

@@ -56,14 +56,14 @@ type keeper struct {
 
 func (k *keeper) Keeps(t *task.Task) bool { return t.Spec.Adopts() }
 
-func (k *keeper) Left() ([]*worker.Left, error) {
+func (k *keeper) Left() ([]*worker.Orphan, error) {
 	p := k.has.Load()
 	if p == nil {
 		return nil, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return []*worker.Left{{Note: p.note, Received: p.received, Until: p.until, PID: 42, Gap: time.Since(p.alone), Handle: io.NopCloser(nil)}}, nil
+	return []*worker.Orphan{{Note: p.note, Received: p.received, Until: p.until, PID: 42, Gap: time.Since(p.alone), Handle: io.NopCloser(nil)}}, nil
 }
 
 func (k *keeper) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {

@@ -40,7 +40,7 @@ type Outcome struct {
 	RetryAfter time.Duration
 	// Stopped is set if the attempt ended because ctx was done.
 	Stopped bool
-	// Left is set if the attempt goes on without this process; then no other field is.
+	// Orphan is set if the attempt goes on without this process; then no other field is.
 	Left bool
 	// Survivors is how many processes could not be ended; the end of the attempt is then unknown.
 	Survivors int

@@ -366,7 +366,7 @@ func (w *Worker) runner(t *task.Task) Runner {
 }
 
 // begin turns a claimed task, or one that an earlier process has left, into a running attempt.
-func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, received time.Time, left *Left) {
+func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, received time.Time, left *Orphan) {
 	t := &a.Task
 	a.output = Output{
 		worker:  w,

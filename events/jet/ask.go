@@ -14,7 +14,7 @@ import (
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/names"
 	"millrace/events/jet/publish"
-	link "millrace/events/jet/request"
+	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
 	"millrace/task/value"
 )
@@ -47,7 +47,7 @@ func Attended(nc *nats.Conn, options ...Option) (*Store, error) {
 		return nil, err
 	}
 	s := storeOn(nc, js, options)
-	s.Denials = link.WatchDenials(nc)
+	s.Denials = request.WatchDenials(nc)
 	if s.pub, err = publish.New(nc, publish.Timeout); err != nil {
 		s.Denials.Close()
 		return nil, err
@@ -56,22 +56,22 @@ func Attended(nc *nats.Conn, options ...Option) (*Store, error) {
 	s.Denials.Of(s.pub)
 	s.OwnTime()
 	s.Beats = New(s.Link)
-	s.Book = definitions.New(s.Log, nil, s)
+	s.Registry = definitions.New(s.Log, nil, s)
 	return s, nil
 }
 
 // Unread tells whether an error of [Attach] means that this user may not read the log.
 func Unread(err error) bool {
-	lacks, ok := errors.AsType[*link.Denied](err)
+	lacks, ok := errors.AsType[*request.Denied](err)
 	return ok && lacks.Subject == names.APIInfo+names.LogStream
 }
 
 // Refused tells whether the NATS server does not let this user do what failed.
-func Refused(err error) bool { return errors.As(err, new(*link.Denied)) }
+func Refused(err error) bool { return errors.As(err, new(*request.Denied)) }
 
 // RecordAt decodes a message of the log that a server of Millrace has shown.
 func RecordAt(subject string, seq uint64, stored time.Time, text []byte) events.Record {
-	return link.Record(subject, seq, stored, nil, 0, text)
+	return request.Record(subject, seq, stored, nil, 0, text)
 }
 
 // Caller is the name under which the store asks the service.

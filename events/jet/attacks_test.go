@@ -15,7 +15,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/names"
-	link "millrace/events/jet/request"
+	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
 	"millrace/events/jet/streams"
 	"millrace/internal/testkit"
@@ -49,13 +49,13 @@ func headers(victim string) []nats.Header {
 }
 
 // logged is all that the log holds.
-func logged(t *testing.T, s *Store) map[uint64]link.Message {
+func logged(t *testing.T, s *Store) map[uint64]request.Message {
 	t.Helper()
 	info := must(s.log.Info(within(t)))(t)
 	if info.State.NumDeleted > 0 || info.State.FirstSeq != 1 {
 		t.Fatalf("the log begins at %d and lacks %d messages", info.State.FirstSeq, info.State.NumDeleted)
 	}
-	all := map[uint64]link.Message{}
+	all := map[uint64]request.Message{}
 	for seq := uint64(1); seq <= info.State.LastSeq; seq++ {
 		m, found, err := s.LeaderGetFrom(within(t), names.LogStream, map[string]any{"seq": seq})
 		if err != nil || !found {
@@ -304,7 +304,7 @@ func TestCopiesAreNoFacts(t *testing.T) {
 	}
 	for subject, f := range forged {
 		f.ID, f.At, f.Type, f.Actor = events.NewID(now), now, events.TypeOf(f.Event), "scheduler"
-		if r := link.Record(subject, 1, now, nil, 0, encoded(t, f)); r.Err != nil {
+		if r := request.Record(subject, 1, now, nil, 0, encoded(t, f)); r.Err != nil {
 			t.Fatalf("%s: it would be no fact anyway: %v", subject, r.Err)
 		}
 		own := names.OutputPrefix + strings.ReplaceAll(subject, ".", "_")

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
-	wire "millrace/events/jet/names"
+	"millrace/events/jet/names"
 	"millrace/events/jet/request"
 	"millrace/events/jet/streams"
 	"millrace/internal/testkit"
@@ -135,7 +135,7 @@ func TestUnusedLaneCloses(t *testing.T) {
 		defer o.mu.Unlock()
 		return !slices.ContainsFunc(o.sources, func(s *source) bool { return s.lane == lane })
 	})
-	if all := consumers(t, s); slices.Contains(all, wire.LaneConsumer(lane)) {
+	if all := consumers(t, s); slices.Contains(all, names.LaneConsumer(lane)) {
 		t.Errorf("consumers %v: the worker has made it again", all)
 	}
 
@@ -143,7 +143,7 @@ func TestUnusedLaneCloses(t *testing.T) {
 	if got := get(); got != second {
 		t.Errorf("got an offer of %s, want %s", got, second)
 	}
-	c := must(s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(lane)))(t)
+	c := must(s.JS.Consumer(ctx, names.LogStream, names.LaneConsumer(lane)))(t)
 	if info := c.CachedInfo(); info.Config.OptStartSeq <= offer.Seq || info.Delivered.Consumer != 1 {
 		t.Errorf("it begins at %d, and has handed out %d; what lies at %d was done with", info.Config.OptStartSeq, info.Delivered.Consumer, offer.Seq)
 	}
@@ -223,7 +223,7 @@ func TestLanesAreToldAgain(t *testing.T) {
 	done(t, o, submitAt(t, s, "served", 8))
 	waits := submitAt(t, s, "later", 3)
 	far := s.Now().Add(72 * time.Hour).UTC().Truncate(time.Second)
-	if err := s.JS.DeleteStream(ctx, wire.StateStream); err != nil {
+	if err := s.JS.DeleteStream(ctx, names.StateStream); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.LanesTold(ctx); !errors.Is(err, events.ErrNoStream) {

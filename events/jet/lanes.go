@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
-	wire "millrace/events/jet/names"
+	"millrace/events/jet/names"
 	"millrace/task/placement"
 	"millrace/task/queue"
 	"millrace/task/value"
@@ -56,7 +56,7 @@ func (s *Store) openLane(ctx context.Context, l placement.Lane, due time.Time) e
 		}
 	}
 	s.lanes.Store(l, opened{time.Now(), until, s.NC.Stats().Reconnects})
-	_ = s.NC.Publish(wire.LanesPrefix+l.Queue, nil) // workers also look by themselves
+	_ = s.NC.Publish(names.LanesPrefix+l.Queue, nil) // workers also look by themselves
 	return nil
 }
 
@@ -91,7 +91,7 @@ func (s *Store) ensureLane(ctx context.Context, l placement.Lane, open bool) (ma
 		return "", err
 	}
 	made = madeAgain
-	c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
+	c, err := s.JS.Consumer(ctx, names.LogStream, names.LaneConsumer(l))
 	there := err == nil
 	home, from, what, err := s.laneOrigin(ctx, l, open)
 	if there && errors.Is(err, errRemoved) {
@@ -117,7 +117,7 @@ func (s *Store) ensureLane(ctx context.Context, l placement.Lane, open bool) (ma
 		return "", err
 	}
 	bound(&cfg, &q, s.Now())
-	guarded, done := s.Denials.Guard(ctx, wire.APIMake+wire.LogStream+"."+cfg.Durable+"."+cfg.FilterSubject)
+	guarded, done := s.Denials.Guard(ctx, names.APIMake+names.LogStream+"."+cfg.Durable+"."+cfg.FilterSubject)
 	_, err = s.log.CreateConsumer(guarded, cfg)
 	if err = done(err); err != nil {
 		if errors.Is(err, jetstream.ErrConsumerExists) {
@@ -126,7 +126,7 @@ func (s *Store) ensureLane(ctx context.Context, l placement.Lane, open bool) (ma
 		return "", fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
 	}
 	if home != l.Queue && home != "" { // its queue's workers have one more lane to count
-		_ = s.NC.Publish(wire.LanesPrefix+home, nil)
+		_ = s.NC.Publish(names.LanesPrefix+home, nil)
 	}
 	if now, err := s.queue(ctx, home); err != nil || now.Head != q.Head {
 		// The queue may have changed while it was made.
@@ -169,7 +169,7 @@ func (s *Store) laneOrigin(ctx context.Context, l placement.Lane, open bool) (ho
 			what = selectorWords(&d)
 		}
 	}
-	if wire.Special(l) {
+	if names.Special(l) {
 		w, err := s.laneWord(ctx, l)
 		if err != nil {
 			return home, 0, "", fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
@@ -185,15 +185,15 @@ func (s *Store) laneOrigin(ctx context.Context, l placement.Lane, open bool) (ho
 // laneConfig is the consumer of a lane whose queue has no settings.
 func (s *Store) laneConfig(l placement.Lane, from uint64, what string) jetstream.ConsumerConfig {
 	cfg := jetstream.ConsumerConfig{
-		Durable:       wire.LaneConsumer(l),
+		Durable:       names.LaneConsumer(l),
 		Description:   "Millrace: offers of queue " + l.Queue + "; an ack wait is a lease",
-		FilterSubject: wire.LaneFilter(l),
+		FilterSubject: names.LaneFilter(l),
 		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
 		DeliverPolicy: jetstream.DeliverAllPolicy,
 		MaxDeliver:    maxDeliver, MaxAckPending: -1, MaxWaiting: maxWaiting, MaxRequestBatch: 0,
 		Metadata: map[string]string{"millrace": "1", "millrace.queue": l.Queue},
 	}
-	if wire.Special(l) {
+	if names.Special(l) {
 		cfg.Metadata["millrace.priority"], cfg.Metadata["millrace.lane"] = fmt.Sprint(l.Priority), fmt.Sprint(l.Number)
 	}
 	if what != "" {
@@ -248,8 +248,8 @@ func (s *Store) keepLane(ctx context.Context, is *jetstream.ConsumerInfo, q *que
 // paused it, and the name of the lane's consumer as the nats command line shows it. The time is
 // zero if the lane is not paused or has never been served.
 func (s *Store) LanePaused(ctx context.Context, l placement.Lane) (until time.Time, consumer string, err error) {
-	name := wire.LaneConsumer(l)
-	c, err := s.JS.Consumer(ctx, wire.LogStream, name)
+	name := names.LaneConsumer(l)
+	c, err := s.JS.Consumer(ctx, names.LogStream, name)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		return until, "", nil
@@ -259,7 +259,7 @@ func (s *Store) LanePaused(ctx context.Context, l placement.Lane) (until time.Ti
 	if info := c.CachedInfo(); info.Paused && info.Config.PauseUntil != nil {
 		until = *info.Config.PauseUntil
 	}
-	return until, wire.LogStream + " " + name, nil
+	return until, names.LogStream + " " + name, nil
 }
 
 // bound writes an operator's settings of a queue into the configuration of a consumer.
@@ -342,7 +342,7 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 		}
 		var opens time.Duration
 		for _, l := range lanes {
-			c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
+			c, err := s.JS.Consumer(ctx, names.LogStream, names.LaneConsumer(l))
 			if errors.Is(err, jetstream.ErrConsumerNotFound) {
 				continue // the process that makes it does this itself
 			}
@@ -357,14 +357,14 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 		}
 		if opens > 0 {
 			// So that workers know a changed rate when they get offers again.
-			_ = s.NC.Publish(wire.LanesPrefix+name, nil)
+			_ = s.NC.Publish(names.LanesPrefix+name, nil)
 			select {
 			case <-time.After(opens):
 			case <-ctx.Done():
 				return fmt.Errorf("consumers of queue %s: %w", name, ctx.Err())
 			}
 		}
-		_ = s.NC.Publish(wire.LanesPrefix+name, nil) // workers also look by themselves
+		_ = s.NC.Publish(names.LanesPrefix+name, nil) // workers also look by themselves
 		now, err := s.queue(ctx, name)
 		if err != nil || now.Head == q.Head {
 			return err
@@ -398,8 +398,8 @@ func (s *Store) QueueState(ctx context.Context, name string) ([]LaneState, error
 }
 
 // QueueStates returns what QueueState does, of several queues.
-func (s *Store) QueueStates(ctx context.Context, names ...string) (map[string][]LaneState, error) {
-	routes, err := s.routesUnder(ctx, names...)
+func (s *Store) QueueStates(ctx context.Context, queues ...string) (map[string][]LaneState, error) {
+	routes, err := s.routesUnder(ctx, queues...)
 	if err != nil {
 		return nil, err
 	}
@@ -410,7 +410,7 @@ func (s *Store) QueueStates(ctx context.Context, names ...string) (map[string][]
 	states := map[string][]LaneState{}
 	for _, l := range lanes {
 		name := routes[l.Queue]
-		c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
+		c, err := s.JS.Consumer(ctx, names.LogStream, names.LaneConsumer(l))
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
 			continue
 		}

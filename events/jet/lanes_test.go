@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
-	wire "millrace/events/jet/names"
+	"millrace/events/jet/names"
 	"millrace/events/jet/pull"
 	"millrace/events/jet/request"
 	"millrace/events/jet/streams"
@@ -67,10 +67,10 @@ func takeAll(t testing.TB, o events.Offers, n int) []placement.Lane {
 }
 
 func offerAt(l placement.Lane, id task.ID) string {
-	if wire.Special(l) {
-		return wire.LanePrefix(l) + string(id)
+	if names.Special(l) {
+		return names.LanePrefix(l) + string(id)
 	}
-	return wire.QueuePrefix + string(placement.QueueRoute(l.Queue, l.Priority)) + "." + string(id)
+	return names.QueuePrefix + string(placement.QueueRoute(l.Queue, l.Priority)) + "." + string(id)
 }
 
 func TestNamesOfLanes(t *testing.T) {
@@ -79,28 +79,28 @@ func TestNamesOfLanes(t *testing.T) {
 		"lane_08_00_crawl": {Queue: "crawl", Priority: 8}, "lane_10_16_a_05_03_b": {Queue: "a_05_03_b", Priority: 10, Number: 16},
 		"lane_05_01_x": {Queue: "x", Priority: 5, Number: 1}, "lane_09_00_~0123": {Queue: "~0123", Priority: 9}, "queue_crawl": {Queue: "crawl", Priority: 5},
 	} {
-		if got := wire.LaneConsumer(l); got != want {
+		if got := names.LaneConsumer(l); got != want {
 			t.Errorf("the consumer of %+v is %s, want %s", l, got, want)
 		}
 	}
 	w := task.Work{Route: "crawl.5"}
-	if got, want := wire.OfferSubject(&w, "T"), "mr.queue.crawl.5.T"; got != want {
+	if got, want := names.OfferSubject(&w, "T"), "mr.queue.crawl.5.T"; got != want {
 		t.Errorf("the plain lane is at %s, want %s", got, want)
 	}
 	w.Route = "crawl.8"
-	if got, want := wire.OfferSubject(&w, "T"), "mr.queue.crawl~0.8.T"; got != want {
+	if got, want := names.OfferSubject(&w, "T"), "mr.queue.crawl~0.8.T"; got != want {
 		t.Errorf("priority 8 is at %s, want %s", got, want)
 	}
 	w.Route = "~0123.8"
-	if got, want := wire.OfferSubject(&w, "T"), "mr.queue.~0123~0.8.T"; got != want {
+	if got, want := names.OfferSubject(&w, "T"), "mr.queue.~0123~0.8.T"; got != want {
 		t.Errorf("a selector's priority 8 is at %s, want %s", got, want)
 	}
 	w.Route = "@n1.8"
-	if got, want := wire.OfferSubject(&w, "T"), "mr.queue.@n1.8.T"; got != want {
+	if got, want := names.OfferSubject(&w, "T"), "mr.queue.@n1.8.T"; got != want {
 		t.Errorf("priority 8 of a node's route is at %s, want %s", got, want)
 	}
 	w.Route = "@n1.5"
-	if got, want := wire.OfferSubject(&w, "T"), "mr.queue.@n1.5.T"; got != want {
+	if got, want := names.OfferSubject(&w, "T"), "mr.queue.@n1.5.T"; got != want {
 		t.Errorf("a node's route is at %s, want %s", got, want)
 	}
 }
@@ -138,7 +138,7 @@ func TestTheMoreUrgentFirst(t *testing.T) {
 	})
 	// The consumer learns of it a moment after the log has stored it.
 	testkit.Eventually(t, "its consumer knows of the offer", func() bool {
-		c, err := s.JS.Consumer(within(t), wire.LogStream, wire.LaneConsumer(placement.Lane{Queue: "a", Priority: 10}))
+		c, err := s.JS.Consumer(within(t), names.LogStream, names.LaneConsumer(placement.Lane{Queue: "a", Priority: 10}))
 		return err == nil && c.CachedInfo().NumPending == 1
 	})
 	if l := takeAll(t, o, 1)[0]; l.Priority != 10 {
@@ -273,7 +273,7 @@ func TestConsumerOfAnEarlierVersionStays(t *testing.T) {
 	raw(t, s, "mr.queue.a.8."+string(old), nil, body)
 	plain := submit(t, s, "a")
 
-	earlier := must(s.JS.Consumer(within(t), wire.LogStream, "queue_a"))(t)
+	earlier := must(s.JS.Consumer(within(t), names.LogStream, "queue_a"))(t)
 	leased := must(earlier.Next())(t)
 	urgent := submitTo(t, s, "a", 8, "")
 	o := offersOf(t, s, "a")
@@ -314,7 +314,7 @@ func TestResumedForThoseWhoWait(t *testing.T) {
 	say(queue.PauseFor{Reason: "closed"})
 	id := submit(t, s, "a")
 	testkit.Eventually(t, "the server knows who waits", func() bool {
-		c := must(s.JS.Consumer(within(t), wire.LogStream, "queue_a"))(t)
+		c := must(s.JS.Consumer(within(t), names.LogStream, "queue_a"))(t)
 		return c.CachedInfo().NumWaiting > 0
 	})
 	say(queue.Resume{})
@@ -346,11 +346,11 @@ func TestResumedByTwo(t *testing.T) {
 		}
 	}
 	q := must(s.queue(within(t), "a"))(t)
-	name := wire.LaneConsumer(placement.Lane{Queue: "a", Priority: placement.DefaultPriority})
+	name := names.LaneConsumer(placement.Lane{Queue: "a", Priority: placement.DefaultPriority})
 	keep := func() (until time.Time) {
 		t.Helper()
-		opens := must(s.keepLane(within(t), must(s.JS.Consumer(within(t), wire.LogStream, name))(t).CachedInfo(), &q))(t)
-		is := must(s.JS.Consumer(within(t), wire.LogStream, name))(t).CachedInfo()
+		opens := must(s.keepLane(within(t), must(s.JS.Consumer(within(t), names.LogStream, name))(t).CachedInfo(), &q))(t)
+		is := must(s.JS.Consumer(within(t), names.LogStream, name))(t).CachedInfo()
 		if is.Paused && is.PauseRemaining > opens {
 			t.Errorf("it opens in %v, not in %v", is.PauseRemaining, opens)
 		}
@@ -396,11 +396,11 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := placement.Lane{Queue: "a", Priority: placement.DefaultPriority}
-	if until, consumer, err := s.LanePaused(within(t), plain); err != nil || until.Before(s.Now()) || consumer != wire.LogStream+" queue_a" {
+	if until, consumer, err := s.LanePaused(within(t), plain); err != nil || until.Before(s.Now()) || consumer != names.LogStream+" queue_a" {
 		t.Errorf("of a paused queue: %v, %q, %v", until, consumer, err)
 	}
 	for _, l := range must(s.QueueState(within(t), "a"))(t) {
-		if c := must(s.JS.Consumer(within(t), wire.LogStream, wire.LaneConsumer(l.Lane)))(t); !c.CachedInfo().Paused {
+		if c := must(s.JS.Consumer(within(t), names.LogStream, names.LaneConsumer(l.Lane)))(t); !c.CachedInfo().Paused {
 			t.Errorf("of a paused queue %+v is not", l)
 		}
 	}
@@ -540,10 +540,10 @@ func keepsLimit(t *testing.T, s *Store, name string, place func(i int), serve fu
 func TestStatesOfManyQueues(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
-	names := []string{placement.DefaultQueue, "nobody"}
+	queues := []string{placement.DefaultQueue, "nobody"}
 	for i := range 20 {
 		name := fmt.Sprintf("q%d", i)
-		names = append(names, name)
+		queues = append(queues, name)
 		submit(t, s, name)
 		submitTo(t, s, name, 8, "")
 	}
@@ -564,7 +564,7 @@ func TestStatesOfManyQueues(t *testing.T) {
 		return !slices.ContainsFunc(must(s.QueueState(within(t), "q7"))(t), func(of LaneState) bool { return of.Leased > 0 })
 	})
 
-	asked := must(s.NC.SubscribeSync(wire.APIDirect + wire.StateStream))(t)
+	asked := must(s.NC.SubscribeSync(names.APIDirect + names.StateStream))(t)
 	if err := s.NC.FlushWithContext(within(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -572,22 +572,22 @@ func TestStatesOfManyQueues(t *testing.T) {
 	declarations := 0
 	for took := request.ReadTry; took >= request.ReadTry; { // a request without an answer for so long is sent again
 		began := time.Now()
-		states, declarations = must(s.QueueStates(within(t), names...))(t), 0
+		states, declarations = must(s.QueueStates(within(t), queues...))(t), 0
 		took = time.Since(began)
 		for {
 			m, err := asked.NextMsg(0)
 			if err != nil {
 				break
 			}
-			if strings.Contains(string(m.Data), wire.SelectorPrefix) {
+			if strings.Contains(string(m.Data), names.SelectorPrefix) {
 				declarations++
 			}
 		}
 	}
 	if declarations != 1 {
-		t.Errorf("the selectors were read %d times for %d queues", declarations, len(names))
+		t.Errorf("the selectors were read %d times for %d queues", declarations, len(queues))
 	}
-	for _, name := range names {
+	for _, name := range queues {
 		if one := must(s.QueueState(within(t), name))(t); !reflect.DeepEqual(states[name], one) {
 			t.Errorf("of %s: %+v among others, %+v alone", name, states[name], one)
 		}

@@ -21,7 +21,7 @@ import (
 	"millrace/events/jet/names"
 	"millrace/events/jet/natstest"
 	"millrace/events/jet/pull"
-	link "millrace/events/jet/request"
+	"millrace/events/jet/request"
 	"millrace/events/jet/streams"
 	"millrace/internal/testkit"
 	"millrace/task"
@@ -168,7 +168,7 @@ func TestOwnRouteDoesNotWaitForALostAnswer(t *testing.T) {
 	if err := answers.Cut(); err != nil {
 		t.Fatal(err)
 	}
-	soon, cancel := context.WithTimeout(within(t), link.ReadTimeout/2) // the answer would be awaited for nearly twice that
+	soon, cancel := context.WithTimeout(within(t), request.ReadTimeout/2) // the answer would be awaited for nearly twice that
 	defer cancel()
 	if err := o.Prove(soon); err != nil {
 		t.Error(err)

@@ -199,7 +199,7 @@ func muteReason(err error, shared bool) error {
 // the name of each. The content of such a stream is lost. Once a minute it removes old probes
 // ([Store.TidyProbes]).
 func (s *Store) KeepStreams(ctx context.Context, layout streams.Layout, every time.Duration, made func(name string), failed func(error)) {
-	k := streams.NewKeeper(s.JS, s.timers, made)
+	k := streams.NewRestorer(s.JS, s.timers, made)
 	ticker, tidy := time.NewTicker(every), time.NewTicker(time.Minute)
 	defer ticker.Stop()
 	defer tidy.Stop()

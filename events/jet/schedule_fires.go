@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
-	wire "millrace/events/jet/names"
+	"millrace/events/jet/names"
 	"millrace/events/jet/pull"
 	"millrace/events/jet/request"
 	"millrace/task/placement"
@@ -26,10 +26,10 @@ func (s *Store) LastDecision(ctx context.Context, name string) (events.Record, e
 
 // LastDecisions is [Store.LastDecision] for many schedules, by name; schedules without one are
 // missing. Any replica may answer, so it may be out of date.
-func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]events.Record, error) {
-	last := make(map[string]events.Record, len(names))
+func (s *Store) LastDecisions(ctx context.Context, schedules []string) (map[string]events.Record, error) {
+	last := make(map[string]events.Record, len(schedules))
 	var foreign []string // those whose last message is no fact
-	err := request.LastOn(ctx, s.Link, wire.LogStream, wire.TickPrefix, names, func(name string, m *nats.Msg) error {
+	err := request.LastOn(ctx, s.Link, names.LogStream, names.TickPrefix, schedules, func(name string, m *nats.Msg) error {
 		seq, err := request.SequenceOf(m)
 		if err != nil {
 			return err
@@ -38,7 +38,7 @@ func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]e
 		if err != nil {
 			return fmt.Errorf("a message without a time: %w", err)
 		}
-		r := request.Record(wire.TickPrefix+name, seq, stored, m.Header, 1, m.Data)
+		r := request.Record(names.TickPrefix+name, seq, stored, m.Header, 1, m.Data)
 		if last[name] = r; !r.Readable() {
 			foreign = append(foreign, name)
 		}
@@ -50,20 +50,20 @@ func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]e
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the latest decisions of %d schedules: %w", len(names), err)
+		return nil, fmt.Errorf("read the latest decisions of %d schedules: %w", len(schedules), err)
 	}
 	return last, nil
 }
 
 // LastFire returns the latest fire of a schedule; its sequence is 0 if there is none.
 func (s *Store) LastFire(ctx context.Context, name string) (events.Record, error) {
-	r, _, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": wire.FirePrefix + name})
+	r, _, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": names.FirePrefix + name})
 	return r, err
 }
 
 // Decisions returns the decisions on ticks of a schedule that the log has stored since a time.
 func (s *Store) Decisions(ctx context.Context, name string, since time.Time) ([]events.Record, error) {
-	subject := wire.TickPrefix + name
+	subject := names.TickPrefix + name
 	end, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
 	if err != nil || !found || end.Stored.Before(since) {
 		return nil, err
@@ -85,8 +85,8 @@ const fireWait = 5 * time.Second
 // Fires delivers fires of schedules, each to one scheduler at a time, until it is acknowledged.
 func (s *Store) Fires(ctx context.Context) (events.Offers, error) {
 	o := s.newOffers()
-	lane := placement.Lane{Queue: wire.FireConsumer, Priority: placement.DefaultPriority}
-	if err := o.begin(ctx, &source{maker: shared(s.ensureFires), lane: lane, consumer: wire.FireConsumer, pace: pull.ReaderPace}); err != nil {
+	lane := placement.Lane{Queue: names.FireConsumer, Priority: placement.DefaultPriority}
+	if err := o.begin(ctx, &source{maker: shared(s.ensureFires), lane: lane, consumer: names.FireConsumer, pace: pull.ReaderPace}); err != nil {
 		o.Close()
 		return nil, fmt.Errorf("consumer of fires: %w", err)
 	}
@@ -96,13 +96,13 @@ func (s *Store) Fires(ctx context.Context) (events.Offers, error) {
 // ensureFires makes the consumer of fires as ensureLane does that of a lane.
 func (s *Store) ensureFires(ctx context.Context) (made string, err error) {
 	want := jetstream.ConsumerConfig{
-		Durable: wire.FireConsumer, Description: "Millrace: fires of schedules, for the schedulers",
-		FilterSubject: wire.FirePrefix + "*", AckPolicy: jetstream.AckExplicitPolicy, AckWait: fireWait,
+		Durable: names.FireConsumer, Description: "Millrace: fires of schedules, for the schedulers",
+		FilterSubject: names.FirePrefix + "*", AckPolicy: jetstream.AckExplicitPolicy, AckWait: fireWait,
 		DeliverPolicy: jetstream.DeliverAllPolicy, MaxDeliver: -1, MaxAckPending: -1, MaxWaiting: 1024,
 		Metadata: map[string]string{"millrace": "1"},
 	}
 	made = madeAgain
-	c, err := s.JS.Consumer(ctx, wire.LogStream, wire.FireConsumer)
+	c, err := s.JS.Consumer(ctx, names.LogStream, names.FireConsumer)
 	switch {
 	case err == nil:
 		var there bool

@@ -28,7 +28,7 @@ type Store struct {
 	*outputs.Outputs
 	*outputs.Files
 	*request.Log
-	*definitions.Book
+	*definitions.Registry
 	*streams.Set
 	*Beats
 	caller   string // the name under which it asks the service
@@ -180,7 +180,7 @@ func (s *Store) open(ctx context.Context, f *request.Former, find func(context.C
 		return fmt.Errorf("bucket %s: %w", names.NodesBucket, err)
 	}
 	s.Beats = New(s.Link)
-	s.Book = definitions.New(s.Log, s.log, s)
+	s.Registry = definitions.New(s.Log, s.log, s)
 	made := streams.LayoutOf(s.log.CachedInfo().Config)
 	s.ackWait, s.imported = made.AckWait, made.Import
 	s.facts = publish.NewFacts(s.Link, s.pub, made.SyncAlways)

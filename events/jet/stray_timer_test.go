@@ -6,7 +6,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	wire "millrace/events/jet/names"
+	"millrace/events/jet/names"
 	"millrace/events/jet/streams"
 	"millrace/internal/testkit"
 )
@@ -17,7 +17,7 @@ func TestTimerThatRepeats(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
 	offersOf(t, s, "timed")
-	log, err := s.JS.Stream(within(t), wire.LogStream)
+	log, err := s.JS.Stream(within(t), names.LogStream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,8 +33,8 @@ func TestTimerThatRepeats(t *testing.T) {
 		"with all": func(string) error { return s.purgeTimer(within(t)) },
 	} {
 		id := string(newTask())
-		at, subject := wire.TimerPrefix+id, wire.QueuePrefix+"timed.5."+wire.FiredToken+"."+id
-		m := &nats.Msg{Subject: at, Data: []byte("{}"), Header: nats.Header{scheduleHeader: {"@every 1s"}, scheduleTargetHeader: {wire.DuePrefix + "timed.5." + id}}}
+		at, subject := names.TimerPrefix+id, names.QueuePrefix+"timed.5."+names.FiredToken+"."+id
+		m := &nats.Msg{Subject: at, Data: []byte("{}"), Header: nats.Header{scheduleHeader: {"@every 1s"}, scheduleTargetHeader: {names.DuePrefix + "timed.5." + id}}}
 		if _, err := s.JS.PublishMsg(within(t), m); err != nil {
 			t.Fatal(err)
 		}

@@ -119,7 +119,7 @@ func TestAttachWithoutABucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := func(error) {
-		if err := streams.NewKeeper(s.JS, s.timers, func(string) {}).Look(within(t), streams.Layout{}); err != nil {
+		if err := streams.NewRestorer(s.JS, s.timers, func(string) {}).Look(within(t), streams.Layout{}); err != nil {
 			t.Error(err)
 		}
 	}

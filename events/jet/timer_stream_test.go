@@ -62,7 +62,7 @@ func TestTimerStreamIsMadeAgain(t *testing.T) {
 	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	o := offersOf(t, s, "timed")
 	var made []string
-	k := streams.NewKeeper(s.JS, s.timers, func(name string) { made = append(made, name) })
+	k := streams.NewRestorer(s.JS, s.timers, func(name string) { made = append(made, name) })
 	look := func() {
 		t.Helper()
 		if err := k.Look(within(t), streams.Layout{AckWait: time.Minute}); err != nil {

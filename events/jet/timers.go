@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
-	wire "millrace/events/jet/names"
+	"millrace/events/jet/names"
 	"millrace/events/jet/request"
 	"millrace/task"
 	"millrace/task/definition"
@@ -27,10 +27,10 @@ const (
 // dueSubject is the subject on which a timer fires whose message must end up on a subject of the
 // log.
 func dueSubject(subject string) string {
-	if rest, offer := strings.CutPrefix(subject, wire.QueuePrefix); offer {
-		return wire.DuePrefix + rest
+	if rest, offer := strings.CutPrefix(subject, names.QueuePrefix); offer {
+		return names.DuePrefix + rest
 	}
-	return wire.DuePrefix + strings.TrimPrefix(subject, wire.FirePrefix)
+	return names.DuePrefix + strings.TrimPrefix(subject, names.FirePrefix)
 }
 
 // timer is the message that makes the server place a fact on a subject of the log. The server fires
@@ -62,7 +62,7 @@ func atTime(due time.Time) string {
 // setTimer stores a timer. If its subject has one, replaces decides whether to replace it. After an
 // unknown outcome it tries again: however often it is set, one timer remains.
 func (s *Store) setTimer(ctx context.Context, m *nats.Msg, replaces func(there *request.Message) bool) error {
-	_, err := s.Value(wire.TimerStream, m.Subject).DecideFrom(ctx, nil, 0, func(there *request.Message) (*nats.Msg, bool, error) {
+	_, err := s.Value(names.TimerStream, m.Subject).DecideFrom(ctx, nil, 0, func(there *request.Message) (*nats.Msg, bool, error) {
 		return m, there == nil || replaces(there), nil
 	})
 	return err
@@ -71,15 +71,15 @@ func (s *Store) setTimer(ctx context.Context, m *nats.Msg, replaces func(there *
 // readTimer decodes a timer's message; false unless it fires when and where it says.
 func readTimer(subject string, h nats.Header, body []byte) (d task.Due, ok bool) {
 	f, err := events.Decode(body)
-	if err != nil || subject != wire.TimerPrefix+string(f.Task) {
+	if err != nil || subject != names.TimerPrefix+string(f.Task) {
 		return d, false
 	}
 	d, ok = f.Event.(task.Due)
 	if !ok || h.Get(scheduleHeader) != atTime(d.Due) {
 		return d, false
 	}
-	rest, ok := strings.CutPrefix(h.Get(scheduleTargetHeader), wire.DuePrefix)
-	route, id, known := wire.RouteAt(wire.QueuePrefix + rest)
+	rest, ok := strings.CutPrefix(h.Get(scheduleTargetHeader), names.DuePrefix)
+	route, id, known := names.RouteAt(names.QueuePrefix + rest)
 	return d, ok && known && route == d.Route && id == f.Task
 }
 
@@ -102,7 +102,7 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 	if err := s.openRoute(ctx, f, e.Due); err != nil {
 		return fmt.Errorf("arm the timer of task %s: %w", f.Task, err)
 	}
-	m, err := timer(wire.TimerPrefix+string(f.Task), ref, e.Due, wire.OfferSubject(&e.Work, f.Task))
+	m, err := timer(names.TimerPrefix+string(f.Task), ref, e.Due, names.OfferSubject(&e.Work, f.Task))
 	if err == nil {
 		err = s.setTimer(ctx, m, func(there *request.Message) bool {
 			due, ok := timerOf(there)
@@ -117,8 +117,8 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 
 // Disarm implements [events.Timekeeper].
 func (s *Store) Disarm(ctx context.Context, id task.ID, before uint64) error {
-	subject := wire.TimerPrefix + string(id)
-	there, found, err := s.LeaderGetFrom(ctx, wire.TimerStream, map[string]any{"last_by_subj": subject})
+	subject := names.TimerPrefix + string(id)
+	there, found, err := s.LeaderGetFrom(ctx, names.TimerStream, map[string]any{"last_by_subj": subject})
 	if found {
 		if due, ok := timerOf(&there); !ok || due.Before(before) {
 			err = s.purgeTimer(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(there.Seq+1))
@@ -131,15 +131,15 @@ func (s *Store) Disarm(ctx context.Context, id task.ID, before uint64) error {
 }
 
 func (s *Store) purgeTimer(ctx context.Context, which ...jetstream.StreamPurgeOpt) error {
-	ctx, done := s.Denials.Guard(ctx, wire.APIPurge+wire.TimerStream)
+	ctx, done := s.Denials.Guard(ctx, names.APIPurge+names.TimerStream)
 	return done(s.timers.Purge(ctx, which...))
 }
 
 // Armed implements [events.Timers].
 func (s *Store) Armed(ctx context.Context, ids []task.ID) (map[task.ID]task.Due, error) {
 	armed := make(map[task.ID]task.Due, len(ids))
-	err := request.LastOn(ctx, s.Link, wire.TimerStream, wire.TimerPrefix, ids, func(id task.ID, m *nats.Msg) error {
-		if due, ok := readTimer(wire.TimerPrefix+string(id), m.Header, m.Data); ok {
+	err := request.LastOn(ctx, s.Link, names.TimerStream, names.TimerPrefix, ids, func(id task.ID, m *nats.Msg) error {
+		if due, ok := readTimer(names.TimerPrefix+string(id), m.Header, m.Data); ok {
 			armed[id] = due
 		}
 		return nil
@@ -156,7 +156,7 @@ func (s *Store) armedByLeader(ctx context.Context, ids []task.ID, armed map[task
 		if _, there := armed[id]; there {
 			continue
 		}
-		m, found, err := s.LeaderGetFrom(ctx, wire.TimerStream, map[string]any{"last_by_subj": wire.TimerPrefix + string(id)})
+		m, found, err := s.LeaderGetFrom(ctx, names.TimerStream, map[string]any{"last_by_subj": names.TimerPrefix + string(id)})
 		if err != nil {
 			return fmt.Errorf("read the timer of task %s: %w", id, err)
 		}
@@ -170,7 +170,7 @@ func (s *Store) armedByLeader(ctx context.Context, ids []task.ID, armed map[task
 // Timers implements [events.Timers]. It also counts timers that have fired and are on their way to
 // the log.
 func (s *Store) Timers(ctx context.Context) (int, error) {
-	info, err := s.timers.Info(ctx, jetstream.WithSubjectFilter(wire.CronPrefix+">"))
+	info, err := s.timers.Info(ctx, jetstream.WithSubjectFilter(names.CronPrefix+">"))
 	if err != nil {
 		return 0, fmt.Errorf("count timers: %w", err)
 	}
@@ -187,7 +187,7 @@ func (s *Store) ArmSchedule(ctx context.Context, name string, revision uint64, t
 		ID: string(schedule.TaskID(fmt.Sprintf("%s fires by %d", name, revision), t.At)), At: at, Schedule: name, Type: events.ScheduleFired,
 		Event: definition.ScheduleFired{Revision: revision, Tick: t.At, Due: t.Due, Detail: t.Note},
 	}
-	m, err := timer(wire.CronPrefix+name, f, at, wire.FirePrefix+name)
+	m, err := timer(names.CronPrefix+name, f, at, names.FirePrefix+name)
 	if err == nil {
 		err = s.setTimer(ctx, m, func(there *request.Message) bool { return replace && !slices.Equal(there.Data, m.Data) })
 	}
@@ -199,7 +199,7 @@ func (s *Store) ArmSchedule(ctx context.Context, name string, revision uint64, t
 
 // DisarmSchedule removes the timer of a schedule.
 func (s *Store) DisarmSchedule(ctx context.Context, name string) error {
-	if err := s.purgeTimer(ctx, jetstream.WithPurgeSubject(wire.CronPrefix+name)); err != nil {
+	if err := s.purgeTimer(ctx, jetstream.WithPurgeSubject(names.CronPrefix+name)); err != nil {
 		return fmt.Errorf("remove the timer of schedule %s: %w", name, err)
 	}
 	return nil
@@ -207,22 +207,22 @@ func (s *Store) DisarmSchedule(ctx context.Context, name string) error {
 
 // ArmedSchedules returns the names of the schedules that have a timer.
 func (s *Store) ArmedSchedules(ctx context.Context) (map[string]bool, error) {
-	info, err := s.timers.Info(ctx, jetstream.WithSubjectFilter(wire.CronPrefix+">"))
+	info, err := s.timers.Info(ctx, jetstream.WithSubjectFilter(names.CronPrefix+">"))
 	if err != nil {
 		return nil, fmt.Errorf("list the timers of schedules: %w", err)
 	}
 	armed := make(map[string]bool, len(info.State.Subjects))
 	for subject := range info.State.Subjects {
-		armed[subject[len(wire.CronPrefix):]] = true
+		armed[subject[len(names.CronPrefix):]] = true
 	}
 	return armed, nil
 }
 
 // TimedBy returns the revisions by which the timers of schedules were set, by name; schedules
 // without a timer are missing. Any replica may answer, so it may be out of date.
-func (s *Store) TimedBy(ctx context.Context, names []string) (map[string]uint64, error) {
-	revisions := make(map[string]uint64, len(names))
-	err := request.LastOn(ctx, s.Link, wire.TimerStream, wire.CronPrefix, names, func(name string, m *nats.Msg) error {
+func (s *Store) TimedBy(ctx context.Context, schedules []string) (map[string]uint64, error) {
+	revisions := make(map[string]uint64, len(schedules))
+	err := request.LastOn(ctx, s.Link, names.TimerStream, names.CronPrefix, schedules, func(name string, m *nats.Msg) error {
 		var f events.Fact
 		if err := events.DecodeInto(&f, m.Data); err != nil {
 			return nil // not one of our timers: it counts as set long ago
@@ -232,7 +232,7 @@ func (s *Store) TimedBy(ctx context.Context, names []string) (map[string]uint64,
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the timers of %d schedules: %w", len(names), err)
+		return nil, fmt.Errorf("read the timers of %d schedules: %w", len(schedules), err)
 	}
 	return revisions, nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	unique "millrace/task/birth"
+	"millrace/task/birth"
 	"millrace/task/limit"
 	"millrace/task/value"
 )
@@ -44,7 +44,7 @@ func (s *suite) admitted(of limit.Scope) uint64 {
 
 func (s *suite) claim(key string, id task.ID) *events.Fact {
 	f := s.fact("", nil)
-	f.Key, f.Event, f.Type = key, unique.KeyClaimed{Holder: id}, events.UniqueClaimed
+	f.Key, f.Event, f.Type = key, birth.KeyClaimed{Holder: id}, events.UniqueClaimed
 	return f
 }
 

@@ -12,10 +12,10 @@ import (
 	"millrace/task/birth"
 )
 
-// SubmitMany is [Desk.Submit] for n equal tasks, much faster than one by one. It calls each with
+// SubmitMany is [Maker.Submit] for n equal tasks, much faster than one by one. It calls each with
 // every receipt, in order. The error is the first that occurred; tasks before and after it may
 // exist.
-func (d *Desk) SubmitMany(ctx context.Context, s birth.Submission, n int, each func(Receipt)) error {
+func (d *Maker) SubmitMany(ctx context.Context, s birth.Submission, n int, each func(Receipt)) error {
 	if s.ID != "" {
 		return errors.New("many tasks cannot have one id")
 	}
@@ -37,11 +37,11 @@ func (d *Desk) SubmitMany(ctx context.Context, s birth.Submission, n int, each f
 	}, each)
 }
 
-// SubmitAll is [Desk.Submit] for several submissions, much faster than one by one if they have no id
+// SubmitAll is [Maker.Submit] for several submissions, much faster than one by one if they have no id
 // or a fresh one, and no unique key. It calls each with every receipt, in order. If one of them is
 // invalid, none is submitted; any other error is the first that occurred, and tasks before and after
 // it may exist.
-func (d *Desk) SubmitAll(ctx context.Context, all []birth.Submission, each func(Receipt)) error {
+func (d *Maker) SubmitAll(ctx context.Context, all []birth.Submission, each func(Receipt)) error {
 	newborns := make([]Newborn, len(all))
 	for i := range all {
 		var err error
@@ -61,7 +61,7 @@ func (d *Desk) SubmitAll(ctx context.Context, all []birth.Submission, each func(
 
 // takeAll is take for many: births that only the queue can refuse are placed together, the rest one
 // by one.
-func (d *Desk) takeAll(ctx context.Context, n int, at func(i int) Newborn, each func(Receipt)) error {
+func (d *Maker) takeAll(ctx context.Context, n int, at func(i int) Newborn, each func(Receipt)) error {
 	if each == nil {
 		each = func(Receipt) {}
 	}
@@ -100,10 +100,10 @@ func (n *Newborn) plain() bool {
 	return err == nil && key == "" && n.drawn() && !n.Birth.Spec.Parental()
 }
 
-// bearSome is [Desk.Bear] for the plain births at the beginning of a list, much faster than one by
+// bearSome is [Maker.Bear] for the plain births at the beginning of a list, much faster than one by
 // one. If the queue of the first has a bound, it takes only births of that queue, and no more than
 // there is room for. It returns how many births it took.
-func (d *Desk) bearSome(ctx context.Context, n int, at func(i int) Newborn, each func(Receipt)) (int, error) {
+func (d *Maker) bearSome(ctx context.Context, n int, at func(i int) Newborn, each func(Receipt)) (int, error) {
 	n = min(n, part)
 	facts := make([]*events.Fact, 0, n)
 	ids := make([]task.ID, 0, n)
@@ -147,7 +147,7 @@ func (d *Desk) bearSome(ctx context.Context, n int, at func(i int) Newborn, each
 }
 
 // place places births, and arms the timers of those that are due later, several concurrently.
-func (d *Desk) place(ctx context.Context, births []*events.Fact, done func(i int, seq uint64)) error {
+func (d *Maker) place(ctx context.Context, births []*events.Fact, done func(i int, seq uint64)) error {
 	seqs, errs := make([]uint64, len(births)), make([]error, len(births))
 	var g errgroup.Group
 	g.SetLimit(settling)

@@ -14,7 +14,7 @@ import (
 // Raise makes the children of a parent that this process has just recorded. If the process dies on
 // the way, a scheduler makes the rest. Raise does nothing for a task without children, or for one
 // that does not start yet.
-func (d *Desk) Raise(ctx context.Context, n *Newborn) error {
+func (d *Maker) Raise(ctx context.Context, n *Newborn) error {
 	if !n.Birth.Spec.Parental() || len(n.Birth.Holds) > 0 {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (d *Desk) Raise(ctx context.Context, n *Newborn) error {
 
 // Expand chooses the children of a parent, if that is not done, and tells whether this call did it.
 // t becomes the parent as it is then; it may have ended.
-func (d *Desk) Expand(ctx context.Context, t *task.Task) (chose bool, err error) {
+func (d *Maker) Expand(ctx context.Context, t *task.Task) (chose bool, err error) {
 	if t.Children != nil {
 		return false, nil
 	}
@@ -50,7 +50,7 @@ func (d *Desk) Expand(ctx context.Context, t *task.Task) (chose bool, err error)
 
 // Include adds a child to a parent for each of these nodes that its place chooses and that has no
 // child yet.
-func (d *Desk) Include(ctx context.Context, t *task.Task, nodes []node.Node, at uint64) error {
+func (d *Maker) Include(ctx context.Context, t *task.Task, nodes []node.Node, at uint64) error {
 	before := len(t.Children.Names)
 	if chose, err := d.expand(ctx, t, nodes, at, ""); err != nil || !chose {
 		return err
@@ -59,7 +59,7 @@ func (d *Desk) Include(ctx context.Context, t *task.Task, nodes []node.Node, at 
 }
 
 // expand records which children a parent gets. Another process may be faster, or may end it.
-func (d *Desk) expand(ctx context.Context, t *task.Task, nodes []node.Node, at uint64, rule string) (chose bool, err error) {
+func (d *Maker) expand(ctx context.Context, t *task.Task, nodes []node.Node, at uint64, rule string) (chose bool, err error) {
 	command := task.Command(node.Expand(t, nodes, at))
 	if rule != "" {
 		command = task.Judged{Command: command, By: task.By{Rule: rule}}
@@ -74,7 +74,7 @@ func (d *Desk) expand(ctx context.Context, t *task.Task, nodes []node.Node, at u
 // BearChildren records the births of these children of a parent, many at once. Other processes may
 // do so concurrently: existing children stay as they are, and a repeated birth counts once. A
 // parent whose cancel would stop them at once, or that has ended, gets none.
-func (d *Desk) BearChildren(ctx context.Context, parent *task.Task, names []string) error {
+func (d *Maker) BearChildren(ctx context.Context, parent *task.Task, names []string) error {
 	if len(names) == 0 || birth.Unmade(parent) || parent.State.Terminal() {
 		return nil
 	}

@@ -12,7 +12,7 @@
 // claims tell which task holds the key. Then the id is guarded otherwise: a birth on the task's
 // chain counts only if it is the chain's first message, and for a tick the desk looks for a task of
 // that id after its claim. A ledger enforces the bound of the queue before either; see
-// [Desk.reserve].
+// [Maker.reserve].
 //
 // The package does not choose nodes or start tasks.
 package submit
@@ -57,8 +57,8 @@ type Store interface {
 	Waiting(ctx context.Context, queue string, most int) (int, error)
 }
 
-// Desk makes tasks from submissions. It is safe for concurrent use.
-type Desk struct {
+// Maker makes tasks from submissions. It is safe for concurrent use.
+type Maker struct {
 	Store Store
 	// Rec writes to the log. The desk uses its clock, too.
 	Rec *events.Recorder
@@ -68,7 +68,7 @@ type Desk struct {
 	Nodes func(ctx context.Context, parent *task.Task) (nodes []node.Node, at uint64, rule string, err error)
 
 	own    rooms
-	shared *rooms // used instead of own, if it is not nil; see [Desk.For]
+	shared *rooms // used instead of own, if it is not nil; see [Maker.For]
 }
 
 // rooms is the known state of queues and definitions.
@@ -80,11 +80,11 @@ type rooms struct {
 }
 
 // For returns a desk that writes with another recorder and shares all that d knows.
-func (d *Desk) For(rec *events.Recorder) *Desk {
-	return &Desk{Store: d.Store, Rec: rec, Nodes: d.Nodes, shared: d.rooms()}
+func (d *Maker) For(rec *events.Recorder) *Maker {
+	return &Maker{Store: d.Store, Rec: rec, Nodes: d.Nodes, shared: d.rooms()}
 }
 
-func (d *Desk) rooms() *rooms {
+func (d *Maker) rooms() *rooms {
 	if d.shared != nil {
 		return d.shared
 	}
@@ -103,7 +103,7 @@ type Receipt struct {
 	Again bool `json:"again,omitempty"`
 }
 
-// Newborn is a task to be: a submission that [Desk.Prepare] has accepted.
+// Newborn is a task to be: a submission that [Maker.Prepare] has accepted.
 type Newborn struct {
 	ID task.ID
 	// Birth is not modified; several births may share it.
@@ -128,8 +128,8 @@ func (n *Newborn) drawn() bool { return n.asked == nil && !n.ID.Derived() }
 //   - another task has the unique key: an [*events.Taken],
 //   - the queue is full: [queue.ErrFull].
 //
-// A maker with work to do in between calls [Desk.Prepare] and [Desk.Bear].
-func (d *Desk) Submit(ctx context.Context, s birth.Submission) (Receipt, error) {
+// A maker with work to do in between calls [Maker.Prepare] and [Maker.Bear].
+func (d *Maker) Submit(ctx context.Context, s birth.Submission) (Receipt, error) {
 	n, err := d.Prepare(ctx, s)
 	if err != nil {
 		return Receipt{}, err
@@ -137,10 +137,10 @@ func (d *Desk) Submit(ctx context.Context, s birth.Submission) (Receipt, error) 
 	return d.take(ctx, &n)
 }
 
-// Copy is [Desk.Submit] for a new task that does what another task does, as changed by s; see
+// Copy is [Maker.Submit] for a new task that does what another task does, as changed by s; see
 // [birth.Copy]. It has the same versions of files if they still exist. The error wraps
 // [task.ErrUnknown] if there is no such task.
-func (d *Desk) Copy(ctx context.Context, of task.ID, s birth.Submission) (Receipt, error) {
+func (d *Maker) Copy(ctx context.Context, of task.ID, s birth.Submission) (Receipt, error) {
 	if s.ID != "" {
 		return Receipt{}, fmt.Errorf("%w: a copy gets a new id; leave id out", ErrInvalid)
 	}
@@ -157,7 +157,7 @@ func (d *Desk) Copy(ctx context.Context, of task.ID, s birth.Submission) (Receip
 
 // take records a birth for a submitter that waits: another task may stand for it, and its children
 // are made at once.
-func (d *Desk) take(ctx context.Context, n *Newborn) (Receipt, error) {
+func (d *Maker) take(ctx context.Context, n *Newborn) (Receipt, error) {
 	n.look = n.ID.Derived()
 	r, err := d.Bear(ctx, n)
 	taken, is := errors.AsType[*events.Taken](err)
@@ -171,7 +171,7 @@ func (d *Desk) take(ctx context.Context, n *Newborn) (Receipt, error) {
 }
 
 // holder returns the receipt of the task that has a unique key.
-func (d *Desk) holder(ctx context.Context, taken *events.Taken) (Receipt, error) {
+func (d *Maker) holder(ctx context.Context, taken *events.Taken) (Receipt, error) {
 	records, err := d.Rec.Log.Task(ctx, taken.Holder)
 	if i := events.Born(records); err == nil && i >= 0 {
 		return Receipt{ID: taken.Holder, Seq: records[i].Seq, Existing: true}, nil
@@ -211,7 +211,7 @@ func Outside(s *birth.Submission) error {
 
 // Prepare turns a submission into a task to be: its job's present revision applies, all files are
 // pinned, and every field is checked. It records nothing.
-func (d *Desk) Prepare(ctx context.Context, s birth.Submission) (Newborn, error) {
+func (d *Maker) Prepare(ctx context.Context, s birth.Submission) (Newborn, error) {
 	if s.Job == "" {
 		return d.PrepareFrom(ctx, s, nil, 0)
 	}
@@ -222,8 +222,8 @@ func (d *Desk) Prepare(ctx context.Context, s birth.Submission) (Newborn, error)
 	return d.PrepareFrom(ctx, s, &of, revision)
 }
 
-// PrepareFrom is [Desk.Prepare] for a maker that knows the job and its revision; nil for none.
-func (d *Desk) PrepareFrom(ctx context.Context, s birth.Submission, of *job.Job, revision uint64) (Newborn, error) {
+// PrepareFrom is [Maker.Prepare] for a maker that knows the job and its revision; nil for none.
+func (d *Maker) PrepareFrom(ctx context.Context, s birth.Submission, of *job.Job, revision uint64) (Newborn, error) {
 	var n Newborn
 	switch id, err := task.ParseID(string(s.ID)); {
 	case s.ID == "":
@@ -249,10 +249,10 @@ func (d *Desk) PrepareFrom(ctx context.Context, s birth.Submission, of *job.Job,
 	return n, d.shut(ctx, n.Birth)
 }
 
-func (d *Desk) drawID() task.ID { return task.ID(d.Rec.NewID(d.Rec.Now())) }
+func (d *Maker) drawID() task.ID { return task.ID(d.Rec.NewID(d.Rec.Now())) }
 
 // copied returns the birth of a copy.
-func (d *Desk) copied(ctx context.Context, of task.Task, s birth.Submission) (task.Submitted, error) {
+func (d *Maker) copied(ctx context.Context, of task.Task, s birth.Submission) (task.Submitted, error) {
 	if of.Spec != nil {
 		pinned, err := d.pin(ctx, &s, &job.Job{Spec: *of.Spec})
 		if err != nil {
@@ -273,7 +273,7 @@ func (d *Desk) copied(ctx context.Context, of task.Task, s birth.Submission) (ta
 
 // declared returns the parameters that a task's job declared when the task was made, if s changes
 // any. If the job's revision is no longer known, the secrets of the task stay secrets.
-func (d *Desk) declared(ctx context.Context, of *task.Task, s *birth.Submission) (declared []param.Param, err error) {
+func (d *Maker) declared(ctx context.Context, of *task.Task, s *birth.Submission) (declared []param.Param, err error) {
 	if len(s.Params)+len(s.Texts) == 0 || of.Job == "" {
 		return nil, nil
 	}
@@ -289,7 +289,7 @@ func (d *Desk) declared(ctx context.Context, of *task.Task, s *birth.Submission)
 
 // shut refuses a birth with a window, its own or a step's, that names no calendar. If its window is
 // closed at the due time, the birth is made to wait.
-func (d *Desk) shut(ctx context.Context, e *task.Submitted) error {
+func (d *Maker) shut(ctx context.Context, e *task.Submitted) error {
 	for _, name := range e.Spec.Windows() {
 		is, err := d.rooms().definitions.Get(ctx, d.Rec, definition.Named(definition.DefCalendar, name))
 		switch {
@@ -312,8 +312,8 @@ func (d *Desk) shut(ctx context.Context, e *task.Submitted) error {
 }
 
 // Refused says why a birth is not possible at present: its queue is full ([queue.ErrFull]), or its
-// key is taken (an [*events.Taken]). It writes nothing, so [Desk.Bear] may have another result.
-func (d *Desk) Refused(ctx context.Context, n *Newborn) error {
+// key is taken (an [*events.Taken]). It writes nothing, so [Maker.Bear] may have another result.
+func (d *Maker) Refused(ctx context.Context, n *Newborn) error {
 	if err := d.Rec.FreeFor(ctx, n.ID, n.Birth); err != nil {
 		return err
 	}
@@ -329,9 +329,9 @@ func (d *Desk) Refused(ctx context.Context, n *Newborn) error {
 }
 
 // Bear records a birth and its consequences. The receipt is for the new task, or for the existing
-// one of the same birth. The errors are those of [Desk.Submit]; whatever on_conflict says, a taken
-// key is one of them. The children of a parent are left to [Desk.Raise], or to a scheduler.
-func (d *Desk) Bear(ctx context.Context, n *Newborn) (Receipt, error) {
+// one of the same birth. The errors are those of [Maker.Submit]; whatever on_conflict says, a taken
+// key is one of them. The children of a parent are left to [Maker.Raise], or to a scheduler.
+func (d *Maker) Bear(ctx context.Context, n *Newborn) (Receipt, error) {
 	seq, err := d.record(ctx, n)
 	there, again := errors.AsType[*events.Exists](err)
 	if !again {
@@ -350,7 +350,7 @@ func (d *Desk) Bear(ctx context.Context, n *Newborn) (Receipt, error) {
 
 // record records a birth and returns its sequence. If the id already has a task, the error is an
 // [*events.Exists].
-func (d *Desk) record(ctx context.Context, n *Newborn) (uint64, error) {
+func (d *Maker) record(ctx context.Context, n *Newborn) (uint64, error) {
 	key, err := n.Birth.UniqueKey()
 	if err != nil {
 		return 0, err
@@ -394,7 +394,7 @@ func (d *Desk) record(ctx context.Context, n *Newborn) (uint64, error) {
 // nil if it does; otherwise the error wraps [ErrOther] and names the first difference. It compares
 // with the revision of the job from which the task was made. A delay starts anew with each
 // submission, and a name of files matches any version.
-func (d *Desk) same(ctx context.Context, s birth.Submission, there *events.Exists) error {
+func (d *Maker) same(ctx context.Context, s birth.Submission, there *events.Exists) error {
 	was, ok := there.Birth.Fact.Event.(task.Submitted)
 	if !ok {
 		return there
@@ -433,7 +433,7 @@ func (d *Desk) same(ctx context.Context, s birth.Submission, there *events.Exist
 // already exists under its id: nil if it does; otherwise the error wraps [ErrOther] and names the
 // first difference. Why the schedule made the task, and its due time, may differ between makers and
 // are ignored.
-func (d *Desk) SameBirth(there *events.Exists, made *task.Submitted) error {
+func (d *Maker) SameBirth(there *events.Exists, made *task.Submitted) error {
 	was, ok := there.Birth.Fact.Event.(task.Submitted)
 	if !ok {
 		return there

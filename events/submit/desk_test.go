@@ -59,7 +59,7 @@ func (s store) Waiting(_ context.Context, queue string, _ int) (n int, err error
 }
 
 // newDesk returns a desk on a log in which queue "two" has room for two, with a job that has files.
-func newDesk(t *testing.T) (*desk.Desk, store) {
+func newDesk(t *testing.T) (*desk.Maker, store) {
 	t.Helper()
 	s := store{events.NewMemory(time.Now, time.Minute), map[string]job.Job{
 		"j": {Name: "j", Spec: job.Spec{Run: &job.Run{Argv: []string{"x"}}, Files: &job.Files{Bundle: "app", Mode: job.FilesLink}}},
@@ -68,7 +68,7 @@ func newDesk(t *testing.T) (*desk.Desk, store) {
 			{Name: "b", Spec: job.Spec{Handler: "h", Signal: &job.Signal{}}},
 		}}},
 	}, map[string]string{"app": "app@1", "app@1": "app@1"}}
-	d := &desk.Desk{Store: s, Rec: &events.Recorder{Log: s, Actor: "test", Now: time.Now, NewID: events.NewID}}
+	d := &desk.Maker{Store: s, Rec: &events.Recorder{Log: s, Actor: "test", Now: time.Now, NewID: events.NewID}}
 	two := 2
 	if _, _, err := d.Rec.DoQueue(t.Context(), "two", queue.Limit{Waiting: &two}); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func id(n int) task.ID { return task.ID(fmt.Sprintf("01HZ%022d", n)) }
 
 // prepared returns a task to be under this id, which a submitter chose or, if it is fresh, was drawn
 // for it.
-func prepared(t *testing.T, d *desk.Desk, id task.ID, fresh bool, s birth.Submission) *desk.Newborn {
+func prepared(t *testing.T, d *desk.Maker, id task.ID, fresh bool, s birth.Submission) *desk.Newborn {
 	t.Helper()
 	s.ID, s.Fresh = id, fresh
 	n, err := d.Prepare(t.Context(), s)
@@ -91,7 +91,7 @@ func prepared(t *testing.T, d *desk.Desk, id task.ID, fresh bool, s birth.Submis
 }
 
 // submit submits under an id that was drawn for it.
-func submit(t *testing.T, d *desk.Desk, id task.ID, s birth.Submission) error {
+func submit(t *testing.T, d *desk.Maker, id task.ID, s birth.Submission) error {
 	t.Helper()
 	s.ID, s.Fresh = id, true
 	r, err := d.Submit(t.Context(), s)

@@ -29,7 +29,7 @@ func over(said, defined *job.Files) *job.Files {
 
 // pin replaces the files of a submission and of the job's steps with the versions that they name
 // now. It changes copies: s gets its own, and the job is returned, unchanged if it has no files.
-func (d *Desk) pin(ctx context.Context, s *birth.Submission, of *job.Job) (*job.Job, error) {
+func (d *Maker) pin(ctx context.Context, s *birth.Submission, of *job.Job) (*job.Job, error) {
 	of, err := d.pinSteps(ctx, s, of)
 	if err != nil {
 		return of, err
@@ -40,7 +40,7 @@ func (d *Desk) pin(ctx context.Context, s *birth.Submission, of *job.Job) (*job.
 	return of, err
 }
 
-func (d *Desk) pinSteps(ctx context.Context, s *birth.Submission, of *job.Job) (*job.Job, error) {
+func (d *Maker) pinSteps(ctx context.Context, s *birth.Submission, of *job.Job) (*job.Job, error) {
 	switch {
 	case of != nil:
 		spec, err := d.pinSpec(ctx, &of.Spec)
@@ -61,7 +61,7 @@ func (d *Desk) pinSteps(ctx context.Context, s *birth.Submission, of *job.Job) (
 }
 
 // pinSpec returns a spec whose steps have pinned files: a copy, unless none of them has files.
-func (d *Desk) pinSpec(ctx context.Context, spec *job.Spec) (*job.Spec, error) {
+func (d *Maker) pinSpec(ctx context.Context, spec *job.Spec) (*job.Spec, error) {
 	if len(spec.Steps) == 0 && spec.On == nil {
 		return spec, nil
 	}

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"millrace/task"
-	unique "millrace/task/birth"
+	"millrace/task/birth"
 	"millrace/task/queue"
 )
 
 // boundOf returns the queue in which a birth is about to wait, and its bound; 0 for none.
-func (d *Desk) boundOf(ctx context.Context, birth *task.Submitted) (queue string, most int, err error) {
+func (d *Maker) boundOf(ctx context.Context, birth *task.Submitted) (queue string, most int, err error) {
 	queue = birth.QueueName()
 	if _, own := birth.Route.Node(); own || !birth.Offers() {
 		return queue, 0, nil // it does not wait in the queue, or not yet
@@ -62,7 +62,7 @@ const (
 //
 // Call over when the births are placed, or are known not to be: in that case it withdraws the
 // entry, so that no submitter waits for them.
-func (d *Desk) reserve(ctx context.Context, queue string, most int, ids []task.ID) (n int, over func(ctx context.Context, placed bool), err error) {
+func (d *Maker) reserve(ctx context.Context, queue string, most int, ids []task.ID) (n int, over func(ctx context.Context, placed bool), err error) {
 	for {
 		last, err := d.settled(ctx, queue)
 		if err != nil {
@@ -76,7 +76,7 @@ func (d *Desk) reserve(ctx context.Context, queue string, most int, ids []task.I
 			return 0, nil, full(queue, waiting, most)
 		}
 		n := min(len(ids), most-waiting)
-		entry, err := d.Rec.ClaimKey(ctx, unique.RoomKey(queue), ids[n-1], last)
+		entry, err := d.Rec.ClaimKey(ctx, birth.RoomKey(queue), ids[n-1], last)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -87,10 +87,10 @@ func (d *Desk) reserve(ctx context.Context, queue string, most int, ids []task.I
 }
 
 // over ends a reservation.
-func (d *Desk) over(ctx context.Context, queue string, entry uint64, placed bool) {
+func (d *Maker) over(ctx context.Context, queue string, entry uint64, placed bool) {
 	if !placed {
 		// If that fails, the others wait as after the death of this process.
-		entry, _ = d.Rec.ClaimKey(ctx, unique.RoomKey(queue), "", entry)
+		entry, _ = d.Rec.ClaimKey(ctx, birth.RoomKey(queue), "", entry)
 	}
 	r := d.rooms()
 	r.mu.Lock()
@@ -102,15 +102,15 @@ func (d *Desk) over(ctx context.Context, queue string, entry uint64, placed bool
 
 // settled returns the sequence that the next entry of a queue's ledger must follow, once the births
 // of the last entry exist, or the wait for them has ended.
-func (d *Desk) settled(ctx context.Context, queue string) (uint64, error) {
+func (d *Maker) settled(ctx context.Context, queue string) (uint64, error) {
 	var at uint64
 	var since time.Time
 	for {
-		last, end, err := d.Rec.LastKeyClaim(ctx, unique.RoomKey(queue))
+		last, end, err := d.Rec.LastKeyClaim(ctx, birth.RoomKey(queue))
 		if err != nil {
 			return 0, err
 		}
-		claim, ok := last.Fact.Event.(unique.KeyClaimed)
+		claim, ok := last.Fact.Event.(birth.KeyClaimed)
 		if !ok || claim.Holder == "" {
 			return end, nil // there is none, or it was withdrawn
 		}

@@ -14,7 +14,7 @@ import (
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/node"
-	near "millrace/task/value"
+	"millrace/task/value"
 )
 
 // Breakpoint is a sorted list of places in a span.
@@ -104,7 +104,7 @@ func knownWord(what, word string, all []string) error {
 	if slices.ContainsFunc(all, func(known string) bool { return matches(word, known) }) {
 		return nil
 	}
-	if meant := near.Word(word, all); meant != "" {
+	if meant := value.Word(word, all); meant != "" {
 		return fmt.Errorf("there is no %s %q: did you mean %s?", what, word, meant)
 	}
 	return fmt.Errorf("there is no %s %q; there are %s", what, word, strings.Join(all, ", "))

@@ -56,7 +56,7 @@ func (r *record) owes(k *task.Task) {
 	r.Helper()
 	r.now = r.now.Add(time.Hour)
 	s := duties.Settings{Slack: time.Second}
-	w := node.NewWorld(nil, uint64(len(r.log)), r.now)
+	w := node.NewFleet(nil, uint64(len(r.log)), r.now)
 	around := w.Around(k)
 	r.does(k, task.Judged{Command: duties.Owes(*k, around, s).Command, By: w.By(k, around, s)})
 }

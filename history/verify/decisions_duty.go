@@ -121,13 +121,13 @@ func (s *story) offeredAfter(seq uint64) bool {
 
 // worldFor is the world known to the decider about k; nil if it is no longer remembered, or if the
 // decision names a fact that is none of the node or queue, which is then returned.
-func (v *Verifier) worldFor(k *task.Task, by *task.By, r *events.Record) (w *node.World, none uint64) {
+func (v *Verifier) worldFor(k *task.Task, by *task.By, r *events.Record) (w *node.Fleet, none uint64) {
 	if v.world == nil || v.world.At != by.Seen || v.worldTo < by.Seen {
 		nodes, known := v.pasts.At(by.Seen)
 		if !known {
 			return nil, 0
 		}
-		v.world, v.worldTo = node.NewWorld(nodes, by.Seen, r.Fact.At), v.last
+		v.world, v.worldTo = node.NewFleet(nodes, by.Seen, r.Fact.At), v.last
 	}
 	w = v.world.Again(r.Fact.At)
 	on := k.Node

@@ -64,7 +64,7 @@ func (c Config) withDefaults() Config {
 // Verifier reads a log once, from one end to the other. It is for one goroutine.
 type Verifier struct {
 	cfg  Config
-	book *findings.Book
+	book *findings.Collector
 
 	first, last uint64
 	lastFact    uint64 // the last message that the read model reflects
@@ -85,7 +85,7 @@ type Verifier struct {
 	valves    map[string][]valve // of queues that ever had one, the latest last
 	// world is the world of the latest decision, and worldTo the position in the log when it was
 	// made.
-	world   *node.World
+	world   *node.Fleet
 	worldTo uint64
 	back    map[node.ID]time.Time // when a session that had counted as gone was heard again
 	lives   map[findings.Session]life

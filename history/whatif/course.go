@@ -45,7 +45,7 @@ type course struct {
 	tasks   map[task.ID]*played
 	open    map[task.ID]*played // those that have not ended
 	nodes   map[node.ID]node.Node
-	world   *node.World
+	world   *node.Fleet
 	busy    map[node.ID]int
 	queues  map[string]queue.Queue
 	running map[string]int // by queue
@@ -339,7 +339,7 @@ func (c *course) look() {
 	for _, n := range c.nodes {
 		all = append(all, n)
 	}
-	c.world = node.NewWorld(all, c.seq, c.now)
+	c.world = node.NewFleet(all, c.seq, c.now)
 }
 
 func (c *course) around(k *played) duties.Surroundings {

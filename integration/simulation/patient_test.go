@@ -41,7 +41,7 @@ func (h *history) bringBack() {
 		if t.State.Terminal() {
 			continue
 		}
-		around := node.NewWorld(nodes, h.fold.seq, time.Now()).Around(&t)
+		around := node.NewFleet(nodes, h.fold.seq, time.Now()).Around(&t)
 		d := duties.Owes(t, around, h.bounds())
 		switch {
 		case len(t.Holds) > 0 && t.Waiting() && t.StartBy.IsZero():

@@ -13,7 +13,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	family "millrace/task/birth"
+	"millrace/task/birth"
 	"millrace/task/schedule"
 )
 
@@ -403,7 +403,7 @@ func TestDerivedIDsOnTheWire(t *testing.T) {
 	const parent = "01K9XA7F3BQZ8M4T2VJ6C0DPRN"
 	tick := time.Date(2026, 3, 1, 2, 30, 0, 0, time.UTC)
 	for want, is := range map[task.ID]string{
-		family.ChildID(parent, "sum"):                                           parent[:10] + "MADEBY" + hash(parent+"\x00sum"),
+		birth.ChildID(parent, "sum"):                                            parent[:10] + "MADEBY" + hash(parent+"\x00sum"),
 		schedule.TaskID("nightly", tick.In(time.FixedZone("", 3600))):           milliseconds(tick.UnixMilli()) + "MADEBY" + hash("nightly\x002026-03-01T02:30:00Z"),
 		schedule.TaskID("nightly", tick.Add(1500*time.Microsecond)):             milliseconds(tick.UnixMilli()+1) + "MADEBY" + hash("nightly\x002026-03-01T02:30:00.0015Z"),
 		schedule.TaskID("nightly", time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC)): milliseconds(0) + "MADEBY" + hash("nightly\x001960-01-01T00:00:00Z"),
@@ -412,7 +412,7 @@ func TestDerivedIDsOnTheWire(t *testing.T) {
 			t.Errorf("by the page an id is %s, and it is %s", is, want)
 		}
 	}
-	for _, id := range []task.ID{family.ChildID(parent, "sum"), schedule.TaskID("nightly", tick)} {
+	for _, id := range []task.ID{birth.ChildID(parent, "sum"), schedule.TaskID("nightly", tick)} {
 		if !strings.Contains(page, "`"+string(id)+"`") {
 			t.Errorf("docs/wire.md has not the example %s", id)
 		}

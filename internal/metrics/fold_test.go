@@ -13,7 +13,7 @@ import (
 	"millrace/task"
 	"millrace/task/node"
 	"millrace/task/placement"
-	reason "millrace/task/value"
+	"millrace/task/value"
 )
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
@@ -112,7 +112,7 @@ func TestFoldCountsTasks(t *testing.T) {
 	epoch := s.start("a", "n1")
 	s.start("a", "n2") // refused by Evolve: another node holds it
 	s.pass(3 * time.Second)
-	s.chain("a", task.AttemptFailed{Epoch: epoch, Class: reason.Exit, Retry: &task.RetryPlan{Attempt: 2, Due: s.now.Add(time.Second)}})
+	s.chain("a", task.AttemptFailed{Epoch: epoch, Class: value.Exit, Retry: &task.RetryPlan{Attempt: 2, Due: s.now.Add(time.Second)}})
 	s.pass(time.Second)
 	s.add(events.Record{Kind: events.KindOffer, Fact: events.Fact{Task: "a", Event: task.Queued{Attempt: 2, After: s.seq, Due: s.now}}})
 	s.pass(time.Second)
@@ -124,7 +124,7 @@ func TestFoldCountsTasks(t *testing.T) {
 
 	s.birth("b", "gpu")
 	s.pass(300 * time.Second)
-	s.chain("b", task.GivenUp{Reason: reason.Expired})
+	s.chain("b", task.GivenUp{Reason: value.Expired})
 	s.chain("b", task.Reopened{})
 
 	s.birth("c", "bulk")
@@ -169,7 +169,7 @@ func TestFoldCountsImpact(t *testing.T) {
 	s.chain("lost", task.AttemptLost{Epoch: lost})
 	s.chain("slow", task.AttemptLost{Epoch: slow})
 	s.start("poison", "n2")
-	s.chain("poison", task.GivenUp{Reason: reason.Poison})
+	s.chain("poison", task.GivenUp{Reason: value.Poison})
 	stopped := s.start("stopped", "n2")
 	s.chain("stopped", task.CancelRequested{})
 	s.chain("stopped", task.CancelConfirmed{Epoch: stopped})

@@ -13,7 +13,7 @@ import (
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/placement"
-	near "millrace/task/value"
+	"millrace/task/value"
 )
 
 // Tasks is a parsed query for tasks.
@@ -187,7 +187,7 @@ func keyNames() []string {
 
 // unknown reports an unknown word, and the word it may stand for.
 func unknown(word string, words []string, what string) error {
-	if is := near.Word(word, words); is != "" {
+	if is := value.Word(word, words); is != "" {
 		return fmt.Errorf("there is no %s %s; do you mean %s?", what, word, is)
 	}
 	return fmt.Errorf("there is no %s %s; there are %s. Quotes make it text", what, word, strings.Join(words, ", "))
@@ -224,7 +224,7 @@ func noState(name string) error {
 	for _, s := range task.States() {
 		words = append(words, s.String())
 	}
-	if is := near.Word(name, words); is != "" {
+	if is := value.Word(name, words); is != "" {
 		return fmt.Errorf("no state is called %q; do you mean %s? There are %s, and active and ended for several", name, is, StateNames())
 	}
 	return fmt.Errorf("no state is called %q; there are %s, and active and ended for several", name, StateNames())

@@ -341,7 +341,7 @@ func alsoOf(ctx context.Context, v View, t *task.Task, page *Page) error {
 
 // around derives the surroundings of a task from the nodes.
 func around(t *task.Task, nodes []node.Node, said queue.Queue, now time.Time) duties.Surroundings {
-	w := node.NewWorld(nodes, 0, now)
+	w := node.NewFleet(nodes, 0, now)
 	w.Tell(said)
 	s := w.Around(t)
 	if _, own := t.Route.Node(); own || s.Serving > 0 {

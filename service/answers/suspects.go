@@ -60,7 +60,7 @@ func (s *Service) unserved(ctx context.Context, tasks []task.Task) (map[task.ID]
 	if err != nil {
 		return nil, err
 	}
-	w, why := node.NewWorld(nodes.Nodes, nodes.Point.Seq, s.now()), map[task.ID]string{}
+	w, why := node.NewFleet(nodes.Nodes, nodes.Point.Seq, s.now()), map[task.ID]string{}
 	for i := range tasks {
 		t := &tasks[i]
 		if !inQueue(*t) || w.Around(t).NoNode == "" {

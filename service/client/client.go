@@ -30,7 +30,7 @@ type Client struct {
 	store *jet.Store
 	rec   *events.Recorder
 	own   *nats.Conn // closed by Close; nil if the store is the caller's
-	desk  *submit.Desk
+	desk  *submit.Maker
 	role  rights.Role // of a user who may not read the log; "" for one who may
 	alone asking      // what answers in place of the service; nil for nothing
 }
@@ -63,7 +63,7 @@ func New(store *jet.Store, actor string) *Client {
 		actor = whoami()
 	}
 	c := &Client{store: store, rec: &events.Recorder{Log: store, Actor: actor, Hints: store, Now: store.Now, NewID: events.NewID}}
-	c.desk = &submit.Desk{Rec: c.rec, Store: c.DeskStore(), Nodes: c.nodesFor}
+	c.desk = &submit.Maker{Rec: c.rec, Store: c.DeskStore(), Nodes: c.nodesFor}
 	return c
 }
 

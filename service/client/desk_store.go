@@ -112,7 +112,7 @@ func (s deskStore) pending(ctx context.Context, name string, or int) int {
 	return page.Queues[0].States[task.Pending.String()]
 }
 
-// nodesFor is for [submit.Desk.Nodes].
+// nodesFor is for [submit.Maker.Nodes].
 func (c *Client) nodesFor(ctx context.Context, parent *task.Task) (nodes []node.Node, at uint64, rule string, err error) {
 	if len(parent.Spec.Place.Nodes) > 0 {
 		at, err = c.store.Last(ctx)

@@ -10,7 +10,6 @@ import (
 
 	"millrace/task"
 	"millrace/task/birth"
-	family "millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/tasktest"
 	"millrace/task/value"
@@ -41,7 +40,7 @@ func states(p *task.Task, all ...task.State) map[task.ID]task.End {
 	m := map[task.ID]task.End{}
 	for i, s := range all {
 		if s != task.Unknown {
-			m[family.ChildID(p.ID, p.Children.Names[i])] = task.End{State: s}
+			m[birth.ChildID(p.ID, p.Children.Names[i])] = task.End{State: s}
 		}
 	}
 	return m
@@ -68,7 +67,7 @@ func TestFollow(t *testing.T) {
 		{"cancelled", cancelling, []task.State{task.Cancelled, task.Error}, task.Cancelled, `{"cancelled":1,"error":1}`},
 		{"cancelled too late", cancelling, []task.State{task.Finished, task.Finished}, task.Finished, `{"finished":2}`},
 	} {
-		command, ok := family.Follow(&c.given, states(&c.given, c.children...))
+		command, ok := birth.Follow(&c.given, states(&c.given, c.children...))
 		if ok != (c.want != task.Unknown) {
 			t.Errorf("%s: %+v, %v", c.name, command, ok)
 			continue
@@ -80,12 +79,12 @@ func TestFollow(t *testing.T) {
 		if end.State != c.want || string(end.Result) != c.result || end.EndedAt.IsZero() {
 			t.Errorf("%s: it is %s with %s, want %s with %s", c.name, end.State, end.Result, c.want, c.result)
 		}
-		if _, again := family.Follow(&end, states(&c.given, c.children...)); again {
+		if _, again := birth.Follow(&end, states(&c.given, c.children...)); again {
 			t.Errorf("%s: it ends twice", c.name)
 		}
 	}
 	unborn := add(t, parent(t, job.Place{Mode: job.PlaceAll}), task.Cancel{})
-	if c, ok := family.Follow(&unborn, nil); !ok || add(t, unborn, c).State != task.Cancelled {
+	if c, ok := birth.Follow(&unborn, nil); !ok || add(t, unborn, c).State != task.Cancelled {
 		t.Errorf("cancelled before it had children: %+v, %v", c, ok)
 	}
 }
@@ -108,9 +107,9 @@ func TestFollowNamesFailures(t *testing.T) {
 	} {
 		ends := map[task.ID]task.End{}
 		for i, e := range c.ends {
-			ends[family.ChildID(p.ID, names[i])] = e
+			ends[birth.ChildID(p.ID, names[i])] = e
 		}
-		command, _ := family.Follow(&p, ends)
+		command, _ := birth.Follow(&p, ends)
 		if got := command.(task.Conclude).Message; got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
@@ -120,18 +119,18 @@ func TestFollowNamesFailures(t *testing.T) {
 // The step of any kind of child is its path below the outermost parent.
 func TestStepPaths(t *testing.T) {
 	on := add(t, parent(t, job.Place{Nodes: []string{"w1", "w2"}, Each: true}), task.Expand{Children: task.Children{AtSeq: 1, Names: []string{"w1", "w2"}}})
-	if got := family.Births(&on)("w2"); got.Step != "w2" || got.What() != "w2: x" {
+	if got := birth.Births(&on)("w2"); got.Step != "w2" || got.What() != "w2: x" {
 		t.Errorf("the child on a node is %q, %q", got.Step, got.What())
 	}
 	p := graph(t, does("a"), job.Step{Name: "sum", Spec: job.Spec{Handler: "sum", Each: &job.Each{Values: []json.RawMessage{json.RawMessage("7")}}}})
 	p.Job = "etl"
-	sum := family.Births(&p)("sum")
+	sum := birth.Births(&p)("sum")
 	if sum.Step != "sum" || sum.What() != "etl/sum" {
 		t.Errorf("the step is %q, %q", sum.Step, sum.What())
 	}
-	list := task.Evolve(task.Task{ID: family.ChildID(p.ID, "sum")}, task.Recorded{Seq: 9, At: tasktest.Noon, Event: sum})
+	list := task.Evolve(task.Task{ID: birth.ChildID(p.ID, "sum")}, task.Recorded{Seq: 9, At: tasktest.Noon, Event: sum})
 	list.Children = &task.Children{Names: []string{"0"}}
-	if got := family.Births(&list)("0"); got.Step != "sum/0" || got.What() != "etl/sum/0" {
+	if got := birth.Births(&list)("0"); got.Step != "sum/0" || got.What() != "etl/sum/0" {
 		t.Errorf("the value of its list is %q, %q", got.Step, got.What())
 	}
 }
@@ -149,7 +148,7 @@ func TestParentWithoutEnoughNodes(t *testing.T) {
 		{job.Place{Mode: job.PlaceAll, Late: job.LateInclude}, nil, false},
 	} {
 		p := add(t, parent(t, c.place), task.Expand{Children: task.Children{AtSeq: 9, Names: c.names}})
-		command, ok := family.Follow(&p, nil)
+		command, ok := birth.Follow(&p, nil)
 		if ok != c.short || c.short && len(birth.Wanting(&p, nil)) > 0 {
 			t.Errorf("%+v with %v: %+v, wanting %v", c.place, c.names, command, birth.Wanting(&p, nil))
 		}
@@ -201,7 +200,7 @@ func TestChild(t *testing.T) {
 	p := parent(t, job.Place{Count: 2, NoNode: job.NoNodeWait})
 	p.Due = tasktest.Noon.Add(time.Hour)
 	p = add(t, p, task.Expand{Children: task.Children{AtSeq: 5, Names: []string{"a", "b"}, Spares: []string{"x", "y", "z"}}})
-	first, second := family.Births(&p)("a"), family.Births(&p)("b")
+	first, second := birth.Births(&p)("a"), birth.Births(&p)("b")
 	if want := []string{"a", "x", "y", "z"}; !reflect.DeepEqual(first.Spec.Place.Nodes, want) || first.Route != "@a.5" {
 		t.Errorf("the first child goes to %s, then %v", first.Route, first.Spec.Place.Nodes)
 	}
@@ -211,8 +210,8 @@ func TestChild(t *testing.T) {
 	if first.Spec.Parental() || first.Parent != p.ID || !first.Due.Equal(p.Due) || first.Spec.Place.Queue != "images" || first.Spec.Validate() != nil {
 		t.Errorf("the child is %+v", first)
 	}
-	id := family.ChildID(p.ID, "a")
-	if parsed, err := task.ParseID(string(id)); err != nil || parsed != id || id == family.ChildID(p.ID, "b") || id == family.ChildID("01JNA0PARENT00000000000001", "a") || id[:10] != p.ID[:10] {
+	id := birth.ChildID(p.ID, "a")
+	if parsed, err := task.ParseID(string(id)); err != nil || parsed != id || id == birth.ChildID(p.ID, "b") || id == birth.ChildID("01JNA0PARENT00000000000001", "a") || id[:10] != p.ID[:10] {
 		t.Errorf("its id is %s, %v", id, err)
 	}
 }
@@ -234,9 +233,9 @@ func TestStrangerInTheStepsOfAParent(t *testing.T) {
 	}}})
 	parent.Apply(task.Recorded{Seq: 2, Chain: true, Event: task.Expanded{Children: task.Children{Names: []string{"a", "b"}}}})
 	child := func(name string, change func(*task.Submitted)) task.Task {
-		birth := family.Births(&parent)(name)
-		change(&birth)
-		return task.Evolve(task.Task{ID: family.ChildID(parent.ID, name)}, task.Recorded{Seq: 3, Event: birth})
+		made := birth.Births(&parent)(name)
+		change(&made)
+		return task.Evolve(task.Task{ID: birth.ChildID(parent.ID, name)}, task.Recorded{Seq: 3, Event: made})
 	}
 	moved := func(e *task.Submitted) { e.Route, e.Inputs = "other.5", []byte(`{"x":{}}`) }
 	forged := func(e *task.Submitted) { e.Spec = &job.Spec{Handler: "another"} }

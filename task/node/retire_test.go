@@ -109,7 +109,7 @@ func TestTakesSince(t *testing.T) {
 		n = Evolve(n, Recorded{Seq: uint64(i + 1), At: noon.Add(time.Duration(i) * time.Minute), Event: e})
 	}
 	free := noon.Add(4 * time.Minute)
-	w := NewWorld([]Node{n}, 5, noon.Add(time.Hour))
+	w := NewFleet([]Node{n}, 5, noon.Add(time.Hour))
 	for _, route := range []task.Work{{Route: "q.5"}, {Route: "@a.5"}} {
 		if around := w.Around(&task.Task{State: task.Pending, Work: route}); around.Serving != 1 || !around.Served.Equal(free) {
 			t.Errorf("%s: served by %d since %v, want %v", route.Route, around.Serving, around.Served, free)

@@ -49,7 +49,7 @@ const mostWhys = 3
 // UnservedOf returns the tasks that no node takes, by the names of their queues. Those for one node
 // alone are under [ID.Queue]. Said are the operators' settings of queues: a paused one misses no node.
 func UnservedOf(routes []Route, nodes []Node, said []queue.Queue, now time.Time) map[string]*Unserved {
-	kinds, w := map[string][]Unserved{}, NewWorld(nodes, 0, now)
+	kinds, w := map[string][]Unserved{}, NewFleet(nodes, 0, now)
 	for i := range said {
 		w.Tell(said[i])
 	}

@@ -16,9 +16,9 @@ import (
 	"millrace/task/value"
 )
 
-// World is the state of all nodes, and the operators' settings of queues, at one moment. It is for
+// Fleet is the state of all nodes, and the operators' settings of queues, at one moment. It is for
 // one goroutine.
-type World struct {
+type Fleet struct {
 	// At is the sequence up to which the nodes are known. Seen is when they were read.
 	At   uint64
 	Seen time.Time
@@ -36,36 +36,36 @@ type World struct {
 	selectors map[string]Want
 }
 
-// NewWorld returns the world of these nodes, known up to a sequence and read now.
-func NewWorld(nodes []Node, at uint64, now time.Time) *World {
+// NewFleet returns the fleet of these nodes, known up to a sequence and read now.
+func NewFleet(nodes []Node, at uint64, now time.Time) *Fleet {
 	known := make(map[ID]Node, len(nodes))
 	for _, n := range nodes {
 		known[n.ID] = n
 	}
-	return (&World{At: at, nodes: known}).Again(now)
+	return (&Fleet{At: at, nodes: known}).Again(now)
 }
 
 // Node returns a node as of the world's moment; zero if there was none.
-func (w *World) Node(id ID) Node { return w.nodes[id] }
+func (w *Fleet) Node(id ID) Node { return w.nodes[id] }
 
 // Freshen adds a node that was read later. It counts only for tasks that depend on this node: the
 // state of all nodes together must be of one moment.
-func (w *World) Freshen(n Node) { w.fresh[n.ID] = n }
+func (w *Fleet) Freshen(n Node) { w.fresh[n.ID] = n }
 
 // Tell adds the settings of a queue.
-func (w *World) Tell(q queue.Queue) { w.told[q.Name] = q }
+func (w *Fleet) Tell(q queue.Queue) { w.told[q.Name] = q }
 
 // Told tells whether the settings of a queue were added.
-func (w *World) Told(queue string) bool {
+func (w *Fleet) Told(queue string) bool {
 	_, told := w.told[queue]
 	return told
 }
 
 // Unserved records since when a queue is known to be unserved.
-func (w *World) Unserved(queue string, since time.Time) { w.unserved[queue] = since }
+func (w *Fleet) Unserved(queue string, since time.Time) { w.unserved[queue] = since }
 
 // Missed is for how long a route has missed nodes; a paused queue misses none.
-func (w *World) Missed(queue string) time.Duration {
+func (w *Fleet) Missed(queue string) time.Duration {
 	home := w.told[w.Home(queue)]
 	if home.PausedAt(w.Seen) != nil {
 		return 0
@@ -74,10 +74,10 @@ func (w *World) Missed(queue string) time.Duration {
 }
 
 // Learn records what a selector's route requires of nodes.
-func (w *World) Learn(route string, want Want) { w.selectors[route] = want }
+func (w *Fleet) Learn(route string, want Want) { w.selectors[route] = want }
 
 // Home is the queue whose pause applies to a route: the route's own queue, or that of its selector.
-func (w *World) Home(queue string) string {
+func (w *Fleet) Home(queue string) string {
 	if want, ok := w.selectors[queue]; ok {
 		return want.Queue
 	}
@@ -85,13 +85,13 @@ func (w *World) Home(queue string) string {
 }
 
 // Serving counts the nodes that take new work from a queue.
-func (w *World) Serving(queue string) int {
+func (w *Fleet) Serving(queue string) int {
 	count, _ := w.served(queue)
 	return count
 }
 
 // served counts the nodes that take new work from a queue, and says since when the first of them does.
-func (w *World) served(queue string) (count int, since time.Time) {
+func (w *Fleet) served(queue string) (count int, since time.Time) {
 	want, selected := w.selectors[queue], placement.IsSelectorQueue(queue)
 	for _, n := range w.nodes {
 		serves := !selected && n.Serves(queue)
@@ -110,7 +110,7 @@ func (w *World) served(queue string) (count int, since time.Time) {
 }
 
 // own is a node on which a task depends, in its latest known state; false if it is unknown.
-func (w *World) own(id ID) (Node, bool) {
+func (w *Fleet) own(id ID) (Node, bool) {
 	if n, ok := w.fresh[id]; ok {
 		return n, true
 	}
@@ -119,7 +119,7 @@ func (w *World) own(id ID) (Node, bool) {
 }
 
 // Around returns the facts outside a task on which its duty depends.
-func (w *World) Around(t *task.Task) duties.Surroundings {
+func (w *Fleet) Around(t *task.Task) duties.Surroundings {
 	queue := t.Route.Queue()
 	if t.Route.Selected() {
 		served, needs := t.Asks()
@@ -144,7 +144,7 @@ func (w *World) Around(t *task.Task) duties.Surroundings {
 }
 
 // able returns the nodes that a task names and that take new work.
-func (w *World) able(t *task.Task) (names []string) {
+func (w *Fleet) able(t *task.Task) (names []string) {
 	if t.Spec == nil {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (w *World) able(t *task.Task) (names []string) {
 }
 
 // lacks says in words that none of the present nodes can run a waiting task.
-func (w *World) lacks(t *task.Task) string {
+func (w *Fleet) lacks(t *task.Task) string {
 	if t.State != task.Pending {
 		return ""
 	}
@@ -166,7 +166,7 @@ func (w *World) lacks(t *task.Task) string {
 
 // noNode says in words why no node takes a pending task; "" if one does, or if an operator keeps all of
 // them from it.
-func (w *World) noNode(t *task.Task, around *duties.Surroundings) string {
+func (w *Fleet) noNode(t *task.Task, around *duties.Surroundings) string {
 	if t.State != task.Pending || around.Serving > 0 || around.Paused != nil {
 		return ""
 	}
@@ -185,7 +185,7 @@ func (w *World) noNode(t *task.Task, around *duties.Surroundings) string {
 }
 
 // noneOf says it of the nodes that a task names, or only of that on whose route it waits.
-func (w *World) noneOf(t *task.Task, on string) string {
+func (w *Fleet) noneOf(t *task.Task, on string) string {
 	names := []string{on}
 	if t.Spec != nil && len(t.Spec.Place.Nodes) > 0 {
 		names = t.Spec.Place.Nodes
@@ -208,7 +208,7 @@ func (w *World) noneOf(t *task.Task, on string) string {
 
 // noneFor says it of all nodes: it names the needs that none of them meets, else that no one node meets
 // them all, or that those which do take no work.
-func (w *World) noneFor(want Want) string {
+func (w *Fleet) noneFor(want Want) string {
 	such, unmet, serves := 0, slices.Clone(want.Needs), false
 	for _, n := range w.nodes {
 		if !n.registered() {
@@ -234,7 +234,7 @@ func (w *World) noneFor(want Want) string {
 }
 
 // looked counts the nodes that are looked at: those that are not retired.
-func (w *World) looked() (n int) {
+func (w *Fleet) looked() (n int) {
 	for _, one := range w.nodes {
 		if one.registered() {
 			n++
@@ -261,7 +261,7 @@ func Lacking(nodes iter.Seq[Node], means string) string {
 
 // Doubted is the node on which the task's duty depends, if that node counts as gone by a state
 // older than that of the task; "" for none.
-func (w *World) Doubted(t *task.Task, around duties.Surroundings) ID {
+func (w *Fleet) Doubted(t *task.Task, around duties.Surroundings) ID {
 	id := depends(t, around)
 	if n, _ := w.own(id); id == "" || t.Seq < n.Head {
 		return ""
@@ -281,7 +281,7 @@ func depends(t *task.Task, around duties.Surroundings) ID {
 }
 
 // By returns the inputs of a decision that follows from the task's duty in this world.
-func (w *World) By(t *task.Task, around duties.Surroundings, s duties.Settings) task.By {
+func (w *Fleet) By(t *task.Task, around duties.Surroundings, s duties.Settings) task.By {
 	by := task.By{Rule: task.RuleDuty, Task: t.Seq, Seen: w.At, Bounds: s.Bounds()}
 	if q, told := w.told[w.Home(t.Route.Queue())]; told && t.Waiting() {
 		by.Queue = q.Head
@@ -304,7 +304,7 @@ func (w *World) By(t *task.Task, around duties.Surroundings, s duties.Settings) 
 
 // Accounted tells whether a live attempt counts as lost only by an account of its lease: the times
 // that would otherwise decide come from other clocks.
-func (w *World) Accounted(t *task.Task, around duties.Surroundings) bool {
+func (w *Fleet) Accounted(t *task.Task, around duties.Surroundings) bool {
 	if around.NodeGone.IsZero() {
 		return false
 	}
@@ -313,7 +313,7 @@ func (w *World) Accounted(t *task.Task, around duties.Surroundings) bool {
 }
 
 // Again returns the world of the same nodes at another time, without any other knowledge.
-func (w *World) Again(now time.Time) *World {
-	return &World{At: w.At, Seen: now, nodes: w.nodes, fresh: map[ID]Node{},
+func (w *Fleet) Again(now time.Time) *Fleet {
+	return &Fleet{At: w.At, Seen: now, nodes: w.nodes, fresh: map[ID]Node{},
 		unserved: map[string]time.Time{}, told: map[string]queue.Queue{}, why: map[string]string{}, selectors: map[string]Want{}}
 }

@@ -52,7 +52,7 @@ func TestNoNode(t *testing.T) {
 		"three nodes":                       {all, task.Work{Spec: &job.Spec{Place: job.Place{Nodes: []string{"cordoned", "ghost", "retired"}}}, Route: "@cordoned.5"}, false, "node cordoned is cordoned since 2026-03-01T12:00:00Z, no worker has registered as node ghost, node retired is retired"},
 		"a node that takes work":            {all, task.Work{Route: "@able.5"}, false, ""},
 	} {
-		w := NewWorld(c.nodes, 7, noon.Add(time.Hour))
+		w := NewFleet(c.nodes, 7, noon.Add(time.Hour))
 		k := tasktest.Given(task.Submitted{Work: c.work})
 		if c.paused {
 			w.Tell(queue.Queue{Name: k.Route.Queue(), Paused: &queue.Pause{Since: noon}})

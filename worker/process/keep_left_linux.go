@@ -24,7 +24,7 @@ const keptFor = 7 * 24 * time.Hour
 const leftPatience = 500 * time.Millisecond
 
 // Left implements [worker.Keeper].
-func (t *Tasks) Left() ([]*worker.Left, error) {
+func (t *Tasks) Left() ([]*worker.Orphan, error) {
 	if _, err := os.Lstat(t.folderOf()); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -33,7 +33,7 @@ func (t *Tasks) Left() ([]*worker.Left, error) {
 		return nil, err
 	}
 	folders, err := os.ReadDir(own)
-	var all []*worker.Left
+	var all []*worker.Orphan
 	until := time.Now().Add(leftPatience)
 	for _, f := range folders {
 		k := &keeping{folder: filepath.Join(own, f.Name()), work: t.work()}
@@ -51,7 +51,7 @@ func (t *Tasks) Left() ([]*worker.Left, error) {
 
 // find reads the note of an earlier process, and waits for its shim until a time at most. It
 // returns nil if that process had started nothing.
-func (k *keeping) find(until time.Time) (*worker.Left, error) {
+func (k *keeping) find(until time.Time) (*worker.Orphan, error) {
 	text, err := os.ReadFile(k.path(noteFile))
 	if isMissing(err) {
 		if lock, err := lockFolder(k.folder); err == nil { // nothing was started
@@ -79,7 +79,7 @@ func (k *keeping) find(until time.Time) (*worker.Left, error) {
 			break // the worker that still attends it leaves it soon
 		}
 	}
-	l := &worker.Left{Note: k.note.Note, Received: time.Now(), PID: k.pid, Handle: k}
+	l := &worker.Orphan{Note: k.note.Note, Received: time.Now(), PID: k.pid, Handle: k}
 	if k.note.Boot == bootID() {
 		l.Received = timeOf(k.note.Received)
 	}

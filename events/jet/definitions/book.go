@@ -10,8 +10,8 @@ import (
 	"millrace/task/schedule"
 )
 
-// Book reads and changes the definitions in the log. It is safe for concurrent use.
-type Book struct {
+// Registry reads and changes the definitions in the log. It is safe for concurrent use.
+type Registry struct {
 	*request.Log
 	stream jetstream.Stream // the log's
 	writer Writer
@@ -28,6 +28,6 @@ type Writer interface {
 }
 
 // New returns the book of the definitions in a log's stream; writer writes to it.
-func New(log *request.Log, stream jetstream.Stream, writer Writer) *Book {
-	return &Book{Log: log, stream: stream, writer: writer}
+func New(log *request.Log, stream jetstream.Stream, writer Writer) *Registry {
+	return &Registry{Log: log, stream: stream, writer: writer}
 }

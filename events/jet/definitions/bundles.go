@@ -44,7 +44,7 @@ type NamedVersion struct {
 }
 
 // NameVersion points a name to a version. It tells whether that changed anything.
-func (s *Book) NameVersion(ctx context.Context, n NamedVersion) (changed bool, err error) {
+func (s *Registry) NameVersion(ctx context.Context, n NamedVersion) (changed bool, err error) {
 	if err := files.ValidBundleName(n.Name); err != nil {
 		return false, err
 	}
@@ -66,7 +66,7 @@ func (s *Book) NameVersion(ctx context.Context, n NamedVersion) (changed bool, e
 }
 
 // Named returns the latest version of a name. The error wraps [ErrNoBundle] if there is none.
-func (s *Book) Named(ctx context.Context, name string) (NamedVersion, error) {
+func (s *Registry) Named(ctx context.Context, name string) (NamedVersion, error) {
 	d, _, err := s.latest(ctx, definition.Named(definition.DefBundle, name))
 	return namedVersion(&d, err)
 }
@@ -80,7 +80,7 @@ func namedVersion(d *defined, err error) (NamedVersion, error) {
 
 // NameHistory lists the versions that a name pointed to since it was last removed, the latest
 // first, at most 64. The error wraps [ErrNoBundle] if there is none.
-func (s *Book) NameHistory(ctx context.Context, name string) ([]NamedVersion, error) {
+func (s *Registry) NameHistory(ctx context.Context, name string) ([]NamedVersion, error) {
 	def := definition.Named(definition.DefBundle, name)
 	records, err := s.DefinitionFacts(ctx, def)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Book) NameHistory(ctx context.Context, name string) ([]NamedVersion, er
 	return VersionsIn(name, records)
 }
 
-// VersionsIn is [Book.NameHistory] by the facts about a name, in order.
+// VersionsIn is [Registry.NameHistory] by the facts about a name, in order.
 func VersionsIn(name string, records []events.Record) (all []NamedVersion, err error) {
 	def := definition.Named(definition.DefBundle, name)
 	for i := range slices.Backward(records) {
@@ -111,7 +111,7 @@ func VersionsIn(name string, records []events.Record) (all []NamedVersion, err e
 }
 
 // BundleNames lists all names.
-func (s *Book) BundleNames(ctx context.Context) ([]string, error) {
+func (s *Registry) BundleNames(ctx context.Context) ([]string, error) {
 	found, err := s.definitions(ctx, definition.DefBundle)
 	if err != nil {
 		return nil, err
@@ -127,6 +127,6 @@ func (s *Book) BundleNames(ctx context.Context) ([]string, error) {
 
 // RemoveBundle removes a name on behalf of actor; its versions stay until gc finds them unneeded.
 // The error wraps [ErrNoBundle] if there is none.
-func (s *Book) RemoveBundle(ctx context.Context, name, actor string) error {
+func (s *Registry) RemoveBundle(ctx context.Context, name, actor string) error {
 	return s.remove(ctx, definition.Named(definition.DefBundle, name), actor)
 }

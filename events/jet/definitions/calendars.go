@@ -21,8 +21,8 @@ var ErrBadCalendar = errors.New("the stored calendar is not valid: apply it anew
 // PutCalendar stores a calendar under its name, on behalf of actor, and returns its revision. An
 // equal one is left as it is. A calendar that does not open within a year is refused. The error
 // wraps [ErrChanged] if another caller has changed it at the same moment. seen is as in
-// [Book.PutJob].
-func (s *Book) PutCalendar(ctx context.Context, c schedule.Calendar, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
+// [Registry.PutJob].
+func (s *Registry) PutCalendar(ctx context.Context, c schedule.Calendar, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
 	hours, err := c.Hours()
 	if err != nil {
 		return 0, false, fmt.Errorf("calendar %s: %w", c.Name, err)
@@ -41,14 +41,14 @@ func (s *Book) PutCalendar(ctx context.Context, c schedule.Calendar, actor strin
 
 // Calendar returns a calendar. Any replica may answer, so it may be out of date. The error wraps
 // [ErrNoCalendar] if there is none.
-func (s *Book) Calendar(ctx context.Context, name string) (schedule.StoredCalendar, error) {
+func (s *Registry) Calendar(ctx context.Context, name string) (schedule.StoredCalendar, error) {
 	d, err := s.nearest(ctx, definition.Named(definition.DefCalendar, name))
 	return storedCalendar(&d, err)
 }
 
 // CalendarAt returns a revision of a calendar, the current one for 0. The error wraps
 // [ErrNoCalendar] if there was none.
-func (s *Book) CalendarAt(ctx context.Context, name string, revision uint64) (schedule.StoredCalendar, error) {
+func (s *Registry) CalendarAt(ctx context.Context, name string, revision uint64) (schedule.StoredCalendar, error) {
 	d, err := s.definitionAt(ctx, definition.Named(definition.DefCalendar, name), revision)
 	return storedCalendar(&d, err)
 }
@@ -63,12 +63,12 @@ func storedCalendar(d *defined, err error) (schedule.StoredCalendar, error) {
 }
 
 // Calendars returns all calendars by name, and the errors of those that are not valid.
-func (s *Book) Calendars(ctx context.Context) ([]schedule.StoredCalendar, error) {
+func (s *Registry) Calendars(ctx context.Context) ([]schedule.StoredCalendar, error) {
 	return present(ctx, s, definition.DefCalendar, storedCalendar)
 }
 
 // RemoveCalendar removes a calendar on behalf of actor. The error wraps [ErrNoCalendar] if there is
 // none.
-func (s *Book) RemoveCalendar(ctx context.Context, name, actor string) error {
+func (s *Registry) RemoveCalendar(ctx context.Context, name, actor string) error {
 	return s.remove(ctx, definition.Named(definition.DefCalendar, name), actor)
 }

@@ -8,7 +8,7 @@ import (
 
 	"millrace/events/jet"
 	"millrace/events/jet/definitions"
-	wire "millrace/events/jet/names"
+	"millrace/events/jet/names"
 	"millrace/events/jet/streams"
 	"millrace/task/birth"
 	"millrace/task/job"
@@ -66,14 +66,14 @@ func TestScheduleChanges(t *testing.T) {
 	if more, all, _, err := s.ScheduleChanges(ctx, at, 0); err != nil || all || len(more) != some || more[some-1].Name != "s1" || more[some-1].Now.Paused != nil {
 		t.Errorf("%d changed, read in a batch, all %t, %v; want %d, the last the resumed one", len(more), all, err, some)
 	}
-	if _, err := s.JS.Publish(ctx, wire.DefPrefix+"schedule.s3", []byte("{")); err != nil {
+	if _, err := s.JS.Publish(ctx, names.DefPrefix+"schedule.s3", []byte("{")); err != nil {
 		t.Fatal(err)
 	}
 	changed, all, _, err = s.ScheduleChanges(ctx, reached, 0)
 	if all || err != nil || len(changed) != 2 || changed[1].Name != "s3" || changed[1].Now == nil || changed[1].Now.Revision != 1 {
 		t.Errorf("after nonsense on the chain of s3: %+v, all %t, %v; want the resumed one, and s3 as it was", changed, all, err)
 	}
-	publish(t, s, definitions.MostChanges, func(int) string { return wire.DefPrefix + "schedule.s4" })
+	publish(t, s, definitions.MostChanges, func(int) string { return names.DefPrefix + "schedule.s4" })
 	if _, all, _, err := s.ScheduleChanges(ctx, at, 0); err != nil || !all {
 		t.Errorf("more changes than are worth reading: all %t, %v; want all to be listed", all, err)
 	}
@@ -94,11 +94,11 @@ func TestChangesOfAnotherLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := streams.NewKeeper(s.JS, timersOf(t, s), func(string) {})
+	k := streams.NewRestorer(s.JS, timersOf(t, s), func(string) {})
 	if err := k.Look(ctx, streams.Layout{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.JS.DeleteStream(ctx, wire.LogStream); err != nil {
+	if err := s.JS.DeleteStream(ctx, names.LogStream); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.Look(ctx, streams.Layout{}); err != nil {
@@ -145,7 +145,7 @@ func TestChangesUpToAKnownSequence(t *testing.T) {
 // like those of tasks.
 func busy(t testing.TB, s *jet.Store, messages int) {
 	t.Helper()
-	publish(t, s, messages, func(i int) string { return fmt.Sprint(wire.TickPrefix, "busy", i) })
+	publish(t, s, messages, func(i int) string { return fmt.Sprint(names.TickPrefix, "busy", i) })
 }
 
 // publish makes the log store a number of empty messages on the subjects that are chosen for them.

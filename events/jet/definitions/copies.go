@@ -45,7 +45,7 @@ type copied struct {
 // checks at every interval, and whenever a key of the bucket or a definition changes, while first
 // says that no other server goes before this one. It calls told with each fact that it records
 // about copies that were changed by hand.
-func (s *Book) KeepCopies(ctx context.Context, every time.Duration, first func() bool, told func(definition.CopiesRestored), failed func(error)) {
+func (s *Registry) KeepCopies(ctx context.Context, every time.Duration, first func() bool, told func(definition.CopiesRestored), failed func(error)) {
 	k := &copyKeeper{s: s, told: told, every: every}
 	touched := make(chan struct{}, 1)
 	for _, subject := range []string{copySubject + ">", names.DefPrefix + ">"} {
@@ -83,7 +83,7 @@ func (s *Book) KeepCopies(ctx context.Context, every time.Duration, first func()
 
 // copyKeeper keeps the copies. Only one goroutine uses it.
 type copyKeeper struct {
-	s        *Book
+	s        *Registry
 	told     func(definition.CopiesRestored)
 	every    time.Duration             // how often all copies are compared
 	after    uint64                    // changes of definitions up to it have been copied
@@ -335,7 +335,7 @@ func copyMessage(key definition.Def, d *definition.Definition) *nats.Msg {
 }
 
 // copyOf reads a copy from the leader.
-func (s *Book) copyOf(ctx context.Context, key definition.Def) (copied, error) {
+func (s *Registry) copyOf(ctx context.Context, key definition.Def) (copied, error) {
 	m, found, err := s.LeaderGetFrom(ctx, copyStream, map[string]any{"last_by_subj": copySubject + string(key)})
 	if err != nil || !found {
 		return copied{}, request.ReadError(copySubject+string(key), err)
@@ -357,7 +357,7 @@ func copiedIn(header nats.Header, data []byte, seq uint64) copied {
 
 // Copies returns the copies in their bucket, by key, removed ones included: what a user of the
 // bucket sees.
-func (s *Book) Copies(ctx context.Context) (map[definition.Def]definition.Copied, error) {
+func (s *Registry) Copies(ctx context.Context) (map[definition.Def]definition.Copied, error) {
 	found, err := s.copies(ctx)
 	all := make(map[definition.Def]definition.Copied, len(found))
 	for key, c := range found {
@@ -367,7 +367,7 @@ func (s *Book) Copies(ctx context.Context) (map[definition.Def]definition.Copied
 }
 
 // copies reads the whole bucket of copies, removed ones included.
-func (s *Book) copies(ctx context.Context) (map[definition.Def]copied, error) {
+func (s *Registry) copies(ctx context.Context) (map[definition.Def]copied, error) {
 	stream, err := s.JS.Stream(ctx, copyStream)
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", names.DefsBucket, err)

@@ -31,7 +31,7 @@ type copying struct {
 
 func newCopying(t *testing.T) *copying {
 	c := &copying{T: t, Store: newStore(t)}
-	c.k = definitions.NewCopyKeeper(c.Book, c.tell)
+	c.k = definitions.NewCopyKeeper(c.Registry, c.tell)
 	c.kv = must(c.JS.KeyValue(within(t), names.DefsBucket))(t)
 	return c
 }
@@ -101,14 +101,14 @@ func TestCopiesFollowTheLog(t *testing.T) {
 	if err := c.JS.DeleteStream(ctx, definitions.CopyStream); err != nil {
 		t.Fatal(err)
 	}
-	if err := streams.NewKeeper(c.JS, timersOf(t, c.Store), func(string) {}).Look(ctx, streams.Layout{}); err != nil {
+	if err := streams.NewRestorer(c.JS, timersOf(t, c.Store), func(string) {}).Look(ctx, streams.Layout{}); err != nil {
 		t.Fatal(err)
 	}
 	c.look()
 	c.same("job.a", "schedule.a")
 	// A server that begins later finds old copies, which are late.
 	must(first(c.PutJob(ctx, testJob("a"), "ada")))(t)
-	c.k = definitions.NewCopyKeeper(c.Book, c.tell)
+	c.k = definitions.NewCopyKeeper(c.Registry, c.tell)
 	c.look()
 	c.same("job.a", "schedule.a")
 	if len(c.told) > 0 {
@@ -178,7 +178,7 @@ func TestCopiersAtOnce(t *testing.T) {
 	t.Parallel()
 	c := newCopying(t)
 	ctx := within(t)
-	other := definitions.NewCopyKeeper(c.Book, c.tell)
+	other := definitions.NewCopyKeeper(c.Registry, c.tell)
 	done := make(chan error, 1)
 	go func() {
 		for i := range 40 {

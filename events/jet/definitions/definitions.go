@@ -83,7 +83,7 @@ func (d *defined) readable(err error) error {
 
 // latest reads a definition from the leader, which has everything that was acknowledged, and the id
 // of its latest fact.
-func (s *Book) latest(ctx context.Context, def definition.Def) (d defined, fact string, err error) {
+func (s *Registry) latest(ctx context.Context, def definition.Def) (d defined, fact string, err error) {
 	d.Def = def
 	if err := def.Validate(); err != nil {
 		return d, "", err
@@ -97,13 +97,13 @@ func (s *Book) latest(ctx context.Context, def definition.Def) (d defined, fact 
 }
 
 // Definition implements [events.Reader].
-func (s *Book) Definition(ctx context.Context, def definition.Def) (definition.Definition, error) {
+func (s *Registry) Definition(ctx context.Context, def definition.Def) (definition.Definition, error) {
 	d, _, err := s.latest(ctx, def)
 	return d.Definition, err
 }
 
 // nearest reads a definition from any replica, which may lag behind.
-func (s *Book) nearest(ctx context.Context, def definition.Def) (defined, error) {
+func (s *Registry) nearest(ctx context.Context, def definition.Def) (defined, error) {
 	d := defined{Def: def}
 	if err := def.Validate(); err != nil {
 		return d, err
@@ -121,7 +121,7 @@ func (s *Book) nearest(ctx context.Context, def definition.Def) (defined, error)
 
 // definitionIn returns the definition as of the last record of its chain. If that record is not
 // readable because it was published by other means, the definition before it counts.
-func (s *Book) definitionIn(ctx context.Context, def definition.Def, last *events.Record) (defined, error) {
+func (s *Registry) definitionIn(ctx context.Context, def definition.Def, last *events.Record) (defined, error) {
 	d := defined{Def: def}
 	if e, ok := last.Fact.Event.(definition.DefinitionEvent); ok && last.Err == nil {
 		d.Definition = evolved(d.Definition, last, e)
@@ -139,7 +139,7 @@ func evolved(d definition.Definition, r *events.Record, e definition.DefinitionE
 
 // definitionAt reads a revision of a definition, the current one for 0. If there is none, the
 // result does not exist.
-func (s *Book) definitionAt(ctx context.Context, def definition.Def, revision uint64) (defined, error) {
+func (s *Registry) definitionAt(ctx context.Context, def definition.Def, revision uint64) (defined, error) {
 	d, err := s.nearest(ctx, def)
 	if err != nil || revision == 0 || d.Revision == revision {
 		return d, err
@@ -167,7 +167,7 @@ func (s *Book) definitionAt(ctx context.Context, def definition.Def, revision ui
 // amend replaces a definition by the result of change: an event with the next edition for a text,
 // or nil to leave it as it is. If another caller was faster, again tells whether to decide the
 // change anew; else the error wraps [ErrChanged].
-func (s *Book) amend(ctx context.Context, def definition.Def, actor string, again bool,
+func (s *Registry) amend(ctx context.Context, def definition.Def, actor string, again bool,
 	change func(was *defined, now time.Time) (definition.DefinitionEvent, error)) (is defined, changed bool, err error) {
 	chain := events.Chain[defined, *events.Fact]{
 		Read: func(ctx context.Context, wrote *events.Fact) (defined, uint64, bool, error) {
@@ -202,7 +202,7 @@ func (s *Book) amend(ctx context.Context, def definition.Def, actor string, agai
 
 // DefinitionAt returns a revision of a definition, the current one for 0. If there is none, the
 // result does not exist.
-func (s *Book) DefinitionAt(ctx context.Context, def definition.Def, revision uint64) (definition.Definition, error) {
+func (s *Registry) DefinitionAt(ctx context.Context, def definition.Def, revision uint64) (definition.Definition, error) {
 	d, err := s.definitionAt(ctx, def, revision)
 	return d.Definition, err
 }
@@ -211,7 +211,7 @@ func (s *Book) DefinitionAt(ctx context.Context, def definition.Def, revision ui
 // is; refuse, if not nil, may refuse another one. seen is the revision that the change follows, 0
 // for none; any if omitted. The error wraps [ErrChanged] if another caller has changed it at the
 // same moment, and [value.ErrOvertaken] if the current revision is not the one seen.
-func (s *Book) put(ctx context.Context, def definition.Def, text []byte, actor string, from definition.From, seen []uint64, refuse func(now time.Time) error) (revision uint64, changed bool, err error) {
+func (s *Registry) put(ctx context.Context, def definition.Def, text []byte, actor string, from definition.From, seen []uint64, refuse func(now time.Time) error) (revision uint64, changed bool, err error) {
 	is, changed, err := s.amend(ctx, def, actor, false, func(was *defined, now time.Time) (definition.DefinitionEvent, error) {
 		if was.Says(text) && was.Comes(from) {
 			return nil, nil
@@ -234,7 +234,7 @@ func (s *Book) put(ctx context.Context, def definition.Def, text []byte, actor s
 }
 
 // remove removes a definition on behalf of actor.
-func (s *Book) remove(ctx context.Context, def definition.Def, actor string) error {
+func (s *Registry) remove(ctx context.Context, def definition.Def, actor string) error {
 	_, _, err := s.amend(ctx, def, actor, true, func(was *defined, _ time.Time) (definition.DefinitionEvent, error) {
 		if !was.Exists() {
 			return nil, absent(def)
@@ -250,7 +250,7 @@ const anyKind = "*"
 
 // definitions reads the latest edition of every definition of a kind, by name, removed ones
 // included.
-func (s *Book) definitions(ctx context.Context, kind string) ([]defined, error) {
+func (s *Registry) definitions(ctx context.Context, kind string) ([]defined, error) {
 	var all []defined
 	err := request.LastOfAll(ctx, s.stream, names.DefSubject(definition.Named(kind, "*")), func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
 		def := definition.Def(strings.TrimPrefix(m.Subject(), names.DefPrefix))
@@ -271,7 +271,7 @@ func (s *Book) definitions(ctx context.Context, kind string) ([]defined, error) 
 
 // present reads all existing definitions of a kind, and returns the errors of those that are not
 // valid.
-func present[D any](ctx context.Context, s *Book, kind string, read func(*defined, error) (D, error)) ([]D, error) {
+func present[D any](ctx context.Context, s *Registry, kind string, read func(*defined, error) (D, error)) ([]D, error) {
 	found, err := s.definitions(ctx, kind)
 	if err != nil {
 		return nil, err
@@ -317,7 +317,7 @@ const (
 //
 // Known is a sequence that the log has reached, 0 if the caller knows none. If it is after the other
 // one, a single request tells that nothing was changed, but not that the log is another one.
-func (s *Book) changes(ctx context.Context, kind string, after, known uint64) (changed []defined, all bool, reached uint64, err error) {
+func (s *Registry) changes(ctx context.Context, kind string, after, known uint64) (changed []defined, all bool, reached uint64, err error) {
 	failed := func(err error) ([]defined, bool, uint64, error) {
 		return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
 	}
@@ -392,7 +392,7 @@ func lastOnPlaces(records []events.Record) (last []events.Record) {
 
 // nextOn returns the next records on a subject from a sequence on, none if the leader has none. With
 // many it first asks for a batch, which a replica may answer that lags behind.
-func (s *Book) nextOn(ctx context.Context, subject string, from uint64, many bool) ([]events.Record, error) {
+func (s *Registry) nextOn(ctx context.Context, subject string, from uint64, many bool) ([]events.Record, error) {
 	if many {
 		if batch, err := s.ReadBatch(ctx, subject, from); err != nil || len(batch) > 0 {
 			return batch, err
@@ -406,7 +406,7 @@ func (s *Book) nextOn(ctx context.Context, subject string, from uint64, many boo
 }
 
 // Definitions returns the definitions of a kind, or of all kinds for "", removed ones included.
-func (s *Book) Definitions(ctx context.Context, kind string) (map[definition.Def]definition.Definition, error) {
+func (s *Registry) Definitions(ctx context.Context, kind string) (map[definition.Def]definition.Definition, error) {
 	found, err := s.definitions(ctx, cmp.Or(kind, anyKind))
 	all := make(map[definition.Def]definition.Definition, len(found))
 	for i := range found {
@@ -466,7 +466,7 @@ func CalendarIn(name string, d definition.Definition) (schedule.StoredCalendar, 
 }
 
 // DefinitionFacts returns the log's facts about a definition, in order.
-func (s *Book) DefinitionFacts(ctx context.Context, def definition.Def) ([]events.Record, error) {
+func (s *Registry) DefinitionFacts(ctx context.Context, def definition.Def) ([]events.Record, error) {
 	if err := def.Validate(); err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ const (
 // CopyKeeper looks on request.
 type CopyKeeper struct{ k *copyKeeper }
 
-func NewCopyKeeper(b *Book, told func(definition.CopiesRestored)) *CopyKeeper {
+func NewCopyKeeper(b *Registry, told func(definition.CopiesRestored)) *CopyKeeper {
 	return &CopyKeeper{&copyKeeper{s: b, told: told}}
 }
 

@@ -43,12 +43,12 @@ func (s StoredJob) SeenRevision() uint64 { return s.Revision }
 // error wraps [definition.ErrLongDefinition] if the job is too long, [ErrChanged] if another caller
 // has changed it at the same moment, and [value.ErrOvertaken] if the current revision is not the
 // one seen.
-func (s *Book) PutJob(ctx context.Context, j job.Job, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
+func (s *Registry) PutJob(ctx context.Context, j job.Job, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
 	return s.PutJobFrom(ctx, j, actor, definition.From{}, seen...)
 }
 
-// PutJobFrom is [Book.PutJob], and says from where the job comes.
-func (s *Book) PutJobFrom(ctx context.Context, j job.Job, actor string, from definition.From, seen ...uint64) (revision uint64, changed bool, err error) {
+// PutJobFrom is [Registry.PutJob], and says from where the job comes.
+func (s *Registry) PutJobFrom(ctx context.Context, j job.Job, actor string, from definition.From, seen ...uint64) (revision uint64, changed bool, err error) {
 	if err := j.Validate(); err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
@@ -61,14 +61,14 @@ func (s *Book) PutJobFrom(ctx context.Context, j job.Job, actor string, from def
 
 // Job returns a job. Any replica may answer, so it may be out of date. The error wraps [ErrNoJob]
 // if there is none.
-func (s *Book) Job(ctx context.Context, name string) (StoredJob, error) {
+func (s *Registry) Job(ctx context.Context, name string) (StoredJob, error) {
 	d, err := s.nearest(ctx, definition.Named(definition.DefJob, name))
 	return storedJob(&d, err)
 }
 
-// JobToRun is [Book.JobAt] for the current revision, read from the leader, which has everything
+// JobToRun is [Registry.JobAt] for the current revision, read from the leader, which has everything
 // that was acknowledged. The error wraps [birth.ErrNoTask] if there is none that can run.
-func (s *Book) JobToRun(ctx context.Context, name string) (job.Job, uint64, error) {
+func (s *Registry) JobToRun(ctx context.Context, name string) (job.Job, uint64, error) {
 	d, _, err := s.latest(ctx, definition.Named(definition.DefJob, name))
 	j, err := storedJob(&d, err)
 	return j.Job, j.Revision, err
@@ -76,7 +76,7 @@ func (s *Book) JobToRun(ctx context.Context, name string) (job.Job, uint64, erro
 
 // StoredJobAt returns a revision of a job, the current one for 0. The error wraps [ErrNoJob] if
 // there is none, or there was none then.
-func (s *Book) StoredJobAt(ctx context.Context, name string, revision uint64) (StoredJob, error) {
+func (s *Registry) StoredJobAt(ctx context.Context, name string, revision uint64) (StoredJob, error) {
 	d, err := s.definitionAt(ctx, definition.Named(definition.DefJob, name), revision)
 	j, err := storedJob(&d, err)
 	if revision > 0 && errors.Is(err, ErrNoJob) {
@@ -85,8 +85,8 @@ func (s *Book) StoredJobAt(ctx context.Context, name string, revision uint64) (S
 	return j, err
 }
 
-// JobAt is [Book.StoredJobAt] for callers that need only the job and its revision.
-func (s *Book) JobAt(ctx context.Context, name string, revision uint64) (job.Job, uint64, error) {
+// JobAt is [Registry.StoredJobAt] for callers that need only the job and its revision.
+func (s *Registry) JobAt(ctx context.Context, name string, revision uint64) (job.Job, uint64, error) {
 	j, err := s.StoredJobAt(ctx, name, revision)
 	return j.Job, j.Revision, err
 }
@@ -101,18 +101,18 @@ func storedJob(d *defined, err error) (StoredJob, error) {
 }
 
 // Jobs returns all jobs by name, and the errors of those that are not valid.
-func (s *Book) Jobs(ctx context.Context) ([]StoredJob, error) {
+func (s *Registry) Jobs(ctx context.Context) ([]StoredJob, error) {
 	return present(ctx, s, definition.DefJob, storedJob)
 }
 
 // RemoveJob removes a job on behalf of actor; tasks that were made from it go on. The error wraps
 // [ErrNoJob] if there is none.
-func (s *Book) RemoveJob(ctx context.Context, name, actor string) error {
+func (s *Registry) RemoveJob(ctx context.Context, name, actor string) error {
 	return s.remove(ctx, definition.Named(definition.DefJob, name), actor)
 }
 
-// JobChanges returns the names of changed jobs, as [Book.ScheduleChanges] does for schedules.
-func (s *Book) JobChanges(ctx context.Context, after, known uint64) (names []string, all bool, reached uint64, err error) {
+// JobChanges returns the names of changed jobs, as [Registry.ScheduleChanges] does for schedules.
+func (s *Registry) JobChanges(ctx context.Context, after, known uint64) (names []string, all bool, reached uint64, err error) {
 	found, all, reached, err := s.changes(ctx, definition.DefJob, after, known)
 	for i := range found {
 		names = append(names, found[i].Name())

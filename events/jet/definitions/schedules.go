@@ -23,8 +23,8 @@ var ErrBadSchedule = errors.New("the stored schedule is not valid: store it anew
 // equal one is left as it is, and a paused one stays paused. Then it sets the timer; if that fails,
 // the scheduler's sweep does it. The error is a [*schedule.Refusal] if no tick will ever come or the
 // name is another's; it wraps [definition.ErrLongDefinition] if the schedule is too long, and
-// [ErrChanged] if another caller has changed it at the same moment. seen is as in [Book.PutJob].
-func (s *Book) PutSchedule(ctx context.Context, d schedule.Definition, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
+// [ErrChanged] if another caller has changed it at the same moment. seen is as in [Registry.PutJob].
+func (s *Registry) PutSchedule(ctx context.Context, d schedule.Definition, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
 	if err := value.JoinFaults(value.Under("task: ", placement.ValidLabels(d.Make.Labels)), d.Validate()); err != nil {
 		return 0, false, fmt.Errorf("schedule %s: %w", d.Name, err)
 	}
@@ -38,7 +38,7 @@ func (s *Book) PutSchedule(ctx context.Context, d schedule.Definition, actor str
 }
 
 // PauseSchedule keeps a schedule from making tasks. The error wraps [ErrNoSchedule] if there is none.
-func (s *Book) PauseSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error) {
+func (s *Registry) PauseSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error) {
 	_, changed, err = s.amendSchedule(ctx, name, actor, true, nil, func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error) {
 		if was == nil || was.Paused != nil {
 			return was, nil, noSchedule(was, name)
@@ -54,7 +54,7 @@ func (s *Book) PauseSchedule(ctx context.Context, name, actor, reason string) (c
 
 // ResumeSchedule lets a schedule make tasks again, from now on. The error wraps [ErrNoSchedule] if
 // there is none.
-func (s *Book) ResumeSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error) {
+func (s *Registry) ResumeSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error) {
 	_, changed, err = s.amendSchedule(ctx, name, actor, true, nil, func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error) {
 		if was == nil || was.Paused == nil {
 			return was, nil, noSchedule(was, name)
@@ -69,7 +69,7 @@ func (s *Book) ResumeSchedule(ctx context.Context, name, actor, reason string) (
 
 // RemoveSchedule removes a schedule; its tasks stay. The error wraps [ErrNoSchedule] if there is
 // none.
-func (s *Book) RemoveSchedule(ctx context.Context, name, actor string) error {
+func (s *Registry) RemoveSchedule(ctx context.Context, name, actor string) error {
 	if err := s.remove(ctx, definition.Named(definition.DefSchedule, name), actor); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ type eventOf func(definition.Edition) definition.DefinitionEvent
 // amendSchedule replaces a schedule by the result of change, and sets its timer. A schedule that is
 // not valid counts as none. The timer comes last: a process that dies before it leaves a schedule
 // without a timer, or with that of an earlier revision, and the scheduler's sweep finds both.
-func (s *Book) amendSchedule(ctx context.Context, name, actor string, again bool, seen []uint64,
+func (s *Registry) amendSchedule(ctx context.Context, name, actor string, again bool, seen []uint64,
 	change func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error)) (revision uint64, changed bool, err error) {
 	is, changed, err := s.amend(ctx, definition.Named(definition.DefSchedule, name), actor, again, func(d *defined, now time.Time) (definition.DefinitionEvent, error) {
 		var was *schedule.Definition
@@ -123,7 +123,7 @@ func (s *Book) amendSchedule(ctx context.Context, name, actor string, again bool
 
 // timeSchedule sets the timer of a schedule that was just stored, or removes it if the schedule has
 // no next tick.
-func (s *Book) timeSchedule(ctx context.Context, is *defined) error {
+func (s *Registry) timeSchedule(ctx context.Context, is *defined) error {
 	stored, err := storedSchedule(is, nil)
 	if err != nil || stored.Paused != nil {
 		return errors.Join(err, s.writer.DisarmSchedule(ctx, is.Name()))
@@ -148,14 +148,14 @@ func storedSchedule(d *defined, err error) (schedule.Stored, error) {
 }
 
 // Schedule returns a schedule. The error wraps [ErrNoSchedule] if there is none.
-func (s *Book) Schedule(ctx context.Context, name string) (schedule.Stored, error) {
+func (s *Registry) Schedule(ctx context.Context, name string) (schedule.Stored, error) {
 	d, _, err := s.latest(ctx, definition.Named(definition.DefSchedule, name))
 	return storedSchedule(&d, err)
 }
 
 // ScheduleAt returns a revision of a schedule, perhaps of a removed one; nil if there was none that can
 // be read.
-func (s *Book) ScheduleAt(ctx context.Context, name string, revision uint64) (*schedule.Stored, error) {
+func (s *Registry) ScheduleAt(ctx context.Context, name string, revision uint64) (*schedule.Stored, error) {
 	d, err := s.definitionAt(ctx, definition.Named(definition.DefSchedule, name), revision)
 	is, err := storedSchedule(&d, err)
 	if errors.Is(err, ErrNoSchedule) || errors.Is(err, ErrBadSchedule) {
@@ -165,7 +165,7 @@ func (s *Book) ScheduleAt(ctx context.Context, name string, revision uint64) (*s
 }
 
 // Schedules returns all schedules by name, and the errors of those that are not valid.
-func (s *Book) Schedules(ctx context.Context) ([]schedule.Stored, error) {
+func (s *Registry) Schedules(ctx context.Context) ([]schedule.Stored, error) {
 	return present(ctx, s, definition.DefSchedule, storedSchedule)
 }
 
@@ -174,7 +174,7 @@ func (s *Book) Schedules(ctx context.Context) ([]schedule.Stored, error) {
 // tell which have changed, all is true, and any may have. Known is a sequence that the log has
 // reached, 0 if the caller knows none; with it the call costs less while nothing changes, but does
 // not notice that the log was made anew.
-func (s *Book) ScheduleChanges(ctx context.Context, after, known uint64) (changed []schedule.Change, all bool, reached uint64, err error) {
+func (s *Registry) ScheduleChanges(ctx context.Context, after, known uint64) (changed []schedule.Change, all bool, reached uint64, err error) {
 	found, all, reached, err := s.changes(ctx, definition.DefSchedule, after, known)
 	for i := range found {
 		c := schedule.Change{Name: found[i].Name()}

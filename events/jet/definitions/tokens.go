@@ -118,7 +118,7 @@ func storedToken(d *defined, err error) (StoredToken, error) {
 
 // PutToken stores a token on behalf of actor. The error wraps [ErrTokenExists] if a token has its
 // name and replace is false.
-func (s *Book) PutToken(ctx context.Context, t Token, actor string, replace bool) error {
+func (s *Registry) PutToken(ctx context.Context, t Token, actor string, replace bool) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
@@ -140,24 +140,24 @@ func (s *Book) PutToken(ctx context.Context, t Token, actor string, replace bool
 }
 
 // RemoveToken removes a token on behalf of actor. The error wraps [ErrNoToken] if there is none.
-func (s *Book) RemoveToken(ctx context.Context, name, actor string) error {
+func (s *Registry) RemoveToken(ctx context.Context, name, actor string) error {
 	return s.remove(ctx, definition.Named(definition.DefToken, name), actor)
 }
 
 // Tokens returns all tokens by name, and the errors of those that are not valid.
-func (s *Book) Tokens(ctx context.Context) ([]StoredToken, error) {
+func (s *Registry) Tokens(ctx context.Context) ([]StoredToken, error) {
 	return present(ctx, s, definition.DefToken, storedToken)
 }
 
 // TokenKeeper knows all tokens, as of its last look. Only one goroutine may use it.
 type TokenKeeper struct {
-	s      *Book
+	s      *Registry
 	tokens map[string]Token // nil before the first look
 	after  uint64           // changes up to it are known
 }
 
 // TokenKeeper returns a keeper that has not looked yet.
-func (s *Book) TokenKeeper() *TokenKeeper { return &TokenKeeper{s: s} }
+func (s *Registry) TokenKeeper() *TokenKeeper { return &TokenKeeper{s: s} }
 
 // Look returns all tokens by name, and whether they differ from the last look; the first look
 // always differs. After an error it returns what was known before. It asks the leader, for a
@@ -199,7 +199,7 @@ func (k *TokenKeeper) look(ctx context.Context) (bool, error) {
 
 // chains returns all editions of the definitions of a kind up to a sequence, in the order of the
 // log, from the leader. Use it only for kinds with few definitions.
-func (s *Book) chains(ctx context.Context, kind string, last uint64) (all []defined, err error) {
+func (s *Registry) chains(ctx context.Context, kind string, last uint64) (all []defined, err error) {
 	for from := uint64(1); from <= last; {
 		r, found, err := s.LeaderGet(ctx, map[string]any{"seq": from, "next_by_subj": names.DefSubject(definition.Named(kind, "*"))})
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	wire "millrace/events/jet/names"
+	"millrace/events/jet/names"
 	"millrace/events/jet/request"
 )
 
@@ -26,12 +26,12 @@ type TokenUse struct {
 
 // SaveTokenUse stores the last use of a token. Of several servers the last writer wins, so the time
 // may be older than the last use by as long as a server waits before it writes again.
-func (s *Book) SaveTokenUse(ctx context.Context, u TokenUse) error {
+func (s *Registry) SaveTokenUse(ctx context.Context, u TokenUse) error {
 	body, err := json.Marshal(u)
 	if err != nil {
 		return err
 	}
-	m := &nats.Msg{Subject: wire.UsedPrefix + u.Name, Data: body, Header: request.TTL(usedTTL)}
+	m := &nats.Msg{Subject: names.UsedPrefix + u.Name, Data: body, Header: request.TTL(usedTTL)}
 	if _, err := s.JS.PublishMsg(ctx, m); err != nil {
 		return fmt.Errorf("store when token %s was used: %w", u.Name, err)
 	}
@@ -40,9 +40,9 @@ func (s *Book) SaveTokenUse(ctx context.Context, u TokenUse) error {
 
 // TokenUses returns when the tokens of these names were last used, by their hashes. It lacks those
 // that were never used, or not for long.
-func (s *Book) TokenUses(ctx context.Context, names []string) (map[string]time.Time, error) {
+func (s *Registry) TokenUses(ctx context.Context, tokens []string) (map[string]time.Time, error) {
 	used := map[string]time.Time{}
-	err := request.LastOn(ctx, s.Link, wire.StateStream, wire.UsedPrefix, names, func(name string, m *nats.Msg) error {
+	err := request.LastOn(ctx, s.Link, names.StateStream, names.UsedPrefix, tokens, func(name string, m *nats.Msg) error {
 		var u TokenUse
 		if json.Unmarshal(m.Data, &u) == nil && u.Name == name {
 			used[u.Hash] = u.At

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events/jet/names"
-	link "millrace/events/jet/request"
+	"millrace/events/jet/request"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -63,7 +63,7 @@ func (o *Outputs) backwards(ctx context.Context, stream, subject string, more fu
 // is none.
 func (o *Outputs) lastOf(ctx context.Context, stream, subject string) (seq uint64, data []byte, err error) {
 	m, _, err := o.LeaderGetFrom(ctx, stream, map[string]any{"last_by_subj": subject})
-	return m.Seq, m.Data, link.ReadError(subject, err)
+	return m.Seq, m.Data, request.ReadError(subject, err)
 }
 
 // beforeOf returns the last message of a subject before a sequence, from any replica.
@@ -79,13 +79,13 @@ func (o *Outputs) fromOf(ctx context.Context, stream, subject string, seq uint64
 	return o.oneOf(ctx, stream, subject, map[string]any{"batch": 1, "seq": seq, "next_by_subj": subject})
 }
 
-func (o *Outputs) oneOf(ctx context.Context, stream, subject string, request map[string]any) (uint64, []byte, error) {
-	found, err := o.BatchGet(ctx, stream, 1, request)
+func (o *Outputs) oneOf(ctx context.Context, stream, subject string, query map[string]any) (uint64, []byte, error) {
+	found, err := o.BatchGet(ctx, stream, 1, query)
 	if err != nil || len(found) == 0 {
-		return 0, nil, link.ReadError(subject, err)
+		return 0, nil, request.ReadError(subject, err)
 	}
-	seq, err := link.SequenceOf(found[0])
-	return seq, found[0].Data, link.ReadError(subject, err)
+	seq, err := request.SequenceOf(found[0])
+	return seq, found[0].Data, request.ReadError(subject, err)
 }
 
 // Told returns what is stored of an attempt's lines and records. Usually the last message of each

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events/jet/names"
-	link "millrace/events/jet/request"
+	"millrace/events/jet/request"
 )
 
 // ErrThere: the NATS server has a stream of that name already.
@@ -23,7 +23,7 @@ type backup struct {
 	Config  map[string]json.RawMessage `json:"config,omitempty"`
 	State   json.RawMessage            `json:"state,omitempty"`
 	Deliver string                     `json:"deliver_subject,omitempty"`
-	Error   *link.ServerError          `json:"error,omitempty"`
+	Error   *request.ServerError       `json:"error,omitempty"`
 }
 
 // Carry copies a stream from one NATS server to another that has none of its name: with its sequences
@@ -92,7 +92,7 @@ func answer(data []byte) (is backup, err error) {
 	switch {
 	case is.Error == nil:
 		return is, nil
-	case link.NameTaken(is.Error):
+	case request.NameTaken(is.Error):
 		return is, ErrThere
 	}
 	return is, is.Error

@@ -11,18 +11,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Keeper makes deleted streams and buckets again.
-type Keeper struct {
+// Restorer makes deleted streams and buckets again.
+type Restorer struct {
 	js     jetstream.JetStream
 	timers jetstream.Stream
 	made   func(name string)
 	last   map[string]uint64 // the last sequence of each stream at the last look
 }
 
-// NewKeeper returns a keeper that calls made with the name of each stream or bucket that it has
+// NewRestorer returns a restorer that calls made with the name of each stream or bucket that it has
 // made again. The content of such a stream is lost.
-func NewKeeper(js jetstream.JetStream, timers jetstream.Stream, made func(name string)) *Keeper {
-	return &Keeper{js: js, timers: timers, made: made, last: map[string]uint64{}}
+func NewRestorer(js jetstream.JetStream, timers jetstream.Stream, made func(name string)) *Restorer {
+	return &Restorer{js: js, timers: timers, made: made, last: map[string]uint64{}}
 }
 
 // sequenceGap is how far the first sequence of a stream that is made again lies above the last one
@@ -31,7 +31,7 @@ func NewKeeper(js jetstream.JetStream, timers jetstream.Stream, made func(name s
 const sequenceGap = 1 << 20
 
 // Look makes missing streams as the layout says.
-func (k *Keeper) Look(ctx context.Context, l Layout) error {
+func (k *Restorer) Look(ctx context.Context, l Layout) error {
 	l = l.withDefaults()
 	var errs []error
 	for _, cfg := range l.Streams() {
@@ -53,7 +53,7 @@ func (k *Keeper) Look(ctx context.Context, l Layout) error {
 
 // keep makes a stream if it is missing. It makes none while a leader is being elected: only a
 // leader can say that a stream does not exist.
-func (k *Keeper) keep(ctx context.Context, name string, make func(context.Context) error) error {
+func (k *Restorer) keep(ctx context.Context, name string, make func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, request.ReadTimeout)
 	defer cancel()
 	stream, err := k.js.Stream(ctx, name)

@@ -10,8 +10,8 @@ import (
 	"millrace/task"
 )
 
-// Book collects the results while a log is read, and adds up to a report. It is for one goroutine.
-type Book struct {
+// Collector collects the results while a log is read, and adds up to a report. It is for one goroutine.
+type Collector struct {
 	// Checked counts the checks, by rule.
 	Checked [end]int
 	// Forgotten and Overtaken count decisions that were not judged: Forgotten those whose inputs
@@ -44,8 +44,8 @@ type Config struct {
 }
 
 // New returns an empty book.
-func New(cfg Config) *Book {
-	b := &Book{cfg: cfg}
+func New(cfg Config) *Collector {
+	b := &Collector{cfg: cfg}
 	for _, r := range cfg.Rules {
 		b.asked[r] = true
 	}
@@ -53,10 +53,10 @@ func New(cfg Config) *Book {
 }
 
 // Asked tells whether to check a rule.
-func (b *Book) Asked(rule Rule) bool { return b.asked[rule] }
+func (b *Collector) Asked(rule Rule) bool { return b.asked[rule] }
 
 // Turn sets the record being read; nil for none.
-func (b *Book) Turn(r *events.Record) {
+func (b *Collector) Turn(r *events.Record) {
 	if b.now, b.spoilt = r, false; r != nil {
 		b.fields = nil
 	}
@@ -64,10 +64,10 @@ func (b *Book) Turn(r *events.Record) {
 
 // Spoilt says that the decision of the record being read follows from nothing that could be repeated:
 // nothing else is found about it.
-func (b *Book) Spoilt() { b.spoilt = true }
+func (b *Collector) Spoilt() { b.spoilt = true }
 
 // Find keeps a finding, unless its rule is not to be checked or has enough findings.
-func (b *Book) Find(rule Rule, f Finding) {
+func (b *Collector) Find(rule Rule, f Finding) {
 	if !b.asked[rule] || b.spoilt && rule == Decisions {
 		return
 	}
@@ -85,21 +85,21 @@ func (b *Book) Find(rule Rule, f Finding) {
 }
 
 // Broken counts the findings of a rule, including those that were not kept.
-func (b *Book) Broken(rule Rule) int { return b.broken[rule] }
+func (b *Collector) Broken(rule Rule) int { return b.broken[rule] }
 
 // Any tells whether there is a finding yet.
-func (b *Book) Any() bool { return b.broken != [end]int{} }
+func (b *Collector) Any() bool { return b.broken != [end]int{} }
 
 // Note adds a remark to a rule, beside its status.
-func (b *Book) Note(rule Rule, format string, args ...any) {
+func (b *Collector) Note(rule Rule, format string, args ...any) {
 	b.notes[rule] = append(b.notes[rule], fmt.Sprintf(format, args...))
 }
 
 // Noted tells whether a rule has a remark.
-func (b *Book) Noted(rule Rule) bool { return len(b.notes[rule]) > 0 }
+func (b *Collector) Noted(rule Rule) bool { return len(b.notes[rule]) > 0 }
 
 // CouldNot records why a rule cannot be checked.
-func (b *Book) CouldNot(rule Rule, why string) {
+func (b *Collector) CouldNot(rule Rule, why string) {
 	b.unchecked[rule] = true
 	b.Note(rule, "%s", why)
 }
@@ -114,7 +114,7 @@ func By(r *events.Record) task.By {
 
 // Differ names the fields in which a decision differs from its repetition; "" if none. Under other
 // settings it ignores the words of reasons. A finding about the record gets the fields.
-func (b *Book) Differ(was, is *events.Fact) string {
+func (b *Collector) Differ(was, is *events.Fact) string {
 	text, all := b.differences(was, is)
 	if b.fields = all; !b.cfg.Otherwise || len(all) == 0 {
 		return text
@@ -130,20 +130,20 @@ func (b *Book) Differ(was, is *events.Fact) string {
 }
 
 // Hides tells whether a JSON text of the record being read stands for a hidden one.
-func (b *Book) Hides(text json.RawMessage) bool {
+func (b *Collector) Hides(text json.RawMessage) bool {
 	var value any
 	return b.hiding() && json.Unmarshal(text, &value) == nil && events.Hidden(value)
 }
 
-// HidesText is [Book.Hides] for a text.
-func (b *Book) HidesText(text string) bool { return b.hiding() && events.HiddenText(text) }
+// HidesText is [Collector.Hides] for a text.
+func (b *Collector) HidesText(text string) bool { return b.hiding() && events.HiddenText(text) }
 
 // hiding tells whether the record being read may hide values. What follows an import hides none, so
 // a value that only looks hidden is compared.
-func (b *Book) hiding() bool { return b.now != nil && b.now.Seq <= b.cfg.Hidden }
+func (b *Collector) hiding() bool { return b.now != nil && b.now.Seq <= b.cfg.Hidden }
 
 // Sum writes the results of all rules into a report.
-func (b *Book) Sum(r *Report) {
+func (b *Collector) Sum(r *Report) {
 	for _, rule := range Rules() {
 		r.Rules = append(r.Rules, b.sum(rule))
 		r.Violations += b.broken[rule]
@@ -154,7 +154,7 @@ func (b *Book) Sum(r *Report) {
 }
 
 // sum is the result of a rule. Notes hold remarks beside the status.
-func (b *Book) sum(rule Rule) RuleReport {
+func (b *Collector) sum(rule Rule) RuleReport {
 	r := RuleReport{
 		Rule:       rule,
 		Promise:    rule.Promise(),

@@ -26,7 +26,7 @@ type Differences []Difference
 
 // differences returns the fields in which a decision differs from its repetition, also in words.
 // Hidden values never differ.
-func (b *Book) differences(was, is *events.Fact) (string, Differences) {
+func (b *Collector) differences(was, is *events.Fact) (string, Differences) {
 	if is.Event == nil {
 		return "nothing follows", nil
 	}

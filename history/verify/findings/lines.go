@@ -28,7 +28,7 @@ const lagging = 65_536
 
 // Lines is the state of tasks before their limits.
 type Lines struct {
-	book  *Book
+	book  *Collector
 	terms *Terms
 	log   Log
 	first uint64 // the first record
@@ -60,7 +60,7 @@ type Log struct {
 }
 
 // NewLines returns a Lines without tasks.
-func NewLines(b *Book, terms *Terms, log Log) *Lines {
+func NewLines(b *Collector, terms *Terms, log Log) *Lines {
 	return &Lines{book: b, terms: terms, log: log, rates: map[Word]*bucket{}}
 }
 

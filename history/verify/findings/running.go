@@ -18,7 +18,7 @@ import (
 
 // Running are the running epochs, on nodes and under limits.
 type Running struct {
-	book  *Book
+	book  *Collector
 	terms *Terms
 
 	sessions map[counted]*session
@@ -27,7 +27,7 @@ type Running struct {
 }
 
 // NewRunning returns a Running without epochs.
-func NewRunning(b *Book, terms *Terms) *Running {
+func NewRunning(b *Collector, terms *Terms) *Running {
 	return &Running{book: b, terms: terms, sessions: map[counted]*session{}, began: map[counted][]uint64{}, uses: map[Word]use{}}
 }
 

@@ -23,7 +23,7 @@ import (
 
 // Ticks are the log's facts of schedules and their ticks.
 type Ticks struct {
-	book *Book
+	book *Collector
 	log  TickLog
 
 	ticks     map[tick]*ticked
@@ -43,7 +43,7 @@ type TickLog struct {
 }
 
 // NewTicks returns a Ticks without schedules, which reports to a book.
-func NewTicks(b *Book, log TickLog) *Ticks {
+func NewTicks(b *Collector, log TickLog) *Ticks {
 	return &Ticks{book: b, log: log, ticks: map[tick]*ticked{}, schedules: map[string]*ticking{}}
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/embed"
-	wire "millrace/events/jet/names"
+	"millrace/events/jet/names"
 	"millrace/events/jet/request"
 	"millrace/events/jet/streams"
 	"millrace/internal/cli/settings"
@@ -32,10 +32,10 @@ import (
 // the last fact. Sequences and times stay.
 func Lay(dir string, layout streams.Layout, made time.Time, facts iter.Seq2[events.Record, error], output iter.Seq2[embed.Message, error]) (to view.Point, err error) {
 	log, printed := embed.Stream{Created: made}, embed.Stream{Created: made, Messages: output}
-	if log.Config, err = layout.Config(wire.LogStream); err != nil {
+	if log.Config, err = layout.Config(names.LogStream); err != nil {
 		return to, err
 	}
-	if printed.Config, err = layout.Config(wire.OutputStream); err != nil {
+	if printed.Config, err = layout.Config(names.OutputStream); err != nil {
 		return to, err
 	}
 	log.Messages = marked(func(yield func(embed.Message, error) bool) {
@@ -116,7 +116,7 @@ func (a *Commands) ImportTo(ctx context.Context, t client.Target, s settings.Val
 		return to, is, err
 	}
 	defer nc.Close()
-	return to, is, streams.Carry(ctx, from, nc, wire.LogStream)
+	return to, is, streams.Carry(ctx, from, nc, names.LogStream)
 }
 
 // Stilled says what was stopped so that a log starts nothing.

@@ -49,5 +49,5 @@ func (p *parts) keep(store *jet.Store, view *projections.Store) {
 }
 
 func (p *parts) keepOne(kind scheduler.Kind, policy scheduler.Policy, store left) {
-	p.start((&scheduler.Keeper{Kind: kind, Store: store, Policy: policy, Every: 12 * p.settings.Sweep, Now: p.clock.Now, Log: p.log}).Run)
+	p.start((&scheduler.Retention{Kind: kind, Store: store, Policy: policy, Every: 12 * p.settings.Sweep, Now: p.clock.Now, Log: p.log}).Run)
 }

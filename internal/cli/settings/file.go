@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"millrace/internal/cli/exit"
-	near "millrace/task/value"
+	"millrace/task/value"
 )
 
 // written is a value as it stands in the settings file.
@@ -77,7 +77,7 @@ func known(name string) error {
 			return nil
 		}
 	}
-	if meant := near.Word(name, names); meant != "" {
+	if meant := value.Word(name, names); meant != "" {
 		return fmt.Errorf("unknown setting %q; did you mean %q?", name, meant)
 	}
 	return fmt.Errorf("unknown setting %q; there are %s", name, strings.Join(names, ", "))
