@@ -35,10 +35,11 @@ type walk struct {
 	blocks []*pastBlock // still to be read, in the order of their first ids
 	odd    map[*pastBlock]bool
 	found  []numbered // in order; from the blocks read so far
+	rowed  bool       // only rows tell all that the filter asks for
 }
 
 func (p *past) walk(ctx context.Context, s *scene, f *view.Filter, after task.ID) (*walk, error) {
-	w := &walk{past: p, scene: s, filter: f, after: after, chosen: s.chosen(f), odd: map[*pastBlock]bool{}}
+	w := &walk{past: p, scene: s, filter: f, after: after, chosen: s.chosen(f), rowed: f.Rowed(), odd: map[*pastBlock]bool{}}
 	var err error
 	if w.words, err = p.wordings(ctx, s, f); err != nil {
 		return nil, err
@@ -162,7 +163,7 @@ func (w *walk) counts(b *pastBlock, n []int) bool {
 	_, first := during(w.filter, b.first)
 	_, last := during(w.filter, b.last)
 	look := w.words.look(b)
-	if !first || !last || w.odd[b] || look.named || w.filter.IDPart != "" || len(w.filter.Params) > 0 {
+	if !first || !last || w.odd[b] || look.named || w.filter.IDPart != "" || w.rowed {
 		return false
 	}
 	until := min(b.until, w.scene.tasks)
@@ -203,7 +204,7 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 			w.left--
 		}
 		if may(number) && within(f, string(w.after), string(id)) {
-			w.found = append(w.found, numbered{task.ID(id), number, scan.seq, w.words.told(number) && len(f.Params) == 0})
+			w.found = append(w.found, numbered{task.ID(id), number, scan.seq, w.words.told(number) && !w.rowed})
 		}
 	}
 	var of []birthFit // by number, as the entry of its birth says, which may be in the next block

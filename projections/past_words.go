@@ -359,7 +359,7 @@ func (p *past) wordings(ctx context.Context, s *scene, f *view.Filter) (is *word
 		is.says.rows[0] = inRows{spans: p.store.texts.born(f.Text), part: bornWords}
 		is.says.rows[1] = inRows{spans: p.store.texts.told(f.Text), part: messageWords}
 	}
-	if placed(f) {
+	if f.Placed() {
 		return is, nil // no matter which words they have
 	}
 	if is.odd, err = p.odd(ctx, s); err != nil {
