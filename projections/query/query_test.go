@@ -27,6 +27,7 @@ func TestParse(t *testing.T) {
 		"priority:8,9 is:dead":        {Priorities: []int{8, 9}, Dead: true},
 		"since:2h until:11:00":        {Since: noon.Add(-2 * time.Hour), Until: noon.Add(-time.Hour)},
 		"is:suspect schedule:n":       {Schedule: "n", Doubted: true},
+		"step:load is:dead":           {Step: "load", Dead: true},
 		"is:root batch:01a id:9g5fav": {Roots: true, Batch: "01A", IDPart: "9G5FAV"},
 		`param.customer:acme param.n:3 param.a.b:"x y"`: {Params: map[string]string{"customer": "acme", "n": "3", "a.b": "x y"}},
 		`unclosed "quote here`:                          {Text: "unclosed quote here"},

@@ -42,6 +42,8 @@ type Filter struct {
 	Queue string `json:"queue,omitempty"`
 	// Schedule is the schedule that made the task.
 	Schedule string `json:"schedule,omitempty"`
+	// Step is the name of the task in its parent: that of a step.
+	Step string `json:"step,omitempty"`
 	// Roots leaves out the tasks that have a parent: steps, values of a list, and those on several
 	// nodes.
 	Roots bool `json:"roots,omitempty"`
