@@ -46,11 +46,14 @@ func conditions(f *view.Filter, routes []string, after task.ID) *condition {
 	if !f.Until.IsZero() {
 		c.and("id < ?", firstID(f.Until.Add(idSlack)))
 	}
-	if f.Job != "" {
-		c.and("job = ?", f.Job)
-	}
-	if f.Node != "" {
-		c.and("node = ?", f.Node)
+	for _, is := range []struct {
+		said, text, arg string
+	}{
+		{f.Job, "job = ?", f.Job}, {f.Node, "node = ?", f.Node}, {f.Schedule, "instr(words, ?)", mark(markSchedule, f.Schedule)}, {f.Batch, "instr(words, ?)", mark(markBatch, f.Batch)},
+	} {
+		if is.said != "" {
+			c.and(is.text, is.arg)
+		}
 	}
 	if f.Queue != "" {
 		args := make([]any, len(routes))
@@ -58,9 +61,6 @@ func conditions(f *view.Filter, routes []string, after task.ID) *condition {
 			args[i] = route
 		}
 		c.and("queue IN ("+repeat("?", len(args))+")", args...)
-	}
-	if f.Schedule != "" {
-		c.and("instr(words, ?)", mark(markSchedule, f.Schedule))
 	}
 	if f.Roots {
 		c.and("ifnull(instr(words, ?), 0) = 0", anyMark(markParent))
@@ -82,9 +82,6 @@ func conditions(f *view.Filter, routes []string, after task.ID) *condition {
 			}
 		}
 		c.and("("+strings.Join(ways, " OR ")+")", args...)
-	}
-	if f.Batch != "" {
-		c.and("instr(words, ?)", mark(markBatch, f.Batch))
 	}
 	if part := plainPart(f.Text); part != "" {
 		pattern := "%" + part + "%"

@@ -63,7 +63,7 @@ func (s *Store) Count(ctx context.Context, q view.Query) (c view.Counts, err err
 		}
 		return c, err
 	}
-	if q.Text != "" || len(q.Params) > 0 { // only the rows have them
+	if q.Rowed() {
 		return s.countEach(ctx, &q.Filter)
 	}
 	err = s.now(ctx, "count tasks", func(p *past) error { c, err = p.Count(ctx, q); return err })
@@ -194,8 +194,10 @@ func (s *Store) Rows(ctx context.Context, f view.Filter) (page view.Rows, err er
 // numbers tells whether a filter is for the index of the past, which knows of all tasks what a few
 // rows would tell: few tasks may match, and no index of the rows finds these.
 func numbers(f *view.Filter) bool {
-	return f.IDPart == "" && f.Text == "" && f.Suspect == nil && len(f.Params) == 0 &&
-		(f.Job != "" || f.Node != "" || f.Schedule != "" || f.Roots || f.Batch != "" || len(f.Priorities) > 0 || !f.Since.IsZero() || !f.Until.IsZero())
+	return f.IDPart == "" && !f.Rowed() &&
+		f.Sets(func(k *view.Field) bool {
+			return !slices.Contains([]string{"States", "Dead", "Queue", "Labels"}, k.Name)
+		})
 }
 
 // list finds the first tasks that match a filter. Each state, and each queue of pending tasks, is a

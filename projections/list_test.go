@@ -98,6 +98,9 @@ func (h *history) filter() view.Filter {
 		f.States = task.States()
 	}
 	f.Roots = h.IntN(5) == 0
+	if h.IntN(12) == 0 {
+		f.Step = h.text()
+	}
 	switch h.IntN(10) {
 	case 8:
 		f.Params = map[string]string{"a": []string{`[1,"}"]`, "x"}[h.IntN(2)]}
@@ -150,7 +153,7 @@ func plain(k *task.Task, f *view.Filter) bool {
 	return k.State != task.Unknown && text && (f.Suspect == nil || f.Suspect(k)) &&
 		(len(f.States) == 0 || slices.Contains(f.States, k.State)) && (!f.Dead || k.State == task.Abnormal && k.Dismissed == nil) &&
 		(!f.Roots || k.Parent == "") && (strings.HasPrefix(string(k.ID), f.IDPart) || strings.HasSuffix(string(k.ID), f.IDPart)) &&
-		(f.Job == "" || k.Job == f.Job) && (f.Node == "" || k.Node == f.Node) &&
+		(f.Step == "" || k.Step == f.Step) && (f.Job == "" || k.Job == f.Job) && (f.Node == "" || k.Node == f.Node) &&
 		(f.Queue == "" || k.Route.Queue() == f.Queue || k.Route.Selected() && k.QueueName() == f.Queue) &&
 		(f.Since.IsZero() || !k.SubmittedAt.Before(f.Since)) &&
 		(f.Until.IsZero() || k.SubmittedAt.Before(f.Until))

@@ -339,18 +339,13 @@ func (p *past) Count(ctx context.Context, q view.Query) (view.Counts, error) {
 	if err != nil {
 		return c, err
 	}
-	if placed(&q.Filter) {
+	if q.Placed() {
 		c = s.count(&q.Filter, slices.Clone(s.n))
 	} else {
 		c, err = p.countEach(ctx, s, &q.Filter)
 	}
 	c.Point = p.at
 	return c, err
-}
-
-// placed tells whether the places and origins of tasks tell all that a filter asks for.
-func placed(f *view.Filter) bool {
-	return f.Since.IsZero() && f.Until.IsZero() && f.IDPart == "" && len(f.Labels) == 0 && f.Text == "" && len(f.Params) == 0
 }
 
 // mostAtOnce is of about how many tasks it is found out at once whether they match.
@@ -490,7 +485,7 @@ func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err erro
 		if err != nil {
 			return page, err
 		}
-		if folded += n; folded > mostFolded && len(q.Params) > 0 {
+		if folded += n; folded > mostFolded && q.Rowed() {
 			return page, view.ErrUnindexed
 		}
 		for i := range were {
@@ -550,7 +545,7 @@ func (p *past) Steps(ctx context.Context, earlier view.Whole, f view.Filter, mos
 	w.chosen.was = was
 	steps.Of = map[[2]task.State]int{}
 	visit := most
-	if placed(&f) {
+	if f.Placed() {
 		s.steps(was, &w.chosen, steps.Of)
 	} else {
 		visit = math.MaxInt

@@ -39,6 +39,7 @@ type walk struct {
 	odd    map[*pastBlock]bool
 	found  []numbered // in order; from the blocks read so far
 	ready  []numbered // likewise; they have the labels
+	rowed  bool       // only rows tell all that the filter asks for
 	asked  int        // of how many tasks the rows were asked at once
 }
 
@@ -46,7 +47,7 @@ func (p *past) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) {
 	if f.Text != "" {
 		return nil, view.ErrUnindexed
 	}
-	w := &walk{past: p, scene: s, filter: f, after: after, chosen: s.chosen(f), odd: map[*pastBlock]bool{}}
+	w := &walk{past: p, scene: s, filter: f, after: after, chosen: s.chosen(f), rowed: f.Rowed(), odd: map[*pastBlock]bool{}}
 	w.spans = p.store.texts.spans(textsIn(&view.Filter{Labels: f.Labels})...)
 	w.left = w.chosen.most(s)
 	for number := range s.odd {
@@ -188,7 +189,7 @@ func (w *walk) few(ctx context.Context, most int) ([]numbered, error) {
 func (w *walk) counts(b *pastBlock, n []int) bool {
 	_, first := during(w.filter, b.first)
 	_, last := during(w.filter, b.last)
-	if !first || !last || w.odd[b] || w.filter.IDPart != "" || len(w.filter.Params)+len(w.filter.Labels) > 0 {
+	if !first || !last || w.odd[b] || w.filter.IDPart != "" || w.rowed || len(w.filter.Labels) > 0 {
 		return false
 	}
 	for number := b.tasks + 1; number <= min(b.until, w.scene.tasks); number++ {
@@ -212,7 +213,7 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 		}
 		w.left--
 		if is := string(id); within(f, string(w.after), is) && (len(f.Labels) == 0 || odd[number] || touches(w.spans, is, is)) {
-			w.found = append(w.found, numbered{task.ID(is), number, scan.seq, !odd[number] && len(f.Params) == 0})
+			w.found = append(w.found, numbered{task.ID(is), number, scan.seq, !odd[number] && !w.rowed})
 		}
 	}
 	var of []birthFit // by number, as the entry of its birth says, which may be in the next block

@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet"
+	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
@@ -150,7 +151,7 @@ func (c *crew) wait(ctx context.Context) error {
 		}
 		begun := c.begun.Load()
 		if begun == before {
-			page, err := c.bench.client.List(ctx, client.ListRequest{Queue: queue, Counts: true, Limit: 1})
+			page, err := c.bench.client.List(ctx, client.ListRequest{Filter: view.Filter{Queue: queue, Limit: 1}, Counts: true})
 			return errors.Join(fmt.Errorf("%d tasks have begun and none in the last %v; those of the queue are %s", begun, stall, counted(page.Counts)), err)
 		}
 		before = begun
@@ -166,7 +167,7 @@ func (b *bench) caughtUp(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, err = b.client.List(ctx, client.ListRequest{Limit: 1, AtLeast: last})
+	_, err = b.client.List(ctx, client.ListRequest{Filter: view.Filter{Limit: 1}, AtLeast: last})
 	return time.Since(start), err
 }
 

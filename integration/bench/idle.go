@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
@@ -93,7 +94,7 @@ func Idling(ctx context.Context, cfg Config, n int) (Idle, error) {
 // until waits until the counts of tasks by state are enough.
 func (b *bench) until(ctx context.Context, enough func(map[string]int) bool) error {
 	for {
-		page, err := b.client.List(ctx, client.ListRequest{Queue: queue, Limit: 1, Counts: true})
+		page, err := b.client.List(ctx, client.ListRequest{Filter: view.Filter{Queue: queue, Limit: 1}, Counts: true})
 		if err != nil || enough(page.Counts) {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"millrace/projections/view"
 	"millrace/service/client"
 )
 
@@ -66,7 +67,7 @@ func ManyPages(ctx context.Context, cfg Config, n int) ([]Page, error) {
 	if err := b.open(ctx); err != nil {
 		return nil, err
 	}
-	have, err := b.client.List(ctx, client.ListRequest{Limit: 1})
+	have, err := b.client.List(ctx, client.ListRequest{Filter: view.Filter{Limit: 1}})
 	if err == nil && len(have.Tasks) == 0 {
 		err = b.fill(ctx, n)
 	}

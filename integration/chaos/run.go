@@ -16,6 +16,7 @@ import (
 	"millrace/integration/load"
 	"millrace/internal/cli/wording"
 	"millrace/internal/logclock"
+	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/value"
@@ -384,7 +385,7 @@ func lastFact(records []events.Record) uint64 {
 // rows reads the read model; once at rest, any server's will do.
 func (r *run) rows(ctx context.Context, last uint64) ([]task.Task, error) {
 	rows := []task.Task{}
-	ask := client.ListRequest{Limit: 200, OldestFirst: true, AtLeast: last}
+	ask := client.ListRequest{Filter: view.Filter{Limit: 200, OldestFirst: true}, AtLeast: last}
 	for {
 		once, cancel := context.WithTimeout(ctx, 5*tryTime)
 		page, err := r.client.List(once, ask)
@@ -404,7 +405,7 @@ func (r *run) rows(ctx context.Context, last uint64) ([]task.Task, error) {
 func (r *run) views(ctx context.Context, last uint64, want map[task.State]int) []string {
 	for range 4 * r.cfg.Schedulers {
 		once, cancel := context.WithTimeout(ctx, 5*tryTime)
-		page, err := r.client.List(once, client.ListRequest{Limit: 1, AtLeast: last, Counts: true})
+		page, err := r.client.List(once, client.ListRequest{Filter: view.Filter{Limit: 1}, AtLeast: last, Counts: true})
 		cancel()
 		if err != nil {
 			return []string{fmt.Sprintf("a read model does not answer: %v", err)}

@@ -10,6 +10,7 @@ import (
 
 	"millrace/integration/harness"
 	"millrace/internal/testkit"
+	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
@@ -45,7 +46,7 @@ func TestServerMemory(t *testing.T) {
 	}
 	ended, since := 0, time.Now()
 	over := func() bool { // on a busy machine they are many: it is over when none has ended for long
-		page, err := c.List(t.Context(), client.ListRequest{Counts: true, Limit: 1})
+		page, err := c.List(t.Context(), client.ListRequest{Filter: view.Filter{Limit: 1}, Counts: true})
 		if n := page.Counts[task.Finished.String()]; err == nil && n > ended {
 			ended, since = n, time.Now()
 		}

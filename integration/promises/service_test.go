@@ -83,7 +83,7 @@ func TestService(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	last := p.State(c, receipt.ID).Seq
-	request, err := json.Marshal(client.ListRequest{States: []task.State{task.Finished}, AtLeast: last, Counts: true})
+	request, err := json.Marshal(client.ListRequest{Filter: view.Filter{States: []task.State{task.Finished}}, AtLeast: last, Counts: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,10 @@ package query
 import (
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
+	"millrace/projections/view"
 	"millrace/task"
 )
 
@@ -93,18 +95,23 @@ func wordAt(text string, cursor int) (from, upto int) {
 
 // valuesOf returns the possible values of a key.
 func valuesOf(key string, known Known) []string {
-	switch key {
-	case "state":
+	if key == flagKey {
+		return slices.Sorted(slices.Values(flags()))
+	}
+	i := slices.IndexFunc(view.Fields, func(k view.Field) bool { return k.Word == key })
+	if i < 0 {
+		return nil
+	}
+	switch view.Fields[i].In(new(view.Filter)).Interface().(type) {
+	case []task.State:
 		names := []string{"active", "ended"}
 		for _, s := range task.States() {
 			names = append(names, s.String())
 		}
 		return names
-	case "is":
-		return []string{"dead", "root", "suspect"}
-	case "since", "until":
+	case time.Time:
 		return []string{"10m", "1h", "2h", "24h", "7d"}
-	case "priority":
+	case []int:
 		return []string{"9", "8", "7", "6", "5", "4", "3", "2", "1", "0"}
 	}
 	return known.Values[key]

@@ -21,7 +21,7 @@ func TestComplete(t *testing.T) {
 		shown  []string
 		first  string // the query with the first
 	}{
-		{"st", 2, []string{"state:"}, "state:"},
+		{"st", 2, []string{"state:", "step:"}, "state:"},
 		{"", 0, keys, "state:"},
 		{"param.c", 7, []string{"param.customer:"}, "param.customer:"},
 		{"job:", 4, []string{"job:backup", "job:import", `job:"my job"`}, "job:backup "},

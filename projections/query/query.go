@@ -16,22 +16,24 @@ import (
 	"millrace/task/value"
 )
 
-// Tasks is a parsed query for tasks.
-type Tasks struct {
-	view.Filter
-	// Doubted selects tasks whose node may be lost.
-	Doubted bool
-}
-
-// Keys are the keys of terms, each with an example.
-var Keys = []struct{ Name, Example string }{
-	{"state", "state:error,abnormal"}, {"job", "job:backup"}, {"queue", "queue:crawl"}, {"node", "node:w3"}, {"schedule", "schedule:nightly"},
-	{"label", "label:env=prod"}, {paramName, paramName + ":value"}, {"priority", "priority:8,9"}, {"since", "since:2h"}, {"until", "until:12:00"}, {"is", "is:dead"},
-	{"batch", "batch:01ARZ3NDEKTSV4RRFFQ69G5FAV"}, {"id", "id:9G5FAV"},
-}
+// Keys are the keys of terms, each with an example: those of [view.Fields], and one for all that are
+// true or false.
+var Keys = func() (keys []struct{ Name, Example string }) {
+	for i := range view.Fields {
+		k := &view.Fields[i]
+		name, _, _ := strings.Cut(k.Example, ":")
+		if name != "" && (name != flagKey || k.Name == "Dead") { // one for all that are true or false
+			keys = append(keys, struct{ Name, Example string }{name, k.Example})
+		}
+	}
+	return keys
+}()
 
 // paramKey begins the key of a parameter, before its name; paramName is such a key in words.
 const paramKey, paramName = "param.", "param.NAME"
+
+// flagKey is the key of all fields that are true or false.
+const flagKey = "is"
 
 // Wrong names the invalid term of a query, and its beginning, counted in bytes.
 type Wrong struct {
@@ -46,8 +48,8 @@ func (w *Wrong) Unwrap() error { return w.Err }
 // Parse parses a query: terms such as state:error, which must all match, and text that must occur
 // in the id, the job, the step, the command or the message. Commas separate alternative states or
 // priorities, quotes keep spaces, and a time has the form of [Past]. The error is a *[Wrong].
-func Parse(text string, now time.Time) (Tasks, error) {
-	var q Tasks
+func Parse(text string, now time.Time) (view.Filter, error) {
+	var q view.Filter
 	var words []string
 	seen := map[string]bool{}
 	for at := 0; at < len(text); {
@@ -57,14 +59,14 @@ func Parse(text string, now time.Time) (Tasks, error) {
 		}
 		word, quoted, end := next(text, at)
 		key, value, isTerm := strings.Cut(word, ":")
-		fail := func(err error) (Tasks, error) { return Tasks{}, &Wrong{at, text[at:end], err} }
+		fail := func(err error) (view.Filter, error) { return view.Filter{}, &Wrong{at, text[at:end], err} }
 		switch {
 		case isTerm && !quoted:
 			if seen[key] && key != "label" {
 				return fail(fmt.Errorf("%s is there twice; commas are for several states or priorities", key))
 			}
 			seen[key] = true
-			if err := q.term(key, value, now); err != nil {
+			if err := term(&q, key, value, now); err != nil {
 				return fail(err)
 			}
 		default:
@@ -95,86 +97,92 @@ func next(text string, at int) (word string, quoted bool, end int) {
 }
 
 // term adds one term.
-func (q *Tasks) term(key, value string, now time.Time) (err error) {
+func term(q *view.Filter, key, value string, now time.Time) error {
 	if value == "" {
 		return errors.New("nothing stands behind the colon")
 	}
-	if name, is := strings.CutPrefix(key, paramKey); is && name != "" {
-		if q.Params == nil {
-			q.Params = map[string]string{}
-		}
-		q.Params[name] = value
-		return nil
+	param, ofParam := strings.CutPrefix(key, paramKey)
+	if ofParam = ofParam && param != ""; ofParam {
+		key = "param"
 	}
-	switch key {
-	case "param":
-		return errors.New("want param.NAME:value, such as param.customer:acme")
-	case "state":
-		q.States, err = States([]string{value})
-	case "job":
-		q.Job = value
-	case "queue":
-		q.Queue = value
-	case "node":
-		q.Node = value
-	case "schedule":
-		q.Schedule = value
-	case "batch":
-		q.Batch = strings.ToUpper(value)
-	case "label":
-		labels, bad := placement.ParseLabels([]string{value})
-		if bad != nil {
-			return fmt.Errorf("want label:name=value: %w", bad)
+	for i := range view.Fields {
+		k := &view.Fields[i]
+		field := k.In(q).Addr().Interface()
+		flag, isFlag := field.(*bool)
+		switch {
+		case k.Example == "", isFlag && (key != flagKey || value != k.Word), !isFlag && key != k.Word:
+			continue
+		case isFlag:
+			*flag = true
+			return nil
+		case key == "param" && !ofParam:
+			return errors.New("want param.NAME:value, such as param.customer:acme")
 		}
-		if q.Labels == nil {
-			q.Labels = map[string]string{}
+		return read(field, key, param, value, now)
+	}
+	if key == flagKey {
+		return unknown(value, flags(), "word for is:")
+	}
+	return unknown(key, keyNames(), "key")
+}
+
+// read adds the value of a term to a field, by its type; param is the name of a parameter.
+func read(field any, key, param, value string, now time.Time) (err error) {
+	switch is := field.(type) {
+	case *[]task.State:
+		*is, err = States([]string{value})
+	case *[]int:
+		*is, err = priorities(value)
+	case *time.Time:
+		*is, err = Past(value, now)
+	case *map[string]string:
+		pairs := map[string]string{param: value}
+		if key == "label" {
+			if pairs, err = placement.ParseLabels([]string{value}); err != nil {
+				return fmt.Errorf("want label:name=value: %w", err)
+			}
 		}
-		maps.Copy(q.Labels, labels)
-	case "priority":
-		err = q.priorities(value)
-	case "since":
-		q.Since, err = Past(value, now)
-	case "until":
-		q.Until, err = Past(value, now)
-	case "id":
-		part, ok := task.Part(value)
-		if q.IDPart = part; !ok {
-			err = fmt.Errorf("want at least %d characters from the beginning or the end of an id", task.MinPart)
+		if *is == nil {
+			*is = map[string]string{}
 		}
-	case "is":
-		err = q.is(value)
-	default:
-		return unknown(key, keyNames(), "key")
+		maps.Copy(*is, pairs)
+	case *string:
+		*is = value
+		switch key {
+		case "batch":
+			*is = strings.ToUpper(value)
+		case "id":
+			var ok bool
+			if *is, ok = task.Part(value); !ok {
+				err = fmt.Errorf("want at least %d characters from the beginning or the end of an id", task.MinPart)
+			}
+		}
 	}
 	return err
 }
 
-func (q *Tasks) priorities(value string) error {
+func priorities(value string) (all []int, err error) {
 	for text := range strings.SplitSeq(value, ",") {
 		p, err := strconv.Atoi(text)
 		if err != nil {
-			return fmt.Errorf("%q is no priority", text)
+			return nil, fmt.Errorf("%q is no priority", text)
 		}
 		if err := placement.ValidPriority(p); err != nil {
-			return err
+			return nil, err
 		}
-		q.Priorities = append(q.Priorities, p)
+		all = append(all, p)
 	}
-	return nil
+	return all, nil
 }
 
-func (q *Tasks) is(value string) error {
-	switch value {
-	case "dead":
-		q.Dead = true
-	case "suspect":
-		q.Doubted = true
-	case "root":
-		q.Roots = true
-	default:
-		return unknown(value, []string{"dead", "suspect", "root"}, "word for is:")
+// flags are the words behind is:, in the order of [view.Fields].
+func flags() (words []string) {
+	for i := range view.Fields {
+		if word, is := strings.CutPrefix(view.Fields[i].Example, flagKey+":"); is {
+			words = append(words, word)
+		}
 	}
-	return nil
+	return words
 }
 
 func keyNames() []string {

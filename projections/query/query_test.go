@@ -13,23 +13,24 @@ import (
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func TestParse(t *testing.T) {
-	for text, want := range map[string]Tasks{
+	for text, want := range map[string]view.Filter{
 		"":                            {},
 		"  ":                          {},
-		"refused":                     {Filter: view.Filter{Text: "refused"}},
-		`"connection refused"`:        {Filter: view.Filter{Text: "connection refused"}},
-		"connection refused":          {Filter: view.Filter{Text: "connection refused"}},
-		`"state:error"`:               {Filter: view.Filter{Text: "state:error"}},
-		"state:error,abnormal":        {Filter: view.Filter{States: []task.State{task.Error, task.Abnormal}}},
-		"job:backup queue:low boom":   {Filter: view.Filter{Job: "backup", Queue: "low", Text: "boom"}},
-		`node:w3 job:"a b"`:           {Filter: view.Filter{Node: "w3", Job: "a b"}},
-		"label:env=prod label:a=":     {Filter: view.Filter{Labels: map[string]string{"env": "prod", "a": ""}}},
-		"priority:8,9 is:dead":        {Filter: view.Filter{Priorities: []int{8, 9}, Dead: true}},
-		"since:2h until:11:00":        {Filter: view.Filter{Since: noon.Add(-2 * time.Hour), Until: noon.Add(-time.Hour)}},
-		"is:suspect schedule:n":       {Filter: view.Filter{Schedule: "n"}, Doubted: true},
-		"is:root batch:01a id:9g5fav": {Filter: view.Filter{Roots: true, Batch: "01A", IDPart: "9G5FAV"}},
-		`param.customer:acme param.n:3 param.a.b:"x y"`: {Filter: view.Filter{Params: map[string]string{"customer": "acme", "n": "3", "a.b": "x y"}}},
-		`unclosed "quote here`:                          {Filter: view.Filter{Text: "unclosed quote here"}},
+		"refused":                     {Text: "refused"},
+		`"connection refused"`:        {Text: "connection refused"},
+		"connection refused":          {Text: "connection refused"},
+		`"state:error"`:               {Text: "state:error"},
+		"state:error,abnormal":        {States: []task.State{task.Error, task.Abnormal}},
+		"job:backup queue:low boom":   {Job: "backup", Queue: "low", Text: "boom"},
+		`node:w3 job:"a b"`:           {Node: "w3", Job: "a b"},
+		"label:env=prod label:a=":     {Labels: map[string]string{"env": "prod", "a": ""}},
+		"priority:8,9 is:dead":        {Priorities: []int{8, 9}, Dead: true},
+		"since:2h until:11:00":        {Since: noon.Add(-2 * time.Hour), Until: noon.Add(-time.Hour)},
+		"is:suspect schedule:n":       {Schedule: "n", Doubted: true},
+		"step:load is:dead":           {Step: "load", Dead: true},
+		"is:root batch:01a id:9g5fav": {Roots: true, Batch: "01A", IDPart: "9G5FAV"},
+		`param.customer:acme param.n:3 param.a.b:"x y"`: {Params: map[string]string{"customer": "acme", "n": "3", "a.b": "x y"}},
+		`unclosed "quote here`:                          {Text: "unclosed quote here"},
 	} {
 		if got, err := Parse(text, noon); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q is %+v, %v; want %+v", text, got, err, want)

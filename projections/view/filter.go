@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"sort"
 	"strings"
@@ -24,97 +23,62 @@ const (
 // ErrCursor refuses a cursor that did not come from a page of the same order.
 var ErrCursor = errors.New("the cursor is not valid: start from the first page")
 
-// Filter selects tasks, in the order of their ids. A task must match all fields that are set.
+// Filter selects tasks, in the order of their ids. A task must match all fields that are set; [Fields]
+// has more about them. A task whose id names a time more than a day from its submission may be missed by
+// Since and Until. The next page neither repeats nor omits a task that existed before, however many are
+// added meanwhile.
 type Filter struct {
-	// States are the allowed states. Default: any.
-	States []task.State
-	// Dead selects dead letters that were not dismissed: [task.Task.Dead].
-	Dead bool
-	// Suspect, if set, selects among the tasks that run on a node or wait for a single one: those
-	// for which it returns true.
-	Suspect func(*task.Task) bool
-	// Job, Node and Queue are exact. Node is the node that runs the task or ran it last. A task
-	// that waits for certain nodes of a queue belongs to the queue, too.
-	Job, Node, Queue string
+	// States are those that a task may be in. Default: any.
+	States []task.State `json:"states,omitempty"`
+	// Dead chooses dead letters that were not dismissed: abnormal tasks, and those in error whose
+	// retries are used up. States narrows it to one kind.
+	Dead bool `json:"dead,omitempty"`
+	// Doubted chooses tasks on doubtful nodes: those that run on a node that has vanished or is
+	// late with its heartbeat, or that wait for such a node alone.
+	Doubted bool `json:"suspect,omitempty"`
+	// Job and Queue are those of the task. Node runs the task, or ran it last.
+	Job   string `json:"job,omitempty"`
+	Node  string `json:"node,omitempty"`
+	Queue string `json:"queue,omitempty"`
 	// Schedule is the schedule that made the task.
-	Schedule string
-	// Roots leaves out the tasks that have a parent.
-	Roots bool
-	// IDPart is the beginning or the end of the task's id, in upper case.
-	IDPart string
-	// Labels must all be present with these values.
-	Labels map[string]string
-	// Params are parameters that must all be there with these values, as people type them: see
-	// [HasParam].
-	Params map[string]string
-	// Priorities are the allowed priorities. Default: any.
-	Priorities []int
-	// Batch is the last bulk command that changed the task.
-	Batch string
-	// Since and Until bound the time of submission: Since is inclusive, Until exclusive. A task
-	// whose id names a time more than a day from its submission may be missed.
-	Since, Until time.Time
-	// Text occurs in the task's id, job, step, message, or command: not in a script of a job, which
-	// would match for all tasks of the job. ASCII letters match in either case.
-	Text string
-	// Limit is the size of a page. Default [DefaultLimit], at most [MaxLimit].
-	Limit int
-	// Cursor continues after a page, with its Next. The next page neither repeats nor omits a task
-	// that existed before, however many are added meanwhile.
-	Cursor string
-	// After is the last task of the page before; it has the same effect as Cursor.
-	After task.ID
-	// OldestFirst reverses the order; by default the newest id comes first.
-	OldestFirst bool
+	Schedule string `json:"schedule,omitempty"`
+	// Step is the name of the task in its parent: that of a step.
+	Step string `json:"step,omitempty"`
+	// Roots leaves out the tasks that have a parent: steps, values of a list, and those on several
+	// nodes.
+	Roots bool `json:"roots,omitempty"`
+	// IDPart is a part of the task's: at least [task.MinPart] characters from its beginning or its end.
+	IDPart string `json:"id,omitempty"`
+	// Labels must all be there with these values.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Params are parameters that must all be there with these values: texts as they are, anything else as JSON.
+	Params map[string]string `json:"params,omitempty"`
+	// Priorities are the priorities it may have: larger means more urgent. Default: any.
+	Priorities []int `json:"priorities,omitempty"`
+	// Batch is the bulk command that last changed the task.
+	Batch string `json:"batch,omitempty"`
+	// Since and Until bound the time of submission.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	// Text must be part of the id, the job's name, the command or the message, ignoring case.
+	Text string `json:"text,omitempty"`
+	// Limit is how many tasks a page has: 1 to 1000, default 50. A page has fewer if they would not
+	// fit into one message; then Next continues.
+	Limit int `json:"limit,omitempty"`
+	// Cursor is the Next of the previous page.
+	Cursor string `json:"cursor,omitempty"`
+	// After is the last task of the previous page; it does what Cursor does.
+	After task.ID `json:"after,omitempty"`
+	// OldestFirst reverses the order; by default the newest come first.
+	OldestFirst bool `json:"oldest_first,omitempty"`
+	// Suspect, if set, tells which of the tasks that run on a node, or wait for a single one, are
+	// chosen: that is how Doubted is answered.
+	Suspect func(*task.Task) bool `json:"-"`
 }
 
 // OnlyQueue tells whether the filter selects all tasks of a queue, or all tasks if queue is "".
 func (f *Filter) OnlyQueue() (queue string, only bool) {
-	rest := *f
-	rest.Queue, rest.Limit, rest.Cursor, rest.After, rest.OldestFirst = "", 0, "", "", false
-	return f.Queue, reflect.ValueOf(rest).IsZero()
-}
-
-// Match tells whether a task matches the filter, regardless of pages.
-func (f *Filter) Match(t *task.Task) bool {
-	return t.State != task.Unknown && f.matchState(t) && f.matchWork(t) && f.matchText(t)
-}
-
-func (f *Filter) matchState(t *task.Task) bool {
-	switch {
-	case f.Dead && !t.Dead():
-	case len(f.States) > 0 && !slices.Contains(f.States, t.State):
-	case f.Suspect != nil && !(t.State == task.Pending || t.Live()):
-	case f.Suspect != nil && !f.Suspect(t):
-	case f.Node != "" && t.Node != f.Node:
-	default:
-		return true
-	}
-	return false
-}
-
-func (f *Filter) matchWork(t *task.Task) bool {
-	switch {
-	case !f.Since.IsZero() && t.SubmittedAt.Before(f.Since), !f.Until.IsZero() && !t.SubmittedAt.Before(f.Until):
-	case f.Job != "" && t.Job != f.Job, f.Schedule != "" && t.Schedule != f.Schedule, f.Batch != "" && t.Batch != f.Batch:
-	case f.Queue != "" && t.Route.Queue() != f.Queue && t.QueueName() != f.Queue:
-	case f.Roots && t.Parent != "":
-	case !strings.HasPrefix(string(t.ID), f.IDPart) && !strings.HasSuffix(string(t.ID), f.IDPart):
-	case len(f.Priorities) > 0 && !slices.Contains(f.Priorities, t.Route.Priority()):
-	default:
-		for k, v := range f.Labels {
-			if have, ok := t.Labels[k]; !ok || have != v {
-				return false
-			}
-		}
-		for name, value := range f.Params {
-			if !HasParam(t.Params, name, value) {
-				return false
-			}
-		}
-		return true
-	}
-	return false
+	return f.Queue, f.Suspect == nil && !f.Sets(func(k *Field) bool { return k.Name != "Queue" })
 }
 
 // HasParam tells whether parameters have a value under a name. A text is typed as it is, anything else as JSON:

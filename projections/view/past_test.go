@@ -255,6 +255,7 @@ func TestMatch(t *testing.T) {
 		{"priority", Filter{Priorities: []int{placement.DefaultPriority + 1}}, nil},
 		{"job", Filter{Job: "resize"}, nil},
 		{"schedule", Filter{Schedule: "nightly"}, nil},
+		{"step", Filter{Step: "load"}, nil},
 		{"batch", Filter{Batch: "b"}, nil},
 		{"roots", Filter{Roots: true}, all},
 	} {

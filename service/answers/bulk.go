@@ -114,7 +114,7 @@ func (r *manyRequest) read(act *client.ManyAct, now time.Time) (err error) {
 		return badRequest{errors.New("dead letters have ended, and this is for tasks that have not")}
 	case len(r.Tasks) > 0 && (r.All || !reflect.ValueOf(*f).IsZero()):
 		return badRequest{errors.New("say tasks, or a filter, and not both")}
-	case !r.All && len(r.Tasks) == 0 && (!f.Dead || act.Dead) && !f.Suspect && f.Job == "" && f.Node == "" && f.Queue == "" && f.Schedule == "" && f.ID == "" && f.Batch == "" && f.Text == "" && len(f.Labels) == 0 && len(f.Priorities) == 0 && f.Since.IsZero() && f.Until.IsZero():
+	case !r.All && len(r.Tasks) == 0 && (!f.Dead || act.Dead) && !f.Sets(func(k *view.Field) bool { return k.Name != "States" && k.Name != "Dead" && k.Name != "Roots" }):
 		return badRequest{errors.New("choose the tasks by a filter, such as {\"queue\":\"crawl\"}, or say \"all\"")}
 	}
 	if f.States, err = client.StatesFor(f.States, act.States); err != nil {
@@ -154,7 +154,7 @@ func (s *Service) many(ctx context.Context, act *client.ManyAct, r *manyRequest,
 		b.Leave = func(t *task.Task) bool { return !slices.Contains(r.Filter.States, t.State) || act.Leaves(t) }
 	}
 	if r.DryRun {
-		if len(r.Tasks) == 0 && !r.Filter.Suspect && (act.Means == nil || act.Dead) {
+		if len(r.Tasks) == 0 && !r.Filter.Doubted && (act.Means == nil || act.Dead) {
 			return s.foresee(ctx, &r.Filter, r.Limit)
 		}
 		b.Most = 0

@@ -90,7 +90,7 @@ func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, err
 	if err := r.Read(s.now()); err != nil {
 		return taskPage{}, err
 	}
-	filter := client.FilterOf(&r)
+	filter := r.Filter
 	if r.After != "" {
 		after, err := task.ParseID(string(r.After))
 		if err != nil {
@@ -98,10 +98,10 @@ func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, err
 		}
 		filter.After = after
 	}
-	if r.ID != "" {
-		part, ok := task.Part(r.ID)
+	if r.IDPart != "" {
+		part, ok := task.Part(r.IDPart)
 		if !ok {
-			return taskPage{}, badRequest{fmt.Errorf("id is %q, want at least %d characters from the beginning or the end of one", r.ID, task.MinPart)}
+			return taskPage{}, badRequest{fmt.Errorf("id is %q, want at least %d characters from the beginning or the end of one", r.IDPart, task.MinPart)}
 		}
 		filter.IDPart = part
 	}
@@ -109,7 +109,7 @@ func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, err
 	if err := filter.Validate(); err != nil {
 		return taskPage{}, err
 	}
-	if r.At != "" && (r.Suspect || r.NewerThan > 0) {
+	if r.At != "" && (r.Doubted || r.NewerThan > 0) {
 		return taskPage{}, badRequest{errors.New("of the past it is not known who was suspect, and nothing new comes")}
 	}
 	if r.At != "" && r.Text != "" {
@@ -121,7 +121,7 @@ func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, err
 	if r.At != "" {
 		return s.listThen(ctx, &r, &filter)
 	}
-	if r.Suspect {
+	if r.Doubted {
 		doubts, err := s.doubts(ctx)
 		if err != nil {
 			return taskPage{}, err

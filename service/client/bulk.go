@@ -291,7 +291,7 @@ func (c *Client) PurgeQueue(ctx context.Context, p *Purge, list func(context.Con
 	if err != nil {
 		return BulkReport{}, err
 	}
-	b := Bulk{List: list, Request: ListRequest{States: p.States, Queue: p.Queue, OldestFirst: true, Until: p.Until, AtLeast: last}}
+	b := Bulk{List: list, Request: ListRequest{Filter: view.Filter{States: p.States, Queue: p.Queue, OldestFirst: true, Until: p.Until}, AtLeast: last}}
 	if len(p.States) == 0 {
 		b.Request.States = []task.State{task.Pending, task.Held}
 		b.Leave = func(t *task.Task) bool { return t.State == task.Held && !t.Throttled }

@@ -15,6 +15,7 @@ import (
 	"millrace/events/jet/outputs"
 	"millrace/files"
 	"millrace/files/tree"
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/value"
@@ -389,7 +390,7 @@ func (c *Client) wantedByTasks(ctx context.Context, list func(context.Context, L
 	if err != nil {
 		return err
 	}
-	r := ListRequest{Limit: 1000, AtLeast: last, OldestFirst: true}
+	r := ListRequest{Filter: view.Filter{Limit: 1000, OldestFirst: true}, AtLeast: last}
 	for _, s := range task.States() {
 		if !s.Terminal() {
 			r.States = append(r.States, s)

@@ -22,47 +22,7 @@ import (
 
 // ListRequest chooses tasks. All fields that are set must hold.
 type ListRequest struct {
-	// States are those that a task may be in. Default: any.
-	States []task.State `json:"states,omitempty"`
-	// Dead chooses dead letters that were not dismissed: abnormal tasks, and those in error whose
-	// retries are used up. States narrows it to one kind.
-	Dead bool `json:"dead,omitempty"`
-	// Suspect chooses tasks on doubtful nodes: those that run on a node that has vanished or is
-	// late with its heartbeat, or that wait for such a node alone.
-	Suspect bool `json:"suspect,omitempty"`
-	// Job and Queue are those of the task. Node runs the task, or ran it last.
-	Job   string `json:"job,omitempty"`
-	Node  string `json:"node,omitempty"`
-	Queue string `json:"queue,omitempty"`
-	// Schedule is the schedule that made the task.
-	Schedule string `json:"schedule,omitempty"`
-	// Roots leaves out the tasks that have a parent: steps, values of a list, and those on several
-	// nodes.
-	Roots bool `json:"roots,omitempty"`
-	// ID is a part of the task's: at least [task.MinPart] characters from its beginning or its end.
-	ID string `json:"id,omitempty"`
-	// Labels must all be there with these values.
-	Labels map[string]string `json:"labels,omitempty"`
-	// Params are parameters that must all be there with these values: texts as they are, anything else as JSON.
-	Params map[string]string `json:"params,omitempty"`
-	// Priorities are the priorities it may have: larger means more urgent. Default: any.
-	Priorities []int `json:"priorities,omitempty"`
-	// Batch is the bulk command that last changed the task.
-	Batch string `json:"batch,omitempty"`
-	// Since and Until bound the time of submission.
-	Since time.Time `json:"since,omitzero"`
-	Until time.Time `json:"until,omitzero"`
-	// Text must be part of the id, the job's name, the command or the message, ignoring case.
-	Text string `json:"text,omitempty"`
-	// Limit is how many tasks a page has: 1 to 1000, default 50. A page has fewer if they would not
-	// fit into one message; then Next continues.
-	Limit int `json:"limit,omitempty"`
-	// Cursor is the Next of the previous page.
-	Cursor string `json:"cursor,omitempty"`
-	// After is the last task of the previous page; it does what Cursor does.
-	After task.ID `json:"after,omitempty"`
-	// OldestFirst reverses the order; by default the newest come first.
-	OldestFirst bool `json:"oldest_first,omitempty"`
+	view.Filter
 	// AtLeast makes the answer wait until it reflects this sequence, for example the caller's own
 	// last write.
 	AtLeast uint64 `json:"at_least,omitempty"`
@@ -76,7 +36,7 @@ type ListRequest struct {
 	// must not repeat another field.
 	Query string `json:"query,omitempty"`
 	// At is a moment of the past: a sequence of the log, or a time; "" is now. For the past,
-	// Progress fills only Wholes, and Suspect, NewerThan and Text are refused.
+	// Progress fills only Wholes, and `suspect`, NewerThan and `text` are refused.
 	At string `json:"at,omitempty"`
 }
 
@@ -88,7 +48,7 @@ var Unchoosing = []string{"limit", "cursor", "after", "at_least", "newer_than", 
 func (r *ListRequest) Choosing() (only ListRequest, others []string) {
 	only = *r
 	is := reflect.ValueOf(&only).Elem()
-	for f := range is.Type().Fields() {
+	for _, f := range reflect.VisibleFields(is.Type()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if field := is.FieldByIndex(f.Index); slices.Contains(Unchoosing, name) && !field.IsZero() {
 			others = append(others, name)
@@ -107,35 +67,10 @@ func (r *ListRequest) Read(now time.Time) error {
 	if err != nil {
 		return Wrongf("the query has %w", err)
 	}
-	was := *r
 	r.Query = ""
-	for _, f := range []struct {
-		name      string
-		said, had bool
-		take      func()
-	}{
-		{"state", len(q.States) > 0, len(was.States) > 0, func() { r.States = q.States }},
-		{"job", q.Job != "", was.Job != "", func() { r.Job = q.Job }},
-		{"node", q.Node != "", was.Node != "", func() { r.Node = q.Node }},
-		{"queue", q.Queue != "", was.Queue != "", func() { r.Queue = q.Queue }},
-		{"schedule", q.Schedule != "", was.Schedule != "", func() { r.Schedule = q.Schedule }},
-		{"id", q.IDPart != "", was.ID != "", func() { r.ID = q.IDPart }},
-		{"label", q.Labels != nil, was.Labels != nil, func() { r.Labels = q.Labels }},
-		{"param", q.Params != nil, was.Params != nil, func() { r.Params = q.Params }},
-		{"priority", q.Priorities != nil, was.Priorities != nil, func() { r.Priorities = q.Priorities }},
-		{"batch", q.Batch != "", was.Batch != "", func() { r.Batch = q.Batch }},
-		{"since", !q.Since.IsZero(), !was.Since.IsZero(), func() { r.Since = q.Since }},
-		{"until", !q.Until.IsZero(), !was.Until.IsZero(), func() { r.Until = q.Until }},
-		{"text", q.Text != "", was.Text != "", func() { r.Text = q.Text }},
-	} {
-		switch {
-		case f.said && f.had:
-			return Wrongf("%s is said by the query and beside it; choose one", f.name)
-		case f.said:
-			f.take()
-		}
+	if both := r.Filter.Join(&q); both != "" {
+		return Wrongf("%s is said by the query and beside it; choose one", both)
 	}
-	r.Dead, r.Suspect, r.Roots = r.Dead || q.Dead, r.Suspect || q.Doubted, r.Roots || q.Roots
 	return nil
 }
 
@@ -239,6 +174,7 @@ func WholesOf(ctx context.Context, v view.View, tasks []task.Task) (map[task.ID]
 // PastPageOf returns a page of tasks from a view of the past, with the progress and counts that a
 // request asks for.
 func PastPageOf(ctx context.Context, v view.View, f view.Filter, r *ListRequest) (page ListPage, err error) {
+	f.Doubted = false // who was in doubt is not known
 	if page, err = PageOf(ctx, v, f, r.Counts); err == nil && r.Progress {
 		page.Wholes, err = WholesOf(ctx, v, page.Tasks)
 	}

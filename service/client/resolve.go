@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/projections/view"
 	"millrace/task"
 )
 
@@ -45,7 +46,7 @@ func (c *Client) Resolve(ctx context.Context, arg string) (task.ID, error) {
 	if err != nil {
 		return "", err
 	}
-	page, err := c.List(ctx, ListRequest{ID: part, Limit: resolveLimit, AtLeast: last})
+	page, err := c.List(ctx, ListRequest{Filter: view.Filter{IDPart: part, Limit: resolveLimit}, AtLeast: last})
 	switch {
 	case err != nil:
 		return "", err

@@ -278,6 +278,6 @@ func (c *Client) Running(ctx context.Context, name string) ([]task.Task, error) 
 	for s := task.Scheduled; s < task.Finished; s++ {
 		open = append(open, s)
 	}
-	page, err := c.List(ctx, ListRequest{Schedule: name, States: open, Limit: 3})
+	page, err := c.List(ctx, ListRequest{Filter: view.Filter{Schedule: name, States: open, Limit: 3}})
 	return page.Tasks, err
 }

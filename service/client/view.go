@@ -323,7 +323,7 @@ type service struct{ c *Client }
 
 // Point implements [view.Model].
 func (s service) Point(ctx context.Context) (view.Point, error) {
-	page, err := s.c.List(ctx, ListRequest{Limit: 1})
+	page, err := s.c.List(ctx, ListRequest{Filter: view.Filter{Limit: 1}})
 	return view.Point{Seq: page.Seq}, err
 }
 
@@ -353,7 +353,7 @@ func (s service) List(ctx context.Context, q view.Query) (page view.Page, err er
 		if q.Suspect != nil {
 			return page, fmt.Errorf("%w: which tasks are suspect a server judges by its own rules", view.ErrQuery)
 		}
-		found, err := s.c.List(ctx, requestOf(&q))
+		found, err := s.c.List(ctx, ListRequest{Filter: q.Filter, AtLeast: q.AtLeast})
 		if errors.Is(err, jet.ErrNoService) {
 			err = unlisted{err}
 		}
@@ -387,58 +387,6 @@ func (s service) Count(ctx context.Context, q view.Query) (c view.Counts, err er
 			return c, nil
 		}
 		q.Cursor = page.Next
-	}
-}
-
-// requestOf turns a query for tasks into a request to a server.
-func requestOf(q *view.Query) ListRequest {
-	f := &q.Filter
-	return ListRequest{
-		States:      f.States,
-		Dead:        f.Dead,
-		Job:         f.Job,
-		Node:        f.Node,
-		Queue:       f.Queue,
-		Schedule:    f.Schedule,
-		Roots:       f.Roots,
-		ID:          f.IDPart,
-		Labels:      f.Labels,
-		Params:      f.Params,
-		Priorities:  f.Priorities,
-		Batch:       f.Batch,
-		Since:       f.Since,
-		Until:       f.Until,
-		Text:        f.Text,
-		Limit:       f.Limit,
-		Cursor:      f.Cursor,
-		After:       f.After,
-		OldestFirst: f.OldestFirst,
-		AtLeast:     q.AtLeast,
-	}
-}
-
-// FilterOf returns the filter of a request, without Suspect.
-func FilterOf(r *ListRequest) view.Filter {
-	return view.Filter{
-		States:      r.States,
-		Dead:        r.Dead,
-		Job:         r.Job,
-		Node:        r.Node,
-		Queue:       r.Queue,
-		Schedule:    r.Schedule,
-		Roots:       r.Roots,
-		Labels:      r.Labels,
-		Params:      r.Params,
-		Priorities:  r.Priorities,
-		Batch:       r.Batch,
-		Since:       r.Since,
-		Until:       r.Until,
-		Text:        r.Text,
-		Limit:       r.Limit,
-		Cursor:      r.Cursor,
-		After:       r.After,
-		OldestFirst: r.OldestFirst,
-		IDPart:      r.ID,
 	}
 }
 

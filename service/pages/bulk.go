@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"millrace/events/jet/rights"
+	"millrace/projections/view"
 	"millrace/service/answers"
 	"millrace/service/client"
 	"millrace/service/httpapi"
@@ -92,7 +93,7 @@ func (d *bulkData) foresee(ctx context.Context, l *look) error {
 	}
 	d.Typed = d.Would.Chosen > typedAbove
 	for _, id := range d.Would.Tasks[:min(len(d.Would.Tasks), shownRuns)] {
-		page, err := l.tasks(ctx, client.ListRequest{ID: string(id)})
+		page, err := l.tasks(ctx, client.ListRequest{Filter: view.Filter{IDPart: string(id)}})
 		if err != nil {
 			return err
 		}

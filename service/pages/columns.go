@@ -13,6 +13,7 @@ import (
 
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/wording"
+	"millrace/projections/view"
 	"millrace/service/answers"
 	"millrace/service/client"
 	"millrace/service/httpapi"
@@ -145,7 +146,7 @@ func (s *Site) export(w http.ResponseWriter, r *http.Request, c httpapi.Caller) 
 		var rows []taskRow
 		err := s.server.Desk.See(r.Context(), c.Name, l.At, func(ctx context.Context, sight *answers.Sight) (err error) {
 			l.Sight = sight
-			page, err := l.tasks(ctx, client.ListRequest{Query: l.Asked("q"), Cursor: cursor, Limit: 1000})
+			page, err := l.tasks(ctx, client.ListRequest{Query: l.Asked("q"), Filter: view.Filter{Cursor: cursor, Limit: 1000}})
 			rows, cursor = taskRows(&page), page.Next
 			return err
 		})

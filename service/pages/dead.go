@@ -83,7 +83,7 @@ type reasonCount struct {
 
 func showDead(ctx context.Context, l *look) (any, error) {
 	d := &deadData{Query: l.Asked("q"), Keys: query.Keys, First: l.Asked("cursor") == ""}
-	page, err := l.tasks(ctx, client.ListRequest{Query: d.Query, Dead: true, Cursor: l.Asked("cursor")})
+	page, err := l.tasks(ctx, client.ListRequest{Query: d.Query, Filter: view.Filter{Dead: true, Cursor: l.Asked("cursor")}})
 	var wrong *query.Wrong
 	if errors.As(err, &wrong) {
 		d.WrongQuery, err = wrong.Error(), nil
@@ -151,7 +151,7 @@ func (c *chosenLetters) find(ctx context.Context, l *look, text string) error {
 		return answers.ErrRole
 	}
 	if c.Whole {
-		page, err := l.tasks(ctx, client.ListRequest{Query: text, Dead: true, Limit: buriedAtOnce})
+		page, err := l.tasks(ctx, client.ListRequest{Query: text, Filter: view.Filter{Dead: true, Limit: buriedAtOnce}})
 		if err != nil {
 			return err
 		}

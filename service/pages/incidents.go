@@ -255,7 +255,7 @@ func (l *look) taskNamed(ctx context.Context, text string) (task.ID, error) {
 	if !ok {
 		return "", client.Wrongf("%q is no task's id, and no part of one of at least %d characters", text, task.MinPart)
 	}
-	page, err := l.tasks(ctx, client.ListRequest{ID: part, Limit: 2})
+	page, err := l.tasks(ctx, client.ListRequest{Filter: view.Filter{IDPart: part, Limit: 2}})
 	switch {
 	case err != nil:
 		return "", err

@@ -74,7 +74,7 @@ func showNode(ctx context.Context, l *look) (any, error) {
 			return nil, err
 		}
 	}
-	page, err := l.tasks(ctx, client.ListRequest{Node: string(id), States: []task.State{task.Running, task.Cancelling}, Limit: shownOfNode, Progress: true})
+	page, err := l.tasks(ctx, client.ListRequest{Filter: view.Filter{Node: string(id), States: []task.State{task.Running, task.Cancelling}, Limit: shownOfNode}, Progress: true})
 	d.Running.Tasks = page.Tasks
 	d.Running.fail(err)
 	for _, s := range stretches(id, records, d.From, l.Now) {

@@ -324,7 +324,7 @@ func (p *countsPanel) find(ctx context.Context, l *look) error {
 }
 
 func (p *runningPanel) find(ctx context.Context, l *look) error {
-	page, err := l.tasks(ctx, client.ListRequest{States: []task.State{task.Running, task.Cancelling}, Limit: shownRunning, Progress: true})
+	page, err := l.tasks(ctx, client.ListRequest{Filter: view.Filter{States: []task.State{task.Running, task.Cancelling}, Limit: shownRunning}, Progress: true})
 	if err != nil {
 		return err
 	}
@@ -362,7 +362,7 @@ func (l *look) tasks(ctx context.Context, r client.ListRequest) (page client.Lis
 	if r.Text != "" && l.file == nil {
 		return page, client.ErrPastText
 	}
-	return client.PastPageOf(ctx, l.View, client.FilterOf(&r), &r)
+	return client.PastPageOf(ctx, l.View, r.Filter, &r)
 }
 
 func (p *nodesPanel) find(ctx context.Context, l *look) error {

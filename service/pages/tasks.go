@@ -96,7 +96,7 @@ func showTasks(ctx context.Context, l *look) (any, error) {
 	if id, ok := jump(d.Query); ok {
 		return nil, elsewhere("/tasks/" + id)
 	}
-	page, err := l.tasks(ctx, client.ListRequest{Query: d.Query, Cursor: l.Asked("cursor"), Progress: true})
+	page, err := l.tasks(ctx, client.ListRequest{Query: d.Query, Filter: view.Filter{Cursor: l.Asked("cursor")}, Progress: true})
 	var wrong *query.Wrong
 	if errors.As(err, &wrong) {
 		d.WrongQuery, err = wrong.Error(), nil

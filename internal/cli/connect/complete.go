@@ -11,6 +11,7 @@ import (
 
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
+	"millrace/projections/view"
 	"millrace/service/client"
 )
 
@@ -88,7 +89,7 @@ func (a *App) CompleteSchedules(c *cobra.Command, args []string, _ string) ([]st
 // CompleteTasks completes the ids of the latest tasks.
 func (a *App) CompleteTasks(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
-		page, _ := cl.List(ctx, client.ListRequest{Limit: 30})
+		page, _ := cl.List(ctx, client.ListRequest{Filter: view.Filter{Limit: 30}})
 		ids := make([]string, len(page.Tasks))
 		for i := range page.Tasks {
 			t := &page.Tasks[i]

@@ -9,6 +9,7 @@ import (
 
 	"millrace/events/jet"
 	"millrace/internal/cli/exit"
+	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
 )
@@ -61,7 +62,7 @@ func (a *App) latest(ctx context.Context, c *client.Client, s *Sight, l *Latest)
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	look := Look(ctx, a, c, s, func(ctx context.Context, q Question) (client.ListPage, error) {
-		r := client.ListRequest{Job: l.Job, Schedule: l.Schedule, Roots: true, Limit: 1, At: q.At}
+		r := client.ListRequest{Filter: view.Filter{Job: l.Job, Schedule: l.Schedule, Roots: true, Limit: 1}, At: q.At}
 		if q.At == "" {
 			last, err := c.Last(ctx)
 			if err != nil {

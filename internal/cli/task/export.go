@@ -16,6 +16,7 @@ import (
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
+	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task/value"
 )
@@ -48,8 +49,8 @@ that this is a record of the task.`,
 	fs.BoolVar(&resume, "resume", false, "continue an incomplete file")
 	fs.StringVar(&jobs.Job, "job", "", "of all tasks of this job")
 	fs.StringVar(&jobs.Schedule, "schedule", "", "of all tasks of this schedule")
-	fs.StringVar(&f.Since, "since", "", "of tasks submitted since a `time`, with --job or --schedule")
-	fs.StringVar(&f.Until, "until", "", "of tasks submitted until a `time`, with --job or --schedule")
+	fs.String("since", "", "of tasks submitted since a `time`, with --job or --schedule")
+	fs.String("until", "", "of tasks submitted until a `time`, with --job or --schedule")
 	allEpochs(c, &all)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		kind := term.KindOf(format.Value, to)
@@ -74,7 +75,7 @@ that this is a record of the task.`,
 			if err := f.Times(c, a.Now()); err != nil {
 				return exit.Misuse(c, "%w", err)
 			}
-			request := client.ListRequest{Job: jobs.Job, Schedule: jobs.Schedule, Since: f.Request.Since, Until: f.Request.Until, OldestFirst: true, Limit: 1000}
+			request := client.ListRequest{Filter: view.Filter{Job: jobs.Job, Schedule: jobs.Schedule, Since: f.Request.Since, Until: f.Request.Until, OldestFirst: true, Limit: 1000}}
 			members, err := a.membersOf(ctx, cl, request)
 			if err != nil {
 				return err

@@ -34,17 +34,16 @@ func (a *Commands) Tasks() []*cobra.Command {
 // ListFlags are the flags of `millrace task ls`.
 type ListFlags struct {
 	settings.Output
-	States       []string
-	labels       []string
-	Since, Until string
-	consistent   string
-	after        string // the last task of the previous page
-	query        string
-	names        bool
-	all          bool // all pages
-	watch        bool
-	sight        func(context.Context, *client.Client) (connect.Sight, error)
-	Request      client.ListRequest
+	States     []string
+	labels     []string
+	consistent string
+	after      string // the last task of the previous page
+	query      string
+	names      bool
+	all        bool // all pages
+	watch      bool
+	sight      func(context.Context, *client.Client) (connect.Sight, error)
+	Request    client.ListRequest
 }
 
 // lastWrite is the value of --consistent without a sequence.
@@ -114,18 +113,24 @@ which tasks were suspect and how far programs were; --since and --until still co
 // FilterFlags adds the flags that choose tasks, the same for all such commands.
 func (f *ListFlags) FilterFlags(c *cobra.Command) {
 	r, fs := &f.Request, c.Flags()
-	fs.StringVar(&r.Job, "job", "", "of this job")
-	fs.StringVar(&r.Node, "node", "", "run by this node at last")
-	fs.BoolVar(&r.Suspect, "suspect", false, "whose node has vanished or is late with its heartbeat, or which wait only for such a node")
-	fs.StringVarP(&r.Queue, "queue", "q", "", "of this queue")
-	fs.IntSliceVar(&r.Priorities, "priority", nil, "with one of these `priorities`: 8,9,10")
-	fs.StringVar(&r.Schedule, "schedule", "", "made by this schedule")
-	fs.BoolVar(&r.Roots, "roots", false, "without the steps and other children of tasks")
-	fs.StringArrayVarP(&f.labels, "label", "l", nil, "with the label `name=value` (repeat it)")
-	fs.StringVar(&f.Since, "since", "", "submitted since a `time`: 2h or 7d ago, 2026-03-01, 12:00")
-	fs.StringVar(&f.Until, "until", "", "submitted until a `time`")
-	fs.StringVar(&r.Batch, "batch", "", "touched last by this bulk command, an `id`")
-	fs.StringVar(&r.Text, "text", "", "with this `text` in id, job, command or message")
+	for i := range view.Fields {
+		k := &view.Fields[i]
+		if k.Flag == "" {
+			continue
+		}
+		switch is := k.In(&r.Filter).Addr().Interface().(type) {
+		case *string:
+			fs.StringVarP(is, k.Flag, k.Short, "", k.Usage)
+		case *bool:
+			fs.BoolVarP(is, k.Flag, k.Short, false, k.Usage)
+		case *[]int:
+			fs.IntSliceVarP(is, k.Flag, k.Short, nil, k.Usage)
+		case *map[string]string: // labels, which are read later
+			fs.StringArrayVarP(&f.labels, k.Flag, k.Short, nil, k.Usage)
+		case *time.Time: // the log's time is not known yet
+			fs.StringP(k.Flag, k.Short, "", k.Usage)
+		}
+	}
 	r.Limit = 50
 	settings.Count(fs, &r.Limit, "limit", "", "how many, at most 1000")
 	fs.BoolVar(&r.OldestFirst, "oldest", false, "oldest first")
@@ -213,7 +218,7 @@ func (a *Commands) list(ctx context.Context, c *client.Client, f *ListFlags) err
 		return err
 	}
 	r, patience := f.Request, a.Conn.Timeout
-	filter := client.FilterOf(&r)
+	filter := r.Filter
 	if _, err := filter.Start(); err != nil { // no request is needed
 		return err
 	}
