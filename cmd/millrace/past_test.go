@@ -49,7 +49,7 @@ func TestReadingCommandsKnowThePast(t *testing.T) {
 	said := map[string]bool{}
 	clitest.Each(testRoot(), func(c *cobra.Command) {
 		_, path, _ := strings.Cut(c.CommandPath(), " ")
-		if len(entryOf(path)) > 0 {
+		if entered(path) {
 			return
 		}
 		if c.Hidden || c.HasParent() && c.Parent().Hidden || c.HasAvailableSubCommands() && noPast[path] == "" || path == "" {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 
-	"millrace/events/jet/rights"
 	"millrace/service/client"
 )
 
@@ -35,20 +34,9 @@ type Command struct {
 }
 
 // typed adds the command of an endpoint.
-func (e Endpoint) typed(c *Command) Endpoint {
+func (e *Endpoint) typed(c *Command) *Endpoint {
 	e.Command = c
 	return e
-}
-
-// EndpointOf returns the endpoint of a verb; nil if there is none.
-func EndpointOf(v rights.Verb) *Endpoint {
-	for i := range endpoints {
-		if endpoints[i].Verb == v {
-			e := endpoints[i]
-			return &e
-		}
-	}
-	return nil
 }
 
 // NewRequest returns a pointer to an empty request.

@@ -311,11 +311,11 @@ func (d *Desk) Ask(ctx context.Context, caller string, verb rights.Verb, request
 	if err != nil {
 		return badRequest{err}
 	}
-	for i := range endpoints {
-		if endpoints[i].Verb != verb {
+	for _, e := range endpoints {
+		if e.Verb != verb {
 			continue
 		}
-		answer, err := d.Answer(ctx, caller, &endpoints[i], body)
+		answer, err := d.Answer(ctx, caller, e, body)
 		if err != nil || into == nil {
 			return err
 		}

@@ -316,16 +316,16 @@ func (s *Service) await(ctx context.Context, atLeast, newerThan uint64) error {
 
 // mine returns the endpoint of a verb that does what another does, for tasks that the caller has
 // submitted, and for those below them.
-func mine(verb rights.Verb, of Endpoint) Endpoint {
-	do := of.do
-	of.Verb, of.About, of.Routes = verb, of.About+"; a task that the caller has submitted", nil
+func mine(verb rights.Verb, whole *Endpoint) *Endpoint {
+	of, do := *whole, whole.do
+	of.Verb, of.About, of.Routes, of.Asked = verb, of.About+"; a task that the caller has submitted", nil, nil
 	of.do = func(s *Service, ctx context.Context, body []byte) (any, error) {
 		if err := s.owns(ctx, body); err != nil {
 			return nil, err
 		}
 		return do(s, ctx, body)
 	}
-	return of
+	return &of
 }
 
 // Owns refuses a request about a task that neither the caller has submitted nor, with children, one

@@ -9,7 +9,7 @@ import (
 var removes = []string{"del", "delete", "remove"}
 
 // definitionVerbs change what lies under names: schedules, jobs, calendars, bundles of files.
-var definitionVerbs = []Endpoint{
+var definitionVerbs = []*Endpoint{
 	on(rights.SchedulePause, `keep a schedule from making tasks: {"name":"nightly","reason":"…"}`, toggle("paused", (*client.Client).PauseSchedule), "no-schedule").at("POST /schedules/{name}/pause").typed(&Command{
 		Use: "schedule pause NAME...", Aliases: []string{"disable", "stop"}, Short: "Keep schedules from making tasks",
 	}),

@@ -7,7 +7,7 @@ import (
 )
 
 // nodeVerbs give orders to nodes.
-var nodeVerbs = []Endpoint{
+var nodeVerbs = []*Endpoint{
 	on(rights.NodeDrain, `no new work, and what runs ends or is given back: {"id":"node-1","reason":"…","grace":"1m"}`, (*Service).drain, ordered...).at("POST /nodes/{id}/drain").typed(&Command{
 		Use: "node drain NAME", Short: "Take all work from a node; its worker stays up",
 		Long: `Gives a node no new work, lets its running tasks end, gives back the rest at the

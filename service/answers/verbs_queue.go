@@ -3,7 +3,7 @@ package answers
 import "millrace/events/jet/rights"
 
 // queueVerbs say whether queues flow.
-var queueVerbs = []Endpoint{
+var queueVerbs = []*Endpoint{
 	on(rights.QueuePause, `start nothing of a queue: {"queue":"crawl","reason":"…","for":"1h"}`, (*Service).pauseQueue).at("POST /queues/{queue}/pause").typed(&Command{
 		Use: "queue pause NAME", Short: "Start no task of a queue; running tasks go on",
 		Long: `Starts no task of a queue, on any node, until "millrace queue resume" or for a while

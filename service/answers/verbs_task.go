@@ -23,7 +23,7 @@ batch id, by which "millrace task ls --batch" finds the tasks. If it is interrup
 again: nothing is done twice.`
 
 // taskVerbs change tasks.
-var taskVerbs = []Endpoint{
+var taskVerbs = []*Endpoint{
 	on(rights.TaskCancel, `cancel a task: {"id":"…","reason":"…"}`, acting((*client.Client).Cancel), acted...).at("POST /tasks/{id}/cancel").typed(&Command{
 		Use: "task cancel ID... | FILTERS", Aliases: []string{"stop", "kill"},
 		Short: "Cancel tasks",

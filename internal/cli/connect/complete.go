@@ -9,10 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/events/jet/definitions"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/service/client"
+	"millrace/task"
+	"millrace/task/quota"
+	"millrace/task/schedule"
 )
 
 // completionPatience bounds the wait of a user that presses the tab key.
@@ -47,55 +51,72 @@ func orBackground(ctx context.Context) context.Context {
 	return ctx
 }
 
+// each returns a word for each of a list: a name and, behind a tab, what completion says of it.
+func each[T any](all []T, word func(*T) string) []string {
+	words := make([]string, len(all))
+	for i := range all {
+		words[i] = word(&all[i])
+	}
+	return words
+}
+
+// The words of each kind of definitions: the valid ones.
+func jobWords(ctx context.Context, cl *client.Client) []string {
+	all, _ := cl.Jobs(ctx)
+	return each(all, func(j *definitions.StoredJob) string { return j.Name + "\t" + j.Title })
+}
+
+func calendarWords(ctx context.Context, cl *client.Client) []string {
+	all, _ := cl.Calendars(ctx)
+	return each(all, func(is *schedule.StoredCalendar) string { return is.Name + "\t" + is.Title })
+}
+
+func scheduleWords(ctx context.Context, cl *client.Client) []string {
+	all, _ := cl.Schedules(ctx)
+	return each(all, func(is *schedule.Stored) string { return is.Name + "\t" + wording.When(&is.When) })
+}
+
+func tokenWords(ctx context.Context, cl *client.Client) []string {
+	all, _ := cl.Tokens(ctx)
+	return each(all, func(is *definitions.StoredToken) string { return is.Name + "\t" + string(is.Role) })
+}
+
+// bundleWords are the names of bundles.
+func bundleWords(ctx context.Context, cl *client.Client) []string {
+	all, _ := cl.Bundles(ctx, "")
+	return each(all, func(is *definitions.NamedVersion) string { return is.Name })
+}
+
 // CompleteJobs completes the names of jobs.
 func (a *App) CompleteJobs(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 && c.Name() != "rm" {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
-		jobs, _ := cl.Jobs(ctx) // the valid ones
-		names := make([]string, len(jobs))
-		for i, j := range jobs {
-			names[i] = j.Name + "\t" + j.Title
-		}
-		return names
-	})
+	return a.Complete(c, jobWords)
 }
 
 // CompleteCalendars completes the names of calendars.
 func (a *App) CompleteCalendars(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.CompleteOne(c, args, func(ctx context.Context, cl *client.Client) []string {
-		calendars, _ := cl.Calendars(ctx) // the valid ones
-		names := make([]string, len(calendars))
-		for i := range calendars {
-			names[i] = calendars[i].Name + "\t" + calendars[i].Title
-		}
-		return names
-	})
+	return a.CompleteOne(c, args, calendarWords)
 }
 
 // CompleteSchedules completes the names of schedules.
 func (a *App) CompleteSchedules(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.CompleteOne(c, args, func(ctx context.Context, cl *client.Client) []string {
-		schedules, _ := cl.Schedules(ctx) // the valid ones
-		names := make([]string, len(schedules))
-		for i := range schedules {
-			names[i] = schedules[i].Name + "\t" + wording.When(&schedules[i].When)
-		}
-		return names
-	})
+	return a.CompleteOne(c, args, scheduleWords)
+}
+
+// CompleteTokens completes the names of tokens.
+func (a *App) CompleteTokens(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.CompleteOne(c, args, tokenWords)
 }
 
 // CompleteTasks completes the ids of the latest tasks.
 func (a *App) CompleteTasks(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
 		page, _ := cl.List(ctx, client.ListRequest{Filter: view.Filter{Limit: 30}})
-		ids := make([]string, len(page.Tasks))
-		for i := range page.Tasks {
-			t := &page.Tasks[i]
-			ids[i] = string(t.ID) + "\t" + wording.StateAndReason(t) + " " + term.Printable(term.Cut(t.What(), 40))
-		}
-		return ids
+		return each(page.Tasks, func(t *task.Task) string {
+			return string(t.ID) + "\t" + wording.StateAndReason(t) + " " + term.Printable(term.Cut(t.What(), 40))
+		})
 	})
 }
 
@@ -103,11 +124,7 @@ func (a *App) CompleteTasks(c *cobra.Command, _ []string, _ string) ([]string, c
 func (a *App) CompleteNodes(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.CompleteOne(c, args, func(ctx context.Context, cl *client.Client) []string {
 		page, _ := cl.Nodes(ctx, client.NodeListRequest{})
-		names := make([]string, len(page.Nodes))
-		for i := range page.Nodes {
-			names[i] = string(page.Nodes[i].ID) + "\t" + page.Nodes[i].State.String()
-		}
-		return names
+		return each(page.Nodes, func(n *client.NodeView) string { return string(n.ID) + "\t" + n.State.String() })
 	})
 }
 
@@ -163,11 +180,7 @@ const completedFacts = 15
 func (a *App) CompleteLimits(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.CompleteOne(c, args, func(ctx context.Context, cl *client.Client) []string {
 		page, _ := cl.Limits(ctx, client.LimitListRequest{Limit: 50})
-		var names []string
-		for i := range page.Counters {
-			names = append(names, page.Counters[i].Name)
-		}
-		return names
+		return each(page.Counters, func(is *quota.CounterState) string { return is.Name })
 	})
 }
 
@@ -179,28 +192,18 @@ func (a *App) CompleteQueues(c *cobra.Command, args []string, _ string) ([]strin
 // QueueNames returns the names of the queues, as far as a server knows them.
 func QueueNames(ctx context.Context, cl *client.Client) []string {
 	page, _ := cl.Queues(ctx, client.QueueListRequest{})
-	var names []string
-	for _, q := range page.Queues {
-		names = append(names, q.Name)
-	}
+	names := each(page.Queues, func(q *client.QueueView) string { return q.Name })
 	slices.Sort(names)
 	return names
 }
 
 // CompleteFiles completes the names of bundles.
 func (a *App) CompleteFiles(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
-		names := bundleNames(ctx, cl)
-		return names
-	})
+	return a.Complete(c, bundleWords)
 }
 
 // NodeNames returns the names of the nodes, as far as a server knows them.
 func NodeNames(ctx context.Context, c *client.Client) []string {
 	page, _ := c.Nodes(ctx, client.NodeListRequest{})
-	names := make([]string, len(page.Nodes))
-	for i := range page.Nodes {
-		names[i] = string(page.Nodes[i].ID)
-	}
-	return names
+	return each(page.Nodes, func(n *client.NodeView) string { return string(n.ID) })
 }

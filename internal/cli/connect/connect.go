@@ -175,7 +175,7 @@ func (a *App) entitled(c *client.Client) error {
 	if a.Typed == "" { // completion: it offers what it can
 		return nil
 	}
-	if verb := Verbs[a.Typed]; verb != "" {
+	if verb := verbOf(a.Typed); verb != "" {
 		return c.May(verb)
 	}
 	return a.lacks

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"millrace/events/jet/definitions"
@@ -44,40 +45,21 @@ func OrMeant(err error, name string, names []string) error {
 	return &f
 }
 
-// namesOf returns the existing names of a kind, as far as they can be read.
-func namesOf(ctx context.Context, c *client.Client, kind error) (names []string) {
-	switch {
-	case errors.Is(kind, definitions.ErrNoJob):
-		jobs, _ := c.Jobs(ctx)
-		for i := range jobs {
-			names = append(names, jobs[i].Name)
-		}
-	case errors.Is(kind, definitions.ErrNoSchedule):
-		schedules, _ := c.Schedules(ctx)
-		for i := range schedules {
-			names = append(names, schedules[i].Name)
-		}
-	case errors.Is(kind, definitions.ErrNoCalendar):
-		calendars, _ := c.Calendars(ctx)
-		for i := range calendars {
-			names = append(names, calendars[i].Name)
-		}
-	case errors.Is(kind, definitions.ErrNoToken):
-		tokens, _ := c.Tokens(ctx)
-		for i := range tokens {
-			names = append(names, tokens[i].Name)
-		}
-	case errors.Is(kind, definitions.ErrNoBundle):
-		names = bundleNames(ctx, c)
-	}
-	return names
+// words are those of each kind of things, by the error that there is none of a name.
+var words = map[error]func(context.Context, *client.Client) []string{
+	definitions.ErrNoJob: jobWords, definitions.ErrNoSchedule: scheduleWords, definitions.ErrNoCalendar: calendarWords,
+	definitions.ErrNoToken: tokenWords, definitions.ErrNoBundle: bundleWords,
 }
 
-// bundleNames returns the names of bundles, as far as they can be read.
-func bundleNames(ctx context.Context, c *client.Client) (names []string) {
-	all, _ := c.Bundles(ctx, "")
-	for i := range all {
-		names = append(names, all[i].Name)
+// namesOf returns the existing names of a kind, as far as they can be read.
+func namesOf(ctx context.Context, c *client.Client, kind error) (names []string) {
+	of := words[kind]
+	if of == nil {
+		return nil
+	}
+	for _, word := range of(ctx, c) {
+		name, _, _ := strings.Cut(word, "\t")
+		names = append(names, name)
 	}
 	return names
 }

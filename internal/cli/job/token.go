@@ -29,7 +29,7 @@ func (a *Commands) Tokens() *cobra.Command {
   millrace token ls
   millrace token rm shop`,
 	})
-	c.AddCommand(a.tokenAdd(), a.tokenList(), a.history("token", definitions.ErrNoToken, a.completeTokens()),
+	c.AddCommand(a.tokenAdd(), a.tokenList(), a.history("token", definitions.ErrNoToken, a.CompleteTokens),
 		a.tokenRemove())
 	return c
 }
@@ -39,7 +39,7 @@ func (a *Commands) tokenRemove() *cobra.Command {
 	c := &cobra.Command{
 		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"},
 		Short: "Remove tokens: they are refused from then on, and streams that they follow end",
-		Args:  settings.Takes(1, -1, "token"), ValidArgsFunction: a.completeTokens(),
+		Args:  settings.Takes(1, -1, "token"), ValidArgsFunction: a.CompleteTokens,
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.RunE = func(c *cobra.Command, names []string) error {
@@ -64,20 +64,6 @@ func (a *Commands) tokenRemove() *cobra.Command {
 		})(c, names)
 	}
 	return c
-}
-
-// completeTokens completes the names of tokens.
-func (a *Commands) completeTokens() connect.Completer {
-	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return a.CompleteOne(c, args, func(ctx context.Context, cl *client.Client) []string {
-			tokens, _ := cl.Tokens(ctx) // the valid ones
-			names := make([]string, len(tokens))
-			for i := range tokens {
-				names[i] = tokens[i].Name + "\t" + string(tokens[i].Role)
-			}
-			return names
-		})
-	}
 }
 
 func (a *Commands) tokenAdd() *cobra.Command {

@@ -255,15 +255,7 @@ func (m *command) service(cl *client.Client) *answers.Service {
 
 // change changes a thing that is no task, and prints it.
 func (m *command) change(ctx context.Context, cl *client.Client, name string) error {
-	asking, cancel := m.Asking(ctx)
-	defer cancel()
-	if m.dry {
-		return m.is.Command.Foresee(m.service(cl), asking, name)
-	}
-	answer, err := m.is.Do(asking, m.service(cl), m.requestFor(name))
-	if errors.Is(err, node.ErrUnknown) {
-		return connect.OrMeant(err, name, connect.NodeNames(asking, cl))
-	}
+	answer, err := m.do(ctx, cl, name)
 	if err != nil || !m.noun.stated {
 		return err
 	}
@@ -283,14 +275,26 @@ func (m *command) change(ctx context.Context, cl *client.Client, name string) er
 	return err
 }
 
+// do has one thing changed, within the time of a request, or finds out what would refuse that.
+func (m *command) do(ctx context.Context, cl *client.Client, name string) (any, error) {
+	ctx, cancel := m.Asking(ctx)
+	defer cancel()
+	if m.dry {
+		return nil, m.is.Command.Foresee(m.service(cl), ctx, name)
+	}
+	answer, err := m.is.Do(ctx, m.service(cl), m.requestFor(name))
+	if errors.Is(err, node.ErrUnknown) {
+		err = connect.OrMeant(err, name, connect.NodeNames(ctx, cl))
+	}
+	return answer, err
+}
+
 // changeTasks changes tasks and prints them. A failure with one does not stop the others.
 func (m *command) changeTasks(ctx context.Context, cl *client.Client, ids []string) error {
 	done := []task.Task{}
 	var errs []error
 	for _, id := range ids {
-		asking, cancel := m.Asking(ctx)
-		answer, err := m.is.Do(asking, m.service(cl), m.requestFor(id))
-		cancel()
+		answer, err := m.do(ctx, cl, id)
 		if err != nil {
 			errs = append(errs, err)
 			continue
