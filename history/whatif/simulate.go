@@ -21,7 +21,7 @@ type Player struct{ records []events.Record }
 
 // Add adds a copy of the next record.
 func (p *Player) Add(r *events.Record) error {
-	if r.Err != nil || r.Kind != events.KindNode && r.Kind != events.KindQueue && r.Fact.Task == "" {
+	if r.Err != nil || !needed(r) {
 		return nil
 	}
 	is := *r
@@ -171,7 +171,7 @@ func (m *model) misses(c *course, from time.Time) (all Misses) {
 		if first := m.tries[id][1]; first != nil && !first.start.Before(from) && !k.began.IsZero() { // otherwise its state tells
 			off = append(off, k.began.Sub(first.start).Abs())
 		}
-		if recorded.State.Terminal() && !recorded.EndedAt.Before(from) {
+		if recorded != nil && recorded.State.Terminal() && !recorded.EndedAt.Before(from) {
 			if all.Ends++; k.State == recorded.State {
 				all.SameEnd++
 			}
