@@ -24,13 +24,15 @@ type Memory struct {
 	ackWait time.Duration
 
 	mu      sync.Mutex
-	records []Record                // guarded by mu; the sequence is the index + 1
+	records []Record                // guarded by mu; without gaps, the sequence is the index + 1
 	tasks   map[task.ID][]uint64    // guarded by mu; births, offers and chain
 	nodes   map[node.ID][]uint64    // guarded by mu
+	asked   map[string][]uint64     // guarded by mu; of queues
 	heads   map[chain]uint64        // guarded by mu; last sequence of a chain
 	offers  []*memoryOffer          // guarded by mu; not yet acked, in order
 	acked   []*memoryOffer          // guarded by mu; the others, in the order of their acks
 	timers  map[task.ID]memoryTimer // guarded by mu
+	soon    time.Time               // guarded by mu; no timer is due before
 	changed chan struct{}           // guarded by mu; closed at every change
 
 	queues map[string]queue.Queue // guarded by mu; their settings
@@ -84,7 +86,7 @@ type chain struct {
 func NewMemory(now func() time.Time, ackWait time.Duration) *Memory {
 	return &Memory{
 		now: now, ackWait: ackWait,
-		tasks: map[task.ID][]uint64{}, nodes: map[node.ID][]uint64{}, heads: map[chain]uint64{},
+		tasks: map[task.ID][]uint64{}, nodes: map[node.ID][]uint64{}, asked: map[string][]uint64{}, heads: map[chain]uint64{},
 		timers: map[task.ID]memoryTimer{}, queues: map[string]queue.Queue{}, changed: make(chan struct{}),
 		beats:  map[node.ID]memoryBeat{},
 		beaten: map[string]bool{},
@@ -124,7 +126,7 @@ func (m *Memory) AppendAll(ctx context.Context, facts []*Fact, last []uint64) (u
 			return 0, fmt.Errorf("append %s at %d: %w: it is at %d", f.Type, last[i], ErrConflict, m.heads[c])
 		}
 	}
-	first := uint64(len(m.records) + 1)
+	first := m.last() + 1
 	for i, f := range facts {
 		c, kind := chainOf(f)
 		m.heads[c] = m.store(kind, c, raws[i])
@@ -250,7 +252,7 @@ func (m *Memory) placeFirst(f *Fact, raw []byte) (uint64, error) {
 		at = e.Route
 	}
 	for _, seq := range m.tasks[f.Task] {
-		r := &m.records[seq-1]
+		r := m.at(seq)
 		if r.Kind == KindOffer && r.Route() == at {
 			return 0, fmt.Errorf("place the first %s of %s: %w: there is one at %d", f.Type, f.Task, ErrConflict, seq)
 		}
@@ -326,13 +328,7 @@ func (m *Memory) Node(ctx context.Context, id node.ID, from uint64) ([]Record, e
 func (m *Memory) Queue(ctx context.Context, name string) ([]Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var found []Record
-	for i := range m.records {
-		if r := &m.records[i]; r.Kind == KindQueue && r.Fact.Queue == name {
-			found = append(found, *r)
-		}
-	}
-	return found, nil
+	return m.pick(m.asked[name]), nil
 }
 
 // Definition implements [Reader].
@@ -346,7 +342,7 @@ func (m *Memory) Definition(ctx context.Context, def definition.Def) (definition
 	if head == 0 {
 		return definition.Definition{}, nil
 	}
-	return FoldDefinition(m.records[head-1 : head]), nil
+	return FoldDefinition([]Record{*m.at(head)}), nil
 }
 
 // Latest implements [Reader].
@@ -355,7 +351,7 @@ func (m *Memory) Latest(ctx context.Context, about Fact) (last Record, end uint6
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	end = m.heads[c]
-	for _, r := range slices.Backward(m.records[:end]) {
+	for _, r := range slices.Backward(m.records[:m.index(end+1)]) {
 		if at, _ := chainOf(&r.Fact); at == c && r.Kind == kind && r.Readable() {
 			return r, end, nil
 		}
@@ -368,7 +364,7 @@ func (m *Memory) Last(ctx context.Context) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fireTimers()
-	return uint64(len(m.records)), nil
+	return m.last(), nil
 }
 
 // Lose drops the last n messages, as a server that has lost power, or whose store was replaced by an
@@ -378,13 +374,16 @@ func (m *Memory) Lose(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.records = m.records[:max(len(m.records)-n, 0)]
-	end := uint64(len(m.records))
+	end := m.last()
 	lost := func(seq uint64) bool { return seq > end }
 	for id, seqs := range m.tasks {
 		m.tasks[id] = slices.DeleteFunc(seqs, lost)
 	}
 	for id, seqs := range m.nodes {
 		m.nodes[id] = slices.DeleteFunc(seqs, lost)
+	}
+	for name, seqs := range m.asked {
+		m.asked[name] = slices.DeleteFunc(seqs, lost)
 	}
 	for _, o := range slices.Backward(m.acked) {
 		if o.acked <= end { // by when it was acked, this and all before
@@ -398,19 +397,35 @@ func (m *Memory) Lose(n int) {
 	clear(m.heads)
 	clear(m.queues)
 	for i := range m.records {
-		r := &m.records[i]
-		c, kind := chainOf(&r.Fact)
-		if kind != r.Kind {
-			continue
-		}
-		m.heads[c] = r.Seq
-		if e, ok := r.Fact.Event.(queue.Event); ok {
-			q := m.queues[r.Fact.Queue]
-			q.Name = r.Fact.Queue
-			m.queues[r.Fact.Queue] = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
-		}
+		m.head(&m.records[i])
 	}
 	m.wake()
+}
+
+// head makes a record the head of its chain, if it lies on one.
+func (m *Memory) head(r *Record) {
+	c, kind := chainOf(&r.Fact)
+	if kind != r.Kind {
+		return
+	}
+	m.heads[c] = r.Seq
+	if e, ok := r.Fact.Event.(queue.Event); ok {
+		q := m.queues[r.Fact.Queue]
+		q.Name = r.Fact.Queue
+		m.queues[r.Fact.Queue] = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
+	}
+}
+
+// Import adds records of another log behind those that are there, in order, with their sequences and
+// times. Some may be missing. None of their offers is handed out, and no timer is armed.
+func (m *Memory) Import(records []Record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range records {
+		about, _ := chainOf(&records[i].Fact)
+		m.keep(about, records[i])
+		m.head(&records[i])
+	}
 }
 
 // All returns the whole log.
@@ -430,10 +445,29 @@ func (m *Memory) Offers(ctx context.Context, queues []string) (Offers, error) {
 	return &MemoryOffers{m: m, queues: queues}, nil
 }
 
+// index is the place of the first record from a sequence on.
+func (m *Memory) index(seq uint64) int {
+	if n := len(m.records); n == 0 || m.records[n-1].Seq == uint64(n) { // without gaps
+		return min(int(seq)-1, n)
+	}
+	i, _ := slices.BinarySearchFunc(m.records, seq, func(r Record, seq uint64) int { return cmp.Compare(r.Seq, seq) })
+	return i
+}
+
+func (m *Memory) at(seq uint64) *Record { return &m.records[m.index(seq)] }
+
+// last is the sequence of the last record; 0 for none.
+func (m *Memory) last() uint64 {
+	if len(m.records) == 0 {
+		return 0
+	}
+	return m.records[len(m.records)-1].Seq
+}
+
 func (m *Memory) pick(seqs []uint64) []Record {
 	picked := make([]Record, len(seqs))
 	for i, seq := range seqs {
-		picked[i] = m.records[seq-1]
+		picked[i] = *m.at(seq)
 	}
 	return picked
 }
@@ -447,7 +481,7 @@ func (m *Memory) offer(id task.ID, raw []byte, route placement.Route) uint64 {
 
 // store keeps the fact as read back from its wire form, like any other log.
 func (m *Memory) store(kind Kind, about chain, raw []byte) uint64 {
-	seq := uint64(len(m.records) + 1)
+	seq := m.last() + 1
 	f, err := Decode(raw)
 	if err != nil {
 		f = Fact{
@@ -460,15 +494,22 @@ func (m *Memory) store(kind Kind, about chain, raw []byte) uint64 {
 			Scope:    about.scope,
 		}
 	}
-	m.records = append(m.records, Record{Seq: seq, Stored: m.now(), Kind: kind, Fact: f, Place: f.About(), Raw: raw, Err: err})
-	switch {
-	case about.task != "":
-		m.tasks[about.task] = append(m.tasks[about.task], seq)
-	case about.node != "":
-		m.nodes[about.node] = append(m.nodes[about.node], seq)
-	}
+	m.keep(about, Record{Seq: seq, Stored: m.now(), Kind: kind, Fact: f, Place: f.About(), Raw: raw, Err: err})
 	m.wake()
 	return seq
+}
+
+// keep adds a record to the log, and to the history of what it is about.
+func (m *Memory) keep(about chain, r Record) {
+	m.records = append(m.records, r)
+	switch {
+	case about.task != "":
+		m.tasks[about.task] = append(m.tasks[about.task], r.Seq)
+	case about.node != "":
+		m.nodes[about.node] = append(m.nodes[about.node], r.Seq)
+	case r.Kind == KindQueue:
+		m.asked[about.queue] = append(m.asked[about.queue], r.Seq)
+	}
 }
 
 func (m *Memory) wake() {
@@ -478,15 +519,15 @@ func (m *Memory) wake() {
 
 // fireTimers fires the timers that are due, the earliest first.
 func (m *Memory) fireTimers() {
-	for {
+	for len(m.timers) > 0 && !m.now().Before(m.soon) {
 		var first task.ID
 		for id, t := range m.timers {
 			if first == "" || t.Due.Due.Before(m.timers[first].Due.Due) || t.Due.Due.Equal(m.timers[first].Due.Due) && id < first {
 				first = id
 			}
 		}
-		t, any := m.timers[first]
-		if !any || t.Due.Due.After(m.now()) {
+		t := m.timers[first]
+		if m.soon = t.Due.Due; m.soon.After(m.now()) {
 			return
 		}
 		delete(m.timers, first)
@@ -539,9 +580,9 @@ func (f *memoryFeed) Next(ctx context.Context) ([]Record, error) {
 	for {
 		f.m.mu.Lock()
 		f.m.fireTimers()
-		if int(f.next) <= len(f.m.records) {
-			batch := slices.Clone(f.m.records[f.next-1:])
-			f.next += uint64(len(batch))
+		if last := f.m.last(); f.next <= last {
+			batch := slices.Clone(f.m.records[f.m.index(f.next):])
+			f.next = last + 1
 			f.m.mu.Unlock()
 			return batch, nil
 		}
@@ -632,7 +673,7 @@ func (o *MemoryOffers) take(place *memoryWait) *Offer {
 		offer.until = now.Add(m.ackWait)
 		q := m.queueOf(offer.queue)
 		return &Offer{
-			Record:     m.records[offer.seq-1],
+			Record:     *m.at(offer.seq),
 			Deliveries: offer.deliveries,
 			Rate:       queue.RateOf(&q),
 			Valve:      q.Valve,
@@ -688,7 +729,7 @@ func (l *memoryLease) Ack() error {
 	defer l.m.mu.Unlock()
 	if at := slices.Index(l.m.offers, l.offer); at >= 0 {
 		l.m.offers = slices.Delete(l.m.offers, at, at+1)
-		l.offer.acked = uint64(len(l.m.records))
+		l.offer.acked = l.m.last()
 		l.m.acked = append(l.m.acked, l.offer)
 	}
 	return nil

@@ -42,6 +42,9 @@ func (m *Memory) Arm(ctx context.Context, f *Fact) error {
 	}
 	m.declare(f.Task, offer, due.Route)
 	m.timers[f.Task] = memoryTimer{due, raw}
+	if due.Due.Before(m.soon) {
+		m.soon = due.Due
+	}
 	m.wake()
 	return nil
 }

@@ -71,6 +71,7 @@ type admitter struct {
 	placing map[task.ID]bool      // guarded by mu; tasks whose offers are on their way from here
 	lacking map[task.ID]unoffered // owned by the loop
 	pruned  time.Time             // owned by the loop
+	next    time.Time             // owned by the caller of look: when the next round is due
 }
 
 // unoffered is an admitted task without a known offer.

@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"millrace/task"
 )
@@ -25,10 +27,7 @@ type heldSweep struct {
 func (s *Scheduler) sweepHeld(ctx context.Context) error {
 	free := s.heldSweep.free
 	s.heldSweep.free = map[task.ID]miss{}
-	again := make([]task.ID, 0, len(free))
-	for id := range free {
-		again = append(again, id)
-	}
+	again := slices.Sorted(maps.Keys(free)) // in the same order for the same seed
 	if _, err := s.sweepSomeHeld(ctx, again, free); err != nil {
 		s.heldSweep.free = free
 		return err

@@ -241,9 +241,14 @@ const manySpecs = 1 << 10
 // specs returns a function that changes the specs of tasks.
 func specs(sets []set, name string) func(string, *job.Spec) *job.Spec {
 	known := map[*job.Spec]*job.Spec{}
+	others := slices.DeleteFunc(slices.Clone(sets), func(s set) bool { return s.path[0] == value.Breaker })
 	return func(of string, spec *job.Spec) *job.Spec {
 		if name != "" && of != name {
 			return spec
+		}
+		sets := sets
+		if of == "" {
+			sets = others // only jobs have breakers
 		}
 		if other, ok := known[spec]; ok {
 			return other

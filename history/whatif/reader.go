@@ -70,7 +70,8 @@ func (r *Reader) Add(is *events.Record) error {
 }
 
 // Report sums up, and simulates the log if that was asked for: from the moment of the question on,
-// or else from the first difference. Call it once, at the end. The error wraps [ErrIdle].
+// or else from the first difference. Call it once, at the end. The error wraps [ErrIdle], or the
+// simulation does not come to an end.
 func (r *Reader) Report() (*Report, error) {
 	if err := r.idle(); err != nil {
 		return nil, err
@@ -83,8 +84,9 @@ func (r *Reader) Report() (*Report, error) {
 	if r.asked.Since == (view.Moment{}) && len(is.Changes) > 0 {
 		from = is.Changes[0].Seq
 	}
-	is.Simulated = r.player.Simulate(from, r.asked.Settings, r.asked.Other)
-	return is, nil
+	var err error
+	is.Simulated, err = r.player.Simulate(from, r.asked.Settings, r.asked.Other)
+	return is, err
 }
 
 func (r *Reader) idle() error {

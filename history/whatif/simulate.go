@@ -21,7 +21,7 @@ type Player struct{ records []events.Record }
 
 // Add adds a copy of the next record.
 func (p *Player) Add(r *events.Record) error {
-	if r.Err != nil || r.Kind != events.KindNode && r.Kind != events.KindQueue && r.Fact.Task == "" {
+	if r.Err != nil || !needed(r) {
 		return nil
 	}
 	is := *r
@@ -124,14 +124,18 @@ type Wait struct {
 	Is    Depth  `json:"is"`
 }
 
-// Simulate plays the log from a sequence on, without other settings and with them.
-func (p *Player) Simulate(from uint64, settings duties.Settings, other verify.Other) *Simulated {
+// Simulate plays the log from a sequence on, without other settings and with them. It fails if what
+// follows does not come to an end.
+func (p *Player) Simulate(from uint64, settings duties.Settings, other verify.Other) (*Simulated, error) {
 	m := modelOf(p.records)
 	s := &Simulated{From: max(from, 1), Handover: value.Duration(m.handover), Attempts: map[string]int{}, Tasks: []Fare{}, Queues: []Wait{}}
 	if i, _ := slices.BinarySearchFunc(p.records, s.From, func(r events.Record, seq uint64) int { return cmp.Compare(r.Seq, seq) }); i < len(p.records) {
 		s.At = p.records[i].Fact.At
 	}
-	was := play(m, p.records, s.From, settings, verify.Other{})
+	was, err := play(m, p.records, s.From, settings, verify.Other{})
+	if err != nil {
+		return nil, err
+	}
 	s.Misses = m.misses(was, s.At)
 	is := was
 	if !other.None() {
@@ -141,7 +145,9 @@ func (p *Player) Simulate(from uint64, settings duties.Settings, other verify.Ot
 		if b := other.Bounds; b.AckWait > 0 {
 			settings.AckWait = b.AckWait.Std()
 		}
-		is = play(m, p.records, s.From, settings, other)
+		if is, err = play(m, p.records, s.From, settings, other); err != nil {
+			return nil, err
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(is.tasks)) {
 		k := is.tasks[id]
@@ -160,7 +166,7 @@ func (p *Player) Simulate(from uint64, settings duties.Settings, other verify.Ot
 		}
 		s.Queues = append(s.Queues, w)
 	}
-	return s
+	return s, nil
 }
 
 // misses returns the errors of a course without changes.
@@ -171,7 +177,7 @@ func (m *model) misses(c *course, from time.Time) (all Misses) {
 		if first := m.tries[id][1]; first != nil && !first.start.Before(from) && !k.began.IsZero() { // otherwise its state tells
 			off = append(off, k.began.Sub(first.start).Abs())
 		}
-		if recorded.State.Terminal() && !recorded.EndedAt.Before(from) {
+		if recorded != nil && recorded.State.Terminal() && !recorded.EndedAt.Before(from) {
 			if all.Ends++; k.State == recorded.State {
 				all.SameEnd++
 			}

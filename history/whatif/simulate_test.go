@@ -3,14 +3,18 @@ package whatif_test
 import (
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"millrace/events"
+	"millrace/history/verify"
 	"millrace/history/whatif"
 	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/limit"
@@ -36,7 +40,16 @@ func simulate(t *testing.T, log []events.Record, from uint64, sets ...string) *w
 			t.Fatal(err)
 		}
 	}
-	return p.Simulate(from, duties.Settings{StartDeadline: 5 * time.Minute, AckWait: 30 * s, Slack: 3 * s}, other)
+	return simulated(t, &p, from, duties.Settings{StartDeadline: 5 * time.Minute, AckWait: 30 * s, Slack: 3 * s}, other)
+}
+
+func simulated(t testing.TB, p *whatif.Player, from uint64, settings duties.Settings, other verify.Other) *whatif.Simulated {
+	t.Helper()
+	is, err := p.Simulate(from, settings, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return is
 }
 
 // queue is a hand-written log of four tasks, one second apart, that run for three seconds each on a
@@ -135,6 +148,74 @@ func TestPlayedOtherwise(t *testing.T) {
 	}
 }
 
+// Rates, budgets, breakers and windows that tasks did not have decide when they would have started.
+func TestPlayedUnderRules(t *testing.T) {
+	t.Parallel()
+	calendar := func(w *written) {
+		text := []byte(`{"name":"late","rules":[{"closed":"2026-03-01 11:00-12:10"}]}`)
+		def := definition.Named(definition.DefCalendar, "late")
+		w.add(0, events.KindDefinition, events.Fact{Def: def, Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: text, Digest: definition.DigestOf(text)}}})
+	}
+	for name, c := range map[string]struct {
+		set    string
+		starts map[int]time.Duration // of some of 20 tasks, of the first that starts otherwise
+	}{
+		"a rate":   {`rate={"limit":1}`, map[int]time.Duration{2: s, 11: 10 * s, 20: 19 * s}},
+		"a budget": {`budget={"starts":5}`, map[int]time.Duration{6: 12 * time.Hour, 10: 12 * time.Hour, 11: 36 * time.Hour, 20: 60 * time.Hour}},
+		"a window": {"window=late", map[int]time.Duration{1: 10 * time.Minute, 20: 10 * time.Minute}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := crowded(t, 20, 100, job.Spec{Handler: "x"})
+			calendar(w)
+			r := simulate(t, w.log, 1, c.set)
+			is := map[task.ID]whatif.Fare{}
+			for _, f := range r.Tasks {
+				is[f.Task] = f
+			}
+			for n, at := range c.starts {
+				if off := is[nth(n)].Is.Started.Sub(noon.Add(at)); off < 0 || off > 10*ms {
+					t.Errorf("task %d: %+v, want its start at %v", n, is[nth(n)], at)
+				}
+			}
+			if first := slices.Min(slices.Collect(maps.Keys(c.starts))); len(is) != 21-first {
+				t.Errorf("%d tasks otherwise, want %d", len(is), 21-first)
+			}
+		})
+	}
+}
+
+// A breaker that tasks did not have opens with the third failure: the tasks after it wait for the end
+// of its cooldown, and then start one by one.
+func TestPlayedUnderBreaker(t *testing.T) {
+	t.Parallel()
+	w := crowded(t, 40, 1, job.Spec{Handler: "x"})
+	var ends []*events.Record
+	late := 0 // tasks that start when it is open
+	for i := range w.log {
+		switch w.log[i].Fact.Event.(type) {
+		case task.AttemptFailed:
+			ends = append(ends, &w.log[i])
+		case task.AttemptStarted:
+			if len(ends) > 2 {
+				late++
+			}
+		}
+	}
+	third := ends[2]
+	for _, from := range []uint64{1, third.Seq} { // it counts what failed before, too
+		r := simulate(t, w.log, from, `breaker={"failures":3,"cooldown":"1m"}`)
+		if late == 0 || r.Sum.Later != late || len(r.Tasks) != late {
+			t.Errorf("from #%d: %d tasks would have started with an open breaker, and %+v", from, late, r.Sum)
+		}
+		for n, f := range r.Tasks {
+			if earliest := third.Fact.At.Add(time.Duration(n+1) * time.Minute); f.Is.Started.Before(earliest) || f.Is.State != "error" {
+				t.Errorf("from #%d: the breaker opens at %v, and then there is %+v", from, third.Fact.At, f)
+			}
+		}
+	}
+}
+
 // A node falls silent at noon, which is found out 16 s later, while it runs a task of one minute;
 // the other node takes it over. With shorter heartbeats the takeover comes sooner.
 func TestPlayedTakeover(t *testing.T) {
@@ -191,10 +272,14 @@ func TestCorpusPlayedAsRecorded(t *testing.T) {
 		if file.Close(); !errors.Is(err, io.EOF) {
 			t.Fatal(name, err)
 		}
-		is := p.Simulate(1, duties.Settings{StartDeadline: 2 * time.Minute, AckWait: 6 * s, Slack: 3 * s}, whatif.Config{}.Other)
+		settings := duties.Settings{StartDeadline: 2 * time.Minute, AckWait: 6 * s, Slack: 3 * s}
+		is := simulated(t, &p, 1, settings, whatif.Config{}.Other)
 		t.Logf("%s: %d tasks, %+v", filepath.Base(name), is.Sum.Tasks, is.Misses)
 		if is.Sum.Tasks == 0 || filepath.Base(name) == "session.jsonl" && (is.Misses.SameEnd < is.Misses.Ends || is.Misses.Starts < 30 || is.Misses.P90.Std() > 100*ms) {
 			t.Errorf("%s: %+v", name, is)
+		}
+		if is = simulated(t, &p, 100, settings, whatif.Config{}.Other); filepath.Base(name) == "session.jsonl" && (is.Misses.SameEnd < is.Misses.Ends || is.Misses.Starts < 20 || is.Misses.P90.Std() > 100*ms) {
+			t.Errorf("%s, from the middle: %+v", name, is)
 		}
 	}
 }

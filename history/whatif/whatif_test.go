@@ -28,7 +28,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // written is a log as programs write it: each decision is made by the rules, and names its inputs.
 type written struct {
-	t     *testing.T
+	t     testing.TB
 	log   []events.Record
 	tasks map[task.ID]*task.Task
 }

@@ -45,7 +45,8 @@ var plan = map[string][]string{
 	"history/verify/findings": {"events", "task/node", "task", "task/definition", "task/schedule", "internal/form", "task/quota"},
 	"history/verify":          {"history/verify/findings", "internal/form", "events", "task", "task/definition", "task/quota", "task/schedule", "task/node"},
 	"history/replay":          {"internal/form", "internal/collections", "task/value", "history/verify", "projections/view", "events", "task", "task/definition", "task/quota", "task/node"},
-	"history/whatif":          {"internal/collections", "task/value", "projections/view", "history/verify", "history/incident", "events", "task", "task/limit", "task/definition", "task/schedule", "task/node"}, // incident for its tests alone
+	"history/simulate":        {"scheduler", "worker/claim", "internal/collections", "projections/view", "events", "task", "task/definition", "task/quota", "task/schedule", "task/node"},
+	"history/whatif":          {"history/simulate", "internal/collections", "task/value", "projections/view", "history/verify", "history/incident", "events", "task", "task/limit", "task/definition", "task/schedule", "task/node"}, // incident for its tests alone
 
 	"internal/observe":     {"projections/view", "events", "task", "worker", "internal/metrics", "task/definition", "task/schedule", "task/node"}, // internal/observe for its tests alone
 	"projections/view":     {"events", "task", "task/definition", "task/quota", "task/schedule", "task/node"},
@@ -187,8 +188,8 @@ var exceptions = map[string]string{
 
 // clockless packages and files get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/definition", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files", "ipc", "events", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "projections/view", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load"}
-	still     = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/definition", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load/arrivals.go", "integration/load/judge.go", "integration/load/profile.go", "integration/load/report.go", "integration/load/result.go", "integration/load/tally.go"}
+	clockless = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/definition", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files", "ipc", "events", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "projections/view", "history/replay", "history/simulate", "history/whatif", "internal/observe/spans.go", "integration/load"}
+	still     = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/definition", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "history/replay", "history/simulate", "history/whatif", "internal/observe/spans.go", "integration/load/arrivals.go", "integration/load/judge.go", "integration/load/profile.go", "integration/load/report.go", "integration/load/result.go", "integration/load/tally.go"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.

@@ -97,10 +97,10 @@ type ratedUse struct {
 // startAdmitter starts the part of a scheduler that admits what limits hold.
 func (h *history) startAdmitter(name string, mortal bool) {
 	h.start(name, mortal, func(a *actor) {
-		v := &limitView{view: view{h: h, actor: a, fold: newFold()}}
+		v := &limitView{view: h.view(a)}
 		v.again = v.begin
 		v.begin()
-		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: h.bounds(), Limits: v, Timed: &v.view, Timers: &port{h.mem, a}, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
+		v.s = scheduler.New(h.log(a), v.view, beats{a}, scheduler.Config{Settings: h.bounds(), Limits: v, Timed: v.view, Timers: &port{h.mem, a}, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
 		for {
 			pause := time.Second
 			if h.variant.crowded {
@@ -117,7 +117,7 @@ func (h *history) startAdmitter(name string, mortal bool) {
 
 // limitView is a read model that tells its scheduler of the records that it has folded.
 type limitView struct {
-	view
+	*view
 	s      *scheduler.Scheduler
 	grants map[task.ID]task.Grant
 	queues map[string]queue.Queue
@@ -137,9 +137,9 @@ func (v *limitView) catchUp() error {
 		return err
 	}
 	from := v.from
-	v.from = v.fold.seq
+	v.from = v.Seq()
 	var steps []events.Step
-	for i := from; i < v.fold.seq; i++ {
+	for i := from; i < v.from; i++ {
 		r := &v.h.records[i]
 		step := events.Step{Record: r}
 		if e, ok := r.Fact.Event.(task.Granted); ok && r.Kind == events.KindLimit {
@@ -154,10 +154,10 @@ func (v *limitView) catchUp() error {
 			v.queues[q.Name] = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
 		}
 		if id := r.Fact.Task; id != "" {
-			t, was := v.fold.tasks[id], v.told.tasks[id]
+			t, was := v.Task(id), v.told.tasks[id]
 			v.told.add(r)
 			is := v.told.tasks[id]
-			step.Task, step.Was, step.Is = &t, events.GlanceAt(&was), events.GlanceAt(&is)
+			step.Task, step.Was, step.Is = t, events.GlanceAt(&was), events.GlanceAt(&is)
 			if t.Budgeted() {
 				counters, _ := t.Counters()
 				v.used.Budgets.Spend(counters, task.ShiftOf(was.Course(), is.Course(), r.Task()))
@@ -170,16 +170,16 @@ func (v *limitView) catchUp() error {
 }
 
 func (v *limitView) EachLimited(_ context.Context, each quota.Each) (quota.Used, uint64, error) {
-	for _, id := range slices.Sorted(maps.Keys(v.fold.tasks)) {
-		if t := v.fold.tasks[id]; !t.State.Terminal() {
+	for t := range v.All() {
+		if !t.State.Terminal() {
 			var admitted *task.Grant
-			if g, ok := v.grants[id]; ok {
+			if g, ok := v.grants[t.ID]; ok {
 				admitted = &g
 			}
-			each(quota.StandOf(&t), t.Counters, admitted)
+			each(quota.StandOf(t), t.Counters, admitted)
 		}
 	}
-	return quota.Used{Rates: maps.Clone(v.used.Rates), Budgets: maps.Clone(v.used.Budgets)}, v.fold.seq, nil
+	return quota.Used{Rates: maps.Clone(v.used.Rates), Budgets: maps.Clone(v.used.Budgets)}, v.Seq(), nil
 }
 
 func (v *limitView) SaidOfQueues(context.Context) ([]queue.Queue, error) {
@@ -189,15 +189,12 @@ func (v *limitView) SaidOfQueues(context.Context) ([]queue.Queue, error) {
 func (v *limitView) Known(_ context.Context, ids []task.ID) ([]task.Task, error) {
 	var found []task.Task
 	for _, id := range ids {
-		if t, ok := v.fold.tasks[id]; ok {
-			found = append(found, t)
+		if t := v.Task(id); t != nil {
+			found = append(found, *t)
 		}
 	}
 	return found, nil
 }
-
-// Wait does not: the next look is soon enough.
-func (v *limitView) Wait(context.Context, uint64) error { return nil }
 
 func (p *port) Latest(ctx context.Context, about events.Fact) (last events.Record, end uint64, err error) {
 	err = p.actor.call(&call{kind: read, op: "read the last fact about " + about.About(), do: func() (err error) {

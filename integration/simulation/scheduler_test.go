@@ -3,11 +3,11 @@ package simulation
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"millrace/events"
+	"millrace/history/simulate"
+	views "millrace/projections/view"
 	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/duties"
@@ -45,7 +45,7 @@ func (r remains) DropNode(ctx context.Context, id node.ID) error {
 func (h *history) startScheduler(name string, mortal bool) {
 	loop := func(name string, every time.Duration, look func(*scheduler.Scheduler, context.Context) error) {
 		h.start(name, mortal, func(a *actor) {
-			v := &view{h: h, actor: a, fold: newFold()}
+			v := h.view(a)
 			cfg := scheduler.Config{Settings: h.bounds(), Settling: round, Flap: node.FlapPolicy{Limit: -1}, Timed: v, Timers: &port{h.mem, a}, Now: a.now}
 			if h.variant.retiring {
 				cfg.RetireAfter, cfg.Naming, cfg.Routes = retireAfter, v, remains{a}
@@ -94,165 +94,47 @@ func (f *fold) add(r *events.Record) {
 
 // view is a read model that lags behind the log by a random number of records.
 type view struct {
+	*simulate.Model
 	h     *history
 	actor *actor
-	fold  fold
 	// losses is how often the log had lost messages when the model was made.
 	losses int
 	// again is called when it is made again.
 	again func()
 }
 
-var (
-	_ scheduler.Model      = (*view)(nil)
-	_ scheduler.TimerModel = (*view)(nil)
-)
+func (h *history) view(a *actor) *view {
+	v := &view{Model: simulate.NewModel(), h: h, actor: a}
+	v.Asked = v.ask
+	return v
+}
 
 // ask stops the actor and then catches up, perhaps not wholly.
 func (v *view) ask(op string) error {
 	return v.actor.call(&call{kind: read, op: op, do: func() error {
 		if v.losses != v.h.lost.times {
-			if v.losses, v.fold = v.h.lost.times, newFold(); v.again != nil {
+			if v.losses, v.Memory = v.h.lost.times, views.NewMemory(); v.again != nil {
 				v.again()
 			}
 		}
-		behind := v.h.records[v.fold.seq:]
+		behind := v.h.records[v.Seq():]
 		if len(behind) > 0 && !v.h.calm && (v.h.rng.IntN(4) == 0 || v.h.variant.crowded) {
 			behind = behind[:v.h.rng.IntN(len(behind))]
 		}
 		for i := range behind {
-			v.fold.add(&behind[i])
+			v.Add(&behind[i])
 		}
 		return nil
 	}})
 }
 
-// those lists up to limit tasks for which is holds, in a fixed order.
-func (v *view) those(limit int, is func(*task.Task) bool) []task.ID {
-	var ids []task.ID
-	for _, id := range slices.Sorted(maps.Keys(v.fold.tasks)) {
-		if t := v.fold.tasks[id]; is(&t) && len(ids) < limit {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-func (v *view) Due(_ context.Context, now time.Time, limit int) ([]task.ID, error) {
-	err := v.ask("list tasks due")
-	return v.those(limit, func(t *task.Task) bool {
-		own := duties.Owes(*t, duties.Surroundings{Serving: 1}, duties.Settings{})
-		return !own.Look && own.Overdue(now)
-	}), err
-}
-
-func (v *view) Queues(context.Context) ([]string, error) {
-	err := v.ask("list queues")
-	pending := map[string]bool{}
-	for _, t := range v.fold.tasks {
-		if t.State == task.Pending {
-			pending[t.Route.Queue()] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(pending)), err
-}
-
-func (v *view) Waiting(_ context.Context, queue string, before time.Time, after task.ID, limit int) ([]task.ID, error) {
-	err := v.ask("list tasks that wait in " + queue)
-	return v.those(limit, func(t *task.Task) bool {
-		return t.State == task.Pending && t.Route.Queue() == queue && t.Since.Before(before) && t.ID > after
-	}), err
-}
-
-func (v *view) Unassigned(_ context.Context, queue string, now time.Time, limit int) ([]task.ID, error) {
-	err := v.ask("list tasks that busy nodes have left in " + queue)
-	return v.those(limit, func(t *task.Task) bool {
-		by := t.AssignBy()
-		return t.Route.Queue() == queue && !by.IsZero() && !by.After(now)
-	}), err
-}
-
-func (v *view) Held(_ context.Context, after task.ID, limit int) ([]task.ID, error) {
-	err := v.ask("list held tasks")
-	return v.those(limit, func(t *task.Task) bool { return t.State == task.Held && t.ID > after }), err
-}
-
-func timed(t *task.Task) bool { return t.State == task.Scheduled || t.State == task.Retrying }
-
-func (v *view) Timed(_ context.Context, after task.ID, limit int) ([]task.ID, error) {
-	err := v.ask("list tasks that wait for timers")
-	return v.those(limit, func(t *task.Task) bool { return timed(t) && t.ID > after }), err
-}
-
-func (v *view) TimedCount(context.Context) (int, error) {
-	err := v.ask("count tasks that wait for timers")
-	return len(v.those(len(v.fold.tasks), timed)), err
-}
-
-func (v *view) Coming(_ context.Context, from, until time.Time) ([]task.ID, error) {
-	err := v.ask("list tasks that are due soon")
-	return v.those(len(v.fold.tasks), func(t *task.Task) bool {
-		return timed(t) && t.Due.After(from) && !t.Due.After(until)
-	}), err
-}
-
-func (v *view) Known(_ context.Context, ids []task.ID) ([]task.Task, error) {
-	err := v.ask("look at tasks")
-	var known []task.Task
-	for _, id := range ids {
-		if t, ok := v.fold.tasks[id]; ok {
-			known = append(known, t)
-		}
-	}
-	return known, err
-}
-
-func (v *view) Astray(_ context.Context, id node.ID, session string) ([]task.ID, error) {
-	err := v.ask("list tasks on " + string(id))
-	return v.those(len(v.fold.tasks), func(t *task.Task) bool { return t.Live() && t.Node == string(id) && t.Session != session }), err
-}
-
-func (v *view) Parents(_ context.Context, limit int) ([]task.ID, error) {
-	err := v.ask("list parents")
-	return v.those(limit, func(t *task.Task) bool { return t.Live() && t.Epoch == 0 }), err
-}
-
-func (v *view) Spawned(_ context.Context, parent task.ID) ([]task.ID, error) {
-	err := v.ask("list children")
-	return v.those(len(v.fold.tasks), func(t *task.Task) bool { return t.Parent == parent && !t.State.Terminal() }), err
-}
-
-func (v *view) Ends(_ context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error) {
-	err := v.ask("look at states")
-	ends := map[task.ID]task.End{}
-	for _, id := range ids {
-		if t, ok := v.fold.tasks[id]; ok {
-			ends[id] = task.EndOf(&t)
-		}
-	}
-	return ends, v.fold.seq, err
-}
-
-func (v *view) Busy(_ context.Context, route string) (bool, error) {
-	err := v.ask("look whether " + route + " is in use")
-	return len(v.those(1, func(t *task.Task) bool { return t.Route.Queue() == route && !t.State.Terminal() })) > 0, err
-}
-
-func (v *view) Naming(_ context.Context, id node.ID) (task.ID, error) {
-	err := v.ask("look who names " + string(id))
+// Naming tells of tasks that name a node. Careless histories do not look.
+func (v *view) Naming(ctx context.Context, id node.ID) (task.ID, error) {
+	named, err := v.Model.Naming(ctx, id)
 	if v.h.variant.careless {
 		return "", err
 	}
-	return append(v.those(1, func(t *task.Task) bool { return t.Names(string(id)) && !t.State.Terminal() }), "")[0], err
-}
-
-func (v *view) Nodes(context.Context) ([]node.Node, uint64, error) {
-	err := v.ask("list nodes")
-	var nodes []node.Node
-	for _, id := range slices.Sorted(maps.Keys(v.fold.nodes)) {
-		nodes = append(nodes, v.fold.nodes[id])
-	}
-	return nodes, v.fold.seq, err
+	return named, err
 }
 
 // beats are the heartbeats of a history, as one scheduler sees them.

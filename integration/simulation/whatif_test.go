@@ -251,7 +251,10 @@ func TestFirstDifferenceIsSimulated(t *testing.T) {
 			if first.Task == "" || first.Kind == whatif.AsSoon {
 				continue
 			}
-			played := p.Simulate(1, bounds, other)
+			played, err := p.Simulate(1, bounds, other)
+			if err != nil {
+				t.Fatal(err)
+			}
 			i := slices.IndexFunc(played.Tasks, func(f whatif.Fare) bool { return f.Task == first.Task })
 			if i < 0 {
 				continue // its model has come to something else before

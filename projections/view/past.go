@@ -152,6 +152,29 @@ func (m *Memory) Add(r *events.Record) {
 	}
 }
 
+// Seq is the sequence of the last record that was added; 0 for none.
+func (m *Memory) Seq() uint64 { return m.at.Seq }
+
+// Task returns a task, which must not be modified and follows further records; nil if no record is
+// about it.
+func (m *Memory) Task(id task.ID) *task.Task {
+	if t := m.tasks[id]; t != nil {
+		return &t.Task
+	}
+	return nil
+}
+
+// All iterates over all tasks by id, like [Memory.Task].
+func (m *Memory) All() iter.Seq[*task.Task] {
+	return func(yield func(*task.Task) bool) {
+		for _, id := range m.from("", true) {
+			if !yield(&m.tasks[id].Task) {
+				return
+			}
+		}
+	}
+}
+
 // Point implements [Model].
 func (m *Memory) Point(context.Context) (Point, error) { return m.at, nil }
 
