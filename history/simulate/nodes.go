@@ -26,8 +26,13 @@ type worker struct {
 	busy int // slots
 }
 
-func (s *Simulation) newWorker(id node.ID) *worker {
+// worker is a node, which gets no task before the log knows it.
+func (s *Simulation) worker(id node.ID) *worker {
+	if w := s.nodes[id]; w != nil {
+		return w
+	}
 	w := &worker{}
+	s.nodes[id] = w
 	w.Protocol = &claim.Protocol{
 		Recorder: s.rec,
 		Node:     id,

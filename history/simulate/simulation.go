@@ -292,10 +292,7 @@ func (s *Simulation) look() {
 	queues, _ := s.model.SaidOfQueues(background)
 	s.world = node.NewFleet(nodes, at, s.now)
 	for _, n := range nodes {
-		if s.nodes[n.ID] == nil {
-			s.nodes[n.ID] = s.newWorker(n.ID)
-		}
-		s.nodes[n.ID].Node = n
+		s.worker(n.ID).Node = n
 	}
 	for _, q := range queues {
 		if s.queues[q.Name] = q; q.Paused != nil {
@@ -360,7 +357,8 @@ func (s *Simulation) follow(is *events.Step) {
 
 // take begins with a task as the past leaves it.
 func (s *Simulation) take(k *followed) {
-	if on := s.nodes[node.ID(k.Node)]; k.Live() && k.Epoch > 0 && on != nil {
+	if k.Live() && k.Epoch > 0 {
+		on := s.worker(node.ID(k.Node)) // a part of a log may have its attempts alone
 		offer := &events.Offer{Lease: lease{s: s}}
 		on.Occupy(k.Task)
 		s.run(k, on, offer)

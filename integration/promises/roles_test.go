@@ -557,7 +557,7 @@ func TestRoles(t *testing.T) {
 	as(rights.Worker, "here")
 	start := time.Now()
 	r := p.Try("node", "ls")
-	if r.Code != 5 || !strings.Contains(r.Errs, "permission to publish to mr.api.roles-worker-here.server.health is missing") || !strings.Contains(r.Errs, "hint: `millrace nats permissions`") {
+	if r.Code != 5 || !strings.Contains(r.Errs, "permission to publish to mr.api.roles-worker-here.node.list is missing") || !strings.Contains(r.Errs, "hint: `millrace nats permissions`") {
 		t.Errorf("exit code %d, %s", r.Code, r.Errs)
 	}
 	as(rights.Operator, "")
