@@ -12,6 +12,7 @@ import (
 
 // moment is how long ago or ahead something is, with the room that its column has for it.
 var moment = regexp.MustCompile(` *(\([^()]* ago\)|\b(in )?([0-9.]+(ms|[smhd]))+\b( ago)?) *`)
+var spaces = regexp.MustCompile(` +`)
 
 // A viewer and a submitter use the command line: what the service does for them they see as an
 // operator does, and of all else it says which role it takes.
@@ -75,7 +76,9 @@ run:
 		if strings.HasPrefix(line, "node ping") || strings.HasPrefix(line, "verify") { // it takes time, and is judged less
 			want.Out = got.Out
 		}
-		want.Out, got.Out = moment.ReplaceAllString(want.Out, "(then)"), moment.ReplaceAllString(got.Out, "(then)")
+		for _, r := range []*string{&want.Out, &got.Out} { // columns are as wide as their times
+			*r = spaces.ReplaceAllString(moment.ReplaceAllString(*r, "(then)"), " ")
+		}
 		if got.Code != want.Code || got.Out != want.Out {
 			t.Errorf("millrace %s, typed by an operator: exit code %d\n%s%s\ntyped by a viewer: exit code %d\n%s%s", line, want.Code, want.Out, want.Errs, got.Code, got.Out, got.Errs)
 		}

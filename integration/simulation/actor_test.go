@@ -75,6 +75,9 @@ type actor struct {
 	// gone is called when the actor dies, or is believed to be dead.
 	gone func()
 	dead bool // truly gone, not only believed to be
+	over bool // its goroutine has ended
+
+	doomed bool // it dies at its next call
 
 	clock *logclock.Clock
 	asked time.Time // when it asked for the log's time
@@ -102,6 +105,7 @@ func (h *history) start(name string, mortal bool, body func(*actor)) *actor {
 	h.actors = append(h.actors, a)
 	go func() {
 		defer func() {
+			a.over = true
 			if p := recover(); p != nil {
 				h.fail(fmt.Errorf("%s panics: %v\n%s", name, p, debug.Stack()))
 			}

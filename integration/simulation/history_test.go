@@ -33,6 +33,7 @@ type history struct {
 	mem      *events.Memory
 
 	actors       []*actor
+	doomed       []*actor // those that end once time has passed
 	asks         chan ask // buffered, so that no actor waits to ask
 	flying       []flight
 	replacements []replacement
@@ -140,7 +141,7 @@ func play(t *testing.T, seed uint64, v variant) *history {
 	}
 	// In the bubble the clock moves only while the simulator sleeps.
 	synctest.Test(t, func(*testing.T) {
-		defer func() { h.end(h.actors...) }()
+		defer h.endAll()
 		if v.thrifty {
 			time.Sleep(24*time.Hour - time.Minute)
 		}
@@ -278,6 +279,11 @@ func (h *history) quiet() {
 	for {
 		select {
 		case q := <-h.asks:
+			if q.actor.doomed {
+				q.actor.fates <- killed
+				synctest.Wait()
+				continue
+			}
 			q.actor.pending = q.call
 		default:
 			return
@@ -500,10 +506,22 @@ func (h *history) over() bool {
 // end ends actors.
 func (h *history) end(actors ...*actor) {
 	for _, a := range actors {
-		if a.pending != nil {
+		switch {
+		case a.pending != nil:
 			a.pending = nil
 			a.fates <- killed
 			h.quiet()
+		case !a.over: // it waits for time to pass
+			a.doomed, a.gone = true, nil
+			h.doomed = append(h.doomed, a)
 		}
+	}
+}
+
+// endAll ends all actors, also those that wait for time to pass before their next call.
+func (h *history) endAll() {
+	h.end(h.actors...)
+	for n := 0; n < 1000 && slices.ContainsFunc(h.doomed, func(a *actor) bool { return !a.over }); n++ {
+		h.pass(round)
 	}
 }
