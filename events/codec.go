@@ -15,7 +15,6 @@ import (
 
 	fields "millrace/internal/form"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/node"
 	"millrace/task/value"
@@ -336,7 +335,7 @@ func (r *reader) about(s subject, l *jlexer.Lexer) {
 	case aboutNode:
 		r.Node = node.ID(l.UnsafeString())
 	case aboutDef:
-		r.Def = definition.Def(l.UnsafeString())
+		r.Def = task.Def(l.UnsafeString())
 	case aboutJob:
 		r.Job = l.UnsafeString()
 	case aboutQueue:

@@ -5,17 +5,17 @@ import (
 	"sync"
 	"time"
 
-	"millrace/task/definition"
+	"millrace/task"
 )
 
 // FoldDefinition adds up the records of one definition's chain, in the order of the log. Unreadable
 // records change nothing.
-func FoldDefinition(records []Record) definition.Definition {
-	var d definition.Definition
+func FoldDefinition(records []Record) task.Definition {
+	var d task.Definition
 	for i := range records {
 		r := &records[i]
-		if e, ok := r.Fact.Event.(definition.DefinitionEvent); ok && r.Err == nil {
-			d = definition.EvolveDefinition(d, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		if e, ok := r.Fact.Event.(task.DefinitionEvent); ok && r.Err == nil {
+			d = task.EvolveDefinition(d, r.Seq, r.Fact.At, r.Fact.Actor, e)
 		}
 	}
 	return d
@@ -23,11 +23,11 @@ func FoldDefinition(records []Record) definition.Definition {
 
 // Definitions remembers definitions for a moment. It is safe for concurrent use.
 type Definitions struct {
-	known Lately[definition.Def, definition.Definition]
+	known Lately[task.Def, task.Definition]
 }
 
 // Get returns the definition of a name, at most 250 ms old. It does not remember missing ones.
-func (d *Definitions) Get(ctx context.Context, r *Recorder, def definition.Def) (definition.Definition, error) {
+func (d *Definitions) Get(ctx context.Context, r *Recorder, def task.Def) (task.Definition, error) {
 	now := r.Now()
 	if is, ok := d.known.Get(def, now); ok {
 		return is, nil

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/node"
 	"millrace/task/placement"
@@ -109,12 +108,12 @@ type Fact struct {
 	Type Type `redact:"keep"`
 	// Task, Node, Def, Job, Queue, Schedule, Key, Message or Scope is the subject of the fact; the
 	// others are empty. All are empty if the subject is the copies of definitions.
-	Task     task.ID        `redact:"keep"`
-	Node     node.ID        `redact:"keep"`
-	Def      definition.Def `redact:"keep"`
-	Job      string         `redact:"keep"` // the breaker's job
-	Queue    string         `redact:"keep"`
-	Schedule string         `redact:"keep"` // the ticks' schedule
+	Task     task.ID  `redact:"keep"`
+	Node     node.ID  `redact:"keep"`
+	Def      task.Def `redact:"keep"`
+	Job      string   `redact:"keep"` // the breaker's job
+	Queue    string   `redact:"keep"`
+	Schedule string   `redact:"keep"` // the ticks' schedule
 	// Key is a unique key.
 	Key string `redact:"hashedKey"`
 	// Message is the sequence of an unreadable message in the log.
@@ -131,8 +130,8 @@ type Fact struct {
 	// By holds the inputs of the recorded decision; nil if the fact records none, or one that
 	// follows from the history alone.
 	By *task.By
-	// Event is a [task.Event], a [node.Event], a [definition.DefinitionEvent], a [limit.CircuitEvent], a
-	// [queue.Event], a [definition.ScheduleEvent], a [task.LimitEvent], a [definition.CopyEvent], a [birth.KeyEvent] or a
+	// Event is a [task.Event], a [node.Event], a [task.DefinitionEvent], a [limit.CircuitEvent], a
+	// [queue.Event], a [task.ScheduleEvent], a [task.LimitEvent], a [task.CopyEvent], a [birth.KeyEvent] or a
 	// [task.MessageEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.

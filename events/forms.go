@@ -11,7 +11,6 @@ import (
 	fields "millrace/internal/form"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/node"
 	"millrace/task/queue"
@@ -43,25 +42,25 @@ var forms = []form{
 	checked(TaskConcluded, aboutTask, conclusive),
 	formOf[task.Dismissed](TaskDismissed, aboutTask),
 	formOf[task.Granted](LimitGranted, aboutScope),
-	formOf[definition.CopiesRestored](CopiesRestored, aboutNothing),
+	formOf[task.CopiesRestored](CopiesRestored, aboutNothing),
 	formOf[birth.KeyClaimed](UniqueClaimed, aboutKey),
 	formOf[limit.Opened](BreakerOpened, aboutJob),
 	formOf[limit.HalfOpened](BreakerHalfOpened, aboutJob),
 	formOf[limit.Tried](BreakerTried, aboutJob),
 	formOf[limit.Closed](BreakerClosed, aboutJob),
 	formOf[task.MessageDismissed](MessageDismissed, aboutMessage),
-	formOf[definition.DefinitionApplied](DefinitionApplied, aboutDef),
-	formOf[definition.DefinitionRemoved](DefinitionRemoved, aboutDef),
+	formOf[task.DefinitionApplied](DefinitionApplied, aboutDef),
+	formOf[task.DefinitionRemoved](DefinitionRemoved, aboutDef),
 	formOf[queue.Paused](QueuePaused, aboutQueue),
 	formOf[queue.Resumed](QueueResumed, aboutQueue),
 	formOf[queue.Limited](QueueLimited, aboutQueue),
 	formOf[queue.Purged](QueuePurged, aboutQueue),
-	formOf[definition.SchedulePaused](SchedulePaused, aboutDef),
-	formOf[definition.ScheduleResumed](ScheduleResumed, aboutDef),
-	formOf[definition.ScheduleFired](ScheduleFired, aboutSchedule),
-	formOf[definition.ScheduleAdmitted](ScheduleAdmitted, aboutSchedule),
-	formOf[definition.ScheduleSkipped](ScheduleSkipped, aboutSchedule),
-	formOf[definition.ScheduleQueued](ScheduleQueued, aboutSchedule),
+	formOf[task.SchedulePaused](SchedulePaused, aboutDef),
+	formOf[task.ScheduleResumed](ScheduleResumed, aboutDef),
+	formOf[task.ScheduleFired](ScheduleFired, aboutSchedule),
+	formOf[task.ScheduleAdmitted](ScheduleAdmitted, aboutSchedule),
+	formOf[task.ScheduleSkipped](ScheduleSkipped, aboutSchedule),
+	formOf[task.ScheduleQueued](ScheduleQueued, aboutSchedule),
 	formOf[node.Registered](NodeRegistered, aboutNode),
 	formOf[node.WentOnline](NodeOnline, aboutNode),
 	formOf[node.BecameReady](NodeReady, aboutNode),

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"millrace/task"
-	"millrace/task/definition"
 )
 
 // A message is either refused, or is a fact that can be written and read back equal.
@@ -69,14 +68,14 @@ func withoutLists(f Fact) Fact {
 	case task.Granted:
 		e.Grants = nil
 		f.Event = e
-	case definition.ScheduleAdmitted:
-		e.Ledger = definition.Ledger{}
+	case task.ScheduleAdmitted:
+		e.Ledger = task.Ledger{}
 		f.Event = e
-	case definition.ScheduleSkipped:
-		e.Ledger = definition.Ledger{}
+	case task.ScheduleSkipped:
+		e.Ledger = task.Ledger{}
 		f.Event = e
-	case definition.ScheduleQueued:
-		e.Ledger = definition.Ledger{}
+	case task.ScheduleQueued:
+		e.Ledger = task.Ledger{}
 		f.Event = e
 	}
 	return f

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/node"
 	"millrace/task/queue"
 )
@@ -112,7 +111,7 @@ type Reader interface {
 	// fields need not be set: Fact{Key: key} is the chain of a unique key.
 	Latest(ctx context.Context, about Fact) (last Record, end uint64, err error)
 	// Definition returns the definition of a name; the zero value if it never existed.
-	Definition(ctx context.Context, def definition.Def) (definition.Definition, error)
+	Definition(ctx context.Context, def task.Def) (task.Definition, error)
 }
 
 // Beginner is a [Reader] that reads the beginning of a chain for less than a history. A log need not

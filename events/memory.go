@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/node"
 	"millrace/task/placement"
@@ -69,7 +68,7 @@ type memoryTimer struct {
 type chain struct {
 	task  task.ID
 	node  node.ID
-	def   definition.Def
+	def   task.Def
 	job   string
 	key   string
 	queue string
@@ -153,10 +152,10 @@ func chainOf(f *Fact) (chain, Kind) {
 		scope:    f.Scope,
 	}
 	switch f.Event.(type) {
-	case definition.ScheduleFired:
+	case task.ScheduleFired:
 		c.fires = true
 		return c, KindFire
-	case definition.CopyEvent:
+	case task.CopyEvent:
 		c.copies = true
 		return c, KindCopies
 	}
@@ -332,15 +331,15 @@ func (m *Memory) Queue(ctx context.Context, name string) ([]Record, error) {
 }
 
 // Definition implements [Reader].
-func (m *Memory) Definition(ctx context.Context, def definition.Def) (definition.Definition, error) {
+func (m *Memory) Definition(ctx context.Context, def task.Def) (task.Definition, error) {
 	if err := def.Validate(); err != nil {
-		return definition.Definition{}, err
+		return task.Definition{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	head := m.heads[chain{def: def}]
 	if head == 0 {
-		return definition.Definition{}, nil
+		return task.Definition{}, nil
 	}
 	return FoldDefinition([]Record{*m.at(head)}), nil
 }

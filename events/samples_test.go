@@ -8,7 +8,6 @@ import (
 
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/node"
@@ -79,8 +78,8 @@ func full() map[Type]Fact {
 		Inputs: json.RawMessage(`{"extract":{"task":"01JNA0NEED0000000000000000","state":"finished","result":{"rows":3}}}`),
 		Asked:  asked,
 	}
-	ledger := definition.Ledger{Last: noon.Add(-time.Minute), Open: []task.ID{sampleTask},
-		Waiting: []definition.WaitingTick{{Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule}}, Failures: 2}
+	ledger := task.Ledger{Last: noon.Add(-time.Minute), Open: []task.ID{sampleTask},
+		Waiting: []task.WaitingTick{{Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule}}, Failures: 2}
 	bodies := map[Type]any{
 		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute), RetryOf: "01JNA0RETRY000000000000000",
 			Window: &task.Shut{Calendar: 3, From: noon, Detail: "outside of the window night, opens at 2026-03-01 12:01:00 +00:00"}},
@@ -110,7 +109,7 @@ func full() map[Type]Fact {
 		NodeLabelled: node.Labelled{Labels: map[string]*string{"gpu": &gpu, "spot": nil}, Reason: "a new card"},
 		LimitGranted: task.Granted{Grants: []task.Grant{{Task: sampleTask, Turn: 52, Limits: []string{"key:thumbnail/acme", "rate:/example.org", "rate:queue:images#17"}, Rated: 17}}, Refused: []task.ID{"01JNA0CH11D000000000000000"},
 			Rates: map[string]time.Time{"rate:/example.org": noon.Add(12 * time.Second), "rate:queue:images#17": noon.Add(time.Second)}},
-		CopiesRestored: definition.CopiesRestored{More: 3, Copies: []definition.Restored{
+		CopiesRestored: task.CopiesRestored{More: 3, Copies: []task.Restored{
 			{Of: "job", Name: "thumbnail", Found: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Revision: 7}, {Of: "schedule", Name: "nightly", Revision: 2}}},
 		UniqueClaimed:     birth.KeyClaimed{Holder: sampleTask, Before: []task.ID{"01JNA0PARENT00000000000000"}},
 		TaskDismissed:     task.Dismissed{Reason: "the input is gone"},
@@ -132,21 +131,21 @@ func full() map[Type]Fact {
 		NodeQuarantined:   node.WasQuarantined{Reason: "it came and went too often", Until: noon.Add(3 * time.Minute)},
 		NodeReleased:      node.WasReleased{Reason: "the cable was changed"},
 		NodeRetired:       node.WasRetired{Reason: "sold"},
-		DefinitionApplied: definition.DefinitionApplied{Edition: sampleEdition(7), Source: "/srv/jobs/hello.yaml"},
-		DefinitionRemoved: definition.DefinitionRemoved{Revision: 8},
+		DefinitionApplied: task.DefinitionApplied{Edition: sampleEdition(7), Source: "/srv/jobs/hello.yaml"},
+		DefinitionRemoved: task.DefinitionRemoved{Revision: 8},
 		QueuePaused:       queue.Paused{Reason: "the shop is closed", Until: noon.Add(time.Hour)},
 		QueueResumed:      queue.Resumed{Reason: "open again"},
 		QueueLimited:      queue.Limited{Running: 4, Waiting: 10_000, Rate: limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 20}, Valve: queue.Valve{Window: "night"}, Reason: "the licence has four seats"},
 		QueuePurged:       queue.Purged{Reason: "wrong input", Ended: 512},
-		SchedulePaused:    definition.SchedulePaused{Edition: sampleEdition(9), Reason: "maintenance"},
-		ScheduleResumed:   definition.ScheduleResumed{Edition: sampleEdition(10), Reason: "done"},
-		ScheduleFired: definition.ScheduleFired{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second),
+		SchedulePaused:    task.SchedulePaused{Edition: sampleEdition(9), Reason: "maintenance"},
+		ScheduleResumed:   task.ScheduleResumed{Edition: sampleEdition(10), Reason: "done"},
+		ScheduleFired: task.ScheduleFired{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second),
 			Detail: "dst once: 02:30 is there twice on this day, it fires the first time"},
-		ScheduleAdmitted: definition.ScheduleAdmitted{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second), Trigger: task.TriggerCatchUp, Made: sampleTask,
+		ScheduleAdmitted: task.ScheduleAdmitted{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second), Trigger: task.TriggerCatchUp, Made: sampleTask,
 			Detail: "1h0m0s late, catchup is last", Ledger: ledger},
-		ScheduleSkipped: definition.ScheduleSkipped{Revision: 7, Tick: noon.Add(-time.Hour), Until: noon.Add(-time.Minute), Count: 60,
-			Reason: definition.SkipMissed, Detail: "catchup is none", Ledger: ledger},
-		ScheduleQueued: definition.ScheduleQueued{Revision: 7, Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule, Detail: "overlap is queue", Ledger: ledger},
+		ScheduleSkipped: task.ScheduleSkipped{Revision: 7, Tick: noon.Add(-time.Hour), Until: noon.Add(-time.Minute), Count: 60,
+			Reason: task.SkipMissed, Detail: "catchup is none", Ledger: ledger},
+		ScheduleQueued: task.ScheduleQueued{Revision: 7, Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule, Detail: "overlap is queue", Ledger: ledger},
 	}
 	return facts(bodies, func(f *Fact) { f.Actor, f.Cause, f.Corr, f.By = "ops@example.org", sampleCause, sampleCause, sampleBy })
 }
@@ -193,25 +192,25 @@ func minimal() map[Type]Fact {
 		BreakerClosed:       limit.Closed{},
 		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds},
 		LimitGranted:        task.Granted{},
-		CopiesRestored:      definition.CopiesRestored{},
+		CopiesRestored:      task.CopiesRestored{},
 		UniqueClaimed:       birth.KeyClaimed{},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
 		NodeReady:           node.BecameReady{},
 		NodeDraining:        node.Drained{},
 		NodeOffline:         node.WentOffline{},
-		DefinitionApplied:   definition.DefinitionApplied{},
-		DefinitionRemoved:   definition.DefinitionRemoved{},
+		DefinitionApplied:   task.DefinitionApplied{},
+		DefinitionRemoved:   task.DefinitionRemoved{},
 		QueuePaused:         queue.Paused{},
 		QueueResumed:        queue.Resumed{},
 		QueueLimited:        queue.Limited{},
 		QueuePurged:         queue.Purged{},
-		SchedulePaused:      definition.SchedulePaused{},
-		ScheduleResumed:     definition.ScheduleResumed{},
-		ScheduleFired:       definition.ScheduleFired{},
-		ScheduleAdmitted:    definition.ScheduleAdmitted{},
-		ScheduleSkipped:     definition.ScheduleSkipped{},
-		ScheduleQueued:      definition.ScheduleQueued{},
+		SchedulePaused:      task.SchedulePaused{},
+		ScheduleResumed:     task.ScheduleResumed{},
+		ScheduleFired:       task.ScheduleFired{},
+		ScheduleAdmitted:    task.ScheduleAdmitted{},
+		ScheduleSkipped:     task.ScheduleSkipped{},
+		ScheduleQueued:      task.ScheduleQueued{},
 		NodeChanged:         node.Changed{},
 		NodeQuarantined:     node.WasQuarantined{},
 		NodeReleased:        node.WasReleased{},
@@ -226,17 +225,17 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 		switch f.Event.(type) {
 		case node.Event:
 			f.Node = "w2"
-		case definition.DefinitionEvent:
+		case task.DefinitionEvent:
 			f.Def = "schedule.every-night"
 		case limit.CircuitEvent:
 			f.Job = "thumbnail"
 		case queue.Event:
 			f.Queue = "images"
-		case definition.ScheduleEvent:
+		case task.ScheduleEvent:
 			f.Schedule = "every-night"
 		case task.LimitEvent:
 			f.Scope = "job.thumbnail"
-		case definition.CopyEvent:
+		case task.CopyEvent:
 		case birth.KeyEvent:
 			f.Key = "thumbnail/a.png"
 		case task.MessageEvent:
@@ -254,7 +253,7 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 var handled = &job.Step{Spec: job.Spec{Handler: "tell"}}
 
 // sampleEdition is the definition of a sample.
-func sampleEdition(revision uint64) definition.Edition {
-	return definition.Edition{Revision: revision, Text: json.RawMessage(`{"name":"thumbnail","run":{"argv":["convert"]}}`),
+func sampleEdition(revision uint64) task.Edition {
+	return task.Edition{Revision: revision, Text: json.RawMessage(`{"name":"thumbnail","run":{"argv":["convert"]}}`),
 		Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}
 }

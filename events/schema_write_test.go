@@ -13,7 +13,6 @@ import (
 
 	fields "millrace/internal/form"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/node"
@@ -54,7 +53,7 @@ var sharedTypes = map[reflect.Type]string{
 	reflect.TypeFor[time.Time](): "time", reflect.TypeFor[value.Duration](): "duration", reflect.TypeFor[task.ID](): "ulid",
 	reflect.TypeFor[placement.Route](): "route", reflect.TypeFor[node.ID](): "name",
 	reflect.TypeFor[job.Step](): "step", reflect.TypeFor[task.By](): "by", reflect.TypeFor[limit.Breaker](): "breaker", reflect.TypeFor[job.Unique](): "unique", reflect.TypeFor[task.Known](): "known", reflect.TypeFor[task.Usage](): "usage", reflect.TypeFor[job.Spec](): "spec",
-	reflect.TypeFor[definition.Ledger](): "ledger", reflect.TypeFor[placement.Asked](): "asked", reflect.TypeFor[task.Needs](): "needs", reflect.TypeFor[task.Children](): "children",
+	reflect.TypeFor[task.Ledger](): "ledger", reflect.TypeFor[placement.Asked](): "asked", reflect.TypeFor[task.Needs](): "needs", reflect.TypeFor[task.Children](): "children",
 }
 
 //go:embed schema/words.json

@@ -19,7 +19,6 @@ import (
 	"millrace/events"
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/quota"
 	"millrace/task/value"
@@ -115,8 +114,8 @@ func BenchmarkProjectTicks(b *testing.B) {
 	for i := range schedules + b.N {
 		at = at.Add(200 * time.Microsecond)
 		name, id := fmt.Sprint("s", i*7919%schedules), task.ID(ulidAt(at, i))
-		add(events.KindFire, events.Fact{Schedule: name, Event: definition.ScheduleFired{Revision: 1, Tick: at, Due: at}})
-		add(events.KindTick, events.Fact{Schedule: name, Event: definition.ScheduleAdmitted{Revision: 1, Tick: at, Due: at, Made: id, Ledger: definition.Ledger{Last: at}}})
+		add(events.KindFire, events.Fact{Schedule: name, Event: task.ScheduleFired{Revision: 1, Tick: at, Due: at}})
+		add(events.KindTick, events.Fact{Schedule: name, Event: task.ScheduleAdmitted{Revision: 1, Tick: at, Due: at, Made: id, Ledger: task.Ledger{Last: at}}})
 		work := task.Work{Spec: spec, Route: "default.5", Origin: task.Origin{Schedule: name, Tick: at}}
 		add(events.KindOffer, events.Fact{Task: id, Event: task.Submitted{Work: work}})
 	}

@@ -12,7 +12,6 @@ import (
 	"millrace/events"
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/definition"
 )
 
 // Kinds of rows in table latest.
@@ -115,12 +114,12 @@ func decidedOn(r *events.Record) (d decidedTick, ok bool) {
 		return d, false
 	}
 	switch e := r.Fact.Event.(type) {
-	case definition.ScheduleAdmitted:
+	case task.ScheduleAdmitted:
 		// A run by hand decides on no tick of the schedule.
 		return decidedTick{schedule: r.Fact.Schedule, until: e.Tick}, e.Trigger != task.TriggerManual
-	case definition.ScheduleQueued:
+	case task.ScheduleQueued:
 		return decidedTick{schedule: r.Fact.Schedule, until: e.Tick}, true
-	case definition.ScheduleSkipped:
+	case task.ScheduleSkipped:
 		d = decidedTick{r.Fact.Schedule, e.Tick, max(e.Count, 1), e.Reason}
 		if e.Until.After(d.until) {
 			d.until = e.Until

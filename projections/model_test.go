@@ -12,7 +12,6 @@ import (
 	"millrace/internal/testkit"
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/node"
 	"millrace/task/queue"
 )
@@ -150,9 +149,9 @@ func (h *history) sum() {
 	tick := noon.Add(time.Duration(h.IntN(40)) * time.Hour).Truncate(time.Second)
 	switch h.IntN(8) {
 	case 6:
-		r.Kind, r.Fact.Schedule, r.Fact.Def = events.KindDefinition, "", []definition.Def{"job.crawl", "job.index", "schedule.nightly"}[h.IntN(3)]
-		if r.Fact.Event = (definition.DefinitionApplied{Edition: definition.Edition{Revision: seq, Digest: h.valid(), Text: []byte(`{"a": [1, "}"]}`)}}); h.IntN(3) == 0 {
-			r.Fact.Event = definition.DefinitionRemoved{Revision: seq}
+		r.Kind, r.Fact.Schedule, r.Fact.Def = events.KindDefinition, "", []task.Def{"job.crawl", "job.index", "schedule.nightly"}[h.IntN(3)]
+		if r.Fact.Event = (task.DefinitionApplied{Edition: task.Edition{Revision: seq, Digest: h.valid(), Text: []byte(`{"a": [1, "}"]}`)}}); h.IntN(3) == 0 {
+			r.Fact.Event = task.DefinitionRemoved{Revision: seq}
 		}
 	case 7: // one that is not readable
 		r.Err, r.Fact = errors.New("no JSON"), []events.Fact{{Node: node.ID(h.valid() + "n")}, {Queue: "gpu"}, {Def: "job.torn"}}[h.IntN(3)]
@@ -165,11 +164,11 @@ func (h *history) sum() {
 	case 0:
 		r.Kind, r.Fact.Schedule, r.Fact.Queue, r.Fact.Event = events.KindQueue, "", []string{"gpu", "night"}[h.IntN(2)], queue.Paused{Reason: "r"}
 	case 1:
-		r.Fact.Event = definition.ScheduleAdmitted{Tick: tick, Trigger: task.TriggerSchedule}
+		r.Fact.Event = task.ScheduleAdmitted{Tick: tick, Trigger: task.TriggerSchedule}
 	case 2:
-		r.Fact.Event = definition.ScheduleQueued{Tick: tick}
+		r.Fact.Event = task.ScheduleQueued{Tick: tick}
 	case 3, 4:
-		e := definition.ScheduleSkipped{Tick: tick, Reason: []string{"overlap", "late"}[h.IntN(2)], Count: h.IntN(4)}
+		e := task.ScheduleSkipped{Tick: tick, Reason: []string{"overlap", "late"}[h.IntN(2)], Count: h.IntN(4)}
 		if h.IntN(2) == 0 {
 			e.Until = tick.Add(time.Hour)
 		}

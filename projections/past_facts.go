@@ -6,7 +6,7 @@ import (
 
 	"millrace/events"
 	"millrace/projections/view"
-	"millrace/task/definition"
+	"millrace/task"
 )
 
 // Which messages readers of the log choose, by type, actor, node, and what their tasks belong to. The
@@ -20,9 +20,9 @@ func otherOf(r *events.Record) string {
 	t := tracesOf(r)
 	job, schedule := f.Job, f.Schedule
 	switch f.Def.Kind() {
-	case definition.DefJob:
+	case task.DefJob:
 		job = f.Def.Name()
-	case definition.DefSchedule:
+	case task.DefSchedule:
 		schedule = f.Def.Name()
 	}
 	return string(appendTexts([]byte{bit(f.Task != "")}, string(t.kind), t.actor, t.names, f.Queue, job, schedule))

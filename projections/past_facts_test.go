@@ -10,7 +10,6 @@ import (
 	"millrace/events"
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/definition"
 )
 
 // tracer knows where in the log something is.
@@ -72,9 +71,9 @@ func chosen(t *testing.T, r *events.Record, c *view.Trace, memory *view.Memory) 
 	}
 	queue, job, schedule := f.Queue, f.Job, f.Schedule
 	switch f.Def.Kind() {
-	case definition.DefJob:
+	case task.DefJob:
 		job = f.Def.Name()
-	case definition.DefSchedule:
+	case task.DefSchedule:
 		schedule = f.Def.Name()
 	}
 	if view.RefOf(r).Kind == view.Tasks {

@@ -20,7 +20,6 @@ import (
 	"millrace/internal/testkit"
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/definition"
 )
 
 // A commit plays 16 (task test:long), a night 64 (task test:nightly).
@@ -197,7 +196,7 @@ func subjectsAgree(t *testing.T, past *past, memory *view.Memory, h *history, n 
 			subjects[ref] = true
 		}
 	}
-	for _, q := range []view.Query{{Kind: view.Nodes}, {Kind: view.Queues}, {Kind: view.Definitions}, {Kind: view.Definitions, Of: definition.DefJob}} {
+	for _, q := range []view.Query{{Kind: view.Nodes}, {Kind: view.Queues}, {Kind: view.Definitions}, {Kind: view.Definitions, Of: task.DefJob}} {
 		have, err := past.List(t.Context(), q)
 		want, err2 := memory.List(t.Context(), q)
 		if err := errors.Join(err, err2); err != nil || !reflect.DeepEqual(have, want) {

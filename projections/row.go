@@ -7,7 +7,6 @@ import (
 	"millrace/events"
 	"millrace/internal/form"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/limit"
 	"millrace/task/node"
@@ -85,7 +84,7 @@ func newRowForm() *rowForm {
 var (
 	nodeForm       = form.Of[node.Node](form.Own())
 	queueForm      = form.Of[queue.Queue](form.Own())
-	definitionForm = form.Of[definition.Definition](form.Own())
+	definitionForm = form.Of[task.Definition](form.Own())
 	tallyForm      = form.Of[limit.Tally](form.Own())
 	lineForm       = form.Of[lined](form.Own())
 )

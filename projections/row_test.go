@@ -14,7 +14,6 @@ import (
 	"millrace/internal/testkit"
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/node"
 	"millrace/task/queue"
@@ -131,7 +130,7 @@ func TestRowOfSubjectHoldsEveryField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, full := range []view.Item{{Node: new(node.Node)}, {Queue: new(queue.Queue)}, {Definition: new(definition.Definition)}} {
+	for _, full := range []view.Item{{Node: new(node.Node)}, {Queue: new(queue.Queue)}, {Definition: new(task.Definition)}} {
 		ref := view.Ref{ID: "x"}
 		switch {
 		case full.Node != nil:
@@ -200,7 +199,7 @@ func document[T any](t *testing.T, form *form.Form[T]) func([]byte) ([]byte, err
 func TestVersionFollowsFields(t *testing.T) {
 	const unheard = "no_such_field"
 	for _, part := range []string{unheard, "fair_key", "on_restart", "own_labels", "rate_since", "ran", "revision", "deadline INTEGER"} {
-		made := tables + form.Shape[task.Task]() + form.Shape[node.Node]() + form.Shape[queue.Queue]() + form.Shape[definition.Definition]() + form.Shape[limit.Tally]()
+		made := tables + form.Shape[task.Task]() + form.Shape[node.Node]() + form.Shape[queue.Queue]() + form.Shape[task.Definition]() + form.Shape[limit.Tally]()
 		if strings.Contains(made, part) == (part == unheard) {
 			t.Errorf("%s: what the version follows from is\n%s", part, made)
 		}

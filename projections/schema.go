@@ -8,7 +8,6 @@ import (
 
 	"millrace/internal/form"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/node"
 	"millrace/task/queue"
@@ -27,7 +26,7 @@ const foldVersion = 17
 var schemaVersion = sync.OnceValue(func() int {
 	sum := crc32.NewIEEE()
 	fmt.Fprintln(sum, foldVersion, tables, form.Shape[task.Task](), form.Shape[node.Node](), form.Shape[queue.Queue](),
-		form.Shape[definition.Definition](), form.Shape[limit.Tally](), form.Shape[lined]())
+		form.Shape[task.Definition](), form.Shape[limit.Tally](), form.Shape[lined]())
 	return int(sum.Sum32() >> 1) // SQLite keeps a signed number of 32 bits
 })
 

@@ -10,7 +10,7 @@ import (
 
 	"millrace/events"
 	"millrace/projections/view"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/node"
 	"millrace/task/queue"
 )
@@ -154,7 +154,7 @@ func addSubjects(ctx context.Context, tx *sql.Tx, q view.Query, at uint64, page 
 		args = append(args, q.Of+".", q.Of+"/") // the next character
 	}
 	if q.Kind == view.Definitions {
-		page.Definitions = map[definition.Def]definition.Definition{}
+		page.Definitions = map[task.Def]task.Definition{}
 	}
 	ref := view.Ref{Kind: q.Kind}
 	var found []byte
@@ -172,7 +172,7 @@ func addSubjects(ctx context.Context, tx *sql.Tx, q view.Query, at uint64, page 
 		case is.Queue != nil:
 			page.Queues = append(page.Queues, *is.Queue)
 		case is.Definition.Head > 0: // else none of its facts is readable
-			page.Definitions[definition.Def(ref.ID)] = *is.Definition
+			page.Definitions[task.Def(ref.ID)] = *is.Definition
 		}
 		return nil
 	})

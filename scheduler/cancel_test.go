@@ -12,7 +12,6 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/node"
@@ -215,7 +214,7 @@ var cancelSources = map[string]cancelSource{
 			t.Fatal(err)
 		}
 		k := &decider{s: c.s, stored: &schedule.Stored{}, plan: plan}
-		if err := k.follow(t.Context(), definition.ScheduleQueued{Ledger: definition.Ledger{Open: []task.ID{c.about}}}); err != nil {
+		if err := k.follow(t.Context(), task.ScheduleQueued{Ledger: task.Ledger{Open: []task.ID{c.about}}}); err != nil {
 			t.Fatal(err)
 		}
 	}},

@@ -6,11 +6,11 @@
 // run at once, and each can die at any moment. While none runs, offered work continues. The
 // scheduler starts no task itself: workers do.
 //
-// Its part turns decides which of several schedulers goes first with a subject, tracks what a
+// It decides which of several schedulers goes first with a subject, tracks what a
 // scheduler has left to others, and tells whether a scheduler is fit to go first. It only saves
 // repeated work: the log's compare-and-set keeps decisions correct without it.
 //
-// Its part retention drops the output and records of ended tasks when their time is over. That time
+// It drops the output and records of ended tasks when their time is over. That time
 // depends on the end of the task; the job sets it, or else the settings of a server. The package
 // holds no truth and needs no leader: it replaces the dropped data by a message that says so, with
 // a count, and a second keeper that finds the message does nothing. It does not touch the log.

@@ -12,7 +12,6 @@ import (
 	"millrace/internal/collections"
 	"millrace/internal/logclock"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -128,7 +127,7 @@ func (f *firePipeline) take(ctx context.Context) {
 		f.clock.Hear(offer.Stored, now)
 		f.s.hear(offer.Seq)
 		it := &heldFire{Offer: offer, leased: now}
-		if e, ok := offer.Fact.Event.(definition.ScheduleFired); ok && !(schedule.Fire{Due: e.Due, Stored: offer.Stored}).Strange() {
+		if e, ok := offer.Fact.Event.(task.ScheduleFired); ok && !(schedule.Fire{Due: e.Due, Stored: offer.Stored}).Strange() {
 			it.due = e.Due
 		}
 		if !f.hold(it) {
@@ -332,7 +331,7 @@ func (f *firePipeline) handle(ctx context.Context, it *heldFire) {
 // handleFire is [decider.handle] with the inputs read ahead, as far as they are current. The
 // compare-and-set detects an outdated decision. The definition must be the present one.
 func (s *Scheduler) handleFire(ctx context.Context, it *heldFire) (rest func(context.Context) error, err error) {
-	e, ok := it.Fact.Event.(definition.ScheduleFired)
+	e, ok := it.Fact.Event.(task.ScheduleFired)
 	fire := schedule.Fire{Tick: e.Tick, Due: e.Due, Stored: it.Stored}
 	if !ok || fire.Strange() {
 		return nil, nil // the read model lists unreadable messages

@@ -18,7 +18,6 @@ import (
 	"millrace/history/verify"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/node"
 	"millrace/task/queue"
@@ -105,7 +104,7 @@ func (s *stage) store(d schedule.Definition) {
 	if err != nil {
 		panic(err)
 	}
-	s.say(events.Fact{Def: definition.Named(definition.DefSchedule, d.Name), Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: is.Revision, Text: text}}})
+	s.say(events.Fact{Def: task.Named(task.DefSchedule, d.Name), Event: task.DefinitionApplied{Edition: task.Edition{Revision: is.Revision, Text: text}}})
 }
 
 // say records a fact about a schedule that is not a decision, with mu held.
@@ -132,7 +131,7 @@ func (s *stage) fire(name string, deliveries int, tick time.Time) *testLease {
 	s.mu.Lock()
 	r := s.fires[name]
 	if deliveries == 1 {
-		r = s.say(events.Fact{Schedule: name, Event: definition.ScheduleFired{Revision: s.defined[name].Revision, Tick: tick, Due: tick}})
+		r = s.say(events.Fact{Schedule: name, Event: task.ScheduleFired{Revision: s.defined[name].Revision, Tick: tick, Due: tick}})
 	}
 	s.fires[name] = r
 	delete(s.armed, name)

@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -66,12 +66,12 @@ func TestTicksWhenTheClockOfTheLogLeaps(t *testing.T) {
 					decided := map[time.Time]int{}
 					for _, r := range s.All() {
 						switch e := r.Fact.Event.(type) {
-						case definition.ScheduleAdmitted:
+						case task.ScheduleAdmitted:
 							decided[e.Tick]++
 							if at, there := s.born[e.Made]; !there || at.Before(e.Tick) && !waited[e.Tick] {
 								t.Errorf("the task of %s: %t, made at %s", e.Tick, there, at)
 							}
-						case definition.ScheduleSkipped:
+						case task.ScheduleSkipped:
 							for tick := e.Tick; !tick.After(value.Later(e.Tick, e.Until)); tick = tick.Add(time.Minute) {
 								decided[tick]++
 							}

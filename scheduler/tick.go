@@ -10,7 +10,6 @@ import (
 	"millrace/events/submit"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/schedule"
@@ -80,7 +79,7 @@ type basis struct {
 }
 
 // ledger is the ledger after the latest decision.
-func (d *decider) ledger() definition.Ledger {
+func (d *decider) ledger() task.Ledger {
 	return schedule.Remember(schedule.LedgerOf(d.last.Fact.Event), d.last.Fact.At, d.stored.Since)
 }
 
@@ -267,13 +266,13 @@ func (d *decider) decide(ctx context.Context, on basis, o schedule.Owed) error {
 			return err
 		}
 		decisions := d.plan.Decide(ledger, o, d.stored.Revision)
-		if admitted, ok := decisions[0].(definition.ScheduleAdmitted); ok {
+		if admitted, ok := decisions[0].(task.ScheduleAdmitted); ok {
 			if d.born, err = d.prepare(ctx, admitted); err == nil {
 				err = d.s.desk.Refused(ctx, d.born)
 			}
 			if reason := refusal(err); reason != "" {
 				d.s.log.Warn("a tick gets no task", "error", err, "schedule", d.stored.Name, "tick", o.Tick)
-				decisions = []definition.ScheduleEvent{d.plan.Refuse(ledger, o, d.stored.Revision, reason, err.Error())}
+				decisions = []task.ScheduleEvent{d.plan.Refuse(ledger, o, d.stored.Revision, reason, err.Error())}
 			} else if err != nil {
 				return err
 			}
@@ -291,7 +290,7 @@ func (d *decider) decide(ctx context.Context, on basis, o schedule.Owed) error {
 
 // observe returns the ledger without the tasks that have ended since, and for each task its last
 // known message. An ended task is not read again.
-func (d *decider) observe(ctx context.Context, at time.Time) (definition.Ledger, []uint64, error) {
+func (d *decider) observe(ctx context.Context, at time.Time) (task.Ledger, []uint64, error) {
 	ledger := d.ledger()
 	if !d.plan.Watches() {
 		return ledger, nil, nil
@@ -318,14 +317,14 @@ func (d *decider) observe(ctx context.Context, at time.Time) (definition.Ledger,
 
 // record is [decider.recordFrom] for a decision that is made already. It is false if another
 // decision came first, which is then known.
-func (d *decider) record(ctx context.Context, e definition.ScheduleEvent, on basis) (bool, error) {
-	return d.recordFrom(ctx, on, true, func() (definition.ScheduleEvent, error) { return e, nil })
+func (d *decider) record(ctx context.Context, e task.ScheduleEvent, on basis) (bool, error) {
+	return d.recordFrom(ctx, on, true, func() (task.ScheduleEvent, error) { return e, nil })
 }
 
 // recordFrom appends the decision that decide makes from the latest one, nil for none, with the
 // time of on. If another decision came first, it calls decide again, unless once is set. It tells
 // whether it recorded a decision.
-func (d *decider) recordFrom(ctx context.Context, on basis, once bool, decide func() (definition.ScheduleEvent, error)) (bool, error) {
+func (d *decider) recordFrom(ctx context.Context, on basis, once bool, decide func() (task.ScheduleEvent, error)) (bool, error) {
 	chain := events.Chain[events.Record, *events.Fact]{
 		Read: func(ctx context.Context, wrote *events.Fact) (events.Record, uint64, bool, error) {
 			last, err := d.s.cfg.Schedules.LastDecision(ctx, d.stored.Name)
@@ -360,16 +359,16 @@ func (d *decider) recordFrom(ctx context.Context, on basis, once bool, decide fu
 
 // follow carries out a decision. Doing it twice is harmless.
 func (d *decider) follow(ctx context.Context, decision any) error {
-	e, ok := decision.(definition.ScheduleEvent)
+	e, ok := decision.(task.ScheduleEvent)
 	if !ok {
 		return nil
 	}
 	switch e := e.(type) {
-	case definition.ScheduleAdmitted:
+	case task.ScheduleAdmitted:
 		if err := d.bear(ctx, e); err != nil {
 			return err
 		}
-	case definition.ScheduleQueued:
+	case task.ScheduleQueued:
 		d.s.ticks.waiting.add(d.stored.Name)
 	}
 	var errs []error
@@ -381,7 +380,7 @@ func (d *decider) follow(ctx context.Context, decision any) error {
 }
 
 // bear makes the task of a tick, unless it exists. If the birth is refused, the tick is skipped.
-func (d *decider) bear(ctx context.Context, e definition.ScheduleAdmitted) error {
+func (d *decider) bear(ctx context.Context, e task.ScheduleAdmitted) error {
 	n, err := d.born, error(nil)
 	if n == nil || n.ID != e.Made {
 		n, err = d.prepare(ctx, e)
@@ -396,7 +395,7 @@ func (d *decider) bear(ctx context.Context, e definition.ScheduleAdmitted) error
 	switch {
 	case reason == "":
 		return err
-	case reason == definition.SkipStranger:
+	case reason == task.SkipStranger:
 		d.s.log.Error("another task has the id of a tick's task: the schedule did not make it, and the tick gets none", "error", err, "schedule", d.stored.Name, "task", string(e.Made), "tick", e.Tick)
 	default:
 		d.s.log.Warn("a tick that was to get a task gets none", "error", err, "schedule", d.stored.Name, "tick", e.Tick)
@@ -405,10 +404,10 @@ func (d *decider) bear(ctx context.Context, e definition.ScheduleAdmitted) error
 }
 
 // leaveOut records that an admitted tick gets no task.
-func (d *decider) leaveOut(ctx context.Context, e definition.ScheduleAdmitted, reason, why string) error {
+func (d *decider) leaveOut(ctx context.Context, e task.ScheduleAdmitted, reason, why string) error {
 	on := basis{d.s.rec.Moment(), task.By{Rule: task.RuleBirth}}
-	_, err := d.recordFrom(ctx, on, false, func() (definition.ScheduleEvent, error) {
-		if left, ok := d.last.Fact.Event.(definition.ScheduleSkipped); ok && left.Tick.Equal(e.Tick) {
+	_, err := d.recordFrom(ctx, on, false, func() (task.ScheduleEvent, error) {
+		if left, ok := d.last.Fact.Event.(task.ScheduleSkipped); ok && left.Tick.Equal(e.Tick) {
 			return nil, nil
 		}
 		return d.plan.Leave(d.ledger(), e.Tick, d.stored.Revision, reason, why), nil
@@ -416,24 +415,24 @@ func (d *decider) leaveOut(ctx context.Context, e definition.ScheduleAdmitted, r
 	return err
 }
 
-// refusal is the reason of a [definition.ScheduleSkipped] for an error of a birth; "" if the error
+// refusal is the reason of a [task.ScheduleSkipped] for an error of a birth; "" if the error
 // is no refusal.
 func refusal(err error) string {
 	switch {
 	case errors.Is(err, birth.ErrNoTask), errors.Is(err, submit.ErrInvalid):
-		return definition.SkipInvalid
+		return task.SkipInvalid
 	case errors.As(err, new(*events.Taken)):
-		return definition.SkipUnique
+		return task.SkipUnique
 	case errors.Is(err, queue.ErrFull):
-		return definition.SkipFull
+		return task.SkipFull
 	case errors.Is(err, submit.ErrOther):
-		return definition.SkipStranger
+		return task.SkipStranger
 	}
 	return ""
 }
 
 // prepare returns the task of a tick, to be born.
-func (d *decider) prepare(ctx context.Context, e definition.ScheduleAdmitted) (*submit.Newborn, error) {
+func (d *decider) prepare(ctx context.Context, e task.ScheduleAdmitted) (*submit.Newborn, error) {
 	submission := d.stored.Submission(e.Tick, e.Trigger)
 	submission.ID = e.Made
 	var of *job.Job

@@ -13,7 +13,6 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -37,11 +36,11 @@ func TestDecisionsOnTicksAreMadeAgain(t *testing.T) {
 						mu.Lock()
 						defer mu.Unlock()
 						for _, r := range s.All() {
-							if _, ok := r.Fact.Event.(definition.ScheduleEvent); !ok || r.Fact.By == nil {
+							if _, ok := r.Fact.Event.(task.ScheduleEvent); !ok || r.Fact.By == nil {
 								continue
 							}
 							what := string(r.Fact.Type) + " " + r.Fact.By.Rule
-							if e, ok := r.Fact.Event.(definition.ScheduleSkipped); ok {
+							if e, ok := r.Fact.Event.(task.ScheduleSkipped); ok {
 								what += " " + e.Reason
 							}
 							found[what]++
@@ -113,7 +112,7 @@ func (s *stage) ticks(t *testing.T, rng *rand.Rand, when job.Schedule) {
 			atOnce(func(one *Scheduler) error { return one.see(t.Context(), it) })
 		} else {
 			s.mu.Lock()
-			r := s.say(events.Fact{Schedule: "s", Event: definition.ScheduleFired{Revision: s.defined["s"].Revision, Tick: next, Due: next}})
+			r := s.say(events.Fact{Schedule: "s", Event: task.ScheduleFired{Revision: s.defined["s"].Revision, Tick: next, Due: next}})
 			s.mu.Unlock()
 			pass(time.Duration(rng.IntN(3)/2*rng.IntN(60_000)) * time.Millisecond)
 			atOnce(func(one *Scheduler) error { return one.handled(t.Context(), &r) })

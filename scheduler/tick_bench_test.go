@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/task/definition"
+	"millrace/task"
 )
 
 // BenchmarkTick is the cost of a tick from its fire to the birth of its task, in processor time:
@@ -22,7 +22,7 @@ func BenchmarkTick(b *testing.B) {
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &began)
 	for i := range b.N {
 		r := events.Record{Seq: uint64(1_000_000 + i), Stored: tick, Kind: events.KindFire,
-			Fact: events.Fact{Schedule: "s", Event: definition.ScheduleFired{Revision: 1, Tick: tick, Due: tick}}}
+			Fact: events.Fact{Schedule: "s", Event: task.ScheduleFired{Revision: 1, Tick: tick, Due: tick}}}
 		if err := one.handled(b.Context(), &r); err != nil {
 			b.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func BenchmarkTick(b *testing.B) {
 	b.ReportMetric(float64(used.Microseconds())/float64(b.N), "cpu-µs/op")
 	size := 0
 	for _, r := range s.All() {
-		if _, ok := r.Fact.Event.(definition.ScheduleAdmitted); ok {
+		if _, ok := r.Fact.Event.(task.ScheduleAdmitted); ok {
 			text, err := events.Encode(nil, &r.Fact)
 			if err != nil {
 				b.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/schedule"
 )
 
@@ -29,7 +29,7 @@ func (s *stage) remove(name string) {
 	revision := s.defined[name].Revision + 1
 	delete(s.defined, name)
 	s.changed = append(s.changed, schedule.Change{Name: name})
-	s.say(events.Fact{Def: definition.Named(definition.DefSchedule, name), Event: definition.DefinitionRemoved{Revision: revision}})
+	s.say(events.Fact{Def: task.Named(task.DefSchedule, name), Event: task.DefinitionRemoved{Revision: revision}})
 }
 
 // paused and resumed change a schedule as commands do.
@@ -112,11 +112,11 @@ func (w pauseWorld) play(t *testing.T) {
 	last := s.last["s"].Fact.Event
 	s.mu.Unlock()
 	born := s.birth("s", tick) != nil
-	skip, skipped := last.(definition.ScheduleSkipped)
+	skip, skipped := last.(task.ScheduleSkipped)
 	switch {
 	case w.decided && !born:
 		t.Errorf("the tick was admitted, and has no task; the last decision is %+v", last)
-	case w.pause > 0 && !w.removed && !born && !(skipped && skip.Reason == definition.SkipPaused && skip.Tick.Equal(tick)):
+	case w.pause > 0 && !w.removed && !born && !(skipped && skip.Reason == task.SkipPaused && skip.Tick.Equal(tick)):
 		t.Errorf("the tick was due before the pause, and has no task and no reason; the last decision is %+v", last)
 	case w.pause < 0 && !w.fired && (born || last != nil):
 		t.Errorf("the tick was due after the pause: a task: %t, the last decision is %+v", born, last)

@@ -8,7 +8,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -124,7 +123,7 @@ func (s *Scheduler) rearm(ctx context.Context, name string, replace bool) error 
 		return nil // it has fired since: with ticks this close, each sweep may find one being handled
 	}
 	after := value.Later(d.stored.Since, d.ledger().Last)
-	if f, ok := fire.Fact.Event.(definition.ScheduleFired); ok && f.Tick.After(after) {
+	if f, ok := fire.Fact.Event.(task.ScheduleFired); ok && f.Tick.After(after) {
 		if _, is := d.plan.Is(f.Tick); is {
 			return nil // the consumer of fires holds it and hands it out again
 		}
@@ -159,7 +158,7 @@ func (s *Scheduler) sweepTicks(ctx context.Context, all []*planned) error {
 
 // sweepTick makes the task of a tick that was decided some time ago and has none.
 func (s *Scheduler) sweepTick(ctx context.Context, p *planned, last *events.Record) error {
-	e, ok := last.Fact.Event.(definition.ScheduleAdmitted)
+	e, ok := last.Fact.Event.(task.ScheduleAdmitted)
 	if age := s.rec.Now().Sub(last.Stored); !ok || age < unarmedFor || age > schedule.BornWithin+schedulesEvery {
 		return nil
 	}

@@ -11,7 +11,6 @@ import (
 	"millrace/events"
 	"millrace/internal/collections"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -119,7 +118,7 @@ func (w *tickWatch) decided(r *events.Record) {
 	}
 	w.changed[name] = true
 	// A read model that is rebuilt reports old decisions.
-	if e, ok := r.Fact.Event.(definition.ScheduleAdmitted); ok && w.now().Sub(r.Stored) < schedule.Grace {
+	if e, ok := r.Fact.Event.(task.ScheduleAdmitted); ok && w.now().Sub(r.Stored) < schedule.Grace {
 		w.unborn[e.Made] = true
 		w.due.Push(&watchedTick{schedule: name, tick: schedule.Tick{At: e.Tick, Due: e.Due}, born: e.Made, at: r.Stored.Add(tickPatience)})
 	}

@@ -11,7 +11,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -117,9 +116,9 @@ func (s *stage) decideUnheard(t *testing.T, name string, tick time.Time) events.
 	last := s.last[name]
 	s.mu.Unlock()
 	made := schedule.TaskID(name, tick)
-	e := definition.ScheduleAdmitted{
+	e := task.ScheduleAdmitted{
 		Revision: 1, Tick: tick, Due: tick, Trigger: task.TriggerSchedule, Made: made,
-		Ledger: definition.Ledger{Last: tick, Open: append(slices.Clone(schedule.LedgerOf(last.Fact.Event).Open), made)},
+		Ledger: task.Ledger{Last: tick, Open: append(slices.Clone(schedule.LedgerOf(last.Fact.Event).Open), made)},
 	}
 	f := &events.Fact{ID: events.NewID(s.now()), At: s.now(), Type: events.TypeOf(e), Schedule: name, Actor: "another", By: &task.By{Rule: task.RuleWatch, At: tick}, Event: e}
 	seq, err := s.Append(t.Context(), f, last.Seq)
@@ -149,7 +148,7 @@ func TestGarbageForgetsNoWaitingTick(t *testing.T) {
 	t.Parallel()
 	w := newTickWatch(time.Now, nil)
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	queued := definition.ScheduleQueued{Tick: noon, Ledger: definition.Ledger{Last: noon, Waiting: []definition.WaitingTick{{}}}}
+	queued := task.ScheduleQueued{Tick: noon, Ledger: task.Ledger{Last: noon, Waiting: []task.WaitingTick{{}}}}
 	w.decided(&events.Record{Seq: 7, Kind: events.KindTick, Fact: events.Fact{Schedule: "s", Event: queued}})
 	w.decided(&events.Record{Seq: 8, Kind: events.KindTick, Fact: events.Fact{Schedule: "s"}, Err: errors.New("garbage")})
 	if all := w.waiting.all(); !slices.Equal(all, []string{"s"}) || !w.known["s"].last().Equal(noon) {

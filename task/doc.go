@@ -9,4 +9,9 @@
 // breakers say lies below this package. Around it lie the questions that need a task: what a
 // submission becomes (birth), parents and children (family), whether a node starts what it is
 // offered (choice), unique keys (unique), and which component must act next (duties).
+//
+// It also holds the rules of named definitions (jobs, schedules, calendars, bundles,
+// tokens) as pure functions: the effect of each change, which change may follow, and when to
+// rewrite a copy. Decisions on the ticks of a schedule are facts about its definition, too. It does
+// not parse the definitions.
 package task

@@ -7,7 +7,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/worker"
@@ -16,7 +15,7 @@ import (
 // apply stores a calendar in the log; it removes it if there are no rules.
 func (w *world) apply(name, rules string) {
 	w.Helper()
-	def := definition.Named(definition.DefCalendar, name)
+	def := task.Named(task.DefCalendar, name)
 	is, err := w.log.Definition(w.Context(), def)
 	if err != nil {
 		w.Fatal(err)
@@ -29,9 +28,9 @@ func (w *world) apply(name, rules string) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	var event any = definition.DefinitionApplied{Edition: next}
+	var event any = task.DefinitionApplied{Edition: next}
 	if text == nil {
-		event = definition.DefinitionRemoved{Revision: next.Revision}
+		event = task.DefinitionRemoved{Revision: next.Revision}
 	}
 	f := &events.Fact{ID: events.NewID(time.Now()), At: time.Now(), Type: events.TypeOf(event), Def: def, Event: event}
 	if _, err := w.log.Append(w.Context(), f, is.Head); err != nil {

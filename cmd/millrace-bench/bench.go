@@ -13,7 +13,6 @@ import (
 	"millrace/integration/bench"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
-	"millrace/internal/cli/program"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
@@ -22,7 +21,7 @@ import (
 	"millrace/worker/process/child"
 )
 
-func main() { program.Bench.Main(commands) }
+func main() { connect.Bench.Main(commands) }
 
 // commands are those of the program.
 func commands(a *connect.App) []*cobra.Command {
@@ -42,8 +41,8 @@ func (a *app) command() *cobra.Command {
 	var chatter chatterFlags
 	var loads loadFlags
 	c := &cobra.Command{
-		Use:   program.Bench.Name,
-		Short: program.Bench.Short,
+		Use:   connect.Bench.Name,
+		Short: connect.Bench.Short,
 		Long: `Measures no-op tasks beside the bare messages that every task needs, and process tasks
 beside plain fork and exec, in turn against the same server, so that the ratios hold on
 a noisy machine. It starts a "millrace server" of its own in a temporary directory,
@@ -214,7 +213,7 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync string, st
 	if err := settings.ReadSync(&s, sync); err != nil {
 		return "", nil, exit.MisuseOf(fmt.Errorf("--sync is %q: %w", sync, err))
 	}
-	if product, err = program.Product(); err != nil {
+	if product, err = connect.Product(); err != nil {
 		return "", nil, err
 	}
 	runner, err := child.NewRunner(child.Config{Guard: []string{product, serve.GuardName}, Log: a.Logger()})

@@ -11,7 +11,6 @@ import (
 
 	"millrace/internal/cli/clitest"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/program"
 	"millrace/internal/cli/serve"
 	"millrace/internal/testkit"
 )
@@ -19,7 +18,7 @@ import (
 // TestMain makes the test program a millrace that can be measured, too.
 func TestMain(m *testing.M) {
 	testscript.Main(testkit.Thrifty(m), map[string]func(){"millrace-bench": main, "millrace": func() {
-		program.Program{Commands: func(a *connect.App, root *cobra.Command, _ []string) {
+		connect.Program{Commands: func(a *connect.App, root *cobra.Command, _ []string) {
 			root.AddCommand(serve.Of(a).Server(), serve.GuardCommand())
 		}}.Main(os.Args[1:])
 	}})
@@ -33,5 +32,5 @@ func TestScripts(t *testing.T) {
 }
 
 func TestHelpOfFlags(t *testing.T) {
-	clitest.Flags(t, program.Bench.Program(commands).Root(program.New(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})))
+	clitest.Flags(t, connect.Bench.Program(commands).Root(connect.NewProgram(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})))
 }

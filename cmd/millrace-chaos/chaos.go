@@ -20,7 +20,6 @@ import (
 	"millrace/integration/load"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
-	"millrace/internal/cli/program"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
@@ -32,7 +31,7 @@ const (
 	exitChaosUnknown = 3
 )
 
-func main() { program.Chaos.Main(commands) }
+func main() { connect.Chaos.Main(commands) }
 
 // commands are those of the program.
 func commands(a *connect.App) []*cobra.Command {
@@ -50,8 +49,8 @@ func (a *app) command() *cobra.Command {
 	var plan bool
 	var page string
 	c := &cobra.Command{
-		Use:   program.Chaos.Name,
-		Short: program.Chaos.Short,
+		Use:   connect.Chaos.Name,
+		Short: connect.Chaos.Short,
 		Long: `Starts a NATS server, schedulers and workers, each as a process of its own on loopback
 and behind a proxy of its own. It submits tasks, and kills, stops and cuts off the
 processes of the scenario. When everything has ended it checks the log: is an acknowledged
@@ -118,7 +117,7 @@ is wrong, a process could not be started, or the log could not be read.`,
 		case plan:
 			return a.printPlan(steps, o.JSON())
 		}
-		if cfg.Program, err = program.Product(); err != nil {
+		if cfg.Program, err = connect.Product(); err != nil {
 			return untold(err)
 		}
 		report, err := a.chaos(c.Context(), cfg, o.JSON())

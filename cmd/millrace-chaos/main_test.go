@@ -8,7 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"millrace/internal/cli/clitest"
-	"millrace/internal/cli/program"
+	"millrace/internal/cli/connect"
 	"millrace/internal/testkit"
 )
 
@@ -24,5 +24,5 @@ func TestScripts(t *testing.T) {
 }
 
 func TestHelpOfFlags(t *testing.T) {
-	clitest.Flags(t, program.Chaos.Program(commands).Root(program.New(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})))
+	clitest.Flags(t, connect.Chaos.Program(commands).Root(connect.NewProgram(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})))
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/cli/clitest"
-	"millrace/internal/cli/program"
+	"millrace/internal/cli/connect"
 	"millrace/internal/cli/settings"
 )
 
 func testRoot() *cobra.Command {
-	return product().Root(program.New(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}))
+	return product().Root(connect.NewProgram(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}))
 }
 
 func TestHelpOfFlags(t *testing.T) { clitest.Flags(t, testRoot()) }

@@ -11,24 +11,23 @@ import (
 	"os"
 
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/program"
 )
 
 func main() {
-	program.Complete(os.Args[1:])
+	connect.Complete(os.Args[1:])
 	product().Main(os.Args[1:])
 }
 
 // product is the whole program.
-func product() program.Program {
-	return program.Program{Commands: addCommands, Completions: func(a *connect.App) map[string]connect.Completer {
+func product() connect.Program {
+	return connect.Program{Commands: addCommands, Completions: func(a *connect.App) map[string]connect.Completer {
 		return (&app{a}).completions()
 	}}
 }
 
 // inside is another run, against an incident file.
 func (a *app) inside(ctx context.Context, inside *connect.Inside, args []string, in io.Reader, out, errs io.Writer) int {
-	other := program.New(in, out, errs)
+	other := connect.NewProgram(in, out, errs)
 	other.Inside, other.Hurry = inside, a.Hurry
 	return product().Do(ctx, other, args)
 }

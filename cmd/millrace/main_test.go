@@ -10,18 +10,17 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"millrace/events/jet"
-	"millrace/events/jet/discovery"
 	"millrace/events/jet/embed"
+	"millrace/events/jet/request"
 	"millrace/events/jet/streams"
 	"millrace/internal/cli/clitest"
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/program"
 	"millrace/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(testkit.Thrifty(m), map[string]func(){"millrace": func() {
-		program.Usual = nowhere // a developer's own server may listen at the usual address
+		connect.Usual = nowhere // a developer's own server may listen at the usual address
 		main()
 	}})
 }
@@ -80,7 +79,7 @@ func startServer(ts *testscript.TestScript, _ bool, args []string) {
 		return
 	}
 	// Announce reads the environment of its own process; this one is the script's.
-	body, err := discovery.Server{URL: s.URL(), Role: connect.RoleDev, PID: os.Getpid(), Data: dir, Started: time.Now()}.Write(ts.Getenv("MILLRACE_DEV_DIR"))
+	body, err := request.Server{URL: s.URL(), Role: connect.RoleDev, PID: os.Getpid(), Data: dir, Started: time.Now()}.Write(ts.Getenv("MILLRACE_DEV_DIR"))
 	ts.Check(err)
 	ts.Logf("announced in %s", body)
 }

@@ -13,7 +13,6 @@ import (
 	"millrace/internal/cli/history"
 	"millrace/internal/cli/job"
 	"millrace/internal/cli/node"
-	"millrace/internal/cli/program"
 	"millrace/internal/cli/queue"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
@@ -38,7 +37,7 @@ type entry struct {
 
 // entries lists them, in the order of the help.
 func (a *app) entries() []entry {
-	started := func(t program.Tool) func() *cobra.Command {
+	started := func(t connect.Tool) func() *cobra.Command {
 		return func() *cobra.Command { return t.Command(a.App) }
 	}
 	return []entry{
@@ -65,8 +64,8 @@ func (a *app) entries() []entry {
 		{groupServe, "server", serve.Of(a.App).Server},
 		{groupServe, "worker", serve.Of(a.App).Worker},
 		{groupServe, "demo", demo.Of(a.App).Command},
-		{groupServe, program.Bench.Name, started(program.Bench)},
-		{groupServe, program.Chaos.Name, started(program.Chaos)},
+		{groupServe, connect.Bench.Name, started(connect.Bench)},
+		{groupServe, connect.Chaos.Name, started(connect.Chaos)},
 		{groupAbout, "config", a.configCommand},
 		{groupAbout, "token", job.Of(a.App).Tokens},
 		{groupAbout, "nats", a.natsCommand},

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/internal/cli/clitest"
-	"millrace/internal/cli/program"
+	"millrace/internal/cli/connect"
 )
 
 // A command that is built alone is the same as among all others.
@@ -24,14 +24,14 @@ func TestACommandIsBuiltAlone(t *testing.T) {
 		})
 		return all
 	}
-	a := app{program.New(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})}
+	a := app{connect.NewProgram(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})}
 	whole := testRoot()
 	for _, e := range a.entries() {
 		among, _, err := whole.Find([]string{e.name})
 		if err != nil || among.Name() != e.name {
 			t.Fatalf("%s: found %s, %v", e.name, among.Name(), err)
 		}
-		root := product().Root(program.New(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}), e.name, "x")
+		root := product().Root(connect.NewProgram(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}), e.name, "x")
 		alone, _, err := root.Find([]string{e.name})
 		if err != nil || alone.Name() != e.name {
 			t.Fatalf("%s: found %s, %v", e.name, alone.Name(), err)

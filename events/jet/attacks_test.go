@@ -20,7 +20,6 @@ import (
 	"millrace/events/jet/streams"
 	"millrace/internal/testkit"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/node"
 	"millrace/task/placement"
@@ -297,8 +296,8 @@ func TestCopiesAreNoFacts(t *testing.T) {
 	nc := srv.dial("s")
 	now := time.Now()
 	forged := map[string]*events.Fact{
-		names.TickPrefix + "nightly":  {Schedule: "nightly", Event: definition.ScheduleQueued{Revision: 1, Tick: now, Trigger: "schedule"}},
-		names.DefPrefix + "job.hello": {Def: "job.hello", Event: definition.DefinitionRemoved{Revision: 1}},
+		names.TickPrefix + "nightly":  {Schedule: "nightly", Event: task.ScheduleQueued{Revision: 1, Tick: now, Trigger: "schedule"}},
+		names.DefPrefix + "job.hello": {Def: "job.hello", Event: task.DefinitionRemoved{Revision: 1}},
 		names.StatePrefix + "q":       {Queue: "q", Event: queue.Paused{Reason: "forged"}},
 		names.NodePrefix + "other":    {Node: "other", Event: node.WasRetired{Reason: "forged"}},
 	}

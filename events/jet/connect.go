@@ -13,7 +13,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"millrace/events/jet/discovery"
 	"millrace/events/jet/request"
 	"millrace/internal/logclock"
 )
@@ -79,9 +78,9 @@ func Connect(cfg ConnectConfig) (*nats.Conn, error) {
 
 // settled returns the context overridden by the other fields. If they name a user, none of the
 // context's credentials is used.
-func (cfg *ConnectConfig) settled() (c discovery.Context, err error) {
+func (cfg *ConnectConfig) settled() (c request.Context, err error) {
 	if cfg.Context != "" {
-		if c, err = discovery.Load(cfg.Context); err != nil {
+		if c, err = request.Load(cfg.Context); err != nil {
 			return c, err
 		}
 	}

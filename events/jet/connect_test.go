@@ -12,8 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"millrace/events/jet/discovery"
 	"millrace/events/jet/embed"
+	"millrace/events/jet/request"
 )
 
 // A client waits at least half and at most all of a delay that doubles from 0.1 s to 1 s.
@@ -100,8 +100,8 @@ func TestWhatIsSaidIsSetOverTheContext(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"url":"nats://a:1","user":"ann","password":"p","token":"t","ca":"ca.pem","inbox_prefix":"_I"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rest := discovery.Context{URL: "nats://a:1", CA: "ca.pem", InboxPrefix: "_I"}
-	with := func(change func(*discovery.Context)) discovery.Context {
+	rest := request.Context{URL: "nats://a:1", CA: "ca.pem", InboxPrefix: "_I"}
+	with := func(change func(*request.Context)) request.Context {
 		c := rest
 		change(&c)
 		return c
@@ -109,16 +109,16 @@ func TestWhatIsSaidIsSetOverTheContext(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		cfg  ConnectConfig
-		want discovery.Context
+		want request.Context
 	}{
-		{"nothing", ConnectConfig{}, with(func(c *discovery.Context) { c.User, c.Password, c.Token = "ann", "p", "t" })},
-		{"server", ConnectConfig{Server: "nats://b:2"}, with(func(c *discovery.Context) { c.URL, c.User, c.Password, c.Token = "nats://b:2", "ann", "p", "t" })},
-		{"password", ConnectConfig{Password: "q"}, with(func(c *discovery.Context) { c.User, c.Password, c.Token = "ann", "q", "t" })},
-		{"user", ConnectConfig{User: "bob", Password: "q"}, with(func(c *discovery.Context) { c.User, c.Password = "bob", "q" })},
-		{"user alone", ConnectConfig{User: "bob"}, with(func(c *discovery.Context) { c.Token = "bob" })},
-		{"token", ConnectConfig{Token: "x"}, with(func(c *discovery.Context) { c.Token = "x" })},
-		{"creds", ConnectConfig{Creds: "f"}, with(func(c *discovery.Context) { c.Creds = "f" })},
-		{"nkey", ConnectConfig{NKey: "f", TLSCA: "other.pem"}, with(func(c *discovery.Context) { c.NKey, c.CA = "f", "other.pem" })},
+		{"nothing", ConnectConfig{}, with(func(c *request.Context) { c.User, c.Password, c.Token = "ann", "p", "t" })},
+		{"server", ConnectConfig{Server: "nats://b:2"}, with(func(c *request.Context) { c.URL, c.User, c.Password, c.Token = "nats://b:2", "ann", "p", "t" })},
+		{"password", ConnectConfig{Password: "q"}, with(func(c *request.Context) { c.User, c.Password, c.Token = "ann", "q", "t" })},
+		{"user", ConnectConfig{User: "bob", Password: "q"}, with(func(c *request.Context) { c.User, c.Password = "bob", "q" })},
+		{"user alone", ConnectConfig{User: "bob"}, with(func(c *request.Context) { c.Token = "bob" })},
+		{"token", ConnectConfig{Token: "x"}, with(func(c *request.Context) { c.Token = "x" })},
+		{"creds", ConnectConfig{Creds: "f"}, with(func(c *request.Context) { c.Creds = "f" })},
+		{"nkey", ConnectConfig{NKey: "f", TLSCA: "other.pem"}, with(func(c *request.Context) { c.NKey, c.CA = "f", "other.pem" })},
 	} {
 		c.cfg.Context = file
 		if got := must(c.cfg.settled())(t); !reflect.DeepEqual(got, c.want) {

@@ -6,7 +6,7 @@ import (
 
 	"millrace/events/jet/definitions"
 	"millrace/events/logtest"
-	"millrace/files/tree"
+	"millrace/files"
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/job"
@@ -30,7 +30,7 @@ func TestMessageCorpus(t *testing.T) {
 	logtest.JSONCorpus[output.Lines](t, "testdata/corpus/lines")
 	logtest.JSONCorpus[output.Records](t, "testdata/corpus/records")
 	logtest.JSONCorpus[task.Left](t, "testdata/corpus/left")
-	logtest.JSONCorpus[tree.Version](t, "testdata/corpus/version")
+	logtest.JSONCorpus[files.Version](t, "testdata/corpus/version")
 	logtest.JSONCorpus[job.Job](t, "testdata/corpus/job")
 	logtest.JSONCorpus[schedule.Definition](t, "testdata/corpus/schedule")
 	logtest.JSONCorpus[schedule.Calendar](t, "testdata/corpus/calendar")

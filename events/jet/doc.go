@@ -5,6 +5,6 @@
 // It holds no rules about tasks. The comments of its methods say what they promise beyond the ports
 // that they implement; docs/architecture.md says what it relies on in the server.
 //
-// Its part presence knows which nodes are there: it holds their heartbeats, and the hints and pings
+// It also knows which nodes are there: it holds their heartbeats, and the hints and pings
 // to their processes.
 package jet

@@ -21,7 +21,6 @@ import (
 	"millrace/events/jet/rights"
 	"millrace/events/jet/streams"
 	"millrace/files"
-	"millrace/files/tree"
 	"millrace/internal/testkit"
 	"millrace/task"
 )
@@ -305,8 +304,8 @@ func TestFilesWithFewRights(t *testing.T) {
 		t.Error(err)
 	}
 
-	must(tree.Manifest(ctx, worker, v.Digest))(t)
-	if _, err := worker.Get(ctx, files.DigestOf([]byte("none"))); !errors.Is(err, tree.ErrNoChunk) {
+	must(files.Held(ctx, worker, v.Digest))(t)
+	if _, err := worker.Get(ctx, files.DigestOf([]byte("none"))); !errors.Is(err, files.ErrNoChunk) {
 		t.Error(err)
 	}
 	left := task.Left{Task: newTask(), Epoch: 7, Digest: string(natstest.Pushed(t, worker, "an artifact").Digest)}

@@ -8,7 +8,6 @@ import (
 	"millrace/events/jet/names"
 	"millrace/events/jet/streams"
 	"millrace/task"
-	"millrace/task/definition"
 )
 
 func TestLastDecisions(t *testing.T) {
@@ -21,7 +20,7 @@ func TestLastDecisions(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	want := map[string]uint64{}
 	for _, name := range []string{"a", "b", "a"} {
-		e := definition.ScheduleAdmitted{Tick: noon, Trigger: task.TriggerSchedule, Ledger: definition.Ledger{Last: noon}}
+		e := task.ScheduleAdmitted{Tick: noon, Trigger: task.TriggerSchedule, Ledger: task.Ledger{Last: noon}}
 		seq, err := s.Append(ctx, &events.Fact{ID: events.NewID(noon), At: noon, Type: events.TypeOf(e), Schedule: name, Event: e}, want[name])
 		if err != nil {
 			t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"millrace/events/jet/pull"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/queue"
 	"millrace/task/schedule"
 )
@@ -73,8 +73,8 @@ func (o *offers) flowOf(ctx context.Context, q *queue.Queue) (flow, error) {
 	if v.valve.Always() {
 		return v, nil
 	}
-	shut, turns, err := schedule.Flow(v.valve, o.store.Now(), func(calendar string) (definition.Definition, error) {
-		return o.store.Definition(ctx, definition.Named(definition.DefCalendar, calendar))
+	shut, turns, err := schedule.Flow(v.valve, o.store.Now(), func(calendar string) (task.Definition, error) {
+		return o.store.Definition(ctx, task.Named(task.DefCalendar, calendar))
 	})
 	if err != nil {
 		return v, err

@@ -14,7 +14,6 @@ import (
 	"millrace/events/jet/names"
 	"millrace/events/jet/request"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -185,7 +184,7 @@ func (s *Store) ArmSchedule(ctx context.Context, name string, revision uint64, t
 	f := &events.Fact{
 		// Two fires for one tick are the same fact.
 		ID: string(schedule.TaskID(fmt.Sprintf("%s fires by %d", name, revision), t.At)), At: at, Schedule: name, Type: events.ScheduleFired,
-		Event: definition.ScheduleFired{Revision: revision, Tick: t.At, Due: t.Due, Detail: t.Note},
+		Event: task.ScheduleFired{Revision: revision, Tick: t.At, Due: t.Due, Detail: t.Note},
 	}
 	m, err := timer(names.CronPrefix+name, f, at, names.FirePrefix+name)
 	if err == nil {
@@ -227,7 +226,7 @@ func (s *Store) TimedBy(ctx context.Context, schedules []string) (map[string]uin
 		if err := events.DecodeInto(&f, m.Data); err != nil {
 			return nil // not one of our timers: it counts as set long ago
 		}
-		e, _ := f.Event.(definition.ScheduleFired)
+		e, _ := f.Event.(task.ScheduleFired)
 		revisions[name] = e.Revision
 		return nil
 	})

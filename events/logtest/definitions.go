@@ -8,7 +8,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/limit"
 )
 
@@ -19,15 +18,15 @@ var definitionCases = []testCase{
 }
 
 // definitionFact is the next fact of a definition; of its removal if text is nil.
-func (s *suite) definitionFact(def definition.Def, was *definition.Definition, text []byte) *events.Fact {
+func (s *suite) definitionFact(def task.Def, was *task.Definition, text []byte) *events.Fact {
 	s.Helper()
 	next, err := was.Next(text)
 	if err != nil {
 		s.Fatal(err)
 	}
-	var event any = definition.DefinitionApplied{Edition: next}
+	var event any = task.DefinitionApplied{Edition: next}
 	if text == nil {
-		event = definition.DefinitionRemoved{Revision: next.Revision}
+		event = task.DefinitionRemoved{Revision: next.Revision}
 	}
 	return &events.Fact{ID: s.id(), At: now(), Actor: "ada", Type: events.TypeOf(event), Def: def, Event: event}
 }
@@ -41,12 +40,12 @@ func definitionChains(s *suite) {
 		At:       now(),
 		Type:     events.ScheduleQueued,
 		Schedule: "a",
-		Event:    definition.ScheduleQueued{Revision: 1, Tick: now(), Trigger: task.TriggerSchedule},
+		Event:    task.ScheduleQueued{Revision: 1, Tick: now(), Trigger: task.TriggerSchedule},
 	}, 0)
 	total := 2
-	for _, kind := range []string{definition.DefJob, definition.DefSchedule, definition.DefBundle} {
-		def := definition.Named(kind, "a")
-		var is definition.Definition
+	for _, kind := range []string{task.DefJob, task.DefSchedule, task.DefBundle} {
+		def := task.Named(kind, "a")
+		var is task.Definition
 		for n, text := range [][]byte{[]byte(`{"name":"a","n":1}`), []byte(`{"name":"a", "n":2, "html":"<&>"}`), nil, []byte(`{"name":"a","n":4}`)} {
 			f := s.definitionFact(def, &is, text)
 			if n > 0 {
@@ -54,10 +53,10 @@ func definitionChains(s *suite) {
 					s.Fatalf("%s: defined at 0 once more: %v, want ErrConflict", def, err)
 				}
 			}
-			is = definition.EvolveDefinition(is, s.append(f, is.Head), f.At, f.Actor, f.Event.(definition.DefinitionEvent))
+			is = task.EvolveDefinition(is, s.append(f, is.Head), f.At, f.Actor, f.Event.(task.DefinitionEvent))
 			total++
 		}
-		s.append(s.definitionFact(definition.Named(kind, "b"), &definition.Definition{}, []byte(`{"name":"b"}`)), 0) // another name, another chain
+		s.append(s.definitionFact(task.Named(kind, "b"), &task.Definition{}, []byte(`{"name":"b"}`)), 0) // another name, another chain
 		total++
 		var chain []events.Record
 		for _, r := range s.read(feed, total) {
@@ -66,9 +65,9 @@ func definitionChains(s *suite) {
 			}
 		}
 		total = 0
-		var so definition.Definition
+		var so task.Definition
 		for j := range chain {
-			e, ok := chain[j].Fact.Event.(definition.DefinitionEvent)
+			e, ok := chain[j].Fact.Event.(task.DefinitionEvent)
 			if !ok {
 				s.Fatalf("%s: record %d is %+v", def, j, chain[j])
 			}
@@ -80,7 +79,7 @@ func definitionChains(s *suite) {
 		if now, err := s.log.Definition(s.context(), def); err != nil || now.Head != so.Head || now.Revision != 4 || string(now.Text) != string(so.Text) {
 			s.Errorf("%s: the log has it as %+v (%v), want %+v", def, now, err, so)
 		}
-		if never, err := s.log.Definition(s.context(), definition.Named(kind, "never")); err != nil || never.Head != 0 || never.Exists() {
+		if never, err := s.log.Definition(s.context(), task.Named(kind, "never")); err != nil || never.Head != 0 || never.Exists() {
 			s.Errorf("%s: of what never was the log has %+v, %v", def, never, err)
 		}
 		if len(chain) != 4 || so.Revision != 4 || so.Head != is.Head || string(so.Text) != `{"name":"a","n":4}` || so.Digest != is.Digest || so.Actor != "ada" || !so.Changed.Equal(is.Changed) {
@@ -91,7 +90,7 @@ func definitionChains(s *suite) {
 
 func definedAtOnce(s *suite) {
 	var head uint64
-	var is definition.Definition
+	var is task.Definition
 	for round := range 8 {
 		head = s.race(4, head, func(w int) *events.Fact {
 			return s.definitionFact("job.a", &is, fmt.Appendf(nil, `{"round":%d,"writer":%d}`, round, w))
@@ -102,15 +101,15 @@ func definedAtOnce(s *suite) {
 
 func largeDefinition(s *suite) {
 	frame := `{"name":"a","x":""}`
-	text := json.RawMessage(strings.Replace(frame, `""`, `"`+strings.Repeat("x", definition.MaxDefinition-len(frame))+`"`, 1))
+	text := json.RawMessage(strings.Replace(frame, `""`, `"`+strings.Repeat("x", task.MaxDefinition-len(frame))+`"`, 1))
 	feed := s.follow(1)
-	var none definition.Definition
-	if _, err := none.Next(append(text, ' ')); !errors.Is(err, definition.ErrLongDefinition) {
+	var none task.Definition
+	if _, err := none.Next(append(text, ' ')); !errors.Is(err, task.ErrLongDefinition) {
 		s.Errorf("a definition of %d bytes: %v, want ErrLongDefinition", len(text)+1, err)
 	}
 	s.append(s.definitionFact("job.a", &none, text), 0)
 	records := s.read(feed, 1)
-	if is := events.FoldDefinition(records); string(is.Text) != string(text) || definition.DigestOf(is.Text) != is.Digest {
+	if is := events.FoldDefinition(records); string(is.Text) != string(text) || task.DigestOf(is.Text) != is.Digest {
 		s.Errorf("a definition of %d bytes comes back with %d", len(text), len(is.Text))
 	}
 }

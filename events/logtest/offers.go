@@ -10,7 +10,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/node"
 	"millrace/task/placement"
@@ -458,9 +457,9 @@ func ratedOffers(s *suite) {
 // A source that is opened after a queue got a window that is open knows the window.
 func windowedOffers(s *suite) {
 	r := &events.Recorder{Log: s.log, Actor: "logtest", Now: now, NewID: func(time.Time) string { return s.id() }}
-	def := definition.Named(definition.DefCalendar, "open")
-	f := &events.Fact{ID: s.id(), At: now(), Type: events.DefinitionApplied, Def: def, Event: definition.DefinitionApplied{
-		Edition: definition.Edition{Revision: 1, Text: []byte(`{"name":"open","rules":[{"closed":"2000-01-01"}]}`)},
+	def := task.Named(task.DefCalendar, "open")
+	f := &events.Fact{ID: s.id(), At: now(), Type: events.DefinitionApplied, Def: def, Event: task.DefinitionApplied{
+		Edition: task.Edition{Revision: 1, Text: []byte(`{"name":"open","rules":[{"closed":"2000-01-01"}]}`)},
 	}}
 	if _, err := s.log.Append(s.context(), f, 0); err != nil {
 		s.Fatal(err)

@@ -27,7 +27,6 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/node"
 	"millrace/task/param"
@@ -291,7 +290,7 @@ func (d *Maker) declared(ctx context.Context, of *task.Task, s *birth.Submission
 // closed at the due time, the birth is made to wait.
 func (d *Maker) shut(ctx context.Context, e *task.Submitted) error {
 	for _, name := range e.Spec.Windows() {
-		is, err := d.rooms().definitions.Get(ctx, d.Rec, definition.Named(definition.DefCalendar, name))
+		is, err := d.rooms().definitions.Get(ctx, d.Rec, task.Named(task.DefCalendar, name))
 		switch {
 		case err != nil:
 			return err

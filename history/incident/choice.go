@@ -6,7 +6,6 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 )
 
 // Choice selects the facts that are needed to fold a span of a log: all facts of each subject that
@@ -206,7 +205,7 @@ func (c *Choice) Keeps(r *events.Record) bool {
 }
 
 func (c *Choice) made(r *events.Record) bool {
-	e, ok := r.Fact.Event.(definition.ScheduleAdmitted)
+	e, ok := r.Fact.Event.(task.ScheduleAdmitted)
 	return ok && c.Lives(e.Made)
 }
 

@@ -18,7 +18,7 @@ import (
 	"sync"
 
 	"millrace/events"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/placement"
@@ -75,7 +75,7 @@ type Redactor struct {
 	key    []byte
 	hidden map[string]string           // by the hidden text
 	scopes map[limit.Scope]limit.Scope // of hidden counters, by the original ones
-	def    definition.Def              // what the present fact defines
+	def    task.Def                    // what the present fact defines
 	// compared are the labels of nodes that a rule compares with a number.
 	compared map[string]bool
 }
@@ -184,7 +184,7 @@ func (x *Redactor) uniqueKey(key string) string {
 }
 
 // edition redacts the text of a definition by its own type, whatever fact holds it.
-func (x *Redactor) edition(e *definition.Edition) {
+func (x *Redactor) edition(e *task.Edition) {
 	if len(e.Text) == 0 {
 		return
 	}
@@ -192,19 +192,19 @@ func (x *Redactor) edition(e *definition.Edition) {
 	if err != nil {
 		text = x.dropped(e.Text)
 	}
-	e.Text, e.Digest = text, definition.DigestOf(text)
+	e.Text, e.Digest = text, task.DigestOf(text)
 }
 
-func (x *Redactor) definition(def definition.Def, text []byte) ([]byte, error) {
+func (x *Redactor) definition(def task.Def, text []byte) ([]byte, error) {
 	var of any
 	switch def.Kind() {
-	case definition.DefJob:
+	case task.DefJob:
 		of = new(job.Job)
-	case definition.DefSchedule:
+	case task.DefSchedule:
 		of = new(schedule.Definition)
-	case definition.DefCalendar:
+	case task.DefCalendar:
 		of = new(schedule.Calendar)
-	case definition.DefBundle, definition.DefToken:
+	case task.DefBundle, task.DefToken:
 		return text, nil // names, and digests of values that cannot be guessed
 	default:
 		return nil, fmt.Errorf("definitions of kind %q are not known", def.Kind())
@@ -279,7 +279,7 @@ func (x *Redactor) walkStruct(v reflect.Value) {
 		}
 		return
 	}
-	if e, ok := v.Addr().Interface().(*definition.Edition); ok {
+	if e, ok := v.Addr().Interface().(*task.Edition); ok {
 		x.edition(e)
 		return
 	}

@@ -14,7 +14,6 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/node"
 	"millrace/task/param"
@@ -180,10 +179,10 @@ func defining(t *testing.T, f events.Fact) (all []events.Fact) {
 	j := job.Job{Name: "x", Spec: job.Spec{Run: &job.Run{Shell: "echo", Env: map[string]string{"A": "b"}, Argv: []string{"x"}}},
 		Params: param.Params{Defaults: map[string]json.RawMessage{"p": json.RawMessage(`1`)}}, Title: "t", Labels: map[string]string{"l": "x"}, Description: "d"}
 	for kind, of := range map[string]any{
-		definition.DefJob:      &j,
-		definition.DefSchedule: &schedule.Definition{Name: "x", Make: birth.Submission{Params: j.Params.Defaults, Spec: &j.Spec, FairKey: "f"}, Paused: &schedule.Pause{Reason: "r"}},
-		definition.DefCalendar: &schedule.Calendar{Name: "x", Title: "t"},
-		"other":                &j,
+		task.DefJob:      &j,
+		task.DefSchedule: &schedule.Definition{Name: "x", Make: birth.Submission{Params: j.Params.Defaults, Spec: &j.Spec, FairKey: "f"}, Paused: &schedule.Pause{Reason: "r"}},
+		task.DefCalendar: &schedule.Calendar{Name: "x", Title: "t"},
+		"other":          &j,
 	} {
 		plant(reflect.ValueOf(of).Elem())
 		text, err := json.Marshal(of)
@@ -192,8 +191,8 @@ func defining(t *testing.T, f events.Fact) (all []events.Fact) {
 		}
 		is := reflect.New(event.Type()).Elem()
 		is.Set(event)
-		is.FieldByName("Edition").Set(reflect.ValueOf(definition.Edition{Revision: 1, Text: text, Digest: definition.DigestOf(text)}))
-		f.Event, f.Def = is.Interface(), definition.Named(kind, "x")
+		is.FieldByName("Edition").Set(reflect.ValueOf(task.Edition{Revision: 1, Text: text, Digest: task.DigestOf(text)}))
+		f.Event, f.Def = is.Interface(), task.Named(kind, "x")
 		all = append(all, f)
 	}
 	return all

@@ -7,7 +7,6 @@ import (
 
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/node"
 )
 
@@ -37,7 +36,7 @@ func (f *Focus) ref() view.Ref {
 	case "queue":
 		return view.Queue(f.ID)
 	case "schedule":
-		return view.Definition(definition.Named(definition.DefSchedule, f.ID))
+		return view.Definition(task.Named(task.DefSchedule, f.ID))
 	}
 	return view.Ref{}
 }

@@ -13,7 +13,6 @@ import (
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/node"
@@ -495,10 +494,10 @@ func TestOverview(t *testing.T) {
 func TestTicksAndAdmissions(t *testing.T) {
 	s := newStory(t)
 	tick := s.now.Add(time.Minute)
-	fire := s.add(events.KindFire, events.Fact{Schedule: "nightly", Event: definition.ScheduleFired{Tick: tick, Due: tick}})
+	fire := s.add(events.KindFire, events.Fact{Schedule: "nightly", Event: task.ScheduleFired{Tick: tick, Due: tick}})
 	s.add(events.KindQueue, events.Fact{Queue: "bulk", Event: queue.Resumed{}})
 	id := task.ID("01JNAT00000000000000000009")
-	s.add(events.KindTick, events.Fact{Schedule: "nightly", By: &task.By{Offer: fire}, Event: definition.ScheduleAdmitted{Tick: tick, Due: tick, Made: id}})
+	s.add(events.KindTick, events.Fact{Schedule: "nightly", By: &task.By{Offer: fire}, Event: task.ScheduleAdmitted{Tick: tick, Due: tick, Made: id}})
 	s.add(events.KindOffer, events.Fact{Task: id, Event: task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "bulk.5", Origin: task.Origin{Schedule: "nightly", Tick: tick}}}})
 	s.add(events.KindLimit, events.Fact{Scope: "queue.bulk", By: &task.By{Seen: 3}, Event: task.Granted{Grants: []task.Grant{{Task: id}}}})
 	x := s.session(0, Focus{})

@@ -14,7 +14,6 @@ import (
 	"millrace/events"
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/value"
 )
 
@@ -544,7 +543,7 @@ func (x *Session) cause(pos int, r *events.Record) (int, string) {
 		}
 	}
 	switch e := r.Fact.Event.(type) {
-	case definition.ScheduleAdmitted, definition.ScheduleSkipped, definition.ScheduleQueued:
+	case task.ScheduleAdmitted, task.ScheduleSkipped, task.ScheduleQueued:
 		if r.Fact.By != nil && r.Fact.By.Offer > 0 {
 			if at := x.span.after(r.Fact.By.Offer) - 1; at >= 0 && x.span.facts[at].seq == r.Fact.By.Offer {
 				return at, "the fire of its tick"
@@ -600,7 +599,7 @@ func (x *Session) places() map[string]int32 {
 			if r.Fact.ID != "" {
 				x.ids[r.Fact.ID] = int32(pos) // a span of more facts does not go into memory
 			}
-			if e, ok := r.Fact.Event.(definition.ScheduleAdmitted); ok {
+			if e, ok := r.Fact.Event.(task.ScheduleAdmitted); ok {
 				x.ids[tickOf+string(e.Made)] = int32(pos) // likewise
 			}
 		}

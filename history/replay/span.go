@@ -13,7 +13,6 @@ import (
 	"millrace/events"
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/definition"
 )
 
 // Span is a part of a log in memory, with the facts before it that give the initial state. Add all
@@ -386,8 +385,8 @@ func scheduleOf(r *events.Record, is view.Item) string {
 	if is.Task != nil {
 		return is.Task.Schedule
 	}
-	if r.Fact.Def.Kind() == definition.DefSchedule {
-		return strings.TrimPrefix(string(r.Fact.Def), definition.DefSchedule+".")
+	if r.Fact.Def.Kind() == task.DefSchedule {
+		return strings.TrimPrefix(string(r.Fact.Def), task.DefSchedule+".")
 	}
 	return r.Fact.Schedule
 }

@@ -10,7 +10,6 @@ import (
 	"millrace/events"
 	"millrace/scheduler"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/node"
 	"millrace/task/placement"
 	"millrace/task/queue"
@@ -121,8 +120,8 @@ func (s *Simulation) shut(t *task.Task) bool {
 	if q.PausedAt(s.now) != nil || q.Limit > 0 && s.running[q.Name] >= q.Limit {
 		return true
 	}
-	wait, _, err := schedule.Flow(q.Valve, s.now, func(calendar string) (definition.Definition, error) {
-		return s.log.Definition(background, definition.Named(definition.DefCalendar, calendar))
+	wait, _, err := schedule.Flow(q.Valve, s.now, func(calendar string) (task.Definition, error) {
+		return s.log.Definition(background, task.Named(task.DefCalendar, calendar))
 	})
 	if err == nil && wait != nil {
 		s.wake(wait.Until)

@@ -9,7 +9,6 @@ import (
 	"millrace/history/verify"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/node"
 	"millrace/task/schedule"
@@ -92,10 +91,10 @@ func TestBirths(t *testing.T) {
 			want: []verify.Rule{verify.Limits}, what: `unique key "/k"`,
 		},
 		"a tick after its decision": {
-			log: []said{{events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}, {offer, tick, ticks("x")}},
+			log: []said{{events.KindTick, "", task.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}, {offer, tick, ticks("x")}},
 		},
 		"a run by hand that counts for the overlap": {
-			log:   []said{{events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerManual}}, {offer, tick, byHand}},
+			log:   []said{{events.KindTick, "", task.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerManual}}, {offer, tick, byHand}},
 			later: schedule.BornWithin + time.Second,
 		},
 		"a run by hand with the id of a tick that nobody has given one": {
@@ -103,24 +102,24 @@ func TestBirths(t *testing.T) {
 			want: []verify.Rule{verify.CauseFirst}, what: "before that was given one",
 		},
 		"a tick before its decision": {
-			log:  []said{{offer, tick, ticks("x")}, {events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}},
+			log:  []said{{offer, tick, ticks("x")}, {events.KindTick, "", task.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}},
 			want: []verify.Rule{verify.CauseFirst}, what: "before that was given one",
 		},
 		"a tick that found its queue full": {
-			log: []said{{events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}},
-				{events.KindTick, "", definition.ScheduleSkipped{Tick: noon, Reason: definition.SkipFull}}},
+			log: []said{{events.KindTick, "", task.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}},
+				{events.KindTick, "", task.ScheduleSkipped{Tick: noon, Reason: task.SkipFull}}},
 		},
 		"a tick that was admitted, without its task": {
-			log:   []said{{events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}},
+			log:   []said{{events.KindTick, "", task.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}},
 			later: schedule.BornWithin + time.Second, want: []verify.Rule{verify.OneEnd}, what: "which was not made within 1m0s",
 		},
 		"a tick that was admitted just now": {
-			log:   []said{{events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}},
+			log:   []said{{events.KindTick, "", task.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}}},
 			later: schedule.BornWithin,
 		},
 		"a tick whose id a stranger has": {
-			log: []said{{events.KindTick, "", definition.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}},
-				{events.KindTick, "", definition.ScheduleSkipped{Tick: noon, Reason: definition.SkipStranger, Detail: "spec.handler differs"}}},
+			log: []said{{events.KindTick, "", task.ScheduleAdmitted{Tick: noon, Made: tick, Trigger: task.TriggerSchedule}},
+				{events.KindTick, "", task.ScheduleSkipped{Tick: noon, Reason: task.SkipStranger, Detail: "spec.handler differs"}}},
 			want: []verify.Rule{verify.OneTask}, what: "has no task of its own",
 		},
 		"the id of a tick without a schedule": {

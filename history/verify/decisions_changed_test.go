@@ -9,7 +9,6 @@ import (
 	"millrace/events/logtest"
 	"millrace/history/verify"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/limit"
@@ -113,7 +112,7 @@ func TestSeldomDecisionsAreFoundWhenChanged(t *testing.T) {
 			}
 		}, map[string]int{"attempt.lost by.rule": 5, "task.abnormal reason": 1, "task.abnormal detail": 1, "task.abnormal by": 1, "task.abnormal by.rule": 1}},
 		"a birth outside of its window": {func(r *record, k *task.Task) {
-			r.add(events.KindDefinition, events.Fact{Def: "calendar.night", Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: []byte(`{"name":"night","rules":[{"closed":"10:00-18:00"}]}`)}}})
+			r.add(events.KindDefinition, events.Fact{Def: "calendar.night", Event: task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: []byte(`{"name":"night","rules":[{"closed":"10:00-18:00"}]}`)}}})
 			e := spec(job.Spec{Window: "night"})
 			e.Due = time.Date(2026, 3, 2, 18, 0, 0, 0, time.UTC)
 			e.Window = &task.Shut{Calendar: 1, From: r.now, Detail: "outside of the window night, opens at 2026-03-02 18:00:00 +00:00"}

@@ -9,7 +9,6 @@ import (
 	"millrace/events"
 	"millrace/history/verify"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/placement"
 	"millrace/task/queue"
@@ -63,11 +62,11 @@ func TestStartsInAClosedQueueAreFound(t *testing.T) {
 					add(at, events.KindQueue, events.Fact{Queue: "default", Event: queue.Limited{Valve: queue.Valve{Window: ch.window}}})
 				case "none":
 					revision++
-					add(at, events.KindDefinition, events.Fact{Def: "calendar.night", Event: definition.DefinitionRemoved{Revision: revision}})
+					add(at, events.KindDefinition, events.Fact{Def: "calendar.night", Event: task.DefinitionRemoved{Revision: revision}})
 				default:
 					revision++
 					text := fmt.Sprintf(`{"name":"night","rules":[{"closed":%q}]}`, ch.closed)
-					add(at, events.KindDefinition, events.Fact{Def: "calendar.night", Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: revision, Text: []byte(text)}}})
+					add(at, events.KindDefinition, events.Fact{Def: "calendar.night", Event: task.DefinitionApplied{Edition: task.Edition{Revision: revision, Text: []byte(text)}}})
 				}
 			}
 			work := task.Work{Spec: &job.Spec{Handler: "x"}, Route: c.route}

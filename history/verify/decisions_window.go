@@ -8,7 +8,6 @@ import (
 	"millrace/events"
 	"millrace/history/verify/findings"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/queue"
 	"millrace/task/schedule"
@@ -18,11 +17,11 @@ import (
 // fact names.
 
 // calendar remembers a change of a calendar.
-func (v *Verifier) calendar(key definition.Def, at time.Time, e definition.DefinitionEvent) {
-	if key.Kind() != definition.DefCalendar || !v.book.Asked(Decisions) {
+func (v *Verifier) calendar(key task.Def, at time.Time, e task.DefinitionEvent) {
+	if key.Kind() != task.DefCalendar || !v.book.Asked(Decisions) {
 		return
 	}
-	is := definition.EvolveDefinition(definition.Definition{}, 0, at, "", e)
+	is := task.EvolveDefinition(task.Definition{}, 0, at, "", e)
 	is.Text, is.Digest = slices.Clone(is.Text), "" // the record's memory is reused
 	all := v.calendars[key]
 	all.Add(is)
@@ -30,18 +29,18 @@ func (v *Verifier) calendar(key definition.Def, at time.Time, e definition.Defin
 }
 
 // revision returns a calendar as a decision knew it; false if that cannot be told, or is wrong.
-func (s *story) revision(v *Verifier, name string, number uint64, r *events.Record) (definition.Definition, bool) {
+func (s *story) revision(v *Verifier, name string, number uint64, r *events.Record) (task.Definition, bool) {
 	if number == 0 {
-		return definition.Definition{}, true // there was no calendar
+		return task.Definition{}, true // there was no calendar
 	}
-	return edition(s, v, r, v.calendars[definition.Named(definition.DefCalendar, name)], number, func(d *definition.Definition) uint64 { return d.Revision },
+	return edition(s, v, r, v.calendars[task.Named(task.DefCalendar, name)], number, func(d *task.Definition) uint64 { return d.Revision },
 		fmt.Sprintf("revision %d of calendar %s, which is not there before it", number, name))
 }
 
 // shutOut is what was read by the decision that a window was closed to a claim.
 func (s *story) shutOut(v *Verifier, k *task.Task, by *task.By, r *events.Record) (read duties.Read, free string, ok bool) {
 	is, ok := s.revision(v, k.Spec.Window, by.Calendar, r)
-	read.Calendar = func(string) (definition.Definition, error) { return is, nil }
+	read.Calendar = func(string) (task.Definition, error) { return is, nil }
 	return read, fmt.Sprintf("the window %s was open by revision %d of its calendar", k.Spec.Window, by.Calendar), ok
 }
 
@@ -92,7 +91,7 @@ func (s *story) flows(v *Verifier, k *task.Task, r *events.Record) {
 	var shut *schedule.Wait
 	for i := range valves {
 		var known bool
-		if shut, known = v.flowed(valves[i].is, at, map[string]definition.Definition{}); !known {
+		if shut, known = v.flowed(valves[i].is, at, map[string]task.Definition{}); !known {
 			v.book.Forgotten++
 			return
 		}
@@ -108,18 +107,18 @@ func (s *story) flows(v *Verifier, k *task.Task, r *events.Record) {
 // flowed tells whether a valve was open at a time by any of the recent revisions of its calendars:
 // nil if it was. chosen has the revisions of those that are chosen already. known is false if some
 // revisions are forgotten.
-func (v *Verifier) flowed(is queue.Valve, at time.Time, chosen map[string]definition.Definition) (shut *schedule.Wait, known bool) {
+func (v *Verifier) flowed(is queue.Valve, at time.Time, chosen map[string]task.Definition) (shut *schedule.Wait, known bool) {
 	for _, name := range is.Calendars() {
 		if _, there := chosen[name]; there {
 			continue
 		}
-		all := v.calendars[definition.Named(definition.DefCalendar, name)]
-		calendars, always := findings.Lately(all, heard, at, func(d *definition.Definition) time.Time { return d.Changed })
+		all := v.calendars[task.Named(task.DefCalendar, name)]
+		calendars, always := findings.Lately(all, heard, at, func(d *task.Definition) time.Time { return d.Changed })
 		if !always {
 			if all.Full() {
 				return nil, false
 			}
-			calendars = append([]definition.Definition{{}}, calendars...) // there was no calendar
+			calendars = append([]task.Definition{{}}, calendars...) // there was no calendar
 		}
 		for _, c := range calendars {
 			chosen[name] = c
@@ -130,6 +129,6 @@ func (v *Verifier) flowed(is queue.Valve, at time.Time, chosen map[string]defini
 		delete(chosen, name)
 		return shut, known
 	}
-	shut, _, err := schedule.Flow(is, at, func(name string) (definition.Definition, error) { return chosen[name], nil })
+	shut, _, err := schedule.Flow(is, at, func(name string) (task.Definition, error) { return chosen[name], nil })
 	return shut, err == nil
 }

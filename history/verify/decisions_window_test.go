@@ -8,7 +8,6 @@ import (
 	"millrace/events"
 	"millrace/history/verify"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/value"
 )
@@ -57,7 +56,7 @@ func TestWindowsAreDecidedAgain(t *testing.T) {
 				log = append(log, events.Record{Seq: uint64(len(log) + 1), Stored: start, Kind: kind, Fact: f})
 			}
 			for i, text := range hours {
-				add(events.KindDefinition, events.Fact{Def: "calendar.night", Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: uint64(i + 1), Text: []byte(text)}}})
+				add(events.KindDefinition, events.Fact{Def: "calendar.night", Event: task.DefinitionApplied{Edition: task.Edition{Revision: uint64(i + 1), Text: []byte(text)}}})
 			}
 			id := task.ID(events.NewID(start))
 			if _, born := c.e.(task.Submitted); born {

@@ -9,7 +9,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 )
 
 // I-7 for definitions: the revisions count up one by one, and a revision named by a task or a
@@ -17,8 +16,8 @@ import (
 
 // remembered is the verifier's memory of a definition.
 type remembered struct {
-	is      definition.Definition // its Text only says that there is one
-	digest  string                // of the text
+	is      task.Definition // its Text only says that there is one
+	digest  string          // of the text
 	stored  time.Time
 	removed []uint64 // revisions that were removals
 	seen    bool     // its copy was added
@@ -28,12 +27,12 @@ type remembered struct {
 var someText = json.RawMessage("{}")
 
 // defined checks a change of a definition.
-func (v *Verifier) defined(r *events.Record, e definition.DefinitionEvent) {
+func (v *Verifier) defined(r *events.Record, e task.DefinitionEvent) {
 	key := r.Fact.Def
 	d, known := v.definitions[key]
 	if !known {
 		d = &remembered{}
-		key = definition.Def(strings.Clone(string(key))) // the record's memory is reused
+		key = task.Def(strings.Clone(string(key))) // the record's memory is reused
 		v.definitions[key] = d
 	}
 	if known || v.whole() {
@@ -47,10 +46,10 @@ func (v *Verifier) defined(r *events.Record, e definition.DefinitionEvent) {
 		}
 	}
 	v.calendar(key, r.Fact.At, e)
-	d.is = definition.EvolveDefinition(d.is, r.Seq, r.Fact.At, "", e)
+	d.is = task.EvolveDefinition(d.is, r.Seq, r.Fact.At, "", e)
 	d.stored, d.digest = r.Stored, ""
 	if d.is.Exists() {
-		d.digest = definition.DigestOf(d.is.Text)
+		d.digest = task.DigestOf(d.is.Text)
 		d.is.Text, d.is.Digest = someText, ""
 	} else {
 		d.removed = append(d.removed, d.is.Revision)
@@ -60,23 +59,23 @@ func (v *Verifier) defined(r *events.Record, e definition.DefinitionEvent) {
 // revisionsOf checks the revisions that a fact names.
 func (v *Verifier) revisionsOf(r *events.Record) {
 	switch e := r.Fact.Event.(type) {
-	case definition.DefinitionEvent:
+	case task.DefinitionEvent:
 		v.defined(r, e)
 	case task.Submitted:
 		if e.Job != "" {
-			v.names(r, definition.Named(definition.DefJob, e.Job), e.Revision)
+			v.names(r, task.Named(task.DefJob, e.Job), e.Revision)
 		}
-	case definition.ScheduleAdmitted:
-		v.names(r, definition.Named(definition.DefSchedule, r.Fact.Schedule), e.Revision)
-	case definition.ScheduleSkipped:
-		v.names(r, definition.Named(definition.DefSchedule, r.Fact.Schedule), e.Revision)
-	case definition.ScheduleQueued:
-		v.names(r, definition.Named(definition.DefSchedule, r.Fact.Schedule), e.Revision)
+	case task.ScheduleAdmitted:
+		v.names(r, task.Named(task.DefSchedule, r.Fact.Schedule), e.Revision)
+	case task.ScheduleSkipped:
+		v.names(r, task.Named(task.DefSchedule, r.Fact.Schedule), e.Revision)
+	case task.ScheduleQueued:
+		v.names(r, task.Named(task.DefSchedule, r.Fact.Schedule), e.Revision)
 	}
 }
 
 // names checks that a named revision existed before; 0 names none.
-func (v *Verifier) names(r *events.Record, key definition.Def, revision uint64) {
+func (v *Verifier) names(r *events.Record, key task.Def, revision uint64) {
 	d := v.definitions[key]
 	if revision == 0 || !v.whole() && (d == nil || d.is.Revision < revision) {
 		return // it may lie before the range
@@ -94,7 +93,7 @@ func (v *Verifier) names(r *events.Record, key definition.Def, revision uint64) 
 // records must have been added. A copy of a later revision has moved on, and one of a definition
 // that was changed within the margin may be late: these are only counted. A server's copy of a
 // definition that the log does not know is the remainder of a lost log, which a note says.
-func (v *Verifier) Copy(key definition.Def, c definition.Copied) {
+func (v *Verifier) Copy(key task.Def, c task.Copied) {
 	d := v.definitions[key]
 	if d != nil {
 		d.seen = true
@@ -117,7 +116,7 @@ func (v *Verifier) Copy(key definition.Def, c definition.Copied) {
 		v.copied(key, 0, "is of no definition in the log")
 	case len(c.Text) == 0 && d.is.Exists():
 		v.copied(key, d.is.Head, "was removed")
-	case len(c.Text) > 0 && definition.DigestOf(c.Text) != d.digest:
+	case len(c.Text) > 0 && task.DigestOf(c.Text) != d.digest:
 		v.copied(key, d.is.Head, "differs from the log")
 	}
 }
@@ -135,7 +134,7 @@ func (v *Verifier) CopiesEnd() {
 // fresh tells whether a definition was changed so recently that its copy may be missing.
 func (v *Verifier) fresh(d *remembered) bool { return v.stored.Sub(d.stored) < v.cfg.Margin }
 
-func (v *Verifier) copied(key definition.Def, seq uint64, what string) {
+func (v *Verifier) copied(key task.Def, seq uint64, what string) {
 	f := Finding{What: fmt.Sprintf("the copy of a definition, %.200s, %s", key, what),
 		Look: "`nats kv get MR_DEFS` beside `millrace job show` or `millrace schedule show` (from the log); a server sets copies back"}
 	if seq > 0 {

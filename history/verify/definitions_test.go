@@ -8,7 +8,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/placement"
 )
@@ -28,18 +27,18 @@ func (l *defLog) add(f events.Fact) {
 	switch f.Event.(type) {
 	case task.Submitted:
 		kind = events.KindOffer
-	case definition.ScheduleAdmitted, definition.ScheduleSkipped:
+	case task.ScheduleAdmitted, task.ScheduleSkipped:
 		kind = events.KindTick
 	}
 	l.records = append(l.records, events.Record{Seq: seq, Stored: at, Kind: kind, Fact: f})
 }
 
-func applied(revision uint64, text string) definition.Edition {
-	return definition.Edition{Revision: revision, Text: []byte(text), Digest: definition.DigestOf([]byte(text))}
+func applied(revision uint64, text string) task.Edition {
+	return task.Edition{Revision: revision, Text: []byte(text), Digest: task.DigestOf([]byte(text))}
 }
 
 func (l *defLog) job(name string, revision uint64, text string) {
-	l.add(events.Fact{Def: definition.Named(definition.DefJob, name), Event: definition.DefinitionApplied{Edition: applied(revision, text)}})
+	l.add(events.Fact{Def: task.Named(task.DefJob, name), Event: task.DefinitionApplied{Edition: applied(revision, text)}})
 }
 
 func (l *defLog) born(id task.ID, name string, revision uint64) {
@@ -48,7 +47,7 @@ func (l *defLog) born(id task.ID, name string, revision uint64) {
 }
 
 // findings returns in words what a log violates of causes and copies.
-func (l *defLog) findings(t *testing.T, cfg Config, copies map[definition.Def]definition.Copied) string {
+func (l *defLog) findings(t *testing.T, cfg Config, copies map[task.Def]task.Copied) string {
 	t.Helper()
 	cfg.Rules = []Rule{CauseFirst, ReadModel}
 	v := New(cfg)
@@ -87,7 +86,7 @@ func TestRevisionsThatAreNamed(t *testing.T) {
 			l.job("j", 2, `{"n":2}`)
 			l.born("01JD6Z8V3M0QK4T7W2X9Y5ABCE", "j", 1) // read before the change
 			l.born("01JD6Z8V3M0QK4T7W2X9Y5ABCF", "j", 2)
-			l.add(events.Fact{Def: "job.j", Event: definition.DefinitionRemoved{Revision: 3}})
+			l.add(events.Fact{Def: "job.j", Event: task.DefinitionRemoved{Revision: 3}})
 			l.born("01JD6Z8V3M0QK4T7W2X9Y5ABCG", "j", 2)
 			l.born("01JD6Z8V3M0QK4T7W2X9Y5ABCH", "", 0)
 		}, ""},
@@ -98,7 +97,7 @@ func TestRevisionsThatAreNamed(t *testing.T) {
 		}, "it names revision 2 of job j, which is not there"},
 		"a removal": {func(l *defLog) {
 			l.job("j", 1, `{"n":1}`)
-			l.add(events.Fact{Def: "job.j", Event: definition.DefinitionRemoved{Revision: 2}})
+			l.add(events.Fact{Def: "job.j", Event: task.DefinitionRemoved{Revision: 2}})
 			l.born("01JD6Z8V3M0QK4T7W2X9Y5ABCD", "j", 2)
 		}, "it names revision 2 of job j"},
 		"a job of another name": {func(l *defLog) {
@@ -107,12 +106,12 @@ func TestRevisionsThatAreNamed(t *testing.T) {
 		}, "revision 1 of job k"},
 		"a tick of no schedule": {func(l *defLog) {
 			l.job("s", 1, `{"n":1}`)
-			l.add(events.Fact{Schedule: "s", Event: definition.ScheduleSkipped{Revision: 1, Tick: defNoon, Reason: definition.SkipMissed}})
+			l.add(events.Fact{Schedule: "s", Event: task.ScheduleSkipped{Revision: 1, Tick: defNoon, Reason: task.SkipMissed}})
 		}, "revision 1 of schedule s"},
 		"a tick": {func(l *defLog) {
-			l.add(events.Fact{Def: "schedule.s", Event: definition.DefinitionApplied{Edition: applied(1, `{}`)}})
-			l.add(events.Fact{Def: "schedule.s", Event: definition.SchedulePaused{Edition: applied(2, `{"paused":{}}`)}})
-			l.add(events.Fact{Schedule: "s", Event: definition.ScheduleSkipped{Revision: 2, Tick: defNoon, Reason: definition.SkipMissed}})
+			l.add(events.Fact{Def: "schedule.s", Event: task.DefinitionApplied{Edition: applied(1, `{}`)}})
+			l.add(events.Fact{Def: "schedule.s", Event: task.SchedulePaused{Edition: applied(2, `{"paused":{}}`)}})
+			l.add(events.Fact{Schedule: "s", Event: task.ScheduleSkipped{Revision: 2, Tick: defNoon, Reason: task.SkipMissed}})
 		}, ""},
 		"a change left out": {func(l *defLog) {
 			l.job("j", 1, `{"n":1}`)
@@ -120,7 +119,7 @@ func TestRevisionsThatAreNamed(t *testing.T) {
 		}, "a change of job j: it has revision 3 and follows 1"},
 		"a changed byte": {func(l *defLog) {
 			l.job("j", 1, `{"n":1}`)
-			l.records[0].Fact.Event = definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: []byte(`{"n":2}`), Digest: definition.DigestOf([]byte(`{"n":1}`))}}
+			l.records[0].Fact.Event = task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: []byte(`{"n":2}`), Digest: task.DigestOf([]byte(`{"n":1}`))}}
 		}, "its digest is"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,12 +139,12 @@ func TestRevisionsThatAreNamed(t *testing.T) {
 }
 
 func TestCopiesAreCompared(t *testing.T) {
-	ours := func(revision uint64, text string) definition.Copied {
-		return definition.Copied{There: true, Text: []byte(text), Revision: revision}
+	ours := func(revision uint64, text string) task.Copied {
+		return task.Copied{There: true, Text: []byte(text), Revision: revision}
 	}
-	good := map[definition.Def]definition.Copied{"job.a": ours(2, `{"a":2}`), "job.gone": {There: true, Revision: 2}, "schedule.a": ours(1, `{"s":1}`)}
-	with := func(key definition.Def, c *definition.Copied) map[definition.Def]definition.Copied {
-		all := map[definition.Def]definition.Copied{}
+	good := map[task.Def]task.Copied{"job.a": ours(2, `{"a":2}`), "job.gone": {There: true, Revision: 2}, "schedule.a": ours(1, `{"s":1}`)}
+	with := func(key task.Def, c *task.Copied) map[task.Def]task.Copied {
+		all := map[task.Def]task.Copied{}
 		for k, v := range good {
 			all[k] = v
 		}
@@ -155,14 +154,14 @@ func TestCopiesAreCompared(t *testing.T) {
 		}
 		return all
 	}
-	copied := func(c definition.Copied) *definition.Copied { return &c }
+	copied := func(c task.Copied) *task.Copied { return &c }
 	for name, c := range map[string]struct {
-		copies map[definition.Def]definition.Copied
+		copies map[task.Def]task.Copied
 		want   string
 	}{
 		"as they should be": {good, ""},
 		"missing":           {with("job.a", nil), "job.a, is missing"},
-		"removed":           {with("schedule.a", &definition.Copied{There: true}), "schedule.a, was removed"},
+		"removed":           {with("schedule.a", &task.Copied{There: true}), "schedule.a, was removed"},
 		"changed":           {with("job.a", copied(ours(2, `{"a":3}`))), "job.a, differs"},
 		"late for hours":    {with("job.a", copied(ours(1, `{"a":1}`))), "job.a, differs"},
 		"moved on":          {with("job.a", copied(ours(3, `{"a":3}`))), ""},
@@ -170,14 +169,14 @@ func TestCopiesAreCompared(t *testing.T) {
 		"nobody's":          {with("job.b", copied(ours(0, `{}`))), "job.b, is of no definition"},
 		"of a lost log":     {with("job.b", copied(ours(3, `{}`))), ""},
 		"no key of ours":    {with("x", copied(ours(0, `{}`))), "x, is of no definition"},
-		"removed before":    {with("job.never", &definition.Copied{There: true}), ""},
+		"removed before":    {with("job.never", &task.Copied{There: true}), ""},
 	} {
 		var l defLog
 		l.job("a", 1, `{"a":1}`)
 		l.job("a", 2, `{"a":2}`)
 		l.job("gone", 1, `{}`)
-		l.add(events.Fact{Def: "job.gone", Event: definition.DefinitionRemoved{Revision: 2}})
-		l.add(events.Fact{Def: "schedule.a", Event: definition.DefinitionApplied{Edition: applied(1, `{"s":1}`)}})
+		l.add(events.Fact{Def: "job.gone", Event: task.DefinitionRemoved{Revision: 2}})
+		l.add(events.Fact{Def: "schedule.a", Event: task.DefinitionApplied{Edition: applied(1, `{"s":1}`)}})
 		l.born("01JD6Z8V3M0QK4T7W2X9Y5ABCD", "", 0)
 		if got := l.findings(t, Config{}, c.copies); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: found %q, want %q", name, got, c.want)
@@ -185,7 +184,7 @@ func TestCopiesAreCompared(t *testing.T) {
 	}
 	var l defLog
 	l.job("a", 1, `{"a":1}`)
-	if got := l.findings(t, Config{}, map[definition.Def]definition.Copied{}); got != "" {
+	if got := l.findings(t, Config{}, map[task.Def]task.Copied{}); got != "" {
 		t.Errorf("a copy that may be on its way: found %q", got)
 	}
 }

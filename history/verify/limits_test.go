@@ -10,7 +10,6 @@ import (
 	"millrace/events"
 	"millrace/history/verify"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/limit"
 )
 
@@ -106,7 +105,7 @@ func TestAdmissionOnAllOfItsChains(t *testing.T) {
 			f := events.Fact{ID: fmt.Sprint("f", r.seq), At: noon, Type: events.LimitGranted, Scope: r.scope}
 			kind := events.KindLimit
 			if f.Event = (task.Granted{Grants: []task.Grant{{Task: "t", Turn: 7, Limits: r.limits}}}); r.scope == "" {
-				kind, f = events.KindCopies, events.Fact{ID: f.ID, At: noon, Type: events.CopiesRestored, Event: definition.CopiesRestored{}}
+				kind, f = events.KindCopies, events.Fact{ID: f.ID, At: noon, Type: events.CopiesRestored, Event: task.CopiesRestored{}}
 			}
 			if err := v.Add(&events.Record{Seq: r.seq, Stored: noon, Kind: kind, Fact: f}); err != nil {
 				t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"millrace/events"
 	"millrace/history/verify/findings"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/node"
 )
@@ -95,8 +94,8 @@ type Verifier struct {
 	ticks   *findings.Ticks
 	causes  causes
 
-	definitions map[definition.Def]*remembered
-	calendars   map[definition.Def]findings.Latest[definition.Definition]
+	definitions map[task.Def]*remembered
+	calendars   map[task.Def]findings.Latest[task.Definition]
 	births      births
 	claims      map[findings.Word]keyClaim // by the number of the key
 
@@ -125,8 +124,8 @@ func New(cfg Config) *Verifier {
 		lives:       map[findings.Session]life{},
 		births:      newBirths(),
 		claims:      map[findings.Word]keyClaim{},
-		definitions: map[definition.Def]*remembered{},
-		calendars:   map[definition.Def]findings.Latest[definition.Definition]{},
+		definitions: map[task.Def]*remembered{},
+		calendars:   map[task.Def]findings.Latest[task.Definition]{},
 		causes:      causes{seed: maphash.MakeSeed(), missing: map[string]effect{}},
 	}
 	v.terms = findings.NewTerms(&v.tasks.words)

@@ -8,7 +8,6 @@ import (
 	"millrace/history/simulate"
 	"millrace/history/verify"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/node"
@@ -277,7 +276,7 @@ func needed(r *events.Record) bool {
 	case events.KindNode, events.KindQueue, events.KindBreaker, events.KindLimit:
 		return true
 	case events.KindDefinition:
-		return r.Fact.Def.Kind() == definition.DefCalendar
+		return r.Fact.Def.Kind() == task.DefCalendar
 	}
 	return r.Fact.Task != ""
 }

@@ -7,7 +7,6 @@ import (
 	"millrace/events"
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/definition"
 )
 
 // Question is what is asked of a log.
@@ -58,7 +57,7 @@ func (r *Reader) Add(is *events.Record) error {
 	if birth, ok := is.Fact.Event.(task.Submitted); ok && birth.Job == only.Job {
 		r.hasJob = true
 	}
-	if is.Fact.Schedule == only.Schedule || is.Fact.Def == definition.Named(definition.DefSchedule, only.Schedule) {
+	if is.Fact.Schedule == only.Schedule || is.Fact.Def == task.Named(task.DefSchedule, only.Schedule) {
 		r.hasSchedule = true
 	}
 	if r.player != nil {

@@ -14,7 +14,6 @@ import (
 	"millrace/history/verify"
 	"millrace/history/whatif"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/limit"
@@ -153,8 +152,8 @@ func TestPlayedUnderRules(t *testing.T) {
 	t.Parallel()
 	calendar := func(w *written) {
 		text := []byte(`{"name":"late","rules":[{"closed":"2026-03-01 11:00-12:10"}]}`)
-		def := definition.Named(definition.DefCalendar, "late")
-		w.add(0, events.KindDefinition, events.Fact{Def: def, Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: text, Digest: definition.DigestOf(text)}}})
+		def := task.Named(task.DefCalendar, "late")
+		w.add(0, events.KindDefinition, events.Fact{Def: def, Event: task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: text, Digest: task.DigestOf(text)}}})
 	}
 	for name, c := range map[string]struct {
 		set    string

@@ -17,7 +17,6 @@ import (
 	"millrace/history/verify"
 	"millrace/history/whatif"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/node"
@@ -162,11 +161,11 @@ func TestOtherSettings(t *testing.T) {
 	}
 	missed := func(w *written) {
 		text := `{"name":"nightly","schedule":{"every":"1m","start":"2026-03-01T12:01:00Z","catchup":"none"},"task":{"spec":{"handler":"x"}},"since":"2026-03-01T12:00:00Z"}`
-		w.add(0, events.KindDefinition, events.Fact{Def: "schedule.nightly", Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: json.RawMessage(text)}}})
+		w.add(0, events.KindDefinition, events.Fact{Def: "schedule.nightly", Event: task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: json.RawMessage(text)}}})
 		tick := noon.Add(time.Minute)
-		fire := w.add(10*time.Minute, events.KindFire, events.Fact{Schedule: "nightly", Event: definition.ScheduleFired{Tick: tick, Due: tick}})
+		fire := w.add(10*time.Minute, events.KindFire, events.Fact{Schedule: "nightly", Event: task.ScheduleFired{Tick: tick, Due: tick}})
 		w.add(10*time.Minute, events.KindTick, events.Fact{Schedule: "nightly", Actor: "scheduler", By: &task.By{Offer: fire},
-			Event: definition.ScheduleSkipped{Tick: tick, Until: noon.Add(9 * time.Minute), Count: 9, Ledger: definition.Ledger{Last: noon.Add(9 * time.Minute)}, Revision: 1, Reason: definition.SkipMissed, Detail: "catchup is none"}})
+			Event: task.ScheduleSkipped{Tick: tick, Until: noon.Add(9 * time.Minute), Count: 9, Ledger: task.Ledger{Last: noon.Add(9 * time.Minute)}, Revision: 1, Reason: task.SkipMissed, Detail: "catchup is none"}})
 	}
 	for name, c := range map[string]struct {
 		log  func(*written)

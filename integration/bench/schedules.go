@@ -11,7 +11,6 @@ import (
 
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -166,7 +165,7 @@ func (b *bench) births(ctx context.Context, f *Ticks, n int, from uint64, first 
 		for i := range records {
 			r := &records[i]
 			switch e := r.Fact.Event.(type) {
-			case definition.ScheduleFired:
+			case task.ScheduleFired:
 				timers = append(timers, float64(r.Stored.Sub(e.Due.Add(-schedule.Ahead)))/1e6)
 			case task.Submitted:
 				switch {

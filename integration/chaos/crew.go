@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"millrace/integration/chaos/proxy"
 	"millrace/internal/logclock"
 )
 
@@ -26,8 +25,8 @@ type crew struct {
 	dir     string
 	server  *process
 	others  map[Target]*process
-	proxies map[Target]*proxy.Proxy
-	ours    *proxy.Proxy // of this process; without faults
+	proxies map[Target]*Proxy
+	ours    *Proxy // of this process; without faults
 	locks   map[place]*sync.Mutex
 	spawner *spawner
 	secret  string   // password of all processes of the installation
@@ -68,7 +67,7 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 		return nil, err
 	}
 	env = append(env, "NATS_USER="+user, "NATS_PASSWORD="+secret)
-	c := &crew{cfg: cfg, dir: dir, others: map[Target]*process{}, proxies: map[Target]*proxy.Proxy{}, locks: map[place]*sync.Mutex{}, spawner: newSpawner()}
+	c := &crew{cfg: cfg, dir: dir, others: map[Target]*process{}, proxies: map[Target]*Proxy{}, locks: map[place]*sync.Mutex{}, spawner: newSpawner()}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -85,7 +84,7 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 		c.spawner.close()
 		return nil, err
 	}
-	if c.ours, err = proxy.Listen(""); err != nil {
+	if c.ours, err = Listen(""); err != nil {
 		c.disk.close()
 		c.spawner.close()
 		return nil, err
@@ -102,7 +101,7 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 	c.spoils = &spoiler{dir: c.cache(), chance: mathrand.New(mathrand.NewPCG(cfg.Seed, 3))}
 	c.locks[place{Cache, Spoil.aspect()}], c.locks[place{Callers, Clock.aspect()}] = &sync.Mutex{}, &sync.Mutex{}
 	for _, name := range names {
-		p, err := proxy.Listen("")
+		p, err := Listen("")
 		if err != nil {
 			c.close(0)
 			return nil, err
@@ -116,7 +115,7 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 		case name == Pusher:
 			args, program, settings = []string{PushCommand, c.shelf.dir}, self, nil
 			// So that it pushes all the time, and not only at first.
-			_ = p.Set(proxy.Mode{Kind: proxy.Throttle, Rate: shelfLarge * len(c.shelf.sums) / int(cfg.Duration/time.Second)})
+			_ = p.Set(Mode{Kind: LinkThrottle, Rate: shelfLarge * len(c.shelf.sums) / int(cfg.Duration/time.Second)})
 		default:
 			args = []string{"server", "--data", c.data(name)}
 		}
@@ -245,7 +244,7 @@ func (c *crew) heal(ctx context.Context, t Target, s Step) error {
 	case s.Fault == Fill:
 		return c.disk.empty(c.process(t).pid())
 	case !s.Fault.ofProcess():
-		return c.proxies[t].Set(proxy.Mode{})
+		return c.proxies[t].Set(Mode{})
 	case ctx.Err() != nil: // everything ends
 	case t == Server:
 		if err := c.startServer(ctx); err != nil {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"millrace/integration/chaos/proxy"
 	"millrace/task/value"
 )
 
@@ -141,12 +140,12 @@ func (s Step) String() string {
 }
 
 // mode is the mode of the target's proxy during the step.
-func (s Step) mode() proxy.Mode {
-	kind := map[Fault]proxy.Kind{
-		Cut: proxy.Cut, Blackhole: proxy.Blackhole, HalfOpen: proxy.HalfOpen,
-		Delay: proxy.Delay, Throttle: proxy.Throttle, Drop: proxy.Drop, Stall: proxy.Stall, Lose: proxy.Lose,
+func (s Step) mode() Mode {
+	kind := map[Fault]Kind{
+		Cut: LinkCut, Blackhole: LinkBlackhole, HalfOpen: LinkHalfOpen,
+		Delay: LinkDelay, Throttle: LinkThrottle, Drop: LinkDrop, Stall: LinkStall, Lose: LinkLose,
 	}[s.Fault]
-	return proxy.Mode{Kind: kind, Delay: s.Delay.Std(), Rate: s.Rate, Every: s.Every}
+	return Mode{Kind: kind, Delay: s.Delay.Std(), Rate: s.Rate, Every: s.Every}
 }
 
 // withDefaults sets the defaults of the fault's fields.

@@ -7,7 +7,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -91,7 +90,7 @@ func TestJudgeTicks(t *testing.T) {
 	} {
 		s := &story{}
 		for tick, at := range c.decided {
-			s.put(at, events.KindTick, "", "", definition.ScheduleAdmitted{Tick: after(tick), Due: after(tick)})
+			s.put(at, events.KindTick, "", "", task.ScheduleAdmitted{Tick: after(tick), Due: after(tick)})
 			s.records[len(s.records)-1].Fact.Schedule = "s"
 		}
 		made := &ticker{made: []schedule.Stored{c.stored}}

@@ -164,7 +164,7 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"exec in a test", "integration/promises", "a_test.go", `import "os/exec"; var _ = exec.Command`, ""},
 		{"fork in jet", "events/jet", "a.go", `import "syscall"; var _ = syscall.ForkExec`, "starts processes"},
 		{"a start in client", "service/client", "a.go", `import "os"; var _ = os.StartProcess`, "starts processes"},
-		{"a program in place of another", "internal/cli/program", "tools.go", `import "syscall"; var _ = syscall.Exec`, ""},
+		{"a program in place of another", "internal/cli/connect", "tools.go", `import "syscall"; var _ = syscall.Exec`, ""},
 		{"the floor of bench", "integration/bench", "a.go", `import "os"; var _ = os.StartProcess`, ""},
 
 		{"a file of its own", "events/jet/embed", "a.go", `import "os"; var _ = os.Rename`, "puts a file into its place"},

@@ -18,7 +18,7 @@ var plan = map[string][]string{
 	// the tests of task import those around it; Go refuses such an import elsewhere as a cycle.
 	"task":                 {"task/limit", "task/job", "task/param", "task/queue", "task/value", "task/placement", "task/birth", "task/duties"},
 	"task/birth":           {"task"},
-	"task/duties":          {"task", "task/definition", "task/schedule"},
+	"task/duties":          {"task", "task/schedule"},
 	"task/tasktest":        {"task"},
 	"task/param":           {"task/value"},
 	"task/value":           {},
@@ -31,67 +31,63 @@ var plan = map[string][]string{
 	"internal/collections": {},
 	"internal/testkit":     {},
 	"task/jobfile":         {"internal/form", "task/value", "task", "task/schedule"},
-	"task/schedule":        {"internal/collections", "task", "task/definition"},
+	"task/schedule":        {"internal/collections", "task"},
 	"task/quota":           {"internal/collections", "task"},
 	"task/output":          {"task"},
-	"task/definition":      {"task"},
 	"task/node":            {"task"}, // for the form of names
 	"files":                {},
-	"files/tree":           {"files"},
 
-	"events":         {"internal/form", "task", "task/definition", "task/node"},
-	"events/logtest": {"internal/testkit", "events", "task", "task/definition", "task/node"},
+	"events":         {"internal/form", "task", "task/node"},
+	"events/logtest": {"internal/testkit", "events", "task", "task/node"},
 
-	"history/verify/findings": {"events", "task/node", "task", "task/definition", "task/schedule", "internal/form", "task/quota"},
-	"history/verify":          {"history/verify/findings", "internal/form", "events", "task", "task/definition", "task/quota", "task/schedule", "task/node"},
-	"history/replay":          {"internal/form", "internal/collections", "task/value", "history/verify", "projections/view", "events", "task", "task/definition", "task/quota", "task/node"},
-	"history/simulate":        {"scheduler", "worker/claim", "internal/collections", "projections/view", "events", "task", "task/definition", "task/quota", "task/schedule", "task/node"},
-	"history/whatif":          {"history/simulate", "internal/collections", "task/value", "projections/view", "history/verify", "history/incident", "events", "task", "task/limit", "task/definition", "task/schedule", "task/node"}, // incident for its tests alone
+	"history/verify/findings": {"events", "task/node", "task", "task/schedule", "internal/form", "task/quota"},
+	"history/verify":          {"history/verify/findings", "internal/form", "events", "task", "task/quota", "task/schedule", "task/node"},
+	"history/replay":          {"internal/form", "internal/collections", "task/value", "history/verify", "projections/view", "events", "task", "task/quota", "task/node"},
+	"history/simulate":        {"scheduler", "worker/claim", "internal/collections", "projections/view", "events", "task", "task/quota", "task/schedule", "task/node"},
+	"history/whatif":          {"history/simulate", "internal/collections", "task/value", "projections/view", "history/verify", "history/incident", "events", "task", "task/limit", "task/schedule", "task/node"}, // incident for its tests alone
 
-	"internal/observe":     {"projections/view", "events", "task", "worker", "internal/metrics", "task/definition", "task/schedule", "task/node"}, // internal/observe for its tests alone
-	"projections/view":     {"events", "task", "task/definition", "task/quota", "task/schedule", "task/node"},
-	"history/incident":     {"events", "task/node", "task", "task/definition", "task/schedule"},                                                                               // node for its tests alone
-	"projections":          {"internal/form", "internal/collections", "projections/view", "events", "task", "task/definition", "task/quota", "task/node", "history/incident"}, // incident for its tests alone
-	"internal/metrics":     {"events", "task", "task/definition", "task/quota", "task/node"},
-	"events/submit":        {"events", "task/node", "task", "task/definition", "task/schedule"},
-	"scheduler":            {"task", "scheduler/admission", "events/submit", "internal/collections", "events", "task/definition", "task/quota", "task/schedule", "task/node", "internal/logclock"},
+	"internal/observe":     {"projections/view", "events", "task", "worker", "internal/metrics", "task/schedule", "task/node"}, // internal/observe for its tests alone
+	"projections/view":     {"events", "task", "task/quota", "task/schedule", "task/node"},
+	"history/incident":     {"events", "task/node", "task", "task/schedule"},                                                                               // node for its tests alone
+	"projections":          {"internal/form", "internal/collections", "projections/view", "events", "task", "task/quota", "task/node", "history/incident"}, // incident for its tests alone
+	"internal/metrics":     {"events", "task", "task/quota", "task/node"},
+	"events/submit":        {"events", "task/node", "task", "task/schedule"},
+	"scheduler":            {"task", "scheduler/admission", "events/submit", "internal/collections", "events", "task/quota", "task/schedule", "task/node", "internal/logclock"},
 	"scheduler/admission":  {"events", "task", "task/quota", "task/placement"},
-	"worker/claim":         {"events", "task", "task/definition", "task/schedule", "task/node"},
-	"worker":               {"worker/claim", "events", "task", "task/definition", "task/output", "task/schedule", "task/node", "internal/privatedir"},
+	"worker/claim":         {"events", "task", "task/schedule", "task/node"},
+	"worker":               {"worker/claim", "events", "task", "task/output", "task/schedule", "task/node", "internal/privatedir"},
 	"ipc":                  {"task/value"},
 	"internal/privatedir":  {},
 	"internal/logclock":    {},
-	"events/jet/discovery": {"internal/privatedir", "task/value"},
+	"events/jet/request":   {"internal/privatedir", "task/value", "events/jet/names", "events", "internal/logclock", "task/node", "task"},
 	"worker/process":       {"worker/process/child", "worker", "ipc", "task", "task/output", "internal/privatedir"},
 	"worker/process/child": {"ipc", "task", "internal/privatedir"},
 
-	"worker/filecache":       {"worker", "files", "files/tree", "task", "task/output", "internal/privatedir"},
+	"worker/filecache":       {"worker", "files", "task", "task/output", "internal/privatedir"},
 	"events/jet/jettest":     {"events/jet", "events/jet/embed", "events/jet/streams"},
-	"events/jet/names":       {"events", "task", "task/definition", "task/node"},
-	"events/jet/request":     {"events/jet/names", "events", "internal/logclock", "task/node", "task"},
+	"events/jet/names":       {"events", "task", "task/node"},
 	"events/jet/publish":     {"events/jet/request", "events", "events/jet/streams", "events/jet/names", "task"}, // all but the first two for its tests alone
 	"events/jet/pull":        {"events/jet/names"},
 	"integration/bench":      anything,
-	"events/jet/outputs":     {"events/jet/request", "events/jet/names", "events", "files", "files/tree", "task", "events/jet", "events/jet/streams", "task/output"}, // the last two for its tests alone
-	"events/jet":             {"events/jet/request", "events/jet/pull", "events/jet/rights", "events/jet/streams", "events/jet/names", "events", "task/node", "task", "events/jet/discovery", "events/jet/publish", "events/jet/outputs", "events/jet/definitions", "files", "files/tree", "task/definition", "task/output", "task/schedule", "internal/logclock"},
+	"events/jet/outputs":     {"events/jet/request", "events/jet/names", "events", "files", "task", "events/jet", "events/jet/streams", "task/output"}, // the last two for its tests alone
+	"events/jet":             {"events/jet/request", "events/jet/pull", "events/jet/rights", "events/jet/streams", "events/jet/names", "events", "task/node", "task", "events/jet/publish", "events/jet/outputs", "events/jet/definitions", "files", "task/output", "task/schedule", "internal/logclock"},
 	"events/jet/rights":      {"events/jet/names", "events", "task/node", "task"},
 	"events/jet/streams":     {"events/jet/request", "events/jet/names", "events"},
-	"events/jet/definitions": {"events/jet/request", "events/jet/rights", "events/jet/names", "events", "files", "task", "task/definition", "task/schedule", "events/jet", "events/jet/streams"}, // jet and events/jet/streams for its tests alone
-	"events/jet/natstest":    {"events/jet/embed", "internal/testkit", "events", "files/tree", "task"},
-	"events/jet/embed":       {"events/jet", "events/jet/streams", "events/jet/discovery", "events/jet/names", "events", "internal/privatedir"},                                                                                                                                                                                                                   // jet and events/jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
-	"service/client":         {"internal/form", "projections/query", "projections/view", "events/submit", "events/jet", "events/jet/outputs", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/discovery", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "task/node"}, // events/jet/streams for its tests alone
-	"service/answers":        {"service/client", "projections/query", "projections/view", "history/verify", "history/replay", "history/whatif", "projections", "internal/observe", "task/jobfile", "events/jet", "events/jet/outputs", "events/jet/request", "events/jet/rights", "events/jet/definitions", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "task/node"},
-	"service/httpapi":        {"service/answers", "service/client", "task/value", "history/whatif", "internal/metrics", "projections/view", "events/jet", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/embed", "projections", "events", "events/logtest", "task", "task/definition", "task/output", "task/node"}, // events/jet/embed, events/jet/streams, projections and whatif for its tests alone
+	"events/jet/definitions": {"events/jet/request", "events/jet/rights", "events/jet/names", "events", "files", "task", "task/schedule", "events/jet", "events/jet/streams"}, // jet and events/jet/streams for its tests alone
+	"events/jet/natstest":    {"events/jet/embed", "internal/testkit", "events", "files", "task"},
+	"events/jet/embed":       {"events/jet", "events/jet/streams", "events/jet/request", "events/jet/names", "events", "internal/privatedir"},                                                                                                                                                                                  // jet and events/jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
+	"service/client":         {"internal/form", "projections/query", "projections/view", "events/submit", "events/jet", "events/jet/outputs", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/request", "events", "files", "task", "task/output", "task/quota", "task/schedule", "task/node"}, // events/jet/streams for its tests alone
+	"service/answers":        {"service/client", "projections/query", "projections/view", "history/verify", "history/replay", "history/whatif", "projections", "internal/observe", "task/jobfile", "events/jet", "events/jet/outputs", "events/jet/request", "events/jet/rights", "events/jet/definitions", "events", "files", "task", "task/output", "task/quota", "task/schedule", "task/node"},
+	"service/httpapi":        {"service/answers", "service/client", "task/value", "history/whatif", "internal/metrics", "projections/view", "events/jet", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/embed", "projections", "events", "events/logtest", "task", "task/output", "task/node"}, // events/jet/embed, events/jet/streams, projections and whatif for its tests alone
 	"ipc/clients/go":         {"ipc"},
 
-	"cmd/millrace":            anything,
-	"cmd/millrace-bench":      anything,
-	"cmd/millrace-chaos":      anything,
-	"internal/cli/term":       {"task"},
-	"integration/load":        {},
-	"integration/chaos":       anything,
-	"integration/chaos/proxy": {},
-	"integration/house":       {},
+	"cmd/millrace":       anything,
+	"cmd/millrace-bench": anything,
+	"cmd/millrace-chaos": anything,
+	"internal/cli/term":  {"task"},
+	"integration/load":   {},
+	"integration/chaos":  anything,
+	"integration/house":  {},
 	// The harness of the tests below.
 	"integration/harness":    {"service/client", "events", "internal/testkit", "events/jet/embed", "task/node", "task"},
 	"integration/promises":   {},
@@ -112,7 +108,7 @@ var anything = []string{"*"}
 
 // rooms are the parts of the command line and the pages. Each may import those that stand before
 // it.
-var rooms = []string{"internal/cli/exit", "internal/cli/term", "internal/cli/settings", "internal/cli/clitest", "internal/cli/wording", "internal/cli/connect", "internal/cli/program", "service/inspect", "service/pages/assets", "service/pages", "internal/cli/serve", "internal/cli/files", "internal/cli/history", "internal/cli/node", "internal/cli/queue", "internal/cli/task", "internal/cli/task/change", "internal/cli/job", "internal/cli/verb"}
+var rooms = []string{"internal/cli/exit", "internal/cli/term", "internal/cli/settings", "internal/cli/clitest", "internal/cli/wording", "internal/cli/connect", "service/inspect", "service/pages", "internal/cli/serve", "internal/cli/files", "internal/cli/history", "internal/cli/node", "internal/cli/queue", "internal/cli/task", "internal/cli/task/change", "internal/cli/job", "internal/cli/verb"}
 
 // commands are the packages that talk with people at a terminal or a page, and the programs that measure and break an
 // installation.
@@ -157,9 +153,9 @@ var outsiders = []struct {
 	why    string
 }{
 	{"github.com/nats-io/nats-server", []string{"events/jet/embed"}, []string{"events/jet", "events/jet/rights", "integration/house", "integration/promises", "integration/simulation", "integration/harness"}, "only events/jet/embed knows the NATS server, for programs that bring none do not link it"},
-	{"github.com/nats-io/nats.go", []string{"events/jet", "events/jet/request", "events/jet/publish", "events/jet/pull", "events/jet/outputs", "events/jet/rights", "events/jet/streams", "events/jet/definitions", "events/jet/embed", "events/jet/jettest", "events/jet/natstest", "events/jet/discovery", "service/answers", "integration/harness"}, []string{"service/client", "cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/..."}, "only events/jet and its rooms and the service of service/answers speak to NATS"},
-	{"github.com/nats-io/jsm.go", nil, []string{"events/jet/discovery"}, "it links the NATS server; events/jet/discovery reads contexts"},
-	{"github.com/nats-io/", []string{"events/jet", "events/jet/publish", "events/jet/discovery"}, []string{"integration/..."}, "only jet knows the tools of NATS"},
+	{"github.com/nats-io/nats.go", []string{"events/jet", "events/jet/request", "events/jet/publish", "events/jet/pull", "events/jet/outputs", "events/jet/rights", "events/jet/streams", "events/jet/definitions", "events/jet/embed", "events/jet/jettest", "events/jet/natstest", "service/answers", "integration/harness"}, []string{"service/client", "cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/..."}, "only events/jet and its rooms and the service of service/answers speak to NATS"},
+	{"github.com/nats-io/jsm.go", nil, []string{"events/jet/request"}, "it links the NATS server; events/jet/request reads contexts"},
+	{"github.com/nats-io/", []string{"events/jet", "events/jet/publish", "events/jet/request"}, []string{"integration/..."}, "only jet knows the tools of NATS"},
 	{"github.com/rs/zerolog", commands, nil, "only the command line knows how log lines are written; all else takes a *slog.Logger"},
 	{"github.com/prometheus/", []string{"internal/observe"}, nil, "only internal/observe speaks to Prometheus; what is counted is in internal/metrics"},
 	{"github.com/expr-lang/", []string{"history/replay"}, nil, "only replay knows the language of its breakpoints"},
@@ -172,7 +168,7 @@ var outsiders = []struct {
 	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},
 	{"github.com/spf13/", commands, nil, "flags belong to the command line"},
-	{"os/exec", []string{"worker/process/...", "integration/bench", "integration/chaos", "internal/cli/wording", "internal/cli/program", "internal/cli/clitest", "events/jet/discovery", "integration/harness"}, []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/...", "events/jet/embed"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, a build from a checkout asks git which, and millrace finds the programs that it starts in its place"},
+	{"os/exec", []string{"worker/process/...", "integration/bench", "integration/chaos", "internal/cli/wording", "internal/cli/connect", "internal/cli/clitest", "events/jet/request", "integration/harness"}, []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/...", "events/jet/embed"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, a build from a checkout asks git which, and millrace finds the programs that it starts in its place"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.
@@ -188,8 +184,8 @@ var exceptions = map[string]string{
 
 // clockless packages and files get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/definition", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files", "ipc", "events", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "projections/view", "history/replay", "history/simulate", "history/whatif", "internal/observe/spans.go", "integration/load"}
-	still     = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/definition", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "history/replay", "history/simulate", "history/whatif", "internal/observe/spans.go", "integration/load/arrivals.go", "integration/load/judge.go", "integration/load/profile.go", "integration/load/report.go", "integration/load/result.go", "integration/load/tally.go"}
+	clockless = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files/diff.go", "files/digest.go", "files/doc.go", "files/ignore.go", "files/manifest.go", "files/ref.go", "ipc", "events", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "projections/view", "history/replay", "history/simulate", "history/whatif", "internal/observe/spans.go", "integration/load"}
+	still     = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files/diff.go", "files/digest.go", "files/doc.go", "files/ignore.go", "files/manifest.go", "files/ref.go", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "history/replay", "history/simulate", "history/whatif", "internal/observe/spans.go", "integration/load/arrivals.go", "integration/load/judge.go", "integration/load/profile.go", "integration/load/report.go", "integration/load/result.go", "integration/load/tally.go"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.
@@ -220,16 +216,15 @@ var clocks = map[string]string{
 	"service/httpapi/stream.go": "tells by when who follows must have taken what he is sent",
 	"service/httpapi/server.go": "the machine's time is the default where the program gives no clock",
 
-	"events/jet/discovery/local.go":   "tells which server of this machine is the newest; the records never leave it",
+	"events/jet/request/local.go":     "tells which server of this machine is the newest; the records never leave it",
 	"cmd/millrace-bench/bench.go":     measures,
 	"internal/cli/term/progress.go":   measures,
 	"internal/cli/task/change/run.go": measures,
 	"internal/cli/connect/signals.go": measures,
 	"internal/cli/verb/bulk.go":       measures,
 
-	"integration/bench":       measures,
-	"integration/chaos":       "compares its faults with the times of a log on the same machine, and tells processes a wrong time",
-	"integration/chaos/proxy": measures,
+	"integration/bench": measures,
+	"integration/chaos": "compares its faults with the times of a log on the same machine, and tells processes a wrong time",
 
 	"events/jet":                    measures,
 	"events/jet/request/forming.go": measures,
@@ -505,7 +500,7 @@ func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
 		say(f, "%v: nobody lists all consumers; ask for those whose names follow from what is known", f.lists)
 	}
 	starts := slices.Concat(f.takes("os", "StartProcess"), f.takes("syscall", "ForkExec", "StartProcess", "Exec"))
-	if len(starts) > 0 && p.path != "worker/process/child" && p.path != "integration/bench" && p.path+"/"+f.name != "internal/cli/program/tools.go" {
+	if len(starts) > 0 && p.path != "worker/process/child" && p.path != "integration/bench" && p.path+"/"+f.name != "internal/cli/connect/tools.go" {
 		say(f, "%v: only worker/process/child starts processes", starts)
 	}
 	if len(f.takes("os", "Rename")) > 0 && p.path != "internal/privatedir" &&

@@ -14,7 +14,7 @@ import (
 	"millrace/events/jet"
 	jetnames "millrace/events/jet/names"
 	"millrace/events/jet/streams"
-	"millrace/integration/chaos/proxy"
+	"millrace/integration/chaos"
 	"millrace/integration/harness"
 	"millrace/internal/testkit"
 	"millrace/task"
@@ -34,7 +34,7 @@ func TestOfferThatIsLostWithAConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := proxy.Listen(target.Host)
+	link, err := chaos.Listen(target.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,9 +71,9 @@ func TestOfferThatIsLostWithAConnection(t *testing.T) {
 		}
 		return o
 	}
-	set := func(k proxy.Kind) {
+	set := func(k chaos.Kind) {
 		t.Helper()
-		if err := link.Set(proxy.Mode{Kind: k}); err != nil {
+		if err := link.Set(chaos.Mode{Kind: k}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,12 +108,12 @@ func TestOfferThatIsLostWithAConnection(t *testing.T) {
 		waiting <- o
 	}()
 	testkit.Eventually(t, "the node asks for another offer", func() bool { return route().NumWaiting > 0 })
-	set(proxy.Blackhole)
+	set(chaos.LinkBlackhole)
 	lost := aim()
 	testkit.Eventually(t, "the server hands it out", func() bool { return route().NumAckPending == 2 })
-	set(proxy.Cut)
+	set(chaos.LinkCut)
 	later := aim()
-	set(proxy.Up)
+	set(chaos.LinkUp)
 	back := time.Now()
 	<-offers.Broken()
 	prove()

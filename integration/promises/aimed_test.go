@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/integration/chaos/proxy"
+	"millrace/integration/chaos"
 	"millrace/integration/harness"
 	"millrace/internal/testkit"
 	"millrace/task"
@@ -41,7 +41,7 @@ func TestAimedAtANodeThatHasJustComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := proxy.Listen(target.Host)
+	link, err := chaos.Listen(target.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestAimedAtANodeThatHasJustComeBack(t *testing.T) {
 	p.URL = target.String()
 	worker := p.Worker("n1")
 	p.URL = direct
-	set := func(m proxy.Mode) {
+	set := func(m chaos.Mode) {
 		if err := link.Set(m); err != nil {
 			t.Fatal(err)
 		}
@@ -73,18 +73,18 @@ func TestAimedAtANodeThatHasJustComeBack(t *testing.T) {
 		offsets = []time.Duration{0, 100 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 15 * time.Second, 30 * time.Second}
 	}
 	for i, offset := range offsets {
-		mode := []proxy.Kind{proxy.Cut, proxy.Blackhole, proxy.HalfOpen}[i%3]
+		mode := []chaos.Kind{chaos.LinkCut, chaos.LinkBlackhole, chaos.LinkHalfOpen}[i%3]
 		for drops := range 1 + i%2 { // every second time it drops twice
-			set(proxy.Mode{Kind: mode})
+			set(chaos.Mode{Kind: mode})
 			p.Until("the node is offline", func() bool { return p.Node(c, "n1").State == node.Offline })
 			if drops > 0 || i%2 == 0 {
 				continue
 			}
-			set(proxy.Mode{})
+			set(chaos.Mode{})
 			p.Until("the node is ready again", func() bool { return p.Node(c, "n1").State == node.Ready })
 		}
 		early := p.SubmitAs(c, aimed)
-		set(proxy.Mode{})
+		set(chaos.Mode{})
 		back := time.Now()
 		<-time.After(offset)
 		asked := time.Now()

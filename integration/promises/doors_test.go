@@ -25,7 +25,6 @@ import (
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/param"
 	"millrace/task/placement"
@@ -96,7 +95,7 @@ type exception struct{ want, why string }
 
 var (
 	answers = map[string]string{noJob: "answer 404", noFiles: "answer 404", isWrong: "answer 400", isTaken: "answer 409", isFull: "answer 429"}
-	skips   = map[string]string{noJob: leftOut + definition.SkipInvalid, noFiles: leftOut + definition.SkipInvalid, isWrong: leftOut + definition.SkipInvalid, isTaken: leftOut + definition.SkipUnique, isFull: leftOut + definition.SkipFull}
+	skips   = map[string]string{noJob: leftOut + task.SkipInvalid, noFiles: leftOut + task.SkipInvalid, isWrong: leftOut + task.SkipInvalid, isTaken: leftOut + task.SkipUnique, isFull: leftOut + task.SkipFull}
 
 	ofCopies = map[string]exception{
 		"the job is not there": {isMade, "a copy does what its task did, whatever has become of the job"},
@@ -171,7 +170,7 @@ var doors = []door{
 	{name: "a tick", says: skips, come: func(c *cell) func() made {
 		return c.hourly(func(name string) made { return c.fire(name, time.Now().Truncate(time.Hour)) })
 	}, but: with(ofSchedules, "the key is taken by who may have it",
-		exception{leftOut + definition.SkipUnique, "nobody waits for the answer, and the log names the holder"})},
+		exception{leftOut + task.SkipUnique, "nobody waits for the answer, and the log names the holder"})},
 	{name: "a child that a program asks for", come: func(c *cell) func() made {
 		return func() made {
 			c.ask.Parent = cmp.Or(c.parent, c.running())
@@ -257,7 +256,7 @@ func (c *cell) fire(name string, tick time.Time) made {
 	fire := fireOf(c, c.on.store, name, tick)
 	handle(c, lasting(c.on.store), &fire, 1)
 	last, err := c.on.store.LastDecision(c.Context(), name)
-	if left, ok := last.Fact.Event.(definition.ScheduleSkipped); ok {
+	if left, ok := last.Fact.Event.(task.ScheduleSkipped); ok {
 		return made{left: leftOut + left.Reason}
 	}
 	return made{id: schedule.TaskID(name, tick), err: err}

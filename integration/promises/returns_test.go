@@ -20,7 +20,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet"
 	"millrace/events/jet/streams"
-	"millrace/integration/chaos/proxy"
+	"millrace/integration/chaos"
 	"millrace/integration/harness"
 	"millrace/service/client"
 	"millrace/task"
@@ -89,7 +89,7 @@ const endsWithin = 3 * time.Second
 type shaky struct {
 	place *harness.Place
 	id    node.ID
-	link  *proxy.Proxy
+	link  *chaos.Proxy
 	c     *client.Client
 	most  func() time.Duration // for which a task may wait
 }
@@ -100,7 +100,7 @@ func newShaky(p *harness.Place, c *client.Client, most func() time.Duration, id 
 	if err != nil {
 		p.Fatal(err)
 	}
-	link, err := proxy.Listen(target.Host)
+	link, err := chaos.Listen(target.Host)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -156,8 +156,8 @@ func (s *shaky) play(seed uint64) (ids []task.ID, waits []time.Duration, err err
 		return least + time.Duration(chance.Int64N(int64(most-least)))
 	}
 	away := func() error {
-		mode := []proxy.Kind{proxy.Cut, proxy.Blackhole, proxy.HalfOpen}[chance.IntN(3)]
-		if err := s.link.Set(proxy.Mode{Kind: mode}); err != nil {
+		mode := []chaos.Kind{chaos.LinkCut, chaos.LinkBlackhole, chaos.LinkHalfOpen}[chance.IntN(3)]
+		if err := s.link.Set(chaos.Mode{Kind: mode}); err != nil {
 			return err
 		}
 		<-time.After(between(20*time.Millisecond, 2200*time.Millisecond)) // in which the heartbeat and the lease run out, or not
@@ -177,7 +177,7 @@ func (s *shaky) play(seed uint64) (ids []task.ID, waits []time.Duration, err err
 		return ids, nil, err
 	}
 	if chance.IntN(4) == 0 { // twice
-		if err := s.link.Set(proxy.Mode{}); err != nil {
+		if err := s.link.Set(chaos.Mode{}); err != nil {
 			return ids, nil, err
 		}
 		<-time.After(between(0, 600*time.Millisecond))
@@ -188,7 +188,7 @@ func (s *shaky) play(seed uint64) (ids []task.ID, waits []time.Duration, err err
 	if err := aim(); err != nil {
 		return ids, nil, err
 	}
-	if err := s.link.Set(proxy.Mode{}); err != nil {
+	if err := s.link.Set(chaos.Mode{}); err != nil {
 		return ids, nil, err
 	}
 	back := time.Now()

@@ -24,7 +24,6 @@ import (
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
 )
@@ -171,7 +170,7 @@ func fireOf(t testing.TB, store *jet.Store, name string, tick time.Time) events.
 		if r, err = store.LastFire(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		f, ok := r.Fact.Event.(definition.ScheduleFired)
+		f, ok := r.Fact.Event.(task.ScheduleFired)
 		return ok && f.Tick.Equal(tick)
 	})
 	r.Stored = tick // as if the server had been in time
@@ -401,7 +400,7 @@ func TestTicksOfAKilledScheduler(t *testing.T) {
 			}
 			n += len(decisions)
 			for _, r := range decisions {
-				e, ok := r.Fact.Event.(definition.ScheduleAdmitted)
+				e, ok := r.Fact.Event.(task.ScheduleAdmitted)
 				if !ok {
 					t.Errorf("a tick got no task: %+v", r.Fact.Event)
 				}
@@ -423,7 +422,7 @@ func TestTicksOfAKilledScheduler(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, _ := r.Fact.Event.(definition.ScheduleFired)
+			f, _ := r.Fact.Event.(task.ScheduleFired)
 			left := f.Due.Sub(c.Now())
 			return left > 50*time.Millisecond && left < schedule.Ahead/2
 		})

@@ -17,7 +17,6 @@ import (
 	"millrace/projections"
 	worlds "millrace/projections/view"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/placement"
 	"millrace/task/quota"
 )
@@ -115,7 +114,7 @@ func (h *history) pastIs(t *testing.T, then *projections.Store, n int, dice *ran
 		}
 	}
 	page, err := past.List(ctx, worlds.Query{Kind: worlds.Definitions})
-	defs := map[definition.Def][]events.Record{}
+	defs := map[task.Def][]events.Record{}
 	for i := range prefix {
 		if r := &prefix[i]; r.Kind == events.KindDefinition && r.Fact.Def != "" {
 			defs[r.Fact.Def] = append(defs[r.Fact.Def], *r)

@@ -9,7 +9,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/queue"
 	"millrace/task/schedule"
 )
@@ -33,8 +32,8 @@ func everyOther() schedule.Calendar {
 func (h *history) openAndClose() {
 	text, err := json.Marshal(everyOther())
 	if err == nil {
-		is := definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: text, Digest: definition.DigestOf(text)}}
-		_, err = h.mem.Append(context.Background(), &events.Fact{ID: h.newID(h.began), At: h.began, Type: events.DefinitionApplied, Def: definition.Named(definition.DefCalendar, minutes), Event: is}, 0)
+		is := task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: text, Digest: task.DigestOf(text)}}
+		_, err = h.mem.Append(context.Background(), &events.Fact{ID: h.newID(h.began), At: h.began, Type: events.DefinitionApplied, Def: task.Named(task.DefCalendar, minutes), Event: is}, 0)
 	}
 	if err == nil {
 		is := queue.Limited{Valve: queue.Valve{Window: minutes}}

@@ -3,7 +3,6 @@ package metrics
 import (
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 )
 
 // schedules counts the decisions on ticks. [Fold] guards it.
@@ -15,9 +14,9 @@ type schedules struct {
 
 var (
 	triggers    = []string{task.TriggerSchedule, task.TriggerCatchUp}
-	skipReasons = []string{definition.SkipOverlap, definition.SkipMissed, definition.SkipWindow,
-		definition.SkipFailing, definition.SkipInvalid, definition.SkipUnique, definition.SkipFull,
-		definition.SkipStranger, definition.SkipPaused}
+	skipReasons = []string{task.SkipOverlap, task.SkipMissed, task.SkipWindow,
+		task.SkipFailing, task.SkipInvalid, task.SkipUnique, task.SkipFull,
+		task.SkipStranger, task.SkipPaused}
 )
 
 func newSchedules() schedules {
@@ -27,12 +26,12 @@ func newSchedules() schedules {
 // decision counts a decision on a tick.
 func (s *schedules) decision(r *events.Record) {
 	switch e := r.Fact.Event.(type) {
-	case definition.ScheduleAdmitted:
+	case task.ScheduleAdmitted:
 		s.admitted[oneOf(triggers, e.Trigger)]++
 		if e.Trigger == task.TriggerSchedule && !e.Due.IsZero() { // a tick that waited has no due time
 			s.lag.observe(r.Fact.At.Sub(e.Due))
 		}
-	case definition.ScheduleSkipped:
+	case task.ScheduleSkipped:
 		s.skipped[oneOf(skipReasons, e.Reason)] += uint64(max(e.Count, 1))
 	}
 }

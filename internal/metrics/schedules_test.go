@@ -6,19 +6,18 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 )
 
 func TestTicksAreCounted(t *testing.T) {
 	f := NewFold(0, nil, nil, NewQueues())
 	due := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var steps []events.Step
-	for i, e := range []definition.ScheduleEvent{
-		definition.ScheduleAdmitted{Trigger: task.TriggerSchedule, Due: due},
-		definition.ScheduleAdmitted{Trigger: task.TriggerCatchUp, Due: due.Add(-time.Hour)},
-		definition.ScheduleSkipped{Reason: definition.SkipMissed, Count: 12},
-		definition.ScheduleSkipped{Reason: definition.SkipOverlap},
-		definition.ScheduleSkipped{Reason: "of a version to come"},
+	for i, e := range []task.ScheduleEvent{
+		task.ScheduleAdmitted{Trigger: task.TriggerSchedule, Due: due},
+		task.ScheduleAdmitted{Trigger: task.TriggerCatchUp, Due: due.Add(-time.Hour)},
+		task.ScheduleSkipped{Reason: task.SkipMissed, Count: 12},
+		task.ScheduleSkipped{Reason: task.SkipOverlap},
+		task.ScheduleSkipped{Reason: "of a version to come"},
 	} {
 		steps = append(steps, events.Step{Record: &events.Record{Seq: uint64(i + 1), Kind: events.KindTick,
 			Fact: events.Fact{Schedule: "nightly", At: due.Add(200 * time.Millisecond), Type: events.TypeOf(e), Event: e}}})

@@ -10,7 +10,6 @@ import (
 
 	"millrace/internal/metrics"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/node"
 	"millrace/task/placement"
@@ -58,7 +57,7 @@ type Server struct {
 	// Repairs counts the repairs of the scheduler's sweep, by kind.
 	Repairs func() map[string]int64
 	// Definition reads definitions: the calendars of queues' windows.
-	Definition func(context.Context, definition.Def) (definition.Definition, error)
+	Definition func(context.Context, task.Def) (task.Definition, error)
 	// Names are the names under which queues are shown.
 	Names *metrics.Queues
 	// Now is the clock for stuck tasks. Default [time.Now].
@@ -211,8 +210,8 @@ func (s *Server) closed(ctx context.Context, emit metrics.Emit, said []queue.Que
 	for i := range said {
 		q := &said[i]
 		why := map[string]bool{byPause: q.PausedAt(now) != nil, byWindow: false}
-		shut, _, err := schedule.Flow(q.Valve, now, func(calendar string) (definition.Definition, error) {
-			return s.Definition(ctx, definition.Named(definition.DefCalendar, calendar))
+		shut, _, err := schedule.Flow(q.Valve, now, func(calendar string) (task.Definition, error) {
+			return s.Definition(ctx, task.Named(task.DefCalendar, calendar))
 		})
 		if err != nil {
 			return err

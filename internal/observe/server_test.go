@@ -12,7 +12,6 @@ import (
 
 	"millrace/internal/metrics"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/node"
 	"millrace/task/queue"
@@ -289,12 +288,12 @@ func TestClosedQueues(t *testing.T) {
 	s := &Server{
 		Model: v, Names: names, Now: func() time.Time { return noon }, Repairs: func() map[string]int64 { return nil },
 		Failed: func(source string) { failed = append(failed, source) },
-		Definition: func(_ context.Context, def definition.Def) (definition.Definition, error) {
+		Definition: func(_ context.Context, def task.Def) (task.Definition, error) {
 			text, ok := texts[def.Name()]
 			if !ok {
-				return definition.Definition{}, errors.New("cut off")
+				return task.Definition{}, errors.New("cut off")
 			}
-			return definition.Definition{Edition: definition.Edition{Revision: 1, Text: []byte(text)}}, nil
+			return task.Definition{Edition: task.Edition{Revision: 1, Text: []byte(text)}}, nil
 		},
 	}
 	want := `queue_closed{both,paused} 1

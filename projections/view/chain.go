@@ -10,7 +10,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -81,12 +80,12 @@ func Chain(ctx context.Context, v View, id task.ID) (*Causes, error) {
 func (c *Causes) outside(ctx context.Context, v View, t *task.Task, records []events.Record) error {
 	birth, last := records[0].Seq, records[len(records)-1].Seq
 	if t.Schedule != "" && t.Parent == "" && t.RetryOf == "" {
-		defined, err := All(ctx, v, Definition(definition.Named(definition.DefSchedule, t.Schedule)))
+		defined, err := All(ctx, v, Definition(task.Named(task.DefSchedule, t.Schedule)))
 		if err != nil {
 			return err
 		}
 		c.latest("schedule", defined, func(r *events.Record) bool {
-			_, applied := r.Fact.Event.(definition.DefinitionApplied)
+			_, applied := r.Fact.Event.(task.DefinitionApplied)
 			return applied && r.Seq < birth
 		})
 		decided, err := All(ctx, v, Tick(t.Schedule, t.Tick))

@@ -11,15 +11,14 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/value"
 )
 
 func TestChain(t *testing.T) {
-	nightly := definition.Named(definition.DefSchedule, "nightly")
+	nightly := task.Named(task.DefSchedule, "nightly")
 	tick := noon.Add(time.Minute)
 	applied := func(s *story, revision uint64) uint64 {
-		return s.add(events.KindDefinition, events.Fact{Def: nightly, Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: revision, Text: []byte("{}")}}})
+		return s.add(events.KindDefinition, events.Fact{Def: nightly, Event: task.DefinitionApplied{Edition: task.Edition{Revision: revision, Text: []byte("{}")}}})
 	}
 	copied := func(s *story, of task.ID) task.ID {
 		id := s.submit(birth.Submission{})
@@ -62,8 +61,8 @@ func TestChain(t *testing.T) {
 		{"from the schedule, as it was defined then", func(s *story) task.ID {
 			applied(s, 1)
 			applied(s, 2)
-			s.add(events.KindTick, events.Fact{Schedule: "nightly", Event: definition.ScheduleSkipped{Tick: tick.Add(-time.Hour), Reason: definition.SkipOverlap}})
-			s.add(events.KindTick, events.Fact{Schedule: "nightly", Event: definition.ScheduleAdmitted{Revision: 2, Tick: tick}})
+			s.add(events.KindTick, events.Fact{Schedule: "nightly", Event: task.ScheduleSkipped{Tick: tick.Add(-time.Hour), Reason: task.SkipOverlap}})
+			s.add(events.KindTick, events.Fact{Schedule: "nightly", Event: task.ScheduleAdmitted{Revision: 2, Tick: tick}})
 			id := s.submit(birth.Submission{Origin: task.Origin{Schedule: "nightly", Tick: tick, Trigger: task.TriggerSchedule}})
 			applied(s, 3)
 			return id
@@ -138,7 +137,7 @@ func TestChain(t *testing.T) {
 func TestTicks(t *testing.T) {
 	s := &story{t: t}
 	hour := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Hour) }
-	seq := s.add(events.KindTick, events.Fact{Schedule: "nightly", Event: definition.ScheduleSkipped{Tick: hour(1), Until: hour(3), Reason: definition.SkipMissed}})
+	seq := s.add(events.KindTick, events.Fact{Schedule: "nightly", Event: task.ScheduleSkipped{Tick: hour(1), Until: hour(3), Reason: task.SkipMissed}})
 	for n, want := range map[int]bool{0: false, 1: true, 2: true, 3: true, 4: false} {
 		is := slices.ContainsFunc(s.about(Tick("nightly", hour(n))), func(r events.Record) bool { return r.Seq == seq })
 		if is != want || len(s.about(Tick("daily", hour(n)))) > 0 {

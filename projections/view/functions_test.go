@@ -14,7 +14,6 @@ import (
 	"millrace/task"
 	"millrace/task/birth"
 	family "millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/limit"
@@ -229,8 +228,8 @@ func TestPlanOfRules(t *testing.T) {
 	for name, text := range map[string]string{
 		"day": `{"name":"day","rules":[{"open":"11:00-18:00"}],"otherwise":"closed"}`, "night": `{"name":"night","rules":[{"closed":"11:00-18:00"}]}`,
 	} {
-		is := definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: []byte(text)}}
-		s.add(events.KindDefinition, events.Fact{Def: definition.Named(definition.DefCalendar, name), Event: is})
+		is := task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: []byte(text)}}
+		s.add(events.KindDefinition, events.Fact{Def: task.Named(task.DefCalendar, name), Event: is})
 	}
 	id := s.submit(birth.Submission{Spec: &job.Spec{Handler: "x", Window: "day", PerNode: limit.PerNodes{{Max: 2}}}, Queue: "images"})
 	open := s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Limited{Valve: queue.Valve{Window: "day"}}})

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"millrace/events"
-	"millrace/task/definition"
+	"millrace/task"
 )
 
 // Thing is a subject that people change, with the latest of its changes.
@@ -113,7 +113,7 @@ func altered(ref Ref, was, is Item) ([]Change, error) {
 	if ref.Kind != Definitions {
 		return DiffItems(was, is)
 	}
-	if definition.Def(ref.ID).Kind() == definition.DefToken {
+	if task.Def(ref.ID).Kind() == task.DefToken {
 		return nil, nil
 	}
 	text := func(i Item) json.RawMessage {

@@ -7,7 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/projections/view"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/node"
 	"millrace/task/queue"
 )
@@ -17,9 +17,9 @@ import (
 func TestAlterations(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	job, token := definition.Def("job.hello"), definition.Def("token.ci")
-	def := func(text string) definition.DefinitionEvent {
-		return definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: []byte(text)}}
+	job, token := task.Def("job.hello"), task.Def("token.ci")
+	def := func(text string) task.DefinitionEvent {
+		return task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: []byte(text)}}
 	}
 	var log view.Slice
 	for i, f := range []struct {

@@ -13,7 +13,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/node"
 	"millrace/task/queue"
 )
@@ -93,7 +92,7 @@ type Memory struct {
 	tasks       map[task.ID]*numberedTask
 	nodes       map[node.ID]node.Node
 	queues      map[string]queue.Queue
-	definitions map[definition.Def]definition.Definition
+	definitions map[task.Def]task.Definition
 	messages    map[uint64]Message
 }
 
@@ -109,7 +108,7 @@ type numberedTask struct {
 func NewMemory() *Memory {
 	return &Memory{
 		sums: newSums(), tasks: map[task.ID]*numberedTask{}, nodes: map[node.ID]node.Node{}, queues: map[string]queue.Queue{},
-		definitions: map[definition.Def]definition.Definition{}, messages: map[uint64]Message{},
+		definitions: map[task.Def]task.Definition{}, messages: map[uint64]Message{},
 	}
 }
 
@@ -143,9 +142,9 @@ func (m *Memory) Add(r *events.Record) {
 		e, _ := r.Fact.Event.(queue.Event)
 		m.queues[ref.ID] = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
 	case Definitions:
-		if e, ok := r.Fact.Event.(definition.DefinitionEvent); ok && r.Err == nil {
-			def := definition.Def(ref.ID)
-			m.definitions[def] = definition.EvolveDefinition(m.definitions[def], r.Seq, r.Fact.At, r.Fact.Actor, e)
+		if e, ok := r.Fact.Event.(task.DefinitionEvent); ok && r.Err == nil {
+			def := task.Def(ref.ID)
+			m.definitions[def] = task.EvolveDefinition(m.definitions[def], r.Seq, r.Fact.At, r.Fact.Actor, e)
 		}
 	default:
 		m.sum(r)
@@ -201,7 +200,7 @@ func (m *Memory) List(_ context.Context, q Query) (Page, error) {
 		}
 	case Definitions:
 		page.Definitions = maps.Clone(m.definitions)
-		maps.DeleteFunc(page.Definitions, func(def definition.Def, _ definition.Definition) bool { return q.Of != "" && def.Kind() != q.Of })
+		maps.DeleteFunc(page.Definitions, func(def task.Def, _ task.Definition) bool { return q.Of != "" && def.Kind() != q.Of })
 	case Messages:
 		for _, seq := range slices.Backward(slices.Sorted(maps.Keys(m.messages))) {
 			if (q.Before == 0 || seq < q.Before) && len(page.Messages) < most {

@@ -11,7 +11,6 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/node"
 	"millrace/task/placement"
@@ -28,7 +27,7 @@ func tale(t *testing.T) (s *story, a, b task.ID) {
 	epoch := s.start(a, "n1") // 6
 	s.add(events.KindQueue, events.Fact{Queue: "bulk", Event: queue.Paused{Reason: "too loud"}})
 	s.finish(a, epoch) // 8
-	s.add(events.KindDefinition, events.Fact{Def: "job.hello", Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: []byte(`{}`)}}})
+	s.add(events.KindDefinition, events.Fact{Def: "job.hello", Event: task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: []byte(`{}`)}}})
 	s.add(events.KindProbe, events.Fact{})
 	s.records = append(s.records, events.Record{Seq: 11, Stored: s.now(), Kind: events.KindChain, Err: errors.New("no JSON"), Raw: []byte("???")})
 	s.node("n1", node.WentOffline{Session: "s-n1"})

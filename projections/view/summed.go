@@ -10,7 +10,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/quota"
 )
@@ -180,13 +179,13 @@ func (m *Memory) sum(r *events.Record) {
 		}
 	case r.Kind == events.KindTick:
 		switch e := r.Fact.Event.(type) {
-		case definition.ScheduleAdmitted:
+		case task.ScheduleAdmitted:
 			if e.Trigger != task.TriggerManual { // a run by hand decides on no tick of the schedule
 				m.tick(r.Fact.Schedule, e.Tick)
 			}
-		case definition.ScheduleQueued:
+		case task.ScheduleQueued:
 			m.tick(r.Fact.Schedule, e.Tick)
-		case definition.ScheduleSkipped:
+		case task.ScheduleSkipped:
 			until := e.Tick
 			if e.Until.After(until) {
 				until = e.Until

@@ -9,7 +9,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/node"
 	"millrace/task/placement"
@@ -110,7 +109,7 @@ func Node(id node.ID) Ref { return Ref{Nodes, string(id)} }
 func Queue(name string) Ref { return Ref{Queues, name} }
 
 // Definition names a definition.
-func Definition(def definition.Def) Ref { return Ref{Definitions, string(def)} }
+func Definition(def task.Def) Ref { return Ref{Definitions, string(def)} }
 
 // Breaker names the breaker of a job.
 func Breaker(job string) Ref { return Ref{Breakers, job} }
@@ -124,7 +123,7 @@ func (r Ref) Validate() error {
 	case Queues:
 		err = value.ValidName("queue", r.ID)
 	case Definitions:
-		err = definition.Def(r.ID).Validate()
+		err = task.Def(r.ID).Validate()
 	}
 	if err != nil {
 		err = wrong{err}
@@ -171,7 +170,7 @@ type Item struct {
 	Task       *task.Task
 	Node       *node.Node
 	Queue      *queue.Queue
-	Definition *definition.Definition
+	Definition *task.Definition
 	Breaker    *limit.Circuit
 }
 
@@ -194,7 +193,7 @@ func Nothing(ref Ref) Item {
 	case Queues:
 		return Item{Queue: &queue.Queue{Name: ref.ID}}
 	case Definitions:
-		return Item{Definition: &definition.Definition{}}
+		return Item{Definition: &task.Definition{}}
 	case Breakers:
 		return Item{Breaker: &limit.Circuit{State: limit.StateClosed}}
 	}
@@ -212,8 +211,8 @@ func (i *Item) Add(ref Ref, r *events.Record) {
 		e, _ := r.Fact.Event.(queue.Event)
 		*i.Queue = queue.Evolve(*i.Queue, r.Seq, r.Fact.At, r.Fact.Actor, e)
 	case Definitions:
-		if e, ok := r.Fact.Event.(definition.DefinitionEvent); ok && r.Err == nil {
-			*i.Definition = definition.EvolveDefinition(*i.Definition, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		if e, ok := r.Fact.Event.(task.DefinitionEvent); ok && r.Err == nil {
+			*i.Definition = task.EvolveDefinition(*i.Definition, r.Seq, r.Fact.At, r.Fact.Actor, e)
 		}
 	case Breakers:
 		*i.Breaker = r.Circuit(*i.Breaker)
@@ -252,7 +251,7 @@ type Query struct {
 	// Filter selects tasks. Other kinds come all at once, except messages: of these the latest, as
 	// many as Limit says.
 	Filter
-	// Of is the selected kind of definitions, such as [definition.DefJob]; "" for all.
+	// Of is the selected kind of definitions, such as [task.DefJob]; "" for all.
 	Of string
 	// Before selects messages before a sequence: the last one of the page before.
 	Before uint64
@@ -265,8 +264,8 @@ type Page struct {
 	Tasks       []task.Task
 	Nodes       []node.Node // by id
 	Queues      []queue.Queue
-	Definitions map[definition.Def]definition.Definition // including removed ones
-	Messages    []Message                                // the latest first
+	Definitions map[task.Def]task.Definition // including removed ones
+	Messages    []Message                    // the latest first
 	// Next is the cursor of the next page of tasks, "" if this is the last.
 	Next string
 	// Point is the place that the page reflects.

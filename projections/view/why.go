@@ -9,7 +9,6 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/node"
 	"millrace/task/queue"
@@ -307,10 +306,10 @@ func shut(ctx context.Context, v View, t *task.Task, said *queue.Queue, now time
 
 // Flow returns until when a valve is shut, and why; nil if it is open.
 func Flow(ctx context.Context, v View, valve queue.Valve, now time.Time) (*schedule.Wait, error) {
-	wait, _, err := schedule.Flow(valve, now, func(calendar string) (definition.Definition, error) {
-		is, err := v.Get(ctx, Definition(definition.Named(definition.DefCalendar, calendar)))
+	wait, _, err := schedule.Flow(valve, now, func(calendar string) (task.Definition, error) {
+		is, err := v.Get(ctx, Definition(task.Named(task.DefCalendar, calendar)))
 		if err != nil {
-			return definition.Definition{}, err
+			return task.Definition{}, err
 		}
 		return *is.Definition, nil
 	})

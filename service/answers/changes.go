@@ -9,7 +9,7 @@ import (
 	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/client"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/value"
 )
 
@@ -17,7 +17,7 @@ import (
 // first. none is the error if there is no such definition.
 func changesOf(kind string, none error) func(*Service, context.Context, nameRequest) (factPage, error) {
 	return func(s *Service, ctx context.Context, r nameRequest) (factPage, error) {
-		records, err := view.All(ctx, s.view(), view.Definition(definition.Named(kind, r.Name)))
+		records, err := view.All(ctx, s.view(), view.Definition(task.Named(kind, r.Name)))
 		if err == nil && len(records) == 0 {
 			err = &definitions.Absent{Kind: none, Name: r.Name}
 		}
@@ -47,8 +47,8 @@ func (r *twoRequest) check() error {
 }
 
 // definedIn reads a definition as a view has it.
-func definedIn[D any](ctx context.Context, v view.View, kind, name string, read func(string, definition.Definition) (D, error)) (is D, err error) {
-	found, err := v.Get(ctx, view.Definition(definition.Named(kind, name)))
+func definedIn[D any](ctx context.Context, v view.View, kind, name string, read func(string, task.Definition) (D, error)) (is D, err error) {
+	found, err := v.Get(ctx, view.Definition(task.Named(kind, name)))
 	if err != nil {
 		return is, err
 	}
@@ -56,7 +56,7 @@ func definedIn[D any](ctx context.Context, v view.View, kind, name string, read 
 }
 
 // definedAt reads a definition as it was at the moment of a request.
-func definedAt[D any](ctx context.Context, s *Service, r *definitionRequest, kind string, read func(string, definition.Definition) (D, error)) (is D, err error) {
+func definedAt[D any](ctx context.Context, s *Service, r *definitionRequest, kind string, read func(string, task.Definition) (D, error)) (is D, err error) {
 	v, _, err := s.sight(ctx, r.At)
 	if err != nil {
 		return is, err
@@ -65,7 +65,7 @@ func definedAt[D any](ctx context.Context, s *Service, r *definitionRequest, kin
 }
 
 // differing returns the function of an endpoint that compares two definitions of a kind.
-func differing[D any](kind string, read func(string, definition.Definition) (D, error)) func(*Service, context.Context, twoRequest) (diffAnswer, error) {
+func differing[D any](kind string, read func(string, task.Definition) (D, error)) func(*Service, context.Context, twoRequest) (diffAnswer, error) {
 	return func(s *Service, ctx context.Context, r twoRequest) (diffAnswer, error) {
 		return between(ctx, s, [2]side{{r.Name, r.At}, {r.With, r.Until}}, func(v view.View, name string) (D, error) {
 			return definedIn(ctx, v, kind, name, read)

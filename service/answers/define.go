@@ -12,7 +12,6 @@ import (
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/placement"
@@ -155,7 +154,7 @@ func apply[T any](r *applyRequest[T], name *string, valid func() error, put func
 
 func (s *Service) job(ctx context.Context, r definitionRequest) (definitions.StoredJob, error) {
 	if r.At != "" {
-		return definedAt(ctx, s, &r, definition.DefJob, definitions.JobIn)
+		return definedAt(ctx, s, &r, task.DefJob, definitions.JobIn)
 	}
 	return s.Client.JobAt(ctx, r.Name, r.Revision)
 }
@@ -192,7 +191,7 @@ func (s *Service) calendars(ctx context.Context, r client.MomentRequest) (is cal
 
 func (s *Service) calendar(ctx context.Context, r definitionRequest) (schedule.StoredCalendar, error) {
 	if r.At != "" {
-		return definedAt(ctx, s, &r, definition.DefCalendar, definitions.CalendarIn)
+		return definedAt(ctx, s, &r, task.DefCalendar, definitions.CalendarIn)
 	}
 	return s.Client.CalendarAt(ctx, r.Name, r.Revision)
 }

@@ -14,7 +14,7 @@ import (
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/rights"
 	"millrace/service/client"
-	"millrace/task/definition"
+	"millrace/task"
 )
 
 // Endpoint is one kind of request that the service answers, whichever way the request comes.
@@ -219,12 +219,12 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 	on(rights.CalendarGet, `one calendar: {"name":"office"}, or as it was: {"name":"office","revision":2}`, (*Service).calendar, "no-calendar").at("GET /calendars/{name}").asked("calendar show"),
 	on(rights.CalendarApply, `store a calendar: {"name":"office","definition":{"rules":[…]}}`, (*Service).applyCalendar, "overtaken", "changed").at("PUT /calendars/{name}"),
 	on(rights.ScheduleApply, `store a schedule: {"name":"nightly","definition":{"schedule":{…},"task":{"job":"hello"}}}`, (*Service).applySchedule, "no-job", "no-calendar", "overtaken", "changed").at("PUT /schedules/{name}"),
-	on(rights.JobHistory, `the changes of a job: {"name":"…"}`, changesOf(definition.DefJob, definitions.ErrNoJob), "no-job").at("GET /jobs/{name}/history").asked("job history"),
-	on(rights.JobDiff, `how two jobs differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefJob, definitions.JobIn), "no-job").at("GET /jobs/{name}/diff").asked("job diff"),
-	on(rights.ScheduleHistory, `the changes of a schedule: {"name":"…"}`, changesOf(definition.DefSchedule, definitions.ErrNoSchedule), "no-schedule").at("GET /schedules/{name}/history"),
-	on(rights.ScheduleDiff, `how two schedules differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefSchedule, definitions.ScheduleIn), "no-schedule").at("GET /schedules/{name}/diff").asked("schedule diff"),
-	on(rights.CalendarHistory, `the changes of a calendar: {"name":"…"}`, changesOf(definition.DefCalendar, definitions.ErrNoCalendar), "no-calendar").at("GET /calendars/{name}/history").asked("calendar history"),
-	on(rights.CalendarDiff, `how two calendars differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefCalendar, definitions.CalendarIn), "no-calendar").at("GET /calendars/{name}/diff").asked("calendar diff"),
+	on(rights.JobHistory, `the changes of a job: {"name":"…"}`, changesOf(task.DefJob, definitions.ErrNoJob), "no-job").at("GET /jobs/{name}/history").asked("job history"),
+	on(rights.JobDiff, `how two jobs differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(task.DefJob, definitions.JobIn), "no-job").at("GET /jobs/{name}/diff").asked("job diff"),
+	on(rights.ScheduleHistory, `the changes of a schedule: {"name":"…"}`, changesOf(task.DefSchedule, definitions.ErrNoSchedule), "no-schedule").at("GET /schedules/{name}/history"),
+	on(rights.ScheduleDiff, `how two schedules differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(task.DefSchedule, definitions.ScheduleIn), "no-schedule").at("GET /schedules/{name}/diff").asked("schedule diff"),
+	on(rights.CalendarHistory, `the changes of a calendar: {"name":"…"}`, changesOf(task.DefCalendar, definitions.ErrNoCalendar), "no-calendar").at("GET /calendars/{name}/history").asked("calendar history"),
+	on(rights.CalendarDiff, `how two calendars differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(task.DefCalendar, definitions.CalendarIn), "no-calendar").at("GET /calendars/{name}/diff").asked("calendar diff"),
 	on(rights.ServerHealth, `whether the log takes messages: {}`, (*Service).health).at("GET /health"),
 })
 

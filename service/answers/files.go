@@ -10,7 +10,6 @@ import (
 
 	"millrace/events/jet/definitions"
 	"millrace/files"
-	"millrace/files/tree"
 	"millrace/projections/view"
 	"millrace/service/client"
 )
@@ -91,7 +90,7 @@ type bundleVersion struct {
 }
 
 // version reads a named version, and the list of its files.
-func (s *Service) version(ctx context.Context, named string) (tree.Version, *files.Manifest, error) {
+func (s *Service) version(ctx context.Context, named string) (files.Version, *files.Manifest, error) {
 	_, v, err := s.Client.FilesVersion(ctx, named)
 	if err != nil {
 		return v, nil, err

@@ -14,11 +14,10 @@ import (
 	"millrace/events/jet/outputs"
 	link "millrace/events/jet/request"
 	"millrace/events/jet/rights"
-	"millrace/files/tree"
+	"millrace/files"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/node"
 	"millrace/task/queue"
 	"millrace/task/schedule"
@@ -89,7 +88,7 @@ var kinds = []kind{
 	{"no-room", "The log takes no messages", 507, "make room where the NATS server keeps its data, or raise its storage limit; docs/operations.md has a section on that",
 		func(err error) bool {
 			_, full := link.Full(err)
-			return full || errors.Is(err, events.ErrMute) || errors.Is(err, tree.ErrFull) || errors.Is(err, syscall.ENOSPC)
+			return full || errors.Is(err, events.ErrMute) || errors.Is(err, files.ErrFull) || errors.Is(err, syscall.ENOSPC)
 		}},
 	{"who", "The server does not know the caller", 401, "send the header \"Authorization: Bearer\" with a token: on the machine of the server that in http.token of its data directory, elsewhere one that `millrace token add` has made", oneOf(ErrWho)},
 	{"role", "The role does not allow that", 403, "ask with a token of another role, or have an operator do it", oneOf(ErrRole)},
@@ -105,7 +104,7 @@ var kinds = []kind{
 	{"followers", "There are as many followers as may be", 503, "follow less at a time, or read without following", oneOf(ErrTooMany)},
 	{"bad-request", "The request cannot be meant like that", 400, "change what the detail names; /openapi.json has all requests",
 		either(either(as[badRequest], as[*schedule.Refusal]), oneOf(client.ErrInvalid, view.ErrQuery, definitions.ErrBadJob,
-			events.ErrTooLarge, node.ErrBadLabel, node.ErrOwnLabel, definition.ErrLongDefinition,
+			events.ErrTooLarge, node.ErrBadLabel, node.ErrOwnLabel, task.ErrLongDefinition,
 			schedule.ErrNeverOpen))},
 	{"no-task", "There is no such task", 404, "look for it in the list of tasks", oneOf(task.ErrUnknown)},
 	{"no-job", "There is no such job", 404, "look for it in the list of jobs, or apply one", oneOf(definitions.ErrNoJob)},

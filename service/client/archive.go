@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"millrace/files"
-	"millrace/files/tree"
 )
 
 // ErrArchive refuses an archive that is too large.
@@ -64,10 +63,10 @@ func (c *Client) PushArchive(ctx context.Context, name string, archive io.Reader
 	if err := unpack(ctx, root, archive, most); err != nil {
 		return done, fmt.Errorf("push: %w", err)
 	}
-	ignore, err := tree.ReadIgnore(root)
-	var t *tree.Tree
+	ignore, err := files.ReadIgnore(root)
+	var t *files.Tree
 	if err == nil {
-		t, err = tree.Scan(ctx, root, tree.Options{Ignore: ignore})
+		t, err = files.Scan(ctx, root, files.Options{Ignore: ignore})
 	}
 	if err != nil { // the folder was just written, so the fault is in the archive
 		return done, fmt.Errorf("push: %w", Wrong(err))

@@ -17,11 +17,9 @@ import (
 	"millrace/events/jet/outputs"
 	"millrace/events/jet/rights"
 	"millrace/files"
-	"millrace/files/tree"
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/node"
 	"millrace/task/output"
 	"millrace/task/schedule"
@@ -345,7 +343,7 @@ func (m askedModel) List(ctx context.Context, q view.Query) (page view.Page, err
 	if q.Kind != view.Definitions {
 		return m.Model.List(ctx, q)
 	}
-	of := map[definition.Def][]events.Record{}
+	of := map[task.Def][]events.Record{}
 	err = m.each(ctx, factsRequest{FactFilter: view.FactFilter{Types: typesOf[view.Definitions]}}, func(r *events.Record) error {
 		if def := r.Fact.Def; def != "" && (q.Of == "" || def.Kind() == q.Of) {
 			of[def] = append(of[def], *r)
@@ -353,7 +351,7 @@ func (m askedModel) List(ctx context.Context, q view.Query) (page view.Page, err
 		page.Point.Seq = r.Seq
 		return nil
 	})
-	page.Definitions = map[definition.Def]definition.Definition{}
+	page.Definitions = map[task.Def]task.Definition{}
 	for def, records := range of {
 		page.Definitions[def] = events.FoldDefinition(records)
 	}
@@ -361,8 +359,8 @@ func (m askedModel) List(ctx context.Context, q view.Query) (page view.Page, err
 }
 
 // definedAt returns a revision of a definition, the present one for 0.
-func definedAt[D any](ctx context.Context, c *Client, kind, name string, revision uint64, read func(string, definition.Definition) (D, error)) (is D, err error) {
-	records, err := c.Log().About(ctx, view.Definition(definition.Named(kind, name)))
+func definedAt[D any](ctx context.Context, c *Client, kind, name string, revision uint64, read func(string, task.Definition) (D, error)) (is D, err error) {
+	records, err := c.Log().About(ctx, view.Definition(task.Named(kind, name)))
 	if err != nil {
 		return is, err
 	}
@@ -584,7 +582,7 @@ func (c *Client) bundlesAsked(ctx context.Context, name string) ([]definitions.N
 }
 
 // versionAsked asks for a version, and for a page of its files.
-func (c *Client) versionAsked(ctx context.Context, named, after string) (v tree.Version, entries []files.Entry, next string, err error) {
+func (c *Client) versionAsked(ctx context.Context, named, after string) (v files.Version, entries []files.Entry, next string, err error) {
 	var is struct {
 		Digest  files.Digest  `json:"digest"`
 		Files   int           `json:"files"`
@@ -599,7 +597,7 @@ func (c *Client) versionAsked(ctx context.Context, named, after string) (v tree.
 		After   string `json:"after,omitempty"`
 		Limit   int    `json:"limit"`
 	}{named, after, view.MaxLimit}, &is)
-	return tree.Version{Digest: is.Digest, Files: is.Files, Bytes: is.Bytes, At: is.At, By: is.By}, is.Entries, is.Next, err
+	return files.Version{Digest: is.Digest, Files: is.Files, Bytes: is.Bytes, At: is.At, By: is.By}, is.Entries, is.Next, err
 }
 
 // manifestAsked is [Client.FilesManifest] by the service: without what the files contain.

@@ -10,7 +10,7 @@ import (
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/rights"
 	"millrace/projections/view"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -21,14 +21,14 @@ import (
 // was new or has changed. The error names the wrong field. seen is as in [Client.Apply].
 func (c *Client) ApplyCalendar(ctx context.Context, is schedule.Calendar, seen ...uint64) (revision uint64, changed bool, err error) {
 	revision, changed, err = c.store.PutCalendar(ctx, is, c.rec.Actor, seen...)
-	return revision, changed, c.overtaken(ctx, definition.Named(definition.DefCalendar, is.Name), err)
+	return revision, changed, c.overtaken(ctx, task.Named(task.DefCalendar, is.Name), err)
 }
 
 // CalendarAt returns a revision of a calendar, the current one for 0. The error wraps
 // [definitions.ErrNoCalendar] if there was none.
 func (c *Client) CalendarAt(ctx context.Context, name string, revision uint64) (schedule.StoredCalendar, error) {
 	if c.role != "" {
-		return definedAt(ctx, c, definition.DefCalendar, name, revision, definitions.CalendarIn)
+		return definedAt(ctx, c, task.DefCalendar, name, revision, definitions.CalendarIn)
 	}
 	return c.store.CalendarAt(ctx, name, revision)
 }
@@ -110,7 +110,7 @@ const shownChanges = 5
 
 // overtaken adds to the error of a change of a definition what others have changed, if that is the
 // cause.
-func (c *Client) overtaken(ctx context.Context, def definition.Def, err error) error {
+func (c *Client) overtaken(ctx context.Context, def task.Def, err error) error {
 	return overtaken(err, func(seen uint64) (was, is any, wrong error) {
 		old, wrong := c.store.DefinitionAt(ctx, def, seen)
 		if wrong != nil || !old.Exists() {

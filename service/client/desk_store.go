@@ -9,7 +9,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet"
 	"millrace/events/submit"
-	"millrace/files/tree"
+	"millrace/files"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
@@ -29,7 +29,7 @@ func (s deskStore) JobAt(ctx context.Context, name string, revision uint64) (job
 // PinFiles wraps [birth.ErrNoTask] in its error if the files do not exist.
 func (s deskStore) PinFiles(ctx context.Context, f *job.Files) (*job.Files, error) {
 	pinned, err := s.pin(ctx, f)
-	if errors.Is(err, tree.ErrNoVersion) {
+	if errors.Is(err, files.ErrNoVersion) {
 		err = birth.NoTask(err)
 	}
 	return pinned, err

@@ -14,7 +14,6 @@ import (
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/outputs"
 	"millrace/files"
-	"millrace/files/tree"
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/job"
@@ -51,7 +50,7 @@ type FilesPushed struct {
 }
 
 // PushFiles stores a folder as a version of a bundle. It sends only contents that the store lacks.
-// The error names what cannot be part of a bundle, or wraps [ErrInvalid] or [tree.ErrFull].
+// The error names what cannot be part of a bundle, or wraps [ErrInvalid] or [files.ErrFull].
 func (c *Client) PushFiles(ctx context.Context, p FilesPush) (FilesPushed, error) {
 	done := FilesPushed{Name: p.Name}
 	if p.Name != "" {
@@ -64,11 +63,11 @@ func (c *Client) PushFiles(ctx context.Context, p FilesPush) (FilesPushed, error
 		return done, fmt.Errorf("push: %w", err)
 	}
 	defer root.Close()
-	ignore, err := tree.ReadIgnore(root, p.Exclude...)
+	ignore, err := files.ReadIgnore(root, p.Exclude...)
 	if err != nil {
 		return done, fmt.Errorf("push %s: %w", p.Dir, Wrong(err))
 	}
-	t, err := tree.Scan(ctx, root, tree.Options{Ignore: ignore})
+	t, err := files.Scan(ctx, root, files.Options{Ignore: ignore})
 	if err != nil {
 		return done, fmt.Errorf("push %s: %w", p.Dir, err)
 	}
@@ -80,13 +79,13 @@ func (c *Client) PushFiles(ctx context.Context, p FilesPush) (FilesPushed, error
 }
 
 // pushTree stores the files found below root.
-func (c *Client) pushTree(ctx context.Context, root *os.Root, t *tree.Tree, p *FilesPush) (FilesPushed, error) {
+func (c *Client) pushTree(ctx context.Context, root *os.Root, t *files.Tree, p *FilesPush) (FilesPushed, error) {
 	done := FilesPushed{Name: p.Name}
 	done.Notes = t.Notes
 	for _, pair := range t.Manifest.Collisions() {
 		done.Notes = append(done.Notes, fmt.Sprintf("%q and %q are one file on nodes whose file system ignores case", pair[0], pair[1]))
 	}
-	pushed, err := tree.Push(ctx, c.store, root, t, c.rec.Actor, c.Now(), p.Each)
+	pushed, err := files.Push(ctx, c.store, root, t, c.rec.Actor, c.Now(), p.Each)
 	if err != nil {
 		return done, err
 	}
@@ -106,41 +105,41 @@ func (c *Client) pushTree(ctx context.Context, root *os.Root, t *tree.Tree, p *F
 }
 
 // ErrNoVersion: no version of a bundle has this digest, or it was removed.
-var ErrNoVersion = tree.ErrNoVersion
+var ErrNoVersion = files.ErrNoVersion
 
 // FilesVersion finds the version that a reference names: NAME, NAME@DIGEST or DIGEST, where eight
 // characters of a digest suffice. The error wraps [ErrInvalid], [definitions.ErrNoBundle] or
-// [tree.ErrNoVersion].
-func (c *Client) FilesVersion(ctx context.Context, reference string) (files.Ref, tree.Version, error) {
+// [files.ErrNoVersion].
+func (c *Client) FilesVersion(ctx context.Context, reference string) (files.Ref, files.Version, error) {
 	if files.IsFolder(reference) {
-		return files.Ref{}, tree.Version{}, Wrongf("files: %q is a folder of one machine: push it with `millrace files push %s --name NAME` and use the name, or let `millrace job apply` or `run --files` do it", reference, reference)
+		return files.Ref{}, files.Version{}, Wrongf("files: %q is a folder of one machine: push it with `millrace files push %s --name NAME` and use the name, or let `millrace job apply` or `run --files` do it", reference, reference)
 	}
 	ref, err := files.ParseRef(reference)
 	if err != nil {
-		return ref, tree.Version{}, Wrongf("files: %w", err)
+		return ref, files.Version{}, Wrongf("files: %w", err)
 	}
 	if c.role != "" {
 		v, _, _, err := c.versionAsked(ctx, reference, "")
 		ref.Digest = v.Digest
-		return ref, v, toldOf(err, "files "+reference, tree.ErrNoVersion)
+		return ref, v, toldOf(err, "files "+reference, files.ErrNoVersion)
 	}
 	switch {
 	case ref.Pinned():
 	case ref.Digest == "":
 		named, err := c.store.Named(ctx, ref.Name)
 		if err != nil {
-			return ref, tree.Version{}, err
+			return ref, files.Version{}, err
 		}
 		ref.Digest = named.Digest
 	default:
 		found, err := c.store.Versions(ctx, string(ref.Digest))
 		switch {
 		case err != nil:
-			return ref, tree.Version{}, err
+			return ref, files.Version{}, err
 		case len(found) == 0:
-			return ref, tree.Version{}, fmt.Errorf("%w: %s", tree.ErrNoVersion, ref)
+			return ref, files.Version{}, fmt.Errorf("%w: %s", files.ErrNoVersion, ref)
 		case len(found) > 1:
-			return ref, tree.Version{}, Wrongf("files: %d versions begin with %s: write more of the digest", len(found), ref.Digest)
+			return ref, files.Version{}, Wrongf("files: %d versions begin with %s: write more of the digest", len(found), ref.Digest)
 		}
 		ref.Digest = found[0]
 	}
@@ -172,11 +171,11 @@ func (c *Client) Bundles(ctx context.Context, name string) (all []definitions.Na
 }
 
 // FilesManifest reads the list of a version's files.
-func (c *Client) FilesManifest(ctx context.Context, v tree.Version) (*files.Manifest, error) {
+func (c *Client) FilesManifest(ctx context.Context, v files.Version) (*files.Manifest, error) {
 	if c.role != "" {
 		return c.manifestAsked(ctx, v.Digest)
 	}
-	return tree.ManifestOf(ctx, c.store, v)
+	return files.ManifestOf(ctx, c.store, v)
 }
 
 // FilesContent writes a file of a version to w, chunk by chunk.
@@ -198,16 +197,16 @@ func (c *Client) FilesContent(ctx context.Context, e *files.Entry, w io.Writer) 
 
 // PullFiles writes a version to a folder, and makes the folder if necessary. It keeps what is
 // already there of the version, and leaves other files alone.
-func (c *Client) PullFiles(ctx context.Context, m *files.Manifest, dir string, each func(done, of int64)) (tree.Fetched, error) {
+func (c *Client) PullFiles(ctx context.Context, m *files.Manifest, dir string, each func(done, of int64)) (files.Fetched, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return tree.Fetched{}, fmt.Errorf("pull: %w", err)
+		return files.Fetched{}, fmt.Errorf("pull: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return tree.Fetched{}, fmt.Errorf("pull: %w", err)
+		return files.Fetched{}, fmt.Errorf("pull: %w", err)
 	}
 	defer root.Close()
-	done, err := tree.Fetch(ctx, root, m, tree.Writing{Source: c.store, Each: each})
+	done, err := files.Fetch(ctx, root, m, files.Writing{Source: c.store, Each: each})
 	if err != nil {
 		return done, fmt.Errorf("pull to %s: %w", filepath.Clean(dir), err)
 	}

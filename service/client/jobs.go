@@ -9,7 +9,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/rights"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/schedule"
@@ -21,18 +21,18 @@ import (
 // that it has no more; if that fails, applying the job again does it. seen is the revision that the change is based on, 0
 // for none; any if omitted. If the current revision differs, the error is an [*Overtaken].
 func (c *Client) Apply(ctx context.Context, j job.Job, seen ...uint64) (revision uint64, changed bool, err error) {
-	return c.ApplyFrom(ctx, j, definition.From{}, seen...)
+	return c.ApplyFrom(ctx, j, task.From{}, seen...)
 }
 
 // ApplyFrom is [Client.Apply], and says from where the job comes.
-func (c *Client) ApplyFrom(ctx context.Context, j job.Job, from definition.From, seen ...uint64) (revision uint64, changed bool, err error) {
+func (c *Client) ApplyFrom(ctx context.Context, j job.Job, from task.From, seen ...uint64) (revision uint64, changed bool, err error) {
 	err = schedule.ValidateOfJob(&j, "timetable", func(d schedule.Definition) error { return c.RefusesSchedule(ctx, d) })
 	if err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
 	revision, changed, err = c.store.PutJobFrom(ctx, j, c.rec.Actor, from, seen...)
 	if err != nil {
-		return revision, changed, c.overtaken(ctx, definition.Named(definition.DefJob, j.Name), err)
+		return revision, changed, c.overtaken(ctx, task.Named(task.DefJob, j.Name), err)
 	}
 	also, err := c.applySchedules(ctx, &j)
 	return revision, changed || also, err
@@ -47,7 +47,7 @@ func (c *Client) Job(ctx context.Context, name string) (definitions.StoredJob, e
 // if there was none.
 func (c *Client) JobAt(ctx context.Context, name string, revision uint64) (definitions.StoredJob, error) {
 	if c.role != "" {
-		return definedAt(ctx, c, definition.DefJob, name, revision, definitions.JobIn)
+		return definedAt(ctx, c, task.DefJob, name, revision, definitions.JobIn)
 	}
 	return c.store.StoredJobAt(ctx, name, revision)
 }

@@ -8,8 +8,8 @@ import (
 
 	"millrace/events/jet/rights"
 	"millrace/files"
+	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/node"
 	"millrace/task/param"
@@ -82,7 +82,7 @@ func TestNamesFollowOneRule(t *testing.T) {
 			return err
 		},
 		"window":     func(name string) error { return value.ValidWindow("window", name) },
-		"definition": func(name string) error { return definition.Named(definition.DefJob, name).Validate() },
+		"definition": func(name string) error { return task.Named(task.DefJob, name).Validate() },
 		"bundle":     files.ValidBundleName,
 		"caller":     rights.ValidCaller,
 		"handler": func(name string) error {

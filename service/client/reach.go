@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"millrace/events/jet/discovery"
+	"millrace/events/jet/request"
 )
 
 // Unreachable tells whether an error of [Connect], or of a later call, means that there was no
@@ -27,4 +27,4 @@ func Denied(err error) bool {
 }
 
 // Contexts returns the names of the contexts of the nats command line.
-func Contexts() []string { return discovery.Known() }
+func Contexts() []string { return request.Known() }

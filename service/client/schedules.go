@@ -13,7 +13,6 @@ import (
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -36,13 +35,13 @@ func (c *Client) PutSchedule(ctx context.Context, d schedule.Definition, seen ..
 		}
 	}
 	revision, changed, err = c.store.PutSchedule(ctx, d, c.rec.Actor, seen...)
-	return revision, changed, c.overtaken(ctx, definition.Named(definition.DefSchedule, d.Name), err)
+	return revision, changed, c.overtaken(ctx, task.Named(task.DefSchedule, d.Name), err)
 }
 
 // Schedule returns a schedule. The error wraps [definitions.ErrNoSchedule] if there is none.
 func (c *Client) Schedule(ctx context.Context, name string) (schedule.Stored, error) {
 	if c.role != "" {
-		return definedAt(ctx, c, definition.DefSchedule, name, 0, definitions.ScheduleIn)
+		return definedAt(ctx, c, task.DefSchedule, name, 0, definitions.ScheduleIn)
 	}
 	return c.store.Schedule(ctx, name)
 }
@@ -191,12 +190,12 @@ func tick(ctx context.Context, v view.View, name string, t schedule.Tick, decisi
 			continue
 		}
 		switch e := decisions[i].Fact.Event.(type) {
-		case definition.ScheduleAdmitted:
+		case task.ScheduleAdmitted:
 			r.Outcome, r.Why, r.Trigger = TickTask, e.Detail, e.Trigger
-		case definition.ScheduleSkipped:
+		case task.ScheduleSkipped:
 			r.Outcome, r.Why = TickSkipped, e.Reason+": "+e.Detail
-			stranger = e.Reason == definition.SkipStranger
-		case definition.ScheduleQueued:
+			stranger = e.Reason == task.SkipStranger
+		case task.ScheduleQueued:
 			r.Outcome, r.Why, r.Trigger = TickWaiting, e.Detail, e.Trigger
 		}
 	}

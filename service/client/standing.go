@@ -10,7 +10,6 @@ import (
 	"millrace/events/jet/rights"
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -310,17 +309,17 @@ func JobRowsOf(ctx context.Context, v view.View, sums view.Summed) ([]JobRow, er
 
 // JobsOf returns the jobs of a view by name. The error names those that are not valid.
 func JobsOf(ctx context.Context, v view.View) ([]definitions.StoredJob, error) {
-	return definedIn(ctx, v, definition.DefJob, definitions.JobsIn)
+	return definedIn(ctx, v, task.DefJob, definitions.JobsIn)
 }
 
 // SchedulesOf returns the schedules of a view by name. The error names those that are not valid.
 func SchedulesOf(ctx context.Context, v view.View) ([]schedule.Stored, error) {
-	return definedIn(ctx, v, definition.DefSchedule, definitions.SchedulesIn)
+	return definedIn(ctx, v, task.DefSchedule, definitions.SchedulesIn)
 }
 
 // CalendarsOf returns the calendars of a view by name. The error names those that are not valid.
 func CalendarsOf(ctx context.Context, v view.View) ([]schedule.StoredCalendar, error) {
-	return definedIn(ctx, v, definition.DefCalendar, definitions.CalendarsIn)
+	return definedIn(ctx, v, task.DefCalendar, definitions.CalendarsIn)
 }
 
 // CalendarUses are the names of what goes by a calendar: the jobs and schedules whose tasks, and
@@ -373,15 +372,15 @@ func CalendarUsesOf(ctx context.Context, v view.View) (map[string]*CalendarUses,
 
 // TokensOf returns the tokens of a view by name. The error names those that are not valid.
 func TokensOf(ctx context.Context, v view.View) ([]definitions.StoredToken, error) {
-	return definedIn(ctx, v, definition.DefToken, definitions.TokensIn)
+	return definedIn(ctx, v, task.DefToken, definitions.TokensIn)
 }
 
 // BundlesOf returns the names of versions and their latest version, in a view.
 func BundlesOf(ctx context.Context, v view.View) ([]definitions.NamedVersion, error) {
-	return definedIn(ctx, v, definition.DefBundle, definitions.BundlesIn)
+	return definedIn(ctx, v, task.DefBundle, definitions.BundlesIn)
 }
 
-func definedIn[D any](ctx context.Context, v view.View, kind string, read func(map[definition.Def]definition.Definition) ([]D, error)) ([]D, error) {
+func definedIn[D any](ctx context.Context, v view.View, kind string, read func(map[task.Def]task.Definition) ([]D, error)) ([]D, error) {
 	page, err := v.List(ctx, view.Query{Kind: view.Definitions, Of: kind})
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet"
-	"millrace/events/jet/discovery"
+	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
 	"millrace/task/value"
 )
@@ -34,7 +34,7 @@ type Target struct {
 	By Why
 	// Running is the server of this user that was found on this machine; the zero value if By is
 	// not [Running].
-	Running discovery.Server
+	Running request.Server
 	// Others is how many more of this user's servers run here. Running is the newest.
 	Others int
 	// Passed is the selected context of the nats command line that Running overrides; "" for none.
@@ -99,14 +99,14 @@ func (t Target) Connect(ctx context.Context) (*Client, error) {
 //
 // The error wraps [ErrOptions] if the environment makes no sense. FindServer connects to nothing.
 func FindServer(o Options) (Target, error) {
-	return surroundings{os.Getenv, ReadSecret, discovery.Find, discovery.Selected}.find(o)
+	return surroundings{os.Getenv, ReadSecret, request.Find, request.Selected}.find(o)
 }
 
 // surroundings are the sources that FindServer reads.
 type surroundings struct {
 	getenv   func(string) string
 	secret   func(path string) (string, error)
-	running  func() (newest discovery.Server, others int, err error)
+	running  func() (newest request.Server, others int, err error)
 	selected func() string
 }
 
@@ -129,7 +129,7 @@ func (s surroundings) find(o Options) (Target, error) {
 	case err == nil:
 		t.By, t.Running, t.Others, t.Passed = Running, running, others, selected
 		t.Options.Server, t.Name = running.URL, jet.Nameless(running.URL)
-	case !errors.Is(err, discovery.ErrNone):
+	case !errors.Is(err, request.ErrNone):
 		return Target{}, err
 	case selected != "":
 		t.By, t.Options.Context, t.Name = Selected, selected, fmt.Sprintf("the server of context %q (selected)", selected)

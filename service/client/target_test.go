@@ -12,12 +12,12 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"millrace/events/jet/discovery"
+	"millrace/events/jet/request"
 )
 
 func TestWhichServer(t *testing.T) {
 	t.Parallel()
-	dev := discovery.Server{URL: "nats://millrace:made@127.0.0.1:4222", Role: "dev"}
+	dev := request.Server{URL: "nats://millrace:made@127.0.0.1:4222", Role: "dev"}
 	type env map[string]string
 	for _, c := range []struct {
 		name     string
@@ -83,11 +83,11 @@ func TestWhichServer(t *testing.T) {
 				}
 				return "in " + path, nil
 			},
-			running: func() (discovery.Server, int, error) {
+			running: func() (request.Server, int, error) {
 				if c.running {
 					return dev, 2, nil
 				}
-				return discovery.Server{}, 0, discovery.ErrNone
+				return request.Server{}, 0, request.ErrNone
 			},
 			selected: func() string { return c.selected },
 		}
@@ -145,7 +145,7 @@ func TestFindServerLooksAround(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	t.Cleanup(func() { _ = lock.Unlock() })
-	forget, err := discovery.Announce("nats://running", "dev", dir)
+	forget, err := request.Announce("nats://running", "dev", dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -163,7 +162,7 @@ func (c *Client) ScheduleOf(ctx context.Context, in view.View, at view.Point, na
 	if c.role != "" {
 		return c.scheduleAsked(ctx, at, name, since, most)
 	}
-	is, err := in.Get(ctx, view.Definition(definition.Named(definition.DefSchedule, name)))
+	is, err := in.Get(ctx, view.Definition(task.Named(task.DefSchedule, name)))
 	if err != nil {
 		return v, err
 	}
@@ -223,7 +222,7 @@ func (c *Client) RunCounted(ctx context.Context, name string) (Receipt, error) {
 		return Receipt{}, err
 	}
 	at, by := c.rec.Moment(), task.By{Rule: task.RuleHand}
-	var made *definition.ScheduleAdmitted
+	var made *task.ScheduleAdmitted
 	chain := events.Chain[events.Record, *events.Fact]{
 		Read: func(ctx context.Context, wrote *events.Fact) (events.Record, uint64, bool, error) {
 			last, err := c.store.LastDecision(ctx, name)
@@ -259,7 +258,7 @@ func (c *Client) RunCounted(ctx context.Context, name string) (Receipt, error) {
 }
 
 // heed returns the ledger without the tasks that have ended, and for each task its last message.
-func (c *Client) heed(ctx context.Context, l definition.Ledger, after time.Duration) (definition.Ledger, []uint64, error) {
+func (c *Client) heed(ctx context.Context, l task.Ledger, after time.Duration) (task.Ledger, []uint64, error) {
 	seen, ends := make([]schedule.Seen, len(l.Open)), make([]uint64, len(l.Open))
 	for i, id := range l.Open {
 		now, err := c.rec.Load(ctx, id)

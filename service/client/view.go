@@ -14,7 +14,6 @@ import (
 	"millrace/events/jet/rights"
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/node"
 	"millrace/task/placement"
 	"millrace/task/queue"
@@ -282,7 +281,7 @@ func (f facts) About(ctx context.Context, ref view.Ref) ([]events.Record, error)
 		}
 		return f.store.Queue(ctx, ref.ID)
 	case view.Definitions:
-		return f.store.DefinitionFacts(ctx, definition.Def(ref.ID))
+		return f.store.DefinitionFacts(ctx, task.Def(ref.ID))
 	case view.Breakers:
 		return f.store.BreakerFacts(ctx, ref.ID)
 	case view.Decisions:

@@ -17,7 +17,7 @@ import (
 
 	"millrace/events"
 	"millrace/service/answers"
-	"millrace/task/definition"
+	"millrace/task"
 )
 
 // ErrAddress: the service cannot listen on the address.
@@ -161,7 +161,7 @@ func (s *Server) now() time.Time {
 // Observe takes the changes of the log from the projector, for followers.
 func (s *Server) Observe(steps []events.Step) {
 	s.feed.Observe(steps)
-	if slices.ContainsFunc(steps, func(is events.Step) bool { return is.Record.Fact.Def.Kind() == definition.DefToken }) {
+	if slices.ContainsFunc(steps, func(is events.Step) bool { return is.Record.Fact.Def.Kind() == task.DefToken }) {
 		s.looking.ask()
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/service/client"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/jobfile"
 	"millrace/task/schedule"
 )
@@ -82,11 +82,11 @@ type spanRow struct {
 }
 
 func showCalendar(ctx context.Context, l *look) (any, error) {
-	name, err := l.nameOf(definition.DefCalendar)
+	name, err := l.nameOf(task.DefCalendar)
 	if err != nil {
 		return nil, err
 	}
-	is, revisions, older, err := definedOf(ctx, l, definition.DefCalendar, name, definitions.CalendarIn, func(c *schedule.StoredCalendar) any { return c.Calendar })
+	is, revisions, older, err := definedOf(ctx, l, task.DefCalendar, name, definitions.CalendarIn, func(c *schedule.StoredCalendar) any { return c.Calendar })
 	if err != nil {
 		return nil, err
 	}
@@ -133,14 +133,14 @@ func fileOfCalendar(c *schedule.Calendar) string {
 }
 
 var calendarEditor = editor{
-	Kind: definition.DefCalendar, Verb: rights.CalendarApply, Pages: "calendars", Command: "millrace calendar apply FILE", none: definitions.ErrNoCalendar,
+	Kind: task.DefCalendar, Verb: rights.CalendarApply, Pages: "calendars", Command: "millrace calendar apply FILE", none: definitions.ErrNoCalendar,
 	Blank: "name: office\nrules:\n  - open: mon-fri 08:00-18:00\notherwise: closed\n",
 	parse: func(name, text string) (draft, error) {
 		is, err := jobfile.ParseCalendar(name, []byte(text))
 		return draft{name: is.Name, value: is, opens: &is}, err
 	},
 	stored: func(ctx context.Context, l *look, name string) (draft, string, uint64, error) {
-		of, err := l.Get(ctx, view.Definition(definition.Named(definition.DefCalendar, name)))
+		of, err := l.Get(ctx, view.Definition(task.Named(task.DefCalendar, name)))
 		if err != nil {
 			return draft{}, "", 0, err
 		}

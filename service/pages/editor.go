@@ -13,7 +13,6 @@ import (
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/schedule"
@@ -60,7 +59,7 @@ type draft struct {
 }
 
 var jobEditor = editor{
-	Kind: definition.DefJob, Verb: rights.JobApply, Pages: "jobs", Command: "millrace job apply -f FILE", Blank: "name: hello\nrun: echo hello\n", none: definitions.ErrNoJob,
+	Kind: task.DefJob, Verb: rights.JobApply, Pages: "jobs", Command: "millrace job apply -f FILE", Blank: "name: hello\nrun: echo hello\n", none: definitions.ErrNoJob,
 	parse: func(name, text string) (draft, error) {
 		is, err := jobfile.ParseOne(name, []byte(text))
 		return draftOfJob(is), err
@@ -76,14 +75,14 @@ func draftOfJob(is job.Job) draft {
 }
 
 var scheduleEditor = editor{
-	Kind: definition.DefSchedule, Verb: rights.ScheduleApply, Pages: "schedules", Command: "millrace schedule add -f FILE", none: definitions.ErrNoSchedule,
+	Kind: task.DefSchedule, Verb: rights.ScheduleApply, Pages: "schedules", Command: "millrace schedule add -f FILE", none: definitions.ErrNoSchedule,
 	Blank: "name: pulse\nschedule:\n  every: 1h\ntask:\n  spec:\n    run:\n      argv: [echo, hello]\n",
 	parse: func(name, text string) (draft, error) {
 		is, err := jobfile.ParseSchedule("", name, []byte(text))
 		return draftOfSchedule(is), err
 	},
 	stored: func(ctx context.Context, l *look, name string) (draft, string, uint64, error) {
-		of, err := l.Get(ctx, view.Definition(definition.Named(definition.DefSchedule, name)))
+		of, err := l.Get(ctx, view.Definition(task.Named(task.DefSchedule, name)))
 		if err != nil {
 			return draft{}, "", 0, err
 		}
@@ -169,7 +168,7 @@ func showEditor(ctx context.Context, l *look, e *editor) (any, error) {
 
 // job returns a job at the moment of the sight.
 func (l *look) job(ctx context.Context, name string) (definitions.StoredJob, error) {
-	is, err := l.Get(ctx, view.Definition(definition.Named(definition.DefJob, name)))
+	is, err := l.Get(ctx, view.Definition(task.Named(task.DefJob, name)))
 	if err != nil {
 		return definitions.StoredJob{}, err
 	}
@@ -250,7 +249,7 @@ func (d *editorData) foreseeTicks(ctx context.Context, l *look, timed []schedule
 	for i := range timed {
 		of := &timed[i]
 		err := client.RefusesSchedule(*of, func(name string) (schedule.Stored, error) {
-			is, err := l.Get(ctx, view.Definition(definition.Named(definition.DefSchedule, name)))
+			is, err := l.Get(ctx, view.Definition(task.Named(task.DefSchedule, name)))
 			if err != nil {
 				return schedule.Stored{}, err
 			}

@@ -17,7 +17,6 @@ import (
 	"millrace/service/answers"
 	"millrace/service/client"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/node"
 )
 
@@ -111,9 +110,9 @@ func (c *factChoice) wants(r *events.Record, of func(task.ID) belongs) bool {
 	}
 	own := belongs{f.Queue, f.Job, f.Schedule}
 	switch f.Def.Kind() {
-	case definition.DefJob:
+	case task.DefJob:
 		own.job = f.Def.Name()
-	case definition.DefSchedule:
+	case task.DefSchedule:
 		own.schedule = f.Def.Name()
 	}
 	plain := c.FactFilter
@@ -298,11 +297,11 @@ func aboutOf(r *events.Record) (thing string, link []string) {
 		return "task " + f.Task.Short(), []string{"tasks", string(f.Task)}
 	case f.Node != "":
 		return "node " + string(f.Node), []string{"nodes", string(f.Node)}
-	case f.Def.Kind() == definition.DefJob:
+	case f.Def.Kind() == task.DefJob:
 		return "job " + f.Def.Name(), []string{"jobs", f.Def.Name()}
-	case f.Def.Kind() == definition.DefSchedule:
+	case f.Def.Kind() == task.DefSchedule:
 		return "schedule " + f.Def.Name(), []string{"schedules", f.Def.Name()}
-	case f.Def.Kind() == definition.DefCalendar:
+	case f.Def.Kind() == task.DefCalendar:
 		return "calendar " + f.Def.Name(), []string{"calendars", f.Def.Name()}
 	case f.Def != "":
 		return f.Def.Kind() + " " + f.Def.Name(), nil

@@ -10,7 +10,6 @@ import (
 	"millrace/events"
 	"millrace/events/jet/rights"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/node"
 )
 
@@ -27,7 +26,7 @@ func TestFactChoice(t *testing.T) {
 	}
 	started := record(events.Fact{Task: id, Actor: "n1", Event: task.AttemptStarted{Node: "n1"}})
 	online := record(events.Fact{Node: "n2", Actor: "n2", Event: node.WentOnline{}})
-	applied := record(events.Fact{Def: definition.Named(definition.DefJob, "thumbs"), Actor: "ada", Event: definition.DefinitionApplied{}})
+	applied := record(events.Fact{Def: task.Named(task.DefJob, "thumbs"), Actor: "ada", Event: task.DefinitionApplied{}})
 	for name, c := range map[string]struct {
 		asked                    factsAsked
 		started, online, applied bool

@@ -25,7 +25,6 @@ import (
 	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/node"
 	"millrace/task/placement"
@@ -43,17 +42,17 @@ func saidBy(text string, id task.ID) []events.Fact {
 		return facts
 	}
 	list := [][]events.Fact{
-		about(events.Fact{Def: definition.Named(definition.DefJob, text)}, &definition.DefinitionApplied{}),
-		about(events.Fact{Def: definition.Named(definition.DefSchedule, text)}, &definition.DefinitionApplied{}, &definition.SchedulePaused{}, &definition.ScheduleResumed{}),
-		about(events.Fact{Def: definition.Named(definition.DefCalendar, text)}, &definition.DefinitionApplied{}, &definition.DefinitionRemoved{}),
-		about(events.Fact{Schedule: text}, &definition.ScheduleFired{}, &definition.ScheduleAdmitted{}, &definition.ScheduleSkipped{}, &definition.ScheduleQueued{}),
+		about(events.Fact{Def: task.Named(task.DefJob, text)}, &task.DefinitionApplied{}),
+		about(events.Fact{Def: task.Named(task.DefSchedule, text)}, &task.DefinitionApplied{}, &task.SchedulePaused{}, &task.ScheduleResumed{}),
+		about(events.Fact{Def: task.Named(task.DefCalendar, text)}, &task.DefinitionApplied{}, &task.DefinitionRemoved{}),
+		about(events.Fact{Schedule: text}, &task.ScheduleFired{}, &task.ScheduleAdmitted{}, &task.ScheduleSkipped{}, &task.ScheduleQueued{}),
 		about(events.Fact{Node: node.ID(text)}, &node.Registered{}, &node.WentOnline{}, &node.BecameReady{}, &node.Drained{}, &node.Changed{}, &node.Labelled{}, &node.WasQuarantined{}, &node.WasReleased{}, &node.WentOffline{}),
 		about(events.Fact{Node: node.ID("gone " + text)}, &node.Registered{}, &node.WasRetired{}),
 		about(events.Fact{Queue: text}, &queue.Paused{}, &queue.Limited{}, &queue.Purged{}, &queue.Resumed{}, &queue.Paused{}),
 		about(events.Fact{Job: text}, &limit.Opened{}, &limit.HalfOpened{}, &limit.Tried{}, &limit.Closed{}),
 		about(events.Fact{Key: text}, &birth.KeyClaimed{}),
 		about(events.Fact{Scope: "job.a"}, &task.Granted{}),
-		about(events.Fact{}, &definition.CopiesRestored{}),
+		about(events.Fact{}, &task.CopiesRestored{}),
 		about(events.Fact{Message: 7}, &task.MessageDismissed{}),
 		about(events.Fact{Task: id}, &task.Submitted{}, &task.Queued{}, &task.Due{}, &task.Unheld{}, &task.Reassigned{}, &task.Postponed{}, &task.Throttled{}, &task.AttemptStarted{}, &task.AttemptExtended{}, &task.AttemptAdopted{},
 			&task.AttemptFailed{}, &task.AttemptReleased{}, &task.AttemptLost{}, &task.AttemptLate{}, &task.Expanded{}, &task.CancelRequested{}, &task.CancelConfirmed{}, &task.Reopened{}, &task.Concluded{}, &task.AttemptFinished{}, &task.GivenUp{}, &task.Dismissed{}),

@@ -12,7 +12,6 @@ import (
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/limit"
@@ -215,7 +214,7 @@ func showJob(ctx context.Context, l *look) (any, error) {
 		return nil, err
 	}
 	d := &jobData{}
-	if d.StoredJob, d.Revisions, d.Older, err = definedOf(ctx, l, definition.DefJob, name, definitions.JobIn, func(j *definitions.StoredJob) any { return j.Job }); err != nil {
+	if d.StoredJob, d.Revisions, d.Older, err = definedOf(ctx, l, task.DefJob, name, definitions.JobIn, func(j *definitions.StoredJob) any { return j.Job }); err != nil {
 		return nil, err
 	}
 	l.Title = "Job " + name
@@ -249,23 +248,23 @@ func fileOf(j *job.Job) string {
 
 // definedOf returns a definition, its latest changes, the newest first, and how many older ones there
 // are. In reads it, and shown returns what of it people write.
-func definedOf[D any](ctx context.Context, l *look, kind, name string, in func(string, definition.Definition) (D, error), shown func(*D) any) (is D, all []revision, older int, err error) {
-	facts, err := view.All(ctx, l.View, view.Definition(definition.Named(kind, name)))
+func definedOf[D any](ctx context.Context, l *look, kind, name string, in func(string, task.Definition) (D, error), shown func(*D) any) (is D, all []revision, older int, err error) {
+	facts, err := view.All(ctx, l.View, view.Definition(task.Named(kind, name)))
 	if err != nil {
 		return is, nil, 0, err
 	}
 	if is, err = in(name, events.FoldDefinition(facts)); err != nil {
 		return is, nil, 0, err
 	}
-	var at definition.Definition
+	var at task.Definition
 	var was any = struct{}{}
 	for i := range facts {
 		r := &facts[i]
-		e, ok := r.Fact.Event.(definition.DefinitionEvent)
+		e, ok := r.Fact.Event.(task.DefinitionEvent)
 		if !ok || r.Err != nil {
 			continue
 		}
-		at = definition.EvolveDefinition(at, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		at = task.EvolveDefinition(at, r.Seq, r.Fact.At, r.Fact.Actor, e)
 		rev := revision{Seq: r.Seq, Revision: at.Revision, At: wording.FactTime(r), Type: wording.FactType(r), Actor: wording.Actor(r)}
 		var now any = struct{}{}
 		if then, err := in(name, at); err == nil {

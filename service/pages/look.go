@@ -23,7 +23,6 @@ import (
 	"millrace/service/answers"
 	"millrace/service/httpapi"
 	"millrace/service/inspect"
-	"millrace/service/pages/assets"
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/value"
@@ -177,7 +176,7 @@ func (l *look) Hidden(but ...string) (fields [][2]string) {
 func (l *look) Asked(name string) string { return l.query.Get(name) }
 
 // Asset leads to a file that the page loads.
-func (l *look) Asset(name string) string { return base(l.path) + assets.All().Path(name) }
+func (l *look) Asset(name string) string { return base(l.path) + All().Path(name) }
 
 // Base leads to where the pages begin.
 func (l *look) Base() string { return base(l.path) }

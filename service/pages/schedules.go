@@ -15,7 +15,6 @@ import (
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -146,7 +145,7 @@ func showSchedule(ctx context.Context, l *look) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	is, err := l.Get(ctx, view.Definition(definition.Named(definition.DefSchedule, name)))
+	is, err := l.Get(ctx, view.Definition(task.Named(task.DefSchedule, name)))
 	if err != nil {
 		return nil, err
 	}

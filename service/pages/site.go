@@ -6,8 +6,11 @@
 // A page is a file with a [page] and a file of templates of the same name. docs/pages.md says how
 // to add one.
 //
-// Its part paramform makes forms for the parameters of jobs, and turns what was typed into them into
+// It also makes forms for the parameters of jobs, and turns what was typed into them into
 // parameters.
+//
+// It also holds the files that pages load beside their HTML: scripts, styles and an icon, those of
+// Millrace in own, and those that others have made in foreign, which a manifest lists.
 package pages
 
 import (
@@ -28,7 +31,6 @@ import (
 	"millrace/service/client"
 	"millrace/service/httpapi"
 	"millrace/service/inspect"
-	"millrace/service/pages/assets"
 	"millrace/task/value"
 )
 
@@ -110,7 +112,7 @@ func New(server *httpapi.Server) *Site {
 	s.mux.HandleFunc("GET /tasks/{id}/hit", s.known(s.hit))
 	s.mux.HandleFunc("GET /incidents/{file}/tasks/{id}/lines", s.known(s.lines))
 	s.mux.HandleFunc("GET /incidents/{file}/tasks/{id}/hit", s.known(s.hit))
-	s.mux.HandleFunc("GET /"+assets.Pattern, func(w http.ResponseWriter, r *http.Request) { assets.All().ServeHTTP(w, r) })
+	s.mux.HandleFunc("GET /"+Pattern, func(w http.ResponseWriter, r *http.Request) { All().ServeHTTP(w, r) })
 	return s
 }
 

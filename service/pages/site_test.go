@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"millrace/service/answers"
-	"millrace/service/pages/assets"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
@@ -64,8 +63,8 @@ func TestHeaders(t *testing.T) {
 			t.Errorf("%s is %s", path, kind)
 		}
 	}
-	for name := range assets.All() {
-		_, h := p.get(200, "/"+assets.All().Path(name))
+	for name := range All() {
+		_, h := p.get(200, "/"+All().Path(name))
 		if !strings.Contains(h.Get("Cache-Control"), "immutable") {
 			t.Errorf("%s is kept as %q", name, h.Get("Cache-Control"))
 		}

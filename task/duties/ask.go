@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -14,7 +13,7 @@ import (
 // Each rule needs one field.
 type Read struct {
 	// Calendar returns a calendar by its name.
-	Calendar func(name string) (definition.Definition, error)
+	Calendar func(name string) (task.Definition, error)
 	// Circuit is the state of the breaker of the task's job, after the fact [task.By.Circuit].
 	Circuit limit.Circuit
 	// Max is how many tasks the counter [task.By.Limit] lets run on one node.

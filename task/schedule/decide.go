@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 )
 
@@ -92,10 +91,10 @@ func (p *Plan) Look(f Fire, detail string, decided, now time.Time) Look {
 		first = max(young, len(passed)-MaxCatchUp)
 	}
 	if policy != job.CatchUpNone {
-		l.miss(passed[:min(young, first)], definition.SkipWindow, fmt.Sprintf("older than catchup_window (%v)", window))
-		l.miss(passed[min(young, first):first], definition.SkipMissed, "catchup is "+policy)
+		l.miss(passed[:min(young, first)], task.SkipWindow, fmt.Sprintf("older than catchup_window (%v)", window))
+		l.miss(passed[min(young, first):first], task.SkipMissed, "catchup is "+policy)
 	} else {
-		l.miss(passed, definition.SkipMissed, "catchup is none")
+		l.miss(passed, task.SkipMissed, "catchup is none")
 	}
 	for _, t := range passed[first:] {
 		late := now.Sub(t.Due).Truncate(time.Second)
@@ -136,7 +135,7 @@ type Ended struct {
 
 // Observe removes the ended tasks from the ledger, in the order given, and counts those that
 // failed.
-func Observe(l definition.Ledger, ended []Ended) definition.Ledger {
+func Observe(l task.Ledger, ended []Ended) task.Ledger {
 	l.Open, l.Waiting = slices.Clone(l.Open), slices.Clone(l.Waiting)
 	for _, e := range ended {
 		i := slices.Index(l.Open, e.ID)
@@ -159,13 +158,13 @@ func (p *Plan) Watches() bool {
 }
 
 // Failing tells whether enough tasks in a row have failed to pause the schedule.
-func (p *Plan) Failing(l definition.Ledger) bool {
+func (p *Plan) Failing(l task.Ledger) bool {
 	return p.PauseAfter > 0 && l.Failures >= p.PauseAfter
 }
 
 // Decide decides on a tick, given the earlier ones: it returns one fact, or two if a waiting tick
 // must make room. The ledger of the last fact is the schedule's from then on.
-func (p *Plan) Decide(l definition.Ledger, o Owed, revision uint64) []definition.ScheduleEvent {
+func (p *Plan) Decide(l task.Ledger, o Owed, revision uint64) []task.ScheduleEvent {
 	l.Open, l.Waiting = slices.Clone(l.Open), slices.Clone(l.Waiting)
 	if o.Tick.After(l.Last) && o.Trigger != task.TriggerManual {
 		l.Last = o.Tick
@@ -174,19 +173,19 @@ func (p *Plan) Decide(l definition.Ledger, o Owed, revision uint64) []definition
 	overlap := cmp.Or(p.Overlap, job.OverlapAllow)
 	switch {
 	case p.Failing(l):
-		return []definition.ScheduleEvent{skipped(revision, o, l, definition.SkipFailing, fmt.Sprintf("%d tasks in a row have failed", l.Failures))}
+		return []task.ScheduleEvent{skipped(revision, o, l, task.SkipFailing, fmt.Sprintf("%d tasks in a row have failed", l.Failures))}
 	case overlap == job.OverlapAllow || !busy:
-		return []definition.ScheduleEvent{p.admit(l, o, revision)}
+		return []task.ScheduleEvent{p.admit(l, o, revision)}
 	case overlap == job.OverlapReplace:
 		o.Detail = joinNotes(o.Detail, fmt.Sprintf("overlap is replace: earlier tasks that run are cancelled (%d)", len(l.Open)))
-		return []definition.ScheduleEvent{p.admit(l, o, revision)}
+		return []task.ScheduleEvent{p.admit(l, o, revision)}
 	case overlap == job.OverlapQueue && len(l.Waiting) < cmp.Or(p.Depth, job.DefaultDepth):
-		return []definition.ScheduleEvent{wait(l, o, revision)}
+		return []task.ScheduleEvent{wait(l, o, revision)}
 	case overlap == job.OverlapCancelOld:
-		var events []definition.ScheduleEvent
+		var events []task.ScheduleEvent
 		for _, w := range l.Waiting {
 			l.Waiting = l.Waiting[1:]
-			events = append(events, skipped(revision, Owed{Tick: w.Tick}, l, definition.SkipOverlap, "overlap is cancel_old: a later tick takes its place"))
+			events = append(events, skipped(revision, Owed{Tick: w.Tick}, l, task.SkipOverlap, "overlap is cancel_old: a later tick takes its place"))
 		}
 		return append(events, wait(l, o, revision))
 	}
@@ -197,18 +196,18 @@ func (p *Plan) Decide(l definition.Ledger, o Owed, revision uint64) []definition
 	if len(l.Waiting) > 0 {
 		why += fmt.Sprintf(", and %d ticks wait", len(l.Waiting))
 	}
-	return []definition.ScheduleEvent{skipped(revision, o, l, definition.SkipOverlap, why)}
+	return []task.ScheduleEvent{skipped(revision, o, l, task.SkipOverlap, why)}
 }
 
 // ByHand is [Plan.Decide] for a run by hand that counts for the overlap: a tick of its own at a time,
 // which is not one of the schedule's. If it cannot be admitted now, nothing is to be recorded, and why
 // says what is in the way.
-func (p *Plan) ByHand(l definition.Ledger, at time.Time, revision uint64) (e *definition.ScheduleAdmitted, why string) {
+func (p *Plan) ByHand(l task.Ledger, at time.Time, revision uint64) (e *task.ScheduleAdmitted, why string) {
 	for _, e := range p.Decide(l, Owed{Tick: at, Due: at, Trigger: task.TriggerManual}, revision) {
 		switch e := e.(type) {
-		case definition.ScheduleAdmitted:
+		case task.ScheduleAdmitted:
 			return &e, ""
-		case definition.ScheduleSkipped:
+		case task.ScheduleSkipped:
 			if e.Tick.Equal(at) {
 				return nil, e.Detail
 			}
@@ -222,7 +221,7 @@ func (p *Plan) ByHand(l definition.Ledger, at time.Time, revision uint64) (e *de
 }
 
 // Refuse is the fact that no task can be made for a tick, with a reason and words.
-func (p *Plan) Refuse(l definition.Ledger, o Owed, revision uint64, reason, why string) definition.ScheduleSkipped {
+func (p *Plan) Refuse(l task.Ledger, o Owed, revision uint64, reason, why string) task.ScheduleSkipped {
 	if o.Tick.After(l.Last) {
 		l.Last = o.Tick
 	}
@@ -230,7 +229,7 @@ func (p *Plan) Refuse(l definition.Ledger, o Owed, revision uint64, reason, why 
 }
 
 // Release returns the fact that a waiting tick gets its task now; nil if none does.
-func (p *Plan) Release(l definition.Ledger, revision uint64) definition.ScheduleEvent {
+func (p *Plan) Release(l task.Ledger, revision uint64) task.ScheduleEvent {
 	if len(l.Waiting) == 0 || len(l.Open) > 0 {
 		return nil
 	}
@@ -238,18 +237,18 @@ func (p *Plan) Release(l definition.Ledger, revision uint64) definition.Schedule
 	o := Owed{Tick: w.Tick, Trigger: w.Trigger, Detail: "it waited for the tasks of earlier ticks"}
 	if p.Failing(l) {
 		l.Waiting = slices.Clone(l.Waiting[1:])
-		return skipped(revision, o, l, definition.SkipFailing, fmt.Sprintf("%d tasks in a row have failed", l.Failures))
+		return skipped(revision, o, l, task.SkipFailing, fmt.Sprintf("%d tasks in a row have failed", l.Failures))
 	}
 	l.Waiting = slices.Clone(l.Waiting[1:])
 	return p.admit(l, o, revision)
 }
 
 // Skip is the fact that ticks have passed.
-func (m Missed) Skip(l definition.Ledger, revision uint64) definition.ScheduleEvent {
+func (m Missed) Skip(l task.Ledger, revision uint64) task.ScheduleEvent {
 	if m.Until.After(l.Last) {
 		l.Last = m.Until
 	}
-	e := definition.ScheduleSkipped{Revision: revision, Tick: m.From, Reason: m.Reason, Detail: m.Detail, Ledger: l}
+	e := task.ScheduleSkipped{Revision: revision, Tick: m.From, Reason: m.Reason, Detail: m.Detail, Ledger: l}
 	if m.Count > 1 {
 		e.Until, e.Count = m.Until, m.Count
 	}
@@ -257,13 +256,13 @@ func (m Missed) Skip(l definition.Ledger, revision uint64) definition.ScheduleEv
 }
 
 // Cancels returns the tasks that a decision cancels.
-func (p *Plan) Cancels(e definition.ScheduleEvent) []task.ID {
+func (p *Plan) Cancels(e task.ScheduleEvent) []task.ID {
 	switch e := e.(type) {
-	case definition.ScheduleAdmitted:
+	case task.ScheduleAdmitted:
 		if p.Overlap == job.OverlapReplace {
 			return slices.DeleteFunc(slices.Clone(e.Ledger.Open), func(id task.ID) bool { return id == e.Made })
 		}
-	case definition.ScheduleQueued:
+	case task.ScheduleQueued:
 		if p.Overlap == job.OverlapCancelOld {
 			return e.Ledger.Open
 		}
@@ -271,15 +270,15 @@ func (p *Plan) Cancels(e definition.ScheduleEvent) []task.ID {
 	return nil
 }
 
-func (p *Plan) admit(l definition.Ledger, o Owed, revision uint64) definition.ScheduleAdmitted {
+func (p *Plan) admit(l task.Ledger, o Owed, revision uint64) task.ScheduleAdmitted {
 	id := TaskID(p.name, o.Tick)
 	if !slices.Contains(l.Open, id) {
 		l.Open = append(l.Open, id)
 	}
-	if extra := len(l.Open) - definition.MaxOpen; extra > 0 {
+	if extra := len(l.Open) - task.MaxOpen; extra > 0 {
 		l.Open = l.Open[extra:]
 	}
-	return definition.ScheduleAdmitted{
+	return task.ScheduleAdmitted{
 		Revision: revision,
 		Tick:     o.Tick,
 		Due:      o.Due,
@@ -290,36 +289,36 @@ func (p *Plan) admit(l definition.Ledger, o Owed, revision uint64) definition.Sc
 	}
 }
 
-func wait(l definition.Ledger, o Owed, revision uint64) definition.ScheduleQueued {
-	l.Waiting = append(slices.Clone(l.Waiting), definition.WaitingTick{Tick: o.Tick, Trigger: o.Trigger})
-	return definition.ScheduleQueued{Revision: revision, Tick: o.Tick, Trigger: o.Trigger, Detail: o.Detail, Ledger: l}
+func wait(l task.Ledger, o Owed, revision uint64) task.ScheduleQueued {
+	l.Waiting = append(slices.Clone(l.Waiting), task.WaitingTick{Tick: o.Tick, Trigger: o.Trigger})
+	return task.ScheduleQueued{Revision: revision, Tick: o.Tick, Trigger: o.Trigger, Detail: o.Detail, Ledger: l}
 }
 
-func skipped(revision uint64, o Owed, l definition.Ledger, reason, detail string) definition.ScheduleSkipped {
-	return definition.ScheduleSkipped{Revision: revision, Tick: o.Tick, Reason: reason, Detail: joinNotes(o.Detail, detail), Ledger: l}
+func skipped(revision uint64, o Owed, l task.Ledger, reason, detail string) task.ScheduleSkipped {
+	return task.ScheduleSkipped{Revision: revision, Tick: o.Tick, Reason: reason, Detail: joinNotes(o.Detail, detail), Ledger: l}
 }
 
 // LedgerOf is the ledger that a decision leaves to the schedule.
-func LedgerOf(e any) definition.Ledger {
+func LedgerOf(e any) task.Ledger {
 	switch e := e.(type) {
-	case definition.ScheduleAdmitted:
+	case task.ScheduleAdmitted:
 		return e.Ledger
-	case definition.ScheduleSkipped:
+	case task.ScheduleSkipped:
 		return e.Ledger
-	case definition.ScheduleQueued:
+	case task.ScheduleQueued:
 		return e.Ledger
 	}
-	return definition.Ledger{}
+	return task.Ledger{}
 }
 
 // RevisionOf is the revision of the definition by which a decision was made.
 func RevisionOf(e any) uint64 {
 	switch e := e.(type) {
-	case definition.ScheduleAdmitted:
+	case task.ScheduleAdmitted:
 		return e.Revision
-	case definition.ScheduleSkipped:
+	case task.ScheduleSkipped:
 		return e.Revision
-	case definition.ScheduleQueued:
+	case task.ScheduleQueued:
 		return e.Revision
 	}
 	return 0
@@ -328,11 +327,11 @@ func RevisionOf(e any) uint64 {
 // Decides tells whether a decision is about a tick.
 func Decides(e any, tick time.Time) bool {
 	switch e := e.(type) {
-	case definition.ScheduleAdmitted:
+	case task.ScheduleAdmitted:
 		return e.Tick.Equal(tick)
-	case definition.ScheduleQueued:
+	case task.ScheduleQueued:
 		return e.Tick.Equal(tick)
-	case definition.ScheduleSkipped:
+	case task.ScheduleSkipped:
 		return e.Tick.Equal(tick) || !e.Until.IsZero() && tick.After(e.Tick) && !tick.After(e.Until)
 	}
 	return false

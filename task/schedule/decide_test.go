@@ -8,20 +8,19 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/value"
 )
 
 // say writes a decision in few words.
-func say(e definition.ScheduleEvent) string {
+func say(e task.ScheduleEvent) string {
 	clock := func(t time.Time) string { return t.Format("15:04") }
 	switch e := e.(type) {
-	case definition.ScheduleAdmitted:
+	case task.ScheduleAdmitted:
 		return "admit " + clock(e.Tick) + " " + e.Trigger
-	case definition.ScheduleQueued:
+	case task.ScheduleQueued:
 		return "queue " + clock(e.Tick)
-	case definition.ScheduleSkipped:
+	case task.ScheduleSkipped:
 		if e.Count > 1 {
 			return fmt.Sprintf("skip %d %s-%s %s", e.Count, clock(e.Tick), clock(e.Until), e.Reason)
 		}
@@ -33,19 +32,19 @@ func say(e definition.ScheduleEvent) string {
 func TestDecide(t *testing.T) {
 	now := at(t, "2026-01-01T10:00:00Z")
 	earlier := TaskID("nightly", now.Add(-time.Hour))
-	busy := definition.Ledger{Last: now.Add(-time.Hour), Open: []task.ID{earlier}}
+	busy := task.Ledger{Last: now.Add(-time.Hour), Open: []task.ID{earlier}}
 	queued := busy
-	queued.Waiting = []definition.WaitingTick{{Tick: now.Add(-30 * time.Minute), Trigger: task.TriggerSchedule}}
+	queued.Waiting = []task.WaitingTick{{Tick: now.Add(-30 * time.Minute), Trigger: task.TriggerSchedule}}
 	for _, c := range []struct {
 		overlap string
 		depth   int
-		ledger  definition.Ledger
+		ledger  task.Ledger
 		want    string
 		cancels int
 	}{
-		{"", 0, definition.Ledger{}, "admit 10:00 schedule", 0},
+		{"", 0, task.Ledger{}, "admit 10:00 schedule", 0},
 		{"allow", 0, busy, "admit 10:00 schedule", 0},
-		{"skip", 0, definition.Ledger{}, "admit 10:00 schedule", 0},
+		{"skip", 0, task.Ledger{}, "admit 10:00 schedule", 0},
 		{"skip", 0, busy, "skip 10:00 overlap", 0},
 		{"queue", 0, busy, "queue 10:00", 0},
 		{"queue", 0, queued, "skip 10:00 overlap", 0},
@@ -53,7 +52,7 @@ func TestDecide(t *testing.T) {
 		{"cancel_old", 0, busy, "queue 10:00", 1},
 		{"cancel_old", 0, queued, "skip 09:30 overlap, queue 10:00", 1},
 		{"replace", 0, busy, "admit 10:00 schedule", 1},
-		{"allow", 0, definition.Ledger{Failures: 3}, "skip 10:00 failing", 0},
+		{"allow", 0, task.Ledger{Failures: 3}, "skip 10:00 failing", 0},
 	} {
 		p := plan(t, job.Schedule{Cron: "@hourly", Overlap: c.overlap, Depth: c.depth, PauseAfter: 3})
 		events := p.Decide(c.ledger, Owed{Tick: now, Trigger: task.TriggerSchedule}, 7)
@@ -80,8 +79,8 @@ func TestDecide(t *testing.T) {
 func TestReleaseInOrder(t *testing.T) {
 	p := plan(t, job.Schedule{Cron: "@hourly", Overlap: "queue", Depth: 5})
 	now := at(t, "2026-01-01T10:00:00Z")
-	ledger := definition.Ledger{}
-	var events []definition.ScheduleEvent
+	ledger := task.Ledger{}
+	var events []task.ScheduleEvent
 	for i := range 4 {
 		e := p.Decide(ledger, Owed{Tick: now.Add(time.Duration(i) * time.Hour), Trigger: task.TriggerSchedule}, 1)
 		events = append(events, e...)
@@ -110,7 +109,7 @@ func TestReleaseInOrder(t *testing.T) {
 }
 
 func TestObserveCountsFailuresInARow(t *testing.T) {
-	l := definition.Ledger{Open: []task.ID{"a", "b", "c"}, Failures: 1}
+	l := task.Ledger{Open: []task.ID{"a", "b", "c"}, Failures: 1}
 	if got := Observe(l, []Ended{{"a", true}, {"b", true}, {"x", true}}); got.Failures != 3 || len(got.Open) != 1 {
 		t.Errorf("two more failed: %+v", got)
 	}
@@ -158,7 +157,7 @@ func TestLook(t *testing.T) {
 			l := p.Look(Fire{Tick: clock(c.tick), Due: clock(c.tick), Stored: clock(c.stored)}, "", clock(c.decided), clock(c.now))
 			var said []string
 			for _, m := range l.Missed {
-				said = append(said, say(m.Skip(definition.Ledger{}, 1)))
+				said = append(said, say(m.Skip(task.Ledger{}, 1)))
 			}
 			for _, o := range l.Owed {
 				said = append(said, o.Tick.Format("15:04")+" "+o.Trigger)
@@ -195,7 +194,7 @@ func TestByHand(t *testing.T) {
 	} {
 		p := plan(t, job.Schedule{Every: value.Duration(time.Hour), Overlap: overlap})
 		for _, open := range [][]task.ID{nil, {"x"}} {
-			e, why := p.ByHand(definition.Ledger{Last: before, Open: open}, noon, 3)
+			e, why := p.ByHand(task.Ledger{Last: before, Open: open}, noon, 3)
 			switch {
 			case open != nil && why != want:
 				t.Errorf("%s, one runs: %q, want %q", overlap, why, want)
@@ -207,8 +206,8 @@ func TestByHand(t *testing.T) {
 		}
 	}
 	p := plan(t, job.Schedule{Every: value.Duration(time.Hour)})
-	e, _ := p.ByHand(definition.Ledger{Last: before}, noon, 3)
-	if left := p.Leave(e.Ledger, noon, 3, definition.SkipFull, "full"); !left.Ledger.Last.Equal(before) || len(left.Ledger.Open) > 0 {
+	e, _ := p.ByHand(task.Ledger{Last: before}, noon, 3)
+	if left := p.Leave(e.Ledger, noon, 3, task.SkipFull, "full"); !left.Ledger.Last.Equal(before) || len(left.Ledger.Open) > 0 {
 		t.Errorf("left out: %+v", left)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/value"
 )
@@ -164,7 +163,7 @@ func (d *Definition) lapses() []Lapse {
 func (d *Definition) Lapsed(p *Plan, decided time.Time) (all []Missed) {
 	for _, l := range d.lapses() {
 		if ticks, _ := p.passed(value.Later(l.Since, decided), l.Until); len(ticks) > 0 {
-			all = append(all, Missed{ticks[0].At, ticks[len(ticks)-1].At, len(ticks), definition.SkipPaused, "it was due before the schedule was paused, and not decided"})
+			all = append(all, Missed{ticks[0].At, ticks[len(ticks)-1].At, len(ticks), task.SkipPaused, "it was due before the schedule was paused, and not decided"})
 		}
 	}
 	return all

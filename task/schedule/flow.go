@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/queue"
 )
 
@@ -13,7 +13,7 @@ import (
 // which is zero if the valve does not close soon. The fetcher of offers, the claim and the
 // explanations call it, so no component has to act when the hour comes. The NATS server enforces
 // pauses and limits.
-func Flow(v queue.Valve, at time.Time, read func(calendar string) (definition.Definition, error)) (shut *Wait, closes time.Time, err error) {
+func Flow(v queue.Valve, at time.Time, read func(calendar string) (task.Definition, error)) (shut *Wait, closes time.Time, err error) {
 	if v.Window == "" {
 		return nil, closes, nil
 	}

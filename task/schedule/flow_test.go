@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/queue"
 )
 
@@ -33,11 +33,11 @@ func TestFlow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at, _ := time.Parse(time.RFC3339, c.at)
 			turns, _ := time.Parse(time.RFC3339, c.turns)
-			shut, closes, err := Flow(c.q.Valve, at, func(calendar string) (definition.Definition, error) {
+			shut, closes, err := Flow(c.q.Valve, at, func(calendar string) (task.Definition, error) {
 				if calendar != "night" {
 					t.Errorf("it asks for the calendar %q", calendar)
 				}
-				return definition.Definition{Edition: definition.Edition{Revision: 1, Text: []byte(c.text)}}, nil
+				return task.Definition{Edition: task.Edition{Revision: 1, Text: []byte(c.text)}}, nil
 			})
 			switch {
 			case err != nil:

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/definition"
 )
 
 // The inputs of a decision on a tick, beside the plan: the ledger of the latest decision, the ends
@@ -15,7 +14,7 @@ import (
 // Remember is what the latest decision leaves to the next: its ledger, with the failures cleared if
 // the schedule was stored or resumed since. At is when the decision was made, since when the
 // definition got its present form.
-func Remember(l definition.Ledger, at, since time.Time) definition.Ledger {
+func Remember(l task.Ledger, at, since time.Time) task.Ledger {
 	if at.Before(since) {
 		l.Failures = 0
 	}
@@ -33,9 +32,9 @@ type Seen struct {
 }
 
 // Heed returns a ledger without the tasks that are known to have ended; seen is in the order of
-// [definition.Ledger.Open]. After is the time since the latest decision. A task that is unknown
+// [task.Ledger.Open]. After is the time since the latest decision. A task that is unknown
 // after [BornWithin] will not be born and counts as ended.
-func Heed(l definition.Ledger, seen []Seen, after time.Duration) definition.Ledger {
+func Heed(l task.Ledger, seen []Seen, after time.Duration) task.Ledger {
 	var ended []Ended
 	for i, id := range l.Open {
 		switch s := seen[i]; {
@@ -49,7 +48,7 @@ func Heed(l definition.Ledger, seen []Seen, after time.Duration) definition.Ledg
 }
 
 // Leave is the fact that a tick gets no task after it was admitted, because the birth was refused.
-func (p *Plan) Leave(l definition.Ledger, tick time.Time, revision uint64, reason, why string) definition.ScheduleSkipped {
+func (p *Plan) Leave(l task.Ledger, tick time.Time, revision uint64, reason, why string) task.ScheduleSkipped {
 	id := TaskID(p.name, tick)
 	l.Open = slices.DeleteFunc(slices.Clone(l.Open), func(open task.ID) bool { return open == id })
 	return skipped(revision, Owed{Tick: tick}, l, reason, why)
@@ -58,7 +57,7 @@ func (p *Plan) Leave(l definition.Ledger, tick time.Time, revision uint64, reaso
 // Refuses tells whether a reason is one for which an admitted tick gets no task.
 func Refuses(reason string) bool {
 	switch reason {
-	case definition.SkipInvalid, definition.SkipUnique, definition.SkipFull, definition.SkipStranger:
+	case task.SkipInvalid, task.SkipUnique, task.SkipFull, task.SkipStranger:
 		return true
 	}
 	return false

@@ -6,13 +6,12 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/value"
 )
 
 func TestHeed(t *testing.T) {
-	l := definition.Ledger{Open: []task.ID{"a", "b", "c"}, Failures: 1}
+	l := task.Ledger{Open: []task.ID{"a", "b", "c"}, Failures: 1}
 	runs, good, bad, nobody := Seen{5, task.Running}, Seen{6, task.Finished}, Seen{7, task.Abnormal}, Seen{}
 	for name, c := range map[string]struct {
 		seen     []Seen
@@ -39,7 +38,7 @@ func TestHeed(t *testing.T) {
 
 func TestRemember(t *testing.T) {
 	now := time.Now()
-	l := definition.Ledger{Open: []task.ID{"a"}, Failures: 2}
+	l := task.Ledger{Open: []task.ID{"a"}, Failures: 2}
 	if got := Remember(l, now, now); got.Failures != 2 || len(got.Open) != 1 {
 		t.Errorf("a decision of the present definition leaves %+v", got)
 	}
@@ -55,11 +54,11 @@ func TestLeave(t *testing.T) {
 		t.Fatal(err)
 	}
 	tick := time.Unix(60, 0)
-	got := p.Leave(definition.Ledger{Open: []task.ID{"a", TaskID("s", tick)}, Failures: 2, Last: tick}, tick, 3, definition.SkipFull, "why")
-	if !slices.Equal(got.Ledger.Open, []task.ID{"a"}) || got.Ledger.Failures != 2 || got.Reason != definition.SkipFull || got.Detail != "why" || got.Revision != 3 {
+	got := p.Leave(task.Ledger{Open: []task.ID{"a", TaskID("s", tick)}, Failures: 2, Last: tick}, tick, 3, task.SkipFull, "why")
+	if !slices.Equal(got.Ledger.Open, []task.ID{"a"}) || got.Ledger.Failures != 2 || got.Reason != task.SkipFull || got.Detail != "why" || got.Revision != 3 {
 		t.Errorf("left out as %+v", got)
 	}
-	if !Refuses(got.Reason) || Refuses(definition.SkipOverlap) {
+	if !Refuses(got.Reason) || Refuses(task.SkipOverlap) {
 		t.Error("which reasons are those of a birth that was refused is wrong")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/value"
 )
 
@@ -25,7 +24,7 @@ type Wait struct {
 // Window tells whether tasks under a window may start at a time, by the definition of its calendar.
 // A nil result means yes, until closes, which is zero if that is not soon. A window that opens
 // within [task.TimerError] counts as open, because a timer may fire that early.
-func Window(name string, is *definition.Definition, at time.Time) (wait *Wait, closes time.Time) {
+func Window(name string, is *task.Definition, at time.Time) (wait *Wait, closes time.Time) {
 	if !is.Exists() {
 		return &Wait{at.Add(lookAgain), fmt.Sprintf("its window is %s, and there is no such calendar", name)}, closes
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/task/definition"
+	"millrace/task"
 )
 
 func TestWindow(t *testing.T) {
@@ -34,7 +34,7 @@ func TestWindow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			at, _ := time.Parse(time.RFC3339, c.at)
-			w, closes := Window("night", &definition.Definition{Edition: definition.Edition{Revision: 1, Text: []byte(c.text)}}, at)
+			w, closes := Window("night", &task.Definition{Edition: task.Edition{Revision: 1, Text: []byte(c.text)}}, at)
 			until, _ := time.Parse(time.RFC3339, c.until)
 			if (w == nil) != c.open {
 				t.Fatalf("it waits for %+v, want %q", w, c.until)

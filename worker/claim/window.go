@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -22,9 +21,9 @@ func (p *Protocol) window(ctx context.Context, q *question) (a answer, err error
 }
 
 // calendars returns how to read calendars.
-func (p *Protocol) calendars(ctx context.Context) func(name string) (definition.Definition, error) {
-	return func(name string) (definition.Definition, error) {
-		is, err := p.definitions.Get(ctx, p.Recorder, definition.Named(definition.DefCalendar, name))
+func (p *Protocol) calendars(ctx context.Context) func(name string) (task.Definition, error) {
+	return func(name string) (task.Definition, error) {
+		is, err := p.definitions.Get(ctx, p.Recorder, task.Named(task.DefCalendar, name))
 		if err != nil {
 			err = fmt.Errorf("ask the calendar %s: %w", name, err)
 		}

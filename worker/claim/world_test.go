@@ -11,7 +11,6 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/limit"
@@ -176,12 +175,12 @@ func (w *world) claimedBy(name string) *events.Offer {
 // calendar stores a calendar.
 func (w *world) calendar(name, rules string) {
 	w.Helper()
-	def := definition.Named(definition.DefCalendar, name)
+	def := task.Named(task.DefCalendar, name)
 	is, err := w.log.Definition(w.Context(), def)
 	w.must(err)
 	next, err := is.Next([]byte(`{"name":"` + name + `","rules":[` + rules + `]}`))
 	w.must(err)
-	event := definition.DefinitionApplied{Edition: next}
+	event := task.DefinitionApplied{Edition: next}
 	_, err = w.log.Append(w.Context(), &events.Fact{ID: events.NewID(time.Now()), At: time.Now(), Type: events.TypeOf(event), Def: def, Event: event}, is.Head)
 	w.must(err)
 }
@@ -254,8 +253,8 @@ func read(text string) (events.Fact, error) { return events.Decode([]byte(text))
 // noDefinitions is a log whose definitions cannot be read.
 type noDefinitions struct{ events.Log }
 
-func (noDefinitions) Definition(context.Context, definition.Def) (definition.Definition, error) {
-	return definition.Definition{}, errDown
+func (noDefinitions) Definition(context.Context, task.Def) (task.Definition, error) {
+	return task.Definition{}, errDown
 }
 
 // full takes the only place of the node for the job's tasks, with another one of them.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/files/tree"
+	tree "millrace/files"
 	"millrace/worker/filecache"
 )
 

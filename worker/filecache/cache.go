@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"millrace/files"
-	"millrace/files/tree"
 	"millrace/internal/privatedir"
 )
 
@@ -39,7 +38,7 @@ const DefaultLimit = 10 << 30
 // Cache keeps versions on disk. It is safe for concurrent use, also by several processes.
 type Cache struct {
 	cfg     Config
-	store   tree.Store
+	store   files.Store
 	studies singleflight.Group
 	free    func(dir string) (int64, bool) // how much may still be written there
 
@@ -48,7 +47,7 @@ type Cache struct {
 }
 
 // New returns the cache in a directory. An error says why the directory cannot be used.
-func New(store tree.Store, cfg Config) (*Cache, error) {
+func New(store files.Store, cfg Config) (*Cache, error) {
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Limit == 0 {
 		cfg.Limit = DefaultLimit
@@ -87,7 +86,7 @@ type Use struct {
 	Shared bool
 	// Fetched is called with what was done to get the version, if it was not there; Progress is
 	// called now and then while it is fetched. Both may be nil.
-	Fetched  func(tree.Fetched, time.Duration)
+	Fetched  func(files.Fetched, time.Duration)
 	Progress func(done, of int64)
 }
 
@@ -125,7 +124,7 @@ type mark struct {
 }
 
 // Checkout returns a directory with a version. The first caller that wants it makes it, others
-// wait. The error wraps [tree.ErrNoVersion], [tree.ErrNoChunk], [ErrTooLarge] or what Setup.Run
+// wait. The error wraps [files.ErrNoVersion], [files.ErrNoChunk], [ErrTooLarge] or what Setup.Run
 // returned.
 func (c *Cache) Checkout(ctx context.Context, u Use) (*Held, error) {
 	key, how := string(u.Version), c.fetch

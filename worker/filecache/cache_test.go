@@ -14,21 +14,20 @@ import (
 	"time"
 
 	"millrace/files"
-	"millrace/files/tree"
 	"millrace/worker/filecache"
 )
 
 // world is a store, and a cache on it.
 type world struct {
 	t     *testing.T
-	store *tree.Memory
+	store *files.Memory
 	dir   string
 	cache *filecache.Cache
 }
 
 func newWorld(t *testing.T, limit int64) *world {
 	t.Helper()
-	w := &world{t: t, store: tree.NewMemory(), dir: filepath.Join(t.TempDir(), "cache")}
+	w := &world{t: t, store: files.NewMemory(), dir: filepath.Join(t.TempDir(), "cache")}
 	w.cache = w.another(limit)
 	t.Cleanup(func() { // else the sealed files could not be removed
 		_ = filepath.WalkDir(w.dir, func(p string, d os.DirEntry, err error) error {
@@ -63,11 +62,11 @@ func (w *world) push(contents map[string]string) files.Digest {
 		w.t.Fatal(err)
 	}
 	defer root.Close()
-	scanned, err := tree.Scan(w.t.Context(), root, tree.Options{})
+	scanned, err := files.Scan(w.t.Context(), root, files.Options{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if _, err := tree.Push(w.t.Context(), w.store, root, scanned, "", time.Now(), nil); err != nil {
+	if _, err := files.Push(w.t.Context(), w.store, root, scanned, "", time.Now(), nil); err != nil {
 		w.t.Fatal(err)
 	}
 	return scanned.Digest
@@ -353,7 +352,7 @@ func TestChunkBomb(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := tree.Version{Digest: digest, Size: int64(len(text)), Bytes: 10}
+		v := files.Version{Digest: digest, Size: int64(len(text)), Bytes: 10}
 		for i := 0; i < len(text); i += files.ChunkSize {
 			part := text[i:min(i+files.ChunkSize, len(text))]
 			v.Chunks = append(v.Chunks, files.DigestOf(part))
@@ -484,13 +483,13 @@ func TestCancelledWaiterLeaves(t *testing.T) {
 
 func TestWhatCannotBeHadIsNamed(t *testing.T) {
 	w := newWorld(t, 0)
-	if _, err := w.cache.Checkout(t.Context(), filecache.Use{Version: files.DigestOf(nil)}); !errors.Is(err, tree.ErrNoVersion) {
+	if _, err := w.cache.Checkout(t.Context(), filecache.Use{Version: files.DigestOf(nil)}); !errors.Is(err, files.ErrNoVersion) {
 		t.Error(err)
 	}
 	v := w.push(map[string]string{"a": "A"})
 	w.store.Replace(files.DigestOf([]byte("A")), nil)
 	_, err := w.cache.Checkout(t.Context(), filecache.Use{Version: v})
-	if !errors.Is(err, tree.ErrNoChunk) || !strings.Contains(err.Error(), "a: ") {
+	if !errors.Is(err, files.ErrNoChunk) || !strings.Contains(err.Error(), "a: ") {
 		t.Error(err)
 	}
 	w.store.Replace(files.DigestOf([]byte("A")), []byte("A"))

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"millrace/files"
-	"millrace/files/tree"
 	"millrace/internal/privatedir"
 )
 
@@ -24,7 +23,7 @@ func (c *Cache) fetch(ctx context.Context, s slot, u Use) error {
 	began := time.Now()
 	manifest, err := s.readManifest()
 	if err != nil {
-		if manifest, err = tree.Manifest(ctx, c.store, u.Version); err != nil {
+		if manifest, err = files.Held(ctx, c.store, u.Version); err != nil {
 			return err
 		}
 		text, _, err := files.Encode(manifest)
@@ -52,7 +51,7 @@ func (c *Cache) fetch(ctx context.Context, s slot, u Use) error {
 	near := c.neighbours(s.key, manifest)
 	defer near.close()
 	source := &chunks{near: near, store: c.store}
-	_, err = tree.Fetch(ctx, root, manifest, tree.Writing{
+	_, err = files.Fetch(ctx, root, manifest, files.Writing{
 		Source: source, ReadOnly: true, Each: u.Progress,
 	})
 	switch {
@@ -62,7 +61,7 @@ func (c *Cache) fetch(ctx context.Context, s slot, u Use) error {
 		return err
 	}
 	if u.Fetched != nil {
-		u.Fetched(tree.Fetched{Chunks: source.count.Load(), Bytes: source.bytes.Load()}, time.Since(began))
+		u.Fetched(files.Fetched{Chunks: source.count.Load(), Bytes: source.bytes.Load()}, time.Since(began))
 	}
 	return seal(s.tree())
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/gofrs/flock"
 
 	"millrace/files"
-	"millrace/files/tree"
 )
 
 // maxNeighbours is how many other versions are searched for chunks of a new one, the most recently
@@ -76,7 +75,7 @@ func (n *neighbours) close() {
 // chunks come from other versions here, or else from the store.
 type chunks struct {
 	near  *neighbours
-	store tree.Source
+	store files.Source
 	// count and bytes are what came from the store.
 	count, bytes atomic.Int64
 }

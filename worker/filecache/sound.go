@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/files"
-	"millrace/files/tree"
 )
 
 // A task of the worker's own user can write to the cache, and can restore sizes, modes and times.
@@ -161,7 +160,7 @@ func (s slot) read() (k known, err error) {
 		return k, err
 	}
 	defer root.Close()
-	if err := tree.Verify(root, manifest); err != nil {
+	if err := files.Verify(root, manifest); err != nil {
 		return k, err
 	}
 	ours := paths(manifest)

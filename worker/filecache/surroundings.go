@@ -12,7 +12,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"millrace/files"
-	"millrace/files/tree"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/output"
@@ -21,7 +20,7 @@ import (
 
 // Store is where versions come from and artifacts go.
 type Store interface {
-	tree.Store
+	files.Store
 	// KeepArtifacts records the artifacts that an attempt has left.
 	KeepArtifacts(ctx context.Context, l task.Left) error
 }
@@ -54,7 +53,7 @@ func (s *Surroundings) Prepare(ctx context.Context, a *worker.Attempt, dir strin
 	spec := a.Task.Spec
 	u := Use{
 		Progress: func(int64, int64) { a.Output.Alive() },
-		Fetched:  func(f tree.Fetched, took time.Duration) { s.say(a, f, took) },
+		Fetched:  func(f files.Fetched, took time.Duration) { s.say(a, f, took) },
 	}
 	bundle, mode := job.Files{}, job.FilesCopy
 	if spec.Files != nil {
@@ -118,7 +117,7 @@ func telling(m *files.Manifest, clean func(string) string) error {
 }
 
 // say writes a line about what was fetched to the task's output.
-func (s *Surroundings) say(a *worker.Attempt, f tree.Fetched, took time.Duration) {
+func (s *Surroundings) say(a *worker.Attempt, f files.Fetched, took time.Duration) {
 	name := "files"
 	if a.Task.Spec.Files != nil {
 		name += " " + shortBundle(a.Task.Spec.Files.Bundle)
@@ -144,7 +143,7 @@ func (s *Surroundings) explain(bundle string, err error) error {
 		return err // a setup without files explains itself
 	}
 	switch {
-	case errors.Is(err, tree.ErrNoVersion):
+	case errors.Is(err, files.ErrNoVersion):
 		return fmt.Errorf("files %s: %w: push it again with `millrace files push`", bundle, err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("files %s could not be had in time: %w", bundle, err)
@@ -167,12 +166,12 @@ func (s *Surroundings) Keep(ctx context.Context, a *worker.Attempt, dir string, 
 	}
 	defer root.Close()
 	left := task.Left{Task: a.Task.ID, Attempt: a.Task.Attempt, Epoch: a.Task.Epoch, Node: s.Node, At: s.now().UTC()}
-	t, err := tree.Scan(ctx, root, tree.Options{Only: a.Task.Spec.Artifacts.Paths, MaxBytes: limit, As: as})
+	t, err := files.Scan(ctx, root, files.Options{Only: a.Task.Spec.Artifacts.Paths, MaxBytes: limit, As: as})
 	if err == nil {
 		err = telling(t.Manifest, clean)
 	}
 	if err != nil && ctx.Err() == nil {
-		if errors.Is(err, tree.ErrTooMuch) {
+		if errors.Is(err, files.ErrTooMuch) {
 			err = fmt.Errorf("refused: %w; leave less, or raise the worker's --artifacts-limit", err)
 		}
 		left.Refused = clean(err.Error())
@@ -187,7 +186,7 @@ func (s *Surroundings) Keep(ctx context.Context, a *worker.Attempt, dir string, 
 	for _, note := range t.Notes {
 		a.Output.Line(output.System, "artifacts: "+clean(note))
 	}
-	pushed, err := tree.Push(ctx, s.Store, root, t, s.Node, left.At, func(int64, int64) { a.Output.Alive() })
+	pushed, err := files.Push(ctx, s.Store, root, t, s.Node, left.At, func(int64, int64) { a.Output.Alive() })
 	if err != nil {
 		return err
 	}

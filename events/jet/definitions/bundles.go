@@ -10,8 +10,8 @@ import (
 
 	"millrace/events"
 	"millrace/files"
+	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/value"
 )
 
@@ -52,12 +52,12 @@ func (s *Registry) NameVersion(ctx context.Context, n NamedVersion) (changed boo
 	if err != nil {
 		return false, err
 	}
-	_, changed, err = s.amend(ctx, definition.Named(definition.DefBundle, n.Name), n.By, true, func(was *defined, _ time.Time) (definition.DefinitionEvent, error) {
+	_, changed, err = s.amend(ctx, task.Named(task.DefBundle, n.Name), n.By, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
 		if now, err := namedVersion(was, nil); err == nil && now.Digest == n.Digest {
 			return nil, nil
 		}
 		next, err := was.Next(text)
-		return definition.DefinitionApplied{Edition: next}, err
+		return task.DefinitionApplied{Edition: next}, err
 	})
 	if err != nil {
 		return false, fmt.Errorf("name version %s: %w", n.Digest.Short(), err)
@@ -67,7 +67,7 @@ func (s *Registry) NameVersion(ctx context.Context, n NamedVersion) (changed boo
 
 // Named returns the latest version of a name. The error wraps [ErrNoBundle] if there is none.
 func (s *Registry) Named(ctx context.Context, name string) (NamedVersion, error) {
-	d, _, err := s.latest(ctx, definition.Named(definition.DefBundle, name))
+	d, _, err := s.latest(ctx, task.Named(task.DefBundle, name))
 	return namedVersion(&d, err)
 }
 
@@ -81,7 +81,7 @@ func namedVersion(d *defined, err error) (NamedVersion, error) {
 // NameHistory lists the versions that a name pointed to since it was last removed, the latest
 // first, at most 64. The error wraps [ErrNoBundle] if there is none.
 func (s *Registry) NameHistory(ctx context.Context, name string) ([]NamedVersion, error) {
-	def := definition.Named(definition.DefBundle, name)
+	def := task.Named(task.DefBundle, name)
 	records, err := s.DefinitionFacts(ctx, def)
 	if err != nil {
 		return nil, fmt.Errorf("read bundle %s: %w", name, err)
@@ -91,7 +91,7 @@ func (s *Registry) NameHistory(ctx context.Context, name string) ([]NamedVersion
 
 // VersionsIn is [Registry.NameHistory] by the facts about a name, in order.
 func VersionsIn(name string, records []events.Record) (all []NamedVersion, err error) {
-	def := definition.Named(definition.DefBundle, name)
+	def := task.Named(task.DefBundle, name)
 	for i := range slices.Backward(records) {
 		d := defined{Def: def, Definition: events.FoldDefinition(records[i : i+1])}
 		if d.Head == 0 {
@@ -112,7 +112,7 @@ func VersionsIn(name string, records []events.Record) (all []NamedVersion, err e
 
 // BundleNames lists all names.
 func (s *Registry) BundleNames(ctx context.Context) ([]string, error) {
-	found, err := s.definitions(ctx, definition.DefBundle)
+	found, err := s.definitions(ctx, task.DefBundle)
 	if err != nil {
 		return nil, err
 	}
@@ -128,5 +128,5 @@ func (s *Registry) BundleNames(ctx context.Context) ([]string, error) {
 // RemoveBundle removes a name on behalf of actor; its versions stay until gc finds them unneeded.
 // The error wraps [ErrNoBundle] if there is none.
 func (s *Registry) RemoveBundle(ctx context.Context, name, actor string) error {
-	return s.remove(ctx, definition.Named(definition.DefBundle, name), actor)
+	return s.remove(ctx, task.Named(task.DefBundle, name), actor)
 }

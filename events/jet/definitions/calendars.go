@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -31,7 +31,7 @@ func (s *Registry) PutCalendar(ctx context.Context, c schedule.Calendar, actor s
 	if err != nil {
 		return 0, false, fmt.Errorf("calendar %s: %w", c.Name, err)
 	}
-	return s.put(ctx, definition.Named(definition.DefCalendar, c.Name), text, actor, definition.From{}, seen, func(now time.Time) error {
+	return s.put(ctx, task.Named(task.DefCalendar, c.Name), text, actor, task.From{}, seen, func(now time.Time) error {
 		if _, ever := hours.Opens(now); !ever {
 			return schedule.ErrNeverOpen
 		}
@@ -42,14 +42,14 @@ func (s *Registry) PutCalendar(ctx context.Context, c schedule.Calendar, actor s
 // Calendar returns a calendar. Any replica may answer, so it may be out of date. The error wraps
 // [ErrNoCalendar] if there is none.
 func (s *Registry) Calendar(ctx context.Context, name string) (schedule.StoredCalendar, error) {
-	d, err := s.nearest(ctx, definition.Named(definition.DefCalendar, name))
+	d, err := s.nearest(ctx, task.Named(task.DefCalendar, name))
 	return storedCalendar(&d, err)
 }
 
 // CalendarAt returns a revision of a calendar, the current one for 0. The error wraps
 // [ErrNoCalendar] if there was none.
 func (s *Registry) CalendarAt(ctx context.Context, name string, revision uint64) (schedule.StoredCalendar, error) {
-	d, err := s.definitionAt(ctx, definition.Named(definition.DefCalendar, name), revision)
+	d, err := s.definitionAt(ctx, task.Named(task.DefCalendar, name), revision)
 	return storedCalendar(&d, err)
 }
 
@@ -64,11 +64,11 @@ func storedCalendar(d *defined, err error) (schedule.StoredCalendar, error) {
 
 // Calendars returns all calendars by name, and the errors of those that are not valid.
 func (s *Registry) Calendars(ctx context.Context) ([]schedule.StoredCalendar, error) {
-	return present(ctx, s, definition.DefCalendar, storedCalendar)
+	return present(ctx, s, task.DefCalendar, storedCalendar)
 }
 
 // RemoveCalendar removes a calendar on behalf of actor. The error wraps [ErrNoCalendar] if there is
 // none.
 func (s *Registry) RemoveCalendar(ctx context.Context, name, actor string) error {
-	return s.remove(ctx, definition.Named(definition.DefCalendar, name), actor)
+	return s.remove(ctx, task.Named(task.DefCalendar, name), actor)
 }

@@ -15,10 +15,10 @@ import (
 	"millrace/events"
 	"millrace/events/jet/names"
 	"millrace/events/jet/request"
-	"millrace/task/definition"
+	"millrace/task"
 )
 
-// Keys of the bucket of copies are <kind>.<name> ([definition.Def]). A header of the copy says
+// Keys of the bucket of copies are <kind>.<name> ([task.Def]). A header of the copy says
 // which revision it has. Millrace itself never reads a definition from there.
 
 const (
@@ -37,7 +37,7 @@ const compareCopiesEvery = 10 * time.Minute
 
 // copied is the copy under a key of the bucket.
 type copied struct {
-	definition.Copied
+	task.Copied
 	seq uint64
 }
 
@@ -45,7 +45,7 @@ type copied struct {
 // checks at every interval, and whenever a key of the bucket or a definition changes, while first
 // says that no other server goes before this one. It calls told with each fact that it records
 // about copies that were changed by hand.
-func (s *Registry) KeepCopies(ctx context.Context, every time.Duration, first func() bool, told func(definition.CopiesRestored), failed func(error)) {
+func (s *Registry) KeepCopies(ctx context.Context, every time.Duration, first func() bool, told func(task.CopiesRestored), failed func(error)) {
 	k := &copyKeeper{s: s, told: told, every: every}
 	touched := make(chan struct{}, 1)
 	for _, subject := range []string{copySubject + ">", names.DefPrefix + ">"} {
@@ -84,13 +84,13 @@ func (s *Registry) KeepCopies(ctx context.Context, every time.Duration, first fu
 // copyKeeper keeps the copies. Only one goroutine uses it.
 type copyKeeper struct {
 	s        *Registry
-	told     func(definition.CopiesRestored)
-	every    time.Duration             // how often all copies are compared
-	after    uint64                    // changes of definitions up to it have been copied
-	bucket   bucketState               // as this keeper has left it
-	wrote    uint64                    // how many keys it has written in this look
-	compared time.Time                 // when all copies were last compared
-	untold   definition.CopiesRestored // restored, and not yet recorded in the log
+	told     func(task.CopiesRestored)
+	every    time.Duration       // how often all copies are compared
+	after    uint64              // changes of definitions up to it have been copied
+	bucket   bucketState         // as this keeper has left it
+	wrote    uint64              // how many keys it has written in this look
+	compared time.Time           // when all copies were last compared
+	untold   task.CopiesRestored // restored, and not yet recorded in the log
 }
 
 // bucketState shows whether a bucket has changed.
@@ -177,11 +177,11 @@ func (k *copyKeeper) compare(ctx context.Context) error {
 }
 
 // stray removes the content of a key that is not the key of any definition.
-func (k *copyKeeper) stray(ctx context.Context, key definition.Def, c copied) error {
+func (k *copyKeeper) stray(ctx context.Context, key task.Def, c copied) error {
 	if _, known := genres[key.Kind()]; known && key.Validate() == nil {
 		return k.restoreNow(ctx, key)
 	}
-	done, err := k.write(ctx, key, c.seq, &definition.Definition{})
+	done, err := k.write(ctx, key, c.seq, &task.Definition{})
 	if err != nil {
 		return err
 	}
@@ -189,18 +189,18 @@ func (k *copyKeeper) stray(ctx context.Context, key definition.Def, c copied) er
 		k.bucket = bucketState{}
 		return nil
 	}
-	k.untold = k.untold.Gather(definition.Restored{Of: key.Kind(), Name: key.Name(), Found: definition.DigestOf(c.Text)})
+	k.untold = k.untold.Gather(task.Restored{Of: key.Kind(), Name: key.Name(), Found: task.DigestOf(c.Text)})
 	return nil
 }
 
 // follow restores the copies of definitions that have changed.
 func (k *copyKeeper) follow(ctx context.Context, changed []defined) error {
-	keys := make([]definition.Def, len(changed))
+	keys := make([]task.Def, len(changed))
 	for i := range changed {
 		keys[i] = changed[i].Def
 	}
-	copies := map[definition.Def]copied{}
-	err := request.LastOn(ctx, k.s.Link, copyStream, copySubject, keys, func(key definition.Def, m *nats.Msg) error {
+	copies := map[task.Def]copied{}
+	err := request.LastOn(ctx, k.s.Link, copyStream, copySubject, keys, func(key task.Def, m *nats.Msg) error {
 		seq, err := request.SequenceOf(m)
 		copies[key] = copiedIn(m.Header, m.Data, seq)
 		return err
@@ -229,7 +229,7 @@ func (k *copyKeeper) restore(ctx context.Context, d *defined, c copied) error {
 // restoreNow rewrites a copy that differs from its definition. It reads the copy first: so the copy
 // cannot be of a later revision than the definition, even if another server copies at the same
 // time.
-func (k *copyKeeper) restoreNow(ctx context.Context, key definition.Def) error {
+func (k *copyKeeper) restoreNow(ctx context.Context, key task.Def) error {
 	c, err := k.s.copyOf(ctx, key)
 	if err != nil {
 		return err
@@ -256,9 +256,9 @@ func (k *copyKeeper) settle(ctx context.Context, d *defined, c copied) (done boo
 		return done, err
 	}
 	if byHand {
-		r := definition.Restored{Of: d.Kind(), Name: d.Name()}
+		r := task.Restored{Of: d.Kind(), Name: d.Name()}
 		if len(c.Text) > 0 {
-			r.Found = definition.DigestOf(c.Text)
+			r.Found = task.DigestOf(c.Text)
 		}
 		if d.Exists() {
 			r.Revision = d.Revision
@@ -270,7 +270,7 @@ func (k *copyKeeper) settle(ctx context.Context, d *defined, c copied) (done boo
 
 // write makes a key the copy of a definition, or removes it if there is none, if the key's last
 // message has the sequence last. It returns false if another writer has written the key meanwhile.
-func (k *copyKeeper) write(ctx context.Context, key definition.Def, last uint64, d *definition.Definition) (bool, error) {
+func (k *copyKeeper) write(ctx context.Context, key task.Def, last uint64, d *task.Definition) (bool, error) {
 	chain := events.Chain[copied, *nats.Msg]{
 		Read: func(ctx context.Context, _ *nats.Msg) (copied, uint64, bool, error) { // the bucket may have been made anew, and count from 1 again
 			c, err := k.s.copyOf(ctx, key)
@@ -316,13 +316,13 @@ func (k *copyKeeper) tell(ctx context.Context) error {
 	}
 	if d.Done() { // else another server has; its turn was first
 		k.told(k.untold)
-		k.untold = definition.CopiesRestored{}
+		k.untold = task.CopiesRestored{}
 	}
 	return nil
 }
 
 // copyMessage is the message that stores a copy under a key.
-func copyMessage(key definition.Def, d *definition.Definition) *nats.Msg {
+func copyMessage(key task.Def, d *task.Definition) *nats.Msg {
 	m := &nats.Msg{
 		Subject: copySubject + string(key),
 		Data:    d.Text,
@@ -335,7 +335,7 @@ func copyMessage(key definition.Def, d *definition.Definition) *nats.Msg {
 }
 
 // copyOf reads a copy from the leader.
-func (s *Registry) copyOf(ctx context.Context, key definition.Def) (copied, error) {
+func (s *Registry) copyOf(ctx context.Context, key task.Def) (copied, error) {
 	m, found, err := s.LeaderGetFrom(ctx, copyStream, map[string]any{"last_by_subj": copySubject + string(key)})
 	if err != nil || !found {
 		return copied{}, request.ReadError(copySubject+string(key), err)
@@ -357,9 +357,9 @@ func copiedIn(header nats.Header, data []byte, seq uint64) copied {
 
 // Copies returns the copies in their bucket, by key, removed ones included: what a user of the
 // bucket sees.
-func (s *Registry) Copies(ctx context.Context) (map[definition.Def]definition.Copied, error) {
+func (s *Registry) Copies(ctx context.Context) (map[task.Def]task.Copied, error) {
 	found, err := s.copies(ctx)
-	all := make(map[definition.Def]definition.Copied, len(found))
+	all := make(map[task.Def]task.Copied, len(found))
 	for key, c := range found {
 		all[key] = c.Copied
 	}
@@ -367,14 +367,14 @@ func (s *Registry) Copies(ctx context.Context) (map[definition.Def]definition.Co
 }
 
 // copies reads the whole bucket of copies, removed ones included.
-func (s *Registry) copies(ctx context.Context) (map[definition.Def]copied, error) {
+func (s *Registry) copies(ctx context.Context) (map[task.Def]copied, error) {
 	stream, err := s.JS.Stream(ctx, copyStream)
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", names.DefsBucket, err)
 	}
-	all := map[definition.Def]copied{}
+	all := map[task.Def]copied{}
 	err = request.LastOfAll(ctx, stream, copySubject+">", func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
-		all[definition.Def(strings.TrimPrefix(m.Subject(), copySubject))] = copiedIn(m.Headers(), m.Data(), meta.Sequence.Stream)
+		all[task.Def(strings.TrimPrefix(m.Subject(), copySubject))] = copiedIn(m.Headers(), m.Data(), meta.Sequence.Stream)
 		return nil
 	})
 	return all, err

@@ -16,7 +16,7 @@ import (
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/names"
 	"millrace/events/jet/streams"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/job"
 )
 
@@ -25,7 +25,7 @@ type copying struct {
 	*testing.T
 	*jet.Store
 	k    *definitions.CopyKeeper
-	told []definition.CopiesRestored
+	told []task.CopiesRestored
 	kv   jetstream.KeyValue
 }
 
@@ -36,7 +36,7 @@ func newCopying(t *testing.T) *copying {
 	return c
 }
 
-func (c *copying) tell(e definition.CopiesRestored) { c.told = append(c.told, e) }
+func (c *copying) tell(e task.CopiesRestored) { c.told = append(c.told, e) }
 
 func (c *copying) look() {
 	c.Helper()
@@ -46,10 +46,10 @@ func (c *copying) look() {
 }
 
 // same checks that the copies equal the log's definitions.
-func (c *copying) same(keys ...definition.Def) {
+func (c *copying) same(keys ...task.Def) {
 	c.Helper()
 	ctx := within(c.T)
-	copies := map[definition.Def][]byte{}
+	copies := map[task.Def][]byte{}
 	for key, is := range must(c.Copies(ctx))(c.T) {
 		if len(is.Text) > 0 {
 			copies[key] = is.Text
@@ -145,17 +145,17 @@ func TestCopiesChangedByHand(t *testing.T) {
 		t.Fatalf("the log was told %+v, want five copies, once", c.told)
 	}
 	for _, r := range c.told[0].Copies {
-		want := map[string]definition.Restored{
-			"changed": {Of: "job", Name: "changed", Found: definition.DigestOf(nonsense), Revision: 1},
+		want := map[string]task.Restored{
+			"changed": {Of: "job", Name: "changed", Found: task.DigestOf(nonsense), Revision: 1},
 			"removed": {Of: "job", Name: "removed", Revision: 1}, "purged": {Of: "job", Name: "purged", Revision: 1},
-			"mine": {Of: "job", Name: "mine", Found: definition.DigestOf(nonsense)}, "": {Of: "mine", Found: definition.DigestOf(nonsense)},
+			"mine": {Of: "job", Name: "mine", Found: task.DigestOf(nonsense)}, "": {Of: "mine", Found: task.DigestOf(nonsense)},
 		}[r.Name]
 		if r != want {
 			t.Errorf("told was %+v, want %+v", r, want)
 		}
 	}
 	last, found, err := c.LeaderGet(ctx, map[string]any{"last_by_subj": names.CopiesSubject})
-	if e, ok := last.Fact.Event.(definition.CopiesRestored); !found || err != nil || !ok || last.Kind != events.KindCopies || last.Fact.Actor != events.PartServer || len(e.Copies) != 5 {
+	if e, ok := last.Fact.Event.(task.CopiesRestored); !found || err != nil || !ok || last.Kind != events.KindCopies || last.Fact.Actor != events.PartServer || len(e.Copies) != 5 {
 		t.Fatalf("the log has %+v, %v", last, err)
 	}
 	for i := range 50 { // a person in a loop
@@ -167,7 +167,7 @@ func TestCopiesChangedByHand(t *testing.T) {
 		t.Errorf("the log was told again within a minute, at %d: %v", again.Seq, err)
 	}
 	untold := c.k.Untold()
-	if n := len(untold.Copies); n != definition.MaxRestored || untold.More != 50-n {
+	if n := len(untold.Copies); n != task.MaxRestored || untold.More != 50-n {
 		t.Errorf("%d copies wait to be told, and %d more; want %d in all", n, untold.More, 50)
 	}
 }
@@ -218,7 +218,7 @@ func TestKeepCopies(t *testing.T) {
 	t.Parallel()
 	c := newCopying(t)
 	ctx := within(t)
-	told := make(chan definition.CopiesRestored, 1)
+	told := make(chan task.CopiesRestored, 1)
 	ran := runKeeper(t, c.Store, told)
 	defer ran()
 	must(first(c.PutJob(ctx, testJob("a"), "ada")))(t)
@@ -246,12 +246,12 @@ func TestKeepCopies(t *testing.T) {
 	}
 }
 
-func runKeeper(t *testing.T, s *jet.Store, told chan<- definition.CopiesRestored) (stop func()) {
+func runKeeper(t *testing.T, s *jet.Store, told chan<- task.CopiesRestored) (stop func()) {
 	ctx, cancel := context.WithCancel(within(t))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.KeepCopies(ctx, 50*time.Millisecond, func() bool { return true }, func(e definition.CopiesRestored) { told <- e }, func(err error) { t.Error(err) })
+		s.KeepCopies(ctx, 50*time.Millisecond, func() bool { return true }, func(e task.CopiesRestored) { told <- e }, func(err error) { t.Error(err) })
 	}()
 	return func() { cancel(); <-done }
 }

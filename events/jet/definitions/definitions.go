@@ -15,7 +15,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet/names"
 	"millrace/events/jet/request"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/schedule"
 )
 
@@ -36,17 +36,17 @@ type genre struct {
 
 // genres are all kinds of definitions.
 var genres = map[string]genre{
-	definition.DefJob:      {ErrNoJob, ErrBadJob, func(name string, text []byte) error { _, err := jobOf(name, text); return err }},
-	definition.DefSchedule: {ErrNoSchedule, ErrBadSchedule, func(name string, text []byte) error { _, err := schedule.Read(name, text); return err }},
-	definition.DefCalendar: {ErrNoCalendar, ErrBadCalendar, func(name string, text []byte) error { _, err := schedule.ReadCalendar(name, text); return err }},
-	definition.DefBundle:   {ErrNoBundle, ErrBadBundle, func(name string, text []byte) error { _, err := bundleOf(name, text); return err }},
-	definition.DefToken:    {ErrNoToken, ErrBadToken, func(name string, text []byte) error { _, err := ReadToken(name, text); return err }},
+	task.DefJob:      {ErrNoJob, ErrBadJob, func(name string, text []byte) error { _, err := jobOf(name, text); return err }},
+	task.DefSchedule: {ErrNoSchedule, ErrBadSchedule, func(name string, text []byte) error { _, err := schedule.Read(name, text); return err }},
+	task.DefCalendar: {ErrNoCalendar, ErrBadCalendar, func(name string, text []byte) error { _, err := schedule.ReadCalendar(name, text); return err }},
+	task.DefBundle:   {ErrNoBundle, ErrBadBundle, func(name string, text []byte) error { _, err := bundleOf(name, text); return err }},
+	task.DefToken:    {ErrNoToken, ErrBadToken, func(name string, text []byte) error { _, err := ReadToken(name, text); return err }},
 }
 
 // defined is a definition with its name.
 type defined struct {
-	definition.Def
-	definition.Definition
+	task.Def
+	task.Definition
 }
 
 // Absent is the error for a name without a definition. It wraps the error of the kind: [ErrNoJob],
@@ -63,7 +63,7 @@ func (e *Absent) Error() string { return fmt.Sprintf("%v: %q", e.Kind, e.Name) }
 func (e *Absent) Unwrap() error { return e.Kind }
 
 // absent returns the error for a definition that does not exist.
-func absent(d definition.Def) error { return &Absent{genres[d.Kind()].none, d.Name()} }
+func absent(d task.Def) error { return &Absent{genres[d.Kind()].none, d.Name()} }
 
 // readable returns an error if the definition could not be read because of err, does not exist, or
 // is not valid because it was published by other means.
@@ -83,7 +83,7 @@ func (d *defined) readable(err error) error {
 
 // latest reads a definition from the leader, which has everything that was acknowledged, and the id
 // of its latest fact.
-func (s *Registry) latest(ctx context.Context, def definition.Def) (d defined, fact string, err error) {
+func (s *Registry) latest(ctx context.Context, def task.Def) (d defined, fact string, err error) {
 	d.Def = def
 	if err := def.Validate(); err != nil {
 		return d, "", err
@@ -97,13 +97,13 @@ func (s *Registry) latest(ctx context.Context, def definition.Def) (d defined, f
 }
 
 // Definition implements [events.Reader].
-func (s *Registry) Definition(ctx context.Context, def definition.Def) (definition.Definition, error) {
+func (s *Registry) Definition(ctx context.Context, def task.Def) (task.Definition, error) {
 	d, _, err := s.latest(ctx, def)
 	return d.Definition, err
 }
 
 // nearest reads a definition from any replica, which may lag behind.
-func (s *Registry) nearest(ctx context.Context, def definition.Def) (defined, error) {
+func (s *Registry) nearest(ctx context.Context, def task.Def) (defined, error) {
 	d := defined{Def: def}
 	if err := def.Validate(); err != nil {
 		return d, err
@@ -121,9 +121,9 @@ func (s *Registry) nearest(ctx context.Context, def definition.Def) (defined, er
 
 // definitionIn returns the definition as of the last record of its chain. If that record is not
 // readable because it was published by other means, the definition before it counts.
-func (s *Registry) definitionIn(ctx context.Context, def definition.Def, last *events.Record) (defined, error) {
+func (s *Registry) definitionIn(ctx context.Context, def task.Def, last *events.Record) (defined, error) {
 	d := defined{Def: def}
-	if e, ok := last.Fact.Event.(definition.DefinitionEvent); ok && last.Err == nil {
+	if e, ok := last.Fact.Event.(task.DefinitionEvent); ok && last.Err == nil {
 		d.Definition = evolved(d.Definition, last, e)
 		return d, nil
 	}
@@ -133,13 +133,13 @@ func (s *Registry) definitionIn(ctx context.Context, def definition.Def, last *e
 	return d, err
 }
 
-func evolved(d definition.Definition, r *events.Record, e definition.DefinitionEvent) definition.Definition {
-	return definition.EvolveDefinition(d, r.Seq, r.Fact.At, r.Fact.Actor, e)
+func evolved(d task.Definition, r *events.Record, e task.DefinitionEvent) task.Definition {
+	return task.EvolveDefinition(d, r.Seq, r.Fact.At, r.Fact.Actor, e)
 }
 
 // definitionAt reads a revision of a definition, the current one for 0. If there is none, the
 // result does not exist.
-func (s *Registry) definitionAt(ctx context.Context, def definition.Def, revision uint64) (defined, error) {
+func (s *Registry) definitionAt(ctx context.Context, def task.Def, revision uint64) (defined, error) {
 	d, err := s.nearest(ctx, def)
 	if err != nil || revision == 0 || d.Revision == revision {
 		return d, err
@@ -151,7 +151,7 @@ func (s *Registry) definitionAt(ctx context.Context, def definition.Def, revisio
 			return d, request.ReadError(names.DefSubject(def), err)
 		}
 		for i := range batch {
-			if e, ok := batch[i].Fact.Event.(definition.DefinitionEvent); ok {
+			if e, ok := batch[i].Fact.Event.(task.DefinitionEvent); ok {
 				if d.Definition = evolved(d.Definition, &batch[i], e); d.Revision == revision {
 					return d, nil
 				}
@@ -167,8 +167,8 @@ func (s *Registry) definitionAt(ctx context.Context, def definition.Def, revisio
 // amend replaces a definition by the result of change: an event with the next edition for a text,
 // or nil to leave it as it is. If another caller was faster, again tells whether to decide the
 // change anew; else the error wraps [ErrChanged].
-func (s *Registry) amend(ctx context.Context, def definition.Def, actor string, again bool,
-	change func(was *defined, now time.Time) (definition.DefinitionEvent, error)) (is defined, changed bool, err error) {
+func (s *Registry) amend(ctx context.Context, def task.Def, actor string, again bool,
+	change func(was *defined, now time.Time) (task.DefinitionEvent, error)) (is defined, changed bool, err error) {
 	chain := events.Chain[defined, *events.Fact]{
 		Read: func(ctx context.Context, wrote *events.Fact) (defined, uint64, bool, error) {
 			was, fact, err := s.latest(ctx, def)
@@ -176,7 +176,7 @@ func (s *Registry) amend(ctx context.Context, def definition.Def, actor string, 
 		},
 		Write: s.writer.Append, Once: !again,
 	}
-	var event definition.DefinitionEvent
+	var event task.DefinitionEvent
 	d, err := chain.Decide(ctx, func(was defined) (*events.Fact, bool, error) {
 		now := s.Now().UTC()
 		var err error
@@ -190,7 +190,7 @@ func (s *Registry) amend(ctx context.Context, def definition.Def, actor string, 
 	case err != nil:
 		return is, false, err
 	case d.Outcome == events.Recorded:
-		is.Definition = definition.EvolveDefinition(is.Definition, d.End, d.Wrote.At, actor, event)
+		is.Definition = task.EvolveDefinition(is.Definition, d.End, d.Wrote.At, actor, event)
 	case d.Outcome == events.Lost: // lost to another change, or to the same one
 		if event, err := change(&is, s.Now().UTC()); err != nil || event == nil {
 			return is, false, err
@@ -202,7 +202,7 @@ func (s *Registry) amend(ctx context.Context, def definition.Def, actor string, 
 
 // DefinitionAt returns a revision of a definition, the current one for 0. If there is none, the
 // result does not exist.
-func (s *Registry) DefinitionAt(ctx context.Context, def definition.Def, revision uint64) (definition.Definition, error) {
+func (s *Registry) DefinitionAt(ctx context.Context, def task.Def, revision uint64) (task.Definition, error) {
 	d, err := s.definitionAt(ctx, def, revision)
 	return d.Definition, err
 }
@@ -211,8 +211,8 @@ func (s *Registry) DefinitionAt(ctx context.Context, def definition.Def, revisio
 // is; refuse, if not nil, may refuse another one. seen is the revision that the change follows, 0
 // for none; any if omitted. The error wraps [ErrChanged] if another caller has changed it at the
 // same moment, and [value.ErrOvertaken] if the current revision is not the one seen.
-func (s *Registry) put(ctx context.Context, def definition.Def, text []byte, actor string, from definition.From, seen []uint64, refuse func(now time.Time) error) (revision uint64, changed bool, err error) {
-	is, changed, err := s.amend(ctx, def, actor, false, func(was *defined, now time.Time) (definition.DefinitionEvent, error) {
+func (s *Registry) put(ctx context.Context, def task.Def, text []byte, actor string, from task.From, seen []uint64, refuse func(now time.Time) error) (revision uint64, changed bool, err error) {
+	is, changed, err := s.amend(ctx, def, actor, false, func(was *defined, now time.Time) (task.DefinitionEvent, error) {
 		if was.Says(text) && was.Comes(from) {
 			return nil, nil
 		}
@@ -225,7 +225,7 @@ func (s *Registry) put(ctx context.Context, def definition.Def, text []byte, act
 			}
 		}
 		next, err := was.Next(text)
-		return definition.DefinitionApplied{Edition: next, Source: from.Source}, err
+		return task.DefinitionApplied{Edition: next, Source: from.Source}, err
 	})
 	if err != nil {
 		return 0, false, fmt.Errorf("store %s %s: %w", def.Kind(), def.Name(), err)
@@ -234,13 +234,13 @@ func (s *Registry) put(ctx context.Context, def definition.Def, text []byte, act
 }
 
 // remove removes a definition on behalf of actor.
-func (s *Registry) remove(ctx context.Context, def definition.Def, actor string) error {
-	_, _, err := s.amend(ctx, def, actor, true, func(was *defined, _ time.Time) (definition.DefinitionEvent, error) {
+func (s *Registry) remove(ctx context.Context, def task.Def, actor string) error {
+	_, _, err := s.amend(ctx, def, actor, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
 		if !was.Exists() {
 			return nil, absent(def)
 		}
 		next, err := was.Next(nil)
-		return definition.DefinitionRemoved{Revision: next.Revision}, err
+		return task.DefinitionRemoved{Revision: next.Revision}, err
 	})
 	return err
 }
@@ -252,8 +252,8 @@ const anyKind = "*"
 // included.
 func (s *Registry) definitions(ctx context.Context, kind string) ([]defined, error) {
 	var all []defined
-	err := request.LastOfAll(ctx, s.stream, names.DefSubject(definition.Named(kind, "*")), func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
-		def := definition.Def(strings.TrimPrefix(m.Subject(), names.DefPrefix))
+	err := request.LastOfAll(ctx, s.stream, names.DefSubject(task.Named(kind, "*")), func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
+		def := task.Def(strings.TrimPrefix(m.Subject(), names.DefPrefix))
 		if _, known := genres[def.Kind()]; !known || def.Validate() != nil {
 			return nil
 		}
@@ -322,7 +322,7 @@ func (s *Registry) changes(ctx context.Context, kind string, after, known uint64
 		return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
 	}
 	// A replica may lag behind without a sign of it, so ask the leader.
-	subject := names.DefSubject(definition.Named(kind, "*"))
+	subject := names.DefSubject(task.Named(kind, "*"))
 	if after > 0 && known > after && known-after <= farBehind {
 		next, err := s.nextOn(ctx, subject, after+1, false)
 		if err != nil {
@@ -368,7 +368,7 @@ func (s *Registry) changes(ctx context.Context, kind string, after, known uint64
 		state.LastSeq = max(state.LastSeq, from-1)
 	}
 	for _, r := range lastOnPlaces(found) {
-		d, err := s.definitionIn(ctx, definition.Def(strings.TrimPrefix(r.Place, names.DefPrefix)), &r)
+		d, err := s.definitionIn(ctx, task.Def(strings.TrimPrefix(r.Place, names.DefPrefix)), &r)
 		if err != nil {
 			return nil, false, 0, err
 		}
@@ -406,9 +406,9 @@ func (s *Registry) nextOn(ctx context.Context, subject string, from uint64, many
 }
 
 // Definitions returns the definitions of a kind, or of all kinds for "", removed ones included.
-func (s *Registry) Definitions(ctx context.Context, kind string) (map[definition.Def]definition.Definition, error) {
+func (s *Registry) Definitions(ctx context.Context, kind string) (map[task.Def]task.Definition, error) {
 	found, err := s.definitions(ctx, cmp.Or(kind, anyKind))
-	all := make(map[definition.Def]definition.Definition, len(found))
+	all := make(map[task.Def]task.Definition, len(found))
 	for i := range found {
 		all[found[i].Def] = found[i].Definition
 	}
@@ -417,32 +417,32 @@ func (s *Registry) Definitions(ctx context.Context, kind string) (map[definition
 
 // JobsIn reads the jobs among definitions, by name; SchedulesIn reads the schedules and CalendarsIn
 // the calendars. The error says which are not valid.
-func JobsIn(all map[definition.Def]definition.Definition) ([]StoredJob, error) {
-	return presentIn(sorted(all), definition.DefJob, storedJob)
+func JobsIn(all map[task.Def]task.Definition) ([]StoredJob, error) {
+	return presentIn(sorted(all), task.DefJob, storedJob)
 }
 
 // SchedulesIn is explained at [JobsIn].
-func SchedulesIn(all map[definition.Def]definition.Definition) ([]schedule.Stored, error) {
-	return presentIn(sorted(all), definition.DefSchedule, storedSchedule)
+func SchedulesIn(all map[task.Def]task.Definition) ([]schedule.Stored, error) {
+	return presentIn(sorted(all), task.DefSchedule, storedSchedule)
 }
 
 // CalendarsIn is explained at [JobsIn].
-func CalendarsIn(all map[definition.Def]definition.Definition) ([]schedule.StoredCalendar, error) {
-	return presentIn(sorted(all), definition.DefCalendar, storedCalendar)
+func CalendarsIn(all map[task.Def]task.Definition) ([]schedule.StoredCalendar, error) {
+	return presentIn(sorted(all), task.DefCalendar, storedCalendar)
 }
 
 // TokensIn is explained at [JobsIn].
-func TokensIn(all map[definition.Def]definition.Definition) ([]StoredToken, error) {
-	return presentIn(sorted(all), definition.DefToken, storedToken)
+func TokensIn(all map[task.Def]task.Definition) ([]StoredToken, error) {
+	return presentIn(sorted(all), task.DefToken, storedToken)
 }
 
 // BundlesIn is explained at [JobsIn].
-func BundlesIn(all map[definition.Def]definition.Definition) ([]NamedVersion, error) {
-	return presentIn(sorted(all), definition.DefBundle, namedVersion)
+func BundlesIn(all map[task.Def]task.Definition) ([]NamedVersion, error) {
+	return presentIn(sorted(all), task.DefBundle, namedVersion)
 }
 
 // sorted returns definitions in the order of their names.
-func sorted(all map[definition.Def]definition.Definition) []defined {
+func sorted(all map[task.Def]task.Definition) []defined {
 	found := make([]defined, 0, len(all))
 	for _, def := range slices.Sorted(maps.Keys(all)) {
 		found = append(found, defined{def, all[def]})
@@ -451,22 +451,22 @@ func sorted(all map[definition.Def]definition.Definition) []defined {
 }
 
 // JobIn reads the job in a definition of this name. The error wraps [ErrNoJob] if there is none.
-func JobIn(name string, d definition.Definition) (StoredJob, error) {
-	return storedJob(&defined{definition.Named(definition.DefJob, name), d}, nil)
+func JobIn(name string, d task.Definition) (StoredJob, error) {
+	return storedJob(&defined{task.Named(task.DefJob, name), d}, nil)
 }
 
 // ScheduleIn is [JobIn] for schedules.
-func ScheduleIn(name string, d definition.Definition) (schedule.Stored, error) {
-	return storedSchedule(&defined{definition.Named(definition.DefSchedule, name), d}, nil)
+func ScheduleIn(name string, d task.Definition) (schedule.Stored, error) {
+	return storedSchedule(&defined{task.Named(task.DefSchedule, name), d}, nil)
 }
 
 // CalendarIn is [JobIn] for calendars.
-func CalendarIn(name string, d definition.Definition) (schedule.StoredCalendar, error) {
-	return storedCalendar(&defined{definition.Named(definition.DefCalendar, name), d}, nil)
+func CalendarIn(name string, d task.Definition) (schedule.StoredCalendar, error) {
+	return storedCalendar(&defined{task.Named(task.DefCalendar, name), d}, nil)
 }
 
 // DefinitionFacts returns the log's facts about a definition, in order.
-func (s *Registry) DefinitionFacts(ctx context.Context, def definition.Def) ([]events.Record, error) {
+func (s *Registry) DefinitionFacts(ctx context.Context, def task.Def) ([]events.Record, error) {
 	if err := def.Validate(); err != nil {
 		return nil, err
 	}

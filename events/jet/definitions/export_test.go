@@ -3,7 +3,7 @@ package definitions
 import (
 	"context"
 
-	"millrace/task/definition"
+	"millrace/task"
 )
 
 // Internals for the tests, which open stores that import this package.
@@ -18,7 +18,7 @@ const (
 // CopyKeeper looks on request.
 type CopyKeeper struct{ k *copyKeeper }
 
-func NewCopyKeeper(b *Registry, told func(definition.CopiesRestored)) *CopyKeeper {
+func NewCopyKeeper(b *Registry, told func(task.CopiesRestored)) *CopyKeeper {
 	return &CopyKeeper{&copyKeeper{s: b, told: told}}
 }
 
@@ -26,4 +26,4 @@ func (c *CopyKeeper) Look(ctx context.Context) error { return c.k.look(ctx) }
 
 func (c *CopyKeeper) State(ctx context.Context) (bucketState, error) { return c.k.state(ctx) }
 
-func (c *CopyKeeper) Untold() definition.CopiesRestored { return c.k.untold }
+func (c *CopyKeeper) Untold() task.CopiesRestored { return c.k.untold }

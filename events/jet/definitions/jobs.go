@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/value"
 )
@@ -40,15 +40,15 @@ func (s StoredJob) SeenRevision() uint64 { return s.Revision }
 
 // PutJob stores a job under its name, on behalf of actor, and returns its revision. An equal one is
 // left as it is. seen is the revision that the change follows, 0 for none; any if omitted. The
-// error wraps [definition.ErrLongDefinition] if the job is too long, [ErrChanged] if another caller
+// error wraps [task.ErrLongDefinition] if the job is too long, [ErrChanged] if another caller
 // has changed it at the same moment, and [value.ErrOvertaken] if the current revision is not the
 // one seen.
 func (s *Registry) PutJob(ctx context.Context, j job.Job, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
-	return s.PutJobFrom(ctx, j, actor, definition.From{}, seen...)
+	return s.PutJobFrom(ctx, j, actor, task.From{}, seen...)
 }
 
 // PutJobFrom is [Registry.PutJob], and says from where the job comes.
-func (s *Registry) PutJobFrom(ctx context.Context, j job.Job, actor string, from definition.From, seen ...uint64) (revision uint64, changed bool, err error) {
+func (s *Registry) PutJobFrom(ctx context.Context, j job.Job, actor string, from task.From, seen ...uint64) (revision uint64, changed bool, err error) {
 	if err := j.Validate(); err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
@@ -56,20 +56,20 @@ func (s *Registry) PutJobFrom(ctx context.Context, j job.Job, actor string, from
 	if err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
-	return s.put(ctx, definition.Named(definition.DefJob, j.Name), text, actor, from, seen, nil)
+	return s.put(ctx, task.Named(task.DefJob, j.Name), text, actor, from, seen, nil)
 }
 
 // Job returns a job. Any replica may answer, so it may be out of date. The error wraps [ErrNoJob]
 // if there is none.
 func (s *Registry) Job(ctx context.Context, name string) (StoredJob, error) {
-	d, err := s.nearest(ctx, definition.Named(definition.DefJob, name))
+	d, err := s.nearest(ctx, task.Named(task.DefJob, name))
 	return storedJob(&d, err)
 }
 
 // JobToRun is [Registry.JobAt] for the current revision, read from the leader, which has everything
 // that was acknowledged. The error wraps [birth.ErrNoTask] if there is none that can run.
 func (s *Registry) JobToRun(ctx context.Context, name string) (job.Job, uint64, error) {
-	d, _, err := s.latest(ctx, definition.Named(definition.DefJob, name))
+	d, _, err := s.latest(ctx, task.Named(task.DefJob, name))
 	j, err := storedJob(&d, err)
 	return j.Job, j.Revision, err
 }
@@ -77,7 +77,7 @@ func (s *Registry) JobToRun(ctx context.Context, name string) (job.Job, uint64, 
 // StoredJobAt returns a revision of a job, the current one for 0. The error wraps [ErrNoJob] if
 // there is none, or there was none then.
 func (s *Registry) StoredJobAt(ctx context.Context, name string, revision uint64) (StoredJob, error) {
-	d, err := s.definitionAt(ctx, definition.Named(definition.DefJob, name), revision)
+	d, err := s.definitionAt(ctx, task.Named(task.DefJob, name), revision)
 	j, err := storedJob(&d, err)
 	if revision > 0 && errors.Is(err, ErrNoJob) {
 		err = fmt.Errorf("%w at revision %d", err, revision)
@@ -102,18 +102,18 @@ func storedJob(d *defined, err error) (StoredJob, error) {
 
 // Jobs returns all jobs by name, and the errors of those that are not valid.
 func (s *Registry) Jobs(ctx context.Context) ([]StoredJob, error) {
-	return present(ctx, s, definition.DefJob, storedJob)
+	return present(ctx, s, task.DefJob, storedJob)
 }
 
 // RemoveJob removes a job on behalf of actor; tasks that were made from it go on. The error wraps
 // [ErrNoJob] if there is none.
 func (s *Registry) RemoveJob(ctx context.Context, name, actor string) error {
-	return s.remove(ctx, definition.Named(definition.DefJob, name), actor)
+	return s.remove(ctx, task.Named(task.DefJob, name), actor)
 }
 
 // JobChanges returns the names of changed jobs, as [Registry.ScheduleChanges] does for schedules.
 func (s *Registry) JobChanges(ctx context.Context, after, known uint64) (names []string, all bool, reached uint64, err error) {
-	found, all, reached, err := s.changes(ctx, definition.DefJob, after, known)
+	found, all, reached, err := s.changes(ctx, task.DefJob, after, known)
 	for i := range found {
 		names = append(names, found[i].Name())
 	}

@@ -14,7 +14,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/names"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/param"
 	"millrace/task/value"
@@ -78,12 +78,12 @@ func TestJobs(t *testing.T) {
 	}
 	facts := must(s.DefinitionFacts(ctx, "job.thumbnail"))(t)
 	var told []uint64
-	var is definition.Definition
+	var is task.Definition
 	for i := range facts {
 		if facts[i].Err != nil || facts[i].Fact.Actor != "ada" || facts[i].Fact.Def != "job.thumbnail" {
 			t.Errorf("told was %+v", facts[i])
 		}
-		if err := is.Follows(facts[i].Fact.Event.(definition.DefinitionEvent)); err != nil {
+		if err := is.Follows(facts[i].Fact.Event.(task.DefinitionEvent)); err != nil {
 			t.Error(err)
 		}
 		is = events.FoldDefinition(facts[:i+1])
@@ -120,9 +120,9 @@ func TestUnreadableJob(t *testing.T) {
 	}
 	must(s.JS.Publish(ctx, names.DefPrefix+"job.was", []byte("{")))(t)
 	must(s.JS.Publish(ctx, names.DefPrefix+"job.never", []byte("{")))(t)
-	next := must((&definition.Definition{}).Next([]byte(`{"name":"another"}`)))(t)
+	next := must((&task.Definition{}).Next([]byte(`{"name":"another"}`)))(t)
 	now := s.Now()
-	must(s.Append(ctx, &events.Fact{ID: events.NewID(now), At: now, Def: "job.bad", Type: events.DefinitionApplied, Event: definition.DefinitionApplied{Edition: next}}, 0))(t)
+	must(s.Append(ctx, &events.Fact{ID: events.NewID(now), At: now, Def: "job.bad", Type: events.DefinitionApplied, Event: task.DefinitionApplied{Edition: next}}, 0))(t)
 	jobs, err := s.Jobs(ctx)
 	if !errors.Is(err, definitions.ErrBadJob) || len(jobs) != 2 || jobs[0].Name != "good" || jobs[1].Name != "was" {
 		t.Errorf("the jobs are %+v, %v; want the good one, the one that was, and an error", jobs, err)
@@ -171,9 +171,9 @@ func TestChangesAtOnce(t *testing.T) {
 	if len(facts)+int(told.Load()+same.Load()) != writers*rounds || told.Load() == 0 {
 		t.Errorf("%d changes are in the log, %d writers were told, %d wanted what was there; want %d in all, and somebody told", len(facts), told.Load(), same.Load(), writers*rounds)
 	}
-	var is definition.Definition
+	var is task.Definition
 	for i := range facts {
-		if err := is.Follows(facts[i].Fact.Event.(definition.DefinitionEvent)); err != nil {
+		if err := is.Follows(facts[i].Fact.Event.(task.DefinitionEvent)); err != nil {
 			t.Error(err)
 		}
 		is = events.FoldDefinition(facts[:i+1])
@@ -188,14 +188,14 @@ func TestLongDefinition(t *testing.T) {
 	s := newStore(t)
 	ctx := within(t)
 	j := testJob("a")
-	j.Params.Defaults["long"] = []byte(`"` + strings.Repeat("x", definition.MaxDefinition) + `"`)
-	if _, _, err := s.PutJob(ctx, j, "ada"); !errors.Is(err, definition.ErrLongDefinition) {
+	j.Params.Defaults["long"] = []byte(`"` + strings.Repeat("x", task.MaxDefinition) + `"`)
+	if _, _, err := s.PutJob(ctx, j, "ada"); !errors.Is(err, task.ErrLongDefinition) {
 		t.Errorf("a job that is too long: %v", err)
 	}
 	if facts := must(s.DefinitionFacts(ctx, "job.a"))(t); len(facts) != 0 {
 		t.Errorf("%d facts of it", len(facts))
 	}
-	j.Params.Defaults["long"] = []byte(`"` + strings.Repeat("x", definition.MaxDefinition-1000) + `"`)
+	j.Params.Defaults["long"] = []byte(`"` + strings.Repeat("x", task.MaxDefinition-1000) + `"`)
 	if _, _, err := s.PutJob(ctx, j, "ada"); err != nil {
 		t.Error(err)
 	}

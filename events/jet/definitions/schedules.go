@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/placement"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -22,7 +22,7 @@ var ErrBadSchedule = errors.New("the stored schedule is not valid: store it anew
 // PutSchedule stores a schedule under its name, on behalf of actor, and returns its revision. An
 // equal one is left as it is, and a paused one stays paused. Then it sets the timer; if that fails,
 // the scheduler's sweep does it. The error is a [*schedule.Refusal] if no tick will ever come or the
-// name is another's; it wraps [definition.ErrLongDefinition] if the schedule is too long, and
+// name is another's; it wraps [task.ErrLongDefinition] if the schedule is too long, and
 // [ErrChanged] if another caller has changed it at the same moment. seen is as in [Registry.PutJob].
 func (s *Registry) PutSchedule(ctx context.Context, d schedule.Definition, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
 	if err := value.JoinFaults(value.Under("task: ", placement.ValidLabels(d.Make.Labels)), d.Validate()); err != nil {
@@ -33,7 +33,7 @@ func (s *Registry) PutSchedule(ctx context.Context, d schedule.Definition, actor
 		if err != nil || !changes {
 			return was, nil, err
 		}
-		return &next, func(e definition.Edition) definition.DefinitionEvent { return definition.DefinitionApplied{Edition: e} }, nil
+		return &next, func(e task.Edition) task.DefinitionEvent { return task.DefinitionApplied{Edition: e} }, nil
 	})
 }
 
@@ -45,8 +45,8 @@ func (s *Registry) PauseSchedule(ctx context.Context, name, actor, reason string
 		}
 		d := *was
 		d.Paused = &schedule.Pause{At: now, Actor: actor, Reason: reason}
-		return &d, func(e definition.Edition) definition.DefinitionEvent {
-			return definition.SchedulePaused{Edition: e, Reason: reason}
+		return &d, func(e task.Edition) task.DefinitionEvent {
+			return task.SchedulePaused{Edition: e, Reason: reason}
 		}, nil
 	})
 	return changed, err
@@ -60,8 +60,8 @@ func (s *Registry) ResumeSchedule(ctx context.Context, name, actor, reason strin
 			return was, nil, noSchedule(was, name)
 		}
 		d := was.Resumed(now)
-		return &d, func(e definition.Edition) definition.DefinitionEvent {
-			return definition.ScheduleResumed{Edition: e, Reason: reason}
+		return &d, func(e task.Edition) task.DefinitionEvent {
+			return task.ScheduleResumed{Edition: e, Reason: reason}
 		}, nil
 	})
 	return changed, err
@@ -70,7 +70,7 @@ func (s *Registry) ResumeSchedule(ctx context.Context, name, actor, reason strin
 // RemoveSchedule removes a schedule; its tasks stay. The error wraps [ErrNoSchedule] if there is
 // none.
 func (s *Registry) RemoveSchedule(ctx context.Context, name, actor string) error {
-	if err := s.remove(ctx, definition.Named(definition.DefSchedule, name), actor); err != nil {
+	if err := s.remove(ctx, task.Named(task.DefSchedule, name), actor); err != nil {
 		return err
 	}
 	return s.writer.DisarmSchedule(ctx, name)
@@ -78,20 +78,20 @@ func (s *Registry) RemoveSchedule(ctx context.Context, name, actor string) error
 
 func noSchedule(was *schedule.Definition, name string) error {
 	if was == nil {
-		return absent(definition.Named(definition.DefSchedule, name))
+		return absent(task.Named(task.DefSchedule, name))
 	}
 	return nil
 }
 
 // eventOf makes the event of an edition.
-type eventOf func(definition.Edition) definition.DefinitionEvent
+type eventOf func(task.Edition) task.DefinitionEvent
 
 // amendSchedule replaces a schedule by the result of change, and sets its timer. A schedule that is
 // not valid counts as none. The timer comes last: a process that dies before it leaves a schedule
 // without a timer, or with that of an earlier revision, and the scheduler's sweep finds both.
 func (s *Registry) amendSchedule(ctx context.Context, name, actor string, again bool, seen []uint64,
 	change func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error)) (revision uint64, changed bool, err error) {
-	is, changed, err := s.amend(ctx, definition.Named(definition.DefSchedule, name), actor, again, func(d *defined, now time.Time) (definition.DefinitionEvent, error) {
+	is, changed, err := s.amend(ctx, task.Named(task.DefSchedule, name), actor, again, func(d *defined, now time.Time) (task.DefinitionEvent, error) {
 		var was *schedule.Definition
 		if stored, err := storedSchedule(d, nil); err == nil {
 			was = &stored.Definition
@@ -149,14 +149,14 @@ func storedSchedule(d *defined, err error) (schedule.Stored, error) {
 
 // Schedule returns a schedule. The error wraps [ErrNoSchedule] if there is none.
 func (s *Registry) Schedule(ctx context.Context, name string) (schedule.Stored, error) {
-	d, _, err := s.latest(ctx, definition.Named(definition.DefSchedule, name))
+	d, _, err := s.latest(ctx, task.Named(task.DefSchedule, name))
 	return storedSchedule(&d, err)
 }
 
 // ScheduleAt returns a revision of a schedule, perhaps of a removed one; nil if there was none that can
 // be read.
 func (s *Registry) ScheduleAt(ctx context.Context, name string, revision uint64) (*schedule.Stored, error) {
-	d, err := s.definitionAt(ctx, definition.Named(definition.DefSchedule, name), revision)
+	d, err := s.definitionAt(ctx, task.Named(task.DefSchedule, name), revision)
 	is, err := storedSchedule(&d, err)
 	if errors.Is(err, ErrNoSchedule) || errors.Is(err, ErrBadSchedule) {
 		return nil, nil
@@ -166,7 +166,7 @@ func (s *Registry) ScheduleAt(ctx context.Context, name string, revision uint64)
 
 // Schedules returns all schedules by name, and the errors of those that are not valid.
 func (s *Registry) Schedules(ctx context.Context) ([]schedule.Stored, error) {
-	return present(ctx, s, definition.DefSchedule, storedSchedule)
+	return present(ctx, s, task.DefSchedule, storedSchedule)
 }
 
 // ScheduleChanges returns the changes of schedules after a sequence, in order, and the sequence up
@@ -175,7 +175,7 @@ func (s *Registry) Schedules(ctx context.Context) ([]schedule.Stored, error) {
 // reached, 0 if the caller knows none; with it the call costs less while nothing changes, but does
 // not notice that the log was made anew.
 func (s *Registry) ScheduleChanges(ctx context.Context, after, known uint64) (changed []schedule.Change, all bool, reached uint64, err error) {
-	found, all, reached, err := s.changes(ctx, definition.DefSchedule, after, known)
+	found, all, reached, err := s.changes(ctx, task.DefSchedule, after, known)
 	for i := range found {
 		c := schedule.Change{Name: found[i].Name()}
 		if stored, err := storedSchedule(&found[i], nil); err == nil {

@@ -16,7 +16,7 @@ import (
 
 	"millrace/events/jet/names"
 	"millrace/events/jet/rights"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/value"
 )
 
@@ -126,12 +126,12 @@ func (s *Registry) PutToken(ctx context.Context, t Token, actor string, replace 
 	if err != nil {
 		return err
 	}
-	_, _, err = s.amend(ctx, definition.Named(definition.DefToken, t.Name), actor, false, func(was *defined, _ time.Time) (definition.DefinitionEvent, error) {
+	_, _, err = s.amend(ctx, task.Named(task.DefToken, t.Name), actor, false, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
 		if was.Exists() && !replace {
 			return nil, ErrTokenExists
 		}
 		next, err := was.Next(text)
-		return definition.DefinitionApplied{Edition: next}, err
+		return task.DefinitionApplied{Edition: next}, err
 	})
 	if err != nil {
 		return fmt.Errorf("store token %s: %w", t.Name, err)
@@ -141,12 +141,12 @@ func (s *Registry) PutToken(ctx context.Context, t Token, actor string, replace 
 
 // RemoveToken removes a token on behalf of actor. The error wraps [ErrNoToken] if there is none.
 func (s *Registry) RemoveToken(ctx context.Context, name, actor string) error {
-	return s.remove(ctx, definition.Named(definition.DefToken, name), actor)
+	return s.remove(ctx, task.Named(task.DefToken, name), actor)
 }
 
 // Tokens returns all tokens by name, and the errors of those that are not valid.
 func (s *Registry) Tokens(ctx context.Context) ([]StoredToken, error) {
-	return present(ctx, s, definition.DefToken, storedToken)
+	return present(ctx, s, task.DefToken, storedToken)
 }
 
 // TokenKeeper knows all tokens, as of its last look. Only one goroutine may use it.
@@ -170,13 +170,13 @@ func (k *TokenKeeper) Look(ctx context.Context) (all []Token, changed bool, err 
 
 // look brings the tokens up to date, and tells whether they have changed.
 func (k *TokenKeeper) look(ctx context.Context) (bool, error) {
-	changed, all, reached, err := k.s.changes(ctx, definition.DefToken, k.after, 0)
+	changed, all, reached, err := k.s.changes(ctx, task.DefToken, k.after, 0)
 	if err != nil {
 		return false, err
 	}
 	tokens := map[string]Token{}
 	if all || k.tokens == nil {
-		if changed, err = k.s.chains(ctx, definition.DefToken, reached); err != nil {
+		if changed, err = k.s.chains(ctx, task.DefToken, reached); err != nil {
 			return false, err
 		}
 	} else {
@@ -201,14 +201,14 @@ func (k *TokenKeeper) look(ctx context.Context) (bool, error) {
 // log, from the leader. Use it only for kinds with few definitions.
 func (s *Registry) chains(ctx context.Context, kind string, last uint64) (all []defined, err error) {
 	for from := uint64(1); from <= last; {
-		r, found, err := s.LeaderGet(ctx, map[string]any{"seq": from, "next_by_subj": names.DefSubject(definition.Named(kind, "*"))})
+		r, found, err := s.LeaderGet(ctx, map[string]any{"seq": from, "next_by_subj": names.DefSubject(task.Named(kind, "*"))})
 		if err != nil {
 			return nil, fmt.Errorf("read definitions (%s): %w", kind, err)
 		}
 		if !found || r.Seq > last {
 			return all, nil
 		}
-		d, err := s.definitionIn(ctx, definition.Def(strings.TrimPrefix(r.Place, names.DefPrefix)), &r)
+		d, err := s.definitionIn(ctx, task.Def(strings.TrimPrefix(r.Place, names.DefPrefix)), &r)
 		if err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ import (
 	wire "millrace/events/jet/names"
 	"millrace/events/jet/natstest"
 	"millrace/events/jet/rights"
-	"millrace/task/definition"
+	"millrace/task"
 )
 
 func TestReadToken(t *testing.T) {
@@ -97,7 +97,7 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Lets no caller in.
-	natstest.Raw(t, s.JS, wire.DefSubject(definition.Named(definition.DefToken, "evil")), nil, []byte(`{}`))
+	natstest.Raw(t, s.JS, wire.DefSubject(task.Named(task.DefToken, "evil")), nil, []byte(`{}`))
 	if names := known(); !slices.Equal(names, []string{"shop"}) {
 		t.Errorf("known are %v", names)
 	}
@@ -108,7 +108,7 @@ func TestTokens(t *testing.T) {
 	if len(all) != 1 || all[0].By != "ada" || all[0].Role != rights.Submitter {
 		t.Errorf("there are %+v, %v", all, err)
 	}
-	facts, err := s.DefinitionFacts(ctx, definition.Named(definition.DefToken, "admin"))
+	facts, err := s.DefinitionFacts(ctx, task.Named(task.DefToken, "admin"))
 	if err != nil || len(facts) != 2 || facts[1].Fact.Actor != "bob" || strings.Contains(string(facts[0].Raw), secret) {
 		t.Errorf("the log has %+v, %v", facts, err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
 
-	"millrace/events/jet/discovery"
+	"millrace/events/jet/request"
 )
 
 // ErrShared: other users of the machine may enter the data directory, and Millrace must not change
@@ -90,7 +90,7 @@ const passwordFile = "nats.password"
 // ownAuth returns the credential of a data directory, and makes it at the first start. To change
 // it, remove the file and start the server again.
 func ownAuth(dir string) (Auth, error) {
-	password, err := discovery.Secret(filepath.Join(dir, passwordFile))
+	password, err := request.Secret(filepath.Join(dir, passwordFile))
 	if err != nil {
 		err = fmt.Errorf("password of the embedded server: %w", err)
 	}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"millrace/events/jet/discovery"
+	"millrace/events/jet/request"
 )
 
 // contextMark begins the description of a context that a server of Millrace has made, and may
@@ -22,15 +22,15 @@ func (s *Server) LendContext(name string) (takeBack func(), err error) {
 	if !s.own {
 		return nil, errors.New("only a credential that the server has made itself is handed on")
 	}
-	old, err := discovery.Load(name)
-	if !errors.Is(err, discovery.ErrUnknown) && !strings.HasPrefix(old.Description, contextMark) {
+	old, err := request.Load(name)
+	if !errors.Is(err, request.ErrUnknown) && !strings.HasPrefix(old.Description, contextMark) {
 		return nil, fmt.Errorf("there is a context %q that is somebody's own", name)
 	}
 	dir, err := filepath.Abs(s.cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	c := discovery.Context{Description: contextMark + dir, URL: s.Address(), User: s.cfg.Auth.User, Password: s.cfg.Auth.Password}
+	c := request.Context{Description: contextMark + dir, URL: s.Address(), User: s.cfg.Auth.User, Password: s.cfg.Auth.Password}
 	if s.cfg.TLSCert != "" {
 		if c.CA, err = filepath.Abs(s.cfg.TLSCert); err != nil {
 			return nil, err
@@ -40,8 +40,8 @@ func (s *Server) LendContext(name string) (takeBack func(), err error) {
 		return nil, err
 	}
 	return func() {
-		now, err := discovery.Load(name)
-		if path, bad := discovery.Path(name); err == nil && bad == nil && now.Password == c.Password && now.URL == c.URL {
+		now, err := request.Load(name)
+		if path, bad := request.Path(name); err == nil && bad == nil && now.Password == c.Password && now.URL == c.URL {
 			_ = os.Remove(path) // also the link of a selected one
 		}
 	}, nil

@@ -10,7 +10,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/node"
 	"millrace/task/placement"
@@ -208,7 +207,7 @@ func ChainSubject(f *events.Fact) string {
 }
 
 // DefSubject is the subject of a definition's changes.
-func DefSubject(d definition.Def) string { return DefPrefix + string(d) }
+func DefSubject(d task.Def) string { return DefPrefix + string(d) }
 
 // UniqueSubject is the subject of the claims of a unique key.
 func UniqueSubject(key string) string { return KeyPrefix + value.Mark(key) }
@@ -227,7 +226,7 @@ func Place(subject string) (kind events.Kind, about events.Fact) {
 	case strings.HasPrefix(subject, NodePrefix):
 		return events.KindNode, events.Fact{Node: node.ID(subject[len(NodePrefix):])}
 	case strings.HasPrefix(subject, DefPrefix):
-		return events.KindDefinition, events.Fact{Def: definition.Def(subject[len(DefPrefix):])}
+		return events.KindDefinition, events.Fact{Def: task.Def(subject[len(DefPrefix):])}
 	case strings.HasPrefix(subject, StatePrefix):
 		return events.KindQueue, events.Fact{Queue: subject[len(StatePrefix):]}
 	case strings.HasPrefix(subject, KeyPrefix):

@@ -15,7 +15,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/embed"
-	"millrace/files/tree"
+	"millrace/files"
 	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/job"
@@ -153,7 +153,7 @@ func Raw(t testing.TB, js jetstream.JetStream, subject string, header nats.Heade
 }
 
 // Pushed pushes a folder with some files and returns their version.
-func Pushed(t testing.TB, s tree.Store, contents ...string) *tree.Tree {
+func Pushed(t testing.TB, s files.Store, contents ...string) *files.Tree {
 	t.Helper()
 	dir := t.TempDir()
 	for i, c := range contents {
@@ -163,7 +163,7 @@ func Pushed(t testing.TB, s tree.Store, contents ...string) *tree.Tree {
 	}
 	root := Must(os.OpenRoot(dir))(t)
 	defer root.Close()
-	scanned := Must(tree.Scan(t.Context(), root, tree.Options{}))(t)
-	Must(tree.Push(Within(t), s, root, scanned, "ada", time.Now(), nil))(t)
+	scanned := Must(files.Scan(t.Context(), root, files.Options{}))(t)
+	Must(files.Push(Within(t), s, root, scanned, "ada", time.Now(), nil))(t)
 	return scanned
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"millrace/files"
-	"millrace/files/tree"
 )
 
 // Internals for the tests, which open stores that import this package.
@@ -23,6 +22,6 @@ func (s *Files) SweepMark(ctx context.Context) (seq uint64, age time.Duration, e
 	return s.sweepMark(ctx)
 }
 
-func (s *Files) Protected(ctx context.Context) (map[files.Digest]tree.Version, error) {
+func (s *Files) Protected(ctx context.Context) (map[files.Digest]files.Version, error) {
 	return s.protected(ctx)
 }

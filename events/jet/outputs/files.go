@@ -18,7 +18,6 @@ import (
 	"millrace/events/jet/names"
 	"millrace/events/jet/request"
 	"millrace/files"
-	"millrace/files/tree"
 	"millrace/task"
 )
 
@@ -30,9 +29,9 @@ import (
 // Files stores and reads contents, versions and artifacts over a connection.
 type Files struct{ *request.Link }
 
-var _ tree.Store = (*Files)(nil)
+var _ files.Store = (*Files)(nil)
 
-// Put implements [tree.Store].
+// Put implements [files.Store].
 func (s *Files) Put(ctx context.Context, d files.Digest, chunk []byte) error {
 	if err := s.putFile(ctx, &nats.Msg{Subject: names.ChunkPrefix + string(d), Data: chunk}); err != nil {
 		return fmt.Errorf("store content %s: %w", d.Short(), err)
@@ -66,7 +65,7 @@ func filesTrouble(err error) error {
 	case err == nil:
 		return nil
 	case full:
-		return fmt.Errorf("%w (it says %q)", tree.ErrFull, word)
+		return fmt.Errorf("%w (it says %q)", files.ErrFull, word)
 	case request.Says(err, request.CodeNoSuchStream):
 		return errNoFiles
 	case errors.Is(err, events.ErrNoStream):
@@ -79,7 +78,7 @@ func filesTrouble(err error) error {
 	return err
 }
 
-// Get implements [tree.Store]. It asks any replica, and the leader if that one does not have the
+// Get implements [files.Store]. It asks any replica, and the leader if that one does not have the
 // chunk.
 func (s *Files) Get(ctx context.Context, d files.Digest) ([]byte, error) {
 	b, found, err := s.getFile(ctx, names.ChunkPrefix+string(d))
@@ -87,7 +86,7 @@ func (s *Files) Get(ctx context.Context, d files.Digest) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read content %s: %w", d.Short(), filesTrouble(err))
 	case !found:
-		return nil, fmt.Errorf("%w: %s is gone from stream %s: push the folder again, which stores what is missing", tree.ErrNoChunk, d.Short(), names.FilesStream)
+		return nil, fmt.Errorf("%w: %s is gone from stream %s: push the folder again, which stores what is missing", files.ErrNoChunk, d.Short(), names.FilesStream)
 	}
 	if err := d.Check(b); err != nil {
 		return nil, s.damaged(ctx, d, err)
@@ -165,7 +164,7 @@ func (s *Files) getFile(ctx context.Context, subject string) (body []byte, found
 // costs as much as some hundred questions, and more the more there are.
 const few = 256
 
-// Missing implements [tree.Store].
+// Missing implements [files.Store].
 func (s *Files) Missing(ctx context.Context, all []files.Digest) ([]files.Digest, error) {
 	there := make(map[string]bool, len(all))
 	err := s.present(ctx, all, there)
@@ -257,9 +256,9 @@ func (s *Files) fileSubjects(ctx context.Context, filter string) ([]string, erro
 // safe from gc.
 const protection = 24 * time.Hour
 
-// Protect implements [tree.Store]. It waits for a sweep in progress: what that sweep removes is
+// Protect implements [files.Store]. It waits for a sweep in progress: what that sweep removes is
 // missing afterwards, and the next sweep knows of the version.
-func (s *Files) Protect(ctx context.Context, v tree.Version) error {
+func (s *Files) Protect(ctx context.Context, v files.Version) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -289,8 +288,8 @@ func (s *Files) Protect(ctx context.Context, v tree.Version) error {
 	}
 }
 
-// Commit implements [tree.Store]. A known version stays as it is.
-func (s *Files) Commit(ctx context.Context, v tree.Version) error {
+// Commit implements [files.Store]. A known version stays as it is.
+func (s *Files) Commit(ctx context.Context, v files.Version) error {
 	if err := v.Validate(); err != nil {
 		return err
 	}
@@ -316,23 +315,23 @@ func (s *Files) Commit(ctx context.Context, v tree.Version) error {
 	return nil
 }
 
-// Version implements [tree.Store].
-func (s *Files) Version(ctx context.Context, d files.Digest) (tree.Version, error) {
-	var v tree.Version
+// Version implements [files.Store].
+func (s *Files) Version(ctx context.Context, d files.Digest) (files.Version, error) {
+	var v files.Version
 	if !d.Valid() {
-		return v, fmt.Errorf("%w: %q", tree.ErrNoVersion, d)
+		return v, fmt.Errorf("%w: %q", files.ErrNoVersion, d)
 	}
 	body, found, err := s.getFile(ctx, names.VersionPrefix+string(d))
 	switch {
 	case err != nil:
 		return v, fmt.Errorf("read version %s: %w", d.Short(), filesTrouble(err))
 	case !found:
-		return v, fmt.Errorf("%w: %s", tree.ErrNoVersion, d.Short())
+		return v, fmt.Errorf("%w: %s", files.ErrNoVersion, d.Short())
 	}
 	return v, readVersion(body, d, &v)
 }
 
-func readVersion(body []byte, d files.Digest, v *tree.Version) error {
+func readVersion(body []byte, d files.Digest, v *files.Version) error {
 	err := json.Unmarshal(body, v)
 	if err == nil && v.Digest != d {
 		err = errors.New("it is about another one")

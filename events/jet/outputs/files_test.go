@@ -18,7 +18,6 @@ import (
 	"millrace/events/jet/natstest"
 	"millrace/events/jet/outputs"
 	"millrace/files"
-	"millrace/files/tree"
 	"millrace/internal/testkit"
 	"millrace/task"
 )
@@ -29,7 +28,7 @@ func TestFiles(t *testing.T) {
 	ctx := within(t)
 	big := strings.Repeat("0123456789abcdef", files.ChunkSize/16+1)
 	v := natstest.Pushed(t, s, "one", big)
-	m := must(tree.Manifest(ctx, s, v.Digest))(t)
+	m := must(files.Held(ctx, s, v.Digest))(t)
 	if len(m.Entries) != 2 || m.Size() != int64(3+len(big)) {
 		t.Errorf("read %+v", m)
 	}
@@ -45,10 +44,10 @@ func TestFiles(t *testing.T) {
 	if missing := must(s.Missing(ctx, many))(t); len(missing) != outputs.Few {
 		t.Errorf("of a long list %d are missing, want %d", len(missing), outputs.Few)
 	}
-	if _, err := s.Get(ctx, none); !errors.Is(err, tree.ErrNoChunk) {
+	if _, err := s.Get(ctx, none); !errors.Is(err, files.ErrNoChunk) {
 		t.Error(err)
 	}
-	if _, err := s.Version(ctx, none); !errors.Is(err, tree.ErrNoVersion) {
+	if _, err := s.Version(ctx, none); !errors.Is(err, files.ErrNoVersion) {
 		t.Error(err)
 	}
 	// A client has written to the stream by other means.
@@ -58,7 +57,7 @@ func TestFiles(t *testing.T) {
 	}
 	// The first user that pushed a version stays its author.
 	first := must(s.Version(ctx, v.Digest))(t)
-	if err := s.Commit(ctx, tree.Version{Digest: v.Digest, By: "bob"}); err != nil {
+	if err := s.Commit(ctx, files.Version{Digest: v.Digest, By: "bob"}); err != nil {
 		t.Error(err)
 	}
 	if again := must(s.Version(ctx, v.Digest))(t); again.By != "ada" || !again.At.Equal(first.At) {
@@ -102,7 +101,7 @@ func TestSweep(t *testing.T) {
 	if done := must(s.SweepFiles(ctx, soon, false, wanted))(t); done.Chunks != 0 || len(done.Versions) != 0 || done.Kept != 2 {
 		t.Errorf("a version that was just pushed: %+v", done)
 	}
-	for _, v := range []*tree.Tree{kept, lost} {
+	for _, v := range []*files.Tree{kept, lost} {
 		stream := must(s.JS.Stream(ctx, names.FilesStream))(t)
 		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(names.ProtectPrefix+string(v.Digest))); err != nil {
 			t.Fatal(err)
@@ -118,10 +117,10 @@ func TestSweep(t *testing.T) {
 			t.Errorf("dry %v: %+v", dry, done)
 		}
 	}
-	if _, err := s.Version(ctx, lost.Digest); !errors.Is(err, tree.ErrNoVersion) {
+	if _, err := s.Version(ctx, lost.Digest); !errors.Is(err, files.ErrNoVersion) {
 		t.Error(err)
 	}
-	m := must(tree.Manifest(ctx, s, kept.Digest))(t)
+	m := must(files.Held(ctx, s, kept.Digest))(t)
 	for _, e := range m.Entries {
 		must(s.Get(ctx, e.Chunks[0]))(t)
 	}
@@ -131,7 +130,7 @@ func TestSweep(t *testing.T) {
 	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(names.ChunkPrefix+string(v.Chunks[0]))); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := s.SweepFiles(ctx, soon, false, wanted); !errors.Is(err, tree.ErrNoChunk) || done.Chunks != 0 {
+	if done, err := s.SweepFiles(ctx, soon, false, wanted); !errors.Is(err, files.ErrNoChunk) || done.Chunks != 0 {
 		t.Errorf("%+v: %v", done, err)
 	}
 }
@@ -147,7 +146,7 @@ func TestSweepsAndPushesWaitForEachOther(t *testing.T) {
 		t.Error(err)
 	}
 	waited := make(chan error)
-	v := tree.Version{Digest: files.DigestOf([]byte("v"))}
+	v := files.Version{Digest: files.DigestOf([]byte("v"))}
 	go func() { waited <- s.Protect(ctx, v) }()
 	testkit.Eventually(t, "protection", func() bool { p, err := s.Protected(ctx); return err == nil && len(p) == 1 })
 	select {
@@ -188,7 +187,7 @@ func TestAMarkThatStays(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	ctx := within(t)
-	v := tree.Version{Digest: files.DigestOf([]byte("v"))}
+	v := files.Version{Digest: files.DigestOf([]byte("v"))}
 	// As if the mark came right after the protection, before the look for it.
 	body := must(json.Marshal(v))(t)
 	protection := natstest.Raw(t, s.JS, names.ProtectPrefix+string(v.Digest), nil, body)
@@ -242,7 +241,7 @@ func TestSweepBesidePushes(t *testing.T) {
 		defer close(ended)
 		for range 10 {
 			_, err := s.SweepFiles(ctx, time.Now().Add(time.Hour), false, func(context.Context) (map[files.Digest]bool, error) { return map[files.Digest]bool{}, nil })
-			if err != nil && !errors.Is(err, tree.ErrNoChunk) { // a push that has only just begun
+			if err != nil && !errors.Is(err, files.ErrNoChunk) { // a push that has only just begun
 				t.Error(err)
 			}
 		}
@@ -255,7 +254,7 @@ func TestSweepBesidePushes(t *testing.T) {
 		default:
 		}
 		v := natstest.Pushed(t, s, "the same", fmt.Sprint("another", i%3))
-		m := must(tree.Manifest(ctx, s, v.Digest))(t)
+		m := must(files.Held(ctx, s, v.Digest))(t)
 		for _, e := range m.Entries {
 			must(s.Get(ctx, e.Chunks[0]))(t)
 		}
@@ -277,7 +276,7 @@ func TestStorageLimit(t *testing.T) {
 	if err := s.Put(ctx, files.DigestOf(one), one); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Put(ctx, files.DigestOf(two), two); !errors.Is(err, tree.ErrFull) || !strings.Contains(err.Error(), "files gc") {
+	if err := s.Put(ctx, files.DigestOf(two), two); !errors.Is(err, files.ErrFull) || !strings.Contains(err.Error(), "files gc") {
 		t.Error(err)
 	}
 	must(s.Get(ctx, files.DigestOf(one)))(t)

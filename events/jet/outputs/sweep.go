@@ -18,7 +18,6 @@ import (
 	"millrace/events/jet/names"
 	"millrace/events/jet/request"
 	"millrace/files"
-	"millrace/files/tree"
 )
 
 // A sweep removes the chunks that no needed version has. It must never remove a chunk that a
@@ -157,7 +156,7 @@ func (w *sweep) needed(ctx context.Context) (keep, needed map[files.Digest]bool,
 			v, known := protected[d]
 			if !known {
 				v, err = w.s.Version(ctx, d)
-				if errors.Is(err, tree.ErrNoVersion) {
+				if errors.Is(err, files.ErrNoVersion) {
 					delete(keep, d) // a wanted version that does not exist protects nothing
 					continue
 				}
@@ -177,8 +176,8 @@ func (w *sweep) needed(ctx context.Context) (keep, needed map[files.Digest]bool,
 	return keep, needed, nil
 }
 
-func (s *Files) chunksOf(ctx context.Context, v tree.Version) ([]files.Digest, error) {
-	m, err := tree.ManifestOf(ctx, s, v)
+func (s *Files) chunksOf(ctx context.Context, v files.Version) ([]files.Digest, error) {
+	m, err := files.ManifestOf(ctx, s, v)
 	if err != nil {
 		return nil, err
 	}
@@ -191,19 +190,19 @@ func (s *Files) chunksOf(ctx context.Context, v tree.Version) ([]files.Digest, e
 }
 
 // protected returns the versions that are being pushed, or were just asked for.
-func (s *Files) protected(ctx context.Context) (map[files.Digest]tree.Version, error) {
+func (s *Files) protected(ctx context.Context) (map[files.Digest]files.Version, error) {
 	subjects, err := s.fileSubjects(ctx, names.ProtectPrefix+"*")
 	if err != nil {
 		return nil, err
 	}
-	all := map[files.Digest]tree.Version{}
+	all := map[files.Digest]files.Version{}
 	for _, subject := range subjects {
 		m, found, err := s.LeaderGetFrom(ctx, names.FilesStream, map[string]any{"last_by_subj": subject})
 		if err != nil {
 			return nil, err
 		}
 		d := files.Digest(strings.TrimPrefix(subject, names.ProtectPrefix))
-		var v tree.Version
+		var v files.Version
 		// Else it has expired, or is a foreign message.
 		if found && readVersion(m.Data, d, &v) == nil {
 			all[d] = v

@@ -4,6 +4,15 @@
 //
 // It makes records of the messages of the log, however they were delivered, and reads
 // those of a subject, of a page or since a time. Reading writes nothing.
+//
+// It also reads and writes contexts of the nats command line: files with the address of
+// a NATS server and the credentials for it. That command's own package for them links the whole
+// NATS server, which a program that only submits tasks need not carry.
+//
+// It finds servers of Millrace on this machine that run for the same user. A process
+// with a server of its own writes a record with its address, which only that user may read. The
+// command line and programs look there when they are given no address. The package does not connect
+// to the servers.
 package request
 
 import (

@@ -9,7 +9,6 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/schedule"
 )
 
@@ -21,7 +20,7 @@ import (
 type ticking struct {
 	plans  []planned   // of its latest definitions, at most [plansKept]
 	fires  []triggered // the latest of its fires, at most [firesKept]
-	ledger definition.Ledger
+	ledger task.Ledger
 	seq    uint64    // of the latest decision, which left ledger
 	at     time.Time // when it was made
 }
@@ -48,7 +47,7 @@ type triggered struct {
 // Again adds a fact about a schedule, and repeats it if it is a decision.
 func (all *Ticks) Again(r *events.Record) {
 	name := r.Fact.Schedule
-	if r.Fact.Def.Kind() == definition.DefSchedule {
+	if r.Fact.Def.Kind() == task.DefSchedule {
 		name = r.Fact.Def.Name()
 	}
 	if name == "" || !all.book.Asked(Decisions) || !all.log.Whole {
@@ -60,20 +59,20 @@ func (all *Ticks) Again(r *events.Record) {
 		all.schedules[strings.Clone(name)] = s
 	}
 	switch e := r.Fact.Event.(type) {
-	case definition.ScheduleFired:
+	case task.ScheduleFired:
 		f := schedule.Fire{Tick: e.Tick, Due: e.Due, Stored: r.Stored}
 		s.fires = append(s.fires[max(len(s.fires)-firesKept+1, 0):], triggered{r.Seq, f, strings.Clone(e.Detail)})
-	case definition.DefinitionEvent:
+	case task.DefinitionEvent:
 		s.plans = append(s.plans[max(len(s.plans)-plansKept+1, 0):], all.planOf(name, e))
-	case definition.ScheduleEvent:
+	case task.ScheduleEvent:
 		all.tickAgain(s, r, e)
 		s.ledger, s.seq, s.at = ownLedger(schedule.LedgerOf(e)), r.Seq, r.Fact.At
 	}
 }
 
 // planOf returns the plan of a definition.
-func (all *Ticks) planOf(name string, e definition.DefinitionEvent) planned {
-	d := definition.EvolveDefinition(definition.Definition{}, 0, time.Time{}, "", e)
+func (all *Ticks) planOf(name string, e task.DefinitionEvent) planned {
+	d := task.EvolveDefinition(task.Definition{}, 0, time.Time{}, "", e)
 	p := planned{revision: d.Revision}
 	is, err := schedule.Read(strings.Clone(name), d.Text)
 	if err != nil {
@@ -89,7 +88,7 @@ func (all *Ticks) planOf(name string, e definition.DefinitionEvent) planned {
 }
 
 // ownLedger returns a ledger in memory of its own.
-func ownLedger(l definition.Ledger) definition.Ledger {
+func ownLedger(l task.Ledger) task.Ledger {
 	l.Open, l.Waiting = slices.Clone(l.Open), slices.Clone(l.Waiting)
 	for i, id := range l.Open {
 		l.Open[i] = task.ID(strings.Clone(string(id)))
@@ -101,7 +100,7 @@ func ownLedger(l definition.Ledger) definition.Ledger {
 }
 
 // tickAgain makes a decision again.
-func (all *Ticks) tickAgain(s *ticking, r *events.Record, e definition.ScheduleEvent) {
+func (all *Ticks) tickAgain(s *ticking, r *events.Record, e task.ScheduleEvent) {
 	revision, tick := about(e)
 	a := again{all: all, r: r, e: e, tick: tick, revision: revision}
 	wrong := "by that revision nothing fires"
@@ -135,13 +134,13 @@ func (all *Ticks) tickAgain(s *ticking, r *events.Record, e definition.ScheduleE
 }
 
 // about is the revision of a decision and its tick, or the first of several.
-func about(e definition.ScheduleEvent) (revision uint64, tick time.Time) {
+func about(e task.ScheduleEvent) (revision uint64, tick time.Time) {
 	switch e := e.(type) {
-	case definition.ScheduleAdmitted:
+	case task.ScheduleAdmitted:
 		return e.Revision, e.Tick
-	case definition.ScheduleSkipped:
+	case task.ScheduleSkipped:
 		return e.Revision, e.Tick
-	case definition.ScheduleQueued:
+	case task.ScheduleQueued:
 		return e.Revision, e.Tick
 	}
 	return 0, time.Time{}
@@ -151,12 +150,12 @@ func about(e definition.ScheduleEvent) (revision uint64, tick time.Time) {
 type again struct {
 	all      *Ticks
 	r        *events.Record
-	e        definition.ScheduleEvent
+	e        task.ScheduleEvent
 	tick     time.Time
 	revision uint64
 	of       *schedule.Definition
 	plan     *schedule.Plan
-	ledger   definition.Ledger // the ledger of the decision before
+	ledger   task.Ledger // the ledger of the decision before
 
 	forgotten, overtaken bool // it cannot be judged
 }
@@ -194,7 +193,7 @@ func (a *again) judge(s *ticking) string {
 	}
 	look := a.plan.Look(fire, detail, decided, a.r.Fact.At)
 	for _, m := range look.Missed {
-		if e, ok := a.e.(definition.ScheduleSkipped); ok && m.From.Equal(a.tick) && e.Reason == m.Reason {
+		if e, ok := a.e.(task.ScheduleSkipped); ok && m.From.Equal(a.tick) && e.Reason == m.Reason {
 			return a.differs(m.Skip(a.ledger, a.revision))
 		}
 	}
@@ -212,9 +211,9 @@ func (a *again) judge(s *ticking) string {
 }
 
 // refused is the decision after a refused birth, if the fact says that it was refused.
-func (a *again) refused(first definition.ScheduleEvent, seen definition.Ledger, o schedule.Owed) definition.ScheduleEvent {
-	e, skipped := a.e.(definition.ScheduleSkipped)
-	if _, admitted := first.(definition.ScheduleAdmitted); !admitted || !skipped || !schedule.Refuses(e.Reason) {
+func (a *again) refused(first task.ScheduleEvent, seen task.Ledger, o schedule.Owed) task.ScheduleEvent {
+	e, skipped := a.e.(task.ScheduleSkipped)
+	if _, admitted := first.(task.ScheduleAdmitted); !admitted || !skipped || !schedule.Refuses(e.Reason) {
 		return first
 	}
 	is := a.plan.Refuse(seen, o, a.revision, e.Reason, "")
@@ -224,7 +223,7 @@ func (a *again) refused(first definition.ScheduleEvent, seen definition.Ledger, 
 
 // left judges that an admitted tick got no task.
 func (a *again) left() string {
-	e, ok := a.e.(definition.ScheduleSkipped)
+	e, ok := a.e.(task.ScheduleSkipped)
 	t := a.all.ticks[tick{a.r.Fact.Schedule, a.tick.UnixNano()}]
 	switch {
 	case !ok || !schedule.Refuses(e.Reason):
@@ -266,8 +265,8 @@ func (a *again) trigger(by *task.By, s *ticking) (fire schedule.Fire, detail, wr
 }
 
 // seen is the ledger without the tasks that are known to have ended.
-func (a *again) seen(ends []uint64, s *ticking) (l definition.Ledger, wrong string) {
-	if e, ok := a.e.(definition.ScheduleSkipped); !a.plan.Watches() || ok && len(ends) == 0 && (e.Reason == definition.SkipMissed || e.Reason == definition.SkipWindow) {
+func (a *again) seen(ends []uint64, s *ticking) (l task.Ledger, wrong string) {
+	if e, ok := a.e.(task.ScheduleSkipped); !a.plan.Watches() || ok && len(ends) == 0 && (e.Reason == task.SkipMissed || e.Reason == task.SkipWindow) {
 		return a.ledger, "" // they do not count
 	}
 	if len(ends) != len(a.ledger.Open) {
@@ -291,7 +290,7 @@ func (a *again) seen(ends []uint64, s *ticking) (l definition.Ledger, wrong stri
 }
 
 // differs compares the decision with its repetition.
-func (a *again) differs(is definition.ScheduleEvent) string {
+func (a *again) differs(is task.ScheduleEvent) string {
 	if is == nil {
 		return "nothing follows"
 	}

@@ -10,7 +10,6 @@ import (
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
 )
@@ -70,7 +69,7 @@ func (all *Ticks) Add(r *events.Record) {
 		if e.Schedule != "" && (e.Trigger != task.TriggerManual || r.Fact.Task == schedule.TaskID(e.Schedule, e.Tick)) {
 			all.named(e.Schedule, e.Tick, r.Fact.Task, r.Seq).born = true
 		}
-	case definition.ScheduleAdmitted:
+	case task.ScheduleAdmitted:
 		t := all.named(r.Fact.Schedule, e.Tick, e.Made, r.Seq)
 		switch {
 		case t.admitted > 0:
@@ -79,13 +78,13 @@ func (all *Ticks) Add(r *events.Record) {
 			all.twice(r, t.made, e.Tick, t.skipped, "was left out, and was given a task then")
 		}
 		t.admitted, t.at = r.Seq, r.Stored
-	case definition.ScheduleSkipped:
+	case task.ScheduleSkipped:
 		if e.Count > 1 {
 			return // only the rules of the schedule tell them apart
 		}
 		t := all.tick(r.Fact.Schedule, e.Tick)
-		switch refused := e.Reason == definition.SkipUnique || e.Reason == definition.SkipFull || e.Reason == definition.SkipInvalid; {
-		case e.Reason == definition.SkipStranger:
+		switch refused := e.Reason == task.SkipUnique || e.Reason == task.SkipFull || e.Reason == task.SkipInvalid; {
+		case e.Reason == task.SkipStranger:
 			all.book.Find(OneTask, Finding{Task: t.made, Seqs: []uint64{r.Seq},
 				What: fmt.Sprintf("the tick %s of schedule %s has no task of its own: %s", e.Tick.UTC().Format(time.RFC3339Nano), r.Fact.Schedule, strings.Clone(e.Detail)),
 				Look: fmt.Sprintf("`millrace events show %d`", r.Seq)})

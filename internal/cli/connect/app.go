@@ -1,5 +1,8 @@
 // Package connect lets a command find its server, connect to it and ask it about a task or a past
 // moment, within a time.
+//
+// [NewProgram] makes what the programs that people type have in common: millrace, and those that it
+// starts in its place, which it finds here, as they find it.
 package connect
 
 import (

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/events"
-	"millrace/events/jet/discovery"
 	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/exit"
@@ -211,7 +210,7 @@ func (a *App) Brief(do func(ctx context.Context, cl *client.Client, args []strin
 
 // badConnection explains an error that occurred before any server was asked.
 func badConnection(o client.Options, err error) error {
-	if errors.Is(err, discovery.ErrUnknown) {
+	if errors.Is(err, request.ErrUnknown) {
 		there := "there are none; `nats context add` makes one"
 		if known := client.Contexts(); len(known) > 0 {
 			there = "there are " + strings.Join(known, ", ")

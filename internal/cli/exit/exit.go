@@ -16,11 +16,10 @@ import (
 	"millrace/events/jet/outputs"
 	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
-	"millrace/files/tree"
+	"millrace/files"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/node"
 	"millrace/task/queue"
 	"millrace/task/schedule"
@@ -154,7 +153,7 @@ func Of(err error) *Fault {
 		return &Fault{Code: Usage, Err: err}
 	case errors.Is(err, definitions.ErrNoJob):
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace job ls` lists the jobs there are, `millrace job apply -f FILE` adds one")}
-	case errors.Is(err, definitions.ErrNoBundle), errors.Is(err, tree.ErrNoVersion):
+	case errors.Is(err, definitions.ErrNoBundle), errors.Is(err, files.ErrNoVersion):
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace files ls` lists the names there are, `millrace files push DIR --name NAME` adds one")}
 	case errors.Is(err, value.ErrOvertaken):
 		return &Fault{Code: Refused, Err: err, Hint: Hint("look at what it is now, put your change into that, and give its revision to --if-revision")}
@@ -166,7 +165,7 @@ func Of(err error) *Fault {
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace token ls` lists the tokens there are")}
 	case errors.Is(err, definitions.ErrTokenExists):
 		return &Fault{Code: Refused, Err: err, Hint: Hint("--replace makes another one of this name, and the old one is refused from then on")}
-	case errors.Is(err, definition.ErrLongDefinition), errors.Is(err, schedule.ErrNeverOpen), errors.Is(err, definitions.ErrBadToken), errors.As(err, new(*schedule.Refusal)):
+	case errors.Is(err, task.ErrLongDefinition), errors.Is(err, schedule.ErrNeverOpen), errors.Is(err, definitions.ErrBadToken), errors.As(err, new(*schedule.Refusal)):
 		return &Fault{Code: Usage, Err: err}
 	case errors.As(err, new(*client.InUse)):
 		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace schedule rm NAME` removes one")}

@@ -9,7 +9,6 @@ import (
 	"millrace/events/jet"
 	"millrace/events/jet/definitions"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/value"
 )
 
@@ -26,7 +25,7 @@ func TestFaultOf(t *testing.T) {
 		"no job":          {fmt.Errorf("submit: %w", definitions.ErrNoJob), NotFound},
 		"changed":         {fmt.Errorf("store job x: %w", definitions.ErrChanged), Refused},
 		"overtaken":       {fmt.Errorf("store job x: %w", &value.Overtaken{Seen: 1, Is: 2}), Refused},
-		"long":            {fmt.Errorf("store job x: %w", definition.ErrLongDefinition), Usage},
+		"long":            {fmt.Errorf("store job x: %w", task.ErrLongDefinition), Usage},
 		"ended":           {fmt.Errorf("cancel: %w", task.ErrEnded), Refused},
 		"not ended":       {fmt.Errorf("retry: %w", task.ErrRunning), Refused},
 		"no service":      {fmt.Errorf("%w (x)", jet.ErrNoService), NoServer},

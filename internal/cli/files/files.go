@@ -12,7 +12,6 @@ import (
 
 	"millrace/events/jet/definitions"
 	"millrace/files"
-	"millrace/files/tree"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
@@ -20,7 +19,7 @@ import (
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/service/client"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/value"
 )
@@ -160,7 +159,7 @@ func bundlesIn(ctx context.Context, cl *client.Client, s *connect.Sight, name st
 	case name == "":
 		return client.BundlesOf(ctx, s.View)
 	}
-	facts, err := view.All(ctx, s.View, view.Definition(definition.Named(definition.DefBundle, name)))
+	facts, err := view.All(ctx, s.View, view.Definition(task.Named(task.DefBundle, name)))
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +167,7 @@ func bundlesIn(ctx context.Context, cl *client.Client, s *connect.Sight, name st
 }
 
 // withVersion makes the RunE of a command about the files of a version.
-func (a *Commands) withVersion(do func(context.Context, *client.Client, files.Ref, tree.Version, *files.Manifest) error) func(*cobra.Command, []string) error {
+func (a *Commands) withVersion(do func(context.Context, *client.Client, files.Ref, files.Version, *files.Manifest) error) func(*cobra.Command, []string) error {
 	return a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
 		ref, v, err := cl.FilesVersion(ctx, args[0])
 		if err != nil {
@@ -189,7 +188,7 @@ func (a *Commands) filesShow() *cobra.Command {
 		Args: settings.Takes(1, 1, "version"), ValidArgsFunction: a.CompleteFiles,
 	}
 	o.Flags(c)
-	c.RunE = a.withVersion(func(ctx context.Context, cl *client.Client, ref files.Ref, v tree.Version, m *files.Manifest) error {
+	c.RunE = a.withVersion(func(ctx context.Context, cl *client.Client, ref files.Ref, v files.Version, m *files.Manifest) error {
 		if o.JSON() {
 			return a.WriteJSON(struct {
 				Digest  files.Digest  `json:"digest"`
@@ -314,7 +313,7 @@ func (a *Commands) filesVerify() *cobra.Command {
 		Args: settings.Takes(1, 1, "version"), ValidArgsFunction: a.CompleteFiles,
 	}
 	o.Flags(c)
-	c.RunE = a.withVersion(func(ctx context.Context, cl *client.Client, ref files.Ref, v tree.Version, m *files.Manifest) error {
+	c.RunE = a.withVersion(func(ctx context.Context, cl *client.Client, ref files.Ref, v files.Version, m *files.Manifest) error {
 		problems, read, err := cl.VerifyFiles(ctx, m)
 		if err != nil {
 			return err

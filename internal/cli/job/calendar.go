@@ -16,7 +16,7 @@ import (
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/service/client"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/jobfile"
 	"millrace/task/schedule"
 )
@@ -32,7 +32,7 @@ func (a *Commands) Calendars() *cobra.Command {
 	})
 	c.AddCommand(a.calendarApply(), a.calendarList(), a.calendarShow(),
 		a.history("calendar", definitions.ErrNoCalendar, a.CompleteCalendars),
-		difference(a, definition.DefCalendar, a.CompleteCalendars, definitions.CalendarIn))
+		difference(a, task.DefCalendar, a.CompleteCalendars, definitions.CalendarIn))
 	return c
 }
 
@@ -113,7 +113,7 @@ func (a *Commands) calendarShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		changes, err := definitionFacts(ctx, s.View, definition.DefCalendar, args[0])
+		changes, err := definitionFacts(ctx, s.View, task.DefCalendar, args[0])
 		if err != nil {
 			return err
 		}

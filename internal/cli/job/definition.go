@@ -20,7 +20,7 @@ import (
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/service/client"
-	"millrace/task/definition"
+	definition "millrace/task"
 )
 
 // The commands that all kinds of definitions share: apply and history.

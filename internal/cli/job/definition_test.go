@@ -9,7 +9,6 @@ import (
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -40,7 +39,7 @@ func TestScheduleTable(t *testing.T) {
 	rows := []client.ScheduleRow{
 		row("late", job.Schedule{Every: value.Duration(time.Minute)}, &client.Run{State: task.Running, Since: noon.Add(-5 * time.Minute)}, noon.Add(-5*time.Minute), nil),
 		row("nightly", job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}, &client.Run{State: task.Error, Reason: value.Exit, Since: noon.Add(-9 * time.Hour)},
-			noon, map[string]int{definition.SkipOverlap: 2, definition.SkipMissed: 1}),
+			noon, map[string]int{task.SkipOverlap: 2, task.SkipMissed: 1}),
 		paused,
 	}
 	if got := rows[0].Undecided; got != 4 { // the tick of this moment is in time

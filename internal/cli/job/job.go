@@ -17,7 +17,7 @@ import (
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/service/client"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/limit"
@@ -35,7 +35,7 @@ func (a *Commands) Jobs() *cobra.Command {
   millrace job apply -f hello.yaml
   millrace job show hello > hello.yaml`,
 	})
-	c.AddCommand(a.jobApply(), a.jobList(), a.jobShow(), a.jobHistory(), difference(a, definition.DefJob, a.CompleteJobs, definitions.JobIn), a.jobValidate(), a.jobSchema(), a.jobBreaker())
+	c.AddCommand(a.jobApply(), a.jobList(), a.jobShow(), a.jobHistory(), difference(a, task.DefJob, a.CompleteJobs, definitions.JobIn), a.jobValidate(), a.jobSchema(), a.jobBreaker())
 	return c
 }
 
@@ -131,7 +131,7 @@ func (a *Commands) jobShow() *cobra.Command {
 		}
 		asking, cancel := a.Asking(ctx)
 		defer cancel()
-		changes, err := definitionFacts(asking, s.View, definition.DefJob, args[0])
+		changes, err := definitionFacts(asking, s.View, task.DefJob, args[0])
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/task/change"
 	"millrace/service/client"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -64,8 +64,8 @@ func (p *jobApplier) flags(c *cobra.Command) {
 }
 
 // from is where a job of a file comes from.
-func (p *jobApplier) from(file string) definition.From {
-	return definition.From{Source: p.sourceOf(file), Marks: p.prune || p.source != ""}
+func (p *jobApplier) from(file string) task.From {
+	return task.From{Source: p.sourceOf(file), Marks: p.prune || p.source != ""}
 }
 
 func (p *jobApplier) sourceOf(path string) string {

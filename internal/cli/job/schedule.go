@@ -22,7 +22,7 @@ import (
 	"millrace/internal/cli/wording"
 	"millrace/projections/query"
 	"millrace/service/client"
-	"millrace/task/definition"
+	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/schedule"
@@ -41,7 +41,7 @@ func (a *Commands) Schedules() *cobra.Command {
   millrace schedule show nightly
   millrace schedule backfill nightly --from 2026-02-01 --to 2026-02-08 --max-parallel 4`,
 	})
-	c.AddCommand(a.scheduleAdd(), a.scheduleList(), a.scheduleShow(), difference(a, definition.DefSchedule, a.CompleteSchedules, definitions.ScheduleIn), a.scheduleRun(),
+	c.AddCommand(a.scheduleAdd(), a.scheduleList(), a.scheduleShow(), difference(a, task.DefSchedule, a.CompleteSchedules, definitions.ScheduleIn), a.scheduleRun(),
 		a.scheduleNext(), a.scheduleBackfill())
 	return c
 }
@@ -382,7 +382,7 @@ without a task and without a reason is a hole.`,
 			return s.Unknown(err)
 		}
 		shown.At = s.Past
-		changes, err := definitionFacts(asking, s.View, definition.DefSchedule, args[0])
+		changes, err := definitionFacts(asking, s.View, task.DefSchedule, args[0])
 		if err != nil {
 			return err
 		}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/events/jet/discovery"
 	"millrace/events/jet/embed"
+	"millrace/events/jet/request"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
@@ -91,7 +91,7 @@ func (a *Commands) EmbeddedServer(ctx context.Context, e *Embedded, s settings.V
 	if !p.ready() {
 		return p.wait()
 	}
-	forget, err := discovery.Announce(server.URL(), role, e.Data)
+	forget, err := request.Announce(server.URL(), role, e.Data)
 	if err != nil {
 		log.Warn("other commands do not find this server by themselves; use --server", "error", err)
 	} else {

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/events/jet"
-	"millrace/events/jet/discovery"
 	"millrace/events/jet/embed"
+	"millrace/events/jet/request"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/service/client"
@@ -164,7 +164,7 @@ func (e *Embedded) urlFile() string { return filepath.Join(e.Data, "nats.url") }
 // Publish writes the server's URL to DIR/nats.url, with the credential that the server has made
 // itself, readable for its user alone; remove removes the file.
 func (e *Embedded) Publish(server *embed.Server) (remove func(), err error) {
-	if err := discovery.WriteSecret(e.urlFile(), []byte(server.URL())); err != nil {
+	if err := request.WriteSecret(e.urlFile(), []byte(server.URL())); err != nil {
 		return nil, fmt.Errorf("write %s: %w", e.urlFile(), err)
 	}
 	// It would only lead to a server that does not answer.

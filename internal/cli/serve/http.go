@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"millrace/events/jet"
-	"millrace/events/jet/discovery"
+	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
@@ -39,7 +39,7 @@ func (p *parts) listenHTTP(data string) error {
 		return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("choose another address with --http, with port 0 for a free one, or --http off")}
 	}
 	p.closers = append(p.closers, s.Close)
-	secret, err := discovery.Secret(filepath.Join(data, "http.token"))
+	secret, err := request.Secret(filepath.Join(data, "http.token"))
 	if err != nil {
 		return fmt.Errorf("the credential for HTTP: %w", err)
 	}
@@ -72,7 +72,7 @@ func (a *Commands) sayHTTP(p *parts, data string, link bool) (remove func(), err
 		return func() {}, nil
 	}
 	path := filepath.Join(data, "http.url")
-	if err := discovery.WriteSecret(path, []byte(p.http.URL())); err != nil {
+	if err := request.WriteSecret(path, []byte(p.http.URL())); err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
 	fmt.Fprintf(a.Errs, "The pages and the HTTP API are at %s; programs send the token in %s.\n", p.http.URL(), filepath.Join(data, "http.token"))

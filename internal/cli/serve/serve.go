@@ -33,8 +33,8 @@ import (
 	"millrace/service/client"
 	"millrace/service/httpapi"
 	"millrace/service/pages"
+	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/node"
 	"millrace/worker"
@@ -224,7 +224,7 @@ func (p *parts) keepStreams(deciding *jet.Store, decider *scheduler.Scheduler, m
 		return nil
 	})
 	p.start(func(ctx context.Context) error {
-		deciding.KeepCopies(ctx, p.settings.Sweep, func() bool { return decider.First("copies") }, func(e definition.CopiesRestored) {
+		deciding.KeepCopies(ctx, p.settings.Sweep, func() bool { return decider.First("copies") }, func(e task.CopiesRestored) {
 			p.log.Warn("copies of definitions were " + wording.Restored(e) + "; docs/nats-cli.md shows how definitions are changed")
 		}, func(err error) {
 			p.log.Warn("the copies of definitions cannot be compared with the log; trying again", "error", err)

@@ -13,7 +13,6 @@ import (
 	"millrace/internal/cli/term"
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/node"
 	"millrace/task/placement"
@@ -180,19 +179,19 @@ func FactWords(r *events.Record) string {
 		return e.Reason
 	case node.WentOffline:
 		return e.Reason
-	case definition.CopiesRestored:
+	case task.CopiesRestored:
 		return Restored(e)
-	case definition.DefinitionApplied:
+	case task.DefinitionApplied:
 		digest := term.Cut(e.Digest, 19)
-		if r.Fact.Def.Kind() == definition.DefBundle {
+		if r.Fact.Def.Kind() == task.DefBundle {
 			digest = bundleDigest(e.Text)
 		}
 		return fmt.Sprintf("revision %d, %s", e.Revision, digest)
-	case definition.DefinitionRemoved:
+	case task.DefinitionRemoved:
 		return fmt.Sprintf("revision %d", e.Revision)
-	case definition.SchedulePaused:
+	case task.SchedulePaused:
 		return Words(fmt.Sprintf("revision %d", e.Revision), e.Reason)
-	case definition.ScheduleResumed:
+	case task.ScheduleResumed:
 		return Words(fmt.Sprintf("revision %d", e.Revision), e.Reason)
 	case queue.Paused:
 		return Words(e.Reason, stamped("until", e.Until))
@@ -202,7 +201,7 @@ func FactWords(r *events.Record) string {
 		return Words(e.Words(), e.Reason)
 	case queue.Purged:
 		return Words(Plural(e.Ended, "task")+" cancelled", e.Reason)
-	case definition.ScheduleEvent:
+	case task.ScheduleEvent:
 		return scheduleFact(e)
 	case node.Changed:
 		return Words(orderWords[e.Order], e.Reason, graceText(e.Grace))
@@ -413,7 +412,7 @@ func Words(parts ...string) string {
 func Actor(r *events.Record) string { return r.Fact.Actor }
 
 // Restored names the copies that were restored.
-func Restored(e definition.CopiesRestored) string {
+func Restored(e task.CopiesRestored) string {
 	var all []string
 	for _, c := range e.Copies {
 		all = append(all, c.Of+" "+c.Name)

@@ -8,25 +8,24 @@ import (
 	"strings"
 
 	"millrace/task"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
 
 // scheduleFact describes a fact of a schedule.
-func scheduleFact(event definition.ScheduleEvent) string {
+func scheduleFact(event task.ScheduleEvent) string {
 	switch e := event.(type) {
-	case definition.ScheduleFired:
+	case task.ScheduleFired:
 		return Words(stamped("tick", e.Tick), e.Detail)
-	case definition.ScheduleAdmitted:
+	case task.ScheduleAdmitted:
 		return Words(stamped("tick", e.Tick), e.Trigger, "task "+string(e.Made), e.Detail)
-	case definition.ScheduleSkipped:
+	case task.ScheduleSkipped:
 		if e.Count > 1 {
 			return Words(fmt.Sprintf("%s from %s to %s", Plural(e.Count, "tick"), value.Clock(e.Tick.UTC()), value.Clock(e.Until.UTC())), e.Reason, e.Detail)
 		}
 		return Words(stamped("tick", e.Tick), e.Reason, e.Detail)
-	case definition.ScheduleQueued:
+	case task.ScheduleQueued:
 		return Words(stamped("tick", e.Tick), e.Trigger, e.Detail)
 	}
 	return ""

@@ -18,7 +18,6 @@ import (
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/jobfile"
 )
@@ -111,7 +110,7 @@ func (a *Commands) plan(ctx context.Context, sight func(context.Context, *client
 		plans[0], err = view.PlanTask(asking, in.View, id, in.Now())
 	} else {
 		if len(jobs) == 0 {
-			is, err := in.View.Get(asking, view.Definition(definition.Named(definition.DefJob, name)))
+			is, err := in.View.Get(asking, view.Definition(task.Named(task.DefJob, name)))
 			if err != nil {
 				return err
 			}
