@@ -8,6 +8,7 @@ import (
 	"millrace/history/simulate"
 	"millrace/history/verify"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/node"
@@ -169,8 +170,16 @@ func (c *course) recorded(r *events.Record) {
 	f := c.otherwise(r, true)
 	id := f.Task
 	k := c.sim.Task(id)
-	if _, born := f.Event.(task.Submitted); born {
+	if e, born := f.Event.(task.Submitted); born {
 		if k == nil || k.State == task.Unknown {
+			if parent := c.sim.Task(e.Parent); parent != nil && c.other.Spec != nil {
+				for name, child := range birth.ChildIDs(parent) {
+					if child == id { // as its parent makes it under the other settings
+						e.Work = birth.Births(parent)(name).Work
+						f.Event = e
+					}
+				}
+			}
 			c.sim.Record(&f)
 		}
 		return

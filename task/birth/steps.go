@@ -123,7 +123,7 @@ func Revive(t *task.Task, ends map[task.ID]task.End) (task.Command, bool) {
 		return again, true
 	}
 	good := p.Total() > 0 && p.States[task.Finished]+p.Skipped == p.Total()
-	return again, good && t.State != task.Finished
+	return again, good && t.State != task.Finished && t.Reason != value.System // a stranger among the children stays one
 }
 
 // endsOf are those of the needed tasks, in order.

@@ -163,6 +163,10 @@ func TestFollowSteps(t *testing.T) {
 	if _, again := family.Revive(&failed, endsBy(&open, map[string]task.End{"a": ok, "b": skip})); !again {
 		t.Error("it stays in error although all is well by now")
 	}
+	strange := add(t, open, family.Estranged(&open, task.Conclude{}, "a", "spec"))
+	if _, again := family.Revive(&strange, endsBy(&open, map[string]task.End{"a": ok, "b": skip})); again {
+		t.Error("it has another life, which ends at once: a task that it has not made has the id of its child")
+	}
 }
 
 func TestEach(t *testing.T) {
