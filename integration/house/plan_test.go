@@ -474,6 +474,7 @@ var trials = map[string]string{
 	"task/tasktest":     "tests try it",
 	"projections/view":  "a plan says what a job's task would be",
 	"history/verify":    "children are held against what they should have been",
+	"history/whatif":    "a simulation has children as their parents would make them",
 	"integration/bench": "many are placed at once, to measure what the log takes",
 }
 
