@@ -599,29 +599,6 @@ func (c *caller) refused(subject string, refusals *int) {
 	*refusals++
 }
 
-// The page shows exactly what the command prints.
-func TestDocsOfPermissions(t *testing.T) {
-	t.Parallel()
-	const file = "../../docs/permissions.md"
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const command = "millrace nats permissions -o table"
-	const begin = "```sh\n" + command + "\n```\n\n```\n"
-	before, rest, found := strings.Cut(string(page), begin)
-	shown, after, ended := strings.Cut(rest, "```\n")
-	printed := harness.New(t, 2*time.Second).Run(strings.Fields(command)[1:]...) + "\n"
-	if !found || !ended || !*update && shown != printed {
-		t.Fatalf("docs/permissions.md shows\n%s\nand `%s` prints\n%s\nrun this test with -update", shown, command, printed)
-	}
-	if *update {
-		if err := os.WriteFile(file, []byte(before+begin+printed+"```\n"+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // Of two realms on one NATS server, set up as the page says, neither sees anything of the other.
 func TestRealms(t *testing.T) {
 	t.Parallel()

@@ -3,8 +3,17 @@
 // service, under the rights of the user. The package holds no rules about tasks; it decides only
 // how things look.
 //
-// A page is a file with a [page] and a file of templates of the same name. docs/pages.md says how
-// to add one.
+// A page is two files of one name, and a line in the list pages:
+//
+//   - NAME.go has a [page]: its path, its name in the navigation, the verb that a viewer must be
+//     allowed, and show, which gets a look at the world of the chosen moment. A part that may fail
+//     alone embeds a panel. Changes are verbs of the service.
+//   - templates/NAME.html defines "main". A part that changes by itself is a template named
+//     live:ID, in an element with that id. $.Link makes links, $.Time times, the templates "state"
+//     and "act" show states and buttons.
+//
+// Tests walk over all pages of paths in site_test.go: add the new one there. `task test:browser`
+// opens all pages in Chromium, light, dark, 360 pixels wide and as of the past.
 //
 // It also makes forms for the parameters of jobs, and turns what was typed into them into
 // parameters.
