@@ -58,7 +58,7 @@ func commandReference() string {
 				return
 			}
 		}
-		if path == "" || c.HasAvailableSubCommands() || c.IsAdditionalHelpTopicCommand() || c.Name() == "help" || strings.HasPrefix(path, "completion ") {
+		if path == "" || strings.HasPrefix(path, "task data ") || c.HasAvailableSubCommands() || c.IsAdditionalHelpTopicCommand() || c.Name() == "help" || strings.HasPrefix(path, "completion ") {
 			return
 		}
 		if _, args, ok := strings.Cut(strings.TrimSuffix(c.Use, " [flags]"), " "); ok {
@@ -130,15 +130,15 @@ func settingReference(t *testing.T) string {
 }
 
 func metricReference() string {
-	kinds := map[metrics.Kind]string{metrics.Counter: "counter", metrics.Gauge: "gauge", metrics.Distribution: "histogram"}
+	kinds := map[metrics.Kind]string{metrics.Distribution: " (histogram)"} // names of counters, and no others, end in _total
 	var b strings.Builder
-	b.WriteString("| figure | kind | meaning |\n|---|---|---|\n")
+	b.WriteString("| figure | meaning |\n|---|---|\n")
 	for _, f := range metrics.Families {
 		name := f.Name
 		if len(f.Labels) > 0 {
 			name += "{" + strings.Join(f.Labels, ",") + "}"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, kinds[f.Kind], strings.ReplaceAll(f.Help, "|", `\|`))
+		fmt.Fprintf(&b, "| `%s`%s | %s |\n", name, kinds[f.Kind], strings.ReplaceAll(f.Help, "|", `\|`))
 	}
 	return b.String()
 }

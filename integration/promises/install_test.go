@@ -165,14 +165,17 @@ func TestUnits(t *testing.T) {
 	again.Stop()
 }
 
-// The three files on the page of the cluster work as written, with the accounts that the command
-// there prints: the streams have three replicas, and work goes on without one of the servers.
+// The file on the page of the cluster works on three servers, with the changes that the page names
+// and the accounts that the command there prints: the streams have three replicas, and work goes on
+// without one of the servers.
 func TestClusterPage(t *testing.T) {
 	p := harness.New(t, 6*time.Second)
-	files := blocks(t, "cluster.md", "conf")
-	if len(files) != 3 {
-		t.Fatalf("the page has %d files", len(files))
+	shown := blocks(t, "cluster.md", "conf")
+	if len(shown) != 1 {
+		t.Fatalf("the page has %d files", len(shown))
 	}
+	own := regexp.MustCompile(`(server_name: |listen: ")n1`)
+	files := []string{shown[0], own.ReplaceAllString(shown[0], "${1}n2"), own.ReplaceAllString(shown[0], "${1}n3")}
 	accounts := p.Run("nats", "permissions", "--node", "crawler-7,crawler-8")
 	p.Write("millrace-accounts.conf", accounts)
 	for _, name := range regexp.MustCompile(`\$(\w+_PASSWORD)`).FindAllStringSubmatch(accounts, -1) {
