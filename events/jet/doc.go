@@ -3,7 +3,7 @@
 // codes; all others deal in facts, offers and nodes.
 //
 // It holds no rules about tasks. The comments of its methods say what they promise beyond the ports
-// that they implement; docs/architecture.md says what it relies on in the server.
+// that they implement; docs/design/nats.md says what it relies on in the server.
 //
 // It also knows which nodes are there: it holds their heartbeats, and the hints and pings
 // to their processes.

@@ -133,7 +133,7 @@ func Decided(d *replay.Decision) (head string, below []string) {
 	return head, below
 }
 
-// Inputs says what else a decision depended on, by the names of docs/decisions.md; "" for nothing.
+// Inputs says what else a decision depended on, by the names in its field by; "" for nothing.
 func Inputs(d *replay.Decision) string {
 	if d == nil || d.By == nil {
 		return ""
