@@ -259,6 +259,12 @@ func TestFold(t *testing.T) {
 						t.Errorf("poison %s: %s, %d bytes", p.Place, p.Reason, len(p.Raw))
 					}
 				}
+				for _, want := range []int{tt.onNode, 0} {
+					if got, err := s.Astray(t.Context(), "", ""); err != nil || len(got) != want {
+						t.Errorf("%v run on nodes that are not known, want %d; %v", got, want, err)
+					}
+					project(t, s, 1, []events.Record{{Seq: 7, Kind: events.KindNode, Fact: events.Fact{Node: "n1", At: noon, Event: node.Registered{Session: "s1"}}}}, func() int { return 1 })
+				}
 			})
 		}
 	}

@@ -210,6 +210,7 @@ func TestPlans(t *testing.T) {
 		{"SELECT doc FROM tasks WHERE state <> 0 ORDER BY id DESC", "SCAN tasks"},
 		{rowsOfBlock, "(id>? AND id<?)"},
 		{"SELECT id FROM tasks WHERE state IN (?, ?) AND " + inStateIndex + " AND node = ?", "USING COVERING INDEX tasks_state (state=?)"},
+		{"SELECT id FROM tasks WHERE " + onUnknown, "USING COVERING INDEX tasks_state (state=?)"},
 	} {
 		var plan []string
 		err := s.view(t.Context(), "explain", func(tx *sql.Tx, _ uint64) error {

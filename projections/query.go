@@ -336,10 +336,17 @@ func nodeArgs(id node.ID) []any {
 	return []any{int64(task.Running), int64(task.Cancelling), string(id)}
 }
 
+// onUnknown selects the tasks under way on nodes of which there is no fact.
+var onUnknown = "state IN (?, ?) AND " + inStateIndex + " AND node <> '' AND node NOT IN (SELECT id FROM subjects WHERE kind = ?)"
+
 // Astray returns the tasks that are running or cancelling on a node under another session; with ""
-// all of them.
+// all of them. Without an id it returns those on nodes of which there is no fact.
 func (s *Store) Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error) {
-	if session == "" {
+	switch {
+	case id == "":
+		return s.ids(ctx, "list tasks of unknown nodes", "SELECT id FROM tasks WHERE "+onUnknown+" ORDER BY id",
+			int64(task.Running), int64(task.Cancelling), int64(view.Nodes))
+	case session == "":
 		return s.OnNode(ctx, id)
 	}
 	var ids []task.ID

@@ -37,7 +37,8 @@ type Model interface {
 	Held(ctx context.Context, after task.ID, limit int) ([]task.ID, error)
 	// Known returns the known tasks among the given ones, in any order.
 	Known(ctx context.Context, ids []task.ID) ([]task.Task, error)
-	// Astray returns the tasks that run on a node under another session than this one.
+	// Astray returns the tasks that run on a node under another session than this one; without an id
+	// those that run on nodes of which there is no fact.
 	Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error)
 	// Nodes returns all nodes, and the sequence that this reflects.
 	Nodes(ctx context.Context) ([]node.Node, uint64, error)
@@ -327,11 +328,13 @@ func (s *Scheduler) Sweep(ctx context.Context) error {
 	for _, n := range nodes {
 		errs = append(errs, s.sweepNode(ctx, n.ID, world))
 	}
+	// A log that has lost its last messages may have an attempt of a worker, and nothing of its node.
+	errs = append(errs, s.sweepNode(ctx, "", world))
 	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepLanes(ctx), s.sweepSelectors(ctx), s.sweepHeld(ctx), s.sweepTimers(ctx, now), s.sweepParents(ctx))
 	return errors.Join(errs...)
 }
 
-// sweepNode examines tasks that run under ended sessions of a node.
+// sweepNode examines tasks that run under ended sessions of a node; without an id, those of unknown nodes.
 func (s *Scheduler) sweepNode(ctx context.Context, id node.ID, w *Roster) error {
 	ids, err := s.view.Astray(ctx, id, liveSession(w, id))
 	return errors.Join(err, s.enforceAll(ctx, ids, w, true))

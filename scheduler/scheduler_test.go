@@ -158,7 +158,12 @@ func (w *testWorld) Known(ctx context.Context, ids []task.ID) ([]task.Task, erro
 }
 
 func (w *testWorld) Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error) {
-	return w.pick(ctx, func(t *task.Task) bool { return t.Live() && t.Node == string(id) && t.Session != session })
+	return w.pick(ctx, func(t *task.Task) bool {
+		if _, known := w.beats()[node.ID(t.Node)]; id == "" {
+			return t.Live() && t.Node != "" && !known
+		}
+		return t.Live() && t.Node == string(id) && t.Session != session
+	})
 }
 
 func (w *testWorld) Parents(ctx context.Context, _ int) ([]task.ID, error) {
@@ -582,6 +587,47 @@ func TestTasksOfASilentNodeAreOfferedAgain(t *testing.T) {
 			t.Errorf("its task is %s, offered %t, %d losses; want pending, offered, 1", now.State, now.Offered, now.Losses)
 		}
 	})
+}
+
+// A log that has lost its last messages, or was made anew, may have an attempt of a worker and nothing of
+// the worker's node. No redelivery and no heartbeat tells of that attempt's end. It is lost when its lease
+// is over, unless its session beats: then the node registers anew, and keeps it.
+func TestTasksOfNodesThatTheLogDoesNotHave(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		beats bool
+		want  task.State
+	}{{"a dead worker", false, task.Pending}, {"a worker that beats", true, task.Running}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newTestWorld(t)
+				w.join(t, "n1")
+				w.run(t, 2)
+				pass(10 * time.Second)
+				id := w.submit(t, job.Spec{})
+				w.claim(t, id, "ghost")
+				if c.beats {
+					w.setBeat("ghost", node.Heartbeat{Session: "s-ghost"})
+				}
+				pass(settings.AckWait - 1)
+				if now := w.task(t, id); now.State != task.Running {
+					t.Fatalf("before its lease is over it is %s", now.State)
+				}
+				pass(10 * time.Second)
+				if now := w.task(t, id); now.State != c.want || now.Losses == 1 != (c.want == task.Pending) {
+					t.Errorf("then it is %s with %d losses, want %s", now.State, now.Losses, c.want)
+				}
+				if !c.beats {
+					return
+				}
+				w.join(t, "ghost")
+				pass(time.Minute)
+				if now := w.task(t, id); now.State != task.Running {
+					t.Errorf("when its node has registered anew it is %s", now.State)
+				}
+			})
+		})
+	}
 }
 
 // A task of an ended session starts elsewhere long before its lease expires, whichever scheduler is

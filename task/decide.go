@@ -56,8 +56,8 @@ type Claim struct {
 	Node, Session string
 	// Offer is the sequence of the offer. After is the turn for which it was made.
 	Offer, After uint64
-	// Seen says that the task as it is known must reach to the offer, else the claim is stale: the log
-	// may have lost the offer.
+	// Seen says that the task as it is known must be offered and reach to the offer, else the claim is
+	// stale: the log may have lost the offer.
 	Seen bool
 	// Reference is the offer itself if a timer brought it; nil for any other offer.
 	Reference *Due
@@ -295,7 +295,7 @@ func claim(t *Task, c Claim, now time.Time) (Event, error) {
 	case t.State.Terminal():
 		return nil, ErrEnded
 	case t.Waiting():
-		if c.After != t.Turn || c.Seen && c.Offer > t.Seq || len(t.Holds) > 0 || c.Reference != nil && !t.Awaits(*c.Reference) {
+		if c.After != t.Turn || c.Seen && (!t.Offered || c.Offer > t.Seq) || len(t.Holds) > 0 || c.Reference != nil && !t.Awaits(*c.Reference) {
 			return nil, ErrStale
 		}
 		if !t.StartBy.IsZero() && now.After(t.StartBy) {

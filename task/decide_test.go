@@ -46,6 +46,8 @@ func TestDecide(t *testing.T) {
 		{"claim a birth under an offer that is seen", tasktest.Pending, task.Claim{Node: "n2", Session: "s2", Offer: 1, Seen: true}, tasktest.Noon,
 			task.AttemptStarted{Attempt: 1, Node: "n2", Session: "s2", Offer: 1}, nil},
 		{"claim a birth under an offer that is lost", tasktest.Pending, task.Claim{Node: "n2", Session: "s2", Offer: 2, Seen: true}, tasktest.Noon, nil, task.ErrStale},
+		{"claim under an offer that is lost, and another message has its sequence", tasktest.Released,
+			task.Claim{Node: "n2", Session: "s2", Offer: 3, After: 3, Seen: true}, tasktest.Noon, nil, task.ErrStale},
 		{"claim of a turn that is over", tasktest.Pending, claimAfter(3), tasktest.Noon, nil, task.ErrStale},
 		{"claim a retry", tasktest.Retrying, claimAfter(3), tasktest.Noon, task.AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 9}, nil},
 		{"claim a retry with the birth", tasktest.Retrying, claimed, tasktest.Noon, nil, task.ErrStale},

@@ -144,10 +144,24 @@ func (m *Model) Known(_ context.Context, ids []task.ID) (known []task.Task, err 
 }
 
 // Astray implements [scheduler.Model].
-func (m *Model) Astray(_ context.Context, id node.ID, session string) ([]task.ID, error) {
+func (m *Model) Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error) {
+	if id == "" {
+		return m.ofUnknown(ctx)
+	}
 	return m.those("list tasks on "+string(id), unbounded, func(t *task.Task) bool {
 		return t.Live() && t.Node == string(id) && t.Session != session
 	})
+}
+
+// ofUnknown lists the tasks that run on nodes of which there is no fact, as of the question before.
+func (m *Model) ofUnknown(ctx context.Context) (ids []task.ID, err error) {
+	page, err := m.List(ctx, view.Query{Kind: view.Nodes})
+	for t := range m.All() {
+		if t.Live() && t.Node != "" && !slices.ContainsFunc(page.Nodes, func(n node.Node) bool { return string(n.ID) == t.Node }) {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids, err
 }
 
 // Parents implements [scheduler.Model].

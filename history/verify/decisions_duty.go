@@ -143,6 +143,8 @@ func (v *Verifier) worldFor(k *task.Task, by *task.By, r *events.Record) (w *nod
 			return nil, by.Node
 		}
 		w.Freshen(n)
+	} else if k.Live() && w.Node(node.ID(on)).State == node.Unknown {
+		w.Freshen(node.Node{ID: node.ID(on)}) // whoever judges such an attempt has asked the log for its node
 	}
 	queue := k.Route.Queue()
 	if k.Route.Selected() {

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/internal/logclock"
 	"millrace/task"
+	"millrace/task/node"
 )
 
 // kind classifies a call by what can go wrong with it.
@@ -79,6 +80,9 @@ type actor struct {
 
 	doomed bool // it dies at its next call
 
+	// keep has, by node, the open tasks that named it when this scheduler last asked for them.
+	keep map[node.ID][]task.ID
+
 	clock *logclock.Clock
 	asked time.Time // when it asked for the log's time
 
@@ -97,7 +101,7 @@ type ask struct {
 
 // start begins an actor and lets it run to its first call.
 func (h *history) start(name string, mortal bool, body func(*actor)) *actor {
-	a := &actor{h: h, name: name, mortal: mortal, fates: make(chan fate), clock: logclock.New(h.machine())}
+	a := &actor{h: h, name: name, mortal: mortal, fates: make(chan fate), keep: map[node.ID][]task.ID{}, clock: logclock.New(h.machine())}
 	a.await = func(c *call) fate {
 		h.asks <- ask{a, c}
 		return <-a.fates

@@ -48,7 +48,7 @@ func (h *history) startClient(name string) {
 				c.release(h.someTask())
 			case h.rng.IntN(6) == 0:
 				c.dismiss(h.someTask())
-			case !h.variant.older && !h.variant.retiring && h.rng.IntN(6) == 0:
+			case h.rng.IntN(6) == 0:
 				c.postpone(h.someTask())
 			case h.rng.IntN(2) == 0:
 				c.cancel(h.someTask())

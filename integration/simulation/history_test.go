@@ -352,7 +352,6 @@ func (h *history) observe() {
 			h.judge(id)
 		}
 		h.judgeLimits()
-		h.judgeRetired(r)
 	}
 }
 

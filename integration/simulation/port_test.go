@@ -22,8 +22,11 @@ var _ events.Log = (*port)(nil)
 func (p *port) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
 	ctx = context.WithoutCancel(ctx)
 	c := &call{kind: write, op: "append", task: f.Task, fact: f, last: last}
+	keep := p.actor.keep[f.Node]
 	c.do = func() (err error) {
-		c.seq, err = p.Memory.Append(ctx, f, last)
+		if c.seq, err = p.Memory.Append(ctx, f, last); err == nil {
+			p.actor.h.judgeRetired(f, keep, c.seq)
+		}
 		return err
 	}
 	return c.sequence(p.actor.call(c))

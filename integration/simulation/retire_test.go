@@ -3,7 +3,6 @@ package simulation
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -22,7 +21,7 @@ func TestSimulationOfRetirement(t *testing.T) {
 		h := play(t, *firstFlag+seed, variant{retiring: true})
 		h.report(t)
 		for _, f := range h.whole(t).Findings {
-			t.Errorf("seed %d of retirement: %v: task %s, %v: %s", seed, f.Rule, f.Task, f.Seqs, f.What)
+			t.Errorf("seed %d of retirement: %v: task %s, %v: %s", h.seed, f.Rule, f.Task, f.Seqs, f.What)
 		}
 		gone := map[node.ID]uint64{}
 		for i := range h.records {
@@ -66,19 +65,35 @@ func TestSimulationFindsCarelessRetirement(t *testing.T) {
 // errKept: a node has retired although a task that had not ended named it.
 var errKept = errors.New("a node has retired, and a task names it")
 
-// judgeRetired counts the open tasks that ran last on a node when it retires, and checks that none keeps it. Before
-// the faults are over a scheduler may not know the latest tasks.
-func (h *history) judgeRetired(r *events.Record) {
-	if _, retires := r.Fact.Event.(node.WasRetired); !retires || r.Err != nil {
+// keepers are the open tasks that name a node. A scheduler whose read model lags behind the log need not
+// know any.
+func (h *history) keepers(v *view, id node.ID) (all []task.ID) {
+	for _, t := range h.fold.tasks {
+		if v.Seq() == h.seen && !t.State.Terminal() && t.State != task.Unknown && t.Names(string(id)) {
+			all = append(all, t.ID)
+		}
+	}
+	return all
+}
+
+// judgeRetired counts the open tasks that ran last on a node when it retires, and checks that none keeps
+// it: none that named it when the scheduler asked, and still does. One that came after the question keeps
+// nothing. No write spans the tasks and the chain of a node, so a task may always come between the two,
+// and nothing follows from that for the task: it waits as for a node that never was, and runs when the
+// node begins a new life, here at the end of the history at the latest.
+func (h *history) judgeRetired(f *events.Fact, keep []task.ID, seq uint64) {
+	if _, retires := f.Event.(node.WasRetired); !retires {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(h.fold.tasks)) {
-		t := h.fold.tasks[id]
-		if !t.State.Terminal() && t.Node == string(r.Fact.Node) {
+	for _, t := range h.fold.tasks {
+		if !t.State.Terminal() && t.Node == string(f.Node) {
 			h.stranded++
 		}
-		if h.calm && !t.State.Terminal() && t.State != task.Unknown && t.Names(string(r.Fact.Node)) {
-			h.blame(id, fmt.Errorf("%w: node %s at %d", errKept, r.Fact.Node, r.Seq))
+	}
+	slices.Sort(keep)
+	for _, id := range keep {
+		if t := h.fold.tasks[id]; !t.State.Terminal() && t.Names(string(f.Node)) {
+			h.blame(id, fmt.Errorf("%w: node %s at %d", errKept, f.Node, seq))
 		}
 	}
 }

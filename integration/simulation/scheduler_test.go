@@ -131,6 +131,7 @@ func (v *view) ask(op string) error {
 // Naming tells of tasks that name a node. Careless histories do not look.
 func (v *view) Naming(ctx context.Context, id node.ID) (task.ID, error) {
 	named, err := v.Model.Naming(ctx, id)
+	v.actor.keep[id] = v.h.keepers(v, id)
 	if v.h.variant.careless {
 		return "", err
 	}

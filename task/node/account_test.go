@@ -26,6 +26,8 @@ func TestAccount(t *testing.T) {
 		want  task.Account // beside the constant parts
 	}{
 		{"nothing is known", Node{ID: "n1"}, Pulse{}, task.Account{}},
+		{"the log has lost the node, and the heartbeat ran out", Node{ID: "n1"}, Pulse{Stored: stored, RanOut: true}, task.Account{Silent: stored}},
+		{"and another session has written over it", Node{ID: "n1"}, Pulse{Beat: Heartbeat{Session: "s2"}, Stored: stored}, task.Account{Named: stored}},
 		{"it beats and names it", beats, Pulse{Beat: Heartbeat{Session: "s1", Runs: []uint64{3, 7}}, Stored: stored}, task.Account{Named: stored, Beats: with.TTL}},
 		{"it beats and does not name it", beats, Pulse{Beat: Heartbeat{Session: "s1", Runs: []uint64{3}}, Stored: stored}, task.Account{}},
 		{"an earlier session has written over it", beats, Pulse{Beat: Heartbeat{Session: "s0", Runs: []uint64{3}}, Stored: stored}, task.Account{Named: stored, Beats: with.TTL}},

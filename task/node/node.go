@@ -314,8 +314,8 @@ func (n *Node) Vanished(p Pulse, since time.Time) bool {
 
 // Account returns what the node's facts, and its heartbeat as read after them, say about the lease
 // of a live attempt on the node. claimed is when the server stored the claim of the attempt, or its
-// adoption. An unknown node gives no evidence. A session that beats has not ended, even if a slow
-// recorder says so.
+// adoption. Of an unknown node only the heartbeat gives evidence. A session that beats has not ended,
+// even if a slow recorder says so.
 func (n *Node) Account(t *task.Task, claimed time.Time, p Pulse, lease time.Duration) task.Account {
 	return n.account(t, claimed, p, lease).After(t, p.Leap)
 }
@@ -346,7 +346,7 @@ func (n *Node) account(t *task.Task, claimed time.Time, p Pulse, lease time.Dura
 		a.Over = p.Now // it has ended; the recorder's clock is ahead
 	}
 	switch {
-	case n.Session != t.Session || p.Stored.IsZero():
+	case n.State != Unknown && n.Session != t.Session || p.Stored.IsZero():
 	case p.Beat.Session != "":
 		// A suspended process has overwritten the heartbeat: until then, it may have named the
 		// epoch.

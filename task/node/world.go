@@ -138,7 +138,9 @@ func (w *Fleet) Around(t *task.Task) duties.Surroundings {
 	}
 	around.NoNode = w.noNode(t, &around)
 	if n, ok := w.own(ID(t.Node)); ok && t.Live() {
-		around.NodeGone = n.Gone(t.Session)
+		if around.NodeGone = n.Gone(t.Session); n.State == Unknown { // the log has nothing of it, or nothing any more
+			around.NodeGone = t.StartedAt
+		}
 	}
 	return around
 }
@@ -260,13 +262,16 @@ func Lacking(nodes iter.Seq[Node], means string) string {
 }
 
 // Doubted is the node on which the task's duty depends, if that node counts as gone by a state
-// older than that of the task; "" for none.
+// older than that of the task, or if it is not known whether the log has the node; "" for none.
 func (w *Fleet) Doubted(t *task.Task, around duties.Surroundings) ID {
 	id := depends(t, around)
-	if n, _ := w.own(id); id == "" || t.Seq < n.Head {
-		return ""
+	if n, _ := w.own(id); id != "" && t.Seq >= n.Head {
+		return id
 	}
-	return id
+	if _, known := w.own(ID(t.Node)); t.Live() && !known {
+		return ID(t.Node)
+	}
+	return ""
 }
 
 // depends is the node on which the task's duty depends, if that node counts as gone.

@@ -67,3 +67,41 @@ func TestNoNode(t *testing.T) {
 		}
 	}
 }
+
+// An attempt on a node of which the log has nothing is nobody's, once the log was asked for that node. What a
+// list of nodes lacks may have registered since.
+func TestAroundAnUnknownNode(t *testing.T) {
+	t.Parallel()
+	began := noon.Add(time.Minute)
+	on := func(k task.Task, id string) task.Task {
+		k.Node, k.Session, k.StartedAt = id, "s1", began
+		return k
+	}
+	running := on(tasktest.Given(tasktest.Running...), "n1")
+	n1 := Node{ID: "n1", State: Ready, Session: "s1", Since: noon, Head: 1}
+	for name, c := range map[string]struct {
+		task         task.Task
+		nodes, fresh []Node
+		doubted      ID
+		gone         time.Time
+	}{
+		"a list without it":          {running, nil, nil, "n1", time.Time{}},
+		"a log without it":           {running, nil, []Node{{ID: "n1"}}, "n1", began},
+		"a log that has it":          {running, nil, []Node{n1}, "", time.Time{}},
+		"a list that has it":         {running, []Node{n1}, nil, "", time.Time{}},
+		"a log that has other facts": {running, nil, []Node{{ID: "n1", Head: 1}}, "n1", began},
+		"cancelling":                 {on(tasktest.Given(tasktest.Cancelling...), "n1"), nil, []Node{{ID: "n1"}}, "n1", began},
+		"a parent":                   {on(running, ""), nil, nil, "", time.Time{}},
+		"it has ended":               {on(tasktest.Given(tasktest.Finished...), "n1"), nil, []Node{{ID: "n1"}}, "", time.Time{}},
+		"it waits":                   {on(tasktest.Given(tasktest.Pending...), "n1"), nil, []Node{{ID: "n1"}}, "", time.Time{}},
+	} {
+		w := NewFleet(c.nodes, 7, noon.Add(time.Hour))
+		for _, n := range c.fresh {
+			w.Freshen(n)
+		}
+		around := w.Around(&c.task)
+		if is := w.Doubted(&c.task, around); is != c.doubted || !around.NodeGone.Equal(c.gone) {
+			t.Errorf("%s: %q is doubted, gone since %v; want %q, %v", name, is, around.NodeGone, c.doubted, c.gone)
+		}
+	}
+}
