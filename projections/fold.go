@@ -49,12 +49,13 @@ type fold struct {
 type change struct {
 	task task.Task
 	// number is the task's number in the index of the past, 0 if it has none yet. told says that
-	// the index has the task's origin: the fields from origin to labels are the values at that time.
+	// the index has the task's origin: the fields from origin to step are the values at that time.
 	number          uint32
 	told            bool
 	origin          origin
 	submitted, tick int64
 	labels          map[string]string
+	step            string
 	// before is the key under which it was counted. isNew says that it is assumed to have no row, bare
 	// that it had none.
 	before      counted
@@ -320,7 +321,7 @@ func (f *fold) noteTexts(records []events.Record) {
 		n := noted{id: string(c.task.ID), new: c.isNew || c.bare}
 		switch {
 		case n.new || c.before.state == task.Unknown || c.task.Spec != c.spec:
-			n.has = textsOf(&c.task)
+			n.has = view.Texts(&c.task)
 		case c.task.Message != c.message:
 			n.has[textMessage] = c.task.Message
 		default:

@@ -196,7 +196,7 @@ func (s *Store) Rows(ctx context.Context, f view.Filter) (page view.Rows, err er
 func numbers(f *view.Filter) bool {
 	return f.IDPart == "" && !f.Rowed() &&
 		f.Sets(func(k *view.Field) bool {
-			return !slices.Contains([]string{"States", "Dead", "Queue", "Labels"}, k.Name)
+			return !slices.Contains([]string{"States", "Dead", "Queue"}, k.Name)
 		})
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
 	"slices"
 
 	"millrace/events"
@@ -217,8 +218,51 @@ func (s *Store) same(number uint64, f func(file io.ReaderAt, size int64) error) 
 // numbers of these in a scene.
 type choice struct {
 	in, from []bool
-	held     held   // these places and origins
-	was      *scene // if not nil, only those of which the state was another one then
+	held     held        // these places and origins
+	born     taskNumbers // if not nil, only those: they were born as the filter asks, or may have been
+	was      *scene      // if not nil, only those of which the state was another one then
+}
+
+// taskNumbers is a set of tasks, a bit for each number.
+type taskNumbers []uint64
+
+func (t taskNumbers) add(number uint32) { t[number/64] |= 1 << (number % 64) }
+
+func (t taskNumbers) has(number uint32) bool { return t[number/64]&(1<<(number%64)) != 0 }
+
+// bornWith returns the tasks of a scene that have the labels and the step of a filter, and those of which the
+// origin came again: only their facts tell. It returns nil if the filter asks for neither.
+func (m *pastMap) bornWith(s *scene, f *view.Filter) (of taskNumbers) {
+	var asked []string
+	for name, value := range f.Labels {
+		asked = append(asked, labelText(name, value))
+	}
+	if f.Step != "" {
+		asked = append(asked, stepText(f.Step))
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, label := range asked {
+		before := of
+		of = make(taskNumbers, s.tasks/64+1)
+		if s.labels[label] == nil {
+			continue
+		}
+		for _, number := range *s.labels[label] {
+			if number <= s.tasks && (i == 0 || before.has(number)) {
+				of.add(number)
+			}
+		}
+	}
+	for number := range s.odd {
+		if number <= s.tasks {
+			of.add(number)
+		}
+	}
+	return of
 }
 
 func (s *scene) chosen(f *view.Filter) choice {
@@ -280,12 +324,19 @@ func (c *choice) most(s *scene) (n int) {
 			n += of
 		}
 	}
+	if c.born != nil {
+		born := 0
+		for _, some := range c.born {
+			born += bits.OnesCount64(some)
+		}
+		n = min(n, born)
+	}
 	return n
 }
 
 // has tells whether a task of the scene is chosen.
 func (c *choice) has(s *scene, number uint32) bool {
-	return c.in[s.in.At(number)] && c.from[s.from[number]] && (c.was == nil || c.was.state(number) != s.state(number))
+	return (c.born == nil || c.born.has(number)) && c.in[s.in.At(number)] && c.from[s.from[number]] && (c.was == nil || c.was.state(number) != s.state(number))
 }
 
 // any tells whether one of the tasks that a block introduces is chosen.
@@ -300,7 +351,7 @@ func (c *choice) any(s *scene, b *pastBlock) bool {
 	for at, part := range s.in.Parts(after+1, until+1) {
 		from := s.from[at:]
 		for i, place := range part {
-			if c.in[place] && c.from[from[i]] && (c.was == nil || c.has(s, at+uint32(i))) { // there are no more tasks
+			if c.in[place] && c.from[from[i]] && (c.was == nil && c.born == nil || c.has(s, at+uint32(i))) { // there are no more tasks
 				return true
 			}
 		}
@@ -361,11 +412,7 @@ func (p *past) countEach(ctx context.Context, s *scene, f *view.Filter) (c view.
 	n, folded := make([]int, len(s.tables.places)+1), 0
 	var maybe []numbered
 	look := func() error {
-		found, err := w.labelled(ctx, w.found)
-		if err != nil {
-			return err
-		}
-		for _, t := range found {
+		for _, t := range w.found {
 			if t.sure {
 				n[s.in.At(t.number)]++
 			} else {

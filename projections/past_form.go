@@ -33,12 +33,17 @@ const (
 
 // The kinds of notes, and their contents.
 const (
-	noteGrant = iota // limits admitted a task: its id, the turn, and the rate of its queue
-	noteRate         // a rate is used up until a time: its name, and the time
-	noteShift        // attempts under budgets ended or began: the counters' names, and the [limit.Shift]
-	noteTick         // a decision on a schedule's ticks up to one: its name, the tick, how many got no task, and why
-	noteFact         // what a message is that is not about a task: the name that its traces are
+	noteGrant  = iota // limits admitted a task: its id, the turn, and the rate of its queue
+	noteRate          // a rate is used up until a time: its name, and the time
+	noteShift         // attempts under budgets ended or began: the counters' names, and the [limit.Shift]
+	noteTick          // a decision on a schedule's ticks up to one: its name, the tick, how many got no task, and why
+	noteFact          // what a message is that is not about a task: the name that its traces are
+	noteLabels        // what the newest task has from its birth on: its labels and step, each as [labelText] and [stepText] have it
 )
+
+// labelText is a label as a text, and stepText a step: none of one is one of the other.
+func labelText(name, value string) string { return string(appendTexts(nil, name, value)) }
+func stepText(step string) string         { return string(appendTexts(nil, step)) }
 
 // place is the changeable part of a task that lists query.
 type place struct {
@@ -286,14 +291,14 @@ func (w *pastWriter) message(seq uint64) {
 // which the task is known.
 func (c *change) tells() {
 	c.told = c.task.State != task.Unknown
-	c.origin, c.submitted, c.tick, c.labels = originOf(&c.task), c.task.SubmittedAt.UnixMicro(), c.task.Tick.UnixMicro(), c.task.Labels
+	c.origin, c.submitted, c.tick, c.labels, c.step = originOf(&c.task), c.task.SubmittedAt.UnixMicro(), c.task.Tick.UnixMicro(), c.task.Labels, c.task.Step
 }
 
 // tellsStill tells whether that is the task's origin still.
 func (c *change) tellsStill() bool {
 	t := &c.task
 	return c.told && t.SubmittedAt.UnixMicro() == c.submitted && t.Tick.UnixMicro() == c.tick && originOf(t) == c.origin &&
-		maps.Equal(t.Labels, c.labels)
+		t.Step == c.step && maps.Equal(t.Labels, c.labels)
 }
 
 // note adds a task's place after a message; failed says that it had failed before. From says that
@@ -324,6 +329,9 @@ func (w *pastWriter) note(r *events.Record, c *change, failed bool) (from bool) 
 		w.batch = binary.AppendVarint(binary.AppendUvarint(w.batch, n), at-w.submitted)
 		if w.submitted = at; is.schedule != "" {
 			w.batch = binary.AppendVarint(w.batch, c.tick-at)
+		}
+		if !known && (len(t.Labels) > 0 || t.Step != "") {
+			w.labels(seq, t)
 		}
 	}
 	is := placeOf(t)
@@ -385,6 +393,17 @@ func (w *pastWriter) shift(seq uint64, s *shift) {
 	}
 	n := w.nameOf(strings.Join(names, "\n")) // no name contains a line feed
 	w.add(seq, s.Append(binary.AppendUvarint(append(w.text[:0], noteShift), n)))
+}
+
+func (w *pastWriter) labels(seq uint64, t *task.Task) {
+	text := append(w.text[:0], noteLabels)
+	for name, value := range t.Labels {
+		text = appendTexts(text, labelText(name, value))
+	}
+	if t.Step != "" {
+		text = appendTexts(text, stepText(t.Step))
+	}
+	w.add(seq, text)
 }
 
 // add adds a note about a message.

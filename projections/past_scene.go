@@ -113,6 +113,7 @@ type pastMap struct {
 	from   []uint32        // guarded by mu; of each task, one more than the number of the origin with which it was born. Only appended to
 	odd    map[uint32]bool // guarded by mu; tasks whose origin came again, or after their birth
 	later  []laterOrigin   // guarded by mu; these origins, in the order of the log
+	labels bearers         // guarded by mu
 	frames []pastFrame     // guarded by mu; in order
 	framed int             // guarded by mu; their size in bytes
 	apart  int64           // guarded by mu; the factor by which their distance was widened for lack of room
@@ -120,6 +121,18 @@ type pastMap struct {
 
 	present present
 	file    uint64 // guarded by the store's mu; counts the files that there were
+}
+
+// bearers are the numbers of the tasks that were born with a label or a step, ascending.
+type bearers map[string]*[]uint32
+
+func (l bearers) add(label []byte, number uint32) {
+	of := l[string(label)]
+	if of == nil {
+		of = new([]uint32)
+		l[string(label)] = of
+	}
+	*of = append(*of, number)
 }
 
 // laterOrigin is the origin of a task from a sequence on, which it was not born with.
@@ -140,7 +153,7 @@ func (m *pastMap) reset() {
 // begin needs mu held.
 func (m *pastMap) begin() {
 	m.scan, m.read, m.born, m.blocks, m.odd, m.scenes = pastScan{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
-	m.from, m.later = make([]uint32, 1), nil
+	m.from, m.later, m.labels = make([]uint32, 1), nil, bearers{}
 	m.frames, m.framed, m.apart = nil, 0, 1
 }
 
@@ -240,6 +253,10 @@ func (c *blockSummary) note(r *pastReader) {
 		}
 	case noteFact:
 		c.of.facts.add(uint32(r.uint())) // there are no more names
+	case noteLabels:
+		for r.at < len(r.b) {
+			c.m.labels.add(r.text(r.uint()), c.m.scan.tasks)
+		}
 	default:
 		c.of.limits = true
 	}
@@ -261,6 +278,7 @@ type scene struct {
 	tables pastScan
 	blocks []pastBlock
 	odd    map[uint32]bool
+	labels bearers // those of the map, and guarded by its mu: later tasks have been added
 
 	in   collections.List // one more than the number of the place
 	n    []int            // how many tasks are in each place, after one entry for no place
@@ -320,7 +338,7 @@ func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq
 	}
 	s.pastMark, s.reached, s.file = scan.mark(at), seq, m.file
 	m.origins(s)
-	s.blocks, s.odd = slices.Clip(m.blocks), maps.Clone(m.odd)
+	s.blocks, s.odd, s.labels = slices.Clip(m.blocks), maps.Clone(m.odd), m.labels
 	m.keepScene(s)
 	return s, nil
 }
@@ -560,7 +578,7 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 	m.mu.Lock()
 	err := m.cover(ctx, file, size, math.MaxUint64)
 	is.tables = m.tables()
-	is.blocks, is.odd = slices.Clip(m.blocks), maps.Clone(m.odd)
+	is.blocks, is.odd, is.labels = slices.Clip(m.blocks), maps.Clone(m.odd), m.labels
 	m.mu.Unlock()
 	if err != nil {
 		return err

@@ -313,6 +313,72 @@ func TestRunsComeFromTheIndex(t *testing.T) {
 	}
 }
 
+// Who counts by labels and steps, or looks for those of few tasks, reads neither rows nor messages, and few
+// blocks of the index.
+func TestLabelsAndStepsComeFromTheIndex(t *testing.T) {
+	born := 0
+	records := noops(t, 2000, 10, func(w *task.Work) {
+		born++
+		w.Labels = map[string]string{"env": "prod"}
+		if born == 700 {
+			w.Labels = map[string]string{"env": "test", "team": "a"}
+		}
+		if born%1000 == 0 {
+			w.Step = "load"
+		}
+	})
+	s := open(t, "")
+	project(t, s, 20, records, all)
+	labels := func(of ...string) view.Filter {
+		f := view.Filter{Labels: map[string]string{}}
+		for i := 0; i < len(of); i += 2 {
+			f.Labels[of[i]] = of[i+1]
+		}
+		return f
+	}
+	last := records[len(records)-1]
+	past := s.At(view.Point{Seq: last.Seq, At: last.Stored}, unread{t}).(*past)
+	if _, err := s.write.Exec("DELETE FROM tasks"); err != nil {
+		t.Fatal(err)
+	}
+	scene, err := past.scene(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		f           view.Filter
+		want, reads int // tasks; blocks in which they may be
+	}{
+		{labels("env", "prod"), 1999, len(scene.blocks)},
+		{labels("env", "test"), 1, 1},
+		{labels("team", "a", "env", "test"), 1, 1},
+		{labels("team", "a", "env", "prod"), 0, 0},
+		{labels("env", "none"), 0, 0},
+		{labels("", "load"), 0, 0},
+		{view.Filter{Step: "load"}, 2, 2},
+		{view.Filter{Step: "load", Labels: map[string]string{"env": "prod"}}, 2, 2},
+		{view.Filter{Step: "a"}, 0, 0},
+	} {
+		counts, err := past.Count(t.Context(), view.Query{Kind: view.Tasks, Filter: c.f})
+		if err != nil || counts.All() != c.want {
+			t.Errorf("%+v: %v, %d tasks, want %d", c.f, err, counts.All(), c.want)
+		}
+		w, err := past.walk(scene, &c.f, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads := 0
+		for _, b := range w.blocks {
+			if w.chosen.any(scene, b) {
+				reads++
+			}
+		}
+		if reads > c.reads {
+			t.Errorf("%+v may be in %d blocks, want %d", c.f, reads, c.reads)
+		}
+	}
+}
+
 // asked is a log that counts how often messages are asked for.
 type asked struct {
 	view.Slice
@@ -462,7 +528,7 @@ func TestPastIsReadInParts(t *testing.T) {
 		return all
 	}
 	whole := told(w.batch)
-	if len(whole) != 9 {
+	if len(whole) != 10 {
 		t.Fatalf("%q", whole)
 	}
 	for cut := range w.batch {

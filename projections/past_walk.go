@@ -3,11 +3,8 @@ package projections
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"iter"
-	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -34,13 +31,10 @@ type walk struct {
 	after  task.ID
 	chosen choice
 	left   int          // how many chosen tasks may be in the blocks still to be read
-	spans  []span       // where tasks with the labels of the filter may be
 	blocks []*pastBlock // still to be read, in the order of their first ids
 	odd    map[*pastBlock]bool
 	found  []numbered // in order; from the blocks read so far
-	ready  []numbered // likewise; they have the labels
 	rowed  bool       // only rows tell all that the filter asks for
-	asked  int        // of how many tasks the rows were asked at once
 }
 
 func (p *past) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) {
@@ -48,7 +42,7 @@ func (p *past) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) {
 		return nil, view.ErrUnindexed
 	}
 	w := &walk{past: p, scene: s, filter: f, after: after, chosen: s.chosen(f), rowed: f.Rowed(), odd: map[*pastBlock]bool{}}
-	w.spans = p.store.texts.spans(textsIn(&view.Filter{Labels: f.Labels})...)
+	w.chosen.born = p.store.then.bornWith(s, f)
 	w.left = w.chosen.most(s)
 	for number := range s.odd {
 		if number <= s.tasks {
@@ -61,7 +55,7 @@ func (p *past) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) {
 			b = &s.blocks[len(s.blocks)-1-i]
 		}
 		switch {
-		case b.at >= s.at || b.until == b.tasks, !w.odd[b] && !(b.bears(f) && touches(w.spans, b.low, b.high)), after != "" && !w.precedes(string(after), b.far(!f.OldestFirst)):
+		case b.at >= s.at || b.until == b.tasks, !w.odd[b] && !b.bears(f), after != "" && !w.precedes(string(after), b.far(!f.OldestFirst)):
 		default:
 			w.blocks = append(w.blocks, b)
 		}
@@ -118,35 +112,13 @@ func (w *walk) precedes(a, b string) bool {
 // less for all of them at once.
 func (w *walk) next(ctx context.Context, most int) (some []numbered, err error) {
 	for len(some) < most {
-		if len(w.ready) == 0 {
-			more, err := w.more(ctx, most-len(some))
-			if err == nil && len(more) > 0 {
-				w.ready, err = w.labelled(ctx, more)
-			}
-			if err != nil || len(more) == 0 {
-				return some, err
-			}
+		more, err := w.few(ctx, most-len(some))
+		if err != nil || len(more) == 0 {
+			return some, err
 		}
-		n := min(most-len(some), len(w.ready))
-		some, w.ready = append(some, w.ready[:n]...), w.ready[n:]
+		some = append(some, more...)
 	}
 	return some, nil
-}
-
-// more returns some of the next tasks, at most most; none at the end. If the rows have to be asked for
-// labels, there are twice as many each time, so that a search far into the past asks seldom.
-func (w *walk) more(ctx context.Context, most int) (more []numbered, err error) {
-	if len(w.filter.Labels) == 0 {
-		return w.few(ctx, most)
-	}
-	for w.asked = min(max(2*w.asked, mostAtOnce), 8*mostAtOnce); len(more) < w.asked; {
-		some, err := w.few(ctx, w.asked-len(more))
-		if err != nil || len(some) == 0 {
-			return more, err
-		}
-		more = append(more, some...)
-	}
-	return more, nil
 }
 
 // few returns some of the next tasks, at most most; none at the end.
@@ -189,7 +161,7 @@ func (w *walk) few(ctx context.Context, most int) ([]numbered, error) {
 func (w *walk) counts(b *pastBlock, n []int) bool {
 	_, first := during(w.filter, b.first)
 	_, last := during(w.filter, b.last)
-	if !first || !last || w.odd[b] || w.filter.IDPart != "" || w.rowed || len(w.filter.Labels) > 0 {
+	if !first || !last || w.odd[b] || w.filter.IDPart != "" || w.rowed {
 		return false
 	}
 	for number := b.tasks + 1; number <= min(b.until, w.scene.tasks); number++ {
@@ -212,7 +184,7 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 			return
 		}
 		w.left--
-		if is := string(id); within(f, string(w.after), is) && (len(f.Labels) == 0 || odd[number] || touches(w.spans, is, is)) {
+		if is := string(id); within(f, string(w.after), is) {
 			w.found = append(w.found, numbered{task.ID(is), number, scan.seq, !odd[number] && !w.rowed})
 		}
 	}
@@ -242,117 +214,6 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 	}
 	w.found = fit
 	return nil
-}
-
-// labelled returns those of some tasks that have the labels of the filter. The rows tell, for labels do
-// not change after the birth, unless several births of one id compete.
-func (w *walk) labelled(ctx context.Context, of []numbered) (found []numbered, err error) {
-	if len(w.filter.Labels) == 0 || len(of) == 0 {
-		return of, nil
-	}
-	have, odd, err := w.past.labelled(ctx, w.scene, of, w.filter.Labels, w.spans)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range of {
-		if odd[t.number] {
-			t.sure = false
-		} else if !have[t.id] {
-			continue
-		}
-		found = append(found, t)
-	}
-	return found, nil
-}
-
-// labelled returns which of some tasks have labels by their rows, and of which the labels may have been
-// others: their origin came again, or after their birth. Most of them are in spans. Reading a whole row would
-// cost ten times as much.
-func (p *past) labelled(ctx context.Context, s *scene, of []numbered, labels map[string]string, spans []span) (have map[task.ID]bool, odd map[uint32]bool, err error) {
-	have, odd, of = make(map[task.ID]bool, len(of)), s.odd, slices.Clone(of)
-	sortByID(of)
-	exact := true
-	err = p.ask(ctx, func(tx *sql.Tx) error {
-		err := p.store.these(of, spans, func(c *condition) error {
-			for k, v := range labels {
-				is := mark(markLabel, labelMark(k, v))
-				c.and("instr(words, ?)", is)
-				exact = exact && !strings.Contains(is, " ")
-			}
-			var id task.ID
-			return each(ctx, tx, "SELECT id FROM tasks WHERE "+c.text.String(), c.args, []any{&id}, func() error {
-				have[id] = true
-				return nil
-			})
-		})
-		if err == nil && p.now == nil { // the rows are of a later place
-			odd, err = p.oddNow(ctx, tx, of)
-		}
-		return err
-	})
-	if err != nil || exact {
-		return have, odd, err
-	}
-	rows, err := p.rows(ctx, slices.Collect(maps.Keys(have))) // a mark has blanks for some characters
-	f := view.Filter{Labels: labels}
-	for i := range rows {
-		have[rows[i].ID] = f.Match(&rows[i])
-	}
-	return have, odd, err
-}
-
-// oddNow returns of which of some tasks the origin has come again, or after their birth, up to the place of
-// the rows.
-func (p *past) oddNow(ctx context.Context, tx *sql.Tx, of []numbered) (map[uint32]bool, error) {
-	var reached position
-	if err := reached.load(ctx, tx); err != nil {
-		return nil, err
-	}
-	odd, m := map[uint32]bool{}, &p.store.then
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	err := m.cover(ctx, p.store.past, reached.Past, math.MaxUint64)
-	for i := range of {
-		if m.odd[of[i].number] {
-			odd[of[i].number] = true
-		}
-	}
-	return odd, err
-}
-
-// these calls read with conditions that select the rows of tasks, which are in the order of their ids: in
-// each span all rows from the first to the last, if not many are others', because looking for each costs
-// more.
-func (s *Store) these(of []numbered, spans []span, read func(c *condition) error) error {
-	for len(of) > 0 {
-		n, first := len(of), string(of[0].id)
-		if at := slices.IndexFunc(spans, func(s span) bool { return s.end == "" || s.end > first }); at >= 0 && spans[at].end != "" {
-			n, _ = slices.BinarySearchFunc(of, spans[at].end, func(t numbered, end string) int { return strings.Compare(string(t.id), end) })
-		}
-		if err := s.within(of[:n], read); err != nil {
-			return err
-		}
-		of = of[n:]
-	}
-	return nil
-}
-
-func (s *Store) within(of []numbered, read func(c *condition) error) error {
-	first, last := string(of[0].id), string(of[len(of)-1].id)
-	if n, known := s.texts.rows(first, last); known && n <= 3*len(of) {
-		c := new(condition)
-		c.and("id >= ? AND id <= ?", first, last)
-		return read(c)
-	}
-	ids := make([]task.ID, len(of))
-	for i := range of {
-		ids[i] = of[i].id
-	}
-	return inParts(ids, func(in string, args []any) error {
-		c := new(condition)
-		c.and(in, args...)
-		return read(c)
-	})
 }
 
 // birthFit is what an entry tells of a task's birth: whether it may match, and whether the time surely
