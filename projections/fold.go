@@ -37,7 +37,6 @@ type fold struct {
 	changes []change
 	of      []int   // of each record, its place in changes, or -1
 	shifts  []shift // of attempts under budgets, in order
-	births  []birthOf
 	latests map[latestKey]latest
 
 	noted     []noted
@@ -186,9 +185,6 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 		if err := f.writeLimits(ctx, records); err != nil {
 			return err
 		}
-		if err := f.writeBirths(ctx); err != nil {
-			return err
-		}
 		if err := f.writeBudgets(ctx, &records[len(records)-1]); err != nil {
 			return err
 		}
@@ -271,7 +267,6 @@ func taskOf(r *events.Record) task.ID {
 func (f *fold) evolve(records []events.Record) {
 	f.past.begin()
 	clear(f.latests)
-	f.births = f.births[:0]
 	if len(f.observers) > 0 {
 		f.evolveObserved(records)
 		return
@@ -291,7 +286,6 @@ func (f *fold) follow(r *events.Record, c *change) {
 	f.spend(r, &c.task)
 	if f.past.note(r, c, failed) {
 		f.noteLatest(c)
-		f.noteBirth(c)
 	}
 }
 

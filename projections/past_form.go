@@ -10,9 +10,12 @@ import (
 	"strings"
 
 	"millrace/events"
+	"millrace/internal/form"
 	"millrace/projections/view"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/placement"
+	"millrace/task/quota"
 )
 
 // The index of the past is a file of successive entries. For each message about a task it has the
@@ -38,6 +41,7 @@ const (
 	noteShift         // attempts under budgets ended or began: the counters' names, and the [limit.Shift]
 	noteTick          // a decision on a schedule's ticks up to one: its name, the tick, how many got no task, and why
 	noteFact          // what a message is that is not about a task: the name that its traces are
+	noteWaits         // the newest task waits since its birth, and for its limits alone: its turn, and the name that its line is, see [lined]
 	noteLabels        // what the newest task has from its birth on: its labels and step, each as [labelText] and [stepText] have it
 )
 
@@ -330,8 +334,9 @@ func (w *pastWriter) note(r *events.Record, c *change, failed bool) (from bool) 
 		if w.submitted = at; is.schedule != "" {
 			w.batch = binary.AppendVarint(w.batch, c.tick-at)
 		}
-		if !known && (len(t.Labels) > 0 || t.Step != "") {
+		if !known {
 			w.labels(seq, t)
+			w.waits(seq, t)
 		}
 	}
 	is := placeOf(t)
@@ -396,6 +401,9 @@ func (w *pastWriter) shift(seq uint64, s *shift) {
 }
 
 func (w *pastWriter) labels(seq uint64, t *task.Task) {
+	if len(t.Labels) == 0 && t.Step == "" {
+		return
+	}
 	text := append(w.text[:0], noteLabels)
 	for name, value := range t.Labels {
 		text = appendTexts(text, labelText(name, value))
@@ -404,6 +412,30 @@ func (w *pastWriter) labels(seq uint64, t *task.Task) {
 		text = appendTexts(text, stepText(t.Step))
 	}
 	w.add(seq, text)
+}
+
+// lined is what tasks have in common that wait in the same line for their limits.
+type lined struct {
+	// Queue is the queue whose rate applies to them.
+	Queue    string          `json:"queue,omitempty"`
+	Counters []limit.Counter `json:"counters"`
+}
+
+var lineForm = form.Of[lined](form.Own())
+
+func (w *pastWriter) waits(seq uint64, t *task.Task) {
+	s := quota.StandOf(t)
+	if s.State != task.Held || !s.Held || !s.First || !s.Due.IsZero() || s.Rated != 0 {
+		return
+	}
+	counters, err := t.Counters()
+	if err != nil {
+		return // the limiter ignores it
+	}
+	if line, err := lineForm.Append(nil, &lined{s.Queue, counters}); err == nil {
+		n := w.nameOf(string(line))
+		w.add(seq, binary.AppendUvarint(binary.AppendUvarint(append(w.text[:0], noteWaits), s.Turn), n))
+	}
 }
 
 // add adds a note about a message.

@@ -408,9 +408,6 @@ func newScene(tables pastScan) *scene {
 func (s *scene) grow() {
 	s.byJob, s.bySchedule = grown(s.byJob, len(s.tables.origins)), grown(s.bySchedule, len(s.tables.origins))
 	s.n = grown(s.n, len(s.tables.places)+1)
-	for n := len(s.decided); n < len(s.tables.names); n++ {
-		s.decided = append(s.decided, math.MinInt64)
-	}
 }
 
 func grown[T any](all []T, n int) []T { return append(all, make([]T, max(n-len(all), 0))...) }
@@ -434,11 +431,15 @@ func (s *scene) follow(scan *pastScan) {
 		if r.uint() != noteTick {
 			return
 		}
-		if n := r.uint(); n < uint64(len(s.decided)) {
-			s.decided[n] = max(s.decided[n], r.int())
-		} else {
+		n := r.uint()
+		if n >= uint64(len(s.tables.names)) {
 			r.bad = true
+			return
 		}
+		for uint64(len(s.decided)) <= n {
+			s.decided = append(s.decided, math.MinInt64)
+		}
+		s.decided[n] = max(s.decided[n], r.int())
 	}
 }
 

@@ -2,8 +2,6 @@ package projections
 
 import (
 	"context"
-	"database/sql"
-	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -250,7 +248,6 @@ func (p *past) EachLimited(ctx context.Context, each quota.Each) (quota.Used, ui
 	}
 	for _, t := range is.found { // if bounds of one name differ, the latest task's is shown
 		if w, born := is.waits[t.number]; born {
-			w.ID = t.id
 			each(w.Stand, func() ([]limit.Counter, error) { return w.counters, nil }, nil)
 			continue
 		}
@@ -267,7 +264,7 @@ func (p *past) EachLimited(ctx context.Context, each quota.Each) (quota.Used, ui
 // limited finds the tasks under limits that had not ended, and what had become of them.
 func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
 	scan := newLimitScan(at.underLimits())
-	is := &limited{grants: map[uint32]task.Grant{}, used: scan.used}
+	is := &limited{grants: map[uint32]task.Grant{}, used: scan.used, waits: map[uint32]stand{}}
 	if !slices.ContainsFunc(at.blocks, func(b pastBlock) bool { return b.limits }) && !slices.ContainsFunc(at.tables.places, func(p place) bool { return p.limited }) {
 		return is, nil // as in most logs
 	}
@@ -282,17 +279,24 @@ func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
 	if err != nil {
 		return nil, err
 	}
-	born := map[uint32]uint64{}
+	lines := map[uint64]lined{}
 	for _, t := range found {
 		i, _ := slices.BinarySearch(scan.under, t.number)
-		if g, ok := scan.grants[t.id]; ok && g.seq > scan.moved[i].passed {
+		moved, born := scan.moved[i], scan.born[t.number]
+		if g, ok := scan.grants[t.id]; ok && g.seq > moved.passed {
 			is.grants[t.number] = g.Grant
-		} else if moved := scan.moved[i]; !ok && moved.times == 1 {
-			born[t.number] = moved.last
+		} else if !ok && moved.times == 1 && born.Limited {
+			line, known := lines[born.line]
+			if !known {
+				if err := lineForm.Read([]byte(scan.names[born.line]), &line); err != nil {
+					return nil, err
+				}
+				lines[born.line] = line
+			}
+			place := &at.tables.places[at.in.At(t.number)-1]
+			born.ID, born.Seq, born.State, born.Route, born.Queue, born.counters = t.id, moved.last, place.state, place.route, line.Queue, line.Counters
+			is.waits[t.number] = born.stand
 		}
-	}
-	if is.waits, err = p.waits(ctx, at, born); err != nil {
-		return nil, err
 	}
 	sortByID(found)
 	is.found = found
@@ -324,6 +328,14 @@ type limitScan struct {
 	near   sieve             // the blocks that may say something of them
 	grants map[task.ID]grant // the latest of each task
 	used   quota.Used
+	born   map[uint32]bornWaiting // by number
+}
+
+// bornWaiting is a task that waited at its birth for its limits alone. Line is the number of the name of its
+// line.
+type bornWaiting struct {
+	stand
+	line uint64
 }
 
 // movedUnder is how a task under limits moved: how often, by which message the last time, and by which
@@ -344,6 +356,7 @@ func newLimitScan(under []uint32) *limitScan {
 		under:  under,
 		moved:  make([]movedUnder, len(under)),
 		grants: map[task.ID]grant{},
+		born:   map[uint32]bornWaiting{},
 		used:   quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}},
 	}
 	for _, number := range under {
@@ -387,62 +400,12 @@ func (s *limitScan) notes(r *pastReader) {
 			counters[i].Name = names[i]
 		}
 		s.used.Budgets.Spend(counters, took)
-	}
-}
-
-// waits returns how the tasks stand that wait as they were born, by their numbers: of them nothing else
-// has to be read. Born are tasks with but one message, and the sequences of these.
-func (p *past) waits(ctx context.Context, s *scene, born map[uint32]uint64) (map[uint32]stand, error) {
-	are := make(map[uint32]stand, len(born))
-	return are, p.ask(ctx, func(tx *sql.Tx) error {
-		in := map[int64][]uint32{} // the tasks of each line
-		for run := range runs(slices.Sorted(maps.Keys(born))) {
-			var number, line, at, turn int64
-			if err := each(ctx, tx, "SELECT number, line, born, turn FROM births WHERE number BETWEEN ? AND ?", []any{int64(run[0]), int64(run[1])}, []any{&number, &line, &at, &turn}, func() error {
-				n := uint32(number) // it was one
-				if seq, is := born[n]; is {
-					place := &s.tables.places[s.in.At(n)-1]
-					in[line] = append(in[line], n)
-					are[n] = stand{Stand: quota.Stand{
-						Seq: seq, Turn: uint64(turn), Born: time.UnixMicro(at), State: place.state, Route: place.route, // it was one
-						Limited: true, Held: true, First: true,
-					}}
-				}
-				return nil
-			}); err != nil {
-				return err
-			}
-		}
-		for line, numbers := range in {
-			var doc []byte
-			var of lined
-			if err := tx.QueryRowContext(ctx, "SELECT doc FROM lines WHERE line = ?", line).Scan(&doc); err != nil {
-				return err
-			}
-			if err := lineForm.Read(doc, &of); err != nil {
-				return err
-			}
-			for _, n := range numbers {
-				is := are[n]
-				is.Queue, is.counters = of.Queue, of.Counters
-				are[n] = is
-			}
-		}
-		return nil
-	})
-}
-
-// runs divides ascending numbers into runs without wide gaps, each from its first to its last.
-func runs(numbers []uint32) iter.Seq[[2]uint32] {
-	const gap = 16 // as dear as another query
-	return func(yield func([2]uint32) bool) {
-		for i := 0; i < len(numbers); {
-			first := i
-			for i++; i < len(numbers) && numbers[i]-numbers[i-1] <= gap; i++ {
-			}
-			if !yield([2]uint32{numbers[first], numbers[i-1]}) {
-				return
-			}
+	case noteWaits:
+		turn, line := r.uint(), r.uint()
+		if line >= uint64(len(s.names)) {
+			r.bad = true
+		} else if _, is := slices.BinarySearch(s.under, s.tasks); is {
+			s.born[s.tasks] = bornWaiting{stand{Stand: quota.Stand{Turn: turn, Born: time.UnixMicro(s.submitted), Limited: true, Held: true, First: true}}, line}
 		}
 	}
 }

@@ -90,22 +90,6 @@ CREATE TABLE grants (
 	rated INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- How tasks were born that waited at once for their limits and for nothing else, by their numbers in the
--- index of the past: in which line, when, in microseconds since 1970, and at which turn. Rows are never
--- changed: they spare who asks about the past the messages of all that waited then.
-CREATE TABLE births (
-	number INTEGER PRIMARY KEY,
-	line   INTEGER NOT NULL,
-	born   INTEGER NOT NULL,
-	turn   INTEGER NOT NULL
-);
-
--- What tasks of one line have in common, as JSON.
-CREATE TABLE lines (
-	line INTEGER PRIMARY KEY,
-	doc  TEXT NOT NULL UNIQUE
-);
-
 CREATE TABLE rates (
 	name TEXT    NOT NULL PRIMARY KEY,
 	used INTEGER NOT NULL
