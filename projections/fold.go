@@ -28,8 +28,9 @@ type fold struct {
 	store *Store
 	w     *writer
 	live  *cache
-	past  *pastWriter
+	past  pastIndex
 	at    position
+	move  pastMove
 	seen  uint64 // the last sequence given, which may be before at
 
 	// The present batch; kept between batches to reuse the memory.
@@ -47,14 +48,7 @@ type fold struct {
 // change is a task that the batch touches.
 type change struct {
 	task task.Task
-	// number is the task's number in the index of the past, 0 if it has none yet. told says that
-	// the index has the task's origin: the fields from origin to step are the values at that time.
-	number          uint32
-	told            bool
-	origin          origin
-	submitted, tick int64
-	labels          map[string]string
-	step            string
+	has  pastTask
 	// before is the key under which it was counted. isNew says that it is assumed to have no row, bare
 	// that it had none.
 	before      counted
@@ -96,8 +90,11 @@ func newFold(ctx context.Context, s *Store, cacheSize int) (*fold, error) {
 		return nil, err
 	}
 	f := &fold{store: s, w: w, live: newCache(cacheSize), index: map[task.ID]int{}, latests: map[latestKey]latest{}}
+	s.mu.RLock()
+	f.past = s.past
+	s.mu.RUnlock()
 	if err = f.at.load(ctx, w.conn); err == nil {
-		f.past, err = s.pastWriter(&f.at)
+		err = f.past.Begin(f.at.Past)
 	}
 	if err != nil {
 		return nil, errors.Join(err, w.close())
@@ -123,7 +120,11 @@ func (f *fold) next(ctx context.Context, feed events.Feed) ([]events.Record, err
 // rest releases the memory of earlier batches, and SQLite's as well.
 func (f *fold) rest(ctx context.Context) error {
 	f.index, f.changes, f.of, f.steps, f.noted = map[task.ID]int{}, nil, nil, nil, nil
-	if err := f.past.file.Sync(); err != nil {
+	err := f.past.Begin(f.at.Past)
+	if err == nil {
+		_, err = f.past.Write()
+	}
+	if err != nil {
 		return err
 	}
 	return f.w.exec(ctx, "PRAGMA shrink_memory")
@@ -155,7 +156,7 @@ func (f *fold) apply(ctx context.Context, records []events.Record) error {
 		return fmt.Errorf("fold sequences %d to %d: %w", records[0].Seq, records[len(records)-1].Seq, err)
 	}
 	for i := range f.changes {
-		f.live.put(&f.changes[i].task, f.changes[i].number)
+		f.live.put(&f.changes[i].task, f.changes[i].has.Number)
 	}
 	for _, o := range f.observers {
 		o.Observe(f.steps)
@@ -170,6 +171,9 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 	next := f.at
 	err := f.w.transact(ctx, func(ctx context.Context) error {
 		if err := f.collect(ctx, records, trusting); err != nil {
+			return err
+		}
+		if err := f.past.Begin(f.at.Past); err != nil {
 			return err
 		}
 		f.evolve(records)
@@ -191,7 +195,8 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 		if err := f.writeLatest(ctx, records); err != nil {
 			return err
 		}
-		if err := f.past.write(&next); err != nil {
+		var err error
+		if next.Past, err = f.past.Write(); err != nil {
 			return err
 		}
 		next.advance(records)
@@ -203,7 +208,6 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 	})
 	if err == nil {
 		f.at = next
-		f.past.keep()
 	}
 	return err
 }
@@ -228,7 +232,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 			f.index[id] = at
 			c := change{task: task.Task{ID: id}}
 			if live, ok := f.live.get(id); ok {
-				c.task, c.number = live.task, live.number
+				c.task, c.has.Number = live.task, live.number
 			} else if _, birth := r.Fact.Event.(task.Submitted); birth && trusting {
 				c.isNew = true
 			} else {
@@ -246,8 +250,8 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 		return err
 	}
 	for i := range f.changes {
-		f.changes[i].tells()
-		f.changes[i].bare = f.changes[i].number == 0
+		f.changes[i].has = pastTaskOf(f.changes[i].has.Number, &f.changes[i].task)
+		f.changes[i].bare = f.changes[i].has.Number == 0
 		f.changes[i].before = countedOf(&f.changes[i].task)
 		f.changes[i].dead = deadOf(&f.changes[i].task)
 		f.changes[i].spec, f.changes[i].message, f.changes[i].was = f.changes[i].task.Spec, f.changes[i].task.Message, f.changes[i].task.Job
@@ -265,7 +269,6 @@ func taskOf(r *events.Record) task.ID {
 }
 
 func (f *fold) evolve(records []events.Record) {
-	f.past.begin()
 	clear(f.latests)
 	if len(f.observers) > 0 {
 		f.evolveObserved(records)
@@ -275,16 +278,16 @@ func (f *fold) evolve(records []events.Record) {
 		if at >= 0 {
 			f.follow(&records[i], &f.changes[at])
 		} else {
-			f.past.other(&records[i])
+			f.past.Add(&records[i], nil)
 		}
 	}
 }
 
 // follow applies a record to its task, and records the task's new place.
 func (f *fold) follow(r *events.Record, c *change) {
-	failed := c.task.State.Failed()
+	f.move = pastMove{Task: &c.task, Failed: c.task.State.Failed(), Of: &c.has}
 	f.spend(r, &c.task)
-	if f.past.note(r, c, failed) {
+	if f.past.Add(r, &f.move) {
 		f.noteLatest(c)
 	}
 }
@@ -301,7 +304,7 @@ func (f *fold) evolveObserved(records []events.Record) {
 			f.follow(&records[i], c)
 			s.Is, s.Task = events.GlanceAt(&c.task), &c.task
 		} else {
-			f.past.other(&records[i])
+			f.past.Add(&records[i], nil)
 		}
 		f.steps = append(f.steps, s)
 	}
@@ -454,7 +457,7 @@ func (p *position) advance(records []events.Record) {
 
 func (f *fold) writePosition(ctx context.Context, p position) error {
 	result, err := f.w.conn.ExecContext(ctx, "UPDATE reached SET seq = ?, anchor = ?, anchor_id = ?, past = ?, past_sum = ? WHERE seq = ?",
-		int64(p.Seq), int64(p.Anchor), p.AnchorID, p.Past, int64(p.PastSum), int64(f.at.Seq))
+		int64(p.Seq), int64(p.Anchor), p.AnchorID, p.Past.Size, int64(p.Past.Sum), int64(f.at.Seq))
 	if err != nil {
 		return err
 	}

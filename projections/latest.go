@@ -60,8 +60,8 @@ func (f *fold) latest(kind, name string, l latest) {
 // gets the task's origin anew.
 func (f *fold) noteLatest(c *change) {
 	if t := &c.task; t.Parent == "" {
-		f.latest(latestOfJob, t.Job, latest{view.Latest{At: t.SubmittedAt.UnixMicro(), Number: c.number}, t.ID, never})
-		f.latest(latestOfSchedule, t.Schedule, latest{view.Latest{At: t.Tick.UnixMicro(), Number: c.number}, t.ID, never})
+		f.latest(latestOfJob, t.Job, latest{view.Latest{At: t.SubmittedAt.UnixMicro(), Number: c.has.Number}, t.ID, never})
+		f.latest(latestOfSchedule, t.Schedule, latest{view.Latest{At: t.Tick.UnixMicro(), Number: c.has.Number}, t.ID, never})
 	}
 }
 
@@ -69,13 +69,13 @@ func (f *fold) noteLatest(c *change) {
 // few names, so this costs a few rows for any number of tasks.
 func (f *fold) writeLatest(ctx context.Context, records []events.Record) error {
 	for i := range records {
-		d, ok := decidedOn(&records[i])
+		d, ok := view.DecidedOn(&records[i])
 		if !ok {
 			continue
 		}
-		f.latest(latestOfSchedule, d.schedule, latest{view.Latest{At: never}, "", d.until.UnixMicro()})
-		if d.skipped > 0 {
-			if err := f.writeSkip(ctx, d.schedule, d.until, d.reason, d.skipped); err != nil {
+		f.latest(latestOfSchedule, d.Schedule, latest{view.Latest{At: never}, "", d.Until.UnixMicro()})
+		if d.Skipped > 0 {
+			if err := f.writeSkip(ctx, d.Schedule, d.Until, d.Reason, d.Skipped); err != nil {
 				return err
 			}
 		}
@@ -97,36 +97,6 @@ func (f *fold) writeLatest(ctx context.Context, records []events.Record) error {
 		}
 	}
 	return nil
-}
-
-// decidedTick is a decision on the ticks of a schedule up to one: skipped is how many got no task,
-// and reason why.
-type decidedTick struct {
-	schedule string
-	until    time.Time
-	skipped  int
-	reason   string
-}
-
-// decidedOn returns the decision on ticks in a record; false if there is none.
-func decidedOn(r *events.Record) (d decidedTick, ok bool) {
-	if r.Kind != events.KindTick {
-		return d, false
-	}
-	switch e := r.Fact.Event.(type) {
-	case task.ScheduleAdmitted:
-		// A run by hand decides on no tick of the schedule.
-		return decidedTick{schedule: r.Fact.Schedule, until: e.Tick}, e.Trigger != task.TriggerManual
-	case task.ScheduleQueued:
-		return decidedTick{schedule: r.Fact.Schedule, until: e.Tick}, true
-	case task.ScheduleSkipped:
-		d = decidedTick{r.Fact.Schedule, e.Tick, max(e.Count, 1), e.Reason}
-		if e.Until.After(d.until) {
-			d.until = e.Until
-		}
-		return d, true
-	}
-	return d, false
 }
 
 // writeSkip counts ticks without a task, and deletes old counts.

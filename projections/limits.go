@@ -76,7 +76,7 @@ func (f *fold) spend(r *events.Record, t *task.Task) {
 	if took := t.Shift(r.Task()); !took.None() {
 		counters, _ := t.Counters() // a task without valid counters cannot have been admitted
 		f.shifts = append(f.shifts, shift{took, counters})
-		f.past.shift(r.Seq, &f.shifts[len(f.shifts)-1])
+		f.move.Spent, f.move.Counters = took, counters
 	}
 }
 

@@ -3,22 +3,18 @@ package projections
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"math/bits"
+	"os"
 	"slices"
 
 	"millrace/events"
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/quota"
 )
-
-// pastSuffix, behind the name of the database file, names the file of the index of the past.
-const pastSuffix = "-past"
 
 // pastBuffer is how many bytes of it are read at once.
 const pastBuffer = 1 << 20
@@ -28,7 +24,7 @@ func notWritten(err error) error {
 	if errors.Is(err, io.EOF) {
 		return errPast
 	}
-	return err
+	return fmt.Errorf("read the index of the past: %w", err)
 }
 
 // scanPast reads the first size bytes of the index, and returns their checksum.
@@ -57,23 +53,17 @@ func scanPast(ctx context.Context, file io.ReaderAt, size int64, s *pastScan) (s
 	return sum, nil
 }
 
-// pastWriter continues the index of the past at the position of the rows. The error is one of a
-// damaged file if the index does not match them.
-func (s *Store) pastWriter(p *position) (*pastWriter, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.past == nil {
-		return nil, ErrClosed
-	}
+// continued is a writer behind an end, after a look at all that was written before.
+func (m *pastMap) continued(end pastEnd) (*pastWriter, error) {
 	scan := pastScan{until: math.MaxUint64}
-	sum, err := scanPast(context.Background(), s.past, p.Past, &scan)
-	if err == nil && sum != p.PastSum {
+	sum, err := scanPast(context.Background(), m.file, end.Size, &scan)
+	if err == nil && sum != end.Sum {
 		err = errPast
 	}
 	if err == nil {
-		err = s.past.Truncate(p.Past)
+		err = m.file.Truncate(end.Size)
 	}
-	w := &pastWriter{file: s.past, pastState: scan.pastState}
+	w := &pastWriter{file: m.file, pastState: scan.pastState}
 	for _, is := range scan.places {
 		w.places.add(is)
 	}
@@ -84,16 +74,102 @@ func (s *Store) pastWriter(p *position) (*pastWriter, error) {
 		w.names.add(is)
 	}
 	w.keep()
+	w.end = end
 	return w, err
 }
 
-// past is a place in the log, seen through the index of the past and the facts about single tasks.
-type past struct {
-	*view.World
-	store *Store
-	at    view.Point
-	log   Log
-	now   *now // only for the present
+// pastIndex is the index of the past of one read model: it knows of each message what it has made of its
+// task, and so answers questions about any place in the log. One goroutine writes it, with Begin, Add and
+// Write; any number may ask meanwhile.
+type pastIndex interface {
+	// Begin begins a batch of entries behind an end that Write has returned; the zero one is the
+	// beginning. Entries behind it do not count. The error wraps [errPast] if the file is not what was
+	// written up to there.
+	Begin(end pastEnd) error
+	// Add adds a record to the batch: what it has made of its task, nil if it is about none. It tells
+	// whether it has written the task's origin.
+	Add(r *events.Record, m *pastMove) (origin bool)
+	// Write writes the batch to the file, and returns its end. A batch without entries makes durable
+	// what was written before.
+	Write() (pastEnd, error)
+	// At answers as of a place in the log, as soon as the rows have reached it.
+	At(p view.Point, rows pastRows, log Log) *pastView
+	// Now answers as of the place to which rows have come, with the size of the index up to there. Use
+	// the view before the next call, which must not come with an earlier place.
+	Now(ctx context.Context, p view.Point, size int64, rows pastRows) (*pastView, error)
+	// Close closes the file. Later questions fail.
+	Close() error
+}
+
+// openPast opens the index of the past in a file, and creates that if needed. It calls damaged when a
+// question shows that the file is not what was written.
+func openPast(path string, bounds pastBounds, damaged func()) (pastIndex, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	m := &pastMap{file: file, bounds: bounds, damaged: damaged}
+	m.begin()
+	return m, nil
+}
+
+// Begin implements [pastIndex].
+func (m *pastMap) Begin(end pastEnd) (err error) {
+	if w := m.writer; w == nil || end != w.end && end != w.written {
+		if m.writer, err = m.continued(end); err != nil {
+			m.writer = nil
+			return err
+		}
+	}
+	m.writer.begin(end)
+	return nil
+}
+
+// Add implements [pastIndex].
+func (m *pastMap) Add(r *events.Record, of *pastMove) (origin bool) {
+	if of == nil {
+		m.writer.other(r)
+		return false
+	}
+	return m.writer.note(r, of)
+}
+
+// Write implements [pastIndex].
+func (m *pastMap) Write() (pastEnd, error) { return m.writer.write() }
+
+// At implements [pastIndex].
+func (m *pastMap) At(p view.Point, rows pastRows, log Log) *pastView {
+	return &pastView{index: m, at: p, rows: rows, log: log}
+}
+
+// Now implements [pastIndex].
+func (m *pastMap) Now(ctx context.Context, p view.Point, size int64, rows pastRows) (*pastView, error) {
+	if err := m.toEnd(ctx, size); err != nil {
+		return nil, m.noticed(err)
+	}
+	m.present.reached = p.Seq
+	return &pastView{index: m, at: p, rows: rows, present: m.present}, nil
+}
+
+// Close implements [pastIndex].
+func (m *pastMap) Close() error { return m.file.Close() }
+
+// noticed reports that the file is not what was written, if an error says so.
+func (m *pastMap) noticed(err error) error {
+	if errors.Is(err, errPast) {
+		m.damaged()
+	}
+	return err
+}
+
+// pastRows are the rows of the read model that an index belongs to.
+type pastRows interface {
+	// Reached returns the size of the index when the rows have come to a sequence, or further.
+	Reached(ctx context.Context, seq uint64) (size int64, err error)
+	// Known returns the known tasks among some, in no particular order.
+	Known(ctx context.Context, ids []task.ID) ([]task.Task, error)
+	// Numbers returns the numbers that known tasks have in the index.
+	Numbers(ctx context.Context, ids []task.ID) (map[task.ID]uint32, error)
 }
 
 // Log reads what the index of the past only refers to.
@@ -104,114 +180,39 @@ type Log interface {
 	Messages(ctx context.Context, seqs []uint64) ([]events.Record, error)
 }
 
-// now is what the present sees: the scene at the end, and the rows and the index of that moment.
-type now struct {
-	scene *scene
-	tx    *sql.Tx
-	file  io.ReaderAt
-	size  int64
-}
-
-var _ view.Whole = (*past)(nil)
-
-// At answers from the index of the past about a place in the log, once the rows have reached it. It
-// reads single messages and tasks from the log.
-func (s *Store) At(p view.Point, log Log) view.Whole {
-	is := &past{store: s, at: p, log: log}
-	is.World = view.At(is, is.facts, p.Seq)
-	return is
+// pastView answers as of one place in the log.
+type pastView struct {
+	index   *pastMap
+	at      view.Point
+	rows    pastRows
+	log     Log
+	present *scene // nil for a place in the past
 }
 
 // Point implements [view.Model].
-func (p *past) Point(context.Context) (view.Point, error) { return p.at, nil }
-
-// Standing implements [view.View].
-func (p *past) Standing(ctx context.Context, id task.ID, holders int) (*quota.Standing, error) {
-	return view.Standing(ctx, p, id, holders)
-}
-
-// ask calls f with the read model, which reaches the place at least.
-func (p *past) ask(ctx context.Context, f func(tx *sql.Tx) error) error {
-	if p.now != nil {
-		return f(p.now.tx)
-	}
-	if err := p.store.Wait(ctx, p.at.Seq); err != nil {
-		return err
-	}
-	return p.store.view(ctx, "look into the past", func(tx *sql.Tx, seq uint64) error {
-		if seq < p.at.Seq {
-			return fmt.Errorf("the read model is made again and has come to sequence %d, before %d", seq, p.at.Seq)
-		}
-		return f(tx)
-	})
-}
-
-// look calls f with the index and its size, which reaches the place at least.
-func (p *past) look(ctx context.Context, f func(file io.ReaderAt, size int64) error) error {
-	if p.now != nil {
-		return f(p.now.file, p.now.size)
-	}
-	return p.ask(ctx, func(tx *sql.Tx) error {
-		var reached position
-		err := reached.load(ctx, tx)
-		if err == nil {
-			err = f(p.store.past, reached.Past)
-		}
-		return err
-	})
-}
-
-// rows returns the rows of tasks, in no particular order.
-func (p *past) rows(ctx context.Context, ids []task.ID) (found []task.Task, err error) {
-	if p.now == nil {
-		return p.store.Known(ctx, ids)
-	}
-	return rowsByID(ctx, p.now.tx, p.store.form, ids)
-}
+func (p *pastView) Point(context.Context) (view.Point, error) { return p.at, nil }
 
 // scene returns the places of all tasks.
-func (p *past) scene(ctx context.Context) (s *scene, err error) {
-	if p.now != nil {
-		return p.now.scene, nil
+func (p *pastView) scene(ctx context.Context) (*scene, error) {
+	if p.present != nil {
+		return p.present, nil
 	}
-	err = p.look(ctx, func(file io.ReaderAt, size int64) error {
-		s, err = p.store.then.sceneAt(ctx, file, size, p.at.Seq)
-		return err
-	})
-	return s, err
+	size, err := p.rows.Reached(ctx, p.at.Seq)
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.index.sceneAt(ctx, size, p.at.Seq)
+	return s, p.index.noticed(err)
 }
 
 // scanBlock reads a block, up to the scene.
-func (p *past) scanBlock(ctx context.Context, s *scene, b *pastBlock, to *pastScan) error {
+func (p *pastView) scanBlock(ctx context.Context, s *scene, b *pastBlock, to *pastScan) error {
 	id := append(to.id[:0], b.id...)
 	to.pastState, to.until, to.whole = b.pastState, s.reached, true
 	to.id = id
 	to.places, to.origins, to.names = s.tables.places, s.tables.origins, s.tables.names
-	read := func(file io.ReaderAt, _ int64) error {
-		_, err := eachPart(ctx, file, b.at, min(b.end, s.at), p.store.then.bounds.block, to, nil)
-		return err
-	}
-	if p.now == nil {
-		if same, err := p.store.same(s.file, read); same {
-			return err
-		}
-	}
-	return p.look(ctx, read)
-}
-
-// same calls f with the index, if that is still the file with a number. It costs no transaction, so
-// that a question may read many blocks.
-func (s *Store) same(number uint64, f func(file io.ReaderAt, size int64) error) (bool, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.past == nil || s.then.file != number {
-		return false, nil
-	}
-	err := f(s.past, 0)
-	if damaged(err) {
-		s.reach.damage()
-	}
-	return true, err
+	_, err := eachPart(ctx, p.index.file, b.at, min(b.end, s.at), p.index.bounds.block, to, nil)
+	return p.index.noticed(err)
 }
 
 // choice tells which tasks match the parts of a filter that concern their places and origins, by the
@@ -381,7 +382,7 @@ func indexed(q *view.Query) error {
 }
 
 // Count implements [view.Whole].
-func (p *past) Count(ctx context.Context, q view.Query) (view.Counts, error) {
+func (p *pastView) Count(ctx context.Context, q view.Query) (view.Counts, error) {
 	c := view.Counts{Point: p.at}
 	if err := indexed(&q); err != nil {
 		return c, err
@@ -404,7 +405,7 @@ const mostAtOnce = 500
 
 // countEach counts the tasks that match a filter of which the places and origins of tasks do not tell
 // everything. Tasks that only may match are read.
-func (p *past) countEach(ctx context.Context, s *scene, f *view.Filter) (c view.Counts, err error) {
+func (p *pastView) countEach(ctx context.Context, s *scene, f *view.Filter) (c view.Counts, err error) {
 	w, err := p.walk(s, f, "")
 	if err != nil {
 		return c, err
@@ -492,9 +493,9 @@ func (s *scene) sum(c *view.Counts, n []int) {
 const mostFolded = 5000
 
 // List implements [view.Whole].
-func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err error) {
+func (p *pastView) List(ctx context.Context, q view.Query) (page view.Page, err error) {
 	page.Point = p.at
-	if err := indexed(&q); err != nil && !q.Kind.Few() {
+	if err := indexed(&q); err != nil {
 		return page, err
 	}
 	if q.AtLeast > p.at.Seq {
@@ -503,9 +504,6 @@ func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err erro
 	most, err := q.Most()
 	if err != nil {
 		return page, err
-	}
-	if q.Kind.Few() {
-		return p.subjects(ctx, &q)
 	}
 	after, err := q.Start()
 	if err != nil {
@@ -546,43 +544,33 @@ func (p *past) List(ctx context.Context, q view.Query) (page view.Page, err erro
 }
 
 // States implements [view.Whole].
-func (p *past) States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, error) {
+func (p *pastView) States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, err
 	}
+	numbers, err := p.rows.Numbers(ctx, ids)
 	states := make(map[task.ID]task.State, len(ids))
-	err = p.store.view(ctx, "look at the states of tasks", func(tx *sql.Tx, _ uint64) error {
-		var id task.ID
-		var number uint32
-		return inParts(ids, func(in string, args []any) error {
-			return each(ctx, tx, "SELECT id, number FROM tasks WHERE "+in, args, []any{&id, &number}, func() error {
-				if state := s.state(number); state != task.Unknown {
-					states[id] = state
-				}
-				return nil
-			})
-		})
-	})
+	for id, number := range numbers {
+		if state := s.state(number); state != task.Unknown {
+			states[id] = state
+		}
+	}
 	return states, err
 }
 
-// Steps implements [view.Whole], for two places of one index.
-func (p *past) Steps(ctx context.Context, earlier view.Whole, f view.Filter, most int) (steps view.Steps, err error) {
-	before, same := earlier.(*past)
-	if !same || before.store != p.store {
+// Steps is [view.Whole.Steps] since an earlier place of the same index.
+func (p *pastView) Steps(ctx context.Context, earlier *pastView, f view.Filter, most int) (steps view.Steps, err error) {
+	if earlier.index != p.index {
 		return steps, view.ErrUnindexed
 	}
-	was, err := before.scene(ctx)
+	was, err := earlier.scene(ctx)
 	if err != nil {
 		return steps, err
 	}
 	s, err := p.scene(ctx)
 	if err != nil {
 		return steps, err
-	}
-	if was.file != s.file {
-		return steps, view.ErrUnindexed
 	}
 	f.OldestFirst = true
 	w, err := p.walk(s, &f, "")
@@ -663,7 +651,7 @@ func (s *scene) state(number uint32) task.State {
 }
 
 // eachOf calls f with the next tasks of a walk that match its filter, at most most.
-func (p *past) eachOf(ctx context.Context, w *walk, most int, f func(*numbered)) error {
+func (p *pastView) eachOf(ctx context.Context, w *walk, most int, f func(*numbered)) error {
 	for n := 0; n < most; {
 		some, err := w.next(ctx, min(most-n, mostAtOnce))
 		if err != nil || len(some) == 0 {

@@ -92,7 +92,7 @@ func (s *scene) tracing(c *view.Trace) *tracing {
 // Traces returns the sequences of the messages that a choice may choose, the latest before a sequence or
 // the earliest after it, at most most. It reads only the blocks of the index that may have what is meant,
 // in the order that is asked for.
-func (p *past) Traces(ctx context.Context, c view.Trace, beyond uint64, most int) ([]uint64, error) {
+func (p *pastView) Traces(ctx context.Context, c view.Trace, beyond uint64, most int) ([]uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (p *past) Traces(ctx context.Context, c view.Trace, beyond uint64, most int
 }
 
 // tracesIn returns the messages in a block that are meant, the earliest first.
-func (p *past) tracesIn(ctx context.Context, s *scene, b *pastBlock, is *tracing, within func(seq uint64) bool) (here []uint64, err error) {
+func (p *pastView) tracesIn(ctx context.Context, s *scene, b *pastBlock, is *tracing, within func(seq uint64) bool) (here []uint64, err error) {
 	scan := new(pastScan)
 	add := func() {
 		if n := len(here); within(scan.seq) && (n == 0 || here[n-1] != scan.seq) {
@@ -150,11 +150,4 @@ func (p *past) tracesIn(ctx context.Context, s *scene, b *pastBlock, is *tracing
 		}
 	}
 	return here, p.scanBlock(ctx, s, b, scan)
-}
-
-// Traces returns the sequences of the messages that a choice may choose, the latest before a sequence or
-// the earliest after it, at most most.
-func (s *Store) Traces(ctx context.Context, c view.Trace, beyond uint64, most int) (found []uint64, err error) {
-	err = s.now(ctx, "look for facts", func(p *past) error { found, err = p.Traces(ctx, c, beyond, most); return err })
-	return found, err
 }

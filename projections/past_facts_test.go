@@ -108,7 +108,9 @@ func TestPresentTells(t *testing.T) {
 		h := newHistory(1300+seed, 40)
 		s := open(t, "")
 		if seed > 0 {
-			s.then.bounds.block = 1 + h.IntN(400)
+			few := usualBounds
+			few.block = 1 + h.IntN(400)
+			rebound(t, s, few)
 		}
 		memory := view.NewMemory()
 		for done := 0; done < 500; done = len(h.records) {

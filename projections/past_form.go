@@ -24,14 +24,14 @@ import (
 //
 // An entry begins with a number: its kind in the low bits, and a value in the others.
 const (
-	pastSeq    = iota // distance of the next messages' sequence from the one before
-	pastPlace         // a new place: the length of its text, which follows
-	pastOrigin        // a new origin, likewise
-	pastBirth         // a new task: how many bytes its id shares with the one before; the rest follows
-	pastFrom          // origin of the task at a distance from the newest one: its number, the time of submission, and a schedule's tick
-	pastMove          // place of the task at a distance from the newest one after the message, since when if it is pending, and how long it ran if it did
-	pastName          // a new name: the length of its text, which follows
-	pastNote          // a note that is not about a task's place, see below: its length
+	entrySeq    = iota // distance of the next messages' sequence from the one before
+	entryPlace         // a new place: the length of its text, which follows
+	entryOrigin        // a new origin, likewise
+	entryBirth         // a new task: how many bytes its id shares with the one before; the rest follows
+	entryFrom          // origin of the task at a distance from the newest one: its number, the time of submission, and a schedule's tick
+	entryMove          // place of the task at a distance from the newest one after the message, since when if it is pending, and how long it ran if it did
+	entryName          // a new name: the length of its text, which follows
+	entryNote          // a note that is not about a task's place, see below: its length
 )
 
 // The kinds of notes, and their contents.
@@ -225,9 +225,16 @@ type pastState struct {
 	id        []byte // the id of the newest task
 }
 
+// pastEnd is the end of what was written of the index: how many bytes, and their checksum.
+type pastEnd struct {
+	Size int64
+	Sum  uint32
+}
+
 // pastWriter makes the entries of a batch. They count once the batch is committed.
 type pastWriter struct {
-	file *os.File
+	file         *os.File
+	end, written pastEnd // before the batch, and behind it
 	pastState
 	places  table[place]
 	origins table[origin]
@@ -262,8 +269,18 @@ func (t *table[T]) cut(n int) {
 	t.values = t.values[:n]
 }
 
-// begin begins a batch, and discards one that was not committed.
-func (w *pastWriter) begin() {
+// begin begins a batch behind an end. If that is where the one before began, that one does not count.
+func (w *pastWriter) begin(end pastEnd) {
+	if end == w.end {
+		w.drop()
+	} else {
+		w.keep()
+	}
+	w.end, w.written = end, end
+}
+
+// drop discards the batch.
+func (w *pastWriter) drop() {
 	w.places.cut(w.counted[0])
 	w.origins.cut(w.counted[1])
 	w.names.cut(w.counted[2])
@@ -286,53 +303,76 @@ func (w *pastWriter) head(kind int, says uint64) {
 // message begins the entries about a message.
 func (w *pastWriter) message(seq uint64) {
 	if seq != w.seq {
-		w.head(pastSeq, seq-w.seq)
+		w.head(entrySeq, seq-w.seq)
 		w.seq = seq
 	}
 }
 
-// tells sets the origin of the task in the index, which is written with the first message after
-// which the task is known.
-func (c *change) tells() {
-	c.told = c.task.State != task.Unknown
-	c.origin, c.submitted, c.tick, c.labels, c.step = originOf(&c.task), c.task.SubmittedAt.UnixMicro(), c.task.Tick.UnixMicro(), c.task.Labels, c.task.Step
+// pastTask is what the index has of a task. Its origin is written with the first message after which the
+// task is known, and again when it is another one.
+type pastTask struct {
+	// Number is the task's number in the index; 0 if it has none yet.
+	Number          uint32
+	told            bool // the index has its origin, and what follows here
+	origin          origin
+	submitted, tick int64
+	labels          map[string]string
+	step            string
 }
 
-// tellsStill tells whether that is the task's origin still.
-func (c *change) tellsStill() bool {
-	t := &c.task
-	return c.told && t.SubmittedAt.UnixMicro() == c.submitted && t.Tick.UnixMicro() == c.tick && originOf(t) == c.origin &&
-		t.Step == c.step && maps.Equal(t.Labels, c.labels)
+// pastTaskOf is what the index has of a task that it has under a number.
+func pastTaskOf(number uint32, t *task.Task) pastTask {
+	return pastTask{number, t.State != task.Unknown, originOf(t), t.SubmittedAt.UnixMicro(), t.Tick.UnixMicro(), t.Labels, t.Step}
 }
 
-// note adds a task's place after a message; failed says that it had failed before. From says that
-// it has written the task's origin anew.
-func (w *pastWriter) note(r *events.Record, c *change, failed bool) (from bool) {
-	t, seq := &c.task, r.Seq
+// tells tells whether the index has the origin that a task has now.
+func (of *pastTask) tells(t *task.Task) bool {
+	return of.told && t.SubmittedAt.UnixMicro() == of.submitted && t.Tick.UnixMicro() == of.tick && originOf(t) == of.origin &&
+		t.Step == of.step && maps.Equal(t.Labels, of.labels)
+}
+
+// pastMove is what a record has made of its task.
+type pastMove struct {
+	// Task is the task after the record, and Failed says that it had failed before.
+	Task   *task.Task
+	Failed bool
+	// Of is what the index has of the task. It is brought up to date.
+	Of *pastTask
+	// Spent is what began or ended of attempts under budgets, by these counters.
+	Spent    limit.Shift
+	Counters []limit.Counter
+}
+
+// note adds a task's place after a message. From says that it has written the task's origin.
+func (w *pastWriter) note(r *events.Record, m *pastMove) (from bool) {
+	t, of, seq := m.Task, m.Of, r.Seq
+	if !m.Spent.None() {
+		w.shift(seq, m)
+	}
 	w.message(seq)
-	known := c.number > 0
+	known := of.Number > 0
 	if !known {
 		id := string(t.ID)
 		shared := 0
 		for shared < min(len(id), len(w.id)) && id[shared] == w.id[shared] {
 			shared++
 		}
-		w.head(pastBirth, uint64(shared))
+		w.head(entryBirth, uint64(shared))
 		w.batch = appendTexts(w.batch, id[shared:])
 		w.id = append(w.id[:shared], id[shared:]...)
 		w.tasks++
-		c.number = w.tasks
+		of.Number = w.tasks
 	}
-	back := uint64(w.tasks - c.number)
-	if t.State != task.Unknown && !c.tellsStill() {
+	back := uint64(w.tasks - of.Number)
+	if t.State != task.Unknown && !of.tells(t) {
 		from = true
-		c.tells()
-		is, at := c.origin, c.submitted
-		n := numberOf(w, &w.origins, pastOrigin, is)
-		w.head(pastFrom, back)
+		*of = pastTaskOf(of.Number, t)
+		is, at := of.origin, of.submitted
+		n := numberOf(w, &w.origins, entryOrigin, is)
+		w.head(entryFrom, back)
 		w.batch = binary.AppendVarint(binary.AppendUvarint(w.batch, n), at-w.submitted)
 		if w.submitted = at; is.schedule != "" {
-			w.batch = binary.AppendVarint(w.batch, c.tick-at)
+			w.batch = binary.AppendVarint(w.batch, of.tick-at)
 		}
 		if !known {
 			w.labels(seq, t)
@@ -341,12 +381,12 @@ func (w *pastWriter) note(r *events.Record, c *change, failed bool) (from bool) 
 	}
 	is := placeOf(t)
 	is.first = !known
-	is.fell = t.State.Failed() && !failed
+	is.fell = t.State.Failed() && !m.Failed
 	if is.traces = tracesOf(r); len(w.places.values) >= mostTraced {
 		is.traces, is.loose = traces{}, true
 	}
-	n := numberOf(w, &w.places, pastPlace, is)
-	w.head(pastMove, back)
+	n := numberOf(w, &w.places, entryPlace, is)
+	w.head(entryMove, back)
 	w.batch = binary.AppendUvarint(w.batch, n)
 	if is.state == task.Pending {
 		at := t.Since.UnixMicro()
@@ -378,26 +418,26 @@ func (w *pastWriter) other(r *events.Record) {
 			w.add(r.Seq, binary.AppendVarint(binary.AppendUvarint(append(w.text[:0], noteRate), n), used.UnixNano()))
 		}
 	default:
-		if d, ok := decidedOn(r); ok {
+		if d, ok := view.DecidedOn(r); ok {
 			w.tick(r.Seq, &d)
 		}
 	}
 }
 
-func (w *pastWriter) tick(seq uint64, d *decidedTick) {
-	schedule, reason := w.nameOf(d.schedule), w.nameOf(d.reason)
-	text := binary.AppendVarint(binary.AppendUvarint(append(w.text[:0], noteTick), schedule), d.until.UnixMicro())
-	w.add(seq, binary.AppendUvarint(binary.AppendUvarint(text, uint64(d.skipped)), reason))
+func (w *pastWriter) tick(seq uint64, d *view.TickDecision) {
+	schedule, reason := w.nameOf(d.Schedule), w.nameOf(d.Reason)
+	text := binary.AppendVarint(binary.AppendUvarint(append(w.text[:0], noteTick), schedule), d.Until.UnixMicro())
+	w.add(seq, binary.AppendUvarint(binary.AppendUvarint(text, uint64(d.Skipped)), reason))
 }
 
 // shift adds a message's effect on attempts under budgets.
-func (w *pastWriter) shift(seq uint64, s *shift) {
-	names := make([]string, len(s.counters))
-	for i := range s.counters {
-		names[i] = s.counters[i].Name
+func (w *pastWriter) shift(seq uint64, m *pastMove) {
+	names := make([]string, len(m.Counters))
+	for i := range m.Counters {
+		names[i] = m.Counters[i].Name
 	}
 	n := w.nameOf(strings.Join(names, "\n")) // no name contains a line feed
-	w.add(seq, s.Append(binary.AppendUvarint(append(w.text[:0], noteShift), n)))
+	w.add(seq, m.Spent.Append(binary.AppendUvarint(append(w.text[:0], noteShift), n)))
 }
 
 func (w *pastWriter) labels(seq uint64, t *task.Task) {
@@ -441,7 +481,7 @@ func (w *pastWriter) waits(seq uint64, t *task.Task) {
 // add adds a note about a message.
 func (w *pastWriter) add(seq uint64, note []byte) {
 	w.message(seq)
-	w.head(pastNote, uint64(len(note)))
+	w.head(entryNote, uint64(len(note)))
 	w.batch = append(w.batch, note...)
 	w.text = note
 }
@@ -450,7 +490,7 @@ func (w *pastWriter) add(seq uint64, note []byte) {
 func (w *pastWriter) nameOf(name string) uint64 {
 	n, known := w.names.numbers[name]
 	if !known {
-		w.head(pastName, uint64(len(name)))
+		w.head(entryName, uint64(len(name)))
 		w.batch = append(w.batch, name...)
 		n = w.names.add(strings.Clone(name))
 	}
@@ -477,15 +517,20 @@ func numberOf[T written[T]](w *pastWriter, in *table[T], kind int, is T) uint64 
 	return n
 }
 
-// write appends the batch to the file, and stores the new end. It overwrites bytes behind the old
-// end.
-func (w *pastWriter) write(p *position) error {
-	if _, err := w.file.WriteAt(w.batch, p.Past); err != nil {
-		return fmt.Errorf("write the index of the past: %w", err)
+// write appends the batch to the file, and returns the new end. It overwrites bytes behind the old
+// end. If there is nothing to write, what was written before becomes durable.
+func (w *pastWriter) write() (pastEnd, error) {
+	var err error
+	if len(w.batch) == 0 {
+		err = w.file.Sync()
+	} else {
+		_, err = w.file.WriteAt(w.batch, w.end.Size)
 	}
-	p.Past += int64(len(w.batch))
-	p.PastSum = pastSum(p.PastSum, w.batch)
-	return nil
+	if err != nil {
+		return w.end, fmt.Errorf("write the index of the past: %w", err)
+	}
+	w.written = pastEnd{w.end.Size + int64(len(w.batch)), pastSum(w.end.Sum, w.batch)}
+	return w.written, nil
 }
 
 // pastScan reads entries.
@@ -506,7 +551,7 @@ type pastScan struct {
 	note  func(*pastReader)
 }
 
-var errPast = fmt.Errorf("%w: its index of the past is not what was written", errDamaged)
+var errPast = errors.New("the file of the index of the past is not what was written")
 
 // errPastEnd: the following entries are about later messages.
 var errPastEnd = errors.New("later")
@@ -522,7 +567,7 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 		head := r.uint()
 		says := head >> 3
 		switch kind := head & 7; kind {
-		case pastSeq:
+		case entrySeq:
 			if r.bad {
 				return n, nil
 			}
@@ -530,7 +575,7 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 				return n, errPastEnd
 			}
 			s.seq += says
-		case pastPlace, pastOrigin, pastName, pastNote:
+		case entryPlace, entryOrigin, entryName, entryNote:
 			text := r.text(says)
 			if r.bad {
 				return n, nil
@@ -538,7 +583,7 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 			if !s.define(kind, text) {
 				return n, errPast
 			}
-		case pastBirth:
+		case entryBirth:
 			rest := r.text(r.uint())
 			if r.bad {
 				return n, nil
@@ -550,7 +595,7 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 			if s.tasks++; s.birth != nil {
 				s.birth(s.tasks, s.id)
 			}
-		case pastFrom:
+		case entryFrom:
 			of, at := r.uint(), r.int()
 			if r.bad {
 				return n, nil
@@ -567,7 +612,7 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 			if s.submitted += at; s.from != nil {
 				s.from(s.tasks-uint32(says), uint32(of), s.submitted, s.submitted+tick)
 			}
-		case pastMove:
+		case entryMove:
 			to := r.uint()
 			if r.bad {
 				return n, nil
@@ -598,7 +643,7 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 // define parses an entry with a text.
 func (s *pastScan) define(kind uint64, text []byte) (ok bool) {
 	switch {
-	case kind == pastNote:
+	case kind == entryNote:
 		r := pastReader{b: text}
 		if s.note != nil {
 			s.note(&r)
@@ -608,15 +653,15 @@ func (s *pastScan) define(kind uint64, text []byte) (ok bool) {
 		return true
 	}
 	switch kind {
-	case pastPlace:
+	case entryPlace:
 		var p place
 		p, ok = readPlace(text)
 		s.places = append(s.places, p)
-	case pastOrigin:
+	case entryOrigin:
 		var o origin
 		o, ok = readOrigin(text)
 		s.origins = append(s.origins, o)
-	case pastName:
+	case entryName:
 		s.names = append(s.names, string(text))
 		ok = true
 	}

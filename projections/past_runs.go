@@ -37,7 +37,7 @@ type ranFor struct {
 const mostRan = 128
 
 // Runs returns the runs of the tasks that a filter chooses, one page in its order: see [view.Runs].
-func (p *past) Runs(ctx context.Context, f view.Filter) (runs []view.Run, err error) {
+func (p *pastView) Runs(ctx context.Context, f view.Filter) (runs []view.Run, err error) {
 	q := view.Query{Kind: view.Tasks, Filter: f}
 	if err := indexed(&q); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (p *past) Runs(ctx context.Context, f view.Filter) (runs []view.Run, err er
 }
 
 // ran sets how long tasks ran. It reads the index backwards, up to the last move of each task.
-func (p *past) ran(ctx context.Context, s *scene, left map[uint32]int, runs []view.Run) error {
+func (p *pastView) ran(ctx context.Context, s *scene, left map[uint32]int, runs []view.Run) error {
 	for i := len(s.blocks) - 1; i >= 0 && len(left) > 0; i-- {
 		b := &s.blocks[i]
 		if b.at >= s.at {
@@ -106,7 +106,7 @@ func (p *past) ran(ctx context.Context, s *scene, left map[uint32]int, runs []vi
 }
 
 // ranIn tells how long the tasks ran that moved in a block, by their numbers.
-func (p *past) ranIn(ctx context.Context, s *scene, b *pastBlock) ([]ranFor, error) {
+func (p *pastView) ranIn(ctx context.Context, s *scene, b *pastBlock) ([]ranFor, error) {
 	s.mu.Lock()
 	all, known := s.asked.ran[b]
 	s.mu.Unlock()

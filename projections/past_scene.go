@@ -3,11 +3,11 @@ package projections
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"io"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"sort"
 	"sync"
@@ -104,7 +104,12 @@ func near(number uint32) uint32 { return number / 1024 }
 // pastMap is the knowledge of the index in memory, built at the first query of the past. It is only
 // an aid that tells where to read.
 type pastMap struct {
-	bounds pastBounds
+	file    *os.File
+	bounds  pastBounds
+	damaged func()      // called when the file is not what was written
+	writer  *pastWriter // of the goroutine that writes; nil until it begins
+	present *scene      // at the end of the index; [pastMap.Now] moves it on, so it costs no copy as scenes of the past do
+
 	mu     sync.Mutex
 	scan   pastScan // guarded by mu; over the blocks' content. Its tables have all definitions so far
 	read   int64    // guarded by mu; the position of scan
@@ -118,9 +123,6 @@ type pastMap struct {
 	framed int             // guarded by mu; their size in bytes
 	apart  int64           // guarded by mu; the factor by which their distance was widened for lack of room
 	scenes []*scene        // guarded by mu; the most recently used last
-
-	present present
-	file    uint64 // guarded by the store's mu; counts the files that there were
 }
 
 // bearers are the numbers of the tasks that were born with a label or a step, ascending.
@@ -141,16 +143,7 @@ type laterOrigin struct {
 	number, from uint32
 }
 
-// reset discards everything, because the file was replaced. It needs the store's mu held.
-func (m *pastMap) reset() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.begin()
-	m.present.is = nil
-	m.file++
-}
-
-// begin needs mu held.
+// begin discards everything. It needs mu held.
 func (m *pastMap) begin() {
 	m.scan, m.read, m.born, m.blocks, m.odd, m.scenes = pastScan{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
 	m.from, m.later, m.labels = make([]uint32, 1), nil, bearers{}
@@ -158,7 +151,7 @@ func (m *pastMap) begin() {
 }
 
 // cover reads the index up to a sequence, or its first size bytes. It needs mu held.
-func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq uint64) error {
+func (m *pastMap) cover(ctx context.Context, size int64, seq uint64) error {
 	s := &m.scan
 	c := blockSummary{m: m}
 	s.birth, s.from, s.move, s.note = c.birth, c.from, c.move, c.note
@@ -168,7 +161,7 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 			return fmt.Errorf("read the index of the past: %w", err)
 		}
 		n := int(min(int64(len(buffer)), size-m.read))
-		if _, err := file.ReadAt(buffer[:n], m.read); err != nil {
+		if _, err := m.file.ReadAt(buffer[:n], m.read); err != nil {
 			return notWritten(err)
 		}
 		m.blocks = append(m.blocks, pastBlock{
@@ -272,7 +265,6 @@ func blockOf(blocks []pastBlock, number uint32) int {
 type scene struct {
 	pastMark
 	reached uint64 // the sequence
-	file    uint64 // the number of the file
 	// tables has the definitions up to then, and perhaps later ones. Blocks tell where to read, and
 	// odd of which tasks the origin came again, or after their birth.
 	tables pastScan
@@ -315,7 +307,7 @@ func (s *scene) frame(mark pastMark) pastFrame {
 
 // sceneAt returns the places of all tasks at a sequence that the index has reached; size is the
 // length of the index.
-func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq uint64) (*scene, error) {
+func (m *pastMap) sceneAt(ctx context.Context, size int64, seq uint64) (*scene, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, s := range m.scenes {
@@ -324,7 +316,7 @@ func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq
 			return s, nil
 		}
 	}
-	if err := m.cover(ctx, file, size, seq); err != nil {
+	if err := m.cover(ctx, size, seq); err != nil {
 		return nil, err
 	}
 	s := m.before(seq)
@@ -332,11 +324,11 @@ func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq
 	scan.pastState, scan.until = s.pastState, seq
 	scan.id = slices.Clone(s.id)
 	s.follow(&scan)
-	at, err := eachPart(ctx, file, s.at, m.read, m.bounds.block, &scan, func(at int64) { m.framing(s, &scan, at) })
+	at, err := eachPart(ctx, m.file, s.at, m.read, m.bounds.block, &scan, func(at int64) { m.framing(s, &scan, at) })
 	if err != nil {
 		return nil, err
 	}
-	s.pastMark, s.reached, s.file = scan.mark(at), seq, m.file
+	s.pastMark, s.reached = scan.mark(at), seq
 	m.origins(s)
 	s.blocks, s.odd, s.labels = slices.Clip(m.blocks), maps.Clone(m.odd), m.labels
 	m.keepScene(s)
@@ -537,47 +529,15 @@ func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s 
 	return at, nil
 }
 
-// present is the scene at the end of the index. Each question moves it on to the end, so it costs
-// no copy for each moment as scenes of the past do.
-type present struct {
-	mu sync.Mutex // held during a question, from before its rows are read: so the scene never has to go back
-	is *scene     // guarded by mu and the store's mu; nil until the first question
-}
-
-// now asks about the place that the rows have reached. One question is answered at a time.
-func (s *Store) now(ctx context.Context, what string, ask func(p *past) error) error {
-	n := &s.then.present
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return s.view(ctx, what, func(tx *sql.Tx, seq uint64) error {
-		var reached position
-		err := reached.load(ctx, tx)
-		if err == nil {
-			err = s.then.toEnd(ctx, s.past, reached.Past)
-		}
-		if err != nil {
-			return err
-		}
-		n.is.reached = seq
-		return ask(&past{store: s, at: view.Point{Seq: seq}, now: &now{n.is, tx, s.past, reached.Past}})
-	})
-}
-
-// LastFailed returns at most most tasks that have failed, those that failed last first.
-func (s *Store) LastFailed(ctx context.Context, most int) (last []task.Task, err error) {
-	err = s.now(ctx, "list failures", func(p *past) error { last, err = p.LastFailed(ctx, most); return err })
-	return last, err
-}
-
-// toEnd moves the present on to the first size bytes of the index. It needs the present's mu held.
-func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error {
-	is := m.present.is
-	m.present.is = nil // until it is there
+// toEnd moves the present on to the first size bytes of the index.
+func (m *pastMap) toEnd(ctx context.Context, size int64) error {
+	is := m.present
+	m.present = nil // until it is there
 	if is == nil {
 		is = newScene(pastScan{})
 	}
 	m.mu.Lock()
-	err := m.cover(ctx, file, size, math.MaxUint64)
+	err := m.cover(ctx, size, math.MaxUint64)
 	is.tables = m.tables()
 	is.blocks, is.odd, is.labels = slices.Clip(m.blocks), maps.Clone(m.odd), m.labels
 	m.mu.Unlock()
@@ -590,7 +550,7 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 	scan.pastState, scan.until = is.pastState, math.MaxUint64
 	scan.id = slices.Clone(is.id)
 	is.follow(&scan)
-	at, err := eachPart(ctx, file, is.at, size, m.bounds.block, &scan, func(at int64) {
+	at, err := eachPart(ctx, m.file, is.at, size, m.bounds.block, &scan, func(at int64) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.framing(is, &scan, at)
@@ -602,6 +562,6 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.origins(is)
-	m.present.is = is
+	m.present = is
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 // ticks, and what limits had admitted. A scene keeps those that cost much.
 
 // Oldest implements [view.Whole].
-func (p *past) Oldest(ctx context.Context) (map[string]time.Time, error) {
+func (p *pastView) Oldest(ctx context.Context) (map[string]time.Time, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ type waiting struct {
 
 // oldest returns since when the longest waiting task of each queue is pending. It reads only blocks
 // that may tell of an older task than the known ones, or more of those.
-func (p *past) oldest(ctx context.Context, s *scene) (map[string]time.Time, error) {
+func (p *pastView) oldest(ctx context.Context, s *scene) (map[string]time.Time, error) {
 	queues, of := map[string]*waiting{}, make([]*waiting, len(s.tables.places)+1)
 	for i := range s.tables.places {
 		if is := &s.tables.places[i]; is.state == task.Pending {
@@ -103,7 +103,7 @@ func (p *past) oldest(ctx context.Context, s *scene) (map[string]time.Time, erro
 }
 
 // LastOfJobs implements [view.Whole].
-func (p *past) LastOfJobs(ctx context.Context) (map[string]task.Task, uint64, error) {
+func (p *pastView) LastOfJobs(ctx context.Context) (map[string]task.Task, uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -114,7 +114,7 @@ func (p *past) LastOfJobs(ctx context.Context) (map[string]task.Task, uint64, er
 
 // latest returns the latest tasks without a parent, by the name that name gives their origins; ""
 // is omitted.
-func (p *past) latest(ctx context.Context, s *scene, of []view.Latest, name func(o *origin) string) (map[string]task.Task, error) {
+func (p *pastView) latest(ctx context.Context, s *scene, of []view.Latest, name func(o *origin) string) (map[string]task.Task, error) {
 	latest := map[string]view.Latest{}
 	for i, l := range of {
 		o := &s.tables.origins[i]
@@ -143,7 +143,7 @@ func (p *past) latest(ctx context.Context, s *scene, of []view.Latest, name func
 }
 
 // Schedules implements [view.Whole].
-func (p *past) Schedules(ctx context.Context, since time.Time) (map[string]*view.Ticks, uint64, error) {
+func (p *pastView) Schedules(ctx context.Context, since time.Time) (map[string]*view.Ticks, uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -171,7 +171,7 @@ func (p *past) Schedules(ctx context.Context, since time.Time) (map[string]*view
 }
 
 // skips reports how many ticks of schedules got no task since a time, and why.
-func (p *past) skips(ctx context.Context, s *scene, since time.Time, tell func(schedule, reason string, n int)) error {
+func (p *pastView) skips(ctx context.Context, s *scene, since time.Time, tell func(schedule, reason string, n int)) error {
 	type until struct {
 		schedule string
 		at       int64
@@ -220,7 +220,7 @@ type stand struct {
 }
 
 // EachLimited implements [view.Whole].
-func (p *past) EachLimited(ctx context.Context, each quota.Each) (quota.Used, uint64, error) {
+func (p *pastView) EachLimited(ctx context.Context, each quota.Each) (quota.Used, uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return quota.Used{}, 0, err
@@ -262,7 +262,7 @@ func (p *past) EachLimited(ctx context.Context, each quota.Each) (quota.Used, ui
 }
 
 // limited finds the tasks under limits that had not ended, and what had become of them.
-func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
+func (p *pastView) limited(ctx context.Context, at *scene) (*limited, error) {
 	scan := newLimitScan(at.underLimits())
 	is := &limited{grants: map[uint32]task.Grant{}, used: scan.used, waits: map[uint32]stand{}}
 	if !slices.ContainsFunc(at.blocks, func(b pastBlock) bool { return b.limits }) && !slices.ContainsFunc(at.tables.places, func(p place) bool { return p.limited }) {

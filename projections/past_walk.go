@@ -25,7 +25,7 @@ type numbered struct {
 
 // walk visits the tasks of a scene that may match a filter, in its order.
 type walk struct {
-	past   *past
+	past   *pastView
 	scene  *scene
 	filter *view.Filter
 	after  task.ID
@@ -37,12 +37,12 @@ type walk struct {
 	rowed  bool       // only rows tell all that the filter asks for
 }
 
-func (p *past) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) {
+func (p *pastView) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) {
 	if f.Text != "" {
 		return nil, view.ErrUnindexed
 	}
 	w := &walk{past: p, scene: s, filter: f, after: after, chosen: s.chosen(f), rowed: f.Rowed(), odd: map[*pastBlock]bool{}}
-	w.chosen.born = p.store.then.bornWith(s, f)
+	w.chosen.born = p.index.bornWith(s, f)
 	w.left = w.chosen.most(s)
 	for number := range s.odd {
 		if number <= s.tasks {
@@ -230,7 +230,7 @@ func within(f *view.Filter, after, id string) bool {
 }
 
 // named returns the tasks with these numbers.
-func (p *past) named(ctx context.Context, s *scene, numbers []uint32) (found []numbered, err error) {
+func (p *pastView) named(ctx context.Context, s *scene, numbers []uint32) (found []numbered, err error) {
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
 	for len(numbers) > 0 {
@@ -255,7 +255,7 @@ func (p *past) named(ctx context.Context, s *scene, numbers []uint32) (found []n
 }
 
 // LastFailed returns at most most tasks that have failed, those that failed last first.
-func (p *past) LastFailed(ctx context.Context, most int) ([]task.Task, error) {
+func (p *pastView) LastFailed(ctx context.Context, most int) ([]task.Task, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, err
@@ -270,7 +270,7 @@ func (p *past) LastFailed(ctx context.Context, most int) ([]task.Task, error) {
 
 // lastFailed returns the tasks that have failed, those that failed last first. It reads the index
 // backwards, block by block.
-func (p *past) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, error) {
+func (p *pastView) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, error) {
 	left, in := 0, s.n
 	for i := range s.tables.places {
 		if s.tables.places[i].state.Failed() {
@@ -322,7 +322,7 @@ const mostKept = 2000
 
 // were returns tasks as they were, in the order of of, and how many were folded from their
 // messages, because they have changed since.
-func (p *past) were(ctx context.Context, s *scene, of []numbered) (tasks []task.Task, folded int, err error) {
+func (p *pastView) were(ctx context.Context, s *scene, of []numbered) (tasks []task.Task, folded int, err error) {
 	tasks = make([]task.Task, len(of))
 	place := make(map[task.ID]int, len(of))
 	var ids []task.ID
@@ -338,7 +338,7 @@ func (p *past) were(ctx context.Context, s *scene, of []numbered) (tasks []task.
 	if len(ids) == 0 {
 		return tasks, 0, nil
 	}
-	now, err := p.rows(ctx, ids)
+	now, err := p.rows.Known(ctx, ids)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -374,7 +374,7 @@ func (p *past) were(ctx context.Context, s *scene, of []numbered) (tasks []task.
 }
 
 // folded returns tasks as the fold of their messages.
-func (p *past) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID]*task.Task, error) {
+func (p *pastView) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID]*task.Task, error) {
 	then := make(map[task.ID]*task.Task, len(of))
 	if len(of) == 0 {
 		return then, nil
@@ -411,7 +411,7 @@ func (p *past) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID
 	}
 	slices.SortFunc(records, func(a, b events.Record) int { return cmp.Compare(a.Seq, b.Seq) })
 	for i := range records {
-		if t := then[taskOf(&records[i])]; t != nil {
+		if t := then[records[i].Fact.Task]; t != nil { // messages of moves have a task
 			t.Apply(records[i].Task())
 		}
 	}
@@ -420,7 +420,7 @@ func (p *past) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID
 
 // nearby tells of which tasks the index is searched for their messages. Those with messages in too
 // much of it are far, if they are few.
-func (p *past) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far []task.ID) {
+func (p *pastView) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far []task.ID) {
 	indexed = make(map[uint32]bool, len(of))
 	long := map[uint32]bool{} // by what tasks share in sieves
 	for i := range of {
@@ -431,14 +431,14 @@ func (p *past) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far []t
 			for b := range s.moving(group) {
 				size += b.end - b.at
 			}
-			is = size > p.store.then.bounds.near
+			is = size > p.index.bounds.near
 			long[group] = is
 		}
 		if indexed[of[i].number] = true; is {
 			far = append(far, of[i].id)
 		}
 	}
-	if len(far) > p.store.then.bounds.few {
+	if len(far) > p.index.bounds.few {
 		return indexed, nil
 	}
 	for i := range of {
@@ -461,7 +461,7 @@ func (s *scene) moving(group uint32) iter.Seq[*pastBlock] {
 }
 
 // messages are the sequences of the messages of tasks, by their numbers.
-func (p *past) messages(ctx context.Context, s *scene, of map[uint32]bool) (seqs []uint64, err error) {
+func (p *pastView) messages(ctx context.Context, s *scene, of map[uint32]bool) (seqs []uint64, err error) {
 	var moved sieve
 	for number := range of {
 		moved.add(near(number))

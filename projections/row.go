@@ -63,7 +63,7 @@ func appendRow(args []any, c *change, doc string) []any {
 	for i := range columns {
 		args = append(args, columns[i].of(&c.task))
 	}
-	return append(args, doc, int64(c.number))
+	return append(args, doc, int64(c.has.Number))
 }
 
 // inDoc leaves out of a task's document the fields that have columns.

@@ -155,7 +155,7 @@ func (w *writer) loadTasks(ctx context.Context, form *rowForm, tasks []*change) 
 			}
 			for _, c := range tasks[:n] {
 				if c.task.ID == t.ID {
-					c.task, c.number = t, number
+					c.task, c.has.Number = t, number
 				}
 			}
 		}
