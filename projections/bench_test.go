@@ -17,6 +17,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"millrace/events"
+	"millrace/projections/past"
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/job"
@@ -453,7 +454,7 @@ func benchmarkPast(b *testing.B, with func(i int, w *task.Work)) {
 		return err
 	}
 	benchmarkQuery(b, "first", func() error {
-		rebound(b, store, usualBounds)
+		rebound(b, store, past.UsualBounds)
 		return count(len(records)/2, view.Filter{})
 	})
 	b.ReportMetric(float64(index.Size())/float64(n), "index-B/task")

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"millrace/events"
+	"millrace/projections/past"
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/job"
@@ -28,9 +29,9 @@ type fold struct {
 	store *Store
 	w     *writer
 	live  *cache
-	past  pastIndex
+	past  past.Index
 	at    position
-	move  pastMove
+	move  past.Move
 	seen  uint64 // the last sequence given, which may be before at
 
 	// The present batch; kept between batches to reuse the memory.
@@ -48,7 +49,7 @@ type fold struct {
 // change is a task that the batch touches.
 type change struct {
 	task task.Task
-	has  pastTask
+	has  past.Indexed
 	// before is the key under which it was counted. isNew says that it is assumed to have no row, bare
 	// that it had none.
 	before      counted
@@ -250,7 +251,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 		return err
 	}
 	for i := range f.changes {
-		f.changes[i].has = pastTaskOf(f.changes[i].has.Number, &f.changes[i].task)
+		f.changes[i].has = past.IndexedAs(f.changes[i].has.Number, &f.changes[i].task)
 		f.changes[i].bare = f.changes[i].has.Number == 0
 		f.changes[i].before = countedOf(&f.changes[i].task)
 		f.changes[i].dead = deadOf(&f.changes[i].task)
@@ -285,7 +286,7 @@ func (f *fold) evolve(records []events.Record) {
 
 // follow applies a record to its task, and records the task's new place.
 func (f *fold) follow(r *events.Record, c *change) {
-	f.move = pastMove{Task: &c.task, Failed: c.task.State.Failed(), Of: &c.has}
+	f.move = past.Move{Task: &c.task, Failed: c.task.State.Failed(), Of: &c.has}
 	f.spend(r, &c.task)
 	if f.past.Add(r, &f.move) {
 		f.noteLatest(c)

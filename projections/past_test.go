@@ -17,6 +17,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/projections/past"
 	"millrace/projections/view"
 	"millrace/task"
 )
@@ -39,9 +40,9 @@ func TestPastTells(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			few := usualBounds
+			few := past.UsualBounds
 			if done > 0 { // small bounds, to match the small log
-				few = pastBounds{block: 1 + h.IntN(400), frame: int64(h.IntN(600)), part: 4, frames: 1 << (8 + h.IntN(8)), scenes: 1 + h.IntN(3), tasks: h.IntN(200), near: int64(h.IntN(2000)), few: h.IntN(40)}
+				few = past.Bounds{Block: 1 + h.IntN(400), Frame: int64(h.IntN(600)), Part: 4, Frames: 1 << (8 + h.IntN(8)), Scenes: 1 + h.IntN(3), Tasks: h.IntN(200), Near: int64(h.IntN(2000)), Few: h.IntN(40)}
 			}
 			rebound(t, s, few)
 			project(t, s, 20, h.records[done:], func() int { return 1 + h.IntN(40) })
@@ -57,11 +58,11 @@ func TestPastTells(t *testing.T) {
 }
 
 // rebound opens the index of a store anew, with other bounds.
-func rebound(tb testing.TB, s *Store, bounds pastBounds) {
+func rebound(tb testing.TB, s *Store, bounds past.Bounds) {
 	tb.Helper()
 	err := s.past.Close()
 	if err == nil {
-		s.past, err = openPast(s.path+pastSuffix, bounds, s.reach.damage)
+		s.past, err = past.Open(s.path+pastSuffix, bounds, s.reach.damage)
 	}
 	if err != nil {
 		tb.Fatal(err)
@@ -76,8 +77,8 @@ func TestPastIsAskedByMany(t *testing.T) {
 		h.sum()
 	}
 	s, half := open(t, ""), len(h.records)/2
-	few := usualBounds
-	few.block, few.frame, few.near = 300, 900, 1000
+	few := past.UsualBounds
+	few.Block, few.Frame, few.Near = 300, 900, 1000
 	rebound(t, s, few)
 	project(t, s, 20, h.records[:half], all)
 	var asking sync.WaitGroup
@@ -346,8 +347,8 @@ func TestRareTasksAreReadAtOnce(t *testing.T) {
 		}
 	})
 	s := open(t, "")
-	few := usualBounds
-	few.block = 300
+	few := past.UsualBounds
+	few.Block = 300
 	rebound(t, s, few)
 	project(t, s, 20, records, all)
 	log := &asked{Slice: records}

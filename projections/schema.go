@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"millrace/internal/form"
+	"millrace/projections/past"
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/node"
@@ -26,7 +27,7 @@ const foldVersion = 18
 var schemaVersion = sync.OnceValue(func() int {
 	sum := crc32.NewIEEE()
 	fmt.Fprintln(sum, foldVersion, tables, form.Shape[task.Task](), form.Shape[node.Node](), form.Shape[queue.Queue](),
-		form.Shape[task.Definition](), form.Shape[limit.Tally](), form.Shape[lined]())
+		form.Shape[task.Definition](), form.Shape[limit.Tally](), past.Shape())
 	return int(sum.Sum32() >> 1) // SQLite keeps a signed number of 32 bits
 })
 

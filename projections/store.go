@@ -18,6 +18,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"millrace/projections/past"
 )
 
 // pastSuffix, behind the name of the database file, names the file of the index of the past.
@@ -49,7 +51,7 @@ type Store struct {
 	mu      sync.RWMutex // held for reading during each use of the files
 	read    *sql.DB      // guarded by mu; nil once closed
 	write   *sql.DB      // guarded by mu
-	past    pastIndex    // guarded by mu; closed with them
+	past    past.Index   // guarded by mu; closed with them
 	notices []string     // guarded by mu
 }
 
@@ -201,11 +203,11 @@ func (s *Store) openFiles() error {
 	read := sql.OpenDB(connector)
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
-	past, err := openPast(s.path+pastSuffix, usualBounds, s.reach.damage)
+	index, err := past.Open(s.path+pastSuffix, past.UsualBounds, s.reach.damage)
 	if err != nil {
 		return errors.Join(err, write.Close(), read.Close())
 	}
-	s.read, s.write, s.past = read, write, past
+	s.read, s.write, s.past = read, write, index
 	s.reach.set(p.Seq)
 	s.jobs.reset()
 	s.texts.begin(p.Seq == 0)
@@ -308,7 +310,7 @@ func (s *Store) glance(what string, f func(db *sql.DB) error) error {
 // damaged tells whether an error means that the file must be rebuilt.
 func damaged(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB) || errors.Is(err, errDamaged) || errors.Is(err, errPast)
+	return ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB) || errors.Is(err, errDamaged) || errors.Is(err, past.ErrDamaged)
 }
 
 // position is the progress of the fold.
@@ -319,7 +321,7 @@ type position struct {
 	Anchor   uint64
 	AnchorID string
 	// Past is the end of the index of the past.
-	Past pastEnd
+	Past past.End
 }
 
 func (p *position) load(ctx context.Context, q interface {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"millrace/events"
+	"millrace/projections/past"
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/node"
@@ -185,7 +186,7 @@ type rows struct {
 	tx    *sql.Tx // nil outside of one
 }
 
-// Reached implements [pastRows].
+// Reached implements [past.Rows].
 func (r rows) Reached(ctx context.Context, seq uint64) (size int64, err error) {
 	err = r.store.from(ctx, seq, func(tx *sql.Tx) error {
 		var reached position
@@ -209,7 +210,7 @@ func (s *Store) from(ctx context.Context, seq uint64, f func(tx *sql.Tx) error) 
 	})
 }
 
-// Known implements [pastRows].
+// Known implements [past.Rows].
 func (r rows) Known(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 	if r.tx == nil {
 		return r.store.Known(ctx, ids)
@@ -217,7 +218,7 @@ func (r rows) Known(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 	return rowsByID(ctx, r.tx, r.store.form, ids)
 }
 
-// Numbers implements [pastRows].
+// Numbers implements [past.Rows].
 func (r rows) Numbers(ctx context.Context, ids []task.ID) (map[task.ID]uint32, error) {
 	numbers := make(map[task.ID]uint32, len(ids))
 	return numbers, r.store.view(ctx, "look at the numbers of tasks", func(tx *sql.Tx, _ uint64) error {
@@ -234,7 +235,7 @@ func (r rows) Numbers(ctx context.Context, ids []task.ID) (map[task.ID]uint32, e
 
 // now asks the index of the past about the place that the rows have reached. One question is answered at a
 // time.
-func (s *Store) now(ctx context.Context, what string, ask func(p *pastView) error) error {
+func (s *Store) now(ctx context.Context, what string, ask func(p *past.View) error) error {
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	return s.view(ctx, what, func(tx *sql.Tx, seq uint64) error {
@@ -252,14 +253,14 @@ func (s *Store) now(ctx context.Context, what string, ask func(p *pastView) erro
 
 // LastFailed returns at most most tasks that have failed, those that failed last first.
 func (s *Store) LastFailed(ctx context.Context, most int) (last []task.Task, err error) {
-	err = s.now(ctx, "list failures", func(p *pastView) error { last, err = p.LastFailed(ctx, most); return err })
+	err = s.now(ctx, "list failures", func(p *past.View) error { last, err = p.LastFailed(ctx, most); return err })
 	return last, err
 }
 
 // Traces returns the sequences of the messages that a choice may choose, the latest before a sequence or
 // the earliest after it, at most most.
 func (s *Store) Traces(ctx context.Context, c view.Trace, beyond uint64, most int) (found []uint64, err error) {
-	err = s.now(ctx, "look for facts", func(p *pastView) error { found, err = p.Traces(ctx, c, beyond, most); return err })
+	err = s.now(ctx, "look for facts", func(p *past.View) error { found, err = p.Traces(ctx, c, beyond, most); return err })
 	return found, err
 }
 
@@ -267,20 +268,25 @@ func (s *Store) Traces(ctx context.Context, c view.Trace, beyond uint64, most in
 // and definitions.
 type then struct {
 	*view.World
-	*pastView
+	*past.View
 	store *Store
+	at    view.Point
+	log   Log
 }
 
 var _ view.Whole = (*then)(nil)
+
+// Log is what [Store.At] reads of the log.
+type Log = past.Log
 
 // At answers from the index of the past about a place in the log, once the rows have reached it. It
 // reads single messages and tasks from the log.
 func (s *Store) At(p view.Point, log Log) view.Whole {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	is := &then{store: s}
+	is := &then{store: s, at: p, log: log}
 	is.World = view.At(is, is.facts, p.Seq)
-	is.pastView = s.past.At(p, rows{s, nil}, log)
+	is.View = s.past.At(p, rows{s, nil}, log)
 	return is
 }
 
@@ -295,13 +301,13 @@ func (p *then) Steps(ctx context.Context, earlier view.Whole, f view.Filter, mos
 	if !same {
 		return view.Steps{}, view.ErrUnindexed
 	}
-	return p.pastView.Steps(ctx, before.pastView, f, most)
+	return p.View.Steps(ctx, before.View, f, most)
 }
 
 // List implements [view.Model].
 func (p *then) List(ctx context.Context, q view.Query) (page view.Page, err error) {
 	if !q.Kind.Few() {
-		return p.pastView.List(ctx, q)
+		return p.View.List(ctx, q)
 	}
 	page.Point = p.at
 	if q.AtLeast > p.at.Seq {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"millrace/projections/past"
 	"millrace/projections/view"
 )
 
@@ -204,7 +205,7 @@ func (x *texts) spans(texts ...string) (spans []span) {
 // half of a processor for the rows, and returns when it has ended or ctx has. The error is that of
 // reading, or wraps [ErrClosed].
 func (s *Store) Index(ctx context.Context) error {
-	if err := s.now(ctx, "read the index of the past", func(*pastView) error { return nil }); err != nil {
+	if err := s.now(ctx, "read the index of the past", func(*past.View) error { return nil }); err != nil {
 		return err
 	}
 	for {

@@ -1,4 +1,4 @@
-package projections
+package past
 
 import (
 	"cmp"
@@ -25,23 +25,23 @@ type numbered struct {
 
 // walk visits the tasks of a scene that may match a filter, in its order.
 type walk struct {
-	past   *pastView
+	past   *View
 	scene  *scene
 	filter *view.Filter
 	after  task.ID
 	chosen choice
-	left   int          // how many chosen tasks may be in the blocks still to be read
-	blocks []*pastBlock // still to be read, in the order of their first ids
-	odd    map[*pastBlock]bool
+	left   int      // how many chosen tasks may be in the blocks still to be read
+	blocks []*block // still to be read, in the order of their first ids
+	odd    map[*block]bool
 	found  []numbered // in order; from the blocks read so far
 	rowed  bool       // only rows tell all that the filter asks for
 }
 
-func (p *pastView) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) {
+func (p *View) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) {
 	if f.Text != "" {
 		return nil, view.ErrUnindexed
 	}
-	w := &walk{past: p, scene: s, filter: f, after: after, chosen: s.chosen(f), rowed: f.Rowed(), odd: map[*pastBlock]bool{}}
+	w := &walk{past: p, scene: s, filter: f, after: after, chosen: s.chosen(f), rowed: f.Rowed(), odd: map[*block]bool{}}
 	w.chosen.born = p.index.bornWith(s, f)
 	w.left = w.chosen.most(s)
 	for number := range s.odd {
@@ -60,7 +60,7 @@ func (p *pastView) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) 
 			w.blocks = append(w.blocks, b)
 		}
 	}
-	slices.SortFunc(w.blocks, func(a, b *pastBlock) int {
+	slices.SortFunc(w.blocks, func(a, b *block) int {
 		if f.OldestFirst {
 			return strings.Compare(a.low, b.low)
 		}
@@ -70,7 +70,7 @@ func (p *pastView) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) 
 }
 
 // far is the id of the block that comes last in the order: the least or the greatest.
-func (b *pastBlock) far(least bool) string {
+func (b *block) far(least bool) string {
 	if least {
 		return b.low
 	}
@@ -79,7 +79,7 @@ func (b *pastBlock) far(least bool) string {
 
 // bears tells whether tasks of the block may have been submitted within the filter's bounds, or in
 // the same microsecond.
-func (b *pastBlock) bears(f *view.Filter) bool {
+func (b *block) bears(f *view.Filter) bool {
 	may, _ := during(f, b.first)
 	last, _ := during(f, b.last)
 	return may || last || b.first < f.Since.UnixMicro() && (f.Until.IsZero() || b.last > f.Until.UnixMicro())
@@ -158,7 +158,7 @@ func (w *walk) few(ctx context.Context, most int) ([]numbered, error) {
 
 // counts adds the tasks of a block to the numbers of those in each place, if it need not be read for
 // that.
-func (w *walk) counts(b *pastBlock, n []int) bool {
+func (w *walk) counts(b *block, n []int) bool {
 	_, first := during(w.filter, b.first)
 	_, last := during(w.filter, b.last)
 	if !first || !last || w.odd[b] || w.filter.IDPart != "" || w.rowed {
@@ -173,12 +173,12 @@ func (w *walk) counts(b *pastBlock, n []int) bool {
 }
 
 // read adds the tasks of a block.
-func (w *walk) read(ctx context.Context, b *pastBlock) error {
+func (w *walk) read(ctx context.Context, b *block) error {
 	if min(b.until, w.scene.tasks) <= b.tasks || !w.chosen.any(w.scene, b) {
 		return nil
 	}
 	n, f, odd := len(w.found), w.filter, w.scene.odd
-	scan := new(pastScan)
+	scan := new(scanner)
 	scan.birth = func(number uint32, id []byte) {
 		if !w.chosen.has(w.scene, number) {
 			return
@@ -230,13 +230,13 @@ func within(f *view.Filter, after, id string) bool {
 }
 
 // named returns the tasks with these numbers.
-func (p *pastView) named(ctx context.Context, s *scene, numbers []uint32) (found []numbered, err error) {
+func (p *View) named(ctx context.Context, s *scene, numbers []uint32) (found []numbered, err error) {
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
 	for len(numbers) > 0 {
 		b := &s.blocks[blockOf(s.blocks, numbers[0])]
 		n := 0
-		scan := new(pastScan)
+		scan := new(scanner)
 		scan.birth = func(number uint32, id []byte) {
 			if n < len(numbers) && number == numbers[n] {
 				found = append(found, numbered{id: task.ID(id), number: number, born: scan.seq})
@@ -247,7 +247,7 @@ func (p *pastView) named(ctx context.Context, s *scene, numbers []uint32) (found
 			return nil, err
 		}
 		if n == 0 {
-			return nil, errPast
+			return nil, ErrDamaged
 		}
 		numbers = numbers[n:]
 	}
@@ -255,7 +255,7 @@ func (p *pastView) named(ctx context.Context, s *scene, numbers []uint32) (found
 }
 
 // LastFailed returns at most most tasks that have failed, those that failed last first.
-func (p *pastView) LastFailed(ctx context.Context, most int) ([]task.Task, error) {
+func (p *View) LastFailed(ctx context.Context, most int) ([]task.Task, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, err
@@ -270,7 +270,7 @@ func (p *pastView) LastFailed(ctx context.Context, most int) ([]task.Task, error
 
 // lastFailed returns the tasks that have failed, those that failed last first. It reads the index
 // backwards, block by block.
-func (p *pastView) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, error) {
+func (p *View) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, error) {
 	left, in := 0, s.n
 	for i := range s.tables.places {
 		if s.tables.places[i].state.Failed() {
@@ -285,7 +285,7 @@ func (p *pastView) lastFailed(ctx context.Context, s *scene, most int) ([]number
 			continue
 		}
 		var fell []uint32
-		if err := p.scanBlock(ctx, s, b, &pastScan{move: func(number, place uint32, _ int64) {
+		if err := p.scanBlock(ctx, s, b, &scanner{move: func(number, place uint32, _ int64) {
 			if s.tables.places[place].fell {
 				fell = append(fell, number)
 			}
@@ -308,11 +308,11 @@ func (p *pastView) lastFailed(ctx context.Context, s *scene, most int) ([]number
 	return found, err
 }
 
-// pastAnswers are the cached answers of a scene: the past does not change.
-type pastAnswers struct {
-	were    map[uint32]task.Task    // by number; at most [mostKept]
-	held    []*held                 // by block; nil until it is asked for
-	ran     map[*pastBlock][]ranFor // of at most [mostRan] blocks
+// answers are the cached answers of a scene: the past does not change.
+type answers struct {
+	were    map[uint32]task.Task // by number; at most [mostKept]
+	held    []*held              // by block; nil until it is asked for
+	ran     map[*block][]ranFor  // of at most [mostRan] blocks
 	oldest  map[string]time.Time
 	limited *limited
 }
@@ -322,7 +322,7 @@ const mostKept = 2000
 
 // were returns tasks as they were, in the order of of, and how many were folded from their
 // messages, because they have changed since.
-func (p *pastView) were(ctx context.Context, s *scene, of []numbered) (tasks []task.Task, folded int, err error) {
+func (p *View) were(ctx context.Context, s *scene, of []numbered) (tasks []task.Task, folded int, err error) {
 	tasks = make([]task.Task, len(of))
 	place := make(map[task.ID]int, len(of))
 	var ids []task.ID
@@ -374,7 +374,7 @@ func (p *pastView) were(ctx context.Context, s *scene, of []numbered) (tasks []t
 }
 
 // folded returns tasks as the fold of their messages.
-func (p *pastView) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID]*task.Task, error) {
+func (p *View) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID]*task.Task, error) {
 	then := make(map[task.ID]*task.Task, len(of))
 	if len(of) == 0 {
 		return then, nil
@@ -420,7 +420,7 @@ func (p *pastView) folded(ctx context.Context, s *scene, of []numbered) (map[tas
 
 // nearby tells of which tasks the index is searched for their messages. Those with messages in too
 // much of it are far, if they are few.
-func (p *pastView) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far []task.ID) {
+func (p *View) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far []task.ID) {
 	indexed = make(map[uint32]bool, len(of))
 	long := map[uint32]bool{} // by what tasks share in sieves
 	for i := range of {
@@ -431,14 +431,14 @@ func (p *pastView) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far
 			for b := range s.moving(group) {
 				size += b.end - b.at
 			}
-			is = size > p.index.bounds.near
+			is = size > p.index.bounds.Near
 			long[group] = is
 		}
 		if indexed[of[i].number] = true; is {
 			far = append(far, of[i].id)
 		}
 	}
-	if len(far) > p.index.bounds.few {
+	if len(far) > p.index.bounds.Few {
 		return indexed, nil
 	}
 	for i := range of {
@@ -450,8 +450,8 @@ func (p *pastView) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far
 }
 
 // moving are the blocks up to the scene that may have messages of tasks with a number for sieves.
-func (s *scene) moving(group uint32) iter.Seq[*pastBlock] {
-	return func(yield func(*pastBlock) bool) {
+func (s *scene) moving(group uint32) iter.Seq[*block] {
+	return func(yield func(*block) bool) {
 		for i := range s.blocks {
 			if b := &s.blocks[i]; b.at >= s.at || b.moved.has(group) && !yield(b) {
 				return
@@ -461,12 +461,12 @@ func (s *scene) moving(group uint32) iter.Seq[*pastBlock] {
 }
 
 // messages are the sequences of the messages of tasks, by their numbers.
-func (p *pastView) messages(ctx context.Context, s *scene, of map[uint32]bool) (seqs []uint64, err error) {
+func (p *View) messages(ctx context.Context, s *scene, of map[uint32]bool) (seqs []uint64, err error) {
 	var moved sieve
 	for number := range of {
 		moved.add(near(number))
 	}
-	scan := new(pastScan)
+	scan := new(scanner)
 	scan.move = func(number, _ uint32, _ int64) {
 		if moved.has(near(number)) && of[number] {
 			seqs = append(seqs, scan.seq)

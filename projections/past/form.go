@@ -1,4 +1,4 @@
-package projections
+package past
 
 import (
 	"encoding/binary"
@@ -151,14 +151,14 @@ func appendTexts(b []byte, texts ...string) []byte {
 	return b
 }
 
-// pastReader parses numbers and texts from its bytes; bad says that they ended too early.
-type pastReader struct {
+// reader parses numbers and texts from its bytes; bad says that they ended too early.
+type reader struct {
 	b   []byte
 	at  int
 	bad bool
 }
 
-func (r *pastReader) uint() uint64 {
+func (r *reader) uint() uint64 {
 	if r.at < len(r.b) && r.b[r.at] < 0x80 { // as nearly all are
 		r.at++
 		return uint64(r.b[r.at-1])
@@ -166,7 +166,7 @@ func (r *pastReader) uint() uint64 {
 	return r.long()
 }
 
-func (r *pastReader) long() uint64 {
+func (r *reader) long() uint64 {
 	n, size := binary.Uvarint(r.b[r.at:])
 	if size <= 0 {
 		r.bad = true
@@ -176,12 +176,12 @@ func (r *pastReader) long() uint64 {
 	return n
 }
 
-func (r *pastReader) int() int64 {
+func (r *reader) int() int64 {
 	u := r.uint()
 	return int64(u>>1) ^ -int64(u&1)
 }
 
-func (r *pastReader) text(n uint64) []byte {
+func (r *reader) text(n uint64) []byte {
 	if n > uint64(len(r.b)-r.at) {
 		r.bad = true
 		return nil
@@ -190,10 +190,10 @@ func (r *pastReader) text(n uint64) []byte {
 	return r.b[r.at-int(n) : r.at]
 }
 
-func (r *pastReader) string() string { return string(r.text(r.uint())) }
+func (r *reader) string() string { return string(r.text(r.uint())) }
 
 func readPlace(text []byte) (p place, ok bool) {
-	r := pastReader{b: text}
+	r := reader{b: text}
 	is := r.text(2)
 	p.route, p.home, p.node, p.batch = placement.Route(r.string()), r.string(), r.string(), r.string()
 	p.traces = traces{events.Type(r.string()), r.string(), r.string()}
@@ -206,7 +206,7 @@ func readPlace(text []byte) (p place, ok bool) {
 }
 
 func readOrigin(text []byte) (o origin, ok bool) {
-	r := pastReader{b: text}
+	r := reader{b: text}
 	root := r.text(1)
 	o.job, o.schedule = r.string(), r.string()
 	if r.bad {
@@ -216,8 +216,8 @@ func readOrigin(text []byte) (o origin, ok bool) {
 	return o, true
 }
 
-// pastState is the state to which the next entry refers: the progress of the index.
-type pastState struct {
+// progress is the state to which the next entry refers: the progress of the index.
+type progress struct {
 	seq       uint64 // the sequence of the latest message
 	tasks     uint32 // how many there are, numbered from 1
 	submitted int64  // of the latest entry with such a time, in microseconds since 1970
@@ -225,25 +225,25 @@ type pastState struct {
 	id        []byte // the id of the newest task
 }
 
-// pastEnd is the end of what was written of the index: how many bytes, and their checksum.
-type pastEnd struct {
+// End is the end of what was written of the index: how many bytes, and their checksum.
+type End struct {
 	Size int64
 	Sum  uint32
 }
 
-// pastWriter makes the entries of a batch. They count once the batch is committed.
-type pastWriter struct {
+// writer makes the entries of a batch. They count once the batch is committed.
+type writer struct {
 	file         *os.File
-	end, written pastEnd // before the batch, and behind it
-	pastState
+	end, written End // before the batch, and behind it
+	progress
 	places  table[place]
 	origins table[origin]
 	names   table[string]
 	batch   []byte
 	text    []byte
 
-	counts  pastState // up to the batch
-	counted [3]int    // places, origins and names up to there
+	counts  progress // up to the batch
+	counted [3]int   // places, origins and names up to there
 }
 
 // table numbers values, from 0 on.
@@ -270,7 +270,7 @@ func (t *table[T]) cut(n int) {
 }
 
 // begin begins a batch behind an end. If that is where the one before began, that one does not count.
-func (w *pastWriter) begin(end pastEnd) {
+func (w *writer) begin(end End) {
 	if end == w.end {
 		w.drop()
 	} else {
@@ -280,37 +280,37 @@ func (w *pastWriter) begin(end pastEnd) {
 }
 
 // drop discards the batch.
-func (w *pastWriter) drop() {
+func (w *writer) drop() {
 	w.places.cut(w.counted[0])
 	w.origins.cut(w.counted[1])
 	w.names.cut(w.counted[2])
 	id := append(w.id[:0], w.counts.id...)
-	w.pastState, w.batch = w.counts, w.batch[:0]
+	w.progress, w.batch = w.counts, w.batch[:0]
 	w.id = id
 }
 
 // keep makes the batch count.
-func (w *pastWriter) keep() {
+func (w *writer) keep() {
 	id := append(w.counts.id[:0], w.id...)
-	w.counts, w.counted, w.batch = w.pastState, [3]int{len(w.places.values), len(w.origins.values), len(w.names.values)}, w.batch[:0]
+	w.counts, w.counted, w.batch = w.progress, [3]int{len(w.places.values), len(w.origins.values), len(w.names.values)}, w.batch[:0]
 	w.counts.id = id
 }
 
-func (w *pastWriter) head(kind int, says uint64) {
+func (w *writer) head(kind int, says uint64) {
 	w.batch = binary.AppendUvarint(w.batch, says<<3|uint64(kind))
 }
 
 // message begins the entries about a message.
-func (w *pastWriter) message(seq uint64) {
+func (w *writer) message(seq uint64) {
 	if seq != w.seq {
 		w.head(entrySeq, seq-w.seq)
 		w.seq = seq
 	}
 }
 
-// pastTask is what the index has of a task. Its origin is written with the first message after which the
+// Indexed is what the index has of a task. Its origin is written with the first message after which the
 // task is known, and again when it is another one.
-type pastTask struct {
+type Indexed struct {
 	// Number is the task's number in the index; 0 if it has none yet.
 	Number          uint32
 	told            bool // the index has its origin, and what follows here
@@ -320,31 +320,31 @@ type pastTask struct {
 	step            string
 }
 
-// pastTaskOf is what the index has of a task that it has under a number.
-func pastTaskOf(number uint32, t *task.Task) pastTask {
-	return pastTask{number, t.State != task.Unknown, originOf(t), t.SubmittedAt.UnixMicro(), t.Tick.UnixMicro(), t.Labels, t.Step}
+// IndexedAs is what the index has of a task that it has under a number.
+func IndexedAs(number uint32, t *task.Task) Indexed {
+	return Indexed{number, t.State != task.Unknown, originOf(t), t.SubmittedAt.UnixMicro(), t.Tick.UnixMicro(), t.Labels, t.Step}
 }
 
 // tells tells whether the index has the origin that a task has now.
-func (of *pastTask) tells(t *task.Task) bool {
+func (of *Indexed) tells(t *task.Task) bool {
 	return of.told && t.SubmittedAt.UnixMicro() == of.submitted && t.Tick.UnixMicro() == of.tick && originOf(t) == of.origin &&
 		t.Step == of.step && maps.Equal(t.Labels, of.labels)
 }
 
-// pastMove is what a record has made of its task.
-type pastMove struct {
+// Move is what a record has made of its task.
+type Move struct {
 	// Task is the task after the record, and Failed says that it had failed before.
 	Task   *task.Task
 	Failed bool
 	// Of is what the index has of the task. It is brought up to date.
-	Of *pastTask
+	Of *Indexed
 	// Spent is what began or ended of attempts under budgets, by these counters.
 	Spent    limit.Shift
 	Counters []limit.Counter
 }
 
 // note adds a task's place after a message. From says that it has written the task's origin.
-func (w *pastWriter) note(r *events.Record, m *pastMove) (from bool) {
+func (w *writer) note(r *events.Record, m *Move) (from bool) {
 	t, of, seq := m.Task, m.Of, r.Seq
 	if !m.Spent.None() {
 		w.shift(seq, m)
@@ -366,7 +366,7 @@ func (w *pastWriter) note(r *events.Record, m *pastMove) (from bool) {
 	back := uint64(w.tasks - of.Number)
 	if t.State != task.Unknown && !of.tells(t) {
 		from = true
-		*of = pastTaskOf(of.Number, t)
+		*of = IndexedAs(of.Number, t)
 		is, at := of.origin, of.submitted
 		n := numberOf(w, &w.origins, entryOrigin, is)
 		w.head(entryFrom, back)
@@ -400,7 +400,7 @@ func (w *pastWriter) note(r *events.Record, m *pastMove) (from bool) {
 }
 
 // other adds a record that is not about a task.
-func (w *pastWriter) other(r *events.Record) {
+func (w *writer) other(r *events.Record) {
 	if r.IsFact() {
 		n := w.nameOf(otherOf(r))
 		w.add(r.Seq, binary.AppendUvarint(append(w.text[:0], noteFact), n))
@@ -424,14 +424,14 @@ func (w *pastWriter) other(r *events.Record) {
 	}
 }
 
-func (w *pastWriter) tick(seq uint64, d *view.TickDecision) {
+func (w *writer) tick(seq uint64, d *view.TickDecision) {
 	schedule, reason := w.nameOf(d.Schedule), w.nameOf(d.Reason)
 	text := binary.AppendVarint(binary.AppendUvarint(append(w.text[:0], noteTick), schedule), d.Until.UnixMicro())
 	w.add(seq, binary.AppendUvarint(binary.AppendUvarint(text, uint64(d.Skipped)), reason))
 }
 
 // shift adds a message's effect on attempts under budgets.
-func (w *pastWriter) shift(seq uint64, m *pastMove) {
+func (w *writer) shift(seq uint64, m *Move) {
 	names := make([]string, len(m.Counters))
 	for i := range m.Counters {
 		names[i] = m.Counters[i].Name
@@ -440,7 +440,7 @@ func (w *pastWriter) shift(seq uint64, m *pastMove) {
 	w.add(seq, m.Spent.Append(binary.AppendUvarint(append(w.text[:0], noteShift), n)))
 }
 
-func (w *pastWriter) labels(seq uint64, t *task.Task) {
+func (w *writer) labels(seq uint64, t *task.Task) {
 	if len(t.Labels) == 0 && t.Step == "" {
 		return
 	}
@@ -463,7 +463,10 @@ type lined struct {
 
 var lineForm = form.Of[lined](form.Own())
 
-func (w *pastWriter) waits(seq uint64, t *task.Task) {
+// Shape tells one form of what the index has as JSON from another, as [form.Shape] does.
+func Shape() string { return form.Shape[lined]() }
+
+func (w *writer) waits(seq uint64, t *task.Task) {
 	s := quota.StandOf(t)
 	if s.State != task.Held || !s.Held || !s.First || !s.Due.IsZero() || s.Rated != 0 {
 		return
@@ -479,7 +482,7 @@ func (w *pastWriter) waits(seq uint64, t *task.Task) {
 }
 
 // add adds a note about a message.
-func (w *pastWriter) add(seq uint64, note []byte) {
+func (w *writer) add(seq uint64, note []byte) {
 	w.message(seq)
 	w.head(entryNote, uint64(len(note)))
 	w.batch = append(w.batch, note...)
@@ -487,7 +490,7 @@ func (w *pastWriter) add(seq uint64, note []byte) {
 }
 
 // nameOf is the number of a name. It adds a new name.
-func (w *pastWriter) nameOf(name string) uint64 {
+func (w *writer) nameOf(name string) uint64 {
 	n, known := w.names.numbers[name]
 	if !known {
 		w.head(entryName, uint64(len(name)))
@@ -506,7 +509,7 @@ type written[T any] interface {
 
 // numberOf is the number of a value in a table of the writer. It adds a new value, with an entry of
 // the given kind.
-func numberOf[T written[T]](w *pastWriter, in *table[T], kind int, is T) uint64 {
+func numberOf[T written[T]](w *writer, in *table[T], kind int, is T) uint64 {
 	n, known := in.numbers[is]
 	if !known {
 		w.text = is.appendText(w.text[:0])
@@ -519,7 +522,7 @@ func numberOf[T written[T]](w *pastWriter, in *table[T], kind int, is T) uint64 
 
 // write appends the batch to the file, and returns the new end. It overwrites bytes behind the old
 // end. If there is nothing to write, what was written before becomes durable.
-func (w *pastWriter) write() (pastEnd, error) {
+func (w *writer) write() (End, error) {
 	var err error
 	if len(w.batch) == 0 {
 		err = w.file.Sync()
@@ -529,13 +532,13 @@ func (w *pastWriter) write() (pastEnd, error) {
 	if err != nil {
 		return w.end, fmt.Errorf("write the index of the past: %w", err)
 	}
-	w.written = pastEnd{w.end.Size + int64(len(w.batch)), pastSum(w.end.Sum, w.batch)}
+	w.written = End{w.end.Size + int64(len(w.batch)), checksum(w.end.Sum, w.batch)}
 	return w.written, nil
 }
 
-// pastScan reads entries.
-type pastScan struct {
-	pastState
+// scanner reads entries.
+type scanner struct {
+	progress
 	until   uint64 // entries behind this sequence are not read
 	whole   bool   // the tables hold all definitions
 	places  []place
@@ -548,21 +551,21 @@ type pastScan struct {
 	birth func(number uint32, id []byte)
 	from  func(number, origin uint32, submitted, tick int64)
 	move  func(number, place uint32, since int64)
-	note  func(*pastReader)
+	note  func(*reader)
 }
 
-var errPast = errors.New("the file of the index of the past is not what was written")
+var ErrDamaged = errors.New("the file of the index of the past is not what was written")
 
-// errPastEnd: the following entries are about later messages.
-var errPastEnd = errors.New("later")
+// errLater: the following entries are about later messages.
+var errLater = errors.New("later")
 
 // read parses all complete entries, and returns how many bytes they have.
-func (s *pastScan) read(b []byte) (n int, err error) {
-	r := pastReader{b: b}
+func (s *scanner) read(b []byte) (n int, err error) {
+	r := reader{b: b}
 	for {
 		n = r.at
 		if s.bad {
-			return n, errPast
+			return n, ErrDamaged
 		}
 		head := r.uint()
 		says := head >> 3
@@ -572,7 +575,7 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 				return n, nil
 			}
 			if s.seq+says > s.until {
-				return n, errPastEnd
+				return n, errLater
 			}
 			s.seq += says
 		case entryPlace, entryOrigin, entryName, entryNote:
@@ -581,7 +584,7 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 				return n, nil
 			}
 			if !s.define(kind, text) {
-				return n, errPast
+				return n, ErrDamaged
 			}
 		case entryBirth:
 			rest := r.text(r.uint())
@@ -589,7 +592,7 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 				return n, nil
 			}
 			if says > uint64(len(s.id)) {
-				return n, errPast
+				return n, ErrDamaged
 			}
 			s.id = append(s.id[:says], rest...)
 			if s.tasks++; s.birth != nil {
@@ -601,7 +604,7 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 				return n, nil
 			}
 			if says >= uint64(s.tasks) || of >= uint64(len(s.origins)) {
-				return n, errPast
+				return n, ErrDamaged
 			}
 			tick := int64(0)
 			if s.origins[of].schedule != "" {
@@ -618,7 +621,7 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 				return n, nil
 			}
 			if says >= uint64(s.tasks) || to >= uint64(len(s.places)) {
-				return n, errPast
+				return n, ErrDamaged
 			}
 			at := int64(0)
 			if s.places[to].state == task.Pending {
@@ -635,16 +638,16 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 				s.move(s.tasks-uint32(says), uint32(to), s.since)
 			}
 		default:
-			return n, errPast
+			return n, ErrDamaged
 		}
 	}
 }
 
 // define parses an entry with a text.
-func (s *pastScan) define(kind uint64, text []byte) (ok bool) {
+func (s *scanner) define(kind uint64, text []byte) (ok bool) {
 	switch {
 	case kind == entryNote:
-		r := pastReader{b: text}
+		r := reader{b: text}
 		if s.note != nil {
 			s.note(&r)
 		}
@@ -669,7 +672,7 @@ func (s *pastScan) define(kind uint64, text []byte) (ok bool) {
 }
 
 // name is the name with a number.
-func (s *pastScan) name(r *pastReader) string {
+func (s *scanner) name(r *reader) string {
 	n := r.uint()
 	if n >= uint64(len(s.names)) {
 		r.bad = true
@@ -678,7 +681,7 @@ func (s *pastScan) name(r *pastReader) string {
 	return s.names[n]
 }
 
-// pastSum continues the checksum of all bytes of the index.
-func pastSum(sum uint32, b []byte) uint32 { return crc32.Update(sum, pastTable, b) }
+// checksum continues the checksum of all bytes of the index.
+func checksum(sum uint32, b []byte) uint32 { return crc32.Update(sum, castagnoli, b) }
 
-var pastTable = crc32.MakeTable(crc32.Castagnoli)
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -1,4 +1,4 @@
-package projections
+package past
 
 import (
 	"cmp"
@@ -16,20 +16,20 @@ import (
 	"millrace/task"
 )
 
-// pastBuffer is how many bytes of it are read at once.
-const pastBuffer = 1 << 20
+// readAtOnce is how many bytes of it are read at once.
+const readAtOnce = 1 << 20
 
-// notWritten turns the error of a read beyond the end of the file into errPast.
+// notWritten turns the error of a read beyond the end of the file into ErrDamaged.
 func notWritten(err error) error {
 	if errors.Is(err, io.EOF) {
-		return errPast
+		return ErrDamaged
 	}
 	return fmt.Errorf("read the index of the past: %w", err)
 }
 
-// scanPast reads the first size bytes of the index, and returns their checksum.
-func scanPast(ctx context.Context, file io.ReaderAt, size int64, s *pastScan) (sum uint32, err error) {
-	buffer := make([]byte, min(size, pastBuffer))
+// scanAll reads the first size bytes of the index, and returns their checksum.
+func scanAll(ctx context.Context, file io.ReaderAt, size int64, s *scanner) (sum uint32, err error) {
+	buffer := make([]byte, min(size, readAtOnce))
 	have := 0 // bytes read and not parsed yet, at the front of the buffer
 	for at := int64(0); at < size; {
 		if have == len(buffer) { // an entry is longer
@@ -39,7 +39,7 @@ func scanPast(ctx context.Context, file io.ReaderAt, size int64, s *pastScan) (s
 		if _, err := file.ReadAt(buffer[have:have+n], at); err != nil {
 			return sum, notWritten(err)
 		}
-		sum = pastSum(sum, buffer[have:have+n])
+		sum = checksum(sum, buffer[have:have+n])
 		at, have = at+int64(n), have+n
 		used, err := s.read(buffer[:have])
 		if err = cmp.Or(err, ctx.Err()); err != nil {
@@ -48,22 +48,22 @@ func scanPast(ctx context.Context, file io.ReaderAt, size int64, s *pastScan) (s
 		have = copy(buffer, buffer[used:have])
 	}
 	if have > 0 {
-		return sum, errPast
+		return sum, ErrDamaged
 	}
 	return sum, nil
 }
 
 // continued is a writer behind an end, after a look at all that was written before.
-func (m *pastMap) continued(end pastEnd) (*pastWriter, error) {
-	scan := pastScan{until: math.MaxUint64}
-	sum, err := scanPast(context.Background(), m.file, end.Size, &scan)
+func (m *index) continued(end End) (*writer, error) {
+	scan := scanner{until: math.MaxUint64}
+	sum, err := scanAll(context.Background(), m.file, end.Size, &scan)
 	if err == nil && sum != end.Sum {
-		err = errPast
+		err = ErrDamaged
 	}
 	if err == nil {
 		err = m.file.Truncate(end.Size)
 	}
-	w := &pastWriter{file: m.file, pastState: scan.pastState}
+	w := &writer{file: m.file, progress: scan.progress}
 	for _, is := range scan.places {
 		w.places.add(is)
 	}
@@ -78,43 +78,43 @@ func (m *pastMap) continued(end pastEnd) (*pastWriter, error) {
 	return w, err
 }
 
-// pastIndex is the index of the past of one read model: it knows of each message what it has made of its
+// Index is the index of the past of one read model: it knows of each message what it has made of its
 // task, and so answers questions about any place in the log. One goroutine writes it, with Begin, Add and
 // Write; any number may ask meanwhile.
-type pastIndex interface {
+type Index interface {
 	// Begin begins a batch of entries behind an end that Write has returned; the zero one is the
-	// beginning. Entries behind it do not count. The error wraps [errPast] if the file is not what was
+	// beginning. Entries behind it do not count. The error wraps [ErrDamaged] if the file is not what was
 	// written up to there.
-	Begin(end pastEnd) error
+	Begin(end End) error
 	// Add adds a record to the batch: what it has made of its task, nil if it is about none. It tells
 	// whether it has written the task's origin.
-	Add(r *events.Record, m *pastMove) (origin bool)
+	Add(r *events.Record, m *Move) (origin bool)
 	// Write writes the batch to the file, and returns its end. A batch without entries makes durable
 	// what was written before.
-	Write() (pastEnd, error)
+	Write() (End, error)
 	// At answers as of a place in the log, as soon as the rows have reached it.
-	At(p view.Point, rows pastRows, log Log) *pastView
+	At(p view.Point, rows Rows, log Log) *View
 	// Now answers as of the place to which rows have come, with the size of the index up to there. Use
 	// the view before the next call, which must not come with an earlier place.
-	Now(ctx context.Context, p view.Point, size int64, rows pastRows) (*pastView, error)
+	Now(ctx context.Context, p view.Point, size int64, rows Rows) (*View, error)
 	// Close closes the file. Later questions fail.
 	Close() error
 }
 
-// openPast opens the index of the past in a file, and creates that if needed. It calls damaged when a
+// Open opens the index of the past in a file, and creates that if needed. It calls damaged when a
 // question shows that the file is not what was written.
-func openPast(path string, bounds pastBounds, damaged func()) (pastIndex, error) {
+func Open(path string, bounds Bounds, damaged func()) (Index, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	m := &pastMap{file: file, bounds: bounds, damaged: damaged}
+	m := &index{file: file, bounds: bounds, damaged: damaged}
 	m.begin()
 	return m, nil
 }
 
-// Begin implements [pastIndex].
-func (m *pastMap) Begin(end pastEnd) (err error) {
+// Begin implements [Index].
+func (m *index) Begin(end End) (err error) {
 	if w := m.writer; w == nil || end != w.end && end != w.written {
 		if m.writer, err = m.continued(end); err != nil {
 			m.writer = nil
@@ -125,8 +125,8 @@ func (m *pastMap) Begin(end pastEnd) (err error) {
 	return nil
 }
 
-// Add implements [pastIndex].
-func (m *pastMap) Add(r *events.Record, of *pastMove) (origin bool) {
+// Add implements [Index].
+func (m *index) Add(r *events.Record, of *Move) (origin bool) {
 	if of == nil {
 		m.writer.other(r)
 		return false
@@ -134,36 +134,36 @@ func (m *pastMap) Add(r *events.Record, of *pastMove) (origin bool) {
 	return m.writer.note(r, of)
 }
 
-// Write implements [pastIndex].
-func (m *pastMap) Write() (pastEnd, error) { return m.writer.write() }
+// Write implements [Index].
+func (m *index) Write() (End, error) { return m.writer.write() }
 
-// At implements [pastIndex].
-func (m *pastMap) At(p view.Point, rows pastRows, log Log) *pastView {
-	return &pastView{index: m, at: p, rows: rows, log: log}
+// At implements [Index].
+func (m *index) At(p view.Point, rows Rows, log Log) *View {
+	return &View{index: m, at: p, rows: rows, log: log}
 }
 
-// Now implements [pastIndex].
-func (m *pastMap) Now(ctx context.Context, p view.Point, size int64, rows pastRows) (*pastView, error) {
+// Now implements [Index].
+func (m *index) Now(ctx context.Context, p view.Point, size int64, rows Rows) (*View, error) {
 	if err := m.toEnd(ctx, size); err != nil {
 		return nil, m.noticed(err)
 	}
 	m.present.reached = p.Seq
-	return &pastView{index: m, at: p, rows: rows, present: m.present}, nil
+	return &View{index: m, at: p, rows: rows, present: m.present}, nil
 }
 
-// Close implements [pastIndex].
-func (m *pastMap) Close() error { return m.file.Close() }
+// Close implements [Index].
+func (m *index) Close() error { return m.file.Close() }
 
 // noticed reports that the file is not what was written, if an error says so.
-func (m *pastMap) noticed(err error) error {
-	if errors.Is(err, errPast) {
+func (m *index) noticed(err error) error {
+	if errors.Is(err, ErrDamaged) {
 		m.damaged()
 	}
 	return err
 }
 
-// pastRows are the rows of the read model that an index belongs to.
-type pastRows interface {
+// Rows are the rows of the read model that an index belongs to.
+type Rows interface {
 	// Reached returns the size of the index when the rows have come to a sequence, or further.
 	Reached(ctx context.Context, seq uint64) (size int64, err error)
 	// Known returns the known tasks among some, in no particular order.
@@ -180,20 +180,20 @@ type Log interface {
 	Messages(ctx context.Context, seqs []uint64) ([]events.Record, error)
 }
 
-// pastView answers as of one place in the log.
-type pastView struct {
-	index   *pastMap
+// View answers as of one place in the log.
+type View struct {
+	index   *index
 	at      view.Point
-	rows    pastRows
+	rows    Rows
 	log     Log
 	present *scene // nil for a place in the past
 }
 
 // Point implements [view.Model].
-func (p *pastView) Point(context.Context) (view.Point, error) { return p.at, nil }
+func (p *View) Point(context.Context) (view.Point, error) { return p.at, nil }
 
 // scene returns the places of all tasks.
-func (p *pastView) scene(ctx context.Context) (*scene, error) {
+func (p *View) scene(ctx context.Context) (*scene, error) {
 	if p.present != nil {
 		return p.present, nil
 	}
@@ -206,12 +206,12 @@ func (p *pastView) scene(ctx context.Context) (*scene, error) {
 }
 
 // scanBlock reads a block, up to the scene.
-func (p *pastView) scanBlock(ctx context.Context, s *scene, b *pastBlock, to *pastScan) error {
+func (p *View) scanBlock(ctx context.Context, s *scene, b *block, to *scanner) error {
 	id := append(to.id[:0], b.id...)
-	to.pastState, to.until, to.whole = b.pastState, s.reached, true
+	to.progress, to.until, to.whole = b.progress, s.reached, true
 	to.id = id
 	to.places, to.origins, to.names = s.tables.places, s.tables.origins, s.tables.names
-	_, err := eachPart(ctx, p.index.file, b.at, min(b.end, s.at), p.index.bounds.block, to, nil)
+	_, err := eachPart(ctx, p.index.file, b.at, min(b.end, s.at), p.index.bounds.Block, to, nil)
 	return p.index.noticed(err)
 }
 
@@ -233,7 +233,7 @@ func (t taskNumbers) has(number uint32) bool { return t[number/64]&(1<<(number%6
 
 // bornWith returns the tasks of a scene that have the labels and the step of a filter, and those of which the
 // origin came again: only their facts tell. It returns nil if the filter asks for neither.
-func (m *pastMap) bornWith(s *scene, f *view.Filter) (of taskNumbers) {
+func (m *index) bornWith(s *scene, f *view.Filter) (of taskNumbers) {
 	var asked []string
 	for name, value := range f.Labels {
 		asked = append(asked, labelText(name, value))
@@ -287,7 +287,7 @@ func (s *scene) chosen(f *view.Filter) choice {
 type held struct{ in, from sieve }
 
 // holds are the places and origins of the tasks that a block introduces.
-func (s *scene) holds(b *pastBlock) *held {
+func (s *scene) holds(b *block) *held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asked.held == nil {
@@ -341,7 +341,7 @@ func (c *choice) has(s *scene, number uint32) bool {
 }
 
 // any tells whether one of the tasks that a block introduces is chosen.
-func (c *choice) any(s *scene, b *pastBlock) bool {
+func (c *choice) any(s *scene, b *block) bool {
 	if is := s.holds(b); !is.in.meets(&c.held.in) || !is.from.meets(&c.held.from) {
 		return false
 	}
@@ -382,7 +382,7 @@ func indexed(q *view.Query) error {
 }
 
 // Count implements [view.Whole].
-func (p *pastView) Count(ctx context.Context, q view.Query) (view.Counts, error) {
+func (p *View) Count(ctx context.Context, q view.Query) (view.Counts, error) {
 	c := view.Counts{Point: p.at}
 	if err := indexed(&q); err != nil {
 		return c, err
@@ -405,7 +405,7 @@ const mostAtOnce = 500
 
 // countEach counts the tasks that match a filter of which the places and origins of tasks do not tell
 // everything. Tasks that only may match are read.
-func (p *pastView) countEach(ctx context.Context, s *scene, f *view.Filter) (c view.Counts, err error) {
+func (p *View) countEach(ctx context.Context, s *scene, f *view.Filter) (c view.Counts, err error) {
 	w, err := p.walk(s, f, "")
 	if err != nil {
 		return c, err
@@ -493,7 +493,7 @@ func (s *scene) sum(c *view.Counts, n []int) {
 const mostFolded = 5000
 
 // List implements [view.Whole].
-func (p *pastView) List(ctx context.Context, q view.Query) (page view.Page, err error) {
+func (p *View) List(ctx context.Context, q view.Query) (page view.Page, err error) {
 	page.Point = p.at
 	if err := indexed(&q); err != nil {
 		return page, err
@@ -544,7 +544,7 @@ func (p *pastView) List(ctx context.Context, q view.Query) (page view.Page, err 
 }
 
 // States implements [view.Whole].
-func (p *pastView) States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, error) {
+func (p *View) States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, err
@@ -560,7 +560,7 @@ func (p *pastView) States(ctx context.Context, ids []task.ID) (map[task.ID]task.
 }
 
 // Steps is [view.Whole.Steps] since an earlier place of the same index.
-func (p *pastView) Steps(ctx context.Context, earlier *pastView, f view.Filter, most int) (steps view.Steps, err error) {
+func (p *View) Steps(ctx context.Context, earlier *View, f view.Filter, most int) (steps view.Steps, err error) {
 	if earlier.index != p.index {
 		return steps, view.ErrUnindexed
 	}
@@ -634,7 +634,7 @@ func (s *scene) steps(was *scene, c *choice, n map[[2]task.State]int) {
 }
 
 // states are the states of tasks in each place, after one for no place.
-func (s *pastScan) states() []task.State {
+func (s *scanner) states() []task.State {
 	all := []task.State{task.Unknown}
 	for i := range s.places {
 		all = append(all, s.places[i].state)
@@ -651,7 +651,7 @@ func (s *scene) state(number uint32) task.State {
 }
 
 // eachOf calls f with the next tasks of a walk that match its filter, at most most.
-func (p *pastView) eachOf(ctx context.Context, w *walk, most int, f func(*numbered)) error {
+func (p *View) eachOf(ctx context.Context, w *walk, most int, f func(*numbered)) error {
 	for n := 0; n < most; {
 		some, err := w.next(ctx, min(most-n, mostAtOnce))
 		if err != nil || len(some) == 0 {

@@ -1,4 +1,4 @@
-package projections
+package past
 
 import (
 	"cmp"
@@ -17,52 +17,52 @@ import (
 	"millrace/task"
 )
 
-// pastBounds bound the memory for the index of the past, for queries of several moments in a row.
+// Bounds bound the memory for the index of the past, for queries of several moments in a row.
 // Sizes are in bytes.
-type pastBounds struct {
-	// block is the smallest part of the index that makes a block.
-	block int
-	// frame is the smallest distance between two frames in the index. They are also at least one
-	// part-th of the preceding index apart.
-	frame, part int64
-	// frames is the largest size of all frames. Beyond it, every second one is dropped.
-	frames int
-	// scenes is for how many moments the places of all tasks are kept, and tasks how many tasks
+type Bounds struct {
+	// Block is the smallest part of the index that makes a block.
+	Block int
+	// Frame is the smallest distance between two frames in the index. They are also at least one
+	// Part-th of the preceding index apart.
+	Frame, Part int64
+	// Frames is the largest size of all frames. Beyond it, every second one is dropped.
+	Frames int
+	// Scenes is for how many moments the places of all tasks are kept, and Tasks how many tasks
 	// these may have in total, unless it is one moment.
-	scenes, tasks int
-	// near is how much of the index is searched for the messages of a task. If it were more, and such
-	// tasks are few, their messages are read from the log, task by task.
-	near int64
-	few  int
+	Scenes, Tasks int
+	// Near is how much of the index is searched for the messages of a task. If it were more, and such
+	// Tasks are few, their messages are read from the log, task by task.
+	Near int64
+	Few  int
 }
 
-var usualBounds = pastBounds{
-	block:  16 << 10,
-	frame:  256 << 10,
-	part:   64,
-	frames: 32 << 20,
-	scenes: 3,
-	tasks:  4 << 20,
-	near:   1 << 20,
-	few:    100,
+var UsualBounds = Bounds{
+	Block:  16 << 10,
+	Frame:  256 << 10,
+	Part:   64,
+	Frames: 32 << 20,
+	Scenes: 3,
+	Tasks:  4 << 20,
+	Near:   1 << 20,
+	Few:    100,
 }
 
-// pastMark is a place between two entries of the index from which reading can continue.
-type pastMark struct {
-	pastState
+// mark is a place between two entries of the index from which reading can continue.
+type mark struct {
+	progress
 	at int64
 }
 
 // mark is the state of a scan at a place in the file.
-func (s *pastScan) mark(at int64) pastMark {
-	is := pastMark{s.pastState, at}
+func (s *scanner) mark(at int64) mark {
+	is := mark{s.progress, at}
 	is.id = slices.Clone(s.id)
 	return is
 }
 
-// pastBlock is a part of the index with a summary of its content.
-type pastBlock struct {
-	pastMark
+// block is a part of the index with a summary of its content.
+type block struct {
+	mark
 	rank int // among the blocks
 	end  int64
 	// until is its last task. Low and high are the least and the greatest id among the tasks that
@@ -101,25 +101,25 @@ func (b *sieve) meets(other *sieve) bool {
 // near is the number of a task for a block's bits: tasks that were born together move together.
 func near(number uint32) uint32 { return number / 1024 }
 
-// pastMap is the knowledge of the index in memory, built at the first query of the past. It is only
+// index is the knowledge of the index in memory, built at the first query of the past. It is only
 // an aid that tells where to read.
-type pastMap struct {
+type index struct {
 	file    *os.File
-	bounds  pastBounds
-	damaged func()      // called when the file is not what was written
-	writer  *pastWriter // of the goroutine that writes; nil until it begins
-	present *scene      // at the end of the index; [pastMap.Now] moves it on, so it costs no copy as scenes of the past do
+	bounds  Bounds
+	damaged func()  // called when the file is not what was written
+	writer  *writer // of the goroutine that writes; nil until it begins
+	present *scene  // at the end of the index; [index.Now] moves it on, so it costs no copy as scenes of the past do
 
 	mu     sync.Mutex
-	scan   pastScan // guarded by mu; over the blocks' content. Its tables have all definitions so far
-	read   int64    // guarded by mu; the position of scan
-	born   uint64   // guarded by mu; the sequence of the message that introduced the newest task
-	blocks []pastBlock
+	scan   scanner // guarded by mu; over the blocks' content. Its tables have all definitions so far
+	read   int64   // guarded by mu; the position of scan
+	born   uint64  // guarded by mu; the sequence of the message that introduced the newest task
+	blocks []block
 	from   []uint32        // guarded by mu; of each task, one more than the number of the origin with which it was born. Only appended to
 	odd    map[uint32]bool // guarded by mu; tasks whose origin came again, or after their birth
 	later  []laterOrigin   // guarded by mu; these origins, in the order of the log
 	labels bearers         // guarded by mu
-	frames []pastFrame     // guarded by mu; in order
+	frames []frame         // guarded by mu; in order
 	framed int             // guarded by mu; their size in bytes
 	apart  int64           // guarded by mu; the factor by which their distance was widened for lack of room
 	scenes []*scene        // guarded by mu; the most recently used last
@@ -144,18 +144,18 @@ type laterOrigin struct {
 }
 
 // begin discards everything. It needs mu held.
-func (m *pastMap) begin() {
-	m.scan, m.read, m.born, m.blocks, m.odd, m.scenes = pastScan{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
+func (m *index) begin() {
+	m.scan, m.read, m.born, m.blocks, m.odd, m.scenes = scanner{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
 	m.from, m.later, m.labels = make([]uint32, 1), nil, bearers{}
 	m.frames, m.framed, m.apart = nil, 0, 1
 }
 
 // cover reads the index up to a sequence, or its first size bytes. It needs mu held.
-func (m *pastMap) cover(ctx context.Context, size int64, seq uint64) error {
+func (m *index) cover(ctx context.Context, size int64, seq uint64) error {
 	s := &m.scan
 	c := blockSummary{m: m}
 	s.birth, s.from, s.move, s.note = c.birth, c.from, c.move, c.note
-	buffer := make([]byte, m.bounds.block)
+	buffer := make([]byte, m.bounds.Block)
 	for m.read < size && s.seq <= seq {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("read the index of the past: %w", err)
@@ -164,19 +164,19 @@ func (m *pastMap) cover(ctx context.Context, size int64, seq uint64) error {
 		if _, err := m.file.ReadAt(buffer[:n], m.read); err != nil {
 			return notWritten(err)
 		}
-		m.blocks = append(m.blocks, pastBlock{
-			pastMark: s.mark(m.read),
-			rank:     len(m.blocks),
-			until:    s.tasks,
-			first:    math.MaxInt64,
-			last:     math.MinInt64,
-			skips:    math.MinInt64,
-			since:    math.MaxInt64,
+		m.blocks = append(m.blocks, block{
+			mark:  s.mark(m.read),
+			rank:  len(m.blocks),
+			until: s.tasks,
+			first: math.MaxInt64,
+			last:  math.MinInt64,
+			skips: math.MinInt64,
+			since: math.MaxInt64,
 		})
 		c.of = &m.blocks[len(m.blocks)-1]
 		used, err := s.read(buffer[:n])
 		if err == nil && used == 0 && int64(n) == size-m.read {
-			err = errPast
+			err = ErrDamaged
 		}
 		if err != nil {
 			m.begin()
@@ -195,8 +195,8 @@ func (m *pastMap) cover(ctx context.Context, size int64, seq uint64) error {
 
 // blockSummary sums up the entries of a block as the scan of a map reads them.
 type blockSummary struct {
-	m  *pastMap
-	of *pastBlock // the last one of the map
+	m  *index
+	of *block // the last one of the map
 }
 
 func (c *blockSummary) birth(number uint32, id []byte) {
@@ -236,7 +236,7 @@ func (c *blockSummary) move(number, place uint32, since int64) {
 	}
 }
 
-func (c *blockSummary) note(r *pastReader) {
+func (c *blockSummary) note(r *reader) {
 	switch r.uint() {
 	case noteTick:
 		c.m.scan.name(r)
@@ -256,19 +256,19 @@ func (c *blockSummary) note(r *pastReader) {
 }
 
 // blockOf is the block that introduces a task.
-func blockOf(blocks []pastBlock, number uint32) int {
+func blockOf(blocks []block, number uint32) int {
 	return sort.Search(len(blocks), func(i int) bool { return blocks[i].until >= number }) // a block is large: none is copied
 }
 
 // scene has the places of all tasks at a sequence, by their numbers; 0 precedes all places and
 // origins. Only the guarded fields change.
 type scene struct {
-	pastMark
+	mark
 	reached uint64 // the sequence
 	// tables has the definitions up to then, and perhaps later ones. Blocks tell where to read, and
 	// odd of which tasks the origin came again, or after their birth.
-	tables pastScan
-	blocks []pastBlock
+	tables scanner
+	blocks []block
 	odd    map[uint32]bool
 	labels bearers // those of the map, and guarded by its mu: later tasks have been added
 
@@ -282,13 +282,13 @@ type scene struct {
 	decided           []int64
 
 	mu    sync.Mutex
-	asked pastAnswers // guarded by mu
+	asked answers // guarded by mu
 }
 
-// pastFrame is the part of a scene to start from. It shares with those before and after it what has not
+// frame is the part of a scene to start from. It shares with those before and after it what has not
 // changed.
-type pastFrame struct {
-	pastMark
+type frame struct {
+	mark
 	in                collections.List
 	n                 []int
 	byJob, bySchedule []view.Latest
@@ -296,18 +296,18 @@ type pastFrame struct {
 }
 
 // size is roughly how many bytes it has beside the frame before.
-func (f *pastFrame) size(before *pastFrame) int {
+func (f *frame) size(before *frame) int {
 	return 200 + f.in.Bytes(&before.in) + 16*(len(f.byJob)+len(f.bySchedule)) + 8*(len(f.n)+len(f.decided))
 }
 
 // frame is a copy of a scene.
-func (s *scene) frame(mark pastMark) pastFrame {
-	return pastFrame{mark, s.in.Copy(), slices.Clone(s.n), slices.Clone(s.byJob), slices.Clone(s.bySchedule), slices.Clone(s.decided)}
+func (s *scene) frame(mark mark) frame {
+	return frame{mark, s.in.Copy(), slices.Clone(s.n), slices.Clone(s.byJob), slices.Clone(s.bySchedule), slices.Clone(s.decided)}
 }
 
 // sceneAt returns the places of all tasks at a sequence that the index has reached; size is the
 // length of the index.
-func (m *pastMap) sceneAt(ctx context.Context, size int64, seq uint64) (*scene, error) {
+func (m *index) sceneAt(ctx context.Context, size int64, seq uint64) (*scene, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, s := range m.scenes {
@@ -321,14 +321,14 @@ func (m *pastMap) sceneAt(ctx context.Context, size int64, seq uint64) (*scene, 
 	}
 	s := m.before(seq)
 	scan := s.tables
-	scan.pastState, scan.until = s.pastState, seq
+	scan.progress, scan.until = s.progress, seq
 	scan.id = slices.Clone(s.id)
 	s.follow(&scan)
-	at, err := eachPart(ctx, m.file, s.at, m.read, m.bounds.block, &scan, func(at int64) { m.framing(s, &scan, at) })
+	at, err := eachPart(ctx, m.file, s.at, m.read, m.bounds.Block, &scan, func(at int64) { m.framing(s, &scan, at) })
 	if err != nil {
 		return nil, err
 	}
-	s.pastMark, s.reached = scan.mark(at), seq
+	s.mark, s.reached = scan.mark(at), seq
 	m.origins(s)
 	s.blocks, s.odd, s.labels = slices.Clip(m.blocks), maps.Clone(m.odd), m.labels
 	m.keepScene(s)
@@ -336,8 +336,8 @@ func (m *pastMap) sceneAt(ctx context.Context, size int64, seq uint64) (*scene, 
 }
 
 // tables has the definitions so far. It needs mu held.
-func (m *pastMap) tables() pastScan {
-	return pastScan{
+func (m *index) tables() scanner {
+	return scanner{
 		places:  slices.Clip(m.scan.places),
 		origins: slices.Clip(m.scan.origins),
 		names:   slices.Clip(m.scan.names),
@@ -346,7 +346,7 @@ func (m *pastMap) tables() pastScan {
 }
 
 // origins brings the origins of a scene's tasks up to its place. It needs mu held.
-func (m *pastMap) origins(s *scene) {
+func (m *index) origins(s *scene) {
 	from := m.from[: s.tasks+1 : s.tasks+1]
 	switch late := sort.Search(len(m.later), func(i int) bool { return m.later[i].seq > s.seq }); {
 	case late == 0:
@@ -362,7 +362,7 @@ func (m *pastMap) origins(s *scene) {
 }
 
 // before is the latest known scene up to a sequence, as a base for further reading.
-func (m *pastMap) before(seq uint64) *scene {
+func (m *index) before(seq uint64) *scene {
 	tables := m.tables()
 	var base *scene
 	for _, s := range m.scenes {
@@ -370,7 +370,7 @@ func (m *pastMap) before(seq uint64) *scene {
 			base = s
 		}
 	}
-	var frame *pastFrame
+	var frame *frame
 	for i := range m.frames {
 		if m.frames[i].seq <= seq {
 			frame = &m.frames[i]
@@ -378,11 +378,11 @@ func (m *pastMap) before(seq uint64) *scene {
 	}
 	s := newScene(tables)
 	if base != nil && (frame == nil || frame.at <= base.at) {
-		is := base.frame(base.pastMark)
+		is := base.frame(base.mark)
 		frame = &is
 	}
 	if frame != nil {
-		s.pastMark, s.in = frame.pastMark, frame.in.Copy()
+		s.mark, s.in = frame.mark, frame.in.Copy()
 		s.n, s.byJob, s.bySchedule, s.decided = slices.Clone(frame.n), slices.Clone(frame.byJob), slices.Clone(frame.bySchedule), slices.Clone(frame.decided)
 	}
 	s.grow()
@@ -390,7 +390,7 @@ func (m *pastMap) before(seq uint64) *scene {
 }
 
 // newScene is the scene before the first task.
-func newScene(tables pastScan) *scene {
+func newScene(tables scanner) *scene {
 	s := &scene{tables: tables, n: make([]int, 1)}
 	s.in.Push(0)
 	return s
@@ -405,7 +405,7 @@ func (s *scene) grow() {
 func grown[T any](all []T, n int) []T { return append(all, make([]T, max(n-len(all), 0))...) }
 
 // follow makes a scan advance the scene.
-func (s *scene) follow(scan *pastScan) {
+func (s *scene) follow(scan *scanner) {
 	scan.birth = func(uint32, []byte) {
 		s.in.Push(0)
 		s.n[0]++
@@ -419,7 +419,7 @@ func (s *scene) follow(scan *pastScan) {
 		later(&s.byJob[of], view.Latest{At: submitted, Number: number})
 		later(&s.bySchedule[of], view.Latest{At: tick, Number: number})
 	}
-	scan.note = func(r *pastReader) {
+	scan.note = func(r *reader) {
 		if r.uint() != noteTick {
 			return
 		}
@@ -444,35 +444,35 @@ func later(have *view.Latest, l view.Latest) {
 
 // framing makes frames of a scene that a scan has moved on to a place, if it is far from the frame
 // before. It needs mu held.
-func (m *pastMap) framing(s *scene, scan *pastScan, at int64) {
-	n, _ := slices.BinarySearchFunc(m.frames, at+1, func(is pastFrame, at int64) int { return cmp.Compare(is.at, at) })
+func (m *index) framing(s *scene, scan *scanner, at int64) {
+	n, _ := slices.BinarySearchFunc(m.frames, at+1, func(is frame, at int64) int { return cmp.Compare(is.at, at) })
 	base := int64(0)
 	if n > 0 {
 		base = m.frames[n-1].at
 	}
-	if at-base >= max(m.bounds.frame, base/m.bounds.part)*m.apart {
+	if at-base >= max(m.bounds.Frame, base/m.bounds.Part)*m.apart {
 		m.keepFrame(s.frame(scan.mark(at)))
 	}
 }
 
 // keepFrame keeps a frame if there is none at its place.
-func (m *pastMap) keepFrame(f pastFrame) {
-	at, there := slices.BinarySearchFunc(m.frames, f.at, func(is pastFrame, at int64) int { return int(is.at - at) })
+func (m *index) keepFrame(f frame) {
+	at, there := slices.BinarySearchFunc(m.frames, f.at, func(is frame, at int64) int { return int(is.at - at) })
 	if there {
 		return
 	}
-	before := &pastFrame{}
+	before := &frame{}
 	if at > 0 {
 		before = &m.frames[at-1]
 	}
 	m.framed += f.size(before)
 	m.frames = slices.Insert(m.frames, at, f)
-	if m.framed <= m.bounds.frames {
+	if m.framed <= m.bounds.Frames {
 		return
 	}
 	left := m.frames[:0]
 	m.framed, m.apart = 0, 2*m.apart
-	before = &pastFrame{}
+	before = &frame{}
 	for i := 1; i < len(m.frames); i += 2 {
 		is := m.frames[i]
 		m.framed += is.size(before)
@@ -484,11 +484,11 @@ func (m *pastMap) keepFrame(f pastFrame) {
 }
 
 // keepScene keeps a scene, and drops the least recently used.
-func (m *pastMap) keepScene(s *scene) {
+func (m *index) keepScene(s *scene) {
 	m.scenes = append(m.scenes, s)
 	tasks := 0
 	for i := len(m.scenes) - 1; i >= 0; i-- {
-		if tasks += int(m.scenes[i].in.Len()); i < len(m.scenes)-1 && (tasks > m.bounds.tasks || len(m.scenes)-i > m.bounds.scenes) {
+		if tasks += int(m.scenes[i].in.Len()); i < len(m.scenes)-1 && (tasks > m.bounds.Tasks || len(m.scenes)-i > m.bounds.Scenes) {
 			m.scenes = slices.Delete(m.scenes, 0, i+1)
 			return
 		}
@@ -497,7 +497,7 @@ func (m *pastMap) keepScene(s *scene) {
 
 // eachPart reads the index between two places, at most up to the sequence of s. After each part it
 // calls then with the start of the next one. It returns where it ended.
-func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s *pastScan, then func(at int64)) (int64, error) {
+func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s *scanner, then func(at int64)) (int64, error) {
 	if s.buffer == nil {
 		s.buffer = make([]byte, part)
 	}
@@ -510,14 +510,14 @@ func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s 
 		used, err := s.read(buffer[:n])
 		at += int64(used)
 		switch {
-		case err == errPastEnd: //nolint:errorlint // it comes as it is
+		case err == errLater: //nolint:errorlint // it comes as it is
 			return at, nil
 		case err != nil:
 			return at, err
 		case ctx.Err() != nil:
 			return at, fmt.Errorf("read the index of the past: %w", ctx.Err())
 		case used == 0 && int64(n) == end-at:
-			return at, errPast
+			return at, ErrDamaged
 		case used == 0:
 			buffer = make([]byte, 2*len(buffer))
 			continue
@@ -530,11 +530,11 @@ func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s 
 }
 
 // toEnd moves the present on to the first size bytes of the index.
-func (m *pastMap) toEnd(ctx context.Context, size int64) error {
+func (m *index) toEnd(ctx context.Context, size int64) error {
 	is := m.present
 	m.present = nil // until it is there
 	if is == nil {
-		is = newScene(pastScan{})
+		is = newScene(scanner{})
 	}
 	m.mu.Lock()
 	err := m.cover(ctx, size, math.MaxUint64)
@@ -545,12 +545,12 @@ func (m *pastMap) toEnd(ctx context.Context, size int64) error {
 		return err
 	}
 	is.grow()
-	is.asked = pastAnswers{}
+	is.asked = answers{}
 	scan := is.tables
-	scan.pastState, scan.until = is.pastState, math.MaxUint64
+	scan.progress, scan.until = is.progress, math.MaxUint64
 	scan.id = slices.Clone(is.id)
 	is.follow(&scan)
-	at, err := eachPart(ctx, m.file, is.at, size, m.bounds.block, &scan, func(at int64) {
+	at, err := eachPart(ctx, m.file, is.at, size, m.bounds.Block, &scan, func(at int64) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.framing(is, &scan, at)
@@ -558,7 +558,7 @@ func (m *pastMap) toEnd(ctx context.Context, size int64) error {
 	if err != nil {
 		return err
 	}
-	is.pastMark = scan.mark(at)
+	is.mark = scan.mark(at)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.origins(is)

@@ -1,4 +1,4 @@
-package projections
+package past
 
 import (
 	"context"
@@ -17,24 +17,24 @@ import (
 // Wherever a read of the index ends, no part of an incomplete entry is used, and no entry is used
 // twice.
 func TestPastIsReadInParts(t *testing.T) {
-	w := &pastWriter{}
+	w := &writer{}
 	is := task.Task{ID: "01JNAT00000000000000000005", State: task.Pending, Node: strings.Repeat("n", 300)}
 	is.Labels = map[string]string{"zone": "eu"}
-	c := &pastMove{Task: &is, Of: new(pastTask)}
+	c := &Move{Task: &is, Of: new(Indexed)}
 	w.note(&events.Record{Seq: 7}, c)
 	is.State = task.Running
 	w.note(&events.Record{Seq: 1 << 40}, c)
 	w.other(&events.Record{Seq: 1<<40 + 1, Kind: events.KindLimit, Fact: events.Fact{Event: task.Granted{Grants: []task.Grant{{Task: "a", Turn: 9, Rated: 300}}}}})
-	other := &pastMove{Task: &task.Task{ID: "01JNAT00000000000000000099", State: task.Held}, Of: new(pastTask)}
+	other := &Move{Task: &task.Task{ID: "01JNAT00000000000000000099", State: task.Held}, Of: new(Indexed)}
 	w.note(&events.Record{Seq: 1<<40 + 2}, other)
 	told := func(parts ...[]byte) (all []string) {
-		s := pastScan{until: math.MaxUint64}
+		s := scanner{until: math.MaxUint64}
 		s.birth = func(n uint32, id []byte) { all = append(all, fmt.Sprint("birth ", n, string(id))) }
 		s.from = func(n, of uint32, submitted, tick int64) {
 			all = append(all, fmt.Sprint("from ", n, of, submitted, tick))
 		}
 		s.move = func(n, to uint32, since int64) { all = append(all, fmt.Sprint("move ", n, s.seq, s.places[to], since)) }
-		s.note = func(r *pastReader) { all = append(all, fmt.Sprint("note ", r.b)) }
+		s.note = func(r *reader) { all = append(all, fmt.Sprint("note ", r.b)) }
 		var rest []byte
 		for _, part := range parts {
 			rest = append(rest, part...)
@@ -62,7 +62,7 @@ func TestPastIsReadInParts(t *testing.T) {
 
 // unasked are rows that know how far they have come, and are not asked for anything else.
 type unasked struct {
-	pastRows
+	Rows
 	size int64
 }
 
@@ -71,14 +71,14 @@ func (u unasked) Reached(context.Context, uint64) (int64, error) { return u.size
 // Who counts by labels and steps, or looks for those of few tasks, reads neither rows nor messages, and few
 // blocks of the index.
 func TestLabelsAndStepsComeFromTheIndex(t *testing.T) {
-	bounds := usualBounds
-	bounds.block = 1000
-	index, err := openPast(filepath.Join(t.TempDir(), "past"), bounds, func() { t.Error("the file is damaged") })
+	bounds := UsualBounds
+	bounds.Block = 1000
+	index, err := Open(filepath.Join(t.TempDir(), "past"), bounds, func() { t.Error("the file is damaged") })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer index.Close()
-	if err := index.Begin(pastEnd{}); err != nil {
+	if err := index.Begin(End{}); err != nil {
 		t.Fatal(err)
 	}
 	const n = 2000
@@ -91,7 +91,7 @@ func TestLabelsAndStepsComeFromTheIndex(t *testing.T) {
 		if i%1000 == 0 {
 			is.Step = "load"
 		}
-		index.Add(&events.Record{Seq: uint64(i)}, &pastMove{Task: &is, Of: new(pastTask)})
+		index.Add(&events.Record{Seq: uint64(i)}, &Move{Task: &is, Of: new(Indexed)})
 	}
 	end, err := index.Write()
 	if err != nil {

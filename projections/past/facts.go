@@ -1,4 +1,4 @@
-package projections
+package past
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func (t *traces) mayMean(c *view.Trace) bool {
 
 // otherMeans tells whether a choice may mean a message with the traces that a name is.
 func otherMeans(name string, c *view.Trace) bool {
-	r := pastReader{b: []byte(name)}
+	r := reader{b: []byte(name)}
 	any := r.text(1)
 	t := traces{events.Type(r.string()), r.string(), r.string()}
 	queue, job, schedule := r.string(), r.string(), r.string()
@@ -92,7 +92,7 @@ func (s *scene) tracing(c *view.Trace) *tracing {
 // Traces returns the sequences of the messages that a choice may choose, the latest before a sequence or
 // the earliest after it, at most most. It reads only the blocks of the index that may have what is meant,
 // in the order that is asked for.
-func (p *pastView) Traces(ctx context.Context, c view.Trace, beyond uint64, most int) ([]uint64, error) {
+func (p *View) Traces(ctx context.Context, c view.Trace, beyond uint64, most int) ([]uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, err
@@ -130,8 +130,8 @@ func (p *pastView) Traces(ctx context.Context, c view.Trace, beyond uint64, most
 }
 
 // tracesIn returns the messages in a block that are meant, the earliest first.
-func (p *pastView) tracesIn(ctx context.Context, s *scene, b *pastBlock, is *tracing, within func(seq uint64) bool) (here []uint64, err error) {
-	scan := new(pastScan)
+func (p *View) tracesIn(ctx context.Context, s *scene, b *block, is *tracing, within func(seq uint64) bool) (here []uint64, err error) {
+	scan := new(scanner)
 	add := func() {
 		if n := len(here); within(scan.seq) && (n == 0 || here[n-1] != scan.seq) {
 			here = append(here, scan.seq)
@@ -142,7 +142,7 @@ func (p *pastView) tracesIn(ctx context.Context, s *scene, b *pastBlock, is *tra
 			add()
 		}
 	}
-	scan.note = func(r *pastReader) {
+	scan.note = func(r *reader) {
 		if r.uint() == noteFact {
 			if n := r.uint(); n < uint64(len(is.names)) && is.names[n] {
 				add()

@@ -1,4 +1,4 @@
-package projections
+package past
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // ticks, and what limits had admitted. A scene keeps those that cost much.
 
 // Oldest implements [view.Whole].
-func (p *pastView) Oldest(ctx context.Context) (map[string]time.Time, error) {
+func (p *View) Oldest(ctx context.Context) (map[string]time.Time, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ type waiting struct {
 
 // oldest returns since when the longest waiting task of each queue is pending. It reads only blocks
 // that may tell of an older task than the known ones, or more of those.
-func (p *pastView) oldest(ctx context.Context, s *scene) (map[string]time.Time, error) {
+func (p *View) oldest(ctx context.Context, s *scene) (map[string]time.Time, error) {
 	queues, of := map[string]*waiting{}, make([]*waiting, len(s.tables.places)+1)
 	for i := range s.tables.places {
 		if is := &s.tables.places[i]; is.state == task.Pending {
@@ -66,7 +66,7 @@ func (p *pastView) oldest(ctx context.Context, s *scene) (map[string]time.Time, 
 	}
 	maps.DeleteFunc(queues, func(_ string, q *waiting) bool { return q.moved == sieve{} })
 	known, read := map[uint32]sinceWhen{}, make([]bool, len(s.blocks))
-	scan := new(pastScan)
+	scan := new(scanner)
 	scan.move = func(number, _ uint32, at int64) {
 		if of[s.in.At(number)] != nil && known[number].seq <= scan.seq {
 			known[number] = sinceWhen{scan.seq, at}
@@ -103,7 +103,7 @@ func (p *pastView) oldest(ctx context.Context, s *scene) (map[string]time.Time, 
 }
 
 // LastOfJobs implements [view.Whole].
-func (p *pastView) LastOfJobs(ctx context.Context) (map[string]task.Task, uint64, error) {
+func (p *View) LastOfJobs(ctx context.Context) (map[string]task.Task, uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -114,7 +114,7 @@ func (p *pastView) LastOfJobs(ctx context.Context) (map[string]task.Task, uint64
 
 // latest returns the latest tasks without a parent, by the name that name gives their origins; ""
 // is omitted.
-func (p *pastView) latest(ctx context.Context, s *scene, of []view.Latest, name func(o *origin) string) (map[string]task.Task, error) {
+func (p *View) latest(ctx context.Context, s *scene, of []view.Latest, name func(o *origin) string) (map[string]task.Task, error) {
 	latest := map[string]view.Latest{}
 	for i, l := range of {
 		o := &s.tables.origins[i]
@@ -143,7 +143,7 @@ func (p *pastView) latest(ctx context.Context, s *scene, of []view.Latest, name 
 }
 
 // Schedules implements [view.Whole].
-func (p *pastView) Schedules(ctx context.Context, since time.Time) (map[string]*view.Ticks, uint64, error) {
+func (p *View) Schedules(ctx context.Context, since time.Time) (map[string]*view.Ticks, uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -171,7 +171,7 @@ func (p *pastView) Schedules(ctx context.Context, since time.Time) (map[string]*
 }
 
 // skips reports how many ticks of schedules got no task since a time, and why.
-func (p *pastView) skips(ctx context.Context, s *scene, since time.Time, tell func(schedule, reason string, n int)) error {
+func (p *View) skips(ctx context.Context, s *scene, since time.Time, tell func(schedule, reason string, n int)) error {
 	type until struct {
 		schedule string
 		at       int64
@@ -181,8 +181,8 @@ func (p *pastView) skips(ctx context.Context, s *scene, since time.Time, tell fu
 		n      int
 	}
 	skips := map[until]skip{}
-	scan := new(pastScan)
-	scan.note = func(r *pastReader) {
+	scan := new(scanner)
+	scan.note = func(r *reader) {
 		if r.uint() != noteTick {
 			return
 		}
@@ -220,7 +220,7 @@ type stand struct {
 }
 
 // EachLimited implements [view.Whole].
-func (p *pastView) EachLimited(ctx context.Context, each quota.Each) (quota.Used, uint64, error) {
+func (p *View) EachLimited(ctx context.Context, each quota.Each) (quota.Used, uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return quota.Used{}, 0, err
@@ -262,15 +262,15 @@ func (p *pastView) EachLimited(ctx context.Context, each quota.Each) (quota.Used
 }
 
 // limited finds the tasks under limits that had not ended, and what had become of them.
-func (p *pastView) limited(ctx context.Context, at *scene) (*limited, error) {
+func (p *View) limited(ctx context.Context, at *scene) (*limited, error) {
 	scan := newLimitScan(at.underLimits())
 	is := &limited{grants: map[uint32]task.Grant{}, used: scan.used, waits: map[uint32]stand{}}
-	if !slices.ContainsFunc(at.blocks, func(b pastBlock) bool { return b.limits }) && !slices.ContainsFunc(at.tables.places, func(p place) bool { return p.limited }) {
+	if !slices.ContainsFunc(at.blocks, func(b block) bool { return b.limits }) && !slices.ContainsFunc(at.tables.places, func(p place) bool { return p.limited }) {
 		return is, nil // as in most logs
 	}
 	for i := range at.blocks {
 		if b := &at.blocks[i]; b.at < at.at && (b.limits || b.moved.meets(&scan.near)) {
-			if err := p.scanBlock(ctx, at, b, &scan.pastScan); err != nil {
+			if err := p.scanBlock(ctx, at, b, &scan.scanner); err != nil {
 				return nil, err
 			}
 		}
@@ -322,7 +322,7 @@ func (s *scene) underLimits() (under []uint32) {
 
 // limitScan collects what the index says of tasks under limits.
 type limitScan struct {
-	pastScan
+	scanner
 	under  []uint32          // their numbers, ascending
 	moved  []movedUnder      // likewise
 	near   sieve             // the blocks that may say something of them
@@ -379,7 +379,7 @@ func (s *limitScan) moves(number, place uint32, _ int64) {
 	}
 }
 
-func (s *limitScan) notes(r *pastReader) {
+func (s *limitScan) notes(r *reader) {
 	switch r.uint() {
 	case noteGrant:
 		g := grant{task.Grant{Turn: r.uint(), Rated: r.uint()}, s.seq}
