@@ -39,7 +39,6 @@ type fold struct {
 	changes []change
 	of      []int   // of each record, its place in changes, or -1
 	shifts  []shift // of attempts under budgets, in order
-	latests map[latestKey]latest
 
 	noted     []noted
 	observers []Observer
@@ -90,7 +89,7 @@ func newFold(ctx context.Context, s *Store, cacheSize int) (*fold, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fold{store: s, w: w, live: newCache(cacheSize), index: map[task.ID]int{}, latests: map[latestKey]latest{}}
+	f := &fold{store: s, w: w, live: newCache(cacheSize), index: map[task.ID]int{}}
 	s.mu.RLock()
 	f.past = s.past
 	s.mu.RUnlock()
@@ -193,9 +192,6 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 		if err := f.writeBudgets(ctx, &records[len(records)-1]); err != nil {
 			return err
 		}
-		if err := f.writeLatest(ctx, records); err != nil {
-			return err
-		}
 		var err error
 		if next.Past, err = f.past.Write(); err != nil {
 			return err
@@ -270,7 +266,6 @@ func taskOf(r *events.Record) task.ID {
 }
 
 func (f *fold) evolve(records []events.Record) {
-	clear(f.latests)
 	if len(f.observers) > 0 {
 		f.evolveObserved(records)
 		return
@@ -288,9 +283,7 @@ func (f *fold) evolve(records []events.Record) {
 func (f *fold) follow(r *events.Record, c *change) {
 	f.move = past.Move{Task: &c.task, Failed: c.task.State.Failed(), Of: &c.has}
 	f.spend(r, &c.task)
-	if f.past.Add(r, &f.move) {
-		f.noteLatest(c)
-	}
+	f.past.Add(r, &f.move)
 }
 
 // evolveObserved is evolve with observers. They are called only when the batch is written, because

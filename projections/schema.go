@@ -41,8 +41,7 @@ var inStateIndex = fmt.Sprintf("state <> %d AND state <> %d AND state <> %d", ta
 // none, and finding the newest of these needs only the key. tasks.doc has the fields of the folded
 // task without a column.
 //
-// Besides their keys, tasks and latest have no column that is NOT NULL, though only waits, deadline and
-// words may be NULL. With a constraint that may fail, SQLite keeps a journal of each statement that
+// Besides its key, tasks has no column that is NOT NULL, though only waits, deadline and words may be NULL. With a constraint that may fail, SQLite keeps a journal of each statement that
 // updates several rows, which costs a twentieth of the fold.
 //
 // Instants are microseconds since 1970. A row of state 0 is a task with only unreadable messages;
@@ -101,28 +100,6 @@ CREATE TABLE budgets (
 	name  TEXT    NOT NULL PRIMARY KEY,
 	doc   TEXT    NOT NULL,
 	blank INTEGER NOT NULL
-) WITHOUT ROWID;
-
--- The latest task of each job and schedule, '' if there is none: at is what makes it the latest, in
--- microseconds since 1970, and of one at number, that of the task. Decided is the latest tick of a
--- schedule on which anything was decided. The least number stands for no time.
-CREATE TABLE latest (
-	kind    TEXT NOT NULL,
-	name    TEXT NOT NULL,
-	task    TEXT,
-	at      INTEGER,
-	number  INTEGER,
-	decided INTEGER,
-	PRIMARY KEY (kind, name)
-) WITHOUT ROWID;
-
--- Ticks that got no task, up to the one at until.
-CREATE TABLE skips (
-	schedule TEXT    NOT NULL,
-	until    INTEGER NOT NULL,
-	reason   TEXT    NOT NULL,
-	n        INTEGER NOT NULL,
-	PRIMARY KEY (schedule, until)
 ) WITHOUT ROWID;
 
 CREATE TABLE poison (

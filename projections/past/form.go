@@ -343,8 +343,8 @@ type Move struct {
 	Counters []limit.Counter
 }
 
-// note adds a task's place after a message. From says that it has written the task's origin.
-func (w *writer) note(r *events.Record, m *Move) (from bool) {
+// note adds a task's place after a message.
+func (w *writer) note(r *events.Record, m *Move) {
 	t, of, seq := m.Task, m.Of, r.Seq
 	if !m.Spent.None() {
 		w.shift(seq, m)
@@ -365,7 +365,6 @@ func (w *writer) note(r *events.Record, m *Move) (from bool) {
 	}
 	back := uint64(w.tasks - of.Number)
 	if t.State != task.Unknown && !of.tells(t) {
-		from = true
 		*of = IndexedAs(of.Number, t)
 		is, at := of.origin, of.submitted
 		n := numberOf(w, &w.origins, entryOrigin, is)
@@ -396,7 +395,6 @@ func (w *writer) note(r *events.Record, m *Move) (from bool) {
 	if is.ran {
 		w.batch = binary.AppendUvarint(w.batch, ranMicros(t))
 	}
-	return from
 }
 
 // other adds a record that is not about a task.

@@ -1,7 +1,6 @@
 package past
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +15,6 @@ import (
 	"millrace/task"
 )
 
-// readAtOnce is how many bytes of it are read at once.
-const readAtOnce = 1 << 20
-
 // notWritten turns the error of a read beyond the end of the file into ErrDamaged.
 func notWritten(err error) error {
 	if errors.Is(err, io.EOF) {
@@ -27,36 +23,10 @@ func notWritten(err error) error {
 	return fmt.Errorf("read the index of the past: %w", err)
 }
 
-// scanAll reads the first size bytes of the index, and returns their checksum.
-func scanAll(ctx context.Context, file io.ReaderAt, size int64, s *scanner) (sum uint32, err error) {
-	buffer := make([]byte, min(size, readAtOnce))
-	have := 0 // bytes read and not parsed yet, at the front of the buffer
-	for at := int64(0); at < size; {
-		if have == len(buffer) { // an entry is longer
-			buffer = append(buffer, make([]byte, len(buffer))...)
-		}
-		n := int(min(int64(len(buffer)-have), size-at))
-		if _, err := file.ReadAt(buffer[have:have+n], at); err != nil {
-			return sum, notWritten(err)
-		}
-		sum = checksum(sum, buffer[have:have+n])
-		at, have = at+int64(n), have+n
-		used, err := s.read(buffer[:have])
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return sum, err
-		}
-		have = copy(buffer, buffer[used:have])
-	}
-	if have > 0 {
-		return sum, ErrDamaged
-	}
-	return sum, nil
-}
-
 // continued is a writer behind an end, after a look at all that was written before.
 func (m *index) continued(end End) (*writer, error) {
-	scan := scanner{until: math.MaxUint64}
-	sum, err := scanAll(context.Background(), m.file, end.Size, &scan)
+	scan, sum := scanner{until: math.MaxUint64}, uint32(0)
+	_, err := eachPart(context.Background(), m.file, 0, end.Size, m.bounds.Block, &scan, func(_ int64, part []byte) { sum = checksum(sum, part) })
 	if err == nil && sum != end.Sum {
 		err = ErrDamaged
 	}
@@ -86,9 +56,8 @@ type Index interface {
 	// beginning. Entries behind it do not count. The error wraps [ErrDamaged] if the file is not what was
 	// written up to there.
 	Begin(end End) error
-	// Add adds a record to the batch: what it has made of its task, nil if it is about none. It tells
-	// whether it has written the task's origin.
-	Add(r *events.Record, m *Move) (origin bool)
+	// Add adds a record to the batch: what it has made of its task, nil if it is about none.
+	Add(r *events.Record, m *Move)
 	// Write writes the batch to the file, and returns its end. A batch without entries makes durable
 	// what was written before.
 	Write() (End, error)
@@ -126,12 +95,12 @@ func (m *index) Begin(end End) (err error) {
 }
 
 // Add implements [Index].
-func (m *index) Add(r *events.Record, of *Move) (origin bool) {
+func (m *index) Add(r *events.Record, of *Move) {
 	if of == nil {
 		m.writer.other(r)
-		return false
+	} else {
+		m.writer.note(r, of)
 	}
-	return m.writer.note(r, of)
 }
 
 // Write implements [Index].

@@ -324,7 +324,7 @@ func (m *index) sceneAt(ctx context.Context, size int64, seq uint64) (*scene, er
 	scan.progress, scan.until = s.progress, seq
 	scan.id = slices.Clone(s.id)
 	s.follow(&scan)
-	at, err := eachPart(ctx, m.file, s.at, m.read, m.bounds.Block, &scan, func(at int64) { m.framing(s, &scan, at) })
+	at, err := eachPart(ctx, m.file, s.at, m.read, m.bounds.Block, &scan, func(at int64, _ []byte) { m.framing(s, &scan, at) })
 	if err != nil {
 		return nil, err
 	}
@@ -496,8 +496,8 @@ func (m *index) keepScene(s *scene) {
 }
 
 // eachPart reads the index between two places, at most up to the sequence of s. After each part it
-// calls then with the start of the next one. It returns where it ended.
-func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s *scanner, then func(at int64)) (int64, error) {
+// calls then with the start of the next one and what it has read. It returns where it ended.
+func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s *scanner, then func(at int64, part []byte)) (int64, error) {
 	if s.buffer == nil {
 		s.buffer = make([]byte, part)
 	}
@@ -523,7 +523,7 @@ func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s 
 			continue
 		}
 		if then != nil {
-			then(at)
+			then(at, buffer[:used])
 		}
 	}
 	return at, nil
@@ -550,7 +550,7 @@ func (m *index) toEnd(ctx context.Context, size int64) error {
 	scan.progress, scan.until = is.progress, math.MaxUint64
 	scan.id = slices.Clone(is.id)
 	is.follow(&scan)
-	at, err := eachPart(ctx, m.file, is.at, size, m.bounds.Block, &scan, func(at int64) {
+	at, err := eachPart(ctx, m.file, is.at, size, m.bounds.Block, &scan, func(at int64, _ []byte) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.framing(is, &scan, at)
