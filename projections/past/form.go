@@ -18,11 +18,9 @@ import (
 	"millrace/task/quota"
 )
 
-// The index of the past is a file of successive entries. For each message about a task it has the
-// task's place after it. Numbers are varints, so an entry has a few bytes: about 40 for a task that
-// runs once. It is read from its beginning, at 10 ns for each entry: 0.1 s for a million tasks.
-//
-// An entry begins with a number: its kind in the low bits, and a value in the others.
+// The kinds of entries. An entry begins with a number: its kind in the low bits, and a value in the others.
+// Numbers are varints, so an entry has a few bytes: a task that runs once has about 40. Entries are read from
+// the first one on, at 10 ns each: 0.1 s for a million tasks.
 const (
 	entrySeq    = iota // distance of the next messages' sequence from the one before
 	entryPlace         // a new place: the length of its text, which follows
@@ -40,7 +38,7 @@ const (
 	noteRate          // a rate is used up until a time: its name, and the time
 	noteShift         // attempts under budgets ended or began: the counters' names, and the [limit.Shift]
 	noteTick          // a decision on a schedule's ticks up to one: its name, the tick, how many got no task, and why
-	noteFact          // what a message is that is not about a task: the name that its traces are
+	noteFact          // a message that is about no task: the name that is its [otherFact]
 	noteWaits         // the newest task waits since its birth, and for its limits alone: its turn, and the name that its line is, see [lined]
 	noteLabels        // what the newest task has from its birth on: its labels and step, each as [labelText] and [stepText] have it
 )
@@ -49,37 +47,27 @@ const (
 func labelText(name, value string) string { return string(appendTexts(nil, name, value)) }
 func stepText(step string) string         { return string(appendTexts(nil, step)) }
 
-// place is the changeable part of a task that lists query.
+// place is what lists ask of a task that may change with each message about it, and the traits of the
+// message that brought it there. Many tasks share a place, so it is written once, and has a number.
 type place struct {
 	state   task.State
 	dead    bool // a dead letter
 	limited bool // it has limits, or was admitted by the rate of its queue
 	waits   bool // only its limits hold it
-	fell    bool // it failed with this message
-	loose   bool // traces is left out
+	failed  bool // it failed with this message
+	anyFact bool // its traits are left out
 	ran     bool // [task.Task.Ran] is not 0
 	first   bool // this message of the log is the first one about it
 	route   placement.Route
 	home    string // the display name of a selector route's queue; else "": see [place.queue]
 	node    string
 	batch   string
-	traces
+	traits  // those of the message
 }
 
-// traces are what readers of the log choose a message by, beside its task.
-type traces struct {
-	kind  events.Type // "" if it is unreadable
-	actor string
-	names string // the node that it names
-}
-
-func tracesOf(r *events.Record) traces {
-	return traces{r.Fact.Type, r.Fact.Actor, view.FactNode(r)}
-}
-
-// mostTraced is how many places there may be with traces: if each message had an actor of its own,
-// so that each had a place of its own, the table would take too much memory.
-const mostTraced = 1 << 16
+// mostPlaces is how many places there may be with traits. If each message had an actor of its own, and so
+// made a place of its own, the table of places would take too much memory.
+const mostPlaces = 1 << 16
 
 func placeOf(t *task.Task) place {
 	p := place{
@@ -109,12 +97,12 @@ func (p *place) queue() string {
 // clone returns a copy that shares no memory with a task.
 func (p place) clone() place {
 	p.route, p.home, p.node, p.batch = placement.Route(strings.Clone(string(p.route))), strings.Clone(p.home), strings.Clone(p.node), strings.Clone(p.batch)
-	p.traces = traces{events.Type(strings.Clone(string(p.kind))), strings.Clone(p.actor), strings.Clone(p.names)}
+	p.traits = traits{events.Type(strings.Clone(string(p.typ))), strings.Clone(p.actor), strings.Clone(p.factNode)}
 	return p
 }
 
-// origin is the part of a task that is fixed at its birth, except while several births of one id
-// compete.
+// origin is what lists ask of a task that does not change after its birth, unless several births of one id
+// compete. Many tasks share an origin, so it is written once, and has a number.
 type origin struct {
 	job, schedule string
 	root          bool
@@ -129,8 +117,8 @@ func (o origin) clone() origin {
 
 // appendText writes a place, or an origin, as text.
 func (p place) appendText(b []byte) []byte {
-	b = append(b, byte(p.state), bit(p.dead)|bit(p.limited)<<1|bit(p.waits)<<2|bit(p.fell)<<3|bit(p.loose)<<4|bit(p.ran)<<5|bit(p.first)<<6)
-	return appendTexts(b, string(p.route), p.home, p.node, p.batch, string(p.kind), p.actor, p.names)
+	b = append(b, byte(p.state), bit(p.dead)|bit(p.limited)<<1|bit(p.waits)<<2|bit(p.failed)<<3|bit(p.anyFact)<<4|bit(p.ran)<<5|bit(p.first)<<6)
+	return appendTexts(b, string(p.route), p.home, p.node, p.batch, string(p.typ), p.actor, p.factNode)
 }
 
 func (o origin) appendText(b []byte) []byte {
@@ -196,12 +184,12 @@ func readPlace(text []byte) (p place, ok bool) {
 	r := reader{b: text}
 	is := r.text(2)
 	p.route, p.home, p.node, p.batch = placement.Route(r.string()), r.string(), r.string(), r.string()
-	p.traces = traces{events.Type(r.string()), r.string(), r.string()}
+	p.traits = traits{events.Type(r.string()), r.string(), r.string()}
 	if r.bad {
 		return p, false
 	}
 	p.state, p.dead, p.limited, p.waits = task.State(is[0]), is[1]&1 != 0, is[1]&2 != 0, is[1]&4 != 0
-	p.fell, p.loose, p.ran, p.first = is[1]&8 != 0, is[1]&16 != 0, is[1]&32 != 0, is[1]&64 != 0
+	p.failed, p.anyFact, p.ran, p.first = is[1]&8 != 0, is[1]&16 != 0, is[1]&32 != 0, is[1]&64 != 0
 	return p, true
 }
 
@@ -380,9 +368,9 @@ func (w *writer) note(r *events.Record, m *Move) {
 	}
 	is := placeOf(t)
 	is.first = !known
-	is.fell = t.State.Failed() && !m.Failed
-	if is.traces = tracesOf(r); len(w.places.values) >= mostTraced {
-		is.traces, is.loose = traces{}, true
+	is.failed = t.State.Failed() && !m.Failed
+	if is.traits = traitsOf(r); len(w.places.values) >= mostPlaces {
+		is.traits, is.anyFact = traits{}, true
 	}
 	n := numberOf(w, &w.places, entryPlace, is)
 	w.head(entryMove, back)
@@ -400,7 +388,8 @@ func (w *writer) note(r *events.Record, m *Move) {
 // other adds a record that is not about a task.
 func (w *writer) other(r *events.Record) {
 	if r.IsFact() {
-		n := w.nameOf(otherOf(r))
+		f := otherFactOf(r)
+		n := w.nameOf(f.text())
 		w.add(r.Seq, binary.AppendUvarint(append(w.text[:0], noteFact), n))
 	}
 	switch e := r.Fact.Event.(type) {

@@ -81,7 +81,7 @@ func (p *View) ran(ctx context.Context, s *scene, left map[uint32]int, runs []vi
 		}
 		var here []uint32
 		for number := range left {
-			if b.moved.has(near(number)) {
+			if b.groups.has(groupOf(number)) {
 				here = append(here, number)
 			}
 		}
@@ -108,7 +108,7 @@ func (p *View) ran(ctx context.Context, s *scene, left map[uint32]int, runs []vi
 // ranIn tells how long the tasks ran that moved in a block, by their numbers.
 func (p *View) ranIn(ctx context.Context, s *scene, b *block) ([]ranFor, error) {
 	s.mu.Lock()
-	all, known := s.asked.ran[b]
+	all, known := s.cached.ran[b]
 	s.mu.Unlock()
 	if known {
 		return all, nil
@@ -127,9 +127,9 @@ func (p *View) ranIn(ctx context.Context, s *scene, b *block) ([]ranFor, error) 
 	all = slices.CompactFunc(all, func(a, b ranFor) bool { return a.number == b.number })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.asked.ran == nil || len(s.asked.ran) >= mostRan {
-		s.asked.ran = map[*block][]ranFor{}
+	if s.cached.ran == nil || len(s.cached.ran) >= mostRan {
+		s.cached.ran = map[*block][]ranFor{}
 	}
-	s.asked.ran[b] = all
+	s.cached.ran[b] = all
 	return all, nil
 }

@@ -3,6 +3,7 @@ package past
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,8 +18,7 @@ import (
 	"millrace/task"
 )
 
-// Bounds bound the memory for the index of the past, for queries of several moments in a row.
-// Sizes are in bytes.
+// Bounds bound the memory and the reading of an index. Sizes are in bytes.
 type Bounds struct {
 	// Block is the smallest part of the index that makes a block.
 	Block int
@@ -30,12 +30,13 @@ type Bounds struct {
 	// Scenes is for how many moments the places of all tasks are kept, and Tasks how many tasks
 	// these may have in total, unless it is one moment.
 	Scenes, Tasks int
-	// Near is how much of the index is searched for the messages of a task. If it were more, and such
-	// Tasks are few, their messages are read from the log, task by task.
+	// Near is how much of the index is searched for the messages of a task. Where that is too little for
+	// at most Few tasks, the log is asked for the messages of each.
 	Near int64
 	Few  int
 }
 
+// UsualBounds are the bounds for a server.
 var UsualBounds = Bounds{
 	Block:  16 << 10,
 	Frame:  256 << 10,
@@ -47,20 +48,20 @@ var UsualBounds = Bounds{
 	Few:    100,
 }
 
-// mark is a place between two entries of the index from which reading can continue.
+// mark is where reading can continue: between two entries, at an offset in the file.
 type mark struct {
 	progress
 	at int64
 }
 
-// mark is the state of a scan at a place in the file.
+// mark is where the scan has come to, at an offset in the file.
 func (s *scanner) mark(at int64) mark {
 	is := mark{s.progress, at}
 	is.id = slices.Clone(s.id)
 	return is
 }
 
-// block is a part of the index with a summary of its content.
+// block is a part of the file with a summary of its entries, which tells whether a question has to read it.
 type block struct {
 	mark
 	rank int // among the blocks
@@ -74,15 +75,15 @@ type block struct {
 	// skips is the time of the latest ticks without a task in the block. Limits says that it has
 	// entries about limits.
 	skips int64
-	// since is the earliest time since when a task is pending. Fell says that tasks failed.
-	since        int64
-	limits, fell bool
-	// came has the bits of the places that tasks came to, moved of their numbers, and facts of
-	// the names of messages that are not about tasks.
-	came, moved, facts sieve
+	// since is the earliest time since when a task is pending. Failed says that tasks failed.
+	since          int64
+	limits, failed bool
+	// places are those that tasks came to, groups those of these tasks, and names those of messages that
+	// are about no task.
+	places, groups, names sieve
 }
 
-// sieve is a set of numbers, of which several share a bit.
+// sieve is a set of numbers. Several numbers share a bit, so it may say that it has one that it has not.
 type sieve [16]uint64
 
 func (b *sieve) add(n uint32) { b[n/64%16] |= 1 << (n % 64) }
@@ -98,11 +99,10 @@ func (b *sieve) meets(other *sieve) bool {
 	return false
 }
 
-// near is the number of a task for a block's bits: tasks that were born together move together.
-func near(number uint32) uint32 { return number / 1024 }
+// groupOf is the group of a task, by its number: tasks that were born together move together.
+func groupOf(number uint32) uint32 { return number / 1024 }
 
-// index is the knowledge of the index in memory, built at the first query of the past. It is only
-// an aid that tells where to read.
+// index is an [Index]. What it has in memory is made at the first question.
 type index struct {
 	file    *os.File
 	bounds  Bounds
@@ -116,7 +116,7 @@ type index struct {
 	born   uint64  // guarded by mu; the sequence of the message that introduced the newest task
 	blocks []block
 	from   []uint32        // guarded by mu; of each task, one more than the number of the origin with which it was born. Only appended to
-	odd    map[uint32]bool // guarded by mu; tasks whose origin came again, or after their birth
+	reborn map[uint32]bool // guarded by mu; tasks whose origin came again, or after their birth
 	later  []laterOrigin   // guarded by mu; these origins, in the order of the log
 	labels bearers         // guarded by mu
 	frames []frame         // guarded by mu; in order
@@ -143,14 +143,14 @@ type laterOrigin struct {
 	number, from uint32
 }
 
-// begin discards everything. It needs mu held.
+// begin forgets what was read. It needs mu held.
 func (m *index) begin() {
-	m.scan, m.read, m.born, m.blocks, m.odd, m.scenes = scanner{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
+	m.scan, m.read, m.born, m.blocks, m.reborn, m.scenes = scanner{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
 	m.from, m.later, m.labels = make([]uint32, 1), nil, bearers{}
 	m.frames, m.framed, m.apart = nil, 0, 1
 }
 
-// cover reads the index up to a sequence, or its first size bytes. It needs mu held.
+// cover makes blocks of the index up to a sequence, or of its first size bytes. It needs mu held.
 func (m *index) cover(ctx context.Context, size int64, seq uint64) error {
 	s := &m.scan
 	c := blockSummary{m: m}
@@ -193,10 +193,10 @@ func (m *index) cover(ctx context.Context, size int64, seq uint64) error {
 	return nil
 }
 
-// blockSummary sums up the entries of a block as the scan of a map reads them.
+// blockSummary sums up the entries of the last block, as the scan of the index reads them.
 type blockSummary struct {
 	m  *index
-	of *block // the last one of the map
+	of *block
 }
 
 func (c *blockSummary) birth(number uint32, id []byte) {
@@ -214,7 +214,7 @@ func (c *blockSummary) from(number, origin uint32, submitted, _ int64) {
 	m, s, of := c.m, &c.m.scan, c.of
 	switch {
 	case number != s.tasks || s.seq != m.born:
-		m.odd[number] = true
+		m.reborn[number] = true
 		m.later = append(m.later, laterOrigin{s.seq, number, origin + 1})
 		return
 	case number == c.of.tasks: // a block before ends within the message of its birth
@@ -228,9 +228,9 @@ func (c *blockSummary) from(number, origin uint32, submitted, _ int64) {
 func (c *blockSummary) move(number, place uint32, since int64) {
 	s, b := &c.m.scan, c.of
 	p := &s.places[place]
-	b.came.add(place)
-	b.moved.add(near(number))
-	b.fell = b.fell || p.fell
+	b.places.add(place)
+	b.groups.add(groupOf(number))
+	b.failed = b.failed || p.failed
 	if p.state == task.Pending {
 		b.since = min(b.since, since)
 	}
@@ -245,7 +245,7 @@ func (c *blockSummary) note(r *reader) {
 			c.of.skips = max(c.of.skips, until)
 		}
 	case noteFact:
-		c.of.facts.add(uint32(r.uint())) // there are no more names
+		c.of.names.add(uint32(r.uint())) // there are no more names
 	case noteLabels:
 		for r.at < len(r.b) {
 			c.m.labels.add(r.text(r.uint()), c.m.scan.tasks)
@@ -260,17 +260,17 @@ func blockOf(blocks []block, number uint32) int {
 	return sort.Search(len(blocks), func(i int) bool { return blocks[i].until >= number }) // a block is large: none is copied
 }
 
-// scene has the places of all tasks at a sequence, by their numbers; 0 precedes all places and
-// origins. Only the guarded fields change.
+// scene has the places and origins of all tasks as of a sequence, by their numbers. Here the number of a place
+// or an origin is one more than in the file: 0 is none. Only the guarded fields change.
 type scene struct {
 	mark
 	reached uint64 // the sequence
-	// tables has the definitions up to then, and perhaps later ones. Blocks tell where to read, and
-	// odd of which tasks the origin came again, or after their birth.
+	// tables has the places, origins and names up to then, and perhaps later ones. Blocks tell where to
+	// read; reborn are the tasks whose origin came again, or after their birth.
 	tables scanner
 	blocks []block
-	odd    map[uint32]bool
-	labels bearers // those of the map, and guarded by its mu: later tasks have been added
+	reborn map[uint32]bool
+	labels bearers // those of the index, and guarded by its mu: later tasks are added
 
 	in   collections.List // one more than the number of the place
 	n    []int            // how many tasks are in each place, after one entry for no place
@@ -281,12 +281,12 @@ type scene struct {
 	byJob, bySchedule []view.Latest
 	decided           []int64
 
-	mu    sync.Mutex
-	asked answers // guarded by mu
+	mu     sync.Mutex
+	cached answers // guarded by mu
 }
 
-// frame is the part of a scene to start from. It shares with those before and after it what has not
-// changed.
+// frame is what reading starts from that makes a scene: the nearest one before the sequence. It shares with
+// the frames before and after it what has not changed.
 type frame struct {
 	mark
 	in                collections.List
@@ -330,7 +330,7 @@ func (m *index) sceneAt(ctx context.Context, size int64, seq uint64) (*scene, er
 	}
 	s.mark, s.reached = scan.mark(at), seq
 	m.origins(s)
-	s.blocks, s.odd, s.labels = slices.Clip(m.blocks), maps.Clone(m.odd), m.labels
+	s.blocks, s.reborn, s.labels = slices.Clip(m.blocks), maps.Clone(m.reborn), m.labels
 	m.keepScene(s)
 	return s, nil
 }
@@ -495,6 +495,14 @@ func (m *index) keepScene(s *scene) {
 	}
 }
 
+// notWritten turns the error of a read beyond the end of the file into ErrDamaged.
+func notWritten(err error) error {
+	if errors.Is(err, io.EOF) {
+		return ErrDamaged
+	}
+	return fmt.Errorf("read the index of the past: %w", err)
+}
+
 // eachPart reads the index between two places, at most up to the sequence of s. After each part it
 // calls then with the start of the next one and what it has read. It returns where it ended.
 func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s *scanner, then func(at int64, part []byte)) (int64, error) {
@@ -539,13 +547,13 @@ func (m *index) toEnd(ctx context.Context, size int64) error {
 	m.mu.Lock()
 	err := m.cover(ctx, size, math.MaxUint64)
 	is.tables = m.tables()
-	is.blocks, is.odd, is.labels = slices.Clip(m.blocks), maps.Clone(m.odd), m.labels
+	is.blocks, is.reborn, is.labels = slices.Clip(m.blocks), maps.Clone(m.reborn), m.labels
 	m.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	is.grow()
-	is.asked = answers{}
+	is.cached = answers{}
 	scan := is.tables
 	scan.progress, scan.until = is.progress, math.MaxUint64
 	scan.id = slices.Clone(is.id)

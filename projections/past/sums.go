@@ -15,7 +15,7 @@ import (
 )
 
 // Sums of all tasks as they were: which waited longest, the latest of each job and schedule, the results of
-// ticks, and what limits had admitted. A scene keeps those that cost much.
+// ticks, and what limits had admitted. A scene caches those that cost much.
 
 // Oldest implements [view.Whole].
 func (p *View) Oldest(ctx context.Context) (map[string]time.Time, error) {
@@ -25,12 +25,12 @@ func (p *View) Oldest(ctx context.Context) (map[string]time.Time, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.asked.oldest == nil {
-		if s.asked.oldest, err = p.oldest(ctx, s); err != nil {
+	if s.cached.oldest == nil {
+		if s.cached.oldest, err = p.oldest(ctx, s); err != nil {
 			return nil, err
 		}
 	}
-	return maps.Clone(s.asked.oldest), nil
+	return maps.Clone(s.cached.oldest), nil
 }
 
 // sinceWhen is since when a task is pending, by its latest entry read so far.
@@ -41,7 +41,7 @@ type sinceWhen struct {
 
 // waiting are the pending tasks of a queue.
 type waiting struct {
-	moved  sieve  // of all
+	groups sieve  // of all
 	oldest uint32 // 0 until one is known
 }
 
@@ -60,11 +60,11 @@ func (p *View) oldest(ctx context.Context, s *scene) (map[string]time.Time, erro
 	for at, part := range s.in.Parts(0, s.in.Len()) {
 		for i, place := range part {
 			if q := of[place]; q != nil {
-				q.moved.add(near(at + uint32(i))) // a part is short
+				q.groups.add(groupOf(at + uint32(i))) // a part is short
 			}
 		}
 	}
-	maps.DeleteFunc(queues, func(_ string, q *waiting) bool { return q.moved == sieve{} })
+	maps.DeleteFunc(queues, func(_ string, q *waiting) bool { return q.groups == sieve{} })
 	known, read := map[uint32]sinceWhen{}, make([]bool, len(s.blocks))
 	scan := new(scanner)
 	scan.move = func(number, _ uint32, at int64) {
@@ -77,7 +77,7 @@ func (p *View) oldest(ctx context.Context, s *scene) (map[string]time.Time, erro
 		for i := range s.blocks {
 			b := &s.blocks[i]
 			if b.at >= s.at || read[i] || !slices.ContainsFunc(slices.Collect(maps.Values(queues)), func(q *waiting) bool {
-				return b.moved.meets(&q.moved) && (q.oldest == 0 || b.since < known[q.oldest].since || b.moved.has(near(q.oldest)))
+				return b.groups.meets(&q.groups) && (q.oldest == 0 || b.since < known[q.oldest].since || b.groups.has(groupOf(q.oldest)))
 			}) {
 				continue
 			}
@@ -204,16 +204,17 @@ func (p *View) skips(ctx context.Context, s *scene, since time.Time, tell func(s
 	return nil
 }
 
-// limited are the tasks under limits that had not ended, with their admissions, and the usage.
+// limited are the tasks under limits that had not ended, and the usage of limits.
 type limited struct {
 	found  []numbered
 	grants map[uint32]task.Grant
 	used   quota.Used
-	// waits are those that wait as they were born, by number.
+	// waits has, by number, the tasks about which the log has but their birth, and which have waited for
+	// their limits alone since then: the index has all that limits ask about them.
 	waits map[uint32]stand
 }
 
-// stand is a task before its limits.
+// stand is a task and its limits.
 type stand struct {
 	quota.Stand
 	counters []limit.Counter
@@ -226,14 +227,14 @@ func (p *View) EachLimited(ctx context.Context, each quota.Each) (quota.Used, ui
 		return quota.Used{}, 0, err
 	}
 	s.mu.Lock()
-	is := s.asked.limited
+	is := s.cached.limited
 	s.mu.Unlock()
 	if is == nil {
 		if is, err = p.limited(ctx, s); err != nil {
 			return quota.Used{}, 0, err
 		}
 		s.mu.Lock()
-		s.asked.limited = is
+		s.cached.limited = is
 		s.mu.Unlock()
 	}
 	var others []numbered
@@ -269,7 +270,7 @@ func (p *View) limited(ctx context.Context, at *scene) (*limited, error) {
 		return is, nil // as in most logs
 	}
 	for i := range at.blocks {
-		if b := &at.blocks[i]; b.at < at.at && (b.limits || b.moved.meets(&scan.near)) {
+		if b := &at.blocks[i]; b.at < at.at && (b.limits || b.groups.meets(&scan.groups)) {
 			if err := p.scanBlock(ctx, at, b, &scan.scanner); err != nil {
 				return nil, err
 			}
@@ -324,22 +325,22 @@ func (s *scene) underLimits() (under []uint32) {
 type limitScan struct {
 	scanner
 	under  []uint32          // their numbers, ascending
-	moved  []movedUnder      // likewise
-	near   sieve             // the blocks that may say something of them
+	moved  []movedUnder      // of each of them
+	groups sieve             // their groups
 	grants map[task.ID]grant // the latest of each task
 	used   quota.Used
 	born   map[uint32]bornWaiting // by number
 }
 
-// bornWaiting is a task that waited at its birth for its limits alone. Line is the number of the name of its
-// line.
+// bornWaiting is a task that waited at its birth for its limits alone. Line is the number of the name that its
+// [lined] is.
 type bornWaiting struct {
 	stand
 	line uint64
 }
 
-// movedUnder is how a task under limits moved: how often, by which message the last time, and by which
-// when other holds than its limits held it.
+// movedUnder is how a task under limits moved: how often, with which message the last time, and with which
+// the last time that something else than its limits held it, or nothing did.
 type movedUnder struct {
 	times        int
 	last, passed uint64
@@ -360,7 +361,7 @@ func newLimitScan(under []uint32) *limitScan {
 		used:   quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}},
 	}
 	for _, number := range under {
-		s.near.add(near(number))
+		s.groups.add(groupOf(number))
 	}
 	s.move, s.note = s.moves, s.notes
 	return s

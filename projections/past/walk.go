@@ -32,7 +32,7 @@ type walk struct {
 	chosen choice
 	left   int      // how many chosen tasks may be in the blocks still to be read
 	blocks []*block // still to be read, in the order of their first ids
-	odd    map[*block]bool
+	reborn map[*block]bool
 	found  []numbered // in order; from the blocks read so far
 	rowed  bool       // only rows tell all that the filter asks for
 }
@@ -41,12 +41,12 @@ func (p *View) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) {
 	if f.Text != "" {
 		return nil, view.ErrUnindexed
 	}
-	w := &walk{past: p, scene: s, filter: f, after: after, chosen: s.chosen(f), rowed: f.Rowed(), odd: map[*block]bool{}}
+	w := &walk{past: p, scene: s, filter: f, after: after, chosen: s.chosen(f), rowed: f.Rowed(), reborn: map[*block]bool{}}
 	w.chosen.born = p.index.bornWith(s, f)
 	w.left = w.chosen.most(s)
-	for number := range s.odd {
+	for number := range s.reborn {
 		if number <= s.tasks {
-			w.odd[&s.blocks[blockOf(s.blocks, number)]] = true
+			w.reborn[&s.blocks[blockOf(s.blocks, number)]] = true
 		}
 	}
 	for i := range s.blocks {
@@ -55,7 +55,7 @@ func (p *View) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) {
 			b = &s.blocks[len(s.blocks)-1-i]
 		}
 		switch {
-		case b.at >= s.at || b.until == b.tasks, !w.odd[b] && !b.bears(f), after != "" && !w.precedes(string(after), b.far(!f.OldestFirst)):
+		case b.at >= s.at || b.until == b.tasks, !w.reborn[b] && !b.bears(f), after != "" && !w.precedes(string(after), b.far(!f.OldestFirst)):
 		default:
 			w.blocks = append(w.blocks, b)
 		}
@@ -161,7 +161,7 @@ func (w *walk) few(ctx context.Context, most int) ([]numbered, error) {
 func (w *walk) counts(b *block, n []int) bool {
 	_, first := during(w.filter, b.first)
 	_, last := during(w.filter, b.last)
-	if !first || !last || w.odd[b] || w.filter.IDPart != "" || w.rowed {
+	if !first || !last || w.reborn[b] || w.filter.IDPart != "" || w.rowed {
 		return false
 	}
 	for number := b.tasks + 1; number <= min(b.until, w.scene.tasks); number++ {
@@ -177,7 +177,7 @@ func (w *walk) read(ctx context.Context, b *block) error {
 	if min(b.until, w.scene.tasks) <= b.tasks || !w.chosen.any(w.scene, b) {
 		return nil
 	}
-	n, f, odd := len(w.found), w.filter, w.scene.odd
+	n, f, reborn := len(w.found), w.filter, w.scene.reborn
 	scan := new(scanner)
 	scan.birth = func(number uint32, id []byte) {
 		if !w.chosen.has(w.scene, number) {
@@ -185,7 +185,7 @@ func (w *walk) read(ctx context.Context, b *block) error {
 		}
 		w.left--
 		if is := string(id); within(f, string(w.after), is) {
-			w.found = append(w.found, numbered{task.ID(is), number, scan.seq, !odd[number] && !w.rowed})
+			w.found = append(w.found, numbered{task.ID(is), number, scan.seq, !reborn[number] && !w.rowed})
 		}
 	}
 	var of []birthFit // by number, as the entry of its birth says, which may be in the next block
@@ -203,7 +203,7 @@ func (w *walk) read(ctx context.Context, b *block) error {
 	}
 	fit := w.found[:n]
 	for _, t := range w.found[n:] {
-		if of != nil && !odd[t.number] {
+		if of != nil && !reborn[t.number] {
 			if is := of[t.number-b.tasks]; is.known && !is.may {
 				continue
 			} else if !is.surely {
@@ -281,18 +281,18 @@ func (p *View) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, 
 	seen := map[uint32]bool{}
 	for i := len(s.blocks) - 1; i >= 0 && left > 0 && len(last) < most; i-- {
 		b := &s.blocks[i]
-		if b.at >= s.at || !b.fell {
+		if b.at >= s.at || !b.failed {
 			continue
 		}
-		var fell []uint32
+		var failed []uint32
 		if err := p.scanBlock(ctx, s, b, &scanner{move: func(number, place uint32, _ int64) {
-			if s.tables.places[place].fell {
-				fell = append(fell, number)
+			if s.tables.places[place].failed {
+				failed = append(failed, number)
 			}
 		}}); err != nil {
 			return nil, err
 		}
-		for _, number := range slices.Backward(fell) {
+		for _, number := range slices.Backward(failed) {
 			if at := s.in.At(number); !seen[number] && at > 0 && s.tables.places[at-1].state.Failed() {
 				seen[number] = true
 				last = append(last, number)
@@ -328,7 +328,7 @@ func (p *View) were(ctx context.Context, s *scene, of []numbered) (tasks []task.
 	var ids []task.ID
 	s.mu.Lock()
 	for i := range of {
-		if t, ok := s.asked.were[of[i].number]; ok {
+		if t, ok := s.cached.were[of[i].number]; ok {
 			tasks[i] = t
 		} else {
 			ids, place[of[i].id] = append(ids, of[i].id), i
@@ -362,12 +362,12 @@ func (p *View) were(ctx context.Context, s *scene, of []numbered) (tasks []task.
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.asked.were)+len(ids) > mostKept || s.asked.were == nil {
-		s.asked.were = map[uint32]task.Task{}
+	if len(s.cached.were)+len(ids) > mostKept || s.cached.were == nil {
+		s.cached.were = map[uint32]task.Task{}
 	}
 	for _, i := range place {
-		if len(s.asked.were) < mostKept {
-			s.asked.were[of[i].number] = tasks[i]
+		if len(s.cached.were) < mostKept {
+			s.cached.were[of[i].number] = tasks[i]
 		}
 	}
 	return tasks, len(changed), nil
@@ -424,7 +424,7 @@ func (p *View) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far []t
 	indexed = make(map[uint32]bool, len(of))
 	long := map[uint32]bool{} // by what tasks share in sieves
 	for i := range of {
-		group := near(of[i].number)
+		group := groupOf(of[i].number)
 		is, known := long[group]
 		if !known {
 			size := int64(0)
@@ -442,7 +442,7 @@ func (p *View) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far []t
 		return indexed, nil
 	}
 	for i := range of {
-		if long[near(of[i].number)] {
+		if long[groupOf(of[i].number)] {
 			delete(indexed, of[i].number)
 		}
 	}
@@ -453,7 +453,7 @@ func (p *View) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far []t
 func (s *scene) moving(group uint32) iter.Seq[*block] {
 	return func(yield func(*block) bool) {
 		for i := range s.blocks {
-			if b := &s.blocks[i]; b.at >= s.at || b.moved.has(group) && !yield(b) {
+			if b := &s.blocks[i]; b.at >= s.at || b.groups.has(group) && !yield(b) {
 				return
 			}
 		}
@@ -464,16 +464,16 @@ func (s *scene) moving(group uint32) iter.Seq[*block] {
 func (p *View) messages(ctx context.Context, s *scene, of map[uint32]bool) (seqs []uint64, err error) {
 	var moved sieve
 	for number := range of {
-		moved.add(near(number))
+		moved.add(groupOf(number))
 	}
 	scan := new(scanner)
 	scan.move = func(number, _ uint32, _ int64) {
-		if moved.has(near(number)) && of[number] {
+		if moved.has(groupOf(number)) && of[number] {
 			seqs = append(seqs, scan.seq)
 		}
 	}
 	for i := range s.blocks {
-		if b := &s.blocks[i]; b.at < s.at && b.moved.meets(&moved) {
+		if b := &s.blocks[i]; b.at < s.at && b.groups.meets(&moved) {
 			if err := p.scanBlock(ctx, s, b, scan); err != nil {
 				return nil, err
 			}
