@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"millrace/events"
+	"millrace/projections/past"
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/job"
@@ -28,8 +29,9 @@ type fold struct {
 	store *Store
 	w     *writer
 	live  *cache
-	past  *pastWriter
+	past  past.Index
 	at    position
+	move  past.Move
 	seen  uint64 // the last sequence given, which may be before at
 
 	// The present batch; kept between batches to reuse the memory.
@@ -37,8 +39,6 @@ type fold struct {
 	changes []change
 	of      []int   // of each record, its place in changes, or -1
 	shifts  []shift // of attempts under budgets, in order
-	births  []birthOf
-	latests map[latestKey]latest
 
 	noted     []noted
 	observers []Observer
@@ -48,13 +48,7 @@ type fold struct {
 // change is a task that the batch touches.
 type change struct {
 	task task.Task
-	// number is the task's number in the index of the past, 0 if it has none yet. told says that
-	// the index has the task's origin: the fields from origin to labels are the values at that time.
-	number          uint32
-	told            bool
-	origin          origin
-	submitted, tick int64
-	labels          map[string]string
+	has  past.Indexed
 	// before is the key under which it was counted. isNew says that it is assumed to have no row, bare
 	// that it had none.
 	before      counted
@@ -95,9 +89,12 @@ func newFold(ctx context.Context, s *Store, cacheSize int) (*fold, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fold{store: s, w: w, live: newCache(cacheSize), index: map[task.ID]int{}, latests: map[latestKey]latest{}}
+	f := &fold{store: s, w: w, live: newCache(cacheSize), index: map[task.ID]int{}}
+	s.mu.RLock()
+	f.past = s.past
+	s.mu.RUnlock()
 	if err = f.at.load(ctx, w.conn); err == nil {
-		f.past, err = s.pastWriter(&f.at)
+		err = f.past.Begin(f.at.Past)
 	}
 	if err != nil {
 		return nil, errors.Join(err, w.close())
@@ -123,7 +120,11 @@ func (f *fold) next(ctx context.Context, feed events.Feed) ([]events.Record, err
 // rest releases the memory of earlier batches, and SQLite's as well.
 func (f *fold) rest(ctx context.Context) error {
 	f.index, f.changes, f.of, f.steps, f.noted = map[task.ID]int{}, nil, nil, nil, nil
-	if err := f.past.file.Sync(); err != nil {
+	err := f.past.Begin(f.at.Past)
+	if err == nil {
+		_, err = f.past.Write()
+	}
+	if err != nil {
 		return err
 	}
 	return f.w.exec(ctx, "PRAGMA shrink_memory")
@@ -155,7 +156,7 @@ func (f *fold) apply(ctx context.Context, records []events.Record) error {
 		return fmt.Errorf("fold sequences %d to %d: %w", records[0].Seq, records[len(records)-1].Seq, err)
 	}
 	for i := range f.changes {
-		f.live.put(&f.changes[i].task, f.changes[i].number)
+		f.live.put(&f.changes[i].task, f.changes[i].has.Number)
 	}
 	for _, o := range f.observers {
 		o.Observe(f.steps)
@@ -172,6 +173,9 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 		if err := f.collect(ctx, records, trusting); err != nil {
 			return err
 		}
+		if err := f.past.Begin(f.at.Past); err != nil {
+			return err
+		}
 		f.evolve(records)
 		if err := f.writeTasks(ctx); err != nil {
 			return err
@@ -185,16 +189,11 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 		if err := f.writeLimits(ctx, records); err != nil {
 			return err
 		}
-		if err := f.writeBirths(ctx); err != nil {
-			return err
-		}
 		if err := f.writeBudgets(ctx, &records[len(records)-1]); err != nil {
 			return err
 		}
-		if err := f.writeLatest(ctx, records); err != nil {
-			return err
-		}
-		if err := f.past.write(&next); err != nil {
+		var err error
+		if next.Past, err = f.past.Write(); err != nil {
 			return err
 		}
 		next.advance(records)
@@ -206,7 +205,6 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 	})
 	if err == nil {
 		f.at = next
-		f.past.keep()
 	}
 	return err
 }
@@ -231,7 +229,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 			f.index[id] = at
 			c := change{task: task.Task{ID: id}}
 			if live, ok := f.live.get(id); ok {
-				c.task, c.number = live.task, live.number
+				c.task, c.has.Number = live.task, live.number
 			} else if _, birth := r.Fact.Event.(task.Submitted); birth && trusting {
 				c.isNew = true
 			} else {
@@ -249,8 +247,8 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 		return err
 	}
 	for i := range f.changes {
-		f.changes[i].tells()
-		f.changes[i].bare = f.changes[i].number == 0
+		f.changes[i].has = past.IndexedAs(f.changes[i].has.Number, &f.changes[i].task)
+		f.changes[i].bare = f.changes[i].has.Number == 0
 		f.changes[i].before = countedOf(&f.changes[i].task)
 		f.changes[i].dead = deadOf(&f.changes[i].task)
 		f.changes[i].spec, f.changes[i].message, f.changes[i].was = f.changes[i].task.Spec, f.changes[i].task.Message, f.changes[i].task.Job
@@ -268,9 +266,6 @@ func taskOf(r *events.Record) task.ID {
 }
 
 func (f *fold) evolve(records []events.Record) {
-	f.past.begin()
-	clear(f.latests)
-	f.births = f.births[:0]
 	if len(f.observers) > 0 {
 		f.evolveObserved(records)
 		return
@@ -279,19 +274,16 @@ func (f *fold) evolve(records []events.Record) {
 		if at >= 0 {
 			f.follow(&records[i], &f.changes[at])
 		} else {
-			f.past.other(&records[i])
+			f.past.Add(&records[i], nil)
 		}
 	}
 }
 
 // follow applies a record to its task, and records the task's new place.
 func (f *fold) follow(r *events.Record, c *change) {
-	failed := c.task.State.Failed()
+	f.move = past.Move{Task: &c.task, Failed: c.task.State.Failed(), Of: &c.has}
 	f.spend(r, &c.task)
-	if f.past.note(r, c, failed) {
-		f.noteLatest(c)
-		f.noteBirth(c)
-	}
+	f.past.Add(r, &f.move)
 }
 
 // evolveObserved is evolve with observers. They are called only when the batch is written, because
@@ -306,7 +298,7 @@ func (f *fold) evolveObserved(records []events.Record) {
 			f.follow(&records[i], c)
 			s.Is, s.Task = events.GlanceAt(&c.task), &c.task
 		} else {
-			f.past.other(&records[i])
+			f.past.Add(&records[i], nil)
 		}
 		f.steps = append(f.steps, s)
 	}
@@ -320,7 +312,7 @@ func (f *fold) noteTexts(records []events.Record) {
 		n := noted{id: string(c.task.ID), new: c.isNew || c.bare}
 		switch {
 		case n.new || c.before.state == task.Unknown || c.task.Spec != c.spec:
-			n.has = textsOf(&c.task)
+			n.has = view.Texts(&c.task)
 		case c.task.Message != c.message:
 			n.has[textMessage] = c.task.Message
 		default:
@@ -459,7 +451,7 @@ func (p *position) advance(records []events.Record) {
 
 func (f *fold) writePosition(ctx context.Context, p position) error {
 	result, err := f.w.conn.ExecContext(ctx, "UPDATE reached SET seq = ?, anchor = ?, anchor_id = ?, past = ?, past_sum = ? WHERE seq = ?",
-		int64(p.Seq), int64(p.Anchor), p.AnchorID, p.Past, int64(p.PastSum), int64(f.at.Seq))
+		int64(p.Seq), int64(p.Anchor), p.AnchorID, p.Past.Size, int64(p.Past.Sum), int64(f.at.Seq))
 	if err != nil {
 		return err
 	}

@@ -18,58 +18,6 @@ type shift struct {
 	counters []limit.Counter
 }
 
-// lined is what tasks have in common that wait in the same line for their limits.
-type lined struct {
-	// Queue is the queue whose rate applies to them.
-	Queue    string          `json:"queue,omitempty"`
-	Counters []limit.Counter `json:"counters"`
-}
-
-// birthOf is how a task was born that waits for its limits alone.
-type birthOf struct {
-	number     uint32
-	line       lined
-	born, turn int64
-}
-
-// noteBirth notes the birth of a task that waits for its limits alone.
-func (f *fold) noteBirth(c *change) {
-	s := quota.StandOf(&c.task)
-	if s.State != task.Held || !s.Held || !s.First || !s.Due.IsZero() || s.Rated != 0 {
-		return
-	}
-	if counters, err := c.task.Counters(); err == nil { // else the limiter ignores it
-		f.births = append(f.births, birthOf{c.number, lined{s.Queue, counters}, s.Born.UnixMicro(), int64(s.Turn)}) // a sequence
-	}
-}
-
-// writeBirths writes the noted births. A task of which births compete has several, and none counts.
-func (f *fold) writeBirths(ctx context.Context) error {
-	known := map[string]int64{}
-	var doc []byte
-	for i := range f.births {
-		b := &f.births[i]
-		var err error
-		if doc, err = lineForm.Append(doc[:0], &b.line); err != nil {
-			return err
-		}
-		line, is := known[string(doc)]
-		if !is {
-			if err := f.w.exec(ctx, "INSERT OR IGNORE INTO lines (doc) VALUES (?)", string(doc)); err != nil {
-				return err
-			}
-			if err := f.w.conn.QueryRowContext(ctx, "SELECT line FROM lines WHERE doc = ?", string(doc)).Scan(&line); err != nil {
-				return err
-			}
-			known[string(doc)] = line
-		}
-		if err := f.w.exec(ctx, "INSERT OR REPLACE INTO births VALUES (?, ?, ?, ?)", int64(b.number), line, b.born, b.turn); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // writeLimits writes admissions of limits, and deletes them when the tasks are offered.
 func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
 	granted := map[task.ID]bool{}
@@ -128,7 +76,7 @@ func (f *fold) spend(r *events.Record, t *task.Task) {
 	if took := t.Shift(r.Task()); !took.None() {
 		counters, _ := t.Counters() // a task without valid counters cannot have been admitted
 		f.shifts = append(f.shifts, shift{took, counters})
-		f.past.shift(r.Seq, &f.shifts[len(f.shifts)-1])
+		f.move.Spent, f.move.Counters = took, counters
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"millrace/projections/past"
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/placement"
@@ -66,7 +67,7 @@ func (s *Store) Count(ctx context.Context, q view.Query) (c view.Counts, err err
 	if q.Rowed() {
 		return s.countEach(ctx, &q.Filter)
 	}
-	err = s.now(ctx, "count tasks", func(p *past) error { c, err = p.Count(ctx, q); return err })
+	err = s.now(ctx, "count tasks", func(p *past.View) error { c, err = p.Count(ctx, q); return err })
 	if errors.Is(err, view.ErrUnindexed) {
 		c, err = s.countEach(ctx, &q.Filter)
 	}
@@ -108,7 +109,7 @@ func (s *Store) tasks(ctx context.Context, f view.Filter) (page view.Page, err e
 		return s.ofJob(ctx, list, f)
 	}
 	if numbers(&f) {
-		err = s.now(ctx, "list tasks", func(p *past) error { page, err = p.List(ctx, view.Query{Kind: view.Tasks, Filter: f}); return err })
+		err = s.now(ctx, "list tasks", func(p *past.View) error { page, err = p.List(ctx, view.Query{Kind: view.Tasks, Filter: f}); return err })
 		if !errors.Is(err, view.ErrUnindexed) {
 			return page, err
 		}
@@ -122,7 +123,7 @@ func (s *Store) ofJob(ctx context.Context, list jobList, f view.Filter) (page vi
 	if ok {
 		return page, nil
 	}
-	err = s.now(ctx, "list tasks", func(p *past) error { page, err = p.List(ctx, view.Query{Kind: view.Tasks, Filter: f}); return err })
+	err = s.now(ctx, "list tasks", func(p *past.View) error { page, err = p.List(ctx, view.Query{Kind: view.Tasks, Filter: f}); return err })
 	if err == nil {
 		s.jobs.put(list, page, age)
 	}
@@ -196,7 +197,7 @@ func (s *Store) Rows(ctx context.Context, f view.Filter) (page view.Rows, err er
 func numbers(f *view.Filter) bool {
 	return f.IDPart == "" && !f.Rowed() &&
 		f.Sets(func(k *view.Field) bool {
-			return !slices.Contains([]string{"States", "Dead", "Queue", "Labels"}, k.Name)
+			return !slices.Contains([]string{"States", "Dead", "Queue"}, k.Name)
 		})
 }
 

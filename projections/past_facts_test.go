@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"millrace/events"
+	"millrace/projections/past"
 	"millrace/projections/view"
 	"millrace/task"
 )
@@ -108,7 +109,9 @@ func TestPresentTells(t *testing.T) {
 		h := newHistory(1300+seed, 40)
 		s := open(t, "")
 		if seed > 0 {
-			s.then.bounds.block = 1 + h.IntN(400)
+			few := past.UsualBounds
+			few.Block = 1 + h.IntN(400)
+			rebound(t, s, few)
 		}
 		memory := view.NewMemory()
 		for done := 0; done < 500; done = len(h.records) {

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/projections/past"
 	"millrace/projections/view"
 	"millrace/task"
 )
@@ -40,11 +40,11 @@ func TestPastTells(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			few := usualBounds
+			few := past.UsualBounds
 			if done > 0 { // small bounds, to match the small log
-				few = pastBounds{block: 1 + h.IntN(400), frame: int64(h.IntN(600)), part: 4, frames: 1 << (8 + h.IntN(8)), scenes: 1 + h.IntN(3), tasks: h.IntN(200), near: int64(h.IntN(2000)), few: h.IntN(40)}
+				few = past.Bounds{Block: 1 + h.IntN(400), Frame: int64(h.IntN(600)), Part: 4, Frames: 1 << (8 + h.IntN(8)), Scenes: 1 + h.IntN(3), Tasks: h.IntN(200), Near: int64(h.IntN(2000)), Few: h.IntN(40)}
 			}
-			s.then.bounds = few
+			rebound(t, s, few)
 			project(t, s, 20, h.records[done:], func() int { return 1 + h.IntN(40) })
 			for range 6 {
 				pastAgrees(t, s, h, 1+h.IntN(len(h.records)))
@@ -57,6 +57,18 @@ func TestPastTells(t *testing.T) {
 	}
 }
 
+// rebound opens the index of a store anew, with other bounds.
+func rebound(tb testing.TB, s *Store, bounds past.Bounds) {
+	tb.Helper()
+	err := s.past.Close()
+	if err == nil {
+		s.past, err = past.Open(s.path+pastSuffix, bounds, s.reach.damage)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // Several goroutines query any moments in any order while the fold continues.
 func TestPastIsAskedByMany(t *testing.T) {
 	h := newHistory(77, 40)
@@ -65,7 +77,9 @@ func TestPastIsAskedByMany(t *testing.T) {
 		h.sum()
 	}
 	s, half := open(t, ""), len(h.records)/2
-	s.then.bounds.block, s.then.bounds.frame, s.then.bounds.near = 300, 900, 1000
+	few := past.UsualBounds
+	few.Block, few.Frame, few.Near = 300, 900, 1000
+	rebound(t, s, few)
 	project(t, s, 20, h.records[:half], all)
 	var asking sync.WaitGroup
 	for i := range uint64(4) {
@@ -91,7 +105,7 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	past, _ := s.At(at, view.Slice(h.records)).(*past)
+	past, _ := s.At(at, view.Slice(h.records)).(*then)
 	earlier := view.NewMemory()
 	for i := range h.records[:1+h.IntN(n)] {
 		earlier.Add(&h.records[i])
@@ -187,7 +201,7 @@ func stepsAgree(t *testing.T, s *Store, past view.Whole, earlier, memory *view.M
 
 // subjectsAgree compares what the index tells of nodes, queues and definitions with the fold, and with
 // the records about them.
-func subjectsAgree(t *testing.T, past *past, memory *view.Memory, h *history, n int) {
+func subjectsAgree(t *testing.T, past *then, memory *view.Memory, h *history, n int) {
 	t.Helper()
 	subjects := map[view.Ref]bool{view.Node("nowhere"): true, view.Queue("nothing"): true, view.Definition("job.none"): true}
 	for i := range h.records {
@@ -333,7 +347,9 @@ func TestRareTasksAreReadAtOnce(t *testing.T) {
 		}
 	})
 	s := open(t, "")
-	s.then.bounds.block = 300
+	few := past.UsualBounds
+	few.Block = 300
+	rebound(t, s, few)
 	project(t, s, 20, records, all)
 	log := &asked{Slice: records}
 	past := s.At(view.Point{Seq: records[599].Seq, At: records[599].Stored}, log)
@@ -424,50 +440,5 @@ func TestPastOfSubjectsAfterRebuild(t *testing.T) {
 	defer s.Close()
 	for _, n := range []int{1, half, len(h.records)} {
 		pastAgrees(t, s, h, n)
-	}
-}
-
-// Wherever a read of the index ends, no part of an incomplete entry is used, and no entry is used
-// twice.
-func TestPastIsReadInParts(t *testing.T) {
-	w := &pastWriter{}
-	c := &change{task: task.Task{ID: "01JNAT00000000000000000005", State: task.Pending, Node: strings.Repeat("n", 300)}}
-	c.task.Labels = map[string]string{"zone": "eu"}
-	w.note(&events.Record{Seq: 7}, c, false)
-	c.task.State = task.Running
-	w.note(&events.Record{Seq: 1 << 40}, c, false)
-	w.other(&events.Record{Seq: 1<<40 + 1, Kind: events.KindLimit, Fact: events.Fact{Event: task.Granted{Grants: []task.Grant{{Task: "a", Turn: 9, Rated: 300}}}}})
-	other := &change{task: task.Task{ID: "01JNAT00000000000000000099", State: task.Held}}
-	w.note(&events.Record{Seq: 1<<40 + 2}, other, false)
-	told := func(parts ...[]byte) (all []string) {
-		s := pastScan{until: math.MaxUint64}
-		s.birth = func(n uint32, id []byte) { all = append(all, fmt.Sprint("birth ", n, string(id))) }
-		s.from = func(n, of uint32, submitted, tick int64) {
-			all = append(all, fmt.Sprint("from ", n, of, submitted, tick))
-		}
-		s.move = func(n, to uint32, since int64) { all = append(all, fmt.Sprint("move ", n, s.seq, s.places[to], since)) }
-		s.note = func(r *pastReader) { all = append(all, fmt.Sprint("note ", r.b)) }
-		var rest []byte
-		for _, part := range parts {
-			rest = append(rest, part...)
-			n, err := s.read(rest)
-			if err != nil {
-				t.Fatal(err)
-			}
-			rest = rest[n:]
-		}
-		if len(rest) > 0 {
-			t.Fatalf("%d bytes are left", len(rest))
-		}
-		return all
-	}
-	whole := told(w.batch)
-	if len(whole) != 9 {
-		t.Fatalf("%q", whole)
-	}
-	for cut := range w.batch {
-		if parts := told(w.batch[:cut], w.batch[cut:]); !reflect.DeepEqual(parts, whole) {
-			t.Fatalf("cut at %d: %q, want %q", cut, parts, whole)
-		}
 	}
 }

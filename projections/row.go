@@ -63,7 +63,7 @@ func appendRow(args []any, c *change, doc string) []any {
 	for i := range columns {
 		args = append(args, columns[i].of(&c.task))
 	}
-	return append(args, doc, int64(c.number))
+	return append(args, doc, int64(c.has.Number))
 }
 
 // inDoc leaves out of a task's document the fields that have columns.
@@ -86,7 +86,6 @@ var (
 	queueForm      = form.Of[queue.Queue](form.Own())
 	definitionForm = form.Of[task.Definition](form.Own())
 	tallyForm      = form.Of[limit.Tally](form.Own())
-	lineForm       = form.Of[lined](form.Own())
 )
 
 // deadlineOf is the task's own deadline, independent of its surroundings: [duties.Owes] with no slack

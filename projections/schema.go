@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"millrace/internal/form"
+	"millrace/projections/past"
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/node"
@@ -18,7 +19,7 @@ const applicationID = 0x4d696c6c // "Mill"
 
 // foldVersion must be raised when the same facts give other rows without a change of tables or
 // fields, or when the form of the index of the past changes.
-const foldVersion = 17
+const foldVersion = 18
 
 // schemaVersion identifies the version of a file. Files of other versions are not migrated but
 // rebuilt from the log. It is computed from everything that makes a row: a field added to a task, a
@@ -26,7 +27,7 @@ const foldVersion = 17
 var schemaVersion = sync.OnceValue(func() int {
 	sum := crc32.NewIEEE()
 	fmt.Fprintln(sum, foldVersion, tables, form.Shape[task.Task](), form.Shape[node.Node](), form.Shape[queue.Queue](),
-		form.Shape[task.Definition](), form.Shape[limit.Tally](), form.Shape[lined]())
+		form.Shape[task.Definition](), form.Shape[limit.Tally](), past.Shape())
 	return int(sum.Sum32() >> 1) // SQLite keeps a signed number of 32 bits
 })
 
@@ -40,8 +41,7 @@ var inStateIndex = fmt.Sprintf("state <> %d AND state <> %d AND state <> %d", ta
 // none, and finding the newest of these needs only the key. tasks.doc has the fields of the folded
 // task without a column.
 //
-// Besides their keys, tasks and latest have no column that is NOT NULL, though only waits, deadline and
-// words may be NULL. With a constraint that may fail, SQLite keeps a journal of each statement that
+// Besides its key, tasks has no column that is NOT NULL, though only waits, deadline and words may be NULL. With a constraint that may fail, SQLite keeps a journal of each statement that
 // updates several rows, which costs a twentieth of the fold.
 //
 // Instants are microseconds since 1970. A row of state 0 is a task with only unreadable messages;
@@ -90,22 +90,6 @@ CREATE TABLE grants (
 	rated INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- How tasks were born that waited at once for their limits and for nothing else, by their numbers in the
--- index of the past: in which line, when, in microseconds since 1970, and at which turn. Rows are never
--- changed: they spare who asks about the past the messages of all that waited then.
-CREATE TABLE births (
-	number INTEGER PRIMARY KEY,
-	line   INTEGER NOT NULL,
-	born   INTEGER NOT NULL,
-	turn   INTEGER NOT NULL
-);
-
--- What tasks of one line have in common, as JSON.
-CREATE TABLE lines (
-	line INTEGER PRIMARY KEY,
-	doc  TEXT NOT NULL UNIQUE
-);
-
 CREATE TABLE rates (
 	name TEXT    NOT NULL PRIMARY KEY,
 	used INTEGER NOT NULL
@@ -116,28 +100,6 @@ CREATE TABLE budgets (
 	name  TEXT    NOT NULL PRIMARY KEY,
 	doc   TEXT    NOT NULL,
 	blank INTEGER NOT NULL
-) WITHOUT ROWID;
-
--- The latest task of each job and schedule, '' if there is none: at is what makes it the latest, in
--- microseconds since 1970, and of one at number, that of the task. Decided is the latest tick of a
--- schedule on which anything was decided. The least number stands for no time.
-CREATE TABLE latest (
-	kind    TEXT NOT NULL,
-	name    TEXT NOT NULL,
-	task    TEXT,
-	at      INTEGER,
-	number  INTEGER,
-	decided INTEGER,
-	PRIMARY KEY (kind, name)
-) WITHOUT ROWID;
-
--- Ticks that got no task, up to the one at until.
-CREATE TABLE skips (
-	schedule TEXT    NOT NULL,
-	until    INTEGER NOT NULL,
-	reason   TEXT    NOT NULL,
-	n        INTEGER NOT NULL,
-	PRIMARY KEY (schedule, until)
 ) WITHOUT ROWID;
 
 CREATE TABLE poison (

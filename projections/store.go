@@ -18,7 +18,12 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"millrace/projections/past"
 )
+
+// pastSuffix, behind the name of the database file, names the file of the index of the past.
+const pastSuffix = "-past"
 
 // readers is how many queries may run at once; others wait for their turn.
 const readers = 4
@@ -39,13 +44,14 @@ type Store struct {
 	form  *rowForm
 	reach reach
 	texts texts
-	then  pastMap
 	jobs  jobLists
+
+	asking sync.Mutex // held during a question about the present, from before its rows are read: so the index never goes back
 
 	mu      sync.RWMutex // held for reading during each use of the files
 	read    *sql.DB      // guarded by mu; nil once closed
 	write   *sql.DB      // guarded by mu
-	past    *os.File     // guarded by mu; the index of the past
+	past    past.Index   // guarded by mu; closed with them
 	notices []string     // guarded by mu
 }
 
@@ -56,7 +62,7 @@ type Store struct {
 // that is not a read model, but that is first renamed to path + ".discarded". [Store.Notices] then
 // says so. An error means that no file could be created or opened at path.
 func Open(path string) (*Store, error) {
-	s := &Store{path: path, form: newRowForm(), reach: newReach(), texts: texts{full: blockTasks}, then: pastMap{bounds: usualBounds}}
+	s := &Store{path: path, form: newRowForm(), reach: newReach(), texts: texts{full: blockTasks}}
 	if path == "" || path == ":memory:" {
 		dir, err := os.MkdirTemp("", "millrace-")
 		if err != nil {
@@ -197,13 +203,12 @@ func (s *Store) openFiles() error {
 	read := sql.OpenDB(connector)
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
-	past, err := os.OpenFile(s.path+pastSuffix, os.O_CREATE|os.O_RDWR, 0o600)
+	index, err := past.Open(s.path+pastSuffix, past.UsualBounds, s.reach.damage)
 	if err != nil {
 		return errors.Join(err, write.Close(), read.Close())
 	}
-	s.read, s.write, s.past = read, write, past
+	s.read, s.write, s.past = read, write, index
 	s.reach.set(p.Seq)
-	s.then.reset()
 	s.jobs.reset()
 	s.texts.begin(p.Seq == 0)
 	return nil
@@ -222,7 +227,7 @@ func (s *Store) dsn(params ...string) string {
 
 func (s *Store) closeFiles() error {
 	err := errors.Join(s.read.Close(), s.write.Close(), s.past.Close())
-	s.read, s.write, s.past = nil, nil, nil
+	s.read, s.write = nil, nil
 	s.jobs.reset()
 	return err
 }
@@ -305,7 +310,7 @@ func (s *Store) glance(what string, f func(db *sql.DB) error) error {
 // damaged tells whether an error means that the file must be rebuilt.
 func damaged(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB) || errors.Is(err, errDamaged)
+	return ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB) || errors.Is(err, errDamaged) || errors.Is(err, past.ErrDamaged)
 }
 
 // position is the progress of the fold.
@@ -315,15 +320,14 @@ type position struct {
 	// Anchor is the sequence, and AnchorID the id, of a fact that stays in the log.
 	Anchor   uint64
 	AnchorID string
-	// Past is the size of the index of the past in bytes, PastSum its checksum.
-	Past    int64
-	PastSum uint32
+	// Past is the end of the index of the past.
+	Past past.End
 }
 
 func (p *position) load(ctx context.Context, q interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }) error {
-	err := q.QueryRowContext(ctx, "SELECT seq, anchor, anchor_id, past, past_sum FROM reached").Scan(&p.Seq, &p.Anchor, &p.AnchorID, &p.Past, &p.PastSum)
+	err := q.QueryRowContext(ctx, "SELECT seq, anchor, anchor_id, past, past_sum FROM reached").Scan(&p.Seq, &p.Anchor, &p.AnchorID, &p.Past.Size, &p.Past.Sum)
 	if errors.Is(err, sql.ErrNoRows) {
 		return errDamaged
 	}

@@ -178,15 +178,8 @@ func addSubjects(ctx context.Context, tx *sql.Tx, q view.Query, at uint64, page 
 	})
 }
 
-// subjects lists nodes, queues or definitions as they were.
-func (p *past) subjects(ctx context.Context, q *view.Query) (page view.Page, err error) {
-	page.Point = p.at
-	err = p.ask(ctx, func(tx *sql.Tx) error { return addSubjects(ctx, tx, *q, p.at.Seq, &page) })
-	return page, err
-}
-
 // Get implements [view.View]. The index has nodes, queues and definitions without their facts.
-func (p *past) Get(ctx context.Context, ref view.Ref) (is view.Item, err error) {
+func (p *then) Get(ctx context.Context, ref view.Ref) (is view.Item, err error) {
 	if !ref.Kind.Few() {
 		return p.World.Get(ctx, ref)
 	}
@@ -200,8 +193,8 @@ func (p *past) Get(ctx context.Context, ref view.Ref) (is view.Item, err error) 
 }
 
 // subject returns a node, queue or definition as it was; one without facts if there was none.
-func (p *past) subject(ctx context.Context, ref view.Ref) (is view.Item, err error) {
-	err = p.ask(ctx, func(tx *sql.Tx) error {
+func (p *then) subject(ctx context.Context, ref view.Ref) (is view.Item, err error) {
+	err = p.store.from(ctx, p.at.Seq, func(tx *sql.Tx) error {
 		is, err = scanSubject(tx.QueryRowContext(ctx, "SELECT doc FROM versions WHERE kind = ? AND id = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
 			int64(ref.Kind), ref.ID, int64(p.at.Seq)), ref)
 		return err
@@ -210,7 +203,7 @@ func (p *past) subject(ctx context.Context, ref view.Ref) (is view.Item, err err
 }
 
 // facts is a [view.Facts]: those of nodes, queues and definitions the index finds.
-func (p *past) facts(ctx context.Context, ref view.Ref) ([]events.Record, error) {
+func (p *then) facts(ctx context.Context, ref view.Ref) ([]events.Record, error) {
 	if !ref.Kind.Few() {
 		return p.log.About(ctx, ref)
 	}
@@ -221,9 +214,9 @@ func (p *past) facts(ctx context.Context, ref view.Ref) ([]events.Record, error)
 }
 
 // about returns the facts about a node, queue or definition: the index tells where in the log they are.
-func (p *past) about(ctx context.Context, ref view.Ref) ([]events.Record, error) {
+func (p *then) about(ctx context.Context, ref view.Ref) ([]events.Record, error) {
 	var seqs []uint64
-	err := p.ask(ctx, func(tx *sql.Tx) error {
+	err := p.store.from(ctx, p.at.Seq, func(tx *sql.Tx) error {
 		var seq int64
 		return each(ctx, tx, "SELECT seq FROM versions WHERE kind = ? AND id = ? AND seq <= ?", []any{int64(ref.Kind), ref.ID, int64(p.at.Seq)}, []any{&seq}, func() error {
 			seqs = append(seqs, uint64(seq)) // it was one

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"millrace/projections/past"
 	"millrace/projections/view"
-	"millrace/task"
 )
 
 // texts tells where tasks with a text may be, so that a search for a rare text reads few rows.
@@ -45,7 +45,7 @@ type block struct {
 	known       bool // false if it may lack rows; ids are then those that came since
 	ids         []byte
 	trigrams    trigramTable
-	latest      [5]string // the last addition of each kind; many tasks have the same
+	latest      [4]string // the last addition of each kind; many tasks have the same
 }
 
 type trigramTable [trigramBits / 64]uint64
@@ -71,30 +71,15 @@ func (x *trigramTable) may(text string) bool {
 type noted struct {
 	id  string
 	new bool
-	has [5]string
+	has [4]string
 }
 
 // textMessage is the place of the message among these.
 const textMessage = 2
 
-// textsOf returns all texts that a block records of a task: the searchable ones, and the marks that
-// lists query.
-func textsOf(t *task.Task) (all [5]string) {
-	is := view.Texts(t)
-	all[copy(all[:], is[:])] = sharedMarks(t)
-	return all
-}
-
 // textsIn returns the recorded texts that all tasks matching a filter have.
 func textsIn(f *view.Filter) []string {
-	all := []string{f.Text, f.Job}
-	for name, value := range f.Labels {
-		all = append(all, mark(markLabel, labelMark(name, value)))
-	}
-	if f.Schedule != "" {
-		all = append(all, mark(markSchedule, f.Schedule))
-	}
-	return slices.DeleteFunc(all, func(text string) bool { return len(text) < 3 })
+	return slices.DeleteFunc([]string{f.Text, f.Job}, func(text string) bool { return len(text) < 3 })
 }
 
 // begin discards everything. Known says that there are no rows.
@@ -178,34 +163,6 @@ func (b *block) may(text string, id []byte) bool {
 // span is a range of ids, from first up to and without end; "" for no end.
 type span struct{ first, end string }
 
-// touches tells whether some ids between two are in some spans.
-func touches(spans []span, low, high string) bool {
-	at, _ := slices.BinarySearchFunc(spans, low, func(s span, low string) int {
-		if s.end != "" && s.end <= low {
-			return -1
-		}
-		return 1
-	})
-	return at < len(spans) && spans[at].first <= high
-}
-
-// rows returns about how many tasks, and no fewer, are in the blocks from one id to another, and whether
-// that is known.
-func (x *texts) rows(first, last string) (n int, known bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, b := range x.blocks[max(x.find(first), 0):] {
-		switch {
-		case b.first > last:
-			return n, true
-		case !b.known:
-			return n, false
-		}
-		n += b.n
-	}
-	return n, true
-}
-
 // spans returns where tasks with all of the texts may be, in the order of ids. Texts must have at
 // least three bytes.
 func (x *texts) spans(texts ...string) (spans []span) {
@@ -248,7 +205,7 @@ func (x *texts) spans(texts ...string) (spans []span) {
 // half of a processor for the rows, and returns when it has ended or ctx has. The error is that of
 // reading, or wraps [ErrClosed].
 func (s *Store) Index(ctx context.Context) error {
-	if err := s.now(ctx, "read the index of the past", func(*past) error { return nil }); err != nil {
+	if err := s.now(ctx, "read the index of the past", func(*past.View) error { return nil }); err != nil {
 		return err
 	}
 	for {
@@ -306,7 +263,7 @@ func (s *Store) indexBlock(ctx context.Context) (more bool, err error) {
 			if err != nil {
 				return err
 			}
-			all = append(all, noted{id: string(t.ID), new: true, has: textsOf(&t)})
+			all = append(all, noted{id: string(t.ID), new: true, has: view.Texts(&t)})
 		}
 		if err := rows.Err(); err != nil {
 			return err

@@ -67,24 +67,16 @@ func wordsOf(t *task.Task) string {
 	return text
 }
 
-// sharedMarks returns the marks that several tasks may share and that a task has from its birth.
-func sharedMarks(t *task.Task) (marks string) {
-	for name, value := range t.Labels {
-		marks += mark(markLabel, labelMark(name, value))
-	}
-	if t.Schedule != "" {
-		marks += mark(markSchedule, t.Schedule)
-	}
-	return marks
-}
-
-func marksOf(t *task.Task) string {
-	marks := sharedMarks(t)
+func marksOf(t *task.Task) (marks string) {
 	add := func(kind kindOfMark, value string, is bool) {
 		if is {
 			marks += mark(kind, value)
 		}
 	}
+	for name, value := range t.Labels {
+		add(markLabel, labelMark(name, value), true)
+	}
+	add(markSchedule, t.Schedule, t.Schedule != "")
 	add(markParent, string(t.Parent), t.Parent != "")
 	add(markBatch, t.Batch, t.Batch != "")
 	if p := t.Route.Priority(); p != placement.DefaultPriority {

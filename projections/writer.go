@@ -23,8 +23,8 @@ var errExists = errors.New("the task has a row already")
 type writer struct {
 	conn *sql.Conn
 	// Each statement exists for rowsAtOnce rows and for a single row.
-	load                   [2]*sql.Stmt
-	insert, upsert, latest [2]rowStmt
+	load           [2]*sql.Stmt
+	insert, upsert [2]rowStmt
 
 	args  []any
 	named []driver.NamedValue // args in the driver's form
@@ -67,11 +67,6 @@ func newWriter(ctx context.Context, s *Store) (*writer, error) {
 		if err == nil {
 			err = w.prepare(ctx, &w.upsert[i], upsert)
 		}
-		if err == nil {
-			err = w.prepare(ctx, &w.latest[i], "INSERT OR ROLLBACK INTO latest VALUES "+repeat("("+repeat("?", latestColumns)+")", n)+
-				" ON CONFLICT DO UPDATE SET task = iif("+laterTask+", excluded.task, task), at = iif("+laterTask+", excluded.at, at), number = iif("+laterTask+
-				", excluded.number, number), decided = max(decided, excluded.decided) WHERE "+laterTask+" OR excluded.decided > decided")
-		}
 		if err != nil {
 			return nil, errors.Join(err, w.close())
 		}
@@ -98,7 +93,7 @@ func (w *writer) close() error {
 			err = errors.Join(err, s.Close())
 		}
 	}
-	for _, pair := range [][2]rowStmt{w.insert, w.upsert, w.latest} {
+	for _, pair := range [][2]rowStmt{w.insert, w.upsert} {
 		for _, s := range pair {
 			if s != nil {
 				err = errors.Join(err, w.conn.Raw(func(any) error { return s.Close() }))
@@ -155,7 +150,7 @@ func (w *writer) loadTasks(ctx context.Context, form *rowForm, tasks []*change) 
 			}
 			for _, c := range tasks[:n] {
 				if c.task.ID == t.ID {
-					c.task, c.number = t, number
+					c.task, c.has.Number = t, number
 				}
 			}
 		}

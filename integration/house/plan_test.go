@@ -48,8 +48,9 @@ var plan = map[string][]string{
 
 	"internal/observe":     {"projections/view", "events", "task", "worker", "internal/metrics", "task/schedule", "task/node"}, // internal/observe for its tests alone
 	"projections/view":     {"events", "task", "task/quota", "task/schedule", "task/node"},
-	"history/incident":     {"events", "task/node", "task", "task/schedule"},                                                                               // node for its tests alone
-	"projections":          {"internal/form", "internal/collections", "projections/view", "events", "task", "task/quota", "task/node", "history/incident"}, // incident for its tests alone
+	"history/incident":     {"events", "task/node", "task", "task/schedule"}, // node for its tests alone
+	"projections/past":     {"internal/form", "internal/collections", "projections/view", "events", "task", "task/limit", "task/placement", "task/quota"},
+	"projections":          {"internal/form", "projections/past", "projections/view", "events", "task", "task/quota", "task/node", "history/incident"}, // incident for its tests alone
 	"internal/metrics":     {"events", "task", "task/quota", "task/node"},
 	"events/submit":        {"events", "task/node", "task", "task/schedule"},
 	"scheduler":            {"task", "scheduler/admission", "events/submit", "internal/collections", "events", "task/quota", "task/schedule", "task/node", "internal/logclock"},

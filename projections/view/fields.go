@@ -43,7 +43,7 @@ var Fields = []Field{
 	}},
 	{"Node", "node", "node:w3", "node", "", "run by this node at last", ByPlace, func(f *Filter, t *task.Task) bool { return f.Node == "" || t.Node == f.Node }},
 	{"Schedule", "schedule", "schedule:nightly", "schedule", "", "made by this schedule", ByPlace, func(f *Filter, t *task.Task) bool { return f.Schedule == "" || t.Schedule == f.Schedule }},
-	{"Step", "step", "step:load", "", "", "", ByRow, func(f *Filter, t *task.Task) bool { return f.Step == "" || t.Step == f.Step }},
+	{"Step", "step", "step:load", "", "", "", ByBirth, func(f *Filter, t *task.Task) bool { return f.Step == "" || t.Step == f.Step }},
 	{"Labels", "label", "label:env=prod", "label", "l", "with the label `name=value` (repeat it)", ByBirth, func(f *Filter, t *task.Task) bool {
 		for k, v := range f.Labels {
 			if have, ok := t.Labels[k]; !ok || have != v {

@@ -95,6 +95,35 @@ type Ticks struct {
 	Skipped map[string]int
 }
 
+// TickDecision is a decision on the ticks of a schedule up to one: how many got no task, and why.
+type TickDecision struct {
+	Schedule string
+	Until    time.Time
+	Skipped  int
+	Reason   string
+}
+
+// DecidedOn returns the decision on ticks in a record; false if there is none.
+func DecidedOn(r *events.Record) (d TickDecision, ok bool) {
+	if r.Kind != events.KindTick {
+		return d, false
+	}
+	switch e := r.Fact.Event.(type) {
+	case task.ScheduleAdmitted:
+		// A run by hand decides on no tick of the schedule.
+		return TickDecision{Schedule: r.Fact.Schedule, Until: e.Tick}, e.Trigger != task.TriggerManual
+	case task.ScheduleQueued:
+		return TickDecision{Schedule: r.Fact.Schedule, Until: e.Tick}, true
+	case task.ScheduleSkipped:
+		d = TickDecision{r.Fact.Schedule, e.Tick, max(e.Count, 1), e.Reason}
+		if e.Until.After(d.Until) {
+			d.Until = e.Until
+		}
+		return d, true
+	}
+	return d, false
+}
+
 // Latest orders the tasks of a job, by submission, or of a schedule, by tick. A reader that sums up
 // a log records it for each task without a parent, whenever the task is born or replaced: see
 // [task.Task.Apply]. A name keeps the last recorded one, so that the size of batches does not
@@ -178,31 +207,19 @@ func (m *Memory) sum(r *events.Record) {
 			maps.Copy(m.sums.used.Rates, e.Rates)
 		}
 	case r.Kind == events.KindTick:
-		switch e := r.Fact.Event.(type) {
-		case task.ScheduleAdmitted:
-			if e.Trigger != task.TriggerManual { // a run by hand decides on no tick of the schedule
-				m.tick(r.Fact.Schedule, e.Tick)
-			}
-		case task.ScheduleQueued:
-			m.tick(r.Fact.Schedule, e.Tick)
-		case task.ScheduleSkipped:
-			until := e.Tick
-			if e.Until.After(until) {
-				until = e.Until
-			}
-			m.tick(r.Fact.Schedule, until)
-			if m.sums.skips[r.Fact.Schedule] == nil {
-				m.sums.skips[r.Fact.Schedule] = map[time.Time]skip{}
-			}
-			m.sums.skips[r.Fact.Schedule][until.UTC()] = skip{e.Reason, max(e.Count, 1)}
+		d, ok := DecidedOn(r)
+		if !ok {
+			return
 		}
-	}
-}
-
-// tick records a decision on a tick.
-func (m *Memory) tick(schedule string, tick time.Time) {
-	if !tick.Before(m.sums.decided[schedule]) {
-		m.sums.decided[schedule] = tick.UTC()
+		if !d.Until.Before(m.sums.decided[d.Schedule]) {
+			m.sums.decided[d.Schedule] = d.Until.UTC()
+		}
+		if d.Skipped > 0 {
+			if m.sums.skips[d.Schedule] == nil {
+				m.sums.skips[d.Schedule] = map[time.Time]skip{}
+			}
+			m.sums.skips[d.Schedule][d.Until.UTC()] = skip{d.Reason, d.Skipped}
+		}
 	}
 }
 

@@ -1,9 +1,7 @@
-package projections
+package past
 
 import (
 	"context"
-	"database/sql"
-	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -17,22 +15,22 @@ import (
 )
 
 // Sums of all tasks as they were: which waited longest, the latest of each job and schedule, the results of
-// ticks, and what limits had admitted. A scene keeps those that cost much.
+// ticks, and what limits had admitted. A scene caches those that cost much.
 
 // Oldest implements [view.Whole].
-func (p *past) Oldest(ctx context.Context) (map[string]time.Time, error) {
+func (p *View) Oldest(ctx context.Context) (map[string]time.Time, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.asked.oldest == nil {
-		if s.asked.oldest, err = p.oldest(ctx, s); err != nil {
+	if s.cached.oldest == nil {
+		if s.cached.oldest, err = p.oldest(ctx, s); err != nil {
 			return nil, err
 		}
 	}
-	return maps.Clone(s.asked.oldest), nil
+	return maps.Clone(s.cached.oldest), nil
 }
 
 // sinceWhen is since when a task is pending, by its latest entry read so far.
@@ -43,13 +41,13 @@ type sinceWhen struct {
 
 // waiting are the pending tasks of a queue.
 type waiting struct {
-	moved  sieve  // of all
+	groups sieve  // of all
 	oldest uint32 // 0 until one is known
 }
 
 // oldest returns since when the longest waiting task of each queue is pending. It reads only blocks
 // that may tell of an older task than the known ones, or more of those.
-func (p *past) oldest(ctx context.Context, s *scene) (map[string]time.Time, error) {
+func (p *View) oldest(ctx context.Context, s *scene) (map[string]time.Time, error) {
 	queues, of := map[string]*waiting{}, make([]*waiting, len(s.tables.places)+1)
 	for i := range s.tables.places {
 		if is := &s.tables.places[i]; is.state == task.Pending {
@@ -62,13 +60,13 @@ func (p *past) oldest(ctx context.Context, s *scene) (map[string]time.Time, erro
 	for at, part := range s.in.Parts(0, s.in.Len()) {
 		for i, place := range part {
 			if q := of[place]; q != nil {
-				q.moved.add(near(at + uint32(i))) // a part is short
+				q.groups.add(groupOf(at + uint32(i))) // a part is short
 			}
 		}
 	}
-	maps.DeleteFunc(queues, func(_ string, q *waiting) bool { return q.moved == sieve{} })
+	maps.DeleteFunc(queues, func(_ string, q *waiting) bool { return q.groups == sieve{} })
 	known, read := map[uint32]sinceWhen{}, make([]bool, len(s.blocks))
-	scan := new(pastScan)
+	scan := new(scanner)
 	scan.move = func(number, _ uint32, at int64) {
 		if of[s.in.At(number)] != nil && known[number].seq <= scan.seq {
 			known[number] = sinceWhen{scan.seq, at}
@@ -79,7 +77,7 @@ func (p *past) oldest(ctx context.Context, s *scene) (map[string]time.Time, erro
 		for i := range s.blocks {
 			b := &s.blocks[i]
 			if b.at >= s.at || read[i] || !slices.ContainsFunc(slices.Collect(maps.Values(queues)), func(q *waiting) bool {
-				return b.moved.meets(&q.moved) && (q.oldest == 0 || b.since < known[q.oldest].since || b.moved.has(near(q.oldest)))
+				return b.groups.meets(&q.groups) && (q.oldest == 0 || b.since < known[q.oldest].since || b.groups.has(groupOf(q.oldest)))
 			}) {
 				continue
 			}
@@ -105,7 +103,7 @@ func (p *past) oldest(ctx context.Context, s *scene) (map[string]time.Time, erro
 }
 
 // LastOfJobs implements [view.Whole].
-func (p *past) LastOfJobs(ctx context.Context) (map[string]task.Task, uint64, error) {
+func (p *View) LastOfJobs(ctx context.Context) (map[string]task.Task, uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -116,7 +114,7 @@ func (p *past) LastOfJobs(ctx context.Context) (map[string]task.Task, uint64, er
 
 // latest returns the latest tasks without a parent, by the name that name gives their origins; ""
 // is omitted.
-func (p *past) latest(ctx context.Context, s *scene, of []view.Latest, name func(o *origin) string) (map[string]task.Task, error) {
+func (p *View) latest(ctx context.Context, s *scene, of []view.Latest, name func(o *origin) string) (map[string]task.Task, error) {
 	latest := map[string]view.Latest{}
 	for i, l := range of {
 		o := &s.tables.origins[i]
@@ -145,7 +143,7 @@ func (p *past) latest(ctx context.Context, s *scene, of []view.Latest, name func
 }
 
 // Schedules implements [view.Whole].
-func (p *past) Schedules(ctx context.Context, since time.Time) (map[string]*view.Ticks, uint64, error) {
+func (p *View) Schedules(ctx context.Context, since time.Time) (map[string]*view.Ticks, uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -173,7 +171,7 @@ func (p *past) Schedules(ctx context.Context, since time.Time) (map[string]*view
 }
 
 // skips reports how many ticks of schedules got no task since a time, and why.
-func (p *past) skips(ctx context.Context, s *scene, since time.Time, tell func(schedule, reason string, n int)) error {
+func (p *View) skips(ctx context.Context, s *scene, since time.Time, tell func(schedule, reason string, n int)) error {
 	type until struct {
 		schedule string
 		at       int64
@@ -183,8 +181,8 @@ func (p *past) skips(ctx context.Context, s *scene, since time.Time, tell func(s
 		n      int
 	}
 	skips := map[until]skip{}
-	scan := new(pastScan)
-	scan.note = func(r *pastReader) {
+	scan := new(scanner)
+	scan.note = func(r *reader) {
 		if r.uint() != noteTick {
 			return
 		}
@@ -206,36 +204,37 @@ func (p *past) skips(ctx context.Context, s *scene, since time.Time, tell func(s
 	return nil
 }
 
-// limited are the tasks under limits that had not ended, with their admissions, and the usage.
+// limited are the tasks under limits that had not ended, and the usage of limits.
 type limited struct {
 	found  []numbered
 	grants map[uint32]task.Grant
 	used   quota.Used
-	// waits are those that wait as they were born, by number.
+	// waits has, by number, the tasks about which the log has but their birth, and which have waited for
+	// their limits alone since then: the index has all that limits ask about them.
 	waits map[uint32]stand
 }
 
-// stand is a task before its limits.
+// stand is a task and its limits.
 type stand struct {
 	quota.Stand
 	counters []limit.Counter
 }
 
 // EachLimited implements [view.Whole].
-func (p *past) EachLimited(ctx context.Context, each quota.Each) (quota.Used, uint64, error) {
+func (p *View) EachLimited(ctx context.Context, each quota.Each) (quota.Used, uint64, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return quota.Used{}, 0, err
 	}
 	s.mu.Lock()
-	is := s.asked.limited
+	is := s.cached.limited
 	s.mu.Unlock()
 	if is == nil {
 		if is, err = p.limited(ctx, s); err != nil {
 			return quota.Used{}, 0, err
 		}
 		s.mu.Lock()
-		s.asked.limited = is
+		s.cached.limited = is
 		s.mu.Unlock()
 	}
 	var others []numbered
@@ -250,7 +249,6 @@ func (p *past) EachLimited(ctx context.Context, each quota.Each) (quota.Used, ui
 	}
 	for _, t := range is.found { // if bounds of one name differ, the latest task's is shown
 		if w, born := is.waits[t.number]; born {
-			w.ID = t.id
 			each(w.Stand, func() ([]limit.Counter, error) { return w.counters, nil }, nil)
 			continue
 		}
@@ -265,15 +263,15 @@ func (p *past) EachLimited(ctx context.Context, each quota.Each) (quota.Used, ui
 }
 
 // limited finds the tasks under limits that had not ended, and what had become of them.
-func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
+func (p *View) limited(ctx context.Context, at *scene) (*limited, error) {
 	scan := newLimitScan(at.underLimits())
-	is := &limited{grants: map[uint32]task.Grant{}, used: scan.used}
-	if !slices.ContainsFunc(at.blocks, func(b pastBlock) bool { return b.limits }) && !slices.ContainsFunc(at.tables.places, func(p place) bool { return p.limited }) {
+	is := &limited{grants: map[uint32]task.Grant{}, used: scan.used, waits: map[uint32]stand{}}
+	if !slices.ContainsFunc(at.blocks, func(b block) bool { return b.limits }) && !slices.ContainsFunc(at.tables.places, func(p place) bool { return p.limited }) {
 		return is, nil // as in most logs
 	}
 	for i := range at.blocks {
-		if b := &at.blocks[i]; b.at < at.at && (b.limits || b.moved.meets(&scan.near)) {
-			if err := p.scanBlock(ctx, at, b, &scan.pastScan); err != nil {
+		if b := &at.blocks[i]; b.at < at.at && (b.limits || b.groups.meets(&scan.groups)) {
+			if err := p.scanBlock(ctx, at, b, &scan.scanner); err != nil {
 				return nil, err
 			}
 		}
@@ -282,17 +280,24 @@ func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
 	if err != nil {
 		return nil, err
 	}
-	born := map[uint32]uint64{}
+	lines := map[uint64]lined{}
 	for _, t := range found {
 		i, _ := slices.BinarySearch(scan.under, t.number)
-		if g, ok := scan.grants[t.id]; ok && g.seq > scan.moved[i].passed {
+		moved, born := scan.moved[i], scan.born[t.number]
+		if g, ok := scan.grants[t.id]; ok && g.seq > moved.passed {
 			is.grants[t.number] = g.Grant
-		} else if moved := scan.moved[i]; !ok && moved.times == 1 {
-			born[t.number] = moved.last
+		} else if !ok && moved.times == 1 && born.Limited {
+			line, known := lines[born.line]
+			if !known {
+				if err := lineForm.Read([]byte(scan.names[born.line]), &line); err != nil {
+					return nil, err
+				}
+				lines[born.line] = line
+			}
+			place := &at.tables.places[at.in.At(t.number)-1]
+			born.ID, born.Seq, born.State, born.Route, born.Queue, born.counters = t.id, moved.last, place.state, place.route, line.Queue, line.Counters
+			is.waits[t.number] = born.stand
 		}
-	}
-	if is.waits, err = p.waits(ctx, at, born); err != nil {
-		return nil, err
 	}
 	sortByID(found)
 	is.found = found
@@ -318,16 +323,24 @@ func (s *scene) underLimits() (under []uint32) {
 
 // limitScan collects what the index says of tasks under limits.
 type limitScan struct {
-	pastScan
+	scanner
 	under  []uint32          // their numbers, ascending
-	moved  []movedUnder      // likewise
-	near   sieve             // the blocks that may say something of them
+	moved  []movedUnder      // of each of them
+	groups sieve             // their groups
 	grants map[task.ID]grant // the latest of each task
 	used   quota.Used
+	born   map[uint32]bornWaiting // by number
 }
 
-// movedUnder is how a task under limits moved: how often, by which message the last time, and by which
-// when other holds than its limits held it.
+// bornWaiting is a task that waited at its birth for its limits alone. Line is the number of the name that its
+// [lined] is.
+type bornWaiting struct {
+	stand
+	line uint64
+}
+
+// movedUnder is how a task under limits moved: how often, with which message the last time, and with which
+// the last time that something else than its limits held it, or nothing did.
 type movedUnder struct {
 	times        int
 	last, passed uint64
@@ -344,10 +357,11 @@ func newLimitScan(under []uint32) *limitScan {
 		under:  under,
 		moved:  make([]movedUnder, len(under)),
 		grants: map[task.ID]grant{},
+		born:   map[uint32]bornWaiting{},
 		used:   quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}},
 	}
 	for _, number := range under {
-		s.near.add(near(number))
+		s.groups.add(groupOf(number))
 	}
 	s.move, s.note = s.moves, s.notes
 	return s
@@ -366,7 +380,7 @@ func (s *limitScan) moves(number, place uint32, _ int64) {
 	}
 }
 
-func (s *limitScan) notes(r *pastReader) {
+func (s *limitScan) notes(r *reader) {
 	switch r.uint() {
 	case noteGrant:
 		g := grant{task.Grant{Turn: r.uint(), Rated: r.uint()}, s.seq}
@@ -387,62 +401,12 @@ func (s *limitScan) notes(r *pastReader) {
 			counters[i].Name = names[i]
 		}
 		s.used.Budgets.Spend(counters, took)
-	}
-}
-
-// waits returns how the tasks stand that wait as they were born, by their numbers: of them nothing else
-// has to be read. Born are tasks with but one message, and the sequences of these.
-func (p *past) waits(ctx context.Context, s *scene, born map[uint32]uint64) (map[uint32]stand, error) {
-	are := make(map[uint32]stand, len(born))
-	return are, p.ask(ctx, func(tx *sql.Tx) error {
-		in := map[int64][]uint32{} // the tasks of each line
-		for run := range runs(slices.Sorted(maps.Keys(born))) {
-			var number, line, at, turn int64
-			if err := each(ctx, tx, "SELECT number, line, born, turn FROM births WHERE number BETWEEN ? AND ?", []any{int64(run[0]), int64(run[1])}, []any{&number, &line, &at, &turn}, func() error {
-				n := uint32(number) // it was one
-				if seq, is := born[n]; is {
-					place := &s.tables.places[s.in.At(n)-1]
-					in[line] = append(in[line], n)
-					are[n] = stand{Stand: quota.Stand{
-						Seq: seq, Turn: uint64(turn), Born: time.UnixMicro(at), State: place.state, Route: place.route, // it was one
-						Limited: true, Held: true, First: true,
-					}}
-				}
-				return nil
-			}); err != nil {
-				return err
-			}
-		}
-		for line, numbers := range in {
-			var doc []byte
-			var of lined
-			if err := tx.QueryRowContext(ctx, "SELECT doc FROM lines WHERE line = ?", line).Scan(&doc); err != nil {
-				return err
-			}
-			if err := lineForm.Read(doc, &of); err != nil {
-				return err
-			}
-			for _, n := range numbers {
-				is := are[n]
-				is.Queue, is.counters = of.Queue, of.Counters
-				are[n] = is
-			}
-		}
-		return nil
-	})
-}
-
-// runs divides ascending numbers into runs without wide gaps, each from its first to its last.
-func runs(numbers []uint32) iter.Seq[[2]uint32] {
-	const gap = 16 // as dear as another query
-	return func(yield func([2]uint32) bool) {
-		for i := 0; i < len(numbers); {
-			first := i
-			for i++; i < len(numbers) && numbers[i]-numbers[i-1] <= gap; i++ {
-			}
-			if !yield([2]uint32{numbers[first], numbers[i-1]}) {
-				return
-			}
+	case noteWaits:
+		turn, line := r.uint(), r.uint()
+		if line >= uint64(len(s.names)) {
+			r.bad = true
+		} else if _, is := slices.BinarySearch(s.under, s.tasks); is {
+			s.born[s.tasks] = bornWaiting{stand{Stand: quota.Stand{Turn: turn, Born: time.UnixMicro(s.submitted), Limited: true, Held: true, First: true}}, line}
 		}
 	}
 }

@@ -1,13 +1,10 @@
-package projections
+package past
 
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"iter"
-	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -28,31 +25,28 @@ type numbered struct {
 
 // walk visits the tasks of a scene that may match a filter, in its order.
 type walk struct {
-	past   *past
+	past   *View
 	scene  *scene
 	filter *view.Filter
 	after  task.ID
 	chosen choice
-	left   int          // how many chosen tasks may be in the blocks still to be read
-	spans  []span       // where tasks with the labels of the filter may be
-	blocks []*pastBlock // still to be read, in the order of their first ids
-	odd    map[*pastBlock]bool
+	left   int      // how many chosen tasks may be in the blocks still to be read
+	blocks []*block // still to be read, in the order of their first ids
+	reborn map[*block]bool
 	found  []numbered // in order; from the blocks read so far
-	ready  []numbered // likewise; they have the labels
 	rowed  bool       // only rows tell all that the filter asks for
-	asked  int        // of how many tasks the rows were asked at once
 }
 
-func (p *past) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) {
+func (p *View) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) {
 	if f.Text != "" {
 		return nil, view.ErrUnindexed
 	}
-	w := &walk{past: p, scene: s, filter: f, after: after, chosen: s.chosen(f), rowed: f.Rowed(), odd: map[*pastBlock]bool{}}
-	w.spans = p.store.texts.spans(textsIn(&view.Filter{Labels: f.Labels})...)
+	w := &walk{past: p, scene: s, filter: f, after: after, chosen: s.chosen(f), rowed: f.Rowed(), reborn: map[*block]bool{}}
+	w.chosen.born = p.index.bornWith(s, f)
 	w.left = w.chosen.most(s)
-	for number := range s.odd {
+	for number := range s.reborn {
 		if number <= s.tasks {
-			w.odd[&s.blocks[blockOf(s.blocks, number)]] = true
+			w.reborn[&s.blocks[blockOf(s.blocks, number)]] = true
 		}
 	}
 	for i := range s.blocks {
@@ -61,12 +55,12 @@ func (p *past) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) {
 			b = &s.blocks[len(s.blocks)-1-i]
 		}
 		switch {
-		case b.at >= s.at || b.until == b.tasks, !w.odd[b] && !(b.bears(f) && touches(w.spans, b.low, b.high)), after != "" && !w.precedes(string(after), b.far(!f.OldestFirst)):
+		case b.at >= s.at || b.until == b.tasks, !w.reborn[b] && !b.bears(f), after != "" && !w.precedes(string(after), b.far(!f.OldestFirst)):
 		default:
 			w.blocks = append(w.blocks, b)
 		}
 	}
-	slices.SortFunc(w.blocks, func(a, b *pastBlock) int {
+	slices.SortFunc(w.blocks, func(a, b *block) int {
 		if f.OldestFirst {
 			return strings.Compare(a.low, b.low)
 		}
@@ -76,7 +70,7 @@ func (p *past) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) {
 }
 
 // far is the id of the block that comes last in the order: the least or the greatest.
-func (b *pastBlock) far(least bool) string {
+func (b *block) far(least bool) string {
 	if least {
 		return b.low
 	}
@@ -85,7 +79,7 @@ func (b *pastBlock) far(least bool) string {
 
 // bears tells whether tasks of the block may have been submitted within the filter's bounds, or in
 // the same microsecond.
-func (b *pastBlock) bears(f *view.Filter) bool {
+func (b *block) bears(f *view.Filter) bool {
 	may, _ := during(f, b.first)
 	last, _ := during(f, b.last)
 	return may || last || b.first < f.Since.UnixMicro() && (f.Until.IsZero() || b.last > f.Until.UnixMicro())
@@ -118,35 +112,13 @@ func (w *walk) precedes(a, b string) bool {
 // less for all of them at once.
 func (w *walk) next(ctx context.Context, most int) (some []numbered, err error) {
 	for len(some) < most {
-		if len(w.ready) == 0 {
-			more, err := w.more(ctx, most-len(some))
-			if err == nil && len(more) > 0 {
-				w.ready, err = w.labelled(ctx, more)
-			}
-			if err != nil || len(more) == 0 {
-				return some, err
-			}
+		more, err := w.few(ctx, most-len(some))
+		if err != nil || len(more) == 0 {
+			return some, err
 		}
-		n := min(most-len(some), len(w.ready))
-		some, w.ready = append(some, w.ready[:n]...), w.ready[n:]
+		some = append(some, more...)
 	}
 	return some, nil
-}
-
-// more returns some of the next tasks, at most most; none at the end. If the rows have to be asked for
-// labels, there are twice as many each time, so that a search far into the past asks seldom.
-func (w *walk) more(ctx context.Context, most int) (more []numbered, err error) {
-	if len(w.filter.Labels) == 0 {
-		return w.few(ctx, most)
-	}
-	for w.asked = min(max(2*w.asked, mostAtOnce), 8*mostAtOnce); len(more) < w.asked; {
-		some, err := w.few(ctx, w.asked-len(more))
-		if err != nil || len(some) == 0 {
-			return more, err
-		}
-		more = append(more, some...)
-	}
-	return more, nil
 }
 
 // few returns some of the next tasks, at most most; none at the end.
@@ -186,10 +158,10 @@ func (w *walk) few(ctx context.Context, most int) ([]numbered, error) {
 
 // counts adds the tasks of a block to the numbers of those in each place, if it need not be read for
 // that.
-func (w *walk) counts(b *pastBlock, n []int) bool {
+func (w *walk) counts(b *block, n []int) bool {
 	_, first := during(w.filter, b.first)
 	_, last := during(w.filter, b.last)
-	if !first || !last || w.odd[b] || w.filter.IDPart != "" || w.rowed || len(w.filter.Labels) > 0 {
+	if !first || !last || w.reborn[b] || w.filter.IDPart != "" || w.rowed {
 		return false
 	}
 	for number := b.tasks + 1; number <= min(b.until, w.scene.tasks); number++ {
@@ -201,19 +173,19 @@ func (w *walk) counts(b *pastBlock, n []int) bool {
 }
 
 // read adds the tasks of a block.
-func (w *walk) read(ctx context.Context, b *pastBlock) error {
+func (w *walk) read(ctx context.Context, b *block) error {
 	if min(b.until, w.scene.tasks) <= b.tasks || !w.chosen.any(w.scene, b) {
 		return nil
 	}
-	n, f, odd := len(w.found), w.filter, w.scene.odd
-	scan := new(pastScan)
+	n, f, reborn := len(w.found), w.filter, w.scene.reborn
+	scan := new(scanner)
 	scan.birth = func(number uint32, id []byte) {
 		if !w.chosen.has(w.scene, number) {
 			return
 		}
 		w.left--
-		if is := string(id); within(f, string(w.after), is) && (len(f.Labels) == 0 || odd[number] || touches(w.spans, is, is)) {
-			w.found = append(w.found, numbered{task.ID(is), number, scan.seq, !odd[number] && !w.rowed})
+		if is := string(id); within(f, string(w.after), is) {
+			w.found = append(w.found, numbered{task.ID(is), number, scan.seq, !reborn[number] && !w.rowed})
 		}
 	}
 	var of []birthFit // by number, as the entry of its birth says, which may be in the next block
@@ -231,7 +203,7 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 	}
 	fit := w.found[:n]
 	for _, t := range w.found[n:] {
-		if of != nil && !odd[t.number] {
+		if of != nil && !reborn[t.number] {
 			if is := of[t.number-b.tasks]; is.known && !is.may {
 				continue
 			} else if !is.surely {
@@ -242,117 +214,6 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 	}
 	w.found = fit
 	return nil
-}
-
-// labelled returns those of some tasks that have the labels of the filter. The rows tell, for labels do
-// not change after the birth, unless several births of one id compete.
-func (w *walk) labelled(ctx context.Context, of []numbered) (found []numbered, err error) {
-	if len(w.filter.Labels) == 0 || len(of) == 0 {
-		return of, nil
-	}
-	have, odd, err := w.past.labelled(ctx, w.scene, of, w.filter.Labels, w.spans)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range of {
-		if odd[t.number] {
-			t.sure = false
-		} else if !have[t.id] {
-			continue
-		}
-		found = append(found, t)
-	}
-	return found, nil
-}
-
-// labelled returns which of some tasks have labels by their rows, and of which the labels may have been
-// others: their origin came again, or after their birth. Most of them are in spans. Reading a whole row would
-// cost ten times as much.
-func (p *past) labelled(ctx context.Context, s *scene, of []numbered, labels map[string]string, spans []span) (have map[task.ID]bool, odd map[uint32]bool, err error) {
-	have, odd, of = make(map[task.ID]bool, len(of)), s.odd, slices.Clone(of)
-	sortByID(of)
-	exact := true
-	err = p.ask(ctx, func(tx *sql.Tx) error {
-		err := p.store.these(of, spans, func(c *condition) error {
-			for k, v := range labels {
-				is := mark(markLabel, labelMark(k, v))
-				c.and("instr(words, ?)", is)
-				exact = exact && !strings.Contains(is, " ")
-			}
-			var id task.ID
-			return each(ctx, tx, "SELECT id FROM tasks WHERE "+c.text.String(), c.args, []any{&id}, func() error {
-				have[id] = true
-				return nil
-			})
-		})
-		if err == nil && p.now == nil { // the rows are of a later place
-			odd, err = p.oddNow(ctx, tx, of)
-		}
-		return err
-	})
-	if err != nil || exact {
-		return have, odd, err
-	}
-	rows, err := p.rows(ctx, slices.Collect(maps.Keys(have))) // a mark has blanks for some characters
-	f := view.Filter{Labels: labels}
-	for i := range rows {
-		have[rows[i].ID] = f.Match(&rows[i])
-	}
-	return have, odd, err
-}
-
-// oddNow returns of which of some tasks the origin has come again, or after their birth, up to the place of
-// the rows.
-func (p *past) oddNow(ctx context.Context, tx *sql.Tx, of []numbered) (map[uint32]bool, error) {
-	var reached position
-	if err := reached.load(ctx, tx); err != nil {
-		return nil, err
-	}
-	odd, m := map[uint32]bool{}, &p.store.then
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	err := m.cover(ctx, p.store.past, reached.Past, math.MaxUint64)
-	for i := range of {
-		if m.odd[of[i].number] {
-			odd[of[i].number] = true
-		}
-	}
-	return odd, err
-}
-
-// these calls read with conditions that select the rows of tasks, which are in the order of their ids: in
-// each span all rows from the first to the last, if not many are others', because looking for each costs
-// more.
-func (s *Store) these(of []numbered, spans []span, read func(c *condition) error) error {
-	for len(of) > 0 {
-		n, first := len(of), string(of[0].id)
-		if at := slices.IndexFunc(spans, func(s span) bool { return s.end == "" || s.end > first }); at >= 0 && spans[at].end != "" {
-			n, _ = slices.BinarySearchFunc(of, spans[at].end, func(t numbered, end string) int { return strings.Compare(string(t.id), end) })
-		}
-		if err := s.within(of[:n], read); err != nil {
-			return err
-		}
-		of = of[n:]
-	}
-	return nil
-}
-
-func (s *Store) within(of []numbered, read func(c *condition) error) error {
-	first, last := string(of[0].id), string(of[len(of)-1].id)
-	if n, known := s.texts.rows(first, last); known && n <= 3*len(of) {
-		c := new(condition)
-		c.and("id >= ? AND id <= ?", first, last)
-		return read(c)
-	}
-	ids := make([]task.ID, len(of))
-	for i := range of {
-		ids[i] = of[i].id
-	}
-	return inParts(ids, func(in string, args []any) error {
-		c := new(condition)
-		c.and(in, args...)
-		return read(c)
-	})
 }
 
 // birthFit is what an entry tells of a task's birth: whether it may match, and whether the time surely
@@ -369,13 +230,13 @@ func within(f *view.Filter, after, id string) bool {
 }
 
 // named returns the tasks with these numbers.
-func (p *past) named(ctx context.Context, s *scene, numbers []uint32) (found []numbered, err error) {
+func (p *View) named(ctx context.Context, s *scene, numbers []uint32) (found []numbered, err error) {
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
 	for len(numbers) > 0 {
 		b := &s.blocks[blockOf(s.blocks, numbers[0])]
 		n := 0
-		scan := new(pastScan)
+		scan := new(scanner)
 		scan.birth = func(number uint32, id []byte) {
 			if n < len(numbers) && number == numbers[n] {
 				found = append(found, numbered{id: task.ID(id), number: number, born: scan.seq})
@@ -386,7 +247,7 @@ func (p *past) named(ctx context.Context, s *scene, numbers []uint32) (found []n
 			return nil, err
 		}
 		if n == 0 {
-			return nil, errPast
+			return nil, ErrDamaged
 		}
 		numbers = numbers[n:]
 	}
@@ -394,7 +255,7 @@ func (p *past) named(ctx context.Context, s *scene, numbers []uint32) (found []n
 }
 
 // LastFailed returns at most most tasks that have failed, those that failed last first.
-func (p *past) LastFailed(ctx context.Context, most int) ([]task.Task, error) {
+func (p *View) LastFailed(ctx context.Context, most int) ([]task.Task, error) {
 	s, err := p.scene(ctx)
 	if err != nil {
 		return nil, err
@@ -409,7 +270,7 @@ func (p *past) LastFailed(ctx context.Context, most int) ([]task.Task, error) {
 
 // lastFailed returns the tasks that have failed, those that failed last first. It reads the index
 // backwards, block by block.
-func (p *past) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, error) {
+func (p *View) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, error) {
 	left, in := 0, s.n
 	for i := range s.tables.places {
 		if s.tables.places[i].state.Failed() {
@@ -420,18 +281,18 @@ func (p *past) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, 
 	seen := map[uint32]bool{}
 	for i := len(s.blocks) - 1; i >= 0 && left > 0 && len(last) < most; i-- {
 		b := &s.blocks[i]
-		if b.at >= s.at || !b.fell {
+		if b.at >= s.at || !b.failed {
 			continue
 		}
-		var fell []uint32
-		if err := p.scanBlock(ctx, s, b, &pastScan{move: func(number, place uint32, _ int64) {
-			if s.tables.places[place].fell {
-				fell = append(fell, number)
+		var failed []uint32
+		if err := p.scanBlock(ctx, s, b, &scanner{move: func(number, place uint32, _ int64) {
+			if s.tables.places[place].failed {
+				failed = append(failed, number)
 			}
 		}}); err != nil {
 			return nil, err
 		}
-		for _, number := range slices.Backward(fell) {
+		for _, number := range slices.Backward(failed) {
 			if at := s.in.At(number); !seen[number] && at > 0 && s.tables.places[at-1].state.Failed() {
 				seen[number] = true
 				last = append(last, number)
@@ -447,11 +308,11 @@ func (p *past) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, 
 	return found, err
 }
 
-// pastAnswers are the cached answers of a scene: the past does not change.
-type pastAnswers struct {
-	were    map[uint32]task.Task    // by number; at most [mostKept]
-	held    []*held                 // by block; nil until it is asked for
-	ran     map[*pastBlock][]ranFor // of at most [mostRan] blocks
+// answers are the cached answers of a scene: the past does not change.
+type answers struct {
+	were    map[uint32]task.Task // by number; at most [mostKept]
+	held    []*held              // by block; nil until it is asked for
+	ran     map[*block][]ranFor  // of at most [mostRan] blocks
 	oldest  map[string]time.Time
 	limited *limited
 }
@@ -461,13 +322,13 @@ const mostKept = 2000
 
 // were returns tasks as they were, in the order of of, and how many were folded from their
 // messages, because they have changed since.
-func (p *past) were(ctx context.Context, s *scene, of []numbered) (tasks []task.Task, folded int, err error) {
+func (p *View) were(ctx context.Context, s *scene, of []numbered) (tasks []task.Task, folded int, err error) {
 	tasks = make([]task.Task, len(of))
 	place := make(map[task.ID]int, len(of))
 	var ids []task.ID
 	s.mu.Lock()
 	for i := range of {
-		if t, ok := s.asked.were[of[i].number]; ok {
+		if t, ok := s.cached.were[of[i].number]; ok {
 			tasks[i] = t
 		} else {
 			ids, place[of[i].id] = append(ids, of[i].id), i
@@ -477,7 +338,7 @@ func (p *past) were(ctx context.Context, s *scene, of []numbered) (tasks []task.
 	if len(ids) == 0 {
 		return tasks, 0, nil
 	}
-	now, err := p.rows(ctx, ids)
+	now, err := p.rows.Known(ctx, ids)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -501,19 +362,19 @@ func (p *past) were(ctx context.Context, s *scene, of []numbered) (tasks []task.
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.asked.were)+len(ids) > mostKept || s.asked.were == nil {
-		s.asked.were = map[uint32]task.Task{}
+	if len(s.cached.were)+len(ids) > mostKept || s.cached.were == nil {
+		s.cached.were = map[uint32]task.Task{}
 	}
 	for _, i := range place {
-		if len(s.asked.were) < mostKept {
-			s.asked.were[of[i].number] = tasks[i]
+		if len(s.cached.were) < mostKept {
+			s.cached.were[of[i].number] = tasks[i]
 		}
 	}
 	return tasks, len(changed), nil
 }
 
 // folded returns tasks as the fold of their messages.
-func (p *past) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID]*task.Task, error) {
+func (p *View) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID]*task.Task, error) {
 	then := make(map[task.ID]*task.Task, len(of))
 	if len(of) == 0 {
 		return then, nil
@@ -550,7 +411,7 @@ func (p *past) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID
 	}
 	slices.SortFunc(records, func(a, b events.Record) int { return cmp.Compare(a.Seq, b.Seq) })
 	for i := range records {
-		if t := then[taskOf(&records[i])]; t != nil {
+		if t := then[records[i].Fact.Task]; t != nil { // messages of moves have a task
 			t.Apply(records[i].Task())
 		}
 	}
@@ -559,29 +420,29 @@ func (p *past) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID
 
 // nearby tells of which tasks the index is searched for their messages. Those with messages in too
 // much of it are far, if they are few.
-func (p *past) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far []task.ID) {
+func (p *View) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far []task.ID) {
 	indexed = make(map[uint32]bool, len(of))
 	long := map[uint32]bool{} // by what tasks share in sieves
 	for i := range of {
-		group := near(of[i].number)
+		group := groupOf(of[i].number)
 		is, known := long[group]
 		if !known {
 			size := int64(0)
 			for b := range s.moving(group) {
 				size += b.end - b.at
 			}
-			is = size > p.store.then.bounds.near
+			is = size > p.index.bounds.Near
 			long[group] = is
 		}
 		if indexed[of[i].number] = true; is {
 			far = append(far, of[i].id)
 		}
 	}
-	if len(far) > p.store.then.bounds.few {
+	if len(far) > p.index.bounds.Few {
 		return indexed, nil
 	}
 	for i := range of {
-		if long[near(of[i].number)] {
+		if long[groupOf(of[i].number)] {
 			delete(indexed, of[i].number)
 		}
 	}
@@ -589,10 +450,10 @@ func (p *past) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far []t
 }
 
 // moving are the blocks up to the scene that may have messages of tasks with a number for sieves.
-func (s *scene) moving(group uint32) iter.Seq[*pastBlock] {
-	return func(yield func(*pastBlock) bool) {
+func (s *scene) moving(group uint32) iter.Seq[*block] {
+	return func(yield func(*block) bool) {
 		for i := range s.blocks {
-			if b := &s.blocks[i]; b.at >= s.at || b.moved.has(group) && !yield(b) {
+			if b := &s.blocks[i]; b.at >= s.at || b.groups.has(group) && !yield(b) {
 				return
 			}
 		}
@@ -600,19 +461,19 @@ func (s *scene) moving(group uint32) iter.Seq[*pastBlock] {
 }
 
 // messages are the sequences of the messages of tasks, by their numbers.
-func (p *past) messages(ctx context.Context, s *scene, of map[uint32]bool) (seqs []uint64, err error) {
+func (p *View) messages(ctx context.Context, s *scene, of map[uint32]bool) (seqs []uint64, err error) {
 	var moved sieve
 	for number := range of {
-		moved.add(near(number))
+		moved.add(groupOf(number))
 	}
-	scan := new(pastScan)
+	scan := new(scanner)
 	scan.move = func(number, _ uint32, _ int64) {
-		if moved.has(near(number)) && of[number] {
+		if moved.has(groupOf(number)) && of[number] {
 			seqs = append(seqs, scan.seq)
 		}
 	}
 	for i := range s.blocks {
-		if b := &s.blocks[i]; b.at < s.at && b.moved.meets(&moved) {
+		if b := &s.blocks[i]; b.at < s.at && b.groups.meets(&moved) {
 			if err := p.scanBlock(ctx, s, b, scan); err != nil {
 				return nil, err
 			}

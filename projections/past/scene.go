@@ -1,13 +1,14 @@
-package projections
+package past
 
 import (
 	"cmp"
 	"context"
-	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"sort"
 	"sync"
@@ -17,52 +18,52 @@ import (
 	"millrace/task"
 )
 
-// pastBounds bound the memory for the index of the past, for queries of several moments in a row.
-// Sizes are in bytes.
-type pastBounds struct {
-	// block is the smallest part of the index that makes a block.
-	block int
-	// frame is the smallest distance between two frames in the index. They are also at least one
-	// part-th of the preceding index apart.
-	frame, part int64
-	// frames is the largest size of all frames. Beyond it, every second one is dropped.
-	frames int
-	// scenes is for how many moments the places of all tasks are kept, and tasks how many tasks
+// Bounds bound the memory and the reading of an index. Sizes are in bytes.
+type Bounds struct {
+	// Block is the smallest part of the index that makes a block.
+	Block int
+	// Frame is the smallest distance between two frames in the index. They are also at least one
+	// Part-th of the preceding index apart.
+	Frame, Part int64
+	// Frames is the largest size of all frames. Beyond it, every second one is dropped.
+	Frames int
+	// Scenes is for how many moments the places of all tasks are kept, and Tasks how many tasks
 	// these may have in total, unless it is one moment.
-	scenes, tasks int
-	// near is how much of the index is searched for the messages of a task. If it were more, and such
-	// tasks are few, their messages are read from the log, task by task.
-	near int64
-	few  int
+	Scenes, Tasks int
+	// Near is how much of the index is searched for the messages of a task. Where that is too little for
+	// at most Few tasks, the log is asked for the messages of each.
+	Near int64
+	Few  int
 }
 
-var usualBounds = pastBounds{
-	block:  16 << 10,
-	frame:  256 << 10,
-	part:   64,
-	frames: 32 << 20,
-	scenes: 3,
-	tasks:  4 << 20,
-	near:   1 << 20,
-	few:    100,
+// UsualBounds are the bounds for a server.
+var UsualBounds = Bounds{
+	Block:  16 << 10,
+	Frame:  256 << 10,
+	Part:   64,
+	Frames: 32 << 20,
+	Scenes: 3,
+	Tasks:  4 << 20,
+	Near:   1 << 20,
+	Few:    100,
 }
 
-// pastMark is a place between two entries of the index from which reading can continue.
-type pastMark struct {
-	pastState
+// mark is where reading can continue: between two entries, at an offset in the file.
+type mark struct {
+	progress
 	at int64
 }
 
-// mark is the state of a scan at a place in the file.
-func (s *pastScan) mark(at int64) pastMark {
-	is := pastMark{s.pastState, at}
+// mark is where the scan has come to, at an offset in the file.
+func (s *scanner) mark(at int64) mark {
+	is := mark{s.progress, at}
 	is.id = slices.Clone(s.id)
 	return is
 }
 
-// pastBlock is a part of the index with a summary of its content.
-type pastBlock struct {
-	pastMark
+// block is a part of the file with a summary of its entries, which tells whether a question has to read it.
+type block struct {
+	mark
 	rank int // among the blocks
 	end  int64
 	// until is its last task. Low and high are the least and the greatest id among the tasks that
@@ -74,15 +75,15 @@ type pastBlock struct {
 	// skips is the time of the latest ticks without a task in the block. Limits says that it has
 	// entries about limits.
 	skips int64
-	// since is the earliest time since when a task is pending. Fell says that tasks failed.
-	since        int64
-	limits, fell bool
-	// came has the bits of the places that tasks came to, moved of their numbers, and facts of
-	// the names of messages that are not about tasks.
-	came, moved, facts sieve
+	// since is the earliest time since when a task is pending. Failed says that tasks failed.
+	since          int64
+	limits, failed bool
+	// places are those that tasks came to, groups those of these tasks, and names those of messages that
+	// are about no task.
+	places, groups, names sieve
 }
 
-// sieve is a set of numbers, of which several share a bit.
+// sieve is a set of numbers. Several numbers share a bit, so it may say that it has one that it has not.
 type sieve [16]uint64
 
 func (b *sieve) add(n uint32) { b[n/64%16] |= 1 << (n % 64) }
@@ -98,28 +99,42 @@ func (b *sieve) meets(other *sieve) bool {
 	return false
 }
 
-// near is the number of a task for a block's bits: tasks that were born together move together.
-func near(number uint32) uint32 { return number / 1024 }
+// groupOf is the group of a task, by its number: tasks that were born together move together.
+func groupOf(number uint32) uint32 { return number / 1024 }
 
-// pastMap is the knowledge of the index in memory, built at the first query of the past. It is only
-// an aid that tells where to read.
-type pastMap struct {
-	bounds pastBounds
+// index is an [Index]. What it has in memory is made at the first question.
+type index struct {
+	file    *os.File
+	bounds  Bounds
+	damaged func()  // called when the file is not what was written
+	writer  *writer // of the goroutine that writes; nil until it begins
+	present *scene  // at the end of the index; [index.Now] moves it on, so it costs no copy as scenes of the past do
+
 	mu     sync.Mutex
-	scan   pastScan // guarded by mu; over the blocks' content. Its tables have all definitions so far
-	read   int64    // guarded by mu; the position of scan
-	born   uint64   // guarded by mu; the sequence of the message that introduced the newest task
-	blocks []pastBlock
+	scan   scanner // guarded by mu; over the blocks' content. Its tables have all definitions so far
+	read   int64   // guarded by mu; the position of scan
+	born   uint64  // guarded by mu; the sequence of the message that introduced the newest task
+	blocks []block
 	from   []uint32        // guarded by mu; of each task, one more than the number of the origin with which it was born. Only appended to
-	odd    map[uint32]bool // guarded by mu; tasks whose origin came again, or after their birth
+	reborn map[uint32]bool // guarded by mu; tasks whose origin came again, or after their birth
 	later  []laterOrigin   // guarded by mu; these origins, in the order of the log
-	frames []pastFrame     // guarded by mu; in order
+	labels bearers         // guarded by mu
+	frames []frame         // guarded by mu; in order
 	framed int             // guarded by mu; their size in bytes
 	apart  int64           // guarded by mu; the factor by which their distance was widened for lack of room
 	scenes []*scene        // guarded by mu; the most recently used last
+}
 
-	present present
-	file    uint64 // guarded by the store's mu; counts the files that there were
+// bearers are the numbers of the tasks that were born with a label or a step, ascending.
+type bearers map[string]*[]uint32
+
+func (l bearers) add(label []byte, number uint32) {
+	of := l[string(label)]
+	if of == nil {
+		of = new([]uint32)
+		l[string(label)] = of
+	}
+	*of = append(*of, number)
 }
 
 // laterOrigin is the origin of a task from a sequence on, which it was not born with.
@@ -128,49 +143,40 @@ type laterOrigin struct {
 	number, from uint32
 }
 
-// reset discards everything, because the file was replaced. It needs the store's mu held.
-func (m *pastMap) reset() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.begin()
-	m.present.is = nil
-	m.file++
-}
-
-// begin needs mu held.
-func (m *pastMap) begin() {
-	m.scan, m.read, m.born, m.blocks, m.odd, m.scenes = pastScan{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
-	m.from, m.later = make([]uint32, 1), nil
+// begin forgets what was read. It needs mu held.
+func (m *index) begin() {
+	m.scan, m.read, m.born, m.blocks, m.reborn, m.scenes = scanner{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
+	m.from, m.later, m.labels = make([]uint32, 1), nil, bearers{}
 	m.frames, m.framed, m.apart = nil, 0, 1
 }
 
-// cover reads the index up to a sequence, or its first size bytes. It needs mu held.
-func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq uint64) error {
+// cover makes blocks of the index up to a sequence, or of its first size bytes. It needs mu held.
+func (m *index) cover(ctx context.Context, size int64, seq uint64) error {
 	s := &m.scan
 	c := blockSummary{m: m}
 	s.birth, s.from, s.move, s.note = c.birth, c.from, c.move, c.note
-	buffer := make([]byte, m.bounds.block)
+	buffer := make([]byte, m.bounds.Block)
 	for m.read < size && s.seq <= seq {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("read the index of the past: %w", err)
 		}
 		n := int(min(int64(len(buffer)), size-m.read))
-		if _, err := file.ReadAt(buffer[:n], m.read); err != nil {
+		if _, err := m.file.ReadAt(buffer[:n], m.read); err != nil {
 			return notWritten(err)
 		}
-		m.blocks = append(m.blocks, pastBlock{
-			pastMark: s.mark(m.read),
-			rank:     len(m.blocks),
-			until:    s.tasks,
-			first:    math.MaxInt64,
-			last:     math.MinInt64,
-			skips:    math.MinInt64,
-			since:    math.MaxInt64,
+		m.blocks = append(m.blocks, block{
+			mark:  s.mark(m.read),
+			rank:  len(m.blocks),
+			until: s.tasks,
+			first: math.MaxInt64,
+			last:  math.MinInt64,
+			skips: math.MinInt64,
+			since: math.MaxInt64,
 		})
 		c.of = &m.blocks[len(m.blocks)-1]
 		used, err := s.read(buffer[:n])
 		if err == nil && used == 0 && int64(n) == size-m.read {
-			err = errPast
+			err = ErrDamaged
 		}
 		if err != nil {
 			m.begin()
@@ -187,10 +193,10 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 	return nil
 }
 
-// blockSummary sums up the entries of a block as the scan of a map reads them.
+// blockSummary sums up the entries of the last block, as the scan of the index reads them.
 type blockSummary struct {
-	m  *pastMap
-	of *pastBlock // the last one of the map
+	m  *index
+	of *block
 }
 
 func (c *blockSummary) birth(number uint32, id []byte) {
@@ -208,7 +214,7 @@ func (c *blockSummary) from(number, origin uint32, submitted, _ int64) {
 	m, s, of := c.m, &c.m.scan, c.of
 	switch {
 	case number != s.tasks || s.seq != m.born:
-		m.odd[number] = true
+		m.reborn[number] = true
 		m.later = append(m.later, laterOrigin{s.seq, number, origin + 1})
 		return
 	case number == c.of.tasks: // a block before ends within the message of its birth
@@ -222,15 +228,15 @@ func (c *blockSummary) from(number, origin uint32, submitted, _ int64) {
 func (c *blockSummary) move(number, place uint32, since int64) {
 	s, b := &c.m.scan, c.of
 	p := &s.places[place]
-	b.came.add(place)
-	b.moved.add(near(number))
-	b.fell = b.fell || p.fell
+	b.places.add(place)
+	b.groups.add(groupOf(number))
+	b.failed = b.failed || p.failed
 	if p.state == task.Pending {
 		b.since = min(b.since, since)
 	}
 }
 
-func (c *blockSummary) note(r *pastReader) {
+func (c *blockSummary) note(r *reader) {
 	switch r.uint() {
 	case noteTick:
 		c.m.scan.name(r)
@@ -239,28 +245,32 @@ func (c *blockSummary) note(r *pastReader) {
 			c.of.skips = max(c.of.skips, until)
 		}
 	case noteFact:
-		c.of.facts.add(uint32(r.uint())) // there are no more names
+		c.of.names.add(uint32(r.uint())) // there are no more names
+	case noteLabels:
+		for r.at < len(r.b) {
+			c.m.labels.add(r.text(r.uint()), c.m.scan.tasks)
+		}
 	default:
 		c.of.limits = true
 	}
 }
 
 // blockOf is the block that introduces a task.
-func blockOf(blocks []pastBlock, number uint32) int {
+func blockOf(blocks []block, number uint32) int {
 	return sort.Search(len(blocks), func(i int) bool { return blocks[i].until >= number }) // a block is large: none is copied
 }
 
-// scene has the places of all tasks at a sequence, by their numbers; 0 precedes all places and
-// origins. Only the guarded fields change.
+// scene has the places and origins of all tasks as of a sequence, by their numbers. Here the number of a place
+// or an origin is one more than in the file: 0 is none. Only the guarded fields change.
 type scene struct {
-	pastMark
+	mark
 	reached uint64 // the sequence
-	file    uint64 // the number of the file
-	// tables has the definitions up to then, and perhaps later ones. Blocks tell where to read, and
-	// odd of which tasks the origin came again, or after their birth.
-	tables pastScan
-	blocks []pastBlock
-	odd    map[uint32]bool
+	// tables has the places, origins and names up to then, and perhaps later ones. Blocks tell where to
+	// read; reborn are the tasks whose origin came again, or after their birth.
+	tables scanner
+	blocks []block
+	reborn map[uint32]bool
+	labels bearers // those of the index, and guarded by its mu: later tasks are added
 
 	in   collections.List // one more than the number of the place
 	n    []int            // how many tasks are in each place, after one entry for no place
@@ -271,14 +281,14 @@ type scene struct {
 	byJob, bySchedule []view.Latest
 	decided           []int64
 
-	mu    sync.Mutex
-	asked pastAnswers // guarded by mu
+	mu     sync.Mutex
+	cached answers // guarded by mu
 }
 
-// pastFrame is the part of a scene to start from. It shares with those before and after it what has not
-// changed.
-type pastFrame struct {
-	pastMark
+// frame is what reading starts from that makes a scene: the nearest one before the sequence. It shares with
+// the frames before and after it what has not changed.
+type frame struct {
+	mark
 	in                collections.List
 	n                 []int
 	byJob, bySchedule []view.Latest
@@ -286,18 +296,18 @@ type pastFrame struct {
 }
 
 // size is roughly how many bytes it has beside the frame before.
-func (f *pastFrame) size(before *pastFrame) int {
+func (f *frame) size(before *frame) int {
 	return 200 + f.in.Bytes(&before.in) + 16*(len(f.byJob)+len(f.bySchedule)) + 8*(len(f.n)+len(f.decided))
 }
 
 // frame is a copy of a scene.
-func (s *scene) frame(mark pastMark) pastFrame {
-	return pastFrame{mark, s.in.Copy(), slices.Clone(s.n), slices.Clone(s.byJob), slices.Clone(s.bySchedule), slices.Clone(s.decided)}
+func (s *scene) frame(mark mark) frame {
+	return frame{mark, s.in.Copy(), slices.Clone(s.n), slices.Clone(s.byJob), slices.Clone(s.bySchedule), slices.Clone(s.decided)}
 }
 
 // sceneAt returns the places of all tasks at a sequence that the index has reached; size is the
 // length of the index.
-func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq uint64) (*scene, error) {
+func (m *index) sceneAt(ctx context.Context, size int64, seq uint64) (*scene, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, s := range m.scenes {
@@ -306,28 +316,28 @@ func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq
 			return s, nil
 		}
 	}
-	if err := m.cover(ctx, file, size, seq); err != nil {
+	if err := m.cover(ctx, size, seq); err != nil {
 		return nil, err
 	}
 	s := m.before(seq)
 	scan := s.tables
-	scan.pastState, scan.until = s.pastState, seq
+	scan.progress, scan.until = s.progress, seq
 	scan.id = slices.Clone(s.id)
 	s.follow(&scan)
-	at, err := eachPart(ctx, file, s.at, m.read, m.bounds.block, &scan, func(at int64) { m.framing(s, &scan, at) })
+	at, err := eachPart(ctx, m.file, s.at, m.read, m.bounds.Block, &scan, func(at int64, _ []byte) { m.framing(s, &scan, at) })
 	if err != nil {
 		return nil, err
 	}
-	s.pastMark, s.reached, s.file = scan.mark(at), seq, m.file
+	s.mark, s.reached = scan.mark(at), seq
 	m.origins(s)
-	s.blocks, s.odd = slices.Clip(m.blocks), maps.Clone(m.odd)
+	s.blocks, s.reborn, s.labels = slices.Clip(m.blocks), maps.Clone(m.reborn), m.labels
 	m.keepScene(s)
 	return s, nil
 }
 
 // tables has the definitions so far. It needs mu held.
-func (m *pastMap) tables() pastScan {
-	return pastScan{
+func (m *index) tables() scanner {
+	return scanner{
 		places:  slices.Clip(m.scan.places),
 		origins: slices.Clip(m.scan.origins),
 		names:   slices.Clip(m.scan.names),
@@ -336,7 +346,7 @@ func (m *pastMap) tables() pastScan {
 }
 
 // origins brings the origins of a scene's tasks up to its place. It needs mu held.
-func (m *pastMap) origins(s *scene) {
+func (m *index) origins(s *scene) {
 	from := m.from[: s.tasks+1 : s.tasks+1]
 	switch late := sort.Search(len(m.later), func(i int) bool { return m.later[i].seq > s.seq }); {
 	case late == 0:
@@ -352,7 +362,7 @@ func (m *pastMap) origins(s *scene) {
 }
 
 // before is the latest known scene up to a sequence, as a base for further reading.
-func (m *pastMap) before(seq uint64) *scene {
+func (m *index) before(seq uint64) *scene {
 	tables := m.tables()
 	var base *scene
 	for _, s := range m.scenes {
@@ -360,7 +370,7 @@ func (m *pastMap) before(seq uint64) *scene {
 			base = s
 		}
 	}
-	var frame *pastFrame
+	var frame *frame
 	for i := range m.frames {
 		if m.frames[i].seq <= seq {
 			frame = &m.frames[i]
@@ -368,11 +378,11 @@ func (m *pastMap) before(seq uint64) *scene {
 	}
 	s := newScene(tables)
 	if base != nil && (frame == nil || frame.at <= base.at) {
-		is := base.frame(base.pastMark)
+		is := base.frame(base.mark)
 		frame = &is
 	}
 	if frame != nil {
-		s.pastMark, s.in = frame.pastMark, frame.in.Copy()
+		s.mark, s.in = frame.mark, frame.in.Copy()
 		s.n, s.byJob, s.bySchedule, s.decided = slices.Clone(frame.n), slices.Clone(frame.byJob), slices.Clone(frame.bySchedule), slices.Clone(frame.decided)
 	}
 	s.grow()
@@ -380,7 +390,7 @@ func (m *pastMap) before(seq uint64) *scene {
 }
 
 // newScene is the scene before the first task.
-func newScene(tables pastScan) *scene {
+func newScene(tables scanner) *scene {
 	s := &scene{tables: tables, n: make([]int, 1)}
 	s.in.Push(0)
 	return s
@@ -390,15 +400,12 @@ func newScene(tables pastScan) *scene {
 func (s *scene) grow() {
 	s.byJob, s.bySchedule = grown(s.byJob, len(s.tables.origins)), grown(s.bySchedule, len(s.tables.origins))
 	s.n = grown(s.n, len(s.tables.places)+1)
-	for n := len(s.decided); n < len(s.tables.names); n++ {
-		s.decided = append(s.decided, math.MinInt64)
-	}
 }
 
 func grown[T any](all []T, n int) []T { return append(all, make([]T, max(n-len(all), 0))...) }
 
 // follow makes a scan advance the scene.
-func (s *scene) follow(scan *pastScan) {
+func (s *scene) follow(scan *scanner) {
 	scan.birth = func(uint32, []byte) {
 		s.in.Push(0)
 		s.n[0]++
@@ -412,15 +419,19 @@ func (s *scene) follow(scan *pastScan) {
 		later(&s.byJob[of], view.Latest{At: submitted, Number: number})
 		later(&s.bySchedule[of], view.Latest{At: tick, Number: number})
 	}
-	scan.note = func(r *pastReader) {
+	scan.note = func(r *reader) {
 		if r.uint() != noteTick {
 			return
 		}
-		if n := r.uint(); n < uint64(len(s.decided)) {
-			s.decided[n] = max(s.decided[n], r.int())
-		} else {
+		n := r.uint()
+		if n >= uint64(len(s.tables.names)) {
 			r.bad = true
+			return
 		}
+		for uint64(len(s.decided)) <= n {
+			s.decided = append(s.decided, math.MinInt64)
+		}
+		s.decided[n] = max(s.decided[n], r.int())
 	}
 }
 
@@ -433,35 +444,35 @@ func later(have *view.Latest, l view.Latest) {
 
 // framing makes frames of a scene that a scan has moved on to a place, if it is far from the frame
 // before. It needs mu held.
-func (m *pastMap) framing(s *scene, scan *pastScan, at int64) {
-	n, _ := slices.BinarySearchFunc(m.frames, at+1, func(is pastFrame, at int64) int { return cmp.Compare(is.at, at) })
+func (m *index) framing(s *scene, scan *scanner, at int64) {
+	n, _ := slices.BinarySearchFunc(m.frames, at+1, func(is frame, at int64) int { return cmp.Compare(is.at, at) })
 	base := int64(0)
 	if n > 0 {
 		base = m.frames[n-1].at
 	}
-	if at-base >= max(m.bounds.frame, base/m.bounds.part)*m.apart {
+	if at-base >= max(m.bounds.Frame, base/m.bounds.Part)*m.apart {
 		m.keepFrame(s.frame(scan.mark(at)))
 	}
 }
 
 // keepFrame keeps a frame if there is none at its place.
-func (m *pastMap) keepFrame(f pastFrame) {
-	at, there := slices.BinarySearchFunc(m.frames, f.at, func(is pastFrame, at int64) int { return int(is.at - at) })
+func (m *index) keepFrame(f frame) {
+	at, there := slices.BinarySearchFunc(m.frames, f.at, func(is frame, at int64) int { return int(is.at - at) })
 	if there {
 		return
 	}
-	before := &pastFrame{}
+	before := &frame{}
 	if at > 0 {
 		before = &m.frames[at-1]
 	}
 	m.framed += f.size(before)
 	m.frames = slices.Insert(m.frames, at, f)
-	if m.framed <= m.bounds.frames {
+	if m.framed <= m.bounds.Frames {
 		return
 	}
 	left := m.frames[:0]
 	m.framed, m.apart = 0, 2*m.apart
-	before = &pastFrame{}
+	before = &frame{}
 	for i := 1; i < len(m.frames); i += 2 {
 		is := m.frames[i]
 		m.framed += is.size(before)
@@ -473,20 +484,28 @@ func (m *pastMap) keepFrame(f pastFrame) {
 }
 
 // keepScene keeps a scene, and drops the least recently used.
-func (m *pastMap) keepScene(s *scene) {
+func (m *index) keepScene(s *scene) {
 	m.scenes = append(m.scenes, s)
 	tasks := 0
 	for i := len(m.scenes) - 1; i >= 0; i-- {
-		if tasks += int(m.scenes[i].in.Len()); i < len(m.scenes)-1 && (tasks > m.bounds.tasks || len(m.scenes)-i > m.bounds.scenes) {
+		if tasks += int(m.scenes[i].in.Len()); i < len(m.scenes)-1 && (tasks > m.bounds.Tasks || len(m.scenes)-i > m.bounds.Scenes) {
 			m.scenes = slices.Delete(m.scenes, 0, i+1)
 			return
 		}
 	}
 }
 
+// notWritten turns the error of a read beyond the end of the file into ErrDamaged.
+func notWritten(err error) error {
+	if errors.Is(err, io.EOF) {
+		return ErrDamaged
+	}
+	return fmt.Errorf("read the index of the past: %w", err)
+}
+
 // eachPart reads the index between two places, at most up to the sequence of s. After each part it
-// calls then with the start of the next one. It returns where it ended.
-func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s *pastScan, then func(at int64)) (int64, error) {
+// calls then with the start of the next one and what it has read. It returns where it ended.
+func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s *scanner, then func(at int64, part []byte)) (int64, error) {
 	if s.buffer == nil {
 		s.buffer = make([]byte, part)
 	}
@@ -499,79 +518,47 @@ func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s 
 		used, err := s.read(buffer[:n])
 		at += int64(used)
 		switch {
-		case err == errPastEnd: //nolint:errorlint // it comes as it is
+		case err == errLater: //nolint:errorlint // it comes as it is
 			return at, nil
 		case err != nil:
 			return at, err
 		case ctx.Err() != nil:
 			return at, fmt.Errorf("read the index of the past: %w", ctx.Err())
 		case used == 0 && int64(n) == end-at:
-			return at, errPast
+			return at, ErrDamaged
 		case used == 0:
 			buffer = make([]byte, 2*len(buffer))
 			continue
 		}
 		if then != nil {
-			then(at)
+			then(at, buffer[:used])
 		}
 	}
 	return at, nil
 }
 
-// present is the scene at the end of the index. Each question moves it on to the end, so it costs
-// no copy for each moment as scenes of the past do.
-type present struct {
-	mu sync.Mutex // held during a question, from before its rows are read: so the scene never has to go back
-	is *scene     // guarded by mu and the store's mu; nil until the first question
-}
-
-// now asks about the place that the rows have reached. One question is answered at a time.
-func (s *Store) now(ctx context.Context, what string, ask func(p *past) error) error {
-	n := &s.then.present
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return s.view(ctx, what, func(tx *sql.Tx, seq uint64) error {
-		var reached position
-		err := reached.load(ctx, tx)
-		if err == nil {
-			err = s.then.toEnd(ctx, s.past, reached.Past)
-		}
-		if err != nil {
-			return err
-		}
-		n.is.reached = seq
-		return ask(&past{store: s, at: view.Point{Seq: seq}, now: &now{n.is, tx, s.past, reached.Past}})
-	})
-}
-
-// LastFailed returns at most most tasks that have failed, those that failed last first.
-func (s *Store) LastFailed(ctx context.Context, most int) (last []task.Task, err error) {
-	err = s.now(ctx, "list failures", func(p *past) error { last, err = p.LastFailed(ctx, most); return err })
-	return last, err
-}
-
-// toEnd moves the present on to the first size bytes of the index. It needs the present's mu held.
-func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error {
-	is := m.present.is
-	m.present.is = nil // until it is there
+// toEnd moves the present on to the first size bytes of the index.
+func (m *index) toEnd(ctx context.Context, size int64) error {
+	is := m.present
+	m.present = nil // until it is there
 	if is == nil {
-		is = newScene(pastScan{})
+		is = newScene(scanner{})
 	}
 	m.mu.Lock()
-	err := m.cover(ctx, file, size, math.MaxUint64)
+	err := m.cover(ctx, size, math.MaxUint64)
 	is.tables = m.tables()
-	is.blocks, is.odd = slices.Clip(m.blocks), maps.Clone(m.odd)
+	is.blocks, is.reborn, is.labels = slices.Clip(m.blocks), maps.Clone(m.reborn), m.labels
 	m.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	is.grow()
-	is.asked = pastAnswers{}
+	is.cached = answers{}
 	scan := is.tables
-	scan.pastState, scan.until = is.pastState, math.MaxUint64
+	scan.progress, scan.until = is.progress, math.MaxUint64
 	scan.id = slices.Clone(is.id)
 	is.follow(&scan)
-	at, err := eachPart(ctx, file, is.at, size, m.bounds.block, &scan, func(at int64) {
+	at, err := eachPart(ctx, m.file, is.at, size, m.bounds.Block, &scan, func(at int64, _ []byte) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.framing(is, &scan, at)
@@ -579,10 +566,10 @@ func (m *pastMap) toEnd(ctx context.Context, file io.ReaderAt, size int64) error
 	if err != nil {
 		return err
 	}
-	is.pastMark = scan.mark(at)
+	is.mark = scan.mark(at)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.origins(is)
-	m.present.is = is
+	m.present = is
 	return nil
 }

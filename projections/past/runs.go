@@ -1,4 +1,4 @@
-package projections
+package past
 
 import (
 	"cmp"
@@ -37,7 +37,7 @@ type ranFor struct {
 const mostRan = 128
 
 // Runs returns the runs of the tasks that a filter chooses, one page in its order: see [view.Runs].
-func (p *past) Runs(ctx context.Context, f view.Filter) (runs []view.Run, err error) {
+func (p *View) Runs(ctx context.Context, f view.Filter) (runs []view.Run, err error) {
 	q := view.Query{Kind: view.Tasks, Filter: f}
 	if err := indexed(&q); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (p *past) Runs(ctx context.Context, f view.Filter) (runs []view.Run, err er
 }
 
 // ran sets how long tasks ran. It reads the index backwards, up to the last move of each task.
-func (p *past) ran(ctx context.Context, s *scene, left map[uint32]int, runs []view.Run) error {
+func (p *View) ran(ctx context.Context, s *scene, left map[uint32]int, runs []view.Run) error {
 	for i := len(s.blocks) - 1; i >= 0 && len(left) > 0; i-- {
 		b := &s.blocks[i]
 		if b.at >= s.at {
@@ -81,7 +81,7 @@ func (p *past) ran(ctx context.Context, s *scene, left map[uint32]int, runs []vi
 		}
 		var here []uint32
 		for number := range left {
-			if b.moved.has(near(number)) {
+			if b.groups.has(groupOf(number)) {
 				here = append(here, number)
 			}
 		}
@@ -100,20 +100,20 @@ func (p *past) ran(ctx context.Context, s *scene, left map[uint32]int, runs []vi
 		}
 	}
 	if len(left) > 0 {
-		return errPast
+		return ErrDamaged
 	}
 	return nil
 }
 
 // ranIn tells how long the tasks ran that moved in a block, by their numbers.
-func (p *past) ranIn(ctx context.Context, s *scene, b *pastBlock) ([]ranFor, error) {
+func (p *View) ranIn(ctx context.Context, s *scene, b *block) ([]ranFor, error) {
 	s.mu.Lock()
-	all, known := s.asked.ran[b]
+	all, known := s.cached.ran[b]
 	s.mu.Unlock()
 	if known {
 		return all, nil
 	}
-	scan := new(pastScan)
+	scan := new(scanner)
 	scan.move = func(number, place uint32, _ int64) {
 		if s.tables.places[place].ran {
 			all = append(all, ranFor{number, scan.ran})
@@ -127,9 +127,9 @@ func (p *past) ranIn(ctx context.Context, s *scene, b *pastBlock) ([]ranFor, err
 	all = slices.CompactFunc(all, func(a, b ranFor) bool { return a.number == b.number })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.asked.ran == nil || len(s.asked.ran) >= mostRan {
-		s.asked.ran = map[*pastBlock][]ranFor{}
+	if s.cached.ran == nil || len(s.cached.ran) >= mostRan {
+		s.cached.ran = map[*block][]ranFor{}
 	}
-	s.asked.ran[b] = all
+	s.cached.ran[b] = all
 	return all, nil
 }
