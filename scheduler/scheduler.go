@@ -179,9 +179,9 @@ type Scheduler struct {
 	fitness         Fitness
 	presence        presence
 	watch           watch
-	reacting        *Deferred // tasks affected by a node that came or went
-	dead            *Deferred // offers that the server gave up
-	expiring        *Deferred // unserved tasks, by each scheduler's own observation
+	reacting        *Deferred      // tasks affected by a node that came or went
+	dead            *inbox[string] // offers that the server gave up, by sequence
+	expiring        *Deferred      // unserved tasks, by each scheduler's own observation
 	families        *families
 	repairs         repairs
 	breakers        breakers
@@ -213,7 +213,7 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 	turns := NewPrecedence(events.NewID(cfg.Now()))
 	needs, parents := newNeeds(turns.Left()), newFamilies(turns.Left())
 	s := &Scheduler{
-		turns: turns, reacting: turns.Left(), dead: turns.Left(), expiring: turns.Left(), breakers: breakers{left: turns.Left()},
+		turns: turns, reacting: turns.Left(), dead: newInbox[string](turns.Left()), expiring: turns.Left(), breakers: breakers{left: turns.Left()},
 		needs: needs, families: parents, reactors: []reactor{needs, parents},
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{}, swept: map[string]task.ID{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
@@ -234,7 +234,7 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 		s.admitter = newAdmitter(s.rec, &cfg, turns)
 		s.reactors = append(s.reactors, s.admitter)
 	}
-	s.reactors = append(s.reactors, &s.breakers, &s.handed, deadElsewhere{s.dead})
+	s.reactors = append(s.reactors, &s.breakers, &s.handed, deadElsewhere{s.dead.left})
 	return s
 }
 
@@ -259,9 +259,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { s.every(ctx, LoopBreaker, s.cfg.React, s.judgeBreakers); return nil })
 	g.Go(func() error { return s.watchNodes(ctx) })
 	g.Go(func() error { return s.reap(ctx) })
-	g.Go(func() error { return s.followParents(ctx) })
+	g.Go(func() error { s.followParents(ctx); return nil })
 	g.Go(func() error { return s.bury(ctx) })
-	g.Go(func() error { return s.release(ctx) })
+	g.Go(func() error { s.release(ctx); return nil })
 	if view, ok := s.view.(Hurried); ok {
 		g.Go(func() error { hurry(ctx, view, s.needs.busy, s.needs.observed.Load, s.needs.crowded); return nil })
 	}

@@ -173,9 +173,6 @@ func (t *Precedence) Left() *Deferred {
 // Any tells whether anything is left to others.
 func (l *Deferred) Any() bool { return l.some.Load() }
 
-// Wake receives when the first subject is left to others.
-func (l *Deferred) Wake() <-chan struct{} { return l.wake }
-
 // Mine tells whether this scheduler must handle a key now. If not, the key is left to others for a
 // while.
 func (l *Deferred) Mine(key string) bool {
