@@ -247,7 +247,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { s.every(ctx, LoopPresence, s.cfg.Presence, s.CheckNodes); return nil })
 	g.Go(func() error { s.every(ctx, LoopReact, s.cfg.React, s.React); return nil })
 	if s.admitter != nil {
-		g.Go(func() error { s.admitter.hurry(ctx); return nil })
+		g.Go(func() error {
+			hurry(ctx, s.admitter.view, s.admitter.busy, s.admitter.observed.Load, s.admitter.crowded)
+			return nil
+		})
 		g.Go(func() error {
 			s.admitter.run(ctx, func(began, ended time.Time, err error) {
 				s.fitness.Ends(LoopAdmit, err)
@@ -280,6 +283,17 @@ func (s *Scheduler) Repairs() map[Repair]int { return s.repairs.all() }
 func (s *Scheduler) repaired(kind Repair, what string, about ...any) {
 	s.repairs.add(kind)
 	s.log.Warn(what, append([]any{"repair", string(kind)}, about...)...)
+}
+
+// repeat calls do until ctx ends, and again after the wait that it returns.
+func repeat(ctx context.Context, do func() (wait time.Duration)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(do()):
+		}
+	}
 }
 
 func (s *Scheduler) every(ctx context.Context, loop string, d time.Duration, do func(context.Context) error) {
