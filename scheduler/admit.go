@@ -287,11 +287,7 @@ func (a *admitter) shut() bool {
 	return a.book.Known().Shut()
 }
 
-// hurry speeds up the read model while tasks wait for a place, because it reports when one is free.
-func (a *admitter) hurry(ctx context.Context) {
-	hurry(ctx, a.view, a.busy, a.observed.Load, a.crowded)
-}
-
+// crowded tells whether tasks wait for a place: the read model reports when one is free.
 func (a *admitter) crowded() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -345,7 +341,7 @@ func (a *admitter) decide(ctx context.Context) ([]*admission.Sent, time.Time, er
 	if a.book.Known().Waiting() > 0 {
 		Poke(a.busy)
 	}
-	if a.left.Any() || a.behind() {
+	if a.left.some.Load() || a.behind() {
 		if again := now.Add(Patience / 10); next.IsZero() || again.Before(next) {
 			next = again
 		}

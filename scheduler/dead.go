@@ -24,65 +24,30 @@ type Deliveries interface {
 	Idle(ctx context.Context, queue string) (bool, error)
 }
 
-// deadLetters is how many dead offers may wait for their examination; the sweep finds others.
-const deadLetters = 1024
-
 // bury ends tasks whose offers were given up, as it hears of them.
 func (s *Scheduler) bury(ctx context.Context) error {
 	if s.cfg.Deliveries == nil {
 		return nil
 	}
-	heard := make(chan uint64, deadLetters)
-	stop, err := s.cfg.Deliveries.OnDead(func(seq uint64) {
-		if !s.dead.Mine(strconv.FormatUint(seq, 10)) {
-			return
-		}
-		select {
-		case heard <- seq:
-		default:
-		}
-	})
+	stop, err := s.cfg.Deliveries.OnDead(func(seq uint64) { s.dead.touch(strconv.FormatUint(seq, 10)) })
 	if err != nil {
 		return err
 	}
 	defer stop()
-	later := map[uint64]time.Time{} // offers of attempts that continue, and when to check each again
-	ticker := time.NewTicker(s.cfg.Sweep)
-	defer ticker.Stop()
-	look := func(seq uint64) {
-		delete(later, seq)
-		holds, err := s.Dead(ctx, seq)
-		if holds > 0 {
-			later[seq] = time.Now().Add(holds)
-		}
-		if err != nil && ctx.Err() == nil {
-			s.log.Warn("a dead offer could not be dealt with; the sweep comes back to its task", "error", err, "offer", seq)
-		}
-	}
-	var again <-chan time.Time
-	for {
-		again = s.dead.Again(again)
-		select {
-		case <-ctx.Done():
-			return nil
-		case seq := <-heard:
-			look(seq)
-		case <-s.dead.Wake():
-		case <-again:
-			again = nil
-			for _, key := range s.dead.Late() {
-				if seq, _ := strconv.ParseUint(key, 10, 64); s.dead.Mine(key) { // the key was made from a sequence
-					look(seq)
-				}
+	s.dead.run(ctx, s.dead.left.Mine, func() (again []string, after time.Duration) {
+		for _, key := range s.dead.take() {
+			seq, _ := strconv.ParseUint(key, 10, 64) // the key was made from a sequence
+			holds, err := s.Dead(ctx, seq)
+			if holds > 0 {
+				again, after = append(again, key), s.cfg.Sweep // its attempt continues
 			}
-		case now := <-ticker.C:
-			for seq, at := range later {
-				if !now.Before(at) {
-					look(seq)
-				}
+			if err != nil && ctx.Err() == nil {
+				s.log.Warn("a dead offer could not be dealt with; the sweep comes back to its task", "error", err, "offer", seq)
 			}
 		}
-	}
+		return again, after
+	})
+	return nil
 }
 
 // Dead handles an offer that the server has given up. If its task still waits for that very offer,

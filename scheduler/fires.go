@@ -379,17 +379,11 @@ func (f *firePipeline) end(ctx context.Context, it *heldFire, err error) {
 // keep follows the changes of definitions, and renews the leases of fires that are held long, which
 // would otherwise be redelivered.
 func (f *firePipeline) keep(ctx context.Context) {
-	ticker := time.NewTicker(fireLease / 4)
-	defer ticker.Stop()
-	for {
+	repeat(ctx, func() time.Duration {
+		f.prolong(time.Now())
 		_ = f.s.plans.follow(ctx, time.Now()) // a caller that needs one tries again
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			f.prolong(now)
-		}
-	}
+		return fireLease / 4
+	})
 }
 
 func (f *firePipeline) prolong(now time.Time) {

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,16 +15,14 @@ import (
 // sequence that it reflects, and older information is ignored. It keeps this in memory; the log has
 // the rest.
 type needs struct {
-	wake chan struct{} // there are tasks to examine
-	busy chan struct{} // holds one: a needed task is under way, so changes are urgent
-	left *Deferred     // held tasks that may go and are left to other schedulers first
+	*inbox[task.ID]               // held tasks to examine
+	busy            chan struct{} // holds one: a needed task is under way, so changes are urgent
 
 	observed atomic.Uint64 // the latest change seen
 
 	mu      sync.Mutex
 	waiting map[task.ID]*held   // guarded by mu; the held tasks
 	wanted  map[task.ID]*wanted // guarded by mu; the needed tasks
-	look    map[task.ID]bool    // guarded by mu; held tasks to examine
 	births  int                 // guarded by mu; how many births are kept in waiting
 	under   int                 // guarded by mu; how many of the wanted are under way: offered, or running
 }
@@ -55,7 +52,7 @@ func (w *wanted) underway() bool { return w.State == task.Pending || w.State == 
 const maxBirths = 100_000
 
 func newNeeds(l *Deferred) *needs {
-	n := &needs{left: l, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1)}
+	n := &needs{inbox: newInbox[task.ID](l), busy: make(chan struct{}, 1)}
 	n.begin()
 	return n
 }
@@ -64,8 +61,9 @@ func newNeeds(l *Deferred) *needs {
 func (n *needs) begin() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.waiting, n.wanted, n.look = map[task.ID]*held{}, map[task.ID]*wanted{}, map[task.ID]bool{}
+	n.waiting, n.wanted = map[task.ID]*held{}, map[task.ID]*wanted{}
 	n.births, n.under = 0, 0
+	n.take()
 }
 
 // observe implements reactor.
@@ -130,7 +128,7 @@ func (n *needs) hold(id task.ID, r *events.Record) {
 		}
 	}
 	n.waiting[id] = h
-	n.add(id)
+	n.look(id)
 }
 
 // stays records a fact that left a held task held: a move, another hold that opened, or an offer
@@ -158,7 +156,7 @@ func (n *needs) goes(w *wanted, is task.Input) {
 	n.count(before.underway(), w.underway())
 	if is.State.Terminal() && (!before.State.Terminal() || before.Seq == 0) {
 		for waiter := range w.by {
-			n.add(waiter)
+			n.look(waiter)
 		}
 	}
 }
@@ -179,23 +177,6 @@ func (n *needs) crowded() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.under > 0
-}
-
-// lookAt schedules tasks for examination.
-func (n *needs) lookAt(ids ...task.ID) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.add(ids...)
-}
-
-// add is lookAt with mu held.
-func (n *needs) add(ids ...task.ID) {
-	for _, id := range ids {
-		n.look[id] = true
-	}
-	if len(ids) > 0 {
-		Poke(n.wake)
-	}
 }
 
 // done drops a task that does not wait since a fact, unless it was held again afterwards.
@@ -234,7 +215,7 @@ func (n *needs) again(ids ...task.ID) {
 
 // forget needs mu held.
 func (n *needs) forget(id task.ID) {
-	delete(n.look, id)
+	n.drop(id)
 	if h := n.waiting[id]; h != nil {
 		n.dropBirth(h)
 		n.unwant(id, h)
@@ -258,15 +239,6 @@ func (n *needs) unwant(id task.ID, h *held) {
 			delete(n.wanted, need.Task)
 		}
 	}
-}
-
-// take returns the tasks to examine, and clears the list.
-func (n *needs) take() []task.ID {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	ids := slices.Sorted(maps.Keys(n.look)) // in the order of submission
-	clear(n.look)
-	return ids
 }
 
 // learn records the needs of a task that they hold, read since watch was called.

@@ -92,7 +92,7 @@ func noRepairs(t *testing.T, all []*Scheduler) {
 func nothingKept(t *testing.T, all []*Scheduler) {
 	t.Helper()
 	for _, s := range all {
-		if n := len(s.needs.waiting) + len(s.needs.wanted) + len(s.needs.look) + s.needs.births + s.needs.under; n > 0 {
+		if n := len(s.needs.waiting) + len(s.needs.wanted) + len(s.needs.keys) + s.needs.births + s.needs.under; n > 0 {
 			t.Errorf("%d entries are kept of what is over", n)
 		}
 	}

@@ -17,10 +17,9 @@ import (
 
 // families tracks the parents that need attention, from the facts of the log.
 type families struct {
-	mu      sync.Mutex
-	touched map[task.ID]struct{} // guarded by mu
-	poke    chan struct{}        // holds one
-	left    *Deferred
+	*inbox[task.ID]
+
+	mu sync.Mutex
 	// deserted are tasks that ran and were stopped together with their children: those spawned by
 	// then, and later ones. Guarded by mu.
 	deserted map[task.ID]struct{}
@@ -30,25 +29,7 @@ type families struct {
 // grace of its parent.
 const maxDeserted = 10_000
 
-func newFamilies(l *Deferred) *families { return &families{poke: make(chan struct{}, 1), left: l} }
-
-// touch schedules a task for examination by the scheduler whose turn it is.
-func (f *families) touch(id task.ID) {
-	if f.left.Mine(string(id)) {
-		f.look(id)
-	}
-}
-
-// look schedules a task for examination.
-func (f *families) look(id task.ID) {
-	f.mu.Lock()
-	if f.touched == nil {
-		f.touched = map[task.ID]struct{}{}
-	}
-	f.touched[id] = struct{}{}
-	f.mu.Unlock()
-	Poke(f.poke)
-}
+func newFamilies(l *Deferred) *families { return &families{inbox: newInbox[task.ID](l)} }
 
 // desert records that the children of a task must be stopped.
 func (f *families) desert(id task.ID) {
@@ -74,14 +55,6 @@ func (f *families) lives(id task.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.deserted, id)
-}
-
-func (f *families) take() []task.ID {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	ids := slices.Sorted(maps.Keys(f.touched))
-	f.touched = nil
-	return ids
 }
 
 // observe records the ends and reopenings of children, and the changes of parents. The sweep finds
@@ -115,43 +88,27 @@ func (f *families) observe(step *events.Step) {
 // gather is how long the ends of children are collected before their parents are examined.
 const gather = 20 * time.Millisecond
 
-// followParents examines parents as their children end, until ctx ends.
-func (s *Scheduler) followParents(ctx context.Context) error {
-	var again <-chan time.Time
-	for {
-		again = s.families.left.Again(again)
+// followParents examines parents as their children end, until ctx ends. Of those that other
+// schedulers should have examined it examines the ones that need action: no fact tells that another
+// scheduler examined one and found nothing to do.
+func (s *Scheduler) followParents(ctx context.Context) {
+	f := s.families
+	f.run(ctx, func(id task.ID) bool {
+		wanting, err := s.wants(ctx, id)
+		return f.left.Mine(string(id)) && (wanting || err != nil)
+	}, func() (again []task.ID, after time.Duration) {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-s.families.poke:
-		case <-s.families.left.Wake():
-			continue
-		case <-again:
-			again = nil
-			s.lateParents(ctx)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
+			return nil, 0
 		case <-time.After(gather):
 		}
-		for _, id := range s.families.take() {
+		for _, id := range f.take() {
 			if err := s.Follow(ctx, id); err != nil && ctx.Err() == nil {
 				s.log.Warn("a parent cannot be looked at now; the sweep comes back to it", "error", err, "task", string(id))
 			}
 		}
-	}
-}
-
-// lateParents examines parents that other schedulers should have examined, if they need action: no
-// fact tells that another scheduler examined one and found nothing to do.
-func (s *Scheduler) lateParents(ctx context.Context) {
-	f := s.families
-	for _, id := range f.left.LateTasks() {
-		if wanting, err := s.wants(ctx, id); f.left.Mine(string(id)) && (wanting || err != nil) {
-			f.look(id)
-		}
-	}
+		return nil, 0
+	})
 }
 
 // wants tells whether by the read model a parent needs [Scheduler.Follow].

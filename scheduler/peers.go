@@ -32,7 +32,7 @@ func (s *Scheduler) meet(ctx context.Context) error {
 			_ = peers.Say(s.turns.Name, false) // else they find out
 			return nil
 		case <-ticker.C:
-		case <-s.turns.Came(): // so that the newcomer hears of this one at once
+		case <-s.turns.came: // so that the newcomer hears of this one at once
 		}
 	}
 }
@@ -41,7 +41,7 @@ func (s *Scheduler) meet(ctx context.Context) error {
 // scheduler without peers need not know.
 func (s *Scheduler) keepLevel(ctx context.Context) {
 	view, hurried := s.view.(Hurried)
-	for ticker := time.NewTicker(Patience); ; {
+	repeat(ctx, func() time.Duration {
 		if !hurried || s.cfg.Last == nil || s.turns.Joined() && s.turns.Alone() {
 			s.fitness.Level()
 		} else {
@@ -54,11 +54,6 @@ func (s *Scheduler) keepLevel(ctx context.Context) {
 				s.fitness.Level()
 			}
 		}
-		select {
-		case <-ctx.Done():
-			ticker.Stop()
-			return
-		case <-ticker.C:
-		}
-	}
+		return Patience
+	})
 }

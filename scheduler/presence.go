@@ -147,7 +147,8 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 
 // watchBeats passes on the nodes whose heartbeats end, until ctx ends; look if there may be others.
 func (s *Scheduler) watchBeats(ctx context.Context, gone chan<- lastBeat, look chan struct{}) {
-	for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
+	pause := time.Second / 2
+	repeat(ctx, func() time.Duration {
 		err := s.beats.WatchBeats(ctx, func(id node.ID, last time.Time) {
 			select {
 			case gone <- lastBeat{id, last}:
@@ -158,16 +159,12 @@ func (s *Scheduler) watchBeats(ctx context.Context, gone chan<- lastBeat, look c
 			s.presence.unsettle(s.cfg.Settling)
 			Poke(look)
 		})
-		if ctx.Err() != nil {
-			return
+		if ctx.Err() == nil {
+			s.log.Warn("heartbeats cannot be watched; trying again, and looking at all of them meanwhile", "error", err)
 		}
-		s.log.Warn("heartbeats cannot be watched; trying again, and looking at all of them meanwhile", "error", err)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
-	}
+		pause = min(2*pause, 10*time.Second)
+		return pause
+	})
 }
 
 // silent records that a node fell silent, if the log agrees.
@@ -345,16 +342,13 @@ func (s *Scheduler) reap(ctx context.Context) error {
 	if s.cfg.Routes == nil {
 		return nil
 	}
-	for {
-		wait := reapEvery
-		if err := errors.Join(s.reapNodes(ctx), s.reapSelectors(ctx), s.reapLanes(ctx)); err != nil && ctx.Err() == nil {
-			s.log.Warn("what is left of retired nodes and unused lanes cannot be removed now; trying again in a minute", "error", err)
-			wait = time.Minute
+	repeat(ctx, func() time.Duration {
+		err := errors.Join(s.reapNodes(ctx), s.reapSelectors(ctx), s.reapLanes(ctx))
+		if err == nil || ctx.Err() != nil {
+			return reapEvery
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
+		s.log.Warn("what is left of retired nodes and unused lanes cannot be removed now; trying again in a minute", "error", err)
+		return time.Minute
+	})
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/node"
 	"millrace/task/placement"
@@ -81,7 +82,10 @@ func (s *Scheduler) React(ctx context.Context) error {
 // enforceLate examines tasks that other schedulers should have examined, if by the read model a
 // duty is due.
 func (s *Scheduler) enforceLate(ctx context.Context, w *Roster) error {
-	ids := s.reacting.LateTasks()
+	var ids []task.ID
+	for _, key := range s.reacting.Late() {
+		ids = append(ids, task.ID(key))
+	}
 	if len(ids) == 0 {
 		return nil
 	}

@@ -26,44 +26,22 @@ const (
 )
 
 // release examines held tasks whenever there is news for them, until ctx ends.
-func (s *Scheduler) release(ctx context.Context) error {
+func (s *Scheduler) release(ctx context.Context) {
 	listed := false
-	var failed []task.ID
-	again := time.NewTimer(0)
-	defer again.Stop()
-	waits := true // for again
-	var late <-chan time.Time
-	for {
-		late = s.needs.left.Again(late)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.needs.wake:
-		case <-s.needs.left.Wake():
-		case <-late:
-			late = nil
-			s.needs.lookAt(s.needs.left.LateTasks()...)
-		case <-again.C:
-			waits = false
-			s.needs.lookAt(failed...)
-			failed = nil
-		}
+	Poke(s.needs.wake)
+	s.needs.run(ctx, func(task.ID) bool { return true }, func() ([]task.ID, time.Duration) {
 		var err error
 		if !listed {
 			err = s.findHeld(ctx)
 			listed = err == nil
 		}
-		some, why := s.releaseAll(ctx)
+		failed, why := s.releaseAll(ctx)
 		if err = errors.Join(err, why); err == nil || ctx.Err() != nil {
-			continue
+			return nil, 0
 		}
-		s.log.Warn("cannot look at held tasks; trying again", "error", err, "tasks", len(some))
-		failed = append(failed, some...)
-		if !waits {
-			waits = true
-			again.Reset(releaseAgain)
-		}
-	}
+		s.log.Warn("cannot look at held tasks; trying again", "error", err, "tasks", len(failed))
+		return failed, releaseAgain
+	})
 }
 
 // releaseAll examines the held tasks with news, and releases those whose needs are met. It returns
@@ -136,7 +114,7 @@ func (s *Scheduler) findHeld(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.needs.lookAt(ids...)
+		s.needs.look(ids...)
 		if len(ids) < batch {
 			return nil
 		}

@@ -244,11 +244,11 @@ func TestDoneWithAnOlderLife(t *testing.T) {
 	step(10, held, events.Glance{Course: task.Course{State: task.Cancelled}}, task.CancelConfirmed{Code: value.Skipped})
 	step(20, events.Glance{Course: task.Course{State: task.Cancelled}}, held, task.Reopened{})
 	n.done(id, 10)
-	if n.waiting[id] == nil || !n.look[id] {
+	if n.waiting[id] == nil || !n.keys[id] {
 		t.Error("it is forgotten")
 	}
 	n.done(id, 20)
-	if n.waiting[id] != nil || n.look[id] {
+	if n.waiting[id] != nil || n.keys[id] {
 		t.Error("it is not forgotten")
 	}
 }

@@ -180,9 +180,9 @@ type Scheduler struct {
 	fitness         Fitness
 	presence        presence
 	watch           watch
-	reacting        *Deferred // tasks affected by a node that came or went
-	dead            *Deferred // offers that the server gave up
-	expiring        *Deferred // unserved tasks, by each scheduler's own observation
+	reacting        *Deferred      // tasks affected by a node that came or went
+	dead            *inbox[string] // offers that the server gave up, by sequence
+	expiring        *Deferred      // unserved tasks, by each scheduler's own observation
 	families        *families
 	repairs         repairs
 	breakers        breakers
@@ -214,7 +214,7 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 	turns := NewPrecedence(events.NewID(cfg.Now()))
 	needs, parents := newNeeds(turns.Left()), newFamilies(turns.Left())
 	s := &Scheduler{
-		turns: turns, reacting: turns.Left(), dead: turns.Left(), expiring: turns.Left(), breakers: breakers{left: turns.Left()},
+		turns: turns, reacting: turns.Left(), dead: newInbox[string](turns.Left()), expiring: turns.Left(), breakers: breakers{left: turns.Left()},
 		needs: needs, families: parents, reactors: []reactor{needs, parents},
 		cfg: cfg, view: view, beats: beats, log: cfg.Log, unserved: map[string]time.Time{}, idle: map[string]bool{}, swept: map[string]task.ID{},
 		presence: presence{settled: time.Now().Add(cfg.Settling)},
@@ -235,7 +235,7 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 		s.admitter = newAdmitter(s.rec, &cfg, turns)
 		s.reactors = append(s.reactors, s.admitter)
 	}
-	s.reactors = append(s.reactors, &s.breakers, &s.handed, deadElsewhere{s.dead})
+	s.reactors = append(s.reactors, &s.breakers, &s.handed, deadElsewhere{s.dead.left})
 	return s
 }
 
@@ -248,7 +248,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { s.every(ctx, LoopPresence, s.cfg.Presence, s.CheckNodes); return nil })
 	g.Go(func() error { s.every(ctx, LoopReact, s.cfg.React, s.React); return nil })
 	if s.admitter != nil {
-		g.Go(func() error { s.admitter.hurry(ctx); return nil })
+		g.Go(func() error {
+			hurry(ctx, s.admitter.view, s.admitter.busy, s.admitter.observed.Load, s.admitter.crowded)
+			return nil
+		})
 		g.Go(func() error {
 			s.admitter.run(ctx, func(began, ended time.Time, err error) {
 				s.fitness.Ends(LoopAdmit, err)
@@ -260,9 +263,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g.Go(func() error { s.every(ctx, LoopBreaker, s.cfg.React, s.judgeBreakers); return nil })
 	g.Go(func() error { return s.watchNodes(ctx) })
 	g.Go(func() error { return s.reap(ctx) })
-	g.Go(func() error { return s.followParents(ctx) })
+	g.Go(func() error { s.followParents(ctx); return nil })
 	g.Go(func() error { return s.bury(ctx) })
-	g.Go(func() error { return s.release(ctx) })
+	g.Go(func() error { s.release(ctx); return nil })
 	if view, ok := s.view.(Hurried); ok {
 		g.Go(func() error { hurry(ctx, view, s.needs.busy, s.needs.observed.Load, s.needs.crowded); return nil })
 	}
@@ -281,6 +284,17 @@ func (s *Scheduler) Repairs() map[Repair]int { return s.repairs.all() }
 func (s *Scheduler) repaired(kind Repair, what string, about ...any) {
 	s.repairs.add(kind)
 	s.log.Warn(what, append([]any{"repair", string(kind)}, about...)...)
+}
+
+// repeat calls do until ctx ends, and again after the wait that it returns.
+func repeat(ctx context.Context, do func() (wait time.Duration)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(do()):
+		}
+	}
 }
 
 func (s *Scheduler) every(ctx context.Context, loop string, d time.Duration, do func(context.Context) error) {

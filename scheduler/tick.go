@@ -369,7 +369,7 @@ func (d *decider) follow(ctx context.Context, decision any) error {
 			return err
 		}
 	case task.ScheduleQueued:
-		d.s.ticks.waiting.add(d.stored.Name)
+		d.s.ticks.waitsForOthers(d.stored.Name, true)
 	}
 	var errs []error
 	for _, id := range d.plan.Cancels(e) {

@@ -5,43 +5,31 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"millrace/task"
 )
 
-// names is a set of schedules.
-type names struct {
-	mu  sync.Mutex
-	set map[string]bool // guarded by mu
-}
-
-func (n *names) add(name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.set == nil {
-		n.set = map[string]bool{}
+// waitsForOthers records whether a schedule has ticks that wait for the tasks of earlier ones.
+func (w *tickWatch) waitsForOthers(name string, waits bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if delete(w.waiting, name); waits {
+		w.waiting[name] = true
 	}
-	n.set[name] = true
 }
 
-func (n *names) drop(name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.set, name)
-}
-
-func (n *names) all() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.Sorted(maps.Keys(n.set))
+// waitForOthers returns the schedules with such ticks, in order.
+func (w *tickWatch) waitForOthers() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Keys(w.waiting))
 }
 
 // releaseTicks checks once whether ticks that wait for the tasks of earlier ones can have theirs.
 func (s *Scheduler) releaseTicks(ctx context.Context) error {
 	var errs []error
-	for _, name := range s.ticks.waiting.all() {
+	for _, name := range s.ticks.waitForOthers() {
 		if !s.turns.First(name) {
 			continue
 		}
@@ -56,7 +44,7 @@ func (s *Scheduler) releaseTicksOf(ctx context.Context, name string) error {
 		return err
 	}
 	if d == nil || d.idle() {
-		s.ticks.waiting.drop(name) // the sweep finds it once it has ticks again
+		s.ticks.waitsForOthers(name, false) // the sweep finds it once it has ticks again
 		return nil
 	}
 	for {
@@ -66,7 +54,7 @@ func (s *Scheduler) releaseTicksOf(ctx context.Context, name string) error {
 			return err
 		}
 		if len(ledger.Waiting) == 0 {
-			s.ticks.waiting.drop(name)
+			s.ticks.waitsForOthers(name, false)
 			return nil
 		}
 		decision := d.plan.Release(ledger, d.stored.Revision)

@@ -149,7 +149,7 @@ func (s *Scheduler) sweepTicks(ctx context.Context, all []*planned) error {
 			continue
 		}
 		if len(schedule.LedgerOf(last.Fact.Event).Waiting) > 0 {
-			s.ticks.waiting.add(p.Name)
+			s.ticks.waitsForOthers(p.Name, true)
 		}
 		errs = append(errs, s.sweepTick(ctx, p, &last))
 	}

@@ -36,14 +36,14 @@ const (
 // scheduler dies, the others find its unfinished work here and complete it. They need not know
 // whether it lives: a tick gets one decision and a task one birth, whichever comes first.
 type tickWatch struct {
-	now     func() time.Time
-	turns   *Precedence
-	waiting names // schedules with ticks that wait for the tasks of earlier ones
+	now   func() time.Time
+	turns *Precedence
 
 	mu      sync.Mutex
 	known   map[string]latestDecision // guarded by mu, like all below; by schedule
 	unborn  map[task.ID]bool          // tasks that were admitted and are not born yet
 	changed map[string]bool           // schedules with a new decision
+	waiting map[string]bool           // schedules with ticks that wait for the tasks of earlier ones
 	held    map[string]int            // how many fires of a schedule this scheduler holds
 	due     collections.Of[*watchedTick]
 }
@@ -76,6 +76,7 @@ func newTickWatch(now func() time.Time, turns *Precedence) *tickWatch {
 		known:   map[string]latestDecision{},
 		unborn:  map[task.ID]bool{},
 		changed: map[string]bool{},
+		waiting: map[string]bool{},
 		held:    map[string]int{},
 	}
 }
@@ -111,10 +112,8 @@ func (w *tickWatch) decided(r *events.Record) {
 	}
 	ledger := schedule.LedgerOf(r.Fact.Event)
 	w.known[name] = latestDecision{r.Seq, r.Fact.At, r.Fact.Event}
-	if len(ledger.Waiting) > 0 {
-		w.waiting.add(name)
-	} else {
-		w.waiting.drop(name)
+	if delete(w.waiting, name); len(ledger.Waiting) > 0 {
+		w.waiting[name] = true
 	}
 	w.changed[name] = true
 	// A read model that is rebuilt reports old decisions.

@@ -151,7 +151,7 @@ func TestGarbageForgetsNoWaitingTick(t *testing.T) {
 	queued := task.ScheduleQueued{Tick: noon, Ledger: task.Ledger{Last: noon, Waiting: []task.WaitingTick{{}}}}
 	w.decided(&events.Record{Seq: 7, Kind: events.KindTick, Fact: events.Fact{Schedule: "s", Event: queued}})
 	w.decided(&events.Record{Seq: 8, Kind: events.KindTick, Fact: events.Fact{Schedule: "s"}, Err: errors.New("garbage")})
-	if all := w.waiting.all(); !slices.Equal(all, []string{"s"}) || !w.known["s"].last().Equal(noon) {
+	if all := w.waitForOthers(); !slices.Equal(all, []string{"s"}) || !w.known["s"].last().Equal(noon) {
 		t.Errorf("%v wait, and the last decision is on the tick of %s", all, w.known["s"].last())
 	}
 }

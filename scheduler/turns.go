@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"millrace/task"
 )
 
 // Several schedulers may take the same step: the log accepts it once. But each attempt costs reads
@@ -96,9 +94,6 @@ func (t *Precedence) Others() (names []string) {
 	return names
 }
 
-// Came receives when another scheduler is new.
-func (t *Precedence) Came() <-chan struct{} { return t.came }
-
 // Joined tells whether the others may rely on this scheduler.
 func (t *Precedence) Joined() bool {
 	t.mu.Lock()
@@ -169,12 +164,6 @@ type Deferred struct {
 func (t *Precedence) Left() *Deferred {
 	return &Deferred{turns: t, wake: make(chan struct{}, 1), until: map[string]time.Time{}}
 }
-
-// Any tells whether anything is left to others.
-func (l *Deferred) Any() bool { return l.some.Load() }
-
-// Wake receives when the first subject is left to others.
-func (l *Deferred) Wake() <-chan struct{} { return l.wake }
 
 // Mine tells whether this scheduler must handle a key now. If not, the key is left to others for a
 // while.
@@ -254,14 +243,6 @@ func (l *Deferred) Late() (keys []string) {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// LateTasks is late of tasks.
-func (l *Deferred) LateTasks() (ids []task.ID) {
-	for _, key := range l.Late() {
-		ids = append(ids, task.ID(key))
-	}
-	return ids
 }
 
 // Again returns the timer of the next check for late keys: set, unless that is nil; nil while

@@ -430,24 +430,13 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 	ctx, enough := w.reporting() // the report outlives the stop of its attempt
 	defer enough()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		offer, _ := a.lease.get()
-		err := w.protocol.Report(ctx, &a.Task, offer, c)
-		switch {
-		case err == nil:
+		offer, confirmed := a.lease.get()
+		told, err := w.tell(ctx, a.Task, offer, c)
+		if told {
 			a.tellReported()
 			return
-		case errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrUnknown):
-			w.log.Warn("result came too late; it is kept as evidence", "error", err, "task", string(a.Task.ID), "epoch", a.Task.Epoch)
-			a.tellReported()
-			return
-		case errors.Is(err, events.ErrGone):
-			w.log.Error("result could not be recorded; the next worker runs the task again", "error", err, "task", string(a.Task.ID))
-			return
-		case errors.Is(err, events.ErrTooLarge):
-			c = task.Fail{Epoch: a.Task.Epoch, Class: value.System, Message: err.Error(), Final: true}
-			continue
 		}
-		if _, confirmed := a.lease.get(); ctx.Err() != nil || time.Since(confirmed) > w.abandonAfter() {
+		if errors.Is(err, events.ErrGone) || ctx.Err() != nil || time.Since(confirmed) > w.abandonAfter() {
 			w.log.Error("result could not be recorded; the next worker runs the task again", "error", err, "task", string(a.Task.ID))
 			return
 		}

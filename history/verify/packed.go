@@ -29,17 +29,12 @@ const packedPage = 1 << 10
 
 // packed is the memory of such a task.
 type packed struct {
-	id   ulid.ULID
-	away bool // the task is not packed at present
+	id ulid.ULID
 	core
-	end, bornAt                           uint64 // end is 0 for a task that waits
-	birth                                 wish
-	key, job                              findings.Word
-	size                                  uint32
-	told                                  uint16
-	born, undue, seen, own, finished, old bool
-	child                                 bool
-	odd                                   bool // it has an entry in odd
+	brief
+	away bool // the task is not packed at present
+	own  bool // its attempt ended by its own report
+	odd  bool // it has an entry in odd
 }
 
 // odd holds the fields that few of them have.
@@ -160,10 +155,7 @@ func (t *packedTasks) put(s *story) {
 	if was.away {
 		t.size++
 	}
-	e := packed{
-		id: key, core: s.now.core, end: s.end, told: s.told, key: s.key, job: s.job, bornAt: s.bornAt, birth: s.birth,
-		born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old, size: s.size, child: s.child,
-	}
+	e := packed{id: key, core: s.now.core, brief: s.brief}
 	simple := len(s.turns) == 0 && len(s.attempts) <= 1
 	if simple && len(s.attempts) == 1 {
 		a := s.attempts[0]
@@ -200,9 +192,7 @@ func (t *packedTasks) unpack(s *story) bool {
 		return false
 	}
 	e := t.at(place)
-	s.now, s.end, s.told, s.attempt, s.turn = t.folded(key, e), e.end, e.told, e.attempt, e.turn
-	s.born, s.undue, s.seen, s.result, s.old = e.born, e.undue, e.seen, e.finished, e.old
-	s.key, s.job, s.bornAt, s.birth, s.size, s.child = e.key, e.job, e.bornAt, e.birth, e.size, e.child
+	s.now, s.brief, s.attempt, s.turn = t.folded(key, e), e.brief, e.attempt, e.turn
 	var o odd
 	if e.odd {
 		o = *t.odd[key]

@@ -13,7 +13,7 @@ import (
 // field in turn gets another value, also one that is added to the type later.
 func TestWhatIsPackedComesBack(t *testing.T) {
 	known := func() *story {
-		s := &story{id: "01JNAT00000000000000000001", born: true, undue: true, byOthers: true, bornAt: 7, offers: []offer{{seq: 7}}}
+		s := &story{id: "01JNAT00000000000000000001", brief: brief{born: true, undue: true, bornAt: 7}, byOthers: true, offers: []offer{{seq: 7}}}
 		s.now.state, s.now.seq, s.now.submitted = task.Pending, 7, 1
 		return s
 	}

@@ -16,51 +16,54 @@ type story struct {
 	id   task.ID
 	spot spot
 	now  folded
+	brief
 
-	// born says that a birth was seen, undue that a birth was itself an offer.
-	born, undue bool
-	// old says that the task may have begun before the range. A birth in the range proves nothing,
-	// because it may repeat an earlier one; a claim of the first attempt does. cut says that its
-	// state is unknown for that reason.
-	old, cut bool
-	// seen says that the read model has a row of it.
-	seen bool
-	// told has a bit for each rule whose violation was reported for this life.
-	told uint16
+	// cut says that its state is unknown, because it may have begun before the range.
+	cut  bool
 	kept bool // among the open ones
 
 	open      uint64 // epoch of the running attempt, 0 for none
 	openOffer uint64 // the offer that it holds, 0 if unknown
 	openOn    findings.Session
-	held      int64 // when the log stored the session's claim of it, in nanoseconds; 0 if unknown
-	asked     bool  // it was asked to stop
-	attempt   int32 // number of the latest attempt, or unknown
-	result    bool  // a result was accepted in this life
-	end       uint64
+	held      int64  // when the log stored the session's claim of it, in nanoseconds; 0 if unknown
+	asked     bool   // it was asked to stop
+	attempt   int32  // number of the latest attempt, or unknown
 	turn      uint64 // the fact since which it waits; 0 since its birth
 	byOthers  bool   // a component other than a scheduler opened the turn
 	granted   uint64 // the turn for which limits last admitted it, plus one; 0 for none
 	rated     uint64 // the rate of its queue under which they did
 
 	limit findings.Bounds
-	key   findings.Word // its unique key; 0 for none
 
-	bornAt   uint64   // the sequence of its first birth
 	repeated uint64   // the sequence of the last birth, if there are several
-	birth    wish     // the content of the first birth
 	rivals   []uint64 // births with another content
 	reborn   *[]rebirth
-	job      findings.Word // only of a task with a breaker; else 0
 
 	other uint32 // the spec for repeated decisions; 0 for its own
-
-	size  uint32 // of its result, in bytes
-	child bool   // it is a child
 	kin   kin
 
 	offers   []offer
 	turns    []turn // without the turn of a birth that was itself an offer
 	attempts []attempt
+}
+
+// brief is the part of a story that stays when the rest follows from the fold.
+type brief struct {
+	end, bornAt uint64        // the sequences of its end, 0 while it lives, and of its first birth
+	birth       wish          // the content of the first birth
+	key         findings.Word // its unique key; 0 for none
+	job         findings.Word // only of a task with a breaker; else 0
+	size        uint32        // of its result, in bytes
+	// told has a bit for each rule whose violation was reported for this life.
+	told uint16
+	// born says that a birth was seen, undue that a birth was itself an offer.
+	born, undue bool
+	// old says that the task may have begun before the range. A birth in the range proves nothing,
+	// because it may repeat an earlier one; a claim of the first attempt does.
+	old    bool
+	seen   bool // the read model has a row of it
+	result bool // a result was accepted in this life
+	child  bool // it is a child
 }
 
 // unknown is the number of an attempt before the range. anyDue is the due time of a turn that

@@ -55,14 +55,14 @@ func newTasks(ranged bool) *tasks {
 		packed:  newPackedTasks(),
 		digests: findings.NewDigests(),
 		words:   findings.NewWords(),
-		specs:   timeouts{index: map[specKey]uint32{}, known: map[*job.Spec]uint32{}},
+		specs:   timeouts{index: map[string]uint32{}, known: map[*job.Spec]uint32{}},
 	}
 }
 
 // timeouts are the timeouts of specs, together with place, limits and the settings that decide on
 // attempts: the only parts on which deadlines, decisions and the fold depend. 0 is no spec.
 type timeouts struct {
-	index map[specKey]uint32
+	index map[string]uint32 // by the JSON of these parts
 	list  []*job.Spec
 	// known are numbers of specs that were seen, at most manySpecs: many facts and rows share one.
 	known map[*job.Spec]uint32
@@ -70,32 +70,6 @@ type timeouts struct {
 
 // manySpecs bounds the remembered specs.
 const manySpecs = 1024
-
-// specKey distinguishes specs by these parts. Nearly all have no rules.
-type specKey struct {
-	timeout job.Timeout
-	parent  bool
-	retry   retryKey
-	signal  job.Signal
-	restart string
-	handler string
-	command bool
-	rules   string
-}
-
-// retryKey is a [job.Retry] as a part of a key.
-type retryKey struct {
-	max                            int
-	backoff                        string
-	first, most, budget, avoidWait value.Duration
-	jitter                         float64
-	avoids                         bool
-	on, notOn                      string
-}
-
-func retryKeyOf(r *job.Retry) retryKey {
-	return retryKey{r.Max, r.Backoff, r.Min, r.MaxDelay, r.Budget, r.AvoidWait, r.Jitter, r.AvoidNode, strings.Join(r.On, ","), strings.Join(r.NotOn, ",")}
-}
 
 // number returns the number of an unmodified spec.
 func (w *timeouts) number(spec *job.Spec) uint32 {
@@ -114,38 +88,23 @@ func (w *timeouts) number(spec *job.Spec) uint32 {
 }
 
 func (w *timeouts) numberOf(spec *job.Spec) uint32 {
-	key := specKey{
-		timeout: spec.Timeout,
-		retry:   retryKeyOf(&spec.Retry),
-		restart: spec.OnRestart,
-		handler: spec.Handler,
-		command: spec.Run != nil,
-		parent:  len(spec.Steps) > 0 || spec.Each != nil,
+	thin := spec.Ruled()
+	if thin == nil {
+		thin = &job.Spec{}
 	}
-	if spec.Signal != nil {
-		key.signal = *spec.Signal
+	thin.Timeout, thin.Retry, thin.OnRestart, thin.Handler, thin.Signal = spec.Timeout, spec.Retry, spec.OnRestart, spec.Handler, spec.Signal
+	if spec.Run != nil {
+		thin.Run = &job.Run{} // its content affects no decision
 	}
-	ruled := spec.Ruled()
-	if ruled != nil {
-		rules, _ := json.Marshal(ruled) // it came from JSON
-		key.rules = string(rules)
+	if len(spec.Steps) > 0 || spec.Each != nil {
+		thin.Each = &job.Each{} // enough: it has children independent of nodes
 	}
-	n, ok := w.index[key]
+	key, _ := json.Marshal(thin) // it came from JSON
+	n, ok := w.index[string(key)]
 	if !ok {
-		thin := ruled
-		if thin == nil {
-			thin = &job.Spec{}
-		}
-		thin.Timeout, thin.Retry, thin.OnRestart, thin.Handler, thin.Signal = spec.Timeout, spec.Retry, spec.OnRestart, spec.Handler, spec.Signal
-		if spec.Run != nil {
-			thin.Run = &job.Run{} // its content affects no decision
-		}
-		if key.parent {
-			thin.Each = &job.Each{} // enough: it has children independent of nodes
-		}
 		w.list = append(w.list, thin)
 		n = uint32(len(w.list))
-		w.index[key] = n
+		w.index[string(key)] = n
 	}
 	return n
 }

@@ -21,6 +21,7 @@ import (
 	"millrace/task/placement"
 	"millrace/task/queue"
 	"millrace/task/quota"
+	"millrace/task/value"
 )
 
 // present is a view that also answers what does not follow from the log.
@@ -196,8 +197,6 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A plan says whether windows are open and how many tasks may run on one node, for a task and for a
-// job whose keys are not expanded. Why says that the queue of a task is closed.
 // A plan says what each rule of a job allows.
 func TestPlanSaysEachRule(t *testing.T) {
 	s := &story{t: t}
@@ -222,6 +221,43 @@ func TestPlanSaysEachRule(t *testing.T) {
 	}
 }
 
+// A plan and an explanation ask the rules that postpone tasks, as a claim does: by the state of the
+// breaker, by the calendar, and by what runs on each node.
+func TestRulesAreAsked(t *testing.T) {
+	s := &story{t: t}
+	s.ready("n1", "images", nil)
+	s.ready("n2", "images", nil)
+	ruled := job.Spec{Handler: "x", Window: "night", PerNode: limit.PerNodes{{Max: 1}}, Breaker: &limit.Breaker{Failures: 2}}
+	of := &job.Job{Name: "crop", Spec: ruled}
+	s.add(events.KindDefinition, events.Fact{Def: task.Named(task.DefCalendar, "night"),
+		Event: task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: []byte(`{"name":"night","rules":[{"closed":"11:00-18:00"}]}`)}}})
+	s.add(events.KindBreaker, events.Fact{Job: "crop", Event: limit.Opened{Until: noon.Add(time.Hour), Reason: "2 attempts failed"}})
+	runs, id := s.bear(birth.Submission{Queue: "images"}, of), s.bear(birth.Submission{Queue: "images"}, of)
+	s.start(runs, "n1")
+
+	e, err := Why(t.Context(), s.end(), id, Rules{Now: noon})
+	if err != nil || !strings.Contains(e.What, "; its breaker keeps it from starting now: the breaker of job crop is open until ") ||
+		!strings.Contains(e.What, "; its window keeps it from starting now: outside of the window night, opens at ") {
+		t.Errorf("why: %+v, %v", e, err)
+	}
+	p, err := PlanTask(t.Context(), s.end(), id, noon)
+	if err != nil || len(p.Rules) != 1 || len(p.Rules[0].Words) != 2 || !strings.HasPrefix(p.Rules[0].Words[1], "the breaker of job crop is open until ") {
+		t.Errorf("plan: %+v, %v", p, err)
+	}
+	for name, nodes := range map[string][]node.Verdict{"why": e.Nodes, "plan": p.Nodes} {
+		if len(nodes) != 2 || nodes[0].Node != "n2" || nodes[0].Rule != "" || nodes[1].Rule != value.PerNode ||
+			nodes[1].Why != "node n1 has as many tasks under way of job crop as per_node allows: 1" {
+			t.Errorf("%s: %+v", name, nodes)
+		}
+	}
+	plans, err := PlanJobs(t.Context(), s.end(), []job.Job{*of}, birth.Submission{Queue: "images"}, noon)
+	if err != nil || len(plans[0].Rules) != 1 || len(plans[0].Rules[0].Words) != 2 || plans[0].Nodes[1].Rule != value.PerNode {
+		t.Errorf("plan of the job: %+v, %v", plans, err)
+	}
+}
+
+// A plan says whether windows are open and how many tasks may run on one node, for a task and for a
+// job whose keys are not expanded. Why says that the queue of a task is closed.
 func TestPlanOfRules(t *testing.T) {
 	s := &story{t: t}
 	s.ready("n1", "images", nil)

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"millrace/task/node"
 	"millrace/task/param"
 	"millrace/task/placement"
-	"millrace/task/queue"
 	"millrace/task/value"
 )
 
@@ -66,7 +66,7 @@ func PlanTask(ctx context.Context, v View, id task.ID, now time.Time) (Plan, err
 	if err != nil {
 		return Plan{}, err
 	}
-	p := planOf(&t, &nodes, ranOn(ctx, v, &t))
+	p := planOf(ctx, v, &t, &nodes, now)
 	if err := p.rules(ctx, v, &t, t.Spec, now); err != nil {
 		return p, err
 	}
@@ -96,55 +96,61 @@ func (p *Plan) rules(ctx context.Context, v View, t *task.Task, spec *job.Spec, 
 	if spec == nil {
 		return nil
 	}
-	for i := range job.Rules {
-		r := &job.Rules[i]
-		if r.Words == nil || !r.Has(spec) {
-			continue
-		}
-		switch words := r.Words(spec); r.Name {
-		case value.PerNode:
-			p.PerNode = words
-		case "budget":
-			p.Budgets = words
-		default:
-			p.Rules = append(p.Rules, RuleWords{r.Name, words})
-		}
-	}
-	windows := []queue.Queue{{Valve: queue.Valve{Window: spec.Window}}}
-	if queue := t.RateQueue(); queue != "" && !p.Parent {
-		said, err := GetQueue(ctx, v, queue)
-		if err != nil {
-			return err
-		}
-		windows = append(windows, said)
-	}
 	now, err := timeOf(ctx, v, now)
 	if err != nil {
 		return err
 	}
-	for i := range windows {
-		q := &windows[i]
-		if q.Always() {
+	asked := *t
+	asked.Spec = spec
+	for i := range job.Rules {
+		r := &job.Rules[i]
+		if !r.Has(spec) {
 			continue
 		}
-		wait, err := Flow(ctx, v, q.Valve, now)
+		closed, err := postponed(ctx, v, &asked, r, now)
 		if err != nil {
 			return err
 		}
-		words := "inside of " + q.Valve.Words()
-		if wait != nil {
-			words = wait.Detail
+		var words []string
+		if r.Words != nil {
+			words = r.Words(spec)
 		}
-		if q.Name != "" {
-			words = fmt.Sprintf("queue %q: %s", q.Name, words)
+		switch {
+		case r.Name == value.PerNode:
+			p.PerNode = words
+		case r.Name == "budget":
+			p.Budgets = words
+		case r.Question == job.Condition:
+			p.Windows = append(p.Windows, cmp.Or(closed, "inside of the window "+spec.Window))
+		case words != nil:
+			if closed != "" {
+				words = append(words, closed)
+			}
+			p.Rules = append(p.Rules, RuleWords{r.Name, words})
 		}
-		p.Windows = append(p.Windows, words)
 	}
+	name := t.RateQueue()
+	if name == "" || p.Parent {
+		return nil
+	}
+	said, err := GetQueue(ctx, v, name)
+	if err != nil || said.Always() {
+		return err
+	}
+	wait, err := Flow(ctx, v, said.Valve, now)
+	if err != nil {
+		return err
+	}
+	words := "inside of " + said.Words()
+	if wait != nil {
+		words = wait.Detail
+	}
+	p.Windows = append(p.Windows, fmt.Sprintf("queue %q: %s", name, words))
 	return nil
 }
 
-// planOf judges nodes for a task. Ran is the node on which it ran last, if it sticks to that.
-func planOf(t *task.Task, page *Page, ran string) Plan {
+// planOf judges nodes for a task.
+func planOf(ctx context.Context, v View, t *task.Task, page *Page, now time.Time) Plan {
 	want := node.WantOfTask(t)
 	if t.Spec.Parental() {
 		want = node.WantOf(t.Spec, t.Route.Queue())
@@ -154,12 +160,11 @@ func planOf(t *task.Task, page *Page, ran string) Plan {
 		Route:  t.Route,
 		Queue:  want.Queue,
 		Needs:  want.Needs,
-		Nodes:  node.Eligible(page.Nodes, want),
+		Nodes:  verdicts(ctx, v, t, page.Nodes, want, ranOn(ctx, v, t), now),
 		Seq:    page.Point.Seq,
 		Parent: t.Spec.Parental(),
 	}
 	if t.Spec != nil {
-		node.Prefer(p.Nodes, page.Nodes, &t.Spec.Place, ran)
 		p.Prefers = t.Spec.Place.PreferWords()
 		if len(want.Nodes) > 0 || len(want.Needs) > 0 {
 			if p.NoNode = t.Spec.Place.NoNode; p.NoNode == "" {
@@ -187,7 +192,7 @@ func PlanJobs(ctx context.Context, v View, jobs []job.Job, s birth.Submission, n
 		if err != nil {
 			return nil, err
 		}
-		p := planOf(&t, &nodes, ranOn(ctx, v, &t))
+		p := planOf(ctx, v, &t, &nodes, now)
 		if p.Job = job.Name; s.Place == nil && len(s.Nodes) == 0 {
 			p.Prefers = job.Place.PreferWords()
 		}
@@ -205,6 +210,7 @@ func newborn(of job.Job, s birth.Submission, now time.Time) (task.Task, error) {
 		return task.Task{}, wrong{err}
 	}
 	// The values given at submission affect its limits, not its place.
+	whole := of.Spec
 	of.Spec, of.Unique = of.Unkeyed(), job.Unique{}
 	if strings.Contains(of.Place.Sticky, "{") {
 		of.Place.Sticky = "" // the sticky key is not known either
@@ -215,7 +221,13 @@ func newborn(of job.Job, s birth.Submission, now time.Time) (task.Task, error) {
 	if err != nil {
 		return task.Task{}, wrong{fmt.Errorf("job %s: %w", of.Name, err)}
 	}
-	return task.Evolve(task.Task{}, task.Recorded{Seq: 1, At: now, Event: made}), nil
+	t := task.Evolve(task.Task{}, task.Recorded{Seq: 1, At: now, Event: made})
+	for i := range job.Rules {
+		if r := &job.Rules[i]; r.Question == job.Choice && r.Keys != nil {
+			r.Copy(t.Spec, &whole) // nodes are asked by it, if no value is needed for that
+		}
+	}
+	return t, nil
 }
 
 // ranOn is the node to which a task sticks; "" if there is none, or if it cannot be found out.

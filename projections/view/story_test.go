@@ -34,12 +34,18 @@ func (s *story) add(kind events.Kind, f events.Fact) uint64 {
 // submit records the birth of a task and returns its id.
 func (s *story) submit(sub birth.Submission) task.ID {
 	s.t.Helper()
-	s.ids++
-	id := task.ID("01JD6Z8V3M0QK4T7W2X9Y5AB0" + string(rune('A'+s.ids)))
 	if sub.Spec == nil {
 		sub.Spec = &job.Spec{Handler: "resize"}
 	}
-	birth, err := birth.Of(sub, nil, 0, s.now())
+	return s.bear(sub, nil)
+}
+
+// bear records the birth of a task, perhaps of a job, and returns its id.
+func (s *story) bear(sub birth.Submission, of *job.Job) task.ID {
+	s.t.Helper()
+	s.ids++
+	id := task.ID("01JD6Z8V3M0QK4T7W2X9Y5AB0" + string(rune('A'+s.ids)))
+	birth, err := birth.Of(sub, of, 0, s.now())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/duties"
+	"millrace/task/job"
 	"millrace/task/node"
 	"millrace/task/queue"
 	"millrace/task/quota"
@@ -107,11 +109,11 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 		if n, last := events.Offered(records, t.Turn); n > 1 {
 			e.Offers, e.Offered = n, last
 		}
-		e.Nodes = node.Eligible(nodes.Nodes, node.WantOfTask(&t))
-		if t.Spec != nil {
-			node.Prefer(e.Nodes, nodes.Nodes, &t.Spec.Place, ranOn(ctx, v, &t))
-		}
+		e.Nodes = verdicts(ctx, v, &t, nodes.Nodes, node.WantOfTask(&t), ranOn(ctx, v, &t), now)
 		if e.Proved, err = proved(ctx, v, e.Nodes, t.Turn); err != nil {
+			return nil, err
+		}
+		if err := e.explainRules(ctx, v, &t, now); err != nil {
 			return nil, err
 		}
 	}
@@ -129,6 +131,20 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 		e.Limits, err = v.Standing(ctx, id, r.Holders)
 	}
 	return e, err
+}
+
+// explainRules says of a waiting task which rules would postpone or end it at its claim.
+func (e *Explanation) explainRules(ctx context.Context, v View, t *task.Task, now time.Time) error {
+	for i := range job.Rules {
+		why, err := postponed(ctx, v, t, &job.Rules[i], now)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			e.What += fmt.Sprintf("; its %s keeps it from starting now: %s", job.Rules[i].Name, why)
+		}
+	}
+	return nil
 }
 
 // Proof says that a node had to prove anew that work reaches it.
@@ -306,13 +322,7 @@ func shut(ctx context.Context, v View, t *task.Task, said *queue.Queue, now time
 
 // Flow returns until when a valve is shut, and why; nil if it is open.
 func Flow(ctx context.Context, v View, valve queue.Valve, now time.Time) (*schedule.Wait, error) {
-	wait, _, err := schedule.Flow(valve, now, func(calendar string) (task.Definition, error) {
-		is, err := v.Get(ctx, Definition(task.Named(task.DefCalendar, calendar)))
-		if err != nil {
-			return task.Definition{}, err
-		}
-		return *is.Definition, nil
-	})
+	wait, _, err := schedule.Flow(valve, now, calendars(ctx, v))
 	return wait, err
 }
 

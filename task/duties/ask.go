@@ -29,8 +29,20 @@ type Ruling struct {
 	Closes time.Time
 }
 
+// Words say why the task may not start; "" if it may.
+func (r *Ruling) Words() string {
+	switch c := r.Command.(type) {
+	case task.Postpone:
+		return c.Detail
+	case task.GiveUp:
+		return c.Detail
+	}
+	return ""
+}
+
 // Ask asks the rule of [job.Rules] that an input names ([task.By.Rule]) whether the task may start.
-// The claim asks it, and whoever makes its decision again. The error is that of what is read.
+// The claim asks it, whoever explains or plans a claim, and whoever makes its decision again. The
+// error is that of what is read.
 func Ask(t *task.Task, by task.By, read Read) (Ruling, error) {
 	r := Ruling{By: by}
 	ask := postponers[by.Rule]

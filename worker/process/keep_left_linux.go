@@ -123,11 +123,10 @@ func (t *Tasks) goOn(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	if text, err := os.ReadFile(k.path(toldFile)); err == nil {
 		_ = json.Unmarshal(text, &k.memo) // else everything there is read again
 	}
-	s := &session{tasks: t, attempt: a, out: a.Output, began: timeOf(k.note.Began), started: timeOf(k.memo.Started), foreign: replacing{encoding: a.Task.Spec.Run.Encoding}}
+	s := &session{tasks: t, attempt: a, out: a.Output, began: timeOf(k.note.Began), started: timeOf(k.memo.Started), foreign: replacing{encoding: a.Task.Spec.Run.Encoding}, sessionMemo: k.memo.Session}
 	if k.note.Boot != bootID() || k.memo.Started == 0 {
 		s.started = time.Time{}
 	}
-	s.remember(k.memo.Session)
 	p := place{dir: k.note.Dir, fresh: k.note.Fresh, leave: func() {}}
 	return t.converse(ctx, s, k, true, p)
 }

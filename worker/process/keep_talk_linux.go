@@ -25,37 +25,6 @@ type keepMemo struct {
 	Session sessionMemo       `json:"session"`
 }
 
-// sessionMemo is what a [session] must remember.
-type sessionMemo struct {
-	Failure  *ipc.Failure    `json:"failure,omitempty"`
-	Result   json.RawMessage `json:"result,omitempty"`
-	Dropped  string          `json:"dropped,omitempty"`
-	Children int             `json:"children,omitempty"`
-	Warned   bool            `json:"warned,omitempty"`
-	Unfit    unfit           `json:"unfit,omitzero"`
-	Refusals int             `json:"refusals,omitempty"`
-}
-
-func (s *session) memo() sessionMemo {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := sessionMemo{Failure: s.failure, Result: s.result, Children: s.children, Warned: s.warned, Unfit: s.unfit, Refusals: s.refusals}
-	if s.dropped != nil {
-		m.Dropped = s.dropped.Error()
-	}
-	return m
-}
-
-func (s *session) remember(m sessionMemo) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failure, s.result, s.children, s.warned = m.Failure, m.Result, m.Children, m.Warned
-	s.unfit, s.refusals = m.Unfit, m.Refusals
-	if m.Dropped != "" {
-		s.dropped = errors.New(m.Dropped)
-	}
-}
-
 // resumeAgain is the pause after a failed read of what is stored.
 const resumeAgain = 500 * time.Millisecond
 

@@ -21,9 +21,9 @@ func (s *session) tooMuch(m ipc.Message) ipc.Receipt {
 	s.mu.Lock()
 	switch m.Type {
 	case ipc.TypeInsertData:
-		s.unfit.Records = why
+		s.Unfit.Records = why
 	case ipc.TypeResult:
-		s.unfit.Result, s.result = why, nil
+		s.Unfit.Result, s.Result = why, nil
 	}
 	s.mu.Unlock()
 	return s.refused(m.Type, m.Excess)
@@ -39,7 +39,7 @@ func (s *session) refused(what, why string) ipc.Receipt {
 func (s *session) count() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refusals++
+	s.Refusals++
 }
 
 // maxFailure bounds how much of an ERROR the end of an attempt repeats, in bytes; the log has all

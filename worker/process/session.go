@@ -34,18 +34,29 @@ type session struct {
 	foreign replacing
 	bare    bool // of the last message; only the reader of messages uses it
 
-	mu       sync.Mutex
-	failure  *ipc.Failure    // guarded by mu; the last ERROR
-	result   json.RawMessage // guarded by mu; the last RESULT
-	dropped  error           // guarded by mu; records that were not stored
-	unfit    unfit           // guarded by mu
-	refusals int             // guarded by mu; messages that were refused
-	children int             // guarded by mu; children without a key of their own
-	warned   bool            // guarded by mu; the process was warned about dropped figures
-	ping     *time.Timer     // guarded by mu
-	over     bool            // guarded by mu
-	started  time.Time       // when the process had started
-	ended    time.Time       // when nothing of it was left; zero before
+	mu          sync.Mutex
+	sessionMemo             // guarded by mu
+	ping        *time.Timer // guarded by mu
+	over        bool        // guarded by mu
+	started     time.Time   // when the process had started
+	ended       time.Time   // when nothing of it was left; zero before
+}
+
+// sessionMemo is what a session must remember, also where another worker goes on with it.
+type sessionMemo struct {
+	Failure  *ipc.Failure    `json:"failure,omitempty"`  // the last ERROR
+	Result   json.RawMessage `json:"result,omitempty"`   // the last RESULT
+	Dropped  string          `json:"dropped,omitempty"`  // why records were not stored
+	Children int             `json:"children,omitempty"` // without a key of their own
+	Warned   bool            `json:"warned,omitempty"`   // the process was warned about dropped figures
+	Unfit    unfit           `json:"unfit,omitzero"`
+	Refusals int             `json:"refusals,omitempty"` // messages that were refused
+}
+
+func (s *session) memo() sessionMemo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessionMemo
 }
 
 var _ child.Sink = (*session)(nil)
@@ -190,7 +201,7 @@ func (s *session) obey(m ipc.Message) (r ipc.Receipt) {
 		}
 	case ipc.TypeMetric:
 		if values, err := m.Metrics(); err == nil {
-			if err := s.out.Metrics(values); err != nil && s.first(&s.warned) {
+			if err := s.out.Metrics(values); err != nil && s.first(&s.Warned) {
 				return refused("METRIC", err)
 			}
 		}
@@ -202,12 +213,12 @@ func (s *session) obey(m ipc.Message) (r ipc.Receipt) {
 		if f, err := m.Failure(); err == nil {
 			s.out.Line(output.Stderr, "ERROR "+f.Message)
 			s.mu.Lock()
-			s.failure = &f
+			s.Failure = &f
 			s.mu.Unlock()
 		}
 	case ipc.TypeResult:
 		s.mu.Lock()
-		s.result, s.unfit.Result = m.Payload, ""
+		s.Result, s.Unfit.Result = m.Payload, ""
 		s.mu.Unlock()
 	case ipc.TypeHeartbeat:
 		s.out.Heartbeat()
@@ -262,7 +273,7 @@ func (s *session) insert(m ipc.Message) {
 	}
 	if err != nil {
 		s.mu.Lock()
-		s.dropped = err
+		s.Dropped = err.Error()
 		s.mu.Unlock()
 	}
 }
@@ -293,8 +304,8 @@ func (s *session) spawn(m ipc.Message) (task.ID, error) {
 	key := asked.Key
 	if key == "" {
 		s.mu.Lock()
-		s.children++
-		key = "#" + strconv.Itoa(s.children) // the n-th child without a key, in each attempt
+		s.Children++
+		key = "#" + strconv.Itoa(s.Children) // the n-th child without a key, in each attempt
 		s.mu.Unlock()
 	}
 	return s.attempt.Spawn(s.ctx, key, o.Submission)
@@ -304,35 +315,35 @@ func (s *session) spawn(m ipc.Message) (task.ID, error) {
 func (s *session) outcome(r *child.Result) worker.Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := worker.Outcome{Class: r.Class, Exit: r.Exit, Message: r.Message, Result: s.result, Stopped: r.Stopped, Survivors: r.Survivors}
+	o := worker.Outcome{Class: r.Class, Exit: r.Exit, Message: r.Message, Result: s.Result, Stopped: r.Stopped, Survivors: r.Survivors}
 	s.phases(r)
-	r.Usage.Refused = s.refusals
+	r.Usage.Refused = s.Refusals
 	if r.Usage != (task.Usage{}) {
 		o.Usage = &r.Usage
 	}
-	if s.failure == nil && !o.Stopped && (o.Class == value.Exit || o.Class == value.Killed) {
+	if s.Failure == nil && !o.Stopped && (o.Class == value.Exit || o.Class == value.Killed) {
 		last := s.out.LastLine(output.Stdout, output.Stderr, output.Log)
 		if last != "" || s.attempt.Left() == nil { // else an earlier worker may have had one
 			o.Message = child.WithLastLine(o.Message, last)
 		}
 	}
-	if s.dropped != nil && o.Class == "" {
-		o.Class, o.Message = value.System, s.dropped.Error()
+	if s.Dropped != "" && o.Class == "" {
+		o.Class, o.Message = value.System, s.Dropped
 	}
-	if why := cmp.Or(s.unfit.Records, s.unfit.Result); why != "" && o.Class == "" {
+	if why := cmp.Or(s.Unfit.Records, s.Unfit.Result); why != "" && o.Class == "" {
 		o.Class, o.Message, o.Final = value.Task, why, true
 	}
-	if s.failure != nil && !o.Stopped && (o.Class != "" && o.Class != value.Memory || o.Class == "" && s.failure.Fatal) {
-		if s.failure.Message != "" {
-			o.Message = value.Cut(s.failure.Message, maxFailure)
+	if s.Failure != nil && !o.Stopped && (o.Class != "" && o.Class != value.Memory || o.Class == "" && s.Failure.Fatal) {
+		if s.Failure.Message != "" {
+			o.Message = value.Cut(s.Failure.Message, maxFailure)
 		}
-		if slices.Contains(job.Classes, s.failure.Class) {
-			o.Class = s.failure.Class
+		if slices.Contains(job.Classes, s.Failure.Class) {
+			o.Class = s.Failure.Class
 		} else {
 			o.Class = value.Task
 		}
-		o.Final = s.failure.Retryable != nil && !*s.failure.Retryable
-		o.RetryAfter = time.Duration(s.failure.RetryAfter)
+		o.Final = s.Failure.Retryable != nil && !*s.Failure.Retryable
+		o.RetryAfter = time.Duration(s.Failure.RetryAfter)
 	}
 	return o
 }
