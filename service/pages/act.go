@@ -12,7 +12,6 @@ import (
 
 	"millrace/events/jet/rights"
 	"millrace/service/answers"
-	"millrace/service/client"
 	"millrace/service/httpapi"
 	"millrace/task"
 )
@@ -23,38 +22,30 @@ const seenWithin = 2 * time.Second
 // act performs a verb of the service for a button: the fields of its form, and those in its
 // address, are the fields of the request. Then it redirects to the page of the button, or to the
 // new task.
-func (s *Site) act(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	verb := rights.Verb(r.PathValue("verb"))
-	if verb.Access() == "" || verb.Access() == rights.Reading {
-		s.refuse(w, r, c, answers.ErrNothing)
-		return
+func (l *look) act(http.ResponseWriter) error {
+	verb := rights.Verb(l.r.PathValue("verb"))
+	switch access := verb.Access(); {
+	case access == "" || access == rights.Reading:
+		return answers.ErrNothing
+	case !l.caller.Role.May(verb):
+		return answers.ErrRole
 	}
-	if !c.Role.May(verb) {
-		s.refuse(w, r, c, answers.ErrRole)
-		return
-	}
-	if err := r.ParseForm(); err != nil {
-		s.refuse(w, r, c, client.Wrongf("the form cannot be read: %w", err))
-		return
-	}
-	back := r.Form.Get("back")
-	r.Form.Del("back")
-	request, err := httpapi.Form(verb, r.Form)
+	back := l.r.Form.Get("back")
+	l.r.Form.Del("back")
+	request, err := httpapi.Form(verb, l.r.Form)
 	if err != nil {
-		s.refuse(w, r, c, err)
-		return
+		return err
 	}
 	var made struct{ ID string }
 	var answer json.RawMessage
-	if err := s.server.Desk.Ask(r.Context(), c.Name, verb, request, &answer); err != nil {
-		s.refuse(w, r, c, err)
-		return
+	if err := l.ask(l.r.Context(), verb, request, &answer); err != nil {
+		return err
 	}
-	s.settle(r.Context())
+	l.site.settle(l.r.Context())
 	if verb.Access() == rights.Submitting && json.Unmarshal(answer, &made) == nil && made.ID != "" {
 		back = "/tasks/" + made.ID
 	}
-	seeOther(w, r, back)
+	return elsewhere(back)
 }
 
 // settle waits until lists show what is in the log by now, for a while.

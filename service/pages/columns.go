@@ -6,15 +6,14 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"millrace/events/jet/rights"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
-	"millrace/service/answers"
 	"millrace/service/client"
 	"millrace/service/httpapi"
 	"millrace/task/value"
@@ -125,16 +124,10 @@ const mostExported = 100_000
 
 // export sends the tasks that a query chooses as a file, page by page: as CSV, or each as a line of
 // JSON.
-func (s *Site) export(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	l := s.newLook(r, c, &tasksPage, r.URL.Query())
-	kind := l.Asked("as")
-	switch {
-	case !c.Role.May(rights.TaskList):
-		s.refuse(w, r, c, answers.ErrRole)
-		return
-	case kind != "csv" && kind != "jsonl":
-		s.refuse(w, r, c, client.Wrongf("as is %q, want csv or jsonl", kind))
-		return
+func (l *look) export(w http.ResponseWriter) error {
+	kind, err := l.kind()
+	if err != nil {
+		return err
 	}
 	to := httpapi.Long(w)
 	write := linesTo(to)
@@ -144,20 +137,17 @@ func (s *Site) export(w http.ResponseWriter, r *http.Request, c httpapi.Caller) 
 	begun, n := false, 0
 	for cursor := ""; ; {
 		var rows []taskRow
-		err := s.server.Desk.See(r.Context(), c.Name, l.At, func(ctx context.Context, sight *answers.Sight) (err error) {
-			l.Sight = sight
+		err := l.see(l.r.Context(), func(ctx context.Context) error {
 			page, err := l.tasks(ctx, client.ListRequest{Query: l.Asked("q"), Filter: view.Filter{Cursor: cursor, Limit: 1000}})
 			rows, cursor = taskRows(&page), page.Next
 			return err
 		})
 		if err != nil && !begun {
-			s.refuse(w, r, c, err)
-			return
+			return err
 		}
 		if !begun {
 			begun = true
-			w.Header().Set("Content-Type", exportTypes[kind])
-			w.Header().Set("Content-Disposition", `attachment; filename="tasks.`+kind+`"`)
+			attach(w, "tasks", kind)
 			w.Header().Set("Trailer", exportEnd)
 		}
 		rows = rows[:min(len(rows), mostExported-n)]
@@ -175,9 +165,24 @@ func (s *Site) export(w http.ResponseWriter, r *http.Request, c httpapi.Caller) 
 				end = "cut"
 			}
 			w.Header().Set(exportEnd, end)
-			return
+			return nil
 		}
 	}
+}
+
+// kind is that of the file that the request asks for.
+func (l *look) kind() (string, error) {
+	kind := l.Asked("as")
+	if kind != "csv" && kind != "jsonl" {
+		return "", client.Wrongf("as is %q, want csv or jsonl", kind)
+	}
+	return kind, nil
+}
+
+// attach says that the answer is a file, of one of the exportTypes.
+func attach(w http.ResponseWriter, name, kind string) {
+	w.Header().Set("Content-Type", exportTypes[kind])
+	w.Header().Set("Content-Disposition", `attachment; filename="`+url.PathEscape(name)+`.`+kind+`"`)
 }
 
 // exportEnd is a trailer that says whether the file is complete.
@@ -200,7 +205,7 @@ func linesTo(w io.Writer) func([]taskRow) error {
 }
 
 // exportTypes are the kinds of files that pages send.
-var exportTypes = map[string]string{"csv": "text/csv; charset=utf-8; header=present", "jsonl": "application/jsonl; charset=utf-8"}
+var exportTypes = map[string]string{"csv": "text/csv; charset=utf-8; header=present", "jsonl": "application/jsonl; charset=utf-8", "log": "text/plain; charset=utf-8"}
 
 // plainCells puts an apostrophe before each cell that a spreadsheet would take for a formula, but not before numbers.
 func plainCells(cells []string) []string {

@@ -45,7 +45,7 @@ type look struct {
 	file   *inspect.File // the file whose world it is; nil for the server's
 	site   *Site
 	caller httpapi.Caller
-	page   *page
+	of     *page
 	query  url.Values
 	typed  url.Values // in the form of the page
 	path   string     // of the request, escaped
@@ -53,7 +53,7 @@ type look struct {
 }
 
 func (s *Site) newLook(r *http.Request, c httpapi.Caller, p *page, query url.Values) *look {
-	return &look{Sight: &answers.Sight{}, Title: p.entry, At: query.Get("at"), site: s, caller: c, page: p, query: query, typed: r.PostForm, path: r.URL.EscapedPath(), r: r, Live: follows(r)}
+	return &look{Sight: &answers.Sight{}, Title: p.entry, At: query.Get("at"), site: s, caller: c, of: p, query: query, typed: r.PostForm, path: r.URL.EscapedPath(), r: r, Live: follows(r)}
 }
 
 // base leads from a path to where the pages begin. Links begin with it and never with a slash: so
@@ -182,7 +182,7 @@ func (l *look) Asset(name string) string { return base(l.path) + All().Path(name
 func (l *look) Base() string { return base(l.path) }
 
 // Page is the name of the page.
-func (l *look) Page() string { return l.page.name }
+func (l *look) Page() string { return l.of.name }
 
 // Caller returns the caller's name, "" if it is unknown.
 func (l *look) Caller() string { return l.caller.Name }
@@ -229,7 +229,7 @@ func (l *look) Entries() (all []entry) {
 
 // under returns the path of the page in the navigation to which the page belongs.
 func (l *look) under() string {
-	first, rest, _ := strings.Cut(strings.TrimPrefix(l.page.path, "/"), "/")
+	first, rest, _ := strings.Cut(strings.TrimPrefix(l.of.path, "/"), "/")
 	switch first {
 	case "bulk":
 		return "tasks"
@@ -250,7 +250,31 @@ func (l *look) May(verb string) bool {
 	return l.caller.Role.May(rights.Verb(verb)) && (l.file == nil || verb != string(rights.TaskDiff))
 }
 
-// ask performs a verb that only reads.
+// inFile names the incident file that the request is about; "" if it is about the server's log.
+func (l *look) inFile() string { return l.r.PathValue("file") }
+
+// see looks at what the request is about, as of its moment.
+func (l *look) see(ctx context.Context, look func(context.Context) error) error {
+	if l.inFile() == "" {
+		return l.site.server.Desk.See(ctx, l.caller.Name, l.At, func(ctx context.Context, sight *answers.Sight) error {
+			l.Sight = sight
+			return look(ctx)
+		})
+	}
+	f, err := l.fileIn()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	if l.Sight, err = l.site.intoFile(ctx, f, l.At); err != nil {
+		return err
+	}
+	l.file = f
+	return look(ctx)
+}
+
+// ask performs a verb of the service.
 func (l *look) ask(ctx context.Context, verb rights.Verb, request, into any) error {
 	if !l.caller.Role.May(verb) || l.file != nil {
 		return answers.ErrRole

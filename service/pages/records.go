@@ -7,12 +7,10 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
 	"millrace/events/jet/rights"
-	"millrace/service/answers"
 	"millrace/service/client"
 	"millrace/service/httpapi"
 	"millrace/task"
@@ -120,22 +118,23 @@ func keysOf(item json.RawMessage) (keys []string) {
 }
 
 // records sends the records of a task as a file: as CSV, or each as a line of JSON. It has those of the latest attempt, page by page.
-func (s *Site) records(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	id, err := taskIn(r)
-	kind := r.URL.Query().Get("as")
+func (l *look) records(w http.ResponseWriter) error {
+	id, err := taskIn(l.r)
+	if err != nil {
+		return err
+	}
+	kind, err := l.kind()
+	if err != nil {
+		return err
+	}
+	ctx := l.r.Context()
 	var of task.Task
-	switch {
-	case err != nil:
-	case !c.Role.May(rights.TaskRecords):
-		err = answers.ErrRole
-	case kind != "csv" && kind != "jsonl":
-		err = client.Wrongf("as is %q, want csv or jsonl", kind)
-	default:
-		err = s.server.Desk.Ask(r.Context(), c.Name, rights.TaskGet, map[string]any{"id": id}, &of)
+	if err := l.ask(ctx, rights.TaskGet, map[string]any{"id": id}, &of); err != nil {
+		return err
 	}
 	var names fieldNames
-	if err == nil && kind == "csv" {
-		err = s.eachRecord(r.Context(), c, &of, func(item json.RawMessage) error {
+	if kind == "csv" {
+		err = l.eachRecord(ctx, &of, func(item json.RawMessage) error {
 			if names.add(item); len(names.names) > mostFields {
 				return client.Wrongf("the records have more than %d different fields, too many for a table: export lines of JSON", mostFields)
 			}
@@ -143,25 +142,24 @@ func (s *Site) records(w http.ResponseWriter, r *http.Request, c httpapi.Caller)
 		})
 	}
 	if err != nil {
-		s.refuse(w, r, c, err)
-		return
+		return err
 	}
-	w.Header().Set("Content-Type", exportTypes[kind])
-	w.Header().Set("Content-Disposition", `attachment; filename="`+url.PathEscape(string(id))+`.`+kind+`"`)
+	attach(w, string(id), kind)
 	to := httpapi.Long(w)
 	if kind == "csv" {
-		err = s.recordTable(r.Context(), to, c, &of, &names)
+		err = l.recordTable(ctx, to, &of, &names)
 	} else {
-		err = s.recordLines(r.Context(), to, c, &of)
+		err = l.recordLines(ctx, to, &of)
 	}
 	if err != nil {
 		httpapi.Break() // who reads it must not take it for whole
 	}
+	return nil
 }
 
-func (s *Site) recordLines(ctx context.Context, to io.Writer, c httpapi.Caller, of *task.Task) error {
+func (l *look) recordLines(ctx context.Context, to io.Writer, of *task.Task) error {
 	lines := bufio.NewWriter(to)
-	err := s.eachRecord(ctx, c, of, func(item json.RawMessage) error {
+	err := l.eachRecord(ctx, of, func(item json.RawMessage) error {
 		_, err := lines.Write(append(slices.Clone(item), '\n'))
 		return err
 	})
@@ -171,14 +169,14 @@ func (s *Site) recordLines(ctx context.Context, to io.Writer, c httpapi.Caller, 
 	return lines.Flush()
 }
 
-func (s *Site) recordTable(ctx context.Context, to io.Writer, c httpapi.Caller, of *task.Task, names *fieldNames) error {
+func (l *look) recordTable(ctx context.Context, to io.Writer, of *task.Task, names *fieldNames) error {
 	table := csv.NewWriter(to)
 	head := slices.Clone(names.names)
 	if at, whole := names.at[""]; whole {
 		head[at] = "value"
 	}
 	_ = table.Write(plainCells(head)) // Flush tells
-	err := s.eachRecord(ctx, c, of, func(item json.RawMessage) error { return table.Write(plainCells(names.row(item))) })
+	err := l.eachRecord(ctx, of, func(item json.RawMessage) error { return table.Write(plainCells(names.row(item))) })
 	if table.Flush(); err != nil {
 		return err
 	}
@@ -186,13 +184,13 @@ func (s *Site) recordTable(ctx context.Context, to io.Writer, c httpapi.Caller, 
 }
 
 // eachRecord calls each with the records that the latest attempt of a task has produced.
-func (s *Site) eachRecord(ctx context.Context, c httpapi.Caller, of *task.Task, each func(json.RawMessage) error) error {
+func (l *look) eachRecord(ctx context.Context, of *task.Task, each func(json.RawMessage) error) error {
 	for after := uint64(0); ; {
 		var page struct {
 			Batches []struct{ Of output.Records }
 			Next    uint64
 		}
-		if err := s.server.Desk.Ask(ctx, c.Name, rights.TaskRecords, map[string]any{"id": of.ID, "after": after, "limit": recordsAtOnce}, &page); err != nil {
+		if err := l.ask(ctx, rights.TaskRecords, map[string]any{"id": of.ID, "after": after, "limit": recordsAtOnce}, &page); err != nil {
 			return err
 		}
 		for i := range page.Batches {

@@ -65,11 +65,13 @@ type page struct {
 	entry string
 	// verb is the verb that a viewer of it must be allowed to use.
 	verb rights.Verb
-	// takesForm tells that its form is posted to its own path; only a path that ends in /do changes
-	// anything.
+	// takesForm tells that its form is posted to its own path, and changes nothing.
 	takesForm bool
 	// inFiles tells that incident files have it, too, and onlyInFiles that the server does not.
 	inFiles, onlyInFiles bool
+	// do does what its form asks for, before it is shown; nil if it has no such form. The error may be
+	// an [elsewhere], as that of show.
+	do func(ctx context.Context, l *look) error
 	// show finds out what is on it: the Data of its templates.
 	show func(ctx context.Context, l *look) (any, error)
 }
@@ -88,30 +90,29 @@ func New(server *httpapi.Server) *Site {
 	for i := range pages {
 		p := &pages[i]
 		if p.inFiles {
-			s.mux.HandleFunc("GET /incidents/{file}"+p.path, s.known(func(w http.ResponseWriter, r *http.Request, c httpapi.Caller) { s.showFile(w, r, c, p) }))
+			s.handle("GET /incidents/{file}"+p.path, p, (*look).page)
 		}
 		if p.onlyInFiles {
 			continue
 		}
-		s.mux.HandleFunc("GET "+p.path, s.known(func(w http.ResponseWriter, r *http.Request, c httpapi.Caller) { s.show(w, r, c, p) }))
-		if p.takesForm {
-			s.mux.HandleFunc("POST "+p.path, s.known(func(w http.ResponseWriter, r *http.Request, c httpapi.Caller) { s.show(w, r, c, p) }))
+		s.handle("GET "+p.path, p, (*look).page)
+		if p.takesForm || p.do != nil {
+			s.handle("POST "+p.path, p, (*look).page)
 		}
 	}
-	s.mux.HandleFunc("POST /do/{verb}", s.known(s.act))
-	s.mux.HandleFunc("POST /run/{of}/{name}", s.known(s.run))
-	s.mux.HandleFunc("POST /bulk/{do}", s.known(s.bulk))
-	s.mux.HandleFunc("GET /tasks/export", s.known(s.export))
-	s.mux.HandleFunc("GET /tasks/complete", s.known(s.complete))
-	s.mux.HandleFunc("GET /incidents/export", s.known(s.exportFile))
-	s.mux.HandleFunc("POST /incidents/do", s.known(s.openFile))
-	s.mux.HandleFunc("POST /incidents/{file}/close", s.known(s.closeFile))
-	s.mux.HandleFunc("GET /tasks/{id}/output", s.known(s.output))
-	s.mux.HandleFunc("GET /tasks/{id}/records", s.known(s.records))
-	s.mux.HandleFunc("GET /tasks/{id}/lines", s.known(s.lines))
-	s.mux.HandleFunc("GET /tasks/{id}/hit", s.known(s.hit))
-	s.mux.HandleFunc("GET /incidents/{file}/tasks/{id}/lines", s.known(s.lines))
-	s.mux.HandleFunc("GET /incidents/{file}/tasks/{id}/hit", s.known(s.hit))
+	output := &page{name: "task", verb: rights.TaskOutput}
+	s.handle("POST /do/{verb}", &page{}, (*look).act)
+	s.handle("GET /tasks/export", &tasksPage, (*look).export)
+	s.handle("GET /tasks/complete", &tasksPage, (*look).complete)
+	s.handle("GET /incidents/export", &incidentsPage, (*look).exportFile)
+	s.handle("POST /incidents/do", &incidentsPage, (*look).openFile)
+	s.handle("POST /incidents/{file}/close", &incidentsPage, (*look).closeFile)
+	s.handle("GET /tasks/{id}/records", &page{verb: rights.TaskRecords}, (*look).records)
+	s.handle("GET /tasks/{id}/output", output, (*look).output)
+	for _, within := range []string{"", "/incidents/{file}"} {
+		s.handle("GET "+within+"/tasks/{id}/lines", output, (*look).lines)
+		s.handle("GET "+within+"/tasks/{id}/hit", output, (*look).hit)
+	}
 	s.mux.HandleFunc("GET /"+Pattern, func(w http.ResponseWriter, r *http.Request) { All().ServeHTTP(w, r) })
 	return s
 }
@@ -209,55 +210,61 @@ func (s *Site) Serve(w http.ResponseWriter, r *http.Request, who func() (httpapi
 	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 }
 
-// known wraps a handler for authenticated callers.
-func (s *Site) known(handle func(w http.ResponseWriter, r *http.Request, c httpapi.Caller)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// handle has known callers that may see a page get answers from do, at a pattern of [http.ServeMux].
+func (s *Site) handle(pattern string, p *page, do func(l *look, w http.ResponseWriter) error) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		who, _ := r.Context().Value(callerKey{}).(func() (httpapi.Caller, error)) // set by Serve
 		c, err := who()
-		if err != nil {
-			s.refuse(w, r, c, err)
-			return
+		query, bad := url.ParseQuery(r.URL.RawQuery)
+		switch {
+		case err != nil:
+		case bad != nil:
+			err = client.Wrong(value.Plainly(bad))
+		case p.verb != "" && !c.Role.May(p.verb):
+			err = answers.ErrRole
+		case r.ParseForm() != nil:
+			err = client.Wrongf("the form cannot be read")
+		default:
+			err = do(s.newLook(r, c, p, query), w)
 		}
-		handle(w, r, c)
-	}
-}
-
-// show answers with a page, or sends its parts whenever they change.
-func (s *Site) show(w http.ResponseWriter, r *http.Request, c httpapi.Caller, p *page) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	switch {
-	case err != nil:
-		s.refuse(w, r, c, client.Wrong(value.Plainly(err)))
-	case !c.Role.May(p.verb):
-		s.refuse(w, r, c, answers.ErrRole)
-	case r.Method == http.MethodPost && r.ParseForm() != nil:
-		s.refuse(w, r, c, client.Wrongf("the form cannot be read"))
-	case r.Method != http.MethodPost && follows(r):
-		key := "page " + string(c.Role) + " " + r.URL.RequestURI()
-		s.server.FollowParts(w, r, c, key, func(ctx context.Context) (parts []httpapi.Part, err error) {
-			err = s.look(ctx, r, c, p, query, func(l *look) error {
-				parts, err = s.shapes()[p.name].parts(l)
-				return err
-			})
-			return parts, err
-		})
-	default:
-		var body []byte
-		err := s.look(r.Context(), r, c, p, query, func(l *look) (err error) {
-			body, err = s.shapes()[p.name].whole(l)
-			return err
-		})
 		var to elsewhere
 		switch {
 		case errors.As(err, &to):
 			seeOther(w, r, string(to))
-			return
 		case err != nil:
 			s.refuse(w, r, c, err)
-			return
 		}
-		s.server.Send(w, r, "text/html; charset=utf-8", body)
+	})
+}
+
+// page answers with the page, or sends its parts whenever they change.
+func (l *look) page(w http.ResponseWriter) error {
+	if l.Live && l.inFile() == "" {
+		key := "page " + string(l.caller.Role) + " " + l.r.URL.RequestURI()
+		l.site.server.FollowParts(w, l.r, l.caller, key, func(ctx context.Context) (parts []httpapi.Part, err error) {
+			one := l.site.newLook(l.r, l.caller, l.of, l.query)
+			err = one.find(ctx, func() error {
+				parts, err = l.site.shapes()[l.of.name].parts(one)
+				return err
+			})
+			return parts, err
+		})
+		return nil
 	}
+	if l.r.Method == http.MethodPost && l.of.do != nil {
+		if err := l.of.do(l.r.Context(), l); err != nil {
+			return err
+		}
+	}
+	var body []byte
+	err := l.find(l.r.Context(), func() (err error) {
+		body, err = l.site.shapes()[l.of.name].whole(l)
+		return err
+	})
+	if err == nil {
+		l.site.server.Send(w, l.r, "text/html; charset=utf-8", body)
+	}
+	return err
 }
 
 // follows tells whether the caller wants to follow the page.
@@ -270,16 +277,14 @@ type elsewhere string
 
 func (e elsewhere) Error() string { return "see " + string(e) }
 
-// look finds out what is on a page, and draws it.
-func (s *Site) look(ctx context.Context, r *http.Request, c httpapi.Caller, p *page, query url.Values, draw func(*look) error) error {
-	l := s.newLook(r, c, p, query)
-	return s.server.Desk.Draw(ctx, c.Name, func() error {
-		return s.server.Desk.See(ctx, c.Name, l.At, func(ctx context.Context, sight *answers.Sight) (err error) {
-			l.Sight = sight
-			if l.Data, err = p.show(ctx, l); err != nil {
+// find finds out what is on the page, and draws it.
+func (l *look) find(ctx context.Context, draw func() error) error {
+	return l.site.server.Desk.Draw(ctx, l.caller.Name, func() error {
+		return l.see(ctx, func(ctx context.Context) (err error) {
+			if l.Data, err = l.of.show(ctx, l); err != nil {
 				return err
 			}
-			return draw(l)
+			return draw()
 		})
 	})
 }

@@ -15,9 +15,7 @@ import (
 	"millrace/internal/cli/wording"
 	"millrace/projections/query"
 	"millrace/projections/view"
-	"millrace/service/answers"
 	"millrace/service/client"
-	"millrace/service/httpapi"
 	"millrace/task"
 	"millrace/task/value"
 )
@@ -94,7 +92,7 @@ func showTasks(ctx context.Context, l *look) (any, error) {
 		}
 	}
 	if id, ok := jump(d.Query); ok {
-		return nil, elsewhere("/tasks/" + id)
+		return nil, l.elsewhere("/tasks/" + id)
 	}
 	page, err := l.tasks(ctx, client.ListRequest{Query: d.Query, Filter: view.Filter{Cursor: l.Asked("cursor")}, Progress: true})
 	var wrong *query.Wrong
@@ -216,27 +214,20 @@ func (l *look) known(ctx context.Context) query.Known {
 }
 
 // complete returns what the word at the cursor of the query bar may become.
-func (s *Site) complete(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	l := s.newLook(r, c, &tasksPage, r.URL.Query())
-	if !c.Role.May(rights.TaskList) {
-		s.refuse(w, r, c, answers.ErrRole)
-		return
-	}
+func (l *look) complete(w http.ResponseWriter) error {
 	text := l.Asked("q")
 	cursor, err := strconv.Atoi(l.Asked("cursor"))
 	if err != nil {
 		cursor = len(text)
 	}
 	var all []query.Suggestion
-	err = s.server.Desk.See(r.Context(), c.Name, l.At, func(ctx context.Context, sight *answers.Sight) error {
-		l.Sight = sight
+	err = l.see(l.r.Context(), func(ctx context.Context) error {
 		all = query.Complete(text, cursor, l.known(ctx))
 		return nil
 	})
 	body, bad := value.JSON(append([]query.Suggestion{}, all...))
-	if err = errors.Join(err, bad); err != nil {
-		s.refuse(w, r, c, err)
-		return
+	if err = errors.Join(err, bad); err == nil {
+		l.site.server.Send(w, l.r, "application/json", body)
 	}
-	s.server.Send(w, r, "application/json", body)
+	return err
 }
