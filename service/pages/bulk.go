@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,13 +17,21 @@ import (
 
 var bulkPage = page{name: "bulk", path: "/bulk/{do}", verb: rights.TaskList, do: doBulk, show: showBulk}
 
-// bulkActs are the commands for many tasks.
-var bulkActs = map[string]struct {
-	verb       rights.Verb
-	Label, Why string
-}{
-	"cancel": {rights.TasksCancel, "Cancel", "They are stopped politely, then by force, and do not start again by themselves. What has ended is left out."},
-	"retry":  {rights.TasksRetry, "Retry", "They get another life and start again, under the same ids. What has not ended, or has finished, is left out."},
+// bulkAct is a command for many tasks.
+type bulkAct struct {
+	*answers.Endpoint
+	Do, Label string
+}
+
+// bulkActs are the commands for many tasks on the pages of a noun, by their entries.
+func bulkActs(noun string) (all []bulkAct) {
+	for i := range offered() {
+		if e := &offered()[i]; e.Of == "" && slices.Contains(e.Button.On, noun) {
+			_, do, _ := strings.Cut(string(e.Verb), ".")
+			all = append(all, bulkAct{e, do, e.Button.Label})
+		}
+	}
+	return all
 }
 
 // typedAbove is from how many tasks on the user must type the number.
@@ -30,8 +39,8 @@ const typedAbove = 100
 
 // bulkData describes a command for many tasks, before or after it ran.
 type bulkData struct {
-	Do, Label, Why string
-	Verb           rights.Verb
+	bulkAct
+	Why string
 	// Query chooses the tasks if there are no IDs.
 	Query string
 	IDs   []string
@@ -48,15 +57,17 @@ type bulkData struct {
 
 // bulkOf returns the command of the page, for those that may give it.
 func bulkOf(l *look) (*bulkData, error) {
-	act, ok := bulkActs[l.r.PathValue("do")]
-	switch {
-	case !ok:
-		return nil, answers.ErrNothing
-	case !l.caller.Role.May(act.verb):
-		return nil, answers.ErrRole
+	for _, act := range slices.Concat(bulkActs("tasks"), bulkActs("dead")) {
+		switch {
+		case act.Do != l.r.PathValue("do"):
+			continue
+		case !l.caller.Role.May(act.Verb):
+			return nil, answers.ErrRole
+		}
+		l.Title = act.Label + " tasks"
+		return &bulkData{bulkAct: act, Why: act.Button.Why, Query: l.r.Form.Get("q"), IDs: l.r.Form["task"]}, nil
 	}
-	l.Title = act.Label + " tasks"
-	return &bulkData{Do: l.r.PathValue("do"), Label: act.Label, Why: act.Why, Verb: act.verb, Query: l.r.Form.Get("q"), IDs: l.r.Form["task"]}, nil
+	return nil, answers.ErrNothing
 }
 
 // showBulk shows what would happen to the tasks that a query or a list of ids chooses, or what has

@@ -24,7 +24,6 @@ import (
 	"millrace/service/httpapi"
 	"millrace/service/inspect"
 	"millrace/task"
-	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -384,10 +383,7 @@ var functions = template.FuncMap{
 	"capital": capital,
 	"text":    func(v any) string { return fmt.Sprint(v) },
 	"dict":    dict,
-	"fields":  fields,
 	"clock":   func(at int64) string { return time.Unix(at, 0).UTC().Format(time.TimeOnly) },
-	"copyOf":  copyOf,
-	"rateOf":  rateOf,
 	"missing": wording.Missing,
 	"split":   func(text string) []string { return strings.Split(text, "`") },
 	"odd":     func(n int) bool { return n%2 == 1 },
@@ -471,49 +467,4 @@ func rawText(raw []byte) string {
 var icons = map[string]string{
 	"scheduled": "◷", "held": "‖", "pending": "…", "running": "▶", "retrying": "↻", "cancelling": "◌", "finished": "✓", "error": "✗", "cancelled": "⊘", "abnormal": "!",
 	"online": "◌", "ready": "✓", "draining": "‖", "quarantined": "!", "offline": "✗", "retired": "⊘",
-}
-
-// field is a field of a form.
-type field struct {
-	Name, Label, Value, Hint string
-	Long                     bool
-}
-
-// fields makes the fields of a form: name, label, value, and whether it has several lines,
-// repeated.
-func fields(all ...any) (list []field) {
-	for i := 0; i+3 < len(all); i += 4 {
-		long, _ := all[i+3].(bool) // templates give a bool
-		list = append(list, field{Name: fmt.Sprint(all[i]), Label: fmt.Sprint(all[i+1]), Value: fmt.Sprint(all[i+2]), Long: long})
-	}
-	return list
-}
-
-// copyOf returns what can be changed in a copy: the parameters, as they are.
-func copyOf(params any) string {
-	if text := jsonOf(params); text != "" {
-		return pretty(map[string]json.RawMessage{"params": json.RawMessage(text)})
-	}
-	return ""
-}
-
-// jsonOf returns a value for a form; "" for none.
-func jsonOf(v any) string {
-	text, err := value.Indented(v)
-	if is := string(text); err == nil && is != "null" && is != "{}" {
-		return is
-	}
-	return ""
-}
-
-// rateOf returns a rate for a form; "" for none.
-func rateOf(r limit.Rate) string {
-	if r.Limit == 0 {
-		return ""
-	}
-	text, err := value.JSON(r)
-	if err != nil {
-		return ""
-	}
-	return string(text)
 }

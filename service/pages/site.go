@@ -79,7 +79,7 @@ type page struct {
 // pages are all pages, in the order of the navigation.
 var pages = []page{
 	overviewPage, tasksPage, bulkPage, taskPage, comparePage, runPage, graphPage, jobsPage, jobPage, editorPage, scheduleEditorPage, schedulesPage, schedulePage, calendarsPage, calendarPage, calendarEditorPage, nodesPage, nodePage, queuesPage,
-	deadPage, buryPage, eventsPage, eventPage, diffPage, verifyPage, auditPage, incidentsPage, stepsPage,
+	deadPage, eventsPage, eventPage, diffPage, verifyPage, auditPage, incidentsPage, stepsPage,
 }
 
 // New makes the pages of a server. They are served once they are its [httpapi.Server.Pages].
