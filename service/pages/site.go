@@ -44,11 +44,11 @@ type Site struct {
 	// The first page that is drawn makes them: most processes that could draw one never do.
 	shapes  func() map[string]*shape // by the names of pages
 	late    metrics.Series
-	ran     usual
-	changed changes
+	usual   memo[usualKey, figures]
+	altered memo[view.Thing, []view.Alteration]
 	audits  *inspect.Auditor
 	shelf   inspect.Shelf // open incident files
-	begun   begun
+	begun   memo[time.Time, time.Time]
 	// fetching are the callers for whom incident files are being made.
 	fetching fetching
 	// patience is how long an action waits for lists to show its effect.
@@ -156,33 +156,56 @@ func (s *Site) askOldest(ctx context.Context) error {
 	})
 }
 
-// begun remembers for a while when the log begins.
-type begun struct {
-	mu        sync.Mutex
-	at, asked time.Time // guarded by mu
+// memo remembers what takes long to find out.
+type memo[K comparable, V any] struct {
+	mu sync.Mutex
+	is map[K]V // guarded by mu
 }
 
-// begins returns when the log begins; otherwise if that cannot be read.
-func (s *Site) begins(ctx context.Context, log answers.Log, otherwise time.Time) time.Time {
-	s.begun.mu.Lock()
-	defer s.begun.mu.Unlock()
-	now := s.server.Desk.Now()
-	if s.begun.at.IsZero() || now.Sub(s.begun.asked) > time.Minute {
-		first, found, err := log.PointAt(ctx, view.Moment{Seq: 1}) // a single message costs less than a page
-		if err == nil && !found {
-			var records []events.Record
-			if records, err = log.Page(ctx, 1, 1); len(records) > 0 {
-				first.At, found = records[0].Stored, true
-			}
-		}
-		if err == nil && found {
-			s.begun.at, s.begun.asked = first.At, now
-		}
+// mostKept is how much a memo remembers before it begins anew.
+const mostKept = 1000
+
+// get returns what is known under a key, or else what find finds, and remembers that if it does not fail.
+func (m *memo[K, V]) get(key K, find func() (V, error)) (V, error) {
+	m.mu.Lock()
+	is, there := m.is[key]
+	m.mu.Unlock()
+	if there {
+		return is, nil
 	}
-	if s.begun.at.IsZero() {
+	is, err := find()
+	if err != nil {
+		return is, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.is == nil || len(m.is) >= mostKept {
+		m.is = map[K]V{}
+	}
+	m.is[key] = is
+	return is, nil
+}
+
+// begins returns when the log begins; otherwise if that cannot be read, or the log is empty.
+func (s *Site) begins(ctx context.Context, log answers.Log, otherwise time.Time) time.Time {
+	at, err := s.begun.get(s.server.Desk.Now().Truncate(time.Minute), func() (time.Time, error) {
+		first, found, err := log.PointAt(ctx, view.Moment{Seq: 1}) // a single message costs less than a page
+		if err != nil || found {
+			return first.At, err
+		}
+		records, err := log.Page(ctx, 1, 1)
+		if err == nil && len(records) == 0 {
+			err = client.ErrNoMessage
+		}
+		if err != nil {
+			return otherwise, err
+		}
+		return records[0].Stored, nil
+	})
+	if err != nil {
 		return otherwise
 	}
-	return s.begun.at
+	return at
 }
 
 // policy is what a browser may do with a page: load and send to where the page comes from, and nothing else.
