@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -129,12 +130,13 @@ func (l *look) export(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	to := httpapi.Long(w)
+	to := attach(w, "tasks", kind)
+	to.later.Set("Trailer", exportEnd)
 	write := linesTo(to)
 	if kind == "csv" {
 		write = tableTo(to)
 	}
-	begun, n := false, 0
+	n := 0
 	for cursor := ""; ; {
 		var rows []taskRow
 		err := l.see(l.r.Context(), func(ctx context.Context) error {
@@ -142,31 +144,24 @@ func (l *look) export(w http.ResponseWriter) error {
 			rows, cursor = taskRows(&page), page.Next
 			return err
 		})
-		if err != nil && !begun {
-			return err
-		}
-		if !begun {
-			begun = true
-			attach(w, "tasks", kind)
-			w.Header().Set("Trailer", exportEnd)
-		}
 		rows = rows[:min(len(rows), mostExported-n)]
 		n += len(rows)
 		if err == nil {
 			err = write(rows)
 		}
-		if err != nil {
-			w.Header().Set(exportEnd, "failed")
-			httpapi.Break() // the reader must not mistake it for a complete file
+		end := "whole"
+		switch {
+		case err != nil:
+			end = "failed"
+		case cursor != "" && n < mostExported:
+			continue
+		case cursor != "":
+			end = "cut"
 		}
-		if cursor == "" || n == mostExported {
-			end := "whole"
-			if cursor != "" {
-				end = "cut"
-			}
-			w.Header().Set(exportEnd, end)
-			return nil
+		if to.begun {
+			to.header.Set(exportEnd, end)
 		}
+		return to.end(err)
 	}
 }
 
@@ -179,10 +174,43 @@ func (l *look) kind() (string, error) {
 	return kind, nil
 }
 
-// attach says that the answer is a file, of one of the exportTypes.
-func attach(w http.ResponseWriter, name, kind string) {
-	w.Header().Set("Content-Type", exportTypes[kind])
-	w.Header().Set("Content-Disposition", `attachment; filename="`+url.PathEscape(name)+`.`+kind+`"`)
+// attached is an answer that is a file. It begins with what is written first.
+type attached struct {
+	io.Writer
+	header, later http.Header // what the answer has by now, and gets when it begins
+	begun         bool
+}
+
+// attach makes an answer a file, of one of the exportTypes.
+func attach(w http.ResponseWriter, name, kind string) *attached {
+	return &attached{Writer: httpapi.Long(w), header: w.Header(), later: http.Header{
+		"Content-Type": {exportTypes[kind]}, "Content-Disposition": {`attachment; filename="` + url.PathEscape(name) + `.` + kind + `"`},
+	}}
+}
+
+func (a *attached) begin() {
+	if !a.begun {
+		a.begun = true
+		maps.Copy(a.header, a.later)
+	}
+}
+
+// Write implements [io.Writer].
+func (a *attached) Write(b []byte) (int, error) {
+	a.begin()
+	return a.Writer.Write(b)
+}
+
+// end ends the file: the reader must not mistake one that has failed for a whole one. If nothing was
+// written, the error is left to say why.
+func (a *attached) end(err error) error {
+	if err != nil && a.begun {
+		httpapi.Break()
+	}
+	if err == nil {
+		a.begin()
+	}
+	return err
 }
 
 // exportEnd is a trailer that says whether the file is complete.

@@ -15,7 +15,6 @@ import (
 	"millrace/internal/cli/term"
 	"millrace/service/answers"
 	"millrace/service/client"
-	"millrace/service/httpapi"
 	"millrace/task"
 	"millrace/task/output"
 	"millrace/task/value"
@@ -285,19 +284,14 @@ func (l *look) output(w http.ResponseWriter) error {
 		l.site.server.FollowOutput(w, l.r, l.caller, id, after, func(b *output.Lines) ([]byte, error) { return value.JSON(len(b.Lines)) })
 		return nil
 	}
-	begun, to := false, httpapi.Long(w)
+	to := attach(w, string(id), "log")
 	for after := uint64(0); ; {
 		var page struct {
 			Batches []struct{ Of output.Lines }
 			Next    uint64
 		}
-		err := l.ask(l.r.Context(), rights.TaskOutput, map[string]any{"id": id, "after": after, "limit": 1000}, &page)
-		if err != nil && !begun {
-			return err
-		}
-		if !begun {
-			begun = true
-			attach(w, string(id), "log")
+		if err := l.ask(l.r.Context(), rights.TaskOutput, map[string]any{"id": id, "after": after, "limit": 1000}, &page); err != nil {
+			return to.end(err)
 		}
 		var text strings.Builder
 		for i := range page.Batches {
@@ -308,8 +302,8 @@ func (l *look) output(w http.ResponseWriter) error {
 				}
 			}
 		}
-		if _, bad := to.Write([]byte(text.String())); bad != nil || err != nil || page.Next == 0 {
-			return nil
+		if _, err := to.Write([]byte(text.String())); err != nil || page.Next == 0 {
+			return to.end(err)
 		}
 		after = page.Next
 	}
