@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
 	"millrace/service/client"
 )
@@ -61,4 +63,81 @@ func (s *Service) says(format string, args ...any) bool {
 		s.Say(fmt.Sprintf(format, args...))
 	}
 	return s.Say != nil
+}
+
+// Button is how pages offer a verb that changes something. Its form asks for a reason if the request
+// takes one.
+type Button struct {
+	// On are the nouns on whose pages it stands, as "nodes". Default: the first word of its route.
+	On []string
+	// Label stands on it. Default: the name of the verb.
+	Label string
+	// Why says above the form what happens.
+	Why string
+	// Has tells whether a thing has it, as [when] makes it. Default: each has.
+	Has func(thing any) bool
+	// Asks are the fields of the request that its form asks for, beside the reason.
+	Asks []Asked
+}
+
+// Asked is a field of a form.
+type Asked struct {
+	// Name is that of the field of the request, and Label what stands before it.
+	Name, Label string
+	// Long gives it several lines.
+	Long bool
+	// Is is what it holds for a thing before a person types, as [filled] makes it. Default: nothing.
+	Is func(thing any) string
+}
+
+// when makes [Button.Has] for things of one type; others do not have the button.
+func when[T any](has func(*T) bool) func(any) bool {
+	return func(thing any) bool { is, ok := thing.(*T); return ok && has(is) }
+}
+
+// filled makes [Asked.Is] for things of one type.
+func filled[T any](is func(*T) string) func(any) string {
+	return func(thing any) string {
+		if of, ok := thing.(*T); ok {
+			return is(of)
+		}
+		return ""
+	}
+}
+
+// button adds the button of an endpoint, which has its routes.
+func (e *Endpoint) button(b Button) *Endpoint {
+	nouns := make([]string, len(e.Routes))
+	for i, r := range e.Routes {
+		nouns[i], _, _ = strings.Cut(r.Path[1:], "/")
+	}
+	if b.On == nil {
+		b.On = nouns[:1]
+	}
+	if _, verb, _ := strings.Cut(string(e.Verb), "."); b.Label == "" {
+		b.Label = strings.ToUpper(verb[:1]) + verb[1:]
+	}
+	// The thing that it is about stands in the path, if it is about one.
+	at := max(slices.Index(nouns, b.On[0]), 0)
+	if name, one := strings.CutPrefix(e.Routes[at].Path[1+len(nouns[at]):], "/{"); one {
+		e.Of, _, _ = strings.Cut(name, "}")
+	}
+	e.Button = &b
+	return e
+}
+
+// Reasons tells whether the request takes a reason.
+func (e *Endpoint) Reasons() bool {
+	return slices.ContainsFunc(reflect.VisibleFields(e.Request), func(f reflect.StructField) bool {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		return name == "reason" && f.Tag.Get("hidden") == ""
+	})
+}
+
+// typed is what a field holds of a value as JSON: nothing, if that has no content.
+func typed(text []byte, _ error) string {
+	if is := string(text); is != "{}" {
+		return is
+	}
+	return ""
 }

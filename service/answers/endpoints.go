@@ -15,6 +15,9 @@ import (
 	"millrace/events/jet/rights"
 	"millrace/service/client"
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // Endpoint is one kind of request that the service answers, whichever way the request comes.
@@ -39,6 +42,10 @@ type Endpoint struct {
 	// Command is how it is typed on the command line; nil if that has commands of its own for it, or
 	// none.
 	Command *Command
+	// Button is how pages offer it; nil if they do not, or have a form of its own for it. Of is the field of
+	// the request that names the thing that it is about; "" if it is about many.
+	Button *Button
+	Of     string
 	// Asked are commands of their own, as "task ls", which ask for it if their user may not read the log: a
 	// viewer or a submitter. A command stands with one verb, and takes its role.
 	Asked []string
@@ -167,12 +174,22 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 	on(rights.RowList, `rows of all tasks as the read model stores them, in a form that may change with each version: {"limit":500,"after":"…"}`, (*Service).rows).at("GET /rows"),
 	on(rights.DeadList, `messages that nobody can read: {"limit":10}`, (*Service).unreadable).at("GET /messages").asked("dlq ls", "dlq show"),
 	on(rights.QueueList, `queues: {}, or one: {"queue":"crawl","rates":true}`, (*Service).queues, "no-queue").at("GET /queues").only("GET /queues/{queue}", "at", "at_least", "rates").asked("queue ls", "queue show"),
-	on(rights.QueueLimit, `how many may run and wait, and how often one may start, 0 for any number: {"queue":"crawl","running":4,"waiting":1000,"rate":{"limit":100,"per":"1m"}}`, (*Service).limitQueue, "no-calendar", "overtaken", "changed").at("POST /queues/{queue}/limit"),
+	on(rights.QueueLimit, `how many may run and wait, and how often one may start, 0 for any number: {"queue":"crawl","running":4,"waiting":1000,"rate":{"limit":100,"per":"1m"}}`, (*Service).limitQueue, "no-calendar", "overtaken", "changed").at("POST /queues/{queue}/limit").button(Button{
+		Why: "Takes effect at once. 0 means no bound; an empty field stays as it is.", Asks: []Asked{
+			{Name: "running", Label: "Most running", Is: filled(func(q *client.QueueView) string { return fmt.Sprint(q.Limit) })},
+			{Name: "waiting", Label: "Most waiting", Is: filled(func(q *client.QueueView) string { return fmt.Sprint(q.MaxWaiting) })},
+			{Name: "rate", Label: "Rate, as JSON", Is: filled(func(q *client.QueueView) string { return typed(value.JSON(q.Queue.Rate)) })},
+		},
+	}),
 	on(rights.QueuePurge, `cancel what waits in a queue: {"queue":"crawl","reason":"…"}, or say how many it would be: {"queue":"crawl","dry_run":true}`, (*Service).purgeQueue).at("POST /queues/{queue}/purge"),
-	on(rights.TasksDismiss, `take all dead letters off the list that a filter chooses, up to 1000: {"filter":{"job":"hello"},"reason":"…","dry_run":true}`, many(&client.DismissMany)).at("POST /tasks/dismiss"),
+	on(rights.TasksDismiss, `take all dead letters off the list that a filter chooses, up to 1000: {"filter":{"job":"hello"},"reason":"…","dry_run":true}`, many(&client.DismissMany)).at("POST /tasks/dismiss").button(Button{
+		On: []string{"dead"}, Label: "Drop", Why: "They are taken off the list of dead letters, and stay as they ended.",
+	}),
 	on(rights.TasksCount, `count the tasks that one of these would change: {"for":"cancel","filter":{"queue":"crawl"}}`, (*Service).countMany).at("POST /tasks/count"),
 	on(rights.LimitList, `limits and who holds them: {"limit":10,"holders":5}, or where a task stands: {"task":"…"}`, (*Service).limits).at("GET /limits").asked("limit ls", "limit show"),
-	on(rights.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss, "no-task", "no-message", "not-now").only("POST /tasks/{id}/dismiss", "reason").only("POST /messages/{seq}/dismiss", "reason"),
+	on(rights.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss, "no-task", "no-message", "not-now").only("POST /tasks/{id}/dismiss", "reason").only("POST /messages/{seq}/dismiss", "reason").button(Button{
+		On: []string{"messages"}, Label: "Drop", Why: "It is taken off this list, and stays in the log.",
+	}),
 	on(rights.NodeList, `nodes: {}`, (*Service).nodes).at("GET /nodes").asked("node ls"),
 	on(rights.NodeGet, `one node, from the log: {"id":"node-1"}, or as it was: {"id":"node-1","at":"1048211"}`, (*Service).node, "no-node").at("GET /nodes/{id}").asked("node show"),
 	on(rights.NodeWait, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, (*Service).waitNode).at("GET /nodes/{id}/wait").asked("node wait"),
@@ -181,7 +198,12 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 	on(rights.JobList, `jobs, with their schedules and latest tasks: {}`, (*Service).jobs).at("GET /jobs").asked("job ls"),
 	on(rights.ScheduleList, `schedules, with their latest tasks and skipped ticks: {}`, (*Service).schedules).at("GET /schedules").asked("schedule ls"),
 	on(rights.ScheduleGet, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, (*Service).schedule, "no-schedule").at("GET /schedules/{name}").asked("schedule show"),
-	on(rights.ScheduleRun, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, (*Service).runSchedule, append(slices.Clone(born), "no-schedule", "overlap")...).at("POST /schedules/{name}/run"),
+	on(rights.ScheduleRun, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, (*Service).runSchedule, append(slices.Clone(born), "no-schedule", "overlap")...).at("POST /schedules/{name}/run").button(Button{
+		Label: "Run now", Why: "It makes a task now, whatever its ticks, also while it is paused.",
+		Asks: []Asked{{Name: "task", Label: "Changes, as JSON", Long: true, Is: filled(func(s *schedule.Stored) string {
+			return typed(value.Indented(birth.Submission{Params: s.Make.Params}))
+		})}},
+	}),
 	on(rights.ScheduleNext, `ticks to come of all schedules: {"limit":20}, or of one: {"name":"nightly","from":"2026-03-01T00:00:00Z"}`, (*Service).ticks, "no-schedule").at("GET /schedules/{name}/next").at("GET /ticks").asked("schedule next"),
 	on(rights.ScheduleBackfill, `make the tasks of ticks that have passed: {"name":"nightly","from":"2026-03-01","to":"2026-03-08","max_parallel":4}, or say how many it would be: {…,"dry_run":true}`, (*Service).backfill, append(slices.Clone(born), "no-schedule")...).at("POST /schedules/{name}/backfill"),
 	on(rights.ScheduleProgress, `how many of the ticks of some time have a task, and how those stand: {"name":"nightly","from":"2026-03-01","to":"2026-03-08"}`, (*Service).backfilled, "no-schedule").at("GET /schedules/{name}/backfill"),

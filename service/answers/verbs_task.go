@@ -34,8 +34,12 @@ its process is gone. --wait waits for that.` + chosen,
   millrace task cancel --queue bulk --state pending --dry-run
   millrace task cancel --job crawl --label customer=acme --yes`,
 		Reason: asked, Waits: true, Many: &client.CancelMany,
+	}).button(Button{
+		Why: "It is stopped politely, then by force, and does not start again by itself.", Has: when(func(t *task.Task) bool { return !t.State.Terminal() }),
 	}),
-	on(rights.TasksCancel, `cancel all tasks that a filter chooses, up to 1000: {"filter":{"queue":"crawl"},"reason":"…","dry_run":true}`, many(&client.CancelMany)).at("POST /tasks/cancel"),
+	on(rights.TasksCancel, `cancel all tasks that a filter chooses, up to 1000: {"filter":{"queue":"crawl"},"reason":"…","dry_run":true}`, many(&client.CancelMany)).at("POST /tasks/cancel").button(Button{
+		Why: "They are stopped politely, then by force, and do not start again by themselves. What has ended is left out.",
+	}),
 	on(rights.TaskRetry, `give a task that has ended another life: {"id":"…","reason":"…"}`, acting((*client.Client).Retry), append(slices.Clone(acted), "key-taken", "queue-full")...).at("POST /tasks/{id}/retry").typed(&Command{
 		Use: "task retry ID... | FILTERS", Aliases: []string{"rerun", "requeue"},
 		Short: "Give tasks that have ended another life",
@@ -45,8 +49,12 @@ that ended as error, cancelled or abnormal and that the filters choose.
 		Example: `  millrace task retry ID --reason "the disk is back"
   millrace task retry --state error --job thumbnail --since 2h --dry-run`,
 		Reason: asked, Waits: true, Many: &client.RetryMany,
+	}).button(Button{
+		Why: "It gets another life and starts again, under the same id.", Has: when(func(t *task.Task) bool { return t.State.Terminal() }),
 	}),
-	on(rights.TasksRetry, `give all tasks another life that a filter chooses, up to 1000: {"filter":{"job":"hello","states":["error"]},"dry_run":true}`, many(&client.RetryMany)).at("POST /tasks/retry"),
+	on(rights.TasksRetry, `give all tasks another life that a filter chooses, up to 1000: {"filter":{"job":"hello","states":["error"]},"dry_run":true}`, many(&client.RetryMany)).at("POST /tasks/retry").button(Button{
+		On: []string{"tasks", "dead"}, Why: "They get another life and start again, under the same ids. What has not ended, or has finished, is left out.",
+	}),
 	on(rights.TaskSignal, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, (*Service).signal, acted...).at("POST /tasks/{id}/signal").typed(&Command{
 		Use: "task signal ID... | FILTERS", Aliases: []string{"approve"},
 		Short: "Give tasks the signal that they wait for",
@@ -56,6 +64,9 @@ the name of the user who gave it. To refuse, use "millrace task cancel".` + chos
 		Example: `  millrace task signal ID --data '{"by":"the board"}'
   millrace task signal --job release --label version=4.2 --dry-run`,
 		Reason: asked, Waits: true, Many: &client.SignalMany,
+	}).button(Button{
+		Why: "It is given the signal that it waits for.", Asks: []Asked{{Name: "data", Label: "Data, as JSON", Long: true}},
+		Has: when(func(t *task.Task) bool { return t.State == task.Held && len(t.Holds) > 0 }),
 	}),
 	on(rights.TasksSignal, `give all tasks that a filter chooses the signal that they wait for, up to 1000: {"filter":{"job":"release"},"data":{…},"dry_run":true}`, (*Service).signalMany).at("POST /tasks/signal"),
 	on(rights.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, (*Service).release, acted...).at("POST /tasks/{id}/release").typed(&Command{

@@ -1,18 +1,21 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"html/template"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"time"
+	"unicode"
 
 	"millrace/events/jet/rights"
 	"millrace/service/answers"
-	"millrace/service/client"
 	"millrace/service/httpapi"
 	"millrace/task"
 )
@@ -23,38 +26,30 @@ const seenWithin = 2 * time.Second
 // act performs a verb of the service for a button: the fields of its form, and those in its
 // address, are the fields of the request. Then it redirects to the page of the button, or to the
 // new task.
-func (s *Site) act(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	verb := rights.Verb(r.PathValue("verb"))
-	if verb.Access() == "" || verb.Access() == rights.Reading {
-		s.refuse(w, r, c, answers.ErrNothing)
-		return
+func (l *look) act(http.ResponseWriter) error {
+	verb := rights.Verb(l.r.PathValue("verb"))
+	switch access := verb.Access(); {
+	case access == "" || access == rights.Reading:
+		return answers.ErrNothing
+	case !l.caller.Role.May(verb):
+		return answers.ErrRole
 	}
-	if !c.Role.May(verb) {
-		s.refuse(w, r, c, answers.ErrRole)
-		return
-	}
-	if err := r.ParseForm(); err != nil {
-		s.refuse(w, r, c, client.Wrongf("the form cannot be read: %w", err))
-		return
-	}
-	back := r.Form.Get("back")
-	r.Form.Del("back")
-	request, err := httpapi.Form(verb, r.Form)
+	back := l.r.Form.Get("back")
+	l.r.Form.Del("back")
+	request, err := httpapi.Form(verb, l.r.Form)
 	if err != nil {
-		s.refuse(w, r, c, err)
-		return
+		return err
 	}
 	var made struct{ ID string }
 	var answer json.RawMessage
-	if err := s.server.Desk.Ask(r.Context(), c.Name, verb, request, &answer); err != nil {
-		s.refuse(w, r, c, err)
-		return
+	if err := l.ask(l.r.Context(), verb, request, &answer); err != nil {
+		return err
 	}
-	s.settle(r.Context())
+	l.site.settle(l.r.Context())
 	if verb.Access() == rights.Submitting && json.Unmarshal(answer, &made) == nil && made.ID != "" {
 		back = "/tasks/" + made.ID
 	}
-	seeOther(w, r, back)
+	return elsewhere(back)
 }
 
 // settle waits until lists show what is in the log by now, for a while.
@@ -81,29 +76,72 @@ func seeOther(w http.ResponseWriter, r *http.Request, to string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
+// button has a verb done to a thing, by a form.
+type button struct {
+	*answers.Endpoint
+	ID, Label, Why string
+	// Base leads to where pages begin, and Back is the page that follows.
+	Base, Back string
+	// Fields are those of the form besides a reason.
+	Fields []field
+}
+
+// field is a field of a form.
+type field struct {
+	Name, Label, Value string
+	Long               bool
+}
+
+// offered are the entries of verbs that have buttons: first those that make something, and last those
+// that take it away.
+var offered = sync.OnceValue(func() []answers.Endpoint {
+	all := slices.DeleteFunc(answers.Endpoints(), func(e answers.Endpoint) bool { return e.Button == nil })
+	slices.SortStableFunc(all, func(a, b answers.Endpoint) int { return cmp.Compare(turnOf(&a), turnOf(&b)) })
+	return all
+})
+
+// turnOf is where a button stands among others.
+func turnOf(e *answers.Endpoint) int {
+	switch {
+	case e.Verb.Access() == rights.Submitting:
+		return 0
+	case e.Routes[0].Method == http.MethodDelete:
+		return 2
+	}
+	return 1
+}
+
+// button makes that of a verb for a thing, as entries of verbs know it.
+func (l *look) button(e *answers.Endpoint, id string, thing any) button {
+	b := button{Endpoint: e, ID: id, Label: e.Button.Label, Why: e.Button.Why, Base: l.Base(), Back: l.Back()}
+	if e.Routes[0].Method == http.MethodDelete {
+		b.Back = "/" + e.Button.On[0]
+	}
+	for _, a := range e.Button.Asks {
+		f := field{Name: a.Name, Label: a.Label, Long: a.Long}
+		if a.Is != nil {
+			f.Value = a.Is(thing)
+		}
+		b.Fields = append(b.Fields, f)
+	}
+	return b
+}
+
+// buttons returns those for a thing of a noun that the caller may press.
+func (l *look) buttons(noun, id string, thing any) (all []button) {
+	for i := range offered() {
+		e := &offered()[i]
+		if e.Of != "" && slices.Contains(e.Button.On, noun) && l.Acts(string(e.Verb)) && (e.Button.Has == nil || e.Button.Has(thing)) {
+			all = append(all, l.button(e, id, thing))
+		}
+	}
+	return all
+}
+
 // said is a part of a sentence of Millrace: words, a command line, or what a button does instead of it.
 type said struct {
 	Text, Code string
-	button
-}
-
-// button does what a command line does.
-type button struct {
-	Verb           string // "" for none
-	Label, Of, Why string
-	ID             string
-	Fields         []field
-}
-
-// buttons are the command lines that a page has a button for, by what they begin with; what follows is whom they
-// are about.
-var buttons = map[string]button{
-	"millrace queue resume ":  {Verb: string(rights.QueueResume), Label: "Resume", Of: "queue", Why: "Its tasks start again."},
-	"millrace task signal ":   {Verb: string(rights.TaskSignal), Label: "Signal", Of: "id", Why: "It is given the signal that it waits for.", Fields: fields("data", "Data, as JSON", "", true)},
-	"millrace node undrain ":  {Verb: string(rights.NodeUndrain), Label: "Undrain", Of: "id", Why: "It takes new work again."},
-	"millrace node uncordon ": {Verb: string(rights.NodeUncordon), Label: "Uncordon", Of: "id", Why: "It takes new work again."},
-	"millrace node release ":  {Verb: string(rights.NodeRelease), Label: "Release", Of: "id", Why: "It takes new work at once."},
-	"millrace node retire ":   {Verb: string(rights.NodeRetire), Label: "Retire", Of: "id", Why: "It does not come back."},
+	Button     *button
 }
 
 // Prompts takes a sentence apart that tells a person what to do: its commands become buttons, where the caller may
@@ -111,24 +149,36 @@ var buttons = map[string]button{
 func (l *look) Prompts(text string) (all []said) {
 	for i, part := range strings.Split(text, "`") {
 		if i%2 == 0 {
-			if n := len(all); n > 0 && all[n-1].Verb != "" {
+			if n := len(all); n > 0 && all[n-1].Button != nil {
 				part = strings.TrimPrefix(part, ")")
 			}
 			all = append(all, said{Text: part})
 			continue
 		}
-		is := said{Code: part}
-		for words, b := range buttons {
-			if id, ok := strings.CutPrefix(part, words); ok && !strings.ContainsAny(id, " <") && l.Acts(b.Verb) {
-				is.button = b
-				is.ID = id
-				before := &all[len(all)-1]
-				before.Text = strings.TrimSuffix(before.Text, "(")
-			}
+		is := said{Code: part, Button: l.instead(part)}
+		if is.Button != nil {
+			before := &all[len(all)-1]
+			before.Text = strings.TrimSuffix(before.Text, "(")
 		}
 		all = append(all, is)
 	}
 	return all
+}
+
+// instead returns the button that does what a command line does; nil for none.
+func (l *look) instead(line string) *button {
+	for i := range offered() {
+		e := &offered()[i]
+		if e.Command == nil || e.Of == "" || !l.Acts(string(e.Verb)) {
+			continue
+		}
+		words := e.Command.Use[:strings.IndexFunc(e.Command.Use, unicode.IsUpper)] // "node drain ", which a name follows
+		if id, ok := strings.CutPrefix(line, "millrace "+words); ok && !strings.ContainsAny(id, " <") {
+			b := l.button(e, id, nil)
+			return &b
+		}
+	}
+	return nil
 }
 
 // stamps are times in the texts of Millrace, which are in UTC.

@@ -3,11 +3,14 @@ package pages
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
 	"millrace/events/jet/rights"
 	"millrace/internal/testkit"
+	"millrace/service/httpapi"
 	"millrace/task"
 )
 
@@ -96,5 +99,36 @@ func TestActionIsSeen(t *testing.T) {
 	}
 	if list, _ := p.get(200, "/tasks"); !strings.Contains(list, "s-cancelled") {
 		t.Errorf("the list is %s", list)
+	}
+}
+
+// What a button asks for is a field of its request, and it stands where a page has such things.
+func TestButtonsAreOfTheirVerbs(t *testing.T) {
+	t.Parallel()
+	nouns := []string{"tasks", "dead", "messages", "nodes", "queues", "schedules", "jobs", "breakers", "calendars"}
+	for _, e := range offered() {
+		form := url.Values{}
+		for _, a := range e.Button.Asks {
+			if form.Set(a.Name, "1"); a.Label == "" {
+				t.Errorf("%s asks for %s without a word", e.Verb, a.Name)
+			}
+		}
+		if e.Of != "" {
+			form.Set(e.Of, "1")
+		}
+		if e.Reasons() {
+			form.Set("reason", "why")
+		}
+		if _, err := httpapi.Form(e.Verb, form); err != nil {
+			t.Errorf("the button of %s asks for another request: %v", e.Verb, err)
+		}
+		for _, noun := range e.Button.On {
+			if !slices.Contains(nouns, noun) {
+				t.Errorf("%s stands on pages of %s", e.Verb, noun)
+			}
+		}
+		if e.Button.Why == "" || e.Button.Label == "" || e.Verb.Access() == rights.Reading {
+			t.Errorf("%s: %+v", e.Verb, e.Button)
+		}
 	}
 }

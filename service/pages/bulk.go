@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,19 +12,26 @@ import (
 	"millrace/projections/view"
 	"millrace/service/answers"
 	"millrace/service/client"
-	"millrace/service/httpapi"
 	"millrace/task"
 )
 
-var bulkPage = page{name: "bulk", path: "/bulk/{do}", verb: rights.TaskList, show: showBulk}
+var bulkPage = page{name: "bulk", path: "/bulk/{do}", verb: rights.TaskList, do: doBulk, show: showBulk}
 
-// bulkActs are the commands for many tasks.
-var bulkActs = map[string]struct {
-	verb       rights.Verb
-	Label, Why string
-}{
-	"cancel": {rights.TasksCancel, "Cancel", "They are stopped politely, then by force, and do not start again by themselves. What has ended is left out."},
-	"retry":  {rights.TasksRetry, "Retry", "They get another life and start again, under the same ids. What has not ended, or has finished, is left out."},
+// bulkAct is a command for many tasks.
+type bulkAct struct {
+	*answers.Endpoint
+	Do, Label string
+}
+
+// bulkActs are the commands for many tasks on the pages of a noun, by their entries.
+func bulkActs(noun string) (all []bulkAct) {
+	for i := range offered() {
+		if e := &offered()[i]; e.Of == "" && slices.Contains(e.Button.On, noun) {
+			_, do, _ := strings.Cut(string(e.Verb), ".")
+			all = append(all, bulkAct{e, do, e.Button.Label})
+		}
+	}
+	return all
 }
 
 // typedAbove is from how many tasks on the user must type the number.
@@ -31,8 +39,8 @@ const typedAbove = 100
 
 // bulkData describes a command for many tasks, before or after it ran.
 type bulkData struct {
-	Do, Label, Why string
-	Verb           string
+	bulkAct
+	Why string
 	// Query chooses the tasks if there are no IDs.
 	Query string
 	IDs   []string
@@ -47,19 +55,34 @@ type bulkData struct {
 	Reason string
 }
 
-// showBulk shows what would happen to the tasks that a query or a list of ids chooses. It changes
-// nothing.
+// bulkOf returns the command of the page, for those that may give it.
+func bulkOf(l *look) (*bulkData, error) {
+	for _, act := range slices.Concat(bulkActs("tasks"), bulkActs("dead")) {
+		switch {
+		case act.Do != l.r.PathValue("do"):
+			continue
+		case !l.caller.Role.May(act.Verb):
+			return nil, answers.ErrRole
+		}
+		l.Title = act.Label + " tasks"
+		return &bulkData{bulkAct: act, Why: act.Button.Why, Query: l.r.Form.Get("q"), IDs: l.r.Form["task"]}, nil
+	}
+	return nil, answers.ErrNothing
+}
+
+// showBulk shows what would happen to the tasks that a query or a list of ids chooses, or what has
+// happened to them.
 func showBulk(ctx context.Context, l *look) (any, error) {
-	act, ok := bulkActs[l.r.PathValue("do")]
-	if !ok {
-		return nil, answers.ErrNothing
+	d, done := l.Data.(*bulkData)
+	if !done {
+		var err error
+		if d, err = bulkOf(l); err != nil {
+			return nil, err
+		}
 	}
-	if !l.caller.Role.May(act.verb) {
-		return nil, answers.ErrRole
-	}
-	d := &bulkData{Do: l.r.PathValue("do"), Label: act.Label, Why: act.Why, Verb: string(act.verb), Query: l.Asked("q"), IDs: l.query["task"]}
-	l.Title = act.Label + " tasks"
 	switch {
+	case d.Done != nil:
+		return d, nil
 	case l.Past:
 		d.Wrong = "The past is read-only."
 		return d, nil
@@ -83,7 +106,7 @@ func (d *bulkData) request(more map[string]any) map[string]any {
 }
 
 func (d *bulkData) foresee(ctx context.Context, l *look) error {
-	if err := l.ask(ctx, rights.Verb(d.Verb), d.request(map[string]any{"dry_run": true, "limit": shownRuns}), &d.Would); err != nil {
+	if err := l.ask(ctx, d.Verb, d.request(map[string]any{"dry_run": true, "limit": shownRuns}), &d.Would); err != nil {
 		// Such as for tasks in a state in which it is impossible.
 		if answers.ProblemOf(err).Status == http.StatusBadRequest {
 			d.Wrong = err.Error()
@@ -106,53 +129,26 @@ func (d *bulkData) foresee(ctx context.Context, l *look) error {
 // tasks.
 const bulkRounds = 5
 
-// bulk runs the command, as one batch, and shows the result.
-func (s *Site) bulk(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	act, ok := bulkActs[r.PathValue("do")]
-	switch {
-	case !ok:
-		s.refuse(w, r, c, answers.ErrNothing)
-		return
-	case !c.Role.May(act.verb):
-		s.refuse(w, r, c, answers.ErrRole)
-		return
-	case r.ParseForm() != nil:
-		s.refuse(w, r, c, client.Wrongf("the form cannot be read"))
-		return
-	}
-	d := &bulkData{Do: r.PathValue("do"), Label: act.Label, Why: act.Why, Verb: string(act.verb), Query: r.PostForm.Get("q"), IDs: r.PostForm["task"], Reason: r.PostForm.Get("reason")}
-	l := s.newLook(r, c, &bulkPage, r.URL.Query())
-	l.Title = act.Label + " tasks"
-	if r.PostForm.Get("batch") == "" { // else it continues
-		if err := l.ask(r.Context(), act.verb, d.request(map[string]any{"dry_run": true, "limit": 1}), &d.Would); err != nil {
-			s.refuse(w, r, c, err)
-			return
-		}
-		d.Wrong = d.differs(r.PostForm.Get("count"), r.PostForm.Get("typed"))
-	}
-	if d.Wrong == "" {
-		if err := d.do(r.Context(), l, r.PostForm.Get("batch")); err != nil {
-			s.refuse(w, r, c, err)
-			return
-		}
-		s.settle(r.Context())
-	}
-	var body []byte
-	err := s.server.Desk.See(r.Context(), c.Name, "", func(ctx context.Context, sight *answers.Sight) (err error) {
-		l.Sight, l.Data = sight, d
-		if d.Wrong != "" {
-			err = d.foresee(ctx, l)
-		}
-		if err == nil {
-			body, err = s.shapes()["bulk"].whole(l)
-		}
-		return err
-	})
+// doBulk gives the command, as one batch, if it is still what was confirmed.
+func doBulk(ctx context.Context, l *look) error {
+	d, err := bulkOf(l)
 	if err != nil {
-		s.refuse(w, r, c, err)
-		return
+		return err
 	}
-	s.server.Send(w, r, "text/html; charset=utf-8", body)
+	l.Data, d.Reason = d, l.typed.Get("reason")
+	if l.typed.Get("batch") == "" { // else it continues
+		if err := l.ask(ctx, d.Verb, d.request(map[string]any{"dry_run": true, "limit": 1}), &d.Would); err != nil {
+			return err
+		}
+		if d.Wrong = d.differs(l.typed.Get("count"), l.typed.Get("typed")); d.Wrong != "" {
+			return nil
+		}
+	}
+	if err := d.do(ctx, l, l.typed.Get("batch")); err != nil {
+		return err
+	}
+	l.site.settle(ctx)
+	return nil
 }
 
 // differs says why the confirmed command differs from what would be done now: it may be fewer
@@ -185,7 +181,7 @@ func (d *bulkData) do(ctx context.Context, l *look, batch string) error {
 			more["batch"] = sum.Batch
 		}
 		var is client.BulkReport
-		if err := l.ask(ctx, rights.Verb(d.Verb), d.request(more), &is); err != nil {
+		if err := l.ask(ctx, d.Verb, d.request(more), &is); err != nil {
 			if sum.Done == 0 {
 				return err
 			}

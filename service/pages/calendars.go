@@ -69,6 +69,7 @@ type calendarData struct {
 	Text      string
 	Spans     []spanRow
 	UsesWrong panel
+	Buttons   []button
 	Revisions []revision
 	// Older is how many revisions are not shown.
 	Older int
@@ -94,6 +95,7 @@ func showCalendar(ctx context.Context, l *look) (any, error) {
 	uses, err := client.CalendarUsesOf(ctx, l.View)
 	d := &calendarData{calendarRow: calendarRowOf(is, uses, l.Now), Text: fileOfCalendar(&is.Calendar), Spans: spansOf(&is.Calendar, l.Now), Revisions: revisions, Older: older}
 	d.UsesWrong.fail(err)
+	d.Buttons = l.buttons("calendars", name, nil)
 	return d, nil
 }
 

@@ -5,16 +5,16 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"millrace/events/jet/rights"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
-	"millrace/service/answers"
 	"millrace/service/client"
 	"millrace/service/httpapi"
 	"millrace/task/value"
@@ -125,59 +125,92 @@ const mostExported = 100_000
 
 // export sends the tasks that a query chooses as a file, page by page: as CSV, or each as a line of
 // JSON.
-func (s *Site) export(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	l := s.newLook(r, c, &tasksPage, r.URL.Query())
-	kind := l.Asked("as")
-	switch {
-	case !c.Role.May(rights.TaskList):
-		s.refuse(w, r, c, answers.ErrRole)
-		return
-	case kind != "csv" && kind != "jsonl":
-		s.refuse(w, r, c, client.Wrongf("as is %q, want csv or jsonl", kind))
-		return
+func (l *look) export(w http.ResponseWriter) error {
+	kind, err := l.kind()
+	if err != nil {
+		return err
 	}
-	to := httpapi.Long(w)
+	to := attach(w, "tasks", kind)
+	to.later.Set("Trailer", exportEnd)
 	write := linesTo(to)
 	if kind == "csv" {
 		write = tableTo(to)
 	}
-	begun, n := false, 0
+	n := 0
 	for cursor := ""; ; {
 		var rows []taskRow
-		err := s.server.Desk.See(r.Context(), c.Name, l.At, func(ctx context.Context, sight *answers.Sight) (err error) {
-			l.Sight = sight
+		err := l.see(l.r.Context(), func(ctx context.Context) error {
 			page, err := l.tasks(ctx, client.ListRequest{Query: l.Asked("q"), Filter: view.Filter{Cursor: cursor, Limit: 1000}})
 			rows, cursor = taskRows(&page), page.Next
 			return err
 		})
-		if err != nil && !begun {
-			s.refuse(w, r, c, err)
-			return
-		}
-		if !begun {
-			begun = true
-			w.Header().Set("Content-Type", exportTypes[kind])
-			w.Header().Set("Content-Disposition", `attachment; filename="tasks.`+kind+`"`)
-			w.Header().Set("Trailer", exportEnd)
-		}
 		rows = rows[:min(len(rows), mostExported-n)]
 		n += len(rows)
 		if err == nil {
 			err = write(rows)
 		}
-		if err != nil {
-			w.Header().Set(exportEnd, "failed")
-			httpapi.Break() // the reader must not mistake it for a complete file
+		end := "whole"
+		switch {
+		case err != nil:
+			end = "failed"
+		case cursor != "" && n < mostExported:
+			continue
+		case cursor != "":
+			end = "cut"
 		}
-		if cursor == "" || n == mostExported {
-			end := "whole"
-			if cursor != "" {
-				end = "cut"
-			}
-			w.Header().Set(exportEnd, end)
-			return
+		if to.begun {
+			to.header.Set(exportEnd, end)
 		}
+		return to.end(err)
 	}
+}
+
+// kind is that of the file that the request asks for.
+func (l *look) kind() (string, error) {
+	kind := l.Asked("as")
+	if kind != "csv" && kind != "jsonl" {
+		return "", client.Wrongf("as is %q, want csv or jsonl", kind)
+	}
+	return kind, nil
+}
+
+// attached is an answer that is a file. It begins with what is written first.
+type attached struct {
+	io.Writer
+	header, later http.Header // what the answer has by now, and gets when it begins
+	begun         bool
+}
+
+// attach makes an answer a file, of one of the exportTypes.
+func attach(w http.ResponseWriter, name, kind string) *attached {
+	return &attached{Writer: httpapi.Long(w), header: w.Header(), later: http.Header{
+		"Content-Type": {exportTypes[kind]}, "Content-Disposition": {`attachment; filename="` + url.PathEscape(name) + `.` + kind + `"`},
+	}}
+}
+
+func (a *attached) begin() {
+	if !a.begun {
+		a.begun = true
+		maps.Copy(a.header, a.later)
+	}
+}
+
+// Write implements [io.Writer].
+func (a *attached) Write(b []byte) (int, error) {
+	a.begin()
+	return a.Writer.Write(b)
+}
+
+// end ends the file: the reader must not mistake one that has failed for a whole one. If nothing was
+// written, the error is left to say why.
+func (a *attached) end(err error) error {
+	if err != nil && a.begun {
+		httpapi.Break()
+	}
+	if err == nil {
+		a.begin()
+	}
+	return err
 }
 
 // exportEnd is a trailer that says whether the file is complete.
@@ -200,7 +233,7 @@ func linesTo(w io.Writer) func([]taskRow) error {
 }
 
 // exportTypes are the kinds of files that pages send.
-var exportTypes = map[string]string{"csv": "text/csv; charset=utf-8; header=present", "jsonl": "application/jsonl; charset=utf-8"}
+var exportTypes = map[string]string{"csv": "text/csv; charset=utf-8; header=present", "jsonl": "application/jsonl; charset=utf-8", "log": "text/plain; charset=utf-8"}
 
 // plainCells puts an apostrophe before each cell that a spreadsheet would take for a formula, but not before numbers.
 func plainCells(cells []string) []string {

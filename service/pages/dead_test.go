@@ -43,7 +43,7 @@ func TestDead(t *testing.T) {
 	p.seen()
 	page, _ := p.get(200, "/dead")
 	p.harmless("the list", page)
-	for _, want := range []string{ids[0].Short(), "expired", "an operator: see why", `form="many"`, "{&#34;&lt;b&gt;", `do/dead.dismiss`} {
+	for _, want := range []string{ids[0].Short(), "expired", "an operator: see why", `form="selection"`, "{&#34;&lt;b&gt;", `do/dead.dismiss`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the list does not say %q", want)
 		}
@@ -52,52 +52,50 @@ func TestDead(t *testing.T) {
 		t.Error("a query does not choose")
 	}
 	was := p.server.Desk.Reached()
-	page, _ = p.press(200, "/dead?q=%22echo+2%22", "do", "retry", "all", "1")
-	if !strings.Contains(page, "<b>Retry 1 dead letter?</b>") || !strings.Contains(page, `name="task" value="`+string(ids[2])+`"`) {
+	page, _ = p.get(200, "/dead?q=%22echo+2%22")
+	if !strings.Contains(page, `href="./bulk/retry?q=is%3Adead&#43;%22echo&#43;2%22"`) || !strings.Contains(page, `href="./bulk/dismiss?q=is%3Adead&#43;%22echo&#43;2%22"`) || !strings.Contains(page, `formaction="./bulk/dismiss"`) {
+		t.Errorf("the chosen ones cannot be retried or dropped: %s", page)
+	}
+	page, _ = p.get(200, "/bulk/retry?q=is%3Adead+%22echo+2%22")
+	if !strings.Contains(page, "This would affect <b>1</b> task") || !strings.Contains(page, ids[2].Short()) || strings.Contains(page, ids[0].Short()) {
 		t.Errorf("it is not said what would be done: %s", page)
 	}
-	page, _ = p.press(200, "/dead", "do", "drop", "all", "1")
-	if !strings.Contains(page, "<b>Drop 5 dead letters?</b>") || !strings.Contains(page, "<li>5 expired</li>") {
+	page, _ = p.get(200, "/bulk/dismiss?q=is%3Adead")
+	if !strings.Contains(page, "This would affect <b>5</b> tasks") || !strings.Contains(page, "Drop 5 tasks") || !strings.Contains(page, "<b>expired</b>") {
 		t.Errorf("it is not said how many would be dropped: %s", page)
 	}
 	p.harmless("what would be done", page)
-	for _, odd := range [][]string{{"do", "burn", "all", "1"}, {"do", "drop", "task", "x"}} {
-		if page, _ := p.press(200, "/dead", odd...); !strings.Contains(page, `class="wrong"`) || strings.Contains(page, "dead/do") {
-			t.Errorf("%v is not refused: %s", odd, page)
-		}
+	p.get(404, "/bulk/burn?q=is%3Adead")
+	if page, _ := p.get(200, "/bulk/dismiss?task=x"); !strings.Contains(page, `class="wrong"`) || strings.Contains(page, `method="post"`) {
+		t.Errorf("what is no task is not refused: %s", page)
 	}
-	if page, _ := p.press(200, "/dead", "do", "drop"); !strings.Contains(page, "No dead letter is selected") {
+	if page, _ := p.get(200, "/bulk/dismiss?of=chosen&q=is%3Adead"); !strings.Contains(page, "No task is selected") {
 		t.Error("nothing chosen is not said to be nothing")
 	}
 	if p.server.Desk.Reached() != was {
 		t.Error("who only asked what would be done has done something")
 	}
-	page, _ = p.press(200, "/dead/do", "do", "retry", "task", string(ids[2]), "reason", "again")
-	if k, err := p.client.Task(t.Context(), ids[2]); err != nil || k.State != task.Pending || !strings.Contains(page, "<b>1</b> done") {
+	page, _ = p.press(200, "/bulk/retry", "task", string(ids[2]), "count", "1", "reason", "again")
+	if k, err := p.client.Task(t.Context(), ids[2]); err != nil || k.State != task.Pending || !strings.Contains(page, "1 task: done") {
 		t.Errorf("it is %v, %v: %s", k.State, err, page)
 	}
-	page, _ = p.press(200, "/dead/do", "do", "drop", "task", string(ids[2]))
-	if !strings.Contains(page, "<b>1</b> refused") || !strings.Contains(page, "no dead letter") {
+	if page, _ = p.get(200, "/bulk/dismiss?task="+string(ids[2])); !strings.Contains(page, "No task can be changed this way") {
 		t.Errorf("what is none can be dropped: %s", page)
 	}
-	if page, _ = p.press(200, "/dead/do", "do", "drop", "task", string(ids[0])); !strings.Contains(page, "<b>1</b> done") {
+	if page, _ = p.press(200, "/bulk/dismiss", "task", string(ids[0]), "count", "1"); !strings.Contains(page, "1 task: done") {
 		t.Errorf("it was not dropped: %s", page)
 	}
 	if page, _ = p.get(200, "/dead"); strings.Contains(page, "t-"+string(ids[0])) || !strings.Contains(page, "t-"+string(ids[1])) {
 		t.Error("what was dropped is in the list, or what was not is missing")
 	}
-	if _, h := p.get(303, "/dead/do"); h.Get("Location") != "../dead" {
-		t.Errorf("who only looks is led to %s", h.Get("Location"))
-	}
 	if page, _ = p.get(200, "/dead?at="+strconv.FormatUint(was, 10)); !strings.Contains(page, "t-"+string(ids[0])) || strings.Contains(page, `method="post"`) {
 		t.Error("the past is not as it was")
 	}
-	p.press(400, "/dead/do", "do", "drop")
 	p.as(rights.Viewer)
-	if page, _ = p.get(200, "/dead"); strings.Contains(page, `method="post"`) || strings.Contains(page, "checkbox") && strings.Contains(page, `form="many"`) {
+	if page, _ = p.get(200, "/dead"); strings.Contains(page, `method="post"`) || strings.Contains(page, `type="checkbox" name="task"`) {
 		t.Error("a viewer has buttons")
 	}
-	p.press(403, "/dead/do", "do", "drop", "task", string(ids[1]))
+	p.press(403, "/bulk/dismiss", "task", string(ids[1]), "count", "1")
 	p.as(rights.Submitter)
 	p.get(403, "/dead")
 }

@@ -29,7 +29,7 @@ func TestHeldFor(t *testing.T) {
 func TestTable(t *testing.T) {
 	t.Parallel()
 	columns, rows := tableOf([]json.RawMessage{[]byte(`{"b":1,"a":"x"}`), []byte(`{"c":[1],"a":null}`), []byte(`"plain"`), []byte(`7`)})
-	if want := []string{"b", "a", "c", ""}; !reflect.DeepEqual(columns, want) {
+	if want := []string{"b", "a", "c", "value"}; !reflect.DeepEqual(columns, want) {
 		t.Errorf("the columns are %q, want %q", columns, want)
 	}
 	want := [][]string{{"1", "x", "", ""}, {"", "null", "[1]", ""}, {"", "", "", "plain"}, {"", "", "", "7"}}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ const (
 	readEvents  = 5_000 // records, of which a filter may choose few
 	readAtOnce  = 500
 	readTraced  = 500 // records that an index names, of which few may be chosen nevertheless
-	askedTasks  = 300 // of which the job, queue or schedule is looked up
+	askedTasks  = 300 // after so many of which the job, queue or schedule was looked up, no more is read
 	shownCauses = 50
 )
 
@@ -100,7 +101,7 @@ type belongs struct{ queue, job, schedule string }
 func (c *factChoice) asksTask() bool { return c.Queue != "" || c.job != "" || c.schedule != "" }
 
 // wants tells whether a record is chosen; of returns what its task belongs to.
-func (c *factChoice) wants(r *events.Record, of func(task.ID) belongs) bool {
+func (c *factChoice) wants(r *events.Record, of func(*events.Record) belongs) bool {
 	if !r.IsFact() && r.Err == nil {
 		return false // a probe of the log
 	}
@@ -121,7 +122,7 @@ func (c *factChoice) wants(r *events.Record, of func(task.ID) belongs) bool {
 		return false
 	}
 	if f.Task != "" && c.asksTask() {
-		own = of(f.Task)
+		own = of(r)
 	}
 	return (c.Queue == "" || own.queue == c.Queue) && (c.job == "" || own.job == c.job) && (c.schedule == "" || own.schedule == c.schedule)
 }
@@ -161,13 +162,13 @@ func showEvents(ctx context.Context, l *look) (any, error) {
 // find reads the log backwards from a sequence, until the page is full or enough was read.
 func (d *eventsData) find(ctx context.Context, l *look, c *factChoice, end uint64) error {
 	known := map[task.ID]belongs{}
-	of := func(id task.ID) belongs {
-		is, there := known[id]
+	of := func(r *events.Record) belongs {
+		is, there := known[r.Fact.Task]
 		if !there {
-			if t, err := view.GetTask(ctx, l.View, id); err == nil {
+			if t, err := view.GetTask(ctx, l.View, r.Fact.Task); err == nil {
 				is = belongs{t.QueueName(), t.Job, t.Schedule}
 			}
-			known[id] = is
+			known[r.Fact.Task] = is
 		}
 		return is
 	}
@@ -176,22 +177,12 @@ func (d *eventsData) find(ctx context.Context, l *look, c *factChoice, end uint6
 		if errors.Is(err, task.ErrUnknown) {
 			err = nil
 		}
-		for i := range slices.Backward(records) {
-			r := &records[i]
-			if r.Seq > end || !c.wants(r, of) {
-				continue
-			}
-			if len(d.Rows) == shownEvents {
-				d.Next = d.Rows[shownEvents-1].Seq
-				break
-			}
-			d.Rows = append(d.Rows, factRowOf(r))
-		}
+		n := sort.Search(len(records), func(i int) bool { return records[i].Seq > end })
+		d.sift(c, records[:n], of)
 		return err
 	}
 	if c.traced() {
-		err := d.trace(ctx, l, c, end, of)
-		if !errors.Is(err, view.ErrUnindexed) {
+		if err := d.trace(ctx, l, c, end, of); !errors.Is(err, view.ErrUnindexed) {
 			return err
 		}
 	}
@@ -202,26 +193,12 @@ func (d *eventsData) find(ctx context.Context, l *look, c *factChoice, end uint6
 	for end > 0 {
 		from := end - min(end, most) + 1
 		records, err := answers.RecordsBetween(ctx, l.Log, from, end)
-		if err != nil {
+		if err != nil || !d.sift(c, records, of) {
 			return err
 		}
-		for i := range slices.Backward(records) {
-			r := &records[i]
-			switch {
-			case !c.since.IsZero() && r.Stored.Before(c.since):
-				return nil
-			case len(d.Rows) == shownEvents:
-				d.Next = r.Seq + 1
-				return nil
-			case c.wants(r, of):
-				d.Rows = append(d.Rows, factRowOf(r))
-			}
-			if read++; read >= readEvents || len(known) >= askedTasks {
-				if r.Seq > 1 {
-					d.Next, d.Read = r.Seq, r.Seq
-				}
-				return nil
-			}
+		if read += len(records); from > 1 && (read >= readEvents || len(known) >= askedTasks) {
+			d.Next, d.Read = from, from
+			return nil
 		}
 		end = from - 1
 		if len(records) == 0 { // much of the log may have been deleted
@@ -231,13 +208,30 @@ func (d *eventsData) find(ctx context.Context, l *look, c *factChoice, end uint6
 	return nil
 }
 
+// sift adds the chosen ones of records to the page, the last first, and tells whether it takes more.
+func (d *eventsData) sift(c *factChoice, records []events.Record, of func(*events.Record) belongs) (more bool) {
+	for i := range slices.Backward(records) {
+		r := &records[i]
+		switch {
+		case !c.since.IsZero() && r.Stored.Before(c.since):
+			return false
+		case len(d.Rows) == shownEvents:
+			d.Next = r.Seq + 1
+			return false
+		case c.wants(r, of):
+			d.Rows = append(d.Rows, factRowOf(r))
+		}
+	}
+	return true
+}
+
 // traced tells whether the choice leaves out what an index tells.
 func (c *factChoice) traced() bool {
 	return len(c.Types) > 0 || c.Node != "" || c.actor != "" || c.asksTask()
 }
 
 // trace reads the facts before a sequence that an index names.
-func (d *eventsData) trace(ctx context.Context, l *look, c *factChoice, end uint64, of func(task.ID) belongs) error {
+func (d *eventsData) trace(ctx context.Context, l *look, c *factChoice, end uint64, of func(*events.Record) belongs) error {
 	tracer, ok := l.Sums.(answers.Tracer)
 	if !ok {
 		return view.ErrUnindexed
@@ -252,25 +246,13 @@ func (d *eventsData) trace(ctx context.Context, l *look, c *factChoice, end uint
 		if err != nil {
 			return err
 		}
-		for i := range slices.Backward(records) {
-			r := &records[i]
-			switch {
-			case !c.since.IsZero() && r.Stored.Before(c.since):
-				return nil
-			case !c.wants(r, func(id task.ID) belongs {
-				if view.RefOf(r).Kind != view.Tasks {
-					return of(id)
-				}
-				return belongs{c.Queue, c.job, c.schedule} // the index knows
-			}):
-			case len(d.Rows) == shownEvents:
-				d.Next = r.Seq + 1
-				return nil
-			default:
-				d.Rows = append(d.Rows, factRowOf(r))
+		more := d.sift(c, records, func(r *events.Record) belongs {
+			if view.RefOf(r).Kind != view.Tasks {
+				return of(r)
 			}
-		}
-		if len(seqs) <= shownEvents {
+			return belongs{c.Queue, c.job, c.schedule} // the index knows
+		})
+		if !more || len(seqs) <= shownEvents {
 			return nil
 		}
 		before = seqs[shownEvents]

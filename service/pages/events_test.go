@@ -19,7 +19,7 @@ func TestFactChoice(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	const id = task.ID("01JNAT00000000000000000001")
-	of := func(task.ID) belongs { return belongs{"images", "thumbs", "nightly"} }
+	of := func(*events.Record) belongs { return belongs{"images", "thumbs", "nightly"} }
 	record := func(f events.Fact) events.Record {
 		f.Type = events.TypeOf(f.Event)
 		return events.Record{Seq: 7, Stored: now, Fact: f, Kind: events.KindChain}

@@ -39,8 +39,8 @@ type graphData struct {
 	All    bool
 	// Large tells that there are more children than are read.
 	Large int
-	// Failed are the tasks at which a retry continues.
-	Failed []graphRow
+	// Retries are the buttons of the tasks at which a retry continues.
+	Retries []button
 }
 
 // graphRow is a task of a whole in a list.
@@ -88,7 +88,7 @@ func showGraph(ctx context.Context, l *look) (any, error) {
 		shown, d.Folded = folded(whole)
 	}
 	d.rows(&tree, "", "", 0, l.Now, namesIn(&shown))
-	d.Failed = d.failed()
+	d.Retries = d.retries(l)
 	switch d.As {
 	case "graph":
 		d.Drawing = term.Draw(&shown)
@@ -116,11 +116,19 @@ func (d *graphData) Axis() (quarters []time.Duration) {
 	return quarters
 }
 
-// failed returns the descendants at which a retry continues.
-func (d *graphData) failed() (all []graphRow) {
+// retries are the buttons of the descendants at which a retry continues.
+func (d *graphData) retries(l *look) (all []button) {
 	for i := range d.Rows {
-		if r := &d.Rows[i]; i > 0 && r.State.Failed() && r.Task.Children == nil {
-			all = append(all, *r)
+		r := &d.Rows[i]
+		if i == 0 || !r.State.Failed() || r.Task.Children != nil {
+			continue
+		}
+		for _, b := range l.buttons("tasks", string(r.ID), &r.Task) {
+			if b.Verb == rights.TaskRetry {
+				b.Label = "Retry from " + r.Path
+				b.Why = "It runs again, under the same id, and then what was skipped for its sake. What has finished stays."
+				all = append(all, b)
+			}
 		}
 	}
 	return all

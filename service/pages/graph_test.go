@@ -106,7 +106,7 @@ func TestGraphEscapes(t *testing.T) {
 		node := nodeOf(&tree, l.Now)
 		d := &graphData{ID: tree.Task.ID, As: as}
 		d.rows(&tree, "", "", 0, l.Now, namesIn(&node))
-		d.Failed = d.failed()
+		d.Retries = d.retries(l)
 		d.Drawing = term.Draw(&node)
 		d.gantt(l.Now)
 		l.Data = d

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -63,26 +62,20 @@ func largest(r *http.Request) int64 {
 }
 
 // openFile opens an uploaded incident file, and redirects into it.
-func (s *Site) openFile(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	if !c.Role.May(incidentsPage.verb) {
-		s.refuse(w, r, c, answers.ErrRole)
-		return
-	}
+func (l *look) openFile(w http.ResponseWriter) error {
 	httpapi.Await(w, uploadWithin)
-	title, data, err := uploaded(r)
-	if err == nil {
-		var f *inspect.File
-		if f, err = s.shelf.Open(title, c.Name, data, s.server.Desk.Now()); err == nil {
-			seeOther(w, r, "/incidents/"+f.Name+"/")
-			return
-		}
-		if errors.Is(err, inspect.ErrFull) {
-			err = answers.Busy(err.Error())
-		} else {
-			err = client.Wrongf("%s: %w", title, err)
-		}
+	title, data, err := uploaded(l.r)
+	if err != nil {
+		return err
 	}
-	s.refuse(w, r, c, err)
+	f, err := l.site.shelf.Open(title, l.caller.Name, data, l.site.server.Desk.Now())
+	switch {
+	case errors.Is(err, inspect.ErrFull):
+		return answers.Busy(err.Error())
+	case err != nil:
+		return client.Wrongf("%s: %w", title, err)
+	}
+	return elsewhere("/incidents/" + f.Name + "/")
 }
 
 // uploaded returns the file in a form.
@@ -171,46 +164,43 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 // exportFile sends an incident file around a task or a moment. It changes nothing, so it also works
 // in the past.
-func (s *Site) exportFile(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	l := s.newLook(r, c, &incidentsPage, r.URL.Query())
-	wish := inspect.Wish{Logs: l.Asked("logs") != "", Raw: l.Asked("raw") != "", Settings: s.Settings, Now: s.server.Desk.Now()}
-	if !c.Role.May(incidentsPage.verb) || wish.Logs && !c.Role.May(rights.TaskOutput) || wish.Raw && !bares(c) {
-		s.refuse(w, r, c, answers.ErrRole)
-		return
+func (l *look) exportFile(w http.ResponseWriter) error {
+	desk, ctx := l.site.server.Desk, l.r.Context()
+	wish := inspect.Wish{Logs: l.Asked("logs") != "", Raw: l.Asked("raw") != "", Settings: l.site.Settings, Now: desk.Now()}
+	if wish.Logs && !l.caller.Role.May(rights.TaskOutput) || wish.Raw && !bares(l.caller) {
+		return answers.ErrRole
 	}
-	leave, err := s.fetching.take(c.Name)
+	leave, err := l.site.fetching.take(l.caller.Name)
 	if err != nil {
-		s.refuse(w, r, c, err)
-		return
+		return err
 	}
 	defer leave()
 	httpapi.Afford(w, answers.SurveyFor+fetchWithin)
-	var file bounded
-	file.most = inspect.MaxUpload
+	file := bounded{most: inspect.MaxUpload}
 	var m incident.Manifest
-	if err = s.wants(r.Context(), l, &wish); err == nil {
-		err = s.server.Desk.Survey(r.Context(), func(ctx context.Context, log answers.Survey) (err error) {
+	if err = l.wants(ctx, &wish); err == nil {
+		err = desk.Survey(ctx, func(ctx context.Context, log answers.Survey) (err error) {
 			wish.AckWait, wish.Import = log.AckWait(), log.Import()
 			m, err = inspect.Write(ctx, log, wish, &file)
 			return err
 		})
 	}
-	if errors.Is(err, inspect.ErrBefore) {
-		err = client.Wrong(value.Plainly(err))
-	}
-	if err != nil {
-		s.refuse(w, r, c, err)
-		return
+	switch {
+	case errors.Is(err, inspect.ErrBefore):
+		return client.Wrong(value.Plainly(err))
+	case err != nil:
+		return err
 	}
 	httpapi.Afford(w, fetchWithin)
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+inspect.FileName(&m)+`"`)
 	w.Header().Set("Content-Length", strconv.Itoa(file.Len()))
 	_, _ = w.Write(file.Bytes()) // the receiver may be gone
+	return nil
 }
 
 // wants parses the centre and the window of the file. By default the centre is the page's moment.
-func (s *Site) wants(ctx context.Context, l *look, wish *inspect.Wish) (err error) {
+func (l *look) wants(ctx context.Context, wish *inspect.Wish) (err error) {
 	wish.Window = 10 * time.Minute
 	if text := l.Asked("window"); text != "" {
 		if wish.Window, err = value.ParseDuration(text); err != nil || wish.Window > mostWindow {
@@ -229,14 +219,14 @@ func (s *Site) wants(ctx context.Context, l *look, wish *inspect.Wish) (err erro
 	if _, ok := task.Part(around); !ok {
 		return client.Wrongf("around is %q, want a task's id, a sequence of the log, or a time, such as 12:00 or 10m", around)
 	}
-	return s.server.Desk.See(ctx, l.caller.Name, "", func(ctx context.Context, sight *answers.Sight) (err error) {
-		l.Sight = sight
+	l.At = "" // any task that there is by now
+	return l.see(ctx, func(ctx context.Context) error {
 		id, err := l.taskNamed(ctx, around)
 		if moment && err != nil {
 			return nil // no task has it
 		}
 		if moment {
-			if err := query.Unclear(around, id, wish.Moment.Seq <= sight.Last); err != nil {
+			if err := query.Unclear(around, id, wish.Moment.Seq <= l.Last); err != nil {
 				return client.Wrong(err)
 			}
 			wish.Moment = view.Moment{}
@@ -274,74 +264,37 @@ func closes(c httpapi.Caller, by string) bool { return by == c.Name || c.Role ==
 func (l *look) Closes(by string) bool { return closes(l.caller, by) }
 
 // closeFile closes a file for all callers, if the caller has opened it or is an operator.
-func (s *Site) closeFile(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	f, err := s.shelf.Find(r.PathValue("file"), s.server.Desk.Now())
+func (l *look) closeFile(http.ResponseWriter) error {
+	f, err := l.fileIn()
 	switch {
-	case !c.Role.May(incidentsPage.verb), err == nil && !closes(c, f.By):
-		s.refuse(w, r, c, answers.ErrRole)
 	case err != nil:
-		s.refuse(w, r, c, errors.Join(answers.ErrNothing, err))
-	default:
-		s.shelf.Close(f.Name)
-		seeOther(w, r, "/incidents")
+		return err
+	case !closes(l.caller, f.By):
+		return answers.ErrRole
 	}
+	l.site.shelf.Close(f.Name)
+	return elsewhere("/incidents")
 }
 
-// fileIn returns the incident file in the path of a request. A caller that may read the log may
+// fileIn returns the incident file in the path of the request. A caller that may read the log may
 // read files; their content follows its own rules.
-func (s *Site) fileIn(r *http.Request, c httpapi.Caller) (*inspect.File, error) {
-	if !c.Role.May(incidentsPage.verb) {
+func (l *look) fileIn() (*inspect.File, error) {
+	if !l.caller.Role.May(incidentsPage.verb) {
 		return nil, answers.ErrRole
 	}
-	f, err := s.shelf.Find(r.PathValue("file"), s.server.Desk.Now())
+	f, err := l.site.shelf.Find(l.inFile(), l.site.server.Desk.Now())
 	if errors.Is(err, inspect.ErrGone) {
 		err = errors.Join(answers.ErrNothing, err)
 	}
 	return f, err
 }
 
-// showFile shows a page of an incident file, as of a moment.
-func (s *Site) showFile(w http.ResponseWriter, r *http.Request, c httpapi.Caller, p *page) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	var f *inspect.File
-	switch {
-	case err != nil:
-		err = client.Wrong(value.Plainly(err))
-	case !c.Role.May(p.verb):
-		err = answers.ErrRole
-	default:
-		f, err = s.fileIn(r, c)
+// elsewhere leads to a page of the same world.
+func (l *look) elsewhere(path string) elsewhere {
+	if l.file != nil {
+		path = "/incidents/" + l.file.Name + path
 	}
-	if err != nil {
-		s.refuse(w, r, c, err)
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), lookWithin)
-	defer cancel()
-	l := s.newLook(r, c, p, query)
-	body, err := l.ofFile(ctx, f)
-	var to elsewhere
-	switch {
-	case errors.As(err, &to):
-		seeOther(w, r, "/incidents/"+f.Name+string(to))
-	case err != nil:
-		s.refuse(w, r, c, err)
-	default:
-		s.server.Send(w, r, "text/html; charset=utf-8", body)
-	}
-}
-
-// ofFile draws the page of a file.
-func (l *look) ofFile(ctx context.Context, f *inspect.File) ([]byte, error) {
-	sight, err := l.site.intoFile(ctx, f, l.At)
-	if err != nil {
-		return nil, err
-	}
-	l.file, l.Sight = f, sight
-	if l.Data, err = l.page.show(ctx, l); err != nil {
-		return nil, err
-	}
-	return l.site.shapes()[l.page.name].whole(l)
+	return elsewhere(path)
 }
 
 // intoFile returns the world of a file at a moment; "" is its end.

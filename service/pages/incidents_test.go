@@ -381,11 +381,16 @@ func TestSlowExport(t *testing.T) {
 	p := open(t)
 	p.submit(command("date"))
 	const path = "/incidents/export"
+	export := func(w http.ResponseWriter, name string) {
+		p.Serve(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil), func() (httpapi.Caller, error) {
+			return httpapi.Caller{Name: name, Role: rights.Viewer}, nil
+		})
+	}
 	ask := func(name string) *lazy {
 		l := &lazy{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{}), goOn: make(chan struct{}), done: make(chan struct{})}
 		go func() {
 			defer close(l.done)
-			p.exportFile(l, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil), httpapi.Caller{Name: name, Role: rights.Viewer})
+			export(l, name)
 		}()
 		return l
 	}
@@ -404,7 +409,7 @@ func TestSlowExport(t *testing.T) {
 		}
 	}
 	refused := httptest.NewRecorder()
-	p.exportFile(refused, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil), httpapi.Caller{Name: "dan", Role: rights.Viewer})
+	export(refused, "dan")
 	if refused.Code != 503 {
 		t.Errorf("a fourth is answered with %d", refused.Code)
 	}

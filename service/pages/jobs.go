@@ -191,6 +191,7 @@ type jobData struct {
 	Text      string
 	Schedules []string
 	Breaker   *limit.Circuit
+	Buttons   []button
 	Revisions []revision
 	// Older is how many revisions are not shown.
 	Older   int
@@ -220,8 +221,9 @@ func showJob(ctx context.Context, l *look) (any, error) {
 	l.Title = "Job " + name
 	d.Text = fileOf(&d.Job)
 	if is, err := l.Get(ctx, view.Breaker(name)); err == nil && is.Breaker != nil && !is.Breaker.Closed() {
-		d.Breaker = is.Breaker
+		d.Breaker, d.Buttons = is.Breaker, l.buttons("breakers", name, nil)
 	}
+	d.Buttons = append(d.Buttons, l.buttons("jobs", name, nil)...)
 	// The list of schedules names those that are not valid.
 	schedules, _ := client.SchedulesOf(ctx, l.View)
 	for i := range schedules {

@@ -24,7 +24,6 @@ import (
 	"millrace/service/httpapi"
 	"millrace/service/inspect"
 	"millrace/task"
-	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -45,7 +44,7 @@ type look struct {
 	file   *inspect.File // the file whose world it is; nil for the server's
 	site   *Site
 	caller httpapi.Caller
-	page   *page
+	of     *page
 	query  url.Values
 	typed  url.Values // in the form of the page
 	path   string     // of the request, escaped
@@ -53,7 +52,7 @@ type look struct {
 }
 
 func (s *Site) newLook(r *http.Request, c httpapi.Caller, p *page, query url.Values) *look {
-	return &look{Sight: &answers.Sight{}, Title: p.entry, At: query.Get("at"), site: s, caller: c, page: p, query: query, typed: r.PostForm, path: r.URL.EscapedPath(), r: r, Live: follows(r)}
+	return &look{Sight: &answers.Sight{}, Title: p.entry, At: query.Get("at"), site: s, caller: c, of: p, query: query, typed: r.PostForm, path: r.URL.EscapedPath(), r: r, Live: follows(r)}
 }
 
 // base leads from a path to where the pages begin. Links begin with it and never with a slash: so
@@ -182,7 +181,7 @@ func (l *look) Asset(name string) string { return base(l.path) + All().Path(name
 func (l *look) Base() string { return base(l.path) }
 
 // Page is the name of the page.
-func (l *look) Page() string { return l.page.name }
+func (l *look) Page() string { return l.of.name }
 
 // Caller returns the caller's name, "" if it is unknown.
 func (l *look) Caller() string { return l.caller.Name }
@@ -229,7 +228,7 @@ func (l *look) Entries() (all []entry) {
 
 // under returns the path of the page in the navigation to which the page belongs.
 func (l *look) under() string {
-	first, rest, _ := strings.Cut(strings.TrimPrefix(l.page.path, "/"), "/")
+	first, rest, _ := strings.Cut(strings.TrimPrefix(l.of.path, "/"), "/")
 	switch first {
 	case "bulk":
 		return "tasks"
@@ -250,7 +249,31 @@ func (l *look) May(verb string) bool {
 	return l.caller.Role.May(rights.Verb(verb)) && (l.file == nil || verb != string(rights.TaskDiff))
 }
 
-// ask performs a verb that only reads.
+// inFile names the incident file that the request is about; "" if it is about the server's log.
+func (l *look) inFile() string { return l.r.PathValue("file") }
+
+// see looks at what the request is about, as of its moment.
+func (l *look) see(ctx context.Context, look func(context.Context) error) error {
+	if l.inFile() == "" {
+		return l.site.server.Desk.See(ctx, l.caller.Name, l.At, func(ctx context.Context, sight *answers.Sight) error {
+			l.Sight = sight
+			return look(ctx)
+		})
+	}
+	f, err := l.fileIn()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	if l.Sight, err = l.site.intoFile(ctx, f, l.At); err != nil {
+		return err
+	}
+	l.file = f
+	return look(ctx)
+}
+
+// ask performs a verb of the service.
 func (l *look) ask(ctx context.Context, verb rights.Verb, request, into any) error {
 	if !l.caller.Role.May(verb) || l.file != nil {
 		return answers.ErrRole
@@ -360,10 +383,7 @@ var functions = template.FuncMap{
 	"capital": capital,
 	"text":    func(v any) string { return fmt.Sprint(v) },
 	"dict":    dict,
-	"fields":  fields,
 	"clock":   func(at int64) string { return time.Unix(at, 0).UTC().Format(time.TimeOnly) },
-	"copyOf":  copyOf,
-	"rateOf":  rateOf,
 	"missing": wording.Missing,
 	"split":   func(text string) []string { return strings.Split(text, "`") },
 	"odd":     func(n int) bool { return n%2 == 1 },
@@ -447,49 +467,4 @@ func rawText(raw []byte) string {
 var icons = map[string]string{
 	"scheduled": "◷", "held": "‖", "pending": "…", "running": "▶", "retrying": "↻", "cancelling": "◌", "finished": "✓", "error": "✗", "cancelled": "⊘", "abnormal": "!",
 	"online": "◌", "ready": "✓", "draining": "‖", "quarantined": "!", "offline": "✗", "retired": "⊘",
-}
-
-// field is a field of a form.
-type field struct {
-	Name, Label, Value, Hint string
-	Long                     bool
-}
-
-// fields makes the fields of a form: name, label, value, and whether it has several lines,
-// repeated.
-func fields(all ...any) (list []field) {
-	for i := 0; i+3 < len(all); i += 4 {
-		long, _ := all[i+3].(bool) // templates give a bool
-		list = append(list, field{Name: fmt.Sprint(all[i]), Label: fmt.Sprint(all[i+1]), Value: fmt.Sprint(all[i+2]), Long: long})
-	}
-	return list
-}
-
-// copyOf returns what can be changed in a copy: the parameters, as they are.
-func copyOf(params any) string {
-	if text := jsonOf(params); text != "" {
-		return pretty(map[string]json.RawMessage{"params": json.RawMessage(text)})
-	}
-	return ""
-}
-
-// jsonOf returns a value for a form; "" for none.
-func jsonOf(v any) string {
-	text, err := value.Indented(v)
-	if is := string(text); err == nil && is != "null" && is != "{}" {
-		return is
-	}
-	return ""
-}
-
-// rateOf returns a rate for a form; "" for none.
-func rateOf(r limit.Rate) string {
-	if r.Limit == 0 {
-		return ""
-	}
-	text, err := value.JSON(r)
-	if err != nil {
-		return ""
-	}
-	return string(text)
 }

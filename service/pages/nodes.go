@@ -48,6 +48,7 @@ func (l *look) nodes(ctx context.Context) (client.NodePage, error) {
 type nodeData struct {
 	client.NodeView
 	Order     string
+	Buttons   []button
 	Running   tasksPanel
 	Stretches []bar
 	From      time.Time
@@ -74,6 +75,7 @@ func showNode(ctx context.Context, l *look) (any, error) {
 			return nil, err
 		}
 	}
+	d.Buttons = l.buttons("nodes", string(id), &d.NodeView)
 	page, err := l.tasks(ctx, client.ListRequest{Filter: view.Filter{Node: string(id), States: []task.State{task.Running, task.Cancelling}, Limit: shownOfNode}, Progress: true})
 	d.Running.Tasks = page.Tasks
 	d.Running.fail(err)

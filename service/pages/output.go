@@ -15,7 +15,6 @@ import (
 	"millrace/internal/cli/term"
 	"millrace/service/answers"
 	"millrace/service/client"
-	"millrace/service/httpapi"
 	"millrace/task"
 	"millrace/task/output"
 	"millrace/task/value"
@@ -165,11 +164,7 @@ func hitAt(l *look, number int, err error) error {
 		}
 	}
 	query.Set("line", strconv.Itoa(number))
-	path := l.path
-	if l.file != nil {
-		path = strings.TrimPrefix(path, "/incidents/"+url.PathEscape(l.file.Name))
-	}
-	return elsewhere(path + "?" + query.Encode())
+	return elsewhere(l.path + "?" + query.Encode())
 }
 
 // choose shows only the chosen lines.
@@ -206,44 +201,19 @@ func (p *outputPanel) drawn(lead, lines []client.NumberedLine) []line {
 	return all
 }
 
-// printed answers a request about a task's output, for callers that may read it.
-func (s *Site) printed(w http.ResponseWriter, r *http.Request, c httpapi.Caller, of func(ctx context.Context, p *answers.Printout) error) {
-	id, err := taskIn(r)
-	if err == nil && !c.Role.May(rights.TaskOutput) {
-		err = answers.ErrRole
-	}
-	if err == nil {
-		err = s.sight(r, c, func(ctx context.Context, sight *answers.Sight) error {
-			p, err := sight.Printout(ctx, id)
-			if err != nil {
-				return err
-			}
-			return of(ctx, &p)
-		})
-	}
-	if err != nil {
-		s.refuse(w, r, c, err)
-	}
-}
-
-// sight calls look with what a request is about: the server's log or, if its path names one, an
-// incident file.
-func (s *Site) sight(r *http.Request, c httpapi.Caller, look func(context.Context, *answers.Sight) error) error {
-	at := r.URL.Query().Get("at")
-	if r.PathValue("file") == "" {
-		return s.server.Desk.See(r.Context(), c.Name, at, look)
-	}
-	f, err := s.fileIn(r, c)
+// printed reads the output that a request is about.
+func (l *look) printed(of func(ctx context.Context, p *answers.Printout) error) error {
+	id, err := taskIn(l.r)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), lookWithin)
-	defer cancel()
-	sight, err := s.intoFile(ctx, f, at)
-	if err != nil {
-		return err
-	}
-	return look(ctx, sight)
+	return l.see(l.r.Context(), func(ctx context.Context) error {
+		p, err := l.Printout(ctx, id)
+		if err != nil {
+			return err
+		}
+		return of(ctx, &p)
+	})
 }
 
 // taskIn parses the id in the path of a request: a whole one.
@@ -257,20 +227,20 @@ func taskIn(r *http.Request) (task.ID, error) {
 
 // lines sends lines of a task's output, for a page that shows them: from a number on, or else the
 // last ones.
-func (s *Site) lines(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	s.printed(w, r, c, func(ctx context.Context, printout *answers.Printout) error {
+func (l *look) lines(w http.ResponseWriter) error {
+	return l.printed(func(ctx context.Context, printout *answers.Printout) error {
 		p := outputPanel{Total: printout.Lines}
-		from := cmp.Or(numberIn(r.URL.Query(), "from"), max(p.Total-shownLines+1, 1))
+		from := cmp.Or(numberIn(l.query, "from"), max(p.Total-shownLines+1, 1))
 		lead, lines, err := printout.Window(ctx, from, shownLines)
 		if err != nil {
 			return err
 		}
 		p.Lines = p.drawn(lead, lines)
 		var text bytes.Buffer
-		if err := s.shapes()["task"].set.ExecuteTemplate(&text, "fragment", &p); err != nil {
+		if err := l.site.shapes()[l.of.name].set.ExecuteTemplate(&text, "fragment", &p); err != nil {
 			return err
 		}
-		s.server.Send(w, r, "text/html; charset=utf-8", visible(text.Bytes()))
+		l.site.server.Send(w, l.r, "text/html; charset=utf-8", visible(text.Bytes()))
 		return nil
 	})
 }
@@ -285,59 +255,43 @@ type hitAnswer struct {
 }
 
 // hit searches for a line, for a page that shows them.
-func (s *Site) hit(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	query := r.URL.Query()
-	s.printed(w, r, c, func(ctx context.Context, printout *answers.Printout) error {
-		m := matchOf(query)
+func (l *look) hit(w http.ResponseWriter) error {
+	return l.printed(func(ctx context.Context, printout *answers.Printout) error {
+		m := matchOf(l.query)
 		if err := m.Validate(); err != nil {
 			return client.Wrong(err)
 		}
-		hits, reached, err := printout.Search(ctx, numberIn(query, "from"), 1, query.Get("back") != "", m)
+		hits, reached, err := printout.Search(ctx, numberIn(l.query, "from"), 1, l.Asked("back") != "", m)
 		if err != nil {
 			return err
 		}
 		text, err := value.JSON(hitAnswer{first(hits), reached, printout.Lines})
-		s.server.Send(w, r, "application/json", text)
+		l.site.server.Send(w, l.r, "application/json", text)
 		return err
 	})
 }
 
 // output sends a task's output: to a follower the number of new lines, batch by batch; else all of
 // it as text.
-func (s *Site) output(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	id, err := taskIn(r)
-	if err == nil && !c.Role.May(rights.TaskOutput) {
-		err = answers.ErrRole
+func (l *look) output(w http.ResponseWriter) error {
+	id, err := taskIn(l.r)
+	if err != nil {
+		return err
 	}
-	switch {
-	case err != nil:
-		s.refuse(w, r, c, err)
-	case follows(r):
+	if follows(l.r) {
 		// Not a number means the beginning.
-		after, _ := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
-		s.server.FollowOutput(w, r, c, id, after, func(b *output.Lines) ([]byte, error) { return value.JSON(len(b.Lines)) })
-	default:
-		s.download(w, r, c, id)
+		after, _ := strconv.ParseUint(l.Asked("after"), 10, 64)
+		l.site.server.FollowOutput(w, l.r, l.caller, id, after, func(b *output.Lines) ([]byte, error) { return value.JSON(len(b.Lines)) })
+		return nil
 	}
-}
-
-// download sends everything that a task has printed.
-func (s *Site) download(w http.ResponseWriter, r *http.Request, c httpapi.Caller, id task.ID) {
-	begun, to := false, httpapi.Long(w)
+	to := attach(w, string(id), "log")
 	for after := uint64(0); ; {
 		var page struct {
 			Batches []struct{ Of output.Lines }
 			Next    uint64
 		}
-		err := s.server.Desk.Ask(r.Context(), c.Name, rights.TaskOutput, map[string]any{"id": id, "after": after, "limit": 1000}, &page)
-		if err != nil && !begun {
-			s.refuse(w, r, c, err)
-			return
-		}
-		if !begun {
-			begun = true
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			w.Header().Set("Content-Disposition", `attachment; filename="`+url.PathEscape(string(id))+`.log"`)
+		if err := l.ask(l.r.Context(), rights.TaskOutput, map[string]any{"id": id, "after": after, "limit": 1000}, &page); err != nil {
+			return to.end(err)
 		}
 		var text strings.Builder
 		for i := range page.Batches {
@@ -348,8 +302,8 @@ func (s *Site) download(w http.ResponseWriter, r *http.Request, c httpapi.Caller
 				}
 			}
 		}
-		if _, bad := to.Write([]byte(text.String())); bad != nil || err != nil || page.Next == 0 {
-			return
+		if _, err := to.Write([]byte(text.String())); err != nil || page.Next == 0 {
+			return to.end(err)
 		}
 		after = page.Next
 	}

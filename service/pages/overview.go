@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"millrace/events/jet/rights"
@@ -128,15 +127,8 @@ type runningRow struct {
 	Overdue bool
 	// Usual is how long similar tasks usually take; Long tells whether it has taken a tenth longer
 	// than nearly all of them.
-	Usual span
+	Usual figures
 	Long  bool
-}
-
-// span is how long a job takes: half of its tasks at most P50, and 95 per cent at most P95. Of is
-// the number of tasks considered.
-type span struct {
-	P50, P95 time.Duration
-	Of       int
 }
 
 // overduePanel has tasks whose deadline has passed. A page of the past has none.
@@ -228,83 +220,58 @@ func oldestOf(ctx context.Context, sums view.Summed) (oldest time.Time, err erro
 	return oldest, err
 }
 
-// Bounds of what is kept of how long jobs usually take.
-const (
-	usualOf  = 50 // tasks
-	usualFor = 30 * time.Second
-	usualMax = 1000 // jobs, at moments
-)
-
-// usual remembers for a while how long jobs usually take.
-type usual struct {
-	mu sync.Mutex
-	is map[usualKey]usualSpan // guarded by mu
-}
-
-// usualKey is a job, or a step of one, at a moment of the past, which does not change; 0 is the
-// present.
+// usualKey is a job, or a step of one, at a moment of the past, which does not change, or in a while of
+// the present.
 type usualKey struct {
 	job, step string
 	root      bool // it has no parent
 	seq       uint64
+	while     time.Time
 }
 
-type usualSpan struct {
-	span
-	at time.Time
-}
+// What usual looks at.
+const (
+	usualOf  = 50 // tasks
+	usualFor = 30 * time.Second
+)
 
-// of returns how long similar tasks take: of the same job, or step of it, by the latest finished
+// usual returns how long tasks like one take: of the same job, or step of it, by the latest finished
 // ones; zero if that cannot be found out.
-func (u *usual) of(ctx context.Context, l *look, t *task.Task) span {
+func (l *look) usual(ctx context.Context, t *task.Task) (is figures) {
 	if t.Job == "" {
-		return span{}
+		return is
 	}
 	key := usualKey{job: t.Job, step: stepOf(t), root: t.Parent == ""}
 	if l.Past {
 		key.seq = l.Point.Seq
+	} else {
+		key.while = l.Now.Truncate(usualFor)
 	}
-	u.mu.Lock()
-	known, there := u.is[key]
-	u.mu.Unlock()
-	if there && l.file == nil && (l.Past || l.Now.Sub(known.at) < usualFor) {
-		return known.span
+	find := func() (figures, error) {
+		runs, err := runsAs(ctx, l.View, key)
+		return figuresOf(runs), err
 	}
-	took, err := took(ctx, l.View, key)
-	if err != nil {
-		return span{}
-	}
-	slices.Sort(took)
-	is := span{rank(took, 50), rank(took, 95), len(took)}
 	if l.file != nil { // its log is another one
-		return is
+		is, _ = find()
+	} else {
+		is, _ = l.site.usual.get(key, find)
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.is == nil || len(u.is) >= usualMax {
-		u.is = map[usualKey]usualSpan{}
-	}
-	u.is[key] = usualSpan{is, l.Now}
 	return is
 }
 
-// took are the durations of the latest finished tasks like those of a key.
-func took(ctx context.Context, v view.View, key usualKey) (took []time.Duration, err error) {
+// runsAs are the latest finished tasks like those of a key.
+func runsAs(ctx context.Context, v view.View, key usualKey) (runs []view.Run, err error) {
 	f := view.Filter{Job: key.job, Roots: key.root, States: []task.State{task.Finished}, Limit: usualOf}
 	if key.root && key.step == "" {
-		runs, err := view.Runs(ctx, v, f)
-		for i := range runs {
-			took = append(took, runs[i].Ran.Std())
-		}
-		return took, err
+		return view.Runs(ctx, v, f)
 	}
 	page, err := v.List(ctx, view.Query{Kind: view.Tasks, Filter: f})
 	for i := range page.Tasks {
 		if like := &page.Tasks[i]; stepOf(like) == key.step && (like.Parent == "") == key.root {
-			took = append(took, like.Ran.Std())
+			runs = append(runs, view.RunOf(like))
 		}
 	}
-	return took, err
+	return runs, err
 }
 
 // stepOf returns the name of a task's step, the same for all values of a list.
@@ -336,8 +303,8 @@ func (p *runningPanel) find(ctx context.Context, l *look) error {
 			return err
 		}
 		row.Overdue = row.Duty.Overdue(l.Now)
-		row.Usual = l.site.ran.of(ctx, l, &t)
-		row.Long = row.Usual.Of > 0 && !t.StartedAt.IsZero() && l.Now.Sub(t.StartedAt) > row.Usual.P95+row.Usual.P95/10
+		row.Usual = l.usual(ctx, &t)
+		row.Long = row.Usual.N > 0 && !t.StartedAt.IsZero() && l.Now.Sub(t.StartedAt) > row.Usual.P95+row.Usual.P95/10
 		p.Rows = append(p.Rows, row)
 	}
 	slices.SortStableFunc(p.Rows, func(a, b runningRow) int { return cmp.Compare(overdueFirst(&a), overdueFirst(&b)) })
@@ -389,37 +356,14 @@ func (p *nextPanel) find(ctx context.Context, l *look) error {
 	return err
 }
 
-// changes remembers what users have changed on things, as of their latest changes: that past does
-// not change.
-type changes struct {
-	mu sync.Mutex
-	of map[view.Thing][]view.Alteration // guarded by mu
-}
-
-// maxChanged is for how many things it is remembered.
-const maxChanged = 200
-
-// find returns the changes of a thing. For the past they are remembered if the latest change
-// determines the earlier ones.
-func (c *changes) find(ctx context.Context, l *look, thing view.Thing) ([]view.Alteration, error) {
-	keeps := l.file == nil && (!l.Past || thing.Kind != view.Nodes)
-	c.mu.Lock()
-	all, there := c.of[thing]
-	c.mu.Unlock()
-	if there && keeps {
-		return all, nil
+// altered returns what users have changed last on a thing. That is remembered as of its latest change,
+// if that determines the earlier ones.
+func (l *look) altered(ctx context.Context, thing view.Thing) ([]view.Alteration, error) {
+	find := func() ([]view.Alteration, error) { return view.Alterations(ctx, l.View, thing.Ref, shownChanges) }
+	if l.file != nil || l.Past && thing.Kind == view.Nodes {
+		return find()
 	}
-	all, err := view.Alterations(ctx, l.View, thing.Ref, shownChanges)
-	if err != nil || !keeps {
-		return all, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.of == nil || len(c.of) >= maxChanged {
-		c.of = map[view.Thing][]view.Alteration{}
-	}
-	c.of[thing] = all
-	return all, nil
+	return l.site.altered.get(thing, find)
 }
 
 func (p *changesPanel) find(ctx context.Context, l *look) error {
@@ -429,7 +373,7 @@ func (p *changesPanel) find(ctx context.Context, l *look) error {
 	}
 	var all []view.Alteration
 	for _, thing := range things {
-		of, err := l.site.changed.find(ctx, l, thing)
+		of, err := l.altered(ctx, thing)
 		if err != nil {
 			return err
 		}

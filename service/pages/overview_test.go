@@ -92,16 +92,16 @@ func TestUsual(t *testing.T) {
 		return is
 	}
 	world := finished{tasks: []task.Task{of("", time.Minute), of("build", time.Second), of("ship/0", 3*time.Second), of("ship/1", 5*time.Second)}}
-	known := new(usual)
-	for step, want := range map[string]span{"": {time.Minute, time.Minute, 1}, "build": {time.Second, time.Second, 1}, "ship/7": {3 * time.Second, 5 * time.Second, 2}, "mend": {}} {
+	seen := &look{site: &Site{}, Sight: &answers.Sight{View: world}}
+	for step, want := range map[string]figures{"": {1, 0, time.Minute, time.Minute}, "build": {1, 0, time.Second, time.Second}, "ship/7": {2, 0, 3 * time.Second, 5 * time.Second}, "mend": {}} {
 		one := of(step, 0)
-		if got := known.of(t.Context(), &look{Sight: &answers.Sight{View: world}}, &one); got != want {
+		if got := seen.usual(t.Context(), &one); got != want {
 			t.Errorf("step %q usually takes %v, want %v", step, got, want)
 		}
 	}
 	child := of("", 0)
 	child.Parent = "whole"
-	if got := known.of(t.Context(), &look{Sight: &answers.Sight{View: world}}, &child); got != (span{}) {
+	if got := seen.usual(t.Context(), &child); got != (figures{}) {
 		t.Errorf("a child without a step usually takes %v, as its parent does", got)
 	}
 }

@@ -40,6 +40,7 @@ type queueRow struct {
 	client.QueueView
 	Pending, Running, Held int
 	Bounds, Rate, Next     string
+	Buttons                []button
 }
 
 type limitsPanel struct {
@@ -73,7 +74,7 @@ func (p *queuesPanel) find(ctx context.Context, l *look) (err error) {
 	p.First, p.Next, p.Unserved = request.Cursor == "", page.Next, page.UnservedNodes
 	for i := range page.Queues {
 		q := &page.Queues[i]
-		row := queueRow{QueueView: *q, Bounds: "none"}
+		row := queueRow{QueueView: *q, Bounds: "none", Buttons: l.buttons("queues", q.Name, q)}
 		if is := q.Bounds(); is != (queue.Limited{}) {
 			row.Bounds = is.Words()
 		}

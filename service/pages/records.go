@@ -1,20 +1,14 @@
 package pages
 
 import (
-	"bufio"
 	"context"
-	"encoding/csv"
 	"encoding/json"
-	"io"
+	"errors"
 	"net/http"
-	"net/url"
-	"slices"
-	"strings"
 
 	"millrace/events/jet/rights"
-	"millrace/service/answers"
+	"millrace/internal/cli/term"
 	"millrace/service/client"
-	"millrace/service/httpapi"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -45,154 +39,47 @@ func (p *recordsPanel) find(ctx context.Context, l *look, of *task.Task) {
 
 // tableOf lays records out: a column for each field of those that are objects, in the order in which they come.
 func tableOf(items []json.RawMessage) (columns []string, rows [][]string) {
-	var all fieldNames
 	for _, item := range items {
-		all.add(item)
+		columns = term.AddFields(columns, item)
 	}
 	for _, item := range items {
-		rows = append(rows, all.row(item))
+		rows = append(rows, term.Cells(columns, item))
 	}
-	return all.names, rows
-}
-
-// fieldNames are the fields of records, in the order in which they came.
-type fieldNames struct {
-	names []string
-	at    map[string]int
-}
-
-func (f *fieldNames) add(item json.RawMessage) {
-	if f.at == nil {
-		f.at = map[string]int{}
-	}
-	for _, name := range keysOf(item) {
-		if _, there := f.at[name]; !there {
-			f.at[name] = len(f.names)
-			f.names = append(f.names, name)
-		}
-	}
-}
-
-// row has the value of each field of a record: a text as it is, anything else as JSON.
-func (f *fieldNames) row(item json.RawMessage) []string {
-	row := make([]string, len(f.names))
-	for name, value := range fieldsOf(item) {
-		at, known := f.at[name]
-		if !known {
-			continue
-		}
-		var text string
-		if json.Unmarshal(value, &text) != nil {
-			text = string(value)
-		}
-		row[at] = text
-	}
-	return row
-}
-
-// fieldsOf are the fields of a record. One that is no object is the value of a field without a name.
-func fieldsOf(item json.RawMessage) (fields map[string]json.RawMessage) {
-	if json.Unmarshal(item, &fields) != nil || fields == nil {
-		return map[string]json.RawMessage{"": item}
-	}
-	return fields
-}
-
-// keysOf are the names of the fields of a record in the order in which they stand there.
-func keysOf(item json.RawMessage) (keys []string) {
-	d := json.NewDecoder(strings.NewReader(string(item)))
-	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
-		return []string{""}
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return keys
-		}
-		name, _ := key.(string) // keys are
-		keys = append(keys, name)
-		var value json.RawMessage
-		if d.Decode(&value) != nil {
-			return keys
-		}
-	}
-	return keys
+	return columns, rows
 }
 
 // records sends the records of a task as a file: as CSV, or each as a line of JSON. It has those of the latest attempt, page by page.
-func (s *Site) records(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	id, err := taskIn(r)
-	kind := r.URL.Query().Get("as")
+func (l *look) records(w http.ResponseWriter) error {
+	id, err := taskIn(l.r)
+	if err != nil {
+		return err
+	}
+	kind, err := l.kind()
+	if err != nil {
+		return err
+	}
 	var of task.Task
-	switch {
-	case err != nil:
-	case !c.Role.May(rights.TaskRecords):
-		err = answers.ErrRole
-	case kind != "csv" && kind != "jsonl":
-		err = client.Wrongf("as is %q, want csv or jsonl", kind)
-	default:
-		err = s.server.Desk.Ask(r.Context(), c.Name, rights.TaskGet, map[string]any{"id": id}, &of)
-	}
-	var names fieldNames
-	if err == nil && kind == "csv" {
-		err = s.eachRecord(r.Context(), c, &of, func(item json.RawMessage) error {
-			if names.add(item); len(names.names) > mostFields {
-				return client.Wrongf("the records have more than %d different fields, too many for a table: export lines of JSON", mostFields)
-			}
-			return nil
-		})
-	}
-	if err != nil {
-		s.refuse(w, r, c, err)
-		return
-	}
-	w.Header().Set("Content-Type", exportTypes[kind])
-	w.Header().Set("Content-Disposition", `attachment; filename="`+url.PathEscape(string(id))+`.`+kind+`"`)
-	to := httpapi.Long(w)
-	if kind == "csv" {
-		err = s.recordTable(r.Context(), to, c, &of, &names)
-	} else {
-		err = s.recordLines(r.Context(), to, c, &of)
-	}
-	if err != nil {
-		httpapi.Break() // who reads it must not take it for whole
-	}
-}
-
-func (s *Site) recordLines(ctx context.Context, to io.Writer, c httpapi.Caller, of *task.Task) error {
-	lines := bufio.NewWriter(to)
-	err := s.eachRecord(ctx, c, of, func(item json.RawMessage) error {
-		_, err := lines.Write(append(slices.Clone(item), '\n'))
-		return err
-	})
-	if err != nil {
+	if err := l.ask(l.r.Context(), rights.TaskGet, map[string]any{"id": id}, &of); err != nil {
 		return err
 	}
-	return lines.Flush()
-}
-
-func (s *Site) recordTable(ctx context.Context, to io.Writer, c httpapi.Caller, of *task.Task, names *fieldNames) error {
-	table := csv.NewWriter(to)
-	head := slices.Clone(names.names)
-	if at, whole := names.at[""]; whole {
-		head[at] = "value"
+	to := attach(w, string(id), kind)
+	_, err = term.Write(to, term.KindOf(kind, ""), term.Source{Most: mostFields, Cells: plainCells, Records: func(each func([]byte) error) error {
+		return l.eachRecord(l.r.Context(), &of, each)
+	}}, func(int) {})
+	if errors.Is(err, term.ErrWide) {
+		err = client.Wrong(err)
 	}
-	_ = table.Write(plainCells(head)) // Flush tells
-	err := s.eachRecord(ctx, c, of, func(item json.RawMessage) error { return table.Write(plainCells(names.row(item))) })
-	if table.Flush(); err != nil {
-		return err
-	}
-	return table.Error()
+	return to.end(err)
 }
 
 // eachRecord calls each with the records that the latest attempt of a task has produced.
-func (s *Site) eachRecord(ctx context.Context, c httpapi.Caller, of *task.Task, each func(json.RawMessage) error) error {
+func (l *look) eachRecord(ctx context.Context, of *task.Task, each func([]byte) error) error {
 	for after := uint64(0); ; {
 		var page struct {
 			Batches []struct{ Of output.Records }
 			Next    uint64
 		}
-		if err := s.server.Desk.Ask(ctx, c.Name, rights.TaskRecords, map[string]any{"id": of.ID, "after": after, "limit": recordsAtOnce}, &page); err != nil {
+		if err := l.ask(ctx, rights.TaskRecords, map[string]any{"id": of.ID, "after": after, "limit": recordsAtOnce}, &page); err != nil {
 			return err
 		}
 		for i := range page.Batches {

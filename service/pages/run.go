@@ -11,14 +11,13 @@ import (
 	"millrace/projections/view"
 	"millrace/service/answers"
 	"millrace/service/client"
-	"millrace/service/httpapi"
 	"millrace/task"
 	"millrace/task/param"
 	"millrace/task/value"
 )
 
 // runPage is the form for running a job, or for copying a task with changes.
-var runPage = page{name: "run", path: "/run/{of}/{name}", verb: rights.TaskGet, show: func(ctx context.Context, l *look) (any, error) { return runForm(ctx, l) }}
+var runPage = page{name: "run", path: "/run/{of}/{name}", verb: rights.TaskGet, do: doRun, show: showRun}
 
 type runData struct {
 	*Form
@@ -81,44 +80,34 @@ func runForm(ctx context.Context, l *look) (*runData, error) {
 // Typed returns the name of a parameter's field in the form.
 func (d *runData) Typed(name string) string { return "param." + name }
 
-// run makes the task of a form, or shows the form again with the problems.
-func (s *Site) run(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	if r.ParseForm() != nil {
-		s.refuse(w, r, c, client.Wrongf("the form cannot be read"))
-		return
+// showRun shows what can be typed, or was typed and makes no task.
+func showRun(ctx context.Context, l *look) (any, error) {
+	if l.Data != nil {
+		return l.Data, nil
 	}
-	l := s.newLook(r, c, &runPage, r.URL.Query())
-	var body []byte
+	return runForm(ctx, l)
+}
+
+// doRun makes the task of a form, and leads to it.
+func doRun(ctx context.Context, l *look) (err error) {
+	var d *runData
+	if err = l.see(ctx, func(ctx context.Context) error { d, err = runForm(ctx, l); return err }); err != nil {
+		return err
+	}
+	l.Data = d
+	request, fine := d.read(l)
+	if !fine {
+		return nil
+	}
 	var made struct{ ID string }
-	err := s.server.Desk.See(r.Context(), c.Name, "", func(ctx context.Context, sight *answers.Sight) (err error) {
-		l.Sight = sight
-		d, err := runForm(ctx, l)
-		if err != nil {
+	if err := l.ask(ctx, d.Verb, request, &made); err != nil {
+		if d.Wrong = err.Error(); answers.ProblemOf(err).Status >= http.StatusInternalServerError {
 			return err
 		}
-		if request, fine := d.read(l); fine {
-			err := l.ask(ctx, d.Verb, request, &made)
-			if err == nil {
-				return nil
-			}
-			if answers.ProblemOf(err).Status >= http.StatusInternalServerError {
-				return err
-			}
-			d.Wrong = err.Error()
-		}
-		l.Data = d
-		body, err = s.shapes()["run"].whole(l)
-		return err
-	})
-	switch {
-	case err != nil:
-		s.refuse(w, r, c, err)
-	case made.ID != "":
-		s.settle(r.Context())
-		seeOther(w, r, "/tasks/"+made.ID)
-	default:
-		s.server.Send(w, r, "text/html; charset=utf-8", body)
+		return nil
 	}
+	l.site.settle(ctx)
+	return elsewhere("/tasks/" + made.ID)
 }
 
 // read turns what was typed into the request of the verb; fine tells whether nothing is wrong with

@@ -67,6 +67,7 @@ func showSchedules(ctx context.Context, l *look) (any, error) {
 type scheduleData struct {
 	schedule.Stored
 	Timing, Zone, DST, CatchUp, Runs string
+	Buttons                          []button
 	Week                             week
 	// Ticks are the week's past ticks, the latest first, and Coming the next ones, whatever the
 	// week.
@@ -162,6 +163,7 @@ func showSchedule(ctx context.Context, l *look) (any, error) {
 	if d.CatchUp = cmp.Or(d.When.CatchUp, job.CatchUpLast); d.CatchUp != job.CatchUpNone {
 		d.CatchUp += ", within " + wording.Span(cmp.Or(d.When.CatchUpWindow.Std(), job.DefaultCatchUpWindow))
 	}
+	d.Buttons = l.buttons("schedules", name, &d.Stored)
 	now := l.Now.In(plan.Zone())
 	from, err := weekOf(l.Asked("week"), now)
 	if err != nil {

@@ -7,10 +7,13 @@
 //
 //   - NAME.go has a [page]: its path, its name in the navigation, the verb that a viewer must be
 //     allowed, and show, which gets a look at the world of the chosen moment. A part that may fail
-//     alone embeds a panel. Changes are verbs of the service.
+//     alone embeds a panel. Changes are verbs of the service; do asks for them when its form is sent.
 //   - templates/NAME.html defines "main". A part that changes by itself is a template named
-//     live:ID, in an element with that id. $.Link makes links, $.Time times, the templates "state"
-//     and "act" show states and buttons.
+//     live:ID, in an element with that id. $.Link makes links, $.Time times, the template "state"
+//     shows states, and .Buttons, from look.buttons, the buttons of a thing.
+//
+// A button is of the entry of its verb in package answers (Button): on which pages it stands, what it
+// says and asks for, and which things have it. Verbs without a thing in their path are for many tasks.
 //
 // Tests walk over all pages of paths in site_test.go: add the new one there. `task test:browser`
 // opens all pages in Chromium, light, dark, 360 pixels wide and as of the past.
@@ -53,11 +56,11 @@ type Site struct {
 	// The first page that is drawn makes them: most processes that could draw one never do.
 	shapes  func() map[string]*shape // by the names of pages
 	late    metrics.Series
-	ran     usual
-	changed changes
+	usual   memo[usualKey, figures]
+	altered memo[view.Thing, []view.Alteration]
 	audits  *inspect.Auditor
 	shelf   inspect.Shelf // open incident files
-	begun   begun
+	begun   memo[time.Time, time.Time]
 	// fetching are the callers for whom incident files are being made.
 	fetching fetching
 	// patience is how long an action waits for lists to show its effect.
@@ -74,11 +77,13 @@ type page struct {
 	entry string
 	// verb is the verb that a viewer of it must be allowed to use.
 	verb rights.Verb
-	// takesForm tells that its form is posted to its own path; only a path that ends in /do changes
-	// anything.
+	// takesForm tells that its form is posted to its own path, and changes nothing.
 	takesForm bool
 	// inFiles tells that incident files have it, too, and onlyInFiles that the server does not.
 	inFiles, onlyInFiles bool
+	// do does what its form asks for, before it is shown; nil if it has no such form. The error may be
+	// an [elsewhere], as that of show.
+	do func(ctx context.Context, l *look) error
 	// show finds out what is on it: the Data of its templates.
 	show func(ctx context.Context, l *look) (any, error)
 }
@@ -86,7 +91,7 @@ type page struct {
 // pages are all pages, in the order of the navigation.
 var pages = []page{
 	overviewPage, tasksPage, bulkPage, taskPage, comparePage, runPage, graphPage, jobsPage, jobPage, editorPage, scheduleEditorPage, schedulesPage, schedulePage, calendarsPage, calendarPage, calendarEditorPage, nodesPage, nodePage, queuesPage,
-	deadPage, buryPage, eventsPage, eventPage, diffPage, verifyPage, auditPage, incidentsPage, stepsPage,
+	deadPage, eventsPage, eventPage, diffPage, verifyPage, auditPage, incidentsPage, stepsPage,
 }
 
 // New makes the pages of a server. They are served once they are its [httpapi.Server.Pages].
@@ -97,30 +102,29 @@ func New(server *httpapi.Server) *Site {
 	for i := range pages {
 		p := &pages[i]
 		if p.inFiles {
-			s.mux.HandleFunc("GET /incidents/{file}"+p.path, s.known(func(w http.ResponseWriter, r *http.Request, c httpapi.Caller) { s.showFile(w, r, c, p) }))
+			s.handle("GET /incidents/{file}"+p.path, p, (*look).page)
 		}
 		if p.onlyInFiles {
 			continue
 		}
-		s.mux.HandleFunc("GET "+p.path, s.known(func(w http.ResponseWriter, r *http.Request, c httpapi.Caller) { s.show(w, r, c, p) }))
-		if p.takesForm {
-			s.mux.HandleFunc("POST "+p.path, s.known(func(w http.ResponseWriter, r *http.Request, c httpapi.Caller) { s.show(w, r, c, p) }))
+		s.handle("GET "+p.path, p, (*look).page)
+		if p.takesForm || p.do != nil {
+			s.handle("POST "+p.path, p, (*look).page)
 		}
 	}
-	s.mux.HandleFunc("POST /do/{verb}", s.known(s.act))
-	s.mux.HandleFunc("POST /run/{of}/{name}", s.known(s.run))
-	s.mux.HandleFunc("POST /bulk/{do}", s.known(s.bulk))
-	s.mux.HandleFunc("GET /tasks/export", s.known(s.export))
-	s.mux.HandleFunc("GET /tasks/complete", s.known(s.complete))
-	s.mux.HandleFunc("GET /incidents/export", s.known(s.exportFile))
-	s.mux.HandleFunc("POST /incidents/do", s.known(s.openFile))
-	s.mux.HandleFunc("POST /incidents/{file}/close", s.known(s.closeFile))
-	s.mux.HandleFunc("GET /tasks/{id}/output", s.known(s.output))
-	s.mux.HandleFunc("GET /tasks/{id}/records", s.known(s.records))
-	s.mux.HandleFunc("GET /tasks/{id}/lines", s.known(s.lines))
-	s.mux.HandleFunc("GET /tasks/{id}/hit", s.known(s.hit))
-	s.mux.HandleFunc("GET /incidents/{file}/tasks/{id}/lines", s.known(s.lines))
-	s.mux.HandleFunc("GET /incidents/{file}/tasks/{id}/hit", s.known(s.hit))
+	output := &page{name: "task", verb: rights.TaskOutput}
+	s.handle("POST /do/{verb}", &page{}, (*look).act)
+	s.handle("GET /tasks/export", &tasksPage, (*look).export)
+	s.handle("GET /tasks/complete", &tasksPage, (*look).complete)
+	s.handle("GET /incidents/export", &incidentsPage, (*look).exportFile)
+	s.handle("POST /incidents/do", &incidentsPage, (*look).openFile)
+	s.handle("POST /incidents/{file}/close", &incidentsPage, (*look).closeFile)
+	s.handle("GET /tasks/{id}/records", &page{verb: rights.TaskRecords}, (*look).records)
+	s.handle("GET /tasks/{id}/output", output, (*look).output)
+	for _, within := range []string{"", "/incidents/{file}"} {
+		s.handle("GET "+within+"/tasks/{id}/lines", output, (*look).lines)
+		s.handle("GET "+within+"/tasks/{id}/hit", output, (*look).hit)
+	}
 	s.mux.HandleFunc("GET /"+Pattern, func(w http.ResponseWriter, r *http.Request) { All().ServeHTTP(w, r) })
 	return s
 }
@@ -164,33 +168,56 @@ func (s *Site) askOldest(ctx context.Context) error {
 	})
 }
 
-// begun remembers for a while when the log begins.
-type begun struct {
-	mu        sync.Mutex
-	at, asked time.Time // guarded by mu
+// memo remembers what takes long to find out.
+type memo[K comparable, V any] struct {
+	mu sync.Mutex
+	is map[K]V // guarded by mu
 }
 
-// begins returns when the log begins; otherwise if that cannot be read.
-func (s *Site) begins(ctx context.Context, log answers.Log, otherwise time.Time) time.Time {
-	s.begun.mu.Lock()
-	defer s.begun.mu.Unlock()
-	now := s.server.Desk.Now()
-	if s.begun.at.IsZero() || now.Sub(s.begun.asked) > time.Minute {
-		first, found, err := log.PointAt(ctx, view.Moment{Seq: 1}) // a single message costs less than a page
-		if err == nil && !found {
-			var records []events.Record
-			if records, err = log.Page(ctx, 1, 1); len(records) > 0 {
-				first.At, found = records[0].Stored, true
-			}
-		}
-		if err == nil && found {
-			s.begun.at, s.begun.asked = first.At, now
-		}
+// mostKept is how much a memo remembers before it begins anew.
+const mostKept = 1000
+
+// get returns what is known under a key, or else what find finds, and remembers that if it does not fail.
+func (m *memo[K, V]) get(key K, find func() (V, error)) (V, error) {
+	m.mu.Lock()
+	is, there := m.is[key]
+	m.mu.Unlock()
+	if there {
+		return is, nil
 	}
-	if s.begun.at.IsZero() {
+	is, err := find()
+	if err != nil {
+		return is, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.is == nil || len(m.is) >= mostKept {
+		m.is = map[K]V{}
+	}
+	m.is[key] = is
+	return is, nil
+}
+
+// begins returns when the log begins; otherwise if that cannot be read, or the log is empty.
+func (s *Site) begins(ctx context.Context, log answers.Log, otherwise time.Time) time.Time {
+	at, err := s.begun.get(s.server.Desk.Now().Truncate(time.Minute), func() (time.Time, error) {
+		first, found, err := log.PointAt(ctx, view.Moment{Seq: 1}) // a single message costs less than a page
+		if err != nil || found {
+			return first.At, err
+		}
+		records, err := log.Page(ctx, 1, 1)
+		if err == nil && len(records) == 0 {
+			err = client.ErrNoMessage
+		}
+		if err != nil {
+			return otherwise, err
+		}
+		return records[0].Stored, nil
+	})
+	if err != nil {
 		return otherwise
 	}
-	return s.begun.at
+	return at
 }
 
 // policy is what a browser may do with a page: load and send to where the page comes from, and nothing else.
@@ -218,55 +245,61 @@ func (s *Site) Serve(w http.ResponseWriter, r *http.Request, who func() (httpapi
 	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 }
 
-// known wraps a handler for authenticated callers.
-func (s *Site) known(handle func(w http.ResponseWriter, r *http.Request, c httpapi.Caller)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// handle has known callers that may see a page get answers from do, at a pattern of [http.ServeMux].
+func (s *Site) handle(pattern string, p *page, do func(l *look, w http.ResponseWriter) error) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		who, _ := r.Context().Value(callerKey{}).(func() (httpapi.Caller, error)) // set by Serve
 		c, err := who()
-		if err != nil {
-			s.refuse(w, r, c, err)
-			return
+		query, bad := url.ParseQuery(r.URL.RawQuery)
+		switch {
+		case err != nil:
+		case bad != nil:
+			err = client.Wrong(value.Plainly(bad))
+		case p.verb != "" && !c.Role.May(p.verb):
+			err = answers.ErrRole
+		case r.ParseForm() != nil:
+			err = client.Wrongf("the form cannot be read")
+		default:
+			err = do(s.newLook(r, c, p, query), w)
 		}
-		handle(w, r, c)
-	}
-}
-
-// show answers with a page, or sends its parts whenever they change.
-func (s *Site) show(w http.ResponseWriter, r *http.Request, c httpapi.Caller, p *page) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	switch {
-	case err != nil:
-		s.refuse(w, r, c, client.Wrong(value.Plainly(err)))
-	case !c.Role.May(p.verb):
-		s.refuse(w, r, c, answers.ErrRole)
-	case r.Method == http.MethodPost && r.ParseForm() != nil:
-		s.refuse(w, r, c, client.Wrongf("the form cannot be read"))
-	case r.Method != http.MethodPost && follows(r):
-		key := "page " + string(c.Role) + " " + r.URL.RequestURI()
-		s.server.FollowParts(w, r, c, key, func(ctx context.Context) (parts []httpapi.Part, err error) {
-			err = s.look(ctx, r, c, p, query, func(l *look) error {
-				parts, err = s.shapes()[p.name].parts(l)
-				return err
-			})
-			return parts, err
-		})
-	default:
-		var body []byte
-		err := s.look(r.Context(), r, c, p, query, func(l *look) (err error) {
-			body, err = s.shapes()[p.name].whole(l)
-			return err
-		})
 		var to elsewhere
 		switch {
 		case errors.As(err, &to):
 			seeOther(w, r, string(to))
-			return
 		case err != nil:
 			s.refuse(w, r, c, err)
-			return
 		}
-		s.server.Send(w, r, "text/html; charset=utf-8", body)
+	})
+}
+
+// page answers with the page, or sends its parts whenever they change.
+func (l *look) page(w http.ResponseWriter) error {
+	if l.Live && l.inFile() == "" {
+		key := "page " + string(l.caller.Role) + " " + l.r.URL.RequestURI()
+		l.site.server.FollowParts(w, l.r, l.caller, key, func(ctx context.Context) (parts []httpapi.Part, err error) {
+			one := l.site.newLook(l.r, l.caller, l.of, l.query)
+			err = one.find(ctx, func() error {
+				parts, err = l.site.shapes()[l.of.name].parts(one)
+				return err
+			})
+			return parts, err
+		})
+		return nil
 	}
+	if l.r.Method == http.MethodPost && l.of.do != nil {
+		if err := l.of.do(l.r.Context(), l); err != nil {
+			return err
+		}
+	}
+	var body []byte
+	err := l.find(l.r.Context(), func() (err error) {
+		body, err = l.site.shapes()[l.of.name].whole(l)
+		return err
+	})
+	if err == nil {
+		l.site.server.Send(w, l.r, "text/html; charset=utf-8", body)
+	}
+	return err
 }
 
 // follows tells whether the caller wants to follow the page.
@@ -279,16 +312,14 @@ type elsewhere string
 
 func (e elsewhere) Error() string { return "see " + string(e) }
 
-// look finds out what is on a page, and draws it.
-func (s *Site) look(ctx context.Context, r *http.Request, c httpapi.Caller, p *page, query url.Values, draw func(*look) error) error {
-	l := s.newLook(r, c, p, query)
-	return s.server.Desk.Draw(ctx, c.Name, func() error {
-		return s.server.Desk.See(ctx, c.Name, l.At, func(ctx context.Context, sight *answers.Sight) (err error) {
-			l.Sight = sight
-			if l.Data, err = p.show(ctx, l); err != nil {
+// find finds out what is on the page, and draws it.
+func (l *look) find(ctx context.Context, draw func() error) error {
+	return l.site.server.Desk.Draw(ctx, l.caller.Name, func() error {
+		return l.see(ctx, func(ctx context.Context) (err error) {
+			if l.Data, err = l.of.show(ctx, l); err != nil {
 				return err
 			}
-			return draw(l)
+			return draw()
 		})
 	})
 }

@@ -37,9 +37,8 @@ type taskData struct {
 	Output  outputPanel
 	Records recordsPanel
 	// Says is why it is in its state.
-	Says string
-	// Signals tells whether it waits for a signal.
-	Signals bool
+	Says    string
+	Buttons []button
 }
 
 // lane is a line of the timeline, its bars in thousandths of the whole.
@@ -97,7 +96,7 @@ func showTask(ctx context.Context, l *look) (any, error) {
 	if l.May(string(rights.TaskEvents)) {
 		d.Facts, d.Older = factsOf(records)
 	}
-	d.Signals = d.State == task.Held && len(d.Holds) > 0
+	d.Buttons = l.buttons("tasks", string(id), &d.Task)
 	if l.Live {
 		return d, nil // the rest has its own stream, or does not change
 	}

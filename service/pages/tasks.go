@@ -15,9 +15,7 @@ import (
 	"millrace/internal/cli/wording"
 	"millrace/projections/query"
 	"millrace/projections/view"
-	"millrace/service/answers"
 	"millrace/service/client"
-	"millrace/service/httpapi"
 	"millrace/task"
 	"millrace/task/value"
 )
@@ -41,26 +39,50 @@ var taskTabs = []struct {
 	{"cancelled", "cancelled", []task.State{task.Cancelled}},
 }
 
-type tasksData struct {
+// taskList is a list of tasks that a query chooses, with the commands for many of them.
+type taskList struct {
 	panel
 	// Query is the typed query, and WrongQuery what is wrong with it.
 	Query      string
 	WrongQuery string
 	Keys       []struct{ Name, Example string }
-	Tabs       []tab
 	Rows       []taskRow
 	Next       string
 	First      bool
 	Columns    []column
-	All        []column
-	// Acts are the commands for many of them.
-	Acts []bulkAct
+	// Acts are the commands for many of them, and Whole is the query that chooses all.
+	Acts  []bulkAct
+	Whole string
+}
+
+// list finds the tasks that the query in the address chooses among some. Noun is that of the page.
+func (d *taskList) list(ctx context.Context, l *look, noun string, of view.Filter, shown []column) {
+	d.Query, d.Keys, d.First, d.Columns = l.Asked("q"), query.Keys, l.Asked("cursor") == "", shown
+	if d.Whole = d.Query; of.Dead {
+		d.Whole = query.With(d.Query, "is", "dead")
+	}
+	for _, act := range bulkActs(noun) {
+		if l.Acts(string(act.Verb)) {
+			d.Acts = append(d.Acts, act)
+		}
+	}
+	of.Cursor = l.Asked("cursor")
+	page, err := l.tasks(ctx, client.ListRequest{Query: d.Query, Filter: of, Progress: true})
+	var wrong *query.Wrong
+	if errors.As(err, &wrong) {
+		d.WrongQuery, err = wrong.Error(), nil
+	}
+	d.fail(err)
+	d.Rows, d.Next = taskRows(&page), page.Next
+}
+
+type tasksData struct {
+	taskList
+	Tabs []tab
+	All  []column
 	// Nothing tells whether there are no tasks at all.
 	Nothing bool
 }
-
-// bulkAct is a command for many tasks.
-type bulkAct struct{ Do, Label string }
 
 // Shows tells whether a column is shown.
 func (d *tasksData) Shows(name string) bool {
@@ -87,24 +109,14 @@ type taskRow struct {
 func (r taskRow) What() string { return r.Task.What() }
 
 func showTasks(ctx context.Context, l *look) (any, error) {
-	d := &tasksData{Query: l.Asked("q"), Keys: query.Keys, First: l.Asked("cursor") == "", Columns: shownColumns(l.query["col"]), All: columns}
-	for _, do := range slices.Sorted(maps.Keys(bulkActs)) {
-		if l.Acts(string(bulkActs[do].verb)) {
-			d.Acts = append(d.Acts, bulkAct{do, bulkActs[do].Label})
-		}
+	if id, ok := jump(l.Asked("q")); ok {
+		return nil, l.elsewhere("/tasks/" + id)
 	}
-	if id, ok := jump(d.Query); ok {
-		return nil, elsewhere("/tasks/" + id)
-	}
-	page, err := l.tasks(ctx, client.ListRequest{Query: d.Query, Filter: view.Filter{Cursor: l.Asked("cursor")}, Progress: true})
-	var wrong *query.Wrong
-	if errors.As(err, &wrong) {
-		d.WrongQuery, err = wrong.Error(), nil
-	}
-	d.fail(err)
-	counts, failed := l.Count(ctx, view.Query{Kind: view.Tasks})
-	if err == nil {
-		d.fail(failed)
+	d := &tasksData{All: columns}
+	d.list(ctx, l, "tasks", view.Filter{}, shownColumns(l.query["col"]))
+	counts, err := l.Count(ctx, view.Query{Kind: view.Tasks})
+	if d.Wrong == nil {
+		d.fail(err)
 	}
 	states := counts.States()
 	asked, _ := query.Parse(d.Query, l.Now)
@@ -117,8 +129,7 @@ func showTasks(ctx context.Context, l *look) (any, error) {
 		here := slices.Equal(asked.States, t.of) || t.State == "" && asked.States == nil
 		d.Tabs = append(d.Tabs, tab{t.Name, l.Here("q", q, "cursor", ""), n, here && d.WrongQuery == ""})
 	}
-	d.Nothing, d.Next = counts.All() == 0, page.Next
-	d.Rows = taskRows(&page)
+	d.Nothing = counts.All() == 0
 	return d, nil
 }
 
@@ -216,27 +227,20 @@ func (l *look) known(ctx context.Context) query.Known {
 }
 
 // complete returns what the word at the cursor of the query bar may become.
-func (s *Site) complete(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	l := s.newLook(r, c, &tasksPage, r.URL.Query())
-	if !c.Role.May(rights.TaskList) {
-		s.refuse(w, r, c, answers.ErrRole)
-		return
-	}
+func (l *look) complete(w http.ResponseWriter) error {
 	text := l.Asked("q")
 	cursor, err := strconv.Atoi(l.Asked("cursor"))
 	if err != nil {
 		cursor = len(text)
 	}
 	var all []query.Suggestion
-	err = s.server.Desk.See(r.Context(), c.Name, l.At, func(ctx context.Context, sight *answers.Sight) error {
-		l.Sight = sight
+	err = l.see(l.r.Context(), func(ctx context.Context) error {
 		all = query.Complete(text, cursor, l.known(ctx))
 		return nil
 	})
 	body, bad := value.JSON(append([]query.Suggestion{}, all...))
-	if err = errors.Join(err, bad); err != nil {
-		s.refuse(w, r, c, err)
-		return
+	if err = errors.Join(err, bad); err == nil {
+		l.site.server.Send(w, l.r, "application/json", body)
 	}
-	s.server.Send(w, r, "application/json", body)
+	return err
 }

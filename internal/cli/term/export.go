@@ -44,6 +44,11 @@ type Source struct {
 	// Known returns the fields that records would have, for the header of a CSV without records.
 	// Default: unknown.
 	Known func() ([]string, error)
+	// Most is how many different fields the records of a CSV may have; the error of more wraps [ErrWide].
+	// Default: any number.
+	Most int
+	// Cells is what becomes of the cells of each row of a CSV. Default: nothing.
+	Cells func([]string) []string
 }
 
 // Records calls each with every record in order, the same ones at each call, and stops with the
@@ -52,6 +57,9 @@ type Records func(each func(record []byte) error) error
 
 // ErrOther: the file is not the beginning of this export.
 var ErrOther = errors.New("it does not hold the beginning of these records: write to another file")
+
+// ErrWide: the records have more fields than a table may have columns.
+var ErrWide = errors.New("too many for a table")
 
 // tellEach is the number of records between two progress reports.
 const tellEach = 1000
@@ -115,6 +123,7 @@ func Resume(file File, kind Kind, s Source, tell func(n int)) (int, error) {
 type form struct {
 	kind    Kind
 	columns []string
+	cells   func([]string) []string
 	head    []byte
 	foot    []byte
 }
@@ -131,7 +140,10 @@ func AddFields(all []string, record []byte) []string {
 }
 
 func newForm(kind Kind, s Source) (*form, error) {
-	f := &form{kind: kind}
+	f := &form{kind: kind, cells: s.Cells}
+	if f.cells == nil {
+		f.cells = func(cells []string) []string { return cells }
+	}
 	switch kind {
 	case JSONL:
 		return f, nil
@@ -141,14 +153,16 @@ func newForm(kind Kind, s Source) (*form, error) {
 	}
 	// A first pass finds the columns: those of the first record, then additional ones.
 	err := s.Records(func(record []byte) error {
-		f.columns = AddFields(f.columns, record)
+		if f.columns = AddFields(f.columns, record); s.Most > 0 && len(f.columns) > s.Most {
+			return fmt.Errorf("%w: the records have more than %d different fields: export lines of JSON", ErrWide, s.Most)
+		}
 		return nil
 	})
 	if err == nil && len(f.columns) == 0 && s.Known != nil {
 		f.columns, err = s.Known()
 	}
 	if err == nil && len(f.columns) > 0 {
-		f.head, err = row(f.columns)
+		f.head, err = row(f.cells(slices.Clone(f.columns)))
 	}
 	return f, err
 }
@@ -163,12 +177,18 @@ func (f *form) encode(record []byte) ([]byte, error) {
 		}
 		return b.Bytes(), err
 	}
+	return row(f.cells(Cells(f.columns, record)))
+}
+
+// Cells returns the values of a record's fields in the order of columns: a text as it is, anything else
+// as JSON. A record that is no object is the value of the column "value".
+func Cells(columns []string, record []byte) []string {
 	_, values := fields(record)
-	cells := make([]string, len(f.columns))
-	for i, c := range f.columns {
+	cells := make([]string, len(columns))
+	for i, c := range columns {
 		cells[i] = cell(values[c])
 	}
-	return row(cells)
+	return cells
 }
 
 func (f *form) write(out *bufio.Writer, skip int, records Records, tell func(n int)) (int, error) {

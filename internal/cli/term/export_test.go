@@ -60,6 +60,25 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// A table has a bounded number of columns, and its cells can be made harmless.
+func TestWriteTable(t *testing.T) {
+	var b bytes.Buffer
+	s := Source{Records: given(`{"=a":"+1"}`, `{"b":2}`), Most: 2, Cells: func(cells []string) []string {
+		for i := range cells {
+			cells[i] = "'" + cells[i]
+		}
+		return cells
+	}}
+	if _, err := Write(&b, CSV, s, quiet); err != nil || b.String() != "'=a,'b\n'+1,'\n','2\n" {
+		t.Errorf("the table is %q, %v", b.String(), err)
+	}
+	b.Reset()
+	s.Most = 1
+	if n, err := Write(&b, CSV, s, quiet); !errors.Is(err, ErrWide) || n > 0 || b.Len() > 0 {
+		t.Errorf("a table that is too wide: %d, %q, %v", n, b.String(), err)
+	}
+}
+
 func TestKindOf(t *testing.T) {
 	for _, c := range []struct {
 		name, file string
