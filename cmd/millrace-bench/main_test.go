@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 
-	"millrace/internal/cli/clitest"
+	"millrace/integration/harness"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/serve"
 	"millrace/internal/testkit"
@@ -27,10 +27,10 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:  filepath.Join("testdata", "script"),
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": clitest.Exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": harness.Exits},
 	})
 }
 
 func TestHelpOfFlags(t *testing.T) {
-	clitest.Flags(t, connect.Bench.Program(commands).Root(connect.NewProgram(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})))
+	harness.Flags(t, connect.Bench.Program(commands).Root(connect.NewProgram(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})))
 }

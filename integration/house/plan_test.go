@@ -87,7 +87,7 @@ var plan = map[string][]string{
 	"integration/chaos":  anything,
 	"integration/house":  {},
 	// The harness of the tests below, and of others that need a server.
-	"integration/harness":    {"service/client", "events", "internal/testkit", "events/jet", "events/jet/embed", "events/jet/streams", "task/node", "task"},
+	"integration/harness":    {"internal/cli/settings", "service/client", "events", "internal/testkit", "events/jet", "events/jet/embed", "events/jet/streams", "task/node", "task"},
 	"integration/promises":   {},
 	"integration/simulation": {},
 
@@ -105,7 +105,7 @@ var anything = []string{"*"}
 
 // rooms are the parts of the command line and the pages. Each may import those that stand before
 // it.
-var rooms = []string{"internal/cli/exit", "internal/cli/term", "internal/cli/settings", "internal/cli/clitest", "internal/cli/wording", "internal/cli/connect", "service/inspect", "service/pages", "internal/cli/serve", "internal/cli/files", "internal/cli/history", "internal/cli/node", "internal/cli/queue", "internal/cli/task", "internal/cli/task/change", "internal/cli/job", "internal/cli/verb"}
+var rooms = []string{"internal/cli/exit", "internal/cli/term", "internal/cli/settings", "internal/cli/wording", "internal/cli/connect", "service/inspect", "service/pages", "internal/cli/serve", "internal/cli/files", "internal/cli/history", "internal/cli/node", "internal/cli/queue", "internal/cli/task", "internal/cli/task/change", "internal/cli/job", "internal/cli/verb"}
 
 // commands are the packages that talk with people at a terminal or a page, and the programs that measure and break an
 // installation.
@@ -164,8 +164,8 @@ var outsiders = []struct {
 	{"github.com/danielgtaylor/huma", []string{"service/httpapi"}, nil, "only httpapi makes an OpenAPI document"},
 	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},
-	{"github.com/spf13/", commands, nil, "flags belong to the command line"},
-	{"os/exec", []string{"worker/process/...", "integration/bench", "integration/chaos", "internal/cli/wording", "internal/cli/connect", "internal/cli/clitest", "events/jet/request", "integration/harness"}, []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/...", "events/jet/embed"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, a build from a checkout asks git which, and millrace finds the programs that it starts in its place"},
+	{"github.com/spf13/", append([]string{"integration/harness"}, commands...), nil, "flags belong to the command line"},
+	{"os/exec", []string{"worker/process/...", "integration/bench", "integration/chaos", "internal/cli/wording", "internal/cli/connect", "events/jet/request", "integration/harness"}, []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/...", "events/jet/embed"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, a build from a checkout asks git which, and millrace finds the programs that it starts in its place"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.

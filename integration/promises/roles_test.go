@@ -22,6 +22,7 @@ import (
 
 	"millrace/events/jet/rights"
 	"millrace/integration/harness"
+	"millrace/internal/testkit"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/node"
@@ -612,10 +613,10 @@ func TestDocsOfPermissions(t *testing.T) {
 	before, rest, found := strings.Cut(string(page), begin)
 	shown, after, ended := strings.Cut(rest, "```\n")
 	printed := harness.New(t, 2*time.Second).Run(strings.Fields(command)[1:]...) + "\n"
-	if !found || !ended || !*update && shown != printed {
+	if !found || !ended || !*testkit.Update && shown != printed {
 		t.Fatalf("docs/permissions.md shows\n%s\nand `%s` prints\n%s\nrun this test with -update", shown, command, printed)
 	}
-	if *update {
+	if *testkit.Update {
 		if err := os.WriteFile(file, []byte(before+begin+printed+"```\n"+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
