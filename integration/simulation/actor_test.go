@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/internal/logclock"
+	"millrace/events/jet/request"
 	"millrace/task"
 )
 
@@ -79,7 +79,7 @@ type actor struct {
 
 	doomed bool // it dies at its next call
 
-	clock *logclock.Clock
+	clock *request.Clock
 	asked time.Time // when it asked for the log's time
 
 	// await has the simulator choose the fate of a call before the actor makes it.
@@ -97,7 +97,7 @@ type ask struct {
 
 // start begins an actor and lets it run to its first call.
 func (h *history) start(name string, mortal bool, body func(*actor)) *actor {
-	a := &actor{h: h, name: name, mortal: mortal, fates: make(chan fate), clock: logclock.New(h.machine())}
+	a := &actor{h: h, name: name, mortal: mortal, fates: make(chan fate), clock: request.NewClock(h.machine())}
 	a.await = func(c *call) fate {
 		h.asks <- ask{a, c}
 		return <-a.fates
