@@ -12,6 +12,7 @@ import (
 	"millrace/integration/harness"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/serve"
+	"millrace/internal/cli/settings"
 	"millrace/internal/testkit"
 )
 
@@ -32,5 +33,5 @@ func TestScripts(t *testing.T) {
 }
 
 func TestHelpOfFlags(t *testing.T) {
-	harness.Flags(t, connect.Bench.Program(commands).Root(connect.NewProgram(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})))
+	harness.Flags(t, connect.Bench.Program(commands).Root(connect.NewProgram(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})), settings.GroupNote, settings.Groups)
 }

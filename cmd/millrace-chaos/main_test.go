@@ -9,6 +9,7 @@ import (
 
 	"millrace/integration/harness"
 	"millrace/internal/cli/connect"
+	"millrace/internal/cli/settings"
 	"millrace/internal/testkit"
 )
 
@@ -24,5 +25,5 @@ func TestScripts(t *testing.T) {
 }
 
 func TestHelpOfFlags(t *testing.T) {
-	harness.Flags(t, connect.Chaos.Program(commands).Root(connect.NewProgram(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})))
+	harness.Flags(t, connect.Chaos.Program(commands).Root(connect.NewProgram(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})), settings.GroupNote, settings.Groups)
 }

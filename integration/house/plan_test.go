@@ -88,7 +88,7 @@ var plan = map[string][]string{
 	"integration/chaos":  anything,
 	"integration/house":  {},
 	// The harness of the tests below, and of others that need a server.
-	"integration/harness":    {"internal/cli/settings", "service/client", "events", "internal/testkit", "events/jet", "events/jet/embed", "events/jet/streams", "task/node", "task"},
+	"integration/harness":    {"service/client", "events", "internal/testkit", "events/jet", "events/jet/embed", "events/jet/streams", "task/node", "task"},
 	"integration/promises":   {},
 	"integration/simulation": {},
 
