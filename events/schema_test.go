@@ -3,7 +3,6 @@ package events
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"maps"
 	"os"
 	"path/filepath"
@@ -142,14 +141,12 @@ func TestSchemasListWhatIsWritten(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the schemas anew, by the types and schema/words.json")
-
 // The files equal the generated schemas.
 func TestSchemaFiles(t *testing.T) {
 	for _, typ := range append(slices.Clone(Types), "fact") {
 		want, _ := Schema(typ)
 		path := filepath.Join("schema", string(typ)+".json")
-		if *update {
+		if *testkit.Update {
 			if err := os.WriteFile(path, want, 0o644); err != nil {
 				t.Fatal(err)
 			}

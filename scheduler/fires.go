@@ -10,7 +10,6 @@ import (
 
 	"millrace/events"
 	"millrace/internal/collections"
-	"millrace/internal/logclock"
 	"millrace/task"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -23,7 +22,7 @@ import (
 type firePipeline struct {
 	s     *Scheduler
 	fires events.Offers
-	clock logclock.Floor
+	clock floor
 	room  chan struct{}  // has a place for each held fire
 	came  chan *heldFire // to be prepared
 	due   chan *heldFire // to be decided

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/job"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
@@ -39,19 +39,19 @@ func TestAdopt(t *testing.T) {
 		"finished":        {with(func(k *task.Task) { k.State = task.Finished }), nil, task.ErrFenced},
 		"unknown":         {task.Task{}, nil, task.ErrUnknown},
 	} {
-		e, err := task.Decide(c.task, adopt, tasktest.Noon)
+		e, err := task.Decide(c.task, adopt, logtest.Noon)
 		if !errors.Is(err, c.err) || !reflect.DeepEqual(e, c.want) {
 			t.Errorf("%s: %+v, %v, want %+v, %v", name, e, err, c.want, c.err)
 		}
 		if e == nil {
 			continue
 		}
-		after := task.Evolve(c.task, task.Recorded{Seq: 11, Chain: true, At: tasktest.Noon, Event: e})
+		after := task.Evolve(c.task, task.Recorded{Seq: 11, Chain: true, At: logtest.Noon, Event: e})
 		if after.Session != "s2" || after.Head != 11 || after.Epoch != 7 || after.State != c.task.State || after.Since != c.task.Since {
 			t.Errorf("%s: afterwards %+v", name, after)
 		}
 	}
-	late := task.Evolve(with(func(k *task.Task) { k.Epoch = 9 }), task.Recorded{Seq: 11, Chain: true, At: tasktest.Noon, Event: adopted})
+	late := task.Evolve(with(func(k *task.Task) { k.Epoch = 9 }), task.Recorded{Seq: 11, Chain: true, At: logtest.Noon, Event: adopted})
 	if late.Session != "s1" || late.Head != 11 {
 		t.Errorf("a fact of an older epoch made %+v", late)
 	}
@@ -59,7 +59,7 @@ func TestAdopt(t *testing.T) {
 
 // The node of an attempt that outlives its worker has an AckWait to come back.
 func TestOwesWhatOutlivesItsWorker(t *testing.T) {
-	gone := tasktest.Noon.Add(time.Hour)
+	gone := logtest.Noon.Add(time.Hour)
 	bound := &job.Spec{Run: &job.Run{Shell: "x"}, OnRestart: job.RestartAdopt, Timeout: job.Timeout{Run: value.Duration(time.Hour), Stop: value.Duration(time.Second)}}
 	for name, c := range map[string]struct {
 		task task.Task
@@ -67,14 +67,14 @@ func TestOwesWhatOutlivesItsWorker(t *testing.T) {
 		who  string
 		by   time.Time
 	}{
-		"attended":                {task.Task{State: task.Running, StartedAt: tasktest.Noon, Work: task.Work{Spec: adopting}}, time.Time{}, "node n1", tasktest.Noon.Add(tasktest.Settings.AckWait)},
-		"alone":                   {task.Task{State: task.Running, StartedAt: tasktest.Noon, Work: task.Work{Spec: adopting}}, gone, "scheduler", gone.Add(tasktest.Settings.AckWait)},
-		"alone, sooner bound":     {task.Task{State: task.Running, StartedAt: tasktest.Noon, Work: task.Work{Spec: bound}}, gone, "scheduler", gone.Add(time.Second + task.StopMargin)},
-		"alone, being cancelled":  {task.Task{State: task.Cancelling, CancelBy: gone.Add(time.Minute), Work: task.Work{Spec: adopting}}, gone, "scheduler", gone.Add(tasktest.Settings.AckWait)},
+		"attended":                {task.Task{State: task.Running, StartedAt: logtest.Noon, Work: task.Work{Spec: adopting}}, time.Time{}, "node n1", logtest.Noon.Add(logtest.Settings.AckWait)},
+		"alone":                   {task.Task{State: task.Running, StartedAt: logtest.Noon, Work: task.Work{Spec: adopting}}, gone, "scheduler", gone.Add(logtest.Settings.AckWait)},
+		"alone, sooner bound":     {task.Task{State: task.Running, StartedAt: logtest.Noon, Work: task.Work{Spec: bound}}, gone, "scheduler", gone.Add(time.Second + task.StopMargin)},
+		"alone, being cancelled":  {task.Task{State: task.Cancelling, CancelBy: gone.Add(time.Minute), Work: task.Work{Spec: adopting}}, gone, "scheduler", gone.Add(logtest.Settings.AckWait)},
 		"alone, cancelled before": {task.Task{State: task.Cancelling, CancelBy: gone.Add(time.Second), Work: task.Work{Spec: adopting}}, gone, "scheduler", gone.Add(time.Second)},
 	} {
 		c.task.Node, c.task.Epoch, c.task.Attempt = "n1", 7, 1
-		d := duties.Owes(c.task, duties.Surroundings{NodeGone: c.gone}, tasktest.Settings)
+		d := duties.Owes(c.task, duties.Surroundings{NodeGone: c.gone}, logtest.Settings)
 		if d.Who != c.who || !d.By.Equal(c.by) {
 			t.Errorf("%s: %+v, want %s by %v", name, d, c.who, c.by)
 		}

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/placement"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
@@ -24,15 +24,15 @@ func TestOneBirth(t *testing.T) {
 		return task.Work{Spec: &job.Spec{Run: &job.Run{Shell: command}}, Route: "default.5"}
 	}
 	birth := func(seq uint64, w task.Work) task.Recorded {
-		return task.Recorded{Seq: seq, At: tasktest.Noon, Event: task.Submitted{Work: w}}
+		return task.Recorded{Seq: seq, At: logtest.Noon, Event: task.Submitted{Work: w}}
 	}
 	onChain := func(seq uint64, w task.Work) task.Recorded {
-		return task.Recorded{Seq: seq, Chain: true, At: tasktest.Noon, Event: task.Submitted{Work: w}}
+		return task.Recorded{Seq: seq, Chain: true, At: logtest.Noon, Event: task.Submitted{Work: w}}
 	}
 	started := func(seq, offer uint64) task.Recorded {
-		return task.Recorded{Seq: seq, Chain: true, At: tasktest.Noon, Event: task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: offer}}
+		return task.Recorded{Seq: seq, Chain: true, At: logtest.Noon, Event: task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: offer}}
 	}
-	held, due := work("a"), task.Submitted{Work: work("a"), Due: tasktest.Noon.Add(time.Hour)}
+	held, due := work("a"), task.Submitted{Work: work("a"), Due: logtest.Noon.Add(time.Hour)}
 	held.Holds = []string{task.HoldSignal}
 	for name, c := range map[string]struct {
 		history []task.Recorded
@@ -44,18 +44,18 @@ func TestOneBirth(t *testing.T) {
 		"the same again is no rival":             {[]task.Recorded{birth(1, work("a")), birth(2, work("a"))}, "a", task.Pending, 0},
 		"until a claim says otherwise":           {[]task.Recorded{birth(1, work("a")), birth(2, work("b")), started(3, 2)}, "b", task.Running, 0},
 		"a claim of the first":                   {[]task.Recorded{birth(1, work("a")), birth(2, work("b")), started(3, 1)}, "a", task.Running, 0},
-		"a claim of one that was due":            {[]task.Recorded{{Seq: 1, At: tasktest.Noon, Event: due}, birth(2, work("b")), started(3, 2)}, "b", task.Running, 0},
+		"a claim of one that was due":            {[]task.Recorded{{Seq: 1, At: logtest.Noon, Event: due}, birth(2, work("b")), started(3, 2)}, "b", task.Running, 0},
 		"the chain's own counts":                 {[]task.Recorded{onChain(1, work("a")), birth(2, work("b"))}, "a", task.Pending, 0},
 		"also if it comes second":                {[]task.Recorded{birth(1, work("b")), onChain(2, work("a"))}, "a", task.Pending, 0},
-		"what a signal holds stays held":         {[]task.Recorded{onChain(1, held), birth(2, work("b")), {Seq: 3, At: tasktest.Noon, Event: task.Queued{Work: work("b"), Attempt: 1}}}, "a", task.Held, 0},
-		"also for an offer of its turn":          {[]task.Recorded{onChain(1, held), {Seq: 2, At: tasktest.Noon, Event: task.Queued{Work: work("b"), Attempt: 1, After: 1}}}, "a", task.Held, 0},
+		"what a signal holds stays held":         {[]task.Recorded{onChain(1, held), birth(2, work("b")), {Seq: 3, At: logtest.Noon, Event: task.Queued{Work: work("b"), Attempt: 1}}}, "a", task.Held, 0},
+		"also for an offer of its turn":          {[]task.Recorded{onChain(1, held), {Seq: 2, At: logtest.Noon, Event: task.Queued{Work: work("b"), Attempt: 1, After: 1}}}, "a", task.Held, 0},
 		"a second one on the chain is none":      {[]task.Recorded{onChain(1, work("a")), onChain(2, work("b"))}, "a", task.Pending, 0},
 		"nor is one after a claim":               {[]task.Recorded{birth(1, work("a")), started(2, 1), onChain(3, work("b")), birth(4, work("b"))}, "a", task.Running, 0},
 		"no more than a few rivals are kept":     {[]task.Recorded{birth(1, work("a")), birth(2, work("b")), birth(3, work("c")), birth(4, work("d")), birth(5, work("e")), birth(6, work("f"))}, "a", task.Pending, task.MaxRivals},
-		"a cancel binds to the first":            {[]task.Recorded{birth(1, work("a")), birth(2, work("b")), {Seq: 3, Chain: true, At: tasktest.Noon, Event: task.CancelConfirmed{}}}, "a", task.Cancelled, 0},
-		"an offer follows a birth on the chain":  {[]task.Recorded{onChain(1, work("a")), {Seq: 2, At: tasktest.Noon, Event: task.Queued{Work: work("a"), Attempt: 1, After: 1}}, started(3, 2)}, "a", task.Running, 0},
+		"a cancel binds to the first":            {[]task.Recorded{birth(1, work("a")), birth(2, work("b")), {Seq: 3, Chain: true, At: logtest.Noon, Event: task.CancelConfirmed{}}}, "a", task.Cancelled, 0},
+		"an offer follows a birth on the chain":  {[]task.Recorded{onChain(1, work("a")), {Seq: 2, At: logtest.Noon, Event: task.Queued{Work: work("a"), Attempt: 1, After: 1}}, started(3, 2)}, "a", task.Running, 0},
 		"a birth offer of another is no offer":   {[]task.Recorded{onChain(1, work("a")), birth(2, work("a"))}, "a", task.Pending, 0},
-		"a due one on the chain waits for it":    {[]task.Recorded{{Seq: 1, Chain: true, At: tasktest.Noon, Event: due}}, "a", task.Scheduled, 0},
+		"a due one on the chain waits for it":    {[]task.Recorded{{Seq: 1, Chain: true, At: logtest.Noon, Event: due}}, "a", task.Scheduled, 0},
 		"and a claim names the turn, not a head": {[]task.Recorded{onChain(1, work("a")), started(2, 1)}, "a", task.Running, 0},
 	} {
 		k := task.Task{ID: id}
@@ -73,18 +73,18 @@ func TestOneBirth(t *testing.T) {
 
 // A birth on the chain has no offer until one is placed. Claims of any other offer are stale.
 func TestBirthOnTheChain(t *testing.T) {
-	k := task.Evolve(task.Task{ID: "01JNA0000000000000000BRTH1"}, task.Recorded{Seq: 7, Chain: true, At: tasktest.Noon, Event: task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}}})
+	k := task.Evolve(task.Task{ID: "01JNA0000000000000000BRTH1"}, task.Recorded{Seq: 7, Chain: true, At: logtest.Noon, Event: task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}}})
 	next, missing := task.NextOffer(&k)
 	if !missing || next.After != 7 || next.Attempt != 1 || next.Reason != value.Born {
 		t.Errorf("the offer is %+v, %v", next, missing)
 	}
-	if d := duties.Owes(k, duties.Surroundings{}, tasktest.Settings); d.Who != "scheduler" || d.What != "place its next offer (born)" {
+	if d := duties.Owes(k, duties.Surroundings{}, logtest.Settings); d.Who != "scheduler" || d.What != "place its next offer (born)" {
 		t.Errorf("it owes %+v", d)
 	}
-	if e, err := task.Decide(k, task.Claim{Node: "n", Session: "s", Offer: 8}, tasktest.Noon); !errors.Is(err, task.ErrStale) {
+	if e, err := task.Decide(k, task.Claim{Node: "n", Session: "s", Offer: 8}, logtest.Noon); !errors.Is(err, task.ErrStale) {
 		t.Errorf("a claim under an offer that is a birth itself: %+v, %v", e, err)
 	}
-	if _, err := task.Decide(k, task.Claim{Node: "n", Session: "s", Offer: 8, After: 7}, tasktest.Noon); err != nil {
+	if _, err := task.Decide(k, task.Claim{Node: "n", Session: "s", Offer: 8, After: 7}, logtest.Noon); err != nil {
 		t.Error(err)
 	}
 }
@@ -100,13 +100,13 @@ func TestDiffers(t *testing.T) {
 	}
 	same := born(func(*task.Submitted) {})
 	for want, change := range map[string]func(*task.Submitted){
-		"":              func(e *task.Submitted) { e.StartBy, e.EndBy = tasktest.Noon, tasktest.Noon },
+		"":              func(e *task.Submitted) { e.StartBy, e.EndBy = logtest.Noon, logtest.Noon },
 		"job":           func(e *task.Submitted) { e.Job = "k" },
 		"spec.run.argv": func(e *task.Submitted) { s := *e.Spec; s.Run = &job.Run{Argv: []string{"a", "c"}}; e.Spec = &s },
 		"params.b":      func(e *task.Submitted) { e.Params = json.RawMessage(`{"b":[1,3],"a":1}`) },
 		"params.c":      func(e *task.Submitted) { e.Params = json.RawMessage(`{"b":[1,2],"a":1,"c":null}`) },
 		"route":         func(e *task.Submitted) { e.Route = "default.6" },
-		"due":           func(e *task.Submitted) { e.Due = tasktest.Noon },
+		"due":           func(e *task.Submitted) { e.Due = logtest.Noon },
 		"retry_of":      func(e *task.Submitted) { e.RetryOf = "x" },
 		"spec.files.bundle": func(e *task.Submitted) {
 			s := *e.Spec

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
@@ -72,7 +72,7 @@ func TestShiftOf(t *testing.T) {
 		"a cancel before": {task.Pending, 0, task.Cancelled, 0, "false false"},
 		"another life":    {task.Finished, 7, task.Pending, 7, "false false"},
 	} {
-		s := task.ShiftOf(task.Course{State: c.was, Epoch: c.before, StartedAt: tasktest.Noon}, task.Course{State: c.is, Epoch: c.after}, task.Recorded{At: tasktest.Noon.Add(time.Hour)})
+		s := task.ShiftOf(task.Course{State: c.was, Epoch: c.before, StartedAt: logtest.Noon}, task.Course{State: c.is, Epoch: c.after}, task.Recorded{At: logtest.Noon.Add(time.Hour)})
 		if got := fmt.Sprint(s.Ended, " ", s.Began); got != c.want {
 			t.Errorf("%s: ended, began %s, want %s", name, got, c.want)
 		}

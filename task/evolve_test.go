@@ -7,81 +7,81 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
 func TestEvolve(t *testing.T) {
 	exit := 1
 	t.Run("birth", func(t *testing.T) {
-		got := tasktest.Given(tasktest.Pending...)
-		want := task.Task{ID: got.ID, State: task.Pending, Work: tasktest.Work, Offered: true, Seq: 1, SubmittedAt: tasktest.At(1), Since: tasktest.At(1)}
+		got := logtest.Given(logtest.Pending...)
+		want := task.Task{ID: got.ID, State: task.Pending, Work: logtest.Work, Offered: true, Seq: 1, SubmittedAt: logtest.At(1), Since: logtest.At(1)}
 		compare(t, got, want)
 	})
 	t.Run("held birth", func(t *testing.T) {
-		got := tasktest.Given(tasktest.Scheduled...)
-		want := task.Task{ID: got.ID, State: task.Scheduled, Work: tasktest.Work, Seq: 1, SubmittedAt: tasktest.At(1), Since: tasktest.At(1), Due: tasktest.Delayed.Due}
+		got := logtest.Given(logtest.Scheduled...)
+		want := task.Task{ID: got.ID, State: task.Scheduled, Work: logtest.Work, Seq: 1, SubmittedAt: logtest.At(1), Since: logtest.At(1), Due: logtest.Delayed.Due}
 		compare(t, got, want)
 	})
 	t.Run("a second birth", func(t *testing.T) {
-		other := tasktest.Work
+		other := logtest.Work
 		other.Job = "another"
-		got, want := tasktest.Given(tasktest.Birth, task.Submitted{Work: other, Due: tasktest.Delayed.Due}), tasktest.Given(tasktest.Birth)
+		got, want := logtest.Given(logtest.Birth, task.Submitted{Work: other, Due: logtest.Delayed.Due}), logtest.Given(logtest.Birth)
 		want.Seq = 2
 		compare(t, got, want)
 	})
 	t.Run("started", func(t *testing.T) {
-		got := tasktest.Given(tasktest.Running...)
-		want := tasktest.Given(tasktest.Pending...)
-		want.State, want.Seq, want.Head, want.Since, want.StartedAt = task.Running, 2, 2, tasktest.At(2), tasktest.At(2)
+		got := logtest.Given(logtest.Running...)
+		want := logtest.Given(logtest.Pending...)
+		want.State, want.Seq, want.Head, want.Since, want.StartedAt = task.Running, 2, 2, logtest.At(2), logtest.At(2)
 		want.Attempt, want.Epoch, want.Offer, want.Node, want.Session = 1, 2, 1, "n1", "s1"
 		compare(t, got, want)
 	})
 	t.Run("retry", func(t *testing.T) {
-		f := tasktest.Failed
+		f := logtest.Failed
 		f.Exit, f.Usage = &exit, &task.Usage{MaxMemory: 5}
-		got := tasktest.Given(tasktest.After(tasktest.Running, f)...)
-		want := tasktest.Given(tasktest.Running...)
+		got := logtest.Given(logtest.After(logtest.Running, f)...)
+		want := logtest.Given(logtest.Running...)
 		want.State, want.Reason, want.Message, want.Due = task.Retrying, value.Exit, "exit 1", f.Retry.Due
-		want.Seq, want.Head, want.Turn, want.Since, want.Offered, want.Failures = 3, 3, 3, tasktest.At(3), false, 1
+		want.Seq, want.Head, want.Turn, want.Since, want.Offered, want.Failures = 3, 3, 3, logtest.At(3), false, 1
 		want.FailedOn, want.Ran = "n1", value.Duration(time.Second)
 		want.Exit, want.Usage = f.Exit, f.Usage
 		compare(t, got, want)
 	})
 	t.Run("reopened", func(t *testing.T) {
-		got := tasktest.Given(tasktest.After(tasktest.InError, task.Reopened{Reason: "again"})...)
-		want := tasktest.Given(tasktest.Running...)
+		got := logtest.Given(logtest.After(logtest.InError, task.Reopened{Reason: "again"})...)
+		want := logtest.Given(logtest.Running...)
 		want.State, want.Reason = task.Pending, "again"
-		want.Seq, want.Head, want.Turn, want.Life, want.Since, want.Offered = 4, 4, 4, 4, tasktest.At(4), false
+		want.Seq, want.Head, want.Turn, want.Life, want.Since, want.Offered = 4, 4, 4, 4, logtest.At(4), false
 		compare(t, got, want)
 	})
 	t.Run("known from an offer", func(t *testing.T) {
 		// A worker sees no more than the offer and claims at the head that it names.
-		offer := task.Queued{Work: tasktest.Work, Attempt: 3, After: 8, Reason: value.Exit}
-		got := task.Evolve(task.Task{ID: "t"}, task.Recorded{Seq: 12, At: tasktest.Noon, Event: offer})
-		want := task.Task{ID: "t", State: task.Pending, Work: tasktest.Work, Attempt: 2, Head: 8, Turn: 8, Offered: true, Seq: 12, Since: tasktest.Noon}
+		offer := task.Queued{Work: logtest.Work, Attempt: 3, After: 8, Reason: value.Exit}
+		got := task.Evolve(task.Task{ID: "t"}, task.Recorded{Seq: 12, At: logtest.Noon, Event: offer})
+		want := task.Task{ID: "t", State: task.Pending, Work: logtest.Work, Attempt: 2, Head: 8, Turn: 8, Offered: true, Seq: 12, Since: logtest.Noon}
 		compare(t, got, want)
 	})
 	t.Run("an offer of a turn to come is none", func(t *testing.T) {
-		got := task.Evolve(task.Task{ID: "t"}, task.Recorded{Seq: 12, At: tasktest.Noon, Event: task.Queued{Work: tasktest.Work, After: 12}})
+		got := task.Evolve(task.Task{ID: "t"}, task.Recorded{Seq: 12, At: logtest.Noon, Event: task.Queued{Work: logtest.Work, After: 12}})
 		compare(t, got, task.Task{ID: "t", Seq: 12})
 	})
 	t.Run("one more offer of the same turn", func(t *testing.T) {
-		offer := task.Queued{Work: tasktest.Work, Attempt: 2, After: 3}
-		got, want := tasktest.Given(tasktest.After(tasktest.Released, offer, offer)...), tasktest.Given(tasktest.After(tasktest.Released, offer)...)
+		offer := task.Queued{Work: logtest.Work, Attempt: 2, After: 3}
+		got, want := logtest.Given(logtest.After(logtest.Released, offer, offer)...), logtest.Given(logtest.After(logtest.Released, offer)...)
 		want.Seq = 5 // and it has not begun another wait since
 		compare(t, got, want)
 	})
 	t.Run("a timer's offer waits since it was due", func(t *testing.T) {
-		got := tasktest.Given(tasktest.After(tasktest.Scheduled, task.Queued{Work: tasktest.Work, Attempt: 1, Due: tasktest.Delayed.Due})...)
-		if got.State != task.Pending || got.Since != tasktest.Delayed.Due || !got.Offered {
+		got := logtest.Given(logtest.After(logtest.Scheduled, task.Queued{Work: logtest.Work, Attempt: 1, Due: logtest.Delayed.Due})...)
+		if got.State != task.Pending || got.Since != logtest.Delayed.Due || !got.Offered {
 			t.Errorf("it is %s since %v", got.State, got.Since)
 		}
 	})
 	t.Run("taken over", func(t *testing.T) {
-		got := tasktest.Given(tasktest.After(tasktest.Running, task.AttemptStarted{Attempt: 2, Node: "n2", Offer: 1, TookOver: &task.TookOver{Epoch: 2}})...)
+		got := logtest.Given(logtest.After(logtest.Running, task.AttemptStarted{Attempt: 2, Node: "n2", Offer: 1, TookOver: &task.TookOver{Epoch: 2}})...)
 		if got.Losses != 1 || got.Epoch != 3 || got.Node != "n2" || got.Attempt != 2 {
 			t.Errorf("got %+v", got)
 		}
@@ -92,21 +92,21 @@ func TestEvolve(t *testing.T) {
 			want   time.Duration
 		}{
 			"it runs":                       {nil, 0},
-			"it failed":                     {[]task.Event{tasktest.Failed}, time.Second},
-			"it failed and was cancelled":   {[]task.Event{tasktest.Failed, task.CancelConfirmed{}}, time.Second},
+			"it failed":                     {[]task.Event{logtest.Failed}, time.Second},
+			"it failed and was cancelled":   {[]task.Event{logtest.Failed, task.CancelConfirmed{}}, time.Second},
 			"it took long to be stopped":    {[]task.Event{task.CancelRequested{}, task.CancelConfirmed{Epoch: 2}}, 2 * time.Second},
 			"it has another life":           {[]task.Event{task.CancelRequested{}, task.CancelConfirmed{Epoch: 2}, task.Reopened{}}, 0},
 			"and was skipped in that":       {[]task.Event{task.CancelRequested{}, task.CancelConfirmed{Epoch: 2}, task.Reopened{}, task.CancelConfirmed{Code: value.Skipped}}, 0},
 			"it was taken over, and failed": {[]task.Event{task.AttemptStarted{Attempt: 2, TookOver: &task.TookOver{Epoch: 2}}, task.GivenUp{}}, time.Second},
 		} {
-			if got := tasktest.Given(tasktest.After(tasktest.Running, c.events...)...); got.Ran.Std() != c.want {
+			if got := logtest.Given(logtest.After(logtest.Running, c.events...)...); got.Ran.Std() != c.want {
 				t.Errorf("%s: %v, want %v", name, got.Ran, c.want)
 			}
 		}
 	})
 	t.Run("a cancel always has an end", func(t *testing.T) {
-		got := tasktest.Given(tasktest.After(tasktest.Running, task.CancelRequested{})...)
-		if want := tasktest.At(3).Add(3*time.Second + task.StopMargin); got.CancelBy != want {
+		got := logtest.Given(logtest.After(logtest.Running, task.CancelRequested{})...)
+		if want := logtest.At(3).Add(3*time.Second + task.StopMargin); got.CancelBy != want {
 			t.Errorf("it must be gone by %v, want %v", got.CancelBy, want)
 		}
 	})
@@ -122,27 +122,27 @@ func compare(t *testing.T, got, want task.Task) {
 // Each turn has its own bound on the wait, or none.
 func TestBoundOfEachTurn(t *testing.T) {
 	bound := func(s *job.Spec) task.Submitted {
-		return task.Submitted{Work: task.Work{Spec: s, Route: "default.5", StartBy: tasktest.Noon.Add(time.Minute)}}
+		return task.Submitted{Work: task.Work{Spec: s, Route: "default.5", StartBy: logtest.Noon.Add(time.Minute)}}
 	}
 	release, expired := task.AttemptReleased{Epoch: 2}, task.GivenUp{Reason: value.Expired}
-	soon := tasktest.Failed
-	soon.Retry = &task.RetryPlan{Attempt: 2, Due: tasktest.Noon}
+	soon := logtest.Failed
+	soon.Retry = &task.RetryPlan{Attempt: 2, Due: logtest.Noon}
 	for name, c := range map[string]struct {
 		events []task.Event
 		want   time.Time
 	}{
-		"birth":                  {[]task.Event{bound(tasktest.Bounded)}, tasktest.Noon.Add(time.Minute)},
-		"while it runs":          {[]task.Event{bound(tasktest.Bounded), tasktest.Started}, tasktest.Noon.Add(time.Minute)},
-		"released":               {[]task.Event{bound(tasktest.Bounded), tasktest.Started, release}, tasktest.At(3).Add(5 * time.Minute)},
-		"retry":                  {[]task.Event{bound(tasktest.Bounded), tasktest.Started, tasktest.Failed}, tasktest.Failed.Retry.Due.Add(5 * time.Minute)},
-		"retry that is due":      {[]task.Event{bound(tasktest.Bounded), tasktest.Started, soon}, tasktest.At(3).Add(5 * time.Minute)},
-		"reopened":               {[]task.Event{bound(tasktest.Bounded), expired, task.Reopened{}}, tasktest.At(3).Add(5 * time.Minute)},
-		"explicit, then retry":   {[]task.Event{bound(tasktest.Spec), tasktest.Started, tasktest.Failed}, time.Time{}},
-		"explicit, then opened":  {[]task.Event{bound(tasktest.Spec), expired, task.Reopened{}}, time.Time{}},
-		"none, then reopened":    {tasktest.After(tasktest.Abnormal, task.Reopened{}), time.Time{}},
+		"birth":                  {[]task.Event{bound(logtest.Bounded)}, logtest.Noon.Add(time.Minute)},
+		"while it runs":          {[]task.Event{bound(logtest.Bounded), logtest.Started}, logtest.Noon.Add(time.Minute)},
+		"released":               {[]task.Event{bound(logtest.Bounded), logtest.Started, release}, logtest.At(3).Add(5 * time.Minute)},
+		"retry":                  {[]task.Event{bound(logtest.Bounded), logtest.Started, logtest.Failed}, logtest.Failed.Retry.Due.Add(5 * time.Minute)},
+		"retry that is due":      {[]task.Event{bound(logtest.Bounded), logtest.Started, soon}, logtest.At(3).Add(5 * time.Minute)},
+		"reopened":               {[]task.Event{bound(logtest.Bounded), expired, task.Reopened{}}, logtest.At(3).Add(5 * time.Minute)},
+		"explicit, then retry":   {[]task.Event{bound(logtest.Spec), logtest.Started, logtest.Failed}, time.Time{}},
+		"explicit, then opened":  {[]task.Event{bound(logtest.Spec), expired, task.Reopened{}}, time.Time{}},
+		"none, then reopened":    {logtest.After(logtest.Abnormal, task.Reopened{}), time.Time{}},
 		"unknown spec, released": {[]task.Event{nil, task.AttemptStarted{Attempt: 1}, release}, time.Time{}},
 	} {
-		if got := tasktest.Given(c.events...).StartBy; !got.Equal(c.want) {
+		if got := logtest.Given(c.events...).StartBy; !got.Equal(c.want) {
 			t.Errorf("%s: to be started by %v, want %v", name, got, c.want)
 		}
 	}
@@ -154,31 +154,31 @@ func TestEvolveIgnores(t *testing.T) {
 		given []task.Event
 		when  task.Event
 	}{
-		"garbage":                             {tasktest.Running, nil},
-		"a start while it runs":               {tasktest.Running, task.AttemptStarted{Attempt: 2, Node: "n2"}},
-		"a takeover of another epoch":         {tasktest.Running, task.AttemptStarted{Attempt: 2, TookOver: &task.TookOver{Epoch: 1}}},
-		"a start after the end":               {tasktest.Finished, task.AttemptStarted{Attempt: 2}},
-		"a takeover after the end":            {tasktest.Finished, task.AttemptStarted{Attempt: 2, TookOver: &task.TookOver{Epoch: 2}}},
-		"the result of another epoch":         {tasktest.Running, task.AttemptFinished{Epoch: 1}},
-		"a failure of another epoch":          {tasktest.Running, task.AttemptFailed{Epoch: 1}},
-		"a release of another epoch":          {tasktest.Running, task.AttemptReleased{Epoch: 1}},
-		"a loss of another epoch":             {tasktest.Running, task.AttemptLost{Epoch: 1}},
-		"a result between attempts":           {tasktest.Retrying, task.AttemptFinished{Epoch: 2}},
-		"a result after the end":              {tasktest.InError, task.AttemptFinished{Epoch: 2}},
-		"a cancel of what waits":              {tasktest.Pending, task.CancelRequested{}},
-		"a cancel after the end":              {tasktest.Finished, task.CancelRequested{}},
-		"a confirmation of another epoch":     {tasktest.Cancelling, task.CancelConfirmed{Epoch: 1}},
-		"a confirmation after the end":        {tasktest.Finished, task.CancelConfirmed{Epoch: 2}},
-		"giving up after the end":             {tasktest.Cancelled, task.GivenUp{Reason: value.Lost}},
-		"reopening what runs":                 {tasktest.Running, task.Reopened{}},
-		"reopening what waits":                {tasktest.Pending, task.Reopened{}},
-		"an offer while it runs":              {tasktest.Running, task.Queued{Work: tasktest.Work}},
-		"an offer of another turn":            {tasktest.Retrying, task.Queued{Work: tasktest.Work, After: 1}},
-		"an offer after the end":              {tasktest.Finished, task.Queued{Work: tasktest.Work}},
-		"a birth on the chain is not a birth": {tasktest.Running, onChain{tasktest.Birth}},
-		"an offer on the chain is no offer":   {tasktest.Retrying, onChain{task.Queued{Work: tasktest.Work, After: 3}}},
+		"garbage":                             {logtest.Running, nil},
+		"a start while it runs":               {logtest.Running, task.AttemptStarted{Attempt: 2, Node: "n2"}},
+		"a takeover of another epoch":         {logtest.Running, task.AttemptStarted{Attempt: 2, TookOver: &task.TookOver{Epoch: 1}}},
+		"a start after the end":               {logtest.Finished, task.AttemptStarted{Attempt: 2}},
+		"a takeover after the end":            {logtest.Finished, task.AttemptStarted{Attempt: 2, TookOver: &task.TookOver{Epoch: 2}}},
+		"the result of another epoch":         {logtest.Running, task.AttemptFinished{Epoch: 1}},
+		"a failure of another epoch":          {logtest.Running, task.AttemptFailed{Epoch: 1}},
+		"a release of another epoch":          {logtest.Running, task.AttemptReleased{Epoch: 1}},
+		"a loss of another epoch":             {logtest.Running, task.AttemptLost{Epoch: 1}},
+		"a result between attempts":           {logtest.Retrying, task.AttemptFinished{Epoch: 2}},
+		"a result after the end":              {logtest.InError, task.AttemptFinished{Epoch: 2}},
+		"a cancel of what waits":              {logtest.Pending, task.CancelRequested{}},
+		"a cancel after the end":              {logtest.Finished, task.CancelRequested{}},
+		"a confirmation of another epoch":     {logtest.Cancelling, task.CancelConfirmed{Epoch: 1}},
+		"a confirmation after the end":        {logtest.Finished, task.CancelConfirmed{Epoch: 2}},
+		"giving up after the end":             {logtest.Cancelled, task.GivenUp{Reason: value.Lost}},
+		"reopening what runs":                 {logtest.Running, task.Reopened{}},
+		"reopening what waits":                {logtest.Pending, task.Reopened{}},
+		"an offer while it runs":              {logtest.Running, task.Queued{Work: logtest.Work}},
+		"an offer of another turn":            {logtest.Retrying, task.Queued{Work: logtest.Work, After: 1}},
+		"an offer after the end":              {logtest.Finished, task.Queued{Work: logtest.Work}},
+		"a birth on the chain is not a birth": {logtest.Running, onChain{logtest.Birth}},
+		"an offer on the chain is no offer":   {logtest.Retrying, onChain{task.Queued{Work: logtest.Work, After: 3}}},
 	} {
-		records := tasktest.History(tasktest.After(c.given, c.when)...)
+		records := logtest.History(logtest.After(c.given, c.when)...)
 		if o, ok := c.when.(onChain); ok {
 			records[len(records)-1].Event = o.Event
 		}
@@ -270,7 +270,7 @@ func checkHistory(t *testing.T, records []task.Recorded) {
 		if one.Live() && one.Waiting() || one.Live() && one.State.Terminal() {
 			t.Errorf("%s is two things at once", one.State)
 		}
-		tasktest.CheckDuty(t, one)
+		logtest.CheckDuty(t, one)
 	}
 }
 
@@ -286,8 +286,8 @@ func anyHistory(rng *rand.Rand, n int) []task.Recorded {
 		default:
 			seq++
 		}
-		r := task.Recorded{Seq: max(seq, 1), At: tasktest.At(seq), Event: anyEvent(rng, one)}
-		r.Chain = !tasktest.IsOffer(r.Event) != (rng.IntN(30) == 0)
+		r := task.Recorded{Seq: max(seq, 1), At: logtest.At(seq), Event: anyEvent(rng, one)}
+		r.Chain = !logtest.IsOffer(r.Event) != (rng.IntN(30) == 0)
 		records[i] = r
 		one = task.Evolve(one, r)
 	}
@@ -306,14 +306,14 @@ func anyEvent(rng *rand.Rand, t task.Task) task.Event {
 		if rng.IntN(3) == 0 {
 			return time.Time{}
 		}
-		return tasktest.Noon.Add(time.Duration(rng.IntN(600)) * time.Second)
+		return logtest.Noon.Add(time.Duration(rng.IntN(600)) * time.Second)
 	}
-	w := tasktest.Work
+	w := logtest.Work
 	switch rng.IntN(3) {
 	case 0:
 		w.Spec = nil
 	case 1:
-		w.Spec, w.StartBy = tasktest.Bounded, when()
+		w.Spec, w.StartBy = logtest.Bounded, when()
 	}
 	epoch := near(t.Epoch)
 	switch rng.IntN(13) {
@@ -360,19 +360,19 @@ func anyEvent(rng *rand.Rand, t task.Task) task.Event {
 func TestDecideAndEvolve(t *testing.T) {
 	for seed := range *seeds {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		records := tasktest.History(tasktest.Birth)
+		records := logtest.History(logtest.Birth)
 		if rng.IntN(2) == 0 {
-			records = tasktest.History(tasktest.Delayed)
+			records = logtest.History(logtest.Delayed)
 		}
 		one := task.Evolve(task.Task{}, records[0])
 		for range 40 {
 			seq := one.Seq + 1
-			r := task.Recorded{Seq: seq, At: tasktest.At(seq)}
+			r := task.Recorded{Seq: seq, At: logtest.At(seq)}
 			if next, missing := task.NextOffer(&one); missing && rng.IntN(2) == 0 {
 				r.Event = next
 			} else {
 				commands := allCommands(one)
-				e, err := task.Decide(one, commands[rng.IntN(len(commands))], tasktest.At(seq))
+				e, err := task.Decide(one, commands[rng.IntN(len(commands))], logtest.At(seq))
 				if err != nil || e == nil {
 					continue
 				}

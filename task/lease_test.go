@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
@@ -14,10 +14,10 @@ const lease = 30 * time.Second
 
 // Whether a lease has ended, by all evidence in the log.
 func TestAccount(t *testing.T) {
-	ends := tasktest.Given(tasktest.Running...)
+	ends := logtest.Given(logtest.Running...)
 	outlives := ends
 	outlives.Spec = &job.Spec{Run: &job.Run{Shell: "x"}, OnRestart: job.RestartAdopt}
-	sec := func(s float64) time.Time { return tasktest.Noon.Add(time.Duration(s * float64(time.Second))) }
+	sec := func(s float64) time.Time { return logtest.Noon.Add(time.Duration(s * float64(time.Second))) }
 	for _, c := range []struct {
 		name string
 		task task.Task
@@ -53,7 +53,7 @@ func TestAccount(t *testing.T) {
 			a := c.account
 			a.Epoch, a.Session, a.Lease = c.task.Epoch, c.task.Session, value.Duration(lease)
 			if a.Claimed.IsZero() {
-				a.Claimed = tasktest.Noon
+				a.Claimed = logtest.Noon
 			}
 			until, ground, heard := a.Ends(&c.task)
 			if !until.Equal(c.until) || ground != c.ground || !heard.Equal(c.heard) {
@@ -81,8 +81,8 @@ func TestAccount(t *testing.T) {
 
 // A lease from before a leap of the server's clock ends when as much time has passed as it lasts.
 func TestAccountOverALeap(t *testing.T) {
-	ends := tasktest.Given(tasktest.Running...)
-	sec := func(s float64) time.Time { return tasktest.Noon.Add(time.Duration(s * float64(time.Second))) }
+	ends := logtest.Given(logtest.Running...)
+	sec := func(s float64) time.Time { return logtest.Noon.Add(time.Duration(s * float64(time.Second))) }
 	leap := value.Leap{Until: sec(45), By: 10 * time.Minute}
 	for name, c := range map[string]struct {
 		account task.Account
@@ -100,7 +100,7 @@ func TestAccountOverALeap(t *testing.T) {
 		a := c.account
 		a.Epoch, a.Session, a.Lease, a.Now = ends.Epoch, ends.Session, value.Duration(lease), sec(c.now)
 		if a.Claimed.IsZero() {
-			a.Claimed = tasktest.Noon
+			a.Claimed = logtest.Noon
 		}
 		a = a.After(&ends, leap)
 		if ended, left := a.Ended(&ends); ended != c.ended || left != c.left {

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/limit"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
@@ -64,7 +64,7 @@ func TestSeveralLimitsValidate(t *testing.T) {
 		}
 	}
 	for _, s := range []birth.Submission{{}, {Overrides: job.Overrides{Concurrency: limit.Concurrencies{}, Rate: limit.Rates{}}}, {Overrides: job.Overrides{Concurrency: limit.Concurrencies{{Max: 7}}}}} {
-		birth, err := birth.Of(s, &job.Job{Name: "j", Spec: job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}, Rate: limit.Rates{{Limit: 1}}}}, 1, tasktest.Noon)
+		birth, err := birth.Of(s, &job.Job{Name: "j", Spec: job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}, Rate: limit.Rates{{Limit: 1}}}}, 1, logtest.Noon)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestRefuseIsOfOneLimit(t *testing.T) {
 		"job:j":   task.CancelConfirmed{Code: value.Limit, Reason: "full"},
 		"key:j/k": task.GivenUp{Reason: value.Limit, Detail: "full"},
 	} {
-		if got, err := task.Decide(held, task.Refuse{Limit: limit, Detail: "full"}, tasktest.Noon); got != want || err != nil {
+		if got, err := task.Decide(held, task.Refuse{Limit: limit, Detail: "full"}, logtest.Noon); got != want || err != nil {
 			t.Errorf("%s: %+v, %v", limit, got, err)
 		}
 	}

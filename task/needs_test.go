@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
@@ -105,11 +105,11 @@ func TestInputs(t *testing.T) {
 func TestReopenedIsHeldAgain(t *testing.T) {
 	s := held(task.HoldNeeds)
 	s.Needs = &task.Needs{Of: []task.Need{{Task: "a"}}}
-	got := tasktest.Given(s, task.CancelConfirmed{Code: value.Skipped, Reason: "a failed"}, task.Reopened{Reason: "a runs again"})
+	got := logtest.Given(s, task.CancelConfirmed{Code: value.Skipped, Reason: "a failed"}, task.Reopened{Reason: "a runs again"})
 	if got.State != task.Held || len(got.Holds) != 1 {
 		t.Errorf("it is %s, held by %v", got.State, got.Holds)
 	}
-	got = tasktest.Given(s, task.CancelConfirmed{Code: value.Skipped, Reason: "a failed"}, task.Reopened{}, task.Unheld{Hold: task.HoldNeeds})
+	got = logtest.Given(s, task.CancelConfirmed{Code: value.Skipped, Reason: "a failed"}, task.Reopened{}, task.Unheld{Hold: task.HoldNeeds})
 	if _, ok := task.NextOffer(&got); got.State != task.Pending || !ok {
 		t.Errorf("it is %s, to be offered: %v", got.State, ok)
 	}
@@ -123,7 +123,7 @@ func TestReopenedListIsFoundAnew(t *testing.T) {
 	told := func(result string) task.Unheld {
 		return task.Unheld{Hold: task.HoldNeeds, Inputs: json.RawMessage(`{"a":{"task":"a","state":"finished","result":` + result + `}}`)}
 	}
-	got := tasktest.Given(s, told(`{}`), task.Expanded{}, task.GivenUp{Reason: value.User}, task.Reopened{}, told(`[1]`))
+	got := logtest.Given(s, told(`{}`), task.Expanded{}, task.GivenUp{Reason: value.User}, task.Reopened{}, told(`[1]`))
 	if got.State != task.Running || got.Children != nil {
 		t.Errorf("it is %s, and its children are %v", got.State, got.Children)
 	}

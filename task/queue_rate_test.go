@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/queue"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
@@ -38,13 +38,13 @@ func TestThrottles(t *testing.T) {
 			k.State, k.Holds, k.Throttled, k.Turn = task.Held, []string{task.HoldLimit}, true, 4
 		}), 3, five, task.ErrStale},
 		"it has ended":             {with(func(k *task.Task) { k.State = task.Finished }), 3, five, task.ErrEnded},
-		"too late to start":        {with(func(k *task.Task) { k.StartBy = tasktest.Noon.Add(-1) }), 3, five, task.GivenUp{}},
+		"too late to start":        {with(func(k *task.Task) { k.StartBy = logtest.Noon.Add(-1) }), 3, five, task.GivenUp{}},
 		"it runs under this offer": {with(func(k *task.Task) { k.State, k.Epoch, k.Offer = task.Running, 6, 4 }), 3, five, task.AttemptStarted{}},
 		"it runs under another":    {with(func(k *task.Task) { k.State, k.Epoch, k.Offer = task.Running, 6, 5 }), 3, five, task.ErrStale},
 		"asked for labels":         {with(func(k *task.Task) { k.Route, k.Spec = "~hash.5", &job.Spec{Place: job.Place{Queue: "default"}} }), 3, five, task.Throttled{Node: "n", Limit: "rate:queue:default#5"}},
 	} {
-		over := &task.Account{Epoch: c.t.Epoch, Session: c.t.Session, Now: tasktest.Noon}
-		e, err := task.Decide(c.t, task.Claim{Node: "n", Offer: 4, After: c.after, Rate: c.rate, Account: over}, tasktest.Noon)
+		over := &task.Account{Epoch: c.t.Epoch, Session: c.t.Session, Now: logtest.Noon}
+		e, err := task.Decide(c.t, task.Claim{Node: "n", Offer: 4, After: c.after, Rate: c.rate, Account: over}, logtest.Noon)
 		switch want := c.want.(type) {
 		case error:
 			if !errors.Is(err, want) {
@@ -71,16 +71,16 @@ func TestThrottles(t *testing.T) {
 func TestThrottledLife(t *testing.T) {
 	t.Parallel()
 	rate := queue.Rate{Queue: "default", Since: 5}
-	birth := task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "h", Retry: job.Retry{Max: 1}}, Route: "default.5", StartBy: tasktest.Noon.Add(time.Hour)}}
+	birth := task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "h", Retry: job.Retry{Max: 1}}, Route: "default.5", StartBy: logtest.Noon.Add(time.Hour)}}
 	k := task.Task{ID: "T"}
 	seq := uint64(10)
 	happens := func(chain bool, e task.Event) {
 		seq++
-		k = task.Evolve(k, task.Recorded{Seq: seq, Chain: chain, At: tasktest.Noon, Event: e})
+		k = task.Evolve(k, task.Recorded{Seq: seq, Chain: chain, At: logtest.Noon, Event: e})
 	}
 	does := func(c task.Command) task.Event {
 		t.Helper()
-		e, err := task.Decide(k, c, tasktest.Noon)
+		e, err := task.Decide(k, c, logtest.Noon)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestThrottledLife(t *testing.T) {
 	if next.Rated != 5 {
 		t.Errorf("the next offer is %+v", next)
 	}
-	moved := task.Evolve(k, task.Recorded{Seq: seq + 1, Chain: true, At: tasktest.Noon, Event: task.Reassigned{From: k.Route, To: "other.5"}})
+	moved := task.Evolve(k, task.Recorded{Seq: seq + 1, Chain: true, At: logtest.Noon, Event: task.Reassigned{From: k.Route, To: "other.5"}})
 	if moved.Rated != 0 {
 		t.Error("another queue takes its own rate for asked")
 	}

@@ -6,17 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/placement"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
 func TestShuns(t *testing.T) {
 	avoid := &job.Spec{Handler: "h", Retry: job.Retry{Max: 1, AvoidNode: true}}
-	waits := task.Task{State: task.Pending, Avoids: []string{"n0", "n1"}, Since: tasktest.Noon, Work: task.Work{Spec: avoid, Route: "default.5"}}
+	waits := task.Task{State: task.Pending, Avoids: []string{"n0", "n1"}, Since: logtest.Noon, Work: task.Work{Spec: avoid, Route: "default.5"}}
 	with := func(change func(*task.Task)) task.Task { k := waits; change(&k); return k }
 	for name, c := range map[string]struct {
 		task task.Task
@@ -52,26 +52,26 @@ func TestAvoidsAllThatFailed(t *testing.T) {
 		needs string
 	}{
 		"plain":       {job.Place{}, "images", "node notin (n1,n2)"},
-		"labels":      {job.Place{Labels: tasktest.Selects("gpu")}, "images", "gpu,node notin (n1,n2)"},
+		"labels":      {job.Place{Labels: logtest.Selects("gpu")}, "images", "gpu,node notin (n1,n2)"},
 		"named":       {job.Place{Nodes: []string{"n1", "n2", "n3"}}, "", "node in (n1,n2,n3),node notin (n1,n2)"},
-		"preferences": {job.Place{Prefer: []job.Preference{{Labels: tasktest.Selects("node=n3"), Weight: 1}}}, "images", "node notin (n1,n2),node=n3"},
+		"preferences": {job.Place{Prefer: []job.Preference{{Labels: logtest.Selects("node=n3"), Weight: 1}}}, "images", "node notin (n1,n2),node=n3"},
 		"sticky":      {job.Place{Sticky: job.StickyAttempt}, "images", "node notin (n1,n2)"},
 	} {
-		birth := tasktest.Preferring(c.place)
+		birth := logtest.Preferring(c.place)
 		birth.Spec.Retry = job.Retry{Max: 5, AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute)}
-		k := tasktest.Given(birth)
+		k := logtest.Given(birth)
 		seq := uint64(1)
 		add := func(e task.Event, chain bool) {
 			seq++
-			k.Apply(task.Recorded{Seq: seq, Chain: chain, At: tasktest.Noon, Event: e})
+			k.Apply(task.Recorded{Seq: seq, Chain: chain, At: logtest.Noon, Event: e})
 		}
 		offer := func() { add(task.Queued{Work: k.Work, Attempt: k.Attempt + 1, After: k.Turn}, false) }
 		for _, on := range []string{"n1", "n2", "n1"} {
 			add(task.AttemptStarted{Attempt: k.Attempt + 1, Node: on, Offer: 1}, true)
-			add(task.AttemptFailed{Epoch: k.Epoch, Class: value.Exit, Retry: &task.RetryPlan{Attempt: k.Attempt + 1, Due: tasktest.Noon}}, true)
+			add(task.AttemptFailed{Epoch: k.Epoch, Class: value.Exit, Retry: &task.RetryPlan{Attempt: k.Attempt + 1, Due: logtest.Noon}}, true)
 			offer()
 		}
-		says := duties.Owes(k, duties.Surroundings{Serving: 3}, tasktest.Settings).What
+		says := duties.Owes(k, duties.Surroundings{Serving: 3}, logtest.Settings).What
 		if !slices.Equal(k.Avoids, []string{"n1", "n2"}) || !k.Route.Selected() && !strings.Contains(says, "nodes n1, n2, where it failed") {
 			t.Errorf("%s: it avoids %v: %s", name, k.Avoids, says)
 		}
@@ -80,11 +80,11 @@ func TestAvoidsAllThatFailed(t *testing.T) {
 			t.Errorf("%s: n1 takes it though it failed there", name)
 			continue
 		}
-		e, err := task.Decide(k, hand, tasktest.Noon)
+		e, err := task.Decide(k, hand, logtest.Noon)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if moved := e.(task.Reassigned); !moved.Until.Equal(tasktest.Noon.Add(5 * time.Minute)) {
+		if moved := e.(task.Reassigned); !moved.Until.Equal(logtest.Noon.Add(5 * time.Minute)) {
 			t.Errorf("%s: left to others until %v", name, moved.Until)
 		}
 		home := k.Route
@@ -93,7 +93,7 @@ func TestAvoidsAllThatFailed(t *testing.T) {
 		if queue, needs := k.Asks(); queue != c.queue || needs.String() != c.needs || !k.Route.Selected() {
 			t.Errorf("%s: it asks for queue %q and %q, want %q and %q", name, queue, needs, c.queue, c.needs)
 		}
-		back, ok := duties.Owes(k, duties.Surroundings{}, tasktest.Settings).Command.(task.Reassign)
+		back, ok := duties.Owes(k, duties.Surroundings{}, logtest.Settings).Command.(task.Reassign)
 		if !ok || back.To != home {
 			t.Errorf("%s: without any of those: %+v", name, back)
 		}
@@ -101,7 +101,7 @@ func TestAvoidsAllThatFailed(t *testing.T) {
 			t.Errorf("%s: it is left to others twice", name)
 		}
 		add(task.AttemptStarted{Attempt: k.Attempt + 1, Node: "n3", Offer: seq}, true)
-		add(task.AttemptFailed{Epoch: k.Epoch, Class: value.Exit, Retry: &task.RetryPlan{Attempt: k.Attempt + 1, Due: tasktest.Noon}}, true)
+		add(task.AttemptFailed{Epoch: k.Epoch, Class: value.Exit, Retry: &task.RetryPlan{Attempt: k.Attempt + 1, Due: logtest.Noon}}, true)
 		offer()
 		if k.Route != home {
 			t.Errorf("%s: the next turn begins on %s, want %s", name, k.Route, home)

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/job"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
@@ -17,12 +17,12 @@ func TestSignal(t *testing.T) {
 	spec := *s.Spec
 	spec.Signal = &job.Signal{Name: "approval", Timeout: value.Duration(time.Hour)}
 	s.Spec = &spec
-	now := tasktest.Given(s)
+	now := logtest.Given(s)
 	if by := duties.SignalBy(&now); !by.IsZero() {
 		t.Errorf("the signal is late at %v, and what the task needs has not ended", by)
 	}
-	now = tasktest.Given(s, task.Unheld{Hold: task.HoldNeeds, Inputs: json.RawMessage(`{"a":1}`)})
-	if by := duties.SignalBy(&now); !by.Equal(tasktest.At(2).Add(time.Hour)) {
+	now = logtest.Given(s, task.Unheld{Hold: task.HoldNeeds, Inputs: json.RawMessage(`{"a":1}`)})
+	if by := duties.SignalBy(&now); !by.Equal(logtest.At(2).Add(time.Hour)) {
 		t.Errorf("the signal is late at %v", by)
 	}
 	d := duties.Owes(now, duties.Surroundings{}, duties.Settings{})
@@ -39,7 +39,7 @@ func TestSignal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := task.Decide(now, task.Unhold{Hold: task.HoldSignal, Inputs: inputs}, tasktest.Noon)
+	e, err := task.Decide(now, task.Unhold{Hold: task.HoldSignal, Inputs: inputs}, logtest.Noon)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,19 +6,19 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/limit"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
 // total is a birth with a total timeout of one hour.
 func total(s job.Spec) task.Submitted {
 	s.Handler, s.Timeout.Total = "noop", value.Duration(time.Hour)
-	e, err := birth.Of(birth.Submission{Spec: &s}, nil, 0, tasktest.Noon)
+	e, err := birth.Of(birth.Submission{Spec: &s}, nil, 0, logtest.Noon)
 	if err != nil {
 		panic(err)
 	}
@@ -26,12 +26,12 @@ func total(s job.Spec) task.Submitted {
 }
 
 func TestTotalTimeout(t *testing.T) {
-	by := tasktest.Noon.Add(time.Hour)
+	by := logtest.Noon.Add(time.Hour)
 	steps := job.Spec{Timeout: job.Timeout{Total: value.Duration(time.Hour)}, Steps: []job.Step{{Name: "a", Spec: job.Spec{Handler: "noop"}}}}
 	if err := steps.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	parent, err := birth.Of(birth.Submission{Spec: &steps}, nil, 0, tasktest.Noon)
+	parent, err := birth.Of(birth.Submission{Spec: &steps}, nil, 0, logtest.Noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,19 +48,19 @@ func TestTotalTimeout(t *testing.T) {
 		then  task.Command
 	}{
 		"pending":                 {[]task.Event{total(job.Spec{})}, by, expire},
-		"pending, bound before":   {[]task.Event{late}, tasktest.Noon.Add(time.Minute), task.Expire{Detail: "pending timeout: not started by 2026-03-01T12:01:00Z"}},
+		"pending, bound before":   {[]task.Event{late}, logtest.Noon.Add(time.Minute), task.Expire{Detail: "pending timeout: not started by 2026-03-01T12:01:00Z"}},
 		"held by a limit":         {[]task.Event{total(job.Spec{Concurrency: limit.Concurrencies{{Max: 1}}})}, by, expire},
 		"runs, would longer":      {[]task.Event{long, running}, by.Add(time.Second + task.StopMargin), nil},
-		"runs, would not so long": {[]task.Event{short, running}, tasktest.At(2).Add(time.Minute + time.Second + task.StopMargin), nil},
+		"runs, would not so long": {[]task.Event{short, running}, logtest.At(2).Add(time.Minute + time.Second + task.StopMargin), nil},
 		"runs, without a bound":   {[]task.Event{total(job.Spec{Timeout: job.Timeout{Stop: value.Duration(time.Second)}}), running}, by.Add(time.Second + task.StopMargin), nil},
 		"a parent":                {[]task.Event{parent}, by, task.Cancel{Reason: words}},
-		"a cancelled parent":      {[]task.Event{parent, task.CancelRequested{Deadline: tasktest.At(9)}}, time.Time{}, nil},
+		"a cancelled parent":      {[]task.Event{parent, task.CancelRequested{Deadline: logtest.At(9)}}, time.Time{}, nil},
 	} {
-		around := duties.Surroundings{Serving: 1, Seen: tasktest.At(3)}
+		around := duties.Surroundings{Serving: 1, Seen: logtest.At(3)}
 		if len(c.story) > 1 {
 			around.Seen = c.by // before the deadline the next renewal of its lease counts
 		}
-		d := duties.Owes(tasktest.Given(c.story...), around, tasktest.Settings)
+		d := duties.Owes(logtest.Given(c.story...), around, logtest.Settings)
 		if name == "a cancelled parent" {
 			if d.Command != nil {
 				t.Errorf("%s: %+v", name, d)
@@ -76,40 +76,40 @@ func TestTotalTimeout(t *testing.T) {
 	}
 
 	// Commands that are refused because the time is up, or would be.
-	if e, err := task.Decide(tasktest.Given(total(job.Spec{})), task.Claim{Node: "n1", Offer: 1}, by); err != nil || e != (task.GivenUp{Reason: value.Timeout, Detail: words}) {
+	if e, err := task.Decide(logtest.Given(total(job.Spec{})), task.Claim{Node: "n1", Offer: 1}, by); err != nil || e != (task.GivenUp{Reason: value.Timeout, Detail: words}) {
 		t.Errorf("a claim after the end: %+v, %v", e, err)
 	}
-	e, err := task.Decide(tasktest.Given(retrying, running), task.Fail{Epoch: 2, Class: value.Exit}, by.Add(-time.Millisecond))
+	e, err := task.Decide(logtest.Given(retrying, running), task.Fail{Epoch: 2, Class: value.Exit}, by.Add(-time.Millisecond))
 	if failed := e.(task.AttemptFailed); err != nil || failed.Retry != nil || !strings.Contains(failed.Reason, "timeout.total") {
 		t.Errorf("a failure just before the end: %+v, %v", e, err)
 	}
-	if e, _ = task.Decide(tasktest.Given(retrying, running), task.Fail{Epoch: 2, Class: value.Exit}, tasktest.At(3)); e.(task.AttemptFailed).Retry == nil {
+	if e, _ = task.Decide(logtest.Given(retrying, running), task.Fail{Epoch: 2, Class: value.Exit}, logtest.At(3)); e.(task.AttemptFailed).Retry == nil {
 		t.Error("a failure in time is not retried")
 	}
-	if e, _ := task.Decide(tasktest.Given(short, running), task.Extend{Epoch: 2, Until: by.Add(time.Hour)}, tasktest.At(3)); e.(task.AttemptExtended).Until.After(by) {
+	if e, _ := task.Decide(logtest.Given(short, running), task.Extend{Epoch: 2, Until: by.Add(time.Hour)}, logtest.At(3)); e.(task.AttemptExtended).Until.After(by) {
 		t.Errorf("more time than there is: %+v", e)
 	}
-	if _, err := task.Decide(tasktest.Given(total(job.Spec{}), running), expire, by); err == nil {
+	if _, err := task.Decide(logtest.Given(total(job.Spec{}), running), expire, by); err == nil {
 		t.Error("what runs expires")
 	}
 
 	// A reopened task begins a new bound, and the children of a parent have no bound of their own.
-	again := tasktest.Given(total(job.Spec{}), task.GivenUp{Reason: value.Timeout}, task.Reopened{})
-	if want := tasktest.At(3).Add(time.Hour); !again.EndBy.Equal(want) {
+	again := logtest.Given(total(job.Spec{}), task.GivenUp{Reason: value.Timeout}, task.Reopened{})
+	if want := logtest.At(3).Add(time.Hour); !again.EndBy.Equal(want) {
 		t.Errorf("another life ends by %v, want %v", again.EndBy, want)
 	}
-	p := tasktest.Given(parent, task.Expanded{task.Children{Names: []string{"a"}}})
+	p := logtest.Given(parent, task.Expanded{task.Children{Names: []string{"a"}}})
 	if child := birth.Births(&p)("a"); !child.EndBy.IsZero() {
 		t.Errorf("its child ends by %v", child.EndBy)
 	}
-	fans := tasktest.Given(total(job.Spec{Place: job.Place{Nodes: []string{"n1", "n2"}, Each: true}}), task.Expanded{task.Children{Names: []string{"n1", "n2"}}})
+	fans := logtest.Given(total(job.Spec{Place: job.Place{Nodes: []string{"n1", "n2"}, Each: true}}), task.Expanded{task.Children{Names: []string{"n1", "n2"}}})
 	if child := birth.Births(&fans)("n1"); !child.EndBy.IsZero() || child.Spec.Timeout.Total != 0 {
 		t.Errorf("its child ends by %v", child.EndBy)
 	}
 
 	// The reason of the cancel decides the end.
 	ends := map[task.ID]task.End{birth.ChildID(p.ID, "a"): {State: task.Cancelled, Reason: value.User}}
-	for when, want := range map[time.Time]task.State{tasktest.At(5): task.Cancelled, by: task.Error} {
+	for when, want := range map[time.Time]task.State{logtest.At(5): task.Cancelled, by: task.Error} {
 		stopped := task.Evolve(p, task.Recorded{Seq: 9, Chain: true, At: when, Event: task.CancelRequested{Deadline: when.Add(time.Minute)}})
 		c, ok := birth.Follow(&stopped, ends)
 		if got, _ := c.(task.Conclude); !ok || got.State != want || want == task.Error && got.Reason != value.Timeout {
@@ -120,10 +120,10 @@ func TestTotalTimeout(t *testing.T) {
 	// While other tasks hold it, its time does not begin.
 	needy := held(task.HoldNeeds, task.HoldLimit)
 	needy.Spec = total(job.Spec{}).Spec
-	if waits := tasktest.Given(needy); !waits.EndBy.IsZero() {
+	if waits := logtest.Given(needy); !waits.EndBy.IsZero() {
 		t.Errorf("while it needs others it ends by %v", waits.EndBy)
 	}
-	if free := tasktest.Given(needy, task.Unheld{Hold: task.HoldNeeds}); !free.EndBy.Equal(tasktest.At(2).Add(time.Hour)) {
+	if free := logtest.Given(needy, task.Unheld{Hold: task.HoldNeeds}); !free.EndBy.Equal(logtest.At(2).Add(time.Hour)) {
 		t.Errorf("let go it ends by %v", free.EndBy)
 	}
 }

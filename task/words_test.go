@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/placement"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
@@ -39,7 +39,7 @@ func TestRoute(t *testing.T) {
 		"default.5.5": `priority is "5.5"`,
 		"default.>":   `priority is ">"`,
 	} {
-		tasktest.CheckError(t, string(route), route.Validate(), want)
+		logtest.CheckError(t, string(route), route.Validate(), want)
 	}
 	own := placement.NodeRoute("node-1", 7)
 	if n, ok := own.Node(); own != "@node-1.7" || own.Queue() != placement.NodeQueue("node-1") || n != "node-1" || !ok || own.Priority() != 7 || own.Validate() != nil {
@@ -49,7 +49,7 @@ func TestRoute(t *testing.T) {
 		t.Errorf("the route of a queue is that of node %q", n)
 	}
 	for route, want := range map[placement.Route]string{"@.5": `node name ""`, "@@a.5": `node name "@a"`, "a@b.5": `queue name "a@b"`, "@a.0": "priority"} {
-		tasktest.CheckError(t, string(route), route.Validate(), want)
+		logtest.CheckError(t, string(route), route.Validate(), want)
 	}
 	for route, want := range map[placement.Route]int{"": placement.DefaultPriority, "a": placement.DefaultPriority, "a.x": placement.DefaultPriority, "a.7": 7} {
 		if got := route.Priority(); got != want {
@@ -63,22 +63,22 @@ func TestRoute(t *testing.T) {
 
 func TestValidName(t *testing.T) {
 	for _, good := range []string{"a", "Z", "0", "_", "a-b", "a_b-9", "_-", strings.Repeat("x", 64)} {
-		tasktest.CheckError(t, good, value.ValidName("job", good), "")
+		logtest.CheckError(t, good, value.ValidName("job", good), "")
 	}
 	for _, bad := range []string{"", "-", "-a", "a.b", "a b", "a*", ">", "a\n", "é", "a\x00", strings.Repeat("x", 65)} {
-		tasktest.CheckError(t, bad, value.ValidName("job", bad), "job name")
+		logtest.CheckError(t, bad, value.ValidName("job", bad), "job name")
 	}
 }
 
 // Handlers are called as in other systems.
 func TestValidHandler(t *testing.T) {
 	for _, good := range []string{"resize", "email:deliver", "sort.strings", "a.b:c-d_e", "_:", strings.Repeat("x", 64)} {
-		tasktest.CheckError(t, good, value.ValidName(value.KindHandler, good), "")
+		logtest.CheckError(t, good, value.ValidName(value.KindHandler, good), "")
 	}
 	for _, bad := range []string{"", ".", ":", ".a", ":a", "-a", "a b", "a*", "a/b", "é", strings.Repeat("x", 65)} {
-		tasktest.CheckError(t, bad, value.ValidName(value.KindHandler, bad), "'.', ':'")
+		logtest.CheckError(t, bad, value.ValidName(value.KindHandler, bad), "'.', ':'")
 	}
-	tasktest.CheckError(t, "a title", value.ValidName("job", "Отчёт"), "letters a to z or A to Z, digits, '_' or '-', not beginning with '-'; the title may be any text")
+	logtest.CheckError(t, "a title", value.ValidName("job", "Отчёт"), "letters a to z or A to Z, digits, '_' or '-', not beginning with '-'; the title may be any text")
 }
 
 func TestParseID(t *testing.T) {
@@ -92,7 +92,7 @@ func TestParseID(t *testing.T) {
 		if id, err := task.ParseID(bad); err == nil {
 			t.Errorf("%q passes as the id %q", bad, id)
 		} else {
-			tasktest.CheckError(t, bad, err, "want a ULID")
+			logtest.CheckError(t, bad, err, "want a ULID")
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestDuration(t *testing.T) {
 		"2562047h47m16.854775808s": "is no duration", "1h 30m": "is no duration",
 	} {
 		d := value.Duration(7)
-		tasktest.CheckError(t, text, d.UnmarshalText([]byte(text)), want)
+		logtest.CheckError(t, text, d.UnmarshalText([]byte(text)), want)
 		if d != 7 {
 			t.Errorf("%q was refused and changed the duration to %v", text, d)
 		}
@@ -152,7 +152,7 @@ func TestState(t *testing.T) {
 	}
 	for _, bad := range []string{"", "unknown", "Pending", "state(7)"} {
 		_, err := task.ParseState(bad)
-		tasktest.CheckError(t, bad, err, "there are scheduled, held, pending")
+		logtest.CheckError(t, bad, err, "there are scheduled, held, pending")
 	}
 	if got := task.State(99).String(); got != "state(99)" || task.State(99).Terminal() {
 		t.Errorf("a state of another version is %q, terminal: %v", got, task.State(99).Terminal())

@@ -136,7 +136,7 @@ type Config struct {
 	// Now returns the time, both for what the worker writes and for comparing it with times that
 	// others have written. The worker measures durations by the monotonic clock, whatever Now
 	// returns. A machine with a wrong clock writes times that make others wait for ever, or not at
-	// all; package logclock therefore follows the log's time. Default: the log's method Now if it
+	// all; request.Clock therefore follows the log's time. Default: the log's method Now if it
 	// has one, as package jet's does; else [time.Now].
 	Now func() time.Time
 	// Version is the program's version, for display.

@@ -7,8 +7,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"millrace/internal/cli/clitest"
+	"millrace/integration/harness"
 	"millrace/internal/cli/connect"
+	"millrace/internal/cli/settings"
 	"millrace/internal/testkit"
 )
 
@@ -19,10 +20,10 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:  filepath.Join("testdata", "script"),
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": clitest.Exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": harness.Exits},
 	})
 }
 
 func TestHelpOfFlags(t *testing.T) {
-	clitest.Flags(t, connect.Chaos.Program(commands).Root(connect.NewProgram(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})))
+	harness.Flags(t, connect.Chaos.Program(commands).Root(connect.NewProgram(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{})), settings.GroupNote, settings.Groups)
 }

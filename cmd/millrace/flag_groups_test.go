@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/cli/clitest"
+	"millrace/integration/harness"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/settings"
 )
@@ -16,7 +16,7 @@ func testRoot() *cobra.Command {
 	return product().Root(connect.NewProgram(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}))
 }
 
-func TestHelpOfFlags(t *testing.T) { clitest.Flags(t, testRoot()) }
+func TestHelpOfFlags(t *testing.T) { harness.Flags(t, testRoot(), settings.GroupNote, settings.Groups) }
 
 func TestHelpOfSettings(t *testing.T) {
 	root := testRoot()

@@ -13,7 +13,7 @@ import (
 	"millrace/events/jet/embed"
 	"millrace/events/jet/request"
 	"millrace/events/jet/streams"
-	"millrace/internal/cli/clitest"
+	"millrace/integration/harness"
 	"millrace/internal/cli/connect"
 	"millrace/internal/testkit"
 )
@@ -46,7 +46,7 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": clitest.Exits, "server": startServer, "work": work,
+			"exits": harness.Exits, "server": startServer, "work": work,
 		},
 	})
 }

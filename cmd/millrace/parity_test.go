@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/events/jet/rights"
-	"millrace/internal/cli/clitest"
+	"millrace/integration/harness"
 	"millrace/internal/cli/verb"
 	"millrace/service/answers"
 	"millrace/service/httpapi"
@@ -91,7 +91,7 @@ func TestOwnCommands(t *testing.T) {
 		}
 	}
 	found, there := map[string]bool{}, map[string]bool{}
-	clitest.Each(testRoot(), func(c *cobra.Command) {
+	harness.Each(testRoot(), func(c *cobra.Command) {
 		_, path, _ := strings.Cut(c.CommandPath(), " ")
 		there[path] = true
 		requests := requestsOf(path)
@@ -144,7 +144,7 @@ func TestCommandsOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := map[string]bool{}
-	clitest.Each(testRoot(), func(c *cobra.Command) {
+	harness.Each(testRoot(), func(c *cobra.Command) {
 		_, path, _ := strings.Cut(c.CommandPath(), " ")
 		if c.Hidden || c.HasParent() && c.Parent().Hidden || c.HasAvailableSubCommands() && overHTTP[path] == "" || path == "" {
 			return

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/cli/clitest"
+	"millrace/integration/harness"
 )
 
 // noPast names the commands without a flag --at for a moment of the past, with the reason. An entry
@@ -47,7 +47,7 @@ const (
 func TestReadingCommandsKnowThePast(t *testing.T) {
 	t.Parallel()
 	said := map[string]bool{}
-	clitest.Each(testRoot(), func(c *cobra.Command) {
+	harness.Each(testRoot(), func(c *cobra.Command) {
 		_, path, _ := strings.Cut(c.CommandPath(), " ")
 		if entered(path) {
 			return

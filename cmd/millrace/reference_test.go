@@ -11,19 +11,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/events/jet/rights"
-	"millrace/internal/cli/clitest"
+	"millrace/integration/harness"
 	"millrace/internal/cli/settings"
 	"millrace/internal/metrics"
+	"millrace/internal/testkit"
 	"millrace/service/httpapi"
 )
 
 // The reference in docs is what the program says of itself.
 func TestReference(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // no settings file
-	clitest.Reference(t, "../../docs/cli.md", "commands", commandReference())
-	clitest.Reference(t, "../../docs/http.md", "requests", requestReference(t))
-	clitest.Reference(t, "../../docs/settings.md", "settings", settingReference(t))
-	clitest.Reference(t, "../../docs/metrics.md", "metrics", metricReference())
+	testkit.Reference(t, "../../docs/cli.md", "commands", commandReference())
+	testkit.Reference(t, "../../docs/http.md", "requests", requestReference(t))
+	testkit.Reference(t, "../../docs/settings.md", "settings", settingReference(t))
+	testkit.Reference(t, "../../docs/metrics.md", "metrics", metricReference())
 }
 
 // columns is a block of lines whose cells stand below each other.
@@ -51,7 +52,7 @@ func columns(rows [][]string) string {
 
 func commandReference() string {
 	var rows [][]string
-	clitest.Each(testRoot(), func(c *cobra.Command) {
+	harness.Each(testRoot(), func(c *cobra.Command) {
 		_, path, _ := strings.Cut(c.CommandPath(), " ")
 		for at := c; at != nil; at = at.Parent() {
 			if at.Hidden {

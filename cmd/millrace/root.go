@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/events/jet/rights"
-	"millrace/examples/demo"
+	"millrace/examples"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/files"
@@ -63,7 +63,7 @@ func (a *app) entries() []entry {
 		{groupServe, "dev", serve.Of(a.App).Dev},
 		{groupServe, "server", serve.Of(a.App).Server},
 		{groupServe, "worker", serve.Of(a.App).Worker},
-		{groupServe, "demo", demo.Of(a.App).Command},
+		{groupServe, "demo", examples.Of(a.App).Command},
 		{groupServe, connect.Bench.Name, started(connect.Bench)},
 		{groupServe, connect.Chaos.Name, started(connect.Chaos)},
 		{groupAbout, "config", a.configCommand},
@@ -73,7 +73,7 @@ func (a *app) entries() []entry {
 		{groupAbout, "version", a.versionCommand},
 		{"", "guard", serve.GuardCommand},
 		{"", "shim", serve.ShimCommand},
-		{"", demo.CrawlName, demo.CrawlCommand},
+		{"", examples.CrawlName, examples.CrawlCommand},
 	}
 }
 

@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"millrace/internal/cli/clitest"
+	"millrace/integration/harness"
 	"millrace/internal/cli/connect"
 )
 
 // A command that is built alone is the same as among all others.
 func TestACommandIsBuiltAlone(t *testing.T) {
 	known := func(root *cobra.Command) (all []string) {
-		clitest.Each(root, func(c *cobra.Command) {
+		harness.Each(root, func(c *cobra.Command) {
 			line := c.CommandPath() + " " + strings.Join(c.Aliases, " ") + " " + c.GroupID
 			c.InheritedFlags().VisitAll(func(f *pflag.Flag) { line += " --" + f.Name })
 			c.LocalFlags().VisitAll(func(f *pflag.Flag) { line += " --" + f.Name + "=" + f.DefValue })

@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events/jet/request"
-	"millrace/internal/logclock"
 )
 
 // ConnectConfig says how to reach a NATS server, in the terms of the nats command line. Zero fields
@@ -48,7 +47,7 @@ type ConnectConfig struct {
 	// Patience bounds how a client on this connection waits for a cluster that elects its leaders.
 	Patience request.Patience
 	// Clock is the clock of a client on this connection; see [WithClock]. Default: one of its own.
-	Clock *logclock.Clock
+	Clock *request.Clock
 }
 
 // Connect connects to a server. If no server can be reached it returns an error at once; a

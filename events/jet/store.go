@@ -18,7 +18,6 @@ import (
 	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
 	"millrace/events/jet/streams"
-	"millrace/internal/logclock"
 )
 
 // Store is Millrace's state on a JetStream server or cluster. It is safe for
@@ -51,7 +50,7 @@ type Option func(*Store)
 // WithClock makes the store set its clock by the log's time, and use it. Stores of one process may
 // share a clock. By default each has one of its own, which begins with the machine's time. Nil
 // means the default.
-func WithClock(c *logclock.Clock) Option {
+func WithClock(c *request.Clock) Option {
 	return func(s *Store) {
 		if c != nil {
 			s.Clock = c

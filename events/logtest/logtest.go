@@ -3,6 +3,8 @@
 //
 // The suite only uses the port of the log, except for the hook [Options.Garbage]: the port has no
 // way to store a message that is not a fact.
+//
+// Beside it are the histories of tasks that the tests of the packages below task share.
 package logtest
 
 import (

@@ -15,8 +15,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"millrace/events/jet/jettest"
 	"millrace/events/jet/streams"
+	"millrace/integration/harness"
 	"millrace/projections"
 	"millrace/scheduler"
 	api "millrace/service/answers"
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 // serve starts a server with a read model, and returns how to connect.
 func serve(t *testing.T, layout streams.Layout) func(string) (*nats.Conn, error) {
 	t.Helper()
-	log := jettest.Open(t, layout)
+	log := harness.Open(t, layout)
 	nc, store := log.Conn, log.Store
 	view, err := projections.Open(filepath.Join(t.TempDir(), "view.db"))
 	if err != nil {

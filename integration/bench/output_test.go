@@ -9,8 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"millrace/events/jet/jettest"
 	"millrace/events/jet/streams"
+	"millrace/integration/harness"
 	"millrace/worker/process"
 	"millrace/worker/process/child"
 )
@@ -87,7 +87,7 @@ func (c late) Read(b []byte) (int, error) {
 // The floor of a chatty task is measured on a slow server, too.
 func TestFloorWaitsForASlowServer(t *testing.T) {
 	t.Parallel()
-	server := jettest.Open(t, streams.Layout{}).Server
+	server := harness.Open(t, streams.Layout{}).Server
 	nc, err := nats.Connect(server.URL(), nats.SetCustomDialer(late{}))
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"millrace/internal/logclock"
+	"millrace/events/jet/request"
 )
 
 // crew is an installation: a NATS server, schedulers and workers, each a process of its own; each
@@ -76,7 +76,7 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 		for _, f := range []Fault{Kill, Clock} {
 			c.locks[place{name, f.aspect()}] = &sync.Mutex{}
 		}
-		return &process{name: name, argv: append([]string{program}, args...), env: append(slices.Clone(env), logclock.ShiftEnv+"="+c.clockFile(name)), said: filepath.Join(dir, string(name)+".log"), spawner: c.spawner}
+		return &process{name: name, argv: append([]string{program}, args...), env: append(slices.Clone(env), request.ShiftEnv+"="+c.clockFile(name)), said: filepath.Join(dir, string(name)+".log"), spawner: c.spawner}
 	}
 	c.server = member(Server, self, LogCommand, "--data", c.data(Server), "--sync", cfg.Sync, "--auth-user", user, "--auth-password-file", filepath.Join(dir, passwordFile))
 	c.secret = secret

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/internal/testkit"
 )
 
 func frame(scenario string) Frame {
@@ -30,7 +32,7 @@ func TestPlansAreGolden(t *testing.T) {
 		}
 	}
 	path := filepath.Join("testdata", "plans.txt")
-	if *update {
+	if *testkit.Update {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -13,9 +13,9 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet"
+	"millrace/events/jet/request"
 	"millrace/integration/load"
 	"millrace/internal/cli/wording"
-	"millrace/internal/logclock"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
@@ -156,7 +156,7 @@ func (r *run) callers(ctx context.Context) (*client.Client, error) {
 		return nil, err
 	}
 	r.closers = append(r.closers, nc.Close)
-	clock := logclock.New(logclock.Shifted(r.crew.clockFile(Callers)))
+	clock := request.NewClock(request.Shifted(r.crew.clockFile(Callers)))
 	store, err := jet.Open(ctx, nc, r.cfg.Layout, jet.WithClock(clock))
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ func (s *Shift) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// clockFile is the file in which a process finds its [Shift]: [logclock.Shifted] reads it.
+// clockFile is the file in which a process finds its [Shift]: [request.Shifted] reads it.
 func (c *crew) clockFile(t Target) string { return filepath.Join(c.dir, string(t)+".clock") }
 
 // shift sets how a process perceives its machine's clock.

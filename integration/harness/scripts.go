@@ -78,10 +78,15 @@ func (s Scripts) Parallel() {}
 func (s Scripts) Verbose() bool { return testing.Verbose() }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {
+	placeOf(ts)
+	Exits(ts, neg, args)
+}
+
+// Exits is the command of scripts that runs one which must end with a code: exits 3 millrace task show …
+func Exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND ARG...")
 	}
-	placeOf(ts)
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	got := 0

@@ -1,14 +1,11 @@
 package promises
 
 import (
-	"flag"
 	"os"
 	"testing"
 
 	"millrace/integration/harness"
 )
-
-var update = flag.Bool("update", false, "write what pages show of the program's output anew")
 
 func TestMain(m *testing.M) {
 	if store := os.Getenv(natsStore); store != "" {

@@ -22,6 +22,7 @@ import (
 
 	"millrace/events/jet/rights"
 	"millrace/integration/harness"
+	"millrace/internal/testkit"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/node"

@@ -16,7 +16,6 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet"
-	"millrace/events/jet/jettest"
 	"millrace/events/jet/streams"
 	"millrace/integration/harness"
 	"millrace/internal/testkit"
@@ -38,7 +37,7 @@ func openLog(t testing.TB) *jet.Store {
 // openServed is openLog, with the connection to that server.
 func openServed(t testing.TB) (*nats.Conn, *jet.Store) {
 	t.Helper()
-	served := jettest.Open(t, streams.Layout{})
+	served := harness.Open(t, streams.Layout{})
 	return served.Conn, served.Store
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/internal/logclock"
+	"millrace/events/jet/request"
 	"millrace/task"
 	"millrace/task/node"
 )
@@ -83,7 +83,7 @@ type actor struct {
 	// keep has, by node, the open tasks that named it when this scheduler last asked for them.
 	keep map[node.ID][]task.ID
 
-	clock *logclock.Clock
+	clock *request.Clock
 	asked time.Time // when it asked for the log's time
 
 	// await has the simulator choose the fate of a call before the actor makes it.
@@ -101,7 +101,7 @@ type ask struct {
 
 // start begins an actor and lets it run to its first call.
 func (h *history) start(name string, mortal bool, body func(*actor)) *actor {
-	a := &actor{h: h, name: name, mortal: mortal, fates: make(chan fate), keep: map[node.ID][]task.ID{}, clock: logclock.New(h.machine())}
+	a := &actor{h: h, name: name, mortal: mortal, fates: make(chan fate), keep: map[node.ID][]task.ID{}, clock: request.NewClock(h.machine())}
 	a.await = func(c *call) fate {
 		h.asks <- ask{a, c}
 		return <-a.fates

@@ -5,12 +5,12 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"millrace/internal/logclock"
+	"millrace/events/jet/request"
 )
 
 // clockError bounds the error of a process about the log's time: the tolerance of its clock, the
 // round trip of the answer, and the drift of its machine since.
-const clockError = logclock.Tolerance + askAgain/2 + 50*time.Millisecond
+const clockError = request.Tolerance + askAgain/2 + 50*time.Millisecond
 
 // Clocks of machines that are wrong.
 const (
@@ -19,14 +19,14 @@ const (
 )
 
 // machine is the clock of an actor's machine: that of the log, or one that is wrong by up to the
-// tolerance of [logclock], or by up to 10 minutes. It drifts, and may be set right later.
+// tolerance of [request.Clock], or by up to 10 minutes. It drifts, and may be set right later.
 func (h *history) machine() func() time.Time {
 	if !h.chance(h.weather.skew) {
 		return time.Now
 	}
 	within := farOff
 	if h.rng.IntN(2) == 0 {
-		within = logclock.Tolerance
+		within = request.Tolerance
 	}
 	wrong := between(h.rng, -within, within)
 	rate := 2*h.rng.Float64() - 1

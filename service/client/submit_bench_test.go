@@ -3,8 +3,8 @@ package client_test
 import (
 	"testing"
 
-	"millrace/events/jet/jettest"
 	"millrace/events/jet/streams"
+	"millrace/integration/harness"
 	"millrace/service/client"
 	"millrace/task/birth"
 	"millrace/task/job"
@@ -20,7 +20,7 @@ func BenchmarkSubmit(b *testing.B) {
 		"steps":  func() birth.Submission { return steps },
 	} {
 		b.Run(name, func(b *testing.B) {
-			c := client.New(jettest.Open(b, streams.Layout{}).Store, "bench")
+			c := client.New(harness.Open(b, streams.Layout{}).Store, "bench")
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := c.Submit(b.Context(), of()); err != nil {
@@ -33,7 +33,7 @@ func BenchmarkSubmit(b *testing.B) {
 
 // BenchmarkSubmitMany is what one of many equal tasks costs.
 func BenchmarkSubmitMany(b *testing.B) {
-	c := client.New(jettest.Open(b, streams.Layout{}).Store, "bench")
+	c := client.New(harness.Open(b, streams.Layout{}).Store, "bench")
 	b.ReportAllocs()
 	made := 0
 	if err := c.SubmitMany(b.Context(), noop, b.N, func(client.Receipt) { made++ }); err != nil || made != b.N {
@@ -43,7 +43,7 @@ func BenchmarkSubmitMany(b *testing.B) {
 
 // BenchmarkSubmitAll is what one of many different tasks costs.
 func BenchmarkSubmitAll(b *testing.B) {
-	c := client.New(jettest.Open(b, streams.Layout{}).Store, "bench")
+	c := client.New(harness.Open(b, streams.Layout{}).Store, "bench")
 	all := make([]birth.Submission, b.N)
 	for i := range all {
 		all[i] = noop

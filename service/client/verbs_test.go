@@ -9,8 +9,8 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/definitions"
-	"millrace/events/jet/jettest"
 	"millrace/events/jet/streams"
+	"millrace/integration/harness"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
@@ -23,7 +23,7 @@ var noop = birth.Submission{Spec: &job.Spec{Handler: "noop"}}
 func open(t *testing.T) *client.Client {
 	t.Helper()
 	t.Parallel()
-	return client.New(jettest.Open(t, streams.Layout{}).Store, "test")
+	return client.New(harness.Open(t, streams.Layout{}).Store, "test")
 }
 
 // submit makes a task that must be taken.

@@ -20,9 +20,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"millrace/events/jet"
-	"millrace/events/jet/jettest"
 	"millrace/events/jet/rights"
 	"millrace/events/jet/streams"
+	"millrace/integration/harness"
 	"millrace/internal/testkit"
 	"millrace/projections"
 	"millrace/service/answers"
@@ -62,7 +62,7 @@ func open(t *testing.T, change func(*Server)) *site {
 // openWith starts a service that is set up in a certain way.
 func openWith(t *testing.T, config Config, change func(*Server)) *site {
 	t.Helper()
-	log := jettest.Open(t, streams.Layout{})
+	log := harness.Open(t, streams.Layout{})
 	nc, store := log.Conn, log.Store
 	model, err := projections.Open(filepath.Join(t.TempDir(), "view.db"))
 	if err != nil {

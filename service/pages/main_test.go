@@ -20,9 +20,9 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet"
-	"millrace/events/jet/jettest"
 	"millrace/events/jet/rights"
 	"millrace/events/jet/streams"
+	"millrace/integration/harness"
 	"millrace/internal/testkit"
 	"millrace/projections"
 	"millrace/service/answers"
@@ -75,7 +75,7 @@ func (p *place) project() {
 // still makes a site whose lists stay empty until the test projects the log.
 func still(t *testing.T) *place {
 	t.Helper()
-	log := jettest.Open(t, streams.Layout{})
+	log := harness.Open(t, streams.Layout{})
 	nc, store := log.Conn, log.Store
 	model, err := projections.Open(filepath.Join(t.TempDir(), "view.db"))
 	if err != nil {

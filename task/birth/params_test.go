@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/events/logtest"
 	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/param"
-	"millrace/task/tasktest"
 )
 
 // declared returns parameters of all kinds.
@@ -80,7 +80,7 @@ func TestParamsSettle(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			birth, err := birth.Of(s, &job.Job{Name: "j", Params: p, Spec: job.Spec{Handler: "h"}}, 1, tasktest.Noon)
+			birth, err := birth.Of(s, &job.Job{Name: "j", Params: p, Spec: job.Spec{Handler: "h"}}, 1, logtest.Noon)
 			switch {
 			case c.wrong && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2")):
 				t.Errorf("it is refused with %v, want %s", err, c.want)
@@ -94,7 +94,7 @@ func TestParamsSettle(t *testing.T) {
 // Without declarations, text is JSON if it parses, or else text, and any name is valid.
 func TestTextsWithoutDeclarations(t *testing.T) {
 	s := birth.Submission{Spec: &job.Spec{Handler: "h"}, Texts: map[string]string{"n": "1", "s": "a b", "j": `{"a":[]}`}}
-	if birth, err := birth.Of(s, nil, 0, tasktest.Noon); err != nil || string(birth.Params) != `{"j":{"a":[]},"n":1,"s":"a b"}` {
+	if birth, err := birth.Of(s, nil, 0, logtest.Noon); err != nil || string(birth.Params) != `{"j":{"a":[]},"n":1,"s":"a b"}` {
 		t.Errorf("the parameters are %s, %v", birth.Params, err)
 	}
 }
@@ -102,7 +102,7 @@ func TestTextsWithoutDeclarations(t *testing.T) {
 // A copy may change declared parameters within their declarations. The other parameters stay.
 func TestCopyOfDeclared(t *testing.T) {
 	p := declared(t)
-	of := tasktest.Given(tasktest.InError...)
+	of := logtest.Given(logtest.InError...)
 	of.Params, of.Secrets = json.RawMessage(`{"item":"eu","replicas":99,"token":{"file":"/a"}}`), []string{"token"}
 	for texts, want := range map[string]string{
 		"env=production": `{"env":"production","item":"eu","replicas":99,"token":{"file":"/a"}}`,
@@ -112,7 +112,7 @@ func TestCopyOfDeclared(t *testing.T) {
 		"other=1":        `parameter "other" is not one of the job's`,
 	} {
 		name, text, _ := strings.Cut(texts, "=")
-		birth, err := birth.Copy(of, p.Declared, birth.Submission{Texts: map[string]string{name: text}}, tasktest.Noon)
+		birth, err := birth.Copy(of, p.Declared, birth.Submission{Texts: map[string]string{name: text}}, logtest.Noon)
 		if got := string(birth.Params); err != nil && !strings.Contains(err.Error(), want) || err == nil && (got != want || len(birth.Secrets) != 1) {
 			t.Errorf("%s: %s, secrets %v, %v, want %s", texts, got, birth.Secrets, err, want)
 		}
@@ -126,7 +126,7 @@ func TestCopyOfDeclared(t *testing.T) {
 func TestSubmissionWithTexts(t *testing.T) {
 	settled := func(s birth.Submission) (json.RawMessage, error) {
 		s.Spec = &job.Spec{Handler: "h"}
-		birth, err := birth.Of(s, nil, 0, tasktest.Noon)
+		birth, err := birth.Of(s, nil, 0, logtest.Noon)
 		return birth.Params, err
 	}
 	text := func(v string) birth.Submission { return birth.Submission{Texts: map[string]string{"a": v}} }

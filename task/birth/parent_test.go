@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
@@ -20,20 +20,20 @@ const parentID task.ID = "01JNA0PARENT00000000000000"
 // parent returns a submitted parent with this place.
 func parent(t *testing.T, p job.Place) task.Task {
 	t.Helper()
-	e, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "x", Place: p}, Queue: "images"}, nil, 0, tasktest.Noon)
+	e, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "x", Place: p}, Queue: "images"}, nil, 0, logtest.Noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return task.Evolve(task.Task{ID: parentID}, task.Recorded{Seq: 1, At: tasktest.Noon, Event: e})
+	return task.Evolve(task.Task{ID: parentID}, task.Recorded{Seq: 1, At: logtest.Noon, Event: e})
 }
 
 func add(t *testing.T, p task.Task, c task.Command) task.Task {
 	t.Helper()
-	e, err := task.Decide(p, c, tasktest.Noon)
+	e, err := task.Decide(p, c, logtest.Noon)
 	if err != nil || e == nil {
 		t.Fatalf("%+v: %+v, %v", c, e, err)
 	}
-	return task.Evolve(p, task.Recorded{Seq: p.Seq + 1, Chain: true, At: tasktest.Noon.Add(time.Duration(p.Seq) * time.Second), Event: e})
+	return task.Evolve(p, task.Recorded{Seq: p.Seq + 1, Chain: true, At: logtest.Noon.Add(time.Duration(p.Seq) * time.Second), Event: e})
 }
 
 func states(p *task.Task, all ...task.State) map[task.ID]task.End {
@@ -128,7 +128,7 @@ func TestStepPaths(t *testing.T) {
 	if sum.Step != "sum" || sum.What() != "etl/sum" {
 		t.Errorf("the step is %q, %q", sum.Step, sum.What())
 	}
-	list := task.Evolve(task.Task{ID: birth.ChildID(p.ID, "sum")}, task.Recorded{Seq: 9, At: tasktest.Noon, Event: sum})
+	list := task.Evolve(task.Task{ID: birth.ChildID(p.ID, "sum")}, task.Recorded{Seq: 9, At: logtest.Noon, Event: sum})
 	list.Children = &task.Children{Names: []string{"0"}}
 	if got := birth.Births(&list)("0"); got.Step != "sum/0" || got.What() != "etl/sum/0" {
 		t.Errorf("the value of its list is %q, %q", got.Step, got.What())
@@ -173,7 +173,7 @@ func TestExpand(t *testing.T) {
 		t.Error("an offer is missing of a parent")
 	}
 	p = add(t, p, task.Expand{Children: task.Children{AtSeq: 5, Names: []string{"a", "b"}}})
-	if e, err := task.Decide(p, task.Expand{Children: task.Children{AtSeq: 6, Names: []string{"b", "a"}}}, tasktest.Noon); e != nil || err != nil {
+	if e, err := task.Decide(p, task.Expand{Children: task.Children{AtSeq: 6, Names: []string{"b", "a"}}}, logtest.Noon); e != nil || err != nil {
 		t.Errorf("nothing new: %+v, %v", e, err)
 	}
 	more := add(t, p, task.Expand{Children: task.Children{AtSeq: 7, Names: []string{"b", "c"}}})
@@ -184,21 +184,21 @@ func TestExpand(t *testing.T) {
 		t.Error("a list that another one shares was changed")
 	}
 	closed := add(t, parent(t, job.Place{Mode: job.PlaceAll}), task.Expand{Children: task.Children{AtSeq: 5, Names: []string{"a"}}})
-	if e, err := task.Decide(closed, task.Expand{Children: task.Children{Names: []string{"z"}}}, tasktest.Noon); e != nil || err != nil {
+	if e, err := task.Decide(closed, task.Expand{Children: task.Children{Names: []string{"z"}}}, logtest.Noon); e != nil || err != nil {
 		t.Errorf("one that ignores who comes late: %+v, %v", e, err)
 	}
-	plain := tasktest.Given(task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}})
-	if _, err := task.Decide(plain, task.Expand{}, tasktest.Noon); !errors.Is(err, task.ErrNoParent) {
+	plain := logtest.Given(task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}})
+	if _, err := task.Decide(plain, task.Expand{}, logtest.Noon); !errors.Is(err, task.ErrNoParent) {
 		t.Errorf("a plain task: %v", err)
 	}
-	if _, err := task.Decide(plain, task.Conclude{State: task.Finished}, tasktest.Noon); !errors.Is(err, task.ErrNoParent) {
+	if _, err := task.Decide(plain, task.Conclude{State: task.Finished}, logtest.Noon); !errors.Is(err, task.ErrNoParent) {
 		t.Errorf("a plain task: %v", err)
 	}
 }
 
 func TestChild(t *testing.T) {
 	p := parent(t, job.Place{Count: 2, NoNode: job.NoNodeWait})
-	p.Due = tasktest.Noon.Add(time.Hour)
+	p.Due = logtest.Noon.Add(time.Hour)
 	p = add(t, p, task.Expand{Children: task.Children{AtSeq: 5, Names: []string{"a", "b"}, Spares: []string{"x", "y", "z"}}})
 	first, second := birth.Births(&p)("a"), birth.Births(&p)("b")
 	if want := []string{"a", "x", "y", "z"}; !reflect.DeepEqual(first.Spec.Place.Nodes, want) || first.Route != "@a.5" {

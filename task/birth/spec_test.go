@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/events/logtest"
 	"millrace/task/job"
-	"millrace/task/tasktest"
 )
 
 // A refusal names the field in a job file's spelling.
@@ -21,7 +21,7 @@ func TestSpecValidate(t *testing.T) {
 		"argv":              {argv(job.Run{Argv: []string{"ls", ""}, Dir: "/", Env: map[string]string{"A": "", "B": "x=y"}}), ""},
 		"shell":             {argv(job.Run{Shell: "ls | wc"}), ""},
 		"handler":           {&job.Spec{Handler: "h"}, ""},
-		"full":              {tasktest.Spec, ""},
+		"full":              {logtest.Spec, ""},
 		"nothing":           {&job.Spec{}, "set run.argv, run.shell or handler"},
 		"both":              {&job.Spec{Run: &job.Run{Shell: "x"}, Handler: "h"}, "run and handler are both set"},
 		"handler's name":    {&job.Spec{Handler: "a b"}, `handler name "a b"`},
@@ -59,7 +59,7 @@ func TestSpecValidate(t *testing.T) {
 		"run":              {timeout(job.Timeout{Run: -1}), "timeout.run is -1ns"},
 		"stop":             {timeout(job.Timeout{Stop: -1}), "timeout.stop is -1ns"},
 	} {
-		tasktest.CheckError(t, name, c.spec.Validate(), c.want)
+		logtest.CheckError(t, name, c.spec.Validate(), c.want)
 	}
 }
 
@@ -68,13 +68,13 @@ func TestJobValidate(t *testing.T) {
 		job  job.Job
 		want string
 	}{
-		"good":            {job.Job{Name: "nightly-1", Queue: "q", Labels: map[string]string{"a": ""}, Spec: *tasktest.Spec}, ""},
-		"no name":         {job.Job{Spec: *tasktest.Spec}, `job name ""`},
-		"a name of parts": {job.Job{Name: "a.b", Spec: *tasktest.Spec}, `job name "a.b"`},
-		"queue":           {job.Job{Name: "j", Queue: "*", Spec: *tasktest.Spec}, `queue name "*"`},
-		"label":           {job.Job{Name: "j", Labels: map[string]string{"": "x"}, Spec: *tasktest.Spec}, "labels: a label has no name"},
+		"good":            {job.Job{Name: "nightly-1", Queue: "q", Labels: map[string]string{"a": ""}, Spec: *logtest.Spec}, ""},
+		"no name":         {job.Job{Spec: *logtest.Spec}, `job name ""`},
+		"a name of parts": {job.Job{Name: "a.b", Spec: *logtest.Spec}, `job name "a.b"`},
+		"queue":           {job.Job{Name: "j", Queue: "*", Spec: *logtest.Spec}, `queue name "*"`},
+		"label":           {job.Job{Name: "j", Labels: map[string]string{"": "x"}, Spec: *logtest.Spec}, "labels: a label has no name"},
 		"spec":            {job.Job{Name: "j"}, "nothing to run"},
 	} {
-		tasktest.CheckError(t, name, c.job.Validate(), c.want)
+		logtest.CheckError(t, name, c.job.Validate(), c.want)
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/birth"
 	family "millrace/task/birth"
 	"millrace/task/job"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
@@ -31,11 +31,11 @@ func graph(t *testing.T, steps ...job.Step) task.Task {
 
 func expandedTask(t *testing.T, s job.Spec, params map[string]json.RawMessage) task.Task {
 	t.Helper()
-	e, err := birth.Of(birth.Submission{Spec: &s, Params: params, Queue: "images", Labels: map[string]string{"a": "b"}}, nil, 0, tasktest.Noon)
+	e, err := birth.Of(birth.Submission{Spec: &s, Params: params, Queue: "images", Labels: map[string]string{"a": "b"}}, nil, 0, logtest.Noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := task.Evolve(task.Task{ID: parentID}, task.Recorded{Seq: 1, At: tasktest.Noon, Event: e})
+	p := task.Evolve(task.Task{ID: parentID}, task.Recorded{Seq: 1, At: logtest.Noon, Event: e})
 	own, ok := family.OwnChildren(&p)
 	if !ok || p.State != task.Running {
 		t.Fatalf("it is %s, with children of its own: %v", p.State, ok)
@@ -196,7 +196,7 @@ func TestEach(t *testing.T) {
 			if urls != "" {
 				given["urls"] = json.RawMessage(urls)
 			}
-			if _, err := birth.Of(birth.Submission{Spec: &s, Params: given}, nil, 0, tasktest.Noon); err == nil || !strings.Contains(err.Error(), `each.param: parameter "urls" is`) {
+			if _, err := birth.Of(birth.Submission{Spec: &s, Params: given}, nil, 0, logtest.Noon); err == nil || !strings.Contains(err.Error(), `each.param: parameter "urls" is`) {
 				t.Errorf("the list %s: %v", urls, err)
 			}
 		}
@@ -206,7 +206,7 @@ func TestEach(t *testing.T) {
 	from.Each = &job.Each{Result: "list"}
 	g := graph(t, does("list"), from)
 	birth := family.Births(&g)("get")
-	born := task.Evolve(task.Task{ID: family.ChildID(g.ID, "get")}, task.Recorded{Seq: 1, At: tasktest.Noon, Event: birth})
+	born := task.Evolve(task.Task{ID: family.ChildID(g.ID, "get")}, task.Recorded{Seq: 1, At: logtest.Noon, Event: birth})
 	for inputs, want := range map[string]task.State{
 		`{"list":{"task":"x","state":"finished","result":["p","q"]}}`: task.Running,
 		`{"list":{"task":"x","state":"finished","result":7}}`:         task.Abnormal,
@@ -279,11 +279,11 @@ func TestStepsRefused(t *testing.T) {
 
 // A reopened task asks for a missing approval again, but not for one that was given.
 func TestSignalInAnotherLife(t *testing.T) {
-	e, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "x", Signal: &job.Signal{}}}, nil, 0, tasktest.Noon)
+	e, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "x", Signal: &job.Signal{}}}, nil, 0, logtest.Noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	born := task.Evolve(task.Task{ID: parentID}, task.Recorded{Seq: 1, At: tasktest.Noon, Event: e})
+	born := task.Evolve(task.Task{ID: parentID}, task.Recorded{Seq: 1, At: logtest.Noon, Event: e})
 	never := add(t, add(t, born, task.Cancel{}), task.Reopen{})
 	if never.State != task.Held || !slices.Equal(never.Holds, []string{task.HoldSignal}) {
 		t.Errorf("without its signal it is %s, held by %v", never.State, never.Holds)

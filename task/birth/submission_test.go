@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/param"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
@@ -36,11 +36,11 @@ func TestSubmissionWith(t *testing.T) {
 
 func TestBirth(t *testing.T) {
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
-	j := &job.Job{Name: "j", Group: "of the job", Queue: "images", Spec: *tasktest.Bounded,
+	j := &job.Job{Name: "j", Group: "of the job", Queue: "images", Spec: *logtest.Bounded,
 		Labels: map[string]string{"a": "1", "b": "1"}, Params: param.Params{Defaults: map[string]json.RawMessage{"x": raw("1"), "y": raw("1")}}}
 	adHoc := &job.Spec{Handler: "h"}
 	pending, retries := value.Duration(time.Second), 9
-	overridden := *tasktest.Bounded
+	overridden := *logtest.Bounded
 	overridden.Timeout.Pending, overridden.Timeout.Run, overridden.Retry.Max = pending, pending, retries
 
 	for name, c := range map[string]struct {
@@ -51,19 +51,19 @@ func TestBirth(t *testing.T) {
 	}{
 		"ad hoc": {birth.Submission{Spec: adHoc}, nil, task.Submitted{Work: task.Work{Spec: adHoc, Route: "default.5"}}, ""},
 		"a job": {birth.Submission{Job: "j"}, j, task.Submitted{Work: task.Work{Job: "j", Revision: 3, Spec: &j.Spec, Route: "images.5", Group: "of the job",
-			Labels: j.Labels, Params: raw(`{"x":1,"y":1}`), StartBy: tasktest.Noon.Add(5 * time.Minute)}}, ""},
+			Labels: j.Labels, Params: raw(`{"x":1,"y":1}`), StartBy: logtest.Noon.Add(5 * time.Minute)}}, ""},
 		"what is asked wins": {birth.Submission{Job: "j", Queue: "q", Group: "g", Parent: "p", Labels: map[string]string{"b": "2"}, Params: map[string]json.RawMessage{"y": raw("2")},
 			Pending: &pending, Run: &pending, Retries: &retries, Delay: value.Duration(time.Hour)}, j,
-			task.Submitted{Due: tasktest.Noon.Add(time.Hour), Work: task.Work{Job: "j", Revision: 3, Spec: &overridden, Route: "q.5", Group: "g", Parent: "p",
-				Labels: map[string]string{"a": "1", "b": "2"}, Params: raw(`{"x":1,"y":2}`), StartBy: tasktest.Noon.Add(time.Hour + time.Second)}}, ""},
-		"at a time":        {birth.Submission{Spec: adHoc, At: tasktest.Noon.Add(1)}, nil, task.Submitted{Work: task.Work{Spec: adHoc, Route: "default.5"}, Due: tasktest.Noon.Add(1)}, ""},
-		"at a time gone":   {birth.Submission{Spec: adHoc, At: tasktest.Noon}, nil, task.Submitted{Work: task.Work{Spec: adHoc, Route: "default.5"}}, ""},
+			task.Submitted{Due: logtest.Noon.Add(time.Hour), Work: task.Work{Job: "j", Revision: 3, Spec: &overridden, Route: "q.5", Group: "g", Parent: "p",
+				Labels: map[string]string{"a": "1", "b": "2"}, Params: raw(`{"x":1,"y":2}`), StartBy: logtest.Noon.Add(time.Hour + time.Second)}}, ""},
+		"at a time":        {birth.Submission{Spec: adHoc, At: logtest.Noon.Add(1)}, nil, task.Submitted{Work: task.Work{Spec: adHoc, Route: "default.5"}, Due: logtest.Noon.Add(1)}, ""},
+		"at a time gone":   {birth.Submission{Spec: adHoc, At: logtest.Noon}, nil, task.Submitted{Work: task.Work{Spec: adHoc, Route: "default.5"}}, ""},
 		"both":             {birth.Submission{Spec: adHoc}, j, task.Submitted{}, "job and spec are both set"},
 		"neither":          {birth.Submission{}, nil, task.Submitted{}, "nothing to run"},
 		"an empty spec":    {birth.Submission{Spec: &job.Spec{}}, nil, task.Submitted{}, "nothing to run"},
 		"a bad override":   {birth.Submission{Job: "j", Run: new(value.Duration(-1))}, j, task.Submitted{}, "timeout.run is -1ns"},
 		"a bad queue":      {birth.Submission{Spec: adHoc, Queue: "a.b"}, nil, task.Submitted{}, `queue name "a.b"`},
-		"two times":        {birth.Submission{Spec: adHoc, Delay: 1, At: tasktest.Noon}, nil, task.Submitted{}, "delay and at are both set"},
+		"two times":        {birth.Submission{Spec: adHoc, Delay: 1, At: logtest.Noon}, nil, task.Submitted{}, "delay and at are both set"},
 		"a time before":    {birth.Submission{Spec: adHoc, Delay: -1}, nil, task.Submitted{}, "delay is -1ns"},
 		"params, no JSON":  {birth.Submission{Spec: adHoc, Params: map[string]json.RawMessage{"x": raw("{")}}, nil, task.Submitted{}, "params"},
 		"labels of no job": {birth.Submission{Spec: adHoc, Labels: map[string]string{"a": "1"}}, nil, task.Submitted{Work: task.Work{Spec: adHoc, Route: "default.5", Labels: map[string]string{"a": "1"}}}, ""},
@@ -72,8 +72,8 @@ func TestBirth(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := birth.Of(c.asked, c.job, revisionOf(c.job), tasktest.Noon)
-		tasktest.CheckError(t, name, err, c.err)
+		got, err := birth.Of(c.asked, c.job, revisionOf(c.job), logtest.Noon)
+		logtest.CheckError(t, name, err, c.err)
 		if err == nil && !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got\n%+v\nwant\n%+v", name, got, c.want)
 		}
@@ -81,7 +81,7 @@ func TestBirth(t *testing.T) {
 			t.Errorf("%s: the job was changed to %s", name, after)
 		}
 	}
-	if e, err := birth.Of(birth.Submission{Job: "j"}, j, 3, tasktest.Noon); err != nil || e.Spec != &j.Spec {
+	if e, err := birth.Of(birth.Submission{Job: "j"}, j, 3, logtest.Noon); err != nil || e.Spec != &j.Spec {
 		t.Errorf("the spec of the job is copied (%v) though nothing replaces a part of it", err)
 	}
 }
@@ -99,7 +99,7 @@ func TestEachRuleIsReplaced(t *testing.T) {
 		if err := json.Unmarshal(text, &s); err != nil {
 			t.Fatal(err)
 		}
-		e, err := birth.Of(s, &job.Job{Name: "j", Spec: job.Spec{Handler: "h"}}, 1, tasktest.Noon)
+		e, err := birth.Of(s, &job.Job{Name: "j", Spec: job.Spec{Handler: "h"}}, 1, logtest.Noon)
 		if want := r.Name != value.Breaker; err != nil || r.Has(e.Spec) != want {
 			t.Errorf("of a submission with %s the task has the rule: %v (%v), want %v", r.Name, r.Has(e.Spec), err, want)
 		}

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/limit"
-	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
@@ -19,14 +19,14 @@ func TestBreakerAdmits(t *testing.T) {
 	policy := &limit.Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2}
 	k := task.Task{ID: "t", State: task.Pending, Turn: 7, Work: task.Work{Job: "j"}}
 	bound := k
-	bound.StartBy = tasktest.Noon.Add(10 * time.Second)
-	open := limit.Circuit{State: limit.StateOpen, Until: tasktest.Noon.Add(30 * time.Second), Reason: "3 attempts failed"}
-	half := limit.Circuit{State: limit.StateHalfOpen, Until: tasktest.Noon.Add(time.Minute), Left: 1}
+	bound.StartBy = logtest.Noon.Add(10 * time.Second)
+	open := limit.Circuit{State: limit.StateOpen, Until: logtest.Noon.Add(30 * time.Second), Reason: "3 attempts failed"}
+	half := limit.Circuit{State: limit.StateHalfOpen, Until: logtest.Noon.Add(time.Minute), Left: 1}
 	full := half
 	full.Left = 0
 	fails := *policy
 	fails.OnOpen = limit.OnOpenFail
-	late := func(c limit.Circuit) limit.Circuit { c.Until = tasktest.Noon; return c }
+	late := func(c limit.Circuit) limit.Circuit { c.Until = logtest.Noon; return c }
 	for name, c := range map[string]struct {
 		b       *limit.Breaker
 		circuit limit.Circuit
@@ -38,17 +38,17 @@ func TestBreakerAdmits(t *testing.T) {
 	}{
 		"nothing known":            {policy, limit.Circuit{}, k, 0, nil, false, time.Time{}},
 		"closed":                   {policy, limit.Circuit{State: limit.StateClosed}, k, 0, nil, false, time.Time{}},
-		"open":                     {policy, open, k, 0, nil, false, tasktest.Noon.Add(30 * time.Second)},
-		"open, spread":             {policy, open, k, 0.5, nil, false, tasktest.Noon.Add(33 * time.Second)},
-		"open, bounded":            {policy, open, bound, 0, nil, false, tasktest.Noon.Add(10 * time.Second)},
-		"cooled down":              {policy, late(open), k, 0, limit.HalfOpened{Reason: "the cooldown is over", Until: tasktest.Noon.Add(time.Minute), Left: 2}, false, time.Time{}},
+		"open":                     {policy, open, k, 0, nil, false, logtest.Noon.Add(30 * time.Second)},
+		"open, spread":             {policy, open, k, 0.5, nil, false, logtest.Noon.Add(33 * time.Second)},
+		"open, bounded":            {policy, open, bound, 0, nil, false, logtest.Noon.Add(10 * time.Second)},
+		"cooled down":              {policy, late(open), k, 0, limit.HalfOpened{Reason: "the cooldown is over", Until: logtest.Noon.Add(time.Minute), Left: 2}, false, time.Time{}},
 		"half open":                {policy, half, k, 0, limit.Tried{Reason: "trial: task t", Until: half.Until, Left: 0}, true, time.Time{}},
-		"half open, trials run":    {policy, full, k, 0, nil, false, tasktest.Noon.Add(15 * time.Second)},
-		"half open, trials vanish": {policy, late(full), k, 0, limit.HalfOpened{Reason: "nothing was heard of the trials", Until: tasktest.Noon.Add(time.Minute), Left: 2}, false, time.Time{}},
+		"half open, trials run":    {policy, full, k, 0, nil, false, logtest.Noon.Add(15 * time.Second)},
+		"half open, trials vanish": {policy, late(full), k, 0, limit.HalfOpened{Reason: "nothing was heard of the trials", Until: logtest.Noon.Add(time.Minute), Left: 2}, false, time.Time{}},
 	} {
 		c.task.Spec = &job.Spec{Breaker: c.b}
-		a, _ := duties.Admits(&c.task, c.circuit, tasktest.Noon, c.chance)
-		r, err := duties.Ask(&c.task, task.By{Rule: value.Breaker, At: tasktest.Noon, Drawn: c.chance}, duties.Read{Circuit: c.circuit})
+		a, _ := duties.Admits(&c.task, c.circuit, logtest.Noon, c.chance)
+		r, err := duties.Ask(&c.task, task.By{Rule: value.Breaker, At: logtest.Noon, Drawn: c.chance}, duties.Read{Circuit: c.circuit})
 		p, held := r.Command.(task.Postpone)
 		if err != nil || (a.Hold == nil) != (r.Command == nil) {
 			t.Errorf("%s: %+v, and what follows is %+v (%v)", name, a, r, err)
@@ -61,14 +61,14 @@ func TestBreakerAdmits(t *testing.T) {
 		}
 	}
 	k.Spec = &job.Spec{Breaker: &fails}
-	r, err := duties.Ask(&k, task.By{Rule: value.Breaker, At: tasktest.Noon}, duties.Read{Circuit: open})
+	r, err := duties.Ask(&k, task.By{Rule: value.Breaker, At: logtest.Noon}, duties.Read{Circuit: open})
 	if g, ok := r.Command.(task.GiveUp); !ok || g.Reason != value.Breaker || err != nil {
 		t.Error("with on_open fail it is not ended")
 	}
 }
 
 func TestPostpone(t *testing.T) {
-	due := tasktest.Noon.Add(time.Hour)
+	due := logtest.Noon.Add(time.Hour)
 	hold := task.Postpone{Reason: value.Breaker, Detail: "open", Due: due}
 	for _, c := range []struct {
 		name  string
@@ -76,20 +76,20 @@ func TestPostpone(t *testing.T) {
 		after uint64
 		err   error
 	}{
-		{"what waits", tasktest.Pending, 0, nil},
-		{"under another turn", tasktest.Pending, 9, task.ErrStale},
-		{"what runs", tasktest.Running, 0, task.ErrStale},
-		{"what has ended", tasktest.Finished, 0, task.ErrEnded},
+		{"what waits", logtest.Pending, 0, nil},
+		{"under another turn", logtest.Pending, 9, task.ErrStale},
+		{"what runs", logtest.Running, 0, task.ErrStale},
+		{"what has ended", logtest.Finished, 0, task.ErrEnded},
 	} {
 		hold.After = c.after
-		e, err := task.Decide(tasktest.Given(c.given...), hold, tasktest.Noon)
+		e, err := task.Decide(logtest.Given(c.given...), hold, logtest.Noon)
 		if !errors.Is(err, c.err) || err == nil && e != (task.Postponed{Reason: value.Breaker, Detail: "open", Due: due}) {
 			t.Errorf("%s: %v, %v", c.name, e, err)
 		}
 	}
-	bounded := tasktest.Birth
-	bounded.StartBy = tasktest.Noon.Add(time.Minute)
-	got := tasktest.Given(bounded, task.Postponed{Reason: value.Breaker, Detail: "open", Due: due})
+	bounded := logtest.Birth
+	bounded.StartBy = logtest.Noon.Add(time.Minute)
+	got := logtest.Given(bounded, task.Postponed{Reason: value.Breaker, Detail: "open", Due: due})
 	if got.State != task.Scheduled || got.Reason != value.Breaker || got.Message != "open" || !got.Due.Equal(due) || got.Offered || got.Turn != 2 || !got.StartBy.Equal(bounded.StartBy) {
 		t.Errorf("postponed: %+v", got)
 	}
@@ -114,8 +114,8 @@ func TestBreakerValidate(t *testing.T) {
 		"within":    {limit.Breaker{Failures: 1, Within: -1}, "breaker.within is -1ns"},
 		"cooldown":  {limit.Breaker{Failures: 1, Cooldown: -1}, "breaker.cooldown is -1ns"},
 	} {
-		tasktest.CheckError(t, name, (&job.Spec{Handler: "h", Breaker: &c.b}).Validate(), c.want)
+		logtest.CheckError(t, name, (&job.Spec{Handler: "h", Breaker: &c.b}).Validate(), c.want)
 	}
-	_, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "h", Breaker: &limit.Breaker{Failures: 3}}}, nil, 0, tasktest.Noon)
-	tasktest.CheckError(t, "without a job", err, "breaker: it counts the failures of a job's tasks")
+	_, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "h", Breaker: &limit.Breaker{Failures: 3}}}, nil, 0, logtest.Noon)
+	logtest.CheckError(t, "without a job", err, "breaker: it counts the failures of a job's tasks")
 }

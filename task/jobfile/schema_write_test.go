@@ -4,7 +4,6 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
-	"flag"
 	"maps"
 	"os"
 	"reflect"
@@ -14,14 +13,13 @@ import (
 	"testing"
 
 	"millrace/internal/form"
+	"millrace/internal/testkit"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/param"
 	"millrace/task/placement"
 	"millrace/task/value"
 )
-
-var update = flag.Bool("update", false, "write the schema of job files anew, by the types, their tags and words.json")
 
 // The schema of job files, task/job/schema.json, is written from the types of package job and below,
 // by the tags that tell the reader how a field is read. words.json adds what they do not tell, by type and field, ""
@@ -65,7 +63,7 @@ func TestSchemaIsOfTheTypes(t *testing.T) {
 	switch {
 	case err != nil:
 		t.Fatal(err)
-	case *update:
+	case *testkit.Update:
 		if err := os.WriteFile("../job/schema.json", want.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}

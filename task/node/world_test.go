@@ -11,7 +11,6 @@ import (
 	"millrace/task/job"
 	"millrace/task/placement"
 	"millrace/task/queue"
-	"millrace/task/tasktest"
 )
 
 // The end of a task that no node took tells why: which need none of how many nodes met, or what keeps
@@ -53,7 +52,7 @@ func TestNoNode(t *testing.T) {
 		"a node that takes work":            {all, task.Work{Route: "@able.5"}, false, ""},
 	} {
 		w := NewFleet(c.nodes, 7, noon.Add(time.Hour))
-		k := tasktest.Given(task.Submitted{Work: c.work})
+		k := task.Evolve(task.Task{}, task.Recorded{Seq: 1, At: noon, Event: task.Submitted{Work: c.work}})
 		if c.paused {
 			w.Tell(queue.Queue{Name: k.Route.Queue(), Paused: &queue.Pause{Since: noon}})
 		}

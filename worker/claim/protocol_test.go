@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/events/logtest"
 	"millrace/history/verify"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/placement"
 	"millrace/task/queue"
-	"millrace/task/tasktest"
 	"millrace/worker/claim"
 )
 
@@ -26,7 +26,7 @@ const (
 )
 
 var (
-	labeled = job.Spec{Place: job.Place{Labels: tasktest.Selects("gpu")}}
+	labeled = job.Spec{Place: job.Place{Labels: logtest.Selects("gpu")}}
 	one     = limit.PerNodes{{Max: 1}}
 	limited = job.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "k"}}}
 	breaks  = job.Spec{Breaker: &limit.Breaker{Failures: 1}}
@@ -171,7 +171,7 @@ func TestClaim(t *testing.T) {
 		{name: "the window of the task is closed", spec: job.Spec{Window: "night"}, given: func(w *world) { w.calendar("night", `{"closed":"00:00-06:00"}`) },
 			want: notMine, is: task.Scheduled},
 		{name: "this node lacks the handler", node: runs(false), want: notMine, is: task.Pending},
-		{name: "another node is preferred", spec: job.Spec{Place: job.Place{Prefer: []job.Preference{{Labels: tasktest.Selects("ssd"), Weight: 1}}}}, node: func(_ *world, p *claim.Protocol) {
+		{name: "another node is preferred", spec: job.Spec{Place: job.Place{Prefer: []job.Preference{{Labels: logtest.Selects("ssd"), Weight: 1}}}}, node: func(_ *world, p *claim.Protocol) {
 			p.Preferring = preferring("b", map[string]string{"ssd": ""})
 		}, want: notMine, is: task.Pending},
 		{name: "the breaker of the job is open", spec: breaks, given: func(w *world) { w.opens() }, want: notMine, is: task.Scheduled},

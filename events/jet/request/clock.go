@@ -12,7 +12,7 @@ import (
 // timePatience bounds how long [Link.Now] waits for the log's time.
 const timePatience = time.Second
 
-// Now returns the log's time, whatever the machine's clock says; see [logclock]. Every time that
+// Now returns the log's time, whatever the machine's clock says; see [Clock]. Every time that
 // goes into the log, or is compared with the present, must come from here.
 //
 // The store learns the time when it is opened. Now asks again when half a minute has passed since

@@ -28,7 +28,6 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/names"
-	"millrace/internal/logclock"
 )
 
 // Publisher publishes messages, and waits for the answers.
@@ -52,14 +51,14 @@ type Link struct {
 	JS      jetstream.JetStream
 	Pub     Publisher
 	Denials *denials
-	Clock   *logclock.Clock
+	Clock   *Clock
 	askTime func() (time.Time, error) // called by the clock of [Link.Now] when its answer is old
 }
 
 // New returns the link on a connection, which stays the caller's. It has no publisher yet, and does
 // not watch for refusals.
 func New(nc *nats.Conn, js jetstream.JetStream) *Link {
-	l := &Link{NC: nc, Clock: logclock.New(nil)}
+	l := &Link{NC: nc, Clock: NewClock(nil)}
 	l.JS, l.askTime = library{js, l}, l.timeSoon
 	return l
 }

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"millrace/events/jet"
+	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
-	"millrace/internal/logclock"
 	"millrace/service/client"
 )
 
@@ -24,7 +24,7 @@ import (
 type App struct {
 	*term.Streams
 	// Clock is this process's clock; it follows the log's time once the command is connected.
-	Clock *logclock.Clock
+	Clock *request.Clock
 	Now   func() time.Time
 	// Hurry is what a second signal asks for.
 	Hurry *Hurry
@@ -47,7 +47,7 @@ type App struct {
 }
 
 // New returns a run of the command with a clock.
-func New(in io.Reader, out, errs io.Writer, clock *logclock.Clock) *App {
+func New(in io.Reader, out, errs io.Writer, clock *request.Clock) *App {
 	return &App{Streams: term.NewStreams(in, out, errs), Clock: clock, Now: clock.Now, Hurry: &Hurry{Now: make(chan struct{})}, silent: new(atomic.Pointer[error])}
 }
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/events/jet/request"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
-	"millrace/internal/logclock"
 	"millrace/service/client"
 )
 
@@ -29,7 +29,7 @@ var Usual = client.UsualServer
 // NewProgram returns a run of a program. Its clock is that of this machine, or a shifted one where a process
 // is told so.
 func NewProgram(in io.Reader, out, errs io.Writer) *App {
-	a := New(in, out, errs, logclock.New(logclock.Shifted(os.Getenv(logclock.ShiftEnv))))
+	a := New(in, out, errs, request.NewClock(request.Shifted(os.Getenv(request.ShiftEnv))))
 	a.Conn.Usual = Usual
 	return a
 }

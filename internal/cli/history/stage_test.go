@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +18,7 @@ import (
 
 	"millrace/events"
 	"millrace/history/replay"
+	"millrace/internal/testkit"
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/birth"
@@ -29,8 +29,6 @@ import (
 	"millrace/task/queue"
 	"millrace/task/value"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) {
 	_ = os.Setenv("TZ", "UTC") // the screen shows local times
@@ -177,7 +175,7 @@ func TestScreens(t *testing.T) {
 			p.press(keys)
 			got := View(p.m, size[0], size[1]) + "\n"
 			path := filepath.Join("testdata", fmt.Sprintf("%s_%d.txt", name, size[0]))
-			if *update {
+			if *testkit.Update {
 				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
 				}

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/internal/cli/clitest"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/wording"
+	"millrace/internal/testkit"
 	"millrace/service/client"
 	"millrace/task/node"
 	"millrace/task/value"
@@ -58,11 +58,11 @@ func TestNodeTables(t *testing.T) {
 	d.Runs(0)
 	a.Version = "v0.3.1-0.20261122101500-ff0781f2b3c4"
 	nodes := client.NodePage{Nodes: []client.NodeView{a, b, c, d}, Seq: 9}
-	clitest.Table(t, "node_ls", nodeTable(&nodes, presentAt(now)), 0, false)
-	clitest.Table(t, "node_ls_80", nodeTable(&nodes, presentAt(now)), 80, false)
+	testkit.Table(t, "node_ls", nodeTable(&nodes, presentAt(now)), 0, false)
+	testkit.Table(t, "node_ls_80", nodeTable(&nodes, presentAt(now)), 80, false)
 	registered := events.Record{Seq: 8, Kind: events.KindNode, Fact: events.Fact{At: noon, Node: "node-a", Type: events.NodeRegistered, Event: node.Registered{Session: "s1", Profile: a.Profile}}}
 	online := events.Record{Seq: 9, Kind: events.KindNode, Fact: events.Fact{At: noon, Node: "node-a", Type: events.NodeOnline, Event: node.WentOnline{Session: "s1", Reason: "its heartbeat was stored"}}}
-	clitest.Table(t, "node_show", nodeDetails(&a, []events.Record{registered, online}, now), 0, false)
+	testkit.Table(t, "node_show", nodeDetails(&a, []events.Record{registered, online}, now), 0, false)
 
 	for want, n := range map[string]node.Node{
 		`timed out waiting: node a is online for 1m00s (beats); its worker must act: fetch what was put on its own route, which proves that work reaches it, by 2026-03-01 12:00:15; otherwise look at the worker's log: it beats, and cannot fetch`: {

@@ -25,7 +25,6 @@ import (
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/wording"
-	"millrace/internal/logclock"
 	"millrace/internal/observe"
 	"millrace/projections"
 	"millrace/scheduler"
@@ -53,8 +52,8 @@ type parts struct {
 	log      *slog.Logger
 
 	hurry    *connect.Hurry
-	clock    *logclock.Clock // of the process; all its stores share it
-	keeping  bool            // the clock follows the log
+	clock    *request.Clock // of the process; all its stores share it
+	keeping  bool           // the clock follows the log
 	closers  []func()
 	group    *errgroup.Group
 	ctx      context.Context // of the parts: ends when one of them fails

@@ -261,7 +261,7 @@ func (a *Commands) noteUnheard(ctx context.Context, m *client.Member, f *logFlag
 	return nil
 }
 
-// clockSlack is by how much a worker's clock may lag behind the server's at most, as in [logclock].
+// clockSlack is by how much a worker's clock may lag behind the server's at most, as in [request.Clock].
 const clockSlack = 2 * time.Second
 
 // start says where to begin, so that few unwanted lines are read.

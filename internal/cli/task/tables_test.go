@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/internal/cli/clitest"
 	"millrace/internal/cli/term"
+	"millrace/internal/testkit"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
@@ -78,14 +78,14 @@ func TestTaskTables(t *testing.T) {
 		Tasks: []task.Task{running, ended}, Next: "abc", Seq: 17,
 		Counts: map[string]int{"running": 1, "abnormal": 1, "pending": 0, "sleeping": 2},
 	}
-	clitest.Table(t, "task_ls", TaskTable(&page, now), 0, false)
-	clitest.Table(t, "task_ls_narrow_coloured", TaskTable(&page, now), 130, true)
-	clitest.Table(t, "task_ls_none", TaskTable(&client.ListPage{Counts: map[string]int{}}, now), 0, false)
-	clitest.Table(t, "task_ls_80", TaskTable(&page, now), 80, false)
-	clitest.Table(t, "task_ls_steps", TaskTable(steps(now), now), 100, false)
-	clitest.Table(t, "task_ls_steps_80", TaskTable(steps(now), now), 80, false)
-	clitest.Table(t, "task_show", Details(&running, now), 0, false)
-	clitest.Table(t, "task_events", History(records), 0, false)
+	testkit.Table(t, "task_ls", TaskTable(&page, now), 0, false)
+	testkit.Table(t, "task_ls_narrow_coloured", TaskTable(&page, now), 130, true)
+	testkit.Table(t, "task_ls_none", TaskTable(&client.ListPage{Counts: map[string]int{}}, now), 0, false)
+	testkit.Table(t, "task_ls_80", TaskTable(&page, now), 80, false)
+	testkit.Table(t, "task_ls_steps", TaskTable(steps(now), now), 100, false)
+	testkit.Table(t, "task_ls_steps_80", TaskTable(steps(now), now), 80, false)
+	testkit.Table(t, "task_show", Details(&running, now), 0, false)
+	testkit.Table(t, "task_events", History(records), 0, false)
 }
 
 // steps is a page of a whole that runs, with its steps in the order of their ids.
@@ -156,7 +156,7 @@ func TestWhyTables(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.Suspect, e.Nodes = nil, nil // other tables show them
-		clitest.Table(t, name, whyTable(&Explanation{Explanation: *e}, c.now), 0, false)
+		testkit.Table(t, name, whyTable(&Explanation{Explanation: *e}, c.now), 0, false)
 	}
 	whole := task.Task{ID: id1, State: task.Error, Reason: value.Task, Since: noon, Message: "transform failed (error/exit: sh exited with code 7: KeyError: 'x'); 3 of 3 have ended: 1 finished, 1 error, 1 skipped",
 		Work: task.Work{Spec: &job.Spec{Steps: []job.Step{{Name: "extract"}, {Name: "transform"}, {Name: "load"}}}}, Children: &task.Children{Names: []string{"extract", "transform", "load"}}}
@@ -166,10 +166,10 @@ func TestWhyTables(t *testing.T) {
 	}
 	e := &Explanation{Explanation: view.Explanation{Task: whole.ID, State: whole.State, Reason: whole.Reason, Message: whole.Message, Since: whole.Since, Enforced: true}}
 	e.Parts = view.PartsOf(&whole, children)
-	clitest.Table(t, "why_whole", whyTable(e, noon), 80, false)
+	testkit.Table(t, "why_whole", whyTable(e, noon), 80, false)
 	children[2].State = task.Running
 	e.Parts = view.PartsOf(&whole, children)
-	clitest.Table(t, "why_whole_running", whyTable(e, noon), 80, false)
+	testkit.Table(t, "why_whole_running", whyTable(e, noon), 80, false)
 }
 
 // noon is now in these tests.

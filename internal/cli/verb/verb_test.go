@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/events/jet/request"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/settings"
-	"millrace/internal/logclock"
 	"millrace/service/answers"
 )
 
@@ -17,7 +17,7 @@ import (
 // the request that the command line can say.
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	app := connect.New(strings.NewReader(""), &strings.Builder{}, &strings.Builder{}, logclock.New(time.Now))
+	app := connect.New(strings.NewReader(""), &strings.Builder{}, &strings.Builder{}, request.NewClock(time.Now))
 	for _, e := range answers.Endpoints() {
 		if e.Command == nil {
 			continue
@@ -42,7 +42,7 @@ func TestAddsToNounsThatAreThere(t *testing.T) {
 	t.Parallel()
 	root := &cobra.Command{Use: "millrace"}
 	root.AddCommand(settings.Noun(&cobra.Command{Use: "queue"}))
-	Add(connect.New(strings.NewReader(""), &strings.Builder{}, &strings.Builder{}, logclock.New(time.Now)), root, nil)
+	Add(connect.New(strings.NewReader(""), &strings.Builder{}, &strings.Builder{}, request.NewClock(time.Now)), root, nil)
 	if found, _, err := root.Find([]string{"queue", "pause"}); err != nil || found.Name() != "pause" || len(root.Commands()) != 1 {
 		t.Errorf("found %v, %v; below the root are %d commands", found, err, len(root.Commands()))
 	}

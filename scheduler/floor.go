@@ -1,4 +1,4 @@
-package logclock
+package scheduler
 
 import (
 	"sync"
@@ -9,13 +9,13 @@ import (
 // within two windows.
 const floorWindow = 5 * time.Second
 
-// Floor gives a lower bound of the log's present time, for actions that must not happen early.
-// [Clock] is not enough for that: it accepts a machine that is up to [Tolerance] ahead.
+// floor gives a lower bound of the log's present time, for actions that must not happen early.
+// request.Clock is not enough for that: it accepts a machine that is up to request.Tolerance ahead.
 //
 // When a message is read, the log's clock shows at least the time at which the message was stored.
 // The fastest of the recent messages gives the best bound: the floor is below the log's time by the
 // time that this message took. Safe for concurrent use.
-type Floor struct {
+type floor struct {
 	mu    sync.Mutex
 	start time.Time // guarded by mu, like all below; a reading of the monotonic clock
 	// best is the least that the log's clock showed at start, by the messages of this window;
@@ -26,7 +26,7 @@ type Floor struct {
 
 // Hear reports a message that the log stored at one time and that was read at another, a reading of
 // [time.Now].
-func (f *Floor) Hear(stored, read time.Time) {
+func (f *floor) Hear(stored, read time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.start.IsZero() {
@@ -45,7 +45,7 @@ func (f *Floor) Hear(stored, read time.Time) {
 
 // Answer reports the log's time at some moment between asked and answered, readings of [time.Now]. Only
 // an answer can tell that the log's clock was set back: a message may have been stored long ago.
-func (f *Floor) Answer(log, asked, answered time.Time) {
+func (f *floor) Answer(log, asked, answered time.Time) {
 	if log.Before(f.At(asked)) {
 		f.mu.Lock()
 		f.best, f.before = time.Time{}, time.Time{}
@@ -56,7 +56,7 @@ func (f *Floor) Answer(log, asked, answered time.Time) {
 
 // At is the least that the log's clock showed at now, a reading of [time.Now]; the zero time if no
 // message was heard.
-func (f *Floor) At(now time.Time) time.Time {
+func (f *floor) At(now time.Time) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	best := f.best

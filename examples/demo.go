@@ -1,9 +1,10 @@
-// Package demo is `millrace demo`: the example of a program, examples/crawl, at work in a Millrace of
+// Package examples is `millrace demo`: the example of a program, examples/crawl, at work in a Millrace of
 // its own, and with --keep the jobs of this folder, which show what else there is.
-package demo
+package examples
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"millrace/events/jet"
 	"millrace/events/jet/embed"
 	"millrace/events/jet/streams"
-	"millrace/examples"
 	"millrace/examples/crawl/crawler"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
@@ -28,6 +28,11 @@ import (
 	"millrace/task/jobfile"
 	"millrace/task/output"
 )
+
+// crawl is the job file of the crawler in examples/crawl.
+//
+//go:embed crawl/crawl.yaml
+var crawl []byte
 
 // CrawlName is the hidden command that runs the example's program.
 const CrawlName = "example-crawl"
@@ -203,7 +208,7 @@ func (a *Commands) showCrawl(ctx context.Context, c *client.Client, url string) 
 
 // crawlJob is the example's job, run by this very program.
 func crawlJob() (job.Job, error) {
-	jobs, err := jobfile.Parse("examples/crawl/crawl.yaml", examples.Crawl)
+	jobs, err := jobfile.Parse("examples/crawl/crawl.yaml", crawl)
 	if err != nil {
 		return job.Job{}, err
 	}

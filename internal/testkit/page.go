@@ -1,4 +1,4 @@
-package clitest
+package testkit
 
 import (
 	"os"
@@ -20,7 +20,7 @@ func Reference(t *testing.T, page, name, want string) {
 	if !begun || !marked || !ended {
 		t.Fatalf("%s has no place for %s", page, name)
 	}
-	if *update {
+	if *Update {
 		text := before + "<!-- begin " + name + ":" + mark + "-->\n" + want + "<!-- end " + name + " -->" + after
 		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package tasktest
+package logtest
 
 import (
 	"encoding/json"

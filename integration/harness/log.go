@@ -1,5 +1,4 @@
-// Package jettest gives a test a server and a log of its own.
-package jettest
+package harness
 
 import (
 	"log/slog"

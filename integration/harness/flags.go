@@ -1,4 +1,4 @@
-package clitest
+package harness
 
 import (
 	"slices"
@@ -7,8 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"millrace/internal/cli/settings"
 )
 
 // Each calls see with a command and every one below it.
@@ -19,8 +17,9 @@ func Each(c *cobra.Command, see func(*cobra.Command)) {
 	}
 }
 
-// Flags checks that the help of a command, and of every one below it, can show all of its flags.
-func Flags(t *testing.T, root *cobra.Command) {
+// Flags checks that the help of a command, and of every one below it, can show all of its flags. Their
+// annotation note says in which of the groups each stands.
+func Flags(t *testing.T, root *cobra.Command, note string, groups []string) {
 	t.Helper()
 	Each(root, func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -31,8 +30,8 @@ func Flags(t *testing.T, root *cobra.Command) {
 			if name, _ := pflag.UnquoteUsage(f); strings.ContainsAny(name, " \t") {
 				t.Errorf("%s --%s: its value is called %q", c.CommandPath(), f.Name, name)
 			}
-			for _, group := range f.Annotations[settings.GroupNote] {
-				if !slices.Contains(settings.Groups, group) {
+			for _, group := range f.Annotations[note] {
+				if !slices.Contains(groups, group) {
 					t.Errorf("%s --%s: nobody prints the group %q", c.CommandPath(), f.Name, group)
 				}
 			}

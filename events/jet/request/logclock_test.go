@@ -1,4 +1,4 @@
-package logclock
+package request
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func TestHear(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &machine{}
 			m.shift.Store(int64(c.shift))
-			k := New(m.now)
+			k := NewClock(m.now)
 			if d := time.Until(k.Now()); d != c.shift {
 				t.Errorf("%s: %v ahead before it has heard anything", name, d)
 			}
@@ -60,7 +60,7 @@ func TestHear(t *testing.T) {
 func TestJumps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, away := &machine{}, atomic.Bool{}
-		k := New(m.now)
+		k := NewClock(m.now)
 		var told []time.Duration
 		ctx, stop := context.WithCancel(t.Context())
 		go k.Follow(ctx, 5*time.Second, func(ctx context.Context) (time.Time, error) {
@@ -93,7 +93,7 @@ func TestJumps(t *testing.T) {
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, asked, away := &machine{}, 0, false
-		k := New(m.now)
+		k := NewClock(m.now)
 		ask := func() (time.Time, error) {
 			asked++
 			if away {
@@ -133,7 +133,7 @@ func TestLeap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := time.Duration(0)
 		ask := func(context.Context) (time.Time, error) { return time.Now().Add(set), nil }
-		k := New(nil)
+		k := NewClock(nil)
 		for i, step := range []struct {
 			pass, set time.Duration
 			until, by time.Duration // since the start

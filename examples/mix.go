@@ -1,4 +1,4 @@
-package demo
+package examples
 
 import (
 	"context"
@@ -56,7 +56,7 @@ var mixed = []birth.Submission{
 
 // prepare stores the jobs, and makes their tasks and those of the past ticks of their schedules.
 func (m *mix) prepare(ctx context.Context) error {
-	hours, err := jobfile.ParseCalendars("examples/demo/calendars.yaml", calendars)
+	hours, err := jobfile.ParseCalendars("examples/calendars.yaml", calendars)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (m *mix) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	all, err := jobfile.Parse("examples/demo/jobs.yaml", jobs)
+	all, err := jobfile.Parse("examples/jobs.yaml", jobs)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package logclock
+package scheduler
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 func TestFloor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var f Floor
+		var f floor
 		if at := f.At(time.Now()); !at.IsZero() {
 			t.Errorf("it is %v before anything was heard", at)
 		}

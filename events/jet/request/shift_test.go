@@ -1,4 +1,4 @@
-package logclock
+package request
 
 import (
 	"os"

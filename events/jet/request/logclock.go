@@ -1,11 +1,4 @@
-// Package logclock keeps the log's time on a machine whose own clock may be wrong, or jump.
-//
-// The facts of a process are read on other machines, and the server fires timers by its own clock.
-// So a process asks the log for its time. While the machine's clock agrees with the answer, the
-// machine's time applies; otherwise the log's does. Between two answers time advances with the
-// monotonic clock: setting the machine's clock changes nothing. The package sets no clock and
-// measures no durations: use the monotonic clock for those.
-package logclock
+package request
 
 import (
 	"context"
@@ -30,7 +23,15 @@ const (
 	askAgain = 5 * time.Second
 )
 
-// Clock tells the time: until the first answer of the log, the machine's. Safe for concurrent use.
+// Clock keeps the log's time on a machine whose own clock may be wrong, or jump.
+//
+// The facts of a process are read on other machines, and the server fires timers by its own clock.
+// So a process asks the log for its time. While the machine's clock agrees with the answer, the
+// machine's time applies; otherwise the log's does. Between two answers time advances with the
+// monotonic clock: setting the machine's clock changes nothing. A Clock sets no clock and
+// measures no durations: use the monotonic clock for those.
+//
+// Until the first answer of the log it tells the machine's time. Safe for concurrent use.
 type Clock struct {
 	own func() time.Time
 
@@ -52,8 +53,8 @@ type reading struct {
 	leap  time.Duration
 }
 
-// New returns a clock of a machine whose clock is own; nil means [time.Now].
-func New(own func() time.Time) *Clock {
+// NewClock returns a clock of a machine whose clock is own; nil means [time.Now].
+func NewClock(own func() time.Time) *Clock {
 	if own == nil {
 		own = time.Now
 	}
