@@ -22,7 +22,6 @@ import (
 
 	"millrace/events/jet/rights"
 	"millrace/integration/harness"
-	"millrace/internal/testkit"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/node"

@@ -72,11 +72,10 @@ func TestNoNode(t *testing.T) {
 func TestAroundAnUnknownNode(t *testing.T) {
 	t.Parallel()
 	began := noon.Add(time.Minute)
-	on := func(k task.Task, id string) task.Task {
-		k.Node, k.Session, k.StartedAt = id, "s1", began
-		return k
+	on := func(s task.State, id string) task.Task {
+		return task.Task{State: s, Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: placement.QueueRoute("q", 5)}, Node: id, Session: "s1", StartedAt: began}
 	}
-	running := on(tasktest.Given(tasktest.Running...), "n1")
+	running := on(task.Running, "n1")
 	n1 := Node{ID: "n1", State: Ready, Session: "s1", Since: noon, Head: 1}
 	for name, c := range map[string]struct {
 		task         task.Task
@@ -89,10 +88,10 @@ func TestAroundAnUnknownNode(t *testing.T) {
 		"a log that has it":          {running, nil, []Node{n1}, "", time.Time{}},
 		"a list that has it":         {running, []Node{n1}, nil, "", time.Time{}},
 		"a log that has other facts": {running, nil, []Node{{ID: "n1", Head: 1}}, "n1", began},
-		"cancelling":                 {on(tasktest.Given(tasktest.Cancelling...), "n1"), nil, []Node{{ID: "n1"}}, "n1", began},
-		"a parent":                   {on(running, ""), nil, nil, "", time.Time{}},
-		"it has ended":               {on(tasktest.Given(tasktest.Finished...), "n1"), nil, []Node{{ID: "n1"}}, "", time.Time{}},
-		"it waits":                   {on(tasktest.Given(tasktest.Pending...), "n1"), nil, []Node{{ID: "n1"}}, "", time.Time{}},
+		"cancelling":                 {on(task.Cancelling, "n1"), nil, []Node{{ID: "n1"}}, "n1", began},
+		"a parent":                   {on(task.Running, ""), nil, nil, "", time.Time{}},
+		"it has ended":               {on(task.Finished, "n1"), nil, []Node{{ID: "n1"}}, "", time.Time{}},
+		"it waits":                   {on(task.Pending, "n1"), nil, []Node{{ID: "n1"}}, "", time.Time{}},
 	} {
 		w := NewFleet(c.nodes, 7, noon.Add(time.Hour))
 		for _, n := range c.fresh {
