@@ -266,15 +266,26 @@ func taskOf(r *events.Record) task.ID {
 }
 
 func (f *fold) evolve(records []events.Record) {
-	if len(f.observers) > 0 {
-		f.evolveObserved(records)
-		return
+	f.steps = f.steps[:0]
+	observed := len(f.observers) > 0 // they are called only when the batch is written: it may have to be folded again
+	glance := func(t *task.Task) (is events.Glance) {
+		if observed {
+			is = events.GlanceAt(t)
+		}
+		return is
 	}
 	for i, at := range f.of {
-		if at >= 0 {
-			f.follow(&records[i], &f.changes[at])
+		s := events.Step{Record: &records[i]}
+		if at < 0 {
+			f.past.Add(s.Record, nil)
 		} else {
-			f.past.Add(&records[i], nil)
+			c := &f.changes[at]
+			s.Was = glance(&c.task)
+			f.follow(s.Record, c)
+			s.Is, s.Task = glance(&c.task), &c.task
+		}
+		if observed {
+			f.steps = append(f.steps, s)
 		}
 	}
 }
@@ -284,24 +295,6 @@ func (f *fold) follow(r *events.Record, c *change) {
 	f.move = past.Move{Task: &c.task, Failed: c.task.State.Failed(), Of: &c.has}
 	f.spend(r, &c.task)
 	f.past.Add(r, &f.move)
-}
-
-// evolveObserved is evolve with observers. They are called only when the batch is written, because
-// it may have to be folded again.
-func (f *fold) evolveObserved(records []events.Record) {
-	f.steps = f.steps[:0]
-	for i, at := range f.of {
-		s := events.Step{Record: &records[i]}
-		if at >= 0 {
-			c := &f.changes[at]
-			s.Was = events.GlanceAt(&c.task)
-			f.follow(&records[i], c)
-			s.Is, s.Task = events.GlanceAt(&c.task), &c.task
-		} else {
-			f.past.Add(&records[i], nil)
-		}
-		f.steps = append(f.steps, s)
-	}
 }
 
 // noteTexts tells the store the new texts of the batch's tasks.
@@ -324,15 +317,15 @@ func (f *fold) noteTexts(records []events.Record) {
 }
 
 func (f *fold) writeTasks(ctx context.Context) error {
-	inserts := taskRows{w: f.w, form: f.store.form, stmt: f.w.insert}
-	upserts := taskRows{w: f.w, form: f.store.form, stmt: f.w.upsert}
+	added := taskRows{w: f.w, form: f.store.form, stmt: inserts}
+	changed := taskRows{w: f.w, form: f.store.form, stmt: upserts}
 	counts := map[counted]int{}
 	dead := map[task.Letter]int{}
 	for i := range f.changes {
 		c := &f.changes[i]
-		rows := &upserts
+		rows := &changed
 		if c.isNew {
-			rows = &inserts
+			rows = &added
 		}
 		if err := rows.add(ctx, c); err != nil {
 			return err
@@ -359,10 +352,10 @@ func (f *fold) writeTasks(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := inserts.flush(ctx); err != nil {
+	if err := added.flush(ctx); err != nil {
 		return err
 	}
-	if err := upserts.flush(ctx); err != nil {
+	if err := changed.flush(ctx); err != nil {
 		return err
 	}
 	return f.writeCounts(ctx, counts)

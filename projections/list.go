@@ -76,23 +76,24 @@ func (s *Store) Count(ctx context.Context, q view.Query) (c view.Counts, err err
 
 // countEach counts the tasks that match a filter by visiting each candidate.
 func (s *Store) countEach(ctx context.Context, f *view.Filter) (c view.Counts, err error) {
-	err = s.view(ctx, "count tasks", func(tx *sql.Tx, seq uint64) (err error) {
-		c.Point.Seq = seq
-		l := list{
-			ctx:    ctx,
-			tx:     tx,
-			form:   s.form,
-			filter: f,
-			want:   1,
-			spans:  s.texts.spans(textsIn(f)...),
-			count:  func(t *task.Task) { c.Add(t.QueueName(), t.State, 1) },
+	l := list{filter: f, want: 1, count: func(t *task.Task) { c.Add(t.QueueName(), t.State, 1) }}
+	c.Point.Seq, err = s.run(ctx, "count tasks", &l)
+	return c, err
+}
+
+// run finds in the rows what a list wants, as of a sequence.
+func (s *Store) run(ctx context.Context, what string, l *list) (at uint64, err error) {
+	err = s.view(ctx, what, func(tx *sql.Tx, seq uint64) (err error) {
+		at, l.ctx, l.tx, l.form, l.spans = seq, ctx, tx, s.form, s.texts.spans(textsIn(l.filter)...)
+		if !l.filter.OldestFirst {
+			slices.Reverse(l.spans)
 		}
-		if l.routes, err = routesOf(ctx, tx, f.Queue); err == nil {
+		if l.routes, err = routesOf(ctx, tx, l.filter.Queue); err == nil {
 			err = l.run()
 		}
 		return err
 	})
-	return c, err
+	return at, err
 }
 
 // tasks returns a page of the tasks that match a filter.
@@ -132,21 +133,9 @@ func (s *Store) ofJob(ctx context.Context, list jobList, f view.Filter) (page vi
 
 // inRows returns a page of the tasks that match a filter, by the rows alone.
 func (s *Store) inRows(ctx context.Context, f view.Filter, after task.ID, most int) (page view.Page, err error) {
-	err = s.view(ctx, "list tasks", func(tx *sql.Tx, seq uint64) (err error) {
-		l := list{ctx: ctx, tx: tx, form: s.form, filter: &f, after: after, want: most + 1, spans: s.texts.spans(textsIn(&f)...)}
-		if !f.OldestFirst {
-			slices.Reverse(l.spans)
-		}
-		if l.routes, err = routesOf(ctx, tx, f.Queue); err == nil {
-			err = l.run()
-		}
-		if err != nil {
-			return err
-		}
-		page.Point.Seq = seq
-		page.Tasks, page.Next = f.Cut(l.found, most)
-		return nil
-	})
+	l := list{filter: &f, after: after, want: most + 1}
+	page.Point.Seq, err = s.run(ctx, "list tasks", &l)
+	page.Tasks, page.Next = f.Cut(l.found, most)
 	return page, err
 }
 

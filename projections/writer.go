@@ -19,27 +19,31 @@ const rowsAtOnce = 8
 // errExists: a task that was assumed to be new has a row.
 var errExists = errors.New("the task has a row already")
 
-// writer is the one writing connection, with its statements. It is for one goroutine.
+// writer is the one writing connection. It is for one goroutine.
 type writer struct {
-	conn *sql.Conn
-	// Each statement exists for rowsAtOnce rows and for a single row.
-	load           [2]*sql.Stmt
-	insert, upsert [2]rowStmt
-
+	conn  *sql.Conn
 	args  []any
 	named []driver.NamedValue // args in the driver's form
 }
 
-// rowStmt is a statement of the driver itself, for those that run for every task or tick: package
-// database/sql would copy all arguments each time. Its connection is held during use, as in that
-// package.
-type rowStmt interface {
-	driver.Stmt
-	driver.StmtExecContext
-	driver.StmtQueryContext
-}
+// The statements that run for every task, each for rowsAtOnce rows and for a single row.
+//
+// A failure ends the transaction at once, so SQLite need not be able to undo the statement alone; but
+// nothing may be written after it.
+var loads, inserts, upserts = func() (load, insert, upsert [2]string) {
+	var news []string
+	for _, name := range columnNames[1:] {
+		news = append(news, name+" = excluded."+name)
+	}
+	for i, n := range []int{rowsAtOnce, 1} {
+		load[i] = "SELECT number, " + rowColumns + " FROM tasks WHERE id IN (" + repeat("?", n) + ")"
+		insert[i] = "INSERT OR ROLLBACK INTO tasks (" + strings.Join(columnNames, ", ") + ") VALUES " + repeat("("+repeat("?", len(columnNames))+")", n)
+		upsert[i] = insert[i] + " ON CONFLICT DO UPDATE SET " + strings.Join(news, ", ")
+	}
+	return load, insert, upsert
+}()
 
-// newWriter prepares the statements on the store's writing connection.
+// newWriter holds the store's writing connection.
 func newWriter(ctx context.Context, s *Store) (*writer, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -50,58 +54,12 @@ func newWriter(ctx context.Context, s *Store) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{conn: conn, args: make([]any, 0, rowsAtOnce*len(columnNames))}
-	var news []string
-	for _, name := range columnNames[1:] {
-		news = append(news, name+" = excluded."+name)
-	}
-	for i, n := range []int{rowsAtOnce, 1} {
-		// A failure ends the transaction at once, so SQLite need not be able to undo the statement
-		// alone; but nothing may be written after it.
-		insert := "INSERT OR ROLLBACK INTO tasks (" + strings.Join(columnNames, ", ") + ") VALUES " + repeat("("+repeat("?", len(columnNames))+")", n)
-		upsert := insert + " ON CONFLICT DO UPDATE SET " + strings.Join(news, ", ")
-		load := "SELECT number, " + rowColumns + " FROM tasks WHERE id IN (" + repeat("?", n) + ")"
-		if w.load[i], err = conn.PrepareContext(ctx, load); err == nil {
-			err = w.prepare(ctx, &w.insert[i], insert)
-		}
-		if err == nil {
-			err = w.prepare(ctx, &w.upsert[i], upsert)
-		}
-		if err != nil {
-			return nil, errors.Join(err, w.close())
-		}
-	}
-	return w, nil
+	return &writer{conn: conn, args: make([]any, 0, rowsAtOnce*len(columnNames))}, nil
 }
 
 func repeat(s string, n int) string { return strings.Repeat(s+",", n-1) + s }
 
-func (w *writer) prepare(ctx context.Context, to *rowStmt, query string) error {
-	return w.conn.Raw(func(conn any) error {
-		s, err := conn.(driver.ConnPrepareContext).PrepareContext(ctx, query)
-		if err == nil {
-			*to = s.(rowStmt)
-		}
-		return err
-	})
-}
-
-func (w *writer) close() error {
-	var err error
-	for _, s := range w.load {
-		if s != nil {
-			err = errors.Join(err, s.Close())
-		}
-	}
-	for _, pair := range [][2]rowStmt{w.insert, w.upsert} {
-		for _, s := range pair {
-			if s != nil {
-				err = errors.Join(err, w.conn.Raw(func(any) error { return s.Close() }))
-			}
-		}
-	}
-	return errors.Join(err, w.conn.Close())
-}
+func (w *writer) close() error { return w.conn.Close() }
 
 // transact runs f in a transaction, which ends before transact returns. After an error f must
 // return: SQLite may have ended the transaction already, and further writes would be committed at
@@ -130,15 +88,15 @@ func (w *writer) exec(ctx context.Context, query string, args ...any) error {
 // loadTasks replaces the tasks that have a row by their rows' content.
 func (w *writer) loadTasks(ctx context.Context, form *rowForm, tasks []*change) error {
 	for len(tasks) > 0 {
-		stmt, n := w.load[0], rowsAtOnce
+		load, n := loads[0], rowsAtOnce
 		if len(tasks) < rowsAtOnce {
-			stmt, n = w.load[1], 1
+			load, n = loads[1], 1
 		}
 		w.args = w.args[:0]
 		for _, c := range tasks[:n] {
 			w.args = append(w.args, string(c.task.ID))
 		}
-		rows, err := stmt.QueryContext(ctx, w.args...)
+		rows, err := w.conn.QueryContext(ctx, load, w.args...)
 		if err != nil {
 			return err
 		}
@@ -165,7 +123,7 @@ func (w *writer) loadTasks(ctx context.Context, form *rowForm, tasks []*change) 
 // taskRows collects rows for one kind of statement and writes them when there are enough.
 type taskRows struct {
 	w    *writer
-	stmt [2]rowStmt
+	stmt [2]string
 	form *rowForm
 	// docs holds the documents of the tasks, one behind the other; ends has the end of each.
 	docs  []byte
@@ -216,14 +174,15 @@ func (r *taskRows) take() string {
 	return text
 }
 
-// execRows executes a statement with arguments in the types of the driver.
-func (w *writer) execRows(ctx context.Context, stmt rowStmt, args []any) error {
+// execRows executes a statement with arguments in the types of the driver: package database/sql would copy
+// them all.
+func (w *writer) execRows(ctx context.Context, query string, args []any) error {
 	w.named = w.named[:0]
 	for i, v := range args {
 		w.named = append(w.named, driver.NamedValue{Ordinal: i + 1, Value: v})
 	}
-	err := w.conn.Raw(func(any) error {
-		_, err := stmt.ExecContext(ctx, w.named)
+	err := w.conn.Raw(func(conn any) error {
+		_, err := conn.(driver.ExecerContext).ExecContext(ctx, query, w.named)
 		return err
 	})
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY {
@@ -277,6 +236,13 @@ type preparedConn struct {
 	sqliteConn
 	kept map[string]*keptStmt
 	used uint64 // counts the uses of statements
+}
+
+// rowStmt is what a statement of the driver must be.
+type rowStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
 }
 
 type keptStmt struct {

@@ -115,14 +115,15 @@ type index struct {
 	read   int64   // guarded by mu; the position of scan
 	born   uint64  // guarded by mu; the sequence of the message that introduced the newest task
 	blocks []block
-	from   []uint32        // guarded by mu; of each task, one more than the number of the origin with which it was born. Only appended to
-	reborn map[uint32]bool // guarded by mu; tasks whose origin came again, or after their birth
-	later  []laterOrigin   // guarded by mu; these origins, in the order of the log
-	labels bearers         // guarded by mu
-	frames []frame         // guarded by mu; in order
-	framed int             // guarded by mu; their size in bytes
-	apart  int64           // guarded by mu; the factor by which their distance was widened for lack of room
-	scenes []*scene        // guarded by mu; the most recently used last
+	from   []uint32            // guarded by mu; of each task, one more than the number of the origin with which it was born. Only appended to
+	reborn map[uint32]bool     // guarded by mu; tasks whose origin came again, or after their birth
+	later  []laterOrigin       // guarded by mu; these origins, in the order of the log
+	labels bearers             // guarded by mu
+	frames []frame             // guarded by mu; in order
+	framed int                 // guarded by mu; their size in bytes
+	apart  int64               // guarded by mu; the factor by which their distance was widened for lack of room
+	scenes []*scene            // guarded by mu; the most recently used last
+	named  map[uint32]numbered // guarded by mu; see [mostNamed]
 }
 
 // bearers are the numbers of the tasks that were born with a label or a step, ascending.
@@ -147,7 +148,7 @@ type laterOrigin struct {
 func (m *index) begin() {
 	m.scan, m.read, m.born, m.blocks, m.reborn, m.scenes = scanner{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
 	m.from, m.later, m.labels = make([]uint32, 1), nil, bearers{}
-	m.frames, m.framed, m.apart = nil, 0, 1
+	m.frames, m.framed, m.apart, m.named = nil, 0, 1, map[uint32]numbered{}
 }
 
 // cover makes blocks of the index up to a sequence, or of its first size bytes. It needs mu held.

@@ -229,10 +229,25 @@ func within(f *view.Filter, after, id string) bool {
 	return strings.HasPrefix(id, f.IDPart) || strings.HasSuffix(id, f.IDPart)
 }
 
-// named returns the tasks with these numbers.
+// mostNamed is how many tasks an index keeps that were asked for by their numbers.
+const mostNamed = 5000
+
+// named returns the tasks with these numbers, by number.
 func (p *View) named(ctx context.Context, s *scene, numbers []uint32) (found []numbered, err error) {
+	numbers = slices.Clone(numbers) // the caller keeps its own
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
+	m := p.index
+	m.mu.Lock()
+	numbers = slices.DeleteFunc(numbers, func(number uint32) bool {
+		is, known := m.named[number]
+		if known {
+			found = append(found, is)
+		}
+		return known
+	})
+	m.mu.Unlock()
+	known := len(found)
 	for len(numbers) > 0 {
 		b := &s.blocks[blockOf(s.blocks, numbers[0])]
 		n := 0
@@ -251,6 +266,15 @@ func (p *View) named(ctx context.Context, s *scene, numbers []uint32) (found []n
 		}
 		numbers = numbers[n:]
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.named)+len(found)-known > mostNamed {
+		clear(m.named)
+	}
+	for _, is := range found[known:min(len(found), known+mostNamed)] {
+		m.named[is.number] = is
+	}
+	slices.SortFunc(found, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
 	return found, nil
 }
 
@@ -301,7 +325,7 @@ func (p *View) lastFailed(ctx context.Context, s *scene, most int) ([]numbered, 
 		}
 	}
 	last = last[:min(len(last), most)]
-	found, err := p.named(ctx, s, slices.Clone(last))
+	found, err := p.named(ctx, s, last)
 	slices.SortFunc(found, func(a, b numbered) int {
 		return cmp.Compare(slices.Index(last, a.number), slices.Index(last, b.number))
 	})
