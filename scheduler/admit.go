@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"millrace/events"
 	"millrace/scheduler/admission"
 	"millrace/task"
@@ -355,7 +353,7 @@ func (a *admitter) decide(ctx context.Context) ([]*admission.Sent, time.Time, er
 // that scheduler's admissions are known.
 func (a *admitter) carryOut(ctx context.Context, parts []*admission.Sent) error {
 	ok := make([]bool, len(parts))
-	failed := a.sideBySide(len(parts), func(i int) (err error) {
+	failed := sideBySide(len(parts), a.side, func(i int) (err error) {
 		ok[i], err = a.record(ctx, parts[i])
 		return err
 	})
@@ -383,24 +381,6 @@ func (a *admitter) carryOut(ctx context.Context, parts []*admission.Sent) error 
 		a.settle(p)
 	}
 	return errors.Join(failed...)
-}
-
-// sideBySide calls do for n numbers, several at once, and returns the errors.
-func (a *admitter) sideBySide(n int, do func(int) error) []error {
-	errs := make([]error, n)
-	if n == 1 || a.side == 1 {
-		for i := range n {
-			errs[i] = do(i)
-		}
-		return errs
-	}
-	var g errgroup.Group
-	g.SetLimit(a.side)
-	for i := range n {
-		g.Go(func() error { errs[i] = do(i); return nil })
-	}
-	_ = g.Wait()
-	return errs
 }
 
 // placed takes over that offers are not on their way any more.
@@ -446,7 +426,7 @@ func (a *admitter) record(ctx context.Context, p *admission.Sent) (bool, error) 
 func (a *admitter) stops(ctx context.Context, p *admission.Sent) ([]*events.Stop, error) {
 	all := slices.Concat(p.Refused, p.Replaced)
 	stops := make([]*events.Stop, len(all))
-	err := errors.Join(a.sideBySide(len(all), func(i int) (err error) {
+	err := errors.Join(sideBySide(len(all), a.side, func(i int) (err error) {
 		r := all[i]
 		var c task.Command = task.Refuse{Limit: r.Counter, Detail: "no place under " + r.Counter}
 		if i >= len(p.Refused) {

@@ -284,6 +284,18 @@ func (s *Scheduler) reopenChildren(ctx context.Context, t *task.Task, ends map[t
 	if err != nil {
 		return err
 	}
+	return onChildren(t, groups, ends, func(name string, was task.End) (task.Task, error) {
+		child, err := s.reopenChild(ctx, t, name, was, &asked)
+		if err != nil {
+			err = fmt.Errorf("reopen child %s of %s: %w", name, t.ID, err)
+		}
+		return child, err
+	})
+}
+
+// onChildren does something to the children of a parent, one group after the other, and updates ends
+// by what they are then.
+func onChildren(t *task.Task, groups [][]string, ends map[task.ID]task.End, do func(name string, was task.End) (task.Task, error)) error {
 	var mu sync.Mutex // guards ends
 	for _, names := range groups {
 		if _, err := each(names, func(name string) error {
@@ -291,14 +303,13 @@ func (s *Scheduler) reopenChildren(ctx context.Context, t *task.Task, ends map[t
 			mu.Lock()
 			was := ends[id]
 			mu.Unlock()
-			child, err := s.reopenChild(ctx, t, name, was, &asked)
-			if err != nil {
-				return fmt.Errorf("reopen child %s of %s: %w", name, t.ID, err)
+			child, err := do(name, was)
+			if err == nil && child.State != task.Unknown {
+				mu.Lock()
+				defer mu.Unlock()
+				ends[id] = task.EndOf(&child)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			ends[id] = task.EndOf(&child)
-			return nil
+			return err
 		}); err != nil {
 			return err
 		}
@@ -416,22 +427,9 @@ func (s *Scheduler) cancelChildren(ctx context.Context, t *task.Task, ends map[t
 	if err != nil {
 		return err
 	}
-	var mu sync.Mutex // guards ends
-	for _, names := range birth.Groups(t, live) {
-		if _, err := each(names, func(name string) error {
-			id := birth.ChildID(t.ID, name)
-			child, err := s.stopWith(ctx, id, &asked)
-			if err == nil && child.State != task.Unknown {
-				mu.Lock()
-				defer mu.Unlock()
-				ends[id] = task.EndOf(&child)
-			}
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return onChildren(t, birth.Groups(t, live), ends, func(name string, _ task.End) (task.Task, error) {
+		return s.stopWith(ctx, birth.ChildID(t.ID, name), &asked)
+	})
 }
 
 // asked returns who asked for the latest cancel or retry of a task, and why.

@@ -55,7 +55,7 @@ func (s *Scheduler) React(ctx context.Context) error {
 		}
 		serves := n.Serves(placement.NodeQueue(string(n.ID)))
 		came = came || serves
-		err := s.sweepAstray(ctx, &n, w)
+		err := s.sweepNode(ctx, n.ID, w, false)
 		if !serves {
 			err = errors.Join(err, s.sweepRoute(ctx, placement.NodeQueue(string(n.ID)), now, w, false))
 		}
@@ -104,11 +104,6 @@ func (s *Scheduler) enforceLate(ctx context.Context, w *Roster) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func (s *Scheduler) sweepAstray(ctx context.Context, n *node.Node, w *Roster) error {
-	ids, err := s.view.Astray(ctx, n.ID, liveSession(w, n.ID))
-	return errors.Join(err, s.enforceAll(ctx, ids, w, false))
 }
 
 // reactToArrival examines tasks that wait for other nodes: the new node may be among those they are

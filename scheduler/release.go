@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -79,30 +78,32 @@ func (s *Scheduler) releaseSome(ctx context.Context, ids []task.ID) (failed []ta
 	return failed, err
 }
 
+// sideBySide calls do for n numbers, some at once, and returns the errors.
+func sideBySide(n, some int, do func(int) error) []error {
+	errs := make([]error, n)
+	if n == 1 || some == 1 { // which needs no goroutine, and keeps the order
+		for i := range n {
+			errs[i] = do(i)
+		}
+		return errs
+	}
+	var g errgroup.Group
+	g.SetLimit(some)
+	for i := range n {
+		g.Go(func() error { errs[i] = do(i); return nil })
+	}
+	_ = g.Wait() // errs has them
+	return errs
+}
+
 // each calls do for all elements, several at once. It returns the elements that failed, and one of
 // the errors.
 func each[T any](all []T, do func(T) error) (failed []T, err error) {
-	if len(all) == 1 { // which needs no goroutine
-		if err := do(all[0]); err != nil {
-			return all, err
+	for i, why := range sideBySide(len(all), atOnce, func(i int) error { return do(all[i]) }) {
+		if why != nil {
+			failed, err = append(failed, all[i]), why
 		}
-		return nil, nil
 	}
-	var g errgroup.Group
-	g.SetLimit(atOnce)
-	var mu sync.Mutex
-	for _, one := range all {
-		g.Go(func() error {
-			why := do(one)
-			if why != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed, err = append(failed, one), why
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // failed and err have it
 	return failed, err
 }
 

@@ -340,18 +340,18 @@ func (s *Scheduler) Sweep(ctx context.Context) error {
 	}
 	errs := []error{s.enforceAll(ctx, due, world, true)}
 	for _, n := range nodes {
-		errs = append(errs, s.sweepNode(ctx, n.ID, world))
+		errs = append(errs, s.sweepNode(ctx, n.ID, world, true))
 	}
 	// A log that has lost its last messages may have an attempt of a worker, and nothing of its node.
-	errs = append(errs, s.sweepNode(ctx, "", world))
+	errs = append(errs, s.sweepNode(ctx, "", world, true))
 	errs = append(errs, s.sweepQueues(ctx, now, world), s.sweepLanes(ctx), s.sweepSelectors(ctx), s.sweepHeld(ctx), s.sweepTimers(ctx, now), s.sweepParents(ctx))
 	return errors.Join(errs...)
 }
 
 // sweepNode examines tasks that run under ended sessions of a node; without an id, those of unknown nodes.
-func (s *Scheduler) sweepNode(ctx context.Context, id node.ID, w *Roster) error {
+func (s *Scheduler) sweepNode(ctx context.Context, id node.ID, w *Roster, sweeping bool) error {
 	ids, err := s.view.Astray(ctx, id, liveSession(w, id))
-	return errors.Join(err, s.enforceAll(ctx, ids, w, true))
+	return errors.Join(err, s.enforceAll(ctx, ids, w, sweeping))
 }
 
 // liveSession is the session of a node that has not ended, "" if there is none.

@@ -146,6 +146,11 @@ func (o *Output) stand(change func(*standing)) {
 	l := o.standing()
 	change(l)
 	o.lives()
+	o.saveSoon(l)
+}
+
+// saveSoon makes sure that a change is stored soon. The caller holds mu.
+func (o *Output) saveSoon(l *standing) {
 	l.changed = true
 	if l.timer == nil {
 		l.timer = time.AfterFunc(max(flushAfter, livePause-time.Since(l.saved)), o.saveLive)
@@ -197,8 +202,6 @@ func (o *Output) Phase(phase string) {
 	if l.Phase == phase {
 		return
 	}
-	l.Phase, l.PhaseSince, l.changed = phase, o.worker.cfg.Now(), true
-	if l.timer == nil {
-		l.timer = time.AfterFunc(max(flushAfter, livePause-time.Since(l.saved)), o.saveLive)
-	}
+	l.Phase, l.PhaseSince = phase, o.worker.cfg.Now()
+	o.saveSoon(l)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -339,8 +340,9 @@ func (o *Output) save(b *batch) {
 			o.worker.log.Error("output was lost: it could not be stored", "error", err, "task", string(o.task), "lines", n)
 		}
 	}
-	for i, some := range split(b.items, flushItems) {
-		r := output.Records{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, First: b.first + i*flushItems, Items: some, Word: rand.Text()}
+	for some := range slices.Chunk(b.items, flushItems) {
+		r := output.Records{Task: o.task, Attempt: o.attempt, Epoch: o.epoch, First: b.first, Items: some, Word: rand.Text()}
+		b.first += len(some)
 		if err := o.keep(r); err != nil {
 			o.fail(fmt.Errorf("records could not be stored: %w", err))
 		}
@@ -368,17 +370,6 @@ func (o *Output) keep(r output.Records) error {
 		return o.spill.put(entry{Records: &r, Word: r.Word})
 	}
 	return o.worker.outputs.Keep(o.ctx, r)
-}
-
-func split[T any](all []T, n int) [][]T {
-	var parts [][]T
-	for len(all) > n {
-		parts, all = append(parts, all[:n]), all[n:]
-	}
-	if len(all) > 0 {
-		parts = append(parts, all)
-	}
-	return parts
 }
 
 func (o *Output) fail(err error) {

@@ -38,11 +38,11 @@ func init() {
 		{"g", []string{"until", "goto"}, "WHERE", "to a sequence, a time, -10m or +30s, start, end, or a mark", (*Session).goTo},
 		{"b", []string{"break", "condition", "info"}, "[WHAT]", "set a breakpoint: `type T`, `state S`, `node N`, `late`, `broken [RULE]`, each with `if EXPRESSION`, or an expression; alone: list them", (*Session).set},
 		{"x", []string{"delete", "clear"}, "N|all", "remove a breakpoint", plain((*Session).remove)},
-		{"w", []string{"watch"}, "FIELD", "to the next fact that changes a field of the focus, as `w state`", (*Session).watch},
-		{"w!", []string{"W", "rw"}, "FIELD", "back to the fact that wrote the value that it has", (*Session).wrote},
+		{"w", []string{"watch"}, "FIELD", "to the next fact that changes a field of the focus, as `w state`", text((*Session).field, 1)},
+		{"w!", []string{"W", "rw"}, "FIELD", "back to the fact that wrote the value that it has", text((*Session).field, -1)},
 		{"o", []string{"thread", "focus"}, "[KIND ID|all]", "look at a task, node, queue, schedule or limit", plain((*Session).look)},
-		{"/", []string{"find", "search"}, "TEXT", "to the next fact whose message has a text", (*Session).forth},
-		{"/!", []string{"rfind", "reverse-search"}, "TEXT", "back to the last one before", (*Session).back},
+		{"/", []string{"find", "search"}, "TEXT", "to the next fact whose message has a text", text((*Session).find, 1)},
+		{"/!", []string{"rfind", "reverse-search"}, "TEXT", "back to the last one before", text((*Session).find, -1)},
 		{"k", []string{"bt", "backtrace", "where"}, "", "the causes of the fact, upwards", alone((*Session).causes)},
 		{"K", []string{"down"}, "", "what followed from it", alone((*Session).effects)},
 		{"p", []string{"print"}, "EXPRESSION", "what an expression is here, as `p task.state`", plain((*Session).print)},
@@ -145,19 +145,6 @@ func Split(line string) (all []string) {
 	return all
 }
 
-func (x *Session) watch(ctx context.Context, path string) (*Answer, error) {
-	return x.field(ctx, 1, path)
-}
-func (x *Session) forth(ctx context.Context, text string) (*Answer, error) {
-	return x.find(ctx, 1, text)
-}
-func (x *Session) back(ctx context.Context, text string) (*Answer, error) {
-	return x.find(ctx, -1, text)
-}
-func (x *Session) wrote(ctx context.Context, path string) (*Answer, error) {
-	return x.field(ctx, -1, path)
-}
-
 // times makes a command that moves as many steps as its argument says.
 func times(f func(*Session, context.Context, int) (*Answer, error), sign int) func(*Session, context.Context, string) (*Answer, error) {
 	return func(x *Session, ctx context.Context, rest string) (*Answer, error) {
@@ -174,6 +161,10 @@ func times(f func(*Session, context.Context, int) (*Answer, error), sign int) fu
 
 func way(f func(*Session, context.Context, int) (*Answer, error), sign int) func(*Session, context.Context, string) (*Answer, error) {
 	return func(x *Session, ctx context.Context, _ string) (*Answer, error) { return f(x, ctx, sign) }
+}
+
+func text(f func(*Session, context.Context, int, string) (*Answer, error), sign int) func(*Session, context.Context, string) (*Answer, error) {
+	return func(x *Session, ctx context.Context, rest string) (*Answer, error) { return f(x, ctx, sign, rest) }
 }
 
 func plain(f func(*Session, string) (*Answer, error)) func(*Session, context.Context, string) (*Answer, error) {

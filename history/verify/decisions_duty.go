@@ -66,17 +66,7 @@ func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s follows from a duty that was not overdue: %s was to %s", r.Fact.Type, duty.Who, duty.What)
 		return
 	}
-	command := duty.Command
-	if lose, ok := command.(task.Lose); ok && accounted {
-		account, ok := s.account(v, k, r)
-		if !ok {
-			return
-		}
-		lose.Account = &account
-		command = lose
-	}
-	by.Lease = nil
-	s.remade(v, k, task.Judged{Command: command, By: by}, r)
+	s.accounted(v, k, duty.Command, accounted, by, r)
 }
 
 // offeredLately is the number of offers for which the task before the offer is kept. A decision that

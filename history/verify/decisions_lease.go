@@ -189,16 +189,22 @@ func (s *story) undelivered(v *Verifier, k *task.Task, r *events.Record) {
 		s.found(v, Decisions, []uint64{by.Offer, r.Seq}, "%s follows from offer %d, which the task did not wait or run under", r.Fact.Type, by.Offer)
 		return
 	}
-	if lose, ok := command.(task.Lose); ok {
+	s.accounted(v, k, command, true, by, r)
+}
+
+// accounted repeats the decision of a command that may take the task from its node: it then has the
+// log's account of the lease, if it needs one.
+func (s *story) accounted(v *Verifier, k *task.Task, c task.Command, needs bool, by task.By, r *events.Record) {
+	if lose, ok := c.(task.Lose); ok && needs {
 		account, ok := s.account(v, k, r)
 		if !ok {
 			return
 		}
 		lose.Account = &account
-		command = lose
+		c = lose
 	}
 	by.Lease = nil
-	s.remade(v, k, task.Judged{Command: command, By: by}, r)
+	s.remade(v, k, task.Judged{Command: c, By: by}, r)
 }
 
 // refused repeats the decision on a task for which a limit has no place. Package limits checks that
