@@ -281,8 +281,7 @@ func (l *look) output(w http.ResponseWriter) error {
 	if follows(l.r) {
 		// Not a number means the beginning.
 		after, _ := strconv.ParseUint(l.Asked("after"), 10, 64)
-		l.site.server.FollowOutput(w, l.r, l.caller, id, after, func(b *output.Lines) ([]byte, error) { return value.JSON(len(b.Lines)) })
-		return nil
+		return l.site.server.FollowOutput(w, l.r, l.caller, id, after, func(b *output.Lines) ([]byte, error) { return value.JSON(len(b.Lines)) })
 	}
 	to := attach(w, string(id), "log")
 	for after := uint64(0); ; {

@@ -78,7 +78,7 @@ type page struct {
 
 // pages are all pages, in the order of the navigation.
 var pages = []page{
-	overviewPage, tasksPage, bulkPage, taskPage, comparePage, runPage, graphPage, jobsPage, jobPage, editorPage, scheduleEditorPage, schedulesPage, schedulePage, calendarsPage, calendarPage, calendarEditorPage, nodesPage, nodePage, queuesPage,
+	overviewPage, tasksPage, bulkPage, taskPage, comparePage, runPage, graphPage, jobsPage, jobPage, editorPage, schedulesPage, schedulePage, calendarsPage, calendarPage, nodesPage, nodePage, queuesPage,
 	deadPage, eventsPage, eventPage, diffPage, verifyPage, auditPage, incidentsPage, stepsPage,
 }
 
@@ -264,7 +264,7 @@ func (s *Site) handle(pattern string, p *page, do func(l *look, w http.ResponseW
 func (l *look) page(w http.ResponseWriter) error {
 	if l.Live && l.inFile() == "" {
 		key := "page " + string(l.caller.Role) + " " + l.r.URL.RequestURI()
-		l.site.server.FollowParts(w, l.r, l.caller, key, func(ctx context.Context) (parts []httpapi.Part, err error) {
+		return l.site.server.FollowParts(w, l.r, l.caller, key, func(ctx context.Context) (parts []httpapi.Part, err error) {
 			one := l.site.newLook(l.r, l.caller, l.of, l.query)
 			err = one.find(ctx, func() error {
 				parts, err = l.site.shapes()[l.of.name].parts(one)
@@ -272,7 +272,6 @@ func (l *look) page(w http.ResponseWriter) error {
 			})
 			return parts, err
 		})
-		return nil
 	}
 	if l.r.Method == http.MethodPost && l.of.do != nil {
 		if err := l.of.do(l.r.Context(), l); err != nil {
