@@ -72,19 +72,10 @@ var columns = []column{
 // Text returns a task's text in a column.
 func (c column) Text(r taskRow) string { return c.text(&r) }
 
-// At returns a task's time in a column of times.
+// At returns a task's time in a column of times, whose text is a stamp.
 func (c column) At(r taskRow) time.Time {
-	switch c.Name {
-	case "submitted":
-		return r.SubmittedAt
-	case "started":
-		return r.StartedAt
-	case "ended":
-		return r.EndedAt
-	case "since":
-		return r.Since
-	}
-	return time.Time{}
+	at, _ := time.Parse(time.RFC3339Nano, c.text(&r)) // none is the zero time
+	return at
 }
 
 func number(n int) string {

@@ -78,9 +78,9 @@ func showNode(ctx context.Context, l *look) (any, error) {
 	page, err := l.tasks(ctx, client.ListRequest{Filter: view.Filter{Node: string(id), States: []task.State{task.Running, task.Cancelling}, Limit: shownOfNode}, Progress: true})
 	d.Running.set(page.Tasks, err)
 	for _, s := range stretches(id, records, d.From, l.Now) {
-		whole := l.Now.Sub(d.From)
-		at := func(t time.Time) float64 { return float64(t.Sub(d.From)) / float64(whole) * 1000 }
-		d.Stretches = append(d.Stretches, bar{X: at(s.From), Width: max(at(s.To)-at(s.From), 1), Seq: s.Seq, State: s.State.String(), Title: s.State.String() + " for " + wording.Span(s.To.Sub(s.From))})
+		b := span{d.From, l.Now}.bar(s.From, s.To, 1, s.State.String()+" for "+wording.Span(s.To.Sub(s.From)))
+		b.State = s.State.String()
+		d.Stretches = append(d.Stretches, b)
 		if s.State == node.Ready {
 			d.Ups++
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -157,12 +158,9 @@ func hitAt(l *look, number int, err error) error {
 	if err != nil {
 		return err
 	}
-	query := url.Values{}
-	for name, values := range l.query {
-		if name != "go" && name != "from" {
-			query[name] = values
-		}
-	}
+	query := maps.Clone(l.query)
+	query.Del("go")
+	query.Del("from")
 	query.Set("line", strconv.Itoa(number))
 	return elsewhere(l.path + "?" + query.Encode())
 }

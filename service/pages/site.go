@@ -15,7 +15,6 @@ package pages
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -381,6 +380,3 @@ type wrongData struct {
 	// Key is the secret of a link that its user must confirm; "" if it is about something else.
 	Key string
 }
-
-// jsonString encodes a text as JSON.
-func jsonString(text []byte) ([]byte, error) { return json.Marshal(string(text)) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -181,15 +180,11 @@ func jump(text string) (id string, ok bool) {
 // known returns the existing names, for completing a query: those of jobs and schedules, and of
 // queues, nodes and labels of the latest tasks. It leaves out what cannot be read.
 func (l *look) known(ctx context.Context) query.Known {
-	all := map[string]map[string]bool{}
+	known := query.Known{Values: map[string][]string{}}
 	add := func(key, name string) {
-		if name == "" {
-			return
+		if name != "" {
+			known.Values[key] = append(known.Values[key], name)
 		}
-		if all[key] == nil {
-			all[key] = map[string]bool{}
-		}
-		all[key][name] = true
 	}
 	jobs, _ := client.JobsOf(ctx, l.View)
 	for i := range jobs {
@@ -219,9 +214,9 @@ func (l *look) known(ctx context.Context) query.Known {
 			add("param", name)
 		}
 	}
-	known := query.Known{Values: map[string][]string{}}
-	for key, names := range all {
-		known.Values[key] = slices.Sorted(maps.Keys(names))
+	for key, names := range known.Values {
+		slices.Sort(names)
+		known.Values[key] = slices.Compact(names)
 	}
 	return known
 }
