@@ -272,7 +272,7 @@ func (l *look) page(w http.ResponseWriter) error {
 			return parts, err
 		})
 	}
-	if l.r.Method == http.MethodPost && l.of.do != nil {
+	if l.r.Method == http.MethodPost && l.of.do != nil && l.At == "" { // the past is read-only
 		if err := l.of.do(l.r.Context(), l); err != nil {
 			return err
 		}
