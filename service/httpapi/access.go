@@ -161,11 +161,17 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 		s.ask(w, r, s.unknown(r, err))
 		return
 	}
-	to := r.PostForm.Get("to")
-	if is, err := url.Parse(to); err != nil || is.IsAbs() || is.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, "..") || strings.ContainsRune(to, '\\') {
-		to = "/"
+	s.setCookie(w, r, cookie, PageAt(r.PostForm.Get("to")).String())
+}
+
+// PageAt returns the address of a page that a browser has sent, a path with a query: that of the first page
+// if it could lead elsewhere.
+func PageAt(to string) *url.URL {
+	is, err := url.Parse(to)
+	if err != nil || is.IsAbs() || is.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, "..") || strings.ContainsRune(to, '\\') {
+		return &url.URL{Path: "/"}
 	}
-	s.setCookie(w, r, cookie, to)
+	return is
 }
 
 // stranger refuses a browser without a valid credential: with a page for entering a token, if there
@@ -185,10 +191,9 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, what error) {
 func (s *Server) leave(w http.ResponseWriter, r *http.Request) { s.setCookie(w, r, "", "/") }
 
 // invite makes a link for a browser of the caller.
-func (s *Server) invite(w http.ResponseWriter, r *http.Request, c Caller) {
+func (s *Server) invite(w http.ResponseWriter, r *http.Request, c Caller) error {
 	if c.cookie == "" {
-		s.Refuse(w, answers.ErrRole)
-		return
+		return answers.ErrRole
 	}
 	scheme := "http://"
 	if s.encrypted(r) {
@@ -198,7 +203,7 @@ func (s *Server) invite(w http.ResponseWriter, r *http.Request, c Caller) {
 	if !s.keepsCookies(host) {
 		host = s.browserHost()
 	}
-	s.sendJSON(w, r, map[string]string{"url": scheme + host + s.config.Prefix + s.link(c.cookie, "/")})
+	return s.sendJSON(w, r, map[string]string{"url": scheme + host + s.config.Prefix + s.link(c.cookie, "/")})
 }
 
 // login admits a browser that has opened a link. A page of elsewhere could have led it here, to make

@@ -23,17 +23,17 @@ var zippers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
 // sendJSON answers a request. The ETag of something with revisions begins with the revision, so
 // that If-Match says which one was seen.
-func (s *Server) sendJSON(w http.ResponseWriter, r *http.Request, answer any) {
+func (s *Server) sendJSON(w http.ResponseWriter, r *http.Request, answer any) error {
 	body, err := answers.Encode(answer)
 	if err != nil {
-		s.Refuse(w, err)
-		return
+		return err
 	}
 	tag := tagOf(body)
 	if is, ok := answer.(revised); ok {
 		tag = fmt.Sprintf(`W/"%d-%s`, is.SeenRevision(), strings.TrimPrefix(tag, `W/"`))
 	}
 	s.send(w, r, "application/json", tag, body)
+	return nil
 }
 
 // revised is an answer about a revision of something that can be changed.

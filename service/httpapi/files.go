@@ -26,7 +26,7 @@ type carrier struct {
 	takes, gives string
 	answer       reflect.Type // of a JSON answer; nil for contents
 	refused      []string     // kinds of problems, beside those of all
-	serve        func(s *Server, w http.ResponseWriter, r *http.Request, c Caller)
+	serve        func(s *Server, w http.ResponseWriter, r *http.Request, c Caller) error
 }
 
 // carriers are all of them.
@@ -65,18 +65,16 @@ func (k *carrier) describe(doc *huma.OpenAPI) *huma.Operation {
 }
 
 // pull sends contents, as fast as the caller takes them. The caller counts as a follower.
-func (s *Server) pull(w http.ResponseWriter, r *http.Request, c Caller) {
+func (s *Server) pull(w http.ResponseWriter, r *http.Request, c Caller) error {
 	query := r.URL.Query()
 	for name, all := range query {
 		if name != "path" || len(all) > 1 {
-			s.Refuse(w, wrong("there is no field %q to ask for here, or it is there %d times", name, len(all)))
-			return
+			return wrong("there is no field %q to ask for here, or it is there %d times", name, len(all))
 		}
 	}
 	is, err := s.Desk.Contents(r.Context(), c.Name, r.PathValue("version"), query.Get("path"))
 	if err != nil {
-		s.Refuse(w, err)
-		return
+		return err
 	}
 	h := w.Header()
 	tag := tagOf([]byte(string(is.Digest) + "\n" + is.Path))
@@ -84,12 +82,11 @@ func (s *Server) pull(w http.ResponseWriter, r *http.Request, c Caller) {
 	h.Set("Cache-Control", "private, no-cache")
 	if has(r.Header.Get("If-None-Match"), tag) {
 		w.WriteHeader(http.StatusNotModified)
-		return
+		return nil
 	}
 	leave, ok := s.Desk.TakeFollower(c.Name)
 	if !ok {
-		s.Refuse(w, answers.ErrTooMany)
-		return
+		return answers.ErrTooMany
 	}
 	defer leave()
 	h.Set("Content-Type", tarType)
@@ -103,32 +100,29 @@ func (s *Server) pull(w http.ResponseWriter, r *http.Request, c Caller) {
 		s.Log.Debug("contents could not be sent", "error", err)
 		Break() // the caller must notice that this is not all
 	}
+	return nil
 }
 
 // push stores an uploaded archive.
-func (s *Server) push(w http.ResponseWriter, r *http.Request, c Caller) {
+func (s *Server) push(w http.ResponseWriter, r *http.Request, c Caller) error {
 	if r.URL.RawQuery != "" {
-		s.Refuse(w, wrong("nothing can be asked for here"))
-		return
+		return wrong("nothing can be asked for here")
 	}
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	zipped := kind == "application/gzip" || r.Header.Get("Content-Encoding") == "gzip"
 	if err != nil || kind != tarType && kind != "application/gzip" {
-		s.Refuse(w, answers.ErrArchiveMedia)
-		return
+		return answers.ErrArchiveMedia
 	}
 	leave, ok := s.Desk.TakeFollower(c.Name)
 	if !ok {
-		s.Refuse(w, answers.ErrTooMany)
-		return
+		return answers.ErrTooMany
 	}
 	defer leave()
 	flow := http.NewResponseController(w)
 	archive := io.Reader(&paced{flow: flow, within: s.bodyTimeout, from: r.Body})
 	if zipped {
 		if archive, err = gzip.NewReader(archive); err != nil {
-			s.Refuse(w, wrong("the archive is not compressed by gzip: %w", err))
-			return
+			return wrong("the archive is not compressed by gzip: %w", err)
 		}
 	}
 	_ = flow.SetWriteDeadline(time.Time{}) // it cannot fail for a connection
@@ -136,12 +130,11 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request, c Caller) {
 	_ = flow.SetWriteDeadline(time.Now().Add(answerWithin))
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
-		s.Refuse(w, answers.ErrTooLarge)
+		return answers.ErrTooLarge
 	case err != nil:
-		s.Refuse(w, err)
-	default:
-		s.sendJSON(w, r, done)
+		return err
 	}
+	return s.sendJSON(w, r, done)
 }
 
 // paced reads or writes as long as the other side makes progress.

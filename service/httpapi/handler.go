@@ -27,21 +27,21 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /login", s.login)
 	mux.HandleFunc("POST /login", s.enter)
 	mux.HandleFunc("POST /logout", s.leave)
-	mux.Handle("GET /openapi.json", s.known(func(w http.ResponseWriter, r *http.Request, _ Caller) {
+	mux.Handle("GET /openapi.json", s.known(func(w http.ResponseWriter, r *http.Request, _ Caller) error {
 		s.Send(w, r, "application/openapi+json", doc())
+		return nil
 	}))
 	for i := range all {
 		o := &all[i]
-		mux.Handle(o.method+" "+prefix+o.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) { s.do(w, r, c, o) }))
+		mux.Handle(o.method+" "+prefix+o.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) error { return s.do(w, r, c, o) }))
 	}
 	for i := range carriers {
 		k := &carriers[i]
-		mux.Handle(k.method+" "+prefix+k.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) {
+		mux.Handle(k.method+" "+prefix+k.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) error {
 			if !c.Role.May(k.verb) {
-				s.Refuse(w, denied(c.Role, k.verb))
-				return
+				return denied(c.Role, k.verb)
 			}
-			k.serve(s, w, r, c)
+			return k.serve(s, w, r, c)
 		}))
 	}
 	return s.below(s.counted(mux, all, s.guarded(mux)))
@@ -84,48 +84,44 @@ func denied(has rights.Role, v rights.Verb) error {
 }
 
 // do answers a request through the desk.
-func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operation) {
+func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operation) error {
 	own := !c.Role.May(o.verb) // it may ask of its own tasks, at most
 	if own && !c.Role.May(o.verb.Own()) {
-		s.Refuse(w, denied(c.Role, o.verb))
-		return
+		return denied(c.Role, o.verb)
 	}
 	body, err := o.read(r)
 	if err == nil && own {
 		err = s.Desk.Owns(r.Context(), c.Name, body)
 	}
 	if err != nil {
-		s.Refuse(w, err)
-		return
+		return err
 	}
 	// The request has been read: from here on only the answer takes time.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it cannot fail for a connection
 	// HEAD asks for the present answer.
 	if r.Method == http.MethodGet && Accepts(r.Header.Get("Accept"), "text/event-stream") {
 		if o.endpoint.Once {
-			s.Refuse(w, answers.ErrOnce)
-			return
+			return answers.ErrOnce
 		}
-		s.follow(w, r, c, o, body)
-		return
+		return s.follow(w, r, c, o, body)
 	}
 	answer, err := s.Desk.Answer(r.Context(), c.Name, &o.endpoint, body)
 	if err != nil {
-		s.Refuse(w, err)
-		return
+		return err
 	}
-	s.sendJSON(w, r, answer)
+	return s.sendJSON(w, r, answer)
 }
 
-// known wraps a handler for authenticated callers.
-func (s *Server) known(handle func(w http.ResponseWriter, r *http.Request, c Caller)) http.Handler {
+// known wraps a handler for authenticated callers. Its error refuses the request.
+func (s *Server) known(handle func(w http.ResponseWriter, r *http.Request, c Caller) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := s.caller(r)
+		if err == nil {
+			err = handle(w, r, c)
+		}
 		if err != nil {
 			s.Refuse(w, err)
-			return
 		}
-		handle(w, r, c)
 	})
 }
 

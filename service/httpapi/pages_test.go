@@ -107,7 +107,10 @@ func TestFollowersAreAnswered(t *testing.T) {
 			ctx, end := context.WithCancel(t.Context())
 			defer end()
 			w := follower{httptest.NewRecorder()}
-			s.serveFollower(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), Caller{Name: "x"}, "a page", func(context.Context, *stream, uint64) error { return c.make(end) })
+			err := s.serveFollower(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), Caller{Name: "x"}, "a page", func(context.Context, *stream, uint64) error { return c.make(end) })
+			if err != nil {
+				s.Refuse(w, err)
+			}
 			if w.Code != c.want || w.Body.Len() == 0 || w.Header().Get("Content-Type") == "" {
 				t.Errorf("he is answered with %d, %v, %q", w.Code, w.Header(), w.Body)
 			}

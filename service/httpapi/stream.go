@@ -126,8 +126,8 @@ var quiet = []byte(": still there\n\n")
 var aliveEvent = frameOf(0, "alive", []byte("{}"))
 
 // follow answers a GET whose sender wants to follow the answer.
-func (s *Server) follow(w http.ResponseWriter, r *http.Request, c Caller, o *operation, body []byte) {
-	s.serveFollower(w, r, c, string(o.verb), func(ctx context.Context, to *stream, from uint64) error {
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, c Caller, o *operation, body []byte) error {
+	return s.serveFollower(w, r, c, string(o.verb), func(ctx context.Context, to *stream, from uint64) error {
 		return s.stream(ctx, to, c, o, body, from)
 	})
 }
@@ -146,16 +146,16 @@ func moving(parts []Part) bool {
 
 // FollowParts sends a follower the parts of an answer whenever they have changed. Followers with
 // the same key share the result of make.
-func (s *Server) FollowParts(w http.ResponseWriter, r *http.Request, c Caller, key string, make func(context.Context) ([]Part, error)) {
-	s.serveFollower(w, r, c, key, func(ctx context.Context, to *stream, from uint64) error {
+func (s *Server) FollowParts(w http.ResponseWriter, r *http.Request, c Caller, key string, make func(context.Context) ([]Part, error)) error {
+	return s.serveFollower(w, r, c, key, func(ctx context.Context, to *stream, from uint64) error {
 		return s.followAnswer(ctx, to, key, from, aliveEvent, make)
 	})
 }
 
 // FollowOutput sends a follower the lines that a task prints after a sequence of the stream of
 // output, batch by batch, in the form that show gives them.
-func (s *Server) FollowOutput(w http.ResponseWriter, r *http.Request, c Caller, id task.ID, after uint64, show func(*output.Lines) ([]byte, error)) {
-	s.serveFollower(w, r, c, string(rights.TaskOutput), func(ctx context.Context, to *stream, from uint64) error {
+func (s *Server) FollowOutput(w http.ResponseWriter, r *http.Request, c Caller, id task.ID, after uint64, show func(*output.Lines) ([]byte, error)) error {
+	return s.serveFollower(w, r, c, string(rights.TaskOutput), func(ctx context.Context, to *stream, from uint64) error {
 		body, err := value.JSON(map[string]any{"id": id, "after": max(from, after)})
 		if err != nil {
 			return err
@@ -173,12 +173,12 @@ func (s *Server) FollowOutput(w http.ResponseWriter, r *http.Request, c Caller, 
 // errNoLines cannot happen: the stream of output holds lines.
 var errNoLines = errors.New("what was printed is no lines")
 
-// serveFollower calls run to send a follower what comes after the last event that it has.
-func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller, what string, run func(ctx context.Context, to *stream, from uint64) error) {
+// serveFollower calls run to send a follower what comes after the last event that it has. The error says why
+// nothing was sent.
+func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller, what string, run func(ctx context.Context, to *stream, from uint64) error) error {
 	leave, ok := s.Desk.TakeFollower(c.Name)
 	if !ok {
-		s.Refuse(w, answers.ErrTooMany)
-		return
+		return answers.ErrTooMany
 	}
 	defer leave()
 	s.followers.Add(1)
@@ -187,8 +187,7 @@ func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller,
 	if text := r.Header.Get("Last-Event-ID"); text != "" {
 		var err error
 		if from, err = strconv.ParseUint(text, 10, 64); err != nil {
-			s.Refuse(w, wrong("Last-Event-ID is %q, want the id of an event", text))
-			return
+			return wrong("Last-Event-ID is %q, want the id of an event", text)
 		}
 	}
 	to := s.streamTo(w, r)
@@ -214,12 +213,13 @@ func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller,
 		if r.Context().Err() != nil {
 			err = context.DeadlineExceeded
 		}
-		s.Refuse(w, err)
+		return err
 	case err != nil && r.Context().Err() == nil:
 		if text, bad := value.JSON(answers.ProblemOf(err)); bad == nil {
 			_ = to.send(frameOf(0, "problem", text)) // the follower may be gone
 		}
 	}
+	return nil
 }
 
 func (s *Server) stream(ctx context.Context, to *stream, c Caller, o *operation, body []byte, from uint64) error {

@@ -215,7 +215,7 @@ func TestFollowMoving(t *testing.T) {
 	s := open(t, func(s *Server) {
 		s.Pages = func(w http.ResponseWriter, r *http.Request, who func() (Caller, error)) {
 			c, _ := who() // it is known
-			s.FollowParts(w, r, c, "x", func(context.Context) ([]Part, error) {
+			_ = s.FollowParts(w, r, c, "x", func(context.Context) ([]Part, error) {
 				made++
 				return []Part{{Name: "n", Text: strconv.AppendInt(nil, int64(made), 10), Moving: made < 3}}, nil
 			})

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"html/template"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,10 +63,7 @@ func (s *Site) settle(ctx context.Context) {
 
 // seeOther redirects to a page. A path that is not a page's leads to the first page.
 func seeOther(w http.ResponseWriter, r *http.Request, to string) {
-	is, err := url.Parse(to)
-	if err != nil || is.IsAbs() || is.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, "..") || strings.ContainsRune(to, '\\') {
-		is = &url.URL{Path: "/"}
-	}
+	is := httpapi.PageAt(to)
 	at := base(r.URL.EscapedPath()) + strings.TrimPrefix(is.EscapedPath(), "/")
 	if is.RawQuery != "" {
 		at += "?" + is.RawQuery

@@ -27,10 +27,7 @@ const (
 )
 
 type calendarsData struct {
-	panel
-	Rows []calendarRow
-	// Broken names calendars that are not valid.
-	Broken string
+	table[calendarRow]
 	// UsesWrong is why it is not known what goes by them.
 	UsesWrong panel
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,21 +202,14 @@ type differenceData struct {
 	client.Difference
 	// From is the asked moment. Queue and Job choose the tasks.
 	From, Queue, Job string
-	// Numbers are how many tasks were and are in each state, and Steps how many went from one to another.
+	// Numbers are how many tasks were and are in each state.
 	Numbers []stateNumbers
-	Steps   []stepNumber
 }
 
 // stateNumbers are how many tasks were in a state, and are in it.
 type stateNumbers struct {
 	State   task.State
 	Was, Is int
-}
-
-// stepNumber is how many tasks went from one state to another.
-type stepNumber struct {
-	Step string
-	N    int
 }
 
 const (
@@ -254,9 +246,6 @@ func showDifference(ctx context.Context, l *look) (any, error) {
 		if n, ok := d.Counts[s.String()]; ok {
 			d.Numbers = append(d.Numbers, stateNumbers{s, n[0], n[1]})
 		}
-	}
-	for _, step := range slices.Sorted(maps.Keys(d.Difference.Steps)) {
-		d.Steps = append(d.Steps, stepNumber{step, d.Difference.Steps[step]})
 	}
 	return d, nil
 }

@@ -10,6 +10,7 @@ import (
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/rights"
 	"millrace/projections/view"
+	"millrace/service/answers"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
@@ -19,11 +20,10 @@ import (
 	"millrace/task/value"
 )
 
-var (
-	editorPage         = page{name: "editor", path: "/edit/job", verb: rights.JobGet, takesForm: true, show: func(ctx context.Context, l *look) (any, error) { return showEditor(ctx, l, &jobEditor) }}
-	scheduleEditorPage = page{name: "editor", path: "/edit/schedule", verb: rights.ScheduleGet, takesForm: true, show: func(ctx context.Context, l *look) (any, error) { return showEditor(ctx, l, &scheduleEditor) }}
-	calendarEditorPage = page{name: "editor", path: "/edit/calendar", verb: rights.CalendarGet, takesForm: true, show: func(ctx context.Context, l *look) (any, error) { return showEditor(ctx, l, &calendarEditor) }}
-)
+var editorPage = page{name: "editor", path: "/edit/{kind}", verb: rights.JobGet, takesForm: true, show: showEditor}
+
+// editors are those of the kinds of definitions.
+var editors = map[string]*editor{task.DefJob: &jobEditor, task.DefSchedule: &scheduleEditor, task.DefCalendar: &calendarEditor}
 
 // editor is what the editors of jobs, schedules and calendars differ in.
 type editor struct {
@@ -40,7 +40,7 @@ type editor struct {
 	// stored returns one with its text, and its revision. The error is an [elsewhere] if it is edited
 	// on another page.
 	stored func(ctx context.Context, l *look, name string) (is draft, text string, revision uint64, err error)
-	// none: there is no such thing.
+	// none is the error where there is none of a name.
 	none error
 }
 
@@ -133,7 +133,11 @@ type editorData struct {
 	UsesWrong panel
 }
 
-func showEditor(ctx context.Context, l *look, e *editor) (any, error) {
+func showEditor(ctx context.Context, l *look) (any, error) {
+	e := editors[l.r.PathValue("kind")]
+	if e == nil {
+		return nil, answers.ErrNothing
+	}
 	d := &editorData{editor: e, Name: l.Asked("name"), Text: strings.ReplaceAll(l.typed.Get("text"), "\r\n", "\n"), Checked: l.typed.Has("text")}
 	l.Title = "New " + e.Kind
 	if d.Name != "" {

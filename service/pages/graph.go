@@ -320,8 +320,7 @@ func (d *graphData) gantt(now time.Time) {
 			d.To = end
 		}
 	}
-	whole := max(d.To.Sub(d.From), time.Millisecond)
-	at := func(t time.Time) float64 { return float64(t.Sub(d.From)) / float64(whole) * 1000 }
+	over := span{d.From, d.To}
 	for i := range d.Rows {
 		r := &d.Rows[i]
 		row := lane{Name: r.Path, State: r.State, Took: r.Took, Skipped: r.State == task.Cancelled && r.Reason == value.Skipped}
@@ -333,11 +332,10 @@ func (d *graphData) gantt(now time.Time) {
 			waited := end
 			if !began.IsZero() {
 				waited = began
-				x := min(at(began), 998)
-				row.Bars = append(row.Bars, bar{X: x, Width: max(at(end)-x, 2), Title: fmt.Sprintf("%s: %s", r.Name, wording.Span(r.Took))})
+				row.Bars = append(row.Bars, over.bar(began, end, 2, r.Name+": "+wording.Span(r.Took)))
 			}
 			if wait := waited.Sub(r.SubmittedAt); wait > 0 {
-				row.Waits = append(row.Waits, bar{X: at(r.SubmittedAt), Width: max(at(waited)-at(r.SubmittedAt), 1), Title: r.Name + " waited " + wording.Span(wait)})
+				row.Waits = append(row.Waits, over.bar(r.SubmittedAt, waited, 1, r.Name+" waited "+wording.Span(wait)))
 			}
 		}
 		row.Link = []string{"tasks", string(r.ID)}

@@ -35,7 +35,7 @@ const (
 )
 
 type incidentsData struct {
-	Failed tasksPanel
+	Failed table[task.Task]
 	// Files are the open files, and Most how many may be open.
 	Files []*inspect.File
 	Most  int
@@ -48,7 +48,7 @@ type incidentsData struct {
 // those.
 func showIncidents(ctx context.Context, l *look) (any, error) {
 	d := &incidentsData{Most: inspect.Most, Size: inspect.MaxUpload >> 20, Keep: inspect.Keep}
-	d.Failed.fail(d.Failed.find(ctx, l))
+	d.Failed.set(l.failed(ctx))
 	d.Files = l.site.shelf.Files(l.site.server.Desk.Now())
 	return d, nil
 }

@@ -35,10 +35,7 @@ const (
 )
 
 type jobsData struct {
-	panel
-	Rows []jobRow
-	// Broken names jobs that are not valid.
-	Broken string
+	table[jobRow]
 	// Figures says why there are none.
 	Figures panel
 }
@@ -59,15 +56,15 @@ type figures struct {
 
 func showJobs(ctx context.Context, l *look) (any, error) {
 	d := &jobsData{}
-	var rows []client.JobRow
-	rows, d.Broken = summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.JobRow, error) { return client.JobRowsOf(ctx, l.View, sums) })
-	of, err := runsOf(ctx, l.View, rows)
+	all, broken := summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.JobRow, error) { return client.JobRowsOf(ctx, l.View, sums) })
+	d.Broken = broken
+	of, err := runsOf(ctx, l.View, all)
 	if err != nil && d.Wrong == nil {
 		d.Figures.fail(err)
 	}
-	for i := range rows {
-		runs := of[rows[i].Name]
-		d.Rows = append(d.Rows, jobRow{rows[i], figuresOf(runs), stripOf(runs, shownSquares, squareHeight)})
+	for i := range all {
+		runs := of[all[i].Name]
+		d.Rows = append(d.Rows, jobRow{all[i], figuresOf(runs), stripOf(runs, shownSquares, squareHeight)})
 	}
 	return d, nil
 }

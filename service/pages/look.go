@@ -139,17 +139,11 @@ func (l *look) Here(pairs ...string) string {
 			query.Set(pairs[i], pairs[i+1])
 		}
 	}
-	return l.self() + "?" + query.Encode()
+	return l.Self() + "?" + query.Encode()
 }
 
-// self leads to this page without its query.
-func (l *look) self() string {
-	last := l.path[strings.LastIndexByte(l.path, '/')+1:]
-	return "./" + last
-}
-
-// Self is [look.Here] for forms, which add the query.
-func (l *look) Self() string { return l.self() }
+// Self leads to this page without its query, which forms add.
+func (l *look) Self() string { return "./" + l.path[strings.LastIndexByte(l.path, '/')+1:] }
 
 // Back is the address of this page, for an action that redirects to it.
 func (l *look) Back() string {
@@ -228,12 +222,12 @@ func (l *look) Entries() (all []entry) {
 
 // under returns the path of the page in the navigation to which the page belongs.
 func (l *look) under() string {
-	first, rest, _ := strings.Cut(strings.TrimPrefix(l.of.path, "/"), "/")
+	first, _, _ := strings.Cut(strings.TrimPrefix(l.of.path, "/"), "/")
 	switch first {
 	case "bulk":
 		return "tasks"
 	case "edit":
-		return rest + "s"
+		return l.r.PathValue("kind") + "s"
 	case "run":
 		return l.r.PathValue("of") + "s"
 	}
@@ -289,6 +283,29 @@ func (p *panel) fail(err error) {
 		problem := problemOf(err)
 		p.Wrong = &problem
 	}
+}
+
+// table is a part of a page with rows.
+type table[T any] struct {
+	panel
+	Rows []T
+	// More is how many are not shown.
+	More int
+	// Broken names those that are not valid.
+	Broken string
+}
+
+// set sets the rows, or why there are none.
+func (r *table[T]) set(all []T, err error) *table[T] {
+	r.Rows = all
+	r.fail(err)
+	return r
+}
+
+// cut leaves the first rows.
+func (r *table[T]) cut(most int) {
+	shown := min(len(r.Rows), most)
+	r.Rows, r.More = r.Rows[:shown], len(r.Rows)-shown
 }
 
 // Moment shows the moment of the page, in the past with its day.

@@ -26,8 +26,7 @@ const (
 )
 
 type nodesData struct {
-	panel
-	Nodes []client.NodeView
+	table[client.NodeView]
 	// Unserved are the tasks that wait for one node alone, which does not take them.
 	Unserved []client.UnservedNode
 }
@@ -35,8 +34,8 @@ type nodesData struct {
 func showNodes(ctx context.Context, l *look) (any, error) {
 	d := &nodesData{}
 	page, err := l.nodes(ctx)
-	d.fail(err)
-	d.Nodes, d.Unserved = page.Nodes, page.Unserved
+	d.set(page.Nodes, err)
+	d.Unserved = page.Unserved
 	return d, nil
 }
 
@@ -49,7 +48,7 @@ type nodeData struct {
 	client.NodeView
 	Order     string
 	Buttons   []button
-	Running   tasksPanel
+	Running   table[task.Task]
 	Stretches []bar
 	From      time.Time
 	Ups       int
@@ -77,12 +76,11 @@ func showNode(ctx context.Context, l *look) (any, error) {
 	}
 	d.Buttons = l.buttons("nodes", string(id), &d.NodeView)
 	page, err := l.tasks(ctx, client.ListRequest{Filter: view.Filter{Node: string(id), States: []task.State{task.Running, task.Cancelling}, Limit: shownOfNode}, Progress: true})
-	d.Running.Tasks = page.Tasks
-	d.Running.fail(err)
+	d.Running.set(page.Tasks, err)
 	for _, s := range stretches(id, records, d.From, l.Now) {
-		whole := l.Now.Sub(d.From)
-		at := func(t time.Time) float64 { return float64(t.Sub(d.From)) / float64(whole) * 1000 }
-		d.Stretches = append(d.Stretches, bar{X: at(s.From), Width: max(at(s.To)-at(s.From), 1), Seq: s.Seq, State: s.State.String(), Title: s.State.String() + " for " + wording.Span(s.To.Sub(s.From))})
+		b := span{d.From, l.Now}.bar(s.From, s.To, 1, s.State.String()+" for "+wording.Span(s.To.Sub(s.From)))
+		b.State = s.State.String()
+		d.Stretches = append(d.Stretches, b)
 		if s.State == node.Ready {
 			d.Ups++
 		}

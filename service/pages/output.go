@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -157,12 +158,9 @@ func hitAt(l *look, number int, err error) error {
 	if err != nil {
 		return err
 	}
-	query := url.Values{}
-	for name, values := range l.query {
-		if name != "go" && name != "from" {
-			query[name] = values
-		}
-	}
+	query := maps.Clone(l.query)
+	query.Del("go")
+	query.Del("from")
 	query.Set("line", strconv.Itoa(number))
 	return elsewhere(l.path + "?" + query.Encode())
 }
@@ -281,8 +279,7 @@ func (l *look) output(w http.ResponseWriter) error {
 	if follows(l.r) {
 		// Not a number means the beginning.
 		after, _ := strconv.ParseUint(l.Asked("after"), 10, 64)
-		l.site.server.FollowOutput(w, l.r, l.caller, id, after, func(b *output.Lines) ([]byte, error) { return value.JSON(len(b.Lines)) })
-		return nil
+		return l.site.server.FollowOutput(w, l.r, l.caller, id, after, func(b *output.Lines) ([]byte, error) { return value.JSON(len(b.Lines)) })
 	}
 	to := attach(w, string(id), "log")
 	for after := uint64(0); ; {

@@ -38,13 +38,16 @@ const (
 type overviewData struct {
 	Counts  countsPanel
 	Queues  unservedPanel
-	Running runningPanel
-	Overdue overduePanel
-	Failed  tasksPanel
-	Nodes   nodesPanel
-	Next    nextPanel
-	Plots   plotsPanel
-	Changes changesPanel
+	Running table[runningRow]
+	// Overdue are tasks whose deadline has passed. A page of the past has none.
+	Overdue table[overdueRow]
+	Failed  table[task.Task]
+	// Nodes are those that are not ready, or silent.
+	Nodes table[client.NodeView]
+	Next  table[schedule.Upcoming]
+	Plots plotsPanel
+	// Changes are what people have changed last.
+	Changes table[changeRow]
 }
 
 // Summary names the first changed fields, and how many others there are.
@@ -61,12 +64,6 @@ func (c *changeRow) Summary() string {
 	return text
 }
 
-// changesPanel has what people have changed last.
-type changesPanel struct {
-	panel
-	Rows []changeRow
-}
-
 // changeRow is a change, and how many of its fields are not shown.
 type changeRow struct {
 	factRow
@@ -76,20 +73,16 @@ type changeRow struct {
 
 // unservedPanel has the queues with tasks that no node takes.
 type unservedPanel struct {
-	panel
-	Rows []client.QueueView
+	table[client.QueueView]
 	// Nodes are those for which alone tasks wait.
 	Nodes []client.UnservedNode
-	More  int
 }
 
-func (p *unservedPanel) find(ctx context.Context, l *look) error {
+func (p *unservedPanel) find(ctx context.Context, l *look) {
 	page, err := client.QueuesOf(ctx, l.View, l.Sums, &client.QueueListRequest{}, l.Now, func(string) *quota.CounterState { return nil })
-	p.Rows = slices.DeleteFunc(page.Queues, func(q client.QueueView) bool { return q.Unserved == nil })
-	queues, nodes := min(len(p.Rows), shownQueuesOf), min(len(page.UnservedNodes), shownQueuesOf)
-	p.More = len(p.Rows) - queues + len(page.UnservedNodes) - nodes
-	p.Rows, p.Nodes = p.Rows[:queues], page.UnservedNodes[:nodes]
-	return err
+	p.set(slices.DeleteFunc(page.Queues, func(q client.QueueView) bool { return q.Unserved == nil }), err).cut(shownQueuesOf)
+	p.Nodes = page.UnservedNodes[:min(len(page.UnservedNodes), shownQueuesOf)]
+	p.More += len(page.UnservedNodes) - len(p.Nodes)
 }
 
 // plotsPanel has the latest counts; empty for the past, which was not counted.
@@ -99,22 +92,10 @@ type plotsPanel struct {
 	Oldest time.Time
 }
 
+// countsPanel has how many tasks are in each state.
 type countsPanel struct {
 	panel
-	States []stateCount
-	All    int
-}
-
-// stateCount is how many tasks are in a state.
-type stateCount struct {
-	State task.State
-	N     int
-}
-
-type runningPanel struct {
-	panel
-	Rows []runningRow
-	More bool
+	*view.Counts
 }
 
 // runningRow is a running task, with its progress and who must act next.
@@ -131,48 +112,27 @@ type runningRow struct {
 	Long  bool
 }
 
-// overduePanel has tasks whose deadline has passed. A page of the past has none.
-type overduePanel struct {
-	panel
-	Rows []overdueRow
-	More bool
-}
-
 type overdueRow struct {
 	task.Task
 	Duty duties.Duty
 }
 
-type tasksPanel struct {
-	panel
-	Tasks []task.Task
-}
-
-// nodesPanel has nodes that are not ready, or silent.
-type nodesPanel struct {
-	panel
-	All     int
-	Trouble []client.NodeView
-}
-
-type nextPanel struct {
-	panel
-	Ticks []schedule.Upcoming
-}
-
 func showOverview(ctx context.Context, l *look) (any, error) {
 	d := &overviewData{}
-	d.Counts.fail(d.Counts.find(ctx, l))
-	d.Queues.fail(d.Queues.find(ctx, l))
-	d.Running.fail(d.Running.find(ctx, l))
-	d.Overdue.fail(d.Overdue.find(ctx, l))
-	d.Failed.fail(d.Failed.find(ctx, l))
-	d.Nodes.fail(d.Nodes.find(ctx, l))
-	d.Next.fail(d.Next.find(ctx, l))
-	d.Changes.fail(d.Changes.find(ctx, l))
+	counts, err := l.Count(ctx, view.Query{Kind: view.Tasks})
+	d.Counts.Counts = &counts
+	d.Counts.fail(err)
+	d.Queues.find(ctx, l)
+	d.Running.set(l.running(ctx)).cut(shownRunning)
+	d.Overdue.set(l.overdue(ctx)).cut(shownOverdue)
+	d.Failed.set(l.failed(ctx))
+	page, err := l.nodes(ctx)
+	d.Nodes.set(slices.DeleteFunc(page.Nodes, func(n client.NodeView) bool { return (n.State == node.Ready || n.State == node.Retired) && !n.Silent }), err)
+	d.Nodes.More = len(page.Nodes) - len(d.Nodes.Rows)
+	d.Next.set(l.next(ctx)).cut(shownNext)
+	d.Changes.set(l.changed(ctx))
 	if !l.Past {
 		d.Plots.Points = l.site.late.Points(l.Now)
-		var err error
 		if d.Plots.Oldest, err = oldestOf(ctx, l.Sums); err != nil {
 			return nil, err
 		}
@@ -180,33 +140,30 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 	return d, nil
 }
 
-// find finds the tasks that failed last.
-func (p *tasksPanel) find(ctx context.Context, l *look) (err error) {
+// failed are the tasks that failed last.
+func (l *look) failed(ctx context.Context) ([]task.Task, error) {
 	if log, ok := l.Sums.(answers.Tracer); ok {
-		p.Tasks, err = log.LastFailed(ctx, shownFailed)
+		return log.LastFailed(ctx, shownFailed)
 	}
-	return err
+	return nil, nil
 }
 
-func (p *overduePanel) find(ctx context.Context, l *look) error {
+// overdue are tasks whose deadline has passed, one more than are shown if there are more.
+func (l *look) overdue(ctx context.Context) (rows []overdueRow, err error) {
 	if l.Past {
-		return nil
+		return nil, nil
 	}
 	tasks, err := l.Overdue(ctx, amongOverdue)
-	for i := range tasks {
+	for i := 0; i < len(tasks) && len(rows) <= shownOverdue; i++ {
 		duty, err := view.Owed(ctx, l.View, &tasks[i], l.Rules)
 		if err != nil {
-			return err
+			return rows, err
 		}
-		if !duty.Overdue(l.Now) {
-			continue
+		if duty.Overdue(l.Now) {
+			rows = append(rows, overdueRow{tasks[i], duty})
 		}
-		if p.More = len(p.Rows) == shownOverdue; p.More {
-			break
-		}
-		p.Rows = append(p.Rows, overdueRow{tasks[i], duty})
 	}
-	return err
+	return rows, err
 }
 
 // oldestOf is since when the task has been pending that has waited longest; the zero time if none waits.
@@ -280,35 +237,22 @@ func stepOf(t *task.Task) string {
 	return name
 }
 
-func (p *countsPanel) find(ctx context.Context, l *look) error {
-	counts, err := l.Count(ctx, view.Query{Kind: view.Tasks})
-	states := counts.States()
-	for _, s := range task.States() {
-		p.States = append(p.States, stateCount{s, states[s]})
-	}
-	p.All = counts.All()
-	return err
-}
-
-func (p *runningPanel) find(ctx context.Context, l *look) error {
-	page, err := l.tasks(ctx, client.ListRequest{Filter: view.Filter{States: []task.State{task.Running, task.Cancelling}, Limit: shownRunning}, Progress: true})
-	if err != nil {
-		return err
-	}
-	p.More = page.Next != ""
+// running are tasks that run, those that are overdue or in doubt first.
+func (l *look) running(ctx context.Context) (rows []runningRow, err error) {
+	page, err := l.tasks(ctx, client.ListRequest{Filter: view.Filter{States: []task.State{task.Running, task.Cancelling}, Limit: shownRunning + 1}, Progress: true})
 	for i := range page.Tasks {
 		t := page.Tasks[i]
 		row := runningRow{Task: t, Live: page.Live[t.ID], Whole: page.Wholes[t.ID], Suspect: page.Suspects[t.ID]}
 		if row.Duty, err = view.Owed(ctx, l.View, &t, l.Rules); err != nil {
-			return err
+			return nil, err
 		}
 		row.Overdue = row.Duty.Overdue(l.Now)
 		row.Usual = l.usual(ctx, &t)
 		row.Long = row.Usual.N > 0 && !t.StartedAt.IsZero() && l.Now.Sub(t.StartedAt) > row.Usual.P95+row.Usual.P95/10
-		p.Rows = append(p.Rows, row)
+		rows = append(rows, row)
 	}
-	slices.SortStableFunc(p.Rows, func(a, b runningRow) int { return cmp.Compare(overdueFirst(&a), overdueFirst(&b)) })
-	return nil
+	slices.SortStableFunc(rows, func(a, b runningRow) int { return cmp.Compare(overdueFirst(&a), overdueFirst(&b)) })
+	return rows, err
 }
 
 func overdueFirst(r *runningRow) int {
@@ -332,28 +276,17 @@ func (l *look) tasks(ctx context.Context, r client.ListRequest) (page client.Lis
 	return client.PastPageOf(ctx, l.View, r.Filter, &r)
 }
 
-func (p *nodesPanel) find(ctx context.Context, l *look) error {
-	page, err := client.NodesOf(ctx, l.View, l.Sums, l.Now, l.Rules.Node, &client.NodeListRequest{})
-	p.All = len(page.Nodes)
-	for _, n := range page.Nodes {
-		if n.State != node.Ready && n.State != node.Retired || n.Silent {
-			p.Trouble = append(p.Trouble, n)
-		}
-	}
-	return err
-}
-
-func (p *nextPanel) find(ctx context.Context, l *look) error {
+// next are the next ticks of schedules.
+func (l *look) next(ctx context.Context) (ticks []schedule.Upcoming, err error) {
 	stored, err := client.SchedulesOf(ctx, l.View)
 	for i := range stored {
 		row := client.NewScheduleRow(stored[i], nil, l.Now, nil, l.Now)
 		if row.Next != nil {
-			p.Ticks = append(p.Ticks, schedule.Upcoming{Name: stored[i].Name, Tick: *row.Next})
+			ticks = append(ticks, schedule.Upcoming{Name: stored[i].Name, Tick: *row.Next})
 		}
 	}
-	slices.SortFunc(p.Ticks, func(a, b schedule.Upcoming) int { return a.Due.Compare(b.Due) })
-	p.Ticks = p.Ticks[:min(len(p.Ticks), shownNext)]
-	return err
+	slices.SortFunc(ticks, func(a, b schedule.Upcoming) int { return a.Due.Compare(b.Due) })
+	return ticks, err
 }
 
 // altered returns what users have changed last on a thing. That is remembered as of its latest change,
@@ -366,16 +299,17 @@ func (l *look) altered(ctx context.Context, thing view.Thing) ([]view.Alteration
 	return l.site.altered.get(thing, find)
 }
 
-func (p *changesPanel) find(ctx context.Context, l *look) error {
+// changed is what people have changed last.
+func (l *look) changed(ctx context.Context) (rows []changeRow, err error) {
 	things, err := view.Changeable(ctx, l.View, shownChanges)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var all []view.Alteration
 	for _, thing := range things {
 		of, err := l.altered(ctx, thing)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		all = append(all, of...)
 	}
@@ -383,7 +317,7 @@ func (p *changesPanel) find(ctx context.Context, l *look) error {
 	for i := range all[:min(len(all), shownChanges)] {
 		a := &all[i]
 		shown := min(len(a.Changes), shownFields)
-		p.Rows = append(p.Rows, changeRow{factRowOf(&a.Record), a.Changes[:shown], len(a.Changes) - shown})
+		rows = append(rows, changeRow{factRowOf(&a.Record), a.Changes[:shown], len(a.Changes) - shown})
 	}
-	return nil
+	return rows, nil
 }

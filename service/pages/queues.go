@@ -22,12 +22,11 @@ const (
 
 type queuesData struct {
 	Queues queuesPanel
-	Limits limitsPanel
+	Limits table[limitRow]
 }
 
 type queuesPanel struct {
-	panel
-	Rows []queueRow
+	table[queueRow]
 	// Unserved are the tasks that wait for one node alone, which does not take them.
 	Unserved []client.UnservedNode
 	// First tells that it is the first page; Next is the cursor of the next one, "" for none.
@@ -43,13 +42,6 @@ type queueRow struct {
 	Buttons                []button
 }
 
-type limitsPanel struct {
-	panel
-	Rows []limitRow
-	// More is how many are not shown.
-	More int
-}
-
 // limitRow is a limit, and its state.
 type limitRow struct {
 	quota.CounterState
@@ -59,7 +51,7 @@ type limitRow struct {
 func showQueues(ctx context.Context, l *look) (any, error) {
 	d := &queuesData{}
 	d.Queues.fail(d.Queues.find(ctx, l))
-	d.Limits.fail(d.Limits.find(ctx, l))
+	d.Limits.fail(findLimits(ctx, l, &d.Limits))
 	return d, nil
 }
 
@@ -88,7 +80,7 @@ func (p *queuesPanel) find(ctx context.Context, l *look) (err error) {
 	return err
 }
 
-func (p *limitsPanel) find(ctx context.Context, l *look) (err error) {
+func findLimits(ctx context.Context, l *look, p *table[limitRow]) (err error) {
 	request := client.LimitListRequest{Limit: shownLimits, Holders: shownHolders}
 	var page client.LimitPage
 	if l.Past {

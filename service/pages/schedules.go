@@ -33,13 +33,6 @@ const (
 	countedTicks = 25_000
 )
 
-type schedulesData struct {
-	panel
-	Rows []scheduleRow
-	// Broken names schedules that are not valid.
-	Broken string
-}
-
 // scheduleRow is a schedule in the list.
 type scheduleRow struct {
 	client.ScheduleRow
@@ -48,13 +41,13 @@ type scheduleRow struct {
 }
 
 func showSchedules(ctx context.Context, l *look) (any, error) {
-	d := &schedulesData{}
-	var rows []client.ScheduleRow
-	rows, d.Broken = summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.ScheduleRow, error) {
+	d := &table[scheduleRow]{}
+	all, broken := summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.ScheduleRow, error) {
 		return client.ScheduleRowsOf(ctx, l.View, sums, l.Now)
 	})
-	for i := range rows {
-		row := scheduleRow{ScheduleRow: rows[i], Timing: wording.When(&rows[i].When), Zone: cmp.Or(rows[i].When.Timezone, "UTC"), Runs: wording.What(&rows[i].Definition)}
+	d.Broken = broken
+	for i := range all {
+		row := scheduleRow{ScheduleRow: all[i], Timing: wording.When(&all[i].When), Zone: cmp.Or(all[i].When.Timezone, "UTC"), Runs: wording.What(&all[i].Definition)}
 		if plan, err := row.Plan(); err == nil && row.ScheduleRow.Next != nil {
 			row.NextAt = row.ScheduleRow.Next.Due
 			row.Next = row.NextAt.In(plan.Zone()).Format(time.DateTime)
@@ -320,22 +313,13 @@ func (w *week) count(from, now time.Time, plan *schedule.Plan, becomes became) {
 		if !next.After(now) {
 			continue
 		}
-		after, n, more := on.Add(-time.Nanosecond), 0, false
+		after := on.Add(-time.Nanosecond)
 		if now.After(after) {
 			after = now
 		}
-		for {
-			t, ok := plan.Next(after)
-			if !ok || !t.At.Before(next) {
-				break
-			}
-			if left == 0 {
-				more = true
-				break
-			}
-			after, n, left = t.At, n+1, left-1
-		}
-		w.Days[i].sum(tickSum{becomes, n, more})
+		ticks, more := plan.Between(after, next.Add(-time.Nanosecond), left)
+		left -= len(ticks)
+		w.Days[i].sum(tickSum{becomes, len(ticks), more})
 	}
 }
 

@@ -3,6 +3,7 @@ package pages
 import (
 	"bytes"
 	"embed"
+	"encoding/json"
 	"html/template"
 	"slices"
 	"strings"
@@ -55,7 +56,7 @@ func (s *shape) parts(l *look) ([]httpapi.Part, error) {
 		if err != nil {
 			return nil, err
 		}
-		if text, err = jsonString(text); err != nil {
+		if text, err = json.Marshal(string(text)); err != nil {
 			return nil, err
 		}
 		parts[i] = httpapi.Part{Name: name, Text: text, Moving: l.moving}

@@ -27,7 +27,6 @@ package pages
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -90,7 +89,7 @@ type page struct {
 
 // pages are all pages, in the order of the navigation.
 var pages = []page{
-	overviewPage, tasksPage, bulkPage, taskPage, comparePage, runPage, graphPage, jobsPage, jobPage, editorPage, scheduleEditorPage, schedulesPage, schedulePage, calendarsPage, calendarPage, calendarEditorPage, nodesPage, nodePage, queuesPage,
+	overviewPage, tasksPage, bulkPage, taskPage, comparePage, runPage, graphPage, jobsPage, jobPage, editorPage, schedulesPage, schedulePage, calendarsPage, calendarPage, nodesPage, nodePage, queuesPage,
 	deadPage, eventsPage, eventPage, diffPage, verifyPage, auditPage, incidentsPage, stepsPage,
 }
 
@@ -276,7 +275,7 @@ func (s *Site) handle(pattern string, p *page, do func(l *look, w http.ResponseW
 func (l *look) page(w http.ResponseWriter) error {
 	if l.Live && l.inFile() == "" {
 		key := "page " + string(l.caller.Role) + " " + l.r.URL.RequestURI()
-		l.site.server.FollowParts(w, l.r, l.caller, key, func(ctx context.Context) (parts []httpapi.Part, err error) {
+		return l.site.server.FollowParts(w, l.r, l.caller, key, func(ctx context.Context) (parts []httpapi.Part, err error) {
 			one := l.site.newLook(l.r, l.caller, l.of, l.query)
 			err = one.find(ctx, func() error {
 				parts, err = l.site.shapes()[l.of.name].parts(one)
@@ -284,9 +283,8 @@ func (l *look) page(w http.ResponseWriter) error {
 			})
 			return parts, err
 		})
-		return nil
 	}
-	if l.r.Method == http.MethodPost && l.of.do != nil {
+	if l.r.Method == http.MethodPost && l.of.do != nil && l.At == "" { // the past is read-only
 		if err := l.of.do(l.r.Context(), l); err != nil {
 			return err
 		}
@@ -394,6 +392,3 @@ type wrongData struct {
 	// Key is the secret of a link that its user must confirm; "" if it is about something else.
 	Key string
 }
-
-// jsonString encodes a text as JSON.
-func jsonString(text []byte) ([]byte, error) { return json.Marshal(string(text)) }

@@ -105,7 +105,7 @@ func showSteps(ctx context.Context, l *look) (any, error) {
 		if len(q["do"]) == 0 {
 			q.Del("do")
 		}
-		return l.self() + "?" + q.Encode()
+		return l.Self() + "?" + q.Encode()
 	}
 	for _, s := range steps {
 		switch {
@@ -119,7 +119,7 @@ func showSteps(ctx context.Context, l *look) (any, error) {
 		if w.Of != "" {
 			q.Set("of", w.Of)
 		}
-		d.BreakTexts = append(d.BreakTexts, breakLink{b.Text, wording.Breaks(seen.Breaks[i : i+1])[0], l.self() + "?" + q.Encode()})
+		d.BreakTexts = append(d.BreakTexts, breakLink{b.Text, wording.Breaks(seen.Breaks[i : i+1])[0], l.Self() + "?" + q.Encode()})
 	}
 	row := func(line replay.Line) lineRow {
 		return lineRow{factRowOf(&line.Record), line.Why, line.Here, to(strconv.FormatUint(line.Seq, 10), nil)}

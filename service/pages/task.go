@@ -56,9 +56,20 @@ type lane struct {
 
 type bar struct {
 	X, Width float64
-	Seq      uint64
 	Title    string
 	State    string // whose colour it has, if not its line's
+}
+
+// span is the time of the lanes of a timeline.
+type span struct{ from, to time.Time }
+
+// bar is the part of it between two times, at least so wide.
+func (s span) bar(from, to time.Time, least float64, title string) bar {
+	at := func(t time.Time) float64 {
+		return float64(t.Sub(s.from)) / float64(max(s.to.Sub(s.from), time.Millisecond)) * 1000
+	}
+	x := min(at(from), 1000-least)
+	return bar{X: x, Width: max(at(to)-x, least), Title: title}
 }
 
 // fact is a fact about the task.
@@ -141,13 +152,11 @@ func (d *taskData) timeline(phases []view.Phase) {
 		return
 	}
 	d.From, d.To = phases[0].From, phases[len(phases)-1].To
-	whole := max(d.To.Sub(d.From), time.Millisecond)
-	at := func(t time.Time) float64 { return float64(t.Sub(d.From)) / float64(whole) * 1000 }
+	over := span{d.From, d.To}
 	for _, of := range wording.Lanes(phases) {
 		row := lane{Name: of.Name, State: d.colourOf(&of.Phases[0]), Took: of.Took()}
 		for _, p := range of.Phases {
-			x := min(at(p.From), 998)
-			row.Bars = append(row.Bars, bar{X: x, Width: max(at(p.To)-x, 2), Seq: p.Seq, Title: of.Name + ": " + wording.Span(p.To.Sub(p.From))})
+			row.Bars = append(row.Bars, over.bar(p.From, p.To, 2, of.Name+": "+wording.Span(p.To.Sub(p.From))))
 		}
 		d.Lanes = append(d.Lanes, row)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -181,15 +180,11 @@ func jump(text string) (id string, ok bool) {
 // known returns the existing names, for completing a query: those of jobs and schedules, and of
 // queues, nodes and labels of the latest tasks. It leaves out what cannot be read.
 func (l *look) known(ctx context.Context) query.Known {
-	all := map[string]map[string]bool{}
+	known := query.Known{Values: map[string][]string{}}
 	add := func(key, name string) {
-		if name == "" {
-			return
+		if name != "" {
+			known.Values[key] = append(known.Values[key], name)
 		}
-		if all[key] == nil {
-			all[key] = map[string]bool{}
-		}
-		all[key][name] = true
 	}
 	jobs, _ := client.JobsOf(ctx, l.View)
 	for i := range jobs {
@@ -219,9 +214,9 @@ func (l *look) known(ctx context.Context) query.Known {
 			add("param", name)
 		}
 	}
-	known := query.Known{Values: map[string][]string{}}
-	for key, names := range all {
-		known.Values[key] = slices.Sorted(maps.Keys(names))
+	for key, names := range known.Values {
+		slices.Sort(names)
+		known.Values[key] = slices.Compact(names)
 	}
 	return known
 }
@@ -243,4 +238,63 @@ func (l *look) complete(w http.ResponseWriter) error {
 		l.site.server.Send(w, l.r, "application/json", body)
 	}
 	return err
+}
+
+var deadPage = page{name: "dead", path: "/dead", entry: "Dead letters", verb: rights.DeadList, show: showDead, inFiles: true}
+
+// shownMessages is how many messages the page of dead letters shows.
+const shownMessages = 50
+
+type deadData struct {
+	taskList
+	Messages messagesPanel
+}
+
+type messagesPanel struct {
+	panel
+	Rows []messageRow
+	// Next is the Before of the next page; 0 if this is the last.
+	Next uint64
+}
+
+type messageRow struct {
+	view.Message
+	Buttons []button
+}
+
+// deadColumns are those of the list of dead letters: some of the columns of tasks, and who must act.
+var deadColumns = slices.Insert(shownColumns([]string{"id", "what", "why", "attempt", "node", "since"}), 3,
+	column{Name: "who", Title: "who must act", Class: "wide", text: func(r *taskRow) string { return actsOnDead(&r.Task) }})
+
+func showDead(ctx context.Context, l *look) (any, error) {
+	d := &deadData{}
+	d.list(ctx, l, "dead", view.Filter{Dead: true}, deadColumns)
+	d.Messages.find(ctx, l)
+	return d, nil
+}
+
+// actsOnDead says who must act on a dead letter, by the reason for it. No process acts on it: that
+// makes it a dead letter.
+func actsOnDead(t *task.Task) string {
+	switch t.Reason {
+	case value.Unplaced:
+		return "an operator: start a node that may run it, and retry it; or drop it"
+	case value.Expired:
+		return "an operator: see why nothing took it in time, and retry it; or drop it"
+	case value.Poison:
+		return "who wrote it: find out how it takes nodes down; an operator retries it then, or drops it"
+	}
+	return "an operator: retry it, or drop it"
+}
+
+func (p *messagesPanel) find(ctx context.Context, l *look) {
+	before, _ := strconv.ParseUint(l.Asked("before"), 10, 64) // not a number means the latest
+	found, err := l.List(ctx, view.Query{Kind: view.Messages, Before: before, Filter: view.Filter{Limit: shownMessages}})
+	p.fail(err)
+	for _, m := range found.Messages {
+		p.Rows = append(p.Rows, messageRow{m, l.buttons("messages", strconv.FormatUint(m.Seq, 10), nil)})
+	}
+	if n := len(p.Rows); n == shownMessages {
+		p.Next = p.Rows[n-1].Seq
+	}
 }

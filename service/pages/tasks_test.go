@@ -74,6 +74,15 @@ func TestBulk(t *testing.T) {
 	if page, _ := p.get(200, "/bulk/cancel?at=1"); !strings.Contains(page, "read-only") || strings.Contains(page, `method="post" action="../bulk`) {
 		t.Error("tasks of the past are cancelled")
 	}
+	kept := p.submit(command("date"))
+	for _, path := range []string{"/bulk/cancel?at=1", "/run/task/" + string(kept) + "?at=" + fmt.Sprint(p.server.Desk.Reached())} {
+		if page, _ := p.press(200, path, "task", string(kept), "count", "1"); !strings.Contains(page, "read-only") {
+			t.Errorf("a form of the past does something: %s", page)
+		}
+	}
+	if got, err := p.client.Task(t.Context(), kept); err != nil || got.State != task.Pending {
+		t.Errorf("a form of the past leaves the task %s, %v", got.State, err)
+	}
 	p.as(rights.Viewer)
 	p.get(403, "/bulk/cancel")
 	p.press(403, "/bulk/cancel", "q", "date", "count", "3")

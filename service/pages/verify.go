@@ -2,7 +2,6 @@ package pages
 
 import (
 	"context"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +16,7 @@ import (
 var (
 	verifyPage = page{name: "verify", path: "/verify", entry: "Verify", verb: rights.LogVerify, show: showVerify}
 	// auditPage begins a run.
-	auditPage = page{name: "verify", path: "/verify/do", verb: rights.LogVerify, show: beginVerify, takesForm: true}
+	auditPage = page{name: "verify", path: "/verify/do", verb: rights.LogVerify, do: beginVerify, show: func(context.Context, *look) (any, error) { return nil, elsewhere("/verify") }}
 )
 
 type verifyData struct {
@@ -60,11 +59,8 @@ func showVerify(_ context.Context, l *look) (any, error) {
 	return d, nil
 }
 
-// beginVerify requests a run over a range, and redirects to the page that shows it.
-func beginVerify(_ context.Context, l *look) (any, error) {
-	if l.r.Method != http.MethodPost {
-		return nil, elsewhere("/verify")
-	}
+// beginVerify requests a run over a range.
+func beginVerify(_ context.Context, l *look) error {
 	var bounds [2]uint64
 	for i, name := range []string{"from", "to"} {
 		text := strings.TrimPrefix(strings.TrimSpace(l.typed.Get(name)), "#")
@@ -73,13 +69,13 @@ func beginVerify(_ context.Context, l *look) (any, error) {
 		}
 		var err error
 		if bounds[i], err = strconv.ParseUint(text, 10, 64); err != nil {
-			return nil, client.Wrongf("%s is %q, want a sequence of the log", name, text)
+			return client.Wrongf("%s is %q, want a sequence of the log", name, text)
 		}
 	}
 	if bounds[1] > 0 && bounds[1] < bounds[0] {
-		return nil, client.Wrongf("to is %d, before from, which is %d", bounds[1], bounds[0])
+		return client.Wrongf("to is %d, before from, which is %d", bounds[1], bounds[0])
 	}
 	// If a run is in progress, the page that the caller is redirected to shows that.
 	_ = l.site.audits.Ask(l.caller.Name, bounds[0], bounds[1], l.site.server.Desk.Now())
-	return nil, elsewhere("/verify")
+	return nil
 }
