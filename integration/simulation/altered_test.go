@@ -103,7 +103,12 @@ func (a *altering) fact(i int) (body map[string]any) {
 }
 
 // tries is how often one alteration is tried in a log.
-const tries = 2
+func tries() int {
+	if *historiesFlag > usualHistories {
+		return 2
+	}
+	return 1
+}
 
 // alterations calls try with each fact removed (nil), and with each value of each fact changed or
 // left out, but only so often with those of the same kind.
@@ -123,7 +128,7 @@ func (a *altering) alterations(t *testing.T, try func(what string, i int, other 
 			continue
 		}
 		typ := string(a.records[i].Fact.Type)
-		if tried[typ]++; tried[typ] <= 5*tries {
+		if tried[typ]++; tried[typ] <= 5*tries() {
 			try(typ+" removed", i, nil)
 		}
 		for n, l := range leaves("", body, nil, nil) {
@@ -135,7 +140,7 @@ func (a *altering) alterations(t *testing.T, try func(what string, i int, other 
 				"drop ":  func(l leaf) { l.drop() },
 				"alter ": func(is leaf) { is.set(another(l.value, seen[typ+" "+l.path])) },
 			} {
-				if tried[how+typ+" "+l.path]++; tried[how+typ+" "+l.path] > tries {
+				if tried[how+typ+" "+l.path]++; tried[how+typ+" "+l.path] > tries() {
 					continue
 				}
 				other := a.fact(i)

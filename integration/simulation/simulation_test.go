@@ -14,9 +14,12 @@ import (
 	"millrace/task/value"
 )
 
+// usualHistories is how many a run of all tests plays; CI plays the same seeds and many more.
+const usualHistories = 100
+
 var (
 	seedFlag      = flag.Int64("seed", -1, "play only the history of this `seed`, and show its trace")
-	historiesFlag = flag.Uint64("histories", 400, "how many histories to play; their seeds are `n` numbers from -first on")
+	historiesFlag = flag.Uint64("histories", usualHistories, "how many histories to play; their seeds are `n` numbers from -first on")
 	firstFlag     = flag.Uint64("first", 0, "the `seed` of the first history to play")
 )
 
