@@ -129,10 +129,14 @@ func (a *Commands) filesList() *cobra.Command {
 		},
 		Called: "names, or digests",
 		Table: func(is versions, s *connect.Sight) term.Table {
-			t := term.Table{Header: []string{"NAME", "DIGEST", "FILES", "SIZE", "PUSHED", "BY"}, Spare: []string{"BY", "FILES"}}
-			for _, n := range is.all {
-				t.Add(term.Plain(n.Name), term.Plain(n.Digest.Short()), term.Plain(fmt.Sprint(n.Files)), term.Plain(wording.ByteCount(n.Bytes)), term.Plain(wording.Age(n.At, s.Now())), term.Plain(term.Printable(n.By)))
-			}
+			type row = *definitions.NamedVersion
+			t := term.List(is.all,
+				term.Text("NAME", 0, func(n row) string { return n.Name }),
+				term.Text("DIGEST", 0, func(n row) string { return n.Digest.Short() }),
+				term.Text("FILES", 2, func(n row) string { return fmt.Sprint(n.Files) }),
+				term.Text("SIZE", 0, func(n row) string { return wording.ByteCount(n.Bytes) }),
+				term.Text("PUSHED", 0, func(n row) string { return wording.Age(n.At, s.Now()) }),
+				term.Text("BY", 1, func(n row) string { return term.Printable(n.By) }))
 			if is.name == "" {
 				t.Foot = []string{wording.Plural(len(is.all), "name")}
 			}

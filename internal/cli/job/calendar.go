@@ -69,16 +69,16 @@ func (a *Commands) calendarList() *cobra.Command {
 }
 
 func calendarTable(rows []wording.Calendar, s *connect.Sight) term.Table {
-	t := term.Table{
-		Header: []string{"CALENDAR", "TITLE", "NOW", "ZONE", "RULES", "REVISION", "CHANGED"},
-		Spare:  []string{"CHANGED", "REVISION", "RULES"},
-		Foot:   []string{wording.Plural(len(rows), "calendar")},
-	}
-	for i := range rows {
-		is := &rows[i]
-		t.Add(term.Plain(is.Name), term.Plain(term.Cut(is.Title, 40)), term.Plain(is.Standing()), term.Plain(cmp.Or(is.Timezone, "UTC")), term.Plain(fmt.Sprint(len(is.Rules))),
-			term.Plain(fmt.Sprint(is.Revision)), term.Plain(wording.Age(is.Changed, s.Now())))
-	}
+	type row = *wording.Calendar
+	t := term.List(rows,
+		term.Text("CALENDAR", 0, func(is row) string { return is.Name }),
+		term.Text("TITLE", 0, func(is row) string { return term.Cut(is.Title, 40) }),
+		term.Text("NOW", 0, row.Standing),
+		term.Text("ZONE", 0, func(is row) string { return cmp.Or(is.Timezone, "UTC") }),
+		term.Text("RULES", 3, func(is row) string { return fmt.Sprint(len(is.Rules)) }),
+		term.Text("REVISION", 2, func(is row) string { return fmt.Sprint(is.Revision) }),
+		term.Text("CHANGED", 1, func(is row) string { return wording.Age(is.Changed, s.Now()) }))
+	t.Foot = []string{wording.Plural(len(rows), "calendar")}
 	return t
 }
 

@@ -64,17 +64,19 @@ func (a *Commands) jobList() *cobra.Command {
 }
 
 func jobTable(rows []client.JobRow, s *connect.Sight) term.Table {
+	type row = *client.JobRow
 	now := s.Now()
-	t := term.Table{
-		Header: []string{"JOB", "TITLE", "QUEUE", "SCHEDULE", "LAST", "REVISION", "CHANGED", "LABELS", "RUNS"},
-		Spare:  []string{"LABELS", "REVISION", "CHANGED", "QUEUE"},
-		Foot:   []string{wording.Plural(len(rows), "job")},
-	}
-	for i := range rows {
-		j := &rows[i]
-		t.Add(term.Plain(j.Name), term.Plain(term.Cut(j.Title, 40)), term.Plain(cmp.Or(j.Queue, placement.DefaultQueue)), term.Plain(strings.Join(j.Schedules, ", ")), runCell(j.Last, now),
-			term.Plain(fmt.Sprint(j.Revision)), term.Plain(wording.Age(j.Changed, now)), term.Plain(wording.Pairs(j.Labels)), term.Plain(term.Cut(j.Text(), 80)))
-	}
+	t := term.List(rows,
+		term.Text("JOB", 0, func(j row) string { return j.Name }),
+		term.Text("TITLE", 0, func(j row) string { return term.Cut(j.Title, 40) }),
+		term.Text("QUEUE", 4, func(j row) string { return cmp.Or(j.Queue, placement.DefaultQueue) }),
+		term.Text("SCHEDULE", 0, func(j row) string { return strings.Join(j.Schedules, ", ") }),
+		term.Tints("LAST", 0, func(j row) term.Cell { return runCell(j.Last, now) }),
+		term.Text("REVISION", 2, func(j row) string { return fmt.Sprint(j.Revision) }),
+		term.Text("CHANGED", 3, func(j row) string { return wording.Age(j.Changed, now) }),
+		term.Text("LABELS", 1, func(j row) string { return wording.Pairs(j.Labels) }),
+		term.Text("RUNS", 0, func(j row) string { return term.Cut(j.Text(), 80) }))
+	t.Foot = []string{wording.Plural(len(rows), "job")}
 	return t
 }
 

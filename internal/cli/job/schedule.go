@@ -249,33 +249,42 @@ on the clock of the schedule's zone. Tasks and ticks need a millrace server.`,
 }
 
 func scheduleTable(rows []client.ScheduleRow, s *connect.Sight) term.Table {
+	type row = *client.ScheduleRow
 	now := s.Now()
-	t := term.Table{
-		Header: []string{"SCHEDULE", "WHEN", "ZONE", "DST", "OVERLAP", "LAST", "MISSED", "NEXT", "RUNS"},
-		Spare:  []string{"DST", "OVERLAP", "ZONE", "RUNS"},
-		Whole:  []string{"NEXT"},
-		Foot:   []string{wording.Plural(len(rows), "schedule")},
-	}
-	for i := range rows {
-		s := &rows[i]
-		zone, dst, next := cmp.Or(s.When.Timezone, "UTC"), s.When.DST, term.Plain("never")
-		if plan, err := s.Plan(); err == nil {
-			dst = plan.Policy()
-			if s.Next != nil {
-				next.Text = fmt.Sprintf("%s (in %s)", wording.ClockIn(s.Next.Due, plan.Zone()), wording.Span(max(s.Next.Due.Sub(now), 0).Truncate(time.Second)))
+	t := term.List(rows,
+		term.Text("SCHEDULE", 0, func(is row) string { return is.Name }),
+		term.Text("WHEN", 0, func(is row) string { return wording.When(&is.When) }),
+		term.Text("ZONE", 3, func(is row) string { return cmp.Or(is.When.Timezone, "UTC") }),
+		term.Text("DST", 1, func(is row) string {
+			if plan, err := is.Plan(); err == nil {
+				return plan.Policy()
 			}
-		}
-		if s.Paused != nil {
-			next = term.Tinted(strings.TrimSuffix("paused: "+s.Paused.Reason, ": "), term.Yellow)
-		}
-		missed := term.Plain("")
-		if n := s.Missed(); n > 0 {
-			missed = term.Tinted(fmt.Sprint(n), term.Red)
-		}
-		t.Add(term.Plain(s.Name), term.Plain(wording.When(&s.When)), term.Plain(zone), term.Plain(dst), term.Plain(cmp.Or(s.When.Overlap, job.OverlapAllow)),
-			runCell(s.Last, now), missed, next, term.Plain(term.Cut(wording.What(&s.Definition), 60)))
-	}
+			return is.When.DST
+		}),
+		term.Text("OVERLAP", 2, func(is row) string { return cmp.Or(is.When.Overlap, job.OverlapAllow) }),
+		term.Tints("LAST", 0, func(is row) term.Cell { return runCell(is.Last, now) }),
+		term.Tints("MISSED", 0, func(is row) (c term.Cell) {
+			if n := is.Missed(); n > 0 {
+				c = term.Tinted(fmt.Sprint(n), term.Red)
+			}
+			return c
+		}),
+		term.Tints("NEXT", 0, func(is row) term.Cell { return nextCell(is, now) }),
+		term.Text("RUNS", 4, func(is row) string { return term.Cut(wording.What(&is.Definition), 60) }))
+	t.Whole, t.Foot = []string{"NEXT"}, []string{wording.Plural(len(rows), "schedule")}
 	return t
+}
+
+// nextCell shows when the next tick comes, on the clock of the schedule's zone.
+func nextCell(is *client.ScheduleRow, now time.Time) term.Cell {
+	plan, err := is.Plan()
+	switch {
+	case is.Paused != nil:
+		return term.Tinted(strings.TrimSuffix("paused: "+is.Paused.Reason, ": "), term.Yellow)
+	case err != nil || is.Next == nil:
+		return term.Plain("never")
+	}
+	return term.Plain(fmt.Sprintf("%s (in %s)", wording.ClockIn(is.Next.Due, plan.Zone()), wording.Span(max(is.Next.Due.Sub(now), 0).Truncate(time.Second))))
 }
 
 // runCell shows the state of the latest task, and since when.

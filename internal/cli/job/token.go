@@ -149,18 +149,24 @@ func (a *Commands) tokenList() *cobra.Command {
 }
 
 func tokenTable(rows []shownToken, s *connect.Sight) term.Table {
-	t := term.Table{Header: []string{"TOKEN", "ROLE", "EXPIRES", "USED", "MADE", "BY"}, Spare: []string{"BY", "MADE"}, Foot: []string{wording.Plural(len(rows), "token")}}
-	for i := range rows {
-		k := &rows[i]
-		used := ""
-		switch {
-		case !k.Used.IsZero():
-			used = wording.Age(k.Used, s.Now()) + " ago"
-		case k.known:
-			used = "never"
-		}
-		t.Add(term.Plain(k.Name), term.Plain(string(k.Role)), term.Plain(expiry(k.Expires, s.Now())), term.Plain(used), term.Plain(wording.Age(k.Made, s.Now())), term.Plain(term.Printable(k.By)))
-	}
+	type row = *shownToken
+	now := s.Now()
+	t := term.List(rows,
+		term.Text("TOKEN", 0, func(k row) string { return k.Name }),
+		term.Text("ROLE", 0, func(k row) string { return string(k.Role) }),
+		term.Text("EXPIRES", 0, func(k row) string { return expiry(k.Expires, now) }),
+		term.Text("USED", 0, func(k row) string {
+			switch {
+			case !k.Used.IsZero():
+				return wording.Age(k.Used, now) + " ago"
+			case k.known:
+				return "never"
+			}
+			return ""
+		}),
+		term.Text("MADE", 2, func(k row) string { return wording.Age(k.Made, now) }),
+		term.Text("BY", 1, func(k row) string { return term.Printable(k.By) }))
+	t.Foot = []string{wording.Plural(len(rows), "token")}
 	return t
 }
 

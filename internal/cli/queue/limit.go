@@ -73,12 +73,14 @@ func (a *Commands) limitShow() *cobra.Command {
 var limited = connect.Then{Lacks: []string{"pauses that tasks asked for"}}
 
 func limitTable(page client.LimitPage, s *connect.Sight) term.Table {
-	t := term.Table{Header: []string{"LIMIT", "IN USE", "WAITING", "RATE", "NEXT", "BOUNDS"}, Spare: []string{"RATE", "NEXT"}}
-	for i := range page.Counters {
-		c := &page.Counters[i]
-		rate, next := wording.NextText(c, s.Now())
-		t.Add(term.Plain(c.Name), term.Plain(inUse(c)), term.Plain(strconv.Itoa(c.Waiting)), term.Plain(rate), term.Plain(next), term.Plain(limit.Words(c.Name)))
-	}
+	type row = *quota.CounterState
+	t := term.List(page.Counters,
+		term.Text("LIMIT", 0, func(c row) string { return c.Name }),
+		term.Text("IN USE", 0, inUse),
+		term.Text("WAITING", 0, func(c row) string { return strconv.Itoa(c.Waiting) }),
+		term.Text("RATE", 1, func(c row) string { rate, _ := wording.NextText(c, s.Now()); return rate }),
+		term.Text("NEXT", 2, func(c row) string { _, next := wording.NextText(c, s.Now()); return next }),
+		term.Text("BOUNDS", 0, func(c row) string { return limit.Words(c.Name) }))
 	t.Foot = []string{wording.Plural(page.All, "limit")}
 	return t
 }

@@ -98,12 +98,20 @@ func ratesFlag(rates *bool) func(*cobra.Command) {
 
 func queueTable(page client.QueuePage, s *connect.Sight) term.Table {
 	now := s.Now()
-	t := term.Table{Header: []string{"QUEUE", "STATE", "WAITING", "RUNNING", "LIMIT", "RATE", "OLDEST", "IN/S", "OUT/S", "NODES"}, Spare: []string{"RATE", "IN/S", "OUT/S", "LIMIT", "OLDEST"}}
-	for i := range page.Queues {
-		q := &page.Queues[i]
-		t.Add(term.Plain(q.Name), queueCell(q), term.Plain(waitingText(q)), term.Plain(strconv.Itoa(q.States[task.Running.String()]+q.States[task.Cancelling.String()])),
-			term.Plain(orDash(q.Limit)), term.Plain(queueRateText(q)), term.Plain(wording.Age(q.Oldest, now)), term.Plain(perSecond(q.In)), term.Plain(perSecond(q.Out)), term.Plain(strconv.Itoa(len(q.Nodes))))
-	}
+	type row = *client.QueueView
+	t := term.List(page.Queues,
+		term.Text("QUEUE", 0, func(q row) string { return q.Name }),
+		term.Tints("STATE", 0, queueCell),
+		term.Text("WAITING", 0, waitingText),
+		term.Text("RUNNING", 0, func(q row) string {
+			return strconv.Itoa(q.States[task.Running.String()] + q.States[task.Cancelling.String()])
+		}),
+		term.Text("LIMIT", 4, func(q row) string { return orDash(q.Limit) }),
+		term.Text("RATE", 1, queueRateText),
+		term.Text("OLDEST", 5, func(q row) string { return wording.Age(q.Oldest, now) }),
+		term.Text("IN/S", 2, func(q row) string { return perSecond(q.In) }),
+		term.Text("OUT/S", 3, func(q row) string { return perSecond(q.Out) }),
+		term.Text("NODES", 0, func(q row) string { return strconv.Itoa(len(q.Nodes)) }))
 	t.Foot = []string{fmt.Sprintf("%s, as of sequence %d", wording.Plural(len(page.Queues), "queue"), page.Seq)}
 	for i := range page.Queues {
 		if u := page.Queues[i].Unserved; u != nil {
