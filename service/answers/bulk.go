@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/events/jet/rights"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
@@ -92,16 +93,17 @@ func (r *countManyRequest) check() error {
 
 // countMany answers as a dry run of the command does, to callers who may only read.
 func (s *Service) countMany(ctx context.Context, r countManyRequest) (client.BulkReport, error) {
-	act, err := client.ManyActOf(r.For)
-	if err != nil {
-		return client.BulkReport{}, err
+	all := []*Many{&cancelMany, &retryMany, &signalMany, &dismissMany}
+	i := slices.IndexFunc(all, func(m *Many) bool { return m.Name() == r.For })
+	if i < 0 {
+		return client.BulkReport{}, client.Wrongf("for is %q, want cancel, retry, signal or dismiss", r.For)
 	}
-	return s.many(ctx, act, &manyRequest{Filter: r.Filter, All: true, DryRun: true, Limit: r.Limit}, nil)
+	return s.many(ctx, all[i], &manyRequest{Filter: r.Filter, All: true, DryRun: true, Limit: r.Limit}, nil)
 }
 
 // read turns the filter into a list request, limited to the states in which the command is usual.
 // The error wraps [client.ErrInvalid].
-func (r *manyRequest) read(act *client.ManyAct, now time.Time) (err error) {
+func (r *manyRequest) read(act *Many, now time.Time) (err error) {
 	f := &r.Filter
 	if err := f.Read(now); err != nil {
 		return err
@@ -114,31 +116,79 @@ func (r *manyRequest) read(act *client.ManyAct, now time.Time) (err error) {
 		return badRequest{errors.New("dead letters have ended, and this is for tasks that have not")}
 	case len(r.Tasks) > 0 && (r.All || !reflect.ValueOf(*f).IsZero()):
 		return badRequest{errors.New("say tasks, or a filter, and not both")}
-	case !r.All && len(r.Tasks) == 0 && (!f.Dead || act.Dead) && !f.Sets(func(k *view.Field) bool { return k.Name != "States" && k.Name != "Dead" && k.Name != "Roots" }):
+	case !r.All && len(r.Tasks) == 0 && (!f.Dead || act.dead) && !f.Sets(func(k *view.Field) bool { return k.Name != "States" && k.Name != "Dead" && k.Name != "Roots" }):
 		return badRequest{errors.New("choose the tasks by a filter, such as {\"queue\":\"crawl\"}, or say \"all\"")}
 	}
 	if f.States, err = client.StatesFor(f.States, act.States); err != nil {
 		return badRequest{err}
 	}
-	f.Dead = f.Dead || act.Dead
+	f.Dead = f.Dead || act.dead
 	return nil
 }
 
-// many returns the function of an endpoint that does something to all tasks that a filter chooses.
-func many(act *client.ManyAct) func(*Service, context.Context, manyRequest) (client.BulkReport, error) {
-	return func(s *Service, ctx context.Context, r manyRequest) (client.BulkReport, error) {
-		return s.many(ctx, act, &r, nil)
-	}
+// Many says which tasks a verb for one task changes if filters choose them.
+type Many struct {
+	// Verb is the request about them, and States are those of the tasks it changes by default.
+	Verb   rights.Verb
+	States []task.State
+
+	means func(*task.Task) bool // which of those it changes; nil for all
+	dead  bool                  // only dead letters
+	one   *Endpoint             // what does it to one task
 }
 
-func (s *Service) signalMany(ctx context.Context, r signalManyRequest) (client.BulkReport, error) {
-	if len(r.Data) > job.MaxInputs {
-		return client.BulkReport{}, badRequest{fmt.Errorf("data has %d bytes, want at most %d", len(r.Data), job.MaxInputs)}
+// Those that there are.
+var (
+	cancelMany  = Many{Verb: rights.TasksCancel, States: []task.State{task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying}}
+	retryMany   = Many{Verb: rights.TasksRetry, States: []task.State{task.Error, task.Cancelled, task.Abnormal}}
+	signalMany  = Many{Verb: rights.TasksSignal, States: []task.State{task.Held}, means: func(t *task.Task) bool { return slices.Contains(t.Holds, task.HoldSignal) }}
+	dismissMany = Many{Verb: rights.TasksDismiss, States: []task.State{task.Error, task.Abnormal}, means: (*task.Task).Dead, dead: true}
+)
+
+// Name is how requests name it: cancel, retry, signal or dismiss.
+func (m *Many) Name() string { return strings.TrimPrefix(string(m.Verb), "tasks.") }
+
+// Leaves tells which listed tasks it leaves out, for [client.Bulk].
+func (m *Many) Leaves(t *task.Task) bool { return m.means != nil && !m.means(t) }
+
+// many returns the endpoint that does to all tasks that a filter chooses what this one does to one, with its
+// buttons.
+func (e *Endpoint) many(m *Many, about string, buttons ...Button) []*Endpoint {
+	if m.one = e; e.Command != nil {
+		e.Command.Many = m
 	}
-	return s.many(ctx, &client.SignalMany, &r.manyRequest, r.Data)
+	all := on(m.Verb, about, func(s *Service, ctx context.Context, r manyRequest) (client.BulkReport, error) {
+		return s.many(ctx, m, &r, nil)
+	})
+	if _, data := e.Request.FieldByName("Data"); data {
+		all = on(m.Verb, about, func(s *Service, ctx context.Context, r signalManyRequest) (client.BulkReport, error) {
+			if len(r.Data) > job.MaxInputs {
+				return client.BulkReport{}, badRequest{fmt.Errorf("data has %d bytes, want at most %d", len(r.Data), job.MaxInputs)}
+			}
+			return s.many(ctx, m, &r.manyRequest, r.Data)
+		})
+	}
+	all.at("POST /tasks/" + m.Name())
+	for _, b := range buttons {
+		all.button(b)
+	}
+	return []*Endpoint{e, all}
 }
 
-func (s *Service) many(ctx context.Context, act *client.ManyAct, r *manyRequest, data json.RawMessage) (client.BulkReport, error) {
+// do changes one task.
+func (m *Many) do(s *Service, ctx context.Context, id task.ID, reason string, data json.RawMessage) (*task.Task, error) {
+	r := reflect.New(m.one.Request)
+	r.Elem().FieldByName("ID").SetString(string(id))
+	r.Elem().FieldByName("Reason").SetString(reason)
+	if data != nil {
+		r.Elem().FieldByName("Data").SetBytes(data)
+	}
+	answer, err := m.one.act(s, ctx, r.Interface())
+	t, _ := answer.(task.Task)
+	return &t, err
+}
+
+func (s *Service) many(ctx context.Context, act *Many, r *manyRequest, data json.RawMessage) (client.BulkReport, error) {
 	err := r.read(act, s.now())
 	if err != nil {
 		return client.BulkReport{}, err
@@ -154,18 +204,18 @@ func (s *Service) many(ctx context.Context, act *client.ManyAct, r *manyRequest,
 		b.Leave = func(t *task.Task) bool { return !slices.Contains(r.Filter.States, t.State) || act.Leaves(t) }
 	}
 	if r.DryRun {
-		if len(r.Tasks) == 0 && !r.Filter.Doubted && (act.Means == nil || act.Dead) {
+		if len(r.Tasks) == 0 && !r.Filter.Doubted && (act.means == nil || act.dead) {
 			return s.foresee(ctx, &r.Filter, r.Limit)
 		}
 		b.Most = 0
 		return look(ctx, &b, r.Limit)
 	}
-	in := s.Client.InBatch(cmp.Or(r.Batch, events.NewID(s.Client.Now())))
+	in := *s
+	in.Client = s.Client.InBatch(cmp.Or(r.Batch, events.NewID(s.Client.Now())))
 	b.Do = func(ctx context.Context, t task.Task) (*task.Task, error) {
-		is, err := act.Do(in, ctx, t, r.Reason, data)
-		return &is, err
+		return act.do(&in, ctx, t.ID, r.Reason, data)
 	}
-	return b.Run(ctx, in.Batch())
+	return b.Run(ctx, in.Client.Batch())
 }
 
 // foresee has the read model count the tasks that a filter chooses, and names the first of them. If

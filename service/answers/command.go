@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"millrace/service/client"
 )
 
 // Command is how a person types a verb: package internal/cli/verb makes a command of the program of
@@ -22,8 +20,8 @@ type Command struct {
 	Short, Long, Example string
 	// Reason is what --reason is if it is not given.
 	Reason string
-	// Many is what it does to all tasks that filters choose. Default: the tasks must be named.
-	Many *client.ManyAct
+	// Many is which tasks it changes that filters choose. Default: the tasks must be named.
+	Many *Many
 	// Waits gives it --wait, for the end of the tasks.
 	Waits bool
 	// Line chooses what is printed of each changed thing. Default: the usual line of its noun.

@@ -165,9 +165,16 @@ var (
 	taskRecords = on(rights.TaskRecords, `what a task has produced: {"id":"…","after":17,"limit":10}`, (*Service).records, "no-task").at("GET /tasks/{id}/records").asked("task data", "task data ls", "task data tail", "task data export", "data ls", "data tail", "data export")
 )
 
+// letterVerbs take dead letters off the list.
+var letterVerbs = on(rights.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss, "no-task", "no-message", "not-now").only("POST /tasks/{id}/dismiss", "reason").only("POST /messages/{seq}/dismiss", "reason").button(Button{
+	On: []string{"messages"}, Label: "Drop", Why: "It is taken off this list, and stays in the log.",
+}).many(&dismissMany, `take all dead letters off the list that a filter chooses, up to 1000: {"filter":{"job":"hello"},"reason":"…","dry_run":true}`, Button{
+	On: []string{"dead"}, Label: "Drop", Why: "They are taken off the list of dead letters, and stay as they ended.",
+})
+
 // endpoints are all requests that the service answers: those that lie beside what is to be said of their
 // commands, and the others.
-var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs, []*Endpoint{
+var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs, letterVerbs, []*Endpoint{
 	on(rights.TaskSubmit, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, (*Service).submit, born...).at("POST /tasks").at("PUT /tasks/{id}").asked("run"),
 	on(rights.TaskGet, `one task, from the log: {"id":"…"}`, (*Service).get, "no-task").at("GET /tasks/{id}").asked("task show"),
 	on(rights.TaskList, `tasks: {"states":["running"],"limit":10}`, (*Service).list).at("GET /tasks").asked("task ls"),
@@ -182,14 +189,8 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 		},
 	}),
 	on(rights.QueuePurge, `cancel what waits in a queue: {"queue":"crawl","reason":"…"}, or say how many it would be: {"queue":"crawl","dry_run":true}`, (*Service).purgeQueue).at("POST /queues/{queue}/purge"),
-	on(rights.TasksDismiss, `take all dead letters off the list that a filter chooses, up to 1000: {"filter":{"job":"hello"},"reason":"…","dry_run":true}`, many(&client.DismissMany)).at("POST /tasks/dismiss").button(Button{
-		On: []string{"dead"}, Label: "Drop", Why: "They are taken off the list of dead letters, and stay as they ended.",
-	}),
 	on(rights.TasksCount, `count the tasks that one of these would change: {"for":"cancel","filter":{"queue":"crawl"}}`, (*Service).countMany).at("POST /tasks/count"),
 	on(rights.LimitList, `limits and who holds them: {"limit":10,"holders":5}, or where a task stands: {"task":"…"}`, (*Service).limits).at("GET /limits").asked("limit ls", "limit show"),
-	on(rights.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss, "no-task", "no-message", "not-now").only("POST /tasks/{id}/dismiss", "reason").only("POST /messages/{seq}/dismiss", "reason").button(Button{
-		On: []string{"messages"}, Label: "Drop", Why: "It is taken off this list, and stays in the log.",
-	}),
 	on(rights.NodeList, `nodes: {}`, (*Service).nodes).at("GET /nodes").asked("node ls"),
 	on(rights.NodeGet, `one node, from the log: {"id":"node-1"}, or as it was: {"id":"node-1","at":"1048211"}`, (*Service).node, "no-node").at("GET /nodes/{id}").asked("node show"),
 	on(rights.NodeWait, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, (*Service).waitNode).at("GET /nodes/{id}/wait").asked("node wait"),

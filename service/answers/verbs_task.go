@@ -23,7 +23,7 @@ batch id, by which "millrace task ls --batch" finds the tasks. If it is interrup
 again: nothing is done twice.`
 
 // taskVerbs change tasks.
-var taskVerbs = []*Endpoint{
+var taskVerbs = slices.Concat(
 	on(rights.TaskCancel, `cancel a task: {"id":"…","reason":"…"}`, acting((*client.Client).Cancel), acted...).at("POST /tasks/{id}/cancel").typed(&Command{
 		Use: "task cancel ID... | FILTERS", Aliases: []string{"stop", "kill"},
 		Short: "Cancel tasks",
@@ -33,11 +33,10 @@ its process is gone. --wait waits for that.` + chosen,
 		Example: `  millrace task cancel ID
   millrace task cancel --queue bulk --state pending --dry-run
   millrace task cancel --job crawl --label customer=acme --yes`,
-		Reason: asked, Waits: true, Many: &client.CancelMany,
+		Reason: asked, Waits: true,
 	}).button(Button{
 		Why: "It is stopped politely, then by force, and does not start again by itself.", Has: when(func(t *task.Task) bool { return !t.State.Terminal() }),
-	}),
-	on(rights.TasksCancel, `cancel all tasks that a filter chooses, up to 1000: {"filter":{"queue":"crawl"},"reason":"…","dry_run":true}`, many(&client.CancelMany)).at("POST /tasks/cancel").button(Button{
+	}).many(&cancelMany, `cancel all tasks that a filter chooses, up to 1000: {"filter":{"queue":"crawl"},"reason":"…","dry_run":true}`, Button{
 		Why: "They are stopped politely, then by force, and do not start again by themselves. What has ended is left out.",
 	}),
 	on(rights.TaskRetry, `give a task that has ended another life: {"id":"…","reason":"…"}`, acting((*client.Client).Retry), append(slices.Clone(acted), "key-taken", "queue-full")...).at("POST /tasks/{id}/retry").typed(&Command{
@@ -48,11 +47,10 @@ that ended as error, cancelled or abnormal and that the filters choose.
 "millrace task copy" makes a new task instead, with changes.` + chosen,
 		Example: `  millrace task retry ID --reason "the disk is back"
   millrace task retry --state error --job thumbnail --since 2h --dry-run`,
-		Reason: asked, Waits: true, Many: &client.RetryMany,
+		Reason: asked, Waits: true,
 	}).button(Button{
 		Why: "It gets another life and starts again, under the same id.", Has: when(func(t *task.Task) bool { return t.State.Terminal() }),
-	}),
-	on(rights.TasksRetry, `give all tasks another life that a filter chooses, up to 1000: {"filter":{"job":"hello","states":["error"]},"dry_run":true}`, many(&client.RetryMany)).at("POST /tasks/retry").button(Button{
+	}).many(&retryMany, `give all tasks another life that a filter chooses, up to 1000: {"filter":{"job":"hello","states":["error"]},"dry_run":true}`, Button{
 		On: []string{"tasks", "dead"}, Why: "They get another life and start again, under the same ids. What has not ended, or has finished, is left out.",
 	}),
 	on(rights.TaskSignal, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, (*Service).signal, acted...).at("POST /tasks/{id}/signal").typed(&Command{
@@ -63,36 +61,37 @@ an approval, so that they go on. They find the value of --data in MILLRACE_NEEDS
 the name of the user who gave it. To refuse, use "millrace task cancel".` + chosen,
 		Example: `  millrace task signal ID --data '{"by":"the board"}'
   millrace task signal --job release --label version=4.2 --dry-run`,
-		Reason: asked, Waits: true, Many: &client.SignalMany,
+		Reason: asked, Waits: true,
 	}).button(Button{
 		Why: "It is given the signal that it waits for.", Asks: []Asked{{Name: "data", Label: "Data, as JSON", Long: true}},
 		Has: when(func(t *task.Task) bool { return t.State == task.Held && len(t.Holds) > 0 }),
-	}),
-	on(rights.TasksSignal, `give all tasks that a filter chooses the signal that they wait for, up to 1000: {"filter":{"job":"release"},"data":{…},"dry_run":true}`, (*Service).signalMany).at("POST /tasks/signal"),
-	on(rights.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, (*Service).release, acted...).at("POST /tasks/{id}/release").typed(&Command{
-		Use: "task release ID...", Aliases: []string{"free"},
-		Short: "Let any node take tasks that wait for certain nodes",
-		Long: `Moves tasks that wait for the nodes of their place.nodes to their shared queue, where
+	}).many(&signalMany, `give all tasks that a filter chooses the signal that they wait for, up to 1000: {"filter":{"job":"release"},"data":{…},"dry_run":true}`),
+	[]*Endpoint{
+		on(rights.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, (*Service).release, acted...).at("POST /tasks/{id}/release").typed(&Command{
+			Use: "task release ID...", Aliases: []string{"free"},
+			Short: "Let any node take tasks that wait for certain nodes",
+			Long: `Moves tasks that wait for the nodes of their place.nodes to their shared queue, where
 any node that serves it can take them. Running tasks stay where they are.`,
-		Reason: asked, Waits: true,
-	}),
-	on(rights.TaskEdit, `give a task that waits another priority: {"id":"…","priority":8}`, (*Service).edit, acted...).at("POST /tasks/{id}/edit").typed(&Command{
-		Use: "task edit ID...", Short: "Change the priority of waiting tasks",
-		Reason: asked, Line: "route",
-	}),
-	on(rights.TaskPostpone, `have tasks that wait be due not before a time: {"id":"…","until":"2026-03-01T12:00:00Z","reason":"…"}`, (*Service).postpone, acted...).at("POST /tasks/{id}/postpone").typed(&Command{
-		Use: "task postpone ID... --until TIME", Aliases: []string{"defer", "snooze"},
-		Short: "Let tasks that wait be due not before a time",
-		Long: `Makes tasks that wait due at a time: so much later than now, or at a time as commands print it.
+			Reason: asked, Waits: true,
+		}),
+		on(rights.TaskEdit, `give a task that waits another priority: {"id":"…","priority":8}`, (*Service).edit, acted...).at("POST /tasks/{id}/edit").typed(&Command{
+			Use: "task edit ID...", Short: "Change the priority of waiting tasks",
+			Reason: asked, Line: "route",
+		}),
+		on(rights.TaskPostpone, `have tasks that wait be due not before a time: {"id":"…","until":"2026-03-01T12:00:00Z","reason":"…"}`, (*Service).postpone, acted...).at("POST /tasks/{id}/postpone").typed(&Command{
+			Use: "task postpone ID... --until TIME", Aliases: []string{"defer", "snooze"},
+			Short: "Let tasks that wait be due not before a time",
+			Long: `Makes tasks that wait due at a time: so much later than now, or at a time as commands print it.
 They are scheduled until then, and their places under limits are free meanwhile. A task that is due
 later anyway stays as it is; one that waits for its needs or its signal, runs or has ended is refused.
 
 Deadlines keep their meaning: a pending or total timeout that ends before that time ends the task.`,
-		Example: `  millrace task postpone ID --until 2h
+			Example: `  millrace task postpone ID --until 2h
   millrace task postpone ID --until 18:00 --reason "after the backup"`,
-		Reason: asked, Line: "due",
-	}),
-}
+			Reason: asked, Line: "due",
+		}),
+	},
+)
 
 // postponeRequest is an idRequest with the time until which the task waits.
 type postponeRequest struct {

@@ -2,11 +2,8 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,66 +15,6 @@ import (
 	"millrace/task/queue"
 	"millrace/task/value"
 )
-
-// ManyAct is a command for all tasks that filters choose.
-type ManyAct struct {
-	// Verb is what a server is asked for it.
-	Verb rights.Verb
-	// States are the states of the tasks it changes by default.
-	States []task.State
-	// Means tells which of those tasks it changes; nil for all.
-	Means func(*task.Task) bool
-	// Dead limits it to dead letters.
-	Dead bool
-	// Do changes one task, given as a list has it, for a reason and with data, which most commands
-	// ignore.
-	Do func(c *Client, ctx context.Context, t task.Task, reason string, data json.RawMessage) (task.Task, error)
-}
-
-// The commands for many tasks.
-var (
-	CancelMany = ManyAct{
-		Verb:   rights.TasksCancel,
-		States: []task.State{task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying},
-		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
-			return c.cancelKnown(ctx, t, reason)
-		},
-	}
-	// RetryMany reads each task from the log: the next offer needs the whole specification, which a
-	// list does not show.
-	RetryMany = ManyAct{Verb: rights.TasksRetry, States: []task.State{task.Error, task.Cancelled, task.Abnormal},
-		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
-			return c.Retry(ctx, t.ID, reason)
-		}}
-	SignalMany = ManyAct{
-		Verb:   rights.TasksSignal,
-		States: []task.State{task.Held},
-		Means:  func(t *task.Task) bool { return slices.Contains(t.Holds, task.HoldSignal) },
-		Do: func(c *Client, ctx context.Context, t task.Task, reason string, data json.RawMessage) (task.Task, error) {
-			return c.Signal(ctx, t.ID, data, reason)
-		},
-	}
-	DismissMany = ManyAct{Verb: rights.TasksDismiss, States: []task.State{task.Error, task.Abnormal}, Means: (*task.Task).Dead, Dead: true,
-		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
-			return c.Dismiss(ctx, t.ID, reason)
-		}}
-)
-
-// Name is how requests name the command: cancel, retry, signal or dismiss.
-func (m *ManyAct) Name() string { return strings.TrimPrefix(string(m.Verb), "tasks.") }
-
-// ManyActOf returns the command of a name. The error wraps [ErrInvalid] if there is none.
-func ManyActOf(name string) (*ManyAct, error) {
-	for _, act := range []*ManyAct{&CancelMany, &RetryMany, &SignalMany, &DismissMany} {
-		if act.Name() == name {
-			return act, nil
-		}
-	}
-	return nil, Wrongf("for is %q, want cancel, retry, signal or dismiss", name)
-}
-
-// Leaves tells which listed tasks the command leaves out, for [Bulk.Leave].
-func (m *ManyAct) Leaves(t *task.Task) bool { return m.Means != nil && !m.Means(t) }
 
 // ErrWrongState: the command is impossible for every task in that state.
 var ErrWrongState = errors.New("that can be done to no task in this state")
@@ -187,16 +124,16 @@ func newBulkReport() BulkReport {
 	return BulkReport{States: map[string]int{}, Tasks: []task.ID{}, Refused: []Refusal{}}
 }
 
-// Foresee has a server count the tasks that a command would change, by state; the report names the
-// first [BulkPage] of them. The report says that it was interrupted if counting took more than 15 s.
+// Foresee has a server count the tasks that a command would change, by state: cancel, retry, signal or
+// dismiss. The report names the first [BulkPage] of them. The report says that it was interrupted if counting took more than 15 s.
 // Of the request only the fields that choose tasks count. The error wraps [jet.ErrNoService] if no
 // server answers.
-func (c *Client) Foresee(ctx context.Context, act *ManyAct, of ListRequest) (report BulkReport, err error) {
+func (c *Client) Foresee(ctx context.Context, act string, of ListRequest) (report BulkReport, err error) {
 	of, _ = of.Choosing()
 	err = c.ask(ctx, rights.TasksCount, struct {
 		For    string      `json:"for"`
 		Filter ListRequest `json:"filter"`
-	}{act.Name(), of}, &report)
+	}{act, of}, &report)
 	return report, err
 }
 

@@ -12,16 +12,17 @@ import (
 
 func TestStatesFor(t *testing.T) {
 	t.Parallel()
+	open, ended := []task.State{task.Pending, task.Running}, []task.State{task.Error, task.Cancelled}
 	for _, c := range []struct {
 		asked, usual, want []task.State
 		refused            bool
 	}{
-		{nil, CancelMany.States, CancelMany.States, false},
-		{nil, RetryMany.States, RetryMany.States, false},
-		{[]task.State{task.Pending}, CancelMany.States, []task.State{task.Pending}, false},
-		{[]task.State{task.Finished}, RetryMany.States, []task.State{task.Finished}, false},
-		{[]task.State{task.Pending, task.Error}, CancelMany.States, nil, true},
-		{[]task.State{task.Running}, RetryMany.States, nil, true},
+		{nil, open, open, false},
+		{nil, ended, ended, false},
+		{[]task.State{task.Pending}, open, []task.State{task.Pending}, false},
+		{[]task.State{task.Finished}, ended, []task.State{task.Finished}, false},
+		{[]task.State{task.Pending, task.Error}, open, nil, true},
+		{[]task.State{task.Running}, ended, nil, true},
 	} {
 		got, err := StatesFor(c.asked, c.usual)
 		if !slices.Equal(got, c.want) || errors.Is(err, ErrWrongState) != c.refused {

@@ -148,14 +148,7 @@ func (c *Client) Cancel(ctx context.Context, id task.ID, reason string) (task.Ta
 	if err != nil {
 		return t, err
 	}
-	return c.cancelKnown(ctx, t, reason)
-}
-
-// cancelKnown is [Client.Cancel] for a task as a list has it, which saves reading it: the task is
-// read, and the cancel decided again, only if the log says that it has changed.
-func (c *Client) cancelKnown(ctx context.Context, was task.Task, reason string) (task.Task, error) {
-	t, _, err := c.rec.Do(ctx, was, task.Cancel{Reason: reason})
-	if err != nil {
+	if t, _, err = c.rec.Do(ctx, t, task.Cancel{Reason: reason}); err != nil {
 		return t, fmt.Errorf("cancel task %s: %w", t.ID, err)
 	}
 	return t, nil

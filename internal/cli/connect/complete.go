@@ -81,6 +81,19 @@ func tokenWords(ctx context.Context, cl *client.Client) []string {
 	return each(all, func(is *definitions.StoredToken) string { return is.Name + "\t" + string(is.Role) })
 }
 
+// nodeWords and queueWords are the nodes and queues that a server knows.
+func nodeWords(ctx context.Context, cl *client.Client) []string {
+	page, _ := cl.Nodes(ctx, client.NodeListRequest{})
+	return each(page.Nodes, func(n *client.NodeView) string { return string(n.ID) + "\t" + n.State.String() })
+}
+
+func queueWords(ctx context.Context, cl *client.Client) []string {
+	page, _ := cl.Queues(ctx, client.QueueListRequest{})
+	names := each(page.Queues, func(q *client.QueueView) string { return q.Name })
+	slices.Sort(names)
+	return names
+}
+
 // bundleWords are the names of bundles.
 func bundleWords(ctx context.Context, cl *client.Client) []string {
 	all, _ := cl.Bundles(ctx, "")
@@ -122,10 +135,7 @@ func (a *App) CompleteTasks(c *cobra.Command, _ []string, _ string) ([]string, c
 
 // CompleteNodes completes the names of nodes.
 func (a *App) CompleteNodes(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.CompleteOne(c, args, func(ctx context.Context, cl *client.Client) []string {
-		page, _ := cl.Nodes(ctx, client.NodeListRequest{})
-		return each(page.Nodes, func(n *client.NodeView) string { return string(n.ID) + "\t" + n.State.String() })
-	})
+	return a.CompleteOne(c, args, nodeWords)
 }
 
 // Completer returns the words that may stand at a place of the command line.
@@ -186,24 +196,10 @@ func (a *App) CompleteLimits(c *cobra.Command, args []string, _ string) ([]strin
 
 // CompleteQueues completes the names of queues.
 func (a *App) CompleteQueues(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.CompleteOne(c, args, QueueNames)
-}
-
-// QueueNames returns the names of the queues, as far as a server knows them.
-func QueueNames(ctx context.Context, cl *client.Client) []string {
-	page, _ := cl.Queues(ctx, client.QueueListRequest{})
-	names := each(page.Queues, func(q *client.QueueView) string { return q.Name })
-	slices.Sort(names)
-	return names
+	return a.CompleteOne(c, args, queueWords)
 }
 
 // CompleteFiles completes the names of bundles.
 func (a *App) CompleteFiles(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.Complete(c, bundleWords)
-}
-
-// NodeNames returns the names of the nodes, as far as a server knows them.
-func NodeNames(ctx context.Context, c *client.Client) []string {
-	page, _ := c.Nodes(ctx, client.NodeListRequest{})
-	return each(page.Nodes, func(n *client.NodeView) string { return string(n.ID) })
 }

@@ -11,6 +11,7 @@ import (
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/service/client"
+	"millrace/task/node"
 	"millrace/task/value"
 )
 
@@ -31,7 +32,20 @@ func (a *App) Suggest(ctx context.Context, err error) error {
 		return err
 	}
 	defer c.Close()
-	return OrMeant(err, absent.Name, namesOf(ctx, c, absent.Kind))
+	return OrMeant(err, absent.Name, NamesOf(ctx, c, absent.Kind))
+}
+
+// Meant adds to the error about a node or a queue that there is not which one may be meant. It returns
+// any other error as it is.
+func (a *App) Meant(ctx context.Context, c *client.Client, err error, name string) error {
+	for _, none := range []error{node.ErrUnknown, client.ErrNoQueue} {
+		if errors.Is(err, none) {
+			ctx, cancel := a.Asking(ctx)
+			defer cancel()
+			return OrMeant(err, name, NamesOf(ctx, c, none))
+		}
+	}
+	return err
 }
 
 // OrMeant adds to an error about an unknown name the most similar of names.
@@ -48,11 +62,11 @@ func OrMeant(err error, name string, names []string) error {
 // words are those of each kind of things, by the error that there is none of a name.
 var words = map[error]func(context.Context, *client.Client) []string{
 	definitions.ErrNoJob: jobWords, definitions.ErrNoSchedule: scheduleWords, definitions.ErrNoCalendar: calendarWords,
-	definitions.ErrNoToken: tokenWords, definitions.ErrNoBundle: bundleWords,
+	definitions.ErrNoToken: tokenWords, definitions.ErrNoBundle: bundleWords, node.ErrUnknown: nodeWords, client.ErrNoQueue: queueWords,
 }
 
-// namesOf returns the existing names of a kind, as far as they can be read.
-func namesOf(ctx context.Context, c *client.Client, kind error) (names []string) {
+// NamesOf returns the existing names of a kind, as far as they can be read.
+func NamesOf(ctx context.Context, c *client.Client, kind error) (names []string) {
 	of := words[kind]
 	if of == nil {
 		return nil

@@ -102,53 +102,48 @@ func (a *Commands) Push(c *cobra.Command, cl *client.Client, p client.FilesPush)
 	return done, err
 }
 
+// versions are those of a name, or the latest of each name if it is "".
+type versions struct {
+	name string
+	all  []definitions.NamedVersion
+}
+
 func (a *Commands) filesList() *cobra.Command {
-	var o settings.Output
-	var names bool
-	c := &cobra.Command{
-		Use: "ls [NAME]", Aliases: []string{"list"}, Short: "List the names, or the versions of one",
-		Args: settings.Takes(0, 1, "name"), ValidArgsFunction: a.CompleteFiles,
-	}
-	c.Flags().BoolVar(&names, "names", false, "print nothing but names, or digests")
-	sight := a.AtFlag(c, connect.Then{Folds: []view.Kind{view.Definitions}, Lacks: []string{"whether the files are still stored"}})
-	o.Flags(c)
-	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
-		s, err := sight(ctx, cl)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := a.Asking(ctx)
-		defer cancel()
-		found, err := bundlesIn(ctx, cl, &s, strings.Join(args, ""))
-		if err != nil {
-			return s.Unknown(err)
-		}
-		all := append([]definitions.NamedVersion{}, found...)
-		switch {
-		case o.JSON():
-			a.NoteMoment(&s)
-			return a.WriteJSON(all)
-		case names:
-			for _, n := range all {
-				text := n.Name
-				if len(args) == 1 {
-					text = string(n.Digest)
+	return (&connect.Reading[versions]{
+		Use: "ls [NAME]", Short: "List the names, or the versions of one",
+		Of: "name", Maybe: true, Complete: a.CompleteFiles,
+		Then: connect.Then{Folds: []view.Kind{view.Definitions}, Lacks: []string{"whether the files are still stored"}},
+		Read: func(ctx context.Context, cl *client.Client, s *connect.Sight, name string) (versions, error) {
+			all, err := bundlesIn(ctx, cl, s, name)
+			return versions{name, append([]definitions.NamedVersion{}, all...)}, err
+		},
+		Names: func(is versions) (names []string) {
+			for i := range is.all {
+				if is.name != "" {
+					names = append(names, string(is.all[i].Digest))
+				} else {
+					names = append(names, is.all[i].Name)
 				}
-				fmt.Fprintln(a.Out, text)
 			}
-			return nil
-		}
-		t := term.Table{Header: []string{"NAME", "DIGEST", "FILES", "SIZE", "PUSHED", "BY"}, Spare: []string{"BY", "FILES"}}
-		for _, n := range all {
-			t.Add(term.Plain(n.Name), term.Plain(n.Digest.Short()), term.Plain(fmt.Sprint(n.Files)), term.Plain(wording.ByteCount(n.Bytes)), term.Plain(wording.Age(n.At, s.Now())), term.Plain(term.Printable(n.By)))
-		}
-		if len(args) == 0 {
-			t.Foot = []string{wording.Plural(len(all), "name")}
-		}
-		s.Mark(&t, a.Now())
-		return a.Print(t)
-	})
-	return c
+			return names
+		},
+		Called: "names, or digests",
+		Table: func(is versions, s *connect.Sight) term.Table {
+			type row = *definitions.NamedVersion
+			t := term.List(is.all,
+				term.Text("NAME", 0, func(n row) string { return n.Name }),
+				term.Text("DIGEST", 0, func(n row) string { return n.Digest.Short() }),
+				term.Text("FILES", 2, func(n row) string { return fmt.Sprint(n.Files) }),
+				term.Text("SIZE", 0, func(n row) string { return wording.ByteCount(n.Bytes) }),
+				term.Text("PUSHED", 0, func(n row) string { return wording.Age(n.At, s.Now()) }),
+				term.Text("BY", 1, func(n row) string { return term.Printable(n.By) }))
+			if is.name == "" {
+				t.Foot = []string{wording.Plural(len(is.all), "name")}
+			}
+			return t
+		},
+		JSON: func(is versions, _ *connect.Sight) any { return is.all },
+	}).Command(a.App)
 }
 
 // bundlesIn is [client.Client.Bundles] as of a sight.

@@ -190,32 +190,41 @@ type source struct {
 
 // logSource reads a span of the log, and all before it.
 func (a *Commands) logSource(ctx context.Context, between [2]view.Moment) (from source, err error) {
+	err = a.live(ctx, between[1], func(rules connect.Rules, lacks events.Import) func(*events.Record) error {
+		from.rules = rules
+		if a.Inside != nil {
+			from.partial = partialFile
+		}
+		from.span = replay.NewSpan(1)
+		from.span.Imported(lacks)
+		return func(r *events.Record) error { return from.span.Add(r, between[0].Begun(r)) }
+	})
+	return from, err
+}
+
+// live passes the records of the log up to a moment to what begin returns, which is told by which rules
+// things are judged there, and what the log lacks.
+func (a *Commands) live(ctx context.Context, until view.Moment, begin func(connect.Rules, events.Import) func(*events.Record) error) error {
 	cl, err := a.Connect(ctx)
 	if err != nil {
-		return from, err
+		return err
 	}
 	defer cl.Close()
-	if from.rules, err = a.InForce(ctx, cl); err != nil {
-		return from, err
-	}
-	if a.Inside != nil {
-		from.partial = partialFile
-	}
-	to := uint64(0)
-	if until := between[1]; until != (view.Moment{}) {
-		p, err := a.PointAt(ctx, cl, "--until", until)
-		if err != nil {
-			return from, err
-		}
-		to = p.Seq
-	}
-	from.span = replay.NewSpan(1)
-	imported, err := cl.Import(ctx)
+	rules, err := a.InForce(ctx, cl)
 	if err != nil {
-		return from, err
+		return err
 	}
-	from.span.Imported(imported)
-	return from, a.Span(ctx, cl, 1, to, func(r *events.Record) error { return from.span.Add(r, between[0].Begun(r)) })
+	to := view.Point{}
+	if until != (view.Moment{}) {
+		if to, err = a.PointAt(ctx, cl, "--until", until); err != nil {
+			return err
+		}
+	}
+	lacks, err := cl.Import(ctx)
+	if err != nil {
+		return err
+	}
+	return a.Span(ctx, cl, 1, to.Seq, begin(rules, lacks))
 }
 
 func gapText(g replay.Gap) string {

@@ -14,6 +14,7 @@ import (
 	"millrace/events"
 	"millrace/history/incident"
 	"millrace/history/whatif"
+	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
@@ -191,30 +192,14 @@ func behind(until view.Moment, r *events.Record) bool {
 }
 
 func (a *Commands) whatifLog(ctx context.Context, q whatif.Question, until view.Moment) (*whatif.Report, error) {
-	cl, err := a.Connect(ctx)
+	var j *whatif.Reader
+	err := a.live(ctx, until, func(rules connect.Rules, lacks events.Import) func(*events.Record) error {
+		q.Settings, q.Margin, q.Import = rules.Task(), rules.Margin(), lacks
+		q.Partial = a.Inside != nil // an opened incident file
+		j = whatif.NewReader(q)
+		return j.Add
+	})
 	if err != nil {
-		return nil, err
-	}
-	defer cl.Close()
-	rules, err := a.InForce(ctx, cl)
-	if err != nil {
-		return nil, err
-	}
-	q.Settings, q.Margin = rules.Task(), rules.Margin()
-	if q.Import, err = cl.Import(ctx); err != nil {
-		return nil, err
-	}
-	q.Partial = a.Inside != nil // an opened incident file
-	to := uint64(0)
-	if until != (view.Moment{}) {
-		p, err := a.PointAt(ctx, cl, "--until", until)
-		if err != nil {
-			return nil, err
-		}
-		to = p.Seq
-	}
-	j := whatif.NewReader(q)
-	if err := a.Span(ctx, cl, 1, to, j.Add); err != nil {
 		return nil, err
 	}
 	return j.Report()

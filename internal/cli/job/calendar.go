@@ -3,11 +3,11 @@ package job
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"millrace/events"
 	"millrace/events/jet/definitions"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
@@ -50,91 +50,51 @@ func (a *Commands) calendarApply() *cobra.Command {
 }
 
 func (a *Commands) calendarList() *cobra.Command {
-	var o settings.Output
-	var names bool
-	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the calendars, and whether they are open", Args: settings.Takes(0, 0, "")}
-	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
-	sight := a.AtFlag(c, connect.Then{Folds: []view.Kind{view.Definitions}})
-	o.Flags(c)
-	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
-		s, err := sight(ctx, cl)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := a.Asking(ctx)
-		defer cancel()
-		all, broken := client.CalendarsOf(ctx, s.View)
-		if broken != nil && len(all) == 0 {
-			return broken
-		}
-		rows := []wording.Calendar{}
-		t := term.Table{
-			Header: []string{"CALENDAR", "TITLE", "NOW", "ZONE", "RULES", "REVISION", "CHANGED"},
-			Spare:  []string{"CHANGED", "REVISION", "RULES"},
-			Foot:   []string{wording.Plural(len(all), "calendar")},
-		}
-		for _, is := range all {
-			row := wording.CalendarOf(is, s.Now())
-			rows = append(rows, row)
-			t.Add(term.Plain(is.Name), term.Plain(term.Cut(is.Title, 40)), term.Plain(row.Standing()), term.Plain(cmp.Or(is.Timezone, "UTC")), term.Plain(fmt.Sprint(len(is.Rules))),
-				term.Plain(fmt.Sprint(is.Revision)), term.Plain(wording.Age(is.Changed, s.Now())))
-		}
-		s.Mark(&t, a.Now())
-		switch {
-		case o.JSON():
-			a.NoteMoment(&s)
-			err = a.WriteJSON(rows)
-		case names:
-			for i := range rows {
-				fmt.Fprintln(a.Out, rows[i].Name)
+	return (&connect.Reading[[]wording.Calendar]{
+		Use: "ls", Short: "List the calendars, and whether they are open",
+		Then: connect.Then{Folds: []view.Kind{view.Definitions}},
+		Read: func(ctx context.Context, _ *client.Client, s *connect.Sight, _ string) ([]wording.Calendar, error) {
+			all, broken := client.CalendarsOf(ctx, s.View)
+			rows := make([]wording.Calendar, len(all))
+			for i := range all {
+				rows[i] = wording.CalendarOf(all[i], s.Now())
 			}
-		default:
-			err = a.Print(t)
-		}
-		return errors.Join(err, broken)
-	})
-	return c
+			return rows, broken
+		},
+		Names: func(rows []wording.Calendar) []string {
+			return namesOf(rows, func(is *wording.Calendar) string { return is.Name })
+		}, Called: "names",
+		Table: calendarTable,
+	}).Command(a.App)
+}
+
+func calendarTable(rows []wording.Calendar, s *connect.Sight) term.Table {
+	type row = *wording.Calendar
+	t := term.List(rows,
+		term.Text("CALENDAR", 0, func(is row) string { return is.Name }),
+		term.Text("TITLE", 0, func(is row) string { return term.Cut(is.Title, 40) }),
+		term.Text("NOW", 0, row.Standing),
+		term.Text("ZONE", 0, func(is row) string { return cmp.Or(is.Timezone, "UTC") }),
+		term.Text("RULES", 3, func(is row) string { return fmt.Sprint(len(is.Rules)) }),
+		term.Text("REVISION", 2, func(is row) string { return fmt.Sprint(is.Revision) }),
+		term.Text("CHANGED", 1, func(is row) string { return wording.Age(is.Changed, s.Now()) }))
+	t.Foot = []string{wording.Plural(len(rows), "calendar")}
+	return t
 }
 
 func (a *Commands) calendarShow() *cobra.Command {
-	var o settings.Output
-	var revision uint64
-	c := &cobra.Command{
-		Use: "show NAME", Aliases: []string{"view", "info", "cat"},
-		Short: "Print a calendar, in the form that apply reads, whether it is open, and who changed it last",
-		Args:  settings.Takes(1, 1, "calendar"), ValidArgsFunction: a.CompleteCalendars,
-	}
-	c.Flags().Uint64Var(&revision, "revision", 0, "as it was at a `revision`; default: as it is now")
-	sight := a.AtFlag(c, connect.Then{})
-	c.MarkFlagsMutuallyExclusive("at", "revision")
-	o.Flags(c, "yaml", "json")
-	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
-		s, err := sight(ctx, cl)
-		if err != nil {
-			return err
-		}
-		changes, err := definitionFacts(ctx, s.View, task.DefCalendar, args[0])
-		if err != nil {
-			return err
-		}
-		is, err := editionOf(&s, changes, args[0], definitions.CalendarIn, func() (schedule.StoredCalendar, error) { return cl.CalendarAt(ctx, args[0], revision) })
-		if err != nil {
-			return err
-		}
-		row := wording.CalendarOf(is, s.Now())
-		if o.JSON() {
-			return a.WriteJSON(struct {
+	return a.show("calendar", "Print a calendar, in the form that apply reads, whether it is open, and who changed it last", a.CompleteCalendars,
+		func(ctx context.Context, cl *client.Client, s *connect.Sight, name string, revision uint64, changes []events.Record) (is edition, err error) {
+			c, err := editionOf(s, changes, name, definitions.CalendarIn, func() (schedule.StoredCalendar, error) { return cl.CalendarAt(ctx, name, revision) })
+			if err != nil {
+				return is, err
+			}
+			row := wording.CalendarOf(c, s.Now())
+			is = edition{revision: c.Revision, changed: c.Changed, above: "# " + row.Standing() + "\n", json: struct {
 				wording.Calendar
-				Changes []client.ShownFact  `json:"changes"`
-				At      *connect.ShownPoint `json:"at,omitempty"`
-			}{row, client.ShowFacts(changes), s.Past})
-		}
-		text, err := jobfile.MarshalCalendar(&is.Calendar)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(a.Out, "%s# revision %d, stored %s\n# %s\n%s%s", thenLine(&s, a.Now()), is.Revision, wording.Clock(is.Changed), row.Standing(), changeLines(changes, wording.Clock), text)
-		return err
-	})
-	return c
+				Changes []client.ShownFact `json:"changes"`
+			}{row, client.ShowFacts(changes)}}
+			is.text, is.unfit = jobfile.MarshalCalendar(&c.Calendar)
+			return is, nil
+		})
 }

@@ -146,15 +146,71 @@ func definitionFacts(ctx context.Context, v view.View, kind, name string) ([]eve
 	return view.All(ctx, v, view.Definition(definition.Named(kind, name)))
 }
 
+// edition is one state of a definition, and of what it depends on.
+type edition struct {
+	revision     uint64
+	changed      time.Time
+	above, below string // comments around those about changes
+	text         []byte // in the form that apply reads
+	unfit        error  // why it has no such form
+	json         any
+	changes      []events.Record
+}
+
+// show returns the command that prints a definition in the form that apply reads. read finds its edition
+// of a revision, 0 for the current one, with its changes.
+func (a *Commands) show(kind, short string, complete connect.Completer, read func(ctx context.Context, cl *client.Client, s *connect.Sight, name string, revision uint64, changes []events.Record) (edition, error)) *cobra.Command {
+	var revision uint64
+	return (&connect.Reading[edition]{
+		Use: "show NAME", Aliases: []string{"cat"}, Short: short,
+		Of: kind, Complete: complete, Apart: []string{"revision"}, Forms: []string{"yaml", "json"},
+		Flags: func(c *cobra.Command) {
+			c.Flags().Uint64Var(&revision, "revision", 0, "as it was at a `revision`; default: as it is now")
+		},
+		Read: func(ctx context.Context, cl *client.Client, s *connect.Sight, name string) (edition, error) {
+			changes, err := definitionFacts(ctx, s.View, kind, name)
+			if err != nil {
+				return edition{}, err
+			}
+			is, err := read(ctx, cl, s, name, revision, changes)
+			is.changes = changes
+			return is, err
+		},
+		Print: func(is edition, s *connect.Sight) error {
+			if is.unfit != nil {
+				return is.unfit
+			}
+			then := ""
+			if s.Past != nil {
+				then = "# " + s.Words(a.Now()) + "\n"
+			}
+			_, err := fmt.Fprintf(a.Out, "%s# revision %d, stored %s\n%s%s%s%s", then, is.revision, wording.Clock(is.changed), is.above, changeLines(is.changes, wording.Clock), is.below, is.text)
+			return err
+		},
+		JSON: func(is edition, _ *connect.Sight) any { return is.json },
+	}).Command(a.App)
+}
+
 // editionOf returns a definition as of a sight: for the past the state of its facts, for the
 // present the result of present.
 func editionOf[D any](s *connect.Sight, changes []events.Record, name string, read func(string, definition.Definition) (D, error), present func() (D, error)) (D, error) {
 	if s.Past == nil {
 		return present()
 	}
-	d, err := read(name, events.FoldDefinition(changes))
-	return d, s.Unknown(err)
+	return read(name, events.FoldDefinition(changes))
 }
+
+// namesOf returns the names of rows.
+func namesOf[T any](rows []T, name func(*T) string) []string {
+	names := make([]string, len(rows))
+	for i := range rows {
+		names[i] = name(&rows[i])
+	}
+	return names
+}
+
+// some is a list that is not nil, so that it is one in JSON.
+func some[T any](list []T, err error) ([]T, error) { return append([]T{}, list...), err }
 
 // difference returns the command that compares definitions.
 func difference[D any](a *Commands, kind string, complete connect.Completer, read func(string, definition.Definition) (D, error)) *cobra.Command {
@@ -173,51 +229,32 @@ moment and now. A field is named by its path in the JSON of "` + kind + ` show",
 	})
 }
 
-// thenLine is a comment that says of which past moment a file is; "" for the present.
-func thenLine(s *connect.Sight, now time.Time) string {
-	if s.Past == nil {
-		return ""
-	}
-	return "# " + s.Words(now) + "\n"
-}
-
 // history returns the command that lists the changes of a definition.
 func (a *Commands) history(what string, none error, complete connect.Completer) *cobra.Command {
-	var o settings.Output
-	c := &cobra.Command{
+	return (&connect.Reading[[]events.Record]{
 		Use: "history NAME", Aliases: []string{"log"},
 		Short: "List the changes of a " + what + ": when, by whom, and what to show them by",
-		Args:  settings.Takes(1, 1, what), ValidArgsFunction: complete,
-	}
-	sight := a.AtFlag(c, connect.Then{})
-	o.Flags(c)
-	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
-		s, err := sight(ctx, cl)
-		if err != nil {
-			return err
-		}
-		changes, err := definitionFacts(ctx, s.View, what, args[0])
-		switch {
-		case err != nil:
-			return err
-		case len(changes) == 0:
-			return s.Unknown(&definitions.Absent{Kind: none, Name: args[0]})
-		case o.JSON():
-			a.NoteMoment(&s)
-			return a.WriteJSON(client.ShowFacts(changes))
-		}
-		t := term.Table{Header: []string{"REVISION", "WHEN", "CHANGE", "BY"}, Foot: []string{wording.Plural(len(changes), "change")}}
-		for i := range changes {
-			r, revision := &changes[i], ""
-			if is := events.FoldDefinition(changes[i : i+1]); is.Revision > 0 {
-				revision = fmt.Sprint(is.Revision)
+		Of:    what, Complete: complete,
+		Read: func(ctx context.Context, _ *client.Client, s *connect.Sight, name string) ([]events.Record, error) {
+			changes, err := definitionFacts(ctx, s.View, what, name)
+			if err == nil && len(changes) == 0 {
+				err = &definitions.Absent{Kind: none, Name: name}
 			}
-			t.Add(term.Plain(revision), term.Plain(wording.Clock(wording.FactTime(r))), term.Plain(wording.FactType(r)), term.Plain(wording.Actor(r)))
-		}
-		s.Mark(&t, a.Now())
-		return a.Print(t)
-	})
-	return c
+			return changes, err
+		},
+		JSON: func(changes []events.Record, _ *connect.Sight) any { return client.ShowFacts(changes) },
+		Table: func(changes []events.Record, _ *connect.Sight) term.Table {
+			t := term.Table{Header: []string{"REVISION", "WHEN", "CHANGE", "BY"}, Foot: []string{wording.Plural(len(changes), "change")}}
+			for i := range changes {
+				r, revision := &changes[i], ""
+				if is := events.FoldDefinition(changes[i : i+1]); is.Revision > 0 {
+					revision = fmt.Sprint(is.Revision)
+				}
+				t.Add(term.Plain(revision), term.Plain(wording.Clock(wording.FactTime(r))), term.Plain(wording.FactType(r)), term.Plain(wording.Actor(r)))
+			}
+			return t
+		},
+	}).Command(a.App)
 }
 
 // changesShown is how many changes of a job are shown with it.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/events/jet/definitions"
+	"millrace/internal/cli/connect"
 	"millrace/internal/testkit"
 	"millrace/service/client"
 	"millrace/task"
@@ -25,8 +26,8 @@ func TestJobTable(t *testing.T) {
 		StoredJob: definitions.StoredJob{Job: job.Job{Name: "resize", Queue: "images", Spec: job.Spec{Handler: "resize"}}, Revision: 12, Changed: noon.AddDate(0, 0, -9)},
 		Last:      &client.Run{State: task.Running, Since: noon.Add(-40 * time.Second)},
 	}}
-	testkit.Table(t, "job_ls", jobTable(jobs, noon), 0, false)
-	testkit.Table(t, "job_ls_80", jobTable(jobs, noon), 80, false)
+	testkit.Table(t, "job_ls", jobTable(jobs, present), 0, false)
+	testkit.Table(t, "job_ls_80", jobTable(jobs, present), 80, false)
 }
 
 func TestScheduleTable(t *testing.T) {
@@ -45,9 +46,11 @@ func TestScheduleTable(t *testing.T) {
 	if got := rows[0].Undecided; got != 4 { // the tick of this moment is in time
 		t.Errorf("%d ticks are undecided, want 4", got)
 	}
-	testkit.Table(t, "schedule_ls", scheduleTable(rows, noon), 0, false)
-	testkit.Table(t, "schedule_ls_80", scheduleTable(rows, noon), 80, false)
+	testkit.Table(t, "schedule_ls", scheduleTable(rows, present), 0, false)
+	testkit.Table(t, "schedule_ls_80", scheduleTable(rows, present), 80, false)
 }
 
 // noon is now in these tests.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+var present = &connect.Sight{Now: func() time.Time { return noon }}

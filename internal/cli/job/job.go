@@ -3,14 +3,12 @@ package job
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"millrace/events/jet"
+	"millrace/events"
 	"millrace/events/jet/definitions"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/settings"
@@ -35,7 +33,7 @@ func (a *Commands) Jobs() *cobra.Command {
   millrace job apply -f hello.yaml
   millrace job show hello > hello.yaml`,
 	})
-	c.AddCommand(a.jobApply(), a.jobList(), a.jobShow(), a.jobHistory(), difference(a, task.DefJob, a.CompleteJobs, definitions.JobIn), a.jobValidate(), a.jobSchema(), a.jobBreaker())
+	c.AddCommand(a.jobApply(), a.jobList(), a.jobShow(), a.history("job", definitions.ErrNoJob, a.CompleteJobs), difference(a, task.DefJob, a.CompleteJobs, definitions.JobIn), a.jobValidate(), a.jobSchema(), a.jobBreaker())
 	return c
 }
 
@@ -48,121 +46,58 @@ func (a *Commands) remarks(j *job.Job) {
 }
 
 func (a *Commands) jobList() *cobra.Command {
-	var o settings.Output
-	var names bool
-	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the jobs, with their schedules and latest tasks", Args: settings.Takes(0, 0, "")}
-	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
-	sight := a.AtFlag(c, connect.Then{})
-	o.Flags(c)
-	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
-		s, err := sight(ctx, cl)
-		if err != nil {
-			return err
-		}
-		look := cl.JobRows
-		if s.Past != nil {
-			then, err := connect.Look(ctx, a.App, cl, &s, func(ctx context.Context, q connect.Question) (client.JobList, error) {
-				return cl.JobList(ctx, client.MomentRequest{At: q.At})
-			})(ctx)
-			look = func(context.Context) ([]client.JobRow, error) { return then.Rows(err) }
-		}
-		asking, cancel := a.Asking(ctx)
-		defer cancel()
-		rows, broken := look(asking)
-		if rows == nil {
-			rows = []client.JobRow{}
-		}
-		alone := errors.Is(broken, jet.ErrNoService)
-		switch {
-		case broken != nil && !alone && len(rows) == 0:
-			return broken
-		case o.JSON():
-			a.NoteMoment(&s)
-			err = a.WriteJSON(rows)
-		case names:
-			for i := range rows {
-				fmt.Fprintln(a.Out, rows[i].Name)
-			}
-		default:
-			t := jobTable(rows, s.Now())
-			s.Mark(&t, a.Now())
-			if err = a.Print(t); alone {
-				a.Note("no millrace server answers, so the latest tasks are not known")
-			}
-		}
-		if alone {
-			return err
-		}
-		return errors.Join(err, broken)
-	})
-	return c
+	return (&connect.Reading[[]client.JobRow]{
+		Use: "ls", Short: "List the jobs, with their schedules and latest tasks",
+		Read: func(ctx context.Context, cl *client.Client, _ *connect.Sight, _ string) ([]client.JobRow, error) {
+			return some(cl.JobRows(ctx))
+		},
+		Request: func(ctx context.Context, cl *client.Client, _ string, q connect.Question) ([]client.JobRow, error) {
+			then, err := cl.JobList(ctx, client.MomentRequest{At: q.At})
+			return some(then.Rows(err))
+		},
+		Names: func(rows []client.JobRow) []string {
+			return namesOf(rows, func(j *client.JobRow) string { return j.Name })
+		}, Called: "names",
+		Alone: "no millrace server answers, so the latest tasks are not known",
+		Table: jobTable,
+	}).Command(a.App)
 }
 
-func jobTable(rows []client.JobRow, now time.Time) term.Table {
-	t := term.Table{
-		Header: []string{"JOB", "TITLE", "QUEUE", "SCHEDULE", "LAST", "REVISION", "CHANGED", "LABELS", "RUNS"},
-		Spare:  []string{"LABELS", "REVISION", "CHANGED", "QUEUE"},
-		Foot:   []string{wording.Plural(len(rows), "job")},
-	}
-	for i := range rows {
-		j := &rows[i]
-		t.Add(term.Plain(j.Name), term.Plain(term.Cut(j.Title, 40)), term.Plain(cmp.Or(j.Queue, placement.DefaultQueue)), term.Plain(strings.Join(j.Schedules, ", ")), runCell(j.Last, now),
-			term.Plain(fmt.Sprint(j.Revision)), term.Plain(wording.Age(j.Changed, now)), term.Plain(wording.Pairs(j.Labels)), term.Plain(term.Cut(j.Text(), 80)))
-	}
+func jobTable(rows []client.JobRow, s *connect.Sight) term.Table {
+	type row = *client.JobRow
+	now := s.Now()
+	t := term.List(rows,
+		term.Text("JOB", 0, func(j row) string { return j.Name }),
+		term.Text("TITLE", 0, func(j row) string { return term.Cut(j.Title, 40) }),
+		term.Text("QUEUE", 4, func(j row) string { return cmp.Or(j.Queue, placement.DefaultQueue) }),
+		term.Text("SCHEDULE", 0, func(j row) string { return strings.Join(j.Schedules, ", ") }),
+		term.Tints("LAST", 0, func(j row) term.Cell { return runCell(j.Last, now) }),
+		term.Text("REVISION", 2, func(j row) string { return fmt.Sprint(j.Revision) }),
+		term.Text("CHANGED", 3, func(j row) string { return wording.Age(j.Changed, now) }),
+		term.Text("LABELS", 1, func(j row) string { return wording.Pairs(j.Labels) }),
+		term.Text("RUNS", 0, func(j row) string { return term.Cut(j.Text(), 80) }))
+	t.Foot = []string{wording.Plural(len(rows), "job")}
 	return t
 }
 
 func (a *Commands) jobShow() *cobra.Command {
-	var o settings.Output
-	var revision uint64
-	c := &cobra.Command{
-		Use: "show NAME", Aliases: []string{"view", "info", "cat"},
-		Short: "Print a job, in the form that apply reads, and who changed it last",
-		Args:  settings.Takes(1, 1, "job"), ValidArgsFunction: a.CompleteJobs,
-	}
-	c.Flags().Uint64Var(&revision, "revision", 0, "as it was at a `revision`; default: as it is now")
-	sight := a.AtFlag(c, connect.Then{})
-	o.Flags(c, "yaml", "json")
-	c.MarkFlagsMutuallyExclusive("at", "revision")
-	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
-		s, err := sight(ctx, cl)
-		if err != nil {
-			return err
-		}
-		asking, cancel := a.Asking(ctx)
-		defer cancel()
-		changes, err := definitionFacts(asking, s.View, task.DefJob, args[0])
-		if err != nil {
-			return err
-		}
-		j, err := editionOf(&s, changes, args[0], definitions.JobIn, func() (definitions.StoredJob, error) { return cl.JobAt(asking, args[0], revision) })
-		if err != nil {
-			return err
-		}
-		circuit, err := jobCircuit(asking, s.View, &j.Job)
-		if err != nil {
-			return err
-		}
-		if o.JSON() {
-			return a.WriteJSON(struct {
+	return a.show("job", "Print a job, in the form that apply reads, and who changed it last", a.CompleteJobs,
+		func(ctx context.Context, cl *client.Client, s *connect.Sight, name string, revision uint64, changes []events.Record) (is edition, err error) {
+			j, err := editionOf(s, changes, name, definitions.JobIn, func() (definitions.StoredJob, error) { return cl.JobAt(ctx, name, revision) })
+			if err != nil {
+				return is, err
+			}
+			circuit, err := jobCircuit(ctx, s.View, &j.Job)
+			is = edition{revision: j.Revision, changed: j.Changed, below: circuitLine(circuit), json: struct {
 				definitions.StoredJob
-				Changes []client.ShownFact  `json:"changes"`
-				Circuit *limit.Circuit      `json:"circuit,omitempty"`
-				At      *connect.ShownPoint `json:"at,omitempty"`
-			}{j, client.ShowFacts(changes), circuit, s.Past})
-		}
-		text, err := jobfile.Marshal(j.Job)
-		if err != nil {
-			return fmt.Errorf("%w; -o json prints it as it is stored", err)
-		}
-		_, err = fmt.Fprintf(a.Out, "%s# revision %d, stored %s\n%s%s", thenLine(&s, a.Now()), j.Revision, wording.Clock(j.Changed), changeLines(changes, wording.Clock)+circuitLine(circuit), text)
-		return err
-	})
-	return c
-}
-
-func (a *Commands) jobHistory() *cobra.Command {
-	return a.history("job", definitions.ErrNoJob, a.CompleteJobs)
+				Changes []client.ShownFact `json:"changes"`
+				Circuit *limit.Circuit     `json:"circuit,omitempty"`
+			}{j, client.ShowFacts(changes), circuit}}
+			if is.text, is.unfit = jobfile.Marshal(j.Job); is.unfit != nil {
+				is.unfit = fmt.Errorf("%w; -o json prints it as it is stored", is.unfit)
+			}
+			return is, err
+		})
 }
 
 func (a *Commands) jobSchema() *cobra.Command {

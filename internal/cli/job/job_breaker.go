@@ -30,47 +30,38 @@ func (a *Commands) jobBreaker() *cobra.Command {
 }
 
 func (a *Commands) breakerShow() *cobra.Command {
-	var o settings.Output
-	c := &cobra.Command{
-		Use: "show JOB", Aliases: []string{"view", "info"},
-		Short: "Say how the breaker of a job stands, and why",
-		Args:  settings.Takes(1, 1, "job"), ValidArgsFunction: a.CompleteJobs,
-	}
-	sight := a.AtFlag(c, connect.Then{})
-	o.Flags(c)
-	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
-		s, err := sight(ctx, cl)
-		if err != nil {
-			return err
-		}
-		var b limit.Circuit
-		if s.Past == nil {
-			b, err = cl.Breaker(ctx, args[0])
-		} else {
-			b, err = breakerIn(ctx, &s, args[0])
-		}
-		if err != nil {
-			return err
-		}
-		if o.JSON() {
-			a.NoteMoment(&s)
-			return a.WriteJSON(b)
-		}
-		t := term.Table{Title: "Breaker of job " + args[0]}
-		t.Field("state", string(b.State))
-		t.Field("reason", b.Reason)
-		t.Field("since", wording.Moment(b.Since, s.Now()))
-		switch b.State {
-		case limit.StateOpen:
-			t.Field("half open at", wording.Moment(b.Until, s.Now()))
-		case limit.StateHalfOpen:
-			t.Field("trials left", fmt.Sprint(b.Left))
-			t.Field("trials until", wording.Moment(b.Until, s.Now()))
-		}
-		s.Mark(&t, a.Now())
-		return a.Print(t)
-	})
-	return c
+	return (&connect.Reading[breaker]{
+		Use: "show JOB", Short: "Say how the breaker of a job stands, and why",
+		Of: "job", Complete: a.CompleteJobs,
+		Read: func(ctx context.Context, cl *client.Client, s *connect.Sight, name string) (b breaker, err error) {
+			if b.job = name; s.Past == nil {
+				b.Circuit, err = cl.Breaker(ctx, name)
+			} else {
+				b.Circuit, err = breakerIn(ctx, s, name)
+			}
+			return b, err
+		},
+		Table: func(b breaker, s *connect.Sight) term.Table {
+			t := term.Table{Title: "Breaker of job " + b.job}
+			t.Field("state", string(b.State))
+			t.Field("reason", b.Reason)
+			t.Field("since", wording.Moment(b.Since, s.Now()))
+			switch b.State {
+			case limit.StateOpen:
+				t.Field("half open at", wording.Moment(b.Until, s.Now()))
+			case limit.StateHalfOpen:
+				t.Field("trials left", fmt.Sprint(b.Left))
+				t.Field("trials until", wording.Moment(b.Until, s.Now()))
+			}
+			return t
+		},
+	}).Command(a.App)
+}
+
+// breaker is how the breaker of a job stands.
+type breaker struct {
+	limit.Circuit
+	job string
 }
 
 // breakerIn returns the breaker of a job as of a sight. It is closed if the job has none.

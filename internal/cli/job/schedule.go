@@ -3,7 +3,6 @@ package job
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/events/jet"
+	"millrace/events"
 	"millrace/events/jet/definitions"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
@@ -229,92 +228,63 @@ func (a *Commands) definitionFile(c *cobra.Command, file string) (*schedule.Defi
 }
 
 func (a *Commands) scheduleList() *cobra.Command {
-	var o settings.Output
-	var names, watch bool
-	c := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List the schedules: their latest task, missed ticks, and the next tick of each",
+	return (&connect.Reading[[]client.ScheduleRow]{
+		Use: "ls", Short: "List the schedules: their latest task, missed ticks, and the next tick of each",
 		Long: `Lists the schedules with their latest task, the ticks of the last 24 hours that got no task, and the next tick
 on the clock of the schedule's zone. Tasks and ticks need a millrace server.`,
-		Args: settings.Takes(0, 0, ""),
-	}
-	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
-	connect.WatchFlag(c, &watch)
-	sight := a.AtFlag(c, connect.Then{})
-	o.Flags(c)
-	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
-		s, err := sight(ctx, cl)
-		if err != nil {
-			return err
-		}
-		if names {
-			asking, cancel := a.Asking(ctx)
-			defer cancel()
-			all, broken := client.SchedulesOf(asking, s.View)
-			for i := range all {
-				fmt.Fprintln(a.Out, all[i].Name)
-			}
-			return broken
-		}
-		rowsOf := cl.ScheduleRows
-		if s.Past != nil {
-			then, err := connect.Look(ctx, a.App, cl, &s, func(ctx context.Context, q connect.Question) (client.ScheduleList, error) {
-				return cl.ScheduleList(ctx, client.MomentRequest{At: q.At})
-			})(ctx)
-			rowsOf = func(context.Context) ([]client.ScheduleRow, error) { return then.Rows(err) }
-		}
-		if o.JSON() {
-			a.NoteMoment(&s)
-		}
-		var broken error
-		err = a.Show(ctx, watch, &o, func(ctx context.Context) (connect.Frame, error) {
-			var rows []client.ScheduleRow
-			rows, broken = rowsOf(ctx)
-			if broken != nil && len(rows) == 0 && !errors.Is(broken, jet.ErrNoService) {
-				return connect.Frame{}, broken
-			}
-			if rows == nil {
-				rows = []client.ScheduleRow{}
-			}
-			t := scheduleTable(rows, s.Now())
-			s.Mark(&t, a.Now())
-			return connect.Frame{Table: t, JSON: rows}, nil
-		})
-		if errors.Is(broken, jet.ErrNoService) {
-			a.Note("no millrace server answers, so latest tasks and missed ticks are not known")
-			broken = nil
-		}
-		return errors.Join(err, broken)
-	})
-	return c
+		Watch: true,
+		Read: func(ctx context.Context, cl *client.Client, _ *connect.Sight, _ string) ([]client.ScheduleRow, error) {
+			return some(cl.ScheduleRows(ctx))
+		},
+		Request: func(ctx context.Context, cl *client.Client, _ string, q connect.Question) ([]client.ScheduleRow, error) {
+			then, err := cl.ScheduleList(ctx, client.MomentRequest{At: q.At})
+			return some(then.Rows(err))
+		},
+		Names: func(rows []client.ScheduleRow) []string {
+			return namesOf(rows, func(is *client.ScheduleRow) string { return is.Name })
+		}, Called: "names",
+		Alone: "no millrace server answers, so latest tasks and missed ticks are not known",
+		Table: scheduleTable,
+	}).Command(a.App)
 }
 
-func scheduleTable(rows []client.ScheduleRow, now time.Time) term.Table {
-	t := term.Table{
-		Header: []string{"SCHEDULE", "WHEN", "ZONE", "DST", "OVERLAP", "LAST", "MISSED", "NEXT", "RUNS"},
-		Spare:  []string{"DST", "OVERLAP", "ZONE", "RUNS"},
-		Whole:  []string{"NEXT"},
-		Foot:   []string{wording.Plural(len(rows), "schedule")},
-	}
-	for i := range rows {
-		s := &rows[i]
-		zone, dst, next := cmp.Or(s.When.Timezone, "UTC"), s.When.DST, term.Plain("never")
-		if plan, err := s.Plan(); err == nil {
-			dst = plan.Policy()
-			if s.Next != nil {
-				next.Text = fmt.Sprintf("%s (in %s)", wording.ClockIn(s.Next.Due, plan.Zone()), wording.Span(max(s.Next.Due.Sub(now), 0).Truncate(time.Second)))
+func scheduleTable(rows []client.ScheduleRow, s *connect.Sight) term.Table {
+	type row = *client.ScheduleRow
+	now := s.Now()
+	t := term.List(rows,
+		term.Text("SCHEDULE", 0, func(is row) string { return is.Name }),
+		term.Text("WHEN", 0, func(is row) string { return wording.When(&is.When) }),
+		term.Text("ZONE", 3, func(is row) string { return cmp.Or(is.When.Timezone, "UTC") }),
+		term.Text("DST", 1, func(is row) string {
+			if plan, err := is.Plan(); err == nil {
+				return plan.Policy()
 			}
-		}
-		if s.Paused != nil {
-			next = term.Tinted(strings.TrimSuffix("paused: "+s.Paused.Reason, ": "), term.Yellow)
-		}
-		missed := term.Plain("")
-		if n := s.Missed(); n > 0 {
-			missed = term.Tinted(fmt.Sprint(n), term.Red)
-		}
-		t.Add(term.Plain(s.Name), term.Plain(wording.When(&s.When)), term.Plain(zone), term.Plain(dst), term.Plain(cmp.Or(s.When.Overlap, job.OverlapAllow)),
-			runCell(s.Last, now), missed, next, term.Plain(term.Cut(wording.What(&s.Definition), 60)))
-	}
+			return is.When.DST
+		}),
+		term.Text("OVERLAP", 2, func(is row) string { return cmp.Or(is.When.Overlap, job.OverlapAllow) }),
+		term.Tints("LAST", 0, func(is row) term.Cell { return runCell(is.Last, now) }),
+		term.Tints("MISSED", 0, func(is row) (c term.Cell) {
+			if n := is.Missed(); n > 0 {
+				c = term.Tinted(fmt.Sprint(n), term.Red)
+			}
+			return c
+		}),
+		term.Tints("NEXT", 0, func(is row) term.Cell { return nextCell(is, now) }),
+		term.Text("RUNS", 4, func(is row) string { return term.Cut(wording.What(&is.Definition), 60) }))
+	t.Whole, t.Foot = []string{"NEXT"}, []string{wording.Plural(len(rows), "schedule")}
 	return t
+}
+
+// nextCell shows when the next tick comes, on the clock of the schedule's zone.
+func nextCell(is *client.ScheduleRow, now time.Time) term.Cell {
+	plan, err := is.Plan()
+	switch {
+	case is.Paused != nil:
+		return term.Tinted(strings.TrimSuffix("paused: "+is.Paused.Reason, ": "), term.Yellow)
+	case err != nil || is.Next == nil:
+		return term.Plain("never")
+	}
+	return term.Plain(fmt.Sprintf("%s (in %s)", wording.ClockIn(is.Next.Due, plan.Zone()), wording.Span(max(is.Next.Due.Sub(now), 0).Truncate(time.Second))))
 }
 
 // runCell shows the state of the latest task, and since when.
@@ -335,82 +305,69 @@ func runCell(r *client.Run, now time.Time) term.Cell {
 // shownSchedule is a schedule in the JSON of `schedule show`.
 type shownSchedule struct {
 	client.ScheduleView
-	Changes []client.ShownFact  `json:"changes"`
-	At      *connect.ShownPoint `json:"at,omitempty"`
+	Changes []client.ShownFact `json:"changes"`
+
+	plan    *schedule.Plan
+	records []events.Record // of its changes
 }
 
 func (a *Commands) scheduleShow() *cobra.Command {
-	var o settings.Output
 	var since string
-	var limit int
-	c := &cobra.Command{
-		Use: "show NAME", Aliases: []string{"view", "info", "describe"},
+	limit := 20
+	return (&connect.Reading[shownSchedule]{
+		Use: "show NAME", Aliases: []string{"describe"},
 		Short: "Show a schedule, what became of its ticks and which come next",
 		Long: `Shows a schedule: the ticks that it should have had, what the log holds of each, and the next ones. A past tick
 without a task and without a reason is a hole.`,
-		Args: settings.Takes(1, 1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
-	}
-	c.Flags().StringVar(&since, "since", "24h", "ticks since a `time`: 2h or 7d ago, 2026-03-01")
-	limit = 20
-	settings.Count(c.Flags(), &limit, "limit", "", "how many of those, the latest")
-	sight := a.AtFlag(c, connect.Then{})
-	o.Flags(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if _, err := query.Past(since, a.Now()); err != nil { // before anything is requested
-			return exit.Misuse(c, "--since: %w", err)
-		}
-		if limit < 1 || limit > 1000 {
-			return exit.Misuse(c, "--limit is %d, want 1 to 1000", limit)
-		}
-		cl, err := a.Connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		s, err := sight(c.Context(), cl)
-		if err != nil {
-			return err
-		}
-		from, err := query.Past(since, s.Now()) // by the log's time
-		if err != nil {
-			return exit.Misuse(c, "--since: %w", err)
-		}
-		asking, cancel := a.Asking(c.Context())
-		defer cancel()
-		var shown shownSchedule
-		if shown.ScheduleView, err = cl.ScheduleOf(asking, s.View, s.Point(), args[0], from, limit); err != nil {
-			return s.Unknown(err)
-		}
-		shown.At = s.Past
-		changes, err := definitionFacts(asking, s.View, task.DefSchedule, args[0])
-		if err != nil {
-			return err
-		}
-		shown.Changes = client.ShowFacts(changes)
-		plan, err := shown.Plan()
-		if err != nil {
-			return err
-		}
-		if o.JSON() {
-			return a.WriteJSON(shown)
-		}
-		if _, err := fmt.Fprint(a.Out, changeLines(changes, func(at time.Time) string { return wording.ClockIn(at, plan.Zone()) })); err != nil {
-			return err
-		}
-		details := a.scheduleDetails(&shown, plan)
-		s.Mark(&details, a.Now())
-		if err := a.Print(details); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(a.Out); err != nil {
-			return err
-		}
-		return a.Print(a.tickTable(&shown, plan))
-	}
-	return c
+		Of: "schedule", Complete: a.CompleteSchedules,
+		Flags: func(c *cobra.Command) {
+			c.Flags().StringVar(&since, "since", "24h", "ticks since a `time`: 2h or 7d ago, 2026-03-01")
+			settings.Count(c.Flags(), &limit, "limit", "", "how many of those, the latest")
+		},
+		Check: func() error {
+			if _, err := query.Past(since, a.Now()); err != nil {
+				return fmt.Errorf("--since: %w", err)
+			}
+			if limit < 1 || limit > 1000 {
+				return fmt.Errorf("--limit is %d, want 1 to 1000", limit)
+			}
+			return nil
+		},
+		Read: func(ctx context.Context, cl *client.Client, s *connect.Sight, name string) (is shownSchedule, err error) {
+			from, err := query.Past(since, s.Now()) // by the log's time
+			if err != nil {
+				return is, fmt.Errorf("--since: %w", err)
+			}
+			if is.ScheduleView, err = cl.ScheduleOf(ctx, s.View, s.Point(), name, from, limit); err != nil {
+				return is, err
+			}
+			if is.records, err = definitionFacts(ctx, s.View, task.DefSchedule, name); err != nil {
+				return is, err
+			}
+			is.Changes = client.ShowFacts(is.records)
+			is.plan, err = is.Plan()
+			return is, err
+		},
+		Print: func(is shownSchedule, s *connect.Sight) error {
+			details := scheduleDetails(&is)
+			s.Mark(&details, a.Now())
+			changes := changeLines(is.records, func(at time.Time) string { return wording.ClockIn(at, is.plan.Zone()) })
+			if _, err := fmt.Fprint(a.Out, changes); err != nil {
+				return err
+			}
+			if err := a.Print(details); err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(a.Out); err != nil {
+				return err
+			}
+			return a.Print(tickTable(&is))
+		},
+	}).Command(a.App)
 }
 
-func (a *Commands) scheduleDetails(s *shownSchedule, plan *schedule.Plan) term.Table {
+func scheduleDetails(s *shownSchedule) term.Table {
+	plan := s.plan
 	t := term.Table{Title: "Schedule " + s.Name}
 	if s.Paused != nil {
 		t.Field("paused", fmt.Sprintf("%s by %s: %s", wording.ClockIn(s.Paused.At, plan.Zone()), s.Paused.Actor, s.Paused.Reason))
@@ -444,7 +401,8 @@ func (a *Commands) scheduleDetails(s *shownSchedule, plan *schedule.Plan) term.T
 }
 
 // tickTable lays out the outcomes of past ticks, and the next ones.
-func (a *Commands) tickTable(s *shownSchedule, plan *schedule.Plan) term.Table {
+func tickTable(s *shownSchedule) term.Table {
+	plan := s.plan
 	t := term.Table{Header: []string{"TICK", "BECAME", "TASK", "STATE", "TRIGGER", "WHY"}, Spare: []string{"TRIGGER", "TASK"},
 		Foot: []string{fmt.Sprintf("%s, %s", wording.Plural(len(s.Ticks), "tick"), wording.Plural(s.Holes, "hole"))}}
 	for _, k := range s.Ticks {

@@ -93,25 +93,13 @@ and --until without a zone of their own are times of --timezone.`,
 				return exit.Misuse(c, "%w", err)
 			}
 		}
-		after := a.Now()
-		if from != "" {
-			var err error
-			if after, err = query.Absolute(from, a.Now().In(plan.Zone())); err != nil {
-				return exit.Misuse(c, "--from: %w", err)
-			}
-			after = after.Add(-time.Nanosecond) // from then on
-			if len(args) == 0 && w.every.Given && w.Start == "" {
-				s := w.when()
-				if plan, err = schedule.Compile(name, s, after.Add(time.Nanosecond)); err != nil {
-					return exit.Misuse(c, "%w", err)
-				}
-			}
+		after, last, err := a.between(c, from, until, plan.Zone())
+		if err != nil {
+			return err
 		}
-		var last time.Time
-		if until != "" {
-			var err error
-			if last, err = query.Absolute(until, a.Now().In(plan.Zone())); err != nil {
-				return exit.Misuse(c, "--until: %w", err)
+		if from != "" && len(args) == 0 && w.every.Given && w.Start == "" {
+			if plan, err = schedule.Compile(name, w.when(), after.Add(time.Nanosecond)); err != nil {
+				return exit.Misuse(c, "%w", err)
 			}
 		}
 		return a.printNext(plan, after, last, n, o.JSON())
@@ -128,17 +116,9 @@ func (a *Commands) allNext(c *cobra.Command, from, until, zone string, n int, o 
 	if err != nil {
 		return exit.Misuse(c, "--timezone: %w", err)
 	}
-	after, last := a.Now(), time.Time{}
-	if from != "" {
-		if after, err = query.Absolute(from, a.Now().In(place)); err != nil {
-			return exit.Misuse(c, "--from: %w", err)
-		}
-		after = after.Add(-time.Nanosecond) // from then on
-	}
-	if until != "" {
-		if last, err = query.Absolute(until, a.Now().In(place)); err != nil {
-			return exit.Misuse(c, "--until: %w", err)
-		}
+	after, last, err := a.between(c, from, until, place)
+	if err != nil {
+		return err
 	}
 	return a.Brief(func(ctx context.Context, cl *client.Client, _ []string) error {
 		stored, broken := cl.Schedules(ctx)
@@ -168,6 +148,24 @@ func (a *Commands) allNext(c *cobra.Command, from, until, zone string, n int, o 
 		}
 		return errors.Join(a.Print(timelineTable(ticks, byName, plans, a.Now())), broken)
 	})(c, nil)
+}
+
+// between returns the times after which and until which ticks are shown, those of --from and --until on
+// the clock of a zone; the second is zero for none.
+func (a *Commands) between(c *cobra.Command, from, until string, zone *time.Location) (after, last time.Time, err error) {
+	now := a.Now()
+	if after = now; from != "" {
+		if after, err = query.Absolute(from, now.In(zone)); err != nil {
+			return after, last, exit.Misuse(c, "--from: %w", err)
+		}
+		after = after.Add(-time.Nanosecond) // from then on
+	}
+	if until != "" {
+		if last, err = query.Absolute(until, now.In(zone)); err != nil {
+			err = exit.Misuse(c, "--until: %w", err)
+		}
+	}
+	return after, last, err
 }
 
 func timelineTable(ticks []schedule.Upcoming, stored map[string]*schedule.Stored, plans map[string]*schedule.Plan, now time.Time) term.Table {

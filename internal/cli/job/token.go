@@ -124,82 +124,58 @@ HTTP. All facts that follow from their requests name NAME as their actor.
 }
 
 func (a *Commands) tokenList() *cobra.Command {
-	var o settings.Output
-	var names bool
-	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the tokens: when they expire, and when they were last used", Args: settings.Takes(0, 0, "")}
-	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
-	sight := a.AtFlag(c, connect.Then{Folds: []view.Kind{view.Definitions}, Lacks: []string{"when they were used"}})
-	o.Flags(c)
-	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
-		s, err := sight(ctx, cl)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := a.Asking(ctx)
-		defer cancel()
-		all, broken := cl.Tokens(ctx)
-		if s.Past != nil {
-			all, broken = client.TokensOf(ctx, s.View)
-		}
-		if broken != nil && len(all) == 0 {
-			return broken
-		}
-		used, err := a.usesOf(ctx, cl, &s, all)
-		switch {
-		case o.JSON():
-			a.NoteMoment(&s)
+	return (&connect.Reading[[]shownToken]{
+		Use: "ls", Short: "List the tokens: when they expire, and when they were last used",
+		Then: connect.Then{Folds: []view.Kind{view.Definitions}, Lacks: []string{"when they were used"}},
+		Read: func(ctx context.Context, cl *client.Client, s *connect.Sight, _ string) ([]shownToken, error) {
+			all, broken := cl.Tokens(ctx)
+			var used map[string]time.Time
+			if s.Past != nil { // when they were used is not recorded
+				all, broken = client.TokensOf(ctx, s.View)
+			} else if len(all) > 0 {
+				var err error
+				used, err = cl.TokenUses(ctx, namesOf(all, func(k *definitions.StoredToken) string { return k.Name }))
+				broken = errors.Join(broken, err)
+			}
 			rows := make([]shownToken, len(all))
 			for i := range all {
-				rows[i] = shownToken{all[i], used[all[i].Hash]}
+				rows[i] = shownToken{all[i], used[all[i].Hash], used != nil}
 			}
-			err = errors.Join(err, a.WriteJSON(rows))
-		case names:
-			for i := range all {
-				fmt.Fprintln(a.Out, all[i].Name)
+			return rows, broken
+		},
+		Names: func(rows []shownToken) []string { return namesOf(rows, func(k *shownToken) string { return k.Name }) }, Called: "names",
+		Table: tokenTable,
+	}).Command(a.App)
+}
+
+func tokenTable(rows []shownToken, s *connect.Sight) term.Table {
+	type row = *shownToken
+	now := s.Now()
+	t := term.List(rows,
+		term.Text("TOKEN", 0, func(k row) string { return k.Name }),
+		term.Text("ROLE", 0, func(k row) string { return string(k.Role) }),
+		term.Text("EXPIRES", 0, func(k row) string { return expiry(k.Expires, now) }),
+		term.Text("USED", 0, func(k row) string {
+			switch {
+			case !k.Used.IsZero():
+				return wording.Age(k.Used, now) + " ago"
+			case k.known:
+				return "never"
 			}
-		default:
-			t := term.Table{Header: []string{"TOKEN", "ROLE", "EXPIRES", "USED", "MADE", "BY"}, Spare: []string{"BY", "MADE"}, Foot: []string{wording.Plural(len(all), "token")}}
-			for i := range all {
-				k := &all[i]
-				t.Add(term.Plain(k.Name), term.Plain(string(k.Role)), term.Plain(expiry(k.Expires, s.Now())), term.Plain(usage(used, k.Hash, s.Now())), term.Plain(wording.Age(k.Made, s.Now())), term.Plain(term.Printable(k.By)))
-			}
-			s.Mark(&t, a.Now())
-			err = errors.Join(err, a.Print(t))
-		}
-		return errors.Join(err, broken)
-	})
-	return c
+			return ""
+		}),
+		term.Text("MADE", 2, func(k row) string { return wording.Age(k.Made, now) }),
+		term.Text("BY", 1, func(k row) string { return term.Printable(k.By) }))
+	t.Foot = []string{wording.Plural(len(rows), "token")}
+	return t
 }
 
 // shownToken is a token in JSON.
 type shownToken struct {
 	definitions.StoredToken
-	// Used is when it was last used, as of a minute ago; zero if that is not known.
-	Used time.Time `json:"used,omitzero"`
-}
-
-// usesOf returns when tokens were last used; nil for the past, of which that is not recorded.
-func (a *Commands) usesOf(ctx context.Context, cl *client.Client, s *connect.Sight, all []definitions.StoredToken) (map[string]time.Time, error) {
-	if s.Past != nil {
-		return nil, nil
-	}
-	names := make([]string, len(all))
-	for i := range all {
-		names[i] = all[i].Name
-	}
-	return cl.TokenUses(ctx, names)
-}
-
-// usage says how long ago a token was used; used is nil if that is not known.
-func usage(used map[string]time.Time, hash string, now time.Time) string {
-	at, ok := used[hash]
-	switch {
-	case used == nil:
-		return ""
-	case !ok:
-		return "never"
-	}
-	return wording.Age(at, now) + " ago"
+	// Used is when it was last used, as of a minute ago; zero if that is not known, or if it never was.
+	Used  time.Time `json:"used,omitzero"`
+	known bool
 }
 
 // expiry says when a token stops working.

@@ -99,8 +99,8 @@ ready and who must act, and ends with code 6.`,
 	c.Flags().Var(&stable, "stable", "until it has been ready for so long without a drop")
 	c.Flags().Var(&patience, "timeout", "how long to wait for the node (default for ever; $NATS_TIMEOUT is that of the connection)")
 	o.Flags(c)
-	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		waiting := ctx
+	wait := a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
+		id, waiting := node.ID(args[0]), ctx
 		if patience.D > 0 {
 			var cancel context.CancelFunc
 			waiting, cancel = context.WithTimeout(ctx, patience.D)
@@ -119,7 +119,7 @@ ready and who must act, and ends with code 6.`,
 			return &exit.Fault{Code: exit.Timeout, Err: errors.New(unready(n, stable.D, a.Now(), rules)), Hint: exit.Hint("`millrace node show %s` says more", id)}
 		}
 		if err != nil {
-			return err
+			return a.Meant(ctx, cl, err, args[0])
 		}
 		v, err := a.viewNode(ctx, cl, n)
 		switch {
@@ -131,6 +131,12 @@ ready and who must act, and ends with code 6.`,
 		_, err = fmt.Fprintln(a.Out, wording.NodeLine(&v))
 		return err
 	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := validNode(args[0]); err != nil {
+			return exit.Misuse(c, "%w", err)
+		}
+		return wait(c, args)
+	}
 	return c
 }
 

@@ -32,107 +32,92 @@ func (a *Commands) Command() *cobra.Command {
 }
 
 func (a *Commands) nodeList() *cobra.Command {
-	var o settings.Output
-	var names, watch bool
-	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the nodes; needs a millrace server", Args: settings.Takes(0, 0, "")}
-	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
-	connect.WatchFlag(c, &watch)
-	sight := a.AtFlag(c, busyNodes)
-	o.Flags(c)
-	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
-		s, err := sight(ctx, cl)
-		if err != nil {
-			return err
-		}
-		look := a.nodesIn(ctx, cl, &s, client.NodeListRequest{})
-		if names {
-			asking, cancel := a.Asking(ctx)
-			defer cancel()
-			page, err := look(asking)
-			for _, n := range page.Nodes {
-				fmt.Fprintln(a.Out, n.ID)
+	return (&connect.Reading[client.NodePage]{
+		Use: "ls", Short: "List the nodes; needs a millrace server",
+		Then: busyNodes, Watch: true, Request: nodesAt, Called: "names",
+		Names: func(page client.NodePage) (names []string) {
+			for i := range page.Nodes {
+				names = append(names, string(page.Nodes[i].ID))
 			}
-			return err
-		}
-		return a.Show(ctx, watch, &o, func(ctx context.Context) (connect.Frame, error) {
-			page, err := look(ctx)
+			return names
+		},
+		Table: nodeTable,
+		JSON: func(page client.NodePage, _ *connect.Sight) any {
 			page.Nodes = append([]client.NodeView{}, page.Nodes...)
-			t := nodeTable(&page, &s)
-			s.Mark(&t, a.Now())
-			return connect.Frame{Table: t, JSON: struct {
-				client.NodePage
-				At *connect.ShownPoint `json:"at,omitempty"`
-			}{page, s.Past}}, err
-		})
-	})
-	return c
+			return page
+		},
+	}).Command(a.App)
+}
+
+// nodesAt asks a server for the nodes.
+func nodesAt(ctx context.Context, cl *client.Client, _ string, q connect.Question) (client.NodePage, error) {
+	return cl.Nodes(ctx, client.NodeListRequest{At: q.At, AtLeast: q.AtLeast})
 }
 
 // busyNodes is a past moment's request about nodes and their load.
 var busyNodes = connect.Then{Lacks: []string{"heartbeats"}}
 
 // nodeTable lays out the nodes.
-func nodeTable(page *client.NodePage, s *connect.Sight) term.Table {
+func nodeTable(page client.NodePage, s *connect.Sight) term.Table {
+	type row = *client.NodeView
 	now := s.Now()
-	t := term.Table{
-		Header: []string{"NODE", "STATE", "SINCE", "BUSY", "QUEUES", "BEAT", "ONLINE", "READY", "SESSIONS", "MEAN", "FLAP", "VERSION", "LABELS", "REASON"},
-		Spare:  []string{"MEAN", "FLAP", "SESSIONS", "ONLINE", "READY", "VERSION", "LABELS", "BEAT", "QUEUES"},
-	}
-	for i := range page.Nodes {
-		n := &page.Nodes[i]
-		beat := "none"
-		switch {
-		case s.Past != nil:
-			beat = "not recorded"
-		case !n.LastBeat.IsZero():
-			beat = wording.Age(n.LastBeat, now) + " ago"
-		}
-		mean := ""
-		if n.MeanSession > 0 {
-			mean = wording.Span(n.MeanSession.Std())
-		}
-		reason := n.Reason
-		if n.Standing.Order == node.OrderCordon {
-			reason = wording.Words(n.Standing.Words(), reason)
-		}
-		switch at := n.Next.By; {
-		case n.KeptBy != "":
-			reason = wording.Words(reason, "stays while task "+n.KeptBy.Short()+" names it")
-		case n.State == node.Offline && n.Next.Who == node.Operator && !at.IsZero():
-			reason = wording.Words(reason, "retires by itself "+wording.Moment(at, now))
-		}
-		flap := ""
-		if n.Score > 0 {
-			flap = fmt.Sprintf("%.1f", n.Score)
-		}
-		t.Add(term.Plain(string(n.ID)), wording.SeenState(n), term.Plain(wording.Age(n.Since, now)), term.Plain(fmt.Sprintf("%d/%d", n.Running, n.Slots)),
-			term.Plain(strings.Join(n.Queues, ",")), term.Plain(beat), term.Plain(wording.Age(n.OnlineSince, now)), term.Plain(wording.Age(n.ReadySince, now)),
-			term.Plain(fmt.Sprint(n.Sessions)), term.Plain(mean), term.Plain(flap), term.Plain(n.Version), term.Plain(wording.Pairs(n.Labels)), term.Plain(reason))
-	}
+	t := term.List(page.Nodes,
+		term.Text("NODE", 0, func(n row) string { return string(n.ID) }),
+		term.Tints("STATE", 0, wording.SeenState),
+		term.Text("SINCE", 0, func(n row) string { return wording.Age(n.Since, now) }),
+		term.Text("BUSY", 0, func(n row) string { return fmt.Sprintf("%d/%d", n.Running, n.Slots) }),
+		term.Text("QUEUES", 9, func(n row) string { return strings.Join(n.Queues, ",") }),
+		term.Text("BEAT", 8, func(n row) string { return beat(n, s) }),
+		term.Text("ONLINE", 4, func(n row) string { return wording.Age(n.OnlineSince, now) }),
+		term.Text("READY", 5, func(n row) string { return wording.Age(n.ReadySince, now) }),
+		term.Text("SESSIONS", 3, func(n row) string { return fmt.Sprint(n.Sessions) }),
+		term.Text("MEAN", 1, func(n row) string {
+			if n.MeanSession == 0 {
+				return ""
+			}
+			return wording.Span(n.MeanSession.Std())
+		}),
+		term.Text("FLAP", 2, func(n row) string {
+			if n.Score == 0 {
+				return ""
+			}
+			return fmt.Sprintf("%.1f", n.Score)
+		}),
+		term.Text("VERSION", 6, func(n row) string { return n.Version }),
+		term.Text("LABELS", 7, func(n row) string { return wording.Pairs(n.Labels) }),
+		term.Text("REASON", 0, func(n row) string { return reason(n, now) }))
 	t.Foot = append([]string{fmt.Sprintf("%s, as of sequence %d", wording.Plural(len(page.Nodes), "node"), page.Seq)}, wording.UnservedNodes(page.Unserved, now)...)
 	return t
 }
 
-// onNode makes the RunE of a command for one node, by its name.
-func (a *Commands) onNode(do func(ctx context.Context, cl *client.Client, id node.ID) error) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, args []string) error {
-		id := node.ID(args[0])
-		if err := id.Validate(); err != nil {
-			return exit.Misuse(c, "%w", err)
-		}
-		cl, err := a.Connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		if err = do(c.Context(), cl, id); errors.Is(err, node.ErrUnknown) {
-			asking, cancel := a.Asking(c.Context())
-			defer cancel()
-			return connect.OrMeant(err, string(id), connect.NodeNames(asking, cl))
-		}
-		return err
+// beat says when a node last said that it is there.
+func beat(n *client.NodeView, s *connect.Sight) string {
+	switch {
+	case s.Past != nil:
+		return "not recorded"
+	case n.LastBeat.IsZero():
+		return "none"
 	}
+	return wording.Age(n.LastBeat, s.Now()) + " ago"
 }
+
+// reason says why a node is in its state, and what keeps or ends it.
+func reason(n *client.NodeView, now time.Time) string {
+	why := n.Reason
+	if n.Standing.Order == node.OrderCordon {
+		why = wording.Words(n.Standing.Words(), why)
+	}
+	switch at := n.Next.By; {
+	case n.KeptBy != "":
+		why = wording.Words(why, "stays while task "+n.KeptBy.Short()+" names it")
+	case n.State == node.Offline && n.Next.Who == node.Operator && !at.IsZero():
+		why = wording.Words(why, "retires by itself "+wording.Moment(at, now))
+	}
+	return why
+}
+
+// validNode refuses what cannot be the name of a node.
+func validNode(name string) error { return node.ID(name).Validate() }
 
 // nodeRules are the numbers by which it is judged what must happen to a node.
 func (a *Commands) nodeRules(ctx context.Context, cl *client.Client) (node.Settings, error) {
@@ -140,59 +125,57 @@ func (a *Commands) nodeRules(ctx context.Context, cl *client.Client) (node.Setti
 	return rules.Nodes(), err
 }
 
+// shownNode is a node with its facts.
+type shownNode struct {
+	client.NodeView
+	records []events.Record
+}
+
 func (a *Commands) nodeShow() *cobra.Command {
-	var o settings.Output
-	c := &cobra.Command{
-		Use: "show NAME", Aliases: []string{"view", "info"},
-		Short: "Print a node as the log has it",
-		Args:  settings.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
+	return (&connect.Reading[shownNode]{
+		Use: "show NAME", Short: "Print a node as the log has it",
+		Of: "node", Complete: a.CompleteNodes, Valid: validNode, Then: busyNodes,
+		Read: a.readNode, Slow: true,
+		Table: func(n shownNode, s *connect.Sight) term.Table { return nodeDetails(&n.NodeView, n.records, s.Now()) },
+	}).Command(a.App)
+}
+
+// readNode reads a node from the log, and asks a server how busy it is.
+func (a *Commands) readNode(ctx context.Context, cl *client.Client, s *connect.Sight, name string) (n shownNode, err error) {
+	asking, cancel := a.Asking(ctx)
+	defer cancel()
+	list := func(least uint64) (client.NodePage, error) {
+		return connect.Look(ctx, a.App, cl, s, func(ctx context.Context, q connect.Question) (client.NodePage, error) {
+			q.AtLeast = max(q.AtLeast, least)
+			return nodesAt(ctx, cl, name, q)
+		})(asking)
 	}
-	sight := a.AtFlag(c, busyNodes)
-	o.Flags(c)
-	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		s, err := sight(ctx, cl)
-		if err != nil {
-			return err
+	if n.records, err = nodeFacts(asking, s.View, node.ID(name)); errors.Is(err, node.ErrUnknown) {
+		if page, bad := list(0); bad == nil {
+			err = awaited(err, name, page.Unserved, s.Now())
 		}
-		asking, cancel := a.Asking(ctx)
-		defer cancel()
-		records, err := nodeFacts(asking, s.View, id)
-		if errors.Is(err, node.ErrUnknown) {
-			if page, bad := a.nodesIn(ctx, cl, &s, client.NodeListRequest{})(asking); bad == nil {
-				err = awaited(err, id, page.Unserved, s.Now())
-			}
-		}
-		if err != nil {
-			return s.Unknown(err)
-		}
-		rules, err := a.nodeRules(ctx, cl)
-		if err != nil {
-			return err
-		}
-		v := client.ViewNode(events.FoldNode(id, records), s.Now(), rules)
-		page, err := a.nodesIn(ctx, cl, &s, client.NodeListRequest{AtLeast: v.Head})(asking)
-		if err != nil && !errors.Is(err, jet.ErrNoService) {
-			return err
-		}
-		busy(&v, page.Nodes)
-		if o.JSON() {
-			return a.WriteJSON(struct {
-				client.NodeView
-				At *connect.ShownPoint `json:"at,omitempty"`
-			}{v, s.Past})
-		}
-		t := nodeDetails(&v, records, s.Now())
-		s.Mark(&t, a.Now())
-		return a.Print(t)
-	})
-	return c
+	}
+	if err != nil {
+		return n, err
+	}
+	rules, err := a.nodeRules(ctx, cl)
+	if err != nil {
+		return n, err
+	}
+	n.NodeView = client.ViewNode(events.FoldNode(node.ID(name), n.records), s.Now(), rules)
+	page, err := list(n.Head)
+	if err != nil && !errors.Is(err, jet.ErrNoService) {
+		return n, err
+	}
+	busy(&n.NodeView, page.Nodes)
+	return n, nil
 }
 
 // awaited says of a node that has never registered which tasks wait for it alone.
-func awaited(err error, id node.ID, unserved []client.UnservedNode, now time.Time) error {
+func awaited(err error, name string, unserved []client.UnservedNode, now time.Time) error {
 	for i := range unserved {
-		if u := &unserved[i]; u.Node == string(id) {
-			return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%w; %s for it alone since %s", err, waits(u.Tasks), wording.Moment(u.Since, now)), Hint: exit.Hint("start `millrace worker --name %s`", id)}
+		if u := &unserved[i]; u.Node == name {
+			return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%w; %s for it alone since %s", err, waits(u.Tasks), wording.Moment(u.Since, now)), Hint: exit.Hint("start `millrace worker --name %s`", name)}
 		}
 	}
 	return err
@@ -214,15 +197,6 @@ func busy(v *client.NodeView, nodes []client.NodeView) {
 			v.LastBeat, v.Silent, v.KeptBy, v.Next = n.LastBeat, n.Silent, n.KeptBy, n.Next
 		}
 	}
-}
-
-// nodesIn lists nodes in a sight.
-func (a *Commands) nodesIn(ctx context.Context, cl *client.Client, s *connect.Sight, r client.NodeListRequest) func(context.Context) (client.NodePage, error) {
-	return connect.Look(ctx, a.App, cl, s, func(ctx context.Context, q connect.Question) (client.NodePage, error) {
-		asked := r
-		asked.At, asked.AtLeast = q.At, max(r.AtLeast, q.AtLeast)
-		return cl.Nodes(ctx, asked)
-	})
 }
 
 // nodeFacts reads the facts of a node; none is an error.
@@ -281,35 +255,20 @@ func nodeFact(r *events.Record) string {
 }
 
 func (a *Commands) nodeEvents() *cobra.Command {
-	var o settings.Output
-	c := &cobra.Command{
+	return (&connect.Reading[[]events.Record]{
 		Use: "events NAME", Aliases: []string{"history"}, Short: "Print the facts of a node",
-		Args: settings.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
-	}
-	sight := a.AtFlag(c, connect.Then{})
-	o.Flags(c)
-	c.RunE = a.onNode(func(ctx context.Context, cl *client.Client, id node.ID) error {
-		s, err := sight(ctx, cl)
-		if err != nil {
-			return err
-		}
-		asking, cancel := a.Asking(ctx)
-		defer cancel()
-		records, err := nodeFacts(asking, s.View, id)
-		if err != nil {
-			return s.Unknown(err)
-		}
-		if o.JSON() {
-			a.NoteMoment(&s)
-			return a.WriteJSON(client.ShowFacts(records))
-		}
-		t := term.Table{Header: []string{"SEQ", "TIME", "FACT", "BY", "DETAILS"}, Spare: []string{"BY", "SEQ"}}
-		for i := range records {
-			r := &records[i]
-			t.Add(term.Plain(fmt.Sprint(r.Seq)), term.Plain(wording.Clock(wording.FactTime(r))), term.Plain(wording.FactType(r)), term.Plain(wording.Actor(r)), term.Plain(wording.FactDetails(r)))
-		}
-		s.Mark(&t, a.Now())
-		return a.Print(t)
-	})
-	return c
+		Of: "node", Complete: a.CompleteNodes, Valid: validNode,
+		Read: func(ctx context.Context, _ *client.Client, s *connect.Sight, name string) ([]events.Record, error) {
+			return nodeFacts(ctx, s.View, node.ID(name))
+		},
+		JSON: func(records []events.Record, _ *connect.Sight) any { return client.ShowFacts(records) },
+		Table: func(records []events.Record, _ *connect.Sight) term.Table {
+			t := term.Table{Header: []string{"SEQ", "TIME", "FACT", "BY", "DETAILS"}, Spare: []string{"BY", "SEQ"}}
+			for i := range records {
+				r := &records[i]
+				t.Add(term.Plain(fmt.Sprint(r.Seq)), term.Plain(wording.Clock(wording.FactTime(r))), term.Plain(wording.FactType(r)), term.Plain(wording.Actor(r)), term.Plain(wording.FactDetails(r)))
+			}
+			return t
+		},
+	}).Command(a.App)
 }

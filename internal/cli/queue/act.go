@@ -204,3 +204,13 @@ func (a *Commands) sayPurge(o *settings.Output, queue string, found, ended int, 
 	_, err := fmt.Fprintln(a.Out, text)
 	return err
 }
+
+// onQueue makes the RunE of a command for one queue, by its name.
+func (a *Commands) onQueue(do func(ctx context.Context, cl *client.Client, name string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		if err := validQueue(args[0]); err != nil {
+			return exit.Misuse(c, "%w", err)
+		}
+		return a.Online(func(ctx context.Context, cl *client.Client, args []string) error { return do(ctx, cl, args[0]) })(c, args)
+	}
+}

@@ -2,16 +2,13 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"millrace/internal/cli/connect"
-	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -45,62 +42,40 @@ has a lower priority, if there is one. Fair keys (run --fair-key) are served in 
 }
 
 func (a *Commands) queueList() *cobra.Command {
-	var o settings.Output
-	var names, rates, watch bool
-	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the queues; needs a millrace server", Args: settings.Takes(0, 0, "")}
-	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
-	ratesFlag(c, &rates)
-	connect.WatchFlag(c, &watch)
-	sight := a.AtFlag(c, sums)
-	o.Flags(c)
-	c.MarkFlagsMutuallyExclusive("at", "rates")
-	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
-		s, err := sight(ctx, cl)
-		if err != nil {
-			return err
-		}
-		look := a.queuesIn(ctx, cl, &s, client.QueueListRequest{Rates: rates && !names})
-		if names {
-			asking, cancel := a.Asking(ctx)
-			defer cancel()
-			page, err := look(asking)
-			for _, q := range page.Queues {
-				fmt.Fprintln(a.Out, q.Name)
+	var rates bool
+	return (&connect.Reading[client.QueuePage]{
+		Use: "ls", Short: "List the queues; needs a millrace server",
+		Then: sums, Apart: []string{"rates"}, Watch: true, Flags: ratesFlag(&rates), Request: queuesAt(&rates), Called: "names",
+		Names: func(page client.QueuePage) (names []string) {
+			for i := range page.Queues {
+				names = append(names, page.Queues[i].Name)
 			}
-			return err
-		}
-		return a.Show(ctx, watch, &o, func(ctx context.Context) (connect.Frame, error) {
-			page, err := look(ctx)
-			t := queueTable(&page, s.Now())
-			s.Mark(&t, a.Now())
-			return connect.Frame{Table: t, JSON: shownQueues(&page, &s)}, err
-		})
-	})
-	return c
+			return names
+		},
+		Table: queueTable, JSON: shownQueues,
+	}).Command(a.App)
 }
 
 // sums is a past moment's request about queues and limits: tasks are counted. What consumers hold
 // is not recorded.
 var sums = connect.Then{Lacks: []string{"offers by priority", "leases", "rates measured"}}
 
-// queuesIn lists queues in a sight.
-func (a *Commands) queuesIn(ctx context.Context, cl *client.Client, s *connect.Sight, r client.QueueListRequest) func(context.Context) (client.QueuePage, error) {
-	return connect.Look(ctx, a.App, cl, s, func(ctx context.Context, q connect.Question) (client.QueuePage, error) {
-		r.At, r.AtLeast = q.At, q.AtLeast
-		return cl.Queues(ctx, r)
-	})
+// queuesAt asks a server for the queue of a name, or for all.
+func queuesAt(rates *bool) func(context.Context, *client.Client, string, connect.Question) (client.QueuePage, error) {
+	return func(ctx context.Context, cl *client.Client, name string, q connect.Question) (client.QueuePage, error) {
+		return cl.Queues(ctx, client.QueueListRequest{Queue: name, Rates: *rates, At: q.At, AtLeast: q.AtLeast})
+	}
 }
 
 // queueThen is a queue of the past in JSON, without what is not recorded.
 type queueThen struct {
 	client.QueueView
-	Waiting *struct{}           `json:"waiting,omitempty"`
-	Leased  *struct{}           `json:"leased,omitempty"`
-	At      *connect.ShownPoint `json:"at,omitempty"`
+	Waiting *struct{} `json:"waiting,omitempty"`
+	Leased  *struct{} `json:"leased,omitempty"`
 }
 
 // shownQueues is a page of queues in JSON.
-func shownQueues(page *client.QueuePage, s *connect.Sight) any {
+func shownQueues(page client.QueuePage, s *connect.Sight) any {
 	if s.Past == nil {
 		return page
 	}
@@ -109,24 +84,34 @@ func shownQueues(page *client.QueuePage, s *connect.Sight) any {
 		then[i].QueueView = page.Queues[i]
 	}
 	return struct {
-		Queues []queueThen         `json:"queues"`
-		Seq    uint64              `json:"seq"`
-		At     *connect.ShownPoint `json:"at"`
-	}{then, page.Seq, s.Past}
+		Queues []queueThen `json:"queues"`
+		Seq    uint64      `json:"seq"`
+	}{then, page.Seq}
 }
 
 // ratesFlag adds --rates, which must measure, and so takes time.
-func ratesFlag(c *cobra.Command, rates *bool) {
-	c.Flags().BoolVar(rates, "rates", false, "also how many tasks come and go in a second; takes half a second")
+func ratesFlag(rates *bool) func(*cobra.Command) {
+	return func(c *cobra.Command) {
+		c.Flags().BoolVar(rates, "rates", false, "also how many tasks come and go in a second; takes half a second")
+	}
 }
 
-func queueTable(page *client.QueuePage, now time.Time) term.Table {
-	t := term.Table{Header: []string{"QUEUE", "STATE", "WAITING", "RUNNING", "LIMIT", "RATE", "OLDEST", "IN/S", "OUT/S", "NODES"}, Spare: []string{"RATE", "IN/S", "OUT/S", "LIMIT", "OLDEST"}}
-	for i := range page.Queues {
-		q := &page.Queues[i]
-		t.Add(term.Plain(q.Name), queueCell(q), term.Plain(waitingText(q)), term.Plain(strconv.Itoa(q.States[task.Running.String()]+q.States[task.Cancelling.String()])),
-			term.Plain(orDash(q.Limit)), term.Plain(queueRateText(q)), term.Plain(wording.Age(q.Oldest, now)), term.Plain(perSecond(q.In)), term.Plain(perSecond(q.Out)), term.Plain(strconv.Itoa(len(q.Nodes))))
-	}
+func queueTable(page client.QueuePage, s *connect.Sight) term.Table {
+	now := s.Now()
+	type row = *client.QueueView
+	t := term.List(page.Queues,
+		term.Text("QUEUE", 0, func(q row) string { return q.Name }),
+		term.Tints("STATE", 0, queueCell),
+		term.Text("WAITING", 0, waitingText),
+		term.Text("RUNNING", 0, func(q row) string {
+			return strconv.Itoa(q.States[task.Running.String()] + q.States[task.Cancelling.String()])
+		}),
+		term.Text("LIMIT", 4, func(q row) string { return orDash(q.Limit) }),
+		term.Text("RATE", 1, queueRateText),
+		term.Text("OLDEST", 5, func(q row) string { return wording.Age(q.Oldest, now) }),
+		term.Text("IN/S", 2, func(q row) string { return perSecond(q.In) }),
+		term.Text("OUT/S", 3, func(q row) string { return perSecond(q.Out) }),
+		term.Text("NODES", 0, func(q row) string { return strconv.Itoa(len(q.Nodes)) }))
 	t.Foot = []string{fmt.Sprintf("%s, as of sequence %d", wording.Plural(len(page.Queues), "queue"), page.Seq)}
 	for i := range page.Queues {
 		if u := page.Queues[i].Unserved; u != nil {
@@ -204,47 +189,29 @@ func perSecond(r *float64) string {
 }
 
 func (a *Commands) queueShow() *cobra.Command {
-	var o settings.Output
 	var rates bool
-	c := &cobra.Command{
-		Use: "show NAME", Aliases: []string{"view", "info"}, Short: "Print a queue; needs a millrace server",
-		Args: settings.Takes(1, 1, "queue"), ValidArgsFunction: a.CompleteQueues,
-	}
-	ratesFlag(c, &rates)
-	sight := a.AtFlag(c, sums)
-	o.Flags(c)
-	c.MarkFlagsMutuallyExclusive("at", "rates")
-	c.RunE = a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
-		s, err := sight(ctx, cl)
-		if err != nil {
-			return err
-		}
-		look := a.queuesIn(ctx, cl, &s, client.QueueListRequest{Queue: name, Rates: rates})
-		asking, cancel := a.Asking(ctx)
-		defer cancel()
-		page, err := look(asking)
-		q, err := client.OneOf(page, name, err)
-		switch {
-		case errors.Is(err, client.ErrNoQueue):
-			return connect.OrMeant(s.Unknown(err), name, connect.QueueNames(asking, cl))
-		case err != nil:
-			return err
-		case !o.JSON():
-			t := queueFields(&q, &s)
-			s.Mark(&t, a.Now())
-			return a.Print(t)
-		case s.Past != nil:
-			return a.WriteJSON(queueThen{QueueView: q, At: s.Past})
-		}
-		return a.WriteJSON(q)
-	})
-	return c
+	return (&connect.Reading[client.QueueView]{
+		Use: "show NAME", Short: "Print a queue; needs a millrace server",
+		Of: "queue", Complete: a.CompleteQueues, Valid: validQueue,
+		Then: sums, Apart: []string{"rates"}, Flags: ratesFlag(&rates),
+		Request: func(ctx context.Context, cl *client.Client, name string, q connect.Question) (client.QueueView, error) {
+			page, err := queuesAt(&rates)(ctx, cl, name, q)
+			return client.OneOf(page, name, err)
+		},
+		Table: queueFields,
+		JSON: func(q client.QueueView, s *connect.Sight) any {
+			if s.Past != nil {
+				return queueThen{QueueView: q}
+			}
+			return q
+		},
+	}).Command(a.App)
 }
 
-func queueFields(q *client.QueueView, s *connect.Sight) term.Table {
+func queueFields(q client.QueueView, s *connect.Sight) term.Table {
 	var out term.Table
 	now := s.Now()
-	state := queueCell(q)
+	state := queueCell(&q)
 	out.Field("queue", q.Name)
 	out.Field("state", state.Text)
 	if p := q.Paused; p != nil {
@@ -288,17 +255,5 @@ func queueFields(q *client.QueueView, s *connect.Sight) term.Table {
 	return out
 }
 
-// onQueue makes the RunE of a command for one queue, by its name.
-func (a *Commands) onQueue(do func(ctx context.Context, cl *client.Client, name string) error) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, args []string) error {
-		if err := value.ValidName("queue", args[0]); err != nil {
-			return exit.Misuse(c, "%w", err)
-		}
-		cl, err := a.Connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		return do(c.Context(), cl, args[0])
-	}
-}
+// validQueue refuses what cannot be the name of a queue.
+func validQueue(name string) error { return value.ValidName("queue", name) }

@@ -199,7 +199,7 @@ func (d *Setting) env() string  { return "MILLRACE_" + strings.ToUpper(d.Name) }
 
 // All lists all settings but the profile, in the order in which they are shown.
 var All = []Setting{
-	orOff("start_deadline", "how long a task may wait while no node serves its queue, or off for ever", keepOff, func(s *Values) *time.Duration { return &s.StartDeadline }).of(Serving),
+	orOff("start_deadline", "how long a task may wait while no node serves its queue, or off for ever", Off, func(s *Values) *time.Duration { return &s.StartDeadline }).of(Serving),
 	period("ack_wait", "how long a silent worker keeps its lease; fixed when the streams are made", "6s", "30s", func(s *Values) *time.Duration { return &s.AckWait }).of(Serving),
 	period("beat", "how often a node writes its heartbeat", "2s", "5s", func(s *Values) *time.Duration { return &s.Beat }).of(Working),
 	period("node_ttl", "how long a heartbeat lasts", "6s", "15s", func(s *Values) *time.Duration { return &s.NodeTTL }).of(Working),
@@ -268,10 +268,7 @@ var All = []Setting{
 		processes: Working, Name: "spool", Usage: "folder for output and reports of tasks with on_disconnect: continue while NATS is away, or auto for one of this user's", dev: ownSpool, prod: ownSpool,
 		read: readSpool, Text: func(s *Values) string { return cmp.Or(s.Spool, ownSpool) },
 	},
-	{
-		processes: Working, Name: "spool_limit", Usage: "how many bytes of output a worker's tasks may keep in the spool together", dev: "256MiB", prod: "256MiB",
-		read: readSpoolLimit, Text: spoolLimitText,
-	},
+	size("spool_limit", "how many bytes of output a worker's tasks may keep in the spool together", "256MiB", nil, func(s *Values) *int64 { return &s.SpoolLimit }).of(Working),
 	period("connection_ping", "how often a connection asks whether NATS is there; three times without an answer, and it is made anew", jet.DefaultPing.String(), jet.DefaultPing.String(), func(s *Values) *time.Duration { return &s.Ping }),
 	{
 		processes: Serving, Name: "lane_idle", Usage: "how long a server keeps the consumer of an unused priority, key or selector", dev: "24h", prod: "24h",
@@ -301,45 +298,17 @@ var All = []Setting{
 	size("store_files", "how many bytes of bundles and artifacts are kept, then new ones are refused; auto is three twentieths of store", autoSize, []string{autoSize, noSize}, func(s *Values) *int64 { return &s.Sizes.Files }).of(Serving),
 	size("store_state", "how many bytes of checkpoints and standings are kept, then new ones are refused; auto is a twentieth of store", autoSize, []string{autoSize, noSize}, func(s *Values) *int64 { return &s.Sizes.State }).of(Serving),
 	size("memory", "memory in bytes that a server or worker tries to stay within, or auto for four fifths of the machine's", bytesText(defaultMemory), []string{autoSize}, func(s *Values) *int64 { return &s.Memory }),
-	{
-		processes: Working, Name: "new_privileges", Usage: "whether tasks may start programs that give them more rights, such as sudo: on or off", dev: "off", prod: "off",
-		read: func(s *Values, text string) error {
-			if s.NewPrivileges = text == "on"; text != "on" && text != "off" {
-				return errors.New("want on or off")
-			}
-			return nil
-		},
-		Text: func(s *Values) string {
-			if s.NewPrivileges {
-				return "on"
-			}
-			return "off"
-		},
-	},
+	onOff("new_privileges", "whether tasks may start programs that give them more rights, such as sudo: on or off", func(s *Values) *bool { return &s.NewPrivileges }).of(Working),
 	{
 		processes: Working, Name: "capabilities", Usage: "which capabilities tasks of root keep: none, all, or names such as chown,dac_read_search", dev: "none", prod: "none",
 		read: func(s *Values, text string) error { return s.Confine.ParseCapabilities(text) },
 		Text: func(s *Values) string { return s.Confine.CapabilitiesText() },
 	},
-	{
-		processes: Working, Name: "tasks_look", Usage: "whether tasks may look into other processes of their user, as debuggers do: on or off", dev: "off", prod: "off",
-		read: func(s *Values, text string) error {
-			if s.Confine.Open = text == "on"; text != "on" && text != "off" {
-				return errors.New("want on or off")
-			}
-			return nil
-		},
-		Text: func(s *Values) string {
-			if s.Confine.Open {
-				return "on"
-			}
-			return "off"
-		},
-	},
-	keeping("log_keep_done", "how long a server keeps the output of a finished task whose job does not say, or off for as long as the stream, 30 days", func(s *Values) *time.Duration { return &s.LogKeep.Done }).of(Serving),
-	keeping("log_keep_failed", "the same of a task that ended otherwise", func(s *Values) *time.Duration { return &s.LogKeep.Failed }).of(Serving),
-	keeping("data_keep_done", "the same of the records that it has produced; off is for ever", func(s *Values) *time.Duration { return &s.DataKeep.Done }).of(Serving),
-	keeping("data_keep_failed", "the same of the records of a task that ended otherwise", func(s *Values) *time.Duration { return &s.DataKeep.Failed }).of(Serving),
+	onOff("tasks_look", "whether tasks may look into other processes of their user, as debuggers do: on or off", func(s *Values) *bool { return &s.Confine.Open }).of(Working),
+	orOff("log_keep_done", "how long a server keeps the output of a finished task whose job does not say, or off for as long as the stream, 30 days", Off, func(s *Values) *time.Duration { return &s.LogKeep.Done }).of(Serving),
+	orOff("log_keep_failed", "the same of a task that ended otherwise", Off, func(s *Values) *time.Duration { return &s.LogKeep.Failed }).of(Serving),
+	orOff("data_keep_done", "the same of the records that it has produced; off is for ever", Off, func(s *Values) *time.Duration { return &s.DataKeep.Done }).of(Serving),
+	orOff("data_keep_failed", "the same of the records of a task that ended otherwise", Off, func(s *Values) *time.Duration { return &s.DataKeep.Failed }).of(Serving),
 }
 
 // noWord is the value of an empty setting.
@@ -405,12 +374,23 @@ func readProxies(s *Values, text string) error {
 	return nil
 }
 
-// keepOff is the value of a setting by which nothing is dropped early.
-const keepOff = "off"
-
-// keeping makes a setting for how long something is kept.
-func keeping(name, usage string, field func(*Values) *time.Duration) Setting {
-	return orOff(name, usage, keepOff, field)
+// onOff makes a setting that is on or, by default, off.
+func onOff(name, usage string, field func(*Values) *bool) Setting {
+	return Setting{
+		Name: name, Usage: usage, dev: Off, prod: Off,
+		read: func(s *Values, text string) error {
+			if *field(s) = text == "on"; text != "on" && text != Off {
+				return errors.New("want on or off")
+			}
+			return nil
+		},
+		Text: func(s *Values) string {
+			if *field(s) {
+				return "on"
+			}
+			return Off
+		},
+	}
 }
 
 // orOff is a setting that is a duration or off, which is 0.
@@ -418,7 +398,7 @@ func orOff(name, usage, is string, field func(*Values) *time.Duration) Setting {
 	return Setting{
 		Name: name, Usage: usage, dev: is, prod: is,
 		read: func(s *Values, text string) error {
-			if text == keepOff {
+			if text == Off {
 				*field(s) = 0
 				return nil
 			}
@@ -429,7 +409,7 @@ func orOff(name, usage, is string, field func(*Values) *time.Duration) Setting {
 		},
 		Text: func(s *Values) string {
 			if *field(s) == 0 {
-				return keepOff
+				return Off
 			}
 			return field(s).String()
 		},
@@ -447,11 +427,6 @@ func readSpool(s *Values, text string) (err error) {
 	return err
 }
 
-func readSpoolLimit(s *Values, text string) (err error) {
-	s.SpoolLimit, err = readBytes(text)
-	return err
-}
-
 // readBytes parses a number of bytes.
 func readBytes(text string) (int64, error) {
 	n, err := humanize.ParseBytes(text)
@@ -460,8 +435,6 @@ func readBytes(text string) (int64, error) {
 	}
 	return int64(n), nil
 }
-
-func spoolLimitText(s *Values) string { return bytesText(s.SpoolLimit) }
 
 // bytesText formats a number of bytes readably, without losing any.
 func bytesText(size int64) string {
@@ -486,7 +459,7 @@ func size(name, usage, value string, words []string, field func(*Values) *int64)
 		read: func(s *Values, text string) (err error) {
 			switch {
 			case !slices.Contains(words, text):
-				if *field(s), err = readBytes(text); err != nil {
+				if *field(s), err = readBytes(text); err != nil && words != nil {
 					return fmt.Errorf("%w, or %s", err, strings.Join(words, ", or "))
 				}
 			case text == autoSize:
@@ -494,7 +467,7 @@ func size(name, usage, value string, words []string, field func(*Values) *int64)
 			case text == noSize:
 				*field(s) = streams.NoBound
 			}
-			return nil
+			return err
 		},
 		Text: func(s *Values) string {
 			switch n := *field(s); n {
@@ -509,7 +482,8 @@ func size(name, usage, value string, words []string, field func(*Values) *int64)
 	}
 }
 
-// Off is the value of an address at which nothing is served.
+// Off is the value of what is not done: an address at which nothing is served, a time after which nothing
+// is dropped.
 const Off = "off"
 
 // DevHTTP is the default address of dev's HTTP service; dev takes another port if that one is

@@ -2,10 +2,12 @@ package settings
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
 func TestSpoolLimit(t *testing.T) {
+	of := All[slices.IndexFunc(All, func(d Setting) bool { return d.Name == "spool_limit" })]
 	for text, want := range map[string]struct {
 		bytes int64
 		shown string
@@ -14,9 +16,9 @@ func TestSpoolLimit(t *testing.T) {
 		"0": {}, "": {}, "much": {}, "-1": {}, "1ZB": {},
 	} {
 		var s Values
-		err := readSpoolLimit(&s, text)
-		if (err == nil) != (want.bytes > 0) || s.SpoolLimit != want.bytes || err == nil && spoolLimitText(&s) != want.shown {
-			t.Errorf("%q: %d, shown as %q, %v; want %+v", text, s.SpoolLimit, spoolLimitText(&s), err, want)
+		err := of.read(&s, text)
+		if (err == nil) != (want.bytes > 0) || s.SpoolLimit != want.bytes || err == nil && of.Text(&s) != want.shown {
+			t.Errorf("%q: %d, shown as %q, %v; want %+v", text, s.SpoolLimit, of.Text(&s), err, want)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -59,6 +60,44 @@ type Table struct {
 	Rows  [][]Cell
 	// Foot are lines below the rows.
 	Foot []string
+}
+
+// Column is a column of a list of things.
+type Column[R any] struct {
+	Title string
+	// Spare says when a narrow terminal drops it: the columns with the smallest numbers first, and one
+	// with 0 never.
+	Spare int
+	Cell  func(*R) Cell
+}
+
+// Text is a column of texts, and Tints one of texts with colours.
+func Text[R any](title string, spare int, text func(*R) string) Column[R] {
+	return Column[R]{title, spare, func(r *R) Cell { return Plain(text(r)) }}
+}
+
+func Tints[R any](title string, spare int, cell func(*R) Cell) Column[R] {
+	return Column[R]{title, spare, cell}
+}
+
+// List lays out things, a row each.
+func List[R any](things []R, columns ...Column[R]) (t Table) {
+	for _, c := range columns {
+		t.Header = append(t.Header, c.Title)
+	}
+	for i := range things {
+		row := make([]Cell, len(columns))
+		for j, c := range columns {
+			row[j] = c.Cell(&things[i])
+		}
+		t.Add(row...)
+	}
+	spare := slices.DeleteFunc(slices.Clone(columns), func(c Column[R]) bool { return c.Spare == 0 })
+	slices.SortFunc(spare, func(a, b Column[R]) int { return a.Spare - b.Spare })
+	for _, c := range spare {
+		t.Spare = append(t.Spare, c.Title)
+	}
+	return t
 }
 
 // Add adds a row.

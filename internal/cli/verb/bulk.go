@@ -2,11 +2,9 @@ package verb
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -71,11 +69,7 @@ func (m *command) checkFilters(args []string) error {
 // bulk changes all tasks that the filters choose. If the user must confirm, the question is about
 // the tasks chosen at that moment, and no others are changed.
 func (m *command) bulk(ctx context.Context, cl *client.Client) error {
-	c, many, request := m.cobra, m.is.Command.Many, reflect.ValueOf(m.request).Elem()
-	reason, data := request.FieldByName("Reason").String(), json.RawMessage(nil)
-	if field := request.FieldByName("Data"); field.IsValid() {
-		data = field.Bytes()
-	}
+	c, many := m.cobra, m.is.Command.Many
 	b, err := m.bulkOf(ctx, cl)
 	if err != nil {
 		return err
@@ -111,7 +105,8 @@ func (m *command) bulk(ctx context.Context, cl *client.Client) error {
 	b.Do = func(ctx context.Context, t task.Task) (*task.Task, error) {
 		asking, cancel := m.Asking(ctx)
 		defer cancel()
-		is, err := many.Do(in, asking, t, reason, data)
+		answer, err := m.is.Do(asking, m.service(in), m.requestFor(string(t.ID)))
+		is, _ := answer.(task.Task)
 		return &is, err
 	}
 	b.Each = func(t *task.Task) {
@@ -160,7 +155,7 @@ func (m *command) foresee(ctx context.Context, cl *client.Client, b *client.Bulk
 	if all && r.Chosen == client.BulkPage {
 		asking, cancel := context.WithTimeout(ctx, max(m.Conn.Timeout, connect.CatchUp))
 		defer cancel()
-		if r, err = cl.Foresee(asking, m.is.Command.Many, m.list.Request); err != nil {
+		if r, err = cl.Foresee(asking, m.is.Command.Many.Name(), m.list.Request); err != nil {
 			return err
 		}
 	}

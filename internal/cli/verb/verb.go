@@ -18,7 +18,6 @@ import (
 	"millrace/service/answers"
 	"millrace/service/client"
 	"millrace/task"
-	"millrace/task/node"
 )
 
 // Own is what a command has of its own: it adds flags, and returns what is done after a change, with
@@ -283,10 +282,7 @@ func (m *command) do(ctx context.Context, cl *client.Client, name string) (any, 
 		return nil, m.is.Command.Foresee(m.service(cl), ctx, name)
 	}
 	answer, err := m.is.Do(ctx, m.service(cl), m.requestFor(name))
-	if errors.Is(err, node.ErrUnknown) {
-		err = connect.OrMeant(err, name, connect.NodeNames(ctx, cl))
-	}
-	return answer, err
+	return answer, m.Meant(ctx, cl, err, name)
 }
 
 // changeTasks changes tasks and prints them. A failure with one does not stop the others.

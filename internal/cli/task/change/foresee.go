@@ -122,7 +122,7 @@ func (a *Commands) foreseeNodes(ctx context.Context, c *client.Client, s *birth.
 			continue
 		}
 		if names == nil {
-			names = connect.NodeNames(ctx, c)
+			names = connect.NamesOf(ctx, c, node.ErrUnknown)
 		}
 		a.Note("%s", nodeNews(name, gone, value.Word(name, names), noNode, a.atMost(ctx, c)))
 	}
