@@ -133,6 +133,9 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		return nil, err
 	}
 	p.closers = append(p.closers, func() { _ = view.Close() }) // it can be rebuilt from the log
+	for _, discarded := range view.Notices() {
+		p.log.Warn("the read model is made again from the log", "reason", discarded)
+	}
 	reading, _, err := p.store("millrace projector", p.making)
 	if err != nil {
 		return nil, err
