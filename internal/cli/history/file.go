@@ -90,21 +90,30 @@ func (a *Commands) source(ctx context.Context, file string, bound inspect.Bound,
 		return from, err
 	}
 	defer t.shut()
+	k := kept{}
+	if file != "-" {
+		k = keptOf(file, a.Now())
+	}
 	if t.incident {
-		return incidentSource(t, own, between)
+		return incidentSource(t, k, own, between)
 	}
 	from.rules.Values = own
-	from.span, err = exportSpan(t, between)
+	from.span, err = exportSpan(t, k, between)
 	return from, err
 }
 
 // exportSpan reads a span of an export. Lines that cannot be read are gaps.
-func exportSpan(in *text, between [2]view.Moment) (*replay.Span, error) {
+func exportSpan(in *text, k kept, between [2]view.Moment) (*replay.Span, error) {
 	r, err := events.NewExportReader(in)
 	if err != nil {
 		return nil, err
 	}
 	span := replay.NewSpan(r.Header().From)
+	span.Imported(r.Header().Import)
+	if k.restore(span, func(r *events.Record) bool { return behind(between[1], r) }, between[0].Begun) {
+		return span, nil
+	}
+	span = replay.NewSpan(r.Header().From)
 	span.Imported(r.Header().Import)
 	for {
 		record, err := r.Next()
@@ -112,6 +121,7 @@ func exportSpan(in *text, between [2]view.Moment) (*replay.Span, error) {
 		case errors.Is(err, io.EOF) && span.Last() == 0 && len(span.Gaps()) > 0:
 			return nil, in.neither() // every line was unreadable
 		case errors.Is(err, io.EOF):
+			k.keep(span)
 			return span, nil
 		case err != nil && !r.Skip():
 			return nil, err

@@ -20,7 +20,7 @@ const partialFile = "the incident file holds only what lived in its span"
 
 // incidentSource reads the facts of an incident file, whose settings count before one's own. Missing
 // facts become gaps.
-func incidentSource(in *text, own settings.Values, between [2]view.Moment) (source, error) {
+func incidentSource(in *text, k kept, own settings.Values, between [2]view.Moment) (source, error) {
 	f, err := in.read()
 	if err != nil {
 		return source{}, err
@@ -36,8 +36,11 @@ func incidentSource(in *text, own settings.Values, between [2]view.Moment) (sour
 	case !m.Raw:
 		from.partial = "what decisions name was redacted"
 	}
-	from.span = replay.NewSpan(1)
-	from.span.Imported(f.Import())
+	from.begin()
+	if k.restore(from.span, func(r *events.Record) bool { return behind(between[1], r) }, func(r *events.Record) bool { return from.begun(r, between[0]) }) {
+		return from, nil
+	}
+	from.begin()
 	gaps := slices.Clone(f.Missing)
 	for r, err := range f.Facts() {
 		for len(gaps) > 0 && (gaps[0].Section != incident.SectionFacts.String() || r.Seq > gaps[0].After) {
@@ -58,7 +61,16 @@ func incidentSource(in *text, own settings.Values, between [2]view.Moment) (sour
 	for i := range gaps {
 		from.gap(&gaps[i])
 	}
+	if len(from.beside) == 0 {
+		k.keep(from.span)
+	}
 	return from, nil
+}
+
+// begin begins the span of an incident file.
+func (s *source) begin() {
+	s.span = replay.NewSpan(1)
+	s.span.Imported(s.incident.Import())
 }
 
 // begun tells whether a record belongs to the span of the file, and of the question.

@@ -26,7 +26,7 @@ func TestDamageBesideFacts(t *testing.T) {
 		if err != nil || len(f.Missing) == 0 {
 			continue
 		}
-		from, err := incidentSource(&text{Reader: bufio.NewReader(bytes.NewReader(data))}, settings.Values{}, [2]view.Moment{})
+		from, err := incidentSource(&text{Reader: bufio.NewReader(bytes.NewReader(data))}, kept{}, settings.Values{}, [2]view.Moment{})
 		if err != nil {
 			t.Fatalf("with byte %d changed: %v", at, err)
 		}
