@@ -299,10 +299,10 @@ func (p *port) width(all map[string]port) int {
 }
 
 // most is the largest number of files of a package, tests aside: a newcomer can know it in a day.
-const most = 30
+const most = 25
 
 // grown are the packages that have more, and how many. They may only shrink, and this list with them.
-var grown = map[string]int{}
+var grown = map[string]int{"scheduler": 30, "service/answers": 30, "service/pages": 27, "task": 28}
 
 // size counts the files of a package, tests aside.
 func (p *pkg) size() int {
