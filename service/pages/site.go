@@ -14,14 +14,26 @@
 package pages
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"html/template"
+	"io/fs"
+	"mime"
 	"net/http"
 	"net/url"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"millrace/events"
 	"millrace/events/jet/rights"
@@ -357,3 +369,155 @@ type wrongData struct {
 
 // jsonString encodes a text as JSON.
 func jsonString(text []byte) ([]byte, error) { return json.Marshal(string(text)) }
+
+//go:embed templates
+var templates embed.FS
+
+// livePrefix begins the names of templates that are redrawn for followers. Each fills the element
+// whose id is the rest of its name.
+const livePrefix = "live:"
+
+// shape is the templates of a page.
+type shape struct {
+	set  *template.Template
+	live []string // names of its parts, in order
+}
+
+// shapes reads the templates of pages: layout.html holds what all have in common, and each page has
+// a file with its own name.
+func shapes(all []page) map[string]*shape {
+	made := map[string]*shape{}
+	common := template.Must(template.New("layout.html").Funcs(functions).ParseFS(templates, "templates/layout.html", "templates/common.html"))
+	for _, p := range append(slices.Clone(all), page{name: "error"}) {
+		set := template.Must(template.Must(common.Clone()).ParseFS(templates, "templates/"+p.name+".html"))
+		is := &shape{set: set}
+		for _, t := range set.Templates() {
+			if part, ok := strings.CutPrefix(t.Name(), livePrefix); ok {
+				is.live = append(is.live, part)
+			}
+		}
+		slices.Sort(is.live)
+		made[p.name] = is
+	}
+	return made
+}
+
+// whole draws a page.
+func (s *shape) whole(l *look) ([]byte, error) { return s.draw("layout.html", l) }
+
+// parts draws the parts of a page that change by themselves.
+func (s *shape) parts(l *look) ([]httpapi.Part, error) {
+	parts := make([]httpapi.Part, len(s.live))
+	for i, name := range s.live {
+		text, err := s.draw(livePrefix+name, l)
+		if err != nil {
+			return nil, err
+		}
+		if text, err = jsonString(text); err != nil {
+			return nil, err
+		}
+		parts[i] = httpapi.Part{Name: name, Text: text, Moving: l.moving}
+	}
+	return parts, nil
+}
+
+func (s *shape) draw(name string, l *look) ([]byte, error) {
+	var b bytes.Buffer
+	if err := s.set.ExecuteTemplate(&b, name, l); err != nil {
+		return nil, err
+	}
+	return visible(b.Bytes()), nil
+}
+
+// visible replaces characters that are invisible, or that change how others are seen, by a dot:
+// control characters, and those that change the direction of text. Templates contain none, so these
+// come from foreign names and texts.
+func visible(text []byte) []byte {
+	if !bytes.ContainsFunc(text, hidden) {
+		return text
+	}
+	b := make([]byte, 0, len(text))
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		if hidden(r) {
+			b = append(b, "·"...)
+		} else {
+			b = append(b, text[:size]...)
+		}
+		text = text[size:]
+	}
+	return b
+}
+
+func hidden(r rune) bool {
+	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) || r == utf8.RuneError || r == '\u2028' || r == '\u2029'
+}
+
+//go:embed own foreign
+var files embed.FS
+
+// asset is a file that pages load. It never changes under its path, which contains its digest.
+type asset struct {
+	digest string
+	kind   string
+	body   []byte
+	zipped func() []byte
+}
+
+// Assets are all assets, by their names.
+type Assets map[string]*asset
+
+// All reads the assets.
+var All = sync.OnceValue(func() Assets {
+	all := Assets{}
+	for _, dir := range []string{"own", "foreign"} {
+		for _, e := range value.Must(fs.ReadDir(files, dir)) { // all are parts of the program
+			kind := mime.TypeByExtension(path.Ext(e.Name()))
+			body := value.Must(files.ReadFile(dir + "/" + e.Name()))
+			if kind == "" || strings.HasSuffix(e.Name(), ".txt") {
+				continue // no page loads it
+			}
+			sum := sha256.Sum256(body)
+			all[e.Name()] = &asset{hex.EncodeToString(sum[:8]), kind, body, sync.OnceValue(func() []byte { return zip(body) })}
+		}
+	}
+	return all
+})
+
+func zip(body []byte) []byte {
+	var b bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is valid
+	_, _ = z.Write(body)                                  // a bytes.Buffer takes everything
+	_ = z.Close()
+	return b.Bytes()
+}
+
+// Pattern is the path at which [Assets.ServeHTTP] is asked, relative to where the pages begin.
+const Pattern = "assets/{digest}/{name}"
+
+// Path returns the path of an asset, relative to where the pages begin.
+func (all Assets) Path(name string) string {
+	if a := all[name]; a != nil {
+		return "assets/" + a.digest + "/" + name
+	}
+	return "assets/none/" + name
+}
+
+// ServeHTTP sends an asset to any caller: assets contain no data.
+func (all Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := all[r.PathValue("name")]
+	if a == nil || a.digest != r.PathValue("digest") {
+		http.Error(w, "there is nothing here; load the page again", http.StatusNotFound)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", a.kind)
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Vary", "Accept-Encoding")
+	body := a.body
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		body = a.zipped()
+	}
+	_, _ = w.Write(body) // the receiver may be gone
+}
