@@ -73,7 +73,7 @@ func TestAroundAnUnknownNode(t *testing.T) {
 	t.Parallel()
 	began := noon.Add(time.Minute)
 	on := func(s task.State, id string) task.Task {
-		return task.Task{State: s, Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: placement.QueueRoute("q", 5)}, Node: id, Session: "s1", StartedAt: began}
+		return task.Task{State: s, Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: placement.QueueRoute("q", 5)}, Node: id, Session: "s1", StartedAt: began, Seq: 3, Epoch: 3}
 	}
 	running := on(task.Running, "n1")
 	n1 := Node{ID: "n1", State: Ready, Session: "s1", Since: noon, Head: 1}
