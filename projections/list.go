@@ -210,13 +210,10 @@ type list struct {
 }
 
 func (l *list) run() error {
-	states := slices.Clone(l.filter.States)
 	if l.filter.Dead {
-		states = among(states, []task.State{task.Error, task.Abnormal})
-		if len(states) == 0 {
-			return nil // no others are dead letters
-		}
+		return l.add("dead = 1")
 	}
+	states := slices.Clone(l.filter.States)
 	if l.filter.Suspect != nil {
 		states = among(states, []task.State{task.Pending, task.Running, task.Cancelling})
 		if len(states) == 0 {

@@ -210,6 +210,7 @@ func TestPlans(t *testing.T) {
 		{"SELECT doc FROM tasks WHERE state <> 0 ORDER BY id DESC", "SCAN tasks"},
 		{rowsOfBlock, "(id>? AND id<?)"},
 		{"SELECT id FROM tasks WHERE state IN (?, ?) AND " + inStateIndex + " AND node = ?", "USING COVERING INDEX tasks_state (state=?)"},
+		{"SELECT doc FROM tasks WHERE dead = 1 AND id < 'x' ORDER BY id DESC", "USING INDEX tasks_dead (dead=? AND id<?)"},
 		{"SELECT id FROM tasks WHERE " + onUnknown, "USING COVERING INDEX tasks_state (state=?)"},
 	} {
 		var plan []string

@@ -33,6 +33,13 @@ var columns = []column{
 	{"assign", "INTEGER", func(t *task.Task) any { by := t.AssignBy(); return micros(by, !by.IsZero()) }},
 	// The task's own deadline, NULL if it has none.
 	{"deadline", "INTEGER", func(t *task.Task) any { by := deadlineOf(t); return micros(by, !by.IsZero()) }},
+	// 1 if the task is a dead letter, else NULL.
+	{"dead", "INTEGER", func(t *task.Task) any {
+		if t.Dead() {
+			return int64(1)
+		}
+		return nil
+	}},
 	// The searchable texts besides the id and the job, and marks; NULL if there are none.
 	{"words", "TEXT", func(t *task.Task) any {
 		if w := wordsOf(t); w != "" {

@@ -38,11 +38,13 @@ var inStateIndex = fmt.Sprintf("state <> %d AND state <> %d AND state <> %d", ta
 
 // Rows are written far more often than read, so there are few columns and indexes: a column exists
 // if a filter uses it, and a row is in at most one of the indexes by state. A finished task is in
-// none, and finding the newest of these needs only the key. tasks.doc has the fields of the folded
+// none, and finding the newest of these needs only the key. Dead letters have an index of their own:
+// they are few among those that ended as error. tasks.doc has the fields of the folded
 // task without a column.
 //
-// Besides its key, tasks has no column that is NOT NULL, though only waits, deadline and words may be NULL. With a constraint that may fail, SQLite keeps a journal of each statement that
-// updates several rows, which costs a twentieth of the fold.
+// Besides its key, tasks has no column that is NOT NULL, though few may be NULL. With a constraint that
+// may fail, SQLite keeps a journal of each statement that updates several rows, which costs a twentieth
+// of the fold.
 //
 // Instants are microseconds since 1970. A row of state 0 is a task with only unreadable messages;
 // lists omit it.
@@ -54,6 +56,7 @@ CREATE INDEX tasks_waits    ON tasks (queue, id, waits) WHERE waits IS NOT NULL;
 CREATE INDEX tasks_state    ON tasks (state, id, node)  WHERE %[1]s;
 CREATE INDEX tasks_assign   ON tasks (queue, assign)    WHERE assign IS NOT NULL;
 CREATE INDEX tasks_deadline ON tasks (deadline)         WHERE deadline IS NOT NULL;
+CREATE INDEX tasks_dead     ON tasks (dead, id)         WHERE dead IS NOT NULL;
 
 -- How many tasks there are, so that counting costs nothing. Home is the queue as people call it: of the
 -- route of a selector that whose nodes it chooses, and of one of nodes by name that of the task.
