@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/history/simulate"
 	"millrace/history/verify"
 	"millrace/task"
 	"millrace/task/birth"
@@ -28,7 +27,7 @@ type played struct {
 type course struct {
 	*model
 	other  verify.Other
-	sim    *simulate.Simulation // nil when it is over
+	sim    *Simulation // nil when it is over
 	tasks  map[task.ID]*played
 	depths map[string]*Depth
 }
@@ -66,7 +65,7 @@ func play(m *model, records []events.Record, from uint64, settings duties.Settin
 			past[i].Fact = c.otherwise(r, false)
 		}
 	}
-	c.sim = simulate.New(began, past, simulate.Config{
+	c.sim = NewSimulation(began, past, SimulationConfig{
 		Settings: settings,
 		Handover: m.handover,
 		Runs:     c.runs,

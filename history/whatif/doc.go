@@ -5,5 +5,9 @@
 // A [Player] plays the tasks from such a moment on, with a model of the durations of attempts, and
 // reports how far the model is from the recorded times.
 //
+// A [Simulation] plays tasks in simulated time. The real scheduler and the rules by which workers
+// claim, on a log in memory, decide what becomes of them; the clock moves from one event to the
+// next. What people and machines do, and how long attempts run, is a script of the caller.
+//
 // The package reads no clock, does no I/O and writes nothing.
 package whatif

@@ -39,11 +39,13 @@ var plan = map[string][]string{
 	"events":         {"internal/form", "task", "task/node"},
 	"events/logtest": {"internal/testkit", "events", "task", "task/node"},
 
-	"history/verify/findings": {"events", "task/node", "task", "task/schedule", "internal/form", "task/quota"},
-	"history/verify":          {"history/verify/findings", "internal/form", "events", "task", "task/quota", "task/schedule", "task/node"},
-	"history/replay":          {"internal/form", "internal/collections", "task/value", "history/verify", "projections/view", "events", "task", "task/quota", "task/node"},
-	"history/simulate":        {"scheduler", "worker/claim", "internal/collections", "projections/view", "events", "task", "task/quota", "task/schedule", "task/node"},
-	"history/whatif":          {"history/simulate", "internal/collections", "task/value", "projections/view", "history/verify", "history/incident", "events", "task", "task/limit", "task/schedule", "task/node"}, // incident for its tests alone
+	"history/verify/findings":          {"events", "task/node", "task", "task/schedule", "internal/form", "task/quota"},
+	"history/verify":                   {"history/verify/findings", "internal/form", "events", "task", "task/quota", "task/schedule", "task/node"},
+	"history/replay":                   {"internal/form", "internal/collections", "task/value", "history/verify", "projections/view", "events", "task", "task/quota", "task/node"},
+	"history/whatif/simulation.go":     {"scheduler", "worker/claim", "internal/collections", "projections/view", "events", "task", "task/quota", "task/schedule", "task/node"},
+	"history/whatif/simulate_model.go": {"scheduler", "worker/claim", "internal/collections", "projections/view", "events", "task", "task/quota", "task/schedule", "task/node"},
+	"history/whatif/nodes.go":          {"scheduler", "worker/claim", "internal/collections", "projections/view", "events", "task", "task/quota", "task/schedule", "task/node"},
+	"history/whatif":                   {"internal/collections", "task/value", "projections/view", "history/verify", "history/incident", "events", "task", "task/limit", "task/schedule", "task/node"}, // incident for its tests alone
 
 	"internal/observe":               {"projections/view", "events", "task", "worker", "internal/metrics", "task/schedule", "task/node"}, // internal/observe for its tests alone
 	"projections/view":               {"events", "task", "task/quota", "task/schedule", "task/node"},
@@ -183,8 +185,8 @@ var exceptions = map[string]string{
 
 // clockless packages and files get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files/diff.go", "files/digest.go", "files/doc.go", "files/ignore.go", "files/manifest.go", "files/ref.go", "ipc", "events", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "projections/view", "history/replay", "history/simulate", "history/whatif", "internal/observe/spans.go", "integration/load"}
-	still     = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files/diff.go", "files/digest.go", "files/doc.go", "files/ignore.go", "files/manifest.go", "files/ref.go", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "history/replay", "history/simulate", "history/whatif", "internal/observe/spans.go", "integration/load/arrivals.go", "integration/load/judge.go", "integration/load/profile.go", "integration/load/report.go", "integration/load/result.go", "integration/load/tally.go"}
+	clockless = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files/diff.go", "files/digest.go", "files/doc.go", "files/ignore.go", "files/manifest.go", "files/ref.go", "ipc", "events", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "projections/view", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load"}
+	still     = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files/diff.go", "files/digest.go", "files/doc.go", "files/ignore.go", "files/manifest.go", "files/ref.go", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load/arrivals.go", "integration/load/judge.go", "integration/load/profile.go", "integration/load/report.go", "integration/load/result.go", "integration/load/tally.go"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/history/simulate"
+	"millrace/history/whatif"
 	views "millrace/projections/view"
 	"millrace/scheduler"
 	"millrace/task"
@@ -94,7 +94,7 @@ func (f *fold) add(r *events.Record) {
 
 // view is a read model that lags behind the log by a random number of records.
 type view struct {
-	*simulate.Model
+	*whatif.ReadModel
 	h     *history
 	actor *actor
 	// losses is how often the log had lost messages when the model was made.
@@ -104,7 +104,7 @@ type view struct {
 }
 
 func (h *history) view(a *actor) *view {
-	v := &view{Model: simulate.NewModel(), h: h, actor: a}
+	v := &view{ReadModel: whatif.NewReadModel(), h: h, actor: a}
 	v.Asked = v.ask
 	return v
 }
@@ -130,7 +130,7 @@ func (v *view) ask(op string) error {
 
 // Naming tells of tasks that name a node. Careless histories do not look.
 func (v *view) Naming(ctx context.Context, id node.ID) (task.ID, error) {
-	named, err := v.Model.Naming(ctx, id)
+	named, err := v.ReadModel.Naming(ctx, id)
 	v.actor.keep[id] = v.h.keepers(v, id)
 	if v.h.variant.careless {
 		return "", err

@@ -1,4 +1,4 @@
-package simulate
+package whatif
 
 import (
 	"cmp"
@@ -129,7 +129,7 @@ func (s *Simulation) shut(t *task.Task) bool {
 	return wait != nil
 }
 
-// choose chooses a node with free slots for a task: that of [Config.On], else the one with the most;
+// choose chooses a node with free slots for a task: that of [SimulationConfig.On], else the one with the most;
 // nil if there is none.
 func (s *Simulation) choose(t *task.Task) (best *worker) {
 	had := node.ID("")

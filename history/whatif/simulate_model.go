@@ -1,4 +1,4 @@
-package simulate
+package whatif
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"millrace/task/queue"
 )
 
-// Model is a scheduler's read model in memory: the fold of the records that were added.
-type Model struct {
+// ReadModel is a scheduler's read model in memory: the fold of the records that were added.
+type ReadModel struct {
 	*view.Memory
 	// Asked is called before each answer, and may add records. If it fails, so does the answer.
 	// Default: nothing happens.
@@ -25,17 +25,17 @@ type Model struct {
 }
 
 var (
-	_ scheduler.Model      = (*Model)(nil)
-	_ scheduler.TimerModel = (*Model)(nil)
-	_ scheduler.LimitModel = (*Model)(nil)
-	_ scheduler.Naming     = (*Model)(nil)
+	_ scheduler.Model      = (*ReadModel)(nil)
+	_ scheduler.TimerModel = (*ReadModel)(nil)
+	_ scheduler.LimitModel = (*ReadModel)(nil)
+	_ scheduler.Naming     = (*ReadModel)(nil)
 )
 
-// NewModel returns the model of an empty log.
-func NewModel() *Model { return &Model{Memory: view.NewMemory()} }
+// NewReadModel returns the model of an empty log.
+func NewReadModel() *ReadModel { return &ReadModel{Memory: view.NewMemory()} }
 
 // Step adds the next record of the log, and returns it with its effect.
-func (m *Model) Step(r *events.Record) events.Step {
+func (m *ReadModel) Step(r *events.Record) events.Step {
 	step := events.Step{Record: r}
 	if was := m.Task(r.Fact.Task); was != nil {
 		step.Was = events.GlanceAt(was)
@@ -47,7 +47,7 @@ func (m *Model) Step(r *events.Record) events.Step {
 	return step
 }
 
-func (m *Model) ask(question string) error {
+func (m *ReadModel) ask(question string) error {
 	if m.Asked == nil {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (m *Model) ask(question string) error {
 }
 
 // those lists up to limit tasks for which is holds, by id, as of after the question.
-func (m *Model) those(question string, limit int, is func(*task.Task) bool) (ids []task.ID, err error) {
+func (m *ReadModel) those(question string, limit int, is func(*task.Task) bool) (ids []task.ID, err error) {
 	err = m.ask(question)
 	for t := range m.All() {
 		if len(ids) == limit {
@@ -72,7 +72,7 @@ func (m *Model) those(question string, limit int, is func(*task.Task) bool) (ids
 const unbounded = -1
 
 // Due implements [scheduler.Model].
-func (m *Model) Due(_ context.Context, now time.Time, limit int) ([]task.ID, error) {
+func (m *ReadModel) Due(_ context.Context, now time.Time, limit int) ([]task.ID, error) {
 	return m.those("list tasks due", limit, func(t *task.Task) bool {
 		own := duties.Owes(*t, duties.Surroundings{Serving: 1}, duties.Settings{})
 		return !own.Look && own.Overdue(now)
@@ -80,7 +80,7 @@ func (m *Model) Due(_ context.Context, now time.Time, limit int) ([]task.ID, err
 }
 
 // Queues implements [scheduler.Model].
-func (m *Model) Queues(context.Context) (all []string, err error) {
+func (m *ReadModel) Queues(context.Context) (all []string, err error) {
 	err = m.ask("list queues")
 	pending := map[string]bool{}
 	for t := range m.All() {
@@ -92,14 +92,14 @@ func (m *Model) Queues(context.Context) (all []string, err error) {
 }
 
 // Waiting implements [scheduler.Model].
-func (m *Model) Waiting(_ context.Context, queue string, before time.Time, after task.ID, limit int) ([]task.ID, error) {
+func (m *ReadModel) Waiting(_ context.Context, queue string, before time.Time, after task.ID, limit int) ([]task.ID, error) {
 	return m.those("list tasks that wait in "+queue, limit, func(t *task.Task) bool {
 		return t.State == task.Pending && t.Route.Queue() == queue && t.Since.Before(before) && t.ID > after
 	})
 }
 
 // Unassigned implements [scheduler.Model].
-func (m *Model) Unassigned(_ context.Context, queue string, now time.Time, limit int) ([]task.ID, error) {
+func (m *ReadModel) Unassigned(_ context.Context, queue string, now time.Time, limit int) ([]task.ID, error) {
 	return m.those("list tasks that busy nodes have left in "+queue, limit, func(t *task.Task) bool {
 		by := t.AssignBy()
 		return t.Route.Queue() == queue && !by.IsZero() && !by.After(now)
@@ -107,7 +107,7 @@ func (m *Model) Unassigned(_ context.Context, queue string, now time.Time, limit
 }
 
 // Held implements [scheduler.Model].
-func (m *Model) Held(_ context.Context, after task.ID, limit int) ([]task.ID, error) {
+func (m *ReadModel) Held(_ context.Context, after task.ID, limit int) ([]task.ID, error) {
 	return m.those("list held tasks", limit, func(t *task.Task) bool { return t.State == task.Held && t.ID > after })
 }
 
@@ -115,25 +115,25 @@ func (m *Model) Held(_ context.Context, after task.ID, limit int) ([]task.ID, er
 func timed(t *task.Task) bool { return t.State == task.Scheduled || t.State == task.Retrying }
 
 // Timed implements [scheduler.TimerModel].
-func (m *Model) Timed(_ context.Context, after task.ID, limit int) ([]task.ID, error) {
+func (m *ReadModel) Timed(_ context.Context, after task.ID, limit int) ([]task.ID, error) {
 	return m.those("list tasks that wait for timers", limit, func(t *task.Task) bool { return timed(t) && t.ID > after })
 }
 
 // TimedCount implements [scheduler.TimerModel].
-func (m *Model) TimedCount(context.Context) (int, error) {
+func (m *ReadModel) TimedCount(context.Context) (int, error) {
 	ids, err := m.those("count tasks that wait for timers", unbounded, timed)
 	return len(ids), err
 }
 
 // Coming implements [scheduler.TimerModel].
-func (m *Model) Coming(_ context.Context, from, until time.Time) ([]task.ID, error) {
+func (m *ReadModel) Coming(_ context.Context, from, until time.Time) ([]task.ID, error) {
 	return m.those("list tasks that are due soon", unbounded, func(t *task.Task) bool {
 		return timed(t) && t.Due.After(from) && !t.Due.After(until)
 	})
 }
 
 // Known implements [scheduler.Model].
-func (m *Model) Known(_ context.Context, ids []task.ID) (known []task.Task, err error) {
+func (m *ReadModel) Known(_ context.Context, ids []task.ID) (known []task.Task, err error) {
 	err = m.ask("look at tasks")
 	for _, id := range ids {
 		if t := m.Task(id); t != nil {
@@ -144,7 +144,7 @@ func (m *Model) Known(_ context.Context, ids []task.ID) (known []task.Task, err 
 }
 
 // Astray implements [scheduler.Model].
-func (m *Model) Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error) {
+func (m *ReadModel) Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error) {
 	if id == "" {
 		return m.ofUnknown(ctx)
 	}
@@ -154,7 +154,7 @@ func (m *Model) Astray(ctx context.Context, id node.ID, session string) ([]task.
 }
 
 // ofUnknown lists the tasks that run on nodes of which there is no fact, as of the question before.
-func (m *Model) ofUnknown(ctx context.Context) (ids []task.ID, err error) {
+func (m *ReadModel) ofUnknown(ctx context.Context) (ids []task.ID, err error) {
 	page, err := m.List(ctx, view.Query{Kind: view.Nodes})
 	for t := range m.All() {
 		if t.Live() && t.Node != "" && !slices.ContainsFunc(page.Nodes, func(n node.Node) bool { return string(n.ID) == t.Node }) {
@@ -165,17 +165,17 @@ func (m *Model) ofUnknown(ctx context.Context) (ids []task.ID, err error) {
 }
 
 // Parents implements [scheduler.Model].
-func (m *Model) Parents(_ context.Context, limit int) ([]task.ID, error) {
+func (m *ReadModel) Parents(_ context.Context, limit int) ([]task.ID, error) {
 	return m.those("list parents", limit, func(t *task.Task) bool { return t.Live() && t.Epoch == 0 })
 }
 
 // Spawned implements [scheduler.Model].
-func (m *Model) Spawned(_ context.Context, parent task.ID) ([]task.ID, error) {
+func (m *ReadModel) Spawned(_ context.Context, parent task.ID) ([]task.ID, error) {
 	return m.those("list children", unbounded, func(t *task.Task) bool { return t.Parent == parent && !t.State.Terminal() })
 }
 
 // Ends implements [scheduler.Model].
-func (m *Model) Ends(_ context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error) {
+func (m *ReadModel) Ends(_ context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error) {
 	err := m.ask("look at states")
 	ends := map[task.ID]task.End{}
 	for _, id := range ids {
@@ -187,29 +187,29 @@ func (m *Model) Ends(_ context.Context, ids []task.ID) (map[task.ID]task.End, ui
 }
 
 // Busy implements [scheduler.Model].
-func (m *Model) Busy(_ context.Context, route string) (bool, error) {
+func (m *ReadModel) Busy(_ context.Context, route string) (bool, error) {
 	ids, err := m.those("look whether "+route+" is in use", 1, func(t *task.Task) bool { return t.Route.Queue() == route && !t.State.Terminal() })
 	return len(ids) > 0, err
 }
 
 // Naming implements [scheduler.Naming].
-func (m *Model) Naming(_ context.Context, id node.ID) (task.ID, error) {
+func (m *ReadModel) Naming(_ context.Context, id node.ID) (task.ID, error) {
 	ids, err := m.those("look who names "+string(id), 1, func(t *task.Task) bool { return t.Names(string(id)) && !t.State.Terminal() })
 	return append(ids, "")[0], err
 }
 
 // Nodes implements [scheduler.Model].
-func (m *Model) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
+func (m *ReadModel) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
 	err := m.ask("list nodes")
 	page, wrong := m.List(ctx, view.Query{Kind: view.Nodes})
 	return page.Nodes, m.Seq(), errors.Join(err, wrong)
 }
 
 // SaidOfQueues implements [scheduler.LimitModel].
-func (m *Model) SaidOfQueues(ctx context.Context) ([]queue.Queue, error) {
+func (m *ReadModel) SaidOfQueues(ctx context.Context) ([]queue.Queue, error) {
 	page, err := m.List(ctx, view.Query{Kind: view.Queues})
 	return page.Queues, err
 }
 
 // Wait implements [scheduler.LimitModel]. It does not wait: the next look is soon enough.
-func (m *Model) Wait(context.Context, uint64) error { return nil }
+func (m *ReadModel) Wait(context.Context, uint64) error { return nil }

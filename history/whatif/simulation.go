@@ -1,4 +1,4 @@
-package simulate
+package whatif
 
 import (
 	"cmp"
@@ -19,8 +19,8 @@ import (
 	"millrace/task/value"
 )
 
-// Config is what a simulation cannot know by itself.
-type Config struct {
+// SimulationConfig is what a simulation cannot know by itself.
+type SimulationConfig struct {
 	// Settings are the bounds for all tasks.
 	Settings duties.Settings
 	// Handover is how long a node takes to claim a task that is offered, once it has a slot for it.
@@ -36,8 +36,8 @@ type Config struct {
 
 // Simulation is a scheduler and nodes with a log, in simulated time. It is for one goroutine.
 type Simulation struct {
-	cfg   Config
-	model *Model
+	cfg   SimulationConfig
+	model *ReadModel
 	log   *events.Memory
 	feed  events.Feed
 	seen  uint64 // the last record that the model has
@@ -85,14 +85,14 @@ const atOnce = 1000
 // background is the context of everything: nothing ends a simulation.
 var background = context.Background()
 
-// New returns a simulation of a log that began at a time, with its past: the records in order, of
+// NewSimulation returns a simulation of a log that began at a time, with its past: the records in order, of
 // which those that decide nothing may be missing. The time is then that of the last one. Attempts that
-// run go on, with the duration that [Config.Runs] says.
-func New(began time.Time, past []events.Record, cfg Config) *Simulation {
+// run go on, with the duration that [SimulationConfig.Runs] says.
+func NewSimulation(began time.Time, past []events.Record, cfg SimulationConfig) *Simulation {
 	s := &Simulation{
 		now:     began,
 		cfg:     cfg,
-		model:   NewModel(),
+		model:   NewReadModel(),
 		steps:   collections.Of[step]{Before: step.before},
 		wakes:   map[time.Time]bool{},
 		queues:  map[string]queue.Queue{},
@@ -139,8 +139,8 @@ func (s *Simulation) Now() time.Time { return s.now }
 // Task is a task as it is now, not to be modified; nil if there is none.
 func (s *Simulation) Task(id task.ID) *task.Task { return s.model.Task(id) }
 
-// Model is the read model of the log.
-func (s *Simulation) Model() *Model { return s.model }
+// ReadModel is the read model of the log.
+func (s *Simulation) Model() *ReadModel { return s.model }
 
 // At makes something happen at a time, or now if that is over, behind what was to happen then
 // before.
