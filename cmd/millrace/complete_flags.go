@@ -10,7 +10,6 @@ import (
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/task"
 	"millrace/internal/cli/task/change"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task/job"
@@ -37,7 +36,7 @@ func (a *app) completions() map[string]connect.Completer {
 		"handler": a.CompleteHandlers, "param": change.Of(a.App).CompleteParams, "step": a.completeSteps, "files": a.completeFileNames,
 		"late": words(job.Lates), "no-node": words(job.NoNodes), "on-limit": words(limit.OnLimits), "needs-rule": words(job.NeedRules),
 		"dst": words(job.DSTs), "catchup": words(job.CatchUps), "overlap": words(job.Overlaps), "sticky": words([]string{job.StickyJob, job.StickyAttempt}),
-		"type": words(view.TypeNames()), "state": words(append(strings.Split(query.StateNames(), ", "), "active", "ended")),
+		"type": words(view.TypeNames()), "state": words(append(strings.Split(view.StateNames(), ", "), "active", "ended")),
 		"rule": words(ruleNames()),
 	}
 }

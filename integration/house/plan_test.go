@@ -25,7 +25,6 @@ var plan = map[string][]string{
 	"task/limit":           {"task/value", "task/placement"},
 	"task/queue":           {"task/limit", "task/value"},
 	"task/job":             {"task/limit", "task/param", "task/value", "task/placement"},
-	"projections/query":    {"task/value", "task", "projections/view"},
 	"internal/form":        {},
 	"internal/collections": {},
 	"internal/testkit":     {},
@@ -77,9 +76,9 @@ var plan = map[string][]string{
 	"events/jet/streams":     {"events/jet/request", "events/jet/names", "events"},
 	"events/jet/definitions": {"events/jet/request", "events/jet/rights", "events/jet/names", "events", "files", "task", "task/schedule", "events/jet", "events/jet/streams"}, // jet and events/jet/streams for its tests alone
 	"events/jet/natstest":    {"events/jet/embed", "internal/testkit", "events", "files", "task"},
-	"events/jet/embed":       {"events/jet", "events/jet/streams", "events/jet/request", "events/jet/names", "events", "internal/privatedir"},                                                                                                                                                                                  // jet and events/jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
-	"service/client":         {"internal/form", "projections/query", "projections/view", "events/submit", "events/jet", "events/jet/outputs", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/request", "events", "files", "task", "task/output", "task/quota", "task/schedule", "task/node"}, // events/jet/streams for its tests alone
-	"service/answers":        {"service/client", "projections/query", "projections/view", "history/verify", "history/replay", "history/whatif", "projections", "internal/observe", "task/jobfile", "events/jet", "events/jet/outputs", "events/jet/request", "events/jet/rights", "events/jet/definitions", "events", "files", "task", "task/output", "task/quota", "task/schedule", "task/node"},
+	"events/jet/embed":       {"events/jet", "events/jet/streams", "events/jet/request", "events/jet/names", "events", "internal/privatedir"},                                                                                                                                                             // jet and events/jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
+	"service/client":         {"internal/form", "projections/view", "events/submit", "events/jet", "events/jet/outputs", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/request", "events", "files", "task", "task/output", "task/quota", "task/schedule", "task/node"}, // events/jet/streams for its tests alone
+	"service/answers":        {"service/client", "projections/view", "history/verify", "history/replay", "history/whatif", "projections", "internal/observe", "task/jobfile", "events/jet", "events/jet/outputs", "events/jet/request", "events/jet/rights", "events/jet/definitions", "events", "files", "task", "task/output", "task/quota", "task/schedule", "task/node"},
 	"service/httpapi":        {"service/answers", "service/client", "task/value", "history/whatif", "internal/metrics", "projections/view", "events/jet", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/embed", "projections", "events", "events/logtest", "task", "task/output", "task/node"}, // events/jet/embed, events/jet/streams, projections and whatif for its tests alone
 	"ipc/clients/go":         {"ipc"},
 
@@ -185,8 +184,8 @@ var exceptions = map[string]string{
 
 // clockless packages and files get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files/diff.go", "files/digest.go", "files/doc.go", "files/ignore.go", "files/manifest.go", "files/ref.go", "ipc", "events", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "projections/view", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load"}
-	still     = []string{"projections/query", "task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files/diff.go", "files/digest.go", "files/doc.go", "files/ignore.go", "files/manifest.go", "files/ref.go", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load/arrivals.go", "integration/load/judge.go", "integration/load/profile.go", "integration/load/report.go", "integration/load/result.go", "integration/load/tally.go"}
+	clockless = []string{"task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files/diff.go", "files/digest.go", "files/doc.go", "files/ignore.go", "files/manifest.go", "files/ref.go", "ipc", "events", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "projections/view", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load"}
+	still     = []string{"projections/view/complete.go", "projections/view/moment.go", "projections/view/query.go", "projections/view/times.go", "task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files/diff.go", "files/digest.go", "files/doc.go", "files/ignore.go", "files/manifest.go", "files/ref.go", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load/arrivals.go", "integration/load/judge.go", "integration/load/profile.go", "integration/load/report.go", "integration/load/result.go", "integration/load/tally.go"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.

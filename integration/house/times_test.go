@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/projections/query"
+	"millrace/projections/view"
 )
 
 // printers are the folders whose code formats times for people.
@@ -28,6 +28,7 @@ func foldersOf(list []string) (all []string) {
 // noTimes are the forms of things that nobody types as a time.
 var noTimes = map[string]string{
 	" MST":           "the name of a zone, behind a time",
+	"MST":            "the zone of a parsed time, by itself",
 	"Mon 2 Jan":      "the head of a column of a page's calendar",
 	"20060102150405": "part of the name of a version",
 	"01-02":          "a day in a chart",
@@ -66,7 +67,7 @@ func TestPrintedTimesCanBeTyped(t *testing.T) {
 			}
 			forms++
 			text := at.Format(form)
-			back, err := query.Absolute(text, at)
+			back, err := view.ParseTime(text, at)
 			if err != nil {
 				t.Errorf("%s prints %q (%s), and nobody can type that: %v", path, text, form, err)
 			} else if again := back.In(at.Location()).Format(form); again != text {

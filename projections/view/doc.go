@@ -4,4 +4,7 @@
 //
 // The package reads no clock and changes nothing. [Present] has the answers that do not follow from
 // the log, which only the present has.
+//
+// [ParseFilter] and its like read the text with which people choose tasks, and the times that they
+// type. The command line, the service and the pages share them.
 package view

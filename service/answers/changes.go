@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"millrace/events/jet/definitions"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
@@ -80,7 +79,7 @@ func (r *diffAllRequest) check() error {
 	if r.At == "" {
 		return errors.New("at: say which moment to compare from")
 	}
-	r.Until = cmp.Or(r.Until, query.End)
+	r.Until = cmp.Or(r.Until, view.End)
 	return validLimit(&r.Limit)
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"millrace/events"
 	"millrace/internal/observe"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
@@ -29,12 +28,12 @@ func (r *pastRequest) check() (err error) {
 	return err
 }
 
-// MomentOf is [query.Moment] for a request.
+// MomentOf is [view.ParseMoment] for a request.
 func MomentOf(text string, now time.Time) (view.Moment, error) { return momentIn("at", text, now) }
 
-// momentIn is [query.Moment] for a field of a request.
+// momentIn is [view.ParseMoment] for a field of a request.
 func momentIn(field, text string, now time.Time) (view.Moment, error) {
-	m, err := query.Moment(text, now.UTC())
+	m, err := view.ParseMoment(text, now.UTC())
 	if err != nil {
 		err = badRequest{fmt.Errorf("%s: %w", field, err)}
 	}

@@ -12,7 +12,6 @@ import (
 	"millrace/events"
 	"millrace/events/jet/rights"
 	"millrace/internal/form"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/birth"
@@ -63,7 +62,7 @@ func (r *ListRequest) Read(now time.Time) error {
 	if r.Query == "" {
 		return nil
 	}
-	q, err := query.Parse(r.Query, now)
+	q, err := view.ParseFilter(r.Query, now)
 	if err != nil {
 		return Wrongf("the query has %w", err)
 	}

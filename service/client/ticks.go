@@ -9,7 +9,6 @@ import (
 	"millrace/events"
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/rights"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/schedule"
@@ -36,13 +35,13 @@ func BackfillTicks(of *schedule.Stored, b *Backfill, now time.Time, most int) ([
 		return nil, err
 	}
 	now = now.In(plan.Zone())
-	first, err := query.Absolute(b.From, now)
+	first, err := view.ParseTime(b.From, now)
 	if err != nil {
 		return nil, Wrongf("from: %w", err)
 	}
 	last := now
 	if b.To != "" {
-		if last, err = query.Absolute(b.To, now); err != nil {
+		if last, err = view.ParseTime(b.To, now); err != nil {
 			return nil, Wrongf("to: %w", err)
 		}
 	}

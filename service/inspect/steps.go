@@ -13,7 +13,6 @@ import (
 	"millrace/history/incident"
 	"millrace/history/replay"
 	"millrace/internal/cli/wording"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/task/output"
 )
@@ -133,7 +132,7 @@ func (f *File) begin(rules view.Rules, margin time.Duration) error {
 	}
 	x, err := replay.New(span, replay.Config{Rules: rules, Margin: margin, Marks: marks, Partial: partial,
 		Limited: wording.LimitDuty, Holders: wording.NamedHolders,
-		Time: func(text string, near time.Time) (time.Time, error) { return query.Absolute(text, near.UTC()) }})
+		Time: func(text string, near time.Time) (time.Time, error) { return view.ParseTime(text, near.UTC()) }})
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"millrace/events/jet/rights"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/answers"
 	"millrace/service/client"
@@ -225,7 +224,7 @@ func showDifference(ctx context.Context, l *look) (any, error) {
 		return d, nil // it takes long, and does not change by itself
 	}
 	since, err := answers.MomentOf(cmp.Or(d.From, differsSince.String()), l.Now)
-	if err == nil && d.From != query.End {
+	if err == nil && d.From != view.End {
 		p, found, err := l.Log.PointAt(ctx, since)
 		if err == nil && !found { // the log is younger
 			p.Seq, err = l.Log.First(ctx)
@@ -237,7 +236,7 @@ func showDifference(ctx context.Context, l *look) (any, error) {
 			d.From = strconv.FormatUint(p.Seq, 10)
 		}
 	}
-	request := client.DiffRequest{At: d.From, Until: query.End, Queue: d.Queue, Job: d.Job, Limit: shownStepped}
+	request := client.DiffRequest{At: d.From, Until: view.End, Queue: d.Queue, Job: d.Job, Limit: shownStepped}
 	if l.Past {
 		request.Until = strconv.FormatUint(l.Point.Seq, 10)
 	}

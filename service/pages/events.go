@@ -13,7 +13,6 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/rights"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/answers"
 	"millrace/service/client"
@@ -87,7 +86,7 @@ func (a *factsAsked) choice(now time.Time) (c factChoice, err error) {
 		if t.text == "" {
 			continue
 		}
-		if *t.into, err = query.Past(t.text, now); err != nil {
+		if *t.into, err = view.ParsePast(t.text, now); err != nil {
 			return c, fmt.Errorf("%s: %w", t.name, err)
 		}
 	}

@@ -16,7 +16,6 @@ import (
 
 	"millrace/events/jet/rights"
 	"millrace/history/incident"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/answers"
 	"millrace/service/client"
@@ -213,7 +212,7 @@ func (l *look) wants(ctx context.Context, wish *inspect.Wish) (err error) {
 	}
 	wish.Moment, err = answers.MomentOf(around, wish.Now)
 	moment := err == nil
-	if moment && !query.Twofold(around) {
+	if moment && !view.Twofold(around) {
 		return nil
 	}
 	if _, ok := task.Part(around); !ok {
@@ -226,7 +225,7 @@ func (l *look) wants(ctx context.Context, wish *inspect.Wish) (err error) {
 			return nil // no task has it
 		}
 		if moment {
-			if err := query.Unclear(around, id, wish.Moment.Seq <= l.Last); err != nil {
+			if err := view.Unclear(around, id, wish.Moment.Seq <= l.Last); err != nil {
 				return client.Wrong(err)
 			}
 			wish.Moment = view.Moment{}

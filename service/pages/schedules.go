@@ -11,7 +11,6 @@ import (
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/wording"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
@@ -200,10 +199,10 @@ const nextShown = 5
 // find lists the ticks of the requested time that have no task.
 func (b *backfill) find(ctx context.Context, l *look, of *schedule.Stored, plan *schedule.Plan) error {
 	now := l.Now.In(plan.Zone())
-	from, err := query.Absolute(b.From, now)
+	from, err := view.ParseTime(b.From, now)
 	until := now
 	if err == nil && b.To != "" {
-		until, err = query.Absolute(b.To, now)
+		until, err = view.ParseTime(b.To, now)
 	}
 	if err != nil {
 		return client.Wrong(err)

@@ -12,7 +12,6 @@ import (
 
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/wording"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
@@ -56,9 +55,9 @@ type taskList struct {
 
 // list finds the tasks that the query in the address chooses among some. Noun is that of the page.
 func (d *taskList) list(ctx context.Context, l *look, noun string, of view.Filter, shown []column) {
-	d.Query, d.Keys, d.First, d.Columns = l.Asked("q"), query.Keys, l.Asked("cursor") == "", shown
+	d.Query, d.Keys, d.First, d.Columns = l.Asked("q"), view.QueryKeys, l.Asked("cursor") == "", shown
 	if d.Whole = d.Query; of.Dead {
-		d.Whole = query.With(d.Query, "is", "dead")
+		d.Whole = view.WithTerm(d.Query, "is", "dead")
 	}
 	for _, act := range bulkActs(noun) {
 		if l.Acts(string(act.Verb)) {
@@ -67,7 +66,7 @@ func (d *taskList) list(ctx context.Context, l *look, noun string, of view.Filte
 	}
 	of.Cursor = l.Asked("cursor")
 	page, err := l.tasks(ctx, client.ListRequest{Query: d.Query, Filter: of, Progress: true})
-	var wrong *query.Wrong
+	var wrong *view.WrongTerm
 	if errors.As(err, &wrong) {
 		d.WrongQuery, err = wrong.Error(), nil
 	}
@@ -118,13 +117,13 @@ func showTasks(ctx context.Context, l *look) (any, error) {
 		d.fail(err)
 	}
 	states := counts.States()
-	asked, _ := query.Parse(d.Query, l.Now)
+	asked, _ := view.ParseFilter(d.Query, l.Now)
 	for _, t := range taskTabs {
 		n := 0
 		for _, s := range t.of {
 			n += states[s]
 		}
-		q := query.With(d.Query, "state", t.State)
+		q := view.WithTerm(d.Query, "state", t.State)
 		here := slices.Equal(asked.States, t.of) || t.State == "" && asked.States == nil
 		d.Tabs = append(d.Tabs, tab{t.Name, l.Here("q", q, "cursor", ""), n, here && d.WrongQuery == ""})
 	}
@@ -179,8 +178,8 @@ func jump(text string) (id string, ok bool) {
 
 // known returns the existing names, for completing a query: those of jobs and schedules, and of
 // queues, nodes and labels of the latest tasks. It leaves out what cannot be read.
-func (l *look) known(ctx context.Context) query.Known {
-	known := query.Known{Values: map[string][]string{}}
+func (l *look) known(ctx context.Context) view.KnownNames {
+	known := view.KnownNames{Values: map[string][]string{}}
 	add := func(key, name string) {
 		if name != "" {
 			known.Values[key] = append(known.Values[key], name)
@@ -228,12 +227,12 @@ func (l *look) complete(w http.ResponseWriter) error {
 	if err != nil {
 		cursor = len(text)
 	}
-	var all []query.Suggestion
+	var all []view.Suggestion
 	err = l.see(l.r.Context(), func(ctx context.Context) error {
-		all = query.Complete(text, cursor, l.known(ctx))
+		all = view.CompleteQuery(text, cursor, l.known(ctx))
 		return nil
 	})
-	body, bad := value.JSON(append([]query.Suggestion{}, all...))
+	body, bad := value.JSON(append([]view.Suggestion{}, all...))
 	if err = errors.Join(err, bad); err == nil {
 		l.site.server.Send(w, l.r, "application/json", body)
 	}

@@ -17,7 +17,6 @@ import (
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/answers"
 	"millrace/service/client"
@@ -88,12 +87,12 @@ func (a *App) PointAt(ctx context.Context, c *client.Client, flag string, m view
 // Moments refuses values that are not moments.
 func (a *App) Moments(c *cobra.Command, at ...string) error {
 	for _, text := range at {
-		_, err := query.Moment(text, a.Now().Local())
+		_, err := view.ParseMoment(text, a.Now().Local())
 		switch {
 		case err != nil:
 			return exit.Misuse(c, "--at: %w", err)
 		case text == "":
-			return exit.Misuse(c, "--at is empty: want a moment, or %s for the end of the log", query.End)
+			return exit.Misuse(c, "--at is empty: want a moment, or %s for the end of the log", view.End)
 		}
 	}
 	return nil
@@ -118,7 +117,7 @@ type ShownPoint struct {
 // Sight is the present if at is "", else the moment that it names.
 func (a *App) Sight(ctx context.Context, c *client.Client, at string, then Then) (Sight, error) {
 	at = a.Inside.moment(at)
-	m, err := query.Moment(at, a.Now().Local())
+	m, err := view.ParseMoment(at, a.Now().Local())
 	if err != nil || at == "" {
 		return Sight{View: c.View(), Now: a.Now}, err
 	}

@@ -18,7 +18,6 @@ import (
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/wording"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/service/inspect"
@@ -74,8 +73,8 @@ key is not stored: within the file, equal values have equal hashes. "millrace in
 
 // center returns the task or the moment that the flags ask for.
 func (a *IncidentCommands) center(ctx context.Context, cl *client.Client, f *exportFlags) (id task.ID, m view.Moment, err error) {
-	m, bad := query.Moment(f.around, a.Now().Local())
-	if bad == nil && query.Twofold(f.around) {
+	m, bad := view.ParseMoment(f.around, a.Now().Local())
+	if bad == nil && view.Twofold(f.around) {
 		return a.either(ctx, cl, f.around, m)
 	}
 	if bad == nil {
@@ -100,7 +99,7 @@ func (a *IncidentCommands) either(ctx context.Context, cl *client.Client, text s
 	if err != nil {
 		return "", m, err
 	}
-	if err = query.Unclear(text, id, m.Seq <= last); err != nil {
+	if err = view.Unclear(text, id, m.Seq <= last); err != nil {
 		return "", m, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("--around: %w", err)}
 	}
 	return id, view.Moment{}, nil

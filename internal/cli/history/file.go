@@ -14,7 +14,6 @@ import (
 	"millrace/history/incident"
 	"millrace/history/replay"
 	"millrace/internal/cli/exit"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/inspect"
 )
@@ -22,7 +21,7 @@ import (
 // between reads --from and --until.
 func (a *Commands) between(c *cobra.Command, from, until string) (span [2]view.Moment, err error) {
 	for i, text := range []string{from, until} {
-		if span[i], err = query.Moment(text, a.Now().Local()); err != nil {
+		if span[i], err = view.ParseMoment(text, a.Now().Local()); err != nil {
 			return span, exit.Misuse(c, "%s: %w", []string{"--from", "--until"}[i], err)
 		}
 	}

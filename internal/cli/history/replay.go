@@ -19,7 +19,6 @@ import (
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/inspect"
 )
@@ -152,7 +151,7 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 	session, err := replay.New(span, replay.Config{
 		Rules: rules, Margin: from.rules.Margin(), Focus: focus, Marks: from.marks, Partial: from.partial,
 		Limited: wording.LimitDuty, Holders: wording.NamedHolders,
-		Time: func(text string, near time.Time) (time.Time, error) { return query.Absolute(text, near.Local()) },
+		Time: func(text string, near time.Time) (time.Time, error) { return view.ParseTime(text, near.Local()) },
 	})
 	if err != nil {
 		return &exit.Fault{Code: exit.NotFound, Err: err}

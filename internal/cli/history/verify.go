@@ -21,7 +21,7 @@ import (
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
-	"millrace/projections/query"
+	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
 )
@@ -147,7 +147,7 @@ func (a *Commands) verify(c *cobra.Command, f *verifyFlags) (*certificate, error
 	var now time.Time
 	var err error
 	if f.now != "" {
-		if now, err = query.Past(f.now, a.Now()); err != nil {
+		if now, err = view.ParsePast(f.now, a.Now()); err != nil {
 			return nil, exit.Misuse(c, "--now: %w", err)
 		}
 	}
@@ -258,7 +258,7 @@ func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Co
 	}
 	switch {
 	case f.now != "":
-		if now, err = query.Past(f.now, a.Now()); err != nil { // once more, by the log's time
+		if now, err = view.ParsePast(f.now, a.Now()); err != nil { // once more, by the log's time
 			return nil, err
 		}
 	case f.to == 0:

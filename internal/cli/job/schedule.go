@@ -19,7 +19,7 @@ import (
 	"millrace/internal/cli/task/change"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
-	"millrace/projections/query"
+	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/job"
@@ -325,7 +325,7 @@ without a task and without a reason is a hole.`,
 			settings.Count(c.Flags(), &limit, "limit", "", "how many of those, the latest")
 		},
 		Check: func() error {
-			if _, err := query.Past(since, a.Now()); err != nil {
+			if _, err := view.ParsePast(since, a.Now()); err != nil {
 				return fmt.Errorf("--since: %w", err)
 			}
 			if limit < 1 || limit > 1000 {
@@ -334,7 +334,7 @@ without a task and without a reason is a hole.`,
 			return nil
 		},
 		Read: func(ctx context.Context, cl *client.Client, s *connect.Sight, name string) (is shownSchedule, err error) {
-			from, err := query.Past(since, s.Now()) // by the log's time
+			from, err := view.ParsePast(since, s.Now()) // by the log's time
 			if err != nil {
 				return is, fmt.Errorf("--since: %w", err)
 			}

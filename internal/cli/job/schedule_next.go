@@ -13,7 +13,7 @@ import (
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
-	"millrace/projections/query"
+	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task/schedule"
 )
@@ -155,13 +155,13 @@ func (a *Commands) allNext(c *cobra.Command, from, until, zone string, n int, o 
 func (a *Commands) between(c *cobra.Command, from, until string, zone *time.Location) (after, last time.Time, err error) {
 	now := a.Now()
 	if after = now; from != "" {
-		if after, err = query.Absolute(from, now.In(zone)); err != nil {
+		if after, err = view.ParseTime(from, now.In(zone)); err != nil {
 			return after, last, exit.Misuse(c, "--from: %w", err)
 		}
 		after = after.Add(-time.Nanosecond) // from then on
 	}
 	if until != "" {
-		if last, err = query.Absolute(until, now.In(zone)); err != nil {
+		if last, err = view.ParseTime(until, now.In(zone)); err != nil {
 			err = exit.Misuse(c, "--until: %w", err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"millrace/projections/query"
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/placement"
@@ -253,7 +253,7 @@ func Weights(list []string) (queues []string, weights map[string]int, err error)
 
 // States parses states of --state.
 func States(list []string) ([]task.State, error) {
-	states, err := query.States(list)
+	states, err := view.ParseStates(list)
 	if err != nil {
 		return nil, fmt.Errorf("--state: %w", err)
 	}

@@ -14,7 +14,6 @@ import (
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
@@ -64,7 +63,7 @@ Exit codes are those of diff: 0 without a difference, 1 with one, 2 if it could 
 
 func (a *Commands) compareAll(ctx context.Context, cl *client.Client, at []string, f view.Filter, limit int, o *settings.Output) error {
 	var sights [2]connect.Sight
-	for i, moment := range append(slices.Clone(at), query.End)[:2] {
+	for i, moment := range append(slices.Clone(at), view.End)[:2] {
 		s, err := a.Sight(ctx, cl, moment, connect.Then{Lacks: []string{"heartbeats", "progress", "checkpoints", "leases"}})
 		if err != nil {
 			return err

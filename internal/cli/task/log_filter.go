@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/internal/cli/settings"
-	"millrace/projections/query"
+	"millrace/projections/view"
 	"millrace/task/output"
 )
 
@@ -51,7 +51,7 @@ func (f *logFilter) parse(now time.Time) (err error) {
 		return fmt.Errorf("--attempt is %d, want 1 or more", f.attempt)
 	}
 	if f.since != "" {
-		if f.from, err = query.Past(f.since, now); err != nil {
+		if f.from, err = view.ParsePast(f.since, now); err != nil {
 			return fmt.Errorf("--since: %w", err)
 		}
 	}

@@ -19,7 +19,6 @@ import (
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
-	"millrace/projections/query"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
@@ -73,7 +72,7 @@ which tasks were suspect and how far programs were; --since and --until still co
 		Args: cobra.ArbitraryArgs,
 	}
 	r, fs := &f.Request, c.Flags()
-	fs.StringSliceVar(&f.States, "state", nil, "`states`, with commas: "+query.StateNames()+"; active and ended stand for several")
+	fs.StringSliceVar(&f.States, "state", nil, "`states`, with commas: "+view.StateNames()+"; active and ended stand for several")
 	f.FilterFlags(c)
 	f.PageFlags(fs)
 	fs.BoolVar(&r.Counts, "counts", false, "also the number of tasks in each state")
@@ -153,7 +152,7 @@ func (a *Commands) GoOn(ctx context.Context, c *client.Client, f *ListFlags) (er
 // Read turns the flags into the request.
 func (f *ListFlags) Read(c *cobra.Command, now time.Time) (err error) {
 	r := &f.Request
-	q, err := query.Parse(f.query, now)
+	q, err := view.ParseFilter(f.query, now)
 	if err != nil {
 		return err
 	}
@@ -204,7 +203,7 @@ func (f *ListFlags) Times(c *cobra.Command, now time.Time) (err error) {
 		if !c.Flags().Changed(flag) {
 			continue
 		}
-		if *to, err = query.Past(c.Flag(flag).Value.String(), now); err != nil {
+		if *to, err = view.ParsePast(c.Flag(flag).Value.String(), now); err != nil {
 			return fmt.Errorf("--%s: %w", flag, err)
 		}
 	}

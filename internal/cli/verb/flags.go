@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"millrace/internal/cli/settings"
-	"millrace/projections/query"
+	"millrace/projections/view"
 	"millrace/task/placement"
 	"millrace/task/value"
 )
@@ -105,7 +105,7 @@ func (f *moment) Set(s string) (err error) {
 		*f.field = f.now().Add(d)
 		return nil
 	}
-	*f.field, err = query.Future(s, f.now())
+	*f.field, err = view.ParseFuture(s, f.now())
 	return err
 }
 

@@ -18,7 +18,7 @@ import (
 	look "millrace/internal/cli/task"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
-	"millrace/projections/query"
+	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
@@ -263,7 +263,7 @@ func (f *RunFlags) due(now time.Time) (at time.Time, err error) {
 	if f.at == "" {
 		return at, nil
 	}
-	if at, err = query.Future(f.at, now); err != nil {
+	if at, err = view.ParseFuture(f.at, now); err != nil {
 		err = fmt.Errorf("--at: %w", err)
 	}
 	return at, err

@@ -1,4 +1,4 @@
-package query
+package view
 
 import (
 	"reflect"
@@ -6,14 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"millrace/projections/view"
 	"millrace/task"
 )
 
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+var queryNoon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func TestParse(t *testing.T) {
-	for text, want := range map[string]view.Filter{
+	for text, want := range map[string]Filter{
 		"":                            {},
 		"  ":                          {},
 		"refused":                     {Text: "refused"},
@@ -25,14 +24,14 @@ func TestParse(t *testing.T) {
 		`node:w3 job:"a b"`:           {Node: "w3", Job: "a b"},
 		"label:env=prod label:a=":     {Labels: map[string]string{"env": "prod", "a": ""}},
 		"priority:8,9 is:dead":        {Priorities: []int{8, 9}, Dead: true},
-		"since:2h until:11:00":        {Since: noon.Add(-2 * time.Hour), Until: noon.Add(-time.Hour)},
+		"since:2h until:11:00":        {Since: queryNoon.Add(-2 * time.Hour), Until: queryNoon.Add(-time.Hour)},
 		"is:suspect schedule:n":       {Schedule: "n", Doubted: true},
 		"step:load is:dead":           {Step: "load", Dead: true},
 		"is:root batch:01a id:9g5fav": {Roots: true, Batch: "01A", IDPart: "9G5FAV"},
 		`param.customer:acme param.n:3 param.a.b:"x y"`: {Params: map[string]string{"customer": "acme", "n": "3", "a.b": "x y"}},
 		`unclosed "quote here`:                          {Text: "unclosed quote here"},
 	} {
-		if got, err := Parse(text, noon); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := ParseFilter(text, queryNoon); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q is %+v, %v; want %+v", text, got, err, want)
 		}
 	}
@@ -59,7 +58,7 @@ func TestParseSaysWhere(t *testing.T) {
 		"-queue:low":          "do you mean queue?",
 		"text http://a.b/c?":  "Quotes make it text",
 	} {
-		if _, err := Parse(text, noon); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseFilter(text, queryNoon); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is refused with %v, want %q", text, err, want)
 		}
 	}
@@ -67,8 +66,8 @@ func TestParseSaysWhere(t *testing.T) {
 
 // Each key is known, and its example is valid.
 func TestKeys(t *testing.T) {
-	for _, k := range Keys {
-		if _, err := Parse(k.Example, noon); err != nil || !strings.HasPrefix(k.Example, k.Name+":") {
+	for _, k := range QueryKeys {
+		if _, err := ParseFilter(k.Example, queryNoon); err != nil || !strings.HasPrefix(k.Example, k.Name+":") {
 			t.Errorf("%s: %v", k.Example, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package query
+package view
 
 import (
 	"errors"
@@ -7,17 +7,16 @@ import (
 	"strings"
 	"time"
 
-	"millrace/projections/view"
 	"millrace/task"
 )
 
 // End names the end of the log.
 const End = "end"
 
-// Moment parses a place in the log: a sequence (1048211 or #1048211), how long ago (-10m or 10m), a
+// ParseMoment parses a place in the log: a sequence (1048211 or #1048211), how long ago (-10m or 10m), a
 // time, whose missing zone is that of now and whose missing date makes it the latest such time that has passed, or [End] or "" for the end of the log. Times are
 // in the zone of now. Whether the log has reached it, [view.Moment.Reached] tells.
-func Moment(text string, now time.Time) (m view.Moment, err error) {
+func ParseMoment(text string, now time.Time) (m Moment, err error) {
 	if text == "" || text == End {
 		return m, nil
 	}
@@ -25,16 +24,16 @@ func Moment(text string, now time.Time) (m view.Moment, err error) {
 		if seq == 0 {
 			return m, errors.New("sequences begin with 1")
 		}
-		return view.Moment{Seq: seq}, nil
+		return Moment{Seq: seq}, nil
 	}
-	at, err := Past(strings.TrimPrefix(text, "-"), now)
+	at, err := ParsePast(strings.TrimPrefix(text, "-"), now)
 	if errors.Is(err, errImpossible) {
 		return m, err
 	}
 	if err != nil || strings.HasPrefix(text, "+") {
 		return m, fmt.Errorf("%q is no moment: want a sequence of the log: 1048211, so long ago: -10m or -7d, a time: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00, or %s", text, End)
 	}
-	return view.Moment{At: at.In(now.Location())}, nil
+	return Moment{At: at.In(now.Location())}, nil
 }
 
 // Twofold tells whether a text is a sequence and may be a part of a task's id as well: ids have parts

@@ -1,4 +1,4 @@
-package query
+package view
 
 import (
 	"slices"
@@ -14,7 +14,7 @@ func TestComplete(t *testing.T) {
 			keys[i] = paramKey
 		}
 	}
-	known := Known{Values: map[string][]string{"job": {"backup", "import", "my job"}, "label": {"env=prod", "env=test"}, "param": {"customer", "date"}}}
+	known := KnownNames{Values: map[string][]string{"job": {"backup", "import", "my job"}, "label": {"env=prod", "env=test"}, "param": {"customer", "date"}}}
 	for _, c := range []struct {
 		text   string
 		cursor int
@@ -37,7 +37,7 @@ func TestComplete(t *testing.T) {
 		{"job:é", 5, []string{"job:backup", "job:import", `job:"my job"`}, "job:backup "},
 		{"x", 99, nil, ""},
 	} {
-		all := Complete(c.text, c.cursor, known)
+		all := CompleteQuery(c.text, c.cursor, known)
 		var shown []string
 		for _, s := range all {
 			shown = append(shown, s.Shown)

@@ -1,6 +1,4 @@
-// Package query parses the text with which people choose tasks, and the times that they type. The
-// command line, the service and the pages share it. It does not run the queries.
-package query
+package view
 
 import (
 	"errors"
@@ -10,17 +8,16 @@ import (
 	"strings"
 	"time"
 
-	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/placement"
 	"millrace/task/value"
 )
 
-// Keys are the keys of terms, each with an example: those of [view.Fields], and one for all that are
+// QueryKeys are the keys of terms, each with an example: those of [view.Fields], and one for all that are
 // true or false.
-var Keys = func() (keys []struct{ Name, Example string }) {
-	for i := range view.Fields {
-		k := &view.Fields[i]
+var QueryKeys = func() (keys []struct{ Name, Example string }) {
+	for i := range Fields {
+		k := &Fields[i]
 		name, _, _ := strings.Cut(k.Example, ":")
 		if name != "" && (name != flagKey || k.Name == "Dead") { // one for all that are true or false
 			keys = append(keys, struct{ Name, Example string }{name, k.Example})
@@ -35,21 +32,21 @@ const paramKey, paramName = "param.", "param.NAME"
 // flagKey is the key of all fields that are true or false.
 const flagKey = "is"
 
-// Wrong names the invalid term of a query, and its beginning, counted in bytes.
-type Wrong struct {
+// WrongTerm names the invalid term of a query, and its beginning, counted in bytes.
+type WrongTerm struct {
 	At   int
 	Term string
 	Err  error
 }
 
-func (w *Wrong) Error() string { return fmt.Sprintf("%q at %d: %v", w.Term, w.At+1, w.Err) }
-func (w *Wrong) Unwrap() error { return w.Err }
+func (w *WrongTerm) Error() string { return fmt.Sprintf("%q at %d: %v", w.Term, w.At+1, w.Err) }
+func (w *WrongTerm) Unwrap() error { return w.Err }
 
-// Parse parses a query: terms such as state:error, which must all match, and text that must occur
+// ParseFilter parses a query: terms such as state:error, which must all match, and text that must occur
 // in the id, the job, the step, the command or the message. Commas separate alternative states or
-// priorities, quotes keep spaces, and a time has the form of [Past]. The error is a *[Wrong].
-func Parse(text string, now time.Time) (view.Filter, error) {
-	var q view.Filter
+// priorities, quotes keep spaces, and a time has the form of [ParsePast]. The error is a *[WrongTerm].
+func ParseFilter(text string, now time.Time) (Filter, error) {
+	var q Filter
 	var words []string
 	seen := map[string]bool{}
 	for at := 0; at < len(text); {
@@ -59,7 +56,7 @@ func Parse(text string, now time.Time) (view.Filter, error) {
 		}
 		word, quoted, end := next(text, at)
 		key, value, isTerm := strings.Cut(word, ":")
-		fail := func(err error) (view.Filter, error) { return view.Filter{}, &Wrong{at, text[at:end], err} }
+		fail := func(err error) (Filter, error) { return Filter{}, &WrongTerm{at, text[at:end], err} }
 		switch {
 		case isTerm && !quoted:
 			if seen[key] && key != "label" {
@@ -97,7 +94,7 @@ func next(text string, at int) (word string, quoted bool, end int) {
 }
 
 // term adds one term.
-func term(q *view.Filter, key, value string, now time.Time) error {
+func term(q *Filter, key, value string, now time.Time) error {
 	if value == "" {
 		return errors.New("nothing stands behind the colon")
 	}
@@ -105,8 +102,8 @@ func term(q *view.Filter, key, value string, now time.Time) error {
 	if ofParam = ofParam && param != ""; ofParam {
 		key = "param"
 	}
-	for i := range view.Fields {
-		k := &view.Fields[i]
+	for i := range Fields {
+		k := &Fields[i]
 		field := k.In(q).Addr().Interface()
 		flag, isFlag := field.(*bool)
 		switch {
@@ -121,20 +118,20 @@ func term(q *view.Filter, key, value string, now time.Time) error {
 		return read(field, key, param, value, now)
 	}
 	if key == flagKey {
-		return unknown(value, flags(), "word for is:")
+		return unknownWord(value, flags(), "word for is:")
 	}
-	return unknown(key, keyNames(), "key")
+	return unknownWord(key, keyNames(), "key")
 }
 
 // read adds the value of a term to a field, by its type; param is the name of a parameter.
 func read(field any, key, param, value string, now time.Time) (err error) {
 	switch is := field.(type) {
 	case *[]task.State:
-		*is, err = States([]string{value})
+		*is, err = ParseStates([]string{value})
 	case *[]int:
 		*is, err = priorities(value)
 	case *time.Time:
-		*is, err = Past(value, now)
+		*is, err = ParsePast(value, now)
 	case *map[string]string:
 		pairs := map[string]string{param: value}
 		if key == "label" {
@@ -177,8 +174,8 @@ func priorities(value string) (all []int, err error) {
 
 // flags are the words behind is:, in the order of [view.Fields].
 func flags() (words []string) {
-	for i := range view.Fields {
-		if word, is := strings.CutPrefix(view.Fields[i].Example, flagKey+":"); is {
+	for i := range Fields {
+		if word, is := strings.CutPrefix(Fields[i].Example, flagKey+":"); is {
 			words = append(words, word)
 		}
 	}
@@ -186,24 +183,24 @@ func flags() (words []string) {
 }
 
 func keyNames() []string {
-	names := make([]string, len(Keys))
-	for i, k := range Keys {
+	names := make([]string, len(QueryKeys))
+	for i, k := range QueryKeys {
 		names[i] = k.Name
 	}
 	return names
 }
 
-// unknown reports an unknown word, and the word it may stand for.
-func unknown(word string, words []string, what string) error {
+// unknownWord reports an unknown word, and the word it may stand for.
+func unknownWord(word string, words []string, what string) error {
 	if is := value.Word(word, words); is != "" {
 		return fmt.Errorf("there is no %s %s; do you mean %s?", what, word, is)
 	}
 	return fmt.Errorf("there is no %s %s; there are %s. Quotes make it text", what, word, strings.Join(words, ", "))
 }
 
-// States parses states, also several with commas. "active" means all states that are not terminal,
+// ParseStates parses states, also several with commas. "active" means all states that are not terminal,
 // "ended" all that are.
-func States(list []string) ([]task.State, error) {
+func ParseStates(list []string) ([]task.State, error) {
 	var states []task.State
 	for _, item := range list {
 		for name := range strings.SplitSeq(item, ",") {
@@ -247,8 +244,8 @@ func StateNames() string {
 	return strings.Join(names, ", ")
 }
 
-// With returns a query with another value for a key, or without the key if the value is "".
-func With(text, key, value string) string {
+// WithTerm returns a query with another value for a key, or without the key if the value is "".
+func WithTerm(text, key, value string) string {
 	var kept []string
 	for at := 0; at < len(text); {
 		if strings.IndexByte(" \t\n", text[at]) >= 0 {

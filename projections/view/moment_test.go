@@ -1,21 +1,19 @@
-package query
+package view
 
 import (
 	"strings"
 	"testing"
 	"time"
-
-	"millrace/projections/view"
 )
 
 func TestMoment(t *testing.T) {
-	there := noon.In(time.FixedZone("there", 2*3600))
-	for text, want := range map[string]view.Moment{
+	there := queryNoon.In(time.FixedZone("there", 2*3600))
+	for text, want := range map[string]Moment{
 		"": {}, End: {}, "7": {Seq: 7}, "#7": {Seq: 7},
-		"-10m": {At: noon.Add(-10 * time.Minute)}, "10m": {At: noon.Add(-10 * time.Minute)}, "-0s": {At: noon},
-		"13:30": {At: noon.Add(-30 * time.Minute)}, "2026-03-01T11:00:00Z": {At: noon.Add(-time.Hour)}, "2999-01-01": {At: time.Date(2998, 12, 31, 22, 0, 0, 0, time.UTC)},
+		"-10m": {At: queryNoon.Add(-10 * time.Minute)}, "10m": {At: queryNoon.Add(-10 * time.Minute)}, "-0s": {At: queryNoon},
+		"13:30": {At: queryNoon.Add(-30 * time.Minute)}, "2026-03-01T11:00:00Z": {At: queryNoon.Add(-time.Hour)}, "2999-01-01": {At: time.Date(2998, 12, 31, 22, 0, 0, 0, time.UTC)},
 	} {
-		got, err := Moment(text, there)
+		got, err := ParseMoment(text, there)
 		if err != nil || got.Seq != want.Seq || !got.At.Equal(want.At) || !got.At.IsZero() && got.At.Location() != there.Location() {
 			t.Errorf("Moment(%q) = %v, %v, want %v", text, got, err, want)
 		}
@@ -23,7 +21,7 @@ func TestMoment(t *testing.T) {
 	for text, want := range map[string]string{
 		"0": "sequences begin with 1", "#0": "sequences begin with 1", "soon": "no moment", "+5m": "no moment", "--5m": "no moment", "-": "no moment", "-7": "no moment", "1.5": "no moment", "99999999999999999999": "no moment",
 	} {
-		if got, err := Moment(text, there); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := ParseMoment(text, there); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Moment(%q) = %v, %v, want an error with %q", text, got, err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package query
+package view
 
 import (
 	"errors"
@@ -9,14 +9,14 @@ import (
 	"millrace/task/value"
 )
 
-// Absolute parses an absolute time in any form that a command prints ([value.ParseWall]), with a
+// ParseTime parses an absolute time in any form that a command prints ([value.ParseWall]), with a
 // fraction of seconds if it has one. A missing date or zone is that of now.
-func Absolute(s string, now time.Time) (time.Time, error) {
-	t, _, err := absolute(s, now)
+func ParseTime(s string, now time.Time) (time.Time, error) {
+	t, _, err := parseTime(s, now)
 	return t, err
 }
 
-func absolute(s string, now time.Time) (t time.Time, dated bool, err error) {
+func parseTime(s string, now time.Time) (t time.Time, dated bool, err error) {
 	text, _, _ := strings.Cut(s, " (") // "2026-03-01 12:00:00 (5m ago)", as many commands print it
 	if w, ok := value.ParseWall(text); ok {
 		return w.In(now), w.Dated, nil
@@ -39,16 +39,13 @@ func absolute(s string, now time.Time) (t time.Time, dated bool, err error) {
 // errImpossible refuses a time that is written well and does not exist.
 var errImpossible = errors.New("does not exist: there is no such day or hour")
 
-// mayDiffer is how far a time may lie ahead of the asker's clock: another machine may have printed it.
-const mayDiffer = time.Minute
-
-// Past parses a time in the past: how long ago (2h, 7d, "2h ago"), or absolute. A time of day means the latest
+// ParsePast parses a time in the past: how long ago (2h, 7d, "2h ago"), or absolute. A time of day means the latest
 // such time that has passed: shortly after midnight 23:50 is yesterday's.
-func Past(s string, now time.Time) (time.Time, error) {
+func ParsePast(s string, now time.Time) (time.Time, error) {
 	if d, err := value.ParseDuration(strings.TrimSuffix(s, " ago")); err == nil {
 		return now.Add(-d), nil
 	}
-	t, dated, err := absolute(s, now)
+	t, dated, err := parseTime(s, now)
 	switch {
 	case errors.Is(err, errImpossible):
 		return t, err
@@ -60,9 +57,9 @@ func Past(s string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// Future parses a time in the future. A time of day that has passed means tomorrow's.
-func Future(s string, now time.Time) (time.Time, error) {
-	t, dated, err := absolute(s, now)
+// ParseFuture parses a time in the future. A time of day that has passed means tomorrow's.
+func ParseFuture(s string, now time.Time) (time.Time, error) {
+	t, dated, err := parseTime(s, now)
 	if err == nil && !t.After(now) && !dated {
 		t = t.AddDate(0, 0, 1)
 	}

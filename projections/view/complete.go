@@ -1,4 +1,4 @@
-package query
+package view
 
 import (
 	"slices"
@@ -6,12 +6,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"millrace/projections/view"
 	"millrace/task"
 )
 
-// Known are the existing names, for completion.
-type Known struct {
+// KnownNames are the existing names, for completion.
+type KnownNames struct {
 	// Values are the names by key of a term, such as job.
 	Values map[string][]string
 }
@@ -28,9 +27,9 @@ type Suggestion struct {
 // mostSuggestions is the largest number of suggestions.
 const mostSuggestions = 14
 
-// Complete suggests completions of the word at the cursor, which is counted in bytes: a key, or a
+// CompleteQuery suggests completions of the word at the cursor, which is counted in bytes: a key, or a
 // value of its key. Names that begin with the word come before names that contain it elsewhere.
-func Complete(text string, cursor int, known Known) []Suggestion {
+func CompleteQuery(text string, cursor int, known KnownNames) []Suggestion {
 	cursor = max(min(cursor, len(text)), 0)
 	for cursor > 0 && cursor < len(text) && !utf8.RuneStart(text[cursor]) {
 		cursor--
@@ -94,15 +93,15 @@ func wordAt(text string, cursor int) (from, upto int) {
 }
 
 // valuesOf returns the possible values of a key.
-func valuesOf(key string, known Known) []string {
+func valuesOf(key string, known KnownNames) []string {
 	if key == flagKey {
 		return slices.Sorted(slices.Values(flags()))
 	}
-	i := slices.IndexFunc(view.Fields, func(k view.Field) bool { return k.Word == key })
+	i := slices.IndexFunc(Fields, func(k Field) bool { return k.Word == key })
 	if i < 0 {
 		return nil
 	}
-	switch view.Fields[i].In(new(view.Filter)).Interface().(type) {
+	switch Fields[i].In(new(Filter)).Interface().(type) {
 	case []task.State:
 		names := []string{"active", "ended"}
 		for _, s := range task.States() {
