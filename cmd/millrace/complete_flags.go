@@ -9,7 +9,7 @@ import (
 	"millrace/history/verify"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/task"
-	"millrace/internal/cli/task/change"
+	"millrace/internal/cli/verb"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task/job"
@@ -33,7 +33,7 @@ func (a *app) completions() map[string]connect.Completer {
 	return map[string]connect.Completer{
 		"job": alone(a.CompleteJobs), "schedule": alone(a.CompleteSchedules), "queue": alone(a.CompleteQueues), "window": alone(a.CompleteCalendars),
 		"node": nodes, "avoid": nodes, "task": tasks, "needs": tasks, "after": tasks,
-		"handler": a.CompleteHandlers, "param": change.Of(a.App).CompleteParams, "step": a.completeSteps, "files": a.completeFileNames,
+		"handler": a.CompleteHandlers, "param": verb.Of(a.App).CompleteParams, "step": a.completeSteps, "files": a.completeFileNames,
 		"late": words(job.Lates), "no-node": words(job.NoNodes), "on-limit": words(limit.OnLimits), "needs-rule": words(job.NeedRules),
 		"dst": words(job.DSTs), "catchup": words(job.CatchUps), "overlap": words(job.Overlaps), "sticky": words([]string{job.StickyJob, job.StickyAttempt}),
 		"type": words(view.TypeNames()), "state": words(append(strings.Split(view.StateNames(), ", "), "active", "ended")),

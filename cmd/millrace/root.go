@@ -17,7 +17,6 @@ import (
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/task"
-	"millrace/internal/cli/task/change"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/verb"
 )
@@ -41,15 +40,15 @@ func (a *app) entries() []entry {
 		return func() *cobra.Command { return t.Command(a.App) }
 	}
 	return []entry{
-		{groupWork, "run", change.Of(a.App).Run},
-		{groupWork, "plan", change.Of(a.App).Plan},
+		{groupWork, "run", verb.Of(a.App).Run},
+		{groupWork, "plan", verb.Of(a.App).Plan},
 		{groupWork, "job", job.Of(a.App).Jobs},
 		{groupWork, "schedule", job.Of(a.App).Schedules},
 		{groupWork, "calendar", job.Of(a.App).Calendars},
 		{groupWork, "files", files.Of(a.App).Command},
 		{groupWork, "task", a.taskCommand},
 		{groupWork, "data", task.Of(a.App).Command},
-		{groupWork, "dlq", change.Of(a.App).Letters},
+		{groupWork, "dlq", verb.Of(a.App).Letters},
 		{groupWork, "limit", queue.Of(a.App).Limits},
 		{groupWork, "node", node.Of(a.App).Command},
 		{groupWork, "queue", queue.Of(a.App).Command},

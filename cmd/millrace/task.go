@@ -6,7 +6,7 @@ import (
 	"millrace/internal/cli/history"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/task"
-	"millrace/internal/cli/task/change"
+	"millrace/internal/cli/verb"
 )
 
 func (a *app) taskCommand() *cobra.Command {
@@ -28,6 +28,6 @@ millrace server answers and no other task has them.`,
 		}
 		c.AddCommand(is)
 	}
-	c.AddCommand(task.Of(a.App).Logs(), task.Of(a.App).Wait(), task.Of(a.App).OfTask(), change.Of(a.App).Copy())
+	c.AddCommand(task.Of(a.App).Logs(), task.Of(a.App).Wait(), task.Of(a.App).OfTask(), verb.Of(a.App).Copy())
 	return c
 }

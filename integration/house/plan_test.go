@@ -108,7 +108,7 @@ var anything = []string{"*"}
 
 // rooms are the parts of the command line and the pages. Each may import those that stand before
 // it.
-var rooms = []string{"internal/cli/exit", "internal/cli/term", "internal/cli/settings", "internal/cli/wording", "internal/cli/connect", "service/inspect", "service/pages", "internal/cli/serve", "internal/cli/files", "internal/cli/history", "internal/cli/node", "internal/cli/queue", "internal/cli/task", "internal/cli/task/change", "internal/cli/job", "internal/cli/verb"}
+var rooms = []string{"internal/cli/exit", "internal/cli/term", "internal/cli/settings", "internal/cli/wording", "internal/cli/connect", "service/inspect", "service/pages", "internal/cli/serve", "internal/cli/files", "internal/cli/history", "internal/cli/node", "internal/cli/queue", "internal/cli/task", "internal/cli/verb", "internal/cli/job"}
 
 // commands are the packages that talk with people at a terminal or a page, and the programs that measure and break an
 // installation.
@@ -220,7 +220,7 @@ var clocks = map[string]string{
 	"events/jet/request/local.go":     "tells which server of this machine is the newest; the records never leave it",
 	"cmd/millrace-bench/bench.go":     measures,
 	"internal/cli/term/progress.go":   measures,
-	"internal/cli/task/change/run.go": measures,
+	"internal/cli/verb/run.go":        measures,
 	"internal/cli/connect/signals.go": measures,
 	"internal/cli/verb/bulk.go":       measures,
 

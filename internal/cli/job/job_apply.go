@@ -15,7 +15,7 @@ import (
 	"millrace/events/jet/definitions"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
-	"millrace/internal/cli/task/change"
+	"millrace/internal/cli/verb"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/job"
@@ -39,7 +39,7 @@ func (a *Commands) jobApply() *cobra.Command {
 		},
 		flags: p.flags, before: p.before,
 		after: func(ctx context.Context, cl *client.Client, j *job.Job) {
-			change.Of(a.App).ForeseeJob(ctx, cl, j)
+			verb.Of(a.App).ForeseeJob(ctx, cl, j)
 			a.remarks(j)
 		},
 	})

@@ -16,8 +16,8 @@ import (
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/files"
 	"millrace/internal/cli/settings"
-	"millrace/internal/cli/task/change"
 	"millrace/internal/cli/term"
+	"millrace/internal/cli/verb"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/service/client"
@@ -87,7 +87,7 @@ func (f *whenFlags) when() job.Schedule {
 func (a *Commands) scheduleAdd() *cobra.Command {
 	var o settings.Output
 	var w whenFlags
-	var run change.RunFlags
+	var run verb.RunFlags
 	var delay settings.Span
 	var seen settings.Seen
 	var file string
@@ -153,7 +153,7 @@ With -f, a file in YAML or JSON has everything: {name, schedule: {cron, …}, ta
 		if err != nil {
 			return err
 		}
-		change.Of(a.App).Foresee(c.Context(), cl, &d.Make)
+		verb.Of(a.App).Foresee(c.Context(), cl, &d.Make)
 		a.remark(d)
 		if o.JSON() {
 			return a.WriteJSON(map[string]any{"name": d.Name, "revision": revision, "changed": changed})
@@ -169,7 +169,7 @@ With -f, a file in YAML or JSON has everything: {name, schedule: {cron, …}, ta
 }
 
 // definition makes a schedule from the command line.
-func (a *Commands) definition(c *cobra.Command, w *whenFlags, run *change.RunFlags, delay *settings.Span, file string, args []string) (*schedule.Definition, error) {
+func (a *Commands) definition(c *cobra.Command, w *whenFlags, run *verb.RunFlags, delay *settings.Span, file string, args []string) (*schedule.Definition, error) {
 	if file != "" {
 		if len(args) > 0 {
 			return nil, exit.Misuse(c, "%q is too much: -f says all", args[0])

@@ -11,7 +11,7 @@ import (
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	look "millrace/internal/cli/task"
-	"millrace/internal/cli/task/change"
+	"millrace/internal/cli/verb"
 	"millrace/internal/cli/wording"
 	"millrace/service/client"
 	"millrace/task"
@@ -20,7 +20,7 @@ import (
 )
 
 func (a *Commands) scheduleRun() *cobra.Command {
-	var f change.RunFlags
+	var f verb.RunFlags
 	var counts bool
 	c := &cobra.Command{
 		Use: "run NAME", Aliases: []string{"trigger"}, Short: "Make a task of a schedule now",

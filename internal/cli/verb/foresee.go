@@ -1,4 +1,4 @@
-package change
+package verb
 
 import (
 	"context"
