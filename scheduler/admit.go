@@ -133,7 +133,7 @@ func (a *admitter) observe(step *events.Step) {
 		return
 	}
 	a.touched = true
-	took := admission.ShiftOf(step)
+	took := admission.ShiftOf(step.Task, step.Was.Course, step.Is.Course, step.Record.Task())
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.book.Loaded() {

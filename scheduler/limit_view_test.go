@@ -69,7 +69,7 @@ func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 				t = task.Evolve(t, r.Task())
 				v.tasks[id] = t
 				steps[i].Is, steps[i].Task = events.GlanceAt(&t), &t
-				took := admission.ShiftOf(&steps[i])
+				took := admission.ShiftOf(&t, steps[i].Was.Course, steps[i].Is.Course, r.Task())
 				v.used.Budgets.Spend(took.Counters, took.Shift)
 			}
 			v.seq = r.Seq

@@ -3,7 +3,6 @@ package admission
 import (
 	"time"
 
-	"millrace/events"
 	"millrace/task"
 	"millrace/task/limit"
 )
@@ -16,14 +15,15 @@ type Shift struct {
 	seq      uint64
 }
 
-// ShiftOf returns the effect of a step.
-func ShiftOf(step *events.Step) Shift {
-	if !step.Task.Budgeted() {
+// ShiftOf returns the effect of a recorded event that changed a task from one course to another. t is
+// nil for an event that is not about a task.
+func ShiftOf(t *task.Task, was, is task.Course, r task.Recorded) Shift {
+	if !t.Budgeted() {
 		return Shift{}
 	}
-	took := Shift{task.ShiftOf(step.Was.Course, step.Is.Course, step.Record.Task()), nil, step.Record.Seq}
+	took := Shift{task.ShiftOf(was, is, r), nil, r.Seq}
 	if !took.None() {
-		took.Counters, _ = step.Task.Counters() // a task without valid counters cannot have been admitted
+		took.Counters, _ = t.Counters() // a task without valid counters cannot have been admitted
 	}
 	return took
 }
