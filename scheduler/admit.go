@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/scheduler/admission"
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/queue"
@@ -65,7 +64,7 @@ type admitter struct {
 	touched  bool          // the present batch has a relevant change; owned by the observing goroutine
 
 	mu      sync.Mutex
-	book    *admission.Book       // guarded by mu
+	book    *quota.Book           // guarded by mu
 	placing map[task.ID]bool      // guarded by mu; tasks whose offers are on their way from here
 	lacking map[task.ID]unoffered // owned by the loop
 	pruned  time.Time             // owned by the loop
@@ -91,7 +90,7 @@ func newAdmitter(rec *events.Recorder, cfg *Config, turns *Precedence) *admitter
 		log:     cfg.Log,
 		wake:    make(chan struct{}, 1),
 		busy:    make(chan struct{}, 1),
-		book:    admission.New(),
+		book:    quota.NewBook(),
 		last:    cfg.Last,
 		placing: map[task.ID]bool{},
 		lacking: map[task.ID]unoffered{},
@@ -127,13 +126,13 @@ func (a *admitter) observe(step *events.Step) {
 	}
 	var until time.Time
 	if e, ok := r.Fact.Event.(task.AttemptFailed); ok {
-		until = admission.Asked(e, r.Fact.At)
+		until = quota.Asked(e, r.Fact.At)
 	}
 	if until.IsZero() && !step.Task.Limited() && !a.mayHaveBeenRated(step) {
 		return
 	}
 	a.touched = true
-	took := admission.ShiftOf(step.Task, step.Was.Course, step.Is.Course, step.Record.Task())
+	took := quota.ShiftOf(step.Task, step.Was.Course, step.Is.Course, step.Record.Task())
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.book.Loaded() {
@@ -196,7 +195,7 @@ func (a *admitter) granted(of limit.Scope, seq uint64, e task.Granted) {
 func (a *admitter) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.book = admission.New()
+	a.book = quota.NewBook()
 	a.left.Clear()
 	a.ruled.Store(true)
 }
@@ -256,9 +255,9 @@ func (a *admitter) run(ctx context.Context, looked func(began, ended time.Time, 
 		began := a.rec.Now()
 		var next time.Time
 		if failed == nil {
-			var parts []*admission.Sent
+			var parts []*quota.Sent
 			parts, next, failed = a.decide(ctx)
-			for _, b := range admission.Bundled(parts) {
+			for _, b := range quota.Bundled(parts) {
 				out++
 				go func() { done <- a.carryOut(ctx, b) }()
 			}
@@ -296,7 +295,7 @@ func (a *admitter) crowded() bool {
 // only a change requires it.
 func (a *admitter) Admit(ctx context.Context) (time.Time, error) {
 	parts, next, err := a.decide(ctx)
-	for _, b := range admission.Bundled(parts) {
+	for _, b := range quota.Bundled(parts) {
 		err = errors.Join(err, a.carryOut(ctx, b))
 	}
 	return next, err
@@ -304,7 +303,7 @@ func (a *admitter) Admit(ctx context.Context) (time.Time, error) {
 
 // decide returns the present decision in parts that share no scope; carryOut must follow for each.
 // It also returns when to decide again at the latest.
-func (a *admitter) decide(ctx context.Context) ([]*admission.Sent, time.Time, error) {
+func (a *admitter) decide(ctx context.Context) ([]*quota.Sent, time.Time, error) {
 	a.mu.Lock()
 	loaded := a.book.Loaded()
 	a.mu.Unlock()
@@ -351,7 +350,7 @@ func (a *admitter) decide(ctx context.Context) ([]*admission.Sent, time.Time, er
 // those that they admit. Until then the scopes of a part are closed to other decisions, so
 // decisions grow larger under load. After losing to another scheduler, the scopes stay closed until
 // that scheduler's admissions are known.
-func (a *admitter) carryOut(ctx context.Context, parts []*admission.Sent) error {
+func (a *admitter) carryOut(ctx context.Context, parts []*quota.Sent) error {
 	ok := make([]bool, len(parts))
 	failed := sideBySide(len(parts), a.side, func(i int) (err error) {
 		ok[i], err = a.record(ctx, parts[i])
@@ -393,7 +392,7 @@ func (a *admitter) placed(grants []task.Grant) {
 }
 
 // settle opens the scopes of a part to the next decision.
-func (a *admitter) settle(p *admission.Sent) {
+func (a *admitter) settle(p *quota.Sent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.book.Settle(p)
@@ -401,7 +400,7 @@ func (a *admitter) settle(p *admission.Sent) {
 
 // record records a part, and undoes it if it is not recorded or its outcome is unknown. It is also
 // false if another scheduler's part came first or the answer was lost: catchUp must follow.
-func (a *admitter) record(ctx context.Context, p *admission.Sent) (bool, error) {
+func (a *admitter) record(ctx context.Context, p *quota.Sent) (bool, error) {
 	stops, err := a.stops(ctx, p)
 	first, done := uint64(0), err == nil
 	if idle := len(p.Grants)+len(p.Rates)+len(stops) == 0; err == nil && !idle {
@@ -423,7 +422,7 @@ func (a *admitter) record(ctx context.Context, p *admission.Sent) (bool, error) 
 // stops returns the ends of tasks that are refused, and the requests to stop tasks that make place.
 // They are recorded together with the part, because another scheduler may have admitted a task that
 // is refused here, and only the chains of the scopes show that, not the task's own.
-func (a *admitter) stops(ctx context.Context, p *admission.Sent) ([]*events.Stop, error) {
+func (a *admitter) stops(ctx context.Context, p *quota.Sent) ([]*events.Stop, error) {
 	all := slices.Concat(p.Refused, p.Replaced)
 	stops := make([]*events.Stop, len(all))
 	err := errors.Join(sideBySide(len(all), a.side, func(i int) (err error) {
@@ -459,7 +458,7 @@ func (a *admitter) stops(ctx context.Context, p *admission.Sent) ([]*events.Stop
 
 // catchUp waits until this scheduler knows the latest messages on the chains of a part's scopes,
 // readable or not. It thereby learns the head of a chain that was unknown.
-func (a *admitter) catchUp(ctx context.Context, p *admission.Sent) error {
+func (a *admitter) catchUp(ctx context.Context, p *quota.Sent) error {
 	ends := make([]uint64, len(p.Scopes))
 	for i, of := range p.Scopes {
 		_, end, err := a.rec.Log.Latest(ctx, events.Fact{Scope: of})

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/scheduler/admission"
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/queue"
@@ -69,7 +68,7 @@ func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 				t = task.Evolve(t, r.Task())
 				v.tasks[id] = t
 				steps[i].Is, steps[i].Task = events.GlanceAt(&t), &t
-				took := admission.ShiftOf(&t, steps[i].Was.Course, steps[i].Is.Course, r.Task())
+				took := quota.ShiftOf(&t, steps[i].Was.Course, steps[i].Is.Course, r.Task())
 				v.used.Budgets.Spend(took.Counters, took.Shift)
 			}
 			v.seq = r.Seq

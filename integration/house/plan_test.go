@@ -53,8 +53,7 @@ var plan = map[string][]string{
 	"projections":                    {"internal/form", "projections/past", "projections/view", "events", "task", "task/quota", "task/node", "history/incident"}, // incident for its tests alone
 	"internal/metrics":               {"events", "task", "task/quota", "task/node"},
 	"events/submit":                  {"events", "task/node", "task", "task/schedule"},
-	"scheduler":                      {"task", "scheduler/admission", "events/submit", "internal/collections", "events", "task/quota", "task/schedule", "task/node"},
-	"scheduler/admission":            {"events", "task", "task/quota", "task/placement"},
+	"scheduler":                      {"task", "events/submit", "internal/collections", "events", "task/quota", "task/schedule", "task/node"},
 	"worker/claim":                   {"events", "task", "task/schedule", "task/node"},
 	"worker":                         {"worker/claim", "events", "task", "task/output", "task/schedule", "task/node", "internal/privatedir"},
 	"ipc":                            {"task/value"},

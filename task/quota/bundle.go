@@ -1,4 +1,4 @@
-package admission
+package quota
 
 // bundleGrants is how many grants make a bundle: smaller parts go together, and their offers are
 // placed together.

@@ -1,4 +1,4 @@
-package admission
+package quota
 
 import (
 	"slices"
@@ -6,14 +6,13 @@ import (
 
 	"millrace/task"
 	"millrace/task/limit"
-	"millrace/task/quota"
 )
 
 // Book is what one scheduler knows of tasks under limits, with its decisions about them. The
 // scheduler learns from the read model. If the read model lags behind, the book only misses places
 // that have become free; it never admits too many. Callers with several goroutines must guard it.
 type Book struct {
-	known    *quota.Limiter
+	known    *Limiter
 	loaded   bool   // known reflects all changes told so far
 	reflects uint64 // the read model's sequence when the book was loaded
 	early    []early
@@ -29,11 +28,11 @@ type early struct {
 	apply   func()
 }
 
-// New returns an empty book.
-func New() *Book { return &Book{known: quota.NewLimiter(), overdue: map[limit.Scope]bool{}} }
+// NewBook returns an empty book.
+func NewBook() *Book { return &Book{known: NewLimiter(), overdue: map[limit.Scope]bool{}} }
 
 // Known returns the present limiter. [Book.Load] replaces it.
-func (b *Book) Known() *quota.Limiter { return b.known }
+func (b *Book) Known() *Limiter { return b.known }
 
 // Loaded tells whether changes are applied at once.
 func (b *Book) Loaded() bool { return b.loaded }
@@ -45,7 +44,7 @@ func (b *Book) Reflects() uint64 { return b.reflects }
 func (b *Book) Await() { b.early = nil }
 
 // Load starts with the read model's state at a sequence, and applies the early changes since.
-func (b *Book) Load(known *quota.Limiter, seq uint64) {
+func (b *Book) Load(known *Limiter, seq uint64) {
 	b.known, b.loaded, b.reflects = known, true, seq
 	for _, e := range b.early {
 		if e.seq > seq || e.ofQueue {
@@ -115,16 +114,16 @@ func (b *Book) Overdue(of limit.Scope) {
 }
 
 // Reopen opens a scope that was left to another scheduler.
-func (b *Book) Reopen(of limit.Scope) { b.known.Settle(&quota.Decision{Scopes: []limit.Scope{of}}) }
+func (b *Book) Reopen(of limit.Scope) { b.known.Settle(&Decision{Scopes: []limit.Scope{of}}) }
 
 // Sent is a part of a decision on its way to the log.
 type Sent struct {
-	quota.Decision
+	Decision
 	At    time.Time // when it was decided; rates use it
 	Heads []uint64  // the known heads of its scopes' chains
 	Known task.By   // the known end of the log, and whether the decision was cut
 
-	by *quota.Limiter // the limiter that decided: the present one, or a replaced one
+	by *Limiter // the limiter that decided: the present one, or a replaced one
 }
 
 // Decide returns the present decision, in parts that share no scope; record, settle or undo each.
@@ -132,7 +131,7 @@ type Sent struct {
 // scope. Parts in which another one does are undone, and their scopes stay closed: those are left.
 // It also returns when to decide again at the latest, zero if only a change requires it.
 func (b *Book) Decide(now time.Time, seen uint64, first func(limit.Scope) bool) (all []*Sent, left [][]limit.Scope, next time.Time) {
-	d := b.known.Decide(now, quota.GrantsAtOnce)
+	d := b.known.Decide(now, GrantsAtOnce)
 	for name, used := range b.paused {
 		if !used.After(now) {
 			delete(b.paused, name) // it is over, and the limiter may have forgotten an unused rate
@@ -162,7 +161,7 @@ func (b *Book) Decide(now time.Time, seen uint64, first func(limit.Scope) bool) 
 
 // mine tells whether this scheduler records a part. If another one goes first, the part is undone,
 // and its scopes stay closed until that scheduler has admitted or its time is over.
-func (b *Book) mine(p *quota.Decision, first func(limit.Scope) bool) bool {
+func (b *Book) mine(p *Decision, first func(limit.Scope) bool) bool {
 	late := slices.ContainsFunc(p.Scopes, func(of limit.Scope) bool { return b.overdue[of] })
 	if len(p.Scopes) == 0 || late || first(p.Scopes[0]) {
 		for _, of := range p.Scopes {

@@ -1,4 +1,4 @@
-package admission
+package quota
 
 import (
 	"fmt"
@@ -11,14 +11,13 @@ import (
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/placement"
-	"millrace/task/quota"
 )
 
-var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+var bookNoon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // held returns a task that waits for the only place of its job.
 func held(n uint64, name string) *task.Task {
-	return &task.Task{ID: task.ID(fmt.Sprint("T", n)), State: task.Held, Reason: task.HoldLimit, Seq: n, SubmittedAt: noon.Add(time.Duration(n)), Work: task.Work{
+	return &task.Task{ID: task.ID(fmt.Sprint("T", n)), State: task.Held, Reason: task.HoldLimit, Seq: n, SubmittedAt: bookNoon.Add(time.Duration(n)), Work: task.Work{
 		Job: name, Spec: &job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}}, Route: placement.QueueRoute("q", 5), Holds: []string{task.HoldLimit},
 	}}
 }
@@ -37,11 +36,11 @@ func granted(parts []*Sent) string {
 func here(limit.Scope) bool { return true }
 
 func loaded(tasks ...*task.Task) *Book {
-	b := New()
+	b := NewBook()
 	for _, t := range tasks {
 		b.Defer(t.Seq, false, func() { b.Put(t, time.Time{}, Shift{}) })
 	}
-	b.Load(quota.NewLimiter(), 0)
+	b.Load(NewLimiter(), 0)
 	return b
 }
 
@@ -51,15 +50,15 @@ func TestLeftToOthers(t *testing.T) {
 	b := loaded(held(1, "a"), held(2, "b"))
 	scope := held(1, "a")
 	mine := func(of limit.Scope) bool { return !strings.Contains(string(of), "a") }
-	parts, left, _ := b.Decide(noon, 2, mine)
+	parts, left, _ := b.Decide(bookNoon, 2, mine)
 	if got := granted(parts); got != "T2" || len(left) != 1 || len(left[0]) != 1 {
 		t.Fatalf("of %s it admits %q, and leaves %v", scope.ID, got, left)
 	}
-	if again, left, _ := b.Decide(noon, 2, mine); len(again)+len(left) != 0 {
+	if again, left, _ := b.Decide(bookNoon, 2, mine); len(again)+len(left) != 0 {
 		t.Errorf("meanwhile it admits %q, and leaves %v", granted(again), left)
 	}
 	b.Overdue(left[0][0])
-	if again, left, _ := b.Decide(noon, 2, mine); granted(again) != "T1" || len(left) != 0 {
+	if again, left, _ := b.Decide(bookNoon, 2, mine); granted(again) != "T1" || len(left) != 0 {
 		t.Errorf("what is overdue it admits as %q, and leaves %v", granted(again), left)
 	}
 }
@@ -68,25 +67,25 @@ func TestLeftToOthers(t *testing.T) {
 // limiter.
 func TestOnItsWay(t *testing.T) {
 	b := loaded(held(1, "a"), held(2, "a"))
-	parts, _, _ := b.Decide(noon, 2, here)
-	if got := granted(parts); got != "T1" || parts[0].Known.Seen != 2 || !parts[0].At.Equal(noon) {
+	parts, _, _ := b.Decide(bookNoon, 2, here)
+	if got := granted(parts); got != "T1" || parts[0].Known.Seen != 2 || !parts[0].At.Equal(bookNoon) {
 		t.Fatalf("it admits %q, knowing %+v", got, parts[0].Known)
 	}
-	if again, _, _ := b.Decide(noon, 2, here); len(again) != 0 {
+	if again, _, _ := b.Decide(bookNoon, 2, here); len(again) != 0 {
 		t.Errorf("while that is on its way it admits %q", granted(again))
 	}
 	b.Undo(parts[0])
 	b.Settle(parts[0])
-	parts, _, _ = b.Decide(noon, 2, here)
+	parts, _, _ = b.Decide(bookNoon, 2, here)
 	if got := granted(parts); got != "T1" {
 		t.Fatalf("after that was in vain it admits %q", got)
 	}
 	b.Recorded(parts[0], 7)
 	b.Settle(parts[0])
-	if again, _, _ := b.Decide(noon, 7, here); len(again) != 0 {
+	if again, _, _ := b.Decide(bookNoon, 7, here); len(again) != 0 {
 		t.Errorf("with its place taken it admits %q", granted(again))
 	}
-	b.Load(quota.NewLimiter(), 7)
+	b.Load(NewLimiter(), 7)
 	if b.Holds(parts[0]) {
 		t.Error("what was decided before the book was loaded anew holds")
 	}
@@ -95,7 +94,7 @@ func TestOnItsWay(t *testing.T) {
 // Changes that came before the book was loaded count if they are newer than the load. Changes of
 // queues always count.
 func TestEarly(t *testing.T) {
-	b := New()
+	b := NewBook()
 	var applied []uint64
 	tell := func(seq uint64, ofQueue bool) {
 		b.Defer(seq, ofQueue, func() { applied = append(applied, seq) })
@@ -105,7 +104,7 @@ func TestEarly(t *testing.T) {
 	tell(2, false)
 	tell(3, true)
 	tell(6, false)
-	b.Load(quota.NewLimiter(), 5)
+	b.Load(NewLimiter(), 5)
 	if !slices.Equal(applied, []uint64{3, 6}) || !b.Loaded() || b.Reflects() != 5 {
 		t.Errorf("loaded up to %d it takes over %v", b.Reflects(), applied)
 	}
@@ -125,7 +124,7 @@ func TestBundled(t *testing.T) {
 	} {
 		var parts []*Sent
 		for _, n := range c.grants {
-			parts = append(parts, &Sent{Decision: quota.Decision{Grants: make([]task.Grant, n)}})
+			parts = append(parts, &Sent{Decision: Decision{Grants: make([]task.Grant, n)}})
 		}
 		var all []string
 		for _, bundle := range Bundled(parts) {
