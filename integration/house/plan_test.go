@@ -56,6 +56,7 @@ var plan = map[string][]string{
 	"scheduler":                      {"task", "events/submit", "internal/collections", "events", "task/quota", "task/schedule", "task/node"},
 	"worker/claim":                   {"events", "task", "task/schedule", "task/node"},
 	"worker":                         {"worker/claim", "events", "task", "task/output", "task/schedule", "task/node", "internal/privatedir"},
+	"worker/example_test.go":         {"events/jet", "events/jet/embed", "events/jet/streams", "service/client", "task", "task/output", "worker"},
 	"ipc":                            {"task/value"},
 	"internal/privatedir":            {},
 	"events/jet/request/logclock.go": {},
@@ -97,8 +98,6 @@ var plan = map[string][]string{
 	"examples":               anything, // is the command that shows them
 	"examples/crawl":         {"examples/crawl/crawler"},
 	"examples/crawl/crawler": {},
-	"examples/handler":       {"service/client", "events/jet", "events/jet/streams", "events/jet/embed", "task", "task/output", "worker"},
-	"examples/outbox":        {"service/client", "events/jet", "events/jet/streams", "task"}, // jet for its test
 	"examples/shop":          {"service/client", "events/jet", "events/jet/streams", "task", "task/output", "worker"},
 }
 
@@ -164,8 +163,8 @@ var outsiders = []struct {
 	{"charm.land/", []string{"internal/cli/history"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/charmbracelet/", []string{"internal/cli/history"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/danielgtaylor/huma", []string{"service/httpapi"}, nil, "only httpapi makes an OpenAPI document"},
-	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
-	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},
+	{"database/sql", []string{"projections", "examples/shop"}, nil, "only projections knows SQL"},
+	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/shop"}, "only projections knows SQLite"},
 	{"github.com/spf13/", append([]string{"integration/harness"}, commands...), nil, "flags belong to the command line"},
 	{"os/exec", []string{"worker/process/...", "integration/bench", "integration/chaos", "internal/cli/wording", "internal/cli/connect", "events/jet/request", "integration/harness"}, []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/...", "events/jet/embed"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, a build from a checkout asks git which, and millrace finds the programs that it starts in its place"},
 }

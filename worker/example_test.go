@@ -1,16 +1,11 @@
-// Command handler shows Millrace from within a Go program: it serves a queue with a
-// function, submits a task for it and waits for its result. With NATS_URL it does so on the server
-// there, which has to be one of Millrace; otherwise it brings its own, for as long as it runs.
-package main
+package worker_test
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/signal"
 
 	"millrace/events/jet"
 	"millrace/events/jet/embed"
@@ -23,26 +18,22 @@ import (
 	"millrace/worker"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Stdout, os.Getenv("NATS_URL")); err != nil {
-		fmt.Fprintln(os.Stderr, "handler:", err)
-		stop()
-		os.Exit(1)
+// A program brings its own server, serves a queue with a function, submits a task for it and waits
+// for its result. To use an installation, it leaves the server out: [client.Connect] finds it by
+// NATS_URL.
+func Example() {
+	if err := resizeOne(context.Background()); err != nil {
+		fmt.Println(err)
 	}
+	// Output: finished after attempt 1: {"pixels":307200}
 }
 
-// run runs the example, on the server at a URL or on one of its own.
-func run(ctx context.Context, out io.Writer, url string) (err error) {
-	if url == "" {
-		own, end, err := serve(ctx)
-		if err != nil {
-			return err
-		}
-		defer end()
-		url = own
+func resizeOne(ctx context.Context) (err error) {
+	url, stop, err := serve(ctx)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	c, err := client.Connect(ctx, client.Options{Server: url})
 	if err != nil {
 		return err
@@ -77,7 +68,7 @@ func run(ctx context.Context, out io.Writer, url string) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s after attempt %d: %s\n", t.State, t.Attempt, t.Result)
+	fmt.Printf("%s after attempt %d: %s\n", t.State, t.Attempt, t.Result)
 	return nil
 }
 

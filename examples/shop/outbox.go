@@ -1,7 +1,4 @@
-// Package outbox shows how to submit a task from within a database transaction: the transaction
-// writes the submission into a table, and a relay submits it. So there is a task if and only if the
-// transaction was committed.
-package outbox
+package main
 
 import (
 	"context"
@@ -15,13 +12,15 @@ import (
 	"millrace/task/job"
 )
 
-// Schema is the outbox beside the tables of the shop. The key of a row is the id of its task.
-const Schema = `
+// schema is the outbox beside the tables of the shop. The transaction of an order writes the submission
+// of its mail into a table, and a relay submits it: there is a task if and only if the transaction was
+// committed. The key of a row is the id of its task.
+const schema = `
 CREATE TABLE orders (number TEXT PRIMARY KEY);
 CREATE TABLE outbox (id TEXT PRIMARY KEY, submission TEXT NOT NULL);`
 
-// Order takes an order, and asks for the mail that confirms it in the same transaction.
-func Order(ctx context.Context, db *sql.DB, number string) (task.ID, error) {
+// take takes an order, and asks for the mail that confirms it in the same transaction.
+func take(ctx context.Context, db *sql.DB, number string) (task.ID, error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return "", err
@@ -49,10 +48,10 @@ func Order(ctx context.Context, db *sql.DB, number string) (task.ID, error) {
 	return id, tx.Commit()
 }
 
-// Relay submits what the outbox holds, the oldest first, and removes each entry when the log has
+// relay submits what the outbox holds, the oldest first, and removes each entry when the log has
 // it. Any number of relays may run, and each may die anywhere: submitting an entry again under its
 // id makes no second task.
-func Relay(ctx context.Context, db *sql.DB, c *client.Client) (receipts []client.Receipt, err error) {
+func relay(ctx context.Context, db *sql.DB, c *client.Client) (receipts []client.Receipt, err error) {
 	for {
 		var id task.ID
 		var text []byte
