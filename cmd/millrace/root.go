@@ -9,7 +9,6 @@ import (
 	"millrace/examples"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
-	"millrace/internal/cli/files"
 	"millrace/internal/cli/history"
 	"millrace/internal/cli/job"
 	"millrace/internal/cli/node"
@@ -45,7 +44,7 @@ func (a *app) entries() []entry {
 		{groupWork, "job", job.Of(a.App).Jobs},
 		{groupWork, "schedule", job.Of(a.App).Schedules},
 		{groupWork, "calendar", job.Of(a.App).Calendars},
-		{groupWork, "files", files.Of(a.App).Command},
+		{groupWork, "files", job.Of(a.App).Files},
 		{groupWork, "task", a.taskCommand},
 		{groupWork, "data", task.Of(a.App).Command},
 		{groupWork, "dlq", verb.Of(a.App).Letters},

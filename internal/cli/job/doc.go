@@ -1,4 +1,4 @@
-// Package job stores, shows and changes jobs, calendars, schedules and tokens.
+// Package job stores, shows and changes jobs, calendars, schedules, the files that they name, and tokens.
 package job
 
 import "millrace/internal/cli/connect"

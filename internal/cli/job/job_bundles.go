@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/files"
-	bundles "millrace/internal/cli/files"
 	"millrace/internal/cli/settings"
 	"millrace/service/client"
 	"millrace/task/job"
@@ -29,7 +28,7 @@ func (a *Commands) pushFilesOf(c *cobra.Command, cl *client.Client, read []setti
 					dir = filepath.Join(filepath.Dir(f.Name), dir)
 				}
 				if _, done := pushed[dir]; !done {
-					p, err := bundles.Of(a.App).Push(c, cl, client.FilesPush{Dir: dir, Name: bundleOf(name)})
+					p, err := a.PushFiles(c, cl, client.FilesPush{Dir: dir, Name: bundleOf(name)})
 					if err != nil {
 						return nil, fmt.Errorf("files: %w", err)
 					}

@@ -14,7 +14,6 @@ import (
 	"millrace/events/jet/definitions"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
-	"millrace/internal/cli/files"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/verb"
@@ -145,7 +144,7 @@ With -f, a file in YAML or JSON has everything: {name, schedule: {cron, …}, ta
 		asking, cancel := a.Asking(c.Context())
 		defer cancel()
 		if run.Files != "" {
-			if d.Make.Files, err = files.Of(a.App).For(c, cl, run.Files); err != nil {
+			if d.Make.Files, err = a.FilesFor(c, cl, run.Files); err != nil {
 				return err
 			}
 		}

@@ -11,7 +11,6 @@ import (
 
 	"millrace/files"
 	"millrace/internal/cli/exit"
-	bundles "millrace/internal/cli/files"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -56,7 +55,7 @@ them to a folder, those of a step to a folder below it; --cat prints one.`,
 			return a.catArtifact(ctx, cl, stored, cat)
 		}
 		for _, l := range stored {
-			if err := bundles.Of(a.App).Pull(c, cl, "what task "+string(l.Task)+" has left", files.Digest(l.Digest), filepath.Join(get, filepath.FromSlash(l.Step))); err != nil {
+			if err := a.PullFiles(c, cl, "what task "+string(l.Task)+" has left", files.Digest(l.Digest), filepath.Join(get, filepath.FromSlash(l.Step))); err != nil {
 				return err
 			}
 		}

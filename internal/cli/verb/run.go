@@ -13,7 +13,6 @@ import (
 
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
-	"millrace/internal/cli/files"
 	"millrace/internal/cli/settings"
 	look "millrace/internal/cli/task"
 	"millrace/internal/cli/term"
@@ -322,7 +321,7 @@ func (a *Commands) submit(cmd *cobra.Command, s birth.Submission, f *RunFlags) e
 		return err
 	}
 	if f.Files != "" {
-		if s.Files, err = files.Of(a.App).For(cmd, c, f.Files); err != nil {
+		if s.Files, err = a.FilesFor(cmd, c, f.Files); err != nil {
 			return err
 		}
 	}

@@ -1,11 +1,9 @@
-package files
+package job
 
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,12 +18,11 @@ import (
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
-	"millrace/task/job"
 	"millrace/task/value"
 )
 
-// Command is millrace files.
-func (a *Commands) Command() *cobra.Command {
+// Files is millrace files.
+func (a *Commands) Files() *cobra.Command {
 	c := settings.Noun(&cobra.Command{
 		Use: "files", Aliases: []string{"file", "bundle", "bundles"},
 		Short: "Files: folders in versions, which tasks find in their working directory",
@@ -59,10 +56,10 @@ sockets and pipes. It refuses links that lead out of the folder.`,
 	c.Flags().StringArrayVarP(&exclude, "exclude", "x", nil, "leave out what matches this `pattern` (repeat it)")
 	o.Flags(c)
 	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
-		if err := folder(c, args[0]); err != nil {
+		if err := connect.Folder(c, args[0]); err != nil {
 			return err
 		}
-		p, err := a.Push(c, cl, client.FilesPush{Dir: args[0], Name: name, Exclude: exclude})
+		p, err := a.PushFiles(c, cl, client.FilesPush{Dir: args[0], Name: name, Exclude: exclude})
 		if err != nil {
 			return err
 		}
@@ -76,30 +73,6 @@ sockets and pipes. It refuses links that lead out of the folder.`,
 		return nil
 	})
 	return c
-}
-
-// folder says what is wrong with a folder that was typed, if it is none.
-func folder(c *cobra.Command, name string) error {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return settings.FileFault(err)
-	case !info.IsDir():
-		return exit.Misuse(c, "%s is a file, want a folder", name)
-	}
-	return nil
-}
-
-// Push pushes a folder, with a line of progress and the notes that there are.
-func (a *Commands) Push(c *cobra.Command, cl *client.Client, p client.FilesPush) (client.FilesPushed, error) {
-	moving := a.moving("sent")
-	p.Each = moving.tell
-	done, err := cl.PushFiles(c.Context(), p)
-	moving.stop()
-	for _, n := range done.Notes {
-		a.Note("%s", term.Printable(n))
-	}
-	return done, err
 }
 
 // versions are those of a name, or the latest of each name if it is "".
@@ -276,29 +249,9 @@ they differ, and other files stay.`,
 		if err != nil {
 			return err
 		}
-		return a.Pull(c, cl, ref.String(), v.Digest, args[1])
+		return a.PullFiles(c, cl, ref.String(), v.Digest, args[1])
 	}
 	return c
-}
-
-// Pull fetches a version into a directory and prints the result.
-func (a *Commands) Pull(c *cobra.Command, cl *client.Client, what string, d files.Digest, dir string) error {
-	v, err := cl.Store().Version(c.Context(), d)
-	if err != nil {
-		return err
-	}
-	m, err := cl.FilesManifest(c.Context(), v)
-	if err != nil {
-		return err
-	}
-	moving := a.moving("written")
-	done, err := cl.PullFiles(c.Context(), m, dir, moving.tell)
-	moving.stop()
-	if err != nil {
-		return err
-	}
-	a.Note("%s is in %s: %s, %s; %s fetched", what, dir, wording.Plural(len(m.Entries), "file"), wording.ByteCount(m.Size()), wording.ByteCount(done.Bytes))
-	return nil
 }
 
 func (a *Commands) filesVerify() *cobra.Command {
@@ -378,50 +331,3 @@ to learn which tasks have not ended.`,
 	return c
 }
 
-// moving shows the progress of a large transfer, on a terminal.
-type moving struct {
-	w    io.Writer
-	verb string
-	last int64
-}
-
-func (a *Commands) moving(verb string) *moving {
-	m := &moving{verb: verb}
-	if term.Terminal(a.Errs) {
-		m.w = term.Unfiltered(a.Errs)
-	}
-	return m
-}
-
-// tell is called by one goroutine at a time.
-func (m *moving) tell(done, of int64) {
-	if m.w == nil || done-m.last < 4<<20 && done < of {
-		return
-	}
-	m.last = done
-	fmt.Fprintf(m.w, "\r%s of %s %s ", wording.ByteCount(done), wording.ByteCount(of), m.verb)
-}
-
-func (m *moving) stop() {
-	if m.w != nil && m.last > 0 {
-		fmt.Fprintf(m.w, "\r%s\r", strings.Repeat(" ", 60))
-	}
-}
-
-// For returns the files that `run --files` names; a folder is pushed.
-func (a *Commands) For(c *cobra.Command, cl *client.Client, named string) (*job.Files, error) {
-	if !files.IsFolder(named) {
-		return &job.Files{Bundle: named}, nil
-	}
-	if err := folder(c, named); err != nil {
-		return nil, err
-	}
-	if err := cl.May(""); err != nil { // the service takes files over HTTP alone
-		return nil, err
-	}
-	p, err := a.Push(c, cl, client.FilesPush{Dir: named})
-	if err != nil {
-		return nil, err
-	}
-	return &job.Files{Bundle: string(p.Digest)}, nil
-}
