@@ -44,12 +44,12 @@ subject who may publish there.
   worker     the worker of one node; --node names it
   submitter  a program that has the service make tasks, under its own name
   viewer     whoever looks at everything and changes nothing
-  operator   the command line, and programs that use millrace/client
+  operator   the command line, and programs that use millrace/service/client
 
 The passwords come from the environment of the NATS server: the user "operator" has the
 one in $OPERATOR_PASSWORD. Each user has inboxes of its own, so that no other reads what it
 is answered; say so where it connects: --inbox-prefix _INBOX_operator, $NATS_INBOX_PREFIX,
-or inbox_prefix in a context. "docs/operations.md" says who is trusted with what.
+or inbox_prefix in a context. "docs/permissions.md" says who is trusted with what.
 
 A worker may touch the consumers of all queues, unless --queue says which it serves. Then it
 gets tasks that ask for labels only as --selector says. These rights are long: each lane that

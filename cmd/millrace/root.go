@@ -87,7 +87,7 @@ Its whole state is a log in NATS JetStream.`
   millrace job apply -f hello.yaml       store a job
   millrace run hello -p name=World       run it
   millrace task ls --state error         what failed
-  millrace task why ID                   why it has not ended, and who must act`
+  millrace task why ID                   why it has not ended, and the next step`
 	root.AddGroup(
 		&cobra.Group{ID: groupWork, Title: "Tasks and nodes:"},
 		&cobra.Group{ID: groupServe, Title: "Processes:"},

@@ -18,7 +18,7 @@ const asked = "asked for on the command line"
 const chosen = `
 
 With filters instead of ids (those of "millrace task ls", or --all) it asks before it begins;
---yes answers that. --dry-run only counts the tasks, and lists the first 1000. All facts of one command carry one
+--yes answers that. --dry-run only counts the tasks, and lists the first 1000. All events of one command carry one
 batch id, by which "millrace task ls --batch" finds the tasks. If it is interrupted, give it
 again: nothing is done twice.`
 
@@ -54,16 +54,16 @@ that ended as error, cancelled or abnormal and that the filters choose.
 		On: []string{"tasks", "dead"}, Why: "They get another life and start again, under the same ids. What has not ended, or has finished, is left out.",
 	}),
 	on(rights.TaskSignal, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, (*Service).signal, acted...).at("POST /tasks/{id}/signal").typed(&Command{
-		Use: "task signal ID... | FILTERS", Aliases: []string{"approve"},
-		Short: "Give tasks the signal that they wait for",
-		Long: `Gives tasks the signal that they wait for (signal in a job, run --signal), such as
+		Use: "task approve ID... | FILTERS", Aliases: []string{"signal"},
+		Short: "Give tasks the approval that they wait for",
+		Long: `Gives tasks the approval that they wait for (signal in a job, run --signal), such as
 an approval, so that they go on. They find the value of --data in MILLRACE_NEEDS, with
 the name of the user who gave it. To refuse, use "millrace task cancel".` + chosen,
-		Example: `  millrace task signal ID --data '{"by":"the board"}'
-  millrace task signal --job release --label version=4.2 --dry-run`,
+		Example: `  millrace task approve ID --data '{"by":"the board"}'
+  millrace task approve --job release --label version=4.2 --dry-run`,
 		Reason: asked, Waits: true,
 	}).button(Button{
-		Why: "It is given the signal that it waits for.", Asks: []Asked{{Name: "data", Label: "Data, as JSON", Long: true}},
+		Why: "It is given the approval that it waits for.", Asks: []Asked{{Name: "data", Label: "Data, as JSON", Long: true}},
 		Has: when(func(t *task.Task) bool { return t.State == task.Held && len(t.Holds) > 0 }),
 	}).many(&signalMany, `give all tasks that a filter chooses the signal that they wait for, up to 1000: {"filter":{"job":"release"},"data":{…},"dry_run":true}`),
 	[]*Endpoint{
@@ -83,7 +83,7 @@ any node that serves it can take them. Running tasks stay where they are.`,
 			Short: "Let tasks that wait be due not before a time",
 			Long: `Makes tasks that wait due at a time: so much later than now, or at a time as commands print it.
 They are scheduled until then, and their places under limits are free meanwhile. A task that is due
-later anyway stays as it is; one that waits for its needs or its signal, runs or has ended is refused.
+later anyway stays as it is; one that waits for its needs or an approval, runs or has ended is refused.
 
 Deadlines keep their meaning: a pending or total timeout that ends before that time ends the task.`,
 			Example: `  millrace task postpone ID --until 2h

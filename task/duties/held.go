@@ -45,7 +45,7 @@ func signalDuty(t task.Task, around Surroundings, s Settings) Duty {
 	if t.Spec != nil && t.Spec.Signal != nil {
 		name, policy = cmp.Or(t.Spec.Signal.Name, name), cmp.Or(t.Spec.Signal.OnTimeout, policy)
 	}
-	d := Duty{Who: operator, What: fmt.Sprintf("give signal %q (`millrace task signal %s`), or cancel it", name, t.ID)}
+	d := Duty{Who: operator, What: fmt.Sprintf("give approval %q (`millrace task approve %s`), or cancel it", name, t.ID)}
 	by := SignalBy(&t)
 	if by.IsZero() {
 		return awaited(t, around, s, d)

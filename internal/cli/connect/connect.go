@@ -309,7 +309,7 @@ machine do not end up elsewhere; if both exist a note says so.
 A flag wins over the environment, and one that says who you are (--user, --token-file,
 --creds, --nkey) over all credentials there but the password. --server together with --context
 goes to that server and takes the rest from the context (TLS, and credentials if nothing else
-names any). Go programs that use millrace/client follow the same rules.
+names any). Go programs that use millrace/service/client follow the same rules.
 
 Flags of all commands:
 ` + flags.FlagUsagesWrapped(width) + `

@@ -45,9 +45,9 @@ func (a *Commands) eventsTail() *cobra.Command {
 	var f tailFlags
 	c := &cobra.Command{
 		Use: "tail", Aliases: []string{"follow", "watch"},
-		Short: "Print facts as they happen",
-		Long: `Prints the last facts of the log and new ones, until Ctrl-C.
--o json prints a line of JSON for each, with the fact as it was written.`,
+		Short: "Print events as they happen",
+		Long: `Prints the last events of the log and new ones, until Ctrl-C.
+-o json prints a line of JSON for each, with the event as it was written.`,
 		Example: `  millrace events tail
   millrace events tail --type attempt.failed --type task.abnormal
   millrace events tail --from 1 --no-follow -o json > log.jsonl`,
@@ -55,10 +55,10 @@ func (a *Commands) eventsTail() *cobra.Command {
 	}
 	fs := c.Flags()
 	fs.Uint64Var(&f.from, "from", 0, "begin at this `sequence`")
-	fs.StringSliceVar(&f.types, "type", nil, "only facts of this `type` (repeat it); \"task\", \"attempt\" and \"node\" stand for all types that begin so")
-	fs.StringVar(&f.task, "task", "", "only facts about the task with this `id`")
-	fs.StringVar(&f.node, "node", "", "only facts about or from this `node`")
-	fs.Uint64VarP(&f.last, "last", "n", 10, "begin with the last so many facts, a `number`, of those that are asked for")
+	fs.StringSliceVar(&f.types, "type", nil, "only events of this `type` (repeat it); \"task\", \"attempt\" and \"node\" stand for all types that begin so")
+	fs.StringVar(&f.task, "task", "", "only events about the task with this `id`")
+	fs.StringVar(&f.node, "node", "", "only events about or from this `node`")
+	fs.Uint64VarP(&f.last, "last", "n", 10, "begin with the last so many events, a `number`, of those that are asked for")
 	fs.Uint64Var(&f.last, "tail", 10, "the same as --last")
 	fs.Lookup("tail").Hidden = true // its name in commands that print lines and records
 	fs.BoolVarP(&f.follow, "follow", "f", true, "go on with new ones until Ctrl-C")

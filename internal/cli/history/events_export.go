@@ -18,7 +18,7 @@ func (a *Commands) eventsExport() *cobra.Command {
 		Long: `Writes every message of the log up to its present end to stdout, as a line of JSON:
 seq, stored (when the log took it), kind (offer, hold, chain, node, other), subject,
 and body, the message as it was written. A message that is no JSON object is in bytes, in
-base64; one that is no fact has error. "millrace verify --file" reads the export.`,
+base64; one that is no event has error. "millrace verify --file" reads the export.`,
 		Example: `  millrace events export > log.jsonl
   millrace events export --from 1000 --to 2000 | zstd > part.jsonl.zst`,
 		Args: settings.Takes(0, 0, ""),

@@ -32,11 +32,11 @@ or $NATS_URL the streams of a NATS server that holds no Millrace. "millrace serv
 exported log, definitions of jobs, schedules, calendars and tokens are as they were, timers are set again, and
 attempts that ran are taken over when their leases end.
 
-Nothing of it starts: all schedules and queues are paused and all nodes are drained, by facts, until "schedule
+Nothing of it starts: all schedules and queues are paused and all nodes are drained, by events, until "schedule
 resume", "queue resume" and "node undrain" say otherwise. --run leaves that out, to move a log to another server or
 to a newer version. Stop the old server first, or tasks run twice.
 
-An export has facts only: what tasks have printed and produced, checkpoints, and contents of files stay behind.`,
+An export has events only: what tasks have printed and produced, checkpoints, and contents of files stay behind.`,
 		Example: `  millrace events import log.jsonl --data ./new --run
   zstd -dc log.jsonl.zst | millrace events import - --data ./new
   millrace dev --data ./new`,

@@ -38,7 +38,7 @@ func (a *IncidentCommands) export() *cobra.Command {
 		Use: "export [FILE]", Aliases: []string{"write", "save"},
 		Short: "Write what happened around a task or a moment into one file",
 		Long: `Writes a span of the log into a compressed file: everything that existed in the span, with all its
-facts from its beginning on. So the file alone shows any moment of the span.
+events from its beginning on. So the file alone shows any moment of the span.
 
 Hashes replace parameters, environments, commands, messages, results, keys and names of people. Their
 key is not stored: within the file, equal values have equal hashes. "millrace incident show FILE" lists the rules.

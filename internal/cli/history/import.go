@@ -26,7 +26,7 @@ func (a *IncidentCommands) importCommand() *cobra.Command {
 the end of the span, as an experiment: sequences and times are those of the original log, and timers are set
 again. Hashed values stay hashed, so a task whose command was hashed fails.
 
-Nothing of it starts: all schedules and queues are paused and all nodes are drained, by facts, until "schedule
+Nothing of it starts: all schedules and queues are paused and all nodes are drained, by events, until "schedule
 resume", "queue resume" and "node undrain" say otherwise. --run leaves that out: schedules make tasks, and
 waiting tasks run, with the commands of the file, on this machine.`,
 		Example: `  millrace incident import crash.mri --data ./again

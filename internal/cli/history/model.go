@@ -326,6 +326,6 @@ func help() []string {
 		c.Key = strings.NewReplacer("w!", "W", "/!", `\`).Replace(c.Key)
 		lines = append(lines, wording.ReplayCommand(&c))
 	}
-	return append(lines, "a                  list the facts of the focus alone, or all", ": COMMAND          any command, or several with ; between them",
+	return append(lines, "a                  list the events of the focus alone, or all", ": COMMAND          any command, or several with ; between them",
 		"arrows             down s, up S, right n, left N; Home and End of the span", "M                  leave the mouse to the terminal, or take it back: the wheel steps, a click on a fact goes there", ".  Tab  PageDown    the point as a page: all lines of its panes, and the message as it was written", "Esc, Ctrl-C        stop what runs", "Ctrl-L, Ctrl-Z     draw all anew, go to the shell")
 }

@@ -47,19 +47,19 @@ func (a *Commands) ReplayCommand() *cobra.Command {
 		Short: "Step through the log, an export or an incident file, forward and back",
 		Long: `Steps through a span of the log, of an export ("millrace events export"; - is stdin), or of an
 incident file ("millrace incident export"), which keeps the marks that are made. At each
-fact it says what changed, by what it was decided, what the alternatives were, and who owed what
+event it says what changed, by what it was decided, what the alternatives were, and who owed what
 before and after. It runs to breakpoints, forward and back, and changes nothing.
 
 On a terminal it fills the screen, and a key is a command; ? lists the keys, q ends. Elsewhere, and
 with --plain, commands come from stdin line by line, or from -c; a semicolon ends one as well:
 
 ` + commandsHelp() + `
-The names in gdb and delve work, too. An expression sees the fact (seq, type, about, actor, at,
+The names in gdb and delve work, too. An expression sees the event (seq, type, about, actor, at,
 stored, by, fact), the thing that it is about (task, node, queue, breaker) and the task before it
 (was), with fields as in JSON: task.attempt > 1 and was.state == "running".
 docs/history.md has more.
 
-Ends with 0, with 1 if the last search found nothing, with 3 if facts of the file are missing
+Ends with 0, with 1 if the last search found nothing, with 3 if events of the file are missing
 or unreadable; you can step through its intact parts.`,
 		Example: `  millrace replay --task ID -c "n; n; p task.state"
   millrace replay -c "b state error; c; k"

@@ -60,7 +60,7 @@ With --simulate it goes on from the first difference, or from --from, in a world
 comes as it was recorded, the rules decide, and attempts run as long as recorded, or as others of their job. It says
 which tasks would have fared otherwise, and by how much it misses the recorded times without a change.
 
-Ends with 2 if a decision comes out differently under its own settings, with 3 if facts of an incident file are
+Ends with 2 if a decision comes out differently under its own settings, with 3 if events of an incident file are
 missing or damaged: the rest is judged. docs/history.md has more.`,
 		Example: `  millrace whatif
   millrace whatif --from -1h --set retry.max=5 --job crawl

@@ -330,4 +330,3 @@ to learn which tasks have not ended.`,
 	}
 	return c
 }
-

@@ -57,22 +57,22 @@ func (f *whenFlags) flags(c *cobra.Command) {
 	fs.Var(&f.every, "every", "at a fixed interval, which never drifts")
 	fs.StringVar(&f.At, "at", "", "once, at a `time` of the zone: \"2026-03-01 12:00\"")
 	fs.StringVar(&f.Timezone, "timezone", "", "IANA `name` of the zone (default UTC)")
-	fs.StringVar(&f.Start, "start", "", "no ticks before this `time`; --every counts from it")
-	fs.StringVar(&f.End, "end", "", "no ticks after this `time`")
+	fs.StringVar(&f.Start, "start", "", "no planned runs before this `time`; --every counts from it")
+	fs.StringVar(&f.End, "end", "", "no planned runs after this `time`")
 	fs.StringVar(&f.DST, "dst", "", "what to do when clocks change: "+strings.Join(job.DSTs, ", ")+" (default once, or twice if --cron leaves the hour open)")
-	fs.Var(&f.jitter, "jitter", "delay each tick by a random time up to this")
-	fs.Var(&f.spread, "spread", "delay all ticks by one time up to this, which follows from the name")
-	fs.StringArrayVar(&f.Calendar, "calendar", nil, "`window` without ticks: \"2026-12-24..2026-12-26\", \"sat,sun\", \"mon-fri 22:00-06:00\" (repeat it)")
+	fs.Var(&f.jitter, "jitter", "delay each planned run by a random time up to this")
+	fs.Var(&f.spread, "spread", "delay all planned runs by one time up to this, which follows from the name")
+	fs.StringArrayVar(&f.Calendar, "calendar", nil, "`window` without planned runs: \"2026-12-24..2026-12-26\", \"sat,sun\", \"mon-fri 22:00-06:00\" (repeat it)")
 }
 
 // policyFlags are the flags for overlapping and missed ticks.
 func (f *whenFlags) policyFlags(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.CatchUp, "catchup", "", "which ticks to make up for that passed while the server was away: "+strings.Join(job.CatchUps, ", ")+" (default last)")
+	fs.StringVar(&f.CatchUp, "catchup", "", "which planned runs to make up for that passed while the server was away: "+strings.Join(job.CatchUps, ", ")+" (default last)")
 	f.window.Least = time.Millisecond
-	fs.Var(&f.window, "catchup-window", "how old ticks may be to be made up for (default 24h)")
+	fs.Var(&f.window, "catchup-window", "how old planned runs may be to be made up for (default 24h)")
 	fs.StringVar(&f.Overlap, "overlap", "", "while earlier tasks run: "+strings.Join(job.Overlaps, ", ")+" (default allow)")
-	settings.Count(fs, &f.Depth, "depth", "", "how many ticks may wait with --overlap queue (default 1)")
+	settings.Count(fs, &f.Depth, "depth", "", "how many planned runs may wait with --overlap queue (default 1)")
 	fs.IntVar(&f.PauseAfter, "pause-after", 0, "pause when so many tasks in a row have failed; 0 for never (default)")
 }
 
@@ -95,7 +95,7 @@ func (a *Commands) scheduleAdd() *cobra.Command {
 		Use: "add NAME [JOB] [flags] [-- COMMAND ARG...]", Aliases: []string{"create", "set", "put", "apply"},
 		Short: "Store a schedule: of a job, or of a command",
 		Long: `Stores a schedule under a name, or replaces it; a paused schedule stays paused. It makes tasks of a
-stored job, which it looks up at each tick, or of a command after "--". One of --cron, --every, --at and --delay says when.
+stored job, which it looks up each time, or of a command after "--". One of --cron, --every, --at and --delay says when.
 With -f, a file in YAML or JSON has everything: {name, schedule: {cron, …}, task: {job, params, …}}. A job file may hold a schedule, too.`,
 		Example: `  millrace schedule add nightly --cron "30 2 * * *" --timezone Europe/Berlin --overlap skip backup
   millrace schedule add pulse --every 10s -- /bin/true
@@ -111,7 +111,7 @@ With -f, a file in YAML or JSON has everything: {name, schedule: {cron, …}, ta
 	})
 	run.TaskFlags(c, "spread-over")
 	fs.StringVarP(&file, "file", "f", "", "definition `file`, or - for stdin")
-	fs.BoolVar(&dry, "dry-run", false, "check it and print its next ticks; store nothing")
+	fs.BoolVar(&dry, "dry-run", false, "check it and print its next planned runs; store nothing")
 	seen.Flag(c, "schedule")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -228,9 +228,9 @@ func (a *Commands) definitionFile(c *cobra.Command, file string) (*schedule.Defi
 
 func (a *Commands) scheduleList() *cobra.Command {
 	return (&connect.Reading[[]client.ScheduleRow]{
-		Use: "ls", Short: "List the schedules: their latest task, missed ticks, and the next tick of each",
-		Long: `Lists the schedules with their latest task, the ticks of the last 24 hours that got no task, and the next tick
-on the clock of the schedule's zone. Tasks and ticks need a millrace server.`,
+		Use: "ls", Short: "List the schedules: their latest task, missed planned runs, and the next one of each",
+		Long: `Lists the schedules with their latest task, the planned runs of the last 24 hours that got no task, and the
+next one on the clock of the schedule's zone. Tasks and planned runs need a millrace server.`,
 		Watch: true,
 		Read: func(ctx context.Context, cl *client.Client, _ *connect.Sight, _ string) ([]client.ScheduleRow, error) {
 			return some(cl.ScheduleRows(ctx))
@@ -315,12 +315,12 @@ func (a *Commands) scheduleShow() *cobra.Command {
 	limit := 20
 	return (&connect.Reading[shownSchedule]{
 		Use: "show NAME", Aliases: []string{"describe"},
-		Short: "Show a schedule, what became of its ticks and which come next",
-		Long: `Shows a schedule: the ticks that it should have had, what the log holds of each, and the next ones. A past tick
-without a task and without a reason is a hole.`,
+		Short: "Show a schedule, what became of its planned runs and which come next",
+		Long: `Shows a schedule: the planned runs that it should have had, what the log holds of each, and the next ones.
+A past one without a task and without a reason is a hole.`,
 		Of: "schedule", Complete: a.CompleteSchedules,
 		Flags: func(c *cobra.Command) {
-			c.Flags().StringVar(&since, "since", "24h", "ticks since a `time`: 2h or 7d ago, 2026-03-01")
+			c.Flags().StringVar(&since, "since", "24h", "planned runs since a `time`: 2h or 7d ago, 2026-03-01")
 			settings.Count(c.Flags(), &limit, "limit", "", "how many of those, the latest")
 		},
 		Check: func() error {

@@ -24,9 +24,9 @@ func (a *Commands) scheduleRun() *cobra.Command {
 	var counts bool
 	c := &cobra.Command{
 		Use: "run NAME", Aliases: []string{"trigger"}, Short: "Make a task of a schedule now",
-		Long: `Makes a task of a schedule now, even while the schedule is paused. The task names the schedule, and its tick is
+		Long: `Makes a task of a schedule now, even while the schedule is paused. The task names the schedule; its planned run is
 the time of the call. It does not count for the schedule's overlap, and is told if one runs already. With --respect-overlap
-it counts as a tick does: it is refused if the overlap has no room for it, and ticks find that it runs.`,
+it counts as a planned run does: it is refused if the overlap has no room for it, and later ones find that it runs.`,
 		Args: settings.Takes(1, 1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
 	}
 	fs := c.Flags()
@@ -34,7 +34,7 @@ it counts as a tick does: it is refused if the overlap has no room for it, and t
 	fs.StringVar(&f.ParamsIn, "params", "", "parameters as a JSON object, `JSON|@file|-`; --param wins over it")
 	fs.StringArrayVarP(&f.Labels, "label", "l", nil, "label `name=value` (repeat it)")
 	fs.StringVarP(&f.Queue, "queue", "q", "", "`queue` to wait in")
-	fs.BoolVar(&counts, "respect-overlap", false, "count for the overlap of the schedule, as a tick does")
+	fs.BoolVar(&counts, "respect-overlap", false, "count for the overlap of the schedule, as a planned run does")
 	fs.BoolVar(&f.Wait, "wait", false, "wait for the end")
 	fs.BoolVarP(&f.Follow, "follow", "f", false, "show the output until the end")
 	f.Flags(c)
@@ -81,10 +81,10 @@ func (a *Commands) scheduleBackfill() *cobra.Command {
 	var dry, yes bool
 	c := &cobra.Command{
 		Use: "backfill NAME --from TIME --to TIME", Aliases: []string{"replay"},
-		Short: "Make the tasks of ticks in a span of time, so many at once",
-		Long: `Makes the tasks of the ticks from one time to another, both included, the oldest first and at most --max-parallel at once.
-The command waits for the tasks, so it must keep running. If it is interrupted, give the same command again: a tick that has
-a task gets no second one.`,
+		Short: "Make the tasks of planned runs in a span of time, so many at once",
+		Long: `Makes the tasks of the planned runs from one time to another, both included, the oldest first and at
+most --max-parallel at once. The command waits for the tasks, so it must keep running. If it is interrupted, give the
+same command again: a planned run that has a task gets no second one.`,
 		Example: `  millrace schedule backfill nightly --from 2026-02-01 --to 2026-02-08 --max-parallel 4 --dry-run`,
 		Args:    settings.Takes(1, 1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
 	}
@@ -93,7 +93,7 @@ a task gets no second one.`,
 	fs.StringVar(&to, "to", "", "last `time` (default now)")
 	parallel = 1
 	settings.Count(fs, &parallel, "max-parallel", "", "how many tasks at once, at most 1000")
-	fs.BoolVar(&dry, "dry-run", false, "list the ticks; make nothing")
+	fs.BoolVar(&dry, "dry-run", false, "list the planned runs; make nothing")
 	fs.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

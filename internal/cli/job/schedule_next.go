@@ -25,8 +25,8 @@ func (a *Commands) scheduleNext() *cobra.Command {
 	var n int
 	c := &cobra.Command{
 		Use: "next [NAME | --cron EXPR | --every D | --at TIME] [flags]", Aliases: []string{"preview"},
-		Short: "Show the next ticks of all schedules, of one, or of an expression without any server",
-		Long: `Shows the next ticks, with notes on changes of clocks, delays and the calendar: of all stored schedules in the order
+		Short: "Show the next planned runs of all schedules, of one, or of an expression without any server",
+		Long: `Shows the next planned runs, with notes on changes of clocks, delays and the calendar: of all stored schedules in the order
 in which they are due, of one of them, or of an expression in the flags, which needs no server. --from
 and --until without a zone of their own are times of --timezone.`,
 		Example: `  millrace schedule next --until 18:00
@@ -37,8 +37,8 @@ and --until without a zone of their own are times of --timezone.`,
 	}
 	w.flags(c)
 	fs := c.Flags()
-	fs.StringVar(&from, "from", "", "ticks from this `time` on (default now)")
-	fs.StringVar(&until, "until", "", "ticks until this `time`; then as many as there are, up to 10000")
+	fs.StringVar(&from, "from", "", "planned runs from this `time` on (default now)")
+	fs.StringVar(&until, "until", "", "planned runs until this `time`; then as many as there are, up to 10000")
 	settings.Count(fs, &n, "count", "n", "how many, at most 10000 (default 5, of all schedules 20)")
 	settings.Count(fs, &n, "limit", "", "the same as --count")
 	fs.StringVar(&name, "name", "preview", "the `name` from which H, --spread and --jitter follow")

@@ -78,7 +78,7 @@ func (a *Commands) tokenAdd() *cobra.Command {
 		Use: "add NAME --role ROLE", Aliases: []string{"new", "create"},
 		Short: "Make a token, and print it",
 		Long: `Makes a token and prints it once; no copy is kept. Programs send it to the service over
-HTTP. All facts that follow from their requests name NAME as their actor.
+HTTP. All events that follow from their requests name NAME as their actor.
 
   submitter  submits tasks, and asks what became of those whose ids it has
   viewer     sees everything and changes nothing

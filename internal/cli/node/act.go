@@ -92,7 +92,7 @@ func (a *Commands) nodeWait() *cobra.Command {
 		Use: "wait NAME", Short: "Wait until a node is ready, or has been for a while",
 		Long: `Waits until a node has proved that work reaches it (--ready, the default), or has been
 ready without a drop for a while (--stable 20s). When the time is up it says why the node is not
-ready and who must act, and ends with code 6.`,
+ready and the next step, and ends with code 6.`,
 		Args: settings.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
 	}
 	c.Flags().BoolVar(&ready, "ready", false, "until it is ready (the default)")

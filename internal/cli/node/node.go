@@ -256,7 +256,7 @@ func nodeFact(r *events.Record) string {
 
 func (a *Commands) nodeEvents() *cobra.Command {
 	return (&connect.Reading[[]events.Record]{
-		Use: "events NAME", Aliases: []string{"history"}, Short: "Print the facts of a node",
+		Use: "events NAME", Aliases: []string{"history"}, Short: "Print the events of a node",
 		Of: "node", Complete: a.CompleteNodes, Valid: validNode,
 		Read: func(ctx context.Context, _ *client.Client, s *connect.Sight, name string) ([]events.Record, error) {
 			return nodeFacts(ctx, s.View, node.ID(name))

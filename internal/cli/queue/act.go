@@ -143,7 +143,7 @@ func (a *Commands) queuePurge() *cobra.Command {
 	c := &cobra.Command{
 		Use: "purge NAME", Aliases: []string{"clear"}, Short: "Cancel the tasks that wait in a queue; needs a millrace server",
 		Long: `Cancels the tasks that wait in a queue: pending ones and those that its rate holds, or those in
-the given states; running tasks cannot be purged. Each task ends with a fact of its own, so its history stays. Tasks
+the given states; running tasks cannot be purged. Each task ends with an event of its own, so its history stays. Tasks
 submitted meanwhile stay.`,
 		Args: settings.Takes(1, 1, "queue"), ValidArgsFunction: a.CompleteQueues,
 	}

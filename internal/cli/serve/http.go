@@ -32,7 +32,7 @@ func (p *parts) listenHTTP(data string) error {
 	}
 	switch {
 	case errors.Is(err, httpapi.ErrExposed):
-		return &exit.Fault{Code: exit.Usage, Err: err, Hint: exit.Hint("or name an address of loopback with --http, such as 127.0.0.1:4280; docs/http.md says how to open it to other machines")}
+		return &exit.Fault{Code: exit.Usage, Err: err, Hint: exit.Hint("or name an address of loopback with --http, such as 127.0.0.1:4280; docs/access.md says how to open it to other machines")}
 	case errors.Is(err, httpapi.ErrConfig):
 		return exit.MisuseOf(err)
 	case err != nil:

@@ -22,10 +22,10 @@ func (a *Commands) taskEvents() *cobra.Command {
 	var o settings.Output
 	c := &cobra.Command{
 		Use: "events ID", Aliases: []string{"history", "timeline"},
-		Short: "Print the facts about a task, from its birth on",
-		Long: `Prints the facts about a task in the log: its birth, its offers and
-every transition. "+" is the time since the fact before. The last lines name attempts whose output
-may be incomplete, because their worker was lost. -o json prints the facts as they were written.`,
+		Short: "Print the events about a task, from its birth on",
+		Long: `Prints the events about a task in the log: its birth, its offers and
+every transition. "+" is the time since the event before. The last lines name attempts whose output
+may be incomplete, because their worker was lost. -o json prints the events as they were written.`,
 		Args: settings.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	sight := a.AtFlag(c, connect.Then{Lacks: []string{"output"}})

@@ -35,9 +35,9 @@ func (a *Commands) Why() *cobra.Command {
 	var chain bool
 	c := &cobra.Command{
 		Use:   "why ID",
-		Short: "Say why a task is where it is, and who must act next",
-		Long: `Says in words why a task is in its state, who must act next, by when, and what
-happens otherwise, with the facts that decided it.
+		Short: "Say why a task is where it is, and what the next step is",
+		Long: `Says in words why a task is in its state, what the next step is, by when, and what
+happens otherwise, with the events that decided it.
 
 It is judged by the settings of the millrace server that answers, else by those of this
 command ("millrace config"). The rest is from the log.
@@ -47,14 +47,14 @@ log alone, which does not record which heartbeats had stopped. With --file it sa
 or an incident file, without a server.
 
 --chain lists the causes instead: its schedule or submitter, its parents, the tasks of
-which it is a copy, the tasks that it needed, its attempts, retries and takeovers, one fact a line.`,
+which it is a copy, the tasks that it needed, its attempts, retries and takeovers, one event a line.`,
 		Example: `  millrace task why ID
   millrace task why ID --chain
   millrace task why ID --at -10m
   millrace task why ID --file crash.mri --at 1048211`,
 		Args: settings.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
-	c.Flags().BoolVar(&chain, "chain", false, "list the facts that led to it, from the first cause on")
+	c.Flags().BoolVar(&chain, "chain", false, "list the events that led to it, from the first cause on")
 	sight := a.AtFlag(c, connect.Then{Folds: []view.Kind{view.Nodes}, Lacks: []string{"heartbeats", "pauses of consumers"}})
 	o.Flags(c)
 	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {

@@ -55,7 +55,7 @@ func (a *Commands) dlqRemove() *cobra.Command {
 --all the tasks that --kind and the filters choose, with --messages all unreadable
 messages.
 
-Nothing is deleted: a fact in the log says who dismissed what, when and why. A task
+Nothing is deleted: an event in the log says who dismissed what, when and why. A task
 stays as it ended, and "dlq requeue" gives it another life as before.`,
 		Example: `  millrace dlq rm --all --job import --until 7d --dry-run
   millrace dlq rm 01JD6Z8V3M0QK4T7W2X9Y5ABCD 4711 --reason "a test"

@@ -141,9 +141,9 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 		fs.StringVar(&f.memory, "memory", "", "how much memory the command may hold: `size` such as 512MiB")
 	})
 	settings.InGroup(fs, settings.GroupWhen, func() {
-		fs.StringVar(&f.signal, "signal", "", "hold it until the signal of this `name` is given (millrace task signal)")
+		fs.StringVar(&f.signal, "signal", "", "hold it until the approval of this `name` is given (millrace task approve)")
 		fs.StringVar(&f.window, "window", "", "start it only while this `calendar` is open, or none for any time (default that of the job)")
-		fs.Var(&f.signalBy, "signal-timeout", "how long it waits for the signal; then it expires; 0 is for ever (default)")
+		fs.Var(&f.signalBy, "signal-timeout", "how long it waits for the approval; then it expires; 0 is for ever (default)")
 	})
 	settings.InGroup(fs, settings.GroupWhere, func() {
 		fs.StringVarP(&f.Queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
