@@ -68,8 +68,8 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 		return nil, err
 	}
 	if cfg.mixes() {
-		if _, err := exec.LookPath(filepath.Join(cfg.Older, olderTool)); err != nil {
-			return nil, fmt.Errorf("--older names the folder with %s and %s of another version; `go build -o FOLDER ./cmd/...` in a checkout of it makes them: %w", olderProduct, olderTool, err)
+		if _, err := exec.LookPath(filepath.Join(cfg.Older, olderTool)); err != nil || cfg.Older == "" {
+			return nil, fmt.Errorf("--older %q is no folder with %s and %s of another version; `go build -o FOLDER ./cmd/...` in a checkout of it makes them", cfg.Older, olderProduct, olderTool)
 		}
 	}
 	env = append(env, "NATS_USER="+user, "NATS_PASSWORD="+secret)

@@ -309,7 +309,7 @@ func checkArchive(c *upgradeCheck, name string, bound inspect.Bound) error {
 	if !whether {
 		x, err := OpenExport(name, nil)
 		if err != nil {
-			c.found(checkUnsafe, doNewer, err.Error())
+			c.found(checkUnsafe, "Keep a program that reads it", err.Error())
 			return nil
 		}
 		defer x.Close()
@@ -320,7 +320,7 @@ func checkArchive(c *upgradeCheck, name string, bound inspect.Bound) error {
 			c.found(checkNote, "", "damaged: "+wording.Missing(m))
 		}
 	} else {
-		c.found(checkUnsafe, doNewer, err.Error())
+		c.found(checkUnsafe, "Keep a program that reads it", err.Error())
 		return nil
 	}
 	read, all := forms{}, 0
