@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -409,3 +410,48 @@ func (r *reader) guess() error {
 type errTwice string
 
 func (key errTwice) Error() string { return fmt.Sprintf("the field %q is there twice", string(key)) }
+
+// Dropped names the fields of a record's message that this version reads with loss: those that it does
+// not know, which [Fact.Extra] keeps, and those within others, which reading drops. A field without a
+// value does not count. The record must be readable.
+func Dropped(r *Record) ([]string, error) {
+	f, e := r.Fact, reflect.New(reflect.TypeOf(r.Fact.Event)).Elem()
+	e.Set(reflect.ValueOf(f.Event))
+	if spec := e.FieldByName("Spec"); spec.IsValid() && !spec.IsNil() { // one that was read is written from its text
+		again := reflect.New(spec.Type().Elem())
+		again.Elem().Set(spec.Elem())
+		spec.Set(again)
+	}
+	f.Event, f.Extra = e.Interface(), nil
+	again, err := Encode(nil, &f)
+	if err != nil || bytes.Equal(again, r.Raw) {
+		return nil, err
+	}
+	var was, is map[string]any
+	err = errors.Join(json.Unmarshal(r.Raw, &was), json.Unmarshal(again, &is))
+	return missing("", was, is), err
+}
+
+// missing names the fields of a value of JSON that another one has not, with their path.
+func missing(path string, was, is any) (names []string) {
+	switch was := was.(type) {
+	case map[string]any:
+		has, _ := is.(map[string]any)
+		for _, k := range slices.Sorted(maps.Keys(was)) {
+			names = append(names, missing(strings.TrimPrefix(path+"."+k, "."), was[k], has[k])...)
+		}
+	case []any:
+		has, _ := is.([]any)
+		for i := range was {
+			if i >= len(has) {
+				return append(names, path)
+			}
+			names = append(names, missing(path, was[i], has[i])...)
+		}
+	default:
+		if is == nil && was != nil && !reflect.ValueOf(was).IsZero() {
+			return []string{path}
+		}
+	}
+	return names
+}

@@ -92,6 +92,7 @@ is wrong, a process could not be started, or the log could not be read.`,
 	fs.IntVar(&cfg.Slots, "slots", 8, "`number` of tasks that a worker runs at once")
 	fs.Float64Var(&cfg.Rate, "rate", 10, "`number` of tasks submitted in a second")
 	fs.IntVar(&cfg.Tasks, "tasks", 0, "`number` of tasks at most, 0 for as many as the rate gives")
+	fs.StringVar(&cfg.Older, "older", "", "`folder` with millrace and millrace-chaos of another version, for the scenario upgrade and the fault older")
 	settings.Period(fs, &cfg.Settling, "settle", "how `long` after the last fault no task may end before the open tasks count as stuck (default 20s and four times --ack-wait)")
 	fs.BoolVar(&plan, "plan", false, "print the faults and their times, and do nothing")
 	fs.BoolVar(&cfg.Keep, "keep", false, "keep the data and the output of the processes, and print where")
@@ -100,11 +101,11 @@ is wrong, a process could not be started, or the log could not be read.`,
 	_ = c.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(chaos.ScenarioNames(), cobra.ShellCompDirectiveDefault))
 	flags := settings.AddFlags(fs, settings.Dev, settings.Staying)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		s, _, err := a.LoadSettings(flags, settings.Dev)
+		s, origins, err := a.LoadSettings(flags, settings.Dev)
 		if err != nil {
 			return untold(err)
 		}
-		if err := a.chaosConfig(&cfg, s, scenario); err != nil {
+		if err := a.chaosConfig(&cfg, s, origins, scenario); err != nil {
 			return untold(err)
 		}
 		if err := load.Writable(page); err != nil {
@@ -159,7 +160,7 @@ func faultWords() string {
 }
 
 // chaosConfig completes the configuration from the flags.
-func (a *app) chaosConfig(cfg *chaos.Config, s settings.Values, scenario string) error {
+func (a *app) chaosConfig(cfg *chaos.Config, s settings.Values, origins map[string]settings.Origin, scenario string) error {
 	cfg.Scenario = scenario
 	if strings.ContainsAny(scenario, "./\\") {
 		text, err := os.ReadFile(scenario)
@@ -179,9 +180,14 @@ func (a *app) chaosConfig(cfg *chaos.Config, s settings.Values, scenario string)
 		if d.Name == "sync" {
 			cfg.Sync = text
 		}
-		cfg.Settings = append(cfg.Settings, "--"+d.Flag(), text)
+		flag := []string{"--" + d.Flag(), text}
+		cfg.Settings = append(cfg.Settings, flag...)
+		if origins[d.Name] != "profile "+s.Profile {
+			cfg.Given = append(cfg.Given, flag...)
+		}
 	}
-	cfg.Settings = append(cfg.Settings, "--profile", s.Profile)
+	profile := []string{"--profile", s.Profile}
+	cfg.Settings, cfg.Given = append(cfg.Settings, profile...), append(cfg.Given, profile...)
 	cfg.Dial = func(url, name string) (*nats.Conn, error) {
 		// Without a Log: the run cuts connections on purpose.
 		return jet.Connect(jet.ConnectConfig{Server: url, Name: name})

@@ -69,6 +69,7 @@ func (a *app) entries() []entry {
 		{groupAbout, "nats", a.natsCommand},
 		{groupAbout, "api", a.apiCommand},
 		{groupAbout, "version", a.versionCommand},
+		{groupAbout, "upgrade", history.Of(a.App).Upgrade},
 		{"", "guard", serve.GuardCommand},
 		{"", "shim", serve.ShimCommand},
 		{"", examples.CrawlName, examples.CrawlCommand},

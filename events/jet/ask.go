@@ -87,6 +87,31 @@ func AskOnce(ctx context.Context, cfg ConnectConfig, verb rights.Verb, request, 
 	return ask(ctx, nc.RequestWithContext, verb.For(rights.CallerOn(nc)), request, answer)
 }
 
+// Versions asks all millrace servers for the versions of their programs, with a connection of its own. It
+// returns those that answer in time: none if this user may not ask. One of no release is 0.0.0.
+func Versions(cfg ConnectConfig) (all []string, err error) {
+	cfg.Log = nil // a refusal counts as no answer
+	nc, err := Connect(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer nc.Close()
+	answers, err := nc.SubscribeSync(nc.NewInbox())
+	if err == nil {
+		err = nc.PublishRequest(names.ServicePing, answers.Subject, nil)
+	}
+	for m := new(nats.Msg); err == nil; {
+		var is struct{ Version string }
+		if m, err = answers.NextMsg(500 * time.Millisecond); err == nil && json.Unmarshal(m.Data, &is) == nil {
+			all = append(all, is.Version)
+		}
+	}
+	if errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) {
+		err = nil
+	}
+	return all, err
+}
+
 // decode reads an answer. Long and frequent answers have a faster way than json.Unmarshal.
 func decode(data []byte, answer any) error {
 	if page, ok := answer.(interface{ ReadJSON(data []byte) error }); ok {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events/jet/names"
+	"millrace/events/jet/streams"
 	"millrace/task/placement"
 	"millrace/task/value"
 )
@@ -131,6 +132,32 @@ func (s *Store) foreign(ctx context.Context, l placement.Lane) (string, error) {
 	want := s.laneConfig(l, from, what)
 	d := differs(&c.CachedInfo().Config, &want)
 	return d.String(), nil
+}
+
+// Unlike says in words what streams lack ([streams.Layout.Lacks]), and which consumers of queues are not
+// the ones that are wanted. Processes that serve a queue set its consumers right within seconds.
+func (s *Store) Unlike(ctx context.Context, queues []string) (lacks, consumers []string, err error) {
+	made := streams.LayoutOf(s.log.CachedInfo().Config)
+	var are []jetstream.StreamConfig
+	for _, want := range made.Streams() {
+		is, wrong := s.JS.Stream(ctx, want.Name)
+		if wrong == nil {
+			are = append(are, is.CachedInfo().Config)
+		} else if !errors.Is(wrong, jetstream.ErrStreamNotFound) {
+			err = errors.Join(err, fmt.Errorf("stream %s: %w", want.Name, wrong))
+		}
+	}
+	for _, queue := range queues {
+		lanes, wrong := s.under(ctx, queue)
+		err = errors.Join(err, wrong)
+		for _, l := range lanes {
+			what, wrong := s.foreign(ctx, l)
+			if err = errors.Join(err, wrong); what != "" {
+				consumers = append(consumers, names.LaneConsumer(l)+": "+what)
+			}
+		}
+	}
+	return made.Lacks(are), consumers, err
 }
 
 const (

@@ -18,8 +18,11 @@ type Config struct {
 	// Program is the path of millrace, which servers and workers run. The NATS server and what pushes
 	// folders are processes of this program.
 	Program string
-	// Settings are flags for every scheduler and worker, so that all agree.
-	Settings []string
+	// Older is a folder with millrace and millrace-chaos of another version, for the fault [Older].
+	Older string
+	// Settings are flags for every scheduler and worker, so that all agree. Given are those of them
+	// that are no defaults: the older program has its own defaults, and may not know all settings.
+	Settings, Given []string
 	// Sync is how often the NATS server flushes to disk: "always" or a duration. Default "1s".
 	Sync string
 	// Layout is how the streams are made; its AckWait is the lease, at least 1s.
@@ -141,6 +144,11 @@ func (c *Config) files() bool {
 // fills tells whether the disk of the server is filled.
 func (c *Config) fills() bool {
 	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Fault == Fill })
+}
+
+// mixes tells whether any process runs the older program.
+func (c *Config) mixes() bool {
+	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Fault == Older })
 }
 
 // clocks tells whether any step is about clocks, those of callers included.

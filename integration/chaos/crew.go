@@ -7,6 +7,7 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -66,6 +67,11 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 	if err := os.WriteFile(filepath.Join(dir, passwordFile), []byte(secret), 0o600); err != nil {
 		return nil, err
 	}
+	if cfg.mixes() {
+		if _, err := exec.LookPath(filepath.Join(cfg.Older, olderTool)); err != nil || cfg.Older == "" {
+			return nil, fmt.Errorf("--older %q is no folder with %s and %s of another version; `go build -o FOLDER ./cmd/...` in a checkout of it makes them", cfg.Older, olderProduct, olderTool)
+		}
+	}
 	env = append(env, "NATS_USER="+user, "NATS_PASSWORD="+secret)
 	c := &crew{cfg: cfg, dir: dir, others: map[Target]*process{}, proxies: map[Target]*Proxy{}, locks: map[place]*sync.Mutex{}, spawner: newSpawner()}
 	self, err := os.Executable()
@@ -73,12 +79,13 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 		return nil, err
 	}
 	member := func(name Target, program string, args ...string) *process {
-		for _, f := range []Fault{Kill, Clock} {
+		for _, f := range []Fault{Kill, Clock, Older} {
 			c.locks[place{name, f.aspect()}] = &sync.Mutex{}
 		}
 		return &process{name: name, argv: append([]string{program}, args...), env: append(slices.Clone(env), request.ShiftEnv+"="+c.clockFile(name)), said: filepath.Join(dir, string(name)+".log"), spawner: c.spawner}
 	}
-	c.server = member(Server, self, LogCommand, "--data", c.data(Server), "--sync", cfg.Sync, "--auth-user", user, "--auth-password-file", filepath.Join(dir, passwordFile))
+	logArgs := []string{LogCommand, "--data", c.data(Server), "--sync", cfg.Sync, "--auth-user", user, "--auth-password-file", filepath.Join(dir, passwordFile)}
+	c.server = member(Server, self, logArgs...)
 	c.secret = secret
 	if c.disk, err = newDisk(c.data(Server), cfg.fills()); err != nil {
 		c.spawner.close()
@@ -120,10 +127,29 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 			args = []string{"server", "--data", c.data(name)}
 		}
 		args = append(args, "--server", "nats://"+p.Addr())
-		c.others[name] = member(name, program, append(args, settings...)...)
+		c.others[name] = member(name, program, slices.Concat(args, settings)...)
+		if name != Pusher && cfg.mixes() {
+			c.others[name].older = slices.Concat([]string{filepath.Join(cfg.Older, olderProduct)}, args, cfg.Given)
+		}
+	}
+	if cfg.mixes() {
+		c.server.older = append([]string{filepath.Join(cfg.Older, olderTool)}, logArgs...)
+	}
+	for _, s := range cfg.Steps {
+		for _, t := range n.members(s.Target) {
+			if s.Fault == Older && s.At == 0 {
+				c.process(t).age(true)
+			}
+		}
 	}
 	return c, nil
 }
+
+// The programs in the folder of [Config.Older].
+const (
+	olderProduct = "millrace"
+	olderTool    = "millrace-chaos"
+)
 
 // LogCommand is the hidden command of the program that is only a NATS server; when it is ready its
 // URL is in nats.url in its data directory.
@@ -185,6 +211,9 @@ func (c *crew) inject(ctx context.Context, s Step) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if s.Fault == Older {
+		return c.age(ctx, members, s.For.Std())
+	}
 	began := make([]time.Time, len(members))
 	var beginning sync.WaitGroup
 	for i, t := range members {
@@ -211,6 +240,45 @@ func (c *crew) inject(ctx context.Context, s Step) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// age has some processes run the older program for a time, one after the other.
+func (c *crew) age(ctx context.Context, members []Target, length time.Duration) error {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	for _, older := range []bool{true, false} {
+		for _, t := range members {
+			if err := c.change(ctx, t, older); err != nil {
+				return err
+			}
+		}
+		if older {
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+		}
+	}
+	return nil
+}
+
+// change has a process run the older program, or the newer one again: at once if it runs, else when it
+// is started.
+func (c *crew) change(ctx context.Context, t Target, older bool) error {
+	p := c.process(t)
+	if !p.age(older) || ctx.Err() != nil {
+		return nil
+	}
+	lock := c.locks[place{t, Term.aspect()}]
+	lock.Lock()
+	defer lock.Unlock()
+	began := time.Now()
+	c.begin(t, Step{Fault: Term})
+	err := c.heal(ctx, t, Step{Fault: Term})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.injected = append(c.injected, Injected{Fault: Older, Target: t, Began: began, Ended: time.Now()})
+	return err
 }
 
 func (c *crew) begin(t Target, s Step) {

@@ -53,6 +53,7 @@ func TestParseStepsRefuses(t *testing.T) {
 		"unknown fault":  {"steps:\n  - {at: 1s, fault: melt, target: all, for: 1s}\n", `f.yaml:2: there is no fault "melt"`},
 		"unknown target": {"steps:\n\n  - {at: 1s, fault: kill, target: worker-9, for: 1s}\n", `f.yaml:3: there is no target "worker-9"`},
 		"link of server": {"steps:\n  - {at: 1s, fault: cut, target: server, for: 1s}\n", "f.yaml:2: cut is a fault of a link"},
+		"older pusher":   {"steps:\n  - {at: 1s, fault: older, target: pusher, for: 1s}\n", "f.yaml:2: older is a fault of servers and workers"},
 		"odd field":      {"steps:\n  - {at: 1s, fault: cut, target: workers, for: 1s, rate: 3}\n", "f.yaml:2: delay belongs to the faults delay and stall, rate to throttle"},
 		"no number":      {"steps:\n  - {at: 1s, fault: throttle, target: workers, for: 1s, rate: much}\n", `f.yaml:2: rate: "much" is no whole number`},
 		"two at once": {

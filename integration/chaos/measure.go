@@ -88,7 +88,7 @@ func Measure(records []events.Record, faults []Injected, silence time.Duration) 
 				detection = append(detection, d)
 			}
 			takeover = append(takeover, m.takenOver(f)...)
-		} else if f.Fault != Term {
+		} else if f.Fault != Term && f.Fault != Older {
 			continue // a slow link always answers
 		}
 		if m.usable(f.Ended).After(f.Ended) {

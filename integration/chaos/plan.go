@@ -35,7 +35,8 @@ var Scenarios = []Scenario{
 	{"clock-jump", "the clock that workers, schedulers and submitters see jumps by minutes, and back", (*planner).clockJump},
 	{"files", "kill -9 of the process that pushes folders, of the server and of workers that fetch them, spoilt caches", (*planner).files},
 	{"full-disk", "the disk of the NATS server is full, and then has room again, also while a worker dies", (*planner).fullDisk},
-	{"mix", "all of these but files and full-disk, by chance", (*planner).mix},
+	{"upgrade", "an older program (--older) gives way to this one part by part: servers first, back, workers first", (*planner).upgrade},
+	{"mix", "all of these but files, full-disk and upgrade, by chance", (*planner).mix},
 }
 
 // Frame is everything that a plan depends on.
@@ -392,6 +393,36 @@ func (p *planner) fullDisk() {
 			p.now += length
 		}
 		p.wait(p.Lease+time.Second, p.Lease+4*time.Second)
+	}
+}
+
+// upgrade begins with the older program everywhere, and changes one process after the other: to the
+// newer program with the servers first, all the way back, and to the newer one with the workers first.
+// Every other time the process is killed just before, so that what it has left, an attempt that goes
+// on for instance, is found by the other program.
+func (p *planner) upgrade() {
+	servers := append(p.size.members(Server), p.size.members(Schedulers)...)
+	workers := p.size.members(Workers)
+	up := slices.Concat(servers, workers)
+	back := slices.Clone(up)
+	slices.Reverse(back)
+	pause := (p.Duration - p.now) / time.Duration(3*len(up))
+	since := map[Target]time.Duration{} // when it began to run the older program
+	for i, order := range [][]Target{up, back, slices.Concat(workers, servers)} {
+		for _, t := range order {
+			if i == 1 {
+				since[t] = p.now
+			} else {
+				p.add(since[t]-p.now, Older, t, p.now-since[t])
+			}
+			if p.one(2) {
+				before := p.between(0, 300*time.Millisecond)
+				p.add(-before, Kill, t, before+p.between(100*time.Millisecond, time.Second))
+			} else if w, ok := p.worker(p.Lease * 2); ok && p.one(2) {
+				p.addStep(p.between(0, pause/2), p.killed(w))
+			}
+			p.wait(pause/2, pause)
+		}
 	}
 }
 

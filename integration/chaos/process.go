@@ -28,6 +28,7 @@ const (
 type process struct {
 	name    Target
 	argv    []string
+	older   []string // argv of the older program; nil if there is none
 	env     []string
 	said    string // file that gets its stderr
 	spawner *spawner
@@ -36,6 +37,7 @@ type process struct {
 	cmd     *exec.Cmd     // guarded by mu; nil before the first start
 	ended   chan struct{} // guarded by mu; closed when cmd has ended
 	wanted  bool          // guarded by mu; whether it should run
+	aged    bool          // guarded by mu; whether the next start is of the older program
 	odd     []string      // guarded by mu; unexpected ends
 	retries *time.Timer   // guarded by mu; starts it again
 }
@@ -62,7 +64,11 @@ func (p *process) spawn() error {
 		return err
 	}
 	defer file.Close() // the process has its own
-	cmd := exec.Command(p.argv[0], p.argv[1:]...)
+	argv := p.argv
+	if p.aged {
+		argv = p.older
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Stderr = p.env, file
 	if err := p.spawner.start(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
@@ -75,6 +81,18 @@ func (p *process) spawn() error {
 		close(ended)
 	}()
 	return nil
+}
+
+// age has the next start be of the older program, or of the newer one again. It tells whether the
+// process runs and is not that yet.
+func (p *process) age(older bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.older == nil || p.aged == older {
+		return false
+	}
+	p.aged = older
+	return p.wanted
 }
 
 // over records an unexpected end, and arranges a new start.
@@ -179,11 +197,13 @@ func lastLine(path string) string {
 	if err != nil {
 		return err.Error()
 	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if last := lines[len(lines)-1]; last != "" {
-		return last
+	last := "it has said nothing"
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "hint: ") {
+			last = line
+		}
 	}
-	return "it has said nothing"
+	return last
 }
 
 // surroundings is the environment of the processes: this one's, without variables that would change

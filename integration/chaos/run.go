@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
@@ -19,6 +20,7 @@ import (
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -113,7 +115,12 @@ func (r *run) open(ctx context.Context) error {
 		return err
 	}
 	r.closers = append(r.closers, nc.Close)
-	if r.store, err = jet.Open(ctx, nc, r.cfg.Layout); err != nil {
+	if r.cfg.mixes() { // the streams are to be as the first server's program makes them
+		if err := r.firstServer(ctx, nc); err != nil {
+			return err
+		}
+	}
+	if r.store, err = r.attach(ctx, nc); err != nil {
 		return err
 	}
 	r.closers = append(r.closers, r.store.Close)
@@ -148,6 +155,29 @@ func (r *run) open(ctx context.Context) error {
 	return nil
 }
 
+// firstServer starts a scheduler and waits until it has made the streams.
+func (r *run) firstServer(ctx context.Context, nc *nats.Conn) error {
+	p := r.crew.process(Scheduler(1))
+	if err := p.start(); err != nil {
+		return err
+	}
+	return p.await(ctx, startPatience, func() bool {
+		store, err := jet.Attach(ctx, nc)
+		if err == nil {
+			store.Close()
+		}
+		return err == nil
+	})
+}
+
+// attach opens the log on a connection. Unless servers do, it makes and completes the streams.
+func (r *run) attach(ctx context.Context, nc *nats.Conn, options ...jet.Option) (*jet.Store, error) {
+	if r.cfg.mixes() {
+		return jet.Attach(ctx, nc, options...)
+	}
+	return jet.Open(ctx, nc, r.cfg.Layout, options...)
+}
+
 // callers returns the submitters' client: on a connection of its own, with a clock that a step may
 // shift.
 func (r *run) callers(ctx context.Context) (*client.Client, error) {
@@ -157,7 +187,7 @@ func (r *run) callers(ctx context.Context) (*client.Client, error) {
 	}
 	r.closers = append(r.closers, nc.Close)
 	clock := request.NewClock(request.Shifted(r.crew.clockFile(Callers)))
-	store, err := jet.Open(ctx, nc, r.cfg.Layout, jet.WithClock(clock))
+	store, err := r.attach(ctx, nc, jet.WithClock(clock))
 	if err != nil {
 		return nil, err
 	}
@@ -203,6 +233,13 @@ func (r *run) play(ctx context.Context) (Report, error) {
 			}
 		}
 		r.beside(ctx, func(ctx context.Context) { r.ticker.run(ctx, r.cfg.Duration) })
+	}
+	if r.cfg.mixes() { // what one program leaves running the other one adopts
+		for i := range orders {
+			if s := &orders[i].submission; s.Labels["kind"] == "long" {
+				s.Spec.OnRestart = job.RestartAdopt
+			}
+		}
 	}
 	faults, inject := errgroup.WithContext(ctx)
 	for _, s := range r.cfg.Steps {

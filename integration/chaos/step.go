@@ -33,6 +33,10 @@ const (
 	// Fill fills the disk of the NATS server, and makes room again.
 	Fill Fault = "fill"
 
+	// Older has a process run the older program: it changes to that and back, each time as [Term]. One
+	// that is down changes when it is started again. At 0s it begins with the older program.
+	Older Fault = "older"
+
 	Cut       Fault = "cut"       // every connection is reset, and each new one
 	Blackhole Fault = "blackhole" // nothing passes, and neither end notices
 	HalfOpen  Fault = "half-open" // the server's end is gone, and the client does not notice
@@ -44,21 +48,24 @@ const (
 )
 
 // Faults lists all of them.
-var Faults = []Fault{Kill, Term, Pause, Spoil, Clock, Fill, Cut, Blackhole, HalfOpen, Delay, Throttle, Drop, Stall, Lose}
+var Faults = []Fault{Kill, Term, Pause, Spoil, Clock, Fill, Older, Cut, Blackhole, HalfOpen, Delay, Throttle, Drop, Stall, Lose}
 
 // ofProcess tells whether the fault affects a process, or its files, rather than its link.
 func (f Fault) ofProcess() bool {
-	return f == Kill || f == Term || f == Pause || f == Spoil || f == Clock || f == Fill
+	return f == Kill || f == Term || f == Pause || f == Spoil || f == Clock || f == Fill || f == Older
 }
 
 // counts tells whether the fault affects every n-th chunk.
 func (f Fault) counts() bool { return f == Drop || f == Stall || f == Lose }
 
-// aspect is the part of a target that the fault affects. Its clock may be wrong whatever else
-// happens to it; a process that is down has no link.
+// aspect is the part of a target that the fault affects. Its clock may be wrong, and its program
+// another, whatever else happens to it; a process that is down has no link.
 func (f Fault) aspect() string {
-	if f == Clock {
+	switch f {
+	case Clock:
 		return "clock"
+	case Older:
+		return "program"
 	}
 	return "process"
 }
@@ -225,6 +232,8 @@ func (s Step) validate(n size) error {
 		return fmt.Errorf("%s is a fault of %s, which has no other", Spoil, Cache)
 	case s.Fault == Fill && s.Target != Server:
 		return fmt.Errorf("%s is a fault of %s alone: the others keep nothing that counts", Fill, Server)
+	case s.Fault == Older && s.Target == Pusher:
+		return fmt.Errorf("%s is a fault of servers and workers: %s is no part of the product", Older, Pusher)
 	case s.Target == Callers && s.Fault != Clock:
 		return fmt.Errorf("%s have nothing of their own but a clock: choose the fault %s", Callers, Clock)
 	case s.At < 0:

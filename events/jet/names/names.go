@@ -107,6 +107,7 @@ const (
 	ElectedAdvisory = "$JS.EVENT.ADVISORY.CONSUMER.LEADER_ELECTED."
 	DeadAdvisory    = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + LogStream + ".*"
 	BucketSubject   = "$KV."
+	ServicePing     = "$SRV.PING.millrace" // asks all servers of the service who they are
 	BucketStream    = "KV_"
 )
 

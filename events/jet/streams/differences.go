@@ -2,6 +2,7 @@ package streams
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"millrace/events/jet/names"
@@ -28,6 +29,36 @@ func (l Layout) Differences(log jetstream.StreamConfig, ackWait time.Duration) [
 		add("the log was made for a server that does not flush every write, and writers do not share flushes: with sync always they will be slow; set it with `nats stream edit %s --metadata %s=%s`", names.LogStream, metaSync, syncAlways)
 	case !l.SyncAlways && always:
 		add("the log was made for a server that flushes every write, which this one is not set to: writers still share flushes, which costs them a little")
+	}
+	return all
+}
+
+// Lacks says in words what streams lack that a server of this version relies on and does not add when
+// it starts. Streams that are missing are made then, and subjects added.
+func (l Layout) Lacks(are []jetstream.StreamConfig) []string {
+	var all []string
+	for _, want := range l.Streams() {
+		i := slices.IndexFunc(are, func(is jetstream.StreamConfig) bool { return is.Name == want.Name })
+		if i < 0 {
+			continue
+		}
+		is := &are[i]
+		for _, f := range []struct {
+			name string
+			fits bool
+		}{
+			{"retention", is.Retention == want.Retention},
+			{"max_msgs_per_subject", max(is.MaxMsgsPerSubject, 0) == want.MaxMsgsPerSubject},
+			{"max_msg_size", is.MaxMsgSize <= 0 || is.MaxMsgSize >= want.MaxMsgSize},
+			{"allow_direct", is.AllowDirect || !want.AllowDirect},
+			{"allow_atomic", is.AllowAtomicPublish || !want.AllowAtomicPublish},
+			{"allow_msg_ttl", is.AllowMsgTTL || !want.AllowMsgTTL},
+			{"allow_msg_schedules", is.AllowMsgSchedules || !want.AllowMsgSchedules},
+		} {
+			if !f.fits {
+				all = append(all, want.Name+" has not the "+f.name+" that this program needs")
+			}
+		}
 	}
 	return all
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"millrace/events"
 	"millrace/events/jet/names"
 )
@@ -48,6 +50,39 @@ func TestLayoutOf(t *testing.T) {
 					t.Errorf("%s of %+v has %v", cfg.Name, l, cfg.Metadata)
 				}
 			}
+		}
+	}
+}
+
+func TestLacks(t *testing.T) {
+	t.Parallel()
+	l := Layout{AckWait: 6 * time.Second}
+	for want, change := range map[string]func(log, state *jetstream.StreamConfig){
+		"":                              func(log, state *jetstream.StreamConfig) { log.Subjects, state.Name = nil, "OTHER" },
+		"MR_LOG has not the allow_atom": func(log, _ *jetstream.StreamConfig) { log.AllowAtomicPublish = false },
+		"MR_LOG has not the retention":  func(log, _ *jetstream.StreamConfig) { log.Retention = jetstream.WorkQueuePolicy },
+		"MR_LOG has not the max_msgs_":  func(log, _ *jetstream.StreamConfig) { log.MaxMsgsPerSubject = 1 },
+		"MR_LOG has not the max_msg_s":  func(log, _ *jetstream.StreamConfig) { log.MaxMsgSize = 1024 },
+		"MR_STATE has not the allow_m":  func(_, state *jetstream.StreamConfig) { state.AllowMsgTTL = false },
+		"MR_STATE has not the max_msg":  func(_, state *jetstream.StreamConfig) { state.MaxMsgsPerSubject = -1 },
+	} {
+		are := l.Streams()
+		at := func(name string) *jetstream.StreamConfig {
+			for i := range are {
+				if are[i].Name == name {
+					return &are[i]
+				}
+			}
+			t.Fatal("there is no", name)
+			return nil
+		}
+		at(names.LogStream).MaxMsgsPerSubject, at(names.StateStream).MaxMsgSize = -1, -1 // as the server says it
+		change(at(names.LogStream), at(names.StateStream))
+		switch got := l.Lacks(are); {
+		case want == "" && len(got) != 0, want != "" && len(got) != 1:
+			t.Errorf("%q: %q", want, got)
+		case want != "" && !strings.HasPrefix(got[0], want):
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

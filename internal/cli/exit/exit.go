@@ -80,6 +80,8 @@ waiting ends with 130; the task goes on.
 "replay" ends with 1 if its last search found nothing, with 3 if its file is damaged. So do "incident
 show" and, unless the command that it runs has another code, "incident open".
 
+"upgrade check" ends with 0 if an upgrade is safe, and with 1 if it is not.
+
 "whatif" ends with 2 if a decision comes out differently under its own settings.
 
 "verify" ends as a monitoring plug-in does:
