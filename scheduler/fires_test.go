@@ -16,6 +16,7 @@ import (
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/history/verify"
+	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
@@ -60,7 +61,7 @@ func newStage(t *testing.T, ahead time.Duration) *stage {
 		for _, f := range verify.Decided(s.All()) {
 			t.Error(f.What)
 		}
-		logtest.Alter(t, s.All(), 2, map[string]int{}, verify.Doubted)
+		logtest.Alter(t, s.All(), testkit.Size(1, 2), map[string]int{}, verify.Doubted)
 	})
 	return s
 }

@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/history/verify"
+	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/duties"
@@ -59,7 +60,7 @@ func newTestWorld(t *testing.T) *testWorld {
 		for _, f := range verify.Decided(mem.All()) {
 			t.Errorf("%s", f.What)
 		}
-		logtest.Alter(t, mem.All(), 2, map[string]int{}, verify.Doubted)
+		logtest.Alter(t, mem.All(), testkit.Size(1, 2), map[string]int{}, verify.Doubted)
 	})
 	return &testWorld{
 		Memory: mem, alive: map[node.ID]node.Heartbeat{}, ranOut: make(chan node.ID, 10),

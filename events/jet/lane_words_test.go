@@ -309,12 +309,13 @@ func TestFloodOfNames(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
 	const most = 100
+	names := testkit.Size(250, 1250) // of queues, and as many of selectors
 	if err := s.BoundSelectors(within(t), most); err != nil {
 		t.Fatal(err)
 	}
 	ctx := context.WithoutCancel(t.Context())
 	refused := 0
-	for i := range 1250 {
+	for i := range names {
 		w := testWork("")
 		w.Route = placement.QueueRoute(fmt.Sprintf("flood-%d", i), 1+i%10)
 		e := selectorWork(t, fmt.Sprintf("label-%d", i))
@@ -331,8 +332,8 @@ func TestFloodOfNames(t *testing.T) {
 			}
 		}
 	}
-	if refused != 2*1250-most {
-		t.Errorf("%d names of queues and selectors were refused, want %d", refused, 2*1250-most)
+	if refused != 2*names-most {
+		t.Errorf("%d names of queues and selectors were refused, want %d", refused, 2*names-most)
 	}
 	if all := consumers(t, s); len(all) > 0 {
 		t.Errorf("%d consumers for queues that nobody serves", len(all))

@@ -129,8 +129,12 @@ func TestTheMoreUrgentFirst(t *testing.T) {
 		submitTo(t, s, "a", 5, "")
 	}
 	takeAll(t, o, 5)
-	<-time.After(o.spellNow() * 2) // else it may have been looked for a moment ago
-	submitTo(t, s, "a", 10, "")    // a lane that did not exist before
+	testkit.Eventually(t, "all lanes may be looked at again", func() bool { // else it may have been looked for a moment ago
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return !slices.ContainsFunc(o.sources, func(s *source) bool { return s.again.After(time.Now()) })
+	})
+	submitTo(t, s, "a", 10, "") // a lane that did not exist before
 	testkit.Eventually(t, "the lane was found", func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -144,12 +148,6 @@ func TestTheMoreUrgentFirst(t *testing.T) {
 	if l := takeAll(t, o, 1)[0]; l.Priority != 10 {
 		t.Errorf("priority %d came before 10", l.Priority)
 	}
-}
-
-func (o *offers) spellNow() time.Duration {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.spell()
 }
 
 func TestOneKeyDoesNotDelayAnother(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"millrace/events/jet/embed"
 	"millrace/events/jet/names"
 	"millrace/events/jet/streams"
+	"millrace/internal/testkit"
 	"millrace/task"
 )
 
@@ -38,6 +39,7 @@ func firedAll(t *testing.T, o events.Offers, n int) (last time.Time) {
 func TestOverdueTimersAfterARestart(t *testing.T) {
 	t.Parallel()
 	const timers = 300
+	starved := testkit.Starvation(t)
 	dir := t.TempDir()
 	srv := startServer(t, embed.Config{Dir: dir})
 	s := openStore(t, connect(t, srv.URL()), streams.Layout{AckWait: time.Minute})
@@ -51,8 +53,11 @@ func TestOverdueTimersAfterARestart(t *testing.T) {
 	s = openStore(t, connect(t, startServer(t, embed.Config{Dir: dir}).URL()), streams.Layout{AckWait: time.Minute})
 	took := firedAll(t, offersOf(t, s, "timed"), timers).Sub(began)
 	t.Logf("the last of %d overdue timers was in the log %v after the start", timers, took.Round(time.Millisecond))
-	if took > 5*time.Second { // with a consumer that the log makes for itself it takes more than 10 s
-		t.Errorf("it took %v", took)
+	// The server that starts, its streams and the reader wait for the processors in turn. With a consumer
+	// that the log makes for itself it takes more than 10 s.
+	const hands = 4
+	if most := 5*time.Second + hands*starved(); took > most {
+		t.Errorf("it took %v, want less than 5s, %v with what this machine withheld", took, most)
 	}
 }
 

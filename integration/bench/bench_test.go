@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 		stop()
 		os.Exit(0)
 	}
-	testkit.AtOnce(6) // most wait for moments and nodes
+	testkit.AtOnce(10) // most wait for moments and nodes
 	os.Exit(testkit.Thrifty(m).Run())
 }
 

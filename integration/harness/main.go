@@ -38,7 +38,7 @@ func Cases(t testing.TB, files []string, quick ...string) []string {
 
 // Main runs the tests of a package.
 func Main(m *testing.M) int {
-	testkit.AtOnce(8)
+	testkit.AtOnce(10)
 	defer removeProgram()
 	return testkit.Thrifty(m).Run()
 }

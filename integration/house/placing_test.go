@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -38,6 +39,14 @@ type typed struct {
 	listed []listed
 	// owned are the methods of [executed].
 	owned []*types.Func
+	// all are the packages that [typed.read] has read, by path.
+	all map[string]*checked
+}
+
+// checked are the sources of a package, and the types of all in them.
+type checked struct {
+	sources []*ast.File
+	*types.Info
 }
 
 // listed is a package as the go command lists it. Export is a file with its compiled types.
@@ -46,6 +55,9 @@ type listed struct {
 	GoFiles, Deps           []string
 	Standard                bool
 }
+
+// moduleTypes has the types of this module, which are read once.
+var moduleTypes = sync.OnceValues(func() (*typed, error) { return loadTypes("../..") })
 
 // loadTypes compiles the module at root and reads the types of its packages.
 func loadTypes(root string) (*typed, error) {
@@ -56,7 +68,7 @@ func loadTypes(root string) (*typed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w: %s", err, list.Stderr)
 	}
-	m := &typed{files: token.NewFileSet()}
+	m := &typed{files: token.NewFileSet(), all: map[string]*checked{}}
 	exports := map[string]string{}
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p listed
@@ -94,14 +106,35 @@ func loadTypes(root string) (*typed, error) {
 	return m, nil
 }
 
-// uses lists where a package's sources call an owned method, or take it as a value.
-func (m *typed) uses(path string, sources []*ast.File) (found []string, err error) {
-	info := &types.Info{Selections: map[*ast.SelectorExpr]*types.Selection{}}
+// check finds the types of sources.
+func (m *typed) check(path string, sources ...*ast.File) (*checked, error) {
+	c := &checked{sources, &types.Info{Selections: map[*ast.SelectorExpr]*types.Selection{}, Types: map[ast.Expr]types.TypeAndValue{}}}
 	check := types.Config{Importer: m.gc}
-	if _, err := check.Check(path, m.files, sources, info); err != nil {
-		return nil, err
+	_, err := check.Check(path, m.files, sources, c.Info)
+	return c, err
+}
+
+// read reads a package, once.
+func (m *typed) read(p *listed) (c *checked, err error) {
+	if c = m.all[p.ImportPath]; c != nil {
+		return c, nil
 	}
-	for at, is := range info.Selections {
+	var sources []*ast.File
+	for _, name := range p.GoFiles {
+		source, err := parser.ParseFile(m.files, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, source)
+	}
+	c, err = m.check(p.ImportPath, sources...)
+	m.all[p.ImportPath] = c
+	return c, err
+}
+
+// uses lists where a package's sources call an owned method, or take it as a value.
+func (m *typed) uses(c *checked) (found []string) {
+	for at, is := range c.Selections {
 		method, ok := is.Obj().(*types.Func)
 		if ok && slices.ContainsFunc(m.owned, func(o *types.Func) bool {
 			return o.Name() == method.Name() && types.Identical(o.Signature(), method.Signature())
@@ -110,32 +143,26 @@ func (m *typed) uses(path string, sources []*ast.File) (found []string, err erro
 		}
 	}
 	slices.Sort(found)
-	return found, nil
+	return found
 }
 
 // Whatever a loop calls a log, or a part of it: it neither places, arms, disarms nor hints itself.
 func TestOnlyARecorderPlacesArmsAndHints(t *testing.T) {
-	m, err := loadTypes(root(t))
+	m, err := moduleTypes()
 	if err != nil {
 		t.Fatal(err)
 	}
 	there := false
-	for _, p := range m.listed {
+	for i := range m.listed {
+		p := &m.listed[i]
 		if p.ImportPath != module+"events" && !slices.Contains(p.Deps, module+"events") {
 			continue // it knows no facts
 		}
-		var sources []*ast.File
-		for _, name := range p.GoFiles {
-			source, err := parser.ParseFile(m.files, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sources = append(sources, source)
-		}
-		found, err := m.uses(p.ImportPath, sources)
+		c, err := m.read(p)
 		if err != nil {
 			t.Fatal(err)
 		}
+		found := m.uses(c)
 		if slices.Contains(executors, strings.TrimPrefix(p.ImportPath, module)) {
 			there = there || len(found) > 0
 			continue
@@ -173,10 +200,11 @@ func TestOnlyARecorderPlacesArmsAndHints(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := m.uses("x", []*ast.File{source})
+		x, err := m.check("x", source)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
+		found := m.uses(x)
 		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || !strings.Contains(found[0], c.want)) {
 			t.Errorf("%s: found %q, want %q", name, found, c.want)
 		}

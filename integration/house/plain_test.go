@@ -20,28 +20,21 @@ var compared = map[string]string{
 
 // A text for people shows no value as Go prints it: no list as [a b], no map[…], no pointer.
 func TestNoValuesOfGo(t *testing.T) {
-	m, err := loadTypes(root(t))
+	m, err := moduleTypes()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range m.listed {
+	for i := range m.listed {
+		p := &m.listed[i]
 		path := strings.TrimPrefix(p.ImportPath, module)
 		if slices.ContainsFunc([]string{"integration", "events/logtest", "internal/testkit"}, func(of string) bool { return strings.HasPrefix(path, of) }) {
 			continue
 		}
-		var sources []*ast.File
-		for _, name := range p.GoFiles {
-			source, err := parser.ParseFile(m.files, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sources = append(sources, source)
-		}
-		found, err := m.raw(p.ImportPath, sources)
+		c, err := m.read(p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range found {
+		for _, f := range m.raw(c) {
 			if name, _ := filepath.Rel(root(t), f[:strings.IndexByte(f, ':')]); compared[name] == "" {
 				t.Error(f)
 			}
@@ -65,10 +58,11 @@ func TestNoValuesOfGo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := m.raw("x", []*ast.File{file})
+		x, err := m.check("x", file)
 		if err != nil {
 			t.Fatal(err)
 		}
+		found := m.raw(x)
 		if want == "" && len(found) > 0 || want != "" && (len(found) != 1 || !strings.Contains(found[0], want)) {
 			t.Errorf("%s: found %q, want %q", source, found, want)
 		}
@@ -76,19 +70,14 @@ func TestNoValuesOfGo(t *testing.T) {
 }
 
 // raw lists where a package's sources print a value as Go does.
-func (m *typed) raw(path string, sources []*ast.File) (found []string, err error) {
-	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
-	check := types.Config{Importer: m.gc}
-	if _, err := check.Check(path, m.files, sources, info); err != nil {
-		return nil, err
-	}
-	for _, source := range sources {
+func (m *typed) raw(c *checked) (found []string) {
+	for _, source := range c.sources {
 		ast.Inspect(source, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok || call.Ellipsis.IsValid() {
 				return true
 			}
-			of, ok := info.Types[call.Fun].Type.(*types.Signature)
+			of, ok := c.Types[call.Fun].Type.(*types.Signature)
 			if !ok || !of.Variadic() {
 				return true
 			}
@@ -102,7 +91,7 @@ func (m *typed) raw(path string, sources []*ast.File) (found []string, err error
 			}
 			verbs := ""
 			if first > 0 {
-				if v := info.Types[call.Args[first-1]].Value; v != nil && v.Kind() == constant.String {
+				if v := c.Types[call.Args[first-1]].Value; v != nil && v.Kind() == constant.String {
 					verbs = verbsOf(constant.StringVal(v))
 				} else if types.Identical(of.Params().At(first-1).Type(), types.Typ[types.String]) {
 					return true // a format that comes from elsewhere
@@ -119,7 +108,7 @@ func (m *typed) raw(path string, sources []*ast.File) (found []string, err error
 					}
 					verb = rune(verbs[i])
 				}
-				if t := info.Types[arg].Type; strings.ContainsRune("vsqd", verb) && ofGo(t, verb) {
+				if t := c.Types[arg].Type; strings.ContainsRune("vsqd", verb) && ofGo(t, verb) {
 					found = append(found, fmt.Sprintf("%s: it shows a value as Go prints it, a %s: join it, or word it", m.files.Position(arg.Pos()), types.TypeString(t, nil)))
 				}
 			}
@@ -127,7 +116,7 @@ func (m *typed) raw(path string, sources []*ast.File) (found []string, err error
 		})
 	}
 	slices.Sort(found)
-	return found, nil
+	return found
 }
 
 // prints tells whether a call is fmt.Sprint or the like, which takes values without a format.

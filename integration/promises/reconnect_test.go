@@ -29,7 +29,7 @@ import (
 	"millrace/worker"
 )
 
-var reconnects = flag.Int("reconnects", 200, "how often TestReconnects cuts the connection")
+var reconnects = flag.Int("reconnects", 60, "how often TestReconnects cuts the connection")
 
 // A connection that is cut again and again leaves no lasting cost, and the node is ready again soon
 // each time: goroutines, consumers and memory stay flat, and running tasks continue.

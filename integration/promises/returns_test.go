@@ -31,7 +31,7 @@ import (
 )
 
 var (
-	returns     = flag.Int("returns", 16, "how many seeds TestWorkerReturns plays")
+	returns     = flag.Int("returns", 8, "how many seeds TestWorkerReturns plays")
 	returnsFrom = flag.Uint64("returns-from", 1, "the first of them")
 )
 

@@ -31,7 +31,7 @@ import (
 
 // The tests that bound a time or memory run alone, before the others.
 func TestMain(m *testing.M) {
-	testkit.AtOnce(6) // most wait for servers and followers
+	testkit.AtOnce(10) // most wait for servers and followers
 	os.Exit(testkit.Thrifty(m).Run())
 }
 

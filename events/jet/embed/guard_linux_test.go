@@ -26,15 +26,16 @@ import (
 // that, within the process: connections come back, and everything acknowledged is there.
 func TestGuardMendsAStreamThatMetAFullDisk(t *testing.T) {
 	t.Parallel()
-	if inOwnProcess(t) {
-		return
-	}
 	for stream, subject := range map[string]string{
 		names.LogStream:           "mr.task.01ARZ3NDEKTSV4RRFFQ69G5FAV",
 		names.OutputStream:        "mr.tasklog.01ARZ3NDEKTSV4RRFFQ69G5FAV",
 		"KV_" + names.NodesBucket: "$KV." + names.NodesBucket + ".n1",
 	} {
 		t.Run(stream, func(t *testing.T) {
+			t.Parallel()
+			if inOwnProcess(t) {
+				return
+			}
 			srv := startServer(t, Config{})
 			address := srv.URL()
 			inside := must(srv.Connect(jet.Resilient(t.Name(), srv.cfg.Log)...))(t)
@@ -174,7 +175,7 @@ func inOwnProcess(t *testing.T) bool {
 	if os.Getenv(ownProcess) != "" {
 		return false
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.v")
 	cmd.Env = append(os.Environ(), ownProcess+"=1")
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Errorf("%v\n%s", err, out)

@@ -25,7 +25,7 @@ import (
 
 // Main runs the tests of a package, and exits.
 func Main(m *testing.M) {
-	testkit.AtOnce(10) // most wait for leases, timers and elections
+	testkit.AtOnce(14) // most wait for leases, timers and elections
 	code := testkit.Thrifty(m).Run()
 	if code == 0 {
 		code = leaks()
