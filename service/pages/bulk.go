@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"millrace/events/jet/rights"
+	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/service/answers"
 	"millrace/service/client"
@@ -46,7 +47,7 @@ type bulkData struct {
 	IDs   []string
 	// Would is the dry run.
 	Would client.BulkReport
-	First []taskRow
+	First []wording.TaskRow
 	// Done is the result; nil before.
 	Done *client.BulkReport
 	// Typed tells whether the number must be typed, and Wrong why nothing was done.

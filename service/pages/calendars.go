@@ -7,6 +7,7 @@ import (
 
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/rights"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/service/client"
@@ -27,20 +28,10 @@ const (
 )
 
 type calendarsData struct {
-	table[calendarRow]
-	// UsesWrong is why it is not known what goes by them.
+	list[wording.Calendar]
+	// Uses is what goes by each, and UsesWrong why that is not known.
+	Uses      map[string]*client.CalendarUses
 	UsesWrong panel
-}
-
-// calendarRow is a calendar, how it stands, and what goes by it.
-type calendarRow struct {
-	wording.Calendar
-	Zone string
-	Uses *client.CalendarUses
-}
-
-func calendarRowOf(c schedule.StoredCalendar, uses map[string]*client.CalendarUses, now time.Time) calendarRow {
-	return calendarRow{wording.CalendarOf(c, now), cmp.Or(c.Timezone, "UTC"), cmp.Or(uses[c.Name], &client.CalendarUses{})}
 }
 
 func showCalendars(ctx context.Context, l *look) (any, error) {
@@ -52,16 +43,19 @@ func showCalendars(ctx context.Context, l *look) (any, error) {
 	case err != nil:
 		d.Broken = err.Error()
 	}
-	uses, err := client.CalendarUsesOf(ctx, l.View)
+	d.Uses, err = client.CalendarUsesOf(ctx, l.View)
 	d.UsesWrong.fail(err)
 	for i := range all {
-		d.Rows = append(d.Rows, calendarRowOf(all[i], uses, l.Now))
+		d.Rows = append(d.Rows, wording.CalendarOf(all[i], l.Now))
 	}
+	d.columns = term.Choose(wording.CalendarColumns(l.Now), "calendar", "now", "until", "zone", "used by")
 	return d, nil
 }
 
 type calendarData struct {
-	calendarRow
+	wording.Calendar
+	Zone string
+	Uses *client.CalendarUses
 	// Text is its file.
 	Text      string
 	Spans     []spanRow
@@ -90,7 +84,7 @@ func showCalendar(ctx context.Context, l *look) (any, error) {
 	}
 	l.Title = "Calendar " + name
 	uses, err := client.CalendarUsesOf(ctx, l.View)
-	d := &calendarData{calendarRow: calendarRowOf(is, uses, l.Now), Text: fileOfCalendar(&is.Calendar), Spans: spansOf(&is.Calendar, l.Now), Revisions: revisions, Older: older}
+	d := &calendarData{Calendar: wording.CalendarOf(is, l.Now), Zone: cmp.Or(is.Timezone, "UTC"), Uses: cmp.Or(uses[name], &client.CalendarUses{}), Text: fileOfCalendar(&is.Calendar), Spans: spansOf(&is.Calendar, l.Now), Revisions: revisions, Older: older}
 	d.UsesWrong.fail(err)
 	d.Buttons = l.buttons("calendars", name, nil)
 	return d, nil

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,93 +24,23 @@ import (
 	"millrace/task/value"
 )
 
-// column is a column of the list of tasks. The URL names the shown ones; a file has all of them.
-type column struct {
-	Name, Title, Class string
-	// Usual tells whether it is shown by default.
-	Usual bool
-	text  func(r *taskRow) string
+// usualColumns are those of the list of tasks by default. A URL names others; a file has all of them.
+var usualColumns = []string{"state", "id", "what", "why", "attempt", "node", "since"}
+
+// columnsOf are all columns of tasks, for pages and files.
+func columnsOf(now time.Time) []term.Column[wording.TaskRow] {
+	return wording.TaskColumns(now, task.ID.Short)
 }
 
-// columns are all columns. Those that templates draw in their own way have texts for files.
-var columns = []column{
-	{"state", "state", "c-state", true, func(r *taskRow) string { return r.State.String() }},
-	{"id", "id", "c-id", true, func(r *taskRow) string { return string(r.ID) }},
-	{"what", "what", "c-what", true, func(r *taskRow) string {
-		if r.Spec != nil {
-			return r.Spec.Text()
-		}
-		return r.Job
-	}},
-	{"job", "job", "c-node", false, func(r *taskRow) string { return r.Job }},
-	{"step", "step", "c-node", false, func(r *taskRow) string { return r.Step }},
-	{"why", "why", "wide", true, func(r *taskRow) string { return strings.TrimSpace(wording.Code(&r.Task) + " " + r.Says) }},
-	{"attempt", "att.", "c-num", true, func(r *taskRow) string { return number(r.Attempt) }},
-	{"node", "node", "c-node", true, func(r *taskRow) string { return r.Node }},
-	{"queue", "queue", "c-node", false, func(r *taskRow) string { return r.QueueName() }},
-	{"priority", "prio.", "c-num", false, func(r *taskRow) string { return strconv.Itoa(r.Route.Priority()) }},
-	{"labels", "labels", "c-what", false, func(r *taskRow) string { return wording.Pairs(r.Labels) }},
-	{"params", "parameters", "c-what", false, func(r *taskRow) string { return string(r.Params) }},
-	{"schedule", "schedule", "c-node", false, func(r *taskRow) string { return r.Schedule }},
-	{"parent", "parent", "c-what", false, func(r *taskRow) string { return string(r.Parent) }},
-	{"batch", "batch", "c-what", false, func(r *taskRow) string { return r.Batch }},
-	{"submitted", "submitted", "c-time", false, func(r *taskRow) string { return stamp(r.SubmittedAt) }},
-	{"started", "started", "c-time", false, func(r *taskRow) string { return stamp(r.StartedAt) }},
-	{"ended", "ended", "c-time", false, func(r *taskRow) string { return stamp(r.EndedAt) }},
-	{"ran", "ran, s", "c-num", false, func(r *taskRow) string {
-		if r.Ran == 0 {
-			return ""
-		}
-		return strconv.FormatFloat(r.Ran.Std().Seconds(), 'f', 3, 64)
-	}},
-	{"exit", "exit", "c-num", false, func(r *taskRow) string {
-		if r.Exit == nil {
-			return ""
-		}
-		return strconv.Itoa(*r.Exit)
-	}},
-	{"result", "result", "c-what", false, func(r *taskRow) string { return string(r.Result) }},
-	{"since", "since", "c-time", true, func(r *taskRow) string { return stamp(r.Since) }},
-}
-
-// Text returns a task's text in a column.
-func (c column) Text(r taskRow) string { return c.text(&r) }
-
-// At returns a task's time in a column of times, whose text is a stamp.
-func (c column) At(r taskRow) time.Time {
-	at, _ := time.Parse(time.RFC3339Nano, c.text(&r)) // none is the zero time
-	return at
-}
-
-func number(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
-}
-
-func stamp(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.UTC().Format(time.RFC3339Nano)
-}
-
-// shownColumns returns the columns that a query names, or the usual ones, in the order of the
-// table.
-func shownColumns(names []string) (shown []column) {
-	for _, c := range columns {
-		if slices.Contains(names, c.Name) {
-			shown = append(shown, c)
+// shownColumns returns the names that a query has, or the usual ones, in the order of files.
+func shownColumns(names []string) (shown []string) {
+	for _, c := range columnsOf(time.Time{}) {
+		if slices.Contains(names, c.Called()) {
+			shown = append(shown, c.Called())
 		}
 	}
-	if shown != nil {
-		return shown
-	}
-	for _, c := range columns {
-		if c.Usual {
-			shown = append(shown, c)
-		}
+	if shown == nil {
+		return usualColumns
 	}
 	return shown
 }
@@ -134,7 +63,7 @@ func (l *look) export(w http.ResponseWriter) error {
 	}
 	n := 0
 	for cursor := ""; ; {
-		var rows []taskRow
+		var rows []wording.TaskRow
 		err := l.see(l.r.Context(), func(ctx context.Context) error {
 			page, err := l.tasks(ctx, client.ListRequest{Query: l.Asked("q"), Filter: view.Filter{Cursor: cursor, Limit: 1000}})
 			rows, cursor = taskRows(&page), page.Next
@@ -213,8 +142,8 @@ func (a *attached) end(err error) error {
 const exportEnd = "Millrace-Export"
 
 // linesTo writes tasks as lines of JSON.
-func linesTo(w io.Writer) func([]taskRow) error {
-	return func(rows []taskRow) error {
+func linesTo(w io.Writer) func([]wording.TaskRow) error {
+	return func(rows []wording.TaskRow) error {
 		var text []byte
 		for i := range rows {
 			line, err := value.JSON(&rows[i].Task)
@@ -242,20 +171,20 @@ func plainCells(cells []string) []string {
 }
 
 // tableTo writes tasks as CSV.
-func tableTo(w io.Writer) func([]taskRow) error {
-	table, begun := csv.NewWriter(w), false
-	return func(rows []taskRow) error {
+func tableTo(w io.Writer) func([]wording.TaskRow) error {
+	table, begun, columns := csv.NewWriter(w), false, columnsOf(time.Time{})
+	return func(rows []wording.TaskRow) error {
 		cells := make([]string, len(columns))
 		if !begun {
 			begun = true
 			for i := range columns {
-				cells[i] = columns[i].Name
+				cells[i] = columns[i].Called()
 			}
 			_ = table.Write(cells) // Flush returns the error
 		}
 		for i := range rows {
 			for j := range columns {
-				cells[j] = columns[j].text(&rows[i])
+				cells[j] = columns[j].Filed(&rows[i])
 			}
 			_ = table.Write(plainCells(cells)) // Flush returns the error
 		}

@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/rights"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/service/client"
@@ -35,16 +36,12 @@ const (
 )
 
 type jobsData struct {
-	table[jobRow]
+	list[client.JobRow]
 	// Figures says why there are none.
 	Figures panel
-}
-
-// jobRow is a job in the list.
-type jobRow struct {
-	client.JobRow
-	Runs  figures
-	Strip strip
+	// Runs are figures of jobs, and Strips their latest tasks, by their names.
+	Runs   map[string]figures
+	Strips map[string]strip
 }
 
 // figures summarise the latest tasks of a job.
@@ -55,17 +52,16 @@ type figures struct {
 }
 
 func showJobs(ctx context.Context, l *look) (any, error) {
-	d := &jobsData{}
-	all, broken := summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.JobRow, error) { return client.JobRowsOf(ctx, l.View, sums) })
-	d.Broken = broken
-	of, err := runsOf(ctx, l.View, all)
+	d := &jobsData{Runs: map[string]figures{}, Strips: map[string]strip{}}
+	d.Rows, d.Broken = summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.JobRow, error) { return client.JobRowsOf(ctx, l.View, sums) })
+	of, err := runsOf(ctx, l.View, d.Rows)
 	if err != nil && d.Wrong == nil {
 		d.Figures.fail(err)
 	}
-	for i := range all {
-		runs := of[all[i].Name]
-		d.Rows = append(d.Rows, jobRow{all[i], figuresOf(runs), stripOf(runs, shownSquares, squareHeight)})
+	for job, runs := range of {
+		d.Runs[job], d.Strips[job] = figuresOf(runs), stripOf(runs, shownSquares, squareHeight)
 	}
+	d.columns = term.Choose(wording.JobColumns(l.Now), "job", "queue", "schedule", "last", "latest", "tasks", "failed", "p50", "p95", "runs")
 	return d, nil
 }
 

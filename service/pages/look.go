@@ -308,6 +308,50 @@ func (r *table[T]) cut(most int) {
 	r.Rows, r.More = r.Rows[:shown], len(r.Rows)-shown
 }
 
+// list is a table whose columns are those of the command line, and some that its template alone fills.
+type list[R any] struct {
+	table[R]
+	columns []term.Column[R]
+}
+
+// cell is a heading, or what stands below it.
+type cell struct {
+	Name, Title, Text string
+	At                time.Time
+	Number            bool
+}
+
+// Heads returns the headings, and Cells what a row has below them.
+func (t *list[R]) Heads() []cell { return t.Cells(nil) }
+
+func (t *list[R]) Cells(row *R) (cells []cell) {
+	for _, c := range t.columns {
+		is := cell{Name: c.Called(), Title: strings.ToLower(c.Title), Number: c.Number}
+		if row != nil && c.Cell != nil {
+			is.Text = c.Cell(row).Text
+		}
+		if row != nil && c.At != nil {
+			is.At = c.At(row)
+		}
+		cells = append(cells, is)
+	}
+	return cells
+}
+
+// classes are those of columns that are wide, and of the page's own that have numbers.
+var classes = map[string]string{
+	"why": "wide", "next step": "wide", "bounds": "wide", "held by": "wide", "used by": "wide", "runs": "wide", "first bytes": "wide",
+	"oldest": "num", "held": "num", "tasks": "num", "failed": "num", "p50": "num", "p95": "num",
+}
+
+// Class is the class of a cell.
+func (c cell) Class() string {
+	if c.Number {
+		return "num"
+	}
+	return classes[c.Name]
+}
+
 // Moment shows the moment of the page, in the past with its day.
 func (l *look) Moment() template.HTML {
 	now := *l
@@ -392,6 +436,8 @@ var functions = template.FuncMap{
 	"brief":   brief,
 	"clocks":  clocks,
 	"flat":    wording.Flat,
+	"there":   there,
+	"nextOf":  nextOfDead,
 	"code":    func(t task.Task) string { return wording.Code(&t) },
 	"said":    func(t task.Task) string { return wording.Said(&t) },
 	"icon":    func(state any) string { return icons[fmt.Sprint(state)] },

@@ -6,6 +6,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/rights"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/service/client"
@@ -26,7 +27,7 @@ const (
 )
 
 type nodesData struct {
-	table[client.NodeView]
+	list[client.NodeView]
 	// Unserved are the tasks that wait for one node alone, which does not take them.
 	Unserved []client.UnservedNode
 }
@@ -35,6 +36,7 @@ func showNodes(ctx context.Context, l *look) (any, error) {
 	d := &nodesData{}
 	page, err := l.nodes(ctx)
 	d.set(page.Nodes, err)
+	d.columns = term.Choose(wording.NodeColumns(l.Now, l.Past), "node", "state", "since", "busy", "queues", "sessions", "flap", "next step")
 	d.Unserved = page.Unserved
 	return d, nil
 }

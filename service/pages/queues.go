@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"millrace/events/jet/rights"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/service/client"
-	"millrace/task"
 	"millrace/task/queue"
 	"millrace/task/quota"
 )
@@ -22,11 +22,11 @@ const (
 
 type queuesData struct {
 	Queues queuesPanel
-	Limits table[limitRow]
+	Limits list[quota.CounterState]
 }
 
 type queuesPanel struct {
-	table[queueRow]
+	list[client.QueueView]
 	// Unserved are the tasks that wait for one node alone, which does not take them.
 	Unserved []client.UnservedNode
 	// First tells that it is the first page; Next is the cursor of the next one, "" for none.
@@ -34,65 +34,53 @@ type queuesPanel struct {
 	Next  string
 }
 
-// queueRow is a queue with its bounds in words.
-type queueRow struct {
-	client.QueueView
-	Pending, Running, Held int
-	Bounds, Rate, Next     string
-	Buttons                []button
-}
-
-// limitRow is a limit, and its state.
-type limitRow struct {
-	quota.CounterState
-	Rate, Next string
-}
-
 func showQueues(ctx context.Context, l *look) (any, error) {
 	d := &queuesData{}
-	d.Queues.fail(d.Queues.find(ctx, l))
-	d.Limits.fail(findLimits(ctx, l, &d.Limits))
+	d.Queues.find(ctx, l)
+	findLimits(ctx, l, &d.Limits)
 	return d, nil
 }
 
-func (p *queuesPanel) find(ctx context.Context, l *look) (err error) {
+func (p *queuesPanel) find(ctx context.Context, l *look) {
 	request := client.QueueListRequest{PageRequest: client.PageRequest{Limit: shownQueues, Cursor: l.Asked("cursor")}}
 	var page client.QueuePage
+	var err error
 	if l.Past {
 		page, err = client.QueuesOf(ctx, l.View, l.Sums, &request, l.Now, func(string) *quota.CounterState { return nil })
 	} else {
 		err = l.ask(ctx, rights.QueueList, request, &page)
 	}
+	p.set(page.Queues, err)
 	p.First, p.Next, p.Unserved = request.Cursor == "", page.Next, page.UnservedNodes
-	for i := range page.Queues {
-		q := &page.Queues[i]
-		row := queueRow{QueueView: *q, Bounds: "none", Buttons: l.buttons("queues", q.Name, q)}
-		if is := q.Bounds(); is != (queue.Limited{}) {
-			row.Bounds = is.Words()
-		}
-		row.Pending, row.Held = q.States[task.Pending.String()], q.States[task.Held.String()]
-		row.Running = q.States[task.Running.String()] + q.States[task.Cancelling.String()]
-		if q.RateState != nil {
-			row.Rate, row.Next = wording.RateText(q.RateState.Rate, l.Now)
-		}
-		p.Rows = append(p.Rows, row)
-	}
-	return err
+	p.columns = term.Choose(wording.QueueColumns(l.Now), "queue", "state", "why", "waiting", "oldest", "held", "running", "nodes", "bounds", "actions")
 }
 
-func findLimits(ctx context.Context, l *look, p *table[limitRow]) (err error) {
+// Bounds says what bounds a queue, and when its rate lets a task start.
+func (l *look) Bounds(q *client.QueueView) string {
+	is := q.Bounds()
+	if is == (queue.Limited{}) {
+		return "none"
+	}
+	if q.RateState == nil {
+		return is.Words()
+	}
+	_, next := wording.RateText(q.RateState.Rate, l.Now)
+	return is.Words() + "; next " + next
+}
+
+// Acting are the buttons of a queue.
+func (l *look) Acting(q *client.QueueView) []button { return l.buttons("queues", q.Name, q) }
+
+func findLimits(ctx context.Context, l *look, p *list[quota.CounterState]) {
 	request := client.LimitListRequest{Limit: shownLimits, Holders: shownHolders}
 	var page client.LimitPage
+	var err error
 	if l.Past {
 		page, err = client.LimitsOf(ctx, l.View, l.Sums, request, l.Now)
 	} else {
 		err = l.ask(ctx, rights.LimitList, request, &page)
 	}
-	for i := range page.Counters {
-		row := limitRow{CounterState: page.Counters[i]}
-		row.Rate, row.Next = wording.NextText(&page.Counters[i], l.Now)
-		p.Rows = append(p.Rows, row)
-	}
+	p.set(page.Counters, err)
 	p.More = max(page.All-len(page.Counters), 0)
-	return err
+	p.columns = term.Choose(wording.LimitColumns(l.Now), "limit", "in use", "waiting", "rate", "next", "held by")
 }

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/rights"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/service/client"
@@ -32,28 +33,22 @@ const (
 	countedTicks = 25_000
 )
 
-// scheduleRow is a schedule in the list.
-type scheduleRow struct {
-	client.ScheduleRow
-	Timing, Zone, Runs, Next string
-	NextAt                   time.Time
-}
-
 func showSchedules(ctx context.Context, l *look) (any, error) {
-	d := &table[scheduleRow]{}
-	all, broken := summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.ScheduleRow, error) {
+	d := &list[client.ScheduleRow]{}
+	d.Rows, d.Broken = summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.ScheduleRow, error) {
 		return client.ScheduleRowsOf(ctx, l.View, sums, l.Now)
 	})
-	d.Broken = broken
-	for i := range all {
-		row := scheduleRow{ScheduleRow: all[i], Timing: wording.When(&all[i].When), Zone: cmp.Or(all[i].When.Timezone, "UTC"), Runs: wording.What(&all[i].Definition)}
-		if plan, err := row.Plan(); err == nil && row.ScheduleRow.Next != nil {
-			row.NextAt = row.ScheduleRow.Next.Due
-			row.Next = row.NextAt.In(plan.Zone()).Format(time.DateTime)
-		}
-		d.Rows = append(d.Rows, row)
-	}
+	d.columns = term.Choose(wording.ScheduleColumns(l.Now), "schedule", "when", "zone", "last", "missed", "next", "runs")
 	return d, nil
+}
+
+// there is when the next tick of a schedule comes on the clock of its zone; "" if that is UTC.
+func there(is client.ScheduleRow) string {
+	plan, err := is.Plan()
+	if err != nil || is.Next == nil || plan.Zone() == time.UTC {
+		return ""
+	}
+	return is.Next.Due.In(plan.Zone()).Format(time.DateTime)
 }
 
 type scheduleData struct {

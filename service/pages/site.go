@@ -10,7 +10,8 @@
 //     alone embeds a panel. Changes are verbs of the service; do asks for them when its form is sent.
 //   - templates/NAME.html defines "main". A part that changes by itself is a template named
 //     live:ID, in an element with that id. $.Link makes links, $.Time times, the template "state"
-//     shows states, and .Buttons, from look.buttons, the buttons of a thing.
+//     shows states, and .Buttons, from look.buttons, the buttons of a thing. A [list] has columns of
+//     package wording, which the command line has, too: the template says how their cells link.
 //
 // A button is of the entry of its verb in package answers (Button): on which pages it stands, what it
 // says and asks for, and which things have it. Verbs without a thing in their path are for many tasks.

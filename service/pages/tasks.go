@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"millrace/events/jet/rights"
+	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/service/client"
@@ -39,23 +40,22 @@ var taskTabs = []struct {
 
 // taskList is a list of tasks that a query chooses, with the commands for many of them.
 type taskList struct {
-	panel
+	list[wording.TaskRow]
 	// Query is the typed query, and WrongQuery what is wrong with it.
 	Query      string
 	WrongQuery string
 	Keys       []struct{ Name, Example string }
-	Rows       []taskRow
 	Next       string
 	First      bool
-	Columns    []column
 	// Acts are the commands for many of them, and Whole is the query that chooses all.
 	Acts  []bulkAct
 	Whole string
 }
 
-// list finds the tasks that the query in the address chooses among some. Noun is that of the page.
-func (d *taskList) list(ctx context.Context, l *look, noun string, of view.Filter, shown []column) {
-	d.Query, d.Keys, d.First, d.Columns = l.Asked("q"), view.QueryKeys, l.Asked("cursor") == "", shown
+// find finds the tasks that the query in the address chooses among some. Noun is that of the page.
+func (d *taskList) find(ctx context.Context, l *look, noun string, of view.Filter, shown []string) {
+	d.Query, d.Keys, d.First = l.Asked("q"), view.QueryKeys, l.Asked("cursor") == ""
+	d.columns = term.Choose(columnsOf(l.Now), shown...)
 	if d.Whole = d.Query; of.Dead {
 		d.Whole = view.WithTerm(d.Query, "is", "dead")
 	}
@@ -77,14 +77,14 @@ func (d *taskList) list(ctx context.Context, l *look, noun string, of view.Filte
 type tasksData struct {
 	taskList
 	Tabs []tab
-	All  []column
+	All  []string
 	// Nothing tells whether there are no tasks at all.
 	Nothing bool
 }
 
 // Shows tells whether a column is shown.
 func (d *tasksData) Shows(name string) bool {
-	return slices.ContainsFunc(d.Columns, func(c column) bool { return c.Name == name })
+	return slices.ContainsFunc(d.Heads(), func(c cell) bool { return c.Name == name })
 }
 
 // tab leads to the tasks of a state. Its number counts all tasks, whatever else the query asks for.
@@ -94,24 +94,15 @@ type tab struct {
 	Here       bool
 }
 
-// taskRow is a task in a list.
-type taskRow struct {
-	task.Task
-	// Says is its progress, why it has ended, or what it waits for. Suspect tells that its node may be
-	// lost, or that no node takes it.
-	Says    string
-	Suspect bool
-}
-
-// What returns what the task is, in a few words.
-func (r taskRow) What() string { return r.Task.What() }
-
 func showTasks(ctx context.Context, l *look) (any, error) {
 	if id, ok := jump(l.Asked("q")); ok {
 		return nil, l.elsewhere("/tasks/" + id)
 	}
-	d := &tasksData{All: columns}
-	d.list(ctx, l, "tasks", view.Filter{}, shownColumns(l.query["col"]))
+	d := &tasksData{}
+	for _, c := range columnsOf(l.Now) {
+		d.All = append(d.All, c.Called())
+	}
+	d.find(ctx, l, "tasks", view.Filter{}, shownColumns(l.query["col"]))
 	counts, err := l.Count(ctx, view.Query{Kind: view.Tasks})
 	if d.Wrong == nil {
 		d.fail(err)
@@ -132,23 +123,18 @@ func showTasks(ctx context.Context, l *look) (any, error) {
 }
 
 // taskRows returns tasks with their remarks.
-func taskRows(page *client.ListPage) (rows []taskRow) {
+func taskRows(page *client.ListPage) (rows []wording.TaskRow) {
 	for i := range page.Tasks {
-		t := page.Tasks[i]
-		row := taskRow{Task: t, Says: wording.Said(&t)}
-		switch live, whole, suspect := page.Live[t.ID], page.Wholes[t.ID], page.Suspects[t.ID]; {
+		t := &page.Tasks[i]
+		row := wording.TaskRowOf(page, t)
+		switch {
 		case t.State == task.Held:
-			row.Says = heldFor(&t)
-		case suspect != nil:
-			row.Says, row.Suspect = suspect.String(), true
-		case page.Unserved[t.ID] != "":
-			row.Says, row.Suspect = page.Unserved[t.ID], true
-		case live != nil && t.Live():
-			row.Says = live.Text()
-		case whole != nil:
-			row.Says = whole.Text()
+			row.Says = heldFor(t)
+		case row.Says != "":
 		case !t.State.Terminal() && t.Message == "" && !t.Live():
-			row.Says = wording.Brief(&t)
+			row.Says = wording.Brief(t)
+		default:
+			row.Says = wording.Said(t)
 		}
 		rows = append(rows, row)
 	}
@@ -250,31 +236,21 @@ type deadData struct {
 }
 
 type messagesPanel struct {
-	panel
-	Rows []messageRow
+	list[client.Unreadable]
 	// Next is the Before of the next page; 0 if this is the last.
 	Next uint64
 }
 
-type messageRow struct {
-	view.Message
-	Buttons []button
-}
-
-// deadColumns are those of the list of dead letters: some of the columns of tasks, and who must act.
-var deadColumns = slices.Insert(shownColumns([]string{"id", "what", "why", "attempt", "node", "since"}), 3,
-	column{Name: "who", Title: "who must act", Class: "wide", text: func(r *taskRow) string { return actsOnDead(&r.Task) }})
-
 func showDead(ctx context.Context, l *look) (any, error) {
 	d := &deadData{}
-	d.list(ctx, l, "dead", view.Filter{Dead: true}, deadColumns)
+	d.find(ctx, l, "dead", view.Filter{Dead: true}, []string{"id", "what", "why", "next step", "attempt", "node", "since"})
 	d.Messages.find(ctx, l)
 	return d, nil
 }
 
-// actsOnDead says who must act on a dead letter, by the reason for it. No process acts on it: that
+// nextOfDead says who must act on a dead letter, by the reason for it. No process acts on it: that
 // makes it a dead letter.
-func actsOnDead(t *task.Task) string {
+func nextOfDead(t task.Task) string {
 	switch t.Reason {
 	case value.Unplaced:
 		return "an operator: start a node that may run it, and retry it; or drop it"
@@ -291,9 +267,18 @@ func (p *messagesPanel) find(ctx context.Context, l *look) {
 	found, err := l.List(ctx, view.Query{Kind: view.Messages, Before: before, Filter: view.Filter{Limit: shownMessages}})
 	p.fail(err)
 	for _, m := range found.Messages {
-		p.Rows = append(p.Rows, messageRow{m, l.buttons("messages", strconv.FormatUint(m.Seq, 10), nil)})
+		p.Rows = append(p.Rows, client.Unreadable(m))
+	}
+	p.columns = term.Choose(wording.MessageColumns, "message", "subject", "why", "first bytes")
+	if l.Acts(string(rights.DeadDismiss)) {
+		p.columns = append(p.columns, term.Column[client.Unreadable]{Title: "ACTIONS"})
 	}
 	if n := len(p.Rows); n == shownMessages {
 		p.Next = p.Rows[n-1].Seq
 	}
+}
+
+// Dismissing are the buttons of a message that cannot be read.
+func (l *look) Dismissing(seq uint64) []button {
+	return l.buttons("messages", strconv.FormatUint(seq, 10), nil)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
+	"millrace/internal/cli/wording"
 	"millrace/service/client"
 	"millrace/task/value"
 )
@@ -49,7 +51,7 @@ type Reading[A any] struct {
 	Slow bool
 	// Names adds --names, which prints these. An answer with names is shown, and an error beside it
 	// comes at the end. Called is what the flag prints.
-	Names  func(A) []string
+	Names  func(A, *Sight) []string
 	Called string
 	// Alone says what is not known where no server answers, and the rest is shown. Default: nothing is.
 	Alone string
@@ -60,6 +62,36 @@ type Reading[A any] struct {
 	JSON func(A, *Sight) any
 	// Forms are those of -o. Default: table and json.
 	Forms []string
+}
+
+// List shows answers that are lists: a row for each thing. [Reading.Names] are what stands in the first column.
+type List[A, R any] struct {
+	Of      func(A) []R
+	Columns func(*Sight) []term.Column[R]
+	Foot    func(A, *Sight) []string // lines below the rows
+}
+
+// ListOf shows a list of things of a noun, whose columns are those of a moment.
+func ListOf[R any](noun string, columns func(time.Time) []term.Column[R]) List[[]R, R] {
+	return List[[]R, R]{
+		func(all []R) []R { return all },
+		func(s *Sight) []term.Column[R] { return columns(s.Now()) },
+		func(all []R, _ *Sight) []string { return []string{wording.Plural(len(all), noun)} },
+	}
+}
+
+// Table is for [Reading.Table], and Names for its Names.
+func (l *List[A, R]) Table(answer A, s *Sight) term.Table {
+	t := term.List(l.Of(answer), l.Columns(s)...)
+	t.Foot = l.Foot(answer, s)
+	return t
+}
+
+func (l *List[A, R]) Names(answer A, s *Sight) (names []string) {
+	for _, row := range term.List(l.Of(answer), l.Columns(s)[0]).Rows {
+		names = append(names, row[0].Text)
+	}
+	return names
 }
 
 // usual are the other names of commands by their first word.
@@ -144,7 +176,7 @@ func (r *Reading[A]) show(ctx context.Context, a *App, cl *client.Client, s *Sig
 		switch {
 		case alone:
 			err = nil
-		case r.Names != nil && len(r.Names(answer)) > 0:
+		case r.Names != nil && len(r.Names(answer, s)) > 0:
 			broken, err = err, nil
 		}
 		return answer, err
@@ -171,7 +203,7 @@ func (r *Reading[A]) print(ctx context.Context, a *App, s *Sight, o *settings.Ou
 		case !names:
 			return r.Print(answer, s)
 		}
-		for _, name := range r.Names(answer) {
+		for _, name := range r.Names(answer, s) {
 			fmt.Fprintln(a.Out, name)
 		}
 		return nil

@@ -1,9 +1,7 @@
 package job
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +10,6 @@ import (
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
-	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/service/client"
@@ -61,26 +58,11 @@ func (a *Commands) calendarList() *cobra.Command {
 			}
 			return rows, broken
 		},
-		Names: func(rows []wording.Calendar) []string {
-			return namesOf(rows, func(is *wording.Calendar) string { return is.Name })
-		}, Called: "names",
-		Table: calendarTable,
+		Table: calendarList.Table, Names: calendarList.Names, Called: "names",
 	}).Command(a.App)
 }
 
-func calendarTable(rows []wording.Calendar, s *connect.Sight) term.Table {
-	type row = *wording.Calendar
-	t := term.List(rows,
-		term.Text("CALENDAR", 0, func(is row) string { return is.Name }),
-		term.Text("TITLE", 0, func(is row) string { return term.Cut(is.Title, 40) }),
-		term.Text("NOW", 0, row.Standing),
-		term.Text("ZONE", 0, func(is row) string { return cmp.Or(is.Timezone, "UTC") }),
-		term.Text("RULES", 3, func(is row) string { return fmt.Sprint(len(is.Rules)) }),
-		term.Text("REVISION", 2, func(is row) string { return fmt.Sprint(is.Revision) }),
-		term.Text("CHANGED", 1, func(is row) string { return wording.Age(is.Changed, s.Now()) }))
-	t.Foot = []string{wording.Plural(len(rows), "calendar")}
-	return t
-}
+var calendarList = connect.ListOf("calendar", wording.CalendarColumns)
 
 func (a *Commands) calendarShow() *cobra.Command {
 	return a.show("calendar", "Print a calendar, in the form that apply reads, whether it is open, and who changed it last", a.CompleteCalendars,

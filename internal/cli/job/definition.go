@@ -200,15 +200,6 @@ func editionOf[D any](s *connect.Sight, changes []events.Record, name string, re
 	return read(name, events.FoldDefinition(changes))
 }
 
-// namesOf returns the names of rows.
-func namesOf[T any](rows []T, name func(*T) string) []string {
-	names := make([]string, len(rows))
-	for i := range rows {
-		names[i] = name(&rows[i])
-	}
-	return names
-}
-
 // some is a list that is not nil, so that it is one in JSON.
 func some[T any](list []T, err error) ([]T, error) { return append([]T{}, list...), err }
 

@@ -26,8 +26,8 @@ func TestJobTable(t *testing.T) {
 		StoredJob: definitions.StoredJob{Job: job.Job{Name: "resize", Queue: "images", Spec: job.Spec{Handler: "resize"}}, Revision: 12, Changed: noon.AddDate(0, 0, -9)},
 		Last:      &client.Run{State: task.Running, Since: noon.Add(-40 * time.Second)},
 	}}
-	testkit.Table(t, "job_ls", jobTable(jobs, present), 0, false)
-	testkit.Table(t, "job_ls_80", jobTable(jobs, present), 80, false)
+	testkit.Table(t, "job_ls", jobList.Table(jobs, present), 0, false)
+	testkit.Table(t, "job_ls_80", jobList.Table(jobs, present), 80, false)
 }
 
 func TestScheduleTable(t *testing.T) {
@@ -46,8 +46,8 @@ func TestScheduleTable(t *testing.T) {
 	if got := rows[0].Undecided; got != 4 { // the tick of this moment is in time
 		t.Errorf("%d ticks are undecided, want 4", got)
 	}
-	testkit.Table(t, "schedule_ls", scheduleTable(rows, present), 0, false)
-	testkit.Table(t, "schedule_ls_80", scheduleTable(rows, present), 80, false)
+	testkit.Table(t, "schedule_ls", scheduleList.Table(rows, present), 0, false)
+	testkit.Table(t, "schedule_ls_80", scheduleList.Table(rows, present), 80, false)
 }
 
 // noon is now in these tests.

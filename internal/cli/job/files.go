@@ -90,7 +90,7 @@ func (a *Commands) filesList() *cobra.Command {
 			all, err := bundlesIn(ctx, cl, s, name)
 			return versions{name, append([]definitions.NamedVersion{}, all...)}, err
 		},
-		Names: func(is versions) (names []string) {
+		Names: func(is versions, _ *connect.Sight) (names []string) {
 			for i := range is.all {
 				if is.name != "" {
 					names = append(names, string(is.all[i].Digest))

@@ -1,10 +1,8 @@
 package job
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,14 +10,12 @@ import (
 	"millrace/events/jet/definitions"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/settings"
-	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/limit"
-	"millrace/task/placement"
 	"millrace/task/schedule"
 )
 
@@ -55,30 +51,12 @@ func (a *Commands) jobList() *cobra.Command {
 			then, err := cl.JobList(ctx, client.MomentRequest{At: q.At})
 			return some(then.Rows(err))
 		},
-		Names: func(rows []client.JobRow) []string {
-			return namesOf(rows, func(j *client.JobRow) string { return j.Name })
-		}, Called: "names",
 		Alone: "no millrace server answers, so the latest tasks are not known",
-		Table: jobTable,
+		Table: jobList.Table, Names: jobList.Names, Called: "names",
 	}).Command(a.App)
 }
 
-func jobTable(rows []client.JobRow, s *connect.Sight) term.Table {
-	type row = *client.JobRow
-	now := s.Now()
-	t := term.List(rows,
-		term.Text("JOB", 0, func(j row) string { return j.Name }),
-		term.Text("TITLE", 0, func(j row) string { return term.Cut(j.Title, 40) }),
-		term.Text("QUEUE", 4, func(j row) string { return cmp.Or(j.Queue, placement.DefaultQueue) }),
-		term.Text("SCHEDULE", 0, func(j row) string { return strings.Join(j.Schedules, ", ") }),
-		term.Tints("LAST", 0, func(j row) term.Cell { return runCell(j.Last, now) }),
-		term.Text("REVISION", 2, func(j row) string { return fmt.Sprint(j.Revision) }),
-		term.Text("CHANGED", 3, func(j row) string { return wording.Age(j.Changed, now) }),
-		term.Text("LABELS", 1, func(j row) string { return wording.Pairs(j.Labels) }),
-		term.Text("RUNS", 0, func(j row) string { return term.Cut(j.Text(), 80) }))
-	t.Foot = []string{wording.Plural(len(rows), "job")}
-	return t
-}
+var jobList = connect.ListOf("job", wording.JobColumns)
 
 func (a *Commands) jobShow() *cobra.Command {
 	return a.show("job", "Print a job, in the form that apply reads, and who changed it last", a.CompleteJobs,

@@ -239,67 +239,12 @@ next one on the clock of the schedule's zone. Tasks and planned runs need a mill
 			then, err := cl.ScheduleList(ctx, client.MomentRequest{At: q.At})
 			return some(then.Rows(err))
 		},
-		Names: func(rows []client.ScheduleRow) []string {
-			return namesOf(rows, func(is *client.ScheduleRow) string { return is.Name })
-		}, Called: "names",
 		Alone: "no millrace server answers, so latest tasks and missed ticks are not known",
-		Table: scheduleTable,
+		Table: scheduleList.Table, Names: scheduleList.Names, Called: "names",
 	}).Command(a.App)
 }
 
-func scheduleTable(rows []client.ScheduleRow, s *connect.Sight) term.Table {
-	type row = *client.ScheduleRow
-	now := s.Now()
-	t := term.List(rows,
-		term.Text("SCHEDULE", 0, func(is row) string { return is.Name }),
-		term.Text("WHEN", 0, func(is row) string { return wording.When(&is.When) }),
-		term.Text("ZONE", 3, func(is row) string { return cmp.Or(is.When.Timezone, "UTC") }),
-		term.Text("DST", 1, func(is row) string {
-			if plan, err := is.Plan(); err == nil {
-				return plan.Policy()
-			}
-			return is.When.DST
-		}),
-		term.Text("OVERLAP", 2, func(is row) string { return cmp.Or(is.When.Overlap, job.OverlapAllow) }),
-		term.Tints("LAST", 0, func(is row) term.Cell { return runCell(is.Last, now) }),
-		term.Tints("MISSED", 0, func(is row) (c term.Cell) {
-			if n := is.Missed(); n > 0 {
-				c = term.Tinted(fmt.Sprint(n), term.Red)
-			}
-			return c
-		}),
-		term.Tints("NEXT", 0, func(is row) term.Cell { return nextCell(is, now) }),
-		term.Text("RUNS", 4, func(is row) string { return term.Cut(wording.What(&is.Definition), 60) }))
-	t.Whole, t.Foot = []string{"NEXT"}, []string{wording.Plural(len(rows), "schedule")}
-	return t
-}
-
-// nextCell shows when the next tick comes, on the clock of the schedule's zone.
-func nextCell(is *client.ScheduleRow, now time.Time) term.Cell {
-	plan, err := is.Plan()
-	switch {
-	case is.Paused != nil:
-		return term.Tinted(strings.TrimSuffix("paused: "+is.Paused.Reason, ": "), term.Yellow)
-	case err != nil || is.Next == nil:
-		return term.Plain("never")
-	}
-	return term.Plain(fmt.Sprintf("%s (in %s)", wording.ClockIn(is.Next.Due, plan.Zone()), wording.Span(max(is.Next.Due.Sub(now), 0).Truncate(time.Second))))
-}
-
-// runCell shows the state of the latest task, and since when.
-func runCell(r *client.Run, now time.Time) term.Cell {
-	if r == nil {
-		return term.Cell{}
-	}
-	c := wording.StateCell(r.State)
-	c.Text = wording.State(r.State, r.Reason)
-	if since := wording.Age(r.Since, now); r.State.Terminal() {
-		c.Text += " " + since + " ago"
-	} else {
-		c.Text += " for " + since
-	}
-	return c
-}
+var scheduleList = connect.ListOf("schedule", wording.ScheduleColumns)
 
 // shownSchedule is a schedule in the JSON of `schedule show`.
 type shownSchedule struct {

@@ -133,8 +133,12 @@ func (a *Commands) tokenList() *cobra.Command {
 			if s.Past != nil { // when they were used is not recorded
 				all, broken = client.TokensOf(ctx, s.View)
 			} else if len(all) > 0 {
+				names := make([]string, len(all))
+				for i := range all {
+					names[i] = all[i].Name
+				}
 				var err error
-				used, err = cl.TokenUses(ctx, namesOf(all, func(k *definitions.StoredToken) string { return k.Name }))
+				used, err = cl.TokenUses(ctx, names)
 				broken = errors.Join(broken, err)
 			}
 			rows := make([]shownToken, len(all))
@@ -143,15 +147,13 @@ func (a *Commands) tokenList() *cobra.Command {
 			}
 			return rows, broken
 		},
-		Names: func(rows []shownToken) []string { return namesOf(rows, func(k *shownToken) string { return k.Name }) }, Called: "names",
-		Table: tokenTable,
+		Table: tokenList.Table, Names: tokenList.Names, Called: "names",
 	}).Command(a.App)
 }
 
-func tokenTable(rows []shownToken, s *connect.Sight) term.Table {
+var tokenList = connect.ListOf("token", func(now time.Time) []term.Column[shownToken] {
 	type row = *shownToken
-	now := s.Now()
-	t := term.List(rows,
+	return []term.Column[shownToken]{
 		term.Text("TOKEN", 0, func(k row) string { return k.Name }),
 		term.Text("ROLE", 0, func(k row) string { return string(k.Role) }),
 		term.Text("EXPIRES", 0, func(k row) string { return expiry(k.Expires, now) }),
@@ -165,10 +167,9 @@ func tokenTable(rows []shownToken, s *connect.Sight) term.Table {
 			return ""
 		}),
 		term.Text("MADE", 2, func(k row) string { return wording.Age(k.Made, now) }),
-		term.Text("BY", 1, func(k row) string { return term.Printable(k.By) }))
-	t.Foot = []string{wording.Plural(len(rows), "token")}
-	return t
-}
+		term.Text("BY", 1, func(k row) string { return term.Printable(k.By) }),
+	}
+})
 
 // shownToken is a token in JSON.
 type shownToken struct {

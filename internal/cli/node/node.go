@@ -34,14 +34,8 @@ func (a *Commands) Command() *cobra.Command {
 func (a *Commands) nodeList() *cobra.Command {
 	return (&connect.Reading[client.NodePage]{
 		Use: "ls", Short: "List the nodes; needs a millrace server",
-		Then: busyNodes, Watch: true, Request: nodesAt, Called: "names",
-		Names: func(page client.NodePage) (names []string) {
-			for i := range page.Nodes {
-				names = append(names, string(page.Nodes[i].ID))
-			}
-			return names
-		},
-		Table: nodeTable,
+		Then: busyNodes, Watch: true, Request: nodesAt,
+		Table: nodeList.Table, Names: nodeList.Names, Called: "names",
 		JSON: func(page client.NodePage, _ *connect.Sight) any {
 			page.Nodes = append([]client.NodeView{}, page.Nodes...)
 			return page
@@ -57,63 +51,14 @@ func nodesAt(ctx context.Context, cl *client.Client, _ string, q connect.Questio
 // busyNodes is a past moment's request about nodes and their load.
 var busyNodes = connect.Then{Lacks: []string{"heartbeats"}}
 
-// nodeTable lays out the nodes.
-func nodeTable(page client.NodePage, s *connect.Sight) term.Table {
-	type row = *client.NodeView
-	now := s.Now()
-	t := term.List(page.Nodes,
-		term.Text("NODE", 0, func(n row) string { return string(n.ID) }),
-		term.Tints("STATE", 0, wording.SeenState),
-		term.Text("SINCE", 0, func(n row) string { return wording.Age(n.Since, now) }),
-		term.Text("BUSY", 0, func(n row) string { return fmt.Sprintf("%d/%d", n.Running, n.Slots) }),
-		term.Text("QUEUES", 9, func(n row) string { return strings.Join(n.Queues, ",") }),
-		term.Text("BEAT", 8, func(n row) string { return beat(n, s) }),
-		term.Text("ONLINE", 4, func(n row) string { return wording.Age(n.OnlineSince, now) }),
-		term.Text("READY", 5, func(n row) string { return wording.Age(n.ReadySince, now) }),
-		term.Text("SESSIONS", 3, func(n row) string { return fmt.Sprint(n.Sessions) }),
-		term.Text("MEAN", 1, func(n row) string {
-			if n.MeanSession == 0 {
-				return ""
-			}
-			return wording.Span(n.MeanSession.Std())
-		}),
-		term.Text("FLAP", 2, func(n row) string {
-			if n.Score == 0 {
-				return ""
-			}
-			return fmt.Sprintf("%.1f", n.Score)
-		}),
-		term.Text("VERSION", 6, func(n row) string { return n.Version }),
-		term.Text("LABELS", 7, func(n row) string { return wording.Pairs(n.Labels) }),
-		term.Text("REASON", 0, func(n row) string { return reason(n, now) }))
-	t.Foot = append([]string{fmt.Sprintf("%s, as of sequence %d", wording.Plural(len(page.Nodes), "node"), page.Seq)}, wording.UnservedNodes(page.Unserved, now)...)
-	return t
-}
-
-// beat says when a node last said that it is there.
-func beat(n *client.NodeView, s *connect.Sight) string {
-	switch {
-	case s.Past != nil:
-		return "not recorded"
-	case n.LastBeat.IsZero():
-		return "none"
-	}
-	return wording.Age(n.LastBeat, s.Now()) + " ago"
-}
-
-// reason says why a node is in its state, and what keeps or ends it.
-func reason(n *client.NodeView, now time.Time) string {
-	why := n.Reason
-	if n.Standing.Order == node.OrderCordon {
-		why = wording.Words(n.Standing.Words(), why)
-	}
-	switch at := n.Next.By; {
-	case n.KeptBy != "":
-		why = wording.Words(why, "stays while task "+n.KeptBy.Short()+" names it")
-	case n.State == node.Offline && n.Next.Who == node.Operator && !at.IsZero():
-		why = wording.Words(why, "retires by itself "+wording.Moment(at, now))
-	}
-	return why
+var nodeList = connect.List[client.NodePage, client.NodeView]{
+	Of: func(page client.NodePage) []client.NodeView { return page.Nodes },
+	Columns: func(s *connect.Sight) []term.Column[client.NodeView] {
+		return wording.NodeColumns(s.Now(), s.Past != nil)
+	},
+	Foot: func(page client.NodePage, s *connect.Sight) []string {
+		return append([]string{fmt.Sprintf("%s, as of sequence %d", wording.Plural(len(page.Nodes), "node"), page.Seq)}, wording.UnservedNodes(page.Unserved, s.Now())...)
+	},
 }
 
 // validNode refuses what cannot be the name of a node.

@@ -24,7 +24,7 @@ func TestASilentNodeIsNotReady(t *testing.T) {
 		{Node: node.Node{ID: "quiet", State: node.Ready}, LastBeat: now.Add(-36 * time.Second), Silent: true},
 		{Node: node.Node{ID: "well", State: node.Ready}, LastBeat: now.Add(-time.Second)},
 	}}
-	for _, row := range nodeTable(page, presentAt(now)).Rows {
+	for _, row := range nodeList.Table(page, presentAt(now)).Rows {
 		want := map[string]string{"quiet": "silent", "well": "ready"}[row[0].Text]
 		if row[1].Text != want {
 			t.Errorf("node %s is listed as %s, want %s", row[0].Text, row[1].Text, want)
@@ -58,8 +58,8 @@ func TestNodeTables(t *testing.T) {
 	d.Runs(0)
 	a.Version = "v0.3.1-0.20261122101500-ff0781f2b3c4"
 	nodes := client.NodePage{Nodes: []client.NodeView{a, b, c, d}, Seq: 9}
-	testkit.Table(t, "node_ls", nodeTable(nodes, presentAt(now)), 0, false)
-	testkit.Table(t, "node_ls_80", nodeTable(nodes, presentAt(now)), 80, false)
+	testkit.Table(t, "node_ls", nodeList.Table(nodes, presentAt(now)), 0, false)
+	testkit.Table(t, "node_ls_80", nodeList.Table(nodes, presentAt(now)), 80, false)
 	registered := events.Record{Seq: 8, Kind: events.KindNode, Fact: events.Fact{At: noon, Node: "node-a", Type: events.NodeRegistered, Event: node.Registered{Session: "s1", Profile: a.Profile}}}
 	online := events.Record{Seq: 9, Kind: events.KindNode, Fact: events.Fact{At: noon, Node: "node-a", Type: events.NodeOnline, Event: node.WentOnline{Session: "s1", Reason: "its heartbeat was stored"}}}
 	testkit.Table(t, "node_show", nodeDetails(&a, []events.Record{registered, online}, now), 0, false)

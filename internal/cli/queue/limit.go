@@ -47,7 +47,11 @@ func (a *Commands) limitList() *cobra.Command {
 		Request: func(ctx context.Context, cl *client.Client, _ string, q connect.Question) (client.LimitPage, error) {
 			return cl.Limits(ctx, client.LimitListRequest{Limit: limit, At: q.At, AtLeast: q.AtLeast})
 		},
-		Table: limitTable,
+		Table: func(page client.LimitPage, s *connect.Sight) term.Table {
+			t := term.List(page.Counters, wording.LimitColumns(s.Now())...)
+			t.Foot = []string{wording.Plural(page.All, "limit")}
+			return t
+		},
 	}).Command(a.App)
 }
 
@@ -72,23 +76,10 @@ func (a *Commands) limitShow() *cobra.Command {
 // limited is a past moment's request about limits. Unrecorded decisions of a scheduler are lost.
 var limited = connect.Then{Lacks: []string{"pauses that tasks asked for"}}
 
-func limitTable(page client.LimitPage, s *connect.Sight) term.Table {
-	type row = *quota.CounterState
-	t := term.List(page.Counters,
-		term.Text("LIMIT", 0, func(c row) string { return c.Name }),
-		term.Text("IN USE", 0, inUse),
-		term.Text("WAITING", 0, func(c row) string { return strconv.Itoa(c.Waiting) }),
-		term.Text("RATE", 1, func(c row) string { rate, _ := wording.NextText(c, s.Now()); return rate }),
-		term.Text("NEXT", 2, func(c row) string { _, next := wording.NextText(c, s.Now()); return next }),
-		term.Text("BOUNDS", 0, func(c row) string { return limit.Words(c.Name) }))
-	t.Foot = []string{wording.Plural(page.All, "limit")}
-	return t
-}
-
 func limitFields(c quota.CounterState, s *connect.Sight) term.Table {
 	t := term.Table{Title: "Limit " + c.Name}
 	t.Field("bounds", limit.Words(c.Name))
-	t.Field("in use", inUse(&c))
+	t.Field("in use", wording.InUse(&c))
 	t.Field("waiting", strconv.Itoa(c.Waiting))
 	rate, next := wording.NextText(&c, s.Now())
 	t.Field("rate", rate)
@@ -101,15 +92,4 @@ func limitFields(c quota.CounterState, s *connect.Sight) term.Table {
 		t.Field(name, string(id))
 	}
 	return t
-}
-
-// inUse is how much of a limit is used; nothing for a rate.
-func inUse(c *quota.CounterState) string {
-	if c.Budget != nil {
-		return c.Budget.Words()
-	}
-	if c.Max == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d", c.InUse, c.Max)
 }

@@ -45,14 +45,8 @@ func (a *Commands) queueList() *cobra.Command {
 	var rates bool
 	return (&connect.Reading[client.QueuePage]{
 		Use: "ls", Short: "List the queues; needs a millrace server",
-		Then: sums, Apart: []string{"rates"}, Watch: true, Flags: ratesFlag(&rates), Request: queuesAt(&rates), Called: "names",
-		Names: func(page client.QueuePage) (names []string) {
-			for i := range page.Queues {
-				names = append(names, page.Queues[i].Name)
-			}
-			return names
-		},
-		Table: queueTable, JSON: shownQueues,
+		Then: sums, Apart: []string{"rates"}, Watch: true, Flags: ratesFlag(&rates), Request: queuesAt(&rates),
+		Table: queueList.Table, Names: queueList.Names, Called: "names", JSON: shownQueues,
 	}).Command(a.App)
 }
 
@@ -96,96 +90,18 @@ func ratesFlag(rates *bool) func(*cobra.Command) {
 	}
 }
 
-func queueTable(page client.QueuePage, s *connect.Sight) term.Table {
-	now := s.Now()
-	type row = *client.QueueView
-	t := term.List(page.Queues,
-		term.Text("QUEUE", 0, func(q row) string { return q.Name }),
-		term.Tints("STATE", 0, queueCell),
-		term.Text("WAITING", 0, waitingText),
-		term.Text("RUNNING", 0, func(q row) string {
-			return strconv.Itoa(q.States[task.Running.String()] + q.States[task.Cancelling.String()])
-		}),
-		term.Text("LIMIT", 4, func(q row) string { return orDash(q.Limit) }),
-		term.Text("RATE", 1, queueRateText),
-		term.Text("OLDEST", 5, func(q row) string { return wording.Age(q.Oldest, now) }),
-		term.Text("IN/S", 2, func(q row) string { return perSecond(q.In) }),
-		term.Text("OUT/S", 3, func(q row) string { return perSecond(q.Out) }),
-		term.Text("NODES", 0, func(q row) string { return strconv.Itoa(len(q.Nodes)) }))
-	t.Foot = []string{fmt.Sprintf("%s, as of sequence %d", wording.Plural(len(page.Queues), "queue"), page.Seq)}
-	for i := range page.Queues {
-		if u := page.Queues[i].Unserved; u != nil {
-			t.Foot = append(t.Foot, wording.Unserved(u, "of queue "+page.Queues[i].Name, now))
+var queueList = connect.List[client.QueuePage, client.QueueView]{
+	Of:      func(page client.QueuePage) []client.QueueView { return page.Queues },
+	Columns: func(s *connect.Sight) []term.Column[client.QueueView] { return wording.QueueColumns(s.Now()) },
+	Foot: func(page client.QueuePage, s *connect.Sight) []string {
+		foot := []string{fmt.Sprintf("%s, as of sequence %d", wording.Plural(len(page.Queues), "queue"), page.Seq)}
+		for i := range page.Queues {
+			if u := page.Queues[i].Unserved; u != nil {
+				foot = append(foot, wording.Unserved(u, "of queue "+page.Queues[i].Name, s.Now()))
+			}
 		}
-	}
-	t.Foot = append(t.Foot, wording.UnservedNodes(page.UnservedNodes, now)...)
-	return t
-}
-
-func queueCell(q *client.QueueView) term.Cell {
-	switch {
-	case q.Paused != nil:
-		return term.Tinted("paused", term.Yellow)
-	case q.Shut != nil:
-		return term.Tinted("closed", term.Yellow)
-	case q.Unserved != nil:
-		return term.Tinted("unserved", term.Red)
-	}
-	return term.Tinted("open", term.Green)
-}
-
-// waitingText is how many tasks wait, and their priorities if there are unusual ones.
-func waitingText(q *client.QueueView) string {
-	text := strconv.Itoa(q.States[task.Pending.String()])
-	if q.MaxWaiting > 0 {
-		text += fmt.Sprintf("/%d", q.MaxWaiting)
-	}
-	if p := prioritiesText(q.Waiting); p != "" {
-		text += " (" + p + ")"
-	}
-	return text
-}
-
-// prioritiesText lists counts by priority, the highest first; "" if all have the usual one.
-func prioritiesText(waiting map[int]int) string {
-	var parts []string
-	special := false
-	for p := placement.MaxPriority; p >= placement.MinPriority; p-- {
-		if n := waiting[p]; n > 0 {
-			parts = append(parts, fmt.Sprintf("p%d: %d", p, n))
-			special = special || p != placement.DefaultPriority
-		}
-	}
-	if !special {
-		return ""
-	}
-	return strings.Join(parts, ", ")
-}
-
-func orDash(n int) string {
-	if n == 0 {
-		return "-"
-	}
-	return strconv.Itoa(n)
-}
-
-// queueRateText is the rate of a queue, and how many tasks wait for it.
-func queueRateText(q *client.QueueView) string {
-	text := wording.RateWords(q.Rate)
-	if text == "" {
-		return "-"
-	}
-	if r := q.RateState; r != nil && r.Waiting > 0 {
-		text += fmt.Sprintf(" (%d wait)", r.Waiting)
-	}
-	return text
-}
-
-func perSecond(r *float64) string {
-	if r == nil {
-		return ""
-	}
-	return strconv.FormatFloat(*r, 'f', 1, 64)
+		return append(foot, wording.UnservedNodes(page.UnservedNodes, s.Now())...)
+	},
 }
 
 func (a *Commands) queueShow() *cobra.Command {
@@ -211,7 +127,7 @@ func (a *Commands) queueShow() *cobra.Command {
 func queueFields(q client.QueueView, s *connect.Sight) term.Table {
 	var out term.Table
 	now := s.Now()
-	state := queueCell(&q)
+	state := wording.QueueState(&q)
 	out.Field("queue", q.Name)
 	out.Field("state", state.Text)
 	if p := q.Paused; p != nil {
@@ -238,7 +154,7 @@ func queueFields(q client.QueueView, s *connect.Sight) term.Table {
 		out.Field("unserved", fmt.Sprintf("%s since %s: %s", wording.Plural(u.Tasks, "task"), wording.Moment(u.Since, now), wording.Clocks(u.Why)))
 	}
 	if q.In != nil && q.Out != nil {
-		out.Field("in a second", wording.Words("in "+perSecond(q.In), "out "+perSecond(q.Out)))
+		out.Field("in a second", wording.Words("in "+wording.PerSecond(q.In), "out "+wording.PerSecond(q.Out)))
 	}
 	out.Field("limit", queue.Limited{Running: q.Limit, Waiting: q.MaxWaiting}.Words())
 	out.Field("window", q.Window)

@@ -1,7 +1,6 @@
 package task
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -293,29 +292,24 @@ func (a *Commands) printPage(page *client.ListPage, f *ListFlags, s *connect.Sig
 
 // TaskTable lays out a page of tasks, children below their parents.
 func TaskTable(page *client.ListPage, now time.Time) term.Table {
-	t := term.Table{
-		Header: []string{"ID", "STATE", "WHAT", "QUEUE", "NODE", "TRY", "AGE", "TOOK", "MESSAGE"},
-		Spare:  []string{"TRY", "QUEUE", "TOOK", "NODE", "AGE"},
-	}
 	short := task.Shorten(idsOf(page.Tasks))
-	for _, row := range view.Arrange(page.Tasks) {
-		k := row.Task
-		state := wording.StateCell(k.State)
-		state.Text = wording.StateAndReason(k)
-		message := cmp.Or(standingText(page, k.ID), wording.SaidHere(k))
-		if doubt := page.Suspects[k.ID]; doubt != nil {
-			state = term.Tinted(state.Text+", suspect", term.Yellow)
-			message = wording.Clocks(doubt.String())
-		} else if why := page.Unserved[k.ID]; why != "" {
-			state, message = term.Tinted(state.Text+", unserved", term.Yellow), wording.Clocks(why)
+	var rows []wording.TaskRow
+	for _, at := range view.Arrange(page.Tasks) {
+		row := wording.TaskRowOf(page, at.Task)
+		row.Depth = at.Depth
+		if row.Doubt != "" {
+			row.Says = wording.Clocks(row.Says)
+		} else if row.Says == "" {
+			row.Says = wording.SaidHere(at.Task)
 		}
-		try := ""
-		if k.Attempt > 0 {
-			try = strconv.Itoa(k.Attempt)
-		}
-		t.Add(term.Plain(short(k.ID)), state, term.Plain(strings.Repeat("  ", row.Depth)+term.Cut(k.What(), 40)), term.Plain(k.WaitsIn()), term.Plain(k.Node),
-			term.Plain(try), term.Plain(wording.Age(k.SubmittedAt, now)), term.Plain(took(k, now)), term.Plain(message))
+		rows = append(rows, row)
 	}
+	type row = *wording.TaskRow
+	columns := append(wording.TaskColumns(now, short),
+		term.Text("AGE", 5, func(r row) string { return wording.Age(r.SubmittedAt, now) }),
+		term.Text("TOOK", 3, func(r row) string { return took(&r.Task, now) }),
+		term.Text("MESSAGE", 0, func(r row) string { return r.Says }))
+	t := term.List(rows, term.Choose(columns, "id", "state", "what", "queue", "node", "attempt", "age", "took", "message")...)
 	if page.Counts != nil {
 		t.Foot = append(t.Foot, CountsLine(page.Counts))
 	}
@@ -333,17 +327,6 @@ func idsOf(tasks []task.Task) []task.ID {
 		ids[i] = tasks[i].ID
 	}
 	return ids
-}
-
-// standingText returns the progress of a running task; "" if unknown.
-func standingText(page *client.ListPage, id task.ID) string {
-	if l := page.Live[id]; l != nil {
-		return strings.TrimSpace(l.Text())
-	}
-	if w := page.Wholes[id]; w != nil {
-		return w.Text()
-	}
-	return ""
 }
 
 // took returns how long the last attempt runs or ran.

@@ -15,10 +15,12 @@ package term
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -62,28 +64,71 @@ type Table struct {
 	Foot []string
 }
 
-// Column is a column of a list of things.
+// Column is a column of a list of things, declared once for terminals, files and pages.
 type Column[R any] struct {
-	Title string
-	// Spare says when a narrow terminal drops it: the columns with the smallest numbers first, and one
-	// with 0 never.
+	// Title is its heading: in capitals at a terminal, in small letters on a page. Name is what files and
+	// addresses call it. Default: the heading in small letters.
+	Title, Name string
+	// Spare says when a narrow terminal drops it: the columns with the smallest numbers first, one with 0
+	// never, and one below 0 is cut last.
 	Spare int
-	Cell  func(*R) Cell
+	// Cell is nil for a column that a page alone fills. File is the text in files, where that is another.
+	Cell func(*R) Cell
+	File func(*R) string
+	// At is the moment of which a cell tells the age; nil for other columns.
+	At func(*R) time.Time
+	// Number tells that pages align it on the right.
+	Number bool
 }
 
-// Text is a column of texts, and Tints one of texts with colours.
+// Text is a column of texts, Number one of numbers, and Tints one of texts with colours.
 func Text[R any](title string, spare int, text func(*R) string) Column[R] {
-	return Column[R]{title, spare, func(r *R) Cell { return Plain(text(r)) }}
+	return Column[R]{Title: title, Spare: spare, Cell: func(r *R) Cell { return Plain(text(r)) }}
+}
+
+func Number[R any](title string, spare int, text func(*R) string) Column[R] {
+	c := Text(title, spare, text)
+	c.Number = true
+	return c
 }
 
 func Tints[R any](title string, spare int, cell func(*R) Cell) Column[R] {
-	return Column[R]{title, spare, cell}
+	return Column[R]{Title: title, Spare: spare, Cell: cell}
+}
+
+// Called returns the name of a column, and Filed what a row has in it in a file, where moments are whole.
+func (c *Column[R]) Called() string { return cmp.Or(c.Name, strings.ToLower(c.Title)) }
+
+func (c *Column[R]) Filed(r *R) string {
+	switch {
+	case c.File != nil:
+		return c.File(r)
+	case c.At == nil:
+		return c.Cell(r).Text
+	case c.At(r).IsZero():
+		return ""
+	}
+	return c.At(r).UTC().Format(time.RFC3339Nano)
+}
+
+// Choose returns the columns of some names, in that order. One that there is not has no cells.
+func Choose[R any](of []Column[R], names ...string) (some []Column[R]) {
+	for _, name := range names {
+		is := Column[R]{Title: strings.ToUpper(name)}
+		if i := slices.IndexFunc(of, func(c Column[R]) bool { return c.Called() == name }); i >= 0 {
+			is = of[i]
+		}
+		some = append(some, is)
+	}
+	return some
 }
 
 // List lays out things, a row each.
 func List[R any](things []R, columns ...Column[R]) (t Table) {
 	for _, c := range columns {
-		t.Header = append(t.Header, c.Title)
+		if t.Header = append(t.Header, c.Title); c.Spare < 0 {
+			t.Whole = append(t.Whole, c.Title)
+		}
 	}
 	for i := range things {
 		row := make([]Cell, len(columns))
@@ -92,7 +137,7 @@ func List[R any](things []R, columns ...Column[R]) (t Table) {
 		}
 		t.Add(row...)
 	}
-	spare := slices.DeleteFunc(slices.Clone(columns), func(c Column[R]) bool { return c.Spare == 0 })
+	spare := slices.DeleteFunc(slices.Clone(columns), func(c Column[R]) bool { return c.Spare <= 0 })
 	slices.SortFunc(spare, func(a, b Column[R]) int { return a.Spare - b.Spare })
 	for _, c := range spare {
 		t.Spare = append(t.Spare, c.Title)

@@ -199,10 +199,8 @@ func (a *Commands) deadAt(ctx context.Context, cl *client.Client, r client.ListR
 }
 
 func unreadableTable(messages []client.Unreadable) term.Table {
-	t := term.Table{Header: []string{"MESSAGE", "SUBJECT", "WHY"}, Foot: []string{wording.Plural(len(messages), "unreadable message")}}
-	for _, m := range messages {
-		t.Add(term.Plain(strconv.FormatUint(m.Seq, 10)), term.Plain(m.Place), term.Plain(term.Cut(m.Reason, 80)))
-	}
+	t := term.List(messages, wording.MessageColumns...)
+	t.Foot = []string{wording.Plural(len(messages), "unreadable message")}
 	return t
 }
 

@@ -1,9 +1,11 @@
 package wording
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
+	"millrace/internal/cli/term"
 	"millrace/task/schedule"
 )
 
@@ -39,4 +41,18 @@ func (c *Calendar) Standing() string {
 		return is + ", for more than a year"
 	}
 	return fmt.Sprintf("%s, %s %s", is, then, c.Turns.In(c.hours.Zone()).Format("2006-01-02 15:04 -07:00"))
+}
+
+// CalendarColumns are those of lists of calendars, at a moment.
+func CalendarColumns(now time.Time) []term.Column[Calendar] {
+	type row = *Calendar
+	return []term.Column[Calendar]{
+		term.Text("CALENDAR", 0, func(is row) string { return is.Name }),
+		term.Text("TITLE", 0, func(is row) string { return term.Cut(is.Title, 40) }),
+		term.Text("NOW", 0, row.Standing),
+		term.Text("ZONE", 0, func(is row) string { return cmp.Or(is.Timezone, "UTC") }),
+		term.Number("RULES", 3, func(is row) string { return fmt.Sprint(len(is.Rules)) }),
+		term.Number("REVISION", 2, func(is row) string { return fmt.Sprint(is.Revision) }),
+		ages("CHANGED", 1, now, func(is row) time.Time { return is.Changed }),
+	}
 }

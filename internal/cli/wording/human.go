@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"millrace/internal/cli/term"
 )
 
 // century is from where on spans are told in years.
@@ -63,6 +65,21 @@ func Age(at, now time.Time) string {
 		return fmt.Sprintf("%dh", int(d.Hours()))
 	}
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
+}
+
+// unlessZero says a number; "" for 0.
+func unlessZero[N int | float64 | time.Duration](n N, say func(N) string) string {
+	if n == 0 {
+		return ""
+	}
+	return say(n)
+}
+
+// ages is a column of moments, of which a terminal tells how long ago they were.
+func ages[R any](title string, spare int, now time.Time, at func(*R) time.Time) term.Column[R] {
+	c := term.Text(title, spare, func(r *R) string { return Age(at(r), now) })
+	c.At = at
+	return c
 }
 
 // Moment formats a time and its distance: "2026-03-01 12:00:00 (5m ago)".

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/cli/term"
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/quota"
@@ -13,6 +14,30 @@ import (
 
 // NamedHolders is how many of a limit's holders are named.
 const NamedHolders = 5
+
+// LimitColumns are those of lists of limits, at a moment.
+func LimitColumns(now time.Time) []term.Column[quota.CounterState] {
+	type row = *quota.CounterState
+	return []term.Column[quota.CounterState]{
+		term.Text("LIMIT", 0, func(c row) string { return c.Name }),
+		term.Text("IN USE", 0, InUse),
+		term.Number("WAITING", 0, func(c row) string { return strconv.Itoa(c.Waiting) }),
+		term.Text("RATE", 1, func(c row) string { rate, _ := NextText(c, now); return rate }),
+		term.Text("NEXT", 2, func(c row) string { _, next := NextText(c, now); return next }),
+		term.Text("BOUNDS", 0, func(c row) string { return limit.Words(c.Name) }),
+	}
+}
+
+// InUse is how much of a limit is used; nothing for a rate.
+func InUse(c *quota.CounterState) string {
+	if c.Budget != nil {
+		return c.Budget.Words()
+	}
+	if c.Max == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d", c.InUse, c.Max)
+}
 
 // NextText describes a rate, and when it next admits a task or when a budget is renewed.
 func NextText(c *quota.CounterState, now time.Time) (rate, next string) {

@@ -63,3 +63,52 @@ func SeenState(n *client.NodeView) term.Cell {
 
 // NodeLine is what commands print of a node that they have changed.
 func NodeLine(n *client.NodeView) string { return fmt.Sprintf("%s %s", n.ID, NodeCell(n).Text) }
+
+// NodeColumns are those of lists of nodes, at a moment; past tells that it is over.
+func NodeColumns(now time.Time, past bool) []term.Column[client.NodeView] {
+	type row = *client.NodeView
+	return []term.Column[client.NodeView]{
+		term.Text("NODE", 0, func(n row) string { return string(n.ID) }),
+		term.Tints("STATE", 0, SeenState),
+		ages("SINCE", 0, now, func(n row) time.Time { return n.Since }),
+		term.Text("BUSY", 0, func(n row) string { return fmt.Sprintf("%d/%d", n.Running, n.Slots) }),
+		term.Text("QUEUES", 9, func(n row) string { return strings.Join(n.Queues, ",") }),
+		term.Text("BEAT", 8, func(n row) string { return beat(n, now, past) }),
+		ages("ONLINE", 4, now, func(n row) time.Time { return n.OnlineSince }),
+		ages("READY", 5, now, func(n row) time.Time { return n.ReadySince }),
+		term.Number("SESSIONS", 3, func(n row) string { return fmt.Sprint(n.Sessions) }),
+		term.Text("MEAN", 1, func(n row) string { return unlessZero(n.MeanSession.Std(), Span) }),
+		term.Number("FLAP", 2, func(n row) string {
+			return unlessZero(n.Score, func(s float64) string { return fmt.Sprintf("%.1f", s) })
+		}),
+		term.Text("VERSION", 6, func(n row) string { return n.Version }),
+		term.Text("LABELS", 7, func(n row) string { return Pairs(n.Labels) }),
+		term.Text("REASON", 0, func(n row) string { return reason(n, now) }),
+	}
+}
+
+// beat says when a node last said that it is there.
+func beat(n *client.NodeView, now time.Time, past bool) string {
+	switch {
+	case past:
+		return "not recorded"
+	case n.LastBeat.IsZero():
+		return "none"
+	}
+	return Age(n.LastBeat, now) + " ago"
+}
+
+// reason says why a node is in its state, and what keeps or ends it.
+func reason(n *client.NodeView, now time.Time) string {
+	why := n.Reason
+	if n.Standing.Order == node.OrderCordon {
+		why = Words(n.Standing.Words(), why)
+	}
+	switch at := n.Next.By; {
+	case n.KeptBy != "":
+		why = Words(why, "stays while task "+n.KeptBy.Short()+" names it")
+	case n.State == node.Offline && n.Next.Who == node.Operator && !at.IsZero():
+		why = Words(why, "retires by itself "+Moment(at, now))
+	}
+	return why
+}

@@ -1,14 +1,19 @@
 package wording
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"millrace/internal/cli/term"
+	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/placement"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -93,4 +98,73 @@ func With(d *schedule.Definition) string {
 		}
 	}
 	return strings.Join(said, "; ")
+}
+
+// ScheduleColumns are those of lists of schedules, at a moment.
+func ScheduleColumns(now time.Time) []term.Column[client.ScheduleRow] {
+	type row = *client.ScheduleRow
+	return []term.Column[client.ScheduleRow]{
+		term.Text("SCHEDULE", 0, func(is row) string { return is.Name }),
+		term.Text("WHEN", 0, func(is row) string { return When(&is.When) }),
+		term.Text("ZONE", 3, func(is row) string { return cmp.Or(is.When.Timezone, "UTC") }),
+		term.Text("DST", 1, func(is row) string {
+			if plan, err := is.Plan(); err == nil {
+				return plan.Policy()
+			}
+			return is.When.DST
+		}),
+		term.Text("OVERLAP", 2, func(is row) string { return cmp.Or(is.When.Overlap, job.OverlapAllow) }),
+		term.Tints("LAST", 0, func(is row) term.Cell { return runCell(is.Last, now) }),
+		term.Tints("MISSED", 0, func(is row) (c term.Cell) {
+			if n := is.Missed(); n > 0 {
+				c = term.Tinted(fmt.Sprint(n), term.Red)
+			}
+			return c
+		}),
+		term.Tints("NEXT", -1, func(is row) term.Cell { return nextCell(is, now) }),
+		term.Text("RUNS", 4, func(is row) string { return term.Cut(What(&is.Definition), 60) }),
+	}
+}
+
+// nextCell shows when the next tick comes, on the clock of the schedule's zone.
+func nextCell(is *client.ScheduleRow, now time.Time) term.Cell {
+	plan, err := is.Plan()
+	switch {
+	case is.Paused != nil:
+		return term.Tinted(strings.TrimSuffix("paused: "+is.Paused.Reason, ": "), term.Yellow)
+	case err != nil || is.Next == nil:
+		return term.Plain("never")
+	}
+	return term.Plain(fmt.Sprintf("%s (in %s)", ClockIn(is.Next.Due, plan.Zone()), Span(max(is.Next.Due.Sub(now), 0).Truncate(time.Second))))
+}
+
+// runCell shows the state of the latest task, and since when.
+func runCell(r *client.Run, now time.Time) term.Cell {
+	if r == nil {
+		return term.Cell{}
+	}
+	c := StateCell(r.State)
+	c.Text = State(r.State, r.Reason)
+	if since := Age(r.Since, now); r.State.Terminal() {
+		c.Text += " " + since + " ago"
+	} else {
+		c.Text += " for " + since
+	}
+	return c
+}
+
+// JobColumns are those of lists of jobs, at a moment.
+func JobColumns(now time.Time) []term.Column[client.JobRow] {
+	type row = *client.JobRow
+	return []term.Column[client.JobRow]{
+		term.Text("JOB", 0, func(j row) string { return j.Name }),
+		term.Text("TITLE", 0, func(j row) string { return term.Cut(j.Title, 40) }),
+		term.Text("QUEUE", 4, func(j row) string { return cmp.Or(j.Queue, placement.DefaultQueue) }),
+		term.Text("SCHEDULE", 0, func(j row) string { return strings.Join(j.Schedules, ", ") }),
+		term.Tints("LAST", 0, func(j row) term.Cell { return runCell(j.Last, now) }),
+		term.Number("REVISION", 2, func(j row) string { return fmt.Sprint(j.Revision) }),
+		ages("CHANGED", 3, now, func(j row) time.Time { return j.Changed }),
+		term.Text("LABELS", 1, func(j row) string { return Pairs(j.Labels) }),
+		term.Text("RUNS", 0, func(j row) string { return term.Cut(j.Text(), 80) }),
+	}
 }

@@ -3,12 +3,14 @@ package wording
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
 	"millrace/events"
 	"millrace/internal/cli/term"
 	"millrace/projections/view"
+	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/node"
@@ -237,4 +239,91 @@ func StateCell(s task.State) term.Cell {
 		task.Running: term.Blue, task.Retrying: term.Yellow, task.Cancelling: term.Yellow, task.Cancelled: term.Yellow,
 		task.Finished: term.Green, task.Error: term.Red, task.Abnormal: term.Purple,
 	}[s])
+}
+
+// TaskRow is a task in a list, with what the list says of it.
+type TaskRow struct {
+	task.Task
+	// Says is how far it is, why it ended, or what it waits for, and Depth how far it stands below others.
+	Says  string
+	Depth int
+	// Doubt tells that its node may be lost ("suspect"), or that no node takes it ("unserved").
+	Doubt string
+}
+
+// TaskRowOf is a task of a page, with what the page knows of it beside the log.
+func TaskRowOf(page *client.ListPage, t *task.Task) TaskRow {
+	row := TaskRow{Task: *t}
+	if doubt := page.Suspects[t.ID]; doubt != nil {
+		row.Says, row.Doubt = doubt.String(), "suspect"
+	} else if why := page.Unserved[t.ID]; why != "" {
+		row.Says, row.Doubt = why, "unserved"
+	} else if live := page.Live[t.ID]; live != nil {
+		row.Says = strings.TrimSpace(live.Text())
+	} else if whole := page.Wholes[t.ID]; whole != nil {
+		row.Says = whole.Text()
+	}
+	return row
+}
+
+// stateOf is the state of a task with its reason, and what puts it in doubt.
+func stateOf(r *TaskRow) term.Cell {
+	c := StateCell(r.State)
+	if c.Text = StateAndReason(&r.Task); r.Doubt != "" {
+		return term.Tinted(c.Text+", "+r.Doubt, term.Yellow)
+	}
+	return c
+}
+
+// TaskColumns are those of lists of tasks, at a moment, in the order of files. short is how a terminal shows an id.
+func TaskColumns(now time.Time, short func(task.ID) string) []term.Column[TaskRow] {
+	type row = *TaskRow
+	type column = term.Column[TaskRow]
+	text := func(title string, of func(row) string) column { return term.Text(title, 0, of) }
+	when := func(title string, at func(row) time.Time) column { return ages(title, 0, now, at) }
+	filed := func(c column, of func(row) string) column { c.File = of; return c }
+	named := func(name string, c column) column { c.Name = name; return c }
+	return []column{
+		filed(term.Tints("STATE", 0, stateOf), func(r row) string { return r.State.String() }),
+		filed(text("ID", func(r row) string { return short(r.ID) }), func(r row) string { return string(r.ID) }),
+		filed(text("WHAT", func(r row) string { return strings.Repeat("  ", r.Depth) + term.Cut(r.What(), 40) }), func(r row) string {
+			if r.Spec != nil {
+				return r.Spec.Text()
+			}
+			return r.Job
+		}),
+		text("JOB", func(r row) string { return r.Job }),
+		text("STEP", func(r row) string { return r.Step }),
+		text("WHY", func(r row) string { return strings.TrimSpace(Code(&r.Task) + " " + r.Says) }),
+		named("attempt", term.Number("TRY", 1, func(r row) string { return unlessZero(r.Attempt, strconv.Itoa) })),
+		term.Text("NODE", 4, func(r row) string { return r.Node }),
+		filed(term.Text("QUEUE", 2, func(r row) string { return r.WaitsIn() }), func(r row) string { return r.QueueName() }),
+		term.Number("PRIORITY", 0, func(r row) string { return strconv.Itoa(r.Route.Priority()) }),
+		text("LABELS", func(r row) string { return Pairs(r.Labels) }),
+		named("params", text("PARAMETERS", func(r row) string { return string(r.Params) })),
+		text("SCHEDULE", func(r row) string { return r.Schedule }),
+		text("PARENT", func(r row) string { return string(r.Parent) }),
+		text("BATCH", func(r row) string { return r.Batch }),
+		when("SUBMITTED", func(r row) time.Time { return r.SubmittedAt }),
+		when("STARTED", func(r row) time.Time { return r.StartedAt }),
+		when("ENDED", func(r row) time.Time { return r.EndedAt }),
+		named("ran", term.Number("RAN, S", 0, func(r row) string {
+			return unlessZero(r.Ran.Std().Seconds(), func(s float64) string { return strconv.FormatFloat(s, 'f', 3, 64) })
+		})),
+		term.Number("EXIT", 0, func(r row) string {
+			if r.Exit == nil {
+				return ""
+			}
+			return strconv.Itoa(*r.Exit)
+		}),
+		text("RESULT", func(r row) string { return string(r.Result) }),
+		when("SINCE", func(r row) time.Time { return r.Since }),
+	}
+}
+
+// MessageColumns are those of lists of messages that cannot be read.
+var MessageColumns = []term.Column[client.Unreadable]{
+	term.Text("MESSAGE", 0, func(m *client.Unreadable) string { return strconv.FormatUint(m.Seq, 10) }),
+	term.Text("SUBJECT", 0, func(m *client.Unreadable) string { return m.Place }),
+	term.Text("WHY", 0, func(m *client.Unreadable) string { return term.Cut(m.Reason, 80) }),
 }
