@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"millrace/events"
 	"millrace/events/jet/embed"
 	"millrace/events/jet/names"
@@ -117,6 +119,36 @@ func (a *Commands) ImportTo(ctx context.Context, t client.Target, s settings.Val
 	}
 	defer nc.Close()
 	return to, is, streams.Carry(ctx, from, nc, names.LogStream)
+}
+
+// RestoreDir makes a data directory of a backup. It is there when it is whole, or not at all. The error
+// wraps [embed.ErrFilled] or [embed.ErrLocked].
+func (a *Commands) RestoreDir(ctx context.Context, dir string, s settings.Values, restore func(*nats.Conn) error) error {
+	_, _, err := a.Import(ctx, dir, s, "", true, func(dir string) (to view.Point, err error) {
+		log := slog.New(slog.DiscardHandler)
+		server, err := embed.Start(embed.Config{Dir: dir, Log: log})
+		if err != nil {
+			return to, err
+		}
+		defer server.Stop()
+		return to, with(dialEmbedded(server, log), restore)
+	})
+	return err
+}
+
+// RestoreTo makes the streams of a backup on a NATS server.
+func (a *Commands) RestoreTo(t client.Target, s settings.Values, restore func(*nats.Conn) error) error {
+	return a.unusable(t, with(a.dialTo(t, s.Ping), restore))
+}
+
+// with does something on a connection of its own.
+func with(connect dial, do func(*nats.Conn) error) error {
+	nc, err := connect("millrace restore")
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	return do(nc)
 }
 
 // Stilled says what was stopped so that a log starts nothing.
