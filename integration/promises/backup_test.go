@@ -1,18 +1,30 @@
 package promises
 
 import (
+	"context"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"millrace/events"
 	"millrace/events/jet/embed"
+	jetnames "millrace/events/jet/names"
 	"millrace/integration/harness"
+	"millrace/service/client"
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/job"
 )
 
 // relay passes connections on to a NATS server, and later to another one that has taken its place.
@@ -125,6 +137,246 @@ func serving(p *harness.Place, data string) *harness.Process {
 	s := p.Start("server", "--data", data)
 	s.Until("it serves", func() bool { return strings.Contains(s.Said.String(), "Millrace serves") })
 	return s
+}
+
+// drilled is what a backup under load is held against.
+type drilled struct {
+	ids  []string // acknowledged before it began
+	runs task.ID  // ran then, and goes on for long
+	late task.ID  // was to start later
+}
+
+// The drill: a backup of an installation that works, on one NATS server, is restored into a data
+// directory and on three NATS servers. What was acknowledged before it began is there and ends, timers
+// fire, schedules go on, output and files are there, and verify finds nothing.
+func TestBackupDrill(t *testing.T) {
+	t.Parallel()
+	p := harness.New(t, 2*time.Second)
+	p.MayRepair("timers that fired after the backup")
+	p.URL = reached(p, natsAt(p, "old")).String()
+	server := serving(p, "model")
+	workers := []*harness.Process{p.Worker("w1", "--slots", "2"), p.Worker("w2", "--slots", "2")}
+	if err := os.Mkdir(p.Path("greeting"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.Write("greeting/a.txt", "hello")
+	p.Run("files", "push", "greeting", "--name", "greeting")
+	p.Write("job.yaml", "name: steady\nrun: echo from a job\nretry: {max: 2, min: 1s}\n")
+	p.Run("job", "apply", "job.yaml")
+	p.Run("schedule", "add", "often", "steady", "--every", "1s")
+	is := drilled{runs: p.Submit(`until [ -e "` + p.Path("go") + `" ]; do sleep 0.1; done; echo over`), late: p.Submit("echo late", "--delay", "8s")}
+	c := p.Connect()
+	p.Await(c, is.runs, task.Running)
+
+	// The load goes on until the old installation is gone.
+	ctx, stop := context.WithCancel(t.Context())
+	var mu sync.Mutex
+	var over sync.WaitGroup
+	over.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			s := birth.Submission{Job: "steady"}
+			if i%3 > 0 {
+				s = birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"echo", strconv.Itoa(i)}}}}
+			}
+			id, err := c.Submit(ctx, s)
+			if err == nil {
+				mu.Lock()
+				is.ids = append(is.ids, string(id.ID))
+				mu.Unlock()
+			}
+		}
+	})
+	known := func() int { mu.Lock(); defer mu.Unlock(); return len(is.ids) }
+	p.Until("there is something to save", func() bool { return known() > 200 })
+	mu.Lock()
+	before := append(slices.Clone(is.ids), string(is.runs), string(is.late))
+	mu.Unlock()
+	p.Run("backup", "saved")
+	after := known()
+	stop()
+	over.Wait()
+	if after < len(before)+5 {
+		t.Errorf("only %d tasks were submitted meanwhile", after-len(before))
+	}
+	for _, s := range append(workers, server) {
+		s.Kill()
+	}
+	p.Write("ids.txt", strings.Join(before, "\n")+"\n")
+	if r := p.Try("restore", "saved", "--check"); r.Code != 0 || !strings.Contains(r.Errs, "saved is whole") {
+		t.Errorf("%+v", r)
+	}
+
+	p.URL = ""
+	p.Run("restore", "saved", "--data", harness.Data)
+	one := p.Dev("--name", "w3", "--slots", "4")
+	judgeDrill(p, is)
+	one.Stop()
+	if err := os.Remove(p.Path("go")); err != nil {
+		t.Fatal(err)
+	}
+
+	p.URL = startCluster(t).URL()
+	p.Let("MILLRACE_REPLICAS", "3")
+	p.Run("restore", "saved")
+	serving(p, "model3")
+	p.Worker("w4", "--slots", "4")
+	judgeDrill(p, is)
+}
+
+// judgeDrill waits until a restored installation has done its work, and judges it.
+func judgeDrill(p *harness.Place, is drilled) {
+	p.Helper()
+	c := p.Connect()
+	began := p.Await(c, is.runs, task.Running)
+	p.Until("it was taken over", func() bool { began = p.State(c, is.runs); return began.Attempt == 2 })
+	p.Write("go", "")
+	p.Await(c, is.runs, task.Finished)
+	p.Await(c, is.late, task.Finished)
+	if said := p.Run("task", "logs", string(is.runs)); said != "over" {
+		p.Errorf("the task that was taken over has printed %q", said)
+	}
+	if said := p.Run("files", "ls", "greeting"); !strings.Contains(said, "greeting") {
+		p.Errorf("files: %s", said)
+	}
+	p.Run("files", "verify", "greeting")
+	p.Until("the schedule goes on", func() bool {
+		said := p.Run("schedule", "show", "often", "-o", "json")
+		return strings.Contains(said, `"next"`)
+	})
+	p.Run("schedule", "pause", "often")
+	p.Until("all has ended", func() bool { return p.Run("task", "ls", "--state", "active", "--names") == "" })
+	if r := p.Try("verify", "--settled", "--acknowledged", "ids.txt"); r.Code > 1 || !strings.Contains(r.Out, "0 violations") {
+		p.Errorf("%+v", r)
+	}
+}
+
+// bulk stores so many records of a megabyte, so that saving and restoring them takes a while.
+func bulk(p *harness.Place, c *client.Client, n int) {
+	p.Helper()
+	body := make([]byte, 1<<20)
+	chance := rand.NewChaCha8([32]byte{})
+	for range n {
+		_, _ = chance.Read(body) // it always can
+		if _, err := c.Store().JS.Publish(p.Context(), jetnames.DataPrefix+"bulk", body); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+// A backup or a restore that is killed at any moment leaves nothing that is taken for a whole one, and
+// can be done again. So does a backup onto a full disk.
+func TestBackupKilled(t *testing.T) {
+	t.Parallel()
+	p := harness.New(t, 2*time.Second)
+	p.URL = reached(p, natsAt(p, "old")).String()
+	serving(p, "model")
+	w := p.Worker("w1")
+	p.Run("run", "--wait", "--", "echo", "hello")
+	w.Stop()
+	bulk(p, p.Connect(), 60)
+
+	data := jetnames.DataStream + "/stream.tar.s2"
+	p.Until("one is killed in time", func() bool {
+		if err := os.RemoveAll(p.Path("cut")); err != nil {
+			t.Fatal(err)
+		}
+		cut := p.Start("backup", "cut")
+		p.Until("it writes records", func() bool { return p.Exists("cut/" + data) })
+		cut.Kill()
+		return !p.Exists("cut/SHA256SUMS")
+	})
+	if r := p.Try("restore", "cut", "--check"); r.Code != 2 || !strings.Contains(r.Errs, "it was not finished") {
+		t.Errorf("of a killed one: %+v", r)
+	}
+	if r := p.Try("backup", "cut"); r.Code != 5 || !strings.Contains(r.Errs, "this folder is not empty") {
+		t.Errorf("into the folder of a killed one: %+v", r)
+	}
+	full := exec.Command("sh", "-c", "ulimit -f 1000; exec millrace backup full")
+	full.Dir, full.Env = p.Dir, p.CommandEnv()
+	if said, err := full.CombinedOutput(); full.ProcessState.ExitCode() != 1 || !strings.Contains(string(said), "there is no backup") || p.Exists("full") {
+		t.Errorf("onto a full disk: %v, %s", err, said)
+	}
+	p.Run("backup", "saved")
+	text, err := os.ReadFile(p.Path("saved/" + data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := slices.Clone(text)
+	changed[len(text)/2] ^= 1
+	now := natsAt(p, "now")
+	p.URL = reached(p, now).String()
+	if err := os.WriteFile(p.Path("saved/"+data), changed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := p.Try("restore", "saved"); r.Code != 2 || !strings.Contains(r.Errs, data+" is not as it was written") {
+		t.Errorf("of a damaged one: %+v", r)
+	}
+	if err := os.WriteFile(p.Path("saved/"+data), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	nc, err := now.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := js.StreamNames(t.Context()); len(all.Name()) > 0 {
+		t.Error("it has written something of a damaged one")
+	}
+	p.Until("one is killed in time", func() bool {
+		all := js.StreamNames(t.Context())
+		for name := range all.Name() {
+			if err := js.DeleteStream(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cut := p.Start("restore", "saved")
+		p.Until("it writes records", func() bool {
+			s, err := js.Stream(t.Context(), jetnames.DataStream)
+			return err == nil && s.CachedInfo().State.Msgs > 1
+		})
+		cut.Kill()
+		log, err := js.Stream(t.Context(), jetnames.LogStream)
+		return err == nil && log.CachedInfo().Config.Metadata["millrace.restoring"] != ""
+	})
+	for _, command := range []string{"server --data model2", "task ls"} {
+		if r := p.Try(strings.Fields(command)...); r.Code != 5 || !strings.Contains(r.Errs, "being restored from a backup") {
+			t.Errorf("millrace %s after a killed restore: %+v", command, r)
+		}
+	}
+	if r := p.Try("restore", "saved"); r.Code != 0 || !strings.Contains(r.Errs, "a restore was cut off here") {
+		t.Fatalf("once more: %+v", r)
+	}
+	if r := p.Try("restore", "saved"); r.Code != 5 || !strings.Contains(r.Errs, "there is a log on this NATS server already") {
+		t.Errorf("a third time: %+v", r)
+	}
+	serving(p, "model2")
+	p.Worker("w2")
+	p.Run("run", "--wait", "--", "echo", "hello again")
+	s, err := js.Stream(t.Context(), jetnames.DataStream)
+	if err != nil || s.CachedInfo().State.Msgs != 60 {
+		t.Errorf("the records: %v", err)
+	}
+
+	p.URL = ""
+	cut := p.Start("restore", "saved", "--data", harness.Data)
+	p.Until("it has begun", func() bool { return p.Exists(harness.Data + "/importing") })
+	cut.Kill()
+	if !p.Exists(harness.Data + "/nats") { // else it was faster
+		p.Run("restore", "saved", "--data", harness.Data)
+	}
+	if r := p.Try("restore", "saved", "--data", harness.Data); r.Code != 5 {
+		t.Errorf("into a directory with data: %+v", r)
+	}
+	p.Dev()
+	p.Run("run", "--wait", "--", "echo", "hello there")
+	if r := p.Try("verify"); r.Code > 1 {
+		t.Errorf("%+v", r)
+	}
 }
 
 // A worker of the old installation lives on, and reaches the restored one. It held a lease when the

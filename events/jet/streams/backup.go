@@ -282,7 +282,7 @@ func (s *saver) later(ctx context.Context, is *SavedStream) error {
 				continue
 			}
 			// A replica that is behind has less.
-			err = ask(ctx, s.nc, names.APIGet+is.Name, map[string]any{"seq": at + 1, "next_by_subj": ">"}, &struct{}{})
+			err = ask(ctx, s.nc, names.APIGet+is.Name, map[string]any{"seq": at + 1, "next_by_subj": ">"}, nil)
 			if request.Says(err, request.CodeNoMessage) {
 				return nil
 			}

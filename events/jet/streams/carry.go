@@ -129,14 +129,11 @@ func (in *inlet) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
+// send sends a part. In a cluster, it may take a moment until all servers know where the first one goes.
 func (in *inlet) send(part []byte) error {
 	ctx, cancel := context.WithTimeout(in.ctx, answered)
 	defer cancel()
-	m, err := in.nc.RequestWithContext(ctx, in.deliver, part)
-	if err == nil && len(m.Data) > 0 {
-		err = understand(m.Data, &struct{}{})
-	}
-	if err != nil {
+	if err := exchange(ctx, in.nc, &nats.Msg{Subject: in.deliver, Data: part}, nil); err != nil {
 		return fmt.Errorf("write the stream %s: %w", in.name, err)
 	}
 	return nil
@@ -158,7 +155,7 @@ func (in *inlet) close(err error) error {
 
 // remove deletes a stream if there is one.
 func remove(ctx context.Context, nc *nats.Conn, name string) error {
-	err := ask(ctx, nc, names.APIRemove+name, nil, &struct{}{})
+	err := ask(ctx, nc, names.APIRemove+name, nil, nil)
 	if request.Says(err, request.CodeNoSuchStream) {
 		return nil
 	}
@@ -200,7 +197,11 @@ func exchange(ctx context.Context, nc *nats.Conn, m *nats.Msg, answer any) error
 	}
 }
 
+// understand reads an answer into a value; nil for an answer that says nothing.
 func understand(data []byte, answer any) error {
+	if len(data) == 0 && answer == nil {
+		return nil
+	}
 	var said struct {
 		Error *request.ServerError `json:"error"`
 	}
@@ -208,6 +209,8 @@ func understand(data []byte, answer any) error {
 		return err
 	}
 	switch {
+	case said.Error == nil && answer == nil:
+		return nil
 	case said.Error == nil:
 		return json.Unmarshal(data, answer)
 	case request.NameTaken(said.Error):

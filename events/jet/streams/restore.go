@@ -200,7 +200,7 @@ func addLater(ctx context.Context, nc *nats.Conn, path string) error {
 		}
 		maps.DeleteFunc(m.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "Nats-Expected-") })
 		ctx, cancel := context.WithTimeout(ctx, answered)
-		err := exchange(ctx, nc, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}, &struct{}{})
+		err := exchange(ctx, nc, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}, nil)
 		cancel()
 		if err != nil {
 			return fmt.Errorf("store what came later on %s: %w", m.Subject, err)
@@ -239,9 +239,9 @@ func restoreConsumer(ctx context.Context, nc *nats.Conn, c SavedConsumer) error 
 	if err := json.Unmarshal(config["durable_name"], &name); err != nil {
 		return err
 	}
-	err := ask(ctx, nc, names.APIMake+names.LogStream+"."+name, map[string]any{"stream_name": names.LogStream, "config": config, "action": "create"}, &struct{}{})
+	err := ask(ctx, nc, names.APIMake+names.LogStream+"."+name, map[string]any{"stream_name": names.LogStream, "config": config, "action": "create"}, nil)
 	if start, _ := strconv.ParseUint(string(config["opt_start_seq"]), 10, 64); err == nil && reset && c.Done > 0 && c.Done >= start {
-		err = ask(ctx, nc, names.APIReset+names.LogStream+"."+name, map[string]any{"seq": c.Done + 1}, &struct{}{})
+		err = ask(ctx, nc, names.APIReset+names.LogStream+"."+name, map[string]any{"seq": c.Done + 1}, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("make the consumer %s: %w", name, err)
@@ -263,5 +263,5 @@ func unmark(ctx context.Context, nc *nats.Conn) error {
 	if config["metadata"], err = json.Marshal(metadata); err != nil {
 		return err
 	}
-	return ask(ctx, nc, names.APIUpdate+names.LogStream, config, &struct{}{})
+	return ask(ctx, nc, names.APIUpdate+names.LogStream, config, nil)
 }
