@@ -20,6 +20,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet/embed"
 	jetnames "millrace/events/jet/names"
+	"millrace/events/jet/rights"
 	"millrace/integration/harness"
 	"millrace/service/client"
 	"millrace/task"
@@ -442,6 +443,52 @@ func TestOldWorkerMeetsRestoredLog(t *testing.T) {
 		}
 	}
 	if r := p.Try("verify", "--settled"); r.Code > 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A backup is restored into another account of the same NATS server, by the users of the servers, who
+// may do that and nobody else.
+func TestBackupByRole(t *testing.T) {
+	t.Parallel()
+	g := guard(t, accountFor("saved", "w1"), accountFor("restored", "w1"))
+	as := func(p *harness.Place, realm string, role rights.Role, node string) {
+		p.Let("NATS_URL", g.ns.ClientURL())
+		for _, v := range g.as(roleUser(realm, role, node)) {
+			name, value, _ := strings.Cut(v, "=")
+			p.Let(name, value)
+		}
+	}
+	p := harness.New(t, 2*time.Second)
+	as(p, "saved", rights.Server, "")
+	serving(p, "model")
+	as(p, "saved", rights.Worker, "w1")
+	w := p.Worker("w1")
+	as(p, "saved", rights.Operator, "")
+	p.Run("run", "--wait", "--", "true")
+	ended := p.Submit("echo waits", "--queue", "nobody")
+	w.Stop()
+	g.unrefused(t, "saved")
+	for _, role := range []rights.Role{rights.Operator, rights.Viewer} {
+		as(p, "saved", role, "")
+		if r := p.Try("backup", "never"); r.Code != 5 || p.Exists("never") {
+			t.Errorf("%s: %+v", role, r)
+		}
+	}
+	as(p, "saved", rights.Server, "")
+	p.Run("backup", "backup")
+	as(p, "restored", rights.Operator, "")
+	if r := p.Try("restore", "backup"); r.Code != 5 || !strings.Contains(r.Errs, "`millrace nats permissions` prints what each role needs") {
+		t.Errorf("an operator: %+v", r)
+	}
+	as(p, "restored", rights.Server, "")
+	p.Run("restore", "backup")
+	serving(p, "model2")
+	as(p, "restored", rights.Worker, "w1")
+	p.Worker("w1", "--queue", "nobody")
+	as(p, "restored", rights.Operator, "")
+	p.Run("task", "wait", string(ended))
+	if r := p.Try("verify"); r.Code > 1 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,11 +13,13 @@ import (
 
 	"millrace/events/jet/embed"
 	"millrace/events/jet/names"
+	"millrace/events/jet/request"
 	"millrace/events/jet/streams"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/wording"
+	"millrace/service/client"
 )
 
 // Backup is millrace backup.
@@ -35,13 +38,8 @@ of "millrace server".`,
   millrace restore /backup/2026-11-28 --check`,
 		Args: settings.Takes(1, 1, "directory"),
 	}
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cl, err := a.Connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		m, err := streams.Save(c.Context(), cl.Store().NC, args[0], wording.ThisBuild().Version, cl.Now, a.saySaved)
+	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
+		m, err := streams.Save(ctx, cl.Store().NC, args[0], wording.ThisBuild().Version, cl.Now, a.saySaved)
 		if errors.Is(err, streams.ErrOccupied) {
 			return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("name a folder that is not there yet; one without SHA256SUMS is a backup that was cut off, and can go")}
 		}
@@ -50,7 +48,7 @@ of "millrace server".`,
 		}
 		a.Note("%s has everything up to #%d, in %v", args[0], lastOf(m), m.Ended.Sub(m.Began).Round(time.Millisecond))
 		return nil
-	}
+	})
 	return c
 }
 
@@ -110,13 +108,13 @@ On a NATS server with permissions this takes the user of "millrace server".`,
 		}
 		var is streams.Restored
 		where := dir
-		restore := func(nc *nats.Conn) (err error) {
-			is, err = streams.Restore(c.Context(), nc, args[0], m, s.Layout(), a.saySaved)
+		restore := func(ctx context.Context, nc *nats.Conn) (err error) {
+			is, err = streams.Restore(ctx, nc, args[0], m, s.Layout(), a.saySaved)
 			return err
 		}
 		if dir == "" {
 			where = t.Name
-			err = serve.Of(a.App).RestoreTo(t, s, restore)
+			err = serve.Of(a.App).RestoreTo(c.Context(), t, s, restore)
 		} else {
 			err = serve.Of(a.App).RestoreDir(c.Context(), dir, s, restore)
 		}
@@ -125,6 +123,8 @@ On a NATS server with permissions this takes the user of "millrace server".`,
 			return &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s: %w", t.Name, err), Hint: exit.Hint("a backup goes into a server that has none: name a directory that is not there yet with --data, or a NATS server or account without Millrace, where no `millrace server` runs")}
 		case errors.Is(err, embed.ErrFilled), errors.Is(err, embed.ErrLocked):
 			return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("a backup goes into a server that has none: name a directory that is not there yet")}
+		case errors.As(err, new(*request.Denied)):
+			return err
 		case err != nil:
 			f := *exit.Of(err)
 			if f.Err != nil {

@@ -123,7 +123,7 @@ func (a *Commands) ImportTo(ctx context.Context, t client.Target, s settings.Val
 
 // RestoreDir makes a data directory of a backup. It is there when it is whole, or not at all. The error
 // wraps [embed.ErrFilled] or [embed.ErrLocked].
-func (a *Commands) RestoreDir(ctx context.Context, dir string, s settings.Values, restore func(*nats.Conn) error) error {
+func (a *Commands) RestoreDir(ctx context.Context, dir string, s settings.Values, restore func(context.Context, *nats.Conn) error) error {
 	_, _, err := a.Import(ctx, dir, s, "", true, func(dir string) (to view.Point, err error) {
 		log := slog.New(slog.DiscardHandler)
 		server, err := embed.Start(embed.Config{Dir: dir, Log: log})
@@ -131,24 +131,30 @@ func (a *Commands) RestoreDir(ctx context.Context, dir string, s settings.Values
 			return to, err
 		}
 		defer server.Stop()
-		return to, with(dialEmbedded(server, log), restore)
+		nc, err := dialEmbedded(server, log)(restoring)
+		if err != nil {
+			return to, err
+		}
+		defer nc.Close()
+		return to, restore(ctx, nc)
 	})
 	return err
 }
 
-// RestoreTo makes the streams of a backup on a NATS server.
-func (a *Commands) RestoreTo(t client.Target, s settings.Values, restore func(*nats.Conn) error) error {
-	return a.unusable(t, with(a.dialTo(t, s.Ping), restore))
-}
+// restoring is the name of the connection.
+const restoring = "millrace restore"
 
-// with does something on a connection of its own.
-func with(connect dial, do func(*nats.Conn) error) error {
-	nc, err := connect("millrace restore")
+// RestoreTo makes the streams of a backup on a NATS server. A missing right ends it at once.
+func (a *Commands) RestoreTo(ctx context.Context, t client.Target, s settings.Values, restore func(context.Context, *nats.Conn) error) error {
+	nc, err := a.dialTo(t, s.Ping)(restoring)
 	if err != nil {
-		return err
+		return a.unusable(t, err)
 	}
 	defer nc.Close()
-	return do(nc)
+	denials := request.WatchDenials(nc)
+	defer denials.Close()
+	ctx, done := denials.Guard(ctx, "")
+	return done(restore(ctx, nc))
 }
 
 // Stilled says what was stopped so that a log starts nothing.
