@@ -219,9 +219,29 @@ func TestBackupDrill(t *testing.T) {
 	p.URL = startCluster(t).URL()
 	p.Let("MILLRACE_REPLICAS", "3")
 	p.Run("restore", "saved")
-	serving(p, "model3")
-	p.Worker("w4", "--slots", "4")
+	server = serving(p, "model") // with the read model of the old log, which it makes again
+	worker := p.Worker("w4", "--slots", "4")
 	judgeDrill(p, is)
+
+	// From three back to one.
+	p.Run("backup", "saved3")
+	worker.Stop()
+	server.Stop()
+	p.URL = ""
+	p.Let("MILLRACE_REPLICAS", "1")
+	p.Run("restore", "saved3", "--data", "data3")
+	p.URL = ""
+	again := p.Start("dev", "--data", "data3", "--port", "0", "--name", "w5")
+	again.Until("it is ready", func() bool { return p.Exists("data3/nats.url") })
+	text, err := os.ReadFile(p.Path("data3/nats.url"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.URL = strings.TrimSpace(string(text))
+	p.Run("run", "--wait", "--", "true")
+	if r := p.Try("verify", "--settled", "--acknowledged", "ids.txt"); r.Code > 1 {
+		t.Errorf("%+v", r)
+	}
 }
 
 // judgeDrill waits until a restored installation has done its work, and judges it.

@@ -176,23 +176,22 @@ func ask(ctx context.Context, nc *nats.Conn, subject string, question, answer an
 	return exchange(ctx, nc, &nats.Msg{Subject: subject, Data: text}, answer)
 }
 
-// electing is how long to wait until asking again who has no leader.
+// electing is how long to wait until asking again who has no leader, or does not know the others yet.
 const electing = 100 * time.Millisecond
 
-// exchange sends a message to JetStream. While nobody takes it, as in an election, it sends it again.
+// exchange sends a message to JetStream. While nobody takes it, as in an election or in a cluster that
+// has just started, it sends it again.
 func exchange(ctx context.Context, nc *nats.Conn, m *nats.Msg, answer any) error {
 	for {
 		said, err := nc.RequestMsgWithContext(ctx, m)
 		if err == nil {
 			err = understand(said.Data, answer)
 		}
-		if !errors.Is(err, nats.ErrNoResponders) && !request.Says(err, request.CodeNoLeader) {
+		if !errors.Is(err, nats.ErrNoResponders) && !request.Says(err, request.CodeNoLeader) && !request.Says(err, request.CodeNoPeers) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if rest(ctx, electing); ctx.Err() != nil {
 			return err
-		case <-time.After(electing):
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -61,7 +62,13 @@ func Restore(ctx context.Context, nc *nats.Conn, dir string, m Manifest, l Layou
 			if (is.Name == names.LogStream) != first {
 				continue
 			}
-			gap, err := restoreStream(ctx, nc, dir, is, replicas, m.Began.Format("2006-01-02T15:04:05.000Z07:00"))
+			var gap uint64
+			for try := range triesToRestore {
+				if gap, err = restoreStream(ctx, nc, dir, is, replicas, m.Began.Format(time.RFC3339Nano)); err == nil || !r.Again || errors.Is(err, ErrThere) {
+					break
+				}
+				rest(ctx, time.Duration(try+1)*electing)
+			}
 			if err == nil && savedOrder[i].then != "" {
 				err = addLater(ctx, nc, filepath.Join(dir, is.Name, laterFile))
 			}
@@ -83,6 +90,17 @@ func Restore(ctx context.Context, nc *nats.Conn, dir string, m Manifest, l Layou
 		}
 	}
 	return r, unmark(ctx, nc)
+}
+
+// triesToRestore is how often a stream is restored that was removed before. A NATS server removes the
+// files of a stream when it has said that it is gone; two of one name can get in each other's way.
+const triesToRestore = 8
+
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }
 
 // clear sees that a NATS server has no streams of Millrace, and removes those of a restore that was
