@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
@@ -381,6 +382,40 @@ func TestBackupKilled(t *testing.T) {
 	s, err := js.Stream(t.Context(), jetnames.DataStream)
 	if err != nil || s.CachedInfo().State.Msgs != 60 {
 		t.Errorf("the records: %v", err)
+	}
+
+	// The NATS server is killed in the middle.
+	n := &otherNATS{p: p}
+	p.Until("one is killed in time", func() bool {
+		n.store = t.TempDir()
+		n.start("-1")
+		nc, err := nats.Connect(p.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		js, err := jetstream.New(nc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cut := p.Start("restore", "saved")
+		p.Until("it writes records", func() bool {
+			s, err := js.Stream(t.Context(), jetnames.DataStream)
+			return err == nil && s.CachedInfo().State.Msgs > 1
+		})
+		_ = n.cmd.Process.Kill() // it runs
+		cut.Kill()
+		n.stop()
+		n.start("-1")
+		r := p.Try("restore", "saved")
+		if r.Code != 0 {
+			n.stop()
+		}
+		return r.Code == 0 && strings.Contains(r.Errs, "a restore was cut off here")
+	})
+	defer n.stop()
+	if r := p.Try("restore", "saved"); r.Code != 5 {
+		t.Errorf("once more after the NATS server was killed: %+v", r)
 	}
 
 	p.URL = ""

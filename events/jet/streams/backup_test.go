@@ -268,13 +268,13 @@ func TestRestoredConsumers(t *testing.T) {
 	from := single(t)
 	js := open(t, from, streams.Layout{})
 	ctx := natstest.Within(t)
-	make := func(name string, policy jetstream.DeliverPolicy, start uint64) jetstream.Consumer {
+	durable := func(name string, policy jetstream.DeliverPolicy, start uint64) jetstream.Consumer {
 		return natstest.Must(js.CreateConsumer(ctx, names.LogStream, jetstream.ConsumerConfig{Durable: name, FilterSubject: names.QueuePrefix + "q.>",
 			AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: policy, OptStartSeq: start, AckWait: time.Minute, Metadata: map[string]string{"millrace": "1"}}))(t)
 	}
-	all, late := make("queue_q", jetstream.DeliverAllPolicy, 0), make("late", jetstream.DeliverByStartSequencePolicy, 3)
-	fresh := make("fresh", jetstream.DeliverAllPolicy, 0)
-	make("foreign", jetstream.DeliverNewPolicy, 0)
+	all, late := durable("queue_q", jetstream.DeliverAllPolicy, 0), durable("late", jetstream.DeliverByStartSequencePolicy, 3)
+	durable("fresh", jetstream.DeliverAllPolicy, 0)
+	durable("foreign", jetstream.DeliverNewPolicy, 0)
 	for i := range 6 {
 		natstest.Raw(t, js, names.QueuePrefix+fmt.Sprint("q.5.t", i+1), nil, []byte("{}"))
 	}
@@ -288,7 +288,6 @@ func TestRestoredConsumers(t *testing.T) {
 			}
 		}
 	}
-	_ = fresh
 	dir, m := saved(t, from)
 	to := triple(t)
 	natstest.Must(streams.Restore(ctx, to, dir, m, streams.Layout{Replicas: 3}, quiet))(t)
@@ -510,5 +509,55 @@ func TestBackupOfShrinkingLog(t *testing.T) {
 	log = natstest.Must(open(t, to, streams.Layout{}).Stream(natstest.Within(t), names.LogStream))(t)
 	if s := log.CachedInfo().State; s.FirstSeq != is.First || s.Msgs != uint64(is.Messages) {
 		t.Errorf("restored it has %+v", s)
+	}
+}
+
+// A restore was killed in the middle of the log. In a cluster its name stays, and nothing else.
+func TestRestoreIsKilled(t *testing.T) {
+	t.Parallel()
+	from := single(t)
+	js := open(t, from, streams.Layout{})
+	body := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(body) // it always can
+	for range 20 {
+		natstest.Raw(t, js, names.ChainPrefix+"t", nil, body)
+	}
+	dir, m := saved(t, from)
+	for name, to := range map[string]*nats.Conn{"one": single(t), "three": triple(t)} {
+		t.Run(name, func(t *testing.T) {
+			layout := streams.Layout{Replicas: map[string]int{"one": 1, "three": 3}[name]}
+			text := natstest.Must(os.ReadFile(filepath.Join(dir, names.LogStream, "backup.json")))(t)
+			var of struct {
+				Config map[string]any `json:"config"`
+				State  map[string]any `json:"state"`
+			}
+			if err := json.Unmarshal(text, &of); err != nil {
+				t.Fatal(err)
+			}
+			delete(of.Config, "sources")
+			of.Config["num_replicas"] = layout.Replicas
+			of.Config["metadata"].(map[string]any)["millrace.restoring"] = "x"
+			var into struct {
+				Deliver string `json:"deliver_subject"`
+			}
+			testkit.Eventually(t, "the restore begins", func() bool {
+				said, err := to.Request(names.APIRestore+names.LogStream, natstest.Must(json.Marshal(of))(t), natstest.Patience)
+				return err == nil && json.Unmarshal(said.Data, &into) == nil && into.Deliver != ""
+			})
+			packed := natstest.Must(os.ReadFile(filepath.Join(dir, names.LogStream, "stream.tar.s2")))(t)
+			testkit.Eventually(t, "it takes a part", func() bool {
+				_, err := to.Request(into.Deliver, packed[:len(packed)/2], natstest.Patience)
+				return err == nil
+			})
+			testkit.Eventually(t, "the NATS server has given it up", func() bool {
+				_, err := to.Request(into.Deliver, nil, time.Second)
+				return errors.Is(err, nats.ErrNoResponders)
+			})
+			is := natstest.Must(streams.Restore(natstest.Within(t), to, dir, m, layout, quiet))(t)
+			log := natstest.Must(open(t, to, streams.Layout{}).Stream(natstest.Within(t), names.LogStream))(t)
+			if s := log.CachedInfo().State; !is.Again && layout.Replicas > 1 || s.Msgs != 20 || s.LastSeq != is.From-1 {
+				t.Errorf("in the end it has %+v, %+v", s, is)
+			}
+		})
 	}
 }

@@ -51,7 +51,7 @@ type Restored struct {
 // begun anew by the next one. It returns an error that wraps [ErrThere] if the NATS server has
 // streams of Millrace that no restore has made.
 func Restore(ctx context.Context, nc *nats.Conn, dir string, m Manifest, l Layout, said func(SavedStream)) (r Restored, err error) {
-	if r.Again, err = clear(ctx, nc); err != nil {
+	if r.Again, err = vacate(ctx, nc); err != nil {
 		return r, err
 	}
 	replicas := l.withDefaults().Replicas
@@ -64,7 +64,13 @@ func Restore(ctx context.Context, nc *nats.Conn, dir string, m Manifest, l Layou
 			}
 			var gap uint64
 			for try := range triesToRestore {
-				if gap, err = restoreStream(ctx, nc, dir, is, replicas, m.Began.Format(time.RFC3339Nano)); err == nil || !r.Again || errors.Is(err, ErrThere) {
+				gap, err = restoreStream(ctx, nc, dir, is, replicas, m.Began.Format(time.RFC3339Nano))
+				if errors.Is(err, ErrThere) && first && !r.Again {
+					r.Again = leftover(ctx, nc, is.Name)
+				} else if errors.Is(err, ErrThere) {
+					break
+				}
+				if err == nil || !r.Again {
 					break
 				}
 				rest(ctx, time.Duration(try+1)*electing)
@@ -96,6 +102,15 @@ func Restore(ctx context.Context, nc *nats.Conn, dir string, m Manifest, l Layou
 // files of a stream when it has said that it is gone; two of one name can get in each other's way.
 const triesToRestore = 8
 
+// leftover tells whether a cluster has the name of a stream and nothing else of it, as after a restore
+// that was killed, and removes that. It waits first, for a stream that is just being made is like that,
+// too.
+func leftover(ctx context.Context, nc *nats.Conn, name string) bool {
+	rest(ctx, 20*electing)
+	_, err := configOf(ctx, nc, name)
+	return request.Says(err, request.CodeNoSuchStream) && remove(ctx, nc, name) == nil
+}
+
 func rest(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -103,9 +118,9 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// clear sees that a NATS server has no streams of Millrace, and removes those of a restore that was
+// vacate sees that a NATS server has no streams of Millrace, and removes those of a restore that was
 // cut off.
-func clear(ctx context.Context, nc *nats.Conn) (again bool, err error) {
+func vacate(ctx context.Context, nc *nats.Conn) (again bool, err error) {
 	var there []string
 	for _, stream := range savedOrder {
 		cfg, err := configOf(ctx, nc, stream.name)
