@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/value"
+	"millrace/worker/claim"
 )
 
 // handOverAgain is the pause after a failed try to hand over what was spooled.
@@ -234,7 +235,10 @@ func (w *Worker) tell(ctx context.Context, t task.Task, offer *events.Offer, c t
 	switch {
 	case err == nil:
 		return true, nil
-	case errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrUnknown):
+	case errors.Is(err, claim.ErrNoAttempt), errors.Is(err, task.ErrUnknown):
+		w.log.Warn("result came too late, for a log that does not know of it; it is dropped", "error", err, "task", string(t.ID), "epoch", t.Epoch)
+		return true, err
+	case errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrEnded):
 		w.log.Warn("result came too late; it is kept as evidence", "error", err, "task", string(t.ID), "epoch", t.Epoch)
 		return true, err
 	case errors.Is(err, events.ErrTooLarge):

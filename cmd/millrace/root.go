@@ -64,6 +64,8 @@ func (a *app) entries() []entry {
 		{groupServe, "demo", examples.Of(a.App).Command},
 		{groupServe, connect.Bench.Name, started(connect.Bench)},
 		{groupServe, connect.Chaos.Name, started(connect.Chaos)},
+		{groupAbout, "backup", history.Of(a.App).Backup},
+		{groupAbout, "restore", history.Of(a.App).Restore},
 		{groupAbout, "config", a.configCommand},
 		{groupAbout, "token", job.Of(a.App).Tokens},
 		{groupAbout, "nats", a.natsCommand},

@@ -249,8 +249,9 @@ func behind(o *events.Offer, t *task.Task, after uint64) bool {
 
 // Report records how the attempt of t ended, makes durable what follows from that, and acknowledges
 // the offer. If the task no longer belongs to the attempt, Report keeps the outcome as evidence,
-// and the error wraps [task.ErrFenced]; then the next holder acknowledges the offer. After any
-// other error the outcome is unknown, and Report may be called again.
+// and the error wraps [task.ErrFenced]; then the next holder acknowledges the offer. If the log has no
+// such attempt, there is nothing to keep, and the error wraps [ErrNoAttempt] as well. After any other
+// error the outcome is unknown, and Report may be called again.
 func (p *Protocol) Report(ctx context.Context, t *task.Task, o *events.Offer, c task.Command) error {
 	now := reported.Get().(*task.Task)
 	defer reported.Put(now)
@@ -266,12 +267,14 @@ func (p *Protocol) Report(ctx context.Context, t *task.Task, o *events.Offer, c 
 	_, err := p.Recorder.Move(ctx, now, c)
 	switch {
 	case errors.Is(err, task.ErrFenced):
-		told, readErr := p.told(ctx, t)
-		if readErr != nil {
+		begun, told, readErr := p.told(ctx, t)
+		switch {
+		case readErr != nil:
 			// Without ErrFenced, so that the caller asks again.
 			return fmt.Errorf("read task %s: %w", t.ID, readErr)
-		}
-		if !told {
+		case !begun:
+			return fmt.Errorf("%w: %w", err, ErrNoAttempt)
+		case !told:
 			return errors.Join(err, p.late(ctx, t, now, c))
 		}
 	case err != nil:
@@ -280,26 +283,33 @@ func (p *Protocol) Report(ctx context.Context, t *task.Task, o *events.Offer, c 
 	return p.done(ctx, now, o)
 }
 
-// told tells whether the log already has the end of t's attempt as the attempt itself reported it:
-// an earlier Report recorded it but lost the answer, or failed at what follows.
-func (p *Protocol) told(ctx context.Context, t *task.Task) (bool, error) {
+// ErrNoAttempt: the log has no such attempt, although the worker has seen it begin.
+var ErrNoAttempt = errors.New("the log has no such attempt: it was restored from an older backup, or is another one")
+
+// told tells whether the log has the begin of t's attempt, and whether it already has the end as the
+// attempt itself reported it: an earlier Report recorded it but lost the answer, or failed at what
+// follows.
+func (p *Protocol) told(ctx context.Context, t *task.Task) (begun, told bool, err error) {
 	records, err := p.Recorder.Log.Task(ctx, t.ID)
-	return slices.ContainsFunc(records, func(r events.Record) bool {
+	for _, r := range records {
+		begun = begun || r.Seq == t.Epoch
 		if r.Kind != events.KindChain {
-			return false
+			continue
 		}
+		var of uint64
 		switch e := r.Fact.Event.(type) {
 		case task.AttemptFinished:
-			return e.Epoch == t.Epoch
+			of = e.Epoch
 		case task.AttemptFailed:
-			return e.Epoch == t.Epoch
+			of = e.Epoch
 		case task.AttemptReleased:
-			return e.Epoch == t.Epoch
+			of = e.Epoch
 		case task.CancelConfirmed:
-			return e.Epoch == t.Epoch
+			of = e.Epoch
 		}
-		return false
-	}), err
+		told = told || of == t.Epoch
+	}
+	return begun, told, err
 }
 
 // done acknowledges an offer once what follows from the task's state is durable. One whose log may have

@@ -341,6 +341,11 @@ func TestReport(t *testing.T) {
 		{name: "the answer is lost, and the log loses that and the claim, and has an end in its place", given: func(w *world, _ task.Task, _ *events.Offer) {
 			w.faults.lost = func(uint64) { w.log.Lose(2); w.do(task.Cancel{}) }
 		}, err: task.ErrFenced, is: task.Cancelled, late: 1},
+		{name: "the log was restored from before the claim, and has gone on", given: func(w *world, _ task.Task, _ *events.Offer) {
+			w.log.Lose(1)
+			w.submit(job.Spec{})
+			w.do(task.Cancel{})
+		}, err: claim.ErrNoAttempt, is: task.Cancelled},
 		{name: "it has reported this before", given: func(w *world, k task.Task, _ *events.Offer) { w.do(task.Finish{Epoch: k.Epoch}) },
 			acked: true, is: task.Finished},
 		{name: "a cancel came first", given: func(w *world, _ task.Task, _ *events.Offer) { w.do(task.Cancel{}) },

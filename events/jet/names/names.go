@@ -104,6 +104,10 @@ const (
 	APISnapshot     = "$JS.API.STREAM.SNAPSHOT."
 	APIRestore      = "$JS.API.STREAM.RESTORE."
 	APIPause        = "$JS.API.CONSUMER.PAUSE."
+	APIReset        = "$JS.API.CONSUMER.RESET."
+	APIUpdate       = "$JS.API.STREAM.UPDATE."
+	APIRemove       = "$JS.API.STREAM.DELETE."
+	APISaved        = "$JS.SNAPSHOT." // parts of a snapshot: acknowledged as ACK, restored as RESTORE
 	ElectedAdvisory = "$JS.EVENT.ADVISORY.CONSUMER.LEADER_ELECTED."
 	DeadAdvisory    = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + LogStream + ".*"
 	BucketSubject   = "$KV."

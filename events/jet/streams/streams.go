@@ -204,8 +204,11 @@ func extend(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 var ErrOldLog = errors.New("the log has a form that single messages can erase, as versions before this one made it, and this version cannot go on with it: " +
 	"export it with that version (`millrace events export`), and import it into a data directory of its own with this one (`millrace events import`)")
 
-// Current returns an error for a log of an old form.
+// Current returns an error for a log of an old form, and [ErrRestoring] for one that is not whole yet.
 func Current(log jetstream.StreamConfig) error {
+	if log.Metadata[metaRestoring] != "" {
+		return ErrRestoring
+	}
 	if log.Metadata["millrace"] != "" && (log.AllowRollup || log.AllowMsgTTL || log.AllowMsgSchedules) {
 		return ErrOldLog
 	}

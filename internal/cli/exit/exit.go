@@ -16,6 +16,7 @@ import (
 	"millrace/events/jet/outputs"
 	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
+	"millrace/events/jet/streams"
 	"millrace/files"
 	"millrace/projections/view"
 	"millrace/service/client"
@@ -193,6 +194,8 @@ func Of(err error) *Fault {
 		return &Fault{Code: Refused, Err: err, Hint: Hint("wait for that task, cancel it, or submit with another key")}
 	case errors.Is(err, client.ErrOther):
 		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace task show` says what it does; choose another id, or leave --id out")}
+	case errors.Is(err, streams.ErrRestoring):
+		return &Fault{Code: Refused, Err: err}
 	case errors.Is(err, jet.ErrNoService), errors.Is(err, jet.ErrNoJetStream), errors.Is(err, jet.ErrNoMillrace):
 		return &Fault{Code: NoServer, Err: err}
 	case client.Denied(err):

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"millrace/events"
 	"millrace/events/jet/embed"
 	"millrace/events/jet/names"
@@ -117,6 +119,42 @@ func (a *Commands) ImportTo(ctx context.Context, t client.Target, s settings.Val
 	}
 	defer nc.Close()
 	return to, is, streams.Carry(ctx, from, nc, names.LogStream)
+}
+
+// RestoreDir makes a data directory of a backup. It is there when it is whole, or not at all. The error
+// wraps [embed.ErrFilled] or [embed.ErrLocked].
+func (a *Commands) RestoreDir(ctx context.Context, dir string, s settings.Values, restore func(context.Context, *nats.Conn) error) error {
+	_, _, err := a.Import(ctx, dir, s, "", true, func(dir string) (to view.Point, err error) {
+		log := slog.New(slog.DiscardHandler)
+		server, err := embed.Start(embed.Config{Dir: dir, Log: log})
+		if err != nil {
+			return to, err
+		}
+		defer server.Stop()
+		nc, err := dialEmbedded(server, log)(restoring)
+		if err != nil {
+			return to, err
+		}
+		defer nc.Close()
+		return to, restore(ctx, nc)
+	})
+	return err
+}
+
+// restoring is the name of the connection.
+const restoring = "millrace restore"
+
+// RestoreTo makes the streams of a backup on a NATS server. A missing right ends it at once.
+func (a *Commands) RestoreTo(ctx context.Context, t client.Target, s settings.Values, restore func(context.Context, *nats.Conn) error) error {
+	nc, err := a.dialTo(t, s.Ping)(restoring)
+	if err != nil {
+		return a.unusable(t, err)
+	}
+	defer nc.Close()
+	denials := request.WatchDenials(nc)
+	defer denials.Close()
+	ctx, done := denials.Guard(ctx, "")
+	return done(restore(ctx, nc))
 }
 
 // Stilled says what was stopped so that a log starts nothing.
