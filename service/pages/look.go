@@ -437,6 +437,7 @@ var functions = template.FuncMap{
 	"clocks":  clocks,
 	"flat":    wording.Flat,
 	"there":   there,
+	"hyphen":  func(text string) string { return strings.ReplaceAll(text, " ", "-") },
 	"nextOf":  nextOfDead,
 	"code":    func(t task.Task) string { return wording.Code(&t) },
 	"said":    func(t task.Task) string { return wording.Said(&t) },
