@@ -170,7 +170,9 @@ func TestBackupDrill(t *testing.T) {
 	c := p.Connect()
 	p.Await(c, is.runs, task.Running)
 
-	// The load goes on until the old installation is gone.
+	// The load goes on until the old installation is gone. It leaves so many tasks waiting, and no more,
+	// however long the backup takes: what is restored has to run them first.
+	const waiting = 150
 	ctx, stop := context.WithCancel(t.Context())
 	var mu sync.Mutex
 	var over sync.WaitGroup
@@ -181,10 +183,15 @@ func TestBackupDrill(t *testing.T) {
 				s = birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"echo", strconv.Itoa(i)}}}}
 			}
 			id, err := c.Submit(ctx, s)
-			if err == nil {
-				mu.Lock()
-				is.ids = append(is.ids, string(id.ID))
-				mu.Unlock()
+			if err != nil {
+				continue
+			}
+			mu.Lock()
+			is.ids = append(is.ids, string(id.ID))
+			first := task.ID(is.ids[max(len(is.ids)-waiting, 0)])
+			mu.Unlock()
+			if i >= waiting {
+				_, _ = c.Wait(ctx, first) // the next one is submitted anyhow
 			}
 		}
 	})
