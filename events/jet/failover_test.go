@@ -2,7 +2,6 @@ package jet
 
 import (
 	"context"
-	"net/url"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -64,8 +63,8 @@ func TestLeaderStepsDown(t *testing.T) {
 func TestServerRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	srv := startServer(t, embed.Config{Dir: dir})
-	port := must(strconv.Atoi(must(url.Parse(srv.URL()))(t).Port()))(t)
+	port := testkit.Port(t)
+	srv := startServer(t, embed.Config{Dir: dir, Port: port})
 	s := openStore(t, connect(t, srv.URL()), streams.Layout{AckWait: time.Minute})
 	r := recorder(s)
 	o, f := offersOf(t, s, "a", "b"), follow(t, s, 1)
@@ -156,8 +155,8 @@ func TestServerRestarts(t *testing.T) {
 func TestServerRestartsWhileIdle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	srv := startServer(t, embed.Config{Dir: dir})
-	port := must(strconv.Atoi(must(url.Parse(srv.URL()))(t).Port()))(t)
+	port := testkit.Port(t)
+	srv := startServer(t, embed.Config{Dir: dir, Port: port})
 	s := openStore(t, connect(t, srv.URL()), streams.Layout{AckWait: time.Minute})
 	other := openStore(t, connect(t, srv.URL()), streams.Layout{})
 	o, f := offersOf(t, s, "a"), follow(t, s, 1)

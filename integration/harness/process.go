@@ -5,10 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"millrace/internal/testkit"
 )
 
 // Process is a process of millrace that stays until it is ended.
@@ -55,7 +58,7 @@ func (p *Place) serving(command string, args ...string) *Process {
 		p.Fatal(err)
 	}
 	p.URL = "" // this one brings its own
-	s := p.Start(append([]string{command, "--data", Data, "--port", "0"}, args...)...)
+	s := p.Start(append([]string{command, "--data", Data, "--port", strconv.Itoa(testkit.Port(p))}, args...)...)
 	s.Until(url+" is written", func() bool {
 		text, err := os.ReadFile(p.Path(url))
 		p.URL = strings.TrimSpace(string(text))

@@ -1,15 +1,14 @@
 package promises
 
 import (
-	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"millrace/events/jet/embed"
 	"millrace/integration/harness"
+	"millrace/internal/testkit"
 	"millrace/task"
 )
 
@@ -22,7 +21,7 @@ func TestOlderLog(t *testing.T) {
 	p := harness.New(t, 2*time.Second)
 	p.MayRepair("the log has lost its last messages")
 	p.Let("MILLRACE_FLAP_LIMIT", "0")
-	cfg := embed.Config{Dir: p.Path("nats"), SyncAlways: true}
+	cfg := embed.Config{Dir: p.Path("nats"), SyncAlways: true, Port: testkit.Port(t)}
 	start := func() *embed.Server {
 		p.Helper()
 		server, err := embed.Start(cfg)
@@ -34,13 +33,6 @@ func TestOlderLog(t *testing.T) {
 	server := start()
 	defer func() { server.Stop() }()
 	p.URL = server.URL()
-	at, err := url.Parse(p.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cfg.Port, err = strconv.Atoi(at.Port()); err != nil {
-		t.Fatal(err)
-	}
 	// away does something while NATS is away.
 	away := func(do func() error) {
 		p.Helper()
