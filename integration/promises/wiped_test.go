@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
 	"millrace/integration/harness"
@@ -36,15 +35,7 @@ func TestHeartbeatsAreWiped(t *testing.T) {
 	for _, id := range nodes {
 		p.SubmitAs(c, birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"sleep", "600"}}}, Nodes: []string{id}, NoNode: job.NoNodeWait})
 	}
-	nc, err := nats.Connect(p.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := p.JetStream()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*harness.Patience)
 	defer cancel()
 	const bucket = "KV_MR_NODES"
@@ -63,7 +54,7 @@ func TestHeartbeatsAreWiped(t *testing.T) {
 		do  func() error
 	}{
 		{"a message that would roll all up", func() error {
-			answer, err := nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: "$KV.MR_NODES.nobody", Header: nats.Header{"Nats-Rollup": {"all"}}})
+			answer, err := js.Conn().RequestMsgWithContext(ctx, &nats.Msg{Subject: "$KV.MR_NODES.nobody", Header: nats.Header{"Nats-Rollup": {"all"}}})
 			if err == nil && !strings.Contains(string(answer.Data), "rollup not permitted") {
 				err = fmt.Errorf("the server answers %s", answer.Data)
 			}
