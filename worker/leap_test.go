@@ -48,12 +48,7 @@ func TestClockOfTheLogSetBack(t *testing.T) {
 			w.start(cfg, map[string]worker.Handler{
 				"h": done,
 				"long": func(ctx context.Context, _ task.Task) error {
-					select {
-					case <-time.After(2 * time.Minute):
-						return nil
-					case <-ctx.Done():
-						return context.Cause(ctx)
-					}
+					return takes(ctx, 2*time.Minute)
 				},
 				"once": func(context.Context, task.Task) error {
 					if failed {

@@ -151,9 +151,7 @@ func TestMoreTime(t *testing.T) {
 				if _, err := a.Extend(ctx, time.Minute); err != nil && ctx.Err() == nil {
 					w.Errorf("extend: %v", err)
 				}
-				select {
-				case <-time.After(20 * time.Second):
-				case <-ctx.Done():
+				if takes(ctx, 20*time.Second) != nil {
 					return
 				}
 			}
@@ -182,9 +180,7 @@ func TestHeartbeatTimeout(t *testing.T) {
 				if beats {
 					a.Output.Heartbeat()
 				}
-				select {
-				case <-time.After(time.Second):
-				case <-ctx.Done():
+				if takes(ctx, time.Second) != nil {
 					return
 				}
 			}

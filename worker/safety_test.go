@@ -121,12 +121,7 @@ func TestNodeWithoutHeartbeatTakesNothing(t *testing.T) {
 			cfg := quick
 			cfg.Slots = 4
 			k := w.start(cfg, map[string]worker.Handler{"h": func(ctx context.Context, _ task.Task) error {
-				select {
-				case <-time.After(100 * time.Millisecond):
-					return nil
-				case <-ctx.Done():
-					return context.Cause(ctx)
-				}
+				return takes(ctx, 100*time.Millisecond)
 			}})
 			set(k.store, &k.beating, func() error { wait(mute); return errBroken })
 			pass(cfg.NodeTTL)

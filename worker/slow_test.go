@@ -80,12 +80,7 @@ func TestSlowIsNotLost(t *testing.T) {
 				on.Log, on.Nodes = behind, behind
 				c.cfg.Slots = 8
 				w.startPorts(s, on, c.cfg, map[string]worker.Handler{"h": func(ctx context.Context, _ task.Task) error {
-					select {
-					case <-time.After(2 * time.Second):
-						return nil
-					case <-ctx.Done():
-						return context.Cause(ctx)
-					}
+					return takes(ctx, 2*time.Second)
 				}})
 				pass(4 * c.takes)
 				var ids []task.ID

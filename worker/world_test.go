@@ -57,6 +57,16 @@ func pass(d time.Duration) {
 // wait acts as a handler that takes its time and ignores its context.
 func wait(d time.Duration) { <-time.After(d) }
 
+// takes acts as a handler that takes its time, and ends early with its context.
+func takes(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // running is a worker whose Run has not returned.
 type running struct {
 	*store

@@ -13,6 +13,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/names"
+	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/placement"
 )
@@ -74,93 +75,127 @@ func TestDiffers(t *testing.T) {
 // and says so.
 func TestForeignConsumers(t *testing.T) {
 	t.Parallel()
-	srv := newStrict(t)
-	s := srv.as("s")
 	const own = "@w"
-	o := offersOf(t, srv.as("w"), own, "default")
-	nc := srv.dial("w", nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
-	ask := func(subject string, body []byte) string {
-		answer, err := nc.RequestWithContext(within(t), subject, body)
-		if err != nil {
-			t.Fatalf("%s: %v", subject, err)
-		}
-		return string(answer.Data)
-	}
-	take := func(what, queue string) {
-		t.Helper()
-		e := task.Submitted{Work: testWork(queue)}
-		if queue == own {
-			e.Route = placement.NodeRoute("w", placement.DefaultPriority)
-		}
-		id := newTask()
-		if _, err := recorder(s).Submit(within(t), id, e); err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		for {
-			offer := next(t, o)
-			if err := offer.Ack(); err != nil {
+	for _, c := range []struct{ queue, name, how string }{
+		{"default", "queue_default", "changed by somebody"}, {own, names.NodeConsumer("w"), "another one"},
+	} {
+		queue, name := c.queue, c.name
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := newStrict(t)
+			s := srv.as("s")
+			o := offersOf(t, srv.as("w"), own, "default")
+			nc := srv.dial("w", nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+			starved := testkit.Starvation(t)
+			take := func(what string) {
+				t.Helper()
+				e := task.Submitted{Work: testWork(queue)}
+				if queue == own {
+					e.Route = placement.NodeRoute("w", placement.DefaultPriority)
+				}
+				id := newTask()
+				if _, err := recorder(s).Submit(within(t), id, e); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				for {
+					offer := next(t, o)
+					if err := offer.Ack(); err != nil {
+						t.Fatal(err)
+					}
+					if offer.Fact.Task == id { // a new consumer brings the others again
+						break
+					}
+				}
+				if took := time.Since(began); took > checkEvery+2*time.Second+4*starved() {
+					t.Errorf("%s: an offer came after %v", what, took)
+				}
+			}
+			ended := make(chan struct{})
+			defer close(ended)
+			said := make(chan string, 100)
+			go func() {
+				for {
+					select {
+					case b := <-o.Broken():
+						if b.Foreign {
+							said <- b.Reason
+						}
+					case <-ended:
+						return
+					}
+				}
+			}()
+			heard := func(words string) {
+				t.Helper()
+				for {
+					select {
+					case reason := <-said:
+						if strings.Contains(reason, words) {
+							return
+						}
+					case <-within(t).Done():
+						t.Fatalf("nothing was said of it: %s", words)
+					}
+				}
+			}
+			change := func(action, filter string, config any) string {
+				return asks(t, nc, names.APIMake+names.LogStream+"."+name+"."+filter, map[string]any{"stream_name": names.LogStream, "config": config, "action": action})
+			}
+			if err := o.Prove(within(t)); err != nil {
 				t.Fatal(err)
 			}
-			if offer.Fact.Task == id { // a new consumer brings the others again
-				break
+			take("before")
+			const nobodys = "mr.queue.nosuch.>"
+			asks(t, nc, names.APIDrop+names.LogStream+"."+name, nil)
+			if answer := change("create", nobodys, map[string]any{
+				"name": name, "durable_name": name, "filter_subject": nobodys,
+				"ack_policy": "none", "deliver_policy": "new", "replay_policy": "instant",
+			}); strings.Contains(answer, `"error"`) {
+				t.Logf("%s", answer) // it was made again already
 			}
-		}
-		if took := time.Since(began); took > checkEvery+2*time.Second {
-			t.Errorf("%s: an offer came after %v", what, took)
-		} else {
-			t.Logf("%s: an offer came after %v", what, took)
-		}
-	}
-	heard := func(what, words string) {
-		t.Helper()
-		for {
-			select {
-			case b := <-o.Broken():
-				if b.Foreign && strings.Contains(b.Reason, words) {
-					return
-				}
-			case <-within(t).Done():
-				t.Fatalf("%s: nothing was said of it", what)
-			}
-		}
-	}
-	if err := o.Prove(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct{ queue, name string }{{"default", "queue_default"}, {own, names.NodeConsumer("w")}} {
-		take("before", c.queue)
-		config := map[string]any{
-			"name": c.name, "durable_name": c.name, "filter_subject": "mr.queue.nosuch.>",
-			"ack_policy": "none", "deliver_policy": "new", "replay_policy": "instant",
-		}
-		body, _ := json.Marshal(map[string]any{"stream_name": names.LogStream, "config": config, "action": "create"})
-		ask(names.APIDrop+names.LogStream+"."+c.name, nil)
-		if answer := ask(names.APIMake+names.LogStream+"."+c.name+".mr.queue.nosuch.>", body); strings.Contains(answer, `"error"`) {
-			t.Logf("%s: %s", c.name, answer) // it was made again already
-		}
-		take("replaced "+c.name, c.queue)
+			take("replaced")
 
-		// What may be changed is changed.
-		is := must(s.JS.Consumer(within(t), names.LogStream, c.name))(t).CachedInfo().Config
-		is.AckWait, is.MaxDeliver = time.Hour, 1
-		body, _ = json.Marshal(map[string]any{"stream_name": names.LogStream, "config": is, "action": "update"})
-		if answer := ask(names.APIMake+names.LogStream+"."+c.name+"."+is.FilterSubject, body); strings.Contains(answer, `"error"`) {
-			t.Fatal(answer)
-		}
-		heard(c.name, c.name+" was")
-		is = must(s.JS.Consumer(within(t), names.LogStream, c.name))(t).CachedInfo().Config
-		is.FilterSubject = "mr.queue.nosuch.>"
-		body, _ = json.Marshal(map[string]any{"stream_name": names.LogStream, "config": is, "action": "update"})
-		if answer := ask(names.APIMake+names.LogStream+"."+c.name+".mr.queue.nosuch.>", body); strings.Contains(answer, `"error"`) {
-			t.Fatal(answer)
-		}
-		take("another filter for "+c.name, c.queue)
-		heard(c.name, "it takes mr.queue.nosuch.>")
+			// What may be changed is changed.
+			config := func() jetstream.ConsumerConfig {
+				return must(s.JS.Consumer(within(t), names.LogStream, name))(t).CachedInfo().Config
+			}
+			is := config()
+			is.AckWait, is.MaxDeliver = time.Hour, 1
+			if answer := change("update", is.FilterSubject, is); strings.Contains(answer, `"error"`) {
+				t.Fatal(answer)
+			}
+			heard(name + " was " + c.how + " (its ack wait is 1h0m0s, it gives an offer up after 1 deliveries)")
+			is = config()
+			is.FilterSubject = nobodys
+			if answer := change("update", nobodys, is); strings.Contains(answer, `"error"`) {
+				t.Fatal(answer)
+			}
+			take("another filter")
+			heard("it takes " + nobodys)
+		})
 	}
-	// A worker that begins meets it before it is ready.
-	ask(names.APIMake+names.LogStream+".queue_late.mr.queue.default.>", []byte(`{"stream_name":"MR_LOG","config":{"name":"queue_late","durable_name":"queue_late",
-		"filter_subject":"mr.queue.default.>","ack_policy":"none","deliver_policy":"new"},"action":"create"}`))
+}
+
+// asks sends a request, with a body unless it is nil, and returns the answer.
+func asks(t *testing.T, nc *nats.Conn, subject string, body map[string]any) string {
+	t.Helper()
+	var text []byte
+	if body != nil {
+		text = must(json.Marshal(body))(t)
+	}
+	return string(must(nc.RequestWithContext(within(t), subject, text))(t).Data)
+}
+
+// A worker that begins meets another's consumer before it is ready. The consumer of the schedulers is
+// theirs alone, and nobody learns the random names of those by which others read the log.
+func TestForeignConsumersAtTheStart(t *testing.T) {
+	t.Parallel()
+	srv := newStrict(t)
+	s := srv.as("s")
+	asks(t, srv.dial("w"), names.APIMake+names.LogStream+".queue_late.mr.queue.default.>", map[string]any{"stream_name": names.LogStream, "action": "create", "config": map[string]any{
+		"name": "queue_late", "durable_name": "queue_late", "filter_subject": "mr.queue.default.>", "ack_policy": "none", "deliver_policy": "new",
+	}})
 	late := offersOf(t, srv.as("w"), "late")
 	id := newTask()
 	if _, err := recorder(s).Submit(within(t), id, task.Submitted{Work: testWork("late")}); err != nil {
@@ -169,8 +204,6 @@ func TestForeignConsumers(t *testing.T) {
 	if offer := next(t, late); offer.Fact.Task != id {
 		t.Errorf("it has brought %s", offer.Fact.Task)
 	}
-	// The consumer of the schedulers is theirs alone, and nobody learns the random names of those by which
-	// others read the log.
 	w := srv.as("w")
 	for _, subject := range []string{
 		names.APIMake + names.LogStream + "." + names.FireConsumer + ".mr.queue.>", names.APIDrop + names.LogStream + "." + names.FireConsumer,

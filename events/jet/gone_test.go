@@ -91,11 +91,14 @@ func TestClosedForGood(t *testing.T) {
 
 	const odd = "Something that only a later server says"
 	testkit.Eventually(t, "the connection is closed", func() bool { front.Say(odd); return nc.IsClosed() })
-	select {
-	case <-s.Gone():
-	case <-time.After(testkit.Patience):
-		t.Fatal("the store does not say that its connection is gone")
-	}
+	testkit.Eventually(t, "the store says that its connection is gone", func() bool {
+		select {
+		case <-s.Gone():
+			return true
+		default:
+			return false
+		}
+	})
 	wants := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, events.ErrGone) || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(odd)) {
@@ -128,12 +131,8 @@ func TestDeadPeerIsNoticed(t *testing.T) {
 	dead := time.Now()
 	valve.Hold()
 	defer valve.Release()
-	select {
-	case at := <-lost:
-		if after := at.Sub(dead); after > 10*time.Second+4*starved() {
-			t.Errorf("it was noticed after %v, want 10s at most", after)
-		}
-	case <-time.After(testkit.Patience):
-		t.Error("it is not noticed")
+	testkit.Eventually(t, "it is noticed", func() bool { return len(lost) > 0 })
+	if after := (<-lost).Sub(dead); after > 10*time.Second+4*starved() {
+		t.Errorf("it was noticed after %v, want 10s at most", after)
 	}
 }

@@ -74,7 +74,7 @@ func (s *Span) look(f Focus) (*aim, error) {
 		}
 	}
 	if len(a.at) == 0 {
-		return nil, fmt.Errorf("the span has no fact about %s: take a longer one, or look at something else", a.String())
+		return nil, fmt.Errorf("the span has no event about %s: take a longer one, or look at something else", a.String())
 	}
 	return a, nil
 }

@@ -375,7 +375,7 @@ func answers(ctx context.Context, v view.View, t *task.Task, plan *view.Plan, de
 		switch {
 		case a.Answer != "":
 		case r.Question == job.Quota:
-			a.Answer = "not recorded; its grant is a fact of its own"
+			a.Answer = "not recorded; its grant is an event of its own"
 		case r.Words != nil:
 			a.Answer = strings.Join(r.Words(t.Spec), "; ")
 		}

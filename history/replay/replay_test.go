@@ -342,7 +342,7 @@ func TestOwedAtOnce(t *testing.T) {
 
 func TestNothingToLookAt(t *testing.T) {
 	s, _, _ := tale(t)
-	if _, err := New(s.span(0), Config{Focus: Focus{"node", "zebra"}}); err == nil || !strings.Contains(err.Error(), "no fact about node zebra") {
+	if _, err := New(s.span(0), Config{Focus: Focus{"node", "zebra"}}); err == nil || !strings.Contains(err.Error(), "no event about node zebra") {
 		t.Error(err)
 	}
 	x, err := New(NewSpan(1), judged)

@@ -214,7 +214,7 @@ func (x *Session) nth(ctx context.Context, n int) (*Answer, error) {
 	if n < 0 {
 		way, left = -1, -n
 	}
-	return x.along(ctx, way, func(int) (bool, error) { left--; return left <= 0, nil }, "no more facts about "+x.focus.words())
+	return x.along(ctx, way, func(int) (bool, error) { left--; return left <= 0, nil }, "no more events about "+x.focus.words())
 }
 
 func (f *Focus) words() string {
@@ -262,7 +262,7 @@ func (x *Session) field(ctx context.Context, n int, path string) (*Answer, error
 			}
 			a, err := x.shown(ctx, true, "")
 			if err == nil {
-				a.Says = "this fact wrote it"
+				a.Says = "this event wrote it"
 			}
 			return a, err
 		}
@@ -289,7 +289,7 @@ func (x *Session) writes(ref view.Ref, pos int, path string) (bool, error) {
 // run goes to the next place of a breakpoint, or back to the last one before.
 func (x *Session) run(ctx context.Context, n int) (*Answer, error) {
 	if len(x.breaks) == 0 {
-		return nil, errors.New("there is no breakpoint to run to: set one, as `b state error`; `n` goes to the next fact of the focus")
+		return nil, errors.New("there is no breakpoint to run to: set one, as `b state error`; `n` goes to the next event of the focus")
 	}
 	var nearest *hit
 	for _, b := range x.breaks {
@@ -442,7 +442,7 @@ func (x *Session) look(text string) (*Answer, error) {
 		return nil, err
 	}
 	x.focus = aim
-	return &Answer{Says: fmt.Sprintf("looking at %s: %d facts", aim.words(), aim.len(x.span))}, nil
+	return &Answer{Says: fmt.Sprintf("looking at %s: %d events", aim.words(), aim.len(x.span))}, nil
 }
 
 // print shows the value of an expression at the point.
@@ -455,7 +455,7 @@ func (x *Session) print(text string) (*Answer, error) {
 		return nil, err
 	}
 	if x.at.pos < x.span.begin {
-		return nil, errors.New("the point is before the first fact of the span: `s` goes to that")
+		return nil, errors.New("the point is before the first event of the span: `s` goes to that")
 	}
 	r := x.span.record(x.at.pos)
 	ref := view.RefOf(&r)
@@ -523,7 +523,7 @@ const most = 50
 // that made a task and the fire of that, else the fact before it on its chain.
 func (x *Session) causes() (*Answer, error) {
 	if x.at.pos < x.span.begin {
-		return nil, errors.New("the point is before the first fact of the span: `s` goes to that")
+		return nil, errors.New("the point is before the first event of the span: `s` goes to that")
 	}
 	var lines []Line
 	why := "here"
@@ -539,7 +539,7 @@ func (x *Session) causes() (*Answer, error) {
 func (x *Session) cause(pos int, r *events.Record) (int, string) {
 	if r.Fact.Cause != "" {
 		if at, ok := x.places()[r.Fact.Cause]; ok && int(at) < pos {
-			return int(at), "the fact that it names as its cause"
+			return int(at), "the event that it names as its cause"
 		}
 	}
 	switch e := r.Fact.Event.(type) {
@@ -573,7 +573,7 @@ func (x *Session) cause(pos int, r *events.Record) (int, string) {
 // that name it as their cause.
 func (x *Session) effects() (*Answer, error) {
 	if x.at.pos < x.span.begin {
-		return nil, errors.New("the point is before the first fact of the span: `s` goes to that")
+		return nil, errors.New("the point is before the first event of the span: `s` goes to that")
 	}
 	here := x.line(x.at.pos, "here")
 	lines := []Line{here}

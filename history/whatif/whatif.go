@@ -259,7 +259,7 @@ func (j *Judge) changes(found []verify.Finding, doubt map[topic]uint64) []Change
 func (j *Judge) notes() (notes []string) {
 	o := &j.cfg.Other
 	if o.NodeTTL > 0 {
-		notes = append(notes, "heartbeats are not in the log: a silence that no fact records is not known, nor what a worker would have stopped by itself")
+		notes = append(notes, "heartbeats are not in the log: a silence that no event records is not known, nor what a worker would have stopped by itself")
 	}
 	if o.Bounds.AckWait > 0 {
 		notes = append(notes, "when an offer is handed out again is not in the log: by another ack_wait takeovers are known as far as leases go")

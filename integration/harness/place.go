@@ -18,6 +18,7 @@ import (
 	"millrace/events/jet/embed"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Patience bounds every single wait. It is far more than anything takes, for
@@ -269,4 +270,14 @@ func (p *Place) Dial() *nats.Conn {
 	}
 	p.Cleanup(nc.Close)
 	return nc
+}
+
+// JetStream is [Place.Dial] for programs that use streams.
+func (p *Place) JetStream() jetstream.JetStream {
+	p.Helper()
+	js, err := jetstream.New(p.Dial())
+	if err != nil {
+		p.Fatal(err)
+	}
+	return js
 }

@@ -81,15 +81,7 @@ func TestOfferThatIsLostWithAConnection(t *testing.T) {
 		t.Helper()
 		return p.SubmitAs(c, birth.Submission{Spec: &job.Spec{Handler: "h"}, Nodes: []string{"n1"}, NoNode: job.NoNodeWait})
 	}
-	direct, err := nats.Connect(p.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer direct.Close()
-	js, err := jetstream.New(direct)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := p.JetStream()
 	route := func() *jetstream.ConsumerInfo {
 		t.Helper()
 		found, err := js.Consumer(ctx, jetnames.LogStream, "MR_NODE_n1")

@@ -15,15 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"millrace/events"
 	"millrace/events/jet/embed"
 	jetnames "millrace/events/jet/names"
 	"millrace/events/jet/rights"
 	"millrace/integration/harness"
-	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
@@ -280,13 +276,13 @@ func judgeDrill(p *harness.Place, is drilled) {
 }
 
 // bulk stores so many records of a megabyte, so that saving and restoring them takes a while.
-func bulk(p *harness.Place, c *client.Client, n int) {
+func bulk(p *harness.Place, n int) {
 	p.Helper()
 	body := make([]byte, 1<<20)
-	chance := rand.NewChaCha8([32]byte{})
+	chance, js := rand.NewChaCha8([32]byte{}), p.JetStream()
 	for range n {
 		_, _ = chance.Read(body) // it always can
-		if _, err := c.Store().JS.Publish(p.Context(), jetnames.DataPrefix+"bulk", body); err != nil {
+		if _, err := js.Publish(p.Context(), jetnames.DataPrefix+"bulk", body); err != nil {
 			p.Fatal(err)
 		}
 	}
@@ -302,7 +298,7 @@ func TestBackupKilled(t *testing.T) {
 	w := p.Worker("w1")
 	p.Run("run", "--wait", "--", "echo", "hello")
 	w.Stop()
-	bulk(p, p.Connect(), 60)
+	bulk(p, 60)
 
 	data := jetnames.DataStream + "/stream.tar.s2"
 	p.Until("one is killed in time", func() bool {
@@ -332,8 +328,7 @@ func TestBackupKilled(t *testing.T) {
 	}
 	changed := slices.Clone(text)
 	changed[len(text)/2] ^= 1
-	now := natsAt(p, "now")
-	p.URL = reached(p, now).String()
+	p.URL = reached(p, natsAt(p, "now")).String()
 	if err := os.WriteFile(p.Path("saved/"+data), changed, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -344,15 +339,7 @@ func TestBackupKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	nc, err := now.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := p.JetStream()
 	if all := js.StreamNames(t.Context()); len(all.Name()) > 0 {
 		t.Error("it has written something of a damaged one")
 	}
@@ -396,15 +383,7 @@ func TestBackupKilled(t *testing.T) {
 	p.Until("one is killed in time", func() bool {
 		n.store = t.TempDir()
 		n.start("-1")
-		nc, err := nats.Connect(p.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer nc.Close()
-		js, err := jetstream.New(nc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		js := p.JetStream()
 		cut := p.Start("restore", "saved")
 		p.Until("it writes records", func() bool {
 			s, err := js.Stream(t.Context(), jetnames.DataStream)

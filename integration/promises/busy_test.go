@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 )
 
@@ -18,7 +17,7 @@ func TestIdleRequestsStarveNobody(t *testing.T) {
 	p := harness.New(t, 2*time.Second)
 	p.Dev("--name", "here")
 	nc := p.Dial()
-	pauseByHand(p, nc)
+	pauseByHand(p)
 	inbox := nc.NewInbox()
 	answers, err := nc.SubscribeSync(inbox + ".*")
 	if err != nil {
@@ -61,12 +60,9 @@ func TestIdleRequestsStarveNobody(t *testing.T) {
 
 // pauseByHand pauses the consumer of a queue as the nats command line does, and has "task why" say
 // so.
-func pauseByHand(p *harness.Place, nc *nats.Conn) {
+func pauseByHand(p *harness.Place) {
 	p.Helper()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		p.Fatal(err)
-	}
+	js := p.JetStream()
 	p.Run("run", "--wait", "--", "true") // there is a consumer from now on
 	if _, err := js.PauseConsumer(p.Context(), "MR_LOG", "queue_default", time.Now().Add(time.Hour)); err != nil {
 		p.Fatal(err)

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	jetnames "millrace/events/jet/names"
 	"millrace/integration/harness"
 	"millrace/task"
@@ -21,10 +19,7 @@ func TestDeletedStreams(t *testing.T) {
 	p.MayRepair("the log is deleted")
 	dev := p.Dev("--name", "here")
 	c := p.Connect()
-	js, err := jetstream.New(p.Dial())
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := p.JetStream()
 	p.Write("job.yaml", "name: j\nrun: \"true\"\n")
 	deleted := []string{jetnames.TimerStream, jetnames.StateStream, "KV_" + jetnames.DefsBucket}
 	if *harness.Long {

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	jetnames "millrace/events/jet/names"
 	"millrace/integration/harness"
 	"millrace/service/client"
@@ -103,10 +101,7 @@ func TestAllThatFollowsFromTheLogIsLost(t *testing.T) {
 		return len(accepted)
 	}
 	p.Until("there is load", func() bool { return submitted() >= 20 })
-	js, err := jetstream.New(p.Dial())
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := p.JetStream()
 	for name := range js.StreamNames(t.Context()).Name() {
 		if strings.HasPrefix(name, "KV_") {
 			if err := js.DeleteStream(t.Context(), name); err != nil {

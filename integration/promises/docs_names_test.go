@@ -21,11 +21,7 @@ type names struct {
 
 func namesOnServer(p *harness.Place) *names {
 	p.Helper()
-	nc := p.Dial()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		p.Fatal(err)
-	}
+	js := p.JetStream()
 	n := &names{p: p, js: js, known: map[string]bool{}, service: map[string]bool{}}
 	streams := js.ListStreams(p.Context())
 	for info := range streams.Info() {
@@ -43,7 +39,7 @@ func namesOnServer(p *harness.Place) *names {
 	if err := streams.Err(); err != nil {
 		p.Fatal(err)
 	}
-	for _, e := range harness.Ask[micro.Info](p, nc, "$SRV.INFO.millrace", "").Endpoints {
+	for _, e := range harness.Ask[micro.Info](p, js.Conn(), "$SRV.INFO.millrace", "").Endpoints {
 		n.service[strings.Replace(e.Subject, "*", "ada", 1)] = true // the pages call the caller ada
 	}
 	return n

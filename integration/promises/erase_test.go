@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	jetnames "millrace/events/jet/names"
 	"millrace/integration/harness"
@@ -24,10 +23,7 @@ func TestNothingErases(t *testing.T) {
 	p.MayRepair("one header removes all timers")
 	p.Dev("--name", "here")
 	c := p.Connect()
-	js, err := jetstream.New(p.Dial())
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := p.JetStream()
 	done := p.Submit("true")
 	p.Await(c, done, task.Finished)
 	delayed := p.Submit("true", "--delay", "8s")

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"millrace/integration/harness"
 	"millrace/task"
 )
@@ -21,11 +19,7 @@ func TestForgeriesStartNothing(t *testing.T) {
 	p := harness.New(t, 2*time.Second)
 	p.MayRepair("forged offers stand where the sweep looks")
 	p.Dev("--name", "here")
-	c, nc := p.Connect(), p.Dial()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, js := p.Connect(), p.JetStream()
 	log, err := js.Stream(t.Context(), "MR_LOG")
 	if err != nil {
 		t.Fatal(err)

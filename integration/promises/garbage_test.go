@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 
 	"millrace/events/jet/rights"
@@ -47,11 +46,8 @@ func TestGarbage(t *testing.T) {
 	p := harness.New(t, 2*time.Second)
 	p.MayRepair("rubbish replaces the timers of two tasks")
 	dev := p.Dev("--name", "here")
-	c, nc := p.Connect(), p.Dial()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, js := p.Connect(), p.JetStream()
+	nc := js.Conn()
 	running := p.Submit(harness.StayUntilGo, "--dir", p.Dir)
 	p.Await(c, running, task.Running)
 	delayed := p.Submit("true", "--delay", "2s")

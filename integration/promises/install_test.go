@@ -169,6 +169,7 @@ func TestUnits(t *testing.T) {
 // and the accounts that the command there prints: the streams have three replicas, and work goes on
 // without one of the servers.
 func TestClusterPage(t *testing.T) {
+	t.Parallel()
 	p := harness.New(t, 6*time.Second)
 	shown := blocks(t, "cluster.md", "conf")
 	if len(shown) != 1 {
@@ -177,10 +178,11 @@ func TestClusterPage(t *testing.T) {
 	own := regexp.MustCompile(`(server_name: |listen: ")n1`)
 	files := []string{shown[0], own.ReplaceAllString(shown[0], "${1}n2"), own.ReplaceAllString(shown[0], "${1}n3")}
 	accounts := p.Run("nats", "permissions", "--node", "crawler-7,crawler-8")
-	p.Write("millrace-accounts.conf", accounts)
+	given := "" // what the environment gives the servers on the page
 	for _, name := range regexp.MustCompile(`\$(\w+_PASSWORD)`).FindAllStringSubmatch(accounts, -1) {
-		t.Setenv(name[1], "secret")
+		given += name[1] + ": secret\n"
 	}
+	p.Write("millrace-accounts.conf", given+accounts)
 	p.Write("password", "secret")
 	var servers []*server.Server
 	for try := 0; servers == nil; try++ { // another process may take one of the ports first

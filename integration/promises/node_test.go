@@ -270,11 +270,7 @@ func TestSecondSignalReleases(t *testing.T) {
 // hasRoute tells whether the NATS server has a consumer for a node.
 func hasRoute(p *harness.Place, id node.ID) bool {
 	p.Helper()
-	js, err := jetstream.New(p.Dial())
-	if err != nil {
-		p.Fatal(err)
-	}
-	_, err = js.Consumer(p.Context(), jetnames.LogStream, "MR_NODE_"+string(id))
+	_, err := p.JetStream().Consumer(p.Context(), jetnames.LogStream, "MR_NODE_"+string(id))
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		p.Fatal(err)
 	}

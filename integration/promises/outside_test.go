@@ -95,7 +95,7 @@ func buildOutside(p *harness.Place, source string) (program string) {
 		{"build", "-o", "shop", "."},
 	} {
 		cmd := exec.CommandContext(p.Context(), "go", args...)
-		cmd.Dir, cmd.Env = p.Path("shop"), append(os.Environ(), "GOFLAGS=-mod=mod -buildvcs=false", "GOPROXY=off", "GOWORK=off")
+		cmd.Dir, cmd.Env = p.Path("shop"), append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod -buildvcs=false", "GOPROXY=off", "GOWORK=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			p.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 		}

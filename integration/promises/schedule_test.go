@@ -144,11 +144,13 @@ func handle(t testing.TB, m mortal, fire *events.Record, deliveries int) bool {
 			t.Error(err)
 		}
 	}()
+	patient, cancel := context.WithTimeout(t.Context(), harness.Patience)
+	defer cancel()
 	select {
 	case <-acked:
 		return true
 	case <-m.killed:
-	case <-time.After(harness.Patience):
+	case <-patient.Done():
 		t.Errorf("no scheduler has dealt with the fire %d after %v", fire.Seq, harness.Patience)
 	}
 	return false

@@ -47,6 +47,9 @@ func burn(t testing.TB, n int) (stop func()) {
 // A starved machine does less, and does not claim and give back: all tasks end, and nearly all at their
 // first attempt. How soon depends on the machine, so it is only reported.
 func TestStarved(t *testing.T) {
+	if *burners == 0 { // else it has the machine to itself, with those
+		t.Parallel()
+	}
 	const silence = 3 * time.Minute // without any fact; far longer than a lease
 	p := harness.New(t, 6*time.Second)
 	p.Let("MILLRACE_BEAT", "2s") // as the profile dev has it

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"millrace/integration/harness"
 	"millrace/task"
 )
@@ -20,11 +18,7 @@ func TestUpgradeCheck(t *testing.T) {
 	t.Parallel()
 	p := harness.New(t, 2*time.Second)
 	dev := p.Dev("--name", "here")
-	c, nc := p.Connect(), p.Dial()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, js := p.Connect(), p.JetStream()
 	p.Await(c, p.Submit("true"), task.Finished)
 	waits := p.Submit("true", "--delay", "1h")
 	p.Write("log.jsonl", p.Run("events", "export"))

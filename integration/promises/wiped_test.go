@@ -2,14 +2,12 @@ package promises
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
 	"millrace/integration/harness"
@@ -36,15 +34,7 @@ func TestHeartbeatsAreWiped(t *testing.T) {
 	for _, id := range nodes {
 		p.SubmitAs(c, birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"sleep", "600"}}}, Nodes: []string{id}, NoNode: job.NoNodeWait})
 	}
-	nc, err := nats.Connect(p.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := p.JetStream()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*harness.Patience)
 	defer cancel()
 	const bucket = "KV_MR_NODES"
@@ -58,18 +48,15 @@ func TestHeartbeatsAreWiped(t *testing.T) {
 		return err == nil
 	}
 	p.Until("each node runs a task and says so", running)
+	answer, err := js.Conn().RequestMsgWithContext(ctx, &nats.Msg{Subject: "$KV.MR_NODES.nobody", Header: nats.Header{"Nats-Rollup": {"all"}}})
+	if err != nil || !strings.Contains(string(answer.Data), "rollup not permitted") {
+		t.Errorf("a message that would roll all up: %v, %+v", err, answer)
+	}
 	for _, wipe := range []struct {
 		how string
 		do  func() error
 	}{
-		{"a message that would roll all up", func() error {
-			answer, err := nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: "$KV.MR_NODES.nobody", Header: nats.Header{"Nats-Rollup": {"all"}}})
-			if err == nil && !strings.Contains(string(answer.Data), "rollup not permitted") {
-				err = fmt.Errorf("the server answers %s", answer.Data)
-			}
-			return err
-		}},
-		{"a purge", func() error {
+		{"that message and a purge", func() error {
 			s, err := js.Stream(ctx, bucket)
 			if err == nil {
 				err = s.Purge(ctx)

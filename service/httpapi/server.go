@@ -66,6 +66,7 @@ type Server struct {
 	strangers rates // of the others, by where they ask from
 
 	headerTimeout, bodyTimeout time.Duration // for the caller to send its request
+	alive                      time.Duration // how often an idle follower hears that the server is there
 	// Nanoseconds; for new followers to take what they are sent.
 	takesWithin atomic.Int64
 
@@ -96,6 +97,7 @@ func Listen(ctx context.Context, config Config) (*Server, error) {
 		listener:      l,
 		headerTimeout: headersWithin,
 		bodyTimeout:   bodyWithin,
+		alive:         stillThere,
 		feed:          newFeed(),
 		old:           make(chan struct{}, oldReaders),
 		looking:       looking{wake: make(chan struct{}, 1)},

@@ -343,7 +343,7 @@ func (s *Server) sendOld(ctx context.Context, to *stream, chooses func(context.C
 // stillThere tells an idle follower that the server is there, and how far it has come: the
 // follower's filter may choose little.
 func (s *Server) stillThere(to *stream, from uint64) error {
-	if time.Since(to.sent) < stillThere {
+	if time.Since(to.sent) < s.alive {
 		return nil
 	}
 	return to.send([]byte("id: "+strconv.FormatUint(from, 10)+"\n"), quiet)
@@ -352,7 +352,7 @@ func (s *Server) stillThere(to *stream, from uint64) error {
 // await waits for more. Meanwhile it sends the follower something now and then, to detect whether
 // it is still there.
 func (s *Server) await(ctx context.Context, to *stream, changed <-chan struct{}, from uint64) error {
-	still := time.NewTimer(stillThere - time.Since(to.sent))
+	still := time.NewTimer(s.alive - time.Since(to.sent))
 	defer still.Stop()
 	select {
 	case <-ctx.Done():
@@ -382,7 +382,7 @@ func (s *Server) followTask(ctx context.Context, to *stream, verb rights.Verb, b
 	alive := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		ticker := time.NewTicker(stillThere)
+		ticker := time.NewTicker(s.alive)
 		defer ticker.Stop()
 		for {
 			select {
@@ -449,7 +449,7 @@ func (s *Server) followAnswer(ctx context.Context, to *stream, key string, from 
 		case n > 0: // a follower that has the last part has all
 			frames[n-1] = append(strconv.AppendUint([]byte("id: "), seq, 10), append([]byte("\n"), frames[n-1]...)...)
 			err = to.send(frames...)
-		case known, time.Since(to.sent) >= stillThere: // confirm the request, or that the server is there
+		case known, time.Since(to.sent) >= s.alive: // confirm the request, or that the server is there
 			err = to.send(alive)
 		}
 		if err != nil {
@@ -472,7 +472,7 @@ func (s *Server) pause(ctx context.Context, to *stream, seq uint64, alive []byte
 	case <-rest.C:
 	}
 	for !moves {
-		waiting, cancel := context.WithTimeout(ctx, stillThere)
+		waiting, cancel := context.WithTimeout(ctx, s.alive)
 		err := s.Desk.News(waiting, seq)
 		cancel()
 		if err == nil || !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {

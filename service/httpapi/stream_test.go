@@ -213,6 +213,7 @@ func TestFollowMoving(t *testing.T) {
 	t.Parallel()
 	made := 0
 	s := open(t, func(s *Server) {
+		s.alive = time.Second
 		s.Pages = func(w http.ResponseWriter, r *http.Request, who func() (Caller, error)) {
 			c, _ := who() // it is known
 			_ = s.FollowParts(w, r, c, "x", func(context.Context) ([]Part, error) {
@@ -228,7 +229,7 @@ func TestFollowMoving(t *testing.T) {
 		}
 	}
 	begun := time.Now() // a script in a browser hears that the server is there
-	if h, ok := l.next(); !ok || h.event != "alive" || time.Since(begun) > stillThere+takesWithin {
+	if h, ok := l.next(); !ok || h.event != "alive" || time.Since(begun) > s.alive+takesWithin {
 		t.Errorf("who follows a page on which nothing happens hears %+v after %v", h, time.Since(begun))
 	}
 }

@@ -82,15 +82,27 @@ const (
 	size = 100 << 10
 )
 
+// noise is a body that cannot be packed.
+func noise() []byte {
+	body := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(body) // it always can
+	return body
+}
+
+// fill gives a chain so many messages.
+func fill(t testing.TB, js jetstream.JetStream, messages int) {
+	t.Helper()
+	for body := noise(); messages > 0; messages-- {
+		natstest.Raw(t, js, names.ChainPrefix+"t", nil, body)
+	}
+}
+
 // writeOn writes until ctx ends, each time in the order of an attempt: a record, the checkpoint that
 // refers to it, a file and a line, and then the fact that refers to all of them. It says what was
 // acknowledged.
 func writeOn(ctx context.Context, t testing.TB, js jetstream.JetStream, said func(mention)) {
-	// A text that cannot be packed.
-	text := make([]byte, size/2)
-	chance := rand.NewChaCha8([32]byte{})
-	_, _ = chance.Read(text) // it always can
-	filler := hex.EncodeToString(text)
+	chance := rand.New(rand.NewPCG(1, 1))
+	filler := hex.EncodeToString(noise()[:size/2])
 	put := func(subject string, body any) uint64 {
 		text := natstest.Must(json.Marshal(body))(t)
 		ack, err := js.Publish(context.WithoutCancel(ctx), subject, text)
@@ -103,7 +115,7 @@ func writeOn(ctx context.Context, t testing.TB, js jetstream.JetStream, said fun
 	for i := 0; ctx.Err() == nil && !t.Failed(); i++ {
 		m := mention{Key: i, Round: i}
 		if i >= keys { // in another order than they lie in
-			m.Key = int(chance.Uint64() % keys)
+			m.Key = chance.IntN(keys)
 		}
 		m.Record = put(names.DataPrefix+"t", m)
 		text := natstest.Must(json.Marshal(struct {
@@ -124,16 +136,14 @@ func writeOn(ctx context.Context, t testing.TB, js jetstream.JetStream, said fun
 // storeAgain replaces values again and again until ctx ends, as a push stores chunks that are there
 // already, and a task its progress. begun is closed when each has a value.
 func storeAgain(ctx context.Context, t testing.TB, js jetstream.JetStream, begun chan struct{}) {
-	chance := rand.NewChaCha8([32]byte{1})
-	text := make([]byte, size)
-	_, _ = chance.Read(text) // it always can
+	chance, text := rand.New(rand.NewPCG(2, 2)), noise()
 	for i := 0; ctx.Err() == nil && !t.Failed(); i++ {
 		if i == keys {
 			close(begun)
 		}
 		key := i
 		if i >= keys {
-			key = int(chance.Uint64() % keys)
+			key = chance.IntN(keys)
 		}
 		for _, subject := range stored(key) {
 			if _, err := js.Publish(context.WithoutCancel(ctx), subject, text); err != nil {
@@ -479,12 +489,8 @@ func TestBackupOfShrinkingLog(t *testing.T) {
 	t.Parallel()
 	nc := single(t)
 	js := open(t, nc, streams.Layout{})
-	body := make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(body) // it always can
 	const messages = 400
-	for range messages {
-		natstest.Raw(t, js, names.ChainPrefix+"t", nil, body)
-	}
+	fill(t, js, messages)
 	log := natstest.Must(js.Stream(natstest.Within(t), names.LogStream))(t)
 	dir := filepath.Join(t.TempDir(), "backup")
 	var over sync.WaitGroup
@@ -517,11 +523,7 @@ func TestRestoreIsKilled(t *testing.T) {
 	t.Parallel()
 	from := single(t)
 	js := open(t, from, streams.Layout{})
-	body := make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(body) // it always can
-	for range 20 {
-		natstest.Raw(t, js, names.ChainPrefix+"t", nil, body)
-	}
+	fill(t, js, 20)
 	dir, m := saved(t, from)
 	for name, to := range map[string]*nats.Conn{"one": single(t), "three": triple(t)} {
 		t.Run(name, func(t *testing.T) {

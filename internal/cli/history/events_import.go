@@ -95,7 +95,7 @@ An export has events only: what tasks have printed and produced, checkpoints, an
 		a.Note("%s holds the log up to #%d; %s goes on from there", where, to.Seq, next)
 		if file.Former > 0 {
 			a.Note("an early version wrote this export, whose log did not hold definitions of jobs, schedules and calendars: apply them again (%s of definitions have no text); "+
-				"`millrace verify` judges what comes after #%d", wording.Plural(file.Former, "fact"), file.Lacks)
+				"`millrace verify` judges what comes after #%d", wording.Plural(file.Former, "event"), file.Lacks)
 		}
 		if !run {
 			a.Note("nothing starts until you say so: %s; `--run` imports without that", still.Words())

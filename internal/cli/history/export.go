@@ -164,7 +164,7 @@ func (a *IncidentCommands) write(ctx context.Context, cl *client.Client, f *expo
 
 // said describes what a file holds.
 func said(m *incident.Manifest) string {
-	text := fmt.Sprintf("%s, #%d to #%d, %d of %s that the log has until then", wording.Plural(m.Facts, "fact"), m.From.Seq, m.To.Seq, m.Tasks, wording.Plural(m.AllOf, "task"))
+	text := fmt.Sprintf("%s, #%d to #%d, %d of %s that the log has until then", wording.Plural(m.Facts, "event"), m.From.Seq, m.To.Seq, m.Tasks, wording.Plural(m.AllOf, "task"))
 	if m.Outputs {
 		text += ", " + fmt.Sprintf("%d batches of output", m.Output)
 	}

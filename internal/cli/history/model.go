@@ -120,7 +120,7 @@ func (m Model) Press(key string) (Model, Ask) {
 		return m.do(".")
 	case "M":
 		m.still = !m.still
-		m.said = "the mouse steps and goes to facts; M leaves it to the terminal"
+		m.said = "the mouse steps and goes to events; M leaves it to the terminal"
 		if m.still {
 			m.said = "the mouse is left to the terminal, which selects text; M takes it back"
 		}
@@ -327,5 +327,5 @@ func help() []string {
 		lines = append(lines, wording.ReplayCommand(&c))
 	}
 	return append(lines, "a                  list the events of the focus alone, or all", ": COMMAND          any command, or several with ; between them",
-		"arrows             down s, up S, right n, left N; Home and End of the span", "M                  leave the mouse to the terminal, or take it back: the wheel steps, a click on a fact goes there", ".  Tab  PageDown    the point as a page: all lines of its panes, and the message as it was written", "Esc, Ctrl-C        stop what runs", "Ctrl-L, Ctrl-Z     draw all anew, go to the shell")
+		"arrows             down s, up S, right n, left N; Home and End of the span", "M                  leave the mouse to the terminal, or take it back: the wheel steps, a click on an event goes there", ".  Tab  PageDown    the point as a page: all lines of its panes, and the message as it was written", "Esc, Ctrl-C        stop what runs", "Ctrl-L, Ctrl-Z     draw all anew, go to the shell")
 }

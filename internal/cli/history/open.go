@@ -109,7 +109,7 @@ func (a *IncidentCommands) sayMissing(f *incident.File) {
 		a.Note("damaged: %s", wording.Missing(m))
 	}
 	if n := len(f.Incomplete); n > 0 {
-		a.Note("nothing is said of what facts are missing of: %s", term.Cut(strings.Join(f.Incomplete, ", "), 400))
+		a.Note("nothing is said of what events are missing of: %s", term.Cut(strings.Join(f.Incomplete, ", "), 400))
 	}
 	if until, bounded := f.Until(); bounded {
 		a.Note("nothing is said of what is behind #%d", until)
@@ -190,7 +190,7 @@ func unfit(name string, err error) error {
 }
 
 // errNone refuses a file without a whole fact.
-var errNone = errors.New("none of its facts is whole")
+var errNone = errors.New("none of its events is whole")
 
 // lay writes the facts of a file into a data directory, and returns the span that it covers: up to
 // the first missing fact.

@@ -78,7 +78,7 @@ func table(f *incident.File) term.Table {
 	t.Field("because", m.Why)
 	t.Field("from", pointText(m.From))
 	t.Field("to", pointText(m.To))
-	t.Field("facts", fmt.Sprintf("%d, %d of the log are left out", m.Facts, m.Left))
+	t.Field("events", fmt.Sprintf("%d, %d of the log are left out", m.Facts, m.Left))
 	t.Field("tasks", fmt.Sprintf("%d of %d that the log has until then", m.Tasks, m.AllOf))
 	if m.Outputs {
 		t.Field("output", strconv.Itoa(m.Output)+" batches")

@@ -386,7 +386,7 @@ func TestKeys(t *testing.T) {
 		"note":             {"g8<enter>mhere a note<enter>", "here: #8 12:00:08.000; a note"},
 		"find":             {"/too loud<enter>", "#11"},
 		"find back":        {"<end>\\no room<enter>", "#9"},
-		"any":              {":rev n<enter>", "! no more facts about anything in the span"},
+		"any":              {":rev n<enter>", "! no more events about anything in the span"},
 		"several":          {":g 4; s; s<enter>", "#6"},
 		"nothing typed":    {":<enter>", "#0"},
 		"wrong in between": {":g 4; zz; s<enter>", "! there is no command"},

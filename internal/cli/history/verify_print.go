@@ -28,12 +28,12 @@ func certify(r *verify.Report) *certificate {
 	case r.Poison > 0 || unknown > 0 || r.Backwards > 0 || unchecked != "":
 		code = verifyWarning
 	}
-	text := fmt.Sprintf("%s: %s to sequence %d, %s", verifyWords[code], wording.Plural(r.Facts, "fact"), r.Last, wording.Plural(r.Violations, "violation"))
+	text := fmt.Sprintf("%s: %s to sequence %d, %s", verifyWords[code], wording.Plural(r.Facts, "event"), r.Last, wording.Plural(r.Violations, "violation"))
 	if r.Poison > 0 {
 		text += ", " + wording.Plural(r.Poison, "message") + " not understood"
 	}
 	if unknown > 0 {
-		text += ", " + wording.Plural(unknown, "fact") + " of unknown types"
+		text += ", " + wording.Plural(unknown, "event") + " of unknown types"
 	}
 	if r.Backwards > 0 {
 		text += ", " + wording.Plural(r.Backwards, "message") + " stored before an earlier one"

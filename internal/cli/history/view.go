@@ -377,11 +377,11 @@ func (m Model) factsTitle() string {
 	f := m.scene.Frame
 	switch {
 	case f.Focus == "":
-		return "facts"
+		return "events"
 	case m.along:
-		return fmt.Sprintf("facts of %s; a shows all", short(f.Focus))
+		return fmt.Sprintf("events of %s; a shows all", short(f.Focus))
 	}
-	return fmt.Sprintf("facts, * of %s; a shows those alone", short(f.Focus))
+	return fmt.Sprintf("events, * of %s; a shows those alone", short(f.Focus))
 }
 
 // facts are those around the point, which is in the middle.
@@ -459,7 +459,7 @@ func (m Model) bar(width int) []row {
 			cells[i] = ' '
 		}
 	}
-	return []row{rule("span: > point, b hit, ! late or broken, m mark, . facts", width), {text: from + " " + string(cells) + " " + to}}
+	return []row{rule("span: > point, b hit, ! late or broken, m mark, . events", width), {text: from + " " + string(cells) + " " + to}}
 }
 
 // foot is what is being typed, the running command, or the last message.

@@ -260,7 +260,7 @@ func (a *Commands) printWhatIf(f *whatifFlags, r *whatif.Report) {
 		c := &r.Changes[i]
 		what := string(c.Type)
 		if c.Kind == whatif.Never {
-			what = "no fact"
+			what = "no event"
 		}
 		fmt.Fprintf(a.Out, "#%d %s %s %s: %s\n", c.Seq, stamp(c.At), term.Printable(c.About), what, term.Printable(c.What))
 		for _, next := range c.Follows {

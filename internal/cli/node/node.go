@@ -187,7 +187,7 @@ func nodeDetails(n *client.NodeView, records []events.Record, now time.Time) ter
 	t.Field("queues", strings.Join(n.Queues, ", "))
 	t.Field("labels", wording.Pairs(n.Labels))
 	t.Field("slots", fmt.Sprintf("%d, %d of them busy", n.Slots, n.Running))
-	name := "latest facts"
+	name := "latest events"
 	for _, r := range records[max(len(records)-maxNodeFacts, 0):] {
 		t.Field(name+" ", nodeFact(&r))
 		name = ""
@@ -208,7 +208,7 @@ func (a *Commands) nodeEvents() *cobra.Command {
 		},
 		JSON: func(records []events.Record, _ *connect.Sight) any { return client.ShowFacts(records) },
 		Table: func(records []events.Record, _ *connect.Sight) term.Table {
-			t := term.Table{Header: []string{"SEQ", "TIME", "FACT", "BY", "DETAILS"}, Spare: []string{"BY", "SEQ"}}
+			t := term.Table{Header: []string{"SEQ", "TIME", "EVENT", "BY", "DETAILS"}, Spare: []string{"BY", "SEQ"}}
 			for i := range records {
 				r := &records[i]
 				t.Add(term.Plain(fmt.Sprint(r.Seq)), term.Plain(wording.Clock(wording.FactTime(r))), term.Plain(wording.FactType(r)), term.Plain(wording.Actor(r)), term.Plain(wording.FactDetails(r)))

@@ -52,7 +52,7 @@ func (a *Commands) chain(ctx context.Context, s connect.Sight, id task.ID, o *se
 
 // chainTable has a row for each cause.
 func chainTable(id task.ID, c *view.Causes) term.Table {
-	t := term.Table{Title: "Task " + string(id), Header: []string{"SEQ", "TIME", "ABOUT", "CAUSE", "FACT", "DETAILS"}, Spare: []string{"FACT", "ABOUT"}}
+	t := term.Table{Title: "Task " + string(id), Header: []string{"SEQ", "TIME", "ABOUT", "CAUSE", "EVENT", "DETAILS"}, Spare: []string{"EVENT", "ABOUT"}}
 	var ids []task.ID
 	for i := range c.Of {
 		ids = append(ids, c.Of[i].Fact.Task)

@@ -49,8 +49,8 @@ func (m *command) checkFilters(args []string) error {
 		return errors.New("tasks are named, or chosen by filters; not both")
 	case !filtered && len(args) == 0:
 		return errors.New("name the tasks, or choose them: --state, --job, --queue, --label, --since, …, or --all")
-	case len(args) > 0 && (m.dry || m.yes):
-		return errors.New("--dry-run and --yes are for tasks that filters choose")
+	case len(args) > 0 && m.dry:
+		return errors.New("--dry-run is for tasks that filters choose")
 	}
 	if err := m.list.Read(c, m.Now()); err != nil {
 		return err

@@ -9,6 +9,9 @@ import (
 // Missing describes what is missing.
 func Missing(m incident.Missing) string {
 	text := m.Section
+	if text == incident.SectionFacts.String() {
+		text = "events"
+	}
 	if m.Lines > 0 {
 		text = Plural(m.Lines, "line") + " of " + text
 	}

@@ -221,7 +221,7 @@ func unanswered(b *replay.Breakpoint) string {
 	if b.Unanswered == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; no answer at %s, %s", Plural(b.Unanswered, "fact"), b.Why)
+	return fmt.Sprintf("; no answer at %s, %s", Plural(b.Unanswered, "event"), b.Why)
 }
 
 // Marks lists marks.
