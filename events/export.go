@@ -50,7 +50,8 @@ type ExportHeader struct {
 }
 
 var kindNames = [...]string{KindOther: "other", KindOffer: "offer", KindHold: "hold", KindChain: "chain", KindNode: "node", KindDefinition: "definition", KindBreaker: "breaker", KindDead: "dead", KindProbe: "probe",
-	KindQueue: "queue", KindFire: "fire", KindTick: "tick", KindLimit: "limit", KindCopies: "copies", KindKey: "key"}
+	KindQueue: "queue", KindFire: "fire", KindTick: "tick", KindLimit: "limit", KindCopies: "copies", KindKey: "key",
+	KindHorizon: "horizon", KindCarried: "carried", KindTally: "tally"}
 
 // String is the kind's name, as exports spell it.
 func (k Kind) String() string {
@@ -367,3 +368,14 @@ type told struct {
 func (t told) Error() string { return t.words }
 
 func (t told) Unwrap() error { return t.own }
+
+// Import says what a log lacks because it was imported from an incident file. It is zero for any
+// other log.
+type Import struct {
+	// Hidden is the sequence up to which values may be hidden, because the file was redacted. 0 if
+	// none are.
+	Hidden uint64 `json:"hidden,omitempty"`
+	// Lacks is the sequence up to which facts are missing: the file held only what lived in its
+	// span. 0 if none are.
+	Lacks uint64 `json:"lacks,omitempty"`
+}

@@ -22,12 +22,22 @@ func (t *Task) Apply(r Recorded) {
 	if r.Seq <= t.Seq {
 		return
 	}
+	was := t.Seq
 	t.Seq = r.Seq
+	if e, ok := r.Event.(Carried); ok && !r.Chain {
+		t.Carry = &Carriage{Seq: r.Seq, After: was, Carried: e}
+		return
+	}
 	if !r.Chain {
 		t.offered(r)
 		return
 	}
+	if e, ok := r.Event.(Kept); ok {
+		t.kept(e, r.Seq)
+		return
+	}
 	first := t.Head == 0
+	t.Carry = nil
 	if t.Head = r.Seq; first {
 		t.bind(r)
 	}
