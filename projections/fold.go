@@ -339,6 +339,18 @@ func (f *fold) writeTasks(ctx context.Context) error {
 			dead[is]++
 		}
 	}
+	if err := added.flush(ctx); err != nil {
+		return err
+	}
+	if err := changed.flush(ctx); err != nil {
+		return err
+	}
+	return f.writeCounts(ctx, counts, dead)
+}
+
+// writeCounts writes how many more tasks and dead letters of each kind there are.
+func (f *fold) writeCounts(ctx context.Context, counts map[counted]int, dead map[task.Letter]int) error {
+	emptied := false
 	for _, kind := range task.Letters() {
 		if dead[kind] == 0 {
 			continue
@@ -346,23 +358,14 @@ func (f *fold) writeTasks(ctx context.Context) error {
 		if err := f.count(ctx, deadTasks+string(kind), dead[kind]); err != nil {
 			return err
 		}
+		emptied = emptied || dead[kind] < 0
 	}
-	if dead[""] > 0 { // a kind may have none left
+	if emptied { // a kind may have none left
 		if err := f.w.exec(ctx, "DELETE FROM counters WHERE n = 0"); err != nil {
 			return err
 		}
 	}
-	if err := added.flush(ctx); err != nil {
-		return err
-	}
-	if err := changed.flush(ctx); err != nil {
-		return err
-	}
-	return f.writeCounts(ctx, counts)
-}
-
-func (f *fold) writeCounts(ctx context.Context, counts map[counted]int) error {
-	emptied := false
+	emptied = false
 	for of, n := range counts {
 		if n == 0 || of.state == task.Unknown {
 			continue
@@ -443,8 +446,8 @@ func (p *position) advance(records []events.Record) {
 }
 
 func (f *fold) writePosition(ctx context.Context, p position) error {
-	result, err := f.w.conn.ExecContext(ctx, "UPDATE reached SET seq = ?, anchor = ?, anchor_id = ?, past = ?, past_sum = ? WHERE seq = ?",
-		int64(p.Seq), int64(p.Anchor), p.AnchorID, p.Past.Size, int64(p.Past.Sum), int64(f.at.Seq))
+	result, err := f.w.conn.ExecContext(ctx, "UPDATE reached SET seq = ?, anchor = ?, anchor_id = ?, past = ?, past_sum = ?, trims = ?, below = ?, forgot = ?, whole = ? WHERE seq = ?",
+		int64(p.Seq), int64(p.Anchor), p.AnchorID, p.Past.Size, int64(p.Past.Sum), p.Trims, int64(p.Below), int64(p.Forgot), int64(p.Whole), int64(f.at.Seq))
 	if err != nil {
 		return err
 	}

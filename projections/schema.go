@@ -125,9 +125,14 @@ CREATE TABLE reached (
 	anchor_id TEXT    NOT NULL,
 	-- How many bytes the index of the past has up to there, and their sum.
 	past      INTEGER NOT NULL,
-	past_sum  INTEGER NOT NULL
+	past_sum  INTEGER NOT NULL,
+	trims     INTEGER NOT NULL, -- how often it was trimmed
+	-- The horizon of the log, up to which the rows have forgotten, and of which sequence they first tell all.
+	below     INTEGER NOT NULL,
+	forgot    INTEGER NOT NULL,
+	whole     INTEGER NOT NULL
 );
-INSERT INTO reached VALUES (0, 0, '', 0, 0);
+INSERT INTO reached VALUES (0, 0, '', 0, 0, 0, 0, 0, 0);
 `, inStateIndex, columnsDDL())
 
 // schema creates the tables, and marks the file with its kind and version.

@@ -189,6 +189,11 @@ func (m *Memory) sumTask(r *events.Record, t *numberedTask, was task.State, took
 	if t.State.Failed() && !was.Failed() {
 		t.failed = r.Seq
 	}
+	m.latest(t)
+}
+
+// latest notes a task without a parent as the latest of its job and schedule, if it is.
+func (m *Memory) latest(t *numberedTask) {
 	if t.State == task.Unknown || t.Parent != "" {
 		return
 	}
