@@ -446,8 +446,8 @@ func (p *position) advance(records []events.Record) {
 }
 
 func (f *fold) writePosition(ctx context.Context, p position) error {
-	result, err := f.w.conn.ExecContext(ctx, "UPDATE reached SET seq = ?, anchor = ?, anchor_id = ?, past = ?, past_sum = ?, trims = ?, below = ?, forgot = ?, whole = ? WHERE seq = ?",
-		int64(p.Seq), int64(p.Anchor), p.AnchorID, p.Past.Size, int64(p.Past.Sum), p.Trims, int64(p.Below), int64(p.Forgot), int64(p.Whole), int64(f.at.Seq))
+	result, err := f.w.conn.ExecContext(ctx, "UPDATE reached SET seq = ?, anchor = ?, anchor_id = ?, past = ?, past_sum = ?, trims = ?, below = ?, forgot = ?, before = ?, whole = ? WHERE seq = ?",
+		int64(p.Seq), int64(p.Anchor), p.AnchorID, p.Past.Size, int64(p.Past.Sum), p.Trims, int64(p.Below), int64(p.Forgot), p.Before, int64(p.Whole), int64(f.at.Seq))
 	if err != nil {
 		return err
 	}

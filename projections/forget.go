@@ -2,9 +2,11 @@ package projections
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"millrace/projections/past"
 	"millrace/task"
@@ -79,6 +81,31 @@ func (f *fold) forget(ctx context.Context) error {
 	f.store.texts.forget(gone)
 	_ = f.store.removePast(next.Trims)
 	return nil
+}
+
+// mayBeOff is how far the clocks of servers and workers may differ.
+const mayBeOff = time.Minute
+
+// RunsSince returns a time before which no attempt of a known task has begun; zero if the log has forgotten
+// nothing yet.
+func (s *Store) RunsSince(ctx context.Context) (since time.Time, err error) {
+	err = s.view(ctx, "look how far back tasks go", func(tx *sql.Tx, _ uint64) error {
+		var p position
+		if err := p.load(ctx, tx); err != nil || p.Forgot == 0 {
+			return err
+		}
+		since = time.UnixMicro(p.Before)
+		// The few that are older were carried.
+		return eachTask(ctx, tx, s.form, "SELECT "+rowColumns+" FROM tasks WHERE id < ? ORDER BY id", []any{firstID(since.Add(mayBeOff))}, func(t *task.Task) {
+			if t.Attempt > 0 && t.SubmittedAt.Before(since) {
+				since = t.SubmittedAt
+			}
+		})
+	})
+	if !since.IsZero() {
+		since = since.Add(-mayBeOff)
+	}
+	return since, err
 }
 
 // forgetTasks removes the rows of the tasks that were born and have changed for the last time before a

@@ -130,9 +130,10 @@ CREATE TABLE reached (
 	-- The horizon of the log, up to which the rows have forgotten, and of which sequence they first tell all.
 	below     INTEGER NOT NULL,
 	forgot    INTEGER NOT NULL,
+	before    INTEGER NOT NULL, -- when the log stored the first message that stays
 	whole     INTEGER NOT NULL
 );
-INSERT INTO reached VALUES (0, 0, '', 0, 0, 0, 0, 0, 0);
+INSERT INTO reached VALUES (0, 0, '', 0, 0, 0, 0, 0, 0, 0);
 `, inStateIndex, columnsDDL())
 
 // schema creates the tables, and marks the file with its kind and version.

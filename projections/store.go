@@ -349,6 +349,8 @@ type position struct {
 	Trims int64
 	// Below is the horizon of the log, and Forgot the one up to which the rows have forgotten.
 	Below, Forgot uint64
+	// Before is when the log stored the first message that stays, in microseconds since 1970.
+	Before int64
 	// Whole is the first sequence of which the rows and the index tell everything.
 	Whole uint64
 }
@@ -356,8 +358,8 @@ type position struct {
 func (p *position) load(ctx context.Context, q interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }) error {
-	err := q.QueryRowContext(ctx, "SELECT seq, anchor, anchor_id, past, past_sum, trims, below, forgot, whole FROM reached").Scan(
-		&p.Seq, &p.Anchor, &p.AnchorID, &p.Past.Size, &p.Past.Sum, &p.Trims, &p.Below, &p.Forgot, &p.Whole)
+	err := q.QueryRowContext(ctx, "SELECT seq, anchor, anchor_id, past, past_sum, trims, below, forgot, before, whole FROM reached").Scan(
+		&p.Seq, &p.Anchor, &p.AnchorID, &p.Past.Size, &p.Past.Sum, &p.Trims, &p.Below, &p.Forgot, &p.Before, &p.Whole)
 	if errors.Is(err, sql.ErrNoRows) {
 		return errDamaged
 	}
