@@ -57,6 +57,7 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 	w.Text("actor", f.Actor)
 	w.Text("cause", f.Cause)
 	w.Text("corr", f.Corr)
+	w.Number("repeats", f.Repeats)
 	if f.By != nil {
 		byForm.WriteField(w, "by", f.By)
 	}
@@ -279,7 +280,7 @@ func present(l *jlexer.Lexer) bool {
 }
 
 // aboutBit is the bit of the subject's field, beside those of [envelope].
-const aboutBit = 8
+const aboutBit = 9
 
 // envelope tells whether every fact has a field of that name, and returns its bit.
 func envelope(name string) (bit int, ok bool) {
@@ -300,6 +301,8 @@ func envelope(name string) (bit int, ok bool) {
 		return 6, true
 	case "by":
 		return 7, true
+	case "repeats":
+		return 8, true
 	}
 	return 0, false
 }
@@ -322,6 +325,8 @@ func (r *reader) common(name string, l *jlexer.Lexer) {
 		r.Cause = l.UnsafeString()
 	case "corr":
 		r.Corr = l.UnsafeString()
+	case "repeats":
+		r.Repeats = fields.Unsigned(l)
 	case "by":
 		r.By = new(task.By)
 		byForm.ReadValue(l, r.By)

@@ -50,7 +50,8 @@ type ExportHeader struct {
 }
 
 var kindNames = [...]string{KindOther: "other", KindOffer: "offer", KindHold: "hold", KindChain: "chain", KindNode: "node", KindDefinition: "definition", KindBreaker: "breaker", KindDead: "dead", KindProbe: "probe",
-	KindQueue: "queue", KindFire: "fire", KindTick: "tick", KindLimit: "limit", KindCopies: "copies", KindKey: "key"}
+	KindQueue: "queue", KindFire: "fire", KindTick: "tick", KindLimit: "limit", KindCopies: "copies", KindKey: "key",
+	KindHorizon: "horizon", KindCarried: "carried", KindTally: "tally"}
 
 // String is the kind's name, as exports spell it.
 func (k Kind) String() string {

@@ -75,6 +75,16 @@ const (
 	NodeQuarantined     Type = "node.quarantined"
 	NodeReleased        Type = "node.released"
 	NodeRetired         Type = "node.retired"
+	TaskCarried         Type = "task.carried"
+	TaskKept            Type = "task.kept"
+	NodeCarried         Type = "node.carried"
+	QueueCarried        Type = "queue.carried"
+	DefinitionCarried   Type = "definition.carried"
+	HorizonChosen       Type = "horizon.chosen"
+	HorizonSealed       Type = "horizon.sealed"
+	HorizonCarried      Type = "horizon.carried"
+	HorizonPurged       Type = "horizon.purged"
+	JobTallied          Type = "job.tallied"
 )
 
 // Parts of Millrace that are actors.
@@ -97,8 +107,8 @@ const Version = 1
 var ErrLater = errors.New("use a newer millrace")
 
 // Fact is one event in the life of a task, a node, a queue, a definition, the ticks of a schedule,
-// the breaker of a job, the limits of a scope, the copies of definitions, a unique key or a
-// message.
+// the breaker of a job, its forgotten tasks, the limits of a scope, the copies of definitions, a
+// unique key, a message or the horizon of the log.
 type Fact struct {
 	// ID is a ULID, unique to the fact. The writer recognizes its fact by it.
 	ID string `redact:"keep"`
@@ -127,19 +137,24 @@ type Fact struct {
 	// first cause, where they are not plain from the chain.
 	Cause string `redact:"keep"`
 	Corr  string `redact:"keep"`
+	// Repeats is the sequence of the fact that this one repeats, because the log is about to forget
+	// that one; 0 for none. Id, time and actor are those of the original. It is the same fact: only the
+	// end of its chain has moved. Of an admission by limits it is the last one that this one sums up.
+	Repeats uint64
 	// By holds the inputs of the recorded decision; nil if the fact records none, or one that
 	// follows from the history alone.
 	By *task.By
 	// Event is a [task.Event], a [node.Event], a [task.DefinitionEvent], a [limit.CircuitEvent], a
-	// [queue.Event], a [task.ScheduleEvent], a [task.LimitEvent], a [task.CopyEvent], a [birth.KeyEvent] or a
-	// [task.MessageEvent]; nil if the type is unknown.
+	// [queue.Event], a [task.ScheduleEvent], a [task.LimitEvent], a [task.CopyEvent], a [birth.KeyEvent], a
+	// [task.MessageEvent], a [task.HorizonEvent], a [task.TallyEvent] or a [task.CarriedEvent]; nil if the
+	// type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
 	Extra map[string]json.RawMessage `redact:"drop"`
 }
 
 // About returns the subject of the fact: the id of a task or node, a definition, the name of a job,
-// queue or schedule, a key, the sequence of a message, a scope of limits, or "copies".
+// queue or schedule, a key, the sequence of a message, a scope of limits, "horizon" or "copies".
 func (f *Fact) About() string {
 	s, _ := f.subject()
 	switch s {
@@ -161,6 +176,9 @@ func (f *Fact) About() string {
 		return string(f.Scope)
 	case aboutMessage:
 		return strconv.FormatUint(f.Message, 10)
+	}
+	if _, ok := f.Event.(task.HorizonEvent); ok {
+		return "horizon"
 	}
 	return "copies"
 }
@@ -213,6 +231,13 @@ const (
 	KindCopies
 	// KindKey is a claim of a unique key.
 	KindKey
+	// KindHorizon is a step of the log's horizon.
+	KindHorizon
+	// KindCarried keeps what the log forgets, beside a chain: of a task until a [task.Kept] on its chain
+	// names it, or an earlier change of a definition.
+	KindCarried
+	// KindTally sums up the forgotten tasks of a job.
+	KindTally
 	// KindProbe is not a fact. A node sends it to its own route to check that messages there reach
 	// it, and a process writes it to check that the log accepts messages. Servers remove all but a
 	// few. Only Place and Raw are set.

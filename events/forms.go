@@ -71,6 +71,16 @@ var forms = []form{
 	formOf[node.WasReleased](NodeReleased, aboutNode),
 	formOf[node.WasRetired](NodeRetired, aboutNode),
 	formOf[node.Labelled](NodeLabelled, aboutNode),
+	checked(TaskCarried, aboutTask, func(e *task.Carried) error { return complete(&e.Fold.Work) }),
+	formOf[task.Kept](TaskKept, aboutTask),
+	formOf[node.Carried](NodeCarried, aboutNode),
+	formOf[queue.Carried](QueueCarried, aboutQueue),
+	formOf[task.DefinitionCarried](DefinitionCarried, aboutDef),
+	formOf[task.HorizonChosen](HorizonChosen, aboutNothing),
+	formOf[task.HorizonSealed](HorizonSealed, aboutNothing),
+	formOf[task.HorizonCarried](HorizonCarried, aboutNothing),
+	formOf[task.HorizonPurged](HorizonPurged, aboutNothing),
+	formOf[task.JobTallied](JobTallied, aboutJob),
 }
 
 // complete refuses work that no node could run.
@@ -100,7 +110,7 @@ func possible(e *node.Changed) error {
 // subject is a kind of subject of facts.
 type subject uint8
 
-// The subjects. A fact about copies of definitions names none.
+// The subjects. Facts about copies of definitions and about the horizon name none.
 const (
 	aboutNothing subject = iota
 	aboutTask

@@ -78,6 +78,9 @@ type chain struct {
 	// copies says that the chain is the one about copies of definitions.
 	copies bool
 	scope  limit.Scope
+	// beside is the kind of a chain that has its subject with another one: what is carried, tallies, and
+	// the horizon.
+	beside Kind
 }
 
 // NewMemory returns an empty log whose leases last ackWait by the clock now.
@@ -157,6 +160,15 @@ func chainOf(f *Fact) (chain, Kind) {
 	case task.CopyEvent:
 		c.copies = true
 		return c, KindCopies
+	case task.HorizonEvent:
+		c.beside = KindHorizon
+	case task.TallyEvent:
+		c.beside = KindTally
+	case task.Carried, task.CarriedEvent:
+		c.beside = KindCarried
+	}
+	if c.beside > 0 {
+		return c, c.beside
 	}
 	switch {
 	case f.Schedule != "":

@@ -146,8 +146,62 @@ func full() map[Type]Fact {
 		ScheduleSkipped: task.ScheduleSkipped{Revision: 7, Tick: noon.Add(-time.Hour), Until: noon.Add(-time.Minute), Count: 60,
 			Reason: task.SkipMissed, Detail: "catchup is none", Ledger: ledger},
 		ScheduleQueued: task.ScheduleQueued{Revision: 7, Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule, Detail: "overlap is queue", Ledger: ledger},
+		TaskCarried: task.Carried{Fold: sampleFold(work, usage, asked), Offers: 2, OfferedAt: noon, Born: task.Beginning{Seq: 40, Chain: true, Due: noon,
+			Window: &task.Shut{Calendar: 3, From: noon, Detail: "outside of the window night"}, Route: "images.8", Asked: asked,
+			Holds: []string{task.HoldNeeds}, Inputs: json.RawMessage(`{"a":1}`), StartBy: noon, EndBy: noon}},
+		TaskKept:     task.Kept{Carried: 53},
+		NodeCarried:  node.Carried{Fold: sampleNode(), Stored: sampleNode()},
+		QueueCarried: queue.Carried{Fold: sampleQueue()},
+		DefinitionCarried: task.DefinitionCarried{Edition: sampleEdition(9), As: string(SchedulePaused), Source: "/srv/jobs/hello.yaml",
+			Reason: "maintenance"},
+		HorizonChosen: task.HorizonChosen{Below: 41, Before: noon, Why: "30 days"},
+		HorizonSealed: task.HorizonSealed{Below: 41, Before: noon, Segment: "1-40", First: 1, Last: 40, Messages: 40, Bytes: 4096,
+			Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
+		HorizonCarried: task.HorizonCarried{Below: 41, Before: noon, Chains: 7},
+		HorizonPurged:  task.HorizonPurged{Below: 41, Before: noon},
+		JobTallied: task.JobTallied{Below: 41, Finished: 9, Error: 1, Cancelled: 2, Abnormal: 3, Ran: value.Duration(time.Hour),
+			Buckets: []uint64{0, 9}, First: noon.Add(-time.Hour), Last: noon},
 	}
-	return facts(bodies, func(f *Fact) { f.Actor, f.Cause, f.Corr, f.By = "ops@example.org", sampleCause, sampleCause, sampleBy })
+	return facts(bodies, func(f *Fact) {
+		f.Actor, f.Cause, f.Corr, f.By, f.Repeats = "ops@example.org", sampleCause, sampleCause, sampleBy, 17
+	})
+}
+
+// sampleFold is a task with every field set.
+func sampleFold(w task.Work, u *task.Usage, asked *placement.Asked) task.Task {
+	exit := 3
+	return task.Task{
+		ID: sampleTask, State: task.Retrying, Reason: value.Exit, Message: "exit 3", Work: w, RetryOf: "01JNA0RETRY000000000000000", Batch: sampleCause,
+		Attempt: 2, Epoch: 53, Offer: 52, Node: "w2", Session: "s9", Head: 55, Turn: 55, Offered: true, Throttled: true, Rated: 17, Seq: 56,
+		Failures: 2, Losses: 1, FailedOn: "w2", Avoids: []string{"w2"}, Begun: noon, Handed: &task.Handed{Home: "images.8", Until: noon, Asked: asked},
+		Late: 1, Dismissed: &task.Dismissal{At: noon, By: "ops", Reason: "seen"}, CancelAsked: &task.CancelAsked{By: "ops", Reason: "wrong input"},
+		SubmittedAt: noon, Due: noon, Since: noon, StartedAt: noon, EndedAt: noon, Ran: value.Duration(time.Second), Extended: noon, CancelBy: noon,
+		Rivals: []task.Rival{{Seq: 41, At: noon, Work: w, Due: noon, RetryOf: "01JNA0RETRY000000000000000"}}, Life: 50, EndSeq: 55, Again: "transform/0",
+		Children: &task.Children{AtSeq: 51, Names: []string{"w1"}, Spares: []string{"w4"}}, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: u,
+	}
+}
+
+// sampleNode is a node with every field set.
+func sampleNode() node.Node {
+	gpu := "a100"
+	return node.Node{
+		ID: "w2", State: node.Quarantined, Reason: "it came and went too often", Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
+			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"images"}, Probes: true, Announces: true, Handlers: []string{"resize"}, Commands: true, TTL: value.Duration(15 * time.Second)},
+		Relabels: map[string]*string{"gpu": &gpu}, OwnLabels: map[string]string{"zone": "b"}, Head: 48, Since: noon, Started: noon,
+		Before: node.Predecessor{Session: "s8", Gone: noon, Older: noon}, Link: node.Ready, LinkReason: "its probe came through",
+		OnlineSince: noon, ReadySince: noon, Connection: 3, Took: value.Duration(time.Millisecond), Kept: 2, Stopped: 1, Low: 48, Leaving: true, LeavingReason: "asked to end",
+		Standing:   node.Standing{Order: node.OrderDrain, Reason: "new kernel", By: "ops", Grace: value.Duration(time.Minute), Since: noon},
+		Quarantine: &node.Quarantine{Reason: "it came and went too often", Since: noon, Until: noon.Add(time.Minute)},
+		Stability:  node.Stability{Sessions: 12, Ended: 11, Lived: value.Duration(time.Minute), Short: 11, Flap: node.Flap{Score: 10.25, At: noon}},
+	}
+}
+
+// sampleQueue is a queue with every field set.
+func sampleQueue() queue.Queue {
+	return queue.Queue{
+		Name: "images", Paused: &queue.Pause{Since: noon, By: "ops", Reason: "the shop is closed", Until: noon.Add(time.Hour), Consumer: "queue_images"}, Resumed: noon,
+		Limit: 4, MaxWaiting: 10_000, Rate: limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 20}, RateSince: 17, Valve: queue.Valve{Window: "night"}, Head: 17,
+	}
 }
 
 // sampleBy has every field set. No single rule needs all of them.
@@ -215,6 +269,16 @@ func minimal() map[Type]Fact {
 		NodeQuarantined:     node.WasQuarantined{},
 		NodeReleased:        node.WasReleased{},
 		NodeRetired:         node.WasRetired{},
+		TaskCarried:         task.Carried{Fold: task.Task{State: task.Held, Work: work}},
+		TaskKept:            task.Kept{},
+		NodeCarried:         node.Carried{},
+		QueueCarried:        queue.Carried{},
+		DefinitionCarried:   task.DefinitionCarried{},
+		HorizonChosen:       task.HorizonChosen{},
+		HorizonSealed:       task.HorizonSealed{},
+		HorizonCarried:      task.HorizonCarried{},
+		HorizonPurged:       task.HorizonPurged{},
+		JobTallied:          task.JobTallied{},
 	}, func(*Fact) {})
 }
 
@@ -225,9 +289,9 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 		switch f.Event.(type) {
 		case node.Event:
 			f.Node = "w2"
-		case task.DefinitionEvent:
+		case task.DefinitionEvent, task.CarriedEvent:
 			f.Def = "schedule.every-night"
-		case limit.CircuitEvent:
+		case limit.CircuitEvent, task.TallyEvent:
 			f.Job = "thumbnail"
 		case queue.Event:
 			f.Queue = "images"
@@ -235,7 +299,7 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 			f.Schedule = "every-night"
 		case task.LimitEvent:
 			f.Scope = "job.thumbnail"
-		case task.CopyEvent:
+		case task.CopyEvent, task.HorizonEvent:
 		case birth.KeyEvent:
 			f.Key = "thumbnail/a.png"
 		case task.MessageEvent:

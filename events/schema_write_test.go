@@ -17,6 +17,7 @@ import (
 	"millrace/task/limit"
 	"millrace/task/node"
 	"millrace/task/placement"
+	"millrace/task/queue"
 	"millrace/task/value"
 )
 
@@ -53,6 +54,7 @@ var sharedTypes = map[reflect.Type]string{
 	reflect.TypeFor[time.Time](): "time", reflect.TypeFor[value.Duration](): "duration", reflect.TypeFor[task.ID](): "ulid",
 	reflect.TypeFor[placement.Route](): "route", reflect.TypeFor[node.ID](): "name",
 	reflect.TypeFor[job.Step](): "step", reflect.TypeFor[task.By](): "by", reflect.TypeFor[limit.Breaker](): "breaker", reflect.TypeFor[job.Unique](): "unique", reflect.TypeFor[task.Known](): "known", reflect.TypeFor[task.Usage](): "usage", reflect.TypeFor[job.Spec](): "spec",
+	reflect.TypeFor[task.Task](): "folded_task", reflect.TypeFor[node.Node](): "folded_node", reflect.TypeFor[queue.Queue](): "folded_queue",
 	reflect.TypeFor[task.Ledger](): "ledger", reflect.TypeFor[placement.Asked](): "asked", reflect.TypeFor[task.Needs](): "needs", reflect.TypeFor[task.Children](): "children",
 }
 
@@ -87,7 +89,7 @@ func factSchema(f *form) members {
 	if about := f.about.name(); about != "" {
 		is, required = append(is, member{about, s.about(about)}), append(required, about)
 	}
-	for _, name := range []string{"actor", "cause", "corr", "by"} {
+	for _, name := range []string{"actor", "cause", "corr", "repeats", "by"} {
 		is = append(is, member{name, s.ref(name)})
 	}
 	is = append(is, s.properties("", f.event)...)

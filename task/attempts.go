@@ -50,6 +50,9 @@ func Tries(history []Recorded) []Try {
 	for _, r := range history {
 		was := t
 		t = Evolve(t, r)
+		if _, kept := r.Event.(Kept); kept {
+			continue // it tells again what has been
+		}
 		if n := len(tries); n > 0 && was.Live() && (!t.Live() || t.Epoch != was.Epoch) { // a parent runs without an attempt
 			tries[n-1].end(r)
 		}

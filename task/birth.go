@@ -36,7 +36,7 @@ type Rival struct {
 	// Due is when its first attempt may start; zero for at once. RetryOf is the task of which it is a
 	// copy.
 	Due     time.Time `json:"due,omitzero"`
-	RetryOf ID        `json:"retry_of,omitzero"`
+	RetryOf ID        `json:"retry_of,omitzero" redact:"keep"`
 }
 
 // OnChain tells whether the birth lies on the task's chain even if Millrace drew the id. Births
@@ -75,18 +75,35 @@ func (t *Task) bind(r Recorded) {
 }
 
 // Born finds the birth of a task in its complete, ordered history, by the same rule as the fold. It
-// returns the index, or -1 if there is none.
+// returns the index, or -1 if there is none. For a birth that the log has forgotten it is that of the
+// [Carried] fact.
 func Born(history []Recorded) int {
+	at := born(history)
+	for i := range history {
+		e, ok := history[i].Event.(Kept)
+		k := slices.IndexFunc(history[:i], func(r Recorded) bool { return ok && history[i].Chain && r.Seq == e.Carried })
+		if k < 0 {
+			continue
+		}
+		if c, ok := history[k].Event.(Carried); ok && (at < 0 || history[at].Seq != c.Born.Seq) {
+			return k
+		}
+	}
+	return at
+}
+
+func born(history []Recorded) int {
 	first := -1
 	for i := range history {
 		r := &history[i]
 		_, birth := r.Event.(Submitted)
+		_, kept := r.Event.(Kept)
 		switch {
 		case !r.Chain && birth && first < 0:
 			first = i
 		case r.Chain && birth:
 			return i
-		case r.Chain:
+		case r.Chain && !kept:
 			if e, ok := r.Event.(AttemptStarted); ok {
 				for k := range history[:i] {
 					if _, birth := history[k].Event.(Submitted); birth && history[k].Seq == e.Offer {

@@ -133,6 +133,8 @@ const (
 	RuleBirth = "birth"
 	// RuleBeats: only nodes with a live heartbeat counted.
 	RuleBeats = "beats"
+	// RuleHorizon: the log has forgotten the task, whose birth was offered again.
+	RuleHorizon = "horizon"
 )
 
 // Known is a node as the decider knew it: At is its last known fact.

@@ -62,8 +62,8 @@ func (t *Task) Dead() bool { return t.Letter() != "" && t.Dismissed == nil }
 type Dismissal struct {
 	// At is when it was taken off, and By who did that. Reason is what that person or program said.
 	At     time.Time `json:"at"`
-	By     string    `json:"by,omitzero"`
-	Reason string    `json:"reason,omitzero"`
+	By     string    `json:"by,omitzero" redact:"actor"`
+	Reason string    `json:"reason,omitzero" redact:"hide"`
 }
 
 // Dismiss takes a dead letter off the list.

@@ -75,6 +75,23 @@ type DefinitionRemoved struct {
 	Revision uint64 `json:"revision,omitzero"`
 }
 
+// DefinitionCarried is an earlier change of a definition, which the log is about to forget. It lies
+// beside the chain, whose last fact stays the definition. The fact has the id, time and actor of the
+// original.
+type DefinitionCarried struct {
+	Edition Edition `json:"edition"`
+	// As is the type of the original.
+	As     string `json:"as,omitzero" redact:"word"`
+	Source string `json:"source,omitzero" redact:"hide"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
+}
+
+// CarriedEvent is a fact that lies beside the chains and keeps what the log forgets. The set is
+// closed, but for [Carried].
+type CarriedEvent interface{ isCarriedEvent() }
+
+func (DefinitionCarried) isCarriedEvent() {}
+
 func (e Edition) edition() Edition           { return e }
 func (e DefinitionRemoved) edition() Edition { return Edition{Revision: e.Revision} }
 

@@ -22,12 +22,18 @@ func (t *Task) Apply(r Recorded) {
 	if r.Seq <= t.Seq {
 		return
 	}
+	was := t.Seq
 	t.Seq = r.Seq
 	if !r.Chain {
 		t.offered(r)
 		return
 	}
+	if e, ok := r.Event.(Kept); ok {
+		t.kept(e, was, r.Seq)
+		return
+	}
 	first := t.Head == 0
+	t.Carry = nil
 	if t.Head = r.Seq; first {
 		t.bind(r)
 	}
@@ -142,7 +148,7 @@ func (t *Task) Apply(r Recorded) {
 	}
 }
 
-// offered applies a fact that lies in a queue.
+// offered applies a fact that does not lie on the chain.
 func (t *Task) offered(r Recorded) {
 	switch e := r.Event.(type) {
 	case Submitted:
@@ -151,6 +157,8 @@ func (t *Task) offered(r Recorded) {
 		t.queued(&e, r)
 	case Due:
 		t.due(&e, r)
+	case Carried:
+		t.Carry = &Carriage{Seq: r.Seq, Carried: e}
 	}
 }
 

@@ -163,7 +163,7 @@ type HandOver struct {
 // Handed records that a waiting task was left to nodes that it prefers.
 type Handed struct {
 	// Home is the route where it waited before, and to which it returns.
-	Home placement.Route `json:"home"`
+	Home placement.Route `json:"home" redact:"keep"`
 	// Until is when it returns; zero if it has.
 	Until time.Time `json:"until,omitzero"`
 	// Asked is what that route requires of nodes; nil if that follows from the spec.

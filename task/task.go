@@ -12,18 +12,18 @@ import (
 // show its JSON form; fields may be added to it.
 type Task struct {
 	// ID names the task, and State is where it is on its way.
-	ID    ID    `json:"id"`
+	ID    ID    `json:"id" redact:"keep"`
 	State State `json:"state"`
 	// Reason is the code beside the state: why it failed, why it ended.
-	Reason string `json:"reason,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"word"`
 	// Message is the reason in words.
-	Message string `json:"message,omitzero"`
+	Message string `json:"message,omitzero" redact:"hide"`
 	Work
 
 	// RetryOf is the task of which this one is a copy.
-	RetryOf ID `json:"retry_of,omitzero"`
+	RetryOf ID `json:"retry_of,omitzero" redact:"keep"`
 	// Batch is the last bulk command that changed it.
-	Batch string `json:"batch,omitzero"`
+	Batch string `json:"batch,omitzero" redact:"keep"`
 
 	// Attempt is the number of the current or latest attempt; 0 before the first.
 	Attempt int `json:"attempt,omitzero"`
@@ -33,8 +33,8 @@ type Task struct {
 	// Offer is the sequence of the offer under which that attempt holds its lease.
 	Offer uint64 `json:"offer,omitzero"`
 	// Node and Session name the worker that runs it or ran it last.
-	Node    string `json:"node,omitzero"`
-	Session string `json:"session,omitzero"`
+	Node    string `json:"node,omitzero" redact:"keep"`
+	Session string `json:"session,omitzero" redact:"keep"`
 
 	// Head is the sequence of the last message on the task's chain, 0 for none. The next write to
 	// the chain must expect it.
@@ -57,10 +57,10 @@ type Task struct {
 	Failures int `json:"failures,omitzero"`
 	Losses   int `json:"losses,omitzero"`
 	// FailedOn is the node of the last failure since then.
-	FailedOn string `json:"failed_on,omitzero"`
+	FailedOn string `json:"failed_on,omitzero" redact:"keep"`
 	// Avoids are the nodes on which attempts have failed since then, the latest last, if the task's
 	// policy is to avoid those. At most [placement.MaxValues].
-	Avoids []string `json:"avoids,omitempty"`
+	Avoids []string `json:"avoids,omitempty" redact:"keep"`
 	// Begun is when the first attempt since then started, kept only if the task has a retry budget.
 	Begun time.Time `json:"begun,omitzero"`
 	// Handed says that the task was left to preferred nodes in this turn; nil if it was not.
@@ -103,7 +103,7 @@ type Task struct {
 	// while it is open.
 	EndSeq uint64 `json:"end_seq,omitzero"`
 	// Again says which of its children a reopened parent reopens, as [Reopened.Again] has it.
-	Again string `json:"again,omitzero"`
+	Again string `json:"again,omitzero" redact:"keep"`
 
 	// Children are the children of a parent; nil before it was expanded, and for any other task.
 	Children *Children `json:"children,omitzero"`
@@ -111,8 +111,12 @@ type Task struct {
 	// Exit is the exit code of its program, Result what the program returned, and Usage what its last
 	// attempt used.
 	Exit   *int            `json:"exit,omitzero"`
-	Result json.RawMessage `json:"result,omitzero" form:"null"`
+	Result json.RawMessage `json:"result,omitzero" form:"null" redact:"drop"`
 	Usage  *Usage          `json:"usage,omitzero"`
+
+	// Carry is a fact that the next one on the chain may make the task ([Kept]); nil for none. The two
+	// lie directly behind each other, so no stored state of a task needs it.
+	Carry *Carriage `json:"-"`
 }
 
 // Waiting tells whether the task may still be started by an offer.
@@ -128,8 +132,8 @@ func (t *Task) Waiting() bool {
 type CancelAsked struct {
 	// By is who did: a person, a program, or a scheduler, of a child whose parent was to end. Reason is
 	// what it said.
-	By     string `json:"by,omitzero"`
-	Reason string `json:"reason,omitzero"`
+	By     string `json:"by,omitzero" redact:"actor"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
 // Live tells whether by the log an attempt runs.

@@ -75,6 +75,16 @@ type WasRetired struct {
 	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
+// Carried is all that the facts of a node say, up to the one at its Head. It is written when the log
+// is about to forget some of them.
+type Carried struct {
+	// Fold is the sum of the facts by the clocks of their writers, and Stored by when the log stored
+	// them.
+	Fold   Node `json:"fold"`
+	Stored Node `json:"stored"`
+}
+
+func (Carried) isEvent()        {}
 func (Registered) isEvent()     {}
 func (WentOnline) isEvent()     {}
 func (BecameReady) isEvent()    {}

@@ -8,6 +8,11 @@ func Evolve(n Node, r Recorded) Node {
 	}
 	n.Head = r.Seq
 	switch e := r.Event.(type) {
+	case Carried:
+		if e.Fold.ID == n.ID {
+			n = e.Fold
+			n.Head = r.Seq
+		}
 	case Registered:
 		if n.State == Retired {
 			n = Node{ID: n.ID, Head: n.Head}

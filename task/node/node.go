@@ -132,17 +132,17 @@ type Profile struct {
 // Node is the sum of the facts about a node. Its size does not grow with their number.
 type Node struct {
 	// ID is the node's name, and State how far it is on its way from offline to ready and back.
-	ID    ID    `json:"id"`
+	ID    ID    `json:"id" redact:"keep"`
 	State State `json:"state"`
 	// Reason is why it is in this state, in words.
-	Reason string `json:"reason"`
+	Reason string `json:"reason" redact:"hide"`
 	// Session identifies the process's life; it is new at each start.
-	Session string `json:"session"`
+	Session string `json:"session" redact:"keep"`
 	Profile
 	// Relabels are the labels that an operator has set or removed (null), and OwnLabels the worker's
 	// own, if there are Relabels. Labels are the sum.
-	Relabels  map[string]*string `json:"relabels,omitempty"`
-	OwnLabels map[string]string  `json:"own_labels,omitempty"`
+	Relabels  map[string]*string `json:"relabels,omitempty" redact:"values"`
+	OwnLabels map[string]string  `json:"own_labels,omitempty" redact:"values"`
 	// Head is the sequence of the last fact, which the next one must expect.
 	Head uint64 `json:"head"`
 	// Since is when the present state began. Started is when the session began.
@@ -155,7 +155,7 @@ type Node struct {
 	// Link is the progress of the session itself, apart from other reasons to get no work: Offline,
 	// Online or Ready. LinkReason explains it.
 	Link       State  `json:"link"`
-	LinkReason string `json:"link_reason,omitempty"`
+	LinkReason string `json:"link_reason,omitempty" redact:"hide"`
 	// OnlineSince is when the present connection first beat. ReadySince is when it proved that work
 	// reaches it; zero if that does not hold.
 	OnlineSince time.Time `json:"online_since,omitzero"`
@@ -174,7 +174,7 @@ type Node struct {
 	// Leaving says that the session was asked to end.
 	Leaving bool `json:"leaving,omitempty"`
 	// LeavingReason says why.
-	LeavingReason string `json:"leaving_reason,omitempty"`
+	LeavingReason string `json:"leaving_reason,omitempty" redact:"hide"`
 	// Standing is the operator's order to the node.
 	Standing Standing `json:"standing,omitzero"`
 	// Quarantine keeps work from the node because it came and went too often; nil for none.
@@ -187,9 +187,9 @@ type Node struct {
 type Standing struct {
 	// Order is serve, cordon or drain. Reason is what the operator said.
 	Order  Order  `json:"order"`
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty" redact:"hide"`
 	// By is the operator that gave the order.
-	By string `json:"by,omitempty"`
+	By string `json:"by,omitempty" redact:"actor"`
 	// Grace is how long running tasks may continue after a drain; 0 for the worker's own setting.
 	Grace value.Duration `json:"grace,omitempty"`
 	// Since is when the order was given; zero if there never was one.
@@ -199,7 +199,7 @@ type Standing struct {
 // Quarantine says why and how long a node gets no work.
 type Quarantine struct {
 	// Reason says why it gets none, and Since is when that began.
-	Reason string    `json:"reason"`
+	Reason string    `json:"reason" redact:"hide"`
 	Since  time.Time `json:"since"`
 	// Until is when it ends by itself at the earliest.
 	Until time.Time `json:"until"`
@@ -230,7 +230,7 @@ func (n *Node) Stable(now time.Time, d time.Duration) bool {
 // Predecessor is a session that another one has replaced.
 type Predecessor struct {
 	// Session is its id.
-	Session string `json:"session,omitempty"`
+	Session string `json:"session,omitempty" redact:"keep"`
 	// Gone is since when it counts as gone, and Older since when those before it do.
 	Gone  time.Time `json:"gone,omitzero"`
 	Older time.Time `json:"older,omitzero"`

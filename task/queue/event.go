@@ -59,6 +59,13 @@ type Purged struct {
 	Ended int `json:"ended,omitzero"`
 }
 
+// Carried is all that the facts about a queue say, up to the one at its Head. It is written when the
+// log is about to forget some of them.
+type Carried struct {
+	Fold Queue `json:"fold"`
+}
+
+func (Carried) isQueueEvent() {}
 func (Paused) isQueueEvent()  {}
 func (Resumed) isQueueEvent() {}
 func (Limited) isQueueEvent() {}
@@ -71,6 +78,11 @@ func Evolve(q Queue, seq uint64, at time.Time, actor string, e Event) Queue {
 	}
 	q.Head = seq
 	switch e := e.(type) {
+	case Carried:
+		if e.Fold.Name == q.Name {
+			q = e.Fold
+			q.Head = seq
+		}
 	case Paused:
 		q.Paused = &Pause{Since: at, By: actor, Reason: e.Reason, Until: e.Until}
 	case Resumed:

@@ -16,7 +16,7 @@ var ErrFull = errors.New("the queue is full")
 // exists as soon as a task, job or worker names it.
 type Queue struct {
 	// Name is what tasks, jobs and workers call it.
-	Name string `json:"name"`
+	Name string `json:"name" redact:"keep"`
 	// Paused is set while none of its tasks starts.
 	Paused *Pause `json:"paused,omitempty"`
 	// Resumed is when an operator last ended a pause; zero for never. [Queue.OpenSince] also knows
@@ -38,13 +38,13 @@ type Queue struct {
 type Pause struct {
 	// Since is when it was paused, and By the operator. Reason is what the operator said.
 	Since  time.Time `json:"since"`
-	By     string    `json:"by,omitempty"`
-	Reason string    `json:"reason,omitempty"`
+	By     string    `json:"by,omitempty" redact:"actor"`
+	Reason string    `json:"reason,omitempty" redact:"hide"`
 	// Until is when the pause ends by itself; zero for never.
 	Until time.Time `json:"until,omitzero"`
 	// Consumer names the paused consumer, if only the NATS server was told to pause and Millrace
 	// was not.
-	Consumer string `json:"consumer,omitempty"`
+	Consumer string `json:"consumer,omitempty" redact:"keep"`
 }
 
 // Words describes the pause and how to end it.

@@ -1,0 +1,197 @@
+package task
+
+import (
+	"math/bits"
+	"time"
+
+	"millrace/task/value"
+)
+
+// The log does not keep what has ended for ever. Its horizon is the first sequence that it keeps. A
+// server chooses a later one, writes anew what lives in front of it (package events, carry.go says
+// how), and then removes the front. The chain of the horizon has a fact for each of these steps.
+
+// HorizonEvent is a fact about the horizon. The set is closed. Each is complete, so the last one
+// alone gives the state.
+type HorizonEvent interface{ isHorizonEvent() }
+
+// HorizonChosen begins the move of the horizon to a sequence.
+type HorizonChosen struct {
+	// Below is the first sequence that stays: all messages below it go.
+	Below uint64 `json:"below,omitzero"`
+	// Before is when the log stored the first message that stays. All that goes is older.
+	Before time.Time `json:"before,omitzero"`
+	// Why says in words which bound moves it.
+	Why string `json:"why,omitzero" redact:"hide"`
+}
+
+// HorizonSealed records that an archive has what goes.
+type HorizonSealed struct {
+	Below  uint64    `json:"below,omitzero"`
+	Before time.Time `json:"before,omitzero"`
+	// Segment names the part of the archive, and Digest is the hash of its content.
+	Segment string `json:"segment,omitzero" redact:"keep"`
+	Digest  string `json:"digest,omitzero" redact:"keep"`
+	// First and Last are the sequences of its first and last message, Messages and Bytes their number
+	// and the size of the segment.
+	First    uint64 `json:"first,omitzero"`
+	Last     uint64 `json:"last,omitzero"`
+	Messages uint64 `json:"messages,omitzero"`
+	Bytes    int64  `json:"bytes,omitzero"`
+}
+
+// HorizonCarried records that all that lives in front of the horizon is written anew behind it.
+type HorizonCarried struct {
+	Below  uint64    `json:"below,omitzero"`
+	Before time.Time `json:"before,omitzero"`
+	// Chains is how many chains were carried.
+	Chains int `json:"chains,omitzero"`
+}
+
+// HorizonPurged records that the front of the log is gone.
+type HorizonPurged struct {
+	Below  uint64    `json:"below,omitzero"`
+	Before time.Time `json:"before,omitzero"`
+}
+
+func (HorizonChosen) isHorizonEvent()  {}
+func (HorizonSealed) isHorizonEvent()  {}
+func (HorizonCarried) isHorizonEvent() {}
+func (HorizonPurged) isHorizonEvent()  {}
+
+// HorizonStep is how far a move of the horizon is.
+type HorizonStep uint8
+
+// The steps. A server that finds a move under way goes on with it.
+const (
+	HorizonRests  HorizonStep = iota // none is under way
+	HorizonOpen                      // chosen: what lives below is to be carried
+	HorizonClosed                    // carried: what is below is to be removed
+)
+
+// Horizon is the sum of the facts about the horizon. The zero value is that of a log which keeps
+// everything.
+type Horizon struct {
+	// Below is the first sequence that stays, once the move is over, and Before when the log stored
+	// that message. Both never fall.
+	Below  uint64    `json:"below,omitzero"`
+	Before time.Time `json:"before,omitzero"`
+	// Step is how far the move is. Sealed says that an archive has what goes.
+	Step   HorizonStep `json:"step,omitzero"`
+	Sealed bool        `json:"sealed,omitzero"`
+	// Since is when the last step was done.
+	Since time.Time `json:"since,omitzero"`
+	// Head is the sequence of the last fact, which the next one must expect; 0 for none.
+	Head uint64 `json:"head,omitzero"`
+}
+
+// EvolveHorizon adds a fact with a sequence and a time. It is total: a step that does not follow, and
+// a horizon that is no later, change only Head.
+func EvolveHorizon(h Horizon, seq uint64, at time.Time, e HorizonEvent) Horizon {
+	if seq <= h.Head {
+		return h
+	}
+	known := h.Head > 0
+	h.Head = seq
+	step := func(to HorizonStep, below uint64, before time.Time) {
+		// Of a log that has forgotten the earlier steps, the last one tells all.
+		if !known || below == h.Below && h.Step != HorizonRests {
+			h.Step, h.Below, h.Before, h.Since = to, below, before, at
+		}
+	}
+	switch e := e.(type) {
+	case HorizonChosen:
+		if h.Step == HorizonRests && e.Below > h.Below {
+			h = Horizon{Below: e.Below, Before: e.Before, Step: HorizonOpen, Since: at, Head: seq}
+		}
+	case HorizonSealed:
+		if step(HorizonOpen, e.Below, e.Before); h.Below == e.Below && h.Step == HorizonOpen {
+			h.Sealed = true
+		}
+	case HorizonCarried:
+		step(HorizonClosed, e.Below, e.Before)
+	case HorizonPurged:
+		if !known || h.Step == HorizonClosed {
+			step(HorizonRests, e.Below, e.Before)
+		}
+	}
+	return h
+}
+
+// Older tells whether something that was written or made at a time may be older than what the log
+// keeps.
+func (h *Horizon) Older(at time.Time) bool { return at.Before(h.Before) }
+
+// JobTallied sums up the tasks of a job that the log has forgotten, all of them since the first. It
+// lies on a chain of the job; the last one counts.
+type JobTallied struct {
+	// Below is the horizon up to which they are counted.
+	Below uint64 `json:"below,omitzero"`
+	// Finished to Abnormal count tasks by the state in which they ended.
+	Finished  uint64 `json:"finished,omitzero"`
+	Error     uint64 `json:"error,omitzero"`
+	Cancelled uint64 `json:"cancelled,omitzero"`
+	Abnormal  uint64 `json:"abnormal,omitzero"`
+	// Ran is how long their last attempts ran in all.
+	Ran value.Duration `json:"ran,omitzero"`
+	// Buckets count the last attempts of finished tasks by duration, see [BucketOf].
+	Buckets []uint64 `json:"buckets,omitzero"`
+	// First and Last are when the first and the last of them ended.
+	First time.Time `json:"first,omitzero"`
+	Last  time.Time `json:"last,omitzero"`
+}
+
+// TallyEvent is a fact that sums up forgotten tasks. The set is closed.
+type TallyEvent interface{ isTallyEvent() }
+
+func (JobTallied) isTallyEvent() {}
+
+// Each doubling of a duration has bucketsTwice buckets; the first bucket ends at 1 ms.
+const bucketsTwice = 4
+
+// BucketOf is the bucket of a duration: it is more than the [BucketTop] of the one before, and at
+// most its own, give or take a nanosecond.
+func BucketOf(d time.Duration) int {
+	us := uint64(max((d + 999*time.Nanosecond).Microseconds(), 0))
+	if us <= 1000 {
+		return 0
+	}
+	low := bits.Len64((us-1)/1000) - 1 // 1 ms << low is less
+	i := low * bucketsTwice
+	for d > BucketTop(i) {
+		i++
+	}
+	return i
+}
+
+// BucketTop is the longest duration in a bucket.
+func BucketTop(i int) time.Duration {
+	whole := time.Millisecond << (i / bucketsTwice)
+	return whole + whole*time.Duration(i%bucketsTwice)/bucketsTwice
+}
+
+// Add counts an ended task.
+func (j *JobTallied) Add(t *Task) {
+	switch t.State {
+	case Finished:
+		j.Finished++
+		i := BucketOf(t.Ran.Std())
+		for len(j.Buckets) <= i {
+			j.Buckets = append(j.Buckets, 0)
+		}
+		j.Buckets[i]++
+	case Error:
+		j.Error++
+	case Cancelled:
+		j.Cancelled++
+	case Abnormal:
+		j.Abnormal++
+	default:
+		return
+	}
+	j.Ran += t.Ran
+	if j.First.IsZero() || t.EndedAt.Before(j.First) {
+		j.First = t.EndedAt
+	}
+	j.Last = value.Later(j.Last, t.EndedAt)
+}
