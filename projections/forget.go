@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/events"
 	"millrace/projections/past"
 	"millrace/task"
 )
@@ -18,7 +19,7 @@ import (
 
 // forget removes what lies before the horizon of the log.
 func (f *fold) forget(ctx context.Context) error {
-	if f.at.Below <= f.at.Forgot {
+	if f.at.Below <= max(f.at.Forgot, f.at.First) {
 		return nil
 	}
 	below, next := f.at.Below, f.at
@@ -83,6 +84,39 @@ func (f *fold) forget(ctx context.Context) error {
 	return nil
 }
 
+// writeTallies writes the sums of what is forgotten.
+func (f *fold) writeTallies(ctx context.Context, records []events.Record) error {
+	for i := range records {
+		e, ok := records[i].Fact.Event.(task.JobTallied)
+		if !ok {
+			continue
+		}
+		doc, err := forgottenForm.Append(nil, &e)
+		if err == nil {
+			err = f.w.exec(ctx, "INSERT OR REPLACE INTO tallies VALUES (?, ?)", records[i].Fact.Job, string(doc))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Tallies implements [view.Tallied].
+func (s *Store) Tallies(ctx context.Context) (map[string]task.JobTallied, error) {
+	all := map[string]task.JobTallied{}
+	return all, s.view(ctx, "look at the sums of jobs", func(tx *sql.Tx, _ uint64) error {
+		var job string
+		var doc []byte
+		return each(ctx, tx, "SELECT job, doc FROM tallies", nil, []any{&job, &doc}, func() error {
+			var is task.JobTallied
+			err := forgottenForm.Read(doc, &is)
+			all[job] = is
+			return err
+		})
+	})
+}
+
 // mayBeOff is how far the clocks of servers and workers may differ.
 const mayBeOff = time.Minute
 
@@ -91,7 +125,7 @@ const mayBeOff = time.Minute
 func (s *Store) RunsSince(ctx context.Context) (since time.Time, err error) {
 	err = s.view(ctx, "look how far back tasks go", func(tx *sql.Tx, _ uint64) error {
 		var p position
-		if err := p.load(ctx, tx); err != nil || p.Forgot == 0 {
+		if err := p.load(ctx, tx); err != nil || p.Below == 0 {
 			return err
 		}
 		since = time.UnixMicro(p.Before)

@@ -344,6 +344,8 @@ type position struct {
 	// Anchor is the sequence, and AnchorID the id, of a fact that stays in the log.
 	Anchor   uint64
 	AnchorID string
+	// First is the first sequence folded.
+	First uint64
 	// Past is the end of the index of the past, and Trims how often that was trimmed.
 	Past  past.End
 	Trims int64
@@ -358,8 +360,8 @@ type position struct {
 func (p *position) load(ctx context.Context, q interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }) error {
-	err := q.QueryRowContext(ctx, "SELECT seq, anchor, anchor_id, past, past_sum, trims, below, forgot, before, whole FROM reached").Scan(
-		&p.Seq, &p.Anchor, &p.AnchorID, &p.Past.Size, &p.Past.Sum, &p.Trims, &p.Below, &p.Forgot, &p.Before, &p.Whole)
+	err := q.QueryRowContext(ctx, "SELECT seq, anchor, anchor_id, first, past, past_sum, trims, below, forgot, before, whole FROM reached").Scan(
+		&p.Seq, &p.Anchor, &p.AnchorID, &p.First, &p.Past.Size, &p.Past.Sum, &p.Trims, &p.Below, &p.Forgot, &p.Before, &p.Whole)
 	if errors.Is(err, sql.ErrNoRows) {
 		return errDamaged
 	}

@@ -430,11 +430,11 @@ func (p *View) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID
 		if err != nil {
 			return nil, fmt.Errorf("read the log: %w", err)
 		}
-		for i := range about {
-			if about[i].Seq <= p.at.Seq {
-				records = append(records, about[i])
-			}
+		is, _, err := view.FoldAt(view.Task(id), about, p.at.Seq)
+		if err != nil {
+			is.Task = s.roughly(id, of)
 		}
+		*then[id] = *is.Task
 	}
 	slices.SortFunc(records, func(a, b events.Record) int { return cmp.Compare(a.Seq, b.Seq) })
 	for i := range records {
@@ -443,6 +443,20 @@ func (p *View) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID
 		}
 	}
 	return then, nil
+}
+
+// roughly is what the index has of a task whose facts of that time the log has forgotten.
+func (s *scene) roughly(id task.ID, of []numbered) *task.Task {
+	t := &task.Task{ID: id, Message: "older events are no longer kept"}
+	i := slices.IndexFunc(of, func(is numbered) bool { return is.id == id })
+	if in := s.in.At(of[i].number); in > 0 {
+		is := &s.tables.places[in-1]
+		t.State, t.Route, t.Node, t.Batch = is.state, is.route, is.node, is.batch
+	}
+	if from := s.from[of[i].number]; from > 0 {
+		t.Job, t.Schedule = s.tables.origins[from-1].job, s.tables.origins[from-1].schedule
+	}
+	return t
 }
 
 // nearby tells of which tasks the index is searched for their messages. Those with messages in too

@@ -140,6 +140,13 @@ func (m *Memory) Add(r *events.Record) {
 	case r.Fact.Type == events.MessageDismissed:
 		delete(m.messages, r.Fact.Message)
 	}
+	switch e := r.Fact.Event.(type) {
+	case task.HorizonPurged:
+		m.Forget(func(t *task.Task) bool { return t.Seq < e.Below })
+		maps.DeleteFunc(m.messages, func(seq uint64, _ Message) bool { return seq < e.Below })
+	case task.JobTallied:
+		m.sums.tallies[r.Fact.Job] = e
+	}
 	switch ref := RefOf(r); ref.Kind {
 	case Tasks:
 		id := task.ID(ref.ID)

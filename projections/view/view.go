@@ -141,7 +141,7 @@ func (r Ref) String() string { return r.Kind.String() + " " + r.ID }
 func RefOf(r *events.Record) Ref {
 	f := &r.Fact
 	switch r.Kind {
-	case events.KindOffer, events.KindHold, events.KindChain:
+	case events.KindOffer, events.KindHold, events.KindChain, events.KindCarried:
 		if f.Task != "" {
 			return Task(f.Task)
 		}
