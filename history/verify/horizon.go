@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -36,8 +37,10 @@ func (v *Verifier) uncarried(r *events.Record) {
 		return
 	}
 	v.book.Checked[CauseFirst]++
-	if r != nil && r.Kind == events.KindChain && r.Fact.Task == c.Fold.ID && r.Fact.Event == task.Event(task.Kept{Carried: c.Seq}) {
-		return
+	if r != nil && r.Kind == events.KindChain && r.Fact.Task == c.Fold.ID && r.Seq == c.Seq+1 {
+		if _, kept := r.Fact.Event.(task.Kept); kept {
+			return
+		}
 	}
 	v.carried = nil
 	v.book.Find(CauseFirst, Finding{Task: c.Fold.ID, Seqs: []uint64{c.Seq}, What: "it is carried, and no fact on its chain says so directly behind", Look: findings.Show(c.Seq)})
@@ -48,8 +51,8 @@ func (v *Verifier) uncarried(r *events.Record) {
 func (s *story) keeps(v *Verifier, k *task.Task, r *events.Record) *task.Carriage {
 	c := v.carried
 	if v.carried = nil; c == nil {
-		if e, _ := r.Fact.Event.(task.Kept); !v.before(e.Carried) {
-			s.found(v, CauseFirst, []uint64{e.Carried, r.Seq}, "%s names %d, where nothing is carried", r.Fact.Type, e.Carried)
+		if !v.before(r.Seq - 1) {
+			s.found(v, CauseFirst, []uint64{r.Seq}, "%s, and nothing is carried directly before it", r.Fact.Type)
 		}
 		return nil
 	}
@@ -165,14 +168,18 @@ func (v *Verifier) horizonFact(r *events.Record) {
 
 // forgets drops the tasks that the log has forgotten, and reports those that had not ended.
 func (v *Verifier) forgets(below uint64, r *events.Record) {
-	for id, s := range v.tasks.unended() {
+	for _, s := range v.tasks.unended() {
 		if s.now.seq < below && s.born && s.end == 0 {
 			s.found(v, OneEnd, []uint64{s.now.seq, r.Seq}, "the log has forgotten it, all below %d, and it had not ended: it was %s", below, s.now.state)
 			v.tasks.put(s)
-		} else if s.now.seq < below && s.end != 0 {
-			delete(v.tasks.open, id)
 		}
 	}
+	v.drop(below)
+}
+
+// drop forgets the ended tasks whose last message lies below a sequence.
+func (v *Verifier) drop(below uint64) {
+	maps.DeleteFunc(v.tasks.open, func(_ task.ID, s *story) bool { return s.now.seq < below && s.end != 0 })
 	v.tasks.packed.forget(below)
 }
 

@@ -163,7 +163,7 @@ func TestWrongHorizonsAreFound(t *testing.T) {
 		}, nil, 0, "I-7 it is carried, and no fact on its chain says so directly behind"},
 		"nothing is carried there": {task.Pending, func(r *record, k *task.Task) {
 			r.add(events.KindChain, events.Fact{Task: k.ID, Event: task.Kept{Carried: 3}})
-		}, nil, 0, "I-7 task.kept names 3, where nothing is carried"},
+		}, nil, 0, "I-7 task.kept, and nothing is carried directly before it"},
 		"forgotten while it lives": {task.Running, func(*record, *task.Task) {}, nil, 0, "I-2 the log has forgotten it"},
 		"heard of again": {task.Running, func(*record, *task.Task) {}, func(r *record, k *task.Task) { r.does(k, task.Finish{Epoch: k.Epoch}) }, 1,
 			"I-2 attempt.finished of a task that the log has forgotten"},

@@ -145,6 +145,9 @@ func RefOf(r *events.Record) Ref {
 		if f.Task != "" {
 			return Task(f.Task)
 		}
+		if f.Def != "" {
+			return Definition(f.Def)
+		}
 	case events.KindNode:
 		if f.Node != "" {
 			return Node(f.Node)

@@ -61,6 +61,9 @@ func (w *World) about(ctx context.Context, ref Ref) ([]events.Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", ref, err)
 	}
+	if ref.Kind != Tasks && ref.Kind != Nodes && ref.Kind != Queues {
+		records = events.Recall(records)
+	}
 	return upTo(records, w.until), nil
 }
 
@@ -76,6 +79,9 @@ func upTo(records []events.Record, seq uint64) []events.Record {
 // how many of them count. What was carried later tells of the time before, if nothing has happened to the
 // task in between; otherwise the error wraps [ErrForgotten].
 func FoldAt(ref Ref, records []events.Record, seq uint64) (item Item, n int, err error) {
+	if (ref.Kind == Definitions || ref.Kind == Breakers) && seq < math.MaxUint64 { // else its last message counts
+		records = events.Recall(records)
+	}
 	then := upTo(records, seq)
 	at, c := carriedIn(records)
 	switch {
@@ -92,7 +98,10 @@ func FoldAt(ref Ref, records []events.Record, seq uint64) (item Item, n int, err
 func carriedIn(records []events.Record) (at int, c *task.Carried) {
 	for i := range records {
 		is, ok := records[i].Fact.Event.(task.Carried)
-		if ok && i+1 < len(records) && records[i+1].Fact.Event == task.Event(task.Kept{Carried: records[i].Seq}) {
+		if !ok || i+1 == len(records) || records[i+1].Seq != records[i].Seq+1 {
+			continue
+		}
+		if _, kept := records[i+1].Fact.Event.(task.Kept); kept {
 			return i + 1, &is
 		}
 	}

@@ -45,6 +45,8 @@ type eventsData struct {
 	Next, Read uint64
 	// First tells whether the newest are here.
 	First  bool
+	// Begins is the first sequence that the log keeps, if it has forgotten what was before.
+	Begins uint64
 	Chosen bool
 }
 
@@ -155,6 +157,11 @@ func showEvents(ctx context.Context, l *look) (any, error) {
 		end = min(end, p.Seq)
 	}
 	d.fail(d.find(ctx, l, &c, end))
+	if d.Next == 0 && d.Wrong == nil {
+		if begins, err := l.Log.First(ctx); err == nil && begins > 1 {
+			d.Begins = begins
+		}
+	}
 	return d, nil
 }
 

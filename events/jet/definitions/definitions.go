@@ -470,5 +470,14 @@ func (s *Registry) DefinitionFacts(ctx context.Context, def task.Def) ([]events.
 	if err := def.Validate(); err != nil {
 		return nil, err
 	}
-	return s.ReadSubject(ctx, names.DefSubject(def), 0)
+	facts, err := s.ReadSubject(ctx, names.DefSubject(def), 0)
+	if err != nil {
+		return nil, err
+	}
+	carried, err := s.ReadSubject(ctx, names.CarriedPrefix+string(def), 0)
+	if len(carried) > 0 {
+		facts = append(facts, carried...)
+		slices.SortFunc(facts, func(a, b events.Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	}
+	return facts, err
 }

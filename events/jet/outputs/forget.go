@@ -22,7 +22,9 @@ func (o *Outputs) ForgetRecords(ctx context.Context, before time.Time) error {
 }
 
 func (o *Outputs) forget(ctx context.Context, name string, before time.Time) error {
-	wrong := func(err error) error { return fmt.Errorf("remove what %s has from before %s: %w", name, before.Format(time.RFC3339), err) }
+	wrong := func(err error) error {
+		return fmt.Errorf("remove what %s has from before %s: %w", name, before.Format(time.RFC3339), err)
+	}
 	first, found, err := o.LeaderGetFrom(ctx, name, map[string]any{"start_time": before.UTC(), "next_by_subj": ">"})
 	if err != nil {
 		return wrong(err)
