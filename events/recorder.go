@@ -185,6 +185,9 @@ func (r *Recorder) Move(ctx context.Context, t *task.Task, c task.Command) (task
 		t.Apply(task.Recorded{Seq: d.End, Chain: true, At: f.At, Actor: f.Actor, Corr: f.Corr, Event: event})
 	}
 	r.tidy(ctx, was, t, event)
+	if _, again := event.(task.Reopened); again {
+		return event, r.outlives(ctx, t)
+	}
 	return event, nil
 }
 
@@ -365,6 +368,9 @@ func (n *KnownNode) since(ctx context.Context, log Reader) ([]Record, error) {
 	records, err := log.Node(ctx, n.ID, n.Head)
 	if err != nil || n.Head == 0 {
 		return records, err
+	}
+	if records[0].Seq != n.Head {
+		return records, nil // that fact is forgotten, and one of these says all that was
 	}
 	if is := records[0].Fact.ID; n.last != "" && is != n.last {
 		return nil, fmt.Errorf("node %s has fact %s at %d, not %s any more: %w", n.ID, is, n.Head, n.last, node.ErrUnknown)

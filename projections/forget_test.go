@@ -131,7 +131,8 @@ func rowsAgree(t *testing.T, s *Store, h *history) {
 func (h *history) horizon(t *testing.T) {
 	t.Helper()
 	h.cut = len(h.records)/4 + h.IntN(len(h.records)/2)
-	below, before := h.records[h.cut].Seq, noon.Add(time.Hour)
+	below := h.records[h.cut].Seq
+	span := task.Span{Below: below, Before: noon.Add(time.Hour)}
 	seq := h.records[len(h.records)-1].Seq
 	write := func(kind events.Kind, f events.Fact) {
 		seq++
@@ -153,8 +154,9 @@ func (h *history) horizon(t *testing.T) {
 			h.gone[task.ID(ref.ID)] = true
 		case ref.Kind == view.Tasks:
 			is := events.FoldTask(task.ID(ref.ID), records)
+			is.Rivals = nil
 			write(events.KindCarried, events.Fact{Task: is.ID, Event: task.Carried{Fold: is, Born: task.Beginning{Seq: records[0].Seq}}})
-			write(events.KindChain, events.Fact{Task: is.ID, Event: task.Kept{Carried: seq}})
+			write(events.KindChain, events.Fact{Task: is.ID, Event: task.Kept{Head: is.Head}})
 		case ref.Kind == view.Nodes:
 			is := events.FoldNode(node.ID(ref.ID), records)
 			write(events.KindNode, events.Fact{Node: is.ID, Event: node.Carried{Fold: is, Stored: is}})
@@ -170,8 +172,8 @@ func (h *history) horizon(t *testing.T) {
 		}
 	}
 	write(events.KindTally, events.Fact{Job: "crawl", Event: task.JobTallied{Below: below, Finished: uint64(len(h.gone)), Buckets: []uint64{0, 3}}})
-	write(events.KindHorizon, events.Fact{Event: task.HorizonCarried{Below: below, Before: before}})
-	write(events.KindHorizon, events.Fact{Event: task.HorizonPurged{Below: below, Before: before}})
+	write(events.KindHorizon, events.Fact{Event: task.HorizonCarried{Span: span}})
+	write(events.KindHorizon, events.Fact{Event: task.HorizonPurged{Span: span}})
 }
 
 // A log that has forgotten its front folds to the same rows as one that has not, without what is gone,

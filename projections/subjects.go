@@ -235,7 +235,8 @@ func (p *then) about(ctx context.Context, ref view.Ref) ([]events.Record, error)
 		return nil, err
 	}
 	if beside { // the log has earlier changes elsewhere
-		return p.log.About(ctx, ref)
+		about, err := p.log.About(ctx, ref)
+		return slices.DeleteFunc(events.Recall(about), func(r events.Record) bool { return r.Seq > p.at.Seq }), err
 	}
 	about, err := p.log.Messages(ctx, seqs)
 	slices.SortFunc(about, func(a, b events.Record) int { return cmp.Compare(a.Seq, b.Seq) })

@@ -127,17 +127,6 @@ func (v *Verifier) retold(r *events.Record) {
 		if d := v.definitions[r.Fact.Def]; d != nil {
 			d.is.Head = r.Seq
 		}
-	case events.KindBreaker:
-		g := v.guardedJob(r.Fact.Job)
-		g.circuit = r.Circuit(g.circuit)
-		g.circuit.Reason = strings.Clone(g.circuit.Reason)
-		g.circuits.Add(g.circuit)
-	case events.KindKey:
-		if key := v.tasks.words.Number(r.Fact.Key); v.claims[key].seq > 0 {
-			c := v.claims[key]
-			c.seq = r.Seq
-			v.claims[key] = c
-		}
 	case events.KindLimit:
 		v.grants(r)
 	}

@@ -22,17 +22,17 @@ func (r *record) carry(k *task.Task, change func(*task.Carried)) {
 	}
 	r.add(events.KindCarried, events.Fact{Task: k.ID, Event: c})
 	k.Apply(r.log[len(r.log)-1].Task())
-	r.add(events.KindChain, events.Fact{Task: k.ID, Event: task.Kept{Carried: uint64(len(r.log))}})
+	r.add(events.KindChain, events.Fact{Task: k.ID, Event: task.Kept{Head: c.Fold.Head}})
 	k.Apply(r.log[len(r.log)-1].Task())
 }
 
 // horizon writes the steps of a horizon, between which carry is called.
 func (r *record) horizon(below uint64, carry func()) {
-	before := r.log[below-1].Stored
-	r.add(events.KindHorizon, events.Fact{Event: task.HorizonChosen{Below: below, Before: before}})
+	span := task.Span{Below: below, Before: r.log[below-1].Stored}
+	r.add(events.KindHorizon, events.Fact{Event: task.HorizonChosen{Span: span}})
 	carry()
-	r.add(events.KindHorizon, events.Fact{Event: task.HorizonCarried{Below: below, Before: before}})
-	r.add(events.KindHorizon, events.Fact{Event: task.HorizonPurged{Below: below, Before: before}})
+	r.add(events.KindHorizon, events.Fact{Event: task.HorizonCarried{Span: span}})
+	r.add(events.KindHorizon, events.Fact{Event: task.HorizonPurged{Span: span}})
 }
 
 // found verifies the log from a sequence on, with the rows of its fold, and returns the findings.
@@ -162,13 +162,13 @@ func TestWrongHorizonsAreFound(t *testing.T) {
 			r.log = r.log[:len(r.log)-1]
 		}, nil, 0, "I-7 it is carried, and no fact on its chain says so directly behind"},
 		"nothing is carried there": {task.Pending, func(r *record, k *task.Task) {
-			r.add(events.KindChain, events.Fact{Task: k.ID, Event: task.Kept{Carried: 3}})
+			r.add(events.KindChain, events.Fact{Task: k.ID, Event: task.Kept{Head: 3}})
 		}, nil, 0, "I-7 task.kept, and nothing is carried directly before it"},
 		"forgotten while it lives": {task.Running, func(*record, *task.Task) {}, nil, 0, "I-2 the log has forgotten it"},
 		"heard of again": {task.Running, func(*record, *task.Task) {}, func(r *record, k *task.Task) { r.does(k, task.Finish{Epoch: k.Epoch}) }, 1,
 			"I-2 attempt.finished of a task that the log has forgotten"},
 		"purged before it was carried": {task.Finished, func(r *record, _ *task.Task) {
-			r.add(events.KindHorizon, events.Fact{Event: task.HorizonPurged{Below: uint64(len(r.log))}})
+			r.add(events.KindHorizon, events.Fact{Event: task.HorizonPurged{Span: task.Span{Below: uint64(len(r.log))}}})
 		}, nil, 0, "I-7 the log has forgotten what lay below"},
 	} {
 		t.Run(name, func(t *testing.T) {
