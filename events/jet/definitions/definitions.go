@@ -158,10 +158,44 @@ func (s *Registry) definitionAt(ctx context.Context, def task.Def, revision uint
 			}
 		}
 		if len(batch) == 0 {
-			return defined{Def: def}, nil
+			return s.carriedAt(ctx, def, revision)
 		}
 		from = batch[len(batch)-1].Seq + 1
 	}
+}
+
+// carriedAt is definitionAt for a revision of which the log has forgotten the fact.
+func (s *Registry) carriedAt(ctx context.Context, def task.Def, revision uint64) (defined, error) {
+	records, err := s.ReadSubject(ctx, names.CarriedPrefix+string(def), 0)
+	for i := range records {
+		r := told(records[i])
+		if e, ok := r.Fact.Event.(task.DefinitionEvent); ok && err == nil {
+			if d := evolved(task.Definition{}, &r, e); d.Revision == revision {
+				return defined{def, d}, nil
+			}
+		}
+	}
+	return defined{Def: def}, err
+}
+
+// told is a record of a change, where the log has only what it carries of that.
+func told(r events.Record) events.Record {
+	e, ok := r.Fact.Event.(task.DefinitionCarried)
+	if !ok {
+		return r
+	}
+	r.Kind, r.Fact.Type = events.KindDefinition, events.Type(e.As)
+	switch r.Fact.Type {
+	case events.DefinitionRemoved:
+		r.Fact.Event = task.DefinitionRemoved{Revision: e.Edition.Revision}
+	case events.SchedulePaused:
+		r.Fact.Event = task.SchedulePaused{Edition: e.Edition, Reason: e.Reason}
+	case events.ScheduleResumed:
+		r.Fact.Event = task.ScheduleResumed{Edition: e.Edition, Reason: e.Reason}
+	default:
+		r.Fact.Event = task.DefinitionApplied{Edition: e.Edition, Source: e.Source}
+	}
+	return r
 }
 
 // amend replaces a definition by the result of change: an event with the next edition for a text,
