@@ -5,6 +5,8 @@ import (
 
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/node"
+	"millrace/task/queue"
 )
 
 // Step is a record with its effect, for readers that count and do not keep tasks themselves. A
@@ -18,6 +20,15 @@ type Step struct {
 	// Task is the task after the batch, which may be further than Is; nil if the record is not
 	// about a task. It is valid as long as the record, and must not be modified.
 	Task *task.Task
+}
+
+// Retold tells whether the record says again what earlier ones have said, for the log forgets those.
+func (r *Record) Retold() bool {
+	switch r.Fact.Event.(type) {
+	case task.Carried, task.Kept, node.Carried, queue.Carried, task.DefinitionCarried:
+		return true
+	}
+	return r.Fact.Repeats > 0
 }
 
 // Glance is the part of a task that figures use.

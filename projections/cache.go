@@ -67,4 +67,11 @@ func (c *cache) put(t *task.Task, number uint32) {
 	e.prev.next, e.next.prev = e, e
 }
 
+// renumber notes that a task has another number in the index of the past.
+func (c *cache) renumber(id task.ID, number uint32) {
+	if e, ok := c.entries[id]; ok {
+		e.number = number
+	}
+}
+
 func (e *cached) unlink() { e.prev.next, e.next.prev = e.next, e.prev }

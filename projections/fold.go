@@ -29,10 +29,12 @@ type fold struct {
 	store *Store
 	w     *writer
 	live  *cache
-	past  past.Index
-	at    position
-	move  past.Move
-	seen  uint64 // the last sequence given, which may be before at
+	// held is a carried task at the end of the batch before, for the fact behind it says whether it counts.
+	held *events.Record
+	past past.Index
+	at   position
+	move past.Move
+	seen uint64 // the last sequence given, which may be before at
 
 	// The present batch; kept between batches to reuse the memory.
 	index   map[task.ID]int // place in changes
@@ -142,6 +144,13 @@ func (f *fold) apply(ctx context.Context, records []events.Record) error {
 	for len(records) > 0 && records[0].Seq <= f.at.Seq {
 		records = records[1:]
 	}
+	if f.held != nil {
+		records, f.held = append([]events.Record{*f.held}, records...), nil
+	}
+	if n := len(records); n > 0 && records[n-1].Kind == events.KindCarried {
+		last := records[n-1]
+		records, f.held = records[:n-1], &last
+	}
 	if len(records) == 0 {
 		return nil
 	}
@@ -164,7 +173,7 @@ func (f *fold) apply(ctx context.Context, records []events.Record) error {
 	clear(f.steps) // let go of the records
 	f.store.jobs.note(f.changes, f.at.Seq)
 	f.store.reach.set(f.at.Seq)
-	return nil
+	return f.forget(ctx)
 }
 
 func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) error {
@@ -197,6 +206,9 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 			return err
 		}
 		next.advance(records)
+		if err := f.writeTallies(ctx, records); err != nil {
+			return err
+		}
 		if err := f.writePosition(ctx, next); err != nil {
 			return err
 		}
@@ -259,7 +271,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 // taskOf is the task whose history the record belongs to, "" if there is none.
 func taskOf(r *events.Record) task.ID {
 	switch r.Kind {
-	case events.KindOffer, events.KindHold, events.KindChain:
+	case events.KindOffer, events.KindHold, events.KindChain, events.KindCarried:
 		return r.Fact.Task
 	}
 	return ""
@@ -339,6 +351,18 @@ func (f *fold) writeTasks(ctx context.Context) error {
 			dead[is]++
 		}
 	}
+	if err := added.flush(ctx); err != nil {
+		return err
+	}
+	if err := changed.flush(ctx); err != nil {
+		return err
+	}
+	return f.writeCounts(ctx, counts, dead)
+}
+
+// writeCounts writes how many more tasks and dead letters of each kind there are.
+func (f *fold) writeCounts(ctx context.Context, counts map[counted]int, dead map[task.Letter]int) error {
+	emptied := false
 	for _, kind := range task.Letters() {
 		if dead[kind] == 0 {
 			continue
@@ -346,23 +370,14 @@ func (f *fold) writeTasks(ctx context.Context) error {
 		if err := f.count(ctx, deadTasks+string(kind), dead[kind]); err != nil {
 			return err
 		}
+		emptied = emptied || dead[kind] < 0
 	}
-	if dead[""] > 0 { // a kind may have none left
+	if emptied { // a kind may have none left
 		if err := f.w.exec(ctx, "DELETE FROM counters WHERE n = 0"); err != nil {
 			return err
 		}
 	}
-	if err := added.flush(ctx); err != nil {
-		return err
-	}
-	if err := changed.flush(ctx); err != nil {
-		return err
-	}
-	return f.writeCounts(ctx, counts)
-}
-
-func (f *fold) writeCounts(ctx context.Context, counts map[counted]int) error {
-	emptied := false
+	emptied = false
 	for of, n := range counts {
 		if n == 0 || of.state == task.Unknown {
 			continue
@@ -434,6 +449,22 @@ func clip(s string, n int) string {
 // advance moves the position behind the records.
 func (p *position) advance(records []events.Record) {
 	p.Seq = records[len(records)-1].Seq
+	if p.First == 0 {
+		p.First = records[0].Seq
+		p.Whole = p.First
+	}
+	for i := range records {
+		switch e := records[i].Fact.Event.(type) {
+		case task.HorizonCarried:
+			if p.First > 1 && p.First >= e.Below { // what was carried is known only now
+				p.Whole = max(p.Whole, records[i].Seq)
+			}
+		case task.HorizonPurged:
+			if e.Below > p.Below {
+				p.Below, p.Before = e.Below, e.Before.UnixMicro()
+			}
+		}
+	}
 	for i := len(records) - 1; i >= 0; i-- {
 		if r := &records[i]; r.Err == nil && r.IsFact() && r.Fact.ID != "" {
 			p.Anchor, p.AnchorID = r.Seq, r.Fact.ID
@@ -443,8 +474,8 @@ func (p *position) advance(records []events.Record) {
 }
 
 func (f *fold) writePosition(ctx context.Context, p position) error {
-	result, err := f.w.conn.ExecContext(ctx, "UPDATE reached SET seq = ?, anchor = ?, anchor_id = ?, past = ?, past_sum = ? WHERE seq = ?",
-		int64(p.Seq), int64(p.Anchor), p.AnchorID, p.Past.Size, int64(p.Past.Sum), int64(f.at.Seq))
+	result, err := f.w.conn.ExecContext(ctx, "UPDATE reached SET seq = ?, anchor = ?, anchor_id = ?, first = ?, past = ?, past_sum = ?, trims = ?, below = ?, forgot = ?, before = ?, whole = ? WHERE seq = ?",
+		int64(p.Seq), int64(p.Anchor), p.AnchorID, int64(p.First), p.Past.Size, int64(p.Past.Sum), p.Trims, int64(p.Below), int64(p.Forgot), p.Before, int64(p.Whole), int64(f.at.Seq))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/node"
@@ -24,6 +26,24 @@ type history struct {
 	*rand.Rand
 	tasks   []task.ID
 	records []events.Record
+
+	// The log has forgotten the first cut records, and these tasks.
+	cut  int
+	gone map[task.ID]bool
+}
+
+// remember drops from a fold what the log has forgotten.
+func (h *history) remember(m *view.Memory) {
+	m.Forget(func(t *task.Task) bool { return h.gone[t.ID] })
+}
+
+// Messages is that of the log that has forgotten something. Of the tasks that live on it has all facts.
+func (h *history) Messages(ctx context.Context, seqs []uint64) ([]events.Record, error) {
+	return view.Slice(h.records[h.cut:]).Messages(ctx, seqs)
+}
+
+func (h *history) About(ctx context.Context, ref view.Ref) ([]events.Record, error) {
+	return view.Slice(h.records).About(ctx, ref)
 }
 
 func newHistory(seed uint64, tasks int) *history {

@@ -46,7 +46,7 @@ func tracesAgree(t *testing.T, is tracer, memory *view.Memory, h *history, n int
 			var want []uint64
 			for i := range h.records[:n] {
 				r := &h.records[i]
-				if before := r.Seq < beyond; r.Seq != beyond && before != c.OldestFirst && chosen(t, r, &c, memory) {
+				if before := r.Seq < beyond; i >= h.cut && r.Seq != beyond && before != c.OldestFirst && chosen(t, r, &c, memory) {
 					want = append(want, r.Seq)
 				}
 			}

@@ -93,6 +93,7 @@ var (
 	queueForm      = form.Of[queue.Queue](form.Own())
 	definitionForm = form.Of[task.Definition](form.Own())
 	tallyForm      = form.Of[limit.Tally](form.Own())
+	forgottenForm  = form.Of[task.JobTallied](form.Own())
 )
 
 // deadlineOf is the task's own deadline, independent of its surroundings: [duties.Owes] with no slack

@@ -19,7 +19,7 @@ const applicationID = 0x4d696c6c // "Mill"
 
 // foldVersion must be raised when the same facts give other rows without a change of tables or
 // fields, or when the form of the index of the past changes.
-const foldVersion = 18
+const foldVersion = 19
 
 // schemaVersion identifies the version of a file. Files of other versions are not migrated but
 // rebuilt from the log. It is computed from everything that makes a row: a field added to a task, a
@@ -27,7 +27,7 @@ const foldVersion = 18
 var schemaVersion = sync.OnceValue(func() int {
 	sum := crc32.NewIEEE()
 	fmt.Fprintln(sum, foldVersion, tables, form.Shape[task.Task](), form.Shape[node.Node](), form.Shape[queue.Queue](),
-		form.Shape[task.Definition](), form.Shape[limit.Tally](), past.Shape())
+		form.Shape[task.Definition](), form.Shape[limit.Tally](), form.Shape[task.JobTallied](), past.Shape())
 	return int(sum.Sum32() >> 1) // SQLite keeps a signed number of 32 bits
 })
 
@@ -117,17 +117,30 @@ CREATE TABLE counters (
 	n    INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+-- The sums of the tasks of jobs that the log has forgotten, as JSON.
+CREATE TABLE tallies (
+	job TEXT NOT NULL PRIMARY KEY,
+	doc TEXT NOT NULL
+) WITHOUT ROWID;
+
 -- The one row says how far the fold has come. The anchor is a fact of a kind that
 -- stays in the log, at or before that: it tells this log from another.
 CREATE TABLE reached (
 	seq       INTEGER NOT NULL,
 	anchor    INTEGER NOT NULL,
 	anchor_id TEXT    NOT NULL,
+	first     INTEGER NOT NULL, -- the first sequence folded
 	-- How many bytes the index of the past has up to there, and their sum.
 	past      INTEGER NOT NULL,
-	past_sum  INTEGER NOT NULL
+	past_sum  INTEGER NOT NULL,
+	trims     INTEGER NOT NULL, -- how often it was trimmed
+	-- The horizon of the log, up to which the rows have forgotten, and of which sequence they first tell all.
+	below     INTEGER NOT NULL,
+	forgot    INTEGER NOT NULL,
+	before    INTEGER NOT NULL, -- when the log stored the first message that stays
+	whole     INTEGER NOT NULL
 );
-INSERT INTO reached VALUES (0, 0, '', 0, 0);
+INSERT INTO reached VALUES (0, 0, '', 0, 0, 0, 0, 0, 0, 0, 0);
 `, inStateIndex, columnsDDL())
 
 // schema creates the tables, and marks the file with its kind and version.

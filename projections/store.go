@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"modernc.org/sqlite"
@@ -203,7 +204,10 @@ func (s *Store) openFiles() error {
 	read := sql.OpenDB(connector)
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
-	index, err := past.Open(s.path+pastSuffix, past.UsualBounds, s.reach.damage)
+	index, err := past.Open(s.pastPath(p.Trims), past.UsualBounds, s.reach.damage)
+	if err == nil {
+		err = s.removePast(p.Trims)
+	}
 	if err != nil {
 		return errors.Join(err, write.Close(), read.Close())
 	}
@@ -212,6 +216,26 @@ func (s *Store) openFiles() error {
 	s.jobs.reset()
 	s.texts.begin(p.Seq == 0)
 	return nil
+}
+
+// pastPath is the file of the index of the past after it was trimmed so often.
+func (s *Store) pastPath(trims int64) string {
+	if trims == 0 {
+		return s.path + pastSuffix
+	}
+	return fmt.Sprintf("%s%s-%d", s.path, pastSuffix, trims)
+}
+
+// removePast removes all files of the index of the past but one; with -1, that, too.
+func (s *Store) removePast(but int64) error {
+	all, err := os.ReadDir(filepath.Dir(s.path))
+	for _, file := range all {
+		path := filepath.Join(filepath.Dir(s.path), file.Name())
+		if strings.HasPrefix(file.Name(), filepath.Base(s.path)+pastSuffix) && (but < 0 || path != filepath.Clean(s.pastPath(but))) {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	return err
 }
 
 func (s *Store) dsn(params ...string) string {
@@ -239,12 +263,12 @@ func (s *Store) removeFiles(keep bool) error {
 			return err
 		}
 	}
-	for _, suffix := range []string{"", "-wal", "-shm", pastSuffix} {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
 		if err := os.Remove(s.path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
-	return nil
+	return s.removePast(-1)
 }
 
 func (s *Store) removeDir() error {
@@ -320,14 +344,24 @@ type position struct {
 	// Anchor is the sequence, and AnchorID the id, of a fact that stays in the log.
 	Anchor   uint64
 	AnchorID string
-	// Past is the end of the index of the past.
-	Past past.End
+	// First is the first sequence folded.
+	First uint64
+	// Past is the end of the index of the past, and Trims how often that was trimmed.
+	Past  past.End
+	Trims int64
+	// Below is the horizon of the log, and Forgot the one up to which the rows have forgotten.
+	Below, Forgot uint64
+	// Before is when the log stored the first message that stays, in microseconds since 1970.
+	Before int64
+	// Whole is the first sequence of which the rows and the index tell everything.
+	Whole uint64
 }
 
 func (p *position) load(ctx context.Context, q interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }) error {
-	err := q.QueryRowContext(ctx, "SELECT seq, anchor, anchor_id, past, past_sum FROM reached").Scan(&p.Seq, &p.Anchor, &p.AnchorID, &p.Past.Size, &p.Past.Sum)
+	err := q.QueryRowContext(ctx, "SELECT seq, anchor, anchor_id, first, past, past_sum, trims, below, forgot, before, whole FROM reached").Scan(
+		&p.Seq, &p.Anchor, &p.AnchorID, &p.First, &p.Past.Size, &p.Past.Sum, &p.Trims, &p.Below, &p.Forgot, &p.Before, &p.Whole)
 	if errors.Is(err, sql.ErrNoRows) {
 		return errDamaged
 	}

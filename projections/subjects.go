@@ -216,8 +216,16 @@ func (p *then) facts(ctx context.Context, ref view.Ref) ([]events.Record, error)
 // about returns the facts about a node, queue or definition: the index tells where in the log they are.
 func (p *then) about(ctx context.Context, ref view.Ref) ([]events.Record, error) {
 	var seqs []uint64
+	beside := false
 	err := p.store.from(ctx, p.at.Seq, func(tx *sql.Tx) error {
 		var seq int64
+		var reached position
+		if err := reached.load(ctx, tx); err != nil {
+			return err
+		}
+		if beside = reached.Below > 0 && ref.Kind == view.Definitions; beside {
+			return nil
+		}
 		return each(ctx, tx, "SELECT seq FROM versions WHERE kind = ? AND id = ? AND seq <= ?", []any{int64(ref.Kind), ref.ID, int64(p.at.Seq)}, []any{&seq}, func() error {
 			seqs = append(seqs, uint64(seq)) // it was one
 			return nil
@@ -225,6 +233,10 @@ func (p *then) about(ctx context.Context, ref view.Ref) ([]events.Record, error)
 	})
 	if err != nil {
 		return nil, err
+	}
+	if beside { // the log has earlier changes elsewhere
+		about, err := p.log.About(ctx, ref)
+		return slices.DeleteFunc(events.Recall(about), func(r events.Record) bool { return r.Seq > p.at.Seq }), err
 	}
 	about, err := p.log.Messages(ctx, seqs)
 	slices.SortFunc(about, func(a, b events.Record) int { return cmp.Compare(a.Seq, b.Seq) })

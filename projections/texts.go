@@ -105,6 +105,24 @@ func (x *texts) note(first, last uint64, all []noted) {
 	}
 }
 
+// forget drops the blocks of which no task is left.
+func (x *texts) forget(gone []string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	left := map[*block]int{}
+	for _, id := range gone {
+		left[x.blocks[x.find(id)]]++
+	}
+	last := x.blocks[len(x.blocks)-1]
+	x.blocks = slices.DeleteFunc(x.blocks, func(b *block) bool {
+		if b.known {
+			b.n -= left[b]
+		}
+		return b.known && b.n <= 0 && left[b] > 0 && b != last
+	})
+	x.blocks[0].first = ""
+}
+
 // blockFor returns the block of a task. A new task behind all others begins a block if the last one
 // is full. It needs mu held.
 func (x *texts) blockFor(n *noted) *block {

@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,14 +20,17 @@ type rows struct {
 }
 
 // Reached implements [past.Rows].
-func (r rows) Reached(ctx context.Context, seq uint64) (size int64, err error) {
+func (r rows) Reached(ctx context.Context, seq uint64) (of past.Index, size int64, err error) {
 	err = r.store.from(ctx, seq, func(tx *sql.Tx) error {
 		var reached position
 		err := reached.load(ctx, tx)
-		size = reached.Past.Size
+		of, size = r.store.past, reached.Past.Size
+		if seq < reached.Whole {
+			err = errors.Join(err, view.Forgotten{Seq: reached.Whole})
+		}
 		return err
 	})
-	return size, err
+	return of, size, err
 }
 
 // from calls f with a transaction that sees the rows at a sequence or later.

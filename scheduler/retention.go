@@ -63,6 +63,8 @@ func (k Kind) Reason(p Policy, t *task.Task) string {
 
 // Store is the store of the kept data.
 type Store interface {
+	// Forget drops the data of tasks that the log has forgotten.
+	Forget(ctx context.Context) error
 	// Tasks lists the tasks with data.
 	Tasks(ctx context.Context) ([]task.ID, error)
 	// Known returns the known tasks among the given ones, quickly: the answer may be outdated.
@@ -130,6 +132,9 @@ const (
 
 // sweep drops due data and returns for how many tasks.
 func (k *Retention) sweep(ctx context.Context) (dropped int, err error) {
+	if err := k.Store.Forget(ctx); err != nil {
+		return 0, err
+	}
 	ids, err := k.Store.Tasks(ctx)
 	if err != nil {
 		return 0, err

@@ -68,6 +68,8 @@ func (m *memory) Tasks(context.Context) (ids []task.ID, err error) {
 	return ids, nil
 }
 
+func (m *memory) Forget(context.Context) error { return nil }
+
 func (m *memory) Known(_ context.Context, ids []task.ID) (tasks []task.Task, err error) {
 	m.Lock()
 	defer m.Unlock()

@@ -92,6 +92,19 @@ type CarriedEvent interface{ isCarriedEvent() }
 
 func (DefinitionCarried) isCarriedEvent() {}
 
+// Change is the carried change.
+func (c *DefinitionCarried) Change() DefinitionEvent {
+	switch c.As {
+	case "definition.removed":
+		return DefinitionRemoved{Revision: c.Edition.Revision}
+	case "schedule.paused":
+		return SchedulePaused{Edition: c.Edition, Reason: c.Reason}
+	case "schedule.resumed":
+		return ScheduleResumed{Edition: c.Edition, Reason: c.Reason}
+	}
+	return DefinitionApplied{Edition: c.Edition, Source: c.Source}
+}
+
 func (e Edition) edition() Edition           { return e }
 func (e DefinitionRemoved) edition() Edition { return Edition{Revision: e.Revision} }
 

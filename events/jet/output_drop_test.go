@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -127,4 +128,40 @@ func TestDropRecords(t *testing.T) {
 	if ids, err := s.RecordTasks(within(t)); err != nil || !slices.Equal(ids, []task.ID{id}) {
 		t.Errorf("RecordTasks: %v, %v", ids, err)
 	}
+}
+
+// What was printed before a time goes with one request, and nothing later does.
+func TestForgetOutput(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, streams.Layout{})
+	old, young := newTask(), newTask()
+	print := func(id task.ID) time.Time {
+		t.Helper()
+		if err := s.Print(within(t), lines(id, 1, 5)); err != nil {
+			t.Fatal(err)
+		}
+		stream, err := s.JS.Stream(within(t), names.OutputStream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream.CachedInfo().State.LastTime
+	}
+	left := func(before time.Time, want ...task.ID) {
+		t.Helper()
+		if err := s.ForgetOutput(within(t), before); err != nil {
+			t.Fatal(err)
+		}
+		if ids, err := s.OutputTasks(within(t)); err != nil || !slices.Equal(ids, want) {
+			t.Errorf("left are %v, %v, want %v", ids, err, want)
+		}
+	}
+	left(time.Unix(1, 0))
+	print(old)
+	left(time.Unix(1, 0), old)
+	at := print(young)
+	left(at, young)
+	left(at, young)
+	left(at.Add(time.Hour))
+	print(young)
+	left(at, young)
 }

@@ -68,7 +68,7 @@ func (c *Choice) See(r *events.Record) {
 		c.seen++
 	}
 	switch r.Kind {
-	case events.KindOffer, events.KindHold, events.KindChain:
+	case events.KindOffer, events.KindHold, events.KindChain, events.KindCarried:
 		if r.Fact.Task != "" {
 			c.seeTask(r)
 		}
@@ -94,7 +94,7 @@ func (c *Choice) seeTask(r *events.Record) {
 	case l.state == nil: // it had ended: a reopening makes it live, a late report does not
 		l.lives = l.lives || r.Fact.Type == events.TaskReopened
 	}
-	if r.Seq >= c.from {
+	if r.Seq >= c.from && !r.Retold() {
 		l.lives = true
 	}
 	if l.state == nil || l.lives && l.state.Seq > 0 {
@@ -192,8 +192,8 @@ func (c *Choice) Keeps(r *events.Record) bool {
 		return true // otherwise it goes with its task, but does not alone include it
 	}
 	switch r.Kind {
-	case events.KindOffer, events.KindHold, events.KindChain:
-		return c.Lives(r.Fact.Task)
+	case events.KindOffer, events.KindHold, events.KindChain, events.KindCarried:
+		return r.Fact.Task == "" || c.Lives(r.Fact.Task)
 	case events.KindKey:
 		return inside || c.keys[r.Fact.Key]
 	case events.KindTick, events.KindFire:

@@ -118,7 +118,9 @@ func (c *causes) visit(v *Verifier, r *events.Record) {
 	f := &r.Fact
 	c.seen.Add(maphash.String(c.seed, f.ID))
 	if len(c.missing) > 0 {
-		if e, ok := c.missing[f.ID]; ok {
+		if e, ok := c.missing[f.ID]; ok && r.Fact.Repeats > 0 {
+			delete(c.missing, f.ID)
+		} else if ok {
 			delete(c.missing, f.ID)
 			v.book.Find(CauseFirst, Finding{Task: e.task, Seqs: []uint64{r.Seq, e.seq},
 				What: fmt.Sprintf("the fact at %d names as its cause one that comes after it, at %d", e.seq, r.Seq),

@@ -133,6 +133,8 @@ func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Rec
 		s.remade(v, k, claim, r)
 	case task.RuleDead:
 		s.undelivered(v, k, r)
+	case task.RuleHorizon:
+		s.outlived(v, r)
 	case value.Breaker:
 		s.ruledOut(v, k, r)
 	case task.RuleLimit:

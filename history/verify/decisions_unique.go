@@ -30,14 +30,14 @@ func (v *Verifier) claimFact(r *events.Record) {
 	}
 	e, ok := r.Fact.Event.(birth.KeyClaimed)
 	if r.Err != nil || !ok {
-		v.claims[v.tasks.words.Number(r.Fact.Key)] = keyClaim{seq: r.Seq} // an unreadable claim claims nothing
+		v.claims[v.tasks.words.Number(r.Fact.Key)] = keyClaim{seq: r.Original()} // an unreadable claim claims nothing
 		return
 	}
 	key := v.tasks.words.Number(r.Fact.Key)
 	if last := v.claims[key]; v.book.Asked(Decisions) && v.whole() {
 		v.claimAgain(&last, key, &e, r)
 	}
-	c := keyClaim{seq: r.Seq, holder: task.ID(strings.Clone(string(e.Holder))), before: slices.Clone(e.Before)}
+	c := keyClaim{seq: r.Original(), holder: task.ID(strings.Clone(string(e.Holder))), before: slices.Clone(e.Before)}
 	for i := range c.before {
 		c.before[i] = task.ID(strings.Clone(string(c.before[i])))
 	}

@@ -46,6 +46,9 @@ func (v *Verifier) Row(row *task.Task) {
 	}
 }
 
+// Begins says where the log begins by now: what has ended before may have no row any more.
+func (v *Verifier) Begins(seq uint64) { v.drop(seq) }
+
 // RowsEnd says that all rows were added: tasks without one lack it.
 func (v *Verifier) RowsEnd() {
 	v.rowsCame = true

@@ -61,7 +61,7 @@ func (v *Verifier) lived(was, is *node.Node, r *events.Record) {
 // if the fact names a session, that of this session (I-7). Who writes such a fact has read the node:
 // the fact is a compare-and-set on the node's chain. Was is the node before it.
 func (v *Verifier) registersFirst(was *node.Node, r *events.Record) {
-	if r.Err != nil || r.Fact.Event == nil || !v.whole() || v.first != 1 {
+	if r.Err != nil || r.Fact.Event == nil || !v.whole() || v.first != 1 || r.Retold() {
 		return
 	}
 	session := was.Session

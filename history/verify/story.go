@@ -201,6 +201,7 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 
 // begin checks that in a whole log the first fact of a task is a birth.
 func (s *story) begin(v *Verifier, r *events.Record) {
+	s.strange(v, r)
 	if s.born || !v.whole() {
 		return
 	}

@@ -421,8 +421,15 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 	t := v.tasks
 	k := &t.now
 	*k = t.task(s.id, &s.now)
+	if c, ok := r.Fact.Event.(task.Carried); ok && r.Err == nil {
+		v.carries(s, c, r)
+	}
+	if _, kept := r.Fact.Event.(task.Kept); kept && r.Err == nil {
+		k.Carry = s.keeps(v, k, r)
+	}
+	c := k.Carry
 	s.opens(v, k, r)
-	if v.book.Asked(Decisions) {
+	if v.book.Asked(Decisions) && !r.Retold() {
 		s.overdue(v, k, r)
 		s.decided(v, s.asks(v, k), r)
 		if r.Kind == events.KindChain {
@@ -438,6 +445,9 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 	s.related(v, k, r)
 	t.forgive(k, &s.now)
 	s.now = t.thin(k, &s.now)
+	if c != nil && (!s.born || s.old || s.cut) && k.State != task.Unknown {
+		s.resumes(v, c)
+	}
 }
 
 // standing tracks the state of tasks before their limits, and the requested delays. The story is

@@ -99,6 +99,10 @@ type Verifier struct {
 	births      births
 	claims      map[findings.Word]keyClaim // by the number of the key
 
+	horizon  task.Horizon
+	carried  *carriage // nil if the record before was none
+	complete uint64    // where all had been carried that lived before the range; 0 if it was not
+
 	sooner  []Sooner
 	tripped []string // jobs whose breaker was reported to open under other settings
 
@@ -159,6 +163,7 @@ func (v *Verifier) Add(r *events.Record) error {
 	}
 	v.book.Turn(r)
 	defer v.book.Turn(nil)
+	v.uncarried(r)
 	v.lines.Next(r)
 	v.clock(r)
 	if !r.IsFact() {
@@ -170,6 +175,10 @@ func (v *Verifier) Add(r *events.Record) error {
 	switch {
 	case r.Err != nil:
 		v.poison[r.Seq] = struct{}{}
+	case r.Fact.Repeats > 0 && !v.before(r.Fact.Repeats) && r.Fact.Task == "" && r.Fact.Node == "" && r.Fact.Queue == "":
+		v.facts++
+		v.retold(r)
+		return nil
 	case r.Fact.Event == nil:
 		v.unknown[events.Type(strings.Clone(string(r.Fact.Type)))]++
 		v.causes.visit(v, r)
@@ -187,6 +196,8 @@ func (v *Verifier) Add(r *events.Record) error {
 		return nil
 	case events.KindQueue:
 		v.queueFact(r)
+	case events.KindHorizon:
+		v.horizonFact(r)
 	case events.KindKey:
 		v.claimFact(r)
 	case events.KindLimit:
@@ -245,6 +256,7 @@ func (v *Verifier) node(r *events.Record) {
 	if v.book.Asked(Decisions) && !known.Takes() {
 		v.waited(r)
 	}
+	v.keptNode(known.Now(), r)
 	known.Add(r)
 	n = known.Now()
 	if was.State == node.Offline && n.Session == was.Session && n.State != node.Offline {
@@ -305,6 +317,7 @@ func (v *Verifier) Report(now time.Time) *Report {
 	}
 	r := &Report{From: v.cfg.From, First: v.first, Last: v.last, Now: now, Facts: v.facts, Probes: v.probes,
 		Poison: len(v.poison), PoisonSeqs: v.poisonSeqs(), Unknown: v.unknown, Backwards: v.backwards, BackwardsSeqs: v.backSeqs, Repairs: v.repairs}
+	v.uncarried(nil)
 	v.lines.CatchUp(v.last)
 	r.Tasks, r.Open = v.judgeOpen(now)
 	v.ticks.Open(now)
@@ -317,7 +330,7 @@ func (v *Verifier) Report(now time.Time) *Report {
 
 // remarks are the notes of every report.
 func (v *Verifier) remarks() {
-	if !v.whole() {
+	if v.horizonNotes(); !v.whole() && v.horizon.Head == 0 {
 		v.book.Note(OneEnd, "what happened before %d is not known", v.cfg.From)
 	}
 	if v.book.Forgotten > 0 {

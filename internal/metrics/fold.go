@@ -142,7 +142,7 @@ func (f *Fold) Observe(steps []events.Step) {
 	defer f.mu.Unlock()
 	for i := range steps {
 		s := &steps[i]
-		counts := s.Record.Seq > f.counted
+		counts := s.Record.Seq > f.counted && !s.Record.Retold()
 		f.nodes.step(s.Record, counts)
 		f.breakers.step(s.Record, counts)
 		if !counts {

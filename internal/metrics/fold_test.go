@@ -329,3 +329,21 @@ func BenchmarkFold(b *testing.B) {
 		observeNext(f, steps, &seq)
 	}
 }
+
+// What is said again, because the log forgets what said it first, does not count.
+func TestRetoldFactsDoNotCount(t *testing.T) {
+	s := newStory(0)
+	s.birth("a", "q")
+	s.chain("a", task.AttemptStarted{Attempt: 1, Node: "n"})
+	counted := func() string { return fmt.Sprint(series(t, s.fold)) }
+	before := counted()
+	is := *s.tasks["a"]
+	s.add(events.Record{Kind: events.KindCarried, Fact: events.Fact{Task: "a", Event: task.Carried{Fold: is}}})
+	s.chain("a", task.Kept{})
+	s.add(events.Record{Kind: events.KindDefinition, Fact: events.Fact{Def: "job.a", Repeats: 1, Event: task.DefinitionApplied{}}})
+	s.add(events.Record{Kind: events.KindCarried, Fact: events.Fact{Task: "b", Event: task.Carried{Fold: task.Task{ID: "b", State: task.Running}}}})
+	s.chain("b", task.Kept{}) // of which nothing else is left
+	if after := counted(); after != before {
+		t.Errorf("counted\n%s\nwant\n%s", after, before)
+	}
+}

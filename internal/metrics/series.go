@@ -48,7 +48,7 @@ func (s *Series) add(step *events.Step) {
 	if s.since.IsZero() {
 		s.since = at
 	}
-	if is.State == task.Unknown || was.State == is.State && was.Epoch == is.Epoch {
+	if step.Record.Retold() || is.State == task.Unknown || was.State == is.State && was.Epoch == is.Epoch {
 		return
 	}
 	b := s.at(at)

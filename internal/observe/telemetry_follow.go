@@ -44,7 +44,7 @@ func NewFollower(f Following) *Follower {
 func (f *Follower) Observe(steps []events.Step) {
 	for i := range steps {
 		s := &steps[i]
-		if s.Record.Seq <= f.After || !s.Is.State.Terminal() || s.Was.State.Terminal() {
+		if s.Record.Seq <= f.After || s.Record.Retold() || !s.Is.State.Terminal() || s.Was.State.Terminal() {
 			continue
 		}
 		select {

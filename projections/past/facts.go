@@ -159,7 +159,7 @@ func (p *View) Traces(ctx context.Context, c view.Trace, beyond uint64, most int
 func (p *View) factsIn(ctx context.Context, s *scene, b *block, is *factChoice, within func(seq uint64) bool) (here []uint64, err error) {
 	scan := new(scanner)
 	add := func() {
-		if n := len(here); within(scan.seq) && (n == 0 || here[n-1] != scan.seq) {
+		if n := len(here); scan.seq >= s.first && within(scan.seq) && (n == 0 || here[n-1] != scan.seq) {
 			here = append(here, scan.seq)
 		}
 	}

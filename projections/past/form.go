@@ -41,6 +41,7 @@ const (
 	noteFact          // a message that is about no task: the name that is its [otherFact]
 	noteWaits         // the newest task waits since its birth, and for its limits alone: its turn, and the name that its line is, see [lined]
 	noteLabels        // what the newest task has from its birth on: its labels and step, each as [labelText] and [stepText] have it
+	noteBase          // the index was trimmed: how much greater the rows' numbers of tasks are, and the first sequence of which it tells
 )
 
 // labelText is a label as a text, and stepText a step: none of one is one of the other.
@@ -340,27 +341,11 @@ func (w *writer) note(r *events.Record, m *Move) {
 	w.message(seq)
 	known := of.Number > 0
 	if !known {
-		id := string(t.ID)
-		shared := 0
-		for shared < min(len(id), len(w.id)) && id[shared] == w.id[shared] {
-			shared++
-		}
-		w.head(entryBirth, uint64(shared))
-		w.batch = appendTexts(w.batch, id[shared:])
-		w.id = append(w.id[:shared], id[shared:]...)
-		w.tasks++
-		of.Number = w.tasks
+		of.Number = w.birth(string(t.ID))
 	}
-	back := uint64(w.tasks - of.Number)
 	if t.State != task.Unknown && !of.tells(t) {
 		*of = IndexedAs(of.Number, t)
-		is, at := of.origin, of.submitted
-		n := numberOf(w, &w.origins, entryOrigin, is)
-		w.head(entryFrom, back)
-		w.batch = binary.AppendVarint(binary.AppendUvarint(w.batch, n), at-w.submitted)
-		if w.submitted = at; is.schedule != "" {
-			w.batch = binary.AppendVarint(w.batch, of.tick-at)
-		}
+		w.from(of.Number, of.origin, of.submitted, of.tick)
 		if !known {
 			w.labels(seq, t)
 			w.waits(seq, t)
@@ -372,16 +357,43 @@ func (w *writer) note(r *events.Record, m *Move) {
 	if is.traits = traitsOf(r); len(w.places.values) >= mostPlaces {
 		is.traits, is.anyFact = traits{}, true
 	}
+	w.move(of.Number, is, t.Since.UnixMicro(), ranMicros(t))
+}
+
+// birth adds a task, and returns its number.
+func (w *writer) birth(id string) uint32 {
+	shared := 0
+	for shared < min(len(id), len(w.id)) && id[shared] == w.id[shared] {
+		shared++
+	}
+	w.head(entryBirth, uint64(shared))
+	w.batch = appendTexts(w.batch, id[shared:])
+	w.id = append(w.id[:shared], id[shared:]...)
+	w.tasks++
+	return w.tasks
+}
+
+// from adds the origin of a task.
+func (w *writer) from(number uint32, is origin, submitted, tick int64) {
+	n := numberOf(w, &w.origins, entryOrigin, is)
+	w.head(entryFrom, uint64(w.tasks-number))
+	w.batch = binary.AppendVarint(binary.AppendUvarint(w.batch, n), submitted-w.submitted)
+	if w.submitted = submitted; is.schedule != "" {
+		w.batch = binary.AppendVarint(w.batch, tick-submitted)
+	}
+}
+
+// move adds the place of a task. Since counts if it is pending, and ran if it ran.
+func (w *writer) move(number uint32, is place, since int64, ran uint64) {
 	n := numberOf(w, &w.places, entryPlace, is)
-	w.head(entryMove, back)
+	w.head(entryMove, uint64(w.tasks-number))
 	w.batch = binary.AppendUvarint(w.batch, n)
 	if is.state == task.Pending {
-		at := t.Since.UnixMicro()
-		w.batch = binary.AppendVarint(w.batch, at-w.since)
-		w.since = at
+		w.batch = binary.AppendVarint(w.batch, since-w.since)
+		w.since = since
 	}
 	if is.ran {
-		w.batch = binary.AppendUvarint(w.batch, ranMicros(t))
+		w.batch = binary.AppendUvarint(w.batch, ran)
 	}
 }
 

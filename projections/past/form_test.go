@@ -63,10 +63,11 @@ func TestPastIsReadInParts(t *testing.T) {
 // unasked are rows that know how far they have come, and are not asked for anything else.
 type unasked struct {
 	Rows
+	of   Index
 	size int64
 }
 
-func (u unasked) Reached(context.Context, uint64) (int64, error) { return u.size, nil }
+func (u unasked) Reached(context.Context, uint64) (Index, int64, error) { return u.of, u.size, nil }
 
 // Who counts by labels and steps, or looks for those of few tasks, reads neither rows nor messages, and few
 // blocks of the index.
@@ -97,7 +98,7 @@ func TestLabelsAndStepsComeFromTheIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	past := index.At(view.Point{Seq: n}, unasked{size: end.Size}, nil)
+	past := index.At(view.Point{Seq: n}, unasked{of: index, size: end.Size}, nil)
 	scene, err := past.scene(t.Context())
 	if err != nil {
 		t.Fatal(err)

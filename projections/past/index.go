@@ -36,6 +36,12 @@ type Index interface {
 	Write() (End, error)
 	// At answers as of a place in the log, as soon as the rows have reached it.
 	At(p view.Point, rows Rows, log Log) *View
+	// Born returns the tasks that the log up to an end names before a sequence.
+	Born(ctx context.Context, end End, before uint64) ([]Born, error)
+	// Trim writes to the file path an index of the log from a sequence on: of earlier messages it has what has
+	// become of these tasks, by their numbers, in ascending order. It returns that index, its end, and the
+	// new numbers of these tasks; all others keep theirs. This index goes on to answer.
+	Trim(ctx context.Context, path string, end End, from uint64, live []uint32) (Index, End, []uint32, error)
 	// Now answers as of the place to which rows have come, with the size of the index up to there. Use
 	// the view before the next call, which must not come with an earlier place.
 	Now(ctx context.Context, p view.Point, size int64, rows Rows) (*View, error)
@@ -70,6 +76,12 @@ func (m *index) Begin(end End) (err error) {
 // continued is a writer behind an end, after a look at all that was written before.
 func (m *index) continued(end End) (*writer, error) {
 	scan, sum := scanner{until: math.MaxUint64}, uint32(0)
+	base := uint32(0)
+	scan.note = func(r *reader) {
+		if r.uint() == noteBase {
+			base = uint32(r.uint()) // it was one
+		}
+	}
 	_, err := eachPart(context.Background(), m.file, 0, end.Size, m.bounds.Block, &scan, func(_ int64, part []byte) { sum = checksum(sum, part) })
 	if err == nil && sum != end.Sum {
 		err = ErrDamaged
@@ -78,6 +90,7 @@ func (m *index) continued(end End) (*writer, error) {
 		err = m.file.Truncate(end.Size)
 	}
 	w := &writer{file: m.file, progress: scan.progress}
+	w.tasks += base
 	for _, is := range scan.places {
 		w.places.add(is)
 	}
@@ -106,7 +119,7 @@ func (m *index) Write() (End, error) { return m.writer.write() }
 
 // At implements [Index].
 func (m *index) At(p view.Point, rows Rows, log Log) *View {
-	return &View{index: m, at: p, rows: rows, log: log}
+	return &View{at: p, rows: rows, log: log}
 }
 
 // Now implements [Index].
@@ -115,7 +128,7 @@ func (m *index) Now(ctx context.Context, p view.Point, size int64, rows Rows) (*
 		return nil, m.noticed(err)
 	}
 	m.present.reached = p.Seq
-	return &View{index: m, at: p, rows: rows, present: m.present}, nil
+	return &View{at: p, rows: rows, present: m.present}, nil
 }
 
 // Close implements [Index].
@@ -131,8 +144,8 @@ func (m *index) noticed(err error) error {
 
 // Rows are the rows of the read model that an index belongs to.
 type Rows interface {
-	// Reached returns the size of the index when the rows have come to a sequence, or further.
-	Reached(ctx context.Context, seq uint64) (size int64, err error)
+	// Reached returns the index, and its size, when the rows have come to a sequence, or further.
+	Reached(ctx context.Context, seq uint64) (of Index, size int64, err error)
 	// Known returns the known tasks among some, in no particular order.
 	Known(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	// Numbers returns the numbers that known tasks have in the index.
@@ -149,7 +162,6 @@ type Log interface {
 
 // View answers as of one place in the log.
 type View struct {
-	index   *index
 	at      view.Point
 	rows    Rows
 	log     Log
@@ -164,12 +176,16 @@ func (p *View) scene(ctx context.Context) (*scene, error) {
 	if p.present != nil {
 		return p.present, nil
 	}
-	size, err := p.rows.Reached(ctx, p.at.Seq)
+	of, size, err := p.rows.Reached(ctx, p.at.Seq)
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.index.sceneAt(ctx, size, p.at.Seq)
-	return s, p.index.noticed(err)
+	m, ok := of.(*index)
+	if !ok {
+		return nil, view.ErrUnindexed
+	}
+	s, err := m.sceneAt(ctx, size, p.at.Seq)
+	return s, m.noticed(err)
 }
 
 // scanBlock reads a block, up to the scene.
@@ -178,6 +194,6 @@ func (p *View) scanBlock(ctx context.Context, s *scene, b *block, to *scanner) e
 	to.progress, to.until, to.whole = b.progress, s.reached, true
 	to.id = id
 	to.places, to.origins, to.names = s.tables.places, s.tables.origins, s.tables.names
-	_, err := eachPart(ctx, p.index.file, b.at, min(b.end, s.at), p.index.bounds.Block, to, nil)
-	return p.index.noticed(err)
+	_, err := eachPart(ctx, s.of.file, b.at, min(b.end, s.at), s.of.bounds.Block, to, nil)
+	return s.of.noticed(err)
 }

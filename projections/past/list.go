@@ -189,7 +189,7 @@ func (p *View) States(ctx context.Context, ids []task.ID) (map[task.ID]task.Stat
 	numbers, err := p.rows.Numbers(ctx, ids)
 	states := make(map[task.ID]task.State, len(ids))
 	for id, number := range numbers {
-		if state := s.state(number); state != task.Unknown {
+		if state := s.state(number - min(s.base, number)); state != task.Unknown {
 			states[id] = state
 		}
 	}
@@ -198,9 +198,6 @@ func (p *View) States(ctx context.Context, ids []task.ID) (map[task.ID]task.Stat
 
 // Steps is [view.Whole.Steps] since an earlier place of the same index.
 func (p *View) Steps(ctx context.Context, earlier *View, f view.Filter, most int) (steps view.Steps, err error) {
-	if earlier.index != p.index {
-		return steps, view.ErrUnindexed
-	}
 	was, err := earlier.scene(ctx)
 	if err != nil {
 		return steps, err
@@ -208,6 +205,9 @@ func (p *View) Steps(ctx context.Context, earlier *View, f view.Filter, most int
 	s, err := p.scene(ctx)
 	if err != nil {
 		return steps, err
+	}
+	if was.of != s.of {
+		return steps, view.ErrUnindexed // the log has forgotten something between the two
 	}
 	f.OldestFirst = true
 	w, err := p.walk(s, &f, "")

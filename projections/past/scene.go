@@ -114,6 +114,8 @@ type index struct {
 	scan   scanner // guarded by mu; over the blocks' content. Its tables have all definitions so far
 	read   int64   // guarded by mu; the position of scan
 	born   uint64  // guarded by mu; the sequence of the message that introduced the newest task
+	base   uint32  // guarded by mu; the rows' numbers of tasks are so much greater than those in here
+	first  uint64  // guarded by mu; the first sequence of which the index tells
 	blocks []block
 	from   []uint32            // guarded by mu; of each task, one more than the number of the origin with which it was born. Only appended to
 	reborn map[uint32]bool     // guarded by mu; tasks whose origin came again, or after their birth
@@ -149,6 +151,7 @@ func (m *index) begin() {
 	m.scan, m.read, m.born, m.blocks, m.reborn, m.scenes = scanner{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
 	m.from, m.later, m.labels = make([]uint32, 1), nil, bearers{}
 	m.frames, m.framed, m.apart, m.named = nil, 0, 1, map[uint32]numbered{}
+	m.base, m.first = 0, 0
 }
 
 // cover makes blocks of the index up to a sequence, or of its first size bytes. It needs mu held.
@@ -247,6 +250,8 @@ func (c *blockSummary) note(r *reader) {
 		}
 	case noteFact:
 		c.of.names.add(uint32(r.uint())) // there are no more names
+	case noteBase:
+		c.m.base, c.m.first = uint32(r.uint()), r.uint() // the first was such a number
 	case noteLabels:
 		for r.at < len(r.b) {
 			c.m.labels.add(r.text(r.uint()), c.m.scan.tasks)
@@ -265,6 +270,9 @@ func blockOf(blocks []block, number uint32) int {
 // or an origin is one more than in the file: 0 is none. Only the guarded fields change.
 type scene struct {
 	mark
+	of      *index
+	base    uint32 // that of the index, as is first
+	first   uint64
 	reached uint64 // the sequence
 	// tables has the places, origins and names up to then, and perhaps later ones. Blocks tell where to
 	// read; reborn are the tasks whose origin came again, or after their birth.
@@ -320,6 +328,9 @@ func (m *index) sceneAt(ctx context.Context, size int64, seq uint64) (*scene, er
 	if err := m.cover(ctx, size, seq); err != nil {
 		return nil, err
 	}
+	if seq < m.first {
+		return nil, view.Forgotten{Seq: m.first}
+	}
 	s := m.before(seq)
 	scan := s.tables
 	scan.progress, scan.until = s.progress, seq
@@ -331,7 +342,8 @@ func (m *index) sceneAt(ctx context.Context, size int64, seq uint64) (*scene, er
 	}
 	s.mark, s.reached = scan.mark(at), seq
 	m.origins(s)
-	s.blocks, s.reborn, s.labels = slices.Clip(m.blocks), maps.Clone(m.reborn), m.labels
+	s.blocks, s.reborn, s.labels, s.base = slices.Clip(m.blocks), maps.Clone(m.reborn), m.labels, m.base
+	s.first = m.first
 	m.keepScene(s)
 	return s, nil
 }
@@ -377,7 +389,7 @@ func (m *index) before(seq uint64) *scene {
 			frame = &m.frames[i]
 		}
 	}
-	s := newScene(tables)
+	s := m.newScene(tables)
 	if base != nil && (frame == nil || frame.at <= base.at) {
 		is := base.frame(base.mark)
 		frame = &is
@@ -391,8 +403,8 @@ func (m *index) before(seq uint64) *scene {
 }
 
 // newScene is the scene before the first task.
-func newScene(tables scanner) *scene {
-	s := &scene{tables: tables, n: make([]int, 1)}
+func (m *index) newScene(tables scanner) *scene {
+	s := &scene{of: m, tables: tables, n: make([]int, 1)}
 	s.in.Push(0)
 	return s
 }
@@ -543,12 +555,13 @@ func (m *index) toEnd(ctx context.Context, size int64) error {
 	is := m.present
 	m.present = nil // until it is there
 	if is == nil {
-		is = newScene(scanner{})
+		is = m.newScene(scanner{})
 	}
 	m.mu.Lock()
 	err := m.cover(ctx, size, math.MaxUint64)
 	is.tables = m.tables()
-	is.blocks, is.reborn, is.labels = slices.Clip(m.blocks), maps.Clone(m.reborn), m.labels
+	is.blocks, is.reborn, is.labels, is.base = slices.Clip(m.blocks), maps.Clone(m.reborn), m.labels, m.base
+	is.first = m.first
 	m.mu.Unlock()
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func (p *View) walk(s *scene, f *view.Filter, after task.ID) (*walk, error) {
 		return nil, view.ErrUnindexed
 	}
 	w := &walk{past: p, scene: s, filter: f, after: after, chosen: s.chosen(f), rowed: f.Rowed(), reborn: map[*block]bool{}}
-	w.chosen.born = p.index.bornWith(s, f)
+	w.chosen.born = s.of.bornWith(s, f)
 	w.left = w.chosen.most(s)
 	for number := range s.reborn {
 		if number <= s.tasks {
@@ -237,7 +237,7 @@ func (p *View) named(ctx context.Context, s *scene, numbers []uint32) (found []n
 	numbers = slices.Clone(numbers) // the caller keeps its own
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
-	m := p.index
+	m := s.of
 	m.mu.Lock()
 	numbers = slices.DeleteFunc(numbers, func(number uint32) bool {
 		is, known := m.named[number]
@@ -405,15 +405,18 @@ func (p *View) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID
 	}
 	var firsts []uint64
 	var moved []numbered
+	var far []task.ID
 	for i := range of {
 		then[of[i].id] = &task.Task{ID: of[i].id}
-		if in := s.in.At(of[i].number); in > 0 && s.tables.places[in-1].first {
+		if of[i].born < s.first {
+			far = append(far, of[i].id) // the index has only some of its messages
+		} else if in := s.in.At(of[i].number); in > 0 && s.tables.places[in-1].first {
 			firsts = append(firsts, of[i].born)
 		} else {
 			moved = append(moved, of[i])
 		}
 	}
-	indexed, far := p.nearby(s, moved)
+	indexed, beyond := p.nearby(s, moved)
 	seqs, err := p.messages(ctx, s, indexed)
 	if err != nil {
 		return nil, err
@@ -422,16 +425,16 @@ func (p *View) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range far {
+	for _, id := range append(far, beyond...) {
 		about, err := p.log.About(ctx, view.Task(id))
 		if err != nil {
 			return nil, fmt.Errorf("read the log: %w", err)
 		}
-		for i := range about {
-			if about[i].Seq <= p.at.Seq {
-				records = append(records, about[i])
-			}
+		is, _, err := view.FoldAt(view.Task(id), about, p.at.Seq)
+		if err != nil {
+			is.Task = s.roughly(id, of)
 		}
+		*then[id] = *is.Task
 	}
 	slices.SortFunc(records, func(a, b events.Record) int { return cmp.Compare(a.Seq, b.Seq) })
 	for i := range records {
@@ -440,6 +443,20 @@ func (p *View) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID
 		}
 	}
 	return then, nil
+}
+
+// roughly is what the index has of a task whose facts of that time the log has forgotten.
+func (s *scene) roughly(id task.ID, of []numbered) *task.Task {
+	t := &task.Task{ID: id, Message: "older events are no longer kept"}
+	i := slices.IndexFunc(of, func(is numbered) bool { return is.id == id })
+	if in := s.in.At(of[i].number); in > 0 {
+		is := &s.tables.places[in-1]
+		t.State, t.Route, t.Node, t.Batch = is.state, is.route, is.node, is.batch
+	}
+	if from := s.from[of[i].number]; from > 0 {
+		t.Job, t.Schedule = s.tables.origins[from-1].job, s.tables.origins[from-1].schedule
+	}
+	return t
 }
 
 // nearby tells of which tasks the index is searched for their messages. Those with messages in too
@@ -455,14 +472,14 @@ func (p *View) nearby(s *scene, of []numbered) (indexed map[uint32]bool, far []t
 			for b := range s.moving(group) {
 				size += b.end - b.at
 			}
-			is = size > p.index.bounds.Near
+			is = size > s.of.bounds.Near
 			long[group] = is
 		}
 		if indexed[of[i].number] = true; is {
 			far = append(far, of[i].id)
 		}
 	}
-	if len(far) > p.index.bounds.Few {
+	if len(far) > s.of.bounds.Few {
 		return indexed, nil
 	}
 	for i := range of {

@@ -156,6 +156,11 @@ func stepOf(was, is *task.Task, r *events.Record) string {
 			return "copy"
 		}
 		return "submitted"
+	case task.Kept:
+		if was.State == task.Unknown {
+			return "carried"
+		}
+		return ""
 	case task.Queued, task.Due:
 		if was.State == is.State {
 			return ""

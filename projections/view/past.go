@@ -41,6 +41,25 @@ type notYet struct{ error }
 
 func (notYet) Is(target error) bool { return target == ErrNotYet || target == ErrQuery }
 
+// ErrForgotten refuses a moment before what the log keeps. It is an [ErrQuery].
+var ErrForgotten = errors.New("before what the log keeps")
+
+// Forgotten is an [ErrForgotten].
+type Forgotten struct {
+	// Seq is the first sequence of which is answered, and At when the log stored it; zero if that is not known.
+	Seq uint64
+	At  time.Time
+}
+
+func (f Forgotten) Error() string {
+	if f.At.IsZero() {
+		return fmt.Sprintf("%v (#%d and later)", ErrForgotten, f.Seq)
+	}
+	return fmt.Sprintf("%v (since %s, #%d)", ErrForgotten, f.At.Format("2006-01-02 15:04:05.000"), f.Seq)
+}
+
+func (Forgotten) Is(target error) bool { return target == ErrForgotten || target == ErrQuery }
+
 // mayDiffer is how far a time may lie ahead of the asker's clock. The log's clock may be ahead of
 // it, so such a time can still have passed in the log.
 const mayDiffer = time.Minute
@@ -121,6 +140,13 @@ func (m *Memory) Add(r *events.Record) {
 	case r.Fact.Type == events.MessageDismissed:
 		delete(m.messages, r.Fact.Message)
 	}
+	switch e := r.Fact.Event.(type) {
+	case task.HorizonPurged:
+		m.Forget(func(t *task.Task) bool { return t.Seq < e.Below })
+		maps.DeleteFunc(m.messages, func(seq uint64, _ Message) bool { return seq < e.Below })
+	case task.JobTallied:
+		m.sums.tallies[r.Fact.Job] = e
+	}
 	switch ref := RefOf(r); ref.Kind {
 	case Tasks:
 		id := task.ID(ref.ID)
@@ -148,6 +174,23 @@ func (m *Memory) Add(r *events.Record) {
 		}
 	default:
 		m.sum(r)
+	}
+}
+
+// Forget drops the tasks that the log has forgotten.
+func (m *Memory) Forget(gone func(t *task.Task) bool) {
+	m.ids = slices.DeleteFunc(m.ids, func(id task.ID) bool {
+		is := gone(&m.tasks[id].Task)
+		if is {
+			delete(m.tasks, id)
+		}
+		return is
+	})
+	lost := func(_ string, l latestTask) bool { return m.tasks[l.id] == nil }
+	maps.DeleteFunc(m.sums.ofJobs, lost)
+	maps.DeleteFunc(m.sums.ofSchedules, lost)
+	for _, id := range m.ids {
+		m.latest(m.tasks[id])
 	}
 }
 

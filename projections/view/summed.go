@@ -161,6 +161,7 @@ type sums struct {
 	skips               map[string]map[time.Time]skip // by schedule and tick
 	grants              map[task.ID]task.Grant        // those without a later offer
 	used                quota.Used
+	tallies             map[string]task.JobTallied // by job
 }
 
 // skip is a record of ticks without a task.
@@ -173,8 +174,20 @@ func newSums() sums {
 	return sums{
 		ofJobs: map[string]latestTask{}, ofSchedules: map[string]latestTask{}, decided: map[string]time.Time{},
 		skips: map[string]map[time.Time]skip{}, grants: map[task.ID]task.Grant{},
-		used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}},
+		used:    quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}},
+		tallies: map[string]task.JobTallied{},
 	}
+}
+
+// Tallied is the part of a [Summed] that knows of the tasks that the log has forgotten.
+type Tallied interface {
+	// Tallies returns the sums of the forgotten tasks of each job.
+	Tallies(ctx context.Context) (map[string]task.JobTallied, error)
+}
+
+// Tallies implements [Tallied].
+func (m *Memory) Tallies(context.Context) (map[string]task.JobTallied, error) {
+	return maps.Clone(m.sums.tallies), nil
 }
 
 // sumTask adds a record's effect on a task, which was in state was before it, and on its attempts.
@@ -189,6 +202,11 @@ func (m *Memory) sumTask(r *events.Record, t *numberedTask, was task.State, took
 	if t.State.Failed() && !was.Failed() {
 		t.failed = r.Seq
 	}
+	m.latest(t)
+}
+
+// latest notes a task without a parent as the latest of its job and schedule, if it is.
+func (m *Memory) latest(t *numberedTask) {
 	if t.State == task.Unknown || t.Parent != "" {
 		return
 	}

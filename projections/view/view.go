@@ -141,9 +141,12 @@ func (r Ref) String() string { return r.Kind.String() + " " + r.ID }
 func RefOf(r *events.Record) Ref {
 	f := &r.Fact
 	switch r.Kind {
-	case events.KindOffer, events.KindHold, events.KindChain:
+	case events.KindOffer, events.KindHold, events.KindChain, events.KindCarried:
 		if f.Task != "" {
 			return Task(f.Task)
+		}
+		if f.Def != "" {
+			return Definition(f.Def)
 		}
 	case events.KindNode:
 		if f.Node != "" {

@@ -61,20 +61,64 @@ func (w *World) about(ctx context.Context, ref Ref) ([]events.Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", ref, err)
 	}
-	for n := len(records); n > 0 && records[n-1].Seq > w.until; n-- {
+	if ref.Kind != Tasks && ref.Kind != Nodes && ref.Kind != Queues {
+		records = events.Recall(records)
+	}
+	return upTo(records, w.until), nil
+}
+
+// upTo are the records up to a sequence.
+func upTo(records []events.Record, seq uint64) []events.Record {
+	for n := len(records); n > 0 && records[n-1].Seq > seq; n-- {
 		records = records[:n-1]
 	}
-	return records, nil
+	return records
+}
+
+// FoldAt is a subject as of a sequence, of which some records tell, those that the log has about it. n is
+// how many of them count. What was carried later tells of the time before, if nothing has happened to the
+// task in between; otherwise the error wraps [ErrForgotten].
+func FoldAt(ref Ref, records []events.Record, seq uint64) (item Item, n int, err error) {
+	if (ref.Kind == Definitions || ref.Kind == Breakers) && seq < math.MaxUint64 { // else its last message counts
+		records = events.Recall(records)
+	}
+	then := upTo(records, seq)
+	at, c := carriedIn(records)
+	switch {
+	case ref.Kind != Tasks || c == nil || at < len(then) || c.Born.Seq >= records[0].Seq:
+	case c.Fold.Seq <= seq:
+		return Item{Task: &c.Fold}, 1, nil
+	case c.Born.Seq <= seq:
+		return item, 0, fmt.Errorf("task %s: %w", ref.ID, Forgotten{Seq: c.Fold.Seq})
+	}
+	return Fold(ref, then), len(then), nil
+}
+
+// carriedIn returns the first fact that carries a task and counts, and the place of the one that says so.
+func carriedIn(records []events.Record) (at int, c *task.Carried) {
+	for i := range records {
+		is, ok := records[i].Fact.Event.(task.Carried)
+		if !ok || i+1 == len(records) || records[i+1].Seq != records[i].Seq+1 {
+			continue
+		}
+		if _, kept := records[i+1].Fact.Event.(task.Kept); kept {
+			return i + 1, &is
+		}
+	}
+	return 0, nil
 }
 
 // Get implements [View].
 func (w *World) Get(ctx context.Context, ref Ref) (Item, error) {
-	records, err := w.about(ctx, ref)
+	records, err := w.facts(ctx, ref)
 	if err != nil {
-		return Item{}, err
+		return Item{}, fmt.Errorf("read %s: %w", ref, err)
 	}
-	item := Fold(ref, records)
-	return item, Absent(ref, &item, len(records))
+	item, n, err := FoldAt(ref, records, w.until)
+	if err == nil {
+		err = Absent(ref, &item, n)
+	}
+	return item, err
 }
 
 // Standing implements [View]. It does not know.

@@ -200,7 +200,11 @@ func (s *Service) replay(ctx context.Context, r replayRequest) (is stepPage, err
 // stepsIn reads a span of the log, and all before it.
 func (s *Service) stepsIn(ctx context.Context, from view.Moment, end uint64) (*replay.Span, error) {
 	span, bytes := replay.NewSpan(1), 0
-	span.Imported(s.Client.Store().Import())
+	lacks, err := s.Client.Import(ctx)
+	if err != nil {
+		return nil, err
+	}
+	span.Imported(lacks)
 	large := tooLarge{fmt.Errorf("up to #%d the log has more than the %d messages, or %d MiB, that are read here: `millrace replay` reads more", end, stepsMost, stepsBytes>>20)}
 	whole, err := s.readLog(ctx, 1, end, bounds{verifyFor, stepsMost}, func(uint64) {}, func(r *events.Record) error {
 		if bytes += len(r.Raw); bytes > stepsBytes {
@@ -273,7 +277,10 @@ func (s *Service) whatif(ctx context.Context, r whatifRequest) (is whatifAnswer,
 	defer leave()
 	q := r.other
 	q.Since, q.Settings, q.Margin = span, s.Rules, s.Margin
-	q.Settings.AckWait, q.Import = s.Client.Store().AckWait(), s.Client.Store().Import()
+	q.Settings.AckWait = s.Client.Store().AckWait()
+	if q.Import, err = s.Client.Import(ctx); err != nil {
+		return is, err
+	}
 	reader := whatif.NewReader(q)
 	whole, err := s.readLog(ctx, 1, end, bounds{verifyFor, whatifMost}, func(uint64) {}, reader.Add)
 	if err != nil {

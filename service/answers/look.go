@@ -72,10 +72,20 @@ func (s *Service) pointOf(ctx context.Context, field, at string) (view.Point, er
 		return view.Point{}, fmt.Errorf("%s: %w", field, err)
 	}
 	p, found, err := s.Client.PointAt(ctx, m)
-	if err == nil && !found {
-		err = before{badRequest{fmt.Errorf("%s: %s is before the log begins", field, at)}}
+	if err != nil || found {
+		return p, err
 	}
-	return p, err
+	what := errors.New("before the log begins")
+	if begins, err := s.Client.Begins(ctx); err != nil {
+		return p, err
+	} else if begins > 0 {
+		first, _, err := s.Client.First(ctx)
+		if err != nil {
+			return p, err
+		}
+		what = view.Forgotten{Seq: first.Seq, At: first.Stored.UTC()}
+	}
+	return p, before{badRequest{fmt.Errorf("%s: %s is %w", field, at, what)}}
 }
 
 func (s *Service) get(ctx context.Context, r pastRequest) (task.Task, error) {

@@ -66,7 +66,11 @@ func (s *Service) hold(ctx context.Context, r verifyRequest, within time.Duratio
 	if !now.IsZero() {
 		rules.Watched = s.watched()
 	}
-	v := verify.New(verify.Config{From: r.From, Settings: rules, Margin: s.Margin, Rules: r.Rules, Import: s.Client.Store().Import()})
+	lacks, err := s.Client.Import(ctx)
+	if err != nil {
+		return verdict{}, err
+	}
+	v := verify.New(verify.Config{From: r.From, Settings: rules, Margin: s.Margin, Rules: r.Rules, Import: lacks})
 	v.Nothing(verify.ReadModel, "`millrace verify` compares it")
 	whole, err := s.readLog(ctx, r.From, end, bounds{within, most}, func(at uint64) { progress(at, end) }, v.Add)
 	if err != nil {
@@ -176,8 +180,10 @@ func (d *Desk) Survey(ctx context.Context, look func(context.Context, Survey) er
 // AckWait is how long a lease lasts.
 func (s Survey) AckWait() time.Duration { return s.service.Client.Store().AckWait() }
 
-// Import says what the log lacks because it was imported.
-func (s Survey) Import() events.Import { return s.service.Client.Store().Import() }
+// Import says what the log lacks, because it was imported or has forgotten its front.
+func (s Survey) Import(ctx context.Context) (events.Import, error) {
+	return s.service.Client.Import(ctx)
+}
 
 // History returns all facts of a task in order. The error wraps [task.ErrUnknown] if there is no
 // such task.

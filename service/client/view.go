@@ -78,13 +78,36 @@ func (c *Client) First(ctx context.Context) (events.Record, bool, error) {
 	return first[0], true, nil
 }
 
-// Import says what the log lacks because it was imported.
-func (c *Client) Import(ctx context.Context) (events.Import, error) {
+// Import says what the log lacks, because it was imported or has forgotten its front.
+func (c *Client) Import(ctx context.Context) (is events.Import, err error) {
 	if c.role == "" {
-		return c.store.Import(), nil
+		is = c.store.Import()
+	} else {
+		var h Health
+		h, err = c.Health(ctx)
+		is = h.Import
 	}
-	h, err := c.Health(ctx)
-	return h.Import, err
+	if err != nil {
+		return is, err
+	}
+	begins, err := c.Begins(ctx)
+	is.Lacks = max(is.Lacks, max(begins, 1)-1)
+	return is, err
+}
+
+// Begins is the first sequence of a log that has forgotten its front; 0 if it has forgotten nothing.
+func (c *Client) Begins(ctx context.Context) (uint64, error) {
+	first, found, err := c.First(ctx)
+	if err != nil || !found || first.Seq == 1 {
+		return 0, err
+	}
+	if c.role == "" { // else it may be that a few messages of servers are gone, and a little less is judged
+		h, err := c.rec.Horizon(ctx)
+		if err != nil || h.Head == 0 {
+			return 0, err
+		}
+	}
+	return first.Seq, nil
 }
 
 // Reached refuses a moment that the log has not reached by now; see [view.Moment.Reached].

@@ -44,7 +44,11 @@ type eventsData struct {
 	// has read.
 	Next, Read uint64
 	// First tells whether the newest are here.
-	First  bool
+	First bool
+	// Begins is the first sequence that the log keeps, if it has forgotten what was before, and Holds
+	// what its horizon will not pass; nil if nothing does, or if that is not known.
+	Begins uint64
+	Holds  *client.HorizonHold
 	Chosen bool
 }
 
@@ -155,6 +159,15 @@ func showEvents(ctx context.Context, l *look) (any, error) {
 		end = min(end, p.Seq)
 	}
 	d.fail(d.find(ctx, l, &c, end))
+	if d.Next == 0 && d.Wrong == nil {
+		if begins, err := l.Log.First(ctx); err == nil && begins > 1 {
+			d.Begins = begins
+		}
+		var h client.Horizon
+		if d.Begins > 0 && l.file == nil && !l.Past && l.site.server.Desk.Ask(ctx, l.caller.Name, rights.LogHorizon, struct{}{}, &h) == nil {
+			d.Holds = h.Holds
+		}
+	}
 	return d, nil
 }
 

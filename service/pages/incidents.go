@@ -179,7 +179,10 @@ func (l *look) exportFile(w http.ResponseWriter) error {
 	var m incident.Manifest
 	if err = l.wants(ctx, &wish); err == nil {
 		err = desk.Survey(ctx, func(ctx context.Context, log answers.Survey) (err error) {
-			wish.AckWait, wish.Import = log.AckWait(), log.Import()
+			wish.AckWait = log.AckWait()
+			if wish.Import, err = log.Import(ctx); err != nil {
+				return err
+			}
 			m, err = inspect.Write(ctx, log, wish, &file)
 			return err
 		})

@@ -123,6 +123,24 @@ func figuresOf(runs []view.Run) (f figures) {
 	return f
 }
 
+// forgotten are the figures of tasks that the log has forgotten. Durations are rounded up to the next bucket.
+func forgotten(j task.JobTallied) (f figures) {
+	f.Failed = int(j.Error + j.Abnormal)
+	f.N = f.Failed + int(j.Finished+j.Cancelled)
+	rank := func(percent uint64) time.Duration {
+		left := max((j.Finished*percent+99)/100, 1)
+		for i, n := range j.Buckets {
+			if left <= n {
+				return task.BucketTop(i)
+			}
+			left -= n
+		}
+		return 0
+	}
+	f.P50, f.P95 = rank(50), rank(95)
+	return f
+}
+
 // rank returns the smallest of sorted values that percent of them do not exceed; 0 for none.
 func rank(sorted []time.Duration, percent int) time.Duration {
 	if len(sorted) == 0 {
@@ -189,6 +207,7 @@ type jobData struct {
 	// Older is how many revisions are not shown.
 	Older   int
 	Runs    figures
+	Forgot  figures // the tasks that the log has forgotten
 	Strip   strip
 	Latest  []task.Task
 	RunsBad panel
@@ -229,6 +248,11 @@ func showJob(ctx context.Context, l *look) (any, error) {
 	latest, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: name, Roots: true, Limit: shownRuns}})
 	d.RunsBad.fail(err)
 	d.Runs, d.Strip, d.Latest = figuresOf(runs), stripOf(runs, shownBars, barHeight), latest.Tasks
+	if sums, ok := l.Sums.(view.Tallied); ok {
+		all, err := sums.Tallies(ctx)
+		d.RunsBad.fail(err)
+		d.Forgot = forgotten(all[name])
+	}
 	return d, nil
 }
 

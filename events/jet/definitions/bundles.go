@@ -92,6 +92,7 @@ func (s *Registry) NameHistory(ctx context.Context, name string) ([]NamedVersion
 // VersionsIn is [Registry.NameHistory] by the facts about a name, in order.
 func VersionsIn(name string, records []events.Record) (all []NamedVersion, err error) {
 	def := task.Named(task.DefBundle, name)
+	records = events.Recall(records)
 	for i := range slices.Backward(records) {
 		d := defined{Def: def, Definition: events.FoldDefinition(records[i : i+1])}
 		if d.Head == 0 {

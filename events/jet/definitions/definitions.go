@@ -185,16 +185,7 @@ func told(r events.Record) events.Record {
 		return r
 	}
 	r.Kind, r.Fact.Type = events.KindDefinition, events.Type(e.As)
-	switch r.Fact.Type {
-	case events.DefinitionRemoved:
-		r.Fact.Event = task.DefinitionRemoved{Revision: e.Edition.Revision}
-	case events.SchedulePaused:
-		r.Fact.Event = task.SchedulePaused{Edition: e.Edition, Reason: e.Reason}
-	case events.ScheduleResumed:
-		r.Fact.Event = task.ScheduleResumed{Edition: e.Edition, Reason: e.Reason}
-	default:
-		r.Fact.Event = task.DefinitionApplied{Edition: e.Edition, Source: e.Source}
-	}
+	r.Fact.Event = e.Change()
 	return r
 }
 

@@ -26,6 +26,9 @@ func (p *Node) Add(r *events.Record) {
 	written.Actor = string([]byte(written.Actor))
 	stored := written
 	stored.At = r.Stored
+	if c, ok := written.Event.(node.Carried); ok {
+		stored.Event = node.Carried{Fold: c.Stored}
+	}
 	if len(p.later) == Many {
 		p.written, p.stored = node.Evolve(p.written, p.later[0].written), node.Evolve(p.stored, p.later[0].stored)
 		p.later = slices.Delete(p.later, 0, 1)

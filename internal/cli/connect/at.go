@@ -81,6 +81,11 @@ func (a *App) PointAt(ctx context.Context, c *client.Client, flag string, m view
 	case !found:
 		return unknown("the log has no messages yet")
 	}
+	if begins, err := c.Begins(ctx); err != nil {
+		return p, err
+	} else if begins > 0 {
+		return unknown("this is %w", view.Forgotten{Seq: begins, At: first.Stored.Local()})
+	}
 	return unknown("the log begins later, with #%d at %s", first.Seq, first.Stored.Local().Format(timeForm))
 }
 

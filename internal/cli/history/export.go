@@ -141,7 +141,10 @@ func (a *IncidentCommands) write(ctx context.Context, cl *client.Client, f *expo
 	if err != nil {
 		return err
 	}
-	wish := inspect.Wish{Window: f.window, Logs: f.logs, Raw: f.raw, AckWait: rules.AckWait, Import: cl.Store().Import(), Settings: rules.Judging(), Now: a.Now()}
+	wish := inspect.Wish{Window: f.window, Logs: f.logs, Raw: f.raw, AckWait: rules.AckWait, Settings: rules.Judging(), Now: a.Now()}
+	if wish.Import, err = cl.Import(ctx); err != nil {
+		return err
+	}
 	if wish.Task, wish.Moment, err = a.center(ctx, cl, f); err != nil {
 		return err
 	}

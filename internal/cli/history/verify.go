@@ -308,6 +308,11 @@ func (a *Commands) compareRows(ctx context.Context, c *client.Client, f *verifyF
 	}
 	v.CopiesEnd()
 	err = a.rows(ctx, c, v)
+	if err == nil {
+		var begins uint64
+		begins, err = c.Begins(ctx)
+		v.Begins(begins)
+	}
 	switch {
 	case err == nil:
 		v.RowsEnd()

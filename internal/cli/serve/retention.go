@@ -20,6 +20,17 @@ type left struct {
 	rec   *events.Recorder
 	tasks func(context.Context) ([]task.ID, error)
 	drop  func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error)
+	// forget removes what is from before a time.
+	forget func(ctx context.Context, before time.Time) error
+}
+
+// Forget implements [scheduler.Store].
+func (l left) Forget(ctx context.Context) error {
+	before, err := l.RunsSince(ctx)
+	if err != nil || before.IsZero() {
+		return err
+	}
+	return l.forget(ctx, before)
 }
 
 func (l left) Tasks(ctx context.Context) ([]task.ID, error) { return l.tasks(ctx) }
@@ -62,13 +73,13 @@ func (p *parts) keep(store *jet.Store, view *projections.Store) {
 				text := wording.Plural(n, "line") + " dropped: " + reason
 				return output.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Dropped: n, Lines: []output.Line{{N: 1, At: now, Stream: output.System, Text: text}}}
 			})
-		}})
+		}, store.ForgetOutput})
 	p.keepOne(scheduler.Records, p.settings.DataKeep, left{view, rec, store.RecordTasks,
 		func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error) {
 			return store.DropRecords(ctx, t.ID, func(n int) output.Records {
 				return output.Records{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Items: []json.RawMessage{}, Dropped: n, Reason: reason}
 			})
-		}})
+		}, store.ForgetRecords})
 }
 
 func (p *parts) keepOne(kind scheduler.Kind, policy scheduler.Policy, store left) {

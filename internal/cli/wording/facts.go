@@ -113,6 +113,26 @@ func FactWords(r *events.Record) string {
 		return e.Reason
 	case task.AttemptLost:
 		return e.Reason
+	case task.Carried:
+		return Words("older events are no longer kept: it was "+e.Fold.State.String(), Attempts("after", e.Fold.Attempt), workDetails(&e.Fold.Work))
+	case task.Kept:
+		return "what was carried counts from here on"
+	case node.Carried:
+		return "older events are no longer kept: it was " + e.Fold.State.String()
+	case queue.Carried:
+		return "older events are no longer kept"
+	case task.DefinitionCarried:
+		return Words(fmt.Sprintf("revision %d", e.Edition.Revision), e.Reason)
+	case task.HorizonChosen:
+		return Words(horizonText(e.Below, e.Before), e.Why)
+	case task.HorizonSealed:
+		return Words(horizonText(e.Below, e.Before), "in "+e.Segment)
+	case task.HorizonCarried:
+		return Words(horizonText(e.Below, e.Before), Plural(e.Chains, "chain")+" carried")
+	case task.HorizonPurged:
+		return horizonText(e.Below, e.Before)
+	case task.JobTallied:
+		return fmt.Sprintf("forgotten so far: %d finished, %d error, %d cancelled, %d abnormal", e.Finished, e.Error, e.Cancelled, e.Abnormal)
 	case task.AttemptExtended:
 		return Words(stamped("may run until", e.Until))
 	case task.AttemptAdopted:
@@ -218,6 +238,11 @@ func FactWords(r *events.Record) string {
 		return r.Place
 	}
 	return ""
+}
+
+// horizonText says what the log keeps.
+func horizonText(below uint64, before time.Time) string {
+	return Words(fmt.Sprintf("keeps #%d and later", below), stamped("since", before))
 }
 
 // failed describes the failure of an attempt.

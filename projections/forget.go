@@ -1,0 +1,176 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/events"
+	"millrace/projections/past"
+	"millrace/task"
+)
+
+// What the log has removed goes from the rows as soon as the log says that it is gone: tasks all of whose
+// facts are gone, versions of subjects before the last one, unreadable messages, and what the index of the
+// past has of them. The log removes a bounded number of messages at a time, and so do the rows.
+
+// forget removes what lies before the horizon of the log.
+func (f *fold) forget(ctx context.Context) error {
+	if f.at.Below <= max(f.at.Forgot, f.at.First) {
+		return nil
+	}
+	below, next := f.at.Below, f.at
+	next.Forgot, next.Whole = below, max(f.at.Whole, below)
+	next.Trims++
+	if err := f.past.Begin(f.at.Past); err != nil {
+		return err
+	}
+	born, err := f.past.Born(ctx, f.at.Past, below)
+	if err != nil {
+		return err
+	}
+	var trimmed past.Index
+	var gone []string
+	locked := false
+	err = f.w.transact(ctx, func(ctx context.Context) error {
+		var live []change
+		if live, gone, err = f.forgetTasks(ctx, born, below); err != nil {
+			return err
+		}
+		for _, stmt := range []string{
+			"DELETE FROM versions AS v WHERE seq < ? AND EXISTS (SELECT 1 FROM versions AS w WHERE w.kind = v.kind AND w.id = v.id AND w.seq > v.seq AND w.seq <= ?)",
+			"DELETE FROM poison WHERE seq < ?",
+		} {
+			if err := f.w.exec(ctx, stmt, slices.Repeat([]any{int64(below)}, strings.Count(stmt, "?"))...); err != nil {
+				return err
+			}
+		}
+		numbers := make([]uint32, len(live))
+		for i := range live {
+			numbers[i] = live[i].has.Number
+		}
+		if trimmed, next.Past, numbers, err = f.past.Trim(ctx, f.store.pastPath(next.Trims), f.at.Past, below, numbers); err != nil {
+			return err
+		}
+		for i, number := range numbers {
+			if err := f.w.exec(ctx, "UPDATE tasks SET number = ? WHERE id = ?", int64(number), string(live[i].task.ID)); err != nil {
+				return err
+			}
+			f.live.renumber(live[i].task.ID, number)
+		}
+		f.store.mu.Lock()
+		locked = true // whoever reads the rows reads the index that belongs to them
+		return f.writePosition(ctx, next)
+	})
+	if locked {
+		defer f.store.mu.Unlock()
+	}
+	if err != nil {
+		f.live = newCache(f.live.size)
+		if trimmed != nil {
+			err = errors.Join(err, trimmed.Close(), f.store.removePast(f.at.Trims))
+		}
+		return err
+	}
+	// The index of before may be answering: its file is closed with the last answer, and removed now, or,
+	// where an open file cannot be, at the next start.
+	f.at, f.past, f.store.past = next, trimmed, trimmed
+	f.store.jobs.reset()
+	f.store.texts.forget(gone)
+	_ = f.store.removePast(next.Trims)
+	return nil
+}
+
+// writeTallies writes the sums of what is forgotten.
+func (f *fold) writeTallies(ctx context.Context, records []events.Record) error {
+	for i := range records {
+		e, ok := records[i].Fact.Event.(task.JobTallied)
+		if !ok {
+			continue
+		}
+		doc, err := forgottenForm.Append(nil, &e)
+		if err == nil {
+			err = f.w.exec(ctx, "INSERT OR REPLACE INTO tallies VALUES (?, ?)", records[i].Fact.Job, string(doc))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Tallies implements [view.Tallied].
+func (s *Store) Tallies(ctx context.Context) (map[string]task.JobTallied, error) {
+	all := map[string]task.JobTallied{}
+	return all, s.view(ctx, "look at the sums of jobs", func(tx *sql.Tx, _ uint64) error {
+		var job string
+		var doc []byte
+		return each(ctx, tx, "SELECT job, doc FROM tallies", nil, []any{&job, &doc}, func() error {
+			var is task.JobTallied
+			err := forgottenForm.Read(doc, &is)
+			all[job] = is
+			return err
+		})
+	})
+}
+
+// mayBeOff is how far the clocks of servers and workers may differ.
+const mayBeOff = time.Minute
+
+// RunsSince returns a time before which no attempt of a known task has begun; zero if the log has forgotten
+// nothing yet.
+func (s *Store) RunsSince(ctx context.Context) (since time.Time, err error) {
+	err = s.view(ctx, "look how far back tasks go", func(tx *sql.Tx, _ uint64) error {
+		var p position
+		if err := p.load(ctx, tx); err != nil || p.Below == 0 {
+			return err
+		}
+		since = time.UnixMicro(p.Before)
+		// The few that are older were carried.
+		return eachTask(ctx, tx, s.form, "SELECT "+rowColumns+" FROM tasks WHERE id < ? ORDER BY id", []any{firstID(since.Add(mayBeOff))}, func(t *task.Task) {
+			if t.Attempt > 0 && t.SubmittedAt.Before(since) {
+				since = t.SubmittedAt
+			}
+		})
+	})
+	if !since.IsZero() {
+		since = since.Add(-mayBeOff)
+	}
+	return since, err
+}
+
+// forgetTasks removes the rows of the tasks that were born and have changed for the last time before a
+// sequence. It returns the others of those that were born before, and the ids of those that are gone.
+func (f *fold) forgetTasks(ctx context.Context, born []past.Born, below uint64) (live []change, gone []string, err error) {
+	counts, dead := map[counted]int{}, map[task.Letter]int{}
+	for some := range slices.Chunk(born, rowsAtOnce) {
+		all, of := make([]change, len(some)), make([]*change, len(some))
+		for i := range some {
+			all[i].task.ID, of[i] = some[i].ID, &all[i]
+		}
+		if err := f.w.loadTasks(ctx, f.store.form, of); err != nil {
+			return nil, nil, err
+		}
+		for i := range all {
+			c := &all[i]
+			switch {
+			case c.has.Number == 0: // it has none
+			case c.task.Seq >= below:
+				live = append(live, *c)
+			default:
+				gone = append(gone, string(c.task.ID))
+				counts[countedOf(&c.task)]--
+				if kind := deadOf(&c.task); kind != "" {
+					dead[kind]--
+				}
+				if err := f.w.exec(ctx, "DELETE FROM tasks WHERE id = ?", string(c.task.ID)); err != nil {
+					return nil, nil, err
+				}
+			}
+		}
+	}
+	return live, gone, f.writeCounts(ctx, counts, dead)
+}
