@@ -26,7 +26,8 @@ func (r *Recorder) Submit(ctx context.Context, id task.ID, e task.Submitted) (ui
 }
 
 // SubmitNamed is [Recorder.Submit] under an id that the submitter chose, so that other submitters
-// may choose it, too. Only one birth under such an id is recorded: the others get an [*Exists].
+// may choose it, too. Only one birth under such an id is recorded: the others get an [*Exists]. One
+// whose time lies before the horizon of the log gets an error that wraps [ErrForgotten].
 //
 // The birth lies on the task's chain, whose first message can be written only once. An offer that
 // refers to it follows. If the process dies between the two, the task lacks its offer, and the
@@ -34,6 +35,9 @@ func (r *Recorder) Submit(ctx context.Context, id task.ID, e task.Submitted) (ui
 func (r *Recorder) SubmitNamed(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
 	if err := r.Unborn(ctx, id); err != nil { // a task with a drawn id has no chain before its claim
 		return 0, err
+	}
+	if err := r.remembered(ctx, id); err != nil {
+		return 0, fmt.Errorf("task %s: %w", id, err)
 	}
 	return r.submit(ctx, id, e, true)
 }

@@ -59,9 +59,10 @@ func full() map[Type]Fact {
 			Concurrency: limit.Concurrencies{{Max: 5, Key: "{params.tenant}", OnLimit: limit.CancelOld}},
 			Rate:        limit.Rates{{Limit: 10, Per: value.Duration(time.Minute), Burst: 3, Key: "/{labels.site}"}},
 			Unique:      job.Unique{Key: "{params.name}", While: []string{"pending", "running"}, TTL: value.Duration(time.Hour), OnConflict: job.ConflictReturn},
-			Keep:        job.Keep{Done: value.Duration(24 * time.Hour), Failed: value.Duration(720 * time.Hour), Logs: value.Duration(72 * time.Hour)},
-			Resources:   job.Resources{Memory: 64 << 20, CPU: 0.5, PIDs: 16, FileSize: 1 << 30, Output: 1 << 20},
-			Each:        &job.Each{Values: []json.RawMessage{json.RawMessage(`"eu"`), json.RawMessage(`{"n":1}`)}, Param: "sites", Result: "list"},
+			Keep: job.Keep{Finished: value.Duration(168 * time.Hour), Error: value.Duration(2160 * time.Hour), Cancelled: value.Duration(time.Hour), Abnormal: value.Duration(4320 * time.Hour),
+				All: value.Duration(720 * time.Hour), Done: value.Duration(24 * time.Hour), Failed: value.Duration(720 * time.Hour), Logs: value.Duration(72 * time.Hour)},
+			Resources: job.Resources{Memory: 64 << 20, CPU: 0.5, PIDs: 16, FileSize: 1 << 30, Output: 1 << 20},
+			Each:      &job.Each{Values: []json.RawMessage{json.RawMessage(`"eu"`), json.RawMessage(`{"n":1}`)}, Param: "sites", Result: "list"},
 			Steps: []job.Step{{Name: "list", Spec: job.Spec{Handler: "list"}}, {
 				Name: "ship", Needs: []job.StepNeed{{Step: "list", When: job.WhenEnd}}, Rule: job.NeedAny, Queue: "slow",
 				Params: map[string]json.RawMessage{"x": json.RawMessage("1")}, Spec: job.Spec{Handler: "ship"},

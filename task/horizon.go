@@ -122,6 +122,17 @@ func EvolveHorizon(h Horizon, seq uint64, at time.Time, e HorizonEvent) Horizon 
 // keeps.
 func (h *Horizon) Older(at time.Time) bool { return at.Before(h.Before) }
 
+// resent is by how much later than it was written a birth was put into the log again, if that was
+// before the last move of the horizon. No writer takes as long.
+const resent = time.Hour
+
+// Forgot tells whether a birth is one that the log has forgotten, and that somebody has put into the
+// log again. At is when it was written, stored when the log stored it. A birth of the log's own was
+// stored before the horizon moved beyond the time at which it was written.
+func (h *Horizon) Forgot(at, stored time.Time) bool {
+	return h.Older(at) && (stored.After(h.Since) || stored.Sub(at) > resent)
+}
+
 // JobTallied sums up the tasks of a job that the log has forgotten, all of them since the first. It
 // lies on a chain of the job; the last one counts.
 type JobTallied struct {

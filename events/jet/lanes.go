@@ -427,3 +427,29 @@ func (s *Store) QueueStates(ctx context.Context, queues ...string) (map[string][
 	}
 	return states, nil
 }
+
+// Idle tells whether the server has no more offers of a queue to deliver: none waits, and none is
+// leased.
+func (s *Store) Idle(ctx context.Context, queue string) (bool, error) {
+	lanes, err := s.lanesOf(ctx, queue)
+	if err != nil {
+		return false, err
+	}
+	for _, l := range lanes {
+		c, err := s.JS.Consumer(ctx, names.LogStream, names.LaneConsumer(l))
+		if errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return false, nil // the next worker makes it again, and gets everything there
+		}
+		if err != nil {
+			return false, fmt.Errorf("consumer of queue %s: %w", queue, err)
+		}
+		if info := c.CachedInfo(); info.NumPending > 0 || info.NumAckPending > 0 {
+			return false, nil
+		}
+		// One that somebody has replaced has nothing to deliver, whatever waits.
+		if foreign, err := s.foreign(ctx, l); err != nil || foreign != "" {
+			return false, err
+		}
+	}
+	return true, nil
+}

@@ -2,10 +2,14 @@ package jet
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"millrace/events"
+	"millrace/events/jet/names"
 )
 
 // lease is the ack wait of one delivery.
@@ -87,3 +91,23 @@ func (s *Store) Resume(token string) events.Lease { return &lease{store: s, repl
 
 // Token implements [events.Lasting].
 func (l *lease) Token() string { return l.reply }
+
+// maxDeliver is how often the server delivers an offer before it drops it: a last backstop, far
+// above what happens. An offer is delivered again when its lease expires, and [task.MaxLosses] of
+// those end the task; and when a worker returned it because it had asked for more than it could
+// take. Extending a lease does not count.
+const maxDeliver = 50
+
+// OnDead calls dead with the sequence of each offer that the server drops, until stop is called.
+// The server publishes each drop once, at the next request for offers, and keeps no record; so some
+// may be missed.
+func (s *Store) OnDead(dead func(seq uint64)) (stop func(), err error) {
+	return s.Listen(names.DeadAdvisory, "listen for dead offers", func(m *nats.Msg) {
+		var advisory struct {
+			Seq uint64 `json:"stream_seq"`
+		}
+		if json.Unmarshal(m.Data, &advisory) == nil && advisory.Seq > 0 {
+			dead(advisory.Seq)
+		}
+	})
+}

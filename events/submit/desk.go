@@ -124,6 +124,7 @@ func (n *Newborn) drawn() bool { return n.asked == nil && !n.ID.Derived() }
 //   - a field is invalid: [ErrInvalid],
 //   - the job or the files do not exist: the error of [Store],
 //   - the id has a task that does something else: [ErrOther],
+//   - the id is older than what the log keeps: [events.ErrForgotten],
 //   - another task has the unique key: an [*events.Taken],
 //   - the queue is full: [queue.ErrFull].
 //

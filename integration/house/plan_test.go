@@ -500,7 +500,7 @@ func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
 	if len(f.takes(module+"events", "ErrConflict")) > 0 && conflicted[p.path+"/"+f.name] == "" && p.path != "events/logtest" {
 		say(f, "knows of a conflict: decide on an events.Chain")
 	}
-	if len(f.lists) > 0 && p.path+"/"+f.name != "events/jet/streams/backup.go" { // once for each backup
+	if len(f.lists) > 0 && !slices.Contains([]string{"events/jet/streams/backup.go", "events/jet/horizon.go"}, p.path+"/"+f.name) { // once for each backup, and each horizon
 		say(f, "%v: nobody lists all consumers; ask for those whose names follow from what is known", f.lists)
 	}
 	starts := slices.Concat(f.takes("os", "StartProcess"), f.takes("syscall", "ForkExec", "StartProcess", "Exec"))

@@ -59,8 +59,8 @@ type Spec struct {
 	Unique Unique `json:"unique,omitzero" like:"{key: nightly}"`
 	// Resources bounds what an attempt may use of its node.
 	Resources Resources `json:"resources,omitzero" like:"{memory: 512MiB}"`
-	// Keep says how long its output and results are kept. Default: the server's settings.
-	Keep Keep `json:"keep,omitzero" like:"{done: 24h, failed: 720h}"`
+	// Keep says how long it is kept after its end, and what it has left. Default: the server's settings.
+	Keep Keep `json:"keep,omitzero"`
 	// Each runs it once for each value of a list. Default: it runs once.
 	Each *Each `json:"each,omitempty"`
 	// Steps are the tasks of a spec that has neither Run nor Handler. At most [MaxChildren].

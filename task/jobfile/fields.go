@@ -90,6 +90,7 @@ var wants = map[reflect.Type]string{
 	reflect.TypeFor[job.Signal]():    "a name, or a mapping such as {name: approval, timeout: 1h}",
 	reflect.TypeFor[job.Files]():     "the name of a bundle, a folder or a mapping such as {bundle: app}",
 	reflect.TypeFor[job.Artifacts](): "patterns or a mapping such as {paths: [out/**], when: always}",
+	reflect.TypeFor[job.Keep]():      "a duration such as 30d, or a mapping such as {finished: 7d, error: 90d}",
 	reflect.TypeFor[job.Each]():      "a list of values, or a mapping such as {param: files}",
 	reflect.TypeFor[job.Step]():      "a step such as {name: build, run: make}",
 	reflect.TypeFor[job.StepNeed]():  "the name of a step, or a mapping such as {step: test, when: end}",

@@ -42,7 +42,7 @@ func schemaFields(t *testing.T) map[string][]string {
 		"breaker": props(top["breaker"].(object)),
 		"place":   props(top["place"].(object)),
 
-		"keep":      props(top["keep"].(object)),
+		"keep":      props(oneForm(top["keep"], 1)),
 		"files":     props(oneForm(top["files"], 1)),
 		"artifacts": props(oneForm(top["artifacts"], 1)),
 		"schedule":  props(top["schedule"].(object)["oneOf"].([]any)[1].(object)),

@@ -42,6 +42,7 @@ type Protocol struct {
 	circuits    events.Lately[string, limit.Circuit]
 	places      places
 	definitions events.Definitions
+	horizon     horizon
 }
 
 // Each offer needs one of each, and they are large: so they are reused.
@@ -104,7 +105,7 @@ func putBack(o *events.Offer, rest time.Duration) error {
 // claim decides what becomes of an offer, and how long it rests if it must come again: 0 for not at
 // all.
 func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *question) (_ fate, rest time.Duration, err error) {
-	*q = question{task: t, deliveries: o.Deliveries, valve: o.Valve}
+	*q = question{task: t, deliveries: o.Deliveries, stored: o.Stored, valve: o.Valve}
 	q.claim = task.Claim{Node: string(p.Node), Session: p.Session, Offer: o.Seq, Seen: true, Rate: o.Rate}
 	if became, rest, err := p.learn(ctx, o, q); became != mine {
 		return became, rest, err
@@ -130,7 +131,8 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 		return notNow, leased, fmt.Errorf("claim task %s: %w", t.ID, err)
 	}
 	e, started := event.(task.AttemptStarted)
-	if started && o.MayBeLost() { // the claim may have come to a log that has lost the birth, or has other sequences
+	slow := !q.unread.IsZero() && p.Recorder.Now().Sub(q.unread) > horizonFor
+	if started && (slow || o.MayBeLost()) { // the claim may have come to a log that has lost the birth, or has other sequences
 		switch err := p.Recorder.LoadInto(ctx, t.ID, t); {
 		case errors.Is(err, task.ErrUnknown):
 			return notMine, 0, nil
@@ -181,8 +183,16 @@ func (p *Protocol) learn(ctx context.Context, o *events.Offer, q *question) (_ f
 	}
 	once := o.Deliveries == 1 && !o.MayBeLost()
 	if whole && once {
+		h, err := p.horizon.read(ctx, p.Recorder)
+		if err != nil {
+			return notNow, leased, err
+		}
+		whole = !h.Older(o.Fact.At) // else its chain may be forgotten, and so take any claim
+	}
+	if whole && once {
 		// Before the first attempt a task has no history beyond its birth. The claim only has to
 		// check that, so the worker need not read the log.
+		q.unread = p.Recorder.Now()
 		t.Apply(o.Task())
 		return mine, 0, nil
 	}

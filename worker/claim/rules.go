@@ -16,8 +16,11 @@ import (
 type question struct {
 	task  *task.Task
 	claim task.Claim // as far as it goes; a rule may add to it what the claim must hold
-	// deliveries is how often the server has delivered the offer.
+	// deliveries is how often the server has delivered the offer, and stored is when the log stored it.
 	deliveries int
+	stored     time.Time
+	// unread is when the task was taken from its offer alone; zero if the log was read.
+	unread time.Time
 	// valve is that of the queue from which the offer came.
 	valve queue.Valve
 	// memory is what must be remembered about where the task starts, if it does.
@@ -57,6 +60,9 @@ type rule struct {
 // rules are asked in this order. The first answer decides; if no rule has one, the task is claimed.
 // Each rule has a file of its own; its logic is a pure function of package task or below it.
 var rules = []rule{
+	{task.RuleHorizon, (*Protocol).forgotten, func(q *question) bool {
+		return q.task.Attempt == 0 && q.stored.Sub(q.task.SubmittedAt) >= fresh
+	}},
 	{"flow", (*Protocol).flow, func(q *question) bool { return !q.valve.Always() }},
 	{value.Window, (*Protocol).window, ruled(value.Window)},
 	{"throttle", (*Protocol).throttle, func(q *question) bool { return q.claim.Rate.Since > 0 }},

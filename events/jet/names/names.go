@@ -42,15 +42,19 @@ const (
 	AdmitPrefix = "mr.admit."  // mr.admit.<scope>: admissions by the limits of a scope
 	// Copies of definitions that were restored, all on one subject.
 	CopiesSubject = "mr.copies"
-	DeadPrefix    = "mr.dead."        // mr.dead.<sequence>: the fate of an unreadable message
-	BreakPrefix   = "mr.breaker."     // mr.breaker.<job>: transitions of its breaker
-	StatePrefix   = "mr.queue_state." // mr.queue_state.<queue>: its settings by operators
-	CronPrefix    = "mr.cron."        // mr.cron.<schedule>: the message schedule of its next fire
-	FirePrefix    = "mr.fire."        // mr.fire.<schedule>: its fires, which the server writes
-	TickPrefix    = "mr.tick."        // mr.tick.<schedule>: decisions on its ticks
-	OutputPrefix  = "mr.tasklog."     // mr.tasklog.<task>: output lines
-	DataPrefix    = "mr.data."        // mr.data.<task>: records
-	LivePrefix    = "mr.live."        // mr.live.<task>: its progress
+	// Steps of the log's horizon, all on one subject.
+	HorizonSubject = "mr.horizon"
+	CarriedPrefix  = "mr.carried."     // mr.carried.<task>, mr.carried.<kind>.<name>: what the log forgets of a task, or of a definition
+	TallyPrefix    = "mr.tally."       // mr.tally.<job>: sums of its forgotten tasks
+	DeadPrefix     = "mr.dead."        // mr.dead.<sequence>: the fate of an unreadable message
+	BreakPrefix    = "mr.breaker."     // mr.breaker.<job>: transitions of its breaker
+	StatePrefix    = "mr.queue_state." // mr.queue_state.<queue>: its settings by operators
+	CronPrefix     = "mr.cron."        // mr.cron.<schedule>: the message schedule of its next fire
+	FirePrefix     = "mr.fire."        // mr.fire.<schedule>: its fires, which the server writes
+	TickPrefix     = "mr.tick."        // mr.tick.<schedule>: decisions on its ticks
+	OutputPrefix   = "mr.tasklog."     // mr.tasklog.<task>: output lines
+	DataPrefix     = "mr.data."        // mr.data.<task>: records
+	LivePrefix     = "mr.live."        // mr.live.<task>: its progress
 	// Mr.ran.<hash>: where the last task of a job or key started.
 	RanPrefix = "mr.ran."
 	// Mr.token_used.<name>: when a token for HTTP was last used.
@@ -189,6 +193,16 @@ func LaneConsumer(l placement.Lane) string {
 
 // ChainSubject is the subject of the transitions of a fact's task, node or other entity.
 func ChainSubject(f *events.Fact) string {
+	switch f.Event.(type) {
+	case task.HorizonEvent:
+		return HorizonSubject
+	case task.TallyEvent:
+		return TallyPrefix + f.Job
+	case task.Carried:
+		return CarriedPrefix + string(f.Task)
+	case task.CarriedEvent:
+		return CarriedPrefix + string(f.Def)
+	}
 	switch {
 	case f.Task != "":
 		return ChainPrefix + string(f.Task)
@@ -241,6 +255,15 @@ func Place(subject string) (kind events.Kind, about events.Fact) {
 		return events.KindLimit, events.Fact{Scope: limit.Scope(subject[len(AdmitPrefix):])}
 	case subject == CopiesSubject:
 		return events.KindCopies, about
+	case subject == HorizonSubject:
+		return events.KindHorizon, about
+	case strings.HasPrefix(subject, CarriedPrefix):
+		if of := subject[len(CarriedPrefix):]; strings.Contains(of, ".") {
+			return events.KindCarried, events.Fact{Def: task.Def(of)}
+		}
+		return events.KindCarried, events.Fact{Task: task.ID(subject[len(CarriedPrefix):])}
+	case strings.HasPrefix(subject, TallyPrefix):
+		return events.KindTally, events.Fact{Job: subject[len(TallyPrefix):]}
 	case strings.HasPrefix(subject, BreakPrefix):
 		return events.KindBreaker, events.Fact{Job: subject[len(BreakPrefix):]}
 	case strings.HasPrefix(subject, FirePrefix):

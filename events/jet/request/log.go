@@ -29,7 +29,10 @@ func (s *Log) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 		return nil, err
 	}
 	var g errgroup.Group
-	var offers, fired, held []events.Record
+	var carried, offers, fired, held []events.Record
+	if slices.ContainsFunc(records, func(r events.Record) bool { return r.Fact.Type == events.TaskKept }) {
+		g.Go(func() (err error) { carried, err = s.readFew(ctx, names.CarriedPrefix+string(id)); return err })
+	}
 	g.Go(func() (err error) { offers, err = s.readFew(ctx, names.QueuePrefix+"*.*."+string(id)); return err })
 	g.Go(func() (err error) {
 		fired, err = s.readFew(ctx, names.QueuePrefix+"*.*."+names.FiredToken+"."+string(id))
@@ -39,7 +42,7 @@ func (s *Log) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	records = slices.Concat(records, offers, fired, held)
+	records = slices.Concat(records, carried, offers, fired, held)
 	slices.SortFunc(records, func(a, b events.Record) int { return int(int64(a.Seq) - int64(b.Seq)) })
 	return records, nil
 }
@@ -98,10 +101,15 @@ func (s *Log) Node(ctx context.Context, id node.ID, from uint64) ([]events.Recor
 	if err != nil {
 		return nil, err
 	}
-	if records[0].Seq != from {
+	if records[0].Seq == from {
+		return records, nil
+	}
+	// The log may have forgotten that fact: then a later one says all.
+	carried := slices.IndexFunc(records, func(r events.Record) bool { return r.Fact.Type == events.NodeCarried })
+	if carried < 0 {
 		return nil, noFactAt(id, from)
 	}
-	return records, nil
+	return records[carried:], nil
 }
 
 // noFactAt is the error that a node's chain has no fact where it had one.
@@ -148,6 +156,11 @@ func (s *Log) Latest(ctx context.Context, about events.Fact) (last events.Record
 func (s *Log) readableBefore(ctx context.Context, subject string, last events.Record) (events.Record, error) {
 	records, err := s.readTo(ctx, subject, 0, last)
 	return events.LastReadable(records), err
+}
+
+// Horizon reads the facts about the log's horizon, in order.
+func (s *Log) Horizon(ctx context.Context) ([]events.Record, error) {
+	return s.ReadSubject(ctx, names.HorizonSubject, 0)
 }
 
 // BreakerFacts reads the facts about the breaker of a job, in the order of the log.

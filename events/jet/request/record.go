@@ -167,11 +167,11 @@ func belongs(kind events.Kind, t events.Type) bool {
 	case events.TaskQueued, events.TaskDue:
 		return kind == events.KindOffer
 	case events.NodeRegistered, events.NodeOnline, events.NodeReady, events.NodeDraining, events.NodeOffline, events.NodeChanged,
-		events.NodeQuarantined, events.NodeReleased, events.NodeRetired, events.NodeLabelled:
+		events.NodeQuarantined, events.NodeReleased, events.NodeRetired, events.NodeLabelled, events.NodeCarried:
 		return kind == events.KindNode
 	case events.DefinitionApplied, events.DefinitionRemoved, events.SchedulePaused, events.ScheduleResumed:
 		return kind == events.KindDefinition
-	case events.QueuePaused, events.QueueResumed, events.QueueLimited, events.QueuePurged:
+	case events.QueuePaused, events.QueueResumed, events.QueueLimited, events.QueuePurged, events.QueueCarried:
 		return kind == events.KindQueue
 	case events.ScheduleFired:
 		return kind == events.KindFire
@@ -185,6 +185,12 @@ func belongs(kind events.Kind, t events.Type) bool {
 		return kind == events.KindKey
 	case events.MessageDismissed:
 		return kind == events.KindDead
+	case events.HorizonChosen, events.HorizonSealed, events.HorizonCarried, events.HorizonPurged:
+		return kind == events.KindHorizon
+	case events.TaskCarried, events.DefinitionCarried:
+		return kind == events.KindCarried
+	case events.JobTallied:
+		return kind == events.KindTally
 	case events.BreakerOpened, events.BreakerHalfOpened, events.BreakerTried, events.BreakerClosed:
 		return kind == events.KindBreaker
 	}

@@ -111,7 +111,8 @@ func (l Layout) LogStream() jetstream.StreamConfig {
 		Name:        names.LogStream,
 		Description: "Millrace: every fact about tasks and nodes; the only truth",
 		Subjects: []string{names.QueuePrefix + ">", names.HoldPrefix + ">", names.ChainPrefix + ">", names.NodePrefix + ">", names.DefPrefix + ">", names.BreakPrefix + ">",
-			names.StatePrefix + "*", names.FirePrefix + ">", names.TickPrefix + ">", names.KeyPrefix + "*", names.AdmitPrefix + ">", names.CopiesSubject, names.DeadPrefix + ">", names.LogProbe},
+			names.StatePrefix + "*", names.FirePrefix + ">", names.TickPrefix + ">", names.KeyPrefix + "*", names.AdmitPrefix + ">", names.CopiesSubject, names.DeadPrefix + ">", names.LogProbe,
+			names.HorizonSubject, names.CarriedPrefix + ">", names.TallyPrefix + "*"},
 		// No rollup, no TTL and no schedules: each would let one message remove others, or itself.
 		AllowAtomicPublish: true, AllowDirect: true,
 		Sources:      []*jetstream.StreamSource{timerSource()},

@@ -192,6 +192,8 @@ func Of(err error) *Fault {
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace queue ls` lists the queues there are")}
 	case errors.As(err, new(*events.Taken)):
 		return &Fault{Code: Refused, Err: err, Hint: Hint("wait for that task, cancel it, or submit with another key")}
+	case errors.Is(err, events.ErrForgotten):
+		return &Fault{Code: Refused, Err: err, Hint: Hint("choose a new id, or leave it out: under this one a task may have run already")}
 	case errors.Is(err, client.ErrOther):
 		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace task show` says what it does; choose another id, or leave --id out")}
 	case errors.Is(err, streams.ErrRestoring):
@@ -230,7 +232,7 @@ func serviceCode(code string) int {
 		return Usage
 	case "404":
 		return NotFound
-	case "403", "409", "412", "429":
+	case "403", "409", "410", "412", "429":
 		return Refused
 	case "507":
 		return Mute

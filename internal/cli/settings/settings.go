@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -106,6 +107,11 @@ type Values struct {
 	LogKeep scheduler.Policy
 	// DataKeep is the same for their records.
 	DataKeep scheduler.Policy
+	// KeepAge is how long a task is kept after its end, 0 for ever, and KeepQueues is that for tasks of
+	// some queues; KeepTasks is how many ended tasks are kept at most, 0 for any number.
+	KeepAge    time.Duration
+	KeepQueues map[string]time.Duration
+	KeepTasks  int
 	// Archive is where a server keeps what the log forgets ([ParseArchive]); "" for nowhere.
 	Archive string
 }
@@ -309,11 +315,53 @@ var All = []Setting{
 	orOff("log_keep_failed", "the same of a task that ended otherwise", Off, func(s *Values) *time.Duration { return &s.LogKeep.Failed }).of(Serving),
 	orOff("data_keep_done", "the same of the records that it has produced; off is for ever", Off, func(s *Values) *time.Duration { return &s.DataKeep.Done }).of(Serving),
 	orOff("data_keep_failed", "the same of the records of a task that ended otherwise", Off, func(s *Values) *time.Duration { return &s.DataKeep.Failed }).of(Serving),
+	orOff("keep_age", "how long a task whose job does not say is kept after its end, or off for ever; then the log forgets it", "720h", func(s *Values) *time.Duration { return &s.KeepAge }).of(Serving),
+	{
+		processes: Serving, Name: "keep_queues", Usage: "the same for tasks of some queues, such as bulk=24h,mail=90d, or none", dev: noWord, prod: noWord,
+		read: readKeepQueues, Text: func(s *Values) string {
+			return listText(slices.Sorted(maps.Keys(s.KeepQueues)), func(queue string) string { return queue + "=" + s.KeepQueues[queue].String() })
+		},
+	},
+	{
+		processes: Serving, Name: "keep_tasks", Usage: "how many ended tasks are kept, then the log forgets the oldest, however young; or off for any number", dev: "1000000", prod: "1000000",
+		read: func(s *Values, text string) (err error) {
+			if s.KeepTasks = 0; text == Off {
+				return nil
+			}
+			if s.KeepTasks, err = strconv.Atoi(text); err != nil || s.KeepTasks < 1 {
+				return errors.New("want a number of at least 1, or off")
+			}
+			return nil
+		},
+		Text: func(s *Values) string {
+			if s.KeepTasks == 0 {
+				return Off
+			}
+			return strconv.Itoa(s.KeepTasks)
+		},
+	},
 	{
 		processes: Serving, Name: "archive", Usage: "where to keep what the log forgets: a folder, nats or nats:BUCKET for an object store of the NATS server, or off", dev: Off, prod: Off,
 		read: func(s *Values, text string) (err error) { s.Archive, err = ParseArchive(text); return err },
 		Text: func(s *Values) string { return cmp.Or(s.Archive, Off) },
 	},
+}
+
+// readKeepQueues parses for how long tasks of some queues are kept.
+func readKeepQueues(s *Values, text string) error {
+	s.KeepQueues = map[string]time.Duration{}
+	for _, one := range wordsOf(text) {
+		queue, age, _ := strings.Cut(one, "=")
+		d, err := value.ParseDuration(age)
+		if err == nil {
+			err = value.ValidName("queue", queue)
+		}
+		if err != nil || d <= 0 {
+			return fmt.Errorf("%q says of no queue how long its tasks are kept: want such as bulk=24h, with commas, or %s", one, noWord)
+		}
+		s.KeepQueues[queue] = d
+	}
+	return nil
 }
 
 // noWord is the value of an empty setting.

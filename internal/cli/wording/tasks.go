@@ -188,13 +188,16 @@ func Tries(records []events.Record) []task.Try {
 	return task.Tries(history)
 }
 
-// Keep says how long what a task leaves is kept; "" if it does not say.
+// Keep says how long a task and what it leaves is kept; "" if it does not say.
 func Keep(k job.Keep) string {
 	var parts []string
 	for _, f := range []struct {
 		name string
 		d    value.Duration
-	}{{"done", k.Done}, {"failed", k.Failed}, {"logs", k.Logs}} {
+	}{
+		{"finished", k.Finished}, {"error", k.Error}, {"cancelled", k.Cancelled}, {"abnormal", k.Abnormal}, {"all", k.All},
+		{"done", k.Done}, {"failed", k.Failed}, {"logs", k.Logs},
+	} {
 		if f.d > 0 {
 			parts = append(parts, f.name+" "+f.d.String())
 		}
