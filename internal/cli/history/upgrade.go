@@ -196,7 +196,7 @@ func (a *Commands) checkUpgrade(ctx context.Context, r *upgradeReport, archives 
 
 // checkSegments reads an archive as this program does.
 func (a *Commands) checkSegments(ctx context.Context, c *upgradeCheck, name string) error {
-	is, err := a.archive(ctx, name, false)
+	is, err := a.archive(ctx, name, true)
 	if err != nil {
 		return err
 	}
