@@ -131,6 +131,10 @@ func (a *Accounts) succeeded(ctx context.Context, now node.Node, session string)
 func stored(r *Record) node.Recorded {
 	at := r.Node()
 	at.At = r.Stored
+	if e, ok := at.Event.(node.Carried); ok {
+		e.Fold = e.Stored
+		at.Event = e
+	}
 	return at
 }
 

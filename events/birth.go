@@ -58,8 +58,8 @@ func (r *Recorder) SubmitOnce(ctx context.Context, id task.ID, e task.Submitted)
 	case d.Done():
 		return d.End, r.SettleBirth(ctx, f, d.End)
 	}
-	if i := Born(d.Is); i >= 0 {
-		return 0, &Exists{id, d.Is[i]}
+	if b, ok := BirthOf(d.Is); ok {
+		return 0, &Exists{id, b}
 	}
 	return 0, ctx.Err()
 }
@@ -70,8 +70,8 @@ func (r *Recorder) Unborn(ctx context.Context, id task.ID) error {
 	if err != nil {
 		return fmt.Errorf("read task %s: %w", id, err)
 	}
-	if i := Born(records); i >= 0 {
-		return &Exists{id, records[i]}
+	if b, ok := BirthOf(records); ok {
+		return &Exists{id, b}
 	}
 	return nil
 }
@@ -128,19 +128,32 @@ func (r *Recorder) first(ctx context.Context, f *Fact, write func(context.Contex
 // exists returns the error that the task exists. A chain without a birth was written by another
 // program.
 func exists(id task.ID, records []Record) error {
-	if i := Born(records); i >= 0 {
-		return &Exists{id, records[i]}
+	if b, ok := BirthOf(records); ok {
+		return &Exists{id, b}
 	}
 	return fmt.Errorf("%w: facts of task %s lie in the log, and no birth of it", ErrConflict, id)
 }
 
-// Born finds the birth that counts in a task's whole history; -1 if there is none. See [task.Born].
-func Born(records []Record) int {
+// BirthOf returns the birth that counts in a task's whole history; false if there is none. See
+// [task.Born]. A birth that the log has forgotten is made again from what carries the task.
+func BirthOf(records []Record) (Record, bool) {
 	history := make([]task.Recorded, len(records))
 	for i := range records {
 		history[i] = records[i].Task()
 	}
-	return task.Born(history)
+	i := task.Born(history)
+	if i < 0 {
+		return Record{}, false
+	}
+	b := records[i]
+	if c, ok := b.Fact.Event.(task.Carried); ok {
+		b.Seq, b.Raw, b.Kind = c.Born.Seq, nil, KindOffer
+		if c.Born.Chain {
+			b.Kind = KindChain
+		}
+		b.Fact.Type, b.Fact.At, b.Fact.Event = TaskSubmitted, c.Fold.SubmittedAt, c.Birth()
+	}
+	return b, true
 }
 
 // headOf is the sequence of the last message on the chain.
@@ -209,8 +222,6 @@ func (r *Recorder) place(ctx context.Context, f *Fact) (uint64, error) {
 
 // birthIn returns the sequence of the birth that counts; 0 if there is none.
 func birthIn(records []Record) uint64 {
-	if i := Born(records); i >= 0 {
-		return records[i].Seq
-	}
-	return 0
+	b, _ := BirthOf(records)
+	return b.Seq
 }

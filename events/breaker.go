@@ -88,5 +88,7 @@ func (r *Recorder) onCircuit(ctx context.Context, job string, was limit.Circuit,
 // Circuit adds the record to the state of its breaker.
 func (r *Record) Circuit(c limit.Circuit) limit.Circuit {
 	e, _ := r.Fact.Event.(limit.CircuitEvent)
-	return limit.EvolveCircuit(c, r.Seq, r.Fact.At, e)
+	c = limit.EvolveCircuit(c, r.Original(), r.Fact.At, e) // nothing new, if that is known
+	c.Head = max(c.Head, r.Seq)
+	return c
 }

@@ -1,12 +1,14 @@
 package events
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/node"
@@ -233,8 +235,8 @@ const (
 	KindKey
 	// KindHorizon is a step of the log's horizon.
 	KindHorizon
-	// KindCarried keeps what the log forgets, beside a chain: of a task until a [task.Kept] on its chain
-	// names it, or an earlier change of a definition.
+	// KindCarried keeps what the log forgets, beside a chain: of a task, with a [task.Kept] on its
+	// chain directly behind it, or an earlier change of a definition.
 	KindCarried
 	// KindTally sums up the forgotten tasks of a job.
 	KindTally
@@ -265,6 +267,9 @@ func (r *Record) IsFact() bool { return r.Kind != KindOther && r.Kind != KindPro
 
 // Readable tells whether this version can read the record as a fact.
 func (r *Record) Readable() bool { return r.Err == nil && r.Fact.Event != nil }
+
+// Original is the sequence of the fact that the record repeats, else its own.
+func (r *Record) Original() uint64 { return cmp.Or(r.Fact.Repeats, r.Seq) }
 
 // LastReadable returns the last of the records that is readable; the zero record if none is.
 func LastReadable(records []Record) Record {
@@ -332,6 +337,14 @@ func Offered(records []Record, turn uint64) (n int, last time.Time) {
 		r := &records[i]
 		var after uint64
 		switch e := r.Fact.Event.(type) {
+		case task.Kept: // offers before it count there, too
+			if c, ok := keptAt(records, i); ok {
+				n, last = 0, time.Time{}
+				if c.Fold.Turn == turn {
+					n, last = c.Offers, c.OfferedAt
+				}
+			}
+			continue
 		case task.Submitted: // the first turn
 		case task.Queued:
 			after = e.After
@@ -365,4 +378,15 @@ func FoldNode(id node.ID, records []Record) node.Node {
 		n = node.Evolve(n, records[i].Node())
 	}
 	return n
+}
+
+// NewID returns a ULID of the given time. The IDs of one process grow, even within a millisecond.
+// Facts and tasks get their randomness only here; the core takes IDs as arguments. No ID looks like
+// a derived one ([task.ID.Derived]).
+func NewID(at time.Time) string {
+	for {
+		if id := ulid.MustNewDefault(at).String(); !task.ID(id).Derived() {
+			return id
+		}
+	}
 }

@@ -56,13 +56,13 @@ func (r *Recorder) submitUnique(ctx context.Context, id task.ID, key string, e t
 	var under uint64
 	mine := map[string]bool{} // the ids of the facts tried so far
 	placed := func(records []Record) (uint64, error) {
-		switch i := Born(records); {
-		case i < 0:
+		switch b, ok := BirthOf(records); {
+		case !ok:
 			return 0, nil
-		case mine[records[i].Fact.ID]:
-			return records[i].Seq, nil
+		case mine[b.Fact.ID]:
+			return b.Seq, nil
 		default:
-			return 0, &Exists{id, records[i]}
+			return 0, &Exists{id, b}
 		}
 	}
 	look := func() (uint64, error) {
@@ -258,7 +258,7 @@ func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next birth.KeyCl
 		if err != nil {
 			return next, nil, 0, err
 		}
-		next, taken, more := birth.NextClaim(u.unique, u.id, u.key, last.Seq, known, false, r.Now())
+		next, taken, more := birth.NextClaim(u.unique, u.id, u.key, last.Original(), known, false, r.Now())
 		if !more {
 			return next, birth.ClaimedBy(u.unique, known, false), end, asError(u.takenBy(taken))
 		}
@@ -275,7 +275,7 @@ func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next birth.KeyCl
 				return next, nil, 0, err
 			}
 			known = append(known, before...)
-			next, taken, _ = birth.NextClaim(u.unique, u.id, u.key, last.Seq, known, true, r.Now())
+			next, taken, _ = birth.NextClaim(u.unique, u.id, u.key, last.Original(), known, true, r.Now())
 			return next, birth.ClaimedBy(u.unique, known, true), end, asError(u.takenBy(taken))
 		}
 		pause, over := context.WithTimeout(ctx, claimLook)

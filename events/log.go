@@ -131,6 +131,30 @@ type Follower interface {
 	Last(ctx context.Context) (uint64, error)
 }
 
+// Trimmer is a log that can forget its front.
+type Trimmer interface {
+	// First is the sequence of the first message in the log; that of the next one if there is none.
+	First(ctx context.Context) (uint64, error)
+	// StoredAt returns the sequence of the first message that the log stored at a time or later, and
+	// when; 0 if there is none.
+	StoredAt(ctx context.Context, at time.Time) (seq uint64, stored time.Time, err error)
+	// Floor returns the first offer, or fire of a schedule, that was not handed out yet or is not
+	// acknowledged, of 0 if there is none. It may be too low, never too high.
+	Floor(ctx context.Context) (Floor, error)
+	// Trim removes all messages below a sequence. Doing it again is harmless. The sequences of the
+	// others stay. A chain whose messages are all gone is empty, and its next fact expects 0.
+	Trim(ctx context.Context, below uint64) error
+}
+
+// Floor is what the front of the log must not pass.
+type Floor struct {
+	Seq uint64
+	// Holder is the task that is offered there; "" if it is none.
+	Holder task.ID
+	// Since is when the log stored it.
+	Since time.Time
+}
+
 // Feed is a place in the log that moves forward. It is for one goroutine.
 type Feed interface {
 	// Next returns the next records, in order: it waits for at least one, and returns as many of

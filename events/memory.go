@@ -22,7 +22,8 @@ type Memory struct {
 	ackWait time.Duration
 
 	mu      sync.Mutex
-	records []Record                // guarded by mu; without gaps, the sequence is the index + 1
+	records []Record                // guarded by mu; without gaps, the sequence is the index + [Memory.trimmed] + 1
+	trimmed uint64                  // guarded by mu; how many messages were removed from the front
 	tasks   map[task.ID][]uint64    // guarded by mu; births, offers and chain
 	nodes   map[node.ID][]uint64    // guarded by mu
 	asked   map[string][]uint64     // guarded by mu; of queues
@@ -99,6 +100,7 @@ var (
 	_ Timers   = (*Memory)(nil)
 	_ Follower = (*Memory)(nil)
 	_ Offerer  = (*Memory)(nil)
+	_ Trimmer  = (*Memory)(nil)
 )
 
 // Append implements [Appender].
@@ -328,6 +330,9 @@ func (m *Memory) Node(ctx context.Context, id node.ID, from uint64) ([]Record, e
 	defer m.mu.Unlock()
 	seqs := m.nodes[id]
 	at, found := slices.BinarySearch(seqs, from)
+	if !found && from > 0 && at < len(seqs) && m.carries(seqs[at:], from) {
+		return m.pick(seqs[at:]), nil
+	}
 	if !found && from > 0 {
 		return nil, fmt.Errorf("node %s has no fact at %d any more: %w", id, from, node.ErrUnknown)
 	}
@@ -457,8 +462,8 @@ func (m *Memory) Offers(ctx context.Context, queues []string) (Offers, error) {
 
 // index is the place of the first record from a sequence on.
 func (m *Memory) index(seq uint64) int {
-	if n := len(m.records); n == 0 || m.records[n-1].Seq == uint64(n) { // without gaps
-		return min(int(seq)-1, n)
+	if n := len(m.records); n == 0 || m.records[n-1].Seq == m.trimmed+uint64(n) { // without gaps
+		return min(int(max(seq, m.trimmed+1)-m.trimmed)-1, n)
 	}
 	i, _ := slices.BinarySearchFunc(m.records, seq, func(r Record, seq uint64) int { return cmp.Compare(r.Seq, seq) })
 	return i
@@ -469,7 +474,7 @@ func (m *Memory) at(seq uint64) *Record { return &m.records[m.index(seq)] }
 // last is the sequence of the last record; 0 for none.
 func (m *Memory) last() uint64 {
 	if len(m.records) == 0 {
-		return 0
+		return m.trimmed
 	}
 	return m.records[len(m.records)-1].Seq
 }

@@ -81,12 +81,11 @@ func Born(history []Recorded) int {
 	at := born(history)
 	for i := range history {
 		e, ok := history[i].Event.(Kept)
-		k := slices.IndexFunc(history[:i], func(r Recorded) bool { return ok && history[i].Chain && r.Seq == e.Carried })
-		if k < 0 {
+		if !ok || i == 0 || history[i-1].Seq+1 != history[i].Seq {
 			continue
 		}
-		if c, ok := history[k].Event.(Carried); ok && (at < 0 || history[at].Seq != c.Born.Seq) {
-			return k
+		if c, ok := history[i-1].Event.(Carried); ok && c.Fold.Head == e.Head && (at < 0 || history[at].Seq != c.Born.Seq) {
+			return i - 1
 		}
 	}
 	return at

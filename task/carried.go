@@ -9,7 +9,7 @@ import (
 
 // Carried is all that the facts of a task say, up to the message at its Head. It is written when the
 // log is about to forget some of them. It lies beside the chain, where only servers may write, and
-// counts once a [Kept] on the chain names it.
+// counts once a [Kept] on the chain follows directly behind it.
 type Carried struct {
 	// Fold is the sum of the facts.
 	Fold Task      `json:"fold"`
@@ -37,17 +37,18 @@ type Beginning struct {
 	EndBy   time.Time `json:"end_by,omitzero"`
 }
 
-// Kept makes a [Carried] fact the task. It is written by compare-and-set directly behind that one, so
-// both say the same as all facts before them.
+// Kept makes the [Carried] fact directly before it in the log the task. It is written by
+// compare-and-set on the chain in one step with that one, so both say the same as all facts before
+// them. A carried fact without it changes nothing.
 type Kept struct {
-	// Carried is the sequence of that fact.
-	Carried uint64 `json:"carried,omitzero"`
+	// Head is the sequence of the chain's message before it, up to which the other one says all.
+	Head uint64 `json:"head,omitzero"`
 }
 
 func (Carried) isEvent() {}
 func (Kept) isEvent()    {}
 
-// Carriage is a [Carried] fact that no [Kept] has named yet.
+// Carriage is a [Carried] fact whose [Kept] may be the next message.
 type Carriage struct {
 	Seq uint64
 	Carried
@@ -61,14 +62,14 @@ func (c *Carried) Birth() Submitted {
 	return e
 }
 
-// kept makes the waiting fact the task, if e at a sequence names it. A fold that has seen all facts
+// kept makes the waiting fact the task, if e at a sequence belongs to it. A fold that has seen all facts
 // before, the last one at was, knows as much or more: an offer may have come since the task was read.
 func (t *Task) kept(e Kept, was, seq uint64) {
 	w, head := t.Carry, t.Head
 	t.Carry, t.Rivals, t.Head = nil, nil, seq
 	switch {
-	case w == nil || w.Seq != e.Carried || w.Fold.ID != t.ID:
-	case head == w.Fold.Head && was >= w.Fold.Seq && t.SubmittedAt.Equal(w.Fold.SubmittedAt):
+	case w == nil || w.Seq+1 != seq || w.Fold.Head != e.Head || w.Fold.ID != t.ID:
+	case !t.SubmittedAt.IsZero() && head == w.Fold.Head && was >= w.Fold.Seq && t.SubmittedAt.Equal(w.Fold.SubmittedAt):
 	default:
 		*t = w.Fold
 		t.Head, t.Seq = seq, seq

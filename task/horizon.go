@@ -2,6 +2,7 @@ package task
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 
 	"millrace/task/value"
@@ -15,25 +16,33 @@ import (
 // alone gives the state.
 type HorizonEvent interface{ isHorizonEvent() }
 
-// HorizonChosen begins the move of the horizon to a sequence.
-type HorizonChosen struct {
-	// Below is the first sequence that stays: all messages below it go.
+// Span is the part of the log that a move of the horizon removes.
+type Span struct {
+	// Below is the first sequence that stays: all messages below it go. From is the first that goes:
+	// Below of the move before, 1 if there was none.
 	Below uint64 `json:"below,omitzero"`
+	From  uint64 `json:"from,omitzero"`
 	// Before is when the log stored the first message that stays. All that goes is older.
 	Before time.Time `json:"before,omitzero"`
+}
+
+// HorizonChosen begins a move of the horizon.
+type HorizonChosen struct {
+	Span
 	// Why says in words which bound moves it.
 	Why string `json:"why,omitzero" redact:"hide"`
 }
 
 // HorizonSealed records that an archive has what goes.
 type HorizonSealed struct {
-	Below  uint64    `json:"below,omitzero"`
-	Before time.Time `json:"before,omitzero"`
+	Span
+	// Chosen is the sequence of the [HorizonChosen].
+	Chosen uint64 `json:"chosen,omitzero"`
 	// Segment names the part of the archive, and Digest is the hash of its content.
 	Segment string `json:"segment,omitzero" redact:"keep"`
 	Digest  string `json:"digest,omitzero" redact:"keep"`
-	// First and Last are the sequences of its first and last message, Messages and Bytes their number
-	// and the size of the segment.
+	// First and Last are the sequences that the segment covers, Messages how many messages it has, and
+	// Bytes its size.
 	First    uint64 `json:"first,omitzero"`
 	Last     uint64 `json:"last,omitzero"`
 	Messages uint64 `json:"messages,omitzero"`
@@ -42,16 +51,16 @@ type HorizonSealed struct {
 
 // HorizonCarried records that all that lives in front of the horizon is written anew behind it.
 type HorizonCarried struct {
-	Below  uint64    `json:"below,omitzero"`
-	Before time.Time `json:"before,omitzero"`
+	Span
+	Chosen uint64 `json:"chosen,omitzero"`
 	// Chains is how many chains were carried.
 	Chains int `json:"chains,omitzero"`
 }
 
 // HorizonPurged records that the front of the log is gone.
 type HorizonPurged struct {
-	Below  uint64    `json:"below,omitzero"`
-	Before time.Time `json:"before,omitzero"`
+	Span
+	Chosen uint64 `json:"chosen,omitzero"`
 }
 
 func (HorizonChosen) isHorizonEvent()  {}
@@ -72,48 +81,44 @@ const (
 // Horizon is the sum of the facts about the horizon. The zero value is that of a log which keeps
 // everything.
 type Horizon struct {
-	// Below is the first sequence that stays, once the move is over, and Before when the log stored
-	// that message. Both never fall.
-	Below  uint64    `json:"below,omitzero"`
-	Before time.Time `json:"before,omitzero"`
+	// Span is what the last move removes, or has removed. Below and Before never fall.
+	Span
 	// Step is how far the move is. Sealed says that an archive has what goes.
 	Step   HorizonStep `json:"step,omitzero"`
 	Sealed bool        `json:"sealed,omitzero"`
-	// Since is when the last step was done.
-	Since time.Time `json:"since,omitzero"`
+	// Chosen is the sequence of the move's first fact, and Since when its last step was done.
+	Chosen uint64    `json:"chosen,omitzero"`
+	Since  time.Time `json:"since,omitzero"`
 	// Head is the sequence of the last fact, which the next one must expect; 0 for none.
 	Head uint64 `json:"head,omitzero"`
 }
 
 // EvolveHorizon adds a fact with a sequence and a time. It is total: a step that does not follow, and
-// a horizon that is no later, change only Head.
+// a horizon that is no later, change only Head. Of a log that has forgotten the earlier steps, the
+// last one tells all.
 func EvolveHorizon(h Horizon, seq uint64, at time.Time, e HorizonEvent) Horizon {
 	if seq <= h.Head {
 		return h
 	}
 	known := h.Head > 0
 	h.Head = seq
-	step := func(to HorizonStep, below uint64, before time.Time) {
-		// Of a log that has forgotten the earlier steps, the last one tells all.
-		if !known || below == h.Below && h.Step != HorizonRests {
-			h.Step, h.Below, h.Before, h.Since = to, below, before, at
+	step := func(to HorizonStep, s Span, chosen uint64, after ...HorizonStep) {
+		if !known || s.Below == h.Below && slices.Contains(after, h.Step) {
+			h.Span, h.Chosen, h.Step, h.Since = s, chosen, to, at
 		}
 	}
 	switch e := e.(type) {
 	case HorizonChosen:
 		if h.Step == HorizonRests && e.Below > h.Below {
-			h = Horizon{Below: e.Below, Before: e.Before, Step: HorizonOpen, Since: at, Head: seq}
+			h = Horizon{Span: e.Span, Step: HorizonOpen, Chosen: seq, Since: at, Head: seq}
 		}
 	case HorizonSealed:
-		if step(HorizonOpen, e.Below, e.Before); h.Below == e.Below && h.Step == HorizonOpen {
-			h.Sealed = true
-		}
+		step(HorizonOpen, e.Span, e.Chosen, HorizonOpen)
+		h.Sealed = h.Sealed || h.Step == HorizonOpen && h.Below == e.Below
 	case HorizonCarried:
-		step(HorizonClosed, e.Below, e.Before)
+		step(HorizonClosed, e.Span, e.Chosen, HorizonOpen)
 	case HorizonPurged:
-		if !known || h.Step == HorizonClosed {
-			step(HorizonRests, e.Below, e.Before)
-		}
+		step(HorizonRests, e.Span, e.Chosen, HorizonClosed)
 	}
 	return h
 }
@@ -205,4 +210,25 @@ func (j *JobTallied) Add(t *Task) {
 		j.First = t.EndedAt
 	}
 	j.Last = value.Later(j.Last, t.EndedAt)
+}
+
+// Join adds other tasks, that go up to a later horizon.
+func (j *JobTallied) Join(more JobTallied) {
+	j.Below = more.Below
+	j.Finished, j.Error = j.Finished+more.Finished, j.Error+more.Error
+	j.Cancelled, j.Abnormal = j.Cancelled+more.Cancelled, j.Abnormal+more.Abnormal
+	j.Ran += more.Ran
+	sum := make([]uint64, max(len(j.Buckets), len(more.Buckets))) // facts share the old one
+	for i := range sum {
+		for _, of := range [][]uint64{j.Buckets, more.Buckets} {
+			if i < len(of) {
+				sum[i] += of[i]
+			}
+		}
+	}
+	j.Buckets = sum
+	if j.First.IsZero() || more.First.Before(j.First) {
+		j.First = more.First
+	}
+	j.Last = value.Later(j.Last, more.Last)
 }

@@ -145,13 +145,13 @@ func allBirths(s *suite) {
 	if len(records) != 4 {
 		s.Fatalf("%d records, want all of %d", len(records), []uint64{first, second, third, fourth})
 	}
-	if i := events.Born(records); records[i].Seq != first {
-		s.Fatalf("before a claim the birth at %d counts, want the first, at %d", records[i].Seq, first)
+	if b, _ := events.BirthOf(records); b.Seq != first {
+		s.Fatalf("before a claim the birth at %d counts, want the first, at %d", b.Seq, first)
 	}
 	s.append(s.fact(id, task.AttemptStarted{Attempt: 1, Node: "n1", Session: "s", Offer: fourth}), 0)
 	records = s.history(id)
-	if i := events.Born(records); records[i].Seq != fourth {
-		s.Fatalf("a claim under %d binds to the birth at %d", fourth, records[i].Seq)
+	if b, _ := events.BirthOf(records); b.Seq != fourth {
+		s.Fatalf("a claim under %d binds to the birth at %d", fourth, b.Seq)
 	}
 	if t := s.load(id); string(t.Params) != `{"a":1}` || t.State != task.Running || len(t.Rivals) != 0 || !t.Due.IsZero() {
 		s.Fatalf("the fold says %+v", t)

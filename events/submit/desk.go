@@ -173,8 +173,8 @@ func (d *Maker) take(ctx context.Context, n *Newborn) (Receipt, error) {
 // holder returns the receipt of the task that has a unique key.
 func (d *Maker) holder(ctx context.Context, taken *events.Taken) (Receipt, error) {
 	records, err := d.Rec.Log.Task(ctx, taken.Holder)
-	if i := events.Born(records); err == nil && i >= 0 {
-		return Receipt{ID: taken.Holder, Seq: records[i].Seq, Existing: true}, nil
+	if b, ok := events.BirthOf(records); err == nil && ok {
+		return Receipt{ID: taken.Holder, Seq: b.Seq, Existing: true}, nil
 	}
 	return Receipt{}, errors.Join(err, taken)
 }

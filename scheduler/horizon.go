@@ -1,0 +1,150 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// Keeping says how long the log keeps what has ended.
+type Keeping struct {
+	// Age is how long an ended task stays whose job and queue do not say so. 0 means for ever.
+	Age time.Duration
+	// Tasks is how many ended tasks stay at most. 0 means any number.
+	Tasks int
+	// Of is how long an ended task stays, 0 for ever. Default: Age.
+	Of func(t *task.Task) time.Duration
+	// Least and Most are how many sequences the horizon passes at once: fewer are not worth the
+	// work, and more would take too much memory. Defaults 1000 and 200,000.
+	Least, Most uint64
+}
+
+// Defaults of [Keeping], and of how young a message is that the horizon never passes.
+const (
+	leastPassed = 1000
+	mostPassed  = 200_000
+	tooYoung    = 2 * time.Second
+)
+
+// of is how long a task stays; 0 for ever.
+func (k *Keeping) of(t *task.Task) time.Duration {
+	if k.Of != nil {
+		return k.Of(t)
+	}
+	return k.Age
+}
+
+// Point is a message in the log, and when the log stored it. The zero value is none.
+type Point struct {
+	Seq    uint64
+	Stored time.Time
+}
+
+// Front is what a choice of the horizon depends on.
+type Front struct {
+	// First is the first message in the log.
+	First uint64
+	// Aged is the first message that is young enough to stay, Many the first one since as many tasks
+	// have ended as may stay, and Young the first one that is too young to go in any case. Zero for
+	// none: the bound moves nothing, or everything is old.
+	Aged, Many, Young Point
+	// Counts is the first message that still counts for a budget or a breaker; zero for none.
+	Counts Point
+	// Floor is the first offer that is out or waits.
+	Floor events.Floor
+}
+
+// Choice is where the horizon may move.
+type Choice struct {
+	// Below is the first sequence that stays; 0 if the horizon does not move. Why says in words which
+	// bound moves it.
+	Below uint64
+	Why   string
+	// Held is what keeps it from moving further; zero if nothing does.
+	Held Held
+}
+
+// Held is what holds the horizon back.
+type Held struct {
+	// Seq is where it stops.
+	Seq uint64
+	// What says what holds it, in words: "an offer", "budgets". Task is the task behind it, if it is
+	// one, and Since is when the log stored that message.
+	What  string
+	Task  task.ID
+	Since time.Time
+}
+
+// Choose decides how far the horizon may move.
+func (k Keeping) Choose(f Front) (c Choice) {
+	if f.Aged.Seq > 0 {
+		c.Below, c.Why = f.Aged.Seq, fmt.Sprintf("what ended more than %v ago goes", k.Age)
+	}
+	if f.Many.Seq > c.Below {
+		c.Below, c.Why = f.Many.Seq, fmt.Sprintf("more than %d tasks have ended", k.Tasks)
+	}
+	if f.Young.Seq > 0 {
+		c.Below = min(c.Below, f.Young.Seq)
+	}
+	c.hold(f.Counts.Seq, Held{What: "budgets and breakers that count what was", Since: f.Counts.Stored})
+	c.hold(f.Floor.Seq, Held{What: "an offer that is out or waits", Task: f.Floor.Holder, Since: f.Floor.Since})
+	most, least := k.Most, k.Least
+	if most == 0 {
+		most = mostPassed
+	}
+	if least == 0 {
+		least = leastPassed
+	}
+	c.Below = min(c.Below, f.First+most)
+	if c.Below < f.First+least {
+		c.Below, c.Why = 0, ""
+	}
+	return c
+}
+
+// hold stops the horizon at a sequence; 0 is none.
+func (c *Choice) hold(seq uint64, by Held) {
+	if seq > 0 && seq < c.Below {
+		by.Seq = seq
+		c.Below, c.Held = seq, by
+	}
+}
+
+// fate is what becomes of a task when the front of the log goes.
+type fate uint8
+
+const (
+	dies  fate = iota // it has ended long ago, and nothing needs it
+	stays             // it is carried
+	holds             // the horizon must not pass it
+)
+
+// fateOf decides about a task of which the log has these records, some of them below the horizon.
+// Needed says that another task or a schedule may still ask for it. Seq is where the horizon must stop.
+func (k *Keeping) fateOf(t *task.Task, records []events.Record, below uint64, needed bool, now time.Time) (is fate, seq uint64) {
+	if t.State == task.Unknown || t.Spec == nil {
+		return dies, 0
+	}
+	offer := uint64(0)
+	for i := range records {
+		if records[i].Kind == events.KindOffer {
+			offer = records[i].Seq
+		}
+	}
+	if t.Live() {
+		offer = min(t.Epoch, cmp.Or(t.Offer, t.Epoch))
+	}
+	switch {
+	case (t.Live() && t.Epoch > 0 || t.State == task.Pending && t.Offered) && offer < below:
+		return holds, max(offer, records[0].Seq)
+	case !t.State.Terminal() || needed || records[len(records)-1].Seq >= below:
+		return stays, 0
+	}
+	if d := k.of(t); d <= 0 || now.Before(t.EndedAt.Add(d)) {
+		return stays, 0
+	}
+	return dies, 0
+}
