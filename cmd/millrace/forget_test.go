@@ -44,14 +44,14 @@ func forget(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	end, err := c.Last(ctx)
 	ts.Check(err)
-	chosen := task.HorizonChosen{Below: end, Before: c.Now()}
+	chosen := task.HorizonChosen{Span: task.Span{From: first, Below: end, Before: c.Now()}}
 	record(chosen)
 	sealed, err := s.Seal(ctx, first, chosen)
 	ts.Check(err)
 	record(sealed)
-	record(task.HorizonCarried{Below: end, Before: chosen.Before})
+	record(task.HorizonCarried{Span: chosen.Span})
 	ts.Check(c.Store().Trim(ctx, end))
-	record(task.HorizonPurged{Below: end, Before: chosen.Before})
+	record(task.HorizonPurged{Span: chosen.Span})
 	ts.Setenv("SEGMENT", sealed.Segment)
 	ts.Logf("forgot %+v", sealed)
 }

@@ -52,12 +52,16 @@ func forgets(seed uint64, messages int) (*events.Memory, []events.Record) {
 	return log, records
 }
 
+func chosen(below uint64) task.HorizonChosen {
+	return task.HorizonChosen{Span: task.Span{Below: below, Before: time.Unix(int64(below), 0)}}
+}
+
 // seal seals a log at the given horizons, and returns what is to be recorded.
 func seal(t testing.TB, log events.Follower, to Place, below ...uint64) (sealed []task.HorizonSealed) {
 	t.Helper()
 	first := uint64(1)
 	for _, h := range below {
-		is, err := (&Sealer{Log: log, To: to}).Seal(t.Context(), first, task.HorizonChosen{Below: h, Before: time.Unix(int64(h), 0)})
+		is, err := (&Sealer{Log: log, To: to}).Seal(t.Context(), first, chosen(h))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,9 +279,9 @@ func TestSealWithoutRoom(t *testing.T) {
 	t.Parallel()
 	log, _ := forgets(1, 1000)
 	dir := Folder(t.TempDir())
-	chosen := task.HorizonChosen{Below: 900, Before: time.Unix(900, 0)}
+	before := chosen(900)
 	for _, room := range []int{0, 1, 1000} {
-		is, err := (&Sealer{Log: log, To: &full{dir, room}}).Seal(t.Context(), 1, chosen)
+		is, err := (&Sealer{Log: log, To: &full{dir, room}}).Seal(t.Context(), 1, before)
 		left, bad := os.ReadDir(string(dir))
 		if !errors.Is(err, errFull) || is != (task.HorizonSealed{}) || bad != nil || len(left) > 0 {
 			t.Fatalf("with room for %d bytes: %+v, %v; left are %v, %v", room, is, err, left, bad)
@@ -305,7 +309,7 @@ func (p altered) Put(ctx context.Context, write func(io.Writer) (string, error))
 func TestSealReadsBack(t *testing.T) {
 	t.Parallel()
 	log, _ := forgets(1, 1000)
-	if is, err := (&Sealer{Log: log, To: altered{Folder(t.TempDir())}}).Seal(t.Context(), 1, task.HorizonChosen{Below: 900}); !errors.Is(err, errTorn) {
+	if is, err := (&Sealer{Log: log, To: altered{Folder(t.TempDir())}}).Seal(t.Context(), 1, chosen(900)); !errors.Is(err, errTorn) {
 		t.Errorf("sealed %+v, %v", is, err)
 	}
 }
@@ -320,7 +324,7 @@ func TestSealAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range sealed {
 		all.Go(func() {
-			sealed[i], errs[i] = (&Sealer{Log: log, To: dir}).Seal(t.Context(), 1, task.HorizonChosen{Below: 1500})
+			sealed[i], errs[i] = (&Sealer{Log: log, To: dir}).Seal(t.Context(), 1, chosen(1500))
 		})
 	}
 	all.Wait()

@@ -102,7 +102,7 @@ func (s *Sealer) Seal(ctx context.Context, first uint64, chosen task.HorizonChos
 	if err != nil {
 		return is, fmt.Errorf("read %s back: %w", name, err)
 	}
-	return task.HorizonSealed{Below: chosen.Below, Segment: name, Digest: held.Digest, First: first, Last: last, Messages: held.Messages, Bytes: held.Packed}, nil
+	return task.HorizonSealed{Span: chosen.Span, Segment: name, Digest: held.Digest, First: first, Last: last, Messages: held.Messages, Bytes: held.Packed}, nil
 }
 
 // write writes the text of a segment.

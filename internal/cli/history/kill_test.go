@@ -55,7 +55,7 @@ func sealed(to incident.Place) (task.HorizonSealed, error) {
 	for i := range 50_000 {
 		log.AppendRaw(events.Fact{Queue: "default"}, fmt.Appendf(nil, `{"n":%d}`, i*i))
 	}
-	return (&incident.Sealer{Log: log, To: to}).Seal(context.Background(), 1, task.HorizonChosen{Below: 45_000, Before: noon})
+	return (&incident.Sealer{Log: log, To: to}).Seal(context.Background(), 1, task.HorizonChosen{Span: task.Span{Below: 45_000, Before: noon}})
 }
 
 // sealAndDie is the other program.
