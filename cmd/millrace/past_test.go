@@ -24,6 +24,7 @@ var noPast = map[string]string{
 	"data ls": beside, "data tail": beside, "data export": beside, "task data ls": beside, "task data tail": beside, "task data export": beside, "task artifacts": beside,
 	"node ping": "measures the present", "upgrade check": "is about what runs now",
 
+	"horizon":     "says what the log keeps at present",
 	"events tail": log, "events show": log, "events export": log, "verify": log, "replay": log, "whatif": log,
 	"incident export": log, "incident show": "reads a file", "incident open": "runs commands that have the flag",
 

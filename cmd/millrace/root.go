@@ -53,6 +53,7 @@ func (a *app) entries() []entry {
 		{groupWork, "queue", queue.Of(a.App).Command},
 		{groupWork, "events", history.Of(a.App).Command},
 		{groupWork, "diff", task.Of(a.App).DiffAll},
+		{groupWork, "horizon", history.Of(a.App).Horizon},
 		{groupWork, "verify", history.Of(a.App).VerifyCommand},
 		{groupWork, "replay", history.Of(a.App).ReplayCommand},
 		{groupWork, "whatif", history.Of(a.App).WhatIf},

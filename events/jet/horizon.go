@@ -16,6 +16,8 @@ import (
 	"millrace/task"
 )
 
+var _ events.Trimmer = (*Store)(nil)
+
 const (
 	// trimTry is how long one purge may take. The server drops whole files, which takes it about a
 	// second for a million tasks.
@@ -24,8 +26,8 @@ const (
 	trimPause = 100 * time.Millisecond
 )
 
-// Trim removes all messages below a sequence from the log, for good, in one step of the server. It
-// can be repeated. It removes nothing if the log does not reach up to there.
+// Trim implements [events.Trimmer], in one step of the server. It removes nothing if the log does not
+// reach up to there.
 func (s *Store) Trim(ctx context.Context, below uint64) error {
 	end, err := s.End(ctx)
 	switch {
@@ -53,7 +55,7 @@ func (s *Store) Trim(ctx context.Context, below uint64) error {
 	return nil
 }
 
-// First is the sequence of the first message that the log has, or will have if it is empty.
+// First implements [events.Trimmer].
 func (s *Store) First(ctx context.Context) (uint64, error) {
 	info, err := s.log.Info(ctx)
 	if err != nil {
@@ -62,25 +64,33 @@ func (s *Store) First(ctx context.Context) (uint64, error) {
 	return info.State.FirstSeq, nil
 }
 
-// Floor returns the sequence of the first offer that a worker may still act on: it is undelivered or
-// unacknowledged, and its task has not ended. holder is that task, "" for the fire of a schedule, and
-// since is when the log stored the offer. The sequence is 0 if there is none. An offer for which no
-// worker has asked yet has no consumer, and is not counted.
-func (s *Store) Floor(ctx context.Context) (seq uint64, holder task.ID, since time.Time, err error) {
+// StoredAt implements [events.Trimmer].
+func (s *Store) StoredAt(ctx context.Context, at time.Time) (seq uint64, stored time.Time, err error) {
+	r, _, err := s.LeaderGet(ctx, map[string]any{"start_time": at.UTC(), "next_by_subj": ">"})
+	if err != nil {
+		return 0, stored, fmt.Errorf("find %s in the log: %w", at.Format(time.RFC3339Nano), err)
+	}
+	return r.Seq, r.Stored, nil
+}
+
+// Floor implements [events.Trimmer]: it is the first offer that is undelivered or unacknowledged, and
+// whose task has not ended, or fire of a schedule. An offer for which no worker has asked yet has no
+// consumer, and is not found.
+func (s *Store) Floor(ctx context.Context) (floor events.Floor, err error) {
 	consumers := s.log.ListConsumers(ctx)
 	for is := range consumers.Info() {
 		offer, err := s.oldestOf(ctx, is)
 		if err != nil {
-			return 0, "", since, fmt.Errorf("oldest offer of consumer %s: %w", is.Name, err)
+			return events.Floor{}, fmt.Errorf("oldest offer of consumer %s: %w", is.Name, err)
 		}
-		if offer.Seq > 0 && (seq == 0 || offer.Seq < seq) {
-			seq, holder, since = offer.Seq, offer.Fact.Task, offer.Stored
+		if offer.Seq > 0 && (floor.Seq == 0 || offer.Seq < floor.Seq) {
+			floor = events.Floor{Seq: offer.Seq, Holder: offer.Fact.Task, Since: offer.Stored}
 		}
 	}
 	if err := consumers.Err(); err != nil && !errors.Is(err, jetstream.ErrEndOfData) {
-		return 0, "", since, fmt.Errorf("list the consumers of offers: %w", err)
+		return events.Floor{}, fmt.Errorf("list the consumers of offers: %w", err)
 	}
-	return seq, holder, since, nil
+	return floor, nil
 }
 
 // staleOffers is how many offers of ended tasks are passed over in one look at a consumer.

@@ -65,9 +65,9 @@ func TestFloor(t *testing.T) {
 	rec := recorder(s)
 	floor := func(what string, want uint64, id task.ID) {
 		t.Helper()
-		seq, holder, since, err := s.Floor(within(t))
-		if err != nil || seq != want || holder != id || since.IsZero() != (want == 0) {
-			t.Errorf("%s: the floor is %d of %q since %v, %v; want %d of %q", what, seq, holder, since, err, want, id)
+		is, err := s.Floor(within(t))
+		if err != nil || is.Seq != want || is.Holder != id || is.Since.IsZero() != (want == 0) {
+			t.Errorf("%s: the floor is %+v, %v; want %d of %q", what, is, err, want, id)
 		}
 	}
 	at := func(id task.ID) uint64 { return must(s.Task(within(t), id))(t)[0].Seq }

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"time"
 
 	"millrace/internal/metrics"
 )
@@ -21,6 +22,10 @@ type Store struct {
 	// Free is the free space on an embedded server's disk, in bytes. Default: there is no such
 	// server.
 	Free func() (int64, error)
+	// Horizon tells when the log stored its oldest message, and the oldest offer that is out or waits;
+	// zero for none. Now is the time by which they are old.
+	Horizon func(ctx context.Context) (oldest, offer time.Time, err error)
+	Now     func() time.Time
 	// Failed is called with the source of a failed read.
 	Failed func(source string)
 }
@@ -36,6 +41,7 @@ func (s *Store) Collect(emit metrics.Emit) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
+	s.horizon(ctx, emit)
 	all, err := s.Usages(ctx)
 	if err != nil {
 		s.Failed("store")
@@ -46,5 +52,20 @@ func (s *Store) Collect(emit metrics.Emit) {
 		if u.Limit > 0 {
 			emit(metrics.StoreLimit, float64(u.Limit), nil, u.Stream)
 		}
+	}
+}
+
+func (s *Store) horizon(ctx context.Context, emit metrics.Emit) {
+	oldest, offer, err := s.Horizon(ctx)
+	if err != nil {
+		s.Failed("horizon")
+		return
+	}
+	for of, at := range map[*metrics.Family]time.Time{metrics.HorizonAge: oldest, metrics.HorizonOut: offer} {
+		age := 0.0
+		if !at.IsZero() {
+			age = max(s.Now().Sub(at).Seconds(), 0)
+		}
+		emit(of, age, nil)
 	}
 }

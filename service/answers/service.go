@@ -57,6 +57,8 @@ type Service struct {
 	// Settings are the texts of those settings of the process by which Rules, Margin and Nodes came
 	// about, for whoever judges elsewhere. Default: none.
 	Settings map[string]string
+	// Keeping are the texts of the settings by which this server keeps what has ended. Default: none.
+	Keeping map[string]string
 	// Stored gives the rows of the read model. Default: none.
 	Stored Stored
 	// Wrong returns why the log takes no messages; nil if it does. Default: unknown.
@@ -171,6 +173,49 @@ func (s *Service) health(_ context.Context, _ nothing) (client.Health, error) {
 	}
 	h.Watched = s.watched()
 	return h, nil
+}
+
+// horizon says where the log begins. What a server has not done yet of its last move, another one
+// does.
+func (s *Service) horizon(ctx context.Context, _ nothing) (client.Horizon, error) {
+	store := s.Client.Store()
+	h := client.Horizon{Settings: s.Keeping}
+	records, err := store.Horizon(ctx)
+	if err != nil {
+		return h, err
+	}
+	var is task.Horizon
+	for i := range records {
+		r := &records[i]
+		e, ok := r.Fact.Event.(task.HorizonEvent)
+		if !ok || r.Err != nil {
+			continue
+		}
+		was := max(is.Below, 1)
+		is = task.EvolveHorizon(is, r.Seq, r.Fact.At, e)
+		_, h.Step, _ = strings.Cut(string(r.Fact.Type), ".")
+		switch e := e.(type) {
+		case task.HorizonChosen:
+			h.Why, h.Carried, h.Passed = e.Why, 0, is.Below-min(was, is.Below)
+		case task.HorizonCarried:
+			h.Carried = e.Chains
+		}
+	}
+	h.Below, h.Before, h.Since = is.Below, is.Before, is.Since
+	if h.First, err = store.First(ctx); err != nil {
+		return h, err
+	}
+	if first, found, err := store.Message(ctx, h.First); err == nil && found {
+		h.Oldest = first.Stored
+	}
+	if h.Last, err = store.Last(ctx); err != nil {
+		return h, err
+	}
+	floor, err := store.Floor(ctx)
+	if err == nil && floor.Seq > 0 {
+		h.Holds = &client.HorizonHold{What: "an offer that is out or waits", Seq: floor.Seq, Task: floor.Holder, Since: floor.Since}
+	}
+	return h, err
 }
 
 // watched is zero if it is unknown since when schedulers watch.

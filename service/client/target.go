@@ -15,6 +15,7 @@ import (
 	"millrace/events/jet"
 	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
+	"millrace/task"
 	"millrace/task/value"
 )
 
@@ -228,6 +229,45 @@ type Health struct {
 // Health asks a server for the state of Millrace. The error wraps [jet.ErrNoService] if none answers.
 func (c *Client) Health(ctx context.Context) (h Health, err error) {
 	return h, c.ask(ctx, rights.ServerHealth, struct{}{}, &h)
+}
+
+// Horizon is where the log begins, and what it keeps.
+type Horizon struct {
+	// First is the first sequence that the log has, Oldest when it stored that, and Last the last one.
+	First  uint64    `json:"first"`
+	Oldest time.Time `json:"oldest,omitzero"`
+	Last   uint64    `json:"last"`
+	// Below and Before are where the horizon last moved to, or moves to: all that lies below that
+	// sequence is older than that time, and gone. Step is how far that is: "chosen", "sealed",
+	// "carried" or "purged"; "" if the log has never forgotten anything. Since is when.
+	Below  uint64    `json:"below,omitempty"`
+	Before time.Time `json:"before,omitzero"`
+	Step   string    `json:"step,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+	// Why says in words what moved it, Carried is how many chains were written anew, and Passed how
+	// many sequences it passed.
+	Why     string `json:"why,omitempty"`
+	Carried int    `json:"carried,omitempty"`
+	Passed  uint64 `json:"passed,omitempty"`
+	// Holds is what the horizon will not pass; nil if nothing does.
+	Holds *HorizonHold `json:"holds,omitempty"`
+	// Settings are those by which the servers keep what has ended.
+	Settings map[string]string `json:"settings,omitempty"`
+}
+
+// HorizonHold is what the horizon of the log does not pass.
+type HorizonHold struct {
+	// What says in words what it is. It lies at Seq, of Task if it is a task's, and the log stored it
+	// at Since.
+	What  string    `json:"what"`
+	Seq   uint64    `json:"seq"`
+	Task  task.ID   `json:"task,omitempty"`
+	Since time.Time `json:"since"`
+}
+
+// Horizon asks a server what the log keeps. The error wraps [jet.ErrNoService] if none answers.
+func (c *Client) Horizon(ctx context.Context) (h Horizon, err error) {
+	return h, c.ask(ctx, rights.LogHorizon, struct{}{}, &h)
 }
 
 // AskHealth asks a server of Millrace for its health. That needs no log and makes its own

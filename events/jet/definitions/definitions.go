@@ -158,10 +158,44 @@ func (s *Registry) definitionAt(ctx context.Context, def task.Def, revision uint
 			}
 		}
 		if len(batch) == 0 {
-			return defined{Def: def}, nil
+			return s.carriedAt(ctx, def, revision)
 		}
 		from = batch[len(batch)-1].Seq + 1
 	}
+}
+
+// carriedAt is definitionAt for a revision of which the log has forgotten the fact.
+func (s *Registry) carriedAt(ctx context.Context, def task.Def, revision uint64) (defined, error) {
+	records, err := s.ReadSubject(ctx, names.CarriedPrefix+string(def), 0)
+	for i := range records {
+		r := told(records[i])
+		if e, ok := r.Fact.Event.(task.DefinitionEvent); ok && err == nil {
+			if d := evolved(task.Definition{}, &r, e); d.Revision == revision {
+				return defined{def, d}, nil
+			}
+		}
+	}
+	return defined{Def: def}, err
+}
+
+// told is a record of a change, where the log has only what it carries of that.
+func told(r events.Record) events.Record {
+	e, ok := r.Fact.Event.(task.DefinitionCarried)
+	if !ok {
+		return r
+	}
+	r.Kind, r.Fact.Type = events.KindDefinition, events.Type(e.As)
+	switch r.Fact.Type {
+	case events.DefinitionRemoved:
+		r.Fact.Event = task.DefinitionRemoved{Revision: e.Edition.Revision}
+	case events.SchedulePaused:
+		r.Fact.Event = task.SchedulePaused{Edition: e.Edition, Reason: e.Reason}
+	case events.ScheduleResumed:
+		r.Fact.Event = task.ScheduleResumed{Edition: e.Edition, Reason: e.Reason}
+	default:
+		r.Fact.Event = task.DefinitionApplied{Edition: e.Edition, Source: e.Source}
+	}
+	return r
 }
 
 // amend replaces a definition by the result of change: an event with the next edition for a text,
@@ -465,10 +499,29 @@ func CalendarIn(name string, d task.Definition) (schedule.StoredCalendar, error)
 	return storedCalendar(&defined{task.Named(task.DefCalendar, name), d}, nil)
 }
 
-// DefinitionFacts returns the log's facts about a definition, in order.
+// DefinitionFacts returns the log's facts about the changes of a definition, in order, each once.
 func (s *Registry) DefinitionFacts(ctx context.Context, def task.Def) ([]events.Record, error) {
 	if err := def.Validate(); err != nil {
 		return nil, err
 	}
-	return s.ReadSubject(ctx, names.DefSubject(def), 0)
+	changes, err := s.ReadSubject(ctx, names.DefSubject(def), 0)
+	if err != nil {
+		return nil, err
+	}
+	carried, err := s.ReadSubject(ctx, names.CarriedPrefix+string(def), 0)
+	seen := map[uint64]bool{} // by revision
+	all := slices.DeleteFunc(slices.Concat(carried, changes), func(r events.Record) bool {
+		e, ok := told(r).Fact.Event.(task.DefinitionEvent)
+		if !ok || r.Err != nil {
+			return false
+		}
+		d := evolved(task.Definition{}, &r, e)
+		again := seen[d.Revision]
+		seen[d.Revision] = true
+		return again
+	})
+	for i := range all {
+		all[i] = told(all[i])
+	}
+	return all, err
 }

@@ -152,6 +152,7 @@ var (
 	FilesVerify = reading("files.verify")
 	FilesRemove = operating("files.remove")
 	FilesSweep  = operating("files.gc")
+	LogHorizon  = reading("log.horizon")
 	LogVerify   = reading("log.verify")
 	LogDiff     = reading("log.diff") // of everything
 	LogReplay   = reading("log.replay")

@@ -71,7 +71,15 @@ func (p *parts) watchStore(store *jet.Store) {
 			}
 			return usages, err
 		},
-		Failed: p.figures.monitor.Failed,
+		Horizon: func(ctx context.Context) (oldest, offer time.Time, err error) {
+			_, oldest, err = store.StoredAt(ctx, time.Time{})
+			if err != nil {
+				return oldest, offer, err
+			}
+			floor, err := store.Floor(ctx)
+			return oldest, floor.Since, err
+		},
+		Now: p.clock.Now, Failed: p.figures.monitor.Failed,
 	}
 	if p.own != nil {
 		s.Free = p.own.Free

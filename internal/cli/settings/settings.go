@@ -142,10 +142,17 @@ var judging = map[string]bool{"start_deadline": true, "node_ttl": true, "node_re
 
 // Judging returns the texts of the settings by which it is judged what must happen to tasks and
 // nodes, and by when. [Values.Take] reads them.
-func (s *Values) Judging() map[string]string {
+func (s *Values) Judging() map[string]string { return s.texts(judging) }
+
+// Keeping returns the texts of the settings by which what has ended is kept.
+func (s *Values) Keeping() map[string]string {
+	return s.texts(map[string]bool{"keep_age": true, "keep_queues": true, "keep_tasks": true})
+}
+
+func (s *Values) texts(of map[string]bool) map[string]string {
 	is := map[string]string{}
 	for i := range All {
-		if d := &All[i]; judging[d.Name] {
+		if d := &All[i]; of[d.Name] {
 			is[d.Name] = d.Text(s)
 		}
 	}
