@@ -54,7 +54,7 @@ func TestChosenIDsFromBeforeTheHorizon(t *testing.T) {
 	if _, err := r.SubmitNamed(t.Context(), stays, born); err != nil {
 		t.Fatalf("before there is a horizon: %v", err)
 	}
-	e := task.HorizonChosen{Below: 1, Before: time.Now().Add(-time.Hour)}
+	e := task.HorizonChosen{Span: task.Span{Below: 1, Before: time.Now().Add(-time.Hour)}}
 	if _, err := log.Append(t.Context(), &events.Fact{ID: events.NewID(time.Now()), At: time.Now(), Type: events.TypeOf(e), Event: e}, 0); err != nil {
 		t.Fatal(err)
 	}

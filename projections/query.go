@@ -51,6 +51,27 @@ func (s *Store) Counts(ctx context.Context) (map[string]map[task.State]int, uint
 	return counts, at, err
 }
 
+// Ended returns when the task ended that is the n-th of the ended ones behind the latest, in the order
+// of their ids; zero if there are no more than n. If there are more, that takes a while.
+func (s *Store) Ended(ctx context.Context, n int) (at time.Time, err error) {
+	counts, _, err := s.Counts(ctx)
+	all := 0
+	for _, states := range counts {
+		for state, n := range states {
+			if state.Terminal() {
+				all += n
+			}
+		}
+	}
+	if err != nil || all <= n {
+		return at, err
+	}
+	err = s.view(ctx, "find what ended long ago", func(tx *sql.Tx, _ uint64) error {
+		return eachTask(ctx, tx, s.form, "SELECT "+rowColumns+" FROM tasks WHERE state >= ? ORDER BY id DESC LIMIT 1 OFFSET ?", []any{task.Finished, n}, func(t *task.Task) { at = t.EndedAt })
+	})
+	return at, err
+}
+
 // Routes returns the routes on which tasks of a queue wait or have waited: the queue itself, and
 // those of selectors among its nodes.
 func (s *Store) Routes(ctx context.Context, queue string) (routes []string, err error) {

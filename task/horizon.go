@@ -132,10 +132,11 @@ func (h *Horizon) Older(at time.Time) bool { return at.Before(h.Before) }
 const resent = time.Hour
 
 // Forgot tells whether a birth is one that the log has forgotten, and that somebody has put into the
-// log again. At is when it was written, stored when the log stored it. A birth of the log's own was
-// stored before the horizon moved beyond the time at which it was written.
-func (h *Horizon) Forgot(at, stored time.Time) bool {
-	return h.Older(at) && (stored.After(h.Since) || stored.Sub(at) > resent)
+// log again. At is when it was written, and at seq the log stored it, at the time stored. A birth of
+// the log's own lies before the fact that moved the horizon beyond the time at which it was written,
+// and one that is carried before the horizon.
+func (h *Horizon) Forgot(at time.Time, seq uint64, stored time.Time) bool {
+	return h.Older(at) && seq >= h.Below && (seq > h.Chosen || stored.Sub(at) > resent)
 }
 
 // JobTallied sums up the tasks of a job that the log has forgotten, all of them since the first. It

@@ -49,8 +49,8 @@ func (p *Protocol) forgotten(ctx context.Context, q *question) (a answer, err er
 	if err != nil {
 		return a, fmt.Errorf("read the birth of task %s: %w", q.task.ID, err)
 	}
-	if i := events.Born(records); i >= 0 && records[i].Fact.Type == events.TaskSubmitted && h.Forgot(records[i].Fact.At, records[i].Stored) {
-		detail := "its birth is of " + records[i].Fact.At.UTC().Format(time.RFC3339) + " and came again later, when the log may have forgotten the task"
+	if b, ok := events.BirthOf(records); ok && h.Forgot(b.Fact.At, b.Seq, b.Stored) {
+		detail := "its birth is of " + b.Fact.At.UTC().Format(time.RFC3339) + " and came again later, when the log may have forgotten the task"
 		a.command = task.Judged{Command: task.Expire{Detail: detail}, By: task.By{Rule: task.RuleHorizon, Seen: h.Head}}
 	}
 	return a, nil

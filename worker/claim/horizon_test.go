@@ -52,7 +52,7 @@ func sendAgain(t *testing.T, again func(w *world, birth *events.Fact)) {
 		return mine
 	}
 	fresh := w.submit(job.Spec{})
-	e := task.HorizonChosen{Below: 1, Before: time.Now().Add(-time.Second)}
+	e := task.HorizonChosen{Span: task.Span{Below: 1, Before: time.Now().Add(-time.Second)}}
 	_, err = w.log.Append(t.Context(), &events.Fact{ID: events.NewID(time.Now()), At: time.Now(), Type: events.TypeOf(e), Event: e}, 0)
 	w.must(err)
 	pass(time.Millisecond)

@@ -499,29 +499,19 @@ func CalendarIn(name string, d task.Definition) (schedule.StoredCalendar, error)
 	return storedCalendar(&defined{task.Named(task.DefCalendar, name), d}, nil)
 }
 
-// DefinitionFacts returns the log's facts about the changes of a definition, in order, each once.
+// DefinitionFacts returns the log's facts about a definition, in order.
 func (s *Registry) DefinitionFacts(ctx context.Context, def task.Def) ([]events.Record, error) {
 	if err := def.Validate(); err != nil {
 		return nil, err
 	}
-	changes, err := s.ReadSubject(ctx, names.DefSubject(def), 0)
+	facts, err := s.ReadSubject(ctx, names.DefSubject(def), 0)
 	if err != nil {
 		return nil, err
 	}
 	carried, err := s.ReadSubject(ctx, names.CarriedPrefix+string(def), 0)
-	seen := map[uint64]bool{} // by revision
-	all := slices.DeleteFunc(slices.Concat(carried, changes), func(r events.Record) bool {
-		e, ok := told(r).Fact.Event.(task.DefinitionEvent)
-		if !ok || r.Err != nil {
-			return false
-		}
-		d := evolved(task.Definition{}, &r, e)
-		again := seen[d.Revision]
-		seen[d.Revision] = true
-		return again
-	})
-	for i := range all {
-		all[i] = told(all[i])
+	if len(carried) > 0 {
+		facts = append(facts, carried...)
+		slices.SortFunc(facts, func(a, b events.Record) int { return cmp.Compare(a.Seq, b.Seq) })
 	}
-	return all, err
+	return facts, err
 }

@@ -25,7 +25,7 @@ The settings keep_age, keep_queues and keep_tasks, and "keep" in jobs, say how l
 	}
 	o.Flags(c)
 	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
-		return a.Show(ctx, false, &o, func(ctx context.Context) (connect.Frame, error) {
+		return a.App.Show(ctx, false, &o, func(ctx context.Context) (connect.Frame, error) {
 			h, err := cl.Horizon(ctx)
 			return connect.Frame{JSON: h, Table: horizonTable(&h, cl)}, err
 		})

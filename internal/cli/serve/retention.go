@@ -30,6 +30,29 @@ func (l left) Drop(ctx context.Context, t *task.Task, reason string, now time.Ti
 	return l.drop(ctx, t, reason, now)
 }
 
+// forget moves the horizon of the log, so that what ended long ago goes.
+func (p *parts) forget(store *jet.Store, view *projections.Store, decider *scheduler.Scheduler) {
+	c := &scheduler.Collector{
+		Forget: scheduler.Forget{
+			Rec: &events.Recorder{Log: store, Actor: events.PartScheduler, Now: store.Now, NewID: events.NewID}, Log: store,
+			Keeping: scheduler.Keeping{Age: p.settings.KeepAge, Tasks: p.settings.KeepTasks, Of: p.settings.Kept},
+			Ended:   view.Ended, Sealer: p.sealer(store),
+			Needed:  func(ctx context.Context) (map[task.ID]bool, uint64, error) { return scheduler.Waits(ctx, view) },
+			Counts: func(context.Context) (since time.Time, _ error) {
+				counters, _ := decider.Limits("", 0)
+				for _, c := range counters {
+					if c.Budget != nil && (since.IsZero() || c.Budget.Since.Before(since)) {
+						since = c.Budget.Since
+					}
+				}
+				return since, nil
+			},
+		},
+		Every: 12 * p.settings.Sweep, First: func() bool { return decider.First("horizon") }, Logger: p.log,
+	}
+	p.start(c.Run)
+}
+
 // keep drops the output and records of tasks when their jobs, or else the settings, say so.
 func (p *parts) keep(store *jet.Store, view *projections.Store) {
 	rec := &events.Recorder{Log: store}

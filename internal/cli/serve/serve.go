@@ -185,6 +185,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	})
 	p.start(decider.Run)
 	p.keep(deciding, view)
+	p.forget(deciding, view, decider)
 	p.starting.Add(1)
 	service := &answers.Service{
 		Conn: nc, Client: client.New(deciding, ""), Model: view, Deadlines: view, Stored: view, Limits: decider, Watched: decider.Watched, Version: wording.ThisBuild().Version, Rules: settings, Margin: p.settings.Margin(), Limited: wording.LimitDuty, Holders: wording.NamedHolders, Nodes: p.settings.Nodes(), Settings: p.settings.Judging(), Keeping: p.settings.Keeping(), Now: p.clock.Now, Wrong: p.mute.Wrong, Ready: p.starting.Done, Log: p.log,
