@@ -45,6 +45,9 @@ type ExportHeader struct {
 	From uint64 `json:"from"`
 	// To is the last requested sequence.
 	To uint64 `json:"to,omitempty"`
+	// Before is later than all its messages were stored; zero if nothing is said. Segments of archives
+	// have it.
+	Before time.Time `json:"before,omitzero"`
 	// Import says what the log lacks because it was imported.
 	Import
 }

@@ -46,7 +46,7 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": harness.Exits, "server": startServer, "work": work,
+			"exits": harness.Exits, "server": startServer, "work": work, "forget": forget,
 		},
 	})
 }

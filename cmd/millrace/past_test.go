@@ -33,7 +33,7 @@ var noPast = map[string]string{
 
 	"job validate": here, "job schema": here, "api openapi": here, "nats permissions": here, "config": here, "version": here, "exit-codes": here, "connection": here,
 	"bench": here, "chaos": here, "demo": here, "dev": here, "server": here, "worker": here,
-	"backup": beside, "restore": here,
+	"backup": beside, "restore": here, "archive": "reads segments whole; --archive of commands with --at answers about a moment",
 }
 
 // The reasons.

@@ -67,6 +67,7 @@ func (a *app) entries() []entry {
 		{groupServe, connect.Chaos.Name, started(connect.Chaos)},
 		{groupAbout, "backup", history.Of(a.App).Backup},
 		{groupAbout, "restore", history.Of(a.App).Restore},
+		{groupAbout, "archive", history.Of(a.App).Archive},
 		{groupAbout, "config", a.configCommand},
 		{groupAbout, "token", job.Of(a.App).Tokens},
 		{groupAbout, "nats", a.natsCommand},
@@ -108,6 +109,7 @@ Its whole state is a log in NATS JetStream.`
 		root.AddCommand(c)
 	}
 	verb.Add(run, root, map[rights.Verb]verb.Own{rights.NodeDrain: node.Of(run).Drain})
+	history.OfIncident(run, a.inside).Archived(root, args)
 	root.SetHelpCommand(settings.Help(root))
 	if len(args) > 0 && args[0] == "completion" {
 		root.InitDefaultCompletionCmd()

@@ -48,7 +48,7 @@ var plan = map[string][]string{
 
 	"internal/observe":               {"projections/view", "events", "task", "worker", "internal/metrics", "task/schedule", "task/node"}, // internal/observe for its tests alone
 	"projections/view":               {"events", "task", "task/quota", "task/schedule", "task/node"},
-	"history/incident":               {"events", "task/node", "task", "task/schedule"}, // node for its tests alone
+	"history/incident":               {"events", "task/node", "task", "task/schedule", "internal/privatedir"}, // node for its tests alone
 	"projections/past":               {"internal/form", "internal/collections", "projections/view", "events", "task", "task/limit", "task/placement", "task/quota"},
 	"projections":                    {"internal/form", "projections/past", "projections/view", "events", "task", "task/quota", "task/node", "history/incident"}, // incident for its tests alone
 	"internal/metrics":               {"events", "task", "task/quota", "task/node"},
@@ -157,7 +157,7 @@ var outsiders = []struct {
 	{"github.com/rs/zerolog", commands, nil, "only the command line knows how log lines are written; all else takes a *slog.Logger"},
 	{"github.com/prometheus/", []string{"internal/observe"}, nil, "only internal/observe speaks to Prometheus; what is counted is in internal/metrics"},
 	{"github.com/expr-lang/", []string{"history/replay"}, nil, "only replay knows the language of its breakpoints"},
-	{"github.com/klauspost/", []string{"history/incident", "service/httpapi", "events/jet/streams"}, nil, "only incident and httpapi know how what they write is packed, and streams how the NATS server packs what it backs up"},
+	{"github.com/klauspost/", []string{"history/incident", "service/httpapi", "events/jet/streams"}, nil, "only incident (with segments of archives) and httpapi know how what they write is packed, and streams how the NATS server packs what it backs up"},
 	{"github.com/minio/", []string{"events/jet/embed"}, nil, "only events/jet/embed knows in which form a NATS server keeps streams"},
 	{"go.opentelemetry.io/", []string{"internal/observe"}, nil, "only internal/observe knows OpenTelemetry"},
 	{"charm.land/", []string{"internal/cli/history"}, nil, "only the full screen of replay knows bubbletea"},

@@ -3,10 +3,12 @@
 package privatedir
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 // A loss of power at any moment leaves the old file or the new one: the text is on the disk before
@@ -42,5 +44,29 @@ func TestWriteOutlastsPower(t *testing.T) {
 	}
 	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v, want mode 0600", info, err)
+	}
+}
+
+// What a process has left unfinished goes once nobody can be writing it any more; nothing else does.
+func TestPutRemovesWhatWasAbandoned(t *testing.T) {
+	dir := t.TempDir()
+	want := []string{".new-young", "text", "written"}
+	for name, age := range map[string]time.Duration{".new-old": 2 * abandoned, ".new-young": abandoned / 2, "text": 2 * abandoned} {
+		name = filepath.Join(dir, name)
+		at := time.Now().Add(-age)
+		if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Chtimes(name, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Write(filepath.Join(dir, "written"), nil); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	there, err := os.ReadDir(dir)
+	for _, e := range there {
+		left = append(left, e.Name())
+	}
+	if err != nil || !slices.Equal(left, want) {
+		t.Errorf("%v: there are %q, want %q", err, left, want)
 	}
 }

@@ -8,10 +8,12 @@ package privatedir
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,29 +51,68 @@ func Owned(path string) bool {
 
 // Write writes a file that only this user may read, completely or not at all, and returns when it
 // outlasts a loss of power. Every file that is made once and must be the same ever after comes into
-// its place by this function.
+// its place by this function or by [Put].
 func Write(name string, text []byte) error {
-	dir, err := os.Open(filepath.Dir(name))
+	return Put(filepath.Dir(name), func(to io.Writer) (string, error) {
+		_, err := to.Write(text)
+		return filepath.Base(name), err
+	})
+}
+
+// unfinished begins the names of files that are being written, and abandoned is how much older than a
+// new one such a file is if its process has ended: whoever writes is not silent for so long.
+const (
+	unfinished = ".new-"
+	abandoned  = time.Hour
+)
+
+// Put is [Write] for a file in a folder that has what write writes, and the name that it returns. It
+// removes what processes that have ended left unfinished there.
+func Put(in string, write func(io.Writer) (name string, err error)) error {
+	dir, err := os.Open(in)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	tmp, err := os.CreateTemp(dir.Name(), ".new-*") // mode 0600
+	tmp, err := os.CreateTemp(dir.Name(), unfinished+"*") // mode 0600
 	if err != nil {
 		return err
 	}
-	_, err = tmp.Write(text)
+	err = sweep(in, tmp)
+	var name string
+	if err == nil {
+		name, err = write(tmp)
+	}
 	if err == nil {
 		err = flush(tmp)
 	}
 	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), name)
+		err = os.Rename(tmp.Name(), filepath.Join(in, name))
 	}
 	if err != nil {
 		_ = os.Remove(tmp.Name())
 		return err
 	}
 	return flush(dir)
+}
+
+// sweep removes what was abandoned in a folder by the time at which a file there was made.
+func sweep(dir string, made *os.File) error {
+	now, err := made.Stat()
+	if err != nil {
+		return err
+	}
+	left, err := filepath.Glob(filepath.Join(dir, unfinished+"*"))
+	for _, name := range left {
+		is, bad := os.Lstat(name)
+		if bad == nil && is.Mode().IsRegular() && is.ModTime().Before(now.ModTime().Add(-abandoned)) {
+			bad = os.Remove(name)
+		}
+		if !errors.Is(bad, fs.ErrNotExist) { // another one was quicker
+			err = errors.Join(err, bad)
+		}
+	}
+	return err
 }
 
 // Move gives a folder another place beside it, and returns when that outlasts a loss of power.

@@ -117,6 +117,7 @@ const (
 	BucketSubject   = "$KV."
 	ServicePing     = "$SRV.PING.millrace" // asks all servers of the service who they are
 	BucketStream    = "KV_"
+	ObjectSubject   = "$O." // contents of object stores, which are archives
 )
 
 // OfferSubject is the subject of an offer. An offer without special needs lies where every version

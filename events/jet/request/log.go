@@ -122,7 +122,7 @@ func (s *Log) Queue(ctx context.Context, name string) ([]events.Record, error) {
 	return s.ReadSubject(ctx, names.StatePrefix+name, 0)
 }
 
-// AllOf reads the log's facts about all nodes, all queues or all definitions, in its order.
+// AllOf reads the log's facts about all nodes, all queues, all definitions or the horizon, in its order.
 func (s *Log) AllOf(ctx context.Context, kind events.Kind) ([]events.Record, error) {
 	switch kind {
 	case events.KindNode:
@@ -131,6 +131,8 @@ func (s *Log) AllOf(ctx context.Context, kind events.Kind) ([]events.Record, err
 		return s.ReadSubject(ctx, names.StatePrefix+">", 0)
 	case events.KindDefinition:
 		return s.ReadSubject(ctx, names.DefPrefix+">", 0)
+	case events.KindHorizon:
+		return s.ReadSubject(ctx, names.ChainSubject(&events.Fact{Event: task.HorizonPurged{}}), 0)
 	}
 	return nil, fmt.Errorf("read all of one kind: kind %v is not read by itself", kind)
 }

@@ -167,6 +167,7 @@ var rights = []grant{
 			names.BucketSubject + names.NodesBucket + ".*", "$JS.API.>", "$JS.ACK.>"},
 		[]string{everything, names.BucketSubject + names.DefsBucket + ".>"}},
 	{servers, "`millrace backup` and `millrace restore`, which are this user", []string{names.APISaved + ">"}, nil},
+	{servers, "an archive in an object store", []string{names.ObjectSubject + ">"}, nil},
 	{servers, "it answers requests to the service, and programs that look for services", nil, []string{"$SRV.>"}},
 	{servers, "news of offers that were handed out too often, and of the new leader of a consumer",
 		nil, []string{names.DeadAdvisory, names.ElectedAdvisory + names.LogStream + ".*"}},

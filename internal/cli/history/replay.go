@@ -191,7 +191,7 @@ type source struct {
 func (a *Commands) logSource(ctx context.Context, between [2]view.Moment) (from source, err error) {
 	err = a.live(ctx, between[1], func(rules connect.Rules, lacks events.Import) func(*events.Record) error {
 		from.rules = rules
-		if a.Inside != nil {
+		if a.Inside.Partial() {
 			from.partial = partialFile
 		}
 		from.span = replay.NewSpan(1)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -114,7 +115,7 @@ safe to upgrade, and what to do if not. Ends with 0 if it is, and with 1 if not.
   ./new/millrace upgrade check --archive crash.mri --archive log.jsonl -o json`,
 		Args: settings.Takes(0, 0, ""),
 	}
-	c.Flags().StringArrayVar(&archives, "archive", nil, "read this export or incident `file`, too; may be repeated")
+	c.Flags().StringArrayVar(&archives, "archive", nil, "read this export, incident `file` or archive, too; may be repeated (that of the setting archive is read anyway)")
 	bound.Flag(c.Flags())
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -174,11 +175,52 @@ func (a *Commands) checkUpgrade(ctx context.Context, r *upgradeReport, archives 
 	if err := a.checkProcesses(ctx, cl, r.check("versions"), r.check("streams")); err != nil {
 		return err
 	}
+	if rules.Archive != "" && !slices.Contains(archives, rules.Archive) {
+		archives = append(archives, rules.Archive)
+	}
 	for _, name := range archives {
-		if err := checkArchive(r.check(name), name, bound); err != nil {
+		info, err := os.Stat(name)
+		where, _ := settings.ParseArchive(name) // a wrong name is none of a file either
+		_, stored := settings.ArchiveBucket(where)
+		if stored || name == rules.Archive || err == nil && info.IsDir() {
+			err = a.checkSegments(ctx, r.check(name), name)
+		} else {
+			err = checkArchive(r.check(name), name, bound)
+		}
+		if err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// checkSegments reads an archive as this program does.
+func (a *Commands) checkSegments(ctx context.Context, c *upgradeCheck, name string) error {
+	is, err := a.archive(ctx, name, true)
+	if err != nil {
+		return err
+	}
+	defer is.close()
+	found, _, err := is.read(ctx)
+	if f := exit.Of(err); f != nil && f.Code == exit.NotFound {
+		c.found(checkNote, "", err.Error())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, fault := range found.Faults {
+		c.found(checkUnsafe, "Look at it with `millrace archive verify`", faultText(fault))
+	}
+	read := forms{}
+	for r, err := range found.Records(ctx) {
+		if err != nil {
+			return err
+		}
+		read.add(&r)
+	}
+	read.judge(c)
+	c.found(checkOK, "", proofOf(found).String())
 	return nil
 }
 

@@ -41,6 +41,7 @@ type verifyFlags struct {
 	settings.Output
 	from, to     uint64
 	file         string
+	archive      string
 	settled      bool
 	acknowledged string
 	now          string
@@ -52,6 +53,8 @@ type certificate struct {
 	Status string `json:"status"`
 	// Summary is the line for a monitoring system.
 	Summary string `json:"summary"`
+	// Archive is what was found of the archive; nil without one.
+	Archive *proof `json:"archive,omitempty"`
 	*verify.Report
 }
 
@@ -92,6 +95,8 @@ time; in a file, or up to --to, at the time of its last message.`,
 	fs.Uint64Var(&f.from, "from", 0, "begin at this `sequence`; nothing is expected of what came before")
 	fs.Uint64Var(&f.to, "to", 0, "end at this `sequence`")
 	fs.StringVar(&f.file, "file", "", "check this export `file`, - for stdin, instead of the log")
+	fs.StringVar(&f.archive, archiveFlag, "", "check this `archive`, too: its segments, and the promises from its first one on; a folder, nats or nats:BUCKET")
+	c.MarkFlagsMutuallyExclusive("file", archiveFlag)
 	fs.BoolVar(&f.settled, "settled", false, "all has come to rest: a task without an end is a broken promise")
 	fs.StringVar(&f.acknowledged, "acknowledged", "", "`file` of task ids, one in a line, that must be in the log")
 	fs.StringVar(&f.now, "now", "", "judge deadlines at this `time`")
@@ -154,8 +159,11 @@ func (a *Commands) verify(c *cobra.Command, f *verifyFlags) (*certificate, error
 	if cfg.Acknowledged, err = readAcknowledged(f.acknowledged); err != nil {
 		return nil, err
 	}
-	if f.file != "" {
+	switch {
+	case f.file != "":
 		return a.verifyFile(f, cfg, now)
+	case f.archive != "":
+		return a.verifyPast(c.Context(), f, cfg, now)
 	}
 	return a.verifyLive(c.Context(), f, cfg, now)
 }

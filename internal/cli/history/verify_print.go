@@ -81,6 +81,12 @@ func certificateTable(c *certificate) term.Table {
 		t.Add(term.Plain(rule.Rule.String()), status, term.Plain(checked), term.Plain(broken), term.Plain(promise))
 	}
 	t.Foot = append(t.Foot, fmt.Sprintf("sequences %d to %d, deadlines as of %s", r.First, r.Last, r.Now.Local().Format("2006-01-02 15:04:05")))
+	if c.Archive != nil {
+		t.Foot = append(t.Foot, "archive: "+c.Archive.String())
+		for _, fault := range c.Archive.Faults {
+			t.Foot = append(t.Foot, "archive: "+faultText(fault))
+		}
+	}
 	for _, typ := range slices.Sorted(maps.Keys(r.Unknown)) {
 		t.Foot = append(t.Foot, fmt.Sprintf("of type %s, which this version does not know: %d", term.Printable(string(typ)), r.Unknown[typ]))
 	}

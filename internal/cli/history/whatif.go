@@ -195,7 +195,7 @@ func (a *Commands) whatifLog(ctx context.Context, q whatif.Question, until view.
 	var j *whatif.Reader
 	err := a.live(ctx, until, func(rules connect.Rules, lacks events.Import) func(*events.Record) error {
 		q.Settings, q.Margin, q.Import = rules.Task(), rules.Margin(), lacks
-		q.Partial = a.Inside != nil // an opened incident file
+		q.Partial = a.Inside.Partial()
 		j = whatif.NewReader(q)
 		return j.Add
 	})

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,6 +113,8 @@ type Values struct {
 	KeepAge    time.Duration
 	KeepQueues map[string]time.Duration
 	KeepTasks  int
+	// Archive is where a server keeps what the log forgets ([ParseArchive]); "" for nowhere.
+	Archive string
 }
 
 // defaultMemory is the default of the setting memory, in bytes: enough for a million tasks.
@@ -356,6 +359,11 @@ var All = []Setting{
 			return strconv.Itoa(s.KeepTasks)
 		},
 	},
+	{
+		processes: Serving, Name: "archive", Usage: "where to keep what the log forgets: a folder, nats or nats:BUCKET for an object store of the NATS server, or off", dev: Off, prod: Off,
+		read: func(s *Values, text string) (err error) { s.Archive, err = ParseArchive(text); return err },
+		Text: func(s *Values) string { return cmp.Or(s.Archive, Off) },
+	},
 }
 
 // readKeepQueues parses for how long tasks of some queues are kept.
@@ -489,6 +497,37 @@ func readSpool(s *Values, text string) (err error) {
 		s.Spool, err = filepath.Abs(text)
 	}
 	return err
+}
+
+// archiveStore begins the name of an archive in an object store, and DefaultBucket is the one that
+// "nats" stands for.
+const (
+	archiveStore  = "nats"
+	DefaultBucket = "MR_ARCHIVE"
+)
+
+var bucketName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// ParseArchive parses where an archive is: the absolute path of a folder, nats:BUCKET, or "" for
+// nowhere.
+func ParseArchive(text string) (string, error) {
+	kind, bucket, named := strings.Cut(text, ":")
+	switch {
+	case text == Off:
+		return "", nil
+	case text == archiveStore:
+		return archiveStore + ":" + DefaultBucket, nil
+	case named && kind == archiveStore && bucketName.MatchString(bucket):
+		return text, nil
+	case named && kind == archiveStore:
+		return "", fmt.Errorf("%q is no name of an object store: want letters, digits, - and _", bucket)
+	}
+	return filepath.Abs(text)
+}
+
+// ArchiveBucket returns the object store of a parsed archive; false if it is a folder.
+func ArchiveBucket(archive string) (string, bool) {
+	return strings.CutPrefix(archive, archiveStore+":")
 }
 
 // readBytes parses a number of bytes.

@@ -1,0 +1,110 @@
+package outputs
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events/jet/request"
+)
+
+// Segments keeps segments of an archive in an object store of the NATS server that holds the log.
+type Segments struct {
+	*request.Link
+	Bucket string
+	// Replicas is on how many servers the store lies that Put makes if there is none.
+	Replicas int
+}
+
+// errNoBucket says of an error that the server has no such object store.
+func (s *Segments) errNoBucket(err error) error {
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return fmt.Errorf("%w: this NATS server has no archive in an object store %s", fs.ErrNotExist, s.Bucket)
+	}
+	return err
+}
+
+func (s *Segments) store(ctx context.Context) (jetstream.ObjectStore, error) {
+	b, err := s.JS.ObjectStore(ctx, s.Bucket)
+	return b, s.errNoBucket(err)
+}
+
+// List returns the names of what lies there, with sizes in bytes.
+func (s *Segments) List(ctx context.Context) (map[string]int64, error) {
+	b, err := s.store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := b.List(ctx)
+	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil, err
+	}
+	names := make(map[string]int64, len(all))
+	for _, is := range all {
+		names[is.Name] = int64(is.Size)
+	}
+	return names, nil
+}
+
+// Open opens what lies there under a name. The reader fails at its end if that is not what was stored.
+func (s *Segments) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	b, err := s.store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	is, err := b.Get(ctx, name)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		err = fmt.Errorf("%w: %s", fs.ErrNotExist, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return is, nil
+}
+
+// Put stores what write writes, under the name that it returns, and makes the store if there is none. It
+// goes into a file first: an object's name is sent before its content.
+func (s *Segments) Put(ctx context.Context, write func(io.Writer) (name string, err error)) error {
+	b, err := s.JS.ObjectStore(ctx, s.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		b, err = s.JS.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: s.Bucket, Description: "Millrace: what the horizon of the log has passed", Storage: jetstream.FileStorage, Replicas: s.Replicas})
+	}
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp("", "millrace-segment-")
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := os.Remove(file.Name()); err != nil { // it ends with this process
+		return err
+	}
+	out := bufio.NewWriterSize(file, 1<<20)
+	name, err := write(out)
+	if err == nil {
+		err = out.Flush()
+	}
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		_, err = b.Put(ctx, jetstream.ObjectMeta{Name: name}, file)
+	}
+	return err
+}
+
+// Remove removes what lies there under a name.
+func (s *Segments) Remove(ctx context.Context, name string) error {
+	b, err := s.store(ctx)
+	if err != nil {
+		return err
+	}
+	return b.Delete(ctx, name)
+}
