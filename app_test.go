@@ -152,6 +152,12 @@ func TestFaults(t *testing.T) {
 	if err := app.Work(t.Context(), twice, twice); err == nil || !strings.Contains(err.Error(), `"twice"`) {
 		t.Errorf("two functions of one name: %v", err)
 	}
+	w := millrace.Worker{App: app}
+	for _, err := range []error{w.Run(t.Context()), (&millrace.Worker{}).Run(t.Context(), twice)} {
+		if err == nil {
+			t.Error("a worker without functions or an App has run")
+		}
+	}
 	if _, err := twice.Run(app, "01ARZ3NDEKTSV4RRFFQ69G5FAV").Result(t.Context()); !errors.Is(err, millrace.ErrUnknown) {
 		t.Errorf("no task: %v", err)
 	}

@@ -2,6 +2,7 @@ package millrace_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -240,6 +241,36 @@ func ExampleFunction_Spawn() {
 	}
 	fmt.Println(run.Result(ctx))
 	// Output: page 1, page 2, page 3 <nil>
+}
+
+// How do I keep what a task finds, also if it fails later?
+func ExampleRecord() {
+	crawl := millrace.Action("crawl", func(ctx context.Context, site string) error {
+		for n := range 3 {
+			if err := millrace.Record(ctx, Picture{URL: fmt.Sprintf("%s/%d", site, n)}); err != nil {
+				return err
+			}
+		}
+		return errors.New("the rest does not answer")
+	})
+	app, end := running(crawl)
+	defer end()
+	ctx := context.Background()
+	run, err := crawl.Submit(ctx, app, "https://example.org")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = run.Result(ctx)
+	fmt.Println(errors.Is(err, millrace.ErrFailed))
+	err = run.Records(ctx, func(r json.RawMessage) error { fmt.Println(string(r)); return nil })
+	fmt.Println(err)
+	// Output:
+	// true
+	// {"url":"https://example.org/0"}
+	// {"url":"https://example.org/1"}
+	// {"url":"https://example.org/2"}
+	// <nil>
 }
 
 // How do I write into the log of a task, and read it?

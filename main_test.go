@@ -9,13 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"millrace"
 	"millrace/embedded"
 	"millrace/internal/testkit"
 )
 
 // TestMain keeps what programs leave in the user's cache out of it, and closes the shared App.
-func TestMain(m *testing.M) { os.Exit(testkit.Thrifty(inPlace{m}).Run()) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testkit.Thrifty(inPlace{m})) }
 
 type inPlace struct{ m *testing.M }
 

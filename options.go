@@ -109,7 +109,7 @@ func At(t time.Time) Option { return func(s *settings) { s.each.At = t } }
 func WithID(id ID) Option { return func(s *settings) { s.each.ID = id } }
 
 // After has a task wait until others have finished; it ends without having run if one of them ends
-// otherwise. It needs a scheduler.
+// otherwise. [Current] has what they returned as Inputs. It needs a scheduler.
 func After(ids ...ID) Option {
 	return func(s *settings) {
 		s.each.Needs = &task.Needs{}

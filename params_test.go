@@ -1,6 +1,7 @@
 package millrace
 
 import (
+	"context"
 	"encoding/json"
 	"reflect"
 	"testing"
@@ -101,6 +102,14 @@ func TestDeclared(t *testing.T) {
 	want := []string{"owner", "text", "share", "quoted", "when", "bytes", "tags", "sizes", "any", "Raw", "tree"}
 	if !reflect.DeepEqual(missing, want) {
 		t.Errorf("required are %q, want %q", missing, want)
+	}
+}
+
+// Names of jobs have no dots or colons, and those of functions may.
+func TestNames(t *testing.T) {
+	f := Action("mail:welcome.de", func(context.Context, int) error { return nil })
+	if j, err := f.of.asJob(); err != nil || j.Name != "mail-welcome-de" || j.Handler != "mail:welcome.de" {
+		t.Errorf("the job is %s of the handler %s: %v", j.Name, j.Handler, err)
 	}
 }
 

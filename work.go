@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"millrace/task"
@@ -50,6 +51,7 @@ type Worker struct {
 	once               sync.Once
 	stop, hurry, ended chan struct{}
 	stopping, hurrying sync.Once
+	ran                atomic.Bool
 }
 
 func (w *Worker) begin() {
@@ -62,10 +64,15 @@ func (w *Worker) begin() {
 // its name, or the connection is closed for good.
 func (w *Worker) Run(ctx context.Context, functions ...Handler) error {
 	w.begin()
-	defer close(w.ended)
-	if len(functions) == 0 {
+	switch {
+	case w.App == nil:
+		return errors.New("millrace: a worker has no App")
+	case len(functions) == 0:
 		return errors.New("millrace: a worker without functions has nothing to do")
+	case w.ran.Swap(true):
+		return errors.New("millrace: this worker has run before: make another one")
 	}
+	defer close(w.ended)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -113,7 +120,7 @@ func (w *Worker) Run(ctx context.Context, functions ...Handler) error {
 	return nil
 }
 
-// Shutdown asks Run to end and waits until it has. If ctx ends before, the rest ends as with
+// Shutdown asks Run to end, which must have been called, and waits until it has. If ctx ends before, the rest ends as with
 // [Worker.Close], and Shutdown returns ctx's error.
 func (w *Worker) Shutdown(ctx context.Context) error {
 	w.begin()
