@@ -103,6 +103,53 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
+// What needs a scheduler finds one in this process: ticks, tasks that wait for others, signals.
+func TestScheduler(t *testing.T) {
+	ticks := make(chan bool, 1)
+	pulse := millrace.Action("pulse", func(context.Context, struct{}) error {
+		select {
+		case ticks <- true:
+		default:
+		}
+		return nil
+	}, millrace.Every(time.Second))
+	first := millrace.Func("first", func(context.Context, int) (string, error) { return "done", nil })
+	told := func(ctx context.Context, _ int) (string, error) { return string(millrace.Current(ctx).Inputs), nil }
+	second := millrace.Func("second", told)
+	asked := millrace.Func("asked", told, millrace.Fields("signal: {name: approval}"))
+	app, end := running(pulse, first, second, asked)
+	defer end()
+
+	if err := app.Apply(t.Context(), pulse); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ticks:
+	case <-time.After(testkit.Patience):
+		t.Error("no tick has made a task")
+	}
+	if err := app.Client().RemoveJob(t.Context(), "pulse"); err != nil {
+		t.Error(err)
+	}
+
+	one := must(first.Submit(t.Context(), app, 1, millrace.In(50*time.Millisecond)))(t)
+	two := must(second.Submit(t.Context(), app, 2, millrace.After(one.ID)))(t)
+	if got := must(two.Result(t.Context()))(t); !strings.Contains(got, `"done"`) || !strings.Contains(got, string(one.ID)) {
+		t.Errorf("a task that waited for another was told %s", got)
+	}
+
+	waits := must(asked.Submit(t.Context(), app, 3))(t)
+	if is := must(waits.Task(t.Context()))(t); is.State.String() != "held" {
+		t.Errorf("a task that waits for a signal is %s", is.State)
+	}
+	if err := waits.Signal(t.Context(), map[string]bool{"yes": true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := must(waits.Result(t.Context()))(t); !strings.Contains(got, `"yes":true`) {
+		t.Errorf("a task that waited for a signal was told %s", got)
+	}
+}
+
 // A worker that is closed gives its task back, and the context of that says why.
 func TestClose(t *testing.T) {
 	started := make(chan bool, 1)
