@@ -150,6 +150,48 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
+// The tasks of a function that is stored as a job are that job's, with what one submission asks for.
+func TestAsJob(t *testing.T) {
+	stored := millrace.Func("stored", func(ctx context.Context, p Picture) (string, error) {
+		return millrace.Current(ctx).Job + " of " + p.URL, nil
+	}, millrace.AsJob(), millrace.Label("a", "1"), millrace.Fields("breaker: {failures: 5, within: 1m}"))
+	app := shared()
+	if _, err := stored.Submit(t.Context(), app, Picture{}); err == nil || !strings.Contains(err.Error(), "no such job") {
+		t.Errorf("before it is stored: %v", err)
+	}
+	parent := millrace.Func("parent", func(ctx context.Context, _ struct{}) (string, error) {
+		run, err := stored.Spawn(ctx, "only", Picture{URL: "/b"})
+		if err != nil {
+			return "", err
+		}
+		return run.Result(ctx)
+	}, millrace.Queue("parents"))
+	end := work(&millrace.Worker{App: app, Slots: 4}, stored, parent)
+	defer end()
+	if err := app.Apply(t.Context(), stored); err != nil { // the worker may not have come so far
+		t.Fatal(err)
+	}
+	run := must(stored.Submit(t.Context(), app, Picture{URL: "/a"}, millrace.Retries(7), millrace.Timeout(time.Hour), millrace.Unique("k"),
+		millrace.Label("b", "2"), millrace.Priority(9)))(t)
+	if got := must(run.Result(t.Context()))(t); got != "stored of /a" {
+		t.Errorf("got %s", got)
+	}
+	if got := must(must(parent.Submit(t.Context(), app, struct{}{}))(t).Result(t.Context()))(t); got != "stored of /b" {
+		t.Errorf("a child of it: %s", got)
+	}
+	is := must(run.Task(t.Context()))(t)
+	if is.Spec.Retry.Max != 7 || is.Spec.Timeout.Run.Std() != time.Hour || is.Labels["a"]+is.Labels["b"] != "12" || is.Route.Priority() != 9 || is.Spec.Unique.Key != "/stored/k" {
+		t.Errorf("the task is %+v with %v", is.Spec, is.Labels)
+	}
+	older := millrace.Action("stored", func(context.Context, struct{ Address string }) error { return nil }, millrace.AsJob())
+	if _, err := older.Submit(t.Context(), app, struct{ Address string }{"/a"}); !errors.Is(err, millrace.ErrInvalid) || !strings.Contains(err.Error(), "Address") {
+		t.Errorf("another type of parameters: %v", err)
+	}
+	if _, err := stored.Submit(t.Context(), app, Picture{}, millrace.PerWorker(1)); !errors.Is(err, millrace.ErrInvalid) || !strings.Contains(err.Error(), "give it to Func") {
+		t.Errorf("an option for all: %v", err)
+	}
+}
+
 // A worker that is closed gives its task back, and the context of that says why.
 func TestClose(t *testing.T) {
 	started := make(chan bool, 1)

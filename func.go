@@ -3,6 +3,7 @@ package millrace
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -86,7 +87,41 @@ func (f *Function[In, Out]) submission(ctx context.Context, app *App, in In, opt
 		return s, wrong(f.of.name, err)
 	}
 	s.Spec, s.Queue, s.Priority, s.Labels, s.Group = &of.job.Spec, of.job.Queue, of.job.Priority, of.job.Labels, of.job.Group
+	if of.stored {
+		s.Spec, s.Job = nil, of.job.Name
+		if s.Queue == f.of.settings.job.Queue {
+			s.Queue = ""
+		}
+		if err := replace(&s, f.of.settings.job.Spec, of.job.Spec); err != nil {
+			return s, wrong(f.of.name, err)
+		}
+	}
 	return s, app.looked(ctx, &s)
+}
+
+// replace has a submission of a stored job say what an option of its own has changed.
+func replace(s *Submission, stored, asked job.Spec) error {
+	if asked.Retry.Max != stored.Retry.Max {
+		s.Retries = &asked.Retry.Max
+		stored.Retry.Max = asked.Retry.Max
+	}
+	if !reflect.DeepEqual(asked.Unique, stored.Unique) {
+		s.Unique = &asked.Unique
+		stored.Unique = asked.Unique
+	}
+	is, was := &asked.Timeout, &stored.Timeout
+	for _, t := range []struct {
+		is, was *value.Duration
+		to      **value.Duration
+	}{{&is.Run, &was.Run, &s.Run}, {&is.Pending, &was.Pending, &s.Pending}, {&is.Assign, &was.Assign, &s.Assign}, {&is.Total, &was.Total, &s.Total}} {
+		if *t.is != *t.was {
+			*t.to, *t.was = t.is, *t.is
+		}
+	}
+	if !reflect.DeepEqual(asked, stored) {
+		return errors.New("an option of this submission is for all tasks of a stored job: give it to Func")
+	}
+	return nil
 }
 
 // Submit makes a task that calls the function with in. When it returns without an error, the task is
@@ -141,7 +176,9 @@ func (f *Function[In, Out]) Spawn(ctx context.Context, key string, in In, option
 	if err != nil {
 		return nil, err
 	}
-	s.Queue = cmp.Or(s.Queue, placement.DefaultQueue)
+	if s.Job == "" {
+		s.Queue = cmp.Or(s.Queue, placement.DefaultQueue)
+	}
 	id, err := of.Spawn(ctx, key, s)
 	if err != nil {
 		return nil, fmt.Errorf("millrace: %s: %w", f.of.name, err)

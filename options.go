@@ -18,9 +18,10 @@ type Option func(*settings)
 
 // settings are what options set: what jobs have, and what only a submission has.
 type settings struct {
-	job   job.Job
-	each  Submission
-	wrong []error
+	job    job.Job
+	each   Submission
+	stored bool // tasks are made of the stored job
+	wrong  []error
 }
 
 // with returns the settings with further options.
@@ -121,6 +122,12 @@ func After(ids ...ID) Option {
 
 // FairKey names the owner of a task: workers serve the owners in a queue in turn.
 func FairKey(key string) Option { return func(s *settings) { s.each.FairKey = key } }
+
+// AsJob makes a function's tasks of the job as which it is stored: lists show them under the job's name,
+// a `breaker` in [Fields] counts its failures, and the server refuses parameters that do not fit the type,
+// say of a program of another version. A [Worker] that starts with the function stores it, or [App.Apply].
+// Options of one submission can then set its queue, priority, labels, retries, timeouts and key.
+func AsJob() Option { return func(s *settings) { s.stored = true } }
 
 // Cron makes the function's schedule, for [App.Apply] and [Function.Schedule]: five fields, or six
 // with seconds, or a word such as @daily. Zone is an IANA name; "" is UTC.

@@ -97,6 +97,13 @@ func (w *Worker) Run(ctx context.Context, functions ...Handler) error {
 			queues = append(queues, q)
 		}
 	}
+	for _, f := range functions {
+		if f.handler().settings.stored {
+			if err := w.App.Apply(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
 	c := w.App.client
 	on, log := c.Store(), cmp.Or(w.Log, slog.Default())
 	is, err := worker.New(worker.Ports{Log: on, Offers: on, Nodes: on, Outputs: on}, worker.Config{
