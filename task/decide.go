@@ -111,6 +111,8 @@ type Stopped struct {
 type Release struct {
 	Epoch  uint64
 	Reason string
+	// Until is when the task is to start again, by a [Postpone] that follows; zero for at once.
+	Until time.Time `json:",omitzero"`
 }
 
 // Extend asks to move the run timeout of the attempt with this epoch to Until or later.

@@ -7,7 +7,7 @@ import (
 )
 
 // Postpone makes a task that waits under an offer wait until a time; After is the turn of the
-// offer. Reason is a code, Detail words. Asked says that an operator asks for it, in any turn and for a
+// offer. Reason is a code, Detail words. Asked says that an operator or the task itself asks for it, in any turn and for a
 // task that nothing but its limits may hold; then Reason is empty, and a task that is due later stays so.
 type Postpone struct {
 	After          uint64
@@ -21,7 +21,7 @@ func (Postpone) isCommand() {}
 // Postponed makes a waiting task wait until a time. Its offer becomes stale, and another is placed
 // at that time.
 type Postponed struct {
-	// Reason is the name of the rule that postpones it ([job.Rule.Name]); "" if an operator does.
+	// Reason is the name of the rule that postpones it ([job.Rule.Name]); "" if an operator or the task itself asked for it.
 	// Detail explains it in words.
 	Reason string    `json:"reason,omitzero" redact:"word"`
 	Detail string    `json:"detail,omitzero" redact:"hide"`

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"regexp"
 	"runtime"
-	"sync"
 	"time"
 
 	"millrace/events"
@@ -241,25 +238,4 @@ func (c Config) validate(ackWait time.Duration) error {
 		return fmt.Errorf("worker: the log's leases last %v", ackWait)
 	}
 	return nil
-}
-
-var notInName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_-]+`) })
-
-// HostNode returns the host's name in the form of a node's name.
-func HostNode() node.ID {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "localhost"
-	}
-	host = notInName().ReplaceAllString(host, "-")
-	if len(host) > 64 {
-		host = host[:64]
-	}
-	for len(host) > 0 && host[0] == '-' {
-		host = host[1:]
-	}
-	if host == "" {
-		host = "localhost"
-	}
-	return node.ID(host)
 }

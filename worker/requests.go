@@ -136,10 +136,10 @@ func (a *Attempt) resume(ctx context.Context) error {
 
 // Extend asks that the run timeout pass no earlier than by from now, and returns when it now
 // passes: no later than timeout.extend allows, zero if there is no timeout. The deadline of a
-// handler is fixed: there Extend returns an error.
+// handler without a timeout.extend of its own is fixed: there Extend returns an error.
 func (a *Attempt) Extend(ctx context.Context, by time.Duration) (time.Time, error) {
-	if a.Task.Spec.Run == nil {
-		return a.Deadline, errors.New("extend: the deadline of a handler is fixed")
+	if a.timeout.timer == nil && !a.Deadline.IsZero() {
+		return a.Deadline, errors.New("extend: the deadline of a handler is fixed, unless its timeout.extend says by how much it may move")
 	}
 	a.Output.Heartbeat()
 	until := a.until()

@@ -38,6 +38,9 @@ type Outcome struct {
 	// RetryAfter is the pause that the attempt asks for before the next one; 0 leaves it to the
 	// task's policy.
 	RetryAfter time.Duration
+	// Snooze gives the task back, to be started again after this time. That is no failure, whatever
+	// Class says. 0 for no snooze.
+	Snooze time.Duration
 	// Stopped is set if the attempt ended because ctx was done.
 	Stopped bool
 	// Orphan is set if the attempt goes on without this process; then no other field is.
@@ -193,11 +196,11 @@ func (a *Attempt) Grace(cause error) time.Duration {
 }
 
 // Handler is a Go function that runs tasks. Its argument t holds task id, attempt, epoch and
-// parameters. It must return soon after ctx is done. ctx has the deadline of timeout.run, and
-// [FromContext] finds the attempt in it.
+// parameters. It must return soon after ctx is done. ctx has the deadline of timeout.run, unless
+// timeout.extend lets that move, and [FromContext] finds the attempt in it.
 //
 // A nil error is success. Any other error is a failure of class "task", retried as the task's
-// policy says, unless it wraps what [Final] or [RetryAfter] returns. A panic is a failure.
+// policy says, unless it wraps what [Final], [RetryAfter] or [Snooze] returns. A panic is a failure.
 type Handler func(ctx context.Context, t task.Task) error
 
 // Final marks an error as permanent: the task gets no further attempt.
@@ -235,6 +238,17 @@ type retryAfterError struct {
 
 func (e retryAfterError) Unwrap() error { return e.error }
 
+// Snooze is an error by which a handler gives its task back, to be started again after d: for
+// example, because what it needs is not there yet. That is no failure and takes no retry. A d of zero
+// or less is at once.
+func Snooze(d time.Duration) error { return snoozeError{max(d, time.Nanosecond)} }
+
+type snoozeError struct{ d time.Duration }
+
+func (e snoozeError) Error() string {
+	return "it asked to be started again in " + value.Duration(e.d).String()
+}
+
 type attemptKey struct{}
 
 // FromContext returns the attempt that a handler runs; nil outside a handler.
@@ -269,6 +283,9 @@ func (h handlers) Run(ctx context.Context, a *Attempt) (o Outcome) {
 	o.Final, o.Stopped = IsFinal(err), ctx.Err() != nil
 	if asked, ok := errors.AsType[retryAfterError](err); ok {
 		o.RetryAfter = asked.after
+	}
+	if asked, ok := errors.AsType[snoozeError](err); ok {
+		o.Snooze = asked.d
 	}
 	return o
 }

@@ -401,7 +401,7 @@ func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, rec
 	if until := t.RunUntil(); !until.IsZero() {
 		a.Deadline = until
 		rest := until.Sub(t.StartedAt) - w.ran(t, received)
-		if t.Spec.Run != nil {
+		if t.Spec.Run != nil || t.Spec.Timeout.Extend > 0 { // a deadline of the context could not move
 			a.watchRun(rest)
 			a.runUntil(until)
 		} else {
@@ -468,7 +468,10 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 		RetryAfter: o.RetryAfter,
 		Chance:     rand.Float64(),
 	}
-	if !o.Stopped {
+	switch {
+	case o.Snooze > 0 && !o.Stopped:
+		return task.Release{Epoch: epoch, Reason: o.Message, Until: w.cfg.Now().Add(o.Snooze)}
+	case !o.Stopped:
 		return fail
 	}
 	switch cause := context.Cause(a.context); {

@@ -1,12 +1,12 @@
-// Command shop shows how a Go program submits tasks and runs them: mail about orders. `shop work`
-// is the worker, `shop order 4711` asks for the mail that confirms an order, `shop remind 4711` for
-// one in three days. Both find the server as the command line does, so a running `millrace dev` is
-// enough.
+// Command shop shows how a Go program submits tasks and runs them: mail about orders, and what goes
+// with it. `shop work` is the worker, `shop serve` a web application that submits and asks for results,
+// `shop order 4711` asks for the mail that confirms an order, and `shop remind 4711` for one in three
+// days. All find the server as the command line does, so a running `millrace dev` is enough; `shop alone`
+// is the web application and the worker in one process that needs no other.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,13 +16,32 @@ import (
 	"syscall"
 	"time"
 
-	"millrace/service/client"
-	"millrace/task"
-	"millrace/task/birth"
-	"millrace/task/job"
-	"millrace/task/output"
-	"millrace/task/value"
-	"millrace/worker"
+	"millrace"
+	"millrace/embedded"
+)
+
+// Letter is what the mail of an order says.
+type Letter struct {
+	Order string `json:"order" doc:"the number of the order"`
+	Text  string `json:"text"`
+}
+
+// Stock is an article of which some are to be kept.
+type Stock struct {
+	Article string `json:"article"`
+	Pieces  int    `json:"pieces"`
+}
+
+var (
+	// mail sends one letter and returns the message's id. Up to six attempts follow each other, 1 s, 2 s,
+	// 4 s and so on apart.
+	mail = millrace.Func("mail", send, millrace.Queue("mail"), millrace.Retries(5), millrace.Timeout(30*time.Second))
+
+	// reserve keeps pieces for an order; no more than ten tasks at once ask the warehouse.
+	reserve = millrace.Action("reserve", keep, millrace.Retries(3), millrace.Concurrency(10))
+
+	// report counts the orders of a day, and goes on where an attempt before it has ended.
+	report = millrace.Func("report", count, millrace.Extendable(time.Minute, time.Hour))
 )
 
 func main() {
@@ -36,156 +55,117 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer, args []string) error {
-	if slices.Equal(args, []string{"work"}) && os.Getenv("SHOP_ENV") == "production" {
-		if err := named(); err != nil {
-			return err
-		}
+	if slices.Equal(args, []string{"alone"}) {
+		return alone(ctx, "shop-data")
 	}
-	c, err := client.Connect(ctx, client.Options{Name: "shop"})
+	app, err := millrace.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer app.Close()
 	switch {
 	case slices.Equal(args, []string{"work"}):
-		return work(ctx, c)
+		return work(ctx, app)
+	case slices.Equal(args, []string{"serve"}):
+		return serve(ctx, app, "127.0.0.1:8080")
 	case len(args) == 2 && args[0] == "order":
-		return report(ctx, out, c, confirm, args[1])
+		return confirmed(ctx, out, app, args[1])
 	case len(args) == 2 && args[0] == "remind":
-		return report(ctx, out, c, remind, args[1])
-	}
-	return errors.New("usage: shop work | shop order NUMBER | shop remind NUMBER")
-}
-
-// named refuses a server that the operator has not named: a worker runs whatever its server tells
-// it to.
-func named() error {
-	t, err := client.FindServer(client.Options{Name: "shop"})
-	if err != nil {
+		run, err := remind(ctx, app, args[1])
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s is due in three days\n", run.ID)
+		}
 		return err
 	}
-	if !t.Chosen() {
-		return errors.New("which server? set NATS_URL or NATS_CONTEXT")
-	}
-	return nil
-}
-
-// report submits a task, and prints its outcome.
-func report(ctx context.Context, out io.Writer, c *client.Client, submit func(context.Context, *client.Client, string) (client.Receipt, error), order string) error {
-	receipt, err := submit(ctx, c, order)
-	if err != nil {
-		return err
-	}
-	t, err := c.Task(ctx, receipt.ID)
-	if err != nil {
-		return err
-	}
-	if t.State == task.Scheduled {
-		_, err = fmt.Fprintf(out, "%s is due in three days\n", t.ID)
-		return err
-	}
-	if t, err = c.Wait(ctx, receipt.ID); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "%s is %s after attempt %d: %s\n", t.ID, t.State, t.Attempt, t.Result)
-	return err
+	return errors.New("usage: shop work | shop serve | shop alone | shop order NUMBER | shop remind NUMBER")
 }
 
 // work runs tasks until ctx ends. Running tasks then have Grace to end; the rest is given back to
 // other workers.
-func work(ctx context.Context, c *client.Client) error {
-	s := c.Store()
-	w, err := worker.New(worker.Ports{Log: s, Offers: s, Nodes: s, Outputs: s}, worker.Config{
-		Node:   "shop-1", // the same at each start
-		Queues: []string{"mail"},
-		Slots:  4,
-		Grace:  20 * time.Second,
-	})
+func work(ctx context.Context, app *millrace.App) error {
+	w := millrace.Worker{App: app, Slots: 4, Grace: 20 * time.Second}
+	return w.Run(ctx, mail, reserve, report)
+}
+
+// alone is everything in one process, with the data in a directory.
+func alone(ctx context.Context, dir string) error {
+	app, err := embedded.Open(ctx, dir)
 	if err != nil {
 		return err
 	}
-	w.Handle("mail", mail)
-	return w.Run(ctx)
-}
-
-// letter holds the parameters of a task of the handler "mail".
-type letter struct {
-	Order string `json:"order"`
-	Text  string `json:"text"`
-}
-
-// mail runs one attempt. Its context ends with the task's timeout, with a cancellation, and when
-// the worker is to end.
-func mail(ctx context.Context, t task.Task) error {
-	var l letter
-	if err := json.Unmarshal(t.Params, &l); err != nil {
-		return worker.Final(fmt.Errorf("parameters: %w", err)) // no other attempt mends that
-	}
-	id, err := send(ctx, l)
-	if errors.Is(err, errBusy) {
-		return worker.RetryAfter(err, 2*time.Second) // in place of the policy's delay
-	}
-	if err != nil {
-		return err // another attempt follows, as the task's policy says
-	}
-	attempt := worker.FromContext(ctx)
-	attempt.Output.Line(output.Stdout, "sent "+id) // `millrace task logs` shows it
-	attempt.Output.SetResult(json.RawMessage(fmt.Sprintf("%q", id)))
-	return nil
+	defer app.Close()
+	go serve(ctx, app, "127.0.0.1:8080")
+	return work(ctx, app)
 }
 
 var errBusy = errors.New("the mail server is busy")
 
-// send stands for whatever a task does.
-func send(ctx context.Context, l letter) (id string, err error) {
+// send stands for whatever a task does. Its context ends with the task's timeout, with a cancellation,
+// and when the worker is to end.
+func send(ctx context.Context, l Letter) (id string, err error) {
+	if l.Order == "" {
+		return "", millrace.Final(errors.New("which order?")) // no other attempt mends that
+	}
+	id, err = deliver(ctx, l)
+	if errors.Is(err, errBusy) {
+		return "", millrace.RetryAfter(err, 2*time.Second) // in place of the usual delay
+	}
+	millrace.Logger(ctx).Info("sent", "id", id) // `millrace task logs` shows it
+	return id, err
+}
+
+func deliver(ctx context.Context, l Letter) (id string, err error) {
 	return "message of order " + l.Order, ctx.Err()
 }
 
-// confirm asks for the mail that confirms an order.
-func confirm(ctx context.Context, c *client.Client, order string) (client.Receipt, error) {
-	params, err := paramsOf(letter{Order: order, Text: "Thank you!"})
-	if err != nil {
-		return client.Receipt{}, err
+func keep(ctx context.Context, s Stock) error {
+	if s.Pieces > 1000 {
+		return millrace.Snooze(time.Hour) // the next delivery may have them; that is no failure
 	}
-	return c.Submit(ctx, birth.Submission{
-		Spec: &job.Spec{
-			Handler: "mail",
-			// Up to six attempts, 1 s to 10 min apart, for an hour in all.
-			Retry: job.Retry{
-				Max: 5, Min: value.Duration(time.Second), MaxDelay: value.Duration(10 * time.Minute),
-				Jitter: 0.2, Budget: value.Duration(time.Hour),
-			},
-			Timeout: job.Timeout{Run: value.Duration(30 * time.Second)},
-			// While a task for this order has not ended, another submission returns that task.
-			Unique: job.Unique{Key: "/confirm/" + order, OnConflict: job.ConflictReturn},
-		},
-		Queue:    "mail",
-		Priority: 8, // 1 to 10, the larger the more urgent; default 5
-		Labels:   map[string]string{"order": order},
-		Params:   params,
-	})
+	return nil
+}
+
+// count passes over a thousand orders, and notes every hundred how far it has come.
+func count(ctx context.Context, day string) (orders int, err error) {
+	if orders, _, err = millrace.Resume[int](ctx); err != nil {
+		return 0, err
+	}
+	for orders < 1000 {
+		orders += 100
+		millrace.Progress(ctx, float64(orders)/1000, "counting "+day)
+		if err := millrace.Checkpoint(ctx, orders); err != nil {
+			return 0, err
+		}
+	}
+	return orders, nil
+}
+
+// confirm asks for the mail that confirms an order. While that is under way, another call returns the
+// same run.
+func confirm(ctx context.Context, app *millrace.App, order string) (*millrace.Run[string], error) {
+	return mail.Submit(ctx, app, Letter{Order: order, Text: "Thank you!"},
+		millrace.Unique("confirm/"+order), millrace.Priority(8), millrace.Label("order", order))
 }
 
 // remind asks for a reminder in three days.
-func remind(ctx context.Context, c *client.Client, order string) (client.Receipt, error) {
-	params, err := paramsOf(letter{Order: order, Text: "How do you like it?"})
-	if err != nil {
-		return client.Receipt{}, err
-	}
-	return c.Submit(ctx, birth.Submission{
-		Spec:   &job.Spec{Handler: "mail", Retry: job.Retry{Max: 5}},
-		Queue:  "mail",
-		Delay:  value.Duration(72 * time.Hour), // or At, a time
-		Labels: map[string]string{"order": order},
-		Params: params,
-	})
+func remind(ctx context.Context, app *millrace.App, order string) (*millrace.Run[string], error) {
+	return mail.Submit(ctx, app, Letter{Order: order, Text: "How do you like it?"},
+		millrace.In(72*time.Hour), millrace.Label("order", order))
 }
 
-// paramsOf makes parameters of the fields of a struct.
-func paramsOf(v any) (fields map[string]json.RawMessage, err error) {
-	body, err := json.Marshal(v)
-	if err == nil {
-		err = json.Unmarshal(body, &fields)
+// confirmed confirms an order and prints what came of it.
+func confirmed(ctx context.Context, out io.Writer, app *millrace.App, order string) error {
+	run, err := confirm(ctx, app, order)
+	if err != nil {
+		return err
 	}
-	return fields, err
+	id, err := run.Result(ctx)
+	if failure := (*millrace.Failure)(nil); errors.As(err, &failure) {
+		return fmt.Errorf("the mail has failed %d times: %w", failure.Task.Failures, err)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s: %s\n", run.ID, id)
+	return err
 }

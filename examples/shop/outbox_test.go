@@ -13,7 +13,7 @@ import (
 // Whatever process dies at any point, a committed order has one task, and an order that was not
 // committed has none.
 func TestOutbox(t *testing.T) {
-	c := millrace(t)
+	c := shop(t).Client()
 	db := must(sql.Open("sqlite", filepath.Join(t.TempDir(), "shop.db")))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	must(db.ExecContext(t.Context(), schema))(t)

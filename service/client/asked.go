@@ -614,6 +614,9 @@ func (c *Client) manifestAsked(ctx context.Context, of files.Digest) (*files.Man
 
 // submitAsked makes tasks by the service.
 func (c *Client) submitAsked(ctx context.Context, all []birth.Submission, each func(Receipt)) error {
+	if each == nil {
+		each = func(Receipt) {}
+	}
 	if len(all) == 1 {
 		var r Receipt
 		err := c.ask(ctx, rights.TaskSubmit, all[0], &r)

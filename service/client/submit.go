@@ -95,6 +95,9 @@ func (c *Client) SubmitAll(ctx context.Context, all []birth.Submission, each fun
 			return submitting(fmt.Errorf("task %d of %d: %w", i+1, len(all), err))
 		}
 	}
+	if c.role != "" {
+		return c.submitAsked(ctx, all, each)
+	}
 	return submitting(c.desk.SubmitAll(ctx, all, each))
 }
 

@@ -25,7 +25,7 @@ type Run struct {
 	// ParamsEnv gives each parameter as a variable, too, as [Variables] names it. Files and Env win
 	// over them. Default: the process gets all of them as one, MILLRACE_PARAMS.
 	ParamsEnv bool `json:"params_env,omitempty"`
-	// Encoding is the name of the encoding in which the process prints, as [EncodingOf] knows it: its
+	// Encoding is the name of the encoding in which the process prints, one of [Encodings]: its
 	// lines and messages are converted to UTF-8. Default UTF-8.
 	Encoding string `json:"encoding,omitempty" redact:"word"`
 	// User runs the process as another user of the node, by name or number, with that user's
@@ -78,7 +78,7 @@ func (r *Run) validate() error {
 			return fmt.Errorf("run.env: %q=%q cannot be an environment variable", k, v)
 		}
 	}
-	if _, err := EncodingOf(r.Encoding); err != nil {
+	if err := ValidEncoding(r.Encoding); err != nil {
 		return err
 	}
 	if err := r.validateSurroundings(); err != nil {

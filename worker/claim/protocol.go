@@ -290,7 +290,24 @@ func (p *Protocol) Report(ctx context.Context, t *task.Task, o *events.Offer, c 
 	case err != nil:
 		return err
 	}
+	if err := p.snooze(ctx, now, c); err != nil {
+		return err
+	}
 	return p.done(ctx, now, o)
+}
+
+// snooze postpones a task that was given back until a time, before it is offered again. If the
+// process dies before, the task starts at once, and may ask again.
+func (p *Protocol) snooze(ctx context.Context, t *task.Task, c task.Command) error {
+	back, ok := c.(task.Release)
+	if !ok || back.Until.IsZero() {
+		return nil
+	}
+	_, err := p.Recorder.Move(ctx, t, task.Postpone{Asked: true, Detail: back.Reason, Due: back.Until})
+	if errors.Is(err, task.ErrEnded) || errors.Is(err, task.ErrNotWaiting) { // somebody has made something else of it
+		return nil
+	}
+	return err
 }
 
 // ErrNoAttempt: the log has no such attempt, although the worker has seen it begin.

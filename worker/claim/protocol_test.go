@@ -407,3 +407,50 @@ func TestReport(t *testing.T) {
 		})
 	}
 }
+
+// A task that is given back until a time waits as one that is due later, and has failed at nothing.
+func TestSnooze(t *testing.T) {
+	for name, row := range map[string]struct {
+		given func(w *world, k task.Task) // before the report
+		is    task.State
+	}{
+		"it is the first to know": {is: task.Scheduled},
+		"its process has died behind the first fact": {given: func(w *world, k task.Task) {
+			w.do(task.Release{Epoch: k.Epoch})
+		}, is: task.Scheduled},
+		"the answer is lost":  {given: func(w *world, _ task.Task) { w.faults.lost = func(uint64) {} }, is: task.Scheduled},
+		"a cancel came first": {given: func(w *world, _ task.Task) { w.do(task.Cancel{}) }, is: task.Cancelled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.id = w.submit(job.Spec{})
+				o, p := w.next(), w.node("a")
+				var k task.Task
+				if mine, err := p.Claim(t.Context(), o, &k); !mine || err != nil {
+					t.Fatal(err)
+				}
+				if row.given != nil {
+					row.given(w, k)
+				}
+				until := time.Now().Add(time.Hour)
+				w.must(p.Report(t.Context(), &k, o, task.Release{Epoch: k.Epoch, Reason: "not yet", Until: until}))
+				is := w.task()
+				if is.State != row.is || is.Failures != 0 || is.Losses != 0 {
+					t.Fatalf("the task is %s with %d failures, want %s", is.State, is.Failures, row.is)
+				}
+				if row.is != task.Scheduled {
+					return
+				}
+				if !is.Due.Equal(until) || is.Message != "not yet" || w.offers.Try() != nil {
+					t.Errorf("it is due at %v, for %q, and may be offered now", is.Due, is.Message)
+				}
+				pass(time.Hour)
+				w.claimedBy("b")
+				if is := w.task(); is.Attempt != 2 || is.Node != "b" {
+					t.Errorf("then attempt %d runs on %s", is.Attempt, is.Node)
+				}
+			})
+		})
+	}
+}

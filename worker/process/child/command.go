@@ -10,6 +10,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/ianaindex"
+	"golang.org/x/text/encoding/unicode"
 
 	"millrace/ipc"
 	"millrace/task/job"
@@ -37,7 +41,7 @@ type Command struct {
 	// Messages says which messages on the standard output count; the others are log text. Default:
 	// all of them.
 	Messages ipc.Gate
-	// Encoding is that of the output, as [job.EncodingOf] names it. Default UTF-8.
+	// Encoding is that of the output, one of [job.Encodings]. Default UTF-8.
 	Encoding string `json:",omitempty"`
 	// Grace is how long the process group has from the request to stop (SIGTERM) until it is
 	// killed. 0 or less kills it at once.
@@ -154,4 +158,25 @@ func (c *Command) explain(program, file string, err error) string {
 		return say("an argument or a variable of the environment holds a zero byte")
 	}
 	return say("see the node's system log")
+}
+
+// encodingOf returns the encoding with a name of [job.Encodings], or nil for UTF-8, which needs no
+// conversion.
+func encodingOf(name string) (encoding.Encoding, error) {
+	switch strings.ToLower(strings.TrimSpace(name)) {
+	case "", "utf-8", "utf8", "unicode-1-1-utf-8":
+		return nil, nil
+	case "utf-16", "utf16":
+		return unicode.UTF16(unicode.LittleEndian, unicode.UseBOM), nil // as Windows writes it
+	}
+	if e, err := ianaindex.IANA.Encoding(name); err == nil && e != nil {
+		return e, nil
+	}
+	if e, err := htmlindex.Get(name); err == nil && e != encoding.Replacement {
+		return e, nil
+	}
+	if err := job.ValidEncoding(name); err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("nothing converts the encoding %q", name)
 }

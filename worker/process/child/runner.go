@@ -17,7 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -175,7 +174,7 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	if err != nil {
 		return refused("cannot start anything: " + err.Error())
 	}
-	coded, err := job.EncodingOf(c.Encoding)
+	coded, err := encodingOf(c.Encoding)
 	if err != nil {
 		return refused("cannot read the output: " + err.Error())
 	}

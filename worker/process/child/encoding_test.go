@@ -1,6 +1,10 @@
-package job
+package child
 
-import "testing"
+import (
+	"testing"
+
+	"millrace/task/job"
+)
 
 // TestEncodingOf: each name means what programs that are told it write.
 func TestEncodingOf(t *testing.T) {
@@ -11,7 +15,10 @@ func TestEncodingOf(t *testing.T) {
 		{"koi8-r", "\xcf", "о"}, {"windows-1251", "\xee", "о"}, {"ibm866", "\xae", "о"}, {"cp437", "\x82", "é"}, {"ibm850", "\x82", "é"},
 		{"utf-16", "\xff\xfeh\x00i\x00", "hi"}, {"utf-16", "\xfe\xff\x00h\x00i", "hi"}, {"utf-16", "h\x00i\x00", "hi"}, {"utf-16le", "h\x00", "h"}, {"UTF-16BE", "\x00h", "h"},
 	} {
-		e, err := EncodingOf(c.name)
+		e, err := encodingOf(c.name)
+		if err == nil {
+			err = job.ValidEncoding(c.name)
+		}
 		if err != nil {
 			t.Error(err)
 			continue
@@ -21,13 +28,18 @@ func TestEncodingOf(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "utf-8", "UTF8"} {
-		if e, err := EncodingOf(name); e != nil || err != nil {
+		if e, err := encodingOf(name); e != nil || err != nil {
 			t.Errorf("%q is %v, %v", name, e, err)
 		}
 	}
 	for _, name := range []string{"klingon", "iso-2022-kr", "-"} {
-		if _, err := EncodingOf(name); err == nil {
+		if _, err := encodingOf(name); err == nil || job.ValidEncoding(name) == nil {
 			t.Errorf("%q is an encoding", name)
+		}
+	}
+	for _, name := range job.Encodings() { // a job that is accepted can run
+		if _, err := encodingOf(name); err != nil {
+			t.Error(err)
 		}
 	}
 }

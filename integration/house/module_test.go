@@ -1,0 +1,62 @@
+package house
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The module can be published under a path of a host, a program of somebody else builds with it there,
+// and one that only submits is small: it has no NATS server, no database and no flags in it.
+func TestModuleElsewhere(t *testing.T) {
+	t.Parallel()
+	const path = "example.org/millrace"
+	at, program := t.TempDir(), t.TempDir()
+	do := func(dir string, command ...string) string {
+		t.Helper()
+		c := exec.CommandContext(t.Context(), command[0], command[1:]...)
+		c.Dir = dir
+		// With the same flags, what was built before need not be built again; and nothing is fetched.
+		c.Env = append(os.Environ(), "GOFLAGS=-trimpath -mod=mod", "GOPROXY=off", "GOWORK=off")
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
+		}
+		return string(out)
+	}
+	do(root(t), ".ci/module", at, path)
+	if err := os.CopyFS(program, os.DirFS("testdata/program")); err != nil {
+		t.Fatal(err)
+	}
+	sums, err := os.ReadFile(filepath.Join(at, "go.sum"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(program, "go.sum"), sums, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(program, "go", "mod", "init", "example.org/program")
+	do(program, "go", "mod", "edit", "-require", path+"@v0.0.0", "-replace", path+"="+at)
+	do(program, "go", "build", "-o", "program", ".")
+	do(program, "go", "test", ".")
+	is, err := os.Stat(filepath.Join(program, "program"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const most = 15 << 20
+	t.Logf("the program has %.1f MB", float64(is.Size())/1e6)
+	if is.Size() > most {
+		t.Errorf("the program has %d bytes, want at most %d", is.Size(), most)
+	}
+	deps := do(program, "go", "list", "-deps", ".")
+	if !strings.Contains(deps, path+"/worker\n") {
+		t.Errorf("what the program links is not listed: %s", deps)
+	}
+	for _, heavy := range heavies {
+		if strings.Contains(deps, heavy) {
+			t.Errorf("the program links %s", heavy)
+		}
+	}
+}

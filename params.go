@@ -1,0 +1,207 @@
+package millrace
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"time"
+
+	"millrace/task/param"
+	"millrace/task/value"
+)
+
+// fault returns what is wrong with the options.
+func (s *settings) fault() error { return value.JoinFaults(s.wrong...) }
+
+// lone is the parameter of a function whose argument has no fields.
+const lone = "value"
+
+// fielded tells whether values of a type are written as objects, whose fields become parameters.
+func fielded(t reflect.Type) bool {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return (t.Kind() == reflect.Struct || t.Kind() == reflect.Map) && !writesItself(t)
+}
+
+var (
+	jsonMarshaler = reflect.TypeFor[json.Marshaler]()
+	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+// writesItself tells whether a type has a JSON form of its own.
+func writesItself(t reflect.Type) bool { return has(t, jsonMarshaler) || has(t, textMarshaler) }
+
+func has(t, method reflect.Type) bool {
+	return t.Implements(method) || reflect.PointerTo(t).Implements(method)
+}
+
+// encode returns an argument as parameters.
+func encode[In any](in In) (params map[string]json.RawMessage, err error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	if !fielded(reflect.TypeFor[In]()) {
+		return map[string]json.RawMessage{lone: body}, nil
+	}
+	return params, json.Unmarshal(body, &params)
+}
+
+// decode is the reverse of encode.
+func decode[In any](params json.RawMessage) (in In, err error) {
+	if fielded(reflect.TypeFor[In]()) {
+		return in, json.Unmarshal(params, &in)
+	}
+	var one struct {
+		Value In `json:"value"`
+	}
+	err = json.Unmarshal(params, &one)
+	return one.Value, err
+}
+
+// encodeResult returns what a function returned as a task's result; nil for nothing.
+func encodeResult(out any) (json.RawMessage, error) {
+	if _, none := out.(struct{}); none {
+		return nil, nil
+	}
+	body, err := json.Marshal(out)
+	if bytes.Equal(body, []byte("null")) {
+		return nil, err
+	}
+	return body, err
+}
+
+// declared returns the parameters of a function with such an argument. A map may have any.
+func declared(t reflect.Type) (all []param.Param) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case !fielded(t):
+		return []param.Param{declare(lone, "", t, false)}
+	case t.Kind() == reflect.Map:
+		return nil
+	}
+	eachField(t, func(f reflect.StructField, name string, optional bool) {
+		all = append(all, declare(name, f.Tag.Get("doc"), f.Type, optional))
+	})
+	return all
+}
+
+func declare(name, doc string, t reflect.Type, optional bool) param.Param {
+	p := param.Param{Name: name, Description: doc, Optional: optional}
+	schema := schemaOf(t, nil)
+	if simple, ok := schema["type"].(string); ok && len(schema) == 1 {
+		p.Type = simple
+	} else if len(schema) > 0 {
+		p.Schema, _ = json.Marshal(schema) // words and maps always marshal
+	}
+	return p
+}
+
+// eachField calls do with the fields of a struct as JSON has them. A field that may be left out is
+// optional: one with omitempty or omitzero, or a pointer.
+func eachField(t reflect.Type, do func(f reflect.StructField, name string, optional bool)) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, flags, _ := strings.Cut(f.Tag.Get("json"), ",")
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		switch {
+		case name == "-" && flags == "":
+		case f.Anonymous && name == "" && inner.Kind() == reflect.Struct && !writesItself(inner):
+			eachField(inner, do)
+		case f.IsExported():
+			if name == "" {
+				name = f.Name
+			}
+			if strings.Contains(flags, "string") {
+				f.Type = reflect.TypeFor[string]()
+			}
+			do(f, name, strings.Contains(flags, "omit") || f.Type.Kind() == reflect.Pointer)
+		}
+	}
+}
+
+// schemaOf returns the JSON Schema of how a type is written, as far as the type says it; above are the
+// structs around it.
+func schemaOf(t reflect.Type, above []reflect.Type) map[string]any {
+	of := func(kind string) map[string]any { return map[string]any{"type": kind} }
+	orNull := func(kind string) map[string]any { return map[string]any{"type": []string{kind, "null"}} }
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return map[string]any{"type": param.String, "format": "date-time"}
+	case t.Kind() == reflect.Pointer:
+		s := schemaOf(t.Elem(), above)
+		if kind, ok := s["type"].(string); ok {
+			s["type"] = []string{kind, "null"}
+		}
+		return s
+	case has(t, jsonMarshaler):
+		return nil
+	case has(t, textMarshaler):
+		return of(param.String)
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return of(param.Boolean)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return of(param.Integer)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return map[string]any{"type": param.Integer, "minimum": 0}
+	case reflect.Float32, reflect.Float64:
+		return of(param.Number)
+	case reflect.String:
+		return of(param.String)
+	case reflect.Slice, reflect.Array:
+		if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
+			return orNull(param.String)
+		}
+		s := of(param.Array)
+		if t.Kind() == reflect.Slice {
+			s = orNull(param.Array)
+		}
+		s["items"] = schemaOf(t.Elem(), above)
+		return orAny(s, "items")
+	case reflect.Map:
+		s := orNull(param.Object)
+		s["additionalProperties"] = schemaOf(t.Elem(), above)
+		return orAny(s, "additionalProperties")
+	case reflect.Struct:
+		return structSchema(t, above)
+	}
+	return nil
+}
+
+// orAny leaves out a part that says nothing.
+func orAny(s map[string]any, part string) map[string]any {
+	if in, _ := s[part].(map[string]any); len(in) == 0 {
+		delete(s, part)
+	}
+	return s
+}
+
+func structSchema(t reflect.Type, above []reflect.Type) map[string]any {
+	for _, a := range above {
+		if a == t { // schemas here cannot refer to themselves
+			return map[string]any{"type": param.Object}
+		}
+	}
+	above = append(above, t)
+	properties, required := map[string]any{}, []string{}
+	eachField(t, func(f reflect.StructField, name string, optional bool) {
+		s := schemaOf(f.Type, above)
+		if s == nil {
+			s = map[string]any{}
+		}
+		if properties[name] = s; !optional {
+			required = append(required, name)
+		}
+	})
+	return map[string]any{"type": param.Object, "properties": properties, "required": required}
+}

@@ -1,0 +1,125 @@
+package millrace
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"millrace/task/job"
+	"millrace/task/param"
+)
+
+type base struct {
+	Owner string `json:"owner"`
+}
+
+type tree struct {
+	Name string `json:"name"`
+	Kids []tree `json:"kids,omitempty"`
+}
+
+type everything struct {
+	base
+	Text   string         `json:"text" doc:"what it says"`
+	Whole  int            `json:"whole,omitempty"`
+	Count  uint8          `json:"count,omitzero"`
+	Share  float64        `json:"share"`
+	Quoted int            `json:"quoted,string"`
+	On     *bool          `json:"on"`
+	When   time.Time      `json:"when"`
+	Bytes  []byte         `json:"bytes"`
+	Tags   []string       `json:"tags"`
+	Sizes  map[string]int `json:"sizes"`
+	Any    any            `json:"any"`
+	Raw    json.RawMessage
+	Tree   tree   `json:"tree"`
+	Hidden string `json:"-"`
+	own    string
+}
+
+// round passes a value through its parameters, as a submission and a worker do.
+func round[T any](t *testing.T, in T, want string) {
+	t.Helper()
+	params, err := encode(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want != "" && string(body) != want {
+		t.Errorf("%T becomes %s, want %s", in, body, want)
+	}
+	out, err := decode[T](body)
+	if err != nil || !reflect.DeepEqual(out, in) {
+		t.Errorf("%T comes back as %+v, want %+v: %v", in, out, in, err)
+	}
+	// The declarations made from the type accept what the type makes.
+	j := job.Job{Name: "a", Spec: job.Spec{Handler: "a"}, Params: param.Params{Declared: declared(reflect.TypeFor[T]())}}
+	if err := j.Validate(); err != nil {
+		t.Errorf("%T: %v", in, err)
+	}
+	set, wrong := j.Params.Read(params, nil)
+	if wrong = append(wrong, j.Params.Missing(set)...); len(wrong) > 0 {
+		t.Errorf("%T: %v", in, wrong)
+	}
+}
+
+func TestParameters(t *testing.T) {
+	yes := true
+	round(t, everything{Raw: json.RawMessage("1")}, "")
+	round(t, everything{base: base{"me"}, Text: "a", Whole: 1, Count: 2, Share: 0.5, Quoted: 3, On: &yes, When: time.Unix(1e9, 0).UTC(),
+		Bytes: []byte("b"), Tags: []string{"c"}, Sizes: map[string]int{"d": 4}, Any: "e", Raw: json.RawMessage(`{"f":5}`),
+		Tree: tree{"g", []tree{{"h", nil}}}}, "")
+	round(t, struct{}{}, `{}`)
+	round(t, &base{"me"}, `{"owner":"me"}`)
+	round(t, map[string]int{"a": 1}, `{"a":1}`)
+	round(t, "a", `{"value":"a"}`)
+	round(t, 7, `{"value":7}`)
+	round(t, []string{"a"}, `{"value":["a"]}`)
+	round(t, []string(nil), `{"value":null}`)
+	round(t, time.Unix(1e9, 0).UTC(), `{"value":"2001-09-09T01:46:40Z"}`)
+}
+
+// A declaration refuses what the type could not take, and asks for what it needs.
+func TestDeclared(t *testing.T) {
+	p := param.Params{Declared: declared(reflect.TypeFor[everything]())}
+	for name, bad := range map[string]string{"text": `1`, "whole": `1.5`, "count": `-1`, "when": `7`, "tags": `[1]`, "sizes": `{"a":"b"}`,
+		"tree": `{"name":"a","kids":[{}, 1]}`, "Hidden": `"a"`, "own": `"a"`, "quoted": `3`, "owner": `null`} {
+		if _, wrong := p.Read(map[string]json.RawMessage{name: json.RawMessage(bad)}, nil); len(wrong) != 1 {
+			t.Errorf("%s: %s is refused with %v", name, bad, wrong)
+		}
+	}
+	var missing []string
+	for i := range p.Declared {
+		if !p.Declared[i].Optional {
+			missing = append(missing, p.Declared[i].Name)
+		}
+	}
+	want := []string{"owner", "text", "share", "quoted", "when", "bytes", "tags", "sizes", "any", "Raw", "tree"}
+	if !reflect.DeepEqual(missing, want) {
+		t.Errorf("required are %q, want %q", missing, want)
+	}
+}
+
+// Names of jobs have no dots or colons, and those of functions may.
+func TestNames(t *testing.T) {
+	f := Action("mail:welcome.de", func(context.Context, int) error { return nil })
+	if j, err := f.of.asJob(); err != nil || j.Name != "mail-welcome-de" || j.Handler != "mail:welcome.de" {
+		t.Errorf("the job is %s of the handler %s: %v", j.Name, j.Handler, err)
+	}
+}
+
+func TestResult(t *testing.T) {
+	for want, out := range map[string]any{"": struct{}{}, `{"owner":"me"}`: base{"me"}, "7": 7} {
+		if got, err := encodeResult(out); string(got) != want || err != nil {
+			t.Errorf("%v becomes %s, want %s: %v", out, got, want, err)
+		}
+	}
+	if got, err := encodeResult([]int(nil)); got != nil || err != nil {
+		t.Errorf("nothing becomes %s: %v", got, err)
+	}
+}
