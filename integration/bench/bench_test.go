@@ -89,6 +89,7 @@ func serve(t *testing.T, layout streams.Layout) func(string) (*nats.Conn, error)
 const patience = 5 * time.Minute
 
 func TestRunMeasuresEverything(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -137,6 +138,7 @@ func TestRunMeasuresEverything(t *testing.T) {
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	dial := serve(t, streams.Layout{})
 	_, err := Run(ctx, Config{Dial: dial, Tasks: 1 << 30, Rounds: 1, Latencies: 5, Progress: func(what string) {

@@ -18,6 +18,7 @@ import (
 // The benchmark measures every page that links lead to, a few of each kind, in the present and,
 // where the page existed then, in the past.
 func TestManyPages(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,8 +14,11 @@ import (
 	"time"
 
 	"millrace/files"
+	"millrace/internal/testkit"
 	"millrace/worker/filecache"
 )
+
+func TestMain(m *testing.M) { os.Exit(testkit.Thrifty(m).Run()) }
 
 // world is a store, and a cache on it.
 type world struct {
