@@ -110,6 +110,15 @@ func (p *port) Trim(ctx context.Context, below uint64) error {
 	}})
 }
 
+// carries tells whether a record says only what others have said before.
+func carries(r *events.Record) bool {
+	switch r.Fact.Type {
+	case events.TaskCarried, events.TaskKept, events.NodeCarried, events.QueueCarried:
+		return true
+	}
+	return r.Fact.Repeats > 0
+}
+
 // judgeTrim compares what is left of the log with all that was.
 func (h *history) judgeTrim() {
 	h.observe()
@@ -150,7 +159,7 @@ func (h *history) judgeTrim() {
 	}
 	queues := map[string]queue.Queue{}
 	for i := range h.records {
-		if r := &h.records[i]; r.Kind == events.KindQueue && r.Fact.Event != nil {
+		if r := &h.records[i]; r.Kind == events.KindQueue && r.Fact.Event != nil && !carries(r) {
 			q := queues[r.Fact.Queue]
 			q.Name = r.Fact.Queue
 			queues[r.Fact.Queue] = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, r.Fact.Event.(queue.Event))
