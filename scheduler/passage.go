@@ -23,7 +23,7 @@ type passage struct {
 	needs map[task.ID]bool
 	// folds are the tasks by what the front says, those that have not ended; ended are the others.
 	folds map[task.ID]*folded
-	ended map[task.ID]ended
+	ended map[task.ID]remains
 	known map[task.ID]known // as they were read
 	// stay are the tasks that are to be carried, dead those that go.
 	stay []task.ID
@@ -43,8 +43,8 @@ type folded struct {
 	first uint64
 }
 
-// ended is what must be known of a task that has ended, by the front alone.
-type ended struct {
+// remains is what must be known of a task that has ended, by the front alone.
+type remains struct {
 	first  uint64
 	stays  time.Time // until then; zero for ever
 	parent task.ID
@@ -63,7 +63,7 @@ type known struct {
 
 // survey reads the front of the log, and decides what becomes of it.
 func (f *Forget) survey(ctx context.Context, below uint64, now time.Time) (*passage, error) {
-	p := &passage{Forget: f, below: below, now: now, needs: map[task.ID]bool{}, folds: map[task.ID]*folded{}, ended: map[task.ID]ended{},
+	p := &passage{Forget: f, below: below, now: now, needs: map[task.ID]bool{}, folds: map[task.ID]*folded{}, ended: map[task.ID]remains{},
 		known: map[task.ID]known{}, dead: map[task.ID]bool{}, kinds: map[string]bool{}, defs: map[task.Def][]events.Record{}, tallies: map[string]*task.JobTallied{}}
 	var err error
 	if p.upTo, err = f.Log.Last(ctx); err != nil {
@@ -152,7 +152,7 @@ func (p *passage) fold(id task.ID, r *events.Record) {
 	if !t.State.Terminal() || t.SubmittedAt.IsZero() || t.Carry != nil || p.needs[id] || locks(&t.Task, p.now) {
 		return
 	}
-	e := ended{first: t.first, parent: t.Parent, job: t.Job}
+	e := remains{first: t.first, parent: t.Parent, job: t.Job}
 	if d := p.Keeping.of(&t.Task); d > 0 {
 		e.stays = t.EndedAt.Add(d)
 	}

@@ -46,10 +46,13 @@ type small struct {
 	silences  int // of the heartbeats of a worker that goes on otherwise
 	drains    int // of the first worker: it is asked to end
 	passes    int // of a third of a lease each
+	reopens   int // of the first task, by a client that finds it ended
+	forgets   int // moves of the horizon; at the first, nothing may be too young to go
 	depth     int // choices from the beginning at most
 	broken    func(*claim.Protocol) *claim.Protocol
 	unchecked bool // the log ignores the expected sequence
 	hasty     bool // a worker says that it drains while it claims
+	rash      bool // the front of the log goes before what lives there is carried
 	patient   bool // what waits for its start takes any heartbeat for a confirmation
 }
 
@@ -65,6 +68,8 @@ type place struct {
 	ids    int
 	runs   []*stay
 	fail   error
+	all    []events.Record // all that ever was in the log
+	first  uint64          // of what is left of it
 }
 
 // resident is an actor in a small world: a coroutine that stops before each call.
@@ -120,6 +125,12 @@ func newPlace(s small) *place {
 	}
 	if s.births > 0 {
 		p.enter("submitter", p.submitAgain)
+	}
+	if s.reopens > 0 {
+		p.enter("reopener", p.reopen)
+	}
+	if s.forgets > 0 {
+		p.enter("collector", p.forget)
 	}
 	return p
 }
@@ -311,7 +322,7 @@ var errDrained = errors.New("a node claims that is draining")
 func (p *place) drained() error {
 	draining := map[string]bool{}
 	sessions := map[node.ID]string{}
-	for _, r := range p.mem.All() {
+	for _, r := range p.everything() {
 		switch e := r.Fact.Event.(type) {
 		case node.Registered:
 			sessions[r.Fact.Node] = e.Session
@@ -400,10 +411,23 @@ func (p *place) ended() bool {
 	return ends == p.tasks
 }
 
-func (p *place) story(id task.ID) story {
-	records, err := p.mem.Task(context.Background(), id)
-	p.must(nil, err)
-	return records
+func (p *place) story(id task.ID) (s story) {
+	for _, r := range p.everything() {
+		if r.Fact.Task == id && !carries(&r) {
+			s = append(s, r)
+		}
+	}
+	return s
+}
+
+// everything is all that ever was in the log.
+func (p *place) everything() []events.Record {
+	records := p.mem.All()
+	if len(records) > 0 {
+		p.first = records[0].Seq
+		p.all = append(p.all[:records[0].Seq-1], records...)
+	}
+	return p.all
 }
 
 // available tells whether a worker that pulls would get an offer. A worker whose last beat is long
@@ -427,6 +451,7 @@ func (p *place) restart(r *resident) {
 
 // goOn lets a resident make its call, and run to the next one.
 func (p *place) goOn(r *resident, f fate) {
+	p.everything() // before some of it goes
 	c := r.pending
 	r.fate = f
 	r.pending, _ = r.next()
@@ -436,7 +461,7 @@ func (p *place) goOn(r *resident, f fate) {
 		saw += fmt.Sprint(p.about(c))
 	case write:
 		if c.op == "pull" && c.seq > 0 {
-			saw += nameOf(p.mem.All(), c.seq)
+			saw += nameOf(p.everything(), c.seq)
 		}
 	}
 	if r.seen != nil || c.op == "pull" || r.pending == nil || r.pending.op != "pull" {
@@ -451,7 +476,7 @@ func (p *place) goOn(r *resident, f fate) {
 // about counts the records that a read looked at.
 func (p *place) about(c *call) int {
 	n := 0
-	for _, r := range p.mem.All() {
+	for _, r := range p.everything() {
 		if r.Fact.Task == c.task && (c.task != "" || strings.HasSuffix(c.op, string(r.Fact.Node))) {
 			n++
 		}
@@ -498,8 +523,8 @@ func (p *place) state() uint64 {
 // lines are the parts of the state; their order means nothing.
 func (p *place) lines() []string {
 	ago := func(t time.Time) time.Duration { return min(p.now.Sub(t), ackWait) } // all that is older is old
-	all := p.mem.All()
-	lines := []string{fmt.Sprint("left ", p.restarts, p.lost, p.blind, p.early, p.silences, p.drains, p.passes)}
+	all := p.everything()
+	lines := []string{fmt.Sprint("left ", p.restarts, p.lost, p.blind, p.early, p.silences, p.drains, p.passes, p.first)}
 	chains := map[string][]string{}
 	for i := range all {
 		r := &all[i]
@@ -562,6 +587,9 @@ func (p *place) judge() error {
 			if err := promise(s); err != nil {
 				return err
 			}
+		}
+		if err := p.remembers(taskID(i+1), s); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -677,6 +705,9 @@ var depthFlag = flag.Int("depth", usualDepth, "how many `steps` of the small wor
 // Every history of these worlds keeps the promises, and comes to its end.
 func TestExploration(t *testing.T) {
 	worlds := maps.Clone(smallWorlds)
+	for name, s := range worldsThatForget {
+		worlds["the horizon, and "+name] = s
+	}
 	if *depthFlag > usualDepth {
 		maps.Copy(worlds, worldsOfTwo)
 		for name, s := range worlds {
@@ -714,6 +745,16 @@ var smallWorlds = map[string]small{
 	"everything, for as many steps as -depth": {tasks: 2, workers: 2, restarts: 1, lost: 1, early: 1, cancels: 1, births: 1, passes: 3},
 }
 
+// worldsThatForget move the horizon once, between any two steps of the others.
+var worldsThatForget = map[string]small{
+	"a claim and a redelivery":     {tasks: 1, workers: 2, early: 1, passes: 1, forgets: 1, depth: 13},
+	"an end and a retry by hand":   {tasks: 1, workers: 1, reopens: 1, passes: 2, forgets: 1, depth: 20},
+	"a takeover":                   {tasks: 1, workers: 2, restarts: 1, passes: 2, forgets: 1, depth: 13},
+	"a second birth":               {tasks: 1, workers: 1, births: 1, passes: 2, forgets: 1, depth: 16},
+	"a cancel":                     {tasks: 1, workers: 1, cancels: 1, passes: 2, forgets: 1, depth: 16},
+	"two tasks, one of which ends": {tasks: 2, workers: 1, passes: 2, forgets: 1, depth: 18},
+}
+
 // worldsOfTwo have two mishaps each, and take as long as all of the others.
 var worldsOfTwo = map[string]small{
 	"a lost answer and an early redelivery": {tasks: 1, workers: 2, lost: 1, early: 1, passes: 2, depth: whole},
@@ -735,6 +776,7 @@ func TestExplorationFindsFaults(t *testing.T) {
 		{"the log ignores the expected sequence", small{tasks: 1, workers: 2, births: 1, depth: whole, unchecked: true}, errI2},
 		{"what waits for its start takes any heartbeat for a confirmation", small{tasks: 1, workers: 2, lost: 1, passes: 4, depth: whole, patient: true}, errOverlap},
 		{"a node says that it drains while it claims", small{tasks: 1, workers: 2, drains: 1, depth: whole, hasty: true}, errDrained},
+		{"the front of the log goes too early", small{tasks: 2, workers: 1, passes: 2, forgets: 1, depth: 18, rash: true}, errForgets},
 		{"a node that beats holds all its leases", small{tasks: 1, workers: 2, lost: 1, blind: 1, passes: 1, depth: whole, broken: trustful}, errI2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
