@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/node"
 	"millrace/task/queue"
 )
@@ -128,6 +129,25 @@ func (r *Recorder) CarryTask(ctx context.Context, id task.ID, below uint64) (wro
 		}
 	}
 	return wrote, fmt.Errorf("carry task %s: %w", id, ErrContended)
+}
+
+// outlives makes sure that a task which has another life stays, with its children, if the horizon is
+// on its way past it: a server may have found it ended a moment ago. The error wraps [ErrForgotten] if
+// it is too late; then it has no other life.
+func (r *Recorder) outlives(ctx context.Context, t *task.Task) error {
+	h, err := r.Horizon(ctx)
+	if err != nil || h.Below == 0 {
+		return err
+	}
+	if _, err = r.CarryTask(ctx, t.ID, h.Below); err != nil {
+		return err
+	}
+	for _, id := range birth.ChildIDs(t) {
+		if _, failed := r.CarryTask(ctx, id, h.Below); failed != nil && !errors.Is(failed, ErrForgotten) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
 }
 
 // HorizonFact makes a fact of a step of the horizon.

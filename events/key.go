@@ -121,7 +121,10 @@ func (r *Recorder) reopenUnique(ctx context.Context, t *task.Task, c task.Reopen
 	if err != nil {
 		return nil, err
 	}
-	return event, r.LoadInto(ctx, t.ID, t)
+	if err := r.LoadInto(ctx, t.ID, t); err != nil {
+		return event, err
+	}
+	return event, r.outlives(ctx, t)
 }
 
 // FreeFor tells whether a task could be born as far as its unique key is concerned: if not, the error

@@ -185,6 +185,9 @@ func (r *Recorder) Move(ctx context.Context, t *task.Task, c task.Command) (task
 		t.Apply(task.Recorded{Seq: d.End, Chain: true, At: f.At, Actor: f.Actor, Corr: f.Corr, Event: event})
 	}
 	r.tidy(ctx, was, t, event)
+	if _, again := event.(task.Reopened); again {
+		return event, r.outlives(ctx, t)
+	}
 	return event, nil
 }
 

@@ -183,13 +183,19 @@ func (c *client) insist(do func() error) {
 	for {
 		err := do()
 		switch {
-		case err == nil, errors.Is(err, task.ErrUnknown), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrNotWaiting):
+		case err == nil, errors.Is(err, task.ErrUnknown), errors.Is(err, events.ErrForgotten), blocked(err), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrNotWaiting):
 			return
 		case c.h.weather.watched && c.h.rng.IntN(2) == 0:
 			c.h.remark(c.name, "gives up: "+err.Error())
 			return
 		}
 	}
+}
+
+// blocked tells whether another task has the unique key.
+func blocked(err error) bool {
+	_, is := errors.AsType[*events.Taken](err)
+	return is
 }
 
 // newTask names a task that may be spoken of from now on.
@@ -236,6 +242,9 @@ func (h *history) submission(id task.ID) birth.Submission {
 	}
 	if h.variant.thrifty && h.weather.watched && h.policies.IntN(3) > 0 {
 		h.budget(&s)
+	}
+	if h.variant.forgets {
+		h.unique(&s)
 	}
 	if h.variant.windowed && h.policies.IntN(2) == 0 {
 		s.Spec.Window = minutes

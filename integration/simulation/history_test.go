@@ -66,6 +66,9 @@ type history struct {
 	waited     int     // tasks that have waited for nodes to the end
 	stranded   int     // open tasks that ran last on a node when it retired
 	blamed     task.ID // the task that it is about, if it is about one
+	moved      int     // times that the horizon moved
+	// gone are the tasks that the log does not have any more.
+	gone map[task.ID]bool
 }
 
 // variant is a rule that is broken on purpose; the zero value is an honest history.
@@ -97,6 +100,9 @@ type variant struct {
 	// families: few tasks, all of them graphs, which clients retry and cancel. No stranger writes:
 	// what a step needs may have ended with a fact of his.
 	families bool
+	// forgets: servers move the horizon of the log, which front breaks.
+	forgets bool
+	front   func(*port) frontLog
 	// values: their steps leave results and messages of every kind, and read those of others.
 	values bool
 	// spared are the faults that do not happen, skipped the steps in which nothing happens, and
@@ -131,10 +137,13 @@ func play(t *testing.T, seed uint64, v variant) *history {
 	h := &history{
 		seed: seed, dice: dice, rng: rng, policies: rand.New(rand.NewPCG(seed, 11)), weather: forecast(rng), variant: v,
 		runs: map[task.ID][]*run{}, accepted: map[task.ID]bool{}, stories: map[task.ID]story{}, late: map[task.ID]bool{}, rated: map[string]*ratedUse{}, fold: newFold(),
-		lost: losses{tasks: map[task.ID]bool{}},
+		lost: losses{tasks: map[task.ID]bool{}}, gone: map[task.ID]bool{},
 	}
 	if v.older { // what it forgets, nobody but a scheduler may know
 		h.weather.watched = true
+	}
+	if v.forgets {
+		h.weather.noise = 0
 	}
 	if v.families {
 		h.weather.noise, h.weather.watched = 0, true
@@ -185,6 +194,9 @@ func (h *history) cast() {
 	}
 	come(clients, "client-", h.startClient)
 	come(workers, "n", func(name string) { h.startWorker(node.ID(name), true, nil) })
+	if h.variant.forgets {
+		come(1+h.policies.IntN(2), "horizon-", func(name string) { h.startCollector(name, true) })
+	}
 	if h.weather.watched {
 		come(schedulers, "sched-", func(name string) {
 			h.startScheduler(name, true)
@@ -359,8 +371,11 @@ func (h *history) observe() {
 func (h *history) learn(r *events.Record) {
 	h.records = append(h.records, *r)
 	h.fold.add(r)
-	if id := r.Fact.Task; id != "" {
+	if id := r.Fact.Task; id != "" && r.Fact.Type != events.TaskCarried && r.Fact.Type != events.TaskKept {
 		h.stories[id] = append(h.stories[id], *r)
+	}
+	if h.variant.forgets {
+		h.judgeKeys()
 	}
 	h.judgeRates(r)
 }
@@ -418,6 +433,9 @@ func (h *history) settle() {
 		h.startScheduler("sched-0", false)
 		h.startAdmitter("sched-0-limits", false)
 	}
+	if h.variant.forgets {
+		h.startCollector("horizon-0", false)
+	}
 	for _, a := range h.actors {
 		if a.stopped = (time.Time{}); a.pending != nil {
 			a.pending.after = time.Time{}
@@ -439,7 +457,7 @@ func (h *history) settle() {
 		h.blame(id, kept(id, h.stories[id]))
 	}
 	for _, id := range slices.Sorted(maps.Keys(h.stories)) {
-		if h.lost.times > 0 && !h.says(id) {
+		if h.lost.times > 0 && !h.says(id) || !h.remembers(id) {
 			continue
 		}
 		h.blame(id, over(h.stories[id]))
@@ -464,7 +482,7 @@ func (h *history) settle() {
 	}
 	// In a roomy one, one attempt of a process stands still while another runs. In families, no
 	// scheduler hears of the ends that steps wait for, and the sweep lets them go.
-	if h.weather.fair() && h.lost.times == 0 && !h.variant.roomy && !h.variant.families {
+	if h.weather.fair() && h.lost.times == 0 && !h.variant.roomy && !h.variant.families && !h.variant.forgets {
 		h.fail(h.undisturbed())
 	}
 }
@@ -495,7 +513,7 @@ func (h *history) over() bool {
 		return true
 	}
 	for id, s := range h.stories {
-		if over(s) != nil && (h.lost.times == 0 || h.says(id)) {
+		if over(s) != nil && (h.lost.times == 0 || h.says(id)) && h.remembers(id) {
 			return false
 		}
 	}

@@ -217,5 +217,6 @@ func (b *Book) Undo(p *Sent) {
 func (b *Book) Learn(p *Sent, ends []uint64) {
 	for i, of := range p.Scopes {
 		b.known.Learn(of, ends[i])
+		b.known.Emptied(of, ends[i], p.Heads[i])
 	}
 }

@@ -48,6 +48,13 @@ func (a *Limiter) Learn(name limit.Scope, head uint64) {
 	s.head = max(s.head, head)
 }
 
+// Emptied records that the log has forgotten all of a scope's chain, up to the head that was known.
+func (a *Limiter) Emptied(name limit.Scope, end, head uint64) {
+	if s := a.scopes[name]; s != nil && end == 0 && s.head == head {
+		s.head = 0
+	}
+}
+
 // Out tells whether an admission of the counter's scope is on its way.
 func (a *Limiter) Out(counter string) bool {
 	c := a.counters[counter]

@@ -36,7 +36,7 @@ func (p *parts) forget(store *jet.Store, view *projections.Store, decider *sched
 		Forget: scheduler.Forget{
 			Rec: &events.Recorder{Log: store, Actor: events.PartScheduler, Now: store.Now, NewID: events.NewID}, Log: store,
 			Keeping: scheduler.Keeping{Age: p.settings.KeepAge, Tasks: p.settings.KeepTasks, Of: p.settings.Kept},
-			Ended:   view.Ended, Sealer: p.sealer(store),
+			Ended:   view.Ended,
 			Needed:  func(ctx context.Context) (map[task.ID]bool, uint64, error) { return scheduler.Waits(ctx, view) },
 			Counts: func(context.Context) (since time.Time, _ error) {
 				counters, _ := decider.Limits("", 0)
@@ -47,6 +47,7 @@ func (p *parts) forget(store *jet.Store, view *projections.Store, decider *sched
 				}
 				return since, nil
 			},
+			Sealer: p.sealer(store),
 		},
 		Every: 12 * p.settings.Sweep, First: func() bool { return decider.First("horizon") }, Logger: p.log,
 	}

@@ -1,0 +1,230 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/scheduler"
+	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/job"
+	"millrace/task/node"
+	"millrace/task/queue"
+)
+
+// In forgetting histories servers move the horizon of the log all the time, and what has ended stays
+// for seconds only. The judge keeps all that ever was in the log.
+
+// errForgets: what the log still has says something else than all that it ever had, or it has
+// forgotten what was needed.
+var errForgets = errors.New("horizon: the log forgets only what nobody needs")
+
+// keepFor is how long ended tasks stay in a forgetting history.
+const keepFor = 5 * time.Second
+
+// frontLog is a log as a server sees it that moves the horizon.
+type frontLog interface {
+	events.Trimmer
+	events.Follower
+}
+
+// startCollector begins a server that moves the horizon.
+func (h *history) startCollector(name string, mortal bool) {
+	h.start(name, mortal, func(a *actor) {
+		v := h.view(a)
+		p := &port{h.mem, a}
+		f := &scheduler.Forget{
+			Rec: h.recorder(a, "scheduler"), Log: p, Keeping: scheduler.Keeping{Age: keepFor, Least: 3, Most: 60},
+			Needed: func(ctx context.Context) (map[task.ID]bool, uint64, error) { return scheduler.Waits(ctx, v) },
+			Wait: func(_ context.Context, d time.Duration) error {
+				a.turn("waits", time.Now().Add(d))
+				a.setClock(false)
+				return nil
+			},
+		}
+		if h.variant.front != nil {
+			f.Log = h.variant.front(p)
+		}
+		for {
+			a.turn("waits", h.in(4*time.Second))
+			a.setClock(false)
+			done, err := f.Round(context.Background())
+			if err != nil {
+				h.remark(name, "no move: "+err.Error())
+			}
+			if done.Done {
+				h.moved++
+			}
+		}
+	})
+}
+
+// A server's calls that move the horizon.
+
+func (p *port) First(ctx context.Context) (first uint64, err error) {
+	err = p.actor.call(&call{kind: read, op: "read the first sequence", do: func() (err error) {
+		first, err = p.Memory.First(ctx)
+		return err
+	}})
+	return first, err
+}
+
+func (p *port) StoredAt(ctx context.Context, at time.Time) (seq uint64, stored time.Time, err error) {
+	err = p.actor.call(&call{kind: read, op: "look for a time", do: func() (err error) {
+		seq, stored, err = p.Memory.StoredAt(ctx, at)
+		return err
+	}})
+	return seq, stored, err
+}
+
+func (p *port) Floor(ctx context.Context) (floor events.Floor, err error) {
+	err = p.actor.call(&call{kind: read, op: "look at offers", do: func() (err error) {
+		floor, err = p.Memory.Floor(ctx)
+		return err
+	}})
+	return floor, err
+}
+
+func (p *port) Trim(ctx context.Context, below uint64) error {
+	return p.actor.call(&call{kind: write, op: fmt.Sprint("remove all below ", below), do: func() error {
+		err := p.Memory.Trim(ctx, below)
+		p.actor.h.judgeTrim()
+		return err
+	}})
+}
+
+// judgeTrim compares what is left of the log with all that was.
+func (h *history) judgeTrim() {
+	h.observe()
+	ctx := context.Background()
+	for _, id := range slices.Sorted(maps.Keys(h.stories)) {
+		whole := h.fold.tasks[id]
+		if whole.State == task.Unknown || whole.Spec == nil {
+			continue
+		}
+		records, _ := h.mem.Task(ctx, id)
+		is := events.FoldTask(id, records)
+		switch {
+		case is.Spec == nil && whole.State.Terminal():
+			if !h.gone[id] && time.Now().Before(whole.EndedAt.Add(keepFor-margin)) {
+				h.blame(id, broken(errForgets, "it has ended %v ago", time.Since(whole.EndedAt)))
+			}
+			h.gone[id] = true
+			if p := h.fold.tasks[whole.Parent]; whole.Parent != "" && p.Spec != nil && !p.State.Terminal() && !h.gone[whole.Parent] {
+				h.blame(id, broken(errForgets, "its parent %s is %s", short(p.ID), p.State))
+			}
+		case is.Spec == nil:
+			if last := h.stories[id][len(h.stories[id])-1]; !h.gone[id] && last.Fact.Type != events.TaskReopened {
+				h.blame(id, broken(errForgets, "it is %s, and gone", whole.State))
+			}
+			h.gone[id] = true // whoever reopened it just now hears that
+		default:
+			if field := differsFrom(&is, &whole); field != "" {
+				h.blame(id, broken(errForgets, "%s is not what it was: %+v\nand was %+v\n%s", field, is, whole, telling(records)))
+			}
+		}
+	}
+	for id, was := range h.fold.nodes {
+		records, _ := h.mem.Node(ctx, id, 0)
+		is := events.FoldNode(id, records)
+		if is.Head, was.Head = 0, 0; was.State != node.Retired && !reflect.DeepEqual(is, was) {
+			h.fail(broken(errForgets, "node %s is %+v and was %+v", id, is, was))
+		}
+	}
+	queues := map[string]queue.Queue{}
+	for i := range h.records {
+		if r := &h.records[i]; r.Kind == events.KindQueue && r.Fact.Event != nil {
+			q := queues[r.Fact.Queue]
+			q.Name = r.Fact.Queue
+			queues[r.Fact.Queue] = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, r.Fact.Event.(queue.Event))
+		}
+	}
+	for name, was := range queues {
+		records, _ := h.mem.Queue(ctx, name)
+		if is := events.FoldQueue(name, records); is.Bounds() != was.Bounds() || was.Rate.Limit > 0 && is.RateSince != was.RateSince {
+			h.fail(broken(errForgets, "queue %s is %+v and was %+v", name, is, was))
+		}
+	}
+}
+
+// differsFrom names the first field in which two folds of a task differ; "" if none does. Where the log
+// is, may differ.
+func differsFrom(a, b *task.Task) string {
+	x, y := reflect.ValueOf(*a), reflect.ValueOf(*b)
+	for i := range x.NumField() {
+		switch name := x.Type().Field(i).Name; name {
+		case "Head", "Seq", "Carry", "Rivals":
+		default:
+			if !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// remembers tells whether the log still has a task.
+func (h *history) remembers(id task.ID) bool {
+	if !h.variant.forgets {
+		return true
+	}
+	records, _ := h.mem.Task(context.Background(), id)
+	t := events.FoldTask(id, records)
+	return t.Spec != nil
+}
+
+// judgeKeys checks that no two open tasks have one unique key.
+func (h *history) judgeKeys() {
+	holder := map[string]task.ID{}
+	for _, id := range slices.Sorted(maps.Keys(h.fold.tasks)) {
+		t := h.fold.tasks[id]
+		key, err := t.UniqueKey()
+		if err != nil || key == "" || t.State.Terminal() || t.State == task.Unknown || h.gone[id] {
+			continue
+		}
+		if other := holder[key]; other != "" {
+			h.blame(id, broken(errForgets, "task %s has the unique key, too", short(other)))
+		}
+		holder[key] = id
+	}
+}
+
+// unique gives some tasks a unique key.
+func (h *history) unique(s *birth.Submission) {
+	if h.policies.IntN(4) == 0 {
+		s.Spec.Unique = job.Unique{Key: []string{"/x", "/y"}[h.policies.IntN(2)]}
+	}
+}
+
+// Whatever the log forgets, and whenever, nothing is lost and nothing happens twice.
+func TestSimulationOfForgetting(t *testing.T) {
+	var moved, forgotten, carried atomic.Int64
+	each(max(*historiesFlag/2, 1), func(seed uint64) bool {
+		seed += *firstFlag
+		if *seedFlag >= 0 {
+			seed = uint64(*seedFlag)
+		}
+		h := play(t, seed, variant{forgets: true, families: seed%4 == 3, retiring: seed%8 == 1, roomy: seed%8 == 5})
+		h.report(t)
+		moved.Add(int64(h.moved))
+		forgotten.Add(int64(len(h.gone)))
+		for i := range h.records {
+			if h.records[i].Kind == events.KindCarried {
+				carried.Add(1)
+			}
+		}
+		return !t.Failed()
+	})
+	if !t.Failed() && (moved.Load() == 0 || forgotten.Load() == 0 || carried.Load() == 0) {
+		t.Errorf("the horizon moved %d times, %d tasks were forgotten and %d carried", moved.Load(), forgotten.Load(), carried.Load())
+	}
+	t.Logf("the horizon moved %d times, %d tasks were forgotten, %d facts carried some", moved.Load(), forgotten.Load(), carried.Load())
+}
