@@ -117,7 +117,8 @@ const (
 	BucketSubject   = "$KV."
 	ServicePing     = "$SRV.PING.millrace" // asks all servers of the service who they are
 	BucketStream    = "KV_"
-	ObjectSubject   = "$O." // contents of object stores, which are archives
+	ObjectSubject   = "$O."  // contents of object stores, which are archives
+	ObjectStream    = "OBJ_" // begins the name of an object store's stream
 )
 
 // OfferSubject is the subject of an offer. An offer without special needs lies where every version

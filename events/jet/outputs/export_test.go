@@ -16,6 +16,14 @@ const (
 
 func HoldsUp(mark, protection uint64, age time.Duration) bool { return holdsUp(mark, protection, age) }
 
+func (s *Segments) Sweep(ctx context.Context, abandoned time.Duration) error {
+	b, err := s.store(ctx)
+	if err != nil {
+		return err
+	}
+	return s.sweep(ctx, b, abandoned)
+}
+
 func (s *Files) Mark(ctx context.Context) (unmark func(), err error) { return s.mark(ctx) }
 
 func (s *Files) SweepMark(ctx context.Context) (seq uint64, age time.Duration, err error) {

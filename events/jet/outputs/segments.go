@@ -8,9 +8,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/events/jet/names"
 	"millrace/events/jet/request"
 )
 
@@ -75,6 +77,9 @@ func (s *Segments) Put(ctx context.Context, write func(io.Writer) (name string, 
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		b, err = s.JS.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: s.Bucket, Description: "Millrace: what the horizon of the log has passed", Storage: jetstream.FileStorage, Replicas: s.Replicas})
 	}
+	if err == nil {
+		err = s.sweep(ctx, b, abandoned)
+	}
 	if err != nil {
 		return err
 	}
@@ -98,6 +103,43 @@ func (s *Segments) Put(ctx context.Context, write func(io.Writer) (name string, 
 		_, err = b.Put(ctx, jetstream.ObjectMeta{Name: name}, file)
 	}
 	return err
+}
+
+// abandoned is how much older than the last message in the store the parts of an object without a name
+// are if their process has ended: an upload is not silent for so long.
+const abandoned = time.Hour
+
+// sweep removes what processes that have ended left unfinished.
+func (s *Segments) sweep(ctx context.Context, b jetstream.ObjectStore, abandoned time.Duration) error {
+	stream, err := s.JS.Stream(ctx, names.ObjectStream+s.Bucket)
+	if err != nil {
+		return err
+	}
+	parts := names.ObjectSubject + s.Bucket + ".C."
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(parts+">"))
+	if err != nil {
+		return err
+	}
+	all, err := b.List(ctx) // after the parts: what was finished since has a name
+	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return err
+	}
+	for _, is := range all {
+		delete(info.State.Subjects, parts+is.NUID)
+	}
+	for subject := range info.State.Subjects {
+		last, err := stream.GetLastMsgForSubject(ctx, subject)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err == nil && last.Time.Before(info.State.LastTime.Add(-abandoned)) {
+			err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Remove removes what lies there under a name.

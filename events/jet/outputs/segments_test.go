@@ -122,3 +122,38 @@ func TestSegmentsThatCannotBe(t *testing.T) {
 		t.Error("read more than was stored")
 	}
 }
+
+// What a killed server has left of an upload goes once nobody can be writing it any more.
+func TestSegmentsAreSwept(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	ctx := within(t)
+	s := &outputs.Segments{Link: store.Link, Bucket: "past", Replicas: 1}
+	want := text(1, 1<<10)
+	if err := put(t, s, "a", want, nil); err != nil {
+		t.Fatal(err)
+	}
+	orphan := names.ObjectSubject + "past.C.orphan"
+	natstest.Raw(t, store.JS, orphan, nil, []byte("half"))
+	if err := put(t, s, "b", want, nil); err != nil {
+		t.Fatal(err)
+	}
+	left := func() int {
+		stream := must(store.JS.Stream(ctx, names.ObjectStream+"past"))(t)
+		return len(must(stream.Info(ctx, jetstream.WithSubjectFilter(names.ObjectSubject+"past.C.>")))(t).State.Subjects)
+	}
+	if n := left(); n != 3 {
+		t.Errorf("there are %d objects, want the two and what may be being written", n)
+	}
+	if err := s.Sweep(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	if n := left(); n != 2 {
+		t.Errorf("there are %d objects, want 2", n)
+	}
+	in := must(s.Open(ctx, "a"))(t)
+	defer in.Close()
+	if got := must(io.ReadAll(in))(t); !bytes.Equal(got, want) {
+		t.Errorf("there are %d bytes, want %d", len(got), len(want))
+	}
+}
