@@ -25,10 +25,13 @@ var words = sync.OnceValue(func() (all map[string]map[string]string) {
 	return all
 })
 
+// home is what the import paths of this module begin with, which may be published under any.
+var home = strings.TrimSuffix(reflect.TypeFor[field]().PkgPath(), "service/httpapi")
+
 // wordsKey names a type of this module in the words.
 func wordsKey(t reflect.Type) string {
 	name, _, _ := strings.Cut(t.Name(), "[")
-	return strings.TrimPrefix(t.PkgPath(), "millrace/") + "." + name
+	return strings.TrimPrefix(t.PkgPath(), home) + "." + name
 }
 
 // about returns the docstring of a field.

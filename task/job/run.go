@@ -25,8 +25,8 @@ type Run struct {
 	// ParamsEnv gives each parameter as a variable, too, as [Variables] names it. Files and Env win
 	// over them. Default: the process gets all of them as one, MILLRACE_PARAMS.
 	ParamsEnv bool `json:"params_env,omitempty"`
-	// Encoding is the name of the encoding in which the process prints, one of [Encodings]: its
-	// lines and messages are converted to UTF-8. Default UTF-8.
+	// Encoding is the name of the encoding in which the process prints, as IANA or browsers know
+	// it: its lines and messages are converted to UTF-8. Default UTF-8.
 	Encoding string `json:"encoding,omitempty" redact:"word"`
 	// User runs the process as another user of the node, by name or number, with that user's
 	// groups. The worker needs the permission for that. Default: the worker's own user.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 )
 
@@ -59,7 +60,7 @@ var ThisBuild = sync.OnceValue(func() Build {
 		}
 	}
 	// Tests are no such program.
-	if b.Commit == "" && b.Version == unreleased && info.Path == "millrace/cmd/millrace" {
+	if b.Commit == "" && b.Version == unreleased && strings.HasSuffix(info.Path, "millrace/cmd/millrace") {
 		checkout(&b)
 	}
 	return b
