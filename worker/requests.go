@@ -136,9 +136,9 @@ func (a *Attempt) resume(ctx context.Context) error {
 
 // Extend asks that the run timeout pass no earlier than by from now, and returns when it now
 // passes: no later than timeout.extend allows, zero if there is no timeout. The deadline of a
-// handler is fixed: there Extend returns an error.
+// Go function is fixed: there Extend returns an error.
 func (a *Attempt) Extend(ctx context.Context, by time.Duration) (time.Time, error) {
-	if a.Task.Spec.Run == nil {
+	if a.fixed() {
 		return a.Deadline, errors.New("extend: the deadline of a handler is fixed")
 	}
 	a.Output.Heartbeat()

@@ -14,13 +14,26 @@ Every function writes one line to the standard output, so nothing here needs a
 server, and a program runs without Millrace as well. Functions that take wait=True
 return when Millrace has answered; they need `run: {stdin: open}` in the job.
 docs/ipc.md describes the protocol. All functions may be called from any thread.
+
+A resident program (millrace worker --program 'python app.py') runs one task after the other:
+
+    @millrace.task("resize")
+    def resize(url: str, width: int = 100):
+        millrace.progress(0.5)
+        return {"width": width}
+
+    millrace.run()
 """
 
+import dataclasses
+import inspect
 import json
 import os
+import queue
 import signal
 import sys
 import threading
+import traceback
 
 VERSION = 1
 MAX_VALUE = 64 << 10  # bytes of a result or a checkpoint as JSON
@@ -36,10 +49,27 @@ _on_cancel = []
 _reading = False
 _ended = False
 _count = 0
+_source = None           # what Millrace writes; the standard input by default
+_out = None              # where a resident program writes; the standard output by default
+_tasks = {}              # handlers by name
+_given = queue.SimpleQueue()
+unknown = 0              # messages of a type that this version does not know
 
 
 class Refused(Exception):
     """Millrace has refused what was asked for; the text says why."""
+
+
+class Failure(Exception):
+    """Raise it in a handler to say more of a failure than its message."""
+
+    def __init__(self, message, cls=None, retryable=None, retry_after=None):
+        super().__init__(message)
+        self.payload = {"message": message, "class": cls, "retryable": retryable, "retry_after": retry_after}
+
+
+class Cancelled(Exception):
+    """The task is to end; check() raises it."""
 
 
 # -- what the task is ---------------------------------------------------------
@@ -51,12 +81,12 @@ def inside():
 
 def id():
     """The task's id, or None outside of Millrace."""
-    return os.environ.get("MILLRACE_TASK")
+    return (_init or {}).get("task") or os.environ.get("MILLRACE_TASK")
 
 
 def attempt():
     """The number of this attempt, from 1."""
-    return int(os.environ.get("MILLRACE_ATTEMPT", "1"))
+    return (_init or {}).get("attempt") or int(os.environ.get("MILLRACE_ATTEMPT", "1"))
 
 
 def _variable(name):
@@ -70,11 +100,15 @@ def _variable(name):
 
 def params():
     """The task's parameters, a dict."""
+    if _out is not None:
+        return (_init or {}).get("params", {})
     return json.loads(_variable("MILLRACE_PARAMS") or "{}")
 
 
 def last_checkpoint(default=None):
     """The last checkpoint() of an earlier attempt."""
+    if _out is not None:
+        return (_init or {}).get("checkpoint", default)
     text = _variable("MILLRACE_CHECKPOINT")
     return json.loads(text) if text else default
 
@@ -97,30 +131,16 @@ def send(type, payload=None, wait=False, timeout=60):
     """
     global _count
     message = {"v": VERSION, "type": type}
-    if os.environ.get("MILLRACE_KEY"):
-        message["key"] = os.environ["MILLRACE_KEY"]
+    key = (_init or {}).get("key") or os.environ.get("MILLRACE_KEY")
+    if key:
+        message["key"] = key
     if wait and not _read():
         raise RuntimeError("waiting for an answer needs `run: {stdin: open}` in the job")
     if wait:
         with _lock:
             _count += 1
             message["id"] = "py-%d-%d" % (os.getpid(), _count)
-    line = _json(message)
-    if payload is not None:
-        text = _json(payload)
-        if type in ("RESULT", "CHECKPOINT") and _size(text) > MAX_VALUE:
-            raise ValueError("a %s has at most %d bytes, this one has %d" % (type, MAX_VALUE, _size(text)))
-        line = line[:-1] + ',"payload":' + text + "}"
-    if _size(line) > MAX_LINE:
-        raise ValueError("a message has at most %d bytes, this %s has %d" % (MAX_LINE, type, _size(line)))
-    with _write_lock:
-        sys.stdout.flush()
-        out = getattr(sys.stdout, "buffer", None)
-        if out is None:
-            sys.stdout.write(line + "\n")
-        else:
-            out.write(line.encode("utf-8", "replace") + b"\n")
-        sys.stdout.flush()
+    _write(_line(message, type, payload))
     if not wait:
         return None
     with _lock:
@@ -131,6 +151,37 @@ def send(type, payload=None, wait=False, timeout=60):
     if not answer.get("ok"):
         raise Refused(answer.get("error", "refused"))
     return answer
+
+
+def _line(message, type, payload):
+    line = _json(message)
+    if payload is not None:
+        text = _json(payload)
+        if type in ("RESULT", "CHECKPOINT") and _size(text) > MAX_VALUE:
+            raise ValueError("a %s has at most %d bytes, this one has %d" % (type, MAX_VALUE, _size(text)))
+        line = line[:-1] + ',"payload":' + text + "}"
+    if _size(line) > MAX_LINE:
+        raise ValueError("a message has at most %d bytes, this %s has %d" % (MAX_LINE, type, _size(line)))
+    return line
+
+
+def _write(line):
+    with _write_lock:
+        sys.stdout.flush()
+        if _out is not None:
+            _all(_out, line.encode("utf-8", "replace") + b"\n")
+            return
+        out = getattr(sys.stdout, "buffer", None)
+        if out is None:
+            sys.stdout.write(line + "\n")
+        else:
+            out.write(line.encode("utf-8", "replace") + b"\n")
+        sys.stdout.flush()
+
+
+def _all(fd, data):
+    while data:
+        data = data[os.write(fd, data):]
 
 
 def _json(value):
@@ -251,8 +302,8 @@ def _read():
 
 
 def _listen():
-    global _init, _cancel, _ended
-    for line in sys.stdin:
+    global _init, _cancel, _ended, unknown
+    for line in _source or sys.stdin:
         try:
             message = json.loads(line)
         except ValueError:
@@ -261,12 +312,20 @@ def _listen():
         call = []
         with _lock:
             if message.get("type") == "INIT":
-                _init = payload
+                _init, _cancel = payload, None
+                _answers.clear()
+                if _out is not None:
+                    _on_cancel.clear()
+                _given.put(payload)
+            elif message.get("type") == "BYE":
+                break
             elif message.get("type") == "ACK":
                 _answers[payload.get("id")] = payload
             elif message.get("type") == "CANCEL":
                 _cancel = payload
                 call = list(_on_cancel)
+            elif message.get("type") != "PING":
+                unknown += 1
             _lock.notify_all()
         if message.get("type") == "PING":
             heartbeat()
@@ -275,8 +334,104 @@ def _listen():
     with _lock:
         _ended = True
         _lock.notify_all()
+    _given.put(None)
 
 
 def quiet_term():
     """Let SIGTERM end nothing: for programs that end when cancelled() says so."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+# -- resident programs --------------------------------------------------------
+
+def task(name):
+    """Make a function the handler of tasks of a name, in a resident program.
+
+    It gets the parameters as keyword arguments, or as one dataclass if it has one parameter of
+    that type, and returns the result. Arguments that do not fit the annotations (str, int,
+    float, bool, list, dict) fail the task for good.
+    """
+    def handles(function):
+        _tasks[name] = function
+        return function
+    return handles
+
+
+def check():
+    """Raise Cancelled if the task is to end."""
+    if cancelled():
+        raise Cancelled(_cancel.get("reason", "cancelled"))
+
+
+def wait(seconds):
+    """Sleep, and raise Cancelled as soon as the task is to end."""
+    _read()
+    with _lock:
+        _lock.wait_for(lambda: _cancel is not None or _ended, seconds)
+    check()
+
+
+def run():
+    """Run tasks, one at a time, until the worker needs this program no more."""
+    global _source, _out
+    if "MILLRACE_RESIDENT" not in os.environ:
+        sys.exit("no worker keeps this program: start it with millrace worker --program")
+    _source = os.fdopen(os.dup(0), encoding="utf-8")  # so that nothing else reads it
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    _out, mark = os.dup(1), os.dup(2)
+    _read()
+    send("HELLO", {"protocol": VERSION, "tasks": list(_tasks), "library": "python", "marks": True})
+    while True:
+        init = _given.get()
+        if init is None:
+            return
+        end, key = _ends(init), {"v": VERSION, "type": "DONE", "key": init["key"]}
+        try:
+            if "result" in end and _size(_json(end["result"])) > MAX_VALUE:
+                raise ValueError("a result has at most %d bytes" % MAX_VALUE)
+            line = _line(key, "DONE", end)
+        except (TypeError, ValueError) as e:
+            line = _line(key, "DONE", {"error": {"message": "its result: %s" % e, "retryable": False}})
+        sys.stderr.flush()
+        _all(mark, line.encode("utf-8", "replace") + b"\n")
+        _write("\n" + line)
+
+
+def _ends(init):
+    """Run a task and return how it has ended."""
+    try:
+        function = _tasks[init.get("handler")]
+        args, kwargs = _arguments(function, init.get("params", {}))
+        value = function(*args, **kwargs)
+        return {} if value is None else {"result": dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value}
+    except Failure as e:
+        return {"error": {k: v for k, v in e.payload.items() if v is not None}}
+    except Cancelled as e:
+        return {"error": {"message": str(e)}}
+    except BaseException as e:  # also SystemExit: the next task needs the program
+        traceback.print_exc()
+        return {"error": {"message": "%s: %s" % (e.__class__.__name__, e)}}
+
+
+def _arguments(function, params):
+    """The arguments of a handler, checked against its annotations."""
+    wanted = list(inspect.signature(function, eval_str=True).parameters.values())
+    if len(wanted) == 1 and dataclasses.is_dataclass(wanted[0].annotation):
+        return [_fits(wanted[0].annotation, params)], {}
+    return [], _fits(function, params)
+
+
+def _fits(of, params):
+    try:
+        wanted = inspect.signature(of, eval_str=True)
+        for name, value in wanted.bind(**params).arguments.items():
+            kind = wanted.parameters[name].annotation if name in params else None
+            if kind is float and type(value) is int:
+                continue
+            if kind in (str, int, float, bool, list, dict) and type(value) is not kind:
+                raise TypeError("%s is %r, want %s" % (name, value, kind.__name__))
+    except TypeError as e:
+        raise Failure("params: %s" % e, cls="user", retryable=False) from None
+    return of(**params) if inspect.isclass(of) else params
