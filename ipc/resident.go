@@ -83,9 +83,6 @@ type Hello struct {
 	Tasks []string `json:"tasks"`
 	// Library names the library that it uses, for people.
 	Library string `json:"library"`
-	// Marks says that it writes each DONE to its standard error as well, before: there it ends what
-	// the task has printed.
-	Marks bool `json:"marks"`
 }
 
 // Hello reads the payload of a HELLO. It returns an error that says what is missing.

@@ -63,8 +63,9 @@ var _ worker.Runner = (*Residents)(nil)
 const (
 	// byeGrace is how long a program has to end after a BYE, and then after SIGTERM.
 	byeGrace = 2 * time.Second
-	// markWait bounds the wait for the end of what a task has printed to its standard error.
-	markWait = time.Second
+	// drainWait bounds the last pause for what a task has printed to its standard error: something
+	// that it has started may go on printing.
+	drainWait = 100 * time.Millisecond
 	// silentPings is how many PINGs in a row may go without an answer.
 	silentPings = 4
 	// restartMin and restartMax bound the pause before another start after one that has failed.
@@ -222,13 +223,13 @@ func (r *Residents) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 
 // start starts a program and waits for its HELLO.
 func (r *Residents) start(ctx context.Context) (*resident, error) {
-	m := &resident{of: r, ended: make(chan struct{}), retired: make(chan struct{}), hello: make(chan ipc.Message, 1), done: make(chan ipc.Message, 1), marked: make(chan struct{}, 1)}
+	m := &resident{of: r, ended: make(chan struct{}), retired: make(chan struct{}), hello: make(chan ipc.Message, 1), done: make(chan ipc.Message, 1)}
 	key := rand.Text()
 	m.turns.Set(key)
 	env := append(slices.Clip(child.WorkersOwn()),
 		"MILLRACE_IPC="+strconv.Itoa(ipc.Version), "MILLRACE_RESIDENT="+strconv.Itoa(ipc.Version), "MILLRACE_STDIN=open", "MILLRACE_NODE="+r.tasks.Node, ipc.KeyVar+"="+key)
 	c := child.Command{
-		Shell: r.cfg.Shell, Env: r.tasks.withProgram(env), OpenStdin: true, Grace: byeGrace, Limit: graceOf, Started: m.meet, Resources: job.Resources{Memory: r.cfg.Memory},
+		Shell: r.cfg.Shell, Env: r.tasks.withProgram(env), OpenStdin: true, Watched: true, Grace: byeGrace, Limit: graceOf, Started: m.meet, Resources: job.Resources{Memory: r.cfg.Memory},
 		Messages: ipc.Gate{Keyless: ipc.Keyless((&job.Run{}).Strictness(r.tasks.Messages)), Turns: &m.turns},
 	}
 	var running context.Context
@@ -272,15 +273,13 @@ func graceOf(cause error) time.Duration {
 type resident struct {
 	of      *Residents
 	turns   ipc.Turns
-	process child.Process
+	process *child.Running
 	stop    context.CancelCauseFunc
 	result  child.Result     // set before ended is closed
 	ended   chan struct{}    // closed when nothing of it is left
 	retired chan struct{}    // closed when it has had its tasks
 	hello   chan ipc.Message // gets the first one
 	done    chan ipc.Message // holds the DONE of the current task
-	marked  chan struct{}    // holds one when its standard error has reached that
-	marks   bool             // it writes such marks
 	count   atomic.Int64     // tasks so far
 	heard   atomic.Int64     // what it has printed so far, in pieces
 
@@ -295,7 +294,7 @@ type resident struct {
 
 var _ child.Sink = (*resident)(nil)
 
-func (m *resident) meet(p child.Process) { m.process = p }
+func (m *resident) meet(p child.Process) { m.process, _ = p.(*child.Running) }
 
 // greeted checks a HELLO. All programs must have the handlers that the first one had.
 func (m *resident) greeted(said ipc.Message) error {
@@ -303,7 +302,6 @@ func (m *resident) greeted(said ipc.Message) error {
 	if err != nil {
 		return err
 	}
-	m.marks = hello.Marks
 	if m.of.names == nil {
 		m.of.names = hello.Tasks
 	}
@@ -413,13 +411,9 @@ func (m *resident) end() {
 
 // finish returns the outcome of a task that the program has ended.
 func (m *resident) finish(s *session, done ipc.Message, stopped bool) worker.Outcome {
-	if m.marks {
-		select {
-		case <-m.marked:
-		case <-m.ended:
-		case <-time.After(markWait):
-			m.marks = false // something has taken its standard error away
-		}
+	// What it has printed before comes through another pipe.
+	for pause := 10 * time.Microsecond; !m.process.Told() && pause < drainWait; pause *= 2 {
+		time.Sleep(pause)
 	}
 	m.end()
 	s.ends(done)
@@ -500,22 +494,7 @@ func (m *resident) flush() {
 }
 
 func (m *resident) pass(stream child.Stream, line ipc.Line) {
-	if !m.with(func(s *session) {
-		if stream != child.Stderr || !bytes.Contains(line.Text, []byte(s.key)) {
-			s.Line(stream, line)
-			return
-		}
-		line.Each(func(l ipc.Line) {
-			if !bytes.Contains(l.Text, []byte(s.key)) || !bytes.HasPrefix(l.Text, []byte{'{'}) {
-				s.Line(stream, l)
-				return
-			}
-			select {
-			case m.marked <- struct{}{}:
-			default:
-			}
-		})
-	}) {
+	if !m.with(func(s *session) { s.Line(stream, line) }) {
 		line.Each(func(l ipc.Line) { m.say(stream, string(l.Text)) })
 	}
 }

@@ -53,18 +53,18 @@ func Serve(handlers ...Handler) error {
 	return serve(os.Stdin, os.Stdout, os.Stderr, os.Getenv, handlers)
 }
 
-func serve(in io.Reader, out, mark io.Writer, env func(string) string, handlers []Handler) error {
+func serve(in io.Reader, out, errs io.Writer, env func(string) string, handlers []Handler) error {
 	if env("MILLRACE_RESIDENT") == "" {
 		return errors.New("no worker keeps this program: start it with millrace worker --program")
 	}
-	r := &resident{out: &lockedWriter{to: out}, mark: mark, runs: map[string]Handler{}}
+	r := &resident{out: &lockedWriter{to: out}, errs: errs, runs: map[string]Handler{}}
 	names := make([]string, 0, len(handlers))
 	for _, h := range handlers {
 		r.runs[h.name] = h
 		names = append(names, h.name)
 	}
 	hello := &Program{out: r.out, env: env}
-	if err := hello.send(ipc.TypeHello, ipc.Hello{Protocol: ipc.Version, Tasks: names, Library: "go", Marks: true}); err != nil {
+	if err := hello.send(ipc.TypeHello, ipc.Hello{Protocol: ipc.Version, Tasks: names, Library: "go"}); err != nil {
 		return err
 	}
 	return r.listen(in)
@@ -85,7 +85,7 @@ func (w *lockedWriter) Write(b []byte) (int, error) {
 // resident is a program that runs one task after the other.
 type resident struct {
 	out  *lockedWriter
-	mark io.Writer
+	errs io.Writer
 	runs map[string]Handler
 }
 
@@ -184,7 +184,6 @@ func (r *resident) do(p *Program) {
 		line, _ = ipc.EncodeKeyed(ipc.Message{Type: ipc.TypeDone, Payload: payload}, p.env(ipc.KeyVar)) // ours encode
 	}
 	p.cancel(nil)
-	_, _ = r.mark.Write(line) // without it Millrace waits a moment
 	_, _ = r.out.Write(append([]byte{'\n'}, line...))
 }
 
@@ -192,7 +191,7 @@ func (r *resident) do(p *Program) {
 func (r *resident) call(p *Program) (result any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			_, _ = fmt.Fprintf(r.mark, "panic: %v\n%s", v, debug.Stack())
+			_, _ = fmt.Fprintf(r.errs, "panic: %v\n%s", v, debug.Stack())
 			result, err = nil, fmt.Errorf("the handler panicked: %v", v)
 		}
 	}()

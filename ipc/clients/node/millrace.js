@@ -42,11 +42,11 @@ const strange = { unknown: 0 } // messages of a type that this version does not 
 const open = () => process.env.MILLRACE_STDIN === 'open'
 
 // write writes a line as a whole, also just before process.exit().
-function write (line, fd = 1) {
+function write (line) {
   const bytes = Buffer.from(line + '\n')
   for (let at = 0; at < bytes.length;) {
     try {
-      at += fs.writeSync(fd, bytes, at)
+      at += fs.writeSync(1, bytes, at)
     } catch (err) {
       if (err.code !== 'EAGAIN') throw err
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5) // the pipe is full
@@ -204,7 +204,7 @@ function run () {
     input = new net.Socket({ fd, readable: true, writable: false })
   }
   listen()
-  send('HELLO', { protocol: VERSION, tasks: [...tasks.keys()], library: 'node', marks: true })
+  send('HELLO', { protocol: VERSION, tasks: [...tasks.keys()], library: 'node' })
 }
 
 // perform runs a task and says how it has ended.
@@ -224,9 +224,7 @@ async function perform (init) {
     end = { error: { message: String(err?.message ?? err) || 'failed', ...(err instanceof RangeError ? { retryable: false } : {}), ...err?.more } }
   }
   events.removeAllListeners('cancel')
-  const text = JSON.stringify({ v: VERSION, type: 'DONE', key: init.key, payload: end })
-  write(text, 2) // there it ends what the task has printed
-  write('\n' + text)
+  write('\n' + JSON.stringify({ v: VERSION, type: 'DONE', key: init.key, payload: end }))
 }
 
 // The text of a variable; a file holds it if it is too long for a variable.

@@ -26,6 +26,7 @@ A resident program (millrace worker --program 'python app.py') runs one task aft
 """
 
 import dataclasses
+import functools
 import inspect
 import json
 import os
@@ -53,6 +54,9 @@ _source = None           # what Millrace writes; the standard input by default
 _out = None              # where a resident program writes; the standard output by default
 _tasks = {}              # handlers by name
 _given = queue.SimpleQueue()
+_listening = False       # whether the thread of a resident program reads, and not its main one
+_wanted = threading.Event()  # by a handler that waits for Millrace
+_busy = threading.Event()    # a resident program has a task
 unknown = 0              # messages of a type that this version does not know
 
 
@@ -297,44 +301,46 @@ def _read():
     with _lock:
         if not _reading:
             _reading = True
-            threading.Thread(target=_listen, daemon=True).start()
+            threading.Thread(target=_listen if _out is None else _help, daemon=True).start()
+    if _out is not None and not _listening:
+        _wanted.set()
     return True
 
 
-def _listen():
+def _listen(source=None):
+    """Take messages to the end of the input; those of a resident program up to an INIT or a BYE."""
     global _init, _cancel, _ended, unknown
-    for line in _source or sys.stdin:
+    for line in iter((source or sys.stdin).readline, ""):
         try:
             message = json.loads(line)
         except ValueError:
             continue
-        payload = message.get("payload") or {}
+        type, payload = message.get("type"), message.get("payload") or {}
         call = []
         with _lock:
-            if message.get("type") == "INIT":
+            if type == "INIT":
                 _init, _cancel = payload, None
-                _answers.clear()
-                if _out is not None:
+                if source:
+                    _answers.clear()
                     _on_cancel.clear()
-                _given.put(payload)
-            elif message.get("type") == "BYE":
-                break
-            elif message.get("type") == "ACK":
+                    return payload
+            elif type == "BYE":
+                return None
+            elif type == "ACK":
                 _answers[payload.get("id")] = payload
-            elif message.get("type") == "CANCEL":
+            elif type == "CANCEL":
                 _cancel = payload
                 call = list(_on_cancel)
-            elif message.get("type") != "PING":
+            elif type != "PING":
                 unknown += 1
             _lock.notify_all()
-        if message.get("type") == "PING":
+        if type == "PING":
             heartbeat()
         for function in call:
             function(payload)
     with _lock:
         _ended = True
         _lock.notify_all()
-    _given.put(None)
 
 
 def quiet_term():
@@ -380,13 +386,16 @@ def run():
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    _out, mark = os.dup(1), os.dup(2)
+    _out = os.dup(1)
     _read()
-    send("HELLO", {"protocol": VERSION, "tasks": list(_tasks), "library": "python", "marks": True})
+    send("HELLO", {"protocol": VERSION, "tasks": list(_tasks), "library": "python"})
     while True:
-        init = _given.get()
+        with _lock:
+            here = not _listening
+        init = _listen(_source) if here else _given.get()
         if init is None:
             return
+        _busy.set()
         end, key = _ends(init), {"v": VERSION, "type": "DONE", "key": init["key"]}
         try:
             if "result" in end and _size(_json(end["result"])) > MAX_VALUE:
@@ -395,8 +404,27 @@ def run():
         except (TypeError, ValueError) as e:
             line = _line(key, "DONE", {"error": {"message": "its result: %s" % e, "retryable": False}})
         sys.stderr.flush()
-        _all(mark, line.encode("utf-8", "replace") + b"\n")
+        with _lock:
+            _busy.clear()
         _write("\n" + line)
+
+
+def _help():
+    """Listen while a task takes long, or wants to hear: between tasks the main thread does, for
+    handing over takes longer than many a task."""
+    global _listening
+    while True:
+        _busy.wait()
+        init = _init
+        wanted = _wanted.wait(0.5)
+        with _lock:
+            _wanted.clear()
+            _listening = _busy.is_set() and (wanted or _init is init)
+        if _listening:
+            given = _listen(_source)
+            with _lock:
+                _listening = False
+            _given.put(given)
 
 
 def _ends(init):
@@ -415,9 +443,14 @@ def _ends(init):
         return {"error": {"message": "%s: %s" % (e.__class__.__name__, e)}}
 
 
+@functools.lru_cache(maxsize=None)
+def _signature(of):
+    return inspect.signature(of, eval_str=True)
+
+
 def _arguments(function, params):
     """The arguments of a handler, checked against its annotations."""
-    wanted = list(inspect.signature(function, eval_str=True).parameters.values())
+    wanted = list(_signature(function).parameters.values())
     if len(wanted) == 1 and dataclasses.is_dataclass(wanted[0].annotation):
         return [_fits(wanted[0].annotation, params)], {}
     return [], _fits(function, params)
@@ -425,7 +458,7 @@ def _arguments(function, params):
 
 def _fits(of, params):
     try:
-        wanted = inspect.signature(of, eval_str=True)
+        wanted = _signature(of)
         for name, value in wanted.bind(**params).arguments.items():
             kind = wanted.parameters[name].annotation if name in params else None
             if kind is float and type(value) is int:
