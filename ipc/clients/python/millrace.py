@@ -389,9 +389,8 @@ def run():
     _out = os.dup(1)
     _read()
     send("HELLO", {"protocol": VERSION, "tasks": list(_tasks), "library": "python"})
+    here = True
     while True:
-        with _lock:
-            here = not _listening
         init = _listen(_source) if here else _given.get()
         if init is None:
             return
@@ -404,8 +403,9 @@ def run():
         except (TypeError, ValueError) as e:
             line = _line(key, "DONE", {"error": {"message": "its result: %s" % e, "retryable": False}})
         sys.stderr.flush()
-        with _lock:
+        with _lock:  # before the next task can come
             _busy.clear()
+            here = not _listening
         _write("\n" + line)
 
 
