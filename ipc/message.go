@@ -47,7 +47,7 @@ const (
 	// TypeDone ends the task that the program was given last; see [Message.End].
 	TypeDone = "DONE"
 	// TypeStray stands for a message of a resident program that means nothing now: its type is
-	// unknown, or its key is that of another task. Its payload is the type.
+	// unknown, or its key is that of another task, and then it is bare. Its payload is the type.
 	TypeStray = "?"
 )
 

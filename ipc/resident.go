@@ -33,6 +33,7 @@ func (g *Gate) opensNow(m *Message, key []byte) bool {
 		m.Bare, m.ID = true, ""
 	case len(key) > 0:
 		*m = stray(m.Type)
+		m.Bare = true
 	default:
 		return false
 	}

@@ -186,7 +186,7 @@ func (r *Residents) take(ctx context.Context) (*resident, error) {
 			}
 		case err := <-r.wrong:
 			if r.alive.Load() == 0 {
-				return nil, err
+				return nil, fmt.Errorf("no program could be started: %w", err)
 			}
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -211,9 +211,9 @@ func (r *Residents) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 		params: params, process: m.process, key: key,
 	}
 	o := m.run(ctx, s)
-	switch n := m.count.Add(1); {
+	switch n := int(m.count.Load()); {
 	case m.over():
-	case r.cfg.Tasks > 0 && n >= int64(r.cfg.Tasks):
+	case r.cfg.Tasks > 0 && n >= r.cfg.Tasks:
 		close(m.retired)
 	default:
 		r.free <- m
@@ -280,7 +280,7 @@ type resident struct {
 	retired chan struct{}    // closed when it has had its tasks
 	hello   chan ipc.Message // gets the first one
 	done    chan ipc.Message // holds the DONE of the current task
-	count   atomic.Int64     // tasks so far
+	count   atomic.Int64     // tasks so far, the current one included
 	heard   atomic.Int64     // what it has printed so far, in pieces
 
 	mu    sync.RWMutex
@@ -394,6 +394,7 @@ func (m *resident) run(ctx context.Context, s *session) worker.Outcome {
 func (m *resident) begin(s *session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.count.Add(1)
 	m.now = s
 	m.turns.Set(s.key)
 	m.idling.Lock()
@@ -430,6 +431,8 @@ func (m *resident) died(s *session, why string, stopped bool) worker.Outcome {
 	switch {
 	case why != "":
 		r.Class, r.Message = value.Timeout, why
+	case r.Class == value.Memory && m.of.cfg.Memory > 0:
+		r.Message = fmt.Sprintf("the program used more than %v of memory (--program-memory of the worker) and was killed", m.of.cfg.Memory)
 	case r.Class == "":
 		r.Class, r.Message = value.Exit, "the program exited with code 0 in the middle of the task"
 	}
@@ -524,6 +527,8 @@ func (m *resident) Message(msg ipc.Message) {
 		case m.hello <- msg:
 		default: // it has said so
 		}
+	case msg.Type == ipc.TypeStray && msg.Bare, msg.Type == ipc.TypeHeartbeat && msg.Bare:
+		m.with(func(*session) {})
 	case msg.Type == ipc.TypeStray:
 		m.with(func(s *session) {
 			s.count()
@@ -534,8 +539,6 @@ func (m *resident) Message(msg ipc.Message) {
 			m.turns.Set("") // what follows is of no task
 			m.done <- msg
 		})
-	case msg.Type == ipc.TypeHeartbeat && msg.Bare:
-		m.with(func(*session) {})
 	default:
 		m.with(func(s *session) { s.Message(msg) })
 	}
