@@ -62,7 +62,7 @@ var _ worker.Runner = (*Residents)(nil)
 
 const (
 	// byeGrace is how long a program has to end after a BYE, and then after SIGTERM.
-	byeGrace = 2 * time.Second
+	byeGrace = time.Second
 	// drainWait bounds the last pause for what a task has printed to its standard error: something
 	// that it has started may go on printing.
 	drainWait = 100 * time.Millisecond

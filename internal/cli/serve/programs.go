@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,6 +49,14 @@ func (f *programsFlags) check(c *cobra.Command) error {
 
 // keepPrograms starts the resident programs of a worker and gives it their handlers.
 func (p *parts) keepPrograms(c WorkerConfig, tasks *process.Tasks, w *worker.Worker) error {
+	var all []*process.Residents
+	p.closers = append(p.closers, func() {
+		var ending sync.WaitGroup
+		for _, r := range all {
+			ending.Go(r.Close)
+		}
+		ending.Wait()
+	})
 	for _, line := range c.programs.lines {
 		r, err := process.NewResidents(p.ctx, tasks, process.ResidentsConfig{
 			Shell: line, Number: cmp.Or(c.programs.number, c.slots), Memory: value.Size(c.programs.memory), Tasks: c.programs.tasks, Silence: c.programs.silence, Log: p.log,
@@ -55,7 +64,7 @@ func (p *parts) keepPrograms(c WorkerConfig, tasks *process.Tasks, w *worker.Wor
 		if err != nil {
 			return fmt.Errorf("--program %q did not start: %w", line, err)
 		}
-		p.closers = append(p.closers, r.Close)
+		all = append(all, r)
 		for _, name := range r.Names() {
 			w.HandleBy(name, r)
 		}
