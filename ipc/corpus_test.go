@@ -71,7 +71,7 @@ func TestToProcessCorpus(t *testing.T) {
 	for _, m := range []Message{
 		Init(Task{Task: "01JNA0TASK0000000000000000", Attempt: 2, Epoch: 7, Job: "crawl", Node: "w1", Queue: "default", Time: at, Deadline: at.Add(time.Minute), Params: json.RawMessage(`{"a":1}`),
 			Labels: map[string]string{"team": "images"}, Parent: "01JNA0PARENT00000000000000", Inputs: json.RawMessage(`{"b":2}`), Checkpoint: json.RawMessage(`[3]`), Limits: "memory 64MiB (cgroup)"}),
-		Cancel("a whim", at), Ping(),
+		Cancel("a whim", at), Ping(), Bye(),
 		Ack(Receipt{ID: "1", OK: true, Error: "e", Task: "01JNA0CH11D000000000000000", Until: at}),
 	} {
 		line, err := Encode(m)

@@ -68,7 +68,7 @@ func (r *Reader) refuse(line []byte) bool {
 		return false
 	}
 	m, key, ok := head(line[:r.maxMessage])
-	if !ok {
+	if !ok || !r.speaks(m.Type) {
 		return false
 	}
 	if !r.gate.opens(&m, key) {

@@ -27,11 +27,16 @@ type Gate struct {
 	Key string
 	// Keyless is what counts without it.
 	Keyless Keyless
+	// Turns is set for a resident program. It holds the key instead of Key.
+	Turns *Turns `json:"-"`
 }
 
 // opens tells whether a message counts that came with a key. One that counts without the right one
 // becomes bare, and loses its id, unless everything counts.
 func (g *Gate) opens(m *Message, key []byte) bool {
+	if g.Turns != nil {
+		return g.opensNow(m, key)
+	}
 	switch {
 	case g.Keyless == KeylessAll:
 	case g.Keyless == KeylessOff:

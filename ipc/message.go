@@ -41,6 +41,14 @@ const (
 	// TypeReady reports that the program has set itself up and begins its work. It may have any
 	// payload.
 	TypeReady = "READY"
+	// TypeHello is the first message of a resident program; see [Message.Hello]. Only such programs
+	// may send it, and TypeDone.
+	TypeHello = "HELLO"
+	// TypeDone ends the task that the program was given last; see [Message.End].
+	TypeDone = "DONE"
+	// TypeStray stands for a message of a resident program that means nothing now: its type is
+	// unknown, or its key is that of another task, and then it is bare. Its payload is the type.
+	TypeStray = "?"
 )
 
 // Types of messages to the process. Each has a function that makes it.
@@ -49,12 +57,13 @@ const (
 	TypeCancel = "CANCEL" // see [Cancel]
 	TypeAck    = "ACK"    // see [Ack]
 	TypePing   = "PING"   // see [Ping]
+	TypeBye    = "BYE"    // see [Bye]
 )
 
 // fromProcess lists the types that a process may send.
 var fromProcess = []string{
 	TypeStatus, TypeProgress, TypeMetric, TypeLog, TypeError, TypeInsertData, TypeResult,
-	TypeHeartbeat, TypeExtend, TypeCheckpoint, TypeSpawn, TypeReady,
+	TypeHeartbeat, TypeExtend, TypeCheckpoint, TypeSpawn, TypeReady, TypeHello, TypeDone,
 }
 
 // Bounds of a message; a message beyond them is refused.

@@ -169,7 +169,7 @@ func (r *Reader) line(end, next int) (m Message, raw []byte, partial bool) {
 	}
 	if !r.asText && len(raw) <= r.maxMessage && r.candidate(raw) {
 		withheld := ""
-		if m, key, ok := parse(raw); ok {
+		if m, key, ok := r.parse(raw); ok {
 			if r.gate.opens(&m, key) {
 				r.advance(next)
 				return m, nil, false

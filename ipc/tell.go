@@ -29,6 +29,11 @@ type Task struct {
 	Checkpoint json.RawMessage `json:"checkpoint,omitempty"`
 	// Limits describes in words which limits are in force.
 	Limits string `json:"limits,omitempty"`
+	// Handler, Key and Trace are for resident programs, which have no variables of the task: what
+	// to run, the key of the attempt, and its place in a trace.
+	Handler string `json:"handler,omitempty"`
+	Key     string `json:"key,omitempty"`
+	Trace   string `json:"trace,omitempty"`
 }
 
 // Receipt is the content of an ACK.
@@ -66,6 +71,9 @@ func Ack(r Receipt) Message {
 
 // Ping asks for a sign of life, which is a HEARTBEAT.
 func Ping() Message { return Message{Type: TypePing} }
+
+// Bye tells a resident program that no task follows: it should end.
+func Bye() Message { return Message{Type: TypeBye} }
 
 // Payload encodes what a message carries.
 func Payload(of any) (json.RawMessage, error) { return value.JSON(of) }

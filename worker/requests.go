@@ -136,9 +136,9 @@ func (a *Attempt) resume(ctx context.Context) error {
 
 // Extend asks that the run timeout pass no earlier than by from now, and returns when it now
 // passes: no later than timeout.extend allows, zero if there is no timeout. The deadline of a
-// handler without a timeout.extend of its own is fixed: there Extend returns an error.
+// Go function without a timeout.extend of its own is fixed: there Extend returns an error.
 func (a *Attempt) Extend(ctx context.Context, by time.Duration) (time.Time, error) {
-	if a.timeout.timer == nil && !a.Deadline.IsZero() {
+	if a.fixed() && !a.Deadline.IsZero() {
 		return a.Deadline, errors.New("extend: the deadline of a handler is fixed, unless its timeout.extend says by how much it may move")
 	}
 	a.Output.Heartbeat()

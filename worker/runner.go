@@ -257,24 +257,35 @@ func FromContext(ctx context.Context) *Attempt {
 	return a
 }
 
-// handlers runs attempts as calls of Go functions.
-type handlers map[string]Handler
+// handlers run attempts by the name that their task gives.
+type handlers map[string]Runner
 
-func (h handlers) Run(ctx context.Context, a *Attempt) (o Outcome) {
+// Run implements [Runner].
+func (h handlers) Run(ctx context.Context, a *Attempt) Outcome {
+	if r, ok := h[a.Task.Spec.Handler]; ok {
+		return r.Run(ctx, a)
+	}
+	return Outcome{Class: value.System, Message: fmt.Sprintf(
+		"node %s has no handler %q: register it with Handle, or let this queue be served only by workers that have it", a.worker.cfg.Node, a.Task.Spec.Handler)}
+}
+
+// fixed tells whether the deadline of the attempt is that of a context, which cannot be extended.
+func (a *Attempt) fixed() bool {
+	_, function := a.worker.handlers[a.Task.Spec.Handler].(Handler)
+	return a.Task.Spec.Run == nil && function && a.Task.Spec.Timeout.Extend == 0
+}
+
+// Run implements [Runner].
+func (h Handler) Run(ctx context.Context, a *Attempt) (o Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.Output.Line(output.System, fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
 			o = Outcome{Class: value.Task, Message: fmt.Sprintf("the handler panicked: %v", p)}
 		}
 	}()
-	handle, ok := h[a.Task.Spec.Handler]
-	if !ok {
-		return Outcome{Class: value.System, Message: fmt.Sprintf(
-			"node %s has no handler %q: register it with Handle, or let this queue be served only by workers that have it", a.worker.cfg.Node, a.Task.Spec.Handler)}
-	}
 	t := a.Task
 	t.Params = t.ParamsObject()
-	err := handle(context.WithValue(ctx, attemptKey{}, a), t)
+	err := h(context.WithValue(ctx, attemptKey{}, a), t)
 	o = Outcome{Result: a.Output.result()}
 	if err == nil {
 		return o

@@ -91,15 +91,22 @@ func New(on Ports, cfg Config) (*Worker, error) {
 // Handle makes h run the tasks with this handler name: 1 to 64 letters a to z, digits, '_', '-', '.'
 // or ':'. Call it before Run. Run returns an error if a name is invalid, or has two handlers.
 func (w *Worker) Handle(name string, h Handler) {
+	if h == nil {
+		w.wrong = append(w.wrong, fmt.Errorf("handler %q is nil", name))
+	}
+	w.HandleBy(name, h)
+}
+
+// HandleBy is [Worker.Handle] for handlers that are no Go functions. Their attempts can have their
+// time extended.
+func (w *Worker) HandleBy(name string, r Runner) {
 	switch err := value.ValidName(value.KindHandler, name); {
 	case err != nil:
 		w.wrong = append(w.wrong, err)
-	case h == nil:
-		w.wrong = append(w.wrong, fmt.Errorf("handler %q is nil", name))
 	case w.handlers[name] != nil:
 		w.wrong = append(w.wrong, fmt.Errorf("two handlers are called %q: give each a name of its own", name))
 	}
-	w.handlers[name] = h
+	w.handlers[name] = r
 }
 
 // Run pulls and runs tasks until ctx ends. Then it takes no new ones, lets running tasks go on for
@@ -401,7 +408,7 @@ func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, rec
 	if until := t.RunUntil(); !until.IsZero() {
 		a.Deadline = until
 		rest := until.Sub(t.StartedAt) - w.ran(t, received)
-		if t.Spec.Run != nil || t.Spec.Timeout.Extend > 0 { // a deadline of the context could not move
+		if !a.fixed() {
 			a.watchRun(rest)
 			a.runUntil(until)
 		} else {

@@ -169,7 +169,7 @@ var outsiders = []struct {
 	{"database/sql", []string{"projections", "examples/shop"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/shop"}, "only projections knows SQLite"},
 	{"github.com/spf13/", append([]string{"integration/harness"}, commands...), nil, "flags belong to the command line"},
-	{"os/exec", []string{"worker/process/...", "integration/bench", "integration/chaos", "internal/cli/wording", "internal/cli/connect", "events/jet/request", "integration/harness"}, []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/...", "events/jet/embed"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, a build from a checkout asks git which, and millrace finds the programs that it starts in its place"},
+	{"os/exec", []string{"worker/process/...", "integration/bench", "integration/chaos", "internal/cli/wording", "internal/cli/connect", "events/jet/request", "integration/harness"}, []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/...", "events/jet/embed", "ipc/clients/go"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, a build from a checkout asks git which, and millrace finds the programs that it starts in its place"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.

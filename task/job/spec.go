@@ -15,7 +15,7 @@ import (
 type Spec struct {
 	// Run is the child process to start. Either it or Handler is set.
 	Run *Run `json:"run,omitempty"`
-	// Handler names a Go function that a worker program has registered.
+	// Handler names a function that a program of a worker has registered.
 	Handler string `json:"handler,omitempty" redact:"keep" names:"handler"`
 	// Timeout bounds the parts of the task's life.
 	Timeout Timeout `json:"timeout,omitzero" like:"{run: 30m}"`

@@ -22,7 +22,7 @@ func (t *Tasks) gate(run *job.Run) ipc.Gate {
 
 // Withheld implements [child.Sink].
 func (s *session) Withheld(typ string) {
-	if run := s.attempt.Task.Spec.Run; run.Messages != job.MessagesOff {
+	if run := s.attempt.Task.Spec.Run; run == nil || run.Messages != job.MessagesOff {
 		s.out.Line(output.System, withheld(typ, s.tasks.Messages))
 	}
 }

@@ -31,6 +31,7 @@ type session struct {
 	redact  *redactor
 	params  json.RawMessage // of the task, as the process gets them
 	process child.Process   // set before anything is read
+	key     string          // of a task that a resident program runs
 	foreign replacing
 	bare    bool // of the last message; only the reader of messages uses it
 
@@ -71,20 +72,35 @@ func (s *session) meet(p child.Process) {
 // greet tells the process its task, if it listens.
 func (s *session) greet() {
 	p, t := s.process, &s.attempt.Task
-	if t.Spec.Run.Stdin != job.StdinOpen {
+	if !s.listens() {
 		return
 	}
 	p.Send(ipc.Init(ipc.Task{
 		Task: string(t.ID), Attempt: t.Attempt, Epoch: t.Epoch, Job: t.Job, Node: s.tasks.Node, Queue: t.QueueName(),
 		Time: logicalTime(t), Deadline: s.attempt.Deadline, Params: s.params, Labels: t.Labels, Parent: string(t.Parent), Inputs: t.Inputs,
 		Checkpoint: s.attempt.Last(), Limits: p.Limits(),
+		Handler: t.Spec.Handler, Key: s.key, Trace: s.trace(),
 	}))
+}
+
+// listens tells whether the process reads its standard input; a resident program always does.
+func (s *session) listens() bool {
+	run := s.attempt.Task.Spec.Run
+	return run == nil || run.Stdin == job.StdinOpen
+}
+
+// trace is the place in a trace that a resident program cannot find in its environment.
+func (s *session) trace() string {
+	if s.key == "" {
+		return ""
+	}
+	return s.attempt.Traceparent()
 }
 
 // watch asks the process for signs of life if it must give them, and listens.
 func (s *session) watch() {
 	t := &s.attempt.Task
-	if t.Spec.Run.Stdin != job.StdinOpen {
+	if !s.listens() {
 		return
 	}
 	if d := t.Spec.Timeout.Heartbeat.Std(); d > 0 {

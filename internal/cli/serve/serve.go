@@ -246,6 +246,7 @@ type WorkerConfig struct {
 	messages settings.Choice
 	labels   []string
 	files    filesFlags
+	programs programsFlags
 	own      folders
 }
 
@@ -321,6 +322,9 @@ func (p *parts) work(c WorkerConfig) error {
 	})
 	if err != nil {
 		return exit.MisuseOf(err)
+	}
+	if err := p.keepPrograms(c, tasks, w); err != nil {
+		return err
 	}
 	p.figures.watchWorker(w, p.settings.NodeTTL)
 	p.hurry.Working.Store(true)

@@ -42,6 +42,7 @@ func (w *WorkerConfig) groupFlags(fs *pflag.FlagSet) {
 	w.messages.Of = job.MessageRules
 	fs.Var(&w.messages, "messages", "the most that counts here of what a task prints without its attempt's key, whatever its job says: `rule`, one of "+strings.Join(job.MessageRules, ", ")+" (default open)")
 	w.files.flags(fs)
+	w.programs.flags(fs)
 }
 
 // check refuses invalid flags of a worker, before anything is started for it.
@@ -78,7 +79,7 @@ func (w *WorkerConfig) check(c *cobra.Command) error {
 			*bound = birth.NoChildren
 		}
 	}
-	return nil
+	return w.programs.check(c)
 }
 
 // Worker is millrace worker.

@@ -79,7 +79,7 @@ func (a *Commands) Run() *cobra.Command {
 		Aliases: []string{"submit"},
 		Short:   "Submit a task: of a job, or of a command",
 		Long: `Submits a task and prints its id: of a stored job, or of a command after "--",
-of a shell line (--shell) or of a handler that a Go program registered (--handler).
+of a shell line (--shell) or of a handler that a program registered (--handler).
 
 --wait waits for its end, --follow shows its output meanwhile; both end with the
 task's own exit code (see "millrace help exit-codes"). Ctrl-C ends the waiting; the

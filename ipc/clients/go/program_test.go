@@ -10,11 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestConversation plays Millrace's side: it answers messages with an id.
 func TestConversation(t *testing.T) {

@@ -10,8 +10,17 @@
 // send an id and wait for Millrace's answer if the job has `run: {stdin: open}`; without that
 // they resolve at once. A value that is too long for Millrace throws a RangeError, or rejects the
 // promise. docs/ipc.md describes the protocol.
+//
+// A resident program (millrace worker --program 'node app.js') runs one task after the other:
+//
+//   millrace.task('resize', async ({ url, width }, { signal }) => ({ width }))
+//   millrace.run()
+//
+// A handler that keeps the event loop busy hears no CANCEL and answers no PING meanwhile.
 
 const fs = require('fs')
+const net = require('net')
+const { AsyncLocalStorage } = require('async_hooks')
 const { EventEmitter } = require('events')
 
 const VERSION = 1
@@ -24,6 +33,11 @@ let count = 0
 let reading = false
 let cancel = null
 let started = null
+let input = null // where Millrace's messages come from; the standard input by default
+let resident = false
+const current = new AsyncLocalStorage() // the INIT of the task to which an asynchronous call belongs
+const tasks = new Map()
+const strange = { unknown: 0 } // messages of a type that this version does not know
 
 const open = () => process.env.MILLRACE_STDIN === 'open'
 
@@ -41,7 +55,8 @@ function write (line) {
 }
 
 function line (type, payload, id) {
-  const message = { v: VERSION, type, key: process.env.MILLRACE_KEY || undefined }
+  const key = current.getStore()?.key ?? process.env.MILLRACE_KEY
+  const message = { v: VERSION, type, key: key || undefined }
   if (id !== undefined) message.id = id
   if (payload !== undefined) {
     message.payload = payload
@@ -101,21 +116,23 @@ function ask (type, payload) {
 
 // hold keeps the process alive only while a caller waits for an answer.
 function hold () {
-  if (waiting.size > 0) process.stdin.ref?.()
-  else process.stdin.unref?.()
+  if (waiting.size > 0 || resident) input.ref?.()
+  else input.unref?.()
 }
 
 function listen () {
   if (reading || !open()) return
   reading = true
   let rest = ''
-  process.stdin.setEncoding('utf8')
-  process.stdin.on('data', chunk => {
+  input ??= process.stdin
+  input.setEncoding('utf8')
+  input.on('data', chunk => {
     const lines = (rest + chunk).split('\n')
     rest = lines.pop()
     for (const text of lines) take(text)
   })
-  process.stdin.on('end', () => {
+  input.on('end', () => {
+    if (resident) process.exit()
     for (const { reject } of waiting.values()) reject(new Error('the input has ended without an answer'))
     waiting.clear()
   })
@@ -130,9 +147,13 @@ function take (text) {
     case 'INIT':
       started = payload
       events.emit('init', payload)
+      if (resident) current.run(payload, () => perform(payload))
       break
     case 'PING':
       send('HEARTBEAT')
+      break
+    case 'BYE':
+      process.exit()
       break
     case 'CANCEL':
       cancel = payload
@@ -145,8 +166,65 @@ function take (text) {
       if (!waiter) return
       if (payload.ok) waiter.resolve(payload)
       else waiter.reject(new Error(payload.error || 'refused'))
+      break
     }
+    default:
+      strange.unknown++
   }
+}
+
+/** Throw it in a handler to say more of a failure: { class, retryable, retry_after }. */
+class Failure extends Error {
+  constructor (message, more = {}) {
+    super(message)
+    this.more = more
+  }
+}
+
+/**
+ * Make a function the handler of tasks of a name, in a resident program. It gets the parameters and
+ * { signal, id, attempt, checkpoint }; what it returns, or resolves to, is the result.
+ * @template P, R
+ * @param {string} name
+ * @param {(params: P, task: {signal: AbortSignal, id: string, attempt: number, checkpoint: any}) => R | Promise<R>} handler
+ */
+function task (name, handler) {
+  tasks.set(name, handler)
+  return handler
+}
+
+/** Run tasks, one at a time, until the worker needs this program no more. */
+function run () {
+  if (!process.env.MILLRACE_RESIDENT) throw new Error('no worker keeps this program: start it with millrace worker --program')
+  resident = true
+  if (process.platform === 'linux') { // so that no program that a handler starts reads the messages
+    const fd = fs.openSync('/proc/self/fd/0')
+    fs.closeSync(0)
+    fs.openSync('/dev/null') // becomes 0
+    input = new net.Socket({ fd, readable: true, writable: false })
+  }
+  listen()
+  send('HELLO', { protocol: VERSION, tasks: [...tasks.keys()], library: 'node' })
+}
+
+// perform runs a task and says how it has ended.
+async function perform (init) {
+  const ending = new AbortController()
+  const abort = payload => ending.abort(new Error(payload.reason))
+  cancel = null
+  events.once('cancel', abort)
+  let end
+  try {
+    const about = { signal: ending.signal, id: init.task, attempt: init.attempt, checkpoint: init.checkpoint }
+    const result = await tasks.get(init.handler)(init.params ?? {}, about)
+    within('a result', result, MAX_VALUE)
+    end = { result }
+  } catch (err) {
+    if (!(err instanceof Failure)) process.stderr.write(`${err?.stack ?? err}\n`)
+    end = { error: { message: String(err?.message ?? err) || 'failed', ...(err instanceof RangeError ? { retryable: false } : {}), ...err?.more } }
+  }
+  events.removeAllListeners('cancel')
+  write('\n' + JSON.stringify({ v: VERSION, type: 'DONE', key: init.key, payload: end }))
 }
 
 // The text of a variable; a file holds it if it is too long for a variable.
@@ -162,18 +240,23 @@ const parsed = (name, otherwise) => {
 module.exports = {
   send,
   ask,
+  task,
+  run,
+  Failure,
+  /** How many messages had a type that this version does not know. */
+  unknown: () => strange.unknown,
   /** Whether this process is a task of Millrace. */
   inside: () => 'MILLRACE_IPC' in process.env,
-  id: () => process.env.MILLRACE_TASK,
-  attempt: () => Number(process.env.MILLRACE_ATTEMPT || 1),
-  params: () => parsed('MILLRACE_PARAMS', {}),
+  id: () => started?.task ?? process.env.MILLRACE_TASK,
+  attempt: () => started?.attempt ?? Number(process.env.MILLRACE_ATTEMPT || 1),
+  params: () => (resident ? started?.params : undefined) ?? parsed('MILLRACE_PARAMS', {}),
   /** The last checkpoint() of an earlier attempt. */
-  lastCheckpoint: otherwise => parsed('MILLRACE_CHECKPOINT', otherwise),
+  lastCheckpoint: otherwise => resident ? started?.checkpoint ?? otherwise : parsed('MILLRACE_CHECKPOINT', otherwise),
   /** A promise of the payload of INIT; null without run.stdin: open. */
   init () {
     listen()
     if (started || !open()) return Promise.resolve(started)
-    process.stdin.ref?.()
+    input.ref?.()
     return new Promise(resolve => events.once('init', payload => { hold(); resolve(payload) }))
   },
 

@@ -14,13 +14,27 @@ Every function writes one line to the standard output, so nothing here needs a
 server, and a program runs without Millrace as well. Functions that take wait=True
 return when Millrace has answered; they need `run: {stdin: open}` in the job.
 docs/ipc.md describes the protocol. All functions may be called from any thread.
+
+A resident program (millrace worker --program 'python app.py') runs one task after the other:
+
+    @millrace.task("resize")
+    def resize(url: str, width: int = 100):
+        millrace.progress(0.5)
+        return {"width": width}
+
+    millrace.run()
 """
 
+import dataclasses
+import functools
+import inspect
 import json
 import os
+import queue
 import signal
 import sys
 import threading
+import traceback
 
 VERSION = 1
 MAX_VALUE = 64 << 10  # bytes of a result or a checkpoint as JSON
@@ -36,10 +50,30 @@ _on_cancel = []
 _reading = False
 _ended = False
 _count = 0
+_source = None           # what Millrace writes; the standard input by default
+_out = None              # where a resident program writes; the standard output by default
+_tasks = {}              # handlers by name
+_given = queue.SimpleQueue()
+_listening = False       # whether the thread of a resident program reads, and not its main one
+_wanted = threading.Event()  # by a handler that waits for Millrace
+_busy = threading.Event()    # a resident program has a task
+unknown = 0              # messages of a type that this version does not know
 
 
 class Refused(Exception):
     """Millrace has refused what was asked for; the text says why."""
+
+
+class Failure(Exception):
+    """Raise it in a handler to say more of a failure than its message."""
+
+    def __init__(self, message, cls=None, retryable=None, retry_after=None):
+        super().__init__(message)
+        self.payload = {"message": message, "class": cls, "retryable": retryable, "retry_after": retry_after}
+
+
+class Cancelled(Exception):
+    """The task is to end; check() raises it."""
 
 
 # -- what the task is ---------------------------------------------------------
@@ -51,12 +85,12 @@ def inside():
 
 def id():
     """The task's id, or None outside of Millrace."""
-    return os.environ.get("MILLRACE_TASK")
+    return (_init or {}).get("task") or os.environ.get("MILLRACE_TASK")
 
 
 def attempt():
     """The number of this attempt, from 1."""
-    return int(os.environ.get("MILLRACE_ATTEMPT", "1"))
+    return (_init or {}).get("attempt") or int(os.environ.get("MILLRACE_ATTEMPT", "1"))
 
 
 def _variable(name):
@@ -70,11 +104,15 @@ def _variable(name):
 
 def params():
     """The task's parameters, a dict."""
+    if _out is not None:
+        return (_init or {}).get("params", {})
     return json.loads(_variable("MILLRACE_PARAMS") or "{}")
 
 
 def last_checkpoint(default=None):
     """The last checkpoint() of an earlier attempt."""
+    if _out is not None:
+        return (_init or {}).get("checkpoint", default)
     text = _variable("MILLRACE_CHECKPOINT")
     return json.loads(text) if text else default
 
@@ -97,30 +135,16 @@ def send(type, payload=None, wait=False, timeout=60):
     """
     global _count
     message = {"v": VERSION, "type": type}
-    if os.environ.get("MILLRACE_KEY"):
-        message["key"] = os.environ["MILLRACE_KEY"]
+    key = (_init or {}).get("key") or os.environ.get("MILLRACE_KEY")
+    if key:
+        message["key"] = key
     if wait and not _read():
         raise RuntimeError("waiting for an answer needs `run: {stdin: open}` in the job")
     if wait:
         with _lock:
             _count += 1
             message["id"] = "py-%d-%d" % (os.getpid(), _count)
-    line = _json(message)
-    if payload is not None:
-        text = _json(payload)
-        if type in ("RESULT", "CHECKPOINT") and _size(text) > MAX_VALUE:
-            raise ValueError("a %s has at most %d bytes, this one has %d" % (type, MAX_VALUE, _size(text)))
-        line = line[:-1] + ',"payload":' + text + "}"
-    if _size(line) > MAX_LINE:
-        raise ValueError("a message has at most %d bytes, this %s has %d" % (MAX_LINE, type, _size(line)))
-    with _write_lock:
-        sys.stdout.flush()
-        out = getattr(sys.stdout, "buffer", None)
-        if out is None:
-            sys.stdout.write(line + "\n")
-        else:
-            out.write(line.encode("utf-8", "replace") + b"\n")
-        sys.stdout.flush()
+    _write(_line(message, type, payload))
     if not wait:
         return None
     with _lock:
@@ -131,6 +155,37 @@ def send(type, payload=None, wait=False, timeout=60):
     if not answer.get("ok"):
         raise Refused(answer.get("error", "refused"))
     return answer
+
+
+def _line(message, type, payload):
+    line = _json(message)
+    if payload is not None:
+        text = _json(payload)
+        if type in ("RESULT", "CHECKPOINT") and _size(text) > MAX_VALUE:
+            raise ValueError("a %s has at most %d bytes, this one has %d" % (type, MAX_VALUE, _size(text)))
+        line = line[:-1] + ',"payload":' + text + "}"
+    if _size(line) > MAX_LINE:
+        raise ValueError("a message has at most %d bytes, this %s has %d" % (MAX_LINE, type, _size(line)))
+    return line
+
+
+def _write(line):
+    with _write_lock:
+        sys.stdout.flush()
+        if _out is not None:
+            _all(_out, line.encode("utf-8", "replace") + b"\n")
+            return
+        out = getattr(sys.stdout, "buffer", None)
+        if out is None:
+            sys.stdout.write(line + "\n")
+        else:
+            out.write(line.encode("utf-8", "replace") + b"\n")
+        sys.stdout.flush()
+
+
+def _all(fd, data):
+    while data:
+        data = data[os.write(fd, data):]
 
 
 def _json(value):
@@ -246,29 +301,40 @@ def _read():
     with _lock:
         if not _reading:
             _reading = True
-            threading.Thread(target=_listen, daemon=True).start()
+            threading.Thread(target=_listen if _out is None else _help, daemon=True).start()
+    if _out is not None and not _listening:
+        _wanted.set()
     return True
 
 
-def _listen():
-    global _init, _cancel, _ended
-    for line in sys.stdin:
+def _listen(source=None):
+    """Take messages to the end of the input; those of a resident program up to an INIT or a BYE."""
+    global _init, _cancel, _ended, unknown
+    for line in iter((source or sys.stdin).readline, ""):
         try:
             message = json.loads(line)
         except ValueError:
             continue
-        payload = message.get("payload") or {}
+        type, payload = message.get("type"), message.get("payload") or {}
         call = []
         with _lock:
-            if message.get("type") == "INIT":
-                _init = payload
-            elif message.get("type") == "ACK":
+            if type == "INIT":
+                _init, _cancel = payload, None
+                if source:
+                    _answers.clear()
+                    _on_cancel.clear()
+                    return payload
+            elif type == "BYE":
+                return None
+            elif type == "ACK":
                 _answers[payload.get("id")] = payload
-            elif message.get("type") == "CANCEL":
+            elif type == "CANCEL":
                 _cancel = payload
                 call = list(_on_cancel)
+            elif type != "PING":
+                unknown += 1
             _lock.notify_all()
-        if message.get("type") == "PING":
+        if type == "PING":
             heartbeat()
         for function in call:
             function(payload)
@@ -280,3 +346,125 @@ def _listen():
 def quiet_term():
     """Let SIGTERM end nothing: for programs that end when cancelled() says so."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+# -- resident programs --------------------------------------------------------
+
+def task(name):
+    """Make a function the handler of tasks of a name, in a resident program.
+
+    It gets the parameters as keyword arguments, or as one dataclass if it has one parameter of
+    that type, and returns the result. Arguments that do not fit the annotations (str, int,
+    float, bool, list, dict) fail the task for good.
+    """
+    def handles(function):
+        _tasks[name] = function
+        return function
+    return handles
+
+
+def check():
+    """Raise Cancelled if the task is to end."""
+    if cancelled():
+        raise Cancelled(_cancel.get("reason", "cancelled"))
+
+
+def wait(seconds):
+    """Sleep, and raise Cancelled as soon as the task is to end."""
+    _read()
+    with _lock:
+        _lock.wait_for(lambda: _cancel is not None or _ended, seconds)
+    check()
+
+
+def run():
+    """Run tasks, one at a time, until the worker needs this program no more."""
+    global _source, _out
+    if "MILLRACE_RESIDENT" not in os.environ:
+        sys.exit("no worker keeps this program: start it with millrace worker --program")
+    _source = os.fdopen(os.dup(0), encoding="utf-8")  # so that nothing else reads it
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    _out = os.dup(1)
+    _read()
+    send("HELLO", {"protocol": VERSION, "tasks": list(_tasks), "library": "python"})
+    here = True
+    while True:
+        init = _listen(_source) if here else _given.get()
+        if init is None:
+            return
+        _busy.set()
+        end, key = _ends(init), {"v": VERSION, "type": "DONE", "key": init["key"]}
+        try:
+            if "result" in end and _size(_json(end["result"])) > MAX_VALUE:
+                raise ValueError("a result has at most %d bytes" % MAX_VALUE)
+            line = _line(key, "DONE", end)
+        except (TypeError, ValueError) as e:
+            line = _line(key, "DONE", {"error": {"message": "its result: %s" % e, "retryable": False}})
+        sys.stderr.flush()
+        with _lock:  # before the next task can come
+            _busy.clear()
+            here = not _listening
+        _write("\n" + line)
+
+
+def _help():
+    """Listen while a task takes long, or wants to hear: between tasks the main thread does, for
+    handing over takes longer than many a task."""
+    global _listening
+    while True:
+        _busy.wait()
+        init = _init
+        wanted = _wanted.wait(0.5)
+        with _lock:
+            _wanted.clear()
+            _listening = _busy.is_set() and (wanted or _init is init)
+        if _listening:
+            given = _listen(_source)
+            with _lock:
+                _listening = False
+            _given.put(given)
+
+
+def _ends(init):
+    """Run a task and return how it has ended."""
+    try:
+        function = _tasks[init.get("handler")]
+        args, kwargs = _arguments(function, init.get("params", {}))
+        value = function(*args, **kwargs)
+        return {} if value is None else {"result": dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value}
+    except Failure as e:
+        return {"error": {k: v for k, v in e.payload.items() if v is not None}}
+    except Cancelled as e:
+        return {"error": {"message": str(e)}}
+    except BaseException as e:  # also SystemExit: the next task needs the program
+        traceback.print_exc()
+        return {"error": {"message": "%s: %s" % (e.__class__.__name__, e)}}
+
+
+@functools.lru_cache(maxsize=None)
+def _signature(of):
+    return inspect.signature(of, eval_str=True)
+
+
+def _arguments(function, params):
+    """The arguments of a handler, checked against its annotations."""
+    wanted = list(_signature(function).parameters.values())
+    if len(wanted) == 1 and dataclasses.is_dataclass(wanted[0].annotation):
+        return [_fits(wanted[0].annotation, params)], {}
+    return [], _fits(function, params)
+
+
+def _fits(of, params):
+    try:
+        wanted = _signature(of)
+        for name, value in wanted.bind(**params).arguments.items():
+            kind = wanted.parameters[name].annotation if name in params else None
+            if kind is float and type(value) is int:
+                continue
+            if kind in (str, int, float, bool, list, dict) and type(value) is not kind:
+                raise TypeError("%s is %r, want %s" % (name, value, kind.__name__))
+    except TypeError as e:
+        raise Failure("params: %s" % e, cls="user", retryable=False) from None
+    return of(**params) if inspect.isclass(of) else params

@@ -102,6 +102,10 @@ func (p *Running) leftBy() time.Time {
 // Send implements [Process].
 func (p *Running) Send(m ipc.Message) { p.in.send(m, false) }
 
+// Told tells whether all that the process has written to its standard error so far has been passed
+// on. It needs [Command.Watched].
+func (p *Running) Told() bool { return p.stderr.passedOn() }
+
 // Limits implements [Process].
 func (p *Running) Limits() string { return p.lim.text() }
 

@@ -41,6 +41,8 @@ type Command struct {
 	// Messages says which messages on the standard output count; the others are log text. Default:
 	// all of them.
 	Messages ipc.Gate
+	// Watched makes [Running.Told] work.
+	Watched bool `json:",omitempty"`
 	// Encoding is that of the output, one of [job.Encodings]. Default UTF-8.
 	Encoding string `json:",omitempty"`
 	// Grace is how long the process group has from the request to stop (SIGTERM) until it is

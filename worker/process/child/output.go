@@ -22,6 +22,9 @@ import (
 type output struct {
 	file *os.File
 	done atomic.Bool // everything has been read
+	// holds is set while something that was read may not have been passed on, if watched.
+	holds   atomic.Bool
+	watched bool
 
 	// Only the reading goroutine touches these.
 	finishing bool
@@ -42,7 +45,7 @@ func (o *output) finish() {
 // Read is that of [io.Reader].
 func (o *output) Read(b []byte) (int, error) {
 	if !o.finishing {
-		n, err := o.file.Read(b)
+		n, err := o.read(b)
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
@@ -64,6 +67,52 @@ func (o *output) Read(b []byte) (int, error) {
 	}
 	o.left -= n
 	return n, nil
+}
+
+// read waits for output, and reads it.
+func (o *output) read(b []byte) (n int, err error) {
+	if !o.watched {
+		return o.file.Read(b)
+	}
+	conn, err := o.file.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var failed error
+	err = conn.Read(func(fd uintptr) bool {
+		o.holds.Store(true) // before anything leaves the pipe
+		failed = IgnoringEINTR(func() (err error) {
+			n, err = syscall.Read(int(fd), b)
+			return err
+		})
+		if waits := errors.Is(failed, syscall.EAGAIN); waits {
+			o.holds.Store(false)
+			return false
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case failed != nil:
+		return 0, failed
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// passedOn tells whether all that is in the pipe now has been passed on.
+func (o *output) passedOn() bool {
+	if o.done.Load() {
+		return true
+	}
+	left := 1
+	o.control(func(fd int) (err error) {
+		left, err = unix.IoctlGetInt(fd, fionread)
+		return err
+	})
+	return left == 0 && !o.holds.Load() || o.done.Load()
 }
 
 // control makes a system call that does not block. After an error nothing more is read.

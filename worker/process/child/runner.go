@@ -211,6 +211,7 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 		return unstarted(&c, err, c.explain(argv[0], file, err))
 	}
 	p.grace, p.limit, p.log, p.mark, p.gate, p.encoding = c.Grace, c.Limit, r.log, mark, c.Messages, coded
+	p.stderr.watched = c.Watched
 	if c.Started != nil {
 		c.Started(p)
 	}

@@ -1,0 +1,312 @@
+package millrace
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"millrace/ipc"
+)
+
+// TestMain also makes this program the one of the conformance suite.
+func TestMain(m *testing.M) {
+	if os.Getenv("CONFORMANCE") != "" {
+		if err := conforming(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+type resize struct {
+	URL   string `json:"url"`
+	Width int    `json:"width"`
+}
+
+// conforming is the program that every library writes for the suite.
+func conforming() error {
+	type none struct{}
+	fails := func(name string, err error) Handler {
+		return Handle(name, func(context.Context, none) (any, error) { return nil, err })
+	}
+	return Serve(
+		Handle("echo", func(_ context.Context, p map[string]any) (any, error) { return p, nil }),
+		Handle("typed", func(_ context.Context, p resize) (resize, error) {
+			if p.Width == 0 {
+				p.Width = 100
+			}
+			if p.URL == "" {
+				return p, &FailError{Failure{Message: "params: url is missing", Class: "user", Retryable: new(bool)}}
+			}
+			return p, nil
+		}),
+		Handle("plain", func(context.Context, none) (any, error) {
+			fmt.Println("out")
+			fmt.Fprintln(os.Stderr, "err")
+			fmt.Print("half")
+			return nil, nil
+		}),
+		fails("fail", errors.New("no luck")),
+		fails("final", fmt.Errorf("wrapped: %w", &FailError{Failure{Message: "never", Class: "user", Retryable: new(bool)}})),
+		fails("later", &FailError{Failure{Message: "busy", Class: "network", RetryAfter: "30s"}}),
+		Handle("says", func(ctx context.Context, _ none) (any, error) {
+			p := FromContext(ctx)
+			var last struct {
+				Next int `json:"next"`
+			}
+			if err := p.Last(&last); err != nil {
+				return nil, err
+			}
+			last.Next++
+			t, _ := p.Init()
+			return map[string]any{"id": t.Task, "attempt": t.Attempt}, errors.Join(p.Status("up"), p.Progress(1, 4), p.Data(map[string]int{"n": 1}), p.Log("warn", "slow", map[string]any{"ms": 9}), p.Checkpoint(last))
+		}),
+		Handle("asks", func(ctx context.Context, _ none) (any, error) {
+			child, err := FromContext(ctx).Spawn(ctx, map[string]any{"key": "a", "argv": []string{"true"}})
+			if err != nil {
+				return nil, err
+			}
+			_, err = FromContext(ctx).Spawn(ctx, map[string]any{"job": "none"})
+			return map[string]string{"child": child, "refused": strings.TrimPrefix(err.Error(), "SPAWN: refused: ")}, nil
+		}),
+		Handle("waits", func(ctx context.Context, _ none) (any, error) {
+			if err := FromContext(ctx).Status("waiting"); err != nil {
+				return nil, err
+			}
+			<-ctx.Done()
+			return "cancelled: " + context.Cause(ctx).Error(), nil
+		}),
+		Handle("large", func(context.Context, none) (any, error) { return strings.Repeat("x", 64<<10), nil }),
+		Handle("reads", func(context.Context, none) (any, error) { return "", nil }),
+	)
+}
+
+// TestConformance plays the worker's side for the same program in each language: every line is that
+// of a conversation, after the arrow what is told (<) or must be heard (>).
+func TestConformance(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, argv := range map[string][]string{"go": {self}, "python": {"python3", "../python/conformance.py"}, "node": {"node", "../node/conformance.js"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(argv[0]); err != nil {
+				if os.Getenv("CI") != "" {
+					t.Fatal(err)
+				}
+				t.Logf("NOT TESTED: %v", err)
+				return
+			}
+			play(t, name, argv)
+		})
+	}
+}
+
+const conversation = `
+> HELLO {"library":"LANGUAGE","protocol":1,"tasks":["echo","typed","plain","fail","final","later","says","asks","waits","large","reads"]}
+# between tasks it answers, without a key that counts
+< PING
+> HEARTBEAT
+# one task after the other, each with its own key
+< INIT {"handler":"echo","params":{"a":[1,"ü",null]}}
+> DONE {"result":{"a":[1,"ü",null]}}
+< INIT {"handler":"typed","params":{"url":"u","width":7}}
+> DONE {"result":{"url":"u","width":7}}
+< INIT {"handler":"typed","params":{"url":"u"}}
+> DONE {"result":{"url":"u","width":100}}
+# parameters that do not fit are the fault of whoever has submitted them
+< INIT {"handler":"typed","params":{}}
+> DONE {"error":{"class":"user","message":"params: …","retryable":false}}
+# text stays text, and a line without its end spoils no message
+< INIT {"handler":"plain"}
+> text out
+> text half
+> DONE {}
+# failures
+< INIT {"handler":"fail"}
+> DONE {"error":{"message":"…no luck"}}
+< INIT {"handler":"final"}
+> DONE {"error":{"class":"user","message":"never","retryable":false}}
+< INIT {"handler":"later"}
+> DONE {"error":{"class":"network","message":"busy","retry_after":"30s"}}
+< INIT {"handler":"large"}
+> DONE {"error":{"message":"…","retryable":false}}
+< INIT {"handler":"nobody has this"}
+> DONE {"error":{"message":"…"}}
+# reports, and a checkpoint of an earlier attempt
+< INIT {"handler":"says","task":"01J","attempt":2,"checkpoint":{"next":4}}
+> STATUS "up"
+> PROGRESS {"done":1,"total":4}
+> INSERT_DATA {"n":1}
+> LOG {"fields":{"ms":9},"level":"warn","message":"slow"}
+> CHECKPOINT {"next":5}
+> DONE {"result":{"attempt":2,"id":"01J"}}
+< INIT {"handler":"says","task":"01K","attempt":1}
+> STATUS "up"
+> PROGRESS {"done":1,"total":4}
+> INSERT_DATA {"n":1}
+> LOG {"fields":{"ms":9},"level":"warn","message":"slow"}
+> CHECKPOINT {"next":1}
+> DONE {"result":{"attempt":1,"id":"01K"}}
+# requests, and their answers
+< INIT {"handler":"asks"}
+> SPAWN {"argv":["true"],"key":"a"}
+< ACK {"ok":true,"task":"01C"}
+> SPAWN {"job":"none"}
+< ACK {"ok":false,"error":"no such job"}
+> DONE {"result":{"child":"01C","refused":"no such job"}}
+# what a later version may say is passed over, also during a task
+< STEPS {"some":"thing"}
+< INIT {"handler":"waits"}
+> STATUS "waiting"
+< REMEMBER [1]
+< PING
+> HEARTBEAT
+< CANCEL {"reason":"a person asked","deadline":"2026-01-01T00:00:00Z"}
+> DONE {"result":"cancelled: a person asked"}
+# a cancel is of one task
+< INIT {"handler":"waits"}
+> STATUS "waiting"
+< CANCEL {"reason":"again","deadline":"2026-01-01T00:00:00Z"}
+> DONE {"result":"cancelled: again"}
+# the messages are nobody else's to read
+< INIT {"handler":"reads"}
+> DONE {"result":""}
+< BYE
+`
+
+func play(t *testing.T, language string, argv []string) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), "CONFORMANCE=1", "MILLRACE_RESIDENT=1", "MILLRACE_STDIN=open", "MILLRACE_KEY=of the program", "PYTHONDONTWRITEBYTECODE=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := &conversing{T: t, in: in, out: bufio.NewReader(out), key: "of the program"}
+	for line := range strings.Lines(strings.ReplaceAll(conversation, "LANGUAGE", language)) {
+		direction, what, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch direction {
+		case "<":
+			c.tell(what)
+		case ">":
+			c.hear(what)
+		}
+		if t.Failed() {
+			cancel()
+			break
+		}
+	}
+	if rest, err := io.ReadAll(c.out); len(bytes.TrimSpace(rest)) > 0 || err != nil {
+		t.Errorf("after BYE it said %q, %v", rest, err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if said := errs.String(); !strings.Contains(said, "err\n") || t.Failed() {
+		t.Logf("standard error:\n%s", said)
+	}
+}
+
+// conversing is the worker's side of a conversation.
+type conversing struct {
+	*testing.T
+	in    io.Writer
+	out   *bufio.Reader
+	tasks int
+	key   string
+	id    string // of the last message that wants an answer
+}
+
+func (c *conversing) tell(what string) {
+	typ, payload, _ := strings.Cut(what, " ")
+	with := func(field, value string) {
+		payload = fmt.Sprintf(`{%q:%q,%s`, field, value, strings.TrimPrefix(payload, "{"))
+	}
+	switch typ {
+	case ipc.TypeInit:
+		c.tasks++
+		c.key = fmt.Sprintf("of task %d", c.tasks)
+		with("key", c.key)
+	case ipc.TypeAck:
+		with("id", c.id)
+	}
+	if payload == "" {
+		payload = "null"
+	}
+	if _, err := fmt.Fprintf(c.in, `{"v":1,"type":%q,"payload":%s}`+"\n", typ, payload); err != nil {
+		c.Errorf("told %s: %v", what, err)
+	}
+}
+
+func (c *conversing) hear(want string) {
+	for {
+		line, err := c.out.ReadString('\n')
+		if err != nil {
+			c.Errorf("instead of %s: %v", want, err)
+			return
+		}
+		if line = strings.TrimSpace(line); line != "" { // one may stand before a DONE
+			if got := c.read(line); !matches(got, want) {
+				c.Errorf("it said %s\nwant    %s", got, want)
+			}
+			return
+		}
+	}
+}
+
+// read returns a line in the form of the conversation.
+func (c *conversing) read(line string) string {
+	var m struct {
+		V             int
+		Type, Key, ID string
+		Payload       any
+	}
+	if json.Unmarshal([]byte(line), &m) != nil {
+		return "text " + line
+	}
+	if m.V != ipc.Version || m.Key != c.key && m.Type != ipc.TypeHeartbeat {
+		c.Errorf("%s: version %d and key %q, want %d and %q", line, m.V, m.Key, ipc.Version, c.key)
+	}
+	c.id = m.ID
+	if m.Payload == nil {
+		return m.Type
+	}
+	var payload strings.Builder
+	encode := json.NewEncoder(&payload)
+	encode.SetEscapeHTML(false)
+	if err := encode.Encode(m.Payload); err != nil {
+		c.Error(err)
+	}
+	return m.Type + " " + strings.TrimSpace(payload.String())
+}
+
+// matches tells whether got is want, in which … stands for any text.
+func matches(got, want string) bool {
+	before, after, any := strings.Cut(want, "…")
+	return got == want || any && strings.HasPrefix(got, before) && strings.HasSuffix(got, after)
+}
