@@ -93,7 +93,7 @@ func Steers(name string) bool {
 	case "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ":
 		return true
 	}
-	return strings.HasSuffix(strings.ToUpper(name), "_PROXY") || slices.ContainsFunc(steering, func(s string) bool { return strings.HasPrefix(name, s) })
+	return strings.HasSuffix(name, "*") || strings.HasSuffix(strings.ToUpper(name), "_PROXY") || slices.ContainsFunc(steering, func(s string) bool { return strings.HasPrefix(name, s) })
 }
 
 // validateImage refuses what belongs to the node's own folders where an image runs.

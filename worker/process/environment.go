@@ -30,16 +30,17 @@ func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir strin
 	run := a.Task.Spec.Run
 	own := child.WorkersOwn()
 	env = make([]string, 0, len(own)+len(run.Env)+12)
-	if !run.EnvClear {
+	switch {
+	case run.Image != "": // which has variables of its own
+		env = inherited(env, own, run.Inherit)
+	case run.EnvClear:
+		env = inherited(env, own, append(slices.Clip(kept), run.Inherit...))
+	default:
 		env = append(env, own...)
-	} else {
-		for _, e := range own {
-			if name, _, _ := strings.Cut(e, "="); slices.Contains(kept, name) || slices.Contains(run.Inherit, name) {
-				env = append(env, e)
-			}
-		}
 	}
-	env = append(env, as.variables()...)
+	if run.Image == "" {
+		env = append(env, as.variables()...)
+	}
 	env = append(env,
 		"MILLRACE_IPC="+strconv.Itoa(ipc.Version),
 		"MILLRACE_TASK="+string(a.Task.ID),
@@ -108,6 +109,16 @@ func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir strin
 		env, secrets = append(env, name+"="+value), append(secrets, value)
 	}
 	return env, secrets, nil
+}
+
+// inherited adds those of the worker's variables that have certain names.
+func inherited(env, own, names []string) []string {
+	for _, e := range own {
+		if name, _, _ := strings.Cut(e, "="); slices.Contains(names, name) {
+			env = append(env, e)
+		}
+	}
+	return env
 }
 
 // logicalTime is the time that a task is for: the tick of its schedule, its due time, or when it
