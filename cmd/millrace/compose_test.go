@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
-	"github.com/spf13/cobra"
 
 	"millrace/internal/cli/settings"
 	"millrace/task/job"
@@ -47,8 +46,7 @@ func TestComposeFile(t *testing.T) {
 			continue
 		}
 		counts[s.Command[1]]++
-		root := &cobra.Command{Use: "millrace"}
-		addCommands(testApp(t), root, s.Command[1:])
+		root := testRoot()
 		c, rest, err := root.Find(s.Command[1:])
 		if err == nil {
 			err = c.ParseFlags(rest)
@@ -64,7 +62,11 @@ func TestComposeFile(t *testing.T) {
 		stop, err := time.ParseDuration(s.Stop)
 		needs := 5 * time.Second
 		if s.Command[1] == "worker" {
-			needs = graceOf(t, s.Environment["MILLRACE_PROFILE"]) + job.DefaultStop + 15*time.Second
+			values, _, err := settings.Load(os.DevNull, nil, s.Environment["MILLRACE_PROFILE"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			needs = values.Grace + job.DefaultStop + 15*time.Second
 		}
 		if err != nil || stop < needs {
 			t.Errorf("%s is killed after %s (%v), and may take %v", name, s.Stop, err, needs)
