@@ -312,7 +312,7 @@ func claim(t *Task, c Claim, now time.Time) (Event, error) {
 		if t.Throttles(c) {
 			return Throttled{Node: c.Node, Limit: c.Rate.Counter()}, nil
 		}
-		if t.Spec.Cost() > 1 || t.Route.Selected() {
+		if len(t.Spec.Room()) > 0 || t.Route.Selected() {
 			return fits(t, c, start)
 		}
 		return start, nil

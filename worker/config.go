@@ -121,6 +121,8 @@ type Config struct {
 	// Commands runs tasks that are child processes. Default: none are run; the
 	// worker must then serve queues that have only tasks for its handlers.
 	Commands Runner
+	// Runtimes are the programs by which Commands runs images. Default: it runs none.
+	Runtimes []string
 	// Submit makes the tasks that running tasks ask for ([Attempt.Spawn]). Submitting a task again
 	// under the same ID must make no second one. Default: such requests are refused.
 	//

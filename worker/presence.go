@@ -469,7 +469,7 @@ func profileOf(c Config, h handlers) node.Profile {
 	}
 	return node.Profile{
 		Host: host, PID: os.Getpid(), Version: c.Version, Labels: c.Labels, Slots: c.Slots, Queues: c.Queues, Probes: true,
-		Announces: true, Handlers: slices.Sorted(maps.Keys(h)), Commands: c.Commands != nil, TTL: value.Duration(c.NodeTTL),
+		Announces: true, Handlers: slices.Sorted(maps.Keys(h)), Commands: c.Commands != nil, Runtimes: c.Runtimes, TTL: value.Duration(c.NodeTTL),
 	}
 }
 

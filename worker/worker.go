@@ -355,6 +355,9 @@ func (w *Worker) runToEnd(a *Attempt) {
 
 // runs tells whether this worker can run tasks of a spec.
 func (w *Worker) runs(s *job.Spec) bool {
+	if s != nil && s.Run != nil && s.Run.Image != "" {
+		return w.cfg.Commands != nil && len(w.cfg.Runtimes) > 0 && (s.Run.Runtime == "" || slices.Contains(w.cfg.Runtimes, s.Run.Runtime))
+	}
 	if s == nil || s.Run != nil {
 		return w.cfg.Commands != nil
 	}

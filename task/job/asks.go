@@ -26,12 +26,14 @@ func (s *Spec) Needs() placement.Selector {
 	return append(needs[:len(needs):len(needs)], s.Room()...)
 }
 
-// Room returns the requirements that remain if the task may run anywhere: enough slots.
+// Room returns the requirements that remain if the task may run anywhere: enough slots, and a runtime
+// for its image.
 func (s *Spec) Room() placement.Selector {
-	if s.Cost() <= 1 {
-		return nil
+	needs := s.runtimes()
+	if s.Cost() > 1 {
+		needs = append(needs, placement.Requirement{Key: placement.LabelSlots, Op: placement.OpGreaterEqual, Values: []string{strconv.Itoa(s.Cost())}})
 	}
-	return placement.Selector{{Key: placement.LabelSlots, Op: placement.OpGreaterEqual, Values: []string{strconv.Itoa(s.Cost())}}}
+	return needs
 }
 
 // Users returns the users as which the processes of a spec and its steps run; "" is the worker's

@@ -18,5 +18,5 @@ func (s *Spec) Includes() bool {
 
 // Placed tells whether tasks of the spec, or their children, wait elsewhere than in a plain queue.
 func (s *Spec) Placed() bool {
-	return s.Place.Targeted() || s.Place.selective() || s.Place.fans() || s.Place.Prefers() || s.Cost() > 1
+	return s.Place.Targeted() || s.Place.selective() || s.Place.fans() || s.Place.Prefers() || len(s.Room()) > 0
 }

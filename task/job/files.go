@@ -120,6 +120,9 @@ func (s *Spec) validateFiles() error {
 			return fmt.Errorf("setup: a line has %d bytes, and a shell can be given at most %d: put it into a file", len(line), MaxVariable-1)
 		}
 	}
+	if err := s.validateImage(); err != nil {
+		return err
+	}
 	if err := s.Files.validate(); err != nil {
 		return err
 	}

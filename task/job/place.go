@@ -198,7 +198,7 @@ func (s *Spec) HomeRoute(queue string, priority int) placement.Route {
 	case s.Place.Named():
 		asked := placement.Asked{Needs: NamedNeeds(s.Place.Nodes, s)}
 		return asked.Route(priority)
-	case s.Place.selective() || s.Cost() > 1:
+	case s.Place.selective() || len(s.Room()) > 0:
 		return placement.SelectorRoute(queue, s.Needs(), priority)
 	}
 	return placement.QueueRoute(queue, priority)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Run describes a child process. Exactly one of Argv and Shell is set.
+// Run describes a child process. Exactly one of Argv and Shell is set, or Image and none of them.
 type Run struct {
 	// Argv is the program and its arguments, passed unchanged.
 	Argv []string `json:"argv,omitempty" redact:"hide" read:"scalar" short:"list"`
@@ -42,6 +42,20 @@ type Run struct {
 	// Secrets are variables whose values the worker reads on the node when the attempt starts. They
 	// win over Env. The worker replaces their values in all output of the process.
 	Secrets map[string]Secret `json:"secrets,omitempty"`
+	// Image runs the command in a container of this image. Without Argv and Shell that is the image's
+	// own command, in the image's own directory. A relative Dir is below the attempt's directory,
+	// which the container sees at the same path; an absolute one is the image's. The environment is
+	// the image's, with Inherit and all that is not the worker's own. Default: no container.
+	Image string `json:"image,omitempty" redact:"hide" read:"line"`
+	// Pull says when the worker fetches the image. Default [PullMissing].
+	Pull string `json:"pull,omitempty" redact:"word" words:"missing,always,never"`
+	// Mounts are folders and files of the node that the container sees, as [ParseMount] reads them.
+	Mounts []string `json:"mounts,omitempty" redact:"hide" read:"any"`
+	// Network is none, host, bridge or the name of a network of the runtime. Default: as the runtime
+	// is set up.
+	Network string `json:"network,omitempty" redact:"hide" read:"line"`
+	// Runtime is the program that runs the image. Default: the first of them that the node has.
+	Runtime string `json:"runtime,omitempty" redact:"word" words:"podman,docker,nerdctl"`
 }
 
 // MaxVariable bounds the length of an argument, and of a variable with its name, in bytes: each
@@ -59,7 +73,7 @@ const (
 
 func (r *Run) validate() error {
 	switch {
-	case len(r.Argv) == 0 && r.Shell == "":
+	case len(r.Argv) == 0 && r.Shell == "" && r.Image == "":
 		return errors.New("run: set argv (a list) or shell (a line)")
 	case len(r.Argv) > 0 && r.Shell != "":
 		return errors.New("run: argv and shell are both set; choose one")
@@ -79,6 +93,9 @@ func (r *Run) validate() error {
 		}
 	}
 	if err := ValidEncoding(r.Encoding); err != nil {
+		return err
+	}
+	if err := r.validateImage(); err != nil {
 		return err
 	}
 	if err := r.validateSurroundings(); err != nil {
@@ -105,7 +122,7 @@ type Secret struct {
 const MaxSecret = 32 << 10
 
 func (r *Run) validateSurroundings() error {
-	if len(r.Inherit) > 0 && !r.EnvClear {
+	if len(r.Inherit) > 0 && !r.EnvClear && r.Image == "" {
 		return errors.New("run.inherit has a meaning only with run.env_clear: true")
 	}
 	for _, name := range r.Inherit {

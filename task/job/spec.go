@@ -141,6 +141,8 @@ func (s *Spec) Text() string {
 		return "steps " + strings.Join(s.StepNames(), ", ")
 	case s.Run == nil:
 		return s.Handler
+	case s.Run.Image != "" && s.Run.Shell+strings.Join(s.Run.Argv, "") == "":
+		return s.Run.Image
 	case s.Run.Shell != "":
 		return s.Run.Shell
 	}

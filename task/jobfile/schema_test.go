@@ -168,9 +168,10 @@ func TestAllFieldsAreRead(t *testing.T) {
 			if f.Name == "Handler" || f.Name == "Shell" || f.Name == "Every" || f.Name == "At" || f.Name == "Timetable" {
 				continue
 			}
-			// Some fields of a place exclude each other: one of the documents must set each.
+			// Some fields of a place, and of what runs, exclude each other: one of the documents must set each.
 			set := slices.ContainsFunc(jobs, func(j job.Job) bool {
 				return v.Type() == reflect.TypeFor[job.Place]() && !reflect.ValueOf(j.Place).FieldByIndex(f.Index).IsZero() ||
+					v.Type() == reflect.TypeFor[job.Run]() && j.Run != nil && !reflect.ValueOf(*j.Run).FieldByIndex(f.Index).IsZero() ||
 					v.Type() == reflect.TypeFor[job.Job]() && !reflect.ValueOf(j).FieldByIndex(f.Index).IsZero()
 			})
 			if !set && v.FieldByIndex(f.Index).IsZero() {

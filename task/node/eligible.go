@@ -83,7 +83,7 @@ func (n *Node) Excluded(w Want) (Rule, string) {
 		if r := w.Needs.Refuses(labels); r != nil {
 			_, why := w.Needs.Match(labels)
 			switch {
-			case r.Op == placement.OpExists && (r.Key == job.LabelCommands || strings.HasPrefix(r.Key, job.LabelHandler)):
+			case r.Op == placement.OpExists && job.IsMeans(r.Key):
 				return RuleHandler, "it " + job.MeansWords(r.Key)
 			case r.Key == placement.LabelSlots:
 				return RuleSlots, fmt.Sprintf("it has %d slots, and %s is asked for", n.Slots, r)

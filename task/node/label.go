@@ -109,7 +109,7 @@ func (n *Node) addLabels() {
 
 // ownLabel tells whether a label describes what the node is.
 func ownLabel(name string) bool {
-	return name == placement.LabelNode || name == placement.LabelSlots || name == job.LabelCommands || strings.HasPrefix(name, job.LabelHandler)
+	return name == placement.LabelNode || name == placement.LabelSlots || job.IsMeans(name)
 }
 
 // Selectable returns the labels that selectors see: the node's labels, its name and slots, and what
@@ -128,16 +128,23 @@ func (n *Node) Selectable() map[string]string {
 	if n.Commands {
 		labels[job.LabelCommands] = ""
 	}
+	for _, r := range n.Runtimes {
+		labels[job.LabelImages], labels[job.LabelRuntime+r] = "", ""
+	}
 	return labels
 }
 
 // Runs tells whether the node can run tasks that need a label of [job.Spec.Means]. A node that
-// announces nothing may run any.
+// announces nothing may run any, but no images, which it does not know.
 func (n *Node) Runs(means string) bool {
-	if means == "" || !n.Announces {
+	switch what, runs := strings.CutPrefix(means, job.LabelRuntime); {
+	case means == job.LabelImages:
+		return len(n.Runtimes) > 0
+	case runs && means != job.LabelCommands:
+		return slices.Contains(n.Runtimes, what)
+	case means == "" || !n.Announces:
 		return true
-	}
-	if means == job.LabelCommands {
+	case runs:
 		return n.Commands
 	}
 	return slices.Contains(n.Handlers, strings.TrimPrefix(means, job.LabelHandler))

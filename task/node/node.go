@@ -125,6 +125,8 @@ type Profile struct {
 	Announces bool     `json:"announces,omitempty"`
 	Handlers  []string `json:"handlers,omitempty" redact:"keep"`
 	Commands  bool     `json:"commands,omitempty"`
+	// Runtimes are the programs by which it runs images, the preferred one first.
+	Runtimes []string `json:"runtimes,omitempty" redact:"keep"`
 	// TTL is the lifetime of the node's heartbeats; 0 if it names none.
 	TTL value.Duration `json:"ttl,omitempty"`
 }

@@ -110,7 +110,7 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 	if became, rest, err := p.learn(ctx, o, q); became != mine {
 		return became, rest, err
 	}
-	if p.Labels != nil && (t.Route.Selected() || t.Spec.Cost() > 1) {
+	if p.Labels != nil && (t.Route.Selected() || len(t.Spec.Room()) > 0) {
 		q.claim.Labels, q.claim.At = p.Labels()
 	}
 	said, event, err := p.move(ctx, o, q)

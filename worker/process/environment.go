@@ -31,16 +31,17 @@ func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir strin
 	run := a.Task.Spec.Run
 	own := child.WorkersOwn()
 	env = make([]string, 0, len(own)+len(run.Env)+12)
-	if !run.EnvClear {
+	switch {
+	case run.Image != "": // which has variables of its own
+		env = inherited(env, own, run.Inherit)
+	case run.EnvClear:
+		env = inherited(env, own, append(slices.Clip(kept), run.Inherit...))
+	default:
 		env = append(env, own...)
-	} else {
-		for _, e := range own {
-			if name, _, _ := strings.Cut(e, "="); slices.Contains(kept, name) || slices.Contains(run.Inherit, name) {
-				env = append(env, e)
-			}
-		}
 	}
-	env = append(env, as.variables()...)
+	if run.Image == "" {
+		env = append(env, as.variables()...)
+	}
 	env = append(env,
 		"MILLRACE_IPC="+strconv.Itoa(ipc.Version),
 		"MILLRACE_TASK="+string(a.Task.ID),
@@ -111,24 +112,11 @@ func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir strin
 	return env, secrets, nil
 }
 
-// withProgram adds to an environment where this program is, so that a task can call `millrace ipc`:
-// its path, and at the end of PATH its folder. A folder that any user may write to stays out, for
-// what lies there could be anything.
-func (t *Tasks) withProgram(env []string) []string {
-	if t.Program == "" {
-		return env
-	}
-	env = append(env, "MILLRACE_EXE="+t.Program)
-	dir := filepath.Dir(t.Program)
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o002 != 0 || strings.ContainsRune(dir, os.PathListSeparator) {
-		return env
-	}
-	for _, e := range slices.Backward(env) { // the last value counts
-		if path, ok := strings.CutPrefix(e, "PATH="); ok {
-			if !slices.Contains(filepath.SplitList(path), dir) {
-				env = append(env, e+string(os.PathListSeparator)+dir)
-			}
-			break
+// inherited adds those of the worker's variables that have certain names.
+func inherited(env, own, names []string) []string {
+	for _, e := range own {
+		if name, _, _ := strings.Cut(e, "="); slices.Contains(names, name) {
+			env = append(env, e)
 		}
 	}
 	return env
@@ -261,4 +249,27 @@ func readSecret(name string, as *account) (string, error) {
 		return "", fmt.Errorf("%s has %d of the %d bytes that a secret needs at least: a shorter one cannot be told from other text and hidden; set what need not be hidden in run.env", name, n, minRedacted)
 	}
 	return value, nil
+}
+
+// withProgram adds to an environment where this program is, so that a task can call `millrace ipc`:
+// its path, and at the end of PATH its folder. A folder that any user may write to stays out, for
+// what lies there could be anything.
+func (t *Tasks) withProgram(env []string) []string {
+	if t.Program == "" {
+		return env
+	}
+	env = append(env, "MILLRACE_EXE="+t.Program)
+	dir := filepath.Dir(t.Program)
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o002 != 0 || strings.ContainsRune(dir, os.PathListSeparator) {
+		return env
+	}
+	for _, e := range slices.Backward(env) { // the last value counts
+		if path, ok := strings.CutPrefix(e, "PATH="); ok {
+			if !slices.Contains(filepath.SplitList(path), dir) {
+				env = append(env, e+string(os.PathListSeparator)+dir)
+			}
+			break
+		}
+	}
+	return env
 }

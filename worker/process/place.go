@@ -37,6 +37,8 @@ type Surroundings interface {
 type place struct {
 	dir   string
 	fresh string // the directory made for it; "" if none was
+	base  string // what a container sees of that
+	extra string // a directory for more of Millrace's files, if one was made
 	env   []string
 	leave func()
 }
@@ -46,7 +48,8 @@ type place struct {
 func (t *Tasks) place(ctx context.Context, a *worker.Attempt, as *account) (place, error) {
 	spec := a.Task.Spec
 	p := place{dir: spec.Run.Dir, leave: func() {}}
-	if p.dir != "" && !spec.Surrounded() {
+	image := spec.Run.Image != ""
+	if p.dir != "" && !spec.Surrounded() && !image {
 		return p, nil
 	}
 	get, put, give := t.dirs.get, t.dirs.put, t.dirs.give
@@ -57,12 +60,28 @@ func (t *Tasks) place(ctx context.Context, a *worker.Attempt, as *account) (plac
 	if err != nil {
 		return p, fmt.Errorf("no working directory: %w; free some space, or set TMPDIR of the worker", err)
 	}
-	p.fresh, p.leave = cmp.Or(fresh.whole, fresh.path), func() { put(fresh) }
-	if !filepath.IsAbs(p.dir) {
-		p.dir = filepath.Join(fresh.path, p.dir)
+	p.fresh, p.base, p.leave = cmp.Or(fresh.whole, fresh.path), fresh.path, func() { put(fresh) }
+	if image && fresh.whole == "" { // its users are not the node's, so all may write there, and none pass the parent
+		p.base = filepath.Join(fresh.path, "work")
+		if err := os.Mkdir(p.base, 0o700); err != nil {
+			p.leave()
+			return p, fmt.Errorf("no working directory: %w; free some space, or set TMPDIR of the worker", err)
+		}
+	}
+	switch {
+	case !filepath.IsAbs(p.dir):
+		p.dir = filepath.Join(p.base, p.dir)
+	case image: // that is one of the image
+		p.dir = p.base
+	}
+	if image {
+		if err := t.fetch(ctx, a); err != nil {
+			p.leave()
+			return p, err
+		}
 	}
 	if spec.Surrounded() {
-		if err := t.surround(ctx, a, as, fresh.path, &p); err != nil {
+		if err := t.surround(ctx, a, as, p.base, &p); err != nil {
 			p.leave()
 			return p, err
 		}

@@ -36,6 +36,8 @@ type Tasks struct {
 	// Messages is the laxest of [job.MessageRules] that a job can have here. Default
 	// [job.MessagesOpen].
 	Messages string
+	// Runtimes are the programs that run images here, the preferred one first. Default: images fail.
+	Runtimes []string
 	// Program is the path of the millrace program, which processes are told. Default: none is.
 	Program string
 
@@ -68,7 +70,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	if err != nil {
 		return system("%v", err)
 	}
-	surrounded := a.Task.Spec.Surrounded()
+	surrounded := a.Task.Spec.Surrounded() || run.Image != ""
 	if surrounded {
 		a.Output.Phase(task.PhaseSetup)
 	}
@@ -99,9 +101,22 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	argv, shell := run.Argv, run.Shell
 	if err == nil {
 		var by []string
-		if env, by, err = t.handOver(t.withProgram(env), &place, a, as); by != nil {
+		if run.Image == "" {
+			env = t.withProgram(env)
+		}
+		if env, by, err = t.handOver(env, &place, a, as); by != nil {
 			argv, shell = by, ""
 		}
+	}
+	c := child.Command{
+		Argv: argv, Shell: shell, Dir: place.dir, Fresh: place.fresh != "" && !surrounded, Env: append(env, place.env...), OpenStdin: run.Stdin == job.StdinOpen, Messages: gate, Encoding: run.Encoding, Alone: len(run.Secrets) > 0 || len(hidden) > 0,
+		Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace, Resources: a.Task.Spec.Resources,
+	}
+	if as.other() {
+		c.Credential = as.credential
+	}
+	if err == nil && run.Image != "" {
+		err = t.contain(&c, a, &place, as)
 	}
 	if err != nil {
 		if keeps {
@@ -111,13 +126,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	}
 	secrets = append(secrets, hidden...)
 	s := &session{tasks: t, attempt: a, out: a.Output, ctx: ctx, began: began, redact: newRedactor(secrets), params: params, foreign: replacing{encoding: run.Encoding}}
-	c := child.Command{
-		Argv: argv, Shell: shell, Dir: place.dir, Fresh: place.fresh != "" && !surrounded, Env: append(env, place.env...), OpenStdin: run.Stdin == job.StdinOpen, Messages: gate, Encoding: run.Encoding, Alone: len(run.Secrets) > 0 || len(hidden) > 0,
-		Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace, Started: s.meet, Resources: a.Task.Spec.Resources,
-	}
-	if as.other() {
-		c.Credential = as.credential
-	}
+	c.Started = s.meet
 	if keeps {
 		return t.runKept(ctx, s, c, secrets, place)
 	}

@@ -74,10 +74,12 @@ func interpreter(text string) []string {
 
 // extraFolder makes a directory for files of an attempt that are not part of its working directory.
 func (t *Tasks) extraFolder(p *place, a *worker.Attempt, as *account) (string, error) {
-	if t.Keeps(&a.Task) { // the next worker knows, and removes, only the fresh directory
+	// The next worker knows, and removes, only the fresh directory; and what a container sees must be
+	// in a folder that no other user can enter.
+	if t.Keeps(&a.Task) || a.Task.Spec.Run.Image != "" {
 		if p.fresh != "" {
-			folder := filepath.Join(p.fresh, ".millrace")
-			return folder, madeFor(as, folder)
+			p.extra = filepath.Join(p.fresh, ".millrace")
+			return p.extra, madeFor(as, p.extra)
 		}
 		dir, err := keptDir(t.work())
 		if err != nil {

@@ -304,6 +304,7 @@ func (p *parts) work(c WorkerConfig) error {
 		return err
 	}
 	p.closers = append(p.closers, tasks.Close)
+	tasks.Runtimes = tasks.FindRuntimes(p.ctx, p.settings.Runtimes, func(err error) { p.log.Debug("a runtime for images is not used", "error", err) })
 	tasks.Shim, tasks.ShimGuard = []string{self, shimName}, []string{self, GuardName}
 	queues, weights, err := settings.Weights(c.queues)
 	if err != nil {
@@ -318,7 +319,7 @@ func (p *parts) work(c WorkerConfig) error {
 		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.Now,
 		Submit: submitter(client.New(store, c.name)), Spawning: c.spawning,
 		Spool: c.own.spool, SpoolLimit: p.settings.SpoolLimit, Output: p.settings.TaskOutput, Records: p.settings.TaskRecords,
-		Tracer: p.attempts(), Commands: tasks, Now: p.clock.Now, Version: wording.ThisBuild().Version, Ready: p.starting.Done, Log: p.log,
+		Tracer: p.attempts(), Commands: tasks, Runtimes: tasks.Runtimes, Now: p.clock.Now, Version: wording.ThisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})
 	if err != nil {
 		return exit.MisuseOf(err)

@@ -29,6 +29,7 @@ import (
 	"millrace/service/httpapi"
 	"millrace/task"
 	"millrace/task/duties"
+	"millrace/task/job"
 	"millrace/task/node"
 	"millrace/task/value"
 	"millrace/worker/process/child"
@@ -100,6 +101,8 @@ type Values struct {
 	// 0 for four fifths of what its control group or machine has. A server needs about 400 bytes
 	// for each task that has ended, and 600 for each that is due later.
 	Memory int64
+	// Runtimes are the programs by which a worker runs images, the preferred one first.
+	Runtimes []string
 	// NewPrivileges lets tasks gain rights by what they start; see process.Config.Elevate.
 	NewPrivileges bool
 	// Confine is what else tasks lose of the rights of the worker's user.
@@ -328,6 +331,23 @@ var All = []Setting{
 		processes: Working, Name: "capabilities", Usage: "which capabilities tasks of root keep: none, all, or names such as chown,dac_read_search", dev: "none", prod: "none",
 		read: func(s *Values, text string) error { return s.Confine.ParseCapabilities(text) },
 		Text: func(s *Values) string { return s.Confine.CapabilitiesText() },
+	},
+	{
+		processes: Working, Name: "runtimes", Usage: "which programs run images, the preferred one first, if they are there: names separated by commas, or none", dev: strings.Join(job.Runtimes, ","), prod: strings.Join(job.Runtimes, ","),
+		read: func(s *Values, text string) error {
+			s.Runtimes = nil
+			for name := range strings.SplitSeq(text, ",") {
+				if text == noWord {
+					break
+				}
+				if !slices.Contains(job.Runtimes, name) || slices.Contains(s.Runtimes, name) {
+					return fmt.Errorf("want none, or some of %s, once each", strings.Join(job.Runtimes, ", "))
+				}
+				s.Runtimes = append(s.Runtimes, name)
+			}
+			return nil
+		},
+		Text: func(s *Values) string { return cmp.Or(strings.Join(s.Runtimes, ","), noWord) },
 	},
 	onOff("tasks_look", "whether tasks may look into other processes of their user, as debuggers do: on or off", func(s *Values) *bool { return &s.Confine.Open }).of(Working),
 	orOff("log_keep_done", "how long a server keeps the output of a finished task whose job does not say, or off for as long as the stream, 30 days", Off, func(s *Values) *time.Duration { return &s.LogKeep.Done }).of(Serving),

@@ -49,6 +49,7 @@ type Running struct {
 	grace          time.Duration
 	limit          func(cause error) time.Duration // nil for none
 	log            *slog.Logger
+	contained      bool // it is the client of a container
 
 	mu      sync.Mutex // guards what follows; nothing blocks under it
 	reaped  bool
@@ -76,7 +77,9 @@ func (p *Running) run(ctx context.Context, program string, s Sink) Result {
 	survivors := p.clear()
 	if p.orphans != nil {
 		p.orphans.gone(p.PID)
-		survivors += p.orphans.clear(p.mark, p.leftBy())
+		if !p.contained { // the monitor of a container ends by itself, and tidies up before
+			survivors += p.orphans.clear(p.mark, p.leftBy())
+		}
 	}
 	unread := p.in.close()
 	p.pidfile.Close()

@@ -19,7 +19,7 @@ import (
 	"millrace/task/job"
 )
 
-// Command says what to start. Exactly one of Argv and Shell is set.
+// Command says what to start. Exactly one of Argv, Shell and Container is set.
 type Command struct {
 	// Argv is the program and its arguments. A program without a slash is looked up in the PATH of
 	// Env; relative entries of PATH are skipped.
@@ -53,6 +53,10 @@ type Command struct {
 	// Resources bound what the process, and everything that it starts, may use. Resources.Output is
 	// left to the receiver of the output.
 	Resources job.Resources
+	// Container has it run in a container, with bounds of its own in place of Resources.
+	Container *Container `json:",omitempty"`
+	// Own tells that it is a program of the worker's own, which keeps all rights.
+	Own bool `json:",omitempty"`
 	// Limit, if set, is called with the cause when the process must stop, and can shorten the
 	// grace.
 	Limit func(cause error) time.Duration `json:"-"`
@@ -72,6 +76,8 @@ type Process interface {
 
 func (c *Command) argv() ([]string, error) {
 	switch {
+	case c.Container != nil:
+		return c.Container.argv(), nil
 	case c.Shell != "" && len(c.Argv) == 0:
 		return []string{"/bin/sh", "-c", c.Shell}, nil
 	case c.Shell != "":

@@ -3,6 +3,7 @@ package child
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,10 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/task/value"
 )
 
 const (
@@ -51,16 +56,38 @@ func GuardMain(in io.Reader, out io.Writer) error {
 	if _, err := io.WriteString(out, guardReady); err != nil {
 		return fmt.Errorf("guard: report to the worker: %w", err)
 	}
-	told := ""
+	told, contained := "", ""
 	for { // any error also means the end
 		line, err := r.ReadString('\n')
 		if err != nil {
 			break
 		}
-		told = line
+		if strings.HasPrefix(line, "{") {
+			contained = line
+		} else {
+			told = line
+		}
 	}
+	removed := make(chan error, 1)
+	go func() { removed <- removeAll(contained) }()
 	endOrphans(told)
-	return sweep(marker, spare)
+	return errors.Join(sweep(marker, spare), <-removed)
+}
+
+// removeAll removes the containers that the worker listed last.
+func removeAll(listed string) error {
+	var removals map[string][]string
+	if listed == "" || json.Unmarshal([]byte(listed), &removals) != nil {
+		return nil // the worker writes whole lines of JSON, or died within one
+	}
+	var each errgroup.Group
+	for _, argv := range removals {
+		each.Go(func() error {
+			_, err := remove(argv, (*exec.Cmd).Run)
+			return err
+		})
+	}
+	return each.Wait()
 }
 
 // guard is a guard process, seen from the worker.
@@ -142,8 +169,30 @@ type watch struct {
 
 	orphans *orphans // nil, or the orphans that must not count the guard as one
 
-	mu    sync.Mutex // guards guard
-	guard *guard
+	mu        sync.Mutex // guards what follows
+	guard     *guard
+	contained map[string][]string // how each container is removed if this process dies, by name
+}
+
+// contain tells the guard of a container, or with nil that it is gone. Without a guard it does nothing.
+func (w *watch) contain(name string, removal []string) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.contained == nil {
+		w.contained = map[string][]string{}
+	}
+	if w.contained[name] = removal; removal == nil {
+		delete(w.contained, name)
+	}
+	w.tellContained()
+}
+
+func (w *watch) tellContained() {
+	text, _ := value.JSON(w.contained)          // names and words
+	_, _ = w.guard.in.Write(append(text, '\n')) // if this guard is gone, the next one is told
 }
 
 // A new guard follows at once, but a guard that keeps dying must not make the worker a fork bomb:
@@ -191,6 +240,9 @@ func (w *watch) keep(ctx context.Context) {
 			if err == nil {
 				w.mu.Lock()
 				w.guard = next
+				if len(w.contained) > 0 {
+					w.tellContained()
+				}
 				w.mu.Unlock()
 				break
 			}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"sync"
@@ -247,25 +246,4 @@ func (o *orphans) belongs(pid int, mark string) (mine, unsure bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.active == 1, len(environ) == 0
-}
-
-// StartBeside starts a process of this program's own that must not count as an orphan.
-func (r *Runner) StartBeside(cmd *exec.Cmd) error {
-	if r.orphans == nil {
-		return cmd.Start()
-	}
-	r.orphans.births.RLock()
-	defer r.orphans.births.RUnlock()
-	err := cmd.Start()
-	if err == nil {
-		r.orphans.born(cmd.Process.Pid)
-	}
-	return err
-}
-
-// Gone reports that such a process has been waited for.
-func (r *Runner) Gone(pid int) {
-	if r.orphans != nil {
-		r.orphans.gone(pid)
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -183,12 +184,15 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 		return unstarted(&c, err, c.explain(argv[0], "", err))
 	}
 	lim := plan(c.Resources, r.groups != nil, r.noGroup)
+	if c.Container != nil {
+		lim = limits{words: []string{c.Container.Bounds}}
+	}
 	starts, named := argv, c.inDir(file)
-	if n := int64(c.Resources.FileSize); n > 0 {
+	if n := int64(lim.want.FileSize); n > 0 {
 		starts = append([]string{"/bin/sh", "-c", boundFileSize, file, strconv.FormatInt((n+fileBlock-1)/fileBlock, 10)}, argv[1:]...)
 		file = starts[0]
 	}
-	req := request{file: file, argv: starts, dir: c.Dir, env: r.mark(c.Env), as: c.Credential, lim: &lim, open: c.OpenStdin, alone: c.Alone, over: make(chan struct{})}
+	req := request{file: file, argv: starts, dir: c.Dir, env: r.mark(c.Env), as: c.Credential, lim: &lim, open: c.OpenStdin, alone: c.Alone, own: c.Own || c.Container != nil, over: make(chan struct{})}
 	defer close(req.over)
 	mark := ""
 	if r.orphans != nil {
@@ -203,6 +207,10 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 		}
 		defer lim.group.close()
 	}
+	if c.Container != nil {
+		r.guard.contain(c.Container.name(), removal(c.Container.Runtime, c.Container.name()))
+		defer r.guard.contain(c.Container.name(), nil)
+	}
 	p, err := r.start(ctx, &req)
 	switch {
 	case errors.Is(err, syscall.ETXTBSY) && ctx.Err() != nil:
@@ -210,10 +218,13 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	case err != nil:
 		return unstarted(&c, err, c.explain(argv[0], file, err))
 	}
-	p.grace, p.limit, p.log, p.mark, p.gate, p.encoding = c.Grace, c.Limit, r.log, mark, c.Messages, coded
+	p.grace, p.limit, p.log, p.mark, p.gate, p.encoding, p.contained = c.Grace, c.Limit, r.log, mark, c.Messages, coded, c.Container != nil
 	p.stderr.watched = c.Watched
 	if c.Started != nil {
 		c.Started(p)
+	}
+	if c.Container != nil {
+		return r.runContained(ctx, p, c.Container, s)
 	}
 	var res Result
 	if lim.none() {
@@ -301,4 +312,25 @@ func (r *Runner) mark(env []string) []string {
 	at--
 	marked[at] = r.marker
 	return marked[at:]
+}
+
+// StartBeside starts a process of this program's own that must not count as an orphan.
+func (r *Runner) StartBeside(cmd *exec.Cmd) error {
+	if r.orphans == nil {
+		return cmd.Start()
+	}
+	r.orphans.births.RLock()
+	defer r.orphans.births.RUnlock()
+	err := cmd.Start()
+	if err == nil {
+		r.orphans.born(cmd.Process.Pid)
+	}
+	return err
+}
+
+// Gone reports that such a process has been waited for.
+func (r *Runner) Gone(pid int) {
+	if r.orphans != nil {
+		r.orphans.gone(pid)
+	}
 }

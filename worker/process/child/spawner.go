@@ -37,6 +37,7 @@ type request struct {
 	env   []string
 	open  bool // the standard input stays open
 	alone bool // it gets a thread of its own, until over is closed
+	own   bool // it keeps the rights of this program, on a thread of its own
 	over  chan struct{}
 	as    *syscall.Credential // nil for our own user
 	lim   *limits
@@ -58,20 +59,24 @@ func startSpawner(o *orphans, elevate bool, c Confinement, log *slog.Logger) *sp
 	}
 	s.null = null
 	for range min(runtime.GOMAXPROCS(0), maxThreads) {
-		s.threads.Go(func() { s.onThread(s.serve) })
+		s.threads.Go(func() { s.onThread(true, s.serve) })
 	}
 	return s
 }
 
-// onThread calls do on a thread that is confined and ends with it.
-func (s *spawner) onThread(do func()) {
+// onThread calls do on a thread that is confined, if it shall be, and ends with it.
+func (s *spawner) onThread(confined bool, do func()) {
 	runtime.LockOSThread() // for good: the thread ends with this goroutine
 	if onMainThread() {
 		// Orphans become children of this thread; our own children must not be among them.
 		elsewhere := make(chan struct{})
-		go func() { defer close(elsewhere); s.onThread(do) }()
+		go func() { defer close(elsewhere); s.onThread(confined, do) }()
 		<-elsewhere
 		runtime.UnlockOSThread() // nothing was changed on it
+		return
+	}
+	if !confined {
+		do()
 		return
 	}
 	if gaps := s.confine.confine(s.elevate); len(gaps) > 0 {
@@ -153,8 +158,8 @@ func (s *spawner) start(r *request) (*Running, error) {
 	if r.reply == nil {
 		r.reply = make(chan reply, 1)
 	}
-	if r.alone && !s.confine.Open {
-		s.threads.Go(func() { s.onThread(func() { s.serveAlone(r) }) })
+	if r.own || r.alone && !s.confine.Open {
+		s.threads.Go(func() { s.onThread(!r.own, func() { s.serveAlone(r) }) })
 	} else {
 		s.requests <- r
 	}
