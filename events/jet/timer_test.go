@@ -29,35 +29,38 @@ func TestTimersAreNeverEarly(t *testing.T) {
 	const hands = 10
 	starved := testkit.Starvation(t)
 	for _, layout := range []streams.Layout{{}, {SyncAlways: true}} {
-		s := newStore(t, layout)
-		o := offersOf(t, s, "timed")
-		const timers = 50
-		rng := rand.New(rand.NewPCG(5, 6))
-		for range timers {
-			due := time.Now().Add(200*time.Millisecond + time.Duration(rng.IntN(1_300_000))*time.Microsecond)
-			arm(t, s, newTask(), 1, due)
-		}
-		var wg sync.WaitGroup
-		for range timers {
-			wg.Go(func() {
-				offer, err := o.Next(within(t))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				e := offer.Fact.Event.(task.Due)
-				if late, bound := time.Since(e.Due), timerError+hands*starved(); late < 0 || late > bound {
-					t.Errorf("a timer was %v late, want 0 to %v", late, bound)
-				}
-				if offer.Stored.Before(e.Due) {
-					t.Errorf("a timer due at %v was fired at %v", e.Due, offer.Stored)
-				}
-				if err := offer.Ack(); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
+		t.Run(fmt.Sprintf("sync always %t", layout.SyncAlways), func(t *testing.T) {
+			t.Parallel() // with each other alone
+			s := newStore(t, layout)
+			o := offersOf(t, s, "timed")
+			const timers = 50
+			rng := rand.New(rand.NewPCG(5, 6))
+			for range timers {
+				due := time.Now().Add(200*time.Millisecond + time.Duration(rng.IntN(1_300_000))*time.Microsecond)
+				arm(t, s, newTask(), 1, due)
+			}
+			var wg sync.WaitGroup
+			for range timers {
+				wg.Go(func() {
+					offer, err := o.Next(within(t))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					e := offer.Fact.Event.(task.Due)
+					if late, bound := time.Since(e.Due), timerError+hands*starved(); late < 0 || late > bound {
+						t.Errorf("a timer was %v late, want 0 to %v", late, bound)
+					}
+					if offer.Stored.Before(e.Due) {
+						t.Errorf("a timer due at %v was fired at %v", e.Due, offer.Stored)
+					}
+					if err := offer.Ack(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+		})
 	}
 }
 
