@@ -47,7 +47,7 @@ type small struct {
 	drains    int // of the first worker: it is asked to end
 	passes    int // of a third of a lease each
 	reopens   int // of the first task, by a client that finds it ended
-	forgets   int // moves of the horizon; at the first, nothing may be too young to go
+	forgets   int // moves of the horizon; before the first one a task begins to wait, for longer than the world lasts
 	depth     int // choices from the beginning at most
 	broken    func(*claim.Protocol) *claim.Protocol
 	unchecked bool // the log ignores the expected sequence
@@ -114,6 +114,11 @@ func newPlace(s small) *place {
 	p := &place{small: s, now: smallBegin}
 	p.mem = events.NewMemory(func() time.Time { return p.now }, ackWait)
 	rec := p.recorder(p.mem)
+	if s.forgets > 0 {
+		e := p.birth()
+		e.Due = smallBegin.Add(time.Hour)
+		p.must(rec.Submit(context.Background(), waitingTask, e))
+	}
 	for i := range s.tasks {
 		p.must(rec.Submit(context.Background(), taskID(i+1), p.birth()))
 	}
@@ -592,8 +597,14 @@ func (p *place) judge() error {
 			return err
 		}
 	}
+	if p.first > 1 {
+		return p.remembers(waitingTask, p.story(waitingTask))
+	}
 	return nil
 }
+
+// waitingTask is due when the world is over.
+const waitingTask = task.ID("01JNAT00000000000000000099")
 
 // rest lets every resident act in turn, without further mishaps, until all tasks have ended. It
 // returns an error if they do not end.
@@ -776,7 +787,7 @@ func TestExplorationFindsFaults(t *testing.T) {
 		{"the log ignores the expected sequence", small{tasks: 1, workers: 2, births: 1, depth: whole, unchecked: true}, errI2},
 		{"what waits for its start takes any heartbeat for a confirmation", small{tasks: 1, workers: 2, lost: 1, passes: 4, depth: whole, patient: true}, errOverlap},
 		{"a node says that it drains while it claims", small{tasks: 1, workers: 2, drains: 1, depth: whole, hasty: true}, errDrained},
-		{"the front of the log goes too early", small{tasks: 2, workers: 1, passes: 2, forgets: 1, depth: 18, rash: true}, errForgets},
+		{"the front of the log goes too early", small{tasks: 1, workers: 1, passes: 2, forgets: 1, depth: 18, rash: true}, errForgets},
 		{"a node that beats holds all its leases", small{tasks: 1, workers: 2, lost: 1, blind: 1, passes: 1, depth: whole, broken: trustful}, errI2},
 	} {
 		t.Run(c.name, func(t *testing.T) {

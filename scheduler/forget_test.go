@@ -1,0 +1,249 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/job"
+	"millrace/task/limit"
+	"millrace/task/value"
+)
+
+// forgetting is a log in memory with something on chains of every kind, all of it old.
+type forgetting struct {
+	t   *testing.T
+	now time.Time
+	ids int
+	log *events.Memory
+	rec *events.Recorder
+}
+
+func newForgetting(t *testing.T) *forgetting {
+	w := &forgetting{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	clock := func() time.Time { return w.now }
+	w.log = events.NewMemory(clock, time.Minute)
+	w.rec = &events.Recorder{Log: w.log, Actor: "ops", Now: clock, NewID: func(time.Time) string {
+		w.ids++
+		return fmt.Sprintf("01JNA0%020d", w.ids)
+	}}
+	return w
+}
+
+func (w *forgetting) must(_ any, err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// say appends a fact behind the last one on its chain.
+func (w *forgetting) say(f events.Fact) uint64 {
+	w.t.Helper()
+	w.now = w.now.Add(time.Second)
+	f.ID, f.At, f.Type = w.rec.NewID(w.now), w.now, events.TypeOf(f.Event)
+	_, end, err := w.log.Latest(context.Background(), f)
+	w.must(nil, err)
+	seq, err := w.log.Append(context.Background(), &f, end)
+	w.must(nil, err)
+	return seq
+}
+
+// born makes a task of job j, and ends it if it is to end.
+func (w *forgetting) born(more func(*task.Submitted), ends bool) task.ID {
+	w.t.Helper()
+	w.now = w.now.Add(time.Second)
+	ctx, id := context.Background(), task.ID(w.rec.NewID(w.now))
+	e, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "work"}, Delay: value.Duration(1000 * time.Hour)}, nil, 0, w.now)
+	w.must(nil, err)
+	if e.Job = "j"; more != nil {
+		more(&e)
+	}
+	w.must(w.rec.Submit(ctx, id, e))
+	if ends {
+		t, err := w.rec.Load(ctx, id)
+		w.must(nil, err)
+		_, _, err = w.rec.Do(ctx, t, task.Cancel{Reason: "old"})
+		w.must(nil, err)
+	}
+	return id
+}
+
+func (w *forgetting) forget() *Forget {
+	return &Forget{Rec: w.rec, Log: w.log, Keeping: Keeping{Age: time.Hour, Least: 1}, Wait: func(_ context.Context, d time.Duration) error {
+		w.now = w.now.Add(d)
+		return nil
+	}}
+}
+
+func (w *forgetting) move(f *Forget) Forgotten {
+	w.t.Helper()
+	done, err := f.Round(context.Background())
+	w.must(nil, err)
+	return done
+}
+
+// What lives on chains of each kind outlives the front of the log, and what does not goes.
+func TestEachChainOutlivesTheFront(t *testing.T) {
+	w := newForgetting(t)
+	ctx := context.Background()
+	applied := func(n uint64) task.DefinitionApplied {
+		return task.DefinitionApplied{Edition: task.Edition{Revision: n, Text: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}}
+	}
+	var revisions []uint64
+	for n := range uint64(4) {
+		revisions = append(revisions, w.say(events.Fact{Def: "schedule.s", Event: applied(n + 1)}))
+	}
+	tick := w.say(events.Fact{Schedule: "s", Event: task.ScheduleSkipped{Tick: w.now, Reason: task.SkipMissed, Ledger: task.Ledger{Failures: 3}}})
+	w.say(events.Fact{Schedule: "removed", Event: task.ScheduleSkipped{Tick: w.now, Reason: task.SkipMissed}})
+	open := w.say(events.Fact{Job: "j", Event: limit.HalfOpened{Left: 2}})
+	w.say(events.Fact{Job: "calm", Event: limit.Closed{}})
+	unique := func(key string) func(*task.Submitted) {
+		return func(e *task.Submitted) { e.Spec = &job.Spec{Handler: "work", Unique: job.Unique{Key: key}} }
+	}
+	holder := w.born(unique("/held"), false)
+	w.born(unique("/free"), true)
+	w.say(events.Fact{Event: task.CopiesRestored{More: 1}})
+	w.say(events.Fact{Message: 3, Event: task.MessageDismissed{}})
+	w.born(nil, true)
+	stays := w.born(func(e *task.Submitted) {
+		e.Spec = &job.Spec{Handler: "work", Keep: job.Keep{Failed: value.Duration(48 * time.Hour)}}
+	}, true)
+	claim, _, err := w.log.Latest(ctx, events.Fact{Key: "/held"})
+	w.must(nil, err)
+
+	f := w.forget()
+	f.Keeping.Of = func(t *task.Task) time.Duration { return max(t.Kept().Failed.Std(), time.Hour) }
+	for round := range 3 {
+		w.now = w.now.Add(3 * time.Hour)
+		w.say(events.Fact{Def: "job.other", Event: applied(uint64(round + 1))})
+		w.now = w.now.Add(3 * time.Hour)
+		if done := w.move(f); !done.Done || round == 0 && done.Tasks != 2 {
+			t.Fatalf("round %d: %+v", round, done)
+		}
+		last := func(about events.Fact, original uint64) {
+			t.Helper()
+			is, end, err := w.log.Latest(ctx, about)
+			if w.must(nil, err); is.Original() != original || original == 0 && end != 0 {
+				t.Errorf("round %d: the last fact about %s is that of %d, up to %d; want %d", round, about.About(), is.Original(), end, original)
+			}
+		}
+		last(events.Fact{Def: "schedule.s"}, revisions[3])
+		last(events.Fact{Def: "schedule.s", Event: task.DefinitionCarried{}}, revisions[2])
+		last(events.Fact{Schedule: "s"}, tick)
+		last(events.Fact{Schedule: "removed"}, 0)
+		last(events.Fact{Job: "j"}, open)
+		last(events.Fact{Job: "calm"}, 0)
+		last(events.Fact{Key: "/held"}, claim.Seq)
+		last(events.Fact{Key: "/free"}, 0)
+		last(events.Fact{Message: 3}, 0)
+		if d, err := w.log.Definition(ctx, "schedule.s"); err != nil || d.Revision != 4 {
+			t.Errorf("the definition has revision %d, %v", d.Revision, err)
+		}
+		if c, err := w.rec.Circuit(ctx, "j"); err != nil || c.State != limit.StateHalfOpen || c.From != open || c.Left != 2 {
+			t.Errorf("the breaker is %+v, %v", c, err)
+		}
+		for _, id := range []task.ID{holder, stays} {
+			if _, err := w.rec.Load(ctx, id); err != nil {
+				t.Errorf("round %d: task %s: %v", round, id, err)
+			}
+		}
+		is, _, err := w.log.Latest(ctx, events.Fact{Job: "j", Event: task.JobTallied{}})
+		if sum, _ := is.Fact.Event.(task.JobTallied); err != nil || sum.Cancelled != 2 {
+			t.Errorf("round %d: the tally is %+v, %v", round, sum, err)
+		}
+	}
+	carried := map[uint64]int{}
+	for _, r := range w.log.All() {
+		if r.Kind == events.KindCarried && r.Fact.Def == "schedule.s" {
+			carried[r.Original()]++
+		}
+	}
+	if len(carried) != 3 || carried[revisions[0]] != 1 {
+		t.Errorf("of the earlier revisions %v, the log has %v", revisions[:3], carried)
+	}
+	// A key whose holder is gone is free at once.
+	next := w.born(unique("/free"), false)
+	if _, err := w.rec.Load(ctx, next); err != nil {
+		t.Error(err)
+	}
+}
+
+// dying is a log that fails at its n-th write.
+type dying struct {
+	*events.Memory
+	left int
+}
+
+var errDied = errors.New("the process has died")
+
+func (d *dying) dies() bool { d.left--; return d.left == 0 }
+
+func (d *dying) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	if d.dies() {
+		return 0, errDied
+	}
+	return d.Memory.Append(ctx, f, last)
+}
+
+func (d *dying) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
+	if d.dies() {
+		return 0, errDied
+	}
+	return d.Memory.AppendAll(ctx, facts, last)
+}
+
+func (d *dying) Trim(ctx context.Context, below uint64) error {
+	if d.dies() {
+		return errDied
+	}
+	return d.Memory.Trim(ctx, below)
+}
+
+// Wherever a server dies, the next one goes on, and counts nothing twice.
+func TestMoveGoesOn(t *testing.T) {
+	for n := 1; ; n++ {
+		w := newForgetting(t)
+		w.born(nil, true)
+		open := w.born(nil, false)
+		w.born(nil, true)
+		w.born(nil, false) // the last message stays in any case
+		w.now = w.now.Add(3 * time.Hour)
+		first := w.forget()
+		d := &dying{w.log, n}
+		rec := *w.rec
+		rec.Log, first.Log, first.Rec = d, d, &rec
+		_, err := first.Round(context.Background())
+		if err == nil {
+			if n < 6 {
+				t.Fatalf("a move has only %d writes", n-1)
+			}
+			return
+		}
+		if !errors.Is(err, errDied) {
+			t.Fatal(err)
+		}
+		second := w.forget()
+		second.Keeping.Least = 2
+		for range 2 {
+			w.must(second.Round(context.Background()))
+		}
+		h, err := w.rec.Horizon(context.Background())
+		if w.must(nil, err); h.Step != task.HorizonRests || h.Below == 0 {
+			t.Errorf("died at write %d: the horizon is %+v", n, h)
+		}
+		is, _, err := w.log.Latest(context.Background(), events.Fact{Job: "j", Event: task.JobTallied{}})
+		if sum, _ := is.Fact.Event.(task.JobTallied); err != nil || sum.Cancelled != 2 {
+			t.Errorf("died at write %d: the tally is %+v, %v", n, sum, err)
+		}
+		if is, err := w.rec.Load(context.Background(), open); err != nil || !is.Waiting() {
+			t.Errorf("died at write %d: the open task is %s, %v", n, is.State, err)
+		}
+	}
+}
