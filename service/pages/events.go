@@ -159,7 +159,7 @@ func showEvents(ctx context.Context, l *look) (any, error) {
 		end = min(end, p.Seq)
 	}
 	d.fail(d.find(ctx, l, &c, end))
-	if d.Next == 0 && d.Wrong == nil {
+	if _, begins, err := l.Log.PointAt(ctx, view.Moment{Seq: 1}); d.Next == 0 && d.Wrong == nil && err == nil && !begins {
 		if begins, err := l.Log.First(ctx); err == nil && begins > 1 {
 			d.Begins = begins
 		}
