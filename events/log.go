@@ -141,6 +141,9 @@ type Trimmer interface {
 	// Floor returns the first offer, or fire of a schedule, that was not handed out yet or is not
 	// acknowledged, of 0 if there is none. It may be too low, never too high.
 	Floor(ctx context.Context) (Floor, error)
+	// Later returns those of the tasks about which there is a message at a sequence or behind it,
+	// carried ones included. It includes everything recorded before the call.
+	Later(ctx context.Context, ids []task.ID, seq uint64) (map[task.ID]bool, error)
 	// Trim removes all messages below a sequence. Doing it again is harmless. The sequences of the
 	// others stay. A chain whose messages are all gone is empty, and its next fact expects 0.
 	Trim(ctx context.Context, below uint64) error

@@ -127,6 +127,20 @@ func (m *Memory) Floor(context.Context) (Floor, error) {
 	return Floor{Seq: r.Seq, Holder: r.Fact.Task, Since: r.Stored}, nil
 }
 
+// Later implements [Trimmer].
+func (m *Memory) Later(_ context.Context, ids []task.ID, seq uint64) (map[task.ID]bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fireTimers()
+	later := map[task.ID]bool{}
+	for _, id := range ids {
+		if seqs := m.tasks[id]; len(seqs) > 0 && seqs[len(seqs)-1] >= seq {
+			later[id] = true
+		}
+	}
+	return later, nil
+}
+
 // Trim implements [Trimmer].
 func (m *Memory) Trim(_ context.Context, below uint64) error {
 	m.mu.Lock()

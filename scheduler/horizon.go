@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 )
 
 // Keeping says how long the log keeps what has ended.
@@ -122,29 +123,34 @@ const (
 	holds             // the horizon must not pass it
 )
 
-// fateOf decides about a task of which the log has these records, some of them below the horizon.
-// Needed says that another task or a schedule may still ask for it. Seq is where the horizon must stop.
-func (k *Keeping) fateOf(t *task.Task, records []events.Record, below uint64, needed bool, now time.Time) (is fate, seq uint64) {
+// front is what is known of a task of which something lies in front of the horizon.
+type front struct {
+	// offer is the last offer; 0 for none.
+	offer uint64
+	// later says that something lies behind the horizon, needed that something that lives may still ask
+	// for the task.
+	later, needed bool
+}
+
+// fateOf decides about a task. Seq is where the horizon must stop, if the task holds it.
+func (k *Keeping) fateOf(t *task.Task, f front, below uint64, now time.Time) (is fate, seq uint64) {
 	if t.State == task.Unknown || t.Spec == nil {
 		return dies, 0
 	}
-	offer := uint64(0)
-	for i := range records {
-		if records[i].Kind == events.KindOffer {
-			offer = records[i].Seq
-		}
-	}
 	if t.Live() {
-		offer = min(t.Epoch, cmp.Or(t.Offer, t.Epoch))
+		f.offer = min(t.Epoch, cmp.Or(t.Offer, t.Epoch))
 	}
-	switch {
-	case (t.Live() && t.Epoch > 0 || t.State == task.Pending && t.Offered) && offer < below:
-		return holds, max(offer, records[0].Seq)
-	case !t.State.Terminal() || needed || records[len(records)-1].Seq >= below:
-		return stays, 0
-	}
-	if d := k.of(t); d <= 0 || now.Before(t.EndedAt.Add(d)) {
+	switch d := k.of(t); {
+	case (t.Live() && t.Epoch > 0 || t.State == task.Pending && t.Offered) && f.offer < below:
+		return holds, f.offer
+	case !t.State.Terminal() || f.needed || f.later, d <= 0, now.Before(t.EndedAt.Add(d)):
 		return stays, 0
 	}
 	return dies, 0
+}
+
+// locks tells whether an ended task still has its unique key.
+func locks(t *task.Task, now time.Time) bool {
+	key, err := t.UniqueKey()
+	return err == nil && key != "" && birth.Locks(t, &t.Spec.Unique, now)
 }

@@ -51,6 +51,8 @@ func (Kept) isEvent()    {}
 // Carriage is a [Carried] fact whose [Kept] may be the next message.
 type Carriage struct {
 	Seq uint64
+	// After is the last message before it that the fold has seen.
+	After uint64
 	Carried
 }
 
@@ -62,14 +64,14 @@ func (c *Carried) Birth() Submitted {
 	return e
 }
 
-// kept makes the waiting fact the task, if e at a sequence belongs to it. A fold that has seen all facts
-// before, the last one at was, knows as much or more: an offer may have come since the task was read.
-func (t *Task) kept(e Kept, was, seq uint64) {
+// kept makes the waiting fact the task, if e at a sequence belongs to it. A fold that knows its birth,
+// and of an offer that has come since the task was read for that fact, knows more.
+func (t *Task) kept(e Kept, seq uint64) {
 	w, head := t.Carry, t.Head
 	t.Carry, t.Rivals, t.Head = nil, nil, seq
 	switch {
 	case w == nil || w.Seq+1 != seq || w.Fold.Head != e.Head || w.Fold.ID != t.ID:
-	case !t.SubmittedAt.IsZero() && head == w.Fold.Head && was >= w.Fold.Seq && t.SubmittedAt.Equal(w.Fold.SubmittedAt):
+	case w.After > w.Fold.Seq && head == w.Fold.Head && !t.SubmittedAt.IsZero() && t.SubmittedAt.Equal(w.Fold.SubmittedAt):
 	default:
 		*t = w.Fold
 		t.Head, t.Seq = seq, seq

@@ -24,12 +24,16 @@ func (t *Task) Apply(r Recorded) {
 	}
 	was := t.Seq
 	t.Seq = r.Seq
+	if e, ok := r.Event.(Carried); ok && !r.Chain {
+		t.Carry = &Carriage{Seq: r.Seq, After: was, Carried: e}
+		return
+	}
 	if !r.Chain {
 		t.offered(r)
 		return
 	}
 	if e, ok := r.Event.(Kept); ok {
-		t.kept(e, was, r.Seq)
+		t.kept(e, r.Seq)
 		return
 	}
 	first := t.Head == 0
@@ -148,7 +152,7 @@ func (t *Task) Apply(r Recorded) {
 	}
 }
 
-// offered applies a fact that does not lie on the chain.
+// offered applies a fact that lies in a queue.
 func (t *Task) offered(r Recorded) {
 	switch e := r.Event.(type) {
 	case Submitted:
@@ -157,8 +161,6 @@ func (t *Task) offered(r Recorded) {
 		t.queued(&e, r)
 	case Due:
 		t.due(&e, r)
-	case Carried:
-		t.Carry = &Carriage{Seq: r.Seq, Carried: e}
 	}
 }
 

@@ -127,6 +127,11 @@ func EvolveHorizon(h Horizon, seq uint64, at time.Time, e HorizonEvent) Horizon 
 // keeps.
 func (h *Horizon) Older(at time.Time) bool { return at.Before(h.Before) }
 
+// HorizonFor is how long a worker relies on what it has read of the horizon, before a claim that takes
+// a lease at most. Only that long after the horizon was chosen may the front of the log go: then no
+// worker claims a task unread whose chain is gone.
+const HorizonFor = time.Second
+
 // resent is by how much later than it was written a birth was put into the log again, if that was
 // before the last move of the horizon. No writer takes as long.
 const resent = time.Hour

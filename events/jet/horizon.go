@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
 	"millrace/events/jet/names"
@@ -92,6 +93,37 @@ func (s *Store) Floor(ctx context.Context) (floor events.Floor, err error) {
 	}
 	return floor, nil
 }
+
+// Later implements [events.Trimmer].
+func (s *Store) Later(ctx context.Context, ids []task.ID, seq uint64) (map[task.ID]bool, error) {
+	is := make([]bool, len(ids))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(laterAtOnce)
+	for i, id := range ids {
+		g.Go(func() error {
+			for _, subject := range names.Of(id) {
+				_, found, err := s.LeaderGet(ctx, map[string]any{"seq": seq, "next_by_subj": subject})
+				if is[i] = found; found || err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, fmt.Errorf("look for tasks behind %d: %w", seq, err)
+	}
+	later := map[task.ID]bool{}
+	for i, id := range ids {
+		if is[i] {
+			later[id] = true
+		}
+	}
+	return later, nil
+}
+
+// laterAtOnce is for how many tasks [Store.Later] asks concurrently.
+const laterAtOnce = 16
 
 // staleOffers is how many offers of ended tasks are passed over in one look at a consumer.
 const staleOffers = 500

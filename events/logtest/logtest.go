@@ -68,7 +68,7 @@ func Run(t *testing.T, open func(t *testing.T) events.Log, options ...Options) {
 	}
 	starved := testkit.Starvation(t)
 	ran := map[string]bool{}
-	for _, group := range [][]testCase{chainCases, definitionCases, readCases, followCases, timerCases, offerCases, keeperCases, recorderCases, birthCases, beatCases} {
+	for _, group := range [][]testCase{chainCases, definitionCases, readCases, followCases, timerCases, offerCases, keeperCases, recorderCases, birthCases, beatCases, trimCases} {
 		for _, c := range group {
 			if c.garbage && o.Garbage == nil || o.Only != nil && !slices.Contains(o.Only, c.name) {
 				continue

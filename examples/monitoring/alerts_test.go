@@ -201,6 +201,8 @@ var trouble = map[string]struct{ load, want string }{
   millrace_store_limit_bytes{stream="records",instance="s1"} 300x34
   millrace_store_bytes{stream="output",instance="s1"} 300x34
   millrace_store_limit_bytes{stream="output",instance="s1"} 300x34`, `{stream="records"} 0.9`},
+	"MillraceLogHeldBack": {`millrace_horizon_offer_age_seconds{instance="s1"} 6e6x34
+  millrace_horizon_offer_age_seconds{instance="s2"} 0x34`, `{} 6e+06`},
 	"MillraceDiskFilling": {`millrace_store_disk_free_bytes{instance="s1"} 40x34
   millrace_store_limit_bytes{stream="all",instance="s1"} 1000x34`, `{instance="s1"} 0.04`},
 	"MillraceConnectionDown": {`millrace_connection_up{connection="millrace worker",instance="w1"} 1x20 0x14`, `{connection="millrace worker", instance="w1"} 0`},

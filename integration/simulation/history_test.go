@@ -370,8 +370,11 @@ func (h *history) observe() {
 // learn adds a record to what is known of the log.
 func (h *history) learn(r *events.Record) {
 	h.records = append(h.records, *r)
+	if carries(r) { // what the log forgets, is known here
+		return
+	}
 	h.fold.add(r)
-	if id := r.Fact.Task; id != "" && r.Fact.Type != events.TaskCarried && r.Fact.Type != events.TaskKept {
+	if id := r.Fact.Task; id != "" {
 		h.stories[id] = append(h.stories[id], *r)
 	}
 	if h.variant.forgets {

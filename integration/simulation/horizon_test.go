@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func (h *history) startCollector(name string, mortal bool) {
 			},
 		}
 		if h.variant.front != nil {
-			f.Log = h.variant.front(p)
+			f.Log, f.Needed = h.variant.front(p), nil
 		}
 		for {
 			a.turn("waits", h.in(4*time.Second))
@@ -93,12 +94,29 @@ func (p *port) Floor(ctx context.Context) (floor events.Floor, err error) {
 	return floor, err
 }
 
+func (p *port) Later(ctx context.Context, ids []task.ID, seq uint64) (later map[task.ID]bool, err error) {
+	err = p.actor.call(&call{kind: read, op: "look what is later", do: func() (err error) {
+		later, err = p.Memory.Later(ctx, ids, seq)
+		return err
+	}})
+	return later, err
+}
+
 func (p *port) Trim(ctx context.Context, below uint64) error {
 	return p.actor.call(&call{kind: write, op: fmt.Sprint("remove all below ", below), do: func() error {
 		err := p.Memory.Trim(ctx, below)
 		p.actor.h.judgeTrim()
 		return err
 	}})
+}
+
+// carries tells whether a record says only what others have said before.
+func carries(r *events.Record) bool {
+	switch r.Fact.Type {
+	case events.TaskCarried, events.TaskKept, events.NodeCarried, events.QueueCarried:
+		return true
+	}
+	return r.Fact.Repeats > 0
 }
 
 // judgeTrim compares what is left of the log with all that was.
@@ -141,7 +159,7 @@ func (h *history) judgeTrim() {
 	}
 	queues := map[string]queue.Queue{}
 	for i := range h.records {
-		if r := &h.records[i]; r.Kind == events.KindQueue && r.Fact.Event != nil {
+		if r := &h.records[i]; r.Kind == events.KindQueue && r.Fact.Event != nil && !carries(r) {
 			q := queues[r.Fact.Queue]
 			q.Name = r.Fact.Queue
 			queues[r.Fact.Queue] = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, r.Fact.Event.(queue.Event))
@@ -227,4 +245,120 @@ func TestSimulationOfForgetting(t *testing.T) {
 		t.Errorf("the horizon moved %d times, %d tasks were forgotten and %d carried", moved.Load(), forgotten.Load(), carried.Load())
 	}
 	t.Logf("the horizon moved %d times, %d tasks were forgotten, %d facts carried some", moved.Load(), forgotten.Load(), carried.Load())
+}
+
+// The simulation finds out what goes wrong when the horizon moves in another way.
+func TestSimulationFindsWhatForgetsTooMuch(t *testing.T) {
+	for _, m := range []struct {
+		name  string
+		lacks variant
+		known uint64 // a seed that shows it
+	}{
+		{"the front goes before what lives there is carried", variant{log: func(p *port) events.Log { return rash{p} }}, 0},
+		{"a task is carried without its turn", variant{log: func(p *port) events.Log { return mangling{p, func(c *task.Carried) { c.Fold.Turn = 0 }} }}, 0},
+		{"a task is carried without its holds", variant{log: func(p *port) events.Log { return mangling{p, func(c *task.Carried) { c.Fold.Holds = nil }} }}, 0},
+		{"a kind of chain is forgotten: nodes", variant{log: func(p *port) events.Log { return omitting{p, events.NodeCarried} }}, 0},
+		{"a kind of chain is forgotten: queues", variant{log: func(p *port) events.Log { return omitting{p, events.QueueCarried} }}, 0},
+		{"nobody looks again before the front goes", variant{front: func(p *port) frontLog { return hurried{p} }, log: func(p *port) events.Log { return unaware{p} }}, 0},
+		{"a task is carried as if it had no offer", variant{log: func(p *port) events.Log { return mangling{p, func(c *task.Carried) { c.Fold.Offered = false }} }}, 0},
+		{"the mark of a carried task does not expect the end of the chain", variant{log: func(p *port) events.Log { return pushing{p} }}, 0},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			m.lacks.forgets = true
+			if !searched(m.known, func(seed uint64) bool {
+				m.lacks.families = seed%4 == 3
+				h := play(t, seed, m.lacks)
+				if h.failure != nil {
+					t.Logf("found by seed %d: %.300v", seed, h.failure)
+				}
+				return h.failure != nil
+			}) {
+				t.Errorf("%d seeds did not find it", enough)
+			}
+		})
+	}
+}
+
+// rash removes the front of the log as soon as the horizon is chosen.
+type rash struct{ *port }
+
+func (l rash) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	seq, err := l.port.Append(ctx, f, last)
+	if e, ok := f.Event.(task.HorizonChosen); ok && err == nil {
+		err = l.port.Trim(ctx, e.Below)
+	}
+	return seq, err
+}
+
+// mangling carries tasks wrongly.
+type mangling struct {
+	*port
+	lose func(*task.Carried)
+}
+
+func (l mangling) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
+	for i, f := range facts {
+		if c, ok := f.Event.(task.Carried); ok {
+			l.lose(&c)
+			wrong := *f
+			wrong.Event = c
+			facts[i] = &wrong
+		}
+	}
+	return l.port.AppendAll(ctx, facts, last)
+}
+
+// omitting believes that facts of a type are recorded.
+type omitting struct {
+	*port
+	typ events.Type
+}
+
+func (l omitting) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	if f.Type == l.typ {
+		return 1, nil
+	}
+	return l.port.Append(ctx, f, last)
+}
+
+// hurried sees nothing that comes into the log after a server has looked once.
+type hurried struct{ *port }
+
+func (l hurried) Last(ctx context.Context) (uint64, error) {
+	about := events.Fact{Event: task.HorizonChosen{}}
+	last, _, err := l.Memory.Latest(ctx, about)
+	if _, open := last.Fact.Event.(task.HorizonCarried); open && err == nil {
+		return 0, nil
+	}
+	return l.Memory.Last(ctx)
+}
+
+// unaware does not see that the horizon moves, except to who moves it.
+type unaware struct{ *port }
+
+func (l unaware) Latest(ctx context.Context, about events.Fact) (events.Record, uint64, error) {
+	if _, ok := about.Event.(task.HorizonEvent); ok && !strings.HasPrefix(l.actor.name, "horizon-") {
+		return events.Record{}, 0, nil
+	}
+	return l.port.Latest(ctx, about)
+}
+
+// pushing writes the mark of a carried task wherever its chain ends.
+type pushing struct{ *port }
+
+func (l pushing) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
+	seq, err := l.port.AppendAll(ctx, facts, last)
+	if n := len(facts) - 1; errors.Is(err, events.ErrConflict) && facts[n].Type == events.TaskKept {
+		records, _ := l.Memory.Task(ctx, facts[n].Task)
+		for i := range records {
+			switch records[i].Kind {
+			case events.KindChain:
+				last[n] = records[i].Seq
+			case events.KindCarried:
+				last[0] = records[i].Seq
+			}
+		}
+		return l.port.AppendAll(ctx, facts, last)
+	}
+	return seq, err
 }

@@ -10,11 +10,6 @@ import (
 	"millrace/task"
 )
 
-// horizonFor is how long a worker relies on what it has read of the horizon. A server removes nothing
-// in less than twice that after it has chosen a horizon ([scheduler.Settle]). So whoever claims a task
-// unread, within that time, knows of a horizon that makes its chain vanish.
-const horizonFor = time.Second
-
 // horizon is that of the log, as it was read last.
 type horizon struct {
 	mu sync.Mutex
@@ -22,18 +17,28 @@ type horizon struct {
 	at time.Time    // guarded by mu; before it was read
 }
 
-func (h *horizon) read(ctx context.Context, rec *events.Recorder) (task.Horizon, error) {
+// read returns the horizon as of a time.
+func (h *horizon) read(ctx context.Context, rec *events.Recorder) (is task.Horizon, at time.Time, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := rec.Now()
-	if age := now.Sub(h.at); age >= 0 && age < horizonFor {
-		return h.is, nil
+	if age := now.Sub(h.at); age >= 0 && age < task.HorizonFor {
+		return h.is, h.at, nil
 	}
-	is, err := rec.Horizon(ctx)
-	if err == nil {
+	if is, err = rec.Horizon(ctx); err == nil {
 		h.is, h.at = is, now
 	}
-	return is, err
+	return is, now, err
+}
+
+// outlived tells whether the horizon may have moved beyond a task that was claimed unread, since it
+// was read at a time.
+func (p *Protocol) outlived(at time.Time) bool {
+	lease := time.Duration(0)
+	if p.Accounts != nil {
+		lease = p.Accounts.Lease
+	}
+	return !at.IsZero() && p.Recorder.Now().Sub(at) > task.HorizonFor+lease
 }
 
 // forgotten ends a task that the log has forgotten, and whose birth was put into the log again.
@@ -41,7 +46,7 @@ func (p *Protocol) forgotten(ctx context.Context, q *question) (a answer, err er
 	if !q.waits() {
 		return a, nil
 	}
-	h, err := p.horizon.read(ctx, p.Recorder)
+	h, _, err := p.horizon.read(ctx, p.Recorder)
 	if err != nil || !h.Older(q.task.SubmittedAt) {
 		return a, err
 	}

@@ -131,8 +131,7 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 		return notNow, leased, fmt.Errorf("claim task %s: %w", t.ID, err)
 	}
 	e, started := event.(task.AttemptStarted)
-	slow := !q.unread.IsZero() && p.Recorder.Now().Sub(q.unread) > horizonFor
-	if started && (slow || o.MayBeLost()) { // the claim may have come to a log that has lost the birth, or has other sequences
+	if started && (o.MayBeLost() || p.outlived(q.unread)) { // the claim may have come to a log that has lost the birth, or has other sequences
 		switch err := p.Recorder.LoadInto(ctx, t.ID, t); {
 		case errors.Is(err, task.ErrUnknown):
 			return notMine, 0, nil
@@ -183,16 +182,15 @@ func (p *Protocol) learn(ctx context.Context, o *events.Offer, q *question) (_ f
 	}
 	once := o.Deliveries == 1 && !o.MayBeLost()
 	if whole && once {
-		h, err := p.horizon.read(ctx, p.Recorder)
+		h, at, err := p.horizon.read(ctx, p.Recorder)
 		if err != nil {
 			return notNow, leased, err
 		}
-		whole = !h.Older(o.Fact.At) // else its chain may be forgotten, and so take any claim
+		whole, q.unread = !h.Older(o.Fact.At), at // else its chain may be forgotten, and so take any claim
 	}
 	if whole && once {
 		// Before the first attempt a task has no history beyond its birth. The claim only has to
 		// check that, so the worker need not read the log.
-		q.unread = p.Recorder.Now()
 		t.Apply(o.Task())
 		return mine, 0, nil
 	}

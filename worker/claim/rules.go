@@ -19,7 +19,8 @@ type question struct {
 	// deliveries is how often the server has delivered the offer, and stored is when the log stored it.
 	deliveries int
 	stored     time.Time
-	// unread is when the task was taken from its offer alone; zero if the log was read.
+	// unread is when the horizon was read by which the task was taken from its offer alone; zero if it was
+	// not.
 	unread time.Time
 	// valve is that of the queue from which the offer came.
 	valve queue.Valve

@@ -160,6 +160,11 @@ func LaneFilter(l placement.Lane) string {
 	return QueuePrefix + l.Queue + ".>"
 }
 
+// Of are filters that match all subjects of the log with messages about a task.
+func Of(id task.ID) []string {
+	return []string{"mr.*." + string(id), QueuePrefix + "*.*." + string(id), QueuePrefix + "*.*." + FiredToken + "." + string(id)}
+}
+
 // RouteAt parses the subject of an offer: its route, whatever the lane, and its task. It returns
 // false for a subject that no offer can have.
 func RouteAt(subject string) (placement.Route, task.ID, bool) {

@@ -58,6 +58,7 @@ func (p *parts) forget(store *jet.Store, view *projections.Store, decider *sched
 				}
 				return since, nil
 			},
+			Settle: task.HorizonFor + store.AckWait(),
 		},
 		Every: 12 * p.settings.Sweep, First: func() bool { return decider.First("horizon") }, Logger: p.log,
 	}

@@ -1,0 +1,413 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/limit"
+)
+
+// passage is what lies in front of a horizon, and what becomes of it.
+type passage struct {
+	*Forget
+	below uint64
+	now   time.Time
+	upTo  uint64 // the log, when it was read
+	needs map[task.ID]bool
+	// folds are the tasks by what the front says, those that have not ended; ended are the others.
+	folds map[task.ID]*folded
+	ended map[task.ID]remains
+	known map[task.ID]known // as they were read
+	// stay are the tasks that are to be carried, dead those that go.
+	stay []task.ID
+	dead map[task.ID]bool
+	held Held
+	// chains are the other chains, in order of their first fact; defs have all facts of a definition.
+	chains  []events.Fact
+	kinds   map[string]bool
+	defs    map[task.Def][]events.Record
+	limits  []events.Record
+	tallies map[string]*task.JobTallied
+}
+
+// folded is a task of which the front has been read so far.
+type folded struct {
+	task.Task
+	first uint64
+}
+
+// remains is what must be known of a task that has ended, by the front alone.
+type remains struct {
+	first  uint64
+	stays  time.Time // until then; zero for ever
+	parent task.ID
+	sum    task.JobTallied // of this task
+	job    string
+}
+
+// known is what remains of a task that was read.
+type known struct {
+	fate fate
+	turn uint64
+	held bool // only limits hold it
+	job  string
+	sum  task.JobTallied // of this task
+}
+
+// survey reads the front of the log, and decides what becomes of it.
+func (f *Forget) survey(ctx context.Context, below uint64, now time.Time) (*passage, error) {
+	p := &passage{Forget: f, below: below, now: now, needs: map[task.ID]bool{}, folds: map[task.ID]*folded{}, ended: map[task.ID]remains{},
+		known: map[task.ID]known{}, dead: map[task.ID]bool{}, kinds: map[string]bool{}, defs: map[task.Def][]events.Record{}, tallies: map[string]*task.JobTallied{}}
+	var err error
+	if p.upTo, err = f.Log.Last(ctx); err != nil {
+		return nil, err
+	}
+	if f.Needed != nil {
+		var seq uint64
+		if p.needs, seq, err = f.Needed(ctx); err != nil {
+			return nil, err
+		}
+		p.upTo = min(p.upTo, seq) // the rest is looked at before the front goes
+	}
+	if err := p.read(ctx); err != nil {
+		return nil, err
+	}
+	return p, p.judge(ctx)
+}
+
+func (p *passage) read(ctx context.Context) error {
+	first, err := p.Log.First(ctx)
+	if err != nil || first >= p.below {
+		return err
+	}
+	feed, err := p.Log.Follow(ctx, first)
+	if err != nil {
+		return err
+	}
+	defer feed.Close()
+	for {
+		records, err := feed.Next(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range records {
+			if records[i].Seq >= p.below {
+				return nil
+			}
+			p.add(&records[i])
+		}
+	}
+}
+
+func (p *passage) add(r *events.Record) {
+	about := events.Fact{Node: r.Fact.Node, Def: r.Fact.Def, Job: r.Fact.Job, Queue: r.Fact.Queue, Schedule: r.Fact.Schedule, Key: r.Fact.Key}
+	switch events.Carries[r.Kind] {
+	case events.CarryTask:
+		if id := r.Fact.Task; id != "" {
+			p.fold(id, r)
+		} else if r.Fact.Def != "" {
+			p.defs[r.Fact.Def] = append(p.defs[r.Fact.Def], *r)
+		}
+		return
+	case events.CarryAll:
+		p.defs[r.Fact.Def] = append(p.defs[r.Fact.Def], *r)
+		return
+	case events.CarryNothing:
+		if r.Kind == events.KindLimit {
+			p.limits = append(p.limits, *r)
+		}
+		return
+	}
+	switch r.Kind {
+	case events.KindTally:
+		about.Event = task.JobTallied{}
+	case events.KindCopies:
+		about.Event = task.CopiesRestored{}
+	}
+	if name := fmt.Sprint(r.Kind, about.About()); !p.kinds[name] {
+		p.kinds[name] = true
+		p.chains = append(p.chains, about)
+	}
+}
+
+// fold adds a record to a task. Nearly all end within the front, and little must be known of those.
+func (p *passage) fold(id task.ID, r *events.Record) {
+	t := p.folds[id]
+	if t == nil {
+		t = &folded{Task: task.Task{ID: id}, first: r.Seq}
+		if e, ok := p.ended[id]; ok { // something came later; it is read anew
+			t.first = e.first
+			delete(p.ended, id)
+		}
+		p.folds[id] = t
+	}
+	t.Apply(r.Task())
+	if !t.State.Terminal() || t.SubmittedAt.IsZero() || t.Carry != nil || p.needs[id] || locks(&t.Task, p.now) {
+		return
+	}
+	e := remains{first: t.first, parent: t.Parent, job: t.Job}
+	if d := p.Keeping.of(&t.Task); d > 0 {
+		e.stays = t.EndedAt.Add(d)
+	}
+	e.sum.Add(&t.Task)
+	p.ended[id] = e
+	delete(p.folds, id)
+}
+
+// laterAtOnce is how many tasks are asked for at once.
+const laterAtOnce = 500
+
+// judge decides what becomes of the tasks, and what holds the horizon back.
+func (p *passage) judge(ctx context.Context) error {
+	ids := slices.SortedFunc(maps.Keys(p.ended), func(a, b task.ID) int { return int(int64(p.ended[a].first) - int64(p.ended[b].first)) })
+	for some := range slices.Chunk(ids, laterAtOnce) {
+		later, err := p.Log.Later(ctx, some, p.below)
+		if err != nil {
+			return err
+		}
+		for _, id := range some {
+			e := p.ended[id]
+			if k := (known{fate: dies}); later[id] || e.stays.IsZero() || p.now.Before(e.stays) {
+				k.fate = stays
+				p.known[id] = k
+			} else if e.parent == "" {
+				p.known[id] = k
+			}
+		}
+	}
+	for _, id := range ids {
+		k, ok := p.known[id]
+		if !ok { // it goes with its parent
+			needed, err := p.lives(ctx, p.ended[id].parent)
+			if err != nil {
+				return err
+			}
+			if k.fate = dies; needed {
+				k.fate = stays
+			}
+			p.known[id] = k
+		}
+		if k.fate == stays {
+			p.stay = append(p.stay, id)
+			continue
+		}
+		e := p.ended[id]
+		p.bury(id, e.job, &e.sum)
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(p.folds), func(a, b task.ID) int { return int(int64(p.folds[a].first) - int64(p.folds[b].first)) }) {
+		if err := p.look(ctx, id); err != nil {
+			return err
+		}
+		if k := p.known[id]; k.fate == stays {
+			p.stay = append(p.stay, id)
+		} else if k.fate == dies {
+			p.bury(id, k.job, &k.sum)
+		}
+	}
+	for i := range p.limits {
+		r := &p.limits[i]
+		is, err := p.outstanding(ctx, r)
+		if err != nil {
+			return err
+		}
+		if is {
+			p.hold(Held{Seq: r.Seq, What: "an admission by limits that still counts", Since: r.Stored})
+		}
+	}
+	return nil
+}
+
+func (p *passage) hold(h Held) {
+	if p.held.Seq == 0 || h.Seq < p.held.Seq {
+		p.held = h
+	}
+}
+
+// look reads a task and decides about it.
+func (p *passage) look(ctx context.Context, id task.ID) error {
+	records, err := p.Rec.Log.Task(ctx, id)
+	if err != nil || len(records) == 0 {
+		p.known[id] = known{}
+		return err
+	}
+	c, ok := events.CarryOf(id, records)
+	t := &c.Fold
+	if p.known[id] = (known{fate: stays}); !ok { // while its parents are asked
+		p.known[id] = known{fate: dies}
+		return nil
+	}
+	f := front{later: records[len(records)-1].Seq >= p.below}
+	for i := range records {
+		if records[i].Kind == events.KindOffer {
+			f.offer = records[i].Seq
+		}
+	}
+	switch {
+	case !t.State.Terminal() || p.needs[id] || locks(t, p.now):
+		f.needed = true
+	case t.Parent != "":
+		if f.needed, err = p.lives(ctx, t.Parent); err != nil {
+			return err
+		}
+	}
+	k := known{turn: t.Turn, held: t.Admissible(), job: t.Job}
+	k.sum.Add(t)
+	var seq uint64
+	switch k.fate, seq = p.Keeping.fateOf(t, f, p.below, p.now); k.fate {
+	case holds:
+		p.hold(Held{Seq: max(seq, records[0].Seq), What: "a task that runs or is offered", Task: id, Since: t.Since})
+	case stays:
+		if _, large := events.Encode(nil, p.Rec.Fact(id, c)); large != nil && records[0].Seq < p.below {
+			p.hold(Held{Seq: records[0].Seq, What: "a task that is too large to be carried", Task: id, Since: records[0].Stored})
+		}
+	}
+	p.known[id] = k
+	return nil
+}
+
+// lives tells whether a task is there, and stays.
+func (p *passage) lives(ctx context.Context, id task.ID) (bool, error) {
+	if _, ok := p.known[id]; !ok {
+		if err := p.look(ctx, id); err != nil {
+			return false, err
+		}
+	}
+	return p.known[id].fate != dies, nil
+}
+
+// outstanding tells whether an admission still counts: a task that it admitted waits for its offer, or
+// a rate that it drew from is not full again.
+func (p *passage) outstanding(ctx context.Context, r *events.Record) (bool, error) {
+	e, _ := r.Fact.Event.(task.Granted)
+	for _, used := range e.Rates {
+		if used.After(p.now) {
+			return true, nil
+		}
+	}
+	for _, g := range e.Grants {
+		if _, over := p.ended[g.Task]; over {
+			continue
+		}
+		if _, err := p.lives(ctx, g.Task); err != nil {
+			return false, err
+		}
+		if k := p.known[g.Task]; k.held && k.turn == g.Turn {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// bury counts a task that goes.
+func (p *passage) bury(id task.ID, job string, as *task.JobTallied) {
+	if p.dead[id] = true; job == "" {
+		return
+	}
+	sum := p.tallies[job]
+	if sum == nil {
+		sum = &task.JobTallied{}
+		p.tallies[job] = sum
+	}
+	more := *as
+	more.Below = p.below
+	sum.Join(more)
+}
+
+// carry writes anew all that lives. Doing it again writes only what is missing.
+func (p *passage) carry(ctx context.Context, out *Forgotten) error {
+	if out.Held = p.held; p.held.Seq > 0 {
+		return fmt.Errorf("%w at %d by %s %s", ErrHeld, p.held.Seq, p.held.What, p.held.Task)
+	}
+	for _, id := range p.stay {
+		did, err := p.Rec.CarryTask(ctx, id, p.below)
+		if err != nil && !errors.Is(err, events.ErrForgotten) { // then another server has removed the front
+			return err
+		}
+		out.carried(did)
+	}
+	for _, def := range slices.Sorted(maps.Keys(p.defs)) {
+		n, err := p.Rec.CarryDefinition(ctx, def, p.defs[def], p.below)
+		if out.carried(n > 0); err != nil {
+			return err
+		}
+	}
+	for i := range p.chains {
+		did, err := p.chain(ctx, p.chains[i])
+		if out.carried(did); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chain carries a chain of another kind than a task's or a definition's.
+func (p *passage) chain(ctx context.Context, about events.Fact) (bool, error) {
+	switch {
+	case about.Node != "":
+		return p.Rec.CarryNode(ctx, about.Node, p.below)
+	case about.Queue != "":
+		return p.Rec.CarryQueue(ctx, about.Queue, p.below)
+	}
+	return p.Rec.CarryLast(ctx, about, p.below, func(last *events.Record) (bool, error) {
+		switch e := last.Fact.Event.(type) {
+		case limit.CircuitEvent:
+			return !last.Circuit(limit.Circuit{}).Closed(), nil
+		case birth.KeyClaimed:
+			if birth.IsRoomKey(about.Key) {
+				return false, nil // its claims lock nothing
+			}
+			for _, id := range append([]task.ID{e.Holder}, e.Before...) {
+				if is, err := p.lives(ctx, id); is || err != nil {
+					return is, err
+				}
+			}
+			return false, nil
+		case task.ScheduleEvent:
+			def, err := p.Rec.Log.Definition(ctx, task.Named(task.DefSchedule, about.Schedule))
+			return def.Exists(), err
+		}
+		return true, nil
+	})
+}
+
+// stirred tells whether something has happened to a dead task since the front was read, or asks for
+// one.
+func (p *passage) stirred(ctx context.Context) (bool, error) {
+	last, err := p.Log.Last(ctx)
+	if err != nil || last <= p.upTo {
+		return false, err
+	}
+	feed, err := p.Log.Follow(ctx, p.upTo+1)
+	if err != nil {
+		return false, err
+	}
+	defer feed.Close()
+	for p.upTo < last {
+		records, err := feed.Next(ctx)
+		if err != nil {
+			return false, err
+		}
+		for i := range records {
+			r := &records[i]
+			if p.dead[r.Fact.Task] {
+				return true, nil
+			}
+			if e, ok := r.Fact.Event.(task.Submitted); ok && e.Needs != nil {
+				for _, need := range e.Needs.Of {
+					if p.dead[need.Task] {
+						return true, nil
+					}
+				}
+			}
+		}
+		p.upTo = records[len(records)-1].Seq
+	}
+	return false, nil
+}
