@@ -159,7 +159,10 @@ func showEvents(ctx context.Context, l *look) (any, error) {
 		end = min(end, p.Seq)
 	}
 	d.fail(d.find(ctx, l, &c, end))
-	if d.Next == 0 && d.Wrong == nil {
+	if d.Next > 0 || d.Wrong != nil {
+		return d, nil
+	}
+	if _, there, err := l.Log.PointAt(ctx, view.Moment{Seq: 1}); err == nil && !there {
 		if begins, err := l.Log.First(ctx); err == nil && begins > 1 {
 			d.Begins = begins
 		}

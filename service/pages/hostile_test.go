@@ -42,20 +42,22 @@ func saidBy(text string, id task.ID) []events.Fact {
 		return facts
 	}
 	list := [][]events.Fact{
-		about(events.Fact{Def: task.Named(task.DefJob, text)}, &task.DefinitionApplied{}),
+		// First, for what is before goes.
+		about(events.Fact{}, &task.HorizonChosen{}, &task.HorizonSealed{}, &task.HorizonCarried{}, &task.HorizonPurged{}),
+		about(events.Fact{Def: task.Named(task.DefJob, text)}, &task.DefinitionApplied{}, &task.DefinitionCarried{}),
 		about(events.Fact{Def: task.Named(task.DefSchedule, text)}, &task.DefinitionApplied{}, &task.SchedulePaused{}, &task.ScheduleResumed{}),
 		about(events.Fact{Def: task.Named(task.DefCalendar, text)}, &task.DefinitionApplied{}, &task.DefinitionRemoved{}),
 		about(events.Fact{Schedule: text}, &task.ScheduleFired{}, &task.ScheduleAdmitted{}, &task.ScheduleSkipped{}, &task.ScheduleQueued{}),
 		about(events.Fact{Node: node.ID(text)}, &node.Registered{}, &node.WentOnline{}, &node.BecameReady{}, &node.Drained{}, &node.Changed{}, &node.Labelled{}, &node.WasQuarantined{}, &node.WasReleased{}, &node.WentOffline{}),
-		about(events.Fact{Node: node.ID("gone " + text)}, &node.Registered{}, &node.WasRetired{}),
-		about(events.Fact{Queue: text}, &queue.Paused{}, &queue.Limited{}, &queue.Purged{}, &queue.Resumed{}, &queue.Paused{}),
-		about(events.Fact{Job: text}, &limit.Opened{}, &limit.HalfOpened{}, &limit.Tried{}, &limit.Closed{}),
+		about(events.Fact{Node: node.ID("gone " + text)}, &node.Registered{}, &node.WasRetired{}, &node.Carried{}),
+		about(events.Fact{Queue: text}, &queue.Carried{}, &queue.Paused{}, &queue.Limited{}, &queue.Purged{}, &queue.Resumed{}, &queue.Paused{}),
+		about(events.Fact{Job: text}, &limit.Opened{}, &limit.HalfOpened{}, &limit.Tried{}, &limit.Closed{}, &task.JobTallied{}),
 		about(events.Fact{Key: text}, &birth.KeyClaimed{}),
 		about(events.Fact{Scope: "job.a"}, &task.Granted{}),
 		about(events.Fact{}, &task.CopiesRestored{}),
 		about(events.Fact{Message: 7}, &task.MessageDismissed{}),
 		about(events.Fact{Task: id}, &task.Submitted{}, &task.Queued{}, &task.Due{}, &task.Unheld{}, &task.Reassigned{}, &task.Postponed{}, &task.Throttled{}, &task.AttemptStarted{}, &task.AttemptExtended{}, &task.AttemptAdopted{},
-			&task.AttemptFailed{}, &task.AttemptReleased{}, &task.AttemptLost{}, &task.AttemptLate{}, &task.Expanded{}, &task.CancelRequested{}, &task.CancelConfirmed{}, &task.Reopened{}, &task.Concluded{}, &task.AttemptFinished{}, &task.GivenUp{}, &task.Dismissed{}),
+			&task.AttemptFailed{}, &task.AttemptReleased{}, &task.AttemptLost{}, &task.AttemptLate{}, &task.Expanded{}, &task.CancelRequested{}, &task.CancelConfirmed{}, &task.Reopened{}, &task.Concluded{}, &task.AttemptFinished{}, &task.GivenUp{}, &task.Dismissed{}, &task.Carried{}, &task.Kept{}),
 	}
 	var all []events.Fact
 	for _, facts := range list {
@@ -66,6 +68,14 @@ func saidBy(text string, id task.ID) []events.Fact {
 
 // placed returns the kind and the subject of a fact, which follow from what it is about.
 func placed(f *events.Fact) (events.Kind, string) {
+	switch f.Event.(type) {
+	case task.Carried, task.DefinitionCarried:
+		return events.KindCarried, "mr.carried." + f.About()
+	case task.JobTallied:
+		return events.KindTally, "mr.tally." + f.Job
+	case task.HorizonEvent:
+		return events.KindHorizon, "mr.horizon"
+	}
 	switch {
 	case f.Task != "":
 		return events.KindChain, "mr.task." + string(f.Task)
