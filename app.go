@@ -29,12 +29,12 @@ type App struct {
 	onSubmit []func(context.Context, *Submission) error // guarded by mu
 }
 
-// Open connects to the server that the command line would use: that of $NATS_URL or $NATS_CONTEXT, a
-// `millrace dev` of this user on this machine, or the selected context of the nats command line.
+// Open connects to the server that the command line would use: that of $NATS_URL or $NATS_CONTEXT,
+// a `millrace dev` of this user on this machine, or the selected context of the nats command line.
 func Open(ctx context.Context) (*App, error) { return Connect(ctx, Options{}) }
 
-// Connect is [Open] for a server that the program names. The error wraps [ErrNoServer] if none can be
-// reached there.
+// Connect is [Open] for a server that the program names. The error wraps [ErrNoServer] if none can
+// be reached there.
 func Connect(ctx context.Context, o Options) (*App, error) {
 	t, err := client.FindServer(o)
 	if err != nil {
@@ -53,8 +53,8 @@ func Connect(ctx context.Context, o Options) (*App, error) {
 	return New(c, nil), nil
 }
 
-// New returns an App on a client. Close calls end, if it is not nil, once the client is closed. It is
-// for packages that bring a server of their own, as embedded does.
+// New returns an App on a client. Close calls end, if it is not nil, once the client is closed. It
+// is for packages that bring a server of their own, as embedded does.
 func New(c *client.Client, end func() error) *App { return &App{client: c, end: end} }
 
 // Close closes the connection. Workers must have ended.
@@ -82,15 +82,16 @@ func (a *App) Use(m ...Middleware) {
 
 // OnSubmit has look see each submission of this App, also of children and schedules, before it is
 // sent. Look may change it, for example set Labels or Trace, which [Current] shows where the task
-// runs. An error refuses the submission. Functions are called in the order in which they were added.
+// runs. An error refuses the submission. Functions are called in the order in which they were
+// added.
 func (a *App) OnSubmit(look func(ctx context.Context, s *Submission) error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.onSubmit = append(a.onSubmit, look)
 }
 
-// looked passes a submission through what OnSubmit has added. A task that a function submits belongs
-// to that function's trace, unless it says otherwise.
+// looked passes a submission through what OnSubmit has added. A task that a function submits
+// belongs to that function's trace, unless it says otherwise.
 func (a *App) looked(ctx context.Context, s *Submission) error {
 	if of := worker.FromContext(ctx); of != nil && s.Trace == "" {
 		s.Trace = of.Traceparent()

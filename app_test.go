@@ -150,7 +150,8 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// The tasks of a function that is stored as a job are that job's, with what one submission asks for.
+// The tasks of a function that is stored as a job are that job's, with what one submission asks
+// for.
 func TestAsJob(t *testing.T) {
 	stored := millrace.Func("stored", func(ctx context.Context, p Picture) (string, error) {
 		return millrace.Current(ctx).Job + " of " + p.URL, nil

@@ -1,5 +1,5 @@
-// Package millrace is how a Go program uses Millrace, a task scheduler whose whole state is a log: it
-// submits tasks, runs them, and waits for their results, with types that the compiler checks.
+// Package millrace is how a Go program uses Millrace, a task scheduler whose whole state is a log:
+// it submits tasks, runs them, and waits for their results, with types that the compiler checks.
 //
 // A function gets a name:
 //
@@ -15,14 +15,14 @@
 //
 //	err = app.Work(ctx, resize, mail) // until ctx ends
 //
-// [Open] finds the server as the command line does. Package millrace/embedded brings one along, with
-// a scheduler, in the program's own process; only a program that imports that links a NATS server
-// and a database.
+// [Open] finds the server as the command line does. Package millrace/embedded brings one along,
+// with a scheduler, in the program's own process; only a program that imports that links a NATS
+// server and a database.
 //
 // A task whose submission has returned without an error comes to exactly one end. It may run more
-// than once: when its attempt fails and its options say so, when its node is lost, or when its worker
-// ends. Its function should therefore bear that, or hand [Task].Epoch to the other side, which only
-// grows, so that an outdated attempt can be refused.
+// than once: when its attempt fails and its options say so, when its node is lost, or when its
+// worker ends. Its function should therefore bear that, or hand [Task].Epoch to the other side,
+// which only grows, so that an outdated attempt can be refused.
 //
 // Within a function, [Progress], [Logger], [Record], [Checkpoint], [MoreTime] and others act on the
 // task that ctx belongs to. In a plain call, such as a test, they do nothing.

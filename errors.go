@@ -16,8 +16,8 @@ import (
 var (
 	// ErrNoServer: no server can be reached.
 	ErrNoServer = errors.New("no server")
-	// ErrInvalid: a function, an option or a parameter is wrong. The text says which field, and what
-	// it may be.
+	// ErrInvalid: a function, an option or a parameter is wrong. The text says which field, and
+	// what it may be.
 	ErrInvalid = client.ErrInvalid
 	// ErrOther: the id of a submission belongs to a task that does something else.
 	ErrOther = client.ErrOther
@@ -42,8 +42,8 @@ var (
 // `unique: {on_conflict: fail}`.
 type Taken = events.Taken
 
-// Failure is the end of a task without success. It wraps [ErrFailed], or [ErrCancelled] if the task was
-// cancelled.
+// Failure is the end of a task without success. It wraps [ErrFailed], or [ErrCancelled] if the task
+// was cancelled.
 type Failure struct {
 	// Task is as it ended: Reason is a code, such as task, timeout or expired, and Message has the
 	// words of the function's last error.
@@ -76,12 +76,12 @@ func (f *Failure) Unwrap() error {
 // Final marks a function's error as permanent: the task gets no further attempt.
 func Final(err error) error { return worker.Final(err) }
 
-// RetryAfter asks that the next attempt, if the options allow one, start after d instead of the usual
-// delay: for example, after the pause that a server asked for.
+// RetryAfter asks that the next attempt, if the options allow one, start after d instead of the
+// usual delay: for example, after the pause that a server asked for.
 func RetryAfter(err error, d time.Duration) error { return worker.RetryAfter(err, d) }
 
-// Snooze is an error by which a function gives its task back, to be started again after d: for example
-// because what it needs is not there yet. That is no failure and takes no retry.
+// Snooze is an error by which a function gives its task back, to be started again after d: for
+// example because what it needs is not there yet. That is no failure and takes no retry.
 func Snooze(d time.Duration) error { return worker.Snooze(d) }
 
 // wrong marks an error as [ErrInvalid], beside the name of a function.

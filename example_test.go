@@ -29,7 +29,8 @@ var resize = millrace.Func("resize", func(ctx context.Context, in Picture) (Thum
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	app, err := embedded.Open(ctx, "") // "data" keeps the tasks for the next start; millrace.Open finds a server
+	// A directory in place of "" keeps the tasks for the next start; millrace.Open finds a server.
+	app, err := embedded.Open(ctx, "")
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -15,7 +15,8 @@ import (
 	"millrace/worker"
 )
 
-// Function is a Go function with a name, which some programs submit and others run. [Func] makes one.
+// Function is a Go function with a name, which some programs submit and others run. [Func] makes
+// one.
 type Function[In, Out any] struct {
 	run func(context.Context, In) (Out, error)
 	of  handler
@@ -34,11 +35,11 @@ type handler struct {
 
 func (f *Function[In, Out]) handler() *handler { return &f.of }
 
-// Func names a function, with the options of all its tasks. The name is 1 to 64 letters a to z or A to
-// Z, digits, '_', '-', '.' or ':'; it stays the same as long as there are tasks with it.
+// Func names a function, with the options of all its tasks. The name is 1 to 64 letters a to z or A
+// to Z, digits, '_', '-', '.' or ':'; it stays the same as long as there are tasks with it.
 //
-// A task carries In and Out as JSON: the fields of a struct or a map are the task's parameters, and any
-// other In is one parameter, value. Run must return soon after ctx has ended: when the task is
+// A task carries In and Out as JSON: the fields of a struct or a map are the task's parameters, and
+// any other In is one parameter, value. Run must return soon after ctx has ended: when the task is
 // cancelled, its time is up, or the worker ends. An error is a failure, after which the options say
 // whether there is another attempt; a panic is a failure, too, and the task's log has its stack.
 //
@@ -56,7 +57,8 @@ func Action[In any](name string, run func(context.Context, In) error, options ..
 	return Func(name, func(ctx context.Context, in In) (struct{}, error) { return struct{}{}, run(ctx, in) }, options...)
 }
 
-// jobName is the name of the job as which a function is stored: names of jobs have no dots or colons.
+// jobName is the name of the job as which a function is stored: names of jobs have no dots or
+// colons.
 func jobName(function string) string {
 	return strings.NewReplacer(".", "-", ":", "-").Replace(function)
 }
@@ -124,11 +126,12 @@ func replace(s *Submission, stored, asked job.Spec) error {
 	return nil
 }
 
-// Submit makes a task that calls the function with in. When it returns without an error, the task is
-// in the log and comes to an end, whether or not a worker is there. After an error of ctx the task may
-// exist; with [WithID] it is safe to submit it again.
+// Submit makes a task that calls the function with in. When it returns without an error, the task
+// is in the log and comes to an end, whether or not a worker is there. After an error of ctx the
+// task may exist; with [WithID] it is safe to submit it again.
 //
-// The error wraps [ErrInvalid], [ErrTooLarge], [ErrFull], [ErrOther], or ctx's; or it is a [*Taken].
+// The error wraps [ErrInvalid], [ErrTooLarge], [ErrFull], [ErrOther], or ctx's; or it is a
+// [*Taken].
 func (f *Function[In, Out]) Submit(ctx context.Context, app *App, in In, options ...Option) (*Run[Out], error) {
 	s, err := f.submission(ctx, app, in, options)
 	if err != nil {
@@ -141,8 +144,8 @@ func (f *Function[In, Out]) Submit(ctx context.Context, app *App, in In, options
 	return &Run[Out]{ID: made.ID, Existing: made.Existing || made.Again, app: app}, nil
 }
 
-// SubmitAll is [Function.Submit] for many at once, far faster than one by one. If one is wrong, nothing
-// is submitted; after any other error some tasks may exist.
+// SubmitAll is [Function.Submit] for many at once, far faster than one by one. If one is wrong,
+// nothing is submitted; after any other error some tasks may exist.
 func (f *Function[In, Out]) SubmitAll(ctx context.Context, app *App, all []In, options ...Option) ([]*Run[Out], error) {
 	submissions := make([]Submission, len(all))
 	for i, in := range all {
@@ -162,11 +165,12 @@ func (f *Function[In, Out]) SubmitAll(ctx context.Context, app *App, all []In, o
 }
 
 // Spawn makes a child of the task that ctx belongs to. The same key never makes a second child, not
-// even from a later attempt, so a function that runs again finds the children that it has. If the task is
-// cancelled, or its time is up, its children end with it. The error wraps [ErrNotRunning] outside a
-// function, and those of [Function.Submit].
+// even from a later attempt, so a function that runs again finds the children that it has. If the
+// task is cancelled, or its time is up, its children end with it. The error wraps [ErrNotRunning]
+// outside a function, and those of [Function.Submit].
 //
-// [Run.Result] of a child holds the parent's slot: if all slots wait for children, nobody runs them.
+// [Run.Result] of a child holds the parent's slot: if all slots wait for children, nobody runs
+// them.
 func (f *Function[In, Out]) Spawn(ctx context.Context, key string, in In, options ...Option) (*Run[Out], error) {
 	of, app := worker.FromContext(ctx), From(ctx)
 	if of == nil || app == nil {
@@ -186,8 +190,8 @@ func (f *Function[In, Out]) Spawn(ctx context.Context, key string, in In, option
 	return &Run[Out]{ID: id, app: app}, nil
 }
 
-// Schedule stores a schedule under a name, in place of the one that has it: at each tick a scheduler
-// submits in. [Cron], [Every] or `schedule` in [Fields] says when.
+// Schedule stores a schedule under a name, in place of the one that has it: at each tick a
+// scheduler submits in. [Cron], [Every] or `schedule` in [Fields] says when.
 func (f *Function[In, Out]) Schedule(ctx context.Context, app *App, name string, in In, options ...Option) error {
 	s, err := f.submission(ctx, app, in, options)
 	if err != nil {
@@ -204,8 +208,8 @@ func (f *Function[In, Out]) Schedule(ctx context.Context, app *App, name string,
 	return nil
 }
 
-// Run returns the run with an id, for example in another process than the one that has submitted it.
-// It asks nobody whether there is such a task.
+// Run returns the run with an id, for example in another process than the one that has submitted
+// it. It asks nobody whether there is such a task.
 func (f *Function[In, Out]) Run(app *App, id ID) *Run[Out] { return &Run[Out]{ID: id, app: app} }
 
 // attempt runs one attempt.

@@ -22,8 +22,8 @@ func From(ctx context.Context) *App {
 	return a
 }
 
-// Current returns the task that ctx belongs to: its id, attempt, epoch, labels and what else it has; nil
-// outside a function.
+// Current returns the task that ctx belongs to: its id, attempt, epoch, labels and what else it
+// has; nil outside a function.
 func Current(ctx context.Context) *Task {
 	if of := worker.FromContext(ctx); of != nil {
 		t := of.Task
@@ -32,8 +32,8 @@ func Current(ctx context.Context) *Task {
 	return nil
 }
 
-// Progress says how far the task is, from 0 to 1, and in words what it does; an empty text keeps the
-// previous one. Of quick reports only the latest in each second is stored.
+// Progress says how far the task is, from 0 to 1, and in words what it does; an empty text keeps
+// the previous one. Of quick reports only the latest in each second is stored.
 func Progress(ctx context.Context, share float64, text string) {
 	if of := worker.FromContext(ctx); of != nil {
 		of.Output.Progress(share, text)
@@ -48,9 +48,9 @@ func Heartbeat(ctx context.Context) {
 	}
 }
 
-// Record adds records to what the task has produced, each as JSON (`millrace data`). They are kept also
-// if the attempt fails. The error says that a record is no JSON or that earlier ones could not be
-// stored; then the attempt cannot succeed.
+// Record adds records to what the task has produced, each as JSON (`millrace data`). They are kept
+// also if the attempt fails. The error says that a record is no JSON or that earlier ones could not
+// be stored; then the attempt cannot succeed.
 func Record(ctx context.Context, records ...any) error {
 	items := make([]json.RawMessage, len(records))
 	for i, r := range records {
@@ -66,8 +66,8 @@ func Record(ctx context.Context, records ...any) error {
 }
 
 // Checkpoint stores as JSON from where a later attempt can go on, at most 64 KiB, in place of the
-// previous one. When it returns without an error, that is durable. The error wraps [worker.ErrFenced]
-// if the task is another attempt's by now.
+// previous one. When it returns without an error, that is durable. The error wraps
+// [worker.ErrFenced] if the task is another attempt's by now.
 func Checkpoint(ctx context.Context, from any) error {
 	body, err := json.Marshal(from)
 	if of := worker.FromContext(ctx); err == nil && of != nil {
@@ -91,9 +91,9 @@ func Resume[T any](ctx context.Context) (from T, ok bool, err error) {
 	return from, true, nil
 }
 
-// MoreTime asks that the attempt's timeout pass no earlier than by from now, and returns when it now
-// passes: no later than its [Extendable] allows, and zero if there is no timeout. The error wraps
-// [ErrNotRunning] outside a function.
+// MoreTime asks that the attempt's timeout pass no earlier than by from now, and returns when it
+// now passes: no later than its [Extendable] allows, and zero if there is no timeout. The error
+// wraps [ErrNotRunning] outside a function.
 func MoreTime(ctx context.Context, by time.Duration) (time.Time, error) {
 	of := worker.FromContext(ctx)
 	if of == nil {
@@ -102,8 +102,8 @@ func MoreTime(ctx context.Context, by time.Duration) (time.Time, error) {
 	return of.Extend(ctx, by)
 }
 
-// Logger returns a logger whose lines the task's log has (`millrace task logs`), with their levels and
-// attributes; outside a function [slog.Default].
+// Logger returns a logger whose lines the task's log has (`millrace task logs`), with their levels
+// and attributes; outside a function [slog.Default].
 func Logger(ctx context.Context) *slog.Logger {
 	of := worker.FromContext(ctx)
 	if of == nil {

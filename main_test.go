@@ -52,8 +52,8 @@ var (
 	})
 )
 
-// running returns the App that all tests here share, with a worker for functions that runs until end is
-// called.
+// running returns the App that all tests here share, with a worker for functions that runs until
+// end is called.
 func running(functions ...millrace.Handler) (app *millrace.App, end func()) {
 	app = shared()
 	return app, work(&millrace.Worker{App: app, Slots: 4, Grace: 10 * time.Second}, functions...)

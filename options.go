@@ -12,8 +12,8 @@ import (
 	"millrace/task/value"
 )
 
-// Option is a rule for the tasks of a function, if it is given to [Func], or for one submission. Each
-// is a field of job files, with the same meaning, default and bounds.
+// Option is a rule for the tasks of a function, if it is given to [Func], or for one submission.
+// Each is a field of job files, with the same meaning, default and bounds.
 type Option func(*settings)
 
 // settings are what options set: what jobs have, and what only a submission has.
@@ -65,8 +65,8 @@ func Timeout(d time.Duration) Option {
 	return func(s *settings) { s.job.Timeout.Run = value.Duration(d) }
 }
 
-// Extendable is [Timeout] for a function that calls [MoreTime], by at most as much again as most. Its
-// context has no deadline, as that can move.
+// Extendable is [Timeout] for a function that calls [MoreTime], by at most as much again as most.
+// Its context has no deadline, as that can move.
 func Extendable(d, most time.Duration) Option {
 	return func(s *settings) {
 		s.job.Timeout.Run, s.job.Timeout.Extend = value.Duration(d), value.Duration(most)
@@ -85,8 +85,8 @@ func Concurrency(n int) Option {
 	return func(s *settings) { Fields(fmt.Sprintf("concurrency: {max: %d, key: %q}", n, s.key("")))(s) }
 }
 
-// PerWorker is how many tasks of the function may run on one worker at a time. Default: as many as it
-// has slots.
+// PerWorker is how many tasks of the function may run on one worker at a time. Default: as many as
+// it has slots.
 func PerWorker(n int) Option {
 	return func(s *settings) { Fields(fmt.Sprintf("per_node: {max: %d, key: %q}", n, s.key("")))(s) }
 }
@@ -105,8 +105,8 @@ func In(d time.Duration) Option { return func(s *settings) { s.each.Delay = valu
 // At is when a task is due. Default: at once.
 func At(t time.Time) Option { return func(s *settings) { s.each.At = t } }
 
-// WithID chooses the id of a task: the same submission again, by any process at any time, makes no second
-// one. [client.NewID] draws one.
+// WithID chooses the id of a task: the same submission again, by any process at any time, makes no
+// second one. [client.NewID] draws one.
 func WithID(id ID) Option { return func(s *settings) { s.each.ID = id } }
 
 // After has a task wait until others have finished; it ends without having run if one of them ends
@@ -123,10 +123,11 @@ func After(ids ...ID) Option {
 // FairKey names the owner of a task: workers serve the owners in a queue in turn.
 func FairKey(key string) Option { return func(s *settings) { s.each.FairKey = key } }
 
-// AsJob makes a function's tasks of the job as which it is stored: lists show them under the job's name,
-// a `breaker` in [Fields] counts its failures, and the server refuses parameters that do not fit the type,
-// say of a program of another version. A [Worker] that starts with the function stores it, or [App.Apply].
-// Options of one submission can then set its queue, priority, labels, retries, timeouts and key.
+// AsJob makes a function's tasks of the job as which it is stored: lists show them under the job's
+// name, a `breaker` in [Fields] counts its failures, and the server refuses parameters that do not
+// fit the type, say of a program of another version. A [Worker] that starts with the function
+// stores it, or [App.Apply]. Options of one submission can then set its queue, priority, labels,
+// retries, timeouts and key.
 func AsJob() Option { return func(s *settings) { s.stored = true } }
 
 // Cron makes the function's schedule, for [App.Apply] and [Function.Schedule]: five fields, or six
@@ -140,8 +141,8 @@ func Every(d time.Duration) Option {
 	return func(s *settings) { s.job.Schedule = &job.Schedule{Every: value.Duration(d)} }
 }
 
-// Fields sets any other fields, as lines of a job file, each of which replaces what options before it
-// have set:
+// Fields sets any other fields, as lines of a job file, each of which replaces what options before
+// it have set:
 //
 //	millrace.Fields(`
 //	retry: {max: 5, min: 10s, max_delay: 10m, jitter: 0.2}

@@ -128,8 +128,8 @@ func eachField(t reflect.Type, do func(f reflect.StructField, name string, optio
 	}
 }
 
-// schemaOf returns the JSON Schema of how a type is written, as far as the type says it; above are the
-// structs around it.
+// schemaOf returns the JSON Schema of how a type is written, as far as the type says it; above are
+// the structs around it.
 func schemaOf(t reflect.Type, above []reflect.Type) map[string]any {
 	of := func(kind string) map[string]any { return map[string]any{"type": kind} }
 	orNull := func(kind string) map[string]any { return map[string]any{"type": []string{kind, "null"}} }

@@ -23,20 +23,21 @@ type Line = output.Line
 // Receipt is the answer to a submission.
 type Receipt = client.Receipt
 
-// Run is a task of a function that returns Out. [Function.Submit] makes one, and [Function.Run] finds
-// one.
+// Run is a task of a function that returns Out. [Function.Submit] makes one, and [Function.Run]
+// finds one.
 type Run[Out any] struct {
 	// ID names the task.
 	ID ID
-	// Existing tells that the submission has made nothing new: the task was there, with the same unique
-	// key or id.
+	// Existing tells that the submission has made nothing new: the task was there, with the same
+	// unique key or id.
 	Existing bool
 
 	app *App
 }
 
 // Result waits for the end of the task and returns what its function returned. The error is a
-// [*Failure] if it ended otherwise, and else wraps [ErrUnknown], or ctx's error if that ended first.
+// [*Failure] if it ended otherwise, and else wraps [ErrUnknown], or ctx's error if that ended
+// first.
 func (r *Run[Out]) Result(ctx context.Context) (out Out, err error) {
 	t, err := r.app.client.Wait(ctx, r.ID)
 	switch {
@@ -87,8 +88,9 @@ func (r *Run[Out]) Records(ctx context.Context, each func(json.RawMessage) error
 	})
 }
 
-// Cancel asks for the end of the task, with a reason for people: a waiting one is cancelled when Cancel
-// returns, and the context of a running one ends soon. The error wraps [ErrUnknown] or [ErrEnded].
+// Cancel asks for the end of the task, with a reason for people: a waiting one is cancelled when
+// Cancel returns, and the context of a running one ends soon. The error wraps [ErrUnknown] or
+// [ErrEnded].
 func (r *Run[Out]) Cancel(ctx context.Context, reason string) error {
 	_, err := r.app.client.Cancel(ctx, r.ID, reason)
 	return err
@@ -100,8 +102,8 @@ func (r *Run[Out]) Retry(ctx context.Context, reason string) error {
 	return err
 }
 
-// Signal gives a task that waits for a signal (`signal` in [Fields]) what it waits for; data may be nil.
-// The error wraps [ErrUnknown], [ErrEnded] or [ErrInvalid].
+// Signal gives a task that waits for a signal (`signal` in [Fields]) what it waits for; data may be
+// nil. The error wraps [ErrUnknown], [ErrEnded] or [ErrInvalid].
 func (r *Run[Out]) Signal(ctx context.Context, data any) error {
 	raw, err := json.Marshal(data)
 	if err != nil {

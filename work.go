@@ -26,13 +26,14 @@ func (a *App) Work(ctx context.Context, functions ...Handler) error {
 	return (&Worker{App: a}).Run(ctx, functions...)
 }
 
-// Worker runs tasks, for programs that set more than [App.Work] does. Its zero value needs only an App.
+// Worker runs tasks, for programs that set more than [App.Work] does. Its zero value needs only an
+// App.
 type Worker struct {
 	// App is the connection. It must be set.
 	App *App
 	// Node is the worker's name, the same at each start: 1 to 64 letters, digits, '_' or '-'. If
-	// another process uses it, this one stops. Default: the names of host and program, with a number
-	// if that is taken on this machine.
+	// another process uses it, this one stops. Default: the names of host and program, with a
+	// number if that is taken on this machine.
 	Node string
 	// Slots is how many tasks it runs at once. Default: the number of processors.
 	Slots int
@@ -40,8 +41,8 @@ type Worker struct {
 	Queues []string
 	// Labels describe the worker: tasks can choose it by them (`place` in [Fields]).
 	Labels map[string]string
-	// Grace is how long tasks may go on after Run was asked to end. Then their contexts end, and what
-	// has not ended then is given back to other workers. Default 30s.
+	// Grace is how long tasks may go on after Run was asked to end. Then their contexts end, and
+	// what has not ended then is given back to other workers. Default 30s.
 	Grace time.Duration
 	// Ready is called once, when the worker has proved that work reaches it. Default: no call.
 	Ready func()
@@ -58,10 +59,10 @@ func (w *Worker) begin() {
 	w.once.Do(func() { w.stop, w.hurry, w.ended = make(chan struct{}), make(chan struct{}), make(chan struct{}) })
 }
 
-// Run runs the tasks of functions until ctx ends or [Worker.Shutdown] is called. Then it takes no new
-// ones, lets running ones end within Grace, gives back the rest, and returns nil. It may be called
-// once. An error says that it had to end by itself: a function or a field is wrong, another process has
-// its name, or the connection is closed for good.
+// Run runs the tasks of functions until ctx ends or [Worker.Shutdown] is called. Then it takes no
+// new ones, lets running ones end within Grace, gives back the rest, and returns nil. It may be
+// called once. An error says that it had to end by itself: a function or a field is wrong, another
+// process has its name, or the connection is closed for good.
 func (w *Worker) Run(ctx context.Context, functions ...Handler) error {
 	w.begin()
 	switch {
@@ -127,8 +128,8 @@ func (w *Worker) Run(ctx context.Context, functions ...Handler) error {
 	return nil
 }
 
-// Shutdown asks Run to end, which must have been called, and waits until it has. If ctx ends before, the rest ends as with
-// [Worker.Close], and Shutdown returns ctx's error.
+// Shutdown asks Run to end, which must have been called, and waits until it has. If ctx ends
+// before, the rest ends as with [Worker.Close], and Shutdown returns ctx's error.
 func (w *Worker) Shutdown(ctx context.Context) error {
 	w.begin()
 	w.stopping.Do(func() { close(w.stop) })

@@ -1,13 +1,15 @@
-// Package embedded runs all of Millrace in a program's own process: a NATS server that keeps the log
-// in a directory, the scheduler and the read model. It is for programs of one machine and for tests.
+// Package embedded runs all of Millrace in a program's own process: a NATS server that keeps the
+// log in a directory, the scheduler and the read model. It is for programs of one machine and for
+// tests.
 //
 //	app, err := embedded.Open(ctx, "data")
 //	defer app.Close()
 //	err = app.Work(ctx, resize, mail)
 //
-// The server listens on loopback only, and wants a password that it keeps in the directory. Commands
-// of millrace and other programs of this user on this machine find it as they find a `millrace dev`.
-// To move to servers of their own, a program calls [millrace.Open] in place of [Open].
+// The server listens on loopback only, and wants a password that it keeps in the directory.
+// Commands of millrace and other programs of this user on this machine find it as they find a
+// `millrace dev`. To move to servers of their own, a program calls [millrace.Open] in place of
+// [Open].
 package embedded
 
 import (
@@ -41,17 +43,19 @@ type Config struct {
 	// Dir is the directory of the data, for this process alone. It is made if it does not exist.
 	// Default: a temporary one, which Close removes, and whose server others do not find.
 	Dir string
-	// SyncAlways flushes every write to the disk before it is acknowledged. Default: once a second; what
-	// was acknowledged since is lost if the machine fails, not if only the process does.
+	// SyncAlways flushes every write to the disk before it is acknowledged. Default: once a second;
+	// what was acknowledged since is lost if the machine fails, not if only the process does.
 	SyncAlways bool
-	// StartDeadline is how long a task may wait while no worker serves its queue. Default: for ever.
+	// StartDeadline is how long a task may wait while no worker serves its queue. Default: for
+	// ever.
 	StartDeadline time.Duration
 	// Log gets what an operator should know. Default: [slog.Default].
 	Log *slog.Logger
 }
 
-// Open starts everything, with the data in dir, and returns when it is ready. [millrace.App.Close] ends
-// it; workers must have ended before. The error wraps [embed.ErrLocked] if another process uses dir.
+// Open starts everything, with the data in dir, and returns when it is ready. [millrace.App.Close]
+// ends it; workers must have ended before. The error wraps [embed.ErrLocked] if another process
+// uses dir.
 func Open(ctx context.Context, dir string) (*millrace.App, error) {
 	return Config{Dir: dir}.Open(ctx)
 }

@@ -17,9 +17,9 @@ import (
 // nodeTTL is how long heartbeats of workers of package millrace last.
 const nodeTTL = 15 * time.Second
 
-// keep looks after what the log holds: streams and copies of definitions that somebody has removed or
-// changed, marks by which the server starts fast after a crash, and output and records that jobs keep
-// only for a time.
+// keep looks after what the log holds: streams and copies of definitions that somebody has removed
+// or changed, marks by which the server starts fast after a crash, and output and records that jobs
+// keep only for a time.
 func (h *house) keep(store *jet.Store, view *projections.Store, decider *scheduler.Scheduler, marks *jet.Marks) {
 	failed := func(err error) { h.log.Warn("the upkeep of the log failed; trying again", "error", err) }
 	h.start(func(ctx context.Context) error {

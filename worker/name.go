@@ -44,9 +44,9 @@ func named(text string) node.ID {
 const maxLocalNodes = 64
 
 // FreeNode returns a node name that no other worker of this user on this machine uses: base in the
-// form of such a name, or base-2, base-3 and so on. The same number of workers gets the same names at
-// each start, so nodes stay the same over restarts. Folder is where taken names are locked; "" for a
-// folder in the user's cache. Release, or the end of the process, frees the name.
+// form of such a name, or base-2, base-3 and so on. The same number of workers gets the same names
+// at each start, so nodes stay the same over restarts. Folder is where taken names are locked; ""
+// for a folder in the user's cache. Release, or the end of the process, frees the name.
 func FreeNode(folder, base string) (name node.ID, release func(), err error) {
 	if folder == "" {
 		cache, err := os.UserCacheDir()

@@ -200,7 +200,8 @@ func (a *Attempt) Grace(cause error) time.Duration {
 // timeout.extend lets that move, and [FromContext] finds the attempt in it.
 //
 // A nil error is success. Any other error is a failure of class "task", retried as the task's
-// policy says, unless it wraps what [Final], [RetryAfter] or [Snooze] returns. A panic is a failure.
+// policy says, unless it wraps what [Final], [RetryAfter] or [Snooze] returns. A panic is a
+// failure.
 type Handler func(ctx context.Context, t task.Task) error
 
 // Final marks an error as permanent: the task gets no further attempt.
@@ -239,8 +240,8 @@ type retryAfterError struct {
 func (e retryAfterError) Unwrap() error { return e.error }
 
 // Snooze is an error by which a handler gives its task back, to be started again after d: for
-// example, because what it needs is not there yet. That is no failure and takes no retry. A d of zero
-// or less is at once.
+// example, because what it needs is not there yet. That is no failure and takes no retry. A d of
+// zero or less is at once.
 func Snooze(d time.Duration) error { return snoozeError{max(d, time.Nanosecond)} }
 
 type snoozeError struct{ d time.Duration }

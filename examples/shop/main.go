@@ -1,8 +1,8 @@
 // Command shop shows how a Go program submits tasks and runs them: mail about orders, and what goes
-// with it. `shop work` is the worker, `shop serve` a web application that submits and asks for results,
-// `shop order 4711` asks for the mail that confirms an order, and `shop remind 4711` for one in three
-// days. All find the server as the command line does, so a running `millrace dev` is enough; `shop alone`
-// is the web application and the worker in one process that needs no other.
+// with it. `shop work` is the worker, `shop serve` a web application that submits and asks for
+// results, `shop order 4711` asks for the mail that confirms an order, and `shop remind 4711` for
+// one in three days. All find the server as the command line does, so a running `millrace dev` is
+// enough; `shop alone` is the web application and the worker in one process that needs no other.
 package main
 
 import (
@@ -33,8 +33,8 @@ type Stock struct {
 }
 
 var (
-	// mail sends one letter and returns the message's id. Up to six attempts follow each other, 1 s, 2 s,
-	// 4 s and so on apart.
+	// mail sends one letter and returns the message's id. Up to six attempts follow each other, 1
+	// s, 2 s, 4 s and so on apart.
 	mail = millrace.Func("mail", send, millrace.Queue("mail"), millrace.Retries(5), millrace.Timeout(30*time.Second))
 
 	// reserve keeps pieces for an order; no more than ten tasks at once ask the warehouse.
@@ -100,8 +100,8 @@ func alone(ctx context.Context, dir string) error {
 
 var errBusy = errors.New("the mail server is busy")
 
-// send stands for whatever a task does. Its context ends with the task's timeout, with a cancellation,
-// and when the worker is to end.
+// send stands for whatever a task does. Its context ends with the task's timeout, with a
+// cancellation, and when the worker is to end.
 func send(ctx context.Context, l Letter) (id string, err error) {
 	if l.Order == "" {
 		return "", millrace.Final(errors.New("which order?")) // no other attempt mends that
@@ -140,8 +140,8 @@ func count(ctx context.Context, day string) (orders int, err error) {
 	return orders, nil
 }
 
-// confirm asks for the mail that confirms an order. While that is under way, another call returns the
-// same run.
+// confirm asks for the mail that confirms an order. While that is under way, another call returns
+// the same run.
 func confirm(ctx context.Context, app *millrace.App, order string) (*millrace.Run[string], error) {
 	return mail.Submit(ctx, app, Letter{Order: order, Text: "Thank you!"},
 		millrace.Unique("confirm/"+order), millrace.Priority(8), millrace.Label("order", order))

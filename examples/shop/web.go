@@ -9,8 +9,8 @@ import (
 	"millrace"
 )
 
-// web answers POST /orders/NUMBER with the id of the mail's task, at once, and GET /mail/ID with what the
-// task has returned.
+// web answers POST /orders/NUMBER with the id of the mail's task, at once, and GET /mail/ID with
+// what the task has returned.
 func web(app *millrace.App) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /orders/{number}", func(w http.ResponseWriter, r *http.Request) {

@@ -1,5 +1,5 @@
-// Command start is the smallest program that does all: it brings a server along, runs a function as a
-// task that survives the process, and prints what that has returned.
+// Command start is the smallest program that does all: it brings a server along, runs a function as
+// a task that survives the process, and prints what that has returned.
 package main
 
 import (

@@ -38,7 +38,8 @@ func (r *Run) Strictness(worker string) int {
 }
 
 // ValidEncoding refuses what is no name of an encoding for [Run.Encoding]: one that IANA knows or
-// browsers know, in small letters or capitals. Programs that convert nothing need no more than the names.
+// browsers know, in small letters or capitals. Programs that convert nothing need no more than the
+// names.
 func ValidEncoding(name string) error {
 	if name = strings.ToLower(strings.TrimSpace(name)); name == "" || slices.Contains(Encodings(), name) {
 		return nil
