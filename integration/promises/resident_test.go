@@ -84,8 +84,7 @@ def waits():
 
 @millrace.task("extends")
 def extends():
-    millrace.extend("1m", wait=True)
-    time.sleep(3)
+    return millrace.extend("1m", wait=True)
 
 millrace.run()
 `
@@ -113,7 +112,7 @@ func TestResidentPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev := p.Dev("--slots", "4", "--program-silence", "15s", "--program-memory", "200MiB",
+	dev := p.Dev("--slots", "4", "--program-silence", "10s", "--program-memory", "200MiB",
 		"--program", "python3 misbehaving.py", "--program", "python3 "+examples+"/report.py", "--program", "node "+examples+"/digest.js")
 	w := &programs{p, p.Connect(), ""}
 	t.Run("all", func(t *testing.T) {
@@ -148,7 +147,7 @@ func (w *programs) harm(t *testing.T) {
 			t.Parallel()
 			s := handlerTask(name, 1)
 			if name == "timeout" {
-				s.Spec.Timeout = job.Timeout{Run: value.Duration(5 * time.Second), Stop: value.Duration(time.Second)}
+				s.Spec.Timeout = job.Timeout{Run: value.Duration(10 * time.Second), Stop: value.Duration(time.Second)}
 			}
 			ended := w.end(t, s)
 			wantEnd(t, ended, task.Finished, "")
@@ -228,8 +227,12 @@ func (w *programs) stops(t *testing.T) {
 		wantEnd(t, ended, task.Cancelled, ended.Reason)
 	}
 	s := handlerTask("extends", 0)
-	s.Spec.Timeout.Run, s.Spec.Timeout.Extend = value.Duration(2*time.Second), value.Duration(time.Minute)
-	wantEnd(t, w.end(t, s), task.Finished, "")
+	s.Spec.Timeout.Run, s.Spec.Timeout.Extend = value.Duration(20*time.Second), value.Duration(time.Minute)
+	ended := w.end(t, s)
+	wantEnd(t, ended, task.Finished, "")
+	if ended.Extended.IsZero() || !strings.HasPrefix(string(ended.Result), `"20`) {
+		t.Errorf("extended to %v; it was told %s", ended.Extended, ended.Result)
+	}
 }
 
 // examples: those in the folder do what they say.

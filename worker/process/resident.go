@@ -366,7 +366,12 @@ func (m *resident) run(ctx context.Context, s *session) worker.Outcome {
 		case done := <-m.done:
 			return m.finish(s, done, !told.IsZero())
 		case <-m.ended:
-			return m.died(s, "", !told.IsZero())
+			select {
+			case done := <-m.done: // it has ended only afterwards
+				return m.finish(s, done, !told.IsZero())
+			default:
+				return m.died(s, "", !told.IsZero())
+			}
 		case <-cancelled:
 			cause := context.Cause(ctx)
 			told, cancelled = time.Now(), nil
