@@ -45,14 +45,27 @@ func (h *house) keep(store *jet.Store, view *projections.Store, decider *schedul
 				said := output.Line{N: 1, At: now, Stream: output.System, Text: fmt.Sprintf("%d lines dropped: %s", n, reason)}
 				return output.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Dropped: n, Lines: []output.Line{said}}
 			})
-		}}}).Run)
+		}, store.ForgetOutput}}).Run)
 	h.start((&scheduler.Retention{Kind: scheduler.Records, Now: store.Now, Log: h.log, Store: left{view, rec, store.RecordTasks,
 		func(ctx context.Context, t *task.Task, reason string, _ time.Time) (bool, error) {
 			return store.DropRecords(ctx, t.ID, func(n int) output.Records {
 				return output.Records{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Items: []json.RawMessage{}, Dropped: n, Reason: reason}
 			})
-		}}}).Run)
+		}, store.ForgetRecords}}).Run)
+	h.start((&scheduler.Collector{Forget: scheduler.Forget{
+		Rec: &events.Recorder{Log: store, Actor: events.PartScheduler, Now: store.Now, NewID: events.NewID}, Log: store,
+		Keeping: scheduler.Keeping{Age: keepAge, Tasks: keepTasks}, Ended: view.Ended,
+		Needed: func(ctx context.Context) (map[task.ID]bool, uint64, error) { return scheduler.Waits(ctx, view) },
+		Counts: decider.Counts,
+		Settle: task.HorizonFor + store.AckWait(),
+	}, First: func() bool { return decider.First("horizon") }, Logger: h.log}).Run)
 }
+
+// How long what has ended stays, as with the defaults of the settings keep_age and keep_tasks.
+const (
+	keepAge   = 30 * 24 * time.Hour
+	keepTasks = 1_000_000
+)
 
 // left is what retention needs to know about one kind of what tasks leave.
 type left struct {
@@ -60,6 +73,17 @@ type left struct {
 	rec   *events.Recorder
 	tasks func(context.Context) ([]task.ID, error)
 	drop  func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error)
+	// forget removes what is from before a time.
+	forget func(ctx context.Context, before time.Time) error
+}
+
+// Forget implements [scheduler.Store].
+func (l left) Forget(ctx context.Context) error {
+	before, err := l.RunsSince(ctx)
+	if err != nil || before.IsZero() {
+		return err
+	}
+	return l.forget(ctx, before)
 }
 
 func (l left) Tasks(ctx context.Context) ([]task.ID, error) { return l.tasks(ctx) }

@@ -35,7 +35,8 @@ func full() map[Type]Fact {
 		Job: "thumbnail", Revision: 7,
 		Spec: &job.Spec{
 			Run: &job.Run{Argv: []string{"convert", "--quality", "85", "a <b>.png"}, Dir: "/srv/images", Env: map[string]string{"LANG": "C.UTF-8"}, Stdin: job.StdinOpen, Messages: job.MessagesKeyed, ParamsEnv: true, Encoding: "gbk",
-				User: "images", EnvClear: true, Inherit: []string{"TERM"}, EnvFiles: []string{".env"}, Secrets: map[string]job.Secret{"KEY": {File: "/run/secrets/key"}}},
+				User: "images", EnvClear: true, Inherit: []string{"TERM"}, EnvFiles: []string{".env"}, Secrets: map[string]job.Secret{"KEY": {File: "/run/secrets/key"}},
+				Image: "alpine:3.22", Pull: job.PullAlways, Mounts: []string{"/srv/data:/data:ro"}, Network: "none", Runtime: "podman"},
 			Timeout: job.Timeout{Pending: value.Duration(time.Hour), Assign: value.Duration(10 * time.Minute), Run: value.Duration(90 * time.Second), Extend: value.Duration(time.Hour), Total: value.Duration(6 * time.Hour), Idle: value.Duration(30 * time.Second), Heartbeat: value.Duration(time.Minute), Stop: value.Duration(5 * time.Second), Setup: value.Duration(2 * time.Minute)},
 			Retry: job.Retry{Max: 3, Backoff: job.BackoffLinear, Min: value.Duration(2 * time.Second), MaxDelay: value.Duration(time.Minute),
 				Jitter: 0.5, On: []string{value.Exit, value.Network}, NotOn: []string{value.Memory, "exit=64-78"}, AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute), Budget: value.Duration(time.Hour)},
@@ -122,7 +123,7 @@ func full() map[Type]Fact {
 		TaskUnheld:        task.Unheld{Hold: task.HoldNeeds, Reason: "all that it needs has ended", Inputs: json.RawMessage(`{"extract":{"state":"finished"}}`)},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
 			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true,
-			Announces: true, Handlers: []string{"resize", "thumbnail"}, Commands: true, TTL: value.Duration(15 * time.Second)}, Until: noon.Add(4 * time.Second)},
+			Announces: true, Handlers: []string{"resize", "thumbnail"}, Commands: true, Runtimes: []string{"podman"}, TTL: value.Duration(15 * time.Second)}, Until: noon.Add(4 * time.Second)},
 		NodeOnline: node.WentOnline{Session: "s9", Reason: "the connection came back", Connection: 3},
 		NodeReady: node.BecameReady{Session: "s9", Reason: "its probe came through", Connection: 3, Took: value.Duration(4 * time.Millisecond),
 			Kept: 2, Stopped: 1, Low: 48},

@@ -596,6 +596,18 @@ func (s *Scheduler) Limits(name string, holders int) (counters []quota.CounterSt
 	return a.book.Known().Told(name, now, holders), seq
 }
 
+// Counts returns the beginning of the oldest period whose budget counts at present, for
+// [Forget.Counts]; zero for none.
+func (s *Scheduler) Counts(context.Context) (since time.Time, _ error) {
+	counters, _ := s.Limits("", 0)
+	for _, c := range counters {
+		if c.Budget != nil && (since.IsZero() || c.Budget.Since.Before(since)) {
+			since = c.Budget.Since
+		}
+	}
+	return since, nil
+}
+
 // Standing returns the position of a task before its limits; false if it has none.
 func (s *Scheduler) Standing(id task.ID, holders int) (quota.Standing, bool) {
 	a := s.admitter

@@ -14,9 +14,11 @@ import (
 type Keeping struct {
 	// Age is how long an ended task stays whose job and queue do not say so. 0 means for ever.
 	Age time.Duration
+	// Queues is how long one stays by its queue, if its job does not say so.
+	Queues map[string]time.Duration
 	// Tasks is how many ended tasks stay at most. 0 means any number.
 	Tasks int
-	// Of is how long an ended task stays, 0 for ever. Default: Age.
+	// Of is how long an ended task stays, 0 for ever. Default: as its job, its queue or Age says.
 	Of func(t *task.Task) time.Duration
 	// Least and Most are how many sequences the horizon passes at once: fewer are not worth the
 	// work, and more would take too much memory. Defaults 1000 and 200,000.
@@ -35,7 +37,10 @@ func (k *Keeping) of(t *task.Task) time.Duration {
 	if k.Of != nil {
 		return k.Of(t)
 	}
-	return k.Age
+	if d := t.Kept().Task(t.State.String()); d > 0 {
+		return d
+	}
+	return cmp.Or(k.Queues[t.QueueName()], k.Age)
 }
 
 // Point is a message in the log, and when the log stored it. The zero value is none.

@@ -46,18 +46,10 @@ func (p *parts) forget(store *jet.Store, view *projections.Store, decider *sched
 	c := &scheduler.Collector{
 		Forget: scheduler.Forget{
 			Rec: &events.Recorder{Log: store, Actor: events.PartScheduler, Now: store.Now, NewID: events.NewID}, Log: store,
-			Keeping: scheduler.Keeping{Age: p.settings.KeepAge, Tasks: p.settings.KeepTasks, Of: p.settings.Kept},
+			Keeping: scheduler.Keeping{Age: p.settings.KeepAge, Tasks: p.settings.KeepTasks, Queues: p.settings.KeepQueues},
 			Ended:   view.Ended, Sealer: p.sealer(store),
 			Needed: func(ctx context.Context) (map[task.ID]bool, uint64, error) { return scheduler.Waits(ctx, view) },
-			Counts: func(context.Context) (since time.Time, _ error) {
-				counters, _ := decider.Limits("", 0)
-				for _, c := range counters {
-					if c.Budget != nil && (since.IsZero() || c.Budget.Since.Before(since)) {
-						since = c.Budget.Since
-					}
-				}
-				return since, nil
-			},
+			Counts: decider.Counts,
 			Settle: task.HorizonFor + store.AckWait(),
 		},
 		Every: 12 * p.settings.Sweep, First: func() bool { return decider.First("horizon") }, Logger: p.log,

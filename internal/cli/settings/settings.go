@@ -27,7 +27,6 @@ import (
 	"millrace/events/jet/streams"
 	"millrace/scheduler"
 	"millrace/service/httpapi"
-	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/node"
@@ -151,17 +150,6 @@ func (s *Values) Judging() map[string]string { return s.texts(judging) }
 // Keeping returns the texts of the settings by which what has ended is kept.
 func (s *Values) Keeping() map[string]string {
 	return s.texts(map[string]bool{"keep_age": true, "keep_queues": true, "keep_tasks": true})
-}
-
-// Kept is how long an ended task is kept: as its job says, else its queue, else for all; 0 for ever.
-func (s *Values) Kept(t *task.Task) time.Duration {
-	if d := t.Kept().Task(t.State.String()); d > 0 {
-		return d
-	}
-	if d := s.KeepQueues[t.QueueName()]; d > 0 {
-		return d
-	}
-	return s.KeepAge
 }
 
 func (s *Values) texts(of map[string]bool) map[string]string {
