@@ -20,6 +20,7 @@ func Play(t *testing.T, files []string, setup func(*testscript.Env) error) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			t.Parallel()
+			Binary(t) // its build counts for no script
 			testscript.RunT(Scripts{t}, testscript.Params{
 				Files:               []string{file},
 				Setup:               setup,

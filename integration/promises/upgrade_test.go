@@ -17,6 +17,7 @@ import (
 func TestUpgradeCheck(t *testing.T) {
 	t.Parallel()
 	p := harness.New(t, 2*time.Second)
+	p.MayRepair("an attempt is forged that runs in no session")
 	dev := p.Dev("--name", "here")
 	c, js := p.Connect(), p.JetStream()
 	p.Await(c, p.Submit("true"), task.Finished)
