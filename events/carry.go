@@ -150,11 +150,17 @@ func (r *Recorder) outlives(ctx context.Context, t *task.Task) error {
 	return err
 }
 
-// HorizonFact makes a fact of a step of the horizon.
-func (r *Recorder) HorizonFact(e task.HorizonEvent) *Fact {
+// StepHorizon records a step of the horizon behind the last known one. It is false if another server
+// was first, or the outcome is not known: then the horizon must be read.
+func (r *Recorder) StepHorizon(ctx context.Context, h *task.Horizon, e task.HorizonEvent) (bool, error) {
 	f := r.factAt(r.Moment(), "", nil)
 	f.Type, f.Event, f.Corr = TypeOf(e), e, ""
-	return f
+	seq, err := r.Log.Append(ctx, f, h.Head)
+	done, err := tried(err)
+	if done {
+		*h = task.EvolveHorizon(*h, seq, f.At, e)
+	}
+	return done, recording(f, err)
 }
 
 // CarryLast repeats the last readable fact of a chain, if that is below a sequence and lives. It tells

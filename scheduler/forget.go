@@ -194,13 +194,9 @@ func rest(ctx context.Context, d time.Duration) error {
 
 // step records a step of the horizon.
 func (f *Forget) step(ctx context.Context, h *task.Horizon, e task.HorizonEvent) error {
-	fact := f.Rec.HorizonFact(e)
-	seq, err := f.Rec.Log.Append(ctx, fact, h.Head)
-	if errors.Is(err, events.ErrConflict) {
-		return fmt.Errorf("%w: %w", errOther, err)
-	}
-	if err == nil {
-		*h = task.EvolveHorizon(*h, seq, fact.At, e)
+	done, err := f.Rec.StepHorizon(ctx, h, e)
+	if err == nil && !done {
+		err = errOther
 	}
 	return err
 }
