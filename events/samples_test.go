@@ -188,7 +188,7 @@ func sampleNode() node.Node {
 	gpu := "a100"
 	return node.Node{
 		ID: "w2", State: node.Quarantined, Reason: "it came and went too often", Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
-			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"images"}, Probes: true, Announces: true, Handlers: []string{"resize"}, Commands: true, TTL: value.Duration(15 * time.Second)},
+			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"images"}, Probes: true, Announces: true, Handlers: []string{"resize"}, Commands: true, Runtimes: []string{"podman"}, TTL: value.Duration(15 * time.Second)},
 		Relabels: map[string]*string{"gpu": &gpu}, OwnLabels: map[string]string{"zone": "b"}, Head: 48, Since: noon, Started: noon,
 		Before: node.Predecessor{Session: "s8", Gone: noon, Older: noon}, Link: node.Ready, LinkReason: "its probe came through",
 		OnlineSince: noon, ReadySince: noon, Connection: 3, Took: value.Duration(time.Millisecond), Kept: 2, Stopped: 1, Low: 48, Leaving: true, LeavingReason: "asked to end",
