@@ -7,6 +7,9 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet"
+	"millrace/events/jet/outputs"
+	"millrace/history/incident"
+	"millrace/internal/cli/settings"
 	"millrace/internal/cli/wording"
 	"millrace/projections"
 	"millrace/scheduler"
@@ -55,6 +58,19 @@ func (p *parts) forget(store *jet.Store, view *projections.Store, decider *sched
 		Every: 12 * p.settings.Sweep, First: func() bool { return decider.First("horizon") }, Logger: p.log,
 	}
 	p.start(c.Run)
+}
+
+// sealer keeps what the log forgets, where the setting archive says; nil if nowhere.
+func (p *parts) sealer(store *jet.Store) scheduler.Sealer {
+	where := p.settings.Archive
+	if where == "" {
+		return nil
+	}
+	s := &incident.Sealer{Log: store, To: incident.Folder(where), Import: store.Import()}
+	if bucket, stored := settings.ArchiveBucket(where); stored {
+		s.To = &outputs.Segments{Link: store.Link, Bucket: bucket, Replicas: p.settings.Replicas}
+	}
+	return s
 }
 
 // keep drops the output and records of tasks when their jobs, or else the settings, say so.
