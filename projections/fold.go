@@ -30,11 +30,12 @@ type fold struct {
 	w     *writer
 	live  *cache
 	// held is a carried task at the end of the batch before, for the fact behind it says whether it counts.
-	held *events.Record
-	past past.Index
-	at   position
-	move past.Move
-	seen uint64 // the last sequence given, which may be before at
+	held     *events.Record
+	past     past.Index
+	at       position
+	complete bool // as [Projector.Complete] says
+	move     past.Move
+	seen     uint64 // the last sequence given, which may be before at
 
 	// The present batch; kept between batches to reuse the memory.
 	index   map[task.ID]int // place in changes

@@ -19,7 +19,7 @@ import (
 
 // forget removes what lies before the horizon of the log.
 func (f *fold) forget(ctx context.Context) error {
-	if f.at.Below <= max(f.at.Forgot, f.at.First) {
+	if f.complete || f.at.Below <= max(f.at.Forgot, f.at.First) {
 		return nil
 	}
 	below, next := f.at.Below, f.at

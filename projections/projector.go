@@ -52,6 +52,9 @@ type Projector struct {
 	Logger *slog.Logger
 	// Observers get the effect of each record, in this order. Default: none, at no cost.
 	Observers []Observer
+	// Complete says that the log still has what it says it has forgotten, as that of an archive: nothing
+	// goes from the rows.
+	Complete bool
 	// MaxBatch is the largest number of records in one transaction. A larger one folds a large log
 	// faster and takes about 1 kB of memory per record. A full batch is followed by the next at
 	// once. Default [DefaultMaxBatch].
@@ -109,6 +112,7 @@ func (p *Projector) follow(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	f.complete = p.Complete
 	f.observers = p.Observers
 	defer func() { err = errors.Join(err, f.w.close()) }()
 

@@ -17,7 +17,7 @@ import (
 // refusal of a node as well.
 func TestSimulationOfNodesWithRoom(t *testing.T) {
 	var postponed atomic.Int64
-	each(max(*historiesFlag/5, 1), func(seed uint64) bool {
+	each(max(*historiesFlag/5, 100), func(seed uint64) bool { // in fewer no node is full
 		h := play(t, *firstFlag+seed, variant{roomy: true})
 		h.report(t)
 		for _, f := range h.whole(t).Findings {

@@ -17,7 +17,7 @@ import (
 // node may come back after it has retired, with the process that was only asleep or with another.
 func TestSimulationOfRetirement(t *testing.T) {
 	var retired, returned, ran, awaited atomic.Int64
-	each(max(*historiesFlag/5, 80), func(seed uint64) bool { // fewer have none that is stranded
+	each(max(*historiesFlag/5, 200), func(seed uint64) bool { // fewer have none that is stranded
 		h := play(t, *firstFlag+seed, variant{retiring: true})
 		h.report(t)
 		for _, f := range h.whole(t).Findings {

@@ -65,7 +65,7 @@ func (p *parts) exhibit(dir string) error {
 	if err != nil {
 		return err
 	}
-	p.start((&projections.Projector{Log: reading, Store: model, Logger: p.log}).Run)
+	p.start((&projections.Projector{Log: reading, Store: model, Logger: p.log, Complete: true}).Run)
 	p.starting.Add(2)
 	p.start(func(ctx context.Context) error {
 		defer p.starting.Done()
