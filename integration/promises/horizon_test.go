@@ -77,7 +77,7 @@ func (p *forgetful) horizon() (h client.Horizon, ok bool) {
 func (p *forgetful) passes(seq uint64) {
 	p.Helper()
 	said := ""
-	if !harness.Poll(harness.Patience, func() bool {
+	if !harness.Poll(4*harness.Patience, func() bool { // a server that does not go first looks every 18 s
 		h, ok := p.horizon()
 		said = fmt.Sprintf("%+v", h)
 		return ok && h.First > seq
