@@ -100,7 +100,7 @@ type Verifier struct {
 	claims      map[findings.Word]keyClaim // by the number of the key
 
 	horizon  task.Horizon
-	carried  *carriage // nil if the record before was none
+	carried  *task.Carriage // nil if the record before was none
 	complete uint64    // where all had been carried that lived before the range; 0 if it was not
 
 	sooner  []Sooner

@@ -10,6 +10,7 @@ import (
 
 	"millrace/events"
 	"millrace/history/verify"
+	"millrace/task"
 )
 
 // margin is by how much clocks of histories may be wrong.
@@ -32,6 +33,9 @@ func verified(t *testing.T, h *history, cfg verify.Config, part []events.Record)
 			t.Fatal(err)
 		}
 		rows.add(r)
+		if e, ok := r.Fact.Event.(task.HorizonPurged); ok { // rows go with what the log forgets
+			maps.DeleteFunc(rows.tasks, func(_ task.ID, t task.Task) bool { return t.Seq < e.Below })
+		}
 	}
 	for _, k := range rows.tasks {
 		v.Row(&k)
