@@ -101,7 +101,7 @@ type Verifier struct {
 
 	horizon  task.Horizon
 	carried  *task.Carriage // nil if the record before was none
-	complete uint64    // where all had been carried that lived before the range; 0 if it was not
+	complete uint64         // where all had been carried that lived before the range; 0 if it was not
 
 	sooner  []Sooner
 	tripped []string // jobs whose breaker was reported to open under other settings
