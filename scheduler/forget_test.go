@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,6 +173,47 @@ func TestEachChainOutlivesTheFront(t *testing.T) {
 	next := w.born(unique("/free"), false)
 	if _, err := w.rec.Load(ctx, next); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a schedule has not counted yet stays: its next decision depends on how the task ended.
+func TestTasksOfLedgersStay(t *testing.T) {
+	w := newForgetting(t)
+	ctx := context.Background()
+	for _, name := range []string{"watches", "allows"} {
+		text := fmt.Sprintf(`{"name":%q,"schedule":{"every":"720h"},"task":{"spec":{"handler":"work"}}}`, name)
+		if name == "watches" {
+			text = strings.Replace(text, `"720h"`, `"720h","pause_after":1`, 1)
+		}
+		w.say(events.Fact{Def: task.Named(task.DefSchedule, name), Event: task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: json.RawMessage(text)}}})
+	}
+	of := func(name string) func(*task.Submitted) {
+		return func(e *task.Submitted) { e.Origin = task.Origin{Schedule: name, Tick: w.now} }
+	}
+	counted, free := w.born(of("watches"), true), w.born(of("allows"), true)
+	w.say(events.Fact{Schedule: "watches", Event: task.ScheduleAdmitted{Tick: w.now, Made: counted, Ledger: task.Ledger{Open: []task.ID{counted}}}})
+	w.say(events.Fact{Schedule: "allows", Event: task.ScheduleAdmitted{Tick: w.now, Made: free, Ledger: task.Ledger{Open: []task.ID{free}}}})
+	move := func() {
+		w.now = w.now.Add(3 * time.Hour)
+		w.say(events.Fact{Job: "calm", Event: limit.Closed{}})
+		w.now = w.now.Add(3 * time.Hour)
+		if done := w.move(w.forget()); !done.Done {
+			t.Fatalf("%+v", done)
+		}
+	}
+	for range 2 {
+		move()
+		if is, err := w.rec.Load(ctx, counted); err != nil || is.State != task.Cancelled {
+			t.Fatalf("the task that the schedule is to count is %s, %v", is.State, err)
+		}
+	}
+	if _, err := w.rec.Load(ctx, free); !errors.Is(err, task.ErrUnknown) {
+		t.Errorf("a task that nobody counts: %v", err)
+	}
+	w.say(events.Fact{Schedule: "watches", Event: task.ScheduleSkipped{Tick: w.now, Reason: task.SkipFailing, Ledger: task.Ledger{Failures: 1}}})
+	move()
+	if _, err := w.rec.Load(ctx, counted); !errors.Is(err, task.ErrUnknown) {
+		t.Errorf("a task that was counted: %v", err)
 	}
 }
 
