@@ -55,6 +55,9 @@ func (v *Verifier) claimAgain(last *keyClaim, key findings.Word, e *birth.KeyCla
 			What: string(r.Fact.Type) + " of key " + strings.Clone(r.Fact.Key) + ", decided again from what it names, is another one: " + what,
 			Look: findings.Show(r.Seq)})
 	}
+	if len(by.Ends) == 0 && last.seq < v.horizon.Below {
+		last = &keyClaim{} // the log has forgotten it, for it locked nothing
+	}
 	var ids []task.ID
 	if last.holder != "" {
 		ids = []task.ID{last.holder}

@@ -125,6 +125,7 @@ func TestRareHistories(t *testing.T) {
 		"a worker stands still until the heartbeat that it is about to store comes too late, and a scheduler has given its attempt to another one": {527762, variant{}},
 		"a log that has lost a node has a claim of its worker, which dies before it registers anew":                                                {682, variant{older: true}},
 		"an offer comes while a server reads a task to carry it":                                                                                   {60, variant{forgets: true}},
+		"a key is claimed whose last claim the log has just forgotten":                                                                             {24526, variant{forgets: true}},
 		"a worker claims the second of two equal births, each under a claim of a key, and the task claims that again":                              {469, variant{forgets: true, roomy: true}},
 		"a task that names a node comes after a scheduler has asked for such tasks, and before it retires the node":                                {874, variant{retiring: true}},
 	} {
