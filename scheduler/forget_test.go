@@ -217,6 +217,49 @@ func TestTasksOfLedgersStay(t *testing.T) {
 	}
 }
 
+// late is a log in which something happens between the last look at the front and its removal.
+type late struct {
+	*events.Memory
+	happens func()
+}
+
+func (l *late) Trim(ctx context.Context, below uint64) error {
+	l.happens()
+	return l.Memory.Trim(ctx, below)
+}
+
+// A task that is born too late for the last look keeps what it needs. One that is born later is refused.
+func TestNeedsOfLateBirthsStay(t *testing.T) {
+	w := newForgetting(t)
+	ctx := context.Background()
+	needed, free := w.born(nil, true), w.born(nil, true)
+	w.now = w.now.Add(3 * time.Hour)
+	w.say(events.Fact{Job: "calm", Event: limit.Closed{}})
+	w.now = w.now.Add(3 * time.Hour)
+	needs := func(id task.ID) (task.ID, error) {
+		e, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "work"}, Needs: &task.Needs{Of: []task.Need{{Task: id, When: job.WhenEnd}}}}, nil, 0, w.now)
+		w.must(nil, err)
+		born := task.ID(w.rec.NewID(w.now))
+		_, err = w.rec.Submit(ctx, born, e)
+		return born, err
+	}
+	f := w.forget()
+	f.Log = &late{w.log, func() { w.must(needs(needed)) }}
+	if done := w.move(f); !done.Done {
+		t.Fatalf("%+v", done)
+	}
+	if is, err := w.rec.Load(ctx, needed); err != nil || is.State != task.Cancelled {
+		t.Errorf("what the late task needs is %s, %v", is.State, err)
+	}
+	born, err := needs(free)
+	if !errors.Is(err, events.ErrForgotten) {
+		t.Errorf("a task that needs what is gone: %v, want ErrForgotten", err)
+	}
+	if is, err := w.rec.Load(ctx, born); err != nil || is.State != task.Cancelled {
+		t.Errorf("a task that needs what is gone is %s, %v", is.State, err)
+	}
+}
+
 // dying is a log that fails at its n-th write.
 type dying struct {
 	*events.Memory
