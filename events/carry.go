@@ -150,6 +150,31 @@ func (r *Recorder) outlives(ctx context.Context, t *task.Task) error {
 	return err
 }
 
+// needsStay makes sure that what a newborn task needs stays, if the horizon is on its way past it: a
+// server may have found a moment ago that nobody needs it. If it is too late, the task is cancelled, and
+// the error wraps [ErrForgotten]. Needed children stay with their parent.
+func (r *Recorder) needsStay(ctx context.Context, t *task.Task) error {
+	if t.Needs == nil || t.Parent != "" {
+		return nil
+	}
+	h, err := r.Horizon(ctx)
+	if err != nil || h.Below == 0 {
+		return err
+	}
+	for _, need := range t.Needs.Of {
+		switch _, err := r.CarryTask(ctx, need.Task, h.Below); {
+		case errors.Is(err, ErrForgotten) && !h.Older(need.Task.Time()): // it may be born yet
+		case errors.Is(err, ErrForgotten):
+			err = fmt.Errorf("task %s, which it needs: %w", need.Task, ErrForgotten)
+			_, _, failed := r.Do(ctx, *t, task.Cancel{Reason: err.Error()})
+			return errors.Join(err, failed)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
 // StepHorizon records a step of the horizon behind the last known one. It is false if another server
 // was first, or the outcome is not known: then the horizon must be read.
 func (r *Recorder) StepHorizon(ctx context.Context, h *task.Horizon, e task.HorizonEvent) (bool, error) {

@@ -27,8 +27,8 @@ type Forget struct {
 	// Ended returns when the n-th latest of the ended tasks ended; zero if there are fewer. Default:
 	// their number moves nothing.
 	Ended func(ctx context.Context, n int) (time.Time, error)
-	// Needed returns the ended tasks for which an open one waits, and the ones that schedules count as
-	// open, and the sequence that this reflects. Default: none.
+	// Needed returns the ended tasks for which an open one waits, and the sequence that this reflects.
+	// Default: none.
 	Needed func(ctx context.Context) (map[task.ID]bool, uint64, error)
 	// Counts returns the beginning of what budgets and breakers count at present; zero for nothing.
 	// Default: nothing.

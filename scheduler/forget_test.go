@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,6 +173,90 @@ func TestEachChainOutlivesTheFront(t *testing.T) {
 	next := w.born(unique("/free"), false)
 	if _, err := w.rec.Load(ctx, next); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a schedule has not counted yet stays: its next decision depends on how the task ended.
+func TestTasksOfLedgersStay(t *testing.T) {
+	w := newForgetting(t)
+	ctx := context.Background()
+	for _, name := range []string{"watches", "allows"} {
+		text := fmt.Sprintf(`{"name":%q,"schedule":{"every":"720h"},"task":{"spec":{"handler":"work"}}}`, name)
+		if name == "watches" {
+			text = strings.Replace(text, `"720h"`, `"720h","pause_after":1`, 1)
+		}
+		w.say(events.Fact{Def: task.Named(task.DefSchedule, name), Event: task.DefinitionApplied{Edition: task.Edition{Revision: 1, Text: json.RawMessage(text)}}})
+	}
+	of := func(name string) func(*task.Submitted) {
+		return func(e *task.Submitted) { e.Origin = task.Origin{Schedule: name, Tick: w.now} }
+	}
+	counted, free := w.born(of("watches"), true), w.born(of("allows"), true)
+	w.say(events.Fact{Schedule: "watches", Event: task.ScheduleAdmitted{Tick: w.now, Made: counted, Ledger: task.Ledger{Open: []task.ID{counted}}}})
+	w.say(events.Fact{Schedule: "allows", Event: task.ScheduleAdmitted{Tick: w.now, Made: free, Ledger: task.Ledger{Open: []task.ID{free}}}})
+	move := func() {
+		w.now = w.now.Add(3 * time.Hour)
+		w.say(events.Fact{Job: "calm", Event: limit.Closed{}})
+		w.now = w.now.Add(3 * time.Hour)
+		if done := w.move(w.forget()); !done.Done {
+			t.Fatalf("%+v", done)
+		}
+	}
+	for range 2 {
+		move()
+		if is, err := w.rec.Load(ctx, counted); err != nil || is.State != task.Cancelled {
+			t.Fatalf("the task that the schedule is to count is %s, %v", is.State, err)
+		}
+	}
+	if _, err := w.rec.Load(ctx, free); !errors.Is(err, task.ErrUnknown) {
+		t.Errorf("a task that nobody counts: %v", err)
+	}
+	w.say(events.Fact{Schedule: "watches", Event: task.ScheduleSkipped{Tick: w.now, Reason: task.SkipFailing, Ledger: task.Ledger{Failures: 1}}})
+	move()
+	if _, err := w.rec.Load(ctx, counted); !errors.Is(err, task.ErrUnknown) {
+		t.Errorf("a task that was counted: %v", err)
+	}
+}
+
+// late is a log in which something happens between the last look at the front and its removal.
+type late struct {
+	*events.Memory
+	happens func()
+}
+
+func (l *late) Trim(ctx context.Context, below uint64) error {
+	l.happens()
+	return l.Memory.Trim(ctx, below)
+}
+
+// A task that is born too late for the last look keeps what it needs. One that is born later is refused.
+func TestNeedsOfLateBirthsStay(t *testing.T) {
+	w := newForgetting(t)
+	ctx := context.Background()
+	needed, free := w.born(nil, true), w.born(nil, true)
+	w.now = w.now.Add(3 * time.Hour)
+	w.say(events.Fact{Job: "calm", Event: limit.Closed{}})
+	w.now = w.now.Add(3 * time.Hour)
+	needs := func(id task.ID) (task.ID, error) {
+		e, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "work"}, Needs: &task.Needs{Of: []task.Need{{Task: id, When: job.WhenEnd}}}}, nil, 0, w.now)
+		w.must(nil, err)
+		born := task.ID(w.rec.NewID(w.now))
+		_, err = w.rec.Submit(ctx, born, e)
+		return born, err
+	}
+	f := w.forget()
+	f.Log = &late{w.log, func() { w.must(needs(needed)) }}
+	if done := w.move(f); !done.Done {
+		t.Fatalf("%+v", done)
+	}
+	if is, err := w.rec.Load(ctx, needed); err != nil || is.State != task.Cancelled {
+		t.Errorf("what the late task needs is %s, %v", is.State, err)
+	}
+	born, err := needs(free)
+	if !errors.Is(err, events.ErrForgotten) {
+		t.Errorf("a task that needs what is gone: %v, want ErrForgotten", err)
+	}
+	if is, err := w.rec.Load(ctx, born); err != nil || is.State != task.Cancelled {
+		t.Errorf("a task that needs what is gone is %s, %v", is.State, err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/limit"
+	"millrace/task/schedule"
 )
 
 // passage is what lies in front of a horizon, and what becomes of it.
@@ -34,6 +35,7 @@ type passage struct {
 	kinds   map[string]bool
 	defs    map[task.Def][]events.Record
 	limits  []events.Record
+	ledgers map[string][]task.ID // the tasks that schedules count as open
 	tallies map[string]*task.JobTallied
 }
 
@@ -50,6 +52,7 @@ type remains struct {
 	parent task.ID
 	sum    task.JobTallied // of this task
 	job    string
+	ticks  string // its schedule
 }
 
 // known is what remains of a task that was read.
@@ -64,7 +67,8 @@ type known struct {
 // survey reads the front of the log, and decides what becomes of it.
 func (f *Forget) survey(ctx context.Context, below uint64, now time.Time) (*passage, error) {
 	p := &passage{Forget: f, below: below, now: now, needs: map[task.ID]bool{}, folds: map[task.ID]*folded{}, ended: map[task.ID]remains{},
-		known: map[task.ID]known{}, dead: map[task.ID]bool{}, kinds: map[string]bool{}, defs: map[task.Def][]events.Record{}, tallies: map[string]*task.JobTallied{}}
+		known: map[task.ID]known{}, dead: map[task.ID]bool{}, kinds: map[string]bool{}, defs: map[task.Def][]events.Record{},
+		ledgers: map[string][]task.ID{}, tallies: map[string]*task.JobTallied{}}
 	var err error
 	if p.upTo, err = f.Log.Last(ctx); err != nil {
 		return nil, err
@@ -152,7 +156,7 @@ func (p *passage) fold(id task.ID, r *events.Record) {
 	if !t.State.Terminal() || t.SubmittedAt.IsZero() || t.Carry != nil || p.needs[id] || locks(&t.Task, p.now) {
 		return
 	}
-	e := remains{first: t.first, parent: t.Parent, job: t.Job}
+	e := remains{first: t.first, parent: t.Parent, job: t.Job, ticks: t.Schedule}
 	if d := p.Keeping.of(&t.Task); d > 0 {
 		e.stays = t.EndedAt.Add(d)
 	}
@@ -174,7 +178,11 @@ func (p *passage) judge(ctx context.Context) error {
 		}
 		for _, id := range some {
 			e := p.ended[id]
-			if k := (known{fate: dies}); later[id] || e.stays.IsZero() || p.now.Before(e.stays) {
+			counts, err := p.counts(ctx, e.ticks, id)
+			if err != nil {
+				return err
+			}
+			if k := (known{fate: dies}); later[id] || counts || e.stays.IsZero() || p.now.Before(e.stays) {
 				k.fate = stays
 				p.known[id] = k
 			} else if e.parent == "" {
@@ -253,9 +261,12 @@ func (p *passage) look(ctx context.Context, id task.ID) error {
 	case !t.State.Terminal() || p.needs[id] || locks(t, p.now):
 		f.needed = true
 	case t.Parent != "":
-		if f.needed, err = p.lives(ctx, t.Parent); err != nil {
-			return err
-		}
+		f.needed, err = p.lives(ctx, t.Parent)
+	default:
+		f.needed, err = p.counts(ctx, t.Schedule, id)
+	}
+	if err != nil {
+		return err
 	}
 	k := known{turn: t.Turn, held: t.Admissible(), job: t.Job}
 	k.sum.Add(t)
@@ -270,6 +281,30 @@ func (p *passage) look(ctx context.Context, id task.ID) error {
 	}
 	p.known[id] = k
 	return nil
+}
+
+// counts tells whether the next decision of a schedule, "" for none, depends on how a task of it has
+// ended. Later decisions count no other tasks of the past.
+func (p *passage) counts(ctx context.Context, name string, id task.ID) (bool, error) {
+	open, ok := p.ledgers[name]
+	if name == "" || ok {
+		return slices.Contains(open, id), nil
+	}
+	def, err := p.Rec.Log.Definition(ctx, task.Named(task.DefSchedule, name))
+	if err != nil {
+		return false, err
+	}
+	if d, unread := schedule.Read(name, def.Text); unread == nil {
+		if plan, unread := d.Plan(); unread == nil && plan.Watches() {
+			last, _, err := p.Rec.Log.Latest(ctx, events.Fact{Schedule: name})
+			if err != nil {
+				return false, err
+			}
+			open = schedule.LedgerOf(last.Fact.Event).Open
+		}
+	}
+	p.ledgers[name] = open
+	return slices.Contains(open, id), nil
 }
 
 // lives tells whether a task is there, and stays.

@@ -83,7 +83,7 @@ func (s *story) again(v *Verifier, e *task.Submitted, r *events.Record) {
 		if s.reborn == nil {
 			s.reborn = &[]rebirth{}
 		}
-		*s.reborn = append(*s.reborn, rebirth{e.StartBy, e.EndBy})
+		*s.reborn = append(*s.reborn, rebirth{r.Seq, e.StartBy, e.EndBy})
 	}
 	if s.birth != (wish{}) && v.tasks.wish(e) != s.birth {
 		s.rivals = append(s.rivals, r.Seq)
@@ -91,8 +91,12 @@ func (s *story) again(v *Verifier, e *task.Submitted, r *events.Record) {
 	}
 }
 
-// bound checks that the first claim is of the birth that counts.
+// bound checks that the first claim is of the birth that counts, or of one that asks for the same: then
+// that one does.
 func (s *story) bound(v *Verifier, e *task.AttemptStarted, r *events.Record) {
+	if s.turn == 0 && s.attempt == 0 && s.reborn != nil && slices.ContainsFunc(*s.reborn, func(b rebirth) bool { return b.seq == e.Offer }) {
+		s.kin.claimed = e.Offer
+	}
 	if len(s.rivals) == 0 || s.attempt > 0 || !slices.Contains(s.rivals, e.Offer) {
 		return
 	}

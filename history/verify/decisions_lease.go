@@ -102,6 +102,7 @@ func (s *story) lost(v *Verifier, k *task.Task, e *task.AttemptLost, r *events.R
 // rebirth is a later birth of the same id that asks for the same. Its bounds count from its own
 // time, and apply to the claim of its offer.
 type rebirth struct {
+	seq            uint64
 	startBy, endBy time.Time
 }
 

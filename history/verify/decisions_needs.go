@@ -32,11 +32,13 @@ type kin struct {
 	onNode findings.Bounds
 	// copied is the digest of the id of which it is a copy.
 	copied findings.Digest
+	// claimed is the sequence of the birth that the first claim names, if that is not the first one.
+	claimed uint64
 }
 
 // none tells whether nothing must be kept.
 func (k *kin) none() bool {
-	return k.needs == nil && len(k.tail) == 0 && len(k.earlier) == 0 && k.said == said{} && len(k.onNode) == 0 && k.copied == 0
+	return k.needs == nil && len(k.tail) == 0 && len(k.earlier) == 0 && k.said == said{} && len(k.onNode) == 0 && k.copied == 0 && k.claimed == 0
 }
 
 // said is a text kept as its length and digest.

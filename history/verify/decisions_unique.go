@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,6 +54,9 @@ func (v *Verifier) claimAgain(last *keyClaim, key findings.Word, e *birth.KeyCla
 		v.book.Find(Decisions, Finding{Task: task.ID(strings.Clone(string(e.Holder))), Seqs: []uint64{last.seq, r.Seq},
 			What: string(r.Fact.Type) + " of key " + strings.Clone(r.Fact.Key) + ", decided again from what it names, is another one: " + what,
 			Look: findings.Show(r.Seq)})
+	}
+	if len(by.Ends) == 0 && last.seq < v.horizon.Below {
+		last = &keyClaim{} // the log has forgotten it, for it locked nothing
 	}
 	var ids []task.ID
 	if last.holder != "" {
@@ -111,7 +115,7 @@ func (v *Verifier) claimant(id task.ID, seq uint64, key findings.Word, name stri
 	case seq < o.now.seq:
 		return c, true, true
 	}
-	c = birth.Claimant{ID: id, State: o.now.state, Submitted: o.now.submitted.Time(), Born: o.bornAt, Seq: seq}
+	c = birth.Claimant{ID: id, State: o.now.state, Submitted: o.now.submitted.Time(), Born: cmp.Or(o.kin.claimed, o.bornAt), Seq: seq}
 	if o.key == key {
 		c.Key = name
 	}

@@ -18,15 +18,9 @@ import (
 // facts before it say (I-11), counts with the fact behind it (I-7), and nothing else is left of a task that
 // had not ended (I-2). A log that begins at its horizon is judged from what was carried on.
 
-// carriage is a carried task that the next fact must make count.
-type carriage struct {
-	task.Carriage
-	was uint64 // the last message of the task before
-}
-
 // carries takes a carried task.
 func (v *Verifier) carries(s *story, c task.Carried, r *events.Record) {
-	v.carried = &carriage{task.Carriage{Seq: r.Seq, Carried: *findings.Own(&c)}, s.now.seq}
+	v.carried = &task.Carriage{Seq: r.Seq, After: s.now.seq, Carried: *findings.Own(&c)}
 	v.carried.Fold.ID = s.id
 }
 
@@ -57,14 +51,14 @@ func (s *story) keeps(v *Verifier, k *task.Task, r *events.Record) *task.Carriag
 		return nil
 	}
 	v.book.Checked[Decisions]++
-	if !s.born || s.old || s.cut || c.was > c.Fold.Seq {
-		return &c.Carriage // what was before is not known, or an offer has come since it was read
+	if !s.born || s.old || s.cut || c.After > c.Fold.Seq {
+		return c // what was before is not known, or an offer has come since it was read
 	}
 	have, want := v.tasks.thin(&c.Fold, &folded{}), s.now
-	if have.seq, want.seq = c.was, c.was; len(v.tasks.differences(have, want)) > 0 {
+	if have.seq, want.seq = c.After, c.After; len(v.tasks.differences(have, want)) > 0 {
 		s.found(v, Decisions, []uint64{c.Seq, r.Seq}, "what is carried differs from the facts before: %s", strings.Join(v.tasks.differences(have, want), ", "))
 	}
-	return &c.Carriage
+	return c
 }
 
 // keptNode compares a carried node with the facts before.
@@ -168,7 +162,13 @@ func (v *Verifier) forgets(below uint64, r *events.Record) {
 
 // drop forgets the ended tasks whose last message lies below a sequence.
 func (v *Verifier) drop(below uint64) {
-	maps.DeleteFunc(v.tasks.open, func(_ task.ID, s *story) bool { return s.now.seq < below && s.end != 0 })
+	maps.DeleteFunc(v.tasks.open, func(_ task.ID, s *story) bool {
+		gone := s.now.seq < below && s.end != 0
+		if gone && s.born && s.spot.fits && !s.spot.taken {
+			v.tasks.packed.assign(s.spot.key) // that it was there, is known
+		}
+		return gone
+	})
 	v.tasks.packed.forget(below)
 }
 

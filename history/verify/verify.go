@@ -100,8 +100,8 @@ type Verifier struct {
 	claims      map[findings.Word]keyClaim // by the number of the key
 
 	horizon  task.Horizon
-	carried  *carriage // nil if the record before was none
-	complete uint64    // where all had been carried that lived before the range; 0 if it was not
+	carried  *task.Carriage // nil if the record before was none
+	complete uint64         // where all had been carried that lived before the range; 0 if it was not
 
 	sooner  []Sooner
 	tripped []string // jobs whose breaker was reported to open under other settings

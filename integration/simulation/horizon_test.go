@@ -233,6 +233,7 @@ func TestSimulationOfForgetting(t *testing.T) {
 			seed = uint64(*seedFlag)
 		}
 		h := play(t, seed, variant{forgets: true, families: seed%4 == 3, retiring: seed%8 == 1, roomy: seed%8 == 5})
+		h.verify(t)
 		h.report(t)
 		moved.Add(int64(h.moved))
 		forgotten.Add(int64(len(h.gone)))

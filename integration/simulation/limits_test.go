@@ -158,7 +158,7 @@ func (v *limitView) catchUp() error {
 			v.told.add(r)
 			is := v.told.tasks[id]
 			step.Task, step.Was, step.Is = t, events.GlanceAt(&was), events.GlanceAt(&is)
-			if t.Budgeted() {
+			if t != nil && t.Budgeted() { // the log may have forgotten it since
 				counters, _ := t.Counters()
 				v.used.Budgets.Spend(counters, task.ShiftOf(was.Course(), is.Course(), r.Task()))
 			}

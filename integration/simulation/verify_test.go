@@ -10,6 +10,7 @@ import (
 
 	"millrace/events"
 	"millrace/history/verify"
+	"millrace/task"
 )
 
 // margin is by how much clocks of histories may be wrong.
@@ -32,6 +33,9 @@ func verified(t *testing.T, h *history, cfg verify.Config, part []events.Record)
 			t.Fatal(err)
 		}
 		rows.add(r)
+		if e, ok := r.Fact.Event.(task.HorizonPurged); ok { // rows go with what the log forgets
+			maps.DeleteFunc(rows.tasks, func(_ task.ID, t task.Task) bool { return t.Seq < e.Below })
+		}
 	}
 	for _, k := range rows.tasks {
 		v.Row(&k)
@@ -120,6 +124,9 @@ func TestRareHistories(t *testing.T) {
 		"a pause that a task asked for shuts the rate of its queue, and is used up before the admission beside it is judged":                       {73201, variant{}},
 		"a worker stands still until the heartbeat that it is about to store comes too late, and a scheduler has given its attempt to another one": {527762, variant{}},
 		"a log that has lost a node has a claim of its worker, which dies before it registers anew":                                                {682, variant{older: true}},
+		"an offer comes while a server reads a task to carry it":                                                                                   {60, variant{forgets: true}},
+		"a key is claimed whose last claim the log has just forgotten":                                                                             {24526, variant{forgets: true}},
+		"a worker claims the second of two equal births, each under a claim of a key, and the task claims that again":                              {469, variant{forgets: true, roomy: true}},
 		"a task that names a node comes after a scheduler has asked for such tasks, and before it retires the node":                                {874, variant{retiring: true}},
 	} {
 		h := play(t, c.seed, c.kind)
