@@ -55,7 +55,7 @@ func (h *house) keep(store *jet.Store, view *projections.Store, decider *schedul
 	h.start((&scheduler.Collector{Forget: scheduler.Forget{
 		Rec: &events.Recorder{Log: store, Actor: events.PartScheduler, Now: store.Now, NewID: events.NewID}, Log: store,
 		Keeping: scheduler.Keeping{Age: keepAge, Tasks: keepTasks}, Ended: view.Ended,
-		Needed: func(ctx context.Context) (map[task.ID]bool, uint64, error) { return scheduler.Waits(ctx, view) },
+		Model:  view,
 		Counts: decider.Counts,
 		Settle: task.HorizonFor + store.AckWait(),
 	}, First: func() bool { return decider.First("horizon") }, Logger: h.log}).Run)

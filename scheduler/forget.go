@@ -27,9 +27,9 @@ type Forget struct {
 	// Ended returns when the n-th latest of the ended tasks ended; zero if there are fewer. Default:
 	// their number moves nothing.
 	Ended func(ctx context.Context, n int) (time.Time, error)
-	// Needed returns the ended tasks for which an open one waits, and the sequence that this reflects.
-	// Default: none.
-	Needed func(ctx context.Context) (map[task.ID]bool, uint64, error)
+	// Model knows for which ended tasks open ones wait, and for much less than the log what came last of
+	// a task. Default: none wait, and the log is asked.
+	Model Model
 	// Counts returns the beginning of what budgets and breakers count at present; zero for nothing.
 	// Default: nothing.
 	Counts func(ctx context.Context) (time.Time, error)
@@ -312,9 +312,35 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// Waits returns the tasks that ended and for which open ones wait, for [Forget.Needed]: by a read
-// model.
-func Waits(ctx context.Context, m Model) (map[task.ID]bool, uint64, error) {
+// later returns those of the tasks about which something lies behind the horizon: what rows say may
+// be as old as the sequence that waits returned before. Of a task without a row only the log knows.
+func (f *Forget) later(ctx context.Context, ids []task.ID, below uint64) (map[task.ID]bool, error) {
+	if f.Model == nil {
+		return f.Log.Later(ctx, ids, below)
+	}
+	rows, err := f.Model.Known(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	last := make(map[task.ID]uint64, len(rows))
+	for i := range rows {
+		last[rows[i].ID] = rows[i].Seq
+	}
+	rest := slices.DeleteFunc(slices.Clone(ids), func(id task.ID) bool { return last[id] > 0 })
+	later, err := f.Log.Later(ctx, rest, below)
+	if err != nil {
+		return nil, err
+	}
+	for id, seq := range last {
+		if seq >= below {
+			later[id] = true
+		}
+	}
+	return later, nil
+}
+
+// waits returns the tasks that ended and for which open ones wait, and the sequence that this reflects.
+func waits(ctx context.Context, m Model) (map[task.ID]bool, uint64, error) {
 	_, seq, err := m.Nodes(ctx) // before the rest, which may be later
 	needed := map[task.ID]bool{}
 	for after := task.ID(""); err == nil; {

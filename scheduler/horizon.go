@@ -16,7 +16,8 @@ type Keeping struct {
 	Age time.Duration
 	// Queues is how long one stays by its queue, if its job does not say so.
 	Queues map[string]time.Duration
-	// Tasks is how many ended tasks stay at most. 0 means any number.
+	// Tasks is how many ended tasks stay at most, whose job and queue do not say how long. 0 means any
+	// number.
 	Tasks int
 	// Of is how long an ended task stays, 0 for ever. Default: as its job, its queue or Age says.
 	Of func(t *task.Task) time.Duration
@@ -30,6 +31,7 @@ const (
 	leastPassed = 1000
 	mostPassed  = 200_000
 	tooYoung    = 2 * time.Second
+	shortest    = time.Nanosecond
 )
 
 // of is how long a task stays; 0 for ever.
@@ -40,7 +42,10 @@ func (k *Keeping) of(t *task.Task) time.Duration {
 	if d := t.Kept().Task(t.State.String()); d > 0 {
 		return d
 	}
-	return cmp.Or(k.Queues[t.QueueName()], k.Age)
+	if d := k.Queues[t.QueueName()]; d > 0 || k.Tasks == 0 {
+		return cmp.Or(d, k.Age)
+	}
+	return shortest // the horizon passes only what is older than Age, or one too many
 }
 
 // Point is a message in the log, and when the log stored it. The zero value is none.

@@ -72,6 +72,13 @@ func TestFates(t *testing.T) {
 			t.Errorf("%s: fate %d at %d, want %d at %d", name, is, seq, c.is, c.seq)
 		}
 	}
+	lately, now := in(task.Finished), noon.Add(time.Second)
+	lately.Route = "bulk.5"
+	for stay, k := range map[fate]Keeping{dies: {Age: time.Hour, Tasks: 100}, stays: {Age: time.Hour, Tasks: 100, Queues: map[string]time.Duration{"bulk": time.Minute}}} {
+		if is, _ := k.fateOf(&lately, front{}, 20, now); is != stay {
+			t.Errorf("a young task that is one too many, kept as %+v: fate %d, want %d", k, is, stay)
+		}
+	}
 	forever := Keeping{}
 	if ended := in(task.Finished); func() fate { is, _ := forever.fateOf(&ended, front{}, 20, noon.AddDate(100, 0, 0)); return is }() != stays {
 		t.Error("without a bound an ended task goes")

@@ -73,9 +73,9 @@ func (f *Forget) survey(ctx context.Context, below uint64, now time.Time) (*pass
 	if p.upTo, err = f.Log.Last(ctx); err != nil {
 		return nil, err
 	}
-	if f.Needed != nil {
+	if f.Model != nil {
 		var seq uint64
-		if p.needs, seq, err = f.Needed(ctx); err != nil {
+		if p.needs, seq, err = waits(ctx, f.Model); err != nil {
 			return nil, err
 		}
 		p.upTo = min(p.upTo, seq) // the rest is looked at before the front goes
@@ -172,7 +172,7 @@ const laterAtOnce = 500
 func (p *passage) judge(ctx context.Context) error {
 	ids := slices.SortedFunc(maps.Keys(p.ended), func(a, b task.ID) int { return int(int64(p.ended[a].first) - int64(p.ended[b].first)) })
 	for some := range slices.Chunk(ids, laterAtOnce) {
-		later, err := p.Log.Later(ctx, some, p.below)
+		later, err := p.later(ctx, some, p.below)
 		if err != nil {
 			return err
 		}

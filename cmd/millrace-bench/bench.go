@@ -61,6 +61,7 @@ read model included, and removes it afterwards. Run nothing else on the machine 
   millrace bench --nodes 1000 --node-queues 100
   millrace bench --nodes 1000 --node-servers 3
   millrace bench --pages 1000000
+  millrace bench --forget 100000
   millrace bench --profile mixed --rate 300 --for 1m --json`,
 		Args: settings.Takes(0, 0, ""),
 	}
@@ -236,7 +237,10 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync string, st
 	cfg.Dial = func(name string) (*nats.Conn, error) {
 		return jet.Connect(jet.ConnectConfig{Server: server.URL, Name: name, Log: a.Logger()})
 	}
-	cfg.ServerMemory, cfg.ServerTime, cfg.Pages = server.Memory, server.Time, server.Pages
+	cfg.ServerMemory, cfg.ServerTime, cfg.ServerDisk, cfg.Pages = server.Memory, server.Time, server.Disk, server.Pages
+	cfg.Again = func(ctx context.Context, keeps int) error {
+		return server.Again(ctx, product, sync, settings.Off, keeping(keeps)...)
+	}
 	return product, func() { server.Stop(); end() }, nil
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/pflag"
@@ -30,6 +31,7 @@ type chatterFlags struct {
 	servers   int
 	pages     int
 	keep      string
+	forget    int
 }
 
 func (f *chatterFlags) add(fs *pflag.FlagSet) {
@@ -43,11 +45,12 @@ func (f *chatterFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.queues, "node-queues", 1, "`number` of queues over which these nodes are spread")
 	fs.IntVar(&f.servers, "node-servers", 1, "`number` of NATS servers for these nodes; each holds everything")
 	fs.IntVar(&f.pages, "pages", 0, "measure only how long pages take, and how large they are, with a `number` of tasks")
+	fs.IntVar(&f.forget, "forget", 0, "measure only what it costs that the log forgets a `number` of tasks, and beside work")
 	fs.StringVar(&f.keep, "keep", "", "keep the server's data for --pages in a `directory`, and measure what is there already")
 }
 
 func (f *chatterFlags) asked() bool {
-	return f.logs > 0 || f.records > 0 || f.idle > 0 || f.follow > 0 || f.files > 0 || f.schedules > 0 || f.nodes > 0 || f.pages > 0
+	return f.logs > 0 || f.records > 0 || f.idle > 0 || f.follow > 0 || f.files > 0 || f.schedules > 0 || f.nodes > 0 || f.pages > 0 || f.forget > 0
 }
 
 // chatterReport holds the requested parts.
@@ -61,6 +64,8 @@ type chatterReport struct {
 	Schedules *bench.Schedules `json:"schedules,omitempty"`
 	Waiting   *bench.Waiting   `json:"nodes,omitempty"`
 	Pages     *[]bench.Page    `json:"pages,omitempty"`
+
+	Forget *bench.Forgetting `json:"forget,omitempty"`
 }
 
 func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f *chatterFlags, o *settings.Output) error {
@@ -72,6 +77,8 @@ func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f
 		}
 	case f.pages > 0:
 		start = freshServer(sync, settings.Off, withPages...)
+	case f.forget > 0:
+		start = freshServer(sync, settings.Off, keeping(0)...)
 	case f.servers > 1:
 		cfg.Layout.Replicas = f.servers
 		start = func(ctx context.Context, product string) (*bench.Server, error) {
@@ -92,6 +99,7 @@ func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f
 		measured(f.files > 0, &r.Files, func() (bench.Files, error) { return bench.Bundle(ctx, cfg, int64(f.files)) }),
 		measured(f.nodes > 0, &r.Waiting, func() (bench.Waiting, error) { return bench.ManyNodes(ctx, cfg, f.nodes, f.queues, 0) }),
 		measured(f.pages > 0, &r.Pages, func() ([]bench.Page, error) { return bench.ManyPages(ctx, cfg, f.pages) }),
+		measured(f.forget > 0, &r.Forget, func() (bench.Forgetting, error) { return bench.ManyForgotten(ctx, cfg, f.forget) }),
 		measured(f.schedules > 0, &r.Schedules, func() (bench.Schedules, error) { return bench.ManySchedules(ctx, cfg, f.schedules) }),
 	} {
 		if err := measure(); err != nil {
@@ -102,6 +110,14 @@ func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f
 		return a.WriteJSON(r)
 	}
 	return a.Print(chatterTable(&r))
+}
+
+// keeping are flags of a server that keeps so many ended tasks, 0 for all.
+func keeping(n int) []string {
+	if n == 0 {
+		return []string{"--keep-tasks", settings.Off}
+	}
+	return []string{"--keep-tasks", strconv.Itoa(n)}
 }
 
 // measured returns a part of the benchmark that stores its result, if it was requested.
@@ -167,6 +183,26 @@ func chatterTable(r *chatterReport) term.Table {
 		value("messages of each while it waits", fmt.Sprintf("%.2f/s", w.Messages))
 		value("processor: nodes, server", fmt.Sprintf("%.0f%%, %.0f%% of one", 100*w.NodesBusy, 100*w.ServerBusy))
 		value("start latency p50, p99, max", fmt.Sprintf("%.2f, %.2f, %.2f ms", w.StartLatency.P50, w.StartLatency.P99, w.StartLatency.Max))
+	}
+	if f := r.Forget; f != nil {
+		value(fmt.Sprintf("%d tasks forgotten", f.Tasks), fmt.Sprintf("%.1f s", f.Seconds))
+		value("processor time of the server for a million", fmt.Sprintf("%.1f s", f.ServerSeconds))
+		for _, m := range []struct {
+			what string
+			bench.Takes
+		}{{"before", f.Before}, {"after", f.After}} {
+			value("disk, memory "+m.what, humanize.IBytes(uint64(max(m.Disk, 0)))+", "+humanize.IBytes(uint64(max(m.Memory, 0)))) // not negative
+		}
+		t.Add(term.Plain("no-op tasks meanwhile"), term.Plain(fmt.Sprintf("%.0f/s", f.With.TasksPerSecond)),
+			term.Plain(fmt.Sprintf("%.0f/s without", f.Without.TasksPerSecond)), term.Plain(fmt.Sprintf("%.2f", f.Ratio)))
+		for _, m := range []struct {
+			what string
+			bench.Work
+		}{{"meanwhile", f.With}, {"without", f.Without}} {
+			l := &m.StartLatency
+			value("start latency "+m.what+" p50, p99, max", fmt.Sprintf("%.2f, %.2f, %.2f ms", l.P50, l.P99, l.Max))
+			value("read model behind "+m.what+", max", fmt.Sprintf("%.0f ms", m.BehindMS))
+		}
 	}
 	if r.Pages != nil {
 		for _, p := range *r.Pages {

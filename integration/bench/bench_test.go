@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"millrace/events/jet"
 	"millrace/events/jet/streams"
 	"millrace/integration/harness"
 	"millrace/projections"
@@ -50,6 +51,12 @@ func TestMain(m *testing.M) {
 // serve starts a server with a read model, and returns how to connect.
 func serve(t *testing.T, layout streams.Layout) func(string) (*nats.Conn, error) {
 	t.Helper()
+	dial, _, _ := serveOn(t, layout)
+	return dial
+}
+
+func serveOn(t *testing.T, layout streams.Layout) (func(string) (*nats.Conn, error), *jet.Store, *projections.Store) {
+	t.Helper()
 	log := harness.Open(t, layout)
 	nc, store := log.Conn, log.Store
 	view, err := projections.Open(filepath.Join(t.TempDir(), "view.db"))
@@ -82,7 +89,7 @@ func serve(t *testing.T, layout streams.Layout) func(string) (*nats.Conn, error)
 	case <-answers:
 	case <-t.Context().Done():
 	}
-	return func(string) (*nats.Conn, error) { return log.Server.Connect() }
+	return func(string) (*nats.Conn, error) { return log.Server.Connect() }, store, view
 }
 
 // patience is how long a measurement may take; only a failure takes so long.

@@ -40,6 +40,10 @@ type Config struct {
 	ServerMemory func() (int64, error)
 	// ServerTime is the processor time that its process has used. Default: not measured.
 	ServerTime func() (time.Duration, error)
+	// ServerDisk is the size of its data, in bytes.
+	ServerDisk func() (int64, error)
+	// Again starts that server again on its data, so that it keeps so many ended tasks, 0 for all.
+	Again func(ctx context.Context, keeps int) error
 	// Pages returns the address of that server's pages, and a token for them.
 	Pages func() (at, token string, err error)
 	// Future is how many tasks that are due much later [MeasureFuture] submits.

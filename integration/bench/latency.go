@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"millrace/task"
@@ -18,18 +17,28 @@ func (b *bench) latency(ctx context.Context) (err error) {
 // singles times as many single tasks as are asked for.
 func (b *bench) singles(ctx context.Context) (Percentiles, error) {
 	b.cfg.Progress("latency of single tasks")
-	return b.timed(ctx, func(int) error {
+	return b.timed(ctx, b.submitNoop(ctx))
+}
+
+func (b *bench) submitNoop(ctx context.Context) func(int) error {
+	return func(int) error {
 		_, err := b.client.Submit(ctx, noop)
 		return err
-	})
+	}
 }
 
 // timed times tasks, each from its submission to its start, after some that do not count.
 func (b *bench) timed(ctx context.Context, submit func(i int) error) (Percentiles, error) {
+	times, err := b.starts(ctx, submit)
+	return percentiles(times), err
+}
+
+// starts returns how long each of these tasks took, in milliseconds.
+func (b *bench) starts(ctx context.Context, submit func(i int) error) ([]float64, error) {
 	started := make(chan time.Time, 1)
 	crew, err := b.hire(ctx, 4, -1, func(task.Task) { started <- time.Now() })
 	if err != nil {
-		return Percentiles{}, err
+		return nil, err
 	}
 	const warmUp = 20
 	times := make([]float64, 0, b.cfg.Latencies)
@@ -37,7 +46,7 @@ func (b *bench) timed(ctx context.Context, submit func(i int) error) (Percentile
 		b.submitted++
 		at := time.Now()
 		if err := submit(i); err != nil {
-			return Percentiles{}, err
+			return nil, err
 		}
 		select {
 		case began := <-started:
@@ -45,9 +54,8 @@ func (b *bench) timed(ctx context.Context, submit func(i int) error) (Percentile
 				times = append(times, float64(began.Sub(at).Microseconds())/1000)
 			}
 		case <-ctx.Done():
-			return Percentiles{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
-	slices.Sort(times)
-	return Percentiles{P50: times[len(times)/2], P99: times[len(times)*99/100], Max: times[len(times)-1]}, crew.dismiss()
+	return times, crew.dismiss()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,6 +57,13 @@ func StartServerOn(ctx context.Context, n int, product, metrics string, more ...
 		return nil, err
 	}
 	return s.startWith(ctx, product, append([]string{"--server", under.URL, "--replicas", strconv.Itoa(n), "--metrics", metrics}, more...))
+}
+
+// Again stops the server and starts it on the same data, with other flags.
+func (s *Server) Again(ctx context.Context, product, sync, metrics string, more ...string) error {
+	stop(s.cmd)
+	_, err := s.start(ctx, product, sync, metrics, more...)
+	return err
 }
 
 func (s *Server) start(ctx context.Context, product, sync, metrics string, more ...string) (*Server, error) {
@@ -154,6 +162,24 @@ func (s *Server) Pages() (at, token string, err error) {
 	}
 	secret, err := os.ReadFile(filepath.Join(s.dir, "http.token"))
 	return strings.TrimSpace(string(url)), strings.TrimSpace(string(secret)), err
+}
+
+// Disk returns the size of its data, in bytes.
+func (s *Server) Disk() (sum int64, err error) {
+	err = filepath.WalkDir(s.dir, func(_ string, is fs.DirEntry, err error) error {
+		if err != nil || is.IsDir() {
+			return err
+		}
+		file, err := is.Info()
+		if errors.Is(err, fs.ErrNotExist) { // it has just gone
+			return nil
+		}
+		if err == nil {
+			sum += file.Size()
+		}
+		return err
+	})
+	return sum, err
 }
 
 // Memory returns the resident memory of the server, and of the NATS servers that it works on, in

@@ -33,11 +33,6 @@ func TestAProgramOutsideOfTheRepository(t *testing.T) {
 	dev.Until("others find it", func() bool { return strings.Contains(dev.Said.String(), "Millrace is ready") })
 	millrace := p.Program
 	p.Program, p.URL = program, "" // it must find the server by itself
-	p.Let("SHOP_ENV", "production")
-	if r := p.Try("work"); r.Code != 1 || !strings.Contains(r.Errs, "which server?") {
-		t.Errorf("a worker in production that nobody has told where its server is: exit code %d\n%s", r.Code, r.Errs)
-	}
-	p.Let("SHOP_ENV", "")
 	work := p.Start("work")
 	for _, c := range []struct {
 		what string

@@ -44,7 +44,7 @@ func (h *history) startCollector(name string, mortal bool) {
 		p := &port{h.mem, a}
 		f := &scheduler.Forget{
 			Rec: h.recorder(a, "scheduler"), Log: p, Keeping: scheduler.Keeping{Age: keepFor, Least: 3, Most: 60},
-			Needed: func(ctx context.Context) (map[task.ID]bool, uint64, error) { return scheduler.Waits(ctx, v) },
+			Model: v,
 			Wait: func(_ context.Context, d time.Duration) error {
 				a.turn("waits", time.Now().Add(d))
 				a.setClock(false)
@@ -52,7 +52,7 @@ func (h *history) startCollector(name string, mortal bool) {
 			},
 		}
 		if h.variant.front != nil {
-			f.Log, f.Needed = h.variant.front(p), nil
+			f.Log, f.Model = h.variant.front(p), nil
 		}
 		for {
 			a.turn("waits", h.in(4*time.Second))

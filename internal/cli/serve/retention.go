@@ -50,8 +50,7 @@ func (p *parts) forget(store *jet.Store, view *projections.Store, decider *sched
 		Forget: scheduler.Forget{
 			Rec: &events.Recorder{Log: store, Actor: events.PartScheduler, Now: store.Now, NewID: events.NewID}, Log: store,
 			Keeping: scheduler.Keeping{Age: p.settings.KeepAge, Tasks: p.settings.KeepTasks, Queues: p.settings.KeepQueues},
-			Ended:   view.Ended, Sealer: p.sealer(store),
-			Needed: func(ctx context.Context) (map[task.ID]bool, uint64, error) { return scheduler.Waits(ctx, view) },
+			Model:   view, Ended: view.Ended, Sealer: p.sealer(store),
 			Counts: decider.Counts,
 			Settle: task.HorizonFor + store.AckWait(),
 		},
