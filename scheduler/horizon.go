@@ -22,14 +22,14 @@ type Keeping struct {
 	// Of is how long an ended task stays, 0 for ever. Default: as its job, its queue or Age says.
 	Of func(t *task.Task) time.Duration
 	// Least and Most are how many sequences the horizon passes at once: fewer are not worth the
-	// work, and more would take too much memory. Defaults 1000 and 200,000.
+	// work, and more would take too much memory. Defaults 1000 and 500,000.
 	Least, Most uint64
 }
 
 // Defaults of [Keeping], and of how young a message is that the horizon never passes.
 const (
 	leastPassed = 1000
-	mostPassed  = 200_000
+	mostPassed  = 500_000
 	tooYoung    = 2 * time.Second
 	shortest    = time.Nanosecond
 )

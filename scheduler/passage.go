@@ -13,6 +13,7 @@ import (
 	"millrace/task/birth"
 	"millrace/task/limit"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // passage is what lies in front of a horizon, and what becomes of it.
@@ -48,20 +49,28 @@ type folded struct {
 // remains is what must be known of a task that has ended, by the front alone.
 type remains struct {
 	first  uint64
-	stays  time.Time // until then; zero for ever
+	keep   time.Duration // from its end; 0 for ever
 	parent task.ID
-	sum    task.JobTallied // of this task
-	job    string
 	ticks  string // its schedule
+	sums
 }
+
+// sums are what the sums of a job need of a task.
+type sums struct {
+	job   string
+	state task.State
+	ran   value.Duration
+	ended time.Time
+}
+
+func sumsOf(t *task.Task) sums { return sums{t.Job, t.State, t.Ran, t.EndedAt} }
 
 // known is what remains of a task that was read.
 type known struct {
 	fate fate
 	turn uint64
 	held bool // only limits hold it
-	job  string
-	sum  task.JobTallied // of this task
+	sums
 }
 
 // survey reads the front of the log, and decides what becomes of it.
@@ -156,12 +165,7 @@ func (p *passage) fold(id task.ID, r *events.Record) {
 	if !t.State.Terminal() || t.SubmittedAt.IsZero() || t.Carry != nil || p.needs[id] || locks(&t.Task, p.now) {
 		return
 	}
-	e := remains{first: t.first, parent: t.Parent, job: t.Job, ticks: t.Schedule}
-	if d := p.Keeping.of(&t.Task); d > 0 {
-		e.stays = t.EndedAt.Add(d)
-	}
-	e.sum.Add(&t.Task)
-	p.ended[id] = e
+	p.ended[id] = remains{first: t.first, keep: p.Keeping.of(&t.Task), parent: t.Parent, ticks: t.Schedule, sums: sumsOf(&t.Task)}
 	delete(p.folds, id)
 }
 
@@ -182,7 +186,7 @@ func (p *passage) judge(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if k := (known{fate: dies}); later[id] || counts || e.stays.IsZero() || p.now.Before(e.stays) {
+			if k := (known{fate: dies}); later[id] || counts || e.keep <= 0 || p.now.Before(e.ended.Add(e.keep)) {
 				k.fate = stays
 				p.known[id] = k
 			} else if e.parent == "" {
@@ -206,8 +210,7 @@ func (p *passage) judge(ctx context.Context) error {
 			p.stay = append(p.stay, id)
 			continue
 		}
-		e := p.ended[id]
-		p.bury(id, e.job, &e.sum)
+		p.bury(id, p.ended[id].sums)
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(p.folds), func(a, b task.ID) int { return int(int64(p.folds[a].first) - int64(p.folds[b].first)) }) {
 		if err := p.look(ctx, id); err != nil {
@@ -216,7 +219,7 @@ func (p *passage) judge(ctx context.Context) error {
 		if k := p.known[id]; k.fate == stays {
 			p.stay = append(p.stay, id)
 		} else if k.fate == dies {
-			p.bury(id, k.job, &k.sum)
+			p.bury(id, k.sums)
 		}
 	}
 	for i := range p.limits {
@@ -268,8 +271,7 @@ func (p *passage) look(ctx context.Context, id task.ID) error {
 	if err != nil {
 		return err
 	}
-	k := known{turn: t.Turn, held: t.Admissible(), job: t.Job}
-	k.sum.Add(t)
+	k := known{turn: t.Turn, held: t.Admissible(), sums: sumsOf(t)}
 	var seq uint64
 	switch k.fate, seq = p.Keeping.fateOf(t, f, p.below, p.now); k.fate {
 	case holds:
@@ -341,18 +343,16 @@ func (p *passage) outstanding(ctx context.Context, r *events.Record) (bool, erro
 }
 
 // bury counts a task that goes.
-func (p *passage) bury(id task.ID, job string, as *task.JobTallied) {
-	if p.dead[id] = true; job == "" {
+func (p *passage) bury(id task.ID, as sums) {
+	if p.dead[id] = true; as.job == "" {
 		return
 	}
-	sum := p.tallies[job]
+	sum := p.tallies[as.job]
 	if sum == nil {
-		sum = &task.JobTallied{}
-		p.tallies[job] = sum
+		sum = &task.JobTallied{Below: p.below}
+		p.tallies[as.job] = sum
 	}
-	more := *as
-	more.Below = p.below
-	sum.Join(more)
+	sum.Add(&task.Task{State: as.state, Ran: as.ran, EndedAt: as.ended})
 }
 
 // carry writes anew all that lives. Doing it again writes only what is missing.

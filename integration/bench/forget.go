@@ -23,6 +23,8 @@ type Forgetting struct {
 	Without Work `json:"without"`
 	// Ratio is that of their rates.
 	Ratio float64 `json:"ratio"`
+
+	upTo uint64 // the log, when as many again had ended
 }
 
 // Takes is what a server takes in bytes, of the disk, and of memory without file pages.
@@ -45,7 +47,7 @@ const (
 	// forgetSlack is how many more may: the log forgets no few.
 	forgetSlack = 1000
 	// forgetTurns is how many turns of work are measured without forgetting.
-	forgetTurns = 10
+	forgetTurns = 6
 	// forgetMost and forgetEach are how long forgetting may take, in all and for each task more.
 	forgetMost, forgetEach = 5 * time.Minute, 2 * time.Millisecond
 )
@@ -112,7 +114,11 @@ func (f *Forgetting) alone(ctx context.Context, b *bench) error {
 }
 
 func (f *Forgetting) without(ctx context.Context, b *bench) error {
-	if err := f.run(ctx, b); err != nil {
+	err := f.run(ctx, b)
+	if err == nil {
+		f.upTo, err = b.store.Last(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	return f.Without.measure(ctx, b, func(turn int) (bool, error) { return turn < forgetTurns, nil })
@@ -121,7 +127,7 @@ func (f *Forgetting) without(ctx context.Context, b *bench) error {
 func (f *Forgetting) with(ctx context.Context, b *bench) error {
 	return f.With.measure(ctx, b, func(int) (bool, error) {
 		first, err := b.store.First(ctx)
-		return first <= b.first, err
+		return first <= f.upTo, err
 	})
 }
 
