@@ -39,6 +39,8 @@ type everything struct {
 	own    string
 }
 
+var _ = everything{}.own // what is not exported is no parameter
+
 // round passes a value through its parameters, as a submission and a worker do.
 func round[T any](t *testing.T, in T, want string) {
 	t.Helper()

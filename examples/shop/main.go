@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"millrace"
 	"millrace/embedded"
 )
@@ -94,8 +96,10 @@ func alone(ctx context.Context, dir string) error {
 		return err
 	}
 	defer app.Close()
-	go serve(ctx, app, "127.0.0.1:8080")
-	return work(ctx, app)
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return serve(ctx, app, "127.0.0.1:8080") })
+	both.Go(func() error { return work(ctx, app) })
+	return both.Wait()
 }
 
 var errBusy = errors.New("the mail server is busy")

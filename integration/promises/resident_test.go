@@ -2,7 +2,6 @@ package promises
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -385,7 +384,7 @@ func (w *programs) clients(t *testing.T) {
 				}
 				for _, field := range fields {
 					if _, ok := doc.Components.Schemas[schema].Properties[field]; !ok {
-						t.Error(fmt.Sprintf("the document's %s has no %s", schema, field))
+						t.Errorf("the document's %s has no %s", schema, field)
 					}
 				}
 			}
