@@ -99,6 +99,7 @@ func sections(t *testing.T, page string) map[string]bool {
 // calm is an installation in which all is well for half an hour: two servers with the same metrics,
 // one of which restarts meanwhile, and a worker.
 const calm = `load 1m
+  millrace_horizon_offer_age_seconds{instance="s1"} 0+60x30
   millrace_task_oldest_pending_seconds{queue="default",instance="s1",job="millrace"} 0 20 290 0 0x30
   millrace_queue_depth{queue="default",instance="s1",job="millrace"} 0 3 5 0 0x30
   millrace_queue_depth{queue="idle",instance="s1",job="millrace"} 0x34
