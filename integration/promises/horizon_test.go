@@ -1,7 +1,9 @@
 package promises
 
 import (
+	"cmp"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -110,6 +112,8 @@ func (p *forgetful) writes() string {
 	return "echo $MILLRACE_TASK $MILLRACE_EPOCH >> " + filepath.Join(p.Dir, "ran")
 }
 
+var horizons = flag.Int("horizons", 0, "how many horizons TestHorizons goes through; 0 for 2, or with -long 8")
+
 // What has ended leaves the log again and again, while servers and, with -long, workers and the NATS
 // server are killed. What lives goes on as if nothing had happened. The judge is what the tasks' own
 // programs have written: each task has run, under one epoch, or under several if its worker was killed.
@@ -132,10 +136,10 @@ func TestHorizons(t *testing.T) {
 	worker := p.Worker("w")
 	p.c = p.Connect()
 	waits := p.Submit(p.writes(), "--signal", "go")
-	later := p.Submit(p.writes(), "--delay", testkit.Size("8s", "2m"))
+	later := p.Submit(p.writes(), "--delay", testkit.Size("8s", "20s"))
 	unique := p.Submit(p.writes(), "--signal", "go", "--unique", "only")
 	want, kills := []task.ID{waits, later, unique}, 0
-	for n := 0; len(p.moved) < testkit.Size(2, 100); n++ {
+	for n := 0; len(p.moved) < cmp.Or(*horizons, testkit.Size(2, 8)); n++ {
 		if n > testkit.Size(20, 1000) {
 			t.Fatalf("after %d waves the log has %d horizons", n, len(p.moved))
 		}
