@@ -41,7 +41,7 @@ func newImaged(t *testing.T) *imaged {
 	t.Helper()
 	p := harness.New(t, 20*time.Second)
 	program := p.Path("image/contained")
-	source, err := os.ReadFile("testdata/contained.txt")
+	source, err := os.ReadFile("testdata/contained.source")
 	if err != nil {
 		t.Fatal(err)
 	}
