@@ -145,7 +145,7 @@ func raw(t testing.TB, s *Store, subject string, header nats.Header, body []byte
 // own.
 type testCluster struct{ *embed.Cluster }
 
-const accounts = 64
+const accounts = 96
 
 // cluster starts three servers in this process.
 func cluster(t testing.TB) *testCluster {

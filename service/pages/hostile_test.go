@@ -158,7 +158,11 @@ func TestHostileFacts(t *testing.T) {
 		types := map[events.Type]bool{}
 		for i, f := range saidBy(text, id) {
 			logtest.Fill(t, f.Event, append([]any{placement.QueueRoute("default", 5)}, logtest.Samples...)...)
-			utter(reflect.ValueOf(f.Event).Elem(), text)
+			said := text
+			if _, whole := f.Event.(*task.Carried); whole { // it says all that the others say
+				said = text[:min(len(text), 400)]
+			}
+			utter(reflect.ValueOf(f.Event).Elem(), said)
 			if is, ok := f.Event.(*task.Concluded); ok {
 				is.State = task.Finished
 			}
