@@ -227,7 +227,7 @@ func (h *history) unique(s *birth.Submission) {
 // Whatever the log forgets, and whenever, nothing is lost and nothing happens twice.
 func TestSimulationOfForgetting(t *testing.T) {
 	var moved, forgotten, carried atomic.Int64
-	each(max(*historiesFlag/2, 1), func(seed uint64) bool {
+	each(max(min(*historiesFlag, usualHistories)/2, *historiesFlag/8, 1), func(seed uint64) bool {
 		seed += *firstFlag
 		if *seedFlag >= 0 {
 			seed = uint64(*seedFlag)
