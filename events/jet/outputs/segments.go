@@ -100,9 +100,36 @@ func (s *Segments) Put(ctx context.Context, write func(io.Writer) (name string, 
 		_, err = file.Seek(0, io.SeekStart)
 	}
 	if err == nil {
-		_, err = b.Put(ctx, jetstream.ObjectMeta{Name: name}, file)
+		if _, err = b.Put(ctx, jetstream.ObjectMeta{Name: name}, file); err != nil {
+			err = errors.Join(err, s.unname(context.WithoutCancel(ctx), b, name))
+		}
 	}
 	return err
+}
+
+// unname removes a name whose content is not there. JetStream's client sends the name without waiting for
+// the content, and removes the content alone if the server refused a part of it.
+func (s *Segments) unname(ctx context.Context, b jetstream.ObjectStore, name string) error {
+	is, err := b.GetInfo(ctx, name)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	stream, err := s.JS.Stream(ctx, names.ObjectStream+s.Bucket)
+	if err != nil {
+		return err
+	}
+	parts := names.ObjectSubject + s.Bucket + ".C." + is.NUID
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(parts))
+	if err != nil {
+		return err
+	}
+	if info.State.Subjects[parts] >= uint64(is.Chunks) {
+		return nil // another server has stored it meanwhile
+	}
+	return b.Delete(ctx, name)
 }
 
 // abandoned is how much older than the last message in the store the parts of an object without a name
