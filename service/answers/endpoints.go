@@ -152,7 +152,7 @@ func Endpoints() []Endpoint {
 // Kinds of problems of several endpoints: of those that make tasks, that change one, and that give
 // an order to a node.
 var (
-	born    = []string{"no-job", "no-files", "no-calendar", "no-task", "key-taken", "id-taken", "id-old", "queue-full"}
+	born    = []string{"no-job", "no-files", "no-calendar", "no-task", "key-taken", "id-taken", "id-old", "need-old", "queue-full"}
 	acted   = []string{"no-task", "ended", "not-now"}
 	ordered = []string{"no-node", "not-now"}
 )
