@@ -314,12 +314,17 @@ func (g *gathering) horizon(ctx context.Context) error {
 		return nil
 	}
 	h, err := g.service.horizon(ctx, nothing{})
-	age, bad := value.ParseDuration(h.Settings["keep_age"])
-	if err == nil && bad == nil && age > 0 && h.Holds != nil && g.Now.Sub(h.Holds.Since) > 2*age {
-		g.add(0, client.Matter{Kind: client.MatterHeldFront, ID: string(h.Holds.Task), Who: node.Operator, Since: h.Holds.Since,
-			What: "the log grows, for its horizon does not pass " + h.Holds.What + ": see what keeps it (`millrace horizon`)"})
+	held := h.Held
+	if err != nil || held == nil {
+		return err
 	}
-	return err
+	// A task may take its time; what does not pass by itself is told at once.
+	age, bad := value.ParseDuration(h.Settings["keep_age"])
+	if held.Stuck() || bad == nil && age > 0 && g.Now.Sub(held.Since) > 2*age {
+		g.add(0, client.Matter{Kind: client.MatterHeldFront, ID: string(held.Task), Who: node.Operator, Since: held.Since,
+			What: "the log grows, for its horizon does not pass " + held.What + ": see what keeps it (`millrace horizon`)"})
+	}
+	return nil
 }
 
 // Failures returns the tasks without a parent that failed within a day, those of one cause in one group, and

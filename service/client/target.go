@@ -270,6 +270,9 @@ type HorizonHold struct {
 	Since time.Time `json:"since"`
 }
 
+// Stuck tells whether it does not pass by itself.
+func (h *HorizonHold) Stuck() bool { return h.By == "size" || h.By == "archive" || h.By == "fault" }
+
 // Horizon asks a server what the log keeps. The error wraps [jet.ErrNoService] if none answers.
 func (c *Client) Horizon(ctx context.Context) (h Horizon, err error) {
 	return h, c.ask(ctx, rights.LogHorizon, struct{}{}, &h)
