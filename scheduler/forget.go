@@ -225,10 +225,10 @@ func (f *Forget) choose(ctx context.Context, out *Forgotten) (e task.HorizonChos
 			front.Aged = front.Young
 		}
 	}
-	if k := f.Keeping; k.Tasks > 0 && f.Ended != nil && err == nil {
-		var since time.Time
-		since, err = f.Ended(ctx, k.Tasks)
-		at(&front.Many, since)
+	keeping := f.Keeping
+	if err == nil {
+		keeping.many, err = f.many(ctx)
+		at(&front.Many, keeping.many)
 	}
 	if f.Counts != nil && err == nil {
 		var since time.Time
@@ -238,16 +238,20 @@ func (f *Forget) choose(ctx context.Context, out *Forgotten) (e task.HorizonChos
 	if err == nil {
 		front.Floor, err = f.Log.Floor(ctx)
 	}
-	c := f.Keeping.Choose(front)
+	c := keeping.Choose(front)
+	if c.Below == 0 && c.Held.Seq == 0 && err == nil {
+		front.Short, err = f.short(ctx, &keeping, &front, now)
+		c = keeping.Choose(front)
+	}
 	for out.Held = c.Held; err == nil && c.Below > 0; c.Below, out.Held = pass.held.Seq, pass.held {
-		if c.Below < front.First+cmp.Or(f.Keeping.Least, leastPassed) {
+		if c.Below < front.First+keeping.least() {
 			return e, nil, nil
 		}
 		if pass, err = f.survey(ctx, c.Below, now); err != nil || pass.held.Seq == 0 {
 			break
 		}
 	}
-	if err != nil || c.Below == 0 {
+	if err != nil || c.Below == 0 || c.Why == whyShort && len(pass.dead) < 3*len(pass.stay) {
 		return e, nil, err
 	}
 	e.Below, e.Why, e.From = c.Below, c.Why, max(out.Horizon.Below, 1)

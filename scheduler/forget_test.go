@@ -15,6 +15,7 @@ import (
 	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/limit"
+	"millrace/task/node"
 	"millrace/task/value"
 )
 
@@ -380,4 +381,71 @@ type sealerFunc func() error
 
 func (s sealerFunc) Seal(_ context.Context, first uint64, chosen task.HorizonChosen) (task.HorizonSealed, error) {
 	return task.HorizonSealed{First: first, Last: chosen.Below - 1, Segment: "s"}, s()
+}
+
+// rows is a read model that is as the log is.
+type rows struct {
+	Model
+	*forgetting
+}
+
+func (r rows) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
+	last, err := r.log.Last(ctx)
+	return nil, last, err
+}
+
+func (r rows) Held(context.Context, task.ID, int) ([]task.ID, error) { return nil, nil }
+
+func (r rows) Known(ctx context.Context, ids []task.ID) (all []task.Task, err error) {
+	for _, id := range ids {
+		records, err := r.log.Task(ctx, id)
+		if t := events.FoldTask(id, records); err == nil && t.State != task.Unknown {
+			all = append(all, t)
+		}
+	}
+	return all, nil
+}
+
+// A front of tasks whose jobs or queues keep them for less long than the rest goes as soon as that has
+// passed, and what else lies there is carried, however many may stay.
+func TestShorterKeepMovesTheHorizon(t *testing.T) {
+	w := newForgetting(t)
+	brief := func(e *task.Submitted) {
+		e.Spec = &job.Spec{Handler: "work", Keep: job.Keep{All: value.Duration(time.Minute)}}
+	}
+	bulk := func(e *task.Submitted) { e.Route = "bulk.5" }
+	f := w.forget()
+	f.Model, f.Keeping = rows{forgetting: w}, Keeping{Age: 1000 * time.Hour, Tasks: 1000, Least: 10, Queues: map[string]time.Duration{"bulk": time.Minute}}
+	f.Ended = func(context.Context, int) (time.Time, error) { return time.Time{}, nil }
+	var short, long []task.ID
+	for i := range 40 {
+		switch {
+		case i%8 == 0:
+			long = append(long, w.born(nil, true))
+		case i%2 == 0:
+			short = append(short, w.born(bulk, true))
+		default:
+			short = append(short, w.born(brief, true))
+		}
+	}
+	if done := w.move(f); done.Done {
+		t.Fatalf("it moved at once: %+v", done)
+	}
+	w.now = w.now.Add(2 * time.Minute)
+	w.say(events.Fact{Job: "calm", Event: limit.Closed{}})
+	if done := w.move(f); !done.Done || done.Tasks < len(short)-1 {
+		t.Fatalf("it forgot %+v, want %d tasks", done, len(short))
+	}
+	for _, id := range long {
+		if is, err := w.rec.Load(context.Background(), id); err != nil || is.State != task.Cancelled {
+			t.Errorf("task %s, which stays, is %s: %v", id, is.State, err)
+		}
+	}
+	w.now = w.now.Add(2 * time.Minute)
+	for range 20 {
+		w.born(nil, true)
+	}
+	if done := w.move(f); done.Done {
+		t.Errorf("a front of tasks that stay went: %+v", done)
+	}
 }

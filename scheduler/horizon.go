@@ -2,7 +2,9 @@ package scheduler
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"millrace/events"
@@ -24,6 +26,9 @@ type Keeping struct {
 	// Least and Most are how many sequences the horizon passes at once: fewer are not worth the
 	// work, and more would take too much memory. Defaults 1000 and 500,000.
 	Least, Most uint64
+
+	// many is when the first of those ended that are too many by their number; zero for none.
+	many time.Time
 }
 
 // Defaults of [Keeping], and of how young a message is that the horizon never passes.
@@ -34,6 +39,9 @@ const (
 	shortest    = time.Nanosecond
 )
 
+func (k *Keeping) least() uint64 { return cmp.Or(k.Least, leastPassed) }
+func (k *Keeping) most() uint64  { return cmp.Or(k.Most, mostPassed) }
+
 // of is how long a task stays; 0 for ever.
 func (k *Keeping) of(t *task.Task) time.Duration {
 	if k.Of != nil {
@@ -42,10 +50,17 @@ func (k *Keeping) of(t *task.Task) time.Duration {
 	if d := t.Kept().Task(t.State.String()); d > 0 {
 		return d
 	}
-	if d := k.Queues[t.QueueName()]; d > 0 || k.Tasks == 0 {
-		return cmp.Or(d, k.Age)
+	d := k.Queues[t.QueueName()]
+	if d == 0 && !t.EndedAt.After(k.many) {
+		return shortest
 	}
-	return shortest // the horizon passes only what is older than Age, or one too many
+	return cmp.Or(d, k.Age)
+}
+
+// over tells whether an ended task has stayed for as long as it should.
+func (k *Keeping) over(t *task.Task, now time.Time) bool {
+	d := k.of(t)
+	return t.State.Terminal() && d > 0 && !now.Before(t.EndedAt.Add(d))
 }
 
 // Point is a message in the log, and when the log stored it. The zero value is none.
@@ -62,6 +77,9 @@ type Front struct {
 	// have ended as may stay, and Young the first one that is too young to go in any case. Zero for
 	// none: the bound moves nothing, or everything is old.
 	Aged, Many, Young Point
+	// Short is the first message behind a front most of which has stayed for as long as jobs and queues
+	// say; zero for none.
+	Short Point
 	// Counts is the first message that still counts for a budget or a breaker; zero for none.
 	Counts Point
 	// Floor is the first offer that is out or waits.
@@ -99,6 +117,9 @@ const (
 	HeldByFault   = "fault"   // what went wrong otherwise
 )
 
+// whyShort moves the horizon for what jobs and queues keep less long than the rest.
+const whyShort = "most of it has been kept for as long as its jobs and queues say"
+
 // Choose decides how far the horizon may move.
 func (k Keeping) Choose(f Front) (c Choice) {
 	if f.Aged.Seq > 0 {
@@ -107,20 +128,16 @@ func (k Keeping) Choose(f Front) (c Choice) {
 	if f.Many.Seq > c.Below {
 		c.Below, c.Why = f.Many.Seq, fmt.Sprintf("more than %d tasks have ended", k.Tasks)
 	}
+	if f.Short.Seq > c.Below {
+		c.Below, c.Why = f.Short.Seq, whyShort
+	}
 	if f.Young.Seq > 0 {
 		c.Below = min(c.Below, f.Young.Seq)
 	}
 	c.hold(f.Counts.Seq, Held{By: HeldByBudget, What: "the period of a budget, which counts what was", Since: f.Counts.Stored})
 	c.hold(f.Floor.Seq, Held{By: HeldByOffer, What: "an offer that is out or waits", Task: f.Floor.Holder, Since: f.Floor.Since})
-	most, least := k.Most, k.Least
-	if most == 0 {
-		most = mostPassed
-	}
-	if least == 0 {
-		least = leastPassed
-	}
-	c.Below = min(c.Below, f.First+most)
-	if c.Below < f.First+least {
+	c.Below = min(c.Below, f.First+k.most())
+	if c.Below < f.First+k.least() {
 		c.Below, c.Why = 0, ""
 	}
 	return c
@@ -160,10 +177,10 @@ func (k *Keeping) fateOf(t *task.Task, f front, below uint64, now time.Time) (is
 	if t.Live() {
 		f.offer = min(t.Epoch, cmp.Or(t.Offer, t.Epoch))
 	}
-	switch d := k.of(t); {
+	switch {
 	case (t.Live() && t.Epoch > 0 || t.State == task.Pending && t.Offered) && f.offer < below:
 		return holds, f.offer
-	case !t.State.Terminal() || f.needed || f.later, d <= 0, now.Before(t.EndedAt.Add(d)):
+	case !t.State.Terminal() || f.needed || f.later || !k.over(t, now):
 		return stays, 0
 	}
 	return dies, 0
@@ -173,4 +190,69 @@ func (k *Keeping) fateOf(t *task.Task, f front, below uint64, now time.Time) (is
 func locks(t *task.Task, now time.Time) bool {
 	key, err := t.UniqueKey()
 	return err == nil && key != "" && birth.Locks(t, &t.Spec.Unique, now)
+}
+
+// What tells how much of the front has stayed long enough: of so many places in it so many messages.
+const (
+	samplePlaces = 8
+	sampleEach   = 50
+	narrower     = 8 // of a front that has not, this part may
+)
+
+// short finds a front most of which has stayed for as long as jobs and queues say, by samples: to read it
+// all the time would cost too much. Without a read model it finds none.
+func (f *Forget) short(ctx context.Context, k *Keeping, front *Front, now time.Time) (p Point, err error) {
+	if f.Model == nil {
+		return p, nil
+	}
+	for n := min(front.Young.Seq-min(front.First, front.Young.Seq), k.most()); n >= k.least(); n /= narrower {
+		var ids []task.ID
+		for i := range min(n, samplePlaces) {
+			some, err := f.some(ctx, front.First+i*n/samplePlaces)
+			if err != nil {
+				return p, err
+			}
+			ids = append(ids, some...)
+		}
+		slices.Sort(ids)
+		ids = slices.Compact(ids)
+		rows, err := f.Model.Known(ctx, ids)
+		if err != nil {
+			return p, err
+		}
+		over := 0
+		for i := range rows {
+			if rows[i].Seq < front.First+n && k.over(&rows[i], now) {
+				over++
+			}
+		}
+		if over*4 > len(ids)*3 {
+			return Point{Seq: front.First + n}, nil
+		}
+	}
+	return p, nil
+}
+
+// some are the tasks of a few messages from a sequence on.
+func (f *Forget) some(ctx context.Context, from uint64) (ids []task.ID, err error) {
+	feed, err := f.Log.Follow(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	defer feed.Close()
+	records, err := feed.Next(ctx)
+	for i := range records[:min(len(records), sampleEach)] {
+		if id := records[i].Fact.Task; id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
+
+// many is when the first of the ended tasks ended that are too many; zero if there are not so many.
+func (f *Forget) many(ctx context.Context) (time.Time, error) {
+	if f.Keeping.Tasks == 0 || f.Ended == nil {
+		return time.Time{}, nil
+	}
+	return f.Ended(ctx, f.Keeping.Tasks)
 }

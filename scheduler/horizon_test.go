@@ -74,7 +74,7 @@ func TestFates(t *testing.T) {
 	}
 	lately, now := in(task.Finished), noon.Add(time.Second)
 	lately.Route = "bulk.5"
-	for stay, k := range map[fate]Keeping{dies: {Age: time.Hour, Tasks: 100}, stays: {Age: time.Hour, Tasks: 100, Queues: map[string]time.Duration{"bulk": time.Minute}}} {
+	for stay, k := range map[fate]Keeping{dies: {Age: time.Hour, Tasks: 100, many: now}, stays: {Age: time.Hour, Tasks: 100, Queues: map[string]time.Duration{"bulk": time.Minute}}} {
 		if is, _ := k.fateOf(&lately, front{}, 20, now); is != stay {
 			t.Errorf("a young task that is one too many, kept as %+v: fate %d, want %d", k, is, stay)
 		}

@@ -19,10 +19,11 @@ import (
 // passage is what lies in front of a horizon, and what becomes of it.
 type passage struct {
 	*Forget
-	below uint64
-	now   time.Time
-	upTo  uint64 // the log, when it was read
-	needs map[task.ID]bool
+	keeping Keeping // with what is too many now
+	below   uint64
+	now     time.Time
+	upTo    uint64 // the log, when it was read
+	needs   map[task.ID]bool
 	// folds are the tasks by what the front says, those that have not ended; ended are the others.
 	folds map[task.ID]*folded
 	ended map[task.ID]remains
@@ -49,7 +50,7 @@ type folded struct {
 // remains is what must be known of a task that has ended, by the front alone.
 type remains struct {
 	first  uint64
-	keep   time.Duration // from its end; 0 for ever
+	over   bool // it has stayed for as long as it should
 	parent task.ID
 	ticks  string // its schedule
 	sums
@@ -75,10 +76,13 @@ type known struct {
 
 // survey reads the front of the log, and decides what becomes of it.
 func (f *Forget) survey(ctx context.Context, below uint64, now time.Time) (*passage, error) {
-	p := &passage{Forget: f, below: below, now: now, needs: map[task.ID]bool{}, folds: map[task.ID]*folded{}, ended: map[task.ID]remains{},
+	p := &passage{Forget: f, keeping: f.Keeping, below: below, now: now, needs: map[task.ID]bool{}, folds: map[task.ID]*folded{}, ended: map[task.ID]remains{},
 		known: map[task.ID]known{}, dead: map[task.ID]bool{}, kinds: map[string]bool{}, defs: map[task.Def][]events.Record{},
 		ledgers: map[string][]task.ID{}, tallies: map[string]*task.JobTallied{}}
 	var err error
+	if p.keeping.many, err = f.many(ctx); err != nil {
+		return nil, err
+	}
 	if p.upTo, err = f.Log.Last(ctx); err != nil {
 		return nil, err
 	}
@@ -165,7 +169,7 @@ func (p *passage) fold(id task.ID, r *events.Record) {
 	if !t.State.Terminal() || t.SubmittedAt.IsZero() || t.Carry != nil || p.needs[id] || locks(&t.Task, p.now) {
 		return
 	}
-	p.ended[id] = remains{first: t.first, keep: p.Keeping.of(&t.Task), parent: t.Parent, ticks: t.Schedule, sums: sumsOf(&t.Task)}
+	p.ended[id] = remains{first: t.first, over: p.keeping.over(&t.Task, p.now), parent: t.Parent, ticks: t.Schedule, sums: sumsOf(&t.Task)}
 	delete(p.folds, id)
 }
 
@@ -186,7 +190,7 @@ func (p *passage) judge(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if k := (known{fate: dies}); later[id] || counts || e.keep <= 0 || p.now.Before(e.ended.Add(e.keep)) {
+			if k := (known{fate: dies}); later[id] || counts || !e.over {
 				k.fate = stays
 				p.known[id] = k
 			} else if e.parent == "" {
@@ -273,7 +277,7 @@ func (p *passage) look(ctx context.Context, id task.ID) error {
 	}
 	k := known{turn: t.Turn, held: t.Admissible(), sums: sumsOf(t)}
 	var seq uint64
-	switch k.fate, seq = p.Keeping.fateOf(t, f, p.below, p.now); k.fate {
+	switch k.fate, seq = p.keeping.fateOf(t, f, p.below, p.now); k.fate {
 	case holds:
 		p.hold(Held{Seq: max(seq, records[0].Seq), By: HeldByTask, What: "a task that runs or is offered", Task: id, Since: t.Since})
 	case stays:
