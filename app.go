@@ -96,6 +96,9 @@ func (a *App) looked(ctx context.Context, s *Submission) error {
 	if of := worker.FromContext(ctx); of != nil && s.Trace == "" {
 		s.Trace = of.Traceparent()
 	}
+	if a == nil {
+		return nil
+	}
 	a.mu.Lock()
 	all := a.onSubmit
 	a.mu.Unlock()

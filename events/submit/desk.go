@@ -209,6 +209,18 @@ func Outside(s *birth.Submission) error {
 	return nil
 }
 
+// Check refuses a submission from outside that is wrong for good, for a caller that cannot ask the
+// log yet. Of is the job that it names, nil for none. The error wraps [ErrInvalid].
+func Check(s *birth.Submission, of *job.Job, now time.Time) error {
+	err := Outside(s)
+	if err == nil {
+		if _, err = birth.Of(*s, of, 0, now); err != nil {
+			err = fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+	}
+	return err
+}
+
 // Prepare turns a submission into a task to be: its job's present revision applies, all files are
 // pinned, and every field is checked. It records nothing.
 func (d *Maker) Prepare(ctx context.Context, s birth.Submission) (Newborn, error) {
