@@ -23,7 +23,7 @@ import (
 // it was: at each moment that the log keeps, both answer like the fold of all that ever happened, without
 // the tasks that are gone.
 func TestRowsForget(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range testkit.Size(uint64(6), 30) {
 		h := newHistory(3000+seed, 60)
 		path := filepath.Join(t.TempDir(), "read.db")
 		for done := 0; done < 600; done = len(h.records) {

@@ -82,21 +82,22 @@ const recent = 32 * 24 * time.Hour
 
 // survivor is a task that lives on: what the index has of it from before.
 type survivor struct {
-	is             uint32 // its new number
-	id             string
-	born           uint64
-	told, again    bool // its origin is known, and came again or after its birth
-	of             origin
-	submitted      int64
-	tick           int64
-	labels         []byte
-	turn           uint64 // of its line, which is "" if it waits for more than its limits
-	line           string
-	in             place
-	since          int64
-	ran            uint64
-	moved          int
-	passed, failed uint64
+	is          uint32 // its new number
+	id          string
+	born        uint64
+	told, again bool // its origin is known, and came again or after its birth
+	of          origin
+	submitted   int64
+	tick        int64
+	labels      []byte
+	turn        uint64 // of its line, which is "" if it waits for more than its limits
+	line        string
+	in          place
+	since       int64
+	ran         uint64
+	moved       int
+	passed      uint64
+	failed      int // when it failed last, counted in failures: several that an earlier trim wrote share one message
 }
 
 // trimmer copies an index. Before the first sequence that stays it collects what lives on, with which the
@@ -109,8 +110,9 @@ type trimmer struct {
 	of   map[uint32]*survivor // by the old number
 	base uint32               // what the scan's numbers lack
 	// last is the newest task of before, by its old number; begun tells that the copy has begun.
-	last  uint32
-	begun bool
+	last     uint32
+	begun    bool
+	failures int // read so far, of tasks that live on
 
 	grants  map[task.ID]grant
 	rates   map[string]int64
@@ -204,7 +206,8 @@ func (t *trimmer) move(read, to uint32, since int64) {
 		s.passed = t.scan.seq
 	}
 	if s.moved++; is.failed {
-		s.failed = t.scan.seq
+		t.failures++
+		s.failed = t.failures
 	}
 }
 
