@@ -37,18 +37,21 @@ import (
 type small struct {
 	tasks, workers int
 	// How often each may happen.
-	restarts  int // of the first worker's process, by kill -9
-	lost      int // answers, or requests, of writes
-	blind     int // reads that fail
-	early     int // offers that are handed out early
-	cancels   int // of the first task
-	births    int // of the first task, besides the first
-	silences  int // of the heartbeats of a worker that goes on otherwise
-	drains    int // of the first worker: it is asked to end
-	passes    int // of a third of a lease each
-	reopens   int // of the first task, by a client that finds it ended
-	forgets   int // moves of the horizon; before the first one a task begins to wait, for longer than the world lasts
-	depth     int // choices from the beginning at most
+	restarts  int         // of the first worker's process, by kill -9
+	lost      int         // answers, or requests, of writes
+	blind     int         // reads that fail
+	early     int         // offers that are handed out early
+	cancels   int         // of the first task
+	births    int         // of the first task, besides the first
+	silences  int         // of the heartbeats of a worker that goes on otherwise
+	drains    int         // of the first worker: it is asked to end
+	passes    int         // of a third of a lease each
+	reopens   int         // of the first task, by a client that finds it ended
+	forgets   int         // moves of the horizon; before the first one a task begins to wait, for longer than the world lasts
+	keyed     task.ID     // has a unique key, for which another task is submitted
+	omits     events.Type // of the facts that are not carried
+	turnless  bool        // tasks are carried without their turn
+	depth     int         // choices from the beginning at most
 	broken    func(*claim.Protocol) *claim.Protocol
 	unchecked bool // the log ignores the expected sequence
 	hasty     bool // a worker says that it drains while it claims
@@ -115,12 +118,12 @@ func newPlace(s small) *place {
 	p.mem = events.NewMemory(func() time.Time { return p.now }, ackWait)
 	rec := p.recorder(p.mem)
 	if s.forgets > 0 {
-		e := p.birth()
+		e := p.birth(waitingTask)
 		e.Due = smallBegin.Add(time.Hour)
 		p.must(rec.Submit(context.Background(), waitingTask, e))
 	}
 	for i := range s.tasks {
-		p.must(rec.Submit(context.Background(), taskID(i+1), p.birth()))
+		p.must(rec.Submit(context.Background(), taskID(i+1), p.birth(taskID(i+1))))
 	}
 	for i := range s.workers {
 		p.arrive(node.ID(fmt.Sprintf("n%d", i+1)), "a")
@@ -130,6 +133,9 @@ func newPlace(s small) *place {
 	}
 	if s.births > 0 {
 		p.enter("submitter", p.submitAgain)
+	}
+	if s.keyed != "" {
+		p.enter("rival", p.rival)
 	}
 	if s.reopens > 0 {
 		p.enter("reopener", p.reopen)
@@ -146,10 +152,35 @@ func (p *place) must(_ any, err error) {
 	}
 }
 
-func (p *place) birth() task.Submitted {
-	e, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "work"}}, nil, 0, smallBegin)
+func (p *place) birth(id task.ID) task.Submitted {
+	spec := &job.Spec{Handler: "work"}
+	if id == p.keyed || id == rivalTask {
+		spec.Unique.Key = "/x"
+	}
+	e, err := birth.Of(birth.Submission{Spec: spec}, nil, 0, smallBegin)
 	p.must(nil, err)
 	return e
+}
+
+// rivalTask has the unique key of another task.
+const rivalTask = task.ID("01JNAT00000000000000000098")
+
+// rival submits a task whose unique key another one has or had.
+func (p *place) rival(r *resident) {
+	// Any result will do that gives the key to one of them.
+	_, _ = p.recorder(&port{p.mem, r.actor}).Submit(context.Background(), rivalTask, p.birth(rivalTask))
+}
+
+// oneKey checks that no two tasks that are open have one unique key.
+func (p *place) oneKey() error {
+	if p.keyed == "" {
+		return nil
+	}
+	one, other := events.FoldTask(p.keyed, p.story(p.keyed)), events.FoldTask(rivalTask, p.story(rivalTask))
+	if other.Spec != nil && !other.State.Terminal() && !one.State.Terminal() {
+		return broken(errForgets, "%s is %s, and %s has its unique key", short(p.keyed), one.State, short(rivalTask))
+	}
+	return nil
 }
 
 func (p *place) recorder(log events.Log) *events.Recorder {
@@ -304,7 +335,7 @@ func (p *place) cancel(r *resident) {
 
 func (p *place) submitAgain(r *resident) {
 	// Any result will do.
-	_, _ = p.recorder(&port{p.mem, r.actor}).Submit(context.Background(), taskID(1), p.birth())
+	_, _ = p.recorder(&port{p.mem, r.actor}).Submit(context.Background(), taskID(1), p.birth(taskID(1)))
 }
 
 // drain has a worker that was asked to end claim no more, and say so when no claim is under way.
@@ -533,9 +564,11 @@ func (p *place) lines() []string {
 	chains := map[string][]string{}
 	for i := range all {
 		r := &all[i]
-		about := string(r.Fact.Task) + string(r.Fact.Node)
+		about := string(r.Fact.Task) + string(r.Fact.Node) + r.Fact.Key
 		said := string(r.Fact.Type)
 		switch e := r.Fact.Event.(type) {
+		case birth.KeyClaimed:
+			said += short(e.Holder)
 		case task.AttemptStarted:
 			said += e.Session + nameOf(all, e.Offer) + fmt.Sprint(e.TookOver != nil, ago(r.Stored))
 		case task.Queued:
@@ -583,7 +616,7 @@ func (p *place) judge() error {
 	if p.fail != nil {
 		return p.fail
 	}
-	if err := p.drained(); err != nil {
+	if err := errors.Join(p.drained(), p.oneKey()); err != nil {
 		return err
 	}
 	for i := range p.tasks {
@@ -763,6 +796,8 @@ var worldsThatForget = map[string]small{
 	"a takeover":                   {tasks: 1, workers: 2, restarts: 1, passes: 2, forgets: 1, depth: 13},
 	"a second birth":               {tasks: 1, workers: 1, births: 1, passes: 2, forgets: 1, depth: 16},
 	"a cancel":                     {tasks: 1, workers: 1, cancels: 1, passes: 2, forgets: 1, depth: 16},
+	"a unique key that is held":    {tasks: 1, workers: 1, keyed: waitingTask, passes: 2, forgets: 1, depth: 13},
+	"a unique key that gets free":  {tasks: 1, workers: 1, keyed: taskID(1), passes: 2, forgets: 1, depth: 13},
 	"two tasks, one of which ends": {tasks: 2, workers: 1, passes: 2, forgets: 1, depth: 18},
 }
 
@@ -788,6 +823,8 @@ func TestExplorationFindsFaults(t *testing.T) {
 		{"what waits for its start takes any heartbeat for a confirmation", small{tasks: 1, workers: 2, lost: 1, passes: 4, depth: whole, patient: true}, errOverlap},
 		{"a node says that it drains while it claims", small{tasks: 1, workers: 2, drains: 1, depth: whole, hasty: true}, errDrained},
 		{"the front of the log goes too early", small{tasks: 1, workers: 1, passes: 2, forgets: 1, depth: 18, rash: true}, errForgets},
+		{"a task is carried without its turn", small{tasks: 1, workers: 1, passes: 2, forgets: 1, depth: 18, turnless: true}, errForgets},
+		{"a kind of chain is forgotten: unique keys", small{tasks: 1, workers: 1, keyed: waitingTask, passes: 2, forgets: 1, depth: 18, omits: events.UniqueClaimed}, errForgets},
 		{"a node that beats holds all its leases", small{tasks: 1, workers: 2, lost: 1, blind: 1, passes: 1, depth: whole, broken: trustful}, errI2},
 	} {
 		t.Run(c.name, func(t *testing.T) {

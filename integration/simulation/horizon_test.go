@@ -377,6 +377,12 @@ func (p *place) forget(r *resident) {
 		if p.rash {
 			f.Rec = p.recorder(rash{port})
 		}
+		if p.turnless {
+			f.Rec = p.recorder(mangling{port, func(c *task.Carried) { c.Fold.Turn = 0 }})
+		}
+		if p.omits != "" {
+			f.Rec = p.recorder(omitting{port, p.omits})
+		}
 		done, err := f.Round(context.Background())
 		if err == nil && done.Horizon.Below == 0 {
 			r.turn("waits for something to end", time.Time{})

@@ -34,7 +34,7 @@ func (a *Commands) Archive() *cobra.Command {
 An archive is a folder, or an object store of the NATS server (nats, or nats:BUCKET). Left out, it is
 that of the setting "archive". Reading commands take it as --archive.`,
 	})
-	c.AddCommand(a.archiveList(), a.archiveVerify(), a.archiveExport(), a.archiveRemove())
+	c.AddCommand(a.archiveList(), a.archiveVerify(), a.archiveExport(), a.archiveOpen(), a.archiveRemove())
 	return c
 }
 

@@ -105,7 +105,8 @@ const archiveFlag = "archive"
 // archive and the log of the server as one log. args is the command line.
 func (a *IncidentCommands) Archived(root *cobra.Command, args []string) {
 	var name string
-	root.PersistentFlags().StringVar(&name, archiveFlag, "", "also read what this `archive` has of the past: a folder, nats or nats:BUCKET; for commands that only read")
+	const usage = "also read what this `archive` has of the past: a folder, nats or nats:BUCKET"
+	root.PersistentFlags().StringVar(&name, archiveFlag, "", usage+"; for commands that only read")
 	each(root, func(c *cobra.Command) {
 		own := c.RunE
 		if own == nil || c.Flags().Lookup(archiveFlag) != nil || c.DisableFlagParsing {
@@ -114,6 +115,9 @@ func (a *IncidentCommands) Archived(root *cobra.Command, args []string) {
 		_, path, _ := strings.Cut(c.CommandPath(), " ")
 		at := c.Flags().Lookup("at")
 		reads := slices.Contains(archivedCommands, path) || at != nil && at.Usage == connect.AtUsage
+		if reads { // its help has the flag
+			c.Flags().StringVar(&name, archiveFlag, "", usage)
+		}
 		c.RunE = func(c *cobra.Command, typed []string) error {
 			switch {
 			case name == "":
@@ -151,15 +155,46 @@ func withoutFlag(args []string) (all []string) {
 
 // lookFurther runs a command on an archive and the log behind it.
 func (a *IncidentCommands) lookFurther(ctx context.Context, name string, args []string) error {
+	if strings.HasPrefix(strings.Join(args, " "), "task logs") {
+		a.Note("an archive has events, and no output")
+	}
+	code := 0
+	return a.further(ctx, name, "", &code, func(ctx context.Context, inside *connect.Inside) error {
+		code = a.run(ctx, inside, args, a.In, a.Out, a.Errs)
+		return nil
+	})
+}
+
+// archiveOpen is millrace archive open.
+func (a *Commands) archiveOpen() *cobra.Command {
+	address := "127.0.0.1:0"
+	c := &cobra.Command{
+		Use: "open [ARCHIVE]", Aliases: []string{"pages"}, Short: "Serve pages of an archive and the log behind it, as it is now",
+		Long: `Lays the segments of an archive and the log of the server out as one log, in a temporary directory, and serves pages
+of that until Ctrl-C. It prints a link for a browser. The pages change nothing, and what comes into the log meanwhile
+is not on them.`,
+		Args: settings.Takes(0, 1, "archive"),
+	}
+	c.Flags().StringVar(&address, "http", address, "`address` of the pages, of loopback, with port 0 for a free one")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return (&IncidentCommands{App: a.App}).further(c.Context(), strings.Join(args, ""), address, new(int), func(ctx context.Context, _ *connect.Inside) error {
+			<-ctx.Done()
+			return nil
+		})
+	}
+	return c
+}
+
+// further lays out an archive and the log behind it, and calls look with that. At an address for HTTP
+// there are pages of it. Code is the exit code of what look does.
+func (a *IncidentCommands) further(ctx context.Context, name, http string, code *int, look func(context.Context, *connect.Inside) error) error {
 	p, err := Of(a.App).past(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	if strings.HasPrefix(strings.Join(args, " "), "task logs") {
-		a.Note("an archive has events, and no output")
-	}
 	lay := func(dir string, s *settings.Values) (from, to view.Point, err error) {
+		s.HTTP.Address = http
 		layout := s.Layout()
 		layout.Import = p.lacks
 		facts := func(yield func(events.Record, error) bool) {
@@ -183,16 +218,14 @@ func (a *IncidentCommands) lookFurther(ctx context.Context, name string, args []
 		}
 		judging.Manifest.Settings = rules.Judging()
 	}
-	code := 0
 	err = a.inside(ctx, name, lay, &judging, func(ctx context.Context, inside *connect.Inside) error {
 		inside.Archive = true
-		code = a.run(ctx, inside, args, a.In, a.Out, a.Errs)
-		return nil
+		return look(ctx, inside)
 	})
-	if faults := Of(a.App).sayFaults(p.Archive); err == nil && code == exit.OK {
+	if faults := Of(a.App).sayFaults(p.Archive); err == nil && *code == exit.OK {
 		return faults // the answer may lack what the archive lacks
 	}
-	return errors.Join(err, exit.With(code))
+	return errors.Join(err, exit.With(*code))
 }
 
 // verifyPast checks an archive, and the promises over it and the log behind it. What lies before a part

@@ -171,6 +171,7 @@ func (a *IncidentCommands) inside(ctx context.Context, name string, lay layer, f
 		return err
 	}
 	defer os.RemoveAll(dir)
+	s.HTTP.Address = "" // unless who lays it out wants pages
 	from, to, err := lay(dir, &s)
 	if err != nil {
 		return unfit(name, err)

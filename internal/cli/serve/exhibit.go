@@ -15,7 +15,8 @@ import (
 )
 
 // Exhibit serves the log in a data directory read-only: it decides nothing and runs nothing, and
-// from the moment at which it calls look it accepts no messages. It ends when look returns.
+// from the moment at which it calls look it accepts no messages. With an address for HTTP it serves pages,
+// and says where. It ends when look returns.
 func (a *Commands) Exhibit(ctx context.Context, dir string, s settings.Values, look func(ctx context.Context, url string) error) error {
 	log := slog.New(slog.DiscardHandler)
 	server, err := embed.Start(embed.Config{Dir: dir, Log: log})
@@ -27,7 +28,11 @@ func (a *Commands) Exhibit(ctx context.Context, dir string, s settings.Values, l
 	defer stop()
 	p := a.newParts(ctx, dialEmbedded(server, log), s, settings.AtOnce, log)
 	defer p.close()
-	if err := p.exhibit(dir); err != nil {
+	err = p.listenHTTP(dir)
+	if err == nil {
+		err = p.exhibit(dir)
+	}
+	if err != nil {
 		stop()
 		_ = p.wait() // err is the reason
 		return err
@@ -35,7 +40,9 @@ func (a *Commands) Exhibit(ctx context.Context, dir string, s settings.Values, l
 	if !p.ready() {
 		return p.wait()
 	}
-	err = look(p.ctx, server.URL())
+	if _, err = a.sayHTTP(p, dir, true); err == nil {
+		err = look(p.ctx, server.URL())
+	}
 	stop()
 	if ended := p.wait(); err == nil {
 		err = ended
@@ -65,13 +72,19 @@ func (p *parts) exhibit(dir string) error {
 	if err != nil {
 		return err
 	}
-	p.start((&projections.Projector{Log: reading, Store: model, Logger: p.log, Complete: true}).Run)
+	projector := &projections.Projector{Log: reading, Store: model, Logger: p.log, Complete: true}
+	if p.http != nil {
+		projector.Observers = append(projector.Observers, p.http, p.pages)
+	}
+	p.start(projector.Run)
 	p.starting.Add(2)
 	p.start(func(ctx context.Context) error {
 		defer p.starting.Done()
 		return model.Wait(ctx, last)
 	})
-	p.start((&answers.Service{Conn: nc, Client: client.New(answering, ""), Model: model, Version: wording.ThisBuild().Version, Nodes: p.settings.Nodes(),
-		Now: p.clock.Now, Ready: p.starting.Done, Log: p.log}).Run)
+	service := &answers.Service{Conn: nc, Client: client.New(answering, ""), Model: model, Version: wording.ThisBuild().Version, Nodes: p.settings.Nodes(),
+		Now: p.clock.Now, Ready: p.starting.Done, Log: p.log}
+	p.serveHTTP(service, answering)
+	p.start(service.Run)
 	return nil
 }
