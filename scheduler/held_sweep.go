@@ -132,6 +132,9 @@ func (s *Scheduler) letGo(ctx context.Context, t *task.Task) error {
 		}
 	}
 	did, err := s.judge(ctx, &d)
+	if errors.Is(err, errJustGone) {
+		return nil
+	}
 	if did {
 		s.repaired(RepairHold, "what it needs has ended, and it was still held; the sweep lets it go", "task", string(t.ID))
 	}

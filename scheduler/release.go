@@ -22,7 +22,12 @@ const (
 	looksAtOnce = 512
 	// releaseAgain is how long after an error a held task is examined again.
 	releaseAgain = time.Second
+	// offerWithin is how long whoever lets a task go has for its offer, before another scheduler places it.
+	offerWithin = releaseAgain / 2
 )
+
+// errJustGone says that another scheduler has let a task go, and may be about to place its offer.
+var errJustGone = errors.New("another scheduler has just let it go")
 
 // release examines held tasks whenever there is news for them, until ctx ends.
 func (s *Scheduler) release(ctx context.Context) {
@@ -38,7 +43,9 @@ func (s *Scheduler) release(ctx context.Context) {
 		if err = errors.Join(err, why); err == nil || ctx.Err() != nil {
 			return nil, 0
 		}
-		s.log.Warn("cannot look at held tasks; trying again", "error", err, "tasks", len(failed))
+		if !errors.Is(err, errJustGone) {
+			s.log.Warn("cannot look at held tasks; trying again", "error", err, "tasks", len(failed))
+		}
 		return failed, releaseAgain
 	})
 }
@@ -153,8 +160,7 @@ func waitsForNeeds(t *task.Task) bool {
 	return t.State == task.Held && t.Needs != nil && slices.Contains(t.Holds, task.HoldNeeds)
 }
 
-// loadHeld reads a task, and returns nil if its needs do not hold it. The task is then dropped, and
-// if the scheduler that released it did not place its offer, loadHeld does.
+// loadHeld reads a task, and returns nil if its needs do not hold it. The task is then dropped.
 func (s *Scheduler) loadHeld(ctx context.Context, id task.ID) (*task.Task, error) {
 	t, err := s.rec.Load(ctx, id)
 	switch {
@@ -166,11 +172,17 @@ func (s *Scheduler) loadHeld(ctx context.Context, id task.ID) (*task.Task, error
 	case waitsForNeeds(&t):
 		return &t, nil
 	}
-	if err := s.rec.Settle(ctx, &t); err != nil {
-		return nil, err
+	return nil, s.wasLetGo(ctx, &t)
+}
+
+// wasLetGo drops a task that another scheduler let go. If that one did not place the offer, wasLetGo does,
+// but not at once: both would, when one has only written the first of two messages.
+func (s *Scheduler) wasLetGo(ctx context.Context, t *task.Task) error {
+	s.needs.done(t.ID, t.Seq)
+	if _, missing := task.NextOffer(t); missing && s.rec.Now().Sub(t.Since).Abs() < offerWithin {
+		return errJustGone
 	}
-	s.needs.done(id, t.Seq)
-	return nil, nil
+	return s.rec.Settle(ctx, t)
 }
 
 // lookUp reads the progress of needed tasks. The read model is enough for that: observe gets the
@@ -200,14 +212,18 @@ func (s *Scheduler) judge(ctx context.Context, d *decided) (did bool, err error)
 	defer done()
 	now, event, err := s.rec.Do(ctx, *t, command)
 	if errors.Is(err, task.ErrEnded) || errors.Is(err, task.ErrNotWaiting) || errors.Is(err, task.ErrNotHeld) {
-		err = nil // another scheduler was faster
+		event, err = nil, nil // another scheduler was faster
 	}
-	if err == nil {
-		err = s.rec.Settle(ctx, &now)
+	switch {
+	case err == nil && event == nil:
+		err = s.wasLetGo(ctx, &now)
+	case err == nil:
+		if err = s.rec.Settle(ctx, &now); err == nil {
+			s.needs.done(d.id, now.Seq)
+		}
 	}
 	if err != nil {
 		return false, fmt.Errorf("task %s: %w", d.id, err)
 	}
-	s.needs.done(d.id, now.Seq)
 	return event != nil, nil
 }

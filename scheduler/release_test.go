@@ -18,6 +18,7 @@ type hooked struct {
 	*testWorld
 	known func() // after a question to the read model, and before its answer
 	opens func() // before the fact that opens the needs of a held task
+	offer func() // before the next offer that is not of a birth
 }
 
 func once(f *func()) {
@@ -38,6 +39,11 @@ func (w *hooked) Append(ctx context.Context, f *events.Fact, last uint64) (uint6
 		once(&w.opens)
 	}
 	return w.Memory.Append(ctx, f, last)
+}
+
+func (w *hooked) Place(ctx context.Context, f *events.Fact) (uint64, error) {
+	once(&w.offer)
+	return w.Memory.Place(ctx, f)
 }
 
 // start starts a scheduler of that world, which ends with the test's bubble.
@@ -169,6 +175,56 @@ func TestOneOfferForEach(t *testing.T) {
 		w.wants(t, "it", second, task.Pending, "")
 		w.wantsOneOffer(t, second)
 		noRepairs(t, all)
+	})
+}
+
+// A scheduler that looks between another one's fact and its offer places none.
+func TestNoOfferBetweenFactAndOffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &hooked{testWorld: newTestWorld(t)}
+		w.join(t, "n1")
+		all := []*Scheduler{w.start(t), w.start(t)}
+		first := w.submit(t, job.Spec{})
+		second := w.need(t, "", "", first)
+		synctest.Wait()
+		w.offer = func() {
+			hold(time.Millisecond) // until the fact was observed
+			for _, s := range all {
+				s.needs.look(second)
+			}
+			hold(time.Millisecond) // until both have looked
+		}
+		w.end(t, first)
+		pass(time.Minute)
+		if w.offer != nil {
+			t.Error("nobody was about to place an offer")
+		}
+		w.wantsOneOffer(t, second)
+		noRepairs(t, all)
+	})
+}
+
+// If a scheduler dies between its fact and its offer, one that finds the fact places the offer soon, before
+// any sweep.
+func TestOfferOfADeadScheduler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &hooked{testWorld: newTestWorld(t)}
+		w.join(t, "n1")
+		first := w.submit(t, job.Spec{})
+		second := w.need(t, "", "", first)
+		w.end(t, first)
+		now, needed := w.task(t, second), w.task(t, first)
+		free, err := now.Needs.Follow([]task.Input{task.InputOf(&needed)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.do(t, now, free)
+		s := w.start(t)
+		synctest.Wait()
+		s.needs.look(second) // as for an old row, or when it has lost
+		pass(releaseAgain + offerWithin)
+		w.wantsOneOffer(t, second)
+		noRepairs(t, []*Scheduler{s})
 	})
 }
 
