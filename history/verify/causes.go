@@ -123,7 +123,7 @@ func (c *causes) visit(v *Verifier, r *events.Record) {
 		} else if ok {
 			delete(c.missing, f.ID)
 			v.book.Find(CauseFirst, Finding{Task: e.task, Seqs: []uint64{r.Seq, e.seq},
-				What: fmt.Sprintf("the fact at %d names as its cause one that comes after it, at %d", e.seq, r.Seq),
+				What: fmt.Sprintf("the event at %d names as its cause one that comes after it, at %d", e.seq, r.Seq),
 				Look: findings.Show(e.seq) + " and " + findings.Show(r.Seq)})
 		}
 	}
@@ -143,7 +143,7 @@ func (c *causes) end(v *Verifier) {
 	}
 	for cause, e := range findings.Sorted(c.missing) {
 		v.book.Find(CauseFirst, Finding{Task: e.task, Seqs: []uint64{e.seq},
-			What: fmt.Sprintf("the fact at %d names as its cause %s, which the log does not hold before it", e.seq, cause),
+			What: fmt.Sprintf("the event at %d names as its cause %s, which the log does not hold before it", e.seq, cause),
 			Look: findings.Show(e.seq)})
 	}
 }
@@ -157,7 +157,7 @@ func (v *Verifier) dismissed(r *events.Record) {
 	v.book.Checked[CauseFirst]++
 	if seq := r.Fact.Message; seq >= r.Seq {
 		v.book.Find(CauseFirst, Finding{Seqs: []uint64{seq, r.Seq},
-			What: fmt.Sprintf("the fact at %d dismisses a message that comes after it, at %d", r.Seq, seq),
+			What: fmt.Sprintf("the event at %d dismisses a message that comes after it, at %d", r.Seq, seq),
 			Look: findings.Show(r.Seq)})
 		return
 	}

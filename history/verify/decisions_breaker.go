@@ -149,7 +149,7 @@ func (s *story) heldBack(v *Verifier, k *task.Task, by *task.By, r *events.Recor
 	k.Job, ok = v.tasks.words.Text(s.job), true
 	if read.Circuit.State = limit.StateClosed; by.Circuit > 0 {
 		read.Circuit, ok = edition(s, v, r, v.guardedJob(k.Job).circuits, by.Circuit, func(c *limit.Circuit) uint64 { return c.Head },
-			fmt.Sprintf("the fact of the breaker of job %s at %d, and there is none", k.Job, by.Circuit))
+			fmt.Sprintf("the event of the breaker of job %s at %d, and there is none", k.Job, by.Circuit))
 	}
 	return read, fmt.Sprintf("the breaker of job %s, which was %s, holds nothing back", k.Job, read.Circuit.State), ok
 }

@@ -43,7 +43,7 @@ func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 	switch {
 	case none > 0:
 		v.book.Checked[Decisions]++
-		s.found(v, Decisions, []uint64{none, r.Seq}, "%s was decided by a fact of a node or queue at %d, and there is none", r.Fact.Type, none)
+		s.found(v, Decisions, []uint64{none, r.Seq}, "%s was decided by an event of a node or queue at %d, and there is none", r.Fact.Type, none)
 		return
 	case w == nil:
 		v.book.Forgotten++

@@ -35,7 +35,7 @@ func (s *story) account(v *Verifier, k *task.Task, r *events.Record) (account ta
 	n, known := v.pasts.Of(k.Node).StoredAt(by.Lease.Node)
 	if !known {
 		if by.Lease.Node >= r.Seq || !v.pasts.Of(k.Node).Forgot(by.Lease.Node) {
-			s.found(v, Decisions, []uint64{by.Lease.Node, r.Seq}, "%s was decided by the fact of node %s at %d, and there is none", r.Fact.Type, k.Node, by.Lease.Node)
+			s.found(v, Decisions, []uint64{by.Lease.Node, r.Seq}, "%s was decided by the event of node %s at %d, and there is none", r.Fact.Type, k.Node, by.Lease.Node)
 			return account, false
 		}
 		v.book.Forgotten++

@@ -104,7 +104,7 @@ func (s *story) throttled(v *Verifier, k *task.Task, e *task.Throttled, r *event
 	q, _ := v.queuePast.At(name, since)
 	if !ok || err != nil || q != nil && queue.RateOf(q) != (queue.Rate{Queue: name, Since: since}) || since >= r.Seq {
 		v.book.Checked[Decisions]++
-		s.found(v, Decisions, []uint64{since, r.Seq}, "%s by the limit %s, and no fact has set that", r.Fact.Type, strings.Clone(e.Limit))
+		s.found(v, Decisions, []uint64{since, r.Seq}, "%s by the limit %s, and no event has set that", r.Fact.Type, strings.Clone(e.Limit))
 		return
 	}
 	c := task.Claim{Node: e.Node, After: k.Turn, Rate: queue.Rate{Queue: name, Since: since}}

@@ -64,7 +64,7 @@ func (s *story) known(v *Verifier, k *task.Known, r *events.Record) (p duties.Pe
 	switch {
 	case k.At >= r.Seq || known && n.Head != k.At:
 		v.book.Checked[Decisions]++
-		s.found(v, Decisions, []uint64{k.At, r.Seq}, "%s was decided by the fact of node %s at %d, and there is none", r.Fact.Type, k.Node, k.At)
+		s.found(v, Decisions, []uint64{k.At, r.Seq}, "%s was decided by the event of node %s at %d, and there is none", r.Fact.Type, k.Node, k.At)
 		return p, false
 	case !known:
 		v.book.Forgotten++

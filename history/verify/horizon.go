@@ -37,7 +37,7 @@ func (v *Verifier) uncarried(r *events.Record) {
 		}
 	}
 	v.carried = nil
-	v.book.Find(CauseFirst, Finding{Task: c.Fold.ID, Seqs: []uint64{c.Seq}, What: "it is carried, and no fact on its chain says so directly behind", Look: findings.Show(c.Seq)})
+	v.book.Find(CauseFirst, Finding{Task: c.Fold.ID, Seqs: []uint64{c.Seq}, What: "it is carried, and no event on its chain says so directly behind", Look: findings.Show(c.Seq)})
 }
 
 // keeps returns the carried task that a fact makes count, and compares it with the facts before, if the
@@ -56,7 +56,7 @@ func (s *story) keeps(v *Verifier, k *task.Task, r *events.Record) *task.Carriag
 	}
 	have, want := v.tasks.thin(&c.Fold, &folded{}), s.now
 	if have.seq, want.seq = c.After, c.After; len(v.tasks.differences(have, want)) > 0 {
-		s.found(v, Decisions, []uint64{c.Seq, r.Seq}, "what is carried differs from the facts before: %s", strings.Join(v.tasks.differences(have, want), ", "))
+		s.found(v, Decisions, []uint64{c.Seq, r.Seq}, "what is carried differs from the events before: %s", strings.Join(v.tasks.differences(have, want), ", "))
 	}
 	return c
 }
@@ -72,7 +72,7 @@ func (v *Verifier) keptNode(was node.Node, r *events.Record) {
 	have, _ := json.Marshal(&c.Fold) // both came from JSON
 	want, _ := json.Marshal(&was)
 	if !bytes.Equal(have, want) {
-		v.book.Find(Decisions, Finding{Node: was.ID, Seqs: []uint64{was.Head, r.Seq}, What: "what is carried of the node differs from the facts before", Look: findings.Show(r.Seq)})
+		v.book.Find(Decisions, Finding{Node: was.ID, Seqs: []uint64{was.Head, r.Seq}, What: "what is carried of the node differs from the events before", Look: findings.Show(r.Seq)})
 	}
 }
 

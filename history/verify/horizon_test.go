@@ -151,7 +151,7 @@ func TestWrongHorizonsAreFound(t *testing.T) {
 		want  string
 	}{
 		"a lie": {task.Running, func(r *record, k *task.Task) { r.carry(k, func(c *task.Carried) { c.Fold.Attempt++ }) }, nil, 0,
-			"I-11 what is carried differs from the facts before: attempt is 2 in the row and 1 in the log"},
+			"I-11 what is carried differs from the events before: attempt is 2 in the row and 1 in the log"},
 		"a lie about a node": {task.Finished, func(r *record, _ *task.Task) {
 			a := events.FoldNode("a", r.log[:1])
 			a.Session = "another"
@@ -160,7 +160,7 @@ func TestWrongHorizonsAreFound(t *testing.T) {
 		"without the fact on its chain": {task.Pending, func(r *record, k *task.Task) {
 			r.carry(k, nil)
 			r.log = r.log[:len(r.log)-1]
-		}, nil, 0, "I-7 it is carried, and no fact on its chain says so directly behind"},
+		}, nil, 0, "I-7 it is carried, and no event on its chain says so directly behind"},
 		"nothing is carried there": {task.Pending, func(r *record, k *task.Task) {
 			r.add(events.KindChain, events.Fact{Task: k.ID, Event: task.Kept{Head: 3}})
 		}, nil, 0, "I-7 task.kept, and nothing is carried directly before it"},

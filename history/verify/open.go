@@ -82,7 +82,7 @@ func (v *Verifier) judge(s *story, k *task.Task, around duties.Surroundings, now
 		}
 		s.found(v, rule, []uint64{since}, "it is %s, and its next offer should have come by %s (%v ago): %s", k.State, when(findings.StampOf(duty.By)), late, duty.What)
 	default:
-		s.found(v, rule, []uint64{s.now.seq}, "it is %s and past its deadline of %s (%v ago), and no fact says so: %s was to %s", k.State, when(findings.StampOf(duty.By)), late, duty.Who, duty.What)
+		s.found(v, rule, []uint64{s.now.seq}, "it is %s and past its deadline of %s (%v ago), and no event says so: %s was to %s", k.State, when(findings.StampOf(duty.By)), late, duty.Who, duty.What)
 	}
 }
 

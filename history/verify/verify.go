@@ -334,7 +334,7 @@ func (v *Verifier) remarks() {
 		v.book.Note(OneEnd, "what happened before %d is not known", v.cfg.From)
 	}
 	if v.book.Forgotten > 0 {
-		v.book.Note(Decisions, "%d were made by facts that lie too far back, or that not all have known", v.book.Forgotten)
+		v.book.Note(Decisions, "%d were made by events that lie too far back, or that not all have known", v.book.Forgotten)
 	}
 	if v.book.Overtaken > 0 {
 		v.book.Note(Decisions, "%d were made while an offer was on its way", v.book.Overtaken)
@@ -344,7 +344,7 @@ func (v *Verifier) remarks() {
 	}
 	v.book.Note(Limits, "slots of nodes, and concurrency; rates and budgets are checked by %s", Decisions)
 	if v.book.Checked[OneTask] == 0 {
-		v.book.Note(OneTask, "no fact names a schedule")
+		v.book.Note(OneTask, "no event names a schedule")
 	}
 	switch {
 	case !v.rowsCame && !v.book.Noted(ReadModel):

@@ -205,7 +205,7 @@ func (l *Lines) admits(r *events.Record, e *task.Granted, from map[string]time.T
 	for _, id := range f.what.Refused {
 		s, ok := l.stops[id]
 		if !ok || limit.ScopeOf(s.limit) != f.scope {
-			l.granted(r, id, 0, "it names a task that no fact before it refuses or asks to make place")
+			l.granted(r, id, 0, "it names a task that no event before it refuses or asks to make place")
 			continue
 		}
 		if f.stops == nil {

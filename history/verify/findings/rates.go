@@ -139,7 +139,7 @@ func (l *Lines) counts(under Bounds, g *task.Grant, r *events.Record, takes map[
 	case forgotten:
 		l.book.Forgotten++
 	case len(left) > 1 || q == nil || queue.RateOf(q).Counter() != left[0]:
-		return fmt.Sprintf("it is admitted under %s, and no fact at %d has set that", value.List(left), g.Rated)
+		return fmt.Sprintf("it is admitted under %s, and no event at %d has set that", value.List(left), g.Rated)
 	case limit.ScopeOf(left[0]) == r.Fact.Scope:
 		takes[left[0]] = append(takes[left[0]], q.Rate)
 	}
