@@ -3,18 +3,24 @@ package promises
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/events"
 	"millrace/events/jet/embed"
 	jetnames "millrace/events/jet/names"
 	"millrace/integration/harness"
@@ -112,87 +118,203 @@ func (p *forgetful) writes() string {
 	return "echo $MILLRACE_TASK $MILLRACE_EPOCH >> " + filepath.Join(p.Dir, "ran")
 }
 
-var horizons = flag.Int("horizons", 0, "how many horizons TestHorizons goes through; 0 for 2, or with -long 8")
+var horizons = flag.Int("horizons", 0, "how many horizons TestHorizons and TestHorizonsOfThree go through; 0 for 2, or with -long 8")
 
-// What has ended leaves the log again and again, while servers and, with -long, workers and the NATS
-// server are killed. What lives goes on as if nothing had happened. The judge is what the tasks' own
-// programs have written: each task has run, under one epoch, or under several if its worker was killed.
+// broker is the NATS of a place, which can be broken.
+type broker interface {
+	// breaks kills a server of it, and starts that again.
+	breaks()
+}
+
+// lone is one NATS server, a process of its own.
+type lone struct {
+	*otherNATS
+	port string
+}
+
+func (n lone) breaks() {
+	_ = n.cmd.Process.Kill() // it runs
+	n.stop()
+	n.start(n.port)
+}
+
+// trio are three servers, of which the leader of the log goes.
+type trio struct {
+	p *forgetful
+	*embed.Cluster
+}
+
+func (c trio) breaks() {
+	c.p.Helper()
+	at := -1
+	c.p.Until("the log has a leader", func() bool {
+		at = slices.IndexFunc(c.Servers, func(ns *server.Server) bool { return ns.JetStreamIsStreamLeader("$G", jetnames.LogStream) })
+		return at >= 0
+	})
+	c.Servers[at].Shutdown()
+	c.Servers[at].WaitForShutdown()
+	if err := c.Restart(at); err != nil {
+		c.p.Fatal(err)
+	}
+	c.p.URL = c.URL()
+	c.p.Until("all have the log again", func() bool {
+		return !slices.ContainsFunc(c.Servers, func(ns *server.Server) bool { return !ns.JetStreamIsStreamCurrent("$G", jetnames.LogStream) })
+	})
+}
+
+// What has ended leaves the log again and again for an archive, while servers, workers, who submits, and
+// the NATS server are killed. What lives goes on as if nothing had happened.
 func TestHorizons(t *testing.T) {
 	t.Parallel()
 	p := newForgetful(t)
-	nats := embed.Config{Dir: p.Path("nats"), Port: testkit.Port(t)}
-	start := func() *embed.Server {
-		s, err := embed.Start(nats)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.URL = s.URL()
-		return s
-	}
-	store := start()
-	defer func() { store.Stop() }()
+	n := lone{&otherNATS{p: p.Place, store: t.TempDir()}, strconv.Itoa(testkit.Port(t))}
+	n.start(n.port)
+	defer func() { n.stop() }()
+	p.horizons(n)
+}
+
+// The same with three NATS servers, of which the one that leads the log is lost.
+func TestHorizonsOfThree(t *testing.T) {
+	t.Parallel()
+	p := newForgetful(t)
+	n := trio{p, startCluster(t)}
+	p.URL = n.URL()
+	p.Let("MILLRACE_REPLICAS", "3")
+	p.horizons(n)
+}
+
+// drillSlots is how many attempts one killed process makes again at most.
+const drillSlots = 4
+
+// horizons goes through many horizons. The first judge is what the tasks' own programs have written:
+// each task has run, under one epoch, or under several if processes were killed. The second is the
+// archive with the log: it has all that was written, and what was promised.
+func (p *forgetful) horizons(n broker) {
+	p.Let("MILLRACE_ARCHIVE", p.Path("past"))
 	p.serve("one")
 	p.serve("two")
-	worker := p.Worker("w")
+	worker := p.Worker("w", "--slots", strconv.Itoa(drillSlots))
 	p.c = p.Connect()
 	waits := p.Submit(p.writes(), "--signal", "go")
 	later := p.Submit(p.writes(), "--delay", testkit.Size("8s", "20s"))
 	unique := p.Submit(p.writes(), "--signal", "go", "--unique", "only")
-	want, kills := []task.ID{waits, later, unique}, 0
-	for n := 0; len(p.moved) < cmp.Or(*horizons, testkit.Size(2, 8)); n++ {
-		if n > testkit.Size(20, 1000) {
-			t.Fatalf("after %d waves the log has %d horizons", n, len(p.moved))
+	want, kills, breaks := []task.ID{waits, later, unique}, 0, 0
+	for wave := 0; len(p.moved) < cmp.Or(*horizons, testkit.Size(2, 8)); wave++ {
+		if wave > testkit.Size(20, 1000) {
+			p.Fatalf("after %d waves the log has %d horizons", wave, len(p.moved))
 		}
 		for range 3 {
 			want = append(want, p.Submit(p.writes()))
 		}
+		want = append(want, p.cutOff())
 		p.wave()
 		h, _ := p.horizon()
-		switch victim := rand.IntN(4); {
-		case n == 0, victim == 0: // a server, in the middle of whatever it does
+		switch victim := rand.IntN(5); {
+		case wave == 0, victim == 0: // a server, in the middle of whatever it does
 			name := []string{"one", "two"}[rand.IntN(2)]
 			p.servers[name].Kill()
 			p.serve(name)
-		case *testkit.Long && victim == 1:
+		case wave == 1, victim == 1:
+			n.breaks()
+			breaks++
+		case *testkit.Long && victim == 2:
 			worker.Kill()
 			kills++
-			worker = p.Worker("w")
-		case *testkit.Long && victim == 2:
-			store.Stop()
-			store = start()
+			worker = p.Worker("w", "--slots", strconv.Itoa(drillSlots))
 		}
 		p.passes(h.First)
 	}
 	p.passes(0)
 	taken := p.Try("run", "--shell", p.writes(), "--unique", "only")
 	if taken.Code == 0 || !strings.Contains(taken.Errs, string(unique)) {
-		t.Errorf("the key of a task that was carried is not taken: %+v", taken)
+		p.Errorf("the key of a task that was carried is not taken: %+v", taken)
 	}
 	for _, id := range []task.ID{waits, unique} {
 		p.Run("task", "approve", string(id))
 	}
 	p.Until("all have run", func() bool {
 		ran := p.ran()
-		for _, id := range want {
-			if len(ran[string(id)]) == 0 {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(want, func(id task.ID) bool { return len(ran[string(id)]) == 0 })
 	})
 	extra := 0
 	for id, epochs := range p.ran() {
 		for epoch, times := range epochs {
 			if times != 1 {
-				t.Errorf("task %s has run %d times under epoch %s", id, times, epoch)
+				p.Errorf("task %s has run %d times under epoch %s", id, times, epoch)
 			}
 		}
 		extra += len(epochs) - 1
 	}
-	if most := kills * 16; extra > most {
-		t.Errorf("%d attempts were made again, and a worker was killed %d times", extra, kills)
+	if most := (kills + breaks) * drillSlots; extra > most {
+		p.Errorf("%d attempts were made again, and a worker was killed %d times, NATS %d times", extra, kills, breaks)
 	}
-	t.Logf("%d horizons, %d waves, %d tasks, %d kills of workers, %d attempts again", len(p.moved), p.waves, len(want), kills, extra)
+	p.agrees(want)
+	p.Logf("%d horizons, %d waves, %d tasks, %d kills of workers, %d of NATS, %d attempts again", len(p.moved), p.waves, len(want), kills, breaks, extra)
+}
+
+// cutOff submits a task, is killed meanwhile, and does it again under the same id.
+func (p *forgetful) cutOff() task.ID {
+	p.Helper()
+	id := events.NewID(time.Now())
+	args := []string{"run", "--shell", p.writes(), "--id", id}
+	cut := p.Start(args...)
+	<-time.After(rand.N(60 * time.Millisecond)) // any moment is a good one
+	cut.Kill()
+	p.Run(args...)
+	return task.ID(id)
+}
+
+// agrees holds what the programs have written against the archive and the log together, and has the
+// program judge them.
+func (p *forgetful) agrees(want []task.ID) {
+	p.Helper()
+	p.Until("nothing is open", func() bool {
+		r := p.Try("task", "ls", "--state", "active", "--names")
+		return r.Code == 0 && r.Out == ""
+	})
+	for _, s := range p.servers {
+		s.Stop() // now nothing moves
+	}
+	began, ended := map[string]bool{}, map[task.ID]map[uint64]bool{}
+	for _, text := range []string{p.Run("archive", "export"), p.Run("events", "export")} { // both may have a message
+		reader, err := events.NewExportReader(strings.NewReader(text))
+		if err != nil {
+			p.Fatal(err)
+		}
+		for {
+			r, err := reader.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				p.Fatal(err)
+			}
+			switch r.Fact.Type {
+			case events.AttemptStarted:
+				began[fmt.Sprint(r.Fact.Task, " ", r.Seq)] = true
+			case events.AttemptFinished:
+				if ended[r.Fact.Task] == nil {
+					ended[r.Fact.Task] = map[uint64]bool{}
+				}
+				ended[r.Fact.Task][r.Seq] = true
+			}
+		}
+	}
+	for id, epochs := range p.ran() {
+		for epoch := range epochs {
+			if !began[id+" "+epoch] {
+				p.Errorf("task %s has run under epoch %s, which no event began", id, epoch)
+			}
+		}
+	}
+	for _, id := range want {
+		if len(ended[id]) != 1 {
+			p.Errorf("task %s has finished %d times", id, len(ended[id]))
+		}
+	}
+	if r := p.Try("verify", "--settled", "--archive", p.Path("past")); r.Code > 1 || !strings.Contains(r.Out, "0 violations") {
+		p.Errorf("%+v", r)
+	}
 }
 
 // What lay before the horizon starts nothing when somebody puts it into the log again, and no task is
