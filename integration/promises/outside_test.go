@@ -15,20 +15,12 @@ import (
 var replaceLine = regexp.MustCompile(`(?m)^go mod edit -require (millrace@\S+) -replace millrace=\S+$`)
 
 // A program in a module of its own, which imports Millrace as README says, submits and runs tasks
-// on the `millrace dev` of its user without being told where that is. It links no command line; what
-// programs link that have no server in them is held in integration/house.
+// on the `millrace dev` of its user without being told where that is. It links no command line.
 func TestAProgramOutsideOfTheRepository(t *testing.T) {
 	t.Parallel()
 	p := harness.New(t, 2*time.Second)
 	program := buildOutside(p, "../../examples/shop/main.go", "../../examples/shop/web.go")
-	version, err := exec.CommandContext(t.Context(), "go", "version", "-m", program).CombinedOutput()
-	if err != nil || !strings.Contains(string(version), "nats.go") {
-		t.Fatalf("%v\n%s", err, version)
-	}
-	if strings.Contains(string(version), "cobra") {
-		t.Errorf("it links cobra:\n%s", version)
-	}
-
+	linksNone(p, program, "cobra")
 	dev := p.Dev("--name", "vm", "--queue", "default")
 	dev.Until("others find it", func() bool { return strings.Contains(dev.Said.String(), "Millrace is ready") })
 	millrace := p.Program
@@ -52,6 +44,42 @@ func TestAProgramOutsideOfTheRepository(t *testing.T) {
 		t.Errorf("the command line lists %q, want two tasks", names)
 	}
 	dev.Stop()
+}
+
+// A program outside that brings no server along links neither a NATS server nor a database. It learns
+// whether somebody has named its server, so that it can refuse one in production that was only found.
+func TestAProgramWithoutAServer(t *testing.T) {
+	t.Parallel()
+	p := harness.New(t, 2*time.Second)
+	program := buildOutside(p, "testdata/clerk/main.go")
+	linksNone(p, program, "nats-server", "sqlite", "cobra")
+
+	p.Dev("--name", "vm", "--queue", "default")
+	url := p.URL
+	p.Program, p.URL = program, "" // the server is only found
+	p.Let("CLERK_ENV", "production")
+	if r := p.Try("work"); r.Code != 1 || !strings.Contains(r.Errs, "which server?") {
+		t.Errorf("a worker in production that nobody told its server: exit code %d\n%s", r.Code, r.Errs)
+	}
+	p.URL = url
+	p.Start("work")
+	if out := p.Run("submit"); out != "filed a letter" {
+		t.Errorf("clerk submit says %q", out)
+	}
+}
+
+// linksNone fails if a program links a module of some names.
+func linksNone(p *harness.Place, program string, heavies ...string) {
+	p.Helper()
+	version, err := exec.CommandContext(p.Context(), "go", "version", "-m", program).CombinedOutput()
+	if err != nil || !strings.Contains(string(version), "nats.go") {
+		p.Fatalf("%v\n%s", err, version)
+	}
+	for _, heavy := range heavies {
+		if strings.Contains(string(version), heavy) {
+			p.Errorf("it links %s:\n%s", heavy, version)
+		}
+	}
 }
 
 // buildOutside makes a module of some files in a folder of its own, and builds it. It downloads
