@@ -100,7 +100,6 @@ var plan = map[string][]string{
 	"examples":               anything, // is the command that shows them
 	"examples/crawl":         {"examples/crawl/crawler"},
 	"examples/crawl/crawler": {},
-	"examples/start":         {"embedded"},
 	"examples/shop":          {"embedded", "service/client", "task"},
 }
 
