@@ -2,8 +2,6 @@ package embedded
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"millrace/events"
@@ -11,7 +9,6 @@ import (
 	"millrace/projections"
 	"millrace/scheduler"
 	"millrace/task"
-	"millrace/task/output"
 )
 
 // nodeTTL is how long heartbeats of workers of package millrace last.
@@ -39,19 +36,8 @@ func (h *house) keep(store *jet.Store, view *projections.Store, decider *schedul
 		return nil
 	})
 	rec := &events.Recorder{Log: store}
-	h.start((&scheduler.Retention{Kind: scheduler.Output, Now: store.Now, Log: h.log, Store: left{view, rec, store.OutputTasks,
-		func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error) {
-			return store.DropOutput(ctx, t.ID, func(n int) output.Lines {
-				said := output.Line{N: 1, At: now, Stream: output.System, Text: fmt.Sprintf("%d lines dropped: %s", n, reason)}
-				return output.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Dropped: n, Lines: []output.Line{said}}
-			})
-		}, store.ForgetOutput}}).Run)
-	h.start((&scheduler.Retention{Kind: scheduler.Records, Now: store.Now, Log: h.log, Store: left{view, rec, store.RecordTasks,
-		func(ctx context.Context, t *task.Task, reason string, _ time.Time) (bool, error) {
-			return store.DropRecords(ctx, t.ID, func(n int) output.Records {
-				return output.Records{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Items: []json.RawMessage{}, Dropped: n, Reason: reason}
-			})
-		}, store.ForgetRecords}}).Run)
+	h.start((&scheduler.Retention{Kind: scheduler.Output, Now: store.Now, Log: h.log, Store: store.LeftLines(view, rec)}).Run)
+	h.start((&scheduler.Retention{Kind: scheduler.Records, Now: store.Now, Log: h.log, Store: store.LeftRecords(view, rec)}).Run)
 	forgets := &scheduler.Collector{Forget: scheduler.Forget{
 		Rec: &events.Recorder{Log: store, Actor: events.PartScheduler, Now: store.Now, NewID: events.NewID}, Log: store,
 		Keeping: scheduler.Keeping{Age: keepAge, Tasks: keepTasks}, Ended: view.Ended,
@@ -68,30 +54,3 @@ const (
 	keepAge   = 30 * 24 * time.Hour
 	keepTasks = 1_000_000
 )
-
-// left is what retention needs to know about one kind of what tasks leave.
-type left struct {
-	*projections.Store
-	rec   *events.Recorder
-	tasks func(context.Context) ([]task.ID, error)
-	drop  func(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error)
-	// forget removes what is from before a time.
-	forget func(ctx context.Context, before time.Time) error
-}
-
-// Forget implements [scheduler.Store].
-func (l left) Forget(ctx context.Context) error {
-	before, err := l.RunsSince(ctx)
-	if err != nil || before.IsZero() {
-		return err
-	}
-	return l.forget(ctx, before)
-}
-
-func (l left) Tasks(ctx context.Context) ([]task.ID, error) { return l.tasks(ctx) }
-
-func (l left) Load(ctx context.Context, id task.ID) (task.Task, error) { return l.rec.Load(ctx, id) }
-
-func (l left) Drop(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error) {
-	return l.drop(ctx, t, reason, now)
-}

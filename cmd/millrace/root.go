@@ -12,7 +12,6 @@ import (
 	"millrace/internal/cli/history"
 	"millrace/internal/cli/job"
 	"millrace/internal/cli/node"
-	"millrace/internal/cli/queue"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/task"
@@ -49,9 +48,9 @@ func (a *app) entries() []entry {
 		{groupWork, "task", a.taskCommand},
 		{groupWork, "data", task.Of(a.App).Command},
 		{groupWork, "dlq", verb.Of(a.App).Letters},
-		{groupWork, "limit", queue.Of(a.App).Limits},
+		{groupWork, "limit", job.Of(a.App).Limits},
 		{groupWork, "node", node.Of(a.App).Command},
-		{groupWork, "queue", queue.Of(a.App).Command},
+		{groupWork, "queue", job.Of(a.App).Queues},
 		{groupWork, "events", history.Of(a.App).Command},
 		{groupWork, "diff", task.Of(a.App).DiffAll},
 		{groupWork, "horizon", history.Of(a.App).Horizon},

@@ -1,4 +1,5 @@
-// Package job stores, shows and changes jobs, calendars, schedules, the files that they name, and tokens.
+// Package job stores, shows and changes jobs, calendars, schedules, the files that they name, tokens, queues and
+// limits: what an operator sets up.
 package job
 
 import "millrace/internal/cli/connect"

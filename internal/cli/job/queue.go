@@ -1,4 +1,4 @@
-package queue
+package job
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"millrace/task/value"
 )
 
-// Command is millrace queue.
-func (a *Commands) Command() *cobra.Command {
+// Queues is millrace queue.
+func (a *Commands) Queues() *cobra.Command {
 	c := settings.Noun(&cobra.Command{
 		Use: "queue", Aliases: []string{"queues", "q"},
 		Short: "Queues: what waits in them, and how much may run",

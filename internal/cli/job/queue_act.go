@@ -1,4 +1,4 @@
-package queue
+package job
 
 import (
 	"context"
