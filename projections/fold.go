@@ -120,12 +120,15 @@ func (f *fold) next(ctx context.Context, feed events.Feed) ([]events.Record, err
 	return feed.Next(ctx)
 }
 
-// rest releases the memory of earlier batches, and SQLite's as well.
+// rest releases the memory of earlier batches, SQLite's as well, and pages of the file that are free.
 func (f *fold) rest(ctx context.Context) error {
 	f.index, f.changes, f.of, f.steps, f.noted = map[task.ID]int{}, nil, nil, nil, nil
 	err := f.past.Begin(f.at.Past)
 	if err == nil {
 		_, err = f.past.Write()
+	}
+	if err == nil {
+		err = f.vacuum(ctx)
 	}
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -33,7 +34,7 @@ func (f *fold) forget(ctx context.Context) error {
 		return err
 	}
 	var trimmed past.Index
-	var gone []string
+	var gone []task.ID
 	locked := false
 	err = f.w.transact(ctx, func(ctx context.Context) error {
 		var live []change
@@ -144,10 +145,10 @@ func (s *Store) RunsSince(ctx context.Context) (since time.Time, err error) {
 
 // forgetTasks removes the rows of the tasks that were born and have changed for the last time before a
 // sequence. It returns the others of those that were born before, and the ids of those that are gone.
-func (f *fold) forgetTasks(ctx context.Context, born []past.Born, below uint64) (live []change, gone []string, err error) {
+func (f *fold) forgetTasks(ctx context.Context, born []past.Born, below uint64) (live []change, gone []task.ID, err error) {
 	counts, dead := map[counted]int{}, map[task.Letter]int{}
-	for some := range slices.Chunk(born, rowsAtOnce) {
-		all, of := make([]change, len(some)), make([]*change, len(some))
+	for some := range slices.Chunk(born, idsAtOnce) {
+		all, of, from := make([]change, len(some)), make([]*change, len(some)), len(gone)
 		for i := range some {
 			all[i].task.ID, of[i] = some[i].ID, &all[i]
 		}
@@ -161,16 +162,27 @@ func (f *fold) forgetTasks(ctx context.Context, born []past.Born, below uint64) 
 			case c.task.Seq >= below:
 				live = append(live, *c)
 			default:
-				gone = append(gone, string(c.task.ID))
+				gone = append(gone, c.task.ID)
 				counts[countedOf(&c.task)]--
 				if kind := deadOf(&c.task); kind != "" {
 					dead[kind]--
 				}
-				if err := f.w.exec(ctx, "DELETE FROM tasks WHERE id = ?", string(c.task.ID)); err != nil {
-					return nil, nil, err
-				}
 			}
+		}
+		if err := inParts(gone[from:], func(in string, args []any) error {
+			return f.w.exec(ctx, "DELETE FROM tasks WHERE "+in, args...)
+		}); err != nil {
+			return nil, nil, err
 		}
 	}
 	return live, gone, f.writeCounts(ctx, counts, dead)
 }
+
+// vacuum gives pages of the file that rows left back to the file system, a bounded number at once. SQLite
+// frees one with each row of the answer.
+func (f *fold) vacuum(ctx context.Context) error {
+	return each(context.WithoutCancel(ctx), f.w.conn, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumed), nil, nil, func() error { return nil })
+}
+
+// vacuumed is how many pages are given back at once: 64 MB.
+const vacuumed = 16_384

@@ -258,3 +258,33 @@ func stillTold(t *testing.T, s *Store, h *history) {
 		}
 	}
 }
+
+// What rows left of the file goes back to the file system when the projector rests.
+func TestFileShrinks(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "view.db"))
+	f, err := newFold(t.Context(), s, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.w.close() }()
+	pages := func(of string) (n int) {
+		if err := f.w.conn.QueryRowContext(t.Context(), "PRAGMA "+of).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if err := f.apply(t.Context(), noops(t, 3000, 1)); err != nil {
+		t.Fatal(err)
+	}
+	full := pages("page_count")
+	if err := f.w.exec(t.Context(), "DELETE FROM tasks"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.rest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if free, left := pages("freelist_count"), pages("page_count"); free > 0 || left > full/4 {
+		t.Errorf("of %d pages %d are left, %d of them free", full, left, free)
+	}
+}

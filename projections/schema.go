@@ -19,7 +19,7 @@ const applicationID = 0x4d696c6c // "Mill"
 
 // foldVersion must be raised when the same facts give other rows without a change of tables or
 // fields, or when the form of the index of the past changes.
-const foldVersion = 19
+const foldVersion = 20
 
 // schemaVersion identifies the version of a file. Files of other versions are not migrated but
 // rebuilt from the log. It is computed from everything that makes a row: a field added to a task, a

@@ -168,7 +168,7 @@ func (s *Store) create() error {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite", s.dsn("_pragma=journal_mode(wal)"))
+	db, err := sql.Open("sqlite", s.dsn("_pragma=auto_vacuum(incremental)", "_pragma=journal_mode(wal)"))
 	if err != nil {
 		return err
 	}
@@ -183,11 +183,12 @@ func (s *Store) create() error {
 //
 // With synchronous=NORMAL a crash of the machine may lose the last commits, which are then folded
 // again, but cannot damage the file. A checkpoint comes each 16 MB of the write-ahead log, so that
-// its fsyncs are few. Up to 4 MB of pages are cached.
+// its fsyncs are few; what a large transaction added to that goes with it. Up to 4 MB of pages are
+// cached.
 func (s *Store) openFiles() error {
 	connector, err := newPreparing(s.dsn(
 		"_pragma=busy_timeout(5000)", "_pragma=journal_mode(wal)", "_pragma=synchronous(normal)",
-		"_pragma=wal_autocheckpoint(4000)", "_pragma=cache_size(-4000)"))
+		"_pragma=wal_autocheckpoint(4000)", "_pragma=journal_size_limit(16777216)", "_pragma=cache_size(-4000)"))
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"millrace/projections/past"
 	"millrace/projections/view"
+	"millrace/task"
 )
 
 // texts tells where tasks with a text may be, so that a search for a rare text reads few rows.
@@ -106,12 +107,12 @@ func (x *texts) note(first, last uint64, all []noted) {
 }
 
 // forget drops the blocks of which no task is left.
-func (x *texts) forget(gone []string) {
+func (x *texts) forget(gone []task.ID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	left := map[*block]int{}
 	for _, id := range gone {
-		left[x.blocks[x.find(id)]]++
+		left[x.blocks[x.find(string(id))]]++
 	}
 	last := x.blocks[len(x.blocks)-1]
 	x.blocks = slices.DeleteFunc(x.blocks, func(b *block) bool {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,7 +179,7 @@ const laterAtOnce = 500
 
 // judge decides what becomes of the tasks, and what holds the horizon back.
 func (p *passage) judge(ctx context.Context) error {
-	ids := slices.SortedFunc(maps.Keys(p.ended), func(a, b task.ID) int { return int(int64(p.ended[a].first) - int64(p.ended[b].first)) })
+	ids := inOrder(p.ended, func(e remains) uint64 { return e.first })
 	for some := range slices.Chunk(ids, laterAtOnce) {
 		later, err := p.later(ctx, some, p.below)
 		if err != nil {
@@ -216,7 +217,7 @@ func (p *passage) judge(ctx context.Context) error {
 		}
 		p.bury(id, p.ended[id].sums)
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(p.folds), func(a, b task.ID) int { return int(int64(p.folds[a].first) - int64(p.folds[b].first)) }) {
+	for _, id := range inOrder(p.folds, func(t *folded) uint64 { return t.first }) {
 		if err := p.look(ctx, id); err != nil {
 			return err
 		}
@@ -237,6 +238,24 @@ func (p *passage) judge(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// inOrder returns tasks in the order of their first facts.
+func inOrder[T any](of map[task.ID]T, first func(T) uint64) []task.ID {
+	type place struct {
+		seq uint64
+		id  task.ID
+	}
+	places := make([]place, 0, len(of))
+	for id, is := range of {
+		places = append(places, place{first(is), id})
+	}
+	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.seq, b.seq) })
+	ids := make([]task.ID, len(places))
+	for i := range places {
+		ids[i] = places[i].id
+	}
+	return ids
 }
 
 func (p *passage) hold(h Held) {
