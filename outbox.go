@@ -152,7 +152,8 @@ func (o *Outbox) wake() chan struct{} {
 const (
 	// outboxBatch is how many rows a relay takes at once.
 	outboxBatch = 100
-	// outboxPatience is how long a relay waits for the log; the database holds its rows meanwhile.
+	// outboxPatience is how long a relay waits for the log, and how long it works on a batch; the
+	// database holds its rows meanwhile.
 	outboxPatience = 10 * time.Second
 	// soon is how long after SubmitTx the relay looks first.
 	soon = 2 * time.Millisecond
@@ -249,21 +250,27 @@ func (o *Outbox) pass(ctx context.Context, log *slog.Logger) (more bool, err err
 	if err := found.Err(); err != nil {
 		return false, err
 	}
+	more = len(rows) == outboxBatch
 	var failed error
-	for _, r := range rows {
+	for began := time.Now(); len(rows) > 0; rows = rows[1:] {
+		r := &rows[0]
 		if failed = ctx.Err(); failed != nil {
 			break
 		}
-		fate, wait, err := r.fate(o.submit(ctx, &r, log))
+		if time.Since(began) > outboxPatience { // so that a slow log does not keep all from being removed
+			more = true
+			break
+		}
+		fate, wait, err := r.fate(o.submit(ctx, r, log))
 		if fate == rowStays {
 			failed = err
 			break
 		}
-		if err := o.settle(all, on, &r, fate, wait, err, log); err != nil {
+		if err := o.settle(all, on, r, fate, wait, err, log); err != nil {
 			return false, err
 		}
 	}
-	return len(rows) == outboxBatch, errors.Join(failed, end())
+	return more, errors.Join(failed, end())
 }
 
 func (o *Outbox) submit(ctx context.Context, r *row, log *slog.Logger) error {

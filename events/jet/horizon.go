@@ -78,7 +78,13 @@ func (s *Store) StoredAt(ctx context.Context, at time.Time) (seq uint64, stored 
 // whose task has not ended, or fire of a schedule. An offer for which no worker has asked yet has no
 // consumer, and is not found.
 func (s *Store) Floor(ctx context.Context) (floor events.Floor, err error) {
+	ctx, cancel := context.WithCancel(ctx)
 	consumers := s.log.ListConsumers(ctx)
+	defer func() { // what lists them would wait for ever for a reader, whatever becomes of ctx
+		cancel()
+		for range consumers.Info() {
+		}
+	}()
 	for is := range consumers.Info() {
 		offer, err := s.oldestOf(ctx, is)
 		if err != nil {

@@ -198,6 +198,10 @@ func TestImages(t *testing.T) {
 	if p.ends(own, task.Finished); !strings.Contains(p.printed(own), "the image's own command") {
 		t.Errorf("it has printed %q", p.printed(own))
 	}
+	typed := task.ID(strings.TrimSpace(p.Run("run", "--image", imageName, "--pull", "never", "--network", "none", "--mount", p.Path("secret")+":/secret:ro", "--runtime", "podman", "--env", "LINES=three", "--", p.program(), "say", "LINES")))
+	if p.ends(typed, task.Finished); !strings.Contains(p.printed(typed), "LINES=three true") {
+		t.Errorf("what was typed has printed %q", p.printed(typed))
+	}
 	failed := p.ends(p.task(nil, "exit"), task.Error)
 	if failed.Exit == nil || *failed.Exit != 3 || failed.Reason != value.Exit || !strings.Contains(failed.Message, "image "+imageName+" exited with code 3: leaving") {
 		t.Errorf("it ended as %s: %s", failed.Reason, failed.Message)

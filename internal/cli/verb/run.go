@@ -65,6 +65,11 @@ type RunFlags struct {
 	coded   string
 	vars    bool
 	memory  string
+	image   string
+	pull    settings.Choice
+	mounts  []string
+	network string
+	runtime settings.Choice
 
 	count  int
 	Wait   bool
@@ -79,7 +84,8 @@ func (a *Commands) Run() *cobra.Command {
 		Aliases: []string{"submit"},
 		Short:   "Submit a task: of a job, or of a command",
 		Long: `Submits a task and prints its id: of a stored job, or of a command after "--",
-of a shell line (--shell) or of a handler that a program registered (--handler).
+of a shell line (--shell), of a handler that a program registered (--handler), or of
+an image (--image).
 
 --wait waits for its end, --follow shows its output meanwhile; both end with the
 task's own exit code (see "millrace help exit-codes"). Ctrl-C ends the waiting; the
@@ -139,6 +145,13 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 		fs.StringVar(&f.coded, "encoding", "", "in which the command prints: a `name` such as gbk, latin1 or utf-16 (default utf-8)")
 		fs.BoolVar(&f.vars, "params-env", false, "give the command each parameter as a variable, too: P_NAME")
 		fs.StringVar(&f.memory, "memory", "", "how much memory the command may hold: `size` such as 512MiB")
+		fs.StringVar(&f.image, "image", "", "run the command in a container of this `image`, or the image's own command")
+		f.pull.Of = []string{job.PullMissing, job.PullAlways, job.PullNever}
+		fs.Var(&f.pull, "pull", "when the worker fetches the image (default "+job.PullMissing+")")
+		fs.StringArrayVar(&f.mounts, "mount", nil, "what of the node the container sees, `FROM:TO[:ro]` (repeat it)")
+		fs.StringVar(&f.network, "network", "", "`name` of the container's network, such as none or host (default that of its runtime)")
+		f.runtime.Of = job.Runtimes
+		fs.Var(&f.runtime, "runtime", "which program runs the image (default the first that the node has)")
 	})
 	settings.InGroup(fs, settings.GroupWhen, func() {
 		fs.StringVar(&f.signal, "signal", "", "hold it until the approval of this `name` is given (millrace task approve)")
@@ -271,7 +284,7 @@ func (f *RunFlags) due(now time.Time) (at time.Time, err error) {
 // what returns the job or the specification to run; exactly one must be given.
 func (f *RunFlags) what(name string, argv []string) (string, *job.Spec, error) {
 	given := 0
-	for _, there := range []bool{name != "", len(argv) > 0, f.shell != "", f.handler != ""} {
+	for _, there := range []bool{name != "", len(argv) > 0 || f.image != "" && f.shell == "", f.shell != "", f.handler != ""} {
 		if there {
 			given++
 		}
@@ -280,10 +293,10 @@ func (f *RunFlags) what(name string, argv []string) (string, *job.Spec, error) {
 	case given == 0:
 		return "", nil, fmt.Errorf("nothing to run: name a job, or a command after \"--\"")
 	case given > 1:
-		return "", nil, fmt.Errorf("a task runs one thing: a job, a command after \"--\", --shell or --handler")
+		return "", nil, fmt.Errorf("a task runs one thing: a job, a command after \"--\", --shell, --handler or --image")
 	case name != "" || f.handler != "":
-		if f.dir != "" || len(f.env) > 0 || f.stdin.Value != "" || f.talks.Value != "" || f.coded != "" || f.vars || f.memory != "" {
-			return "", nil, fmt.Errorf("--dir, --env, --stdin, --messages, --encoding, --params-env and --memory are for commands and --shell; a job or handler is given --param")
+		if f.dir != "" || len(f.env) > 0 || f.stdin.Value != "" || f.talks.Value != "" || f.coded != "" || f.vars || f.memory != "" || f.image != "" {
+			return "", nil, fmt.Errorf("--dir, --env, --stdin, --messages, --encoding, --params-env, --memory and --image are for commands and --shell; a job or handler is given --param")
 		}
 		if name != "" {
 			return name, nil, value.ValidName("job", name)
@@ -294,7 +307,8 @@ func (f *RunFlags) what(name string, argv []string) (string, *job.Spec, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	spec := &job.Spec{Run: &job.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env, Stdin: f.stdin.Value, Messages: f.talks.Value, Encoding: f.coded, ParamsEnv: f.vars}}
+	spec := &job.Spec{Run: &job.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env, Stdin: f.stdin.Value, Messages: f.talks.Value, Encoding: f.coded, ParamsEnv: f.vars,
+		Image: f.image, Pull: f.pull.Value, Mounts: f.mounts, Network: f.network, Runtime: f.runtime.Value}}
 	if f.memory != "" {
 		if spec.Resources.Memory, err = value.ParseSize(f.memory); err == nil && spec.Resources.Memory == 0 {
 			err = fmt.Errorf("%q is too small: want more than zero, or leave it out for no bound", f.memory)
