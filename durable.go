@@ -199,7 +199,7 @@ func Step[T any](ctx context.Context, name string, do func(context.Context) (T, 
 			return out, remembered(known, &out)
 		}
 	}
-	of := settings{job: job.Job{Name: "step"}}.with(options)
+	of := settings{job: job.Job{Name: "step", Spec: job.Spec{Handler: "step"}}}.with(options)
 	if err := of.fault(); err != nil {
 		r.leave()
 		return out, wrong(name, err)
