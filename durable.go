@@ -63,6 +63,7 @@ type running struct {
 	stopped error        // guarded by mu; why it comes to no more steps
 	busy    bool         // guarded by mu; a step is under way
 	park    *task.Park   // guarded by mu; what it waits for
+	told    int          // guarded by mu; how many it has recorded
 	spare   [4]task.Step // of fresh
 	handed  []task.Step  // guarded by mu; those of fresh that go with park
 }
@@ -84,6 +85,9 @@ func (r *running) steps() []task.Step {
 	}
 	return nil
 }
+
+// first is how many steps are done and recorded. The caller holds mu.
+func (r *running) first() int { return r.of.Task.Durable.Done() + r.told }
 
 // begin comes to a step. It returns what is remembered of it; nil if it is to be done. Then end must follow.
 func (r *running) begin(kind, name string) (*task.Step, error) {
@@ -118,13 +122,13 @@ func called(kind, name string) string {
 	return kind + " " + strconv.Quote(name)
 }
 
-// end ends a step that begin has begun, with what is to be remembered. With later, that may go with the
-// next step: if it is forgotten, nothing has come of it.
+// end ends a step that begin has begun, with what is to be remembered. With later, that goes with the next
+// step, or before it, by settle.
 func (r *running) end(ctx context.Context, s task.Step, later bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.busy = false
-	s.At = time.Now().UTC().Truncate(time.Microsecond)
+	s.At = r.of.Now().UTC().Truncate(time.Microsecond)
 	if r.fresh == nil {
 		r.fresh = r.spare[:0]
 	}
@@ -132,10 +136,29 @@ func (r *running) end(ctx context.Context, s task.Step, later bool) error {
 	if later {
 		return nil
 	}
-	if err := r.of.Remember(ctx, r.fresh); err != nil {
-		r.stopped = fmt.Errorf("millrace: %s: %w", called(s.Kind, s.Name), err)
+	return r.record(ctx, s.Kind, s.Name)
+}
+
+// settle records what is not recorded yet before a step takes effect that may have been made from it: an id,
+// for example, by which the outside knows the effect again. The step has been begun.
+func (r *running) settle(ctx context.Context, kind, name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.fresh) == 0 {
+		return nil
+	}
+	err := r.record(ctx, kind, name)
+	r.busy = err == nil
+	return err
+}
+
+// record records the fresh steps. The caller holds mu.
+func (r *running) record(ctx context.Context, kind, name string) error {
+	if err := r.of.Remember(ctx, r.first(), r.fresh); err != nil {
+		r.stopped = fmt.Errorf("millrace: %s: %w", called(kind, name), err)
 		return r.stopped
 	}
+	r.told += len(r.fresh)
 	r.fresh = r.fresh[:0]
 	return nil
 }
@@ -164,7 +187,7 @@ func (r *running) ends(err error) error {
 	all := r.steps()
 	switch {
 	case r.park != nil:
-		return worker.Suspend(*r.park, r.handed)
+		return worker.Suspend(*r.park, r.first(), r.handed)
 	case err == nil && r.stopped != nil:
 		return r.stopped // the function has gone on without the step
 	case err == nil && r.next < len(all):
@@ -196,13 +219,17 @@ func Step[T any](ctx context.Context, name string, do func(context.Context) (T, 
 	s := task.Step{Name: name, Kind: task.StepDo}
 	if known != nil {
 		if s.Tries = known.Tries; !known.Open {
-			return out, remembered(known, &out)
+			err := remembered(known, &out)
+			return out, err
 		}
 	}
 	of := settings{job: job.Job{Name: "step", Spec: job.Spec{Handler: "step"}}}.with(options)
 	if err := of.fault(); err != nil {
 		r.leave()
 		return out, wrong(name, err)
+	}
+	if err := r.settle(ctx, s.Kind, name); err != nil {
+		return out, err
 	}
 	began := time.Now()
 	made, err := do(ctx)
@@ -225,7 +252,7 @@ func Step[T any](ctx context.Context, name string, do func(context.Context) (T, 
 	s.Tries++
 	s.Error = value.Cut(err.Error(), maxStepError)
 	due, _, again := of.job.Retry.Plan(job.Failure{
-		Class: value.Task, Final: worker.IsFinal(err), After: worker.PauseOf(err), Chance: rand.Float64(), Failures: s.Tries, At: time.Now(),
+		Class: value.Task, Final: worker.IsFinal(err), After: worker.PauseOf(err), Chance: rand.Float64(), Failures: s.Tries, At: r.of.Now(),
 	})
 	if again {
 		s.Open = true
@@ -271,7 +298,7 @@ func Sleep(ctx context.Context, name string, d time.Duration) error {
 	case d <= 0:
 		return r.end(ctx, task.Step{Name: name, Kind: task.StepSleep}, true)
 	}
-	return r.suspend(task.Park{Step: name, Kind: task.StepSleep, Until: time.Now().Add(d)})
+	return r.suspend(task.Park{Step: name, Kind: task.StepSleep, Until: r.of.Now().Add(d)})
 }
 
 // Await waits for a signal by the name (`millrace task signal`, [Run.Signal], a button on pages), and
@@ -292,7 +319,7 @@ func Await[T any](ctx context.Context, name string, timeout time.Duration) (out 
 	case known == nil:
 		p := task.Park{Step: name, Kind: task.StepAwait}
 		if timeout > 0 {
-			p.Until = time.Now().Add(timeout)
+			p.Until = r.of.Now().Add(timeout)
 		}
 		return out, r.suspend(p)
 	case known.Error != "":
@@ -304,7 +331,8 @@ func Await[T any](ctx context.Context, name string, timeout time.Duration) (out 
 	}
 	is := *known
 	is.Result = said.Data
-	return out, remembered(&is, &out)
+	err = remembered(&is, &out)
+	return out, err
 }
 
 // Call has another function run as a child of the task, and returns its result. The same step never makes
@@ -385,6 +413,9 @@ func All(ctx context.Context, name string, calls ...Child) error {
 		}
 		return nil
 	}
+	if err := r.settle(ctx, task.StepCall, name); err != nil {
+		return err
+	}
 	p := task.Park{Step: name, Kind: task.StepCall}
 	for i, c := range calls {
 		id, err := c.spawn(ctx, r.key(name, i))
@@ -406,20 +437,20 @@ func All(ctx context.Context, name string, calls ...Child) error {
 func (r *running) key(name string, i int) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return fmt.Sprintf("%s-%d-%d", name, r.next+len(r.fresh), i)
+	return fmt.Sprintf("%s-%d-%d", name, r.first()+len(r.fresh), i)
 }
 
 // Now is the time at which the function first came here.
 func Now(ctx context.Context) (time.Time, error) {
-	return once(ctx, task.StepNow, func() time.Time { return time.Now().UTC().Round(0) })
+	return once(ctx, task.StepNow, func(of *worker.Attempt) time.Time { return of.Now().UTC().Round(0) })
 }
 
 // NewID is an id that is drawn once.
 func NewID(ctx context.Context) (ID, error) {
-	return once(ctx, task.StepID, func() ID { return client.NewID() })
+	return once(ctx, task.StepID, func(*worker.Attempt) ID { return client.NewID() })
 }
 
-func once[T any](ctx context.Context, kind string, draw func() T) (is T, err error) {
+func once[T any](ctx context.Context, kind string, draw func(*worker.Attempt) T) (is T, err error) {
 	r, err := runningOf(ctx, kind)
 	if err != nil {
 		return is, err
@@ -429,9 +460,10 @@ func once[T any](ctx context.Context, kind string, draw func() T) (is T, err err
 		return is, err
 	}
 	if known != nil {
-		return is, remembered(known, &is)
+		err := remembered(known, &is)
+		return is, err
 	}
-	is = draw()
+	is = draw(r.of)
 	text, err := json.Marshal(is)
 	if err != nil {
 		r.leave()
@@ -460,7 +492,8 @@ func Version(ctx context.Context, name string, is int) (int, error) {
 		return 0, err
 	}
 	if known != nil {
-		return is, remembered(known, &is)
+		err := remembered(known, &is)
+		return is, err
 	}
 	return is, r.end(ctx, task.Step{Kind: task.StepAs, Name: name, Result: []byte(strconv.Itoa(is))}, true)
 }

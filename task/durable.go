@@ -72,7 +72,9 @@ type Parked struct {
 type AttemptStepped struct {
 	Attempt int    `json:"attempt,omitzero"`
 	Epoch   uint64 `json:"epoch,omitzero"`
-	Steps   []Step `json:"steps"`
+	// First is the place of the first of the steps: how many were done before.
+	First int    `json:"first,omitzero"`
+	Steps []Step `json:"steps"`
 }
 
 // AttemptParked ends an attempt whose function waits. The task frees its slot, its lease and its place
@@ -81,7 +83,8 @@ type AttemptParked struct {
 	Attempt int    `json:"attempt,omitzero"`
 	Epoch   uint64 `json:"epoch,omitzero"`
 	Park    Park   `json:"park"`
-	// Steps are those that were done and not recorded yet.
+	// Steps are those that were done and not recorded yet, and First the place of the first of them.
+	First int    `json:"first,omitzero"`
 	Steps []Step `json:"steps,omitzero"`
 	Usage *Usage `json:"usage,omitzero"`
 }
@@ -92,6 +95,7 @@ func (AttemptParked) isEvent()  {}
 // Remember records steps of the attempt with this epoch.
 type Remember struct {
 	Epoch uint64
+	First int
 	Steps []Step
 }
 
@@ -99,6 +103,7 @@ type Remember struct {
 type Suspend struct {
 	Epoch uint64
 	Park  Park
+	First int
 	Steps []Step
 	Usage *Usage
 }
@@ -115,6 +120,26 @@ const (
 
 // ErrSteps: a task has more steps, or larger results, than it may.
 var ErrSteps = errors.New("too much to remember")
+
+// Done is how many steps the function has done for good.
+func (d *Durable) Done() int {
+	if d == nil {
+		return 0
+	}
+	n := len(d.Steps)
+	if n > 0 && d.Steps[n-1].Open {
+		n--
+	}
+	return n
+}
+
+// follow refuses steps that do not follow those that are done: each is made once.
+func (t *Task) follow(first int, more []Step) error {
+	if is := t.Durable.Done(); len(more) > 0 && first != is {
+		return fmt.Errorf("%w: step %q is to be step %d, and %d are done", ErrMovedOn, more[0].Name, first+1, is)
+	}
+	return t.CheckSteps(more)
+}
 
 // CheckSteps tells whether a task may have these steps more.
 func (t *Task) CheckSteps(more []Step) error {
@@ -142,20 +167,20 @@ func (t *Task) CheckSteps(more []Step) error {
 }
 
 func remember(t *Task, c Remember) (Event, error) {
-	if err := t.CheckSteps(c.Steps); err != nil {
+	if err := t.follow(c.First, c.Steps); err != nil {
 		return nil, err
 	}
-	return AttemptStepped{Attempt: t.Attempt, Epoch: c.Epoch, Steps: c.Steps}, nil
+	return AttemptStepped{Attempt: t.Attempt, Epoch: c.Epoch, First: c.First, Steps: c.Steps}, nil
 }
 
 func suspend(t *Task, c Suspend) (Event, error) {
 	if t.State == Cancelling {
 		return CancelConfirmed{Reason: t.Message, Epoch: c.Epoch, Usage: c.Usage}, nil
 	}
-	if err := t.CheckSteps(c.Steps); err != nil {
+	if err := t.follow(c.First, c.Steps); err != nil {
 		return nil, err
 	}
-	return AttemptParked{Attempt: t.Attempt, Epoch: c.Epoch, Park: c.Park, Steps: c.Steps, Usage: c.Usage}, nil
+	return AttemptParked{Attempt: t.Attempt, Epoch: c.Epoch, Park: c.Park, First: c.First, Steps: c.Steps, Usage: c.Usage}, nil
 }
 
 // Waits returns what the function waits for without a worker; nil if for nothing.

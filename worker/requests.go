@@ -113,14 +113,14 @@ type memory struct {
 	is *task.Task // guarded by mu; nil if it has recorded none
 }
 
-// Remember records steps that the function has done for good. When it returns without an error, they are
-// in the log. The error wraps [task.ErrFenced] if the task no longer belongs to this attempt, and
+// Remember records steps that the function has done for good, behind the first of its steps. When it
+// returns without an error, they are in the log. The error wraps [task.ErrFenced] if the task no longer belongs to this attempt, and
 // [task.ErrSteps] if they are too many or too large.
-func (a *Attempt) Remember(ctx context.Context, steps []task.Step) error {
+func (a *Attempt) Remember(ctx context.Context, first int, steps []task.Step) error {
 	a.Output.Heartbeat()
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
-	t, _, err := a.worker.protocol.Recorder.Do(ctx, a.known(), task.Remember{Epoch: a.Task.Epoch, Steps: steps})
+	t, _, err := a.worker.protocol.Recorder.Do(ctx, a.known(), task.Remember{Epoch: a.Task.Epoch, First: first, Steps: steps})
 	if err != nil {
 		return fmt.Errorf("remember: %w", err)
 	}
@@ -129,6 +129,9 @@ func (a *Attempt) Remember(ctx context.Context, steps []task.Step) error {
 	a.memory.is = &t
 	return nil
 }
+
+// Now is the time, by the clock of the log.
+func (a *Attempt) Now() time.Time { return a.worker.cfg.Now() }
 
 // known is the task as this attempt has recorded it last.
 func (a *Attempt) known() task.Task {

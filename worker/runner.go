@@ -42,8 +42,9 @@ type Outcome struct {
 	// Class says. 0 for no snooze.
 	Snooze time.Duration
 	// Park is what the function waits for, without a worker; nil for nothing. That is no failure either.
-	// Steps are those that it has done and not recorded.
+	// Steps are those that it has done and not recorded, behind the first of its steps.
 	Park  *task.Park
+	First int
 	Steps []task.Step
 	// Stopped is set if the attempt ended because ctx was done.
 	Stopped bool
@@ -262,11 +263,14 @@ func (e snoozeError) Error() string {
 }
 
 // Suspend is an error by which a handler gives its task back while its function waits in a step. steps
-// are those that it has done and not recorded.
-func Suspend(park task.Park, steps []task.Step) error { return suspendError{park, steps} }
+// are those that it has done and not recorded, behind the first of its steps.
+func Suspend(park task.Park, first int, steps []task.Step) error {
+	return suspendError{park, first, steps}
+}
 
 type suspendError struct {
 	park  task.Park
+	first int
 	steps []task.Step
 }
 
@@ -320,7 +324,7 @@ func (h Handler) Run(ctx context.Context, a *Attempt) (o Outcome) {
 		o.Snooze = asked.d
 	}
 	if waits, ok := errors.AsType[suspendError](err); ok {
-		o.Park, o.Steps = &waits.park, waits.steps
+		o.Park, o.First, o.Steps = &waits.park, waits.first, waits.steps
 	}
 	return o
 }

@@ -480,7 +480,7 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	}
 	switch {
 	case o.Park != nil && !o.Stopped:
-		return task.Suspend{Epoch: epoch, Park: *o.Park, Steps: o.Steps, Usage: o.Usage}
+		return task.Suspend{Epoch: epoch, Park: *o.Park, First: o.First, Steps: o.Steps, Usage: o.Usage}
 	case o.Snooze > 0 && !o.Stopped:
 		return task.Release{Epoch: epoch, Reason: o.Message, Until: w.cfg.Now().Add(o.Snooze)}
 	case !o.Stopped:
