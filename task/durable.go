@@ -207,8 +207,10 @@ func (t *Task) Signal() *job.Signal {
 	return t.Spec.Signal
 }
 
-// stepped adds steps. One that is tried again is replaced.
+// stepped adds steps. One that is tried again is replaced. Lost nodes before them are forgotten: the task has
+// got further since, so it is not what kills its nodes.
 func (t *Task) stepped(more []Step) {
+	t.Losses = 0
 	if len(more) == 0 {
 		return
 	}
