@@ -267,6 +267,9 @@ func (p *Park) Words() string {
 	case StepAwait:
 		return fmt.Sprintf("waits for signal %q", p.Step)
 	case StepCall:
+		if len(p.Of) == 1 {
+			return fmt.Sprintf("waits for the child of step %q", p.Step)
+		}
 		return fmt.Sprintf("waits for %d children of step %q", len(p.Of), p.Step)
 	}
 	return fmt.Sprintf("step %q failed and is tried again", p.Step)

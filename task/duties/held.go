@@ -23,6 +23,9 @@ func heldDuty(t task.Task, around Surroundings, s Settings) Duty {
 	d := Duty{Who: "scheduler", What: "offer it when what holds it has opened: " + strings.Join(t.Holds, ", ")}
 	if t.Needs != nil && slices.Contains(t.Holds, task.HoldNeeds) {
 		d.What = "offer it when it has got what it needs: " + t.Needs.String()
+		if waits := t.Waits(); waits != nil {
+			d.What = "offer it when its children have ended, for it " + waits.Words() + ": " + t.Needs.String()
+		}
 	}
 	return awaited(t, around, s, d)
 }
