@@ -93,10 +93,16 @@ func full() map[Type]Fact {
 		AttemptFinished: task.AttemptFinished{Attempt: 2, Epoch: 53, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: usage},
 		AttemptFailed: task.AttemptFailed{Attempt: 2, Epoch: 53, Class: value.Exit, Exit: &exit, Message: "cannot read \"a\"\nline 2",
 			Retry: &task.RetryPlan{Attempt: 3, Due: noon.Add(4 * time.Second)}, Reason: "the task asked for a pause of 4s", RetryAfter: value.Duration(4 * time.Second), Usage: usage},
-		AttemptReleased:     task.AttemptReleased{Attempt: 2, Epoch: 53, Reason: "the node shuts down"},
-		AttemptLost:         task.AttemptLost{Attempt: 2, Epoch: 53, Reason: "node w2 is offline"},
-		AttemptExtended:     task.AttemptExtended{Attempt: 2, Epoch: 53, Until: noon.Add(2 * time.Minute)},
-		AttemptAdopted:      task.AttemptAdopted{Attempt: 2, Epoch: 53, Node: "w2", Session: "01JNA0SESS1ONB000000000000", PID: 4242, Gap: value.Duration(1500 * time.Millisecond)},
+		AttemptReleased: task.AttemptReleased{Attempt: 2, Epoch: 53, Reason: "the node shuts down"},
+		AttemptLost:     task.AttemptLost{Attempt: 2, Epoch: 53, Reason: "node w2 is offline"},
+		AttemptExtended: task.AttemptExtended{Attempt: 2, Epoch: 53, Until: noon.Add(2 * time.Minute)},
+		AttemptAdopted:  task.AttemptAdopted{Attempt: 2, Epoch: 53, Node: "w2", Session: "01JNA0SESS1ONB000000000000", PID: 4242, Gap: value.Duration(1500 * time.Millisecond)},
+		AttemptStepped: task.AttemptStepped{Attempt: 2, Epoch: 53, First: 1, Steps: []task.Step{
+			{Name: "charge", Kind: task.StepDo, Result: json.RawMessage(`{"receipt":"r-7"}`), At: noon.Add(2 * time.Second), Took: value.Duration(1200 * time.Millisecond)},
+			{Name: "mail", Kind: task.StepDo, Error: "the post is closed", Tries: 3, At: noon.Add(3 * time.Second)}}},
+		AttemptParked: task.AttemptParked{Attempt: 2, Epoch: 53, First: 3, Steps: []task.Step{{Name: "ship", Kind: task.StepDo, Error: "no van", Tries: 1, Open: true}},
+			Park:  task.Park{Step: "thumbs", Kind: task.StepCall, Until: noon.Add(time.Hour), Of: []task.Need{{Task: "01JNA0CH11D000000000000000", Name: "0", When: job.WhenEnd}}},
+			Usage: usage},
 		AttemptLate:         task.AttemptLate{Epoch: 40, Node: "w1", Said: json.RawMessage(`{"type":"attempt.finished","exit":0}`)},
 		TaskCancelRequested: task.CancelRequested{Reason: "wrong input", Deadline: noon.Add(10 * time.Second)},
 		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Code: value.Skipped, Epoch: 53, Exit: &exit, Usage: usage},
@@ -180,6 +186,10 @@ func sampleFold(w task.Work, u *task.Usage, asked *placement.Asked) task.Task {
 		SubmittedAt: noon, Due: noon, Since: noon, StartedAt: noon, EndedAt: noon, Ran: value.Duration(time.Second), Extended: noon, CancelBy: noon,
 		Rivals: []task.Rival{{Seq: 41, At: noon, Work: w, Due: noon, RetryOf: "01JNA0RETRY000000000000000"}}, Life: 50, EndSeq: 55, Again: "transform/0",
 		Children: &task.Children{AtSeq: 51, Names: []string{"w1"}, Spares: []string{"w4"}}, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: u,
+		Durable: &task.Durable{
+			Steps:  []task.Step{{Name: "charge", Kind: task.StepDo, Result: json.RawMessage(`{"receipt":"r-7"}`), At: noon, Took: value.Duration(time.Second)}},
+			Parked: &task.Parked{Park: task.Park{Step: "thumbs", Kind: task.StepCall, Of: []task.Need{{Task: "01JNA0CH11D000000000000000", Name: "0", When: job.WhenEnd}}}, Before: w.Needs},
+		},
 	}
 }
 
@@ -230,6 +240,8 @@ func minimal() map[Type]Fact {
 		AttemptExtended:     task.AttemptExtended{},
 		AttemptAdopted:      task.AttemptAdopted{},
 		AttemptLate:         task.AttemptLate{},
+		AttemptStepped:      task.AttemptStepped{Steps: []task.Step{{Kind: task.StepNow}}},
+		AttemptParked:       task.AttemptParked{Park: task.Park{Kind: task.StepDo}},
 		TaskCancelRequested: task.CancelRequested{},
 		TaskCancelled:       task.CancelConfirmed{},
 		TaskAbnormal:        task.GivenUp{},

@@ -55,6 +55,7 @@ var sharedTypes = map[reflect.Type]string{
 	reflect.TypeFor[placement.Route](): "route", reflect.TypeFor[node.ID](): "name",
 	reflect.TypeFor[job.Step](): "step", reflect.TypeFor[task.By](): "by", reflect.TypeFor[limit.Breaker](): "breaker", reflect.TypeFor[job.Unique](): "unique", reflect.TypeFor[task.Known](): "known", reflect.TypeFor[task.Usage](): "usage", reflect.TypeFor[job.Spec](): "spec",
 	reflect.TypeFor[task.Task](): "folded_task", reflect.TypeFor[node.Node](): "folded_node", reflect.TypeFor[queue.Queue](): "folded_queue",
+	reflect.TypeFor[task.Step](): "function_step", reflect.TypeFor[task.Park](): "park",
 	reflect.TypeFor[task.Ledger](): "ledger", reflect.TypeFor[placement.Asked](): "asked", reflect.TypeFor[task.Needs](): "needs", reflect.TypeFor[task.Children](): "children",
 }
 

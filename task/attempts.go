@@ -30,6 +30,7 @@ const (
 	TryFinished  = "finished"
 	TryFailed    = "failed"
 	TryReleased  = "released"   // its node gave it back
+	TryParked    = "parked"     // its function waits without a worker
 	TryLost      = "lost"       // its node was gone
 	TryTakenOver = "taken_over" // its lease expired, and the next attempt began
 	TryCancelled = "cancelled"
@@ -81,6 +82,8 @@ func (t *Try) end(r Recorded) {
 		t.Retry, t.Reason = e.Retry, e.Reason
 	case AttemptReleased:
 		t.Outcome, t.Message = TryReleased, e.Reason
+	case AttemptParked:
+		t.Outcome, t.Message, t.Usage = TryParked, e.Park.Words(), e.Usage
 	case AttemptLost:
 		t.Outcome, t.Message = TryLost, e.Reason
 	case AttemptStarted:

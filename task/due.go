@@ -5,6 +5,7 @@ import (
 
 	"millrace/task/job"
 	"millrace/task/placement"
+	"millrace/task/value"
 )
 
 // A task that is due later waits for its timer: a message that the server keeps until then. Any
@@ -77,7 +78,7 @@ func (t *Task) due(e *Due, r Recorded) {
 
 // waited returns why the task waits, and still will once it is offered, as a code and in words.
 func (t *Task) waited() (reason, message string) {
-	if _, postponed := job.Postpones(t.Reason); postponed { // it was postponed, and no longer is
+	if _, postponed := job.Postpones(t.Reason); postponed || t.Reason == value.Step { // it was postponed, and no longer is
 		return "", ""
 	}
 	return t.Reason, t.Message

@@ -30,6 +30,7 @@ func (s *story) started(v *Verifier, e task.AttemptStarted, r *events.Record) {
 	} else {
 		s.claimed(v, e, r)
 	}
+	s.unparked(true, nil)
 	s.leaves(v, s.open, false)
 	s.open, s.openOffer, s.attempt, s.asked = r.Seq, e.Offer, int32(e.Attempt), false
 	s.openOn, s.held = v.session(e.Node, e.Session), nanoseconds(r.Stored)

@@ -90,6 +90,7 @@ func (s *story) resumes(v *Verifier, c *task.Carriage) {
 	}
 	s.limit, s.kin.onNode = v.terms.Of(s.work(v, &birth.Work)), v.terms.OnNode(&birth.Work)
 	s.undue = birth.Offers() && !c.Born.Chain
+	s.carriedSteps(v, is)
 	s.attempt, s.turn, s.asked = int32(is.Attempt), is.Turn, is.CancelAsked != nil
 	if is.Epoch > 0 {
 		s.attempts = []attempt{{epoch: is.Epoch, number: int32(is.Attempt), on: v.tasks.words.Number(is.Node)}}

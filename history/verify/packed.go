@@ -42,6 +42,7 @@ type odd struct {
 	rest
 	limit  findings.Bounds
 	kin    kin
+	made   *made   // nil for a function without steps
 	other  uint32  // the spec for repeated decisions; 0 for its own
 	course *course // nil for one turn since the birth with at most one attempt
 }
@@ -162,8 +163,8 @@ func (t *packedTasks) put(s *story) {
 		e.own = a.own
 		simple = a.epoch == s.now.epoch && a.number == s.now.attempt && a.on == s.now.node
 	}
-	if e.odd = !simple || len(s.limit) > 0 || !s.kin.none() || s.other != 0 || s.now.rest != (rest{}); e.odd {
-		o := &odd{rest: s.now.rest, limit: s.limit, kin: s.kin, other: s.other}
+	if e.odd = !simple || len(s.limit) > 0 || !s.kin.none() || s.other != 0 || s.made != nil || s.now.rest != (rest{}); e.odd {
+		o := &odd{rest: s.now.rest, limit: s.limit, kin: s.kin, made: s.made, other: s.other}
 		if !simple {
 			o.course = &course{turns: s.turns, attempts: s.attempts}
 		}
@@ -197,7 +198,7 @@ func (t *packedTasks) unpack(s *story) bool {
 	if e.odd {
 		o = *t.odd[key]
 	}
-	s.limit, s.kin, s.other = o.limit, o.kin, o.other
+	s.limit, s.kin, s.made, s.other = o.limit, o.kin, o.made, o.other
 	switch {
 	case o.course != nil:
 		s.turns, s.attempts = o.course.turns, o.course.attempts

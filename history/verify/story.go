@@ -41,6 +41,7 @@ type story struct {
 
 	other uint32 // the spec for repeated decisions; 0 for its own
 	kin   kin
+	made  *made // the steps of its function; nil for none
 
 	offers   []offer
 	turns    []turn // without the turn of a birth that was itself an offer
@@ -145,7 +146,7 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		if !s.lives(v, r) || !s.ends(v, r, e.Epoch, e.Attempt, true) {
 			return
 		}
-		if e.Retry == nil {
+		if s.triedAgain(); e.Retry == nil {
 			s.over(r)
 			return
 		}
@@ -157,6 +158,14 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 	case task.AttemptReleased:
 		if s.lives(v, r) && s.ends(v, r, e.Epoch, e.Attempt, true) {
 			s.waits(v, r, time.Time{})
+		}
+	case task.AttemptStepped:
+		if s.lives(v, r) {
+			s.remembers(v, &e, r)
+		}
+	case task.AttemptParked:
+		if s.lives(v, r) {
+			s.parked(v, &e, r)
 		}
 	case task.AttemptLost:
 		if s.lives(v, r) && s.ends(v, r, e.Epoch, e.Attempt, false) {
@@ -177,6 +186,7 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		}
 	case task.Unheld:
 		if s.lives(v, r) {
+			s.unparked(true, e.Inputs)
 			s.moved(v, r)
 		}
 	case task.CancelRequested:
@@ -317,6 +327,8 @@ func (s *story) reopened(v *Verifier, r *events.Record) {
 		return
 	}
 	s.end, s.result, s.cut, s.told, s.asked = 0, false, false, 0, false
+	s.unparked(false, nil)
+	s.triedAgain()
 	s.livesAgain(v, r)
 	if s.parental() {
 		return

@@ -176,7 +176,7 @@ func (m *measure) running(n Target, at time.Time) map[uint64]task.ID {
 			if e.Node == string(n) {
 				live[r.Fact.Task] = r.Seq
 			}
-		case task.AttemptFinished, task.AttemptFailed, task.AttemptReleased, task.AttemptLost, task.CancelConfirmed, task.GivenUp:
+		case task.AttemptFinished, task.AttemptFailed, task.AttemptReleased, task.AttemptParked, task.AttemptLost, task.CancelConfirmed, task.GivenUp:
 			delete(live, r.Fact.Task)
 		}
 	}
@@ -240,7 +240,7 @@ func (m *measure) takenOver(f *Injected) []time.Duration {
 		case task.AttemptStarted:
 			all = append(all, r.Stored.Sub(f.Began))
 			delete(waiting, r.Fact.Task)
-		case task.AttemptFinished, task.AttemptFailed, task.AttemptReleased, task.CancelConfirmed, task.GivenUp:
+		case task.AttemptFinished, task.AttemptFailed, task.AttemptReleased, task.AttemptParked, task.CancelConfirmed, task.GivenUp:
 			delete(waiting, r.Fact.Task) // it ended where it was
 		}
 	}

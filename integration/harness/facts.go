@@ -211,6 +211,8 @@ func (p *Place) judgeEpochs(id task.ID, records []events.Record) {
 			said = e.Epoch
 		case task.AttemptLost:
 			said = e.Epoch
+		case task.AttemptParked:
+			said = e.Epoch
 		default:
 			continue
 		}

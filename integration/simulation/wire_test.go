@@ -26,6 +26,7 @@ type reader struct {
 	due                          time.Time
 	holds                        []string
 	offered, born, chained       bool
+	parked                       bool // its function waits
 	spec, birth                  map[string]any
 	births                       []line // off the chain
 }
@@ -78,6 +79,12 @@ func (l *line) number(name string) uint64 {
 }
 
 func (l *line) text(name string) string { s, _ := l.body[name].(string); return s }
+
+// park is a field of what a function waits for.
+func (l *line) park(name string) string {
+	of, _ := l.body["park"].(map[string]any)
+	return (&line{body: of}).text(name)
+}
 
 func (l *line) time(name string) time.Time {
 	at, _ := time.Parse(time.RFC3339Nano, l.text(name))
@@ -150,7 +157,9 @@ func (k *reader) holdsFor(t *testing.T, condition string, l *line) bool {
 	case "fires":
 		return k.waiting() && !k.offered && len(k.holds) == 0 && l.number("after") == k.turn && l.text("route") == k.route && !l.stored.Add(time.Second).Before(k.due)
 	case "postponed":
-		return slices.Contains([]string{"window", "breaker", "per_node"}, k.reason)
+		return slices.Contains([]string{"window", "breaker", "per_node", "step"}, k.reason)
+	case "awaits", "calls":
+		return l.park("kind") == map[string]string{"awaits": "await", "calls": "call"}[condition]
 	case "no retry":
 		return l.body["retry"] == nil
 	case "opens":
@@ -160,7 +169,7 @@ func (k *reader) holdsFor(t *testing.T, condition string, l *line) bool {
 	case "due later":
 		return k.due.After(l.time("at"))
 	case "waits for others":
-		return k.birth["needs"] != nil || slices.Contains(k.holds, "signal")
+		return k.birth["needs"] != nil || slices.Contains(k.holds, "signal") && !k.parked
 	}
 	t.Fatalf("docs/wire.md has the condition %q", condition)
 	return false
@@ -212,6 +221,12 @@ var literal = regexp.MustCompile("^`([a-z_]+)`$")
 func (k *reader) become(t *testing.T, r *row, l *line) {
 	was := *k
 	k.born = k.born || l.text("type") == "task.submitted"
+	switch l.text("type") {
+	case "attempt.parked":
+		k.parked = true
+	case "attempt.started", "task.unheld", "task.reopened":
+		k.parked = false
+	}
 	for _, b := range r.besides {
 		if b == "turn if on the chain" {
 			if b = ""; l.chain {
@@ -228,6 +243,10 @@ func (k *reader) become(t *testing.T, r *row, l *line) {
 			k.holds = nil
 		case "held by limits":
 			k.holds = []string{"limit"}
+		case "held by limits too":
+			k.holds = append(k.holds, "limit")
+		case "held by `signal`", "held by `needs`":
+			k.holds = []string{strings.Trim(strings.TrimPrefix(b, "held by "), "`")}
 		case "less its hold":
 			k.holds = slices.DeleteFunc(slices.Clone(k.holds), func(h string) bool { return h == l.text("hold") })
 		case "held again":
@@ -235,7 +254,7 @@ func (k *reader) become(t *testing.T, r *row, l *line) {
 			if k.birth["needs"] != nil {
 				k.holds = append(k.holds, "needs")
 			}
-			if slices.Contains(was.holds, "signal") {
+			if slices.Contains(was.holds, "signal") && !was.parked {
 				k.holds = append(k.holds, "signal")
 			}
 			if k.limited() {
@@ -250,6 +269,8 @@ func (k *reader) become(t *testing.T, r *row, l *line) {
 		case "the due of `retry`":
 			retry, _ := l.body["retry"].(map[string]any)
 			k.due = (&line{body: retry}).time("due")
+		case "the due of `park`":
+			k.due, _ = time.Parse(time.RFC3339Nano, l.park("until"))
 		case "attempt":
 			k.attempt = l.number("attempt")
 		case "epoch":
@@ -264,7 +285,7 @@ func (k *reader) become(t *testing.T, r *row, l *line) {
 			k.exit = nil
 		case "a loss":
 			k.losses++
-		case "another life":
+		case "another life", "no losses":
 			k.losses = 0
 		default:
 			t.Fatalf("docs/wire.md says %q besides", b)

@@ -97,6 +97,7 @@ const (
 	outcomeFailed    = "failed"
 	outcomeCancelled = "cancelled"
 	outcomeReleased  = "released"
+	outcomeParked    = "parked"
 	outcomeLost      = "lost"
 	outcomeTakenOver = "taken_over"
 	outcomeAbnormal  = "abnormal" // its task was given up while it ran
@@ -105,7 +106,7 @@ const (
 // The known values of labels. They exist from the start, at 0, so that their first event shows as a
 // rise.
 var (
-	outcomes = []string{outcomeFinished, outcomeFailed, outcomeCancelled, outcomeReleased, outcomeLost,
+	outcomes = []string{outcomeFinished, outcomeFailed, outcomeCancelled, outcomeReleased, outcomeParked, outcomeLost,
 		outcomeTakenOver, outcomeAbnormal}
 	classes         = append(slices.Clone(job.Classes), Other)
 	takeoverReasons = []string{"lease_ran_out"}
@@ -223,6 +224,8 @@ func (f *Fold) attempt(s *events.Step) {
 	case task.AttemptReleased:
 		outcome = outcomeReleased
 		f.impact[outcomeReleased]++
+	case task.AttemptParked:
+		outcome = outcomeParked
 	case task.AttemptLost:
 		outcome = outcomeLost
 		if f.nodes.over(node.ID(s.Was.Node), s.Was.Session) {

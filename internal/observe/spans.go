@@ -202,6 +202,8 @@ func ended(t *task.Task, e any, root task.ID, at time.Time) Span {
 		s.Failed, s.Why = true, e.Reason
 	case task.GivenUp:
 		s.Own, s.Failed, s.Why = false, true, e.Reason
+	case task.AttemptParked:
+		s.Attributes = append(s.Attributes, Attribute{"millrace.parked", e.Park.Words()})
 	case task.AttemptReleased:
 		s.Attributes = append(s.Attributes, Attribute{"millrace.released", e.Reason})
 	}

@@ -18,7 +18,6 @@ import (
 	"millrace/events/submit"
 	"millrace/projections/view"
 	"millrace/task"
-	"millrace/task/job"
 )
 
 // Options say how to reach the NATS server that holds Millrace, in the terms of the nats command
@@ -167,11 +166,7 @@ func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, r
 		return t, err
 	}
 	id = t.ID
-	var signal *job.Signal
-	if t.Spec != nil {
-		signal = t.Spec.Signal
-	}
-	inputs, err := signal.Inputs(c.rec.Actor, data)
+	inputs, err := t.Signal().Inputs(c.rec.Actor, data)
 	if err != nil {
 		return t, fmt.Errorf("signal task %s: %w", id, Wrong(err))
 	}

@@ -178,7 +178,7 @@ func (d *taskData) colourOf(p *view.Phase) task.State {
 		}
 	}
 	switch outcome {
-	case task.TryFinished:
+	case task.TryFinished, task.TryParked:
 		return task.Finished
 	case task.TryFailed:
 		return task.Error

@@ -169,6 +169,9 @@ func owes(t task.Task, around Surroundings, s Settings) Duty {
 		if r, postponed := job.Postpones(t.Reason); postponed {
 			what = r.Then
 		}
+		if waits := t.Waits(); waits != nil {
+			what = waits.Words() + ": the timer offers it when that is over"
+		}
 		return Duty{Who: "server", What: what, By: t.Due.Add(s.timer()),
 			Else: "the scheduler offers it"}
 	case task.Retrying:

@@ -171,6 +171,15 @@ func Details(t *task.Task, now time.Time) term.Table {
 		out.Field("end by", wording.Moment(t.EndBy, now))
 	}
 	attemptFields(&out, t, now)
+	if t.Durable != nil {
+		for i := range t.Durable.Steps {
+			s := &t.Durable.Steps[i]
+			out.Field(fmt.Sprintf("step %d", i+1), wording.Words(wording.StepText(s), wording.Moment(s.At, now)))
+		}
+		if t.Durable.Parked != nil {
+			out.Field("its function", t.Durable.Parked.Words())
+		}
+	}
 	return out
 }
 

@@ -59,6 +59,10 @@ func FactAttempt(r *events.Record) string {
 		attempt = e.Attempt
 	case task.AttemptAdopted:
 		attempt = e.Attempt
+	case task.AttemptStepped:
+		attempt = e.Attempt
+	case task.AttemptParked:
+		attempt = e.Attempt
 	}
 	if attempt == 0 {
 		return ""
@@ -137,6 +141,10 @@ func FactWords(r *events.Record) string {
 		return Words(stamped("may run until", e.Until))
 	case task.AttemptAdopted:
 		return adopted(e)
+	case task.AttemptStepped:
+		return StepsText(e.Steps)
+	case task.AttemptParked:
+		return Words(StepsText(e.Steps), e.Park.Words(), stamped("until", e.Park.Until))
 	case task.AttemptLate:
 		return fmt.Sprintf("what epoch %d wanted to say, too late: %s", e.Epoch, e.Said)
 	case task.CancelRequested:
