@@ -106,8 +106,8 @@ func (w *Worker) Run(ctx context.Context, functions ...Handler) error {
 		}
 	}
 	c := w.App.client
-	on, log := c.Store(), cmp.Or(w.Log, slog.Default())
-	is, err := worker.New(worker.Ports{Log: on, Offers: on, Nodes: on, Outputs: on}, worker.Config{
+	log := cmp.Or(w.Log, slog.Default())
+	is, err := worker.New(w.ports(name), worker.Config{
 		Node: name, Queues: queues, Slots: w.Slots, Labels: w.Labels, Grace: w.Grace, Hurry: w.hurry, Ready: w.Ready, Log: log,
 		Submit:   c.As(string(name)).Spawn,
 		Spawning: birth.Spawning{Anywhere: true}, // the program's own functions ask for them
@@ -126,6 +126,16 @@ func (w *Worker) Run(ctx context.Context, functions ...Handler) error {
 		return fmt.Errorf("millrace: %w", err)
 	}
 	return nil
+}
+
+// ports are what the worker needs of the log: the store of its App, or what stands in for one in a test.
+func (w *Worker) ports(name node.ID) worker.Ports {
+	c := w.App.client
+	if of, is := c.Ground().(interface{ Ports(node.ID) worker.Ports }); is {
+		return of.Ports(name)
+	}
+	on := c.Store()
+	return worker.Ports{Log: on, Offers: on, Nodes: on, Outputs: on}
 }
 
 // Shutdown asks Run to end, which must have been called, and waits until it has. If ctx ends
