@@ -25,8 +25,10 @@ import (
 
 // Times of the house. They are longer than those of an installation, so that a day of a test costs few heartbeats.
 const (
-	ackWait = 30 * time.Second
-	look    = 15 * time.Second // at all nodes and tasks
+	ackWait = 15 * time.Minute // of leases and heartbeats
+	beat    = 5 * time.Minute
+	look    = 5 * time.Minute // at all nodes and tasks
+	again   = 5 * time.Second // at a task whose time is over
 )
 
 // house is a log in memory with a scheduler, and what an installation keeps beside its log.
@@ -50,8 +52,6 @@ type house struct {
 	workers map[node.ID]*port             // the latest of each name
 	crash   crash                         // when a node is lost by itself
 }
-
-var _ client.Ground = (*house)(nil)
 
 func newHouse() *house {
 	h := &house{
@@ -77,7 +77,8 @@ func (h *house) run(ctx context.Context) {
 	defer feed.Close()
 	all, next := time.Now(), time.Time{}
 	for ctx.Err() == nil {
-		until := all
+		until := h.due(all)
+		sweep := until
 		if !next.IsZero() && next.Before(until) {
 			until = next
 		}
@@ -88,13 +89,41 @@ func (h *house) run(ctx context.Context) {
 			return
 		}
 		next = h.observe(ctx, records)
-		if !time.Now().Before(all) {
+		if !time.Now().Before(sweep) {
 			h.mu.Lock()
 			_ = errors.Join(h.sched.Sweep(ctx), h.sched.CheckNodes(ctx), h.sched.React(ctx)) // a log in memory always answers
 			h.mu.Unlock()
 			all = time.Now().Add(look)
 		}
 	}
+}
+
+// due is when a duty of a task is over, at the latest at a time.
+func (h *house) due(at time.Time) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	for t := range h.model.All() {
+		if t.State.Terminal() {
+			continue
+		}
+		own := duties.Owes(*t, duties.Surroundings{Serving: 1}, duties.Settings{})
+		switch {
+		case own.Command == nil || own.Look || own.By.IsZero():
+		case own.By.Before(now):
+			at = sooner(at, now.Add(again))
+		default:
+			at = sooner(at, own.By.Add(1)) // overdue is what its time is over
+		}
+	}
+	return at
+}
+
+func sooner(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // observe tells the scheduler what is new, lets it do what follows, and returns when it has more to do.
@@ -138,7 +167,7 @@ func (h *house) tasks(each func(*task.Task) bool) {
 	}
 }
 
-// Now implements [client.Ground], and Gone, WhyGone and the following.
+// News, outputs and definitions, as [client.Ground] has them.
 func (h *house) Now() time.Time { return time.Now() }
 
 func (h *house) Gone() <-chan struct{} { return nil }

@@ -32,13 +32,13 @@ var (
 	_ worker.Outputs = (*port)(nil)
 )
 
-// Ports are those of the worker with a name, from its start to its end.
-func (h *house) Ports(id node.ID) worker.Ports {
+// Ports are those of the worker with a name, from its start to its end, and the pace of its heartbeats.
+func (h *house) Ports(id node.ID) (on worker.Ports, every, ttl time.Duration) {
 	p := &port{house: h, id: id, gone: make(chan struct{})}
 	h.aside.Lock()
 	h.workers[id] = p
 	h.aside.Unlock()
-	return worker.Ports{Log: p, Offers: p, Nodes: p, Outputs: p}
+	return worker.Ports{Log: p, Offers: p, Nodes: p, Outputs: p}, beat, ackWait
 }
 
 func (p *port) lose() { p.once.Do(func() { close(p.gone) }) }
@@ -57,14 +57,14 @@ func (p *port) Gone() <-chan struct{} { return p.gone }
 
 // crash says at which write of a worker about a task its node is lost. Writes are counted from 1.
 type crash struct {
-	at    int  // 0 for never
-	after bool // the write has its effect
+	at    int    // 0 for never
+	after bool   // the write has its effect
+	what  string // the write
 	seen  int
-	ended int // how many nodes were lost by it
 }
 
 // write does what a worker writes about a task, unless the node is lost, or is now.
-func (p *port) write(do func() error) error {
+func (p *port) write(what string, do func() error) error {
 	if err := p.cut(); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (p *port) write(do func() error) error {
 	c := p.crash
 	now := c.at == c.seen
 	if now {
-		p.crash.ended++
+		p.crash.what = what
 	}
 	p.aside.Unlock()
 	if now && !c.after {
@@ -95,26 +95,26 @@ func (p *port) Append(ctx context.Context, f *events.Fact, last uint64) (seq uin
 		}
 		return p.Memory.Append(ctx, f, last)
 	}
-	err = p.write(func() (err error) { seq, err = p.Memory.Append(ctx, f, last); return err })
+	err = p.write(string(f.Type), func() (err error) { seq, err = p.Memory.Append(ctx, f, last); return err })
 	return seq, err
 }
 
 func (p *port) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (seq uint64, err error) {
-	err = p.write(func() (err error) { seq, err = p.Memory.AppendAll(ctx, facts, last); return err })
+	err = p.write(string(facts[0].Type), func() (err error) { seq, err = p.Memory.AppendAll(ctx, facts, last); return err })
 	return seq, err
 }
 
 func (p *port) Place(ctx context.Context, f *events.Fact) (seq uint64, err error) {
-	err = p.write(func() (err error) { seq, err = p.Memory.Place(ctx, f); return err })
+	err = p.write(string(f.Type), func() (err error) { seq, err = p.Memory.Place(ctx, f); return err })
 	return seq, err
 }
 
 func (p *port) Arm(ctx context.Context, f *events.Fact) error {
-	return p.write(func() error { return p.Memory.Arm(ctx, f) })
+	return p.write("timer", func() error { return p.Memory.Arm(ctx, f) })
 }
 
 func (p *port) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error {
-	return p.write(func() error { return p.house.SaveCheckpoint(ctx, c) })
+	return p.write("checkpoint", func() error { return p.house.SaveCheckpoint(ctx, c) })
 }
 
 func (p *port) Print(ctx context.Context, l output.Lines) error {

@@ -84,7 +84,7 @@ func New(t *testing.T) *World {
 		synctest.Wait()
 	}()
 	w := &World{t: t, house: newHouse(), faults: map[fault]error{}}
-	w.App = millrace.New(client.On(w.house, births{h: w.house}, "test"), nil)
+	w.App = millrace.New(client.On(client.Ground{Log: w.house, Hints: w.house, News: w.house, Outputs: w.house, Definitions: w.house}, births{h: w.house}, "test"), nil)
 	w.App.Use(w.fail)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -151,7 +151,7 @@ func (w *World) start(name string, functions []millrace.Handler) {
 }
 
 // LoseNodes makes all nodes fail now, as machines do: what runs there is never heard of again, and its contexts end.
-// Once their heartbeats are over, after at most 30 s, the tasks start on new nodes, which are there at once.
+// Once their heartbeats are over, after at most 20 minutes, the tasks start on new nodes, which are there at once.
 func (w *World) LoseNodes() {
 	w.t.Helper()
 	w.loseAll()

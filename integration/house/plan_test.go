@@ -15,6 +15,8 @@ const module = "millrace/"
 var plan = map[string][]string{
 	// The Go face. Its tests alone have a server; Go refuses the rest as a cycle.
 	".":        {"service/client", "events/jet/request", "worker", "events", "task", "task/jobfile", "task/node", "task/output", "task/schedule", "embedded"},
+	// The test kit: the real rules on a log in memory. No program links it.
+	"millracetest": {".", "service/client", "worker", "scheduler", "history/whatif", "events", "events/jet/definitions", "task", "task/output", "task/schedule", "task/node"},
 	"embedded": {"service/answers", "service/client", "scheduler", "projections", "events/jet", "events/jet/embed", "events/jet/request", "events/jet/streams", "events", "task", "task/output", "task/node"},
 	// Packages below task, and packages around it: importers of task may import all of them. Only
 	// the tests of task import those around it; Go refuses such an import elsewhere as a cycle.
@@ -208,6 +210,7 @@ var clocks = map[string]string{
 	"events/jet/request/shift.go":    "plays a wrong clock",
 	"events/jet/request/logclock.go": "keeps the log's time, from the machine's and what the log answers",
 
+	"millracetest":              "its log's clock is that of the test's bubble, which time.Now reads",
 	"service/client/nodes.go":   measures,
 	"service/client/resolve.go": "gives ids that are drawn without a server their order",
 	"events/submit/room.go":     measures,

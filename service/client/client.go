@@ -67,27 +67,42 @@ func New(store *jet.Store, actor string) *Client {
 	if actor == "" {
 		actor = whoami()
 	}
-	c := on(store, actor)
+	c := on(Ground{store, store, store, store, store}, actor)
 	c.store = store
 	c.desk = &submit.Maker{Rec: c.rec, Store: c.DeskStore(), Nodes: c.nodesFor}
 	return c
 }
 
-// Ground is what a client needs of the log for what a program does with its own tasks: submit and spawn them, wait
-// for them, read, cancel, signal and retry them, and define jobs and schedules. The store of package jet is one.
-type Ground interface {
-	events.Log
-	events.Hinter
+// Ground is what a client needs for what a program does with its own tasks: submit and spawn them, wait for them, read,
+// cancel, signal and retry them, and define jobs and schedules. The store of package jet is each of its parts.
+type Ground struct {
+	// Log is where facts are written, and Hints tells nodes of them.
+	Log   events.Log
+	Hints events.Hinter
+	// News tells of changes, and Outputs what tasks have left. Definitions are those of jobs and schedules.
+	News        News
+	Outputs     Outputs
+	Definitions Definitions
+}
+
+// News tells when a client should look again.
+type News interface {
 	// Now is the log's time. Gone is closed when the log can never be reached again, for the reason WhyGone.
 	Now() time.Time
 	Gone() <-chan struct{}
 	WhyGone() error
 	// WatchTask calls changed when something may have happened to a task, until stop is called.
 	WatchTask(id task.ID, changed func()) (stop func(), err error)
-	// PrintedFrom and Kept read what a task has printed and produced, as [Client.Output] and [Client.Records] say.
+}
+
+// Outputs read what a task has printed and produced, as [Client.OutputFrom] and [Client.Records] say.
+type Outputs interface {
 	PrintedFrom(ctx context.Context, id task.ID, from OutputStart, follow bool, each func(uint64, output.Lines) error) error
 	Kept(ctx context.Context, id task.ID, follow bool, each func(output.Records) error) error
-	// The others read and change definitions, as the methods of [Client] of these names.
+}
+
+// Definitions reads and changes jobs and schedules, as the methods of [Client] do.
+type Definitions interface {
 	PutJobFrom(ctx context.Context, j job.Job, actor string, from task.From, seen ...uint64) (revision uint64, changed bool, err error)
 	Job(ctx context.Context, name string) (definitions.StoredJob, error)
 	PutSchedule(ctx context.Context, d schedule.Definition, actor string, seen ...uint64) (revision uint64, changed bool, err error)
@@ -99,8 +114,8 @@ type Ground interface {
 
 // On returns a client on a log that is no store of package jet, for tests of programs. It has the methods that
 // [Ground] serves; the store is nil, and what asks the service wraps [jet.ErrNoService] in its error.
-func On(log Ground, births submit.Store, actor string) *Client {
-	c := on(log, actor)
+func On(is Ground, births submit.Store, actor string) *Client {
+	c := on(is, actor)
 	c.desk = &submit.Maker{Rec: c.rec, Store: births, Nodes: func(context.Context, *task.Task) (nodes []node.Node, at uint64, rule string, err error) {
 		return nil, 0, "", jet.ErrNoService
 	}}
@@ -108,11 +123,11 @@ func On(log Ground, births submit.Store, actor string) *Client {
 	return c
 }
 
-func on(log Ground, actor string) *Client {
-	return &Client{on: log, rec: &events.Recorder{Log: log, Actor: actor, Hints: log, Now: log.Now, NewID: events.NewID}}
+func on(is Ground, actor string) *Client {
+	return &Client{on: is, rec: &events.Recorder{Log: is.Log, Actor: actor, Hints: is.Hints, Now: is.News.Now, NewID: events.NewID}}
 }
 
-// Ground returns the log that the client is on.
+// Ground returns what the client is on.
 func (c *Client) Ground() Ground { return c.on }
 
 // with returns a client on the same connection that writes with rec.
@@ -132,7 +147,7 @@ func (c *Client) Store() *jet.Store { return c.store }
 
 // Now returns the time that the client uses for everything, also for what it writes: the log's,
 // whatever the clock of this machine says. See [jet.Store.Now].
-func (c *Client) Now() time.Time { return c.on.Now() }
+func (c *Client) Now() time.Time { return c.on.News.Now() }
 
 // Close ends what Connect started.
 func (c *Client) Close() {
