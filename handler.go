@@ -14,12 +14,12 @@ import (
 	"millrace/worker"
 )
 
-type appKey struct{}
-
 // From returns the App by which ctx's task runs; nil outside a function.
 func From(ctx context.Context) *App {
-	a, _ := ctx.Value(appKey{}).(*App)
-	return a
+	if r, _ := ctx.Value(runningKey{}).(*running); r != nil {
+		return r.app
+	}
+	return nil
 }
 
 // Current returns the task that ctx belongs to: its id, attempt, epoch, labels and what else it

@@ -119,8 +119,9 @@ func (w *Worker) Run(ctx context.Context, functions ...Handler) error {
 	for _, f := range functions {
 		h := f.handler()
 		is.Handle(h.name, func(ctx context.Context, t task.Task) error {
-			ctx = context.WithValue(ctx, appKey{}, w.App)
-			return w.App.surround(&t, func(ctx context.Context) error { return h.run(ctx, &t) })(ctx)
+			r := &running{app: w.App, of: worker.FromContext(ctx)}
+			ctx = context.WithValue(ctx, runningKey{}, r)
+			return r.ends(w.App.surround(&t, func(ctx context.Context) error { return h.run(ctx, &t) })(ctx))
 		})
 	}
 	if err := is.Run(ctx); err != nil {

@@ -210,10 +210,14 @@ func (h *house) serve(ctx context.Context, c Config, ready func()) error {
 	h.start((&projections.Projector{Log: reading, Store: view, Logger: h.log, Observers: []projections.Observer{decider, marks}}).Run)
 	h.start(view.Index)
 	h.start(decider.Run)
-	h.keep(deciding, view, decider, marks)
+	forgets := h.keep(deciding, view, decider, marks)
 	service := &answers.Service{
 		Conn: deciding.NC, Client: client.New(deciding, ""), Model: view, Deadlines: view, Stored: view, Limits: decider, Watched: decider.Watched,
 		Rules: rules, Margin: margin, Nodes: node.Settings{TTL: nodeTTL, RetireAfter: retireAfter}, Ready: ready, Log: h.log,
+		Held: func() (client.HorizonHold, time.Time) {
+			is := forgets.Last()
+			return client.HorizonHold(is.Held), is.At
+		},
 	}
 	h.start(service.Run)
 	return nil

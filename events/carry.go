@@ -150,10 +150,11 @@ func (r *Recorder) outlives(ctx context.Context, t *task.Task) error {
 	return err
 }
 
-// needsStay makes sure that what a newborn task needs stays, if the horizon is on its way past it: a
-// server may have found a moment ago that nobody needs it. If it is too late, the task is cancelled, and
-// the error wraps [ErrForgotten]. Needed children stay with their parent.
-func (r *Recorder) needsStay(ctx context.Context, t *task.Task) error {
+// NeedsStay makes sure that what a held task needs stays, if the horizon is on its way past it: a server
+// may have found a moment ago that nobody needs it. If it is too late, the task is cancelled, and the
+// error wraps [ErrNeedForgotten]. Needed children stay with their parent. Whoever submits a task asks
+// at once, and the sweep for one whose submitter has died.
+func (r *Recorder) NeedsStay(ctx context.Context, t *task.Task) error {
 	if t.Needs == nil || t.Parent != "" {
 		return nil
 	}
@@ -165,7 +166,7 @@ func (r *Recorder) needsStay(ctx context.Context, t *task.Task) error {
 		switch _, err := r.CarryTask(ctx, need.Task, h.Below); {
 		case errors.Is(err, ErrForgotten) && !h.Older(need.Task.Time()): // it may be born yet
 		case errors.Is(err, ErrForgotten):
-			err = fmt.Errorf("task %s, which it needs: %w", need.Task, ErrForgotten)
+			err = fmt.Errorf("%w: task %s", ErrNeedForgotten, need.Task)
 			_, _, failed := r.Do(ctx, *t, task.Cancel{Reason: err.Error()})
 			return errors.Join(err, failed)
 		case err != nil:

@@ -36,6 +36,8 @@ const (
 	AttemptExtended     Type = "attempt.extended"
 	AttemptAdopted      Type = "attempt.adopted"
 	AttemptLate         Type = "attempt.late"
+	AttemptStepped      Type = "attempt.stepped"
+	AttemptParked       Type = "attempt.parked"
 	TaskCancelRequested Type = "task.cancel_requested"
 	TaskCancelled       Type = "task.cancelled"
 	TaskAbnormal        Type = "task.abnormal"

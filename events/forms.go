@@ -29,6 +29,8 @@ var forms = []form{
 	formOf[task.AttemptLost](AttemptLost, aboutTask),
 	formOf[task.AttemptLate](AttemptLate, aboutTask),
 	formOf[task.AttemptExtended](AttemptExtended, aboutTask),
+	formOf[task.AttemptStepped](AttemptStepped, aboutTask),
+	formOf[task.AttemptParked](AttemptParked, aboutTask),
 	formOf[task.AttemptAdopted](AttemptAdopted, aboutTask),
 	formOf[task.CancelRequested](TaskCancelRequested, aboutTask),
 	formOf[task.CancelConfirmed](TaskCancelled, aboutTask),

@@ -12,6 +12,9 @@ import (
 // may have been, and be forgotten.
 var ErrForgotten = errors.New("older than what the log keeps")
 
+// ErrNeedForgotten refuses a birth that needs a task which the log has forgotten. It is an [ErrForgotten].
+var ErrNeedForgotten = fmt.Errorf("a task that it needs is %w", ErrForgotten)
+
 // Horizon reads how far the log's horizon is.
 func (r *Recorder) Horizon(ctx context.Context) (task.Horizon, error) {
 	last, end, err := r.Log.Latest(ctx, Fact{Event: task.HorizonChosen{}})

@@ -10,7 +10,10 @@ import (
 )
 
 // ledger is a side effect that the other side makes once for each key.
-type ledger struct{ paid []string }
+type ledger struct {
+	paid []string
+	sent int
+}
 
 func (l *ledger) pay(key string) {
 	if !slices.Contains(l.paid, key) {

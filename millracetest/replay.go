@@ -2,6 +2,7 @@ package millracetest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"millrace/history/incident"
 	"millrace/task"
 	"millrace/task/value"
+	"millrace/worker"
 )
 
 // Export writes what has happened in the world so far as an export of its log, which `millrace replay`, `millrace
@@ -37,8 +39,9 @@ func (w *World) Export(to io.Writer) error {
 // what went wrong. The file is an incident file or an export of a log (`millrace incident export`, `millrace export`).
 //
 // Each task has a world of its own, where the log is as it was before the last attempt ended: its parameters, what it
-// needs, its signals, its checkpoint if the function is given one by the log, and its children, which do not run
-// again. The clock stands at that time. What the function does to the outside it does again: give it fakes there.
+// needs, its signals, the outcomes of its steps, and its children, none of which run again. A step of which the file has
+// no outcome is a difference. The clock stands at that time. What the function does outside of steps it does again:
+// give it fakes there.
 // Tasks that were cancelled or whose parameters are hidden in the file are left out; Replay returns how many it has
 // run, and fails the test if there are none.
 func Replay(t *testing.T, f millrace.Handler, file string) (tasks int) {
@@ -181,6 +184,9 @@ func (e ending) replay(t *testing.T, f millrace.Handler, records []events.Record
 	}
 	time.Sleep(time.Until(e.at))
 	w := newWorld(t, before)
+	w.App.Use(func(ctx context.Context, _ *millrace.Task, next func(context.Context) error) error {
+		return next(worker.Replay(ctx))
+	})
 	w.Work(f)
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		synctest.Wait()

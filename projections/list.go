@@ -213,6 +213,9 @@ func (l *list) run() error {
 	if l.filter.Dead {
 		return l.add("dead = 1")
 	}
+	if l.filter.Approval {
+		return l.add("approval = 1")
+	}
 	states := slices.Clone(l.filter.States)
 	if l.filter.Suspect != nil {
 		states = among(states, []task.State{task.Pending, task.Running, task.Cancelling})

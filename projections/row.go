@@ -40,6 +40,13 @@ var columns = []column{
 		}
 		return nil
 	}},
+	// 1 if the task waits for an approval, else NULL.
+	{"approval", "INTEGER", func(t *task.Task) any {
+		if t.AwaitsSignal() {
+			return int64(1)
+		}
+		return nil
+	}},
 	// The searchable texts besides the id and the job, and marks; NULL if there are none.
 	{"words", "TEXT", func(t *task.Task) any {
 		if w := wordsOf(t); w != "" {

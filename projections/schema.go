@@ -57,6 +57,7 @@ CREATE INDEX tasks_state    ON tasks (state, id, node)  WHERE %[1]s;
 CREATE INDEX tasks_assign   ON tasks (queue, assign)    WHERE assign IS NOT NULL;
 CREATE INDEX tasks_deadline ON tasks (deadline)         WHERE deadline IS NOT NULL;
 CREATE INDEX tasks_dead     ON tasks (dead, id)         WHERE dead IS NOT NULL;
+CREATE INDEX tasks_approval ON tasks (approval, id)     WHERE approval IS NOT NULL;
 
 -- How many tasks there are, so that counting costs nothing. Home is the queue as people call it: of the
 -- route of a selector that whose nodes it chooses, and of one of nodes by name that of the task.

@@ -596,9 +596,20 @@ func (s *Scheduler) Limits(name string, holders int) (counters []quota.CounterSt
 	return a.book.Known().Told(name, now, holders), seq
 }
 
+// errUnread: this scheduler has just started, and does not know yet what counts for its limits.
+var errUnread = errors.New("the limits are not read yet")
+
 // Counts returns the beginning of the oldest period whose budget counts at present, for
-// [Forget.Counts]; zero for none.
+// [Forget.Counts]; zero for none. The error is that the limits are not known yet.
 func (s *Scheduler) Counts(context.Context) (since time.Time, _ error) {
+	if a := s.admitter; a != nil {
+		a.mu.Lock()
+		known := a.book.Loaded()
+		a.mu.Unlock()
+		if !known {
+			return since, errUnread
+		}
+	}
 	counters, _ := s.Limits("", 0)
 	for _, c := range counters {
 		if c.Budget != nil && (since.IsZero() || c.Budget.Since.Before(since)) {

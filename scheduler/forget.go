@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"millrace/events"
@@ -103,7 +104,7 @@ func (f *Forget) round(ctx context.Context, out *Forgotten) (err error) {
 	if h.Step == task.HorizonOpen && f.Sealer != nil && !h.Sealed {
 		sealed, err := f.Sealer.Seal(ctx, h.From, task.HorizonChosen{Span: span})
 		if err != nil {
-			out.Held = Held{Seq: h.Below, What: "the archive: " + err.Error(), Since: h.Since}
+			out.Held = Held{Seq: h.Below, By: HeldByArchive, What: "the archive: " + err.Error(), Since: h.Since}
 			return fmt.Errorf("seal the log up to %d: %w", h.Below, err)
 		}
 		sealed.Span, sealed.Chosen = span, h.Chosen
@@ -166,7 +167,7 @@ func (f *Forget) remove(ctx context.Context, h *task.Horizon, pass *passage, out
 		return err
 	}
 	if floor.Seq > 0 && floor.Seq < h.Below {
-		out.Held = Held{Seq: floor.Seq, What: "an offer that is out or waits", Task: floor.Holder, Since: floor.Since}
+		out.Held = Held{Seq: floor.Seq, By: HeldByOffer, What: "an offer that is out or waits", Task: floor.Holder, Since: floor.Since}
 		return fmt.Errorf("%w at %d by an offer of task %s", ErrHeld, floor.Seq, floor.Holder)
 	}
 	if err := f.Log.Trim(ctx, h.Below); err != nil {
@@ -276,29 +277,60 @@ type Collector struct {
 	Every time.Duration
 	// First tells whether this server goes first: the others look a few times less often. Default: it
 	// does.
-	First func() bool
-	// Looked is told the result of each round. Default: nobody.
-	Looked func(Forgotten, error)
+	First  func() bool
 	Logger *slog.Logger
+
+	looked atomic.Pointer[Looked]
+}
+
+// Looked is what the last look of a [Collector] found.
+type Looked struct {
+	// Held is what holds the horizon back; zero if nothing does.
+	Held
+	// At is when that was.
+	At time.Time
+}
+
+// Last returns what the last look found; zero before the first one.
+func (c *Collector) Last() Looked {
+	if l := c.looked.Load(); l != nil {
+		return *l
+	}
+	return Looked{}
+}
+
+// note keeps the result of a round.
+func (c *Collector) note(done *Forgotten, err error) {
+	is, was := &Looked{done.Held, c.Rec.Now()}, c.Last()
+	if err != nil && is.Seq == 0 {
+		is.Held = Held{Seq: max(done.Horizon.Below, 1), By: HeldByFault, What: err.Error(), Since: is.At}
+		if was.By == HeldByFault {
+			is.Since = was.Since
+		}
+	}
+	c.looked.Store(is)
 }
 
 // others is how much less often a server looks that does not go first.
 const others = 5
 
-// Run moves the horizon until ctx ends, whose error it returns.
+// Run moves the horizon until ctx ends, whose error it returns. Each server looks at once when it starts,
+// so it can say what holds the horizon back.
 func (c *Collector) Run(ctx context.Context) error {
 	log := cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	every := cmp.Or(c.Every, time.Minute)
 	for n := 0; ; n++ {
 		pause := every
-		if c.First == nil || c.First() || n%others == others-1 {
+		if c.First == nil || c.First() || n%others == 0 {
 			done, err := c.Round(ctx)
-			if c.Looked != nil {
-				c.Looked(done, err)
+			if !errors.Is(err, errUnread) {
+				c.note(&done, err)
 			}
 			switch {
 			case ctx.Err() != nil:
 				return context.Cause(ctx)
+			case errors.Is(err, errUnread): // it has just started
+				n, pause = -1, min(every, time.Second)
 			case err != nil:
 				log.Warn("the horizon of the log does not move; trying again", "error", err)
 			case done.Done:

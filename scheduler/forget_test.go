@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"millrace/events"
@@ -331,4 +332,52 @@ func TestMoveGoesOn(t *testing.T) {
 			t.Errorf("died at write %d: the open task is %s, %v", n, is.State, err)
 		}
 	}
+}
+
+// A collector says what holds the horizon back, and since when, from its first look on.
+func TestCollectorSaysWhatHoldsTheHorizonBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newForgetting(t)
+		w.born(nil, true)
+		w.now = w.now.Add(2 * time.Hour)
+		w.born(nil, true)
+		var full, blind error
+		c := &Collector{Forget: *w.forget(), First: func() bool { return false }}
+		c.Sealer = sealerFunc(func() error { return full })
+		c.Counts = func(context.Context) (time.Time, error) { return time.Time{}, blind }
+		look := func() Looked {
+			w.now = w.now.Add(time.Minute)
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- c.Run(ctx) }()
+			synctest.Wait()
+			stop()
+			<-ended
+			return c.Last()
+		}
+		if c.Last() != (Looked{}) {
+			t.Errorf("before the first look: %+v", c.Last())
+		}
+		blind, full = errors.New("no answer"), errors.New("no room")
+		first := look()
+		if again := look(); first.By != HeldByFault || first.What != "no answer" || first.Since != first.At || again.Since != first.Since || again.At == first.At {
+			t.Errorf("what goes wrong: %+v, and later %+v", first, again)
+		}
+		blind = nil
+		first = look()
+		if again := look(); first.By != HeldByArchive || !strings.Contains(first.What, "no room") || first.Seq == 0 || first.Since.IsZero() || again.Since != first.Since {
+			t.Errorf("an archive that fails: %+v, and later %+v", first, again)
+		}
+		full = nil
+		if is := look(); is.Held != (Held{}) {
+			t.Errorf("nothing holds it back: %+v", is)
+		}
+	})
+}
+
+// sealerFunc is an archive that fails, or says that it has what goes.
+type sealerFunc func() error
+
+func (s sealerFunc) Seal(_ context.Context, first uint64, chosen task.HorizonChosen) (task.HorizonSealed, error) {
+	return task.HorizonSealed{First: first, Last: chosen.Below - 1, Segment: "s"}, s()
 }

@@ -2,9 +2,11 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
+	"millrace/events"
 	"millrace/task"
 )
 
@@ -78,9 +80,19 @@ func (s *Scheduler) sweepSomeHeld(ctx context.Context, ids []task.ID, before map
 		if !waitsForNeeds(t) {
 			continue
 		}
-		ends := make([]task.End, len(t.Needs.Of))
+		ends, lacks := make([]task.End, len(t.Needs.Of)), false
 		for k, need := range t.Needs.Of {
-			ends[k] = known[need.Task]
+			end, is := known[need.Task]
+			ends[k], lacks = end, lacks || !is
+		}
+		if lacks && s.rec.Now().Sub(t.SubmittedAt) > s.cfg.Slack && s.turns.First(string(t.ID)) {
+			switch err := s.rec.NeedsStay(ctx, t); {
+			case errors.Is(err, events.ErrNeedForgotten):
+				s.repaired(RepairHold, "it needs what the log has forgotten, and its submitter has not said so; the sweep cancels it", "task", string(t.ID))
+				continue
+			case err != nil:
+				return 0, err
+			}
 		}
 		if verdict, _ := t.Needs.Judge(ends); verdict == task.NotYet {
 			continue

@@ -80,14 +80,24 @@ type Choice struct {
 
 // Held is what holds the horizon back.
 type Held struct {
-	// Seq is where it stops.
-	Seq uint64
-	// What says what holds it, in words: "an offer", "budgets". Task is the task behind it, if it is
-	// one, and Since is when the log stored that message.
-	What  string
+	// By is one of the words below, and What says in words what holds it.
+	By, What string
+	// Seq is where it stops, Task the task behind it, if it is one, and Since is since when.
+	Seq   uint64
 	Task  task.ID
 	Since time.Time
 }
+
+// What may hold the horizon back.
+const (
+	HeldByOffer   = "offer"   // one that is out or waits
+	HeldByTask    = "task"    // one that runs or is offered
+	HeldBySize    = "size"    // of a task that cannot be carried
+	HeldByLimit   = "limit"   // an admission that counts
+	HeldByBudget  = "budget"  // its period
+	HeldByArchive = "archive" // which does not take what goes
+	HeldByFault   = "fault"   // what went wrong otherwise
+)
 
 // Choose decides how far the horizon may move.
 func (k Keeping) Choose(f Front) (c Choice) {
@@ -100,8 +110,8 @@ func (k Keeping) Choose(f Front) (c Choice) {
 	if f.Young.Seq > 0 {
 		c.Below = min(c.Below, f.Young.Seq)
 	}
-	c.hold(f.Counts.Seq, Held{What: "budgets and breakers that count what was", Since: f.Counts.Stored})
-	c.hold(f.Floor.Seq, Held{What: "an offer that is out or waits", Task: f.Floor.Holder, Since: f.Floor.Since})
+	c.hold(f.Counts.Seq, Held{By: HeldByBudget, What: "the period of a budget, which counts what was", Since: f.Counts.Stored})
+	c.hold(f.Floor.Seq, Held{By: HeldByOffer, What: "an offer that is out or waits", Task: f.Floor.Holder, Since: f.Floor.Since})
 	most, least := k.Most, k.Least
 	if most == 0 {
 		most = mostPassed

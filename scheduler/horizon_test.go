@@ -29,7 +29,7 @@ func TestChoose(t *testing.T) {
 		"an offer is out":          {Front{First: 1, Aged: at(200), Young: at(500), Floor: events.Floor{Seq: 150, Holder: "T"}}, 150, "1h0m0s", "offer"},
 		"an offer at the front":    {Front{First: 1, Aged: at(200), Young: at(500), Floor: events.Floor{Seq: 5, Holder: "T"}}, 0, "", "offer"},
 		"an offer behind":          {Front{First: 1, Aged: at(200), Young: at(500), Floor: events.Floor{Seq: 250}}, 200, "1h0m0s", ""},
-		"a budget counts":          {Front{First: 1, Aged: at(200), Young: at(500), Counts: at(120)}, 120, "1h0m0s", "budgets"},
+		"a budget counts":          {Front{First: 1, Aged: at(200), Young: at(500), Counts: at(120)}, 120, "1h0m0s", "a budget"},
 		"the first of what counts": {Front{First: 1, Aged: at(200), Young: at(500), Counts: at(120), Floor: events.Floor{Seq: 110}}, 110, "1h0m0s", "offer"},
 	} {
 		got := k.Choose(c.front)

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,6 +175,30 @@ func TestHeldIsFound(t *testing.T) {
 		w.wants(t, "the third", third, task.Pending, "")
 		if n := all[0].Repairs()[RepairHold]; n != 1 {
 			t.Errorf("%d repairs, want the one that nobody told of", n)
+		}
+	})
+}
+
+// A task whose submitter died before it heard that the log has forgotten what the task needs is
+// cancelled by the sweep, which says why. One that needs a task which may be born yet stays.
+func TestSweepCancelsWhatNeedsTheForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		pass(time.Hour)
+		gone, unborn := task.ID(events.NewID(time.Now().Add(-time.Minute))), task.ID(events.NewID(time.Now().Add(time.Hour)))
+		left, waits := w.need(t, "", "", gone), w.need(t, "", "", unborn)
+		f := &events.Fact{ID: events.NewID(time.Now()), At: time.Now(), Event: task.HorizonChosen{Span: task.Span{Below: 1, Before: time.Now()}}}
+		if _, err := w.rec.Log.Append(t.Context(), f, 0); err != nil {
+			t.Fatal(err)
+		}
+		all := w.run(t, 2)
+		pass(time.Minute)
+		if is := w.wants(t, "the task that was left", left, task.Cancelled, value.User); !strings.Contains(is.Message, string(gone)) {
+			t.Errorf("it says %q", is.Message)
+		}
+		w.wants(t, "the other one", waits, task.Held, task.HoldNeeds)
+		if n := all[0].Repairs()[RepairHold] + all[1].Repairs()[RepairHold]; n != 1 {
+			t.Errorf("%d repairs, want one", n)
 		}
 	})
 }

@@ -229,7 +229,7 @@ func (p *passage) judge(ctx context.Context) error {
 			return err
 		}
 		if is {
-			p.hold(Held{Seq: r.Seq, What: "an admission by limits that still counts", Since: r.Stored})
+			p.hold(Held{Seq: r.Seq, By: HeldByLimit, What: "an admission by limits that still counts", Since: r.Stored})
 		}
 	}
 	return nil
@@ -275,10 +275,10 @@ func (p *passage) look(ctx context.Context, id task.ID) error {
 	var seq uint64
 	switch k.fate, seq = p.Keeping.fateOf(t, f, p.below, p.now); k.fate {
 	case holds:
-		p.hold(Held{Seq: max(seq, records[0].Seq), What: "a task that runs or is offered", Task: id, Since: t.Since})
+		p.hold(Held{Seq: max(seq, records[0].Seq), By: HeldByTask, What: "a task that runs or is offered", Task: id, Since: t.Since})
 	case stays:
 		if _, large := events.Encode(nil, p.Rec.Fact(id, c)); large != nil && records[0].Seq < p.below {
-			p.hold(Held{Seq: records[0].Seq, What: "a task that is too large to be carried", Task: id, Since: records[0].Stored})
+			p.hold(Held{Seq: records[0].Seq, By: HeldBySize, What: "a task that is too large to be carried", Task: id, Since: records[0].Stored})
 		}
 	}
 	p.known[id] = k
@@ -357,7 +357,8 @@ func (p *passage) bury(id task.ID, as sums) {
 
 // carry writes anew all that lives. Doing it again writes only what is missing.
 func (p *passage) carry(ctx context.Context, out *Forgotten) error {
-	if out.Held = p.held; p.held.Seq > 0 {
+	if p.held.Seq > 0 {
+		out.Held = p.held
 		return fmt.Errorf("%w at %d by %s %s", ErrHeld, p.held.Seq, p.held.What, p.held.Task)
 	}
 	for _, id := range p.stay {

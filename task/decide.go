@@ -397,6 +397,10 @@ func report(t *Task, c Command, now time.Time) (Event, error) {
 		return AttemptReleased{Attempt: t.Attempt, Epoch: c.Epoch, Reason: c.Reason}, nil
 	case Extend:
 		return extend(t, c), nil
+	case Remember:
+		return remember(t, c)
+	case Suspend:
+		return suspend(t, c)
 	case Adopt:
 		return adopt(t, c)
 	case Lose:
@@ -431,6 +435,10 @@ func epochOf(c Command) uint64 {
 	case Adopt:
 		return c.Epoch
 	case Extend:
+		return c.Epoch
+	case Remember:
+		return c.Epoch
+	case Suspend:
 		return c.Epoch
 	}
 	return 0

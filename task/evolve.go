@@ -65,6 +65,14 @@ func (t *Task) Apply(r Recorded) {
 		if t.owns(e.Epoch) {
 			t.Extended = e.Until
 		}
+	case AttemptStepped:
+		if t.owns(e.Epoch) {
+			t.stepped(e.Steps)
+		}
+	case AttemptParked:
+		if t.owns(e.Epoch) {
+			t.parked(&e, r)
+		}
 	case AttemptAdopted:
 		if t.owns(e.Epoch) {
 			t.Session = e.Session
@@ -124,13 +132,15 @@ func (t *Task) Apply(r Recorded) {
 		t.unheld(e, r)
 	case Reopened:
 		if t.State.Terminal() {
+			asked := slices.Contains(t.Holds, HoldSignal) && t.Waits() == nil // not by its function, which asks again
+			t.unparked(false, r, nil, "")
+			t.retried()
 			t.Failures, t.Losses, t.Ran = 0, 0, 0
 			t.FailedOn, t.Avoids, t.Begun = "", nil, time.Time{}
 			t.Exit, t.Result, t.Usage, t.Dismissed, t.CancelAsked = nil, nil, nil, nil, nil
 			t.Life, t.EndSeq, t.Again = r.Seq, 0, e.Again
-			unsaid := slices.Contains(t.Holds, HoldSignal) // a signal once given is not asked for again
 			t.again(e.Reason, r)
-			t.holdAgain(unsaid, e.Reason, r)
+			t.holdAgain(asked, e.Reason, r) // a signal once given is not asked for again
 			t.EndBy = time.Time{}
 			t.BoundWhole(r.At)
 			if t.Spec.Parental() {
@@ -231,6 +241,7 @@ func (t *Task) started(e AttemptStarted, r Recorded) {
 	if e.TookOver != nil {
 		t.Losses++
 	}
+	t.unparked(true, r, nil, "")
 	t.enter(Running, "", "", r)
 	t.Attempt, t.Epoch, t.Offer = e.Attempt, r.Seq, e.Offer
 	t.Node, t.Session, t.StartedAt = e.Node, e.Session, r.At
@@ -245,6 +256,7 @@ func (t *Task) failed(e AttemptFailed, r Recorded) {
 		return
 	}
 	t.Failures++
+	t.retried()
 	t.FailedOn = t.Node
 	t.avoid(t.Node)
 	t.Exit, t.Usage = e.Exit, e.Usage

@@ -86,6 +86,9 @@ func unhold(t *Task, c Unhold) (Event, error) {
 	case c.Hold == HoldLimit:
 		return nil, fmt.Errorf("hold %q opens by an offer, not by a command", c.Hold)
 	}
+	if t.Waits() != nil { // its function alone is told
+		return Unheld{Hold: c.Hold, Reason: c.Reason, Inputs: c.Inputs}, nil
+	}
 	inputs, err := joinInputs(t.Inputs, c.Inputs)
 	if err != nil {
 		return nil, err
@@ -110,7 +113,10 @@ func (t *Task) unheld(e Unheld, r Recorded) {
 	}
 	t.Holds = slices.Concat(t.Holds[:i], t.Holds[i+1:]) // facts share this slice
 	t.Turn, t.Message = r.Seq, e.Reason
-	if len(e.Inputs) > 0 {
+	switch {
+	case t.Waits() != nil:
+		t.unparked(true, r, e.Inputs, e.Reason)
+	case len(e.Inputs) > 0:
 		t.Inputs = e.Inputs
 	}
 	t.BoundWhole(value.Later(r.At, t.Due))

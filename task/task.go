@@ -105,6 +105,9 @@ type Task struct {
 	// Again says which of its children a reopened parent reopens, as [Reopened.Again] has it.
 	Again string `json:"again,omitzero" redact:"keep"`
 
+	// Durable is what its function has done for good; nil for a function without such steps.
+	Durable *Durable `json:"durable,omitzero"`
+
 	// Children are the children of a parent; nil before it was expanded, and for any other task.
 	Children *Children `json:"children,omitzero"`
 

@@ -241,7 +241,7 @@ func (w *Worker) tell(ctx context.Context, t task.Task, offer *events.Offer, c t
 	case errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrEnded):
 		w.log.Warn("result came too late; it is kept as evidence", "error", err, "task", string(t.ID), "epoch", t.Epoch)
 		return true, err
-	case errors.Is(err, events.ErrTooLarge):
+	case errors.Is(err, events.ErrTooLarge), errors.Is(err, task.ErrSteps):
 		return w.tell(ctx, t, offer, task.Fail{Epoch: t.Epoch, Class: value.System, Message: err.Error(), Final: true})
 	}
 	return false, err

@@ -107,6 +107,39 @@ func (a *Attempt) Checkpoint(ctx context.Context, value []byte) error {
 	})
 }
 
+// memory is the task with the steps that the attempt has recorded.
+type memory struct {
+	mu sync.Mutex
+	is *task.Task // guarded by mu; nil if it has recorded none
+}
+
+// Remember records steps that the function has done for good. When it returns without an error, they are
+// in the log. The error wraps [task.ErrFenced] if the task no longer belongs to this attempt, and
+// [task.ErrSteps] if they are too many or too large.
+func (a *Attempt) Remember(ctx context.Context, steps []task.Step) error {
+	a.Output.Heartbeat()
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	t, _, err := a.worker.protocol.Recorder.Do(ctx, a.known(), task.Remember{Epoch: a.Task.Epoch, Steps: steps})
+	if err != nil {
+		return fmt.Errorf("remember: %w", err)
+	}
+	a.memory.mu.Lock()
+	defer a.memory.mu.Unlock()
+	a.memory.is = &t
+	return nil
+}
+
+// known is the task as this attempt has recorded it last.
+func (a *Attempt) known() task.Task {
+	a.memory.mu.Lock()
+	defer a.memory.mu.Unlock()
+	if a.memory.is != nil {
+		return *a.memory.is
+	}
+	return a.Task
+}
+
 // MaxCheckpoint is the largest checkpoint, in bytes.
 const MaxCheckpoint = 64 << 10
 

@@ -41,6 +41,10 @@ type Outcome struct {
 	// Snooze gives the task back, to be started again after this time. That is no failure, whatever
 	// Class says. 0 for no snooze.
 	Snooze time.Duration
+	// Park is what the function waits for, without a worker; nil for nothing. That is no failure either.
+	// Steps are those that it has done and not recorded.
+	Park  *task.Park
+	Steps []task.Step
 	// Stopped is set if the attempt ended because ctx was done.
 	Stopped bool
 	// Orphan is set if the attempt goes on without this process; then no other field is.
@@ -98,6 +102,7 @@ type Attempt struct {
 	timeout runTimeout
 	kept    *kept // nil if the attempt ends with its worker
 	spawned spawned
+	memory  memory
 	span    Span // nil without a tracer
 }
 
@@ -239,6 +244,12 @@ type retryAfterError struct {
 
 func (e retryAfterError) Unwrap() error { return e.error }
 
+// PauseOf returns the pause that an error asks for by [RetryAfter]; 0 for none.
+func PauseOf(err error) time.Duration {
+	asked, _ := errors.AsType[retryAfterError](err)
+	return asked.after
+}
+
 // Snooze is an error by which a handler gives its task back, to be started again after d: for
 // example, because what it needs is not there yet. That is no failure and takes no retry. A d of
 // zero or less is at once.
@@ -249,6 +260,26 @@ type snoozeError struct{ d time.Duration }
 func (e snoozeError) Error() string {
 	return "it asked to be started again in " + value.Duration(e.d).String()
 }
+
+// Suspend is an error by which a handler gives its task back while its function waits in a step. steps
+// are those that it has done and not recorded.
+func Suspend(park task.Park, steps []task.Step) error { return suspendError{park, steps} }
+
+type suspendError struct {
+	park  task.Park
+	steps []task.Step
+}
+
+func (e suspendError) Error() string { return e.park.Words() }
+
+type replayKey struct{}
+
+// Replay returns a context in which a handler runs again what a record has of its task, and no step that the record
+// does not have.
+func Replay(ctx context.Context) context.Context { return context.WithValue(ctx, replayKey{}, true) }
+
+// Replays tells whether ctx is of [Replay].
+func Replays(ctx context.Context) bool { return ctx.Value(replayKey{}) != nil }
 
 type attemptKey struct{}
 
@@ -293,11 +324,12 @@ func (h Handler) Run(ctx context.Context, a *Attempt) (o Outcome) {
 	}
 	o.Class, o.Message = value.Task, err.Error()
 	o.Final, o.Stopped = IsFinal(err), ctx.Err() != nil
-	if asked, ok := errors.AsType[retryAfterError](err); ok {
-		o.RetryAfter = asked.after
-	}
+	o.RetryAfter = PauseOf(err)
 	if asked, ok := errors.AsType[snoozeError](err); ok {
 		o.Snooze = asked.d
+	}
+	if waits, ok := errors.AsType[suspendError](err); ok {
+		o.Park, o.Steps = &waits.park, waits.steps
 	}
 	return o
 }

@@ -193,6 +193,7 @@ type report struct {
 	Stopped *task.Stopped `json:"stopped,omitempty"`
 	Release *task.Release `json:"release,omitempty"`
 	Lose    *task.Lose    `json:"lose,omitempty"`
+	Suspend *task.Suspend `json:"suspend,omitempty"`
 }
 
 func reportOf(c task.Command) *report {
@@ -207,6 +208,8 @@ func reportOf(c task.Command) *report {
 		return &report{Release: &c}
 	case task.Lose:
 		return &report{Lose: &c}
+	case task.Suspend:
+		return &report{Suspend: &c}
 	}
 	return nil
 }
@@ -223,6 +226,8 @@ func (r *report) command() task.Command {
 		return *r.Release
 	case r.Lose != nil:
 		return *r.Lose
+	case r.Suspend != nil:
+		return *r.Suspend
 	}
 	return nil
 }

@@ -441,7 +441,7 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 	defer enough()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		offer, confirmed := a.lease.get()
-		told, err := w.tell(ctx, a.Task, offer, c)
+		told, err := w.tell(ctx, a.known(), offer, c)
 		if told {
 			a.tellReported()
 			return
@@ -479,6 +479,8 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 		Chance:     rand.Float64(),
 	}
 	switch {
+	case o.Park != nil && !o.Stopped:
+		return task.Suspend{Epoch: epoch, Park: *o.Park, Steps: o.Steps, Usage: o.Usage}
 	case o.Snooze > 0 && !o.Stopped:
 		return task.Release{Epoch: epoch, Reason: o.Message, Until: w.cfg.Now().Add(o.Snooze)}
 	case !o.Stopped:

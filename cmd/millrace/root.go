@@ -39,6 +39,7 @@ func (a *app) entries() []entry {
 		return func() *cobra.Command { return t.Command(a.App) }
 	}
 	return []entry{
+		{groupWork, "attention", task.Of(a.App).Attention},
 		{groupWork, "run", verb.Of(a.App).Run},
 		{groupWork, "plan", verb.Of(a.App).Plan},
 		{groupWork, "job", job.Of(a.App).Jobs},

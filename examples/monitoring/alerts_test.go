@@ -99,7 +99,7 @@ func sections(t *testing.T, page string) map[string]bool {
 // calm is an installation in which all is well for half an hour: two servers with the same metrics,
 // one of which restarts meanwhile, and a worker.
 const calm = `load 1m
-  millrace_horizon_offer_age_seconds{instance="s1"} 0+60x30
+  millrace_horizon_held_seconds{by="task",instance="s1"} 7200+60x30
   millrace_task_oldest_pending_seconds{queue="default",instance="s1",job="millrace"} 0 20 290 0 0x30
   millrace_queue_depth{queue="default",instance="s1",job="millrace"} 0 3 5 0 0x30
   millrace_queue_depth{queue="idle",instance="s1",job="millrace"} 0x34
@@ -202,8 +202,8 @@ var trouble = map[string]struct{ load, want string }{
   millrace_store_limit_bytes{stream="records",instance="s1"} 300x34
   millrace_store_bytes{stream="output",instance="s1"} 300x34
   millrace_store_limit_bytes{stream="output",instance="s1"} 300x34`, `{stream="records"} 0.9`},
-	"MillraceLogHeldBack": {`millrace_horizon_offer_age_seconds{instance="s1"} 6e6x34
-  millrace_horizon_offer_age_seconds{instance="s2"} 0x34`, `{} 6e+06`},
+	"MillraceLogHeldBack": {`millrace_horizon_held_seconds{by="task",instance="s1"} 6e6x34
+  millrace_horizon_held_seconds{by="task",instance="s2"} 0x34`, `{by="task"} 6e+06`},
 	"MillraceDiskFilling": {`millrace_store_disk_free_bytes{instance="s1"} 40x34
   millrace_store_limit_bytes{stream="all",instance="s1"} 1000x34`, `{instance="s1"} 0.04`},
 	"MillraceConnectionDown": {`millrace_connection_up{connection="millrace worker",instance="w1"} 1x20 0x14`, `{connection="millrace worker", instance="w1"} 0`},

@@ -96,11 +96,11 @@ var (
 
 // Of the streams, read by servers from time to time.
 var (
-	StoreBytes = family(Gauge, "millrace_store_bytes", "Bytes that a stream holds; all is what the account holds.", "stream")
-	StoreLimit = family(Gauge, "millrace_store_limit_bytes", "Bytes that a stream may hold; missing if it has no bound of its own.", "stream")
-	HorizonAge = family(Gauge, "millrace_horizon_age_seconds", "Age of the oldest message that the log keeps.")
-	HorizonOut = family(Gauge, "millrace_horizon_offer_age_seconds", "Age of the oldest offer that is out or waits, which the horizon of the log does not pass; 0 if there is none.")
-	StoreFree  = family(Gauge, "millrace_store_disk_free_bytes", "Bytes that are free on the disk of an embedded server.")
+	StoreBytes  = family(Gauge, "millrace_store_bytes", "Bytes that a stream holds; all is what the account holds.", "stream")
+	StoreLimit  = family(Gauge, "millrace_store_limit_bytes", "Bytes that a stream may hold; missing if it has no bound of its own.", "stream")
+	HorizonAge  = family(Gauge, "millrace_horizon_age_seconds", "Age of the oldest message that the log keeps.")
+	HorizonHeld = family(Gauge, "millrace_horizon_held_seconds", "For how long something has held back the horizon of the log from what is to go: an offer, a task that runs, the size of one, a limit, a budget, the archive, or a fault; missing if nothing does.", "by")
+	StoreFree   = family(Gauge, "millrace_store_disk_free_bytes", "Bytes that are free on the disk of an embedded server.")
 )
 
 // Of the limits that a server's scheduler enforces. All keys of a limit are added up.

@@ -22,10 +22,11 @@ type Store struct {
 	// Free is the free space on an embedded server's disk, in bytes. Default: there is no such
 	// server.
 	Free func() (int64, error)
-	// Horizon tells when the log stored its oldest message, and the oldest offer that is out or waits;
-	// zero for none. Now is the time by which they are old.
-	Horizon func(ctx context.Context) (oldest, offer time.Time, err error)
-	Now     func() time.Time
+	// Oldest tells when the log stored its oldest message, Held by what kind of thing its horizon is held
+	// back and since when; "" for nothing. Now is the time by which they are old.
+	Oldest func(ctx context.Context) (time.Time, error)
+	Held   func() (by string, since time.Time)
+	Now    func() time.Time
 	// Failed is called with the source of a failed read.
 	Failed func(source string)
 }
@@ -56,16 +57,17 @@ func (s *Store) Collect(emit metrics.Emit) {
 }
 
 func (s *Store) horizon(ctx context.Context, emit metrics.Emit) {
-	oldest, offer, err := s.Horizon(ctx)
-	if err != nil {
+	age := func(at time.Time) float64 { return max(s.Now().Sub(at).Seconds(), 0) }
+	oldest, err := s.Oldest(ctx)
+	switch {
+	case err != nil:
 		s.Failed("horizon")
-		return
+	case oldest.IsZero():
+		emit(metrics.HorizonAge, 0, nil)
+	default:
+		emit(metrics.HorizonAge, age(oldest), nil)
 	}
-	for of, at := range map[*metrics.Family]time.Time{metrics.HorizonAge: oldest, metrics.HorizonOut: offer} {
-		age := 0.0
-		if !at.IsZero() {
-			age = max(s.Now().Sub(at).Seconds(), 0)
-		}
-		emit(of, age, nil)
+	if by, since := s.Held(); by != "" {
+		emit(metrics.HorizonHeld, age(since), nil, by)
 	}
 }

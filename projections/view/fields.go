@@ -66,6 +66,7 @@ var Fields = []Field{
 	{"Since", "since", "since:2h", "since", "", "submitted since a `time`: 2h or 7d ago, 2026-03-01, 12:00", ByBirth, func(f *Filter, t *task.Task) bool { return f.Since.IsZero() || !t.SubmittedAt.Before(f.Since) }},
 	{"Until", "until", "until:12:00", "until", "", "submitted until a `time`", ByBirth, func(f *Filter, t *task.Task) bool { return f.Until.IsZero() || t.SubmittedAt.Before(f.Until) }},
 	{"Dead", "dead", "is:dead", "", "", "", ByPlace, func(f *Filter, t *task.Task) bool { return !f.Dead || t.Dead() }},
+	{"Approval", "approval", "is:approval", "approval", "", "that wait for an approval", ByRow, func(f *Filter, t *task.Task) bool { return !f.Approval || t.AwaitsSignal() }},
 	{"Doubted", "suspect", "is:suspect", "suspect", "", "whose node has vanished or is late with its heartbeat, or which wait only for such a node", ByRow, func(f *Filter, t *task.Task) bool {
 		return f.Suspect == nil || (t.State == task.Pending || t.Live()) && f.Suspect(t)
 	}},

@@ -33,6 +33,8 @@ type Filter struct {
 	// Dead chooses dead letters that were not dismissed: abnormal tasks, and those in error whose
 	// retries are used up. States narrows it to one kind.
 	Dead bool `json:"dead,omitempty"`
+	// Approval chooses tasks that wait for an approval now: a signal from outside.
+	Approval bool `json:"approval,omitempty"`
 	// Doubted chooses tasks on doubtful nodes: those that run on a node that has vanished or is
 	// late with its heartbeat, or that wait for such a node alone.
 	Doubted bool `json:"suspect,omitempty"`

@@ -152,7 +152,7 @@ func Endpoints() []Endpoint {
 // Kinds of problems of several endpoints: of those that make tasks, that change one, and that give
 // an order to a node.
 var (
-	born    = []string{"no-job", "no-files", "no-calendar", "no-task", "key-taken", "id-taken", "id-old", "queue-full"}
+	born    = []string{"no-job", "no-files", "no-calendar", "no-task", "key-taken", "id-taken", "id-old", "need-old", "queue-full"}
 	acted   = []string{"no-task", "ended", "not-now"}
 	ordered = []string{"no-node", "not-now"}
 )
@@ -224,6 +224,7 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 	on(rights.TaskFiles, `the files that the attempts of a task have left: {"id":"…"}`, (*Service).artifacts, "no-task").at("GET /tasks/{id}/artifacts").asked("task artifacts"),
 	on(rights.TaskTrace, `an OpenTelemetry trace of a task and all below it, in the JSON form of OTLP: {"id":"…"}`, (*Service).trace, "no-task").at("GET /tasks/{id}/trace").asked("task trace"),
 	on(rights.EventList, `the log itself: {"from":1048211,"limit":100}`, (*Service).events).at("GET /events").asked("events tail", "events show", "events export", "node events"),
+	on(rights.Attention, `what goes on only when a person acts, and what failed within a day, by cause: {}`, (*Service).attention).at("GET /attention").asked("attention"),
 	on(rights.LogHorizon, `what the log keeps, and what holds it back: {}`, (*Service).horizon).at("GET /horizon").asked("horizon"),
 	once(on(rights.LogVerify, `hold the log against the promises: {}, or a range of it: {"from":1048211,"to":1050000,"rules":["I-3"]}`, (*Service).verify)).at("GET /verify").asked("verify"),
 	once(on(rights.LogDiff, `what changed between two moments: {"at":"12:00","until":"12:30"}, or between one and now: {"at":"-10m","queue":"crawl"}`, (*Service).diffAll)).at("GET /diff").asked("diff"),

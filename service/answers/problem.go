@@ -117,6 +117,7 @@ var kinds = []kind{
 	{"no-message", "There is no such message in the log", 404, "look for it in the list of dead letters", oneOf(client.ErrNoMessage)},
 	{"key-taken", "Another task has the unique key", 409, "wait for that task, cancel it, or submit with another key", as[*events.Taken]},
 	{"id-taken", "The id has a task that does something else", 409, "choose another id, or leave it out", oneOf(client.ErrOther)},
+	{"need-old", "A task that it needs is older than what the log keeps", 410, "leave that need out: the task has ended, and the log has forgotten how", oneOf(events.ErrNeedForgotten)},
 	{"id-old", "The id is older than what the log keeps", 410, "choose a new id, or leave it out: under this one a task may have run already", oneOf(events.ErrForgotten)},
 	{"ended", "The task has ended", 409, "ask why it did, or retry it", oneOf(task.ErrEnded)},
 	{"overlap", "The overlap of the schedule has no room", 409, "ask again when the task that the detail names has ended, or without respect_overlap", as[*client.Busy]},

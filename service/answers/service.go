@@ -59,6 +59,9 @@ type Service struct {
 	Settings map[string]string
 	// Keeping are the texts of the settings by which this server keeps what has ended. Default: none.
 	Keeping map[string]string
+	// Held tells what has held the horizon of the log back when this process last looked, and when that
+	// was; zero for never. Default: unknown.
+	Held func() (hold client.HorizonHold, at time.Time)
 	// Stored gives the rows of the read model. Default: none.
 	Stored Stored
 	// Wrong returns why the log takes no messages; nil if it does. Default: unknown.
@@ -211,9 +214,15 @@ func (s *Service) horizon(ctx context.Context, _ nothing) (client.Horizon, error
 	if h.Last, err = store.Last(ctx); err != nil {
 		return h, err
 	}
+	if s.Held != nil {
+		var by client.HorizonHold
+		if by, h.Looked = s.Held(); by.Seq > 0 {
+			h.Held = &by
+		}
+	}
 	floor, err := store.Floor(ctx)
 	if err == nil && floor.Seq > 0 {
-		h.Holds = &client.HorizonHold{What: "an offer that is out or waits", Seq: floor.Seq, Task: floor.Holder, Since: floor.Since}
+		h.Holds = &client.HorizonHold{By: "offer", What: "an offer that is out or waits", Seq: floor.Seq, Task: floor.Holder, Since: floor.Since}
 	}
 	return h, err
 }

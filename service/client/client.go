@@ -233,11 +233,7 @@ func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, r
 		return t, err
 	}
 	id = t.ID
-	var signal *job.Signal
-	if t.Spec != nil {
-		signal = t.Spec.Signal
-	}
-	inputs, err := signal.Inputs(c.rec.Actor, data)
+	inputs, err := t.Signal().Inputs(c.rec.Actor, data)
 	if err != nil {
 		return t, fmt.Errorf("signal task %s: %w", id, Wrong(err))
 	}

@@ -249,7 +249,11 @@ type Horizon struct {
 	Why     string `json:"why,omitempty"`
 	Carried int    `json:"carried,omitempty"`
 	Passed  uint64 `json:"passed,omitempty"`
-	// Holds is what the horizon will not pass; nil if nothing does.
+	// Held is what holds the horizon back from what is to go, as the server that answers has found when
+	// it last looked, at Looked; nil if nothing does, or it has not looked yet.
+	Held   *HorizonHold `json:"held,omitempty"`
+	Looked time.Time    `json:"looked,omitzero"`
+	// Holds is the oldest offer, which the horizon will not pass; nil if there is none.
 	Holds *HorizonHold `json:"holds,omitempty"`
 	// Settings are those by which the servers keep what has ended.
 	Settings map[string]string `json:"settings,omitempty"`
@@ -257,13 +261,17 @@ type Horizon struct {
 
 // HorizonHold is what the horizon of the log does not pass.
 type HorizonHold struct {
-	// What says in words what it is. It lies at Seq, of Task if it is a task's, and the log stored it
-	// at Since.
+	// What says in words what it is, and By in one word: "offer", "task", "size" of a task, "limit",
+	// "budget", "archive" or "fault". It lies at Seq, of Task if it is a task's, and Since is since when.
+	By    string    `json:"by"`
 	What  string    `json:"what"`
 	Seq   uint64    `json:"seq"`
 	Task  task.ID   `json:"task,omitempty"`
 	Since time.Time `json:"since"`
 }
+
+// Stuck tells whether it does not pass by itself.
+func (h *HorizonHold) Stuck() bool { return h.By == "size" || h.By == "archive" || h.By == "fault" }
 
 // Horizon asks a server what the log keeps. The error wraps [jet.ErrNoService] if none answers.
 func (c *Client) Horizon(ctx context.Context) (h Horizon, err error) {

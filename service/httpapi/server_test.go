@@ -175,7 +175,7 @@ func TestUnusual(t *testing.T) {
 	}
 	for _, says := range [][3]string{ // in words of JSON, and which field
 		{"POST", `{"spec":{"run":{"argv":"date"}}}`, `spec.run.argv is a string, want a list`}, {"POST", `{"spec":{"run":["date"]}}`, `spec.run is a list, want an object`}, {"POST", `{"priority":"high"}`, `priority is a string, want a whole number`}, {"POST", `{"delay":5}`, `delay is a number, want a string`},
-		{"POST", `{"argv":["date"]}`, `there is no field \"argv\"`}, {"POST", `{"spec":`, `the JSON ends too early`}, {"GET", `?state=pending`, `there are after, at, `},
+		{"POST", `{"argv":["date"]}`, `there is no field \"argv\"`}, {"POST", `{"spec":`, `the JSON ends too early`}, {"GET", `?state=pending`, `there are after, approval, at, `},
 	} {
 		at, body := "/api/v1/tasks", says[1]
 		if says[0] == "GET" {

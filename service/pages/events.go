@@ -168,7 +168,7 @@ func showEvents(ctx context.Context, l *look) (any, error) {
 		}
 		var h client.Horizon
 		if d.Begins > 0 && l.file == nil && !l.Past && l.site.server.Desk.Ask(ctx, l.caller.Name, rights.LogHorizon, struct{}{}, &h) == nil {
-			d.Holds = h.Holds
+			d.Holds = cmp.Or(h.Held, h.Holds)
 		}
 	}
 	return d, nil

@@ -34,7 +34,7 @@ const (
 )
 
 type incidentsData struct {
-	Failed table[task.Task]
+	Failed failedPanel
 	// Files are the open files, and Most how many may be open.
 	Files []*inspect.File
 	Most  int
@@ -43,11 +43,10 @@ type incidentsData struct {
 	Keep time.Duration
 }
 
-// showIncidents lists the open files, and the tasks that failed last: files are mostly about one of
-// those.
+// showIncidents lists the open files, and what failed within a day: files are mostly about one of those.
 func showIncidents(ctx context.Context, l *look) (any, error) {
 	d := &incidentsData{Most: inspect.Most, Size: inspect.MaxUpload >> 20, Keep: inspect.Keep}
-	d.Failed.set(l.failed(ctx))
+	d.Failed.set(l.Failures(ctx))
 	d.Files = l.site.shelf.Files(l.site.server.Desk.Now())
 	return d, nil
 }

@@ -78,7 +78,7 @@ func TestTasksForAbsentNodes(t *testing.T) {
 		s.Nodes, s.NoNode = []string{name}, job.NoNodeWait
 		p.submit(s)
 	}
-	for path, id := range map[string]string{"/": "un-node-ghost", "/queues": "un-ghost", "/nodes": "un-ghost"} {
+	for path, id := range map[string]string{"/": "n-unserved-@ghost", "/queues": "un-ghost", "/nodes": "un-ghost"} {
 		page, _ := p.get(200, path)
 		row := part(t, page, `id="`+id+`"`, "no worker has registered as node ghost")
 		if !strings.Contains(row, "queue%3A%40ghost") || !strings.Contains(page, strings.Replace(id, "ghost", "away", 1)) {
@@ -93,7 +93,7 @@ func TestTasksForAbsentNodes(t *testing.T) {
 	if shown, _ := p.get(200, "/nodes"); !strings.Contains(shown, "does not retire by itself") || !strings.Contains(shown, page.Nodes[0].KeptBy.Short()) {
 		t.Error("it is not said what keeps the node")
 	}
-	if then, _ := p.get(200, fmt.Sprintf("/?at=%d", p.server.Desk.Reached())); !strings.Contains(then, "un-node-ghost") {
+	if then, _ := p.get(200, fmt.Sprintf("/?at=%d", p.server.Desk.Reached())); !strings.Contains(then, "n-unserved-@ghost") {
 		t.Error("the overview of the past has no tasks for absent nodes")
 	}
 }

@@ -9,15 +9,14 @@ import (
 	"time"
 
 	"millrace/events/jet/rights"
+	"millrace/internal/cli/wording"
 	"millrace/internal/metrics"
 	"millrace/projections/view"
-	"millrace/service/answers"
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/node"
 	"millrace/task/output"
-	"millrace/task/quota"
 	"millrace/task/schedule"
 )
 
@@ -25,23 +24,18 @@ var overviewPage = page{name: "overview", path: "/{$}", entry: "Overview", verb:
 
 // Bounds of what the overview shows of each.
 const (
-	shownRunning  = 20
-	shownOverdue  = 8
-	shownQueuesOf = 8  // without a worker
-	amongOverdue  = 50 // of those whose deadline passed first, with no slack
-	shownFailed   = 8
-	shownNext     = 8
-	shownChanges  = 8
-	shownFields   = 8 // of a change
+	shownRunning = 20
+	shownFailed  = 8 // causes
+	shownNext    = 8
+	shownChanges = 8
+	shownFields  = 8 // of a change
 )
 
 type overviewData struct {
 	Counts  countsPanel
-	Queues  unservedPanel
+	Needs   needsPanel
 	Running table[runningRow]
-	// Overdue are tasks whose deadline has passed. A page of the past has none.
-	Overdue table[overdueRow]
-	Failed  table[task.Task]
+	Failed  failedPanel
 	// Nodes are those that are not ready, or silent.
 	Nodes table[client.NodeView]
 	Next  table[schedule.Upcoming]
@@ -71,18 +65,47 @@ type changeRow struct {
 	More    int
 }
 
-// unservedPanel has the queues with tasks that no node takes.
-type unservedPanel struct {
-	table[client.QueueView]
-	// Nodes are those for which alone tasks wait.
-	Nodes []client.UnservedNode
+// needsPanel has what goes on only when a person acts.
+type needsPanel struct{ table[client.Matter] }
+
+// All is how many there are.
+func (p *needsPanel) All() int { return len(p.Rows) + p.More }
+
+// failedPanel has the failures of the last day, those of one cause in one row.
+type failedPanel struct {
+	table[client.FailureGroup]
+	// Partly tells that there were more failures than were counted.
+	Partly bool
 }
 
-func (p *unservedPanel) find(ctx context.Context, l *look) {
-	page, err := client.QueuesOf(ctx, l.View, l.Sums, &client.QueueListRequest{}, l.Now, func(string) *quota.CounterState { return nil })
-	p.set(slices.DeleteFunc(page.Queues, func(q client.QueueView) bool { return q.Unserved == nil }), err).cut(shownQueuesOf)
-	p.Nodes = page.UnservedNodes[:min(len(page.UnservedNodes), shownQueuesOf)]
-	p.More += len(page.UnservedNodes) - len(p.Nodes)
+func (p *failedPanel) set(all []client.FailureGroup, partly bool, err error) {
+	p.Partly = partly
+	p.table.set(all, err).cut(shownFailed)
+}
+
+// Name names what a matter is about.
+func (l *look) Name(m *client.Matter) string { return wording.MatterName(m) }
+
+// Flat is the cause of a failure in one line.
+func (l *look) Flat(f *client.FailureGroup) string { return wording.Flat(f.Cause) }
+
+// Where is the page about a matter.
+func (l *look) Where(m *client.Matter) string {
+	switch m.Kind {
+	case client.MatterNode:
+		return l.Link("nodes", m.ID)
+	case client.MatterBreaker:
+		return l.Link("jobs", m.ID)
+	case client.MatterUnserved, client.MatterPaused:
+		return l.LinkWith("tasks", "q", "state:pending queue:"+m.ID)
+	case client.MatterSchedule:
+		return l.Link("schedules", m.ID)
+	case client.MatterDead, client.MatterUnread:
+		return l.Link("dead")
+	case client.MatterHeldFront:
+		return l.Link("events")
+	}
+	return l.Link("tasks", m.ID)
 }
 
 // plotsPanel has the latest counts; empty for the past, which was not counted.
@@ -112,20 +135,19 @@ type runningRow struct {
 	Long  bool
 }
 
-type overdueRow struct {
-	task.Task
-	Duty duties.Duty
-}
-
 func showOverview(ctx context.Context, l *look) (any, error) {
 	d := &overviewData{}
 	counts, err := l.Count(ctx, view.Query{Kind: view.Tasks})
 	d.Counts.Counts = &counts
 	d.Counts.fail(err)
-	d.Queues.find(ctx, l)
+	needs, err := l.Attention(ctx)
+	d.Needs.set(needs.Matters, err)
+	d.Needs.More = needs.More
+	d.Failed.set(needs.Failures, needs.Partly, nil)
+	if n := d.Needs.All(); n > 0 && !l.Past {
+		l.Title = fmt.Sprintf("(%d) %s", n, l.Title)
+	}
 	d.Running.set(l.running(ctx)).cut(shownRunning)
-	d.Overdue.set(l.overdue(ctx)).cut(shownOverdue)
-	d.Failed.set(l.failed(ctx))
 	page, err := l.nodes(ctx)
 	d.Nodes.set(slices.DeleteFunc(page.Nodes, func(n client.NodeView) bool { return (n.State == node.Ready || n.State == node.Retired) && !n.Silent }), err)
 	d.Nodes.More = len(page.Nodes) - len(d.Nodes.Rows)
@@ -138,32 +160,6 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 		}
 	}
 	return d, nil
-}
-
-// failed are the tasks that failed last.
-func (l *look) failed(ctx context.Context) ([]task.Task, error) {
-	if log, ok := l.Sums.(answers.Tracer); ok {
-		return log.LastFailed(ctx, shownFailed)
-	}
-	return nil, nil
-}
-
-// overdue are tasks whose deadline has passed, one more than are shown if there are more.
-func (l *look) overdue(ctx context.Context) (rows []overdueRow, err error) {
-	if l.Past {
-		return nil, nil
-	}
-	tasks, err := l.Overdue(ctx, amongOverdue)
-	for i := 0; i < len(tasks) && len(rows) <= shownOverdue; i++ {
-		duty, err := view.Owed(ctx, l.View, &tasks[i], l.Rules)
-		if err != nil {
-			return rows, err
-		}
-		if duty.Overdue(l.Now) {
-			rows = append(rows, overdueRow{tasks[i], duty})
-		}
-	}
-	return rows, err
 }
 
 // oldestOf is since when the task has been pending that has waited longest; the zero time if none waits.

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"millrace/projections/view"
 	"millrace/service/answers"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -44,8 +46,8 @@ func TestOverviewOfLate(t *testing.T) {
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	if page, _ := p.get(200, "/"); strings.Contains(page, "<h2>Overdue</h2>") {
-		t.Error("nothing is overdue, and the page has a heading for it")
+	if page, _ := p.get(200, "/"); !strings.Contains(page, "Nothing needs you.") || strings.Contains(page, "<title>(") {
+		t.Errorf("something is there: %s", page)
 	}
 	s := command("date")
 	soon := value.Duration(time.Millisecond)
@@ -53,15 +55,54 @@ func TestOverdue(t *testing.T) {
 	id := p.submit(s)
 	for {
 		page, _ := p.get(200, "/")
-		if strings.Contains(page, "<h2>Overdue</h2>") {
-			if !strings.Contains(page, `id="due-`+string(id)+`"`) {
+		if strings.Contains(page, `id="n-overdue-`) {
+			if !strings.Contains(page, `id="n-overdue-`+string(id)+`"`) {
 				t.Errorf("another task is overdue: %s", page)
 			}
 			break
 		}
 	}
-	if then, _ := p.get(200, "/?at=1"); strings.Contains(then, "<h2>Overdue</h2>") {
+	if then, _ := p.get(200, "/?at=1"); strings.Contains(then, `id="n-overdue-`) {
 		t.Error("the past has it, too")
+	}
+}
+
+// What needs a person stands on top, with the button that does it, and its number in the title. Failures of
+// one cause are one row.
+func TestNeedsYou(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	approval := command("echo", "go")
+	approval.Spec.Signal = &job.Signal{Name: "release"}
+	waits := p.submit(approval)
+	for i := range 3 {
+		p.die(p.submit(command("echo", strconv.Itoa(i))), "order "+strconv.Itoa(4711+i)+" has no lines")
+	}
+	p.die(p.submit(command("echo", "0")), "the disk is full")
+	p.submit(command("echo", "later"))
+	if _, err := p.client.PauseQueue(t.Context(), "default", 0, "the source is down"); err != nil {
+		t.Fatal(err)
+	}
+	p.seen()
+	page, _ := p.get(200, "/")
+	for _, want := range []string{
+		"<title>(3) Overview", `value="3"`,
+		`id="n-approval-` + string(waits) + `"`, "do/task.signal?id=" + string(waits), "give approval",
+		`id="n-paused-default"`, "do/queue.resume?queue=default",
+		`id="n-dead-"`, "4</td>",
+		"order 4711 has no lines", "the disk is full",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the overview does not say %q: %s", want, page)
+		}
+	}
+	if n := strings.Count(page, `<tr id="failed-`); n != 4 { // "echo 0" to "echo 2" are different commands, and one has two causes
+		t.Errorf("failures are %d rows, want 4", n)
+	}
+	p.press(303, "/do/task.signal?id="+string(waits))
+	page, _ = p.get(200, "/")
+	if strings.Contains(page, `id="n-approval-`) || !strings.Contains(page, "<title>(2) Overview") {
+		t.Errorf("the approval is still there: %s", page)
 	}
 }
 

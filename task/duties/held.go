@@ -33,17 +33,18 @@ func SignalBy(t *task.Task) time.Time {
 	if t.State != task.Held || !slices.Contains(t.Holds, task.HoldSignal) || slices.Contains(t.Holds, task.HoldNeeds) {
 		return time.Time{}
 	}
-	if t.Spec == nil || t.Spec.Signal == nil || t.Spec.Signal.Timeout == 0 {
+	signal := t.Signal()
+	if signal == nil || signal.Timeout == 0 {
 		return time.Time{}
 	}
-	return value.Later(t.Since, t.Due).Add(t.Spec.Signal.Timeout.Std())
+	return value.Later(t.Since, t.Due).Add(signal.Timeout.Std())
 }
 
 // signalDuty says who gives the signal for which a task waits.
 func signalDuty(t task.Task, around Surroundings, s Settings) Duty {
 	name, policy := job.DefaultSignal, job.SignalExpire
-	if t.Spec != nil && t.Spec.Signal != nil {
-		name, policy = cmp.Or(t.Spec.Signal.Name, name), cmp.Or(t.Spec.Signal.OnTimeout, policy)
+	if signal := t.Signal(); signal != nil {
+		name, policy = cmp.Or(signal.Name, name), cmp.Or(signal.OnTimeout, policy)
 	}
 	d := Duty{Who: operator, What: fmt.Sprintf("give approval %q (`millrace task approve %s`), or cancel it", name, t.ID)}
 	by := SignalBy(&t)

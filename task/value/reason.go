@@ -21,5 +21,6 @@ const (
 	Breaker  = "breaker"     // its job's breaker is open
 	Window   = "window"      // its window is closed
 	PerNode  = "per_node"    // the node already runs as many of its kind as it may
+	Step     = "step"        // its function waits in a step
 	Skipped  = "skipped"     // its needs ended otherwise than required
 )

@@ -329,6 +329,8 @@ func (p *Protocol) told(ctx context.Context, t *task.Task) (begun, told bool, er
 			of = e.Epoch
 		case task.AttemptReleased:
 			of = e.Epoch
+		case task.AttemptParked:
+			of = e.Epoch
 		case task.CancelConfirmed:
 			of = e.Epoch
 		}

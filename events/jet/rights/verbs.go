@@ -88,6 +88,8 @@ var (
 	TasksDismiss = operating("tasks.dismiss") // dead letters
 	TasksCount   = reading("tasks.count")     // how many one of these would change
 
+	Attention = reading("attention.list") // what goes on only when a person acts
+
 	EventList = reading("event.list")
 	RowList   = reading("row.list") // of the read model, as it stores them
 

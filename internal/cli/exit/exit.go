@@ -192,6 +192,8 @@ func Of(err error) *Fault {
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace queue ls` lists the queues there are")}
 	case errors.As(err, new(*events.Taken)):
 		return &Fault{Code: Refused, Err: err, Hint: Hint("wait for that task, cancel it, or submit with another key")}
+	case errors.Is(err, events.ErrNeedForgotten):
+		return &Fault{Code: Refused, Err: err, Hint: Hint("leave that need out: the task has ended, and the log has forgotten how")}
 	case errors.Is(err, events.ErrForgotten):
 		return &Fault{Code: Refused, Err: err, Hint: Hint("choose a new id, or leave it out: under this one a task may have run already")}
 	case errors.Is(err, client.ErrOther):

@@ -19,7 +19,7 @@ func (a *Commands) Horizon() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "horizon",
 		Short: "Say what the log keeps, and what holds it back; needs a millrace server",
-		Long: `Says where the log begins, how far it has forgotten what ended long ago, and which offer it does not pass.
+		Long: `Says where the log begins, how far it has forgotten what ended long ago, and what holds it back.
 The settings keep_age, keep_queues and keep_tasks, and "keep" in jobs, say how long what has ended stays.`,
 		Args: settings.Takes(0, 0, ""),
 	}
@@ -42,12 +42,22 @@ func horizonTable(h *client.Horizon, cl *client.Client) term.Table {
 		t.Field("because", h.Why)
 		t.Field("carried", wording.Plural(h.Carried, "chain"))
 	}
-	if h.Holds != nil {
-		what := fmt.Sprintf("#%d, %s, since %s", h.Holds.Seq, h.Holds.What, wording.Moment(h.Holds.Since, now))
-		if h.Holds.Task != "" {
-			what += ", of task " + string(h.Holds.Task)
+	hold := func(name string, by *client.HorizonHold) {
+		if by == nil {
+			return
 		}
-		t.Field("does not pass", what)
+		what := fmt.Sprintf("#%d, %s, since %s", by.Seq, term.Printable(by.What), wording.Moment(by.Since, now))
+		if by.Task != "" {
+			what += ", of task " + string(by.Task)
+		}
+		t.Field(name, what)
+	}
+	hold("held back at", h.Held)
+	if h.Held == nil || h.Held.By != "offer" {
+		hold("does not pass", h.Holds)
+	}
+	if !h.Looked.IsZero() {
+		t.Field("looked", wording.Moment(h.Looked, now))
 	}
 	for _, name := range []string{"keep_age", "keep_queues", "keep_tasks"} {
 		t.Field(name, h.Settings[name])

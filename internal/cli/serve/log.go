@@ -71,13 +71,13 @@ func (p *parts) watchStore(store *jet.Store) {
 			}
 			return usages, err
 		},
-		Horizon: func(ctx context.Context) (oldest, offer time.Time, err error) {
+		Oldest: func(ctx context.Context) (oldest time.Time, err error) {
 			_, oldest, err = store.StoredAt(ctx, time.Time{})
-			if err != nil {
-				return oldest, offer, err
-			}
-			floor, err := store.Floor(ctx)
-			return oldest, floor.Since, err
+			return oldest, err
+		},
+		Held: func() (string, time.Time) {
+			is := p.forgets.Last()
+			return is.By, is.Since
 		},
 		Now: p.clock.Now, Failed: p.figures.monitor.Failed,
 	}

@@ -13,6 +13,7 @@ import (
 	"millrace/internal/cli/wording"
 	"millrace/projections"
 	"millrace/scheduler"
+	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -46,17 +47,22 @@ func (l left) Drop(ctx context.Context, t *task.Task, reason string, now time.Ti
 
 // forget moves the horizon of the log, so that what ended long ago goes.
 func (p *parts) forget(store *jet.Store, view *projections.Store, decider *scheduler.Scheduler) {
-	c := &scheduler.Collector{
-		Forget: scheduler.Forget{
-			Rec: &events.Recorder{Log: store, Actor: events.PartScheduler, Now: store.Now, NewID: events.NewID}, Log: store,
-			Keeping: scheduler.Keeping{Age: p.settings.KeepAge, Tasks: p.settings.KeepTasks, Queues: p.settings.KeepQueues},
-			Model:   view, Ended: view.Ended, Sealer: p.sealer(store),
-			Counts: decider.Counts,
-			Settle: task.HorizonFor + store.AckWait(),
-		},
-		Every: 12 * p.settings.Sweep, First: func() bool { return decider.First("horizon") }, Logger: p.log,
+	c := &p.forgets
+	c.Forget = scheduler.Forget{
+		Rec: &events.Recorder{Log: store, Actor: events.PartScheduler, Now: store.Now, NewID: events.NewID}, Log: store,
+		Keeping: scheduler.Keeping{Age: p.settings.KeepAge, Tasks: p.settings.KeepTasks, Queues: p.settings.KeepQueues},
+		Model:   view, Ended: view.Ended, Sealer: p.sealer(store),
+		Counts: decider.Counts,
+		Settle: task.HorizonFor + store.AckWait(),
 	}
+	c.Every, c.First, c.Logger = 12*p.settings.Sweep, func() bool { return decider.First("horizon") }, p.log
 	p.start(c.Run)
+}
+
+// held is what held the horizon of the log back when this process last looked, and when that was.
+func (p *parts) held() (client.HorizonHold, time.Time) {
+	is := p.forgets.Last()
+	return client.HorizonHold(is.Held), is.At
 }
 
 // sealer keeps what the log forgets, where the setting archive says; nil if nowhere.

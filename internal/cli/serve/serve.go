@@ -66,6 +66,7 @@ type parts struct {
 	data     string          // the folder of that server
 	mute     *observe.Log    // whether the log takes messages; nil before a store is open
 	tracer   *observe.Tracer // nil without tracing
+	forgets  scheduler.Collector
 }
 
 func (a *Commands) newParts(ctx context.Context, d dial, s settings.Values, heap settings.Pace, log *slog.Logger) *parts {
@@ -188,7 +189,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.forget(deciding, view, decider)
 	p.starting.Add(1)
 	service := &answers.Service{
-		Conn: nc, Client: client.New(deciding, ""), Model: view, Deadlines: view, Stored: view, Limits: decider, Watched: decider.Watched, Version: wording.ThisBuild().Version, Rules: settings, Margin: p.settings.Margin(), Limited: wording.LimitDuty, Holders: wording.NamedHolders, Nodes: p.settings.Nodes(), Settings: p.settings.Judging(), Keeping: p.settings.Keeping(), Now: p.clock.Now, Wrong: p.mute.Wrong, Ready: p.starting.Done, Log: p.log,
+		Conn: nc, Client: client.New(deciding, ""), Model: view, Deadlines: view, Stored: view, Limits: decider, Watched: decider.Watched, Version: wording.ThisBuild().Version, Rules: settings, Margin: p.settings.Margin(), Limited: wording.LimitDuty, Holders: wording.NamedHolders, Nodes: p.settings.Nodes(), Settings: p.settings.Judging(), Keeping: p.settings.Keeping(), Held: p.held, Now: p.clock.Now, Wrong: p.mute.Wrong, Ready: p.starting.Done, Log: p.log,
 	}
 	p.serveHTTP(service, deciding)
 	p.start(service.Run)

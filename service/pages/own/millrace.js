@@ -221,6 +221,14 @@
     }
     if ((Date.now() - heard) % patience < 1000) { stop(); start(); } // the connection may be dead
   }
+  // The number of what needs a person stands in the title of the tab, also while that is in the background.
+  function count(of) {
+    const n = of.querySelector(".needs")?.value;
+    if (n !== undefined) document.title = document.title.replace(/^(\(\d+\) )?/, n === "0" ? "" : "(" + n + ") ");
+  }
+  if ($("needs") && !pinned) setInterval(() => {
+    if (document.hidden && !paused) fetch(location.href).then((r) => r.text()).then((text) => count(new DOMParser().parseFromString(text, "text/html"))).catch(() => {});
+  }, 60000);
   function stop() { if (stream) stream.close(); stream = null; clearTimeout(again); }
   function start() {
     if (pinned || paused || document.hidden || stream) return;
@@ -238,6 +246,7 @@
       if (e.lastEventId) { seq = e.lastEventId; frame(Infinity); }
       apply(el.id, JSON.parse(e.data));
       if (el.id === "late") plot(false);
+      if (el.id === "needs") count(el);
     });
     s.addEventListener("problem", (e) => { say(JSON.parse(e.data).detail || "It cannot go on."); stop(); again = setTimeout(start, 4000); });
   }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"millrace/events"
 	"millrace/events/jet/rights"
@@ -99,4 +100,71 @@ func (c *Client) Dismissal(ctx context.Context, seq uint64) (events.Record, bool
 		return events.Record{}, false, nil // the list of the service leaves out what was dismissed
 	}
 	return c.store.Dismissal(ctx, seq)
+}
+
+// Kinds of [Matter], in the order in which lists show them.
+const (
+	MatterApproval  = "approval"
+	MatterOverdue   = "overdue"
+	MatterNode      = "node"
+	MatterBreaker   = "breaker"
+	MatterUnserved  = "unserved"
+	MatterPaused    = "paused"
+	MatterSchedule  = "schedule"
+	MatterDead      = "dead"
+	MatterUnread    = "unreadable"
+	MatterHeldFront = "horizon"
+)
+
+// Matter is something that goes on only when a person acts.
+type Matter struct {
+	// Kind is "approval", "overdue", "node", "breaker", "unserved" or "paused" of a queue, "schedule", "dead",
+	// "unreadable" or "horizon".
+	Kind string `json:"kind"`
+	// ID names the task, queue, node, job or schedule that it is about; "" if it is about many.
+	ID string `json:"id,omitempty"`
+	// Who must act, and What, in words; a command in backquotes does it.
+	Who  string `json:"who"`
+	What string `json:"what"`
+	// Since is when it began; zero if unknown.
+	Since time.Time `json:"since,omitzero"`
+	// Tasks is how many tasks it keeps waiting, or are at stake.
+	Tasks int `json:"tasks,omitempty"`
+	// Of is what the task does, if it is about one.
+	Of string `json:"of,omitempty"`
+}
+
+// FailureGroup is tasks that have failed for one cause.
+type FailureGroup struct {
+	// Job is the job of all of them, or else what they do. Planned tells that a schedule made the last one.
+	Job     string `json:"job"`
+	Planned bool   `json:"planned,omitempty"`
+	// Reason is the code of their end, and Cause the message of the last one.
+	Reason string `json:"reason,omitempty"`
+	Cause  string `json:"cause,omitempty"`
+	// Tasks is how many they are. Last failed last, at At.
+	Tasks int       `json:"tasks"`
+	Last  task.ID   `json:"last"`
+	At    time.Time `json:"at"`
+}
+
+// Attention is what needs a person.
+type Attention struct {
+	// Matters are by kind, and of a kind the longest waiting first. More is how many there are besides.
+	Matters []Matter `json:"matters"`
+	More    int      `json:"more,omitempty"`
+	// Failures are the tasks without a parent that failed within a day: those of schedules first, then
+	// by the last failure. Partly tells that there were more failures than were looked at.
+	Failures []FailureGroup `json:"failures"`
+	Partly   bool           `json:"partly,omitempty"`
+}
+
+// All is how many matters there are.
+func (a *Attention) All() int { return len(a.Matters) + a.More }
+
+// Attention asks a server what needs a person at a moment: a sequence of the log or a time, "" for now,
+// which then reflects at least a sequence.
+// The error wraps [jet.ErrNoService] if none answers.
+func (c *Client) Attention(ctx context.Context, at string, atLeast uint64) (a Attention, err error) {
+	return a, c.ask(ctx, rights.Attention, map[string]any{"at": at, "at_least": atLeast}, &a)
 }
