@@ -103,7 +103,7 @@ var plan = map[string][]string{
 	"examples/crawl":         {"examples/crawl/crawler"},
 	"examples/crawl/crawler": {},
 	"examples/start":         {"embedded"},
-	"examples/shop":          {"embedded", "service/client", "task"},
+	"examples/shop":          {"embedded", "millracetest", "service/client", "task"},
 }
 
 // anything is the row of the packages that wire the rest.
