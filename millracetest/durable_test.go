@@ -12,7 +12,7 @@ import (
 	"millrace/millracetest"
 )
 
-// order charges, waits a day, and sends; the other sides keep a ledger by the ids that they are given.
+// order charges, waits an hour, and sends; the other sides keep a ledger by the ids that they are given.
 func order(l *ledger, thumb *millrace.Function[string, string]) *millrace.Function[string, string] {
 	return millrace.Func("order", func(ctx context.Context, article string) (string, error) {
 		key, err := millrace.NewID(ctx)
@@ -26,7 +26,7 @@ func order(l *ledger, thumb *millrace.Function[string, string]) *millrace.Functi
 		if err != nil {
 			return "", err
 		}
-		if err := millrace.Sleep(ctx, "grace", 24*time.Hour); err != nil {
+		if err := millrace.Sleep(ctx, "grace", time.Hour); err != nil {
 			return "", err
 		}
 		picture, err := millrace.Call(ctx, "picture", thumb, article)
