@@ -62,6 +62,7 @@ type running struct {
 	fresh   []task.Step  // guarded by mu; steps that are done, and recorded with the next one
 	stopped error        // guarded by mu; why it comes to no more steps
 	busy    bool         // guarded by mu; a step is under way
+	replay  bool         // guarded by mu; steps that are not remembered are not done
 	park    *task.Park   // guarded by mu; what it waits for
 	told    int          // guarded by mu; how many it has recorded
 	spare   [4]task.Step // of fresh
@@ -75,6 +76,9 @@ func runningOf(ctx context.Context, what string) (*running, error) {
 	if r == nil {
 		return nil, fmt.Errorf("millrace: %s: %w", what, ErrNotRunning)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.replay = r.replay || worker.Replays(ctx)
 	return r, nil
 }
 
@@ -101,6 +105,10 @@ func (r *running) begin(kind, name string) (*task.Step, error) {
 		return nil, r.stopped
 	}
 	all := r.steps()
+	if r.replay && (r.next == len(all) || all[r.next].Open) {
+		r.stopped = worker.Final(fmt.Errorf("millrace: %w: step %d is %s, of which the record has no outcome", ErrChanged, r.next+1, called(kind, name)))
+		return nil, r.stopped
+	}
 	if r.next == len(all) {
 		r.busy = true
 		return nil, nil

@@ -229,3 +229,10 @@ func (f *Function[In, Out]) attempt(ctx context.Context, t *Task) error {
 	worker.FromContext(ctx).Output.SetResult(result)
 	return nil
 }
+
+// NameOf returns the name of a function.
+func NameOf(f Handler) string { return f.handler().name }
+
+// Input returns the parameters of a task of the function, for example of one in a list. The error says that they are
+// not of type In.
+func (f *Function[In, Out]) Input(t Task) (In, error) { return decode[In](t.Params) }

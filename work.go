@@ -106,9 +106,10 @@ func (w *Worker) Run(ctx context.Context, functions ...Handler) error {
 		}
 	}
 	c := w.App.client
-	on, log := c.Store(), cmp.Or(w.Log, slog.Default())
-	is, err := worker.New(worker.Ports{Log: on, Offers: on, Nodes: on, Outputs: on}, worker.Config{
-		Node: name, Queues: queues, Slots: w.Slots, Labels: w.Labels, Grace: w.Grace, Hurry: w.hurry, Ready: w.Ready, Log: log,
+	log := cmp.Or(w.Log, slog.Default())
+	on, beat, ttl := w.ports(name)
+	is, err := worker.New(on, worker.Config{
+		Node: name, Queues: queues, Slots: w.Slots, Labels: w.Labels, Grace: w.Grace, Hurry: w.hurry, Ready: w.Ready, Log: log, Beat: beat, NodeTTL: ttl,
 		Submit:   c.As(string(name)).Spawn,
 		Spawning: birth.Spawning{Anywhere: true}, // the program's own functions ask for them
 	})
@@ -127,6 +128,19 @@ func (w *Worker) Run(ctx context.Context, functions ...Handler) error {
 		return fmt.Errorf("millrace: %w", err)
 	}
 	return nil
+}
+
+// ports are what the worker needs of the log: the store of its App, or what stands in for one in a test, with the pace
+// of heartbeats there; 0 for the usual one.
+func (w *Worker) ports(name node.ID) (on worker.Ports, beat, ttl time.Duration) {
+	c := w.App.client
+	if of, is := c.Ground().Log.(interface {
+		Ports(node.ID) (on worker.Ports, beat, ttl time.Duration)
+	}); is {
+		return of.Ports(name)
+	}
+	s := c.Store()
+	return worker.Ports{Log: s, Offers: s, Nodes: s, Outputs: s}, 0, 0
 }
 
 // Shutdown asks Run to end, which must have been called, and waits until it has. If ctx ends

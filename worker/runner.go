@@ -276,6 +276,15 @@ type suspendError struct {
 
 func (e suspendError) Error() string { return e.park.Words() }
 
+type replayKey struct{}
+
+// Replay returns a context in which a handler runs again what a record has of its task, and no step that the record
+// does not have.
+func Replay(ctx context.Context) context.Context { return context.WithValue(ctx, replayKey{}, true) }
+
+// Replays tells whether ctx is of [Replay].
+func Replays(ctx context.Context) bool { return ctx.Value(replayKey{}) != nil }
+
 type attemptKey struct{}
 
 // FromContext returns the attempt that a handler runs; nil outside a handler.

@@ -28,9 +28,9 @@ var executed = map[string][]string{
 	"Hinter":     {"Hint"},
 }
 
-// executors are the packages that may call these methods: that of the Recorder, and the suite that
-// every log passes.
-var executors = []string{"events", "events/logtest"}
+// executors are the packages that may call these methods: that of the Recorder, the suite that every log passes, and
+// the log of the test kit, which passes on what a Recorder calls.
+var executors = []string{"events", "events/logtest", "millracetest"}
 
 // typed is the module as the compiler sees it.
 type typed struct {

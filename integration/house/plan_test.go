@@ -14,8 +14,10 @@ const module = "millrace/"
 // without one the test fails. A row of a file stands in place of its package's.
 var plan = map[string][]string{
 	// The Go face. Its tests alone have a server; Go refuses the rest as a cycle.
-	".":        {"service/client", "events/jet/request", "worker", "events", "events/submit", "task", "task/jobfile", "task/node", "task/output", "task/schedule", "embedded"},
-	"embedded": {"service/answers", "service/client", "scheduler", "projections", "events/jet", "events/jet/embed", "events/jet/request", "events/jet/streams", "events", "task", "task/output", "task/node"},
+	".": {"service/client", "events/jet/request", "worker", "events", "events/submit", "task", "task/jobfile", "task/node", "task/output", "task/schedule", "embedded"},
+	// The test kit: the real rules on a log in memory. No program links it.
+	"millracetest": {".", "service/client", "worker", "scheduler", "history/whatif", "history/incident", "events", "events/jet/definitions", "task", "task/output", "task/schedule", "task/node"},
+	"embedded":     {"service/answers", "service/client", "scheduler", "projections", "events/jet", "events/jet/embed", "events/jet/request", "events/jet/streams", "events", "task", "task/output", "task/node"},
 	// Packages below task, and packages around it: importers of task may import all of them. Only
 	// the tests of task import those around it; Go refuses such an import elsewhere as a cycle.
 	"task":                 {"task/limit", "task/job", "task/param", "task/queue", "task/value", "task/placement", "task/birth", "task/duties"},
@@ -100,7 +102,7 @@ var plan = map[string][]string{
 	"examples":               anything, // is the command that shows them
 	"examples/crawl":         {"examples/crawl/crawler"},
 	"examples/crawl/crawler": {},
-	"examples/shop":          {"embedded", "service/client", "task"},
+	"examples/shop":          {"embedded", "millracetest", "service/client", "task"},
 }
 
 // anything is the row of the packages that wire the rest.
@@ -208,6 +210,7 @@ var clocks = map[string]string{
 	"events/jet/request/logclock.go": "keeps the log's time, from the machine's and what the log answers",
 
 	"./outbox.go":               "its rows wait by the clock of the relay, and are written where no log is asked",
+	"millracetest":              "its log's clock is that of the test's bubble, which time.Now reads",
 	"service/client/nodes.go":   measures,
 	"service/client/resolve.go": "gives ids that are drawn without a server their order",
 	"events/submit/room.go":     measures,

@@ -14,10 +14,15 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet"
+	"millrace/events/jet/definitions"
 	"millrace/events/jet/rights"
 	"millrace/events/submit"
 	"millrace/projections/view"
 	"millrace/task"
+	"millrace/task/job"
+	"millrace/task/node"
+	"millrace/task/output"
+	"millrace/task/schedule"
 )
 
 // Options say how to reach the NATS server that holds Millrace, in the terms of the nats command
@@ -26,7 +31,8 @@ type Options = jet.ConnectConfig
 
 // Client talks to Millrace. It is safe for concurrent use.
 type Client struct {
-	store *jet.Store
+	store *jet.Store // nil if it is made by On
+	on    Ground     // the store, unless it is made by On
 	rec   *events.Recorder
 	own   *nats.Conn // closed by Close; nil if the store is the caller's
 	desk  *submit.Maker
@@ -61,14 +67,72 @@ func New(store *jet.Store, actor string) *Client {
 	if actor == "" {
 		actor = whoami()
 	}
-	c := &Client{store: store, rec: &events.Recorder{Log: store, Actor: actor, Hints: store, Now: store.Now, NewID: events.NewID}}
+	c := on(Ground{store, store, store, store, store}, actor)
+	c.store = store
 	c.desk = &submit.Maker{Rec: c.rec, Store: c.DeskStore(), Nodes: c.nodesFor}
 	return c
 }
 
+// Ground is what a client needs for what a program does with its own tasks: submit and spawn them, wait for them, read,
+// cancel, signal and retry them, and define jobs and schedules. The store of package jet is each of its parts.
+type Ground struct {
+	// Log is where facts are written, and Hints tells nodes of them.
+	Log   events.Log
+	Hints events.Hinter
+	// News tells of changes, and Outputs what tasks have left. Definitions are those of jobs and schedules.
+	News        News
+	Outputs     Outputs
+	Definitions Definitions
+}
+
+// News tells when a client should look again.
+type News interface {
+	// Now is the log's time. Gone is closed when the log can never be reached again, for the reason WhyGone.
+	Now() time.Time
+	Gone() <-chan struct{}
+	WhyGone() error
+	// WatchTask calls changed when something may have happened to a task, until stop is called.
+	WatchTask(id task.ID, changed func()) (stop func(), err error)
+}
+
+// Outputs read what a task has printed and produced, as [Client.OutputFrom] and [Client.Records] say.
+type Outputs interface {
+	PrintedFrom(ctx context.Context, id task.ID, from OutputStart, follow bool, each func(uint64, output.Lines) error) error
+	Kept(ctx context.Context, id task.ID, follow bool, each func(output.Records) error) error
+}
+
+// Definitions reads and changes jobs and schedules, as the methods of [Client] do.
+type Definitions interface {
+	PutJobFrom(ctx context.Context, j job.Job, actor string, from task.From, seen ...uint64) (revision uint64, changed bool, err error)
+	Job(ctx context.Context, name string) (definitions.StoredJob, error)
+	PutSchedule(ctx context.Context, d schedule.Definition, actor string, seen ...uint64) (revision uint64, changed bool, err error)
+	Schedule(ctx context.Context, name string) (schedule.Stored, error)
+	Schedules(ctx context.Context) ([]schedule.Stored, error)
+	RemoveSchedule(ctx context.Context, name, actor string) error
+	DefinitionAt(ctx context.Context, def task.Def, revision uint64) (task.Definition, error)
+}
+
+// On returns a client on a log that is no store of package jet, for tests of programs. It has the methods that
+// [Ground] serves; the store is nil, and what asks the service wraps [jet.ErrNoService] in its error.
+func On(is Ground, births submit.Store, actor string) *Client {
+	c := on(is, actor)
+	c.desk = &submit.Maker{Rec: c.rec, Store: births, Nodes: func(context.Context, *task.Task) (nodes []node.Node, at uint64, rule string, err error) {
+		return nil, 0, "", jet.ErrNoService
+	}}
+	c.alone = func(context.Context, rights.Verb, any, any) error { return jet.ErrNoService }
+	return c
+}
+
+func on(is Ground, actor string) *Client {
+	return &Client{on: is, rec: &events.Recorder{Log: is.Log, Actor: actor, Hints: is.Hints, Now: is.News.Now, NewID: events.NewID}}
+}
+
+// Ground returns what the client is on.
+func (c *Client) Ground() Ground { return c.on }
+
 // with returns a client on the same connection that writes with rec.
 func (c *Client) with(rec events.Recorder) *Client {
-	return &Client{store: c.store, rec: &rec, desk: c.desk.For(&rec), role: c.role, alone: c.alone}
+	return &Client{store: c.store, on: c.on, rec: &rec, desk: c.desk.For(&rec), role: c.role, alone: c.alone}
 }
 
 // As returns a client on the same connection that acts for another actor.
@@ -83,7 +147,7 @@ func (c *Client) Store() *jet.Store { return c.store }
 
 // Now returns the time that the client uses for everything, also for what it writes: the log's,
 // whatever the clock of this machine says. See [jet.Store.Now].
-func (c *Client) Now() time.Time { return c.store.Now() }
+func (c *Client) Now() time.Time { return c.on.News.Now() }
 
 // Close ends what Connect started.
 func (c *Client) Close() {
@@ -119,6 +183,9 @@ func (c *Client) Batch() string { return c.rec.Corr }
 
 // Task reads a task from the log. The error wraps [task.ErrUnknown] if there is none.
 func (c *Client) Task(ctx context.Context, id task.ID) (task.Task, error) {
+	if c.store == nil {
+		return c.rec.Load(ctx, id)
+	}
 	return view.GetTask(ctx, c.View(), id)
 }
 

@@ -112,11 +112,11 @@ const shownChanges = 5
 // cause.
 func (c *Client) overtaken(ctx context.Context, def task.Def, err error) error {
 	return overtaken(err, func(seen uint64) (was, is any, wrong error) {
-		old, wrong := c.store.DefinitionAt(ctx, def, seen)
+		old, wrong := c.on.Definitions.DefinitionAt(ctx, def, seen)
 		if wrong != nil || !old.Exists() {
 			return nil, nil, wrong
 		}
-		now, wrong := c.store.Definition(ctx, def)
+		now, wrong := c.on.Log.Definition(ctx, def)
 		return old.Text, now.Text, wrong
 	})
 }

@@ -30,7 +30,7 @@ func (c *Client) ApplyFrom(ctx context.Context, j job.Job, from task.From, seen 
 	if err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
-	revision, changed, err = c.store.PutJobFrom(ctx, j, c.rec.Actor, from, seen...)
+	revision, changed, err = c.on.Definitions.PutJobFrom(ctx, j, c.rec.Actor, from, seen...)
 	if err != nil {
 		return revision, changed, c.overtaken(ctx, task.Named(task.DefJob, j.Name), err)
 	}

@@ -29,7 +29,7 @@ func (c *Client) Output(ctx context.Context, id task.ID, follow bool, each func(
 // OutputFrom is [Client.Output] from a start on; it does not read what lies before.
 func (c *Client) OutputFrom(ctx context.Context, id task.ID, from OutputStart, follow bool, each func(output.Lines) error) error {
 	if !follow {
-		return c.store.PrintedFrom(ctx, id, from, false, func(_ uint64, b output.Lines) error { return each(b) })
+		return c.on.Outputs.PrintedFrom(ctx, id, from, false, func(_ uint64, b output.Lines) error { return each(b) })
 	}
 	printing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -43,7 +43,7 @@ func (c *Client) OutputFrom(ctx context.Context, id task.ID, from OutputStart, f
 	}
 	live := make(chan error, 1)
 	begin := from
-	go func() { live <- c.store.PrintedFrom(printing, id, begin, true, once) }()
+	go func() { live <- c.on.Outputs.PrintedFrom(printing, id, begin, true, once) }()
 	_, err := c.Wait(ctx, id)
 	stop()
 	if printed := <-live; printed != nil && !errors.Is(printed, context.Canceled) {
@@ -53,7 +53,7 @@ func (c *Client) OutputFrom(ctx context.Context, id task.ID, from OutputStart, f
 		return err
 	}
 	// All lines were stored before the end was; the rest is there now.
-	return c.store.PrintedFrom(ctx, id, from, false, once)
+	return c.on.Outputs.PrintedFrom(ctx, id, from, false, once)
 }
 
 // OutputTail finds where to begin in order to read the last n wanted lines of a task's output. It

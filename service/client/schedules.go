@@ -24,7 +24,7 @@ import (
 // accept the parameters. seen is as in [Client.Apply].
 func (c *Client) PutSchedule(ctx context.Context, d schedule.Definition, seen ...uint64) (revision uint64, changed bool, err error) {
 	if d.Make.Job != "" {
-		job, err := c.store.Job(ctx, d.Make.Job)
+		job, err := c.on.Definitions.Job(ctx, d.Make.Job)
 		if err == nil {
 			if wrong := d.Make.Fits(&job.Job); wrong != nil {
 				err = Wrong(wrong)
@@ -34,7 +34,7 @@ func (c *Client) PutSchedule(ctx context.Context, d schedule.Definition, seen ..
 			return 0, false, fmt.Errorf("schedule %s: %w", d.Name, err)
 		}
 	}
-	revision, changed, err = c.store.PutSchedule(ctx, d, c.rec.Actor, seen...)
+	revision, changed, err = c.on.Definitions.PutSchedule(ctx, d, c.rec.Actor, seen...)
 	return revision, changed, c.overtaken(ctx, task.Named(task.DefSchedule, d.Name), err)
 }
 
@@ -43,7 +43,7 @@ func (c *Client) Schedule(ctx context.Context, name string) (schedule.Stored, er
 	if c.role != "" {
 		return definedAt(ctx, c, task.DefSchedule, name, 0, definitions.ScheduleIn)
 	}
-	return c.store.Schedule(ctx, name)
+	return c.on.Definitions.Schedule(ctx, name)
 }
 
 // Schedules returns all schedules by name, and the errors of those that are not valid.
@@ -51,13 +51,13 @@ func (c *Client) Schedules(ctx context.Context) ([]schedule.Stored, error) {
 	if c.role != "" {
 		return SchedulesOf(ctx, c.View())
 	}
-	return c.store.Schedules(ctx)
+	return c.on.Definitions.Schedules(ctx)
 }
 
 // RemoveSchedule removes a schedule; its tasks stay. The error wraps [definitions.ErrNoSchedule] if
 // there is none.
 func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
-	return c.store.RemoveSchedule(ctx, name, c.rec.Actor)
+	return c.on.Definitions.RemoveSchedule(ctx, name, c.rec.Actor)
 }
 
 // PauseSchedule keeps a schedule from making tasks; false if it was paused already. The error wraps
@@ -83,7 +83,7 @@ func (c *Client) RunSchedule(ctx context.Context, name string, over birth.Submis
 	if err != nil {
 		return Receipt{}, fmt.Errorf("run schedule %s: %w", name, err)
 	}
-	stored, err := c.store.Schedule(ctx, name)
+	stored, err := c.on.Definitions.Schedule(ctx, name)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -94,7 +94,7 @@ func (c *Client) RunSchedule(ctx context.Context, name string, over birth.Submis
 // RunTick makes the task of one tick of a schedule, usually a past one. A tick that has a task gets
 // no second one: then the receipt is the first one's, and made is false.
 func (c *Client) RunTick(ctx context.Context, name string, tick time.Time) (receipt Receipt, made bool, err error) {
-	stored, err := c.store.Schedule(ctx, name)
+	stored, err := c.on.Definitions.Schedule(ctx, name)
 	if err != nil {
 		return Receipt{}, false, err
 	}
@@ -223,7 +223,7 @@ func tick(ctx context.Context, v view.View, name string, t schedule.Tick, decisi
 func (c *Client) applySchedules(ctx context.Context, j *job.Job) (changed bool, err error) {
 	of := schedule.OfJob(j)
 	for i := range of {
-		_, one, err := c.store.PutSchedule(ctx, of[i], c.rec.Actor)
+		_, one, err := c.on.Definitions.PutSchedule(ctx, of[i], c.rec.Actor)
 		if changed = changed || one; err != nil {
 			return changed, err
 		}
@@ -239,7 +239,7 @@ func (c *Client) removeSchedulesOf(ctx context.Context, job string, keep []sched
 		if slices.ContainsFunc(keep, func(d schedule.Definition) bool { return d.Name == name }) {
 			continue
 		}
-		wrong := c.store.RemoveSchedule(ctx, name, c.rec.Actor)
+		wrong := c.on.Definitions.RemoveSchedule(ctx, name, c.rec.Actor)
 		switch {
 		case wrong == nil:
 			changed = true
@@ -253,7 +253,7 @@ func (c *Client) removeSchedulesOf(ctx context.Context, job string, keep []sched
 // SchedulesOfJob returns the names of the schedules that make tasks of a job: of those that came
 // with it and go with it, and of the others.
 func (c *Client) SchedulesOfJob(ctx context.Context, job string) (own, others []string, err error) {
-	all, err := c.store.Schedules(ctx)
+	all, err := c.on.Definitions.Schedules(ctx)
 	if err != nil && all == nil {
 		return nil, nil, err
 	}
@@ -285,5 +285,5 @@ func RefusesSchedule(d schedule.Definition, stored func(name string) (schedule.S
 
 // RefusesSchedule is [RefusesSchedule] for the schedules that are stored.
 func (c *Client) RefusesSchedule(ctx context.Context, d schedule.Definition) error {
-	return RefusesSchedule(d, func(name string) (schedule.Stored, error) { return c.store.Schedule(ctx, name) }, c.Now())
+	return RefusesSchedule(d, func(name string) (schedule.Stored, error) { return c.on.Definitions.Schedule(ctx, name) }, c.Now())
 }

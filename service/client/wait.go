@@ -27,7 +27,7 @@ func (c *Client) Watch(ctx context.Context, id task.ID, changed func(task.Task))
 		return c.watchAsked(ctx, id, changed)
 	}
 	poke := make(chan struct{}, 1)
-	stop, err := c.store.WatchTask(id, func() {
+	stop, err := c.on.News.WatchTask(id, func() {
 		select {
 		case poke <- struct{}{}:
 		default:
@@ -59,8 +59,8 @@ func (c *Client) Watch(ctx context.Context, id task.ID, changed func(task.Task))
 		select {
 		case <-ctx.Done():
 			return t, ctx.Err()
-		case <-c.store.Gone():
-			return t, c.store.WhyGone()
+		case <-c.on.News.Gone():
+			return t, c.on.News.WhyGone()
 		case <-poke:
 		case <-ticker.C:
 		}
@@ -70,7 +70,7 @@ func (c *Client) Watch(ctx context.Context, id task.ID, changed func(task.Task))
 // Records calls each with the records that a task has produced, in order, those of fenced attempts
 // included: each batch has its epoch.
 func (c *Client) Records(ctx context.Context, id task.ID, each func(output.Records) error) error {
-	return c.store.Kept(ctx, id, false, each)
+	return c.on.Outputs.Kept(ctx, id, false, each)
 }
 
 // RecordSums counts the records of each attempt of a task, without reading all of them. It also

@@ -1,0 +1,81 @@
+package millracetest_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"millrace"
+	"millrace/millracetest"
+)
+
+// order charges, waits an hour, and sends; the other sides keep a ledger by the ids that they are given.
+func order(l *ledger, thumb *millrace.Function[string, string]) *millrace.Function[string, string] {
+	return millrace.Func("order", func(ctx context.Context, article string) (string, error) {
+		key, err := millrace.NewID(ctx)
+		if err != nil {
+			return "", err
+		}
+		receipt, err := millrace.Step(ctx, "charge", func(context.Context) (string, error) {
+			l.pay(string(key))
+			return "paid", nil
+		})
+		if err != nil {
+			return "", err
+		}
+		if err := millrace.Sleep(ctx, "grace", time.Hour); err != nil {
+			return "", err
+		}
+		picture, err := millrace.Call(ctx, "picture", thumb, article)
+		if err != nil {
+			return "", err
+		}
+		return millrace.Step(ctx, "send", func(context.Context) (string, error) {
+			l.sent++
+			return receipt + " " + picture, nil
+		})
+	})
+}
+
+// What a durable function does is the same, wherever its worker is lost, and a replay does none of it again.
+func TestDurable(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "log.jsonl")
+	runs := 0
+	thumb := millrace.Func("thumb", func(_ context.Context, in string) (string, error) { return in + ".thumb", nil })
+	millracetest.CrashEverywhere(t, func(t *testing.T, w *millracetest.World) any {
+		runs++
+		var l ledger
+		work := order(&l, thumb)
+		w.Work(work, thumb)
+		run, err := work.Submit(t.Context(), w.App, "shoe")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.RunUntilIdle()
+		text, err := run.Result(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if runs == 1 {
+			out, err := os.Create(file)
+			if err == nil {
+				err = errors.Join(w.Export(out), out.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return []any{text, len(l.paid)}
+	})
+	if runs < 10 {
+		t.Errorf("only %d runs", runs)
+	}
+	var l ledger
+	if n := millracetest.Replay(t, order(&l, thumb), file); n != 1 || len(l.paid)+l.sent > 0 {
+		t.Errorf("%d tasks, which did %+v again", n, l)
+	}
+}
