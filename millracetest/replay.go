@@ -37,10 +37,10 @@ func (w *World) Export(to io.Writer) error {
 // what went wrong. The file is an incident file or an export of a log (`millrace incident export`, `millrace export`).
 //
 // Each task has a world of its own, where the log is as it was before the last attempt ended: its parameters, what it
-// needs, its signals, its checkpoint if the function is given one by the log, and its children, which do not run
-// again. The clock stands at that time. What the function does to the outside it does again: give it fakes there.
-// Tasks that were cancelled or whose parameters are hidden in the file are left out; Replay returns how many it has
-// run, and fails the test if there are none.
+// needs, its signals, and its children, which do not run again. Checkpoints are no part of a log, so the function
+// begins without one. The clock stands at that time. What the function does to the outside it does again: give it fakes
+// there. A task whose last attempt was cancelled or lost is left out; one whose parameters the file hides differs.
+// Replay returns how many tasks it has run, and fails the test if there are none.
 func Replay(t *testing.T, f millrace.Handler, file string) (tasks int) {
 	t.Helper()
 	records, err := recorded(file)
