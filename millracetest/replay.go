@@ -40,10 +40,10 @@ func (w *World) Export(to io.Writer) error {
 //
 // Each task has a world of its own, where the log is as it was before the last attempt ended: its parameters, what it
 // needs, its signals, the outcomes of its steps, and its children, none of which run again. A step of which the file has
-// no outcome is a difference. The clock stands at that time. What the function does outside of steps it does again:
-// give it fakes there.
-// Tasks that were cancelled or whose parameters are hidden in the file are left out; Replay returns how many it has
-// run, and fails the test if there are none.
+// no outcome is a difference. Checkpoints are no part of a log, so the function begins without one. The clock stands at
+// that time. What the function does outside of steps it does again: give it fakes there. A task whose last attempt was
+// cancelled or lost is left out; one whose parameters the file hides differs. Replay returns how many tasks it has run,
+// and fails the test if there are none.
 func Replay(t *testing.T, f millrace.Handler, file string) (tasks int) {
 	t.Helper()
 	records, err := recorded(file)
