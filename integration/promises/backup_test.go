@@ -440,7 +440,8 @@ func TestBackupKilled(t *testing.T) {
 // changes nothing, although the second attempt was the next fact in either log.
 func TestOldWorkerMeetsRestoredLog(t *testing.T) {
 	t.Parallel()
-	p := harness.New(t, 8*time.Second) // a starved machine confirms leases late, and w3 has to keep its attempts
+	p := harness.New(t, 8*time.Second)
+	p.Let("MILLRACE_NODE_TTL", "8s") // a starved machine stores heartbeats late, and w3 has to keep its attempts
 	p.MayRepair("timers that fired after the backup")
 	old := natsAt(p, "old")
 	r, address := newRelay(t, old)
