@@ -187,7 +187,11 @@ func (d *durable) start(name, edition string) *harness.Process {
 // submission is a task of a function.
 func (d *durable) submission(function, queue string, in any) birth.Submission {
 	d.Helper()
-	params, err := json.Marshal(in)
+	text, err := json.Marshal(in)
+	params := map[string]json.RawMessage{}
+	if err == nil {
+		err = json.Unmarshal(text, &params)
+	}
 	if err != nil {
 		d.Fatal(err)
 	}
