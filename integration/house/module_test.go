@@ -30,15 +30,17 @@ func TestModuleElsewhere(t *testing.T) {
 	if err := os.CopyFS(program, os.DirFS("testdata/program")); err != nil {
 		t.Fatal(err)
 	}
-	sums, err := os.ReadFile(filepath.Join(at, "go.sum"))
-	if err == nil {
-		err = os.WriteFile(filepath.Join(program, "go.sum"), sums, 0o600)
+	// The module's own files say what `go mod tidy` would look up.
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(at, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(program, name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	do(program, "go", "mod", "init", "example.org/program")
-	do(program, "go", "mod", "edit", "-require", path+"@v0.0.0", "-replace", path+"="+at)
+	do(program, "go", "mod", "edit", "-module", "example.org/program", "-require", path+"@v0.0.0", "-replace", path+"="+at)
 	do(program, "go", "build", "-o", "program", ".")
 	do(program, "go", "test", ".")
 	is, err := os.Stat(filepath.Join(program, "program"))
