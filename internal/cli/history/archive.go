@@ -178,7 +178,7 @@ func (a *Commands) archiveList() *cobra.Command {
 		notes, err := is.removed(ctx)
 		for i := range notes {
 			e := notes[i].Fact.Event.(task.ArchiveRemoved)
-			t.Foot = append(t.Foot, fmt.Sprintf("%s: %s removed %s from %s: %s", notes[i].Stored.Local().Format("2006-01-02 15:04:05"), term.Printable(string(notes[i].Fact.Actor)),
+			t.Foot = append(t.Foot, fmt.Sprintf("%s: %s removed %s from %s: %s", notes[i].Stored.Local().Format("2006-01-02 15:04:05"), term.Printable(notes[i].Fact.Actor),
 				wording.Plural(len(e.Segments)+e.More, "segment"), term.Printable(e.Archive), term.Cut(strings.Join(e.Segments, ", "), 400)))
 		}
 		return errors.Join(err, a.Print(t))
