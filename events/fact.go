@@ -88,6 +88,7 @@ const (
 	HorizonSealed       Type = "horizon.sealed"
 	HorizonCarried      Type = "horizon.carried"
 	HorizonPurged       Type = "horizon.purged"
+	ArchiveRemoved      Type = "archive.removed"
 	JobTallied          Type = "job.tallied"
 )
 

@@ -82,6 +82,7 @@ var forms = []form{
 	formOf[task.HorizonSealed](HorizonSealed, aboutNothing),
 	formOf[task.HorizonCarried](HorizonCarried, aboutNothing),
 	formOf[task.HorizonPurged](HorizonPurged, aboutNothing),
+	formOf[task.ArchiveRemoved](ArchiveRemoved, aboutNothing),
 	formOf[task.JobTallied](JobTallied, aboutJob),
 }
 

@@ -163,6 +163,9 @@ func full() map[Type]Fact {
 		DefinitionCarried: task.DefinitionCarried{Edition: sampleEdition(9), As: string(SchedulePaused), Source: "/srv/jobs/hello.yaml",
 			Reason: "maintenance"},
 		HorizonChosen: task.HorizonChosen{Span: task.Span{From: 1, Below: 41, Before: noon}, Why: "30 days"},
+		ArchiveRemoved: task.ArchiveRemoved{
+			Span: task.Span{From: 1, Below: 41, Before: noon}, Open: true, Closed: true, Sealed: true, Chosen: 50, Since: noon,
+			Archive: "/var/lib/past", Segments: []string{"1-40"}, More: 2},
 		HorizonSealed: task.HorizonSealed{Span: task.Span{From: 1, Below: 41, Before: noon}, Chosen: 50, Segment: "1-40", First: 1, Last: 40, Messages: 40, Bytes: 4096,
 			Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
 		HorizonCarried: task.HorizonCarried{Span: task.Span{From: 1, Below: 41, Before: noon}, Chosen: 50, Chains: 7},
@@ -290,6 +293,7 @@ func minimal() map[Type]Fact {
 		DefinitionCarried:   task.DefinitionCarried{},
 		HorizonChosen:       task.HorizonChosen{},
 		HorizonSealed:       task.HorizonSealed{},
+		ArchiveRemoved:      task.ArchiveRemoved{},
 		HorizonCarried:      task.HorizonCarried{},
 		HorizonPurged:       task.HorizonPurged{},
 		JobTallied:          task.JobTallied{},

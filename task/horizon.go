@@ -65,6 +65,34 @@ type HorizonPurged struct {
 	Chosen uint64 `json:"chosen,omitzero"`
 }
 
+// ArchiveRemoved records, before they go, that somebody removes segments of an archive: what they have of
+// the past is then gone. It moves no horizon, and says where that is: it may be the last fact of the chain.
+type ArchiveRemoved struct {
+	Span
+	// Open and Closed tell how far a move of the horizon was, and the others are those of [Horizon].
+	Open   bool      `json:"open,omitzero"`
+	Closed bool      `json:"closed,omitzero"`
+	Sealed bool      `json:"sealed,omitzero"`
+	Chosen uint64    `json:"chosen,omitzero"`
+	Since  time.Time `json:"since,omitzero"`
+	// Archive is the place, and Segments are the names, at most [NamedSegments].
+	Archive  string   `json:"archive,omitzero" redact:"hide"`
+	Segments []string `json:"segments,omitzero" redact:"keep"`
+	// More is how many segments are not named.
+	More int `json:"more,omitzero"`
+}
+
+// Removal is the note that segments of an archive are removed now.
+func (h *Horizon) Removal(archive string, segments []string) ArchiveRemoved {
+	n := min(len(segments), NamedSegments)
+	return ArchiveRemoved{Span: h.Span, Open: h.Step == HorizonOpen, Closed: h.Step == HorizonClosed, Sealed: h.Sealed, Chosen: h.Chosen, Since: h.Since,
+		Archive: archive, Segments: segments[:n], More: len(segments) - n}
+}
+
+// NamedSegments is how many removed segments one fact names.
+const NamedSegments = 1000
+
+func (ArchiveRemoved) isHorizonEvent() {}
 func (HorizonChosen) isHorizonEvent()  {}
 func (HorizonSealed) isHorizonEvent()  {}
 func (HorizonCarried) isHorizonEvent() {}
@@ -119,6 +147,15 @@ func EvolveHorizon(h Horizon, seq uint64, at time.Time, e HorizonEvent) Horizon 
 		h.Sealed = h.Sealed || h.Step == HorizonOpen && h.Below == e.Below
 	case HorizonCarried:
 		step(HorizonClosed, e.Span, e.Chosen, HorizonOpen)
+	case ArchiveRemoved:
+		if !known {
+			h = Horizon{Span: e.Span, Sealed: e.Sealed, Chosen: e.Chosen, Since: e.Since, Head: seq}
+			if e.Open {
+				h.Step = HorizonOpen
+			} else if e.Closed {
+				h.Step = HorizonClosed
+			}
+		}
 	case HorizonPurged:
 		step(HorizonRests, e.Span, e.Chosen, HorizonClosed)
 	}

@@ -31,6 +31,8 @@ func TestEvolveHorizon(t *testing.T) {
 		"the next":               {1, []task.HorizonEvent{chosen(10), task.HorizonCarried{Span: span(10)}, task.HorizonPurged{Span: span(10)}, chosen(30)}, 30, task.HorizonOpen, false},
 		"only the last is known": {40, []task.HorizonEvent{task.HorizonPurged{Span: span(30)}}, 30, task.HorizonRests, false},
 		"only carried is known":  {40, []task.HorizonEvent{task.HorizonCarried{Span: span(30)}}, 30, task.HorizonClosed, false},
+		"an archive is cut":      {1, []task.HorizonEvent{chosen(10), task.ArchiveRemoved{}, task.HorizonSealed{Span: span(10)}}, 10, task.HorizonOpen, true},
+		"only that is known":     {40, []task.HorizonEvent{task.ArchiveRemoved{Span: span(30), Open: true, Sealed: true}}, 30, task.HorizonOpen, true},
 		"only sealed is known":   {40, []task.HorizonEvent{task.HorizonSealed{Span: span(30)}}, 30, task.HorizonOpen, true},
 	} {
 		var h task.Horizon

@@ -196,7 +196,9 @@ func (s *Service) horizon(ctx context.Context, _ nothing) (client.Horizon, error
 		}
 		was := max(is.Below, 1)
 		is = task.EvolveHorizon(is, r.Seq, r.Fact.At, e)
-		_, h.Step, _ = strings.Cut(string(r.Fact.Type), ".")
+		if kind, step, _ := strings.Cut(string(r.Fact.Type), "."); kind == "horizon" {
+			h.Step = step
+		}
 		switch e := e.(type) {
 		case task.HorizonChosen:
 			h.Why, h.Carried, h.Passed = e.Why, 0, is.Below-min(was, is.Below)

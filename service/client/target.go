@@ -278,6 +278,20 @@ func (c *Client) Horizon(ctx context.Context) (h Horizon, err error) {
 	return h, c.ask(ctx, rights.LogHorizon, struct{}{}, &h)
 }
 
+// ArchiveRemoved records in the log that the caller removes segments of an archive. Only who may do what
+// servers do may write that.
+func (c *Client) ArchiveRemoved(ctx context.Context, archive string, segments []string) error {
+	for {
+		h, err := c.rec.Horizon(ctx)
+		if err != nil {
+			return err
+		}
+		if done, err := c.rec.StepHorizon(ctx, &h, h.Removal(archive, segments)); done || err != nil {
+			return err
+		} // else a server has made a step meanwhile
+	}
+}
+
 // AskHealth asks a server of Millrace for its health. That needs no log and makes its own
 // connection, so it also works if the log cannot be opened. The error wraps [jet.ErrNoService] if
 // there is no such server.

@@ -43,7 +43,7 @@ func saidBy(text string, id task.ID) []events.Fact {
 	}
 	list := [][]events.Fact{
 		// First, for what is before goes.
-		about(events.Fact{}, &task.HorizonChosen{}, &task.HorizonSealed{}, &task.HorizonCarried{}, &task.HorizonPurged{}),
+		about(events.Fact{}, &task.HorizonChosen{}, &task.HorizonSealed{}, &task.HorizonCarried{}, &task.HorizonPurged{}, &task.ArchiveRemoved{}),
 		about(events.Fact{Def: task.Named(task.DefJob, text)}, &task.DefinitionApplied{}, &task.DefinitionCarried{}),
 		about(events.Fact{Def: task.Named(task.DefSchedule, text)}, &task.DefinitionApplied{}, &task.SchedulePaused{}, &task.ScheduleResumed{}),
 		about(events.Fact{Def: task.Named(task.DefCalendar, text)}, &task.DefinitionApplied{}, &task.DefinitionRemoved{}),

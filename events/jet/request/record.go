@@ -185,7 +185,7 @@ func belongs(kind events.Kind, t events.Type) bool {
 		return kind == events.KindKey
 	case events.MessageDismissed:
 		return kind == events.KindDead
-	case events.HorizonChosen, events.HorizonSealed, events.HorizonCarried, events.HorizonPurged:
+	case events.HorizonChosen, events.HorizonSealed, events.HorizonCarried, events.HorizonPurged, events.ArchiveRemoved:
 		return kind == events.KindHorizon
 	case events.TaskCarried, events.DefinitionCarried:
 		return kind == events.KindCarried

@@ -150,7 +150,7 @@ func (a *Commands) archiveList() *cobra.Command {
 	var o settings.Output
 	c := &cobra.Command{Use: "ls [ARCHIVE]", Aliases: []string{"list"}, Short: "List the segments of an archive"}
 	o.Flags(c)
-	return a.archiveCommand(c, false, func(ctx context.Context, is *opened) error {
+	return a.archiveCommand(c, true, func(ctx context.Context, is *opened) error {
 		found, err := incident.List(ctx, is)
 		if err != nil {
 			return missingPlace(err)
@@ -175,8 +175,37 @@ func (a *Commands) archiveList() *cobra.Command {
 			term.Text("SIZE", 0, func(s *shownSegment) string { return wording.ByteCount(s.Bytes) }),
 			term.Text("NAME", 0, func(s *shownSegment) string { return s.Name }))
 		t.Foot = []string{wording.Plural(len(all), "segment")}
-		return a.Print(t)
+		notes, err := is.removed(ctx)
+		for i := range notes {
+			e := notes[i].Fact.Event.(task.ArchiveRemoved)
+			t.Foot = append(t.Foot, fmt.Sprintf("%s: %s removed %s from %s: %s", notes[i].Stored.Local().Format("2006-01-02 15:04:05"), term.Printable(notes[i].Fact.Actor),
+				wording.Plural(len(e.Segments)+e.More, "segment"), term.Printable(e.Archive), term.Cut(strings.Join(e.Segments, ", "), 400)))
+		}
+		return errors.Join(err, a.Print(t))
 	})
+}
+
+// removed are the notes that the log has of segments that were removed, of any archive.
+func (o *opened) removed(ctx context.Context) (notes []events.Record, err error) {
+	if o.client == nil {
+		return nil, nil
+	}
+	facts, err := o.client.Store().AllOf(ctx, events.KindHorizon)
+	for i := range facts {
+		if _, ok := facts[i].Fact.Event.(task.ArchiveRemoved); ok {
+			notes = append(notes, facts[i])
+		}
+	}
+	return notes, err
+}
+
+// noteRemoved records in the log of the server that segments are removed, before they go.
+func (a *Commands) noteRemoved(ctx context.Context, o *opened, names []string) error {
+	if o.client == nil {
+		a.Note("no server answers, so the log has no note of this")
+		return nil
+	}
+	return o.client.ArchiveRemoved(ctx, o.name, names)
 }
 
 // sayFaults prints what is wrong with an archive, and returns the exit code for that.
@@ -311,7 +340,8 @@ func (a *Commands) archiveRemove() *cobra.Command {
 	c := &cobra.Command{
 		Use: "rm [SEGMENT...]", Aliases: []string{"remove", "delete"}, Short: "Remove segments of an archive for good",
 		Long: `Removes segments by name, or with --older-than all whose messages are that old. What they held is gone for good:
-the log has forgotten it. The log keeps the digests that it has recorded. Segments at the beginning of the archive may
+the log has forgotten it. The log of the server, if one answers, has a note of who removed what (archive.removed), which
+"archive ls" shows until the log forgets that, too, and a later segment has it. The log keeps the digests that it has recorded. Segments at the beginning of the archive may
 be absent without being missed; one between others is missed by "millrace archive verify".`,
 		Example: `  millrace archive rm --older-than 365d
   millrace archive rm --archive ./past 000000000001-000000204800-9f86d081884c7d65.jsonl.zst`,
@@ -323,7 +353,7 @@ be absent without being missed; one between others is missed by "millrace archiv
 		if older.Given == (len(args) > 0) {
 			return exit.Misuse(c, "name segments, or give --older-than")
 		}
-		is, err := a.archive(c.Context(), where, false)
+		is, err := a.archive(c.Context(), where, true)
 		if err != nil {
 			return err
 		}
@@ -356,6 +386,9 @@ be absent without being missed; one between others is missed by "millrace archiv
 			if err := a.Confirm(c, fmt.Sprintf("remove %s for good: %s?", wording.Plural(len(args), "segment"), term.Cut(strings.Join(args, ", "), 400))); err != nil {
 				return err
 			}
+		}
+		if err := a.noteRemoved(c.Context(), is, args); err != nil {
+			return err
 		}
 		for _, name := range args {
 			if err := is.Remove(c.Context(), name); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -52,9 +52,6 @@ func (a *Commands) past(ctx context.Context, name string) (*past, error) {
 	switch {
 	case p.live:
 		first, found, err := is.client.First(ctx)
-		if err == nil {
-			p.lacks, err = is.client.Import(ctx)
-		}
 		if err != nil {
 			is.close()
 			return nil, err

@@ -135,6 +135,8 @@ func FactWords(r *events.Record) string {
 		return Words(horizonText(e.Below, e.Before), Plural(e.Chains, "chain")+" carried")
 	case task.HorizonPurged:
 		return horizonText(e.Below, e.Before)
+	case task.ArchiveRemoved:
+		return Words(Plural(len(e.Segments)+e.More, "segment")+" of the archive removed", e.Archive, strings.Join(e.Segments, " "))
 	case task.JobTallied:
 		return fmt.Sprintf("forgotten so far: %d finished, %d error, %d cancelled, %d abnormal", e.Finished, e.Error, e.Cancelled, e.Abnormal)
 	case task.AttemptExtended:
