@@ -187,8 +187,12 @@ func (d *durable) start(name, edition string) *harness.Process {
 // submission is a task of a function.
 func (d *durable) submission(function, queue string, in any) birth.Submission {
 	d.Helper()
-	params, err := json.Marshal(in)
+	text, err := json.Marshal(in)
 	if err != nil {
+		d.Fatal(err)
+	}
+	var params map[string]json.RawMessage
+	if err := json.Unmarshal(text, &params); err != nil {
 		d.Fatal(err)
 	}
 	return birth.Submission{Queue: queue, Params: params, Spec: &job.Spec{Handler: function}}
