@@ -187,7 +187,7 @@ func sampleFold(w task.Work, u *task.Usage, asked *placement.Asked) task.Task {
 		Rivals: []task.Rival{{Seq: 41, At: noon, Work: w, Due: noon, RetryOf: "01JNA0RETRY000000000000000"}}, Life: 50, EndSeq: 55, Again: "transform/0",
 		Children: &task.Children{AtSeq: 51, Names: []string{"w1"}, Spares: []string{"w4"}}, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: u,
 		Durable: &task.Durable{
-			Steps:  []task.Step{{Name: "charge", Kind: task.StepDo, Result: json.RawMessage(`{"receipt":"r-7"}`), Error: "busy", Tries: 2, Open: true, At: noon, Took: value.Duration(time.Second)}},
+			Steps:  []task.Step{{Name: "charge", Kind: task.StepDo, Result: json.RawMessage(`{"receipt":"r-7"}`), At: noon, Took: value.Duration(time.Second)}},
 			Parked: &task.Parked{Park: task.Park{Step: "thumbs", Kind: task.StepCall, Until: noon, Of: []task.Need{{Task: "01JNA0CH11D000000000000000", Name: "0", When: job.WhenEnd}}}, Before: w.Needs},
 		},
 	}

@@ -29,9 +29,9 @@ type Heartbeats interface {
 // Routes is the port to what the log holds for nodes besides their facts. The log itself removes
 // unused routes after a while.
 type Routes interface {
-	// DropNode removes at once what the log holds for a node. Repeating it is harmless and costs
-	// little.
-	DropNode(ctx context.Context, id node.ID) error
+	// DropNode removes at once what the log holds for a node that was retired at a time; nothing if it has
+	// sent a heartbeat since, for then it has begun anew. Repeating it is harmless and costs little.
+	DropNode(ctx context.Context, id node.ID, retired time.Time) error
 }
 
 // Naming is the port to the tasks that name nodes.
@@ -307,7 +307,7 @@ func (s *Scheduler) retire(ctx context.Context, n node.Node, forget node.Forget)
 	if s.cfg.Routes == nil {
 		return nil
 	}
-	return s.cfg.Routes.DropNode(ctx, n.ID)
+	return s.cfg.Routes.DropNode(ctx, n.ID, after.Since)
 }
 
 // reapFor is how long after the retirement of a node the reaper removes its remains. The process
@@ -326,7 +326,7 @@ func (s *Scheduler) reapNodes(ctx context.Context) error {
 		}
 		n, err := s.rec.LoadNode(ctx, nodes[i].ID)
 		if err == nil && n.State == node.Retired { // otherwise it has begun anew
-			err = s.cfg.Routes.DropNode(ctx, n.ID)
+			err = s.cfg.Routes.DropNode(ctx, n.ID, n.Since)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("reap node %s: %w", nodes[i].ID, err))

@@ -168,7 +168,7 @@ type routes struct {
 	dropped int       // guarded by mu; how often a removal was requested
 }
 
-func (r *routes) DropNode(_ context.Context, id node.ID) error {
+func (r *routes) DropNode(_ context.Context, id node.ID, _ time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.dropped++

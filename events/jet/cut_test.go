@@ -73,7 +73,7 @@ func TestNoCallWaitsForALostAnswer(t *testing.T) {
 			return err
 		},
 		"settings":   func(ctx context.Context, b *bed) error { return b.KeepQueue(ctx, b.name) },
-		"retirement": func(ctx context.Context, b *bed) error { return b.DropNode(ctx, node.ID(b.name)) },
+		"retirement": func(ctx context.Context, b *bed) error { return b.DropNode(ctx, node.ID(b.name), time.Now()) },
 		"timer": func(ctx context.Context, b *bed) error {
 			id := newTask()
 			e := task.Queued{Work: testWork("default"), Attempt: 1, After: 1, Due: time.Now().Add(time.Hour)}

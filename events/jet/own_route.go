@@ -537,17 +537,21 @@ func (o *offers) unmute() {
 }
 
 // DropNode removes what the server holds for a node besides its facts and offers: the consumer of
-// its own route and its heartbeat. It is idempotent.
-func (s *Store) DropNode(ctx context.Context, id node.ID) error {
+// its own route and its heartbeat. If it has sent a heartbeat since it was retired, it has begun anew,
+// and nothing is removed. It is idempotent.
+func (s *Store) DropNode(ctx context.Context, id node.ID, retired time.Time) error {
 	if err := id.Validate(); err != nil {
 		return err
 	}
-	var err error
+	seq, another, err := s.BeatsAnew(ctx, id, retired)
+	if err != nil || another {
+		return err
+	}
 	if e := s.log.DeleteConsumer(ctx, names.NodeConsumer(id)); !errors.Is(e, jetstream.ErrConsumerNotFound) {
 		err = e
 	}
 	if err == nil {
-		err = s.Forget(ctx, id)
+		err = s.ForgetUntil(ctx, id, seq)
 	}
 	if err != nil {
 		return fmt.Errorf("remove the route of node %s: %w", id, err)

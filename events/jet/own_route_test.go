@@ -432,8 +432,11 @@ func TestDropNode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := s.DropNode(within(t), "n2", time.Now().Add(-time.Hour)); err != nil { // it has begun anew
+		t.Fatal(err)
+	}
 	for range 2 {
-		if err := s.DropNode(within(t), "n1"); err != nil {
+		if err := s.DropNode(within(t), "n1", time.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -443,10 +446,10 @@ func TestDropNode(t *testing.T) {
 	if got := fmt.Sprint(slices.Collect(maps.Keys(must(s.Alive(within(t)))(t)))); got != "[n2]" {
 		t.Errorf("alive: %s", got)
 	}
-	if err := s.DropNode(within(t), "*"); err == nil {
+	if err := s.DropNode(within(t), "*", time.Now()); err == nil {
 		t.Error("a name that is none was accepted")
 	}
-	if err := s.DropNode(within(t), "never-was"); err != nil {
+	if err := s.DropNode(within(t), "never-was", time.Now()); err != nil {
 		t.Error(err)
 	}
 }

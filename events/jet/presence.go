@@ -202,21 +202,45 @@ func (s *Beats) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
 
 // lastBeat reads the last message about a node's heartbeat, and judges it by the time.
 func (s *Beats) lastBeat(ctx context.Context, id node.ID, now time.Time) (node.Pulse, error) {
+	p, _, err := s.lastStored(ctx, id, now)
+	return p, err
+}
+
+// lastStored is lastBeat, with the sequence of that message; 0 if there is none.
+func (s *Beats) lastStored(ctx context.Context, id node.ID, now time.Time) (node.Pulse, uint64, error) {
 	m, found, err := s.LeaderGetFrom(ctx, beatStream, map[string]any{"last_by_subj": beatPrefix + string(id)})
 	if err != nil {
-		return node.Pulse{Now: now}, fmt.Errorf("heartbeat of %s: %w", id, err)
+		return node.Pulse{Now: now}, 0, fmt.Errorf("heartbeat of %s: %w", id, err)
 	}
 	if !found {
-		return node.Pulse{Now: now}, nil
+		return node.Pulse{Now: now}, 0, nil
 	}
 	header := nats.Header{}
 	if len(m.Header) > 0 {
 		if header, err = nats.DecodeHeadersMsg(m.Header); err != nil {
-			return node.Pulse{Now: now}, nil
+			return node.Pulse{Now: now}, m.Seq, nil
 		}
 	}
 	is := readBeat(header, m.Data, m.Time)
-	return is.pulse(now, s.leap()), nil
+	return is.pulse(now, s.leap()), m.Seq, nil
+}
+
+// BeatsAnew tells whether a node has a heartbeat that was stored after a time, and the sequence of the last
+// message about them.
+func (s *Beats) BeatsAnew(ctx context.Context, id node.ID, since time.Time) (seq uint64, another bool, err error) {
+	p, seq, err := s.lastStored(ctx, id, s.Now())
+	return seq, p.Beat.Session != "" && p.Stored.After(since), err
+}
+
+// ForgetUntil is [Beats.Forget], unless there is a message about the node's heartbeat after a sequence.
+func (s *Beats) ForgetUntil(ctx context.Context, id node.ID, seq uint64) error {
+	m := &nats.Msg{Subject: beatPrefix + string(id), Header: nats.Header{
+		operation: {deletes}, jetstream.MsgTTLHeader: {seconds(afterglow)}, jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(seq, 10)},
+	}}
+	if _, err := s.Pub.Publish(ctx, m); err != nil && !errors.Is(err, events.ErrConflict) {
+		return fmt.Errorf("forget node %s: %w", id, err)
+	}
+	return nil
 }
 
 // Forget removes a node's heartbeat at once, when the node leaves. What it stores in its place is a

@@ -300,7 +300,7 @@ func TestFilesWithFewRights(t *testing.T) {
 	own := offersOf(t, worker, "@w")
 	prove(t, own)
 	own.Close()
-	if err := client.DropNode(ctx, "w"); err != nil {
+	if err := client.DropNode(ctx, "w", time.Now()); err != nil {
 		t.Error(err)
 	}
 

@@ -209,6 +209,7 @@ var clocks = map[string]string{
 	"events/jet/request/shift.go":    "plays a wrong clock",
 	"events/jet/request/logclock.go": "keeps the log's time, from the machine's and what the log answers",
 
+	"./durable.go":              measures,
 	"./outbox.go":               "its rows wait by the clock of the relay, and are written where no log is asked",
 	"millracetest":              "its log's clock is that of the test's bubble, which time.Now reads",
 	"service/client/nodes.go":   measures,

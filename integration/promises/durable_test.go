@@ -190,11 +190,11 @@ func (d *durable) start(name, edition string) *harness.Process {
 func (d *durable) submission(function, queue string, in any) birth.Submission {
 	d.Helper()
 	text, err := json.Marshal(in)
-	if err != nil {
-		d.Fatal(err)
+	params := map[string]json.RawMessage{}
+	if err == nil {
+		err = json.Unmarshal(text, &params)
 	}
-	var params map[string]json.RawMessage
-	if err := json.Unmarshal(text, &params); err != nil {
+	if err != nil {
 		d.Fatal(err)
 	}
 	return birth.Submission{Queue: queue, Params: params, Spec: &job.Spec{Handler: function}}

@@ -36,8 +36,13 @@ const retireAfter = time.Second
 type remains struct{ actor *actor }
 
 // DropNode removes them.
-func (r remains) DropNode(ctx context.Context, id node.ID) error {
-	return r.actor.call(&call{kind: write, op: "remove what is left of " + string(id), do: func() error { return r.actor.h.mem.Forget(ctx, id) }})
+func (r remains) DropNode(ctx context.Context, id node.ID, retired time.Time) error {
+	return r.actor.call(&call{kind: write, op: "remove what is left of " + string(id), do: func() error {
+		if is, err := r.actor.h.mem.Pulse(ctx, id); err != nil || is.Beat.Session != "" && is.Stored.After(retired) {
+			return err
+		}
+		return r.actor.h.mem.Forget(ctx, id)
+	}})
 }
 
 // startScheduler begins a scheduler as two actors, for it has two loops: one

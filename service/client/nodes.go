@@ -200,7 +200,7 @@ func (c *Client) RetireNode(ctx context.Context, id node.ID, reason string) (nod
 	if err != nil {
 		return n, err
 	}
-	return n, c.store.DropNode(ctx, id)
+	return n, c.store.DropNode(ctx, id, n.Since)
 }
 
 func (c *Client) changeNode(ctx context.Context, id node.ID, command node.Command) (node.Node, error) {
