@@ -131,7 +131,16 @@ func (h *history) event(id task.ID) task.Event {
 	case 13:
 		return task.Dismissed{Reason: h.text()}
 	}
-	switch h.IntN(11) {
+	switch h.IntN(13) {
+	case 11:
+		return task.AttemptStepped{Attempt: t.Attempt, Epoch: epoch, Steps: h.steps()}
+	case 12:
+		kind := []string{task.StepDo, task.StepSleep, task.StepAwait, task.StepCall}[h.IntN(4)]
+		e := task.AttemptParked{Attempt: t.Attempt, Epoch: epoch, Steps: h.steps(), Park: task.Park{Step: h.text(), Kind: kind, Until: h.sometimes()}, Usage: h.usage()}
+		if kind == task.StepCall {
+			e.Park.Of = []task.Need{{Task: "01JNA0CH11D000000000000000", Name: "0"}}
+		}
+		return e
 	case 5, 6:
 		return task.AttemptExtended{Attempt: t.Attempt, Epoch: epoch, Until: h.time()}
 	case 7:
@@ -157,6 +166,14 @@ func (h *history) event(id task.ID) task.Event {
 		return task.Unheld{Hold: task.HoldNeeds, Reason: h.text()}
 	}
 	return task.Reopened{Reason: h.text()}
+}
+
+func (h *history) steps() []task.Step {
+	s := task.Step{Name: h.text(), Kind: task.StepDo, Result: h.json(), At: h.time(), Took: 5}
+	if h.IntN(3) == 0 {
+		s = task.Step{Name: h.text(), Kind: task.StepDo, Error: h.text(), Tries: 1, Open: h.IntN(2) == 0, At: h.time()}
+	}
+	return []task.Step{s}
 }
 
 func (h *history) nodeEvent() node.Event {

@@ -364,7 +364,7 @@ func (s *story) stepped(v *Verifier, steps []task.Step, first int, r *events.Rec
 	m := s.steps(v, first)
 	v.book.Checked[OneEpoch]++
 	if len(steps) > 0 && first != m.next() {
-		s.found(v, OneEpoch, []uint64{r.Seq}, "step %s is recorded as step %d, and %d were done before: each is made once", called(&steps[0]), first+1, m.next())
+		s.found(v, OneEpoch, []uint64{r.Seq}, "%s is recorded as step %d, and %d were done before: each is made once", called(&steps[0]), first+1, m.next())
 	}
 	for i := range steps {
 		m.add(steps[i].Error != "", steps[i].Open)

@@ -214,11 +214,6 @@ func (t *tasks) thin(k *task.Task, was *folded) folded {
 // more returns the output of [moreForm] for a task, given the output before.
 func (t *tasks) more(k *task.Task, was string) string {
 	t.scratch = *k
-	if p := k.Waits(); p != nil && p.Before != nil { // it is a stand-in in what was folded here
-		parked := *p
-		parked.Before = &task.Needs{}
-		t.scratch.Durable = &task.Durable{Steps: k.Durable.Steps, Parked: &parked}
-	}
 	text, err := moreForm.Append(t.buf[:0], &t.scratch)
 	t.buf = text[:0]
 	switch {
@@ -445,6 +440,9 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 	}
 	if k.State == task.Unknown {
 		t.firstAt = r.Seq
+	}
+	if _, parks := r.Fact.Event.(task.AttemptParked); parks && s.kin.needs != nil {
+		k.Needs = t.needs(s.kin.needs) // the fold keeps them
 	}
 	t.took = k.Shift(r.Task())
 	s.related(v, k, r)

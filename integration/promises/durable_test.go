@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -28,7 +29,8 @@ import (
 const durableEnv = "INTEGRATION_DURABLE"
 
 func durableMain(args []string) int {
-	ctx := context.Background()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
 	app, err := millrace.Open(ctx)
 	if err == nil {
 		w := &millrace.Worker{App: app, Node: args[0], Slots: 2}
