@@ -41,6 +41,8 @@ type Forget struct {
 	Settle time.Duration
 	// Wait waits. Default: by the clock of the process.
 	Wait func(ctx context.Context, d time.Duration) error
+
+	samples sampled
 }
 
 // Sealer keeps in an archive what the log forgets.

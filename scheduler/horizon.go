@@ -197,15 +197,40 @@ const (
 	samplePlaces = 8
 	sampleEach   = 50
 	narrower     = 8 // of a front that has not, this part may
+
+	// After samples in vain there are others only when the log has grown by a tenth, or after a pause, which
+	// doubles each time. Else a server at rest would read the same rows for ever.
+	grown       = 10
+	sampleAgain = 5 * time.Second
+	sampleMost  = 10 * time.Minute
 )
+
+// sampled is when the front was sampled in vain.
+type sampled struct {
+	end   uint64 // of the front then
+	next  time.Time
+	pause time.Duration
+}
+
+// again tells whether to sample a front of so many messages up to an end.
+func (s *sampled) again(now time.Time, n, end, least uint64) bool {
+	return !now.Before(s.next) || end >= s.end+n/grown+least
+}
+
+// vain notes that samples were in vain.
+func (s *sampled) vain(now time.Time, end uint64) {
+	s.pause = min(2*s.pause+sampleAgain, sampleMost)
+	s.end, s.next = end, now.Add(s.pause)
+}
 
 // short finds a front most of which has stayed for as long as jobs and queues say, by samples: to read it
 // all the time would cost too much. Without a read model it finds none.
 func (f *Forget) short(ctx context.Context, k *Keeping, front *Front, now time.Time) (p Point, err error) {
-	if f.Model == nil {
+	span := front.Young.Seq - min(front.First, front.Young.Seq)
+	if f.Model == nil || !f.samples.again(now, span, front.Young.Seq, k.least()) {
 		return p, nil
 	}
-	for n := min(front.Young.Seq-min(front.First, front.Young.Seq), k.most()); n >= k.least(); n /= narrower {
+	for n := min(span, k.most()); n >= k.least(); n /= narrower {
 		var ids []task.ID
 		for i := range min(n, samplePlaces) {
 			some, err := f.some(ctx, front.First+i*n/samplePlaces)
@@ -227,9 +252,11 @@ func (f *Forget) short(ctx context.Context, k *Keeping, front *Front, now time.T
 			}
 		}
 		if over*4 > len(ids)*3 {
+			f.samples = sampled{}
 			return Point{Seq: front.First + n}, nil
 		}
 	}
+	f.samples.vain(now, front.Young.Seq)
 	return p, nil
 }
 

@@ -84,3 +84,23 @@ func TestFates(t *testing.T) {
 		t.Error("without a bound an ended task goes")
 	}
 }
+
+// A front that was sampled in vain is sampled again later and later, or when the log has grown.
+func TestSampledSeldom(t *testing.T) {
+	t.Parallel()
+	var s sampled
+	now, looks := time.Unix(0, 0), 0
+	for range 24 * 60 {
+		if now = now.Add(time.Minute); s.again(now, 5000, 5000, 1000) {
+			looks++
+			s.vain(now, 5000)
+		}
+	}
+	if looks < 100 || looks > 160 {
+		t.Errorf("%d looks in a day at rest, want one in some ten minutes", looks)
+	}
+	s.vain(now, 5000)
+	if s.again(now.Add(time.Second), 5100, 5100, 1000) || !s.again(now.Add(time.Second), 7000, 7000, 1000) {
+		t.Error("it is the growth that counts")
+	}
+}
