@@ -57,8 +57,5 @@ func TestServerMemory(t *testing.T) {
 	}
 	stop()
 	t.Logf("%d MiB when all have ended", resident(server))
-	const collected = 5 * time.Minute // a process at rest collects its garbage every two minutes
-	if !harness.Poll(collected, func() bool { return resident(server) <= most }) {
-		t.Errorf("the server has %d MiB, want at most %d", resident(server), most)
-	}
+	server.Until(fmt.Sprintf("the server has at most %d MiB", most), func() bool { return resident(server) <= most })
 }
