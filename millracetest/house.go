@@ -397,7 +397,7 @@ func (h *house) Keep(_ context.Context, r output.Records) error {
 	defer h.aside.Unlock()
 	r.Items = slices.Clone(r.Items)
 	for i := range r.Items {
-		r.Items[i] = json.RawMessage(slices.Clone(r.Items[i]))
+		r.Items[i] = slices.Clone(r.Items[i])
 	}
 	h.kept[r.Task] = append(h.kept[r.Task], r)
 	return nil

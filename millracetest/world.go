@@ -52,11 +52,10 @@ type World struct {
 	house *house
 
 	mu     sync.Mutex
-	faults map[fault]error      // guarded by mu
-	teams  [][]millrace.Handler // guarded by mu; the functions of each worker
-	nodes  int                  // guarded by mu
-	all    sync.WaitGroup       // of workers
-	ended  bool                 // guarded by mu
+	faults map[fault]error // guarded by mu
+	nodes  int             // guarded by mu
+	all    sync.WaitGroup  // of workers
+	ended  bool            // guarded by mu
 }
 
 // fault is an attempt that fails.
