@@ -2,7 +2,6 @@ package millracetest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
