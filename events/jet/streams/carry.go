@@ -176,6 +176,20 @@ func ask(ctx context.Context, nc *nats.Conn, subject string, question, answer an
 	return exchange(ctx, nc, &nats.Msg{Subject: subject, Data: text}, answer)
 }
 
+// insist is [ask] for what may be asked twice. A cluster that elects may lose a question, or its
+// answer, and says nothing.
+func insist(ctx context.Context, nc *nats.Conn, subject string, question, answer any) (err error) {
+	for patience := answered / 8; patience <= 2*answered; patience *= 2 {
+		soon, cancel := context.WithTimeout(ctx, patience)
+		err = ask(soon, nc, subject, question, answer)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
 // electing is how long to wait until asking again who has no leader, or does not know the others yet.
 const electing = 100 * time.Millisecond
 

@@ -159,7 +159,7 @@ func vacate(ctx context.Context, nc *nats.Conn) (again bool, err error) {
 
 func configOf(ctx context.Context, nc *nats.Conn, name string) (map[string]json.RawMessage, error) {
 	var is struct{ Config map[string]json.RawMessage }
-	err := ask(ctx, nc, names.APIInfo+name, nil, &is)
+	err := insist(ctx, nc, names.APIInfo+name, nil, &is)
 	return is.Config, err
 }
 
@@ -244,7 +244,7 @@ func addLater(ctx context.Context, nc *nats.Conn, path string) error {
 // compare sees that a stream is what was saved.
 func compare(ctx context.Context, nc *nats.Conn, is SavedStream, gap uint64) error {
 	var now struct{ State jetstream.StreamState }
-	if err := ask(ctx, nc, names.APIInfo+is.Name, nil, &now); err != nil {
+	if err := insist(ctx, nc, names.APIInfo+is.Name, nil, &now); err != nil {
 		return err
 	}
 	switch s := now.State; {
@@ -272,9 +272,9 @@ func restoreConsumer(ctx context.Context, nc *nats.Conn, c SavedConsumer) error 
 	if err := json.Unmarshal(config["durable_name"], &name); err != nil {
 		return err
 	}
-	err := ask(ctx, nc, names.APIMake+names.LogStream+"."+name, map[string]any{"stream_name": names.LogStream, "config": config, "action": "create"}, nil)
+	err := insist(ctx, nc, names.APIMake+names.LogStream+"."+name, map[string]any{"stream_name": names.LogStream, "config": config, "action": "create"}, nil)
 	if start, _ := strconv.ParseUint(string(config["opt_start_seq"]), 10, 64); err == nil && reset && c.Done > 0 && c.Done >= start {
-		err = ask(ctx, nc, names.APIReset+names.LogStream+"."+name, map[string]any{"seq": c.Done + 1}, nil)
+		err = insist(ctx, nc, names.APIReset+names.LogStream+"."+name, map[string]any{"seq": c.Done + 1}, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("make the consumer %s: %w", name, err)
@@ -296,5 +296,5 @@ func unmark(ctx context.Context, nc *nats.Conn) error {
 	if config["metadata"], err = json.Marshal(metadata); err != nil {
 		return err
 	}
-	return ask(ctx, nc, names.APIUpdate+names.LogStream, config, nil)
+	return insist(ctx, nc, names.APIUpdate+names.LogStream, config, nil)
 }
