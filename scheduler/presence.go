@@ -191,6 +191,9 @@ func (s *Scheduler) vanished(ctx context.Context, n *node.Node, last time.Time) 
 		return err
 	}
 	since := s.presence.trace(n.ID, &pulse, last)
+	if !since.IsZero() && since.Before(pulse.Made) {
+		since = pulse.Made // the nodes could not beat while the bucket was away
+	}
 	if !n.Vanished(pulse, since) {
 		return nil
 	}

@@ -36,8 +36,8 @@ func TestSilenceIsHeard(t *testing.T) {
 		pass(7 * time.Second) // settled, and between two checks
 		w.setBeat("n1", node.Heartbeat{})
 		began := time.Now()
-		w.ranOut <- "n1"
-		w.ranOut <- "n2" // it has beaten again since
+		w.ranOut <- lastBeat{node: "n1"}
+		w.ranOut <- lastBeat{node: "n2"} // it has beaten again since
 		synctest.Wait()
 		if n := w.node(t, "n1"); n.State != node.Offline || !n.Since.Equal(began) {
 			t.Errorf("n1 is %s since %v", n.State, n.Since.Sub(began))
@@ -48,20 +48,26 @@ func TestSilenceIsHeard(t *testing.T) {
 	})
 }
 
+// beating registers a node that says how long its heartbeat lasts: 15 s.
+func (w *testWorld) beating(t *testing.T, id node.ID) {
+	t.Helper()
+	w.setBeat(id, node.Heartbeat{Session: "s"})
+	for _, c := range []node.Command{
+		node.Register{Session: "s", Profile: node.Profile{Queues: []string{"default"}, TTL: value.Duration(15 * time.Second)}}, node.Beat{Session: "s"},
+	} {
+		if _, _, err := w.rec.DoNode(t.Context(), id, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // The bucket of heartbeats is emptied: a node that beats again was never lost. One that does not is
 // lost as soon as its heartbeat would have expired.
 func TestHeartbeatsWithoutATrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		for _, id := range []node.ID{"lives", "dead"} {
-			w.setBeat(id, node.Heartbeat{Session: "s"})
-			for _, c := range []node.Command{
-				node.Register{Session: "s", Profile: node.Profile{Queues: []string{"default"}, TTL: value.Duration(15 * time.Second)}}, node.Beat{Session: "s"},
-			} {
-				if _, _, err := w.rec.DoNode(t.Context(), id, c); err != nil {
-					t.Fatal(err)
-				}
-			}
+			w.beating(t, id)
 		}
 		w.run(t, 2)
 		pass(7 * time.Second)
@@ -90,6 +96,32 @@ func TestHeartbeatsWithoutATrace(t *testing.T) {
 	})
 }
 
+// The bucket of heartbeats was away for longer than a heartbeat lasts, and is made again. The watcher
+// still counts from the last one before, but no node could beat.
+func TestHeartbeatsHadNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorld(t)
+		w.beating(t, "n1")
+		w.run(t, 1)
+		pass(7 * time.Second)
+		last := time.Now()
+		pass(time.Minute)
+		w.setBeat("n1", node.Heartbeat{})
+		w.mu.Lock()
+		w.beatsMade = time.Now()
+		w.mu.Unlock()
+		w.ranOut <- lastBeat{"n1", last}
+		synctest.Wait()
+		if n := w.node(t, "n1"); n.State != node.Online {
+			t.Errorf("n1 is %s", n.State)
+		}
+		pass(time.Minute)
+		if n := w.node(t, "n1"); n.State != node.Offline {
+			t.Errorf("n1 is %s, and has not come back", n.State)
+		}
+	})
+}
+
 // Nodes get time to come back after the scheduler or its connection came up.
 func TestSettling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -99,8 +131,8 @@ func TestSettling(t *testing.T) {
 		w.setBeat("returns", node.Heartbeat{})
 		w.setBeat("stays away", node.Heartbeat{})
 		w.run(t, 2)
-		w.ranOut <- "returns"
-		w.ranOut <- "stays away"
+		w.ranOut <- lastBeat{node: "returns"}
+		w.ranOut <- lastBeat{node: "stays away"}
 		pass(4 * time.Second)
 		for _, id := range []node.ID{"returns", "stays away"} {
 			if n := w.node(t, id); n.State != node.Online {

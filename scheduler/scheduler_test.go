@@ -33,12 +33,14 @@ type testWorld struct {
 	*events.Memory
 	rec *events.Recorder
 
-	// ranOut takes the nodes that a watcher is told of; one of several schedulers hears it.
-	ranOut chan node.ID
+	// ranOut takes what a watcher is told of; one of several schedulers hears it.
+	ranOut chan lastBeat
 
 	mu    sync.Mutex
 	tasks []task.ID                  // guarded by mu
 	alive map[node.ID]node.Heartbeat // guarded by mu; a heartbeat without a session has expired
+	// beatsMade is when the bucket of heartbeats was made. Guarded by mu.
+	beatsMade time.Time
 }
 
 func (w *testWorld) beats() map[node.ID]node.Heartbeat {
@@ -63,7 +65,7 @@ func newTestWorld(t *testing.T) *testWorld {
 		logtest.Alter(t, mem.All(), testkit.Size(1, 2), map[string]int{}, verify.Doubted)
 	})
 	return &testWorld{
-		Memory: mem, alive: map[node.ID]node.Heartbeat{}, ranOut: make(chan node.ID, 10),
+		Memory: mem, alive: map[node.ID]node.Heartbeat{}, ranOut: make(chan lastBeat, 10),
 		rec: &events.Recorder{Log: mem, Actor: "test", Now: time.Now, NewID: events.NewID},
 	}
 }
@@ -234,6 +236,10 @@ func (w *testWorld) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
 	if h, ok := w.beats()[id]; ok && pulse.Beat.Session == "" {
 		pulse.Beat = h
 	}
+	if w.mu.Lock(); pulse.Stored.IsZero() {
+		pulse.Made = w.beatsMade
+	}
+	w.mu.Unlock()
 	return pulse, err
 }
 
@@ -244,8 +250,8 @@ func (w *testWorld) WatchBeats(ctx context.Context, gone func(node.ID, time.Time
 		select {
 		case <-ctx.Done():
 			return nil
-		case id := <-w.ranOut:
-			gone(id, time.Time{})
+		case beat := <-w.ranOut:
+			gone(beat.node, beat.stored)
 		}
 	}
 }

@@ -197,7 +197,16 @@ func (s *Beats) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
 	if err != nil {
 		return node.Pulse{}, err
 	}
-	return s.lastBeat(ctx, id, now)
+	p, err := s.lastBeat(ctx, id, now)
+	if err != nil || !p.Stored.IsZero() || p.Beat.Session != "" {
+		return p, err
+	}
+	stream, err := s.JS.Stream(ctx, beatStream)
+	if err != nil {
+		return p, fmt.Errorf("heartbeat of %s: %w", id, err)
+	}
+	p.Made = stream.CachedInfo().Created
+	return p, nil
 }
 
 // lastBeat reads the last message about a node's heartbeat, and judges it by the time.

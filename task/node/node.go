@@ -294,6 +294,9 @@ type Pulse struct {
 	Stored time.Time
 	// RanOut says that the heartbeat expired. Otherwise the node withdrew it.
 	RanOut bool
+	// Made is when the place of heartbeats was made, if it has neither one nor the trace of one; zero if
+	// that is not known. From before, none can be missing.
+	Made time.Time
 	// Leap is the last leap of the server's clock that the reader has seen. What is stored from before
 	// it is as old as it was by the clock of then.
 	Leap value.Leap
