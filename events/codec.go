@@ -62,7 +62,7 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 		byForm.WriteField(w, "by", f.By)
 	}
 	if form != nil {
-		form.body.write(w, f.Event)
+		form.write(w, f.Event)
 	}
 	if len(f.Extra) > 0 {
 		writeExtra(w, f, form, about)
@@ -118,7 +118,7 @@ func own(name string, form *form, about subject) bool {
 		return true
 	}
 	if form != nil {
-		return form.body.find(name, 0) >= 0
+		return form.Find(name, 0) >= 0
 	}
 	for s := aboutNothing + 1; s < about; s++ {
 		if name == s.name() {
@@ -160,9 +160,9 @@ var lexers = sync.Pool{New: func() any { return new(jlexer.Lexer) }}
 type reader struct {
 	*Fact
 	form  *form  // nil for an unknown type
-	event any    // the value that the form's body works on
+	event any    // the value that the form works on
 	next  int    // the number of the next expected field
-	seen  uint64 // bits: the fields of the body by number, and those of every fact from the other end
+	seen  uint64 // bits: the fields of the form by number, and those of every fact from the other end
 }
 
 // read reads a whole fact.
@@ -171,7 +171,7 @@ func (r *reader) read(data []byte) error {
 		return err
 	}
 	if r.form != nil {
-		r.event = r.form.body.fresh()
+		r.event = r.form.fresh()
 	}
 	l := lexers.Get().(*jlexer.Lexer)
 	defer lexers.Put(l)
@@ -212,14 +212,14 @@ func (r *reader) field(name string, l *jlexer.Lexer) {
 		}
 		return
 	}
-	number := r.form.body.find(name, r.next)
+	number := r.form.Find(name, r.next)
 	if number < 0 {
 		r.keep(name, l)
 		return
 	}
 	r.next = number + 1
-	if r.first(number, name, l) && (r.form.body.nulls(number) || present(l)) {
-		r.form.body.read(r.event, number, l)
+	if r.first(number, name, l) && (r.form.Nulls(number) || present(l)) {
+		r.form.ReadField(l, r.event, number)
 	}
 }
 
@@ -385,7 +385,7 @@ func (r *reader) end() (err error) {
 	if about, _ := r.subject(); about != r.form.about {
 		return fmt.Errorf("%s has no %s", r.Type, r.form.about.name())
 	}
-	r.Event, err = r.form.body.take(r.event)
+	r.Event, err = r.form.take(r.event)
 	return err
 }
 

@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"sync"
 
-	"github.com/mailru/easyjson/jlexer"
-
 	fields "millrace/internal/form"
 	"millrace/task"
 	"millrace/task/birth"
@@ -134,90 +132,69 @@ func (s subject) name() string {
 }
 
 // form is the form of facts of one type: their subject, and their fields beside those of every
-// fact.
+// fact. It is the same code for all types: what is made for each of sixty is most of a small program.
 type form struct {
+	*fields.Any
 	typ   Type
 	about subject
 	event reflect.Type
-	body  body
-}
-
-// body reads and writes the fields of an event.
-type body interface {
-	// write appends the fields of an event of the form's type.
-	write(w *fields.Writer, event any)
-	// fresh returns a pointer to a zero event, for read and take.
-	fresh() any
-	// find returns the number of the field with a name, -1 if there is none. It tries the number
-	// from first.
-	find(name string, from int) int
-	// read reads the field with a number.
-	read(event any, number int, l *jlexer.Lexer)
-	// nulls tells whether null has a meaning in the field with a number.
-	nulls(number int) bool
-	// take returns the event to which the pointer from fresh points. The pointer is void
-	// afterwards.
-	take(event any) (any, error)
+	check func(event any) error // of a pointer to an event; nil if every event is valid
+	spare *sync.Pool            // of pointers to events: the fields' functions need a value on the heap
 }
 
 // formOf makes the form of an event.
-func formOf[E any](typ Type, about subject) form { return checked[E](typ, about, nil) }
+func formOf[E any](typ Type, about subject) form { return makeForm(typ, about, reflect.TypeFor[E]()) }
 
 // checked is formOf for an event that is not always a valid fact: check decides, on writing and on
 // reading.
 func checked[E any](typ Type, about subject, check func(*E) error) form {
-	f := &fieldsOf[E]{Form: fields.Of[E](sharedSpecs), check: check, spare: sync.Pool{New: func() any { return new(E) }}}
-	return form{typ: typ, about: about, event: reflect.TypeFor[E](), body: f}
+	f := formOf[E](typ, about)
+	f.check = func(event any) error { return check(event.(*E)) }
+	return f
+}
+
+func makeForm(typ Type, about subject, event reflect.Type) form {
+	return form{typ: typ, about: about, event: event, Any: fields.OfType(event, sharedSpecs), spare: &sync.Pool{
+		New: func() any { return reflect.New(event).Interface() },
+	}}
 }
 
 // sharedSpecs is the option for specs, which go through the cache of all facts.
 var sharedSpecs = specs.Field()
 
-// fieldsOf is the body of events of type E.
-type fieldsOf[E any] struct {
-	*fields.Form[E]
-	check func(*E) error // nil if every event is valid
-	spare sync.Pool      // of *E: the fields' functions need a value on the heap
-}
-
-func (b *fieldsOf[E]) write(w *fields.Writer, event any) {
-	e := b.spare.Get().(*E)
-	defer b.give(e)
-	*e = event.(E)
-	if b.check != nil {
-		if err := b.check(e); err != nil {
+// write appends the fields of an event.
+func (f *form) write(w *fields.Writer, event any) {
+	e := f.fresh()
+	is := reflect.ValueOf(e).Elem()
+	defer f.give(e, is)
+	is.Set(reflect.ValueOf(event))
+	if f.check != nil {
+		if err := f.check(e); err != nil {
 			w.Fail(err)
 			return
 		}
 	}
-	b.Write(w, e)
+	f.Write(w, e)
 }
 
-func (b *fieldsOf[E]) fresh() any { return b.spare.Get() }
+// fresh returns a pointer to a zero event, for ReadField and take.
+func (f *form) fresh() any { return f.spare.Get() }
 
-func (b *fieldsOf[E]) find(name string, from int) int { return b.Find(name, from) }
-
-func (b *fieldsOf[E]) read(event any, number int, l *jlexer.Lexer) {
-	b.ReadField(l, event.(*E), number)
-}
-
-func (b *fieldsOf[E]) nulls(number int) bool { return b.Nulls(number) }
-
-func (b *fieldsOf[E]) take(event any) (any, error) {
-	e := event.(*E)
-	defer b.give(e)
-	if b.check != nil {
-		if err := b.check(e); err != nil {
+// take returns the event to which the pointer from fresh points. The pointer is void afterwards.
+func (f *form) take(e any) (any, error) {
+	is := reflect.ValueOf(e).Elem()
+	defer f.give(e, is)
+	if f.check != nil {
+		if err := f.check(e); err != nil {
 			return nil, err
 		}
 	}
-	return *e, nil
+	return is.Interface(), nil
 }
 
-func (b *fieldsOf[E]) give(e *E) {
-	var zero E
-	*e = zero
-	b.spare.Put(e)
+func (f *form) give(e any, is reflect.Value) {
+	is.SetZero()
+	f.spare.Put(e)
 }
 
 // formByType and formByEvent find a form by its type and by its event.

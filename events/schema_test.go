@@ -132,7 +132,7 @@ func TestSchemasListWhatIsWritten(t *testing.T) {
 			t.Errorf("%s: the schema lists %v, written are %v", typ, listed, keys)
 		}
 		form := formByType[typ]
-		expected := append([]string{"type", "v", "id", "at", "actor", "cause", "corr", "repeats", "by"}, namesOf(form.body)...)
+		expected := append([]string{"type", "v", "id", "at", "actor", "cause", "corr", "repeats", "by"}, form.Names()...)
 		if form.about != aboutNothing {
 			expected = append(expected, form.about.name())
 		}
@@ -236,14 +236,12 @@ func TestWordsHaveFields(t *testing.T) {
 }
 
 // namesOf returns the names of the fields of a body, in the order in which they are written.
-func namesOf(body any) []string { return body.(interface{ Names() []string }).Names() }
-
 // No field of a type has the name of a common field, and there is a bit for each that records
 // whether it was seen.
 func TestFieldsAreTheTypesOwn(t *testing.T) {
 	for i := range forms {
 		f := &forms[i]
-		names := namesOf(f.body)
+		names := f.Names()
 		if len(names) >= 64-aboutBit {
 			t.Errorf("%s has %d fields", f.typ, len(names))
 		}

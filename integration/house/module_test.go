@@ -48,7 +48,7 @@ func TestModuleElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const most = 16_000_000 // want 15,000,000
+	const most = 15_000_000
 	t.Logf("the program has %.1f MB", float64(is.Size())/1e6)
 	if is.Size() > most {
 		t.Errorf("the program has %d bytes, want at most %d", is.Size(), most)

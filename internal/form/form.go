@@ -13,7 +13,12 @@ import (
 )
 
 // Form is the JSON form of values of the struct type T. It is safe for concurrent use.
-type Form[T any] struct {
+type Form[T any] struct{ Any }
+
+// Any is [Form] for a struct type of which only the program that runs knows. What is here a program has once,
+// and not once for each type. Its values are pointers to such structs.
+type Any struct {
+	of      reflect.Type
 	options []Option
 	once    sync.Once
 	made    *object // set by once
@@ -25,19 +30,24 @@ type Option func(*compiler)
 // Of is the form of a type. It analyses the type on first use, because many processes need none. It
 // then panics if a field's type is unsupported, or if two fields have one name. So every form
 // should be used by a test.
-func Of[T any](options ...Option) *Form[T] { return &Form[T]{options: options} }
+func Of[T any](options ...Option) *Form[T] {
+	return &Form[T]{Any{of: reflect.TypeFor[T](), options: options}}
+}
 
-func (f *Form[T]) object() *object {
+// OfType is [Of] for [Any].
+func OfType(t reflect.Type, options ...Option) *Any { return &Any{of: t, options: options} }
+
+func (f *Any) object() *object {
 	f.once.Do(f.make)
 	return f.made
 }
 
-func (f *Form[T]) make() {
+func (f *Any) make() {
 	c := &compiler{kinds: map[reflect.Type]codec{}, objects: map[reflect.Type]*object{}}
 	for _, o := range f.options {
 		o(c)
 	}
-	t := reflect.TypeFor[T]()
+	t := f.of
 	if t.Kind() != reflect.Struct {
 		wrong("%s is no struct", t)
 	}
@@ -78,7 +88,7 @@ func As[V any](write func(w *Writer, v *V), read func(l *jlexer.Lexer) *V) Optio
 func Own() Option { return func(c *compiler) { c.own = true } }
 
 // Names returns the names of the fields, in the order in which they are written.
-func (f *Form[T]) Names() []string {
+func (f *Any) Names() []string {
 	var names []string
 	for _, at := range f.object().fields {
 		names = append(names, at.name)
@@ -88,13 +98,21 @@ func (f *Form[T]) Names() []string {
 
 // Find returns the number of a field, -1 if there is none of that name. It searches from from on,
 // and then the earlier ones: our own output comes in order.
-func (f *Form[T]) Find(name string, from int) int { return f.object().find(name, from) }
+func (f *Any) Find(name string, from int) int { return f.object().find(name, from) }
 
 // Nulls tells whether null is a value of a field. Otherwise it means that the field is missing.
-func (f *Form[T]) Nulls(number int) bool { return f.object().fields[number].null }
+func (f *Any) Nulls(number int) bool { return f.object().fields[number].null }
 
 // Write appends the fields of a value to a begun object.
 func (f *Form[T]) Write(w *Writer, v *T) { f.object().writeFields(w, unsafe.Pointer(v)) }
+
+// Write appends the fields of a value to a begun object.
+func (f *Any) Write(w *Writer, v any) { f.object().writeFields(w, reflect.ValueOf(v).UnsafePointer()) }
+
+// ReadField reads the field with a number.
+func (f *Any) ReadField(l *jlexer.Lexer, v any, number int) {
+	f.object().readField(l, reflect.ValueOf(v).UnsafePointer(), number)
+}
 
 // WriteField appends a value as a field of a begun object.
 func (f *Form[T]) WriteField(w *Writer, name string, v *T) {
@@ -115,8 +133,7 @@ func (f *Form[T]) Append(dst []byte, v *T) ([]byte, error) {
 
 // ReadField reads the field with a number.
 func (f *Form[T]) ReadField(l *jlexer.Lexer, v *T, number int) {
-	at := &f.object().fields[number]
-	at.read(l, unsafe.Add(unsafe.Pointer(v), at.offset))
+	f.object().readField(l, unsafe.Pointer(v), number)
 }
 
 // ReadValue reads a value that is part of another one.
@@ -150,6 +167,11 @@ type object struct {
 type slot struct {
 	offset uint32
 	plain  kind // given if the field is always written
+}
+
+func (o *object) readField(l *jlexer.Lexer, p unsafe.Pointer, number int) {
+	at := &o.fields[number]
+	at.read(l, unsafe.Add(p, at.offset))
 }
 
 // seal completes an object with all fields.
