@@ -235,7 +235,6 @@ func TestWordsHaveFields(t *testing.T) {
 	}
 }
 
-// namesOf returns the names of the fields of a body, in the order in which they are written.
 // No field of a type has the name of a common field, and there is a bit for each that records
 // whether it was seen.
 func TestFieldsAreTheTypesOwn(t *testing.T) {
