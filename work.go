@@ -19,6 +19,7 @@ import (
 	"millrace/task/node"
 	"millrace/task/placement"
 	"millrace/worker"
+	"millrace/worker/steps"
 )
 
 // Work runs the tasks of functions until ctx ends, as a [Worker] with its defaults does.
@@ -119,9 +120,9 @@ func (w *Worker) Run(ctx context.Context, functions ...Handler) error {
 	for _, f := range functions {
 		h := f.handler()
 		is.Handle(h.name, func(ctx context.Context, t task.Task) error {
-			r := &running{app: w.App, of: worker.FromContext(ctx)}
+			r := &running{w.App, steps.Function{Of: worker.FromContext(ctx)}}
 			ctx = context.WithValue(ctx, runningKey{}, r)
-			return r.ends(w.App.surround(&t, func(ctx context.Context) error { return h.run(ctx, &t) })(ctx))
+			return r.Ends(w.App.surround(&t, func(ctx context.Context) error { return h.run(ctx, &t) })(ctx))
 		})
 	}
 	if err := is.Run(ctx); err != nil {

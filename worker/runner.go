@@ -322,13 +322,17 @@ func (h Handler) Run(ctx context.Context, a *Attempt) (o Outcome) {
 	t := a.Task
 	t.Params = t.ParamsObject()
 	err := h(context.WithValue(ctx, attemptKey{}, a), t)
-	o = Outcome{Result: a.Output.result()}
-	if err == nil {
-		return o
+	if err != nil {
+		o = Failed(err)
+		o.Stopped = ctx.Err() != nil
 	}
-	o.Class, o.Message = value.Task, err.Error()
-	o.Final, o.Stopped = IsFinal(err), ctx.Err() != nil
-	o.RetryAfter = PauseOf(err)
+	o.Result = a.Output.result()
+	return o
+}
+
+// Failed is how an attempt ended whose function has returned this error.
+func Failed(err error) Outcome {
+	o := Outcome{Class: value.Task, Message: err.Error(), Final: IsFinal(err), RetryAfter: PauseOf(err)}
 	if asked, ok := errors.AsType[snoozeError](err); ok {
 		o.Snooze = asked.d
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
+	"millrace/worker/steps"
 )
 
 // ResidentsConfig says which resident programs to keep.
@@ -208,7 +210,7 @@ func (r *Residents) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	key := rand.Text()
 	s := &session{
 		tasks: r.tasks, attempt: a, out: a.Output, ctx: ctx, began: began, started: time.Now(), redact: newRedactor(append(hidden, key)),
-		params: params, process: m.process, key: key,
+		params: params, process: m.process, key: key, steps: stepping{of: steps.Function{Of: a}},
 	}
 	o := m.run(ctx, s)
 	switch n := int(m.count.Load()); {
@@ -423,7 +425,7 @@ func (m *resident) finish(s *session, done ipc.Message, stopped bool) worker.Out
 	}
 	m.end()
 	s.ends(done)
-	return s.outcome(&child.Result{Stopped: stopped})
+	return s.steps.ends(s.outcome(&child.Result{Stopped: stopped}))
 }
 
 // died returns the outcome of a task whose program has ended without a word about it. why says so
@@ -466,6 +468,117 @@ func (s *session) ends(done ipc.Message) {
 		e.Error.Fatal = true
 		s.Failure = e.Error
 	}
+}
+
+// stepping is the durable function that a resident program runs.
+type stepping struct {
+	of    steps.Function
+	doing task.Step // that the program does, since began; no kind for none
+	began time.Time
+	retry job.Retry
+}
+
+// step comes to a step of the program's function, or ends one.
+func (s *session) step(m ipc.Message) (is *ipc.Outcome, err error) {
+	switch {
+	case m.ID == "": // the program would not hear what becomes of it
+		return nil, errors.New("it has no id, or not the key")
+	case m.Type == ipc.TypeStepped:
+		is, err = s.steps.done(s.ctx, m)
+	default:
+		is, err = s.comes(m)
+	}
+	if errors.Is(err, steps.ErrSuspended) {
+		return &ipc.Outcome{Suspended: true}, nil
+	}
+	return is, err
+}
+
+func (s *session) comes(m ipc.Message) (*ipc.Outcome, error) {
+	to, err := m.Step()
+	if err != nil {
+		return nil, err
+	}
+	f, is := &s.steps.of, &ipc.Outcome{Known: true}
+	switch to.Kind {
+	case task.StepDo:
+		return s.steps.begin(s.ctx, to)
+	case task.StepSleep:
+		err = f.Sleep(s.ctx, to.Name, time.Duration(to.For))
+	case task.StepAwait:
+		if err = value.ValidName("signal", to.Name); err == nil {
+			var came bool
+			if is.Value, came, err = f.Await(s.ctx, to.Name, time.Duration(to.Timeout)); !came {
+				is.Failed = "the signal did not come in time"
+			}
+		}
+	case task.StepCall:
+		var ended []task.Input
+		if ended, err = f.Call(s.ctx, to.Name, len(to.Of), func(i int, key string) (task.ID, error) { return s.child(to.Of[i], key) }); err == nil {
+			is.Value, err = json.Marshal(ended)
+		}
+	case task.StepNow:
+		is.Value, err = f.Now(s.ctx)
+	case task.StepID:
+		is.Value, err = f.NewID(s.ctx)
+	case task.StepAs:
+		is.Value, err = f.Version(s.ctx, to.Name, to.Is)
+	default:
+		err = fmt.Errorf("there is no kind %.40q of steps", to.Kind)
+	}
+	return is, err
+}
+
+// begin comes to a step that the program does.
+func (s *stepping) begin(ctx context.Context, to ipc.Step) (*ipc.Outcome, error) {
+	retry := job.Retry{}
+	if to.Retry != nil {
+		if err := value.Strictly(to.Retry, &retry); err != nil {
+			return nil, fmt.Errorf("retry: %w", err)
+		}
+		if err := (&job.Spec{Handler: "step", Retry: retry}).Validate(); err != nil {
+			return nil, err
+		}
+	}
+	is, todo, err := s.of.Begin(ctx, to.Name)
+	if err == nil && todo {
+		s.doing, s.began, s.retry = is, time.Now(), retry
+		return &ipc.Outcome{}, nil
+	}
+	return &ipc.Outcome{Known: true, Value: is.Result, Failed: is.Error, Tries: is.Tries}, err
+}
+
+// done ends that.
+func (s *stepping) done(ctx context.Context, m ipc.Message) (*ipc.Outcome, error) {
+	is := s.doing
+	if s.doing = (task.Step{}); is.Kind == "" {
+		return nil, errors.New("no step is under way")
+	}
+	e, err := m.End()
+	if err != nil {
+		return nil, err
+	}
+	if is.Took = value.Duration(time.Since(s.began)); e.Error == nil {
+		is.Result = e.Result
+		return &ipc.Outcome{}, s.of.Done(ctx, is)
+	}
+	why := job.Failure{Final: e.Error.Retryable != nil && !*e.Error.Retryable, After: time.Duration(e.Error.RetryAfter)}
+	err = s.of.Failed(ctx, &is, why, e.Error.Message, s.retry)
+	return &ipc.Outcome{Failed: is.Error, Tries: is.Tries}, err
+}
+
+// ends returns what the attempt comes to that would come to o without its steps.
+func (s *stepping) ends(o worker.Outcome) worker.Outcome {
+	var err error
+	if o.Class != "" {
+		err = errors.New(o.Message)
+	}
+	if is := s.of.Ends(err); is != nil && is != err { //nolint:errorlint // it is this one, or another
+		is := worker.Failed(is)
+		is.Usage, is.Stopped = o.Usage, o.Stopped
+		return is
+	}
+	return o
 }
 
 // with calls do with the current task, which cannot end meanwhile. It returns false if there is none.

@@ -32,6 +32,7 @@ type session struct {
 	params  json.RawMessage // of the task, as the process gets them
 	process child.Process   // set before anything is read
 	key     string          // of a task that a resident program runs
+	steps   stepping        // of that; only the reader of messages uses it, and who has read all
 	foreign replacing
 	bare    bool // of the last message; only the reader of messages uses it
 
@@ -258,6 +259,12 @@ func (s *session) obey(m ipc.Message) (r ipc.Receipt) {
 			return refused("SPAWN", err)
 		}
 		r.Task = string(id)
+	case ipc.TypeStep, ipc.TypeStepped:
+		is, err := s.step(m)
+		if err != nil {
+			return refused(m.Type, err)
+		}
+		r.Step = is
 	}
 	return r
 }
@@ -294,12 +301,13 @@ func (s *session) insert(m ipc.Message) {
 	}
 }
 
-// offspring is the payload of a SPAWN: a submission, or just a command.
+// offspring is the payload of a SPAWN: a submission, or just a handler or a command.
 type offspring struct {
 	birth.Submission
-	Key   string   `json:"key"`
-	Argv  []string `json:"argv"`
-	Shell string   `json:"shell"`
+	Key     string   `json:"key"`
+	Argv    []string `json:"argv"`
+	Shell   string   `json:"shell"`
+	Handler string   `json:"handler"`
 }
 
 func (s *session) spawn(m ipc.Message) (task.ID, error) {
@@ -307,22 +315,28 @@ func (s *session) spawn(m ipc.Message) (task.ID, error) {
 	if err != nil {
 		return "", err
 	}
-	var o offspring
-	if err := value.Strictly(asked.Task, &o); err != nil {
-		return "", fmt.Errorf("its payload is no submission: %w", err)
-	}
-	if len(o.Argv) > 0 || o.Shell != "" {
-		if o.Spec != nil {
-			return "", fmt.Errorf("spec and argv or shell are both set; choose one")
-		}
-		o.Spec = &job.Spec{Run: &job.Run{Argv: o.Argv, Shell: o.Shell}}
-	}
 	key := asked.Key
 	if key == "" {
 		s.mu.Lock()
 		s.Children++
 		key = "#" + strconv.Itoa(s.Children) // the n-th child without a key, in each attempt
 		s.mu.Unlock()
+	}
+	return s.child(asked.Task, key)
+}
+
+func (s *session) child(text json.RawMessage, key string) (task.ID, error) {
+	var o offspring
+	if err := value.Strictly(text, &o); err != nil {
+		return "", fmt.Errorf("its payload is no submission: %w", err)
+	}
+	if len(o.Argv) > 0 || o.Shell != "" || o.Handler != "" {
+		if o.Spec != nil || o.Handler != "" && (len(o.Argv) > 0 || o.Shell != "") {
+			return "", fmt.Errorf("more than one of spec, handler and argv or shell is set; choose one")
+		}
+		if o.Spec = (&job.Spec{Handler: o.Handler}); o.Handler == "" {
+			o.Spec.Run = &job.Run{Argv: o.Argv, Shell: o.Shell}
+		}
 	}
 	return s.attempt.Spawn(s.ctx, key, o.Submission)
 }
