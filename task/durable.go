@@ -313,6 +313,8 @@ func (t *Task) retried() {
 	}
 	if n := len(t.Durable.Steps); n > 0 && t.Durable.Steps[n-1].Error != "" {
 		d := t.durably()
-		d.Steps = d.Steps[:n-1]
+		if d.Steps = d.Steps[:n-1]; n == 1 {
+			d.Steps = nil // as whoever reads it from JSON has it
+		}
 	}
 }

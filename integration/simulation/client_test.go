@@ -42,6 +42,8 @@ func (h *history) startClient(name string) {
 				c.meddle(h.someTask())
 			case len(h.asked) == 0 || h.chance(h.weather.fresh):
 				c.submit()
+			case h.variant.durable && h.rng.IntN(3) == 0:
+				c.signal(h.someTask())
 			case h.weather.watched && h.rng.IntN(8) == 0:
 				c.rate(h.queue()) // without a scheduler nothing would admit the tasks that it holds
 			case h.rng.IntN(5) == 0:
@@ -245,6 +247,9 @@ func (h *history) submission(id task.ID) birth.Submission {
 	}
 	if h.variant.forgets {
 		h.unique(&s)
+	}
+	if h.variant.durable {
+		h.durably(&s)
 	}
 	if h.variant.windowed && h.policies.IntN(2) == 0 {
 		s.Spec.Window = minutes

@@ -59,13 +59,14 @@ func (h *history) verify(t *testing.T) {
 	}
 }
 
+// whenever are the rules of any part of a history. A duty that is open in its middle may be late: time
+// passes in leaps, and some histories have no scheduler.
+var whenever = slices.DeleteFunc(verify.Rules(), func(r verify.Rule) bool {
+	return r == verify.Deadlines || r == verify.NoScheduler || r == verify.Survival
+})
+
 // The facts of honest programs verify clean in each part of the history, whatever befalls them.
 func TestHistoriesVerify(t *testing.T) {
-	// A duty that is open in the middle of a history may be late: time passes in leaps, and some
-	// histories have no scheduler.
-	whenever := slices.DeleteFunc(verify.Rules(), func(r verify.Rule) bool {
-		return r == verify.Deadlines || r == verify.NoScheduler || r == verify.Survival
-	})
 	checked, unjudged := map[verify.Rule]int{}, map[verify.Rule]int{}
 	// Verifying a history in seven ways takes as long as playing several, and TestSimulation verifies
 	// the whole of each.

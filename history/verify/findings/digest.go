@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"hash/maphash"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -92,8 +93,12 @@ var bornWith = form.Of[task.Work](form.Without("spec", "needs", "route", "start_
 // copy, combined with ^.
 func (d *Digests) Work(k *task.Task) Digest {
 	spec, needs := d.spec(k.Spec), Digest(0)
-	if k.Needs != nil {
-		needs = d.Value(k.Needs)
+	is := k.Needs
+	if p := k.Waits(); p != nil && p.Kind == task.StepCall && is != nil && is.Rule == "" && slices.Equal(is.Of, p.Of) {
+		is = p.Before // while its function waits for children, the rest of the task has those
+	}
+	if is != nil {
+		needs = d.Value(is)
 	}
 	d.scratch = k.Work
 	text, err := bornWith.Append(d.born[:0], &d.scratch)
