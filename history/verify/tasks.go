@@ -450,6 +450,8 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 	s.now = t.thin(k, &s.now)
 	if c != nil && (!s.born || s.old || s.cut) && k.State != task.Unknown {
 		s.resumes(v, c)
+		s.old = c.After > c.Fold.Seq // an offer came since the task was read: it is carried once more
+		s.cut = s.old
 	}
 }
 
