@@ -199,6 +199,7 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 	on(rights.JobList, `jobs, with their schedules and latest tasks: {}`, (*Service).jobs).at("GET /jobs").asked("job ls"),
 	on(rights.ScheduleList, `schedules, with their latest tasks and skipped ticks: {}`, (*Service).schedules).at("GET /schedules").asked("schedule ls"),
 	on(rights.ScheduleGet, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, (*Service).schedule, "no-schedule").at("GET /schedules/{name}").asked("schedule show"),
+	on(rights.ScheduleGrid, `what became of planned runs, by schedules and days or hours: {}, or of a job by hours: {"job":"hello","by":"hour"}`, (*Service).grid, "no-schedule").at("GET /grid").asked("schedule grid"),
 	on(rights.ScheduleRun, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, (*Service).runSchedule, append(slices.Clone(born), "no-schedule", "overlap")...).at("POST /schedules/{name}/run").button(Button{
 		Label: "Run now", Why: "It makes a task now, whatever its ticks, also while it is paused.",
 		Asks: []Asked{{Name: "task", Label: "Changes, as JSON", Long: true, Is: filled(func(s *schedule.Stored) string {
