@@ -248,7 +248,9 @@ func Step[T any](ctx context.Context, name string, do func(context.Context) (T, 
 	}
 	switch {
 	case err == nil:
-		s.Tries = 0
+		if s.Tries > 0 {
+			s.Tries++
+		}
 		if err := r.end(ctx, s, false); err != nil {
 			return out, err
 		}
