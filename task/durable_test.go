@@ -156,4 +156,8 @@ func TestTaken(t *testing.T) {
 			t.Errorf("%s: it took %v", name, lasts)
 		}
 	}
+	d := &task.Durable{Parked: &task.Parked{Park: task.Park{Step: "thumb", Kind: task.StepCall, Of: []task.Need{{Task: child}}}}}
+	if of, none := d.CallOf(child), d.CallOf("01JNA0CH11D000000000000001"); of != "thumb" || none != "" {
+		t.Errorf("the child is of step %q, another one of %q", of, none)
+	}
 }

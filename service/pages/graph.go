@@ -146,7 +146,7 @@ func (l *look) StepLink(id task.ID) string {
 func nodeOf(b *view.Branch, now time.Time) term.Node {
 	t := &b.Task
 	n := term.Node{ID: t.ID, Name: b.Name, State: t.State, Text: "not made yet"}
-	if n.Name == "" {
+	if n.Name == "" || b.Spawned {
 		n.Name = t.What()
 	}
 	if t.State != task.Unknown {
