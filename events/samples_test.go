@@ -191,7 +191,7 @@ func sampleFold(w task.Work, u *task.Usage, asked *placement.Asked) task.Task {
 		Children: &task.Children{AtSeq: 51, Names: []string{"w1"}, Spares: []string{"w4"}}, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: u,
 		Durable: &task.Durable{
 			Steps:  []task.Step{{Name: "charge", Kind: task.StepDo, Result: json.RawMessage(`{"receipt":"r-7"}`), At: noon, Took: value.Duration(time.Second)}},
-			Parked: &task.Parked{Park: task.Park{Step: "thumbs", Kind: task.StepCall, Until: noon, Of: []task.Need{{Task: "01JNA0CH11D000000000000000", Name: "0", When: job.WhenEnd}}}, Before: w.Needs},
+			Parked: &task.Parked{Park: task.Park{Step: "thumbs", Kind: task.StepCall, Until: noon, Of: []task.Need{{Task: "01JNA0CH11D000000000000000", Name: "0", When: job.WhenEnd}}}, Since: noon, Before: w.Needs},
 		},
 	}
 }

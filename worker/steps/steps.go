@@ -188,7 +188,9 @@ func (f *Function) Begin(ctx context.Context, name string) (s task.Step, todo bo
 
 // Done records what a step gave, as JSON.
 func (f *Function) Done(ctx context.Context, s task.Step) error {
-	s.Tries = 0
+	if s.Tries > 0 {
+		s.Tries++
+	}
 	return f.end(ctx, s, false)
 }
 
