@@ -1,6 +1,7 @@
 package millrace
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,15 +59,17 @@ type running struct {
 	of  *worker.Attempt
 
 	mu      sync.Mutex
-	next    int          // guarded by mu; how many of the remembered steps it has come to
-	fresh   []task.Step  // guarded by mu; steps that are done, and recorded with the next one
-	stopped error        // guarded by mu; why it comes to no more steps
-	busy    bool         // guarded by mu; a step is under way
-	replay  bool         // guarded by mu; steps that are not remembered are not done
-	park    *task.Park   // guarded by mu; what it waits for
-	told    int          // guarded by mu; how many it has recorded
-	spare   [4]task.Step // of fresh
-	handed  []task.Step  // guarded by mu; those of fresh that go with park
+	next    int                             // guarded by mu; how many of the remembered steps it has come to
+	fresh   []task.Step                     // guarded by mu; steps that are done, and recorded with the next one
+	stopped error                           // guarded by mu; why it comes to no more steps
+	busy    bool                            // guarded by mu; a step is under way
+	replay  bool                            // guarded by mu; steps that are not remembered are not done
+	behind  string                          // guarded by mu; the step that it last came to
+	come    func(behind, step string) error // guarded by mu; asked at each step, unless it is nil
+	park    *task.Park                      // guarded by mu; what it waits for
+	told    int                             // guarded by mu; how many it has recorded
+	spare   [4]task.Step                    // of fresh
+	handed  []task.Step                     // guarded by mu; those of fresh that go with park
 }
 
 type runningKey struct{}
@@ -79,6 +82,7 @@ func runningOf(ctx context.Context, what string) (*running, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.replay = r.replay || worker.Replays(ctx)
+	r.come = worker.OnStep(ctx)
 	return r, nil
 }
 
@@ -103,6 +107,13 @@ func (r *running) begin(kind, name string) (*task.Step, error) {
 	case r.busy:
 		r.stopped = fmt.Errorf("millrace: %s is begun while another step is under way: steps come one after the other", called(kind, name))
 		return nil, r.stopped
+	}
+	if step := cmp.Or(name, kind); r.come != nil {
+		if err := r.come(r.behind, step); err != nil {
+			r.stopped = fmt.Errorf("millrace: %s: %w", called(kind, name), err)
+			return nil, r.stopped
+		}
+		r.behind = step
 	}
 	all := r.steps()
 	if r.replay && (r.next == len(all) || all[r.next].Open) {

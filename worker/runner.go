@@ -285,6 +285,21 @@ func Replay(ctx context.Context) context.Context { return context.WithValue(ctx,
 // Replays tells whether ctx is of [Replay].
 func Replays(ctx context.Context) bool { return ctx.Value(replayKey{}) != nil }
 
+type stepsKey struct{}
+
+// AtSteps returns a context in which a function asks come before it does a step or is given what it remembers of one:
+// with the name of the step behind which it comes, "" for none, and that of this one; those without a name go by their
+// kind. An error of come ends the function's steps.
+func AtSteps(ctx context.Context, come func(behind, step string) error) context.Context {
+	return context.WithValue(ctx, stepsKey{}, come)
+}
+
+// OnStep returns what [AtSteps] has set in ctx; nil if nothing.
+func OnStep(ctx context.Context) func(behind, step string) error {
+	come, _ := ctx.Value(stepsKey{}).(func(behind, step string) error)
+	return come
+}
+
 type attemptKey struct{}
 
 // FromContext returns the attempt that a handler runs; nil outside a handler.
