@@ -38,7 +38,6 @@ import (
 	"time"
 
 	"millrace"
-	"millrace/events"
 	"millrace/service/client"
 	"millrace/task"
 )
@@ -84,13 +83,7 @@ func New(t *testing.T) *World {
 		}()
 		synctest.Wait()
 	}()
-	return newWorld(t, nil)
-}
-
-// newWorld is New behind a past: records of another log.
-func newWorld(t *testing.T, past []events.Record) *World {
 	w := &World{t: t, house: newHouse(), faults: map[fault]error{}}
-	w.house.Import(past)
 	w.App = millrace.New(client.On(client.Ground{Log: w.house, Hints: w.house, News: w.house, Outputs: w.house, Definitions: w.house}, births{h: w.house}, "test"), nil)
 	w.App.Use(w.fail, w.cross)
 	ctx, stop := context.WithCancel(context.Background())
