@@ -141,15 +141,6 @@ func (s *stage) fire(name string, deliveries int, tick time.Time) *testLease {
 	return l
 }
 
-// handled handles a fire whose tick is due, to its end.
-func (s *Scheduler) handled(ctx context.Context, r *events.Record) error {
-	rest, err := s.handleFire(ctx, &heldFire{Offer: &events.Offer{Record: *r, Deliveries: 1}, popped: time.Now()})
-	if err != nil || rest == nil {
-		return err
-	}
-	return rest(ctx)
-}
-
 // birth returns the birth of a tick's task, nil if there is none.
 func (s *stage) birth(name string, tick time.Time) *events.Fact {
 	s.mu.Lock()

@@ -14,10 +14,10 @@ const module = "millrace/"
 // without one the test fails. A row of a file stands in place of its package's.
 var plan = map[string][]string{
 	// The Go face. Its tests alone have a server; Go refuses the rest as a cycle.
-	".": {"service/client", "events/jet/request", "worker", "worker/steps", "events", "events/submit", "task", "task/jobfile", "task/node", "task/output", "task/schedule", "embedded"},
+	".": {"service/client", "service/rerun", "events/jet/request", "worker", "worker/steps", "events", "events/submit", "task", "task/jobfile", "task/node", "task/output", "task/schedule", "embedded"},
 	// The test kit: the real rules on a log in memory. No program links it.
-	"millracetest": {".", "service/client", "worker", "scheduler", "history/whatif", "history/incident", "events", "events/jet/definitions", "task", "task/output", "task/schedule", "task/node"},
-	"embedded":     {"service/answers", "service/client", "scheduler", "projections", "events/jet", "events/jet/embed", "events/jet/request", "events/jet/streams", "events", "task", "task/output", "task/node"},
+	"millracetest": {".", "service/client", "service/rerun", "worker", "scheduler", "history/whatif", "history/incident", "events", "events/jet/definitions", "task", "task/output", "task/schedule", "task/node"},
+	"embedded":     {"service/answers", "service/client", "service/rerun", "scheduler", "projections", "events/jet", "events/jet/embed", "events/jet/request", "events/jet/streams", "events", "task", "task/output", "task/node"},
 	// Packages below task, and packages around it: importers of task may import all of them. Only
 	// the tests of task import those around it; Go refuses such an import elsewhere as a cycle.
 	"task":                 {"task/limit", "task/job", "task/param", "task/queue", "task/value", "task/placement", "task/birth", "task/duties"},
@@ -85,6 +85,7 @@ var plan = map[string][]string{
 	"service/client":         {"internal/form", "projections/view", "events/submit", "events/jet", "events/jet/outputs", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/request", "events", "files", "task", "task/output", "task/quota", "task/schedule", "task/node"}, // events/jet/streams for its tests alone
 	"service/answers":        {"service/client", "projections/view", "history/verify", "history/replay", "history/whatif", "projections", "internal/observe", "task/jobfile", "events/jet", "events/jet/outputs", "events/jet/request", "events/jet/rights", "events/jet/definitions", "events", "files", "task", "task/output", "task/quota", "task/schedule", "task/node"},
 	"service/httpapi":        {"service/answers", "service/client", "task/value", "history/whatif", "internal/metrics", "projections/view", "events/jet", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/embed", "projections", "events", "events/logtest", "task", "task/output", "task/node"}, // events/jet/embed, events/jet/streams, projections and whatif for its tests alone
+	"service/rerun":          {"service/client", "worker", "events", "events/jet/definitions", "task", "task/output", "task/schedule", "task/node"},
 	"ipc/clients/go":         {"ipc"},
 
 	"cmd/millrace":       anything,
@@ -171,7 +172,7 @@ var outsiders = []struct {
 	{"database/sql", []string{"projections", "examples/shop", "."}, nil, "only projections knows SQL, and the outbox in a user's database"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/shop"}, "only projections knows SQLite"},
 	{"github.com/spf13/", append([]string{"integration/harness"}, commands...), nil, "flags belong to the command line"},
-	{"os/exec", []string{"worker/process/...", "integration/bench", "integration/chaos", "internal/cli/wording", "internal/cli/connect", "events/jet/request", "integration/harness"}, []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/...", "events/jet/embed", "ipc/clients/go"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, a build from a checkout asks git which, and millrace finds the programs that it starts in its place"},
+	{"os/exec", []string{"worker/process/...", "integration/bench", "integration/chaos", "internal/cli/wording", "internal/cli/connect", "events/jet/request", "integration/harness"}, []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/...", "events/jet/embed", "ipc/clients/go"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, a build from a checkout asks git which, and millrace finds the programs that it starts in its place, or beside it for replay"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.
@@ -213,6 +214,7 @@ var clocks = map[string]string{
 	"./durable.go":              measures,
 	"./outbox.go":               "its rows wait by the clock of the relay, and are written where no log is asked",
 	"millracetest":              "its log's clock is that of the test's bubble, which time.Now reads",
+	"service/rerun/past.go":     "is given records, and the time of nothing else",
 	"service/client/nodes.go":   measures,
 	"service/client/resolve.go": "gives ids that are drawn without a server their order",
 	"events/submit/room.go":     measures,

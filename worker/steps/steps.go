@@ -4,11 +4,13 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -39,6 +41,7 @@ type Function struct {
 	fresh   []task.Step  // guarded by mu; steps that are done, and recorded with the next one
 	stopped error        // guarded by mu; why it comes to no more steps
 	busy    bool         // guarded by mu; a step is under way
+	behind  string       // guarded by mu; the step that it last came to
 	park    *task.Park   // guarded by mu; what it waits for
 	told    int          // guarded by mu; how many it has recorded
 	spare   [4]task.Step // of fresh
@@ -56,6 +59,9 @@ func (f *Function) known() []task.Step {
 // first is how many steps are done and recorded. The caller holds mu.
 func (f *Function) first() int { return f.Of.Task.Durable.Done() + f.told }
 
+// drawn are the kinds of steps that the log has only if another one follows, for nothing else needs them.
+var drawn = []string{task.StepNow, task.StepID, task.StepAs}
+
 // begin comes to a step. It returns what is remembered of it; nil if it is to be done. Then end, leave or
 // suspend must follow.
 func (f *Function) begin(ctx context.Context, kind, name string) (*task.Step, error) {
@@ -68,8 +74,16 @@ func (f *Function) begin(ctx context.Context, kind, name string) (*task.Step, er
 		f.stopped = fmt.Errorf("%s is begun while another step is under way: steps come one after the other", called(kind, name))
 		return nil, f.stopped
 	}
+	if come := worker.OnStep(ctx); come != nil {
+		step := cmp.Or(name, kind)
+		if err := come(f.behind, step); err != nil {
+			f.stopped = fmt.Errorf("%s: %w", called(kind, name), err)
+			return nil, f.stopped
+		}
+		f.behind = step
+	}
 	all := f.known()
-	if worker.Replays(ctx) && (f.next == len(all) || all[f.next].Open) {
+	if worker.Replays(ctx) && (f.next == len(all) && !slices.Contains(drawn, kind) || f.next < len(all) && all[f.next].Open) {
 		f.stopped = worker.Final(fmt.Errorf("%w: step %d is %s, of which the record has no outcome", ErrChanged, f.next+1, called(kind, name)))
 		return nil, f.stopped
 	}
