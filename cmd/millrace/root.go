@@ -43,6 +43,7 @@ func (a *app) entries() []entry {
 		{groupWork, "plan", verb.Of(a.App).Plan},
 		{groupWork, "job", job.Of(a.App).Jobs},
 		{groupWork, "schedule", job.Of(a.App).Schedules},
+		{groupWork, "cron", job.Of(a.App).Cron},
 		{groupWork, "calendar", job.Of(a.App).Calendars},
 		{groupWork, "files", job.Of(a.App).Files},
 		{groupWork, "task", a.taskCommand},

@@ -182,7 +182,7 @@ var opaque = append([]string{"service/client"}, commands...)
 var exceptions = map[string]string{
 	"events/memory.go":           "leases run out and timers fire in a log in memory, too; tests move its clock with testing/synctest",
 	"integration/bench/floor.go": "the bare loops against which the benchmark is held speak to NATS themselves",
-	"service/client/target.go":    "tells programs what an error of the connection means, without their importing nats.go",
+	"service/client/target.go":   "tells programs what an error of the connection means, without their importing nats.go",
 }
 
 // clockless packages and files get time and chance as arguments; still ones start no goroutine either.
