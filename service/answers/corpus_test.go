@@ -47,6 +47,7 @@ func TestRequestCorpus(t *testing.T) {
 	request[pastRequest](t, "past")
 	request[rangeRequest](t, "range")
 	request[saidRequest](t, "said")
+	request[outputRequest](t, "output")
 	request[idRequest](t, "id")
 	request[taskRequest](t, "task")
 	request[diffAllRequest](t, "diff_all")
