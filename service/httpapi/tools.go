@@ -20,7 +20,7 @@ type Tool struct {
 	Verb rights.Verb
 	// Name is that of the verb, as assistants may spell one: task_why.
 	Name string
-	// About says what it answers, with examples of arguments.
+	// About says what it answers, mostly with examples of arguments.
 	About string
 
 	request operation
@@ -28,18 +28,22 @@ type Tool struct {
 
 // Tools returns the tools, in the order of the endpoints: verbs of whose requests a query can hold all that
 // an assistant may set.
-func Tools() (all []Tool) {
+func Tools() (tools []Tool) {
 	for _, e := range answers.Endpoints() {
 		if e.Tool == nil {
 			continue
 		}
 		o := operation{route: route{verb: e.Verb}, endpoint: e, fields: fieldsOf(e.Request)}
+		all, about := len(o.fields), e.About
 		maps.DeleteFunc(o.fields, func(name string, f field) bool {
 			return e.Tool.Only == nil && !askable(f.is) || e.Tool.Only != nil && !slices.Contains(e.Tool.Only, name)
 		})
-		all = append(all, Tool{e.Verb, strings.ReplaceAll(string(e.Verb), ".", "_"), e.About, o})
+		if len(o.fields) < all { // an example may have one of the others
+			about = o.about()
+		}
+		tools = append(tools, Tool{e.Verb, strings.ReplaceAll(string(e.Verb), ".", "_"), about, o})
 	}
-	return all
+	return tools
 }
 
 // Schema is the JSON Schema of the arguments.
