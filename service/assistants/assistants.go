@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"millrace/events/jet/rights"
+	"millrace/service/answers"
 	"millrace/service/client"
 	"millrace/service/httpapi"
 	"millrace/task/value"
@@ -50,14 +52,13 @@ const instructions = `Millrace runs tasks, and its log says why everything happe
 type Caller struct {
 	Name string
 	Role rights.Role
-	// Ask sends a request to the service, under the name of the caller, and returns its answer. The text of
-	// its error is for the assistant.
+	// Ask sends a request to the service, under the name of the caller, and returns its answer.
 	Ask func(ctx context.Context, verb rights.Verb, request json.RawMessage) (json.RawMessage, error)
 }
 
 // Talk answers an assistant that writes to in and reads from out, until in or ctx ends.
 func Talk(ctx context.Context, version string, in io.Reader, out io.Writer, c Caller) error {
-	return c.server(version).Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}, MaxLineLength: longestMessage})
+	return c.server(version).Run(ctx, patiently{&mcp.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}, MaxLineLength: longestMessage}})
 }
 
 // unclosed is a writer that others close.
@@ -116,7 +117,7 @@ func (c *Caller) list(ctx context.Context) (*mcp.ListToolsResult, error) {
 	}
 	answer, err := c.Ask(ctx, rights.JobList, fmt.Appendf(nil, `{"limit":%d}`, mostJobs))
 	if err != nil {
-		return nil, err
+		return nil, explained(err)
 	}
 	var jobs client.JobList
 	if err := json.Unmarshal(answer, &jobs); err != nil {
@@ -147,10 +148,18 @@ func (c *Caller) call(ctx context.Context, p *mcp.CallToolParamsRaw) (*mcp.CallT
 		return nil, bad
 	}
 	if err != nil {
-		text, is.IsError = err.Error(), true
+		text, is.IsError = explained(err).Error(), true
 	}
 	is.Content = []mcp.Content{&mcp.TextContent{Text: text}}
 	return is, nil
+}
+
+// explained says what an assistant can do about an error. A service over NATS has said its own words.
+func explained(err error) error {
+	if p := answers.ProblemOf(err); p.Status != http.StatusInternalServerError {
+		return fmt.Errorf("%s: %w; what to do: %s", p.Title, err, p.Next)
+	}
+	return err
 }
 
 // unknown says that there is no such tool.

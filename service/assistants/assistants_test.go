@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -196,6 +196,16 @@ func TestGarbage(t *testing.T) {
 			t.Errorf("an assistant that says nothing: %v", err)
 		}
 	}
+	// A script writes all that it asks, and closes.
+	var said strings.Builder
+	slow := func(ctx context.Context, verb rights.Verb, request json.RawMessage) (json.RawMessage, error) {
+		for range 1000 {
+			runtime.Gosched() // the input ends meanwhile
+		}
+		return service(ctx, verb, request)
+	}
+	in := hello + `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"task_why","arguments":{"id":"a"}}}` + "\n"
+	if err := Talk(t.Context(), "0.0.0", strings.NewReader(in), &said, Caller{Name: "ada", Role: rights.Operator, Ask: slow}); err != nil || !strings.Contains(said.String(), `"id":2,"result"`) {
+		t.Errorf("a script is answered %s, %v", said.String(), err)
+	}
 }
-
-var _ io.Writer = unclosed{}

@@ -3,7 +3,6 @@ package assistants
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,14 +21,11 @@ func Serve(s *httpapi.Server) {
 	handler := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
 		caller, _ := r.Context().Value(callerKey{}).(httpapi.Caller) // the only way here
 		c := &Caller{Name: caller.Name, Role: caller.Role, Ask: func(ctx context.Context, verb rights.Verb, request json.RawMessage) (answer json.RawMessage, err error) {
-			if err = s.Desk.Ask(ctx, caller.Name, verb, request, &answer); err != nil {
-				p := answers.ProblemOf(err)
-				if p.Status == http.StatusInternalServerError {
-					s.Log.Warn("a request of an assistant has failed", "error", err)
-				}
-				return nil, fmt.Errorf("%s: %w; what to do: %s", p.Title, err, p.Next)
+			err = s.Desk.Ask(ctx, caller.Name, verb, request, &answer)
+			if err != nil && answers.ProblemOf(err).Status == http.StatusInternalServerError {
+				s.Log.Warn("a request of an assistant has failed", "error", err)
 			}
-			return answer, nil
+			return answer, err
 		}}
 		return c.server(s.Version)
 	}, &mcp.StreamableHTTPOptions{
