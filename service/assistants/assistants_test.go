@@ -191,9 +191,11 @@ func TestGarbage(t *testing.T) {
 			done <- Talk(t.Context(), "0.0.0", strings.NewReader(in), &said, Caller{Name: "ada", Role: rights.Operator, Ask: service})
 		}()
 		err := <-done
-		t.Logf("%.60q…: %v, %.300s", in[max(0, len(in)-100):], err, said.String())
 		if in == "" && err != nil {
 			t.Errorf("an assistant that says nothing: %v", err)
+		}
+		if more, ok := strings.CutPrefix(in, hello); ok && json.Valid([]byte(more)) && (err != nil || !strings.Contains(said.String(), `"id":2,`)) {
+			t.Errorf("%.200s is answered with %v, %s", more, err, said.String())
 		}
 	}
 	// A script writes all that it asks, and closes.
