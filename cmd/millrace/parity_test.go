@@ -32,6 +32,7 @@ var overHTTP = map[string]string{
 	"files pull":   "GET /files/{version}/content", "files push": "PUT /files/{name}", "files gc": "POST /files/gc",
 	"incident export": "no: it makes a file", "incident open": "no: it reads a file", "incident import": "no: it reads a file", "events import": "no: it makes a data directory", "backup": "no: it makes a folder", "restore": "no: it makes the streams", "archive": "no: it lies beside the server, who may read its folder reads all", "incident show": "no: it reads a file",
 	"ipc": "no: it is for programs of tasks, on their node", "token": "no: that takes the command line, docs/access.md says why", "nats permissions": "no: it is of the NATS server",
+	"mcp":         "no: a process; assistants ask the server itself at /mcp",
 	"api openapi": "no: /openapi.json, beside what the document has", "config": "no: it is of the machine where it is typed", "version": "no: it is of the program; /openapi.json has that of the server", "upgrade check": "no: it is of the program",
 	"bench": "no: a process", "chaos": "no: a process", "demo": "no: a process", "dev": "no: a process", "server": "no: a process", "worker": "no: a process",
 	"exit-codes": "no: of the command line", "connection": "no: of the command line",

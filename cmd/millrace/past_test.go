@@ -31,7 +31,7 @@ var noPast = map[string]string{
 	"files show": fixed, "files diff": fixed, "files verify": fixed, "files pull": fixed,
 	"schedule next": "its --at is a schedule that fires once; schedule show has the next ticks as of a moment",
 
-	"job validate": here, "job schema": here, "api openapi": here, "nats permissions": here, "config": here, "version": here, "exit-codes": here, "connection": here,
+	"job validate": here, "job schema": here, "api openapi": here, "nats permissions": here, "config": here, "version": here, "mcp": "its tools take at", "exit-codes": here, "connection": here,
 	"bench": here, "chaos": here, "demo": here, "dev": here, "server": here, "worker": here,
 	"backup": beside, "restore": here, "archive": "reads segments whole; --archive of commands with --at answers about a moment",
 }

@@ -73,6 +73,7 @@ func (a *app) entries() []entry {
 		{groupAbout, "token", job.Of(a.App).Tokens},
 		{groupAbout, "nats", a.natsCommand},
 		{groupAbout, "api", a.apiCommand},
+		{groupAbout, "mcp", a.mcpCommand},
 		{groupAbout, "version", a.versionCommand},
 		{groupAbout, "upgrade", history.Of(a.App).Upgrade},
 		{"", "guard", serve.GuardCommand},

@@ -86,6 +86,7 @@ var plan = map[string][]string{
 	"service/answers":        {"service/client", "projections/view", "history/verify", "history/replay", "history/whatif", "projections", "internal/observe", "task/jobfile", "events/jet", "events/jet/outputs", "events/jet/request", "events/jet/rights", "events/jet/definitions", "events", "files", "task", "task/output", "task/quota", "task/schedule", "task/node"},
 	"service/httpapi":        {"service/answers", "service/client", "task/value", "history/whatif", "internal/metrics", "projections/view", "events/jet", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/embed", "projections", "events", "events/logtest", "task", "task/output", "task/node"}, // events/jet/embed, events/jet/streams, projections and whatif for its tests alone
 	"service/rerun":          {"service/client", "worker", "events", "events/jet/definitions", "task", "task/output", "task/schedule", "task/node"},
+	"service/assistants":     {"service/httpapi", "service/answers", "service/client", "events/jet/rights", "task/value"},
 	"ipc/clients/go":         {"ipc"},
 
 	"cmd/millrace":       anything,
@@ -166,6 +167,7 @@ var outsiders = []struct {
 	{"github.com/klauspost/", []string{"history/incident", "service/httpapi", "events/jet/streams"}, nil, "only incident (with segments of archives) and httpapi know how what they write is packed, and streams how the NATS server packs what it backs up"},
 	{"github.com/minio/", []string{"events/jet/embed"}, nil, "only events/jet/embed knows in which form a NATS server keeps streams"},
 	{"go.opentelemetry.io/", []string{"internal/observe"}, nil, "only internal/observe knows OpenTelemetry"},
+	{"github.com/modelcontextprotocol/", []string{"service/assistants"}, []string{"integration/promises"}, "only service/assistants speaks to assistants"},
 	{"charm.land/", []string{"internal/cli/history"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/charmbracelet/", []string{"internal/cli/history"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/danielgtaylor/huma", []string{"service/httpapi"}, nil, "only httpapi makes an OpenAPI document"},
