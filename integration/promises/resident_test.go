@@ -211,7 +211,7 @@ func TestResidentPrograms(t *testing.T) {
 	w := &programs{p, p.Connect(), ""}
 	t.Run("all", func(t *testing.T) {
 		for name, run := range map[string]func(*programs, *testing.T){
-			"harm": (*programs).harm, "garbage": (*programs).garbage, "stops": (*programs).stops, "steps": (*programs).steps, "examples": (*programs).examples, "clients": (*programs).clients,
+			"harm": (*programs).harm, "garbage": (*programs).garbage, "stops": (*programs).stops, "kept": (*programs).kept, "steps": (*programs).steps, "examples": (*programs).examples, "clients": (*programs).clients,
 		} {
 			t.Run(name, func(t *testing.T) { t.Parallel(); run(w, t) })
 		}
@@ -237,32 +237,97 @@ func (w *programs) attempts(t *testing.T, id task.ID) (n int) {
 // why, and is replaced.
 func (w *programs) harm(t *testing.T) {
 	for name, class := range map[string]string{"kill": value.Exit, "exit": value.Exit, "code": value.Exit, "stop": value.Timeout, "grow": value.Memory, "timeout": value.Timeout} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := handlerTask(name, 1)
-			if name == "timeout" {
-				s.Spec.Timeout = job.Timeout{Run: value.Duration(10 * time.Second), Stop: value.Duration(time.Second)}
-			}
-			ended := w.end(t, s)
-			wantEnd(t, ended, task.Finished, "")
-			if n := w.attempts(t, ended.ID); n != 2 || ended.Attempt != 2 {
-				t.Errorf("attempt %d; the ledger has %d", ended.Attempt, n)
-			}
-			records, err := w.c.History(t.Context(), ended.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, r := range records {
-				if f, ok := r.Fact.Event.(task.AttemptFailed); ok && f.Class != class && !(name == "kill" && f.Class == value.Killed) {
-					t.Errorf("the first attempt failed with %s (%s), want %s", f.Class, f.Message, class)
+		for by, spec := range map[string]func(*job.Spec){"worker": func(*job.Spec) {}, "job": w.named} {
+			t.Run(name+" by "+by, func(t *testing.T) {
+				t.Parallel()
+				s := handlerTask(name, 1)
+				if name == "timeout" {
+					s.Spec.Timeout = job.Timeout{Run: value.Duration(10 * time.Second), Stop: value.Duration(time.Second)}
 				}
-			}
-		})
+				spec(s.Spec)
+				ended := w.end(t, s)
+				wantEnd(t, ended, task.Finished, "")
+				if n := w.attempts(t, ended.ID); n != 2 || ended.Attempt != 2 {
+					t.Errorf("attempt %d; the ledger has %d", ended.Attempt, n)
+				}
+				records, err := w.c.History(t.Context(), ended.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, r := range records {
+					if f, ok := r.Fact.Event.(task.AttemptFailed); ok && f.Class != class && !(name == "kill" && f.Class == value.Killed) {
+						t.Errorf("the first attempt failed with %s (%s), want %s", f.Class, f.Message, class)
+					}
+				}
+			})
+		}
 	}
 	ended := w.end(t, handlerTask("always-exit", 2))
 	wantEnd(t, ended, task.Error, value.Exit)
 	if n := w.attempts(t, ended.ID); n != 3 || !strings.Contains(ended.Message, "exited with code 0 in the middle of the task") {
 		t.Errorf("%d attempts, %s", n, ended.Message)
+	}
+}
+
+// named has the spec of a handler of misbehaving.py name that program, which no flag of the worker does.
+func (w *programs) named(s *job.Spec) {
+	s.Run = &job.Run{Program: "exec python3 " + w.p.Path("misbehaving.py"), Handler: s.Handler, Env: map[string]string{"SECOND": "1"}}
+	s.Handler, s.Resources.Memory = "", 200<<20
+}
+
+// kept: a program that a job names stays alive, with its folder, its environment and its secrets, for tasks that are
+// the same but for the handler; one that says what is wrong with a job ends its task for good.
+func (w *programs) kept(t *testing.T) {
+	w.p.Write("secret", "hunter2\n")
+	w.p.Write("small.py", `
+import os, millrace
+@millrace.task("one")
+def one(n: int):
+    print("the secret is", os.environ["SECRET"])
+    return [os.getpid(), os.getcwd(), os.environ.get("COLOUR"), os.environ.get("MILLRACE_TASK"), n]
+@millrace.task("two")
+def two():
+    return millrace.spawn(handler="one", params={"n": 2}, wait=True)
+millrace.run()
+`)
+	with := func(handler, colour string) birth.Submission {
+		return birth.Submission{Params: map[string]json.RawMessage{"n": json.RawMessage(`1`)}, Spec: &job.Spec{Run: &job.Run{
+			Program: "exec python3 " + w.p.Path("small.py"), Handler: handler, Env: map[string]string{"COLOUR": colour}, Secrets: map[string]job.Secret{"SECRET": {File: w.p.Path("secret")}}}}}
+	}
+	first := w.end(t, with("one", "red"))
+	wantEnd(t, first, task.Finished, "")
+	var is [5]any
+	if err := json.Unmarshal(first.Result, &is); err != nil || is[2] != "red" || is[3] != nil || is[4] != 1.0 {
+		t.Errorf("it gave %s, %v", first.Result, err)
+	}
+	if lines := w.lines(t, first.ID, output.Stdout); len(lines) != 1 || lines[0] != "the secret is [secret]" {
+		t.Errorf("it printed %q", lines)
+	}
+	if again := w.end(t, with("one", "red")); string(again.Result) != string(first.Result) {
+		t.Errorf("the second task ran as %s, the first as %s", again.Result, first.Result)
+	}
+	if blue := w.end(t, with("one", "blue")); string(blue.Result) == string(first.Result) {
+		t.Errorf("one with another environment ran as %s", blue.Result)
+	}
+	s := with("two", "red")
+	s.Params = nil
+	two := w.end(t, s)
+	wantEnd(t, two, task.Finished, "")
+	child, err := w.c.Wait(t.Context(), task.ID(strings.Trim(string(two.Result), `"`)))
+	if err != nil || child.State != task.Finished {
+		t.Errorf("the child is %s: %s, %v", child.State, child.Message, err)
+	}
+	for handler, want := range map[string]string{"": "has the handlers one, two", "three": `has no handler "three"`} {
+		s := with(handler, "red")
+		s.Spec.Retry.Max = 3
+		if ended := w.end(t, s); ended.State != task.Error || ended.Attempt != 1 || !strings.Contains(ended.Message, want) {
+			t.Errorf("%q: %s after %d attempts: %s", handler, ended.State, ended.Attempt, ended.Message)
+		}
+	}
+	s = with("one", "red")
+	s.Spec.Run.Program = "exec python3 " + w.p.Path("there-is-none.py")
+	if ended := w.end(t, s); ended.State != task.Error || !strings.Contains(ended.Message, "there-is-none.py") {
+		t.Errorf("%s: %s", ended.State, ended.Message)
 	}
 }
 
@@ -421,6 +486,15 @@ func (w *programs) examples(t *testing.T) {
 	}
 	if ended, err = w.c.Wait(t.Context(), r.ID); err != nil || !strings.HasPrefix(string(ended.Result), `{"paid":20,"label":`) || !strings.HasSuffix(string(ended.Result), ` BY ANN"}`) {
 		t.Errorf("%s: %s, %s; %v", ended.State, ended.Result, ended.Message, err)
+	}
+	s = birth.Submission{Params: map[string]json.RawMessage{"texts": json.RawMessage(`["a b", "c", "d e f"]`)}}
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Spec = &job.Spec{Run: &job.Run{Program: "exec python3 " + examples + "/words.py", Handler: "count"}}
+	if ended = w.end(t, s); string(ended.Result) != `{"total":6}` {
+		t.Errorf("%s: %s, %s", ended.State, ended.Result, ended.Message)
 	}
 	s = handlerTask("digest", 0)
 	s.Params = map[string]json.RawMessage{"text": json.RawMessage(`"hello"`)}
