@@ -236,8 +236,7 @@ func ExampleConcurrency() {
 		if n := at.Add(1); n > most.Load() {
 			most.Store(n)
 		}
-		time.Sleep(2 * time.Millisecond)
-		at.Add(-1)
+		defer at.Add(-1)
 		return nil
 	}, millrace.Concurrency(1))
 	app, end := running(call)
