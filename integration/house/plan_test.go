@@ -83,6 +83,7 @@ var plan = map[string][]string{
 	"events/jet/embed":       {"events/jet", "events/jet/streams", "events/jet/request", "events/jet/names", "events", "internal/privatedir"},                                                                                                                                                             // jet and events/jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
 	"service/client":         {"internal/form", "projections/view", "events/submit", "events/jet", "events/jet/outputs", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/request", "events", "files", "task", "task/output", "task/quota", "task/schedule", "task/node"}, // events/jet/streams for its tests alone
 	"service/answers":        {"service/client", "projections/view", "history/verify", "history/replay", "history/whatif", "projections", "internal/observe", "task/jobfile", "events/jet", "events/jet/outputs", "events/jet/request", "events/jet/rights", "events/jet/definitions", "events", "files", "task", "task/output", "task/quota", "task/schedule", "task/node"},
+	"service/notices":        {"service/answers", "service/client", "projections/view", "events/submit", "events/jet/definitions", "events", "task"},
 	"service/httpapi":        {"service/answers", "service/client", "task/value", "history/whatif", "internal/metrics", "projections/view", "events/jet", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/embed", "projections", "events", "events/logtest", "task", "task/output", "task/node"}, // events/jet/embed, events/jet/streams, projections and whatif for its tests alone
 	"ipc/clients/go":         {"ipc"},
 
@@ -158,6 +159,7 @@ var outsiders = []struct {
 	{"github.com/nats-io/nats.go", []string{"events/jet", "events/jet/request", "events/jet/publish", "events/jet/pull", "events/jet/outputs", "events/jet/rights", "events/jet/streams", "events/jet/definitions", "events/jet/embed", "events/jet/natstest", "service/answers", "integration/harness"}, []string{"service/client", "cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/..."}, "only events/jet and its rooms and the service of service/answers speak to NATS"},
 	{"github.com/nats-io/jsm.go", nil, []string{"events/jet/request"}, "it links the NATS server; events/jet/request reads contexts"},
 	{"github.com/nats-io/", []string{"events/jet", "events/jet/publish", "events/jet/request"}, []string{"integration/..."}, "only jet knows the tools of NATS"},
+	{"github.com/nicholas-fedor/", []string{"service/notices"}, nil, "only notices knows the services that bring people messages"},
 	{"github.com/rs/zerolog", commands, nil, "only the command line knows how log lines are written; all else takes a *slog.Logger"},
 	{"github.com/prometheus/", []string{"internal/observe"}, nil, "only internal/observe speaks to Prometheus; what is counted is in internal/metrics"},
 	{"github.com/expr-lang/", []string{"history/replay"}, nil, "only replay knows the language of its breakpoints"},

@@ -47,6 +47,8 @@ type Job struct {
 	// Timetable are several schedules in place of the one, each with a name of its own. A job file
 	// takes the list as schedule, too.
 	Timetable []NamedSchedule `json:"timetable,omitempty" alone:"none"`
+	// Notify are who is told of what becomes of its tasks. Default: whom the servers' own rules name.
+	Notify []Notify `json:"notify,omitempty" like:"{on: [failure, recovery], to: oncall}"`
 	Spec
 }
 
@@ -68,7 +70,7 @@ func (j *Job) validate(params []error) error {
 	if j.Priority != 0 {
 		priority = placement.ValidPriority(j.Priority)
 	}
-	return value.JoinFaults(value.ValidName("job", j.Name), queue, priority, j.validateParams(params), j.Spec.Validate(), j.CheckVariables(known(&j.Params)))
+	return value.JoinFaults(value.ValidName("job", j.Name), queue, priority, j.validateParams(params), validateNotify(j.Notify), j.Spec.Validate(), j.CheckVariables(known(&j.Params)))
 }
 
 // validateParams refuses invalid declarations of parameters, and invalid values that the job itself

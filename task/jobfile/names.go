@@ -16,7 +16,7 @@ import (
 // reserved are fields with a meaning in Millrace that this version does not support.
 var reserved = map[string]bool{
 	"code": true, "steps.if": true,
-	"if": true, "notify": true,
+	"if": true,
 	"timeout.start": true,
 }
 
