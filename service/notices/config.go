@@ -39,6 +39,8 @@ type Rule struct {
 	Jobs      []string `json:"jobs,omitempty"`
 	Queues    []string `json:"queues,omitempty"`
 	Schedules []string `json:"schedules,omitempty"`
+	// Remind tells it again, so often while nobody acts: at least 1m. Default: it is told once.
+	Remind value.Duration `json:"remind,omitempty"`
 }
 
 // Target is somebody who can be told, in one way.
@@ -171,6 +173,9 @@ func (r *Rule) validate(targets map[string]*Target) error {
 		if !slices.Contains(Kinds, kind) {
 			return fmt.Errorf("on: %q is none of %s", kind, value.List(Kinds))
 		}
+	}
+	if r.Remind != 0 && r.Remind.Std() < time.Minute {
+		return fmt.Errorf("remind is %v, want at least 1m", r.Remind)
 	}
 	if len(r.To) == 0 {
 		return errors.New("to is missing: name targets")

@@ -1,6 +1,7 @@
 package notices
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"path"
@@ -12,6 +13,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/value"
 )
 
 // Kinds of what is told, beside those of [job.NoticeKinds].
@@ -43,6 +45,8 @@ type Happening struct {
 	At time.Time
 	// Job, Queue and Schedule are those of the task, or what it is about; "" for none.
 	Job, Queue, Schedule string
+	// Now is the present, if it goes on until somebody acts; else zero.
+	Now time.Time
 	// Own are the wishes of the job.
 	Own []job.Notify
 	// Notice is what the sender gets to know.
@@ -113,13 +117,17 @@ func (p *planner) plan(h *Happening) (all []Planned) {
 		clear(p.due)
 		clear(p.groups)
 	}
-	for _, to := range p.targets(h) {
-		target := p.config.Targets[to]
-		from := h.At.UTC().Truncate(target.Every.Std())
+	for _, is := range p.targets(h) {
+		to, target, begun, group := is.to, p.config.Targets[is.to], h.At, h.Group
+		if past := h.Now.Sub(begun); is.remind > 0 && past >= is.remind {
+			begun = begun.Add(past / is.remind * is.remind)
+			group += "\x00" + begun.Format(time.RFC3339Nano)
+		}
+		from := begun.UTC().Truncate(target.Every.Std())
 		n := h.Notice
 		n.Kind, n.To, n.From = h.Kind, to, from
 		period := strings.Join([]string{to, h.Kind, from.Format(time.RFC3339)}, "\x00")
-		id := noticeID(from, period, h.Group)
+		id := noticeID(from, period, group)
 		due, known := p.due[id]
 		if !known && p.groups[period] >= mostGroups {
 			n = Notice{To: to, Kind: h.Kind, Others: true, From: from}
@@ -128,13 +136,13 @@ func (p *planner) plan(h *Happening) (all []Planned) {
 		} else if !known {
 			p.groups[period]++
 		}
-		at := h.At.Add(target.Collect.Std())
+		at := begun.Add(target.Collect.Std())
 		switch {
-		case known && !h.At.After(due):
+		case known && !begun.After(due):
 			continue // it will be told with the first
 		case known:
 			n.From, n.More = due, true
-			id = noticeID(from, period, h.Group+"\x00more")
+			id = noticeID(from, period, group+"\x00more")
 			if n.Others {
 				id = noticeID(from, period, "\x00more")
 			}
@@ -149,26 +157,41 @@ func (p *planner) plan(h *Happening) (all []Planned) {
 	return all
 }
 
+// toldTo is a target that is told, and how often again while nobody acts; 0 for once.
+type toldTo struct {
+	to     string
+	remind time.Duration
+}
+
 // targets are whom a happening concerns, in the order of their names; those that a job names and the file
-// does not have are left out.
-func (p *planner) targets(h *Happening) (all []string) {
+// does not have are left out. The most frequent reminder counts.
+func (p *planner) targets(h *Happening) (all []toldTo) {
+	add := func(names []string, remind value.Duration) {
+		for _, to := range names {
+			if p.config.Targets[to] != nil {
+				all = append(all, toldTo{to, remind.Std()})
+			}
+		}
+	}
 	for i := range h.Own {
 		kinds := h.Own[i].On
 		if len(kinds) == 0 {
 			kinds = Usual
 		}
 		if slices.Contains(kinds, h.Kind) {
-			all = append(all, h.Own[i].To...)
+			add(h.Own[i].To, h.Own[i].Remind)
 		}
 	}
 	for i := range p.config.Rules {
 		r := &p.config.Rules[i]
 		if (len(r.On) == 0 || slices.Contains(r.On, h.Kind)) && matches(r.Jobs, h.Job) && matches(r.Queues, h.Queue) && matches(r.Schedules, h.Schedule) {
-			all = append(all, r.To...)
+			add(r.To, r.Remind)
 		}
 	}
-	slices.Sort(all)
-	return slices.DeleteFunc(slices.Compact(all), func(to string) bool { return p.config.Targets[to] == nil })
+	slices.SortFunc(all, func(a, b toldTo) int {
+		return cmp.Or(strings.Compare(a.to, b.to), cmp.Compare(uint64(a.remind)-1, uint64(b.remind)-1)) // 0, for none, is last
+	})
+	return slices.CompactFunc(all, func(a, b toldTo) bool { return a.to == b.to })
 }
 
 // matches tells whether a name is like one of some patterns; no patterns are like all.

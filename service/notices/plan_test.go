@@ -46,8 +46,31 @@ func TestWhoIsTold(t *testing.T) {
 		"a queue":                          {h: Happening{Kind: Failure, Queue: "bulk"}, rules: []Rule{{Queues: []string{"bulk"}, To: []string{"b"}}}, want: "b"},
 		"another schedule":                 {h: Happening{Kind: Missed, Schedule: "y"}, rules: []Rule{{Schedules: []string{"x"}, To: []string{"b"}}}},
 	} {
-		if got := strings.Join(newPlanner(config(t, c.rules...)).targets(&c.h), " "); got != c.want {
+		var names []string
+		for _, is := range newPlanner(config(t, c.rules...)).targets(&c.h) {
+			names = append(names, is.to)
+		}
+		if got := strings.Join(names, " "); got != c.want {
 			t.Errorf("%s: told are %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestReminders has something stand for a day, and looks at it again and again.
+func TestReminders(t *testing.T) {
+	for remind, want := range map[time.Duration]int{0: 1, 4 * time.Hour: 7} {
+		p := newPlanner(config(t, Rule{To: []string{"a"}}, Rule{To: []string{"a"}, Remind: value.Duration(remind)}))
+		n := 0
+		for after := time.Duration(0); after <= 24*time.Hour; after += time.Minute {
+			if after%(5*time.Hour) == 0 { // another server goes on
+				known := p.due
+				p = newPlanner(p.config)
+				p.due = known
+			}
+			n += len(p.plan(&Happening{Kind: Waiting, Group: "x", At: noon, Now: noon.Add(after)}))
+		}
+		if n != want {
+			t.Errorf("with a reminder each %v there are %d notices, want %d", remind, n, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package notices
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,7 +74,7 @@ const (
 // Run looks and plans until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
 	w.plans, w.warned = newPlanner(w.Config), map[string]bool{}
-	ticker := time.NewTicker(max(w.Every, 10*time.Millisecond))
+	ticker := time.NewTicker(cmp.Or(w.Every, time.Second))
 	defer ticker.Stop()
 	failing := false
 	for {
@@ -264,7 +265,7 @@ func (w *Watch) matters(ctx context.Context, s *answers.Sight) (all []Happening,
 	}
 	for i := range needs.Matters {
 		m := &needs.Matters[i]
-		h := Happening{Kind: kindOf[m.Kind], Group: m.ID, At: m.Since, Notice: Notice{About: m.ID, What: m.What}}
+		h := Happening{Kind: kindOf[m.Kind], Group: m.ID, At: m.Since, Now: s.Now, Notice: Notice{About: m.ID, What: m.What}}
 		if h.At.IsZero() { // it has no beginning, and is told once a day
 			h.At = s.Now.UTC().Truncate(24 * time.Hour)
 		}

@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"millrace/task/value"
 )
@@ -19,6 +20,8 @@ type Notify struct {
 	On []string `json:"on,omitempty" redact:"word" words:"failure,recovery,missed,overdue,waiting,breaker" alone:"text"`
 	// To names targets that the operator of the servers has defined (setting notify).
 	To []string `json:"to,omitempty" redact:"keep" alone:"text"`
+	// Remind tells what waits for a person again, so often while nobody acts: at least 1m. Default: once.
+	Remind value.Duration `json:"remind,omitempty"`
 }
 
 // NoticeKinds are the values of [Notify.On]: a task without a parent failed; the next one of its job finished;
@@ -30,6 +33,9 @@ func validateNotify(all []Notify) error {
 		n := &all[i]
 		if len(n.To) == 0 {
 			return fmt.Errorf("notify[%d].to is missing: name a target of the servers", i)
+		}
+		if n.Remind != 0 && n.Remind.Std() < time.Minute {
+			return fmt.Errorf("notify[%d].remind is %v, want at least 1m", i, n.Remind)
 		}
 		for _, kind := range n.On {
 			if !slices.Contains(NoticeKinds, kind) {
