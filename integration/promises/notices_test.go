@@ -80,8 +80,11 @@ func TestNoticesSurviveTheirServer(t *testing.T) {
 	p.Try("run", "other", "--wait")
 	server.Kill()
 	hook.hangs.Store(false)
-	port := p.URL[strings.LastIndex(p.URL, ":")+1:]
+	url := p.URL
+	p.URL = "" // it brings its own, at the same port
+	port := url[strings.LastIndex(url, ":")+1:]
 	p.Start("server", "--data", harness.Data, "--port", port, "--notify", "notify.yaml")
+	p.URL = url
 	for name, exit := range map[string]float64{"backup": 7, "other": 3} {
 		p.Until("the failure of "+name+" is told", func() bool { return len(hook.of("failure", name)) > 0 })
 		if is := hook.of("failure", name)[0]; is["exit"] != exit || name == "backup" && fmt.Sprint(is["lines"]) != "[one two]" || is["count"] != 1.0 {

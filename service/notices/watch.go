@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet/definitions"
 	"millrace/events/submit"
+	"millrace/internal/privatedir"
 	"millrace/projections/view"
 	"millrace/service/answers"
 	"millrace/service/client"
@@ -43,6 +44,7 @@ type Watch struct {
 
 	plans   *planner
 	told    uint64 // failures up to this sequence are planned
+	saved   uint64 // what the file has
 	reached uint64 // what the read model had reached at the last look
 	rounds  int
 	// leading tells that this server goes first, since when its position was at since. failing are the jobs
@@ -61,6 +63,8 @@ type behind struct {
 }
 
 const (
+	// saving is after how many looks the position is stored: what comes twice makes nothing twice.
+	saving = 5
 	// aheadFor is within what time another server makes a notice of what it has seen.
 	aheadFor = 2 * time.Minute
 	// news is how old a failure may be that is told.
@@ -115,7 +119,7 @@ func (w *Watch) look(ctx context.Context, s *answers.Sight) error {
 		}
 		all = failures
 	}
-	if w.rounds%5 == 0 {
+	if w.rounds%saving == 0 {
 		needs, err := w.matters(ctx, s)
 		if err != nil {
 			return err
@@ -130,10 +134,10 @@ func (w *Watch) look(ctx context.Context, s *answers.Sight) error {
 		return err
 	}
 	w.rounds++
-	if w.reached = s.Point.Seq; w.told >= w.reached {
+	w.reached = s.Point.Seq
+	if w.told = max(w.told, w.reached); w.rounds%saving != 0 || w.told == w.saved {
 		return nil
 	}
-	w.told = w.reached
 	return w.save()
 }
 
@@ -144,7 +148,7 @@ func (w *Watch) begin(s *answers.Sight) error {
 		w.told, err = strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		w.Log.Warn("where notices were is unknown; they go on from the end of the log", "error", err)
+		w.Log.Warn("where notices were is unknown; they go on from the end of the log", "error", value.Plainly(err))
 	}
 	if err == nil && w.told <= s.Last {
 		return nil
@@ -179,11 +183,8 @@ func (w *Watch) lead(ctx context.Context, s *answers.Sight) error {
 
 // save stores the position.
 func (w *Watch) save() error {
-	next := w.Position + ".next"
-	if err := os.WriteFile(next, []byte(strconv.FormatUint(w.told, 10)+"\n"), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, w.Position)
+	w.saved = w.told
+	return privatedir.Write(w.Position, []byte(strconv.FormatUint(w.told, 10)+"\n"))
 }
 
 // tells tells whether the failure of a task is told: that of a step is its parent's, and that of a notice is
@@ -349,11 +350,13 @@ func (w *Watch) make(ctx context.Context, p *Planned) (time.Time, error) {
 	if err != nil {
 		return p.At, err
 	}
-	s.Spec.Window = w.Config.Targets[p.To].Window
+	if window := w.Config.Targets[p.To].Window; window != "" {
+		s.Window = &window
+	}
 	r, err := w.Maker.Submit(ctx, s)
-	if errors.Is(err, submit.ErrInvalid) && s.Spec.Window != "" {
+	if errors.Is(err, submit.ErrInvalid) && s.Window != nil {
 		w.Log.Warn("a notice goes out at any time", "target", p.To, "error", err)
-		s.Spec.Window = ""
+		s.Window = nil
 		r, err = w.Maker.Submit(ctx, s)
 	}
 	switch {
