@@ -32,6 +32,8 @@ type Sender struct {
 	Config *Config
 	// Look lets it look at the present.
 	Look func(ctx context.Context, look func(context.Context, *answers.Sight) error) error
+	// Wait waits until what Look shows reflects a sequence: another server may have planned the notice.
+	Wait func(ctx context.Context, seq uint64) error
 	// Publish gives a message to the NATS server, and returns when that has it.
 	Publish func(ctx context.Context, subject string, data []byte) error
 	// Submit makes the task of a command; that there is one already is no error.
@@ -56,6 +58,9 @@ func (s *Sender) Send(ctx context.Context, t task.Task) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	if err := s.Wait(ctx, t.Epoch); err != nil {
+		return err
+	}
 	m, err := s.compose(ctx, t.ID, &n)
 	if err != nil || m == nil {
 		return err

@@ -50,7 +50,7 @@ func (p *parts) tell(dir string, service *answers.Service, deciding *jet.Store, 
 		Rec:   &events.Recorder{Log: store, Actor: events.PartServer, Hints: store, Now: p.clock.Now, NewID: events.NewID},
 	}
 	watch := &notices.Watch{Config: config, Look: look, Maker: maker, First: func() bool { return decider.First("notices") }, Position: filepath.Join(dir, "notices.at"), Log: p.log}
-	sender := &notices.Sender{Config: config, Look: look, Publish: publisher(nc), Link: config.Link, Submit: func(ctx context.Context, s birth.Submission) error {
+	sender := &notices.Sender{Config: config, Look: look, Wait: service.Model.Wait, Publish: publisher(nc), Link: config.Link, Submit: func(ctx context.Context, s birth.Submission) error {
 		_, err := maker.Submit(ctx, s)
 		return err
 	}}
