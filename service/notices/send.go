@@ -61,7 +61,7 @@ func (s *Sender) Send(ctx context.Context, t task.Task) error {
 	if err := s.Wait(ctx, t.Epoch); err != nil {
 		return err
 	}
-	m, err := s.compose(ctx, t.ID, &n)
+	m, err := s.compose(ctx, t.ID, &n, t.Attempt == 1)
 	if err != nil || m == nil {
 		return err
 	}
@@ -213,9 +213,33 @@ func conceal(err error, address string) error {
 	return errors.New(clip(text, 2*lineBytes))
 }
 
-// compose makes the message of a notice; nil if nothing is left to tell.
-func (s *Sender) compose(ctx context.Context, id task.ID, n *Notice) (m *Message, err error) {
+// stands tells whether what a notice tells needs a person still, if it is of that kind.
+func stands(ctx context.Context, s *answers.Sight, n *Notice) (bool, error) {
+	needs, err := s.Matters(ctx)
+	if err != nil || n.Others || needs.More > 0 {
+		return true, err
+	}
+	of := false
+	for kind, told := range kindOf {
+		for i := range needs.Matters {
+			if m := &needs.Matters[i]; told == n.Kind && m.Kind == kind && m.ID == cmp.Or(string(n.Task), n.About) {
+				return true, nil
+			}
+		}
+		of = of || told == n.Kind
+	}
+	return !of, nil
+}
+
+// compose makes the message of a notice; nil if nothing is left to tell. At the first attempt that is so, too, if
+// meanwhile somebody has acted, or a node has come back.
+func (s *Sender) compose(ctx context.Context, id task.ID, n *Notice, first bool) (m *Message, err error) {
 	err = s.Look(ctx, func(ctx context.Context, sight *answers.Sight) error {
+		if first {
+			if is, err := stands(ctx, sight, n); err != nil || !is {
+				return err
+			}
+		}
 		m = &Message{ID: id, Kind: n.Kind, Job: n.About, What: n.What, Task: n.Task, Reason: n.Reason, signed: sight.Now}
 		if n.Kind == Failure {
 			if err := s.count(ctx, sight, n, m); err != nil || m.Count == 0 {
