@@ -28,6 +28,7 @@ var overHTTP = map[string]string{
 	"cron import":    "PUT /jobs/{name}",
 	"schedule run":   "POST /schedules/{name}/run", "schedule backfill": "POST /schedules/{name}/backfill, GET /schedules/{name}/backfill",
 	"queue limit": "POST /queues/{queue}/limit", "queue purge": "POST /queues/{queue}/purge",
+	"notify test":  "POST /tasks",
 	"files verify": "GET /files/{version}/verify",
 	"files pull":   "GET /files/{version}/content", "files push": "PUT /files/{name}", "files gc": "POST /files/gc",
 	"incident export": "no: it makes a file", "incident open": "no: it reads a file", "incident import": "no: it reads a file", "events import": "no: it makes a data directory", "backup": "no: it makes a folder", "restore": "no: it makes the streams", "archive": "no: it lies beside the server, who may read its folder reads all", "incident show": "no: it reads a file",
@@ -41,8 +42,9 @@ var overHTTP = map[string]string{
 // own says of each command that changes something, and is no part of the entry of a verb, what it does
 // that other commands do not.
 var own = map[string]string{
-	"run":       "it makes tasks of jobs and of command lines, in any number, waits for them and shows what they print",
-	"task copy": "it makes a task as run does", "schedule run": "it makes a task as run does",
+	"run":         "it makes tasks of jobs and of command lines, in any number, waits for them and shows what they print",
+	"notify test": "it makes a task and waits for it, as run does",
+	"task copy":   "it makes a task as run does", "schedule run": "it makes a task as run does",
 	"schedule backfill": "it makes tasks one after the other and waits for them",
 	"schedule add":      "it reads a schedule from flags, a command line or a file",
 	"cron import":       "it reads a crontab",

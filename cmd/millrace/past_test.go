@@ -14,7 +14,7 @@ import (
 // noPast names the commands without a flag --at for a moment of the past, with the reason. An entry
 // for a noun holds for its verbs. Commands that are part of the entry of a verb change something.
 var noPast = map[string]string{
-	"task copy": acts, "task wait": acts,
+	"notify test": acts, "task copy": acts, "task wait": acts,
 	"dlq requeue": acts, "dlq rm": acts, "job apply": acts, "calendar apply": acts,
 	"schedule add": acts, "schedule backfill": acts, "schedule run": acts, "run": acts,
 	"queue limit": acts, "queue purge": acts, "token add": acts, "token rm": acts,

@@ -52,6 +52,7 @@ func (a *app) entries() []entry {
 		{groupWork, "limit", job.Of(a.App).Limits},
 		{groupWork, "node", node.Of(a.App).Command},
 		{groupWork, "queue", job.Of(a.App).Queues},
+		{groupWork, "notify", verb.Of(a.App).Notify},
 		{groupWork, "events", history.Of(a.App).Command},
 		{groupWork, "diff", task.Of(a.App).DiffAll},
 		{groupWork, "horizon", history.Of(a.App).Horizon},
