@@ -36,7 +36,7 @@ func full() map[Type]Fact {
 		Spec: &job.Spec{
 			Run: &job.Run{Argv: []string{"convert", "--quality", "85", "a <b>.png"}, Dir: "/srv/images", Env: map[string]string{"LANG": "C.UTF-8"}, Stdin: job.StdinOpen, Messages: job.MessagesKeyed, ParamsEnv: true, Encoding: "gbk",
 				User: "images", EnvClear: true, Inherit: []string{"TERM"}, EnvFiles: []string{".env"}, Secrets: map[string]job.Secret{"KEY": {File: "/run/secrets/key"}},
-				Image: "alpine:3.22", Pull: job.PullAlways, Mounts: []string{"/srv/data:/data:ro"}, Network: "none", Runtime: "podman"},
+				Program: "python3 app.py", Handler: "resize", Image: "alpine:3.22", Pull: job.PullAlways, Mounts: []string{"/srv/data:/data:ro"}, Network: "none", Runtime: "podman"},
 			Timeout: job.Timeout{Pending: value.Duration(time.Hour), Assign: value.Duration(10 * time.Minute), Run: value.Duration(90 * time.Second), Extend: value.Duration(time.Hour), Total: value.Duration(6 * time.Hour), Idle: value.Duration(30 * time.Second), Heartbeat: value.Duration(time.Minute), Stop: value.Duration(5 * time.Second), Setup: value.Duration(2 * time.Minute)},
 			Retry: job.Retry{Max: 3, Backoff: job.BackoffLinear, Min: value.Duration(2 * time.Second), MaxDelay: value.Duration(time.Minute),
 				Jitter: 0.5, On: []string{value.Exit, value.Network}, NotOn: []string{value.Memory, "exit=64-78"}, AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute), Budget: value.Duration(time.Hour)},
