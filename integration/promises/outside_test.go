@@ -76,11 +76,14 @@ func TestAFunctionSurvivesKill(t *testing.T) {
 	work.Kill()
 	p.Program = program
 	work = p.Start("work")
-	ship.Until("the order is shipped", func() bool {
-		return strings.Contains(ship.Said.String(), "receipt of 4711, message of order 4711")
-	})
+	if code := ship.Wait(); code != 0 {
+		t.Errorf("shop ship ends with %d", code)
+	}
 	work.Stop()
 	p.Program = millrace
+	if is := p.Run("task", "show", id(), "-o", "json"); !strings.Contains(is, "receipt of 4711, message of order 4711") {
+		t.Errorf("the task is\n%s", is)
+	}
 	if n := strings.Count(p.Run("task", "logs", id()), "charging"); n != 1 {
 		t.Errorf("it was charged %d times", n)
 	}

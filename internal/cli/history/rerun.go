@@ -99,14 +99,22 @@ func (a *Commands) rerun(ctx context.Context, f *replayFlags, file string, until
 	return err
 }
 
+// longestDir is how long the name of a folder with a socket may be: the system takes 104 to 108 bytes with the
+// socket's own, and TMPDIR may be longer.
+const longestDir = 100
+
 // runBeside starts the program, and calls each with what comes of each task, until that returns false.
 func (a *Commands) runBeside(ctx context.Context, log *rerun.Log, words []string, each func(*rerun.Ending, rerun.Outcome) bool) error {
-	dir, err := os.MkdirTemp("", "millrace-replay-")
+	dir, err := os.MkdirTemp("", "mr-replay-")
+	if err == nil && len(dir) > longestDir {
+		_ = os.Remove(dir)
+		dir, err = os.MkdirTemp("/tmp", "mr-replay-")
+	}
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	at := filepath.Join(dir, "socket")
+	at := filepath.Join(dir, "s")
 	socket, err := new(net.ListenConfig).Listen(ctx, "unix", at)
 	if err != nil {
 		return err
