@@ -115,7 +115,7 @@ type gridRequest struct{ client.GridRequest }
 func (r *gridRequest) check() error { return r.Check() }
 
 func (s *Service) grid(ctx context.Context, r gridRequest) (client.Grid, error) {
-	sight, err := s.see(ctx, r.At)
+	sight, err := s.See(ctx, r.At)
 	if err != nil {
 		return client.Grid{}, err
 	}
