@@ -20,8 +20,8 @@ type CronOptions struct {
 	Zone string
 	// System tells that lines name a user before the command, as those of /etc/crontab and /etc/cron.d do.
 	System bool
-	// Prefix begins the names of jobs. Node is where they run; "" for any.
-	Prefix, Node string
+	// Prefix begins the names of jobs.
+	Prefix string
 }
 
 // CronLine is a line of a crontab that says when something runs.
@@ -37,15 +37,12 @@ type CronLine struct {
 }
 
 // CronDiffers says what is different of all lines.
-func CronDiffers(o *CronOptions) []string {
-	all := []string{
+func CronDiffers() []string {
+	return []string{
 		"what a run prints is in its task (`millrace task logs ID`), and no mail is sent",
 		"a run begins in an empty folder of its own, not in the user's home, unless HOME is set; its environment is the worker's, with what the crontab sets",
+		"any node of its queue runs it; place in the job file of --print binds it to one",
 	}
-	if o.Node == "" {
-		all = append(all, "any node of the queue runs it; --node binds it to one")
-	}
-	return all
 }
 
 var (
@@ -175,9 +172,6 @@ func (r *cronReader) read(is *CronLine) error {
 	if r.delay > 0 {
 		j.Schedule.Jitter = value.Duration(time.Duration(r.delay) * time.Minute)
 		differs("RANDOM_DELAY is jitter here: each run has its own delay, always the same for one planned time")
-	}
-	if r.Node != "" {
-		j.Place = job.Place{Nodes: []string{r.Node}}
 	}
 	j.Run = &run
 	is.Job = j

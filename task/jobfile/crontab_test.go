@@ -60,17 +60,17 @@ func TestReadCrontab(t *testing.T) {
 func TestReadSystemCrontab(t *testing.T) {
 	t.Parallel()
 	text := "\ufeff17 * * * * www-data it's%don't\r\n* * * * * root\n0 1 * * * root /opt/x\nX = 'a b'\n0 2 * * * root /opt/x\n@reboot root /opt/y"
-	lines := ReadCrontab([]byte(text), CronOptions{Zone: "Asia/Kolkata", System: true, Prefix: "db1-", Node: "db1"})
+	lines := ReadCrontab([]byte(text), CronOptions{Zone: "Asia/Kolkata", System: true, Prefix: "db1-"})
 	var got []string
 	for _, l := range lines {
 		if l.Job == nil {
 			got = append(got, "refused")
 			continue
 		}
-		got = append(got, fmt.Sprintf("%s %s %s %q %s %s", l.Job.Name, l.Job.Run.User, l.Job.Place.Nodes, l.Job.Run.Shell, l.Job.Run.Env, l.Job.Schedule.Timezone))
+		got = append(got, fmt.Sprintf("%s %s %q %s %s", l.Job.Name, l.Job.Run.User, l.Job.Run.Shell, l.Job.Run.Env, l.Job.Schedule.Timezone))
 	}
 	want := []string{
-		`db1-it-s www-data [db1] "printf '%s' 'don'\\''t\n' | { it's\n}" map[] Asia/Kolkata`, "refused", `db1-x root [db1] "/opt/x" map[] Asia/Kolkata`, `db1-x-2 root [db1] "/opt/x" map[X:a b] Asia/Kolkata`, "refused",
+		`db1-it-s www-data "printf '%s' 'don'\\''t\n' | { it's\n}" map[] Asia/Kolkata`, "refused", `db1-x root "/opt/x" map[] Asia/Kolkata`, `db1-x-2 root "/opt/x" map[X:a b] Asia/Kolkata`, "refused",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("it is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -46,13 +46,12 @@ changes. A job of that name that came from elsewhere is left as it is. The cront
 when you have seen the jobs run, or both run them.`,
 		Example: `  millrace cron import --dry-run /etc/cron.d/backup
   millrace cron import --print /etc/crontab > jobs.yaml
-  crontab -l | millrace cron import - --timezone Europe/Berlin --node db1`,
+  crontab -l | millrace cron import - --timezone Europe/Berlin`,
 		Args: settings.Takes(1, 1, "file"),
 	}
 	fs := c.Flags()
 	fs.StringVar(&r.Zone, "timezone", "", "IANA `name` of the zone of the crontab (default that of this machine)")
 	fs.BoolVar(&r.System, "system", false, "its lines name a user before the command (default for /etc/crontab and /etc/cron.d)")
-	fs.StringVar(&r.Node, "node", "", "`name` of the node that runs all of them")
 	fs.StringVar(&r.Prefix, "prefix", "", "`text` with which the names of jobs begin")
 	fs.BoolVar(&dry, "dry-run", false, "say what each line becomes, and store nothing")
 	fs.BoolVar(&file, "print", false, "print a job file, and store nothing")
@@ -81,9 +80,9 @@ when you have seen the jobs run, or both run them.`,
 			}
 		}
 		if o.JSON() {
-			err = a.WriteJSON(map[string]any{"zone": r.Zone, "lines": lines, "differs": jobfile.CronDiffers(&r)})
+			err = a.WriteJSON(map[string]any{"zone": r.Zone, "lines": lines, "differs": jobfile.CronDiffers()})
 		} else {
-			err = a.Print(cronTable(lines, &r, dry))
+			err = a.Print(cronTable(lines, dry))
 		}
 		return errors.Join(err, untaken(lines))
 	}
@@ -185,7 +184,7 @@ func (a *Commands) printJobs(lines []jobfile.CronLine) error {
 }
 
 // cronTable says what became of each line.
-func cronTable(lines []jobfile.CronLine, r *jobfile.CronOptions, dry bool) term.Table {
+func cronTable(lines []jobfile.CronLine, dry bool) term.Table {
 	t := term.Table{Header: []string{"LINE", "JOB", "WHEN", "ZONE", "DIFFERS"}, Spare: []string{"ZONE"}}
 	taken := 0
 	for i := range lines {
@@ -206,7 +205,7 @@ func cronTable(lines []jobfile.CronLine, r *jobfile.CronOptions, dry bool) term.
 		stored = "to store"
 	}
 	t.Foot = append(t.Foot, wording.Plural(taken, "job")+" "+stored+". Of all lines:")
-	for _, differs := range jobfile.CronDiffers(r) {
+	for _, differs := range jobfile.CronDiffers() {
 		t.Foot = append(t.Foot, "- "+differs)
 	}
 	return t
