@@ -21,8 +21,8 @@ const (
 	MostGridRows    = 100
 	gridRows        = 50             // by default
 	gridRuns        = 8              // planned runs of a cell that it names one by one
-	gridLooked      = 3000           // planned runs of an answer that are looked up one by one
-	gridComputed    = 4 * gridLooked // those that are computed for it, at most
+	gridLooked      = 1500           // planned runs of an answer that are looked up one by one
+	gridComputed    = 2 * gridLooked // those that are computed for it, at most
 	gridRead        = 25             // schedules of an answer of which older definitions, or decisions, are read
 )
 
@@ -387,25 +387,36 @@ func ticksIn(ctx context.Context, w *Gridded, row *gridRow, from, until time.Tim
 	if err != nil {
 		return nil, err
 	}
-	before := from.Add(-time.Nanosecond)
-	for _, o := range spans {
-		last := value.Earlier(o.until, until.Add(-time.Nanosecond))
-		some, _ := o.plan.Between(value.Later(before, o.since), last, most)
+	slices.SortStableFunc(spans, func(a, b owing) int { return a.since.Compare(b.since) })
+	before, end := from.Add(-time.Nanosecond), until.Add(-time.Nanosecond)
+	gap := func(since, until time.Time) error { // nothing was owed then
+		if until = value.Earlier(until, end); !since.Before(until) || len(ticks) >= most {
+			return nil
+		}
+		some, _, err := row.stored.Passed(since.Add(time.Nanosecond), until, w.At.At, most)
 		for i := range some {
-			if o.until.Equal(w.At.At) || !some[i].Due.After(o.until) {
-				ticks = append(ticks, gridTick{some[i], true})
+			ticks = append(ticks, gridTick{some[i], false})
+		}
+		return err
+	}
+	reached := before
+	for _, o := range spans {
+		if err := gap(reached, o.since); err != nil {
+			return nil, err
+		}
+		if len(ticks) < most {
+			some, _ := o.plan.Between(value.Later(before, o.since), value.Earlier(o.until, end), most)
+			for i := range some {
+				ticks = append(ticks, gridTick{some[i], o.until.Equal(w.At.At) || !some[i].Due.After(o.until)})
 			}
 		}
+		reached = value.Later(reached, o.until)
 	}
-	passed, _, err := row.stored.Passed(from, until.Add(-time.Nanosecond), w.At.At, most)
-	if err != nil {
+	if err := gap(reached, w.At.At); err != nil {
 		return nil, err
 	}
-	for i := range passed {
-		ticks = append(ticks, gridTick{passed[i], false})
-	}
 	if row.stored.Paused == nil {
-		next, _ := row.plan.Between(value.Later(before, w.At.At), until.Add(-time.Nanosecond), most)
+		next, _ := row.plan.Between(value.Later(before, w.At.At), end, most)
 		for i := range next {
 			ticks = append(ticks, gridTick{next[i], true})
 		}

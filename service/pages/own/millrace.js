@@ -377,7 +377,7 @@
     const rows = [...cell.closest("tbody").rows];
     for (let x = cell.cellIndex + way[0], y = rows.indexOf(cell.parentNode) + way[1]; rows[y]?.cells[x]; x += way[0], y += way[1]) {
       const to = rows[y].cells[x].querySelector("td > a");
-      if (to) { e.preventDefault(); to.focus(); return; }
+      if (to?.checkVisibility()) { e.preventDefault(); to.focus(); return; }
     }
   });
 
