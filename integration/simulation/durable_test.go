@@ -431,7 +431,7 @@ type recording struct{ *port }
 
 func (l recording) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
 	if f.Type == events.AttemptStepped {
-		return unchecked{l.port}.Append(ctx, f, last)
+		return unchecked(l).Append(ctx, f, last)
 	}
 	return l.port.Append(ctx, f, last)
 }

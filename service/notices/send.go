@@ -175,11 +175,7 @@ func shout(ctx context.Context, address string, m *Message) error {
 			sent <- err
 			return
 		}
-		var all []error
-		for _, err := range sender.Send(m.Text, &types.Params{"title": m.Title}) {
-			all = append(all, err)
-		}
-		sent <- errors.Join(all...)
+		sent <- errors.Join(sender.Send(m.Text, &types.Params{"title": m.Title})...)
 	}()
 	select {
 	case err := <-sent:

@@ -3,6 +3,7 @@ package notices
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -133,7 +134,7 @@ rules:
 	if err != nil || !strings.Contains(address, "requirestarttls=Yes") {
 		t.Fatalf("mail is %s: %v", address, err)
 	}
-	said := conceal(&http.ProtocolError{ErrorString: "535 p@ss/word&1 of " + address + " refused"}, address).Error()
+	said := conceal(errors.New("535 p@ss/word&1 of "+address+" refused"), address).Error()
 	if strings.Contains(said, "word") || !strings.Contains(said, "535") {
 		t.Errorf("the error says %q", said)
 	}
