@@ -350,7 +350,7 @@ func (births) PinFiles(context.Context, *job.Files) (*job.Files, error) {
 
 func (births) DeclareAll(context.Context, []*task.Work, string) error { return nil } // the log in memory sees to it
 
-func (b births) Waiting(_ context.Context, queue string, most int) (n int, err error) {
+func (b births) Waiting(_ context.Context, queue string, most int) (n int, handed uint64, err error) {
 	if !b.held {
 		b.h.mu.Lock()
 		defer b.h.mu.Unlock()
@@ -360,7 +360,7 @@ func (b births) Waiting(_ context.Context, queue string, most int) (n int, err e
 			n++
 		}
 	}
-	return n, nil
+	return n, 0, nil
 }
 
 // beats are the heartbeats, as the scheduler sees them.

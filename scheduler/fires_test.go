@@ -329,9 +329,11 @@ func (s *stage) JobAt(ctx context.Context, name string, _ uint64) (job.Job, uint
 	return s.JobToRun(ctx, name)
 }
 
-func (s *stage) DeclareAll(context.Context, []*task.Work, string) error        { return nil }
-func (s *stage) PinFiles(_ context.Context, f *job.Files) (*job.Files, error)  { return f, nil }
-func (s *stage) Waiting(context.Context, string, int) (waiting int, err error) { return 0, nil }
+func (s *stage) DeclareAll(context.Context, []*task.Work, string) error       { return nil }
+func (s *stage) PinFiles(_ context.Context, f *job.Files) (*job.Files, error) { return f, nil }
+func (s *stage) Waiting(context.Context, string, int) (waiting int, handed uint64, err error) {
+	return 0, 0, nil
+}
 
 func (s *stage) ArmSchedule(_ context.Context, name string, revision uint64, t schedule.Tick, _ bool) error {
 	s.mu.Lock()

@@ -25,6 +25,7 @@ import (
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
+	"millrace/task/value"
 )
 
 // Sender sends notices: its [Sender.Send] is the handler of their tasks.
@@ -105,7 +106,7 @@ func (s *Sender) start(ctx context.Context, to *Target, m *Message) error {
 	if err := json.Unmarshal(body, &params); err != nil {
 		return err
 	}
-	spec := &job.Spec{Run: &job.Run{Argv: to.Command, ParamsEnv: true}, Retry: job.Retry{Max: 3}, Timeout: job.Timeout{Run: 10 * 60e9}}
+	spec := &job.Spec{Run: &job.Run{Argv: to.Command, ParamsEnv: true}, Retry: job.Retry{Max: 3}, Timeout: job.Timeout{Run: value.Duration(10 * time.Minute)}}
 	return s.Submit(ctx, birth.Submission{ID: task.DerivedID(m.ID, "command\x00"+string(m.ID)), Spec: spec, Params: params, Queue: to.Queue, Title: clip("tell: "+m.Title, 150)})
 }
 

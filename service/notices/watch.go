@@ -275,10 +275,13 @@ func (w *Watch) matters(ctx context.Context, s *answers.Sight) (all []Happening,
 			continue
 		case Waiting, Overdue:
 			is, err := s.Get(ctx, view.Task(task.ID(m.ID)))
-			if err != nil || is.Task == nil {
+			if err != nil {
 				return nil, err
 			}
 			t := is.Task
+			if t == nil {
+				continue // the log has just forgotten it
+			}
 			h.Job, h.Queue, h.Schedule, h.Task, h.About = t.Job, t.QueueName(), t.Schedule, t.ID, t.What()
 			if h.Queue == job.NoticeQueue {
 				continue

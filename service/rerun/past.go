@@ -188,4 +188,6 @@ func (births) PinFiles(_ context.Context, f *job.Files) (*job.Files, error) {
 
 func (births) DeclareAll(context.Context, []*task.Work, string) error { return nil }
 
-func (births) Waiting(context.Context, string, int) (int, error) { return 0, nil }
+func (births) Waiting(context.Context, string, int) (waiting int, handed uint64, err error) {
+	return 0, 0, nil
+}
