@@ -172,14 +172,7 @@ func nodeOf(b *view.Branch, now time.Time) term.Node {
 func stepsOf(t *task.Task, children []term.Node, now time.Time) (steps []term.Node) {
 	called := map[task.ID]bool{}
 	for _, k := range t.Durable.Taken() {
-		id := func(place int) task.ID { return task.ID(fmt.Sprintf("%s step %d", t.ID, place)) }
-		n := term.Node{ID: id(k.Place), Name: wording.StepName(&k.Step), Text: k.Is, State: k.State()}
-		if took := k.Lasted(now); took > 0 {
-			n.Text = wording.Words(k.Kind, k.Is, wording.Span(took))
-		}
-		if k.Place > 1 {
-			n.Needs = []task.Need{{Task: id(k.Place - 1)}}
-		}
+		n := wording.StepNode(t.ID, &k, now)
 		for _, child := range k.Children {
 			if i := slices.IndexFunc(children, func(c term.Node) bool { return c.ID == child }); i >= 0 {
 				n.Children, called[child] = append(n.Children, children[i]), true
