@@ -3,6 +3,7 @@ package simulation
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -50,13 +51,33 @@ type small struct {
 	forgets   int         // moves of the horizon; before the first one a task begins to wait, for longer than the world lasts
 	keyed     task.ID     // has a unique key, for which another task is submitted
 	omits     events.Type // of the facts that are not carried
-	turnless  bool        // tasks are carried without their turn
+	loses     loss        // of what is carried of a task
+	firstEnd  ending      // of a first attempt; that of all others is a success
 	depth     int         // choices from the beginning at most
 	broken    func(*claim.Protocol) *claim.Protocol
 	unchecked bool // the log ignores the expected sequence
 	hasty     bool // a worker says that it drains while it claims
 	rash      bool // the front of the log goes before what lives there is carried
 	patient   bool // what waits for its start takes any heartbeat for a confirmation
+}
+
+// loss takes something from what is carried.
+type loss func(*task.Carried)
+
+func noTurn(c *task.Carried)  { c.Fold.Turn = 0 }
+func noSteps(c *task.Carried) { c.Fold.Durable = nil }
+
+// ending is how an attempt ends, and whether another one follows.
+type ending func(t *task.Task, now time.Time) task.Command
+
+func failing(t *task.Task, _ time.Time) task.Command {
+	return task.Fail{Epoch: t.Epoch, Class: value.Exit}
+}
+
+// sleeping ends an attempt whose function has made one step and sleeps in the next one.
+func sleeping(t *task.Task, now time.Time) task.Command {
+	return task.Suspend{Epoch: t.Epoch, Park: task.Park{Step: "nap", Kind: task.StepSleep, Until: now.Add(passing)},
+		Steps: []task.Step{{Name: "draw", Kind: task.StepDo, Result: json.RawMessage("7")}}}
 }
 
 // passing is how much time passes at once. Then every resident that is not silent beats.
@@ -156,6 +177,9 @@ func (p *place) birth(id task.ID) task.Submitted {
 	spec := &job.Spec{Handler: "work"}
 	if id == p.keyed || id == rivalTask {
 		spec.Unique.Key = "/x"
+	}
+	if p.firstEnd != nil {
+		spec.Retry = job.Retry{Max: 1, Min: value.Duration(passing)}
 	}
 	e, err := birth.Of(birth.Submission{Spec: spec}, nil, 0, smallBegin)
 	p.must(nil, err)
@@ -272,6 +296,9 @@ func (p *place) serve(r *resident) {
 		}
 		r.run.waits = false
 		command := task.Command(task.Finish{Epoch: t.Epoch})
+		if p.firstEnd != nil && t.Attempt == 1 {
+			command = p.firstEnd(&t, p.now)
+		}
 		if p.now.Before(r.run.stops()) {
 			p.begin(r.run)
 			r.turn("ends", time.Time{})
@@ -419,12 +446,16 @@ func (p *place) choices() []choice {
 // pass lets time pass, and heartbeats come.
 func (p *place) pass() {
 	p.now = p.now.Add(passing)
+	p.fire()
 	for _, r := range p.actors {
 		if r.node != "" && !r.dead && !r.silent {
 			p.beat(r)
 		}
 	}
 }
+
+// fire has timers that are due fire as part of a step: a log in memory does so only when it is asked.
+func (p *place) fire() { p.must(p.mem.Timers(context.Background())) }
 
 // over tells whether all tasks have ended and every resident is idle.
 func (p *place) over() bool {
@@ -491,6 +522,7 @@ func (p *place) goOn(r *resident, f fate) {
 	c := r.pending
 	r.fate = f
 	r.pending, _ = r.next()
+	p.fire()
 	saw := fmt.Sprint(c.op, c.task, f, c.err != nil, errors.Is(c.err, events.ErrConflict))
 	switch c.kind {
 	case read:
@@ -591,6 +623,12 @@ func (p *place) lines() []string {
 			line += nameOf(all, epoch)
 		}
 		lines = append(lines, line)
+	}
+	for i := range p.tasks {
+		id := taskID(i + 1)
+		if armed, _ := p.mem.Armed(context.Background(), []task.ID{id}); len(armed) > 0 {
+			lines = append(lines, fmt.Sprint("timer ", short(id), nameOf(all, armed[id].After), ago(armed[id].Due)))
+		}
 	}
 	for _, l := range p.mem.Leases() {
 		lines = append(lines, fmt.Sprint("lease ", nameOf(all, l.Seq), " ", l.Deliveries, l.Left))
@@ -798,6 +836,8 @@ var worldsThatForget = map[string]small{
 	"a cancel":                     {tasks: 1, workers: 1, cancels: 1, passes: 2, forgets: 1, depth: 16},
 	"a unique key that is held":    {tasks: 1, workers: 1, keyed: waitingTask, passes: 2, forgets: 1, depth: 13},
 	"a unique key that gets free":  {tasks: 1, workers: 1, keyed: taskID(1), passes: 2, forgets: 1, depth: 13},
+	"a retry and its timer":        {tasks: 1, workers: 1, firstEnd: failing, passes: 3, forgets: 1, depth: 18},
+	"a function that sleeps":       {tasks: 1, workers: 1, firstEnd: sleeping, passes: 3, forgets: 1, depth: 18},
 	"two tasks, one of which ends": {tasks: 2, workers: 1, passes: 2, forgets: 1, depth: 18},
 }
 
@@ -823,8 +863,9 @@ func TestExplorationFindsFaults(t *testing.T) {
 		{"what waits for its start takes any heartbeat for a confirmation", small{tasks: 1, workers: 2, lost: 1, passes: 4, depth: whole, patient: true}, errOverlap},
 		{"a node says that it drains while it claims", small{tasks: 1, workers: 2, drains: 1, depth: whole, hasty: true}, errDrained},
 		{"the front of the log goes too early", small{tasks: 1, workers: 1, passes: 2, forgets: 1, depth: 18, rash: true}, errForgets},
-		{"a task is carried without its turn", small{tasks: 1, workers: 1, passes: 2, forgets: 1, depth: 18, turnless: true}, errForgets},
+		{"a task is carried without its turn", small{tasks: 1, workers: 1, passes: 2, forgets: 1, depth: 18, loses: noTurn}, errForgets},
 		{"a kind of chain is forgotten: unique keys", small{tasks: 1, workers: 1, keyed: waitingTask, passes: 2, forgets: 1, depth: 18, omits: events.UniqueClaimed}, errForgets},
+		{"a task is carried without the steps of its function", small{tasks: 1, workers: 1, firstEnd: sleeping, passes: 3, forgets: 1, depth: 18, loses: noSteps}, errForgets},
 		{"a node that beats holds all its leases", small{tasks: 1, workers: 2, lost: 1, blind: 1, passes: 1, depth: whole, broken: trustful}, errI2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
