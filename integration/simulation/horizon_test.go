@@ -366,21 +366,30 @@ func (l pushing) AppendAll(ctx context.Context, facts []*events.Fact, last []uin
 	return seq, err
 }
 
-// forget moves the horizon of a small world once. It reads as if at once: what counts is between which of
-// its writes the others act.
+// forget moves the horizon of a small world once, in one step or in as many as it has writes: it reads as
+// if at once.
 func (p *place) forget(r *resident) {
 	port := &port{p.mem, r.actor}
 	for p.forgets > 0 {
 		r.turn("moves the horizon", time.Time{})
-		f := &scheduler.Forget{Rec: p.recorder(coarse{port}), Log: coarse{port}, Keeping: scheduler.Keeping{Age: time.Second, Least: 1},
+		var log interface {
+			events.Log
+			frontLog
+		} = coarse{port}
+		if p.swift {
+			log = p.mem
+		}
+		f := &scheduler.Forget{Rec: p.recorder(log), Log: log, Keeping: scheduler.Keeping{Age: time.Second, Least: 1},
 			Settle: time.Nanosecond, Wait: func(context.Context, time.Duration) error { return nil }}
 		switch {
+		case p.orphans:
+			f.Log = orphaning{log}
 		case p.rash:
 			f.Rec = p.recorder(rash{port})
 		case p.loses != nil:
-			f.Rec = p.recorder(mangling{coarse{port}, p.loses})
+			f.Rec = p.recorder(mangling{log, p.loses})
 		case p.omits != "":
-			f.Rec = p.recorder(omitting{coarse{port}, p.omits})
+			f.Rec = p.recorder(omitting{log, p.omits})
 		}
 		done, err := f.Round(context.Background())
 		if err == nil && done.Horizon.Below == 0 {
@@ -393,10 +402,14 @@ func (p *place) forget(r *resident) {
 // reopen gives the first task another life, if it has ended.
 func (p *place) reopen(r *resident) {
 	rec := p.recorder(&port{p.mem, r.actor})
+	again := ""
+	if p.family {
+		again = task.AllAgain
+	}
 	for range p.reopens {
 		r.turn("thinks", time.Time{})
 		if t, err := rec.Load(context.Background(), taskID(1)); err == nil && t.State.Terminal() {
-			if t, _, err = rec.Do(context.Background(), t, task.Reopen{Reason: "a whim"}); err == nil {
+			if t, _, err = rec.Do(context.Background(), t, task.Reopen{Reason: "a whim", Again: again}); err == nil {
 				_ = rec.Settle(context.Background(), &t) // or the sweep would
 			}
 		}
