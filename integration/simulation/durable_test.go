@@ -419,7 +419,7 @@ func TestSimulationFindsWrongSteps(t *testing.T) {
 		known   uint64
 	}{
 		{"what a function remembers is not carried", variant{forgets: true, log: func(p *port) events.Log {
-			return mangling{p, func(c *task.Carried) { c.Fold.Durable = nil }}
+			return mangling{p, noSteps}
 		}}, errForgets, 0},
 		{"a step of a fenced attempt is recorded", variant{log: func(p *port) events.Log { return recording{p} }}, errSteps, 240},
 		{"a function is not told what it has done", variant{amnesic: true}, errSteps, 2},
