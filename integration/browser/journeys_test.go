@@ -45,6 +45,7 @@ func journeys(t *testing.T, s *site) {
 		b.goTo("/tasks?q=job%3Aencode")
 		b.click("main tbody tr a")
 		b.until("it runs", `document.querySelector("#title .s-running") && document.querySelectorAll("#facts tbody tr").length > 1`)
+		b.click("#evidence summary")
 		b.click("#facts tbody tr:last-child a")
 		b.until("it had not started", `document.body.classList.contains("past") && document.querySelector("#title .s-pending")`)
 		if ask[bool](b, `!!document.querySelector("main form[method=post]")`) {

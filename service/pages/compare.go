@@ -54,7 +54,7 @@ const (
 )
 
 // showComparison shows how a task differs from another one, or from its past: unless the caller says
-// otherwise from the moment of the page, or from the run before.
+// otherwise from the moment of the page, from the last good run if it has failed, or from the run before.
 func showComparison(ctx context.Context, l *look) (any, error) {
 	id, err := taskIn(l.r)
 	if err != nil {
@@ -78,6 +78,15 @@ func showComparison(ctx context.Context, l *look) (any, error) {
 	}
 	d.Runs, err = runsLike(ctx, l.View, &d.Of)
 	d.RunsWrong.fail(err)
+	if good, err := l.lastGood(ctx, &d.Of); err == nil && good != nil {
+		i := slices.IndexFunc(d.Runs, func(run like) bool { return run.ID == good.ID })
+		if i < 0 {
+			i, d.Runs = len(d.Runs), append(d.Runs, like{Task: *good})
+		}
+		if d.Runs[i].Is == "" || d.Of.State.Failed() {
+			d.Runs[i].Is = lastGoodRun
+		}
+	}
 	with := strings.TrimSpace(l.Asked("with"))
 	if with == "" && d.From == "" {
 		with = d.offer(l)
@@ -124,22 +133,23 @@ func (d *comparison) compare(ctx context.Context, l *look, with string) (err err
 // ofEach are the fields that say which task it is, and its places in the log and in time.
 var ofEach = []string{"id", "head", "seq", "offer", "epoch", "since", "submitted_at", "started_at", "ended_at"}
 
-// offer chooses what the task is compared with: itself since the moment of the page, or the previous
-// run; nothing if there is none.
+// offer chooses what the task is compared with: itself since the moment of the page, the last good run if it has
+// failed, or the previous run; nothing if there is none.
 func (d *comparison) offer(l *look) (with string) {
 	if d.Offered = true; l.Past {
 		d.From = strconv.FormatUint(l.Point.Seq, 10)
 		return ""
 	}
-	for i := range d.Runs {
-		if d.Runs[i].Is == previousRun {
+	for _, is := range []string{lastGoodRun, previousRun} {
+		i := slices.IndexFunc(d.Runs, func(run like) bool { return run.Is == is })
+		if i >= 0 && (is == previousRun || d.Of.State.Failed()) {
 			return string(d.Runs[i].ID)
 		}
 	}
 	return ""
 }
 
-const previousRun = "the previous run"
+const previousRun, lastGoodRun = "the previous run", "the last good run"
 
 // runsLike finds the runs of a task's job before and after it, the newest first, and the task that it
 // is a copy of. Runs like a step are the same step of other runs.

@@ -142,6 +142,18 @@ func (l *look) Here(pairs ...string) string {
 	return l.Self() + "?" + query.Encode()
 }
 
+// keeping is some of the query of this page: names, and then a pair of a name and its new value.
+func (l *look) keeping(names ...string) string {
+	last := len(names) - 1
+	query := url.Values{names[last-1]: {names[last]}}
+	for _, name := range names[:last-1] {
+		if l.query.Has(name) {
+			query[name] = l.query[name]
+		}
+	}
+	return query.Encode()
+}
+
 // Self leads to this page without its query, which forms add.
 func (l *look) Self() string { return "./" + l.path[strings.LastIndexByte(l.path, '/')+1:] }
 
@@ -427,31 +439,34 @@ const shownName = 60
 
 // functions are the functions of templates beside the methods of a look.
 var functions = template.FuncMap{
-	"span":    func(d any) string { return wording.Span(durationOf(d)) },
-	"took":    func(from, to time.Time) string { return wording.Span(max(to.Sub(from), 0)) },
-	"json":    pretty,
-	"field":   fieldOf,
-	"pairs":   wording.Pairs,
-	"short":   func(id any) string { return task.ID(fmt.Sprint(id)).Short() },
-	"brief":   brief,
-	"clocks":  clocks,
-	"flat":    wording.Flat,
-	"there":   there,
-	"hyphen":  func(text string) string { return strings.ReplaceAll(text, " ", "-") },
-	"nextOf":  nextOfDead,
-	"code":    func(t task.Task) string { return wording.Code(&t) },
-	"said":    func(t task.Task) string { return wording.Said(&t) },
-	"icon":    func(state any) string { return icons[fmt.Sprint(state)] },
-	"cut":     func(text string) string { return term.Cut(text, shownName) },
-	"count":   count,
-	"capital": capital,
-	"text":    func(v any) string { return fmt.Sprint(v) },
-	"dict":    dict,
-	"clock":   func(at int64) string { return time.Unix(at, 0).UTC().Format(time.TimeOnly) },
-	"missing": wording.Missing,
-	"split":   func(text string) []string { return strings.Split(text, "`") },
-	"odd":     func(n int) bool { return n%2 == 1 },
-	"join":    func(list []string) string { return strings.Join(list, ", ") },
+	"span":      func(d any) string { return wording.Span(durationOf(d)) },
+	"took":      func(from, to time.Time) string { return wording.Span(max(to.Sub(from), 0)) },
+	"json":      pretty,
+	"field":     fieldOf,
+	"pairs":     wording.Pairs,
+	"short":     func(id any) string { return task.ID(fmt.Sprint(id)).Short() },
+	"brief":     brief,
+	"clocks":    clocks,
+	"flat":      wording.Flat,
+	"there":     there,
+	"hyphen":    func(text string) string { return strings.ReplaceAll(text, " ", "-") },
+	"nextOf":    nextOfDead,
+	"code":      func(t task.Task) string { return wording.Code(&t) },
+	"said":      func(t task.Task) string { return wording.Said(&t) },
+	"icon":      func(state any) string { return icons[fmt.Sprint(state)] },
+	"cut":       func(text string) string { return term.Cut(text, shownName) },
+	"count":     count,
+	"capital":   capital,
+	"text":      func(v any) string { return fmt.Sprint(v) },
+	"dict":      dict,
+	"clock":     func(at int64) string { return time.Unix(at, 0).UTC().Format(time.TimeOnly) },
+	"missing":   wording.Missing,
+	"axis":      axisOf,
+	"bytes":     wording.ByteCount,
+	"processor": func(u *task.Usage) time.Duration { return (u.UserTime + u.SystemTime).Std() },
+	"split":     func(text string) []string { return strings.Split(text, "`") },
+	"odd":       func(n int) bool { return n%2 == 1 },
+	"join":      func(list []string) string { return strings.Join(list, ", ") },
 }
 
 func durationOf(d any) time.Duration {
