@@ -37,7 +37,7 @@ func journeys(t *testing.T, s *site) {
 		b.click("#actions details[open] button[type=submit]")
 		b.until("it is another life", `!document.querySelector("#title .s-error") && document.readyState === "complete"`)
 		b.do(run(`window.same = true`))
-		b.until("it finishes before one's eyes", `window.same && document.querySelector("#title .s-finished") && document.querySelector("#facts").innerText.includes("the partner is back")`)
+		b.until("it finishes before one's eyes", `window.same && document.querySelector("#title .s-finished") && document.querySelector("#facts").textContent.includes("the partner is back")`)
 		b.until("its output goes on", `document.querySelector("#output").innerText.includes("42 orders")`)
 	})
 	t.Run("back, and forward again", func(t *testing.T) {
@@ -223,7 +223,7 @@ func journeys(t *testing.T, s *site) {
 		b.click("form[enctype] button[type=submit]")
 		b.until("it is opened", `/\/incidents\/[a-z0-9]+\/$/.test(location.pathname) && document.querySelector("main h1")`)
 		b.goTo(ask[string](b, `location.pathname.slice(`+fmt.Sprint(len(prefix))+`)`) + "tasks/" + id)
-		b.until("the task is in it", `document.querySelector("#title .s-finished") && document.querySelector("#facts").innerText.includes("attempt.finished")`)
+		b.until("the task is in it", `document.querySelector("#title .s-finished") && document.querySelector("#facts").textContent.includes("attempt.finished")`)
 		b.goTo("/incidents")
 		b.click("form[action$='/close'] button")
 		b.until("it is closed", `document.querySelector("#h-open") && !document.querySelector("form[action$='/close']")`)

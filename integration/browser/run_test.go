@@ -61,7 +61,7 @@ func TestRunPage(t *testing.T) {
 	b.until("a click chooses another", `location.search.includes("step=") && document.querySelector("#graph .chosen")?.textContent.includes("fetch") && document.querySelector("#output").innerText.includes("the pages are here")`)
 	b.click("#graph g:nth-of-type(4) a .name")
 	b.until("a list has what all of it has printed", `document.querySelector("#graph .chosen")?.textContent.includes("transform") && document.querySelectorAll("#output .line .by").length === 4`)
-	b.click("#printed .pager a")
+	b.click(`#printed .pager a[href*="step=all"]`)
 	b.until("all stand in the order of time", `(() => { const by = [...document.querySelectorAll("#output .line .by")].map((el) => el.innerText), at = [...document.querySelectorAll("#output .line")].map((el) => el.dataset.clock);
 		return by[0]?.includes("fetch") && by.at(-1).includes("on-failure") && by.some((name) => name.includes("us-east")) && at.every((t, i) => /^\d\d:\d\d:\d\d\.\d{3}$/.test(t) && (!i || at[i - 1] <= t)); })()`)
 	if wrong := append(b.layout(), b.barriers()...); len(wrong) > 0 {

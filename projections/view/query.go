@@ -244,6 +244,14 @@ func StateNames() string {
 	return strings.Join(names, ", ")
 }
 
+// Term returns a value as it stands behind the colon of a term: in quotes if it has spaces.
+func Term(value string) string {
+	if strings.ContainsAny(value, " \t\n") {
+		return `"` + value + `"`
+	}
+	return value
+}
+
 // WithTerm returns a query with another value for a key, or without the key if the value is "".
 func WithTerm(text, key, value string) string {
 	var kept []string

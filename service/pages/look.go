@@ -47,12 +47,13 @@ type look struct {
 	of     *page
 	query  url.Values
 	typed  url.Values // in the form of the page
+	did    doneTo     // what led to the page
 	path   string     // of the request, escaped
 	r      *http.Request
 }
 
 func (s *Site) newLook(r *http.Request, c httpapi.Caller, p *page, query url.Values) *look {
-	return &look{Sight: &answers.Sight{}, Title: p.entry, At: query.Get("at"), site: s, caller: c, of: p, query: query, typed: r.PostForm, path: r.URL.EscapedPath(), r: r, Live: follows(r)}
+	return &look{Sight: &answers.Sight{}, Title: p.entry, At: query.Get("at"), site: s, caller: c, of: p, did: doneIn(query), query: query, typed: r.PostForm, path: r.URL.EscapedPath(), r: r, Live: follows(r)}
 }
 
 // base leads from a path to where the pages begin. Links begin with it and never with a slash: so
