@@ -254,10 +254,12 @@ func (l *look) known(ctx context.Context) view.KnownNames {
 		for name, value := range t.Labels {
 			add("label", name+"="+value)
 		}
-		var params map[string]json.RawMessage
-		_ = json.Unmarshal(t.Params, &params) // without any there are no names
-		for name := range params {
-			add("param", name)
+		for key, of := range map[string]json.RawMessage{"param": t.Params, "result": t.Result} {
+			var parts map[string]json.RawMessage
+			_ = json.Unmarshal(of, &parts) // without any there are no names
+			for name := range parts {
+				add(key, name)
+			}
 		}
 	}
 	for key, names := range known.Values {
