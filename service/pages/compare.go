@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,8 @@ type comparison struct {
 	Changes, Places []view.Change
 	Wrong           string
 	Asked           bool
+	// Printed is what both tasks have printed last; marked are the lines of which the other one has none.
+	Printed []outputPanel
 	// Runs are tasks like it, the newest first, and Moments are facts about it.
 	Runs      []like
 	RunsWrong panel
@@ -127,7 +130,47 @@ func (d *comparison) compare(ctx context.Context, l *look, with string) (err err
 			d.Changes = append(d.Changes, c)
 		}
 	}
-	return err
+	if err != nil || !l.May(string(rights.TaskOutput)) {
+		return err
+	}
+	d.Printed = make([]outputPanel, 2)
+	for i, t := range []*task.Task{&d.Of, &other} {
+		of := []*graphRow{{Task: *t}}
+		if t.Children != nil {
+			g := &graphData{ID: t.ID}
+			if err := g.read(ctx, l, t, mostBeside); err != nil {
+				return err
+			}
+			of = g.printing(0)
+		}
+		d.Printed[i].interleave(ctx, l, of)
+		d.Printed[i].Of = *t
+	}
+	markOwn(d.Printed[0].Lines, d.Printed[1].Lines)
+	return nil
+}
+
+// digits are what lines may differ in.
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// markOwn marks the lines of each side of which the other side has none but for numbers.
+func markOwn(a, b []line) {
+	in := func(lines []line) map[string]bool {
+		all := map[string]bool{}
+		for i := range lines {
+			all[digits.ReplaceAllString(lines[i].Text, "0")] = true
+		}
+		return all
+	}
+	ofA, ofB := in(a), in(b)
+	for _, side := range []struct {
+		lines []line
+		other map[string]bool
+	}{{a, ofB}, {b, ofA}} {
+		for i := range side.lines {
+			side.lines[i].Mark = !side.other[digits.ReplaceAllString(side.lines[i].Text, "0")]
+		}
+	}
 }
 
 // ofEach are the fields that say which task it is, and its places in the log and in time.
