@@ -63,6 +63,7 @@ type Site struct {
 	shelf   inspect.Shelf // open incident files
 	begun   memo[time.Time, time.Time]
 	good    memo[goodKey, *task.Task]
+	latest  memo[latestKey, []view.Run]
 	// fetching are the callers for whom incident files are being made.
 	fetching fetching
 	// patience is how long an action waits for lists to show its effect.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/term"
@@ -94,6 +95,14 @@ type facet struct {
 	Values  []tab
 }
 
+// latestKey is the time of the latest tasks that are counted by their jobs, which is done once in latestFor.
+type latestKey struct {
+	at  string
+	now time.Time
+}
+
+const latestFor = 10 * time.Second
+
 // shownValues is how many values a facet has.
 const shownValues = 8
 
@@ -171,12 +180,16 @@ func showTasks(ctx context.Context, l *look) (any, error) {
 			}
 		}
 	}
-	latest, err := view.Runs(ctx, l.View, view.Filter{States: asked.States, Limit: countedRuns})
+	latest, err := l.site.latest.get(latestKey{l.inFile() + " " + l.At, l.Now.Truncate(latestFor)}, func() ([]view.Run, error) {
+		return view.Runs(ctx, l.View, view.Filter{Limit: countedRuns})
+	})
 	if d.Wrong == nil {
 		d.fail(err)
 	}
 	for i := range latest {
-		jobs[latest[i].Job]++
+		if asked.States == nil || slices.Contains(asked.States, latest[i].State) {
+			jobs[latest[i].Job]++
+		}
 	}
 	d.facet(l, "job", "of the latest "+count(countedRuns), jobs)
 	d.facet(l, "queue", "", queues)
