@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"millrace/events/jet/rights"
@@ -23,8 +24,9 @@ const (
 	mostChildren  = 30  // of a list; beyond it only failed or running ones are drawn singly
 	mostNodes     = 300 // of the whole; beyond it only those, and what they need or what needs them
 	mostRead      = 5000
-	mostBeside    = 60 // as mostNodes, of what stands on the page of its task
-	mostPrinted   = 50 // tasks whose output is interleaved, of which outputsAtOnce are read at once
+	mostBelow     = 150 // tasks of which the page of a task reads the graph: one costs about half a millisecond
+	mostBeside    = 60  // as mostNodes, of what stands on the page of its task
+	mostPrinted   = 50  // tasks whose output is interleaved, of which outputsAtOnce are read at once
 	outputsAtOnce = 8
 )
 
@@ -44,6 +46,8 @@ type graphData struct {
 	All    bool
 	// Large tells that there are more children than are read.
 	Large int
+	// Many tells that there are more than mostBelow, for which the page of the task leads to that of the graph.
+	Many bool
 	// Retries are the buttons of the tasks at which a retry continues.
 	Retries []button
 	// Chosen is the task whose output stands beside the graph; "" for none, or all.
@@ -109,6 +113,29 @@ func (d *graphData) read(ctx context.Context, l *look, root *task.Task, most int
 	d.Retries = d.retries(l)
 	d.Drawing = term.Draw(&shown)
 	return nil
+}
+
+// manyBelow tells whether more than mostBelow tasks are below one. Their ids follow from its, and lie together with those
+// of others of its millisecond, of which it looks at a thousand.
+func (l *look) manyBelow(ctx context.Context, id task.ID) bool {
+	from, to := task.DerivedRange(id)
+	from += task.ID(strings.Repeat("0", max(len(id)-len(from), 0)))
+	below := map[task.ID]bool{id: true}
+	for _, most := range []int{mostBelow + 1, view.MaxLimit} {
+		page, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{After: from, OldestFirst: true, Limit: most}})
+		if n := len(page.Tasks); err != nil || n <= mostBelow || page.Tasks[mostBelow].ID >= to {
+			return false
+		}
+		for before := 0; before < len(below); { // a child may stand before its parent
+			before = len(below)
+			for i := range page.Tasks {
+				if t := &page.Tasks[i]; below[t.Parent] {
+					below[t.ID] = true
+				}
+			}
+		}
+	}
+	return len(below)-1 > mostBelow
 }
 
 // Beside tells whether the graph leaves room for the output beside it, Wide whether it does in a wide window.

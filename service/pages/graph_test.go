@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events"
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -18,6 +19,7 @@ import (
 	"millrace/service/answers"
 	"millrace/service/httpapi"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/output"
 	"millrace/task/value"
 )
@@ -246,6 +248,33 @@ func TestInterleaved(t *testing.T) {
 		}
 		if n := len(out.Lines); n != shownLines || out.Total != 2*shownLines || out.Lines[0].Text != want[0] || out.Lines[n-1].Text != want[1] || !slices.IsSortedFunc(out.Lines, func(a, b line) int { return a.At.Compare(b.At) }) {
 			t.Errorf("%q: %d lines of %d, %q to %q", query, n, out.Total, out.Lines[0].Text, out.Lines[n-1].Text)
+		}
+	}
+}
+
+// The page of a task with many below it does not read them all: it leads to the page of their graph.
+func TestManyBelow(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for most, want := range map[int]bool{mostBelow: false, mostBelow + 1: true} {
+		root := task.ID(events.NewID(p.client.Now()))
+		now := p.client.Now()
+		for i := range most {
+			id := birth.ChildID(root, fmt.Sprint(i))
+			f := &events.Fact{ID: events.NewID(now), At: now, Type: events.TypeOf(task.Submitted{}), Task: id, Event: task.Submitted{Work: task.Work{Spec: command("date").Spec, Parent: root, Route: "default.5"}}}
+			if _, err := p.store.Append(t.Context(), f, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.seen()
+		l := p.newLook(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/tasks/x", nil), httpapi.Caller{Name: "ada", Role: rights.Operator}, &taskPage, url.Values{})
+		if err := l.see(t.Context(), func(ctx context.Context) error {
+			if is := l.manyBelow(ctx, root); is != want {
+				t.Errorf("of %d below one it says %v", most, is)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -149,6 +149,10 @@ func (d *taskData) graph(ctx context.Context, l *look) (printed []*graphRow) {
 		return nil
 	}
 	g := &graphData{ID: d.ID, All: l.Asked("fold") == "none"}
+	if g.Many = l.manyBelow(ctx, d.ID); g.Many {
+		d.Graph = g
+		return nil
+	}
 	if err := g.read(ctx, l, &d.Task, mostBeside); err != nil {
 		d.GraphWrong.fail(err)
 		return nil
