@@ -13,7 +13,7 @@ import (
 )
 
 // moment is how long ago or ahead something is, with the room that its column has for it.
-var moment = regexp.MustCompile(` *(\([^()]* ago\)|\b(in )?([0-9.]+(ms|[smhd]))+\b( ago)?) *`)
+var moment = regexp.MustCompile(` *([0-9-]{10} [0-9:]{8} \+00:00|\([^()]* ago\)|\b(in )?([0-9.]+(ms|[smhd]))+\b( ago)?) *`)
 var spaces = regexp.MustCompile(` +`)
 
 // A viewer and a submitter use the command line: what the service does for them they see as an
