@@ -216,6 +216,13 @@ func (b *inbox[K]) take() []K {
 	return keys
 }
 
+// handled records that the loop has handled what it took.
+func (b *inbox[K]) handled() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taken = nil
+}
+
 // has tells whether the loop handles a key now, or is about to.
 func (b *inbox[K]) has(key K) bool {
 	b.mu.Lock()
@@ -252,9 +259,7 @@ func (b *inbox[K]) run(ctx context.Context, late func(K) bool, handle func() (ag
 			again = nil
 		}
 		more, after := handle()
-		b.mu.Lock()
-		b.taken = nil
-		b.mu.Unlock()
+		b.handled()
 		if again = append(again, more...); after > 0 && retry == nil {
 			retry = time.After(after)
 		}
