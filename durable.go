@@ -74,9 +74,12 @@ func ours(err error) error {
 	return fmt.Errorf("millrace: %w", err)
 }
 
-// Step does a part of the function once. When it returns without an error, what do returned is in the log,
-// at most 64 KiB as JSON, and do is not called again for this task: not by another attempt, nor on another
-// worker. Only if the worker is lost while do runs, or before its result is recorded, it is called again.
+// Step does a part of the function once. When it returns without an error, what do returned is stored, at most
+// 64 MiB as JSON, and do is not called again for this task: not by another attempt, nor on another worker. Only
+// if the worker is lost while do runs, or before its result is recorded, it is called again.
+//
+// The log has small results. One of more than 64 KiB, and all behind the first 128 KiB of a task, is stored
+// beside it, with the files of tasks, for as long as the log knows the task; each attempt reads it again.
 //
 // With [Retries], and `retry` in [Fields], a failed do is tried again by itself, in another attempt after
 // the pause; meanwhile Step returns [ErrSuspended]. Without, or when they are used up, or if the error is

@@ -98,6 +98,10 @@ type Log struct {
 	// that was cancelled, lost or stopped by a timeout has none.
 	Endings []Ending
 
+	// Apart reads results of steps that the log does not have itself, as [worker.Outputs] says. Nil: the
+	// functions that need one fail.
+	Apart func(id task.ID, digest string, size int) ([]byte, error)
+
 	of map[task.ID][]events.Record
 	// defined are the definitions of jobs.
 	defined []events.Record
@@ -161,5 +165,47 @@ func (l *Log) before(e *Ending) (all []events.Record) {
 	if e.drawn != nil {
 		all = append(all, *e.drawn)
 	}
+	if l.Apart != nil {
+		for i := range all {
+			all[i] = l.whole(all[i])
+		}
+	}
 	return all
+}
+
+// whole is a record whose steps have their results, wherever those are stored. What cannot be read stays away.
+func (l *Log) whole(r events.Record) events.Record {
+	id, found := r.Fact.Task, false
+	fill := func(steps []task.Step) []task.Step {
+		steps = slices.Clone(steps)
+		for i := range steps {
+			s := &steps[i]
+			if s.Digest == "" {
+				continue
+			}
+			if result, err := l.Apart(id, s.Digest, s.Size); err == nil {
+				s.Result, s.Digest, s.Size, found = result, "", 0, true
+			}
+		}
+		return steps
+	}
+	switch e := r.Fact.Event.(type) {
+	case task.AttemptStepped:
+		e.Steps = fill(e.Steps)
+		r.Fact.Event = e
+	case task.AttemptParked:
+		e.Steps = fill(e.Steps)
+		r.Fact.Event = e
+	case task.Carried:
+		if d := e.Fold.Durable; d != nil {
+			e.Fold.Durable = &task.Durable{Steps: fill(d.Steps), Parked: d.Parked}
+			r.Fact.Event = e
+		}
+	}
+	if found {
+		if raw, err := events.Encode(nil, &r.Fact); err == nil {
+			r.Raw = raw
+		}
+	}
+	return r
 }

@@ -128,6 +128,12 @@ func (p *Past) Checkpoint(context.Context, task.ID) (output.Checkpoint, error) {
 	return output.Checkpoint{}, nil
 }
 
+func (p *Past) SaveStep(context.Context, task.ID, string, []byte) error { return ErrNoRecord }
+
+func (p *Past) StepResult(_ context.Context, _ task.ID, _ string, size int) ([]byte, error) {
+	return nil, fmt.Errorf("the record does not have its %d bytes, which only the server keeps: replay with the server", size)
+}
+
 func (p *Past) Ran(context.Context, string) (duties.Ran, error) { return duties.Ran{}, nil }
 
 func (p *Past) SaveRan(context.Context, duties.Ran) error { return nil }
