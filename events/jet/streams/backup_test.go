@@ -551,7 +551,7 @@ func TestRestoreIsKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			delete(of.Config, "sources")
-			of.Config["num_replicas"] = layout.Replicas
+			of.Config["num_replicas"] = 1
 			of.Config["metadata"].(map[string]any)["millrace.restoring"] = "x"
 			var into struct {
 				Deliver string `json:"deliver_subject"`

@@ -64,11 +64,9 @@ func Restore(ctx context.Context, nc *nats.Conn, dir string, m Manifest, l Layou
 			}
 			var gap uint64
 			for try := range triesToRestore {
-				gap, err = restoreStream(ctx, nc, dir, is, replicas, m.Began.Format(time.RFC3339Nano))
+				gap, err = restoreStream(ctx, nc, dir, is, m.Began.Format(time.RFC3339Nano))
 				if errors.Is(err, ErrThere) && first && !r.Again {
 					r.Again = leftover(ctx, nc, is.Name)
-				} else if errors.Is(err, ErrThere) {
-					break
 				}
 				if err == nil || !r.Again {
 					break
@@ -80,6 +78,9 @@ func Restore(ctx context.Context, nc *nats.Conn, dir string, m Manifest, l Layou
 			}
 			if err == nil {
 				err = compare(ctx, nc, is, gap)
+			}
+			if err == nil && replicas > 1 {
+				err = spread(ctx, nc, is.Name, replicas)
 			}
 			if err != nil {
 				return r, err
@@ -99,7 +100,8 @@ func Restore(ctx context.Context, nc *nats.Conn, dir string, m Manifest, l Layou
 }
 
 // triesToRestore is how often a stream is restored that was removed before. A NATS server removes the
-// files of a stream when it has said that it is gone; two of one name can get in each other's way.
+// files of a stream when it has said that it is gone; two of one name can get in each other's way. In
+// a cluster the leader may still know the name when another server has said so.
 const triesToRestore = 8
 
 // leftover tells whether a cluster has the name of a stream and nothing else of it, as after a restore
@@ -170,8 +172,12 @@ func metadataOf(config map[string]json.RawMessage) (m map[string]string, err err
 	return m, err
 }
 
-// restoreStream makes a stream. It returns by how much the sequences of the log go on higher.
-func restoreStream(ctx context.Context, nc *nats.Conn, dir string, is SavedStream, replicas int, mark string) (gap uint64, err error) {
+// restoreStream makes a stream, on one server. It returns by how much the sequences of the log go on
+// higher.
+//
+// Not on several at once: in NATS server 2.15 the one that receives it crashes if another one of them
+// is elected meanwhile (processSnapshot of a stream that is not there).
+func restoreStream(ctx context.Context, nc *nats.Conn, dir string, is SavedStream, mark string) (gap uint64, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, is.Name, configFile))
 	if err != nil {
 		return 0, err
@@ -182,7 +188,7 @@ func restoreStream(ctx context.Context, nc *nats.Conn, dir string, is SavedStrea
 	}
 	delete(of.Config, "placement") // names servers of the old cluster
 	delete(of.Config, "sources")   // opening makes the log source the timers
-	of.Config["num_replicas"] = strconv.AppendInt(nil, int64(replicas), 10)
+	of.Config["num_replicas"] = json.RawMessage("1")
 	if is.Name == names.LogStream {
 		metadata, err := metadataOf(of.Config)
 		if err != nil {
@@ -217,14 +223,29 @@ func restoreStream(ctx context.Context, nc *nats.Conn, dir string, is SavedStrea
 	return gap, into.close(err)
 }
 
-// addLater stores what came while the backup was made.
+// spread has more servers of the cluster keep a stream. They copy it afterwards.
+func spread(ctx context.Context, nc *nats.Conn, name string, replicas int) error {
+	config, err := configOf(ctx, nc, name)
+	if err != nil {
+		return err
+	}
+	config["num_replicas"] = strconv.AppendInt(nil, int64(replicas), 10)
+	if err := insist(ctx, nc, names.APIUpdate+name, config, nil); err != nil {
+		return fmt.Errorf("have %d servers keep the stream %s: %w", replicas, name, err)
+	}
+	return nil
+}
+
+// addLater stores what came while the backup was made. The NATS server tells by the id what it has
+// stored without saying so.
 func addLater(ctx context.Context, nc *nats.Conn, path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	for in := json.NewDecoder(file); ; {
+	in := json.NewDecoder(file)
+	for n := 1; ; n++ {
 		var m laterMessage
 		if err := in.Decode(&m); errors.Is(err, io.EOF) {
 			return nil
@@ -232,10 +253,14 @@ func addLater(ctx context.Context, nc *nats.Conn, path string) error {
 			return err
 		}
 		maps.DeleteFunc(m.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "Nats-Expected-") })
-		ctx, cancel := context.WithTimeout(ctx, answered)
-		err := exchange(ctx, nc, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}, nil)
-		cancel()
-		if err != nil {
+		msg := &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}
+		if msg.Header == nil {
+			msg.Header = nats.Header{}
+		}
+		if msg.Header.Get(nats.MsgIdHdr) == "" {
+			msg.Header.Set(nats.MsgIdHdr, fmt.Sprintf("restore %s %d", path, n))
+		}
+		if err := again(ctx, func(ctx context.Context) error { return exchange(ctx, nc, msg, nil) }); err != nil {
 			return fmt.Errorf("store what came later on %s: %w", m.Subject, err)
 		}
 	}
