@@ -171,7 +171,7 @@ func (t *tasks) state(id task.ID) task.State {
 
 // holds checks that no other live task has the unique key of a task that is born or reopened.
 func (s *story) holds(v *Verifier, w *task.Work, r *events.Record) {
-	if w.Spec == nil || w.Spec.Unique.Key == "" {
+	if w.Spec == nil || w.Spec.Lock().Key == "" {
 		return
 	}
 	key, err := w.UniqueKey()
@@ -179,7 +179,7 @@ func (s *story) holds(v *Verifier, w *task.Work, r *events.Record) {
 		return
 	}
 	s.key = v.tasks.words.Number(key)
-	unique := w.Spec.Unique // a copy, because the record's memory is reused
+	unique := *w.Spec.Lock() // a copy, because the record's memory is reused
 	unique.Key, unique.While = "", slices.Clone(unique.While)
 	for i := range unique.While {
 		unique.While[i] = strings.Clone(unique.While[i])
@@ -191,7 +191,7 @@ func (s *story) holds(v *Verifier, w *task.Work, r *events.Record) {
 	}
 	v.book.Checked[CauseFirst]++
 	claimed, there := v.births.claimed[id]
-	if !there || claimed != s.key && !v.book.HidesText(w.Spec.Unique.Key) {
+	if !there || claimed != s.key && !v.book.HidesText(w.Spec.Lock().Key) {
 		s.found(v, CauseFirst, []uint64{r.Seq}, "born with the unique key %q, which it had not claimed", key)
 	}
 	delete(v.births.claimed, id)
@@ -217,6 +217,9 @@ func (v *Verifier) hold(s *story, h holder, r *events.Record) {
 			continue
 		}
 		t := task.Task{State: v.tasks.state(other.id), SubmittedAt: other.born}
+		if v.tasks.ran(other.id) {
+			t.Epoch = r.Seq // any
+		}
 		if birth.Locks(&t, h.unique, r.Fact.At) {
 			s.found(v, Limits, []uint64{other.seq, r.Seq}, "it and task %s live with the unique key %q at once", other.id, v.tasks.words.Text(s.key))
 		}

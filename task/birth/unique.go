@@ -38,6 +38,8 @@ type Claimant struct {
 	// message.
 	Submitted time.Time
 	Born, Seq uint64
+	// Ran tells that it has been started.
+	Ran bool
 	// Key is its own unique key. A claimant whose id already belonged to another task was never
 	// born under the key that it claimed.
 	Key string
@@ -48,6 +50,9 @@ func InTheWay(u *job.Unique, id task.ID, key string, claimants []Claimant, now t
 	for i := range claimants {
 		c := &claimants[i]
 		t := task.Task{State: c.State, SubmittedAt: c.Submitted}
+		if c.Ran {
+			t.Epoch = c.Born + 1 // any
+		}
 		if c.ID != id && c.ID != "" && c.Key == key && Locks(&t, u, now) {
 			return c
 		}
@@ -99,6 +104,9 @@ func ClaimedBy(u *job.Unique, known []Claimant, lapsed bool) *task.By {
 	}
 	if len(u.While) > 0 || u.TTL > 0 {
 		by.Unique = &job.Unique{While: u.While, TTL: u.TTL}
+		if u.OnConflict == job.ConflictCollapse {
+			by.Unique.OnConflict = u.OnConflict
+		}
 	}
 	return by
 }
@@ -112,7 +120,7 @@ func (KeyClaimed) isKeyEvent() {}
 // not.
 func Locks(t *task.Task, u *job.Unique, now time.Time) bool {
 	switch {
-	case t.State == task.Unknown:
+	case t.State == task.Unknown, u.OnConflict == job.ConflictCollapse && t.Epoch > 0:
 		return false
 	case u.TTL > 0 && now.After(t.SubmittedAt.Add(u.TTL.Std())):
 		return false
