@@ -142,7 +142,7 @@ func (r *Recorder) Do(ctx context.Context, t task.Task, c task.Command) (task.Ta
 // Move is [Recorder.Do] in place: t becomes what Do returns.
 func (r *Recorder) Move(ctx context.Context, t *task.Task, c task.Command) (task.Event, error) {
 	if again, ok := c.(task.Reopen); ok {
-		if key, err := t.UniqueKey(); err == nil && key != "" {
+		if key, err := t.UniqueKey(); err == nil && key != "" && t.Spec.Collapse == nil { // that holds its key before it begins
 			return r.reopenUnique(ctx, t, again, key)
 		}
 	}

@@ -73,6 +73,12 @@ func TestCollapse(t *testing.T) {
 				t.Errorf("after the end: %+v, %v", r, err)
 			}
 		}
+		if is, err = a.Rec.Load(t.Context(), first.ID); err != nil {
+			t.Fatal(err)
+		}
+		if again, _, err := a.Rec.Do(t.Context(), is, task.Reopen{}); err != nil || again.State != task.Pending {
+			t.Errorf("a retry while another waits: %v, %v", again.State, err)
+		}
 	})
 }
 

@@ -203,7 +203,7 @@ func (s *story) livesAgain(v *Verifier, r *events.Record) {
 		return
 	}
 	all := v.births.holders[s.key]
-	if i := slices.IndexFunc(all, func(h holder) bool { return h.id == s.id }); i >= 0 {
+	if i := slices.IndexFunc(all, func(h holder) bool { return h.id == s.id }); i >= 0 && all[i].unique.OnConflict != job.ConflictCollapse {
 		v.hold(s, all[i], r)
 	}
 }
