@@ -1,9 +1,12 @@
 package job
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"millrace/task/limit"
 	"millrace/task/value"
@@ -51,4 +54,153 @@ func (u *Unique) validate() error {
 		}
 	}
 	return limit.ValidKey("unique.key", u.Key)
+}
+
+// Collapse makes one task of several submissions: one that finds a task with the same key waiting for its
+// time joins that, and moves the time. Once the task has begun, the next submission makes another.
+type Collapse struct {
+	// Key names what belongs together, expanded like that of [Unique].
+	Key string `json:"key,omitempty" redact:"template" short:"text"`
+	// Quiet is how long no further submission must come before the task may start. At least 1ms, at most
+	// [MaxQuiet].
+	Quiet value.Duration `json:"quiet,omitempty"`
+	// Most is how long after the first submission it may start at the latest, whatever comes. Default: ten
+	// times Quiet. At least Quiet, at most ten times [MaxQuiet].
+	Most value.Duration `json:"most,omitempty"`
+	// Keep says whose parameters the task has: [KeepLast], the default, or [KeepAll].
+	Keep string `json:"keep,omitempty" redact:"word" words:"last,all"`
+}
+
+// Values of [Collapse.Keep].
+const (
+	KeepLast = "last" // those of the last submission
+	KeepAll  = "all"  // those of the last, and in [CollectedParam] those of each, the first in front
+)
+
+// CollectedParam is the parameter in which a task finds the parameters of all its submissions.
+const CollectedParam = "collected"
+
+// Bounds of a [Collapse]. A task that has taken MaxCollapsed submissions, or whose parameters have
+// MaxCollected bytes, may start at once, and the next submission makes another.
+const (
+	MaxQuiet     = 24 * time.Hour
+	MaxCollapsed = 1000
+	MaxCollected = 128 << 10
+)
+
+// ConflictCollapse is the [Unique.OnConflict] that follows from a collapse. No job file has it.
+const ConflictCollapse = "collapse"
+
+// whileCollapsing are the states in which a task with a collapse may have its key.
+var whileCollapsing = []string{"scheduled", "held"}
+
+// Lock returns what keeps other tasks with a key from being born: [Spec.Unique], or what a collapse says.
+// It is not to be modified.
+func (s *Spec) Lock() *Unique {
+	if c := s.Collapse; c != nil {
+		return &Unique{Key: c.Key, While: whileCollapsing, OnConflict: ConflictCollapse}
+	}
+	return &s.Unique
+}
+
+func (s *Spec) validateCollapse() error {
+	c := s.Collapse
+	switch {
+	case c == nil:
+		return nil
+	case c.Key == "":
+		return errors.New("collapse.key is missing: what the submissions that become one task have in common")
+	case c.Quiet < value.Duration(time.Millisecond) || c.Quiet.Std() > MaxQuiet:
+		return fmt.Errorf("collapse.quiet is %v, want 1ms to 24h", c.Quiet)
+	case c.Most != 0 && (c.Most < c.Quiet || c.Most.Std() > 10*MaxQuiet):
+		return fmt.Errorf("collapse.most is %v, want %v (collapse.quiet) to 240h", c.Most, c.Quiet)
+	case c.Keep != "" && c.Keep != KeepLast && c.Keep != KeepAll:
+		return fmt.Errorf("collapse.keep is %q, want %s or %s", c.Keep, KeepLast, KeepAll)
+	case s.Unique.Key != "":
+		return errors.New("collapse and unique are both set; a job has one of them")
+	case s.Signal != nil:
+		return errors.New("collapse does not go with a signal: a task that waits for one has no time to move")
+	case s.Parental():
+		return errors.New("collapse is for a job that runs itself, without steps, each or several nodes; submit the other job from it")
+	}
+	return limit.ValidKey("collapse.key", c.Key)
+}
+
+// Due is when a task may start whose first submission came at one time and the last at another.
+func (c *Collapse) Due(first, last time.Time) time.Time {
+	most := c.Most
+	if most == 0 {
+		most = 10 * c.Quiet
+	}
+	quiet, latest := last.Add(c.Quiet.Std()), first.Add(most.Std())
+	if latest.Before(quiet) {
+		return latest
+	}
+	return quiet
+}
+
+// Full tells whether a task takes no further submission, with the number and the size of those it has.
+func (c *Collapse) Full(n, size int) bool {
+	return n >= MaxCollapsed || c.Keep == KeepAll && size >= MaxCollected
+}
+
+// Collects makes the parameters of a first submission those of a task: with [KeepAll] they have a list of
+// themselves, unless they have one.
+func (c *Collapse) Collects(params json.RawMessage) (json.RawMessage, error) {
+	if c.Keep != KeepAll {
+		return params, nil
+	}
+	all, list, err := collected(params)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(params) > MaxCollected/4 && list == nil:
+		return nil, fmt.Errorf("params have %d bytes, want at most %d where collapse.keep is %s", len(params), MaxCollected/4, KeepAll)
+	case list != nil:
+		return params, nil
+	}
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	return listed(all, []json.RawMessage{params})
+}
+
+// Join returns the parameters of a task after another submission, whose own are what Collects returned.
+// If they cannot be joined, those of the other submission count.
+func (c *Collapse) Join(was, other json.RawMessage) json.RawMessage {
+	if c.Keep != KeepAll {
+		return other
+	}
+	_, before, _ := collected(was)
+	all, more, err := collected(other)
+	if err != nil {
+		return other
+	}
+	if joined, err := listed(all, slices.Concat(before, more)); err == nil {
+		return joined
+	}
+	return other
+}
+
+// collected returns parameters by name, and the list that they have; nil for none.
+func collected(params json.RawMessage) (all map[string]json.RawMessage, list []json.RawMessage, err error) {
+	all = map[string]json.RawMessage{}
+	if len(bytes.TrimSpace(params)) > 0 {
+		if err := json.Unmarshal(params, &all); err != nil {
+			return nil, nil, fmt.Errorf("params: %w", value.Plainly(err))
+		}
+	}
+	if has, there := all[CollectedParam]; there && json.Unmarshal(has, &list) != nil {
+		return nil, nil, fmt.Errorf("params.%s is not a list, and collapse.keep is %s: it gets one of what each submission gives", CollectedParam, KeepAll)
+	}
+	return all, list, nil
+}
+
+func listed(all map[string]json.RawMessage, list []json.RawMessage) (json.RawMessage, error) {
+	b, err := value.JSON(list)
+	if err != nil {
+		return nil, err
+	}
+	all[CollectedParam] = b
+	return value.JSON(all)
 }
