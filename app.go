@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 
 	"millrace/events/jet/request"
 	"millrace/service/client"
+	"millrace/service/rerun"
 	"millrace/task/birth"
 	"millrace/worker"
 )
@@ -31,11 +33,17 @@ type App struct {
 
 // Open connects to the server that the command line would use: that of $NATS_URL or $NATS_CONTEXT,
 // a `millrace dev` of this user on this machine, or the selected context of the nats command line.
+//
+// In a program that `millrace replay --with` has started it opens no server: workers of the App run recorded tasks
+// again, and nothing that they do reaches anybody.
 func Open(ctx context.Context) (*App, error) { return Connect(ctx, Options{}) }
 
 // Connect is [Open] for a server that the program names. The error wraps [ErrNoServer] if none can
 // be reached there.
 func Connect(ctx context.Context, o Options) (*App, error) {
+	if at := os.Getenv(rerun.Variable); at != "" {
+		return New(rerun.Dial(at).Client(), nil), nil
+	}
 	t, err := client.FindServer(o)
 	if err != nil {
 		return nil, fmt.Errorf("millrace: %w", err)

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"strconv"
-	"sync"
 	"time"
 
 	"millrace/service/client"
@@ -15,6 +12,7 @@ import (
 	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/worker"
+	"millrace/worker/steps"
 )
 
 // A function may have steps that are done once, however often it runs: [Step], [Sleep], [Await], [Call],
@@ -28,12 +26,12 @@ import (
 
 // ErrSuspended is why a step that waits returns to its function, which is to return that error, or one
 // that wraps it, at once. Another attempt goes on when the wait is over. It is no failure.
-var ErrSuspended = errors.New("the function waits, and goes on in another attempt")
+var ErrSuspended = steps.ErrSuspended
 
 // ErrChanged: the function comes to other steps than those that its task remembers, because its code has
 // changed since. The task ends in error, and keeps its steps: with the right code, a retry by an operator
 // goes on. [Version] lets old tasks go the old way; or the new code gets another name.
-var ErrChanged = errors.New("the function comes to other steps than before")
+var ErrChanged = steps.ErrChanged
 
 // ErrNoSignal: a signal did not come in time.
 var ErrNoSignal = errors.New("the signal did not come in time")
@@ -55,18 +53,7 @@ func (e *StepError) Error() string { return fmt.Sprintf("step %s: %s", e.Step, e
 // running is what a running function has in its context.
 type running struct {
 	app *App
-	of  *worker.Attempt
-
-	mu      sync.Mutex
-	next    int          // guarded by mu; how many of the remembered steps it has come to
-	fresh   []task.Step  // guarded by mu; steps that are done, and recorded with the next one
-	stopped error        // guarded by mu; why it comes to no more steps
-	busy    bool         // guarded by mu; a step is under way
-	replay  bool         // guarded by mu; steps that are not remembered are not done
-	park    *task.Park   // guarded by mu; what it waits for
-	told    int          // guarded by mu; how many it has recorded
-	spare   [4]task.Step // of fresh
-	handed  []task.Step  // guarded by mu; those of fresh that go with park
+	steps.Function
 }
 
 type runningKey struct{}
@@ -76,132 +63,15 @@ func runningOf(ctx context.Context, what string) (*running, error) {
 	if r == nil {
 		return nil, fmt.Errorf("millrace: %s: %w", what, ErrNotRunning)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.replay = r.replay || worker.Replays(ctx)
 	return r, nil
 }
 
-// steps are those that the task remembers.
-func (r *running) steps() []task.Step {
-	if d := r.of.Task.Durable; d != nil {
-		return d.Steps
-	}
-	return nil
-}
-
-// first is how many steps are done and recorded. The caller holds mu.
-func (r *running) first() int { return r.of.Task.Durable.Done() + r.told }
-
-// begin comes to a step. It returns what is remembered of it; nil if it is to be done. Then end must follow.
-func (r *running) begin(kind, name string) (*task.Step, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.stopped != nil:
-		return nil, r.stopped
-	case r.busy:
-		r.stopped = fmt.Errorf("millrace: %s is begun while another step is under way: steps come one after the other", called(kind, name))
-		return nil, r.stopped
-	}
-	all := r.steps()
-	if r.replay && (r.next == len(all) || all[r.next].Open) {
-		r.stopped = worker.Final(fmt.Errorf("millrace: %w: step %d is %s, of which the record has no outcome", ErrChanged, r.next+1, called(kind, name)))
-		return nil, r.stopped
-	}
-	if r.next == len(all) {
-		r.busy = true
-		return nil, nil
-	}
-	known := &all[r.next]
-	if known.Kind != kind || known.Name != name {
-		r.stopped = worker.Final(fmt.Errorf("millrace: %w: step %d was %s, and now is %s", ErrChanged, r.next+1, called(known.Kind, known.Name), called(kind, name)))
-		return nil, r.stopped
-	}
-	r.next++
-	r.busy = known.Open
-	return known, nil
-}
-
-func called(kind, name string) string {
-	if name == "" {
-		return kind
-	}
-	return kind + " " + strconv.Quote(name)
-}
-
-// end ends a step that begin has begun, with what is to be remembered. With later, that goes with the next
-// step, or before it, by settle.
-func (r *running) end(ctx context.Context, s task.Step, later bool) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.busy = false
-	s.At = r.of.Now().UTC().Truncate(time.Microsecond)
-	if r.fresh == nil {
-		r.fresh = r.spare[:0]
-	}
-	r.fresh = append(r.fresh, s)
-	if later {
+// ours names the package in an error of a step; nil stays nil.
+func ours(err error) error {
+	if err == nil {
 		return nil
 	}
-	return r.record(ctx, s.Kind, s.Name)
-}
-
-// settle records what is not recorded yet before a step takes effect that may have been made from it: an id,
-// for example, by which the outside knows the effect again. The step has been begun.
-func (r *running) settle(ctx context.Context, kind, name string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.fresh) == 0 {
-		return nil
-	}
-	err := r.record(ctx, kind, name)
-	r.busy = err == nil
-	return err
-}
-
-// record records the fresh steps. The caller holds mu.
-func (r *running) record(ctx context.Context, kind, name string) error {
-	if err := r.of.Remember(ctx, r.first(), r.fresh); err != nil {
-		r.stopped = fmt.Errorf("millrace: %s: %w", called(kind, name), err)
-		return r.stopped
-	}
-	r.told += len(r.fresh)
-	r.fresh = r.fresh[:0]
-	return nil
-}
-
-// leave ends a step that begin has begun, and that has come to nothing.
-func (r *running) leave() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.busy = false
-}
-
-// suspend ends the attempt while the function waits.
-func (r *running) suspend(p task.Park, with ...task.Step) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.busy, r.park = false, &p
-	r.handed = append(r.fresh, with...)
-	r.stopped = fmt.Errorf("millrace: %s: %w", called(p.Kind, p.Step), ErrSuspended)
-	return r.stopped
-}
-
-// ends returns what the attempt comes to, when its function has returned.
-func (r *running) ends(err error) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	all := r.steps()
-	switch {
-	case r.park != nil:
-		return worker.Suspend(*r.park, r.first(), r.handed)
-	case err == nil && r.stopped != nil:
-		return r.stopped // the function has gone on without the step
-	case err == nil && r.next < len(all):
-		return worker.Final(fmt.Errorf("millrace: %w: it ends before %s, which was step %d", ErrChanged, called(all[r.next].Kind, all[r.next].Name), r.next+1))
-	}
-	return err
+	return fmt.Errorf("millrace: %w", err)
 }
 
 // Step does a part of the function once. When it returns without an error, what do returned is in the log,
@@ -220,24 +90,18 @@ func Step[T any](ctx context.Context, name string, do func(context.Context) (T, 
 	if err != nil {
 		return out, err
 	}
-	known, err := r.begin(task.StepDo, name)
+	s, todo, err := r.Begin(ctx, name)
 	if err != nil {
-		return out, err
+		return out, ours(err)
 	}
-	s := task.Step{Name: name, Kind: task.StepDo}
-	if known != nil {
-		if s.Tries = known.Tries; !known.Open {
-			err := remembered(known, &out)
-			return out, err
-		}
+	if !todo {
+		err := remembered(&s, &out)
+		return out, err
 	}
 	of := settings{job: job.Job{Name: "step", Spec: job.Spec{Handler: "step"}}}.with(options)
 	if err := of.fault(); err != nil {
-		r.leave()
+		r.Leave()
 		return out, wrong(name, err)
-	}
-	if err := r.settle(ctx, s.Kind, name); err != nil {
-		return out, err
 	}
 	began := time.Now()
 	made, err := do(ctx)
@@ -246,34 +110,22 @@ func Step[T any](ctx context.Context, name string, do func(context.Context) (T, 
 			err = Final(fmt.Errorf("result: %w", err))
 		}
 	}
-	switch {
-	case err == nil:
-		s.Tries = 0
-		if err := r.end(ctx, s, false); err != nil {
-			return out, err
+	if err == nil {
+		if err := r.Done(ctx, s); err != nil {
+			return out, ours(err)
 		}
 		return made, nil
-	case ctx.Err() != nil: // the attempt is being stopped
-		r.leave()
+	}
+	if ctx.Err() != nil { // the attempt is being stopped
+		r.Leave()
 		return out, err
 	}
-	s.Tries++
-	s.Error = value.Cut(err.Error(), maxStepError)
-	due, _, again := of.job.Retry.Plan(job.Failure{
-		Class: value.Task, Final: worker.IsFinal(err), After: worker.PauseOf(err), Chance: rand.Float64(), Failures: s.Tries, At: r.of.Now(),
-	})
-	if again {
-		s.Open = true
-		return out, r.suspend(task.Park{Step: name, Kind: task.StepDo, Until: due}, s)
-	}
-	if err := r.end(ctx, s, false); err != nil {
-		return out, err
+	why := job.Failure{Final: worker.IsFinal(err), After: worker.PauseOf(err)}
+	if err := r.Failed(ctx, &s, why, err.Error(), of.job.Retry); err != nil {
+		return out, ours(err)
 	}
 	return out, failed(&s)
 }
-
-// maxStepError is how much of an error is remembered, in bytes.
-const maxStepError = 2000
 
 // remembered reads what a step gave.
 func remembered(s *task.Step, out any) error {
@@ -284,7 +136,7 @@ func remembered(s *task.Step, out any) error {
 		return nil
 	}
 	if err := json.Unmarshal(s.Result, out); err != nil {
-		return worker.Final(fmt.Errorf("millrace: %w: what %s gave is of another type: %w", ErrChanged, called(s.Kind, s.Name), value.Plainly(err)))
+		return worker.Final(fmt.Errorf("millrace: %w: what %s %s gave is of another type: %w", ErrChanged, s.Kind, s.Name, value.Plainly(err)))
 	}
 	return nil
 }
@@ -300,13 +152,7 @@ func Sleep(ctx context.Context, name string, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	switch known, err := r.begin(task.StepSleep, name); {
-	case err != nil || known != nil:
-		return err
-	case d <= 0:
-		return r.end(ctx, task.Step{Name: name, Kind: task.StepSleep}, true)
-	}
-	return r.suspend(task.Park{Step: name, Kind: task.StepSleep, Until: r.of.Now().Add(d)})
+	return ours(r.Sleep(ctx, name, d))
 }
 
 // Await waits for a signal by the name (`millrace task signal`, [Run.Signal], a button on pages), and
@@ -320,26 +166,14 @@ func Await[T any](ctx context.Context, name string, timeout time.Duration) (out 
 	if err := value.ValidName("signal", name); err != nil {
 		return out, fmt.Errorf("millrace: await: %w", client.Wrong(err))
 	}
-	known, err := r.begin(task.StepAwait, name)
+	data, came, err := r.Await(ctx, name, timeout)
 	switch {
 	case err != nil:
-		return out, err
-	case known == nil:
-		p := task.Park{Step: name, Kind: task.StepAwait}
-		if timeout > 0 {
-			p.Until = r.of.Now().Add(timeout)
-		}
-		return out, r.suspend(p)
-	case known.Error != "":
+		return out, ours(err)
+	case !came:
 		return out, fmt.Errorf("millrace: await %s: %w", name, ErrNoSignal)
 	}
-	var said struct{ Data json.RawMessage }
-	if err := remembered(known, &said); err != nil || len(said.Data) == 0 {
-		return out, err
-	}
-	is := *known
-	is.Result = said.Data
-	err = remembered(&is, &out)
+	err = remembered(&task.Step{Name: name, Kind: task.StepAwait, Result: data}, &out)
 	return out, err
 }
 
@@ -404,80 +238,53 @@ func All(ctx context.Context, name string, calls ...Child) error {
 	if err != nil || len(calls) == 0 {
 		return err
 	}
-	known, err := r.begin(task.StepCall, name)
+	var refused error
+	ended, err := r.Call(ctx, name, len(calls), func(i int, key string) (id ID, err error) {
+		id, refused = calls[i].spawn(ctx, key)
+		return id, refused
+	})
 	switch {
+	case refused != nil:
+		return refused
 	case err != nil:
-		return err
-	case known != nil:
-		all := map[string]task.Input{}
-		if err := remembered(known, &all); err != nil {
-			return err
+		if bad, ok := errors.AsType[steps.Invalid](err); ok {
+			err = client.Wrong(bad)
 		}
-		if len(all) != len(calls) {
-			return worker.Final(fmt.Errorf("millrace: %w: step %q had %d calls, and now has %d", ErrChanged, name, len(all), len(calls)))
-		}
-		for i, c := range calls {
-			c.take(name, all[strconv.Itoa(i)])
-		}
-		return nil
+		return fmt.Errorf("millrace: call %s: %w", name, err)
 	}
-	if err := r.settle(ctx, task.StepCall, name); err != nil {
-		return err
-	}
-	p := task.Park{Step: name, Kind: task.StepCall}
 	for i, c := range calls {
-		id, err := c.spawn(ctx, r.key(name, i))
-		if err != nil {
-			r.leave()
-			return err
-		}
-		p.Of = append(p.Of, task.Need{Task: id, Name: strconv.Itoa(i), When: job.WhenEnd})
+		c.take(name, ended[i])
 	}
-	if err := (&task.Needs{Of: p.Of}).Validate(); err != nil {
-		r.leave()
-		return fmt.Errorf("millrace: call %s: %w", name, client.Wrong(err))
-	}
-	return r.suspend(p)
-}
-
-// key is the key of a child: of the step at this place of the function, so that a step in a loop has others
-// each time.
-func (r *running) key(name string, i int) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return fmt.Sprintf("%s-%d-%d", name, r.first()+len(r.fresh), i)
+	return nil
 }
 
 // Now is the time at which the function first came here.
-func Now(ctx context.Context) (time.Time, error) {
-	return once(ctx, task.StepNow, func(of *worker.Attempt) time.Time { return of.Now().UTC().Round(0) })
+func Now(ctx context.Context) (is time.Time, err error) {
+	r, err := runningOf(ctx, task.StepNow)
+	if err != nil {
+		return is, err
+	}
+	return drawn[time.Time](task.StepNow)(r.Function.Now(ctx))
 }
 
 // NewID is an id that is drawn once.
-func NewID(ctx context.Context) (ID, error) {
-	return once(ctx, task.StepID, func(*worker.Attempt) ID { return client.NewID() })
+func NewID(ctx context.Context) (is ID, err error) {
+	r, err := runningOf(ctx, task.StepID)
+	if err != nil {
+		return is, err
+	}
+	return drawn[ID](task.StepID)(r.Function.NewID(ctx))
 }
 
-func once[T any](ctx context.Context, kind string, draw func(*worker.Attempt) T) (is T, err error) {
-	r, err := runningOf(ctx, kind)
-	if err != nil {
+// drawn reads what a step of a kind gave.
+func drawn[T any](kind string) func(json.RawMessage, error) (T, error) {
+	return func(text json.RawMessage, err error) (is T, _ error) {
+		if err != nil {
+			return is, ours(err)
+		}
+		err = remembered(&task.Step{Kind: kind, Result: text}, &is)
 		return is, err
 	}
-	known, err := r.begin(kind, "")
-	if err != nil {
-		return is, err
-	}
-	if known != nil {
-		err := remembered(known, &is)
-		return is, err
-	}
-	is = draw(r.of)
-	text, err := json.Marshal(is)
-	if err != nil {
-		r.leave()
-		return is, err
-	}
-	return is, r.end(ctx, task.Step{Kind: kind, Result: text}, true)
 }
 
 // Version lets code change under running tasks: it returns is for a task that comes here for the first
@@ -488,20 +295,5 @@ func Version(ctx context.Context, name string, is int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	r.mu.Lock()
-	all := r.steps()
-	passed := r.stopped == nil && r.next < len(all) && (all[r.next].Kind != task.StepAs || all[r.next].Name != name)
-	r.mu.Unlock()
-	if passed {
-		return 0, nil
-	}
-	known, err := r.begin(task.StepAs, name)
-	if err != nil {
-		return 0, err
-	}
-	if known != nil {
-		err := remembered(known, &is)
-		return is, err
-	}
-	return is, r.end(ctx, task.Step{Kind: task.StepAs, Name: name, Result: []byte(strconv.Itoa(is))}, true)
+	return drawn[int](task.StepAs)(r.Function.Version(ctx, name, is))
 }

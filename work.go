@@ -19,6 +19,7 @@ import (
 	"millrace/task/node"
 	"millrace/task/placement"
 	"millrace/worker"
+	"millrace/worker/steps"
 )
 
 // Work runs the tasks of functions until ctx ends, as a [Worker] with its defaults does.
@@ -88,12 +89,14 @@ func (w *Worker) Run(ctx context.Context, functions ...Handler) error {
 		return err
 	}
 	defer release()
+	var names []string
 	queues := slices.Clone(w.Queues)
 	for _, f := range functions {
 		h := f.handler()
 		if err := h.settings.fault(); err != nil {
 			return wrong(h.name, err)
 		}
+		names = append(names, h.name)
 		if q := cmp.Or(h.settings.job.Queue, placement.DefaultQueue); !slices.Contains(queues, q) {
 			queues = append(queues, q)
 		}
@@ -119,12 +122,18 @@ func (w *Worker) Run(ctx context.Context, functions ...Handler) error {
 	for _, f := range functions {
 		h := f.handler()
 		is.Handle(h.name, func(ctx context.Context, t task.Task) error {
-			r := &running{app: w.App, of: worker.FromContext(ctx)}
+			r := &running{w.App, steps.Function{Of: worker.FromContext(ctx)}}
 			ctx = context.WithValue(ctx, runningKey{}, r)
-			return r.ends(w.App.surround(&t, func(ctx context.Context) error { return h.run(ctx, &t) })(ctx))
+			return r.Ends(w.App.surround(&t, func(ctx context.Context) error { return h.run(ctx, &t) })(ctx))
 		})
 	}
-	if err := is.Run(ctx); err != nil {
+	run := is.Run
+	if past, again := c.Ground().Log.(interface {
+		Rerun(ctx context.Context, functions []string, run func(context.Context, task.Task) worker.Outcome) error
+	}); again {
+		run = func(ctx context.Context) error { return past.Rerun(ctx, names, is.Rerun) }
+	}
+	if err := run(ctx); err != nil {
 		return fmt.Errorf("millrace: %w", err)
 	}
 	return nil

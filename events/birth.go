@@ -184,7 +184,7 @@ func (r *Recorder) SettleBirth(ctx context.Context, f *Fact, seq uint64) error {
 
 func (r *Recorder) settleBirth(ctx context.Context, id task.ID, birth task.Recorded) error {
 	t := task.Evolve(task.Task{ID: id}, birth)
-	if err := r.NeedsStay(ctx, &t); err != nil {
+	if _, err := r.NeedsStay(ctx, &t); err != nil {
 		return err
 	}
 	if !t.Waiting() {

@@ -152,28 +152,28 @@ func (r *Recorder) outlives(ctx context.Context, t *task.Task) error {
 
 // NeedsStay makes sure that what a held task needs stays, if the horizon is on its way past it: a server
 // may have found a moment ago that nobody needs it. If it is too late, the task is cancelled, and the
-// error wraps [ErrNeedForgotten]. Needed children stay with their parent. Whoever submits a task asks
-// at once, and the sweep for one whose submitter has died.
-func (r *Recorder) NeedsStay(ctx context.Context, t *task.Task) error {
+// error wraps [ErrNeedForgotten]; ended is false if another call had cancelled it. Needed children stay
+// with their parent. Whoever submits a task asks at once, and the sweep for one whose submitter has died.
+func (r *Recorder) NeedsStay(ctx context.Context, t *task.Task) (ended bool, err error) {
 	if t.Needs == nil || t.Parent != "" {
-		return nil
+		return false, nil
 	}
 	h, err := r.Horizon(ctx)
 	if err != nil || h.Below == 0 {
-		return err
+		return false, err
 	}
 	for _, need := range t.Needs.Of {
 		switch _, err := r.CarryTask(ctx, need.Task, h.Below); {
 		case errors.Is(err, ErrForgotten) && !h.Older(need.Task.Time()): // it may be born yet
 		case errors.Is(err, ErrForgotten):
 			err = fmt.Errorf("%w: task %s", ErrNeedForgotten, need.Task)
-			_, _, failed := r.Do(ctx, *t, task.Cancel{Reason: err.Error()})
-			return errors.Join(err, failed)
+			_, did, failed := r.Do(ctx, *t, task.Cancel{Reason: err.Error()})
+			return did != nil, errors.Join(err, failed)
 		case err != nil:
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // StepHorizon records a step of the horizon behind the last known one. It is false if another server

@@ -299,7 +299,7 @@ func (r *Recorder) claimants(ctx context.Context, ids ...task.ID) ([]birth.Claim
 		}
 		t := FoldTask(id, records)
 		key, _ := t.UniqueKey() // a task without a key was not born under this one
-		all[i] = birth.Claimant{ID: id, State: t.State, Submitted: t.SubmittedAt, Born: birthIn(records), Seq: t.Seq, Ran: t.Epoch > 0, Key: key}
+		all[i] = birth.Claimant{ID: id, State: t.State, Submitted: t.SubmittedAt, Born: birthIn(records), Seq: t.Seq, Takes: t.Takes(), Key: key}
 	}
 	return all, nil
 }

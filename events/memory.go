@@ -443,6 +443,16 @@ func (m *Memory) Import(records []Record) {
 	}
 }
 
+// Restore makes the log hold these records, as [Memory.Import] adds them, and nothing else.
+func (m *Memory) Restore(records []Record) {
+	m.mu.Lock()
+	is := NewMemory(m.now, m.ackWait)
+	m.records, m.trimmed, m.tasks, m.nodes, m.asked, m.heads = nil, 0, is.tasks, is.nodes, is.asked, is.heads
+	m.offers, m.acked, m.timers, m.queues = nil, nil, is.timers, is.queues
+	m.mu.Unlock()
+	m.Import(records)
+}
+
 // All returns the whole log.
 func (m *Memory) All() []Record {
 	m.mu.Lock()

@@ -36,7 +36,7 @@ func full() map[Type]Fact {
 		Spec: &job.Spec{
 			Run: &job.Run{Argv: []string{"convert", "--quality", "85", "a <b>.png"}, Dir: "/srv/images", Env: map[string]string{"LANG": "C.UTF-8"}, Stdin: job.StdinOpen, Messages: job.MessagesKeyed, ParamsEnv: true, Encoding: "gbk",
 				User: "images", EnvClear: true, Inherit: []string{"TERM"}, EnvFiles: []string{".env"}, Secrets: map[string]job.Secret{"KEY": {File: "/run/secrets/key"}},
-				Image: "alpine:3.22", Pull: job.PullAlways, Mounts: []string{"/srv/data:/data:ro"}, Network: "none", Runtime: "podman"},
+				Program: "python3 app.py", Handler: "resize", Image: "alpine:3.22", Pull: job.PullAlways, Mounts: []string{"/srv/data:/data:ro"}, Network: "none", Runtime: "podman"},
 			Timeout: job.Timeout{Pending: value.Duration(time.Hour), Assign: value.Duration(10 * time.Minute), Run: value.Duration(90 * time.Second), Extend: value.Duration(time.Hour), Total: value.Duration(6 * time.Hour), Idle: value.Duration(30 * time.Second), Heartbeat: value.Duration(time.Minute), Stop: value.Duration(5 * time.Second), Setup: value.Duration(2 * time.Minute)},
 			Retry: job.Retry{Max: 3, Backoff: job.BackoffLinear, Min: value.Duration(2 * time.Second), MaxDelay: value.Duration(time.Minute),
 				Jitter: 0.5, On: []string{value.Exit, value.Network}, NotOn: []string{value.Memory, "exit=64-78"}, AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute), Budget: value.Duration(time.Hour)},
@@ -189,11 +189,11 @@ func sampleFold(w task.Work, u *task.Usage, asked *placement.Asked) task.Task {
 		Failures: 2, Losses: 1, FailedOn: "w2", Avoids: []string{"w2"}, Begun: noon, Handed: &task.Handed{Home: "images.8", Until: noon, Asked: asked},
 		Late: 1, Dismissed: &task.Dismissal{At: noon, By: "ops", Reason: "seen"}, CancelAsked: &task.CancelAsked{By: "ops", Reason: "wrong input"},
 		SubmittedAt: noon, Due: noon, Since: noon, StartedAt: noon, EndedAt: noon, Ran: value.Duration(time.Second), Extended: noon, CancelBy: noon,
-		Rivals: []task.Rival{{Seq: 41, At: noon, Work: w, Due: noon, RetryOf: "01JNA0RETRY000000000000000"}}, Life: 50, EndSeq: 55, Again: "transform/0", Collapsed: 2, CollapsedOf: []task.ID{"01JNA0CH11D000000000000000"},
+		Rivals: []task.Rival{{Seq: 41, At: noon, Work: w, Due: noon, RetryOf: "01JNA0RETRY000000000000000"}}, Life: 50, EndSeq: 55, Again: "transform/0", Collapsed: 2, Collected: 14, CollapsedOf: []task.ID{"01JNA0CH11D000000000000000"},
 		Children: &task.Children{AtSeq: 51, Names: []string{"w1"}, Spares: []string{"w4"}}, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: u,
 		Durable: &task.Durable{
 			Steps:  []task.Step{{Name: "charge", Kind: task.StepDo, Result: json.RawMessage(`{"receipt":"r-7"}`), At: noon, Took: value.Duration(time.Second)}},
-			Parked: &task.Parked{Park: task.Park{Step: "thumbs", Kind: task.StepCall, Until: noon, Of: []task.Need{{Task: "01JNA0CH11D000000000000000", Name: "0", When: job.WhenEnd}}}, Before: w.Needs},
+			Parked: &task.Parked{Park: task.Park{Step: "thumbs", Kind: task.StepCall, Until: noon, Of: []task.Need{{Task: "01JNA0CH11D000000000000000", Name: "0", When: job.WhenEnd}}}, Since: noon, Before: w.Needs},
 		},
 	}
 }

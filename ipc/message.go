@@ -41,6 +41,10 @@ const (
 	// TypeReady reports that the program has set itself up and begins its work. It may have any
 	// payload.
 	TypeReady = "READY"
+	// TypeStep comes to a step of a durable function; see [Message.Step]. TypeStepped says what such
+	// a step gave; see [Message.End]. They are for resident programs.
+	TypeStep    = "STEP"
+	TypeStepped = "STEPPED"
 	// TypeHello is the first message of a resident program; see [Message.Hello]. Only such programs
 	// may send it, and TypeDone.
 	TypeHello = "HELLO"
@@ -63,7 +67,7 @@ const (
 // fromProcess lists the types that a process may send.
 var fromProcess = []string{
 	TypeStatus, TypeProgress, TypeMetric, TypeLog, TypeError, TypeInsertData, TypeResult,
-	TypeHeartbeat, TypeExtend, TypeCheckpoint, TypeSpawn, TypeReady, TypeHello, TypeDone,
+	TypeHeartbeat, TypeExtend, TypeCheckpoint, TypeSpawn, TypeReady, TypeStep, TypeStepped, TypeHello, TypeDone,
 }
 
 // Bounds of a message; a message beyond them is refused.
@@ -225,6 +229,10 @@ func (m Message) check() (err error) {
 		_, err = m.Extension()
 	case TypeSpawn:
 		_, err = m.Spawn()
+	case TypeStep:
+		_, err = m.Step()
+	case TypeStepped:
+		_, err = m.End()
 	case TypeInsertData:
 		switch kind(m.Payload) {
 		case '{', 'n', 0:

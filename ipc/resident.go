@@ -46,7 +46,7 @@ func stray(typ string) Message {
 
 // speaks tells whether a type has a meaning in this stream.
 func (r *Reader) speaks(typ string) bool {
-	return r.gate.Turns != nil || typ != TypeHello && typ != TypeDone
+	return r.gate.Turns != nil || typ != TypeHello && typ != TypeDone && typ != TypeStep && typ != TypeStepped
 }
 
 // parse is that of the package, for the types of this stream.
@@ -102,15 +102,15 @@ func (m Message) Hello() (h Hello, err error) {
 	return h, nil
 }
 
-// End is the payload of a DONE.
+// End is the payload of a DONE, which ends a task, and of a STEPPED, which ends a step.
 type End struct {
-	// Result is the task's result, or nil.
+	// Result is the result, or nil.
 	Result json.RawMessage `json:"result"`
 	// Error is why it failed, or nil.
 	Error *Failure `json:"error"`
 }
 
-// End reads the payload of a DONE; none is a success without a result. It returns an error if the
+// End reads the payload of a DONE or a STEPPED; none is a success without a result. It returns an error if the
 // payload has another form; that does not happen to a message from a [Reader].
 func (m Message) End() (e End, err error) {
 	if len(m.Payload) == 0 {
@@ -123,4 +123,29 @@ func (m Message) End() (e End, err error) {
 		e.Error.Message = "the handler has failed without a message"
 	}
 	return e, nil
+}
+
+// Step is the payload of a STEP: the next step to which a function comes.
+type Step struct {
+	// Kind is step, sleep, await, call, now, id or version. Name is the function's own for it.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Retry says when a step is tried again, in the form of `retry` of a job.
+	Retry json.RawMessage `json:"retry"`
+	// For is how long a sleep takes, and Timeout how long a signal may take; 0 for ever.
+	For     Span `json:"for"`
+	Timeout Span `json:"timeout"`
+	// Of are the children of a call, each in the form of a SPAWN without a key.
+	Of []json.RawMessage `json:"of"`
+	// Is is the version.
+	Is int `json:"is"`
+}
+
+// Step reads the payload of a STEP. It returns an error if that has another form; that does not happen
+// to a message from a [Reader].
+func (m Message) Step() (s Step, err error) {
+	if err = unmarshal(m.Payload, &s); err != nil {
+		return s, fmt.Errorf("payload of %s: %w", m.Type, value.Plainly(err))
+	}
+	return s, nil
 }

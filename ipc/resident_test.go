@@ -20,10 +20,10 @@ func TestTurns(t *testing.T) {
 		{`{"v":1,"type":"HEARTBEAT","key":"now"}`, `HEARTBEAT `, `bare HEARTBEAT `},
 		{`{"v":1,"type":"HEARTBEAT","key":"before"}`, `bare HEARTBEAT `, `bare HEARTBEAT `},
 		{`{"v":1,"type":"HEARTBEAT"}`, `bare HEARTBEAT `, `bare HEARTBEAT `},
-		{`{"v":1,"type":"STEP","key":"now","id":"7","payload":{"name":"charge"}}`, `? "STEP" 7`, `text`},
+		{`{"v":1,"type":"LEAP","key":"now","id":"7","payload":{"name":"charge"}}`, `? "LEAP" 7`, `text`},
 		{`{"v":2,"type":"RESULT","key":"now","payload":1}`, `? "RESULT"`, `text`},
-		{`{"v":1,"type":"STEP","key":"before"}`, `text`, `text`},
-		{`{"type":"STEP","text":"now"}`, `text`, `text`},
+		{`{"v":1,"type":"LEAP","key":"before"}`, `text`, `text`},
+		{`{"type":"LEAP","text":"now"}`, `text`, `text`},
 		{`hello`, `text`, `text`},
 	} {
 		for now, want := range map[string]string{"now": c.during, "": c.between} {
@@ -48,7 +48,7 @@ func TestTurns(t *testing.T) {
 		}
 	}
 	// To any other program they are text.
-	for _, typ := range []string{TypeHello, TypeDone} {
+	for _, typ := range []string{TypeHello, TypeDone, TypeStep, TypeStepped} {
 		r := NewReader(strings.NewReader(`{"v":1,"type":"` + typ + `","payload":{}}`))
 		if item, err := r.Next(); item.IsMessage() || item.Withheld != "" || err != nil {
 			t.Errorf("%s is %+v, %v", typ, item, err)

@@ -47,6 +47,23 @@ type Receipt struct {
 	Task string `json:"task,omitempty"`
 	// Until is when the run timeout passes after an EXTEND.
 	Until time.Time `json:"until,omitzero"`
+	// Step answers a STEP or a STEPPED.
+	Step *Outcome `json:"step,omitempty"`
+}
+
+// Outcome is what becomes of a step. The zero value means that the program is to do it, or that what it
+// gave is remembered.
+type Outcome struct {
+	// Known means that it was done before, and Value is what it gave.
+	Known bool            `json:"known,omitempty"`
+	Value json.RawMessage `json:"value,omitempty"`
+	// Failed says why it has failed for good, and Tries how often it was tried. A signal that did not
+	// come in time is a failure.
+	Failed string `json:"failed,omitempty"`
+	Tries  int    `json:"tries,omitempty"`
+	// Suspended means that it waits: the handler must return at once, and its task goes on behind the step
+	// in another attempt.
+	Suspended bool `json:"suspended,omitempty"`
 }
 
 // Init is the first message to a process.

@@ -1,9 +1,13 @@
 package millracetest
 
 import (
+	"context"
 	"reflect"
 	"testing"
 	"testing/synctest"
+
+	"millrace"
+	"millrace/worker"
 )
 
 // CrashEverywhere plays a test again and again, and loses the node at another moment each time: before and after each
@@ -37,4 +41,52 @@ func CrashEverywhere[T any](t *testing.T, play func(t *testing.T, w *World) T) {
 			}
 		}
 	}
+}
+
+// between is a place of a function where its node is to be lost.
+type between struct {
+	function, step, next string
+	lost                 bool // guarded by mu of the world
+}
+
+// CrashBetween loses the node of the first task of a function that comes to the step next behind step, once: what
+// step gave is remembered, what stands between the two was done, and next has not begun. "" as step is the beginning of
+// the function, as next its end. Steps without a name go by their kind, such as id. The test fails if no task comes
+// there.
+func (w *World) CrashBetween(f millrace.Handler, step, next string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := &between{function: millrace.NameOf(f), step: step, next: next}
+	w.between = append(w.between, b)
+	w.t.Cleanup(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !b.lost {
+			w.t.Errorf("millracetest: no task of %s came from step %q to step %q", b.function, step, next)
+		}
+	})
+}
+
+// cross is the middleware that loses the nodes of [World.CrashBetween].
+func (w *World) cross(ctx context.Context, t *millrace.Task, next func(context.Context) error) error {
+	at := ""
+	come := func(behind, step string) error {
+		at = step
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, b := range w.between {
+			if b.lost || *b != (between{function: t.Spec.Handler, step: behind, next: step}) {
+				continue
+			}
+			b.lost = true
+			w.house.lose(t.Node)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		return nil
+	}
+	if err := next(worker.AtSteps(ctx, come)); err != nil {
+		return err
+	}
+	return come(at, "")
 }

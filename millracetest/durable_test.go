@@ -79,3 +79,41 @@ func TestDurable(t *testing.T) {
 		t.Errorf("%d tasks, which did %+v again", n, l)
 	}
 }
+
+// A node is lost between two steps: what stands there is done again, and no step is.
+func TestCrashBetween(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][2]string{{"", "charge"}, {"charge", "grace"}, {"grace", "send"}, {"send", ""}} {
+		millracetest.Run(t, func(t *testing.T, w *millracetest.World) {
+			steps, between := map[string]int{}, 0
+			step := func(ctx context.Context, name string) error {
+				between++
+				_, err := millrace.Step(ctx, name, func(context.Context) (struct{}, error) { steps[name]++; return struct{}{}, nil })
+				return err
+			}
+			order := millrace.Action("order", func(ctx context.Context, _ string) error {
+				if err := step(ctx, "charge"); err != nil {
+					return err
+				}
+				if err := millrace.Sleep(ctx, "grace", time.Hour); err != nil {
+					return err
+				}
+				return step(ctx, "send")
+			})
+			w.Work(order)
+			w.CrashBetween(order, c[0], c[1])
+			run, err := order.Submit(t.Context(), w.App, "shoe")
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.RunUntilIdle()
+			is, err := run.Task(t.Context())
+			if err != nil || is.State.String() != "finished" || is.Attempt != 3 || steps["charge"] != 1 || steps["send"] != 1 {
+				t.Errorf("%q: %s in attempt %d, with %v: %v", c, is.State, is.Attempt, steps, err)
+			}
+			if between <= 3 { // two attempts without a crash come to three places
+				t.Errorf("%q: only %d places between steps were passed", c, between)
+			}
+		})
+	}
+}

@@ -39,6 +39,7 @@ type house struct {
 	model   *whatif.ReadModel    // guarded by mu
 	sched   *scheduler.Scheduler // called with mu
 	changed chan struct{}        // guarded by mu; closed when the log has grown
+	armed   map[string]armed     // guarded by mu; timers of schedules
 
 	aside   sync.Mutex
 	hints   map[node.ID]func(task.ID)     // guarded by aside, as all below
@@ -56,12 +57,12 @@ func newHouse() *house {
 	h := &house{
 		model: whatif.NewReadModel(), changed: make(chan struct{}), hints: map[node.ID]func(task.ID){}, watched: map[task.ID]map[int]func(){},
 		printed: map[task.ID][]output.Lines{}, kept: map[task.ID][]output.Records{}, marks: map[task.ID]output.Checkpoint{},
-		ran: map[string]duties.Ran{}, workers: map[node.ID]*port{},
+		ran: map[string]duties.Ran{}, workers: map[node.ID]*port{}, armed: map[string]armed{},
 	}
 	h.Memory = events.NewMemory(time.Now, ackWait)
 	h.rec = &events.Recorder{Log: h.Memory, Actor: "test", Hints: h, Now: time.Now, NewID: events.NewID}
 	h.sched = scheduler.New(h.Memory, h.model, beats{h.Memory}, scheduler.Config{
-		Settings: duties.Settings{AckWait: ackWait}, Births: births{h, true}, Limits: h.model, Timed: h.model, Timers: h.Memory, Hints: h,
+		Settings: duties.Settings{AckWait: ackWait}, Births: births{h, true}, Schedules: ticks{h}, Ticks: ticks{h}, Limits: h.model, Timed: h.model, Timers: h.Memory, Hints: h,
 		Flap: node.FlapPolicy{Limit: -1}, Refusing: 1, Now: time.Now,
 	})
 	return h
@@ -97,11 +98,14 @@ func (h *house) run(ctx context.Context) {
 	}
 }
 
-// due is when a duty of a task is over, at the latest at a time.
+// due is when a duty of a task is over or a tick of a schedule is due, at the latest at a time.
 func (h *house) due(at time.Time) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
+	for _, is := range h.armed {
+		at = sooner(at, is.tick.Due)
+	}
 	for t := range h.model.All() {
 		if t.State.Terminal() {
 			continue
@@ -137,6 +141,9 @@ func (h *house) observe(ctx context.Context, records []events.Record) (next time
 	for i := range steps {
 		is := &steps[i]
 		h.tell(is.Record.Fact.Task)
+		if def := is.Record.Fact.Def; def.Kind() == task.DefSchedule {
+			ticks{h}.define(ctx, def.Name())
+		}
 		if is.Task == nil || is.Is.State == is.Was.State {
 			continue
 		}
@@ -147,6 +154,8 @@ func (h *house) observe(ctx context.Context, records []events.Record) (next time
 			_ = h.sched.Follow(ctx, is.Task.ID)
 		}
 	}
+	ticks{h}.fire(ctx)
+	_ = h.sched.ReleaseTicks(ctx)
 	next, _ = h.sched.Look(ctx)
 	if len(records) > 0 {
 		close(h.changed)
@@ -234,8 +243,8 @@ func (h *house) Kept(_ context.Context, id task.ID, _ bool, each func(output.Rec
 
 // Definitions are facts here as elsewhere; nothing keeps copies of them.
 
-// define stores a definition, or removes it if text is nil.
-func (h *house) define(ctx context.Context, def task.Def, text []byte, actor string) (revision uint64, changed bool, err error) {
+// define stores a definition, or removes it if text is nil. The event is what as makes of it.
+func (h *house) define(ctx context.Context, def task.Def, text []byte, actor string, as func(task.Edition) task.DefinitionEvent) (revision uint64, changed bool, err error) {
 	was, err := h.Definition(ctx, def)
 	if err != nil || text != nil && was.Says(text) {
 		return was.Revision, false, err
@@ -244,15 +253,14 @@ func (h *house) define(ctx context.Context, def task.Def, text []byte, actor str
 	if err != nil {
 		return 0, false, err
 	}
-	var e task.DefinitionEvent = task.DefinitionApplied{Edition: next}
-	if text == nil {
-		e = task.DefinitionRemoved{Revision: next.Revision}
-	}
+	e := as(next)
 	now := time.Now().UTC()
 	f := &events.Fact{ID: events.NewID(now), At: now, Actor: actor, Type: events.TypeOf(e), Def: def, Event: e}
 	_, err = h.Append(ctx, f, was.Head)
 	return next.Revision, err == nil, err
 }
+
+func applied(e task.Edition) task.DefinitionEvent { return task.DefinitionApplied{Edition: e} }
 
 func (h *house) DefinitionAt(ctx context.Context, def task.Def, _ uint64) (task.Definition, error) {
 	return h.Definition(ctx, def)
@@ -266,7 +274,7 @@ func (h *house) PutJobFrom(ctx context.Context, j job.Job, actor string, _ task.
 	if err != nil {
 		return 0, false, err
 	}
-	return h.define(ctx, task.Named(task.DefJob, j.Name), text, actor)
+	return h.define(ctx, task.Named(task.DefJob, j.Name), text, actor, applied)
 }
 
 func (h *house) Job(ctx context.Context, name string) (definitions.StoredJob, error) {
@@ -291,7 +299,7 @@ func (h *house) PutSchedule(ctx context.Context, d schedule.Definition, actor st
 	if err != nil {
 		return 0, false, err
 	}
-	return h.define(ctx, task.Named(task.DefSchedule, d.Name), text, actor)
+	return h.define(ctx, task.Named(task.DefSchedule, d.Name), text, actor, applied)
 }
 
 func (h *house) Schedule(ctx context.Context, name string) (schedule.Stored, error) {
@@ -319,7 +327,9 @@ func (h *house) RemoveSchedule(ctx context.Context, name, actor string) error {
 	if _, err := h.Schedule(ctx, name); err != nil {
 		return err
 	}
-	_, _, err := h.define(ctx, task.Named(task.DefSchedule, name), nil, actor)
+	_, _, err := h.define(ctx, task.Named(task.DefSchedule, name), nil, actor, func(e task.Edition) task.DefinitionEvent {
+		return task.DefinitionRemoved{Revision: e.Revision}
+	})
 	return err
 }
 
@@ -340,7 +350,7 @@ func (births) PinFiles(context.Context, *job.Files) (*job.Files, error) {
 
 func (births) DeclareAll(context.Context, []*task.Work, string) error { return nil } // the log in memory sees to it
 
-func (b births) Waiting(_ context.Context, queue string, most int) (n int, err error) {
+func (b births) Waiting(_ context.Context, queue string, most int) (n int, handed uint64, err error) {
 	if !b.held {
 		b.h.mu.Lock()
 		defer b.h.mu.Unlock()
@@ -350,7 +360,7 @@ func (b births) Waiting(_ context.Context, queue string, most int) (n int, err e
 			n++
 		}
 	}
-	return n, nil
+	return n, 0, nil
 }
 
 // beats are the heartbeats, as the scheduler sees them.

@@ -196,6 +196,13 @@ func (l lease) Extend(ctx context.Context) error {
 	return l.Lease.Extend(ctx)
 }
 
+// lose loses a node.
+func (h *house) lose(name string) {
+	h.aside.Lock()
+	defer h.aside.Unlock()
+	h.workers[node.ID(name)].lose()
+}
+
 // lost tells whether the node of a worker was lost.
 func (h *house) lost(name string) bool {
 	h.aside.Lock()

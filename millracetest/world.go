@@ -38,7 +38,6 @@ import (
 	"time"
 
 	"millrace"
-	"millrace/events"
 	"millrace/service/client"
 	"millrace/task"
 )
@@ -51,11 +50,12 @@ type World struct {
 	t     *testing.T
 	house *house
 
-	mu     sync.Mutex
-	faults map[fault]error // guarded by mu
-	nodes  int             // guarded by mu
-	all    sync.WaitGroup  // of workers
-	ended  bool            // guarded by mu
+	mu      sync.Mutex
+	faults  map[fault]error // guarded by mu
+	between []*between      // guarded by mu
+	nodes   int             // guarded by mu
+	all     sync.WaitGroup  // of workers
+	ended   bool            // guarded by mu
 }
 
 // fault is an attempt that fails.
@@ -83,15 +83,9 @@ func New(t *testing.T) *World {
 		}()
 		synctest.Wait()
 	}()
-	return newWorld(t, nil)
-}
-
-// newWorld is New behind a past: records of another log.
-func newWorld(t *testing.T, past []events.Record) *World {
 	w := &World{t: t, house: newHouse(), faults: map[fault]error{}}
-	w.house.Import(past)
 	w.App = millrace.New(client.On(client.Ground{Log: w.house, Hints: w.house, News: w.house, Outputs: w.house, Definitions: w.house}, births{h: w.house}, "test"), nil)
-	w.App.Use(w.fail)
+	w.App.Use(w.fail, w.cross)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.house.run(ctx) }()

@@ -509,3 +509,57 @@ func benchmarkPast(b *testing.B, with func(i int, w *task.Work)) {
 		return err
 	})
 }
+
+// BenchmarkPlanned asks what a grid of 50 schedules asks: for the tasks of a fortnight and of as many as an answer
+// looks up at most, and for the skips, among many tasks.
+func BenchmarkPlanned(b *testing.B) {
+	n := *pastTasks
+	store, err := Open(filepath.Join(b.TempDir(), "read.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	f, err := newFold(b.Context(), store, DefaultCacheSize)
+	if err != nil {
+		b.Fatal(err)
+	}
+	at, spec := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC), &job.Spec{Run: &job.Run{Argv: []string{"true"}}}
+	ids := make([]task.ID, n)
+	var records []events.Record
+	for i := range n {
+		at = at.Add(10 * time.Millisecond)
+		ids[i] = task.ID(ulidAt(at, i))
+		work := task.Work{Job: "noop", Spec: spec, Route: "default.5", Origin: task.Origin{Schedule: fmt.Sprint("s", i%50), Tick: at}}
+		is := events.Fact{ID: string(ids[i]), At: at, Task: ids[i], Event: task.Submitted{Work: work}}
+		raw, err := events.Encode(nil, &is)
+		if err != nil {
+			b.Fatal(err)
+		}
+		records = append(records, events.Record{Seq: uint64(i + 1), Kind: events.KindOffer, Fact: is, Raw: raw})
+		if len(records) == DefaultMaxBatch || i == n-1 {
+			if err := f.apply(b.Context(), records); err != nil {
+				b.Fatal(err)
+			}
+			records = records[:0]
+		}
+	}
+	if err := f.w.close(); err != nil {
+		b.Fatal(err)
+	}
+	for _, looked := range []int{700, 1500} {
+		from := 0
+		benchmarkQuery(b, fmt.Sprint(looked), func() error {
+			var some []task.ID
+			for i := range looked {
+				some = append(some, ids[(from+i*(n/looked))%n])
+			}
+			from += 17
+			all, err := store.Planned(b.Context(), some)
+			if err == nil && len(all) != looked {
+				err = fmt.Errorf("%d of %d are known", len(all), looked)
+			}
+			return err
+		})
+	}
+	benchmarkQuery(b, "skips", func() error { _, err := store.Skips(b.Context(), at.Add(-24*time.Hour)); return err })
+}

@@ -18,6 +18,7 @@ import (
 var (
 	_ view.Model  = (*Store)(nil)
 	_ view.Summed = (*Store)(nil)
+	_ view.Ticked = (*Store)(nil)
 )
 
 // Point implements [view.Model]. It does not know when the log stored the last message.

@@ -107,6 +107,22 @@ func (s *Store) Schedules(ctx context.Context, since time.Time) (all map[string]
 	return all, at, err
 }
 
+// Skips returns the decisions since a time by which ticks got no task.
+func (s *Store) Skips(ctx context.Context, since time.Time) (all []view.TickDecision, err error) {
+	err = s.now(ctx, "look at the ticks of schedules", func(p *past.View) error { all, err = p.Skips(ctx, since); return err })
+	return all, err
+}
+
+// Planned returns what is known of these tasks.
+func (s *Store) Planned(ctx context.Context, ids []task.ID) (map[task.ID]view.Planned, error) {
+	now, err := s.Known(ctx, ids)
+	all := make(map[task.ID]view.Planned, len(now))
+	for i := range now {
+		all[now[i].ID] = view.PlannedOf(&now[i])
+	}
+	return all, err
+}
+
 // LastOfJobs returns the latest task without a parent of each job.
 func (s *Store) LastOfJobs(ctx context.Context) (last map[string]task.Task, at uint64, err error) {
 	err = s.now(ctx, "look at the latest tasks of jobs", func(p *past.View) error { last, at, err = p.LastOfJobs(ctx); return err })

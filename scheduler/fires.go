@@ -103,7 +103,7 @@ func (s *Scheduler) handleFires(ctx context.Context) error {
 	g.Go(func() error { f.keep(ctx); return nil })
 	g.Go(func() error { f.watch(ctx); return nil })
 	g.Go(func() error { s.every(ctx, LoopSchedules, s.cfg.Sweep, s.sweepSchedules); return nil })
-	g.Go(func() error { s.every(ctx, LoopReleases, s.cfg.React, s.releaseTicks); return nil })
+	g.Go(func() error { s.every(ctx, LoopReleases, s.cfg.React, s.ReleaseTicks); return nil })
 	err := g.Wait()
 	f.giveBack()
 	return err
@@ -359,6 +359,15 @@ func (s *Scheduler) handleFire(ctx context.Context, it *heldFire) (rest func(con
 		return nil, d.arm(ctx, value.Later(d.stored.Since, d.ledger().Last), false)
 	}
 	return d.handle(ctx, fire, e.Detail, task.By{Offer: it.Seq})
+}
+
+// Fire handles one fire whose tick is due, to its end, for a caller that sets the pace itself.
+func (s *Scheduler) Fire(ctx context.Context, r *events.Record) error {
+	rest, err := s.handleFire(ctx, &heldFire{Offer: &events.Offer{Record: *r, Deliveries: 1}, popped: time.Now()})
+	if err != nil || rest == nil {
+		return err
+	}
+	return rest(ctx)
 }
 
 // end finishes a fire that is done, or that could not be handled.

@@ -141,15 +141,6 @@ func (s *stage) fire(name string, deliveries int, tick time.Time) *testLease {
 	return l
 }
 
-// handled handles a fire whose tick is due, to its end.
-func (s *Scheduler) handled(ctx context.Context, r *events.Record) error {
-	rest, err := s.handleFire(ctx, &heldFire{Offer: &events.Offer{Record: *r, Deliveries: 1}, popped: time.Now()})
-	if err != nil || rest == nil {
-		return err
-	}
-	return rest(ctx)
-}
-
 // birth returns the birth of a tick's task, nil if there is none.
 func (s *stage) birth(name string, tick time.Time) *events.Fact {
 	s.mu.Lock()
@@ -338,9 +329,11 @@ func (s *stage) JobAt(ctx context.Context, name string, _ uint64) (job.Job, uint
 	return s.JobToRun(ctx, name)
 }
 
-func (s *stage) DeclareAll(context.Context, []*task.Work, string) error        { return nil }
-func (s *stage) PinFiles(_ context.Context, f *job.Files) (*job.Files, error)  { return f, nil }
-func (s *stage) Waiting(context.Context, string, int) (waiting int, err error) { return 0, nil }
+func (s *stage) DeclareAll(context.Context, []*task.Work, string) error       { return nil }
+func (s *stage) PinFiles(_ context.Context, f *job.Files) (*job.Files, error) { return f, nil }
+func (s *stage) Waiting(context.Context, string, int) (waiting int, handed uint64, err error) {
+	return 0, 0, nil
+}
 
 func (s *stage) ArmSchedule(_ context.Context, name string, revision uint64, t schedule.Tick, _ bool) error {
 	s.mu.Lock()

@@ -86,7 +86,9 @@ func (s *Scheduler) sweepSomeHeld(ctx context.Context, ids []task.ID, before map
 			ends[k], lacks = end, lacks || !is
 		}
 		if lacks && s.rec.Now().Sub(t.SubmittedAt) > s.cfg.Slack && s.turns.First(string(t.ID)) {
-			switch err := s.rec.NeedsStay(ctx, t); {
+			switch ended, err := s.rec.NeedsStay(ctx, t); {
+			case errors.Is(err, events.ErrNeedForgotten) && !ended:
+				continue // another scheduler was first
 			case errors.Is(err, events.ErrNeedForgotten):
 				s.repaired(RepairHold, "it needs what the log has forgotten, and its submitter has not said so; the sweep cancels it", "task", string(t.ID))
 				continue

@@ -241,7 +241,8 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 
 // Run enforces deadlines until ctx ends, and then returns nil. It returns an error if it cannot
 // listen for dead offers. A caller that sets the pace itself, as the simulation does, calls
-// [Scheduler.Sweep], [Scheduler.CheckNodes] and [Scheduler.React], each one round of a loop.
+// [Scheduler.Sweep], [Scheduler.CheckNodes], [Scheduler.React] and [Scheduler.ReleaseTicks], each one round of a
+// loop, and [Scheduler.Fire].
 func (s *Scheduler) Run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error { s.every(ctx, LoopSweep, s.cfg.Sweep, s.Sweep); return nil })

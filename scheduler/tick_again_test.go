@@ -115,10 +115,10 @@ func (s *stage) ticks(t *testing.T, rng *rand.Rand, when job.Schedule) {
 			r := s.say(events.Fact{Schedule: "s", Event: task.ScheduleFired{Revision: s.defined["s"].Revision, Tick: next, Due: next}})
 			s.mu.Unlock()
 			pass(time.Duration(rng.IntN(3)/2*rng.IntN(60_000)) * time.Millisecond)
-			atOnce(func(one *Scheduler) error { return one.handled(t.Context(), &r) })
+			atOnce(func(one *Scheduler) error { return one.Fire(t.Context(), &r) })
 		}
 		s.endSome(t, rng)
-		atOnce(func(one *Scheduler) error { return one.releaseTicks(t.Context()) })
+		atOnce(func(one *Scheduler) error { return one.ReleaseTicks(t.Context()) })
 	}
 }
 

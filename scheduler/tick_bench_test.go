@@ -23,7 +23,7 @@ func BenchmarkTick(b *testing.B) {
 	for i := range b.N {
 		r := events.Record{Seq: uint64(1_000_000 + i), Stored: tick, Kind: events.KindFire,
 			Fact: events.Fact{Schedule: "s", Event: task.ScheduleFired{Revision: 1, Tick: tick, Due: tick}}}
-		if err := one.handled(b.Context(), &r); err != nil {
+		if err := one.Fire(b.Context(), &r); err != nil {
 			b.Fatal(err)
 		}
 		tick = tick.Add(time.Hour)

@@ -188,8 +188,8 @@ func (w *tickWatch) waitForOthers() []string {
 	return slices.Sorted(maps.Keys(w.waiting))
 }
 
-// releaseTicks checks once whether ticks that wait for the tasks of earlier ones can have theirs.
-func (s *Scheduler) releaseTicks(ctx context.Context) error {
+// ReleaseTicks checks once whether ticks that wait for the tasks of earlier ones can have theirs.
+func (s *Scheduler) ReleaseTicks(ctx context.Context) error {
 	var errs []error
 	for _, name := range s.ticks.waitForOthers() {
 		if !s.turns.First(name) {

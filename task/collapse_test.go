@@ -13,7 +13,7 @@ import (
 	"millrace/task/value"
 )
 
-// A task takes further submissions while it waits and never ran, moves by them, and keeps what they say.
+// A task takes further submissions until its time comes, if it never ran, moves by them, and keeps what they say.
 func TestCollapse(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -42,13 +42,17 @@ func TestCollapse(t *testing.T) {
 		due     time.Duration
 	}{
 		"soon after":                {is: waits(nil), after: 4 * time.Second, due: 14 * time.Second},
-		"before the latest":         {is: waits(nil), after: 55 * time.Second, due: time.Minute},
+		"before the latest":         {is: waits(func(is *task.Task) { is.Due = noon.Add(58 * time.Second) }), after: 55 * time.Second, due: time.Minute},
+		"its time has come":         {is: waits(nil), after: 10 * time.Second, refused: task.ErrNotWaiting},
+		"its limits hold it longer": {is: waits(limited), after: 11 * time.Second, refused: task.ErrNotWaiting},
 		"its window opens later":    {is: waits(func(is *task.Task) { is.Due = noon.Add(time.Hour) }), after: 4 * time.Second, due: time.Hour},
 		"held by its limits":        {is: waits(limited), after: 4 * time.Second, due: 14 * time.Second},
-		"offered, not started":      {is: waits(func(is *task.Task) { is.State, is.Offered = task.Pending, true }), after: 12 * time.Second, due: 22 * time.Second},
+		"offered, not started":      {is: waits(func(is *task.Task) { is.State, is.Offered = task.Pending, true }), after: 12 * time.Second, refused: task.ErrNotWaiting},
+		"offered by a fast clock":   {is: waits(func(is *task.Task) { is.State, is.Offered = task.Pending, true }), after: 9 * time.Second, due: 19 * time.Second},
 		"the same once more":        {is: waits(func(is *task.Task) { is.CollapsedOf = []task.ID{"A"} }), of: "A", unmoved: true},
 		"the same, and it runs":     {is: waits(func(is *task.Task) { is.State, is.Epoch, is.CollapsedOf = task.Running, 9, []task.ID{"A"} }), of: "A", unmoved: true},
 		"the last that it may take": {is: waits(func(is *task.Task) { is.Collapsed = job.MaxCollapsed - 2 }), after: 4 * time.Second, due: 4 * time.Second},
+		"too much":                  {is: waits(func(is *task.Task) { is.Spec, is.Collected = spec(job.KeepAll), job.MaxCollected }), refused: task.ErrNotWaiting},
 		"one too many":              {is: waits(func(is *task.Task) { is.Collapsed = job.MaxCollapsed - 1 }), refused: task.ErrNotWaiting},
 		"running":                   {is: waits(func(is *task.Task) { is.State, is.Epoch = task.Running, 9 }), refused: task.ErrNotWaiting},
 		"a function that sleeps":    {is: waits(func(is *task.Task) { is.Epoch = 9 }), refused: task.ErrNotWaiting},
@@ -89,7 +93,7 @@ func TestCollapse(t *testing.T) {
 		}
 		all = task.Evolve(all, task.Recorded{Seq: uint64(20 + n), Chain: true, At: noon, Event: event})
 	}
-	if want := `{"collected":[{"n":0},{"n":1},{"n":2}],"n":2}`; string(all.Params) != want {
+	if want := `{"n":2,"collected":[{"n":0},{"n":1},{"n":2}]}`; string(all.Params) != want {
 		t.Errorf("a task of three submissions has the parameters %s, want %s", all.Params, want)
 	}
 }

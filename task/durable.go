@@ -28,12 +28,12 @@ type Step struct {
 	Kind string `json:"kind" redact:"word"`
 	// Result is what it gave, as JSON; nil for nothing.
 	Result json.RawMessage `json:"result,omitzero" form:"null" redact:"drop"`
-	// Error says why it failed; "" if it did not. Tries is how often it was tried, if that failed.
+	// Error says why it failed; "" if it did not. Tries is how often it was tried, if it has failed.
 	Error string `json:"error,omitzero" redact:"hide"`
 	Tries int    `json:"tries,omitzero"`
 	// Open says that it failed, and is tried again.
 	Open bool `json:"open,omitzero"`
-	// At is when it was done, and Took how long the last try took.
+	// At is when it was done, and Took how long the last try took, or the wait.
 	At   time.Time      `json:"at,omitzero"`
 	Took value.Duration `json:"took,omitzero"`
 }
@@ -64,6 +64,8 @@ type Park struct {
 // Parked is a [Park] that is in force.
 type Parked struct {
 	Park
+	// Since is when the wait began.
+	Since time.Time `json:"since,omitzero"`
 	// Before are the task's own needs, which had been met.
 	Before *Needs `json:"before,omitzero"`
 }
@@ -237,7 +239,7 @@ func (t *Task) durably() *Durable {
 func (t *Task) parked(e *AttemptParked, r Recorded) {
 	t.stepped(e.Steps)
 	d := t.durably()
-	d.Parked = &Parked{Park: e.Park, Before: t.Needs}
+	d.Parked = &Parked{Park: e.Park, Since: r.At, Before: t.Needs}
 	if e.Usage != nil {
 		t.Usage = e.Usage
 	}
@@ -290,6 +292,9 @@ func (t *Task) unparked(done bool, r Recorded, inputs json.RawMessage, why strin
 		return
 	}
 	s := Step{Name: p.Step, Kind: p.Kind, At: r.At, Result: inputs}
+	if !p.Since.IsZero() {
+		s.Took = value.Duration(max(r.At.Sub(p.Since), 0))
+	}
 	if p.Kind == StepAwait {
 		if s.Result = member(inputs, p.Step); s.Result == nil {
 			s.Error = why
@@ -313,6 +318,8 @@ func (t *Task) retried() {
 	}
 	if n := len(t.Durable.Steps); n > 0 && t.Durable.Steps[n-1].Error != "" {
 		d := t.durably()
-		d.Steps = d.Steps[:n-1]
+		if d.Steps = d.Steps[:n-1]; n == 1 {
+			d.Steps = nil // as whoever reads it from JSON has it
+		}
 	}
 }

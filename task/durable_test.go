@@ -91,7 +91,7 @@ func TestParked(t *testing.T) {
 		}
 		is = logtest.Given(logtest.After(given, c.ends)...)
 		last := is.Durable.Steps[len(is.Durable.Steps)-1]
-		if last.At = (time.Time{}); len(is.Durable.Steps) != 2 || !reflect.DeepEqual(last, c.last) || is.Waits() != nil {
+		if last.At, last.Took = (time.Time{}), 0; len(is.Durable.Steps) != 2 || !reflect.DeepEqual(last, c.last) || is.Waits() != nil {
 			t.Errorf("%s: when it is over, the steps are %+v", name, is.Durable.Steps)
 		}
 		if is.Inputs != nil || is.Needs != nil {
@@ -120,5 +120,44 @@ func TestStepsAfterAFailure(t *testing.T) {
 		if len(is.Durable.Steps) != c.steps || is.Losses != c.losses || is.Waits() != nil {
 			t.Errorf("%s: %d losses, steps %+v", name, is.Losses, is.Durable.Steps)
 		}
+	}
+}
+
+// People see each step with when it began, how long it took, and what it waits for.
+func TestTaken(t *testing.T) {
+	until, child := logtest.Noon.Add(time.Hour), task.ID("01JNA0CH11D000000000000000")
+	call := parked(task.Park{Step: "thumb", Kind: task.StepCall, Of: []task.Need{{Task: child, Name: "0", When: job.WhenEnd}}})
+	ended := task.Unheld{Hold: task.HoldNeeds, Inputs: json.RawMessage(`{"0":{"task":"` + string(child) + `","state":"finished"}}`)}
+	for name, c := range map[string]struct {
+		more     []task.Event
+		is       string
+		state    task.State
+		until    time.Time
+		children []task.ID
+		waited   bool // it has a beginning
+	}{
+		"done":            {nil, task.StepDone, task.Finished, time.Time{}, nil, true},
+		"a sleep":         {[]task.Event{parked(task.Park{Step: "night", Kind: task.StepSleep, Until: until})}, task.StepWaits, task.Scheduled, until, nil, true},
+		"a signal":        {[]task.Event{parked(task.Park{Step: "yes", Kind: task.StepAwait})}, task.StepWaits, task.Held, time.Time{}, nil, true},
+		"children":        {[]task.Event{call}, task.StepWaits, task.Held, time.Time{}, []task.ID{child}, true},
+		"children, ended": {[]task.Event{call, ended}, task.StepDone, task.Finished, time.Time{}, []task.ID{child}, true},
+		"failed":          {[]task.Event{stepped(1, task.Step{Name: "b", Kind: task.StepDo, Error: "no", At: until})}, task.StepFailed, task.Error, time.Time{}, nil, true},
+		"tried again": {[]task.Event{task.AttemptParked{Attempt: 1, Epoch: 2, Park: task.Park{Step: "b", Kind: task.StepDo, Until: until}, First: 1, Steps: []task.Step{open("b")}}},
+			task.StepAgain, task.Retrying, until, nil, false},
+	} {
+		first := done("a")
+		first.At = logtest.Noon
+		all := logtest.Given(logtest.After(logtest.After(logtest.Running, stepped(0, first)), c.more...)...).Durable.Taken()
+		is := all[len(all)-1]
+		if want := min(len(c.more), 1) + 1; is.Place != want || is.Is != c.is || is.State() != c.state || !is.Until.Equal(c.until) || !reflect.DeepEqual(is.Children, c.children) || c.waited && is.From.IsZero() {
+			t.Errorf("%s: it is %+v", name, is)
+		}
+		if lasts := is.Lasted(until.Add(time.Hour)); (lasts > 0) != (is.Is == task.StepWaits || c.children != nil) {
+			t.Errorf("%s: it took %v", name, lasts)
+		}
+	}
+	d := &task.Durable{Parked: &task.Parked{Park: task.Park{Step: "thumb", Kind: task.StepCall, Of: []task.Need{{Task: child}}}}}
+	if of, none := d.CallOf(child), d.CallOf("01JNA0CH11D000000000000001"); of != "thumb" || none != "" {
+		t.Errorf("the child is of step %q, another one of %q", of, none)
 	}
 }

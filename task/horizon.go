@@ -332,6 +332,9 @@ func (c *Carried) Birth() Submitted {
 	e := Submitted{Work: c.Fold.Work, Due: c.Born.Due, RetryOf: c.Fold.RetryOf, Window: c.Born.Window}
 	e.Route, e.Asked, e.Holds, e.Inputs, e.StartBy, e.EndBy =
 		c.Born.Route, c.Born.Asked, c.Born.Holds, c.Born.Inputs, c.Born.StartBy, c.Born.EndBy
+	if p := c.Fold.Waits(); p != nil && p.Kind == StepCall {
+		e.Needs = p.Before // the children are those of its function
+	}
 	return e
 }
 

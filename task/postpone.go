@@ -118,8 +118,8 @@ type Collapse struct {
 
 func (Collapse) isCommand() {}
 
-// Collapsed records that a task stands for another submission, too. Its offers become stale, and another
-// follows at its time.
+// Collapsed records that a task stands for another submission, too. An offer or admission of the turn before
+// becomes stale.
 type Collapsed struct {
 	// Of is the id that the submission gave its task, which is not made; "" if it gave none.
 	Of ID `json:"of,omitzero" redact:"keep"`
@@ -137,19 +137,25 @@ func collapse(t *Task, c Collapse, now time.Time) (Event, error) {
 		return nil, nil
 	case t.State.Terminal():
 		return nil, ErrEnded
-	case !t.collapses():
-		return nil, fmt.Errorf("%w for further submissions: it is %s", ErrNotWaiting, t.State)
-	case t.Spec.Collapse.Full(1+t.Collapsed, len(t.Params)):
-		return nil, fmt.Errorf("%w for further submissions: it has all that one task may take", ErrNotWaiting)
+	case !now.Before(t.Takes()) || t.Spec.Collapse.Full(t.Collapsed, t.Collected):
+		return nil, fmt.Errorf("%w for further submissions: it is %s, and due at %s", ErrNotWaiting, t.State, t.Due.UTC().Format(time.RFC3339Nano))
 	}
 	e := Collapsed{Of: c.Of, Params: c.Params, Due: value.Later(t.Due, t.Spec.Collapse.Due(t.SubmittedAt, now))}
-	if t.Spec.Collapse.Full(2+t.Collapsed, len(t.Spec.Collapse.Join(t.Params, c.Params))) {
+	if t.Spec.Collapse.Full(t.Collapsed+1, t.Collected+len(c.Params)) {
 		e.Due = now
 	}
 	return e, nil
 }
 
-// collapses tells whether the task may stand for further submissions: it waits, and never ran.
+// Takes is until when the task takes further submissions; zero for a task that takes none.
+func (t *Task) Takes() time.Time {
+	if !t.collapses() {
+		return time.Time{}
+	}
+	return t.Due
+}
+
+// collapses tells whether the task may move for another submission: it waits, and never ran.
 func (t *Task) collapses() bool {
 	return t.Spec != nil && t.Spec.Collapse != nil && t.Epoch == 0 && t.postponable()
 }
@@ -159,6 +165,7 @@ func (t *Task) collapsed(e *Collapsed, r Recorded) {
 		return
 	}
 	t.Params = t.Spec.Collapse.Join(t.Params, e.Params)
+	t.Collected += len(e.Params)
 	if t.Collapsed++; e.Of != "" {
 		t.CollapsedOf = append(slices.Clip(t.CollapsedOf), e.Of)
 	}

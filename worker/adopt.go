@@ -218,15 +218,17 @@ func (w *Worker) leaveKept() {
 	w.log.Info("leaving tasks running for the next worker of this node; without one they are stopped", "tasks", len(all), "for", (w.ackWait * 2 / 3).String())
 }
 
-// keptLook is how often the worker checks whether only attempts that outlive it still run.
+// keptLook is how soon the worker checks whether only attempts that outlive it still run; then it checks less often.
 const keptLook = 25 * time.Millisecond
 
 // onlyKept returns a channel that closes when only attempts that outlive the worker still run.
 func (w *Worker) onlyKept(ctx context.Context) <-chan struct{} {
 	only := make(chan struct{})
 	go func() {
+		pause := keptLook
 		for seen := 0; seen < 2; { // twice: an attempt may be claimed right now
-			sleep(ctx, keptLook)
+			sleep(ctx, pause)
+			pause = min(pause+keptLook, 10*keptLook)
 			if ctx.Err() != nil {
 				return
 			}

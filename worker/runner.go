@@ -278,12 +278,39 @@ func (e suspendError) Error() string { return e.park.Words() }
 
 type replayKey struct{}
 
-// Replay returns a context in which a handler runs again what a record has of its task, and no step that the record
-// does not have.
-func Replay(ctx context.Context) context.Context { return context.WithValue(ctx, replayKey{}, true) }
+// Rerun runs the handler of a task again, as the attempt that a record has of it: it is given what the task
+// remembers, and does no step beyond that. Nothing is claimed or reported, and nothing ends the attempt but ctx.
+func (w *Worker) Rerun(ctx context.Context, t task.Task) Outcome {
+	a := &Attempt{worker: w, Task: t}
+	a.output = Output{worker: w, ctx: ctx, task: t.ID, attempt: t.Attempt, epoch: t.Epoch, allowed: w.allows(&t)}
+	a.Output, a.heard = &a.output, make(chan struct{}, 1)
+	a.started.Store(true)
+	a.context, a.stop = context.WithCancelCause(context.WithValue(ctx, replayKey{}, true))
+	defer a.end()
+	o := w.handlers.Run(a.context, a)
+	if err := a.Output.close(); err != nil && o.Class == "" {
+		o.Class, o.Message = value.Task, err.Error()
+	}
+	return o
+}
 
-// Replays tells whether ctx is of [Replay].
+// Replays tells whether ctx is of [Worker.Rerun].
 func Replays(ctx context.Context) bool { return ctx.Value(replayKey{}) != nil }
+
+type stepsKey struct{}
+
+// AtSteps returns a context in which a function asks come before it does a step or is given what it remembers of one:
+// with the name of the step behind which it comes, "" for none, and that of this one; those without a name go by their
+// kind. An error of come ends the function's steps.
+func AtSteps(ctx context.Context, come func(behind, step string) error) context.Context {
+	return context.WithValue(ctx, stepsKey{}, come)
+}
+
+// OnStep returns what [AtSteps] has set in ctx; nil if nothing.
+func OnStep(ctx context.Context) func(behind, step string) error {
+	come, _ := ctx.Value(stepsKey{}).(func(behind, step string) error)
+	return come
+}
 
 type attemptKey struct{}
 
@@ -322,13 +349,17 @@ func (h Handler) Run(ctx context.Context, a *Attempt) (o Outcome) {
 	t := a.Task
 	t.Params = t.ParamsObject()
 	err := h(context.WithValue(ctx, attemptKey{}, a), t)
-	o = Outcome{Result: a.Output.result()}
-	if err == nil {
-		return o
+	if err != nil {
+		o = Failed(err)
+		o.Stopped = ctx.Err() != nil
 	}
-	o.Class, o.Message = value.Task, err.Error()
-	o.Final, o.Stopped = IsFinal(err), ctx.Err() != nil
-	o.RetryAfter = PauseOf(err)
+	o.Result = a.Output.result()
+	return o
+}
+
+// Failed is how an attempt ended whose function has returned this error.
+func Failed(err error) Outcome {
+	o := Outcome{Class: value.Task, Message: err.Error(), Final: IsFinal(err), RetryAfter: PauseOf(err)}
 	if asked, ok := errors.AsType[snoozeError](err); ok {
 		o.Snooze = asked.d
 	}

@@ -14,12 +14,12 @@ import (
 // noPast names the commands without a flag --at for a moment of the past, with the reason. An entry
 // for a noun holds for its verbs. Commands that are part of the entry of a verb change something.
 var noPast = map[string]string{
-	"task copy": acts, "task wait": acts,
+	"notify test": acts, "task copy": acts, "task wait": acts,
 	"dlq requeue": acts, "dlq rm": acts, "job apply": acts, "calendar apply": acts,
 	"schedule add": acts, "schedule backfill": acts, "schedule run": acts, "run": acts,
 	"queue limit": acts, "queue purge": acts, "token add": acts, "token rm": acts,
-	"node wait":  acts,
-	"files push": acts, "files gc": acts, "incident import": acts, "events import": acts, "ipc": acts,
+	"node wait":   acts,
+	"cron import": acts, "files push": acts, "files gc": acts, "incident import": acts, "events import": acts, "ipc": acts,
 
 	"data ls": beside, "data tail": beside, "data export": beside, "task data ls": beside, "task data tail": beside, "task data export": beside, "task artifacts": beside,
 	"node ping": "measures the present", "upgrade check": "is about what runs now",
@@ -31,7 +31,7 @@ var noPast = map[string]string{
 	"files show": fixed, "files diff": fixed, "files verify": fixed, "files pull": fixed,
 	"schedule next": "its --at is a schedule that fires once; schedule show has the next ticks as of a moment",
 
-	"job validate": here, "job schema": here, "api openapi": here, "nats permissions": here, "config": here, "version": here, "exit-codes": here, "connection": here,
+	"job validate": here, "job schema": here, "api openapi": here, "nats permissions": here, "config": here, "version": here, "mcp": "its tools take at", "exit-codes": here, "connection": here,
 	"bench": here, "chaos": here, "demo": here, "dev": here, "server": here, "worker": here,
 	"backup": beside, "restore": here, "archive": "reads segments whole; --archive of commands with --at answers about a moment",
 }

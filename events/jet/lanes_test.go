@@ -66,6 +66,15 @@ func takeAll(t testing.TB, o events.Offers, n int) []placement.Lane {
 	return took
 }
 
+// counted waits until the server counts n offers that wait in a lane. It counts a message a moment
+// after it has confirmed it, and until then answers that the lane is empty.
+func counted(t testing.TB, s *Store, l placement.Lane, n int) {
+	t.Helper()
+	testkit.Eventually(t, fmt.Sprintf("%d offers wait in %v", n, l), func() bool {
+		return slices.ContainsFunc(must(s.QueueState(within(t), l.Queue))(t), func(is LaneState) bool { return is.Lane == l && is.Waiting == n })
+	})
+}
+
 func offerAt(l placement.Lane, id task.ID) string {
 	if names.Special(l) {
 		return names.LanePrefix(l) + string(id)
@@ -274,6 +283,7 @@ func TestConsumerOfAnEarlierVersionStays(t *testing.T) {
 	earlier := must(s.JS.Consumer(within(t), names.LogStream, "queue_a"))(t)
 	leased := must(earlier.Next())(t)
 	urgent := submitTo(t, s, "a", 8, "")
+	counted(t, s, placement.Lane{Queue: "a", Priority: 8}, 1)
 	o := offersOf(t, s, "a")
 	got := []task.ID{next(t, o).Fact.Task, next(t, o).Fact.Task}
 	if !slices.Equal(got, []task.ID{urgent, plain}) {

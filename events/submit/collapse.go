@@ -35,7 +35,7 @@ func (r *rooms) joinedBy(key string) *joined {
 	return j
 }
 
-// fullLook is the interval of the checks whether a task that takes no more has left its key.
+// fullLook is the interval of the checks whether the time of a task that is full has come.
 const fullLook = 20 * time.Millisecond
 
 // collapse has a waiting task with the key of a birth stand for that, too, or records the birth if there
@@ -79,7 +79,7 @@ func (d *Maker) collapse(ctx context.Context, n *Newborn) (Receipt, error) {
 		if !is {
 			return r, err
 		}
-		if taken.Holder == j.task.ID { // it is full, and about to go
+		if taken.Holder == j.task.ID { // it is full by the clock of another server, and soon by this one's
 			pause, over := context.WithTimeout(ctx, fullLook)
 			<-pause.Done()
 			over()
@@ -106,13 +106,13 @@ func (d *Maker) holding(ctx context.Context, key string, t *task.Task) error {
 	return nil
 }
 
-// join has a task stand for a birth, too. False if it waits no more.
+// join has a task stand for a birth, too. False if it takes no more.
 func (d *Maker) join(ctx context.Context, n *Newborn, t *task.Task) (Receipt, bool, error) {
 	c := task.Collapse{Params: n.Birth.Params}
 	if n.look {
 		c.Of = n.ID
 	}
-	if t.State == task.Unknown || t.State == task.Pending && !slices.Contains(t.CollapsedOf, c.Of) {
+	if t.State == task.Unknown {
 		return Receipt{}, false, nil
 	}
 	_, err := d.Rec.Move(ctx, t, c)

@@ -119,3 +119,34 @@ func TestCollapsedFlood(t *testing.T) {
 		}
 	})
 }
+
+// However many come, a task is due at the latest time after its first, and what comes then makes another.
+func TestCollapsedFloodKeepsTheLatestTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := newDesk(t)
+		b := &desk.Maker{Store: a.Store, Rec: a.Rec}
+		var all []task.ID
+		for n := range 260 {
+			r, err := []*desk.Maker{a, b}[n%2].Submit(t.Context(), collapsing(n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !r.Existing {
+				all = append(all, r.ID)
+			}
+			time.Sleep(time.Second)
+		}
+		for n, id := range all {
+			is, err := a.Rec.Load(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if most := 100 * time.Second; n < 2 && (is.State != task.Pending || !is.Offered || is.Due.Sub(is.SubmittedAt) != most || is.Collapsed != 99) {
+				t.Errorf("task %d is %s, due after %v, and stands for %d more", n+1, is.State, is.Due.Sub(is.SubmittedAt), is.Collapsed)
+			}
+		}
+		if len(all) != 3 {
+			t.Errorf("260 submissions, one a second, became %d tasks", len(all))
+		}
+	})
+}

@@ -51,9 +51,9 @@ type Store interface {
 	// DeclareAll prepares the routes of births that choose nodes by their labels, for one caller: all
 	// or none. An error says that there is no room for them.
 	DeclareAll(ctx context.Context, births []*task.Work, by string) error
-	// Waiting counts the tasks that wait in a queue with bound most. It includes all tasks placed
-	// before the call.
-	Waiting(ctx context.Context, queue string, most int) (int, error)
+	// Waiting counts the tasks that wait in a queue with bound most. Handed is how many offers of the
+	// queue have been handed out, ever. A task that has just been placed may not be counted yet.
+	Waiting(ctx context.Context, queue string, most int) (waiting int, handed uint64, err error)
 }
 
 // Maker makes tasks from submissions. It is safe for concurrent use.
@@ -337,7 +337,7 @@ func (d *Maker) Refused(ctx context.Context, n *Newborn) error {
 	if err != nil || most == 0 {
 		return err
 	}
-	waiting, err := d.Store.Waiting(ctx, queue, most)
+	waiting, _, err := d.waiting(ctx, queue, most)
 	if err == nil && waiting >= most {
 		err = full(queue, waiting, most)
 	}
@@ -475,6 +475,17 @@ type bound struct {
 	at   time.Time
 	// settled is the latest entry of the queue's ledger by this desk whose births are all placed.
 	settled uint64
+	floor   floor
+}
+
+// floor is how many tasks wait in a queue at least, by what this desk has placed there: so many when so many
+// offers had been handed out, and one less with each more. It counts for [reservationPatience]: a NATS server
+// counts what waits a moment after it has stored it.
+type floor struct {
+	entry   uint64 // of the queue's ledger
+	at      time.Time
+	waiting int
+	handed  uint64
 }
 
 // boundFor is how long a desk uses a queue's bound without reading it again, so that a queue

@@ -49,13 +49,13 @@ func (s store) PinFiles(_ context.Context, f *job.Files) (*job.Files, error) {
 	return &pinned, nil
 }
 
-func (s store) Waiting(_ context.Context, queue string, _ int) (n int, err error) {
+func (s store) Waiting(_ context.Context, queue string, _ int) (n int, handed uint64, err error) {
 	for _, r := range s.All() {
 		if birth, ok := r.Fact.Event.(task.Submitted); ok && birth.QueueName() == queue {
 			n++
 		}
 	}
-	return n, nil
+	return n, 0, nil
 }
 
 // newDesk returns a desk on a log in which queue "two" has room for two, with a job that has files.
@@ -469,6 +469,52 @@ func TestRoomOfTheDead(t *testing.T) {
 		if err := submit(t, other, id(9), handler("two")); !errors.Is(err, queue.ErrFull) {
 			t.Errorf("a third: %v", err)
 		}
+	})
+}
+
+// slow is a store that counts what waits only when it is told to.
+type slow struct {
+	store
+	waiting int
+	handed  uint64
+}
+
+func (s *slow) Waiting(context.Context, string, int) (waiting int, handed uint64, err error) {
+	return s.waiting, s.handed, nil
+}
+
+// A NATS server counts what waits a moment after it has stored it. A desk counts what it has placed itself,
+// less what has been handed out since.
+func TestRoomThatIsCountedLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, is := newDesk(t)
+		late := &slow{store: is}
+		d.Store = late
+		next := 0
+		tries := func(want int) {
+			t.Helper()
+			taken := 0
+			for range 4 {
+				next++
+				if err := submit(t, d, id(next), handler("two")); err == nil {
+					taken++
+				} else if !errors.Is(err, queue.ErrFull) {
+					t.Fatal(err)
+				}
+			}
+			if taken != want {
+				t.Errorf("%d are taken, want %d", taken, want)
+			}
+		}
+		tries(2)
+		late.handed = 1
+		tries(1)
+		late.handed = 0 // its consumer was made anew, and has handed out nothing
+		late.waiting = 1
+		tries(1)
+		time.Sleep(6 * time.Second)
+		late.waiting = 0
+		tries(2)
 	})
 }
 

@@ -33,7 +33,7 @@ func (d *Maker) boundOf(ctx context.Context, birth *task.Submitted) (queue strin
 	if r.bounds == nil {
 		r.bounds = map[string]bound{}
 	}
-	r.bounds[queue] = bound{q.MaxWaiting, time.Now(), r.bounds[queue].settled}
+	r.bounds[queue] = bound{q.MaxWaiting, time.Now(), r.bounds[queue].settled, r.bounds[queue].floor}
 	return queue, q.MaxWaiting, nil
 }
 
@@ -58,7 +58,8 @@ const (
 // writer is about to place. The next submitter counts once that task exists, and writes its own
 // entry by compare-and-set on that entry, so no task was placed since it counted. The others stop
 // waiting for a submitter that pauses more than five seconds between its entry and its births; the
-// births that it still places exceed the bound.
+// births that it still places exceed the bound. So may those of two processes that submit without a server, if the NATS
+// server counts the first ones late; a desk knows its own.
 //
 // Call over when the births are placed, or are known not to be: in that case it withdraws the
 // entry, so that no submitter waits for them.
@@ -68,7 +69,7 @@ func (d *Maker) reserve(ctx context.Context, queue string, most int, ids []task.
 		if err != nil {
 			return 0, nil, err
 		}
-		waiting, err := d.Store.Waiting(ctx, queue, most)
+		waiting, handed, err := d.waiting(ctx, queue, most)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -81,8 +82,33 @@ func (d *Maker) reserve(ctx context.Context, queue string, most int, ids []task.
 			return 0, nil, err
 		}
 		if entry > 0 {
+			d.raise(queue, floor{entry, time.Now(), waiting + n, handed})
 			return n, func(ctx context.Context, placed bool) { d.over(ctx, queue, entry, placed) }, nil
 		}
+	}
+}
+
+// waiting counts the tasks that wait in a queue, those that this desk has just placed included.
+func (d *Maker) waiting(ctx context.Context, queue string, most int) (n int, handed uint64, err error) {
+	if n, handed, err = d.Store.Waiting(ctx, queue, most); err != nil {
+		return 0, 0, err
+	}
+	r := d.rooms()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.bounds[queue].floor; time.Since(f.at) < reservationPatience && handed >= f.handed {
+		n = max(n, f.waiting-int(handed-f.handed))
+	}
+	return n, handed, nil
+}
+
+func (d *Maker) raise(queue string, f floor) {
+	r := d.rooms()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if b := r.bounds[queue]; b.floor.entry < f.entry {
+		b.floor = f
+		r.bounds[queue] = b
 	}
 }
 
@@ -96,6 +122,9 @@ func (d *Maker) over(ctx context.Context, queue string, entry uint64, placed boo
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b := r.bounds[queue]
+	if !placed && b.floor.entry <= entry {
+		b.floor = floor{}
+	}
 	b.settled = max(b.settled, entry)
 	r.bounds[queue] = b
 }

@@ -1,7 +1,7 @@
 // Command shop shows how a Go program submits tasks and runs them: mail about orders, and what goes
 // with it. `shop work` is the worker, `shop serve` a web application that submits and asks for
-// results, `shop order 4711` asks for the mail that confirms an order, and `shop remind 4711` for
-// one in three days. All find the server as the command line does, so a running `millrace dev` is
+// results, `shop order 4711` asks for the mail that confirms an order, `shop remind 4711` for
+// one in three days, and `shop ship 4711` ships it. All find the server as the command line does, so a running `millrace dev` is
 // enough; `shop alone` is the web application and the worker in one process that needs no other.
 package main
 
@@ -72,6 +72,12 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return serve(ctx, app, "127.0.0.1:8080")
 	case len(args) == 2 && args[0] == "order":
 		return confirmed(ctx, out, app, args[1])
+	case len(args) == 2 && args[0] == "ship":
+		text, err := shipped(ctx, app, args[1])
+		if err == nil {
+			_, err = fmt.Fprintln(out, text)
+		}
+		return err
 	case len(args) == 2 && args[0] == "remind":
 		run, err := remind(ctx, app, args[1])
 		if err == nil {
@@ -79,14 +85,14 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		}
 		return err
 	}
-	return errors.New("usage: shop work | shop serve | shop alone | shop order NUMBER | shop remind NUMBER")
+	return errors.New("usage: shop work | shop serve | shop alone | shop order NUMBER | shop remind NUMBER | shop ship NUMBER")
 }
 
 // work runs tasks until ctx ends. Running tasks then have Grace to end; the rest is given back to
 // other workers.
 func work(ctx context.Context, app *millrace.App) error {
 	w := millrace.Worker{App: app, Slots: 4, Grace: 20 * time.Second}
-	return w.Run(ctx, mail, reserve, report)
+	return w.Run(ctx, mail, reserve, report, ship)
 }
 
 // alone is everything in one process, with the data in a directory.

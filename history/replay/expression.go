@@ -296,29 +296,29 @@ func ofText(do func(string) (any, error)) func(args ...any) (any, error) {
 }
 
 // sentences are what the language says of wrong types, and how Millrace says it. Each part in
-// parentheses is the name of a type, or what stands in the expression.
+// parentheses is the name of a type, or what stands in the expression. They are compiled when an expression
+// is wrong, which is seldom: no command waits for that at its start.
 var sentences = []struct {
-	is   *regexp.Regexp
-	says string
+	is, says string
 }{
-	{regexp.MustCompile(`^invalid operation: bool\((.+)\)$`), "it is %s, want true or false"},
-	{regexp.MustCompile(`^invalid operation: (\S+) \(mismatched types (.+) and (.+)\)$`), "%s does not go with %s and %s"},
-	{regexp.MustCompile(`^invalid operation: (\S+) \(mismatched type (.+)\)$`), "%s does not go with %s"},
-	{regexp.MustCompile(`^invalid operation: (.+) (\S+) (.+)$`), "%[2]s does not go with %[1]s and %[3]s"},
-	{regexp.MustCompile(`^cannot use (.+) as argument \(type (.+)\) to call (\S+)\s*$`), "%[3]s takes %[2]s, not %[1]s"},
-	{regexp.MustCompile(`^invalid argument for (\S+) \(type (.+)\)$`), "%s does not take %s"},
-	{regexp.MustCompile(`^expected (.+), but got (.+)$`), "it is %[2]s, want %[1]s"},
-	{regexp.MustCompile(`^interface conversion: .* is (.+), not (.+)$`), "it is %s, want %s"},
-	{regexp.MustCompile(`^cannot fetch (\S+) from (.+)$`), "there is no %s in %s"},
-	{regexp.MustCompile(`^type (.+) has no field (\S+)$`), "%s has no field %s"},
-	{regexp.MustCompile(`^non-bool expression \(type (.+)\) used as condition$`), "the condition is %s, want true or false"},
-	{regexp.MustCompile(`^builtin (\S+) takes only array \(got (.+)\)$`), "%s takes a list, not %s"},
-	{regexp.MustCompile(`^reflect: call of \S+ on (\S+) Value$`), "it is %s, want a list"},
-	{regexp.MustCompile(`^index out of range: (.+) \(array length is (.+)\)$`), "there is no value %s in a list of %s"},
-	{regexp.MustCompile(`^runtime error: integer (divide by zero)$`), "one cannot %s"},
-	{regexp.MustCompile(`^invalid \w+ literal: .*parsing (".*"): .*$`), "%s is no number here"},
-	{regexp.MustCompile(`^cannot use (.+) to get an element from (.+)$`), "%s is no key of %s"},
-	{regexp.MustCompile(`^error parsing regexp: (.+)$`), "it is no regular expression (RE2): %s"},
+	{`^invalid operation: bool\((.+)\)$`, "it is %s, want true or false"},
+	{`^invalid operation: (\S+) \(mismatched types (.+) and (.+)\)$`, "%s does not go with %s and %s"},
+	{`^invalid operation: (\S+) \(mismatched type (.+)\)$`, "%s does not go with %s"},
+	{`^invalid operation: (.+) (\S+) (.+)$`, "%[2]s does not go with %[1]s and %[3]s"},
+	{`^cannot use (.+) as argument \(type (.+)\) to call (\S+)\s*$`, "%[3]s takes %[2]s, not %[1]s"},
+	{`^invalid argument for (\S+) \(type (.+)\)$`, "%s does not take %s"},
+	{`^expected (.+), but got (.+)$`, "it is %[2]s, want %[1]s"},
+	{`^interface conversion: .* is (.+), not (.+)$`, "it is %s, want %s"},
+	{`^cannot fetch (\S+) from (.+)$`, "there is no %s in %s"},
+	{`^type (.+) has no field (\S+)$`, "%s has no field %s"},
+	{`^non-bool expression \(type (.+)\) used as condition$`, "the condition is %s, want true or false"},
+	{`^builtin (\S+) takes only array \(got (.+)\)$`, "%s takes a list, not %s"},
+	{`^reflect: call of \S+ on (\S+) Value$`, "it is %s, want a list"},
+	{`^index out of range: (.+) \(array length is (.+)\)$`, "there is no value %s in a list of %s"},
+	{`^runtime error: integer (divide by zero)$`, "one cannot %s"},
+	{`^invalid \w+ literal: .*parsing (".*"): .*$`, "%s is no number here"},
+	{`^cannot use (.+) to get an element from (.+)$`, "%s is no key of %s"},
+	{`^error parsing regexp: (.+)$`, "it is no regular expression (RE2): %s"},
 }
 
 // plainly says where and why an expression is wrong, without the words of the language's library.
@@ -329,7 +329,7 @@ func plainly(err error) error {
 		why = wrong.Message
 	}
 	for _, s := range sentences {
-		if parts := s.is.FindStringSubmatch(why); parts != nil {
+		if parts := regexp.MustCompile(s.is).FindStringSubmatch(why); parts != nil {
 			words := make([]any, len(parts)-1)
 			for i, part := range parts[1:] {
 				words[i] = typeInWords(part)

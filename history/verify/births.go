@@ -184,7 +184,9 @@ func (s *story) holds(v *Verifier, w *task.Work, r *events.Record) {
 	for i := range unique.While {
 		unique.While[i] = strings.Clone(unique.While[i])
 	}
-	v.hold(s, holder{s.id, r.Seq, r.Fact.At, &unique}, r)
+	if w.Spec.Collapse == nil { // two tasks that might have been one do no harm
+		v.hold(s, holder{s.id, r.Seq, r.Fact.At, &unique}, r)
+	}
 	id, ok := keyOf(s.id)
 	if !ok || !v.whole() {
 		return
@@ -203,7 +205,7 @@ func (s *story) livesAgain(v *Verifier, r *events.Record) {
 		return
 	}
 	all := v.births.holders[s.key]
-	if i := slices.IndexFunc(all, func(h holder) bool { return h.id == s.id }); i >= 0 && all[i].unique.OnConflict != job.ConflictCollapse {
+	if i := slices.IndexFunc(all, func(h holder) bool { return h.id == s.id }); i >= 0 {
 		v.hold(s, all[i], r)
 	}
 }
@@ -217,9 +219,6 @@ func (v *Verifier) hold(s *story, h holder, r *events.Record) {
 			continue
 		}
 		t := task.Task{State: v.tasks.state(other.id), SubmittedAt: other.born}
-		if v.tasks.ran(other.id) {
-			t.Epoch = r.Seq // any
-		}
 		if birth.Locks(&t, h.unique, r.Fact.At) {
 			s.found(v, Limits, []uint64{other.seq, r.Seq}, "it and task %s live with the unique key %q at once", other.id, v.tasks.words.Text(s.key))
 		}

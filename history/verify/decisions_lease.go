@@ -126,7 +126,7 @@ func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Rec
 				return
 			}
 			claim.Node, claim.Labels, claim.At = self.Node, self.Labels, self.At
-		} else if !slices.Contains(s.offers, offer{claim.Offer, k.Turn}) {
+		} else if !v.before(claim.Offer) && !slices.Contains(s.offers, offer{claim.Offer, k.Turn}) {
 			v.book.Checked[Decisions]++
 			s.found(v, Decisions, []uint64{claim.Offer, r.Seq}, "%s follows from a claim of offer %d, which is none of this turn of the task", r.Fact.Type, claim.Offer)
 			return

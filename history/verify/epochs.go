@@ -20,7 +20,7 @@ func (s *story) started(v *Verifier, e task.AttemptStarted, r *events.Record) {
 	v.book.Checked[OneEpoch]++
 	s.ofItsNode(v, e.Node, e.Session, r)
 	s.attempts = append(s.attempts, attempt{epoch: r.Seq, number: int32(e.Attempt), on: v.tasks.words.Number(e.Node)})
-	if s.cut && s.born && e.Attempt == 1 && e.TookOver == nil && !v.before(e.Offer) {
+	if s.cut && s.born && e.Attempt == 1 && e.TookOver == nil && s.ofBirth(e.Offer) {
 		s.old, s.cut, s.attempt = false, false, 0
 	}
 	if s.cut {
@@ -37,6 +37,14 @@ func (s *story) started(v *Verifier, e task.AttemptStarted, r *events.Record) {
 	s.openOn, s.held = v.session(e.Node, e.Session), nanoseconds(r.Stored)
 	v.running.Enter(s.openOn, s.kin.onNode, r.Seq, v.tasks.specs.spec(s.now.spec).Cost())
 	v.running.Occupy(s.id, s.limit, r.Seq)
+}
+
+// ofBirth tells whether an offer is the birth in the range, or the one for its turn: then the chain began
+// there. An offer for a later turn may follow from an earlier birth, which that one repeats.
+func (s *story) ofBirth(seq uint64) bool {
+	return slices.ContainsFunc(s.offers, func(o offer) bool {
+		return o.seq == seq && (o.after == 0 && seq == s.bornAt || o.after > 0 && o.after == s.bornAt)
+	})
 }
 
 func (s *story) mayStart(v *Verifier, e task.AttemptStarted, r *events.Record) bool {

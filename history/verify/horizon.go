@@ -81,7 +81,7 @@ func (s *story) resumes(v *Verifier, c *task.Carriage) {
 	is, birth := &c.Fold, c.Birth()
 	offers, seen := s.offers, s.seen
 	open, on := s.open, s.openOn
-	*s = story{id: s.id, spot: s.spot, now: s.now, kept: s.kept, offers: offers}
+	*s = story{id: s.id, spot: s.spot, now: s.now, kept: s.kept, offers: offers, turns: s.turns, attempts: s.attempts} // late words are of those in the range, too
 	s.born, s.seen, s.child, s.bornAt = true, seen, is.Parent != "", c.Born.Seq
 	s.birth, s.kin.needs = v.tasks.wish(&birth), v.tasks.wants(is.Needs)
 	s.kin.copied = v.tasks.digests.Text(string(is.RetryOf))
@@ -92,8 +92,8 @@ func (s *story) resumes(v *Verifier, c *task.Carriage) {
 	s.undue = birth.Offers() && !c.Born.Chain
 	s.carriedSteps(v, is)
 	s.attempt, s.turn, s.asked = int32(is.Attempt), is.Turn, is.CancelAsked != nil
-	if is.Epoch > 0 {
-		s.attempts = []attempt{{epoch: is.Epoch, number: int32(is.Attempt), on: v.tasks.words.Number(is.Node)}}
+	if is.Epoch > 0 && s.attemptAt(is.Epoch) == nil {
+		s.attempts = append(s.attempts, attempt{epoch: is.Epoch, number: int32(is.Attempt), on: v.tasks.words.Number(is.Node)})
 	}
 	switch {
 	case is.State.Terminal():
@@ -102,7 +102,7 @@ func (s *story) resumes(v *Verifier, c *task.Carriage) {
 			s.end = is.EndSeq
 		}
 	case is.Waiting():
-		s.turns = []turn{{since: is.Turn, due: anyDue, attempt: int32(is.Attempt) + 1}}
+		s.turns = append(s.turns, turn{since: is.Turn, due: anyDue, attempt: int32(is.Attempt) + 1})
 	case is.Epoch > 0:
 		s.open, s.openOffer, s.openOn, s.held = is.Epoch, is.Offer, v.session(is.Node, is.Session), nanoseconds(is.StartedAt)
 		if open == is.Epoch { // it began in the range
@@ -137,7 +137,7 @@ func (v *Verifier) horizonFact(r *events.Record) {
 	v.horizon = task.EvolveHorizon(was, r.Seq, r.Fact.At, e)
 	switch e := e.(type) {
 	case task.HorizonCarried:
-		if !v.whole() && e.Below <= v.cfg.From {
+		if !v.whole() && e.Below == v.cfg.From { // an earlier horizon has left what a later one carries
 			v.complete = r.Seq
 		}
 	case task.HorizonPurged:
@@ -153,7 +153,7 @@ func (v *Verifier) horizonFact(r *events.Record) {
 // forgets drops the tasks that the log has forgotten, and reports those that had not ended.
 func (v *Verifier) forgets(below uint64, r *events.Record) {
 	for _, s := range v.tasks.unended() {
-		if s.now.seq < below && s.born && s.end == 0 {
+		if s.now.seq < below && s.born && s.end == 0 && !s.lone {
 			s.found(v, OneEnd, []uint64{s.now.seq, r.Seq}, "the log has forgotten it, all below %d, and it had not ended: it was %s", below, s.now.state)
 			v.tasks.put(s)
 		}
@@ -164,7 +164,7 @@ func (v *Verifier) forgets(below uint64, r *events.Record) {
 // drop forgets the ended tasks whose last message lies below a sequence.
 func (v *Verifier) drop(below uint64) {
 	maps.DeleteFunc(v.tasks.open, func(_ task.ID, s *story) bool {
-		gone := s.now.seq < below && s.end != 0
+		gone := s.now.seq < below && (s.end != 0 || s.lone)
 		if gone && s.born && s.spot.fits && !s.spot.taken {
 			v.tasks.packed.assign(s.spot.key) // that it was there, is known
 		}
@@ -184,10 +184,13 @@ func (t *packedTasks) forget(below uint64) {
 	}
 }
 
+// forgotten tells whether the task was in the range, and the log has forgotten it.
+func (s *story) forgotten() bool { return !s.born && !s.kept && s.spot.taken }
+
 // strange reports a fact of a task of which the log has neither a birth nor what was carried, though all
 // that lived was.
 func (s *story) strange(v *Verifier, r *events.Record) {
-	if s.born || v.complete == 0 || r.Seq <= v.complete || r.Kind != events.KindChain {
+	if s.born || s.lone || v.complete == 0 || r.Seq <= v.complete || r.Kind != events.KindChain {
 		return
 	}
 	v.book.Checked[OneEnd]++

@@ -141,6 +141,34 @@ func TestCarriedTasksGoOn(t *testing.T) {
 	}
 }
 
+// A retry that comes too late leaves its fact alone in the log: whoever asked for it hears that. If it is in
+// time, the task is carried.
+func TestLateRetryOfWhatIsForgotten(t *testing.T) {
+	for _, late := range []bool{true, false} {
+		r, k := one(t, task.Finished)
+		below := uint64(len(r.log) + 1)
+		r.add(events.KindNode, events.Fact{Node: "a", Event: node.Carried{Fold: events.FoldNode("a", r.log[:1]), Stored: events.FoldNode("a", r.log[:1])}})
+		span := task.Span{Below: below, Before: r.log[below-1].Stored}
+		r.add(events.KindHorizon, events.Fact{Event: task.HorizonChosen{Span: span}})
+		r.add(events.KindHorizon, events.Fact{Event: task.HorizonCarried{Span: span}})
+		r.does(k, task.Reopen{Reason: "again"})
+		if !late {
+			r.carry(k, nil)
+		}
+		r.add(events.KindHorizon, events.Fact{Event: task.HorizonPurged{Span: span}})
+		r.now = r.now.Add(365 * 24 * time.Hour)
+		for _, from := range []uint64{1, below} {
+			of, _ := r.found(from)
+			if late && len(of) > 0 {
+				t.Errorf("from %d: %s", from, strings.Join(of, "\n"))
+			}
+			if !late && (len(of) != 1 || !strings.HasPrefix(of[0], "I-10 ")) {
+				t.Errorf("from %d, of a task that waits for a year without an offer: %q", from, of)
+			}
+		}
+	}
+}
+
 // What a horizon may not do is found.
 func TestWrongHorizonsAreFound(t *testing.T) {
 	for name, c := range map[string]struct {

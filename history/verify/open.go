@@ -26,6 +26,9 @@ func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 		if s.now.state.Terminal() {
 			continue
 		}
+		if s.lone {
+			continue
+		}
 		open++
 		if s.old {
 			skipped++

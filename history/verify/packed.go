@@ -60,7 +60,7 @@ func newPackedTasks() packedTasks {
 // packs tells whether packedTasks can keep the story: its task has ended, and the fold agrees, or
 // it waits for the first claim under its first offer, and no limit counts it.
 func (s *story) packs() bool {
-	if s.now.attempt != s.attempt || s.now.turn != s.turn {
+	if s.lone || s.now.attempt != s.attempt || s.now.turn != s.turn {
 		return false
 	}
 	if s.end != 0 {

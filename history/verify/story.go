@@ -21,6 +21,9 @@ type story struct {
 	// cut says that its state is unknown, because it may have begun before the range.
 	cut  bool
 	kept bool // among the open ones
+	// lone says that it was reopened behind all that was carried: it goes with the front, and whoever reopened
+	// it hears that, unless it is carried in time.
+	lone bool
 
 	open      uint64 // epoch of the running attempt, 0 for none
 	openOffer uint64 // the offer that it holds, 0 if unknown
@@ -330,7 +333,8 @@ func (s *story) reopened(v *Verifier, r *events.Record) {
 		s.found(v, OneEnd, []uint64{r.Seq}, "reopened, and the life before has not ended")
 		return
 	}
-	s.end, s.result, s.cut, s.told, s.asked = 0, false, false, 0, false
+	s.cut = s.cut && s.now.state == task.Unknown // whether it has children, is not known then
+	s.end, s.result, s.told, s.asked = 0, false, 0, false
 	s.unparked(false, nil)
 	s.triedAgain()
 	s.livesAgain(v, r)

@@ -232,6 +232,15 @@ func (v *Verifier) clock(r *events.Record) {
 // task adds a record of a task's history, readable or not.
 func (v *Verifier) task(r *events.Record) {
 	s := v.tasks.take(r.Fact.Task)
+	if s.forgotten() && r.Kind == events.KindOffer && r.Fact.Type != events.TaskSubmitted {
+		return // a timer that was set before it ended, or an offer that was sent again: no worker starts it
+	}
+	switch r.Fact.Event.(type) {
+	case task.Reopened:
+		s.lone = v.horizon.Step == task.HorizonClosed && s.now.head < v.horizon.Below
+	case task.Kept:
+		s.lone = false
+	}
 	s.fold(v, r)
 	if r.Err == nil && r.Fact.Event != nil {
 		s.visit(v, r)

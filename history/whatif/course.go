@@ -117,6 +117,9 @@ func (c *course) runs(t *task.Task) (took time.Duration, ends task.Command) {
 	case task.Fail:
 		e.Epoch = t.Epoch
 		ends = e
+	case task.Suspend:
+		e.Epoch, e.First = t.Epoch, t.Durable.Done()
+		ends = e
 	}
 	return took, ends
 }
@@ -207,8 +210,12 @@ func (c *course) recorded(r *events.Record) {
 			c.sim.Do(id, task.Cancel{Reason: e.Reason})
 		}
 	case task.Unheld:
-		if e.Hold != task.HoldNeeds {
+		switch {
+		case e.Hold == task.HoldNeeds:
+		case k.Waits() == nil:
 			c.sim.Do(id, task.Unhold{Hold: e.Hold, Reason: e.Reason})
+		case len(e.Inputs) > 0: // otherwise the time of the wait was over, which the scheduler sees
+			c.sim.Do(id, task.Unhold{Hold: e.Hold, Reason: e.Reason, Inputs: e.Inputs})
 		}
 	case task.Reopened:
 		c.sim.Do(id, task.Reopen{Reason: e.Reason, Again: e.Again})
@@ -232,7 +239,7 @@ func (c *course) recorded(r *events.Record) {
 // follows tells whether a fact only follows from others, by rules that the simulation has.
 func follows(r *events.Record) bool {
 	switch r.Fact.Event.(type) {
-	case task.AttemptStarted, task.AttemptFinished, task.AttemptFailed, task.AttemptLost, task.Queued, task.Due, task.Throttled, task.Granted:
+	case task.AttemptStarted, task.AttemptFinished, task.AttemptFailed, task.AttemptParked, task.AttemptStepped, task.AttemptLost, task.Queued, task.Due, task.Throttled, task.Granted:
 		return true
 	}
 	return false

@@ -27,6 +27,7 @@ type try struct {
 	start time.Time
 	took  time.Duration // 0 if it did not end, or only after it was taken from its node
 	ends  task.Command  // how it ended by itself, for epoch 0; nil if it did not
+	steps []task.Step   // of its function, that it recorded
 }
 
 // runs are the attempts of one job that ended by themselves.
@@ -77,6 +78,11 @@ func modelOf(records []events.Record) *model {
 			m.ended(t, m.tries[t.ID][attempt], attempt, r)
 			freed[m.nodeOf(t.ID, attempt)] = r.Fact.At
 		}
+		if e, ok := r.Fact.Event.(task.AttemptStepped); ok && t.Epoch == e.Epoch {
+			if is := m.tries[t.ID][e.Attempt]; is != nil {
+				is.steps = append(is.steps, e.Steps...)
+			}
+		}
 		if e, ok := r.Fact.Event.(task.AttemptStarted); ok && t.Epoch == r.Seq {
 			if m.tries[t.ID] == nil {
 				m.tries[t.ID] = map[int]*try{}
@@ -120,6 +126,9 @@ func (m *model) ended(t *task.Task, is *try, attempt int, r *events.Record) {
 			c.Final, c.Chance = by.Final, by.Drawn
 		}
 		is.ends = c
+	case task.AttemptParked: // no attempt of the job ends with it
+		is.ends = task.Suspend{Park: e.Park, Steps: append(is.steps, e.Steps...), Usage: e.Usage}
+		return
 	default:
 		return
 	}
@@ -164,7 +173,14 @@ func (r *runs) typical() (took time.Duration, ends task.Command) {
 func (m *model) run(t *task.Task) (took time.Duration, ends task.Command, sure string) {
 	is := m.tries[t.ID][t.Attempt]
 	if is != nil && is.ends != nil {
-		return is.took, is.ends, Recorded
+		ends := is.ends
+		if c, waits := ends.(task.Suspend); waits {
+			if !c.Park.Until.IsZero() { // its function waits as long, from when it comes there
+				c.Park.Until = c.Park.Until.Add(t.StartedAt.Sub(is.start))
+			}
+			ends = c
+		}
+		return is.took, ends, Recorded
 	}
 	of := &m.all
 	if sure = Guessed; m.jobs[jobOf(t)] != nil {

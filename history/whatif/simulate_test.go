@@ -107,6 +107,34 @@ func TestPlayedAsRecorded(t *testing.T) {
 	}
 }
 
+// A function with steps waits as recorded, and goes on behind its wait.
+func TestPlayedFunctions(t *testing.T) {
+	t.Parallel()
+	w := &written{t: t, tasks: map[task.ID]*task.Task{}}
+	w.ready("n", 2)
+	offer := w.born(0, 1, job.Spec{})
+	epoch := w.starts(5*ms, 1, offer)
+	w.do(1000*ms, 1, task.Remember{Epoch: epoch, Steps: []task.Step{{Name: "charge", Kind: task.StepDo}}})
+	w.do(2005*ms, 1, task.Suspend{Epoch: epoch, First: 1, Park: task.Park{Step: "night", Kind: task.StepSleep, Until: noon.Add(62 * s)}})
+	due := task.Due{Route: "default.5", After: w.tasks[id(1)].Turn, Due: noon.Add(62 * s)}
+	offer = w.add(62*s, events.KindOffer, events.Fact{Task: id(1), Event: due})
+	epoch = w.do(62*s+5*ms, 1, task.Claim{Node: "n", Session: "s", Offer: offer, After: w.tasks[id(1)].Turn})
+	w.do(63*s, 1, task.Suspend{Epoch: epoch, First: 2, Park: task.Park{Step: "yes", Kind: task.StepAwait}})
+	w.do(70*s, 1, task.Unhold{Hold: task.HoldSignal, Inputs: []byte(`{"yes":{"data":1}}`)})
+	offer = w.add(70*s+ms, events.KindOffer, events.Fact{Task: id(1), Event: task.Queued{Work: w.tasks[id(1)].Work, Attempt: 3, After: w.tasks[id(1)].Turn}})
+	epoch = w.do(70*s+5*ms, 1, task.Claim{Node: "n", Session: "s", Offer: offer, After: w.tasks[id(1)].Turn})
+	w.do(71*s, 1, task.Finish{Epoch: epoch})
+	for from := range uint64(len(w.log)) {
+		r := simulate(t, w.log, from+1)
+		if r.Misses.Ends != r.Misses.SameEnd || len(r.Tasks) > 0 || r.Misses.Max.Std() > 10*ms {
+			t.Errorf("from #%d: %+v", from+1, r)
+		}
+	}
+	if r := simulate(t, w.log, 1); r.Attempts[whatif.Recorded] != 1 || r.Misses.Ends != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // Under other settings tasks start, end and are retried as the rules say.
 func TestPlayedOtherwise(t *testing.T) {
 	t.Parallel()

@@ -148,7 +148,7 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"a connection in cmd", "cmd/millrace", "a.go", `import "github.com/nats-io/nats.go"; var _ *nats.Conn`, ""},
 		{"a dial in cmd", "cmd/millrace", "a.go", `import n "github.com/nats-io/nats.go"; var _ = n.Connect`, "nats.Connect may not be used"},
 		{"errors in client", "service/client", "client.go", `import "github.com/nats-io/nats.go"; var _ = nats.ErrTimeout`, "nats.ErrTimeout may not be used"},
-		{"errors in reach", "service/client", "reach.go", `import "github.com/nats-io/nats.go"; var _ = nats.ErrTimeout`, ""},
+		{"errors in target", "service/client", "target.go", `import "github.com/nats-io/nats.go"; var _ = nats.ErrTimeout`, ""},
 		{"a server in api", "service/answers", "a.go", `import "github.com/nats-io/nats-server/v2/server"; var _ = server.New`, "only events/jet/embed knows"},
 		{"a server in jet", "events/jet", "a.go", `import "github.com/nats-io/nats-server/v2/server"; var _ = server.New`, "only events/jet/embed knows"},
 		{"a server in its place", "events/jet/embed", "a.go", `import "github.com/nats-io/nats-server/v2/server"; var _ = server.New`, ""},

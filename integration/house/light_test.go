@@ -9,7 +9,7 @@ import (
 )
 
 // heavies are what no program of a user is to link that does not ask for it.
-var heavies = []string{"nats-server/v2/server", "sqlite", "spf13/cobra", "prometheus/client_golang", "expr-lang", "bubbletea", "opentelemetry", "millracetest"}
+var heavies = []string{"nats-server/v2/server", "sqlite", "spf13/cobra", "prometheus/client_golang", "expr-lang", "bubbletea", "opentelemetry", "modelcontextprotocol", "millracetest"}
 
 // A program that submits tasks, or runs them, carries neither a NATS server nor a database.
 func TestProgramsOfUsersAreLight(t *testing.T) {

@@ -14,10 +14,10 @@ const module = "millrace/"
 // without one the test fails. A row of a file stands in place of its package's.
 var plan = map[string][]string{
 	// The Go face. Its tests alone have a server; Go refuses the rest as a cycle.
-	".": {"service/client", "events/jet/request", "worker", "events", "events/submit", "task", "task/jobfile", "task/node", "task/output", "task/schedule", "embedded"},
+	".": {"service/client", "service/rerun", "events/jet/request", "worker", "worker/steps", "events", "events/submit", "task", "task/jobfile", "task/node", "task/output", "task/schedule", "embedded"},
 	// The test kit: the real rules on a log in memory. No program links it.
-	"millracetest": {".", "service/client", "worker", "scheduler", "history/whatif", "history/incident", "events", "events/jet/definitions", "task", "task/output", "task/schedule", "task/node"},
-	"embedded":     {"service/answers", "service/client", "scheduler", "projections", "events/jet", "events/jet/embed", "events/jet/request", "events/jet/streams", "events", "task", "task/output", "task/node"},
+	"millracetest": {".", "service/client", "service/rerun", "worker", "scheduler", "history/whatif", "history/incident", "events", "events/jet/definitions", "task", "task/output", "task/schedule", "task/node"},
+	"embedded":     {"service/answers", "service/client", "service/rerun", "scheduler", "projections", "events/jet", "events/jet/embed", "events/jet/request", "events/jet/streams", "events", "task", "task/output", "task/node"},
 	// Packages below task, and packages around it: importers of task may import all of them. Only
 	// the tests of task import those around it; Go refuses such an import elsewhere as a cycle.
 	"task":                 {"task/limit", "task/job", "task/param", "task/queue", "task/value", "task/placement", "task/birth", "task/duties"},
@@ -60,13 +60,14 @@ var plan = map[string][]string{
 	"scheduler":                      {"task", "events/submit", "internal/collections", "events", "task/quota", "task/schedule", "task/node"},
 	"worker/claim":                   {"events", "task", "task/schedule", "task/node"},
 	"worker":                         {"worker/claim", "events", "task", "task/output", "task/schedule", "task/node", "internal/privatedir"},
+	"worker/steps":                   {"worker", "events", "task"},
 	"worker/example_test.go":         {"events/jet", "events/jet/embed", "events/jet/streams", "service/client", "task", "task/output", "worker"},
 	"ipc":                            {"task/value"},
 	"internal/privatedir":            {},
 	"events/jet/request/logclock.go": {},
 	"events/jet/request/shift.go":    {},
 	"events/jet/request":             {"internal/privatedir", "task/value", "events/jet/names", "events", "task/node", "task"},
-	"worker/process":                 {"worker/process/child", "worker", "ipc", "task", "task/output", "internal/privatedir"},
+	"worker/process":                 {"worker/process/child", "worker", "worker/steps", "ipc", "task", "task/output", "internal/privatedir"},
 	"worker/process/child":           {"ipc", "task", "internal/privatedir"},
 
 	"worker/filecache":       {"worker", "files", "task", "task/output", "internal/privatedir"},
@@ -83,7 +84,10 @@ var plan = map[string][]string{
 	"events/jet/embed":       {"events/jet", "events/jet/streams", "events/jet/request", "events/jet/names", "events", "internal/privatedir"},                                                                                                                                                             // jet and events/jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
 	"service/client":         {"internal/form", "projections/view", "events/submit", "events/jet", "events/jet/outputs", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/request", "events", "files", "task", "task/output", "task/quota", "task/schedule", "task/node"}, // events/jet/streams for its tests alone
 	"service/answers":        {"service/client", "projections/view", "history/verify", "history/replay", "history/whatif", "projections", "internal/observe", "task/jobfile", "events/jet", "events/jet/outputs", "events/jet/request", "events/jet/rights", "events/jet/definitions", "events", "files", "task", "task/output", "task/quota", "task/schedule", "task/node"},
+	"service/notices":        {"internal/privatedir", "service/answers", "service/client", "projections/view", "events/submit", "events/jet/definitions", "events", "task"},
 	"service/httpapi":        {"service/answers", "service/client", "task/value", "history/whatif", "internal/metrics", "projections/view", "events/jet", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/embed", "projections", "events", "events/logtest", "task", "task/output", "task/node"}, // events/jet/embed, events/jet/streams, projections and whatif for its tests alone
+	"service/rerun":          {"service/client", "worker", "events", "events/jet/definitions", "task", "task/output", "task/schedule", "task/node"},
+	"service/assistants":     {"service/httpapi", "service/answers", "service/client", "events/jet/rights", "task/value"},
 	"ipc/clients/go":         {"ipc"},
 
 	"cmd/millrace":       anything,
@@ -158,19 +162,21 @@ var outsiders = []struct {
 	{"github.com/nats-io/nats.go", []string{"events/jet", "events/jet/request", "events/jet/publish", "events/jet/pull", "events/jet/outputs", "events/jet/rights", "events/jet/streams", "events/jet/definitions", "events/jet/embed", "events/jet/natstest", "service/answers", "integration/harness"}, []string{"service/client", "cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/..."}, "only events/jet and its rooms and the service of service/answers speak to NATS"},
 	{"github.com/nats-io/jsm.go", nil, []string{"events/jet/request"}, "it links the NATS server; events/jet/request reads contexts"},
 	{"github.com/nats-io/", []string{"events/jet", "events/jet/publish", "events/jet/request"}, []string{"integration/..."}, "only jet knows the tools of NATS"},
+	{"github.com/nicholas-fedor/", []string{"service/notices"}, nil, "only notices knows the services that bring people messages"},
 	{"github.com/rs/zerolog", commands, nil, "only the command line knows how log lines are written; all else takes a *slog.Logger"},
 	{"github.com/prometheus/", []string{"internal/observe"}, nil, "only internal/observe speaks to Prometheus; what is counted is in internal/metrics"},
 	{"github.com/expr-lang/", []string{"history/replay"}, nil, "only replay knows the language of its breakpoints"},
 	{"github.com/klauspost/", []string{"history/incident", "service/httpapi", "events/jet/streams"}, nil, "only incident (with segments of archives) and httpapi know how what they write is packed, and streams how the NATS server packs what it backs up"},
 	{"github.com/minio/", []string{"events/jet/embed"}, nil, "only events/jet/embed knows in which form a NATS server keeps streams"},
 	{"go.opentelemetry.io/", []string{"internal/observe"}, nil, "only internal/observe knows OpenTelemetry"},
+	{"github.com/modelcontextprotocol/", []string{"service/assistants"}, []string{"integration/promises"}, "only service/assistants speaks to assistants"},
 	{"charm.land/", []string{"internal/cli/history"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/charmbracelet/", []string{"internal/cli/history"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/danielgtaylor/huma", []string{"service/httpapi"}, nil, "only httpapi makes an OpenAPI document"},
 	{"database/sql", []string{"projections", "examples/shop", "."}, nil, "only projections knows SQL, and the outbox in a user's database"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/shop"}, "only projections knows SQLite"},
 	{"github.com/spf13/", append([]string{"integration/harness"}, commands...), nil, "flags belong to the command line"},
-	{"os/exec", []string{"worker/process/...", "integration/bench", "integration/chaos", "internal/cli/wording", "internal/cli/connect", "events/jet/request", "integration/harness"}, []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/...", "events/jet/embed", "ipc/clients/go"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, a build from a checkout asks git which, and millrace finds the programs that it starts in its place"},
+	{"os/exec", []string{"worker/process/...", "integration/bench", "integration/chaos", "internal/cli/wording", "internal/cli/connect", "events/jet/request", "integration/harness"}, []string{"cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/...", "events/jet/embed", "ipc/clients/go"}, "only worker/process/child starts processes; worker/process says how its shim is started, bench measures it against plain ones, chaos kills some of this program, a context may leave credentials to nsc or op, a build from a checkout asks git which, and millrace finds the programs that it starts in its place, or beside it for replay"},
 }
 
 // opaque are packages that pass a connection on and do nothing else with it.
@@ -180,7 +186,7 @@ var opaque = append([]string{"service/client"}, commands...)
 var exceptions = map[string]string{
 	"events/memory.go":           "leases run out and timers fire in a log in memory, too; tests move its clock with testing/synctest",
 	"integration/bench/floor.go": "the bare loops against which the benchmark is held speak to NATS themselves",
-	"service/client/reach.go":    "tells programs what an error of the connection means, without their importing nats.go",
+	"service/client/target.go":   "tells programs what an error of the connection means, without their importing nats.go",
 }
 
 // clockless packages and files get time and chance as arguments; still ones start no goroutine either.
@@ -212,6 +218,7 @@ var clocks = map[string]string{
 	"./durable.go":              measures,
 	"./outbox.go":               "its rows wait by the clock of the relay, and are written where no log is asked",
 	"millracetest":              "its log's clock is that of the test's bubble, which time.Now reads",
+	"service/rerun/past.go":     "is given records, and the time of nothing else",
 	"service/client/nodes.go":   measures,
 	"service/client/resolve.go": "gives ids that are drawn without a server their order",
 	"events/submit/room.go":     measures,

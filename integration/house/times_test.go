@@ -30,6 +30,9 @@ var noTimes = map[string]string{
 	" MST":           "the name of a zone, behind a time",
 	"MST":            "the zone of a parsed time, by itself",
 	"Mon 2 Jan":      "the head of a column of a page's calendar",
+	"Mon 2":          "the head of a column of a grid, as the next two",
+	"02":             "a day",
+	"15":             "an hour",
 	"20060102150405": "part of the name of a version",
 	"01-02":          "a day in a chart",
 }

@@ -62,8 +62,8 @@ run:
 		"data ls ID", "data ls --job hello", "data tail ID -f", "data export ID", "dlq ls", "events tail --no-follow -n 20", "events show 20", "events show 20 -o json", "events export --to 20", "diff --at 20 --at 30",
 		"replay -c first", "whatif --set retry.max=5", "node ls --names", "node show here --at 20", "node events here", "node wait here -o json", "queue ls --at 30", "queue show bulk", "limit ls", "limit show queue:bulk",
 		"job ls", "job ls --names", "job show hello", "job history hello", "job diff hello steps", "job breaker show hello", "calendar ls", "calendar show office", "calendar history office", "calendar diff office --at 40",
-		"schedule ls --names", "schedule ls", "schedule show hello", "schedule next hello", "schedule next", "schedule diff hello --at 40", "files ls", "files ls app", "files show app", "files diff app app",
-		"plan hello", "plan HELD", "node ping", "verify --rule I-3", "horizon", "attention",
+		"schedule ls --names", "schedule ls", "schedule grid", "schedule grid hello --by hour", "schedule show hello", "schedule next hello", "schedule next", "schedule diff hello --at 40", "files ls", "files ls app", "files show app", "files diff app app",
+		"plan hello", "plan HELD", "node ping", "verify --rule I-3", "horizon", "attention", "mcp",
 	} {
 		args := strings.Fields(strings.NewReplacer("ID", id, "WHOLE", whole, "HELD", held).Replace(line))
 		for _, path := range asked {

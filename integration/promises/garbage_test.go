@@ -217,7 +217,7 @@ func refuseRubbish(p *harness.Place, nc *nats.Conn) {
 func asksForAll(subject string, body []byte) bool {
 	switch string(body) {
 	case "", "{}", "null":
-		return strings.HasSuffix(subject, ".list") || slices.Contains([]string{rights.ServerHealth.For("ada"), rights.ScheduleNext.For("ada"), rights.LogVerify.For("ada"), rights.LogHorizon.For("ada"), rights.LogReplay.For("ada"), rights.LogWhatIf.For("ada"), rights.NodePing.For("ada"), rights.FilesSweep.For("ada"), rights.JobSchema.For("ada")}, subject)
+		return strings.HasSuffix(subject, ".list") || slices.Contains([]string{rights.ServerHealth.For("ada"), rights.ScheduleNext.For("ada"), rights.ScheduleGrid.For("ada"), rights.LogVerify.For("ada"), rights.LogHorizon.For("ada"), rights.LogReplay.For("ada"), rights.LogWhatIf.For("ada"), rights.NodePing.For("ada"), rights.FilesSweep.For("ada"), rights.JobSchema.For("ada")}, subject)
 	}
 	return false
 }

@@ -224,8 +224,12 @@ func TestRestartsAreNoRefuge(t *testing.T) {
 		worker = p.Worker("again")
 	}
 	p.Await(c, id, task.Finished)
-	lost := p.Find(p.History(c, id), events.AttemptLost)
-	if took := lost.Stored.Sub(killed); took > harness.PlaceTTL+time.Second {
+	records := p.History(c, id)
+	first := slices.IndexFunc(records, func(r events.Record) bool { return r.Fact.Type == events.AttemptLost }) // a slow start may be killed with another attempt
+	if first < 0 {
+		t.Fatalf("no attempt was lost: %v", harness.Types(records))
+	}
+	if took := records[first].Stored.Sub(killed); took > harness.PlaceTTL+time.Second {
 		t.Errorf("its loss was found after %v, want %v at most", took, harness.PlaceTTL+time.Second)
 	}
 	worker.Stop()

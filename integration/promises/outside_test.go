@@ -19,7 +19,7 @@ var replaceLine = regexp.MustCompile(`(?m)^go mod edit -require (millrace@\S+) -
 func TestAProgramOutsideOfTheRepository(t *testing.T) {
 	t.Parallel()
 	p := harness.New(t, 2*time.Second)
-	program := buildOutside(p, "../../examples/shop/main.go", "../../examples/shop/web.go")
+	program := buildOutside(p, "../../examples/shop/main.go", "../../examples/shop/web.go", "../../examples/shop/ship.go")
 	linksNone(p, program, "cobra")
 	dev := p.Dev("--name", "vm", "--queue", "default")
 	dev.Until("others find it", func() bool { return strings.Contains(dev.Said.String(), "Millrace is ready") })
@@ -42,6 +42,53 @@ func TestAProgramOutsideOfTheRepository(t *testing.T) {
 	p.Program = millrace
 	if names := strings.Fields(p.Run("task", "ls", "--label", "order=4711", "--names", "--consistent")); len(names) != 2 {
 		t.Errorf("the command line lists %q, want two tasks", names)
+	}
+	dev.Stop()
+}
+
+// The last part of the tutorial: a worker is killed while an order is shipped, and the next one goes on behind what was
+// done. The tutorial's lines are those that the test types. Then the same program runs the recorded task again.
+func TestAFunctionSurvivesKill(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/start.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"./shop work &", "./shop ship 4711 &", "kill -9 %1"} {
+		if !strings.Contains(string(page), "\n"+line+"\n") {
+			t.Errorf("docs/start.md does not have the line %s", line)
+		}
+	}
+	p := harness.New(t, 2*time.Second)
+	program := buildOutside(p, "../../examples/shop/main.go", "../../examples/shop/web.go", "../../examples/shop/ship.go")
+	dev := p.Dev("--name", "vm", "--queue", "default")
+	millrace := p.Program
+	id := func() string {
+		return strings.TrimSpace(p.Run("task", "ls", "--label", "order=4711", "--roots", "--names", "--consistent"))
+	}
+	p.Program = program
+	work, ship := p.Start("work"), p.Start("ship", "4711")
+	p.Program = millrace
+	dev.Until("the order was charged", func() bool {
+		of := id()
+		return of != "" && strings.Contains(p.Run("task", "show", of), "charge")
+	})
+	work.Kill()
+	p.Program = program
+	work = p.Start("work")
+	if code := ship.Wait(); code != 0 {
+		t.Errorf("shop ship ends with %d", code)
+	}
+	work.Stop()
+	p.Program = millrace
+	if is := p.Run("task", "show", id(), "-o", "json"); !strings.Contains(is, "receipt of 4711, message of order 4711") {
+		t.Errorf("the task is\n%s", is)
+	}
+	if n := strings.Count(p.Run("task", "logs", id()), "charging"); n != 1 {
+		t.Errorf("it was charged %d times", n)
+	}
+	if out := p.Run("replay", "--with", program+" work"); out != "2 tasks as recorded" {
+		t.Errorf("the replay says %q", out)
 	}
 	dev.Stop()
 }

@@ -81,10 +81,104 @@ def waits():
     millrace.status("waiting")
     millrace.wait(600)
 
+def order(n):
+    paid = millrace.step("charge", charge, retry={"max": 3, "min": "10ms", "max_delay": "20ms"})
+    if millrace.attempt() == 2:
+        os.kill(os.getpid(), signal.SIGKILL)  # behind a step
+    first = millrace.new_id()
+    if millrace.step("same", lambda: first) != first:
+        raise RuntimeError("another id")
+    millrace.sleep("grace", 0.05)
+    doubled = millrace.call("double", handler="py-double", params={"n": paid})
+    who = millrace.wait_for("approval", timeout="1h")
+    failed = []
+    for child in millrace.call_all("both", [{"handler": "py-double", "params": {"n": 1}}, {"argv": ["false"]}]):
+        try:
+            failed.append(child.result())
+        except millrace.StepFailed as e:
+            failed.append(e.child.reason)
+    try:
+        millrace.wait_for("never", timeout=0.02)
+    except millrace.NoSignal:
+        failed.append("no signal")
+    return [doubled, who, failed, millrace.version("way", 2), millrace.now().year > 2000]
+
+def charge():
+    with open(os.environ["LEDGER"], "a") as ledger:
+        ledger.write("%s charge\n" % millrace.id())
+    if millrace.attempt() == 1:
+        raise RuntimeError("the bank is busy")
+    return 21
+
+@millrace.task("py-order")
+def py_order():
+    try:
+        return order(1)
+    except Exception:  # a Suspended is none
+        raise
+
+@millrace.task("py-double")
+def double(n: int):
+    return 2 * n
+
+@millrace.task("py-changed")
+def changed():
+    millrace.step("a" if millrace.attempt() == 1 else "b", lambda: 1)
+    raise RuntimeError("again")
+
+@millrace.task("py-large")
+def large():
+    millrace.step("large", lambda: [open(os.environ["LEDGER"], "a").write("%s large\n" % millrace.id()), "x" * (64 << 10)])
+
 @millrace.task("extends")
 def extends():
     return millrace.extend("1m", wait=True)
 
+millrace.run()
+`
+
+// stepping is a durable function in Node that does what py-order does.
+const stepping = `
+const fs = require('fs')
+const millrace = require('millrace')
+
+millrace.task('js-double', ({ n }) => 2 * n)
+millrace.task('js-order', async (params, { id, attempt }) => {
+  const paid = await millrace.step('charge', async () => {
+    fs.appendFileSync(process.env.LEDGER, id + ' charge\n')
+    if (attempt === 1) throw new Error('the bank is busy')
+    return 21
+  }, { retry: { max: 3, min: '10ms', max_delay: '20ms' } })
+  if (attempt === 2) process.kill(process.pid, 'SIGKILL')
+  const first = await millrace.newId()
+  if (await millrace.step('same', () => first) !== first) throw new Error('another id')
+  await millrace.sleep('grace', 0.05)
+  const doubled = await millrace.call('double', { handler: 'js-double', params: { n: paid } })
+  const who = await millrace.waitFor('approval', '1h')
+  const failed = []
+  for (const child of await millrace.callAll('both', [{ handler: 'js-double', params: { n: 1 } }, { argv: ['false'] }])) {
+    try {
+      failed.push(child.result())
+    } catch (err) {
+      failed.push(err.child.reason)
+    }
+  }
+  await millrace.waitFor('never', 0.02).catch(err => {
+    if (!(err instanceof millrace.NoSignal)) throw err
+    failed.push('no signal')
+  })
+  return [doubled, who, failed, await millrace.version('way', 2), (await millrace.now()).getUTCFullYear() > 2000]
+})
+millrace.task('js-changed', async (params, { attempt }) => {
+  await millrace.step(attempt === 1 ? 'a' : 'b', () => 1)
+  throw new Error('again')
+})
+millrace.task('js-large', async (params, { id }) => {
+  await millrace.step('large', () => {
+    fs.appendFileSync(process.env.LEDGER, id + ' large\n')
+    return 'x'.repeat(64 << 10)
+  })
+})
 millrace.run()
 `
 
@@ -107,16 +201,17 @@ func TestResidentPrograms(t *testing.T) {
 	p.Let("NODE_PATH", library(t, "node"))
 	p.Let("LEDGER", p.Path("ledger"))
 	p.Write("misbehaving.py", misbehaving)
+	p.Write("stepping.js", stepping)
 	examples, err := filepath.Abs("../../examples")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dev := p.Dev("--slots", "4", "--program-silence", "10s", "--program-memory", "200MiB",
-		"--program", "python3 misbehaving.py", "--program", "python3 "+examples+"/report.py", "--program", "node "+examples+"/digest.js")
+		"--program", "python3 misbehaving.py", "--program", "python3 "+examples+"/report.py", "--program", "node "+examples+"/digest.js", "--program", "node stepping.js", "--program", "python3 "+examples+"/order.py")
 	w := &programs{p, p.Connect(), ""}
 	t.Run("all", func(t *testing.T) {
 		for name, run := range map[string]func(*programs, *testing.T){
-			"harm": (*programs).harm, "garbage": (*programs).garbage, "stops": (*programs).stops, "examples": (*programs).examples, "clients": (*programs).clients,
+			"harm": (*programs).harm, "garbage": (*programs).garbage, "stops": (*programs).stops, "kept": (*programs).kept, "steps": (*programs).steps, "examples": (*programs).examples, "clients": (*programs).clients,
 		} {
 			t.Run(name, func(t *testing.T) { t.Parallel(); run(w, t) })
 		}
@@ -142,32 +237,97 @@ func (w *programs) attempts(t *testing.T, id task.ID) (n int) {
 // why, and is replaced.
 func (w *programs) harm(t *testing.T) {
 	for name, class := range map[string]string{"kill": value.Exit, "exit": value.Exit, "code": value.Exit, "stop": value.Timeout, "grow": value.Memory, "timeout": value.Timeout} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := handlerTask(name, 1)
-			if name == "timeout" {
-				s.Spec.Timeout = job.Timeout{Run: value.Duration(10 * time.Second), Stop: value.Duration(time.Second)}
-			}
-			ended := w.end(t, s)
-			wantEnd(t, ended, task.Finished, "")
-			if n := w.attempts(t, ended.ID); n != 2 || ended.Attempt != 2 {
-				t.Errorf("attempt %d; the ledger has %d", ended.Attempt, n)
-			}
-			records, err := w.c.History(t.Context(), ended.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, r := range records {
-				if f, ok := r.Fact.Event.(task.AttemptFailed); ok && f.Class != class && !(name == "kill" && f.Class == value.Killed) {
-					t.Errorf("the first attempt failed with %s (%s), want %s", f.Class, f.Message, class)
+		for by, spec := range map[string]func(*job.Spec){"worker": func(*job.Spec) {}, "job": w.named} {
+			t.Run(name+" by "+by, func(t *testing.T) {
+				t.Parallel()
+				s := handlerTask(name, 1)
+				if name == "timeout" {
+					s.Spec.Timeout = job.Timeout{Run: value.Duration(10 * time.Second), Stop: value.Duration(time.Second)}
 				}
-			}
-		})
+				spec(s.Spec)
+				ended := w.end(t, s)
+				wantEnd(t, ended, task.Finished, "")
+				if n := w.attempts(t, ended.ID); n != 2 || ended.Attempt != 2 {
+					t.Errorf("attempt %d; the ledger has %d", ended.Attempt, n)
+				}
+				records, err := w.c.History(t.Context(), ended.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, r := range records {
+					if f, ok := r.Fact.Event.(task.AttemptFailed); ok && f.Class != class && !(name == "kill" && f.Class == value.Killed) {
+						t.Errorf("the first attempt failed with %s (%s), want %s", f.Class, f.Message, class)
+					}
+				}
+			})
+		}
 	}
 	ended := w.end(t, handlerTask("always-exit", 2))
 	wantEnd(t, ended, task.Error, value.Exit)
 	if n := w.attempts(t, ended.ID); n != 3 || !strings.Contains(ended.Message, "exited with code 0 in the middle of the task") {
 		t.Errorf("%d attempts, %s", n, ended.Message)
+	}
+}
+
+// named has the spec of a handler of misbehaving.py name that program, which no flag of the worker does.
+func (w *programs) named(s *job.Spec) {
+	s.Run = &job.Run{Program: "exec python3 " + w.p.Path("misbehaving.py"), Handler: s.Handler, Env: map[string]string{"SECOND": "1"}}
+	s.Handler, s.Resources.Memory = "", 200<<20
+}
+
+// kept: a program that a job names stays alive, with its folder, its environment and its secrets, for tasks that are
+// the same but for the handler; one that says what is wrong with a job ends its task for good.
+func (w *programs) kept(t *testing.T) {
+	w.p.Write("secret", "hunter2\n")
+	w.p.Write("small.py", `
+import os, millrace
+@millrace.task("one")
+def one(n: int):
+    print("the secret is", os.environ["SECRET"])
+    return [os.getpid(), os.getcwd(), os.environ.get("COLOUR"), os.environ.get("MILLRACE_TASK"), n]
+@millrace.task("two")
+def two():
+    return millrace.spawn(handler="one", params={"n": 2}, wait=True)
+millrace.run()
+`)
+	with := func(handler, colour string) birth.Submission {
+		return birth.Submission{Params: map[string]json.RawMessage{"n": json.RawMessage(`1`)}, Spec: &job.Spec{Run: &job.Run{
+			Program: "exec python3 " + w.p.Path("small.py"), Handler: handler, Env: map[string]string{"COLOUR": colour}, Secrets: map[string]job.Secret{"SECRET": {File: w.p.Path("secret")}}}}}
+	}
+	first := w.end(t, with("one", "red"))
+	wantEnd(t, first, task.Finished, "")
+	var is [5]any
+	if err := json.Unmarshal(first.Result, &is); err != nil || is[2] != "red" || is[3] != nil || is[4] != 1.0 {
+		t.Errorf("it gave %s, %v", first.Result, err)
+	}
+	if lines := w.lines(t, first.ID, output.Stdout); len(lines) != 1 || lines[0] != "the secret is [secret]" {
+		t.Errorf("it printed %q", lines)
+	}
+	if again := w.end(t, with("one", "red")); string(again.Result) != string(first.Result) {
+		t.Errorf("the second task ran as %s, the first as %s", again.Result, first.Result)
+	}
+	if blue := w.end(t, with("one", "blue")); string(blue.Result) == string(first.Result) {
+		t.Errorf("one with another environment ran as %s", blue.Result)
+	}
+	s := with("two", "red")
+	s.Params = nil
+	two := w.end(t, s)
+	wantEnd(t, two, task.Finished, "")
+	child, err := w.c.Wait(t.Context(), task.ID(strings.Trim(string(two.Result), `"`)))
+	if err != nil || child.State != task.Finished {
+		t.Errorf("the child is %s: %s, %v", child.State, child.Message, err)
+	}
+	for handler, want := range map[string]string{"": "has the handlers one, two", "three": `has no handler "three"`} {
+		s := with(handler, "red")
+		s.Spec.Retry.Max = 3
+		if ended := w.end(t, s); ended.State != task.Error || ended.Attempt != 1 || !strings.Contains(ended.Message, want) {
+			t.Errorf("%q: %s after %d attempts: %s", handler, ended.State, ended.Attempt, ended.Message)
+		}
+	}
+	s = with("one", "red")
+	s.Spec.Run.Program = "exec python3 " + w.p.Path("there-is-none.py")
+	if ended := w.end(t, s); ended.State != task.Error || !strings.Contains(ended.Message, "there-is-none.py") {
+		t.Errorf("%s: %s", ended.State, ended.Message)
 	}
 }
 
@@ -234,6 +394,67 @@ func (w *programs) stops(t *testing.T) {
 	}
 }
 
+// steps: a function with steps does each once, in Python as in Node, though its program is killed behind one; the log
+// has the same of both. Code that comes to other steps is noticed, and no step is done again for a result that cannot
+// be kept.
+func (w *programs) steps(t *testing.T) {
+	var came [2]string
+	t.Run("languages", func(t *testing.T) {
+		for i, language := range []string{"py", "js"} {
+			t.Run(language, func(t *testing.T) {
+				t.Parallel()
+				came[i] = w.order(t, language)
+				ended := w.end(t, handlerTask(language+"-changed", 3))
+				wantEnd(t, ended, task.Error, value.Task)
+				if ended.Attempt != 2 || !strings.Contains(ended.Message, `step 1 was step "a", and now is step "b"`) {
+					t.Errorf("attempt %d: %s", ended.Attempt, ended.Message)
+				}
+				ended = w.end(t, handlerTask(language+"-large", 3))
+				wantEnd(t, ended, task.Error, value.Task)
+				if n := w.attempts(t, ended.ID); n != 1 {
+					t.Errorf("the step was done %d times: %s", n, ended.Message)
+				}
+			})
+		}
+	})
+	if came[0] != came[1] || !strings.HasPrefix(came[0], "step charge, id , step same, sleep grace, call double, await approval, call both, await never, ") {
+		t.Errorf("Python came to %s\nNode to        %s", came[0], came[1])
+	}
+}
+
+// order has a function run in a language, and returns to which steps it came.
+func (w *programs) order(t *testing.T, language string) string {
+	r, err := w.c.Submit(t.Context(), handlerTask(language+"-order", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !harness.Poll(harness.Patience, func() bool {
+		now, err := w.c.Task(t.Context(), r.ID)
+		return err != nil || now.AwaitsSignal() || now.State.Terminal()
+	}) {
+		t.Fatal("it waits for no signal")
+	}
+	if _, err := w.c.Signal(t.Context(), r.ID, json.RawMessage(`"ann"`), ""); err != nil {
+		t.Fatal(err)
+	}
+	ended, err := w.c.Wait(t.Context(), r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantEnd(t, ended, task.Finished, "")
+	if got := string(ended.Result); got != `[42,"ann",[2,"exit","no signal"],2,true]` {
+		t.Errorf("it gave %s", got)
+	}
+	if n := w.attempts(t, ended.ID); n != 2 { // one failed, and one did it
+		t.Errorf("it was charged %d times", n)
+	}
+	var came strings.Builder
+	for _, s := range ended.Durable.Steps {
+		came.WriteString(s.Kind + " " + s.Name + ", ")
+	}
+	return came.String()
+}
+
 // examples: those in the folder do what they say.
 func (w *programs) examples(t *testing.T) {
 	s := handlerTask("report", 0)
@@ -250,6 +471,30 @@ func (w *programs) examples(t *testing.T) {
 	s.Spec.Retry.Max = 3
 	if ended = w.end(t, s); ended.Reason != value.User || ended.Attempt != 1 || !strings.Contains(ended.Message, "rows is 3, want list") {
 		t.Errorf("attempt %d: %s, %s", ended.Attempt, ended.Reason, ended.Message)
+	}
+	s = handlerTask("order", 0)
+	s.Params = map[string]json.RawMessage{"total": json.RawMessage(`20`)}
+	r, err := w.c.Submit(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !harness.Poll(harness.Patience, func() bool {
+		_, err := w.c.Signal(t.Context(), r.ID, json.RawMessage(`"ann"`), "")
+		return err == nil
+	}) {
+		t.Error("it waits for no signal")
+	}
+	if ended, err = w.c.Wait(t.Context(), r.ID); err != nil || !strings.HasPrefix(string(ended.Result), `{"paid":20,"label":`) || !strings.HasSuffix(string(ended.Result), ` BY ANN"}`) {
+		t.Errorf("%s: %s, %s; %v", ended.State, ended.Result, ended.Message, err)
+	}
+	s = birth.Submission{Params: map[string]json.RawMessage{"texts": json.RawMessage(`["a b", "c", "d e f"]`)}}
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Spec = &job.Spec{Run: &job.Run{Program: "exec python3 " + examples + "/words.py", Handler: "count"}}
+	if ended = w.end(t, s); string(ended.Result) != `{"total":6}` {
+		t.Errorf("%s: %s, %s", ended.State, ended.Result, ended.Message)
 	}
 	s = handlerTask("digest", 0)
 	s.Params = map[string]json.RawMessage{"text": json.RawMessage(`"hello"`)}

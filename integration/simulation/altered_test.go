@@ -115,7 +115,7 @@ func tries() int {
 func (a *altering) alterations(t *testing.T, try func(what string, i int, other *events.Record)) {
 	tried, seen := map[string]int{}, map[string][]any{}
 	for i := range a.records {
-		for _, l := range leaves("", a.fact(i), nil, nil) {
+		for _, l := range leaves(a.fact(i)) {
 			what := string(a.records[i].Fact.Type) + " " + l.path
 			if len(seen[what]) < 4 && !slices.ContainsFunc(seen[what], func(v any) bool { return fmt.Sprint(v) == fmt.Sprint(l.value) }) {
 				seen[what] = append(seen[what], l.value)
@@ -131,7 +131,7 @@ func (a *altering) alterations(t *testing.T, try func(what string, i int, other 
 		if tried[typ]++; tried[typ] <= 5*tries() {
 			try(typ+" removed", i, nil)
 		}
-		for n, l := range leaves("", body, nil, nil) {
+		for n, l := range leaves(body) {
 			top, _, _ := strings.Cut(strings.TrimSuffix(l.path, "[]"), ".")
 			if top == "" || top == "type" {
 				continue
@@ -144,7 +144,7 @@ func (a *altering) alterations(t *testing.T, try func(what string, i int, other 
 					continue
 				}
 				other := a.fact(i)
-				change(leaves("", other, nil, nil)[n])
+				change(leaves(other)[n])
 				if is := a.with(t, i, other); is.Err != nil || !says(is, &a.records[i]) {
 					try(typ+" "+strings.TrimSuffix(top, "[]"), i, is)
 				}
@@ -212,19 +212,24 @@ type leaf struct {
 }
 
 // leaves are the values in v, in the same order for the same v.
-func leaves(path string, v any, set func(any), drop func()) (all []leaf) {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			all = append(all, leaves(strings.TrimPrefix(path+"."+name, "."), v[name], func(is any) { v[name] = is }, func() { delete(v, name) })...)
+func leaves(v any) (all []leaf) {
+	var visit func(l leaf)
+	visit = func(l leaf) {
+		switch v := l.value.(type) {
+		case map[string]any:
+			for _, name := range slices.Sorted(maps.Keys(v)) {
+				visit(leaf{strings.TrimPrefix(l.path+"."+name, "."), v[name], func(is any) { v[name] = is }, func() { delete(v, name) }})
+			}
+		case []any:
+			for i := range v {
+				set := func(is any) { v[i] = is }
+				visit(leaf{l.path + "[]", v[i], set, func() { set(nil) }})
+			}
 		}
-	case []any:
-		for i := range v {
-			set := func(is any) { v[i] = is }
-			all = append(all, leaves(path+"[]", v[i], set, func() { set(nil) })...)
-		}
+		all = append(all, l)
 	}
-	return append(all, leaf{path, v, set, drop})
+	visit(leaf{value: v})
+	return all
 }
 
 // another is another value of the same kind: one of those seen at the same path, or one made up.

@@ -71,6 +71,13 @@ func (c *causes) visit(r *events.Record) error {
 	case task.AttemptReleased:
 		c.waits(r.Seq, time.Time{})
 		return c.endOf(e.Epoch, e.Attempt)
+	case task.AttemptParked:
+		due := time.Time{}
+		if e.Park.Kind == task.StepSleep || e.Park.Kind == task.StepDo {
+			due = e.Park.Until
+		}
+		c.waits(r.Seq, due)
+		return c.endOf(e.Epoch, e.Attempt)
 	case task.AttemptLost:
 		c.waits(r.Seq, time.Time{})
 		return c.endOf(e.Epoch, e.Attempt)

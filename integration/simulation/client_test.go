@@ -42,6 +42,8 @@ func (h *history) startClient(name string) {
 				c.meddle(h.someTask())
 			case len(h.asked) == 0 || h.chance(h.weather.fresh):
 				c.submit()
+			case h.variant.durable && h.rng.IntN(3) == 0:
+				c.signal(h.someTask())
 			case h.weather.watched && h.rng.IntN(8) == 0:
 				c.rate(h.queue()) // without a scheduler nothing would admit the tasks that it holds
 			case h.rng.IntN(5) == 0:
@@ -71,6 +73,9 @@ func (c *client) submit() {
 				panic(err) // the simulation wrote it
 			}
 			seq, err := c.rec.Submit(context.Background(), id, birth)
+			if taken, is := errors.AsType[*events.Taken](err); is && s.Spec.Collapse != nil {
+				return c.collapse(taken.Holder, task.Collapse{Of: id, Params: birth.Params})
+			}
 			if there, is := errors.AsType[*events.Exists](err); is { // the same was asked for before
 				var t task.Task
 				seq = there.Birth.Seq
@@ -84,6 +89,18 @@ func (c *client) submit() {
 			return err
 		})
 	}
+}
+
+// collapse has a task stand for a submission, too.
+func (c *client) collapse(id task.ID, also task.Collapse) error {
+	t, err := c.rec.Load(context.Background(), id)
+	if err != nil {
+		return err
+	}
+	if t, _, err = c.rec.Do(context.Background(), t, also); err != nil {
+		return err
+	}
+	return c.rec.Settle(context.Background(), &t)
 }
 
 // cancel asks for the end of a task.
@@ -246,6 +263,9 @@ func (h *history) submission(id task.ID) birth.Submission {
 	if h.variant.forgets {
 		h.unique(&s)
 	}
+	if h.variant.durable {
+		h.durably(&s)
+	}
 	if h.variant.windowed && h.policies.IntN(2) == 0 {
 		s.Spec.Window = minutes
 	}
@@ -257,7 +277,9 @@ func (h *history) submission(id task.ID) birth.Submission {
 		}
 	}
 	if h.rng.IntN(4) == 0 {
-		s.Delay = upTo(15)
+		if s.Delay = upTo(15); s.Spec.Collapse != nil {
+			s.Delay = 0
+		}
 	}
 	if h.rng.IntN(4) == 0 {
 		s.Spec.Timeout.Pending = upTo(20)

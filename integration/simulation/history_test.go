@@ -52,6 +52,7 @@ type history struct {
 	stories map[task.ID]story
 	late    map[task.ID]bool     // tasks for which a timer was set that they no longer owed
 	rated   map[string]*ratedUse // of rates of queues
+	ledger  ledger
 	fold    fold
 
 	dice       *rand.PCG // of rng; each step throws its own
@@ -103,6 +104,10 @@ type variant struct {
 	// forgets: servers move the horizon of the log, which front breaks.
 	forgets bool
 	front   func(*port) frontLog
+	// durable: most of their tasks are functions with steps.
+	durable bool
+	// amnesic workers do not tell functions what they have done.
+	amnesic bool
 	// values: their steps leave results and messages of every kind, and read those of others.
 	values bool
 	// spared are the faults that do not happen, skipped the steps in which nothing happens, and
@@ -137,9 +142,9 @@ func play(t *testing.T, seed uint64, v variant) *history {
 	h := &history{
 		seed: seed, dice: dice, rng: rng, policies: rand.New(rand.NewPCG(seed, 11)), weather: forecast(rng), variant: v,
 		runs: map[task.ID][]*run{}, accepted: map[task.ID]bool{}, stories: map[task.ID]story{}, late: map[task.ID]bool{}, rated: map[string]*ratedUse{}, fold: newFold(),
-		lost: losses{tasks: map[task.ID]bool{}}, gone: map[task.ID]bool{},
+		lost: losses{tasks: map[task.ID]bool{}}, gone: map[task.ID]bool{}, ledger: ledger{},
 	}
-	if v.older { // what it forgets, nobody but a scheduler may know
+	if v.older || v.durable { // what a log forgets, and that a wait is over, nobody but a scheduler may know
 		h.weather.watched = true
 	}
 	if v.forgets {
@@ -439,6 +444,9 @@ func (h *history) settle() {
 	if h.variant.forgets {
 		h.startCollector("horizon-0", false)
 	}
+	if h.variant.durable {
+		h.startCaller()
+	}
 	for _, a := range h.actors {
 		if a.stopped = (time.Time{}); a.pending != nil {
 			a.pending.after = time.Time{}
@@ -466,6 +474,7 @@ func (h *history) settle() {
 		h.blame(id, over(h.stories[id]))
 		h.blame(id, h.retried(id))
 		h.blame(id, h.once(id))
+		h.blame(id, h.durablyEnded(id))
 	}
 	if h.failure != nil {
 		return // verify is to judge this log, and what is broken now may end later
@@ -483,9 +492,9 @@ func (h *history) settle() {
 	if o := offers.(*events.MemoryOffers).Try(); o != nil {
 		h.blame(o.Fact.Task, fmt.Errorf("offer %d was never acknowledged", o.Seq))
 	}
-	// In a roomy one, one attempt of a process stands still while another runs. In families, no
-	// scheduler hears of the ends that steps wait for, and the sweep lets them go.
-	if h.weather.fair() && h.lost.times == 0 && !h.variant.roomy && !h.variant.families && !h.variant.forgets {
+	// In a roomy one, one attempt of a process stands still while another runs. In families, and where
+	// functions call others, no scheduler hears of the ends that are waited for, and the sweep lets them go.
+	if h.weather.fair() && h.lost.times == 0 && !h.variant.roomy && !h.variant.families && !h.variant.durable && !h.variant.forgets {
 		h.fail(h.undisturbed())
 	}
 }

@@ -50,7 +50,7 @@ var (
 )
 
 // promises are those that hold after every step.
-var promises = []func(story) error{oneEnd, oneEpoch, exitSeen, causeFirst, evidence}
+var promises = []func(story) error{oneEnd, oneEpoch, exitSeen, causeFirst, evidence, stepsOnce}
 
 // lasting are those that also hold where the log has lost a part of the story.
 var lasting = []func(story) error{oneEnd, oneEpoch, exitSeen}
@@ -171,6 +171,8 @@ func oneEpoch(s story) error {
 			return own(e.Epoch)
 		case task.AttemptReleased:
 			return own(e.Epoch)
+		case task.AttemptParked:
+			return own(e.Epoch)
 		case task.AttemptLost:
 			return own(e.Epoch)
 		case task.CancelConfirmed:
@@ -195,7 +197,7 @@ func exitSeen(s story) error {
 		switch e := r.Fact.Event.(type) {
 		case task.AttemptStarted:
 			epoch = r.Seq
-		case task.AttemptFinished, task.AttemptFailed, task.AttemptReleased, task.AttemptLost, task.GivenUp:
+		case task.AttemptFinished, task.AttemptFailed, task.AttemptReleased, task.AttemptParked, task.AttemptLost, task.GivenUp:
 			epoch = 0
 		case task.CancelConfirmed:
 			if epoch != 0 && e.Epoch != epoch {
@@ -217,6 +219,8 @@ func evidence(s story) error {
 		case task.AttemptFailed:
 			accepted[e.Epoch] = true
 		case task.AttemptReleased:
+			accepted[e.Epoch] = true
+		case task.AttemptParked:
 			accepted[e.Epoch] = true
 		case task.CancelConfirmed:
 			accepted[e.Epoch] = true

@@ -38,6 +38,8 @@ type run struct {
 	losses int
 	// waits is set until something of it has started.
 	waits bool
+	// gave is what the steps of its function gave so far; nil for a task without any.
+	gave []string
 }
 
 // Parts of the arithmetic in package worker.

@@ -68,10 +68,11 @@ func (c *client) signal(id task.ID) {
 		if err != nil {
 			return err
 		}
-		if t.Spec.Signal == nil {
+		signal := t.Signal()
+		if signal == nil {
 			return nil
 		}
-		inputs, err := t.Spec.Signal.Inputs(c.name, data)
+		inputs, err := signal.Inputs(c.name, data)
 		if err != nil {
 			panic(err) // the simulation wrote it
 		}

@@ -30,7 +30,7 @@ func TestHistoriesComeOutTheSame(t *testing.T) {
 		Spec:   func(_ string, spec *job.Spec) *job.Spec { c := *spec; return &c },
 	}
 	for seed := range uint64(120) {
-		h := play(t, seed, variant{})
+		h := play(t, seed, variant{durable: seed%4 == 3})
 		h.report(t)
 		for name, other := range map[string]verify.Other{"none": {}, "its own": own} {
 			j := whatif.New(whatif.Config{Other: other, Settings: bounds, Margin: 10 * time.Second})
@@ -73,7 +73,7 @@ func TestRedactedHistoriesComeOutTheSame(t *testing.T) {
 	}
 	differ := 0
 	for seed := range uint64(40) {
-		h := play(t, seed, variant{crowded: seed%4 == 1, windowed: seed%4 == 2})
+		h := play(t, seed, variant{crowded: seed%4 == 1, windowed: seed%4 == 2, durable: seed%4 == 3})
 		h.report(t)
 		h.importedVerifies(t)
 		for _, sets := range [][]string{nil, {"retry.max=9"}, {"retry.max=0", "timeout.run=1s", "node_ttl=1m"}} {

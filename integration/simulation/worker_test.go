@@ -332,7 +332,7 @@ func (w *workerProcess) tell(ctx context.Context, r *run, offer *events.Offer, s
 		w.turn("stops", w.h.in(time.Second))
 	}
 	w.h.endRun(r)
-	w.report(ctx, r.task, offer, w.command(r.task, stop))
+	w.report(ctx, r.task, offer, w.command(r, stop))
 	w.places.Vacate(&r.task)
 }
 
@@ -356,44 +356,54 @@ func (w *workerProcess) work(ctx context.Context, r *run, offer *events.Offer) e
 	r.waits = false
 	w.h.begin(r)
 	extended := r.confirmed
+	if r.task.Spec.Handler == durable {
+		return w.function(ctx, r, offer, &extended)
+	}
 	for range w.h.rng.IntN(7) {
-		w.turn("works", w.h.in(ackWait/6))
-		if r.task.Spec.Handler == fatal {
-			w.die()
-		}
-		now := time.Now()
-		if w.tooLong(r) {
-			return worker.ErrTimeout
-		}
-		w.watchBeside(ctx)
-		if !r.lazy && !now.Before(r.stops()) {
-			return worker.ErrLeaseLost
-		}
-		w.keepBeating()
-		if w.h.variant.roomy && len(w.beside)+1 < roomyRuns && !w.leaving && w.h.rng.IntN(2) == 0 {
-			if w.takeBeside(ctx); r.told {
-				return nil
-			}
-		}
-		if w.leaving || w.mortal && !w.h.calm && w.h.chance(w.h.weather.stop) {
-			w.leaving = true
-			if w.has != nil {
-				w.leave(ctx)
-				return errLeft
-			}
-			return worker.ErrShutdown
-		}
-		if r.lazy || now.Sub(extended) < ackWait/3 {
-			continue
-		}
-		if offer.Extend(ctx) == nil {
-			extended = now
-		}
-		if stop := w.look(ctx, r.task); stop != nil {
+		if over, stop := w.works(ctx, r, offer, &extended); over {
 			return stop
 		}
 	}
 	return nil
+}
+
+// works lets an attempt run for a while. With over it is to end then, and stop says why; nil if its end
+// was told.
+func (w *workerProcess) works(ctx context.Context, r *run, offer *events.Offer, extended *time.Time) (over bool, stop error) {
+	w.turn("works", w.h.in(ackWait/6))
+	if r.task.Spec.Handler == fatal {
+		w.die()
+	}
+	now := time.Now()
+	if w.tooLong(r) {
+		return true, worker.ErrTimeout
+	}
+	w.watchBeside(ctx)
+	if !r.lazy && !now.Before(r.stops()) {
+		return true, worker.ErrLeaseLost
+	}
+	w.keepBeating()
+	if w.h.variant.roomy && len(w.beside)+1 < roomyRuns && !w.leaving && w.h.rng.IntN(2) == 0 {
+		if w.takeBeside(ctx); r.told {
+			return true, nil
+		}
+	}
+	if w.leaving || w.mortal && !w.h.calm && w.h.chance(w.h.weather.stop) {
+		w.leaving = true
+		if w.has != nil {
+			w.leave(ctx)
+			return true, errLeft
+		}
+		return true, worker.ErrShutdown
+	}
+	if r.lazy || now.Sub(*extended) < ackWait/3 {
+		return false, nil
+	}
+	if offer.Extend(ctx) == nil {
+		*extended = now
+	}
+	stop = w.look(ctx, r.task)
+	return stop != nil, stop
 }
 
 func (w *workerProcess) tooLong(r *run) bool {
@@ -461,7 +471,11 @@ func (w *workerProcess) look(ctx context.Context, mine task.Task) error {
 var three = 3
 
 // command returns the command that the end of an attempt amounts to.
-func (w *workerProcess) command(t task.Task, stop error) task.Command {
+func (w *workerProcess) command(r *run, stop error) task.Command {
+	t := r.task
+	if waits, ok := errors.AsType[parks](stop); ok {
+		return waits.Suspend
+	}
 	fail := task.Fail{Epoch: t.Epoch, Class: value.Task, Chance: w.h.rng.Float64()}
 	switch {
 	case errors.Is(stop, worker.ErrCancelled):
@@ -480,6 +494,13 @@ func (w *workerProcess) command(t task.Task, stop error) task.Command {
 			fail.Message, fail.Exit = oneOf(w.h, messages), oneOf(w.h, []*int{nil, new(int), &three})
 		}
 		return fail
+	}
+	if r.gave != nil {
+		result, err := json.Marshal(r.gave)
+		if err != nil {
+			panic(err) // it is a list of texts
+		}
+		return task.Finish{Epoch: t.Epoch, Result: result}
 	}
 	if w.h.variant.values {
 		return task.Finish{Epoch: t.Epoch, Result: json.RawMessage(oneOf(w.h, values))}

@@ -24,7 +24,7 @@ import (
 // In a year of simulated time a log that keeps thirty days of what has ended takes no more room after a
 // year than after half of one: messages, rows, file, memory. The past that it keeps is answered as it was;
 // what lies before is refused. A task that waits all the time is what it was. With -long a task is born
-// each minute, otherwise each half hour.
+// each minute, otherwise each hour.
 func TestYear(t *testing.T) {
 	const keep, day = 30 * 24 * time.Hour, 24 * time.Hour
 	ctx := t.Context()
@@ -69,7 +69,7 @@ func TestYear(t *testing.T) {
 
 	f := &scheduler.Forget{Rec: rec, Log: mem, Model: rows, Keeping: scheduler.Keeping{Age: keep, Least: 200},
 		Wait: func(_ context.Context, d time.Duration) error { pass(d); return nil }}
-	step := testkit.Size(30*time.Minute, time.Minute)
+	step := testkit.Size(time.Hour, time.Minute)
 	perDay := int(day / step)
 	type evening struct {
 		seq  uint64

@@ -167,7 +167,28 @@ func Of(records []events.Record, root task.ID, now time.Time) []Span {
 	for _, p := range view.Phases(records, now) {
 		all = append(all, phase(&t, &p, &own, attempts)...)
 	}
+	for _, k := range t.Durable.Taken() {
+		all = append(all, step(&t, &k, &own, attempts, now))
+	}
 	return all
+}
+
+// step is the span of a step of a function: below that of the attempt that did it, a wait below the task's own.
+func step(t *task.Task, k *task.Taken, own *Span, attempts []Span, now time.Time) Span {
+	s := Span{
+		Context: own.Context, Parent: own.Span, Name: strings.TrimSpace(k.Kind + " " + k.Name), From: k.From, To: k.From.Add(k.Lasted(now)),
+		Failed: k.Is == task.StepFailed, Why: k.Error, Attributes: append(attributes(t), Attribute{"millrace.step.kind", k.Kind}),
+	}
+	s.Span = spanID("step", string(t.ID), strconv.Itoa(k.Place))
+	if k.Tries > 0 {
+		s.Attributes = append(s.Attributes, Attribute{"millrace.step.tries", k.Tries})
+	}
+	for i := range attempts {
+		if a := &attempts[i]; !a.From.After(s.From) && !a.To.Before(s.To) && k.Kind != task.StepSleep && k.Kind != task.StepAwait && k.Kind != task.StepCall {
+			s.Parent = a.Span
+		}
+	}
+	return s
 }
 
 // name is the name of a task's span: its job and step, or its handler. Readers of traces do not see

@@ -53,6 +53,8 @@ func TestSpansOfTask(t *testing.T) {
 		"it is measured": {task.Work{}, []task.Event{started, task.AttemptFinished{Attempt: 1, Epoch: 2, Usage: &task.Usage{Setup: value.Duration(time.Second / 2), Run: value.Duration(time.Second / 2)}}}, "work 0-2, attempt 1 1-2, pending 0-1, setup 1-1, run 1-2"},
 		"it fails once":  {task.Work{}, []task.Event{started, failed, offered, again, task.AttemptFinished{Attempt: 2, Epoch: 5}}, "work 0-5, !attempt 1 1-2, attempt 2 4-5, pending 0-1, retrying 2-4"},
 		"it is lost":     {task.Work{}, []task.Event{started, task.AttemptLost{Attempt: 1, Epoch: 2}}, "work 0-9, !attempt 1 1-2, pending 0-1, pending 2-9"},
+		"it has steps": {task.Work{}, []task.Event{started, task.AttemptStepped{Attempt: 1, Epoch: 2, Steps: []task.Step{{Name: "charge", Kind: task.StepDo, At: noon.Add(2 * time.Second), Took: value.Duration(time.Second)}}},
+			task.AttemptParked{Attempt: 1, Epoch: 2, First: 1, Park: task.Park{Step: "yes", Kind: task.StepAwait}}}, "work 0-9, attempt 1 1-3, pending 0-1, held 3-9, step charge 1-2, await yes 3-9"},
 		"it is given up": {task.Work{}, []task.Event{task.GivenUp{Reason: "expired"}}, "!work 0-1, pending 0-1"},
 	} {
 		t.Run(name, func(t *testing.T) {

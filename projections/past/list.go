@@ -3,6 +3,7 @@ package past
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -194,6 +195,22 @@ func (p *View) States(ctx context.Context, ids []task.ID) (map[task.ID]task.Stat
 		}
 	}
 	return states, err
+}
+
+// Planned implements [view.Ticked]. But for its state, a task's row tells the same of any place.
+func (p *View) Planned(ctx context.Context, ids []task.ID) (map[task.ID]view.Planned, error) {
+	states, err := p.States(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	now, err := p.rows.Known(ctx, slices.Collect(maps.Keys(states)))
+	all := make(map[task.ID]view.Planned, len(now))
+	for i := range now {
+		is := view.PlannedOf(&now[i])
+		is.State = states[now[i].ID]
+		all[now[i].ID] = is
+	}
+	return all, err
 }
 
 // Steps is [view.Whole.Steps] since an earlier place of the same index.

@@ -164,23 +164,32 @@ func (p *View) Schedules(ctx context.Context, since time.Time) (map[string]*view
 	for name, t := range last {
 		of(name).Last = t
 	}
-	if err == nil {
-		err = p.skips(ctx, s, since, func(schedule, reason string, n int) { of(schedule).Skipped[reason] += n })
+	if err != nil {
+		return all, p.at.Seq, err
+	}
+	skips, err := p.skips(ctx, s, since)
+	for _, s := range skips {
+		of(s.Schedule).Skipped[s.Reason] += s.Skipped
 	}
 	return all, p.at.Seq, err
 }
 
-// skips reports how many ticks of schedules got no task since a time, and why.
-func (p *View) skips(ctx context.Context, s *scene, since time.Time, tell func(schedule, reason string, n int)) error {
+// Skips implements [view.Ticked].
+func (p *View) Skips(ctx context.Context, since time.Time) ([]view.TickDecision, error) {
+	s, err := p.scene(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p.skips(ctx, s, since)
+}
+
+// skips are the decisions since a time by which ticks got no task.
+func (p *View) skips(ctx context.Context, s *scene, since time.Time) (all []view.TickDecision, err error) {
 	type until struct {
 		schedule string
 		at       int64
 	}
-	type skip struct {
-		reason string
-		n      int
-	}
-	skips := map[until]skip{}
+	skips := map[until]view.TickDecision{}
 	scan := new(scanner)
 	scan.note = func(r *reader) {
 		if r.uint() != noteTick {
@@ -188,20 +197,17 @@ func (p *View) skips(ctx context.Context, s *scene, since time.Time, tell func(s
 		}
 		schedule, at, n, reason := scan.name(r), r.int(), int(r.uint()), scan.name(r)
 		if n > 0 && !time.UnixMicro(at).Before(since) {
-			skips[until{schedule, at}] = skip{reason, n}
+			skips[until{schedule, at}] = view.TickDecision{Schedule: schedule, Until: time.UnixMicro(at).UTC(), Skipped: n, Reason: reason}
 		}
 	}
 	for i := range s.blocks {
 		if b := &s.blocks[i]; b.at < s.at && b.skips != math.MinInt64 && !time.UnixMicro(b.skips).Before(since) {
 			if err := p.scanBlock(ctx, s, b, scan); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	for u, s := range skips {
-		tell(u.schedule, s.reason, s.n)
-	}
-	return nil
+	return view.ByTick(slices.Collect(maps.Values(skips))), nil
 }
 
 // limited are the tasks under limits that had not ended, and the usage of limits.

@@ -103,6 +103,33 @@ type TickDecision struct {
 	Reason   string
 }
 
+// Ticked is the part of a [Summed] that knows of single ticks.
+type Ticked interface {
+	// Skips returns the decisions since a time by which ticks got no task, in the order of schedules and ticks.
+	Skips(ctx context.Context, since time.Time) ([]TickDecision, error)
+	// Planned returns what is known of these tasks; those that do not exist are missing.
+	Planned(ctx context.Context, ids []task.ID) (map[task.ID]Planned, error)
+}
+
+// Planned is what a planned run is judged by: its state, and what never changes of its task.
+type Planned struct {
+	task.Origin
+	State task.State
+	// Made is when it was submitted.
+	Made time.Time
+}
+
+// PlannedOf returns that part of a task.
+func PlannedOf(t *task.Task) Planned { return Planned{t.Origin, t.State, t.SubmittedAt} }
+
+// ByTick puts decisions in the order of schedules and ticks.
+func ByTick(all []TickDecision) []TickDecision {
+	slices.SortFunc(all, func(a, b TickDecision) int {
+		return cmp.Or(cmp.Compare(a.Schedule, b.Schedule), a.Until.Compare(b.Until))
+	})
+	return all
+}
+
 // DecidedOn returns the decision on ticks in a record; false if there is none.
 func DecidedOn(r *events.Record) (d TickDecision, ok bool) {
 	if r.Kind != events.KindTick {
@@ -265,7 +292,7 @@ func (m *Memory) LastOfJobs(context.Context) (map[string]task.Task, uint64, erro
 }
 
 // Schedules implements [Summed].
-func (m *Memory) Schedules(_ context.Context, since time.Time) (map[string]*Ticks, uint64, error) {
+func (m *Memory) Schedules(ctx context.Context, since time.Time) (map[string]*Ticks, uint64, error) {
 	all := map[string]*Ticks{}
 	of := func(name string) *Ticks {
 		if all[name] == nil {
@@ -279,14 +306,11 @@ func (m *Memory) Schedules(_ context.Context, since time.Time) (map[string]*Tick
 	for name, tick := range m.sums.decided {
 		of(name).Decided = tick
 	}
-	for name, skips := range m.sums.skips {
-		for until, s := range skips {
-			if !until.Before(since) {
-				of(name).Skipped[s.reason] += s.n
-			}
-		}
+	skips, err := m.Skips(ctx, since)
+	for _, s := range skips {
+		of(s.Schedule).Skipped[s.Reason] += s.Skipped
 	}
-	return all, m.at.Seq, nil
+	return all, m.at.Seq, err
 }
 
 // LastFailed returns at most most tasks that have failed, those that failed last first.
@@ -310,6 +334,29 @@ func (m *Memory) Traces(_ context.Context, c Trace, beyond uint64, _ int) ([]uin
 		return nil, nil
 	}
 	return nil, ErrUnindexed
+}
+
+// Skips implements [Ticked].
+func (m *Memory) Skips(_ context.Context, since time.Time) (all []TickDecision, err error) {
+	for name, skips := range m.sums.skips {
+		for until, s := range skips {
+			if !until.Before(since) {
+				all = append(all, TickDecision{name, until, s.n, s.reason})
+			}
+		}
+	}
+	return ByTick(all), nil
+}
+
+// Planned implements [Ticked].
+func (m *Memory) Planned(_ context.Context, ids []task.ID) (map[task.ID]Planned, error) {
+	all := make(map[task.ID]Planned, len(ids))
+	for _, id := range ids {
+		if t := m.tasks[id]; t != nil && t.State != task.Unknown {
+			all[id] = PlannedOf(&t.Task)
+		}
+	}
+	return all, nil
 }
 
 // States implements [Whole].

@@ -18,7 +18,8 @@ const readAtOnce = 16
 
 // Branch is a task with its children.
 type Branch struct {
-	// Name is its name among the parent's children; "" for the root and for a Spawned task.
+	// Name is its name among the parent's children, or the step in which a function calls it; "" for the root
+	// and for any other Spawned task.
 	Name string
 	// Spawned says that the program of the task above has made it while it ran (SPAWN).
 	Spawned bool
@@ -110,7 +111,7 @@ func (r reading) branch(ctx context.Context, name string, t task.Task) (Branch, 
 				return b, err
 			}
 		}
-		is, err := r.branch(ctx, "", child)
+		is, err := r.branch(ctx, t.Durable.CallOf(child.ID), child)
 		if err != nil {
 			return b, err
 		}

@@ -14,6 +14,7 @@ import (
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/duties"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/node"
 	"millrace/task/quota"
@@ -110,7 +111,7 @@ func (s *Service) attention(ctx context.Context, r attentionRequest) (client.Att
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
 		return client.Attention{}, err
 	}
-	sight, err := s.see(ctx, r.At)
+	sight, err := s.See(ctx, r.At)
 	if err != nil {
 		return client.Attention{}, err
 	}
@@ -120,15 +121,22 @@ func (s *Service) attention(ctx context.Context, r attentionRequest) (client.Att
 // Attention returns what goes on only when a person acts, and what has failed within a day. Of the past it
 // knows no approvals, deadlines, heartbeats and unreadable messages.
 func (s *Sight) Attention(ctx context.Context) (client.Attention, error) {
+	is, err := s.Matters(ctx)
+	if err == nil {
+		is.Failures, is.Partly, err = s.Failures(ctx)
+	}
+	return is, err
+}
+
+// Matters is [Sight.Attention] without failures.
+func (s *Sight) Matters(ctx context.Context) (client.Attention, error) {
 	g := &gathering{Sight: s, is: client.Attention{Matters: []client.Matter{}}}
-	for _, gather := range []func(context.Context) error{g.approvals, g.overdue, g.nodes, g.breakers, g.queues, g.schedules, g.letters, g.horizon} {
+	for _, gather := range []func(context.Context) error{g.approvals, g.overdue, g.nodes, g.breakers, g.queues, g.schedules, g.notices, g.letters, g.horizon} {
 		if err := gather(ctx); err != nil {
 			return g.is, err
 		}
 	}
-	var err error
-	g.is.Failures, g.is.Partly, err = s.Failures(ctx)
-	return g.is, err
+	return g.is, nil
 }
 
 // gathering is an [client.Attention] that is being made.
@@ -289,6 +297,24 @@ func (g *gathering) schedules(ctx context.Context) error {
 	}
 	g.add(0, all...)
 	return nil
+}
+
+// notices that could not be sent are tried again for a day, and then dead letters: both are told.
+func (g *gathering) notices(ctx context.Context) error {
+	page, err := g.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Queue: job.NoticeQueue, States: []task.State{task.Retrying, task.Error, task.Abnormal}, Limit: mattersOf}})
+	m := client.Matter{Kind: client.MatterNotice, Who: node.Operator}
+	for i := range page.Tasks {
+		if t := &page.Tasks[i]; t.Dismissed == nil && (t.Failures > 1 || t.State != task.Retrying) {
+			if m.Tasks++; m.Since.IsZero() || t.SubmittedAt.Before(m.Since) {
+				m.ID, m.Since = string(t.ID), t.SubmittedAt
+				m.What = fmt.Sprintf("people are not told what they asked to be told (%s): mend the target, and see `millrace task ls --queue %s`", t.Message, job.NoticeQueue)
+			}
+		}
+	}
+	if m.Tasks > 0 {
+		g.add(0, m)
+	}
+	return err
 }
 
 func (g *gathering) letters(ctx context.Context) error {

@@ -47,6 +47,7 @@ func TestRequestCorpus(t *testing.T) {
 	request[pastRequest](t, "past")
 	request[rangeRequest](t, "range")
 	request[saidRequest](t, "said")
+	requestOf(t, "output", outputRequest{saidRequest{ID: "01JNAT00000000000000000001", After: 7, Limit: 7}, 7})
 	request[idRequest](t, "id")
 	request[taskRequest](t, "task")
 	request[diffAllRequest](t, "diff_all")

@@ -46,6 +46,8 @@ type Endpoint struct {
 	// the request that names the thing that it is about; "" if it is about many.
 	Button *Button
 	Of     string
+	// Tool says that assistants have it as a tool; nil if they do not.
+	Tool *Tool
 	// Asked are commands of their own, as "task ls", which ask for it if their user may not read the log: a
 	// viewer or a submitter. A command stands with one verb, and takes its role.
 	Asked []string
@@ -83,6 +85,18 @@ func (e *Endpoint) only(route string, fields ...string) *Endpoint {
 // asked adds commands that ask for it.
 func (e *Endpoint) asked(commands ...string) *Endpoint {
 	e.Asked = commands
+	return e
+}
+
+// Tool is how an assistant asks for a verb.
+type Tool struct {
+	// Only are the fields of the request that it may set. Default, nil: all that a query can hold.
+	Only []string
+}
+
+// tool gives assistants an endpoint.
+func (e *Endpoint) tool(only ...string) *Endpoint {
+	e.Tool = &Tool{only}
 	return e
 }
 
@@ -159,10 +173,10 @@ var (
 
 // Endpoints that are there for the caller's own tasks, too.
 var (
-	taskWait    = on(rights.TaskWait, `wait up to 20s until a task has ended: {"id":"…"}`, (*Service).waitTask, "no-task").at("GET /tasks/{id}/wait").asked("task wait")
-	taskWhy     = on(rights.TaskWhy, `why a task is where it is, and who must act next: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).why, "no-task").at("GET /tasks/{id}/why").asked("task why")
-	taskOutput  = on(rights.TaskOutput, `what a task has printed: {"id":"…","after":17,"limit":10}`, (*Service).output, "no-task").at("GET /tasks/{id}/output").asked("task logs")
-	taskRecords = on(rights.TaskRecords, `what a task has produced: {"id":"…","after":17,"limit":10}`, (*Service).records, "no-task").at("GET /tasks/{id}/records").asked("task data", "task data ls", "task data tail", "task data export", "data ls", "data tail", "data export")
+	taskWait    = on(rights.TaskWait, `wait up to 20s until a task has ended: {"id":"…"}`, (*Service).waitTask, "no-task").at("GET /tasks/{id}/wait").asked("task wait").tool()
+	taskWhy     = on(rights.TaskWhy, `why a task is where it is, and who must act next: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).why, "no-task").at("GET /tasks/{id}/why").asked("task why").tool()
+	taskOutput  = on(rights.TaskOutput, `what a task has printed: {"id":"…","after":17,"limit":10}, or its last lines: {"id":"…","tail":20}`, (*Service).output, "no-task").at("GET /tasks/{id}/output").asked("task logs").tool()
+	taskRecords = on(rights.TaskRecords, `what a task has produced: {"id":"…","after":17,"limit":10}`, (*Service).records, "no-task").at("GET /tasks/{id}/records").asked("task data", "task data ls", "task data tail", "task data export", "data ls", "data tail", "data export").tool()
 )
 
 // letterVerbs take dead letters off the list.
@@ -175,12 +189,12 @@ var letterVerbs = on(rights.DeadDismiss, `take a dead letter off the list: {"id"
 // endpoints are all requests that the service answers: those that lie beside what is to be said of their
 // commands, and the others.
 var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs, letterVerbs, []*Endpoint{
-	on(rights.TaskSubmit, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, (*Service).submit, born...).at("POST /tasks").at("PUT /tasks/{id}").asked("run"),
-	on(rights.TaskGet, `one task, from the log: {"id":"…"}`, (*Service).get, "no-task").at("GET /tasks/{id}").asked("task show"),
-	on(rights.TaskList, `tasks: {"states":["running"],"limit":10}`, (*Service).list).at("GET /tasks").asked("task ls"),
+	on(rights.TaskSubmit, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, (*Service).submit, born...).at("POST /tasks").at("PUT /tasks/{id}").asked("run").tool("job", "params"),
+	on(rights.TaskGet, `one task, from the log: {"id":"…"}`, (*Service).get, "no-task").at("GET /tasks/{id}").asked("task show").tool(),
+	on(rights.TaskList, `tasks: {"states":["running"],"limit":10}`, (*Service).list).at("GET /tasks").asked("task ls").tool(),
 	on(rights.RowList, `rows of all tasks as the read model stores them, in a form that may change with each version: {"limit":500,"after":"…"}`, (*Service).rows).at("GET /rows"),
 	on(rights.DeadList, `messages that nobody can read: {"limit":10}`, (*Service).unreadable).at("GET /messages").asked("dlq ls", "dlq show"),
-	on(rights.QueueList, `queues: {}, or one: {"queue":"crawl","rates":true}`, (*Service).queues, "no-queue").at("GET /queues").only("GET /queues/{queue}", "at", "at_least", "rates").asked("queue ls", "queue show"),
+	on(rights.QueueList, `queues: {}, or one: {"queue":"crawl","rates":true}`, (*Service).queues, "no-queue").at("GET /queues").only("GET /queues/{queue}", "at", "at_least", "rates").asked("queue ls", "queue show").tool(),
 	on(rights.QueueLimit, `how many may run and wait, and how often one may start, 0 for any number: {"queue":"crawl","running":4,"waiting":1000,"rate":{"limit":100,"per":"1m"}}`, (*Service).limitQueue, "no-calendar", "overtaken", "changed").at("POST /queues/{queue}/limit").button(Button{
 		Why: "Takes effect at once. 0 means no bound; an empty field stays as it is.", Asks: []Asked{
 			{Name: "running", Label: "Most running", Is: filled(func(q *client.QueueView) string { return fmt.Sprint(q.Limit) })},
@@ -190,15 +204,16 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 	}),
 	on(rights.QueuePurge, `cancel what waits in a queue: {"queue":"crawl","reason":"…"}, or say how many it would be: {"queue":"crawl","dry_run":true}`, (*Service).purgeQueue).at("POST /queues/{queue}/purge"),
 	on(rights.TasksCount, `count the tasks that one of these would change: {"for":"cancel","filter":{"queue":"crawl"}}`, (*Service).countMany).at("POST /tasks/count"),
-	on(rights.LimitList, `limits and who holds them: {"limit":10,"holders":5}, or where a task stands: {"task":"…"}`, (*Service).limits).at("GET /limits").asked("limit ls", "limit show"),
-	on(rights.NodeList, `nodes: {}`, (*Service).nodes).at("GET /nodes").asked("node ls"),
-	on(rights.NodeGet, `one node, from the log: {"id":"node-1"}, or as it was: {"id":"node-1","at":"1048211"}`, (*Service).node, "no-node").at("GET /nodes/{id}").asked("node show"),
+	on(rights.LimitList, `limits and who holds them: {"limit":10,"holders":5}, or where a task stands: {"task":"…"}`, (*Service).limits).at("GET /limits").asked("limit ls", "limit show").tool(),
+	on(rights.NodeList, `nodes: {}`, (*Service).nodes).at("GET /nodes").asked("node ls").tool(),
+	on(rights.NodeGet, `one node, from the log: {"id":"node-1"}, or as it was: {"id":"node-1","at":"1048211"}`, (*Service).node, "no-node").at("GET /nodes/{id}").asked("node show").tool(),
 	on(rights.NodeWait, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, (*Service).waitNode).at("GET /nodes/{id}/wait").asked("node wait"),
 	on(rights.TaskCopy, `a new task that does what one did, with changes: {"id":"…","task":{"params":{…}}}`, (*Service).copy, born...).at("POST /tasks/{id}/copy").asked("task copy"),
-	on(rights.TaskPlan, `which nodes may run it, and which rule excludes each other: {"job":"hello"}, {"spec":{…}} or {"id":"…"}`, (*Service).plan, "no-task", "no-job").only("GET /tasks/{id}/plan").at("POST /plan").asked("plan"),
-	on(rights.JobList, `jobs, with their schedules and latest tasks: {}`, (*Service).jobs).at("GET /jobs").asked("job ls"),
-	on(rights.ScheduleList, `schedules, with their latest tasks and skipped ticks: {}`, (*Service).schedules).at("GET /schedules").asked("schedule ls"),
-	on(rights.ScheduleGet, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, (*Service).schedule, "no-schedule").at("GET /schedules/{name}").asked("schedule show"),
+	on(rights.TaskPlan, `which nodes may run it, and which rule excludes each other: {"job":"hello"}, {"spec":{…}} or {"id":"…"}`, (*Service).plan, "no-task", "no-job").only("GET /tasks/{id}/plan").at("POST /plan").asked("plan").tool(),
+	on(rights.JobList, `jobs, with their schedules and latest tasks: {}`, (*Service).jobs).at("GET /jobs").asked("job ls").tool(),
+	on(rights.ScheduleList, `schedules, with their latest tasks and skipped ticks: {}`, (*Service).schedules).at("GET /schedules").asked("schedule ls").tool(),
+	on(rights.ScheduleGet, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, (*Service).schedule, "no-schedule").at("GET /schedules/{name}").asked("schedule show").tool(),
+	on(rights.ScheduleGrid, `what became of planned runs, by schedules and days or hours: {}, or of a job by hours: {"job":"hello","by":"hour"}`, (*Service).grid, "no-schedule").at("GET /grid").asked("schedule grid").tool(),
 	on(rights.ScheduleRun, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, (*Service).runSchedule, append(slices.Clone(born), "no-schedule", "overlap")...).at("POST /schedules/{name}/run").button(Button{
 		Label: "Run now", Why: "It makes a task now, whatever its ticks, also while it is paused.",
 		Asks: []Asked{{Name: "task", Label: "Changes, as JSON", Long: true, Is: filled(func(s *schedule.Stored) string {
@@ -214,8 +229,8 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 	mine(rights.OwnWait, taskWait),
 	taskWhy,
 	mine(rights.OwnWhy, taskWhy),
-	on(rights.TaskTree, `a task with those into which it was expanded: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).tree, "no-task").at("GET /tasks/{id}/tree").asked("task tree"),
-	on(rights.TaskDiff, `how two tasks differ: {"id":"…","with":"…"}, or one at two moments: {"id":"…","at":"1048211"}`, (*Service).diff, "no-task").at("GET /tasks/{id}/diff").asked("task diff"),
+	on(rights.TaskTree, `a task with those into which it was expanded: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).tree, "no-task").at("GET /tasks/{id}/tree").asked("task tree").tool(),
+	on(rights.TaskDiff, `how two tasks differ: {"id":"…","with":"…"}, or one at two moments: {"id":"…","at":"1048211"}`, (*Service).diff, "no-task").at("GET /tasks/{id}/diff").asked("task diff").tool(),
 	on(rights.TaskEvents, `the facts about a task: {"id":"…"}, or those up to a moment: {"id":"…","at":"1048211"}`, (*Service).history, "no-task").at("GET /tasks/{id}/events").asked("task events", "task attempts"),
 	taskOutput,
 	mine(rights.OwnOutput, taskOutput),
@@ -223,12 +238,12 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 	mine(rights.OwnRecords, taskRecords),
 	on(rights.TaskFiles, `the files that the attempts of a task have left: {"id":"…"}`, (*Service).artifacts, "no-task").at("GET /tasks/{id}/artifacts").asked("task artifacts"),
 	on(rights.TaskTrace, `an OpenTelemetry trace of a task and all below it, in the JSON form of OTLP: {"id":"…"}`, (*Service).trace, "no-task").at("GET /tasks/{id}/trace").asked("task trace"),
-	on(rights.EventList, `the log itself: {"from":1048211,"limit":100}`, (*Service).events).at("GET /events").asked("events tail", "events show", "events export", "node events"),
-	on(rights.Attention, `what goes on only when a person acts, and what failed within a day, by cause: {}`, (*Service).attention).at("GET /attention").asked("attention"),
+	on(rights.EventList, `the log itself: {"from":1048211,"limit":100}`, (*Service).events).at("GET /events").asked("events tail", "events show", "events export", "node events").tool(),
+	on(rights.Attention, `what goes on only when a person acts, and what failed within a day, by cause: {}`, (*Service).attention).at("GET /attention").asked("attention").tool(),
 	on(rights.LogHorizon, `what the log keeps, and what holds it back: {}`, (*Service).horizon).at("GET /horizon").asked("horizon"),
 	once(on(rights.LogVerify, `hold the log against the promises: {}, or a range of it: {"from":1048211,"to":1050000,"rules":["I-3"]}`, (*Service).verify)).at("GET /verify").asked("verify"),
-	once(on(rights.LogDiff, `what changed between two moments: {"at":"12:00","until":"12:30"}, or between one and now: {"at":"-10m","queue":"crawl"}`, (*Service).diffAll)).at("GET /diff").asked("diff"),
-	once(on(rights.LogReplay, `the steps of the log, each with what it changed, what was decided and who owed what: {"from":"-10m","task":"…","limit":20}`, (*Service).replay)).at("GET /replay").asked("replay"),
+	once(on(rights.LogDiff, `what changed between two moments: {"at":"12:00","until":"12:30"}, or between one and now: {"at":"-10m","queue":"crawl"}`, (*Service).diffAll)).at("GET /diff").asked("diff").tool(),
+	once(on(rights.LogReplay, `the steps of the log, each with what it changed, what was decided and who owed what: {"from":"-10m","task":"…","limit":20}`, (*Service).replay)).at("GET /replay").asked("replay").tool(),
 	on(rights.LogWhatIf, `which recorded decisions would have been different under other settings: {"set":["retry.max=5"],"job":"crawl","from":"-1h"}`, (*Service).whatif).at("POST /whatif").asked("whatif"),
 	on(rights.FilesList, `names of bundles: {}, or the versions of one: {"name":"app"}`, (*Service).bundles, "no-files").at("GET /files").asked("files ls"),
 	on(rights.FilesGet, `what is in a version: {"version":"app@1f2e3d4c","limit":100}`, (*Service).bundle, "no-files").at("GET /files/{version}").asked("files show"),
@@ -236,7 +251,7 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 	on(rights.FilesVerify, `read a version from the store and hold it against its digests: {"version":"app"}`, (*Service).checkBundle, "no-files").at("GET /files/{version}/verify"),
 	on(rights.FilesSweep, `remove versions and contents that nothing needs: {"keep":5}, or say what that would be: {"dry_run":true}`, (*Service).sweepFiles).at("POST /files/gc"),
 	once(on(rights.NodePing, `ask processes of nodes whether they are up: {"id":"node-1"}, or those of all nodes that should be: {}`, (*Service).ping, "no-node")).only("GET /pings", "timeout", "limit", "cursor").only("GET /nodes/{id}/ping", "timeout").asked("node ping"),
-	on(rights.JobGet, `one job: {"name":"hello"}, or as it was: {"name":"hello","revision":2}`, (*Service).job, "no-job").at("GET /jobs/{name}").asked("job show"),
+	on(rights.JobGet, `one job: {"name":"hello"}, or as it was: {"name":"hello","revision":2}`, (*Service).job, "no-job").at("GET /jobs/{name}").asked("job show").tool(),
 	on(rights.JobApply, `store a job: {"name":"hello","definition":{"run":{"argv":["date"]}}}`, (*Service).applyJob, "no-calendar", "overtaken", "changed").at("PUT /jobs/{name}"),
 	computing(on(rights.JobValidate, `check the text of a job file, and store nothing: {"text":"name: hello\nrun: date\n"}`, (*Service).validateJobs)).at("POST /jobs/validate"),
 	on(rights.JobSchema, `the JSON Schema of a job file, for editors: {}`, (*Service).jobSchema).at("GET /schemas/job"),
@@ -244,13 +259,13 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 	on(rights.CalendarGet, `one calendar: {"name":"office"}, or as it was: {"name":"office","revision":2}`, (*Service).calendar, "no-calendar").at("GET /calendars/{name}").asked("calendar show"),
 	on(rights.CalendarApply, `store a calendar: {"name":"office","definition":{"rules":[…]}}`, (*Service).applyCalendar, "overtaken", "changed").at("PUT /calendars/{name}"),
 	on(rights.ScheduleApply, `store a schedule: {"name":"nightly","definition":{"schedule":{…},"task":{"job":"hello"}}}`, (*Service).applySchedule, "no-job", "no-calendar", "overtaken", "changed").at("PUT /schedules/{name}"),
-	on(rights.JobHistory, `the changes of a job: {"name":"…"}`, changesOf(task.DefJob, definitions.ErrNoJob), "no-job").at("GET /jobs/{name}/history").asked("job history"),
-	on(rights.JobDiff, `how two jobs differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(task.DefJob, definitions.JobIn), "no-job").at("GET /jobs/{name}/diff").asked("job diff"),
+	on(rights.JobHistory, `the changes of a job: {"name":"…"}`, changesOf(task.DefJob, definitions.ErrNoJob), "no-job").at("GET /jobs/{name}/history").asked("job history").tool(),
+	on(rights.JobDiff, `how two jobs differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(task.DefJob, definitions.JobIn), "no-job").at("GET /jobs/{name}/diff").asked("job diff").tool(),
 	on(rights.ScheduleHistory, `the changes of a schedule: {"name":"…"}`, changesOf(task.DefSchedule, definitions.ErrNoSchedule), "no-schedule").at("GET /schedules/{name}/history"),
 	on(rights.ScheduleDiff, `how two schedules differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(task.DefSchedule, definitions.ScheduleIn), "no-schedule").at("GET /schedules/{name}/diff").asked("schedule diff"),
 	on(rights.CalendarHistory, `the changes of a calendar: {"name":"…"}`, changesOf(task.DefCalendar, definitions.ErrNoCalendar), "no-calendar").at("GET /calendars/{name}/history").asked("calendar history"),
 	on(rights.CalendarDiff, `how two calendars differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(task.DefCalendar, definitions.CalendarIn), "no-calendar").at("GET /calendars/{name}/diff").asked("calendar diff"),
-	on(rights.ServerHealth, `whether the log takes messages: {}`, (*Service).health).at("GET /health"),
+	on(rights.ServerHealth, `whether the log takes messages: {}`, (*Service).health).at("GET /health").asked("mcp"),
 })
 
 // as returns the service acting for a caller, which is named in all facts that it writes. No field

@@ -474,6 +474,39 @@ func (r *saidRequest) check() (err error) {
 	return validLimit(&r.Limit)
 }
 
+// outputRequest chooses batches of a task's lines, or the last lines.
+type outputRequest struct {
+	saidRequest
+	// Tail asks for that many of the last lines, in place of a page: 1 to 1000. Followers take no such field.
+	Tail int `json:"tail,omitempty"`
+}
+
+func (r *outputRequest) check() error {
+	switch {
+	case r.Tail < 0 || r.Tail > view.MaxLimit:
+		return fmt.Errorf("tail is %d, want 1 to %d", r.Tail, view.MaxLimit)
+	case r.Tail > 0 && r.After > 0:
+		return errors.New("want after, of a page, or tail, of the last lines, not both")
+	case r.Tail > 0:
+		r.Limit = view.MaxLimit
+	}
+	return r.saidRequest.check()
+}
+
+// lastLines leaves only the last n lines of some batches.
+func lastLines(all []batch[output.Lines], n int) []batch[output.Lines] {
+	for i := len(all) - 1; i >= 0; i-- {
+		lines := &all[i].Of.Lines
+		if n < len(*lines) {
+			*lines = (*lines)[len(*lines)-n:]
+		}
+		if n -= len(*lines); n == 0 {
+			return all[i:]
+		}
+	}
+	return all
+}
+
 // batch is what was stored in one message of a task's output, with its sequence in that stream.
 type batch[T any] struct {
 	// Seq is the sequence of the message, and Of what it holds.
@@ -523,16 +556,25 @@ func (s *Service) silent(ctx context.Context, id task.ID, found int, err error) 
 	return err
 }
 
-func (s *Service) output(ctx context.Context, r saidRequest) (saidPage[output.Lines], error) {
+func (s *Service) output(ctx context.Context, r outputRequest) (saidPage[output.Lines], error) {
 	size := func(b *output.Lines) (n int) {
 		for i := range b.Lines {
 			n += len(b.Lines[i].Text) + len(b.Lines[i].Fields)
 		}
 		return n
 	}
-	is, err := said(r, size, func(from client.OutputStart, each func(uint64, output.Lines) error) error {
+	is, err := said(r.saidRequest, size, func(from client.OutputStart, each func(uint64, output.Lines) error) (err error) {
+		if r.Tail > 0 {
+			from, err = s.Client.OutputTail(ctx, r.ID, r.Tail, time.Time{}, func(int, *output.Line) bool { return true })
+		}
+		if err != nil {
+			return err
+		}
 		return s.Client.Store().PrintedFrom(ctx, r.ID, from, false, each)
 	})
+	if r.Tail > 0 && is.Next == 0 {
+		is.Batches = lastLines(is.Batches, r.Tail)
+	}
 	return is, s.silent(ctx, r.ID, len(is.Batches), err)
 }
 

@@ -39,6 +39,7 @@ var halves = []func(answer any) (half any, ok bool){
 	halving(func(p *view.Rows) (*[]json.RawMessage, *task.ID) { return &p.Rows, &p.Next }, rowID),
 	halving(func(p *client.JobList) (*[]client.JobRow, *string) { return &p.Jobs, &p.Next }, behind((*client.JobRow).Key)),
 	halving(func(p *client.ScheduleList) (*[]client.ScheduleRow, *string) { return &p.Schedules, &p.Next }, behind((*client.ScheduleRow).Key)),
+	halving(func(p *client.Grid) (*[]client.GridRow, *string) { return &p.Rows, &p.Next }, behind((*client.GridRow).Key)),
 	halving(func(p *calendarList) (*[]schedule.StoredCalendar, *string) { return &p.Calendars, &p.Next }, behind(calendarKey)),
 	halving(func(p *client.NodePage) (*[]client.NodeView, *string) { return &p.Nodes, &p.Next }, behind((*client.NodeView).Key)),
 	halving(func(p *pingPage) (*[]client.Pinged, *string) { return &p.Nodes, &p.Next }, behind((*client.Pinged).Key)),

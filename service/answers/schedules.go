@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"millrace/events"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
@@ -106,6 +107,42 @@ func (s *Service) schedule(ctx context.Context, r shownSchedule) (client.Schedul
 		r.Since = at.At.Add(-ticksSince)
 	}
 	return s.Client.ScheduleOf(ctx, in, at, r.Name, r.Since, r.Limit)
+}
+
+// gridRequest asks for a grid.
+type gridRequest struct{ client.GridRequest }
+
+func (r *gridRequest) check() error { return r.Check() }
+
+func (s *Service) grid(ctx context.Context, r gridRequest) (client.Grid, error) {
+	sight, err := s.See(ctx, r.At)
+	if err != nil {
+		return client.Grid{}, err
+	}
+	return sight.Grid(ctx, r.GridRequest)
+}
+
+// Grid returns what became of planned runs.
+func (s *Sight) Grid(ctx context.Context, r client.GridRequest) (client.Grid, error) {
+	ticks, ok := s.Sums.(view.Ticked)
+	if !ok {
+		return client.Grid{}, view.ErrUnindexed
+	}
+	w := &client.Gridded{View: s.View, Sums: ticks, Decided: s.Log.Decisions, At: view.Point{At: s.Now}}
+	if s.Past {
+		w.At = s.Point
+	}
+	_, whole, err := s.Log.PointAt(ctx, view.Moment{Seq: 1})
+	if err == nil && !whole {
+		var records []events.Record
+		if records, err = s.Log.Page(ctx, 1, 1); len(records) > 0 {
+			w.Begins = records[0].Stored
+		}
+	}
+	if err != nil {
+		return client.Grid{}, err
+	}
+	return client.GridOf(ctx, w, r)
 }
 
 // toggle returns the function of an endpoint that pauses or resumes schedules: its answer is the

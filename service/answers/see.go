@@ -155,14 +155,14 @@ func (d *Desk) See(ctx context.Context, caller, at string, look func(context.Con
 	defer d.leave(seat)
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, seatKey{}, seat), patience)
 	defer cancel()
-	sight, err := d.service.as(caller).see(ctx, at)
+	sight, err := d.service.as(caller).See(ctx, at)
 	if err == nil {
 		err = look(ctx, sight)
 	}
 	return d.blame(err)
 }
 
-func (s *Service) see(ctx context.Context, at string) (*Sight, error) {
+func (s *Service) See(ctx context.Context, at string) (*Sight, error) {
 	v, _, err := s.sight(ctx, at)
 	if as[before](err) {
 		first, bad := served{s.Client}.First(ctx)

@@ -326,7 +326,7 @@ func (s *Service) await(ctx context.Context, atLeast, newerThan uint64) error {
 // submitted, and for those below them.
 func mine(verb rights.Verb, whole *Endpoint) *Endpoint {
 	of, do := *whole, whole.do
-	of.Verb, of.About, of.Routes, of.Asked = verb, of.About+"; a task that the caller has submitted", nil, nil
+	of.Verb, of.About, of.Routes, of.Asked, of.Tool = verb, of.About+"; a task that the caller has submitted", nil, nil, nil
 	of.do = func(s *Service, ctx context.Context, body []byte) (any, error) {
 		if err := s.owns(ctx, body); err != nil {
 			return nil, err

@@ -57,7 +57,7 @@ func (s deskStore) DeclareAll(ctx context.Context, births []*task.Work, by strin
 
 // Waiting counts offers that the queue's consumers have not delivered, and tasks that wait for the
 // queue's rate.
-func (s deskStore) Waiting(ctx context.Context, name string, most int) (int, error) {
+func (s deskStore) Waiting(ctx context.Context, name string, most int) (waiting int, handed uint64, err error) {
 	c := s.c
 	lanes, err := c.store.QueueState(ctx, name)
 	if err == nil && !slices.ContainsFunc(lanes, func(l jet.LaneState) bool { return l.Plain() && l.Queue == name }) {
@@ -67,15 +67,15 @@ func (s deskStore) Waiting(ctx context.Context, name string, most int) (int, err
 		}
 	}
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	waiting := 0
 	for _, l := range lanes {
 		waiting += l.Waiting
+		handed += l.Handed
 	}
 	q, err := c.rec.LoadQueue(ctx, name)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	held := 0
 	if q.Rate.Limit > 0 {
@@ -86,7 +86,7 @@ func (s deskStore) Waiting(ctx context.Context, name string, most int) (int, err
 		// one.
 		waiting = min(waiting, s.pending(ctx, name, waiting))
 	}
-	return waiting + held, nil
+	return waiting + held, handed, nil
 }
 
 // underRate returns how many tasks wait for the rate of a queue, as far as a scheduler knows.

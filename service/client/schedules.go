@@ -108,16 +108,19 @@ type TickReport struct {
 	Tick time.Time `json:"tick"`
 	Due  time.Time `json:"due,omitzero"`
 	// Outcome is task (it has one), skipped, waiting, due (only just), hole (it passed without a
-	// task, for an unknown reason) or paused.
+	// task, for an unknown reason), next (it is to come) or forgotten (with the front of the log).
 	Outcome string `json:"outcome"`
-	// Why explains the outcome in words, "" if there is nothing to add.
-	Why string `json:"why,omitempty"`
+	// Why explains the outcome in words, "" if there is nothing to add. Reason is the code of a skip.
+	Why    string `json:"why,omitempty"`
+	Reason string `json:"reason,omitempty"`
 	// Task is its task, "" for none, State that task's state, and Made when it was submitted.
 	Task  task.ID    `json:"task,omitempty"`
 	State task.State `json:"state,omitzero"`
 	Made  time.Time  `json:"made,omitzero"`
 	// Trigger says why the schedule made the task: schedule, catchup, backfill or manual.
 	Trigger string `json:"trigger,omitempty"`
+	// Late is how much later than due the schedule made the task.
+	Late value.Duration `json:"late,omitempty"`
 }
 
 // Outcomes of ticks.
@@ -127,6 +130,8 @@ const (
 	TickWaiting = "waiting"
 	TickDue     = "due"
 	TickHole    = "hole"
+	TickNext    = "next"
+	TickForgot  = "forgotten"
 )
 
 // Ticks compares the ticks that a schedule should have had since a time with the log: the latest
@@ -180,43 +185,62 @@ func TicksOf(ctx context.Context, decided func(ctx context.Context, name string,
 const maxExpected = 100_000
 
 func tick(ctx context.Context, v view.View, name string, t schedule.Tick, decisions []events.Record, now time.Time) (TickReport, error) {
-	r := TickReport{Tick: t.At, Due: t.Due, Outcome: TickHole, Why: "nothing is known of it"}
-	if t.Due.After(now.Add(-schedule.Grace)) {
-		r.Outcome, r.Why = TickDue, ""
+	is, err := view.GetTask(ctx, v, schedule.TaskID(name, t.At))
+	if errors.Is(err, task.ErrUnknown) {
+		return reportOn(name, t, decidedOn(decisions, t.At), nil, now), nil
 	}
-	stranger := false
+	made := view.PlannedOf(&is)
+	return reportOn(name, t, decidedOn(decisions, t.At), &made, now), err
+}
+
+// decidedOn is what the decisions on the ticks of a schedule say of one; its outcome is "" if they say nothing.
+func decidedOn(decisions []events.Record, at time.Time) (r TickReport) {
 	for i := range decisions {
-		if !schedule.Decides(decisions[i].Fact.Event, t.At) {
+		if !schedule.Decides(decisions[i].Fact.Event, at) {
 			continue
 		}
 		switch e := decisions[i].Fact.Event.(type) {
 		case task.ScheduleAdmitted:
-			r.Outcome, r.Why, r.Trigger = TickTask, e.Detail, e.Trigger
+			r = TickReport{Outcome: TickTask, Why: e.Detail, Trigger: e.Trigger}
 		case task.ScheduleSkipped:
-			r.Outcome, r.Why = TickSkipped, e.Reason+": "+e.Detail
-			stranger = e.Reason == task.SkipStranger
+			r = TickReport{Outcome: TickSkipped, Why: e.Reason + ": " + e.Detail, Reason: e.Reason}
 		case task.ScheduleQueued:
-			r.Outcome, r.Why, r.Trigger = TickWaiting, e.Detail, e.Trigger
+			r = TickReport{Outcome: TickWaiting, Why: e.Detail, Trigger: e.Trigger}
 		}
 	}
-	made, err := view.GetTask(ctx, v, schedule.TaskID(name, t.At))
+	return r
+}
+
+// reportOn says what became of a tick, by the decision on it, and by its task, nil for none.
+func reportOn(name string, t schedule.Tick, decided TickReport, made *view.Planned, now time.Time) TickReport {
+	r := decided
+	r.Tick, r.Due = t.At, t.Due
 	switch {
-	case errors.Is(err, task.ErrUnknown):
+	case r.Outcome != "":
+	case t.At.After(now):
+		r.Outcome = TickNext
+	case t.Due.After(now.Add(-schedule.Grace)):
+		r.Outcome = TickDue
+	default:
+		r.Outcome, r.Why = TickHole, "nothing is known of it"
+	}
+	if made == nil {
 		if r.Outcome == TickTask {
 			r.Outcome, r.Why = TickHole, "it was to get a task, which is not there"
 		}
-	case err != nil:
-		return r, err
-	default:
-		switch {
-		case stranger || made.Schedule != name || !made.Tick.Equal(t.At):
-			r.Outcome, r.Why = TickHole, "another task has the id of its task: the schedule has not made it"
-		case r.Outcome != TickTask:
-			r.Outcome, r.Why = TickTask, ""
-		}
-		r.Task, r.State, r.Trigger, r.Made = made.ID, made.State, made.Trigger, made.SubmittedAt
+		return r
 	}
-	return r, nil
+	switch {
+	case r.Reason == task.SkipStranger || made.Schedule != name || !made.Tick.Equal(t.At):
+		r.Outcome, r.Why = TickHole, "another task has the id of its task: the schedule has not made it"
+	case r.Outcome != TickTask:
+		r.Outcome, r.Why, r.Reason = TickTask, "", ""
+	}
+	r.Task, r.State, r.Trigger, r.Made = schedule.TaskID(name, t.At), made.State, made.Trigger, made.Made
+	if r.Trigger == task.TriggerSchedule || r.Trigger == task.TriggerCatchUp {
+		r.Late = value.Duration(max(made.Made.Sub(t.Due), 0))
+	}
+	return r
 }
 
 // applySchedules makes the schedules of a job match the job's definition.

@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"path"
 	"strings"
@@ -31,6 +33,18 @@ func (s *Server) handler() http.Handler {
 		s.Send(w, r, "application/openapi+json", doc())
 		return nil
 	}))
+	if s.Tools != nil {
+		mux.Handle("/mcp", s.known(func(w http.ResponseWriter, r *http.Request, c Caller) error {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return unread(err)
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as in do
+			s.Tools(w, r, c)
+			return nil
+		}))
+	}
 	for i := range all {
 		o := &all[i]
 		mux.Handle(o.method+" "+prefix+o.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) error { return s.do(w, r, c, o) }))
@@ -179,7 +193,7 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 
 // ofPrograms tells whether a path is for programs, not for pages.
 func ofPrograms(path string) bool {
-	return path == "/login" || path == "/logout" || path == "/openapi.json" || path == "/api" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/hooks/")
+	return path == "/login" || path == "/logout" || path == "/openapi.json" || path == "/mcp" || path == "/api" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/hooks/")
 }
 
 // whole tells whether no part of a path is empty, except the last one.

@@ -108,12 +108,8 @@ func readBody(r *http.Request, into map[string]json.RawMessage) error {
 	switch kind := r.Header.Get("Content-Encoding"); {
 	case kind != "" && !strings.EqualFold(kind, "identity") && (len(body) > 0 || err != nil):
 		return fmt.Errorf("%w: it is encoded as %q, and is read as it is", answers.ErrMedia, kind)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return answers.ErrSlow
-	case errors.As(err, new(*http.MaxBytesError)):
-		return answers.ErrTooLarge
 	case err != nil:
-		return wrong("the body has not come: %w", err)
+		return unread(err)
 	case len(body) == 0:
 		return nil
 	}
@@ -131,6 +127,17 @@ func readBody(r *http.Request, into map[string]json.RawMessage) error {
 	}
 	maps.Copy(into, members)
 	return nil
+}
+
+// unread says why a body could not be read.
+func unread(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return answers.ErrSlow
+	case errors.As(err, new(*http.MaxBytesError)):
+		return answers.ErrTooLarge
+	}
+	return wrong("the body has not come: %w", err)
 }
 
 // taken returns the names of the fields that a body may have.

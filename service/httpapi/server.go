@@ -49,6 +49,8 @@ type Server struct {
 	// Pages answers browsers: all requests except those of programs. who authenticates the caller.
 	// Default: a text that points to the paths for programs.
 	Pages func(w http.ResponseWriter, r *http.Request, who func() (Caller, error))
+	// Tools answers assistants, who ask at /mcp. Default: nobody does.
+	Tools func(w http.ResponseWriter, r *http.Request, c Caller)
 	// Largest returns how many bytes the body of a request to a page may have. Default: the same as
 	// for the service.
 	Largest func(r *http.Request) int64

@@ -91,7 +91,7 @@ func TestTimeline(t *testing.T) {
 	t.Parallel()
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	var d taskData
-	d.timeline([]view.Phase{{Name: "pending", From: at(0), To: at(50)}, {Name: task.PhaseRun, Attempt: 1, Node: "w", From: at(50), To: at(100)}, {Name: "pending", From: at(100), To: at(100)}})
+	d.timeline([]view.Phase{{Name: "pending", From: at(0), To: at(50)}, {Name: task.PhaseRun, Attempt: 1, Node: "w", From: at(50), To: at(100)}, {Name: "pending", From: at(100), To: at(100)}}, nil)
 	if len(d.Lanes) != 2 || len(d.Lanes[0].Bars) != 2 || d.Lanes[1].Bars[0] != (bar{X: 500, Width: 500, Title: "run 1 on w: 50.0s"}) && d.Lanes[1].Bars[0].X != 500 {
 		t.Errorf("the lanes are %+v", d.Lanes)
 	}

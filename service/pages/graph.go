@@ -146,7 +146,7 @@ func (l *look) StepLink(id task.ID) string {
 func nodeOf(b *view.Branch, now time.Time) term.Node {
 	t := &b.Task
 	n := term.Node{ID: t.ID, Name: b.Name, State: t.State, Text: "not made yet"}
-	if n.Name == "" {
+	if n.Name == "" || b.Spawned {
 		n.Name = t.What()
 	}
 	if t.State != task.Unknown {
@@ -161,7 +161,33 @@ func nodeOf(b *view.Branch, now time.Time) term.Node {
 	for i := range b.Branches {
 		n.Children = append(n.Children, nodeOf(&b.Branches[i], now))
 	}
+	if t.Durable != nil {
+		n.Children = stepsOf(t, n.Children, now)
+	}
 	return n
+}
+
+// stepsOf are the steps of a function, each behind the one before it, with the children that it calls in it.
+// Behind them are the task's other children.
+func stepsOf(t *task.Task, children []term.Node, now time.Time) (steps []term.Node) {
+	called := map[task.ID]bool{}
+	for _, k := range t.Durable.Taken() {
+		id := func(place int) task.ID { return task.ID(fmt.Sprintf("%s step %d", t.ID, place)) }
+		n := term.Node{ID: id(k.Place), Name: wording.StepName(&k.Step), Text: k.Is, State: k.State()}
+		if took := k.Lasted(now); took > 0 {
+			n.Text = wording.Words(k.Kind, k.Is, wording.Span(took))
+		}
+		if k.Place > 1 {
+			n.Needs = []task.Need{{Task: id(k.Place - 1)}}
+		}
+		for _, child := range k.Children {
+			if i := slices.IndexFunc(children, func(c term.Node) bool { return c.ID == child }); i >= 0 {
+				n.Children, called[child] = append(n.Children, children[i]), true
+			}
+		}
+		steps = append(steps, n)
+	}
+	return append(steps, slices.DeleteFunc(children, func(c term.Node) bool { return called[c.ID] })...)
 }
 
 // tookOf returns how long a task has run: its last attempt, or for a parent all of it.

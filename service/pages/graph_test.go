@@ -40,6 +40,27 @@ func namesOf(nodes []term.Node) (names []string) {
 	return names
 }
 
+// The graph of a function is its steps, one behind the other, with the children that it calls in them.
+func TestGraphOfSteps(t *testing.T) {
+	t.Parallel()
+	parent, child, other := task.ID("01JNAT00000000000000000001"), task.ID("01JNAT00000000000000000002"), task.ID("01JNAT00000000000000000003")
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	branch := view.Branch{
+		Task: task.Task{ID: parent, Durable: &task.Durable{
+			Steps:  []task.Step{{Name: "charge", Kind: task.StepDo, At: now, Took: value.Duration(2 * time.Second)}},
+			Parked: &task.Parked{Park: task.Park{Step: "thumb", Kind: task.StepCall, Of: []task.Need{{Task: child}}}, Since: now.Add(-time.Minute)},
+		}},
+		Branches: []view.Branch{{Task: task.Task{ID: other}}, {Task: task.Task{ID: child}}},
+	}
+	n := nodeOf(&branch, now)
+	if want := []string{"charge finished", "thumb held", other.Short() + " unknown"}; len(n.Children) != 3 || !slices.Equal(namesOf(n.Children)[:2], want[:2]) || n.Children[2].ID != other {
+		t.Fatalf("it has %q, want %q", namesOf(n.Children), want)
+	}
+	if is := n.Children[1]; len(is.Needs) != 1 || is.Needs[0].Task != n.Children[0].ID || len(is.Children) != 1 || is.Children[0].ID != child || is.Text != "call; waits; 1m00s" {
+		t.Errorf("the second step is %+v", is)
+	}
+}
+
 func TestFold(t *testing.T) {
 	t.Parallel()
 	if shown, n := folded(listOf(mostChildren, 0)); n != 0 || len(shown.Children) != mostChildren {

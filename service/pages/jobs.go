@@ -42,6 +42,7 @@ type jobsData struct {
 	// Runs are figures of jobs, and Strips their latest tasks, by their names.
 	Runs   map[string]figures
 	Strips map[string]strip
+	Grid   gridData
 }
 
 // figures summarise the latest tasks of a job.
@@ -52,7 +53,7 @@ type figures struct {
 }
 
 func showJobs(ctx context.Context, l *look) (any, error) {
-	d := &jobsData{Runs: map[string]figures{}, Strips: map[string]strip{}}
+	d := &jobsData{Runs: map[string]figures{}, Strips: map[string]strip{}, Grid: l.grid(ctx, client.GridRequest{Jobs: true})}
 	d.Rows, d.Broken = summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.JobRow, error) { return client.JobRowsOf(ctx, l.View, sums) })
 	of, err := runsOf(ctx, l.View, d.Rows)
 	if err != nil && d.Wrong == nil {
@@ -211,6 +212,7 @@ type jobData struct {
 	Strip   strip
 	Latest  []task.Task
 	RunsBad panel
+	Grid    gridData
 }
 
 // revision is a change of a definition: when, by whom, and what it changed.
@@ -243,6 +245,7 @@ func showJob(ctx context.Context, l *look) (any, error) {
 			d.Schedules = append(d.Schedules, schedules[i].Name)
 		}
 	}
+	d.Grid = l.grid(ctx, client.GridRequest{Job: name})
 	runs, err := view.Runs(ctx, l.View, view.Filter{Job: name, Roots: true, Limit: countedJobRuns})
 	d.RunsBad.fail(err)
 	latest, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: name, Roots: true, Limit: shownRuns}})

@@ -33,8 +33,13 @@ const (
 	countedTicks = 25_000
 )
 
+type schedulesData struct {
+	list[client.ScheduleRow]
+	Grid gridData
+}
+
 func showSchedules(ctx context.Context, l *look) (any, error) {
-	d := &list[client.ScheduleRow]{}
+	d := &schedulesData{Grid: l.grid(ctx, client.GridRequest{})}
 	d.Rows, d.Broken = summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.ScheduleRow, error) {
 		return client.ScheduleRowsOf(ctx, l.View, sums, l.Now)
 	})
@@ -422,4 +427,90 @@ func daysOf(from, now time.Time, ticks []tickRow) []day {
 		}
 	}
 	return days
+}
+
+// gridRows is how many schedules a page shows.
+const gridRows = 25
+
+// gridData is what became of planned runs, as a part of a page.
+type gridData struct {
+	panel
+	client.Grid
+	// Shown tells that there is something to show, or why there is not.
+	Shown bool
+	// Before and After are times in the columns before and after those shown.
+	Before, After string
+	Legend        []string
+
+	zone *time.Location
+}
+
+// grid finds out what became of the planned runs that a request chooses, by the days or hours of the page.
+func (l *look) grid(ctx context.Context, r client.GridRequest) (d gridData) {
+	r.By, r.Until, r.Cursor, r.Limit = l.Asked("by"), l.Asked("until"), l.Asked("rows"), gridRows
+	is, err := l.Sight.Grid(ctx, r)
+	d.fail(err)
+	d.Grid, d.Shown, d.zone = is, err != nil || len(is.Rows) > 0, time.UTC
+	if err != nil {
+		return d
+	}
+	if zone, err := time.LoadLocation(is.Zone); err == nil {
+		d.zone = zone
+	}
+	d.Legend = wording.GridLegend(&is)
+	d.Before = is.Columns[0].Add(-time.Second).UTC().Format(time.RFC3339)
+	if after := is.End.Add(is.End.Sub(is.Columns[0]) - time.Second); after.Before(l.Now) {
+		d.After = after.UTC().Format(time.RFC3339)
+	}
+	return d
+}
+
+// Head is the heading of a column.
+func (d *gridData) Head(begins time.Time) string {
+	if begins = begins.In(d.zone); d.By == "day" {
+		return begins.Format("Mon 2")
+	}
+	return begins.Format("15:04")
+}
+
+// mark is what a cell shows.
+type mark struct {
+	Mark, Text string
+	State      task.State
+	// To is the page with more, nil for none. Stop tells that it is a stop of the tabulator: arrow keys go on.
+	To   []string
+	Stop bool
+}
+
+// plannedStates are the states that planned runs look like.
+var plannedStates = map[string]task.State{
+	client.PlannedRan: task.Finished, client.PlannedFailed: task.Error, client.PlannedMissed: task.Abnormal, client.PlannedCancelled: task.Cancelled,
+	client.PlannedRunning: task.Running, client.PlannedWaiting: task.Pending, client.PlannedDue: task.Pending, client.PlannedSkipped: task.Scheduled,
+}
+
+// Marks are the cells of a row.
+func (d *gridData) Marks(row client.GridRow) []mark {
+	marks := make([]mark, len(row.Cells))
+	for i := range row.Cells {
+		c, begins := &row.Cells[i], d.Columns[i].In(d.zone)
+		m := mark{Mark: wording.GridCell(c).Text, State: plannedStates[c.Worst()]}
+		if m.Mark != "" {
+			m.Text = row.Schedule + ", " + begins.Format(map[string]string{"hour": "Mon 2 Jan 15:04", "day": "Mon 2 Jan"}[d.By]) + ": " + wording.GridText(c, d.zone)
+		}
+		switch {
+		case c.Worst() == client.PlannedNext || c.Worst() == client.PlannedForgot:
+		case len(c.Runs) == 1 && c.Runs[0].Task != "":
+			m.To = []string{"tasks", string(c.Runs[0].Task)}
+		default:
+			m.To = []string{"schedules", row.Schedule}
+		}
+		marks[i] = m
+	}
+	for i := range slices.Backward(marks) {
+		if marks[i].Mark != "" && marks[i].To != nil {
+			marks[i].Stop = true
+			break
+		}
+	}
+	return marks
 }

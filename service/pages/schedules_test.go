@@ -267,3 +267,32 @@ func TestRunsSayTheirTick(t *testing.T) {
 		t.Errorf("the head of a run does not say of which night it is: %s", head)
 	}
 }
+
+// The grid of planned runs is on three pages, has its words for those who see no colours, and one stop of the
+// tabulator for each schedule.
+func TestGrid(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.schedule("nightly", job.Schedule{Cron: "30 2 * * *"}, "pg_dump", "shop")
+	for day := 3; day <= 5; day++ {
+		if _, _, err := p.client.RunTick(t.Context(), "nightly", time.Date(2026, 3, day, 2, 30, 0, 0, time.UTC)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.seen()
+	page, _ := p.get(200, "/schedules?until=2026-03-05")
+	for _, text := range []string{`<th scope="col">Thu 5</th>`, "Planned runs", `title="nightly, Wed 4 Mar: 02:30 waiting"`, "… waiting", `"grid"`} {
+		if !strings.Contains(page, text) {
+			t.Errorf("the page lacks %s", text)
+		}
+	}
+	if links := strings.Count(page, `title="nightly, `); links != 3 || strings.Count(page, `tabindex="-1" title="nightly, `) != 2 {
+		t.Errorf("the grid has %d cells, and not one of them is a stop: %s", links, page)
+	}
+	if page, _ := p.get(200, "/schedules?by=week"); !strings.Contains(page, "want day or hour") {
+		t.Error("an unknown column is not refused")
+	}
+	if page, _ := p.get(200, "/jobs"); strings.Contains(page, "Planned runs") {
+		t.Error("Jobs shows schedules of commands")
+	}
+}

@@ -32,6 +32,7 @@ type taskData struct {
 	Tries    []task.Try
 	Late     []wording.LateWord
 	Facts    []fact
+	Steps    list[task.Taken]
 	// Older is how many facts are not shown.
 	Older   int
 	Output  outputPanel
@@ -103,7 +104,9 @@ func showTask(ctx context.Context, l *look) (any, error) {
 	if live, err := l.Sight.Live(ctx, id); err == nil && live.Epoch == d.Epoch && d.Task.Live() {
 		d.Live = &live
 	}
-	d.timeline(view.Phases(records, l.Now))
+	d.timeline(view.Phases(records, l.Now), wording.StepPhases(d.Durable, l.Now))
+	d.Steps.columns = wording.StepColumns(l.Now)
+	d.Steps.Rows = d.Durable.Taken()
 	if l.May(string(rights.TaskEvents)) {
 		d.Facts, d.Older = factsOf(records)
 	}
@@ -146,14 +149,14 @@ func dutyOf(e *view.Explanation, l *look) *dutySaid {
 	return &dutySaid{Who: who, What: what, By: e.By, Overdue: e.Overdue, Else: e.Else}
 }
 
-// timeline lays out phases.
-func (d *taskData) timeline(phases []view.Phase) {
+// timeline lays out phases, and the steps of a function.
+func (d *taskData) timeline(phases, steps []view.Phase) {
 	if len(phases) == 0 {
 		return
 	}
 	d.From, d.To = phases[0].From, phases[len(phases)-1].To
 	over := span{d.From, d.To}
-	for _, of := range wording.Lanes(phases) {
+	for _, of := range wording.Lanes(append(phases, steps...)) {
 		row := lane{Name: of.Name, State: d.colourOf(&of.Phases[0]), Took: of.Took()}
 		for _, p := range of.Phases {
 			row.Bars = append(row.Bars, over.bar(p.From, p.To, 2, of.Name+": "+wording.Span(p.To.Sub(p.From))))

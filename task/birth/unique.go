@@ -38,8 +38,8 @@ type Claimant struct {
 	// message.
 	Submitted time.Time
 	Born, Seq uint64
-	// Ran tells that it has been started.
-	Ran bool
+	// Takes is until when it stands for others with its key, too ([task.Task.Takes]).
+	Takes time.Time
 	// Key is its own unique key. A claimant whose id already belonged to another task was never
 	// born under the key that it claimed.
 	Key string
@@ -49,11 +49,11 @@ type Claimant struct {
 func InTheWay(u *job.Unique, id task.ID, key string, claimants []Claimant, now time.Time) *Claimant {
 	for i := range claimants {
 		c := &claimants[i]
-		t := task.Task{State: c.State, SubmittedAt: c.Submitted}
-		if c.Ran {
-			t.Epoch = c.Born + 1 // any
+		locks := now.Before(c.Takes)
+		if u.OnConflict != job.ConflictCollapse {
+			locks = Locks(&task.Task{State: c.State, SubmittedAt: c.Submitted}, u, now)
 		}
-		if c.ID != id && c.ID != "" && c.Key == key && Locks(&t, u, now) {
+		if c.ID != id && c.ID != "" && c.Key == key && locks {
 			return c
 		}
 	}
@@ -102,11 +102,11 @@ func ClaimedBy(u *job.Unique, known []Claimant, lapsed bool) *task.By {
 	if lapsed {
 		by.Rule = task.RuleLapsed
 	}
-	if len(u.While) > 0 || u.TTL > 0 {
+	switch {
+	case u.OnConflict == job.ConflictCollapse:
+		by.Unique = &job.Unique{OnConflict: u.OnConflict}
+	case len(u.While) > 0 || u.TTL > 0:
 		by.Unique = &job.Unique{While: u.While, TTL: u.TTL}
-		if u.OnConflict == job.ConflictCollapse {
-			by.Unique.OnConflict = u.OnConflict
-		}
 	}
 	return by
 }
@@ -120,8 +120,10 @@ func (KeyClaimed) isKeyEvent() {}
 // not.
 func Locks(t *task.Task, u *job.Unique, now time.Time) bool {
 	switch {
-	case t.State == task.Unknown, u.OnConflict == job.ConflictCollapse && t.Epoch > 0:
+	case t.State == task.Unknown:
 		return false
+	case u.OnConflict == job.ConflictCollapse:
+		return now.Before(t.Takes())
 	case u.TTL > 0 && now.After(t.SubmittedAt.Add(u.TTL.Std())):
 		return false
 	case len(u.While) == 0:

@@ -47,7 +47,8 @@ func TestCollapsedTimesAndParameters(t *testing.T) {
 	for params, want := range map[string]string{
 		"":                         `{"collected":[{}]}`,
 		`{"a":1}`:                  `{"a":1,"collected":[{"a":1}]}`,
-		`{"a":1,"collected":[{}]}`: `{"a":1,"collected":[{}]}`, // of a copy
+		`{"collected":[{}],"z":1}`: `{"z":1,"collected":[{}]}`, // of a copy
+		`{"collected":[]}`:         `{"collected":[]}`,
 	} {
 		if is, err := c.Collects(json.RawMessage(params)); err != nil || string(is) != want {
 			t.Errorf("%s becomes %s, %v, want %s", params, is, err, want)
@@ -58,7 +59,19 @@ func TestCollapsedTimesAndParameters(t *testing.T) {
 			t.Errorf("%.20s becomes %.40s", wrong, is)
 		}
 	}
-	if !c.Full(2, MaxCollected) || !c.Full(MaxCollapsed, 0) || c.Full(MaxCollapsed-1, MaxCollected-1) || (&Collapse{}).Full(2, MaxCollected) {
+	if !c.Full(2, MaxCollected) || !c.Full(MaxCollapsed-1, 0) || c.Full(MaxCollapsed-2, MaxCollected-1) || (&Collapse{}).Full(2, MaxCollected) {
 		t.Error("the bounds of what a task takes")
+	}
+	for _, joined := range [][3]string{
+		{`{"collected":[{}]}`, `{"a":1,"collected":[{"a":1}]}`, `{"a":1,"collected":[{},{"a":1}]}`},
+		{`{"a":{"collected":[1]},"collected":[{"x":"]}"}]}`, `{"collected":[{}]}`, `{"collected":[{"x":"]}"},{}]}`},
+		{`{"collected":[1]}`, `{"b":2}`, `{"b":2}`}, // a stranger's
+		{`{"collected":`, `{"collected":[1]}`, `{"collected":[1]}`},
+		{``, `{"collected":[1]}`, `{"collected":[1]}`},
+		{`{"collected":[1]}`, `{"collected"}`, `{"collected"}`},
+	} {
+		if is := c.Join(json.RawMessage(joined[0]), json.RawMessage(joined[1])); string(is) != joined[2] {
+			t.Errorf("%s and %s become %s, want %s", joined[0], joined[1], is, joined[2])
+		}
 	}
 }

@@ -120,6 +120,9 @@ func (s *Spec) validateFiles() error {
 			return fmt.Errorf("setup: a line has %d bytes, and a shell can be given at most %d: put it into a file", len(line), MaxVariable-1)
 		}
 	}
+	if s.Artifacts != nil && s.Run.Program != "" {
+		return errors.New("artifacts and run.program are both set: a program that stays alive has one folder for all its tasks")
+	}
 	if err := s.validateImage(); err != nil {
 		return err
 	}

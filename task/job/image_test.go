@@ -1,6 +1,7 @@
 package job
 
 import (
+	"strings"
 	"testing"
 
 	"millrace/task/placement"
@@ -34,5 +35,23 @@ func TestImagesAskForARuntime(t *testing.T) {
 	}
 	if got := MeansWords(LabelRuntime+"docker") + ", " + HasMeans(LabelImages) + ", " + MeansWords(LabelCommands); got != "runs no images by docker, runs images, runs no commands" {
 		t.Error(got)
+	}
+}
+
+func TestNamesOfImagesHaveAnEnd(t *testing.T) {
+	for _, c := range []struct {
+		run  Run
+		fits bool
+	}{
+		{Run{Image: strings.Repeat("a", maxImage)}, true},
+		{Run{Image: strings.Repeat("a", maxImage+1)}, false},
+		{Run{Image: "a", Network: strings.Repeat("n", maxNetwork)}, true},
+		{Run{Image: "a", Network: strings.Repeat("n", maxNetwork+1)}, false},
+		{Run{Image: "a b"}, false},
+		{Run{Image: "-a"}, false},
+	} {
+		if err := c.run.validateImage(); (err == nil) != c.fits {
+			t.Errorf("an image of %d bytes on a network of %d: %v", len(c.run.Image), len(c.run.Network), err)
+		}
 	}
 }

@@ -31,6 +31,8 @@ func (s *Spec) validateRestart() error {
 		return fmt.Errorf("on_restart is %q, want %s or %s", s.OnRestart, RestartStop, RestartAdopt)
 	case s.Run == nil:
 		return errors.New("on_restart: adopt is for commands: a handler ends with the program that it is part of")
+	case s.Run.Program != "":
+		return errors.New("on_restart: adopt and run.program are both set: a program that stays alive ends with its worker")
 	case s.Continues():
 		return errors.New("on_restart: adopt and on_disconnect: continue are both set; choose one: an attempt without a worker cannot go on without an end")
 	case s.Files != nil && s.Files.Mode == FilesShared:

@@ -5,14 +5,21 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"millrace/task/value"
 )
 
-// Run describes a child process. Exactly one of Argv and Shell is set, or Image and none of them.
+// Run describes a child process. Exactly one of Argv, Shell and Program is set, or Image and none of them.
 type Run struct {
 	// Argv is the program and its arguments, passed unchanged.
 	Argv []string `json:"argv,omitempty" redact:"hide" read:"scalar" short:"list"`
 	// Shell is a line for "sh -c". A text that begins with #! is run by the interpreter that it names.
 	Shell string `json:"shell,omitempty" redact:"hide" read:"line" short:"text"`
+	// Program is a line for "sh -c" that starts a program which stays alive and runs one task after the
+	// other: those whose Run, but for Handler, and files, setup and resources are the same.
+	Program string `json:"program,omitempty" redact:"hide" read:"line"`
+	// Handler is which of the program's handlers runs the task. Default: the only one that it has.
+	Handler string `json:"handler,omitempty" redact:"keep" names:"handler"`
 	// Dir is the working directory; by default a fresh one, removed afterwards.
 	Dir string `json:"dir,omitempty" redact:"hide"`
 	// Env is added to the worker's environment and wins over it.
@@ -73,8 +80,14 @@ const (
 
 func (r *Run) validate() error {
 	switch {
+	case r.Program != "":
+		if err := r.validateProgram(); err != nil {
+			return err
+		}
+	case r.Handler != "":
+		return errors.New("run.handler names one of the handlers of run.program, which is not set; a handler of a worker is named by handler, in place of run")
 	case len(r.Argv) == 0 && r.Shell == "" && r.Image == "":
-		return errors.New("run: set argv (a list) or shell (a line)")
+		return errors.New("run: set argv (a list), shell (a line) or program (a line)")
 	case len(r.Argv) > 0 && r.Shell != "":
 		return errors.New("run: argv and shell are both set; choose one")
 	case len(r.Argv) > 0 && r.Argv[0] == "":
@@ -101,13 +114,39 @@ func (r *Run) validate() error {
 	if err := r.validateSurroundings(); err != nil {
 		return err
 	}
-	for _, a := range append(slices.Clone(r.Argv), r.Shell, r.Dir, r.User) {
+	for _, a := range append(slices.Clone(r.Argv), r.Shell, r.Program, r.Dir, r.User) {
 		if len(a) >= MaxVariable {
 			return fmt.Errorf("run: an argument or the shell line has %d bytes, and a program can be given at most %d: put it into a file, or into params", len(a), MaxVariable-1)
 		}
 		if strings.ContainsRune(a, 0) {
 			return fmt.Errorf("run: %q holds a zero byte, which no process can be given", a)
 		}
+	}
+	return nil
+}
+
+// validateProgram refuses what a program that runs several tasks cannot have.
+func (r *Run) validateProgram() error {
+	alone := func(field, why string) error {
+		return fmt.Errorf("run.%s and run.program are both set: %s", field, why)
+	}
+	switch {
+	case len(r.Argv) > 0:
+		return alone("argv", "choose one")
+	case r.Shell != "":
+		return alone("shell", "choose one")
+	case r.Image != "":
+		return alone("image", "programs that stay alive run on the node itself")
+	case r.Stdin == StdinNone:
+		return alone("stdin", "a program that stays alive is given its tasks there, so it is open")
+	case r.Messages == MessagesOff:
+		return alone("messages", "a program that stays alive speaks by messages, so they cannot be off")
+	case r.ParamsEnv:
+		return alone("params_env", "a program that stays alive has other parameters with each task; its library gives them")
+	case strings.TrimSpace(r.Program) == "":
+		return errors.New("run.program is empty, want a line such as python3 app.py")
+	case r.Handler != "":
+		return value.ValidName("run.handler", r.Handler)
 	}
 	return nil
 }

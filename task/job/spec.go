@@ -111,7 +111,7 @@ func (s *Spec) validateWork() error {
 	case len(s.Steps) > 0:
 		return nil
 	case s.Run == nil && s.Handler == "":
-		return errors.New("nothing to run: set run.argv, run.shell or handler, or steps")
+		return errors.New("nothing to run: set run.argv, run.shell, run.program or handler, or steps")
 	case s.Run != nil && s.Handler != "":
 		return errors.New("run and handler are both set; a job has one of them")
 	case s.Run != nil:
@@ -147,6 +147,8 @@ func (s *Spec) Text() string {
 		return s.Run.Image
 	case s.Run.Shell != "":
 		return s.Run.Shell
+	case s.Run.Program != "":
+		return strings.TrimSpace(s.Run.Program + " " + s.Run.Handler)
 	}
 	return strings.Join(s.Run.Argv, " ")
 }

@@ -80,8 +80,8 @@ const (
 // CollectedParam is the parameter in which a task finds the parameters of all its submissions.
 const CollectedParam = "collected"
 
-// Bounds of a [Collapse]. A task that has taken MaxCollapsed submissions, or whose parameters have
-// MaxCollected bytes, may start at once, and the next submission makes another.
+// Bounds of a [Collapse]. A task that stands for MaxCollapsed submissions, or has collected MaxCollected
+// bytes of parameters beside those of the first, may start at once, and the next submission makes another.
 const (
 	MaxQuiet     = 24 * time.Hour
 	MaxCollapsed = 1000
@@ -91,14 +91,11 @@ const (
 // ConflictCollapse is the [Unique.OnConflict] that follows from a collapse. No job file has it.
 const ConflictCollapse = "collapse"
 
-// whileCollapsing are the states in which a task with a collapse may have its key.
-var whileCollapsing = []string{"scheduled", "held"}
-
 // Lock returns what keeps other tasks with a key from being born: [Spec.Unique], or what a collapse says.
 // It is not to be modified.
 func (s *Spec) Lock() *Unique {
 	if c := s.Collapse; c != nil {
-		return &Unique{Key: c.Key, While: whileCollapsing, OnConflict: ConflictCollapse}
+		return &Unique{Key: c.Key, OnConflict: ConflictCollapse}
 	}
 	return &s.Unique
 }
@@ -139,68 +136,87 @@ func (c *Collapse) Due(first, last time.Time) time.Time {
 	return quiet
 }
 
-// Full tells whether a task takes no further submission, with the number and the size of those it has.
-func (c *Collapse) Full(n, size int) bool {
-	return n >= MaxCollapsed || c.Keep == KeepAll && size >= MaxCollected
+// Full tells whether a task takes no further submission that stands for so many beside the first, with so
+// many bytes of parameters.
+func (c *Collapse) Full(more, size int) bool {
+	return more >= MaxCollapsed-1 || c.Keep == KeepAll && size >= MaxCollected
 }
 
-// Collects makes the parameters of a first submission those of a task: with [KeepAll] they have a list of
+// Collects makes the parameters of a submission those of a task: with [KeepAll] they end with a list of
 // themselves, unless they have one.
 func (c *Collapse) Collects(params json.RawMessage) (json.RawMessage, error) {
 	if c.Keep != KeepAll {
 		return params, nil
 	}
-	all, list, err := collected(params)
-	switch {
-	case err != nil:
+	all := map[string]json.RawMessage{}
+	if len(bytes.TrimSpace(params)) > 0 {
+		if err := json.Unmarshal(params, &all); err != nil {
+			return nil, fmt.Errorf("params: %w", value.Plainly(err))
+		}
+	}
+	own, err := value.JSON(all)
+	if err != nil {
 		return nil, err
-	case len(params) > MaxCollected/4 && list == nil:
+	}
+	var list []json.RawMessage
+	switch has, there := all[CollectedParam]; {
+	case there && json.Unmarshal(has, &list) != nil:
+		return nil, fmt.Errorf("params.%s is not a list, and collapse.keep is %s: it gets one of what each submission gives", CollectedParam, KeepAll)
+	case list != nil: // a copy of a task with a collapse
+		delete(all, CollectedParam)
+		if own, err = value.JSON(all); err != nil {
+			return nil, err
+		}
+		return collected(own, has[1:len(has)-1]), nil
+	case len(params) > MaxCollected/4:
 		return nil, fmt.Errorf("params have %d bytes, want at most %d where collapse.keep is %s", len(params), MaxCollected/4, KeepAll)
-	case list != nil:
-		return params, nil
 	}
-	if len(params) == 0 {
-		params = json.RawMessage("{}")
-	}
-	return listed(all, []json.RawMessage{params})
+	return collected(own, own), nil
 }
 
-// Join returns the parameters of a task after another submission, whose own are what Collects returned.
-// If they cannot be joined, those of the other submission count.
+// Join returns the parameters of a task after another submission. Both are what Collects returned; of others
+// the latter count.
 func (c *Collapse) Join(was, other json.RawMessage) json.RawMessage {
 	if c.Keep != KeepAll {
 		return other
 	}
-	_, before, _ := collected(was)
-	all, more, err := collected(other)
-	if err != nil {
+	_, before := uncollected(was)
+	own, more := uncollected(other)
+	if before == nil || more == nil {
 		return other
 	}
-	if joined, err := listed(all, slices.Concat(before, more)); err == nil {
-		return joined
-	}
-	return other
+	return collected(own, slices.Concat(before, []byte(","), more))
 }
 
-// collected returns parameters by name, and the list that they have; nil for none.
-func collected(params json.RawMessage) (all map[string]json.RawMessage, list []json.RawMessage, err error) {
-	all = map[string]json.RawMessage{}
-	if len(bytes.TrimSpace(params)) > 0 {
-		if err := json.Unmarshal(params, &all); err != nil {
-			return nil, nil, fmt.Errorf("params: %w", value.Plainly(err))
+// collected puts a list behind the members of an object; both are compact.
+func collected(own, list []byte) json.RawMessage {
+	comma := ","
+	if len(own) == 2 {
+		comma = ""
+	}
+	return slices.Concat(own[:len(own)-1], []byte(comma+`"`+CollectedParam+`":[`), list, []byte("]}"))
+}
+
+// uncollected is the reverse of collected, without reading the list, which is long; a nil list if there is none.
+func uncollected(params json.RawMessage) (own, list []byte) {
+	d := json.NewDecoder(bytes.NewReader(params))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return nil, nil
+	}
+	for {
+		end := int(d.InputOffset())
+		switch name, err := d.Token(); {
+		case err != nil || name == json.Delim('}'):
+			return nil, nil
+		case name == CollectedParam:
+			if from := int(d.InputOffset()) + len(":["); from <= len(params)-len("]}") {
+				return slices.Concat(params[:end], []byte("}")), params[from : len(params)-len("]}")]
+			}
+			return nil, nil
+		}
+		var skipped json.RawMessage
+		if d.Decode(&skipped) != nil {
+			return nil, nil
 		}
 	}
-	if has, there := all[CollectedParam]; there && json.Unmarshal(has, &list) != nil {
-		return nil, nil, fmt.Errorf("params.%s is not a list, and collapse.keep is %s: it gets one of what each submission gives", CollectedParam, KeepAll)
-	}
-	return all, list, nil
-}
-
-func listed(all map[string]json.RawMessage, list []json.RawMessage) (json.RawMessage, error) {
-	b, err := value.JSON(list)
-	if err != nil {
-		return nil, err
-	}
-	all[CollectedParam] = b
-	return value.JSON(all)
 }

@@ -15,8 +15,7 @@ import (
 
 // reserved are fields with a meaning in Millrace that this version does not support.
 var reserved = map[string]bool{
-	"code": true, "steps.if": true,
-	"if": true, "notify": true,
+	"code": true, "if": true, "steps.if": true,
 	"timeout.start": true,
 }
 

@@ -133,8 +133,7 @@ func (p *Params) Read(values map[string]json.RawMessage, texts map[string]string
 func (p *Params) Missing(set map[string]json.RawMessage) (wrong []error) {
 	for i := range p.Declared {
 		d := &p.Declared[i]
-		_, given := set[d.Name]
-		if _, known := p.Defaults[d.Name]; !given && !known && !d.Optional && len(d.Default) == 0 {
+		if _, given := set[d.Name]; !given && p.needs(d) {
 			wrong = append(wrong, fmt.Errorf("parameter %s is missing: want %s", d.Name, d.Allowed()))
 		}
 	}

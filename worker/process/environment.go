@@ -26,7 +26,8 @@ var kept = []string{"PATH", "HOME", "USER", "LANG", "TZ"}
 
 // environment builds the variables of an attempt, in this order: the worker's own, those that
 // describe the task, its parameters, files, the spec's, secrets. It also returns the values of the secrets. An
-// error says which file cannot be read. params are the task's parameters as its program gets them.
+// error says which file cannot be read. params are the task's parameters as its program gets them; nil for a program that
+// runs several tasks, whose variables describe none.
 func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir string, as *account) (env, secrets []string, err error) {
 	run := a.Task.Spec.Run
 	own := child.WorkersOwn()
@@ -42,12 +43,45 @@ func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir strin
 	if run.Image == "" {
 		env = append(env, as.variables()...)
 	}
+	if params != nil {
+		if env, err = describe(env, t.Node, a, params); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, file := range run.EnvFiles {
+		pairs, err := readEnvFile(inDir(dir, file), as)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, p := range pairs {
+			env = append(env, p.Name+"="+p.Value)
+		}
+		if note := quoted(file, pairs); note != "" {
+			a.Output.Line(output.System, note)
+		}
+	}
+	for k, v := range run.Env {
+		env = append(env, k+"="+v)
+	}
+	for name, s := range run.Secrets {
+		value, err := readSecret(inDir(dir, s.File), as)
+		if err != nil {
+			return nil, nil, fmt.Errorf("run.secrets: %s: %w", name, err)
+		}
+		env, secrets = append(env, name+"="+value), append(secrets, value)
+	}
+	return env, secrets, nil
+}
+
+// describe adds the variables that describe the task.
+func describe(env []string, node string, a *worker.Attempt, params json.RawMessage) ([]string, error) {
+	run := a.Task.Spec.Run
 	env = append(env,
 		"MILLRACE_IPC="+strconv.Itoa(ipc.Version),
 		"MILLRACE_TASK="+string(a.Task.ID),
 		"MILLRACE_ATTEMPT="+strconv.Itoa(a.Task.Attempt),
 		"MILLRACE_EPOCH="+strconv.FormatUint(a.Task.Epoch, 10),
-		"MILLRACE_NODE="+t.Node,
+		"MILLRACE_NODE="+node,
 		"MILLRACE_QUEUE="+a.Task.QueueName(),
 		"MILLRACE_TIME="+logicalTime(&a.Task).Format(time.RFC3339Nano),
 		"MILLRACE_PARAMS="+string(value.Legible(params)),
@@ -78,38 +112,16 @@ func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir strin
 	}
 	if run.ParamsEnv {
 		var all map[string]json.RawMessage
-		if err = json.Unmarshal(value.Legible(params), &all); err != nil {
-			return nil, nil, fmt.Errorf("params: %w", value.Plainly(err))
+		if err := json.Unmarshal(value.Legible(params), &all); err != nil {
+			return nil, fmt.Errorf("params: %w", value.Plainly(err))
 		}
 		variables, err := job.Variables(all)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		env = append(env, variables...)
 	}
-	for _, file := range run.EnvFiles {
-		pairs, err := readEnvFile(inDir(dir, file), as)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, p := range pairs {
-			env = append(env, p.Name+"="+p.Value)
-		}
-		if note := quoted(file, pairs); note != "" {
-			a.Output.Line(output.System, note)
-		}
-	}
-	for k, v := range run.Env {
-		env = append(env, k+"="+v)
-	}
-	for name, s := range run.Secrets {
-		value, err := readSecret(inDir(dir, s.File), as)
-		if err != nil {
-			return nil, nil, fmt.Errorf("run.secrets: %s: %w", name, err)
-		}
-		env, secrets = append(env, name+"="+value), append(secrets, value)
-	}
-	return env, secrets, nil
+	return env, nil
 }
 
 // inherited adds those of the worker's variables that have certain names.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
+	"millrace/worker/steps"
 )
 
 // ResidentsConfig says which resident programs to keep.
@@ -47,11 +49,9 @@ type ResidentsConfig struct {
 // and gives each one task at a time. One that ends, hangs or takes too much memory fails its task
 // and is replaced.
 type Residents struct {
-	tasks *Tasks
-	cfg   ResidentsConfig
+	kind
 	ctx   context.Context
 	stop  context.CancelFunc
-	names []string       // of handlers; set by the first HELLO
 	free  chan *resident // some may have ended meanwhile
 	wrong chan error     // why none could be started, for whoever waits
 	alive atomic.Int32
@@ -60,7 +60,19 @@ type Residents struct {
 
 var _ worker.Runner = (*Residents)(nil)
 
+// kind is what resident programs of one kind have in common.
+type kind struct {
+	tasks   *Tasks
+	cfg     ResidentsConfig
+	command child.Command // how one is started
+	bound   string        // who has set the bound on memory
+	names   []string      // of handlers; set by the first HELLO
+}
+
 const (
+	// startPatience is the default of [ResidentsConfig.Start].
+	startPatience = 30 * time.Second
+	boundOfWorker = "--program-memory of the worker"
 	// byeGrace is how long a program has to end after a BYE, and then after SIGTERM.
 	byeGrace = time.Second
 	// drainWait bounds the last pause for what a task has printed to its standard error: something
@@ -77,11 +89,13 @@ const (
 // NewResidents starts the first program, and when it has said HELLO all others. t says how, and what
 // programs are told. An error says why the first one did not start; ctx bounds only that.
 func NewResidents(ctx context.Context, t *Tasks, cfg ResidentsConfig) (*Residents, error) {
-	cfg.Start, cfg.Log = cmp.Or(cfg.Start, 30*time.Second), cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	cfg.Start, cfg.Log = cmp.Or(cfg.Start, startPatience), cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if t.Messages == job.MessagesOff {
 		return nil, errors.New("resident programs speak by messages, and this worker obeys none (--messages off)")
 	}
-	r := &Residents{tasks: t, cfg: cfg, free: make(chan *resident, 2*cfg.Number), wrong: make(chan error)}
+	k := kind{tasks: t, cfg: cfg, command: child.Command{Shell: cfg.Shell, Env: t.withProgram(slices.Clip(child.WorkersOwn())), Resources: job.Resources{Memory: cfg.Memory}}, bound: boundOfWorker}
+	k.command.Messages.Keyless = ipc.Keyless((&job.Run{}).Strictness(t.Messages))
+	r := &Residents{kind: k, free: make(chan *resident, 2*cfg.Number), wrong: make(chan error)}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	first, err := r.start(ctx)
 	if err != nil {
@@ -205,12 +219,7 @@ func (r *Residents) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	if err != nil {
 		return worker.Outcome{Class: value.System, Message: err.Error(), Stopped: ctx.Err() != nil}
 	}
-	key := rand.Text()
-	s := &session{
-		tasks: r.tasks, attempt: a, out: a.Output, ctx: ctx, began: began, started: time.Now(), redact: newRedactor(append(hidden, key)),
-		params: params, process: m.process, key: key,
-	}
-	o := m.run(ctx, s)
+	o := m.attempt(ctx, &session{attempt: a, began: began, params: params}, hidden)
 	switch n := int(m.count.Load()); {
 	case m.over():
 	case r.cfg.Tasks > 0 && n >= r.cfg.Tasks:
@@ -222,24 +231,22 @@ func (r *Residents) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 }
 
 // start starts a program and waits for its HELLO.
-func (r *Residents) start(ctx context.Context) (*resident, error) {
-	m := &resident{of: r, ended: make(chan struct{}), retired: make(chan struct{}), hello: make(chan ipc.Message, 1), done: make(chan ipc.Message, 1)}
+func (k *kind) start(ctx context.Context) (*resident, error) {
+	m := &resident{of: k, ended: make(chan struct{}), retired: make(chan struct{}), hello: make(chan ipc.Message, 1), done: make(chan ipc.Message, 1)}
 	key := rand.Text()
 	m.turns.Set(key)
-	env := append(slices.Clip(child.WorkersOwn()),
-		"MILLRACE_IPC="+strconv.Itoa(ipc.Version), "MILLRACE_RESIDENT="+strconv.Itoa(ipc.Version), "MILLRACE_STDIN=open", "MILLRACE_NODE="+r.tasks.Node, ipc.KeyVar+"="+key)
-	c := child.Command{
-		Shell: r.cfg.Shell, Env: r.tasks.withProgram(env), OpenStdin: true, Watched: true, Grace: byeGrace, Limit: graceOf, Started: m.meet, Resources: job.Resources{Memory: r.cfg.Memory},
-		Messages: ipc.Gate{Keyless: ipc.Keyless((&job.Run{}).Strictness(r.tasks.Messages)), Turns: &m.turns},
-	}
+	c := k.command
+	c.Env = append(slices.Clip(c.Env),
+		"MILLRACE_IPC="+strconv.Itoa(ipc.Version), "MILLRACE_RESIDENT="+strconv.Itoa(ipc.Version), "MILLRACE_STDIN=open", "MILLRACE_NODE="+k.tasks.Node, ipc.KeyVar+"="+key)
+	c.OpenStdin, c.Watched, c.Grace, c.Limit, c.Started, c.Messages.Turns = true, true, byeGrace, graceOf, m.meet, &m.turns
 	var running context.Context
 	running, m.stop = context.WithCancelCause(context.Background())
 	go func() {
-		m.result = r.tasks.Runner.Run(running, c, m)
+		m.result = k.tasks.Runner.Run(running, c, m)
 		close(m.ended)
 		m.stop(nil)
 	}()
-	patience := time.NewTimer(r.cfg.Start)
+	patience := time.NewTimer(k.cfg.Start)
 	defer patience.Stop()
 	var err error
 	select {
@@ -251,7 +258,7 @@ func (r *Residents) start(ctx context.Context) (*resident, error) {
 	case <-m.ended:
 		return nil, errors.New(m.why())
 	case <-patience.C:
-		err = fmt.Errorf("%s said no HELLO within %v: does it call the run of its library?", r.cfg.Shell, r.cfg.Start)
+		err = fmt.Errorf("%s said no HELLO within %v: does it call the run of its library?", k.cfg.Shell, k.cfg.Start)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -271,7 +278,7 @@ func graceOf(cause error) time.Duration {
 
 // resident is one program.
 type resident struct {
-	of      *Residents
+	of      *kind
 	turns   ipc.Turns
 	process *child.Running
 	stop    context.CancelCauseFunc
@@ -282,6 +289,11 @@ type resident struct {
 	done    chan ipc.Message // holds the DONE of the current task
 	count   atomic.Int64     // tasks so far, the current one included
 	heard   atomic.Int64     // what it has printed so far, in pieces
+	// For [Programs]: what tasks it can run, since when it has none, as whom it runs, and its secrets.
+	fits    string
+	since   time.Time
+	as      *account
+	secrets []string
 
 	mu    sync.RWMutex
 	now   *session // guarded by mu; nil between tasks
@@ -345,6 +357,14 @@ func (m *resident) bye() {
 func (m *resident) kill(why error) {
 	m.stop(fmt.Errorf("%w: %w", errKill, why))
 	<-m.ended
+}
+
+// attempt runs an attempt to its end, of which s says the rest. hidden are secrets of its parameters.
+func (m *resident) attempt(ctx context.Context, s *session, hidden []string) worker.Outcome {
+	s.key = rand.Text()
+	s.tasks, s.out, s.ctx, s.started, s.process = m.of.tasks, s.attempt.Output, ctx, time.Now(), m.process
+	s.redact, s.steps.of.Of = newRedactor(append(hidden, s.key)), s.attempt
+	return m.run(ctx, s)
 }
 
 // run runs a task to its end.
@@ -423,7 +443,7 @@ func (m *resident) finish(s *session, done ipc.Message, stopped bool) worker.Out
 	}
 	m.end()
 	s.ends(done)
-	return s.outcome(&child.Result{Stopped: stopped})
+	return s.steps.ends(s.outcome(&child.Result{Stopped: stopped}))
 }
 
 // died returns the outcome of a task whose program has ended without a word about it. why says so
@@ -436,8 +456,8 @@ func (m *resident) died(s *session, why string, stopped bool) worker.Outcome {
 	switch {
 	case why != "":
 		r.Class, r.Message = value.Timeout, why
-	case r.Class == value.Memory && m.of.cfg.Memory > 0:
-		r.Message = fmt.Sprintf("the program used more than %v of memory (--program-memory of the worker) and was killed", m.of.cfg.Memory)
+	case r.Class == value.Memory && m.of.command.Resources.Memory > 0:
+		r.Message = fmt.Sprintf("the program used more than %v of memory (%s) and was killed", m.of.command.Resources.Memory, m.of.bound)
 	case r.Class == "":
 		r.Class, r.Message = value.Exit, "the program exited with code 0 in the middle of the task"
 	}
@@ -466,6 +486,117 @@ func (s *session) ends(done ipc.Message) {
 		e.Error.Fatal = true
 		s.Failure = e.Error
 	}
+}
+
+// stepping is the durable function that a resident program runs.
+type stepping struct {
+	of    steps.Function
+	doing task.Step // that the program does, since began; no kind for none
+	began time.Time
+	retry job.Retry
+}
+
+// step comes to a step of the program's function, or ends one.
+func (s *session) step(m ipc.Message) (is *ipc.Outcome, err error) {
+	switch {
+	case m.ID == "": // the program would not hear what becomes of it
+		return nil, errors.New("it has no id, or not the key")
+	case m.Type == ipc.TypeStepped:
+		is, err = s.steps.done(s.ctx, m)
+	default:
+		is, err = s.comes(m)
+	}
+	if errors.Is(err, steps.ErrSuspended) {
+		return &ipc.Outcome{Suspended: true}, nil
+	}
+	return is, err
+}
+
+func (s *session) comes(m ipc.Message) (*ipc.Outcome, error) {
+	to, err := m.Step()
+	if err != nil {
+		return nil, err
+	}
+	f, is := &s.steps.of, &ipc.Outcome{Known: true}
+	switch to.Kind {
+	case task.StepDo:
+		return s.steps.begin(s.ctx, to)
+	case task.StepSleep:
+		err = f.Sleep(s.ctx, to.Name, time.Duration(to.For))
+	case task.StepAwait:
+		if err = value.ValidName("signal", to.Name); err == nil {
+			var came bool
+			if is.Value, came, err = f.Await(s.ctx, to.Name, time.Duration(to.Timeout)); !came {
+				is.Failed = "the signal did not come in time"
+			}
+		}
+	case task.StepCall:
+		var ended []task.Input
+		if ended, err = f.Call(s.ctx, to.Name, len(to.Of), func(i int, key string) (task.ID, error) { return s.child(to.Of[i], key) }); err == nil {
+			is.Value, err = json.Marshal(ended)
+		}
+	case task.StepNow:
+		is.Value, err = f.Now(s.ctx)
+	case task.StepID:
+		is.Value, err = f.NewID(s.ctx)
+	case task.StepAs:
+		is.Value, err = f.Version(s.ctx, to.Name, to.Is)
+	default:
+		err = fmt.Errorf("there is no kind %.40q of steps", to.Kind)
+	}
+	return is, err
+}
+
+// begin comes to a step that the program does.
+func (s *stepping) begin(ctx context.Context, to ipc.Step) (*ipc.Outcome, error) {
+	retry := job.Retry{}
+	if to.Retry != nil {
+		if err := value.Strictly(to.Retry, &retry); err != nil {
+			return nil, fmt.Errorf("retry: %w", err)
+		}
+		if err := (&job.Spec{Handler: "step", Retry: retry}).Validate(); err != nil {
+			return nil, err
+		}
+	}
+	is, todo, err := s.of.Begin(ctx, to.Name)
+	if err == nil && todo {
+		s.doing, s.began, s.retry = is, time.Now(), retry
+		return &ipc.Outcome{}, nil
+	}
+	return &ipc.Outcome{Known: true, Value: is.Result, Failed: is.Error, Tries: is.Tries}, err
+}
+
+// done ends that.
+func (s *stepping) done(ctx context.Context, m ipc.Message) (*ipc.Outcome, error) {
+	is := s.doing
+	if s.doing = (task.Step{}); is.Kind == "" {
+		return nil, errors.New("no step is under way")
+	}
+	e, err := m.End()
+	if err != nil {
+		return nil, err
+	}
+	if is.Took = value.Duration(time.Since(s.began)); e.Error == nil {
+		is.Result = e.Result
+		return &ipc.Outcome{}, s.of.Done(ctx, is)
+	}
+	why := job.Failure{Final: e.Error.Retryable != nil && !*e.Error.Retryable, After: time.Duration(e.Error.RetryAfter)}
+	err = s.of.Failed(ctx, &is, why, e.Error.Message, s.retry)
+	return &ipc.Outcome{Failed: is.Error, Tries: is.Tries}, err
+}
+
+// ends returns what the attempt comes to that would come to o without its steps.
+func (s *stepping) ends(o worker.Outcome) worker.Outcome {
+	var err error
+	if o.Class != "" {
+		err = errors.New(o.Message)
+	}
+	if is := s.of.Ends(err); is != nil && is != err { //nolint:errorlint // it is this one, or another
+		is := worker.Failed(is)
+		is.Usage, is.Stopped = o.Usage, o.Stopped
+		return is
+	}
+	return o
 }
 
 // with calls do with the current task, which cannot end meanwhile. It returns false if there is none.

@@ -32,6 +32,8 @@ type session struct {
 	params  json.RawMessage // of the task, as the process gets them
 	process child.Process   // set before anything is read
 	key     string          // of a task that a resident program runs
+	handler string          // of its program that is to run it; "" for the one that its spec names
+	steps   stepping        // of that; only the reader of messages uses it, and who has read all
 	foreign replacing
 	bare    bool // of the last message; only the reader of messages uses it
 
@@ -79,14 +81,14 @@ func (s *session) greet() {
 		Task: string(t.ID), Attempt: t.Attempt, Epoch: t.Epoch, Job: t.Job, Node: s.tasks.Node, Queue: t.QueueName(),
 		Time: logicalTime(t), Deadline: s.attempt.Deadline, Params: s.params, Labels: t.Labels, Parent: string(t.Parent), Inputs: t.Inputs,
 		Checkpoint: s.attempt.Last(), Limits: p.Limits(),
-		Handler: t.Spec.Handler, Key: s.key, Trace: s.trace(),
+		Handler: cmp.Or(s.handler, t.Spec.Handler), Key: s.key, Trace: s.trace(),
 	}))
 }
 
 // listens tells whether the process reads its standard input; a resident program always does.
 func (s *session) listens() bool {
 	run := s.attempt.Task.Spec.Run
-	return run == nil || run.Stdin == job.StdinOpen
+	return s.key != "" || run == nil || run.Stdin == job.StdinOpen
 }
 
 // trace is the place in a trace that a resident program cannot find in its environment.
@@ -258,6 +260,12 @@ func (s *session) obey(m ipc.Message) (r ipc.Receipt) {
 			return refused("SPAWN", err)
 		}
 		r.Task = string(id)
+	case ipc.TypeStep, ipc.TypeStepped:
+		is, err := s.step(m)
+		if err != nil {
+			return refused(m.Type, err)
+		}
+		r.Step = is
 	}
 	return r
 }
@@ -294,12 +302,13 @@ func (s *session) insert(m ipc.Message) {
 	}
 }
 
-// offspring is the payload of a SPAWN: a submission, or just a command.
+// offspring is the payload of a SPAWN: a submission, or just a handler or a command.
 type offspring struct {
 	birth.Submission
-	Key   string   `json:"key"`
-	Argv  []string `json:"argv"`
-	Shell string   `json:"shell"`
+	Key     string   `json:"key"`
+	Argv    []string `json:"argv"`
+	Shell   string   `json:"shell"`
+	Handler string   `json:"handler"`
 }
 
 func (s *session) spawn(m ipc.Message) (task.ID, error) {
@@ -307,22 +316,35 @@ func (s *session) spawn(m ipc.Message) (task.ID, error) {
 	if err != nil {
 		return "", err
 	}
-	var o offspring
-	if err := value.Strictly(asked.Task, &o); err != nil {
-		return "", fmt.Errorf("its payload is no submission: %w", err)
-	}
-	if len(o.Argv) > 0 || o.Shell != "" {
-		if o.Spec != nil {
-			return "", fmt.Errorf("spec and argv or shell are both set; choose one")
-		}
-		o.Spec = &job.Spec{Run: &job.Run{Argv: o.Argv, Shell: o.Shell}}
-	}
 	key := asked.Key
 	if key == "" {
 		s.mu.Lock()
 		s.Children++
 		key = "#" + strconv.Itoa(s.Children) // the n-th child without a key, in each attempt
 		s.mu.Unlock()
+	}
+	return s.child(asked.Task, key)
+}
+
+func (s *session) child(text json.RawMessage, key string) (task.ID, error) {
+	var o offspring
+	if err := value.Strictly(text, &o); err != nil {
+		return "", fmt.Errorf("its payload is no submission: %w", err)
+	}
+	if len(o.Argv) > 0 || o.Shell != "" || o.Handler != "" {
+		if o.Spec != nil || o.Handler != "" && (len(o.Argv) > 0 || o.Shell != "") {
+			return "", fmt.Errorf("more than one of spec, handler and argv or shell is set; choose one")
+		}
+		switch of := s.attempt.Task.Spec; {
+		case o.Handler == "":
+			o.Spec = &job.Spec{Run: &job.Run{Argv: o.Argv, Shell: o.Shell}}
+		case of.Run != nil && of.Run.Program != "": // another one of the same program
+			run := *of.Run
+			run.Handler = o.Handler
+			o.Spec = &job.Spec{Run: &run, Files: of.Files, Setup: of.Setup, Resources: of.Resources}
+		default:
+			o.Spec = &job.Spec{Handler: o.Handler}
+		}
 	}
 	return s.attempt.Spawn(s.ctx, key, o.Submission)
 }

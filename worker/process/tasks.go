@@ -41,6 +41,9 @@ type Tasks struct {
 	// Program is the path of the millrace program, which processes are told. Default: none is.
 	Program string
 
+	// Programs runs tasks that name one. Default: such tasks fail.
+	Programs *Programs
+
 	dirs workdirs
 }
 
@@ -63,6 +66,12 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 		return t.goOn(ctx, a)
 	}
 	run := a.Task.Spec.Run
+	if run.Program != "" {
+		if t.Programs == nil {
+			return worker.Outcome{Class: value.System, Message: "this worker keeps no programs: let queues with run.program be served by `millrace worker`"}
+		}
+		return t.Programs.run(ctx, t, a)
+	}
 	system := func(format string, args ...any) worker.Outcome {
 		return worker.Outcome{Class: value.System, Message: fmt.Sprintf(format, args...)}
 	}

@@ -127,6 +127,7 @@ var (
 	ScheduleRemove = operating("schedule.remove")
 	ScheduleList   = reading("schedule.list")
 	ScheduleGet    = reading("schedule.get")
+	ScheduleGrid   = reading("schedule.grid") // what became of planned runs, by days or hours
 	ScheduleRun    = submitting("schedule.run")
 	SchedulePause  = operating("schedule.pause")
 	ScheduleResume = operating("schedule.resume")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"hash/maphash"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -89,13 +90,20 @@ func (d *Digests) spec(s *job.Spec) Digest {
 var bornWith = form.Of[task.Work](form.Without("spec", "needs", "route", "start_by", "end_by", "holds", "inputs", "asked"))
 
 // Work is the digest of a task's unchanging content: that of its work, and of the id of which it is a
-// copy, combined with ^.
+// copy, combined with ^. Parameters that further submissions change are no part of it.
 func (d *Digests) Work(k *task.Task) Digest {
 	spec, needs := d.spec(k.Spec), Digest(0)
-	if k.Needs != nil {
-		needs = d.Value(k.Needs)
+	is := k.Needs
+	if p := k.Waits(); p != nil && p.Kind == task.StepCall && is != nil && is.Rule == "" && slices.Equal(is.Of, p.Of) {
+		is = p.Before // while its function waits for children, the rest of the task has those
+	}
+	if is != nil {
+		needs = d.Value(is)
 	}
 	d.scratch = k.Work
+	if k.Spec != nil && k.Spec.Collapse != nil {
+		d.scratch.Params = nil
+	}
 	text, err := bornWith.Append(d.born[:0], &d.scratch)
 	if d.born = text; err != nil {
 		return 0 // it came from no fact

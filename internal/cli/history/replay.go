@@ -36,6 +36,7 @@ type replayFlags struct {
 	from, until string
 	commands    []string
 	plain       bool
+	with        string
 	bound       inspect.Bound
 }
 
@@ -59,10 +60,16 @@ stored, by, fact), the thing that it is about (task, node, queue, breaker) and t
 (was), with fields as in JSON: task.attempt > 1 and was.state == "running".
 docs/history.md has more.
 
-Ends with 0, with 1 if the last search found nothing, with 3 if events of the file are missing
+With --with it starts your program instead, whose workers run again what they have recorded: each task of a
+function that has ended by itself is given its parameters, signals, children and the outcomes of its steps, no
+step is done again, and the first task that ends otherwise is printed with both sides. The program may be a
+debugger, and the terminal is its own: --with "dlv exec ./shop -- work". It sees no server.
+
+Ends with 0, with 1 if the last search found nothing or a task ends otherwise, with 3 if events of the file are missing
 or unreadable; you can step through its intact parts.`,
 		Example: `  millrace replay --task ID -c "n; n; p task.state"
   millrace replay -c "b state error; c; k"
+  millrace replay crash.mri --with "./shop work"
   millrace events export > log.jsonl
   millrace replay log.jsonl --from -1h -c "b broken; c" -o json`,
 		Args: settings.Takes(0, 1, "file"),
@@ -75,6 +82,7 @@ or unreadable; you can step through its intact parts.`,
 	fs.StringVar(&f.until, "until", "", "end at a `moment`")
 	fs.StringArrayVarP(&f.commands, "command", "c", nil, "run these `commands` and end (repeat it)")
 	fs.BoolVar(&f.plain, "plain", false, "commands and lines instead of the full screen, on a terminal, too")
+	fs.StringVar(&f.with, "with", "", "have this `program`, as a line that starts it, run the recorded tasks of its functions again")
 	f.bound.Flag(fs)
 	f.Flags(c, "text", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -87,6 +95,12 @@ or unreadable; you can step through its intact parts.`,
 			return err
 		}
 		file := strings.Join(args, "")
+		if c.Flags().Changed("with") {
+			if f.from != "" || len(f.commands) > 0 || f.plain || focus.Kind != "" && f.focus[0] == "" {
+				return exit.Misuse(c, "--with goes with --task and --until alone")
+			}
+			return a.rerun(c.Context(), &f, file, span[1])
+		}
 		if file == "-" && len(f.commands) == 0 {
 			return exit.Misuse(c, "stdin is the export: give commands with -c")
 		}
@@ -300,4 +314,33 @@ func (a *Commands) play(ctx context.Context, x *replay.Session, span *replay.Spa
 		}
 	}
 	return found, lines.Err()
+}
+
+// replayPrinter prints the result of a command: in lines, or as a JSON object.
+type replayPrinter struct {
+	a      *Commands
+	asJSON bool
+	person bool // a person types, and should be prompted
+}
+
+func (p *replayPrinter) prompt(x *replay.Session) {
+	if p.person {
+		fmt.Fprintf(p.a.Out, "(mr #%d) ", x.Seq())
+	}
+}
+
+func (p *replayPrinter) print(answer *replay.Answer) error {
+	if p.asJSON {
+		return p.a.WriteLine(answer)
+	}
+	var lines []string
+	if answer.Frame != nil && !answer.None {
+		lines = wording.Point(answer.Frame, wording.PointTime)
+	}
+	for _, line := range append(lines, wording.Answered(answer, wording.PointTime)...) {
+		if _, err := fmt.Fprintln(p.a.Out, term.Printable(line)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -37,9 +37,10 @@ func (a *Commands) Schedules() *cobra.Command {
   millrace schedule next nightly -n 10
   millrace schedule next --cron "30 2 * * *" --timezone Europe/Berlin --from 2026-03-28 -n 3
   millrace schedule show nightly
+  millrace schedule grid --by hour
   millrace schedule backfill nightly --from 2026-02-01 --to 2026-02-08 --max-parallel 4`,
 	})
-	c.AddCommand(a.scheduleAdd(), a.scheduleList(), a.scheduleShow(), difference(a, task.DefSchedule, a.CompleteSchedules, definitions.ScheduleIn), a.scheduleRun(),
+	c.AddCommand(a.scheduleAdd(), a.scheduleList(), a.scheduleShow(), a.scheduleGrid(), difference(a, task.DefSchedule, a.CompleteSchedules, definitions.ScheduleIn), a.scheduleRun(),
 		a.scheduleNext(), a.scheduleBackfill())
 	return c
 }

@@ -13,6 +13,7 @@ import (
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/wording"
 	"millrace/service/answers"
+	"millrace/service/assistants"
 	"millrace/service/httpapi"
 	"millrace/service/pages"
 )
@@ -48,6 +49,7 @@ func (p *parts) listenHTTP(data string) error {
 	p.http, p.pages = s, pages.New(s)
 	p.pages.Settings = p.settings.Judging()
 	s.Pages = p.pages.Serve
+	assistants.Serve(s)
 	return nil
 }
 

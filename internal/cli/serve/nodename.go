@@ -5,17 +5,18 @@ import (
 	"fmt"
 
 	"millrace/internal/cli/exit"
+	"millrace/task/node"
 	"millrace/worker"
 )
 
 // freeNodeName returns a node name that no other worker of this user on this machine uses; see
-// [worker.FreeNode]. release frees it.
-func freeNodeName() (name string, release func(), err error) {
+// [worker.FreeNode]. It is base, or that with a number. release frees it.
+func freeNodeName(base node.ID) (name string, release func(), err error) {
 	folder, err := stateFolder("nodes")
 	if err != nil {
 		return "", nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("find a free node name: %w", err), Hint: exit.Hint("--name chooses one")}
 	}
-	is, release, err := worker.FreeNode(folder, string(worker.HostNode()))
+	is, release, err := worker.FreeNode(folder, string(base))
 	switch {
 	case errors.Is(err, worker.ErrNoName):
 		return "", nil, fmt.Errorf("%w: choose a name with --name", err)

@@ -57,10 +57,14 @@ func (p *parts) keepPrograms(c WorkerConfig, tasks *process.Tasks, w *worker.Wor
 		}
 		ending.Wait()
 	})
+	cfg := process.ResidentsConfig{
+		Number: cmp.Or(c.programs.number, c.slots), Memory: value.Size(c.programs.memory), Tasks: c.programs.tasks, Silence: c.programs.silence, Log: p.log,
+	}
+	tasks.Programs = &process.Programs{Config: cfg}
+	p.closers = append(p.closers, tasks.Programs.Close)
 	for _, line := range c.programs.lines {
-		r, err := process.NewResidents(p.ctx, tasks, process.ResidentsConfig{
-			Shell: line, Number: cmp.Or(c.programs.number, c.slots), Memory: value.Size(c.programs.memory), Tasks: c.programs.tasks, Silence: c.programs.silence, Log: p.log,
-		})
+		cfg.Shell = line
+		r, err := process.NewResidents(p.ctx, tasks, cfg)
 		if err != nil {
 			return fmt.Errorf("--program %q did not start: %w", line, err)
 		}

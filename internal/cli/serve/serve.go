@@ -193,7 +193,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	}
 	p.serveHTTP(service, deciding)
 	p.start(service.Run)
-	return view, nil
+	return view, p.tell(dir, service, deciding, decider)
 }
 
 // schedulerConfig is what the scheduler of a server is given: the log for all its ports, and the read
@@ -290,7 +290,7 @@ func (p *parts) work(c WorkerConfig) error {
 	}
 	p.closers = append(p.closers, runner.Close)
 	if c.name == "" {
-		name, release, err := freeNodeName()
+		name, release, err := freeNodeName(worker.HostNode())
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -160,4 +161,9 @@ func GuardCommand() *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// submitter submits the children of running tasks, on behalf of their node.
+func submitter(c *client.Client) func(context.Context, birth.Submission) error {
+	return func(ctx context.Context, s birth.Submission) error { return c.Spawn(ctx, s) }
 }

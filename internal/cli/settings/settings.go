@@ -117,6 +117,8 @@ type Values struct {
 	KeepTasks  int
 	// Archive is where a server keeps what the log forgets ([ParseArchive]); "" for nowhere.
 	Archive string
+	// Notify is the file of whom a server tells, and of what ([notices.Config]); "" for nobody.
+	Notify string
 }
 
 // defaultMemory is the default of the setting memory, in bytes: enough for a million tasks.
@@ -373,6 +375,7 @@ var All = []Setting{
 		read: func(s *Values, text string) (err error) { s.Archive, err = ParseArchive(text); return err },
 		Text: func(s *Values) string { return cmp.Or(s.Archive, Off) },
 	},
+	word("notify", "file that says whom servers tell of failures and of what needs a person", noWord, func(s *Values) *string { return &s.Notify }).of(Serving),
 }
 
 // readKeepQueues parses for how long tasks of some queues are kept.

@@ -73,7 +73,7 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s connect.Si
 	now := s.Now()
 	phases := view.Phases(records, now)
 	if draw := timelines[o.Form.Value]; draw != nil && !o.JSON() {
-		_, err := fmt.Fprint(a.Out, draw("task "+string(id), spansOf(phases)))
+		_, err := fmt.Fprint(a.Out, draw("task "+string(id), spansOf(append(phases, wording.StepPhases(t.Durable, now)...))))
 		return err
 	}
 	if s.Past == nil {
@@ -116,7 +116,14 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s connect.Si
 	if err := a.Print(out); err != nil {
 		return err
 	}
-	if err := a.Print(timeline(phases, cmp.Or(term.Width(a.Out), 80))); err != nil || t.Attempt < 2 {
+	if steps := t.Durable.Taken(); len(steps) > 0 {
+		table := term.List(steps, wording.StepColumns(now)...)
+		table.Foot = []string{wording.Plural(len(steps), "step")}
+		if err := a.Print(table); err != nil {
+			return err
+		}
+	}
+	if err := a.Print(timeline(phases, wording.StepPhases(t.Durable, now), cmp.Or(term.Width(a.Out), 80))); err != nil || t.Attempt < 2 {
 		return err // the only attempt is shown already
 	}
 	return a.Print(triesTable(wording.Tries(records), nil, now))
@@ -171,15 +178,6 @@ func Details(t *task.Task, now time.Time) term.Table {
 		out.Field("end by", wording.Moment(t.EndBy, now))
 	}
 	attemptFields(&out, t, now)
-	if t.Durable != nil {
-		for i := range t.Durable.Steps {
-			s := &t.Durable.Steps[i]
-			out.Field(fmt.Sprintf("step %d", i+1), wording.Words(wording.StepText(s), wording.Moment(s.At, now)))
-		}
-		if t.Durable.Parked != nil {
-			out.Field("its function", t.Durable.Parked.Words())
-		}
-	}
 	return out
 }
 

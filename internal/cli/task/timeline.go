@@ -22,15 +22,16 @@ const (
 	shownLanes = 20
 )
 
-// timeline lays out the phases of a task on one axis, on a terminal of that many columns.
-func timeline(phases []view.Phase, columns int) term.Table {
+// timeline lays out the phases of a task on one axis, and the steps of its function below them, on a terminal
+// of that many columns.
+func timeline(phases, steps []view.Phase, columns int) term.Table {
 	if len(phases) == 0 {
 		return term.Table{}
 	}
 	axis := min(max(columns-phaseColumn, leastAxis), widestAxis)
 	from, to := phases[0].From, phases[len(phases)-1].To
 	t := term.Table{Header: []string{"PHASE", "TOOK", axisText(from, to, axis)}}
-	lanes := wording.Lanes(phases)
+	lanes := wording.Lanes(append(phases[:len(phases):len(phases)], steps...))
 	if left := len(lanes) - shownLanes; left > 0 {
 		t.Foot = append(t.Foot, fmt.Sprintf("and %s of earlier attempts: -o json has all", wording.Plural(left, "phase")))
 		lanes = slices.DeleteFunc(lanes, func(l wording.Lane) bool {

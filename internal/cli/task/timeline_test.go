@@ -13,8 +13,8 @@ import (
 func TestTimelines(t *testing.T) {
 	now := noon.Add(50 * time.Second)
 	phases := view.Phases(recorded(), now)
-	testkit.Table(t, "timeline", timeline(phases, 80), 80, false)
-	testkit.Table(t, "timeline_narrow_coloured", timeline(phases, 56), 56, true)
+	testkit.Table(t, "timeline", timeline(phases, nil, 80), 80, false)
+	testkit.Table(t, "timeline_narrow_coloured", timeline(phases, nil, 56), 56, true)
 	var many []view.Phase
 	for i := range 15 {
 		at := noon.Add(time.Duration(i) * 5 * time.Hour)
@@ -22,8 +22,8 @@ func TestTimelines(t *testing.T) {
 		many = append(many, view.Phase{Name: "stop", Attempt: i + 1, Node: "n\x1b[31m1", From: at.Add(2 * time.Hour), To: at.Add(3 * time.Hour)})
 		many = append(many, view.Phase{Name: "retrying", Reason: "exit", From: at.Add(3 * time.Hour), To: at.Add(5 * time.Hour)})
 	}
-	testkit.Table(t, "timeline_long", timeline(many, 80), 80, false)
-	if is := timeline(nil, 80); len(is.Header)+len(is.Rows) > 0 {
+	testkit.Table(t, "timeline_long", timeline(many, nil, 80), 80, false)
+	if is := timeline(nil, nil, 80); len(is.Header)+len(is.Rows) > 0 {
 		t.Errorf("of a task that is not born: %+v", is)
 	}
 }

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -193,7 +194,7 @@ func (l *leaf) rows(t *term.Table, short func(task.ID) string, lead, below strin
 	case lead == "":
 		name = "."
 	case l.Spawned:
-		name = "(spawned)"
+		name = cmp.Or(l.Name, "(spawned)")
 	}
 	state := wording.StateCell(l.State)
 	if state.Text = wording.State(l.State, l.Reason); l.State == task.Unknown {

@@ -2,6 +2,7 @@ package wording
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"millrace/projections/view"
@@ -37,6 +38,9 @@ func Lanes(phases []view.Phase) (lanes []Lane) {
 
 // PhaseState is the state whose colour a phase has.
 func PhaseState(name string) task.State {
+	if strings.HasPrefix(name, StepPhase) {
+		return task.Finished
+	}
 	switch name {
 	case task.PhaseRun:
 		return task.Running

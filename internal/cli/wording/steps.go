@@ -3,9 +3,12 @@ package wording
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"millrace/internal/cli/term"
+	"millrace/projections/view"
 	"millrace/task"
 )
 
@@ -32,6 +35,68 @@ func StepText(s *task.Step) string {
 	}
 	return text + cmp.Or(gave(s), " is done")
 }
+
+// StepName is what people call a step of a function.
+func StepName(s *task.Step) string { return cmp.Or(s.Name, s.Kind) }
+
+// StepColumns are those of the steps of a function, at a moment.
+func StepColumns(now time.Time) []term.Column[task.Taken] {
+	type row = *task.Taken
+	return []term.Column[task.Taken]{
+		{Title: "#", Name: "place", Number: true, Cell: func(k row) term.Cell { return term.Plain(strconv.Itoa(k.Place)) }},
+		term.Text("STEP", 0, func(k row) string { return StepName(&k.Step) }),
+		term.Text("KIND", 2, func(k row) string { return k.Kind }),
+		term.Tints("STATE", 0, func(k row) term.Cell { return term.Tinted(k.Is, StateCell(k.State()).Colour) }),
+		term.Number("TRIES", 1, func(k row) string {
+			if k.Kind != task.StepDo {
+				return ""
+			}
+			return strconv.Itoa(max(k.Tries, 1))
+		}),
+		term.Text("TOOK", 0, func(k row) string {
+			if took := k.Lasted(now); took > 0 {
+				return Span(took)
+			}
+			return ""
+		}),
+		{Title: "BEGAN", Spare: 3, Cell: func(k row) term.Cell { return term.Plain(Clock(k.From)) }, At: func(k row) time.Time { return k.From }},
+		term.Text("GAVE", -1, func(k row) string { return StepGave(k) }),
+	}
+}
+
+// StepGave is what a step gave, why it failed, or what is waited for.
+func StepGave(k *task.Taken) string {
+	switch {
+	case k.Error != "" && !k.Until.IsZero():
+		return Words(term.Cut(k.Error, 200), "again at "+Clock(k.Until))
+	case k.Error != "":
+		return term.Cut(k.Error, 200)
+	case k.Is == task.StepWaits && len(k.Children) > 0:
+		var ids []string
+		for _, id := range k.Children {
+			ids = append(ids, string(id))
+		}
+		return term.Cut(Plural(len(ids), "child")+": "+strings.Join(ids, ", "), 200)
+	case k.Is == task.StepWaits && k.Until.IsZero():
+		return "for as long as it takes"
+	case k.Is == task.StepWaits:
+		return "until " + Clock(k.Until)
+	}
+	return term.Cut(string(k.Result), 80)
+}
+
+// StepPhases are the steps of a function as phases of its task, beside those in which it waits or runs.
+func StepPhases(d *task.Durable, now time.Time) (phases []view.Phase) {
+	for _, k := range d.Taken() {
+		if !k.From.IsZero() {
+			phases = append(phases, view.Phase{Name: StepPhase + StepName(&k.Step), From: k.From, To: k.From.Add(k.Lasted(now))})
+		}
+	}
+	return phases
+}
+
+// StepPhase begins the name of the phase of a step.
+const StepPhase = "step "
 
 func gave(s *task.Step) string {
 	if len(s.Result) == 0 {

@@ -91,6 +91,57 @@ func conforming() error {
 		}),
 		Handle("large", func(context.Context, none) (any, error) { return strings.Repeat("x", 64<<10), nil }),
 		Handle("reads", func(context.Context, none) (any, error) { return "", nil }),
+		Handle("steps", func(ctx context.Context, _ none) (_ any, err error) {
+			is := map[string]any{}
+			if is["id"], err = NewID(ctx); err != nil {
+				return nil, err
+			}
+			at, err := Now(ctx)
+			if err != nil {
+				return nil, err
+			}
+			is["year"] = at.Year()
+			if is["paid"], err = Step(ctx, "charge", map[string]any{"max": 2}, func(context.Context) (any, error) { return map[string]int{"paid": 7}, nil }); err != nil {
+				return nil, err
+			}
+			if err := Sleep(ctx, "grace", time.Hour); err != nil {
+				return nil, err
+			}
+			if is["who"], err = WaitFor[string](ctx, "approval", 2*time.Hour); err != nil {
+				return nil, err
+			}
+			if is["child"], err = Call[int](ctx, "thumb", map[string]any{"handler": "resize", "params": map[string]int{"width": 1}}); err != nil {
+				return nil, err
+			}
+			is["way"], err = Version(ctx, "tax", 2)
+			return is, err
+		}),
+		Handle("missteps", func(ctx context.Context, _ none) (any, error) {
+			_, err := Step(ctx, "charge", map[string]any{"max": 3, "min": "1s"}, func(context.Context) (int, error) {
+				return 0, &FailError{Failure{Message: "no luck", RetryAfter: "1s"}}
+			})
+			step, ok := errors.AsType[*StepError](err)
+			if !ok {
+				return nil, err
+			}
+			failed := []any{step.Message, step.Tries}
+			if _, err = WaitFor[any](ctx, "approval", 0); errors.Is(err, ErrNoSignal) {
+				failed = append(failed, "no signal")
+			}
+			both, err := CallAll(ctx, "both", map[string]any{"handler": "a"}, map[string]any{"job": "b"})
+			if err != nil {
+				return nil, err
+			}
+			for i := range both {
+				var is any
+				if err := both[i].Read(&is); errors.As(err, &step) {
+					is = step.Message
+				}
+				failed = append(failed, is)
+			}
+			err = Sleep(ctx, "", time.Second)
+			return append(failed, strings.TrimPrefix(err.Error(), "STEP: refused: ")), nil
+		}),
 	)
 }
 
@@ -117,7 +168,7 @@ func TestConformance(t *testing.T) {
 }
 
 const conversation = `
-> HELLO {"library":"LANGUAGE","protocol":1,"tasks":["echo","typed","plain","fail","final","later","says","asks","waits","large","reads"]}
+> HELLO {"library":"LANGUAGE","protocol":1,"tasks":["echo","typed","plain","fail","final","later","says","asks","waits","large","reads","steps","missteps"]}
 # between tasks it answers, without a key that counts
 < PING
 > HEARTBEAT
@@ -186,6 +237,48 @@ const conversation = `
 # the messages are nobody else's to read
 < INIT {"handler":"reads"}
 > DONE {"result":""}
+# steps: what is remembered is given, what is not is done, and what waits ends the attempt
+< INIT {"handler":"steps"}
+> STEP {"kind":"id"}
+< ACK {"ok":true,"step":{"known":true,"value":"01D"}}
+> STEP {"kind":"now"}
+< ACK {"ok":true,"step":{"known":true,"value":"2026-03-01T12:00:00.123456789Z"}}
+> STEP {"kind":"step","name":"charge","retry":{"max":2}}
+< ACK {"ok":true,"step":{}}
+> STEPPED {"result":{"paid":7}}
+< ACK {"ok":true,"step":{}}
+> STEP {"for":3600,"kind":"sleep","name":"grace"}
+< ACK {"ok":true,"step":{"suspended":true}}
+> DONE {}
+< INIT {"handler":"steps"}
+> STEP {"kind":"id"}
+< ACK {"ok":true,"step":{"known":true,"value":"01D"}}
+> STEP {"kind":"now"}
+< ACK {"ok":true,"step":{"known":true,"value":"2026-03-01T12:00:00Z"}}
+> STEP {"kind":"step","name":"charge","retry":{"max":2}}
+< ACK {"ok":true,"step":{"known":true,"value":{"paid":8}}}
+> STEP {"for":3600,"kind":"sleep","name":"grace"}
+< ACK {"ok":true,"step":{"known":true}}
+> STEP {"kind":"await","name":"approval","timeout":7200}
+< ACK {"ok":true,"step":{"known":true,"value":"ann"}}
+> STEP {"kind":"call","name":"thumb","of":[{"handler":"resize","params":{"width":1}}]}
+< ACK {"ok":true,"step":{"known":true,"value":[{"task":"01C","state":"finished","result":5}]}}
+> STEP {"is":2,"kind":"version","name":"tax"}
+< ACK {"ok":true,"step":{"known":true,"value":0}}
+> DONE {"result":{"child":5,"id":"01D","paid":{"paid":8},"way":0,"who":"ann","year":2026}}
+# a step that fails waits for its next try, or has failed for good
+< INIT {"handler":"missteps"}
+> STEP {"kind":"step","name":"charge","retry":{"max":3,"min":"1s"}}
+< ACK {"ok":true,"step":{}}
+> STEPPED {"error":{"message":"no luck","retry_after":"1s"}}
+< ACK {"ok":true,"step":{"failed":"no luck","tries":4}}
+> STEP {"kind":"await","name":"approval"}
+< ACK {"ok":true,"step":{"known":true,"failed":"too late"}}
+> STEP {"kind":"call","name":"both","of":[{"handler":"a"},{"job":"b"}]}
+< ACK {"ok":true,"step":{"known":true,"value":[{"task":"01A","state":"finished"},{"task":"01B","state":"error","reason":"exit"}]}}
+> STEP {"for":1,"kind":"sleep","name":""}
+< ACK {"ok":false,"error":"another step than before"}
+> DONE {"result":["no luck",4,"no signal",null,"task 01B is error: exit","another step than before"]}
 < BYE
 `
 

@@ -172,7 +172,7 @@ func (r *resident) do(p *Program) {
 			end.Result = nil
 		}
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrSuspended) {
 		failed, ok := errors.AsType[*FailError](err)
 		if !ok {
 			failed = &FailError{Failure{Message: err.Error()}}

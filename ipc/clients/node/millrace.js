@@ -181,6 +181,71 @@ class Failure extends Error {
   }
 }
 
+/** A step waits. Let it pass: the task goes on behind the step, in another attempt. */
+class Suspended extends Error {}
+
+/** A step has failed for good, after so many tries, or the child of a call has not finished. */
+class StepFailed extends Error {
+  constructor (step, reason, { tries = 0, child } = {}) {
+    super(`step ${step}: ${reason}`)
+    Object.assign(this, { step, reason, tries, child })
+  }
+}
+
+/** The signal that waitFor waits for did not come in time. */
+class NoSignal extends StepFailed {}
+
+// What each step gives is remembered. The handler runs from its beginning in each attempt, comes to the same
+// steps in the same order, is given what is remembered, and so goes on behind its last step.
+
+async function comes (kind, name, more) {
+  return became(name, await ask('STEP', { kind, name, ...more }), kind === 'await' ? NoSignal : StepFailed)
+}
+
+function became (name, { step: is }, Failed = StepFailed) {
+  if (!is) throw new Error('steps are for handlers of a program that a worker keeps')
+  if (is.suspended) throw new Suspended(`step ${name} waits`)
+  if (is.failed) throw new Failed(name, is.failed, is)
+  return is
+}
+
+/**
+ * Do a part of the task once: what f gives, or resolves to, is remembered as JSON. retry is how often it is
+ * tried again by itself, or an object such as retry of a job. One that has failed for good rejects with StepFailed.
+ */
+async function step (name, f, { retry = 0 } = {}) {
+  const is = await comes('step', name, { retry: typeof retry === 'number' ? { max: retry } : retry })
+  if (is.known) return is.value
+  let gave
+  try {
+    gave = await f()
+  } catch (err) {
+    became(name, await ask('STEPPED', { error: failure(err) })) // throws
+  }
+  const result = JSON.parse(within('a result', gave ?? null, MAX_VALUE)) // fails the task, for the step would only be done again
+  became(name, await ask('STEPPED', { result }))
+  return result
+}
+
+/** Have several children run at once; resolves to { task, state, reason, result() } for each when all have ended. */
+async function callAll (name, tasks) {
+  const { value } = await comes('call', name, { of: tasks })
+  return value.map(({ task, state, reason, result }) => {
+    const child = { task, state, reason }
+    child.result = () => {
+      if (state === 'finished') return result
+      throw new StepFailed(name, `task ${task} is ${state}${reason ? ': ' + reason : ''}`, { child })
+    }
+    return child
+  })
+}
+
+// failure is the payload of an error.
+function failure (err) {
+  if (!(err instanceof Failure)) process.stderr.write(`${err?.stack ?? err}\n`)
+  return { message: String(err?.message ?? err) || 'failed', ...(err instanceof RangeError ? { retryable: false } : {}), ...err?.more }
+}
+
 /**
  * Make a function the handler of tasks of a name, in a resident program. It gets the parameters and
  * { signal, id, attempt, checkpoint }; what it returns, or resolves to, is the result.
@@ -220,8 +285,7 @@ async function perform (init) {
     within('a result', result, MAX_VALUE)
     end = { result }
   } catch (err) {
-    if (!(err instanceof Failure)) process.stderr.write(`${err?.stack ?? err}\n`)
-    end = { error: { message: String(err?.message ?? err) || 'failed', ...(err instanceof RangeError ? { retryable: false } : {}), ...err?.more } }
+    end = err instanceof Suspended ? {} : { error: failure(err) }
   }
   events.removeAllListeners('cancel')
   write('\n' + JSON.stringify({ v: VERSION, type: 'DONE', key: init.key, payload: end }))
@@ -277,6 +341,24 @@ module.exports = {
   /** { key, job | argv | shell, params, … }; resolves to { task }. */
   spawn: task => ask('SPAWN', task),
   ready: () => send('READY'),
+
+  Suspended,
+  StepFailed,
+  NoSignal,
+  step,
+  /** Wait so long, once: seconds, or a text such as "24h". No slot is taken meanwhile. */
+  sleep: async (name, time) => { await comes('sleep', name, { for: time }) },
+  /** Wait for a signal; resolves to the data that came with it, rejects with NoSignal after timeout. */
+  waitFor: async (name, timeout) => (await comes('await', name, { timeout })).value,
+  /** Have a child run, as by spawn; resolves to its result. Rejects with StepFailed if it does not finish. */
+  call: async (name, task) => (await callAll(name, [task]))[0].result(),
+  callAll,
+  /** The time at which the task first came here, a Date. */
+  now: async () => new Date((await comes('now')).value),
+  /** An id that is drawn once. */
+  newId: async () => (await comes('id')).value,
+  /** number for a task that comes here for the first time, 0 for one that passed before there was this. */
+  version: async (name, number) => (await comes('version', name, { is: number })).value,
 
   /** The payload of CANCEL, or null. */
   cancelled () { listen(); return cancel },

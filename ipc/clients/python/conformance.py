@@ -83,4 +83,38 @@ def reads():
     return sys.stdin.read()
 
 
+@millrace.task("steps")
+def steps():
+    id, at = millrace.new_id(), millrace.now()
+    paid = millrace.step("charge", lambda: {"paid": 7}, retry=2)
+    millrace.sleep("grace", 3600)
+    who = millrace.wait_for("approval", timeout=7200)
+    child = millrace.call("thumb", handler="resize", params={"width": 1})
+    return {"id": id, "year": at.year, "paid": paid, "who": who, "child": child, "way": millrace.version("tax", 2)}
+
+
+@millrace.task("missteps")
+def missteps():
+    def unlucky():
+        raise millrace.Failure("no luck", retry_after="1s")
+    try:
+        millrace.step("charge", unlucky, retry={"max": 3, "min": "1s"})
+    except millrace.StepFailed as e:
+        failed = [e.message, e.tries]
+    try:
+        millrace.wait_for("approval")
+    except millrace.NoSignal:
+        failed.append("no signal")
+    for child in millrace.call_all("both", [{"handler": "a"}, {"job": "b"}]):
+        try:
+            failed.append(child.result())
+        except millrace.StepFailed as e:
+            failed.append(e.message)
+    try:
+        millrace.sleep("", 1)
+    except millrace.Refused as e:
+        failed.append(str(e))
+    return failed
+
+
 millrace.run()

@@ -26,6 +26,7 @@ A resident program (millrace worker --program 'python app.py') runs one task aft
 """
 
 import dataclasses
+import datetime
 import functools
 import inspect
 import json
@@ -74,6 +75,22 @@ class Failure(Exception):
 
 class Cancelled(Exception):
     """The task is to end; check() raises it."""
+
+
+class Suspended(BaseException):
+    """A step waits. Let it pass: the task goes on behind the step, in another attempt."""
+
+
+class StepFailed(Exception):
+    """A step has failed for good, after so many tries, or the child of a call has not finished."""
+
+    def __init__(self, step, message, tries=0, child=None):
+        super().__init__("step %s: %s" % (step, message))
+        self.step, self.message, self.tries, self.child = step, message, tries, child
+
+
+class NoSignal(StepFailed):
+    """The signal that wait_for() waits for did not come in time."""
 
 
 # -- what the task is ---------------------------------------------------------
@@ -395,13 +412,7 @@ def run():
         if init is None:
             return
         _busy.set()
-        end, key = _ends(init), {"v": VERSION, "type": "DONE", "key": init["key"]}
-        try:
-            if "result" in end and _size(_json(end["result"])) > MAX_VALUE:
-                raise ValueError("a result has at most %d bytes" % MAX_VALUE)
-            line = _line(key, "DONE", end)
-        except (TypeError, ValueError) as e:
-            line = _line(key, "DONE", {"error": {"message": "its result: %s" % e, "retryable": False}})
+        line = _line({"v": VERSION, "type": "DONE", "key": init["key"]}, "DONE", _ends(init))
         sys.stderr.flush()
         with _lock:  # before the next task can come
             _busy.clear()
@@ -433,14 +444,125 @@ def _ends(init):
         function = _tasks[init.get("handler")]
         args, kwargs = _arguments(function, init.get("params", {}))
         value = function(*args, **kwargs)
-        return {} if value is None else {"result": dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value}
-    except Failure as e:
-        return {"error": {k: v for k, v in e.payload.items() if v is not None}}
+        return {} if value is None else {"result": _plain(value)}
+    except Suspended:
+        return {}
     except Cancelled as e:
         return {"error": {"message": str(e)}}
     except BaseException as e:  # also SystemExit: the next task needs the program
-        traceback.print_exc()
-        return {"error": {"message": "%s: %s" % (e.__class__.__name__, e)}}
+        return {"error": _failure(e)}
+
+
+def _plain(value):
+    """A result as JSON has it. One that is none, or is too long, fails for good."""
+    try:
+        text = _json(dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value)
+        if _size(text) > MAX_VALUE:
+            raise ValueError("it has at most %d bytes" % MAX_VALUE)
+    except (TypeError, ValueError) as e:
+        raise Failure("its result: %s" % e, retryable=False) from None
+    return json.loads(text)
+
+
+def _failure(e):
+    if isinstance(e, Failure):
+        return {k: v for k, v in e.payload.items() if v is not None}
+    traceback.print_exception(type(e), e, e.__traceback__)
+    return {"message": "%s: %s" % (e.__class__.__name__, e)}
+
+
+# -- steps --------------------------------------------------------------------
+# What each gives is remembered. The handler runs from its beginning in each attempt, comes to the same
+# steps in the same order, is given what is remembered, and so goes on behind its last step.
+
+def step(name, function, *args, retry=0):
+    """Do a part of the task once: function(*args), of which the result is remembered as JSON.
+
+    retry is how often it is tried again by itself, or a dict such as retry of a job. A step that has
+    failed for good raises StepFailed.
+    """
+    done = _step("step", name, retry={"max": retry} if isinstance(retry, int) else retry)
+    if done.get("known"):
+        return done.get("value")
+    try:
+        value = function(*args)
+    except Cancelled:
+        raise
+    except Exception as e:
+        _became(name, send("STEPPED", {"error": _failure(e)}, True, None))  # raises
+    value = _plain(value)  # fails the task, for the step would only be done again
+    _became(name, send("STEPPED", {"result": value}, True, None))
+    return value
+
+
+def sleep(name, seconds):
+    """Wait so long, once: a number, or a text such as "24h". No slot is taken meanwhile."""
+    _step("sleep", name, **{"for": seconds})
+
+
+def wait_for(name, timeout=None):
+    """Wait for a signal, and return the data that came with it. Raises NoSignal after timeout."""
+    return _step("await", name, **({} if timeout is None else {"timeout": timeout})).get("value")
+
+
+def call(name, /, **task):
+    """Have a child run, and return its result: call("thumb", handler="resize", params={"url": u}).
+
+    The fields are those of spawn(). Raises StepFailed if the child does not finish.
+    """
+    return call_all(name, [task])[0].result()
+
+
+def call_all(name, tasks):
+    """Have several children run at once; returns a Child for each when all have ended."""
+    return [Child(name, **ended) for ended in _step("call", name, of=tasks)["value"]]
+
+
+class Child:
+    """How a child of call_all() has ended: its task, state, reason and value."""
+
+    def __init__(self, step, task, state, reason="", result=None):
+        self.step, self.task, self.state, self.reason, self.value = step, task, state, reason, result
+
+    def result(self):
+        """Its result. Raises StepFailed unless it is finished."""
+        if self.state != "finished":
+            why = ": " + self.reason if self.reason else ""
+            raise StepFailed(self.step, "task %s is %s%s" % (self.task, self.state, why), child=self)
+        return self.value
+
+
+def now():
+    """The time at which the task first came here, a datetime in UTC."""
+    at = _step("now")["value"]
+    of = datetime.datetime.strptime(at[:19], "%Y-%m-%dT%H:%M:%S")
+    return of.replace(microsecond=int(at[20:-1][:6].ljust(6, "0")), tzinfo=datetime.timezone.utc)
+
+
+def new_id():
+    """An id that is drawn once."""
+    return _step("id")["value"]
+
+
+def version(name, number):
+    """number for a task that comes here for the first time, 0 for one that passed before there was this."""
+    return _step("version", name, **{"is": number})["value"]
+
+
+def _step(kind, name=None, **more):
+    payload = {"kind": kind, **more}
+    if name is not None:
+        payload["name"] = name
+    return _became(name, send("STEP", payload, True, None), NoSignal if kind == "await" else StepFailed)
+
+
+def _became(name, answer, failed=StepFailed):
+    of = answer["step"]
+    if of.get("suspended"):
+        raise Suspended("step %s waits" % name)
+    if of.get("failed"):
+        raise failed(name, of["failed"], of.get("tries", 0))
+    return of
 
 
 @functools.lru_cache(maxsize=None)

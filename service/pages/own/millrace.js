@@ -370,6 +370,17 @@
     if (act) { e.preventDefault(); act(); }
   });
 
+  // In a grid arrow keys go to the next cell that leads somewhere.
+  document.addEventListener("keydown", (e) => {
+    const cell = e.target.matches?.("table.grid td > a") && e.target.parentNode, way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[e.key];
+    if (!cell || !way || e.ctrlKey || e.metaKey || e.altKey) return;
+    const rows = [...cell.closest("tbody").rows];
+    for (let x = cell.cellIndex + way[0], y = rows.indexOf(cell.parentNode) + way[1]; rows[y]?.cells[x]; x += way[0], y += way[1]) {
+      const to = rows[y].cells[x].querySelector("td > a");
+      if (to?.checkVisibility()) { e.preventDefault(); to.focus(); return; }
+    }
+  });
+
   // A line for the name of a page: enough of it to tell it apart.
   function noun() {
     const line = Object.assign(document.createElement("input"), { id: "noun", placeholder: "page", autocomplete: "off", size: 12 });

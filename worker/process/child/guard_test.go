@@ -271,6 +271,9 @@ func TestParseStat(t *testing.T) {
 	if err != nil || got != (stat{state: 'S', parent: 1, group: 34}) {
 		t.Errorf("%+v, %v", got, err)
 	}
+	if got, err := parseStat([]byte("12 (a) R 1 34 34 0 -1 4194564 99")); err != nil || !got.exits {
+		t.Errorf("of one that exits: %+v, %v", got, err)
+	}
 	if got, err := parseStat([]byte("2 (kthreadd) S 0 0 0 0 -1 2129984 0")); err != nil || !got.kernel {
 		t.Errorf("%+v, %v", got, err)
 	}

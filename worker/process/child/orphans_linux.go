@@ -173,10 +173,12 @@ const maxLooks = 5
 // if that has passed. It returns how many survive that.
 func (o *orphans) clear(mark string, deadline time.Time) (survivors int) {
 	asked, killed, looks := map[int]bool{}, false, 0
+	ends := time.Now().Add(killBound) // of the wait for those that exit
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		survivors = 0
 		reaped := false // then its children may be ours by now
 		open := false   // the owner of one is unknown, or it has just ended
+		exits := false  // the kernel is taking one away; on a busy machine that takes a while
 		kill := !time.Now().Before(deadline)
 		for _, pid := range o.list() {
 			if o.reap(pid) {
@@ -185,7 +187,10 @@ func (o *orphans) clear(mark string, deadline time.Time) (survivors int) {
 			}
 			mine, unsure := o.belongs(pid, mark)
 			if !mine {
-				open = open || unsure
+				if open = open || unsure; unsure {
+					s, err := readStat(pid)
+					exits = exits || err == nil && s.exits && !s.ended()
+				}
 				continue
 			}
 			if s, err := readStat(pid); err == nil && s.ended() && looks < maxLooks {
@@ -205,6 +210,7 @@ func (o *orphans) clear(mark string, deadline time.Time) (survivors int) {
 		case survivors > 0:
 		case reaped:
 			continue
+		case exits && time.Now().Before(ends):
 		case open && looks < maxLooks:
 			looks++
 		default:

@@ -37,6 +37,7 @@ type stat struct {
 	parent  int
 	group   int
 	kernel  bool // it is a thread of the kernel
+	exits   bool // the kernel is taking it away
 	threads int
 	rss     int64 // pages
 }
@@ -54,8 +55,11 @@ func readStat(pid int) (stat, error) {
 	return parseStat(text)
 }
 
-// kernelThread is PF_KTHREAD of the kernel's flags of a process.
-const kernelThread = 0x00200000
+// Of the kernel's flags of a process: PF_KTHREAD, and PF_EXITING.
+const (
+	kernelThread = 0x00200000
+	exiting      = 0x00000004
+)
 
 // parseStat reads "pid (name) state parent group session tty tpgid flags …".
 // The name may hold anything.
@@ -72,7 +76,7 @@ func parseStat(text []byte) (stat, error) {
 	if err != nil {
 		return stat{}, errStat
 	}
-	s := stat{state: fields[0][0], group: group, kernel: flags&kernelThread != 0}
+	s := stat{state: fields[0][0], group: group, kernel: flags&kernelThread != 0, exits: flags&exiting != 0}
 	s.parent, _ = strconv.Atoi(string(fields[1])) // of little weight
 	if len(fields) > 21 {
 		s.threads, _ = strconv.Atoi(string(fields[17]))

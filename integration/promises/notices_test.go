@@ -1,0 +1,203 @@
+package promises
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"millrace/integration/harness"
+	"millrace/task"
+	"millrace/task/job"
+)
+
+// told is a webhook that keeps what it gets.
+type told struct {
+	*httptest.Server
+	hangs atomic.Bool
+
+	mu  sync.Mutex
+	all []map[string]any // guarded by mu
+}
+
+func newTold(t *testing.T) *told {
+	t.Helper()
+	h := &told{}
+	h.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if h.hangs.Load() {
+			<-r.Context().Done()
+			return
+		}
+		var is map[string]any
+		if err := json.Unmarshal(body, &is); err != nil {
+			t.Errorf("the webhook got %s: %v", body, err)
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.all = append(h.all, is)
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+// of returns the messages of a kind about a job.
+func (h *told) of(kind, about string) (found []map[string]any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, is := range h.all {
+		if is["kind"] == kind && is["job"] == about {
+			found = append(found, is)
+		}
+	}
+	return found
+}
+
+// TestNoticesSurviveTheirServer kills the server while a webhook hangs, and then after a failure of which it may
+// have planned nothing yet. Whoever is to be told of both gets to know.
+func TestNoticesSurviveTheirServer(t *testing.T) {
+	t.Parallel()
+	p, hook := harness.New(t, 2*time.Second), newTold(t)
+	p.MayRepair("the server is killed")
+	p.Write("notify.yaml", "targets: {oncall: {webhook: '"+hook.URL+"', collect: 0s}}\nrules: [{on: [failure, recovery], to: [oncall]}]\n")
+	p.Write("job.yaml", "name: backup\nrun: 'echo one; echo two; exit 7'\n---\nname: other\nrun: exit 3\n")
+	hook.hangs.Store(true)
+	server := p.Server("--notify", "notify.yaml")
+	p.Worker("w")
+	p.Run("job", "apply", "-f", "job.yaml")
+	p.Try("run", "backup", "--wait")
+	p.Until("the notice is being sent", func() bool {
+		return strings.Contains(p.Run("task", "ls", "--queue", job.NoticeQueue), "running")
+	})
+	p.Try("run", "other", "--wait")
+	server.Kill()
+	hook.hangs.Store(false)
+	url := p.URL
+	p.URL = "" // it brings its own, at the same port
+	port := url[strings.LastIndex(url, ":")+1:]
+	p.Start("server", "--data", harness.Data, "--port", port, "--notify", "notify.yaml")
+	p.URL = url
+	for name, exit := range map[string]float64{"backup": 7, "other": 3} {
+		p.Until("the failure of "+name+" is told", func() bool { return len(hook.of("failure", name)) > 0 })
+		if is := hook.of("failure", name)[0]; is["exit"] != exit || name == "backup" && fmt.Sprint(is["lines"]) != "[one two]" || is["count"] != 1.0 {
+			t.Errorf("told is %v", is)
+		}
+	}
+	p.Write("job.yaml", "name: backup\nrun: 'true'\n")
+	p.Run("job", "apply", "-f", "job.yaml")
+	p.Run("run", "backup", "--wait")
+	p.Until("the recovery is told", func() bool { return len(hook.of("recovery", "backup")) == 1 })
+	if n := len(hook.of("recovery", "other")); n > 0 {
+		t.Errorf("of a job that fails still, %d recoveries are told", n)
+	}
+}
+
+// TestManyFailuresAreFewNotices has as many tasks fail as the machine can start within a while, of one cause.
+func TestManyFailuresAreFewNotices(t *testing.T) {
+	t.Parallel()
+	const many = 2000
+	p, hook := harness.New(t, 5*time.Second), newTold(t)
+	p.Write("notify.yaml", "targets: {oncall: {webhook: '"+hook.URL+"', collect: 0s}}\nrules: [{on: [failure], to: [oncall]}]\n")
+	p.Dev("--notify", "notify.yaml", "--slots", "16")
+	p.Try("run", "--count", fmt.Sprint(many), "--wait", "--", "false")
+	p.Until("a failure is told", func() bool { return len(hook.of("failure", "false")) > 0 })
+	if n := len(hook.of("failure", "false")); n > 4 {
+		t.Errorf("%d messages of one cause, want two for each hour that the test saw", n)
+	}
+}
+
+// mailServer is a small SMTP server.
+type mailServer struct {
+	net.Listener
+	mails chan string
+}
+
+func listenForMail(t *testing.T, at string) *mailServer {
+	t.Helper()
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &mailServer{l, make(chan string, 100)}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go s.serve(c)
+		}
+	}()
+	return s
+}
+
+func (s *mailServer) serve(c net.Conn) {
+	defer func() { _ = c.Close() }()
+	in := bufio.NewScanner(c)
+	say := func(text string) { _, _ = io.WriteString(c, text+"\r\n") }
+	say("220 mail.test ESMTP")
+	var text strings.Builder
+	for data := false; in.Scan(); {
+		switch line := in.Text(); {
+		case data && line == ".":
+			data = false
+			s.mails <- text.String()
+			say("250 taken")
+		case data:
+			text.WriteString(line + "\n")
+		case line == "DATA":
+			data = true
+			say("354 go on")
+		case line == "QUIT":
+			say("221 bye")
+			return
+		default:
+			say("250 mail.test")
+		}
+	}
+}
+
+// TestAMailWaitsForItsServer sends mail while no server takes it. The notice is in the list of what needs a
+// person, without the password, and arrives when the server is back.
+func TestAMailWaitsForItsServer(t *testing.T) {
+	t.Parallel()
+	p := harness.New(t, 5*time.Second)
+	reserved := listenForMail(t, "127.0.0.1:0")
+	at := reserved.Addr().String()
+	_, port, _ := net.SplitHostPort(at)
+	if err := reserved.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.Write("notify.yaml", "targets: {oncall: {mail: {host: 127.0.0.1, port: "+port+", tls: none, from: a@example.org, to: [b@example.org]}, collect: 0s}}\n")
+	p.Write("job.yaml", "name: backup\nrun: 'echo no space; exit 7'\nnotify: {to: oncall}\n")
+	p.Dev("--notify", "notify.yaml")
+	p.Run("job", "apply", "-f", "job.yaml")
+	p.Try("run", "backup", "--wait")
+	p.Until("people are told that a notice cannot be sent", func() bool {
+		return strings.Contains(p.Run("attention"), "not told")
+	})
+	server := listenForMail(t, at)
+	select {
+	case mail := <-server.mails:
+		for _, want := range []string{"Subject: backup failed", "To: b@example.org", "Exit code 7", "no space"} {
+			if !strings.Contains(mail, want) {
+				t.Errorf("%q is missing in the mail %s", want, mail)
+			}
+		}
+	case <-time.After(harness.Patience):
+		t.Fatal("no mail comes")
+	}
+	p.Until("nothing is left to send", func() bool { return !strings.Contains(p.Run("attention"), "not told") })
+	if out := p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", task.Finished.String()); !strings.Contains(out, "1 task") {
+		t.Errorf("the notices are %s", out)
+	}
+}

@@ -1,0 +1,92 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/events"
+	"millrace/events/jet"
+	"millrace/events/submit"
+	"millrace/internal/cli/exit"
+	"millrace/internal/cli/wording"
+	"millrace/scheduler"
+	"millrace/service/answers"
+	"millrace/service/client"
+	"millrace/service/notices"
+	"millrace/task/birth"
+	"millrace/task/job"
+	"millrace/task/node"
+	"millrace/worker"
+)
+
+// tell starts what plans notices and what sends them, if the setting notify says whom to tell: a worker that
+// has no handler but theirs. dir is the folder of the server.
+func (p *parts) tell(dir string, service *answers.Service, deciding *jet.Store, decider *scheduler.Scheduler) error {
+	if p.settings.Notify == "" {
+		return nil
+	}
+	config, err := notices.Load(p.settings.Notify)
+	if err != nil {
+		return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("notify: %w", err), Hint: exit.Hint("docs/notices.md says what the file has")}
+	}
+	store, nc, err := p.store("millrace notices", p.making)
+	if err != nil {
+		return err
+	}
+	look := func(ctx context.Context, look func(context.Context, *answers.Sight) error) error {
+		sight, err := service.See(ctx, "")
+		if err != nil {
+			return err
+		}
+		return look(ctx, sight)
+	}
+	maker := &submit.Maker{
+		Store: client.New(store, events.PartServer).DeskStore(),
+		Rec:   &events.Recorder{Log: store, Actor: events.PartServer, Hints: store, Now: p.clock.Now, NewID: events.NewID},
+	}
+	watch := &notices.Watch{Config: config, Look: look, Maker: maker, First: func() bool { return decider.First("notices") }, Position: filepath.Join(dir, "notices.at"), Log: p.log}
+	sender := &notices.Sender{Config: config, Look: look, Wait: service.Model.Wait, Publish: publisher(nc), Link: config.Link, Submit: func(ctx context.Context, s birth.Submission) error {
+		_, err := maker.Submit(ctx, s)
+		return err
+	}}
+	if p.http != nil {
+		sender.Link = cmp.Or(config.Link, p.http.URL())
+	}
+	const of = "-notices"
+	host := worker.HostNode()
+	name, release, err := freeNodeName(host[:min(len(host), 60-len(of))] + of)
+	if err != nil {
+		return err
+	}
+	p.closers = append(p.closers, release)
+	w, err := worker.New(worker.Ports{Log: store, Offers: store, Nodes: store, Outputs: store}, worker.Config{
+		Node: node.ID(name), Queues: []string{job.NoticeQueue}, Slots: 8, Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: 3 * time.Second,
+		Flap: p.settings.Flap, Hurry: p.hurry.Now, Spool: filepath.Join(dir, "notices"), Now: p.clock.Now, Version: wording.ThisBuild().Version, Log: p.log,
+	})
+	if err != nil {
+		return err
+	}
+	w.Handle(job.NoticeHandler, sender.Send)
+	p.workers.Add(1)
+	p.start(func(ctx context.Context) error {
+		defer p.workers.Done()
+		return w.Run(ctx)
+	})
+	p.start(watch.Run)
+	return nil
+}
+
+// publisher publishes on a subject, and returns when the NATS server has the message.
+func publisher(nc *nats.Conn) func(context.Context, string, []byte) error {
+	return func(ctx context.Context, subject string, data []byte) error {
+		if err := nc.Publish(subject, data); err != nil {
+			return err
+		}
+		return nc.FlushWithContext(ctx)
+	}
+}

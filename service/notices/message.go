@@ -1,0 +1,129 @@
+package notices
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"millrace/task"
+)
+
+// Message is what a target is told. Templates name its fields.
+type Message struct {
+	// ID is that of the notice: one that comes twice has the same.
+	ID task.ID `json:"id"`
+	// Kind is one of [Kinds], or [Test]; Title says it in a line.
+	Kind  string `json:"kind"`
+	Title string `json:"title"`
+	// Job names the job, or what a task without one does; or what else it is about.
+	Job string `json:"job,omitempty"`
+	// Count is how many tasks failed of this cause since From; at least so many if Partly.
+	Count  int       `json:"count,omitempty"`
+	Partly bool      `json:"partly,omitempty"`
+	From   time.Time `json:"from,omitzero"`
+	// Task, Node, Exit, Attempts, Reason, Cause and At are those of the last of them.
+	Task     task.ID   `json:"task,omitempty"`
+	Node     string    `json:"node,omitempty"`
+	Exit     *int      `json:"exit,omitempty"`
+	Attempts int       `json:"attempts,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
+	Cause    string    `json:"cause,omitempty"`
+	At       time.Time `json:"at,omitzero"`
+	// Lines are the last that it printed, at most [lastLines].
+	Lines []string `json:"lines,omitempty"`
+	// What says what to do.
+	What string `json:"what,omitempty"`
+	// Link leads to it on the pages; "" if those are not served.
+	Link string `json:"link,omitempty"`
+	// Text is all of it, as the target's template has it.
+	Text string `json:"text"`
+
+	signed  time.Time // when a webhook is signed
+	printed task.ID   // whose lines are shown, if not the task's
+}
+
+// Bounds of a message.
+const (
+	lastLines = 10
+	lineBytes = 300
+	textBytes = 8 << 10
+)
+
+const usualText = `{{.Title}}
+{{with .Cause}}{{.}}
+{{end}}{{with .Exit}}Exit code {{.}}. {{end}}{{if gt .Attempts 1}}Attempts: {{.Attempts}}. {{end}}{{with .Node}}Node: {{.}}. {{end}}{{if not .At.IsZero}}{{.At.UTC.Format "2006-01-02 15:04:05"}} UTC.{{end}}
+{{with .What}}{{.}}
+{{end}}{{range .Lines}}  {{.}}
+{{end}}{{with .Link}}{{.}}
+{{end}}`
+
+// title says in a line what a message is about.
+func (m *Message) title(n *Notice) string {
+	about := clip(strings.Join(strings.Fields(n.About), " "), 120)
+	count := fmt.Sprint(m.Count)
+	if m.Partly {
+		count = "at least " + count
+	}
+	switch {
+	case n.Others && n.Kind == Failure:
+		return fmt.Sprintf("%s tasks failed of many causes since %s UTC", count, m.From.UTC().Format("15:04:05"))
+	case n.Others:
+		return "More of the kind " + n.Kind + ": `millrace attention` lists them"
+	case n.Kind == Failure && n.More:
+		return fmt.Sprintf("%s failed %s times more since %s UTC", about, count, m.From.UTC().Format("15:04:05"))
+	case n.Kind == Failure && m.Count > 1:
+		return fmt.Sprintf("%s failed %s times since %s UTC", about, count, m.From.UTC().Format("15:04:05"))
+	}
+	if say := says[n.Kind]; say != "" {
+		return fmt.Sprintf(say, about)
+	}
+	return n.Kind + " " + about
+}
+
+var says = map[string]string{
+	Failure: "%s failed", Recovery: "%s works again", Missed: "Planned runs of %s are missing", Overdue: "%s is overdue", Waiting: "%s waits for an approval",
+	Breaker: "The breaker of %s is open", Node: "Node %s needs you", Queue: "No worker serves %s, and tasks wait there", Horizon: "The log cannot forget %s", Test: "This is a test, %s",
+}
+
+// clip is the beginning of a text.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// errFull ends a template that writes without end.
+var errFull = errors.New("the template writes more than a message may have")
+
+// bounded takes as many bytes as a message has.
+type bounded struct{ bytes.Buffer }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > textBytes {
+		return 0, errFull
+	}
+	return b.Buffer.Write(p)
+}
+
+// fill makes the text of a message. A template that fails is replaced by the usual text, for a mistake in it
+// must not keep anybody from being told.
+func (t *Target) fill(m *Message) {
+	var text bounded
+	if err := t.template.Execute(&text, m); err != nil {
+		m.Text = fmt.Sprintf("%s\n%s\n%s\n(The template of this target fails: %v)", m.Title, m.Cause, m.Link, clip(err.Error(), lineBytes))
+		return
+	}
+	m.Text = strings.TrimSpace(text.String())
+}
+
+// body is what a webhook or a subject gets.
+func (m *Message) body(slack bool) ([]byte, error) {
+	if slack {
+		return json.Marshal(map[string]string{"text": m.Text})
+	}
+	return json.Marshal(m)
+}

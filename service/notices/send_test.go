@@ -1,0 +1,152 @@
+package notices
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func message() *Message {
+	return &Message{ID: "01JD6Z8V3M0QK4T7W2X9Y5ABCD", Kind: Failure, Title: "backup failed", Cause: "exit 7", Exit: new(7), Attempts: 3, Lines: []string{"one", "two"}, signed: noon}
+}
+
+func webhook(t *testing.T, path string, serve http.HandlerFunc) (*Target, *Message) {
+	t.Helper()
+	s := httptest.NewServer(serve)
+	t.Cleanup(s.Close)
+	to := &Target{Webhook: &Text{Text: s.URL + path}, Secret: &Text{Text: "hush"}}
+	if err := to.validate(); err != nil {
+		t.Fatal(err)
+	}
+	m := message()
+	to.fill(m)
+	return to, m
+}
+
+func TestWebhooksAreSigned(t *testing.T) {
+	for _, slack := range []bool{false, true} {
+		to, m := webhook(t, "/", func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			at := strings.TrimPrefix(strings.Split(r.Header.Get("Millrace-Signature"), ",")[0], "t=")
+			if want := "t=" + at + ",v1=" + Sign("hush", at, body); r.Header.Get("Millrace-Signature") != want || r.Header.Get("Millrace-Notice") == "" {
+				t.Errorf("the headers are %v, want the signature %s", r.Header, want)
+			}
+			var is map[string]any
+			if err := json.Unmarshal(body, &is); err != nil || !strings.Contains(is["text"].(string), "backup failed") || slack != (len(is) == 1) {
+				t.Errorf("the body is %s: %v", body, err)
+			}
+		})
+		if to.Slack = slack; to.post(t.Context(), m) != nil {
+			t.Error("it is not sent")
+		}
+	}
+}
+
+// TestHostileWebhooks asks addresses that do what they should not. None of them holds the sender, makes it ask
+// another address, or has its answer, or its own address, written down as it is.
+func TestHostileWebhooks(t *testing.T) {
+	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+	t.Cleanup(inside.Close)
+	for name, serve := range map[string]http.HandlerFunc{
+		"fails":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
+		"redirects":   func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, inside.URL+"/latest/meta-data", 307) },
+		"hangs":       func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() },
+		"writes long": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(400); endless(w, r) },
+		"says it": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(403)
+			_, _ = io.WriteString(w, "no "+r.URL.Path+" http://"+r.Host+r.URL.Path)
+		},
+		"drops": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		to, m := webhook(t, "/services/T0K3N-SECRET", serve)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		err := to.post(ctx, m)
+		cancel()
+		switch {
+		case err == nil:
+			t.Errorf("%s: it counts as sent", name)
+		case len(err.Error()) > 1000 || strings.Contains(err.Error(), "T0K3N"):
+			t.Errorf("%s: the error is %q", name, err)
+		}
+	}
+}
+
+func endless(w http.ResponseWriter, r *http.Request) {
+	for r.Context().Err() == nil {
+		if _, err := io.WriteString(w, strings.Repeat("x", 1<<16)); err != nil {
+			return
+		}
+	}
+}
+
+func TestTextsAreBounded(t *testing.T) {
+	for name, c := range map[string]struct{ template, want string }{
+		"the usual one":  {"", "backup failed\nexit 7\nExit code 7. Attempts: 3."},
+		"another one":    {"{{.Kind}}: {{.Title}}", "failure: backup failed"},
+		"one that fails": {"{{.Nothing}}", "template of this target fails"},
+		"a long one":     {`{{range .Lines}}{{printf "%9000s" .}}{{end}}`, "template of this target fails"},
+	} {
+		to, m := &Target{Subject: "x", Template: c.template}, message()
+		if err := to.validate(); err != nil {
+			t.Fatal(err)
+		}
+		if to.fill(m); !strings.Contains(m.Text, c.want) || len(m.Text) > textBytes {
+			t.Errorf("%s: the text is %q, want %q in it", name, m.Text, c.want)
+		}
+	}
+}
+
+// TestSecretsStayWhereTheyAre reads a file as an operator writes it.
+func TestSecretsStayWhereTheyAre(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	t.Setenv("HOOK", "https://hooks.example/T0K3N-SECRET")
+	c, err := Load(write("notify.yaml", `
+targets:
+  oncall: {webhook: {env: HOOK}, secret: {file: `+write("secret", "hush\n")+`}, collect: 0s, every: 15m}
+  mail:
+    mail: {host: mail.example, from: millrace@example.org, to: [a@example.org], user: millrace, password: {file: `+write("password", "p@ss/word&1\n")+`}}
+rules:
+  - {on: [failure, node], to: [oncall]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	oncall := c.Targets["oncall"]
+	if secret, err := oncall.Secret.read(); err != nil || secret != "hush" || oncall.Collect.Std() != 0 || oncall.Every.Std() != 15*time.Minute {
+		t.Errorf("oncall is read as %+v: %v", oncall, err)
+	}
+	address, err := c.Targets["mail"].Mail.url()
+	if err != nil || !strings.Contains(address, "requirestarttls=Yes") {
+		t.Fatalf("mail is %s: %v", address, err)
+	}
+	said := conceal(errors.New("535 p@ss/word&1 of "+address+" refused"), address).Error()
+	if strings.Contains(said, "word") || !strings.Contains(said, "535") {
+		t.Errorf("the error says %q", said)
+	}
+	for text, want := range map[string]string{
+		"targets: {a: {webhok: x}}":                      "webhok",
+		"targets: {a: {webhook: {file: x, env: y}}}":     "want a text, {file: PATH} or {env: NAME}",
+		"targets: {a: {subject: x}}\nrules: [{to: b}]":   "[2:14]",
+		"targets: {a: {subject: x}}\nrules: [{to: [b]}]": `no target "b"`,
+		"targets: {a: {subject: x, every: 5}}":           "\"5\" is no duration",
+	} {
+		if _, err := Load(write("bad.yaml", text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
