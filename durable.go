@@ -222,8 +222,8 @@ func (c *Calling[Out]) take(step string, is task.Input) {
 	if is.State != task.Finished {
 		c.err = &StepError{Step: step, Child: is.Task, State: is.State, Reason: is.Reason, Message: fmt.Sprintf("task %s is %s", is.Task, task.End{State: is.State, Reason: is.Reason})}
 	} else if len(is.Result) > 0 {
-		if err := json.Unmarshal(is.Result, &c.out); err != nil {
-			c.err = fmt.Errorf("millrace: result of task %s: %w", is.Task, value.Plainly(err))
+		if err := decodeResult(is.Result, &c.out); err != nil {
+			c.err = fmt.Errorf("millrace: result of task %s: %w", is.Task, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"millrace/task/param"
@@ -73,6 +74,25 @@ func encodeResult(out any) (json.RawMessage, error) {
 	}
 	return body, err
 }
+
+// decodeResult reads a task's result, which another program may have made: one that does not fit the type is an
+// error that says where, and what is wanted there.
+func decodeResult[Out any](result json.RawMessage, out *Out) error {
+	if err := json.Unmarshal(result, out); err != nil {
+		return value.Plainly(err)
+	}
+	t := reflect.TypeFor[Out]()
+	schema, known := shapes.Load(t)
+	if !known {
+		text := value.Must(json.Marshal(schemaOf(t, nil))) // words and maps always marshal
+		schema = value.Must(value.Decode(text))
+		shapes.Store(t, schema)
+	}
+	return param.Hold(schema, result) // a field that is missing
+}
+
+// shapes are the schemas of results, by their types.
+var shapes sync.Map
 
 // declared returns the parameters of a function with such an argument. A map may have any.
 func declared(t reflect.Type) (all []param.Param) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,5 +124,38 @@ func TestResult(t *testing.T) {
 	}
 	if got, err := encodeResult([]int(nil)); got != nil || err != nil {
 		t.Errorf("nothing becomes %s: %v", got, err)
+	}
+}
+
+// A result that does not fit the type says where, and what it is to be there; whatever a function returns fits its own.
+func TestResults(t *testing.T) {
+	t.Parallel()
+	type thumb struct {
+		URL   string   `json:"url"`
+		Sizes []int    `json:"sizes"`
+		Note  string   `json:"note,omitempty"`
+		Of    *float64 `json:"of"`
+	}
+	for result, want := range map[string]string{
+		`{"url":"a","sizes":null}`:              "",
+		`{"url":"a","sizes":[1],"later":true}`:  "",
+		`{"url":"a"}`:                           "sizes",
+		`{"url":7,"sizes":[]}`:                  "url",
+		`{"url":"a","sizes":[1,"b"]}`:           "sizes",
+		`"a"`:                                   "want",
+		`{"url":"a","sizes":[1.5]}`:             "sizes",
+		`{"url":"a","sizes":[],"of":{"n":1.5}}`: "of",
+	} {
+		var out thumb
+		err := decodeResult(json.RawMessage(result), &out)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", result, err, want)
+		}
+	}
+	for _, own := range []everything{{}, {Bytes: []byte{1}, Tags: []string{"a"}, Sizes: map[string]int{"a": 1}, On: new(bool), Tree: tree{Kids: []tree{{}}}}} {
+		var out everything
+		if result, err := encodeResult(own); err != nil || decodeResult(result, &out) != nil {
+			t.Errorf("%s does not fit its own type: %v, %v", result, err, decodeResult(result, &out))
+		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/output"
-	"millrace/task/value"
 )
 
 // Task is what the log knows of a task.
@@ -36,8 +35,8 @@ type Run[Out any] struct {
 }
 
 // Result waits for the end of the task and returns what its function returned. The error is a
-// [*Failure] if it ended otherwise, and else wraps [ErrUnknown], or ctx's error if that ended
-// first.
+// [*Failure] if it ended otherwise, says which field of a result does not fit Out, or else wraps
+// [ErrUnknown], or ctx's error if that ended first.
 func (r *Run[Out]) Result(ctx context.Context) (out Out, err error) {
 	t, err := r.app.client.Wait(ctx, r.ID)
 	switch {
@@ -48,8 +47,8 @@ func (r *Run[Out]) Result(ctx context.Context) (out Out, err error) {
 	case len(t.Result) == 0:
 		return out, nil
 	}
-	if err := json.Unmarshal(t.Result, &out); err != nil {
-		return out, fmt.Errorf("millrace: result of task %s: %w", r.ID, value.Plainly(err))
+	if err := decodeResult(t.Result, &out); err != nil {
+		return out, fmt.Errorf("millrace: result of task %s: %w", r.ID, err)
 	}
 	return out, nil
 }

@@ -83,6 +83,7 @@ func full() map[Type]Fact {
 	}
 	ledger := task.Ledger{Last: noon.Add(-time.Minute), Open: []task.ID{sampleTask},
 		Waiting: []task.WaitingTick{{Tick: noon.Add(-time.Minute), Trigger: task.TriggerSchedule}}, Failures: 2}
+	drawn := []task.Step{{Kind: task.StepNow, Result: json.RawMessage(`"2026-03-01T12:00:03Z"`), At: noon.Add(3 * time.Second)}}
 	bodies := map[Type]any{
 		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute), RetryOf: "01JNA0RETRY000000000000000",
 			Window: &task.Shut{Calendar: 3, From: noon, Detail: "outside of the window night, opens at 2026-03-01 12:01:00 +00:00"}},
@@ -91,10 +92,10 @@ func full() map[Type]Fact {
 		AttemptStarted: task.AttemptStarted{Attempt: 2, Node: "w2", Session: "s9", Offer: 52,
 			TookOver: &task.TookOver{Epoch: 40, Reason: "the lease of w1 ran out: no heartbeat has named the attempt since 11:59:20.000", Ground: task.GroundBeat,
 				Heard: noon.Add(-40 * time.Second)}},
-		AttemptFinished: task.AttemptFinished{Attempt: 2, Epoch: 53, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: usage},
+		AttemptFinished: task.AttemptFinished{Attempt: 2, Epoch: 53, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: usage, Drawn: drawn},
 		AttemptFailed: task.AttemptFailed{Attempt: 2, Epoch: 53, Class: value.Exit, Exit: &exit, Message: "cannot read \"a\"\nline 2",
-			Retry: &task.RetryPlan{Attempt: 3, Due: noon.Add(4 * time.Second)}, Reason: "the task asked for a pause of 4s", RetryAfter: value.Duration(4 * time.Second), Usage: usage},
-		AttemptReleased: task.AttemptReleased{Attempt: 2, Epoch: 53, Reason: "the node shuts down"},
+			Retry: &task.RetryPlan{Attempt: 3, Due: noon.Add(4 * time.Second)}, Reason: "the task asked for a pause of 4s", RetryAfter: value.Duration(4 * time.Second), Usage: usage, Drawn: drawn},
+		AttemptReleased: task.AttemptReleased{Attempt: 2, Epoch: 53, Reason: "the node shuts down", Drawn: drawn},
 		AttemptLost:     task.AttemptLost{Attempt: 2, Epoch: 53, Reason: "node w2 is offline"},
 		AttemptExtended: task.AttemptExtended{Attempt: 2, Epoch: 53, Until: noon.Add(2 * time.Minute)},
 		AttemptAdopted:  task.AttemptAdopted{Attempt: 2, Epoch: 53, Node: "w2", Session: "01JNA0SESS1ONB000000000000", PID: 4242, Gap: value.Duration(1500 * time.Millisecond)},

@@ -117,3 +117,70 @@ func TestCrashBetween(t *testing.T) {
 		})
 	}
 }
+
+// What a function draws behind its last step is recorded with the end of its attempt: a later attempt and a replay are
+// given the same, and a version that the recorded code did not ask for is the old way.
+func TestDrawnLast(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "log.jsonl")
+	var told []string
+	draws := func(more bool, fails func() error) *millrace.Function[string, string] {
+		return millrace.Func("draws", func(ctx context.Context, _ string) (string, error) {
+			id, err := millrace.NewID(ctx)
+			if err != nil {
+				return "", err
+			}
+			now, err := millrace.Now(ctx)
+			if err != nil {
+				return "", err
+			}
+			is := string(id) + now.String()
+			told = append(told, is)
+			if more {
+				way, err := millrace.Version(ctx, "way", 1)
+				if err != nil || way != 0 {
+					return "another way", err
+				}
+			}
+			return is, fails()
+		}, millrace.Retries(2))
+	}
+	millracetest.Run(t, func(t *testing.T, w *millracetest.World) {
+		f := draws(false, func() error {
+			switch len(told) {
+			case 1:
+				return errors.New("no")
+			case 2:
+				return millrace.Snooze(time.Hour)
+			case 3:
+				panic("no")
+			}
+			return nil
+		})
+		w.Work(f)
+		run, err := f.Submit(t.Context(), w.App, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.RunUntilIdle()
+		is, err := run.Task(t.Context())
+		if err != nil || is.State.String() != "finished" || len(is.Durable.Steps) != 2 {
+			t.Errorf("%s, %+v: %v", is.State, is.Durable, err)
+		}
+		out, err := os.Create(file)
+		if err == nil {
+			err = errors.Join(w.Export(out), out.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n := millracetest.Replay(t, draws(true, func() error { return nil }), file); n != 1 || len(told) != 5 {
+		t.Errorf("%d tasks, in %d runs", n, len(told))
+	}
+	for _, is := range told {
+		if is != told[0] {
+			t.Errorf("one run was told %s, and another %s", told[0], is)
+		}
+	}
+}

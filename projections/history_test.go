@@ -111,15 +111,15 @@ func (h *history) event(id task.ID) task.Event {
 		}
 		return e
 	case 6:
-		return task.AttemptFinished{Epoch: epoch, Exit: h.exit(), Result: h.json(), Usage: h.usage()}
+		return task.AttemptFinished{Epoch: epoch, Exit: h.exit(), Result: h.json(), Usage: h.usage(), Drawn: h.steps()}
 	case 7:
-		e := task.AttemptFailed{Epoch: epoch, Class: value.Exit, Exit: h.exit(), Message: h.text(), Usage: h.usage()}
+		e := task.AttemptFailed{Epoch: epoch, Class: value.Exit, Exit: h.exit(), Message: h.text(), Usage: h.usage(), Drawn: h.steps()}
 		if h.IntN(2) == 0 {
 			e.Retry = &task.RetryPlan{Attempt: 2, Due: h.time()}
 		}
 		return e
 	case 8:
-		return task.AttemptReleased{Epoch: epoch, Reason: h.text()}
+		return task.AttemptReleased{Epoch: epoch, Reason: h.text(), Drawn: h.steps()}
 	case 9:
 		return task.AttemptLost{Epoch: epoch, Reason: h.text()}
 	case 10:

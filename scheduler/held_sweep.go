@@ -25,7 +25,8 @@ type heldSweep struct {
 
 // sweepHeld examines some of the held tasks, by the read model alone, and others the next time. It
 // examines tasks that were free to go every time. Releasing one that was free for longer than a
-// step may take counts as a repair.
+// step may take counts as a repair. One that this scheduler is about to release is left to that, unless
+// it takes longer than a round may: a store that is slow is no fault.
 func (s *Scheduler) sweepHeld(ctx context.Context) error {
 	free := s.heldSweep.free
 	s.heldSweep.free = map[task.ID]miss{}
@@ -105,7 +106,8 @@ func (s *Scheduler) sweepSomeHeld(ctx context.Context, ids []task.ID, before map
 			m = miss{t.Turn, now}
 		}
 		s.heldSweep.free[t.ID] = m
-		if now.Sub(m.since) < s.cfg.Slack || !s.turns.First(string(t.ID)) {
+		free := now.Sub(m.since)
+		if free < s.cfg.Slack || free < StuckAfter && s.needs.has(t.ID) || !s.turns.First(string(t.ID)) {
 			continue
 		}
 		if err := s.letGo(ctx, t); err != nil {

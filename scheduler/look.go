@@ -21,6 +21,7 @@ func (s *Scheduler) Look(ctx context.Context) (next time.Time, err error) {
 		_, why := s.releaseSome(ctx, []task.ID{id})
 		err = errors.Join(err, why)
 	}
+	s.needs.handled()
 	err = errors.Join(err, s.judgeBreakers(ctx))
 	if s.admitter == nil {
 		return next, err

@@ -64,6 +64,7 @@ func (n *needs) begin() {
 	n.waiting, n.wanted = map[task.ID]*held{}, map[task.ID]*wanted{}
 	n.births, n.under = 0, 0
 	n.take()
+	n.handled() // nobody does
 }
 
 // observe implements reactor.

@@ -173,6 +173,8 @@ type inbox[K ~string] struct {
 
 	mu   sync.Mutex
 	keys map[K]bool // guarded by mu
+	// taken are the keys that the loop handles now. Guarded by mu.
+	taken []K
 }
 
 func newInbox[K ~string](l *Deferred) *inbox[K] {
@@ -210,7 +212,23 @@ func (b *inbox[K]) take() []K {
 	defer b.mu.Unlock()
 	keys := slices.Sorted(maps.Keys(b.keys))
 	clear(b.keys)
+	b.taken = keys
 	return keys
+}
+
+// handled records that the loop has handled what it took.
+func (b *inbox[K]) handled() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taken = nil
+}
+
+// has tells whether the loop handles a key now, or is about to.
+func (b *inbox[K]) has(key K) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, taken := slices.BinarySearch(b.taken, key)
+	return taken || b.keys[key]
 }
 
 // run calls handle whenever there are keys, until ctx ends. Handle takes them, and returns those that
@@ -241,6 +259,7 @@ func (b *inbox[K]) run(ctx context.Context, late func(K) bool, handle func() (ag
 			again = nil
 		}
 		more, after := handle()
+		b.handled()
 		if again = append(again, more...); after > 0 && retry == nil {
 			retry = time.After(after)
 		}

@@ -204,6 +204,27 @@ func TestNoOfferBetweenFactAndOffer(t *testing.T) {
 	})
 }
 
+// A scheduler whose store is slow to take what lets a task go repairs nothing.
+func TestASlowStoreIsNoFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &hooked{testWorld: newTestWorld(t)}
+		w.join(t, "n1")
+		s := w.start(t)
+		first := w.submit(t, job.Spec{})
+		second := w.need(t, "", "", first)
+		synctest.Wait()
+		w.opens = func() { hold(2*s.cfg.Sweep + s.cfg.Slack) }
+		w.end(t, first)
+		pass(time.Minute)
+		if w.opens != nil {
+			t.Error("nobody let it go by a fact")
+		}
+		w.wants(t, "it", second, task.Pending, "")
+		w.wantsOneOffer(t, second)
+		noRepairs(t, []*Scheduler{s})
+	})
+}
+
 // If a scheduler dies between its fact and its offer, one that finds the fact places the offer soon, before
 // any sweep.
 func TestOfferOfADeadScheduler(t *testing.T) {

@@ -135,15 +135,15 @@ type Left struct {
 type Taken struct {
 	Step
 	// Place is which step it is, from 1, and Is one of the words below.
-	Place int
-	Is    string
+	Place int    `json:"place"`
+	Is    string `json:"state"`
 	// From is when its last try or its wait began.
-	From time.Time
+	From time.Time `json:"began,omitzero"`
 	// Until is when a sleep or the pause before another try ends, and how long a signal may take; zero
 	// if that is over, or for ever.
-	Until time.Time
+	Until time.Time `json:"until,omitzero"`
 	// Children are those of a call.
-	Children []ID
+	Children []ID `json:"children,omitempty"`
 }
 
 // Values of [Taken.Is].

@@ -82,6 +82,8 @@ type Finish struct {
 	Exit   *int
 	Result json.RawMessage
 	Usage  *Usage
+	// Drawn are steps that are done and not recorded, and need no fact of their own: times and ids.
+	Drawn []Step `json:",omitzero"`
 }
 
 // Fail reports failure of the attempt with this epoch.
@@ -98,6 +100,8 @@ type Fail struct {
 	Final bool
 	// Chance is in [0,1) and places the delay within its jitter.
 	Chance float64
+	// Drawn are as in [Finish].
+	Drawn []Step `json:",omitzero"`
 }
 
 // Stopped reports that the attempt with this epoch ended because of a cancel request.
@@ -113,6 +117,8 @@ type Release struct {
 	Reason string
 	// Until is when the task is to start again, by a [Postpone] that follows; zero for at once.
 	Until time.Time `json:",omitzero"`
+	// Drawn are as in [Finish].
+	Drawn []Step `json:",omitzero"`
 }
 
 // Extend asks to move the run timeout of the attempt with this epoch to Until or later.
@@ -384,7 +390,7 @@ func report(t *Task, c Command, now time.Time) (Event, error) {
 	}
 	switch c := c.(type) {
 	case Finish:
-		return AttemptFinished{Attempt: t.Attempt, Epoch: c.Epoch, Exit: c.Exit, Result: c.Result, Usage: c.Usage}, nil
+		return AttemptFinished{Attempt: t.Attempt, Epoch: c.Epoch, Exit: c.Exit, Result: c.Result, Usage: c.Usage, Drawn: t.room(c.Drawn)}, nil
 	case Fail:
 		if t.State == Cancelling {
 			return CancelConfirmed{Reason: t.Message, Epoch: c.Epoch, Exit: c.Exit, Usage: c.Usage}, nil
@@ -396,7 +402,7 @@ func report(t *Task, c Command, now time.Time) (Event, error) {
 		if t.State == Cancelling {
 			return CancelConfirmed{Reason: t.Message, Epoch: c.Epoch}, nil
 		}
-		return AttemptReleased{Attempt: t.Attempt, Epoch: c.Epoch, Reason: c.Reason}, nil
+		return AttemptReleased{Attempt: t.Attempt, Epoch: c.Epoch, Reason: c.Reason, Drawn: t.room(c.Drawn)}, nil
 	case Extend:
 		return extend(t, c), nil
 	case Remember:
@@ -455,6 +461,7 @@ func fail(t *Task, c Fail, now time.Time) Event {
 		Message:    c.Message,
 		RetryAfter: value.Duration(max(c.RetryAfter, 0)),
 		Usage:      c.Usage,
+		Drawn:      t.room(c.Drawn),
 	}
 	if t.Spec == nil {
 		return e

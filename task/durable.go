@@ -168,6 +168,14 @@ func (t *Task) CheckSteps(more []Step) error {
 	return nil
 }
 
+// room returns the steps if the task may have them more, else none: an end is refused for no such reason.
+func (t *Task) room(drawn []Step) []Step {
+	if len(drawn) == 0 || t.CheckSteps(drawn) != nil {
+		return nil
+	}
+	return drawn
+}
+
 func remember(t *Task, c Remember) (Event, error) {
 	if err := t.follow(c.First, c.Steps); err != nil {
 		return nil, err
@@ -209,10 +217,15 @@ func (t *Task) Signal() *job.Signal {
 	return t.Spec.Signal
 }
 
-// stepped adds steps. One that is tried again is replaced. Lost nodes before them are forgotten: the task has
-// got further since, so it is not what kills its nodes.
+// stepped adds steps. Lost nodes before them are forgotten: the task has got further since, so it is not what
+// kills its nodes.
 func (t *Task) stepped(more []Step) {
 	t.Losses = 0
+	t.remembers(more)
+}
+
+// remembers adds steps. One that is tried again is replaced.
+func (t *Task) remembers(more []Step) {
 	if len(more) == 0 {
 		return
 	}
@@ -311,15 +324,17 @@ func member(object json.RawMessage, name string) json.RawMessage {
 }
 
 // retried takes the failure of a last step back when it has ended the attempt, so that the next attempt
-// tries the step again.
-func (t *Task) retried() {
+// tries the step again. It tells whether there was one.
+func (t *Task) retried() bool {
 	if t.Durable == nil {
-		return
+		return false
 	}
 	if n := len(t.Durable.Steps); n > 0 && t.Durable.Steps[n-1].Error != "" {
 		d := t.durably()
 		if d.Steps = d.Steps[:n-1]; n == 1 {
 			d.Steps = nil // as whoever reads it from JSON has it
 		}
+		return true
 	}
+	return false
 }

@@ -104,6 +104,7 @@ func TestParked(t *testing.T) {
 // a task has got further.
 func TestStepsAfterAFailure(t *testing.T) {
 	failed := task.Step{Name: "b", Kind: task.StepDo, Error: "no", Tries: 3}
+	drawn := []task.Step{{Kind: task.StepNow, Result: json.RawMessage(`"2026-03-01T12:00:00Z"`)}}
 	for name, c := range map[string]struct {
 		more   []task.Event
 		steps  int
@@ -113,6 +114,10 @@ func TestStepsAfterAFailure(t *testing.T) {
 		"its attempt goes on":      {[]task.Event{stepped(1, failed)}, 2, 0},
 		"another one succeeded":    {[]task.Event{stepped(1, failed), stepped(2, done("c")), logtest.Failed}, 3, 0},
 		"reopened in a wait":       {[]task.Event{parked(task.Park{Step: "yes", Kind: task.StepAwait}), task.CancelConfirmed{}, task.Reopened{}}, 1, 0},
+		"it drew before it failed": {[]task.Event{task.AttemptFailed{Attempt: 1, Epoch: 2, Drawn: drawn}}, 2, 0},
+		"it drew behind its step":  {[]task.Event{stepped(1, failed), task.AttemptFailed{Attempt: 1, Epoch: 2, Drawn: drawn}}, 1, 0},
+		"it drew before its end":   {[]task.Event{task.AttemptFinished{Attempt: 1, Epoch: 2, Drawn: drawn}}, 2, 0},
+		"a fenced one drew":        {[]task.Event{task.AttemptReleased{Attempt: 1, Epoch: 1, Drawn: drawn}}, 1, 0},
 		"lost behind its step":     {[]task.Event{task.AttemptLost{Attempt: 1, Epoch: 2}}, 1, 1},
 		"recorded by a fenced one": {[]task.Event{task.AttemptLost{Attempt: 1, Epoch: 2}, stepped(1, done("b"))}, 1, 1},
 	} {

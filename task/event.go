@@ -126,6 +126,8 @@ type AttemptFinished struct {
 	// Result is a small JSON value, or nil.
 	Result json.RawMessage `json:"result,omitzero" form:"null" redact:"drop"`
 	Usage  *Usage          `json:"usage,omitzero"`
+	// Drawn are steps that its function has done behind the last one of which the log was told.
+	Drawn []Step `json:"drawn,omitzero"`
 }
 
 // Usage is what an attempt used.
@@ -178,6 +180,8 @@ type AttemptFailed struct {
 	// the same rate.
 	RetryAfter value.Duration `json:"retry_after,omitzero"`
 	Usage      *Usage         `json:"usage,omitzero"`
+	// Drawn are as in [AttemptFinished].
+	Drawn []Step `json:"drawn,omitzero"`
 }
 
 // RetryPlan is the next attempt's number and time.
@@ -191,6 +195,8 @@ type AttemptReleased struct {
 	Attempt int    `json:"attempt,omitzero"`
 	Epoch   uint64 `json:"epoch,omitzero"`
 	Reason  string `json:"reason,omitzero" redact:"hide"`
+	// Drawn are as in [AttemptFinished].
+	Drawn []Step `json:"drawn,omitzero"`
 }
 
 // AttemptLost records that an attempt's node vanished before another node took over.

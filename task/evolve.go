@@ -53,12 +53,14 @@ func (t *Task) Apply(r Recorded) {
 	case AttemptFinished:
 		if t.owns(e.Epoch) {
 			t.Exit, t.Result, t.Usage = e.Exit, e.Result, e.Usage
+			t.remembers(e.Drawn)
 			t.end(Finished, "", "", r)
 		}
 	case AttemptFailed:
 		t.failed(e, r)
 	case AttemptReleased:
 		if t.owns(e.Epoch) {
+			t.remembers(e.Drawn)
 			t.again(e.Reason, r)
 		}
 	case AttemptExtended:
@@ -258,7 +260,9 @@ func (t *Task) failed(e AttemptFailed, r Recorded) {
 		return
 	}
 	t.Failures++
-	t.retried()
+	if !t.retried() { // what it drew behind that step, it draws again
+		t.remembers(e.Drawn)
+	}
 	t.FailedOn = t.Node
 	t.avoid(t.Node)
 	t.Exit, t.Usage = e.Exit, e.Usage

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -111,6 +112,21 @@ func (a *Attempt) Checkpoint(ctx context.Context, value []byte) error {
 type memory struct {
 	mu sync.Mutex
 	is *task.Task // guarded by mu; nil if it has recorded none
+	// drawn are steps behind them, which the log gets with the next one, or with the end of the attempt.
+	drawn []task.Step // guarded by mu
+}
+
+// Draw says which steps are done behind those that are recorded: all of them, each time.
+func (a *Attempt) Draw(steps []task.Step) {
+	a.memory.mu.Lock()
+	defer a.memory.mu.Unlock()
+	a.memory.drawn = slices.Clone(steps)
+}
+
+func (a *Attempt) drawn() []task.Step {
+	a.memory.mu.Lock()
+	defer a.memory.mu.Unlock()
+	return a.memory.drawn
 }
 
 // Remember records steps that the function has done for good, behind the first of its steps. When it
@@ -126,7 +142,7 @@ func (a *Attempt) Remember(ctx context.Context, first int, steps []task.Step) er
 	}
 	a.memory.mu.Lock()
 	defer a.memory.mu.Unlock()
-	a.memory.is = &t
+	a.memory.is, a.memory.drawn = &t, nil
 	return nil
 }
 

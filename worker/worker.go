@@ -464,9 +464,9 @@ var givenBack = []error{ErrShutdown, ErrHurry, ErrDrained, ErrSucceeded, ErrCutO
 
 // command turns an outcome into a command for the task, given why the attempt was stopped.
 func (w *Worker) command(a *Attempt, o Outcome) task.Command {
-	epoch := a.Task.Epoch
+	epoch, drawn := a.Task.Epoch, a.drawn()
 	if o.Class == "" && !o.Stopped {
-		return task.Finish{Epoch: epoch, Exit: o.Exit, Result: o.Result, Usage: o.Usage}
+		return task.Finish{Epoch: epoch, Exit: o.Exit, Result: o.Result, Usage: o.Usage, Drawn: drawn}
 	}
 	fail := task.Fail{
 		Epoch:      epoch,
@@ -477,12 +477,13 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 		Final:      o.Final,
 		RetryAfter: o.RetryAfter,
 		Chance:     rand.Float64(),
+		Drawn:      drawn,
 	}
 	switch {
 	case o.Park != nil && !o.Stopped:
 		return task.Suspend{Epoch: epoch, Park: *o.Park, First: o.First, Steps: o.Steps, Usage: o.Usage}
 	case o.Snooze > 0 && !o.Stopped:
-		return task.Release{Epoch: epoch, Reason: o.Message, Until: w.cfg.Now().Add(o.Snooze)}
+		return task.Release{Epoch: epoch, Reason: o.Message, Until: w.cfg.Now().Add(o.Snooze), Drawn: drawn}
 	case !o.Stopped:
 		return fail
 	}
@@ -503,7 +504,7 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 		fail.Class, fail.Message = value.Timeout, fmt.Sprintf("idle timeout: said nothing for %v", a.Task.Spec.Timeout.Idle)
 		return fail
 	case slices.ContainsFunc(givenBack, func(of error) bool { return errors.Is(cause, of) }):
-		return task.Release{Epoch: epoch, Reason: cause.Error()}
+		return task.Release{Epoch: epoch, Reason: cause.Error(), Drawn: drawn}
 	}
 	return fail
 }

@@ -52,7 +52,7 @@ var own = map[string]string{
 	"queue limit": "its argument and flags are bounds that may be none",
 	"queue purge": "it counts what waits before it asks",
 	"dlq requeue": "its tasks are dead letters of a kind", "dlq rm": "its arguments are tasks and messages",
-	"files push": "it reads a folder", "files gc": "it removes what nobody names",
+	"files push": "it reads a folder", "files gc": "it removes what nobody names", "archive rm": "it removes what lies beside it, once that is noted",
 }
 
 // entered tells whether a command is part of the entry of a verb.

@@ -6,7 +6,7 @@ import (
 
 	"millrace/events/jet/definitions"
 	"millrace/events/logtest"
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/job"

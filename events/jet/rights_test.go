@@ -20,7 +20,7 @@ import (
 	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
 	"millrace/events/jet/streams"
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/internal/testkit"
 	"millrace/task"
 )

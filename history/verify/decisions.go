@@ -241,6 +241,6 @@ func (s *story) retried(v *Verifier, k *task.Task, e *task.AttemptFailed, r *eve
 	by := findings.By(r)
 	s.remade(v, k, task.Fail{
 		Epoch: e.Epoch, Class: e.Class, Exit: e.Exit, Message: e.Message, Usage: e.Usage,
-		RetryAfter: e.RetryAfter.Std(), Final: by.Final, Chance: by.Drawn,
+		RetryAfter: e.RetryAfter.Std(), Final: by.Final, Chance: by.Drawn, Drawn: e.Drawn,
 	}, r)
 }

@@ -427,14 +427,27 @@ func (s *story) unparked(done bool, inputs json.RawMessage) {
 	}
 }
 
-// triedAgain forgets a last step that failed, when its attempt has.
-func (s *story) triedAgain() {
-	if s.made == nil {
+// drew reads the steps with which an attempt ended.
+func (s *story) drew(v *Verifier, drawn []task.Step) {
+	if len(drawn) == 0 || s.made == nil && (s.old || s.cut || !v.whole()) { // a fact that names a place says the rest
 		return
+	}
+	m := s.steps(v, 0)
+	for range drawn {
+		m.add(false, false)
+	}
+}
+
+// triedAgain forgets a last step that failed, when its attempt has. It tells whether there was one.
+func (s *story) triedAgain() bool {
+	if s.made == nil {
+		return false
 	}
 	if n := len(s.made.failed); n > 0 && s.made.failed[n-1] {
 		s.made.failed, s.made.open = s.made.failed[:n-1], false
+		return true
 	}
+	return false
 }
 
 // carriedSteps takes over the steps of a task that was carried.

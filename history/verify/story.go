@@ -142,6 +142,7 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 			if e.Exit != nil && *e.Exit != 0 {
 				s.found(v, ExitSeen, []uint64{e.Epoch, r.Seq}, "%s with the exit code %d: only 0 is a success", r.Fact.Type, *e.Exit)
 			}
+			s.drew(v, e.Drawn)
 			s.result = true
 			s.over(r)
 		}
@@ -149,7 +150,10 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		if !s.lives(v, r) || !s.ends(v, r, e.Epoch, e.Attempt, true) {
 			return
 		}
-		if s.triedAgain(); e.Retry == nil {
+		if !s.triedAgain() {
+			s.drew(v, e.Drawn)
+		}
+		if e.Retry == nil {
 			s.over(r)
 			return
 		}
@@ -160,6 +164,7 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		s.waits(v, r, e.Retry.Due)
 	case task.AttemptReleased:
 		if s.lives(v, r) && s.ends(v, r, e.Epoch, e.Attempt, true) {
+			s.drew(v, e.Drawn)
 			s.waits(v, r, time.Time{})
 		}
 	case task.AttemptStepped:

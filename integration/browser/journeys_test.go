@@ -37,7 +37,7 @@ func journeys(t *testing.T, s *site) {
 		b.click("#actions details[open] button[type=submit]")
 		b.until("it is another life", `!document.querySelector("#title .s-error") && document.readyState === "complete"`)
 		b.do(run(`window.same = true`))
-		b.until("it finishes before one's eyes", `window.same && document.querySelector("#title .s-finished") && document.querySelector("#facts").innerText.includes("the partner is back")`)
+		b.until("it finishes before one's eyes", `window.same && document.querySelector("#title .s-finished") && document.querySelector("#facts").textContent.includes("the partner is back")`)
 		b.until("its output goes on", `document.querySelector("#output").innerText.includes("42 orders")`)
 	})
 	t.Run("back, and forward again", func(t *testing.T) {
@@ -45,6 +45,7 @@ func journeys(t *testing.T, s *site) {
 		b.goTo("/tasks?q=job%3Aencode")
 		b.click("main tbody tr a")
 		b.until("it runs", `document.querySelector("#title .s-running") && document.querySelectorAll("#facts tbody tr").length > 1`)
+		b.click("#evidence summary")
 		b.click("#facts tbody tr:last-child a")
 		b.until("it had not started", `document.body.classList.contains("past") && document.querySelector("#title .s-pending")`)
 		if ask[bool](b, `!!document.querySelector("main form[method=post]")`) {
@@ -222,7 +223,7 @@ func journeys(t *testing.T, s *site) {
 		b.click("form[enctype] button[type=submit]")
 		b.until("it is opened", `/\/incidents\/[a-z0-9]+\/$/.test(location.pathname) && document.querySelector("main h1")`)
 		b.goTo(ask[string](b, `location.pathname.slice(`+fmt.Sprint(len(prefix))+`)`) + "tasks/" + id)
-		b.until("the task is in it", `document.querySelector("#title .s-finished") && document.querySelector("#facts").innerText.includes("attempt.finished")`)
+		b.until("the task is in it", `document.querySelector("#title .s-finished") && document.querySelector("#facts").textContent.includes("attempt.finished")`)
 		b.goTo("/incidents")
 		b.click("form[action$='/close'] button")
 		b.until("it is closed", `document.querySelector("#h-open") && !document.querySelector("form[action$='/close']")`)

@@ -1,6 +1,9 @@
 package browser
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // A user completes a query by keys, cancels the tasks that it chooses at once, and runs a job by
 // its form.
@@ -106,4 +109,49 @@ func TestRowsOfTheNextPage(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A list is narrowed by a click, kept as a view, and left by the palette; what was done can be taken back at once.
+func TestNarrowPinUndo(t *testing.T) {
+	s := open(t, "dev")
+	b := look(t, s)
+	s.cli(t, "run", "--queue", "nobody", "--", "true")
+	s.cli(t, "run", "--queue", "nobody-else", "--", "true")
+	b.goTo("/tasks")
+	b.click(`#facets a[href*="nobody-else"]`)
+	b.until("it is narrowed", `document.querySelectorAll("#rows tbody tr").length === 1 && document.querySelector("#facets [aria-current]").innerText.includes("nobody-else")`)
+	b.click("#pin")
+	b.goTo("/tasks")
+	b.click(`#pinned a`)
+	b.until("the view is there again", `document.querySelectorAll("#rows tbody tr").length === 1 && document.querySelector("#pin").innerText === "unpin this view"`)
+	for _, as := range append(slices.Clone(looks), struct {
+		name, scheme  string
+		width, height int64
+	}{"wide", "light", 1600, 900}) {
+		b.as(as.scheme, as.width, as.height)
+		if wrong := append(b.layout(), b.barriers()...); len(wrong) > 0 {
+			t.Errorf("the list, %s: %q", as.name, wrong)
+		}
+		b.shot("facets-" + as.name)
+	}
+	b.as("light", 1280, 900)
+	const ctrlK = `document.dispatchEvent(new KeyboardEvent("keydown", { key: "k", ctrlKey: true, bubbles: true, cancelable: true }))`
+	b.do(run(ctrlK))
+	b.until("the palette is open", `document.querySelector("#palette").open && document.activeElement.id === "noun"`)
+	b.press("que")
+	b.until("it has the page", `document.querySelector("#palette [aria-selected=true]").innerText === "Queues"`)
+	if wrong := append(b.layout(), b.barriers()...); len(wrong) > 0 {
+		t.Errorf("the palette: %q", wrong)
+	}
+	b.shot("palette")
+	b.press(enter)
+	b.click(`#q-nobody details.act:has([action*="queue.pause"]) summary`)
+	b.click("#q-nobody details[open] button[type=submit]")
+	b.until("it is paused, and that can be taken back", `document.querySelector("#did")?.innerText.includes("nobody") && document.querySelector("#q-nobody").innerText.includes("paused") && !location.search.includes("did")`)
+	if wrong := append(b.layout(), b.barriers()...); len(wrong) > 0 {
+		t.Errorf("the undo: %q", wrong)
+	}
+	b.shot("undo")
+	b.click("#did button")
+	b.until("it is taken back", `document.querySelector("#q-nobody") && !document.querySelector("#q-nobody").innerText.includes("paused") && document.querySelector("#did").innerText.includes("Resume")`)
 }

@@ -37,7 +37,7 @@ var plan = map[string][]string{
 	"task/quota":           {"internal/collections", "task"},
 	"task/output":          {"task"},
 	"task/node":            {"task"}, // for the form of names
-	"files":                {},
+	"internal/files":       {},
 
 	"events":         {"internal/form", "task", "task/node"},
 	"events/logtest": {"internal/testkit", "events", "task", "task/node"},
@@ -70,20 +70,20 @@ var plan = map[string][]string{
 	"worker/process":                 {"worker/process/child", "worker", "worker/steps", "ipc", "task", "task/output", "internal/privatedir"},
 	"worker/process/child":           {"ipc", "task", "internal/privatedir"},
 
-	"worker/filecache":       {"worker", "files", "task", "task/output", "internal/privatedir"},
+	"worker/filecache":       {"worker", "internal/files", "task", "task/output", "internal/privatedir"},
 	"events/jet/names":       {"events", "task", "task/node"},
 	"events/jet/publish":     {"events/jet/request", "events", "events/jet/streams", "events/jet/names", "task"}, // all but the first two for its tests alone
 	"events/jet/pull":        {"events/jet/names"},
 	"integration/bench":      anything,
-	"events/jet/outputs":     {"events/jet/request", "events/jet/names", "events", "files", "task", "events/jet", "events/jet/streams", "task/output"}, // the last two for its tests alone
-	"events/jet":             {"events/jet/request", "events/jet/pull", "events/jet/rights", "events/jet/streams", "events/jet/names", "events", "task/node", "task", "events/jet/publish", "events/jet/outputs", "events/jet/definitions", "files", "task/output", "task/schedule"},
+	"events/jet/outputs":     {"events/jet/request", "events/jet/names", "events", "internal/files", "task", "events/jet", "events/jet/streams", "task/output"}, // the last two for its tests alone
+	"events/jet":             {"events/jet/request", "events/jet/pull", "events/jet/rights", "events/jet/streams", "events/jet/names", "events", "task/node", "task", "events/jet/publish", "events/jet/outputs", "events/jet/definitions", "internal/files", "task/output", "task/schedule"},
 	"events/jet/rights":      {"events/jet/names", "events", "task/node", "task"},
 	"events/jet/streams":     {"events/jet/request", "events/jet/names", "events", "task/value"},
-	"events/jet/definitions": {"events/jet/request", "events/jet/rights", "events/jet/names", "events", "files", "task", "task/schedule", "events/jet", "events/jet/streams"}, // jet and events/jet/streams for its tests alone
-	"events/jet/natstest":    {"events/jet/embed", "internal/testkit", "events", "files", "task"},
-	"events/jet/embed":       {"events/jet", "events/jet/streams", "events/jet/request", "events/jet/names", "events", "internal/privatedir"},                                                                                                                                                             // jet and events/jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
-	"service/client":         {"internal/form", "projections/view", "events/submit", "events/jet", "events/jet/outputs", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/request", "events", "files", "task", "task/output", "task/quota", "task/schedule", "task/node"}, // events/jet/streams for its tests alone
-	"service/answers":        {"service/client", "projections/view", "history/verify", "history/replay", "history/whatif", "projections", "internal/observe", "task/jobfile", "events/jet", "events/jet/outputs", "events/jet/request", "events/jet/rights", "events/jet/definitions", "events", "files", "task", "task/output", "task/quota", "task/schedule", "task/node"},
+	"events/jet/definitions": {"events/jet/request", "events/jet/rights", "events/jet/names", "events", "internal/files", "task", "task/schedule", "events/jet", "events/jet/streams"}, // jet and events/jet/streams for its tests alone
+	"events/jet/natstest":    {"events/jet/embed", "internal/testkit", "events", "internal/files", "task"},
+	"events/jet/embed":       {"events/jet", "events/jet/streams", "events/jet/request", "events/jet/names", "events", "internal/privatedir"},                                                                                                                                                                      // jet and events/jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
+	"service/client":         {"internal/form", "projections/view", "events/submit", "events/jet", "events/jet/outputs", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/request", "events", "internal/files", "task", "task/output", "task/quota", "task/schedule", "task/node"}, // events/jet/streams for its tests alone
+	"service/answers":        {"service/client", "projections/view", "history/verify", "history/replay", "history/whatif", "projections", "internal/observe", "task/jobfile", "events/jet", "events/jet/outputs", "events/jet/request", "events/jet/rights", "events/jet/definitions", "events", "internal/files", "task", "task/output", "task/quota", "task/schedule", "task/node"},
 	"service/notices":        {"internal/privatedir", "service/answers", "service/client", "projections/view", "events/submit", "events/jet/definitions", "events", "task"},
 	"service/httpapi":        {"service/answers", "service/client", "task/value", "history/whatif", "internal/metrics", "projections/view", "events/jet", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/embed", "projections", "events", "events/logtest", "task", "task/output", "task/node"}, // events/jet/embed, events/jet/streams, projections and whatif for its tests alone
 	"service/rerun":          {"service/client", "worker", "events", "events/jet/definitions", "task", "task/output", "task/schedule", "task/node"},
@@ -191,8 +191,8 @@ var exceptions = map[string]string{
 
 // clockless packages and files get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files/diff.go", "files/digest.go", "files/doc.go", "files/ignore.go", "files/manifest.go", "files/ref.go", "ipc", "events", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "projections/view", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load"}
-	still     = []string{"projections/view/complete.go", "projections/view/moment.go", "projections/view/query.go", "projections/view/times.go", "task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "files/diff.go", "files/digest.go", "files/doc.go", "files/ignore.go", "files/manifest.go", "files/ref.go", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load/arrivals.go", "integration/load/judge.go", "integration/load/profile.go", "integration/load/report.go", "integration/load/result.go", "integration/load/tally.go"}
+	clockless = []string{"task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "internal/files/diff.go", "internal/files/digest.go", "internal/files/doc.go", "internal/files/ignore.go", "internal/files/manifest.go", "internal/files/ref.go", "ipc", "events", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "projections/view", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load"}
+	still     = []string{"projections/view/complete.go", "projections/view/moment.go", "projections/view/query.go", "projections/view/times.go", "task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "internal/files/diff.go", "internal/files/digest.go", "internal/files/doc.go", "internal/files/ignore.go", "internal/files/manifest.go", "internal/files/ref.go", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load/arrivals.go", "integration/load/judge.go", "integration/load/profile.go", "integration/load/report.go", "integration/load/result.go", "integration/load/tally.go"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.

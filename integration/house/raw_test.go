@@ -27,7 +27,7 @@ var untold = map[string]string{
 	"ipc/clients/go/program.go":    "it imports nothing of the scheduler, and runs within a task",
 	"ipc/clients/go/resident.go":   "likewise",
 	"events/logtest/decisions.go":  "a test",
-	"files/manifest.go":            "it imports nothing; what it reads, another Millrace has written",
+	"internal/files/manifest.go":   "it imports nothing; what it reads, another Millrace has written",
 	"internal/form/kinds.go":       "it imports nothing; who reads a form says what is wrong with it",
 	"events/jet/request/leader.go": "what a NATS server answers",
 	"projections/view/diff.go":     "it compares what was encoded a moment ago",

@@ -487,6 +487,7 @@ func TestRoles(t *testing.T) {
 			askAs[any](caller, verb, requests[verb])
 		}
 	}
+	askAs[any](operator, rights.ArchiveNote, `{"archive":"/past","segments":["one"]}`)
 	cordoned := askAs[client.NodeView](operator, rights.NodeCordon, `{"id":"here"}`)
 	paused := askAs[queue.Queue](operator, rights.QueuePause, `{"queue":"default","reason":"a test"}`)
 	c, err := client.Connect(t.Context(), client.Options{Server: g.ns.ClientURL(), User: operator.user, Password: rolePassword, InboxPrefix: rights.DefaultInbox(operator.user)})

@@ -71,6 +71,7 @@ var errStep = errors.New("a step failed")
 // function runs a function with steps. It returns why the attempt ends, nil if the function has returned.
 func (w *workerProcess) function(ctx context.Context, r *run, offer *events.Offer, extended *time.Time) error {
 	var known, fresh []task.Step
+	defer func() { r.drawn = fresh }()
 	if d := r.task.Durable; d != nil && !w.h.variant.amnesic {
 		known = d.Steps
 	}
@@ -248,10 +249,20 @@ func stepsOf(s story) (all []made, err error) {
 		}
 		waits = nil
 	}
-	fails := func() {
-		if n := len(all); n > 0 && all[n-1].Error != "" {
-			all = all[:n-1]
+	fails := func() bool {
+		n := len(all)
+		if n == 0 || all[n-1].Error == "" {
+			return false
 		}
+		all = all[:n-1]
+		return true
+	}
+	ends := func(r *events.Record, of uint64, drawn []task.Step) (err error) {
+		if len(drawn) > 0 {
+			err = does(r, of, len(all), drawn)
+		}
+		epoch = 0
+		return err
 	}
 	early := func(r *events.Record) bool { return r.Stored.Add(clockError).Before(waits.Until) }
 	err = s.told(func(r *events.Record) error {
@@ -294,9 +305,15 @@ func stepsOf(s story) (all []made, err error) {
 				wakes(r, said[waits.Step], "")
 			}
 		case task.AttemptFailed:
-			epoch = 0
-			fails()
-		case task.AttemptFinished, task.AttemptReleased, task.AttemptLost, task.CancelConfirmed, task.GivenUp:
+			if fails() {
+				e.Drawn = nil
+			}
+			return ends(r, e.Epoch, e.Drawn)
+		case task.AttemptFinished:
+			return ends(r, e.Epoch, e.Drawn)
+		case task.AttemptReleased:
+			return ends(r, e.Epoch, e.Drawn)
+		case task.AttemptLost, task.CancelConfirmed, task.GivenUp:
 			epoch = 0
 		case task.Reopened:
 			waits = nil
@@ -326,9 +343,6 @@ func (h *history) durablyEnded(id task.ID) error {
 		return broken(errSteps, "it returned %s", t.Result)
 	}
 	plan := h.plan(id)
-	for len(all) < len(plan) && (plan[len(all)].kind == task.StepNow || plan[len(all)].kind == task.StepID) { // recorded with the next one
-		all = append(all, made{Step: task.Step{Result: []byte(said[min(len(all), len(said)-1)])}})
-	}
 	has := []string{}
 	for _, m := range all {
 		has = append(has, string(m.Result))
@@ -405,7 +419,7 @@ func TestSimulationFindsWrongSteps(t *testing.T) {
 		known   uint64
 	}{
 		{"what a function remembers is not carried", variant{forgets: true, log: func(p *port) events.Log {
-			return mangling{p, func(c *task.Carried) { c.Fold.Durable = nil }}
+			return mangling{p, noSteps}
 		}}, errForgets, 0},
 		{"a step of a fenced attempt is recorded", variant{log: func(p *port) events.Log { return recording{p} }}, errSteps, 240},
 		{"a function is not told what it has done", variant{amnesic: true}, errSteps, 2},

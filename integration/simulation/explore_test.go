@@ -3,6 +3,7 @@ package simulation
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
+	"millrace/task/limit"
 	"millrace/task/node"
 	"millrace/task/value"
 	"millrace/worker/claim"
@@ -50,13 +52,40 @@ type small struct {
 	forgets   int         // moves of the horizon; before the first one a task begins to wait, for longer than the world lasts
 	keyed     task.ID     // has a unique key, for which another task is submitted
 	omits     events.Type // of the facts that are not carried
-	turnless  bool        // tasks are carried without their turn
-	depth     int         // choices from the beginning at most
+	loses     loss        // of what is carried of a task
+	firstEnd  ending      // of a first attempt; that of all others is a success
+	family    bool        // the first task is a parent with one step, and a scheduler follows it
+	limited   int         // how many schedulers admit tasks, of which one at a time runs
+	swift     bool        // a move of the horizon is one step
+	adopts    bool        // the next process of a worker goes on with the attempt that a killed one leaves
+	orphans   bool        // who moves the horizon sees no parents
+	lead      int         // how many steps go by, without mishaps, before the choices begin
+	depth     int         // choices from there at most
 	broken    func(*claim.Protocol) *claim.Protocol
 	unchecked bool // the log ignores the expected sequence
 	hasty     bool // a worker says that it drains while it claims
 	rash      bool // the front of the log goes before what lives there is carried
 	patient   bool // what waits for its start takes any heartbeat for a confirmation
+}
+
+// loss takes something from what is carried.
+type loss func(*task.Carried)
+
+func noTurn(c *task.Carried)  { c.Fold.Turn = 0 }
+func noHolds(c *task.Carried) { c.Fold.Holds = nil }
+func noSteps(c *task.Carried) { c.Fold.Durable = nil }
+
+// ending is how an attempt ends, and whether another one follows.
+type ending func(t *task.Task, now time.Time) task.Command
+
+func failing(t *task.Task, _ time.Time) task.Command {
+	return task.Fail{Epoch: t.Epoch, Class: value.Exit}
+}
+
+// sleeping ends an attempt whose function has made one step and sleeps in the next one.
+func sleeping(t *task.Task, now time.Time) task.Command {
+	return task.Suspend{Epoch: t.Epoch, Park: task.Park{Step: "nap", Kind: task.StepSleep, Until: now.Add(passing)},
+		Steps: []task.Step{{Name: "draw", Kind: task.StepDo, Result: json.RawMessage("7")}}}
 }
 
 // passing is how much time passes at once. Then every resident that is not silent beats.
@@ -90,6 +119,7 @@ type resident struct {
 	run     *stay // its running attempt
 	// claims is set while a claim is under way, leaving when no other may begin any more.
 	claims, leaving bool
+	looked          uint64    // what a scheduler has last seen of the log
 	behind          *resident // whose claim must have ended before this one acts; nil for nobody's
 }
 
@@ -125,8 +155,17 @@ func newPlace(s small) *place {
 	for i := range s.tasks {
 		p.must(rec.Submit(context.Background(), taskID(i+1), p.birth(taskID(i+1))))
 	}
+	if s.family {
+		p.bear(rec)
+	}
 	for i := range s.workers {
-		p.arrive(node.ID(fmt.Sprintf("n%d", i+1)), "a")
+		p.arrive(node.ID(fmt.Sprintf("n%d", i+1)), "a", nil)
+	}
+	if s.family {
+		p.enter("scheduler", p.schedule)
+	}
+	for i := range s.limited {
+		p.enter(fmt.Sprint("scheduler ", i+1), p.schedule)
 	}
 	if s.cancels > 0 {
 		p.enter("canceller", p.cancel)
@@ -143,6 +182,9 @@ func newPlace(s small) *place {
 	if s.forgets > 0 {
 		p.enter("collector", p.forget)
 	}
+	for range s.lead {
+		p.choices()[0].do()
+	}
 	return p
 }
 
@@ -154,8 +196,17 @@ func (p *place) must(_ any, err error) {
 
 func (p *place) birth(id task.ID) task.Submitted {
 	spec := &job.Spec{Handler: "work"}
+	if p.family && id == taskID(1) {
+		spec = family()
+	}
+	if p.limited > 0 && id != waitingTask {
+		spec.Concurrency = limit.Concurrencies{{Max: 1, Key: "/x"}}
+	}
 	if id == p.keyed || id == rivalTask {
 		spec.Unique.Key = "/x"
+	}
+	if p.firstEnd != nil && !p.family {
+		spec.Retry = job.Retry{Max: 1, Min: value.Duration(passing)}
 	}
 	e, err := birth.Of(birth.Submission{Spec: spec}, nil, 0, smallBegin)
 	p.must(nil, err)
@@ -223,8 +274,8 @@ func (p *place) close() {
 	}
 }
 
-// arrive brings a session of a node online and lets it serve.
-func (p *place) arrive(id node.ID, session string) {
+// arrive brings a session of a node online and lets it serve, and first go on with what another one left.
+func (p *place) arrive(id node.ID, session string, left *stay) {
 	rec := p.recorder(p.mem)
 	session = string(id) + session
 	for _, c := range []node.Command{node.Register{Session: session, Profile: node.Profile{Slots: 1, Queues: queues, TTL: value.Duration(nodeTTL)}}, node.Beat{Session: session}} {
@@ -234,12 +285,12 @@ func (p *place) arrive(id node.ID, session string) {
 	p.must(nil, p.mem.Beat(context.Background(), id, node.Heartbeat{Session: session}, nodeTTL))
 	p.enter(session, func(r *resident) {
 		r.node, r.session, r.beaten = id, session, p.now
-		p.serve(r)
+		p.serve(r, left)
 	})
 }
 
 // serve is the life of a worker with one slot.
-func (p *place) serve(r *resident) {
+func (p *place) serve(r *resident, left *stay) {
 	port := &port{p.mem, r.actor}
 	var log events.Log = port
 	if p.unchecked {
@@ -252,6 +303,9 @@ func (p *place) serve(r *resident) {
 	ctx := context.Background()
 	offers, err := p.mem.Offers(ctx, queues)
 	p.must(nil, err)
+	if left != nil && p.adopt(r, left) {
+		p.work(r, protocol)
+	}
 	for {
 		r.seen = nil
 		offer := port.pull(offers.(*events.MemoryOffers))
@@ -266,34 +320,43 @@ func (p *place) serve(r *resident) {
 		if err != nil || !mine {
 			continue
 		}
-		r.run = &stay{run{task: t, began: received, confirmed: received, beaten: r.beaten, waits: true}, r}
+		r.run = &stay{run{task: t, began: received, confirmed: received, beaten: r.beaten, waits: true, offer: offer}, r}
 		if p.waits(r.run) {
 			r.turn("waits", time.Time{})
 		}
 		r.run.waits = false
-		command := task.Command(task.Finish{Epoch: t.Epoch})
-		if p.now.Before(r.run.stops()) {
-			p.begin(r.run)
-			r.turn("ends", time.Time{})
-		}
-		if !p.now.Before(r.run.stops()) {
-			command = task.Release{Epoch: t.Epoch, Reason: "its lease is not confirmed"}
-		}
-		p.runs = slices.DeleteFunc(p.runs, func(o *stay) bool { return o == r.run })
-		for range 3 {
-			err := protocol.Report(ctx, &t, offer, command)
-			if err == nil || errors.Is(err, task.ErrFenced) || errors.Is(err, task.ErrEnded) {
-				break
-			}
-		}
-		r.run = nil
+		p.work(r, protocol)
 	}
+}
+
+// work runs what a worker has claimed or adopted, and reports how it ends.
+func (p *place) work(r *resident, protocol *claim.Protocol) {
+	t := r.run.task
+	command := task.Command(task.Finish{Epoch: t.Epoch})
+	if p.firstEnd != nil && t.Attempt == 1 && t.Life == 0 {
+		command = p.firstEnd(&t, p.now)
+	}
+	if p.now.Before(r.run.stops()) {
+		p.begin(r.run)
+		r.turn("ends", time.Time{})
+	}
+	if !p.now.Before(r.run.stops()) {
+		command = task.Release{Epoch: t.Epoch, Reason: "its lease is not confirmed"}
+	}
+	p.runs = slices.DeleteFunc(p.runs, func(o *stay) bool { return o == r.run })
+	for range 3 {
+		err := protocol.Report(context.Background(), &t, r.run.offer, command)
+		if err == nil || errors.Is(err, task.ErrFenced) || errors.Is(err, task.ErrEnded) {
+			break
+		}
+	}
+	r.run = nil
 }
 
 // begin records that an attempt runs from now on, and checks that no other one does.
 func (p *place) begin(s *stay) {
 	for _, o := range p.runs {
-		if o.task.ID == s.task.ID && !o.of.dead && p.now.Before(o.stops().Add(goneAfter)) {
+		if o.task.ID == s.task.ID && (!o.of.dead || o.outlives) && p.now.Before(o.stops().Add(goneAfter)) {
 			p.fail = fmt.Errorf("%w: %s begins %s, which %s runs", errOverlap, s.of.session, short(s.task.ID), o.of.session)
 		}
 	}
@@ -381,7 +444,7 @@ func (p *place) choices() []choice {
 	}
 	for _, r := range p.actors {
 		c := r.pending
-		if c == nil || r.dead || c.op == "pull" && !p.available(r) || c.op == "waits" && p.waits(r.run) || r.behind != nil && r.behind.claims {
+		if c == nil || r.dead || c.op == "pull" && !p.available(r) || c.op == "waits" && p.waits(r.run) || c.op == "looks" && !p.news(r) || r.behind != nil && r.behind.claims {
 			continue
 		}
 		all = append(all, choice{r.name + " " + c.op, func() { p.goOn(r, answered) }})
@@ -410,7 +473,7 @@ func (p *place) choices() []choice {
 			all = append(all, choice{fmt.Sprintf("offer %d is handed out early", seq), func() { p.early--; p.mem.Redeliver(seq, true) }})
 		}
 	}
-	if p.passes > 0 {
+	if p.passes > 0 && !p.looking() {
 		all = append(all, choice{"time passes", func() { p.passes--; p.pass() }})
 	}
 	return all
@@ -419,6 +482,10 @@ func (p *place) choices() []choice {
 // pass lets time pass, and heartbeats come.
 func (p *place) pass() {
 	p.now = p.now.Add(passing)
+	p.fire()
+	if p.family || p.limited > 0 {
+		p.mem.AppendRaw(events.Fact{Message: 1}, []byte("{}")) // something goes on elsewhere: what is older is the front
+	}
 	for _, r := range p.actors {
 		if r.node != "" && !r.dead && !r.silent {
 			p.beat(r)
@@ -426,15 +493,21 @@ func (p *place) pass() {
 	}
 }
 
+// fire has timers that are due fire as part of a step: a log in memory does so only when it is asked.
+func (p *place) fire() { p.must(p.mem.Timers(context.Background())) }
+
 // over tells whether all tasks have ended and every resident is idle.
 func (p *place) over() bool {
 	for _, r := range p.actors {
-		if !r.dead && r.pending != nil && r.pending.op != "pull" {
+		if !r.dead && r.pending != nil && !r.idle() {
 			return false
 		}
 	}
 	return p.ended()
 }
+
+// idle tells whether a resident waits for something to do.
+func (r *resident) idle() bool { return r.pending.op == "pull" || r.pending.op == "looks" }
 
 // ended tells whether all tasks have.
 func (p *place) ended() bool {
@@ -482,7 +555,12 @@ func (p *place) restart(r *resident) {
 	p.restarts--
 	r.dead = true
 	r.stop()
-	p.arrive(r.node, "b")
+	var left *stay
+	if i := slices.Index(p.runs, r.run); p.adopts && i >= 0 {
+		left = r.run
+		left.outlives = true
+	}
+	p.arrive(r.node, "b", left)
 }
 
 // goOn lets a resident make its call, and run to the next one.
@@ -491,6 +569,7 @@ func (p *place) goOn(r *resident, f fate) {
 	c := r.pending
 	r.fate = f
 	r.pending, _ = r.next()
+	p.fire()
 	saw := fmt.Sprint(c.op, c.task, f, c.err != nil, errors.Is(c.err, events.ErrConflict))
 	switch c.kind {
 	case read:
@@ -500,7 +579,7 @@ func (p *place) goOn(r *resident, f fate) {
 			saw += nameOf(p.everything(), c.seq)
 		}
 	}
-	if r.seen != nil || c.op == "pull" || r.pending == nil || r.pending.op != "pull" {
+	if r.seen != nil || c.op == "pull" || r.pending == nil || !r.idle() {
 		at := time.Time{} // when counts only for what is received, and for the time of an account
 		if c.op == "pull" || strings.HasPrefix(c.op, "read the heartbeat") {
 			at = p.now
@@ -573,6 +652,10 @@ func (p *place) lines() []string {
 			said += e.Session + nameOf(all, e.Offer) + fmt.Sprint(e.TookOver != nil, ago(r.Stored))
 		case task.Queued:
 			said += nameOf(all, e.After)
+		case task.Granted:
+			for _, g := range e.Grants {
+				said += short(g.Task) + nameOf(all, g.Turn)
+			}
 		case task.AttemptLate:
 			said += nameOf(all, e.Epoch)
 		case node.Registered:
@@ -592,6 +675,12 @@ func (p *place) lines() []string {
 		}
 		lines = append(lines, line)
 	}
+	for i := range p.tasks {
+		id := taskID(i + 1)
+		if armed, _ := p.mem.Armed(context.Background(), []task.ID{id}); len(armed) > 0 {
+			lines = append(lines, fmt.Sprint("timer ", short(id), nameOf(all, armed[id].After), ago(armed[id].Due)))
+		}
+	}
 	for _, l := range p.mem.Leases() {
 		lines = append(lines, fmt.Sprint("lease ", nameOf(all, l.Seq), " ", l.Deliveries, l.Left))
 	}
@@ -599,6 +688,9 @@ func (p *place) lines() []string {
 		line := fmt.Sprint("actor ", r.name, r.dead, r.silent, r.claims, r.leaving, ago(r.beaten))
 		if r.pending != nil {
 			line += fmt.Sprint(" before ", r.pending.op, r.pending.task, r.pending.last != 0)
+		}
+		if strings.HasPrefix(r.name, "scheduler") {
+			line += fmt.Sprint(p.news(r))
 		}
 		for _, s := range r.seen {
 			line += fmt.Sprint(" saw ", s.what, ago(s.at))
@@ -616,7 +708,7 @@ func (p *place) judge() error {
 	if p.fail != nil {
 		return p.fail
 	}
-	if err := errors.Join(p.drained(), p.oneKey()); err != nil {
+	if err := errors.Join(p.drained(), p.oneKey(), p.withinLimit(), p.keepsFamily()); err != nil {
 		return err
 	}
 	for i := range p.tasks {
@@ -798,6 +890,11 @@ var worldsThatForget = map[string]small{
 	"a cancel":                     {tasks: 1, workers: 1, cancels: 1, passes: 2, forgets: 1, depth: 16},
 	"a unique key that is held":    {tasks: 1, workers: 1, keyed: waitingTask, passes: 2, forgets: 1, depth: 13},
 	"a unique key that gets free":  {tasks: 1, workers: 1, keyed: taskID(1), passes: 2, forgets: 1, depth: 13},
+	"a retry and its timer":        {tasks: 1, workers: 1, firstEnd: failing, passes: 3, forgets: 1, depth: 17},
+	"a function that sleeps":       {tasks: 1, workers: 1, firstEnd: sleeping, passes: 3, forgets: 1, depth: 17},
+	"a limit":                      {tasks: 2, workers: 1, limited: 1, passes: 2, forgets: 1, swift: true, depth: 16},
+	"a parent that is retried":     {tasks: 1, workers: 1, family: true, firstEnd: failing, reopens: 1, passes: 2, forgets: 1, swift: true, lead: 6, depth: 14},
+	"an adoption":                  {tasks: 1, workers: 1, restarts: 1, adopts: true, passes: 2, forgets: 1, depth: 18},
 	"two tasks, one of which ends": {tasks: 2, workers: 1, passes: 2, forgets: 1, depth: 18},
 }
 
@@ -823,8 +920,11 @@ func TestExplorationFindsFaults(t *testing.T) {
 		{"what waits for its start takes any heartbeat for a confirmation", small{tasks: 1, workers: 2, lost: 1, passes: 4, depth: whole, patient: true}, errOverlap},
 		{"a node says that it drains while it claims", small{tasks: 1, workers: 2, drains: 1, depth: whole, hasty: true}, errDrained},
 		{"the front of the log goes too early", small{tasks: 1, workers: 1, passes: 2, forgets: 1, depth: 18, rash: true}, errForgets},
-		{"a task is carried without its turn", small{tasks: 1, workers: 1, passes: 2, forgets: 1, depth: 18, turnless: true}, errForgets},
+		{"a task is carried without its turn", small{tasks: 1, workers: 1, passes: 2, forgets: 1, depth: 18, loses: noTurn}, errForgets},
 		{"a kind of chain is forgotten: unique keys", small{tasks: 1, workers: 1, keyed: waitingTask, passes: 2, forgets: 1, depth: 18, omits: events.UniqueClaimed}, errForgets},
+		{"a task is carried without the steps of its function", small{tasks: 1, workers: 1, firstEnd: sleeping, passes: 3, forgets: 1, depth: 18, loses: noSteps}, errForgets},
+		{"a task is carried without its holds", small{tasks: 2, workers: 1, limited: 1, passes: 2, forgets: 1, swift: true, depth: 15, loses: noHolds}, errForgets},
+		{"a step goes before its parent", small{tasks: 1, workers: 1, family: true, firstEnd: failing, reopens: 1, passes: 2, forgets: 1, swift: true, lead: 6, depth: 14, orphans: true}, errForgets},
 		{"a node that beats holds all its leases", small{tasks: 1, workers: 2, lost: 1, blind: 1, passes: 1, depth: whole, broken: trustful}, errI2},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -263,7 +263,7 @@ func TestSimulationFindsWhatForgetsTooMuch(t *testing.T) {
 		known uint64 // a seed that shows it
 	}{
 		{"the front goes before what lives there is carried", variant{log: func(p *port) events.Log { return rash{p} }}, 0},
-		{"a task is carried without its turn", variant{log: func(p *port) events.Log { return mangling{p, func(c *task.Carried) { c.Fold.Turn = 0 }} }}, 0},
+		{"a task is carried without its turn", variant{log: func(p *port) events.Log { return mangling{p, noTurn} }}, 0},
 		{"a task is carried without its holds", variant{log: func(p *port) events.Log { return mangling{p, func(c *task.Carried) { c.Fold.Holds = nil }} }}, 0},
 		{"a kind of chain is forgotten: nodes", variant{log: func(p *port) events.Log { return omitting{p, events.NodeCarried} }}, 0},
 		{"a kind of chain is forgotten: queues", variant{log: func(p *port) events.Log { return omitting{p, events.QueueCarried} }}, 0},
@@ -300,7 +300,7 @@ func (l rash) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, 
 
 // mangling carries tasks wrongly.
 type mangling struct {
-	*port
+	events.Log
 	lose func(*task.Carried)
 }
 
@@ -313,12 +313,12 @@ func (l mangling) AppendAll(ctx context.Context, facts []*events.Fact, last []ui
 			facts[i] = &wrong
 		}
 	}
-	return l.port.AppendAll(ctx, facts, last)
+	return l.Log.AppendAll(ctx, facts, last)
 }
 
 // omitting believes that facts of a type are recorded.
 type omitting struct {
-	*port
+	events.Log
 	typ events.Type
 }
 
@@ -326,7 +326,7 @@ func (l omitting) Append(ctx context.Context, f *events.Fact, last uint64) (uint
 	if f.Type == l.typ {
 		return 1, nil
 	}
-	return l.port.Append(ctx, f, last)
+	return l.Log.Append(ctx, f, last)
 }
 
 // hurried sees nothing that comes into the log after a server has looked once.
@@ -371,22 +371,30 @@ func (l pushing) AppendAll(ctx context.Context, facts []*events.Fact, last []uin
 	return seq, err
 }
 
-// forget moves the horizon of a small world once. It reads as if at once: what counts is between which of
-// its writes the others act.
+// forget moves the horizon of a small world once, in one step or in as many as it has writes: it reads as
+// if at once.
 func (p *place) forget(r *resident) {
 	port := &port{p.mem, r.actor}
 	for p.forgets > 0 {
 		r.turn("moves the horizon", time.Time{})
-		f := &scheduler.Forget{Rec: p.recorder(coarse{port}), Log: coarse{port}, Keeping: scheduler.Keeping{Age: time.Second, Least: 1},
+		var log interface {
+			events.Log
+			frontLog
+		} = coarse{port}
+		if p.swift {
+			log = p.mem
+		}
+		f := &scheduler.Forget{Rec: p.recorder(log), Log: log, Keeping: scheduler.Keeping{Age: time.Second, Least: 1},
 			Settle: time.Nanosecond, Wait: func(context.Context, time.Duration) error { return nil }}
-		if p.rash {
+		switch {
+		case p.orphans:
+			f.Log = orphaning{log}
+		case p.rash:
 			f.Rec = p.recorder(rash{port})
-		}
-		if p.turnless {
-			f.Rec = p.recorder(mangling{port, func(c *task.Carried) { c.Fold.Turn = 0 }})
-		}
-		if p.omits != "" {
-			f.Rec = p.recorder(omitting{port, p.omits})
+		case p.loses != nil:
+			f.Rec = p.recorder(mangling{log, p.loses})
+		case p.omits != "":
+			f.Rec = p.recorder(omitting{log, p.omits})
 		}
 		done, err := f.Round(context.Background())
 		if err == nil && done.Horizon.Below == 0 {
@@ -399,10 +407,14 @@ func (p *place) forget(r *resident) {
 // reopen gives the first task another life, if it has ended.
 func (p *place) reopen(r *resident) {
 	rec := p.recorder(&port{p.mem, r.actor})
+	again := ""
+	if p.family {
+		again = task.AllAgain
+	}
 	for range p.reopens {
 		r.turn("thinks", time.Time{})
 		if t, err := rec.Load(context.Background(), taskID(1)); err == nil && t.State.Terminal() {
-			if t, _, err = rec.Do(context.Background(), t, task.Reopen{Reason: "a whim"}); err == nil {
+			if t, _, err = rec.Do(context.Background(), t, task.Reopen{Reason: "a whim", Again: again}); err == nil {
 				_ = rec.Settle(context.Background(), &t) // or the sweep would
 			}
 		}

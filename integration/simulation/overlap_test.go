@@ -40,6 +40,8 @@ type run struct {
 	waits bool
 	// gave is what the steps of its function gave so far; nil for a task without any.
 	gave []string
+	// drawn are the steps that the log gets with the end of the attempt.
+	drawn []task.Step
 }
 
 // Parts of the arithmetic in package worker.

@@ -476,7 +476,7 @@ func (w *workerProcess) command(r *run, stop error) task.Command {
 	if waits, ok := errors.AsType[parks](stop); ok {
 		return waits.Suspend
 	}
-	fail := task.Fail{Epoch: t.Epoch, Class: value.Task, Chance: w.h.rng.Float64()}
+	fail := task.Fail{Epoch: t.Epoch, Class: value.Task, Chance: w.h.rng.Float64(), Drawn: r.drawn}
 	switch {
 	case errors.Is(stop, worker.ErrCancelled):
 		return task.Stopped{Epoch: t.Epoch}
@@ -484,7 +484,7 @@ func (w *workerProcess) command(r *run, stop error) task.Command {
 		fail.Class = value.Timeout
 		return fail
 	case errors.Is(stop, worker.ErrShutdown), errors.Is(stop, worker.ErrLeaseLost):
-		return task.Release{Epoch: t.Epoch, Reason: stop.Error()}
+		return task.Release{Epoch: t.Epoch, Reason: stop.Error(), Drawn: r.drawn}
 	case stop != nil, w.h.rng.IntN(3) == 0:
 		fail.Final = w.h.policies.IntN(12) == 0
 		if w.h.policies.IntN(8) == 0 {
@@ -500,7 +500,7 @@ func (w *workerProcess) command(r *run, stop error) task.Command {
 		if err != nil {
 			panic(err) // it is a list of texts
 		}
-		return task.Finish{Epoch: t.Epoch, Result: result}
+		return task.Finish{Epoch: t.Epoch, Result: result, Drawn: r.drawn}
 	}
 	if w.h.variant.values {
 		return task.Finish{Epoch: t.Epoch, Result: json.RawMessage(oneOf(w.h, values))}

@@ -25,7 +25,7 @@ type Suggestion struct {
 }
 
 // mostSuggestions is the largest number of suggestions.
-const mostSuggestions = 14
+const mostSuggestions = 16
 
 // CompleteQuery suggests completions of the word at the cursor, which is counted in bytes: a key, or a
 // value of its key. Names that begin with the word come before names that contain it elsewhere.
@@ -47,18 +47,20 @@ func CompleteQuery(text string, cursor int, known KnownNames) []Suggestion {
 			before, value = value[:i+1], value[i+1:]
 		}
 		for _, v := range matching(valuesOf(key, known), strings.Trim(value, `"`)) {
-			terms = append(terms, key+":"+before+quoted(v)+" ")
+			terms = append(terms, key+":"+before+Term(v)+" ")
 		}
 	} else {
 		names := keyNames()
-		names[slices.Index(names, paramName)] = paramKey
-		if strings.HasPrefix(word, paramKey) {
-			for _, name := range known.Values["param"] {
-				names = append(names, paramKey+name)
+		for _, of := range partKeys {
+			names[slices.Index(names, of+partName)] = of + "."
+			if strings.HasPrefix(word, of+".") {
+				for _, name := range known.Values[of] {
+					names = append(names, of+"."+name)
+				}
 			}
 		}
 		for _, name := range matching(names, word) {
-			if name == paramKey { // the name of the parameter comes next
+			if strings.HasSuffix(name, ".") { // the name of the part comes next
 				terms = append(terms, name)
 				continue
 			}
@@ -131,8 +133,8 @@ func matching(words []string, part string) []string {
 	return slices.Concat(begin, within)
 }
 
-// quoted is a value in a query's spelling.
-func quoted(value string) string {
+// Term is a value in a query's spelling.
+func Term(value string) string {
 	if strings.ContainsAny(value, " \t\n") {
 		return `"` + strings.ReplaceAll(value, `"`, "") + `"`
 	}

@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -10,11 +11,11 @@ func TestComplete(t *testing.T) {
 	t.Parallel()
 	keys := keyNames()
 	for i := range keys {
-		if keys[i] += ":"; keys[i] == paramName+":" {
-			keys[i] = paramKey
+		if keys[i] += ":"; strings.HasSuffix(keys[i], partName+":") {
+			keys[i] = strings.TrimSuffix(keys[i], "NAME:")
 		}
 	}
-	known := KnownNames{Values: map[string][]string{"job": {"backup", "import", "my job"}, "label": {"env=prod", "env=test"}, "param": {"customer", "date"}}}
+	known := KnownNames{Values: map[string][]string{"job": {"backup", "import", "my job"}, "label": {"env=prod", "env=test"}, "param": {"customer", "date"}, "result": {"rows"}}}
 	for _, c := range []struct {
 		text   string
 		cursor int
@@ -24,6 +25,7 @@ func TestComplete(t *testing.T) {
 		{"st", 2, []string{"state:", "step:"}, "state:"},
 		{"", 0, keys, "state:"},
 		{"param.c", 7, []string{"param.customer:"}, "param.customer:"},
+		{"result.", 7, []string{"result.", "result.rows:"}, "result."},
 		{"job:", 4, []string{"job:backup", "job:import", `job:"my job"`}, "job:backup "},
 		{"job:p", 5, []string{"job:backup", "job:import"}, "job:backup "},
 		{"job:im since:2h", 6, []string{"job:import"}, "job:import since:2h"},

@@ -52,14 +52,8 @@ var Fields = []Field{
 		}
 		return true
 	}},
-	{"Params", "param", "param.NAME:value", "", "", "", ByRow, func(f *Filter, t *task.Task) bool {
-		for name, value := range f.Params {
-			if !HasParam(t.Params, name, value) {
-				return false
-			}
-		}
-		return true
-	}},
+	{"Params", "param", "param.NAME:value", "", "", "", ByRow, func(f *Filter, t *task.Task) bool { return hasParts(t.Params, f.Params) }},
+	{"Results", "result", "result.NAME:value", "", "", "", ByRow, func(f *Filter, t *task.Task) bool { return hasParts(t.Result, f.Results) }},
 	{"Priorities", "priority", "priority:8,9", "priority", "", "with one of these `priorities`: 8,9,10", ByPlace, func(f *Filter, t *task.Task) bool {
 		return len(f.Priorities) == 0 || slices.Contains(f.Priorities, t.Route.Priority())
 	}},

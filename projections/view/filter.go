@@ -55,6 +55,8 @@ type Filter struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Params are parameters that must all be there with these values: texts as they are, anything else as JSON.
 	Params map[string]string `json:"params,omitempty"`
+	// Results are parts of the result that must all be there with these values, as Params.
+	Results map[string]string `json:"results,omitempty"`
 	// Priorities are the priorities it may have: larger means more urgent. Default: any.
 	Priorities []int `json:"priorities,omitempty"`
 	// Batch is the bulk command that last changed the task.
@@ -83,7 +85,17 @@ func (f *Filter) OnlyQueue() (queue string, only bool) {
 	return f.Queue, f.Suspect == nil && !f.Sets(func(k *Field) bool { return k.Name != "Queue" })
 }
 
-// HasParam tells whether parameters have a value under a name. A text is typed as it is, anything else as JSON:
+// hasParts tells whether JSON has all values under their names.
+func hasParts(of json.RawMessage, all map[string]string) bool {
+	for name, typed := range all {
+		if !HasParam(of, name, typed) {
+			return false
+		}
+	}
+	return true
+}
+
+// HasParam tells whether parameters, or a result, have a value under a name. A text is typed as it is, anything else as JSON:
 // equal numbers are equal in any spelling. Dots in the name lead into objects, unless a parameter has that name.
 func HasParam(params json.RawMessage, name, typed string) bool {
 	var all map[string]json.RawMessage

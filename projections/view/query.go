@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,8 +27,10 @@ var QueryKeys = func() (keys []struct{ Name, Example string }) {
 	return keys
 }()
 
-// paramKey begins the key of a parameter, before its name; paramName is such a key in words.
-const paramKey, paramName = "param.", "param.NAME"
+// partKeys are the keys of values that have parts; behind a dot stands the name of a part. partName is it in words.
+var partKeys = []string{"param", "result"}
+
+const partName = ".NAME"
 
 // flagKey is the key of all fields that are true or false.
 const flagKey = "is"
@@ -98,9 +101,9 @@ func term(q *Filter, key, value string, now time.Time) error {
 	if value == "" {
 		return errors.New("nothing stands behind the colon")
 	}
-	param, ofParam := strings.CutPrefix(key, paramKey)
-	if ofParam = ofParam && param != ""; ofParam {
-		key = "param"
+	of, part, _ := strings.Cut(key, ".")
+	if slices.Contains(partKeys, of) && part != "" {
+		key = of
 	}
 	for i := range Fields {
 		k := &Fields[i]
@@ -112,10 +115,10 @@ func term(q *Filter, key, value string, now time.Time) error {
 		case isFlag:
 			*flag = true
 			return nil
-		case key == "param" && !ofParam:
-			return errors.New("want param.NAME:value, such as param.customer:acme")
+		case part == "" && slices.Contains(partKeys, key):
+			return fmt.Errorf("want %s.NAME:value, such as %s.customer:acme", key, key)
 		}
-		return read(field, key, param, value, now)
+		return read(field, key, part, value, now)
 	}
 	if key == flagKey {
 		return unknownWord(value, flags(), "word for is:")
@@ -123,8 +126,8 @@ func term(q *Filter, key, value string, now time.Time) error {
 	return unknownWord(key, keyNames(), "key")
 }
 
-// read adds the value of a term to a field, by its type; param is the name of a parameter.
-func read(field any, key, param, value string, now time.Time) (err error) {
+// read adds the value of a term to a field, by its type; part is the name of a parameter, or of a part of the result.
+func read(field any, key, part, value string, now time.Time) (err error) {
 	switch is := field.(type) {
 	case *[]task.State:
 		*is, err = ParseStates([]string{value})
@@ -133,7 +136,7 @@ func read(field any, key, param, value string, now time.Time) (err error) {
 	case *time.Time:
 		*is, err = ParsePast(value, now)
 	case *map[string]string:
-		pairs := map[string]string{param: value}
+		pairs := map[string]string{part: value}
 		if key == "label" {
 			if pairs, err = placement.ParseLabels([]string{value}); err != nil {
 				return fmt.Errorf("want label:name=value: %w", err)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/service/client"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"millrace/events/jet/definitions"
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/projections/view"
 	"millrace/service/client"
 )

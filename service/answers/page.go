@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"

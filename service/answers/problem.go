@@ -14,7 +14,7 @@ import (
 	"millrace/events/jet/outputs"
 	link "millrace/events/jet/request"
 	"millrace/events/jet/rights"
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"

@@ -180,6 +180,13 @@ func (s *Service) health(_ context.Context, _ nothing) (client.Health, error) {
 
 // horizon says where the log begins. What a server has not done yet of its last move, another one
 // does.
+func (s *Service) noteArchive(ctx context.Context, r client.ArchiveNote) (client.ArchiveNote, error) {
+	if r.Archive == "" || len(r.Segments) == 0 {
+		return r, badRequest{errors.New("an archive and its segments are wanted")}
+	}
+	return r, s.Client.NoteArchive(ctx, r)
+}
+
 func (s *Service) horizon(ctx context.Context, _ nothing) (client.Horizon, error) {
 	store := s.Client.Store()
 	h := client.Horizon{Settings: s.Keeping}

@@ -12,7 +12,7 @@ import (
 	"path"
 	"strings"
 
-	"millrace/files"
+	"millrace/internal/files"
 )
 
 // ErrArchive refuses an archive that is too large.

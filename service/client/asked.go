@@ -16,7 +16,7 @@ import (
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/outputs"
 	"millrace/events/jet/rights"
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/birth"

@@ -9,7 +9,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet"
 	"millrace/events/submit"
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"

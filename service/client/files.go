@@ -13,7 +13,7 @@ import (
 
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/outputs"
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/job"

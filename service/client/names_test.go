@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"millrace/events/jet/rights"
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"

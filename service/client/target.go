@@ -282,15 +282,32 @@ func (c *Client) Horizon(ctx context.Context) (h Horizon, err error) {
 	return h, c.ask(ctx, rights.LogHorizon, struct{}{}, &h)
 }
 
-// ArchiveRemoved records in the log that the caller removes segments of an archive. Only who may do what
-// servers do may write that.
-func (c *Client) ArchiveRemoved(ctx context.Context, archive string, segments []string) error {
+// ArchiveNote says which segments of an archive are removed.
+type ArchiveNote struct {
+	// Archive is its place, as who removes them names it.
+	Archive string `json:"archive"`
+	// Segments are their names.
+	Segments []string `json:"segments"`
+}
+
+// ArchiveRemoved has a server record that the caller removes segments of an archive. If none answers it
+// writes that itself, which only who may do what servers do may.
+func (c *Client) ArchiveRemoved(ctx context.Context, n ArchiveNote) error {
+	err := c.ask(ctx, rights.ArchiveNote, n, &n)
+	if errors.Is(err, jet.ErrNoService) {
+		return c.NoteArchive(ctx, n)
+	}
+	return err
+}
+
+// NoteArchive is [Client.ArchiveRemoved] without a server.
+func (c *Client) NoteArchive(ctx context.Context, n ArchiveNote) error {
 	for {
 		h, err := c.rec.Horizon(ctx)
 		if err != nil {
 			return err
 		}
-		if done, err := c.rec.StepHorizon(ctx, &h, h.Removal(archive, segments)); done || err != nil {
+		if done, err := c.rec.StepHorizon(ctx, &h, h.Removal(n.Archive, n.Segments)); done || err != nil {
 			return err
 		} // else a server has made a step meanwhile
 	}

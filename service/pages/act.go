@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"html/template"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,8 +34,11 @@ func (l *look) act(http.ResponseWriter) error {
 	case !l.caller.Role.May(verb):
 		return answers.ErrRole
 	}
-	back := l.r.Form.Get("back")
+	back, thing := l.r.Form.Get("back"), ""
 	l.r.Form.Del("back")
+	if e := offeredBy(verb); e != nil {
+		thing = l.r.Form.Get(e.Of)
+	}
 	request, err := httpapi.Form(verb, l.r.Form)
 	if err != nil {
 		return err
@@ -48,7 +52,45 @@ func (l *look) act(http.ResponseWriter) error {
 	if verb.Access() == rights.Submitting && json.Unmarshal(answer, &made) == nil && made.ID != "" {
 		back = "/tasks/" + made.ID
 	}
+	if to, err := url.Parse(back); err == nil && undoes[verb] != "" {
+		query := to.Query()
+		query.Set("did", string(verb))
+		query.Set("thing", thing)
+		to.RawQuery = query.Encode()
+		back = to.String()
+	}
 	return elsewhere(back)
+}
+
+// undoes are the verbs that take each other back.
+var undoes = map[rights.Verb]rights.Verb{
+	rights.QueuePause: rights.QueueResume, rights.QueueResume: rights.QueuePause, rights.SchedulePause: rights.ScheduleResume, rights.ScheduleResume: rights.SchedulePause,
+	rights.NodeDrain: rights.NodeUndrain, rights.NodeUndrain: rights.NodeDrain, rights.NodeCordon: rights.NodeUncordon, rights.NodeUncordon: rights.NodeCordon,
+}
+
+// Did is the button that was just pressed, with the label and the address of the one that takes it back; nil for none.
+func (l *look) Did() *button {
+	did, undo := offeredBy(l.did.verb), offeredBy(undoes[l.did.verb])
+	if did == nil || undo == nil || !l.Acts(string(undo.Verb)) {
+		return nil
+	}
+	b := l.button(undo, l.did.thing, nil)
+	b.Label = did.Button.Label
+	return &b
+}
+
+// doneTo is what was done to a thing just before a page is shown.
+type doneTo struct {
+	verb  rights.Verb
+	thing string
+}
+
+// doneIn takes it out of a query.
+func doneIn(query url.Values) doneTo {
+	is := doneTo{rights.Verb(query.Get("did")), query.Get("thing")}
+	query.Del("did")
+	query.Del("thing")
+	return is
 }
 
 // settle waits until lists show what is in the log by now, for a while.
@@ -95,6 +137,14 @@ var offered = sync.OnceValue(func() []answers.Endpoint {
 	slices.SortStableFunc(all, func(a, b answers.Endpoint) int { return cmp.Compare(turnOf(&a), turnOf(&b)) })
 	return all
 })
+
+// offeredBy is the entry of a verb that has a button; nil for none.
+func offeredBy(verb rights.Verb) *answers.Endpoint {
+	if i := slices.IndexFunc(offered(), func(e answers.Endpoint) bool { return e.Verb == verb }); i >= 0 {
+		return &offered()[i]
+	}
+	return nil
+}
 
 // turnOf is where a button stands among others.
 func turnOf(e *answers.Endpoint) int {

@@ -132,3 +132,29 @@ func TestButtonsAreOfTheirVerbs(t *testing.T) {
 		}
 	}
 }
+
+// What can be taken back is offered once, on the page that follows, to who may do it.
+func TestUndo(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.node("w1", ready("w1")...)
+	_, h := p.press(303, "/do/queue.pause?queue=crawl&back=%2Fqueues%3Fcursor%3D", "reason", "for now")
+	to := strings.TrimPrefix(h.Get("Location"), "..")
+	page, _ := p.get(200, to)
+	p.says(page, `action="./do/queue.resume?queue=crawl"`, `<b class="name">crawl</b>`, `name="back" value="/queues`)
+	if strings.Contains(page, "did=") || strings.Count(page, "did") > 2 {
+		t.Errorf("links of the page say again what was done: %s", page)
+	}
+	if _, h = p.press(303, "/do/queue.resume?queue=crawl&back=%2Fqueues"); !strings.Contains(h.Get("Location"), "did=queue.resume") {
+		t.Errorf("it leads to %s", h.Get("Location"))
+	}
+	for _, none := range []string{"/queues", "/queues?did=queue.purge&thing=crawl", "/queues?did=x"} {
+		if page, _ = p.get(200, none); strings.Contains(page, `id="did"`) {
+			t.Errorf("%s offers to take something back", none)
+		}
+	}
+	p.as(rights.Viewer)
+	if page, _ = p.get(200, to); strings.Contains(page, `id="did"`) {
+		t.Error("a viewer may take it back")
+	}
+}

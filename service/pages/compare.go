@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,8 @@ type comparison struct {
 	Changes, Places []view.Change
 	Wrong           string
 	Asked           bool
+	// Printed is what both tasks have printed last; marked are the lines of which the other one has none.
+	Printed []outputPanel
 	// Runs are tasks like it, the newest first, and Moments are facts about it.
 	Runs      []like
 	RunsWrong panel
@@ -54,7 +57,7 @@ const (
 )
 
 // showComparison shows how a task differs from another one, or from its past: unless the caller says
-// otherwise from the moment of the page, or from the run before.
+// otherwise from the moment of the page, from the last good run if it has failed, or from the run before.
 func showComparison(ctx context.Context, l *look) (any, error) {
 	id, err := taskIn(l.r)
 	if err != nil {
@@ -78,6 +81,15 @@ func showComparison(ctx context.Context, l *look) (any, error) {
 	}
 	d.Runs, err = runsLike(ctx, l.View, &d.Of)
 	d.RunsWrong.fail(err)
+	if good, err := l.lastGood(ctx, &d.Of); err == nil && good != nil {
+		i := slices.IndexFunc(d.Runs, func(run like) bool { return run.ID == good.ID })
+		if i < 0 {
+			i, d.Runs = len(d.Runs), append(d.Runs, like{Task: *good})
+		}
+		if d.Runs[i].Is == "" || d.Of.State.Failed() {
+			d.Runs[i].Is = lastGoodRun
+		}
+	}
 	with := strings.TrimSpace(l.Asked("with"))
 	if with == "" && d.From == "" {
 		with = d.offer(l)
@@ -118,28 +130,69 @@ func (d *comparison) compare(ctx context.Context, l *look, with string) (err err
 			d.Changes = append(d.Changes, c)
 		}
 	}
-	return err
+	if err != nil || !l.May(string(rights.TaskOutput)) {
+		return err
+	}
+	d.Printed = make([]outputPanel, 2)
+	for i, t := range []*task.Task{&d.Of, &other} {
+		of := []*graphRow{{Task: *t}}
+		if t.Children != nil {
+			g := &graphData{ID: t.ID}
+			if err := g.read(ctx, l, t, mostBeside); err != nil {
+				return err
+			}
+			of = g.printing(0)
+		}
+		d.Printed[i].interleave(ctx, l, of)
+		d.Printed[i].Of = *t
+	}
+	markOwn(d.Printed[0].Lines, d.Printed[1].Lines)
+	return nil
+}
+
+// digits are what lines may differ in.
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// markOwn marks the lines of each side of which the other side has none but for numbers.
+func markOwn(a, b []line) {
+	in := func(lines []line) map[string]bool {
+		all := map[string]bool{}
+		for i := range lines {
+			all[digits.ReplaceAllString(lines[i].Text, "0")] = true
+		}
+		return all
+	}
+	ofA, ofB := in(a), in(b)
+	for _, side := range []struct {
+		lines []line
+		other map[string]bool
+	}{{a, ofB}, {b, ofA}} {
+		for i := range side.lines {
+			side.lines[i].Mark = !side.other[digits.ReplaceAllString(side.lines[i].Text, "0")]
+		}
+	}
 }
 
 // ofEach are the fields that say which task it is, and its places in the log and in time.
 var ofEach = []string{"id", "head", "seq", "offer", "epoch", "since", "submitted_at", "started_at", "ended_at"}
 
-// offer chooses what the task is compared with: itself since the moment of the page, or the previous
-// run; nothing if there is none.
+// offer chooses what the task is compared with: itself since the moment of the page, the last good run if it has
+// failed, or the previous run; nothing if there is none.
 func (d *comparison) offer(l *look) (with string) {
 	if d.Offered = true; l.Past {
 		d.From = strconv.FormatUint(l.Point.Seq, 10)
 		return ""
 	}
-	for i := range d.Runs {
-		if d.Runs[i].Is == previousRun {
+	for _, is := range []string{lastGoodRun, previousRun} {
+		i := slices.IndexFunc(d.Runs, func(run like) bool { return run.Is == is })
+		if i >= 0 && (is == previousRun || d.Of.State.Failed()) {
 			return string(d.Runs[i].ID)
 		}
 	}
 	return ""
 }
 
-const previousRun = "the previous run"
+const previousRun, lastGoodRun = "the previous run", "the last good run"
 
 // runsLike finds the runs of a task's job before and after it, the newest first, and the task that it
 // is a copy of. Runs like a step are the same step of other runs.

@@ -1,9 +1,11 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"millrace/events/jet/rights"
@@ -11,6 +13,7 @@ import (
 	"millrace/internal/cli/wording"
 	"millrace/projections/view"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -18,9 +21,13 @@ var graphPage = page{name: "graph", path: "/tasks/{id}/graph", verb: rights.Task
 
 // Bounds of what a graph shows.
 const (
-	mostChildren = 30  // of a list; beyond it only failed or running ones are drawn singly
-	mostNodes    = 300 // of the whole; beyond it only those, and what they need or what needs them
-	mostRead     = 5000
+	mostChildren  = 30  // of a list; beyond it only failed or running ones are drawn singly
+	mostNodes     = 300 // of the whole; beyond it only those, and what they need or what needs them
+	mostRead      = 5000
+	mostBelow     = 150 // tasks of which the page of a task reads the graph: one costs about half a millisecond
+	mostBeside    = 60  // as mostNodes, of what stands on the page of its task
+	mostPrinted   = 50  // tasks whose output is interleaved, of which outputsAtOnce are read at once
+	outputsAtOnce = 8
 )
 
 type graphData struct {
@@ -39,8 +46,12 @@ type graphData struct {
 	All    bool
 	// Large tells that there are more children than are read.
 	Large int
+	// Many tells that there are more than mostBelow, for which the page of the task leads to that of the graph.
+	Many bool
 	// Retries are the buttons of the tasks at which a retry continues.
 	Retries []button
+	// Chosen is the task whose output stands beside the graph; "" for none, or all.
+	Chosen task.ID
 }
 
 // graphRow is a task of a whole in a list.
@@ -74,28 +85,119 @@ func showGraph(ctx context.Context, l *look) (any, error) {
 		}
 		d.Views = append(d.Views, tab{Name: as, Link: l.Here("as", asked), Here: as == d.As})
 	}
+	if err := d.read(ctx, l, &root, mostNodes); err != nil {
+		return nil, err
+	}
+	if d.As == "gantt" {
+		d.gantt(l.Now)
+	}
+	return d, nil
+}
+
+// read reads a task and its descendants, and lays them out. Of more than most the notable ones stand singly.
+func (d *graphData) read(ctx context.Context, l *look, root *task.Task, most int) error {
 	if root.Children != nil && len(root.Children.Names) > mostRead {
 		d.Large = len(root.Children.Names)
-		return d, nil
+		return nil
 	}
-	tree, err := view.Tree(ctx, l.View, l.View, id)
+	tree, err := view.Tree(ctx, l.View, l.View, root.ID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	whole := nodeOf(&tree, l.Now)
 	shown := whole
 	if !d.All {
-		shown, d.Folded = folded(whole)
+		shown, d.Folded = foldBelow(whole, sizeOf(&whole) > most || l.Asked("fold") == "most")
 	}
 	d.rows(&tree, "", "", 0, l.Now, namesIn(&shown))
 	d.Retries = d.retries(l)
-	switch d.As {
-	case "graph":
-		d.Drawing = term.Draw(&shown)
-	case "gantt":
-		d.gantt(l.Now)
+	d.Drawing = term.Draw(&shown)
+	return nil
+}
+
+// manyBelow tells whether more than mostBelow tasks are below one. Their ids follow from its, and lie together with those
+// of others of its millisecond, of which it looks at a thousand.
+func (l *look) manyBelow(ctx context.Context, id task.ID) bool {
+	from, to := task.DerivedRange(id)
+	from += task.ID(strings.Repeat("0", max(len(id)-len(from), 0)))
+	below := map[task.ID]bool{id: true}
+	for _, most := range []int{mostBelow + 1, view.MaxLimit} {
+		page, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{After: from, OldestFirst: true, Limit: most}})
+		if n := len(page.Tasks); err != nil || n <= mostBelow || page.Tasks[mostBelow].ID >= to {
+			return false
+		}
+		for before := 0; before < len(below); { // a child may stand before its parent
+			before = len(below)
+			for i := range page.Tasks {
+				if t := &page.Tasks[i]; below[t.Parent] {
+					below[t.ID] = true
+				}
+			}
+		}
 	}
-	return d, nil
+	return len(below)-1 > mostBelow
+}
+
+// Beside tells whether the graph leaves room for the output beside it, Wide whether it does in a wide window.
+func (d *graphData) Beside() bool { return d.Drawing.Width < 760 }
+
+// Wide is explained at Beside.
+func (d *graphData) Wide() bool { return d.Drawing.Width < 1100 }
+
+// Row is that of a task; nil if it is not shown.
+func (d *graphData) Row(id task.ID) *graphRow {
+	if i := slices.IndexFunc(d.Rows, func(r graphRow) bool { return r.ID == id }); i >= 0 {
+		return &d.Rows[i]
+	}
+	return nil
+}
+
+// printing are the tasks from one on that run a program themselves, and have begun: it, and those below it.
+func (d *graphData) printing(from int) (all []*graphRow) {
+	for i := from; i < len(d.Rows) && (i == from || d.Rows[i].Depth > d.Rows[from].Depth); i++ {
+		if r := &d.Rows[i]; r.Task.Children == nil && !r.StartedAt.IsZero() {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// choose chooses the tasks whose output is shown: with "all" all of them, or the asked one, for a parent those
+// below it; else the first that has failed, or one that runs, or the last that began.
+func (d *graphData) choose(asked string) []*graphRow {
+	if asked == allSteps {
+		return d.printing(0)
+	}
+	if i := slices.IndexFunc(d.Rows, func(r graphRow) bool { return string(r.ID) == asked }); i >= 0 {
+		d.Chosen = d.Rows[i].ID
+		if d.Rows[i].Task.Children == nil {
+			return []*graphRow{&d.Rows[i]}
+		}
+		return d.printing(i)
+	}
+	rank := func(r *graphRow) int {
+		switch {
+		case r.Depth == 0: // a function prints itself
+			return 2
+		case r.State.Failed():
+			return 0
+		case r.State.Terminal():
+			return 3
+		}
+		return 1
+	}
+	all := d.printing(0)
+	slices.SortStableFunc(all, func(a, b *graphRow) int {
+		if by := cmp.Compare(rank(a), rank(b)); by != 0 || rank(a) == 0 {
+			return by
+		}
+		return b.StartedAt.Compare(a.StartedAt)
+	})
+	all = all[:min(len(all), 1)]
+	for _, r := range all {
+		d.Chosen = r.ID
+	}
+	return all
 }
 
 // begun returns when the first descendant of a row started; zero if none has.
@@ -106,14 +208,6 @@ func (d *graphData) begun(of int) (first time.Time) {
 		}
 	}
 	return first
-}
-
-// Axis are the quarters of the time of the lanes, as spans since it began.
-func (d *graphData) Axis() (quarters []time.Duration) {
-	for i := range 5 {
-		quarters = append(quarters, d.To.Sub(d.From)*time.Duration(i)/4)
-	}
-	return quarters
 }
 
 // retries are the buttons of the descendants at which a retry continues.
@@ -134,10 +228,13 @@ func (d *graphData) retries(l *look) (all []button) {
 	return all
 }
 
-// StepLink leads to a task of a graph; "" for anything else.
+// StepLink leads to a task of a graph, or to its output on this page; "" for anything else.
 func (l *look) StepLink(id task.ID) string {
 	if _, err := task.ParseID(string(id)); err != nil {
 		return ""
+	}
+	if l.of.name == taskPage.name {
+		return l.Self() + "?" + l.keeping("at", "fold", "step", string(id)) + "#printed"
 	}
 	return l.Link("tasks", string(id))
 }
@@ -146,9 +243,12 @@ func (l *look) StepLink(id task.ID) string {
 func nodeOf(b *view.Branch, now time.Time) term.Node {
 	t := &b.Task
 	n := term.Node{ID: t.ID, Name: b.Name, State: t.State, Text: "not made yet"}
-	if n.Name == "" || b.Spawned {
+	if item, ok := t.Item(); ok && n.Name != "" {
+		n.Name = item // says more than its place in the list
+	} else if n.Name == "" || b.Spawned {
 		n.Name = t.What()
 	}
+	n.Handler = slices.Contains([]string{job.OnSuccess, job.OnFailure, job.OnCancel, job.OnExit}, b.Name)
 	if t.State != task.Unknown {
 		n.Text = wording.State(t.State, t.Reason)
 		if took := tookOf(t, now); took > 0 {
@@ -172,14 +272,7 @@ func nodeOf(b *view.Branch, now time.Time) term.Node {
 func stepsOf(t *task.Task, children []term.Node, now time.Time) (steps []term.Node) {
 	called := map[task.ID]bool{}
 	for _, k := range t.Durable.Taken() {
-		id := func(place int) task.ID { return task.ID(fmt.Sprintf("%s step %d", t.ID, place)) }
-		n := term.Node{ID: id(k.Place), Name: wording.StepName(&k.Step), Text: k.Is, State: k.State()}
-		if took := k.Lasted(now); took > 0 {
-			n.Text = wording.Words(k.Kind, k.Is, wording.Span(took))
-		}
-		if k.Place > 1 {
-			n.Needs = []task.Need{{Task: id(k.Place - 1)}}
-		}
+		n := wording.StepNode(t.ID, &k, now)
 		for _, child := range k.Children {
 			if i := slices.IndexFunc(children, func(c term.Node) bool { return c.ID == child }); i >= 0 {
 				n.Children, called[child] = append(n.Children, children[i]), true
@@ -212,12 +305,8 @@ func notable(n *term.Node) bool {
 	return slices.ContainsFunc(n.Children, func(c term.Node) bool { return notable(&c) })
 }
 
-// folded reduces a graph: in long lists, and everywhere in a large graph, it keeps notable nodes
-// and their neighbours, and counts the others by their states.
-func folded(root term.Node) (shown term.Node, n int) {
-	return foldBelow(root, sizeOf(&root) > mostNodes)
-}
-
+// foldBelow reduces a graph: in long lists, and everywhere in a large graph, it keeps notable nodes and their
+// neighbours, and counts the others by their states.
 func foldBelow(of term.Node, large bool) (term.Node, int) {
 	keep := func(*term.Node) bool { return true }
 	list := !slices.ContainsFunc(of.Children, func(c term.Node) bool { return len(c.Needs) > 0 && beside(&c, of.Children) })
@@ -321,7 +410,11 @@ func (d *graphData) rows(b *view.Branch, above, name string, depth int, now time
 		above = path + "/"
 	}
 	for i := range b.Branches {
-		d.rows(&b.Branches[i], above, b.Branches[i].Name, depth+1, now, shown)
+		name := b.Branches[i].Name
+		if item, ok := b.Branches[i].Task.Item(); ok && name != "" {
+			name = item
+		}
+		d.rows(&b.Branches[i], above, name, depth+1, now, shown)
 	}
 }
 

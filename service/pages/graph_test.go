@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events"
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
@@ -17,6 +19,8 @@ import (
 	"millrace/service/answers"
 	"millrace/service/httpapi"
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/output"
 	"millrace/task/value"
 )
 
@@ -61,16 +65,18 @@ func TestGraphOfSteps(t *testing.T) {
 	}
 }
 
+func foldAt(root term.Node) (term.Node, int) { return foldBelow(root, sizeOf(&root) > mostNodes) }
+
 func TestFold(t *testing.T) {
 	t.Parallel()
-	if shown, n := folded(listOf(mostChildren, 0)); n != 0 || len(shown.Children) != mostChildren {
+	if shown, n := foldAt(listOf(mostChildren, 0)); n != 0 || len(shown.Children) != mostChildren {
 		t.Errorf("of a short list %d are folded", n)
 	}
-	shown, n := folded(listOf(2000, 1000))
+	shown, n := foldAt(listOf(2000, 1000))
 	if want := []string{"0 error", "1000 error", "1,998 more finished"}; n != 1998 || !slices.Equal(namesOf(shown.Children), want) {
 		t.Errorf("of a list %d are folded: %q", n, namesOf(shown.Children))
 	}
-	if shown, n = folded(listOf(200, 1)); n != 200-mostChildren || len(shown.Children) != mostChildren+1 {
+	if shown, n = foldAt(listOf(200, 1)); n != 200-mostChildren || len(shown.Children) != mostChildren+1 {
 		t.Errorf("where all have failed %d are folded, %d are shown", n, len(shown.Children))
 	}
 	// A chain: a small one is shown whole; of a large one, the failed step, what it needs and what
@@ -83,17 +89,17 @@ func TestFold(t *testing.T) {
 		root.Children[failed].State = task.Error
 		return root
 	}
-	if shown, n = folded(chain(100, 50)); n != 0 || len(shown.Children) != 100 {
+	if shown, n = foldAt(chain(100, 50)); n != 0 || len(shown.Children) != 100 {
 		t.Errorf("of a chain %d are folded", n)
 	}
-	shown, n = folded(chain(400, 50))
+	shown, n = foldAt(chain(400, 50))
 	if want := []string{"49 finished", "50 error", "51 finished", "397 more finished"}; n != 397 || !slices.Equal(namesOf(shown.Children), want) {
 		t.Errorf("of a long chain %d are folded: %q", n, namesOf(shown.Children))
 	}
 	// A list in a graph is folded by itself, and no folded part hides a failure.
 	root := term.Node{ID: "r", Children: []term.Node{{ID: "a", Name: "a", State: task.Finished}, listOf(100, 99)}}
 	root.Children[1].Needs = []task.Need{{Task: "a"}}
-	if shown, n = folded(root); n != 98 || len(shown.Children) != 2 || len(shown.Children[1].Children) != 3 {
+	if shown, n = foldAt(root); n != 98 || len(shown.Children) != 2 || len(shown.Children[1].Children) != 3 {
 		t.Errorf("of a list in a graph %d are folded: %+v", n, shown)
 	}
 }
@@ -162,7 +168,7 @@ func TestGantt(t *testing.T) {
 		{Depth: 1, Task: task.Task{ID: "d", State: task.Cancelled, Reason: value.Skipped, SubmittedAt: at(40), Since: at(40)}},
 	}}
 	d.gantt(at(100))
-	if !d.From.Equal(at(0)) || !d.To.Equal(at(100)) || len(d.Lanes) != 5 || !d.Lanes[4].Skipped || d.Lanes[1].Skipped || d.Axis()[1] != 25*time.Second {
+	if !d.From.Equal(at(0)) || !d.To.Equal(at(100)) || len(d.Lanes) != 5 || !d.Lanes[4].Skipped || d.Lanes[1].Skipped || axisOf(d.From, d.To)[1] != 25*time.Second {
 		t.Fatalf("%v to %v, %d lanes", d.From, d.To, len(d.Lanes))
 	}
 	type place struct{ x, width float64 }
@@ -175,6 +181,100 @@ func TestGantt(t *testing.T) {
 		}
 		if got := d.Lanes[i]; !slices.Equal(places(got.Waits), want.waits) || !slices.Equal(places(got.Bars), want.bars) {
 			t.Errorf("lane %d is %+v, want %+v", i, got, want)
+		}
+	}
+}
+
+// The page of a whole shows its graph, its time line and a list, whatever the names of steps, and chooses the output.
+func TestRunOfSteps(t *testing.T) {
+	t.Parallel()
+	s := New(&httpapi.Server{})
+	start := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	tree := whole(start)
+	l := s.newLook(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/tasks/x", nil), httpapi.Caller{Name: "ada", Role: rights.Operator}, &taskPage, url.Values{})
+	l.Sight = &answers.Sight{Now: start.Add(time.Minute)}
+	node := nodeOf(&tree, l.Now)
+	g := &graphData{ID: tree.Task.ID, Drawing: term.Draw(&node)}
+	g.rows(&tree, "", "", 0, l.Now, namesIn(&node))
+	g.gantt(l.Now)
+	if is := g.choose(""); len(is) != 1 || !is[0].State.Failed() || g.Chosen != is[0].ID {
+		t.Errorf("by itself it shows the output of %+v", is)
+	}
+	if is := g.choose(string(tree.Branches[2].Task.ID)); len(is) != 1 || is[0].ID != tree.Branches[2].Task.ID {
+		t.Errorf("asked for a step it shows the output of %+v", is)
+	}
+	for _, all := range []string{allSteps, string(tree.Task.ID)} {
+		if is := g.choose(all); len(is) != len(hostile) {
+			t.Errorf("asked for %s it shows the output of %d tasks", all, len(is))
+		}
+	}
+	data := &taskData{Task: tree.Task, Graph: g, Lanes: g.Lanes, From: g.From, To: g.To}
+	data.Output.Several, data.Output.Lines = 2, []line{{Step: hostile[0]}}
+	l.Data = data
+	page, err := s.shapes()["task"].whole(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	(&place{T: t}).harmless("the run", string(page))
+	for _, want := range []string{`class="steps"`, `class="lanes"`, `class="phone"`, `href="./x?step=` + string(tree.Branches[1].Task.ID) + `#printed"`, `class="by"`, `href="../tasks/` + string(tree.Branches[1].Task.ID)} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the run does not have %s", want)
+		}
+	}
+}
+
+// What several tasks have printed stands in the order of time: the end of it, or the beginning.
+func TestInterleaved(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	start := p.client.Now()
+	rows := []*graphRow{{Path: "a"}, {Path: "b"}}
+	for i, r := range rows {
+		r.ID = p.submit(command("date"))
+		b := output.Lines{Task: r.ID, Attempt: 1, Epoch: 5}
+		for n := range shownLines {
+			b.Lines = append(b.Lines, output.Line{N: n + 1, Stream: output.Stdout, At: start.Add(time.Duration(2*n+i) * time.Millisecond), Text: fmt.Sprintf("%s %d", r.Path, n+1)})
+		}
+		if err := p.store.Print(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for query, want := range map[string][2]string{"": {"a 101", "b 200"}, "from=1": {"a 1", "b 100"}} {
+		values, _ := url.ParseQuery(query)
+		l := p.newLook(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/tasks/x", nil), httpapi.Caller{Name: "ada", Role: rights.Operator}, &taskPage, values)
+		var out outputPanel
+		if err := l.see(t.Context(), func(ctx context.Context) error { out.interleave(ctx, l, rows); return nil }); err != nil || out.Wrong != nil {
+			t.Fatal(err, out.Wrong)
+		}
+		if n := len(out.Lines); n != shownLines || out.Total != 2*shownLines || out.Lines[0].Text != want[0] || out.Lines[n-1].Text != want[1] || !slices.IsSortedFunc(out.Lines, func(a, b line) int { return a.At.Compare(b.At) }) {
+			t.Errorf("%q: %d lines of %d, %q to %q", query, n, out.Total, out.Lines[0].Text, out.Lines[n-1].Text)
+		}
+	}
+}
+
+// The page of a task with many below it does not read them all: it leads to the page of their graph.
+func TestManyBelow(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for most, want := range map[int]bool{mostBelow: false, mostBelow + 1: true} {
+		root := task.ID(events.NewID(p.client.Now()))
+		now := p.client.Now()
+		for i := range most {
+			id := birth.ChildID(root, fmt.Sprint(i))
+			f := &events.Fact{ID: events.NewID(now), At: now, Type: events.TypeOf(task.Submitted{}), Task: id, Event: task.Submitted{Work: task.Work{Spec: command("date").Spec, Parent: root, Route: "default.5"}}}
+			if _, err := p.store.Append(t.Context(), f, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.seen()
+		l := p.newLook(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/tasks/x", nil), httpapi.Caller{Name: "ada", Role: rights.Operator}, &taskPage, url.Values{})
+		if err := l.see(t.Context(), func(ctx context.Context) error {
+			if is := l.manyBelow(ctx, root); is != want {
+				t.Errorf("of %d below one it says %v", most, is)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -2,7 +2,9 @@ package pages
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"millrace/events"
@@ -197,6 +199,47 @@ func stripOf(runs []view.Run, most, height int) strip {
 	return s
 }
 
+// small is a small line of what tasks have used, the oldest first.
+type small struct {
+	Name, Points, Last, Most string
+}
+
+// Sizes of a small line.
+const (
+	smallPitch  = 4
+	smallHeight = 24
+)
+
+// smalls are the small lines of tasks, which are sorted by age, the youngest first: of their memory, and of the time of
+// processors. There are none of fewer than two that were measured.
+func smalls(tasks []task.Task) (all []small) {
+	for _, of := range []struct {
+		name string
+		is   func(u *task.Usage) int64
+		text func(int64) string
+	}{
+		{"memory", func(u *task.Usage) int64 { return u.MaxMemory }, wording.ByteCount},
+		{"processor", func(u *task.Usage) int64 { return int64(u.UserTime + u.SystemTime) }, func(n int64) string { return wording.Span(time.Duration(n)) }},
+	} {
+		var values []int64
+		for i := range slices.Backward(tasks) {
+			if u := tasks[i].Usage; u != nil && of.is(u) > 0 {
+				values = append(values, of.is(u))
+			}
+		}
+		if len(values) < 2 {
+			continue
+		}
+		most := slices.Max(values)
+		var points strings.Builder
+		for i, v := range values {
+			fmt.Fprintf(&points, "%d,%d ", i*smallPitch, smallHeight-1-int(float64(v)/float64(most)*(smallHeight-2)))
+		}
+		all = append(all, small{of.name, strings.TrimSpace(points.String()), of.text(values[len(values)-1]), of.text(most)})
+	}
+	return all
+}
+
 type jobData struct {
 	definitions.StoredJob
 	// Text is its file.
@@ -211,6 +254,7 @@ type jobData struct {
 	Forgot  figures // the tasks that the log has forgotten
 	Strip   strip
 	Latest  []task.Task
+	Smalls  []small
 	RunsBad panel
 	Grid    gridData
 }
@@ -248,9 +292,9 @@ func showJob(ctx context.Context, l *look) (any, error) {
 	d.Grid = l.grid(ctx, client.GridRequest{Job: name})
 	runs, err := view.Runs(ctx, l.View, view.Filter{Job: name, Roots: true, Limit: countedJobRuns})
 	d.RunsBad.fail(err)
-	latest, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: name, Roots: true, Limit: shownRuns}})
+	latest, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: name, Roots: true, Limit: shownBars}})
 	d.RunsBad.fail(err)
-	d.Runs, d.Strip, d.Latest = figuresOf(runs), stripOf(runs, shownBars, barHeight), latest.Tasks
+	d.Runs, d.Strip, d.Latest, d.Smalls = figuresOf(runs), stripOf(runs, shownBars, barHeight), latest.Tasks[:min(len(latest.Tasks), shownRuns)], smalls(latest.Tasks)
 	if sums, ok := l.Sums.(view.Tallied); ok {
 		all, err := sums.Tallies(ctx)
 		d.RunsBad.fail(err)

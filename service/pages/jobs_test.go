@@ -344,3 +344,16 @@ func TestStrip(t *testing.T) {
 		t.Errorf("no tasks have the bars %+v", none)
 	}
 }
+
+// The small lines of tasks go from the oldest to the youngest of those that were measured, as high as the highest.
+func TestSmallLines(t *testing.T) {
+	t.Parallel()
+	used := func(memory int64) task.Task { return task.Task{Usage: &task.Usage{MaxMemory: memory}} }
+	if all := smalls([]task.Task{used(1 << 20), {}}); all != nil {
+		t.Errorf("of one that was measured there is %+v", all)
+	}
+	all := smalls([]task.Task{used(1 << 20), {}, used(4 << 20), used(0), used(2 << 20)})
+	if len(all) != 1 || all[0] != (small{"memory", "0,12 4,1 8,18", "1.0 MiB", "4.0 MiB"}) {
+		t.Errorf("it is %+v", all)
+	}
+}

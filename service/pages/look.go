@@ -47,12 +47,13 @@ type look struct {
 	of     *page
 	query  url.Values
 	typed  url.Values // in the form of the page
+	did    doneTo     // what led to the page
 	path   string     // of the request, escaped
 	r      *http.Request
 }
 
 func (s *Site) newLook(r *http.Request, c httpapi.Caller, p *page, query url.Values) *look {
-	return &look{Sight: &answers.Sight{}, Title: p.entry, At: query.Get("at"), site: s, caller: c, of: p, query: query, typed: r.PostForm, path: r.URL.EscapedPath(), r: r, Live: follows(r)}
+	return &look{Sight: &answers.Sight{}, Title: p.entry, At: query.Get("at"), site: s, caller: c, of: p, did: doneIn(query), query: query, typed: r.PostForm, path: r.URL.EscapedPath(), r: r, Live: follows(r)}
 }
 
 // base leads from a path to where the pages begin. Links begin with it and never with a slash: so
@@ -140,6 +141,18 @@ func (l *look) Here(pairs ...string) string {
 		}
 	}
 	return l.Self() + "?" + query.Encode()
+}
+
+// keeping is some of the query of this page: names, and then a pair of a name and its new value.
+func (l *look) keeping(names ...string) string {
+	last := len(names) - 1
+	query := url.Values{names[last-1]: {names[last]}}
+	for _, name := range names[:last-1] {
+		if l.query.Has(name) {
+			query[name] = l.query[name]
+		}
+	}
+	return query.Encode()
 }
 
 // Self leads to this page without its query, which forms add.
@@ -427,31 +440,34 @@ const shownName = 60
 
 // functions are the functions of templates beside the methods of a look.
 var functions = template.FuncMap{
-	"span":    func(d any) string { return wording.Span(durationOf(d)) },
-	"took":    func(from, to time.Time) string { return wording.Span(max(to.Sub(from), 0)) },
-	"json":    pretty,
-	"field":   fieldOf,
-	"pairs":   wording.Pairs,
-	"short":   func(id any) string { return task.ID(fmt.Sprint(id)).Short() },
-	"brief":   brief,
-	"clocks":  clocks,
-	"flat":    wording.Flat,
-	"there":   there,
-	"hyphen":  func(text string) string { return strings.ReplaceAll(text, " ", "-") },
-	"nextOf":  nextOfDead,
-	"code":    func(t task.Task) string { return wording.Code(&t) },
-	"said":    func(t task.Task) string { return wording.Said(&t) },
-	"icon":    func(state any) string { return icons[fmt.Sprint(state)] },
-	"cut":     func(text string) string { return term.Cut(text, shownName) },
-	"count":   count,
-	"capital": capital,
-	"text":    func(v any) string { return fmt.Sprint(v) },
-	"dict":    dict,
-	"clock":   func(at int64) string { return time.Unix(at, 0).UTC().Format(time.TimeOnly) },
-	"missing": wording.Missing,
-	"split":   func(text string) []string { return strings.Split(text, "`") },
-	"odd":     func(n int) bool { return n%2 == 1 },
-	"join":    func(list []string) string { return strings.Join(list, ", ") },
+	"span":      func(d any) string { return wording.Span(durationOf(d)) },
+	"took":      func(from, to time.Time) string { return wording.Span(max(to.Sub(from), 0)) },
+	"json":      pretty,
+	"field":     fieldOf,
+	"pairs":     wording.Pairs,
+	"short":     func(id any) string { return task.ID(fmt.Sprint(id)).Short() },
+	"brief":     brief,
+	"clocks":    clocks,
+	"flat":      wording.Flat,
+	"there":     there,
+	"hyphen":    func(text string) string { return strings.ReplaceAll(text, " ", "-") },
+	"nextOf":    nextOfDead,
+	"code":      func(t task.Task) string { return wording.Code(&t) },
+	"said":      func(t task.Task) string { return wording.Said(&t) },
+	"icon":      func(state any) string { return icons[fmt.Sprint(state)] },
+	"cut":       func(text string) string { return term.Cut(text, shownName) },
+	"count":     count,
+	"capital":   capital,
+	"text":      func(v any) string { return fmt.Sprint(v) },
+	"dict":      dict,
+	"clock":     func(at int64) string { return time.Unix(at, 0).UTC().Format(time.TimeOnly) },
+	"missing":   wording.Missing,
+	"axis":      axisOf,
+	"bytes":     wording.ByteCount,
+	"processor": func(u *task.Usage) time.Duration { return (u.UserTime + u.SystemTime).Std() },
+	"split":     func(text string) []string { return strings.Split(text, "`") },
+	"odd":       func(n int) bool { return n%2 == 1 },
+	"join":      func(list []string) string { return strings.Join(list, ", ") },
 }
 
 func durationOf(d any) time.Duration {

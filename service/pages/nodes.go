@@ -36,7 +36,7 @@ func showNodes(ctx context.Context, l *look) (any, error) {
 	d := &nodesData{}
 	page, err := l.nodes(ctx)
 	d.set(page.Nodes, err)
-	d.columns = term.Choose(wording.NodeColumns(l.Now, l.Past), "node", "state", "since", "busy", "queues", "sessions", "flap", "next step")
+	d.columns = term.Choose(wording.NodeColumns(l.Now, l.Past), "node", "state", "since", "busy", "queues", "sessions", "flap", "version", "next step")
 	d.Unserved = page.Unserved
 	return d, nil
 }
@@ -48,9 +48,12 @@ func (l *look) nodes(ctx context.Context) (client.NodePage, error) {
 
 type nodeData struct {
 	client.NodeView
-	Order     string
-	Buttons   []button
-	Running   table[task.Task]
+	Order   string
+	Buttons []button
+	Running table[task.Task]
+	// Latest are its tasks of the last hours, of which Smalls has what they used.
+	Latest    table[task.Task]
+	Smalls    []small
 	Stretches []bar
 	From      time.Time
 	Ups       int
@@ -79,6 +82,10 @@ func showNode(ctx context.Context, l *look) (any, error) {
 	d.Buttons = l.buttons("nodes", string(id), &d.NodeView)
 	page, err := l.tasks(ctx, client.ListRequest{Filter: view.Filter{Node: string(id), States: []task.State{task.Running, task.Cancelling}, Limit: shownOfNode}, Progress: true})
 	d.Running.set(page.Tasks, err)
+	latest, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Node: string(id), Since: d.From, Limit: shownBars}})
+	d.Latest.set(latest.Tasks, err)
+	d.Smalls = smalls(latest.Tasks)
+	d.Latest.cut(shownRuns)
 	for _, s := range stretches(id, records, d.From, l.Now) {
 		b := span{d.From, l.Now}.bar(s.From, s.To, 1, s.State.String()+" for "+wording.Span(s.To.Sub(s.From)))
 		b.State = s.State.String()

@@ -9,8 +9,11 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/term"
@@ -42,6 +45,9 @@ type outputPanel struct {
 	Last uint64
 	// Follow tells whether more may come.
 	Follow bool
+	// Of is whose output it is; nothing if the lines of several tasks are interleaved, of which Several tells how many.
+	Of      task.Task
+	Several int
 }
 
 // line is a line of output as it is shown.
@@ -51,6 +57,8 @@ type line struct {
 	// Over is what a terminal would no longer show of the line; see [output.Shown].
 	Over template.HTML
 	Mark bool
+	// Step is the task that printed it, if there are several.
+	Step string
 }
 
 // To is the number of the last line shown.
@@ -60,6 +68,7 @@ func (p *outputPanel) To() int { return p.Lines[len(p.Lines)-1].Number }
 func (p *outputPanel) Levels() []string { return output.Levels() }
 
 func (p *outputPanel) find(ctx context.Context, l *look, t *task.Task) error {
+	p.Of = *t
 	if !l.caller.Role.May(rights.TaskOutput) {
 		p.fail(answers.ErrRole)
 		return nil
@@ -111,6 +120,57 @@ func (p *outputPanel) find(ctx context.Context, l *look, t *task.Task) error {
 		p.Later = lines[n-1].Number + 1
 	}
 	return nil
+}
+
+// allSteps asks for the interleaved output of all steps.
+const allSteps = "all"
+
+// interleave reads the last lines of all that the tasks have printed, or with from the first ones, in the order of
+// time.
+func (p *outputPanel) interleave(ctx context.Context, l *look, tasks []*graphRow) {
+	if !l.caller.Role.May(rights.TaskOutput) {
+		p.fail(answers.ErrRole)
+		return
+	}
+	first := l.Asked("from") != ""
+	if left := len(tasks) - mostPrinted; left > 0 {
+		p.Missed = fmt.Sprintf("Of %s tasks the first %d are shown.", count(len(tasks)), mostPrinted)
+		tasks = tasks[:mostPrinted]
+	}
+	p.Several = len(tasks)
+	each := make([]outputPanel, len(tasks))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(outputsAtOnce)
+	for i, t := range tasks {
+		g.Go(func() error {
+			printout, err := l.Printout(ctx, t.ID)
+			if err != nil {
+				return err
+			}
+			from := 1
+			if !first {
+				from = max(printout.Lines-shownLines+1, 1)
+			}
+			lead, lines, err := printout.Window(ctx, from, shownLines)
+			each[i].Total, each[i].Lines = printout.Lines, p.drawn(lead, lines)
+			return err
+		})
+	}
+	p.fail(g.Wait())
+	for i := range each {
+		p.Total += each[i].Total
+		for j := range each[i].Lines {
+			each[i].Lines[j].Step = tasks[i].Path
+		}
+		p.Lines = append(p.Lines, each[i].Lines...)
+		p.Follow = p.Follow || !l.Past && !tasks[i].State.Terminal()
+	}
+	slices.SortStableFunc(p.Lines, func(a, b line) int { return a.At.Compare(b.At) })
+	if n := len(p.Lines); first {
+		p.Lines = p.Lines[:min(n, shownLines)]
+	} else {
+		p.Lines = p.Lines[max(n-shownLines, 0):]
+	}
 }
 
 func matchOf(query url.Values) output.Match {
@@ -194,7 +254,7 @@ func (p *outputPanel) drawn(lead, lines []client.NumberedLine) []line {
 		if !less {
 			over = ""
 		}
-		all[i] = line{lines[i], pen.Draw(shown), over, lines[i].Number == p.Line}
+		all[i] = line{NumberedLine: lines[i], HTML: pen.Draw(shown), Over: over, Mark: lines[i].Number == p.Line}
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/events/jet/rights"
+	"millrace/task"
 	"millrace/task/output"
 )
 
@@ -81,4 +82,29 @@ func TestOutput(t *testing.T) {
 	if page, _ := p.get(200, of); strings.Contains(page, "line 900") {
 		t.Error("a submitter reads what was printed")
 	}
+}
+
+// Two tasks are compared by what they have printed, too: marked are lines that only one has, whatever their numbers.
+func TestOutputsSideBySide(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	print := func(texts ...string) task.ID {
+		id := p.submit(command("date"))
+		b := output.Lines{Task: id, Attempt: 1, Epoch: 5}
+		for i, text := range texts {
+			b.Lines = append(b.Lines, output.Line{N: i + 1, Stream: output.Stdout, At: time.Now(), Text: text})
+		}
+		if err := p.store.Print(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	a, b := print("read 7 rows", "disk <full>"), print("read 12 rows", "done")
+	page, _ := p.get(200, "/tasks/"+string(a)+"/compare?with="+string(b))
+	p.says(page, "2 of 2 lines", "disk &lt;full&gt;", "done")
+	if n := strings.Count(page, " found"); n != 2 || strings.Contains(page, `found" data-n="1"`) {
+		t.Errorf("%d lines are marked", n)
+	}
+	p.as(rights.Submitter)
+	p.get(403, "/tasks/"+string(a)+"/compare?with="+string(b))
 }

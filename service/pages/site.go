@@ -43,6 +43,7 @@ import (
 	"millrace/service/client"
 	"millrace/service/httpapi"
 	"millrace/service/inspect"
+	"millrace/task"
 	"millrace/task/value"
 )
 
@@ -61,6 +62,8 @@ type Site struct {
 	audits  *inspect.Auditor
 	shelf   inspect.Shelf // open incident files
 	begun   memo[time.Time, time.Time]
+	good    memo[goodKey, *task.Task]
+	latest  memo[latestKey, []view.Run]
 	// fetching are the callers for whom incident files are being made.
 	fetching fetching
 	// patience is how long an action waits for lists to show its effect.

@@ -29,10 +29,15 @@ type taskData struct {
 	Live     *output.Live
 	Lanes    []lane
 	From, To time.Time
-	Tries    []task.Try
-	Late     []wording.LateWord
-	Facts    []fact
-	Steps    list[task.Taken]
+	// Graph is its steps and children; nil for a task without, and what is wrong with it.
+	Graph      *graphData
+	GraphWrong panel
+	// Good is the run of its job before it that ended well; nil for none.
+	Good  *task.Task
+	Tries []task.Try
+	Late  []wording.LateWord
+	Facts []fact
+	Steps list[task.Taken]
 	// Older is how many facts are not shown.
 	Older   int
 	Output  outputPanel
@@ -73,6 +78,14 @@ func (s span) bar(from, to time.Time, least float64, title string) bar {
 	return bar{X: x, Width: max(at(to)-x, least), Title: title}
 }
 
+// axisOf are the quarters of a time, as spans since it began.
+func axisOf(from, to time.Time) (quarters []time.Duration) {
+	for i := range 5 {
+		quarters = append(quarters, to.Sub(from)*time.Duration(i)/4)
+	}
+	return quarters
+}
+
 // fact is a fact about the task.
 type fact struct {
 	Seq                      uint64
@@ -105,6 +118,8 @@ func showTask(ctx context.Context, l *look) (any, error) {
 		d.Live = &live
 	}
 	d.timeline(view.Phases(records, l.Now), wording.StepPhases(d.Durable, l.Now))
+	printed := d.graph(ctx, l)
+	d.Good, _ = l.lastGood(ctx, &d.Task) // where lists cannot tell, the head says less
 	d.Steps.columns = wording.StepColumns(l.Now)
 	d.Steps.Rows = d.Durable.Taken()
 	if l.May(string(rights.TaskEvents)) {
@@ -114,11 +129,76 @@ func showTask(ctx context.Context, l *look) (any, error) {
 	if l.Live {
 		return d, nil // the rest has its own stream, or does not change
 	}
-	if err := d.Output.find(ctx, l, &d.Task); err != nil {
+	of := &d.Task
+	if len(printed) == 1 {
+		of = &printed[0].Task
+	}
+	if len(printed) > 1 {
+		d.Output.interleave(ctx, l, printed)
+	} else if err := d.Output.find(ctx, l, of); err != nil {
 		return nil, err
 	}
 	d.Records.find(ctx, l, &d.Task)
 	return d, nil
+}
+
+// graph reads the steps and children of a task, which take the place of its own timeline if it has one of none
+// but waits. It returns the tasks whose output stands beside them.
+func (d *taskData) graph(ctx context.Context, l *look) (printed []*graphRow) {
+	if d.Task.Children == nil && d.Durable == nil || !l.May(string(rights.TaskTree)) {
+		return nil
+	}
+	g := &graphData{ID: d.ID, All: l.Asked("fold") == "none"}
+	if g.Many = l.manyBelow(ctx, d.ID); g.Many {
+		d.Graph = g
+		return nil
+	}
+	if err := g.read(ctx, l, &d.Task, mostBeside); err != nil {
+		d.GraphWrong.fail(err)
+		return nil
+	}
+	d.Graph = g
+	if d.Task.Children != nil && g.Large == 0 {
+		g.gantt(l.Now)
+		d.Lanes, d.From, d.To = g.Lanes, g.From, g.To
+	}
+	return g.choose(l.Asked("step"))
+}
+
+// Ended says how a task has ended, and after what time; "" if it has not, or never ran.
+func (d *taskData) Ended(now time.Time) string {
+	took := tookOf(&d.Task, now)
+	if !d.State.Terminal() || took <= 0 {
+		return ""
+	}
+	word := d.State.String()
+	if d.State == task.Error {
+		word = "failed"
+	}
+	return word + " after " + wording.Span(took)
+}
+
+// goodWithin is how far back the last good run of a job is looked for.
+const goodWithin = 31 * 24 * time.Hour
+
+// goodKey is a task at a moment.
+type goodKey struct {
+	id task.ID
+	at string
+}
+
+// lastGood finds the latest run of a job before a task that has finished; nil for none.
+func (l *look) lastGood(ctx context.Context, t *task.Task) (*task.Task, error) {
+	if t.Job == "" || t.Parent != "" {
+		return nil, nil
+	}
+	return l.site.good.get(goodKey{t.ID, l.inFile() + " " + l.At}, func() (*task.Task, error) {
+		page, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: t.Job, Roots: true, States: []task.State{task.Finished}, After: t.ID, Since: t.SubmittedAt.Add(-goodWithin), Limit: 1}})
+		if err != nil || len(page.Tasks) == 0 {
+			return nil, err
+		}
+		return &page.Tasks[0], nil
+	})
 }
 
 // dutySaid says who must act next and how, by when, and what follows otherwise.

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/term"
@@ -74,10 +76,61 @@ func (d *taskList) find(ctx context.Context, l *look, noun string, of view.Filte
 	d.Rows, d.Next = taskRows(&page), page.Next
 }
 
+// One are the commands for a task of the list, of those that its state allows.
+func (d *taskList) One(t task.Task) (all []bulkAct) {
+	if t.State == task.Finished { // commands for many leave it out
+		return nil
+	}
+	for _, act := range d.Acts {
+		if e := offeredBy(rights.Verb("task." + act.Do)); e != nil && (e.Button.Has == nil || e.Button.Has(&t)) {
+			all = append(all, act)
+		}
+	}
+	return all
+}
+
+// facet is what a key of queries may be, with how many tasks there are of each value.
+type facet struct {
+	Key, Of string
+	Values  []tab
+}
+
+// latestKey is the time of the latest tasks that are counted by their jobs, which is done once in latestFor.
+type latestKey struct {
+	at  string
+	now time.Time
+}
+
+const latestFor = 10 * time.Second
+
+// shownValues is how many values a facet has.
+const shownValues = 8
+
+// facet makes that of a key from numbers of tasks: the most frequent values first.
+func (d *tasksData) facet(l *look, key, of string, numbers map[string]int) {
+	delete(numbers, "")
+	names := slices.SortedFunc(maps.Keys(numbers), func(a, b string) int {
+		return cmp.Or(cmp.Compare(numbers[b], numbers[a]), cmp.Compare(a, b))
+	})
+	f := facet{Key: key, Of: of}
+	for _, name := range names[:min(len(names), shownValues)] {
+		is := view.Term(name)
+		q, here := view.WithTerm(d.Query, key, is), slices.Contains(strings.Fields(d.Query), key+":"+is)
+		if here {
+			q = view.WithTerm(d.Query, key, "")
+		}
+		f.Values = append(f.Values, tab{name, l.Here("q", q, "cursor", ""), numbers[name], here})
+	}
+	if len(f.Values) > 0 && d.WrongQuery == "" {
+		d.Facets = append(d.Facets, f)
+	}
+}
+
 type tasksData struct {
 	taskList
-	Tabs []tab
-	All  []string
+	Tabs   []tab
+	Facets []facet
+	All    []string
 	// Nothing tells whether there are no tasks at all.
 	Nothing bool
 }
@@ -119,6 +172,27 @@ func showTasks(ctx context.Context, l *look) (any, error) {
 		d.Tabs = append(d.Tabs, tab{t.Name, l.Here("q", q, "cursor", ""), n, here && d.WrongQuery == ""})
 	}
 	d.Nothing = counts.All() == 0
+	queues, jobs := map[string]int{}, map[string]int{}
+	for queue, of := range counts.Of {
+		for s, n := range of {
+			if asked.States == nil || slices.Contains(asked.States, s) {
+				queues[queue] += n
+			}
+		}
+	}
+	latest, err := l.site.latest.get(latestKey{l.inFile() + " " + l.At, l.Now.Truncate(latestFor)}, func() ([]view.Run, error) {
+		return view.Runs(ctx, l.View, view.Filter{Limit: countedRuns})
+	})
+	if d.Wrong == nil {
+		d.fail(err)
+	}
+	for i := range latest {
+		if asked.States == nil || slices.Contains(asked.States, latest[i].State) {
+			jobs[latest[i].Job]++
+		}
+	}
+	d.facet(l, "job", "of the latest "+count(countedRuns), jobs)
+	d.facet(l, "queue", "", queues)
 	return d, nil
 }
 
@@ -193,10 +267,12 @@ func (l *look) known(ctx context.Context) view.KnownNames {
 		for name, value := range t.Labels {
 			add("label", name+"="+value)
 		}
-		var params map[string]json.RawMessage
-		_ = json.Unmarshal(t.Params, &params) // without any there are no names
-		for name := range params {
-			add("param", name)
+		for key, of := range map[string]json.RawMessage{"param": t.Params, "result": t.Result} {
+			var parts map[string]json.RawMessage
+			_ = json.Unmarshal(of, &parts) // without any there are no names
+			for name := range parts {
+				add(key, name)
+			}
 		}
 	}
 	for key, names := range known.Values {

@@ -249,3 +249,29 @@ func TestCompletion(t *testing.T) {
 		t.Errorf("a word that is none becomes %s", w.Body)
 	}
 }
+
+// Beside the list stand the queues and jobs that there are, with numbers; each row has the commands that its state
+// allows.
+func TestFacets(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	s := command("date")
+	s.Queue = "crawl"
+	id := p.submit(s)
+	p.submit(command("date"))
+	page, _ := p.get(200, "/tasks")
+	p.says(page, `href="./tasks?q=queue%3Acrawl"><span>crawl</span> <small>1</small>`, `<a class="button" href="./bulk/cancel?task=`+string(id)+`"`)
+	if strings.Contains(page, "bulk/retry?task=") {
+		t.Error("what waits can be retried")
+	}
+	page, _ = p.get(200, "/tasks?q=queue%3Acrawl+state%3Apending")
+	p.says(page, `href="./tasks?q=state%3Apending" aria-current="true"><span>crawl</span>`, `href="./tasks?q=queue%3Adefault&#43;state%3Apending"`)
+	page, _ = p.get(200, "/tasks?q=state%3Aerror")
+	if strings.Contains(page, "<span>crawl</span>") {
+		t.Error("a queue without failures is offered among failures")
+	}
+	p.as(rights.Viewer)
+	if page, _ = p.get(200, "/tasks"); strings.Contains(page, "bulk/") {
+		t.Error("a viewer is led to commands")
+	}
+}

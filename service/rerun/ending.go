@@ -23,7 +23,8 @@ type Ending struct {
 	At       time.Time
 	Says     Outcome
 
-	tree map[task.ID]bool // the task, those below it, and what it needs
+	tree  map[task.ID]bool // the task, those below it, and what it needs
+	drawn *events.Record   // what the function drew last, which the end itself records; nil for nothing
 }
 
 // Outcome is how an attempt ended.
@@ -68,6 +69,27 @@ func outcomeOf(r *events.Record) (o Outcome, is bool) {
 		return Outcome{Failure: e.Message}, e.Class == value.Task
 	}
 	return Outcome{}, false
+}
+
+// drawnAt is what the end of an attempt records of its steps, as a fact of its own before the end.
+func drawnAt(r *events.Record) *events.Record {
+	is := task.AttemptStepped{}
+	switch e := r.Fact.Event.(type) {
+	case task.AttemptFinished:
+		is.Attempt, is.Epoch, is.Steps = e.Attempt, e.Epoch, e.Drawn
+	case task.AttemptFailed:
+		is.Attempt, is.Epoch, is.Steps = e.Attempt, e.Epoch, e.Drawn
+	}
+	if len(is.Steps) == 0 {
+		return nil
+	}
+	before := *r
+	before.Fact.Type, before.Fact.Event, before.Fact.By = events.AttemptStepped, is, nil
+	var err error
+	if before.Raw, err = events.Encode(nil, &before.Fact); err != nil {
+		return nil // then the replay says that the record has no outcome of the step
+	}
+	return &before
 }
 
 // Log is what a log has recorded. It is never modified.
@@ -118,7 +140,7 @@ func LogOf(records []events.Record) *Log {
 			delete(last, id)
 		}
 		if says, is := outcomeOf(r); is && function[id] != "" {
-			last[id] = Ending{Task: id, Function: function[id], Seq: r.Seq, At: r.Fact.At, Says: says, tree: trees[id]}
+			last[id] = Ending{Task: id, Function: function[id], Seq: r.Seq, At: r.Fact.At, Says: says, tree: trees[id], drawn: drawnAt(r)}
 		}
 	}
 	for _, e := range last {
@@ -136,5 +158,8 @@ func (l *Log) before(e *Ending) (all []events.Record) {
 	}
 	all = slices.DeleteFunc(all, func(r events.Record) bool { return r.Seq >= e.Seq })
 	slices.SortFunc(all, func(a, b events.Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	if e.drawn != nil {
+		all = append(all, *e.drawn)
+	}
 	return all
 }

@@ -1,6 +1,7 @@
 package param
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -162,6 +163,15 @@ func (r *reached) add(more reached) {
 	}
 	maps.Copy(r.items, more.items)
 	maps.Copy(r.fields, more.fields)
+}
+
+// Hold tells where a value does not fit a schema, which is as [value.Decode] returns it; one that is null fits all.
+func Hold(schema any, given json.RawMessage) error {
+	is, err := value.Decode(given)
+	if err != nil || schema == nil {
+		return err
+	}
+	return hold(schema, is)
 }
 
 // hold returns what of a value its schema refuses; nil if nothing.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	tree "millrace/files"
+	tree "millrace/internal/files"
 	"millrace/worker/filecache"
 )
 

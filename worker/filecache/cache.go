@@ -18,7 +18,7 @@ import (
 	"github.com/gofrs/flock"
 	"golang.org/x/sync/singleflight"
 
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/internal/privatedir"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/internal/testkit"
 	"millrace/worker/filecache"
 )

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/internal/privatedir"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"millrace/files"
+	"millrace/internal/files"
 )
 
 // maxNeighbours is how many other versions are searched for chunks of a new one, the most recently

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"millrace/files"
+	"millrace/internal/files"
 )
 
 // A task of the worker's own user can write to the cache, and can restore sizes, modes and times.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/output"

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -59,9 +58,6 @@ func (f *Function) known() []task.Step {
 // first is how many steps are done and recorded. The caller holds mu.
 func (f *Function) first() int { return f.Of.Task.Durable.Done() + f.told }
 
-// drawn are the kinds of steps that the log has only if another one follows, for nothing else needs them.
-var drawn = []string{task.StepNow, task.StepID, task.StepAs}
-
 // begin comes to a step. It returns what is remembered of it; nil if it is to be done. Then end, leave or
 // suspend must follow.
 func (f *Function) begin(ctx context.Context, kind, name string) (*task.Step, error) {
@@ -83,7 +79,7 @@ func (f *Function) begin(ctx context.Context, kind, name string) (*task.Step, er
 		f.behind = step
 	}
 	all := f.known()
-	if worker.Replays(ctx) && (f.next == len(all) && !slices.Contains(drawn, kind) || f.next < len(all) && all[f.next].Open) {
+	if worker.Replays(ctx) && (f.next == len(all) || all[f.next].Open) {
 		f.stopped = worker.Final(fmt.Errorf("%w: step %d is %s, of which the record has no outcome", ErrChanged, f.next+1, called(kind, name)))
 		return nil, f.stopped
 	}
@@ -109,7 +105,7 @@ func called(kind, name string) string {
 }
 
 // end ends a step that begin has begun, with what is to be remembered. With later, that goes with the next
-// step, or before it, by settle.
+// step, before it, by settle, or with the end of the attempt.
 func (f *Function) end(ctx context.Context, s task.Step, later bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,6 +116,7 @@ func (f *Function) end(ctx context.Context, s task.Step, later bool) error {
 	}
 	f.fresh = append(f.fresh, s)
 	if later {
+		f.Of.Draw(f.fresh)
 		return nil
 	}
 	return f.record(ctx, s.Kind, s.Name)
@@ -345,7 +342,7 @@ func (f *Function) once(ctx context.Context, kind string, draw func() any) (json
 func (f *Function) Version(ctx context.Context, name string, is int) (json.RawMessage, error) {
 	f.mu.Lock()
 	all := f.known()
-	passed := f.stopped == nil && f.next < len(all) && (all[f.next].Kind != task.StepAs || all[f.next].Name != name)
+	passed := f.stopped == nil && (f.next < len(all) || worker.Replays(ctx)) && (f.next == len(all) || all[f.next].Kind != task.StepAs || all[f.next].Name != name)
 	f.mu.Unlock()
 	if passed {
 		return json.RawMessage("0"), nil

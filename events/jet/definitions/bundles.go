@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/value"

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"millrace/events/jet/definitions"
-	"millrace/files"
+	"millrace/internal/files"
 )
 
 func TestBundleNames(t *testing.T) {

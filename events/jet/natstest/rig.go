@@ -15,7 +15,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/embed"
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/job"

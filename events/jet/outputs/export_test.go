@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"millrace/files"
+	"millrace/internal/files"
 )
 
 // Internals for the tests, which open stores that import this package.

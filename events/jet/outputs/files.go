@@ -17,7 +17,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet/names"
 	"millrace/events/jet/request"
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/task"
 )
 

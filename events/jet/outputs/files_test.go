@@ -17,7 +17,7 @@ import (
 	"millrace/events/jet/names"
 	"millrace/events/jet/natstest"
 	"millrace/events/jet/outputs"
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/internal/testkit"
 	"millrace/task"
 )

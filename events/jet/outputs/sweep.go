@@ -17,7 +17,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet/names"
 	"millrace/events/jet/request"
-	"millrace/files"
+	"millrace/internal/files"
 )
 
 // A sweep removes the chunks that no needed version has. It must never remove a chunk that a

@@ -156,6 +156,7 @@ var (
 	FilesRemove = operating("files.remove")
 	FilesSweep  = operating("files.gc")
 	LogHorizon  = reading("log.horizon")
+	ArchiveNote = operating("archive.note") // of what is removed
 	LogVerify   = reading("log.verify")
 	LogDiff     = reading("log.diff") // of everything
 	LogReplay   = reading("log.replay")

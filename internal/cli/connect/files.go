@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/files"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
+	"millrace/internal/files"
 	"millrace/service/client"
 	"millrace/task/job"
 )

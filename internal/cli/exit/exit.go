@@ -17,7 +17,7 @@ import (
 	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
 	"millrace/events/jet/streams"
-	"millrace/files"
+	"millrace/internal/files"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"

@@ -205,7 +205,7 @@ func (a *Commands) noteRemoved(ctx context.Context, o *opened, names []string) e
 		a.Note("no server answers, so the log has no note of this")
 		return nil
 	}
-	return o.client.ArchiveRemoved(ctx, o.name, names)
+	return o.client.ArchiveRemoved(ctx, client.ArchiveNote{Archive: o.name, Segments: names})
 }
 
 // sayFaults prints what is wrong with an archive, and returns the exit code for that.

@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/events/jet/definitions"
-	"millrace/files"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
+	"millrace/internal/files"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"

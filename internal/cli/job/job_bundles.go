@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/files"
 	"millrace/internal/cli/settings"
+	"millrace/internal/files"
 	"millrace/service/client"
 	"millrace/task/job"
 )

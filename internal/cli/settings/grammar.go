@@ -128,9 +128,23 @@ func nearFlag(c *cobra.Command, name string) string {
 	return ""
 }
 
-// nearCommand returns the command below c that name is most likely a misspelling of, or the
-// beginning of, or "".
+// nearCommand returns the command further below c that has this name, or else the one below c that
+// name is most likely a misspelling of, or the beginning of; or "".
 func nearCommand(c *cobra.Command, name string) string {
+	var further []string
+	for _, noun := range c.Commands() {
+		for _, verb := range noun.Commands() {
+			if verb.IsAvailableCommand() && (verb.Name() == name || verb.HasAlias(name)) {
+				if noun.Name() == "task" {
+					return verb.CommandPath()
+				}
+				further = append(further, verb.CommandPath())
+			}
+		}
+	}
+	if len(further) == 1 {
+		return further[0]
+	}
 	var names []string
 	if !c.HasParent() {
 		names = []string{"help", "completion"}
@@ -147,20 +161,6 @@ func nearCommand(c *cobra.Command, name string) string {
 		if strings.HasPrefix(whole, strings.ToLower(name)) {
 			return whole
 		}
-	}
-	var further []string
-	for _, noun := range c.Commands() {
-		for _, verb := range noun.Commands() {
-			if verb.IsAvailableCommand() && (verb.Name() == name || verb.HasAlias(name)) {
-				if noun.Name() == "task" {
-					return verb.CommandPath()
-				}
-				further = append(further, verb.CommandPath())
-			}
-		}
-	}
-	if len(further) == 1 {
-		return further[0]
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +40,11 @@ type leaf struct {
 	// Needs are the tasks that it waits for, by the names of steps beside it.
 	Needs    *task.Needs `json:"needs,omitempty"`
 	Children []leaf      `json:"children,omitempty"`
+	// Steps are those of its function, and shown what is below it in lists and drawings: these, with the children
+	// that each has called, and the other children.
+	Steps []task.Taken `json:"steps,omitempty"`
+	shown []leaf
+	step  *term.Node // that it is; nil for a task
 	// At is the past moment of a whole tree.
 	At *connect.ShownPoint `json:"at,omitempty"`
 }
@@ -54,7 +60,7 @@ func (a *Commands) taskTree() *cobra.Command {
 		Use: "tree ID", Aliases: []string{"graph"},
 		Short: "Show the steps or children of a task with their states",
 		Long: `Shows a task with all tasks made for it (steps, each and place in a
-job, and those that its program has spawned, if a millrace server answers) and what each of them needs. -o mermaid and dot (or --dot) draw the graph for Mermaid
+job, and those that its program has spawned, if a millrace server answers), with the steps of its function, and what each of them needs. -o mermaid and dot (or --dot) draw the graph for Mermaid
 and Graphviz, with states as colours; --step prints nothing but the id of one of them, for other commands: a step in a
 list is named by its path, such as sum/0.`,
 		Example: `  millrace task tree ID
@@ -143,6 +149,19 @@ func leafOf(b *view.Branch, now time.Time) leaf {
 	for i := range b.Branches {
 		l.Children = append(l.Children, leafOf(&b.Branches[i], now))
 	}
+	rest := slices.Clone(l.Children)
+	for _, k := range t.Durable.Taken() {
+		node := wording.StepNode(t.ID, &k, now)
+		s := leaf{Name: node.Name, State: k.State(), Reason: k.Is, Times: k.Tries, Took: value.Duration(k.Lasted(now)), said: wording.StepGave(&k), step: &node}
+		for i := range l.Children {
+			if slices.Contains(k.Children, l.Children[i].Task) {
+				s.shown = append(s.shown, l.Children[i])
+			}
+		}
+		rest = slices.DeleteFunc(rest, func(c leaf) bool { return slices.Contains(k.Children, c.Task) })
+		l.Steps, l.shown = append(l.Steps, k), append(l.shown, s)
+	}
+	l.shown = append(l.shown, rest...)
 	return l
 }
 
@@ -210,13 +229,19 @@ func (l *leaf) rows(t *term.Table, short func(task.ID) string, lead, below strin
 	if l.Needs != nil {
 		needs = l.Needs.String()
 	}
-	t.Add(term.Plain(lead+name), term.Dim(short(l.Task)), state, term.Plain(attempt), term.Plain(l.Node), term.Plain(took), term.Plain(needs), term.Plain(l.said))
-	for i := range l.Children {
+	id := term.Dim("")
+	if l.step == nil {
+		id = term.Dim(short(l.Task))
+	} else {
+		state.Text = l.Reason
+	}
+	t.Add(term.Plain(lead+name), id, state, term.Plain(attempt), term.Plain(l.Node), term.Plain(took), term.Plain(needs), term.Plain(l.said))
+	for i := range l.shown {
 		branch, trunk := "├─ ", "│  "
-		if i == len(l.Children)-1 {
+		if i == len(l.shown)-1 {
 			branch, trunk = "└─ ", "   "
 		}
-		l.Children[i].rows(t, short, below+branch, below+trunk)
+		l.shown[i].rows(t, short, below+branch, below+trunk)
 	}
 }
 
@@ -232,8 +257,11 @@ func (l *leaf) picture() term.Node {
 	if l.Needs != nil {
 		n.Needs = l.Needs.Of
 	}
-	for i := range l.Children {
-		n.Children = append(n.Children, l.Children[i].picture())
+	if l.step != nil {
+		n = *l.step
+	}
+	for i := range l.shown {
+		n.Children = append(n.Children, l.shown[i].picture())
 	}
 	return n
 }

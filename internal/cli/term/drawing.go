@@ -4,18 +4,20 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"millrace/task"
 )
 
 // Sizes in the drawing.
 const (
-	boxWidth  = 170
-	boxHeight = 44
-	boxGap    = 14 // between boxes of one layer, and around them
-	layerGap  = 40
-	headRoom  = 40 // for a parent's text, above its children
-	boxText   = 24 // characters that fit into a box
+	boxWidth   = 170
+	boxHeight  = 44
+	boxGap     = 14 // between boxes of one layer, and around them
+	bendHeight = 10 // of the room for an arrow that passes a layer
+	layerGap   = 60 // has room for the condition of an arrow
+	headRoom   = 40 // for a parent's text, above its children
+	boxText    = 24 // characters that fit into a box
 )
 
 // Drawing is a graph with all positions.
@@ -41,45 +43,48 @@ func (b *Box) NameY() int { return b.Y + 17 }
 // TextY is explained at TextX.
 func (b *Box) TextY() int { return b.Y + 33 }
 
-// Arrow leads from what is needed to what needs it.
+// Arrow leads from what is needed to what needs it. It passes only between boxes.
 type Arrow struct {
 	From, To *Node
-	X1, Y1   int
-	X2, Y2   int
+	// Line are its points: level from each even one to the next, and through a gap between layers from there on.
+	Line []Point
 	// When is the condition of the need; "" for success, which most ask for.
 	When string
 }
 
+// Point is a place in a drawing.
+type Point struct{ X, Y int }
+
 // Path returns the line of an arrow in SVG's form.
 func (a *Arrow) Path() string {
-	return fmt.Sprintf("M%d %dC%d %d %d %d %d %d", a.X1, a.Y1, a.X1+layerGap/2, a.Y1, a.X2-layerGap/2, a.Y2, a.X2, a.Y2)
+	var b strings.Builder
+	for i, p := range a.Line {
+		switch {
+		case i == 0:
+			fmt.Fprintf(&b, "M%d %d", p.X, p.Y)
+		case i%2 == 1:
+			fmt.Fprintf(&b, "H%d", p.X)
+		default:
+			from := a.Line[i-1]
+			fmt.Fprintf(&b, "C%d %d %d %d %d %d", (from.X+p.X)/2, from.Y, (from.X+p.X)/2, p.Y, p.X, p.Y)
+		}
+	}
+	return b.String()
 }
 
-// LabelX and LabelY are the position of an arrow's condition.
-func (a *Arrow) LabelX() int { return (a.X1+a.X2)/2 - boxGap }
+// LabelX and LabelY are the position of the middle of an arrow's condition: in the gap before its end.
+func (a *Arrow) LabelX() int { return (a.Line[len(a.Line)-2].X + a.Line[len(a.Line)-1].X) / 2 }
 
 // LabelY is explained at LabelX.
-func (a *Arrow) LabelY() int { return (a.Y1+a.Y2)/2 - 4 }
+func (a *Arrow) LabelY() int { return (a.Line[len(a.Line)-2].Y+a.Line[len(a.Line)-1].Y)/2 - 4 }
 
-// Draw computes the positions of a graph: children lie in their parent, each to the right of what
-// it needs and at about the same height.
+// Draw computes the positions of a graph: children lie in their parent, each to the right of what it needs
+// among them and at about the same height, and handlers in a row below the others. Arrows go around boxes.
 func Draw(root *Node) Drawing {
 	p := place(root)
 	p.move(boxGap, boxGap)
 	d := Drawing{Width: p.width + 2*boxGap, Height: p.height + 2*boxGap}
 	p.draw(&d)
-	places := make(map[task.ID]*Box, len(d.Boxes))
-	for i := range d.Boxes {
-		places[d.Boxes[i].ID] = &d.Boxes[i]
-	}
-	for i := range d.Boxes {
-		to := &d.Boxes[i]
-		for j := range to.Needs {
-			if from := places[to.Needs[j].Task]; from != nil {
-				d.Arrows = append(d.Arrows, Arrow{from.Node, to.Node, from.X + from.Width, from.Y + from.Height/2, to.X, to.Y + to.Height/2, condition(&to.Needs[j])})
-			}
-		}
-	}
 	return d
 }
 
@@ -89,12 +94,13 @@ func (n *Node) ShortName() string { return Cut(n.Name, boxText) }
 // ShortText is explained at ShortName.
 func (n *Node) ShortText() string { return Cut(n.Text, boxText) }
 
-// placed is a box with its position.
+// placed is a box with its position, and the arrows between its children.
 type placed struct {
 	node          *Node
 	x, y          int
 	width, height int
 	children      []placed
+	arrows        []Arrow
 }
 
 // place computes the sizes of a node and all below it, and their relative positions.
@@ -103,19 +109,98 @@ func place(n *Node) placed {
 	if len(n.Children) == 0 {
 		return p
 	}
-	x, bottom := boxGap, headRoom
-	for _, layer := range ordered(n.Children, layers(n.Children)) {
-		y, widest := headRoom, 0
+	// All positions of slots are by their indices: children, then bends.
+	slots, depths, ways := bent(n.Children)
+	from, to, at := make([]Point, len(slots)), make([]Point, len(slots)), make([]int, len(slots)) // left, right, child
+	x, bottom, handlers := boxGap, headRoom, []int(nil)
+	for _, layer := range ordered(slots, depths) {
+		y, widest, first := headRoom, 0, len(p.children)
 		for _, i := range layer {
-			c := place(&n.Children[i])
-			c.move(x, y)
-			y, widest = y+c.height+boxGap, max(widest, c.width)
-			p.children = append(p.children, c)
+			height := bendHeight
+			if i < len(n.Children) {
+				if n.Children[i].Handler {
+					handlers = append(handlers, i)
+					continue
+				}
+				c := place(&n.Children[i])
+				c.move(x, y)
+				at[i], height, widest = len(p.children), c.height, max(widest, c.width)
+				p.children = append(p.children, c)
+			}
+			from[i] = Point{x, y + height/2}
+			y += height + boxGap
 		}
-		x, bottom = x+widest+layerGap, max(bottom, y)
+		for _, i := range layer {
+			to[i] = Point{x + widest, from[i].Y}
+		}
+		if len(p.children) > first {
+			x += widest + layerGap
+		}
+		bottom = max(bottom, y)
 	}
-	p.width, p.height = x-layerGap+boxGap, bottom
+	p.width = x - layerGap + boxGap
+	slices.Sort(handlers)
+	x, y, rowTop := boxGap, bottom, bottom
+	for _, i := range handlers {
+		c := place(&n.Children[i])
+		if x > boxGap && x+c.width+boxGap > max(p.width, 3*boxWidth) {
+			x, rowTop = boxGap, y
+		}
+		c.move(x, rowTop)
+		x, y = x+c.width+boxGap, max(y, rowTop+c.height+boxGap)
+		p.width = max(p.width, x)
+		p.children = append(p.children, c)
+	}
+	p.height = max(bottom, y)
+	for _, w := range ways {
+		a := Arrow{From: &n.Children[w.from], To: &n.Children[w.to], When: w.when}
+		a.Line = append(a.Line, Point{p.children[at[w.from]].x + p.children[at[w.from]].width, from[w.from].Y}, to[w.from])
+		for _, bend := range w.bends {
+			a.Line = append(a.Line, from[bend], to[bend])
+		}
+		p.arrows = append(p.arrows, Arrow{a.From, a.To, append(a.Line, from[w.to]), a.When})
+	}
 	return p
+}
+
+// way is an arrow between nodes, with the bends through which it passes layers in between.
+type way struct {
+	from, to int
+	bends    []int
+	when     string
+}
+
+// bent adds to nodes, of which each has a layer, a bend in each layer that an arrow passes. A handler has no
+// arrows: it would have one from each node.
+func bent(nodes []Node) (slots []Node, depths []int, ways []way) {
+	depths, slots = layers(nodes), slices.Clone(nodes)
+	at := make(map[task.ID]int, len(nodes))
+	for i := range nodes {
+		at[nodes[i].ID] = i
+	}
+	for i := range nodes {
+		if nodes[i].Handler {
+			continue
+		}
+		slots[i].Needs = nil
+		for j := range nodes[i].Needs {
+			need := nodes[i].Needs[j]
+			from, beside := at[need.Task]
+			if !beside || depths[from] >= depths[i] || nodes[from].Handler {
+				continue
+			}
+			w := way{from: from, to: i, when: condition(&need)}
+			for depth := depths[from] + 1; depth < depths[i]; depth++ {
+				bend := Node{ID: task.ID(fmt.Sprintf("bend %d", len(slots))), Needs: []task.Need{{Task: need.Task}}}
+				need.Task = bend.ID
+				w.bends = append(w.bends, len(slots))
+				slots, depths = append(slots, bend), append(depths, depth)
+			}
+			slots[i].Needs = append(slots[i].Needs, need)
+			ways = append(ways, w)
+		}
+	}
+	return slots, depths, ways
 }
 
 // ordered returns the nodes of each layer from top to bottom: each roughly at the height of what it
@@ -159,6 +244,9 @@ func layers(nodes []Node) []int {
 	for range nodes {
 		changed := false
 		for i := range nodes {
+			if nodes[i].Handler { // it stands below all layers
+				continue
+			}
 			for _, need := range nodes[i].Needs {
 				if j, beside := at[need.Task]; beside && j != i && depths[i] <= depths[j] && depths[j]+1 < len(nodes) {
 					depths[i], changed = depths[j]+1, true
@@ -192,10 +280,17 @@ func (p *placed) move(x, y int) {
 	for i := range p.children {
 		p.children[i].move(x, y)
 	}
+	for i := range p.arrows {
+		for j := range p.arrows[i].Line {
+			p.arrows[i].Line[j].X += x
+			p.arrows[i].Line[j].Y += y
+		}
+	}
 }
 
 func (p *placed) draw(d *Drawing) {
 	d.Boxes = append(d.Boxes, Box{p.node, p.x, p.y, p.width, p.height})
+	d.Arrows = append(d.Arrows, p.arrows...)
 	for i := range p.children {
 		p.children[i].draw(d)
 	}

@@ -17,7 +17,9 @@ type Node struct {
 	Name, Text string
 	State      task.State
 	Needs      []task.Need
-	Children   []Node
+	// Handler says that it runs when all others beside it have ended.
+	Handler  bool
+	Children []Node
 }
 
 // colours are the colours of states, by names that Graphviz and style sheets know.

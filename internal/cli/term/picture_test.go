@@ -1,6 +1,7 @@
 package term
 
 import (
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -206,8 +207,69 @@ func TestOrder(t *testing.T) {
 		t.Errorf("%d boxes, %d arrows", len(d.Boxes), len(d.Arrows))
 	}
 	for _, a := range d.Arrows {
-		if a.X1 >= a.X2 {
+		if a.Line[0].X >= a.Line[len(a.Line)-1].X {
 			t.Errorf("an arrow leads back from %s to %s", a.From.ID, a.To.ID)
+		}
+	}
+}
+
+// Whatever needs what, no arrow passes over a box, nor one box over another; handlers stand below, without arrows.
+func TestArrowsGoAround(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 39))
+		var random func(prefix string, deep int) []Node
+		random = func(prefix string, deep int) []Node {
+			nodes := make([]Node, 1+r.IntN(9))
+			for i := range nodes {
+				nodes[i].ID = task.ID(prefix + string(rune('a'+i)))
+				nodes[i].Handler = i > 0 && r.IntN(6) == 0
+				for j := range i {
+					if r.IntN(3) == 0 {
+						nodes[i].Needs = append(nodes[i].Needs, task.Need{Task: nodes[j].ID})
+					}
+				}
+				if deep > 0 && r.IntN(4) == 0 {
+					nodes[i].Children = random(string(nodes[i].ID), deep-1)
+				}
+			}
+			return nodes
+		}
+		d := Draw(&Node{ID: "root", Children: random("", 2)})
+		over := func(b *Box, x1, y1, x2, y2 int) bool {
+			return x1 < b.X+b.Width && b.X < x2 && y1 <= b.Y+b.Height && b.Y <= y2
+		}
+		for i := range d.Arrows {
+			a := &d.Arrows[i]
+			for j := range a.Line[1:] {
+				from, to := a.Line[j], a.Line[j+1]
+				if from.X > to.X || j%2 == 0 && from.Y != to.Y {
+					t.Fatalf("seed %d: an arrow goes from %v to %v", seed, from, to)
+				}
+				for k := range d.Boxes {
+					// A curve lies within the rectangle between its ends; the boxes around the arrow surround it.
+					b := &d.Boxes[k]
+					if around := b.ID == "root" || strings.HasPrefix(string(a.From.ID), string(b.ID)) && b.ID != a.From.ID; around {
+						continue
+					}
+					if over(b, from.X, min(from.Y, to.Y), to.X, max(from.Y, to.Y)) {
+						t.Fatalf("seed %d: the arrow from %s to %s, at %v to %v, passes over %s at %d,%d", seed, a.From.ID, a.To.ID, from, to, b.ID, b.X, b.Y)
+					}
+				}
+			}
+			if a.From.Handler || a.To.Handler {
+				t.Fatalf("seed %d: an arrow of a handler", seed)
+			}
+		}
+		for i := range d.Boxes {
+			for j := range i {
+				a, b := &d.Boxes[i], &d.Boxes[j]
+				if nested := b.ID == "root" || strings.HasPrefix(string(a.ID), string(b.ID)); !nested && over(a, b.X, b.Y, b.X+b.Width, b.Y+b.Height) {
+					t.Fatalf("seed %d: %s lies over %s", seed, a.ID, b.ID)
+				}
+			}
+		}
+		if d.Width > 20000 || len(d.Boxes) == 0 {
+			t.Fatalf("seed %d: %d boxes, %d wide", seed, len(d.Boxes), d.Width)
 		}
 	}
 }

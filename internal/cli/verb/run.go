@@ -57,6 +57,7 @@ type RunFlags struct {
 
 	handler string
 	shell   string
+	program string
 	dir     string
 	env     []string
 	Files   string
@@ -84,8 +85,8 @@ func (a *Commands) Run() *cobra.Command {
 		Aliases: []string{"submit"},
 		Short:   "Submit a task: of a job, or of a command",
 		Long: `Submits a task and prints its id: of a stored job, or of a command after "--",
-of a shell line (--shell), of a handler that a program registered (--handler), or of
-an image (--image).
+of a shell line (--shell), of a program that stays alive for the next task (--program),
+of a handler that a worker registered (--handler), or of an image (--image).
 
 --wait waits for its end, --follow shows its output meanwhile; both end with the
 task's own exit code (see "millrace help exit-codes"). Ctrl-C ends the waiting; the
@@ -133,8 +134,9 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 	settings.InGroup(fs, settings.GroupWhat, func() {
 		fs.StringArrayVarP(&f.Params, "param", "p", nil, "parameter `name=value`, of the type that the job declares; without a declaration JSON if it is valid JSON, else text, also @text (repeat it)")
 		fs.StringVar(&f.ParamsIn, "params", "", "parameters as a JSON object or as lines name=value, `text|@file|-`; --param wins over it")
-		fs.StringVar(&f.handler, "handler", "", "run the handler of this `name` instead of a job")
+		fs.StringVar(&f.handler, "handler", "", "run the handler of this `name` instead of a job; with --program, one of the program's")
 		fs.StringVar(&f.shell, "shell", "", "run this `line` with sh instead of a job")
+		fs.StringVar(&f.program, "program", "", "run a handler of the program that this `line` starts, such as \"python3 app.py\"; it stays alive and runs one task after the other")
 		fs.StringVar(&f.dir, "dir", "", "working `directory` of the command (default a fresh one)")
 		fs.StringArrayVar(&f.env, "env", nil, "environment variable `name=value` of the command (repeat it)")
 		fs.StringVar(&f.Files, "files", "", "files for its working directory: a folder such as ./app, which is pushed, or `NAME|NAME@DIGEST`")
@@ -284,7 +286,7 @@ func (f *RunFlags) due(now time.Time) (at time.Time, err error) {
 // what returns the job or the specification to run; exactly one must be given.
 func (f *RunFlags) what(name string, argv []string) (string, *job.Spec, error) {
 	given := 0
-	for _, there := range []bool{name != "", len(argv) > 0 || f.image != "" && f.shell == "", f.shell != "", f.handler != ""} {
+	for _, there := range []bool{name != "", len(argv) > 0 || f.image != "" && f.shell == "", f.shell != "", f.program != "", f.handler != "" && f.program == ""} {
 		if there {
 			given++
 		}
@@ -293,10 +295,10 @@ func (f *RunFlags) what(name string, argv []string) (string, *job.Spec, error) {
 	case given == 0:
 		return "", nil, fmt.Errorf("nothing to run: name a job, or a command after \"--\"")
 	case given > 1:
-		return "", nil, fmt.Errorf("a task runs one thing: a job, a command after \"--\", --shell, --handler or --image")
-	case name != "" || f.handler != "":
+		return "", nil, fmt.Errorf("a task runs one thing: a job, a command after \"--\", --shell, --program, --handler or --image")
+	case name != "" || f.handler != "" && f.program == "":
 		if f.dir != "" || len(f.env) > 0 || f.stdin.Value != "" || f.talks.Value != "" || f.coded != "" || f.vars || f.memory != "" || f.image != "" {
-			return "", nil, fmt.Errorf("--dir, --env, --stdin, --messages, --encoding, --params-env, --memory and --image are for commands and --shell; a job or handler is given --param")
+			return "", nil, fmt.Errorf("--dir, --env, --stdin, --messages, --encoding, --params-env, --memory and --image are for commands, --shell and --program; a job or handler is given --param")
 		}
 		if name != "" {
 			return name, nil, value.ValidName("job", name)
@@ -307,7 +309,7 @@ func (f *RunFlags) what(name string, argv []string) (string, *job.Spec, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	spec := &job.Spec{Run: &job.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env, Stdin: f.stdin.Value, Messages: f.talks.Value, Encoding: f.coded, ParamsEnv: f.vars,
+	spec := &job.Spec{Run: &job.Run{Argv: argv, Shell: f.shell, Program: f.program, Handler: f.handler, Dir: f.dir, Env: env, Stdin: f.stdin.Value, Messages: f.talks.Value, Encoding: f.coded, ParamsEnv: f.vars,
 		Image: f.image, Pull: f.pull.Value, Mounts: f.mounts, Network: f.network, Runtime: f.runtime.Value}}
 	if f.memory != "" {
 		if spec.Resources.Memory, err = value.ParseSize(f.memory); err == nil && spec.Resources.Memory == 0 {

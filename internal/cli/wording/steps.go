@@ -85,6 +85,19 @@ func StepGave(k *task.Taken) string {
 	return term.Cut(string(k.Result), 80)
 }
 
+// StepNode is a step of a task's function in a drawing, behind the one before it.
+func StepNode(of task.ID, k *task.Taken, now time.Time) term.Node {
+	id := func(place int) task.ID { return task.ID(fmt.Sprintf("%s step %d", of, place)) }
+	n := term.Node{ID: id(k.Place), Name: StepName(&k.Step), Text: k.Is, State: k.State()}
+	if took := k.Lasted(now); took > 0 {
+		n.Text = Words(k.Kind, k.Is, Span(took))
+	}
+	if k.Place > 1 {
+		n.Needs = []task.Need{{Task: id(k.Place - 1)}}
+	}
+	return n
+}
+
 // StepPhases are the steps of a function as phases of its task, beside those in which it waits or runs.
 func StepPhases(d *task.Durable, now time.Time) (phases []view.Phase) {
 	for _, k := range d.Taken() {

@@ -365,7 +365,7 @@
       if (!(e.key === "Enter" && e.target.matches?.("main tbody tr input[type='checkbox']"))) return;
     }
     if (going && Date.now() - going < 1500 && e.key.length === 1) { going = 0; if (go(e.key)) { e.preventDefault(); return; } }
-    const act = { "/": () => ($("search") || $("at"))?.focus(), j: () => move(1), k: () => move(-1), "?": () => keys?.showModal(), "[": () => step(-1), "]": () => step(1), ".": () => goAt(""), g: () => { going = Date.now(); }, ":": noun,
+    const act = { "/": () => ($("search") || $("at"))?.focus(), j: () => move(1), k: () => move(-1), "?": () => keys?.showModal(), "[": () => step(-1), "]": () => step(1), ".": () => goAt(""), g: () => { going = Date.now(); }, ":": palette,
       x: () => row()?.querySelector("input[type='checkbox']")?.click(), ...row() && !e.target.closest("a, button, summary") ? { Enter: () => row().querySelector("a[href]")?.click() } : {} }[e.key];
     if (act) { e.preventDefault(); act(); }
   });
@@ -381,17 +381,64 @@
     }
   });
 
-  // A line for the name of a page: enough of it to tell it apart.
-  function noun() {
-    const line = Object.assign(document.createElement("input"), { id: "noun", placeholder: "page", autocomplete: "off", size: 12 });
-    line.setAttribute("aria-label", "Name of a page"); line.setAttribute("list", "nouns");
-    const list = Object.assign(document.createElement("datalist"), { id: "nouns" });
-    list.replaceChildren(...entries().map((a) => Object.assign(document.createElement("option"), { value: a.textContent })));
-    const away = () => { line.onblur = null; line.remove(); list.remove(); };
-    line.onblur = away;
-    line.onkeydown = (e) => { if (e.key === "Enter") { e.preventDefault(); if (!go(line.value)) say("There is no page " + line.value + "."); away(); } else if (e.key === "Escape") { e.stopPropagation(); away(); } };
-    document.querySelector(".tools")?.prepend(line, list);
-    line.focus();
+  // The palette leads to a page, a job, or a task by its id or a part of it; any other text is searched.
+  function palette() {
+    if ($("palette")) return;
+    const box = Object.assign(document.createElement("dialog"), { id: "palette" }), line = Object.assign(document.createElement("input"), { id: "noun", placeholder: "page, job, task id or text", autocomplete: "off" }), list = document.createElement("ul");
+    box.setAttribute("aria-label", "Go to"); line.setAttribute("aria-label", "Go to");
+    for (const [name, value] of [["role", "combobox"], ["aria-controls", "ways"], ["aria-expanded", "true"], ["aria-autocomplete", "list"]]) line.setAttribute(name, value);
+    list.id = "ways"; list.setAttribute("role", "listbox"); list.setAttribute("aria-label", "Ways");
+    const to = (path) => new URL(root.dataset.base + path, location.href).href;
+    let ways = [], at = 0, round = 0;
+    const mark = (n) => { at = n; [...list.children].forEach((li, i) => li.setAttribute("aria-selected", i === n)); if (list.children[n]) line.setAttribute("aria-activedescendant", list.children[n].id); };
+    const draw = () => {
+      list.replaceChildren(...ways.map(([text, href], i) => { const li = Object.assign(document.createElement("li"), { id: "way-" + i, textContent: text }); li.setAttribute("role", "option"); li.onclick = () => { location.href = href; }; return li; }));
+      mark(0);
+    };
+    async function find() {
+      const mine = ++round, text = line.value.trim(), low = text.toLowerCase();
+      const named = entries().filter((a) => a.textContent.toLowerCase().startsWith(low)).map((a) => [a.textContent, a.href]);
+      ways = named;
+      if (/^[0-9a-z]{7,26}$/i.test(text)) ways = [...named, ["task " + text, to("tasks?q=" + encodeURIComponent(text.length === 26 ? text : "id:" + text))]];
+      const rest = text ? [["search tasks for " + text, to("tasks?q=" + encodeURIComponent(/[:"]/.test(text) ? text : '"' + text + '"'))]] : [];
+      const jobs = (all) => all.filter((s) => s.shown.startsWith("job:")).map((s) => s.shown.slice(4)).map((name) => ["job " + name, to("jobs/" + encodeURIComponent(name))]);
+      const first = ways;
+      ways = [...first, ...rest];
+      draw();
+      if (!text || text.includes(" ")) return;
+      try {
+        const got = jobs(await (await fetch(to("tasks/complete?q=" + encodeURIComponent("job:" + text)))).json());
+        if (mine === round && got.length) { ways = [...first, ...got, ...rest]; draw(); }
+      } catch { /* without jobs */ }
+    }
+    line.oninput = find;
+    line.onkeydown = (e) => {
+      if (e.key === "ArrowDown" || e.key === "ArrowUp") { e.preventDefault(); if (ways.length) mark((at + (e.key === "ArrowDown" ? 1 : -1) + ways.length) % ways.length); }
+      else if (e.key === "Enter") { e.preventDefault(); if (ways[at]) location.href = ways[at][1]; }
+    };
+    box.onclick = (e) => { if (e.target === box) box.close(); };
+    box.onclose = () => box.remove();
+    box.append(line, list);
+    document.body.append(box);
+    box.showModal();
+    find();
+  }
+  document.addEventListener("keydown", (e) => { if ((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === "k") { e.preventDefault(); palette(); } });
+
+  // What was just done is said once: the address is without it.
+  if ($("did")) { const u = new URL(location.href); u.searchParams.delete("did"); u.searchParams.delete("thing"); history.replaceState(null, "", u); }
+
+  // Pinned views are queries that this browser keeps, by their text.
+  const pin = $("pin"), pins = () => { try { return JSON.parse(kept.get("views")) || []; } catch { return []; } };
+  function views() {
+    const here = new URL(location.href).search || "?", all = pins();
+    for (const el of $("pinned").querySelectorAll("a")) el.remove();
+    pin.before(...all.map((v) => { const a = Object.assign(document.createElement("a"), { href: v, textContent: new URLSearchParams(v).get("q") || "all tasks" }); if (v === here) a.setAttribute("aria-current", "true"); return a; }));
+    pin.textContent = all.includes(here) ? "unpin this view" : "pin this view";
+  }
+  if (pin) {
+    pin.onclick = () => { const here = new URL(location.href).search || "?", all = pins(); kept.set("views", JSON.stringify(all.includes(here) ? all.filter((v) => v !== here) : [...all, here].slice(-12))); views(); };
+    views();
   }
 
   const ready = () => start();

@@ -3,10 +3,22 @@
   "use strict";
   const $ = (id) => document.getElementById(id), out = $("output"), finder = $("finder");
   if (!out) return;
+  const clock = (at) => { let zone; try { zone = localStorage.getItem("millrace.zone"); } catch { /* local */ } return new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false, fractionalSecondDigits: 3, ...zone === "UTC" ? { timeZone: "UTC" } : {} }); };
+  if ("several" in out.dataset) { // the lines of several tasks, which the server interleaves
+    const end = () => { for (const el of out.children) el.dataset.clock = clock(el.dataset.at); out.scrollTop = out.scrollHeight; };
+    end();
+    if ("again" in out.dataset) setInterval(async () => {
+      if (document.hidden || out.matches(":hover") && out.scrollTop + out.clientHeight < out.scrollHeight - 40) return; // one reads
+      try {
+        const fresh = new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html").getElementById("output");
+        if (fresh && fresh.textContent !== out.textContent) { out.replaceChildren(...fresh.childNodes); end(); }
+      } catch { /* the next time */ }
+    }, 2000);
+    return;
+  }
   $("wrap").checked = matchMedia("(max-width: 40rem)").matches; // a telephone cuts lines
   out.classList.toggle("wrapped", $("wrap").checked);
   $("wrap").onchange = () => out.classList.toggle("wrapped", $("wrap").checked);
-  const clock = (at) => { let zone; try { zone = localStorage.getItem("millrace.zone"); } catch { /* local */ } return new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false, fractionalSecondDigits: 3, ...zone === "UTC" ? { timeZone: "UTC" } : {} }); };
   const stamp = (rows) => { if ($("times").checked) for (const el of rows) if (el.dataset.at) el.dataset.clock = clock(el.dataset.at); };
   $("times").onchange = () => { out.classList.toggle("timed", $("times").checked); stamp(out.querySelectorAll(".line")); };
   $("follow").parentElement.hidden = !out.dataset.follow;

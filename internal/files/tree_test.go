@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/files"
+	"millrace/internal/files"
 )
 
 func rootAt(t *testing.T, dir string) *os.Root {

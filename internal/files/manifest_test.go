@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/files"
+	"millrace/internal/files"
 )
 
 func TestEncodeIsOneSpelling(t *testing.T) {
