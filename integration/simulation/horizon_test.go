@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"millrace/task/value"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"millrace/task/job"
 	"millrace/task/node"
 	"millrace/task/queue"
+	"millrace/task/value"
 )
 
 // In forgetting histories servers move the horizon of the log all the time, and what has ended stays
