@@ -43,6 +43,7 @@ const (
 	TaskAbnormal        Type = "task.abnormal"
 	TaskReassigned      Type = "task.reassigned"
 	TaskPostponed       Type = "task.postponed"
+	TaskCollapsed       Type = "task.collapsed"
 	TaskThrottled       Type = "task.throttled"
 	TaskReopened        Type = "task.reopened"
 	TaskExpanded        Type = "task.expanded"

@@ -35,6 +35,7 @@ var forms = []form{
 	formOf[task.GivenUp](TaskAbnormal, aboutTask),
 	checked(TaskReassigned, aboutTask, func(e *task.Reassigned) error { return e.To.Validate() }),
 	formOf[task.Postponed](TaskPostponed, aboutTask),
+	formOf[task.Collapsed](TaskCollapsed, aboutTask),
 	formOf[task.Throttled](TaskThrottled, aboutTask),
 	formOf[task.Reopened](TaskReopened, aboutTask),
 	formOf[task.Unheld](TaskUnheld, aboutTask),

@@ -73,7 +73,7 @@ func (r *Recorder) submitUnique(ctx context.Context, id task.ID, key string, e t
 		return placed(records)
 	}
 	return r.claimKey(ctx, &underKey{
-		id: id, key: key, unique: &e.Spec.Unique, placed: placed,
+		id: id, key: key, unique: e.Spec.Lock(), placed: placed,
 		place: func(claim uint64) (uint64, error) {
 			if chain || id.Derived() {
 				if at, err := look(); at > 0 || err != nil {
@@ -102,7 +102,7 @@ func (r *Recorder) reopenUnique(ctx context.Context, t *task.Task, c task.Reopen
 	f := r.Fact(t.ID, event)
 	placed := func(records []Record) (uint64, error) { return seqOf(records, f.ID), nil }
 	_, err = r.claimKey(ctx, &underKey{
-		id: t.ID, key: key, unique: &t.Spec.Unique, placed: placed,
+		id: t.ID, key: key, unique: t.Spec.Lock(), placed: placed,
 		place: func(claim uint64) (uint64, error) {
 			// No other process can reopen it under this claim, so the history read now stays true.
 			records, err := r.Log.Task(ctx, t.ID)
@@ -139,7 +139,7 @@ func (r *Recorder) FreeFor(ctx context.Context, id task.ID, e *task.Submitted) e
 	if err != nil || !ok {
 		return err
 	}
-	taken, err := r.taken(ctx, &underKey{id: id, key: key, unique: &e.Spec.Unique}, append([]task.ID{claim.Holder}, claim.Before...))
+	taken, err := r.taken(ctx, &underKey{id: id, key: key, unique: e.Spec.Lock()}, append([]task.ID{claim.Holder}, claim.Before...))
 	return errors.Join(err, asError(taken))
 }
 
@@ -299,7 +299,7 @@ func (r *Recorder) claimants(ctx context.Context, ids ...task.ID) ([]birth.Claim
 		}
 		t := FoldTask(id, records)
 		key, _ := t.UniqueKey() // a task without a key was not born under this one
-		all[i] = birth.Claimant{ID: id, State: t.State, Submitted: t.SubmittedAt, Born: birthIn(records), Seq: t.Seq, Key: key}
+		all[i] = birth.Claimant{ID: id, State: t.State, Submitted: t.SubmittedAt, Born: birthIn(records), Seq: t.Seq, Takes: t.Takes(), Key: key}
 	}
 	return all, nil
 }

@@ -194,7 +194,7 @@ func (r *Recorder) Move(ctx context.Context, t *task.Task, c task.Command) (task
 		if err := r.outlives(ctx, t); err != nil && !errors.Is(err, ErrForgotten) {
 			return nil, err
 		}
-		if key, err := t.UniqueKey(); err == nil && key != "" {
+		if key, err := t.UniqueKey(); err == nil && key != "" && t.Spec.Collapse == nil { // that holds its key before it begins
 			return r.reopenUnique(ctx, t, again, key)
 		}
 	}

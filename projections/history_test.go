@@ -131,7 +131,9 @@ func (h *history) event(id task.ID) task.Event {
 	case 13:
 		return task.Dismissed{Reason: h.text()}
 	}
-	switch h.IntN(13) {
+	switch h.IntN(14) {
+	case 13:
+		return task.Collapsed{Of: task.ID(h.valid()), Params: h.json(), Due: h.time()}
 	case 11:
 		return task.AttemptStepped{Attempt: t.Attempt, Epoch: epoch, Steps: h.steps()}
 	case 12:

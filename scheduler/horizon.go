@@ -189,7 +189,7 @@ func (k *Keeping) fateOf(t *task.Task, f front, below uint64, now time.Time) (is
 // locks tells whether an ended task still has its unique key.
 func locks(t *task.Task, now time.Time) bool {
 	key, err := t.UniqueKey()
-	return err == nil && key != "" && birth.Locks(t, &t.Spec.Unique, now)
+	return err == nil && key != "" && birth.Locks(t, t.Spec.Lock(), now)
 }
 
 // What tells how much of the front has stayed long enough: of so many places in it so many messages.

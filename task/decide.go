@@ -255,6 +255,8 @@ func (t *Task) Decide(c Command, now time.Time) (Event, error) {
 		return handOver(t, c, now)
 	case Postpone:
 		return postpone(t, c)
+	case Collapse:
+		return collapse(t, c, now)
 	case Unhold:
 		return unhold(t, c)
 	case CancelWaiting:

@@ -128,6 +128,8 @@ func (t *Task) Apply(r Recorded) {
 		}
 	case Postponed:
 		t.postponed(&e, r)
+	case Collapsed:
+		t.collapsed(&e, r)
 	case Throttled:
 		t.throttled(r)
 	case Unheld:

@@ -326,12 +326,16 @@ func (w *Work) StickyName() (string, error) {
 // UniqueKey is the task's expanded key with its scope in front; "" if it has none. The error says
 // that the key names a value that the task was not given.
 func (w *Work) UniqueKey() (string, error) {
-	if w.Spec == nil || w.Spec.Unique.Key == "" {
+	if w.Spec == nil || w.Spec.Lock().Key == "" {
 		return "", nil
 	}
-	name, err := w.scoped("unique:", "unique:", w.Spec.Unique.Key)
+	field := "unique.key"
+	if w.Spec.Collapse != nil {
+		field = "collapse.key"
+	}
+	name, err := w.scoped("unique:", "unique:", w.Spec.Lock().Key)
 	if err != nil {
-		return "", fmt.Errorf("unique.key: %w", err)
+		return "", fmt.Errorf("%s: %w", field, err)
 	}
 	return strings.TrimPrefix(name, "unique:"), nil
 }

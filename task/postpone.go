@@ -1,9 +1,13 @@
 package task
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"millrace/task/value"
 )
 
 // Postpone makes a task that waits under an offer wait until a time; After is the turn of the
@@ -103,3 +107,76 @@ func (t *Task) throttled(r Recorded) {
 
 // unrate clears the admission by a queue's rate: another turn or another queue needs a new one.
 func (t *Task) unrate() { t.Rated, t.Throttled = 0, false }
+
+// Collapse asks a task that waits for its time to stand for another submission, too ([job.Collapse]).
+type Collapse struct {
+	// Params are those of the submission, as [job.Collapse.Collects] returned them.
+	Params json.RawMessage
+	// Of is the id that the submission gave its task; "" if nobody can ask for that again.
+	Of ID
+}
+
+func (Collapse) isCommand() {}
+
+// Collapsed records that a task stands for another submission, too. An offer or admission of the turn before
+// becomes stale.
+type Collapsed struct {
+	// Of is the id that the submission gave its task, which is not made; "" if it gave none.
+	Of ID `json:"of,omitzero" redact:"keep"`
+	// Params are those of the submission.
+	Params json.RawMessage `json:"params,omitzero" redact:"data"`
+	// Due is when the task may start now.
+	Due time.Time `json:"due,omitzero"`
+}
+
+func (Collapsed) isEvent() {}
+
+func collapse(t *Task, c Collapse, now time.Time) (Event, error) {
+	switch {
+	case c.Of != "" && slices.Contains(t.CollapsedOf, c.Of):
+		return nil, nil
+	case t.State.Terminal():
+		return nil, ErrEnded
+	case !now.Before(t.Takes()) || t.Spec.Collapse.Full(t.Collapsed, t.Collected):
+		return nil, fmt.Errorf("%w for further submissions: it is %s, and due at %s", ErrNotWaiting, t.State, t.Due.UTC().Format(time.RFC3339Nano))
+	}
+	e := Collapsed{Of: c.Of, Params: c.Params, Due: value.Later(t.Due, t.Spec.Collapse.Due(t.SubmittedAt, now))}
+	if t.Spec.Collapse.Full(t.Collapsed+1, t.Collected+len(c.Params)) {
+		e.Due = now
+	}
+	return e, nil
+}
+
+// Takes is until when the task takes further submissions; zero for a task that takes none.
+func (t *Task) Takes() time.Time {
+	if !t.collapses() {
+		return time.Time{}
+	}
+	return t.Due
+}
+
+// collapses tells whether the task may move for another submission: it waits, and never ran.
+func (t *Task) collapses() bool {
+	return t.Spec != nil && t.Spec.Collapse != nil && t.Epoch == 0 && t.postponable()
+}
+
+func (t *Task) collapsed(e *Collapsed, r Recorded) {
+	if !t.collapses() {
+		return
+	}
+	t.Params = t.Spec.Collapse.Join(t.Params, e.Params)
+	t.Collected += len(e.Params)
+	if t.Collapsed++; e.Of != "" {
+		t.CollapsedOf = append(slices.Clip(t.CollapsedOf), e.Of)
+	}
+	t.Turn, t.Offered = r.Seq, false
+	t.unrate()
+	t.enter(Scheduled, "", "", r)
+	t.Due = e.Due
+	t.heldByLimit()
+	if bound := t.pendingTimeout(); bound > 0 {
+		t.StartBy = t.Due.Add(bound)
+	}
+	t.EndBy = time.Time{}
+	t.BoundWhole(t.Due)
+}

@@ -25,6 +25,12 @@ type Task struct {
 	// Batch is the last bulk command that changed it.
 	Batch string `json:"batch,omitzero" redact:"keep"`
 
+	// Collapsed is how many further submissions it stands for, Collected how many bytes their parameters have, and
+	// CollapsedOf are the ids that they gave their tasks.
+	Collapsed   int  `json:"collapsed,omitzero"`
+	Collected   int  `json:"collected,omitzero"`
+	CollapsedOf []ID `json:"collapsed_of,omitempty" redact:"keep"`
+
 	// Attempt is the number of the current or latest attempt; 0 before the first.
 	Attempt int `json:"attempt,omitzero"`
 	// Epoch is the sequence at which that attempt started. It only grows and so fences older

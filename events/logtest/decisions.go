@@ -23,6 +23,7 @@ var decisive = map[events.Type][]string{
 	events.TaskCancelRequested: {"deadline", "reason", "by", "by.rule", "by.seen", "by.limit"},
 	events.TaskReassigned:      {"to", "from", "reason", "until", "asked", "by.rule", "by.peer"},
 	events.TaskPostponed:       {"reason", "detail", "due", "by", "by.rule", "by.drawn"},
+	events.TaskCollapsed:       {"due"},
 	events.NodeOffline:         {"lost", "reason", "by"},
 	events.NodeQuarantined:     {"reason", "until", "by.flap", "by"},
 	events.NodeReleased:        {"reason", "by.flap"},

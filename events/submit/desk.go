@@ -75,7 +75,8 @@ type rooms struct {
 	definitions events.Definitions
 
 	mu     sync.Mutex
-	bounds map[string]bound // guarded by mu
+	bounds map[string]bound   // guarded by mu
+	joined map[string]*joined // guarded by mu; by key
 }
 
 // For returns a desk that writes with another recorder and shares all that d knows.
@@ -158,6 +159,9 @@ func (d *Maker) Copy(ctx context.Context, of task.ID, s birth.Submission) (Recei
 // take records a birth for a submitter that waits: another task may stand for it, and its children
 // are made at once.
 func (d *Maker) take(ctx context.Context, n *Newborn) (Receipt, error) {
+	if n.Birth.Spec.Collapse != nil {
+		return d.collapse(ctx, n)
+	}
 	n.look = n.ID.Derived()
 	r, err := d.Bear(ctx, n)
 	taken, is := errors.AsType[*events.Taken](err)
@@ -432,7 +436,7 @@ func (d *Maker) same(ctx context.Context, s birth.Submission, there *events.Exis
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if (s.Delay > 0 || was.Window != nil) && !was.Due.IsZero() {
+	if (s.Delay > 0 || was.Window != nil || was.Spec.Collapse != nil) && !was.Due.IsZero() {
 		asked.Due = was.Due
 	}
 	if !s.At.IsZero() && asked.Due.IsZero() && was.Due.Equal(s.At) {

@@ -171,7 +171,7 @@ func (t *tasks) state(id task.ID) task.State {
 
 // holds checks that no other live task has the unique key of a task that is born or reopened.
 func (s *story) holds(v *Verifier, w *task.Work, r *events.Record) {
-	if w.Spec == nil || w.Spec.Unique.Key == "" {
+	if w.Spec == nil || w.Spec.Lock().Key == "" {
 		return
 	}
 	key, err := w.UniqueKey()
@@ -179,19 +179,21 @@ func (s *story) holds(v *Verifier, w *task.Work, r *events.Record) {
 		return
 	}
 	s.key = v.tasks.words.Number(key)
-	unique := w.Spec.Unique // a copy, because the record's memory is reused
+	unique := *w.Spec.Lock() // a copy, because the record's memory is reused
 	unique.Key, unique.While = "", slices.Clone(unique.While)
 	for i := range unique.While {
 		unique.While[i] = strings.Clone(unique.While[i])
 	}
-	v.hold(s, holder{s.id, r.Seq, r.Fact.At, &unique}, r)
+	if w.Spec.Collapse == nil { // two tasks that might have been one do no harm
+		v.hold(s, holder{s.id, r.Seq, r.Fact.At, &unique}, r)
+	}
 	id, ok := keyOf(s.id)
 	if !ok || !v.whole() {
 		return
 	}
 	v.book.Checked[CauseFirst]++
 	claimed, there := v.births.claimed[id]
-	if !there || claimed != s.key && !v.book.HidesText(w.Spec.Unique.Key) {
+	if !there || claimed != s.key && !v.book.HidesText(w.Spec.Lock().Key) {
 		s.found(v, CauseFirst, []uint64{r.Seq}, "born with the unique key %q, which it had not claimed", key)
 	}
 	delete(v.births.claimed, id)

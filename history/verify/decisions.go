@@ -108,6 +108,8 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 			return
 		}
 		s.ruledOut(v, k, r)
+	case task.Collapsed:
+		s.remade(v, k, task.Collapse{Params: e.Params, Of: e.Of}, r)
 	case task.Reassigned:
 		s.leftTo(v, k, r)
 	case task.CancelRequested:

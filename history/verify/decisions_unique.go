@@ -116,6 +116,9 @@ func (v *Verifier) claimant(id task.ID, seq uint64, key findings.Word, name stri
 		return c, true, true
 	}
 	c = birth.Claimant{ID: id, State: o.now.state, Submitted: o.now.submitted.Time(), Born: cmp.Or(o.kin.claimed, o.bornAt), Seq: seq}
+	if k := v.tasks.task(id, &o.now); k.Spec != nil && k.Spec.Collapse != nil {
+		c.Takes = k.Takes()
+	}
 	if o.key == key {
 		c.Key = name
 	}

@@ -187,6 +187,10 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		if s.lives(v, r) {
 			s.postponed(v, e, r)
 		}
+	case task.Collapsed:
+		if s.lives(v, r) {
+			s.postponed(v, task.Postponed{Due: e.Due}, r)
+		}
 	case task.Throttled:
 		if s.lives(v, r) {
 			s.moved(v, r)

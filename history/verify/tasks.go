@@ -93,6 +93,7 @@ func (w *timeouts) numberOf(spec *job.Spec) uint32 {
 		thin = &job.Spec{}
 	}
 	thin.Timeout, thin.Retry, thin.OnRestart, thin.Handler, thin.Signal = spec.Timeout, spec.Retry, spec.OnRestart, spec.Handler, spec.Signal
+	thin.Collapse = spec.Collapse
 	if spec.Run != nil {
 		thin.Run = &job.Run{} // its content affects no decision
 	}
@@ -158,7 +159,7 @@ type rest struct {
 // the unneeded parts of the work, which the digest covers.
 var moreForm = form.Of[task.Task](form.Own(), form.Without(
 	"id", "seq", "head", "turn", "epoch", "offer", "submitted_at", "since", "started_at", "ended_at", "end_seq", "ran",
-	"job", "revision", "params", "labels", "group", "parent", "step", "fair_key", "schedule", "tick", "trigger", "retry_of",
+	"job", "revision", "labels", "group", "parent", "step", "fair_key", "schedule", "tick", "trigger", "retry_of",
 	"message", "exit", "result", "usage", "spec", "route", "node", "session", "attempt", "state", "offered",
 	"due", "inputs", "children", "holds", "reason", "needs", "rivals"))
 
@@ -213,7 +214,9 @@ func (t *tasks) thin(k *task.Task, was *folded) folded {
 
 // more returns the output of [moreForm] for a task, given the output before.
 func (t *tasks) more(k *task.Task, was string) string {
-	t.scratch = *k
+	if t.scratch = *k; k.Spec == nil || k.Spec.Collapse == nil { // else they change
+		t.scratch.Params = nil
+	}
 	text, err := moreForm.Append(t.buf[:0], &t.scratch)
 	t.buf = text[:0]
 	switch {

@@ -227,6 +227,8 @@ func (c *course) recorded(r *events.Record) {
 		if k.Waiting() && k.Route == e.From {
 			c.sim.Record(&f)
 		}
+	case task.Collapsed:
+		c.sim.Do(id, task.Collapse{Params: e.Params, Of: e.Of})
 	case task.Postponed:
 		if _, decided := job.Postpones(e.Reason); !decided && k.Waiting() && e.Due.After(c.sim.Now()) {
 			c.sim.Record(&f)

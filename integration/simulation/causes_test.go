@@ -113,6 +113,11 @@ func (c *causes) visit(r *events.Record) error {
 			return broken(errI7, "postponed while attempt %d is open", c.attempt)
 		}
 		c.waits(r.Seq, e.Due)
+	case task.Collapsed:
+		if c.open {
+			return broken(errI7, "moved for another submission while attempt %d is open", c.attempt)
+		}
+		c.waits(r.Seq, e.Due)
 	case task.Throttled:
 		if c.open || !c.offered {
 			return broken(errI7, "put back, and it is not offered")

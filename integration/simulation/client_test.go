@@ -73,6 +73,9 @@ func (c *client) submit() {
 				panic(err) // the simulation wrote it
 			}
 			seq, err := c.rec.Submit(context.Background(), id, birth)
+			if taken, is := errors.AsType[*events.Taken](err); is && s.Spec.Collapse != nil {
+				return c.collapse(taken.Holder, task.Collapse{Of: id, Params: birth.Params})
+			}
 			if there, is := errors.AsType[*events.Exists](err); is { // the same was asked for before
 				var t task.Task
 				seq = there.Birth.Seq
@@ -86,6 +89,18 @@ func (c *client) submit() {
 			return err
 		})
 	}
+}
+
+// collapse has a task stand for a submission, too.
+func (c *client) collapse(id task.ID, also task.Collapse) error {
+	t, err := c.rec.Load(context.Background(), id)
+	if err != nil {
+		return err
+	}
+	if t, _, err = c.rec.Do(context.Background(), t, also); err != nil {
+		return err
+	}
+	return c.rec.Settle(context.Background(), &t)
 }
 
 // cancel asks for the end of a task.
@@ -262,7 +277,9 @@ func (h *history) submission(id task.ID) birth.Submission {
 		}
 	}
 	if h.rng.IntN(4) == 0 {
-		s.Delay = upTo(15)
+		if s.Delay = upTo(15); s.Spec.Collapse != nil {
+			s.Delay = 0
+		}
 	}
 	if h.rng.IntN(4) == 0 {
 		s.Spec.Timeout.Pending = upTo(20)

@@ -19,6 +19,7 @@ import (
 	"millrace/task/job"
 	"millrace/task/node"
 	"millrace/task/queue"
+	"millrace/task/value"
 )
 
 // In forgetting histories servers move the horizon of the log all the time, and what has ended stays
@@ -207,7 +208,7 @@ func (h *history) judgeKeys() {
 	for _, id := range slices.Sorted(maps.Keys(h.fold.tasks)) {
 		t := h.fold.tasks[id]
 		key, err := t.UniqueKey()
-		if err != nil || key == "" || t.State.Terminal() || t.State == task.Unknown || h.gone[id] {
+		if err != nil || key == "" || t.Spec.Collapse != nil || t.State.Terminal() || t.State == task.Unknown || h.gone[id] {
 			continue
 		}
 		if other := holder[key]; other != "" {
@@ -221,6 +222,10 @@ func (h *history) judgeKeys() {
 func (h *history) unique(s *birth.Submission) {
 	if h.policies.IntN(4) == 0 {
 		s.Spec.Unique = job.Unique{Key: []string{"/x", "/y"}[h.policies.IntN(2)]}
+	}
+	if !h.variant.durable && h.policies.IntN(6) == 0 {
+		s.Spec.Unique, s.Spec.Signal = job.Unique{}, nil
+		s.Spec.Collapse = &job.Collapse{Key: []string{"/c", "/d"}[h.policies.IntN(2)], Quiet: value.Duration(time.Duration(1+h.policies.IntN(20)) * time.Second), Keep: []string{"", job.KeepAll}[h.policies.IntN(2)]}
 	}
 }
 

@@ -144,6 +144,8 @@ func (k *reader) holdsFor(t *testing.T, condition string, l *line) bool {
 		return l.body[condition] != nil
 	case "on the chain":
 		return l.chain
+	case "collapses":
+		return k.spec["collapse"] != nil && k.epoch == 0
 	case "waits":
 		return k.waiting()
 	case "live":

@@ -211,7 +211,8 @@ func newborn(of job.Job, s birth.Submission, now time.Time) (task.Task, error) {
 	}
 	// The values given at submission affect its limits, not its place.
 	whole := of.Spec
-	of.Spec, of.Unique = of.Unkeyed(), job.Unique{}
+	of.Spec = of.Unkeyed()
+	of.Unique, of.Collapse = job.Unique{}, nil
 	if strings.Contains(of.Place.Sticky, "{") {
 		of.Place.Sticky = "" // the sticky key is not known either
 	}

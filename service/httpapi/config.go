@@ -45,6 +45,9 @@ type Config struct {
 	UserRole   rights.Role
 	// Prefix is the path below which a proxy publishes the service: "", or for example "/millrace".
 	Prefix string
+	// Hooks is the folder with the secrets of webhooks, each of at least 16 bytes in a file with the name
+	// of a job: POST /hooks/JOB makes a task of it for whoever knows that. "" for no webhooks.
+	Hooks string
 	// Rate is how many requests a second one caller may send on average, whatever it asks for, with
 	// ten times as many at once. A request beyond that is held for up to a second, and then refused.
 	// 0 means no bound.

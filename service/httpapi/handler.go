@@ -58,6 +58,13 @@ func (s *Server) handler() http.Handler {
 			return k.serve(s, w, r, c)
 		}))
 	}
+	if s.config.Hooks != "" {
+		mux.HandleFunc("POST /hooks/{job}", func(w http.ResponseWriter, r *http.Request) {
+			if err := s.hook(w, r); err != nil {
+				s.Refuse(w, err)
+			}
+		})
+	}
 	return s.below(s.counted(mux, all, s.guarded(mux)))
 }
 
@@ -186,7 +193,7 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 
 // ofPrograms tells whether a path is for programs, not for pages.
 func ofPrograms(path string) bool {
-	return path == "/login" || path == "/logout" || path == "/openapi.json" || path == "/mcp" || path == "/api" || strings.HasPrefix(path, "/api/")
+	return path == "/login" || path == "/logout" || path == "/openapi.json" || path == "/mcp" || path == "/api" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/hooks/")
 }
 
 // whole tells whether no part of a path is empty, except the last one.

@@ -56,7 +56,7 @@ func saidBy(text string, id task.ID) []events.Fact {
 		about(events.Fact{Scope: "job.a"}, &task.Granted{}),
 		about(events.Fact{}, &task.CopiesRestored{}),
 		about(events.Fact{Message: 7}, &task.MessageDismissed{}),
-		about(events.Fact{Task: id}, &task.Submitted{}, &task.Queued{}, &task.Due{}, &task.Unheld{}, &task.Reassigned{}, &task.Postponed{}, &task.Throttled{}, &task.AttemptStarted{}, &task.AttemptExtended{}, &task.AttemptAdopted{}, &task.AttemptStepped{}, &task.AttemptParked{},
+		about(events.Fact{Task: id}, &task.Submitted{}, &task.Queued{}, &task.Due{}, &task.Unheld{}, &task.Reassigned{}, &task.Postponed{}, &task.Collapsed{}, &task.Throttled{}, &task.AttemptStarted{}, &task.AttemptExtended{}, &task.AttemptAdopted{}, &task.AttemptStepped{}, &task.AttemptParked{},
 			&task.AttemptFailed{}, &task.AttemptReleased{}, &task.AttemptLost{}, &task.AttemptLate{}, &task.Expanded{}, &task.CancelRequested{}, &task.CancelConfirmed{}, &task.Reopened{}, &task.Concluded{}, &task.AttemptFinished{}, &task.GivenUp{}, &task.Dismissed{}, &task.Carried{}, &task.Kept{}),
 	}
 	var all []events.Fact

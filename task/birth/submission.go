@@ -82,6 +82,8 @@ type Submission struct {
 	job.Overrides
 	// Unique replaces the spec's, if set.
 	Unique *job.Unique `json:"unique,omitempty"`
+	// Collapse replaces the spec's, if set.
+	Collapse *job.Collapse `json:"collapse,omitempty"`
 	// Needs are tasks that must end first. Default: none.
 	Needs *task.Needs `json:"needs,omitzero"`
 	// Signal replaces the spec's, if set.
@@ -159,6 +161,18 @@ func Of(s Submission, job *job.Job, revision uint64, now time.Time) (task.Submit
 	var err error
 	if e.Due, err = s.due(now); err != nil {
 		return e, err
+	}
+	if c := e.Spec.Collapse; c != nil {
+		switch {
+		case s.Delay != 0 || !s.At.IsZero():
+			return e, errors.New("collapse says when the task is due; leave delay and at out")
+		case s.Needs != nil:
+			return e, errors.New("collapse does not go with needs: a task that waits for others has no time to move")
+		}
+		if e.Params, err = c.Collects(e.Params); err != nil {
+			return e, err
+		}
+		e.Due = c.Due(now, now)
 	}
 	if err := checkLists(&e.Work); err != nil {
 		return e, err
@@ -427,12 +441,15 @@ func (s *Submission) overrides(spec *job.Spec) bool {
 	if s.Unique != nil {
 		spec.Unique = *s.Unique
 	}
+	if s.Collapse != nil {
+		spec.Collapse = s.Collapse
+	}
 	if s.Place != nil {
 		spec.Place = spec.Place.With(s.Place)
 	}
 	ruled := s.Overrides.Onto(spec)
 	return ruled || s.Pending != nil || s.Assign != nil || s.Run != nil || s.Total != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil ||
-		s.Files != nil || s.Signal != nil || s.Window != nil || s.Unique != nil
+		s.Files != nil || s.Signal != nil || s.Window != nil || s.Unique != nil || s.Collapse != nil
 }
 
 func (s *Submission) due(now time.Time) (time.Time, error) {

@@ -38,6 +38,8 @@ type Claimant struct {
 	// message.
 	Submitted time.Time
 	Born, Seq uint64
+	// Takes is until when it stands for others with its key, too ([task.Task.Takes]).
+	Takes time.Time
 	// Key is its own unique key. A claimant whose id already belonged to another task was never
 	// born under the key that it claimed.
 	Key string
@@ -47,8 +49,11 @@ type Claimant struct {
 func InTheWay(u *job.Unique, id task.ID, key string, claimants []Claimant, now time.Time) *Claimant {
 	for i := range claimants {
 		c := &claimants[i]
-		t := task.Task{State: c.State, SubmittedAt: c.Submitted}
-		if c.ID != id && c.ID != "" && c.Key == key && Locks(&t, u, now) {
+		locks := now.Before(c.Takes)
+		if u.OnConflict != job.ConflictCollapse {
+			locks = Locks(&task.Task{State: c.State, SubmittedAt: c.Submitted}, u, now)
+		}
+		if c.ID != id && c.ID != "" && c.Key == key && locks {
 			return c
 		}
 	}
@@ -97,7 +102,10 @@ func ClaimedBy(u *job.Unique, known []Claimant, lapsed bool) *task.By {
 	if lapsed {
 		by.Rule = task.RuleLapsed
 	}
-	if len(u.While) > 0 || u.TTL > 0 {
+	switch {
+	case u.OnConflict == job.ConflictCollapse:
+		by.Unique = &job.Unique{OnConflict: u.OnConflict}
+	case len(u.While) > 0 || u.TTL > 0:
 		by.Unique = &job.Unique{While: u.While, TTL: u.TTL}
 	}
 	return by
@@ -114,6 +122,8 @@ func Locks(t *task.Task, u *job.Unique, now time.Time) bool {
 	switch {
 	case t.State == task.Unknown:
 		return false
+	case u.OnConflict == job.ConflictCollapse:
+		return now.Before(t.Takes())
 	case u.TTL > 0 && now.After(t.SubmittedAt.Add(u.TTL.Std())):
 		return false
 	case len(u.While) == 0:

@@ -65,7 +65,7 @@ func (s *Spec) Named() (queues, nodes []string) {
 // Keyed tells whether a key of the spec, or of one of its steps, is made of parameters.
 func (s *Spec) Keyed() (keyed bool) {
 	s.whole(func(s *Spec) {
-		keys := []limit.Key{{Text: s.Unique.Key}, {Text: s.Place.Sticky}}
+		keys := []limit.Key{{Text: s.Lock().Key}, {Text: s.Place.Sticky}}
 		for i := range Rules {
 			if r := &Rules[i]; r.Keys != nil && r.Has(s) {
 				keys = append(keys, r.Keys(s)...)

@@ -57,6 +57,8 @@ type Spec struct {
 	Rate limit.Rates `json:"rate,omitzero" like:"{limit: 10, per: 1m}"`
 	// Unique refuses a task while another one has the same key. Default: no key.
 	Unique Unique `json:"unique,omitzero" like:"{key: nightly}"`
+	// Collapse makes one task of submissions that come shortly after each other. Default: each makes its own.
+	Collapse *Collapse `json:"collapse,omitempty" like:"{key: reindex, quiet: 10s}"`
 	// Resources bounds what an attempt may use of its node.
 	Resources Resources `json:"resources,omitzero" like:"{memory: 512MiB}"`
 	// Keep says how long it is kept after its end, and what it has left. Default: the server's settings.
@@ -99,7 +101,7 @@ func (s *Spec) Cost() int {
 // Validate refuses a spec that cannot run and names the field in a job file's spelling.
 func (s *Spec) Validate() error {
 	return value.JoinFaults(
-		s.validateParent(), s.validateWork(), s.Timeout.validate(), s.validateRules(), s.Unique.validate(), s.Signal.validate(),
+		s.validateParent(), s.validateWork(), s.Timeout.validate(), s.validateRules(), s.Unique.validate(), s.validateCollapse(), s.Signal.validate(),
 		s.validateDisconnect(), s.validateFiles(), s.validateRestart(), s.Resources.validate(), s.Keep.validate(), s.Retry.validate())
 }
 

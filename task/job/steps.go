@@ -250,6 +250,8 @@ func (s *Step) validate(at map[string]int) error {
 		return errors.New("steps: steps cannot have steps; submit another job from a step instead")
 	case s.Unique.Key != "":
 		return errors.New("unique is for a whole job, not for a step")
+	case s.Collapse != nil:
+		return errors.New("collapse is for a whole job, not for a step")
 	case s.Breaker != nil:
 		return errors.New("breaker is for a job that runs itself, not for a step")
 	case s.Rule != "" && len(s.Needs) == 0:

@@ -55,7 +55,7 @@ func fieldsOf(t reflect.Type) []reflect.StructField {
 var fieldLists sync.Map // of what [fieldsOf] returns, by type
 
 // ofJobs are the fields of a spec that steps do not have.
-var ofJobs = map[string]bool{"steps": true, "on": true, "unique": true, "breaker": true}
+var ofJobs = map[string]bool{"steps": true, "on": true, "unique": true, "collapse": true, "breaker": true}
 
 // namesIn are the names of the fields of a struct.
 func namesIn(t reflect.Type) (names []string) {

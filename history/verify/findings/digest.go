@@ -90,7 +90,7 @@ func (d *Digests) spec(s *job.Spec) Digest {
 var bornWith = form.Of[task.Work](form.Without("spec", "needs", "route", "start_by", "end_by", "holds", "inputs", "asked"))
 
 // Work is the digest of a task's unchanging content: that of its work, and of the id of which it is a
-// copy, combined with ^.
+// copy, combined with ^. Parameters that further submissions change are no part of it.
 func (d *Digests) Work(k *task.Task) Digest {
 	spec, needs := d.spec(k.Spec), Digest(0)
 	is := k.Needs
@@ -101,6 +101,9 @@ func (d *Digests) Work(k *task.Task) Digest {
 		needs = d.Value(is)
 	}
 	d.scratch = k.Work
+	if k.Spec != nil && k.Spec.Collapse != nil {
+		d.scratch.Params = nil
+	}
 	text, err := bornWith.Append(d.born[:0], &d.scratch)
 	if d.born = text; err != nil {
 		return 0 // it came from no fact

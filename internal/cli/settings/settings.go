@@ -282,6 +282,7 @@ var All = []Setting{
 		},
 	},
 	word("http_prefix", "path below which a proxy has HTTP, such as /millrace", noWord, func(s *Values) *string { return &s.HTTP.Prefix }).of(Serving),
+	word("http_hooks", "folder with the secrets of webhooks, each in a file with the name of its job, or none", noWord, func(s *Values) *string { return &s.HTTP.Hooks }).of(Serving),
 	{
 		processes: Working, Name: "spool", Usage: "folder for output and reports of tasks with on_disconnect: continue while NATS is away, or auto for one of this user's", dev: ownSpool, prod: ownSpool,
 		read: readSpool, Text: func(s *Values) string { return cmp.Or(s.Spool, ownSpool) },

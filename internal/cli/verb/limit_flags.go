@@ -23,6 +23,8 @@ type limitFlags struct {
 	key         string
 	onLimit     string
 	unique      string
+	collapse    string
+	collect     bool
 }
 
 func (f *limitFlags) flags(c *cobra.Command) {
@@ -35,6 +37,8 @@ func (f *limitFlags) flags(c *cobra.Command) {
 	fs.StringVar(&f.key, "key", "", "split each --concurrency, --per-node, --budget and --rate without a key of its own by this `key`: acme, {params.customer}, {labels.site}, {queue}, /for-all-jobs")
 	fs.StringVar(&f.onLimit, "on-limit", "", "if --concurrency has no place: "+strings.Join(limit.OnLimits, ", ")+" (default wait)")
 	fs.StringVar(&f.unique, "unique", "", "refuse it while another task with this `key` has not ended")
+	fs.StringVar(&f.collapse, "collapse", "", "make one task of all submissions with a key: it starts when none has come for a time, or at the latest a time after the first, `time[/latest]:KEY`: 10s:reindex, 10s/5m:{params.customer} (ten times as long)")
+	fs.BoolVar(&f.collect, "collect", false, "with --collapse, hand over the parameters of each of them, as the list collected")
 }
 
 // set copies the flags into a submission.
@@ -83,6 +87,30 @@ func (f *limitFlags) set(c *cobra.Command, s *birth.Submission) error {
 	if given("unique") {
 		s.Unique = &job.Unique{Key: f.unique}
 	}
+	return f.setCollapse(s)
+}
+
+func (f *limitFlags) setCollapse(s *birth.Submission) error {
+	if f.collapse == "" {
+		if f.collect {
+			return fmt.Errorf("--collect belongs to --collapse; give that, too")
+		}
+		return nil
+	}
+	times, key, _ := strings.Cut(f.collapse, ":")
+	quiet, most, bounded := strings.Cut(times, "/")
+	c := &job.Collapse{Key: key}
+	err := c.Quiet.UnmarshalText([]byte(quiet))
+	if err == nil && bounded {
+		err = c.Most.UnmarshalText([]byte(most))
+	}
+	if err != nil || key == "" {
+		return fmt.Errorf("--collapse is %q, want a time and a key, perhaps with the latest time: 10s:reindex or 10s/5m:{params.customer}", f.collapse)
+	}
+	if f.collect {
+		c.Keep = job.KeepAll
+	}
+	s.Collapse = c
 	return nil
 }
 

@@ -354,6 +354,9 @@ func (a *Commands) submit(cmd *cobra.Command, s birth.Submission, f *RunFlags) e
 	if receipt.Again {
 		a.Note("task %s was submitted before, as it is now: nothing new was made", receipt.ID)
 	}
+	if receipt.Existing && s.Collapse != nil {
+		a.Note("task %s waits, and stands for this submission, too", receipt.ID)
+	}
 	if err := look.Of(a.App).Made(ctx, c, receipt, f.until()); err != nil {
 		return err
 	}

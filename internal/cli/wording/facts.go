@@ -163,6 +163,8 @@ func FactWords(r *events.Record) string {
 		return Words(fmt.Sprintf("from %s to %s: %s", placeText(e.From), to, e.Reason), stamped("until", e.Until))
 	case task.Postponed:
 		return Words(stamped("until", e.Due), e.Detail)
+	case task.Collapsed:
+		return Words("one more submission", stamped("until", e.Due))
 	case task.Throttled:
 		return "held until " + e.Limit + " admits it"
 	case task.Reopened:
