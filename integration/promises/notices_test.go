@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"millrace/integration/harness"
+	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/job"
 )
@@ -103,7 +104,7 @@ func TestNoticesSurviveTheirServer(t *testing.T) {
 // TestManyFailuresAreFewNotices has as many tasks fail as the machine can start within a while, of one cause.
 func TestManyFailuresAreFewNotices(t *testing.T) {
 	t.Parallel()
-	const many = 2000
+	many := testkit.Size(300, 2000)
 	p, hook := harness.New(t, 5*time.Second), newTold(t)
 	p.Write("notify.yaml", "targets: {oncall: {webhook: '"+hook.URL+"', collect: 0s}}\nrules: [{on: [failure], to: [oncall]}]\n")
 	p.Dev("--notify", "notify.yaml", "--slots", "16")
