@@ -191,6 +191,27 @@ func Call[In, Out any](ctx context.Context, name string, f *Function[In, Out], i
 	return c.Result()
 }
 
+// CallEach is [Call] for several at once, one of each of all, at most 100. It returns their results in the same
+// order. The error is that of the first that did not finish, when all have ended.
+func CallEach[In, Out any](ctx context.Context, name string, f *Function[In, Out], all []In, options ...Option) ([]Out, error) {
+	calls, children := make([]*Calling[Out], len(all)), make([]Child, len(all))
+	for i, in := range all {
+		calls[i] = f.With(in, options...)
+		children[i] = calls[i]
+	}
+	if err := All(ctx, name, children...); err != nil {
+		return nil, err
+	}
+	results := make([]Out, len(all))
+	for i, c := range calls {
+		var err error
+		if results[i], err = c.Result(); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
 // Child is a child that [All] is to make.
 type Child interface {
 	spawn(ctx context.Context, key string) (ID, error)

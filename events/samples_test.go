@@ -55,6 +55,7 @@ func full() map[Type]Fact {
 			OnRestart:    job.RestartAdopt,
 			Files:        &job.Files{Bundle: "images@9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", To: "src", Mode: job.FilesLink},
 			Setup:        []string{"make deps"},
+			Returns:      json.RawMessage(`{"type":"object"}`),
 			Artifacts:    &job.Artifacts{Paths: []string{"out/**"}, When: job.ArtifactsAlways},
 
 			Concurrency: limit.Concurrencies{{Max: 5, Key: "{params.tenant}", OnLimit: limit.CancelOld}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -280,5 +281,33 @@ func TestLargeSteps(t *testing.T) {
 		if differs := e.Differs(now); (differs == "") != (c.says == "") || !strings.Contains(differs, c.says) {
 			t.Errorf("%s: %s", name, differs)
 		}
+	}
+}
+
+// Several calls of one function at once give their results in order, or the first failure.
+func TestCallEach(t *testing.T) {
+	t.Parallel()
+	half := millrace.Func("half", func(_ context.Context, n int) (int, error) {
+		if n%2 != 0 {
+			return 0, millrace.Final(fmt.Errorf("%d is odd", n))
+		}
+		return n / 2, nil
+	})
+	halves := millrace.Func("halves", func(ctx context.Context, all []int) ([]int, error) { return millrace.CallEach(ctx, "each", half, all) })
+	for _, c := range []struct {
+		all, want []int
+		says      string
+	}{{[]int{8, 2, 6}, []int{4, 1, 3}, ""}, {nil, nil, ""}, {[]int{2, 3, 5}, nil, "step each"}} {
+		millracetest.Run(t, func(t *testing.T, w *millracetest.World) {
+			w.Work(half, halves)
+			run, err := halves.Submit(t.Context(), w.App, c.all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.RunUntilIdle()
+			if got, err := run.Result(t.Context()); !slices.Equal(got, c.want) || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("of %v: %v, %v", c.all, got, err)
+			}
+		})
 	}
 }
