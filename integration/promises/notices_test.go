@@ -215,7 +215,7 @@ func TestQuietHours(t *testing.T) {
 	p.Try("run", "--wait", "--", "false")
 	p.Until("who is awake is told", func() bool { return len(hook.of("failure", "false")) > 0 })
 	p.Until("the notice for the sleeper waits", func() bool {
-		return strings.Contains(p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", "scheduled", "-o", "json"), `"reason":"window"`)
+		return strings.Contains(p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", "scheduled"), "outside of the window awake")
 	})
 	p.Until("the other one is done", func() bool {
 		return strings.Contains(p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", "finished"), "1 task")
