@@ -202,3 +202,26 @@ func TestAMailWaitsForItsServer(t *testing.T) {
 		t.Errorf("the notices are %s", out)
 	}
 }
+
+// TestQuietHours has a job fail while the calendar of one target is closed. The other one is told at once, and the
+// notice of the first waits until the calendar opens.
+func TestQuietHours(t *testing.T) {
+	t.Parallel()
+	p, hook := harness.New(t, 2*time.Second), newTold(t)
+	opens := time.Now().UTC().AddDate(0, 0, 2).Format("01-02")
+	p.Write("awake.yaml", "name: awake\nrules: [{open: '"+opens+"'}]\notherwise: closed\n")
+	p.Write("notify.yaml", "targets:\n  oncall: {webhook: '"+hook.URL+"', collect: 0s}\n  sleeper: {webhook: '"+hook.URL+"', collect: 0s, window: awake}\nrules: [{on: [failure], to: [oncall, sleeper]}]\n")
+	p.Dev("--notify", "notify.yaml")
+	p.Run("calendar", "apply", "awake.yaml")
+	p.Try("run", "--wait", "--", "false")
+	p.Until("who is awake is told", func() bool { return len(hook.of("failure", "false")) > 0 })
+	p.Until("the notice for the sleeper waits", func() bool {
+		return strings.Contains(p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", "scheduled"), "outside of the window awake")
+	})
+	p.Until("the other one is done", func() bool {
+		return strings.Contains(p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", "finished"), "1 task")
+	})
+	if n := len(hook.of("failure", "false")); n != 1 {
+		t.Errorf("%d messages went out, want that of who is awake", n)
+	}
+}
