@@ -195,7 +195,7 @@ func TestDrawnLast(t *testing.T) {
 // server that keeps them.
 func TestLargeSteps(t *testing.T) {
 	t.Parallel()
-	const size = 300 << 10
+	const size = 2 << 20 // more than a fact may have
 	file := filepath.Join(t.TempDir(), "log.jsonl")
 	runs, after := 0, 0
 	report := millrace.Func("report", func(ctx context.Context, parts int) (n int, err error) {
@@ -268,7 +268,7 @@ func TestLargeSteps(t *testing.T) {
 			}
 			return nil, errors.New("never stored")
 		}, ""},
-		"without": {nil, "the record does not have its 307202 bytes"},
+		"without": {nil, "the record does not have its 2097154 bytes"},
 	} {
 		log := rerun.LogOf(records)
 		log.Apart = c.apart

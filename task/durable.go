@@ -178,6 +178,9 @@ func (t *Task) CheckSteps(more []Step) error {
 		} else {
 			size += of
 		}
+		if of > MaxStepApart {
+			most = MaxStepApart // what is between would have been stored apart
+		}
 		if of > most {
 			return fmt.Errorf("%w: the result of step %q has %d bytes, want at most %d: store it elsewhere, and return where", ErrSteps, more[i].Name, of, most)
 		}

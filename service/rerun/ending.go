@@ -165,47 +165,30 @@ func (l *Log) before(e *Ending) (all []events.Record) {
 	if e.drawn != nil {
 		all = append(all, *e.drawn)
 	}
-	if l.Apart != nil {
-		for i := range all {
-			all[i] = l.whole(all[i])
-		}
-	}
 	return all
 }
 
-// whole is a record whose steps have their results, wherever those are stored. What cannot be read stays away.
-func (l *Log) whole(r events.Record) events.Record {
-	id, found := r.Fact.Task, false
-	fill := func(steps []task.Step) []task.Step {
-		steps = slices.Clone(steps)
-		for i := range steps {
-			s := &steps[i]
+// apart reads what the steps in some records gave that those do not have, by digest. What cannot be read is missing.
+func (l *Log) apart(records []events.Record) map[string][]byte {
+	all := map[string][]byte{}
+	for i := 0; i < len(records) && l.Apart != nil; i++ {
+		var steps []task.Step
+		switch e := records[i].Fact.Event.(type) {
+		case task.AttemptStepped:
+			steps = e.Steps
+		case task.Carried:
+			if d := e.Fold.Durable; d != nil {
+				steps = d.Steps
+			}
+		}
+		for _, s := range steps {
 			if s.Digest == "" {
 				continue
 			}
-			if result, err := l.Apart(id, s.Digest, s.Size); err == nil {
-				s.Result, s.Digest, s.Size, found = result, "", 0, true
+			if result, err := l.Apart(records[i].Fact.Task, s.Digest, s.Size); err == nil {
+				all[s.Digest] = result
 			}
 		}
-		return steps
 	}
-	switch e := r.Fact.Event.(type) {
-	case task.AttemptStepped:
-		e.Steps = fill(e.Steps)
-		r.Fact.Event = e
-	case task.AttemptParked:
-		e.Steps = fill(e.Steps)
-		r.Fact.Event = e
-	case task.Carried:
-		if d := e.Fold.Durable; d != nil {
-			e.Fold.Durable = &task.Durable{Steps: fill(d.Steps), Parked: d.Parked}
-			r.Fact.Event = e
-		}
-	}
-	if found {
-		if raw, err := events.Encode(nil, &r.Fact); err == nil {
-			r.Raw = raw
-		}
-	}
-	return r
+	return all
 }
