@@ -127,7 +127,7 @@ func full() map[Type]Fact {
 		CopiesRestored: task.CopiesRestored{More: 3, Copies: []task.Restored{
 			{Of: "job", Name: "thumbnail", Found: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Revision: 7}, {Of: "schedule", Name: "nightly", Revision: 2}}},
 		UniqueClaimed:     birth.KeyClaimed{Holder: sampleTask, Before: []task.ID{"01JNA0PARENT00000000000000"}},
-		TaskDismissed:     task.Dismissed{Reason: "the input is gone"},
+		TaskDismissed:     task.Dismissed{Reason: "the input is gone", Undo: true},
 		MessageDismissed:  task.MessageDismissed{Reason: "somebody else's test"},
 		BreakerOpened:     limit.Opened{Reason: "5 attempts failed within 1m0s", Until: noon.Add(time.Minute)},
 		BreakerHalfOpened: limit.HalfOpened{Reason: "the cooldown is over", Until: noon.Add(time.Minute), Left: 2},

@@ -66,13 +66,17 @@ type Dismissal struct {
 	Reason string    `json:"reason,omitzero" redact:"hide"`
 }
 
-// Dismiss takes a dead letter off the list.
-type Dismiss struct{ Reason string }
+// Dismiss takes a dead letter off the list, or puts it back there.
+type Dismiss struct {
+	Reason string
+	Undo   bool
+}
 
-// Dismissed records that an operator took a dead letter off the list. The task keeps its end and
-// can be reopened like any other.
+// Dismissed records that an operator took a dead letter off the list, or with Undo put it back. The task
+// keeps its end and can be reopened like any other.
 type Dismissed struct {
 	Reason string `json:"reason,omitzero" redact:"hide"`
+	Undo   bool   `json:"undo,omitzero"`
 }
 
 func (Dismiss) isCommand() {}
@@ -82,7 +86,7 @@ func dismiss(t *Task, c Dismiss) (Event, error) {
 	switch {
 	case t.Letter() == "":
 		return nil, fmt.Errorf("%w: it is %s", ErrNotDead, t.State)
-	case t.Dismissed != nil:
+	case (t.Dismissed != nil) != c.Undo:
 		return nil, nil
 	}
 	return Dismissed(c), nil

@@ -68,6 +68,16 @@ func TestDismiss(t *testing.T) {
 	if k = task.Evolve(k, by); k.Dismissed.By != "ann" || k.Head != by.Seq {
 		t.Errorf("dismissed twice: %+v", k)
 	}
+	e, err := task.Decide(k, task.Dismiss{Undo: true}, logtest.Noon)
+	by.Seq, by.Event = by.Seq+1, e
+	if k = task.Evolve(k, by); err != nil || !k.Dead() || k.Dismissed != nil {
+		t.Errorf("put back: %+v, %v", k, err)
+	}
+	for _, is := range []task.Task{k, logtest.Given(logtest.Pending...)} {
+		if e, err := task.Decide(is, task.Dismiss{Undo: true}, logtest.Noon); e != nil || errors.Is(err, task.ErrNotDead) != (is.State == task.Pending) {
+			t.Errorf("put back again: %+v, %v", e, err)
+		}
+	}
 }
 
 // failed is a task with these retries whose attempts failed, all in one way, and that ended then.

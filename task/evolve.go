@@ -43,7 +43,7 @@ func (t *Task) Apply(r Recorded) {
 	}
 	if r.Corr != "" {
 		switch r.Event.(type) {
-		case CancelRequested, CancelConfirmed, Reopened:
+		case CancelRequested, CancelConfirmed, Reopened, Unheld, Dismissed:
 			t.Batch = r.Corr
 		}
 	}
@@ -110,7 +110,10 @@ func (t *Task) Apply(r Recorded) {
 			t.end(Abnormal, e.Reason, e.Detail, r)
 		}
 	case Dismissed:
-		if t.Dead() {
+		switch {
+		case e.Undo:
+			t.Dismissed = nil
+		case t.Dead():
 			t.Dismissed = &Dismissal{At: r.At, By: r.Actor, Reason: e.Reason}
 		}
 	case Reassigned:

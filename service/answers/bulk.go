@@ -75,7 +75,7 @@ type signalManyRequest struct {
 
 // countManyRequest chooses tasks, as a bulk command does.
 type countManyRequest struct {
-	// For is the command: cancel, retry, signal or dismiss. Tasks that it would leave out are not
+	// For is the command: cancel, retry, signal, dismiss or undismiss. Tasks that it would leave out are not
 	// counted.
 	For string `json:"for"`
 	// Filter is that of the command; an empty one chooses all.
@@ -93,10 +93,10 @@ func (r *countManyRequest) check() error {
 
 // countMany answers as a dry run of the command does, to callers who may only read.
 func (s *Service) countMany(ctx context.Context, r countManyRequest) (client.BulkReport, error) {
-	all := []*Many{&cancelMany, &retryMany, &signalMany, &dismissMany}
+	all := []*Many{&cancelMany, &retryMany, &signalMany, &dismissMany, &backMany}
 	i := slices.IndexFunc(all, func(m *Many) bool { return m.Name() == r.For })
 	if i < 0 {
-		return client.BulkReport{}, client.Wrongf("for is %q, want cancel, retry, signal or dismiss", r.For)
+		return client.BulkReport{}, client.Wrongf("for is %q, want cancel, retry, signal, dismiss or undismiss", r.For)
 	}
 	return s.many(ctx, all[i], &manyRequest{Filter: r.Filter, All: true, DryRun: true, Limit: r.Limit}, nil)
 }
@@ -143,9 +143,10 @@ var (
 	retryMany   = Many{Verb: rights.TasksRetry, States: []task.State{task.Error, task.Cancelled, task.Abnormal}}
 	signalMany  = Many{Verb: rights.TasksSignal, States: []task.State{task.Held}, means: func(t *task.Task) bool { return slices.Contains(t.Holds, task.HoldSignal) }}
 	dismissMany = Many{Verb: rights.TasksDismiss, States: []task.State{task.Error, task.Abnormal}, means: (*task.Task).Dead, dead: true}
+	backMany    = Many{Verb: rights.TasksBack, States: []task.State{task.Error, task.Abnormal}, means: func(t *task.Task) bool { return t.Letter() != "" && t.Dismissed != nil }}
 )
 
-// Name is how requests name it: cancel, retry, signal or dismiss.
+// Name is how requests name it: cancel, retry, signal, dismiss or undismiss.
 func (m *Many) Name() string { return strings.TrimPrefix(string(m.Verb), "tasks.") }
 
 // Leaves tells which listed tasks it leaves out, for [client.Bulk].

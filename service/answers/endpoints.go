@@ -180,11 +180,18 @@ var (
 )
 
 // letterVerbs take dead letters off the list.
-var letterVerbs = on(rights.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss, "no-task", "no-message", "not-now").only("POST /tasks/{id}/dismiss", "reason").only("POST /messages/{seq}/dismiss", "reason").button(Button{
+var letterVerbs = slices.Concat(on(rights.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss, "no-task", "no-message", "not-now").only("POST /tasks/{id}/dismiss", "reason").only("POST /messages/{seq}/dismiss", "reason").button(Button{
 	On: []string{"messages"}, Label: "Drop", Why: "It is taken off this list, and stays in the log.",
 }).many(&dismissMany, `take all dead letters off the list that a filter chooses, up to 1000: {"filter":{"job":"hello"},"reason":"…","dry_run":true}`, Button{
 	On: []string{"dead"}, Label: "Drop", Why: "They are taken off the list of dead letters, and stay as they ended.",
-})
+}), on(rights.DeadBack, `put a task back on the list of dead letters: {"id":"…","reason":"…"}`, acting((*client.Client).Undismiss), "no-task", "not-now").at("POST /tasks/{id}/undismiss").typed(&Command{
+	Use: "task undismiss ID... | FILTERS", Short: "Put tasks back on the list of dead letters",
+	Long: `Puts tasks back on the list of dead letters from which "millrace dlq rm" has taken them: the
+named ones, or all that the filters choose, such as the batch of that command.` + chosen,
+	Example: `  millrace task undismiss --batch 01JN0W1V6JZ2Z3XK5Q8R7T9Y4B`,
+}).many(&backMany, `put all tasks back on the list of dead letters that a filter chooses, up to 1000: {"filter":{"batch":"…"}}`, Button{
+	On: []string{"dismissed"}, Label: "Undo", Why: "They are put back on the list of dead letters.",
+}))
 
 // endpoints are all requests that the service answers: those that lie beside what is to be said of their
 // commands, and the others.

@@ -63,6 +63,12 @@ func (c *Client) Dismiss(ctx context.Context, id task.ID, reason string) (task.T
 	return c.Change(ctx, "dismiss", id, task.Dismiss{Reason: reason})
 }
 
+// Undismiss puts a dismissed dead letter back on the list. The error wraps [task.ErrUnknown] or
+// [task.ErrNotDead].
+func (c *Client) Undismiss(ctx context.Context, id task.ID, reason string) (task.Task, error) {
+	return c.Change(ctx, "undismiss", id, task.Dismiss{Reason: reason, Undo: true})
+}
+
 // DismissMessage removes an unreadable message from the list of dead letters; it stays in the log.
 // Dismissing it again is harmless. The error wraps [ErrNoMessage] or [ErrReadable].
 func (c *Client) DismissMessage(ctx context.Context, seq uint64, reason string) error {

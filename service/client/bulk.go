@@ -124,8 +124,8 @@ func newBulkReport() BulkReport {
 	return BulkReport{States: map[string]int{}, Tasks: []task.ID{}, Refused: []Refusal{}}
 }
 
-// Foresee has a server count the tasks that a command would change, by state: cancel, retry, signal or
-// dismiss. The report names the first [BulkPage] of them. The report says that it was interrupted if counting took more than 15 s.
+// Foresee has a server count the tasks that a command would change, by state: cancel, retry, signal, dismiss or
+// undismiss. The report names the first [BulkPage] of them. The report says that it was interrupted if counting took more than 15 s.
 // Of the request only the fields that choose tasks count. The error wraps [jet.ErrNoService] if no
 // server answers.
 func (c *Client) Foresee(ctx context.Context, act string, of ListRequest) (report BulkReport, err error) {

@@ -58,7 +58,7 @@ type bulkData struct {
 
 // bulkOf returns the command of the page, for those that may give it.
 func bulkOf(l *look) (*bulkData, error) {
-	for _, act := range slices.Concat(bulkActs("tasks"), bulkActs("dead")) {
+	for _, act := range slices.Concat(bulkActs("tasks"), bulkActs("dead"), bulkActs("dismissed")) {
 		switch {
 		case act.Do != l.r.PathValue("do"):
 			continue
@@ -92,6 +92,14 @@ func showBulk(ctx context.Context, l *look) (any, error) {
 		return d, nil
 	}
 	return d, d.foresee(ctx, l)
+}
+
+// Undo is the command that takes this one back; "" for none.
+func (d *bulkData) Undo() string {
+	if d.Verb == rights.TasksDismiss && d.Done.Done > 0 {
+		return bulkActs("dismissed")[0].Do
+	}
+	return ""
 }
 
 // request returns the request of the verb.

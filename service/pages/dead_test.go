@@ -88,6 +88,15 @@ func TestDead(t *testing.T) {
 	if page, _ = p.get(200, "/dead"); strings.Contains(page, "t-"+string(ids[0])) || !strings.Contains(page, "t-"+string(ids[1])) {
 		t.Error("what was dropped is in the list, or what was not is missing")
 	}
+	page, _ = p.press(200, "/bulk/dismiss", "task", string(ids[1]), "count", "1")
+	undo := part(t, page, `action="../bulk/undismiss"`, "</form>")
+	batch := part(t, undo, `value="batch:`, `"`)
+	if page, _ = p.press(200, "/bulk/undismiss", "q", "batch:"+batch, "count", "1", "typed", "1"); !strings.Contains(page, "1 task: done") || strings.Contains(page, ">Undo<") {
+		t.Errorf("it was not taken back: %s", page)
+	}
+	if page, _ = p.get(200, "/dead"); strings.Contains(page, "t-"+string(ids[0])) || !strings.Contains(page, "t-"+string(ids[1])) {
+		t.Error("what was taken back is missing, or what was not is in the list")
+	}
 	if page, _ = p.get(200, "/dead?at="+strconv.FormatUint(was, 10)); !strings.Contains(page, "t-"+string(ids[0])) || strings.Contains(page, `method="post"`) {
 		t.Error("the past is not as it was")
 	}

@@ -87,7 +87,8 @@ var (
 	TasksRetry   = operating("tasks.retry")
 	TasksSignal  = operating("tasks.signal")
 	TasksDismiss = operating("tasks.dismiss") // dead letters
-	TasksCount   = reading("tasks.count")     // how many one of these would change
+	TasksBack    = operating("tasks.undismiss")
+	TasksCount   = reading("tasks.count") // how many one of these would change
 
 	Attention = reading("attention.list") // what goes on only when a person acts
 
@@ -96,6 +97,7 @@ var (
 
 	DeadList    = reading("dead.list")
 	DeadDismiss = operating("dead.dismiss") // of a task by its id, or of a message by its sequence
+	DeadBack    = operating("dead.undismiss")
 
 	QueueList   = reading("queue.list")
 	QueuePause  = operating("queue.pause")

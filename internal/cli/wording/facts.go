@@ -188,6 +188,9 @@ func FactWords(r *events.Record) string {
 	case node.Labelled:
 		return Words(labelChanges(e.Labels), e.Reason)
 	case task.Dismissed:
+		if e.Undo {
+			return Words("back on the list of dead letters", e.Reason)
+		}
 		return e.Reason
 	case task.MessageDismissed:
 		return e.Reason
