@@ -318,8 +318,9 @@ type Origin struct {
 	Tick time.Time `json:"tick,omitzero"`
 	// Trigger says why it was made: schedule, catchup, backfill, manual or end.
 	Trigger string `json:"trigger,omitzero" redact:"word"`
-	// After is the task whose end made it, without a schedule, and Ended the fact of that end. Tick is its time.
-	After ID     `json:"ended_task,omitzero" redact:"keep"`
+	// After is the task whose end made it, without a schedule. Tick is the time of that end.
+	After ID `json:"ended_task,omitzero" redact:"keep"`
+	// Ended is the sequence of that end.
 	Ended uint64 `json:"ended,omitzero"`
 }
 

@@ -40,7 +40,7 @@ func TestBirths(t *testing.T) {
 	ended := task.Origin{Trigger: task.TriggerEnd, Tick: noon, After: a, Ended: 2}
 	follows := func(job string) task.Submitted {
 		w := work("x", "")
-		w.Job, w.Revision, w.Origin = job, 1, ended
+		w.Job, w.Origin = job, ended
 		return task.Submitted{Work: w}
 	}
 	byHand := ticks("x")

@@ -11,7 +11,7 @@ func TestAfter(t *testing.T) {
 		"certain ends":  {Handlers{Job: "extract", Ends: []string{"error", "abnormal"}}, ""},
 		"itself":        {Handlers{Job: "load"}, "on.job is the job itself, which would never come to an end"},
 		"no job":        {Handlers{Ends: []string{"error"}}, "on.ends says which ends of another job count; set on.job"},
-		"another state": {Handlers{Job: "extract", Ends: []string{"running"}}, `on.ends: "running" is none of finished, error, cancelled or abnormal`},
+		"another state": {Handlers{Job: "extract", Ends: []string{"running"}}, `on.ends: "running" is none of finished, error, cancelled, abnormal`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
