@@ -181,7 +181,7 @@ func TestAsJob(t *testing.T) {
 		t.Errorf("a child of it: %s", got)
 	}
 	is := must(run.Task(t.Context()))(t)
-	if is.Spec.Retry.Max != 7 || is.Spec.Timeout.Run.Std() != time.Hour || is.Labels["a"]+is.Labels["b"] != "12" || is.Route.Priority() != 9 || is.Spec.Unique.Key != "/stored/k" {
+	if is.Spec.Retry.Max != 7 || is.Spec.Timeout.Run.Std() != time.Hour || is.Labels["a"]+is.Labels["b"] != "12" || is.Route.Priority() != 9 || is.Spec.Unique.Key != "/stored/k" || string(is.Spec.Returns) != `{"type":"string"}` {
 		t.Errorf("the task is %+v with %v", is.Spec, is.Labels)
 	}
 	older := millrace.Action("stored", func(context.Context, struct{ Address string }) error { return nil }, millrace.AsJob())

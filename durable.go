@@ -74,9 +74,12 @@ func ours(err error) error {
 	return fmt.Errorf("millrace: %w", err)
 }
 
-// Step does a part of the function once. When it returns without an error, what do returned is in the log,
-// at most 64 KiB as JSON, and do is not called again for this task: not by another attempt, nor on another
-// worker. Only if the worker is lost while do runs, or before its result is recorded, it is called again.
+// Step does a part of the function once. When it returns without an error, what do returned is stored, at most
+// 64 MiB as JSON, and do is not called again for this task: not by another attempt, nor on another worker. Only
+// if the worker is lost while do runs, or before its result is recorded, it is called again.
+//
+// The log has small results. One of more than 64 KiB, and all behind the first 128 KiB of a task, is stored
+// beside it, with the files of tasks, for as long as the log knows the task; each attempt reads it again.
 //
 // With [Retries], and `retry` in [Fields], a failed do is tried again by itself, in another attempt after
 // the pause; meanwhile Step returns [ErrSuspended]. Without, or when they are used up, or if the error is
@@ -186,6 +189,27 @@ func Call[In, Out any](ctx context.Context, name string, f *Function[In, Out], i
 		return out, err
 	}
 	return c.Result()
+}
+
+// CallEach is [Call] for several at once, one of each of all, at most 100. It returns their results in the same
+// order. The error is that of the first that did not finish, when all have ended.
+func CallEach[In, Out any](ctx context.Context, name string, f *Function[In, Out], all []In, options ...Option) ([]Out, error) {
+	calls, children := make([]*Calling[Out], len(all)), make([]Child, len(all))
+	for i, in := range all {
+		calls[i] = f.With(in, options...)
+		children[i] = calls[i]
+	}
+	if err := All(ctx, name, children...); err != nil {
+		return nil, err
+	}
+	results := make([]Out, len(all))
+	for i, c := range calls {
+		var err error
+		if results[i], err = c.Result(); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
 }
 
 // Child is a child that [All] is to make.

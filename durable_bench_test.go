@@ -14,7 +14,7 @@ import (
 func BenchmarkSteps(b *testing.B) {
 	const each = 100 // in one task
 	report := func(name string, most int, one func(ctx context.Context, i int) error) {
-		done := make(chan error) // not by Result: who waits for a task reads its chain again
+		done := make(chan error) // not by Result, which reads each step once more
 		f := millrace.Action("bench-"+name, func(ctx context.Context, n int) (err error) {
 			for i := 0; i < n && err == nil; i++ {
 				err = one(ctx, i)

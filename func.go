@@ -28,7 +28,7 @@ type Handler interface{ handler() *handler }
 // handler is what of a function does not depend on its types.
 type handler struct {
 	name     string
-	in       reflect.Type
+	in, out  reflect.Type
 	settings settings
 	run      func(ctx context.Context, t *Task) error
 }
@@ -46,7 +46,7 @@ func (f *Function[In, Out]) handler() *handler { return &f.of }
 // A wrong name or option is an error of whatever uses the function first.
 func Func[In, Out any](name string, run func(context.Context, In) (Out, error), options ...Option) *Function[In, Out] {
 	f := &Function[In, Out]{run: run}
-	f.of = handler{name: name, in: reflect.TypeFor[In](), run: f.attempt}
+	f.of = handler{name: name, in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](), run: f.attempt}
 	of := settings{job: job.Job{Name: jobName(name), Spec: job.Spec{Handler: name}}}
 	f.of.settings = of.with(options)
 	return f
@@ -63,12 +63,12 @@ func jobName(function string) string {
 	return strings.NewReplacer(".", "-", ":", "-").Replace(function)
 }
 
-// asJob returns the function as a job, with its parameters declared.
+// asJob returns the function as a job, with its parameters and its result declared.
 func (h *handler) asJob() (job.Job, error) {
 	j := h.settings.job
 	err := h.settings.fault()
 	if err == nil {
-		j.Params.Declared = declared(h.in)
+		j.Params.Declared, j.Returns = declared(h.in), returned(h.out)
 		err = j.Validate()
 	}
 	if err != nil {

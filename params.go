@@ -84,11 +84,21 @@ func decodeResult[Out any](result json.RawMessage, out *Out) error {
 	t := reflect.TypeFor[Out]()
 	schema, known := shapes.Load(t)
 	if !known {
-		text := value.Must(json.Marshal(schemaOf(t, nil))) // words and maps always marshal
-		schema = value.Must(value.Decode(text))
+		schema = value.Must(value.Decode(shapeOf(t)))
 		shapes.Store(t, schema)
 	}
 	return param.Hold(schema, result) // a field that is missing
+}
+
+// shapeOf is the schema of a type, as JSON.
+func shapeOf(t reflect.Type) []byte { return value.Must(json.Marshal(schemaOf(t, nil))) } // words and maps always marshal
+
+// returned is the schema that the results of a function have, for its job; nil for any, or if it is too dear.
+func returned(t reflect.Type) json.RawMessage {
+	if schema := shapeOf(t); t != reflect.TypeFor[struct{}]() && string(schema) != "null" && param.ValidResult(schema) == nil {
+		return schema
+	}
+	return nil
 }
 
 // shapes are the schemas of results, by their types.
@@ -162,6 +172,8 @@ func schemaOf(t reflect.Type, above []reflect.Type) map[string]any {
 			s["type"] = []string{kind, "null"}
 		}
 		return s
+	case t == reflect.TypeFor[json.Number]():
+		return of(param.Number)
 	case has(t, jsonMarshaler):
 		return nil
 	case has(t, textMarshaler):

@@ -159,3 +159,18 @@ func TestResults(t *testing.T) {
 		}
 	}
 }
+
+// What types cost a task, beside a handler of raw JSON: its parameters are read, its result is written. BenchmarkSteps
+// says what a whole task costs.
+func BenchmarkTyped(b *testing.B) {
+	params := json.RawMessage(`{"owner":"me"}`)
+	for b.Loop() {
+		in, err := decode[base](params)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := encodeResult(in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -123,6 +123,14 @@ type Beginner interface {
 	Beginning(ctx context.Context, id task.ID, to uint64) ([]Record, error)
 }
 
+// Resumer is a [Reader] that reads what is new of a task for less than its history. A log need not be one.
+type Resumer interface {
+	// Rest returns the history of a task from a fact of its chain on, which is the first of it. It returns
+	// nothing if the chain has no fact at that sequence any more, or was carried since: then only the whole
+	// history tells what the task is.
+	Rest(ctx context.Context, id task.ID, from uint64) ([]Record, error)
+}
+
 // Follower reads the whole log.
 type Follower interface {
 	// Follow reads the log from a sequence on, without end.

@@ -324,6 +324,16 @@ func (m *Memory) Beginning(ctx context.Context, id task.ID, to uint64) ([]Record
 	return records, nil
 }
 
+// Rest implements [Resumer].
+func (m *Memory) Rest(ctx context.Context, id task.ID, from uint64) ([]Record, error) {
+	records, err := m.Task(ctx, id)
+	at := slices.IndexFunc(records, func(r Record) bool { return r.Seq == from && r.Kind == KindChain })
+	if at < 0 || CarriedIn(records[at:]) {
+		return nil, err
+	}
+	return records[at:], err
+}
+
 // Node implements [Reader].
 func (m *Memory) Node(ctx context.Context, id node.ID, from uint64) ([]Record, error) {
 	m.mu.Lock()

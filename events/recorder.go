@@ -89,6 +89,54 @@ func (r *Recorder) LoadInto(ctx context.Context, id task.ID, t *task.Task) error
 	return nil
 }
 
+// KnownTask is a task as far as it was read from a log. The zero value is one that was not read.
+type KnownTask struct {
+	is   task.Task // up to the last fact of its chain: until there, what was read is whole
+	last string    // the id of that fact; "" if it is not known
+}
+
+// UpdateTask is [Recorder.Load] for a task that is read again and again: it reads only what is new since
+// the last time, if the log can tell ([Resumer]).
+func (r *Recorder) UpdateTask(ctx context.Context, id task.ID, k *KnownTask) (task.Task, error) {
+	var records []Record
+	var err error
+	if log, ok := r.Log.(Resumer); ok && k.last != "" {
+		records, err = log.Rest(ctx, id, k.is.Head)
+	}
+	if err == nil && (len(records) == 0 || records[0].Fact.ID != k.last) {
+		*k = KnownTask{is: task.Task{ID: id}}
+		records, err = r.Log.Task(ctx, id)
+	}
+	if err != nil {
+		return task.Task{}, fmt.Errorf("read task %s: %w", id, err)
+	}
+	t := k.fold(records)
+	if t.Spec == nil {
+		return t, fmt.Errorf("task %s: %w", id, task.ErrUnknown)
+	}
+	return t, nil
+}
+
+// fold adds records, and returns the task with those behind its chain, too. Their order is not known for
+// good: they lie in several places, which are read one after the other.
+func (k *KnownTask) fold(records []Record) task.Task {
+	head := headOf(records)
+	t := k.is
+	for i := range records {
+		t.Apply(records[i].Task())
+		if records[i].Seq == head {
+			t.Head, k.is, k.last = head, t, records[i].Fact.ID
+		}
+	}
+	t.Head = k.is.Head // an offer can be wrong about a chain
+	return t
+}
+
+// CarriedIn tells whether a task was carried in a history.
+func CarriedIn(records []Record) bool {
+	return slices.ContainsFunc(records, func(r Record) bool { return r.Fact.Type == TaskKept })
+}
+
 // LoadOffered makes t the task of an offer as the log had it when it stored that, if its chain is the
 // birth and what opened its holds, up to the turn of the offer. False if all of the task must be
 // read ([Recorder.LoadInto]), or the offer does not count. Nothing else that lies in a queue counts for

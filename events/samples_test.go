@@ -11,6 +11,7 @@ import (
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/node"
+	"millrace/task/param"
 	"millrace/task/placement"
 	"millrace/task/queue"
 	"millrace/task/value"
@@ -50,11 +51,14 @@ func full() map[Type]Fact {
 				Prefer: []job.Preference{{Labels: placement.Selector{{Key: "gpu", Op: placement.OpExists}}, Weight: 10}}},
 			Slots: 2,
 
-			Signal:       &job.Signal{Name: "approval", Timeout: value.Duration(time.Hour), OnTimeout: job.SignalGoOn},
+			Signal: &job.Signal{Name: "approval", Timeout: value.Duration(time.Hour), OnTimeout: job.SignalGoOn, Who: []string{"ann", "proxy:*@example.com"}, Remind: value.Duration(4 * time.Hour),
+				Form: []param.Param{{Name: "share", Title: "Share", Description: "of the machines", Type: param.Integer, Enum: []json.RawMessage{json.RawMessage(`10`)}, Min: new(value.Number("1")), Max: new(value.Number("50")),
+					Pattern: "1.*", Schema: json.RawMessage(`{"multipleOf":5}`), Default: json.RawMessage(`10`), Optional: true, Secret: true}}},
 			OnDisconnect: job.DisconnectContinue,
 			OnRestart:    job.RestartAdopt,
 			Files:        &job.Files{Bundle: "images@9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", To: "src", Mode: job.FilesLink},
 			Setup:        []string{"make deps"},
+			Returns:      json.RawMessage(`{"type":"object"}`),
 			Artifacts:    &job.Artifacts{Paths: []string{"out/**"}, When: job.ArtifactsAlways},
 
 			Concurrency: limit.Concurrencies{{Max: 5, Key: "{params.tenant}", OnLimit: limit.CancelOld}},

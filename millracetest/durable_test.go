@@ -3,13 +3,19 @@ package millracetest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"millrace"
 	"millrace/millracetest"
+	"millrace/service/rerun"
+	"millrace/task/value"
 )
 
 // order charges, waits an hour, and sends; the other sides keep a ledger by the ids that they are given.
@@ -182,5 +188,126 @@ func TestDrawnLast(t *testing.T) {
 		if is != told[0] {
 			t.Errorf("one run was told %s, and another %s", told[0], is)
 		}
+	}
+}
+
+// Large results of steps are remembered as small ones are, wherever the worker is lost; a replay has them only with the
+// server that keeps them.
+func TestLargeSteps(t *testing.T) {
+	t.Parallel()
+	const size = 2 << 20 // more than a fact may have
+	file := filepath.Join(t.TempDir(), "log.jsonl")
+	runs, after := 0, 0
+	report := millrace.Func("report", func(ctx context.Context, parts int) (n int, err error) {
+		for i := range parts {
+			text, err := millrace.Step(ctx, "part", func(context.Context) (string, error) { return strings.Repeat(strconv.Itoa(i), size), nil })
+			if err != nil {
+				return 0, err
+			}
+			if text != strings.Repeat(strconv.Itoa(i), size) {
+				return 0, fmt.Errorf("part %d has %d bytes", i, len(text))
+			}
+			n += len(text)
+		}
+		small, err := millrace.Step(ctx, "small", func(context.Context) (int, error) { after++; return 7, nil })
+		return n + small, err
+	})
+	millracetest.CrashEverywhere(t, func(t *testing.T, w *millracetest.World) any {
+		runs++
+		w.Work(report)
+		run, err := report.Submit(t.Context(), w.App, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.RunUntilIdle()
+		n, err := run.Result(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		is, err := run.Task(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range is.Durable.Steps {
+			if apart := s.Name == "part"; apart != (s.Digest != "") || apart == (len(s.Result) > 0) {
+				t.Errorf("step %d, %s, has %d bytes in the log and digest %q", i, s.Name, len(s.Result), s.Digest)
+			}
+		}
+		if runs == 1 {
+			out, err := os.Create(file)
+			if err == nil {
+				err = errors.Join(w.Export(out), out.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n
+	})
+	if runs < 10 || after < runs {
+		t.Errorf("%d runs, %d of the step behind", runs, after)
+	}
+	in, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	records, err := rerun.ReadExport(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		apart func(millrace.ID, string, int) ([]byte, error)
+		says  string
+	}{
+		"with the server": {func(_ millrace.ID, digest string, n int) ([]byte, error) {
+			for i := range 3 {
+				if text := fmt.Appendf(nil, "%q", strings.Repeat(strconv.Itoa(i), size)); value.Digest(text) == digest && n == len(text) {
+					return text, nil
+				}
+			}
+			return nil, errors.New("never stored")
+		}, ""},
+		"without": {nil, "the record does not have its 2097154 bytes"},
+	} {
+		log := rerun.LogOf(records)
+		log.Apart = c.apart
+		e := &log.Endings[0]
+		var now rerun.Outcome
+		w := millrace.Worker{App: millrace.New(log.Of(e, func(o rerun.Outcome) { now = o }).Client(), nil), Node: "replay"}
+		if err := w.Run(t.Context(), report); err != nil {
+			t.Fatal(err)
+		}
+		if differs := e.Differs(now); (differs == "") != (c.says == "") || !strings.Contains(differs, c.says) {
+			t.Errorf("%s: %s", name, differs)
+		}
+	}
+}
+
+// Several calls of one function at once give their results in order, or the first failure.
+func TestCallEach(t *testing.T) {
+	t.Parallel()
+	half := millrace.Func("half", func(_ context.Context, n int) (int, error) {
+		if n%2 != 0 {
+			return 0, millrace.Final(fmt.Errorf("%d is odd", n))
+		}
+		return n / 2, nil
+	})
+	halves := millrace.Func("halves", func(ctx context.Context, all []int) ([]int, error) { return millrace.CallEach(ctx, "each", half, all) })
+	for _, c := range []struct {
+		all, want []int
+		says      string
+	}{{[]int{8, 2, 6}, []int{4, 1, 3}, ""}, {nil, nil, ""}, {[]int{2, 3, 5}, nil, "step each"}} {
+		millracetest.Run(t, func(t *testing.T, w *millracetest.World) {
+			w.Work(half, halves)
+			run, err := halves.Submit(t.Context(), w.App, c.all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.RunUntilIdle()
+			if got, err := run.Result(t.Context()); !slices.Equal(got, c.want) || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("of %v: %v, %v", c.all, got, err)
+			}
+		})
 	}
 }

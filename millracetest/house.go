@@ -48,15 +48,22 @@ type house struct {
 	printed map[task.ID][]output.Lines    // what tasks have left
 	kept    map[task.ID][]output.Records  // likewise
 	marks   map[task.ID]output.Checkpoint // likewise
+	apart   map[stepResult][]byte         // likewise
 	ran     map[string]duties.Ran         // where tasks of a name ran last
 	workers map[node.ID]*port             // the latest of each name
 	crash   crash                         // when a node is lost by itself
 }
 
+// stepResult names what a step has given that its fact does not have.
+type stepResult struct {
+	task   task.ID
+	digest string
+}
+
 func newHouse() *house {
 	h := &house{
 		model: whatif.NewReadModel(), changed: make(chan struct{}), hints: map[node.ID]func(task.ID){}, watched: map[task.ID]map[int]func(){},
-		printed: map[task.ID][]output.Lines{}, kept: map[task.ID][]output.Records{}, marks: map[task.ID]output.Checkpoint{},
+		printed: map[task.ID][]output.Lines{}, kept: map[task.ID][]output.Records{}, marks: map[task.ID]output.Checkpoint{}, apart: map[stepResult][]byte{},
 		ran: map[string]duties.Ran{}, workers: map[node.ID]*port{}, armed: map[string]armed{},
 	}
 	h.Memory = events.NewMemory(time.Now, ackWait)
@@ -429,6 +436,23 @@ func (h *house) Checkpoint(_ context.Context, id task.ID) (output.Checkpoint, er
 	h.aside.Lock()
 	defer h.aside.Unlock()
 	return h.marks[id], nil
+}
+
+func (h *house) SaveStep(_ context.Context, id task.ID, digest string, result []byte) error {
+	h.aside.Lock()
+	defer h.aside.Unlock()
+	h.apart[stepResult{id, digest}] = slices.Clone(result)
+	return nil
+}
+
+func (h *house) StepResult(_ context.Context, id task.ID, digest string, _ int) ([]byte, error) {
+	h.aside.Lock()
+	defer h.aside.Unlock()
+	result, there := h.apart[stepResult{id, digest}]
+	if !there {
+		return nil, errors.New("it was never stored")
+	}
+	return slices.Clone(result), nil
 }
 
 func (h *house) Ran(_ context.Context, name string) (duties.Ran, error) {

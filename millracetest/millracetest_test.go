@@ -3,11 +3,13 @@ package millracetest_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"millrace"
 	"millrace/millracetest"
+	"millrace/task"
 )
 
 type Reminder struct{ To string }
@@ -84,4 +86,26 @@ func TestLoseNodes(t *testing.T) {
 			t.Errorf("%s after %d losses: %v", is.State, is.Losses, err)
 		}
 	})
+}
+
+// A result that is not what its job says of it is no result: the attempt fails for good, and says where.
+func TestReturns(t *testing.T) {
+	t.Parallel()
+	results := map[string]any{"as it says": map[string]int{"width": 3}, "another": map[string]string{"width": "wide"}, "less": map[string]int{"height": 3}, "none": nil}
+	measure := millrace.Func("measure", func(_ context.Context, what string) (any, error) { return results[what], nil }, millrace.Retries(3),
+		millrace.Fields("returns: {type: object, properties: {width: {type: integer}}, required: [width]}"))
+	for what, says := range map[string]string{"as it says": "", "another": "width", "less": "width", "none": "null"} {
+		millracetest.Run(t, func(t *testing.T, w *millracetest.World) {
+			w.Work(measure)
+			run, err := measure.Submit(t.Context(), w.App, what)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.RunUntilIdle()
+			is, err := run.Task(t.Context())
+			if err != nil || (is.State == task.Finished) != (says == "") || is.Attempt != 1 || !strings.Contains(is.Message, says) {
+				t.Errorf("%s: it is %v after attempt %d: %s, %v", what, is.State, is.Attempt, is.Message, err)
+			}
+		})
+	}
 }

@@ -117,6 +117,10 @@ func (p *port) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error {
 	return p.write("checkpoint", func() error { return p.house.SaveCheckpoint(ctx, c) })
 }
 
+func (p *port) SaveStep(ctx context.Context, id task.ID, digest string, result []byte) error {
+	return p.write("step result", func() error { return p.house.SaveStep(ctx, id, digest, result) })
+}
+
 func (p *port) Print(ctx context.Context, l output.Lines) error {
 	return errors.Join(p.cut(), p.house.Print(ctx, l))
 }

@@ -28,7 +28,7 @@ const (
 // state tells its kind: [Letter.State].
 func (t *Task) Letter() Letter {
 	switch {
-	case t.State == Abnormal:
+	case t.State == Abnormal && t.Reason != value.Rejected: // that is what somebody wants
 		return LetterGivenUp
 	case t.State == Error && t.usedUp():
 		return LetterUsedUp

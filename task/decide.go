@@ -273,6 +273,8 @@ func (t *Task) Decide(c Command, now time.Time) (Event, error) {
 		return refuse(t, c)
 	case Skip:
 		return skip(t, c)
+	case Reject:
+		return reject(t, c)
 	case Unbind:
 		if _, own := t.Route.Node(); !own && t.Waiting() && (!t.Route.Selected() || t.FellBack()) {
 			return nil, ErrShared

@@ -26,8 +26,11 @@ type Step struct {
 	// Name is the function's own name for it, and Kind one of the kinds below.
 	Name string `json:"name,omitzero" redact:"keep"`
 	Kind string `json:"kind" redact:"word"`
-	// Result is what it gave, as JSON; nil for nothing.
+	// Result is what it gave, as JSON; nil for nothing, and for what is stored apart from the log. That has
+	// Size bytes, and Digest is its SHA-256 in hexadecimal digits.
 	Result json.RawMessage `json:"result,omitzero" form:"null" redact:"drop"`
+	Digest string          `json:"digest,omitzero" redact:"drop"`
+	Size   int             `json:"size,omitzero"`
 	// Error says why it failed; "" if it did not. Tries is how often it was tried, if it has failed.
 	Error string `json:"error,omitzero" redact:"hide"`
 	Tries int    `json:"tries,omitzero"`
@@ -116,8 +119,12 @@ func (Suspend) isCommand()  {}
 // Bounds of the steps of a task.
 const (
 	MaxSteps      = 1000
-	MaxStepResult = 64 << 10  // bytes of one result
-	MaxStepsSize  = 256 << 10 // bytes of all results
+	MaxStepResult = 64 << 10  // bytes of one result in the log
+	MaxStepsSize  = 256 << 10 // bytes of all results in the log
+	MaxStepApart  = 64 << 20  // bytes of one that is stored apart
+	// stepsApart is how many bytes of results the log has before all others are stored apart. It leaves room
+	// for what cannot be: times, signals, and results of children.
+	stepsApart = MaxStepsSize / 2
 )
 
 // ErrSteps: a task has more steps, or larger results, than it may.
@@ -143,21 +150,40 @@ func (t *Task) follow(first int, more []Step) error {
 	return t.CheckSteps(more)
 }
 
-// CheckSteps tells whether a task may have these steps more.
-func (t *Task) CheckSteps(more []Step) error {
-	size, n := 0, len(more)
-	if t.Durable != nil {
-		n += len(t.Durable.Steps)
-		for i := range t.Durable.Steps {
-			size += len(t.Durable.Steps[i].Result)
+// Apart tells whether the result of a step more, of some bytes, is to be stored apart from the log.
+func (t *Task) Apart(size int) bool {
+	return size > MaxStepResult || size+t.Durable.size() > stepsApart
+}
+
+// size is how many bytes of results the log has.
+func (d *Durable) size() (n int) {
+	if d != nil {
+		for i := range d.Steps {
+			n += len(d.Steps[i].Result)
 		}
 	}
+	return n
+}
+
+// CheckSteps tells whether a task may have these steps more.
+func (t *Task) CheckSteps(more []Step) error {
+	size, n := t.Durable.size(), len(more)
+	if t.Durable != nil {
+		n += len(t.Durable.Steps)
+	}
 	for i := range more {
-		of := len(more[i].Result)
-		if of > MaxStepResult {
-			return fmt.Errorf("%w: the result of step %q has %d bytes, want at most %d: store it elsewhere, and return where", ErrSteps, more[i].Name, of, MaxStepResult)
+		of, most := len(more[i].Result), MaxStepResult
+		if more[i].Digest != "" {
+			of, most = more[i].Size, MaxStepApart
+		} else {
+			size += of
 		}
-		size += of
+		if of > MaxStepApart {
+			most = MaxStepApart // what is between would have been stored apart
+		}
+		if of > most {
+			return fmt.Errorf("%w: the result of step %q has %d bytes, want at most %d: store it elsewhere, and return where", ErrSteps, more[i].Name, of, most)
+		}
 	}
 	switch {
 	case n > MaxSteps:

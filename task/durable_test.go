@@ -33,6 +33,9 @@ func parked(p task.Park) task.Event { return task.AttemptParked{Attempt: 1, Epoc
 func TestRemember(t *testing.T) {
 	one, large := logtest.After(logtest.Running, stepped(0, done("a"))), done("b")
 	large.Result = json.RawMessage(strings.Repeat("1", task.MaxStepResult+1))
+	apart, tooLarge := done("b"), done("b")
+	apart.Result, apart.Digest, apart.Size = nil, "f1d0", task.MaxStepApart
+	tooLarge.Result, tooLarge.Digest, tooLarge.Size = nil, "f1d0", task.MaxStepApart+1
 	var full []task.Step
 	for range task.MaxStepsSize / task.MaxStepResult {
 		s := done("b")
@@ -54,11 +57,41 @@ func TestRemember(t *testing.T) {
 		"of one that is to stop":        {logtest.Cancelling, task.Remember{Epoch: 2, Steps: []task.Step{done("a")}}, nil},
 		"too large":                     {logtest.Running, task.Remember{Epoch: 2, Steps: []task.Step{large}}, task.ErrSteps},
 		"too large together":            {one, task.Remember{Epoch: 2, First: 1, Steps: full}, task.ErrSteps},
+		"stored apart":                  {one, task.Remember{Epoch: 2, First: 1, Steps: []task.Step{apart, apart}}, nil},
+		"too large even there":          {one, task.Remember{Epoch: 2, First: 1, Steps: []task.Step{tooLarge}}, task.ErrSteps},
 		"too many":                      {logtest.Running, task.Remember{Epoch: 2, Steps: make([]task.Step, task.MaxSteps+1)}, task.ErrSteps},
 	} {
 		e, err := task.Decide(logtest.Given(c.given...), c.command, logtest.Noon)
 		if !errors.Is(err, c.err) || c.err == nil && !reflect.DeepEqual(e, task.AttemptStepped{Attempt: 1, Epoch: 2, First: c.command.First, Steps: c.command.Steps}) {
 			t.Errorf("%s: %+v, %v; want %v", name, e, err, c.err)
+		}
+	}
+}
+
+// What is large is stored apart, and so is what is small when the log has much already.
+func TestApart(t *testing.T) {
+	of := func(sizes ...int) *task.Task {
+		d := &task.Durable{}
+		for _, n := range sizes {
+			d.Steps = append(d.Steps, task.Step{Kind: task.StepDo, Result: make(json.RawMessage, n)})
+		}
+		return &task.Task{Durable: d}
+	}
+	const large = task.MaxStepResult
+	for name, c := range map[string]struct {
+		is    *task.Task
+		size  int
+		apart bool
+	}{
+		"nothing":                {&task.Task{}, 0, false},
+		"the largest in the log": {&task.Task{}, large, false},
+		"the smallest apart":     {&task.Task{}, large + 1, true},
+		"the second":             {of(large), large, false},
+		"one more":               {of(large, large), 1, true},
+		"many small ones":        {of(large, large-9, 4, 4), 2, true},
+	} {
+		if got := c.is.Apart(c.size); got != c.apart {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }

@@ -40,6 +40,12 @@ type Unhold struct {
 	Ends []uint64
 }
 
+// Reject ends a task that waits for a signal, because somebody refuses that.
+type Reject struct {
+	// By is who does. Detail says so in words, with the reason.
+	By, Detail string
+}
+
 // Unheld records that a hold has opened. If it was the last, an offer must follow.
 type Unheld struct {
 	Hold   string `json:"hold,omitzero" redact:"word"`
@@ -57,6 +63,7 @@ type Skip struct {
 
 func (Unhold) isCommand() {}
 func (Skip) isCommand()   {}
+func (Reject) isCommand() {}
 func (Unheld) isEvent()   {}
 
 // FirstHolds returns the holds of a task at its birth.
@@ -104,6 +111,20 @@ func skip(t *Task, c Skip) (Event, error) {
 		return nil, ErrNotWaiting
 	}
 	return CancelConfirmed{Reason: c.Reason, Code: value.Skipped}, nil
+}
+
+// reject ends the task as a signal that does not come in time does.
+func reject(t *Task, c Reject) (Event, error) {
+	switch {
+	case t.State.Terminal():
+		return nil, fmt.Errorf("%w: it is %s", ErrEnded, t.State)
+	case !slices.Contains(t.Holds, HoldSignal):
+		return nil, fmt.Errorf("%w: %s", ErrNotHeld, HoldSignal)
+	}
+	if err := t.Signal().May(c.By); err != nil {
+		return nil, err
+	}
+	return GivenUp{Reason: value.Rejected, Detail: c.Detail}, nil
 }
 
 func (t *Task) unheld(e Unheld, r Recorded) {

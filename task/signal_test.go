@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestSignal(t *testing.T) {
 			t.Errorf("it owes %+v", d)
 		}
 	}
-	inputs, err := spec.Signal.Inputs("ann", json.RawMessage(`{"ok":true}`))
+	inputs, err := spec.Signal.Inputs("ann", json.RawMessage(`{"ok":true}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,5 +46,33 @@ func TestSignal(t *testing.T) {
 	}
 	if got, want := string(e.(task.Unheld).Inputs), `{"a":1,"approval":{"by":"ann","data":{"ok":true}}}`; got != want {
 		t.Errorf("it is told %s, want %s", got, want)
+	}
+}
+
+// TestReject refuses a signal: whoever may not, or comes too late, changes nothing.
+func TestReject(t *testing.T) {
+	s := held(task.HoldNeeds, task.HoldSignal)
+	spec := *s.Spec
+	spec.Signal = &job.Signal{Name: "approval", Who: []string{"ann"}}
+	s.Spec = &spec
+	early := logtest.Given(s)
+	given := logtest.Given(s, task.Unheld{Hold: task.HoldNeeds}, task.Unheld{Hold: task.HoldSignal})
+	ended := logtest.Given(s, task.GivenUp{Reason: value.Expired})
+	for _, c := range []struct {
+		of   task.Task
+		by   string
+		want error
+	}{{early, "ann", nil}, {early, "bob", job.ErrNotAsked}, {given, "ann", task.ErrNotHeld}, {ended, "ann", task.ErrEnded}, {task.Task{}, "ann", task.ErrUnknown}} {
+		e, err := task.Decide(c.of, task.Reject{By: c.by, Detail: "rejected by " + c.by}, logtest.Noon)
+		if !errors.Is(err, c.want) || (err == nil) != (e == task.Event(task.GivenUp{Reason: value.Rejected, Detail: "rejected by ann"})) {
+			t.Errorf("%s of a task that is %s: %v, %v", c.by, c.of.State, e, err)
+		}
+	}
+	refused := logtest.Given(s, task.GivenUp{Reason: value.Rejected, Detail: "rejected by ann"})
+	if !refused.State.Failed() || refused.Dead() {
+		t.Errorf("it is %s/%s, a dead letter: %v", refused.State, refused.Reason, refused.Dead())
+	}
+	if by := early.DecidedBy(task.Reject{By: "ann"}, task.GivenUp{Reason: value.Rejected}); by != nil {
+		t.Errorf("the fact names %+v beside the actor", by)
 	}
 }

@@ -66,6 +66,11 @@ type Outputs interface {
 	SaveCheckpoint(ctx context.Context, c output.Checkpoint) error
 	// Checkpoint returns the latest checkpoint of a task; its epoch is 0 if there is none.
 	Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, error)
+	// SaveStep stores a step's result apart from the log, under its digest, as long as the log knows the
+	// task. It waits until all is stored. Doing it again is harmless.
+	SaveStep(ctx context.Context, id task.ID, digest string, result []byte) error
+	// StepResult returns what SaveStep has stored. The error says if it is gone.
+	StepResult(ctx context.Context, id task.ID, digest string, size int) ([]byte, error)
 	// Ran returns where a task of this name last started; its node is "" if that is unknown.
 	// SaveRan replaces it.
 	Ran(ctx context.Context, name string) (duties.Ran, error)

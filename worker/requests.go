@@ -11,6 +11,7 @@ import (
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/output"
+	"millrace/task/value"
 )
 
 // spawned counts the children that an attempt has asked for.
@@ -130,10 +131,14 @@ func (a *Attempt) drawn() []task.Step {
 }
 
 // Remember records steps that the function has done for good, behind the first of its steps. When it
-// returns without an error, they are in the log. The error wraps [task.ErrFenced] if the task no longer belongs to this attempt, and
-// [task.ErrSteps] if they are too many or too large.
+// returns without an error, they are in the log, and what is too large for it is stored apart. The error wraps
+// [task.ErrFenced] if the task no longer belongs to this attempt, and [task.ErrSteps] if they are too many or
+// too large.
 func (a *Attempt) Remember(ctx context.Context, first int, steps []task.Step) error {
 	a.Output.Heartbeat()
+	if err := a.setApart(ctx, steps); err != nil {
+		return fmt.Errorf("remember: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
 	t, _, err := a.worker.protocol.Recorder.Do(ctx, a.known(), task.Remember{Epoch: a.Task.Epoch, First: first, Steps: steps})
@@ -144,6 +149,36 @@ func (a *Attempt) Remember(ctx context.Context, first int, steps []task.Step) er
 	defer a.memory.mu.Unlock()
 	a.memory.is, a.memory.drawn = &t, nil
 	return nil
+}
+
+// setApart stores the results apart that the log is not to have, before the fact that says where they are.
+func (a *Attempt) setApart(ctx context.Context, steps []task.Step) error {
+	t := a.known()
+	for i := range steps {
+		s := &steps[i]
+		n := len(s.Result)
+		if !t.Apart(n) || s.Kind != task.StepDo || n > task.MaxStepApart {
+			continue // small, or refused
+		}
+		digest := value.Digest(s.Result)
+		if err := a.worker.outputs.SaveStep(ctx, t.ID, digest, s.Result); err != nil {
+			return fmt.Errorf("store %d bytes: %w", n, err)
+		}
+		s.Result, s.Digest, s.Size = nil, digest, n
+	}
+	return nil
+}
+
+// ResultOf returns what a step has given that the task remembers, wherever it is stored.
+func (a *Attempt) ResultOf(ctx context.Context, s *task.Step) ([]byte, error) {
+	if s.Digest == "" {
+		return s.Result, nil
+	}
+	result, err := a.worker.outputs.StepResult(ctx, a.Task.ID, s.Digest, s.Size)
+	if err == nil && value.Digest(result) != s.Digest {
+		err = fmt.Errorf("the store has other %d bytes in its place", len(result))
+	}
+	return result, err
 }
 
 // Now is the time, by the clock of the log.

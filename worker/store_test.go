@@ -45,6 +45,7 @@ type store struct {
 	from       []uint64                        // guarded by mu; the sequence behind which each reading of a node began
 	lives      []output.Live                   // guarded by mu
 	checkpoint output.Checkpoint               // guarded by mu
+	apart      map[string][]byte               // guarded by mu; results of steps
 	unread     error                           // guarded by mu; nil if a checkpoint can be read
 	cut        bool                            // guarded by mu; the node is cut off
 	mute       bool                            // guarded by mu; writes get no answer
@@ -268,6 +269,23 @@ func (s *store) SaveLive(ctx context.Context, l output.Live) error {
 	defer s.mu.Unlock()
 	s.lives = append(s.lives, l)
 	return nil
+}
+
+func (s *store) SaveStep(ctx context.Context, id task.ID, digest string, result []byte) error {
+	if err := s.reach(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.apart == nil {
+		s.apart = map[string][]byte{}
+	}
+	s.apart[string(id)+digest] = result
+	return nil
+}
+
+func (s *store) StepResult(ctx context.Context, id task.ID, digest string, _ int) ([]byte, error) {
+	return get(s, &s.apart)[string(id)+digest], s.reach(ctx)
 }
 
 func (s *store) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error {

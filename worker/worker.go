@@ -466,6 +466,10 @@ var givenBack = []error{ErrShutdown, ErrHurry, ErrDrained, ErrSucceeded, ErrCutO
 func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	epoch, drawn := a.Task.Epoch, a.drawn()
 	if o.Class == "" && !o.Stopped {
+		if err := a.Task.Spec.Fits(o.Result); err != nil {
+			// Another attempt would only do it again.
+			return task.Fail{Epoch: epoch, Class: value.Task, Exit: o.Exit, Message: "the result does not fit what the job says of it: " + err.Error(), Usage: o.Usage, Final: true, Drawn: drawn}
+		}
 		return task.Finish{Epoch: epoch, Exit: o.Exit, Result: o.Result, Usage: o.Usage, Drawn: drawn}
 	}
 	fail := task.Fail{

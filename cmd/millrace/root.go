@@ -11,7 +11,6 @@ import (
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/history"
 	"millrace/internal/cli/job"
-	"millrace/internal/cli/node"
 	"millrace/internal/cli/serve"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/task"
@@ -50,7 +49,7 @@ func (a *app) entries() []entry {
 		{groupWork, "data", task.Of(a.App).Command},
 		{groupWork, "dlq", verb.Of(a.App).Letters},
 		{groupWork, "limit", job.Of(a.App).Limits},
-		{groupWork, "node", node.Of(a.App).Command},
+		{groupWork, "node", job.Of(a.App).Nodes},
 		{groupWork, "queue", job.Of(a.App).Queues},
 		{groupWork, "notify", verb.Of(a.App).Notify},
 		{groupWork, "events", history.Of(a.App).Command},
@@ -111,7 +110,7 @@ Its whole state is a log in NATS JetStream.`
 		c.GroupID = e.group
 		root.AddCommand(c)
 	}
-	verb.Add(run, root, map[rights.Verb]verb.Own{rights.NodeDrain: node.Of(run).Drain})
+	verb.Add(run, root, map[rights.Verb]verb.Own{rights.NodeDrain: job.Of(run).Drain})
 	history.OfIncident(run, a.inside).Archived(root, args)
 	root.SetHelpCommand(settings.Help(root))
 	if len(args) > 0 && args[0] == "completion" {

@@ -14,6 +14,7 @@ var readCases = []testCase{
 	{name: "place births and an offer", body: placeKinds},
 	{name: "a task's history", body: histories},
 	{name: "the beginning of a chain", body: beginning},
+	{name: "the rest of a history", body: rest},
 	{name: "what was never recorded", body: empty},
 	{name: "last", body: last},
 	{name: "garbage on a chain", body: garbage, garbage: true},
@@ -99,6 +100,28 @@ func beginning(s *suite) {
 		if got := sequences(records); err != nil || !slices.Equal(got, want) {
 			s.Errorf("up to %d it is %v (%v), want %v", to, got, err, want)
 		}
+	}
+}
+
+// The rest of a history begins with a fact of its chain.
+func rest(s *suite) {
+	id := s.task()
+	birth := s.place(s.fact(id, task.Submitted{Work: work("q"), Due: now().Add(time.Hour)}))
+	offer := s.place(s.fact(id, task.Queued{Work: work("q"), Attempt: 1, After: birth}))
+	second := s.append(s.fact(id, note("moves")), birth)
+	again := s.place(s.fact(id, task.Queued{Work: work("q"), Attempt: 1, After: second}))
+	third := s.append(s.fact(id, note("moves")), second)
+	for from, want := range map[uint64][]uint64{
+		birth: {birth, offer, second, again, third}, second: {second, again, third}, third: {third},
+		offer: nil, again: nil, birth - 1: nil, third + 1: nil,
+	} {
+		records, err := s.log.(events.Resumer).Rest(s.context(), id, from)
+		if got := sequences(records); err != nil || !slices.Equal(got, want) {
+			s.Errorf("from %d it is %v (%v), want %v", from, got, err, want)
+		}
+	}
+	if records, err := s.log.(events.Resumer).Rest(s.context(), s.task(), 1); err != nil || len(records) != 0 {
+		s.Errorf("a task that never was has %d records, error %v", len(records), err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/node"
+	"millrace/task/param"
 	"millrace/task/placement"
 	"millrace/task/value"
 )
@@ -134,5 +135,31 @@ func TestSeldomDecisionsAreFoundWhenChanged(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Whoever writes into the log itself may open an approval under any name, or with any answer. It is found.
+func TestForgedApprovals(t *testing.T) {
+	for _, c := range []struct {
+		actor string
+		e     task.Event
+		found bool
+	}{
+		{"ann", task.Unheld{Hold: task.HoldSignal, Inputs: []byte(`{"go":{"by":"ann","data":{"n":1}}}`)}, false},
+		{"ann", task.Unheld{Hold: task.HoldSignal, Inputs: []byte(`{"go":{"by":"ann","data":{"n":"x"}}}`)}, true},
+		{"bob", task.Unheld{Hold: task.HoldSignal, Inputs: []byte(`{"go":{"by":"ann","data":{"n":1}}}`)}, true},
+		{"bob", task.Unheld{Hold: task.HoldSignal}, true},
+		{"ann", task.GivenUp{Reason: value.Rejected, Detail: "rejected by ann"}, false},
+		{"bob", task.GivenUp{Reason: value.Rejected, Detail: "rejected by bob"}, true},
+	} {
+		r := newRecord(t)
+		form := []param.Param{{Name: "n", Type: param.Integer}}
+		id := task.ID(events.NewID(r.now))
+		r.add(events.KindChain, events.Fact{Task: id, Actor: "cli", Event: task.Submitted{Work: task.Work{
+			Spec: &job.Spec{Handler: "h", Signal: &job.Signal{Name: "go", Who: []string{"ann"}, Form: form}}, Route: "default.5", Holds: []string{task.HoldSignal}}}})
+		r.add(events.KindChain, events.Fact{Task: id, Actor: c.actor, Event: c.e})
+		if found := allJudged(t, r.log).Findings; len(found) > 0 != c.found {
+			t.Errorf("%s by %s: found is %v", r.log[1].Fact.Type, c.actor, found)
+		}
 	}
 }

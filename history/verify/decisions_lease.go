@@ -143,6 +143,10 @@ func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Rec
 	case task.RuleOwn:
 		s.remade(v, k, task.Judged{Command: task.Lose{Epoch: k.Epoch}, By: findings.By(r)}, r)
 	default:
+		if e.Reason == value.Rejected && r.Fact.By == nil && r.Fact.Actor != scheduler {
+			s.remade(v, k, task.Reject{By: r.Fact.Actor, Detail: e.Detail}, r)
+			return
+		}
 		if v.hidesList(k) {
 			return
 		}

@@ -60,19 +60,18 @@ var Program = sync.OnceValues(func() (string, error) {
 	return build(root, "millrace")
 })
 
-// tools builds beside it the programs that it starts in its place.
-var tools = sync.OnceValue(func() error {
-	root, err := Root()
-	if err != nil {
-		return err
-	}
-	for _, name := range []string{"millrace-bench", "millrace-chaos"} {
-		if _, err := build(root, name); err != nil {
-			return err
+// tools builds beside it a program that it starts in its place.
+var tools = map[string]func() error{"bench": tool("bench"), "chaos": tool("chaos")}
+
+func tool(name string) func() error {
+	return sync.OnceValue(func() error {
+		root, err := Root()
+		if err == nil {
+			_, err = build(root, "millrace-"+name)
 		}
-	}
-	return nil
-})
+		return err
+	})
+}
 
 // build builds a program into ProgramDir.
 func build(root, name string) (path string, err error) {
@@ -131,11 +130,11 @@ func Binary(t testing.TB) string {
 	return path
 }
 
-// Tools has `millrace bench` and `millrace chaos` find their programs, for a test.
-func Tools(t testing.TB) {
+// Tools has a command of millrace find its program, for a test: "bench" or "chaos".
+func Tools(t testing.TB, command string) {
 	t.Helper()
 	Binary(t) // makes the folder
-	if err := tools(); err != nil {
+	if err := tools[command](); err != nil {
 		t.Fatal(err)
 	}
 }

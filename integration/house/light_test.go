@@ -1,9 +1,7 @@
 package house
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -32,26 +30,5 @@ func TestProgramsOfUsersAreLight(t *testing.T) {
 				t.Errorf("%s links %s: %v", pkg, heavy, has)
 			}
 		}
-	}
-}
-
-// mostBytes bounds a program that does nothing but submit, with debug information as go build leaves
-// it. 450,000 of them are time zones.
-const mostBytes = 15_500_000
-
-func TestSubmittingIsSmall(t *testing.T) {
-	t.Parallel()
-	program := filepath.Join(t.TempDir(), "submits")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./integration/house/testdata/submits")
-	build.Dir = root(t)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	is, err := os.Stat(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if t.Logf("%d bytes", is.Size()); is.Size() > mostBytes {
-		t.Errorf("a program that submits has %d bytes, want at most %d", is.Size(), mostBytes)
 	}
 }

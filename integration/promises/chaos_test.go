@@ -30,7 +30,7 @@ steps:
 // processes and folders at the end.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	harness.Tools(t)
+	harness.Tools(t, "chaos")
 	p := harness.New(t, 2*time.Second)
 	p.Write("every.yaml", everyFault)
 	r := p.Try("chaos", "--scenario", "./every.yaml", "--duration", "10s", "--workers", "2", "--rate", "8", "--json")
@@ -80,7 +80,7 @@ func TestChaos(t *testing.T) {
 // down.
 func TestChaosInterrupted(t *testing.T) {
 	t.Parallel()
-	harness.Tools(t)
+	harness.Tools(t, "chaos")
 	p := harness.New(t, 2*time.Second)
 	p.Write("long.yaml", `
 steps:

@@ -44,8 +44,8 @@ func TestDocs(t *testing.T) {
 			p.Let("NATS_URL", p.URL)
 			names, curls := namesOnServer(p), curlsOf(p)
 			for _, c := range typed {
-				if others.MatchString(c.text) {
-					harness.Tools(t)
+				if other := others.FindStringSubmatch(c.text); other != nil {
+					harness.Tools(t, other[1])
 				}
 				switch {
 				case strings.HasPrefix(c.text, "curl "):

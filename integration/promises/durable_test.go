@@ -95,6 +95,9 @@ func (*order) thumb(_ context.Context, o order) (string, error) { return o.Key, 
 var points = []string{"begun", "id", "charging", "charged", "paid", "sleeping", "slept", "calling", "called",
 	"awaiting", "told", "asking", "answered", "shipping", "shipped", "ended"}
 
+// large makes a result too large for the log.
+var large = strings.Repeat(".", task.MaxStepResult)
+
 // run is the durable function.
 func (o *order) run(ctx context.Context, queue, last string) (string, error) {
 	waits := func(point string, err error) error {
@@ -113,7 +116,7 @@ func (o *order) run(ctx context.Context, queue, last string) (string, error) {
 		o.at("charging")
 		err := o.note("charge " + string(id))
 		o.at("charged")
-		return "receipt of " + string(id), err
+		return "receipt of " + string(id) + large, err
 	})
 	if err != nil {
 		return "", err
@@ -157,7 +160,7 @@ func (o *order) run(ctx context.Context, queue, last string) (string, error) {
 		return "", err
 	}
 	o.at("ended")
-	return fmt.Sprintf("%s, %s, %s,%s", strings.TrimSuffix(receipt, string(id)), made, who, both), nil
+	return fmt.Sprintf("%s, %s, %s,%s", strings.TrimSuffix(receipt, string(id)+large), made, who, both), nil
 }
 
 // durable starts workers with durable functions.

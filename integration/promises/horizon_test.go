@@ -170,7 +170,7 @@ func TestHorizons(t *testing.T) {
 	n := lone{&otherNATS{p: p.Place, store: t.TempDir()}, strconv.Itoa(testkit.Port(t))}
 	n.start(n.port)
 	defer func() { n.stop() }()
-	p.horizons(n)
+	p.horizons(n, testkit.Size(2, 8))
 }
 
 // The same with three NATS servers, of which the one that leads the log is lost.
@@ -180,7 +180,7 @@ func TestHorizonsOfThree(t *testing.T) {
 	n := trio{p, startCluster(t)}
 	p.URL = n.URL()
 	p.Let("MILLRACE_REPLICAS", "3")
-	p.horizons(n)
+	p.horizons(n, testkit.Size(2, 8))
 }
 
 // drillSlots is how many attempts one killed process makes again at most.
@@ -189,7 +189,7 @@ const drillSlots = 4
 // horizons goes through many horizons. The first judge is what the tasks' own programs have written:
 // each task has run, under one epoch, or under several if processes were killed. The second is the
 // archive with the log: it has all that was written, and what was promised.
-func (p *forgetful) horizons(n broker) {
+func (p *forgetful) horizons(n broker, usual int) {
 	p.Let("MILLRACE_ARCHIVE", p.Path("past"))
 	p.serve("one")
 	p.serve("two")
@@ -199,7 +199,7 @@ func (p *forgetful) horizons(n broker) {
 	later := p.Submit(p.writes(), "--delay", testkit.Size("8s", "20s"))
 	unique := p.Submit(p.writes(), "--signal", "go", "--unique", "only")
 	want, kills, breaks := []task.ID{waits, later, unique}, 0, 0
-	for wave := 0; len(p.moved) < cmp.Or(*horizons, testkit.Size(2, 8)); wave++ {
+	for wave := 0; len(p.moved) < cmp.Or(*horizons, usual); wave++ {
 		if wave > testkit.Size(20, 1000) {
 			p.Fatalf("after %d waves the log has %d horizons", wave, len(p.moved))
 		}

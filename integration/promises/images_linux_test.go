@@ -3,7 +3,9 @@
 package promises
 
 import (
+	"errors"
 	"flag"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -11,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -40,20 +43,10 @@ type imaged struct {
 func newImaged(t *testing.T) *imaged {
 	t.Helper()
 	p := harness.New(t, 20*time.Second)
-	program := p.Path("image/contained")
-	source, err := os.ReadFile("testdata/contained.source")
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(p, "image/main.go", string(source))
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, p.Path("image/main.go"))
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := built(p, contained)
 	p.Let("MILLRACE_RUNTIMES", "podman")
 	if *withPodman {
-		setUpPodman(p)
+		setUpPodman(p, program)
 	} else {
 		self, err := os.Executable()
 		if err != nil {
@@ -71,16 +64,35 @@ func newImaged(t *testing.T) *imaged {
 	return &imaged{p, p.Connect()}
 }
 
+// contained is the program of the image, built once.
+var contained = sync.OnceValues(func() (string, error) {
+	if _, err := harness.Program(); err != nil { // makes ProgramDir
+		return "", err
+	}
+	dir := filepath.Join(harness.ProgramDir, "image")
+	program, main := filepath.Join(dir, "contained"), filepath.Join(dir, "main.go")
+	source, err := os.ReadFile("testdata/contained.source")
+	if err := errors.Join(err, os.Mkdir(dir, 0o755), os.WriteFile(main, source, 0o600)); err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, main)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return program, nil
+})
+
 // setUpPodman has podman use runc, without the help of systemd and within the bounds of this process,
 // and gives it the image.
-func setUpPodman(p *harness.Place) {
+func setUpPodman(p *harness.Place, program string) {
 	p.Helper()
 	put(p, "podman/containers.conf", "[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=1024:1024\"]\n[engine]\nruntime = \"runc\"\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"none\"\n")
 	put(p, "podman/storage.conf", "[storage]\ndriver = \"vfs\"\ngraphroot = \""+p.Path("podman/graph")+"\"\nrunroot = \""+p.Path("podman/run")+"\"\n")
 	p.Let("CONTAINERS_CONF", p.Path("podman/containers.conf"))
 	p.Let("CONTAINERS_STORAGE_CONF", p.Path("podman/storage.conf"))
-	tar := p.Path("image/image.tar")
-	if out, err := exec.Command("tar", "-C", p.Path("image"), "-cf", tar, "contained").CombinedOutput(); err != nil {
+	tar := p.Path("podman/image.tar")
+	if out, err := exec.Command("tar", "-C", filepath.Dir(program), "-cf", tar, filepath.Base(program)).CombinedOutput(); err != nil {
 		p.Fatalf("%v\n%s", err, out)
 	}
 	podman(p, "import", "--change", `ENTRYPOINT ["/contained"]`, tar, imageName)

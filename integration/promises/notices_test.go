@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"millrace/integration/harness"
+	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/job"
 )
@@ -103,7 +104,7 @@ func TestNoticesSurviveTheirServer(t *testing.T) {
 // TestManyFailuresAreFewNotices has as many tasks fail as the machine can start within a while, of one cause.
 func TestManyFailuresAreFewNotices(t *testing.T) {
 	t.Parallel()
-	const many = 2000
+	many := testkit.Size(300, 2000)
 	p, hook := harness.New(t, 5*time.Second), newTold(t)
 	p.Write("notify.yaml", "targets: {oncall: {webhook: '"+hook.URL+"', collect: 0s}}\nrules: [{on: [failure], to: [oncall]}]\n")
 	p.Dev("--notify", "notify.yaml", "--slots", "16")
@@ -199,5 +200,28 @@ func TestAMailWaitsForItsServer(t *testing.T) {
 	p.Until("nothing is left to send", func() bool { return !strings.Contains(p.Run("attention"), "not told") })
 	if out := p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", task.Finished.String()); !strings.Contains(out, "1 task") {
 		t.Errorf("the notices are %s", out)
+	}
+}
+
+// TestQuietHours has a job fail while the calendar of one target is closed. The other one is told at once, and the
+// notice of the first waits until the calendar opens.
+func TestQuietHours(t *testing.T) {
+	t.Parallel()
+	p, hook := harness.New(t, 2*time.Second), newTold(t)
+	opens := time.Now().UTC().AddDate(0, 0, 2).Format("01-02")
+	p.Write("awake.yaml", "name: awake\nrules: [{open: '"+opens+"'}]\notherwise: closed\n")
+	p.Write("notify.yaml", "targets:\n  oncall: {webhook: '"+hook.URL+"', collect: 0s}\n  sleeper: {webhook: '"+hook.URL+"', collect: 0s, window: awake}\nrules: [{on: [failure], to: [oncall, sleeper]}]\n")
+	p.Dev("--notify", "notify.yaml")
+	p.Run("calendar", "apply", "awake.yaml")
+	p.Try("run", "--wait", "--", "false")
+	p.Until("who is awake is told", func() bool { return len(hook.of("failure", "false")) > 0 })
+	p.Until("the notice for the sleeper waits", func() bool {
+		return strings.Contains(p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", "scheduled"), "outside of the window awake")
+	})
+	p.Until("the other one is done", func() bool {
+		return strings.Contains(p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", "finished"), "1 task")
+	})
+	if n := len(hook.of("failure", "false")); n != 1 {
+		t.Errorf("%d messages went out, want that of who is awake", n)
 	}
 }

@@ -1,14 +1,18 @@
 package promises
 
 import (
-	"millrace/integration/harness"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"millrace/integration/harness"
 )
 
 // replaceLine is the line by which README has a program in another module import Millrace.
@@ -19,7 +23,7 @@ var replaceLine = regexp.MustCompile(`(?m)^go mod edit -require (millrace@\S+) -
 func TestAProgramOutsideOfTheRepository(t *testing.T) {
 	t.Parallel()
 	p := harness.New(t, 2*time.Second)
-	program := buildOutside(p, "../../examples/shop/main.go", "../../examples/shop/web.go", "../../examples/shop/ship.go")
+	program := built(p, shop)
 	linksNone(p, program, "cobra")
 	dev := p.Dev("--name", "vm", "--queue", "default")
 	dev.Until("others find it", func() bool { return strings.Contains(dev.Said.String(), "Millrace is ready") })
@@ -60,7 +64,7 @@ func TestAFunctionSurvivesKill(t *testing.T) {
 		}
 	}
 	p := harness.New(t, 2*time.Second)
-	program := buildOutside(p, "../../examples/shop/main.go", "../../examples/shop/web.go", "../../examples/shop/ship.go")
+	program := built(p, shop)
 	dev := p.Dev("--name", "vm", "--queue", "default")
 	millrace := p.Program
 	id := func() string {
@@ -98,7 +102,7 @@ func TestAFunctionSurvivesKill(t *testing.T) {
 func TestAProgramWithoutAServer(t *testing.T) {
 	t.Parallel()
 	p := harness.New(t, 2*time.Second)
-	program := buildOutside(p, "testdata/clerk/main.go")
+	program := built(p, clerk)
 	linksNone(p, program, "nats-server", "sqlite", "cobra")
 
 	p.Dev("--name", "vm", "--queue", "default")
@@ -129,45 +133,66 @@ func linksNone(p *harness.Place, program string, heavies ...string) {
 	}
 }
 
-// buildOutside makes a module of some files in a folder of its own, and builds it. It downloads
-// nothing.
-func buildOutside(p *harness.Place, sources ...string) (program string) {
+// Programs outside, each built once.
+var (
+	shop  = outside("shop", "../../examples/shop/main.go", "../../examples/shop/web.go", "../../examples/shop/ship.go")
+	clerk = outside("clerk", "testdata/clerk/main.go")
+)
+
+func built(p *harness.Place, program func() (string, error)) string {
 	p.Helper()
-	root, err := harness.Root()
+	path, err := program()
 	if err != nil {
 		p.Fatal(err)
+	}
+	return path
+}
+
+// outside builds a program of a module of its own, with some files. It downloads nothing.
+func outside(name string, sources ...string) func() (program string, err error) {
+	return sync.OnceValues(func() (string, error) { return buildOutside(name, sources) })
+}
+
+func buildOutside(name string, sources []string) (program string, err error) {
+	if _, err := harness.Program(); err != nil { // makes ProgramDir
+		return "", err
+	}
+	root, err := harness.Root()
+	if err != nil {
+		return "", err
 	}
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
-		p.Fatal(err)
+		return "", err
 	}
 	line := replaceLine.FindStringSubmatch(string(readme))
 	if line == nil {
-		p.Fatal("README does not say how to import Millrace")
+		return "", errors.New("README does not say how to import Millrace")
 	}
-	if err := os.Mkdir(p.Path("shop"), 0o700); err != nil {
-		p.Fatal(err)
+	dir := filepath.Join(harness.ProgramDir, "outside-"+name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
 	}
 	// The module's go.mod and go.sum already hold what `go mod tidy` would look up.
 	for _, from := range append(sources, "../../go.mod", "../../go.sum") {
 		text, err := os.ReadFile(from)
 		if err == nil {
-			err = os.WriteFile(p.Path("shop/"+filepath.Base(from)), text, 0o600)
+			err = os.WriteFile(filepath.Join(dir, filepath.Base(from)), text, 0o600)
 		}
 		if err != nil {
-			p.Fatal(err)
+			return "", err
 		}
 	}
 	for _, args := range [][]string{
-		{"mod", "edit", "-module", "example.test/shop"},
+		{"mod", "edit", "-module", "example.test/" + name},
 		{"mod", "edit", "-require", line[1], "-replace", "millrace=" + root},
-		{"build", "-o", "shop", "."},
+		{"build", "-o", name, "."},
 	} {
-		cmd := exec.CommandContext(p.Context(), "go", args...)
-		cmd.Dir, cmd.Env = p.Path("shop"), append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod -buildvcs=false", "GOPROXY=off", "GOWORK=off")
+		cmd := exec.Command("go", args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod -buildvcs=false", "GOPROXY=off", "GOWORK=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			p.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+			return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
 		}
 	}
-	return p.Path("shop/shop")
+	return filepath.Join(dir, name), nil
 }

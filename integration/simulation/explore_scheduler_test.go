@@ -97,13 +97,16 @@ func (p *place) keepsFamily() error {
 
 // withinLimit checks that no two tasks run under a limit of one.
 func (p *place) withinLimit() error {
+	if p.limited == 0 {
+		return nil
+	}
 	live := 0
 	for i := range p.tasks {
 		if t := events.FoldTask(taskID(i+1), p.story(taskID(i+1))); t.Live() {
 			live++
 		}
 	}
-	if p.limited > 0 && live > 1 {
+	if live > 1 {
 		return fmt.Errorf("%w: %d tasks run", errI4, live)
 	}
 	return nil

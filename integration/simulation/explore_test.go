@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"hash/maphash"
 	"iter"
 	"maps"
 	"slices"
@@ -100,8 +99,7 @@ type place struct {
 	ids    int
 	runs   []*stay
 	fail   error
-	all    []events.Record // all that ever was in the log
-	first  uint64          // of what is left of it
+	past
 }
 
 // resident is an actor in a small world: a coroutine that stops before each call.
@@ -123,28 +121,22 @@ type resident struct {
 	behind          *resident // whose claim must have ended before this one acts; nil for nobody's
 }
 
-// sight is what a resident has seen of the world.
-type sight struct {
-	what string
-	at   time.Time
-}
-
 // stay is an attempt that runs.
 type stay struct {
 	run
 	of *resident
 }
 
-// choice is one thing that may happen next.
+// choice is one thing that may happen next: who does what, and how that comes out.
 type choice struct {
-	name string
-	do   func()
+	who, what, how string
+	do             func()
 }
 
 var smallBegin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func newPlace(s small) *place {
-	p := &place{small: s, now: smallBegin}
+	p := &place{small: s, now: smallBegin, past: newPast()}
 	p.mem = events.NewMemory(func() time.Time { return p.now }, ackWait)
 	rec := p.recorder(p.mem)
 	if s.forgets > 0 {
@@ -447,34 +439,34 @@ func (p *place) choices() []choice {
 		if c == nil || r.dead || c.op == "pull" && !p.available(r) || c.op == "waits" && p.waits(r.run) || c.op == "looks" && !p.news(r) || r.behind != nil && r.behind.claims {
 			continue
 		}
-		all = append(all, choice{r.name + " " + c.op, func() { p.goOn(r, answered) }})
+		all = append(all, choice{r.name, c.op, "", func() { p.goOn(r, answered) }})
 		if p.lost > 0 && c.kind == write && c.op != "pull" {
 			all = append(all,
-				choice{r.name + " " + c.op + ", which is lost", func() { p.lost--; p.goOn(r, requestLost) }},
-				choice{r.name + " " + c.op + ", and the answer is lost", func() { p.lost--; p.goOn(r, answerLost) }})
+				choice{r.name, c.op, ", which is lost", func() { p.lost--; p.goOn(r, requestLost) }},
+				choice{r.name, c.op, ", and the answer is lost", func() { p.lost--; p.goOn(r, answerLost) }})
 		}
 		if p.blind > 0 && c.kind == read {
-			all = append(all, choice{r.name + " " + c.op + ", which fails", func() { p.blind--; p.goOn(r, requestLost) }})
+			all = append(all, choice{r.name, c.op, ", which fails", func() { p.blind--; p.goOn(r, requestLost) }})
 		}
 		if p.restarts > 0 && r.node == "n1" {
-			all = append(all, choice{r.name + " is killed before " + c.op, func() { p.restart(r) }})
+			all = append(all, choice{r.name, c.op, ", before which it is killed", func() { p.restart(r) }})
 		}
 	}
 	for _, r := range p.actors {
 		if p.drains > 0 && r.node == "n1" && !r.dead {
-			all = append(all, choice{r.name + " is asked to end", func() { p.drain(r) }})
+			all = append(all, choice{r.name, "is asked to end", "", func() { p.drain(r) }})
 		}
 		if p.silences > 0 && r.node != "" && !r.dead && !r.silent {
-			all = append(all, choice{r.name + " falls silent", func() { p.silences--; r.silent = true }})
+			all = append(all, choice{r.name, "falls silent", "", func() { p.silences--; r.silent = true }})
 		}
 	}
 	if p.early > 0 {
 		for _, seq := range p.mem.Out() {
-			all = append(all, choice{fmt.Sprintf("offer %d is handed out early", seq), func() { p.early--; p.mem.Redeliver(seq, true) }})
+			all = append(all, choice{fmt.Sprint("offer ", seq), "is handed out early", "", func() { p.early--; p.mem.Redeliver(seq, true) }})
 		}
 	}
 	if p.passes > 0 && !p.looking() {
-		all = append(all, choice{"time passes", func() { p.passes--; p.pass() }})
+		all = append(all, choice{"time", "passes", "", func() { p.passes--; p.pass() }})
 	}
 	return all
 }
@@ -509,36 +501,6 @@ func (p *place) over() bool {
 // idle tells whether a resident waits for something to do.
 func (r *resident) idle() bool { return r.pending.op == "pull" || r.pending.op == "looks" }
 
-// ended tells whether all tasks have.
-func (p *place) ended() bool {
-	ends := 0
-	for i := range p.tasks {
-		if ended(p.story(taskID(i+1))) > 0 {
-			ends++
-		}
-	}
-	return ends == p.tasks
-}
-
-func (p *place) story(id task.ID) (s story) {
-	for _, r := range p.everything() {
-		if r.Fact.Task == id && !carries(&r) {
-			s = append(s, r)
-		}
-	}
-	return s
-}
-
-// everything is all that ever was in the log.
-func (p *place) everything() []events.Record {
-	records := p.mem.All()
-	if len(records) > 0 {
-		p.first = records[0].Seq
-		p.all = append(p.all[:records[0].Seq-1], records...)
-	}
-	return p.all
-}
-
 // available tells whether a worker that pulls would get an offer. A worker whose last beat is long
 // ago does not pull.
 func (p *place) available(r *resident) bool {
@@ -570,137 +532,21 @@ func (p *place) goOn(r *resident, f fate) {
 	r.fate = f
 	r.pending, _ = r.next()
 	p.fire()
-	saw := fmt.Sprint(c.op, c.task, f, c.err != nil, errors.Is(c.err, events.ErrConflict))
-	switch c.kind {
-	case read:
-		saw += fmt.Sprint(p.about(c))
-	case write:
-		if c.op == "pull" && c.seq > 0 {
-			saw += nameOf(p.everything(), c.seq)
-		}
+	if r.seen == nil && c.op != "pull" && r.pending != nil && r.idle() {
+		return
 	}
-	if r.seen != nil || c.op == "pull" || r.pending == nil || !r.idle() {
-		at := time.Time{} // when counts only for what is received, and for the time of an account
-		if c.op == "pull" || strings.HasPrefix(c.op, "read the heartbeat") {
-			at = p.now
-		}
-		r.seen = append(r.seen, sight{saw, at})
+	saw := sight{of: c, fate: f}
+	switch {
+	case c.kind == read:
+		saw.looked = p.looked(c)
+	case c.op == "pull" && c.seq > 0:
+		saw.got = p.nameOf(c.seq)
 	}
-}
-
-// about counts the records that a read looked at.
-func (p *place) about(c *call) int {
-	n := 0
-	for _, r := range p.everything() {
-		if r.Fact.Task == c.task && (c.task != "" || strings.HasSuffix(c.op, string(r.Fact.Node))) {
-			n++
-		}
+	// When counts only for what is received, and for the time of an account.
+	if c.op == "pull" || strings.HasPrefix(c.op, "read the heartbeat") {
+		saw.at = p.now
 	}
-	return n
-}
-
-// nameOf names a message of a log by its place among those about the same.
-func nameOf(all []events.Record, seq uint64) string {
-	if seq == 0 {
-		return "-"
-	}
-	if seq > uint64(len(all)) {
-		return "?"
-	}
-	of, n := all[seq-1].Fact, 0
-	for i := range all[:seq] {
-		if all[i].Fact.Task == of.Task && all[i].Fact.Node == of.Node {
-			n++
-		}
-	}
-	return short(of.Task) + string(of.Node) + fmt.Sprint("#", n)
-}
-
-var seed = maphash.MakeSeed()
-
-// twins has two workers change their names.
-var twins = strings.NewReplacer("n1", "n2", "n2", "n1")
-
-// state hashes all that the future of the world depends on. Workers are alike: a world in which two
-// of them have changed places is the same.
-func (p *place) state() uint64 {
-	lines := p.lines()
-	own := strings.Join(slices.Sorted(slices.Values(lines)), "\n")
-	if p.restarts > 0 || p.workers != 2 {
-		return maphash.String(seed, own) // only the first may be killed
-	}
-	for i := range lines {
-		lines[i] = twins.Replace(lines[i])
-	}
-	return maphash.String(seed, min(own, strings.Join(slices.Sorted(slices.Values(lines)), "\n")))
-}
-
-// lines are the parts of the state; their order means nothing.
-func (p *place) lines() []string {
-	ago := func(t time.Time) time.Duration { return min(p.now.Sub(t), ackWait) } // all that is older is old
-	all := p.everything()
-	lines := []string{fmt.Sprint("left ", p.restarts, p.lost, p.blind, p.early, p.silences, p.drains, p.passes, p.first)}
-	chains := map[string][]string{}
-	for i := range all {
-		r := &all[i]
-		about := string(r.Fact.Task) + string(r.Fact.Node) + r.Fact.Key
-		said := string(r.Fact.Type)
-		switch e := r.Fact.Event.(type) {
-		case birth.KeyClaimed:
-			said += short(e.Holder)
-		case task.AttemptStarted:
-			said += e.Session + nameOf(all, e.Offer) + fmt.Sprint(e.TookOver != nil, ago(r.Stored))
-		case task.Queued:
-			said += nameOf(all, e.After)
-		case task.Granted:
-			for _, g := range e.Grants {
-				said += short(g.Task) + nameOf(all, g.Turn)
-			}
-		case task.AttemptLate:
-			said += nameOf(all, e.Epoch)
-		case node.Registered:
-			said += e.Session + fmt.Sprint(ago(r.Stored))
-		}
-		chains[about] = append(chains[about], said)
-	}
-	for about, chain := range chains {
-		lines = append(lines, about+" "+strings.Join(chain, ","))
-	}
-	for i := range p.workers {
-		id := node.ID(fmt.Sprintf("n%d", i+1))
-		pulse, _ := p.mem.Pulse(context.Background(), id)
-		line := fmt.Sprint("pulse ", id, pulse.Beat.Session, ago(pulse.Stored), pulse.RanOut)
-		for _, epoch := range pulse.Beat.Runs {
-			line += nameOf(all, epoch)
-		}
-		lines = append(lines, line)
-	}
-	for i := range p.tasks {
-		id := taskID(i + 1)
-		if armed, _ := p.mem.Armed(context.Background(), []task.ID{id}); len(armed) > 0 {
-			lines = append(lines, fmt.Sprint("timer ", short(id), nameOf(all, armed[id].After), ago(armed[id].Due)))
-		}
-	}
-	for _, l := range p.mem.Leases() {
-		lines = append(lines, fmt.Sprint("lease ", nameOf(all, l.Seq), " ", l.Deliveries, l.Left))
-	}
-	for _, r := range p.actors {
-		line := fmt.Sprint("actor ", r.name, r.dead, r.silent, r.claims, r.leaving, ago(r.beaten))
-		if r.pending != nil {
-			line += fmt.Sprint(" before ", r.pending.op, r.pending.task, r.pending.last != 0)
-		}
-		if strings.HasPrefix(r.name, "scheduler") {
-			line += fmt.Sprint(p.news(r))
-		}
-		for _, s := range r.seen {
-			line += fmt.Sprint(" saw ", s.what, ago(s.at))
-		}
-		if r.run != nil {
-			line += fmt.Sprint(" runs ", ago(r.run.began), ago(r.run.confirmed), ago(r.run.beaten), r.run.waits)
-		}
-		lines = append(lines, line)
-	}
-	return lines
+	r.seen = append(r.seen, saw)
 }
 
 // judge holds the world against the promises.
@@ -821,7 +667,7 @@ func trail(s small, path []uint8) []string {
 	var names []string
 	for _, i := range path {
 		c := p.choices()[i]
-		names = append(names, fmt.Sprintf("%5.1fs %s", p.now.Sub(smallBegin).Seconds(), c.name))
+		names = append(names, fmt.Sprintf("%5.1fs %s", p.now.Sub(smallBegin).Seconds(), c.who+" "+c.what+c.how))
 		c.do()
 	}
 	return names

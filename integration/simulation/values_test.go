@@ -72,7 +72,7 @@ func (c *client) signal(id task.ID) {
 		if signal == nil {
 			return nil
 		}
-		inputs, err := signal.Inputs(c.name, data)
+		inputs, err := signal.Inputs(c.name, data, nil)
 		if err != nil {
 			panic(err) // the simulation wrote it
 		}

@@ -111,7 +111,7 @@ var (
 	classes         = append(slices.Clone(job.Classes), Other)
 	takeoverReasons = []string{"lease_ran_out"}
 	impactReasons   = []string{outcomeReleased, outcomeLost, outcomeTakenOver}
-	endReasons      = append(slices.Clone(job.Classes), value.Expired, value.Lost, value.Poison, value.Unplaced, value.Breaker)
+	endReasons      = append(slices.Clone(job.Classes), value.Expired, value.Lost, value.Poison, value.Unplaced, value.Breaker, value.Rejected)
 )
 
 // noEnds are the possible ends of tasks, all at 0.
@@ -120,7 +120,7 @@ var noEnds = func() map[end]uint64 {
 	for _, class := range job.Classes {
 		ends[end{task.Error, class}] = 0
 	}
-	for _, reason := range []string{value.Expired, value.Lost, value.Poison, value.Unplaced, value.Breaker} {
+	for _, reason := range []string{value.Expired, value.Lost, value.Poison, value.Unplaced, value.Breaker, value.Rejected} {
 		ends[end{task.Abnormal, reason}] = 0
 	}
 	return ends

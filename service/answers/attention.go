@@ -197,8 +197,11 @@ func (g *gathering) tasks(ctx context.Context, kind string, more int, tasks []ta
 			continue
 		}
 		m := client.Matter{Kind: kind, ID: string(t.ID), Of: t.What(), Who: strings.Replace(duty.Who, "operator", node.Operator, 1), What: duty.What, Since: t.Since, Tasks: 1}
-		if kind == client.MatterOverdue {
+		switch kind {
+		case client.MatterOverdue:
 			m.Since = duty.By
+		case client.MatterApproval:
+			m.Who = cmp.Or(t.Signal().Asked(), m.Who)
 		}
 		all = append(all, m)
 	}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"millrace/task/param"
 )
 
 // Command is how a person types a verb: package internal/cli/verb makes a command of the program of
@@ -76,6 +78,9 @@ type Button struct {
 	Has func(thing any) bool
 	// Asks are the fields of the request that its form asks for, beside the reason.
 	Asks []Asked
+	// Declares are the values that it asks for in place of Asks, in the field texts of the request; none for a
+	// thing that declares none. Default: nothing does.
+	Declares func(thing any) param.Params
 }
 
 // Asked is a field of a form.

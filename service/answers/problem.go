@@ -18,6 +18,7 @@ import (
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/node"
 	"millrace/task/queue"
 	"millrace/task/schedule"
@@ -92,6 +93,7 @@ var kinds = []kind{
 		}},
 	{"who", "The server does not know the caller", 401, "send the header \"Authorization: Bearer\" with a token: on the machine of the server that in http.token of its data directory, elsewhere one that `millrace token add` has made", oneOf(ErrWho)},
 	{"role", "The role does not allow that", 403, "ask with a token of another role, or have an operator do it", oneOf(ErrRole)},
+	{"not-asked", "Others are asked for this", 403, "have one of those approve or reject it whom the detail names", oneOf(job.ErrNotAsked)},
 	{"confirm", "Another page may have led here", 403, "enter if you have asked for this link yourself; else close the page", oneOf(ErrConfirm)},
 	{"origin", "The request comes from another site", 403, "send it from a page of this service, or from a program with a token", oneOf(ErrOrigin)},
 	{"host", "The service does not answer under this name", 421, "ask under the address that the server prints, or have the server list the name with --http-name", oneOf(ErrHost)},

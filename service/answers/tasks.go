@@ -83,6 +83,8 @@ type signalRequest struct {
 	Reason string  `json:"reason,omitempty" flag:"reason" usage:"why, in {words}; the log keeps them"`
 	// Data is what the task gets with the signal: any JSON. Default: none.
 	Data json.RawMessage `json:"data,omitempty" flag:"data" usage:"data for the tasks, {JSON|@file|-}"`
+	// Texts are answers to the form of the signal as a person types them; they win over Data.
+	Texts map[string]string `json:"texts,omitempty" flag:"answer" usage:"an answer that its form asks for, {name=value} (repeat it)"`
 }
 
 func (r *signalRequest) check() (err error) {
@@ -91,7 +93,7 @@ func (r *signalRequest) check() (err error) {
 }
 
 func (s *Service) signal(ctx context.Context, request signalRequest) (task.Task, error) {
-	return s.Client.Signal(ctx, request.ID, request.Data, request.Reason)
+	return s.Client.Approve(ctx, request.ID, client.Approval{Data: request.Data, Texts: request.Texts, Reason: request.Reason})
 }
 
 func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, error) {

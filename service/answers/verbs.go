@@ -10,6 +10,7 @@ import (
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/node"
+	"millrace/task/param"
 	"millrace/task/schedule"
 )
 
@@ -122,20 +123,33 @@ that ended as error, cancelled or abnormal and that the filters choose.
 	}).many(&retryMany, `give all tasks another life that a filter chooses, up to 1000: {"filter":{"job":"hello","states":["error"]},"dry_run":true}`, Button{
 		On: []string{"tasks", "dead"}, Why: "They get another life and start again, under the same ids. What has not ended, or has finished, is left out.",
 	}),
-	on(rights.TaskSignal, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, (*Service).signal, acted...).at("POST /tasks/{id}/signal").typed(&Command{
+	on(rights.TaskSignal, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, (*Service).signal, append(slices.Clone(acted), "not-asked")...).at("POST /tasks/{id}/signal").typed(&Command{
 		Use: "task approve ID... | FILTERS", Aliases: []string{"signal"},
 		Short: "Give tasks the approval that they wait for",
-		Long: `Gives tasks the approval that they wait for (signal in a job, run --signal), such as
-an approval, so that they go on. They find the value of --data in MILLRACE_NEEDS, with
-the name of the user who gave it. To refuse, use "millrace task cancel".` + chosen,
-		Example: `  millrace task approve ID --data '{"by":"the board"}'
+		Long: `Gives tasks the approval that they wait for (signal in a job, run --signal), so that
+they go on. They find the answers of --answer or --data in MILLRACE_NEEDS, with the name
+of the user who gave it. If the job names who may, others are refused.` + chosen,
+		Example: `  millrace task approve ID --answer window=tonight --answer canary=true
   millrace task approve --job release --label version=4.2 --dry-run`,
 		Reason: asked, Waits: true,
 	}).button(Button{
-		Why: "It is given the approval that it waits for.", Asks: []Asked{{Name: "data", Label: "Data, as JSON", Long: true}},
-		Has: when(func(t *task.Task) bool { return t.State == task.Held && len(t.Holds) > 0 }),
+		Label: "Approve", Why: "It is given the approval that it waits for.", Asks: []Asked{{Name: "data", Label: "Data, as JSON", Long: true}},
+		Declares: func(thing any) (form param.Params) {
+			if t, ok := thing.(*task.Task); ok && t.Signal() != nil {
+				form.Declared = t.Signal().Form
+			}
+			return form
+		},
+		Has: when(awaitsSignal),
 	}).many(&signalMany, `give all tasks that a filter chooses the signal that they wait for, up to 1000: {"filter":{"job":"release"},"data":{…},"dry_run":true}`),
 	[]*Endpoint{
+		on(rights.TaskReject, `refuse the signal that a task waits for, which ends it: {"id":"…","reason":"…"}`, (*Service).reject, append(slices.Clone(acted), "not-asked")...).at("POST /tasks/{id}/reject").typed(&Command{
+			Use: "task reject ID...", Aliases: []string{"refuse"},
+			Short: "Refuse tasks the approval that they wait for",
+			Long: `Refuses tasks the approval that they wait for. They end as abnormal/rejected, with the
+name of who refused and the reason; a graph goes on as after a failed step.`,
+			Example: `  millrace task reject ID --reason "not before the audit"`,
+		}).button(Button{Why: "It ends as rejected, with your reason.", Has: when(awaitsSignal)}),
 		on(rights.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, (*Service).release, acted...).at("POST /tasks/{id}/release").typed(&Command{
 			Use: "task release ID...", Aliases: []string{"free"},
 			Short: "Let any node take tasks that wait for certain nodes",
@@ -161,6 +175,15 @@ Deadlines keep their meaning: a pending or total timeout that ends before that t
 		}),
 	},
 )
+
+// awaitsSignal tells whether a task can be approved or rejected.
+func awaitsSignal(t *task.Task) bool {
+	return t.State == task.Held && slices.Contains(t.Holds, task.HoldSignal)
+}
+
+func (s *Service) reject(ctx context.Context, r idRequest) (task.Task, error) {
+	return s.Client.Reject(ctx, r.ID, r.Reason)
+}
 
 // postponeRequest is an idRequest with the time until which the task waits.
 type postponeRequest struct {

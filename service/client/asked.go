@@ -105,8 +105,13 @@ type idOf struct {
 
 // load reads a task as it is now.
 func (c *Client) load(ctx context.Context, id task.ID) (t task.Task, err error) {
+	return c.loadOn(ctx, id, &events.KnownTask{})
+}
+
+// loadOn is load for a task that is read again and again.
+func (c *Client) loadOn(ctx context.Context, id task.ID, known *events.KnownTask) (t task.Task, err error) {
 	if c.role == "" {
-		return c.rec.Load(ctx, id)
+		return c.rec.UpdateTask(ctx, id, known)
 	}
 	err = c.ask(ctx, rights.TaskGet, idOf{id}, &t)
 	return t, toldOf(err, "task "+string(id), task.ErrUnknown)

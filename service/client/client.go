@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -38,6 +39,7 @@ type Client struct {
 	desk  *submit.Maker
 	role  rights.Role // of a user who may not read the log; "" for one who may
 	alone asking      // what answers in place of the service; nil for nothing
+	knows bool        // by As: who acts is certain
 }
 
 // asking answers a request as [jet.Store.Ask] does.
@@ -132,14 +134,16 @@ func (c *Client) Ground() Ground { return c.on }
 
 // with returns a client on the same connection that writes with rec.
 func (c *Client) with(rec events.Recorder) *Client {
-	return &Client{store: c.store, on: c.on, rec: &rec, desk: c.desk.For(&rec), role: c.role, alone: c.alone}
+	return &Client{store: c.store, on: c.on, rec: &rec, desk: c.desk.For(&rec), role: c.role, alone: c.alone, knows: c.knows}
 }
 
 // As returns a client on the same connection that acts for another actor.
 func (c *Client) As(actor string) *Client {
 	rec := *c.rec
 	rec.Actor = actor
-	return c.with(rec)
+	in := c.with(rec)
+	in.knows = true
+	return in
 }
 
 // Store returns the client's store; a worker takes it.
@@ -225,6 +229,42 @@ func (c *Client) Cancel(ctx context.Context, id task.ID, reason string) (task.Ta
 // [task.ErrUnknown], [task.ErrEnded] or [task.ErrNotHeld], or is that of a wrong request if several
 // children wait.
 func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, reason string) (task.Task, error) {
+	return c.Approve(ctx, id, Approval{Data: data, Reason: reason})
+}
+
+// Approval is what comes with a signal.
+type Approval struct {
+	// Data are JSON for the program, or the answers to the form of the signal. Texts are answers as a person types
+	// them, which win.
+	Data  json.RawMessage
+	Texts map[string]string
+	// Reason says why it is given, or refused, for the log.
+	Reason string
+}
+
+// Approve is [Client.Signal] with answers. If the task names who may give its signal, a server gives it, for that
+// knows the caller. The error wraps [job.ErrNotAsked] if others may give it.
+func (c *Client) Approve(ctx context.Context, id task.ID, a Approval) (task.Task, error) {
+	return c.decideOn(ctx, id, "signal", rights.TaskSignal, a, func(t *task.Task) (task.Command, error) {
+		inputs, err := t.Signal().Inputs(c.rec.Actor, a.Data, a.Texts)
+		return task.Unhold{Hold: task.HoldSignal, Reason: a.Reason, Inputs: inputs}, err
+	})
+}
+
+// Reject refuses the signal for which a task waits, which ends abnormal/rejected. It finds the task as
+// [Client.Signal] does, and its errors are those.
+func (c *Client) Reject(ctx context.Context, id task.ID, reason string) (task.Task, error) {
+	detail := "rejected by " + c.rec.Actor
+	if reason != "" {
+		detail += ": " + reason
+	}
+	return c.decideOn(ctx, id, "reject", rights.TaskReject, Approval{Reason: reason}, func(*task.Task) (task.Command, error) {
+		return task.Reject{By: c.rec.Actor, Detail: detail}, nil
+	})
+}
+
+// decideOn decides on the signal for which a task waits, or one of its children.
+func (c *Client) decideOn(ctx context.Context, id task.ID, what string, verb rights.Verb, a Approval, command func(*task.Task) (task.Command, error)) (task.Task, error) {
 	t, err := c.rec.Load(ctx, id)
 	if err == nil && t.Children != nil && !slices.Contains(t.Holds, task.HoldSignal) {
 		t, err = c.waiting(ctx, t)
@@ -232,14 +272,25 @@ func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, r
 	if err != nil {
 		return t, err
 	}
-	id = t.ID
-	inputs, err := t.Signal().Inputs(c.rec.Actor, data)
-	if err != nil {
-		return t, fmt.Errorf("signal task %s: %w", id, Wrong(err))
+	if !c.knows && t.Signal().Asked() != "" && slices.Contains(t.Holds, task.HoldSignal) {
+		var answer task.Task
+		err = c.ask(ctx, verb, struct {
+			ID     task.ID           `json:"id"`
+			Data   json.RawMessage   `json:"data,omitempty"`
+			Texts  map[string]string `json:"texts,omitempty"`
+			Reason string            `json:"reason,omitempty"`
+		}{t.ID, a.Data, a.Texts, a.Reason}, &answer)
+		return answer, err
 	}
-	t, _, err = c.rec.Do(ctx, t, task.Unhold{Hold: task.HoldSignal, Reason: reason, Inputs: inputs})
+	do, err := command(&t)
+	if err != nil && !errors.Is(err, job.ErrNotAsked) {
+		err = Wrong(err)
+	}
+	if err == nil {
+		t, _, err = c.rec.Do(ctx, t, do)
+	}
 	if err != nil {
-		return t, fmt.Errorf("signal task %s: %w", id, err)
+		return t, fmt.Errorf("%s task %s: %w", what, t.ID, err)
 	}
 	return t, c.rec.Settle(ctx, &t)
 }

@@ -198,3 +198,28 @@ func TestParent(t *testing.T) {
 	}
 	are("before a scheduler sees that", task.Pending, task.Held)
 }
+
+// Of two who decide on an approval at once, one counts, and the other is told that it is too late.
+func TestApprovedAndRejected(t *testing.T) {
+	c := open(t)
+	for range 20 {
+		id := submit(t, c, birth.Submission{Spec: &job.Spec{Handler: "noop", Signal: &job.Signal{}}}).ID
+		done := make(chan error, 2)
+		go func() { _, err := c.Signal(t.Context(), id, nil, ""); done <- err }()
+		go func() { _, err := c.Reject(t.Context(), id, "no"); done <- err }()
+		first, second := <-done, <-done
+		lost := errors.Join(first, second)
+		is, err := c.Task(t.Context(), id)
+		switch {
+		case err != nil || first != nil && second != nil || lost == nil:
+			t.Fatalf("of both were refused %v, and the task is %v, %v", lost, is.State, err)
+		case is.State == task.Pending && errors.Is(lost, task.ErrNotHeld):
+		case is.State == task.Abnormal && errors.Is(lost, task.ErrEnded) && is.Reason == "rejected" && is.Message == "rejected by test: no":
+		default:
+			t.Errorf("it is %s/%s (%s), and the other was told %v", is.State, is.Reason, is.Message, lost)
+		}
+	}
+	if _, err := c.Reject(t.Context(), submit(t, c, noop).ID, ""); !errors.Is(err, task.ErrNotHeld) {
+		t.Errorf("a task that waits for no approval: %v", err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"millrace/events"
 	"millrace/events/jet/outputs"
 	"millrace/task"
 	"millrace/task/output"
@@ -40,8 +41,9 @@ func (c *Client) Watch(ctx context.Context, id task.ID, changed func(task.Task))
 	ticker := time.NewTicker(lookAgain)
 	defer ticker.Stop()
 	var t task.Task
+	var known events.KnownTask
 	for {
-		now, err := c.rec.Load(ctx, id)
+		now, err := c.rec.UpdateTask(ctx, id, &known)
 		switch {
 		case errors.Is(err, task.ErrUnknown):
 			return now, err

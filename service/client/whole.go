@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"millrace/events"
 	"millrace/events/jet/outputs"
 	"millrace/projections/view"
 	"millrace/task"
@@ -182,8 +183,9 @@ type whole struct {
 	readers *errgroup.Group
 	batches []*batch
 	members map[task.ID]*Member
-	order   []task.ID // of members, each after its parent
-	fresh   []task.ID // members whose output is not read yet
+	known   map[task.ID]*events.KnownTask // of each member, what was read of it
+	order   []task.ID                     // of members, each after its parent
+	fresh   []task.ID                     // members whose output is not read yet
 	stops   []func()
 
 	mu    sync.Mutex
@@ -199,6 +201,7 @@ func newWhole(c *Client, root task.ID) *whole {
 		c:       c,
 		root:    root,
 		members: map[task.ID]*Member{},
+		known:   map[task.ID]*events.KnownTask{},
 		dirty:   map[task.ID]struct{}{},
 		poke:    make(chan struct{}, 1),
 		steps:   map[task.ID]string{},
@@ -276,7 +279,7 @@ func (w *whole) add(id task.ID, step string) error {
 		}
 	}
 	w.stops = append(w.stops, stop)
-	w.members[id] = &Member{Step: step, Task: task.Task{ID: id}}
+	w.members[id], w.known[id] = &Member{Step: step, Task: task.Task{ID: id}}, &events.KnownTask{}
 	w.order, w.fresh = append(w.order, id), append(w.fresh, id)
 	w.saying.Lock()
 	w.steps[id] = step
@@ -344,7 +347,7 @@ func (w *whole) look(ctx context.Context) error {
 		g.SetLimit(atOnce)
 		for i, id := range ids {
 			g.Go(func() (err error) {
-				tasks[i], err = w.c.load(ctx, id)
+				tasks[i], err = w.c.loadOn(ctx, id, w.known[id])
 				if err != nil && (id != w.root && errors.Is(err, task.ErrUnknown) || !errors.Is(err, task.ErrUnknown) && ctx.Err() == nil) {
 					// Not made yet; or the server is away, and comes back.
 					tasks[i], err = task.Task{}, nil

@@ -181,7 +181,7 @@ var (
 // spelled maps types that write their own JSON, whose fields therefore say nothing, to anything.
 func spelled(t reflect.Type, schemas huma.Registry, seen map[reflect.Type]bool) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Array {
-		if t.Implements(marshaler) {
+		if t.Implements(marshaler) && t.Kind() != reflect.Pointer {
 			break
 		}
 		// Huma takes a list of bytes for base64, but not these: JSON has a list of their names.

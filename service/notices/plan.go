@@ -45,8 +45,10 @@ type Happening struct {
 	At time.Time
 	// Job, Queue and Schedule are those of the task, or what it is about; "" for none.
 	Job, Queue, Schedule string
-	// Now is the present, if it goes on until somebody acts; else zero.
-	Now time.Time
+	// Now is the present, if it goes on until somebody acts; else zero. Remind is how often the task wants to have
+	// it told again meanwhile; 0 for as the rules say.
+	Now    time.Time
+	Remind value.Duration
 	// Own are the wishes of the job.
 	Own []job.Notify
 	// Notice is what the sender gets to know.
@@ -169,7 +171,7 @@ func (p *planner) targets(h *Happening) (all []toldTo) {
 	add := func(names []string, remind value.Duration) {
 		for _, to := range names {
 			if p.config.Targets[to] != nil {
-				all = append(all, toldTo{to, remind.Std()})
+				all = append(all, toldTo{to, remind.Std()}, toldTo{to, h.Remind.Std()})
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func TestWhoIsTold(t *testing.T) {
 func TestReminders(t *testing.T) {
 	for remind, want := range map[time.Duration]int{0: 1, 4 * time.Hour: 7} {
 		p := newPlanner(config(t, Rule{To: []string{"a"}}, Rule{To: []string{"a"}, Remind: value.Duration(remind)}))
-		n := 0
+		n, own, wish := 0, 0, newPlanner(config(t, Rule{To: []string{"a"}}))
 		for after := time.Duration(0); after <= 24*time.Hour; after += time.Minute {
 			if after%(5*time.Hour) == 0 { // another server goes on
 				known := p.due
@@ -68,9 +68,10 @@ func TestReminders(t *testing.T) {
 				p.due = known
 			}
 			n += len(p.plan(&Happening{Kind: Waiting, Group: "x", At: noon, Now: noon.Add(after)}))
+			own += len(wish.plan(&Happening{Kind: Waiting, Group: "x", At: noon, Now: noon.Add(after), Remind: value.Duration(remind)}))
 		}
-		if n != want {
-			t.Errorf("with a reminder each %v there are %d notices, want %d", remind, n, want)
+		if n != want || own != want {
+			t.Errorf("with a reminder each %v there are %d notices, and %d if the task wishes it; want %d", remind, n, own, want)
 		}
 	}
 }

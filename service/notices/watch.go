@@ -286,6 +286,9 @@ func (w *Watch) matters(ctx context.Context, s *answers.Sight) (all []Happening,
 			if h.Queue == job.NoticeQueue {
 				continue
 			}
+			if signal := t.Signal(); h.Kind == Waiting && signal != nil {
+				h.Remind = signal.Remind
+			}
 		case Breaker:
 			h.Job = m.ID
 		case Missed:

@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"millrace/events/jet/rights"
+	"millrace/projections/view"
 	"millrace/service/answers"
 	"millrace/service/httpapi"
 	"millrace/task"
@@ -120,8 +121,9 @@ type button struct {
 	ID, Label, Why string
 	// Base leads to where pages begin, and Back is the page that follows.
 	Base, Back string
-	// Fields are those of the form besides a reason.
-	Fields []field
+	// Fields are those of the form besides a reason, and Declared those whose values the thing declares.
+	Fields   []field
+	Declared []Field
 }
 
 // field is a field of a form.
@@ -163,7 +165,13 @@ func (l *look) button(e *answers.Endpoint, id string, thing any) button {
 	if e.Routes[0].Method == http.MethodDelete {
 		b.Back = "/" + e.Button.On[0]
 	}
+	if e.Button.Declares != nil {
+		b.Declared = newForm(e.Button.Declares(thing), nil).Fields
+	}
 	for _, a := range e.Button.Asks {
+		if b.Declared != nil {
+			break
+		}
 		f := field{Name: a.Name, Label: a.Label, Long: a.Long}
 		if a.Is != nil {
 			f.Value = a.Is(thing)
@@ -220,7 +228,13 @@ func (l *look) instead(line string) *button {
 		}
 		words := e.Command.Use[:strings.IndexFunc(e.Command.Use, unicode.IsUpper)] // "node drain ", which a name follows
 		if id, ok := strings.CutPrefix(line, "millrace "+words); ok && !strings.ContainsAny(id, " <") {
-			b := l.button(e, id, nil)
+			var thing any
+			if e.Button.Declares != nil {
+				if t, err := view.GetTask(l.r.Context(), l.View, task.ID(id)); err == nil {
+					thing = &t
+				}
+			}
+			b := l.button(e, id, thing)
 			return &b
 		}
 	}

@@ -29,6 +29,7 @@ import (
 	"millrace/task/node"
 	"millrace/task/placement"
 	"millrace/task/queue"
+	"millrace/task/value"
 )
 
 // saidBy makes events of all types, each with a fact about something that has the text as its name,
@@ -103,7 +104,7 @@ func placed(f *events.Fact) (events.Kind, string) {
 func utter(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.String:
-		if v.Type() != reflect.TypeFor[placement.Route]() {
+		if v.Type() != reflect.TypeFor[placement.Route]() && v.Type() != reflect.TypeFor[value.Number]() {
 			v.SetString(text)
 		}
 	case reflect.Pointer:

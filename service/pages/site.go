@@ -341,6 +341,9 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, c httpapi.Caller, 
 		s.server.Log.Warn("a page has failed", "path", r.URL.Path, "error", err)
 	}
 	query, _ := url.ParseQuery(r.URL.RawQuery) // as much of it as is valid
+	if r.Method == http.MethodPost {
+		query = url.Values{} // it is that of a button
+	}
 	l := s.newLook(r, c, &page{name: "error"}, query)
 	l.Title, l.Data, l.Sight = problem.Title, wrongData{Problem: &problem, Stranger: problem.Status == http.StatusUnauthorized, To: l.Back()}, &answers.Sight{}
 	if c.Name != "" && problem.Status < http.StatusInternalServerError && !errors.Is(err, answers.ErrNothing) {

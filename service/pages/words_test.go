@@ -11,6 +11,8 @@ import (
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
+	"millrace/task/param"
+	"millrace/task/value"
 )
 
 // What a person is told to do is a button in the sentence, without a date that does not bind them.
@@ -44,6 +46,38 @@ func TestPrompts(t *testing.T) {
 	if page, _ = p.get(200, "/tasks/"+string(held)); !strings.Contains(part(t, page, `<div class="duty`, `</section>`), `action="../do/task.signal?id=`+string(held)+`"`) {
 		t.Errorf("a task that waits for a signal has no button in the sentence: %s", page)
 	}
+}
+
+// A task that asks for answers has a field for each in its buttons, on its page and on the overview; only those
+// whom it names may press.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	ask := func(who string) task.ID {
+		form := []param.Param{{Name: "when", Title: "When", Enum: []json.RawMessage{[]byte(`"now"`), []byte(`"tonight"`)}}, {Name: "share", Type: param.Integer, Max: new(value.Number("50")), Default: []byte("10")}}
+		return p.submit(birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"date"}}, Signal: &job.Signal{Name: "go", Form: form, Who: []string{who}}}})
+	}
+	id := ask("ada")
+	for path, from := range map[string]string{"/tasks/" + string(id): `<div class="duty`, "/": `<section id="needs"`} {
+		page, _ := p.get(200, path)
+		p.says(part(t, page, from, "</section>"), `do/task.reject?id=`+string(id), `<select name="texts[when]" required>`, `<option>tonight</option>`, `type="number" name="texts[share]" value="10" max="50"`, "only ada may")
+	}
+	page, _ := p.press(400, "/do/task.signal?id="+string(id), "texts[share]", "80")
+	p.says(page, "when is missing", "at most 50")
+	p.press(303, "/do/task.signal?id="+string(id), "texts[when]", "tonight", "texts[share]", "20", "reason", "go")
+	is, err := p.client.Task(t.Context(), id)
+	if err != nil || is.State != task.Pending || string(is.Inputs) != `{"go":{"by":"ada","data":{"share":20,"when":"tonight"}}}` {
+		t.Errorf("it is %s and told %s, %v", is.State, is.Inputs, err)
+	}
+	other := ask("bob")
+	for _, verb := range []string{"signal", "reject"} {
+		page, _ = p.press(403, "/do/task."+verb+"?id="+string(other), "reason", "")
+		p.says(page, "bob may give or refuse it, and not ada")
+	}
+	mine := ask("a*")
+	p.press(303, "/do/task.reject?id="+string(mine), "reason", "not today")
+	page, _ = p.get(200, "/tasks/"+string(mine))
+	p.says(page, "rejected by ada: not today")
 }
 
 // part cuts a part out of a page.

@@ -98,6 +98,10 @@ type Log struct {
 	// that was cancelled, lost or stopped by a timeout has none.
 	Endings []Ending
 
+	// Apart reads results of steps that the log does not have itself, as [worker.Outputs] says. Nil: the
+	// functions that need one fail.
+	Apart func(id task.ID, digest string, size int) ([]byte, error)
+
 	of map[task.ID][]events.Record
 	// defined are the definitions of jobs.
 	defined []events.Record
@@ -160,6 +164,31 @@ func (l *Log) before(e *Ending) (all []events.Record) {
 	slices.SortFunc(all, func(a, b events.Record) int { return cmp.Compare(a.Seq, b.Seq) })
 	if e.drawn != nil {
 		all = append(all, *e.drawn)
+	}
+	return all
+}
+
+// apart reads what the steps in some records gave that those do not have, by digest. What cannot be read is missing.
+func (l *Log) apart(records []events.Record) map[string][]byte {
+	all := map[string][]byte{}
+	for i := 0; i < len(records) && l.Apart != nil; i++ {
+		var steps []task.Step
+		switch e := records[i].Fact.Event.(type) {
+		case task.AttemptStepped:
+			steps = e.Steps
+		case task.Carried:
+			if d := e.Fold.Durable; d != nil {
+				steps = d.Steps
+			}
+		}
+		for _, s := range steps {
+			if s.Digest == "" {
+				continue
+			}
+			if result, err := l.Apart(records[i].Fact.Task, s.Digest, s.Size); err == nil {
+				all[s.Digest] = result
+			}
+		}
 	}
 	return all
 }

@@ -25,7 +25,8 @@ var ErrNoRecord = errors.New("the record has no end of it")
 // Past is a log as it was before a task's last attempt ended. What is written to it is seen by nobody.
 type Past struct {
 	*events.Memory
-	play func(ctx context.Context, functions []string, run func(from []events.Record, id task.ID) Outcome) error
+	play  func(ctx context.Context, functions []string, run func(from []events.Record, apart map[string][]byte, id task.ID) Outcome) error
+	apart map[string][]byte // results of steps that the records do not have, by digest
 }
 
 // ackWait is the lease of attempts, of which there are none.
@@ -36,8 +37,9 @@ func newPast() *Past { return &Past{Memory: events.NewMemory(time.Now, ackWait)}
 // Of is a past in which a worker runs an ending again, and hears gets what comes of it.
 func (l *Log) Of(e *Ending, hears func(Outcome)) *Past {
 	p := newPast()
-	p.play = func(_ context.Context, _ []string, run func([]events.Record, task.ID) Outcome) error {
-		hears(run(l.before(e), e.Task))
+	p.play = func(_ context.Context, _ []string, run func([]events.Record, map[string][]byte, task.ID) Outcome) error {
+		from := l.before(e)
+		hears(run(from, l.apart(from), e.Task))
 		return nil
 	}
 	return p
@@ -55,8 +57,9 @@ func (p *Past) Ports(node.ID) (on worker.Ports, beat, ttl time.Duration) {
 
 // Rerun has a worker run what it is told to, by run, and returns when there is no more of it.
 func (p *Past) Rerun(ctx context.Context, functions []string, run func(context.Context, task.Task) worker.Outcome) error {
-	return p.play(ctx, functions, func(from []events.Record, id task.ID) Outcome {
+	return p.play(ctx, functions, func(from []events.Record, apart map[string][]byte, id task.ID) Outcome {
 		p.Restore(from)
+		p.apart = apart
 		rec := &events.Recorder{Log: p, Now: time.Now, NewID: events.NewID}
 		t, err := rec.Load(ctx, id)
 		if err != nil {
@@ -126,6 +129,15 @@ func (p *Past) SaveCheckpoint(context.Context, output.Checkpoint) error { return
 
 func (p *Past) Checkpoint(context.Context, task.ID) (output.Checkpoint, error) {
 	return output.Checkpoint{}, nil
+}
+
+func (p *Past) SaveStep(context.Context, task.ID, string, []byte) error { return ErrNoRecord }
+
+func (p *Past) StepResult(_ context.Context, _ task.ID, digest string, size int) ([]byte, error) {
+	if result, there := p.apart[digest]; there {
+		return result, nil
+	}
+	return nil, fmt.Errorf("the record does not have its %d bytes, which only the server keeps: replay with the server", size)
 }
 
 func (p *Past) Ran(context.Context, string) (duties.Ran, error) { return duties.Ran{}, nil }

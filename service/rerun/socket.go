@@ -28,12 +28,14 @@ type hello struct {
 type ask struct {
 	Task    task.ID `json:"task"`
 	Records []byte  `json:"records"`
+	// Apart are results of steps that these do not have, by digest.
+	Apart map[string][]byte `json:"apart,omitempty"`
 }
 
 // Dial is a past in which each worker runs what is asked on a socket.
 func Dial(address string) *Past {
 	p := newPast()
-	p.play = func(ctx context.Context, functions []string, run func([]events.Record, task.ID) Outcome) error {
+	p.play = func(ctx context.Context, functions []string, run func([]events.Record, map[string][]byte, task.ID) Outcome) error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", address)
 		if err != nil {
 			return fmt.Errorf("replay: %w", err)
@@ -55,7 +57,7 @@ func Dial(address string) *Past {
 			if err != nil {
 				return fmt.Errorf("replay: %w", err)
 			}
-			if err := out.Encode(run(from, a.Task)); err != nil {
+			if err := out.Encode(run(from, a.Apart, a.Task)); err != nil {
 				return fmt.Errorf("replay: %w", err)
 			}
 		}
@@ -135,7 +137,9 @@ func (l *Log) serve(ctx context.Context, conn net.Conn, each func(*Ending, Outco
 			continue
 		}
 		a := ask{Task: e.Task}
-		for _, r := range l.before(e) {
+		from := l.before(e)
+		a.Apart = l.apart(from)
+		for _, r := range from {
 			a.Records = events.AppendLine(a.Records, &r)
 		}
 		var o Outcome

@@ -45,11 +45,15 @@ func SignalBy(t *task.Task) time.Time {
 
 // signalDuty says who gives the signal for which a task waits.
 func signalDuty(t task.Task, around Surroundings, s Settings) Duty {
-	name, policy := job.DefaultSignal, job.SignalExpire
-	if signal := t.Signal(); signal != nil {
-		name, policy = cmp.Or(signal.Name, name), cmp.Or(signal.OnTimeout, policy)
+	signal, policy := t.Signal(), job.SignalExpire
+	if signal != nil {
+		policy = cmp.Or(signal.OnTimeout, policy)
 	}
-	d := Duty{Who: operator, What: fmt.Sprintf("give approval %q (`millrace task approve %s`), or cancel it", name, t.ID)}
+	name := signal.Called()
+	d := Duty{Who: operator, What: fmt.Sprintf("give approval %q (`millrace task approve %s`), or refuse it (`millrace task reject %[2]s`)", name, t.ID)}
+	if asked := signal.Asked(); asked != "" {
+		d.What += "; only " + asked + " may"
+	}
 	by := SignalBy(&t)
 	if by.IsZero() {
 		return awaited(t, around, s, d)

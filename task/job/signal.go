@@ -5,8 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
+	"strings"
+	"time"
 
+	"millrace/task/param"
 	"millrace/task/value"
 )
 
@@ -19,7 +24,25 @@ type Signal struct {
 	Timeout value.Duration `json:"timeout,omitempty" least:"0"`
 	// OnTimeout is what happens then. Default [SignalExpire].
 	OnTimeout string `json:"on_timeout,omitempty" redact:"word" words:"expire,go_on"`
+	// Form is what whoever gives it answers, as a job declares its parameters; none of them is secret.
+	// Default: any JSON, or nothing.
+	Form []param.Param `json:"form,omitempty"`
+	// Who are the names of those who may give or refuse it, or patterns of names such as proxy:*@example.com.
+	// The word [EveryOperator] stands for all who may operate. Default: all of them.
+	Who []string `json:"who,omitempty" redact:"keep" alone:"text"`
+	// Remind tells those whom notices tell of it again, so often while it waits: at least 1m. Default: as their
+	// rules say.
+	Remind value.Duration `json:"remind,omitempty"`
 }
+
+// EveryOperator in [Signal.Who] stands for everybody with that role.
+const EveryOperator = "operator"
+
+// mostAsked is how many names [Signal.Who] has at most.
+const mostAsked = 100
+
+// ErrNotAsked: others may give or refuse this approval.
+var ErrNotAsked = errors.New("others are asked for this approval")
 
 // DefaultSignal is the name of a signal without its own.
 const DefaultSignal = "signal"
@@ -49,28 +72,121 @@ func (s *Signal) validate() error {
 			return fmt.Errorf("signal.name: %w", err)
 		}
 	}
-	return value.NotBelowZero("signal.timeout", s.Timeout)
+	if len(s.Who) > mostAsked {
+		return fmt.Errorf("signal.who has %d names, want at most %d", len(s.Who), mostAsked)
+	}
+	for i, name := range s.Who {
+		if _, err := path.Match(name, ""); err != nil || strings.TrimSpace(name) == "" {
+			return fmt.Errorf("signal.who[%d] is %q, want a name or a pattern of names", i, name)
+		}
+	}
+	if s.Remind != 0 && s.Remind.Std() < time.Minute {
+		return fmt.Errorf("signal.remind is %v, want at least 1m", s.Remind)
+	}
+	form := param.Params{Declared: s.Form}
+	if secrets := form.Secrets(); len(secrets) > 0 {
+		return fmt.Errorf("signal.form has the secret %s, and an answer stays in the log for all to read: name its file in params of the job", secrets[0])
+	}
+	var wrong []error
+	for _, err := range form.Validate() {
+		wrong = append(wrong, errors.New("signal.form"+strings.TrimPrefix(err.Error(), "params")))
+	}
+	return value.JoinFaults(append(wrong, value.NotBelowZero("signal.timeout", s.Timeout))...)
 }
 
-// Inputs is what the task is told about the signal: one member by the signal's name, with the data
-// that came with it (JSON, or nil) and its sender.
-func (s *Signal) Inputs(by string, data json.RawMessage) (json.RawMessage, error) {
+// Called is the name of the signal; that of a nil one is the default.
+func (s *Signal) Called() string {
+	if s == nil {
+		return DefaultSignal
+	}
+	return cmp.Or(s.Name, DefaultSignal)
+}
+
+// Asked are the names of those who may give or refuse it; "" for every operator.
+func (s *Signal) Asked() string {
+	if s == nil || slices.Contains(s.Who, EveryOperator) {
+		return ""
+	}
+	return strings.Join(s.Who, " or ")
+}
+
+// May refuses a name that is not among [Signal.Who]. The error wraps [ErrNotAsked] and names who may.
+func (s *Signal) May(by string) error {
+	asked := s.Asked()
+	if asked == "" || slices.ContainsFunc(s.Who, func(pattern string) bool { ok, err := path.Match(pattern, by); return ok && err == nil }) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s may give or refuse it, and not %s", ErrNotAsked, asked, by)
+}
+
+// told is what a task is told of a signal.
+type told struct {
+	By   string          `json:"by,omitempty"`
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// Inputs is what the task is told about the signal: one member by the signal's name, with its sender and
+// the data that came with it. Data are JSON, or nil, and texts answers as a person types them, which win. With
+// a form the data are the answers, those that were left out at their defaults; without one texts make an object
+// of it. The error wraps [ErrNotAsked] if the sender may not give the signal; else it says which answers are
+// wrong or missing, and which are valid.
+func (s *Signal) Inputs(by string, data json.RawMessage, texts map[string]string) (json.RawMessage, error) {
+	err := s.May(by)
+	if err == nil {
+		data, err = s.answers(data, texts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return value.JSON(map[string]any{s.Called(): told{by, data}})
+}
+
+// answers completes what comes with a signal.
+func (s *Signal) answers(data json.RawMessage, texts map[string]string) (json.RawMessage, error) {
 	if len(data) > MaxInputs {
 		return nil, fmt.Errorf("what comes with a signal has %d bytes, want at most %d", len(data), MaxInputs)
 	}
 	if len(data) > 0 && !json.Valid(data) {
 		return nil, errors.New("what comes with a signal is not valid JSON")
 	}
-	name := DefaultSignal
+	var form param.Params
 	if s != nil {
-		name = cmp.Or(s.Name, name)
+		form.Declared = s.Form
 	}
-	inputs, err := value.JSON(map[string]any{name: struct {
-		By   string          `json:"by,omitempty"`
-		Data json.RawMessage `json:"data,omitempty"`
-	}{by, data}})
-	if err != nil {
-		return nil, fmt.Errorf("signal: %w", err)
+	if form.IsZero() && len(texts) == 0 {
+		return data, nil
 	}
-	return inputs, nil
+	var given map[string]json.RawMessage
+	if len(data) > 0 {
+		var err error
+		if given, err = value.Members(data); err != nil {
+			return nil, fmt.Errorf("the answers are no JSON object: %w", err)
+		}
+	}
+	set, wrong := form.Read(given, texts)
+	if err := value.JoinFaults(append(wrong, form.Missing(set)...)...); err != nil {
+		return nil, fmt.Errorf("approval %q: %w", s.Called(), err)
+	}
+	all := form.Values()
+	if all == nil {
+		all = map[string]json.RawMessage{}
+	}
+	maps.Copy(all, set)
+	return value.JSON(all)
+}
+
+// Forged says what is wrong with what a task was told of the signal, by the fact of an actor: it may not give the
+// signal, or the answers are none of its form. It is nil for a signal that has neither.
+func (s *Signal) Forged(actor string, inputs json.RawMessage) error {
+	if s == nil || len(s.Form) == 0 && len(s.Who) == 0 {
+		return nil
+	}
+	var all map[string]told
+	_ = json.Unmarshal(inputs, &all) // what is no object has no such member
+	is := all[s.Called()]
+	if is.By != actor {
+		return fmt.Errorf("it is not told that %s has given it", actor)
+	}
+	_, err := s.Inputs(actor, is.Data, nil)
+	return err
 }

@@ -2,29 +2,97 @@ package job
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"millrace/task/param"
 	"millrace/task/value"
 )
 
+// asked is an approval with a form, of certain people.
+var asked = &Signal{Name: "go", Who: []string{"ann", "proxy:*@example.com"}, Form: []param.Param{
+	{Name: "when", Type: param.String, Enum: []json.RawMessage{json.RawMessage(`"now"`), json.RawMessage(`"tonight"`)}},
+	{Name: "share", Type: param.Integer, Default: json.RawMessage(`10`)},
+	{Name: "note", Optional: true},
+}}
+
 func TestSignalValidate(t *testing.T) {
 	for want, s := range map[string]*Signal{
-		"":                  {Name: "approval", Timeout: value.Duration(time.Hour), OnTimeout: SignalExpire},
+		"":                  {Name: "approval", Timeout: value.Duration(time.Hour), OnTimeout: SignalExpire, Form: asked.Form, Who: asked.Who, Remind: value.Duration(time.Hour)},
 		"signal.on_timeout": {OnTimeout: "later"},
 		"is not set":        {OnTimeout: SignalGoOn},
 		"signal.name":       {Name: "a b"},
 		"signal.timeout":    {Timeout: -1},
+		"signal.remind":     {Remind: value.Duration(time.Second)},
+		"signal.who[1]":     {Who: []string{"ann", "[a"}},
+		"signal.who[0]":     {Who: []string{" "}},
+		"signal.who has":    {Who: make([]string, 101)},
+		"signal.form[0].":   {Form: []param.Param{{Name: "a", Type: "colour"}}},
+		"has the secret":    {Form: []param.Param{{Name: "a", Secret: true}}},
 	} {
 		err := s.validate()
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
-	for name, data := range map[string]string{"no JSON": "{", "too large": `"` + strings.Repeat("x", MaxInputs) + `"`} {
-		if _, err := (*Signal)(nil).Inputs("ann", json.RawMessage(data)); err == nil {
-			t.Errorf("%s was taken", name)
+}
+
+// TestSignalAnswers holds what people answer against the forms of signals.
+func TestSignalAnswers(t *testing.T) {
+	for _, c := range []struct {
+		of         *Signal
+		by, data   string
+		texts      map[string]string
+		want, told string
+	}{
+		{of: nil, by: "bob", told: `{"signal":{"by":"bob"}}`},
+		{of: nil, by: "bob", data: `7`, told: `{"signal":{"by":"bob","data":7}}`},
+		{of: nil, by: "bob", data: `{`, want: "not valid JSON"},
+		{of: nil, by: "bob", data: `"` + strings.Repeat("x", MaxInputs) + `"`, want: "bytes"},
+		{of: nil, by: "bob", texts: map[string]string{"n": "1"}, told: `{"signal":{"by":"bob","data":{"n":1}}}`},
+		{of: nil, by: "bob", data: `7`, texts: map[string]string{"n": "1"}, want: "no JSON object"},
+		{of: asked, by: "bob", texts: map[string]string{"when": "now"}, want: "ann or proxy:*@example.com may give or refuse it, and not bob"},
+		{of: asked, by: "ann", texts: map[string]string{"when": "now"}, told: `{"go":{"by":"ann","data":{"share":10,"when":"now"}}}`},
+		{of: asked, by: "proxy:eve@example.com", data: `{"when":"now","share":2e1}`, texts: map[string]string{"when": "tonight"}, told: `{"go":{"by":"proxy:eve@example.com","data":{"share":20,"when":"tonight"}}}`},
+		{of: asked, by: "ann", want: "parameter when is missing: want now or tonight"},
+		{of: asked, by: "ann", texts: map[string]string{"when": "later", "share": "much"}, want: "share is \"much\", want a whole number"},
+		{of: asked, by: "ann", data: `{"when":"now","who":"me"}`, want: "who"},
+		{of: asked, by: "ann", data: `{"when":"now","when":"tonight"}`, want: "twice"},
+		{of: &Signal{Who: []string{"ann", EveryOperator}}, by: "bob", told: `{"signal":{"by":"bob"}}`},
+	} {
+		inputs, err := c.of.Inputs(c.by, json.RawMessage(c.data), c.texts)
+		switch {
+		case c.want == "" && (err != nil || string(inputs) != c.told):
+			t.Errorf("%s is told %s, %v; want %s", c.by, inputs, err, c.told)
+		case c.want == "":
+			if wrong := c.of.Forged(c.by, inputs); wrong != nil {
+				t.Errorf("%s counts as forged: %v", inputs, wrong)
+			}
+		case err == nil || !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s, %s, %v: %v, want %q", c.by, c.data, c.texts, err, c.want)
 		}
+		if errors.Is(err, ErrNotAsked) != strings.Contains(c.want, "not bob") {
+			t.Errorf("%s: %v", c.by, err)
+		}
+	}
+}
+
+// TestForgedAnswers holds facts against a signal that names who may give it, and asks.
+func TestForgedAnswers(t *testing.T) {
+	for inputs, actor := range map[string]string{
+		``: "ann", `{}`: "ann", `7`: "ann", `{"go":true}`: "ann",
+		`{"go":{"by":"ann","data":{"when":"now"}}}`:   "worker",
+		`{"go":{"by":"bob","data":{"when":"now"}}}`:   "bob",
+		`{"go":{"by":"ann","data":{"when":"later"}}}`: "ann",
+		`{"go":{"by":"ann"}}`:                         "ann",
+	} {
+		if asked.Forged(actor, json.RawMessage(inputs)) == nil {
+			t.Errorf("%s by %s counts", inputs, actor)
+		}
+	}
+	if err := (&Signal{Name: "go"}).Forged("worker", nil); err != nil {
+		t.Errorf("a signal that asks nobody and nothing: %v", err)
 	}
 }

@@ -1,12 +1,14 @@
 package job
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"millrace/task/limit"
+	"millrace/task/param"
 	"millrace/task/value"
 )
 
@@ -63,6 +65,9 @@ type Spec struct {
 	Resources Resources `json:"resources,omitzero" like:"{memory: 512MiB}"`
 	// Keep says how long it is kept after its end, and what it has left. Default: the server's settings.
 	Keep Keep `json:"keep,omitzero"`
+	// Returns is a JSON Schema (draft 2020-12), as of a parameter, for its result; no result is null. An attempt
+	// whose result does not fit fails for good. Default: any result.
+	Returns json.RawMessage `json:"returns,omitempty" redact:"drop" read:"mapping"`
 	// Each runs it once for each value of a list. Default: it runs once.
 	Each *Each `json:"each,omitempty"`
 	// Steps are the tasks of a spec that has neither Run nor Handler. At most [MaxChildren].
@@ -102,7 +107,22 @@ func (s *Spec) Cost() int {
 func (s *Spec) Validate() error {
 	return value.JoinFaults(
 		s.validateParent(), s.validateWork(), s.Timeout.validate(), s.validateRules(), s.Unique.validate(), s.validateCollapse(), s.Signal.validate(),
-		s.validateDisconnect(), s.validateFiles(), s.validateRestart(), s.Resources.validate(), s.Keep.validate(), s.Retry.validate())
+		s.validateDisconnect(), s.validateReturns(), s.validateFiles(), s.validateRestart(), s.Resources.validate(), s.Keep.validate(), s.Retry.validate())
+}
+
+func (s *Spec) validateReturns() error {
+	if err := param.ValidResult(s.Returns); err != nil {
+		return fmt.Errorf("returns: %w", err)
+	}
+	return nil
+}
+
+// Fits refuses a result that Returns does not allow; the error says where, and what is wanted there.
+func (s *Spec) Fits(result json.RawMessage) error {
+	if s == nil || len(s.Returns) == 0 {
+		return nil
+	}
+	return param.HoldResult(s.Returns, result)
 }
 
 // validateWork refuses a spec without exactly one thing to run.

@@ -231,7 +231,7 @@ func (s *Spec) validateParent() error {
 	}
 	for _, f := range append(fields,
 		field{"on_disconnect", s.OnDisconnect != ""}, field{"on_restart", s.OnRestart != ""}, field{"resources", s.Resources != Resources{}},
-		field{"files", s.Files != nil}, field{"setup", len(s.Setup) > 0}, field{"artifacts", s.Artifacts != nil},
+		field{"files", s.Files != nil}, field{"setup", len(s.Setup) > 0}, field{"artifacts", s.Artifacts != nil}, field{"returns", len(s.Returns) > 0},
 	) {
 		if f.set {
 			all = value.JoinFaults(all, fmt.Errorf("%s is for what runs, and a job with steps does not itself; set it in the steps", f.name))

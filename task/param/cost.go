@@ -93,12 +93,15 @@ func (d *Param) parts() int {
 	return n
 }
 
+// most is how many bytes a value may have.
+func (d *Param) most() int { return maxSteps / d.parts() }
+
 // tooLong refuses a value that would take too long to be held against the declaration.
 func (d *Param) tooLong(given json.RawMessage) error {
 	if d.Pattern == "" && len(d.Schema) == 0 {
 		return nil
 	}
-	if most := maxSteps / d.parts(); len(given) > most {
+	if most := d.most(); len(given) > most {
 		return fmt.Errorf("parameter %s has %d bytes, and its pattern and schema are for at most %d", d.Name, len(given), most)
 	}
 	return nil

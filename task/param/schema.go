@@ -1,6 +1,7 @@
 package param
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -172,6 +173,29 @@ func Hold(schema any, given json.RawMessage) error {
 		return err
 	}
 	return hold(schema, is)
+}
+
+// ValidResult refuses a schema of results that is none, or that takes too long; none is valid.
+func ValidResult(schema json.RawMessage) error {
+	d := Param{Name: "result", Schema: schema}
+	return cmp.Or(d.tooDear(), d.validate())
+}
+
+// HoldResult is [Hold] for a result and a valid schema. No result is null. One that would take too long is
+// refused.
+func HoldResult(schema, result json.RawMessage) error {
+	d := Param{Name: "result", Schema: schema}
+	if most := d.most(); len(result) > most {
+		return fmt.Errorf("it has %d bytes, and its schema is for at most %d", len(result), most)
+	}
+	is, err := value.Decode(schema)
+	if err != nil {
+		return err
+	}
+	if len(result) == 0 {
+		result = json.RawMessage("null")
+	}
+	return Hold(is, result)
 }
 
 // hold returns what of a value its schema refuses; nil if nothing.

@@ -49,10 +49,15 @@ func isName(s string) bool {
 	return true
 }
 
+// Digest is the SHA-256 of some bytes, in 64 lower-case hexadecimal digits.
+func Digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
 // Mark stands for a unique key where only plain characters are allowed. It has 32 of them.
 func Mark(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:16])
+	return Digest([]byte(key))[:32]
 }
 
 // A spec may name a window: the calendar in whose hours its tasks start. It is a condition and

@@ -23,4 +23,5 @@ const (
 	PerNode  = "per_node"    // the node already runs as many of its kind as it may
 	Step     = "step"        // its function waits in a step
 	Skipped  = "skipped"     // its needs ended otherwise than required
+	Rejected = "rejected"    // a person refused the approval that it waited for
 )

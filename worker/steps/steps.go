@@ -155,6 +155,14 @@ func (f *Function) Leave() {
 	f.busy = false
 }
 
+// stop lets the function come to no more steps.
+func (f *Function) stop(why error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stopped = why
+	return why
+}
+
 // suspend ends the attempt while the function waits.
 func (f *Function) suspend(p task.Park, with ...task.Step) error {
 	f.mu.Lock()
@@ -190,7 +198,11 @@ func (f *Function) Begin(ctx context.Context, name string) (s task.Step, todo bo
 	case err != nil:
 		return s, false, err
 	case known != nil && !known.Open:
-		return *known, false, nil
+		s = *known
+		if s.Result, err = f.Of.ResultOf(ctx, known); err != nil {
+			return s, false, f.stop(fmt.Errorf("%s: what it gave: %w", called(s.Kind, name), err))
+		}
+		return s, false, nil
 	case known != nil:
 		s.Tries = known.Tries
 	}

@@ -81,6 +81,7 @@ const (
 	// Mr.files.protect.<digest>: a version that gc must spare, for a day.
 	ProtectPrefix = "mr.files.protect."
 	LeftPrefix    = "mr.files.left."    // mr.files.left.<task>.<epoch>: the artifacts of an attempt
+	StepPrefix    = "mr.files.step."    // mr.files.step.<task>.<digest>.<number>: parts of a step's result that is too large for the log
 	DamagedPrefix = "mr.files.damaged." // mr.files.damaged.<digest>: a reader has found other contents there; the next push stores them again
 	SweepSubject  = "mr.files.sweep"    // set while gc removes something
 )

@@ -52,7 +52,7 @@ func leaks() int {
 }
 
 // Patience is how long a test waits for what must come; only a failure takes that long.
-const Patience = time.Minute
+const Patience = 3 * time.Minute
 
 // Within returns a context that ends after Patience.
 func Within(t testing.TB) context.Context {

@@ -3,6 +3,7 @@ package outputs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,14 +43,17 @@ func (o *Outputs) LeftLines(m Model, rec *events.Recorder) Left {
 	return Left{m, rec, o.OutputTasks, drop, o.ForgetOutput}
 }
 
-// LeftRecords is what tasks have produced: their records.
+// LeftRecords is what tasks have produced: their records, and results of steps, which only go with their task.
 func (o *Outputs) LeftRecords(m Model, rec *events.Recorder) Left {
 	drop := func(ctx context.Context, t *task.Task, reason string, _ time.Time) (bool, error) {
 		return o.DropRecords(ctx, t.ID, func(n int) output.Records {
 			return output.Records{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Items: []json.RawMessage{}, Dropped: n, Reason: reason}
 		})
 	}
-	return Left{m, rec, o.RecordTasks, drop, o.ForgetRecords}
+	forget := func(ctx context.Context, before time.Time) error {
+		return errors.Join(o.ForgetRecords(ctx, before), (&Files{o.Link}).ForgetSteps(ctx, before))
+	}
+	return Left{m, rec, o.RecordTasks, drop, forget}
 }
 
 // Tasks lists the tasks that have left something.

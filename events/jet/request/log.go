@@ -28,23 +28,45 @@ func (s *Log) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	var g errgroup.Group
-	var carried, offers, fired, held []events.Record
-	if slices.ContainsFunc(records, func(r events.Record) bool { return r.Fact.Type == events.TaskKept }) {
-		g.Go(func() (err error) { carried, err = s.readFew(ctx, names.CarriedPrefix+string(id)); return err })
+	return s.beside(ctx, id, 0, records)
+}
+
+// beside adds to what was read of a task's chain what lies elsewhere, after a sequence.
+func (s *Log) beside(ctx context.Context, id task.ID, after uint64, chain []events.Record) ([]events.Record, error) {
+	places := []string{names.QueuePrefix + "*.*." + string(id), names.QueuePrefix + "*.*." + names.FiredToken + "." + string(id), names.HoldPrefix + string(id)}
+	if events.CarriedIn(chain) {
+		places = append(places, names.CarriedPrefix+string(id))
 	}
-	g.Go(func() (err error) { offers, err = s.readFew(ctx, names.QueuePrefix+"*.*."+string(id)); return err })
-	g.Go(func() (err error) {
-		fired, err = s.readFew(ctx, names.QueuePrefix+"*.*."+names.FiredToken+"."+string(id))
-		return err
-	})
-	g.Go(func() (err error) { held, err = s.readFew(ctx, names.HoldPrefix+string(id)); return err })
+	var g errgroup.Group
+	found := make([][]events.Record, len(places))
+	for i, subject := range places {
+		g.Go(func() (err error) { found[i], err = s.readFew(ctx, subject, after); return err })
+	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	records = slices.Concat(records, carried, offers, fired, held)
+	records := slices.Concat(append(found, chain)...)
 	slices.SortFunc(records, func(a, b events.Record) int { return int(int64(a.Seq) - int64(b.Seq)) })
 	return records, nil
+}
+
+// Rest implements [events.Resumer].
+func (s *Log) Rest(ctx context.Context, id task.ID, from uint64) ([]events.Record, error) {
+	subject := names.ChainPrefix + string(id)
+	end, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
+	if err != nil || !found || end.Seq < from {
+		return nil, ReadError(subject, err)
+	}
+	chain := []events.Record{end}
+	if end.Seq > from {
+		if chain, err = s.readTo(ctx, subject, from-1, end); err != nil {
+			return nil, err
+		}
+	}
+	if chain[0].Seq != from || events.CarriedIn(chain) {
+		return nil, nil
+	}
+	return s.beside(ctx, id, from, chain)
 }
 
 // fewFacts is how many facts of a chain are read one by one.
@@ -67,12 +89,12 @@ func (s *Log) Beginning(ctx context.Context, id task.ID, to uint64) ([]events.Re
 
 // readFew is ReadSubject for subjects that rarely have more than one message: it makes two small
 // requests, for the last one and the first, and no batch request.
-func (s *Log) readFew(ctx context.Context, subject string) ([]events.Record, error) {
+func (s *Log) readFew(ctx context.Context, subject string, after uint64) ([]events.Record, error) {
 	end, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
-	if err != nil || !found {
+	if err != nil || !found || end.Seq <= after {
 		return nil, ReadError(subject, err)
 	}
-	first, found, err := s.LeaderGet(ctx, map[string]any{"seq": 1, "next_by_subj": subject})
+	first, found, err := s.LeaderGet(ctx, map[string]any{"seq": after + 1, "next_by_subj": subject})
 	switch {
 	case err != nil || !found:
 		return nil, ReadError(subject, err)

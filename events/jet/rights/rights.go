@@ -196,7 +196,7 @@ var rights = []grant{
 		[]string{names.OutputPrefix + "*", names.DataPrefix + "*", names.LivePrefix + "*", names.CheckpointPrefix + "*", names.RanPrefix + "*"}, nil},
 	{workers, "hints and pings to its node, news of lanes and selectors", nil,
 		[]string{names.HintPrefix + ownNode, names.PingPrefix + ownNode, names.LanesPrefix + "*", names.SelectorPrefix + "*"}},
-	{workers, "artifacts", []string{names.LeftPrefix + "*.*"}, nil},
+	{workers, "artifacts, and large results of steps", []string{names.LeftPrefix + "*.*", names.StepPrefix + "*.*.*"}, nil},
 
 	{operators, "orders to nodes, and the removal of what retired nodes left",
 		[]string{names.NodePrefix + "*", names.PingPrefix + "*", names.BucketSubject + names.NodesBucket + ".*"}, nil},

@@ -64,6 +64,7 @@ var (
 	TaskCancel   = operating("task.cancel")
 	TaskRelease  = operating("task.release")
 	TaskSignal   = operating("task.signal")
+	TaskReject   = operating("task.reject")
 	TaskRetry    = operating("task.retry")
 	TaskPostpone = operating("task.postpone")
 	TaskEdit     = operating("task.edit")

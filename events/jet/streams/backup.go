@@ -223,7 +223,7 @@ func (s *saver) try(ctx context.Context, name string) (is SavedStream, err error
 		return is, nil
 	}
 	var now struct{ State jetstream.StreamState }
-	if err = ask(ctx, s.nc, names.APIInfo+name, nil, &now); err == nil && now.State.FirstSeq > is.First {
+	if err = insist(ctx, s.nc, names.APIInfo+name, nil, &now); err == nil && now.State.FirstSeq > is.First {
 		err = fmt.Errorf("read the stream %s: %w", name, errShrunk)
 	}
 	return is, err
@@ -248,45 +248,14 @@ func (s *saver) later(ctx context.Context, is *SavedStream) error {
 		if err != nil {
 			return err
 		}
-		c, err := js.CreateConsumer(ctx, is.Name, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: is.Last + 1,
-			AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: answered, MemoryStorage: true, Replicas: 1})
-		if err != nil {
-			return err
-		}
-		defer func() { _ = js.DeleteConsumer(ctx, is.Name, c.CachedInfo().Name) }() // else it goes by itself
-		out := json.NewEncoder(to)
-		for at := is.Last; ; {
-			batch, err := c.FetchNoWait(fewLater)
-			if err != nil {
-				return err
+		out, at := json.NewEncoder(to), is.Last
+		for vain := 0; ; vain++ {
+			before := at
+			err = s.laterThan(ctx, js, is, &at, out.Encode)
+			if at > before {
+				vain = 0
 			}
-			some := false
-			for m := range batch.Messages() {
-				about, err := m.Metadata()
-				if err == nil && about.Sequence.Consumer != uint64(is.Later)+1 {
-					err = errors.New("a message was lost on the way")
-				}
-				if err == nil {
-					some, at = true, about.Sequence.Stream
-					is.Later++
-					err = out.Encode(laterMessage{at, m.Subject(), m.Headers(), m.Data()})
-				}
-				if err != nil {
-					return err
-				}
-			}
-			if err := batch.Error(); err != nil {
-				return err
-			}
-			if some {
-				continue
-			}
-			// A replica that is behind has less.
-			err = ask(ctx, s.nc, names.APIGet+is.Name, map[string]any{"seq": at + 1, "next_by_subj": ">"}, nil)
-			if request.Says(err, request.CodeNoMessage) {
-				return nil
-			}
-			if err != nil {
+			if err == nil || ctx.Err() != nil || vain == triesToSave || errors.As(err, new(*fs.PathError)) {
 				return err
 			}
 		}
@@ -296,6 +265,54 @@ func (s *saver) later(ctx context.Context, is *SavedStream) error {
 		return fmt.Errorf("read the stream %s: %w", is.Name, err)
 	}
 	return nil
+}
+
+// errLostOnTheWay: it is read again, by another consumer.
+var errLostOnTheWay = errors.New("a message was lost on the way")
+
+// laterThan reads on behind a sequence, and keeps there how far it came.
+func (s *saver) laterThan(ctx context.Context, js jetstream.JetStream, is *SavedStream, at *uint64, keep func(any) error) error {
+	c, err := js.CreateConsumer(ctx, is.Name, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *at + 1,
+		AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: answered, MemoryStorage: true, Replicas: 1})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = js.DeleteConsumer(ctx, is.Name, c.CachedInfo().Name) }() // else it goes by itself
+	for n := uint64(0); ; {
+		batch, err := c.FetchNoWait(fewLater)
+		if err != nil {
+			return err
+		}
+		some := false
+		for m := range batch.Messages() {
+			about, err := m.Metadata()
+			if n++; err == nil && about.Sequence.Consumer != n {
+				err = errLostOnTheWay
+			}
+			if err == nil {
+				err = keep(laterMessage{about.Sequence.Stream, m.Subject(), m.Headers(), m.Data()})
+			}
+			if err != nil {
+				return err
+			}
+			some, *at = true, about.Sequence.Stream
+			is.Later++
+		}
+		if err := batch.Error(); err != nil {
+			return err
+		}
+		if some {
+			continue
+		}
+		// A replica that is behind has less.
+		err = insist(ctx, s.nc, names.APIGet+is.Name, map[string]any{"seq": *at + 1, "next_by_subj": ">"}, nil)
+		if request.Says(err, request.CodeNoMessage) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // listConsumers is the request for all consumers of a stream. No other place asks for it: it takes the
@@ -315,7 +332,7 @@ func consumers(ctx context.Context, nc *nats.Conn) (all []SavedConsumer, err err
 			}
 			Missing []string
 		}
-		if err := ask(ctx, nc, listConsumers+names.LogStream, map[string]any{"offset": len(all)}, &page); err != nil {
+		if err := insist(ctx, nc, listConsumers+names.LogStream, map[string]any{"offset": len(all)}, &page); err != nil {
 			return nil, fmt.Errorf("list the consumers of %s: %w", names.LogStream, err)
 		}
 		if len(page.Missing) > 0 {

@@ -103,11 +103,11 @@ func fill(t testing.TB, js jetstream.JetStream, messages int) {
 // refers to it, a file and a line, and then the fact that refers to all of them. It says what was
 // acknowledged.
 func writeOn(ctx context.Context, t testing.TB, js jetstream.JetStream, said func(mention)) {
-	chance := rand.New(rand.NewPCG(1, 1))
+	chance, patience := rand.New(rand.NewPCG(1, 1)), natstest.Within(t)
 	filler := hex.EncodeToString(noise()[:size/2])
 	put := func(subject string, body any) uint64 {
 		text := natstest.Must(json.Marshal(body))(t)
-		ack, err := js.Publish(context.WithoutCancel(ctx), subject, text)
+		ack, err := js.Publish(patience, subject, text)
 		if err != nil {
 			t.Errorf("%s: %v", subject, err)
 			return 0
@@ -125,7 +125,7 @@ func writeOn(ctx context.Context, t testing.TB, js jetstream.JetStream, said fun
 			Filler string
 		}{m, filler}))(t)
 		for _, prefix := range []string{names.CheckpointPrefix, names.ChunkPrefix} {
-			if _, err := js.Publish(context.WithoutCancel(ctx), prefix+fmt.Sprint(m.Key), text); err != nil {
+			if _, err := js.Publish(patience, prefix+fmt.Sprint(m.Key), text); err != nil {
 				t.Error(err)
 			}
 		}
@@ -138,7 +138,7 @@ func writeOn(ctx context.Context, t testing.TB, js jetstream.JetStream, said fun
 // storeAgain replaces values again and again until ctx ends, as a push stores chunks that are there
 // already, and a task its progress. begun is closed when each has a value.
 func storeAgain(ctx context.Context, t testing.TB, js jetstream.JetStream, begun chan struct{}) {
-	chance, text := rand.New(rand.NewPCG(2, 2)), noise()
+	chance, text, patience := rand.New(rand.NewPCG(2, 2)), noise(), natstest.Within(t)
 	for i := 0; ctx.Err() == nil && !t.Failed(); i++ {
 		if i == keys {
 			close(begun)
@@ -148,7 +148,7 @@ func storeAgain(ctx context.Context, t testing.TB, js jetstream.JetStream, begun
 			key = chance.IntN(keys)
 		}
 		for _, subject := range stored(key) {
-			if _, err := js.Publish(context.WithoutCancel(ctx), subject, text); err != nil {
+			if _, err := js.Publish(patience, subject, text); err != nil {
 				t.Error(err)
 			}
 		}

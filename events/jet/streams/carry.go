@@ -24,7 +24,7 @@ const chunk = 128 << 10
 
 // answered is how long the NATS server may take for one step. The slowest is the first of a restored
 // stream in a cluster, which elects a leader for it.
-const answered = 30 * time.Second
+const answered = 2 * time.Minute
 
 // snapshot is the answer to both requests, and the second request. The rest of what the NATS server
 // says of a stream stays as it is.
@@ -134,7 +134,7 @@ func (in *inlet) send(part []byte) error {
 	ctx, cancel := context.WithTimeout(in.ctx, answered)
 	defer cancel()
 	if err := exchange(ctx, in.nc, &nats.Msg{Subject: in.deliver, Data: part}, nil); err != nil {
-		return fmt.Errorf("write the stream %s: %w", in.name, err)
+		return fmt.Errorf("write %d bytes of the stream %s: %w", len(part), in.name, err)
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (in *inlet) close(err error) error {
 
 // remove deletes a stream if there is one.
 func remove(ctx context.Context, nc *nats.Conn, name string) error {
-	err := ask(ctx, nc, names.APIRemove+name, nil, nil)
+	err := insist(ctx, nc, names.APIRemove+name, nil, nil)
 	if request.Says(err, request.CodeNoSuchStream) {
 		return nil
 	}
@@ -176,12 +176,17 @@ func ask(ctx context.Context, nc *nats.Conn, subject string, question, answer an
 	return exchange(ctx, nc, &nats.Msg{Subject: subject, Data: text}, answer)
 }
 
-// insist is [ask] for what may be asked twice. A cluster that elects may lose a question, or its
-// answer, and says nothing.
-func insist(ctx context.Context, nc *nats.Conn, subject string, question, answer any) (err error) {
-	for patience := answered / 8; patience <= 2*answered; patience *= 2 {
+// insist is [ask] for what may be asked twice.
+func insist(ctx context.Context, nc *nats.Conn, subject string, question, answer any) error {
+	return again(ctx, func(ctx context.Context) error { return ask(ctx, nc, subject, question, answer) })
+}
+
+// again does what may be done twice. A cluster that elects may lose a question, or its answer, and
+// says nothing.
+func again(ctx context.Context, do func(context.Context) error) (err error) {
+	for patience := answered / 32; patience <= answered; patience *= 2 {
 		soon, cancel := context.WithTimeout(ctx, patience)
-		err = ask(soon, nc, subject, question, answer)
+		err = do(soon)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			break

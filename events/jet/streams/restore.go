@@ -67,8 +67,6 @@ func Restore(ctx context.Context, nc *nats.Conn, dir string, m Manifest, l Layou
 				gap, err = restoreStream(ctx, nc, dir, is, replicas, m.Began.Format(time.RFC3339Nano))
 				if errors.Is(err, ErrThere) && first && !r.Again {
 					r.Again = leftover(ctx, nc, is.Name)
-				} else if errors.Is(err, ErrThere) {
-					break
 				}
 				if err == nil || !r.Again {
 					break
@@ -99,7 +97,8 @@ func Restore(ctx context.Context, nc *nats.Conn, dir string, m Manifest, l Layou
 }
 
 // triesToRestore is how often a stream is restored that was removed before. A NATS server removes the
-// files of a stream when it has said that it is gone; two of one name can get in each other's way.
+// files of a stream when it has said that it is gone; two of one name can get in each other's way. In
+// a cluster the leader may still know the name when another server has said so.
 const triesToRestore = 8
 
 // leftover tells whether a cluster has the name of a stream and nothing else of it, as after a restore
@@ -171,6 +170,10 @@ func metadataOf(config map[string]json.RawMessage) (m map[string]string, err err
 }
 
 // restoreStream makes a stream. It returns by how much the sequences of the log go on higher.
+//
+// On several servers at once: NATS server 2.15 crashes if another server than the one that receives it
+// is elected meanwhile, which was seen on a starved machine only. One server first and the others later
+// is no way out: now and then the others never come.
 func restoreStream(ctx context.Context, nc *nats.Conn, dir string, is SavedStream, replicas int, mark string) (gap uint64, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, is.Name, configFile))
 	if err != nil {
@@ -217,14 +220,16 @@ func restoreStream(ctx context.Context, nc *nats.Conn, dir string, is SavedStrea
 	return gap, into.close(err)
 }
 
-// addLater stores what came while the backup was made.
+// addLater stores what came while the backup was made. The NATS server tells by the id what it has
+// stored without saying so.
 func addLater(ctx context.Context, nc *nats.Conn, path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	for in := json.NewDecoder(file); ; {
+	in := json.NewDecoder(file)
+	for n := 1; ; n++ {
 		var m laterMessage
 		if err := in.Decode(&m); errors.Is(err, io.EOF) {
 			return nil
@@ -232,10 +237,14 @@ func addLater(ctx context.Context, nc *nats.Conn, path string) error {
 			return err
 		}
 		maps.DeleteFunc(m.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "Nats-Expected-") })
-		ctx, cancel := context.WithTimeout(ctx, answered)
-		err := exchange(ctx, nc, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}, nil)
-		cancel()
-		if err != nil {
+		msg := &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}
+		if msg.Header == nil {
+			msg.Header = nats.Header{}
+		}
+		if msg.Header.Get(nats.MsgIdHdr) == "" {
+			msg.Header.Set(nats.MsgIdHdr, fmt.Sprintf("restore %s %d", path, n))
+		}
+		if err := again(ctx, func(ctx context.Context) error { return exchange(ctx, nc, msg, nil) }); err != nil {
 			return fmt.Errorf("store what came later on %s: %w", m.Subject, err)
 		}
 	}

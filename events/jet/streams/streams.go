@@ -304,7 +304,7 @@ func (l Layout) filesStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        names.FilesStream,
 		Description: "Millrace: contents of files by their digest, and what tasks have left",
-		Subjects:    []string{names.ChunkPrefix + "*", names.VersionPrefix + "*", names.ProtectPrefix + "*", names.DamagedPrefix + "*", names.LeftPrefix + "*.*", names.SweepSubject},
+		Subjects:    []string{names.ChunkPrefix + "*", names.VersionPrefix + "*", names.ProtectPrefix + "*", names.DamagedPrefix + "*", names.LeftPrefix + "*.*", names.StepPrefix + "*.*.*", names.SweepSubject},
 		AllowDirect: true, AllowMsgTTL: true,
 		// A chunk that is stored again replaces its equal. At a limit new chunks are refused; old
 		// ones stay.

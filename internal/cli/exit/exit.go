@@ -21,6 +21,7 @@ import (
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/node"
 	"millrace/task/queue"
 	"millrace/task/schedule"
@@ -184,7 +185,7 @@ func Of(err error) *Fault {
 		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace node drain` takes work from it, SIGTERM ends its worker")}
 	case errors.Is(err, task.ErrEnded):
 		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace task why` says how it ended, `millrace task retry` gives it another life")}
-	case errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld):
+	case errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld), errors.Is(err, job.ErrNotAsked):
 		return &Fault{Code: Refused, Err: err}
 	case errors.Is(err, queue.ErrFull), errors.Is(err, jet.ErrManySelectors), errors.Is(err, jet.ErrManyQueues):
 		return &Fault{Code: Refused, Err: err}

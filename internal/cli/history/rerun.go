@@ -55,6 +55,16 @@ func (a *Commands) rerun(ctx context.Context, f *replayFlags, file string, until
 		return err
 	}
 	log := rerun.LogOf(records)
+	if file == "" {
+		cl, err := a.Connect(ctx)
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		log.Apart = func(id task.ID, digest string, size int) ([]byte, error) {
+			return cl.Store().StepResult(ctx, id, digest, size)
+		}
+	}
 	if id := task.ID(f.focus[0]); id != "" {
 		log.Endings = slices.DeleteFunc(log.Endings, func(e rerun.Ending) bool { return e.Task != id })
 	}

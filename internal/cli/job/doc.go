@@ -1,4 +1,4 @@
-// Package job stores, shows and changes jobs, calendars, schedules, the files that they name, tokens, queues and
+// Package job stores, shows and changes jobs, calendars, schedules, the files that they name, tokens, queues, nodes and
 // limits: what an operator sets up.
 package job
 

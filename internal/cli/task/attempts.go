@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/events"
 	"millrace/events/jet/outputs"
 	"millrace/internal/cli/connect"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
-	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
 )
@@ -30,23 +30,13 @@ followed and where in the stream MR_TASKLOG their output is, which --at does not
 "millrace task logs ID --attempt N" prints it.`,
 		Args: settings.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
-	sight := a.AtFlag(c, connect.Then{Lacks: []string{"output"}})
 	o.Flags(c)
-	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
-		s, err := sight(ctx, cl)
-		if err != nil {
-			return err
-		}
-		asking, cancel := a.Asking(ctx)
-		defer cancel()
-		records, err := view.All(asking, s.View, view.Task(id))
-		if err != nil {
-			return s.Unknown(err)
-		}
+	c.RunE = a.withFacts(c, func(ctx context.Context, cl *client.Client, s *connect.Sight, id task.ID, records []events.Record) error {
 		found := wording.Tries(records)
 		var logs map[uint64]outputs.Range
 		if s.Past == nil {
-			if logs, err = cl.OutputRanges(asking, id); err != nil {
+			var err error
+			if logs, err = cl.OutputRanges(ctx, id); err != nil {
 				return err
 			}
 		}
@@ -55,7 +45,7 @@ followed and where in the stream MR_TASKLOG their output is, which --at does not
 			s.Mark(&t, a.Now())
 			return a.Print(t)
 		}
-		a.NoteMoment(&s)
+		a.NoteMoment(s)
 		type attempt struct {
 			task.Try
 			Log *outputs.Range `json:"log,omitempty"`

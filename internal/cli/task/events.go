@@ -28,9 +28,33 @@ every transition. "+" is the time since the event before. The last lines name at
 may be incomplete, because their worker was lost. -o json prints the events as they were written.`,
 		Args: settings.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
-	sight := a.AtFlag(c, connect.Then{Lacks: []string{"output"}})
 	o.Flags(c)
-	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+	c.RunE = a.withFacts(c, func(ctx context.Context, cl *client.Client, s *connect.Sight, id task.ID, records []events.Record) error {
+		if o.JSON() {
+			a.NoteMoment(s)
+			return a.WriteJSON(client.ShowFacts(records))
+		}
+		t := History(records)
+		if s.Past != nil {
+			s.Mark(&t, a.Now())
+			return a.Print(t)
+		}
+		if found := wording.Tries(records); slices.ContainsFunc(found, func(k task.Try) bool { return k.Unheard() }) {
+			logs, err := cl.OutputRanges(ctx, id)
+			if err != nil {
+				return err
+			}
+			t.Foot = wording.Unheard(found, func(epoch uint64) int { return logs[epoch].Lines })
+		}
+		return a.Print(t)
+	})
+	return c
+}
+
+// withFacts makes the RunE of a command about what the log says of a task, now or with --at at a moment.
+func (a *Commands) withFacts(c *cobra.Command, do func(context.Context, *client.Client, *connect.Sight, task.ID, []events.Record) error) func(*cobra.Command, []string) error {
+	sight := a.AtFlag(c, connect.Then{Lacks: []string{"output"}})
+	return a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
 		s, err := sight(ctx, cl)
 		if err != nil {
 			return err
@@ -41,25 +65,8 @@ may be incomplete, because their worker was lost. -o json prints the events as t
 		if err != nil {
 			return s.Unknown(err)
 		}
-		if o.JSON() {
-			a.NoteMoment(&s)
-			return a.WriteJSON(client.ShowFacts(records))
-		}
-		t := History(records)
-		if s.Past != nil {
-			s.Mark(&t, a.Now())
-			return a.Print(t)
-		}
-		if found := wording.Tries(records); slices.ContainsFunc(found, func(k task.Try) bool { return k.Unheard() }) {
-			logs, err := cl.OutputRanges(asking, id)
-			if err != nil {
-				return err
-			}
-			t.Foot = wording.Unheard(found, func(epoch uint64) int { return logs[epoch].Lines })
-		}
-		return a.Print(t)
+		return do(asking, cl, &s, id, records)
 	})
-	return c
 }
 
 // History lays out the history of a task.

@@ -39,6 +39,12 @@ func (m *command) flag(name string, tag reflect.StructTag, field any) {
 		fs.StringVar(field, name, preset, usage)
 	case *[]string:
 		fs.StringSliceVar(field, name, nil, usage)
+	case *map[string]string:
+		texts := fs.StringArray(name, nil, usage)
+		m.late = append(m.late, func() (err error) {
+			*field, err = settings.Pairs(name, *texts)
+			return err
+		})
 	case *int:
 		fs.IntVar(field, name, 0, usage)
 	case *bool:

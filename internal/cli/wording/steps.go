@@ -82,7 +82,15 @@ func StepGave(k *task.Taken) string {
 	case k.Is == task.StepWaits:
 		return "until " + Clock(k.Until)
 	}
-	return term.Cut(string(k.Result), 80)
+	return stepResult(&k.Step)
+}
+
+// stepResult is what a step gave, or how much if that is stored apart.
+func stepResult(s *task.Step) string {
+	if s.Digest != "" {
+		return ByteCount(int64(s.Size)) + ", stored apart"
+	}
+	return term.Cut(string(s.Result), 80)
 }
 
 // StepNode is a step of a task's function in a drawing, behind the one before it.
@@ -112,8 +120,8 @@ func StepPhases(d *task.Durable, now time.Time) (phases []view.Phase) {
 const StepPhase = "step "
 
 func gave(s *task.Step) string {
-	if len(s.Result) == 0 {
-		return ""
+	if is := stepResult(s); is != "" {
+		return " gave " + is
 	}
-	return " gave " + term.Cut(string(s.Result), 80)
+	return ""
 }

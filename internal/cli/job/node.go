@@ -1,4 +1,4 @@
-package node
+package job
 
 import (
 	"context"
@@ -21,8 +21,8 @@ import (
 	"millrace/task/node"
 )
 
-// Command is millrace node.
-func (a *Commands) Command() *cobra.Command {
+// Nodes is millrace node.
+func (a *Commands) Nodes() *cobra.Command {
 	c := settings.Noun(&cobra.Command{
 		Use: "node", Aliases: []string{"nodes", "n"},
 		Short: "Nodes: the workers that run tasks",

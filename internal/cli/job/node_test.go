@@ -1,4 +1,4 @@
-package node
+package job
 
 import (
 	"errors"
@@ -80,9 +80,6 @@ func TestNodeTables(t *testing.T) {
 func presentAt(now time.Time) *connect.Sight {
 	return &connect.Sight{Now: func() time.Time { return now }}
 }
-
-// noon is now in these tests.
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // Who asks for a node that never came learns what waits for it, and what to start.
 func TestAwaitedNode(t *testing.T) {
