@@ -60,7 +60,7 @@ type Work struct {
 	// Trace is the trace context of the submission, as a W3C traceparent; "" for none. Children
 	// inherit it.
 	Trace string `json:"trace,omitzero" redact:"keep"`
-	// Origin is zero for a task that was not made by a schedule.
+	// Origin is zero for a task that was made neither by a schedule nor by the end of another.
 	Origin
 }
 
@@ -307,16 +307,21 @@ const (
 	TriggerCatchUp  = "catchup"  // its tick had passed while the server was away
 	TriggerBackfill = "backfill" // an operator asked for the ticks of a period
 	TriggerManual   = "manual"   // an operator asked for it now
+	TriggerEnd      = "end"      // no schedule did: a task of another job has ended
 )
 
-// Origin names the schedule that made a task; it is zero for any other task.
+// Origin names the schedule, or the end of a task, that made a task; it is zero for any other task.
 type Origin struct {
 	// Schedule is its name.
 	Schedule string `json:"schedule,omitzero" redact:"keep"`
 	// Tick is the logical time: when the task was meant to be made.
 	Tick time.Time `json:"tick,omitzero"`
-	// Trigger says why the schedule made it: schedule, catchup, backfill or manual.
+	// Trigger says why it was made: schedule, catchup, backfill, manual or end.
 	Trigger string `json:"trigger,omitzero" redact:"word"`
+	// After is the task whose end made it, without a schedule. Tick is the time of that end.
+	After ID `json:"ended_task,omitzero" redact:"keep"`
+	// Ended is the sequence of that end.
+	Ended uint64 `json:"ended,omitzero"`
 }
 
 // SecretParams returns the files of the task's secret parameters, by parameter name.

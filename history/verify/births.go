@@ -118,6 +118,10 @@ func (s *story) derived(v *Verifier, e *task.Submitted, r *events.Record) {
 		} else if v.whole() && e.Trigger != task.TriggerBackfill && !v.ticks.Admitted(e.Schedule, e.Tick) {
 			s.found(v, CauseFirst, []uint64{r.Seq}, "born as the task of the tick %s of schedule %s before that was given one", when(findings.StampOf(e.Tick)), e.Schedule)
 		}
+	case e.Trigger == task.TriggerEnd:
+		if schedule.FollowingID(e.Job, &e.Origin) != s.id || e.Ended >= r.Seq || v.whole() && v.tasks.state(e.After) == task.Unknown {
+			s.found(v, CauseFirst, []uint64{e.Ended, r.Seq}, "born as what follows from the end of task %s, and has another id, or there was no such end", e.After)
+		}
 	case e.Parent == "":
 		s.found(v, CauseFirst, []uint64{r.Seq}, "its id is of the form that ticks and children have, and it names neither a schedule nor a parent")
 	case !v.whole():

@@ -37,6 +37,12 @@ func TestBirths(t *testing.T) {
 		w.Parent = parent
 		return task.Submitted{Work: w}
 	}
+	ended := task.Origin{Trigger: task.TriggerEnd, Tick: noon, After: a, Ended: 2}
+	follows := func(job string) task.Submitted {
+		w := work("x", "")
+		w.Job, w.Origin = job, ended
+		return task.Submitted{Work: w}
+	}
 	byHand := ticks("x")
 	byHand.Trigger = task.TriggerManual
 	steps := task.Work{Spec: &job.Spec{Steps: []job.Step{{Name: "x", Spec: job.Spec{Handler: "x"}}}}, Route: "default.5"}
@@ -125,6 +131,17 @@ func TestBirths(t *testing.T) {
 		"the id of a tick without a schedule": {
 			log:  []said{{offer, tick, task.Submitted{Work: work("x", "")}}},
 			want: []verify.Rule{verify.CauseFirst}, what: "neither a schedule nor a parent",
+		},
+		"what follows from an end": {
+			log: []said{{offer, a, task.Submitted{Work: work("x", "")}}, {chain, a, task.CancelConfirmed{}}, {offer, schedule.FollowingID("j", &ended), follows("j")}},
+		},
+		"what follows from an end, for another job": {
+			log:  []said{{offer, a, task.Submitted{Work: work("x", "")}}, {chain, a, task.CancelConfirmed{}}, {offer, schedule.FollowingID("j", &ended), follows("k")}},
+			want: []verify.Rule{verify.CauseFirst}, what: "has another id",
+		},
+		"what follows from the end of a task that never was": {
+			log:  []said{{offer, schedule.FollowingID("j", &ended), follows("j")}},
+			want: []verify.Rule{verify.CauseFirst}, what: "there was no such end",
 		},
 		"a child of a parent that was expanded": {
 			log: []said{{hold, a, task.Submitted{Work: steps}}, {chain, a, task.Expanded{Children: task.Children{Names: []string{"x"}}}}, {offer, child, of(a)}},

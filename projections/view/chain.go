@@ -32,7 +32,7 @@ type Causes struct {
 
 const (
 	// maxCauses is how many causes a task contributes, and maxLineage how many ancestors do:
-	// parents, and originals of copies.
+	// parents, originals of copies, and the tasks whose ends made others.
 	maxCauses  = 20
 	maxLineage = 20
 )
@@ -68,7 +68,7 @@ func Chain(ctx context.Context, v View, id task.ID) (*Causes, error) {
 		if err := c.outside(ctx, v, &t, records); err != nil {
 			return nil, err
 		}
-		id, until = cmp.Or(t.Parent, t.RetryOf), led[0].Seq
+		id, until = cmp.Or(t.Parent, t.RetryOf, t.After), led[0].Seq
 	}
 	slices.SortStableFunc(c.Of, func(a, b Cause) int { return cmp.Compare(a.Seq, b.Seq) })
 	c.Of = slices.CompactFunc(c.Of, func(a, b Cause) bool { return a.Seq == b.Seq })

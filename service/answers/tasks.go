@@ -419,40 +419,14 @@ func (d *Desk) Hook(ctx context.Context, caller, name, delivery string, body []b
 	return r, d.blame(err)
 }
 
-// PayloadParam is the parameter that gets the whole body of a webhook, if the job declares it or none.
-const PayloadParam = "payload"
-
 // hookAgain is for how long a delivery makes no second task.
 const hookAgain = 24 * time.Hour
 
-// hooked returns the submission that follows from a webhook. Members of the body are the parameters that
-// the job declares under their names.
+// hooked returns the submission that follows from a webhook.
 func hooked(of *job.Job, delivery string, body []byte, now time.Time) (birth.Submission, error) {
-	s := birth.Submission{Job: of.Name, Params: map[string]json.RawMessage{}}
-	body = bytes.TrimSpace(body)
-	switch {
-	case len(body) == 0:
-		body = []byte("{}")
-	case !json.Valid(body):
-		return s, fmt.Errorf("the body is not JSON")
-	}
-	var members map[string]json.RawMessage
-	_ = json.Unmarshal(body, &members) // another value than an object has none
-	declares := func(name string) bool {
-		for i := range of.Params.Declared {
-			if of.Params.Declared[i].Name == name {
-				return true
-			}
-		}
-		return false
-	}
-	for name, is := range members {
-		if declares(name) {
-			s.Params[name] = is
-		}
-	}
-	if len(of.Params.Declared) == 0 || declares(PayloadParam) {
-		s.Params[PayloadParam] = body
+	s, err := birth.Triggered(of, body)
+	if err != nil {
+		return s, fmt.Errorf("the body: %w", err)
 	}
 	if delivery == "" {
 		return s, nil

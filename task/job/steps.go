@@ -37,7 +37,8 @@ type StepNeed struct {
 }
 
 // Handlers are steps that run when all others have ended, depending on how these ended. They have
-// no name and no needs of their own. Handling a failure does not undo it.
+// no name and no needs of their own. Handling a failure does not undo it. Job and Ends say what makes
+// tasks of a job instead.
 type Handlers struct {
 	// Success runs if no step failed or was cancelled.
 	Success *Step `json:"success,omitempty"`
@@ -47,6 +48,50 @@ type Handlers struct {
 	Cancel *Step `json:"cancel,omitempty"`
 	// Exit runs in any case. A cancel of the task does not stop it either.
 	Exit *Step `json:"exit,omitempty"`
+	// Job is another job: each end of a task of it makes a task of this one.
+	Job string `json:"job,omitempty" redact:"keep" names:"job"`
+	// Ends are the ends that do. Default: finished.
+	Ends []string `json:"ends,omitempty" redact:"word" words:"finished,error,cancelled,abnormal" alone:"text"`
+}
+
+// Ends lists the values of [Handlers.Ends].
+var Ends = value.WordsOf[Handlers]("ends")
+
+// After is the job whose ends make tasks of this one; "" for none.
+func (h *Handlers) After() string {
+	if h == nil {
+		return ""
+	}
+	return h.Job
+}
+
+// Counts tells whether the end of a task in a state makes another one.
+func (h *Handlers) Counts(state string) bool {
+	if len(h.Ends) == 0 {
+		return state == Ends[0]
+	}
+	return slices.Contains(h.Ends, state)
+}
+
+// validateAfter refuses an invalid job to follow.
+func (h *Handlers) validateAfter(own string) error {
+	switch {
+	case h == nil || h.Job == "" && len(h.Ends) == 0:
+		return nil
+	case h.Job == "":
+		return errors.New("on.ends says which ends of another job count; set on.job")
+	case h.Job == own:
+		return errors.New("on.job is the job itself, which would never come to an end")
+	}
+	for _, end := range h.Ends {
+		if !slices.Contains(Ends, end) {
+			return fmt.Errorf("on.ends: %q is none of %s", end, value.List(Ends))
+		}
+	}
+	if err := value.ValidName("job", h.Job); err != nil {
+		return fmt.Errorf("on.job: %w", err)
+	}
+	return nil
 }
 
 // Names of the handlers among the children of a task.
@@ -167,7 +212,7 @@ func (s *Spec) validateParent() error {
 		return err
 	}
 	if len(s.Steps) == 0 {
-		if s.On != nil {
+		if len(s.On.All()) > 0 || s.On != nil && s.On.Job == "" {
 			return errors.New("on: there are no steps whose end it could handle; set steps")
 		}
 		return nil
@@ -197,8 +242,8 @@ func (s *Spec) validateParent() error {
 	}
 	handlers := s.On.All()
 	switch {
-	case s.On != nil && len(handlers) == 0:
-		return errors.New("on: nothing is set; want success, failure, cancel or exit")
+	case s.On != nil && len(handlers) == 0 && s.On.Job == "":
+		return errors.New("on: nothing is set; want success, failure, cancel, exit or job")
 	case len(handlers) > 0 && len(s.Steps) > MaxNeeds:
 		return fmt.Errorf("steps: %d steps, want at most %d beside on: a handler waits for all of them", len(s.Steps), MaxNeeds)
 	case len(s.Steps) > MaxChildren:

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -15,4 +16,10 @@ func TaskID(name string, tick time.Time) task.ID {
 	var at ulid.ULID
 	_ = at.SetTime(uint64(min(max(tick.UnixMilli(), 0), int64(ulid.MaxTime())))) // it is in bounds
 	return task.DerivedID(task.ID(at.String()), name+"\x00"+tick.Format(time.RFC3339Nano))
+}
+
+// FollowingID is the id of the task of a job that the end of another task makes. It is always the same, too; its
+// time is that of the end.
+func FollowingID(job string, by *task.Origin) task.ID {
+	return TaskID("on "+job+" "+strconv.FormatUint(by.Ended, 10), by.Tick) // no schedule has such a name
 }

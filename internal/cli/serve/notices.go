@@ -18,6 +18,7 @@ import (
 	"millrace/service/answers"
 	"millrace/service/client"
 	"millrace/service/notices"
+	"millrace/service/triggers"
 	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/node"
@@ -38,17 +39,7 @@ func (p *parts) tell(dir string, service *answers.Service, deciding *jet.Store, 
 	if err != nil {
 		return err
 	}
-	look := func(ctx context.Context, look func(context.Context, *answers.Sight) error) error {
-		sight, err := service.See(ctx, "")
-		if err != nil {
-			return err
-		}
-		return look(ctx, sight)
-	}
-	maker := &submit.Maker{
-		Store: client.New(store, events.PartServer).DeskStore(),
-		Rec:   &events.Recorder{Log: store, Actor: events.PartServer, Hints: store, Now: p.clock.Now, NewID: events.NewID},
-	}
+	look, maker := looks(service), p.maker(store)
 	watch := &notices.Watch{Config: config, Look: look, Maker: maker, First: func() bool { return decider.First("notices") }, Position: filepath.Join(dir, "notices.at"), Log: p.log}
 	sender := &notices.Sender{Config: config, Look: look, Wait: service.Model.Wait, Publish: publisher(nc), Link: config.Link, Submit: func(ctx context.Context, s birth.Submission) error {
 		_, err := maker.Submit(ctx, s)
@@ -79,6 +70,31 @@ func (p *parts) tell(dir string, service *answers.Service, deciding *jet.Store, 
 	})
 	p.start(watch.Run)
 	return nil
+}
+
+// follow starts what makes tasks of jobs that follow the ends of others.
+func (p *parts) follow(service *answers.Service, deciding *jet.Store, decider *scheduler.Scheduler) {
+	watch := &triggers.Watch{Look: looks(service), Maker: p.maker(deciding), First: func() bool { return decider.First("triggers") }, Log: p.log}
+	p.start(watch.Run)
+}
+
+// looks lets a part of this process look at the present.
+func looks(service *answers.Service) func(context.Context, func(context.Context, *answers.Sight) error) error {
+	return func(ctx context.Context, look func(context.Context, *answers.Sight) error) error {
+		sight, err := service.See(ctx, "")
+		if err != nil {
+			return err
+		}
+		return look(ctx, sight)
+	}
+}
+
+// maker makes tasks by themselves of what the server sees.
+func (p *parts) maker(store *jet.Store) *submit.Maker {
+	return &submit.Maker{
+		Store: client.New(store, events.PartServer).DeskStore(),
+		Rec:   &events.Recorder{Log: store, Actor: events.PartServer, Hints: store, Now: p.clock.Now, NewID: events.NewID},
+	}
 }
 
 // publisher publishes on a subject, and returns when the NATS server has the message.

@@ -193,6 +193,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	}
 	p.serveHTTP(service, deciding)
 	p.start(service.Run)
+	p.follow(service, deciding, decider)
 	return view, p.tell(dir, service, deciding, decider)
 }
 

@@ -160,6 +160,9 @@ func Details(t *task.Task, now time.Time) term.Table {
 		out.Field("schedule", fmt.Sprintf("%s (%s)", t.Schedule, t.Trigger))
 		out.Field("tick", wording.Moment(t.Tick, now))
 	}
+	if t.After != "" {
+		out.Field("after the end of", string(t.After))
+	}
 	if t.Children != nil {
 		out.Field("children", childrenText(t.Children))
 	}

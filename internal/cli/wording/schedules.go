@@ -37,6 +37,9 @@ func scheduleFact(event task.ScheduleEvent) string {
 }
 
 func originText(o task.Origin) string {
+	if o.After != "" {
+		return "after the end of " + o.After.Short()
+	}
 	if o.Schedule == "" {
 		return ""
 	}

@@ -1,0 +1,36 @@
+package birth
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+
+	"millrace/task/job"
+)
+
+// PayloadParam is the parameter that gets all of what triggered a task, if the job declares it, or none.
+const PayloadParam = "payload"
+
+// Triggered returns the submission that follows from something outside: members of it, a JSON value, are the
+// parameters that the job declares under their names. Nothing is an empty object.
+func Triggered(of *job.Job, by []byte) (Submission, error) {
+	s := Submission{Job: of.Name, Params: map[string]json.RawMessage{}}
+	by = bytes.TrimSpace(by)
+	switch {
+	case len(by) == 0:
+		by = []byte("{}")
+	case !json.Valid(by):
+		return s, errors.New("it is not JSON")
+	}
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(by, &members) // another value than an object has none
+	for name, is := range members {
+		if of.Params.Find(name) != nil {
+			s.Params[name] = is
+		}
+	}
+	if len(of.Params.Declared) == 0 || of.Params.Find(PayloadParam) != nil {
+		s.Params[PayloadParam] = by
+	}
+	return s, nil
+}
