@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"time"
@@ -326,4 +327,23 @@ func (d *Desk) Ask(ctx context.Context, caller string, verb rights.Verb, request
 		return json.Unmarshal(text, into)
 	}
 	return badRequest{fmt.Errorf("the service knows no %s", verb)}
+}
+
+// Again looks every so often until ctx ends. Of failures in a row it warns of the first, in the words of warning.
+func Again(ctx context.Context, every time.Duration, log *slog.Logger, warning string, look func(context.Context) error) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	failing := false
+	for {
+		err := look(ctx)
+		if err != nil && ctx.Err() == nil && !failing {
+			log.Warn(warning, "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }

@@ -78,21 +78,8 @@ const (
 // Run looks and plans until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
 	w.plans, w.warned = newPlanner(w.Config), map[string]bool{}
-	ticker := time.NewTicker(cmp.Or(w.Every, time.Second))
-	defer ticker.Stop()
-	failing := false
-	for {
-		err := w.Look(ctx, w.look)
-		if err != nil && ctx.Err() == nil && !failing {
-			w.Log.Warn("notices cannot be planned; trying again", "error", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
+	answers.Again(ctx, cmp.Or(w.Every, time.Second), w.Log, "notices cannot be planned; trying again", func(ctx context.Context) error { return w.Look(ctx, w.look) })
+	return nil
 }
 
 // look makes the notices of what has happened since the last look.

@@ -61,24 +61,13 @@ var endTypes = []string{
 
 // Run looks until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
-	ticker := time.NewTicker(cmp.Or(w.Every, 500*time.Millisecond))
-	defer ticker.Stop()
-	failing := false
-	for {
-		var err error
-		if w.First == nil || w.First() {
-			err = w.Look(ctx, w.look)
-		}
-		if err != nil && ctx.Err() == nil && !failing {
-			w.Log.Warn("the ends of jobs cannot be followed; trying again", "error", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
+	answers.Again(ctx, cmp.Or(w.Every, 500*time.Millisecond), w.Log, "the ends of jobs cannot be followed; trying again", func(ctx context.Context) error {
+		if w.First != nil && !w.First() {
 			return nil
-		case <-ticker.C:
 		}
-	}
+		return w.Look(ctx, w.look)
+	})
+	return nil
 }
 
 // look follows what has ended since the last look.
