@@ -136,7 +136,7 @@ func linksNone(p *harness.Place, program string, heavies ...string) {
 // Programs outside, each built once.
 var (
 	shop  = outside("shop", "../../examples/shop/main.go", "../../examples/shop/web.go", "../../examples/shop/ship.go")
-	clerk = outside("clerk", "testdata/clerk.go.txt") // its file is no Go file here
+	clerk = outside("clerk", "testdata/clerk.go.source") // its file is no Go file here
 )
 
 func built(p *harness.Place, program func() (string, error)) string {
@@ -177,7 +177,7 @@ func buildOutside(name string, sources []string) (program string, err error) {
 	for _, from := range append(sources, "../../go.mod", "../../go.sum") {
 		text, err := os.ReadFile(from)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, strings.TrimSuffix(filepath.Base(from), ".txt")), text, 0o600)
+			err = os.WriteFile(filepath.Join(dir, strings.TrimSuffix(filepath.Base(from), ".source")), text, 0o600)
 		}
 		if err != nil {
 			return "", err
