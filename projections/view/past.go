@@ -119,8 +119,9 @@ type Memory struct {
 // it failed last.
 type numberedTask struct {
 	task.Task
-	number uint32
-	failed uint64
+	number  uint32
+	failed  uint64
+	origins []origin // while it had no parent, the present one last
 }
 
 // NewMemory returns the model of an empty log.
@@ -190,7 +191,7 @@ func (m *Memory) Forget(gone func(t *task.Task) bool) {
 	maps.DeleteFunc(m.sums.ofJobs, lost)
 	maps.DeleteFunc(m.sums.ofSchedules, lost)
 	for _, id := range m.ids {
-		m.latest(m.tasks[id])
+		m.noteOrigins(m.tasks[id])
 	}
 }
 

@@ -161,7 +161,7 @@ func TestHostileFacts(t *testing.T) {
 			logtest.Fill(t, f.Event, append([]any{placement.QueueRoute("default", 5)}, logtest.Samples...)...)
 			said := text
 			if _, whole := f.Event.(*task.Carried); whole { // it says all that the others say
-				said = text[:min(len(text), 400)]
+				said = text[:min(len(text), 300)]
 			}
 			utter(reflect.ValueOf(f.Event).Elem(), said)
 			if is, ok := f.Event.(*task.Concluded); ok {
