@@ -101,7 +101,12 @@ func (h *history) event(id task.ID) task.Event {
 	case 15:
 		return task.Due{After: t.Turn, Route: t.Route, Due: t.Due}
 	case 0:
-		return task.Submitted{Work: h.work(), Due: h.sometimes()}
+		// Which is the latest task of a schedule depends on what is still known, if one has births of two.
+		again := h.work()
+		if t.Schedule != "" {
+			again.Parent, again.Schedule, again.Tick = t.Parent, t.Schedule, t.Tick
+		}
+		return task.Submitted{Work: again, Due: h.sometimes()}
 	case 1, 2:
 		return task.Queued{Work: h.work(), Attempt: t.Attempt + 1, After: t.Turn, Reason: h.text(), Due: h.sometimes(), Rated: uint64(h.IntN(3))}
 	case 3, 4, 5:

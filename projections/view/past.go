@@ -119,9 +119,8 @@ type Memory struct {
 // it failed last.
 type numberedTask struct {
 	task.Task
-	number  uint32
-	failed  uint64
-	origins []origin // while it had no parent, the present one last
+	number uint32
+	failed uint64
 }
 
 // NewMemory returns the model of an empty log.
@@ -191,7 +190,7 @@ func (m *Memory) Forget(gone func(t *task.Task) bool) {
 	maps.DeleteFunc(m.sums.ofJobs, lost)
 	maps.DeleteFunc(m.sums.ofSchedules, lost)
 	for _, id := range m.ids {
-		m.noteOrigins(m.tasks[id])
+		m.latest(m.tasks[id])
 	}
 }
 

@@ -237,25 +237,8 @@ func (m *Memory) latest(t *numberedTask) {
 	if t.State == task.Unknown || t.Parent != "" {
 		return
 	}
-	is := origin{t.Job, t.Schedule, t.SubmittedAt.UnixMicro(), t.Tick.UnixMicro()}
-	if n := len(t.origins); n == 0 || t.origins[n-1] != is {
-		t.origins = append(t.origins, is)
-		m.noteOrigins(t)
-	}
-}
-
-// noteOrigins notes a task as the latest of all that it was ever of, as the index does.
-func (m *Memory) noteOrigins(t *numberedTask) {
-	for _, is := range t.origins {
-		note(m.sums.ofJobs, is.job, latestTask{Latest{is.submitted, t.number}, t.ID})
-		note(m.sums.ofSchedules, is.schedule, latestTask{Latest{is.tick, t.number}, t.ID})
-	}
-}
-
-// origin is what a task without a parent is of: of something else only if its log has two births of it.
-type origin struct {
-	job, schedule   string
-	submitted, tick int64
+	note(m.sums.ofJobs, t.Job, latestTask{Latest{t.SubmittedAt.UnixMicro(), t.number}, t.ID})
+	note(m.sums.ofSchedules, t.Schedule, latestTask{Latest{t.Tick.UnixMicro(), t.number}, t.ID})
 }
 
 // sum adds a record that is not about a task.
