@@ -410,7 +410,7 @@ func TestWireTable(t *testing.T) {
 	}
 	limited, _ := ofCorpus(t, "limited")
 	fold("limited", limited, nil)
-	for name, v := range map[string]variant{"plain": {}, "crowded": {crowded: true}, "windowed": {windowed: true}, "roomy": {roomy: true}, "families": longFamilies, "durable": {durable: true}, "forgetting": {durable: true, forgets: true}, "values": {families: true, values: true, length: longFamilies.length}} {
+	for name, v := range map[string]variant{"plain": {}, "crowded": {crowded: true}, "windowed": {windowed: true}, "roomy": {roomy: true}, "families": longFamilies, "durable": {durable: true}, "forgetting": {durable: true, forgets: true}, "collapsing": {forgets: true}, "values": {families: true, values: true, length: longFamilies.length}} {
 		histories := max(*historiesFlag/20, 1)
 		if name == "plain" { // some facts are rare
 			histories *= 4
