@@ -309,6 +309,7 @@ const (
 	TriggerManual   = "manual"   // an operator asked for it now
 	TriggerEnd      = "end"      // no schedule did: a task of another job has ended
 	TriggerMessage  = "message"  // a message came from NATS
+	TriggerFile     = "file"     // a file appeared on a node
 )
 
 // Origin names the schedule, or the event outside, that made a task; it is zero for any other task.
@@ -317,13 +318,13 @@ type Origin struct {
 	Schedule string `json:"schedule,omitzero" redact:"keep"`
 	// Tick is the logical time: when the task was meant to be made.
 	Tick time.Time `json:"tick,omitzero"`
-	// Trigger says why it was made: schedule, catchup, backfill, manual, end or message.
+	// Trigger says why it was made: schedule, catchup, backfill, manual, end, message or file.
 	Trigger string `json:"trigger,omitzero" redact:"word"`
 	// After is the task whose end made it, without a schedule. Tick is the time of that end.
 	After ID `json:"ended_task,omitzero" redact:"keep"`
 	// Ended is the sequence of that end.
 	Ended uint64 `json:"ended,omitzero"`
-	// MadeBy is in words what else made it, different for each message. Tick is the time of that.
+	// MadeBy is in words what else made it, different for each message or version of a file. Tick is the time of that.
 	MadeBy string `json:"made_by,omitzero" redact:"keep"`
 }
 

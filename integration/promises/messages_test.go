@@ -213,3 +213,65 @@ func TestRequestsMakeTasks(t *testing.T) {
 		t.Errorf("it is made by %q with %s", is.MadeBy, is.Params)
 	}
 }
+
+// Each version of a file that appears in a folder makes one task on its node, however often the worker is
+// killed. What is not complete, lies elsewhere or is no file makes none.
+func TestFilesMakeTasks(t *testing.T) {
+	t.Parallel()
+	p := harness.New(t, 2*time.Second)
+	p.Server()
+	for _, folder := range []string{"in", "else"} {
+		if err := os.MkdirAll(p.Path(folder+"/sub"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Write("load.yaml", "name: load\non: {file: '"+p.Path("in")+"/*', quiet: 100ms}\nparams:\n  - {name: file, type: string}\nrun: {shell: 'cat \"$P_FILE\"', params_env: true}\n"+
+		"---\nname: peep\non: {file: '"+p.Path("else")+"/*', quiet: 0s}\nrun: \"true\"\n")
+	p.Run("job", "apply", "-f", "load.yaml")
+	p.Write("else/a", "no")
+	watch := []string{"--watch", p.Path("in")}
+	w := p.Worker("here", watch...)
+	p.Worker("there")
+	c := p.Connect()
+	made := func() (all []task.Task) {
+		for id, records := range p.ReadLog(c) {
+			if is := events.FoldTask(id, records); is.State == task.Finished {
+				all = append(all, is)
+			}
+		}
+		return all
+	}
+	n := 0
+	for ; n < 12; n++ {
+		p.Write(fmt.Sprintf("in/%d", n), strconv.Itoa(n))
+		if n%4 == 3 {
+			w.Kill()
+			w = p.Worker("here", watch...)
+		}
+	}
+	for _, name := range []string{"in/.hidden", "in/9.part", "in/sub/x"} {
+		p.Write(name, "no")
+	}
+	p.Until("all files have their tasks", func() bool { return len(made()) >= n })
+	p.Write("in/0", "again")
+	p.Until("another version has one, too", func() bool { return len(made()) > n })
+	w.Kill()
+	w = p.Worker("here", watch...)
+	p.Write("in/last", "last")
+	p.Until("the last has one", func() bool { return len(made()) > n+1 })
+	times := map[string]int{}
+	for _, is := range made() {
+		times[string(is.Params)]++
+		if is.Node != "here" || is.Job != "load" || !strings.HasPrefix(is.MadeBy, "file "+p.Path("in")) {
+			t.Errorf("task %s of job %s ran on %s, made by %q", is.ID, is.Job, is.Node, is.MadeBy)
+		}
+	}
+	for params, times := range times {
+		if want := 1 + strings.Count(params, "/in/0\""); times != want {
+			t.Errorf("%s made %d tasks, want %d", params, times, want)
+		}
+	}
+	if len(times) != n+1 {
+		t.Errorf("%d files made tasks, want %d", len(times), n+1)
+	}
+}

@@ -1,12 +1,15 @@
 package job
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"millrace/task/value"
@@ -58,6 +61,12 @@ type Handlers struct {
 	// Stream is the JetStream stream whose messages those are. Default: the one that stores the subject;
 	// without one, each message is heard by one server, or by none.
 	Stream string `json:"stream,omitempty" redact:"keep"`
+	// File is the absolute path of files on nodes, with * and ? of shells: each version of one makes a
+	// task of this job on its node, when nothing has changed for Quiet. Workers look only where they are
+	// told to.
+	File string `json:"file,omitempty" redact:"keep"`
+	// Quiet is how long a file must be as it is. Default 5s.
+	Quiet value.Duration `json:"quiet,omitempty" least:"0"`
 }
 
 // Ends lists the values of [Handlers.Ends].
@@ -74,8 +83,19 @@ func (h *Handlers) After() string {
 // Hears tells whether messages make tasks of the job.
 func (h *Handlers) Hears() bool { return h != nil && (h.Subject != "" || h.Stream != "") }
 
+// Finds tells whether files make tasks of the job.
+func (h *Handlers) Finds() bool { return h != nil && h.File != "" }
+
+// Calm is how long a file must be as it is.
+func (h *Handlers) Calm() time.Duration { return cmp.Or(h.Quiet.Std(), 5*time.Second) }
+
+// Unfinished tells whether a file of a name is not meant to be read, or not yet.
+func Unfinished(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".part") || strings.HasSuffix(name, ".tmp")
+}
+
 // Triggers tells whether something makes tasks of the job.
-func (h *Handlers) Triggers() bool { return h.After() != "" || h.Hears() }
+func (h *Handlers) Triggers() bool { return h.After() != "" || h.Hears() || h.Finds() }
 
 // Counts tells whether the end of a task in a state makes another one.
 func (h *Handlers) Counts(state string) bool {
@@ -87,7 +107,7 @@ func (h *Handlers) Counts(state string) bool {
 
 // validateTriggers refuses an invalid job to follow, or messages that cannot be heard.
 func (h *Handlers) validateTriggers(own string) error {
-	if err := h.validateMessages(); err != nil {
+	if err := cmp.Or(h.validateMessages(), h.validateFile()); err != nil {
 		return err
 	}
 	switch {
@@ -130,6 +150,24 @@ func (h *Handlers) validateMessages() error {
 		return fmt.Errorf("on.stream is %q, which is no name of a stream", h.Stream)
 	case strings.HasPrefix(h.Stream, "MR_"), strings.HasPrefix(h.Stream, "KV_MR_"):
 		return fmt.Errorf("on.stream is %s, which is Millrace's own; for its events there are job and notify", h.Stream)
+	}
+	return nil
+}
+
+// validateFile refuses a path at which no worker can look.
+func (h *Handlers) validateFile() error {
+	switch {
+	case h == nil || h.File == "" && h.Quiet == 0:
+		return nil
+	case h.File == "":
+		return errors.New("on.quiet is for how long a file must be as it is; set on.file")
+	case !path.IsAbs(h.File) || path.Clean(h.File) != h.File:
+		return fmt.Errorf("on.file is %q, want an absolute path without . and .., such as /in/*.csv", h.File)
+	case h.Quiet < 0:
+		return fmt.Errorf("on.quiet is %v, want 0 or more", h.Quiet)
+	}
+	if _, err := path.Match(h.File, ""); err != nil {
+		return fmt.Errorf("on.file is %q: a [ has no ]", h.File)
 	}
 	return nil
 }
@@ -283,7 +321,7 @@ func (s *Spec) validateParent() error {
 	handlers := s.On.All()
 	switch {
 	case s.On != nil && len(handlers) == 0 && !s.On.Triggers():
-		return errors.New("on: nothing is set; want success, failure, cancel, exit, job, subject or stream")
+		return errors.New("on: nothing is set; want success, failure, cancel, exit, job, subject, stream or file")
 	case len(handlers) > 0 && len(s.Steps) > MaxNeeds:
 		return fmt.Errorf("steps: %d steps, want at most %d beside on: a handler waits for all of them", len(s.Steps), MaxNeeds)
 	case len(s.Steps) > MaxChildren:

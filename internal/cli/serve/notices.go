@@ -88,6 +88,17 @@ func (p *parts) follow(service *answers.Service, deciding *jet.Store, decider *s
 	p.start(messages.Run)
 }
 
+// find starts what makes tasks that follow from files on this node, if jobs may have it look for any.
+func (p *parts) find(c WorkerConfig, store *jet.Store) {
+	if len(c.watch) == 0 {
+		return
+	}
+	maker := p.maker(store)
+	maker.Rec.Actor = c.name
+	files := &triggers.Files{Folders: c.watch, Node: node.ID(c.name), Jobs: store.Jobs, Maker: maker, Log: p.log}
+	p.start(files.Run)
+}
+
 // looks lets a part of this process look at the present.
 func looks(service *answers.Service) func(context.Context, func(context.Context, *answers.Sight) error) error {
 	return func(ctx context.Context, look func(context.Context, *answers.Sight) error) error {

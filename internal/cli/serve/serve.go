@@ -249,6 +249,7 @@ type WorkerConfig struct {
 	labels   []string
 	files    filesFlags
 	programs programsFlags
+	watch    []string
 	own      folders
 }
 
@@ -329,6 +330,7 @@ func (p *parts) work(c WorkerConfig) error {
 	if err := p.keepPrograms(c, tasks, w); err != nil {
 		return err
 	}
+	p.find(c, store)
 	p.figures.watchWorker(w, p.settings.NodeTTL)
 	p.hurry.Working.Store(true)
 	p.starting.Add(1)

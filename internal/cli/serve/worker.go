@@ -42,6 +42,7 @@ func (w *WorkerConfig) groupFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&w.spawning.Anywhere, "spawn-anywhere", false, "let children ask for another queue and user than their parent has, and for nodes")
 	w.messages.Of = job.MessageRules
 	fs.Var(&w.messages, "messages", "the most that counts here of what a task prints without its attempt's key, whatever its job says: `rule`, one of "+strings.Join(job.MessageRules, ", ")+" (default open)")
+	fs.StringArrayVar(&w.watch, "watch", nil, "`folder` in which jobs may have this worker look for files (on.file): each makes a task here (repeat it; default: none)")
 	w.files.flags(fs)
 	w.programs.flags(fs)
 }
@@ -64,6 +65,11 @@ func (w *WorkerConfig) check(c *cobra.Command) error {
 	for _, q := range queues {
 		if err == nil {
 			err = value.ValidName("queue", q)
+		}
+	}
+	for _, folder := range w.watch {
+		if !filepath.IsAbs(folder) || filepath.Clean(folder) != folder {
+			return exit.Misuse(c, "--watch is %q, want an absolute path", folder)
 		}
 	}
 	switch {
