@@ -308,20 +308,23 @@ const (
 	TriggerBackfill = "backfill" // an operator asked for the ticks of a period
 	TriggerManual   = "manual"   // an operator asked for it now
 	TriggerEnd      = "end"      // no schedule did: a task of another job has ended
+	TriggerMessage  = "message"  // a message came from NATS
 )
 
-// Origin names the schedule, or the end of a task, that made a task; it is zero for any other task.
+// Origin names the schedule, or the event outside, that made a task; it is zero for any other task.
 type Origin struct {
 	// Schedule is its name.
 	Schedule string `json:"schedule,omitzero" redact:"keep"`
 	// Tick is the logical time: when the task was meant to be made.
 	Tick time.Time `json:"tick,omitzero"`
-	// Trigger says why it was made: schedule, catchup, backfill, manual or end.
+	// Trigger says why it was made: schedule, catchup, backfill, manual, end or message.
 	Trigger string `json:"trigger,omitzero" redact:"word"`
 	// After is the task whose end made it, without a schedule. Tick is the time of that end.
 	After ID `json:"ended_task,omitzero" redact:"keep"`
 	// Ended is the sequence of that end.
 	Ended uint64 `json:"ended,omitzero"`
+	// MadeBy is in words what else made it, different for each message. Tick is the time of that.
+	MadeBy string `json:"made_by,omitzero" redact:"keep"`
 }
 
 // SecretParams returns the files of the task's secret parameters, by parameter name.

@@ -43,6 +43,12 @@ func TestBirths(t *testing.T) {
 		w.Job, w.Origin = job, ended
 		return task.Submitted{Work: w}
 	}
+	message := task.Origin{Trigger: task.TriggerMessage, Tick: noon, MadeBy: "message 7 of stream ORDERS"}
+	heard := func(job string) task.Submitted {
+		s := follows(job)
+		s.Origin = message
+		return s
+	}
 	byHand := ticks("x")
 	byHand.Trigger = task.TriggerManual
 	steps := task.Work{Spec: &job.Spec{Steps: []job.Step{{Name: "x", Spec: job.Spec{Handler: "x"}}}}, Route: "default.5"}
@@ -138,6 +144,13 @@ func TestBirths(t *testing.T) {
 		"what follows from an end, for another job": {
 			log:  []said{{offer, a, task.Submitted{Work: work("x", "")}}, {chain, a, task.CancelConfirmed{}}, {offer, schedule.FollowingID("j", &ended), follows("k")}},
 			want: []verify.Rule{verify.CauseFirst}, what: "has another id",
+		},
+		"what follows from a message": {
+			log: []said{{offer, schedule.FollowingID("j", &message), heard("j")}},
+		},
+		"what follows from a message, for another job": {
+			log:  []said{{offer, schedule.FollowingID("j", &message), heard("k")}},
+			want: []verify.Rule{verify.CauseFirst}, what: "born of message 7 of stream ORDERS, and has another id",
 		},
 		"what follows from the end of a task that never was": {
 			log:  []said{{offer, schedule.FollowingID("j", &ended), follows("j")}},

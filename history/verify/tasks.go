@@ -159,7 +159,7 @@ type rest struct {
 // the unneeded parts of the work, which the digest covers.
 var moreForm = form.Of[task.Task](form.Own(), form.Without(
 	"id", "seq", "head", "turn", "epoch", "offer", "submitted_at", "since", "started_at", "ended_at", "end_seq", "ran",
-	"job", "revision", "labels", "group", "parent", "step", "fair_key", "schedule", "tick", "trigger", "ended_task", "ended", "retry_of",
+	"job", "revision", "labels", "group", "parent", "step", "fair_key", "schedule", "tick", "trigger", "ended_task", "ended", "made_by", "retry_of",
 	"message", "exit", "result", "usage", "spec", "route", "node", "session", "attempt", "state", "offered",
 	"due", "inputs", "children", "holds", "reason", "needs", "rivals"))
 

@@ -428,20 +428,27 @@ func hooked(of *job.Job, delivery string, body []byte, now time.Time) (birth.Sub
 	if err != nil {
 		return s, fmt.Errorf("the body: %w", err)
 	}
+	err = Once(&s, of, delivery, now)
+	return s, err
+}
+
+// Once gives a submission an identity, so that the same delivery makes no second task for a day; "" is for
+// one that nobody repeats.
+func Once(s *birth.Submission, of *job.Job, delivery string, now time.Time) error {
 	if delivery == "" {
-		return s, nil
+		return nil
 	}
 	sum := sha256.Sum256([]byte("hook/" + of.Name + "/" + delivery))
 	if of.Lock().Key == "" {
 		s.Unique = &job.Unique{Key: "hook:" + hex.EncodeToString(sum[:16]), While: value.StateNames[1:], TTL: value.Duration(hookAgain), OnConflict: job.ConflictReturn}
-		return s, nil
+		return nil
 	}
 	// The job has a key of its own, so the id tells that it is the same: for the rest of the day.
 	var id ulid.ULID
 	if err := id.SetTime(ulid.Timestamp(now.UTC().Truncate(hookAgain))); err != nil {
-		return s, err
+		return err
 	}
 	copy(id[6:], sum[:])
 	s.ID = task.ID(id.String())
-	return s, nil
+	return nil
 }

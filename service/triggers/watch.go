@@ -93,8 +93,7 @@ func (w *Watch) look(ctx context.Context, s *answers.Sight) error {
 // read reads which jobs follow others, if a definition has changed since the last look.
 func (w *Watch) read(ctx context.Context, s *answers.Sight, index answers.Tracer) error {
 	if w.follow != nil {
-		changed, err := index.Traces(ctx, view.Trace{Types: []string{string(events.DefinitionApplied), string(events.DefinitionRemoved)}, OldestFirst: true}, w.reached, 1)
-		if err != nil || len(changed) == 0 {
+		if changed, err := defined(ctx, index, w.reached); err != nil || !changed {
 			return err
 		}
 	}
@@ -124,6 +123,12 @@ func (w *Watch) read(ctx context.Context, s *answers.Sight, index answers.Tracer
 		w.follow[name] = f
 	}
 	return nil
+}
+
+// defined tells whether a definition has changed since a sequence.
+func defined(ctx context.Context, index answers.Tracer, since uint64) (bool, error) {
+	changed, err := index.Traces(ctx, view.Trace{Types: []string{string(events.DefinitionApplied), string(events.DefinitionRemoved)}, OldestFirst: true}, since, 1)
+	return len(changed) > 0, err
 }
 
 // circles tells whether a job follows itself, by the jobs that others follow.
@@ -188,8 +193,7 @@ func (w *Watch) end(ctx context.Context, s *answers.Sight, r *events.Record, f *
 		return err
 	}
 	_, err = w.Maker.Submit(ctx, made)
-	switch {
-	case errors.Is(err, submit.ErrInvalid), errors.Is(err, submit.ErrOther), errors.Is(err, birth.ErrNoTask), errors.Is(err, events.ErrForgotten), errors.As(err, new(*events.Taken)):
+	if refused(err) {
 		w.Log.Warn("no task follows from the end of another one", "job", f.Name, "after", string(t.ID), "error", err)
 		return nil
 	}

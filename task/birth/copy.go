@@ -50,8 +50,8 @@ func Copy(t task.Task, declared []param.Param, s Submission, now time.Time) (tas
 		return e, err
 	}
 	e.RetryOf, e.Inputs, e.Step, e.Secrets = t.ID, t.Inputs, t.Step, t.Secrets
-	if e.Origin = t.Origin; e.After != "" {
-		e.Origin = task.Origin{} // that end has its task already
+	if e.Origin = t.Origin; e.After != "" || e.MadeBy != "" {
+		e.Origin = task.Origin{} // that has its task already
 	} else if e.Schedule != "" {
 		e.Trigger = task.TriggerManual // the tick has its task already
 	}

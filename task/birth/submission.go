@@ -201,8 +201,8 @@ func (s *Submission) giveSpec(e *task.Submitted, job *job.Job) error {
 		spec := job.Spec
 		e.Job, e.Spec, e.Group, e.Labels = job.Name, &spec, job.Group, job.Labels
 	case s.Spec != nil:
-		if s.Spec.On.After() != "" {
-			return errors.New("on.job: it makes tasks of a job; apply a job")
+		if s.Spec.On.Triggers() {
+			return errors.New("on: what is set there makes tasks of a job; apply a job")
 		}
 		if s.Spec.Guarded() {
 			return errors.New("breaker: it counts the failures of a job's tasks; apply a job and submit that")

@@ -71,7 +71,7 @@ func (j *Job) validate(params []error) error {
 	if j.Priority != 0 {
 		priority = placement.ValidPriority(j.Priority)
 	}
-	return value.JoinFaults(value.ValidName("job", j.Name), queue, priority, j.validateParams(params), validateNotify(j.Notify), j.On.validateAfter(j.Name), j.Spec.Validate(), j.CheckVariables(known(&j.Params)))
+	return value.JoinFaults(value.ValidName("job", j.Name), queue, priority, j.validateParams(params), validateNotify(j.Notify), j.On.validateTriggers(j.Name), j.Spec.Validate(), j.CheckVariables(known(&j.Params)))
 }
 
 // validateParams refuses invalid declarations of parameters, and invalid values that the job itself

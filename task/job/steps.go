@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 
 	"millrace/task/value"
 )
@@ -37,8 +38,8 @@ type StepNeed struct {
 }
 
 // Handlers are steps that run when all others have ended, depending on how these ended. They have
-// no name and no needs of their own. Handling a failure does not undo it. Job and Ends say what makes
-// tasks of a job instead.
+// no name and no needs of their own. Handling a failure does not undo it. The other fields say what
+// makes tasks of a job instead.
 type Handlers struct {
 	// Success runs if no step failed or was cancelled.
 	Success *Step `json:"success,omitempty"`
@@ -52,6 +53,11 @@ type Handlers struct {
 	Job string `json:"job,omitempty" redact:"keep" names:"job"`
 	// Ends are the ends that do. Default: finished.
 	Ends []string `json:"ends,omitempty" redact:"word" words:"finished,error,cancelled,abnormal" alone:"text"`
+	// Subject is one of NATS, or several by wildcards: each message makes a task of this job.
+	Subject string `json:"subject,omitempty" redact:"keep"`
+	// Stream is the JetStream stream whose messages those are. Default: the one that stores the subject;
+	// without one, each message is heard by one server, or by none.
+	Stream string `json:"stream,omitempty" redact:"keep"`
 }
 
 // Ends lists the values of [Handlers.Ends].
@@ -65,6 +71,12 @@ func (h *Handlers) After() string {
 	return h.Job
 }
 
+// Hears tells whether messages make tasks of the job.
+func (h *Handlers) Hears() bool { return h != nil && (h.Subject != "" || h.Stream != "") }
+
+// Triggers tells whether something makes tasks of the job.
+func (h *Handlers) Triggers() bool { return h.After() != "" || h.Hears() }
+
 // Counts tells whether the end of a task in a state makes another one.
 func (h *Handlers) Counts(state string) bool {
 	if len(h.Ends) == 0 {
@@ -73,8 +85,11 @@ func (h *Handlers) Counts(state string) bool {
 	return slices.Contains(h.Ends, state)
 }
 
-// validateAfter refuses an invalid job to follow.
-func (h *Handlers) validateAfter(own string) error {
+// validateTriggers refuses an invalid job to follow, or messages that cannot be heard.
+func (h *Handlers) validateTriggers(own string) error {
+	if err := h.validateMessages(); err != nil {
+		return err
+	}
 	switch {
 	case h == nil || h.Job == "" && len(h.Ends) == 0:
 		return nil
@@ -90,6 +105,31 @@ func (h *Handlers) validateAfter(own string) error {
 	}
 	if err := value.ValidName("job", h.Job); err != nil {
 		return fmt.Errorf("on.job: %w", err)
+	}
+	return nil
+}
+
+// validateMessages refuses a subject or a stream that can have no messages for a job. Millrace's own are
+// among them: each task would make another one.
+func (h *Handlers) validateMessages() error {
+	if h == nil {
+		return nil
+	}
+	tokens := strings.Split(h.Subject, ".")
+	for i, token := range tokens {
+		if h.Subject != "" && (token == "" || strings.ContainsFunc(token, unicode.IsSpace) || token == ">" && i < len(tokens)-1) {
+			return fmt.Errorf("on.subject is %q, want words with dots between them, of which * is any and a last > is all that follow", h.Subject)
+		}
+	}
+	switch first := tokens[0]; {
+	case h.Stream == "" && (first == "*" || first == ">"):
+		return fmt.Errorf("on.subject is %q, which takes what is not meant for jobs; begin it with a word, or set stream", h.Subject)
+	case first == "mr" || strings.HasPrefix(first, "$") || strings.HasPrefix(first, "_INBOX"):
+		return fmt.Errorf("on.subject is %q, and %s is for Millrace or NATS itself; choose another one", h.Subject, first)
+	case strings.ContainsAny(h.Stream, " \t\r\n.*>/\\"), len(h.Stream) > 255:
+		return fmt.Errorf("on.stream is %q, which is no name of a stream", h.Stream)
+	case strings.HasPrefix(h.Stream, "MR_"), strings.HasPrefix(h.Stream, "KV_MR_"):
+		return fmt.Errorf("on.stream is %s, which is Millrace's own; for its events there are job and notify", h.Stream)
 	}
 	return nil
 }
@@ -212,7 +252,7 @@ func (s *Spec) validateParent() error {
 		return err
 	}
 	if len(s.Steps) == 0 {
-		if len(s.On.All()) > 0 || s.On != nil && s.On.Job == "" {
+		if len(s.On.All()) > 0 || s.On != nil && !s.On.Triggers() {
 			return errors.New("on: there are no steps whose end it could handle; set steps")
 		}
 		return nil
@@ -242,8 +282,8 @@ func (s *Spec) validateParent() error {
 	}
 	handlers := s.On.All()
 	switch {
-	case s.On != nil && len(handlers) == 0 && s.On.Job == "":
-		return errors.New("on: nothing is set; want success, failure, cancel, exit or job")
+	case s.On != nil && len(handlers) == 0 && !s.On.Triggers():
+		return errors.New("on: nothing is set; want success, failure, cancel, exit, job, subject or stream")
 	case len(handlers) > 0 && len(s.Steps) > MaxNeeds:
 		return fmt.Errorf("steps: %d steps, want at most %d beside on: a handler waits for all of them", len(s.Steps), MaxNeeds)
 	case len(s.Steps) > MaxChildren:

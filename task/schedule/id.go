@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -18,8 +19,8 @@ func TaskID(name string, tick time.Time) task.ID {
 	return task.DerivedID(task.ID(at.String()), name+"\x00"+tick.Format(time.RFC3339Nano))
 }
 
-// FollowingID is the id of the task of a job that the end of another task makes. It is always the same, too; its
-// time is that of the end.
+// FollowingID is the id of the task of a job that the end of another task makes, or a message. It is always the
+// same, too; its time is that of the end or the message.
 func FollowingID(job string, by *task.Origin) task.ID {
-	return TaskID("on "+job+" "+strconv.FormatUint(by.Ended, 10), by.Tick) // no schedule has such a name
+	return TaskID("on "+job+" "+cmp.Or(by.MadeBy, strconv.FormatUint(by.Ended, 10)), by.Tick) // no schedule has such a name
 }

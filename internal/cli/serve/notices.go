@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet"
+	"millrace/events/jet/pull"
 	"millrace/events/submit"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/wording"
@@ -72,10 +73,19 @@ func (p *parts) tell(dir string, service *answers.Service, deciding *jet.Store, 
 	return nil
 }
 
-// follow starts what makes tasks of jobs that follow the ends of others.
+// follow starts what makes tasks of jobs that follow the ends of others, or messages.
 func (p *parts) follow(service *answers.Service, deciding *jet.Store, decider *scheduler.Scheduler) {
 	watch := &triggers.Watch{Look: looks(service), Maker: p.maker(deciding), First: func() bool { return decider.First("triggers") }, Log: p.log}
+	messages := &triggers.Messages{Look: watch.Look, Maker: watch.Maker, Log: p.log, Listen: func(ctx context.Context, f *pull.Feed, take pull.Take) error {
+		nc, err := p.dial("millrace messages for " + f.Job)
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		return f.Run(ctx, nc, take)
+	}}
 	p.start(watch.Run)
+	p.start(messages.Run)
 }
 
 // looks lets a part of this process look at the present.

@@ -163,6 +163,7 @@ func Details(t *task.Task, now time.Time) term.Table {
 	if t.After != "" {
 		out.Field("after the end of", string(t.After))
 	}
+	out.Field("made by", t.MadeBy)
 	if t.Children != nil {
 		out.Field("children", childrenText(t.Children))
 	}

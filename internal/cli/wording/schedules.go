@@ -41,7 +41,7 @@ func originText(o task.Origin) string {
 		return "after the end of " + o.After.Short()
 	}
 	if o.Schedule == "" {
-		return ""
+		return o.MadeBy
 	}
 	text := fmt.Sprintf("schedule %s, tick %s", o.Schedule, value.Clock(o.Tick.UTC()))
 	if o.Trigger == "" || o.Trigger == task.TriggerSchedule {

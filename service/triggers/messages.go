@@ -1,0 +1,161 @@
+package triggers
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"millrace/events"
+	"millrace/events/jet/definitions"
+	"millrace/events/jet/pull"
+	"millrace/events/submit"
+	"millrace/service/answers"
+	"millrace/service/client"
+	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/job"
+	"millrace/task/schedule"
+)
+
+// Messages makes the tasks that follow from messages of NATS. All servers do, and share the messages.
+type Messages struct {
+	// Look lets it look at the present.
+	Look func(ctx context.Context, look func(context.Context, *answers.Sight) error) error
+	// Listen passes the messages of a feed to take, as [pull.Feed.Run] does.
+	Listen func(ctx context.Context, f *pull.Feed, take pull.Take) error
+	// Maker makes the tasks.
+	Maker *submit.Maker
+	// Every is the interval of looks at the definitions. Default 500ms.
+	Every time.Duration
+	Log   *slog.Logger
+}
+
+// source is what a job listens to.
+type source struct{ job, stream, subject string }
+
+// Run listens until ctx ends.
+func (m *Messages) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	heard := map[source]context.CancelCauseFunc{}
+	var reached uint64
+	every := cmp.Or(m.Every, 500*time.Millisecond)
+	answers.Again(ctx, every, m.Log, "it is not known which jobs follow from messages; trying again", func(looking context.Context) error {
+		return m.Look(looking, func(looking context.Context, s *answers.Sight) error {
+			index, ok := s.Sums.(answers.Tracer)
+			if !ok || s.Point.Seq == reached {
+				return nil
+			}
+			changed, err := defined(looking, index, reached)
+			if err != nil {
+				return err
+			}
+			if !changed {
+				reached = s.Point.Seq
+				return nil
+			}
+			jobs, err := client.JobsOf(looking, s.View)
+			if err != nil && !errors.Is(err, definitions.ErrBadJob) {
+				return err
+			}
+			wanted := map[source]bool{}
+			for i := range jobs {
+				j := &jobs[i]
+				if !j.On.Hears() {
+					continue
+				}
+				of := source{j.Name, j.On.Stream, j.On.Subject}
+				wanted[of] = true
+				if heard[of] != nil {
+					continue
+				}
+				own, stop := context.WithCancelCause(ctx)
+				heard[of] = stop
+				feed := &pull.Feed{Job: of.job, Stream: of.stream, Subject: of.subject, Since: j.Changed, Log: m.Log}
+				all.Go(func() {
+					answers.Again(own, 5*time.Second, m.Log, "messages for job "+of.job+" cannot be heard; trying again", func(ctx context.Context) error {
+						return m.Listen(ctx, feed, func(ctx context.Context, is *pull.Message) (any, error) { return m.take(ctx, of.job, is) })
+					})
+				})
+			}
+			for of, stop := range heard {
+				if !wanted[of] && err == nil { // else it may be a job that cannot be read at present
+					stop(pull.ErrUnwanted)
+					delete(heard, of)
+				}
+			}
+			reached = s.Point.Seq
+			return nil
+		})
+	})
+	for _, stop := range heard {
+		stop(nil)
+	}
+	return nil
+}
+
+// take makes the task of a job that follows from a message. The error wraps [pull.ErrNever] if none can.
+func (m *Messages) take(ctx context.Context, name string, is *pull.Message) (any, error) {
+	of, _, err := m.Maker.Store.JobAt(ctx, name, 0)
+	if err != nil {
+		return nil, err
+	}
+	var receipt submit.Receipt
+	made, err := heard(&of, is, m.Maker.Rec.Now())
+	if err == nil {
+		receipt, err = m.Maker.Submit(ctx, made)
+	} else {
+		err = fmt.Errorf("%w: %w", submit.ErrInvalid, err)
+	}
+	if refused(err) {
+		m.Log.Warn("no task follows from a message", "job", name, "subject", is.Subject, "stream", is.Stream, "sequence", is.Seq, "error", err)
+		return nil, fmt.Errorf("%w: %w", pull.ErrNever, err)
+	}
+	return receipt, err
+}
+
+// refused tells whether a submission that fails so fails again.
+func refused(err error) bool {
+	for _, is := range []error{submit.ErrInvalid, submit.ErrOther, birth.ErrNoTask, events.ErrForgotten, events.ErrTooLarge} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return errors.As(err, new(*events.Taken))
+}
+
+// surroundings is the parameter that gets what is said of a message beside its body, if the job declares it.
+const surroundings = "nats"
+
+// heard is the submission of a job that follows from a message.
+func heard(of *job.Job, m *pull.Message, now time.Time) (birth.Submission, error) {
+	s, err := birth.Triggered(of, m.Data)
+	if err != nil {
+		return s, err
+	}
+	if of.Params.Find(surroundings) != nil {
+		s.Params[surroundings], err = json.Marshal(struct {
+			Subject  string              `json:"subject"`
+			Stream   string              `json:"stream,omitempty"`
+			Sequence uint64              `json:"sequence,omitempty"`
+			Stored   time.Time           `json:"stored,omitzero"`
+			Headers  map[string][]string `json:"headers,omitempty"`
+		}{m.Subject, m.Stream, m.Seq, m.At, m.Header})
+		if err != nil {
+			return s, err
+		}
+	}
+	s.Origin = task.Origin{Trigger: task.TriggerMessage, Tick: cmp.Or(m.At, now), MadeBy: "a message on " + m.Subject}
+	if m.Stream == "" {
+		err = answers.Once(&s, of, m.ID, now)
+		return s, err
+	}
+	s.Origin.MadeBy = fmt.Sprintf("message %d of stream %s, made %s", m.Seq, m.Stream, m.Made.UTC().Format(time.RFC3339Nano))
+	s.ID = schedule.FollowingID(of.Name, &s.Origin)
+	return s, nil
+}
