@@ -122,6 +122,7 @@ func (s *story) derived(v *Verifier, e *task.Submitted, r *events.Record) {
 		if schedule.FollowingID(e.Job, &e.Origin) != s.id || e.Ended >= r.Seq || v.whole() && v.tasks.state(e.After) == task.Unknown {
 			s.found(v, CauseFirst, []uint64{e.Ended, r.Seq}, "born as what follows from the end of task %s, and has another id, or there was no such end", e.After)
 		}
+	case e.Parent == "" && r.Fact.Actor == events.PartServer: // a notice, which follows from what it tells
 	case e.Parent == "":
 		s.found(v, CauseFirst, []uint64{r.Seq}, "its id is of the form that ticks and children have, and it names neither a schedule nor a parent")
 	case !v.whole():
