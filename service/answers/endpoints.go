@@ -179,6 +179,11 @@ var (
 	taskRecords = on(rights.TaskRecords, `what a task has produced: {"id":"…","after":17,"limit":10}`, (*Service).records, "no-task").at("GET /tasks/{id}/records").asked("task data", "task data ls", "task data tail", "task data export", "data ls", "data tail", "data export").tool()
 )
 
+// of is the endpoint of a verb that changes tasks.
+func of(v rights.Verb) *Endpoint {
+	return taskVerbs[slices.IndexFunc(taskVerbs, func(e *Endpoint) bool { return e.Verb == v })]
+}
+
 // letterVerbs take dead letters off the list.
 var letterVerbs = slices.Concat(on(rights.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss, "no-task", "no-message", "not-now").only("POST /tasks/{id}/dismiss", "reason").only("POST /messages/{seq}/dismiss", "reason").button(Button{
 	On: []string{"messages"}, Label: "Drop", Why: "It is taken off this list, and stays in the log.",
@@ -234,6 +239,8 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 	on(rights.TaskBulk, `make tasks, of any kinds: {"tasks":[{"job":"hello"},{"spec":{…}}]}`, (*Service).bulk, born...).at("POST /bulk"),
 	taskWait,
 	mine(rights.OwnWait, taskWait),
+	mine(rights.OwnSignal, of(rights.TaskSignal)),
+	mine(rights.OwnReject, of(rights.TaskReject)),
 	taskWhy,
 	mine(rights.OwnWhy, taskWhy),
 	on(rights.TaskTree, `a task with those into which it was expanded: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).tree, "no-task").at("GET /tasks/{id}/tree").asked("task tree").tool(),

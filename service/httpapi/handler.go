@@ -112,7 +112,7 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operati
 	}
 	body, err := o.read(r)
 	if err == nil && own {
-		err = s.Desk.Owns(r.Context(), c.Name, body)
+		err = s.Desk.Owns(r.Context(), c.Name, o.verb.Own(), body)
 	}
 	if err != nil {
 		return err

@@ -117,6 +117,9 @@ func New(server *httpapi.Server) *Site {
 	}
 	output := &page{name: "task", verb: rights.TaskOutput}
 	s.handle("POST /do/{verb}", &page{}, (*look).act)
+	for _, method := range []string{"GET ", "POST "} {
+		s.mux.HandleFunc(method+"/act/{do}/{key}", s.link)
+	}
 	s.handle("GET /tasks/export", &tasksPage, (*look).export)
 	s.handle("GET /tasks/complete", &tasksPage, (*look).complete)
 	s.handle("GET /incidents/export", &incidentsPage, (*look).exportFile)

@@ -209,6 +209,7 @@ var rights = []grant{
 	{submitters, "to submit tasks through the service", asks(granted(Submitter, Submitting)...), nil},
 	{submitters, "to ask about a task whose id it has, and whether the log takes messages", asks(granted(Submitter, Reading)...), nil},
 	{submitters, "to wait for tasks that it has submitted, to ask why they wait, and to read what they print", asks(granted(Submitter, Owning)...), nil},
+	{[]Role{Submitter, Viewer}, "to approve or refuse what it is asked by name", asks(granted(Viewer, Answering)...), nil},
 	{viewers, "requests to the service that change nothing", asks(granted(Viewer, Reading)...), nil},
 	{operators, "all requests to the service", asks(">"), nil},
 

@@ -20,6 +20,7 @@ import (
 	"millrace/service/client"
 	"millrace/service/notices"
 	"millrace/service/triggers"
+	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/node"
@@ -46,6 +47,9 @@ func (p *parts) tell(dir string, service *answers.Service, deciding *jet.Store, 
 		_, err := maker.Submit(ctx, s)
 		return err
 	}}
+	sender.Remember = func(ctx context.Context, first int, steps []task.Step) error {
+		return worker.FromContext(ctx).Remember(ctx, first, steps)
+	}
 	if p.http != nil {
 		sender.Link = cmp.Or(config.Link, p.http.URL())
 	}
