@@ -135,6 +135,7 @@ var (
 	SchedulePause  = operating("schedule.pause")
 	ScheduleResume = operating("schedule.resume")
 	ScheduleNext   = reading("schedule.next")
+	MonitorPing    = submitting("monitor.ping") // a program that runs elsewhere says how it is
 	// ScheduleBackfill makes the tasks of past ticks; ScheduleProgress counts how many of them have
 	// one.
 	ScheduleBackfill = submitting("schedule.backfill")
@@ -206,6 +207,8 @@ func (r Role) May(v Verb) bool {
 		return access == Submitting || access == Owning || v == TaskGet || v == ServerHealth
 	case Viewer:
 		return access == Reading
+	case Pinger:
+		return v == MonitorPing || v == ServerHealth
 	}
 	return false
 }
