@@ -232,6 +232,7 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 			return typed(value.Indented(birth.Submission{Params: s.Make.Params}))
 		})}},
 	}),
+	on(rights.MonitorPing, `say how the program is that a monitor watches, start, ok or fail: {"name":"backup","word":"fail","exit":3,"lines":"no space left"}`, (*Service).pingMonitor, "no-monitor", "not-now").at("POST /monitors/{name}/ping").asked("ping"),
 	on(rights.ScheduleNext, `ticks to come of all schedules: {"limit":20}, or of one: {"name":"nightly","from":"2026-03-01T00:00:00Z"}`, (*Service).ticks, "no-schedule").at("GET /schedules/{name}/next").at("GET /ticks").asked("schedule next"),
 	on(rights.ScheduleBackfill, `make the tasks of ticks that have passed: {"name":"nightly","from":"2026-03-01","to":"2026-03-08","max_parallel":4}, or say how many it would be: {…,"dry_run":true}`, (*Service).backfill, append(slices.Clone(born), "no-schedule")...).at("POST /schedules/{name}/backfill"),
 	on(rights.ScheduleProgress, `how many of the ticks of some time have a task, and how those stand: {"name":"nightly","from":"2026-03-01","to":"2026-03-08"}`, (*Service).backfilled, "no-schedule").at("GET /schedules/{name}/backfill"),

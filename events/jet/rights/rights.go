@@ -30,6 +30,9 @@ const (
 	// Operator is the command line, and programs that use millrace/client. It writes most facts
 	// itself, and may ask the service for everything.
 	Operator Role = "operator"
+	// Pinger is the holder of a token for HTTP that says how a monitored program is, and changes nothing else. No
+	// user of the NATS server has this role.
+	Pinger Role = "pinger"
 )
 
 // All returns all roles, in the order in which they are shown.
@@ -39,7 +42,7 @@ func All() []Role {
 
 // Asking returns the roles that may use the service.
 func Asking() []Role {
-	return slices.DeleteFunc(All(), func(r Role) bool { return len(granted(r, Reading, Submitting, Operating)) == 0 })
+	return append(slices.DeleteFunc(All(), func(r Role) bool { return len(granted(r, Reading, Submitting, Operating)) == 0 }), Pinger)
 }
 
 // about describes the users of a role in a line.

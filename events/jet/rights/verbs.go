@@ -142,6 +142,7 @@ var (
 	SchedulePause  = operating("schedule.pause")
 	ScheduleResume = operating("schedule.resume")
 	ScheduleNext   = reading("schedule.next")
+	MonitorPing    = submitting("monitor.ping") // a program that runs elsewhere says how it is
 	// ScheduleBackfill makes the tasks of past ticks; ScheduleProgress counts how many of them have
 	// one.
 	ScheduleBackfill = submitting("schedule.backfill")
@@ -214,6 +215,8 @@ func (r Role) May(v Verb) bool {
 		return access == Submitting || access == Owning || access == Answering || v == TaskGet || v == ServerHealth
 	case Viewer:
 		return access == Reading || access == Answering
+	case Pinger:
+		return v == MonitorPing || v == ServerHealth
 	}
 	return false
 }
