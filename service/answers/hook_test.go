@@ -32,6 +32,7 @@ func TestHooked(t *testing.T) {
 		"a list":                 {params: declared("payload"), body: `[1]`, want: `{"payload":[1]}`},
 		"nothing":                {body: " ", want: `{"payload":{}}`},
 		"no JSON":                {body: "a=1", wrong: true},
+		"no UTF-8":               {body: "\"\xff\"", wrong: true},
 	} {
 		s, err := hooked(&job.Job{Name: "j", Params: c.params}, "", []byte(c.body), noon)
 		if is, _ := json.Marshal(s.Params); err == nil == c.wrong || err == nil && string(is) != c.want {

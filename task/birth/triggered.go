@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"unicode/utf8"
 
 	"millrace/task/job"
 )
@@ -19,7 +20,7 @@ func Triggered(of *job.Job, by []byte) (Submission, error) {
 	switch {
 	case len(by) == 0:
 		by = []byte("{}")
-	case !json.Valid(by):
+	case !json.Valid(by) || !utf8.Valid(by):
 		return s, errors.New("it is not JSON")
 	}
 	var members map[string]json.RawMessage

@@ -31,7 +31,8 @@ type Feed struct {
 	Since time.Time
 	Log   *slog.Logger
 
-	pause time.Duration // instead of feedAgain, for tests
+	pause  time.Duration // instead of feedAgain, for tests
+	warned time.Time     // when messages that must come again were last told of
 }
 
 func (f *Feed) again() time.Duration { return cmp.Or(f.pause, feedAgain) }
@@ -61,6 +62,9 @@ var (
 
 const (
 	feedBatch = 64
+	// feedMost is how many messages may have been delivered that are not dealt with: so many are tried again
+	// while a queue is full, and no more are asked for.
+	feedMost = 256
 	// feedWidth is how many messages of a feed are dealt with at once.
 	feedWidth = 16
 	// feedAgain is how long a message is left alone that could not be dealt with, and after how long a feed
@@ -139,7 +143,7 @@ func (f *Feed) consumer(ctx context.Context, stream jetstream.Stream) (jetstream
 	}
 	config := jetstream.ConsumerConfig{
 		Durable: name, Description: "Millrace: messages that make tasks of job " + f.Job, FilterSubject: f.Subject,
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: feedWait, MaxDeliver: -1, InactiveThreshold: feedIdle,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: feedWait, MaxDeliver: -1, MaxAckPending: feedMost, InactiveThreshold: feedIdle,
 		DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &f.Since,
 	}
 	if info.Config.Retention == jetstream.WorkQueuePolicy { // which knows no other beginning
@@ -171,7 +175,7 @@ func (f *Feed) consume(ctx context.Context, stream jetstream.Stream, take Take) 
 	return err
 }
 
-// batch passes some messages of a consumer to take. If one must come again it waits as long as that one.
+// batch passes some messages of a consumer to take.
 func (f *Feed) batch(ctx context.Context, c jetstream.Consumer, made time.Time, take Take) error {
 	asking, done := context.WithTimeout(ctx, f.again())
 	defer done()
@@ -184,11 +188,9 @@ func (f *Feed) batch(ctx context.Context, c jetstream.Consumer, made time.Time, 
 	for m := range batch.Messages() {
 		again.Go(func() error { return f.one(ctx, m, made, take) })
 	}
-	if again.Wait() != nil {
-		wait, done := context.WithTimeout(ctx, f.again())
-		<-wait.Done()
-		done()
-		return nil
+	if err := again.Wait(); err != nil && ctx.Err() == nil && time.Since(f.warned) > time.Minute {
+		f.warned = time.Now()
+		f.Log.Warn("messages wait, and come again", "job", f.Job, "error", err)
 	}
 	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrTimeout) && ctx.Err() == nil {
 		return err
