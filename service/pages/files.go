@@ -123,6 +123,9 @@ func editFile(ctx context.Context, l *look) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	edit := client.FileEdit{Name: name, Seen: files.Digest(l.typed.Get("seen")), Path: l.Asked("path"), Text: typedText(l)}
+	if !l.typed.Has("text") {
+		return client.Wrongf("text is missing: want what the file is to have")
+	}
 	if strings.ContainsFunc(edit.Text, hidden) || !utf8.ValidString(edit.Text) {
 		return client.Wrongf("the text has characters that a page cannot show: push the file")
 	}

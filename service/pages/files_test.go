@@ -3,10 +3,14 @@ package pages
 import (
 	"fmt"
 	"html"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"millrace/events/jet/rights"
@@ -119,6 +123,7 @@ func TestFiles(t *testing.T) {
 	seen := string(second[0].Digest)
 	p.press(400, of+"go.sh", "seen", seen, "text", "a\x00b")
 	p.press(400, of+"go.sh", "seen", seen, "text", strings.Repeat("x", client.MaxEdited+1))
+	p.press(400, of+"go.sh", "seen", seen)
 	p.press(400, of+"nothing", "seen", seen, "text", "x")
 	p.press(400, of+"go.sh", "seen", "", "text", "x")
 	p.press(404, of+"go.sh", "seen", fmt.Sprintf("%064x", 1), "text", "x")
@@ -150,4 +155,35 @@ func TestFiles(t *testing.T) {
 	p.as(rights.Submitter)
 	p.get(403, "/files")
 	p.get(403, "/files/app")
+}
+
+// Of those who edit the same version at the same moment one is heard, and the others are told.
+func TestFilesAtOnce(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	seen := p.pushed(map[string]string{"a": "one", "b": "two"})
+	var stored, told atomic.Int32
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			form := url.Values{"seen": {string(seen)}, "text": {fmt.Sprint("text ", i)}}
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/files/app?path="+[]string{"a", "b"}[i%2], strings.NewReader(form.Encode()))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			w := httptest.NewRecorder()
+			p.ServeHTTP(w, r)
+			switch {
+			case w.Code == http.StatusSeeOther:
+				stored.Add(1)
+			case w.Code == http.StatusOK && strings.Contains(w.Body.String(), "Another version was stored"):
+				told.Add(1)
+			default:
+				t.Errorf("%d: %s", w.Code, w.Body)
+			}
+		})
+	}
+	all.Wait()
+	versions, err := p.client.Bundles(t.Context(), "app")
+	if err != nil || len(versions) != 2 || stored.Load() != 1 || told.Load() != 7 {
+		t.Errorf("%d are stored and %d told, of %d versions, %v", stored.Load(), told.Load(), len(versions), err)
+	}
 }

@@ -151,7 +151,7 @@
     ".cm-scroller": { fontFamily: font, minHeight: "20em", maxHeight: "70vh", lineHeight: "1.5" },
     ".cm-content": { caretColor: "var(--text)", minHeight: "20em" },
     "&.cm-focused > .cm-scroller .cm-cursor, .cm-cursor": { borderLeftColor: "var(--text)" },
-    ".cm-gutters": { backgroundColor: "var(--panel)", color: "var(--dim)", borderRight: "1px solid var(--line)", borderRadius: "6px 0 0 6px" },
+    ".cm-gutters": { minHeight: "20em", backgroundColor: "var(--panel)", color: "var(--dim)", borderRight: "1px solid var(--line)", borderRadius: "6px 0 0 6px" },
     ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "light-dark(#00000008, #ffffff0d)" },
     ".cm-selectionBackground, &.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground": { backgroundColor: "light-dark(#bcd7f5, #2c4a6b)" },
     "&.cm-focused .cm-matchingBracket": { backgroundColor: "light-dark(#d5e8d0, #2e4a33)" },
