@@ -83,13 +83,18 @@ func (h *history) add() {
 		case task.Submitted, task.Queued, task.Due:
 			r.Kind = []events.Kind{events.KindOffer, events.KindHold, events.KindOffer, events.KindChain}[h.IntN(4)]
 		}
+		if t := events.FoldTask(r.Fact.Task, h.of(r.Fact.Task)); t.State != task.Unknown {
+			if _, again := r.Fact.Event.(task.Submitted); again {
+				r.Fact.At = t.SubmittedAt
+			}
+		}
 	}
 	r.Fact.Type = max(r.Fact.Type, events.TypeOf(r.Fact.Event))
 	h.records = append(h.records, r)
 }
 
-// again is the work of another birth, or offer, of a task. Of two jobs, parents or ticks it is only by forgers, and
-// then which is the latest task of a job or schedule depends on what is still known.
+// again is the work of another birth, or offer, of a task. Of two jobs, parents, times or ticks it is only by forgers,
+// and then which is the latest task of a job or schedule depends on what is still known.
 func (h *history) again(t *task.Task) task.Work {
 	w := h.work()
 	if t.State != task.Unknown {
