@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -173,6 +174,28 @@ func ExampleAll() {
 	}
 	fmt.Println(run.Result(ctx))
 	// Output: a shoe is 4; the other has failed: true <nil>
+}
+
+// How do I have one function work on all parts of a whole at once, and go on with their results?
+func ExampleCallEach() {
+	count := millrace.Func("count", func(_ context.Context, text string) (int, error) { return len(strings.Fields(text)), nil })
+	book := millrace.Func("book", func(ctx context.Context, pages []string) (total int, err error) {
+		words, err := millrace.CallEach(ctx, "pages", count, pages)
+		for _, n := range words {
+			total += n
+		}
+		return total, err
+	})
+	app, end := running(count, book)
+	defer end()
+	ctx := context.Background()
+	run, err := book.Submit(ctx, app, []string{"once upon a time", "the end"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(run.Result(ctx))
+	// Output: 6 <nil>
 }
 
 // How do I give the other side a key by which it knows a repeated request?

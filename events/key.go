@@ -94,7 +94,7 @@ func (r *Recorder) submitUnique(ctx context.Context, id task.ID, key string, e t
 
 // reopenUnique reopens a task with a unique key, like [Recorder.Move]. The task must regain its
 // key. The error is a [*Taken] if another task has it.
-func (r *Recorder) reopenUnique(ctx context.Context, t *task.Task, c task.Reopen, key string) (task.Event, error) {
+func (r *Recorder) reopenUnique(ctx context.Context, t *task.Task, c task.Command, key string) (task.Event, error) {
 	event, err := t.Decide(c, r.Now())
 	if err != nil || event == nil {
 		return nil, err

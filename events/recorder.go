@@ -189,13 +189,17 @@ func (r *Recorder) Do(ctx context.Context, t task.Task, c task.Command) (task.Ta
 
 // Move is [Recorder.Do] in place: t becomes what Do returns.
 func (r *Recorder) Move(ctx context.Context, t *task.Task, c task.Command) (task.Event, error) {
-	if again, ok := c.(task.Reopen); ok {
+	plain := c
+	if only, ok := c.(task.Unmoved); ok {
+		plain = only.Command
+	}
+	if _, ok := plain.(task.Reopen); ok {
 		// Before, so that the front does not go meanwhile; a horizon that is chosen later is looked for afterwards.
 		if err := r.outlives(ctx, t); err != nil && !errors.Is(err, ErrForgotten) {
 			return nil, err
 		}
 		if key, err := t.UniqueKey(); err == nil && key != "" && t.Spec.Collapse == nil { // that holds its key before it begins
-			return r.reopenUnique(ctx, t, again, key)
+			return r.reopenUnique(ctx, t, c, key)
 		}
 	}
 	var was task.Owed

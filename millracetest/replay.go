@@ -94,5 +94,7 @@ func recorded(file string) (*rerun.Log, error) {
 			all = append(all, r)
 		}
 	}
-	return rerun.LogOf(all), nil
+	log := rerun.LogOf(all)
+	log.Apart = is.Result
+	return log, nil
 }

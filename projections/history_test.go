@@ -83,9 +83,24 @@ func (h *history) add() {
 		case task.Submitted, task.Queued, task.Due:
 			r.Kind = []events.Kind{events.KindOffer, events.KindHold, events.KindOffer, events.KindChain}[h.IntN(4)]
 		}
+		if t := events.FoldTask(r.Fact.Task, h.of(r.Fact.Task)); t.State != task.Unknown {
+			if _, again := r.Fact.Event.(task.Submitted); again {
+				r.Fact.At = t.SubmittedAt
+			}
+		}
 	}
 	r.Fact.Type = max(r.Fact.Type, events.TypeOf(r.Fact.Event))
 	h.records = append(h.records, r)
+}
+
+// again is the work of another birth, or offer, of a task. Of two jobs, parents, times or ticks it is only by forgers,
+// and then which is the latest task of a job or schedule depends on what is still known.
+func (h *history) again(t *task.Task) task.Work {
+	w := h.work()
+	if t.State != task.Unknown {
+		w.Job, w.Parent, w.Schedule, w.Tick = t.Job, t.Parent, t.Schedule, t.Tick
+	}
+	return w
 }
 
 func (h *history) event(id task.ID) task.Event {
@@ -101,14 +116,9 @@ func (h *history) event(id task.ID) task.Event {
 	case 15:
 		return task.Due{After: t.Turn, Route: t.Route, Due: t.Due}
 	case 0:
-		// Which is the latest task of a schedule depends on what is still known, if one has births of two.
-		again := h.work()
-		if t.Schedule != "" {
-			again.Parent, again.Schedule, again.Tick = t.Parent, t.Schedule, t.Tick
-		}
-		return task.Submitted{Work: again, Due: h.sometimes()}
+		return task.Submitted{Work: h.again(&t), Due: h.sometimes()}
 	case 1, 2:
-		return task.Queued{Work: h.work(), Attempt: t.Attempt + 1, After: t.Turn, Reason: h.text(), Due: h.sometimes(), Rated: uint64(h.IntN(3))}
+		return task.Queued{Work: h.again(&t), Attempt: t.Attempt + 1, After: t.Turn, Reason: h.text(), Due: h.sometimes(), Rated: uint64(h.IntN(3))}
 	case 3, 4, 5:
 		e := task.AttemptStarted{Attempt: t.Attempt + 1, Node: h.text(), Session: h.text(), Offer: t.Seq}
 		if h.IntN(3) == 0 {

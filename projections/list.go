@@ -183,12 +183,14 @@ func (s *Store) Rows(ctx context.Context, f view.Filter) (page view.Rows, err er
 }
 
 // numbers tells whether a filter is for the index of the past, which knows of all tasks what a few
-// rows would tell: few tasks may match, and no index of the rows finds these.
+// rows would tell: few tasks may match, and no index of the rows finds these. Such an index has the
+// pending tasks and the dead letters of a queue, but not what has ended in it.
 func numbers(f *view.Filter) bool {
-	return f.IDPart == "" && !f.Rowed() &&
-		f.Sets(func(k *view.Field) bool {
-			return !slices.Contains([]string{"States", "Dead", "Queue"}, k.Name)
-		})
+	rows := []string{"States", "Dead"}
+	if f.Dead || len(f.States) == 0 || slices.Contains(f.States, task.Pending) {
+		rows = append(rows, "Queue")
+	}
+	return f.IDPart == "" && !f.Rowed() && f.Sets(func(k *view.Field) bool { return !slices.Contains(rows, k.Name) })
 }
 
 // list finds the first tasks that match a filter. Each state, and each queue of pending tasks, is a

@@ -346,3 +346,23 @@ func TestJobListsForget(t *testing.T) {
 		t.Error("a task has left the job, and its page is kept")
 	}
 }
+
+// What has ended in a queue has no index of its own, and would be looked for among all that ended so.
+func TestNumbers(t *testing.T) {
+	for _, c := range []struct {
+		f    view.Filter
+		want bool
+	}{
+		{view.Filter{}, false},
+		{view.Filter{Queue: "q"}, false},
+		{view.Filter{Queue: "q", States: []task.State{task.Pending}}, false},
+		{view.Filter{Queue: "q", Dead: true}, false},
+		{view.Filter{States: []task.State{task.Error}}, false},
+		{view.Filter{Queue: "q", States: []task.State{task.Retrying, task.Error}}, true},
+		{view.Filter{Job: "j"}, true},
+	} {
+		if is := numbers(&c.f); is != c.want {
+			t.Errorf("%+v is for the index: %v, want %v", c.f, is, c.want)
+		}
+	}
+}

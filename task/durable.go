@@ -155,6 +155,20 @@ func (t *Task) Apart(size int) bool {
 	return size > MaxStepResult || size+t.Durable.size() > stepsApart
 }
 
+// StepsApart are the steps of a fact whose results are stored apart from the log.
+func StepsApart(e any) []Step {
+	var steps []Step
+	switch e := e.(type) {
+	case AttemptStepped:
+		steps = slices.Clone(e.Steps)
+	case Carried:
+		if e.Fold.Durable != nil {
+			steps = slices.Clone(e.Fold.Durable.Steps)
+		}
+	}
+	return slices.DeleteFunc(steps, func(s Step) bool { return s.Digest == "" })
+}
+
 // size is how many bytes of results the log has.
 func (d *Durable) size() (n int) {
 	if d != nil {

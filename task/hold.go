@@ -23,9 +23,10 @@ const (
 	HoldLimit = "limit"
 )
 
-// AwaitsSignal tells whether a signal is what a task waits for now: it is its turn.
+// AwaitsSignal tells whether the signal of a person is what a task waits for now: it is its turn. The run of a
+// monitor waits for a program's.
 func (t *Task) AwaitsSignal() bool {
-	return t.State == Held && slices.Contains(t.Holds, HoldSignal) && !slices.Contains(t.Holds, HoldNeeds)
+	return t.State == Held && slices.Contains(t.Holds, HoldSignal) && !slices.Contains(t.Holds, HoldNeeds) && !t.Spec.Monitors()
 }
 
 // Unhold opens one of the holds of a task that waits.

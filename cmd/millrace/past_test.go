@@ -19,7 +19,7 @@ var noPast = map[string]string{
 	"schedule add": acts, "schedule backfill": acts, "schedule run": acts, "run": acts,
 	"queue limit": acts, "queue purge": acts, "token add": acts, "token rm": acts,
 	"node wait":   acts,
-	"cron import": acts, "files push": acts, "files gc": acts, "incident import": acts, "events import": acts, "ipc": acts,
+	"cron import": acts, "monitor add": acts, "ping": acts, "files push": acts, "files gc": acts, "incident import": acts, "events import": acts, "ipc": acts,
 
 	"data ls": beside, "data tail": beside, "data export": beside, "task data ls": beside, "task data tail": beside, "task data export": beside, "task artifacts": beside,
 	"node ping": "measures the present", "upgrade check": "is about what runs now",

@@ -43,6 +43,8 @@ func (a *app) entries() []entry {
 		{groupWork, "job", job.Of(a.App).Jobs},
 		{groupWork, "schedule", job.Of(a.App).Schedules},
 		{groupWork, "cron", job.Of(a.App).Cron},
+		{groupWork, "monitor", job.Of(a.App).Monitors},
+		{groupWork, "ping", job.Of(a.App).Ping},
 		{groupWork, "calendar", job.Of(a.App).Calendars},
 		{groupWork, "files", job.Of(a.App).Files},
 		{groupWork, "task", a.taskCommand},

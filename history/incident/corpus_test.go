@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/task/value"
 )
 
 const fileCorpus = "testdata/corpus/incident"
@@ -84,12 +87,12 @@ func written(t *testing.T, log string, redactor *Redactor) []byte {
 		Rules: []string{"a rule"}, AckWait: "30s", Settings: map[string]string{"beat": "2s"}, Details: json.RawMessage(`{"seed":1}`),
 	}
 	if redactor == nil {
-		m.Hidden = 5
+		m.Hidden, m.ResultsLeft = 5, 1
 	}
 	if of := reflect.ValueOf(m); redactor == nil {
 		for i := range of.NumField() {
 			switch name := of.Type().Field(i).Name; name {
-			case "Incident", "Facts", "Output", "Needs": // three are counted, and no version needs anything
+			case "Incident", "Facts", "Output", "Results", "Needs": // four are counted, and no version needs anything
 			default:
 				if of.Field(i).IsZero() {
 					t.Errorf("the manifest of the example lacks %s", name)
@@ -116,7 +119,11 @@ func written(t *testing.T, log string, redactor *Redactor) []byte {
 		t.Fatal(err)
 	}
 	l := Lines{Seq: 3, Stored: at, Subject: "mr.tasklog.x", Body: []byte(`{"n":1}`)}
-	if err := errors.Join(w.Output(&l), w.Close(nil)); err != nil {
+	err = w.Output(&l)
+	if body := []byte(`"a result"`); err == nil && redactor == nil {
+		err = w.Result(Result{Task: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Digest: value.Digest(body), Body: body})
+	}
+	if err := errors.Join(err, w.Close(nil)); err != nil {
 		t.Fatal(err)
 	}
 	f, err := Open(b.Bytes())
@@ -197,6 +204,9 @@ func reading(file []byte) ([]byte, error) {
 	for l, problem := range f.Output() {
 		line("output", l)
 		err = errors.Join(err, problem)
+	}
+	for _, digest := range slices.Sorted(maps.Keys(f.results)) {
+		line("result", Result{Digest: digest, Body: f.results[digest]})
 	}
 	return b, err
 }

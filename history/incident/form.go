@@ -36,9 +36,10 @@ const (
 	SectionNotes            // notes of people
 	SectionEnd              // the list of blocks
 	SectionIndex            // the number of facts of each subject
+	SectionResults          // results of steps that the log keeps apart
 )
 
-var sectionNames = [...]string{SectionManifest: "manifest", SectionFacts: "facts", SectionOutput: "output", SectionNotes: "notes", SectionEnd: "end", SectionIndex: "index"}
+var sectionNames = [...]string{SectionManifest: "manifest", SectionFacts: "facts", SectionOutput: "output", SectionNotes: "notes", SectionEnd: "end", SectionIndex: "index", SectionResults: "results"}
 
 func (s Section) String() string {
 	if s > 0 && int(s) < len(sectionNames) {

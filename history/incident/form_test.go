@@ -16,6 +16,7 @@ import (
 
 	"millrace/events"
 	"millrace/task/queue"
+	"millrace/task/value"
 )
 
 // sample returns a file with several blocks of facts, and the facts.
@@ -108,6 +109,40 @@ func TestFile(t *testing.T) {
 	fixSum(later)
 	if _, err := Open(later); !errors.Is(err, ErrLater) {
 		t.Errorf("a later version: %v", err)
+	}
+}
+
+// A file has the very bytes of results that the log keeps apart.
+func TestResults(t *testing.T) {
+	var file bytes.Buffer
+	w, err := NewWriter(&file, Manifest{Raw: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	html := []byte("\"<b>\" ")
+	large := bytes.Repeat([]byte("0123456789"), 300_000)
+	wrong := []byte("1")
+	for digest, body := range map[string][]byte{value.Digest(html): html, value.Digest(large): large, value.Digest([]byte("2")): wrong} {
+		if err := w.Result(Result{Task: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Digest: digest, Body: body}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(file.Bytes())
+	if err != nil || f.Manifest.Results != 3 || len(f.Missing) > 0 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	for _, body := range [][]byte{html, large} {
+		if is, err := f.Result("", value.Digest(body), len(body)); err != nil || !bytes.Equal(is, body) {
+			t.Errorf("%d bytes, %v; want %d", len(is), err, len(body))
+		}
+	}
+	for text, size := range map[string]int{"2": 1, "3": 1, string(html): 3} {
+		if is, err := f.Result("", value.Digest([]byte(text)), size); err == nil {
+			t.Errorf("%q of %d bytes: %q", text, size, is)
+		}
 	}
 }
 

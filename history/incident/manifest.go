@@ -32,6 +32,10 @@ type Manifest struct {
 	AllOf   int  `json:"all_tasks"`
 	Output  int  `json:"output"`  // batches of output lines
 	Outputs bool `json:"outputs"` // output was requested
+	// Results is how many results of steps the file has that the log keeps apart, and ResultsLeft how many
+	// more there were: they are gone, or too large together. A redacted file has none.
+	Results     int `json:"results,omitempty"`
+	ResultsLeft int `json:"results_left_out,omitempty"`
 	// Raw says that nothing was redacted. Otherwise Rules are the rules of redaction.
 	Raw bool `json:"raw,omitempty"`
 	// Import says what the log itself lacks, because it was imported from a file. Hidden is only
@@ -60,6 +64,13 @@ type Lines struct {
 	Stored  time.Time       `json:"stored"`
 	Subject string          `json:"subject"`
 	Body    json.RawMessage `json:"body"`
+}
+
+// Result is the result of a step that the log keeps apart. Body has its very bytes, for the log has their digest.
+type Result struct {
+	Task   string `json:"task"`
+	Digest string `json:"digest"`
+	Body   []byte `json:"body"`
 }
 
 // Note is a person's remark at a place. A note replaces an earlier one of the same name.

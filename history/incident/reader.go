@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"millrace/events"
+	"millrace/task"
 	"millrace/task/value"
 )
 
@@ -31,9 +32,10 @@ type File struct {
 	// Unpacked is the size of its blocks as their heads claim it, in bytes: about what it takes in memory.
 	Unpacked int
 
-	facts  [][]byte // lines
-	output [][]byte
-	index  map[string]int
+	facts   [][]byte // lines
+	output  [][]byte
+	results map[string][]byte // by their digests
+	index   map[string]int
 }
 
 // Missing is a part that the file lacks.
@@ -80,7 +82,7 @@ func OpenUpTo(data []byte, most int) (*File, error) {
 		return nil, err
 	}
 	defer dec.Close()
-	o := opening{file: &File{index: map[string]int{}}, seen: map[uint32]bool{}, notes: map[string]int{}, most: most}
+	o := opening{file: &File{index: map[string]int{}, results: map[string][]byte{}}, seen: map[uint32]bool{}, notes: map[string]int{}, most: most}
 	if err := o.scan(data, dec); err != nil {
 		return nil, err
 	}
@@ -209,6 +211,17 @@ func (o *opening) take(h *head, lines []byte) error {
 		f.facts = append(f.facts, lines)
 	case SectionOutput:
 		f.output = append(f.output, lines)
+	case SectionResults:
+		for line := range bytes.Lines(lines) {
+			var r Result
+			if err := json.Unmarshal(line, &r); err != nil {
+				return err
+			}
+			if err := o.room(1); err != nil {
+				return err
+			}
+			f.results[r.Digest] = r.Body
+		}
 	case SectionNotes:
 		for line := range bytes.Lines(lines) {
 			var n Note
@@ -470,6 +483,18 @@ func (f *File) Facts() iter.Seq2[events.Record, error] {
 			}
 		}
 	}
+}
+
+// Result is the result of a step that the log keeps apart, of which it has the digest and the size.
+func (f *File) Result(_ task.ID, digest string, size int) ([]byte, error) {
+	body, there := f.results[digest]
+	switch {
+	case !there:
+		return nil, fmt.Errorf("the file does not have the %d bytes of a step's result: `millrace incident export --keep-params` takes those that are stored", size)
+	case len(body) != size || value.Digest(body) != digest:
+		return nil, fmt.Errorf("the file has other bytes than the %d of digest %.12s", size, digest)
+	}
+	return body, nil
 }
 
 // Output is the output of tasks, as far as the file has it.

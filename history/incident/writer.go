@@ -69,6 +69,15 @@ func (x *Writer) Output(l *Lines) error {
 	return x.line(SectionOutput, l.Seq, l)
 }
 
+// MaxResults is how many bytes the results of steps in a file may have, so that [Open] reads it.
+const MaxResults = 96 << 20
+
+// Result adds the result of a step.
+func (x *Writer) Result(r Result) error {
+	x.m.Results++
+	return x.line(SectionResults, 0, r)
+}
+
 // Note adds a note.
 func (x *Writer) Note(n Note) error { return x.line(SectionNotes, 0, n) }
 

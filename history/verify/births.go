@@ -126,6 +126,7 @@ func (s *story) derived(v *Verifier, e *task.Submitted, r *events.Record) {
 		if schedule.FollowingID(e.Job, &e.Origin) != s.id {
 			s.found(v, CauseFirst, []uint64{r.Seq}, "born of %s, and has another id", e.MadeBy)
 		}
+	case e.Parent == "" && r.Fact.Actor == events.PartServer: // a notice, which follows from what it tells
 	case e.Parent == "":
 		s.found(v, CauseFirst, []uint64{r.Seq}, "its id is of the form that ticks and children have, and it names neither a schedule nor a parent")
 	case !v.whole():

@@ -44,8 +44,9 @@ type Work struct {
 const (
 	// forgetKeeps is how many ended tasks stay.
 	forgetKeeps = 1000
-	// forgetSlack is how many more may: the log forgets no few.
-	forgetSlack = 1000
+	// forgetSlack is how many more may: the log forgets no few, and carries those of a turn of work that lie on
+	// both sides of the horizon.
+	forgetSlack = 2500
 	// forgetTurns is how many turns of work are measured without forgetting.
 	forgetTurns = 6
 	// forgetMost and forgetEach are how long forgetting may take, in all and for each task more.

@@ -42,6 +42,7 @@ run:
 	p.Run("calendar", "apply", "office.yaml")
 	p.Run("files", "push", "app", "--name", "app")
 	p.Run("queue", "limit", "bulk", "3")
+	p.Run("monitor", "add", "watched", "--cron", "30 2 1 1 *")
 	id := strings.Fields(p.Run("run", "hello"))[0]
 	p.Run("task", "wait", id)
 	p.Write("steps.yaml", "name: steps\nsteps:\n  - {name: a, run: echo one}\n  - {name: b, needs: [a], run: echo two}\n")
@@ -99,7 +100,7 @@ run:
 		})
 	}
 	for _, path := range asked {
-		if !covered[path] && path != "run" && path != "task copy" && path != "dlq show" && path != "archive rm" { // which are refused, below
+		if !covered[path] && path != "run" && path != "ping" && path != "task copy" && path != "dlq show" && path != "archive rm" { // which are refused, below
 			t.Errorf("no viewer has typed millrace %s", path)
 		}
 	}
@@ -120,6 +121,7 @@ run:
 		said(strings.Fields(line), "operator", rights.Viewer)
 	}
 	said([]string{"run", "--", "true"}, "submitter or operator", rights.Viewer)
+	said([]string{"ping", "watched"}, "submitter or operator", rights.Viewer)
 
 	as(rights.Submitter, "")
 	if out := p.Run("run", "--wait", "hello", "-p", "x=1"); !strings.Contains(out, "result 7") {
@@ -129,6 +131,7 @@ run:
 		t.Errorf("run --follow prints %s", out)
 	}
 	p.Run("run", "--count", "3", "--wait", "--", "true")
+	p.Run("ping", "watched", "fail", "--exit", "3")
 	if r := p.Try("run", "--wait", "--", "sh", "-c", "exit 9"); r.Code != 9 {
 		t.Errorf("run --wait of a failure: exit code %d, %s", r.Code, r.Errs)
 	}

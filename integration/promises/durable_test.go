@@ -369,6 +369,17 @@ func TestDurableCodeChanges(t *testing.T) {
 	}
 	w.Stop()
 
+	// An incident file has what it needs to run again where no server is, its large result, too.
+	file := d.Path("order.mri")
+	d.Run("incident", "export", "--around", string(id), "--keep-params", file)
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := d.Run("replay", file, "--with", own+" n old", "--task", string(id)); out != "1 task as recorded" {
+		t.Errorf("the replay of the file says %q", out)
+	}
+
 	// Run again, it has its steps; the new code comes to another last one.
 	w = d.start("n", "new")
 	if _, err := c.Retry(t.Context(), id, "the code has changed"); err != nil {

@@ -104,7 +104,7 @@ func TestNoticesSurviveTheirServer(t *testing.T) {
 // TestManyFailuresAreFewNotices has as many tasks fail as the machine can start within a while, of one cause.
 func TestManyFailuresAreFewNotices(t *testing.T) {
 	t.Parallel()
-	many := testkit.Size(300, 2000)
+	many := testkit.Size(300, 10_000)
 	p, hook := harness.New(t, 5*time.Second), newTold(t)
 	p.Write("notify.yaml", "targets: {oncall: {webhook: '"+hook.URL+"', collect: 0s}}\nrules: [{on: [failure], to: [oncall]}]\n")
 	p.Dev("--notify", "notify.yaml", "--slots", "16")
@@ -223,5 +223,86 @@ func TestQuietHours(t *testing.T) {
 	})
 	if n := len(hook.of("failure", "false")); n != 1 {
 		t.Errorf("%d messages went out, want that of who is awake", n)
+	}
+}
+
+// TestNoticesHaveButtons presses links as somebody does who has the message and no account, after the server that
+// sent it was killed. Whoever looks at mail before its reader changes nothing.
+func TestNoticesHaveButtons(t *testing.T) {
+	t.Parallel()
+	p, hook := harness.New(t, 2*time.Second), newTold(t)
+	p.MayRepair("the server is killed")
+	p.Write("notify.yaml", "targets: {oncall: {webhook: '"+hook.URL+"', collect: 0s, buttons: true}}\nrules: [{on: [failure, waiting], to: [oncall]}]\n")
+	p.Write("job.yaml", "name: backup\nrun: 'test -f "+p.Path("disk")+" || exit 7'\n---\nname: ship\nsignal: boss\nrun: 'true'\n")
+	server := p.Server("--http", "127.0.0.1:0", "--notify", "notify.yaml")
+	p.Worker("w")
+	p.Run("job", "apply", "-f", "job.yaml")
+	p.Try("run", "backup", "--wait")
+	p.Run("run", "ship")
+	links := func(kind, about string) map[string]string {
+		p.Until(about+" is told", func() bool { return len(hook.of(kind, about)) > 0 })
+		all := map[string]string{}
+		actions, _ := hook.of(kind, about)[0]["actions"].([]any)
+		for _, one := range actions {
+			is, _ := one.(map[string]any)
+			all[fmt.Sprint(is["do"])] = fmt.Sprint(is["link"])
+		}
+		return all
+	}
+	retry, approve := links("failure", "backup")["retry"], links("waiting", "ship")["approve"]
+	server.Kill()
+	url, port := p.URL, p.URL[strings.LastIndex(p.URL, ":")+1:]
+	p.URL = ""
+	p.Start("server", "--data", harness.Data, "--port", port, "--http", strings.SplitN(strings.TrimPrefix(retry, "http://"), "/", 2)[0])
+	p.URL = url
+	asks := func(method, link string) (status int, page string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, link, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", "text/html")
+		p.Until("the server answers", func() bool {
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				return false
+			}
+			defer func() { _ = answer.Body.Close() }()
+			text, err := io.ReadAll(answer.Body)
+			status, page = answer.StatusCode, string(text)
+			return err == nil && status < 500
+		})
+		return status, page
+	}
+	for _, link := range []string{retry, approve} {
+		for _, method := range []string{http.MethodHead, http.MethodGet, http.MethodGet} {
+			if status, page := asks(method, link); status != 200 || method == http.MethodGet && !strings.Contains(page, "notice:oncall") {
+				t.Fatalf("%s %s is answered with %d: %s", method, link, status, page)
+			}
+		}
+		if status, _ := asks(http.MethodPost, link+"A"); status != 404 {
+			t.Errorf("a forged link is answered with %d", status)
+		}
+	}
+	if out := p.Run("task", "ls", "--roots", "--state", "error,held"); !strings.Contains(out, "backup") || !strings.Contains(out, "ship") {
+		t.Errorf("who only looks has changed something: %s", out)
+	}
+	p.Write("disk", "")
+	for link, did := range map[string]string{retry: "retried", approve: "approved"} {
+		for range 2 { // the answer leads to the page, which says it
+			if status, page := asks(http.MethodPost, link); status != 200 || !strings.Contains(page, "It was "+did) {
+				t.Errorf("it is answered with %d: %s", status, page)
+			}
+		}
+	}
+	p.Until("both have finished", func() bool {
+		out := p.Run("task", "ls", "--roots", "--state", "finished")
+		return strings.Contains(out, "backup") && strings.Contains(out, "ship")
+	})
+	p.Run("verify")
+	for _, link := range []string{retry, approve} {
+		secret := link[strings.LastIndex(link, "-")+1:]
+		if out := p.Run("events", "export"); strings.Contains(out, secret) || !strings.Contains(out, "notice:oncall") {
+			t.Error("the log has the secret of a link, or not who acted")
+		}
 	}
 }

@@ -472,6 +472,16 @@ func TestRoles(t *testing.T) {
 	}
 	viewer := callerOf(p, g, roleUser(account, rights.Viewer, ""))
 	operator := callerOf(p, g, roleUser(account, rights.Operator, ""))
+	asked := func(c *caller, verb rights.Verb) task.State {
+		made := askAs[client.Receipt](operator, rights.TaskSubmit, `{"spec":{"run":{"argv":["true"]},"signal":{"who":["`+c.user+`"]}}}`)
+		return askAs[task.Task](c, verb, `{"id":"`+string(made.ID)+`"}`).State
+	}
+	if is := asked(viewer, rights.OwnSignal); is != task.Pending {
+		t.Errorf("what a viewer is asked, and approves, is %s", is)
+	}
+	if is := asked(submitter, rights.OwnReject); is != task.Abnormal {
+		t.Errorf("what a submitter is asked, and rejects, is %s", is)
+	}
 	askAs[any](operator, rights.JobApply, `{"name":"hello","definition":{"run":{"argv":["true"]}}}`)
 	hello := `{"name":"hello"}`
 	requests := map[rights.Verb]string{rights.BreakerGet: hello, rights.JobGet: hello, rights.JobHistory: hello, rights.NodeGet: `{"id":"here"}`, rights.NodeWait: `{"id":"here"}`, rights.LogDiff: `{"at":"1"}`, rights.JobValidate: `{"text":"name: hello"}`, rights.TasksCount: `{"for":"cancel","filter":{"job":"hello"}}`, rights.TaskDiff: `{"id":"` + string(receipt.ID) + `","with":"` + string(receipt.ID) + `"}`}

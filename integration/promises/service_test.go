@@ -53,7 +53,7 @@ func TestService(t *testing.T) {
 			t.Errorf("endpoint %s says that it is for %s", e.Subject, e.Metadata["access"])
 		}
 	}
-	for _, a := range []rights.Access{"", rights.Reading, rights.Owning, rights.Submitting, rights.Operating} {
+	for _, a := range []rights.Access{"", rights.Reading, rights.Owning, rights.Answering, rights.Submitting, rights.Operating} {
 		want := rights.Verbs(a)
 		var told []rights.Verb // on the pages, some of them by several paths
 		for _, m := range regexp.MustCompile(`(?m)^[A-Z]+ +/\S* +([a-z]+\.[a-z]+) +`+string(a)+` `).FindAllSubmatch(pages, -1) {

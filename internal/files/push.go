@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,49 +25,86 @@ type Pushed struct {
 // version itself; so an interrupted push leaves no partial version, and the next one continues it.
 // root is where t was read. The error names a file that has changed since, or wraps [ErrFull].
 // each, if not nil, is called after each chunk with the bytes sent so far, and the total.
-func Push(ctx context.Context, s Store, root *os.Root, t *Tree, by string, at time.Time, each func(done, of int64)) (Pushed, error) {
+func Push(ctx context.Context, s Store, root *os.Root, t *Tree, by string, at time.Time, each func(done, of int64)) (p Pushed, err error) {
+	sizes := t.Manifest.Chunks()
+	p.Version, err = t.push(ctx, s, by, at, func(missing []Digest) error {
+		lacks := make(map[Digest]bool, len(missing))
+		for _, d := range missing {
+			lacks[d] = true
+			p.Bytes += sizes[d]
+		}
+		p.Chunks = len(missing)
+		return t.pushChunks(ctx, s, root, lacks, p.Bytes, each)
+	})
+	return p, err
+}
+
+// Replace stores a version that differs from m in the content of one file. The error wraps
+// [ErrNoChunk] if the store lacks the content of another one, or [ErrFull].
+func Replace(ctx context.Context, s Store, m *Manifest, path string, content []byte, by string, at time.Time) (Version, error) {
+	t := &Tree{Manifest: &Manifest{Entries: slices.Clone(m.Entries)}}
+	e := t.Manifest.Find(path)
+	if e == nil || !e.Regular() {
+		return Version{}, fmt.Errorf("%q is no file of the version", excerpt(path))
+	}
+	e.Size, e.Chunks = int64(len(content)), nil
+	parts := map[Digest][]byte{}
+	for part := range slices.Chunk(content, ChunkSize) {
+		d := DigestOf(part)
+		e.Chunks = append(e.Chunks, d)
+		parts[d] = part
+	}
+	var err error
+	if t.text, t.Digest, err = Encode(t.Manifest); err != nil {
+		return Version{}, err
+	}
+	return t.push(ctx, s, by, at, func(missing []Digest) error {
+		for _, d := range missing {
+			part, new := parts[d]
+			if !new {
+				return fmt.Errorf("%w: %s", ErrNoChunk, d.Short())
+			}
+			if err := s.Put(ctx, d, part); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// push stores the manifest, has rest store the chunks of files that the store lacks, and makes the
+// version known.
+func (t *Tree) push(ctx context.Context, s Store, by string, at time.Time, rest func(missing []Digest) error) (Version, error) {
 	v := Version{Digest: t.Digest, Size: int64(len(t.text)), Files: len(t.Manifest.Entries), Bytes: t.Manifest.Size(), At: at.UTC(), By: by}
 	for i := 0; i < len(t.text); i += ChunkSize {
 		v.Chunks = append(v.Chunks, DigestOf(t.text[i:min(i+ChunkSize, len(t.text))]))
 	}
 	if err := v.Validate(); err != nil {
-		return Pushed{}, err
+		return Version{}, err
 	}
 	// The manifest comes first, so that it can be read what is protected; and again, if gc was
 	// faster than the protection.
 	if err := t.pushText(ctx, s, v.Chunks); err != nil {
-		return Pushed{}, err
+		return Version{}, err
 	}
 	if err := s.Protect(ctx, v); err != nil {
-		return Pushed{}, err
+		return Version{}, err
 	}
 	gone, err := s.Missing(ctx, v.Chunks)
 	if err == nil && len(gone) > 0 {
 		err = t.pushText(ctx, s, v.Chunks)
 	}
 	if err != nil {
-		return Pushed{}, err
+		return Version{}, err
 	}
-	p := Pushed{Version: v}
-	sizes := t.Manifest.Chunks()
-	all := make([]Digest, 0, len(sizes))
-	for d := range sizes {
-		all = append(all, d)
+	missing, err := s.Missing(ctx, slices.Collect(maps.Keys(t.Manifest.Chunks())))
+	if err == nil {
+		err = rest(missing)
 	}
-	missing, err := s.Missing(ctx, all)
 	if err != nil {
-		return p, err
+		return v, err
 	}
-	lacks := make(map[Digest]bool, len(missing))
-	for _, d := range missing {
-		lacks[d] = true
-		p.Bytes += sizes[d]
-	}
-	p.Chunks = len(missing)
-	if err := t.pushChunks(ctx, s, root, lacks, p.Bytes, each); err != nil {
-		return p, err
-	}
-	return p, s.Commit(ctx, v)
+	return v, s.Commit(ctx, v)
 }
 
 // pushText stores the chunks of the encoded manifest.

@@ -290,3 +290,56 @@ func TestIgnoreFile(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A file is replaced in a version without the others, and what the store lacks is not passed off as stored.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a": "one", "b": strings.Repeat("x", files.ChunkSize+1)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := files.NewMemory()
+	root := rootAt(t, dir)
+	tree, err := files.Scan(ctx, root, files.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := files.Push(ctx, s, root, tree, "ada", time.Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"two", "", strings.Repeat("y", 2*files.ChunkSize+7), "one"} {
+		v, err := files.Replace(ctx, s, tree.Manifest, "a", []byte(text), "ann", time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := files.Held(ctx, s, v.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []byte
+		for _, d := range m.Find("a").Chunks {
+			part, err := s.Get(ctx, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, part...)
+		}
+		if string(got) != text || !m.Find("a").Exec || !m.Find("b").Same(tree.Manifest.Find("b")) || (v.Digest == tree.Digest) != (text == "one") {
+			t.Errorf("%d bytes became %d, in %+v", len(text), len(got), v)
+		}
+	}
+	if tree.Manifest.Find("a").Size != 3 {
+		t.Error("the manifest that was given has changed")
+	}
+	for _, path := range []string{"none", ""} {
+		if _, err := files.Replace(ctx, s, tree.Manifest, path, nil, "ann", time.Now()); err == nil {
+			t.Errorf("%q was replaced", path)
+		}
+	}
+	if _, err := files.Replace(ctx, files.NewMemory(), tree.Manifest, "a", []byte("two"), "ann", time.Now()); !errors.Is(err, files.ErrNoChunk) {
+		t.Errorf("a store without the other file takes the version: %v", err)
+	}
+}

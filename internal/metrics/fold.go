@@ -111,7 +111,7 @@ var (
 	classes         = append(slices.Clone(job.Classes), Other)
 	takeoverReasons = []string{"lease_ran_out"}
 	impactReasons   = []string{outcomeReleased, outcomeLost, outcomeTakenOver}
-	endReasons      = append(slices.Clone(job.Classes), value.Expired, value.Lost, value.Poison, value.Unplaced, value.Breaker, value.Rejected)
+	endReasons      = append(slices.Clone(job.Classes), value.Expired, value.Lost, value.Poison, value.Unplaced, value.Breaker, value.Rejected, value.Silent)
 )
 
 // noEnds are the possible ends of tasks, all at 0.

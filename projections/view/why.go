@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +100,7 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 	d := duties.Owes(t, around, r.Task)
 	e := &Explanation{
 		Task: t.ID, State: t.State, Reason: t.Reason, Message: t.Message, Dismissed: t.Dismissed, CancelAsked: t.CancelAsked, Since: t.Since,
-		Who: d.Who, What: d.What, By: d.By, Else: d.Else, Overdue: d.Overdue(now), LivesAgain: around.LivesAgain, Enforced: !nodes.Beating,
+		Who: whoActs(&t, &d), What: d.What, By: d.By, Else: d.Else, Overdue: d.Overdue(now), LivesAgain: around.LivesAgain, Enforced: !nodes.Beating,
 		Decisive: decisive, Folded: t,
 	}
 	if e.Suspect, err = Doubt(ctx, v, &t, now, r.Node); err != nil {
@@ -202,11 +203,19 @@ func (e *Explanation) explainChildren(ctx context.Context, v View, t *task.Task,
 	}
 	what := "step " + step + " waits: " + d.What
 	if len(e.Parts.Running) > 0 { // others go on meanwhile
-		e.What += "; " + d.Who + ": " + what
+		e.What += "; " + whoActs(waits, &d) + ": " + what
 		return nil
 	}
-	e.Who, e.What, e.By, e.Else, e.Overdue = d.Who, what, d.By, d.Else, d.Overdue(now)
+	e.Who, e.What, e.By, e.Else, e.Overdue = whoActs(waits, &d), what, d.By, d.Else, d.Overdue(now)
 	return nil
+}
+
+// whoActs is who must act: of an approval those who are asked for it by name.
+func whoActs(t *task.Task, d *duties.Duty) string {
+	if t.AwaitsSignal() {
+		return cmp.Or(t.Signal().Asked(), d.Who)
+	}
+	return d.Who
 }
 
 // awaited returns the name of the first child that waits for a signal, and the child; nil if there is

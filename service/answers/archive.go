@@ -64,3 +64,20 @@ func (d *Desk) Push(ctx context.Context, caller, name string, archive io.Reader)
 	}
 	return done, d.blame(err)
 }
+
+// EditFile stores a version of a bundle in which a file has another text, on behalf of a caller.
+func (d *Desk) EditFile(ctx context.Context, caller string, e client.FileEdit) error {
+	s, err := d.sit(caller, len(e.Text))
+	if err != nil {
+		return err
+	}
+	defer d.leave(s)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	service := d.service.as(caller)
+	_, m, err := service.version(ctx, string(e.Seen))
+	if err == nil {
+		err = service.Client.EditFile(ctx, m, e)
+	}
+	return d.blame(err)
+}

@@ -294,7 +294,7 @@ func (g *gathering) schedules(ctx context.Context) error {
 	for i := range rows {
 		r := &rows[i]
 		if n := r.Missed(); n > 0 {
-			all = append(all, client.Matter{Kind: client.MatterSchedule, ID: r.Name, Who: node.Operator, Tasks: n,
+			all = append(all, client.Matter{Kind: client.MatterSchedule, ID: r.Name, Of: r.Make.Job, Who: node.Operator, Tasks: n,
 				What: fmt.Sprintf("%d planned runs of the last day have no task: see why (`millrace schedule show %s`), and make them up", n, r.Name)})
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/rights"
+	"millrace/task"
 )
 
 // Bounds of the requests that the service handles at one time.
@@ -144,6 +145,7 @@ type seat struct {
 	desk   *Desk
 	caller string
 	size   int
+	while  func(*task.Task) bool // how a task must be that is changed; nil for no matter how
 }
 
 type seatKey struct{}
@@ -171,6 +173,9 @@ func waits(ctx context.Context, wait func(context.Context) error) error {
 
 // enter takes a place for a request.
 func (d *Desk) enter(s *seat) error {
+	if s.size > LargestRequest {
+		return tooLarge{fmt.Errorf("the request has %d bytes, and the service takes %d; files and records go other ways", s.size, LargestRequest)}
+	}
 	if !d.bytes.take(s.caller, s.size) {
 		return busy{fmt.Sprintf("requests with %d MiB are being answered, or too many of this connection", requestBytes>>20)}
 	}
@@ -236,8 +241,12 @@ func (d *Desk) leave(s *seat) {
 // Answer answers a request of a caller, whose name is recorded in all facts that follow.
 // [ProblemOf] explains the error.
 func (d *Desk) Answer(ctx context.Context, caller string, e *Endpoint, body []byte) (any, error) {
-	s, err := d.sit(caller, len(body))
-	if err != nil {
+	return d.seated(ctx, &seat{desk: d, caller: caller}, e, body)
+}
+
+func (d *Desk) seated(ctx context.Context, s *seat, e *Endpoint, body []byte) (any, error) {
+	s.size = len(body)
+	if err := d.enter(s); err != nil {
 		return nil, err
 	}
 	defer d.leave(s)
@@ -246,10 +255,7 @@ func (d *Desk) Answer(ctx context.Context, caller string, e *Endpoint, body []by
 
 // sit takes a place for a request of size bytes; the caller must leave it.
 func (d *Desk) sit(caller string, size int) (*seat, error) {
-	s := &seat{d, caller, size}
-	if size > LargestRequest {
-		return nil, tooLarge{fmt.Errorf("the request has %d bytes, and the service takes %d; files and records go other ways", size, LargestRequest)}
-	}
+	s := &seat{desk: d, caller: caller, size: size}
 	return s, d.enter(s)
 }
 
@@ -258,7 +264,11 @@ func (d *Desk) answer(ctx context.Context, s *seat, e *Endpoint, body []byte) (a
 	defer cancel()
 	var answer any
 	do := func() (err error) {
-		answer, err = e.do(d.service.as(s.caller), ctx, body)
+		own := d.service.as(s.caller)
+		if s.while != nil {
+			own.Client = own.Client.While(s.while)
+		}
+		answer, err = e.do(own, ctx, body)
 		return err
 	}
 	if e.computes {

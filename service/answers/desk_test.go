@@ -42,7 +42,7 @@ func TestDesk(t *testing.T) {
 		over := make(chan struct{})
 		refused := make(chan error, 1000)
 		wait := func(caller string, size int) {
-			s := &seat{d, caller, size}
+			s := &seat{desk: d, caller: caller, size: size}
 			if err := d.enter(s); err != nil {
 				refused <- err
 				return
@@ -72,7 +72,7 @@ func TestDesk(t *testing.T) {
 		if n := len(refused); n != before {
 			t.Error("another connection may not wait")
 		}
-		quick := &seat{d, "third", 10}
+		quick := &seat{desk: d, caller: "third", size: 10}
 		if err := d.enter(quick); err != nil {
 			t.Errorf("one that waits for nothing: %v", err)
 		} else {
@@ -84,7 +84,7 @@ func TestDesk(t *testing.T) {
 			t.Errorf("places are left: %+v", d)
 		}
 
-		large := &seat{d, "large", patientRequest + 1}
+		large := &seat{desk: d, caller: "large", size: patientRequest + 1}
 		if err := d.enter(large); err != nil {
 			t.Fatal(err)
 		}
@@ -94,13 +94,13 @@ func TestDesk(t *testing.T) {
 		}
 		d.leave(large)
 		n := 0
-		for d.enter(&seat{d, "large", LargestRequest}) == nil {
+		for d.enter(&seat{desk: d, caller: "large", size: LargestRequest}) == nil {
 			n++
 		}
 		if n != requestBytes/LargestRequest/2 {
 			t.Errorf("one caller had %d of the largest requests answered at once", n)
 		}
-		if err := d.enter(&seat{d, "other", LargestRequest}); err != nil {
+		if err := d.enter(&seat{desk: d, caller: "other", size: LargestRequest}); err != nil {
 			t.Errorf("and nobody else: %v", err)
 		}
 	})

@@ -179,6 +179,11 @@ var (
 	taskRecords = on(rights.TaskRecords, `what a task has produced: {"id":"…","after":17,"limit":10}`, (*Service).records, "no-task").at("GET /tasks/{id}/records").asked("task data", "task data ls", "task data tail", "task data export", "data ls", "data tail", "data export").tool()
 )
 
+// of is the endpoint of a verb that changes tasks.
+func of(v rights.Verb) *Endpoint {
+	return taskVerbs[slices.IndexFunc(taskVerbs, func(e *Endpoint) bool { return e.Verb == v })]
+}
+
 // letterVerbs take dead letters off the list.
 var letterVerbs = slices.Concat(on(rights.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss, "no-task", "no-message", "not-now").only("POST /tasks/{id}/dismiss", "reason").only("POST /messages/{seq}/dismiss", "reason").button(Button{
 	On: []string{"messages"}, Label: "Drop", Why: "It is taken off this list, and stays in the log.",
@@ -227,6 +232,7 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 			return typed(value.Indented(birth.Submission{Params: s.Make.Params}))
 		})}},
 	}),
+	on(rights.MonitorPing, `say how the program is that a monitor watches, start, ok or fail: {"name":"backup","word":"fail","exit":3,"lines":"no space left"}`, (*Service).pingMonitor, "no-monitor", "not-now").at("POST /monitors/{name}/ping").asked("ping"),
 	on(rights.ScheduleNext, `ticks to come of all schedules: {"limit":20}, or of one: {"name":"nightly","from":"2026-03-01T00:00:00Z"}`, (*Service).ticks, "no-schedule").at("GET /schedules/{name}/next").at("GET /ticks").asked("schedule next"),
 	on(rights.ScheduleBackfill, `make the tasks of ticks that have passed: {"name":"nightly","from":"2026-03-01","to":"2026-03-08","max_parallel":4}, or say how many it would be: {…,"dry_run":true}`, (*Service).backfill, append(slices.Clone(born), "no-schedule")...).at("POST /schedules/{name}/backfill"),
 	on(rights.ScheduleProgress, `how many of the ticks of some time have a task, and how those stand: {"name":"nightly","from":"2026-03-01","to":"2026-03-08"}`, (*Service).backfilled, "no-schedule").at("GET /schedules/{name}/backfill"),
@@ -234,6 +240,8 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 	on(rights.TaskBulk, `make tasks, of any kinds: {"tasks":[{"job":"hello"},{"spec":{…}}]}`, (*Service).bulk, born...).at("POST /bulk"),
 	taskWait,
 	mine(rights.OwnWait, taskWait),
+	mine(rights.OwnSignal, of(rights.TaskSignal)),
+	mine(rights.OwnReject, of(rights.TaskReject)),
 	taskWhy,
 	mine(rights.OwnWhy, taskWhy),
 	on(rights.TaskTree, `a task with those into which it was expanded: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).tree, "no-task").at("GET /tasks/{id}/tree").asked("task tree").tool(),

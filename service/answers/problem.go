@@ -111,6 +111,7 @@ var kinds = []kind{
 	{"no-task", "There is no such task", 404, "look for it in the list of tasks", oneOf(task.ErrUnknown)},
 	{"no-job", "There is no such job", 404, "look for it in the list of jobs, or apply one", oneOf(definitions.ErrNoJob)},
 	{"no-schedule", "There is no such schedule", 404, "look for it in the list of schedules", oneOf(definitions.ErrNoSchedule)},
+	{"no-monitor", "There is no such monitor", 404, "make one with `millrace monitor add NAME --cron …`, or ping one of the list of schedules", oneOf(errNoMonitor)},
 	{"no-calendar", "There is no such calendar", 404, "look for it in the list of calendars", oneOf(definitions.ErrNoCalendar)},
 	{"no-files", "There are no such files", 404, "push them with `millrace files push`", oneOf(definitions.ErrNoBundle, client.ErrNoVersion)},
 	{"no-file", "There is no such file", 404, "look for it in the list of the version", oneOf(errNoFile)},

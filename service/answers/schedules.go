@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/events/jet/definitions"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
@@ -389,4 +390,105 @@ func (s *Service) backfill(ctx context.Context, r backfillRequest) (is client.Ba
 		is.Broken = broken.Error()
 	}
 	return is, nil
+}
+
+// monitorPing says how the program is that a monitor watches.
+type monitorPing struct {
+	// Name is the monitor's.
+	Name string `json:"name"`
+	schedule.Ping
+}
+
+func (r *monitorPing) check() error { return value.ValidName("monitor", r.Name) }
+
+// pinged is what a ping has done.
+type pinged struct {
+	// Task is the run that was told, and Nothing says why none was.
+	Task    task.ID `json:"task,omitempty"`
+	Nothing string  `json:"nothing,omitempty"`
+}
+
+// errNoMonitor: no monitor has the name.
+var errNoMonitor = errors.New("there is no such monitor")
+
+// pingMonitor tells the run of a monitor that waits for it. Its answer says that the log has it.
+func (s *Service) pingMonitor(ctx context.Context, r monitorPing) (is pinged, err error) {
+	if err := r.Complete(s.now()); err != nil {
+		return is, badRequest{err}
+	}
+	of, err := s.Client.Job(ctx, r.Name)
+	if errors.Is(err, definitions.ErrNoJob) || err == nil && !of.Monitors() {
+		return is, fmt.Errorf("%w: %s", errNoMonitor, r.Name)
+	} else if err != nil {
+		return is, err
+	}
+	data, err := value.JSON(r.Ping)
+	if err != nil {
+		return is, err
+	}
+	for made := (schedule.Meant{}); ; {
+		met, seq, err := s.meets(ctx, r.Name)
+		if err != nil {
+			return is, err
+		}
+		meant := met.For(&r.Ping)
+		switch {
+		case meant.Nothing != "":
+			return pinged{Nothing: meant.Nothing}, nil
+		case meant == made: // another ping has ended what was made for this one
+			return pinged{Nothing: "the same was said before"}, nil
+		case meant.Next:
+			_, _, err = s.Client.RunTick(ctx, r.Name, meant.Tick)
+		case meant.Own:
+			err = s.Client.RunPinged(ctx, met.Stored, meant.Tick, &r.Ping)
+		default:
+			_, err = s.Client.Approve(ctx, meant.Run, client.Approval{Data: data, Reason: "ping " + r.Word})
+			if err == nil {
+				return pinged{Task: meant.Run}, nil
+			}
+			if errors.Is(err, task.ErrNotHeld) || errors.Is(err, task.ErrEnded) { // it is on its way to the next wait, or to its end
+				err = s.Model.News(ctx, seq)
+			}
+		}
+		if err != nil {
+			return is, err
+		}
+		if meant.Run == "" {
+			made = meant
+		}
+	}
+}
+
+// meets returns what a ping of a monitor meets now, and the sequence up to which that is known.
+func (s *Service) meets(ctx context.Context, name string) (*schedule.Pinged, uint64, error) {
+	stored, err := s.Client.Schedule(ctx, name)
+	if errors.Is(err, definitions.ErrNoSchedule) {
+		err = fmt.Errorf("%w: %s has no schedule of its name", errNoMonitor, name)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	met := &schedule.Pinged{Stored: &stored, Now: s.now()}
+	if met.Plan, err = stored.Plan(); err != nil {
+		return nil, 0, err
+	}
+	seq, err := s.Client.Last(ctx)
+	if err == nil {
+		err = s.Model.Wait(ctx, seq)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	all := task.States()
+	open, ended := all[:task.Finished-1], all[task.Finished-1:]
+	page, err := s.view().List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Schedule: name, States: open, OldestFirst: true, Limit: view.MaxLimit}})
+	if err != nil {
+		return nil, 0, err
+	}
+	last, err := s.view().List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Schedule: name, States: ended, Limit: 1}})
+	met.Open = page.Tasks
+	if len(last.Tasks) > 0 {
+		met.Last = &last.Tasks[0]
+	}
+	return met, max(page.Point.Seq, seq), err
 }

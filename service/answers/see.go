@@ -308,6 +308,16 @@ func (s *Sight) Ticks(ctx context.Context, of *schedule.Stored, since, until tim
 // Ask performs a verb of the service for a caller that may use it. request and into are the
 // endpoint's types or their JSON forms; into may be nil.
 func (d *Desk) Ask(ctx context.Context, caller string, verb rights.Verb, request, into any) error {
+	return d.ask(ctx, &seat{desk: d, caller: caller}, verb, request, into)
+}
+
+// Act is [Desk.Ask] for one act on a task, of which the caller has been given no more: if the task is not, or no longer,
+// as is says, the error wraps [task.ErrMovedOn].
+func (d *Desk) Act(ctx context.Context, caller string, verb rights.Verb, request any, is func(*task.Task) bool) error {
+	return d.ask(ctx, &seat{desk: d, caller: caller, while: is}, verb, request, nil)
+}
+
+func (d *Desk) ask(ctx context.Context, s *seat, verb rights.Verb, request, into any) error {
 	body, err := value.JSON(request)
 	if err != nil {
 		return badRequest{err}
@@ -316,7 +326,7 @@ func (d *Desk) Ask(ctx context.Context, caller string, verb rights.Verb, request
 		if e.Verb != verb {
 			continue
 		}
-		answer, err := d.Answer(ctx, caller, e, body)
+		answer, err := d.seated(ctx, s, e, body)
 		if err != nil || into == nil {
 			return err
 		}

@@ -325,12 +325,16 @@ func (s *Service) await(ctx context.Context, atLeast, newerThan uint64) error {
 }
 
 // mine returns the endpoint of a verb that does what another does, for tasks that the caller has
-// submitted, and for those below them.
+// submitted, and for those below them; of an answer, for tasks that ask for the caller's.
 func mine(verb rights.Verb, whole *Endpoint) *Endpoint {
 	of, do := *whole, whole.do
-	of.Verb, of.About, of.Routes, of.Asked, of.Tool = verb, of.About+"; a task that the caller has submitted", nil, nil, nil
+	about := "; a task that the caller has submitted"
+	if verb.Access() == rights.Answering {
+		about = "; a task that asks the caller by name"
+	}
+	of.Verb, of.About, of.Routes, of.Asked, of.Tool, of.Command, of.Button = verb, of.About+about, nil, nil, nil, nil, nil
 	of.do = func(s *Service, ctx context.Context, body []byte) (any, error) {
-		if err := s.owns(ctx, body); err != nil {
+		if err := s.owns(ctx, verb, body); err != nil {
 			return nil, err
 		}
 		return do(s, ctx, body)
@@ -338,13 +342,14 @@ func mine(verb rights.Verb, whole *Endpoint) *Endpoint {
 	return &of
 }
 
-// Owns refuses a request about a task that neither the caller has submitted nor, with children, one
-// above it. The error wraps [ErrRole], or is that of a request without such a task.
-func (d *Desk) Owns(ctx context.Context, caller string, body []byte) error {
-	return d.service.as(caller).owns(ctx, body)
+// Owns refuses a request, by a verb of [rights.Verb.Own], about a task that neither the caller has submitted nor, with
+// children, one above it; or that does not ask for its answer. The error wraps [ErrRole], or is that of a request
+// without such a task.
+func (d *Desk) Owns(ctx context.Context, caller string, verb rights.Verb, body []byte) error {
+	return d.service.as(caller).owns(ctx, verb, body)
 }
 
-func (s *Service) owns(ctx context.Context, body []byte) error {
+func (s *Service) owns(ctx context.Context, verb rights.Verb, body []byte) error {
 	var about struct {
 		ID string `json:"id"`
 	}
@@ -352,6 +357,13 @@ func (s *Service) owns(ctx context.Context, body []byte) error {
 	id, err := task.ParseID(about.ID)
 	if err != nil {
 		return badRequest{err}
+	}
+	if verb.Access() == rights.Answering {
+		asked, err := s.Client.Asked(ctx, id)
+		if err == nil && !asked {
+			err = fmt.Errorf("%w: task %s asks others for its approval", ErrRole, id)
+		}
+		return err
 	}
 	mine, err := s.Client.Submitted(ctx, id)
 	if err == nil && !mine {

@@ -197,6 +197,11 @@ func (s Survey) PointAt(ctx context.Context, m view.Moment) (view.Point, bool, e
 	return s.service.Client.PointAt(ctx, m)
 }
 
+// StepResult returns the result of a step that the log keeps apart; the error says if it is gone.
+func (s Survey) StepResult(ctx context.Context, id task.ID, digest string, size int) ([]byte, error) {
+	return s.service.Client.Store().StepResult(ctx, id, digest, size)
+}
+
 // Until passes all records of the log up to a sequence to each, in order: [VerifyMost] at most.
 func (s Survey) Until(ctx context.Context, seq uint64, each func(*events.Record) error) error {
 	whole, err := s.service.readLog(ctx, 1, seq, bounds{SurveyFor, VerifyMost}, func(uint64) {}, each)

@@ -137,7 +137,7 @@ type Matter struct {
 	Since time.Time `json:"since,omitzero"`
 	// Tasks is how many tasks it keeps waiting, or are at stake.
 	Tasks int `json:"tasks,omitempty"`
-	// Of is what the task does, if it is about one.
+	// Of is what the task does, if it is about one, or the job of the schedule.
 	Of string `json:"of,omitempty"`
 }
 

@@ -37,9 +37,10 @@ type Client struct {
 	rec   *events.Recorder
 	own   *nats.Conn // closed by Close; nil if the store is the caller's
 	desk  *submit.Maker
-	role  rights.Role // of a user who may not read the log; "" for one who may
-	alone asking      // what answers in place of the service; nil for nothing
-	knows bool        // by As: who acts is certain
+	role  rights.Role           // of a user who may not read the log; "" for one who may
+	alone asking                // what answers in place of the service; nil for nothing
+	knows bool                  // by As: who acts is certain
+	while func(*task.Task) bool // by While; nil for no matter how a task is
 }
 
 // asking answers a request as [jet.Store.Ask] does.
@@ -134,7 +135,7 @@ func (c *Client) Ground() Ground { return c.on }
 
 // with returns a client on the same connection that writes with rec.
 func (c *Client) with(rec events.Recorder) *Client {
-	return &Client{store: c.store, on: c.on, rec: &rec, desk: c.desk.For(&rec), role: c.role, alone: c.alone, knows: c.knows}
+	return &Client{store: c.store, on: c.on, rec: &rec, desk: c.desk.For(&rec), role: c.role, alone: c.alone, knows: c.knows, while: c.while}
 }
 
 // As returns a client on the same connection that acts for another actor.
@@ -144,6 +145,25 @@ func (c *Client) As(actor string) *Client {
 	in := c.with(rec)
 	in.knows = true
 	return in
+}
+
+// While returns a client on the same connection that approves, rejects and retries a task only while that is as is
+// says; else the error wraps [task.ErrMovedOn].
+func (c *Client) While(is func(*task.Task) bool) *Client {
+	in := c.with(*c.rec)
+	in.while = is
+	return in
+}
+
+// bound is a command on a task that holds only for the task as it is, if the client is that of [Client.While].
+func (c *Client) bound(t *task.Task, do task.Command) (task.Command, error) {
+	switch {
+	case c.while == nil:
+		return do, nil
+	case !c.while(t):
+		return nil, task.ErrMovedOn
+	}
+	return task.Unmoved{Command: do, Head: t.Head}, nil
 }
 
 // Store returns the client's store; a worker takes it.
@@ -210,6 +230,13 @@ func (c *Client) Submitted(ctx context.Context, id task.ID) (bool, error) {
 	return err == nil && len(records) > 0 && records[0].Fact.Actor == c.rec.Actor, err
 }
 
+// Asked tells whether the client's actor is asked by name for the approval for which a task waits, or one of its
+// children.
+func (c *Client) Asked(ctx context.Context, id task.ID) (bool, error) {
+	t, err := c.awaiting(ctx, id)
+	return err == nil && t.Signal().Names(c.rec.Actor), err
+}
+
 // Cancel asks for a task's end. A waiting task is cancelled when Cancel returns; a running one is
 // cancelling, and becomes cancelled when its worker reports its end. A scheduler cancels the
 // children of a parent. The error wraps [task.ErrUnknown] or [task.ErrEnded].
@@ -265,14 +292,11 @@ func (c *Client) Reject(ctx context.Context, id task.ID, reason string) (task.Ta
 
 // decideOn decides on the signal for which a task waits, or one of its children.
 func (c *Client) decideOn(ctx context.Context, id task.ID, what string, verb rights.Verb, a Approval, command func(*task.Task) (task.Command, error)) (task.Task, error) {
-	t, err := c.rec.Load(ctx, id)
-	if err == nil && t.Children != nil && !slices.Contains(t.Holds, task.HoldSignal) {
-		t, err = c.waiting(ctx, t)
-	}
+	t, err := c.awaiting(ctx, id)
 	if err != nil {
 		return t, err
 	}
-	if !c.knows && t.Signal().Asked() != "" && slices.Contains(t.Holds, task.HoldSignal) {
+	if c.role != "" || !c.knows && t.Signal().Asked() != "" && slices.Contains(t.Holds, task.HoldSignal) {
 		var answer task.Task
 		err = c.ask(ctx, verb, struct {
 			ID     task.ID           `json:"id"`
@@ -287,12 +311,24 @@ func (c *Client) decideOn(ctx context.Context, id task.ID, what string, verb rig
 		err = Wrong(err)
 	}
 	if err == nil {
+		do, err = c.bound(&t, do)
+	}
+	if err == nil {
 		t, _, err = c.rec.Do(ctx, t, do)
 	}
 	if err != nil {
 		return t, fmt.Errorf("%s task %s: %w", what, t.ID, err)
 	}
 	return t, c.rec.Settle(ctx, &t)
+}
+
+// awaiting is a task, or the child of it that waits for a signal.
+func (c *Client) awaiting(ctx context.Context, id task.ID) (task.Task, error) {
+	t, err := c.load(ctx, id)
+	if err == nil && c.role == "" && t.Children != nil && !slices.Contains(t.Holds, task.HoldSignal) {
+		t, err = c.waiting(ctx, t)
+	}
+	return t, err
 }
 
 // waiting returns the child of a parent that waits for a signal, or the parent itself if none does.

@@ -78,6 +78,41 @@ func (c *Client) PushFiles(ctx context.Context, p FilesPush) (FilesPushed, error
 	return done, err
 }
 
+// FileEdit is a new text of a file in a bundle.
+type FileEdit struct {
+	// Name is the bundle's, and Seen its version that the text was made from.
+	Name string
+	Seen files.Digest
+	// Path is the file's.
+	Path, Text string
+}
+
+// MaxEdited is how many bytes a text may have that takes the place of a file.
+const MaxEdited = 256 << 10
+
+// EditFile stores a version of a bundle in which a file has another text than in m, the version that
+// was seen. The error wraps [definitions.ErrChanged] if the name points to another one by now,
+// [ErrInvalid], or an error of [files.Replace].
+func (c *Client) EditFile(ctx context.Context, m *files.Manifest, e FileEdit) error {
+	if len(e.Text) > MaxEdited {
+		return Wrongf("%.200q: the text has %d bytes, and at most %d can be edited: push the file", e.Path, len(e.Text), MaxEdited)
+	}
+	if of := m.Find(e.Path); of == nil || !of.Regular() {
+		return Wrongf("%.200q is no file of this version", e.Path)
+	}
+	v, err := files.Replace(ctx, c.store, m, e.Path, []byte(e.Text), c.rec.Actor, c.Now())
+	if err != nil {
+		return fmt.Errorf("edit %s: %w", e.Name, err)
+	}
+	_, err = c.store.NameVersion(ctx, namedBy(c, e.Name, v), e.Seen)
+	return err
+}
+
+// namedBy is a version as a name of this caller points to it from now on.
+func namedBy(c *Client, name string, v files.Version) definitions.NamedVersion {
+	return definitions.NamedVersion{Name: name, Digest: v.Digest, Files: v.Files, Bytes: v.Bytes, At: c.Now().UTC(), By: c.rec.Actor}
+}
+
 // pushTree stores the files found below root.
 func (c *Client) pushTree(ctx context.Context, root *os.Root, t *files.Tree, p *FilesPush) (FilesPushed, error) {
 	done := FilesPushed{Name: p.Name}
@@ -92,14 +127,7 @@ func (c *Client) pushTree(ctx context.Context, root *os.Root, t *files.Tree, p *
 	v := pushed.Version
 	done.Digest, done.Files, done.Bytes, done.Sent = v.Digest, v.Files, v.Bytes, pushed.Bytes
 	if p.Name != "" {
-		done.Renamed, err = c.store.NameVersion(ctx, definitions.NamedVersion{
-			Name:   p.Name,
-			Digest: v.Digest,
-			Files:  v.Files,
-			Bytes:  v.Bytes,
-			At:     c.Now().UTC(),
-			By:     c.rec.Actor,
-		})
+		done.Renamed, err = c.store.NameVersion(ctx, namedBy(c, p.Name, v))
 	}
 	return done, err
 }

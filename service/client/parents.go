@@ -25,7 +25,11 @@ func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Tas
 		}
 		t := line[0]
 		top, again := birth.Retry(line)
-		now, _, err := c.rec.Do(ctx, line[top].Task, task.Reopen{Reason: reason, Again: again})
+		do, err := c.bound(&line[top].Task, task.Reopen{Reason: reason, Again: again})
+		now := t.Task
+		if err == nil {
+			now, _, err = c.rec.Do(ctx, line[top].Task, do)
+		}
 		switch {
 		case top > 0 && errors.Is(err, task.ErrRunning): // another retry was faster
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/definitions"
+	"millrace/events/jet/rights"
 	"millrace/events/submit"
 	"millrace/projections/view"
 	"millrace/task"
@@ -100,6 +101,26 @@ func (c *Client) RunTick(ctx context.Context, name string, tick time.Time) (rece
 	}
 	receipt, err = c.desk.Submit(ctx, stored.Submission(tick, task.TriggerBackfill))
 	return receipt, err == nil && !receipt.Again && !receipt.Existing, submitting(err)
+}
+
+// PingMonitor asks a server to tell a monitor how its program is. nothing says why that has changed nothing.
+func (c *Client) PingMonitor(ctx context.Context, name string, p schedule.Ping) (nothing string, err error) {
+	var is struct{ Nothing string }
+	err = c.ask(ctx, rights.MonitorPing, struct {
+		Name string `json:"name"`
+		schedule.Ping
+	}{name, p}, &is)
+	return is.Nothing, err
+}
+
+// RunPinged makes the task of a ping for which no planned run of a monitor waits; there may be one already.
+func (c *Client) RunPinged(ctx context.Context, of *schedule.Stored, tick time.Time, p *schedule.Ping) error {
+	s := of.Submission(tick, task.TriggerBackfill)
+	s.Params = p.Params()
+	if _, err := c.desk.Submit(ctx, s); !errors.Is(err, ErrOther) {
+		return submitting(err)
+	}
+	return nil
 }
 
 // TickReport says what became of one tick.

@@ -47,6 +47,11 @@ func (s *Server) handler() http.Handler {
 	}
 	for i := range all {
 		o := &all[i]
+		if o.verb == rights.MonitorPing {
+			for _, pattern := range []string{"GET /ping/{name}", "POST /ping/{name}", "GET /ping/{name}/{word}", "POST /ping/{name}/{word}"} {
+				mux.Handle(pattern, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) error { return s.ping(w, r, c, &o.endpoint) }))
+			}
+		}
 		mux.Handle(o.method+" "+prefix+o.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) error { return s.do(w, r, c, o) }))
 	}
 	for i := range carriers {
@@ -112,7 +117,7 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operati
 	}
 	body, err := o.read(r)
 	if err == nil && own {
-		err = s.Desk.Owns(r.Context(), c.Name, body)
+		err = s.Desk.Owns(r.Context(), c.Name, o.verb.Own(), body)
 	}
 	if err != nil {
 		return err
@@ -193,7 +198,7 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 
 // ofPrograms tells whether a path is for programs, not for pages.
 func ofPrograms(path string) bool {
-	return path == "/login" || path == "/logout" || path == "/openapi.json" || path == "/mcp" || path == "/api" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/hooks/")
+	return path == "/login" || path == "/logout" || path == "/openapi.json" || path == "/mcp" || path == "/api" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/hooks/") || strings.HasPrefix(path, "/ping/")
 }
 
 // whole tells whether no part of a path is empty, except the last one.

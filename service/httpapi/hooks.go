@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"millrace/service/answers"
+	"millrace/task/schedule"
 	"millrace/task/value"
 )
 
@@ -56,6 +57,37 @@ func (s *Server) hook(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.sendJSON(w, r, receipt)
+}
+
+// ping answers a monitored program that says how it is in the way of one that knows no JSON: by the path, where a
+// word may be an exit code, and with its last lines as the body.
+func (s *Server) ping(w http.ResponseWriter, r *http.Request, c Caller, e *answers.Endpoint) error {
+	if !c.Role.May(e.Verb) {
+		return denied(c.Role, e.Verb)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil && !errors.As(err, new(*http.MaxBytesError)) { // what it has printed must not keep it from speaking
+		return unread(err)
+	}
+	is := struct {
+		Name string `json:"name"`
+		schedule.Ping
+	}{r.PathValue("name"), schedule.Ping{Word: r.PathValue("word"), Lines: string(body), ID: deliveryOf(r.Header)}}
+	if code, err := strconv.Atoi(is.Word); err == nil {
+		is.Word, is.Exit = "", &code
+	}
+	if err := is.Complete(time.Time{}); err != nil { // a request has fewer bytes
+		return wrong("%v", err)
+	}
+	text, err := value.JSON(is)
+	if err != nil {
+		return err
+	}
+	answer, err := s.Desk.Answer(r.Context(), c.Name, e, text)
+	if err != nil {
+		return err
+	}
+	return s.sendJSON(w, r, answer)
 }
 
 // hookSecret reads the secret of a job; nil if it has none that admits anybody.

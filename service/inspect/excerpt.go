@@ -32,6 +32,8 @@ type Log interface {
 	// Printed passes the stored messages with the lines of some tasks, at most
 	// [outputs.MaxTogether], to each.
 	Printed(ctx context.Context, ids []task.ID, each func(seq uint64, stored time.Time, subject string, body []byte) error) error
+	// StepResult returns the result of a step that the log keeps apart; the error says if it is gone.
+	StepResult(ctx context.Context, id task.ID, digest string, size int) ([]byte, error)
 }
 
 // Wish says what the file must hold.
@@ -44,6 +46,9 @@ type Wish struct {
 	Window time.Duration
 	// Logs adds what the tasks have printed; Raw hides nothing.
 	Logs, Raw bool
+	// Results is how many bytes of results that the log keeps apart a raw file may have, at most
+	// [incident.MaxResults].
+	Results int
 	// AckWait is how long a lease lasts; Settings are those of
 	// [settings.Values.Judging].
 	AckWait  time.Duration
@@ -153,6 +158,7 @@ func write(ctx context.Context, log Log, w *Wish, choice *incident.Choice, redac
 		return m, err
 	}
 	facts := 0
+	results := apart{log: log, most: w.Results, seen: map[string]bool{}}
 	err = log.Until(ctx, m.To.Seq, func(r *events.Record) error {
 		if !choice.Keeps(r) {
 			return nil
@@ -161,6 +167,7 @@ func write(ctx context.Context, log Log, w *Wish, choice *incident.Choice, redac
 			facts++
 		}
 		if redactor == nil {
+			results.see(r)
 			return to.Fact(r)
 		}
 		is, err := redactor.Fact(r)
@@ -172,11 +179,14 @@ func write(ctx context.Context, log Log, w *Wish, choice *incident.Choice, redac
 	if err == nil && w.Logs {
 		err = writeOutput(ctx, log, choice, redactor, to)
 	}
+	if err == nil {
+		err = results.write(ctx, to)
+	}
 	if err != nil {
 		return m, err
 	}
 	err = to.Close(func(end *incident.Manifest) {
-		end.Left = choice.Seen() - facts
+		end.Left, end.ResultsLeft = choice.Seen()-facts, results.left
 		m = *end
 	})
 	return m, err
@@ -195,6 +205,47 @@ func writeOutput(ctx context.Context, log Log, choice *incident.Choice, redactor
 			return w.Output(&l)
 		})
 		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apart are results of steps that the log keeps apart.
+type apart struct {
+	log   Log
+	most  int // bytes
+	left  int
+	seen  map[string]bool
+	tasks []task.ID
+	steps []task.Step
+}
+
+func (a *apart) see(r *events.Record) {
+	for _, s := range task.StepsApart(r.Fact.Event) {
+		if !a.seen[s.Digest] {
+			a.seen[s.Digest] = true
+			a.tasks, a.steps = append(a.tasks, r.Fact.Task), append(a.steps, s)
+		}
+	}
+}
+
+// write writes those that are stored, as long as there is room.
+func (a *apart) write(ctx context.Context, to *incident.Writer) error {
+	for i, s := range a.steps {
+		if s.Size > a.most {
+			a.left++
+			continue
+		}
+		body, err := a.log.StepResult(ctx, a.tasks[i], s.Digest, s.Size)
+		if err != nil {
+			if a.left++; ctx.Err() != nil {
+				return err
+			}
+			continue
+		}
+		a.most -= s.Size
+		if err := to.Result(incident.Result{Task: string(a.tasks[i]), Digest: s.Digest, Body: body}); err != nil {
 			return err
 		}
 	}

@@ -61,6 +61,8 @@ type Target struct {
 
 	// Template makes the text of a [Message], in the language of text/template. Default: the text of all targets.
 	Template string `json:"template,omitempty"`
+	// Buttons gives whoever reads its messages links that approve, reject or retry.
+	Buttons bool `json:"buttons,omitempty"`
 	// Window names a calendar: outside its hours notices wait. Default: none do.
 	Window string `json:"window,omitempty"`
 	// Collect is how long a notice waits for more of its kind: 0 to Every. Default 10s.
@@ -211,6 +213,8 @@ func (t *Target) validate() (err error) {
 		return errors.New("want one of webhook, mail, service, command and subject")
 	case t.Webhook == nil && (t.Secret != nil || t.Slack):
 		return errors.New("secret and slack belong to a webhook")
+	case t.Buttons && len(t.Command) > 0:
+		return errors.New("a command has no buttons: what it is told stays in the log")
 	case t.Queue != "" && len(t.Command) == 0:
 		return errors.New("queue belongs to a command")
 	case strings.ContainsAny(t.Subject, " \t*>") || t.Subject != "" && strings.HasPrefix(t.Subject, "mr."):

@@ -38,11 +38,16 @@ type Message struct {
 	What string `json:"what,omitempty"`
 	// Link leads to it on the pages; "" if those are not served.
 	Link string `json:"link,omitempty"`
+	// Actions are links that do something about it; none unless the target has buttons.
+	Actions []Action `json:"actions,omitempty"`
 	// Text is all of it, as the target's template has it.
 	Text string `json:"text"`
 
 	signed  time.Time // when a webhook is signed
 	printed task.ID   // whose lines are shown, if not the task's
+	of      *task.Task
+	to      string // the name of the target
+	secret  string // of the links
 }
 
 // Bounds of a message.
@@ -58,6 +63,7 @@ const usualText = `{{.Title}}
 {{with .What}}{{.}}
 {{end}}{{range .Lines}}  {{.}}
 {{end}}{{with .Link}}{{.}}
+{{end}}{{range .Actions}}{{.}}
 {{end}}`
 
 // title says in a line what a message is about.

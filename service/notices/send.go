@@ -39,6 +39,8 @@ type Sender struct {
 	Publish func(ctx context.Context, subject string, data []byte) error
 	// Submit makes the task of a command; that there is one already is no error.
 	Submit func(ctx context.Context, s birth.Submission) error
+	// Remember has the log know steps of the notice's task, of which it has first, before Send goes on.
+	Remember func(ctx context.Context, first int, steps []task.Step) error
 	// Link is the address of the pages; "" if they are not served.
 	Link string
 }
@@ -66,8 +68,11 @@ func (s *Sender) Send(ctx context.Context, t task.Task) error {
 	if err != nil || m == nil {
 		return err
 	}
+	if err := s.allow(ctx, &t, to, m); err != nil {
+		return err
+	}
 	to.fill(m)
-	return s.deliver(ctx, to, m)
+	return m.hide(s.deliver(ctx, to, m))
 }
 
 func (s *Sender) deliver(ctx context.Context, to *Target, m *Message) error {
@@ -152,9 +157,10 @@ func (t *Target) post(ctx context.Context, m *Message) error {
 		return conceal(err, address)
 	}
 	defer func() { _ = answer.Body.Close() }()
-	said, _ := io.ReadAll(io.LimitReader(answer.Body, answerBytes))
+	said, _ := io.ReadAll(io.LimitReader(answer.Body, 2*answerBytes)) // a secret at the end is cut off below
 	if answer.StatusCode/100 != 2 {
-		return conceal(fmt.Errorf("the webhook answers %s: %q", answer.Status, said), address)
+		err := m.hide(fmt.Errorf("the webhook answers %s: %q", answer.Status, said))
+		return conceal(errors.New(clip(err.Error(), answerBytes)), address)
 	}
 	return nil
 }
@@ -237,7 +243,7 @@ func (s *Sender) compose(ctx context.Context, id task.ID, n *Notice, first bool)
 				return err
 			}
 		}
-		m = &Message{ID: id, Kind: n.Kind, Job: n.About, What: n.What, Task: n.Task, Reason: n.Reason, signed: sight.Now}
+		m = &Message{ID: id, Kind: n.Kind, Job: n.About, What: n.What, Task: n.Task, Reason: n.Reason, signed: sight.Now, to: n.To}
 		if n.Kind == Failure {
 			if err := s.count(ctx, sight, n, m); err != nil || m.Count == 0 {
 				m = nil
@@ -253,6 +259,9 @@ func (s *Sender) compose(ctx context.Context, id task.ID, n *Notice, first bool)
 			if m.Link = link + "/"; m.Task != "" {
 				m.Link = link + "/tasks/" + string(m.Task)
 			}
+		}
+		if n.Others {
+			m.of = nil
 		}
 		m.Title = m.title(n)
 		return nil
@@ -289,6 +298,7 @@ func (s *Sender) describe(ctx context.Context, sight *answers.Sight, m *Message)
 		return err
 	}
 	t := is.Task
+	m.of = t
 	m.Node, m.Attempts, m.Cause, m.At = t.Node, t.Attempt, clip(t.Message, 2*lineBytes), t.Since
 	if t.Exit != nil {
 		m.Exit = t.Exit

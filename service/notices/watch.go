@@ -279,7 +279,7 @@ func (w *Watch) matters(ctx context.Context, s *answers.Sight) (all []Happening,
 		case Breaker:
 			h.Job = m.ID
 		case Missed:
-			h.Job, h.Schedule = m.ID, m.ID
+			h.Job, h.Schedule = cmp.Or(m.Of, m.ID), m.ID
 		case Queue:
 			if h.Queue = m.ID; h.Queue == job.NoticeQueue {
 				continue

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -14,10 +15,13 @@ import (
 	"time"
 	"unicode"
 
+	"millrace/events"
 	"millrace/events/jet/rights"
 	"millrace/projections/view"
 	"millrace/service/answers"
+	"millrace/service/client"
 	"millrace/service/httpapi"
+	"millrace/service/notices"
 	"millrace/task"
 )
 
@@ -32,7 +36,7 @@ func (l *look) act(http.ResponseWriter) error {
 	switch access := verb.Access(); {
 	case access == "" || access == rights.Reading:
 		return answers.ErrNothing
-	case !l.caller.Role.May(verb):
+	case !l.caller.Role.May(verb) && !l.caller.Role.May(verb.Own()):
 		return answers.ErrRole
 	}
 	back, thing := l.r.Form.Get("back"), ""
@@ -115,6 +119,111 @@ func seeOther(w http.ResponseWriter, r *http.Request, to string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
+// linkVerbs are what links in notices do, by the word in their address, and linkDid what others may have done
+// meanwhile, by the fact that says so.
+var (
+	linkVerbs = map[string]rights.Verb{"approve": rights.TaskSignal, "reject": rights.TaskReject, "retry": rights.TaskRetry}
+	linkDid   = map[events.Type]string{events.TaskUnheld: "approved", events.TaskReopened: "retried", events.TaskCancelled: "cancelled", events.TaskAbnormal: "ended"}
+)
+
+// linked is the page of a link in a notice.
+type linked struct {
+	notices.Permit
+	Of     *task.Task
+	Button button
+	// Over tells that it is too old. Did is what has been done already, of which Fact tells; nil if nothing was.
+	Over bool
+	Did  string
+	Fact *events.Record
+}
+
+// linkPage is the template of the page of a link in a notice.
+var linkPage = page{name: "act"}
+
+// link answers whoever shows a link of a notice, which needs no login: GET says what it does, and POST does it.
+func (s *Site) link(w http.ResponseWriter, r *http.Request) {
+	who, _ := r.Context().Value(callerKey{}).(func() (httpapi.Caller, error)) // set by Serve
+	l := s.newLook(r, httpapi.Caller{}, &linkPage, url.Values{})
+	_, err := who() // a stranger, mostly, who may not try links without end
+	if often, ok := errors.AsType[*answers.TooOften](err); ok {
+		s.refuse(w, r, l.caller, often)
+		return
+	}
+	is, err := l.linked()
+	if err == nil && r.Method == http.MethodPost {
+		if !is.Over && is.Did == "" {
+			err = l.press(is)
+		}
+		if err == nil {
+			seeOther(w, r, r.URL.EscapedPath())
+			return
+		}
+	}
+	var body []byte
+	if err == nil {
+		l.Data, l.Title = is, is.Button.Label
+		body, err = s.shapes()["act"].whole(l)
+	}
+	if err != nil {
+		s.refuse(w, r, l.caller, err)
+		return
+	}
+	s.server.Send(w, r, "text/html; charset=utf-8", body)
+}
+
+// linked finds out what a link does, or who was faster.
+func (l *look) linked() (is *linked, err error) {
+	verb := offeredBy(linkVerbs[l.r.PathValue("do")])
+	notice, secret, err := notices.LinkOf(l.r.PathValue("key"))
+	if verb == nil || err != nil {
+		return nil, answers.ErrNothing
+	}
+	err = l.site.server.Desk.See(l.r.Context(), "notice", "", func(ctx context.Context, sight *answers.Sight) error {
+		told, err := view.GetTask(ctx, sight.View, notice)
+		if errors.Is(err, task.ErrUnknown) {
+			return answers.ErrNothing
+		} else if err != nil {
+			return err
+		}
+		p, err := notices.Opens(&told, l.r.PathValue("do"), secret, sight.Now)
+		if errors.Is(err, notices.ErrNoLink) {
+			return answers.ErrNothing
+		}
+		is, l.Sight = &linked{Permit: *p, Over: err != nil}, &answers.Sight{Now: sight.Now}
+		records, err := view.All(ctx, sight.View, view.Task(p.Task))
+		if err != nil {
+			return err
+		}
+		t := events.FoldTask(p.Task, records)
+		is.Of, is.Button = &t, l.button(verb, string(p.Task), &t)
+		for i := range records {
+			if now := events.FoldTask(p.Task, records[:i+1]); records[i].Seq > p.Seq && !p.Holds(&now) {
+				is.Fact, is.Did = &records[i], cmp.Or(linkDid[records[i].Fact.Type], "changed")
+				break
+			}
+		}
+		return nil
+	})
+	return is, err
+}
+
+// press does what a link does, under the name of who was told. If somebody was faster, the page says so.
+func (l *look) press(is *linked) error {
+	if err := l.r.ParseForm(); err != nil {
+		return client.Wrongf("the form cannot be read")
+	}
+	l.r.PostForm.Set("id", string(is.Task))
+	request, err := httpapi.Form(is.Button.Verb, l.r.PostForm)
+	if err != nil {
+		return err
+	}
+	err = l.site.server.Desk.Act(l.r.Context(), is.By, is.Button.Verb, request, is.Holds)
+	if errors.Is(err, task.ErrMovedOn) {
+		return nil
+	}
+	return err
+}
+
 // button has a verb done to a thing, by a form.
 type button struct {
 	*answers.Endpoint
@@ -185,11 +294,17 @@ func (l *look) button(e *answers.Endpoint, id string, thing any) button {
 func (l *look) buttons(noun, id string, thing any) (all []button) {
 	for i := range offered() {
 		e := &offered()[i]
-		if e.Of != "" && slices.Contains(e.Button.On, noun) && l.Acts(string(e.Verb)) && (e.Button.Has == nil || e.Button.Has(thing)) {
+		if e.Of != "" && slices.Contains(e.Button.On, noun) && (l.Acts(string(e.Verb)) || l.asked(e.Verb, thing)) && (e.Button.Has == nil || e.Button.Has(thing)) {
 			all = append(all, l.button(e, id, thing))
 		}
 	}
 	return all
+}
+
+// asked tells whether a task asks the caller by name for an answer by a verb.
+func (l *look) asked(verb rights.Verb, thing any) bool {
+	t, ok := thing.(*task.Task)
+	return ok && !l.Past && verb.Own().Access() == rights.Answering && l.caller.Role.May(verb.Own()) && t.Signal().Names(l.caller.Name)
 }
 
 // said is a part of a sentence of Millrace: words, a command line, or what a button does instead of it.

@@ -1,17 +1,28 @@
 package pages
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"millrace/events"
 	"millrace/events/jet/rights"
+	"millrace/events/submit"
 	"millrace/internal/testkit"
+	"millrace/service/answers"
 	"millrace/service/httpapi"
+	"millrace/service/notices"
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/job"
+	"millrace/task/param"
+	"millrace/task/value"
 )
 
 // Buttons are verbs, under the rights of the user who presses them.
@@ -156,5 +167,200 @@ func TestUndo(t *testing.T) {
 	p.as(rights.Viewer)
 	if page, _ = p.get(200, to); strings.Contains(page, `id="did"`) {
 		t.Error("a viewer may take it back")
+	}
+}
+
+// told makes a notice about a task, as servers send it, and returns where its links begin.
+func (p *place) told(t task.Task, at time.Time, do ...string) string {
+	p.Helper()
+	secret := strings.Repeat("S", 26)
+	s, err := notices.Submission(task.DerivedID(t.ID, strings.Join(do, " ")+at.String()), p.client.Now(), &notices.Notice{To: "oncall", Kind: notices.Waiting, Task: t.ID})
+	if err != nil {
+		p.Fatal(err)
+	}
+	r, err := (&submit.Maker{Store: p.client.DeskStore(), Rec: &events.Recorder{Log: p.store, Actor: events.PartServer, Hints: p.store, Now: p.client.Now, NewID: events.NewID}}).Submit(p.Context(), s)
+	if err != nil {
+		p.Fatal(err)
+	}
+	permit, err := json.Marshal(notices.Permit{Task: t.ID, Seq: t.Seq, Life: t.Life, Epoch: t.Epoch, Do: do, Hash: value.Digest([]byte(secret))})
+	if err != nil {
+		p.Fatal(err)
+	}
+	epoch := p.attempt(r.ID, 0, task.AttemptStarted{Attempt: 1, Node: "w1"})
+	p.attempt(r.ID, epoch, task.AttemptStepped{Attempt: 1, Epoch: epoch, Steps: []task.Step{{Name: "links", Kind: task.StepDo, Result: permit, At: at}}})
+	p.seen()
+	return "/act/" + do[0] + "/" + string(r.ID) + "-" + secret
+}
+
+// attempt records an event of a task behind its last one, and returns its sequence.
+func (p *place) attempt(id task.ID, last uint64, e task.Event) uint64 {
+	p.Helper()
+	now := p.client.Now()
+	seq, err := p.store.Append(p.Context(), &events.Fact{ID: events.NewID(now), At: now, Type: events.TypeOf(e), Task: id, Event: e}, last)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return seq
+}
+
+// fails has a task fail.
+func (p *place) fails(id task.ID, head uint64) task.Task {
+	p.Helper()
+	epoch := p.attempt(id, head, task.AttemptStarted{Attempt: 1, Node: "w1"})
+	p.attempt(id, epoch, task.AttemptFailed{Attempt: 1, Epoch: epoch, Reason: "exit", Message: "exit code 7"})
+	p.seen()
+	t, err := p.client.Task(p.Context(), id)
+	if err != nil || t.State != task.Error {
+		p.Fatalf("the task is %s, %v", t.State, err)
+	}
+	return t
+}
+
+// Links of notices do one thing to one task, once, for whoever has them, and nothing for whoever does not, or only
+// looks.
+func TestLinksOfNotices(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	now := p.client.Now()
+	form := []param.Param{{Name: "when"}}
+	waits := func() task.Task {
+		id := p.submit(birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"date"}}, Signal: &job.Signal{Form: form}}})
+		is, err := p.client.Task(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	last := func() uint64 {
+		seq, err := p.store.Last(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seq
+	}
+	p.as("")
+	one := waits()
+	link := p.told(one, now, "approve", "reject")
+	for name, bad := range map[string]string{
+		"another secret": link[:len(link)-1] + "T", "no secret": link[:len(link)-27], "a longer one": link + "S",
+		"another act": strings.Replace(link, "approve", "retry", 1), "no act": strings.Replace(link, "approve", "purge", 1),
+		"another notice": strings.Replace(link, "MADEBY", "MADEBX", 1), "the task": "/act/approve/" + string(one.ID) + "-" + strings.Repeat("S", 26),
+		"words": "/act/approve/x",
+	} {
+		before := last()
+		if page, _ := p.get(404, bad); strings.Contains(page, one.ID.Short()) {
+			t.Errorf("%s: it says %s", name, page)
+		}
+		if p.press(404, bad); last() != before {
+			t.Errorf("%s: it does something", name)
+		}
+	}
+	before := last()
+	for range 3 { // as those do who look at mail before its reader
+		page, _ := p.get(200, link)
+		p.says(page, "Approve: date", `name="texts[when]"`, "notice:oncall", `method="post"`)
+		w := httptest.NewRecorder()
+		if p.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodHead, link, nil)); w.Code != 200 {
+			t.Errorf("HEAD is answered with %d", w.Code)
+		}
+	}
+	if p.press(400, link); last() != before {
+		t.Error("looking at it, or an answer that is missing, has done something")
+	}
+	_, h := p.press(303, link, "texts[when]", "now", "reason", "fine", "id", "01K9XA7F3BQZ8M4T2VJ6C0DPRN")
+	if to := h.Get("Location"); to != "../.."+link {
+		t.Errorf("it leads to %s", to)
+	}
+	got, err := p.client.Task(t.Context(), one.ID)
+	if err != nil || got.State != task.Pending || !strings.Contains(string(got.Inputs), `{"by":"notice:oncall","data":{"when":"now"}}`) {
+		t.Errorf("the task is %s with %s, %v", got.State, got.Inputs, err)
+	}
+	before = last()
+	for _, path := range []string{link, strings.Replace(link, "approve", "reject", 1)} {
+		p.press(303, path, "texts[when]", "later")
+		if page, _ := p.get(200, path); !strings.Contains(page, "<b>It was approved</b>") || !strings.Contains(page, "notice:oncall") || strings.Contains(page, `action="./`) {
+			t.Errorf("a second click is told %s", page)
+		}
+	}
+	if last() != before {
+		t.Error("a second click has done something")
+	}
+	two := waits()
+	p.press(303, strings.Replace(p.told(two, now, "approve", "reject"), "approve", "reject", 1), "reason", "no")
+	if got, err := p.client.Task(t.Context(), two.ID); err != nil || got.Reason != value.Rejected || !strings.Contains(got.Message, "notice:oncall: no") {
+		t.Errorf("who rejects it is %+v, %v", got.Message, err)
+	}
+	late := p.told(waits(), now.Add(-8*24*time.Hour), "approve")
+	before = last()
+	p.press(303, late, "texts[when]", "now")
+	if page, _ := p.get(200, late); !strings.Contains(page, "This link has ended") || last() != before {
+		t.Errorf("one that is too old says %s", page)
+	}
+}
+
+// A link that retries does so in one life of its task, however many press it at once, at whichever server.
+func TestLinksRetryOnce(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for _, unique := range []*job.Unique{nil, {Key: "k"}} {
+		of := command("false")
+		of.Unique = unique
+		first := p.fails(p.submit(of), 0)
+		link := p.told(first, p.client.Now(), "retry")
+		other := New(p.server) // as another server has it
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, link, nil)
+				w := httptest.NewRecorder()
+				if i%2 == 0 {
+					p.ServeHTTP(w, r)
+				} else {
+					other.Serve(w, r, func() (httpapi.Caller, error) { return httpapi.Caller{}, answers.ErrWho })
+				}
+				if w.Code != 303 {
+					t.Errorf("it is answered with %d: %s", w.Code, w.Body)
+				}
+			})
+		}
+		all.Wait()
+		got, err := p.client.Task(t.Context(), first.ID)
+		if err != nil || got.State != task.Pending || got.Life == 0 {
+			t.Fatalf("the task is %s in life %d, %v", got.State, got.Life, err)
+		}
+		again := p.fails(first.ID, got.Head)
+		p.press(303, link)
+		if page, _ := p.get(200, link); !strings.Contains(page, "<b>It was retried</b>") {
+			t.Errorf("after the next failure it says %s", page)
+		}
+		if got, err := p.client.Task(t.Context(), first.ID); err != nil || got.Seq != again.Seq {
+			t.Errorf("an old link has done something: %s, %v", got.State, err)
+		}
+		p.press(303, p.told(again, p.client.Now(), "retry"))
+		if got, err := p.client.Task(t.Context(), first.ID); err != nil || got.Life <= again.Life {
+			t.Errorf("the link of the next life does nothing: %s, %v", got.State, err)
+		}
+	}
+}
+
+// Whoever is asked for an approval by name has its buttons in any role, and whoever is not has none.
+func TestAskedByName(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for _, role := range []rights.Role{rights.Viewer, rights.Submitter} {
+		for who, may := range map[string]bool{"ada": true, "a*": true, "bob": false, "operator": false} {
+			p.as(rights.Operator)
+			id := p.submit(birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"date"}}, Signal: &job.Signal{Who: []string{who}}}})
+			p.as(role)
+			page, _ := p.get(200, "/tasks/"+string(id))
+			if strings.Contains(page, "do/task.signal") != may || strings.Contains(page, "do/task.reject") != may || strings.Contains(page, "do/task.cancel") {
+				t.Errorf("a %s has other buttons than it may press of an approval by %s", role, who)
+			}
+			p.press(map[bool]int{true: 303, false: 403}[may], "/do/task.signal", "id", string(id), "back", "/tasks/"+string(id))
+			p.press(403, "/do/task.cancel", "id", string(id))
+			if got, err := p.client.Task(t.Context(), id); err != nil || (got.State == task.Pending) != may || may && !strings.Contains(string(got.Inputs), `"by":"ada"`) {
+				t.Errorf("asked for is %s, and a %s leaves it %s with %s: %v", who, role, got.State, got.Inputs, err)
+			}
+		}
 	}
 }

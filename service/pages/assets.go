@@ -13,11 +13,12 @@ import (
 	"strings"
 	"sync"
 
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
 //go:embed own foreign
-var files embed.FS
+var loaded embed.FS
 
 // asset is a file that pages load. It never changes under its path, which contains its digest.
 type asset struct {
@@ -33,15 +34,16 @@ type Assets map[string]*asset
 // All reads the assets.
 var All = sync.OnceValue(func() Assets {
 	all := Assets{}
-	for _, dir := range []string{"own", "foreign"} {
-		for _, e := range value.Must(fs.ReadDir(files, dir)) { // all are parts of the program
-			kind := mime.TypeByExtension(path.Ext(e.Name()))
-			body := value.Must(files.ReadFile(dir + "/" + e.Name()))
-			if kind == "" || strings.HasSuffix(e.Name(), ".txt") {
-				continue // no page loads it
-			}
+	add := func(name string, body []byte) {
+		if kind := mime.TypeByExtension(path.Ext(name)); kind != "" && !strings.HasSuffix(name, ".txt") { // no page loads others
 			sum := sha256.Sum256(body)
-			all[e.Name()] = &asset{hex.EncodeToString(sum[:8]), kind, body, sync.OnceValue(func() []byte { return zip(body) })}
+			all[name] = &asset{hex.EncodeToString(sum[:8]), kind, body, sync.OnceValue(func() []byte { return zip(body) })}
+		}
+	}
+	add("job.schema.json", job.Schema())
+	for _, dir := range []string{"own", "foreign"} {
+		for _, e := range value.Must(fs.ReadDir(loaded, dir)) { // all are parts of the program
+			add(e.Name(), value.Must(loaded.ReadFile(dir+"/"+e.Name())))
 		}
 	}
 	return all

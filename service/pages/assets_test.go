@@ -12,7 +12,7 @@ import (
 // The manifest lists every foreign file, and there is no other.
 func TestForeign(t *testing.T) {
 	t.Parallel()
-	text, err := files.ReadFile("foreign/manifest.txt")
+	text, err := loaded.ReadFile("foreign/manifest.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestForeign(t *testing.T) {
 			t.Fatalf("%q has not six fields", lines.Text())
 		}
 		listed[fields[0]] = true
-		body, err := files.ReadFile("foreign/" + fields[0])
+		body, err := loaded.ReadFile("foreign/" + fields[0])
 		if err != nil {
 			t.Error(err)
 			continue
@@ -35,7 +35,7 @@ func TestForeign(t *testing.T) {
 			t.Errorf("%s has the digest %x, want %s", fields[0], sum, fields[5])
 		}
 	}
-	entries, err := files.ReadDir("foreign")
+	entries, err := loaded.ReadDir("foreign")
 	if err != nil {
 		t.Fatal(err)
 	}

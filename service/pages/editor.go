@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -107,8 +108,70 @@ func draftOfSchedule(is schedule.Definition) draft {
 	return d
 }
 
+// beginnings are the files that a new job can begin with: templates/begin-NAME.yaml.
+var beginnings = []struct{ Name, Title string }{
+	{"nightly", "a command at night"}, {"crawler", "a crawler with limits"}, {"release", "steps with an approval"},
+	{"handler", "a handler in Go"}, {"webhook", "a webhook"},
+}
+
+// usual are the fields of the form that writes the file of a common job.
+var usual = []Field{
+	{Name: "name", Label: "Name", Kind: Text, About: "letters, digits, _ and -", Required: true},
+	{Name: "run", Label: "Command", Kind: Lines, About: "what a shell would run", Required: true},
+	{Name: "when", Label: "When", Kind: Text, About: "a cron expression such as 30 2 * * *, an interval such as 15m, or a time; empty: when it is run by hand"},
+	{Name: "timezone", Label: "Time zone", Kind: Text, About: "such as Europe/Vienna; empty: UTC"},
+	{Name: "queue", Label: "Queue", Kind: Text, About: "of the nodes that may run it; empty: default"},
+	{Name: "labels", Label: "Labels of the node", Kind: Text, About: "such as gpu or zone=eu; empty: any node of the queue"},
+	{Name: "retries", Label: "Retries", Kind: Whole, Min: "0", About: "how often it is tried again after a failure; empty: never"},
+	{Name: "tell", Label: "Who is told", Kind: Text, About: "of failures and of recovery: targets of the servers' notices, with commas between them"},
+}
+
+// usualFile returns the file of a common job. Parse says what is wrong with what was typed.
+func usualFile(typed func(field string) string) string {
+	is := func(field string) string { return strings.TrimSpace(strings.ReplaceAll(typed(field), "\r\n", "\n")) }
+	var file struct {
+		Name     string              `json:"name"`
+		Run      string              `json:"run"`
+		Schedule map[string]string   `json:"schedule,omitempty"`
+		Queue    string              `json:"queue,omitempty"`
+		Place    map[string]string   `json:"place,omitempty"`
+		Retry    map[string]any      `json:"retry,omitempty"`
+		Notify   map[string][]string `json:"notify,omitempty"`
+	}
+	file.Name, file.Run, file.Queue = is("name"), is("run"), is("queue")
+	if when := is("when"); when != "" {
+		kind := "cron"
+		if _, err := value.ParseDuration(when); err == nil {
+			kind = "every"
+		} else if _, ok := value.ParseWall(when); ok {
+			kind = "at"
+		}
+		file.Schedule = map[string]string{kind: when}
+		if zone := is("timezone"); zone != "" {
+			file.Schedule["timezone"] = zone
+		}
+	}
+	if labels := is("labels"); labels != "" {
+		file.Place = map[string]string{"labels": labels}
+	}
+	if retries := is("retries"); retries != "" {
+		file.Retry = map[string]any{"max": retries}
+		if n, err := strconv.Atoi(retries); err == nil {
+			file.Retry["max"] = n
+		}
+	}
+	if to := strings.FieldsFunc(is("tell"), func(r rune) bool { return r == ',' || r == ' ' }); len(to) > 0 {
+		file.Notify = map[string][]string{"to": to}
+	}
+	return jobfile.Draft(file)
+}
+
 type editorData struct {
 	*editor
+	// Beginnings are files that a new job can begin with, and Usual the form that writes one; none of
+	// what has a name already.
+	Beginnings []struct{ Name, Title string }
+	Usual      []Field
 	// Name is that of the edited one, "" for a new one; Is is the name in the text.
 	Name, Is, Text string
 	// Seen is the revision that the text was made from, 0 for none.
@@ -147,9 +210,25 @@ func showEditor(ctx context.Context, l *look) (any, error) {
 		l.Title = "Edit " + e.Kind + " " + d.Name
 	}
 	d.Seen = l.typed.Get("seen")
+	if e == &jobEditor && d.Name == "" {
+		d.Beginnings, d.Usual = beginnings, slices.Clone(usual)
+		for i := range d.Usual {
+			d.Usual[i].Value = l.typed.Get(d.Usual[i].Name)
+		}
+		if l.typed.Has("run") { // the form was sent
+			d.Text, d.Seen, d.Checked = usualFile(l.typed.Get), "0", true
+		}
+	}
 	if !d.Checked {
 		d.Text, d.Seen = e.Blank, "0"
-		if d.Name != "" {
+		switch begin := l.Asked("begin"); {
+		case begin != "":
+			text, err := templates.ReadFile("templates/begin-" + begin + ".yaml")
+			if err != nil || d.Beginnings == nil {
+				return nil, client.Wrongf("begin is %.40q, and no job begins with it", begin)
+			}
+			d.Text = string(text)
+		case d.Name != "":
 			_, text, revision, err := e.stored(ctx, l, d.Name)
 			if err != nil {
 				return nil, err

@@ -2,12 +2,14 @@ package pages
 
 import (
 	"fmt"
+	"html/template"
 	"slices"
 	"strings"
 	"testing"
 
 	"millrace/events/jet/rights"
 	"millrace/task/job"
+	"millrace/task/jobfile"
 	"millrace/task/queue"
 	"millrace/task/schedule"
 )
@@ -269,4 +271,76 @@ func TestCalendarEditor(t *testing.T) {
 	}
 	p.as(rights.Submitter)
 	p.press(403, of, "text", good)
+}
+
+// A new job can begin with a file, which can be stored as it is; a form writes another one.
+func TestBeginnings(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	page, _ := p.get(200, "/edit/job")
+	for _, b := range beginnings {
+		if !strings.Contains(page, "./job?begin="+b.Name+`">`+b.Title) {
+			t.Errorf("the editor does not offer %s: %s", b.Title, page)
+		}
+		text, err := templates.ReadFile("templates/begin-" + b.Name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := "/edit/job?begin=" + b.Name
+		page, _ := p.get(200, of)
+		p.says(page, strings.Split(template.HTMLEscapeString(string(text)), "\n")...)
+		page, _ = p.press(200, of, "text", string(text), "seen", "0")
+		p.says(page, "A new job")
+		_, h := p.press(303, "/do/job.apply", storing(t, page)...)
+		p.get(200, strings.TrimPrefix(h.Get("Location"), ".."))
+	}
+	p.get(400, "/edit/job?begin=none")
+	p.get(400, "/edit/job?begin=../editor")
+	p.get(400, "/edit/schedule?begin=nightly")
+	page, _ = p.get(200, "/edit/job?name=backup&begin=")
+	if strings.Contains(page, `id="usual"`) {
+		t.Error("the form would take the place of a job that exists")
+	}
+	page, _ = p.press(200, "/edit/job", "name", "pulse", "run", "date", "when", "never")
+	p.says(page, "name: pulse\nrun: date\nschedule:\n  cron: never\n", "line 4:</b>", `value="never"`)
+	page, _ = p.press(200, "/edit/job", "name", "pulse", "run", "date", "when", "15m")
+	p.says(page, "A new job, pulse", "When it makes tasks")
+	_, h := p.press(303, "/do/job.apply", storing(t, page)...)
+	if at := h.Get("Location"); at != "../jobs/pulse" {
+		t.Errorf("it is stored as %s", at)
+	}
+	for _, text := range hostile {
+		page, _ := p.press(200, "/edit/job", "name", text, "run", text, "when", text, "labels", text, "retries", text, "tell", text)
+		p.harmless("the form", page)
+	}
+}
+
+// The form's file says what was typed, and a file that lacks nothing is a job.
+func TestUsualFile(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		typed map[string]string
+		want  string
+		wrong string // part of the problem; "" for none
+	}{
+		{nil, "name: \"\"\nrun: \"\"\n", "name"},
+		{map[string]string{"name": "a", "run": "date"}, "name: a\nrun: date\n", ""},
+		{map[string]string{"name": " a ", "run": "cd /srv\r\n./go --all\r\n", "queue": "mail"}, "name: a\nrun: |-\n  cd /srv\n  ./go --all\nqueue: mail\n", ""},
+		{map[string]string{"name": "a", "run": "echo 'x: y' # z", "when": "30 2 * * *", "timezone": "Europe/Vienna"}, "name: a\nrun: \"echo 'x: y' # z\"\nschedule:\n  cron: \"30 2 * * *\"\n  timezone: Europe/Vienna\n", ""},
+		{map[string]string{"name": "a", "run": "date", "when": "1h30m"}, "name: a\nrun: date\nschedule:\n  every: 1h30m\n", ""},
+		{map[string]string{"name": "a", "run": "date", "when": "2030-01-01 12:00"}, "name: a\nrun: date\nschedule:\n  at: \"2030-01-01 12:00\"\n", ""},
+		{map[string]string{"name": "a", "run": "date", "timezone": "Europe/Vienna"}, "name: a\nrun: date\n", ""},
+		{map[string]string{"name": "a", "run": "date", "labels": "zone=eu", "retries": "3", "tell": "oncall, ann"}, "name: a\nrun: date\nplace:\n  labels: zone=eu\nretry:\n  max: 3\nnotify:\n  to:\n    - oncall\n    - ann\n", ""},
+		{map[string]string{"name": "a", "run": "date", "retries": "many"}, "name: a\nrun: date\nretry:\n  max: many\n", "retry.max"},
+		{map[string]string{"name": "a b", "run": "date"}, "name: a b\nrun: date\n", "name"},
+	} {
+		text := usualFile(func(field string) string { return c.typed[field] })
+		if text != c.want {
+			t.Errorf("of %v it is %q, want %q", c.typed, text, c.want)
+		}
+		_, err := jobfile.ParseOne("", []byte(text))
+		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%q: %v, want %q", text, err, c.wrong)
+		}
+	}
 }

@@ -300,6 +300,8 @@ func aboutOf(r *events.Record) (thing string, link []string) {
 		return "schedule " + f.Def.Name(), []string{"schedules", f.Def.Name()}
 	case f.Def.Kind() == task.DefCalendar:
 		return "calendar " + f.Def.Name(), []string{"calendars", f.Def.Name()}
+	case f.Def.Kind() == task.DefBundle:
+		return "files " + f.Def.Name(), []string{"files", f.Def.Name()}
 	case f.Def != "":
 		return f.Def.Kind() + " " + f.Def.Name(), nil
 	case f.Job != "":

@@ -164,7 +164,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 // in the past.
 func (l *look) exportFile(w http.ResponseWriter) error {
 	desk, ctx := l.site.server.Desk, l.r.Context()
-	wish := inspect.Wish{Logs: l.Asked("logs") != "", Raw: l.Asked("raw") != "", Settings: l.site.Settings, Now: desk.Now()}
+	wish := inspect.Wish{Logs: l.Asked("logs") != "", Raw: l.Asked("raw") != "", Results: inspect.MaxUpload / 4, Settings: l.site.Settings, Now: desk.Now()}
 	if wish.Logs && !l.caller.Role.May(rights.TaskOutput) || wish.Raw && !bares(l.caller) {
 		return answers.ErrRole
 	}

@@ -12,6 +12,7 @@ import (
 	"millrace/events/jet/rights"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
+	"millrace/internal/files"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
@@ -242,8 +243,9 @@ func smalls(tasks []task.Task) (all []small) {
 
 type jobData struct {
 	definitions.StoredJob
-	// Text is its file.
+	// Text is its file, and Bundle the name of the files that its tasks get; "" for none.
 	Text      string
+	Bundle    string
 	Schedules []string
 	Breaker   *limit.Circuit
 	Buttons   []button
@@ -278,6 +280,10 @@ func showJob(ctx context.Context, l *look) (any, error) {
 	}
 	l.Title = "Job " + name
 	d.Text = fileOf(&d.Job)
+	if d.Files != nil {
+		of, _ := files.ParseRef(d.Files.Bundle) // a digest has no page
+		d.Bundle = of.Name
+	}
 	if is, err := l.Get(ctx, view.Breaker(name)); err == nil && is.Breaker != nil && !is.Breaker.Closed() {
 		d.Breaker, d.Buttons = is.Breaker, l.buttons("breakers", name, nil)
 	}

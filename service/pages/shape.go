@@ -31,7 +31,7 @@ type shape struct {
 func shapes(all []page) map[string]*shape {
 	made := map[string]*shape{}
 	common := template.Must(template.New("layout.html").Funcs(functions).ParseFS(templates, "templates/layout.html", "templates/common.html"))
-	for _, p := range append(slices.Clone(all), page{name: "error"}) {
+	for _, p := range append(slices.Clone(all), linkPage, page{name: "error"}) {
 		set := template.Must(template.Must(common.Clone()).ParseFS(templates, "templates/"+p.name+".html"))
 		is := &shape{set: set}
 		for _, t := range set.Templates() {

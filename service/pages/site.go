@@ -93,7 +93,7 @@ type page struct {
 
 // pages are all pages, in the order of the navigation.
 var pages = []page{
-	overviewPage, tasksPage, bulkPage, taskPage, comparePage, runPage, graphPage, jobsPage, jobPage, editorPage, schedulesPage, schedulePage, calendarsPage, calendarPage, nodesPage, nodePage, queuesPage,
+	overviewPage, tasksPage, bulkPage, taskPage, comparePage, runPage, graphPage, jobsPage, jobPage, editorPage, schedulesPage, schedulePage, calendarsPage, calendarPage, bundlesPage, bundlePage, nodesPage, nodePage, queuesPage,
 	deadPage, eventsPage, eventPage, diffPage, verifyPage, auditPage, incidentsPage, stepsPage,
 }
 
@@ -117,6 +117,9 @@ func New(server *httpapi.Server) *Site {
 	}
 	output := &page{name: "task", verb: rights.TaskOutput}
 	s.handle("POST /do/{verb}", &page{}, (*look).act)
+	for _, method := range []string{"GET ", "POST "} {
+		s.mux.HandleFunc(method+"/act/{do}/{key}", s.link)
+	}
 	s.handle("GET /tasks/export", &tasksPage, (*look).export)
 	s.handle("GET /tasks/complete", &tasksPage, (*look).complete)
 	s.handle("GET /incidents/export", &incidentsPage, (*look).exportFile)

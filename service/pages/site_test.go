@@ -28,7 +28,7 @@ func paths(id task.ID) []string {
 	of := "/tasks/" + string(id)
 	return []string{"/", "/tasks", "/tasks?q=state%3Apending", "/tasks?q=nothing+has+this", "/tasks?q=sate%3Aerror", "/tasks?col=id&col=params&col=labels&col=submitted", "/bulk/retry", "/bulk/retry?task=" + string(id), "/bulk/cancel?q=is%3Aroot", of, of + "?at=1", of + "/compare", of + "/compare?from=1", of + "/compare?with=" + id.Short(), of + "/compare?at=1", "/run/task/" + string(id), "/nothing",
 		"/verify", "/verify?at=1", "/diff", "/diff?from=1", "/diff?from=1&at=2&job=none", "/diff?from=99999", "/events", "/events?type=task&since=2h", "/events?at=1", "/events?type=tsk", "/events/1", "/events/2?at=3", "/dead", "/dead?q=job%3Ab&at=1", "/dead?q=sate%3Aerror",
-		"/nodes", "/nodes/w1", "/nodes/w1?at=4", "/queues", "/schedules", "/jobs", "/calendars", "/edit/job", "/edit/schedule", "/edit/calendar", "/incidents", "/incidents?at=1", of + "/graph", of + "/graph?as=gantt", of + "/graph?as=list&fold=none"}
+		"/nodes", "/nodes/w1", "/nodes/w1?at=4", "/queues", "/schedules", "/jobs", "/calendars", "/edit/job", "/edit/schedule", "/edit/calendar", "/edit/job?begin=nightly", "/files", "/incidents", "/incidents?at=1", of + "/graph", of + "/graph?as=gantt", of + "/graph?as=list&fold=none"}
 }
 
 // ready is the beginning of a node that takes work.

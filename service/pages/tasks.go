@@ -220,6 +220,8 @@ func heldFor(t *task.Task) string {
 	switch {
 	case slices.Contains(t.Holds, task.HoldNeeds) && t.Needs != nil:
 		return "waits for " + t.Needs.String()
+	case slices.Contains(t.Holds, task.HoldSignal) && t.Spec.Monitors():
+		return "waits for a ping"
 	case slices.Contains(t.Holds, task.HoldSignal):
 		return "waits for a signal"
 	case t.Throttled:

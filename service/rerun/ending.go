@@ -172,19 +172,7 @@ func (l *Log) before(e *Ending) (all []events.Record) {
 func (l *Log) apart(records []events.Record) map[string][]byte {
 	all := map[string][]byte{}
 	for i := 0; i < len(records) && l.Apart != nil; i++ {
-		var steps []task.Step
-		switch e := records[i].Fact.Event.(type) {
-		case task.AttemptStepped:
-			steps = e.Steps
-		case task.Carried:
-			if d := e.Fold.Durable; d != nil {
-				steps = d.Steps
-			}
-		}
-		for _, s := range steps {
-			if s.Digest == "" {
-				continue
-			}
+		for _, s := range task.StepsApart(records[i].Fact.Event) {
 			if result, err := l.Apart(records[i].Fact.Task, s.Digest, s.Size); err == nil {
 				all[s.Digest] = result
 			}

@@ -263,7 +263,7 @@ func TestStepsRefused(t *testing.T) {
 		"steps[0].nothing to run":                                          {Steps: []job.Step{{Name: "a"}}},
 		"steps and run or handler are both set":                            {Handler: "x", Steps: []job.Step{does("a")}},
 		"timeout is for what runs":                                         {Timeout: job.Timeout{Run: 1}, Steps: []job.Step{does("a")}},
-		"on: there are no steps":                                           {Handler: "x", On: &job.Handlers{}},
+		"on: nothing runs":                                                 {On: &job.Handlers{Exit: new(does("x"))}, Each: &job.Each{Param: "a"}},
 		"on: nothing is set":                                               {Steps: []job.Step{does("a")}, On: &job.Handlers{}},
 		"on.exit: a handler has no name":                                   {Steps: []job.Step{does("a")}, On: &job.Handlers{Exit: &job.Step{Name: "x"}}},
 		"each: choose one":                                                 {Handler: "x", Each: &job.Each{Param: "a", Result: "b"}},

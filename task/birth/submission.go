@@ -213,10 +213,12 @@ func (s *Submission) giveSpec(e *task.Submitted, job *job.Job) error {
 		return errors.New("nothing to run: set job, or spec with run or handler")
 	}
 	if !s.overrides(e.Spec) && s.Spec == nil {
-		e.Spec = &job.Spec // shared, so it is encoded once
+		e.Spec = job.Spec.Unfolded() // mostly shared, so it is encoded once
 		return nil
 	}
-	return e.Spec.Validate()
+	err := e.Spec.Validate()
+	e.Spec = e.Spec.Unfolded()
+	return err
 }
 
 // giveRoute sets where the task waits.

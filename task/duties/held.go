@@ -51,6 +51,9 @@ func signalDuty(t task.Task, around Surroundings, s Settings) Duty {
 	}
 	name := signal.Called()
 	d := Duty{Who: operator, What: fmt.Sprintf("give approval %q (`millrace task approve %s`), or refuse it (`millrace task reject %[2]s`)", name, t.ID)}
+	if t.Spec.Monitors() {
+		d = Duty{Who: "monitored program", What: "ping: `millrace ping " + t.Job + "`, or over HTTP /ping/" + t.Job}
+	}
 	if asked := signal.Asked(); asked != "" {
 		d.What += "; only " + asked + " may"
 	}
@@ -61,6 +64,9 @@ func signalDuty(t task.Task, around Surroundings, s Settings) Duty {
 	late := fmt.Sprintf("signal %q did not come by %s", name, value.Clock(by))
 	if d.By = by; policy == job.SignalGoOn {
 		d.Else, d.Command = "it goes on without", task.Unhold{Hold: task.HoldSignal, Reason: late}
+		if t.Spec.Monitors() {
+			d.Else = "it ends as error/silent"
+		}
 		return d
 	}
 	d.Else, d.Command = "it ends as abnormal/expired", task.Expire{Detail: late}

@@ -94,10 +94,16 @@ func (j *Job) validateParams(faults []error) error {
 }
 
 // NoticeQueue is the queue of notices, which servers work off, and NoticeHandler the handler that sends one.
+// MonitorQueue and MonitorHandler are those of planned runs that wait for a ping.
 const (
-	NoticeQueue   = "millrace-notices"
-	NoticeHandler = "millrace-notice"
+	NoticeQueue    = "millrace-notices"
+	NoticeHandler  = "millrace-notice"
+	MonitorQueue   = "millrace-monitors"
+	MonitorHandler = "millrace-monitor"
 )
+
+// Monitors tells whether tasks of the spec run nothing, and wait for a ping of what runs elsewhere.
+func (s *Spec) Monitors() bool { return s != nil && s.Handler == MonitorHandler }
 
 // Notify says who is told of what becomes of a job's tasks.
 type Notify struct {

@@ -27,8 +27,8 @@ type Signal struct {
 	// Form is what whoever gives it answers, as a job declares its parameters; none of them is secret.
 	// Default: any JSON, or nothing.
 	Form []param.Param `json:"form,omitempty"`
-	// Who are the names of those who may give or refuse it, or patterns of names such as proxy:*@example.com.
-	// The word [EveryOperator] stands for all who may operate. Default: all of them.
+	// Who are the names of those who may give or refuse it, in any role, or patterns of names such as
+	// proxy:*@example.com. The word [EveryOperator] stands for all who may operate. Default: all of them.
 	Who []string `json:"who,omitempty" redact:"keep" alone:"text"`
 	// Remind tells those whom notices tell of it again, so often while it waits: at least 1m. Default: as their
 	// rules say.
@@ -110,10 +110,18 @@ func (s *Signal) Asked() string {
 	return strings.Join(s.Who, " or ")
 }
 
+// Names tells whether a name is among [Signal.Who], so that whoever has it may give or refuse the signal in any role.
+func (s *Signal) Names(by string) bool {
+	return s != nil && slices.ContainsFunc(s.Who, func(pattern string) bool {
+		ok, err := path.Match(pattern, by)
+		return pattern != EveryOperator && ok && err == nil
+	})
+}
+
 // May refuses a name that is not among [Signal.Who]. The error wraps [ErrNotAsked] and names who may.
 func (s *Signal) May(by string) error {
 	asked := s.Asked()
-	if asked == "" || slices.ContainsFunc(s.Who, func(pattern string) bool { ok, err := path.Match(pattern, by); return ok && err == nil }) {
+	if asked == "" || s.Names(by) {
 		return nil
 	}
 	return fmt.Errorf("%w: %s may give or refuse it, and not %s", ErrNotAsked, asked, by)

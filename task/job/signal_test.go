@@ -96,3 +96,13 @@ func TestForgedAnswers(t *testing.T) {
 		t.Errorf("a signal that asks nobody and nothing: %v", err)
 	}
 }
+
+// Who is named may answer in any role; the word for all operators names nobody.
+func TestNamed(t *testing.T) {
+	s := &Signal{Who: []string{"ann", "proxy:*@example.com", EveryOperator}}
+	for name, want := range map[string]bool{"ann": true, "proxy:bob@example.com": true, "bob": false, EveryOperator: false, "": false} {
+		if got := s.Names(name); got != want || (*Signal)(nil).Names(name) {
+			t.Errorf("%q is named: %v", name, got)
+		}
+	}
+}

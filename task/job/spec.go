@@ -161,6 +161,8 @@ func (s *Spec) Text() string {
 		return ""
 	case len(s.Steps) > 0:
 		return "steps " + strings.Join(s.StepNames(), ", ")
+	case s.Monitors():
+		return "monitor"
 	case s.Run == nil:
 		return s.Handler
 	case s.Run.Image != "" && s.Run.Shell+strings.Join(s.Run.Argv, "") == "":

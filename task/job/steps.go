@@ -275,6 +275,22 @@ func (s *Spec) whole(see func(*Spec)) {
 // Stepped tells whether the children of a task of the spec are steps.
 func (s *Spec) Stepped() bool { return s != nil && s.Each == nil && len(s.Steps) > 0 }
 
+// OwnStep is the step that runs what a job does itself, if that handles its ends without steps.
+const OwnStep = "run"
+
+// Unfolded is the spec by which a task of s is made: for a job that runs something itself and has handlers, one with
+// a step for what it runs. The handlers, the key, the approval and the total timeout are those of the whole.
+func (s *Spec) Unfolded() *Spec {
+	if len(s.Steps) > 0 || s.Run == nil && s.Handler == "" || len(s.On.All()) == 0 {
+		return s
+	}
+	own := Step{Name: OwnStep, Spec: *s}
+	whole := &Spec{On: s.On, Unique: s.Unique, Collapse: s.Collapse, Signal: s.Signal, Keep: s.Keep, Timeout: Timeout{Total: s.Timeout.Total}}
+	own.On, own.Unique, own.Collapse, own.Signal, own.Timeout.Total = nil, Unique{}, nil, nil, 0
+	whole.Steps = []Step{own}
+	return whole
+}
+
 // Survives tells whether a child of this name continues when its parent is cancelled.
 func (s *Spec) Survives(name string) bool {
 	return s.Stepped() && s.On != nil && (name == OnCancel && s.On.Cancel != nil || name == OnExit && s.On.Exit != nil)
@@ -290,10 +306,18 @@ func (s *Spec) validateParent() error {
 		return err
 	}
 	if len(s.Steps) == 0 {
-		if len(s.On.All()) > 0 || s.On != nil && !s.On.Triggers() {
-			return errors.New("on: there are no steps whose end it could handle; set steps")
+		switch handlers := s.On.All(); {
+		case s.On != nil && len(handlers) == 0 && !s.On.Triggers():
+			return errors.New("on: nothing is set; want success, failure, cancel, exit, job, subject, stream or file")
+		case len(handlers) == 0:
+			return nil
+		case s.Run == nil && s.Handler == "":
+			return errors.New("on: nothing runs whose end it could handle; set run, handler or steps")
+		case s.Breaker != nil:
+			return errors.New("breaker is for a job that runs itself, without handlers")
+		default:
+			return validateHandlers(handlers, map[string]int{OwnStep: 0})
 		}
-		return nil
 	}
 	if s.Run != nil || s.Handler != "" {
 		return errors.New("steps and run or handler are both set; a job has one of them")
@@ -346,6 +370,13 @@ func (s *Spec) validateParent() error {
 			all = value.JoinFaults(all, value.Under(fmt.Sprintf("steps[%d].", i), err))
 		}
 	}
+	if all = value.JoinFaults(all, validateHandlers(handlers, at)); all != nil {
+		return all
+	}
+	return s.acyclic(at)
+}
+
+func validateHandlers(handlers []Handler, at map[string]int) (all error) {
 	for _, h := range handlers {
 		if h.Step.Name != "" || len(h.Step.Needs) > 0 || h.Step.Rule != "" {
 			return fmt.Errorf("%s: a handler has no name, needs or rule: it comes after all steps", h.field)
@@ -354,10 +385,7 @@ func (s *Spec) validateParent() error {
 			all = value.JoinFaults(all, value.Under(h.field+".", err))
 		}
 	}
-	if all != nil {
-		return all
-	}
-	return s.acyclic(at)
+	return all
 }
 
 // isSet tells whether a field has a value. An empty list is none.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"millrace/task/job"
 )
@@ -74,5 +75,56 @@ func TestReadSystemCrontab(t *testing.T) {
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("it is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Lines of a crontab that cron runs on get monitors, and ping them. What pings already stays as it is.
+func TestWatchCrontab(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/crontab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := CronOptions{Zone: "UTC"}
+	lines := ReadCrontab(text, o)
+	got := Watch(text, lines, o, 10*time.Minute, time.Hour)
+	for _, want := range []string{
+		"SHELL=/bin/bash\n", "# millrace does not watch this line: ", "\n@reboot /opt/agent/start\n", "\n# 0 0 * * * /opt/commented-out\n",
+		"\n17 *\t* * *\tmillrace ping cron-hourly -- /bin/bash -c 'cd / && run-parts --report /etc/cron.hourly'\n",
+		"\n0 4 * * 7 millrace ping pg_dump-2 -- pg_dump other\n", "\n@daily millrace ping certbot -- certbot renew -q\n",
+		"-- /bin/bash -c 'pg_dump shop | gzip > /backup/shop-$(date +\\%F).sql.gz'\n",
+		"0 9 * * mon millrace ping mail -- mail -s Report boss%Good morning,%here is \"the\" report.%\n",
+		"\n# RANDOM_DELAY makes its grace 25m0s\n0 1 * * * millrace ping spread -- /opt/spread\n",
+		"\n0 22 * * 1-5   millrace ping with-env -- /bin/bash -c 'FOO=bar /opt/with-env'\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the crontab lacks %q:\n%s", want, got)
+		}
+	}
+	watched := 0
+	for i := range lines {
+		if j := lines[i].Job; j != nil {
+			watched++
+			if _, err := Marshal(*j); err != nil || !j.Monitors() || j.Run != nil {
+				t.Errorf("line %d is %+v: %v", lines[i].Line, j, err)
+			}
+		}
+	}
+	if watched != 20 {
+		t.Errorf("%d lines are watched", watched)
+	}
+	again := ReadCrontab([]byte(got), o)
+	if twice := Watch([]byte(got), again, o, 10*time.Minute, time.Hour); strings.Count(twice, "millrace ping") != watched || strings.Contains(twice, "ping millrace") {
+		t.Errorf("what pings already becomes\n%s", twice)
+	}
+	for i := range again {
+		if j := again[i].Job; j != nil && j.Name == "millrace" {
+			t.Errorf("line %d is called millrace", again[i].Line)
+		}
+	}
+	system := "0 1 * * * root /opt/a b\n"
+	lines = ReadCrontab([]byte(system), CronOptions{Zone: "UTC", System: true})
+	if got := Watch([]byte(system), lines, CronOptions{System: true}, time.Minute, time.Hour); got != "0 1 * * * root millrace ping a -- /opt/a b\n" {
+		t.Error(got)
 	}
 }

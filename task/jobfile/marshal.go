@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"millrace/task/job"
+	"millrace/task/value"
 )
 
 // Marshal returns a job as a YAML file. [Parse] reads an equal job from it, with numbers in
@@ -49,6 +50,14 @@ func marshal(kind, name string, is any, parse func([]byte) (any, error)) ([]byte
 		return nil, fmt.Errorf("write %s %s: its YAML form does not read back as the same %s", kind, name, kind)
 	}
 	return b.Bytes(), nil
+}
+
+// Draft returns the text of a file with the values of a struct, whether they are valid or not: [Parse]
+// says what is wrong with them.
+func Draft(of any) string {
+	var b bytes.Buffer
+	writeFields(&b, jsonTree(value.Must(json.Marshal(of))), "") // of texts, lists and mappings
+	return b.String()
 }
 
 // jsonTree returns valid JSON as a tree without positions. Of fields with the same name the last

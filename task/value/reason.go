@@ -24,4 +24,5 @@ const (
 	Step     = "step"        // its function waits in a step
 	Skipped  = "skipped"     // its needs ended otherwise than required
 	Rejected = "rejected"    // a person refused the approval that it waited for
+	Silent   = "silent"      // a monitor heard no ping in time
 )

@@ -43,8 +43,10 @@ type NamedVersion struct {
 	By string    `json:"by,omitempty"`
 }
 
-// NameVersion points a name to a version. It tells whether that changed anything.
-func (s *Registry) NameVersion(ctx context.Context, n NamedVersion) (changed bool, err error) {
+// NameVersion points a name to a version. It tells whether that changed anything. seen is the version
+// that this one follows; any if omitted. The error wraps [ErrChanged] if the name points to another
+// one, and [ErrNoBundle] if it was removed.
+func (s *Registry) NameVersion(ctx context.Context, n NamedVersion, seen ...files.Digest) (changed bool, err error) {
 	if err := files.ValidBundleName(n.Name); err != nil {
 		return false, err
 	}
@@ -53,8 +55,14 @@ func (s *Registry) NameVersion(ctx context.Context, n NamedVersion) (changed boo
 		return false, err
 	}
 	_, changed, err = s.amend(ctx, task.Named(task.DefBundle, n.Name), n.By, true, func(was *defined, _ time.Time) (task.DefinitionEvent, error) {
-		if now, err := namedVersion(was, nil); err == nil && now.Digest == n.Digest {
+		switch now, err := namedVersion(was, nil); {
+		case err == nil && now.Digest == n.Digest:
 			return nil, nil
+		case len(seen) == 0:
+		case err != nil:
+			return nil, err
+		case now.Digest != seen[0]:
+			return nil, fmt.Errorf("%w: %s, at %s, to %s", ErrChanged, now.By, now.At.Format(time.RFC3339), now.Digest.Short())
 		}
 		next, err := was.Next(text)
 		return task.DefinitionApplied{Edition: next}, err

@@ -28,6 +28,16 @@ func TestBundleNames(t *testing.T) {
 	if all := must(s.NameHistory(ctx, "app"))(t); len(all) != 2 || all[0].Digest != b || all[1].Digest != a {
 		t.Errorf("%+v", all)
 	}
+	// Who has seen another version than the latest is told, and has changed nothing.
+	for _, seen := range []files.Digest{a, b} {
+		changed, err := s.NameVersion(ctx, definitions.NamedVersion{Name: "app", Digest: files.DigestOf([]byte("c"))}, seen)
+		if changed != (seen == b) || (seen == b) != (err == nil) || err != nil && !errors.Is(err, definitions.ErrChanged) {
+			t.Errorf("after %s: changed %v, %v", seen.Short(), changed, err)
+		}
+	}
+	if _, err := s.NameVersion(ctx, definitions.NamedVersion{Name: "none", Digest: a}, b); !errors.Is(err, definitions.ErrNoBundle) {
+		t.Errorf("a name that was removed: %v", err)
+	}
 	if err := s.RemoveBundle(ctx, "app", "ada"); err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func TestReadToken(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if asking := rights.Asking(); !slices.Equal(asking, []rights.Role{rights.Submitter, rights.Viewer, rights.Operator}) {
+	if asking := rights.Asking(); !slices.Equal(asking, []rights.Role{rights.Submitter, rights.Viewer, rights.Operator, rights.Pinger}) {
 		t.Errorf("%v may ask", asking)
 	}
 }

@@ -30,6 +30,9 @@ const (
 	// Operator is the command line, and programs that use millrace/client. It writes most facts
 	// itself, and may ask the service for everything.
 	Operator Role = "operator"
+	// Pinger is the holder of a token for HTTP that says how a monitored program is, and changes nothing else. No
+	// user of the NATS server has this role.
+	Pinger Role = "pinger"
 )
 
 // All returns all roles, in the order in which they are shown.
@@ -39,7 +42,7 @@ func All() []Role {
 
 // Asking returns the roles that may use the service.
 func Asking() []Role {
-	return slices.DeleteFunc(All(), func(r Role) bool { return len(granted(r, Reading, Submitting, Operating)) == 0 })
+	return append(slices.DeleteFunc(All(), func(r Role) bool { return len(granted(r, Reading, Submitting, Operating)) == 0 }), Pinger)
 }
 
 // about describes the users of a role in a line.
@@ -209,6 +212,7 @@ var rights = []grant{
 	{submitters, "to submit tasks through the service", asks(granted(Submitter, Submitting)...), nil},
 	{submitters, "to ask about a task whose id it has, and whether the log takes messages", asks(granted(Submitter, Reading)...), nil},
 	{submitters, "to wait for tasks that it has submitted, to ask why they wait, and to read what they print", asks(granted(Submitter, Owning)...), nil},
+	{[]Role{Submitter, Viewer}, "to approve or refuse what it is asked by name", asks(granted(Viewer, Answering)...), nil},
 	{viewers, "requests to the service that change nothing", asks(granted(Viewer, Reading)...), nil},
 	{operators, "all requests to the service", asks(">"), nil},
 

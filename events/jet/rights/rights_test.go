@@ -66,8 +66,8 @@ func TestRights(t *testing.T) {
 			t.Errorf("a worker of the queue crawl may not publish to %s", own)
 		}
 	}
-	want := []string{"mr.api.sue.task.submit", "mr.api.sue.task.bulk", "mr.api.sue.task.copy", "mr.api.sue.schedule.run", "mr.api.sue.schedule.backfill", "mr.api.sue.task.get", "mr.api.sue.server.health",
-		"mr.api.sue.own.wait", "mr.api.sue.own.why", "mr.api.sue.own.output", "mr.api.sue.own.records"}
+	want := []string{"mr.api.sue.task.submit", "mr.api.sue.task.bulk", "mr.api.sue.task.copy", "mr.api.sue.schedule.run", "mr.api.sue.monitor.ping", "mr.api.sue.schedule.backfill", "mr.api.sue.task.get", "mr.api.sue.server.health",
+		"mr.api.sue.own.wait", "mr.api.sue.own.why", "mr.api.sue.own.output", "mr.api.sue.own.records", "mr.api.sue.own.signal", "mr.api.sue.own.reject"}
 	if p, s := has(User{Name: "sue", Role: Submitter, Inbox: "_INBOX"}); !slices.Equal(p, want) || !slices.Equal(s, []string{"_INBOX.>"}) {
 		t.Errorf("a submitter has %v and %v", p, s)
 	}

@@ -27,6 +27,8 @@ const (
 	Reading Access = "reading"
 	// Owning reads what became of tasks that the caller has submitted.
 	Owning Access = "owning"
+	// Answering gives or refuses an approval for which the caller is asked by name.
+	Answering Access = "answering"
 	// Submitting makes tasks, and changes no existing one.
 	Submitting Access = "submitting"
 	// Operating changes anything, whichever user made it.
@@ -49,6 +51,7 @@ func declare(v Verb, access Access) Verb {
 
 func reading(v Verb) Verb    { return declare(v, Reading) }
 func owning(v Verb) Verb     { return declare(v, Owning) }
+func answering(v Verb) Verb  { return declare(v, Answering) }
 func submitting(v Verb) Verb { return declare(v, Submitting) }
 func operating(v Verb) Verb  { return declare(v, Operating) }
 
@@ -82,6 +85,10 @@ var (
 	OwnWhy     = owning("own.why")
 	OwnOutput  = owning("own.output")
 	OwnRecords = owning("own.records")
+
+	// What whoever is asked by name answers, in any role.
+	OwnSignal = answering("own.signal")
+	OwnReject = answering("own.reject")
 
 	TasksCancel  = operating("tasks.cancel") // those that a filter chooses
 	TasksRetry   = operating("tasks.retry")
@@ -135,6 +142,7 @@ var (
 	SchedulePause  = operating("schedule.pause")
 	ScheduleResume = operating("schedule.resume")
 	ScheduleNext   = reading("schedule.next")
+	MonitorPing    = submitting("monitor.ping") // a program that runs elsewhere says how it is
 	// ScheduleBackfill makes the tasks of past ticks; ScheduleProgress counts how many of them have
 	// one.
 	ScheduleBackfill = submitting("schedule.backfill")
@@ -188,9 +196,10 @@ func (v Verb) Access() Access {
 	return ""
 }
 
-// Own returns the verb that does the same for the caller's own tasks only; "" if there is none.
+// Own returns the verb that does the same for the caller's own tasks only, or for those about which it is asked; ""
+// if there is none.
 func (v Verb) Own() Verb {
-	if of, verb, _ := strings.Cut(string(v), "."); of == "task" && Verb("own."+verb).Access() == Owning {
+	if of, verb, _ := strings.Cut(string(v), "."); of == "task" && Verb("own."+verb).Access() != "" {
 		return Verb("own." + verb)
 	}
 	return ""
@@ -203,9 +212,11 @@ func (r Role) May(v Verb) bool {
 	case Operator:
 		return access != ""
 	case Submitter:
-		return access == Submitting || access == Owning || v == TaskGet || v == ServerHealth
+		return access == Submitting || access == Owning || access == Answering || v == TaskGet || v == ServerHealth
 	case Viewer:
-		return access == Reading
+		return access == Reading || access == Answering
+	case Pinger:
+		return v == MonitorPing || v == ServerHealth
 	}
 	return false
 }

@@ -42,7 +42,7 @@ events from its beginning on. So the file alone shows any moment of the span.
 
 Hashes replace parameters, environments, commands, messages, results, keys and names of people. Their
 key is not stored: within the file, equal values have equal hashes. "millrace incident show FILE" lists the rules.
---keep-params hashes nothing. - for FILE is stdout.`,
+--keep-params hashes nothing, and adds the results of steps that the log keeps apart. - for FILE is stdout.`,
 		Example: `  millrace incident export --around ID
   millrace incident export --around -10m --window 5m crash.mri
   millrace incident export --around ID --logs --keep-params mine.mri`,
@@ -135,13 +135,18 @@ func (l log) Printed(ctx context.Context, ids []task.ID, each func(seq uint64, s
 	return l.client.Store().PrintedAs(ctx, ids, each)
 }
 
+// StepResult implements [inspect.Log].
+func (l log) StepResult(ctx context.Context, id task.ID, digest string, size int) ([]byte, error) {
+	return l.client.Store().StepResult(ctx, id, digest, size)
+}
+
 // write writes the file, or nothing.
 func (a *IncidentCommands) write(ctx context.Context, cl *client.Client, f *exportFlags, name string) error {
 	rules, err := a.InForce(ctx, cl)
 	if err != nil {
 		return err
 	}
-	wish := inspect.Wish{Window: f.window, Logs: f.logs, Raw: f.raw, AckWait: rules.AckWait, Settings: rules.Judging(), Now: a.Now()}
+	wish := inspect.Wish{Window: f.window, Logs: f.logs, Raw: f.raw, Results: incident.MaxResults, AckWait: rules.AckWait, Settings: rules.Judging(), Now: a.Now()}
 	if wish.Import, err = cl.Import(ctx); err != nil {
 		return err
 	}
@@ -170,6 +175,9 @@ func said(m *incident.Manifest) string {
 	text := fmt.Sprintf("%s, #%d to #%d, %d of %s that the log has until then", wording.Plural(m.Facts, "event"), m.From.Seq, m.To.Seq, m.Tasks, wording.Plural(m.AllOf, "task"))
 	if m.Outputs {
 		text += ", " + fmt.Sprintf("%d batches of output", m.Output)
+	}
+	if m.Results+m.ResultsLeft > 0 {
+		text += fmt.Sprintf(", %d of %s that the log keeps apart", m.Results, wording.Plural(m.Results+m.ResultsLeft, "result"))
 	}
 	if m.Raw {
 		return text + "; nothing is redacted"

@@ -50,11 +50,10 @@ func (a *Commands) rerun(ctx context.Context, f *replayFlags, file string, until
 	if err != nil {
 		return exit.MisuseOf(fmt.Errorf("--with: %w", err))
 	}
-	records, err := a.records(ctx, f, file, until)
+	log, err := a.recorded(ctx, f, file, until)
 	if err != nil {
 		return err
 	}
-	log := rerun.LogOf(records)
 	if file == "" {
 		cl, err := a.Connect(ctx)
 		if err != nil {
@@ -160,13 +159,14 @@ func (a *Commands) runBeside(ctx context.Context, log *rerun.Log, words []string
 	return err
 }
 
-// records are all of a file, or of the log.
-func (a *Commands) records(ctx context.Context, f *replayFlags, file string, until view.Moment) (all []events.Record, err error) {
+// recorded is what a file, or the log, has recorded.
+func (a *Commands) recorded(ctx context.Context, f *replayFlags, file string, until view.Moment) (*rerun.Log, error) {
+	var all []events.Record
 	if file == "" {
 		err := a.live(ctx, until, func(connect.Rules, events.Import) func(*events.Record) error {
 			return func(r *events.Record) error { all = append(all, *r); return nil }
 		})
-		return all, err
+		return rerun.LogOf(all), err
 	}
 	t, err := a.open(file, f.bound)
 	if err != nil {
@@ -183,8 +183,10 @@ func (a *Commands) records(ctx context.Context, f *replayFlags, file string, unt
 				all = append(all, r)
 			}
 		}
-		return all, nil
+		log := rerun.LogOf(all)
+		log.Apart = is.Result
+		return log, nil
 	}
 	all, err = rerun.ReadExport(t)
-	return slices.DeleteFunc(all, func(r events.Record) bool { return behind(until, &r) }), err
+	return rerun.LogOf(slices.DeleteFunc(all, func(r events.Record) bool { return behind(until, &r) })), err
 }

@@ -2,6 +2,7 @@ package job
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,16 +38,21 @@ func (a *Commands) Cron() *cobra.Command {
 func (a *Commands) cronImport() *cobra.Command {
 	var o settings.Output
 	var r jobfile.CronOptions
-	var dry, file bool
+	var dry, file, watch bool
+	var g graceFlags
 	c := &cobra.Command{
 		Use: "import FILE|-", Short: "Make jobs with schedules of the lines of a crontab",
 		Long: `Makes a job with a schedule of each line of a crontab, and says of each what differs from what cron does. A line that cannot be
 taken is named with the reason; the others are stored, and the exit code is 1. Import the same file again to follow its
 changes. A job of that name that came from elsewhere is left as it is. The crontab itself stays as it is: remove its lines
-when you have seen the jobs run, or both run them.`,
+when you have seen the jobs run, or both run them.
+
+With --monitors cron runs them on, and each line gets a monitor instead: a notice comes if it fails, or does not run. This
+prints the crontab whose lines ping them (millrace ping); comments in it say which lines are not watched.`,
 		Example: `  millrace cron import --dry-run /etc/cron.d/backup
   millrace cron import --print /etc/crontab > jobs.yaml
-  crontab -l | millrace cron import - --timezone Europe/Berlin`,
+  crontab -l | millrace cron import - --timezone Europe/Berlin
+  crontab -l | millrace cron import - --monitors > crontab.new`,
 		Args: settings.Takes(1, 1, "file"),
 	}
 	fs := c.Flags()
@@ -55,6 +61,8 @@ when you have seen the jobs run, or both run them.`,
 	fs.StringVar(&r.Prefix, "prefix", "", "`text` with which the names of jobs begin")
 	fs.BoolVar(&dry, "dry-run", false, "say what each line becomes, and store nothing")
 	fs.BoolVar(&file, "print", false, "print a job file, and store nothing")
+	fs.BoolVar(&watch, "monitors", false, "make monitors, for jobs that cron runs on, and print the crontab that pings them")
+	g.flags(c, "24h")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		text, source, err := a.crontab(args[0])
@@ -70,7 +78,13 @@ when you have seen the jobs run, or both run them.`,
 		if _, err := time.LoadLocation(r.Zone); err != nil || r.Zone == "Local" {
 			return exit.Misuse(c, "--timezone is %q, want an IANA name such as Europe/Berlin", r.Zone)
 		}
-		lines := jobfile.ReadCrontab(text, r)
+		if !watch && (g.grace.Given || g.most.Given) {
+			return exit.Misuse(c, "--grace and --max are of --monitors")
+		}
+		lines, pings := jobfile.ReadCrontab(text, r), ""
+		if watch {
+			pings = jobfile.Watch(text, lines, r, g.grace.D, cmp.Or(g.most.D, longestRun))
+		}
 		switch {
 		case file:
 			return a.printJobs(lines)
@@ -79,15 +93,23 @@ when you have seen the jobs run, or both run them.`,
 				return err
 			}
 		}
-		if o.JSON() {
+		switch {
+		case o.JSON() && watch:
+			err = a.WriteJSON(map[string]any{"zone": r.Zone, "lines": lines, "crontab": pings})
+		case o.JSON():
 			err = a.WriteJSON(map[string]any{"zone": r.Zone, "lines": lines, "differs": jobfile.CronDiffers()})
-		} else {
+		case watch:
+			_, err = io.WriteString(a.Out, pings)
+		default:
 			err = a.Print(cronTable(lines, dry))
 		}
 		return errors.Join(err, untaken(lines))
 	}
 	return c
 }
+
+// longestRun is how long what a crontab starts may take if nobody says.
+const longestRun = 24 * time.Hour
 
 // crontab reads a crontab, and says where it comes from; "" for stdin.
 func (a *Commands) crontab(file string) (text []byte, source string, err error) {

@@ -15,11 +15,13 @@ import (
 	"millrace/events/submit"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/wording"
+	"millrace/projections/view"
 	"millrace/scheduler"
 	"millrace/service/answers"
 	"millrace/service/client"
 	"millrace/service/notices"
 	"millrace/service/triggers"
+	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/node"
@@ -46,23 +48,17 @@ func (p *parts) tell(dir string, service *answers.Service, deciding *jet.Store, 
 		_, err := maker.Submit(ctx, s)
 		return err
 	}}
+	sender.Remember = func(ctx context.Context, first int, steps []task.Step) error {
+		return worker.FromContext(ctx).Remember(ctx, first, steps)
+	}
 	if p.http != nil {
 		sender.Link = cmp.Or(config.Link, p.http.URL())
 	}
-	const of = "-notices"
-	host := worker.HostNode()
-	name, release, err := freeNodeName(host[:min(len(host), 60-len(of))] + of)
+	w, release, err := p.ownWorker(dir, "notices", job.NoticeQueue, store)
 	if err != nil {
 		return err
 	}
 	p.closers = append(p.closers, release)
-	w, err := worker.New(worker.Ports{Log: store, Offers: store, Nodes: store, Outputs: store}, worker.Config{
-		Node: node.ID(name), Queues: []string{job.NoticeQueue}, Slots: 8, Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: 3 * time.Second,
-		Flap: p.settings.Flap, Hurry: p.hurry.Now, Spool: filepath.Join(dir, "notices"), Now: p.clock.Now, Version: wording.ThisBuild().Version, Log: p.log,
-	})
-	if err != nil {
-		return err
-	}
 	w.Handle(job.NoticeHandler, sender.Send)
 	p.workers.Add(1)
 	p.start(func(ctx context.Context) error {
@@ -71,6 +67,51 @@ func (p *parts) tell(dir string, service *answers.Service, deciding *jet.Store, 
 	})
 	p.start(watch.Run)
 	return nil
+}
+
+// ownWorker makes a worker of the server itself, for what only servers do: of is the end of its node's name, and of the
+// name of a folder in dir. The node's name is free again after release.
+func (p *parts) ownWorker(dir, of, queue string, store *jet.Store) (w *worker.Worker, release func(), err error) {
+	host := worker.HostNode()
+	name, release, err := freeNodeName(host[:min(len(host), 59-len(of))] + node.ID("-"+of))
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err = worker.New(worker.Ports{Log: store, Offers: store, Nodes: store, Outputs: store}, worker.Config{
+		Node: node.ID(name), Queues: []string{queue}, Slots: 8, Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: 3 * time.Second,
+		Flap: p.settings.Flap, Hurry: p.hurry.Now, Spool: filepath.Join(dir, of), Now: p.clock.Now, Version: wording.ThisBuild().Version, Log: p.log,
+	})
+	if err != nil {
+		release()
+	}
+	return w, release, err
+}
+
+// monitor starts the worker that ends runs of monitors, once there is one.
+func (p *parts) monitor(dir string, service *answers.Service, store *jet.Store) {
+	p.workers.Add(1)
+	p.start(func(ctx context.Context) error {
+		defer p.workers.Done()
+		waiting, found := context.WithCancel(ctx)
+		defer found()
+		answers.Again(waiting, time.Second, p.log, "it is not known whether there are monitors; trying again", func(ctx context.Context) error {
+			counts, err := service.Model.Count(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Queue: job.MonitorQueue}})
+			if counts.All() > 0 {
+				found()
+			}
+			return err
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		w, release, err := p.ownWorker(dir, "monitors", job.MonitorQueue, store)
+		if err != nil {
+			return err
+		}
+		defer release()
+		w.HandleBy(job.MonitorHandler, &triggers.Monitors{Client: client.New(store, events.PartServer)})
+		return w.Run(ctx)
+	})
 }
 
 // follow starts what makes tasks of jobs that follow the ends of others, or messages.

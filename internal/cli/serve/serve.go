@@ -194,6 +194,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.serveHTTP(service, deciding)
 	p.start(service.Run)
 	p.follow(service, deciding, decider)
+	p.monitor(dir, service, deciding)
 	return view, p.tell(dir, service, deciding, decider)
 }
 

@@ -357,9 +357,9 @@
   const go = (name) => { const a = name && entries().find((a) => a.textContent.toLowerCase().startsWith(name.trim().toLowerCase())); if (a) location.href = a.href; return !!a; };
   let going = 0;
   document.addEventListener("keydown", (e) => {
-    if (e.ctrlKey || e.metaKey || e.altKey || e.isComposing) return;
-    const typing = e.target.closest("input, textarea, select, [contenteditable]");
-    if (e.key === "Escape" && typing) { e.target.blur(); return; }
+    if (e.ctrlKey || e.metaKey || e.altKey || e.isComposing || e.defaultPrevented) return;
+    const typing = e.composedPath()[0].closest?.("input, textarea, select, [contenteditable]"); // the editor is in a shadow
+    if (e.key === "Escape" && typing) { typing.blur(); return; }
     if (e.key === "x" && e.target.matches?.("main tbody tr input[type='checkbox']")) { e.preventDefault(); e.target.click(); return; }
     if (typing || (use && !use.checked && e.key !== "?") || (keys && keys.open)) {
       if (!(e.key === "Enter" && e.target.matches?.("main tbody tr input[type='checkbox']"))) return;
