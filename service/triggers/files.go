@@ -126,10 +126,10 @@ func (f *Files) look(ctx context.Context, j *job.Job, look int) error {
 		name := j.Name + "\x00" + at
 		was := f.seen[name]
 		if was == nil || !was.same(is) {
-			was = &finding{file: *is, since: time.Now()}
+			was = &finding{file: *is, since: f.Maker.Rec.Now()}
 			f.seen[name] = was
 		}
-		if was.look = look; !was.done && time.Since(was.since) >= j.On.Calm() {
+		if was.look = look; !was.done && f.Maker.Rec.Now().Sub(was.since) >= j.On.Calm() {
 			err := f.make(ctx, j, &was.file)
 			was.done = err == nil
 			faults = append(faults, err)
