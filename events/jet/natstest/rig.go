@@ -39,8 +39,11 @@ const lastWords = 45 * time.Second
 
 // leaks returns 1 if goroutines are left that do not end, else 0.
 func leaks() int {
+	// nats.go leaves it if it writes an object faster than this goroutine of its own begins: it then waits on what the
+	// end has set to nil. Connections that are not closed are found by their others.
+	written := goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect")
 	for began := time.Now(); ; {
-		err := goleak.Find()
+		err := goleak.Find(written)
 		if err == nil {
 			return 0
 		}
