@@ -23,7 +23,7 @@ import (
 
 // Patience bounds every single wait. It is far more than anything takes, for
 // the machine may be busy with something else.
-const Patience = 90 * time.Second
+const Patience = 3 * time.Minute
 
 // Place holds what one test has: its folders, the environment of its processes and the processes
 // themselves. All of it is removed after the test.

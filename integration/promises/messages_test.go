@@ -257,7 +257,7 @@ func TestFilesMakeTasks(t *testing.T) {
 	p.Write("in/0", "again")
 	p.Until("another version has one, too", func() bool { return len(made()) > n })
 	w.Kill()
-	w = p.Worker("here", watch...)
+	p.Worker("here", watch...)
 	p.Write("in/last", "last")
 	p.Until("the last has one", func() bool { return len(made()) > n+1 })
 	times := map[string]int{}
