@@ -156,7 +156,7 @@ func wantCounted(p *harness.Place, c *client.Client, id task.ID) {
 // task.
 func TestAdoptTooLate(t *testing.T) {
 	t.Parallel()
-	p := harness.New(t, 2*time.Second)
+	p := harness.New(t, 5*time.Second)
 	p.Server()
 	c := p.Connect()
 	worker := p.Worker("only", "--spool", "kept")
@@ -231,7 +231,7 @@ func TestAdoptFromALivingWorker(t *testing.T) {
 // killed together with its shim.
 func TestAdoptWithoutAnybodyElse(t *testing.T) {
 	t.Parallel()
-	p := harness.New(t, 2*time.Second)
+	p := harness.New(t, 5*time.Second)
 	p.Server()
 	c := p.Connect()
 	worker := p.Worker("only", "--spool", "kept")
