@@ -118,7 +118,8 @@ func New(nc *nats.Conn, timeout time.Duration) (*Publisher, error) {
 	p.sub = sub
 	p.out = newOutlet(nc, p.refuse)
 	go p.out.run()
-	go p.expire()
+	// From here on, for a goroutine may begin to listen only after the first message was lost.
+	go p.expire(nc.StatusChanged(nats.RECONNECTING, nats.CONNECTED, nats.CLOSED))
 	return p, nil
 }
 
@@ -344,9 +345,8 @@ func (p *Publisher) Gone() <-chan struct{} { return p.gone }
 
 // expire ends the wait for acknowledgements that do not come: those that take too long, and at once
 // those that were lost with a connection.
-func (p *Publisher) expire() {
+func (p *Publisher) expire(status chan nats.Status) {
 	defer close(p.done)
-	status := p.nc.StatusChanged(nats.RECONNECTING, nats.CONNECTED, nats.CLOSED)
 	defer p.nc.RemoveStatusListener(status)
 	ticker := time.NewTicker(p.timeout / 16)
 	defer ticker.Stop()
