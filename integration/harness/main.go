@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -38,7 +39,8 @@ func Cases(t testing.TB, files []string, quick ...string) []string {
 
 // Main runs the tests of a package.
 func Main(m *testing.M) int {
-	testkit.AtOnce(10)
+	// More would wait for each other's processes, and ask them more often meanwhile.
+	testkit.AtOnce(2 * runtime.NumCPU())
 	defer removeProgram()
 	return testkit.Thrifty(m).Run()
 }

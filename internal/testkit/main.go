@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"strings"
 )
 
 // AtOnce has up to n tests of a package run at once, unless -parallel says otherwise. It is for tests
@@ -14,6 +15,15 @@ func AtOnce(n int) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = f.Value.Set(strconv.Itoa(n)) // n is a number
+	}
+}
+
+// Later leaves tests out of a run that names none, unless it has -long: they cost most.
+func Later(tests ...string) {
+	flag.Parse()
+	skip, chosen := flag.Lookup("test.skip"), flag.Lookup("test.run")
+	if !*Long && chosen.Value.String() == "" && skip.Value.String() == "" {
+		_ = skip.Value.Set("^(" + strings.Join(tests, "|") + ")$") // any text is a value
 	}
 }
 
