@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet"
+	"millrace/events/jet/request"
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
@@ -61,12 +62,15 @@ func (b *bench) dial(what string) (*nats.Conn, error) {
 	return nc, nil
 }
 
+// electing is how long servers that have just begun may take to elect a leader.
+var electing = request.Patience{For: time.Minute}
+
 func (b *bench) openStore(ctx context.Context, what string) (*jet.Store, error) {
 	nc, err := b.dial(what)
 	if err != nil {
 		return nil, err
 	}
-	store, err := jet.Open(ctx, nc, b.cfg.Layout)
+	store, err := jet.Open(ctx, nc, b.cfg.Layout, jet.WithPatience(electing))
 	if err != nil {
 		return nil, err
 	}

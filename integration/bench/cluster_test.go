@@ -33,7 +33,7 @@ func TestCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	s, err := jet.Open(ctx, nc, streams.Layout{Replicas: 3})
+	s, err := jet.Open(ctx, nc, streams.Layout{Replicas: 3}, jet.WithPatience(electing))
 	if err != nil {
 		t.Fatal(err)
 	}
