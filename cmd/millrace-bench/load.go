@@ -29,6 +29,9 @@ type loadFlags struct {
 	length  time.Duration
 
 	baseline, report string
+
+	keep   int
+	bounds load.Bounds
 }
 
 // loadRounds is how many rounds a load test has by default: fewer cannot be judged.
@@ -42,13 +45,16 @@ func (f *loadFlags) add(c *cobra.Command) {
 	settings.Period(fs, &f.length, "for", "how long tasks arrive, a `duration` (default: the profile's)")
 	fs.Var(&f.spacing, "arrivals", "whether tasks arrive at random or evenly: `poisson` or even")
 	fs.StringVar(&f.baseline, "baseline", "", "compare with the JSON of an earlier --profile in a `file`, and end with 8 if something is worse beyond noise")
+	fs.IntVar(&f.keep, "keep-tasks", 0, "`number` of ended tasks that the server keeps (default: all)")
+	fs.TextVar(&f.bounds.Disk, "most-disk", value.Size(0), "end with 8 if the server takes more `bytes` of disk, such as 1GiB")
+	fs.TextVar(&f.bounds.Memory, "most-memory", value.Size(0), "end with 8 if it takes more `bytes` of memory")
 	fs.StringVar(&f.report, "report", "", "also write a page with charts to a `file`, such as load.html; it needs nothing else")
 }
 
 // plan returns the requested plan.
 func (f *loadFlags) plan(c *cobra.Command) (p load.Plan, asked bool, err error) {
 	if f.profile.Value == "" {
-		for _, name := range []string{"rate", "for", "arrivals", "baseline", "report"} {
+		for _, name := range []string{"rate", "for", "arrivals", "baseline", "report", "keep-tasks", "most-disk", "most-memory"} {
 			if c.Flags().Changed(name) {
 				return p, false, exit.Misuse(c, "--%s is about a load: say which with --profile", name)
 			}
@@ -77,7 +83,7 @@ func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan
 		return exit.MisuseOf(err)
 	}
 	for i := range cfg.Rounds {
-		round, err := a.benchRound(ctx, cfg, sync, plan, fmt.Sprintf("round %d of %d, ", i+1, cfg.Rounds))
+		round, err := a.benchRound(ctx, cfg, sync, plan, f.keep, fmt.Sprintf("round %d of %d, ", i+1, cfg.Rounds))
 		if err != nil {
 			return err
 		}
@@ -90,6 +96,9 @@ func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan
 	}
 	if err := errors.Join(a.printLoad(&r, o), load.WritePage(f.report, &r.Result, r.Findings, nil)); err != nil {
 		return err
+	}
+	if over := f.bounds.Over(&r.Result); over != nil {
+		return &exit.Fault{Code: exit.Worse, Err: over}
 	}
 	if slices.ContainsFunc(r.Findings, func(f load.Finding) bool { return f.Worse }) {
 		return exit.With(exit.Worse)
@@ -127,8 +136,8 @@ func (a *app) printLoad(r *loadReport, o *settings.Output) error {
 }
 
 // benchRound measures one round on a server of its own, so that rounds do not influence each other.
-func (a *app) benchRound(ctx context.Context, cfg bench.Config, sync string, plan load.Plan, which string) (load.Round, error) {
-	_, stop, err := a.benchSetUp(ctx, &cfg, sync, freshServer(sync, settings.Off))
+func (a *app) benchRound(ctx context.Context, cfg bench.Config, sync string, plan load.Plan, keep int, which string) (load.Round, error) {
+	_, stop, err := a.benchSetUp(ctx, &cfg, sync, freshServer(sync, settings.Off, keeping(keep)...))
 	if err != nil {
 		return load.Round{}, err
 	}

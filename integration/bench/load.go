@@ -306,13 +306,14 @@ func (l *loading) look(ctx context.Context, before spent) {
 	ticker := time.NewTicker(loadLooks)
 	defer ticker.Stop()
 	for {
-		var memory int64
-		if l.cfg.ServerMemory != nil {
-			memory, _ = l.cfg.ServerMemory() // else it is not measured
+		var memory, disk int64
+		if l.cfg.ServerMemory != nil { // else they are not measured, as where one of them cannot be
+			memory, _ = l.cfg.ServerMemory()
+			disk, _ = l.cfg.ServerDisk()
 		}
 		now := l.spent()
 		l.mu.Lock()
-		l.tally.Sample(time.Since(l.begin), memory, now.server-before.server)
+		l.tally.Sample(time.Since(l.begin), memory, disk, now.server-before.server)
 		l.mu.Unlock()
 		select {
 		case <-ctx.Done():

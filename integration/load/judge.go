@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+
+	"millrace/task/value"
 )
 
 // Finding compares a figure of a result with that of an earlier one.
@@ -43,6 +45,25 @@ var figures = []figure{
 	{"until the end p99, ms", func(r *Round) float64 { return r.End.P99 }, false},
 	{"processor time of a task, server, µs", func(r *Round) float64 { return r.Server }, false},
 	{"server memory, max, MiB", func(r *Round) float64 { return float64(r.Memory) / (1 << 20) }, false},
+}
+
+// Bounds are what a server may take, in bytes; 0 for no bound.
+type Bounds struct{ Disk, Memory value.Size }
+
+// Over says what a server took more in a round than it may; nil if nothing.
+func (b Bounds) Over(r *Result) error {
+	var all []error
+	for i, round := range r.Rounds {
+		for _, is := range []struct {
+			what        string
+			took, bound value.Size
+		}{{"disk", value.Size(round.Disk), b.Disk}, {"memory", value.Size(round.Memory), b.Memory}} {
+			if is.bound > 0 && is.took > is.bound {
+				all = append(all, fmt.Errorf("round %d: the server took %v of %s, more than %v", i+1, is.took>>20<<20, is.what, is.bound))
+			}
+		}
+	}
+	return errors.Join(all...)
 }
 
 // ErrUnlike: two results cannot be compared.

@@ -16,6 +16,26 @@ func result(starts ...float64) *Result {
 	return r
 }
 
+func TestBounds(t *testing.T) {
+	took := &Result{Rounds: []Round{{Disk: 5 << 20, Memory: 7 << 20}, {Disk: 5<<20 + 9, Memory: 6 << 20}}}
+	for want, b := range map[string]Bounds{
+		"": {Disk: 6 << 20, Memory: 7 << 20},
+		"round 2: the server took 5MiB of disk, more than 5MiB":   {Disk: 5 << 20},
+		"round 1: the server took 7MiB of memory, more than 6MiB": {Memory: 6 << 20},
+	} {
+		said := ""
+		if err := b.Over(took); err != nil {
+			said = err.Error()
+		}
+		if said != want {
+			t.Errorf("%+v: %q, want %q", b, said, want)
+		}
+	}
+	if err := (Bounds{}).Over(took); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCompare(t *testing.T) {
 	calm := []float64{10, 10.2, 9.9, 10.1, 10}
 	change := func(r *Result, of func(*Round)) *Result {

@@ -73,6 +73,7 @@ func (r *Result) Rows() []Row {
 	add("waiting, max", func(r *Round) string { return strconv.Itoa(r.Depth) })
 	if slices.ContainsFunc(r.Rounds, Round.looked) {
 		add("server memory, max, MiB", func(r *Round) string { return Figure(float64(r.Memory) / (1 << 20)) })
+		add("server disk, max, MiB", func(r *Round) string { return Figure(float64(r.Disk) / (1 << 20)) })
 		add("processor time of a task, server, µs", func(r *Round) string { return Figure(r.Server) })
 		add("worker and load, µs", func(r *Round) string { return Figure(r.Worker) })
 	}

@@ -34,9 +34,10 @@ type Round struct {
 	OutOfRange int `json:"out_of_range"`
 	// Depth is the most tasks that waited for their start.
 	Depth int `json:"depth"`
-	// Memory is the most that the server used, in bytes. Server and Worker are the processor time
+	// Memory and Disk are the most that the server used, in bytes. Server and Worker are the processor time
 	// per task, in microseconds.
 	Memory int64   `json:"server_memory"`
+	Disk   int64   `json:"server_disk,omitempty"`
 	Server float64 `json:"server_us"`
 	Worker float64 `json:"worker_us"`
 	// Every is how many seconds each of Points covers.

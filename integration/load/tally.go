@@ -113,16 +113,16 @@ func (t *Tally) Done(due, at time.Duration) {
 	t.record(at-due, t.end, t.at(due).end)
 }
 
-// Sample records the server's memory, and the processor time it has used since the load began. That
+// Sample records the server's memory and disk, and the processor time it has used since the load began. That
 // was used since the last sample, so it counts in the middle between both.
-func (t *Tally) Sample(at time.Duration, memory int64, used time.Duration) {
+func (t *Tally) Sample(at time.Duration, memory, disk int64, used time.Duration) {
 	if at < 0 { // schedules are stored before the load begins
 		t.used = used
 		return
 	}
 	p := t.at(at)
 	p.Memory = max(p.Memory, memory)
-	t.round.Memory = max(t.round.Memory, memory)
+	t.round.Memory, t.round.Disk = max(t.round.Memory, memory), max(t.round.Disk, disk)
 	t.at((t.looked + at) / 2).Busy += (used - t.used).Seconds() / t.every.Seconds()
 	t.looked, t.used = at, used
 }

@@ -28,14 +28,14 @@ func TestTally(t *testing.T) {
 	l.Begun(900*ms, 3900*ms)
 	l.Ended(4*time.Second, true)
 	l.Done(900*ms, 4*time.Second)
-	l.Sample(-1000*ms, 99, 5000*ms) // the load has not begun
-	l.Sample(0, 10, 5000*ms)
-	l.Sample(1000*ms, 30, 5500*ms) // all used in the first second
-	l.Sample(2000*ms, 30, 5600*ms)
-	l.Sample(4000*ms, 20, 5700*ms)
+	l.Sample(-1000*ms, 99, 990, 5000*ms) // the load has not begun
+	l.Sample(0, 10, 100, 5000*ms)
+	l.Sample(1000*ms, 30, 300, 5500*ms) // all used in the first second
+	l.Sample(2000*ms, 30, 300, 5600*ms)
+	l.Sample(4000*ms, 20, 200, 5700*ms)
 	l.Again()
 	r := l.Round(4, 5, 6)
-	if r.Arrivals != 3 || r.Tasks != 3 || r.Failed != 1 || r.Lost != 4 || r.Duplicated != 1 || r.PerSecond != 0.75 || r.Depth != 2 || r.Memory != 30 ||
+	if r.Arrivals != 3 || r.Tasks != 3 || r.Failed != 1 || r.Lost != 4 || r.Duplicated != 1 || r.PerSecond != 0.75 || r.Depth != 2 || r.Memory != 30 || r.Disk != 300 ||
 		r.Every != 1 || r.Server != 5 || r.Worker != 6 {
 		t.Errorf("the round is %+v", r)
 	}
