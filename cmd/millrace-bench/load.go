@@ -30,8 +30,8 @@ type loadFlags struct {
 
 	baseline, report string
 
-	keep   int
-	bounds load.Bounds
+	keep         int
+	disk, memory value.Size
 }
 
 // loadRounds is how many rounds a load test has by default: fewer cannot be judged.
@@ -46,8 +46,8 @@ func (f *loadFlags) add(c *cobra.Command) {
 	fs.Var(&f.spacing, "arrivals", "whether tasks arrive at random or evenly: `poisson` or even")
 	fs.StringVar(&f.baseline, "baseline", "", "compare with the JSON of an earlier --profile in a `file`, and end with 8 if something is worse beyond noise")
 	fs.IntVar(&f.keep, "keep-tasks", 0, "`number` of ended tasks that the server keeps (default: all)")
-	fs.TextVar(&f.bounds.Disk, "most-disk", value.Size(0), "end with 8 if the server takes more `bytes` of disk, such as 1GiB")
-	fs.TextVar(&f.bounds.Memory, "most-memory", value.Size(0), "end with 8 if it takes more `bytes` of memory")
+	fs.TextVar(&f.disk, "most-disk", value.Size(0), "end with 8 if the server takes more `bytes` of disk, such as 1GiB")
+	fs.TextVar(&f.memory, "most-memory", value.Size(0), "end with 8 if it takes more `bytes` of memory")
 	fs.StringVar(&f.report, "report", "", "also write a page with charts to a `file`, such as load.html; it needs nothing else")
 }
 
@@ -97,7 +97,7 @@ func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan
 	if err := errors.Join(a.printLoad(&r, o), load.WritePage(f.report, &r.Result, r.Findings, nil)); err != nil {
 		return err
 	}
-	if over := f.bounds.Over(&r.Result); over != nil {
+	if over := (load.Bounds{Disk: int64(f.disk), Memory: int64(f.memory)}).Over(&r.Result); over != nil {
 		return &exit.Fault{Code: exit.Worse, Err: over}
 	}
 	if slices.ContainsFunc(r.Findings, func(f load.Finding) bool { return f.Worse }) {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
-
-	"millrace/task/value"
 )
 
 // Finding compares a figure of a result with that of an earlier one.
@@ -48,7 +46,7 @@ var figures = []figure{
 }
 
 // Bounds are what a server may take, in bytes; 0 for no bound.
-type Bounds struct{ Disk, Memory value.Size }
+type Bounds struct{ Disk, Memory int64 }
 
 // Over says what a server took more in a round than it may; nil if nothing.
 func (b Bounds) Over(r *Result) error {
@@ -56,10 +54,10 @@ func (b Bounds) Over(r *Result) error {
 	for i, round := range r.Rounds {
 		for _, is := range []struct {
 			what        string
-			took, bound value.Size
-		}{{"disk", value.Size(round.Disk), b.Disk}, {"memory", value.Size(round.Memory), b.Memory}} {
+			took, bound int64
+		}{{"disk", round.Disk, b.Disk}, {"memory", round.Memory, b.Memory}} {
 			if is.bound > 0 && is.took > is.bound {
-				all = append(all, fmt.Errorf("round %d: the server took %v of %s, more than %v", i+1, is.took>>20<<20, is.what, is.bound))
+				all = append(all, fmt.Errorf("round %d: the server took %d MiB of %s, more than %d MiB", i+1, is.took>>20, is.what, is.bound>>20))
 			}
 		}
 	}

@@ -20,8 +20,8 @@ func TestBounds(t *testing.T) {
 	took := &Result{Rounds: []Round{{Disk: 5 << 20, Memory: 7 << 20}, {Disk: 5<<20 + 9, Memory: 6 << 20}}}
 	for want, b := range map[string]Bounds{
 		"": {Disk: 6 << 20, Memory: 7 << 20},
-		"round 2: the server took 5MiB of disk, more than 5MiB":   {Disk: 5 << 20},
-		"round 1: the server took 7MiB of memory, more than 6MiB": {Memory: 6 << 20},
+		"round 2: the server took 5 MiB of disk, more than 5 MiB":   {Disk: 5 << 20},
+		"round 1: the server took 7 MiB of memory, more than 6 MiB": {Memory: 6 << 20},
 	} {
 		said := ""
 		if err := b.Over(took); err != nil {
