@@ -18,7 +18,7 @@ type Forgetting struct {
 	Seconds       float64 `json:"seconds"`
 	Before        Takes   `json:"before"`
 	After         Takes   `json:"after"`
-	// With is no-op work while the log forgets as many again, Without the same just before.
+	// With is no-op work while the log forgets as many again, Without the same just before. Both begin with the server.
 	With    Work `json:"with"`
 	Without Work `json:"without"`
 	// Ratio is that of their rates.
@@ -57,18 +57,19 @@ const (
 // [Config.Again] starts it with another setting.
 func ManyForgotten(ctx context.Context, cfg Config, n int) (f Forgetting, err error) {
 	f.Tasks = n
-	keeps := 0
-	for i, measure := range []func(context.Context, *bench) error{f.before, f.alone, f.without, f.with} {
+	for i, is := range []struct {
+		keeps   int
+		measure func(context.Context, *bench) error
+	}{{0, f.before}, {forgetKeeps, f.alone}, {0, f.again}, {0, f.without}, {forgetKeeps, f.with}} {
 		if i > 0 {
-			keeps = forgetKeeps - keeps
-			if err := cfg.Again(ctx, keeps); err != nil {
+			if err := cfg.Again(ctx, is.keeps); err != nil {
 				return f, err
 			}
 		}
 		b := &bench{cfg: cfg.withDefaults()}
 		if err = b.open(ctx); err == nil {
 			bound, cancel := context.WithTimeout(ctx, forgetMost+time.Duration(n)*forgetEach)
-			err = measure(bound, b)
+			err = is.measure(bound, b)
 			cancel()
 		}
 		if b.close(); err != nil {
@@ -114,14 +115,15 @@ func (f *Forgetting) alone(ctx context.Context, b *bench) error {
 	return err
 }
 
-func (f *Forgetting) without(ctx context.Context, b *bench) error {
+func (f *Forgetting) again(ctx context.Context, b *bench) error {
 	err := f.run(ctx, b)
 	if err == nil {
 		f.upTo, err = b.store.Last(ctx)
 	}
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+func (f *Forgetting) without(ctx context.Context, b *bench) error {
 	return f.Without.measure(ctx, b, func(turn int) (bool, error) { return turn < forgetTurns, nil })
 }
 
