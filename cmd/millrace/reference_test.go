@@ -121,11 +121,15 @@ func settingReference(t *testing.T) string {
 	dev, prod := defaults(settings.Dev), defaults(settings.Prod)
 	short := strings.NewReplacer("h0m0s", "h", "m0s", "m")
 	var b strings.Builder
-	b.WriteString("| setting | dev | prod | read by | meaning |\n|---|---|---|---|---|\n")
+	b.WriteString("| setting | default | read by | meaning |\n|---|---|---|---|\n")
 	for i := range settings.All {
 		d := &settings.All[i]
 		by := slices.DeleteFunc([]string{reads("server", d.Flag()), reads("worker", d.Flag())}, func(process string) bool { return process == "" })
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", d.Name, short.Replace(d.Text(dev)), short.Replace(d.Text(prod)), strings.Join(by, ", "), d.Usage)
+		value := d.Text(prod)
+		if other := d.Text(dev); other != value {
+			value += "; dev " + other
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", d.Name, short.Replace(value), strings.Join(by, ", "), d.Usage)
 	}
 	return b.String()
 }
