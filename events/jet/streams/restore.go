@@ -101,13 +101,16 @@ func Restore(ctx context.Context, nc *nats.Conn, dir string, m Manifest, l Layou
 // a cluster the leader may still know the name when another server has said so.
 const triesToRestore = 8
 
-// leftover tells whether a cluster has the name of a stream and nothing else of it, as after a restore
-// that was killed, and removes that. It waits first, for a stream that is just being made is like that,
-// too.
+// leftover tells whether a cluster has the name of a stream and nothing else of it, or a stream that is
+// marked, as after a restore that was killed, and removes that. It waits first, for a stream that is just
+// being made is like that, too; a marked one may have come to light since [vacate] looked.
 func leftover(ctx context.Context, nc *nats.Conn, name string) bool {
 	rest(ctx, 20*electing)
-	_, err := configOf(ctx, nc, name)
-	return request.Says(err, request.CodeNoSuchStream) && remove(ctx, nc, name) == nil
+	if _, err := configOf(ctx, nc, name); request.Says(err, request.CodeNoSuchStream) {
+		return remove(ctx, nc, name) == nil
+	}
+	again, err := vacate(ctx, nc)
+	return again && err == nil
 }
 
 func rest(ctx context.Context, d time.Duration) {
