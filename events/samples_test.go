@@ -73,7 +73,7 @@ func full() map[Type]Fact {
 				Name: "ship", Needs: []job.StepNeed{{Step: "list", When: job.WhenEnd}}, Rule: job.NeedAny, Queue: "slow",
 				Params: map[string]json.RawMessage{"x": json.RawMessage("1")}, Spec: job.Spec{Handler: "ship"},
 			}},
-			On: &job.Handlers{Success: handled, Failure: handled, Cancel: handled, Exit: handled, Job: "extract", Ends: []string{"finished", "error"}, Subject: "orders.created.>", Stream: "ORDERS", File: "/in/*.csv", Quiet: value.Duration(time.Second)},
+			On: &job.Handlers{Success: handled, Failure: handled, Cancel: handled, Exit: handled, Job: "extract", Ends: []string{"finished", "error"}, Subject: "orders.created.>", Stream: "ORDERS", File: "/in/*.csv", Quiet: value.Duration(time.Second), When: `payload.state == "error"`},
 		},
 		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`), Spelled: true, Secrets: []string{"token"},
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},

@@ -1,25 +1,24 @@
 package replay
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
-	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
 
 	"millrace/events"
 	"millrace/internal/form"
 	"millrace/projections/view"
 	"millrace/task"
+	"millrace/task/condition"
 	"millrace/task/limit"
 	"millrace/task/node"
 	"millrace/task/queue"
@@ -60,31 +59,6 @@ var seenNames = func() (names []string) {
 // builtins are the functions of the language that an expression may call.
 var builtins = []string{"len", "any", "all", "none", "count", "lower", "upper", "abs", "min", "max"}
 
-// timely are the functions that make times of texts. They are ours, because those of the language accept
-// anything and fail at each fact.
-var timely = map[string]func(text string) (any, error){
-	"duration": func(text string) (any, error) {
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			return nil, fmt.Errorf("%q is no duration, such as 90s or 2h30m", text)
-		}
-		return d, nil
-	},
-	"date": func(text string) (any, error) {
-		w, ok := value.ParseWall(text)
-		if !ok || !w.Dated || w.Yearless {
-			return nil, fmt.Errorf("%q is no date, such as 2026-03-01 or 2026-03-01T12:00:00Z", text)
-		}
-		return w.In(time.Time{}), nil
-	},
-}
-
-// Bounds of an expression: its parts, and the values that it makes at one fact.
-const (
-	mostNodes  = 200
-	mostMemory = 10_000
-)
-
 // expression is a compiled expression.
 type expression struct {
 	text    string
@@ -97,36 +71,24 @@ type expression struct {
 func compile(text string, truth bool) (*expression, error) {
 	names := &byTags{types: map[ast.Node]reflect.Type{}}
 	options := []expr.Option{
-		expr.Env(seen{}), expr.DisableAllBuiltins(), expr.MaxNodes(mostNodes), expr.Patch(names),
-		expr.Function(asText, textOf, new(func(any) string)), expr.Function(asSpan, spanOf, new(func(any) time.Duration)),
+		expr.Patch(names), expr.Function(asText, textOf, new(func(any) string)), expr.Function(asSpan, spanOf, new(func(any) time.Duration)),
 		expr.Function(asNumber, numberOf, new(func(any) int)),
-		expr.Function("duration", ofText(timely["duration"]), new(func(string) time.Duration)), expr.Function("date", ofText(timely["date"]), new(func(string) time.Time)),
-	}
-	for _, name := range builtins {
-		options = append(options, expr.EnableBuiltin(name))
 	}
 	if truth {
 		options = append(options, expr.AsBool())
 	}
-	program, err := expr.Compile(text, options...)
-	switch {
-	case names.err != nil:
-		return nil, names.err
-	case err != nil:
-		err = plainly(err)
-		if strings.Contains(err.Error(), "unknown name") {
-			err = fmt.Errorf("%w; an expression is of %s, and the functions %s, duration, date", err, strings.Join(seenNames, ", "), strings.Join(builtins, ", "))
-		}
+	program, err := condition.Compile(text, seen{}, seenNames, builtins, options...)
+	if err = cmp.Or(names.err, err); err != nil {
 		return nil, err
 	}
-	return &expression{text: text, program: program, vm: vm.VM{MemoryBudget: mostMemory}, fact: names.fact}, nil
+	return &expression{text: text, program: program, vm: vm.VM{MemoryBudget: condition.MostMemory}, fact: names.fact}, nil
 }
 
 // eval returns the value of the expression for s.
 func (e *expression) eval(s *seen) (any, error) {
 	value, err := e.vm.Run(e.program, s)
 	if err != nil {
-		return nil, plainly(err)
+		return nil, condition.Plainly(err)
 	}
 	return value, nil
 }
@@ -205,22 +167,12 @@ func (b *byTags) Visit(n *ast.Node) {
 	}
 }
 
-// call refuses a text that one of [timely] cannot understand.
+// call has the check look again at the argument of duration or date, whose fields are known only now.
 func (b *byTags) call(is *ast.CallNode) {
-	name, named := is.Callee.(*ast.IdentifierNode)
-	if !named || len(is.Arguments) != 1 || timely[name.Value] == nil || b.err != nil {
-		return
-	}
-	is.SetType(nil) // or the check does not look at the argument again, whose fields are known only now
-	if text, ok := is.Arguments[0].(*ast.StringNode); ok {
-		if _, err := timely[name.Value](text.Value); err != nil {
-			b.err = at(err, is.Arguments[0].Location().From)
-		}
+	if condition.Timely(is) {
+		is.SetType(nil)
 	}
 }
-
-// at adds where an expression is wrong.
-func at(err error, from int) error { return fmt.Errorf("%w (character %d)", err, from+1) }
 
 func (b *byTags) member(n *ast.Node, is *ast.MemberNode) {
 	of := b.types[is.Node]
@@ -256,10 +208,10 @@ func (b *byTags) unknown(is *ast.StringNode, fields []form.Field) {
 		return
 	}
 	if meant := value.Word(name, names); meant != "" {
-		b.err = at(fmt.Errorf("there is no field %q: did you mean %s?", name, meant), from)
+		b.err = condition.At(fmt.Errorf("there is no field %q: did you mean %s?", name, meant), from)
 		return
 	}
-	b.err = at(fmt.Errorf("there is no field %q; there are %s", name, strings.Join(names, ", ")), from)
+	b.err = condition.At(fmt.Errorf("there is no field %q; there are %s", name, strings.Join(names, ", ")), from)
 }
 
 // leaf records the type of a field, and converts values that the language does not know.
@@ -284,98 +236,6 @@ func (b *byTags) leaf(n *ast.Node, is *ast.MemberNode, t reflect.Type) {
 		ast.Patch(n, &ast.CallNode{Callee: &ast.IdentifierNode{Value: turn}, Arguments: []ast.Node{is}})
 	}
 }
-
-func ofText(do func(string) (any, error)) func(args ...any) (any, error) {
-	return func(args ...any) (any, error) {
-		text, ok := args[0].(string)
-		if !ok {
-			return nil, fmt.Errorf("it is %s, want a text", typeInWords(fmt.Sprintf("%T", args[0])))
-		}
-		return do(text)
-	}
-}
-
-// sentences are what the language says of wrong types, and how Millrace says it. Each part in
-// parentheses is the name of a type, or what stands in the expression. They are compiled when an expression
-// is wrong, which is seldom: no command waits for that at its start.
-var sentences = []struct {
-	is, says string
-}{
-	{`^invalid operation: bool\((.+)\)$`, "it is %s, want true or false"},
-	{`^invalid operation: (\S+) \(mismatched types (.+) and (.+)\)$`, "%s does not go with %s and %s"},
-	{`^invalid operation: (\S+) \(mismatched type (.+)\)$`, "%s does not go with %s"},
-	{`^invalid operation: (.+) (\S+) (.+)$`, "%[2]s does not go with %[1]s and %[3]s"},
-	{`^cannot use (.+) as argument \(type (.+)\) to call (\S+)\s*$`, "%[3]s takes %[2]s, not %[1]s"},
-	{`^invalid argument for (\S+) \(type (.+)\)$`, "%s does not take %s"},
-	{`^expected (.+), but got (.+)$`, "it is %[2]s, want %[1]s"},
-	{`^interface conversion: .* is (.+), not (.+)$`, "it is %s, want %s"},
-	{`^cannot fetch (\S+) from (.+)$`, "there is no %s in %s"},
-	{`^type (.+) has no field (\S+)$`, "%s has no field %s"},
-	{`^non-bool expression \(type (.+)\) used as condition$`, "the condition is %s, want true or false"},
-	{`^builtin (\S+) takes only array \(got (.+)\)$`, "%s takes a list, not %s"},
-	{`^reflect: call of \S+ on (\S+) Value$`, "it is %s, want a list"},
-	{`^index out of range: (.+) \(array length is (.+)\)$`, "there is no value %s in a list of %s"},
-	{`^runtime error: integer (divide by zero)$`, "one cannot %s"},
-	{`^invalid \w+ literal: .*parsing (".*"): .*$`, "%s is no number here"},
-	{`^cannot use (.+) to get an element from (.+)$`, "%s is no key of %s"},
-	{`^error parsing regexp: (.+)$`, "it is no regular expression (RE2): %s"},
-}
-
-// plainly says where and why an expression is wrong, without the words of the language's library.
-func plainly(err error) error {
-	why, _, _ := strings.Cut(err.Error(), "\n")
-	wrong, placed := errors.AsType[*file.Error](err)
-	if placed {
-		why = wrong.Message
-	}
-	for _, s := range sentences {
-		if parts := regexp.MustCompile(s.is).FindStringSubmatch(why); parts != nil {
-			words := make([]any, len(parts)-1)
-			for i, part := range parts[1:] {
-				words[i] = typeInWords(part)
-			}
-			why = fmt.Sprintf(s.says, words...)
-			break
-		}
-	}
-	if !placed {
-		return errors.New(why)
-	}
-	return at(errors.New(why), wrong.Column)
-}
-
-// typeInWords are the words for a type of Go; anything else stays.
-func typeInWords(name string) string {
-	name = strings.TrimLeft(name, "*&")
-	_, last, ofPackage := strings.Cut(name, ".")
-	switch {
-	case name == "string":
-		return "a text"
-	case name == "bool":
-		return "true or false"
-	case name == "time.Time":
-		return "a time"
-	case name == "time.Duration":
-		return "a duration"
-	case name == "<nil>", name == "nil", name == "zero":
-		return "nothing"
-	case name == "interface {}", name == "any", name == "unknown":
-		return "anything"
-	case strings.HasPrefix(name, "func"):
-		return "a function"
-	case strings.HasPrefix(name, "[]"), name == "array":
-		return "a list"
-	case strings.HasPrefix(name, "map"):
-		return "a mapping"
-	case numbers.MatchString(name):
-		return "a number"
-	case ofPackage && !strings.ContainsAny(name, " ()"):
-		return "a " + strings.ToLower(last)
-	}
-	return name
-}
-
-var numbers = regexp.MustCompile(`^(u?int|float)(8|16|32|64)?$`)
 
 func textOf(args ...any) (any, error) {
 	switch v := args[0].(type) {

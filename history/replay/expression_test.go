@@ -65,6 +65,7 @@ func TestExpressions(t *testing.T) {
 		{`seq > 1e999`, `"1e999" is no number here (character 11)`},
 		{`task.labels[3] == ""`, "a number is no key of a mapping (character 13)"},
 		{`exec("ls")`, "unknown name exec"},
+		{`len(filter(task.labels, true)) > 0`, "unknown name filter (character 5); an expression is of seq, type,"},
 		{`was.spec.retry.max == 2`, "yes"},
 		{strings.Repeat("seq > 1 and ", 200) + "true", "exceeds maximum"},
 	} {

@@ -22,6 +22,7 @@ var plan = map[string][]string{
 	// the tests of task import those around it; Go refuses such an import elsewhere as a cycle.
 	"task":                 {"task/limit", "task/job", "task/param", "task/queue", "task/value", "task/placement", "task/birth", "task/duties"},
 	"task/birth":           {"task"},
+	"task/condition":       {"task"}, // it links the language, so programs of users do not
 	"task/duties":          {"task", "task/schedule"},
 	"task/param":           {"task/value"},
 	"task/value":           {},
@@ -44,7 +45,7 @@ var plan = map[string][]string{
 
 	"history/verify/findings":          {"events", "task/node", "task", "task/schedule", "internal/form", "task/quota"},
 	"history/verify":                   {"history/verify/findings", "internal/form", "events", "task", "task/quota", "task/schedule", "task/node"},
-	"history/replay":                   {"internal/form", "internal/collections", "task/value", "history/verify", "projections/view", "events", "task", "task/quota", "task/node"},
+	"history/replay":                   {"internal/form", "internal/collections", "task/condition", "task/value", "history/verify", "projections/view", "events", "task", "task/quota", "task/node"},
 	"history/whatif/simulation.go":     {"scheduler", "worker/claim", "internal/collections", "projections/view", "events", "task", "task/quota", "task/schedule", "task/node"},
 	"history/whatif/simulate_model.go": {"scheduler", "worker/claim", "internal/collections", "projections/view", "events", "task", "task/quota", "task/schedule", "task/node"},
 	"history/whatif/nodes.go":          {"scheduler", "worker/claim", "internal/collections", "projections/view", "events", "task", "task/quota", "task/schedule", "task/node"},
@@ -83,9 +84,9 @@ var plan = map[string][]string{
 	"events/jet/natstest":    {"events/jet/embed", "internal/testkit", "events", "internal/files", "task"},
 	"events/jet/embed":       {"events/jet", "events/jet/streams", "events/jet/request", "events/jet/names", "events", "internal/privatedir"},                                                                                                                                                                      // jet and events/jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
 	"service/client":         {"internal/form", "projections/view", "events/submit", "events/jet", "events/jet/outputs", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/request", "events", "internal/files", "task", "task/output", "task/quota", "task/schedule", "task/node"}, // events/jet/streams for its tests alone
-	"service/answers":        {"service/client", "projections/view", "history/verify", "history/replay", "history/whatif", "projections", "internal/observe", "task/jobfile", "events/jet", "events/jet/outputs", "events/jet/request", "events/jet/rights", "events/jet/definitions", "events", "internal/files", "task", "task/output", "task/quota", "task/schedule", "task/node"},
+	"service/answers":        {"service/client", "projections/view", "history/verify", "history/replay", "history/whatif", "projections", "internal/observe", "task/condition", "task/jobfile", "events/jet", "events/jet/outputs", "events/jet/request", "events/jet/rights", "events/jet/definitions", "events", "internal/files", "task", "task/output", "task/quota", "task/schedule", "task/node"},
 	"service/notices":        {"internal/privatedir", "service/answers", "service/client", "projections/view", "events/submit", "events/jet/definitions", "events", "task"},
-	"service/triggers":       {"service/answers", "service/client", "worker", "projections/view", "events/submit", "events/jet/definitions", "events/jet/pull", "events", "task", "task/schedule", "task/value", "task/node"},
+	"service/triggers":       {"service/answers", "service/client", "worker", "projections/view", "events/submit", "events/jet/definitions", "events/jet/pull", "events", "task", "task/condition", "task/schedule", "task/value", "task/node"},
 	"service/httpapi":        {"service/answers", "service/client", "task/value", "history/whatif", "internal/metrics", "projections/view", "events/jet", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/embed", "projections", "events", "events/logtest", "task", "task/schedule", "task/output", "task/node"}, // events/jet/embed, events/jet/streams, projections and whatif for its tests alone
 	"service/rerun":          {"service/client", "worker", "events", "events/jet/definitions", "task", "task/output", "task/schedule", "task/node"},
 	"service/assistants":     {"service/httpapi", "service/answers", "service/client", "events/jet/rights", "task/value"},
@@ -166,7 +167,7 @@ var outsiders = []struct {
 	{"github.com/nicholas-fedor/", []string{"service/notices"}, nil, "only notices knows the services that bring people messages"},
 	{"github.com/rs/zerolog", commands, nil, "only the command line knows how log lines are written; all else takes a *slog.Logger"},
 	{"github.com/prometheus/", []string{"internal/observe"}, nil, "only internal/observe speaks to Prometheus; what is counted is in internal/metrics"},
-	{"github.com/expr-lang/", []string{"history/replay"}, nil, "only replay knows the language of its breakpoints"},
+	{"github.com/expr-lang/", []string{"history/replay", "task/condition"}, nil, "only condition knows the language, and replay what its breakpoints see"},
 	{"github.com/klauspost/", []string{"history/incident", "service/httpapi", "events/jet/streams"}, nil, "only incident (with segments of archives) and httpapi know how what they write is packed, and streams how the NATS server packs what it backs up"},
 	{"github.com/minio/", []string{"events/jet/embed"}, nil, "only events/jet/embed knows in which form a NATS server keeps streams"},
 	{"go.opentelemetry.io/", []string{"internal/observe"}, nil, "only internal/observe knows OpenTelemetry"},
@@ -192,8 +193,8 @@ var exceptions = map[string]string{
 
 // clockless packages and files get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "internal/files/diff.go", "internal/files/digest.go", "internal/files/doc.go", "internal/files/ignore.go", "internal/files/manifest.go", "internal/files/ref.go", "ipc", "events", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "projections/view", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load"}
-	still     = []string{"projections/view/complete.go", "projections/view/moment.go", "projections/view/query.go", "projections/view/times.go", "task", "task/birth", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "internal/files/diff.go", "internal/files/digest.go", "internal/files/doc.go", "internal/files/ignore.go", "internal/files/manifest.go", "internal/files/ref.go", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load/arrivals.go", "integration/load/judge.go", "integration/load/profile.go", "integration/load/report.go", "integration/load/result.go", "integration/load/tally.go"}
+	clockless = []string{"task", "task/birth", "task/condition", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "internal/files/diff.go", "internal/files/digest.go", "internal/files/doc.go", "internal/files/ignore.go", "internal/files/manifest.go", "internal/files/ref.go", "ipc", "events", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "projections/view", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load"}
+	still     = []string{"projections/view/complete.go", "projections/view/moment.go", "projections/view/query.go", "projections/view/times.go", "task", "task/birth", "task/condition", "task/limit", "task/duties", "task/job", "task/jobfile", "task/output", "task/param", "task/queue", "task/quota", "task/value", "task/schedule", "task/placement", "task/node", "internal/files/diff.go", "internal/files/digest.go", "internal/files/doc.go", "internal/files/ignore.go", "internal/files/manifest.go", "internal/files/ref.go", "internal/form", "internal/metrics", "history/verify", "history/verify/findings", "history/replay", "history/whatif", "internal/observe/spans.go", "integration/load/arrivals.go", "integration/load/judge.go", "integration/load/profile.go", "integration/load/report.go", "integration/load/result.go", "integration/load/tally.go"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.

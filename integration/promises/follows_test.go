@@ -29,6 +29,7 @@ func TestAJobFollowsTheEndsOfAnother(t *testing.T) {
 		"name: extract\nparams: {code: 0}\nrun: {shell: 'exit $P_CODE', params_env: true}\n",
 		"name: load\non: {job: extract, ends: [finished, error]}\nparams:\n  - {name: state, type: string}\nrun: {shell: 'test -n \"$P_STATE\"', params_env: true}\n",
 		"name: tell\non: {job: load}\nrun: \"true\"\n",
+		"name: alarm\non: {job: extract, ends: [finished, error], when: payload.state == 'error' and payload.reason == 'exit'}\nrun: \"true\"\n",
 	}, "---\n"))
 	p.Run("job", "apply", "-f", "jobs.yaml")
 	c := p.Connect()
@@ -50,11 +51,16 @@ func TestAJobFollowsTheEndsOfAnother(t *testing.T) {
 		}
 		return page.Tasks
 	}
-	var made, told []task.Task
+	var made, told, alarms []task.Task
 	p.Until("each end has its task, and that one, too", func() bool {
-		made, told = ended("load"), ended("tell")
-		return len(made) >= len(want) && len(told) >= len(want)
+		made, told, alarms = ended("load"), ended("tell"), ended("alarm")
+		return len(made) >= len(want) && len(told) >= len(want) && len(alarms) >= len(want)/2
 	})
+	for i := range alarms {
+		if want[alarms[i].After] != "error" {
+			t.Errorf("task %s follows the end of %s, which is %s", alarms[i].ID, alarms[i].After, want[alarms[i].After])
+		}
+	}
 	seen := map[task.ID]bool{}
 	for i := range made {
 		if after := made[i].After; want[after] == "" || seen[after] || !strings.Contains(string(made[i].Params), want[after]) {
@@ -62,8 +68,8 @@ func TestAJobFollowsTheEndsOfAnother(t *testing.T) {
 		}
 		seen[made[i].After] = true
 	}
-	if len(made) != len(want) || len(told) != len(want) {
-		t.Errorf("%d ends made %d tasks, and those %d, want as many", len(want), len(made), len(told))
+	if len(made) != len(want) || len(told) != len(want) || len(alarms) != len(want)/2 {
+		t.Errorf("%d ends made %d tasks, and those %d, want as many; half of them %d", len(want), len(made), len(told), len(alarms))
 	}
 	for _, s := range servers { // a server that begins again makes nothing twice
 		s.Kill()

@@ -135,18 +135,33 @@ func TestMessagesWaitForRoom(t *testing.T) {
 	again()
 	p.Run("queue", "limit", "tight", "--max-waiting", "4")
 	p.Run("queue", "pause", "tight")
-	p.Write("ship.yaml", "name: ship\nqueue: tight\non: {stream: ORDERS}\nparams:\n  - {name: order, type: integer}\n  - {name: nats}\nrun: {shell: 'echo \"$P_NATS\"', params_env: true}\n")
+	p.Write("ship.yaml", "name: ship\nqueue: tight\non: {stream: ORDERS, when: payload.order < 1000}\nparams:\n  - {name: order, type: integer}\n  - {name: nats}\nrun: {shell: 'echo \"$P_NATS\"', params_env: true}\n")
 	p.Run("job", "apply", "-f", "ship.yaml")
 	for i := range 12 {
 		if _, err := js.Publish(t.Context(), "orders", fmt.Appendf(nil, `{"order":%d}`, i)); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if _, err := js.Publish(t.Context(), "orders", []byte(`{"order":1000}`)); err != nil { // which is for another job
+		t.Fatal(err)
+	}
 	c := p.Connect()
 	p.Until("the queue is full", func() bool { return len(each(p, c, "ship")) >= 4 })
 	p.Run("queue", "resume", "tight")
 	p.Worker("tight", "--queue", "tight")
 	p.Until("all others have come", func() bool { return len(each(p, c, "ship")) == 12 })
+	p.Until("that without a task does not come again", func() bool {
+		stream, err := js.Stream(t.Context(), "ORDERS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := 0
+		listed := stream.ListConsumers(t.Context())
+		for is := range listed.Info() {
+			left += int(is.NumPending) + is.NumAckPending
+		}
+		return left == 0
+	})
 	again()
 	if _, err := js.Publish(t.Context(), "orders", []byte(`{"order":100}`)); err != nil {
 		t.Fatal(err)
@@ -179,7 +194,7 @@ func TestRequestsMakeTasks(t *testing.T) {
 	t.Parallel()
 	p := harness.New(t, 2*time.Second)
 	p.Dev("--name", "here")
-	p.Write("page.yaml", "name: page\non: {subject: alerts.>}\nparams: [{name: host, optional: true}]\nrun: \"true\"\n")
+	p.Write("page.yaml", "name: page\non: {subject: alerts.>, when: (payload.level ?? 9) > 3}\nparams: [{name: host, optional: true}]\nrun: \"true\"\n")
 	p.Run("job", "apply", "-f", "page.yaml")
 	nc := p.Dial()
 	ask := func(id, body string) (*nats.Msg, client.Receipt) {
@@ -209,6 +224,12 @@ func TestRequestsMakeTasks(t *testing.T) {
 	if m, _ := ask("c", "down"); m.Header.Get("Nats-Service-Error-Code") != strconv.Itoa(400) {
 		t.Errorf("what is no JSON is answered with %v %s", m.Header, m.Data)
 	}
+	if m, is := ask("d", `{"host":"db","level":1}`); string(m.Data) != "null" || is.ID != "" {
+		t.Errorf("one for which the condition does not hold is answered with %v %s", m.Header, m.Data)
+	}
+	if m, _ := ask("e", `{"level":"high"}`); m.Header.Get("Nats-Service-Error") != "the message is refused: invalid submission: on.when: > does not go with a text and a number (character 22)" {
+		t.Errorf("one for which the condition has no answer is answered with %v %s", m.Header, m.Data)
+	}
 	c := p.Connect()
 	if is := p.Await(c, first.ID, task.Finished); is.MadeBy != "a message on alerts.disk" || string(is.Params) != `{"host":"db"}` {
 		t.Errorf("it is made by %q with %s", is.MadeBy, is.Params)
@@ -226,7 +247,7 @@ func TestFilesMakeTasks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.Write("load.yaml", "name: load\non: {file: '"+p.Path("in")+"/*', quiet: 100ms}\nparams:\n  - {name: file, type: string}\nrun: {shell: 'cat \"$P_FILE\"', params_env: true}\n"+
+	p.Write("load.yaml", "name: load\non: {file: '"+p.Path("in")+"/*', quiet: 100ms, when: payload.size < 100}\nparams:\n  - {name: file, type: string}\nrun: {shell: 'cat \"$P_FILE\"', params_env: true}\n"+
 		"---\nname: peep\non: {file: '"+p.Path("else")+"/*', quiet: 0s}\nrun: \"true\"\n")
 	p.Run("job", "apply", "-f", "load.yaml")
 	p.Write("else/a", "no")
@@ -254,6 +275,7 @@ func TestFilesMakeTasks(t *testing.T) {
 		p.Write(name, "no")
 	}
 	p.Until("all files have their tasks", func() bool { return len(made()) >= n })
+	p.Write("in/large", strings.Repeat("x", 100))
 	p.Write("in/0", "again")
 	p.Until("another version has one, too", func() bool { return len(made()) > n })
 	w.Kill()

@@ -68,7 +68,8 @@ func (c *client) submit() {
 	for times := 1 + c.h.rng.IntN(4)/3; times > 0; times-- {
 		c.insist(func() error {
 			losses := c.h.lost.times
-			birth, err := birth.Of(s, nil, 0, c.now())
+			of, revision := followed(s.Job)
+			birth, err := birth.Of(s, of, revision, c.now())
 			if err != nil {
 				panic(err) // the simulation wrote it
 			}
@@ -240,6 +241,9 @@ func (h *history) submission(id task.ID) birth.Submission {
 	if h.variant.families {
 		h.graph(&s)
 		return s
+	}
+	if h.variant.follows {
+		return birth.Submission{ID: id, Job: "extract"}
 	}
 	s.Spec.Retry = job.Retry{Max: h.rng.IntN(4), Min: upTo(5), Backoff: job.BackoffFixed}
 	if h.policies.IntN(3) == 0 {

@@ -110,6 +110,8 @@ type variant struct {
 	amnesic bool
 	// values: their steps leave results and messages of every kind, and read those of others.
 	values bool
+	// follows: the ends of their tasks make tasks of other jobs.
+	follows bool
 	// spared are the faults that do not happen, skipped the steps in which nothing happens, and
 	// absent the actors that never appear.
 	spared, skipped map[int]bool
@@ -150,7 +152,7 @@ func play(t *testing.T, seed uint64, v variant) *history {
 	if v.forgets {
 		h.weather.noise = 0
 	}
-	if v.families {
+	if v.families || v.follows { // what a stranger writes about a task may look like its end
 		h.weather.noise, h.weather.watched = 0, true
 	}
 	// In the bubble the clock moves only while the simulator sleeps.
@@ -164,6 +166,9 @@ func play(t *testing.T, seed uint64, v variant) *history {
 		h.feed, _ = h.mem.Follow(context.Background(), 1)
 		if v.windowed {
 			h.openAndClose()
+		}
+		if v.follows {
+			h.define()
 		}
 		h.cast()
 		for h.at = 1; h.at <= cmp.Or(v.length, length) && h.failure == nil; h.at++ {
@@ -201,6 +206,9 @@ func (h *history) cast() {
 	come(workers, "n", func(name string) { h.startWorker(node.ID(name), true, nil) })
 	if h.variant.forgets {
 		come(1+h.policies.IntN(2), "horizon-", func(name string) { h.startCollector(name, true) })
+	}
+	if h.variant.follows {
+		come(1+h.policies.IntN(2), "follows-", func(name string) { h.startFollowing(name, true) })
 	}
 	if h.weather.watched {
 		come(schedulers, "sched-", func(name string) {
@@ -447,6 +455,9 @@ func (h *history) settle() {
 	if h.variant.durable {
 		h.startCaller()
 	}
+	if h.variant.follows {
+		h.startFollowing("follows-0", false)
+	}
 	for _, a := range h.actors {
 		if a.stopped = (time.Time{}); a.pending != nil {
 			a.pending.after = time.Time{}
@@ -476,6 +487,9 @@ func (h *history) settle() {
 		h.blame(id, h.once(id))
 		h.blame(id, h.durablyEnded(id))
 	}
+	if h.variant.follows {
+		h.fail(h.followed())
+	}
 	if h.failure != nil {
 		return // verify is to judge this log, and what is broken now may end later
 	}
@@ -494,7 +508,7 @@ func (h *history) settle() {
 	}
 	// In a roomy one, one attempt of a process stands still while another runs. In families, and where
 	// functions call others, no scheduler hears of the ends that are waited for, and the sweep lets them go.
-	if h.weather.fair() && h.lost.times == 0 && !h.variant.roomy && !h.variant.families && !h.variant.durable && !h.variant.forgets {
+	if h.weather.fair() && h.lost.times == 0 && !h.variant.roomy && !h.variant.families && !h.variant.durable && !h.variant.forgets && !h.variant.follows {
 		h.fail(h.undisturbed())
 	}
 }
@@ -529,7 +543,7 @@ func (h *history) over() bool {
 			return false
 		}
 	}
-	return true
+	return !h.variant.follows || h.followed() == nil
 }
 
 // end ends actors.

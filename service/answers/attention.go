@@ -13,6 +13,7 @@ import (
 	"millrace/projections/view"
 	"millrace/service/client"
 	"millrace/task"
+	"millrace/task/condition"
 	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/limit"
@@ -131,7 +132,7 @@ func (s *Sight) Attention(ctx context.Context) (client.Attention, error) {
 // Matters is [Sight.Attention] without failures.
 func (s *Sight) Matters(ctx context.Context) (client.Attention, error) {
 	g := &gathering{Sight: s, is: client.Attention{Matters: []client.Matter{}}}
-	for _, gather := range []func(context.Context) error{g.approvals, g.overdue, g.nodes, g.breakers, g.queues, g.schedules, g.notices, g.letters, g.horizon} {
+	for _, gather := range []func(context.Context) error{g.approvals, g.overdue, g.nodes, g.jobs, g.queues, g.schedules, g.notices, g.letters, g.horizon} {
 		if err := gather(ctx); err != nil {
 			return g.is, err
 		}
@@ -236,11 +237,42 @@ func (g *gathering) nodes(ctx context.Context) error {
 	return nil
 }
 
-func (g *gathering) breakers(ctx context.Context) error {
+func (g *gathering) jobs(ctx context.Context) error {
 	jobs, err := client.JobsOf(ctx, g.View)
 	if err != nil && len(jobs) == 0 && !errors.Is(err, definitions.ErrBadJob) {
 		return err
 	}
+	g.add(0, unfollowed(jobs, err == nil)...)
+	return g.breakers(ctx, jobs)
+}
+
+// unfollowed are the jobs of which what they name makes no tasks. Among whole jobs one that is missing does not exist.
+func unfollowed(jobs []definitions.StoredJob, whole bool) (all []client.Matter) {
+	after := map[string]string{}
+	for i := range jobs {
+		after[jobs[i].Name] = jobs[i].On.After()
+	}
+	for i := range jobs {
+		j, what := &jobs[i], ""
+		circle, _ := job.Circle(j.Name, func(name string) (string, error) { return after[name], nil })
+		bad := condition.Compiles(&j.Job)
+		switch _, there := after[j.On.After()]; {
+		case circle != nil && slices.Min(circle) != j.Name: // it is told of another one
+		case circle != nil:
+			what = fmt.Sprintf("it follows its own ends (%s), so that these make no tasks: change on.job of one of them", strings.Join(circle, " after "))
+		case whole && j.On.After() != "" && !there:
+			what = fmt.Sprintf("it follows the ends of job %s, which does not exist: define that, or change on.job", j.On.Job)
+		case bad != nil:
+			what = fmt.Sprintf("nothing makes tasks of it, for its condition is none (%v): change on.when", bad)
+		}
+		if what != "" {
+			all = append(all, client.Matter{Kind: client.MatterTrigger, ID: j.Name, Who: node.Operator, Since: j.Changed, What: what + " (`millrace job apply -f FILE`)"})
+		}
+	}
+	return all
+}
+
+func (g *gathering) breakers(ctx context.Context, jobs []definitions.StoredJob) error {
 	var all []client.Matter
 	for i := range jobs {
 		if !jobs[i].Guarded() {

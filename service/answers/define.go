@@ -12,6 +12,7 @@ import (
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
+	"millrace/task/condition"
 	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/placement"
@@ -161,9 +162,14 @@ func (s *Service) job(ctx context.Context, r definitionRequest) (definitions.Sto
 
 func (s *Service) applyJob(ctx context.Context, r applyRequest[job.Job]) (applied, error) {
 	valid := func() error {
-		return value.JoinFaults(r.Definition.Validate(), schedule.ValidateOfJob(&r.Definition, "timetable", nil))
+		return value.JoinFaults(condition.Valid(&r.Definition), schedule.ValidateOfJob(&r.Definition, "timetable", nil))
 	}
-	return apply(&r, &r.Definition.Name, valid, func(seen ...uint64) (uint64, bool, error) { return s.Client.Apply(ctx, r.Definition, seen...) })
+	return apply(&r, &r.Definition.Name, valid, func(seen ...uint64) (uint64, bool, error) {
+		if err := s.Client.RefusesCircle(ctx, &r.Definition, nil); err != nil {
+			return 0, false, err
+		}
+		return s.Client.Apply(ctx, r.Definition, seen...)
+	})
 }
 
 func (s *Service) calendars(ctx context.Context, r client.MomentRequest) (is calendarList, err error) {
@@ -298,7 +304,7 @@ func (r *textRequest) check() error {
 }
 
 func (s *Service) validateJobs(ctx context.Context, r textRequest) (jobfile.Report, error) {
-	parse := jobfile.ParseWith(func(d schedule.Definition) error { return s.Client.RefusesSchedule(ctx, d) })
+	parse := jobfile.ParseWith(condition.Valid, func(d schedule.Definition) error { return s.Client.RefusesSchedule(ctx, d) })
 	return jobfile.ReportOf(parse("", []byte(r.Text))), nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
+	"millrace/task/condition"
 	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/value"
@@ -408,12 +409,12 @@ func (s *Service) progress(ctx context.Context, tasks []task.Task) (map[task.ID]
 	return live, wholes, nil
 }
 
-// Hook makes a task of a job from what a webhook has sent. The same delivery makes no second task for a
-// day; "" is for one that nobody repeats. [ProblemOf] explains the error.
-func (d *Desk) Hook(ctx context.Context, caller, name, delivery string, body []byte) (client.Receipt, error) {
+// Hook makes a task of a job from what a webhook has sent; nil if the condition of the job does not hold for that.
+// The same delivery makes no second task for a day; "" is for one that nobody repeats. [ProblemOf] explains the error.
+func (d *Desk) Hook(ctx context.Context, caller, name, delivery string, body []byte) (*client.Receipt, error) {
 	s, err := d.sit(caller, len(body))
 	if err != nil {
-		return client.Receipt{}, err
+		return nil, err
 	}
 	defer d.leave(s)
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, seatKey{}, s), patience)
@@ -421,14 +422,17 @@ func (d *Desk) Hook(ctx context.Context, caller, name, delivery string, body []b
 	own := d.service.as(caller)
 	of, err := own.Client.Job(ctx, name)
 	if err != nil {
-		return client.Receipt{}, d.blame(err)
+		return nil, d.blame(err)
 	}
 	made, err := hooked(&of.Job, delivery, body, d.service.Client.Now())
+	if errors.Is(err, condition.ErrUnmet) {
+		return nil, nil
+	}
 	if err != nil {
-		return client.Receipt{}, badRequest{err}
+		return nil, badRequest{err}
 	}
 	r, err := own.Client.Submit(ctx, made)
-	return r, d.blame(err)
+	return &r, d.blame(err)
 }
 
 // hookAgain is for how long a delivery makes no second task.
@@ -436,7 +440,7 @@ const hookAgain = 24 * time.Hour
 
 // hooked returns the submission that follows from a webhook.
 func hooked(of *job.Job, delivery string, body []byte, now time.Time) (birth.Submission, error) {
-	s, err := birth.Triggered(of, body)
+	s, err := condition.Triggered(of, body, condition.Message{})
 	if err != nil {
 		return s, fmt.Errorf("the body: %w", err)
 	}

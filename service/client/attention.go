@@ -121,12 +121,13 @@ const (
 	MatterUnread    = "unreadable"
 	MatterHeldFront = "horizon"
 	MatterNotice    = "notice"
+	MatterTrigger   = "trigger"
 )
 
 // Matter is something that goes on only when a person acts.
 type Matter struct {
-	// Kind is "approval", "overdue", "node", "breaker", "unserved" or "paused" of a queue, "schedule", "notice"
-	// (it cannot be sent), "dead", "unreadable" or "horizon".
+	// Kind is "approval", "overdue", "node", "trigger" of a job (it makes no tasks), "breaker", "unserved" or
+	// "paused" of a queue, "schedule", "notice" (it cannot be sent), "dead", "unreadable" or "horizon".
 	Kind string `json:"kind"`
 	// ID names the task, queue, node, job or schedule that it is about; "" if it is about many.
 	ID string `json:"id,omitempty"`

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -58,6 +59,28 @@ func (c *Client) Jobs(ctx context.Context) ([]definitions.StoredJob, error) {
 		return JobsOf(ctx, c.View())
 	}
 	return c.store.Jobs(ctx)
+}
+
+// RefusesCircle returns why tasks of a job would not follow the ends of another one: it would follow its own,
+// through others, as they are in beside, or else stored.
+func (c *Client) RefusesCircle(ctx context.Context, j *job.Job, beside map[string]*job.Job) error {
+	circle, err := job.Circle(j.Name, func(name string) (string, error) {
+		if name == j.Name {
+			return j.On.After(), nil
+		}
+		if is := beside[name]; is != nil {
+			return is.On.After(), nil
+		}
+		is, err := c.Job(ctx, name)
+		if errors.Is(err, definitions.ErrNoJob) || errors.Is(err, definitions.ErrBadJob) {
+			return "", nil
+		}
+		return is.On.After(), err
+	})
+	if err == nil && circle != nil {
+		err = Wrongf("on.job: the job would follow its own ends: %s", strings.Join(circle, " after "))
+	}
+	return err
 }
 
 // InUse: other schedules make tasks of a job that is to be removed.

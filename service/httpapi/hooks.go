@@ -56,6 +56,10 @@ func (s *Server) hook(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if receipt == nil { // it is for another job, or for none
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
 	return s.sendJSON(w, r, receipt)
 }
 

@@ -62,7 +62,7 @@ func TestSigned(t *testing.T) {
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"deploy": "0123456789abcdef\n", "short": "0123", "gone": "0123456789abcdef"} {
+	for name, text := range map[string]string{"deploy": "0123456789abcdef\n", "short": "0123", "gone": "0123456789abcdef", "picky": "0123456789abcdef"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -72,6 +72,15 @@ func TestWebhooks(t *testing.T) {
 		if got := s.send("PUT", prefix+"/jobs/"+name, `{"definition":{"handler":"h"}}`); got.status != http.StatusOK {
 			t.Fatalf("%d %s", got.status, got.body)
 		}
+	}
+	when := func(text string) answer {
+		return s.send("PUT", prefix+"/jobs/picky", `{"definition":{"handler":"h","on":{"when":"`+text+`"}}}`)
+	}
+	if got := when("payload.ref =="); got.status != http.StatusBadRequest || !strings.Contains(string(got.body), "on.when: ") {
+		t.Errorf("a condition that is none: %d %s", got.status, got.body)
+	}
+	if got := when("payload.ref != 'main' and payload.ref > 'a'"); got.status != http.StatusOK {
+		t.Errorf("%d %s", got.status, got.body)
 	}
 	post := func(job, secret, delivery string) answer {
 		return s.send("POST", "/hooks/"+job, `{"ref":"main"}`, "Authorization", "", "X-Gitlab-Token", secret, "Idempotency-Key", delivery)
@@ -103,6 +112,7 @@ func TestWebhooks(t *testing.T) {
 		"a job without one":     {"other", "0123456789abcdef", http.StatusUnauthorized},
 		"outside of the folder": {"..%2fhooks", "0123456789abcdef", http.StatusUnauthorized},
 		"no such job":           {"gone", "0123456789abcdef", http.StatusNotFound},
+		"for which it is not":   {"picky", "0123456789abcdef", http.StatusNoContent},
 	} {
 		if got := post(c.job, c.secret, ""); got.status != c.want {
 			t.Errorf("%s: %d %s, want %d", name, got.status, got.body, c.want)

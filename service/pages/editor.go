@@ -15,6 +15,7 @@ import (
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
+	"millrace/task/condition"
 	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/schedule"
@@ -63,6 +64,9 @@ var jobEditor = editor{
 	Kind: task.DefJob, Verb: rights.JobApply, Pages: "jobs", Command: "millrace job apply -f FILE", Blank: "name: hello\nrun: echo hello\n", none: definitions.ErrNoJob,
 	parse: func(name, text string) (draft, error) {
 		is, err := jobfile.ParseOne(name, []byte(text))
+		if err == nil {
+			err = condition.Compiles(&is)
+		}
 		return draftOfJob(is), err
 	},
 	stored: func(ctx context.Context, l *look, name string) (draft, string, uint64, error) {

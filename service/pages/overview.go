@@ -94,7 +94,7 @@ func (l *look) Where(m *client.Matter) string {
 	switch m.Kind {
 	case client.MatterNode:
 		return l.Link("nodes", m.ID)
-	case client.MatterBreaker:
+	case client.MatterBreaker, client.MatterTrigger:
 		return l.Link("jobs", m.ID)
 	case client.MatterUnserved, client.MatterPaused:
 		return l.LinkWith("tasks", "q", "state:pending queue:"+m.ID)

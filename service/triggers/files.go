@@ -21,6 +21,7 @@ import (
 	"millrace/service/answers"
 	"millrace/task"
 	"millrace/task/birth"
+	"millrace/task/condition"
 	"millrace/task/job"
 	"millrace/task/node"
 	"millrace/task/schedule"
@@ -141,16 +142,13 @@ func (f *Files) look(ctx context.Context, j *job.Job, look int) error {
 // make makes the task of a job that follows from a file. No error: there is no more to do.
 func (f *Files) make(ctx context.Context, j *job.Job, is *file) error {
 	made, err := found(j, is, f.Node)
-	if err == nil {
-		_, err = f.Maker.Submit(ctx, made)
-	}
+	_, err = submitted(ctx, f.Maker, made, err)
 	if errors.Is(err, events.ErrForgotten) && is.changed.After(is.modified) { // it has come later than it was written
 		then := *is
 		then.modified, then.changed = is.changed, is.changed
 		return f.make(ctx, j, &then)
 	}
-	if refused(err) {
-		f.Log.Warn("no task follows from a file", "job", j.Name, "file", is.path, "error", err)
+	if settled(f.Log, err, "a file", "job", j.Name, "file", is.path) {
 		return nil
 	}
 	return err
@@ -179,7 +177,7 @@ func found(of *job.Job, is *file, on node.ID) (birth.Submission, error) {
 	if err != nil {
 		return birth.Submission{}, err
 	}
-	s, err := birth.Triggered(of, text)
+	s, err := condition.Triggered(of, text, condition.Message{})
 	s.Nodes = []string{string(on)}
 	s.Origin = task.Origin{Trigger: task.TriggerFile, Tick: is.modified, MadeBy: fmt.Sprintf("file %s on node %s, %d bytes of %s, number %d", is.path, on, is.size, is.modified.Format(time.RFC3339Nano), is.number)}
 	s.ID = schedule.FollowingID(of.Name, &s.Origin)

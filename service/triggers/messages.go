@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/events/jet/definitions"
 	"millrace/events/jet/pull"
 	"millrace/events/submit"
 	"millrace/service/answers"
-	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
+	"millrace/task/condition"
 	"millrace/task/job"
 	"millrace/task/schedule"
 )
@@ -43,29 +42,16 @@ func (m *Messages) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	heard := map[source]context.CancelCauseFunc{}
-	var reached uint64
+	var jobs known
 	every := cmp.Or(m.Every, 500*time.Millisecond)
 	answers.Again(ctx, every, m.Log, "it is not known which jobs follow from messages; trying again", func(looking context.Context) error {
 		return m.Look(looking, func(looking context.Context, s *answers.Sight) error {
-			index, ok := s.Sums.(answers.Tracer)
-			if !ok || s.Point.Seq == reached {
-				return nil
-			}
-			changed, err := defined(looking, index, reached)
-			if err != nil {
-				return err
-			}
-			if !changed {
-				reached = s.Point.Seq
-				return nil
-			}
-			jobs, err := client.JobsOf(looking, s.View)
-			if err != nil && !errors.Is(err, definitions.ErrBadJob) {
+			if changed, err := jobs.read(looking, s); err != nil || !changed {
 				return err
 			}
 			wanted := map[source]bool{}
-			for i := range jobs {
-				j := &jobs[i]
+			for i := range jobs.all {
+				j := &jobs.all[i]
 				if !j.On.Hears() {
 					continue
 				}
@@ -84,12 +70,11 @@ func (m *Messages) Run(ctx context.Context) error {
 				})
 			}
 			for of, stop := range heard {
-				if !wanted[of] && err == nil { // else it may be a job that cannot be read at present
+				if !wanted[of] && !jobs.partly { // else it may be a job that cannot be read at present
 					stop(pull.ErrUnwanted)
 					delete(heard, of)
 				}
 			}
-			reached = s.Point.Seq
 			return nil
 		})
 	})
@@ -99,24 +84,46 @@ func (m *Messages) Run(ctx context.Context) error {
 	return nil
 }
 
-// take makes the task of a job that follows from a message. The error wraps [pull.ErrNever] if none can.
+// take makes the task of a job that follows from a message; without one, the answer is nil. The error wraps
+// [pull.ErrNever] if none can follow.
 func (m *Messages) take(ctx context.Context, name string, is *pull.Message) (any, error) {
 	of, _, err := m.Maker.Store.JobAt(ctx, name, 0)
 	if err != nil {
 		return nil, err
 	}
-	var receipt submit.Receipt
 	made, err := heard(&of, is, m.Maker.Rec.Now())
-	if err == nil {
-		receipt, err = m.Maker.Submit(ctx, made)
-	} else {
-		err = fmt.Errorf("%w: %w", submit.ErrInvalid, err)
-	}
-	if refused(err) {
-		m.Log.Warn("no task follows from a message", "job", name, "subject", is.Subject, "stream", is.Stream, "sequence", is.Seq, "error", err)
+	receipt, err := submitted(ctx, m.Maker, made, err)
+	switch settled(m.Log, err, "a message", "job", name, "subject", is.Subject, "stream", is.Stream, "sequence", is.Seq); {
+	case errors.Is(err, condition.ErrUnmet):
+		return nil, nil
+	case refused(err):
 		return nil, fmt.Errorf("%w: %w", pull.ErrNever, err)
 	}
 	return receipt, err
+}
+
+// submitted makes the task of a submission that follows from something; err is that with which it was made.
+func submitted(ctx context.Context, maker *submit.Maker, made birth.Submission, err error) (submit.Receipt, error) {
+	switch {
+	case errors.Is(err, condition.ErrUnmet):
+		return submit.Receipt{}, err
+	case err != nil:
+		return submit.Receipt{}, fmt.Errorf("%w: %w", submit.ErrInvalid, err)
+	}
+	return maker.Submit(ctx, made)
+}
+
+// settled tells whether nothing is to follow from something, and says so in the log.
+func settled(log *slog.Logger, err error, from string, about ...any) bool {
+	switch {
+	case errors.Is(err, condition.ErrUnmet):
+		log.Debug("no task follows from "+from+", for on.when does not hold", about...)
+	case refused(err):
+		log.Warn("no task follows from "+from, append(about, "error", err)...)
+	default:
+		return false
+	}
+	return true
 }
 
 // refused tells whether a submission that fails so fails again.
@@ -129,24 +136,15 @@ func refused(err error) bool {
 	return errors.As(err, new(*events.Taken))
 }
 
-// surroundings is the parameter that gets what is said of a message beside its body, if the job declares it.
-const surroundings = "nats"
-
 // heard is the submission of a job that follows from a message.
 func heard(of *job.Job, m *pull.Message, now time.Time) (birth.Submission, error) {
-	s, err := birth.Triggered(of, m.Data)
+	is := condition.Message{Subject: m.Subject, Stream: m.Stream, Sequence: m.Seq, Stored: m.At, Headers: m.Header}
+	s, err := condition.Triggered(of, m.Data, is)
 	if err != nil {
 		return s, err
 	}
-	if of.Params.Find(surroundings) != nil {
-		s.Params[surroundings], err = json.Marshal(struct {
-			Subject  string              `json:"subject"`
-			Stream   string              `json:"stream,omitempty"`
-			Sequence uint64              `json:"sequence,omitempty"`
-			Stored   time.Time           `json:"stored,omitzero"`
-			Headers  map[string][]string `json:"headers,omitempty"`
-		}{m.Subject, m.Stream, m.Seq, m.At, m.Header})
-		if err != nil {
+	if of.Params.Find(condition.MessageName) != nil {
+		if s.Params[condition.MessageName], err = json.Marshal(is); err != nil {
 			return s, err
 		}
 	}

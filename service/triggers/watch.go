@@ -19,6 +19,7 @@ import (
 	"millrace/service/client"
 	"millrace/task"
 	"millrace/task/birth"
+	"millrace/task/condition"
 	"millrace/task/job"
 	"millrace/task/schedule"
 )
@@ -36,8 +37,9 @@ type Watch struct {
 	Every time.Duration
 	Log   *slog.Logger
 
+	jobs    known
 	follow  map[string]*follower // by the name of the job
-	reached uint64               // where the read model was at the last look
+	reached uint64               // up to where the ends are followed
 }
 
 // follower is a job whose tasks follow from the ends of another one's.
@@ -76,8 +78,12 @@ func (w *Watch) look(ctx context.Context, s *answers.Sight) error {
 	if !ok || s.Point.Seq == w.reached {
 		return nil
 	}
-	if err := w.read(ctx, s, index); err != nil {
+	changed, err := w.jobs.read(ctx, s)
+	if err != nil {
 		return err
+	}
+	if changed {
+		w.choose()
 	}
 	var faults []error
 	for _, f := range w.follow { // one whose queue is full keeps no other from its turn
@@ -90,57 +96,58 @@ func (w *Watch) look(ctx context.Context, s *answers.Sight) error {
 	return nil
 }
 
-// read reads which jobs follow others, if a definition has changed since the last look.
-func (w *Watch) read(ctx context.Context, s *answers.Sight, index answers.Tracer) error {
-	if w.follow != nil {
-		if changed, err := defined(ctx, index, w.reached); err != nil || !changed {
-			return err
+// known are the jobs as they were at the last look.
+type known struct {
+	all     []definitions.StoredJob
+	partly  bool   // some cannot be read at present
+	reached uint64 // where the read model was
+}
+
+// read reads the jobs if a definition has changed since the last look, and tells whether it has.
+func (k *known) read(ctx context.Context, s *answers.Sight) (changed bool, err error) {
+	index, ok := s.Sums.(answers.Tracer)
+	if !ok || s.Point.Seq == k.reached {
+		return false, nil
+	}
+	since, err := index.Traces(ctx, view.Trace{Types: []string{string(events.DefinitionApplied), string(events.DefinitionRemoved)}, OldestFirst: true}, k.reached, 1)
+	if err != nil {
+		return false, err
+	}
+	if changed = k.reached == 0 || len(since) > 0; changed { // at first what the log has forgotten counts, too
+		all, err := client.JobsOf(ctx, s.View)
+		if err != nil && !errors.Is(err, definitions.ErrBadJob) {
+			return false, err
 		}
+		k.all, k.partly = all, err != nil
 	}
-	all, err := client.JobsOf(ctx, s.View)
-	if err != nil && !errors.Is(err, definitions.ErrBadJob) {
-		return err
-	}
+	k.reached = s.Point.Seq
+	return changed, nil
+}
+
+// choose finds out which jobs follow others.
+func (w *Watch) choose() {
 	watches := map[string]string{}
-	for i := range all {
-		watches[all[i].Name] = all[i].On.After()
+	for i := range w.jobs.all {
+		watches[w.jobs.all[i].Name] = w.jobs.all[i].On.After()
 	}
 	before := w.follow
 	w.follow = map[string]*follower{}
-	for i := range all {
-		name, of := all[i].Name, all[i].On.After()
+	for i := range w.jobs.all {
+		j := &w.jobs.all[i]
+		of := watches[j.Name]
 		if of == "" {
 			continue
 		}
-		if circles(watches, name) {
-			w.Log.Warn("a job follows its own ends, through others; they make no task of it", "job", name, "after", of)
+		if circle, _ := job.Circle(j.Name, func(name string) (string, error) { return watches[name], nil }); circle != nil {
+			w.Log.Warn("a job follows its own ends, through others; they make no task of it", "job", j.Name, "after", of)
 			continue
 		}
-		f := &follower{Job: &all[i].Job, since: all[i].Changed}
-		if was := before[name]; was != nil && was.On.After() == of {
+		f := &follower{Job: &j.Job, since: j.Changed}
+		if was := before[j.Name]; was != nil && was.On.After() == of {
 			f.since, f.told = was.since, was.told
 		}
-		w.follow[name] = f
+		w.follow[j.Name] = f
 	}
-	return nil
-}
-
-// defined tells whether a definition has changed since a sequence.
-func defined(ctx context.Context, index answers.Tracer, since uint64) (bool, error) {
-	changed, err := index.Traces(ctx, view.Trace{Types: []string{string(events.DefinitionApplied), string(events.DefinitionRemoved)}, OldestFirst: true}, since, 1)
-	return len(changed) > 0, err
-}
-
-// circles tells whether a job follows itself, by the jobs that others follow.
-func circles(watches map[string]string, name string) bool {
-	is := watches[name]
-	for range watches {
-		if is == name || is == "" {
-			break
-		}
-		is = watches[is]
-	}
-	return is == name
 }
 
 // ends makes the tasks of a job that follow from the ends of another one's.
@@ -189,12 +196,8 @@ func (w *Watch) end(ctx context.Context, s *answers.Sight, r *events.Record, f *
 		return err
 	}
 	made, err := Following(f.Job, &t, by)
-	if err != nil {
-		return err
-	}
-	_, err = w.Maker.Submit(ctx, made)
-	if refused(err) {
-		w.Log.Warn("no task follows from the end of another one", "job", f.Name, "after", string(t.ID), "error", err)
+	_, err = submitted(ctx, w.Maker, made, err)
+	if settled(w.Log, err, "the end of another one", "job", f.Name, "after", string(t.ID)) {
 		return nil
 	}
 	return err
@@ -228,7 +231,7 @@ func Following(of *job.Job, t *task.Task, by task.Origin) (birth.Submission, err
 	if err != nil {
 		return birth.Submission{}, err
 	}
-	s, err := birth.Triggered(of, text)
+	s, err := condition.Triggered(of, text, condition.Message{})
 	s.ID, s.Origin = schedule.FollowingID(of.Name, &by), by
 	return s, err
 }

@@ -40,12 +40,3 @@ func TestFollowing(t *testing.T) {
 		})
 	}
 }
-
-func TestCircles(t *testing.T) {
-	watches := map[string]string{"a": "b", "b": "c", "c": "b", "d": "e", "e": ""}
-	for name, want := range map[string]bool{"a": false, "b": true, "c": true, "d": false, "e": false} {
-		if got := circles(watches, name); got != want {
-			t.Errorf("%s follows itself: %v, want %v", name, got, want)
-		}
-	}
-}

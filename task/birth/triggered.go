@@ -9,9 +9,6 @@ import (
 	"millrace/task/job"
 )
 
-// PayloadParam is the parameter that gets all of what triggered a task, if the job declares it, or none.
-const PayloadParam = "payload"
-
 // Triggered returns the submission that follows from something outside: members of it, a JSON value, are the
 // parameters that the job declares under their names. Nothing is an empty object.
 func Triggered(of *job.Job, by []byte) (Submission, error) {
@@ -30,8 +27,8 @@ func Triggered(of *job.Job, by []byte) (Submission, error) {
 			s.Params[name] = is
 		}
 	}
-	if len(of.Params.Declared) == 0 || of.Params.Find(PayloadParam) != nil {
-		s.Params[PayloadParam] = by
+	if len(of.Params.Declared) == 0 || of.Params.Find(job.PayloadParam) != nil {
+		s.Params[job.PayloadParam] = by
 	}
 	return s, nil
 }

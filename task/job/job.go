@@ -55,7 +55,23 @@ type Job struct {
 
 // Validate refuses an invalid job and names the field.
 func (j *Job) Validate() error {
-	return value.JoinFaults(placement.ValidLabels(j.Labels), j.Idle(), j.validate(j.Params.Validate()))
+	return value.JoinFaults(placement.ValidLabels(j.Labels), j.Idle(), j.ungiven(), j.validate(j.Params.Validate()))
+}
+
+// ungiven refuses parameters to which a trigger of the job gives no value: each of its tasks would be refused.
+func (j *Job) ungiven() error {
+	var all []error
+	for i := range j.Params.Declared {
+		d := &j.Params.Declared[i]
+		switch {
+		case len(d.Default) > 0 || d.Optional || d.Name == PayloadParam:
+		case j.On.After() != "" && !slices.Contains(EndMembers, d.Name):
+			all = append(all, fmt.Errorf("params[%d].default is missing: the ends of job %s give it no other value", i, j.On.Job))
+		case j.On.Finds() && !slices.Contains(FileMembers, d.Name):
+			all = append(all, fmt.Errorf("params[%d].default is missing: the files of the job give it no other value", i))
+		}
+	}
+	return value.JoinFaults(all...)
 }
 
 // ValidateStored is [Job.Validate] for a job that an earlier version may have stored: labels had

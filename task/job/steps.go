@@ -67,7 +67,22 @@ type Handlers struct {
 	File string `json:"file,omitempty" redact:"keep"`
 	// Quiet is how long a file must be as it is. Default 5s.
 	Quiet value.Duration `json:"quiet,omitempty" least:"0"`
+	// When is a condition: an end, a message, a file or a webhook for which it does not hold makes no task.
+	// Package condition has its language. At most [MaxWhen] bytes. Default: each makes one.
+	When string `json:"when,omitempty" redact:"hide"`
 }
+
+// MaxWhen bounds [Handlers.When].
+const MaxWhen = 1000
+
+// PayloadParam is the parameter that gets all of what triggered a task, if the job declares it, or none. Its members
+// are EndMembers for the end of another task, and FileMembers for a file.
+const PayloadParam = "payload"
+
+var (
+	EndMembers  = []string{"task", "job", "state", "reason", "message", "result"}
+	FileMembers = []string{"file", "size", "modified", "node"}
+)
 
 // Ends lists the values of [Handlers.Ends].
 var Ends = value.WordsOf[Handlers]("ends")
@@ -94,8 +109,26 @@ func Unfinished(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".part") || strings.HasSuffix(name, ".tmp")
 }
 
-// Triggers tells whether something makes tasks of the job.
-func (h *Handlers) Triggers() bool { return h.After() != "" || h.Hears() || h.Finds() }
+// Filters tells whether the job has a condition of what makes its tasks.
+func (h *Handlers) Filters() bool { return h != nil && h.When != "" }
+
+// Triggers tells whether it says what makes tasks of the job.
+func (h *Handlers) Triggers() bool { return h.After() != "" || h.Hears() || h.Finds() || h.Filters() }
+
+// Circle names the jobs by which one follows its own ends, from it to itself; nil if it does not. After tells which
+// job another one follows, "" for none.
+func Circle(name string, after func(name string) (string, error)) ([]string, error) {
+	path := []string{name}
+	for is := name; ; {
+		var err error
+		if is, err = after(is); err != nil || is == "" || slices.Contains(path[1:], is) {
+			return nil, err
+		}
+		if path = append(path, is); is == name {
+			return path, nil
+		}
+	}
+}
 
 // Counts tells whether the end of a task in a state makes another one.
 func (h *Handlers) Counts(state string) bool {
@@ -111,6 +144,8 @@ func (h *Handlers) validateTriggers(own string) error {
 		return err
 	}
 	switch {
+	case h != nil && len(h.When) > MaxWhen:
+		return fmt.Errorf("on.when has %d bytes, want at most %d", len(h.When), MaxWhen)
 	case h == nil || h.Job == "" && len(h.Ends) == 0:
 		return nil
 	case h.Job == "":
@@ -308,7 +343,7 @@ func (s *Spec) validateParent() error {
 	if len(s.Steps) == 0 {
 		switch handlers := s.On.All(); {
 		case s.On != nil && len(handlers) == 0 && !s.On.Triggers():
-			return errors.New("on: nothing is set; want success, failure, cancel, exit, job, subject, stream or file")
+			return errors.New("on: nothing is set; want success, failure, cancel, exit, job, subject, stream, file or when")
 		case len(handlers) == 0:
 			return nil
 		case s.Run == nil && s.Handler == "":
@@ -345,7 +380,7 @@ func (s *Spec) validateParent() error {
 	handlers := s.On.All()
 	switch {
 	case s.On != nil && len(handlers) == 0 && !s.On.Triggers():
-		return errors.New("on: nothing is set; want success, failure, cancel, exit, job, subject, stream or file")
+		return errors.New("on: nothing is set; want success, failure, cancel, exit, job, subject, stream, file or when")
 	case len(handlers) > 0 && len(s.Steps) > MaxNeeds:
 		return fmt.Errorf("steps: %d steps, want at most %d beside on: a handler waits for all of them", len(s.Steps), MaxNeeds)
 	case len(s.Steps) > MaxChildren:

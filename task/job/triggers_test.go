@@ -1,6 +1,13 @@
 package job
 
-import "testing"
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"millrace/task/param"
+)
 
 func TestTriggers(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -11,6 +18,7 @@ func TestTriggers(t *testing.T) {
 		"certain ends":          {Handlers{Job: "extract", Ends: []string{"error", "abnormal"}}, ""},
 		"itself":                {Handlers{Job: "load"}, "on.job is the job itself, which would never come to an end"},
 		"no job":                {Handlers{Ends: []string{"error"}}, "on.ends says which ends of another job count; set on.job"},
+		"a long condition":      {Handlers{Job: "extract", When: strings.Repeat("x", 1001)}, "on.when has 1001 bytes, want at most 1000"},
 		"another state":         {Handlers{Job: "extract", Ends: []string{"running"}}, `on.ends: "running" is none of finished, error, cancelled, abnormal`},
 		"messages":              {Handlers{Subject: "orders.*.>"}, ""},
 		"a stream":              {Handlers{Stream: "ORDERS"}, ""},
@@ -40,5 +48,50 @@ func TestTriggers(t *testing.T) {
 	every := Handlers{Job: "extract"}
 	if !every.Counts("finished") || every.Counts("error") {
 		t.Error("without ends only those that finish count")
+	}
+}
+
+func TestCircle(t *testing.T) {
+	after := map[string]string{"a": "b", "b": "c", "c": "b", "d": "e", "e": "", "f": "f"}
+	lost := errors.New("lost")
+	for name, want := range map[string][]string{"a": nil, "b": {"b", "c", "b"}, "c": {"c", "b", "c"}, "d": nil, "e": nil, "f": {"f", "f"}, "g": nil} {
+		got, err := Circle(name, func(name string) (string, error) { return after[name], nil })
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s follows itself by %v (%v), want %v", name, got, err, want)
+		}
+	}
+	if _, err := Circle("a", func(string) (string, error) { return "", lost }); !errors.Is(err, lost) {
+		t.Errorf("a job that cannot be read: %v", err)
+	}
+}
+
+// A trigger that gives a parameter no value would make no task, ever. What an earlier version has stored stays.
+func TestUngiven(t *testing.T) {
+	for name, c := range map[string]struct {
+		on    Handlers
+		param param.Param
+		want  string
+	}{
+		"of the end":      {Handlers{Job: "extract"}, param.Param{Name: "state"}, ""},
+		"all of the end":  {Handlers{Job: "extract"}, param.Param{Name: "payload"}, ""},
+		"optional":        {Handlers{Job: "extract"}, param.Param{Name: "customer", Optional: true}, ""},
+		"with a default":  {Handlers{Job: "extract"}, param.Param{Name: "customer", Default: []byte("1")}, ""},
+		"of a message":    {Handlers{Subject: "orders"}, param.Param{Name: "customer"}, ""},
+		"not of an end":   {Handlers{Job: "extract"}, param.Param{Name: "customer"}, "params[0].default is missing: the ends of job extract give it no other value"},
+		"of the file":     {Handlers{File: "/in/*"}, param.Param{Name: "size"}, ""},
+		"not of the file": {Handlers{File: "/in/*"}, param.Param{Name: "state"}, "params[0].default is missing: the files of the job give it no other value"},
+	} {
+		j := Job{Name: "load", Spec: Spec{Handler: "h", On: &c.on}}
+		j.Params.Declared = []param.Param{c.param}
+		got := ""
+		if err := j.Validate(); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if err := j.ValidateStored(); err != nil {
+			t.Errorf("%s, stored: %v", name, err)
+		}
 	}
 }

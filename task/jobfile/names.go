@@ -36,7 +36,7 @@ var foreign = map[string][]string{
 	"starts_at": {"schedule.start"}, "expires_at": {"schedule.end"}, "overlap_policy": {"schedule.overlap"}, "concurrency_policy": {"schedule.overlap"},
 	"tz": {"schedule.timezone"}, "time_zone": {"schedule.timezone"}, "interval": {"schedule.every"},
 	"approval": {"signal"}, "approve": {"signal"}, "needs": {"steps.needs"}, "depends": {"steps.needs"}, "depends_on": {"steps.needs"}, "tasks": {"steps"}, "jobs": {"steps"}, "handler_on": {"on"},
-	"foreach": {"each"}, "with_items": {"each"}, "matrix": {"each"}, "on.abort": {"on.cancel"}, "on.always": {"on.exit"},
+	"foreach": {"each"}, "with_items": {"each"}, "matrix": {"each"}, "on.abort": {"on.cancel"}, "on.always": {"on.exit"}, "on.if": {"on.when"}, "on.filter": {"on.when"},
 	"mem_limit": {"resources.memory"}, "memory_limit": {"resources.memory"}, "max_output_size": {"resources.output"}, "retention": {"keep"},
 	"max_active_runs": {"concurrency.max"}, "rate_limits": {"rate.limit"}, "concurrency_key": {"concurrency.key"},
 	"quota": {"budget"}, "budget.tasks": {"budget.starts"}, "budget.limit": {"budget.starts"}, "budget.seconds": {"budget.run"}, "budget.period": {"budget.per"}, "budget.zone": {"budget.timezone"},

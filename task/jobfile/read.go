@@ -36,12 +36,10 @@ func parse(name string, data []byte, valid func(*job.Job) error, refused func(sc
 	return jobs, nil
 }
 
-// ParseWith is [Parse], which also refuses schedules of jobs for which refused returns an error: as
-// at that moment they would not be stored, say.
-func ParseWith(refused func(schedule.Definition) error) func(name string, data []byte) ([]job.Job, error) {
-	return func(name string, data []byte) ([]job.Job, error) {
-		return parse(name, data, (*job.Job).Validate, refused)
-	}
+// ParseWith is [Parse] for jobs that valid accepts, which refuses what [job.Job.Validate] does and more. It also
+// refuses schedules of jobs for which refused returns an error: as at that moment they would not be stored, say.
+func ParseWith(valid func(*job.Job) error, refused func(schedule.Definition) error) func(name string, data []byte) ([]job.Job, error) {
+	return func(name string, data []byte) ([]job.Job, error) { return parse(name, data, valid, refused) }
 }
 
 // ParseOne is [Parse] for a file that must hold one job and no more. With a name, the job must have

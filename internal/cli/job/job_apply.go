@@ -79,7 +79,7 @@ func (p *jobApplier) sourceOf(path string) string {
 	return whole
 }
 
-// before checks the schedules of all jobs, asks about what is to be removed, and pushes files.
+// before checks the schedules of all jobs, and whom they follow, asks about what is to be removed, and pushes files.
 func (p *jobApplier) before(c *cobra.Command, cl *client.Client, read []settings.FileOf[job.Job], paths []string, asJSON bool) (end func(context.Context) ([]string, error), err error) {
 	if p.prune && p.source == "" && slices.Contains(paths, "-") {
 		return nil, exit.Misuse(c, "--prune cannot know which jobs came from stdin before: name them with --source")
@@ -257,13 +257,20 @@ func dropped(was, is *job.Job) (names []string) {
 	return names
 }
 
-// refused returns why one of several jobs would not be stored because of a schedule; nil if all
-// would be.
+// refused returns why one of several jobs would not be stored because of a schedule, or because it would follow
+// itself; nil if all would be.
 func refused(ctx context.Context, cl *client.Client, read []settings.FileOf[job.Job]) error {
 	var wrong []error
+	all := map[string]*job.Job{}
+	for _, f := range read {
+		for i := range f.All {
+			all[f.All[i].Name] = &f.All[i]
+		}
+	}
 	for _, f := range read {
 		for i := range f.All {
 			err := schedule.ValidateOfJob(&f.All[i], "timetable", func(d schedule.Definition) error { return cl.RefusesSchedule(ctx, d) })
+			err = value.JoinFaults(err, cl.RefusesCircle(ctx, &f.All[i], all))
 			wrong = append(wrong, value.Under("job "+f.All[i].Name+": ", err))
 		}
 	}

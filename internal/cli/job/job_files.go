@@ -10,13 +10,14 @@ import (
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/term"
 	"millrace/internal/cli/wording"
+	"millrace/task/condition"
 	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/schedule"
 )
 
 func (a *Commands) readJobs(c *cobra.Command, paths []string) ([]settings.FileOf[job.Job], error) {
-	return settings.ReadFiles(a.In, c, paths, jobfile.Parse, "job", exit.Hint("`millrace job schema` prints what a job file may hold"), func(j *job.Job) string { return j.Name })
+	return settings.ReadFiles(a.In, c, paths, jobfile.ParseWith(condition.Valid, nil), "job", exit.Hint("`millrace job schema` prints what a job file may hold"), func(j *job.Job) string { return j.Name })
 }
 
 func (a *Commands) jobValidate() *cobra.Command {
@@ -28,7 +29,7 @@ func (a *Commands) jobValidate() *cobra.Command {
 	}
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		read, err := settings.ParseFiles(a.In, c, args, jobfile.ParseWith(func(d schedule.Definition) error {
+		read, err := settings.ParseFiles(a.In, c, args, jobfile.ParseWith(condition.Valid, func(d schedule.Definition) error {
 			_, _, err := d.Over(nil, a.Now())
 			return err
 		}))

@@ -25,7 +25,7 @@ func MatterColumns(now time.Time) []term.Column[client.Matter] {
 // matterNames are the words before the name of the thing that a matter is about.
 var matterNames = map[string]string{
 	client.MatterApproval: "approval of", client.MatterOverdue: "overdue", client.MatterNode: "node", client.MatterBreaker: "breaker of", client.MatterUnserved: "no worker for",
-	client.MatterPaused: "paused queue", client.MatterSchedule: "schedule", client.MatterDead: "dead letters", client.MatterUnread: "messages", client.MatterHeldFront: "log", client.MatterNotice: "notice",
+	client.MatterPaused: "paused queue", client.MatterSchedule: "schedule", client.MatterDead: "dead letters", client.MatterUnread: "messages", client.MatterHeldFront: "log", client.MatterNotice: "notice", client.MatterTrigger: "trigger of",
 }
 
 // MatterName names a matter in a few words.
