@@ -208,7 +208,7 @@ func (h *house) serve(ctx context.Context, c Config, ready func()) error {
 	decider := scheduler.New(deciding, view, deciding, scheduler.Config{
 		Settings: rules, Sweep: sweep, Deliveries: deciding, Selectors: deciding, Schedules: deciding, Ticks: deciding,
 		Births: client.New(deciding, events.PartScheduler).DeskStore(), Timed: view, Timers: deciding, Lanes: deciding, Laned: view,
-		RetireAfter: retireAfter, Naming: view, Routes: deciding, Limits: view, Hints: deciding, Peers: deciding, Last: deciding.Last, Log: h.log,
+		RetireAfter: retireAfter, Naming: view, Routes: deciding, Limits: view, Hints: deciding, Peers: deciding, Last: deciding.Last, Tell: answers.Telling(client.New(deciding, ""), ""), Log: h.log,
 	})
 	marks := jet.NewMarks()
 	h.start((&projections.Projector{Log: reading, Store: view, Logger: h.log, Observers: []projections.Observer{decider, marks}}).Run)

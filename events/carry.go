@@ -242,7 +242,7 @@ func (r *Recorder) CarryQueue(ctx context.Context, name string, below uint64) (b
 			return nil, 0, err
 		}
 		q := FoldQueue(name, records)
-		if q.Head < below && q.Paused == nil && (q.Bounds() == queue.Limited{}) {
+		if q.Head < below && q.Paused == nil && q.Bounds().Same(queue.Limited{}) {
 			return nil, 0, nil
 		}
 		f := r.factAt(r.Moment(), "", nil)

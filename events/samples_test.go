@@ -150,7 +150,7 @@ func full() map[Type]Fact {
 		DefinitionRemoved: task.DefinitionRemoved{Revision: 8},
 		QueuePaused:       queue.Paused{Reason: "the shop is closed", Until: noon.Add(time.Hour)},
 		QueueResumed:      queue.Resumed{Reason: "open again"},
-		QueueLimited:      queue.Limited{Running: 4, Waiting: 10_000, Rate: limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 20}, Valve: queue.Valve{Window: "night"}, Reason: "the licence has four seats"},
+		QueueLimited:      queue.Limited{Running: 4, Waiting: 10_000, Rate: limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 20}, Valve: queue.Valve{Window: "night"}, Notify: sampleNotify, Reason: "the licence has four seats"},
 		QueuePurged:       queue.Purged{Reason: "wrong input", Ended: 512},
 		SchedulePaused:    task.SchedulePaused{Edition: sampleEdition(9), Reason: "maintenance"},
 		ScheduleResumed:   task.ScheduleResumed{Edition: sampleEdition(10), Reason: "done"},
@@ -219,10 +219,12 @@ func sampleNode() node.Node {
 }
 
 // sampleQueue is a queue with every field set.
+var sampleNotify = []job.Notify{{On: []string{"failure", "queue"}, To: []string{"oncall"}, Remind: value.Duration(time.Hour)}}
+
 func sampleQueue() queue.Queue {
 	return queue.Queue{
 		Name: "images", Paused: &queue.Pause{Since: noon, By: "ops", Reason: "the shop is closed", Until: noon.Add(time.Hour), Consumer: "queue_images"}, Resumed: noon,
-		Limit: 4, MaxWaiting: 10_000, Rate: limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 20}, RateSince: 17, Valve: queue.Valve{Window: "night"}, Head: 17,
+		Limit: 4, MaxWaiting: 10_000, Rate: limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 20}, RateSince: 17, Valve: queue.Valve{Window: "night"}, Notify: sampleNotify, Head: 17,
 	}
 }
 

@@ -2,7 +2,7 @@ package projections
 
 import (
 	"fmt"
-	"slices"
+	"reflect"
 	"testing"
 	"time"
 
@@ -76,7 +76,7 @@ func TestRatedRows(t *testing.T) {
 			t.Errorf("in batches of %d: found %v, %v", size, found, err)
 		}
 		queues, err := s.SaidOfQueues(t.Context())
-		if err != nil || !slices.EqualFunc(queues, []queue.Queue{q}, func(a, b queue.Queue) bool { return a == b }) {
+		if err != nil || !reflect.DeepEqual(queues, []queue.Queue{q}) {
 			t.Errorf("in batches of %d: the queues are %+v, %v; want %+v", size, queues, err, q)
 		}
 	}

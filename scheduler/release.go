@@ -22,6 +22,9 @@ const (
 	looksAtOnce = 512
 	// releaseAgain is how long after an error a held task is examined again.
 	releaseAgain = time.Second
+	// detailed is of how many failed steps a handler is told details, and detailWithin how long these may take.
+	detailed     = 3
+	detailWithin = 5 * time.Second
 	// offerWithin is how long whoever lets a task go has for its offer, before another scheduler places it.
 	offerWithin = releaseAgain / 2
 )
@@ -205,6 +208,10 @@ func (s *Scheduler) judge(ctx context.Context, d *decided) (did bool, err error)
 		}
 	}
 	command, err := d.needs.Follow(d.known)
+	if _, goes := command.(task.Unhold); goes && t.Handles() {
+		s.detail(ctx, t, d.known)
+		command, err = d.needs.Follow(d.known)
+	}
 	if command == nil || err != nil {
 		return false, err
 	}
@@ -226,4 +233,28 @@ func (s *Scheduler) judge(ctx context.Context, d *decided) (did bool, err error)
 		return false, fmt.Errorf("task %s: %w", d.id, err)
 	}
 	return event != nil, nil
+}
+
+// detail adds to what a handler is told of the only step before it, or of the first that failed. It leaves out what
+// cannot be read: a handler that knows less is better than one that waits.
+func (s *Scheduler) detail(ctx context.Context, t *task.Task, known []task.Input) {
+	ctx, cancel := context.WithTimeout(ctx, detailWithin)
+	defer cancel()
+	left := detailed
+	for i := range known {
+		if len(known) > 1 && !known[i].State.Failed() || left == 0 {
+			continue
+		}
+		left--
+		of, err := s.rec.Load(ctx, t.Needs.Of[i].Task)
+		if err == nil {
+			known[i].Detail = task.DetailOf(&of)
+			if s.cfg.Tell != nil {
+				known[i].Lines, known[i].Link, err = s.cfg.Tell(ctx, of.ID)
+			}
+		}
+		if err != nil {
+			s.log.Warn("a handler is told less of the end that it handles", "task", string(t.ID), "after", string(t.Needs.Of[i].Task), "error", err)
+		}
+	}
 }

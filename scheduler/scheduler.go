@@ -96,6 +96,9 @@ type Config struct {
 	// peers goes first only while its read model has reached that. Default: the read model counts
 	// as level.
 	Last func(context.Context) (uint64, error)
+	// Tell returns what a task has printed last, and a link to it, for handlers of its end. Default: they are
+	// told neither.
+	Tell func(context.Context, task.ID) (lines []string, link string, err error)
 	// Hints notifies nodes at once. Default: they find out by polling.
 	Hints events.Hinter
 	// Looked is called after each round of a loop: [LoopSweep], [LoopPresence], [LoopReact],

@@ -127,6 +127,13 @@ func TestResultsAndMessagesOfStepsAreDecidedAgain(t *testing.T) {
 		if len(end.Inputs) == 0 || len(end.Inputs) > 2000 || w.task(t, step("list")).State != task.Finished {
 			t.Errorf("the handler was told %d bytes: %.300s", len(end.Inputs), end.Inputs)
 		}
+		var told map[string]task.Input
+		if err := json.Unmarshal(end.Inputs, &told); err != nil || told["a"].Detail != nil || told["bad"].Detail == nil || told["worse"].Detail == nil {
+			t.Fatalf("the handler was told %s: %v", end.Inputs, err)
+		}
+		if d := told["bad"]; d.Attempts != 1 || len(d.Cause) < 400 || told["worse"].Cause != "it said: bad failed (error/exit: 7); nothing" {
+			t.Errorf("of what failed it was told %+v and %+v", d.Detail, told["worse"].Detail)
+		}
 	})
 }
 

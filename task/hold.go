@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -66,6 +69,11 @@ func (Unhold) isCommand() {}
 func (Skip) isCommand()   {}
 func (Reject) isCommand() {}
 func (Unheld) isEvent()   {}
+
+// Handles tells whether it is a handler of how a task with steps ends.
+func (w *Work) Handles() bool {
+	return w.Parent != "" && w.Needs != nil && strings.HasPrefix(path.Base(w.Step), job.HandlerPrefix)
+}
 
 // FirstHolds returns the holds of a task at its birth.
 func (w *Work) FirstHolds() []string {

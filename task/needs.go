@@ -201,8 +201,29 @@ type Input struct {
 	State  State           `json:"state"`
 	Reason string          `json:"reason,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
+	// Detail is what a handler is told besides; nil for other tasks.
+	*Detail
 	// Seq is the last known message of that task, 0 if there is none. The task does not see it.
 	Seq uint64 `json:"-"`
+}
+
+// Detail is how a task went whose end a handler handles, in the words of notices.
+type Detail struct {
+	// Exit is the exit code of its program, Attempts how many it had, and Cause why it failed, in words.
+	Exit     *int   `json:"exit,omitempty"`
+	Attempts int    `json:"attempts,omitempty"`
+	Cause    string `json:"cause,omitempty"`
+	// Lines are the last that it printed, and Link leads to it on the pages, as far as a server could tell.
+	Lines []string `json:"lines,omitempty"`
+	Link  string   `json:"link,omitempty"`
+}
+
+// mostCause is how many bytes a handler is told of why a task failed.
+const mostCause = 600
+
+// DetailOf returns what a handler is told of a task that has ended.
+func DetailOf(t *Task) *Detail {
+	return &Detail{Exit: t.Exit, Attempts: t.Attempt, Cause: value.Cut(EndOf(t).Message, mostCause)}
 }
 
 // InputOf makes the input from a needed task.

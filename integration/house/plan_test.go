@@ -28,7 +28,7 @@ var plan = map[string][]string{
 	"task/value":           {},
 	"task/placement":       {"task/value"},
 	"task/limit":           {"task/value", "task/placement"},
-	"task/queue":           {"task/limit", "task/value"},
+	"task/queue":           {"task/limit", "task/job", "task/value"},
 	"task/job":             {"task/limit", "task/param", "task/value", "task/placement"},
 	"internal/form":        {},
 	"internal/collections": {},

@@ -1,11 +1,9 @@
 package promises
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,7 +14,6 @@ import (
 
 	"millrace/integration/harness"
 	"millrace/internal/testkit"
-	"millrace/task"
 	"millrace/task/job"
 )
 
@@ -115,111 +112,27 @@ func TestManyFailuresAreFewNotices(t *testing.T) {
 	}
 }
 
-// mailServer is a small SMTP server.
-type mailServer struct {
-	net.Listener
-	mails chan string
-}
-
-func listenForMail(t *testing.T, at string) *mailServer {
-	t.Helper()
-	l, err := net.Listen("tcp", at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &mailServer{l, make(chan string, 100)}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go s.serve(c)
-		}
-	}()
-	return s
-}
-
-func (s *mailServer) serve(c net.Conn) {
-	defer func() { _ = c.Close() }()
-	in := bufio.NewScanner(c)
-	say := func(text string) { _, _ = io.WriteString(c, text+"\r\n") }
-	say("220 mail.test ESMTP")
-	var text strings.Builder
-	for data := false; in.Scan(); {
-		switch line := in.Text(); {
-		case data && line == ".":
-			data = false
-			s.mails <- text.String()
-			say("250 taken")
-		case data:
-			text.WriteString(line + "\n")
-		case line == "DATA":
-			data = true
-			say("354 go on")
-		case line == "QUIT":
-			say("221 bye")
-			return
-		default:
-			say("250 mail.test")
-		}
-	}
-}
-
-// TestAMailWaitsForItsServer sends mail while no server takes it. The notice is in the list of what needs a
-// person, without the password, and arrives when the server is back.
-func TestAMailWaitsForItsServer(t *testing.T) {
-	t.Parallel()
-	p := harness.New(t, 5*time.Second)
-	reserved := listenForMail(t, "127.0.0.1:0")
-	at := reserved.Addr().String()
-	_, port, _ := net.SplitHostPort(at)
-	if err := reserved.Close(); err != nil {
-		t.Fatal(err)
-	}
-	p.Write("notify.yaml", "targets: {oncall: {mail: {host: 127.0.0.1, port: "+port+", tls: none, from: a@example.org, to: [b@example.org]}, collect: 0s}}\n")
-	p.Write("job.yaml", "name: backup\nrun: 'echo no space; exit 7'\nnotify: {to: oncall}\n")
-	p.Dev("--notify", "notify.yaml")
-	p.Run("job", "apply", "-f", "job.yaml")
-	p.Try("run", "backup", "--wait")
-	p.Until("people are told that a notice cannot be sent", func() bool {
-		return strings.Contains(p.Run("attention"), "not told")
-	})
-	server := listenForMail(t, at)
-	select {
-	case mail := <-server.mails:
-		for _, want := range []string{"Subject: backup failed", "To: b@example.org", "Exit code 7", "no space"} {
-			if !strings.Contains(mail, want) {
-				t.Errorf("%q is missing in the mail %s", want, mail)
-			}
-		}
-	case <-time.After(harness.Patience):
-		t.Fatal("no mail comes")
-	}
-	p.Until("nothing is left to send", func() bool { return !strings.Contains(p.Run("attention"), "not told") })
-	if out := p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", task.Finished.String()); !strings.Contains(out, "1 task") {
-		t.Errorf("the notices are %s", out)
-	}
-}
-
-// TestQuietHours has a job fail while the calendar of one target is closed. The other one is told at once, and the
-// notice of the first waits until the calendar opens.
+// TestQuietHours has a task fail while the calendar of one target is closed, which its queue names. The other one,
+// which a rule names, is told at once, and the notice of the first waits until the calendar opens.
 func TestQuietHours(t *testing.T) {
 	t.Parallel()
 	p, hook := harness.New(t, 2*time.Second), newTold(t)
 	opens := time.Now().UTC().AddDate(0, 0, 2).Format("01-02")
 	p.Write("awake.yaml", "name: awake\nrules: [{open: '"+opens+"'}]\notherwise: closed\n")
-	p.Write("notify.yaml", "targets:\n  oncall: {webhook: '"+hook.URL+"', collect: 0s}\n  sleeper: {webhook: '"+hook.URL+"', collect: 0s, window: awake}\nrules: [{on: [failure], to: [oncall, sleeper]}]\n")
+	p.Write("notify.yaml", "targets:\n  oncall: {webhook: '"+hook.URL+"', collect: 0s}\n  sleeper: {webhook: '"+hook.URL+"', collect: 0s, window: awake}\nrules: [{on: [failure], to: [oncall]}]\n")
 	p.Dev("--notify", "notify.yaml")
 	p.Run("calendar", "apply", "awake.yaml")
+	p.Run("queue", "limit", "default", "--notify", "oncall", "--notify", "sleeper=failure,queue")
+	p.Run("queue", "limit", "other", "--notify", "oncall=queue")
+	p.Run("run", "--queue", "other", "--", "true")
 	p.Try("run", "--wait", "--", "false")
 	p.Until("who is awake is told", func() bool { return len(hook.of("failure", "false")) > 0 })
 	p.Until("the notice for the sleeper waits", func() bool {
 		return strings.Contains(p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", "scheduled"), "outside of the window awake")
 	})
-	p.Until("the other one is done", func() bool {
-		return strings.Contains(p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", "finished"), "1 task")
+	p.Until("a queue that no worker serves is told", func() bool { return len(hook.of("queue", "other")) > 0 })
+	p.Until("the others are done", func() bool {
+		return strings.Contains(p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", "finished"), "2 tasks")
 	})
 	if n := len(hook.of("failure", "false")); n != 1 {
 		t.Errorf("%d messages went out, want that of who is awake", n)

@@ -170,7 +170,7 @@ func (h *history) judgeTrim() {
 	}
 	for name, was := range queues {
 		records, _ := h.mem.Queue(ctx, name)
-		if is := events.FoldQueue(name, records); is.Bounds() != was.Bounds() || was.Rate.Limit > 0 && is.RateSince != was.RateSince {
+		if is := events.FoldQueue(name, records); !is.Bounds().Same(was.Bounds()) || was.Rate.Limit > 0 && is.RateSince != was.RateSince {
 			h.fail(broken(errForgets, "queue %s is %+v and was %+v", name, is, was))
 		}
 	}

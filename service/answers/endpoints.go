@@ -207,7 +207,7 @@ var endpoints = slices.Concat(taskVerbs, nodeVerbs, queueVerbs, definitionVerbs,
 	on(rights.RowList, `rows of all tasks as the read model stores them, in a form that may change with each version: {"limit":500,"after":"…"}`, (*Service).rows).at("GET /rows"),
 	on(rights.DeadList, `messages that nobody can read: {"limit":10}`, (*Service).unreadable).at("GET /messages").asked("dlq ls", "dlq show"),
 	on(rights.QueueList, `queues: {}, or one: {"queue":"crawl","rates":true}`, (*Service).queues, "no-queue").at("GET /queues").only("GET /queues/{queue}", "at", "at_least", "rates").asked("queue ls", "queue show").tool(),
-	on(rights.QueueLimit, `how many may run and wait, and how often one may start, 0 for any number: {"queue":"crawl","running":4,"waiting":1000,"rate":{"limit":100,"per":"1m"}}`, (*Service).limitQueue, "no-calendar", "overtaken", "changed").at("POST /queues/{queue}/limit").button(Button{
+	on(rights.QueueLimit, `how many may run and wait, how often one may start, 0 for any number, and who is told: {"queue":"crawl","running":4,"waiting":1000,"rate":{"limit":100,"per":"1m"},"notify":[{"to":["oncall"]}]}`, (*Service).limitQueue, "no-calendar", "overtaken", "changed").at("POST /queues/{queue}/limit").button(Button{
 		Why: "Takes effect at once. 0 means no bound; an empty field stays as it is.", Asks: []Asked{
 			{Name: "running", Label: "Most running", Is: filled(func(q *client.QueueView) string { return fmt.Sprint(q.Limit) })},
 			{Name: "waiting", Label: "Most waiting", Is: filled(func(q *client.QueueView) string { return fmt.Sprint(q.MaxWaiting) })},

@@ -128,6 +128,37 @@ func (s served) Printout(ctx context.Context, id task.ID, until time.Time) (Prin
 	return Printout{p.Lines, p.Last, stored{s.Client, &p}}, err
 }
 
+// Bounds of what people and handlers are told of the output of a task.
+const (
+	toldLines = 10
+	toldBytes = 300 // of a line
+)
+
+// Telling returns what handlers are told of a task that has ended: its last lines, and where it is on the pages,
+// whose address is link.
+func Telling(c *client.Client, link string) func(context.Context, task.ID) (lines []string, at string, err error) {
+	return func(ctx context.Context, id task.ID) (lines []string, at string, err error) {
+		if link != "" {
+			at = link + "/tasks/" + string(id)
+		}
+		lines, err = LastLines(ctx, served{c}, id)
+		return lines, at, err
+	}
+}
+
+// LastLines returns the last lines that a task has printed, for whoever is told of its end.
+func LastLines(ctx context.Context, log Log, id task.ID) (last []string, err error) {
+	p, err := log.Printout(ctx, id, time.Time{})
+	if err != nil || p.Lines == 0 {
+		return nil, err
+	}
+	_, lines, err := p.Window(ctx, max(1, p.Lines-toldLines+1), toldLines)
+	for i := range lines {
+		last = append(last, value.Cut(lines[i].Text, toldBytes))
+	}
+	return last, err
+}
+
 // stored is a printout in the stream of output.
 type stored struct {
 	client *client.Client

@@ -254,8 +254,8 @@ func (c *Client) ResumeQueue(ctx context.Context, name, reason string) (queue.Qu
 }
 
 // LimitQueue sets how many tasks of a queue may run at one time, how many may wait, how often they
-// may start, and in the hours of which calendar; 0 and "" mean no bound, and nil leaves a bound as
-// it is. Running tasks go on; the new bounds apply to waiting ones. The error names a bound that is
+// may start, in the hours of which calendar, and who is told of them; 0 and "" mean no bound, and nil leaves
+// a bound as it is. Running tasks go on; the new bounds apply to waiting ones. The error names a bound that is
 // not valid; it wraps [definitions.ErrNoCalendar] if the window's calendar does not exist, and is
 // an [*Overtaken] if the queue has changed since it was seen.
 func (c *Client) LimitQueue(ctx context.Context, name string, bounds queue.Limit) (queue.Queue, error) {

@@ -250,8 +250,8 @@ func (m *Mail) validate() error {
 	return nil
 }
 
-// url is the mail server in the form of shoutrrr.
-func (m *Mail) url() (string, error) {
+// url is the mail server in the form of shoutrrr, for mail to an address.
+func (m *Mail) url(to string) (string, error) {
 	password, err := m.Password.read()
 	if err != nil {
 		return "", err
@@ -261,7 +261,7 @@ func (m *Mail) url() (string, error) {
 	if m.User != "" {
 		u.User, auth = url.UserPassword(m.User, password), "Plain"
 	}
-	q := url.Values{"fromaddress": {m.From}, "toaddresses": {strings.Join(m.To, ",")}, "auth": {auth}, "fromname": {"Millrace"}}
+	q := url.Values{"fromaddress": {m.From}, "toaddresses": {to}, "auth": {auth}, "fromname": {"Millrace"}}
 	switch m.TLS {
 	case "always":
 		q.Set("encryption", "ImplicitTLS")

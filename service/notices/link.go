@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -132,6 +133,9 @@ func Opens(notice *task.Task, do, secret string, now time.Time) (*Permit, error)
 
 // allow adds links to a message, after the log has learned of them.
 func (s *Sender) allow(ctx context.Context, notice *task.Task, to *Target, m *Message) error {
+	if d := notice.Durable; d != nil {
+		m.steps = slices.Clone(d.Steps[:d.Done()])
+	}
 	if !to.Buttons || m.of == nil || s.Link == "" || !notice.ID.Derived() {
 		return nil
 	}
@@ -148,7 +152,17 @@ func (s *Sender) allow(ctx context.Context, notice *task.Task, to *Target, m *Me
 	for _, do := range p.Do {
 		m.Actions = append(m.Actions, Action{do, strings.TrimSuffix(s.Link, "/") + "/act/" + do + "/" + string(notice.ID) + "-" + m.secret, to.Slack})
 	}
-	return s.Remember(ctx, notice.Durable.Done(), []task.Step{{Name: linkStep, Kind: task.StepDo, Result: text, At: m.signed}})
+	return s.remember(ctx, m, linkStep, text)
+}
+
+// remember has the log know a step of a notice.
+func (s *Sender) remember(ctx context.Context, m *Message, name string, result []byte) error {
+	step := task.Step{Name: name, Kind: task.StepDo, Result: result, At: m.signed}
+	err := s.Remember(ctx, len(m.steps), []task.Step{step})
+	if err == nil {
+		m.steps = append(m.steps, step)
+	}
+	return err
 }
 
 // hide takes the secret of the links out of an error, which becomes a fact.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ type Message struct {
 	Reason   string    `json:"reason,omitempty"`
 	Cause    string    `json:"cause,omitempty"`
 	At       time.Time `json:"at,omitzero"`
-	// Lines are the last that it printed, at most [lastLines].
+	// Lines are the last that it printed, as [answers.LastLines] has them.
 	Lines []string `json:"lines,omitempty"`
 	// What says what to do.
 	What string `json:"what,omitempty"`
@@ -46,13 +47,13 @@ type Message struct {
 	signed  time.Time // when a webhook is signed
 	printed task.ID   // whose lines are shown, if not the task's
 	of      *task.Task
-	to      string // the name of the target
-	secret  string // of the links
+	to      string      // the name of the target
+	secret  string      // of the links
+	steps   []task.Step // that the log knows of the notice
 }
 
 // Bounds of a message.
 const (
-	lastLines = 10
 	lineBytes = 300
 	textBytes = 8 << 10
 )
@@ -119,11 +120,31 @@ func (b *bounded) Write(p []byte) (int, error) {
 // must not keep anybody from being told.
 func (t *Target) fill(m *Message) {
 	var text bounded
-	if err := t.template.Execute(&text, m); err != nil {
-		m.Text = fmt.Sprintf("%s\n%s\n%s\n(The template of this target fails: %v)", m.Title, m.Cause, m.Link, clip(err.Error(), lineBytes))
+	is := m
+	if t.Slack {
+		is = m.escaped()
+	}
+	if err := t.template.Execute(&text, is); err != nil {
+		m.Text = fmt.Sprintf("%s\n%s\n%s\n(The template of this target fails: %v)", is.Title, is.Cause, is.Link, clip(err.Error(), lineBytes))
 		return
 	}
 	m.Text = strings.TrimSpace(text.String())
+}
+
+// forSlack keeps what a program printed from calling everybody of a channel, and from looking like a link.
+var forSlack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// escaped is the message in the form of Slack, but for its links.
+func (m *Message) escaped() *Message {
+	is := *m
+	for _, text := range []*string{&is.Title, &is.Job, &is.Node, &is.Reason, &is.Cause, &is.What} {
+		*text = forSlack.Replace(*text)
+	}
+	is.Lines = slices.Clone(is.Lines)
+	for i, line := range is.Lines {
+		is.Lines[i] = forSlack.Replace(line)
+	}
+	return &is
 }
 
 // body is what a webhook or a subject gets.

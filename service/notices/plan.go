@@ -13,6 +13,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/queue"
 	"millrace/task/value"
 )
 
@@ -24,16 +25,16 @@ const (
 	Overdue  = "overdue"
 	Waiting  = "waiting"
 	Breaker  = "breaker"
-	Node     = "node"    // it is silent, quarantined, or gone with a task that waits for it alone
-	Queue    = "queue"   // tasks wait in it, and no worker serves it
-	Horizon  = "horizon" // the log cannot forget
+	Node     = "node"         // it is silent, quarantined, or gone with a task that waits for it alone
+	Queue    = queue.Unserved // tasks wait in it, and no worker serves it
+	Horizon  = "horizon"      // the log cannot forget
 	Test     = "test"
 )
 
 // Kinds are those that a rule of the operator may name.
 var Kinds = append(slices.Clone(job.NoticeKinds), Node, Queue, Horizon)
 
-// Usual are the kinds of a job that names none.
+// Usual are the kinds of a job or a queue that names none.
 var Usual = []string{Failure, Recovery}
 
 // Happening is something that people may want to be told.
@@ -49,7 +50,7 @@ type Happening struct {
 	// it told again meanwhile; 0 for as the rules say.
 	Now    time.Time
 	Remind value.Duration
-	// Own are the wishes of the job.
+	// Own are the wishes of the job and of the queue.
 	Own []job.Notify
 	// Notice is what the sender gets to know.
 	Notice
@@ -165,7 +166,7 @@ type toldTo struct {
 	remind time.Duration
 }
 
-// targets are whom a happening concerns, in the order of their names; those that a job names and the file
+// targets are whom a happening concerns, in the order of their names; those that a job or a queue names and the file
 // does not have are left out. The most frequent reminder counts.
 func (p *planner) targets(h *Happening) (all []toldTo) {
 	add := func(names []string, remind value.Duration) {

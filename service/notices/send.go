@@ -11,11 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nicholas-fedor/shoutrrr"
 	"github.com/nicholas-fedor/shoutrrr/pkg/types"
@@ -88,17 +91,57 @@ func (s *Sender) deliver(ctx context.Context, to *Target, m *Message) error {
 	case len(to.Command) > 0:
 		return s.start(ctx, to, m)
 	case to.Mail != nil:
-		address, err := to.Mail.url()
-		if err != nil {
-			return fmt.Errorf("mail.password: %w", err)
-		}
-		return shout(ctx, address, m)
+		return s.mail(ctx, to.Mail, m)
 	}
 	address, err := to.Service.read()
 	if err != nil {
 		return fmt.Errorf("service: %w", err)
 	}
-	return shout(ctx, address, m)
+	return shout(ctx, address, m.Title, m.Text)
+}
+
+// mailStep begins the name of the step by which the log knows that an address has a mail.
+const mailStep = "mailed "
+
+// mail sends a message to each address. If there are several, the log knows who has it: what the server refuses for
+// one of them, again and again, gives the others no second mail.
+func (s *Sender) mail(ctx context.Context, to *Mail, m *Message) error {
+	var faults []error
+	title, text := mime.QEncoding.Encode("utf-8", m.Title), folded(m.Text)
+	for _, who := range to.To {
+		step := mailStep + value.Digest([]byte(who))
+		if slices.ContainsFunc(m.steps, func(is task.Step) bool { return is.Name == step }) {
+			continue
+		}
+		address, err := to.url(who)
+		if err != nil {
+			return fmt.Errorf("mail.password: %w", err)
+		}
+		if err = shout(ctx, address, title, text); err == nil && len(to.To) > 1 {
+			err = s.remember(ctx, m, step, nil)
+		}
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// mailLine bounds the lines of a mail, in bytes: servers refuse more than 998.
+const mailLine = 900
+
+// folded is a text without lines that mail servers refuse.
+func folded(text string) string {
+	var b strings.Builder
+	n := 0
+	for _, c := range text {
+		if n += utf8.RuneLen(c); n > mailLine && c != '\n' {
+			b.WriteByte('\n')
+			n = utf8.RuneLen(c)
+		}
+		if b.WriteRune(c); c == '\n' {
+			n = 0
+		}
+	}
+	return b.String()
 }
 
 // start makes the task of a command. Its id follows from the notice's, so a second one is the same.
@@ -173,8 +216,8 @@ func Sign(secret, at string, body []byte) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// shout sends a message by a service of shoutrrr. What does not end in time is left behind.
-func shout(ctx context.Context, address string, m *Message) error {
+// shout sends a text by a service of shoutrrr. What does not end in time is left behind.
+func shout(ctx context.Context, address, title, text string) error {
 	sent := make(chan error, 1)
 	go func() {
 		sender, err := shoutrrr.CreateSender(address)
@@ -182,7 +225,7 @@ func shout(ctx context.Context, address string, m *Message) error {
 			sent <- err
 			return
 		}
-		sent <- errors.Join(sender.Send(m.Text, &types.Params{"title": m.Title})...)
+		sent <- errors.Join(sender.Send(text, &types.Params{"title": title})...)
 	}()
 	select {
 	case err := <-sent:
@@ -306,13 +349,6 @@ func (s *Sender) describe(ctx context.Context, sight *answers.Sight, m *Message)
 	if m.Kind == Recovery || m.Kind == Waiting || m.Kind == Overdue {
 		return nil
 	}
-	p, err := sight.Printout(ctx, cmp.Or(m.printed, m.Task))
-	if err != nil || p.Lines == 0 {
-		return err
-	}
-	_, lines, err := p.Window(ctx, max(1, p.Lines-lastLines+1), lastLines)
-	for i := range lines {
-		m.Lines = append(m.Lines, clip(lines[i].Text, lineBytes))
-	}
+	m.Lines, err = answers.LastLines(ctx, sight.Log, cmp.Or(m.printed, m.Task))
 	return err
 }

@@ -50,6 +50,37 @@ func TestWebhooksAreSigned(t *testing.T) {
 	}
 }
 
+// TestSlackShowsWhatItGets holds the text of a failure whose program prints what Slack would obey.
+func TestSlackShowsWhatItGets(t *testing.T) {
+	m := message()
+	m.Lines, m.Link = []string{"<!channel> a & b", "<https://evil.example|Retry>"}, "https://millrace.example/tasks/1"
+	m.Actions = []Action{{"retry", "https://millrace.example/act/retry/1-S", true}}
+	to := &Target{Webhook: &Text{Text: "x"}, Slack: true}
+	if err := to.validate(); err != nil {
+		t.Fatal(err)
+	}
+	to.fill(m)
+	want := "backup failed\nexit 7\nExit code 7. Attempts: 3. \n  &lt;!channel&gt; a &amp; b\n  &lt;https://evil.example|Retry&gt;\n" +
+		"https://millrace.example/tasks/1\n<https://millrace.example/act/retry/1-S|Retry>"
+	if m.Text != want || m.Lines[0] != "<!channel> a & b" {
+		t.Errorf("the text is %q, want %q", m.Text, want)
+	}
+}
+
+// TestLinesOfMail holds that no line is longer than mail servers take, and that nothing is lost.
+func TestLinesOfMail(t *testing.T) {
+	text := "short\n" + strings.Repeat("é", 2000) + "\nend"
+	got := folded(text)
+	for line := range strings.Lines(got) {
+		if len(line) > mailLine+1 {
+			t.Errorf("a line has %d bytes", len(line))
+		}
+	}
+	if strings.ReplaceAll(got, "\n", "") != strings.ReplaceAll(text, "\n", "") || !strings.HasPrefix(got, "short\né") {
+		t.Errorf("the text is %q", got)
+	}
+}
+
 // TestHostileWebhooks asks addresses that do what they should not. None of them holds the sender, makes it ask
 // another address, or has its answer, or its own address, written down as it is.
 func TestHostileWebhooks(t *testing.T) {
@@ -130,7 +161,7 @@ rules:
 	if secret, err := oncall.Secret.read(); err != nil || secret != "hush" || oncall.Collect.Std() != 0 || oncall.Every.Std() != 15*time.Minute {
 		t.Errorf("oncall is read as %+v: %v", oncall, err)
 	}
-	address, err := c.Targets["mail"].Mail.url()
+	address, err := c.Targets["mail"].Mail.url("a@example.org")
 	if err != nil || !strings.Contains(address, "requirestarttls=Yes") {
 		t.Fatalf("mail is %s: %v", address, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
+	"millrace/task/placement"
 	"millrace/task/value"
 )
 
@@ -301,13 +303,26 @@ func (w *Watch) tell(ctx context.Context, s *answers.Sight, all []Happening) err
 	if err != nil && len(jobs) == 0 && !errors.Is(err, definitions.ErrBadJob) {
 		return err
 	}
-	own := map[string][]job.Notify{}
+	settings, err := s.List(ctx, view.Query{Kind: view.Queues})
+	if err != nil {
+		return err
+	}
+	own, queues := map[string]*job.Job{}, map[string][]job.Notify{}
+	for i := range settings.Queues {
+		queues[settings.Queues[i].Name] = settings.Queues[i].Notify
+	}
 	for i := range jobs {
-		own[jobs[i].Name] = jobs[i].Notify
+		own[jobs[i].Name] = &jobs[i].Job
 	}
 	for i := range all {
 		h := &all[i]
-		h.Own = own[h.Job]
+		if of := own[h.Job]; of != nil {
+			h.Own = of.Notify
+			if h.Queue == "" {
+				h.Queue = cmp.Or(of.Queue, placement.DefaultQueue)
+			}
+		}
+		h.Own = slices.Concat(h.Own, queues[h.Queue])
 		for more := true; more; { // again if an earlier process made the notice, and it went out before this
 			more = false
 			for _, p := range w.plans.plan(h) {
@@ -325,13 +340,13 @@ func (w *Watch) tell(ctx context.Context, s *answers.Sight, all []Happening) err
 	return nil
 }
 
-// warn says once which target a job names and this server does not know.
+// warn says once which target a job or a queue names and this server does not know.
 func (w *Watch) warn(h *Happening) {
 	for i := range h.Own {
 		for _, to := range h.Own[i].To {
 			if w.Config.Targets[to] == nil && !w.warned[to] {
 				w.warned[to] = true
-				w.Log.Warn("a job names a target that the file of the setting notify does not have; nobody is told", "job", h.Job, "target", to)
+				w.Log.Warn("a job or a queue names a target that the file of the setting notify does not have; nobody is told", "job", h.Job, "queue", h.Queue, "target", to)
 			}
 		}
 	}

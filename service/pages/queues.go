@@ -58,7 +58,7 @@ func (p *queuesPanel) find(ctx context.Context, l *look) {
 // Bounds says what bounds a queue, and when its rate lets a task start.
 func (l *look) Bounds(q *client.QueueView) string {
 	is := q.Bounds()
-	if is == (queue.Limited{}) {
+	if is.Same(queue.Limited{}) {
 		return "none"
 	}
 	if q.RateState == nil {

@@ -87,7 +87,7 @@ func (j *Job) validate(params []error) error {
 	if j.Priority != 0 {
 		priority = placement.ValidPriority(j.Priority)
 	}
-	return value.JoinFaults(value.ValidName("job", j.Name), queue, priority, j.validateParams(params), validateNotify(j.Notify), j.On.validateTriggers(j.Name), j.Spec.Validate(), j.CheckVariables(known(&j.Params)))
+	return value.JoinFaults(value.ValidName("job", j.Name), queue, priority, j.validateParams(params), ValidNotify(j.Notify), j.On.validateTriggers(j.Name), j.Spec.Validate(), j.CheckVariables(known(&j.Params)))
 }
 
 // validateParams refuses invalid declarations of parameters, and invalid values that the job itself
@@ -121,7 +121,7 @@ const (
 // Monitors tells whether tasks of the spec run nothing, and wait for a ping of what runs elsewhere.
 func (s *Spec) Monitors() bool { return s != nil && s.Handler == MonitorHandler }
 
-// Notify says who is told of what becomes of a job's tasks.
+// Notify says who is told of what becomes of the tasks of a job, or of a queue.
 type Notify struct {
 	// On is of what. Default: failure and recovery.
 	On []string `json:"on,omitempty" redact:"word" words:"failure,recovery,missed,overdue,waiting,breaker" alone:"text"`
@@ -135,7 +135,17 @@ type Notify struct {
 // a planned run has no task; a deadline has passed; a task waits for an approval; the job's breaker is open.
 var NoticeKinds = value.WordsOf[Notify]("on")
 
-func validateNotify(all []Notify) error {
+// Words says whom it tells of what.
+func (n *Notify) Words() string {
+	if len(n.On) == 0 {
+		return value.List(n.To)
+	}
+	return value.List(n.To) + " of " + value.List(n.On)
+}
+
+// ValidNotify refuses wishes without a target, or of kinds that are neither [NoticeKinds] nor others.
+func ValidNotify(all []Notify, others ...string) error {
+	kinds := slices.Concat(NoticeKinds, others)
 	for i := range all {
 		n := &all[i]
 		if len(n.To) == 0 {
@@ -145,8 +155,8 @@ func validateNotify(all []Notify) error {
 			return fmt.Errorf("notify[%d].remind is %v, want at least 1m", i, n.Remind)
 		}
 		for _, kind := range n.On {
-			if !slices.Contains(NoticeKinds, kind) {
-				return fmt.Errorf("notify[%d].on: %q is none of %s", i, kind, value.List(NoticeKinds))
+			if !slices.Contains(kinds, kind) {
+				return fmt.Errorf("notify[%d].on: %q is none of %s", i, kind, value.List(kinds))
 			}
 		}
 		for _, to := range n.To {

@@ -207,8 +207,10 @@ func (h *Handlers) validateFile() error {
 	return nil
 }
 
-// Names of the handlers among the children of a task.
+// Names of the handlers among the children of a task. No step's begins with HandlerPrefix.
 const (
+	HandlerPrefix = "on-"
+
 	OnSuccess = "on-success"
 	OnFailure = "on-failure"
 	OnCancel  = "on-cancel"
@@ -395,7 +397,7 @@ func (s *Spec) validateParent() error {
 		if first, double := at[step.Name]; double {
 			return fmt.Errorf("steps[%d].name: %q is the name of steps[%d] as well", i, step.Name, first)
 		}
-		if strings.HasPrefix(step.Name, "on-") {
+		if strings.HasPrefix(step.Name, HandlerPrefix) {
 			return fmt.Errorf("steps[%d].name: %q: names that begin with on- are those of the handlers", i, step.Name)
 		}
 		at[step.Name] = i

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/value"
 )
@@ -21,7 +22,7 @@ type PauseFor struct {
 // Resume ends a pause.
 type Resume struct{ Reason string }
 
-// Limit sets the bounds that are not nil; 0, {} and "" mean no bound.
+// Limit sets what is not nil; 0, {} and "" mean no bound.
 type Limit struct {
 	// Running is how many of its tasks may run at one time, and Waiting how many may wait.
 	Running *int `json:"running,omitempty"`
@@ -30,14 +31,16 @@ type Limit struct {
 	Rate *limit.Rate `json:"rate,omitempty"`
 	// Window names a calendar; "" means none.
 	Window *string `json:"window,omitempty"`
-	Reason string  `json:"-"`
+	// Notify are who is told of what becomes of its tasks; [] means nobody.
+	Notify []job.Notify `json:"notify,omitempty"`
+	Reason string       `json:"-"`
 	// Seen is the head of the queue that the operator saw; if it is empty, any head will do.
 	Seen []uint64 `json:"-"`
 }
 
 // Empty tells whether it sets no bound.
 func (c Limit) Empty() bool {
-	return c.Running == nil && c.Waiting == nil && c.Rate == nil && c.Window == nil
+	return c.Running == nil && c.Waiting == nil && c.Rate == nil && c.Window == nil && c.Notify == nil
 }
 
 // Validate refuses an invalid bound.
@@ -53,9 +56,11 @@ func (c Limit) Validate() error {
 		}
 	}
 	if c.Window != nil {
-		return validWindow(*c.Window)
+		if err := validWindow(*c.Window); err != nil {
+			return err
+		}
 	}
-	return nil
+	return job.ValidNotify(c.Notify, Unserved)
 }
 
 // Purge records what a purge did.
@@ -103,7 +108,12 @@ func Decide(q Queue, c Command, now time.Time) (Event, error) {
 		if c.Window != nil {
 			e.Window = *c.Window
 		}
-		if e == q.Bounds() {
+		if len(c.Notify) > 0 {
+			e.Notify = c.Notify
+		} else if c.Notify != nil {
+			e.Notify = nil
+		}
+		if e.Same(q.Bounds()) {
 			return nil, nil
 		}
 		e.Reason = c.Reason

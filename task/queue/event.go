@@ -2,8 +2,10 @@ package queue
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/limit"
 )
 
@@ -22,7 +24,7 @@ type Resumed struct {
 	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
-// Limited sets all bounds of a queue; 0 means no bound.
+// Limited sets all bounds of a queue, and who is told of its tasks; 0 means no bound.
 type Limited struct {
 	// Running is how many of its tasks may run at once. Waiting is how many may wait.
 	Running int `json:"running,omitzero"`
@@ -30,8 +32,17 @@ type Limited struct {
 	// Rate is how often its tasks may start.
 	Rate limit.Rate `json:"rate,omitzero"`
 	Valve
-	Reason string `json:"reason,omitzero" redact:"hide"`
+	// Notify are who is told of what becomes of its tasks.
+	Notify []job.Notify `json:"notify,omitempty"`
+	Reason string       `json:"reason,omitzero" redact:"hide"`
 }
+
+// Unserved is what people can be told of a queue, beside [job.NoticeKinds]: tasks wait in it, and no worker takes
+// them.
+const Unserved = "queue"
+
+// Same tells whether two say the same.
+func (e Limited) Same(as Limited) bool { return reflect.DeepEqual(e, as) }
 
 // Words describes the bounds.
 func (e Limited) Words() string {
@@ -41,6 +52,9 @@ func (e Limited) Words() string {
 	}
 	if !e.Always() {
 		text += "; in " + e.Valve.Words()
+	}
+	for i := range e.Notify {
+		text += "; tells " + e.Notify[i].Words()
 	}
 	return text
 }
@@ -93,6 +107,9 @@ func Evolve(q Queue, seq uint64, at time.Time, actor string, e Event) Queue {
 		q.Limit, q.MaxWaiting = max(e.Running, 0), max(e.Waiting, 0)
 		q.rated(e.Rate, seq)
 		q.Valve = e.Valve.valid()
+		if q.Notify = e.Notify; len(e.Notify) == 0 || job.ValidNotify(e.Notify, Unserved) != nil {
+			q.Notify = nil
+		}
 	}
 	return q
 }

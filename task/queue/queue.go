@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/value"
 )
@@ -30,6 +31,8 @@ type Queue struct {
 	Rate      limit.Rate `json:"rate,omitzero"`
 	RateSince uint64     `json:"rate_since,omitempty"`
 	Valve
+	// Notify are who is told of what becomes of its tasks, beside whom their jobs and the servers name.
+	Notify []job.Notify `json:"notify,omitempty"`
 	// Head is the sequence of the last fact about it, 0 for none.
 	Head uint64 `json:"head,omitempty"`
 }
@@ -68,7 +71,7 @@ func (p *Pause) Words(queue string) string {
 
 // Bounds returns what bounds the queue.
 func (q *Queue) Bounds() Limited {
-	return Limited{Running: q.Limit, Waiting: q.MaxWaiting, Rate: q.Rate, Valve: q.Valve}
+	return Limited{Running: q.Limit, Waiting: q.MaxWaiting, Rate: q.Rate, Valve: q.Valve, Notify: q.Notify}
 }
 
 // PausedAt returns the pause in force at a time; nil if there is none.

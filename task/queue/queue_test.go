@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/value"
 )
@@ -15,6 +16,7 @@ func TestQueue(t *testing.T) {
 	four, none, bad := 4, 0, -1
 	night, always, noName := "night", "", "a b"
 	rate, noRate, keyed := limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 5}, limit.Rate{}, limit.Rate{Limit: 1, Key: "a"}
+	told := []job.Notify{{On: []string{"failure", Unserved}, To: []string{"oncall"}}}
 	paused := Queue{Name: "q", Head: 1, Paused: &Pause{Since: noon, By: "ann", Reason: "closed"}}
 	brief := Queue{Name: "q", Head: 1, Paused: &Pause{Since: noon, Until: noon.Add(time.Hour)}}
 	for _, c := range []struct {
@@ -44,13 +46,17 @@ func TestQueue(t *testing.T) {
 		{"a limit beside a window", Queue{Valve: Valve{Window: "night"}}, Limit{Running: &four}, noon, Limited{Running: 4, Valve: Valve{Window: "night"}}},
 		{"no window", Queue{Limit: 4, Valve: Valve{Window: "night"}}, Limit{Window: &always}, noon, Limited{Running: 4}},
 		{"the same window", Queue{Valve: Valve{Window: "night"}}, Limit{Window: &night}, noon, nil},
+		{"who is told", Queue{Limit: 4}, Limit{Notify: told}, noon, Limited{Running: 4, Notify: told}},
+		{"a limit beside who is told", Queue{Notify: told}, Limit{Running: &four}, noon, Limited{Running: 4, Notify: told}},
+		{"nobody is told any more", Queue{Notify: told}, Limit{Notify: []job.Notify{}}, noon, Limited{}},
+		{"the same are told", Queue{Notify: told}, Limit{Notify: told}, noon, nil},
 	} {
 		got, err := Decide(c.q, c.c, c.at)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, %v; want %+v", c.name, got, err, c.want)
 		}
 	}
-	for _, c := range []Command{PauseFor{For: -1}, Limit{Running: &bad}, Limit{Rate: &keyed}, Limit{Rate: &limit.Rate{Limit: -1}}, Limit{Rate: &limit.Rate{Burst: 3}}, Limit{Window: &noName}} {
+	for _, c := range []Command{PauseFor{For: -1}, Limit{Running: &bad}, Limit{Rate: &keyed}, Limit{Rate: &limit.Rate{Limit: -1}}, Limit{Rate: &limit.Rate{Burst: 3}}, Limit{Window: &noName}, Limit{Notify: []job.Notify{{On: []string{"failure"}}}}, Limit{Notify: []job.Notify{{On: []string{"node"}, To: []string{"oncall"}}}}} {
 		if _, err := Decide(Queue{}, c, noon); err == nil {
 			t.Errorf("%+v is not refused", c)
 		}
@@ -71,6 +77,12 @@ func TestQueue(t *testing.T) {
 			t.Errorf("after the window %q it has %q, want %q", window, q.Window, want)
 		}
 	}
+	for i, e := range []Limited{{Notify: told}, {Notify: []job.Notify{{}}}} {
+		q = Evolve(q, uint64(i+10), noon, "ann", e)
+		if !reflect.DeepEqual(q.Notify, [][]job.Notify{told, nil}[i]) {
+			t.Errorf("after %+v it tells %+v", e, q.Notify)
+		}
+	}
 }
 
 func TestBoundsInWords(t *testing.T) {
@@ -78,6 +90,7 @@ func TestBoundsInWords(t *testing.T) {
 	for want, e := range map[string]Limited{
 		"any number may run at once; any number may wait":                                                        {},
 		"at most 4 may run at once; at most 9 may wait":                                                          {Running: 4, Waiting: 9},
+		"any number may run at once; any number may wait; tells a, b; tells c of failure, queue":                 {Notify: []job.Notify{{To: []string{"a", "b"}}, {On: []string{"failure", "queue"}, To: []string{"c"}}}},
 		"any number may run at once; any number may wait; 100 in 1m0s, 5 at once may start; in the window night": {Rate: limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 5}, Valve: Valve{Window: "night"}},
 	} {
 		if is := e.Words(); is != want {

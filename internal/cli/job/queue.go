@@ -158,6 +158,9 @@ func queueFields(q client.QueueView, s *connect.Sight) term.Table {
 	}
 	out.Field("limit", queue.Limited{Running: q.Limit, Waiting: q.MaxWaiting}.Words())
 	out.Field("window", q.Window)
+	for i := range q.Notify {
+		out.Field("tells", q.Notify[i].Words())
+	}
 	if q.Shut != nil {
 		out.Field("closed", q.Shut.Detail)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/wording"
 	"millrace/service/client"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
 )
@@ -22,8 +24,9 @@ func (a *Commands) queueLimit() *cobra.Command {
 	var reason, most, rate, window string
 	var seen settings.Seen
 	var burst int
+	var notify []string
 	c := &cobra.Command{
-		Use: "limit NAME [N|none]", Short: "Bound how many tasks of a queue run at once, wait or start in a time, and in which hours",
+		Use: "limit NAME [N|none]", Short: "Bound how many tasks of a queue run at once, wait or start in a time, and in which hours; say who is told",
 		Long: `Lets at most N tasks of a queue run at once, over all nodes; running tasks go on.
 --max-waiting N refuses submissions while N tasks wait, with exit code 5; a task
 that is due later counts from when it is due.
@@ -34,12 +37,16 @@ tasks that wait already, for retries, and for tasks that ask for labels. A task 
 is held until a millrace server admits it. A new rate begins untouched; --rate none removes it.
 
 --window CALENDAR lets tasks of the queue start only while that calendar is open. Workers apply it by
-themselves; tasks that run when it closes go on. --window none removes it.`,
+themselves; tasks that run when it closes go on. --window none removes it.
+
+--notify TARGET tells a target of the servers of what fails in the queue, and of what works again, beside
+whom jobs and the servers themselves name; TARGET=failure,waiting,queue chooses what. --notify none ends it.`,
 		Example: `  millrace queue limit crawl 4
   millrace queue limit crawl --max-waiting 10000
   millrace queue limit crawl --rate 100/1m --burst 20
   millrace queue limit crawl --rate none
   millrace queue limit crawl --window night
+  millrace queue limit crawl --notify oncall=failure,queue
   millrace queue limit crawl none --max-waiting none`,
 		Args: settings.Takes(1, 2, "limit"), ValidArgsFunction: a.CompleteQueues,
 	}
@@ -47,6 +54,7 @@ themselves; tasks that run when it closes go on. --window none removes it.`,
 	c.Flags().StringVar(&rate, "rate", "", "how many tasks may start in a time: `number/time` such as 100/1m, or none")
 	settings.Count(c.Flags(), &burst, "burst", "", "so many of --rate at once (default 1)")
 	c.Flags().StringVar(&window, "window", "", "the `calendar` in whose hours tasks start, or none")
+	c.Flags().StringArrayVar(&notify, "notify", nil, "whom to tell of its tasks: a `target`, or target=kinds; several times for several; or none")
 	seen.Flag(c, "queue")
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
 	o.Flags(c)
@@ -72,8 +80,9 @@ themselves; tasks that run when it closes go on. --window none removes it.`,
 			}
 			to.Window = &window
 		}
+		to.Notify = parseNotify(notify)
 		if to.Empty() {
-			return exit.Misuse(c, "the limit is missing: a number or none, --max-waiting, --rate, or --window")
+			return exit.Misuse(c, "the limit is missing: a number or none, --max-waiting, --rate, --window, or --notify")
 		}
 		if err := to.Validate(); err != nil {
 			return exit.Misuse(c, "%w", err)
@@ -120,6 +129,22 @@ func parseQueueRate(rate string, burst int) (*limit.Rate, error) {
 	}
 	r.Burst = burst
 	return &r, nil
+}
+
+// parseNotify parses --notify: targets with the kinds of what each is told; nil if it is not given.
+func parseNotify(given []string) (all []job.Notify) {
+	if len(given) == 1 && given[0] == "none" {
+		return []job.Notify{}
+	}
+	for _, text := range given {
+		target, kinds, chosen := strings.Cut(text, "=")
+		n := job.Notify{To: []string{target}}
+		if chosen {
+			n.On = strings.Split(kinds, ",")
+		}
+		all = append(all, n)
+	}
+	return all
 }
 
 // sayQueue prints an operator's settings of a queue.

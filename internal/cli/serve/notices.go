@@ -1,10 +1,10 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,15 +28,34 @@ import (
 	"millrace/worker"
 )
 
-// tell starts what plans notices and what sends them, if the setting notify says whom to tell: a worker that
-// has no handler but theirs. dir is the folder of the server.
-func (p *parts) tell(dir string, service *answers.Service, deciding *jet.Store, decider *scheduler.Scheduler) error {
+// notify reads whom the setting notify says to tell; nil if it says nothing.
+func (p *parts) notify() (*notices.Config, error) {
 	if p.settings.Notify == "" {
-		return nil
+		return nil, nil
 	}
 	config, err := notices.Load(p.settings.Notify)
 	if err != nil {
-		return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("notify: %w", err), Hint: exit.Hint("docs/notices.md says what the file has")}
+		return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("notify: %w", err), Hint: exit.Hint("docs/notices.md says what the file has")}
+	}
+	return config, nil
+}
+
+// link is the address of the pages in what people and handlers are told; "" if they are not served.
+func (p *parts) link(config *notices.Config) string {
+	switch {
+	case config != nil && config.Link != "":
+		return config.Link
+	case p.http != nil:
+		return strings.TrimSuffix(p.http.URL(), "/")
+	}
+	return ""
+}
+
+// tell starts what plans notices and what sends them, if there is whom to tell: a worker that has no handler but
+// theirs. dir is the folder of the server.
+func (p *parts) tell(config *notices.Config, dir string, service *answers.Service, deciding *jet.Store, decider *scheduler.Scheduler) error {
+	if config == nil {
+		return nil
 	}
 	store, nc, err := p.store("millrace notices", p.making)
 	if err != nil {
@@ -44,15 +63,12 @@ func (p *parts) tell(dir string, service *answers.Service, deciding *jet.Store, 
 	}
 	look, maker := looks(service), p.maker(store)
 	watch := &notices.Watch{Config: config, Look: look, Maker: maker, First: func() bool { return decider.First("notices") }, Position: filepath.Join(dir, "notices.at"), Log: p.log}
-	sender := &notices.Sender{Config: config, Look: look, Wait: service.Model.Wait, Publish: publisher(nc), Link: config.Link, Submit: func(ctx context.Context, s birth.Submission) error {
+	sender := &notices.Sender{Config: config, Look: look, Wait: service.Model.Wait, Publish: publisher(nc), Link: p.link(config), Submit: func(ctx context.Context, s birth.Submission) error {
 		_, err := maker.Submit(ctx, s)
 		return err
 	}}
 	sender.Remember = func(ctx context.Context, first int, steps []task.Step) error {
 		return worker.FromContext(ctx).Remember(ctx, first, steps)
-	}
-	if p.http != nil {
-		sender.Link = cmp.Or(config.Link, p.http.URL())
 	}
 	w, release, err := p.ownWorker(dir, "notices", job.NoticeQueue, store)
 	if err != nil {

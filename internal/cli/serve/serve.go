@@ -159,7 +159,12 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	settings := p.settings.Task()
 	settings.AckWait = deciding.AckWait() // the lease with which the streams were made
 	projector := &projections.Projector{Log: reading, Store: view, Logger: p.log}
+	tells, err := p.notify()
+	if err != nil {
+		return nil, err
+	}
 	config := p.schedulerConfig(deciding, view, settings)
+	config.Tell = answers.Telling(client.New(deciding, ""), p.link(tells))
 	var beats scheduler.Heartbeats = deciding
 	if p.figures != nil {
 		if beats, err = p.figures.watchServer(p, projector, deciding, &config); err != nil {
@@ -195,7 +200,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.start(service.Run)
 	p.follow(service, deciding, decider)
 	p.monitor(dir, service, deciding)
-	return view, p.tell(dir, service, deciding, decider)
+	return view, p.tell(tells, dir, service, deciding, decider)
 }
 
 // schedulerConfig is what the scheduler of a server is given: the log for all its ports, and the read
