@@ -39,8 +39,8 @@ func Push(ctx context.Context, s Store, root *os.Root, t *Tree, by string, at ti
 	return p, err
 }
 
-// Change is what becomes of one entry of a version.
-type Change struct {
+// Edit is what becomes of one entry of a version.
+type Edit struct {
 	// Path is that of the entry; "" for a new file. To is its path from then on; "" if it is removed.
 	Path, To string
 	// Content is the new content of a file; nil leaves it as it is. Exec makes a new file a program.
@@ -48,9 +48,9 @@ type Change struct {
 	Exec    bool
 }
 
-// Changed is a version that differs from m in one entry, and not stored yet. The error says why there
+// Edited is a version that differs from m in one entry, and not stored yet. The error says why there
 // can be no such version.
-func Changed(m *Manifest, c Change) (*Tree, error) {
+func Edited(m *Manifest, c Edit) (*Tree, error) {
 	e := Entry{Exec: c.Exec}
 	t := &Tree{Manifest: &Manifest{Entries: slices.Clone(m.Entries)}, parts: map[Digest][]byte{}}
 	if c.Path != "" {
@@ -80,7 +80,7 @@ func Changed(m *Manifest, c Change) (*Tree, error) {
 	return t, err
 }
 
-// Store stores what [Changed] returned. The error wraps [ErrNoChunk] if the store lacks the content of
+// Store stores what [Edited] returned. The error wraps [ErrNoChunk] if the store lacks the content of
 // another file, or [ErrFull].
 func (t *Tree) Store(ctx context.Context, s Store, by string, at time.Time) (Version, error) {
 	return t.push(ctx, s, by, at, func(missing []Digest) error {

@@ -49,7 +49,7 @@ type Tree struct {
 	Notes []string
 
 	as    func(do func() error) error // see [Options.As]
-	parts map[Digest][]byte           // chunks of a file that lies nowhere: see [Changed]
+	parts map[Digest][]byte           // chunks of a file that lies nowhere: see [Edited]
 }
 
 // Scan reads everything below a root. It leaves out devices, sockets and pipes, with a note. The

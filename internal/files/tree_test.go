@@ -293,7 +293,7 @@ func TestIgnoreFile(t *testing.T) {
 
 // A file is replaced, added, renamed or removed in a version without the others, and what the store lacks is not
 // passed off as stored.
-func TestChanged(t *testing.T) {
+func TestEdited(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	dir := t.TempDir()
@@ -311,15 +311,15 @@ func TestChanged(t *testing.T) {
 	if _, err := files.Push(ctx, s, root, tree, "ada", time.Now(), nil); err != nil {
 		t.Fatal(err)
 	}
-	change := func(s files.Store, c files.Change) (files.Version, error) {
-		is, err := files.Changed(tree.Manifest, c)
+	change := func(s files.Store, c files.Edit) (files.Version, error) {
+		is, err := files.Edited(tree.Manifest, c)
 		if err != nil {
 			return files.Version{}, err
 		}
 		return is.Store(ctx, s, "ann", time.Now())
 	}
 	for _, text := range []string{"two", "", strings.Repeat("y", 2*files.ChunkSize+7), "one"} {
-		v, err := change(s, files.Change{Path: "a", To: "a", Content: []byte(text)})
+		v, err := change(s, files.Edit{Path: "a", To: "a", Content: []byte(text)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -342,7 +342,7 @@ func TestChanged(t *testing.T) {
 	if tree.Manifest.Find("a").Size != 3 {
 		t.Error("the manifest that was given has changed")
 	}
-	for want, c := range map[string]files.Change{
+	for want, c := range map[string]files.Edit{
 		"a b c/d": {To: "c/d", Content: []byte("new"), Exec: true},
 		"b c":   {Path: "a", To: "c"},
 		"a b z": {To: "z", Content: []byte{}},
@@ -364,14 +364,14 @@ func TestChanged(t *testing.T) {
 			t.Errorf("%+v made %+v", c, m.Entries)
 		}
 	}
-	for _, c := range []files.Change{
+	for _, c := range []files.Edit{
 		{}, {Path: "none"}, {Path: "none", To: "none", Content: []byte{}}, {To: "a", Content: []byte{}}, {Path: "a", To: "b"}, {To: "a/b", Content: []byte{}}, {To: "../x", Content: []byte{}}, {Path: "a", To: "/x"}, {Path: "a", To: "x\n"},
 	} {
 		if _, err := change(s, c); err == nil {
 			t.Errorf("%+v is taken", c)
 		}
 	}
-	if _, err := change(files.NewMemory(), files.Change{Path: "a", To: "a", Content: []byte("two")}); !errors.Is(err, files.ErrNoChunk) {
+	if _, err := change(files.NewMemory(), files.Edit{Path: "a", To: "a", Content: []byte("two")}); !errors.Is(err, files.ErrNoChunk) {
 		t.Errorf("a store without the other file takes the version: %v", err)
 	}
 }

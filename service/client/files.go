@@ -84,7 +84,7 @@ type FileEdit struct {
 	// Name is the bundle's, and Seen its version that the change was made for.
 	Name string
 	Seen files.Digest
-	files.Change
+	files.Edit
 }
 
 // MaxEdited is how many bytes a text may have that takes the place of a file.
@@ -97,7 +97,7 @@ func (c *Client) EditFile(ctx context.Context, m *files.Manifest, e FileEdit) er
 	if len(e.Content) > MaxEdited {
 		return Wrongf("%.200q: the text has %d bytes, and at most %d can be edited: push the file", cmp.Or(e.To, e.Path), len(e.Content), MaxEdited)
 	}
-	t, err := files.Changed(m, e.Change)
+	t, err := files.Edited(m, e.Edit)
 	if err != nil {
 		return Wrong(err)
 	}

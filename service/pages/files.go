@@ -136,7 +136,7 @@ func editFile(ctx context.Context, l *look) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	edit := client.FileEdit{Name: name, Seen: files.Digest(l.typed.Get("seen")), Change: files.Change{Path: l.Asked("path"), Exec: l.typed.Has("exec")}}
+	edit := client.FileEdit{Name: name, Seen: files.Digest(l.typed.Get("seen")), Edit: files.Edit{Path: l.Asked("path"), Exec: l.typed.Has("exec")}}
 	switch edit.To = edit.Path; {
 	case l.typed.Has("gone"):
 		edit.To = ""
