@@ -4,7 +4,9 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -176,11 +178,7 @@ func TestSearchOfRecords(t *testing.T) {
 	first := p.submit(command("date"))
 	report := func(id task.ID, items ...string) {
 		t.Helper()
-		now := p.client.Now()
-		epoch, err := p.store.Append(t.Context(), &events.Fact{ID: events.NewID(now), At: now, Type: events.AttemptStarted, Task: id, Event: task.AttemptStarted{Attempt: 1, Node: "w1", Session: events.NewID(now)}}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		epoch := p.attempt(id, 0, task.AttemptStarted{Attempt: 1, Node: "w1"})
 		p.seen()
 		for _, b := range []output.Records{{Epoch: epoch - 1, Items: []json.RawMessage{[]byte(`{"rows":99}`)}}, {Epoch: epoch}} {
 			b.Task, b.Attempt = id, 1
