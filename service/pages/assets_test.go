@@ -93,7 +93,7 @@ func TestWeight(t *testing.T) {
 	for i := range 40 {
 		step := job.Step{Name: fmt.Sprint("part-", i), Spec: job.Spec{Run: &job.Run{Argv: []string{"part", fmt.Sprint(i)}}}}
 		if i > 2 {
-			step.Needs = []job.StepNeed{{Step: fmt.Sprint("part-", i/2)}, {Step: fmt.Sprint("part-", i/3)}}
+			step.Needs = []job.StepNeed{{Step: fmt.Sprint("part-", i/2)}, {Step: fmt.Sprint("part-", i-1)}}
 		}
 		steps = append(steps, step)
 	}
