@@ -82,7 +82,7 @@ func showBundle(ctx context.Context, l *look) (any, error) {
 	}
 	err = l.ask(ctx, rights.FilesGet, map[string]any{"version": d.Digest, "limit": shownFiles}, &page)
 	d.Entries.set(page.Entries, err).More = max(d.Files-len(page.Entries), 0)
-	d.Changes = at == 0 && l.Acts(string(rights.FilesRemove))
+	d.Changes = err == nil && at == 0 && l.Acts(string(rights.FilesRemove))
 	d.Stale, _ = l.Data.(*client.FileEdit) // of editFile
 	d.Adds = d.Changes && d.Path == "" && l.query.Has("add")
 	if d.Typed() { // what was typed is not lost, though the file may be gone
@@ -141,7 +141,9 @@ func editFile(ctx context.Context, l *look) error {
 	case l.typed.Has("gone"):
 		edit.To = ""
 	case l.typed.Has("to"):
-		edit.To = strings.TrimSpace(l.typed.Get("to"))
+		if edit.To = strings.TrimSpace(l.typed.Get("to")); edit.To == "" {
+			return client.Wrongf("the path is missing: want that of the file in the new version")
+		}
 	}
 	text := typedText(l)
 	switch has := l.typed.Has("text"); {

@@ -158,7 +158,9 @@ func TestFiles(t *testing.T) {
 		p.press(400, "/files/app?add", append(bad, "seen", now(), "text", "x")...)
 		p.press(400, "/files/app?add", append(bad, "seen", now())...)
 	}
-	p.press(400, of+"empty", "seen", now(), "to", "go.sh")
+	for _, to := range []string{"go.sh", " ", "", "../x"} {
+		p.press(400, of+"empty", "seen", now(), "to", to)
+	}
 	// Of a change for an earlier version the page tells, and keeps what was typed.
 	page, _ = p.press(200, "/files/app?add", "seen", string(first), "to", "mine.sh", "exec", "on", "text", "echo mine\n")
 	p.says(page, "Another version was stored", "echo mine", `value="mine.sh"`, ` checked`)
