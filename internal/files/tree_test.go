@@ -344,9 +344,9 @@ func TestEdited(t *testing.T) {
 	}
 	for want, c := range map[string]files.Edit{
 		"a b c/d": {To: "c/d", Content: []byte("new"), Exec: true},
-		"b c":   {Path: "a", To: "c"},
-		"a b z": {To: "z", Content: []byte{}},
-		"b":      {Path: "a"},
+		"b c":     {Path: "a", To: "c"},
+		"a b z":   {To: "z", Content: []byte{}},
+		"b":       {Path: "a"},
 	} {
 		v, err := change(s, c)
 		if err != nil {
