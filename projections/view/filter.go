@@ -57,8 +57,8 @@ type Filter struct {
 	Params map[string]string `json:"params,omitempty"`
 	// Results are parts of the result that must all be there with these values, as Params.
 	Results map[string]string `json:"results,omitempty"`
-	// Records are values of one record that the latest attempt has reported, all of them, as Params. No
-	// model knows records, so that no task matches there: the service reads them.
+	// Records are values of one record that the latest attempt has reported, all of them, as Params. They
+	// are read for each page, of at most 500 tasks; no model knows them.
 	Records map[string]string `json:"records,omitempty"`
 	// Priorities are the priorities it may have: larger means more urgent. Default: any.
 	Priorities []int `json:"priorities,omitempty"`

@@ -87,8 +87,8 @@ type ListPage struct {
 	Next string `json:"next,omitempty"`
 	// Seq is the sequence of the log that the page reflects.
 	Seq uint64 `json:"seq"`
-	// Searched is, of a search for records, how many tasks match all else of the request and had their
-	// records read for this page: that ends it, too, and Next goes on.
+	// Searched is how many tasks match all else of a search for records, and had theirs read for this
+	// page: at most 500; Next goes on.
 	Searched int `json:"searched,omitempty"`
 	// Counts is by state, 0 included; nil if it was not asked for.
 	Counts map[string]int `json:"counts,omitzero"`

@@ -139,6 +139,5 @@ func TestWeight(t *testing.T) {
 		if weight > mostWeight {
 			t.Errorf("%s weighs %d bytes, want at most %d: %s", at, weight, mostWeight, strings.Join(parts, ", "))
 		}
-		t.Log(at, weight, parts[0])
 	}
 }

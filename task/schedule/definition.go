@@ -14,7 +14,7 @@ import (
 	"millrace/task/value"
 )
 
-// Definition is a schedule as it is stored: when to make tasks, and which. What is readOnly the store sets.
+// Definition is a schedule as it is stored: when to make tasks, and which.
 type Definition struct {
 	// Name is 1 to 64 letters, digits, '_' or '-'.
 	Name string `json:"name" redact:"keep"`
