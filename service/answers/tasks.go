@@ -172,7 +172,9 @@ func (s *Service) reporting(ctx context.Context, v view.View, f view.Filter, cou
 	if err != nil {
 		return page, err
 	}
-	asked, until := f.Records, time.Now().Add(searchFor)
+	looking, cancel := context.WithTimeout(ctx, searchFor)
+	defer cancel()
+	asked := f.Records
 	f.Records, f.Limit, page.Tasks = nil, searchedAtOne, []task.Task{}
 	for {
 		some, err := client.PageOf(ctx, v, f, counts && page.Counts == nil)
@@ -198,7 +200,7 @@ func (s *Service) reporting(ctx context.Context, v view.View, f view.Filter, cou
 		}
 		page.Next = some.Next
 		f.Cursor, f.After = some.Next, ""
-		if some.Next == "" || len(page.Tasks) == most || page.Searched >= searchedTasks || time.Now().After(until) {
+		if some.Next == "" || len(page.Tasks) == most || page.Searched >= searchedTasks || looking.Err() != nil {
 			return page, nil
 		}
 	}
