@@ -114,4 +114,41 @@ func TestEditor(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(dir, "out", "app.yaml")); string(text) != "a: 22\n" {
 		t.Errorf("the file is %q, %v", text, err)
 	}
+
+	// A file is added, and renamed.
+	b.goTo("/files/app?add")
+	b.click("main input[name=to]")
+	b.press("run.sh")
+	b.do(run(inEditor(`is.dispatch({ changes: { from: 0, insert: "date\n" } })`)))
+	for _, l := range looks {
+		b.as(l.scheme, l.width, l.height)
+		for _, w := range append(b.layout(), b.barriers()...) {
+			t.Errorf("a new file, %s: %s", l.name, w)
+		}
+		b.shot("file-" + l.name)
+	}
+	b.as("light", 1280, 900)
+	b.click("main form button[type=submit]")
+	b.holds("it is there", `document.querySelector("#h-text").innerText === "run.sh" && is.state.doc.toString() === "date\n"`)
+	b.click("main .act summary")
+	b.click("main .act input[name=to]")
+	b.press("2")
+	b.click("main .act button[type=submit]")
+	b.until("it has another name", `document.querySelector("#h-text").innerText.includes("2")`)
+
+	// Schedules and calendars have their fields, too, without those that only the store sets.
+	for at, fields := range map[string][]string{"schedule": {"sc", "schedule", "ev", "every"}, "calendar": {"ru", "rules", "", ""}} {
+		b.goTo("/edit/" + at)
+		b.holds("the editor is there", `is.state.doc.length > 0`)
+		const begun = "name: pulse\n"
+		b.do(run(inEditor(`is.focus(); is.dispatch({ changes: { from: 0, to: is.state.doc.length, insert: ` + quoted(begun) + ` }, selection: { anchor: ` + quoted(len(begun)) + ` } })`)))
+		b.press(fields[0])
+		b.listed(fields[1])
+		b.press(enter)
+		if fields[2] != "" {
+			b.press(fields[2])
+			b.listed(fields[3])
+		}
+		b.fine("the editor of a " + at)
+	}
 }

@@ -39,28 +39,53 @@ func Push(ctx context.Context, s Store, root *os.Root, t *Tree, by string, at ti
 	return p, err
 }
 
-// Replace stores a version that differs from m in the content of one file. The error wraps
-// [ErrNoChunk] if the store lacks the content of another one, or [ErrFull].
-func Replace(ctx context.Context, s Store, m *Manifest, path string, content []byte, by string, at time.Time) (Version, error) {
-	t := &Tree{Manifest: &Manifest{Entries: slices.Clone(m.Entries)}}
-	e := t.Manifest.Find(path)
-	if e == nil || !e.Regular() {
-		return Version{}, fmt.Errorf("%q is no file of the version", excerpt(path))
+// Edit is what becomes of one entry of a version.
+type Edit struct {
+	// Path is that of the entry; "" for a new file. To is its path from then on; "" if it is removed.
+	Path, To string
+	// Content is the new content of a file; nil leaves it as it is. Exec makes a new file a program.
+	Content []byte
+	Exec    bool
+}
+
+// Edited is a version that differs from m in one entry, and not stored yet. The error says why there
+// can be no such version.
+func Edited(m *Manifest, c Edit) (*Tree, error) {
+	e := Entry{Exec: c.Exec}
+	t := &Tree{Manifest: &Manifest{Entries: slices.Clone(m.Entries)}, parts: map[Digest][]byte{}}
+	if c.Path != "" {
+		is := t.Manifest.Find(c.Path)
+		if is == nil || c.Content != nil && !is.Regular() {
+			return nil, fmt.Errorf("%q is no file of the version", excerpt(c.Path))
+		}
+		e = *is
+		t.Manifest.Entries = slices.DeleteFunc(t.Manifest.Entries, func(e Entry) bool { return e.Path == c.Path })
 	}
-	e.Size, e.Chunks = int64(len(content)), nil
-	parts := map[Digest][]byte{}
-	for part := range slices.Chunk(content, ChunkSize) {
-		d := DigestOf(part)
-		e.Chunks = append(e.Chunks, d)
-		parts[d] = part
+	if c.Content != nil {
+		e.Size, e.Chunks = int64(len(c.Content)), nil
+		for part := range slices.Chunk(c.Content, ChunkSize) {
+			d := DigestOf(part)
+			e.Chunks = append(e.Chunks, d)
+			t.parts[d] = part
+		}
+	}
+	if e.Path = c.To; c.To != "" || c.Path == "" {
+		if t.Manifest.Find(c.To) != nil {
+			return nil, fmt.Errorf("%q is there already", excerpt(c.To))
+		}
+		t.Manifest.Entries = append(t.Manifest.Entries, e)
 	}
 	var err error
-	if t.text, t.Digest, err = Encode(t.Manifest); err != nil {
-		return Version{}, err
-	}
+	t.text, t.Digest, err = Encode(t.Manifest)
+	return t, err
+}
+
+// Store stores what [Edited] returned. The error wraps [ErrNoChunk] if the store lacks the content of
+// another file, or [ErrFull].
+func (t *Tree) Store(ctx context.Context, s Store, by string, at time.Time) (Version, error) {
 	return t.push(ctx, s, by, at, func(missing []Digest) error {
 		for _, d := range missing {
-			part, new := parts[d]
+			part, new := t.parts[d]
 			if !new {
 				return fmt.Errorf("%w: %s", ErrNoChunk, d.Short())
 			}

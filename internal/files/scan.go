@@ -39,7 +39,7 @@ func (o *Options) as(do func() error) error {
 // ErrTooMuch: the files are larger than [Options.MaxBytes].
 var ErrTooMuch = errors.New("it is too much")
 
-// Tree is a directory that was read.
+// Tree is a directory that was read, or a version with a change.
 type Tree struct {
 	Manifest *Manifest
 	// Digest is its version, and text the encoded manifest.
@@ -48,7 +48,8 @@ type Tree struct {
 	// Notes name entries that were left out because they are not files.
 	Notes []string
 
-	as func(do func() error) error // see [Options.As]
+	as    func(do func() error) error // see [Options.As]
+	parts map[Digest][]byte           // chunks of a file that lies nowhere: see [Edited]
 }
 
 // Scan reads everything below a root. It leaves out devices, sockets and pipes, with a note. The

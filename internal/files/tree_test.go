@@ -291,8 +291,9 @@ func TestIgnoreFile(t *testing.T) {
 	}
 }
 
-// A file is replaced in a version without the others, and what the store lacks is not passed off as stored.
-func TestReplace(t *testing.T) {
+// A file is replaced, added, renamed or removed in a version without the others, and what the store lacks is not
+// passed off as stored.
+func TestEdited(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	dir := t.TempDir()
@@ -310,8 +311,15 @@ func TestReplace(t *testing.T) {
 	if _, err := files.Push(ctx, s, root, tree, "ada", time.Now(), nil); err != nil {
 		t.Fatal(err)
 	}
+	change := func(s files.Store, c files.Edit) (files.Version, error) {
+		is, err := files.Edited(tree.Manifest, c)
+		if err != nil {
+			return files.Version{}, err
+		}
+		return is.Store(ctx, s, "ann", time.Now())
+	}
 	for _, text := range []string{"two", "", strings.Repeat("y", 2*files.ChunkSize+7), "one"} {
-		v, err := files.Replace(ctx, s, tree.Manifest, "a", []byte(text), "ann", time.Now())
+		v, err := change(s, files.Edit{Path: "a", To: "a", Content: []byte(text)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,12 +342,36 @@ func TestReplace(t *testing.T) {
 	if tree.Manifest.Find("a").Size != 3 {
 		t.Error("the manifest that was given has changed")
 	}
-	for _, path := range []string{"none", ""} {
-		if _, err := files.Replace(ctx, s, tree.Manifest, path, nil, "ann", time.Now()); err == nil {
-			t.Errorf("%q was replaced", path)
+	for want, c := range map[string]files.Edit{
+		"a b c/d": {To: "c/d", Content: []byte("new"), Exec: true},
+		"b c":     {Path: "a", To: "c"},
+		"a b z":   {To: "z", Content: []byte{}},
+		"b":       {Path: "a"},
+	} {
+		v, err := change(s, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := files.Held(ctx, s, v.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var paths []string
+		for i := range m.Entries {
+			paths = append(paths, m.Entries[i].Path)
+		}
+		if is := m.Find(c.To); strings.Join(paths, " ") != want || is != nil && (is.Exec != (c.Exec || c.Path != "") || c.Content == nil && !is.Same(tree.Manifest.Find(c.Path))) {
+			t.Errorf("%+v made %+v", c, m.Entries)
 		}
 	}
-	if _, err := files.Replace(ctx, files.NewMemory(), tree.Manifest, "a", []byte("two"), "ann", time.Now()); !errors.Is(err, files.ErrNoChunk) {
+	for _, c := range []files.Edit{
+		{}, {Path: "none"}, {Path: "none", To: "none", Content: []byte{}}, {To: "a", Content: []byte{}}, {Path: "a", To: "b"}, {To: "a/b", Content: []byte{}}, {To: "../x", Content: []byte{}}, {Path: "a", To: "/x"}, {Path: "a", To: "x\n"},
+	} {
+		if _, err := change(s, c); err == nil {
+			t.Errorf("%+v is taken", c)
+		}
+	}
+	if _, err := change(files.NewMemory(), files.Edit{Path: "a", To: "a", Content: []byte("two")}); !errors.Is(err, files.ErrNoChunk) {
 		t.Errorf("a store without the other file takes the version: %v", err)
 	}
 }

@@ -26,6 +26,7 @@ func TestComplete(t *testing.T) {
 		{"", 0, keys, "state:"},
 		{"param.c", 7, []string{"param.customer:"}, "param.customer:"},
 		{"result.", 7, []string{"result.", "result.rows:"}, "result."},
+		{"rec", 3, []string{"record."}, "record."},
 		{"job:", 4, []string{"job:backup", "job:import", `job:"my job"`}, "job:backup "},
 		{"job:p", 5, []string{"job:backup", "job:import"}, "job:backup "},
 		{"job:im since:2h", 6, []string{"job:import"}, "job:import since:2h"},

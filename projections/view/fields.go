@@ -52,8 +52,9 @@ var Fields = []Field{
 		}
 		return true
 	}},
-	{"Params", "param", "param.NAME:value", "", "", "", ByRow, func(f *Filter, t *task.Task) bool { return hasParts(t.Params, f.Params) }},
-	{"Results", "result", "result.NAME:value", "", "", "", ByRow, func(f *Filter, t *task.Task) bool { return hasParts(t.Result, f.Results) }},
+	{"Params", "param", "param.NAME:value", "", "", "", ByRow, func(f *Filter, t *task.Task) bool { return HasParts(t.Params, f.Params) }},
+	{"Results", "result", "result.NAME:value", "", "", "", ByRow, func(f *Filter, t *task.Task) bool { return HasParts(t.Result, f.Results) }},
+	{"Records", "record", "record.NAME:value", "", "", "", ByRow, func(f *Filter, _ *task.Task) bool { return len(f.Records) == 0 }},
 	{"Priorities", "priority", "priority:8,9", "priority", "", "with one of these `priorities`: 8,9,10", ByPlace, func(f *Filter, t *task.Task) bool {
 		return len(f.Priorities) == 0 || slices.Contains(f.Priorities, t.Route.Priority())
 	}},

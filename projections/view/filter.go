@@ -57,6 +57,9 @@ type Filter struct {
 	Params map[string]string `json:"params,omitempty"`
 	// Results are parts of the result that must all be there with these values, as Params.
 	Results map[string]string `json:"results,omitempty"`
+	// Records are values of one record that the latest attempt has reported, all of them, as Params. They
+	// are read for each page, of at most 500 tasks; no model knows them.
+	Records map[string]string `json:"records,omitempty"`
 	// Priorities are the priorities it may have: larger means more urgent. Default: any.
 	Priorities []int `json:"priorities,omitempty"`
 	// Batch is the bulk command that last changed the task.
@@ -85,8 +88,8 @@ func (f *Filter) OnlyQueue() (queue string, only bool) {
 	return f.Queue, f.Suspect == nil && !f.Sets(func(k *Field) bool { return k.Name != "Queue" })
 }
 
-// hasParts tells whether JSON has all values under their names.
-func hasParts(of json.RawMessage, all map[string]string) bool {
+// HasParts tells whether JSON has all values under their names.
+func HasParts(of json.RawMessage, all map[string]string) bool {
 	for name, typed := range all {
 		if !HasParam(of, name, typed) {
 			return false

@@ -28,7 +28,7 @@ var QueryKeys = func() (keys []struct{ Name, Example string }) {
 }()
 
 // partKeys are the keys of values that have parts; behind a dot stands the name of a part. partName is it in words.
-var partKeys = []string{"param", "result"}
+var partKeys = []string{"param", "result", "record"}
 
 const partName = ".NAME"
 
@@ -126,7 +126,7 @@ func term(q *Filter, key, value string, now time.Time) error {
 	return unknownWord(key, keyNames(), "key")
 }
 
-// read adds the value of a term to a field, by its type; part is the name of a parameter, or of a part of the result.
+// read adds the value of a term to a field, by its type; part is the name of a parameter, or of a part of the result or of a record.
 func read(field any, key, part, value string, now time.Time) (err error) {
 	switch is := field.(type) {
 	case *[]task.State:

@@ -29,6 +29,7 @@ func TestParse(t *testing.T) {
 		"step:load is:dead":           {Step: "load", Dead: true},
 		"is:root batch:01a id:9g5fav": {Roots: true, Batch: "01A", IDPart: "9G5FAV"},
 		`result.rows:7 result.a.b:c`:  {Results: map[string]string{"rows": "7", "a.b": "c"}},
+		`record.n:7`:                  {Records: map[string]string{"n": "7"}},
 		`param.customer:acme param.n:3 param.a.b:"x y"`: {Params: map[string]string{"customer": "acme", "n": "3", "a.b": "x y"}},
 		`unclosed "quote here`:                          {Text: "unclosed quote here"},
 	} {
@@ -47,6 +48,7 @@ func TestParseSaysWhere(t *testing.T) {
 		"state:error,endde":   `no state is called "endde"; do you mean ended?`,
 		"param:a=b":           "want param.NAME:value",
 		"result:7":            "want result.NAME:value",
+		"record:7":            "want record.NAME:value",
 		"param.:b":            "there is no key param.",
 		"param.a:1 param.a:2": "param.a is there twice",
 		"job:a job:b":         "job is there twice",

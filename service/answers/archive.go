@@ -65,9 +65,9 @@ func (d *Desk) Push(ctx context.Context, caller, name string, archive io.Reader)
 	return done, d.blame(err)
 }
 
-// EditFile stores a version of a bundle in which a file has another text, on behalf of a caller.
+// EditFile stores a version of a bundle that differs in one file, on behalf of a caller.
 func (d *Desk) EditFile(ctx context.Context, caller string, e client.FileEdit) error {
-	s, err := d.sit(caller, len(e.Text))
+	s, err := d.sit(caller, len(e.Content))
 	if err != nil {
 		return err
 	}

@@ -205,7 +205,7 @@ func (s *Service) many(ctx context.Context, act *Many, r *manyRequest, data json
 		b.Leave = func(t *task.Task) bool { return !slices.Contains(r.Filter.States, t.State) || act.Leaves(t) }
 	}
 	if r.DryRun {
-		if len(r.Tasks) == 0 && !r.Filter.Doubted && (act.means == nil || act.dead) {
+		if len(r.Tasks) == 0 && !r.Filter.Doubted && len(r.Filter.Records) == 0 && (act.means == nil || act.dead) {
 			return s.foresee(ctx, &r.Filter, r.Limit)
 		}
 		b.Most = 0

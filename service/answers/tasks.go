@@ -139,7 +139,11 @@ func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, err
 		}
 		filter.Suspect = func(t *task.Task) bool { return doubts.Of(t) != nil }
 	}
-	found, err := client.PageOf(ctx, s.view(), filter, r.Counts)
+	pageOf := client.PageOf
+	if len(filter.Records) > 0 {
+		pageOf = s.reporting
+	}
+	found, err := pageOf(ctx, s.view(), filter, r.Counts)
 	if err != nil {
 		return taskPage{}, err
 	}
@@ -154,6 +158,85 @@ func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, err
 	}
 	page.Unserved, err = s.unserved(ctx, found.Tasks)
 	return page, err
+}
+
+// Bounds of a search for records, of which there is no index.
+const (
+	searchedTasks = 500 // of a page
+	searchedAtOne = 100 // that are read together
+)
+
+// reporting is [client.PageOf] for a filter with records. It reads the records of the latest attempt of
+// each task that matches all else, until the page is full or a bound is reached.
+func (s *Service) reporting(ctx context.Context, v view.View, f view.Filter, counts bool) (page client.ListPage, err error) {
+	most, err := f.Most()
+	if err != nil {
+		return page, err
+	}
+	looking, cancel := context.WithTimeout(ctx, searchFor)
+	defer cancel()
+	asked := f.Records
+	f.Records, f.Limit, page.Tasks = nil, searchedAtOne, []task.Task{}
+	for {
+		some, err := client.PageOf(ctx, v, f, counts && page.Counts == nil)
+		if err != nil {
+			return page, err
+		}
+		if page.Seq = some.Seq; page.Counts == nil {
+			page.Counts = some.Counts
+		}
+		has, err := s.reported(ctx, some.Tasks, asked)
+		if err != nil {
+			return page, err
+		}
+		for i := range some.Tasks {
+			t := &some.Tasks[i]
+			if page.Searched++; has[t.ID] {
+				page.Tasks = append(page.Tasks, *t)
+			}
+			if len(page.Tasks) == most && i < len(some.Tasks)-1 {
+				page.Next = f.CursorAfter(t.ID)
+				return page, nil
+			}
+		}
+		page.Next = some.Next
+		f.Cursor, f.After = some.Next, ""
+		if some.Next == "" || len(page.Tasks) == most || page.Searched >= searchedTasks || looking.Err() != nil {
+			return page, nil
+		}
+	}
+}
+
+// reported tells of which tasks the latest attempt has a record with all values.
+func (s *Service) reported(ctx context.Context, tasks []task.Task, asked map[string]string) (has map[task.ID]bool, err error) {
+	has = map[task.ID]bool{}
+	epochs := map[task.ID]uint64{}
+	for i := range tasks {
+		if t := &tasks[i]; t.Epoch > 0 {
+			epochs[t.ID] = t.Epoch
+		}
+	}
+	if len(epochs) == 0 {
+		return has, nil
+	}
+	reading, cancel := context.WithTimeout(ctx, searchFor)
+	defer cancel()
+	err = s.Client.Store().KeptOf(reading, slices.Collect(maps.Keys(epochs)), client.OutputStart{}, false, func(_ uint64, b output.Records) error {
+		if b.Epoch != epochs[b.Task] || has[b.Task] || !slices.ContainsFunc(b.Items, func(item json.RawMessage) bool { return view.HasParts(item, asked) }) {
+			return nil
+		}
+		if has[b.Task] = true; len(has) == len(epochs) {
+			return errEnough
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errEnough):
+		err = nil
+	case err != nil && ctx.Err() == nil && reading.Err() != nil:
+		err = badRequest{fmt.Errorf("the records of %d tasks were not read within %v: choose fewer, such as by job or since", len(epochs), searchFor)}
+	}
+	return has, err
 }
 
 // rows returns a page of the read model's rows.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,29 +79,29 @@ func (c *Client) PushFiles(ctx context.Context, p FilesPush) (FilesPushed, error
 	return done, err
 }
 
-// FileEdit is a new text of a file in a bundle.
+// FileEdit is a change of one file in a bundle.
 type FileEdit struct {
-	// Name is the bundle's, and Seen its version that the text was made from.
+	// Name is the bundle's, and Seen its version that the change was made for.
 	Name string
 	Seen files.Digest
-	// Path is the file's.
-	Path, Text string
+	files.Edit
 }
 
 // MaxEdited is how many bytes a text may have that takes the place of a file.
 const MaxEdited = 256 << 10
 
-// EditFile stores a version of a bundle in which a file has another text than in m, the version that
-// was seen. The error wraps [definitions.ErrChanged] if the name points to another one by now,
-// [ErrInvalid], or an error of [files.Replace].
+// EditFile stores a version of a bundle that differs in one file from m, the version that was seen. The
+// error wraps [definitions.ErrChanged] if the name points to another one by now, [ErrInvalid], or an
+// error of [files.Tree.Store].
 func (c *Client) EditFile(ctx context.Context, m *files.Manifest, e FileEdit) error {
-	if len(e.Text) > MaxEdited {
-		return Wrongf("%.200q: the text has %d bytes, and at most %d can be edited: push the file", e.Path, len(e.Text), MaxEdited)
+	if len(e.Content) > MaxEdited {
+		return Wrongf("%.200q: the text has %d bytes, and at most %d can be edited: push the file", cmp.Or(e.To, e.Path), len(e.Content), MaxEdited)
 	}
-	if of := m.Find(e.Path); of == nil || !of.Regular() {
-		return Wrongf("%.200q is no file of this version", e.Path)
+	t, err := files.Edited(m, e.Edit)
+	if err != nil {
+		return Wrong(err)
 	}
-	v, err := files.Replace(ctx, c.store, m, e.Path, []byte(e.Text), c.rec.Actor, c.Now())
+	v, err := t.Store(ctx, c.store, c.rec.Actor, c.Now())
 	if err != nil {
 		return fmt.Errorf("edit %s: %w", e.Name, err)
 	}

@@ -35,7 +35,7 @@ type ListRequest struct {
 	// must not repeat another field.
 	Query string `json:"query,omitempty"`
 	// At is a moment of the past: a sequence of the log, or a time; "" is now. For the past,
-	// Progress fills only Wholes, and `suspect`, NewerThan and `text` are refused.
+	// Progress fills only Wholes, and `suspect`, NewerThan, `text` and `records` are refused.
 	At string `json:"at,omitempty"`
 }
 
@@ -76,6 +76,9 @@ func (r *ListRequest) Read(now time.Time) error {
 // ErrPastText refuses to search a text in the past.
 var ErrPastText = Wrongf("texts are searched in the present only: choose tasks of the past by job, label, parameter, state or time")
 
+// ErrPastRecords refuses to search records where no server reads them.
+var ErrPastRecords = Wrongf("records are searched in the present only, and in no file: they are not in the log")
+
 // ListPage is a page of tasks.
 type ListPage struct {
 	// Tasks are in the order of their ids, the newest first.
@@ -84,6 +87,9 @@ type ListPage struct {
 	Next string `json:"next,omitempty"`
 	// Seq is the sequence of the log that the page reflects.
 	Seq uint64 `json:"seq"`
+	// Searched is how many tasks match all else of a search for records, and had theirs read for this
+	// page: at most 500; Next goes on.
+	Searched int `json:"searched,omitempty"`
 	// Counts is by state, 0 included; nil if it was not asked for.
 	Counts map[string]int `json:"counts,omitzero"`
 	// Suspects are the tasks on doubtful nodes, and why the nodes are in doubt.
@@ -174,6 +180,9 @@ func WholesOf(ctx context.Context, v view.View, tasks []task.Task) (map[task.ID]
 // request asks for.
 func PastPageOf(ctx context.Context, v view.View, f view.Filter, r *ListRequest) (page ListPage, err error) {
 	f.Doubted = false // who was in doubt is not known
+	if len(f.Records) > 0 {
+		return page, ErrPastRecords
+	}
 	if page, err = PageOf(ctx, v, f, r.Counts); err == nil && r.Progress {
 		page.Wholes, err = WholesOf(ctx, v, page.Tasks)
 	}

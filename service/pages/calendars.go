@@ -127,7 +127,8 @@ func fileOfCalendar(c *schedule.Calendar) string {
 
 var calendarEditor = editor{
 	Kind: task.DefCalendar, Verb: rights.CalendarApply, Pages: "calendars", Command: "millrace calendar apply FILE", none: definitions.ErrNoCalendar,
-	Blank: "name: office\nrules:\n  - open: mon-fri 08:00-18:00\notherwise: closed\n",
+	Schema: "openapi.json#/components/schemas/schedule.Calendar",
+	Blank:  "name: office\nrules:\n  - open: mon-fri 08:00-18:00\notherwise: closed\n",
 	parse: func(name, text string) (draft, error) {
 		is, err := jobfile.ParseCalendar(name, []byte(text))
 		return draft{name: is.Name, value: is, opens: &is}, err

@@ -35,8 +35,8 @@ type editor struct {
 	Pages string
 	// Command takes the text as well.
 	Command string
-	// Blank is the text of a new one.
-	Blank string
+	// Blank is the text of a new one, and Schema has its fields; "" for the schema of job files.
+	Blank, Schema string
 	// parse reads a text; with a name it must have that one.
 	parse func(name, text string) (draft, error)
 	// stored returns one with its text, and its revision. The error is an [elsewhere] if it is edited
@@ -81,7 +81,8 @@ func draftOfJob(is job.Job) draft {
 
 var scheduleEditor = editor{
 	Kind: task.DefSchedule, Verb: rights.ScheduleApply, Pages: "schedules", Command: "millrace schedule add -f FILE", none: definitions.ErrNoSchedule,
-	Blank: "name: pulse\nschedule:\n  every: 1h\ntask:\n  spec:\n    run:\n      argv: [echo, hello]\n",
+	Schema: "openapi.json#/components/schemas/schedule.Definition",
+	Blank:  "name: pulse\nschedule:\n  every: 1h\ntask:\n  spec:\n    run:\n      argv: [echo, hello]\n",
 	parse: func(name, text string) (draft, error) {
 		is, err := jobfile.ParseSchedule("", name, []byte(text))
 		return draftOfSchedule(is), err

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"millrace/events/jet/rights"
+	"millrace/service/httpapi"
 	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/queue"
@@ -341,6 +343,41 @@ func TestUsualFile(t *testing.T) {
 		_, err := jobfile.ParseOne("", []byte(text))
 		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 			t.Errorf("%q: %v, want %q", text, err, c.wrong)
+		}
+	}
+}
+
+// The editors of schedules and calendars find their fields in the document of what can be asked over HTTP, which tells
+// those that only the store sets.
+func TestSchemasOfEditors(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	text, err := json.Marshal(httpapi.Document("0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct{ ReadOnly bool }
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[string]string{"schedule": "name schedule task", "calendar": "name otherwise rules timezone title"} {
+		page, _ := p.get(200, "/edit/"+kind)
+		name := strings.TrimPrefix(part(t, page, `data-schema="`, `"`), "../openapi.json#/components/schemas/")
+		var fields []string
+		for field, is := range doc.Components.Schemas[name].Properties {
+			if !is.ReadOnly {
+				fields = append(fields, field)
+			}
+		}
+		slices.Sort(fields)
+		if got := strings.Join(fields, " "); got != want {
+			t.Errorf("%s has the fields %q, want %q", name, got, want)
 		}
 	}
 }

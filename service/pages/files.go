@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -41,10 +43,17 @@ type bundleData struct {
 	Entries table[files.Entry]
 	// Path is the chosen file, "" for none, Text is its content, and Kept says why that is not shown.
 	Path, Text, Kept string
-	// Edits tells whether the caller may store another text of it. Stale tells that another version
-	// was stored since the text was taken.
-	Edits, Stale bool
+	// Changes tells whether the caller may store another version, and Adds that a new file is asked for.
+	Changes, Adds bool
+	// Stale is the change that was not stored, for another version was since it was begun.
+	Stale *client.FileEdit
 }
+
+// Edits tells whether there is a text that the caller may store.
+func (d *bundleData) Edits() bool { return d.Changes && d.Kept == "" && (d.Path != "" || d.Adds) }
+
+// Typed tells whether the change that was not stored has a text.
+func (d *bundleData) Typed() bool { return d.Stale != nil && d.Stale.Content != nil }
 
 // showBundle shows the files of a version: of the one that the name points to, or of an earlier one.
 func showBundle(ctx context.Context, l *look) (any, error) {
@@ -73,17 +82,21 @@ func showBundle(ctx context.Context, l *look) (any, error) {
 	}
 	err = l.ask(ctx, rights.FilesGet, map[string]any{"version": d.Digest, "limit": shownFiles}, &page)
 	d.Entries.set(page.Entries, err).More = max(d.Files-len(page.Entries), 0)
+	d.Changes = err == nil && at == 0 && l.Acts(string(rights.FilesRemove))
+	d.Stale, _ = l.Data.(*client.FileEdit) // of editFile
+	d.Adds = d.Changes && d.Path == "" && l.query.Has("add")
+	if d.Typed() { // what was typed is not lost, though the file may be gone
+		d.Text = string(d.Stale.Content)
+		return d, nil
+	}
 	if d.Path == "" || err != nil {
 		return d, nil
 	}
-	if d.Text, d.Kept, err = l.textOf(ctx, d.Digest, d.Path); err != nil {
-		return nil, err
+	d.Text, d.Kept, err = l.textOf(ctx, d.Digest, d.Path)
+	if d.Stale != nil && err != nil && problemOf(err).Status == http.StatusNotFound {
+		d.Path, err = "", nil
 	}
-	d.Edits = at == 0 && d.Kept == "" && l.Acts(string(rights.FilesRemove))
-	if d.Edits && l.typed.Has("text") { // another caller was faster
-		d.Text, d.Stale = typedText(l), true
-	}
-	return d, nil
+	return d, err
 }
 
 // textOf returns the content of a file, or why a page cannot show it unchanged.
@@ -111,7 +124,8 @@ func (l *look) textOf(ctx context.Context, version files.Digest, path string) (t
 // typedText is the text as it was typed: browsers send line ends as in HTTP.
 func typedText(l *look) string { return strings.ReplaceAll(l.typed.Get("text"), "\r\n", "\n") }
 
-// editFile stores the typed text as a new version.
+// editFile stores a version in which the chosen file has the typed text or another path, is removed, or
+// comes anew.
 func editFile(ctx context.Context, l *look) error {
 	if !l.caller.Role.May(rights.FilesRemove) {
 		return answers.ErrRole
@@ -122,20 +136,35 @@ func editFile(ctx context.Context, l *look) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	edit := client.FileEdit{Name: name, Seen: files.Digest(l.typed.Get("seen")), Path: l.Asked("path"), Text: typedText(l)}
-	if !l.typed.Has("text") {
-		return client.Wrongf("text is missing: want what the file is to have")
+	edit := client.FileEdit{Name: name, Seen: files.Digest(l.typed.Get("seen")), Edit: files.Edit{Path: l.Asked("path"), Exec: l.typed.Has("exec")}}
+	switch edit.To = edit.Path; {
+	case l.typed.Has("gone"):
+		edit.To = ""
+	case l.typed.Has("to"):
+		if edit.To = strings.TrimSpace(l.typed.Get("to")); edit.To == "" {
+			return client.Wrongf("the path is missing: want that of the file in the new version")
+		}
 	}
-	if strings.ContainsFunc(edit.Text, hidden) || !utf8.ValidString(edit.Text) {
+	text := typedText(l)
+	switch has := l.typed.Has("text"); {
+	case has && (strings.ContainsFunc(text, hidden) || !utf8.ValidString(text)):
 		return client.Wrongf("the text has characters that a page cannot show: push the file")
+	case has:
+		edit.Content = []byte(text)
+	case edit.To == edit.Path || edit.Path == "":
+		return client.Wrongf("text is missing: want what the file is to have")
 	}
 	err = l.site.server.Desk.EditFile(ctx, l.caller.Name, edit)
 	l.site.settle(ctx)
 	if errors.Is(err, definitions.ErrChanged) {
+		l.Data = &edit
 		return nil // the page tells of it
 	}
 	if err != nil {
 		return err
 	}
-	return elsewhere(l.Back())
+	if edit.To == "" {
+		return elsewhere(l.path)
+	}
+	return elsewhere(l.path + "?" + url.Values{"path": {edit.To}}.Encode())
 }

@@ -127,6 +127,52 @@ func TestFiles(t *testing.T) {
 	p.press(400, of+"nothing", "seen", seen, "text", "x")
 	p.press(400, of+"go.sh", "seen", "", "text", "x")
 	p.press(404, of+"go.sh", "seen", fmt.Sprintf("%064x", 1), "text", "x")
+	// A file is added, renamed and removed, each in a new version.
+	now := func() string { // the version that the page was made from
+		page, _ := p.get(200, "/files/app?add")
+		p.says(page, "A new file", `name="to"`, "Store as a new version")
+		return part(t, page, `name="seen" value="`, `"`)
+	}
+	first = files.Digest(now())
+	_, h = p.press(303, "/files/app?add", "seen", now(), "to", " bin/tidy.sh ", "exec", "on", "text", "echo tidy\r\n")
+	if at := h.Get("Location"); at != "../files/app?path=bin%2Ftidy.sh" {
+		t.Errorf("it leads to %s", at)
+	}
+	page, _ = p.get(200, of+"bin%2Ftidy.sh")
+	p.says(page, "echo tidy", "Rename…", "Remove…")
+	_, h = p.press(303, of+"bin%2Ftidy.sh", "seen", now(), "to", "tidy & <more>.sh")
+	if at := h.Get("Location"); at != "../files/app?path=tidy+%26+%3Cmore%3E.sh" || p.content("app", "tidy & <more>.sh") != "echo tidy\n" {
+		t.Errorf("it leads to %s", at)
+	}
+	p.get(404, of+"bin%2Ftidy.sh")
+	p.press(303, of+"large.txt", "seen", now(), "to", "larger.txt") // though no page shows it
+	if p.content("app", "larger.txt") != all["large.txt"] {
+		t.Error("a file that was renamed is not what it was")
+	}
+	_, h = p.press(303, of+"larger.txt", "seen", now(), "gone", "1")
+	if at := h.Get("Location"); at != "../files/app" {
+		t.Errorf("it leads to %s", at)
+	}
+	p.get(404, of+"larger.txt")
+	for _, bad := range [][]string{{"to", "bare"}, {"to", "/etc/passwd"}, {"to", "../x"}, {"to", "bare/x"}, {"to", ""}, {}} {
+		p.press(400, "/files/app?add", append(bad, "seen", now(), "text", "x")...)
+		p.press(400, "/files/app?add", append(bad, "seen", now())...)
+	}
+	for _, to := range []string{"go.sh", " ", "", "../x"} {
+		p.press(400, of+"empty", "seen", now(), "to", to)
+	}
+	// Of a change for an earlier version the page tells, and keeps what was typed.
+	page, _ = p.press(200, "/files/app?add", "seen", string(first), "to", "mine.sh", "exec", "on", "text", "echo mine\n")
+	p.says(page, "Another version was stored", "echo mine", `value="mine.sh"`, ` checked`)
+	page, _ = p.press(200, of+"go.sh", "seen", string(first), "gone", "1")
+	p.says(page, "Another version was stored", "Nothing was changed", "echo two", "Remove…")
+	page, _ = p.press(200, of+"large.txt", "seen", string(first), "to", "x")
+	p.says(page, "Another version was stored", "Nothing was changed")
+	page, _ = p.press(200, of+"large.txt", "seen", string(first), "text", "mine")
+	p.says(page, "Another version was stored", "Yours is below")
+	if versions, err := p.client.Bundles(t.Context(), "app"); err != nil || len(versions) != 6 || p.content("app", "go.sh") != "\n\necho two\n" {
+		t.Errorf("%d versions, %v", len(versions), err)
+	}
 	for _, text := range hostile {
 		p.get(400, "/files/app?version="+url.QueryEscape(text))
 	}
@@ -151,7 +197,12 @@ func TestFiles(t *testing.T) {
 	if strings.Contains(page, `<form method="post"`) {
 		t.Error("a viewer has a button that stores files")
 	}
-	p.press(403, of+"go.sh", "seen", seen, "text", "x")
+	for _, change := range []string{"text", "to", "gone"} {
+		p.press(403, of+"go.sh", "seen", seen, change, "x")
+	}
+	if page, _ = p.get(200, "/files/app?add"); strings.Contains(page, "A new file") || strings.Contains(page, "Add a file") {
+		t.Error("a viewer is asked for a new file")
+	}
 	p.as(rights.Submitter)
 	p.get(403, "/files")
 	p.get(403, "/files/app")

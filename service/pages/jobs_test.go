@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -260,7 +261,7 @@ func TestRunForm(t *testing.T) {
 	p.seen()
 	of := "/run/job/deploy"
 	page, _ := p.get(200, of)
-	for _, want := range []string{`<option selected>staging</option>`, `type="number" id="p-replicas" name="param.replicas" value="2" min="1" max="20"`, `type="password" id="p-token"`, `name="param.version" value="" required`, "text that matches ^v"} {
+	for _, want := range []string{`<option selected>staging</option>`, `type="number" id="p-replicas" name="param.replicas" value="2" min="1" max="20"`, `<input id="p-token" name="param.token" value="file:/run/a" spellcheck="false"`, `name="param.version" value="" required`, "text that matches ^v"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the form has no %s: %s", want, page)
 		}
@@ -299,6 +300,9 @@ func TestRunForm(t *testing.T) {
 	free := "/run/task/" + string(p.submit(command("date")))
 	if third := made(free, "more", `{"a":[1]}`); string(third.Params) != `{"a":[1]}` {
 		t.Errorf("another copy has %s", third.Params)
+	}
+	if pinned := made(free, "node", "w1"); !slices.Equal(pinned.Spec.Place.Nodes, []string{"w1"}) {
+		t.Errorf("a copy for one node is %+v", pinned.Spec)
 	}
 	if page, _ = p.press(200, free, "more", `[`); !strings.Contains(page, "want a JSON object") {
 		t.Error("what is no JSON is not said to be none")

@@ -38,6 +38,8 @@ type look struct {
 	At string
 	// Live tells that parts are drawn for a follower: then the browser updates ages.
 	Live bool
+	// Still tells that a browser follows the page only if its user says so: what it shows costs much.
+	Still bool
 
 	ages   bool          // a time of a page of the past ages all the same
 	moving bool          // the page changes even if the log does not

@@ -27,8 +27,8 @@ type runData struct {
 	// Of is job or task, and Name which one; Verb is the verb to perform.
 	Of, Name string
 	Verb     rights.Verb
-	// Queue, Priority, Delay and More were typed beside the parameters; More is JSON.
-	Queue, Priority, Delay, More string
+	// Queue, Node, Priority, Delay and More were typed beside the parameters; More is JSON.
+	Queue, Node, Priority, Delay, More string
 	// WrongMore says what is wrong with More, and Wrong why no task was made.
 	WrongMore, Wrong string
 }
@@ -117,7 +117,7 @@ func doRun(ctx context.Context, l *look) (err error) {
 // it.
 func (d *runData) read(l *look) (request map[string]any, fine bool) {
 	typed := l.typed.Get
-	d.Queue, d.Priority, d.Delay, d.More = typed("queue"), typed("priority"), typed("delay"), typed("more")
+	d.Queue, d.Node, d.Priority, d.Delay, d.More = typed("queue"), typed("node"), typed("priority"), typed("delay"), typed("more")
 	texts, fine := d.Read(func(name string) string { return typed(d.Typed(name)) })
 	work := map[string]any{}
 	if d.More != "" {
@@ -134,6 +134,9 @@ func (d *runData) read(l *look) (request map[string]any, fine bool) {
 	}
 	if d.Queue != "" {
 		work["queue"] = d.Queue
+	}
+	if d.Node != "" {
+		work["nodes"] = []string{d.Node}
 	}
 	if n, err := strconv.Atoi(d.Priority); err == nil {
 		work["priority"] = n

@@ -65,16 +65,16 @@ func TestSchedules(t *testing.T) {
 		p.harmless(path, page)
 	}
 	has("/schedules", "nightly", "30 2 * * *", "Europe/Vienna", "pg_dump shop", "./schedules/nightly", made.ID.Short())
-	has(of, "to come", "02:30:00 &#43;0", "do/schedule.pause", "do/schedule.run", "Europe/Vienna", "No tick of this week has passed")
+	has(of, "to come", "02:30:00 &#43;0", "do/schedule.pause", "do/schedule.run", "Europe/Vienna", "No planned run of this week has passed")
 	has(of+"?week=2026-03-06", "Week of 2026-03-02", "week=2026-02-23", "week=2026-03-09", "Wed 4 Mar", "made", made.ID.Short(), task.TriggerBackfill)
-	has(fmt.Sprintf("%s?from=2026-03-03&to=2026-03-06&at=%d", of, stored), "Of 3 ticks 2 have no task", "no task", made.ID.Short())
+	has(fmt.Sprintf("%s?from=2026-03-03&to=2026-03-06&at=%d", of, stored), "Of 3 planned runs 2 have no task", "no task", made.ID.Short())
 	has(of+"?from=2026-03-03&to=2026-03-06", "--from '2026-03-03' --to '2026-03-06'", "no task", made.ID.Short())
 	span := of + "?from=2026-03-03&to=2026-03-06"
-	has(span, "3 ticks: 2 without a task", "make the 2 tasks")
+	has(span, "3 planned runs: 2 without a task", "make the 2 tasks")
 	if _, h := p.press(303, "/do/schedule.backfill", "name", "nightly", "from", "2026-03-03", "to", "2026-03-06", "max_parallel", "2", "back", span); !strings.HasSuffix(h.Get("Location"), "schedules/nightly?from=2026-03-03&to=2026-03-06") {
 		t.Errorf("a backfill leads to %s", h.Get("Location"))
 	}
-	has(span, "3 ticks: 1 without a task", "make the task")
+	has(span, "3 planned runs: 1 without a task", "make the task")
 	has(of+"?from=%3Cb%3E", `role="alert"`, "&lt;b&gt;")
 	p.as(rights.Viewer)
 	if page, _ := p.get(200, of); strings.Contains(page, `method="post"`) {

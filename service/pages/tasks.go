@@ -49,6 +49,8 @@ type taskList struct {
 	Keys       []struct{ Name, Example string }
 	Next       string
 	First      bool
+	// Searched is of how many tasks the records were read.
+	Searched int
 	// Acts are the commands for many of them, and Whole is the query that chooses all.
 	Acts  []bulkAct
 	Whole string
@@ -73,7 +75,8 @@ func (d *taskList) find(ctx context.Context, l *look, noun string, of view.Filte
 		d.WrongQuery, err = wrong.Error(), nil
 	}
 	d.fail(err)
-	d.Rows, d.Next = taskRows(&page), page.Next
+	d.Rows, d.Next, d.Searched = taskRows(&page), page.Next, page.Searched
+	l.Still = d.Searched > 0
 }
 
 // One are the commands for a task of the list, of those that its state allows.

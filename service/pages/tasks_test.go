@@ -4,7 +4,9 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -167,6 +169,63 @@ func TestExport(t *testing.T) {
 	p.as(rights.Submitter)
 	p.get(403, "/tasks/export?as=csv")
 	p.get(403, "/tasks/complete?q=s")
+}
+
+// Tasks are found by the records of their latest attempts, among so many at once; the page says how many those were.
+func TestSearchOfRecords(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	first := p.submit(command("date"))
+	report := func(id task.ID, items ...string) {
+		t.Helper()
+		epoch := p.attempt(id, 0, task.AttemptStarted{Attempt: 1, Node: "w1"})
+		p.seen()
+		for _, b := range []output.Records{{Epoch: epoch - 1, Items: []json.RawMessage{[]byte(`{"rows":99}`)}}, {Epoch: epoch}} {
+			b.Task, b.Attempt = id, 1
+			if b.Epoch == epoch {
+				for _, item := range items {
+					b.Items = append(b.Items, json.RawMessage(item))
+				}
+			}
+			if err := p.store.Keep(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	report(first, `7`, `{"rows":7,"at":{"zone":"eu"}}`, `{"rows":8}`)
+	second := p.submit(command("date"))
+	report(second, `{"rows":8,"at":{"zone":"eu"}}`)
+	p.submit(command("sleep")) // never begun
+	for query, want := range map[string][]task.ID{
+		"record.rows:8": {first, second}, "record.rows:7.0": {first}, "record.at.zone:eu record.rows:8": {second}, "record.rows:8 state:pending": nil,
+		"record.rows:99": nil, "record.rows:eu": nil, `record.rows:8 "date"`: {first, second},
+	} {
+		page, _ := p.get(200, "/tasks?q="+url.QueryEscape(query))
+		for _, id := range []task.ID{first, second} {
+			if strings.Contains(page, `id="t-`+string(id)) != slices.Contains(want, id) {
+				t.Errorf("%s does not find %v: %s", query, want, page)
+			}
+		}
+		p.says(page, "read.", " data-still")
+	}
+	page, _ := p.get(200, "/bulk/cancel?q=record.rows%3A7")
+	p.says(page, "1 task")
+	page, _ = p.get(200, "/tasks?q=record.rows%3A7&at="+fmt.Sprint(p.server.Desk.Reached()))
+	p.says(page, "records are searched in the present only")
+	for range 500 {
+		if _, err := p.client.Submit(t.Context(), command("date")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.seen()
+	page, _ = p.get(200, "/tasks?q=record.rows%3A7")
+	p.says(page, "The records of 500 tasks were read", "None of these matches")
+	page, _ = p.get(200, "/tasks"+html.UnescapeString(part(t, page[strings.Index(page, "tasks were read"):], `href="./tasks`, `"`)))
+	p.says(page, `id="t-`+string(first), "The records of 3 tasks were read")
+	text, _ := p.get(200, "/tasks/export?as=jsonl&q=record.rows%3A8")
+	if strings.Count(text, "\n") != 2 {
+		t.Errorf("the file is %s", text)
+	}
 }
 
 // The records of the latest attempt are shown as a table, and exported as one, or as lines of JSON.

@@ -2,6 +2,7 @@ package jobfile
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 
 	"millrace/task/schedule"
@@ -9,7 +10,14 @@ import (
 )
 
 // storedFields are the fields of a schedule that only the store sets.
-var storedFields = []string{"of_job", "rules", "anchor", "since", "paused"}
+var storedFields = func() (names []string) {
+	for f := range reflect.TypeFor[schedule.Definition]().Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); f.Tag.Get("readOnly") == "true" {
+			names = append(names, name)
+		}
+	}
+	return names
+}()
 
 // ParseSchedule reads a file that holds one schedule, in the form in which the service takes it. With
 // a name, the schedule must have that one. File names the file in messages. The error is an

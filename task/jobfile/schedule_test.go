@@ -50,6 +50,7 @@ func TestBadScheduleFiles(t *testing.T) {
 		"name: a\nschedule: {every: 1h}\ntask: {job: x, id: 01JD6Z8V3M0QK4T7W2X9Y5ABCD}\n": "3:1: task: id",
 		"name: a\nschedule: {every: 1h}\ntask: {job: x, spec: {handler: y}}\n":             "3:1: task: set job, or spec",
 		"name: a\nanchor: 2026-01-01T00:00:00Z\nschedule: {every: 1h}\ntask: {job: x}":     "2:1: anchor is the store's",
+		"name: a\nschedule: {every: 1h}\ntask: {job: x}\nlapses: []":                       "4:1: lapses is the store's",
 		strings.Repeat("[", 1000): "",
 		"name: \xff":              "not UTF-8",
 	} {

@@ -24,20 +24,20 @@ type Definition struct {
 	// id, delay, at and origin must be empty.
 	Make birth.Submission `json:"task"`
 	// OfJob says that the schedule came with the job that it makes tasks of, and goes with it.
-	OfJob bool `json:"of_job,omitempty"`
+	OfJob bool `json:"of_job,omitempty" readOnly:"true"`
 	// Rules is [DaysAsCron] if the cron expression means something else by that rule than by the one
 	// before it, which is in force without. The store sets it.
-	Rules int `json:"rules,omitempty" least:"0"`
+	Rules int `json:"rules,omitempty" least:"0" readOnly:"true"`
 	// Anchor is the origin of [job.Schedule.Every] without a start. The store sets it.
-	Anchor time.Time `json:"anchor,omitzero"`
+	Anchor time.Time `json:"anchor,omitzero" readOnly:"true"`
 	// Since is when the definition got its present form, or was resumed: earlier ticks are not
 	// owed. The store sets it.
-	Since time.Time `json:"since,omitzero"`
+	Since time.Time `json:"since,omitzero" readOnly:"true"`
 	// Paused says why the schedule makes no tasks; nil if it does.
-	Paused *Pause `json:"paused,omitempty"`
+	Paused *Pause `json:"paused,omitempty" readOnly:"true"`
 	// Lapses are the times before its last pauses, the earliest first. The store sets them when the
 	// schedule is resumed, and keeps at most [maxLapses].
-	Lapses []Lapse `json:"lapses,omitempty"`
+	Lapses []Lapse `json:"lapses,omitempty" readOnly:"true"`
 }
 
 // Lapse is a span of time that ended with a pause. Ticks of it that have no decision yet get none but

@@ -314,7 +314,12 @@ func TaskTable(page *client.ListPage, now time.Time) term.Table {
 		t.Foot = append(t.Foot, CountsLine(page.Counts))
 	}
 	foot := fmt.Sprintf("%s, as of sequence %d", wording.Plural(len(page.Tasks), "task"), page.Seq)
-	if n := len(page.Tasks); page.Next != "" && n > 0 {
+	if n := len(page.Tasks); page.Searched > 0 {
+		foot += ", of " + wording.Plural(page.Searched, "task") + " whose records were read"
+		if page.Next != "" {
+			foot += "; more with --cursor " + page.Next
+		}
+	} else if page.Next != "" && n > 0 {
 		foot += "; more with --after " + short(page.Tasks[n-1].ID)
 	}
 	t.Foot = append(t.Foot, foot)

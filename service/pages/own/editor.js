@@ -1,10 +1,10 @@
 // The editor of definitions and files: CodeMirror in the place of the textarea, which keeps the text and is what is sent. Without this script one
-// types into the textarea. Fields, values and their descriptions come from the schema of job files; what is wrong is what the server says.
+// types into the textarea. Fields, values and their descriptions come from the schema of job files, or from the document of what can be asked over HTTP; what is wrong is what the server says.
 (() => {
   "use strict";
   const area = document.getElementById("text"), form = area?.form, cm = window.CodeMirror;
   if (!form || !cm) return; // in the past nothing is edited
-  let schema = null; // until it is there, or if there is none, nothing is offered
+  let schema = null, whole = null; // the schema with all that it refers to, and of the text; until they are there, or if there are none, nothing is offered
 
   // What is in a schema: of itself, of what it refers to, and of its alternatives.
   function* parts(s) {
@@ -16,12 +16,12 @@
   const all = (nodes) => nodes.flatMap((n) => [...parts(n)]);
   const ITEM = Symbol("an item of a list");
   const below = (nodes, step) => all(nodes).flatMap((p) => step === ITEM ? p.items : p.properties?.[step] ?? p.additionalProperties).filter((s) => s && typeof s === "object");
-  const at = (path) => path.reduce(below, schema ? [schema] : []);
+  const at = (path) => path.reduce(below, [whole]);
   const about = (nodes) => all(nodes).find((p) => p.description)?.description || "";
-  const types = (nodes) => [...new Set(all(nodes).map((p) => p.type || p.enum && "word").filter(Boolean))];
+  const types = (nodes) => [...new Set(all(nodes).flatMap((p) => p.type || (p.enum ? "word" : [])))].filter((is) => is !== "null");
   const fields = (nodes) => {
     const found = new Map();
-    for (const [name, s] of all(nodes).flatMap((p) => Object.entries(p.properties || {}))) if (s && typeof s === "object" && !found.has(name)) found.set(name, s);
+    for (const [name, s] of all(nodes).flatMap((p) => Object.entries(p.properties || {}))) if (s && typeof s === "object" && !s.readOnly && !found.has(name)) found.set(name, s);
     return found;
   };
   function values(nodes) {
@@ -178,5 +178,6 @@
   area.hidden = true;
   label.onclick = () => view.focus();
   if (preview) { new MutationObserver(() => mark(view)).observe(preview, { childList: true }); mark(view); }
-  if (form.dataset.schema) fetch(form.dataset.schema).then((got) => got.json()).then((is) => { schema = is; }, () => { /* nothing is offered */ });
+  const [from, of] = form.dataset.schema?.split("#") || [];
+  if (from) fetch(from).then((got) => got.json()).then((is) => { schema = is; whole = of ? { $ref: "#" + of } : is; }, () => { /* nothing is offered */ });
 })();

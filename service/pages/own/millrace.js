@@ -205,7 +205,7 @@
   // Live: one stream for the page, none while it is hidden, paused, or shows the past.
   const url = new URL(location.href);
   const pinned = !!root.dataset.then || !root.dataset.now;
-  let paused = url.searchParams.has("paused"), stream = null, again = 0, seq = root.dataset.now, heard = Date.now(), silent = false;
+  let paused = url.searchParams.has("paused") || "still" in root.dataset, stream = null, again = 0, seq = root.dataset.now, heard = Date.now(), silent = false;
   // The server says something every ten seconds. A server that hangs does not, and its connection stays open.
   const patience = 20000;
   function word() {
