@@ -1,10 +1,12 @@
 package millrace
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"millrace/service/client"
@@ -84,7 +86,8 @@ func ours(err error) error {
 // With [Retries], and `retry` in [Fields], a failed do is tried again by itself, in another attempt after
 // the pause; meanwhile Step returns [ErrSuspended]. Without, or when they are used up, or if the error is
 // [Final], Step returns a [*StepError] with the words of the error, each time the function runs. If the
-// function then fails, its next attempt tries the step anew.
+// function then fails, its next attempt tries the step anew. [Timeout] ends the context of each try, which then
+// fails as any other. A step has no other options.
 //
 // The name is the function's own for it. The error may also wrap [ErrChanged], [task.ErrSteps] or
 // [worker.ErrFenced], or be ctx's.
@@ -102,12 +105,17 @@ func Step[T any](ctx context.Context, name string, do func(context.Context) (T, 
 		return out, err
 	}
 	of := settings{job: job.Job{Name: "step", Spec: job.Spec{Handler: "step"}}}.with(options)
-	if err := of.fault(); err != nil {
+	if err := cmp.Or(of.fault(), of.forStep()); err != nil {
 		r.Leave()
 		return out, wrong(name, err)
 	}
+	within, done := ctx, func() {}
+	if d := of.job.Timeout.Run; d > 0 {
+		within, done = context.WithTimeout(ctx, time.Duration(d))
+	}
 	began := time.Now()
-	made, err := do(ctx)
+	made, err := do(within)
+	done()
 	if s.Took = value.Duration(time.Since(began)); err == nil {
 		if s.Result, err = json.Marshal(made); err != nil {
 			err = Final(fmt.Errorf("result: %w", err))
@@ -128,6 +136,16 @@ func Step[T any](ctx context.Context, name string, do func(context.Context) (T, 
 		return out, ours(err)
 	}
 	return out, failed(&s)
+}
+
+// forStep refuses what a step cannot have, rather than ignore it.
+func (s *settings) forStep() error {
+	may := settings{job: job.Job{Name: s.job.Name, Spec: job.Spec{Handler: s.job.Handler, Retry: s.job.Retry}}, wrong: s.wrong}
+	may.job.Timeout.Run = s.job.Timeout.Run
+	if !reflect.DeepEqual(*s, may) {
+		return errors.New("a step has no options but Retries, Timeout, and Fields with retry and timeout.run")
+	}
+	return nil
 }
 
 // remembered reads what a step gave.

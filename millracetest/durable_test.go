@@ -124,6 +124,40 @@ func TestCrashBetween(t *testing.T) {
 	}
 }
 
+// The timeout of a step bounds each of its tries, and an option that a step cannot have is refused.
+func TestStepOptions(t *testing.T) {
+	t.Parallel()
+	millracetest.Run(t, func(t *testing.T, w *millracetest.World) {
+		tries := 0
+		f := millrace.Func("asks", func(ctx context.Context, _ string) (string, error) {
+			is, err := millrace.Step(ctx, "ask", func(ctx context.Context) (string, error) {
+				if tries++; tries == 1 {
+					<-ctx.Done()
+					return "", ctx.Err()
+				}
+				return "an answer", nil
+			}, millrace.Timeout(time.Minute), millrace.Fields("retry: {max: 1, min: 1s}"))
+			if err != nil {
+				return "", err
+			}
+			_, err = millrace.Step(ctx, "queued", func(context.Context) (string, error) { return "", nil }, millrace.Queue("other"))
+			if !errors.Is(err, millrace.ErrInvalid) {
+				return "", fmt.Errorf("a step with a queue: %w", err)
+			}
+			return is, nil
+		})
+		w.Work(f)
+		run, err := f.Submit(t.Context(), w.App, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.RunUntilIdle()
+		if is, err := run.Result(t.Context()); is != "an answer" || err != nil || tries != 2 {
+			t.Errorf("%q, %v after %d tries", is, err, tries)
+		}
+	})
+}
+
 // What a function draws behind its last step is recorded with the end of its attempt: a later attempt and a replay are
 // given the same, and a version that the recorded code did not ask for is the old way.
 func TestDrawnLast(t *testing.T) {

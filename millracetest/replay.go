@@ -32,15 +32,17 @@ func (w *World) Export(to io.Writer) error {
 
 // Replay runs a function again for each task of it that has ended in a file, and fails the test at the first one that
 // now ends otherwise, with both sides. So new code can be held against what has happened, and a debugger attached to
-// what went wrong. The file is an incident file or an export of a log (`millrace incident export`, `millrace export`).
+// what went wrong. The file is an incident file or an export of a log (`millrace incident export`,
+// `millrace events export`).
 //
 // The function is given what the log had before the task's last attempt ended: its parameters, what it needs, its
 // signals, the outcomes of its steps, and its children, none of which run again. It is that very attempt, and the clock
 // stands at that time. A step of which the file has no outcome is a difference, and so is another child. Checkpoints are
 // no part of a log, so the function begins without one. What the function does outside of steps it does again: give it
 // fakes there. A task whose last attempt was cancelled, lost or stopped is left out; one whose parameters the file hides
-// differs. Replay returns how many tasks it has run, and fails the test if there are none.
-func Replay(t *testing.T, f millrace.Handler, file string) (tasks int) {
+// differs. Middleware is what the program gives [millrace.App.Use]. Replay returns how many tasks it has run, and fails
+// the test if there are none.
+func Replay(t *testing.T, f millrace.Handler, file string, around ...millrace.Middleware) (tasks int) {
 	t.Helper()
 	log, err := recorded(file)
 	if err != nil {
@@ -59,7 +61,9 @@ func Replay(t *testing.T, f millrace.Handler, file string) (tasks int) {
 					t.Errorf("millracetest: %s", differs)
 				}
 			})
-			w := millrace.Worker{App: millrace.New(past.Client(), nil), Node: "replay", Log: slog.New(slog.DiscardHandler)}
+			app := millrace.New(past.Client(), nil)
+			app.Use(around...)
+			w := millrace.Worker{App: app, Node: "replay", Log: slog.New(slog.DiscardHandler)}
 			if err := w.Run(t.Context(), f); err != nil {
 				t.Errorf("millracetest: replay task %s: %v", e.Task, err)
 			}

@@ -54,6 +54,13 @@ func TestReplay(t *testing.T) {
 	if n := millracetest.Replay(t, same, file); n != 3 || runs != 3 {
 		t.Errorf("%d tasks in %d runs, want 3", n, runs)
 	}
+	around := func(ctx context.Context, _ *millrace.Task, next func(context.Context) error) error {
+		runs++
+		return next(ctx)
+	}
+	if n := millracetest.Replay(t, same, file, around); n != 3 || runs != 9 {
+		t.Errorf("with middleware: %d tasks in %d runs of it and the function, want 3 and 9", n, runs)
+	}
 }
 
 // A program that `millrace replay --with` has started runs what it is asked on a socket, with the records of each task

@@ -23,8 +23,9 @@
 // once when all wait. It begins at midnight UTC of 1 January 2000.
 //
 // Three things follow from that. What a function uses, such as a pool of database connections, is opened within the
-// test. While a function waits for the network, the clock stands still: an httptest.Server is fine, but a handler that
-// sleeps there does so in real time. And within the bubble there is no t.Run and no t.Parallel: call them outside.
+// test. While a goroutine of the test waits for the network, the clock stands still: start an httptest.Server before
+// [Run], and have its clients keep no connection (DisableKeepAlives), or the test never ends. A handler that sleeps
+// there does so in real time. And within the bubble there is no t.Run and no t.Parallel: call them outside.
 package millracetest
 
 import (

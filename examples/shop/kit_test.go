@@ -44,7 +44,7 @@ func TestOrderSurvives(t *testing.T) {
 }
 
 // What the function does today with the tasks of last week is what it did then. CI fetches the file from the server
-// (`millrace export`) in place of this one, which the test writes itself.
+// (`millrace events export`) in place of this one, which the test writes itself.
 func TestLastWeek(t *testing.T) {
 	t.Parallel()
 	week := filepath.Join(t.TempDir(), "week.jsonl")
