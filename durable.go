@@ -1,7 +1,6 @@
 package millrace
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,7 +104,11 @@ func Step[T any](ctx context.Context, name string, do func(context.Context) (T, 
 		return out, err
 	}
 	of := settings{job: job.Job{Name: "step", Spec: job.Spec{Handler: "step"}}}.with(options)
-	if err := cmp.Or(of.fault(), of.forStep()); err != nil {
+	err = of.fault()
+	if err == nil && len(options) > 0 {
+		err = of.forStep()
+	}
+	if err != nil {
 		r.Leave()
 		return out, wrong(name, err)
 	}
