@@ -242,6 +242,14 @@ func TestFaults(t *testing.T) {
 	if err := app.Work(t.Context(), twice, twice); err == nil || !strings.Contains(err.Error(), `"twice"`) {
 		t.Errorf("two functions of one name: %v", err)
 	}
+	for _, app := range []*millrace.App{nil, {}} {
+		if _, err := twice.Submit(t.Context(), app, 1); !errors.Is(err, millrace.ErrInvalid) || !strings.Contains(err.Error(), "no App") {
+			t.Errorf("submit to no App: %v", err)
+		}
+	}
+	if _, err := twice.Submit(t.Context(), app, 1, millrace.Cron("61 * * * *", "")); !errors.Is(err, millrace.ErrInvalid) || !strings.Contains(err.Error(), "ticks") {
+		t.Errorf("one submission with ticks: %v", err)
+	}
 	w := millrace.Worker{App: app}
 	for _, err := range []error{w.Run(t.Context()), (&millrace.Worker{}).Run(t.Context(), twice)} {
 		if err == nil {

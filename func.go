@@ -77,10 +77,21 @@ func (h *handler) asJob() (job.Job, error) {
 	return j, nil
 }
 
-// submission returns what makes a task of the function.
+// submission returns what makes a task of the function, now.
 func (f *Function[In, Out]) submission(ctx context.Context, app *App, in In, options []Option) (Submission, error) {
 	of := f.of.settings.with(options)
+	if of.job.Schedule != f.of.settings.job.Schedule {
+		return of.each, wrong(f.of.name, errors.New("ticks are no option of a submission: give Cron or Every to Func, or to Schedule"))
+	}
+	return f.made(ctx, app, in, of)
+}
+
+// made returns what makes a task of the function with these settings.
+func (f *Function[In, Out]) made(ctx context.Context, app *App, in In, of settings) (Submission, error) {
 	err := of.fault()
+	if err == nil && (app == nil || app.client == nil) {
+		err = errors.New("there is no App to submit to: Open makes one")
+	}
 	s := of.each
 	if err == nil {
 		s.Params, err = encode(in)
@@ -193,11 +204,12 @@ func (f *Function[In, Out]) Spawn(ctx context.Context, key string, in In, option
 // Schedule stores a schedule under a name, in place of the one that has it: at each tick a
 // scheduler submits in. [Cron], [Every] or `schedule` in [Fields] says when.
 func (f *Function[In, Out]) Schedule(ctx context.Context, app *App, name string, in In, options ...Option) error {
-	s, err := f.submission(ctx, app, in, options)
+	of := f.of.settings.with(options)
+	s, err := f.made(ctx, app, in, of)
 	if err != nil {
 		return err
 	}
-	when := f.of.settings.with(options).job.Schedule
+	when := of.job.Schedule
 	if when == nil {
 		return wrong(f.of.name, fmt.Errorf("schedule %s has no ticks: say when with Cron or Every", name))
 	}
