@@ -307,8 +307,10 @@ func (l *loading) look(ctx context.Context, before spent) {
 	defer ticker.Stop()
 	for {
 		var memory, disk int64
-		if l.cfg.ServerMemory != nil { // else they are not measured, as where one of them cannot be
-			memory, _ = l.cfg.ServerMemory()
+		if l.cfg.ServerMemory != nil {
+			memory, _ = l.cfg.ServerMemory() // else it is not measured
+		}
+		if l.cfg.ServerDisk != nil {
 			disk, _ = l.cfg.ServerDisk()
 		}
 		now := l.spent()

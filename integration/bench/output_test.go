@@ -11,6 +11,7 @@ import (
 
 	"millrace/events/jet/streams"
 	"millrace/integration/harness"
+	"millrace/internal/testkit"
 	"millrace/worker/process"
 	"millrace/worker/process/child"
 )
@@ -40,14 +41,15 @@ func TestChatterIsMeasuredAndComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	starved := testkit.Starvation(t)
 	followed, err := Following(ctx, cfg, 20)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// On an idle machine it is 0.1 s at the most, which is how long lines are gathered; the median
-	// bears a busy one.
-	if followed.P50 <= 0 || followed.P50 > 200 {
-		t.Errorf("followed after %+v ms, want 200 at the most", followed)
+	// bears a busy one, but not one that lets nobody run for as long.
+	if most := 200 + 20*float64(starved().Milliseconds()); followed.P50 <= 0 || followed.P50 > most {
+		t.Errorf("followed after %+v ms, want %v at the most", followed, most)
 	}
 	idle, err := Idling(ctx, cfg, 50)
 	if err != nil {
