@@ -63,6 +63,7 @@ func (h *history) startFollowing(name string, mortal bool) {
 		v := h.view(a)
 		w := &triggers.Watch{Maker: &submit.Maker{Store: followedStore{}, Rec: h.recorder(a, name)}, Every: time.Second, Log: slog.New(slog.DiscardHandler)}
 		w.Look = func(ctx context.Context, look func(context.Context, *answers.Sight) error) error {
+			a.turn("wakes", time.Now()) // a timer woke it, beside the simulator, whose dice it may not throw before its turn
 			a.turn("waits", h.in(time.Second))
 			a.setClock(false)
 			if err := v.ask("look at what has ended"); err != nil {
