@@ -4,7 +4,7 @@
   "use strict";
   const area = document.getElementById("text"), form = area?.form, cm = window.CodeMirror;
   if (!form || !cm) return; // in the past nothing is edited
-  let schema = null, whole = null; // the schema with all that it refers to, and of the text; until they are there, or if there are none, nothing is offered
+  let schema = null, whole = null; // the schema with all that it refers to, and of the text; if there are none, nothing is offered
 
   // What is in a schema: of itself, of what it refers to, and of its alternatives.
   function* parts(s) {
@@ -161,6 +161,10 @@
     ".cm-diagnostic": { font: "14px/1.45 system-ui, sans-serif", borderLeft: "4px solid var(--bad)" }, ".cm-foldPlaceholder": box,
   });
 
+  // What is typed before the schema is there waits for it.
+  const [from, of] = form.dataset.schema?.split("#") || [];
+  const known = !from ? Promise.resolve() : fetch(from).then((got) => got.json()).then((is) => { schema = is; whole = of ? { $ref: "#" + of } : is; }, () => { /* nothing is offered */ });
+
   // In a shadow its styles are of the page's own script, which the policy allows, and in none of its elements.
   const host = document.createElement("div"), label = form.querySelector("label[for='text']");
   host.id = "code";
@@ -169,7 +173,7 @@
     parent: host.attachShadow({ mode: "open" }), root: host.shadowRoot, doc: area.value,
     extensions: [
       cm.lineNumbers(), cm.foldGutter(), cm.lintGutter(), cm.history(), cm.drawSelection(), cm.indentOnInput(), cm.bracketMatching(), cm.highlightActiveLine(), looks, form.id || /\.ya?ml$/.test(location.search) ? cm.yaml() : [],
-      cm.syntaxHighlighting(colours), cm.autocompletion({ override: [complete], icons: false, activateOnCompletion: (o) => o.type === "property" }), cm.hoverTooltip(hover),
+      cm.syntaxHighlighting(colours), cm.autocompletion({ override: [(context) => known.then(() => complete(context))], icons: false, activateOnCompletion: (o) => o.type === "property" }), cm.hoverTooltip(hover),
       cm.keymap.of([...cm.completionKeymap, ...cm.lintKeymap, ...cm.foldKeymap, ...cm.historyKeymap, ...cm.defaultKeymap]), // Tab leaves, as it does everywhere
       cm.EditorView.contentAttributes.of({ "aria-label": label.textContent }),
       cm.EditorView.updateListener.of((u) => { if (u.docChanged) { area.value = u.state.doc.toString(); area.dispatchEvent(new Event("input", { bubbles: true })); } }),
@@ -178,6 +182,4 @@
   area.hidden = true;
   label.onclick = () => view.focus();
   if (preview) { new MutationObserver(() => mark(view)).observe(preview, { childList: true }); mark(view); }
-  const [from, of] = form.dataset.schema?.split("#") || [];
-  if (from) fetch(from).then((got) => got.json()).then((is) => { schema = is; whole = of ? { $ref: "#" + of } : is; }, () => { /* nothing is offered */ });
 })();
