@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"sync"
 )
 
@@ -33,8 +32,7 @@ type Build struct {
 // CHANGELOG.md.
 const unreleased = "v0.1.0-dev"
 
-// ThisBuild says what this program was built from: by what the Go tool wrote into it, or else by the
-// checkout that it was built from.
+// ThisBuild says what this program was built from, by what the Go tool wrote into it.
 var ThisBuild = sync.OnceValue(func() Build {
 	b := Build{Version: unreleased, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Server: "unknown"}
 	info, ok := debug.ReadBuildInfo()
@@ -58,10 +56,6 @@ var ThisBuild = sync.OnceValue(func() Build {
 		if m.Path == "github.com/nats-io/nats-server/v2" {
 			b.Server = m.Version
 		}
-	}
-	// Tests are no such program.
-	if b.Commit == "" && b.Version == unreleased && strings.HasSuffix(info.Path, "millrace/cmd/millrace") {
-		checkout(&b)
 	}
 	return b
 })
