@@ -22,7 +22,7 @@ import (
 	"millrace/task"
 )
 
-// A commit plays 16 (task test:long), a night 64 (task test:nightly).
+// The task test:long plays 16, a night 64 (task test:nightly).
 var pasts = flag.Uint64("pasts", 4, "how many histories TestPastTells plays")
 
 // At any sequence the index of the past answers like the plain fold up to there, over restarts and

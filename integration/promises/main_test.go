@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 // later are the tests that cost more than three seconds of processor time. `go test ./...` leaves
-// them to the task test:long; -run with a name runs one.
+// them to the task test:promises; -run with a name runs one.
 var later = []string{
 	"TestAJobFollowsTheEndsOfAnother",
 	"TestAllThatFollowsFromTheLogIsLost",
