@@ -86,6 +86,9 @@ type Surroundings struct {
 	// NoNode says in words why no node takes the task, as the reason of its end has it; "" if one
 	// does, or if that is unknown.
 	NoNode string
+	// Undo names the commands by which a node takes the task that a quarantine or an operator keeps
+	// from it; "" if there is none.
+	Undo string
 	// NodeGone is since when the session that runs the task counts as gone; zero if it has not
 	// ended.
 	NodeGone time.Time
@@ -221,7 +224,7 @@ func pendingDuty(t task.Task, around Surroundings, s Settings) Duty {
 		})
 	}
 	since := unservedSince(t, around)
-	d := Duty{Who: operator, What: startOne(job.NeedWords(queue, nil), since, s)}
+	d := Duty{Who: operator, What: startOne(job.NeedWords(queue, nil), since, around, s)}
 	if s.StartDeadline == 0 {
 		return awaited(t, around, s, d)
 	}
@@ -236,8 +239,12 @@ func pendingDuty(t task.Task, around Surroundings, s Settings) Duty {
 
 // startOne says what an operator does about a task that no node takes: it has waited since a time
 // for a worker that does what.
-func startOne(what string, since time.Time, s Settings) string {
-	return fmt.Sprintf("start a worker that %s; waiting since %s", what, value.Clock(since)) + s.watching(since)
+func startOne(what string, since time.Time, around Surroundings, s Settings) string {
+	start := "start a worker that " + what
+	if around.Undo != "" {
+		start = "run " + around.Undo + ", or start another worker that " + what
+	}
+	return start + "; waiting since " + value.Clock(since) + s.watching(since)
 }
 
 // oneOf returns "the one node that serves" or "one of the 3 nodes that serve".

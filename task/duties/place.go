@@ -36,7 +36,7 @@ func placeDuty(t task.Task, on string, around Surroundings, s Settings) Duty {
 		named = strings.Join(t.Spec.Place.Nodes, ", ")
 	}
 	what := "runs as node " + strings.ReplaceAll(named, ", ", " or ")
-	return noNodeDuty(t, since, named, Duty{Who: operator, What: startOne(what, since, s) + orRelease}, around, s)
+	return noNodeDuty(t, since, named, Duty{Who: operator, What: startOne(what, since, around, s) + orRelease}, around, s)
 }
 
 // orRelease is what an operator may do for a task that waits for some nodes only.
@@ -56,7 +56,7 @@ func selectorDuty(t task.Task, around Surroundings, s Settings) Duty {
 		})
 	}
 	since := unservedSince(t, around)
-	what := startOne(job.NeedWords(queue, needs), since, s) + orRelease
+	what := startOne(job.NeedWords(queue, needs), since, around, s) + orRelease
 	return noNodeDuty(t, since, needs.String(), Duty{
 		Who: operator, What: what + fmt.Sprintf("; `millrace plan %s` names each node with its reason", t.ID),
 	}, around, s)

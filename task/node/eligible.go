@@ -118,6 +118,23 @@ func (n *Node) standsAside() (Rule, string) {
 	return RuleUnproved, "it has not proved yet that work reaches it"
 }
 
+// undo names the command that has a node take work again which an operator, or a quarantine, keeps
+// from it; none if that takes its worker.
+func (n *Node) undo() []string {
+	verb := ""
+	switch rule, _ := n.standsAside(); {
+	case rule == RuleQuarantined:
+		verb = "release"
+	case rule == RuleCordoned:
+		verb = "uncordon"
+	case rule == RuleDraining && !n.Leaving:
+		verb = "undrain"
+	default:
+		return nil
+	}
+	return []string{fmt.Sprintf("`millrace node %s %s`", verb, n.ID)}
+}
+
 // WantOfTask is what a task requires of nodes where it waits at present.
 func WantOfTask(t *task.Task) Want {
 	queue, needs := t.Asks()

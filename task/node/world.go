@@ -30,11 +30,14 @@ type Fleet struct {
 	unserved map[string]time.Time
 	// told are the settings of the queues that were read.
 	told map[string]queue.Queue
-	// why says in words why no node takes work from a route.
-	why map[string]string
+	// why says why no node takes work from a route.
+	why map[string]noNode
 	// selectors are what selectors' routes require of nodes, where a task there was seen.
 	selectors map[string]Want
 }
+
+// noNode says in words why no node takes a task, and what an operator may undo so that one does.
+type noNode struct{ why, undo string }
 
 // NewFleet returns the fleet of these nodes, known up to a sequence and read now.
 func NewFleet(nodes []Node, at uint64, now time.Time) *Fleet {
@@ -136,7 +139,8 @@ func (w *Fleet) Around(t *task.Task) duties.Surroundings {
 		around.Unserved = n.TakesSince() // zero for a node that never existed
 		around.Able = w.able(t)
 	}
-	around.NoNode = w.noNode(t, &around)
+	none := w.noNode(t, &around)
+	around.NoNode, around.Undo = none.why, none.undo
 	if n, ok := w.own(ID(t.Node)); ok && t.Live() {
 		if around.NodeGone = n.Gone(t.Session); n.State == Unknown { // the log has nothing of it, or nothing any more
 			around.NodeGone = t.StartedAt
@@ -166,11 +170,11 @@ func (w *Fleet) lacks(t *task.Task) string {
 	return Lacking(maps.Values(w.nodes), t.Spec.Means())
 }
 
-// noNode says in words why no node takes a pending task; "" if one does, or if an operator keeps all of
-// them from it.
-func (w *Fleet) noNode(t *task.Task, around *duties.Surroundings) string {
+// noNode says it of a pending task; nothing if a node takes it, or if an operator keeps all of them
+// from it.
+func (w *Fleet) noNode(t *task.Task, around *duties.Surroundings) noNode {
 	if t.State != task.Pending || around.Serving > 0 || around.Paused != nil {
-		return ""
+		return noNode{}
 	}
 	if on, own := t.Route.Node(); own {
 		return w.noneOf(t, on)
@@ -187,12 +191,12 @@ func (w *Fleet) noNode(t *task.Task, around *duties.Surroundings) string {
 }
 
 // noneOf says it of the nodes that a task names, or only of that on whose route it waits.
-func (w *Fleet) noneOf(t *task.Task, on string) string {
+func (w *Fleet) noneOf(t *task.Task, on string) noNode {
 	names := []string{on}
 	if t.Spec != nil && len(t.Spec.Place.Nodes) > 0 {
 		names = t.Spec.Place.Nodes
 	}
-	all := make([]string, len(names))
+	all, undo := make([]string, len(names)), []string(nil)
 	for i, name := range names {
 		n, _ := w.own(ID(name))
 		rule, _ := n.standsAside()
@@ -203,21 +207,23 @@ func (w *Fleet) noneOf(t *task.Task, on string) string {
 			all[i] = "node " + name + " is retired"
 		default:
 			all[i] = fmt.Sprintf("node %s is %s since %s", name, rule, value.Clock(n.TakesSince()))
+			undo = append(undo, n.undo()...)
 		}
 	}
-	return strings.Join(all, ", ")
+	return noNode{strings.Join(all, ", "), strings.Join(undo, " or ")}
 }
 
 // noneFor says it of all nodes: it names the needs that none of them meets, else that no one node meets
 // them all, or that those which do take no work.
-func (w *Fleet) noneFor(want Want) string {
-	such, unmet, serves := 0, slices.Clone(want.Needs), false
+func (w *Fleet) noneFor(want Want) noNode {
+	such, unmet, serves, undo := 0, slices.Clone(want.Needs), false, []string(nil)
 	for _, n := range w.nodes {
 		if !n.registered() {
 			continue
 		}
 		if rule, _ := n.Excluded(want); rule.Passing() {
 			such++
+			undo = append(undo, n.undo()...)
 		}
 		serves = serves || slices.Contains(n.Queues, want.Queue)
 		labels := n.Selectable()
@@ -226,13 +232,14 @@ func (w *Fleet) noneFor(want Want) string {
 	looked := w.looked()
 	switch {
 	case such > 0:
-		return fmt.Sprintf("no node that %s takes work (%d looked at, %d such)", job.NeedWords(want.Queue, want.Needs), looked, such)
+		why := fmt.Sprintf("no node that %s takes work (%d looked at, %d such)", job.NeedWords(want.Queue, want.Needs), looked, such)
+		return noNode{why, strings.Join(slices.Sorted(slices.Values(undo)), " or ")}
 	case want.Queue != "" && !serves:
-		return fmt.Sprintf("no node %s (%d looked at)", job.NeedWords(want.Queue, nil), looked)
+		want.Needs = nil
 	case len(unmet) > 0:
-		return fmt.Sprintf("no node %s (%d looked at)", job.NeedWords("", unmet), looked)
+		want = Want{Needs: unmet}
 	}
-	return fmt.Sprintf("no node %s (%d looked at)", job.NeedWords(want.Queue, want.Needs), looked)
+	return noNode{why: fmt.Sprintf("no node %s (%d looked at)", job.NeedWords(want.Queue, want.Needs), looked)}
 }
 
 // looked counts the nodes that are looked at: those that are not retired.
@@ -320,5 +327,5 @@ func (w *Fleet) Accounted(t *task.Task, around duties.Surroundings) bool {
 // Again returns the world of the same nodes at another time, without any other knowledge.
 func (w *Fleet) Again(now time.Time) *Fleet {
 	return &Fleet{At: w.At, Seen: now, nodes: w.nodes, fresh: map[ID]Node{},
-		unserved: map[string]time.Time{}, told: map[string]queue.Queue{}, why: map[string]string{}, selectors: map[string]Want{}}
+		unserved: map[string]time.Time{}, told: map[string]queue.Queue{}, why: map[string]noNode{}, selectors: map[string]Want{}}
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,6 +30,19 @@ func TestNoNode(t *testing.T) {
 		all[i].Since = noon
 	}
 	busy := Node{ID: "busy", State: Ready, Since: noon, Profile: Profile{Queues: []string{"other"}, Slots: 1, Probes: true, Labels: map[string]string{"disk": ""}}}
+	undo := map[string]string{
+		"a quarantine":        "`millrace node release quarantined`",
+		"orders of operators": "`millrace node uncordon cordoned` or `millrace node undrain draining`",
+		"three nodes":         "`millrace node uncordon cordoned`",
+	}
+	only := func(names ...ID) (some []Node) {
+		for _, n := range all {
+			if slices.Contains(names, n.ID) {
+				some = append(some, n)
+			}
+		}
+		return some
+	}
 	for name, c := range map[string]struct {
 		nodes  []Node
 		work   task.Work
@@ -38,6 +52,8 @@ func TestNoNode(t *testing.T) {
 		"a queue that no node serves":       {all, task.Work{Route: "archive.5"}, false, `no node serves queue "archive" (10 looked at)`},
 		"no node at all":                    {nil, task.Work{Route: "archive.5"}, false, `no node serves queue "archive" (0 looked at)`},
 		"a queue whose nodes take no work":  {all[5:6], task.Work{Route: "default.5"}, false, `no node that serves queue "default" takes work (1 looked at, 1 such)`},
+		"a quarantine":                      {only("quarantined"), task.Work{Route: "default.5"}, false, `no node that serves queue "default" takes work (1 looked at, 1 such)`},
+		"orders of operators":               {only("cordoned", "draining"), task.Work{Route: "default.5"}, false, `no node that serves queue "default" takes work (2 looked at, 2 such)`},
 		"a queue that a node serves":        {all, task.Work{Route: "default.5"}, false, ""},
 		"a paused queue":                    {all, task.Work{Route: "archive.5"}, true, ""},
 		"a label that no node has":          {all, selected("default", in("gpu", "a100"), in("zone", "eu")), false, "no node has gpu=a100 (10 looked at)"},
@@ -59,6 +75,9 @@ func TestNoNode(t *testing.T) {
 		around := w.Around(&k)
 		if around.NoNode != c.want {
 			t.Errorf("%s: %q, want %q", name, around.NoNode, c.want)
+		}
+		if want := undo[name]; around.Undo != want {
+			t.Errorf("%s: %q has it taken, want %q", name, around.Undo, want)
 		}
 		by := w.By(&k, around, duties.Settings{})
 		if named := by.Looked != nil; named != (c.want != "") || named && strings.Contains(c.want, "looked at") && !strings.Contains(c.want, strconv.Itoa(*by.Looked)+" looked at") {
