@@ -113,13 +113,14 @@ func TestManyFailuresAreFewNotices(t *testing.T) {
 }
 
 // TestQuietHours has a task fail while the calendar of one target is closed, which its queue names. The other one,
-// which a rule names, is told at once, and the notice of the first waits until the calendar opens.
+// which a rule names, is told at once, and the notice of the first waits until the calendar opens. A third is
+// told of the tasks of a schedule, which names it.
 func TestQuietHours(t *testing.T) {
 	t.Parallel()
 	p, hook := harness.New(t, 2*time.Second), newTold(t)
 	opens := time.Now().UTC().AddDate(0, 0, 2).Format("01-02")
 	p.Write("awake.yaml", "name: awake\nrules: [{open: '"+opens+"'}]\notherwise: closed\n")
-	p.Write("notify.yaml", "targets:\n  oncall: {webhook: '"+hook.URL+"', collect: 0s}\n  sleeper: {webhook: '"+hook.URL+"', collect: 0s, window: awake}\nrules: [{on: [failure], to: [oncall]}]\n")
+	p.Write("notify.yaml", "targets:\n  oncall: {webhook: '"+hook.URL+"', collect: 0s}\n  night: {webhook: '"+hook.URL+"', collect: 0s}\n  sleeper: {webhook: '"+hook.URL+"', collect: 0s, window: awake}\nrules: [{on: [failure], to: [oncall]}, {on: [missed], to: [night]}]\n")
 	p.Dev("--notify", "notify.yaml")
 	p.Run("calendar", "apply", "awake.yaml")
 	p.Run("queue", "limit", "default", "--notify", "oncall", "--notify", "sleeper=failure,queue")
@@ -131,8 +132,16 @@ func TestQuietHours(t *testing.T) {
 		return strings.Contains(p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", "scheduled"), "outside of the window awake")
 	})
 	p.Until("a queue that no worker serves is told", func() bool { return len(hook.of("queue", "other")) > 0 })
+	p.Run("schedule", "add", "once", "--delay", "1s", "--notify", "night=failure,remind=1h", "--", "/bin/false")
+	if out := p.Run("schedule", "show", "once"); !strings.Contains(out, "night of failure") {
+		t.Errorf("it is not said whom the schedule tells:\n%s", out)
+	}
+	p.Write("after.yaml", "name: after\non: {job: nobody}\nrun: 'true'\n")
+	p.Run("job", "apply", "-f", "after.yaml")
+	p.Until("a trigger that makes no tasks is told", func() bool { return len(hook.of("missed", "after")) > 0 })
+	p.Until("whom a rule and whom the schedule names are told", func() bool { return len(hook.of("failure", "/bin/false")) == 2 })
 	p.Until("the others are done", func() bool {
-		return strings.Contains(p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", "finished"), "2 tasks")
+		return strings.Contains(p.Run("task", "ls", "--queue", job.NoticeQueue, "--state", "finished"), "5 tasks")
 	})
 	if n := len(hook.of("failure", "false")); n != 1 {
 		t.Errorf("%d messages went out, want that of who is awake", n)

@@ -91,7 +91,7 @@ func (m *Message) title(n *Notice) string {
 }
 
 var says = map[string]string{
-	Failure: "%s failed", Recovery: "%s works again", Missed: "Planned runs of %s are missing", Overdue: "%s is overdue", Waiting: "%s waits for an approval",
+	Failure: "%s failed", Recovery: "%s works again", Missed: "Runs of %s are missing", Overdue: "%s is overdue", Waiting: "%s waits for an approval",
 	Breaker: "The breaker of %s is open", Node: "Node %s needs you", Queue: "No worker serves %s, and tasks wait there", Horizon: "The log cannot forget %s", Test: "This is a test, %s",
 }
 

@@ -34,7 +34,7 @@ const (
 // Kinds are those that a rule of the operator may name.
 var Kinds = append(slices.Clone(job.NoticeKinds), Node, Queue, Horizon)
 
-// Usual are the kinds of a job or a queue that names none.
+// Usual are the kinds of a job, schedule or queue that names none.
 var Usual = []string{Failure, Recovery}
 
 // Happening is something that people may want to be told.
@@ -50,7 +50,7 @@ type Happening struct {
 	// it told again meanwhile; 0 for as the rules say.
 	Now    time.Time
 	Remind value.Duration
-	// Own are the wishes of the job and of the queue.
+	// Own are the wishes of the job, the schedule and the queue.
 	Own []job.Notify
 	// Notice is what the sender gets to know.
 	Notice

@@ -244,7 +244,7 @@ func (w *Watch) recoveries(ctx context.Context, s *answers.Sight) (all []Happeni
 // kindOf is the kind of notice of a matter that needs a person; those of the others are told otherwise, or not.
 var kindOf = map[string]string{
 	client.MatterApproval: Waiting, client.MatterOverdue: Overdue, client.MatterNode: Node, client.MatterBreaker: Breaker,
-	client.MatterUnserved: Queue, client.MatterSchedule: Missed, client.MatterHeldFront: Horizon,
+	client.MatterUnserved: Queue, client.MatterSchedule: Missed, client.MatterTrigger: Missed, client.MatterHeldFront: Horizon,
 }
 
 // matters are what needs a person.
@@ -281,7 +281,9 @@ func (w *Watch) matters(ctx context.Context, s *answers.Sight) (all []Happening,
 		case Breaker:
 			h.Job = m.ID
 		case Missed:
-			h.Job, h.Schedule = cmp.Or(m.Of, m.ID), m.ID
+			if h.Job = cmp.Or(m.Of, m.ID); m.Kind == client.MatterSchedule {
+				h.Schedule = m.ID
+			}
 		case Queue:
 			if h.Queue = m.ID; h.Queue == job.NoticeQueue {
 				continue
@@ -307,12 +309,21 @@ func (w *Watch) tell(ctx context.Context, s *answers.Sight, all []Happening) err
 	if err != nil {
 		return err
 	}
-	own, queues := map[string]*job.Job{}, map[string][]job.Notify{}
+	own, queues, schedules := map[string]*job.Job{}, map[string][]job.Notify{}, map[string][]job.Notify{}
 	for i := range settings.Queues {
 		queues[settings.Queues[i].Name] = settings.Queues[i].Notify
 	}
 	for i := range jobs {
 		own[jobs[i].Name] = &jobs[i].Job
+	}
+	if slices.ContainsFunc(all, func(h Happening) bool { return h.Schedule != "" }) {
+		stored, err := client.SchedulesOf(ctx, s.View)
+		if err != nil && len(stored) == 0 && !errors.Is(err, definitions.ErrBadSchedule) {
+			return err
+		}
+		for i := range stored {
+			schedules[stored[i].Name] = stored[i].Notify
+		}
 	}
 	for i := range all {
 		h := &all[i]
@@ -322,7 +333,7 @@ func (w *Watch) tell(ctx context.Context, s *answers.Sight, all []Happening) err
 				h.Queue = cmp.Or(of.Queue, placement.DefaultQueue)
 			}
 		}
-		h.Own = slices.Concat(h.Own, queues[h.Queue])
+		h.Own = slices.Concat(h.Own, schedules[h.Schedule], queues[h.Queue])
 		for more := true; more; { // again if an earlier process made the notice, and it went out before this
 			more = false
 			for _, p := range w.plans.plan(h) {
@@ -340,13 +351,13 @@ func (w *Watch) tell(ctx context.Context, s *answers.Sight, all []Happening) err
 	return nil
 }
 
-// warn says once which target a job or a queue names and this server does not know.
+// warn says once which target a job, schedule or queue names and this server does not know.
 func (w *Watch) warn(h *Happening) {
 	for i := range h.Own {
 		for _, to := range h.Own[i].To {
 			if w.Config.Targets[to] == nil && !w.warned[to] {
 				w.warned[to] = true
-				w.Log.Warn("a job or a queue names a target that the file of the setting notify does not have; nobody is told", "job", h.Job, "queue", h.Queue, "target", to)
+				w.Log.Warn("a job, schedule or queue names a target that the file of the setting notify does not have; nobody is told", "job", h.Job, "schedule", h.Schedule, "queue", h.Queue, "target", to)
 			}
 		}
 	}

@@ -366,7 +366,7 @@ func TestSchemasOfEditors(t *testing.T) {
 	if err := json.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
 	}
-	for kind, want := range map[string]string{"schedule": "name schedule task", "calendar": "name otherwise rules timezone title"} {
+	for kind, want := range map[string]string{"schedule": "name notify schedule task", "calendar": "name otherwise rules timezone title"} {
 		page, _ := p.get(200, "/edit/"+kind)
 		name := strings.TrimPrefix(part(t, page, `data-schema="`, `"`), "../openapi.json#/components/schemas/")
 		var fields []string

@@ -121,7 +121,7 @@ const (
 // Monitors tells whether tasks of the spec run nothing, and wait for a ping of what runs elsewhere.
 func (s *Spec) Monitors() bool { return s != nil && s.Handler == MonitorHandler }
 
-// Notify says who is told of what becomes of the tasks of a job, or of a queue.
+// Notify says who is told of what becomes of the tasks of a job, a schedule or a queue.
 type Notify struct {
 	// On is of what. Default: failure and recovery.
 	On []string `json:"on,omitempty" redact:"word" words:"failure,recovery,missed,overdue,waiting,breaker" alone:"text"`

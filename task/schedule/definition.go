@@ -23,6 +23,9 @@ type Definition struct {
 	// Make is the submission for each tick: a job, which is looked up at each tick, or a spec. Its
 	// id, delay, at and origin must be empty.
 	Make birth.Submission `json:"task"`
+	// Notify are who is told of what becomes of its tasks, and of its missed ticks, beside whom their job
+	// and queue name.
+	Notify []job.Notify `json:"notify,omitempty"`
 	// OfJob says that the schedule came with the job that it makes tasks of, and goes with it.
 	OfJob bool `json:"of_job,omitempty" readOnly:"true"`
 	// Rules is [DaysAsCron] if the cron expression means something else by that rule than by the one
@@ -210,6 +213,9 @@ func (d *Definition) Validate() error {
 		return err
 	}
 	if err := Validate(d.Name, d.When); err != nil {
+		return err
+	}
+	if err := job.ValidNotify(d.Notify); err != nil {
 		return err
 	}
 	m := &d.Make

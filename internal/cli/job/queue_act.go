@@ -40,7 +40,8 @@ is held until a millrace server admits it. A new rate begins untouched; --rate n
 themselves; tasks that run when it closes go on. --window none removes it.
 
 --notify TARGET tells a target of the servers of what fails in the queue, and of what works again, beside
-whom jobs and the servers themselves name; TARGET=failure,waiting,queue chooses what. --notify none ends it.`,
+whom jobs, schedules and the servers themselves name; TARGET=failure,waiting,queue,remind=4h chooses what, and tells
+again so often what waits for a person. --notify none ends it.`,
 		Example: `  millrace queue limit crawl 4
   millrace queue limit crawl --max-waiting 10000
   millrace queue limit crawl --rate 100/1m --burst 20
@@ -54,7 +55,7 @@ whom jobs and the servers themselves name; TARGET=failure,waiting,queue chooses 
 	c.Flags().StringVar(&rate, "rate", "", "how many tasks may start in a time: `number/time` such as 100/1m, or none")
 	settings.Count(c.Flags(), &burst, "burst", "", "so many of --rate at once (default 1)")
 	c.Flags().StringVar(&window, "window", "", "the `calendar` in whose hours tasks start, or none")
-	c.Flags().StringArrayVar(&notify, "notify", nil, "whom to tell of its tasks: a `target`, or target=kinds; several times for several; or none")
+	notifyFlag(c, &notify)
 	seen.Flag(c, "queue")
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
 	o.Flags(c)
@@ -80,7 +81,9 @@ whom jobs and the servers themselves name; TARGET=failure,waiting,queue chooses 
 			}
 			to.Window = &window
 		}
-		to.Notify = parseNotify(notify)
+		if to.Notify, err = parseNotify(notify); err != nil {
+			return exit.Misuse(c, "%w", err)
+		}
 		if to.Empty() {
 			return exit.Misuse(c, "the limit is missing: a number or none, --max-waiting, --rate, --window, or --notify")
 		}
@@ -131,20 +134,33 @@ func parseQueueRate(rate string, burst int) (*limit.Rate, error) {
 	return &r, nil
 }
 
-// parseNotify parses --notify: targets with the kinds of what each is told; nil if it is not given.
-func parseNotify(given []string) (all []job.Notify) {
+// notifyFlag adds --notify, which [parseNotify] reads.
+func notifyFlag(c *cobra.Command, to *[]string) {
+	c.Flags().StringArrayVar(to, "notify", nil, "whom to tell of its tasks: a `target`, or target=failure,remind=4h with kinds; several times for several")
+}
+
+// parseNotify parses --notify: targets with the kinds of what each is told, and how often again; nil if it
+// is not given.
+func parseNotify(given []string) (all []job.Notify, err error) {
 	if len(given) == 1 && given[0] == "none" {
-		return []job.Notify{}
+		return []job.Notify{}, nil
 	}
 	for _, text := range given {
 		target, kinds, chosen := strings.Cut(text, "=")
 		n := job.Notify{To: []string{target}}
-		if chosen {
-			n.On = strings.Split(kinds, ",")
+		for kind := range strings.SplitSeq(kinds, ",") {
+			if every, reminds := strings.CutPrefix(kind, "remind="); reminds {
+				err = n.Remind.UnmarshalText([]byte(every))
+			} else if chosen {
+				n.On = append(n.On, kind)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("--notify %s: remind: %w", text, err)
+			}
 		}
 		all = append(all, n)
 	}
-	return all
+	return all, nil
 }
 
 // sayQueue prints an operator's settings of a queue.

@@ -91,6 +91,7 @@ func (a *Commands) scheduleAdd() *cobra.Command {
 	var delay settings.Span
 	var seen settings.Seen
 	var file string
+	var notify []string
 	var dry bool
 	c := &cobra.Command{
 		Use: "add NAME [JOB] [flags] [-- COMMAND ARG...]", Aliases: []string{"create", "set", "put", "apply"},
@@ -111,6 +112,7 @@ With -f, a file in YAML or JSON has everything: {name, schedule: {cron, …}, ta
 		fs.Var(&delay, "delay", "once, so much later than now")
 	})
 	run.TaskFlags(c, "spread-over")
+	notifyFlag(c, &notify)
 	fs.StringVarP(&file, "file", "f", "", "definition `file`, or - for stdin")
 	fs.BoolVar(&dry, "dry-run", false, "check it and print its next planned runs; store nothing")
 	seen.Flag(c, "schedule")
@@ -119,6 +121,11 @@ With -f, a file in YAML or JSON has everything: {name, schedule: {cron, …}, ta
 		d, err := a.definition(c, &w, &run, &delay, file, args)
 		if err != nil {
 			return err
+		}
+		if len(notify) > 0 {
+			if d.Notify, err = parseNotify(notify); err != nil {
+				return exit.Misuse(c, "%w", err)
+			}
 		}
 		if err := d.Validate(); err != nil {
 			return exit.Misuse(c, "schedule %s: %w", d.Name, err)
@@ -341,6 +348,9 @@ func scheduleDetails(s *shownSchedule) term.Table {
 	}
 	t.Field("runs", wording.What(&s.Definition))
 	t.Field("with", wording.With(&s.Definition))
+	for i := range s.Notify {
+		t.Field("tells", s.Notify[i].Words())
+	}
 	t.Field("revision", fmt.Sprintf("%d, stored %s", s.Revision, wording.ClockIn(s.Changed, plan.Zone())))
 	return t
 }
