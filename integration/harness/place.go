@@ -115,7 +115,9 @@ func (p *Place) Try(args ...string) result {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.Program, args...)
 	var out, errs bytes.Buffer
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = p.Dir, p.CommandEnv(), &out, &errs, p.Files
+	// On a busy machine a server may take longer to answer than the five seconds that people wait.
+	env := append(p.CommandEnv(), "NATS_TIMEOUT=20s")
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = p.Dir, env, &out, &errs, p.Files
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		p.Fatalf("millrace %s: no end after %v\n%s%s", strings.Join(args, " "), Patience, out.String(), errs.String())
@@ -128,7 +130,7 @@ func (p *Place) Try(args ...string) result {
 
 func (p *Place) CommandEnv() []string {
 	if p.URL == "" {
-		return p.Env
+		return p.Env[:len(p.Env):len(p.Env)]
 	}
 	return append(p.Env[:len(p.Env):len(p.Env)], "NATS_URL="+p.URL)
 }

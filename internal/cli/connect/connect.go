@@ -268,19 +268,20 @@ func NothingAt(name string, err error) error {
 // time, and says so: a cluster that elects a leader needs longer. For a log that takes no messages
 // waiting is useless, so the exchange ends then, and [App.Blame] says why.
 func (a *App) Asking(ctx context.Context) (context.Context, context.CancelFunc) {
+	look, patience := a.Conn.Timeout, electionPatience
 	if a.Conn.bounded {
-		return context.WithTimeout(ctx, a.Conn.Timeout)
+		look, patience = defaultTimeout, a.Conn.Timeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, electionPatience)
-	reached, store := a.reached, a.store
-	late := time.AfterFunc(a.Conn.Timeout, func() {
-		for said := false; ctx.Err() == nil; a.rests(ctx) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	reached, store, said := a.reached, a.store, a.Conn.bounded
+	late := time.AfterFunc(look, func() {
+		for ; ctx.Err() == nil; a.rests(ctx) {
 			switch {
 			case reached != nil && a.mute(ctx, reached, store):
 				cancel()
 			case !said && ctx.Err() == nil:
 				said = true
-				a.Note("no answer for %v; waiting up to %v, for a NATS cluster may be electing its leaders", a.Conn.Timeout, electionPatience)
+				a.Note("no answer for %v; waiting up to %v, for a NATS cluster may be electing its leaders", look, patience)
 			}
 		}
 	})
