@@ -50,7 +50,7 @@ func TestManyForgotten(t *testing.T) {
 			t.Errorf("work %s forgetting: %+v", name, w)
 		}
 	}
-	if f.Seconds <= 0 || f.Ratio <= 0 || !slices.Equal(starts, []int{forgetKeeps, 0, 0, forgetKeeps}) {
+	if f.Seconds <= 0 || f.Ratio <= 0 || !slices.Equal(starts, []int{0, forgetKeeps, 0, 0, forgetKeeps}) {
 		t.Errorf("measured %+v with the starts %v", f, starts)
 	}
 	first, err := store.First(ctx)
