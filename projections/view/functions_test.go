@@ -424,7 +424,7 @@ func TestAround(t *testing.T) {
 		"no nodes":           {waiting, nil, duties.Surroundings{NoNode: `no node serves queue "bulk" (0 looked at)`}},
 		"other queue":        {waiting, []node.Node{{ID: "x", State: node.Online, Since: noon}}, duties.Surroundings{NoNode: `no node serves queue "bulk" (1 looked at)`}},
 		"served":             {waiting, []node.Node{serves("b", node.Online, noon), gone}, duties.Surroundings{Serving: 1, Served: noon}},
-		"no longer served":   {waiting, []node.Node{serves("b", node.Draining, noon.Add(time.Minute)), gone}, duties.Surroundings{Unserved: noon.Add(time.Minute), NoNode: `no node that serves queue "bulk" takes work (2 looked at, 2 such)`}},
+		"no longer served":   {waiting, []node.Node{serves("b", node.Draining, noon.Add(time.Minute)), gone}, duties.Surroundings{Unserved: noon.Add(time.Minute), NoNode: `no node that serves queue "bulk" takes work (2 looked at, 2 such)`, Undo: "`millrace node undrain b`"}},
 		"its node is gone":   {running, []node.Node{gone, serves("b", node.Online, noon)}, duties.Surroundings{Serving: 1, Served: noon, NodeGone: noon}},
 		"node of a past try": {waiting, []node.Node{gone}, duties.Surroundings{Unserved: noon, NoNode: `no node that serves queue "bulk" takes work (1 looked at, 1 such)`}},
 	} {
