@@ -14,7 +14,7 @@ type Forgetting struct {
 	Tasks int `json:"tasks"`
 	// ServerSeconds is the processor time of the server's process for a million of them, without that of its
 	// start, which is StartSeconds for all. Seconds is the time by the clock for all, most of which the log
-	// waits until all know its horizon, or rests.
+	// waits until all know its horizon.
 	ServerSeconds float64 `json:"server_seconds_per_million"`
 	StartSeconds  float64 `json:"start_seconds"`
 	Seconds       float64 `json:"seconds"`

@@ -210,7 +210,7 @@ func (w *Fleet) noneOf(t *task.Task, on string) noNode {
 			undo = append(undo, n.undo()...)
 		}
 	}
-	return noNode{strings.Join(all, ", "), strings.Join(undo, " or ")}
+	return noNode{strings.Join(all, ", "), either(undo)}
 }
 
 // noneFor says it of all nodes: it names the needs that none of them meets, else that no one node meets
@@ -233,13 +233,18 @@ func (w *Fleet) noneFor(want Want) noNode {
 	switch {
 	case such > 0:
 		why := fmt.Sprintf("no node that %s takes work (%d looked at, %d such)", job.NeedWords(want.Queue, want.Needs), looked, such)
-		return noNode{why, strings.Join(slices.Sorted(slices.Values(undo)), " or ")}
+		return noNode{why, either(slices.Sorted(slices.Values(undo)))}
 	case want.Queue != "" && !serves:
 		want.Needs = nil
 	case len(unmet) > 0:
 		want = Want{Needs: unmet}
 	}
 	return noNode{why: fmt.Sprintf("no node %s (%d looked at)", job.NeedWords(want.Queue, want.Needs), looked)}
+}
+
+// either names the first of several commands, of which one is enough.
+func either(commands []string) string {
+	return strings.Join(commands[:min(len(commands), mostWhys)], " or ")
 }
 
 // looked counts the nodes that are looked at: those that are not retired.
