@@ -108,20 +108,11 @@ const carryTries = 100
 // if the task is too large for one fact.
 func (r *Recorder) CarryTask(ctx context.Context, id task.ID, below uint64) (wrote bool, err error) {
 	for range carryTries {
-		records, err := r.Log.Task(ctx, id)
-		if err != nil || Stays(records, below) {
+		facts, last, err := r.carriedBy(ctx, id, below)
+		if err != nil || facts == nil {
 			return wrote, err
 		}
-		c, ok := CarryOf(id, records)
-		if !ok {
-			return wrote, fmt.Errorf("carry task %s: %w", id, ErrForgotten)
-		}
-		_, beside, err := r.Log.Latest(ctx, Fact{Task: id, Event: task.Carried{}})
-		if err != nil {
-			return wrote, err
-		}
-		facts := []*Fact{r.Fact(id, c), r.Fact(id, task.Kept{Head: c.Fold.Head})}
-		_, err = r.Log.AppendAll(ctx, facts, []uint64{beside, c.Fold.Head})
+		_, err = r.Log.AppendAll(ctx, facts, last)
 		if err == nil {
 			wrote = true
 		} else if !errors.Is(err, ErrConflict) && !errors.Is(err, ErrUnknown) {
@@ -129,6 +120,62 @@ func (r *Recorder) CarryTask(ctx context.Context, id task.ID, below uint64) (wro
 		}
 	}
 	return wrote, fmt.Errorf("carry task %s: %w", id, ErrContended)
+}
+
+// carriedBy returns the facts that make a task independent of what the log has of it below a sequence,
+// and which are to be the last ones before them. There are none if it is that already.
+func (r *Recorder) carriedBy(ctx context.Context, id task.ID, below uint64) (facts []*Fact, last []uint64, err error) {
+	records, err := r.Log.Task(ctx, id)
+	if err != nil || Stays(records, below) {
+		return nil, nil, err
+	}
+	c, ok := CarryOf(id, records)
+	if !ok {
+		return nil, nil, fmt.Errorf("carry task %s: %w", id, ErrForgotten)
+	}
+	_, beside, err := r.Log.Latest(ctx, Fact{Task: id, Event: task.Carried{}})
+	return []*Fact{r.Fact(id, c), r.Fact(id, task.Kept{Head: c.Fold.Head})}, []uint64{beside, c.Fold.Head}, err
+}
+
+// carriedAtOnce is how many tasks are carried by one batch. A batch costs a server of NATS milliseconds,
+// however few messages it has.
+const carriedAtOnce = 25
+
+// CarryTasks does for each of the tasks that are known what [Recorder.CarryTask] does. It returns for
+// how many it had to write something.
+func (r *Recorder) CarryTasks(ctx context.Context, ids []task.ID, below uint64) (wrote int, err error) {
+	for some := range slices.Chunk(ids, carriedAtOnce) {
+		did := map[task.ID]bool{}
+		var facts []*Fact
+		var last []uint64
+		for _, id := range some {
+			more, of, err := r.carriedBy(ctx, id, below)
+			if err != nil && !errors.Is(err, ErrForgotten) {
+				return wrote, err
+			}
+			facts, last = append(facts, more...), append(last, of...)
+			did[id] = more != nil
+		}
+		if len(facts) > 0 {
+			_, err := r.Log.AppendAll(ctx, facts, last)
+			switch {
+			case errors.Is(err, ErrConflict) || errors.Is(err, ErrUnknown):
+				clear(did)
+			case err != nil:
+				return wrote, fmt.Errorf("carry %d tasks: %w", len(did), err)
+			}
+		}
+		for _, id := range some { // an offer may have come meanwhile
+			again, err := r.CarryTask(ctx, id, below)
+			if err != nil && !errors.Is(err, ErrForgotten) {
+				return wrote, err
+			}
+			if again || did[id] {
+				wrote++
+			}
+		}
+	}
+	return wrote, nil
 }
 
 // outlives makes sure that a task which has another life stays, with its children, if the horizon is

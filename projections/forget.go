@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/projections/past"
 	"millrace/task"
+	"millrace/task/placement"
 )
 
 // What the log has removed goes from the rows as soon as the log says that it is gone: tasks all of whose
@@ -37,7 +39,7 @@ func (f *fold) forget(ctx context.Context) error {
 	var gone []task.ID
 	locked := false
 	err = f.w.transact(ctx, func(ctx context.Context) error {
-		var live []change
+		var live []past.Born
 		if live, gone, err = f.forgetTasks(ctx, born, below); err != nil {
 			return err
 		}
@@ -51,16 +53,16 @@ func (f *fold) forget(ctx context.Context) error {
 		}
 		numbers := make([]uint32, len(live))
 		for i := range live {
-			numbers[i] = live[i].has.Number
+			numbers[i] = live[i].Number
 		}
 		if trimmed, next.Past, numbers, err = f.past.Trim(ctx, f.store.pastPath(next.Trims), f.at.Past, below, numbers); err != nil {
 			return err
 		}
 		for i, number := range numbers {
-			if err := f.w.exec(ctx, "UPDATE tasks SET number = ? WHERE id = ?", int64(number), string(live[i].task.ID)); err != nil {
+			if err := f.w.exec(ctx, "UPDATE tasks SET number = ? WHERE id = ?", int64(number), string(live[i].ID)); err != nil {
 				return err
 			}
-			f.live.renumber(live[i].task.ID, number)
+			f.live.renumber(live[i].ID, number)
 		}
 		f.store.mu.Lock()
 		locked = true // whoever reads the rows reads the index that belongs to them
@@ -144,37 +146,54 @@ func (s *Store) RunsSince(ctx context.Context) (since time.Time, err error) {
 }
 
 // forgetTasks removes the rows of the tasks that were born and have changed for the last time before a
-// sequence. It returns the others of those that were born before, and the ids of those that are gone.
-func (f *fold) forgetTasks(ctx context.Context, born []past.Born, below uint64) (live []change, gone []task.ID, err error) {
+// sequence. It returns the others of those that were born before, by number, and the ids of those that are
+// gone.
+func (f *fold) forgetTasks(ctx context.Context, born []past.Born, below uint64) (live []past.Born, gone []task.ID, err error) {
 	counts, dead := map[counted]int{}, map[task.Letter]int{}
 	for some := range slices.Chunk(born, idsAtOnce) {
-		all, of, from := make([]change, len(some)), make([]*change, len(some)), len(gone)
+		ids := make([]task.ID, len(some))
 		for i := range some {
-			all[i].task.ID, of[i] = some[i].ID, &all[i]
+			ids[i] = some[i].ID
 		}
-		if err := f.w.loadTasks(ctx, f.store.form, of); err != nil {
-			return nil, nil, err
-		}
-		for i := range all {
-			c := &all[i]
-			switch {
-			case c.has.Number == 0: // it has none
-			case c.task.Seq >= below:
-				live = append(live, *c)
-			default:
-				gone = append(gone, c.task.ID)
-				counts[countedOf(&c.task)]--
-				if kind := deadOf(&c.task); kind != "" {
-					dead[kind]--
+		from := len(gone)
+		var rare []*change // what their columns do not tell is counted, too
+		err := inParts(ids, func(in string, args []any) error {
+			var id, queue string
+			var number, state, seq int64
+			var letter bool
+			return each(ctx, f.w.conn, "SELECT id, number, state, seq, queue, dead IS NOT NULL FROM tasks WHERE "+in, args, []any{&id, &number, &state, &seq, &queue, &letter}, func() error {
+				switch {
+				case uint64(seq) >= below:
+					live = append(live, past.Born{ID: task.ID(id), Number: uint32(number)})
+					return nil
+				case letter || placement.IsSelectorQueue(queue):
+					rare = append(rare, &change{task: task.Task{ID: task.ID(id)}})
+				default:
+					counts[counted{queue, queue, task.State(state)}]--
 				}
+				gone = append(gone, task.ID(id))
+				return nil
+			})
+		})
+		if err == nil {
+			err = f.w.loadTasks(ctx, f.store.form, rare)
+		}
+		for _, c := range rare {
+			counts[countedOf(&c.task)]--
+			if kind := deadOf(&c.task); kind != "" {
+				dead[kind]--
 			}
 		}
-		if err := inParts(gone[from:], func(in string, args []any) error {
-			return f.w.exec(ctx, "DELETE FROM tasks WHERE "+in, args...)
-		}); err != nil {
+		if err == nil {
+			err = inParts(gone[from:], func(in string, args []any) error {
+				return f.w.exec(ctx, "DELETE FROM tasks WHERE "+in, args...)
+			})
+		}
+		if err != nil {
 			return nil, nil, err
 		}
 	}
+	slices.SortFunc(live, func(a, b past.Born) int { return cmp.Compare(a.Number, b.Number) })
 	return live, gone, f.writeCounts(ctx, counts, dead)
 }
 

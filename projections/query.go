@@ -445,6 +445,21 @@ func (s *Store) Known(ctx context.Context, ids []task.ID) (tasks []task.Task, er
 	return tasks, err
 }
 
+// Seqs returns the sequence of the last message of each known task among the given ones.
+func (s *Store) Seqs(ctx context.Context, ids []task.ID) (map[task.ID]uint64, error) {
+	seqs := make(map[task.ID]uint64, len(ids))
+	return seqs, s.view(ctx, "look when tasks changed", func(tx *sql.Tx, _ uint64) error {
+		var id string
+		var seq int64
+		return inParts(ids, func(in string, args []any) error {
+			return each(ctx, tx, "SELECT id, seq FROM tasks WHERE state <> 0 AND "+in, args, []any{&id, &seq}, func() error {
+				seqs[task.ID(id)] = uint64(seq)
+				return nil
+			})
+		})
+	})
+}
+
 func rowsByID(ctx context.Context, tx querier, form *rowForm, ids []task.ID) ([]task.Task, error) {
 	found := make([]task.Task, 0, len(ids))
 	err := inParts(ids, func(in string, args []any) error {

@@ -27,6 +27,8 @@ var columns = []column{
 	{"queue", "TEXT", func(t *task.Task) any { return t.Route.Queue() }},
 	{"job", "TEXT", func(t *task.Task) any { return t.Job }},
 	{"node", "TEXT", func(t *task.Task) any { return t.Node }},
+	// The last message applied, which the document has as well: its form lies on disks.
+	{"seq", "INTEGER", func(t *task.Task) any { return int64(t.Seq) }},
 	// Since when the task is pending, NULL if it is not.
 	{"waits", "INTEGER", func(t *task.Task) any { return micros(t.Since, t.State == task.Pending) }},
 	// When busy nodes must have taken it, NULL if its job does not say.

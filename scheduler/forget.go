@@ -30,7 +30,11 @@ type Forget struct {
 	Ended func(ctx context.Context, n int) (time.Time, error)
 	// Model knows for which ended tasks open ones wait, and for much less than the log what came last of
 	// a task. Default: none wait, and the log is asked.
-	Model Model
+	Model interface {
+		Model
+		// Seqs returns the sequence of the last message of each known task among the given ones.
+		Seqs(ctx context.Context, ids []task.ID) (map[task.ID]uint64, error)
+	}
 	// Counts returns the beginning of what budgets and breakers count at present; zero for nothing.
 	// Default: nothing.
 	Counts func(ctx context.Context) (time.Time, error)
@@ -356,13 +360,9 @@ func (f *Forget) later(ctx context.Context, ids []task.ID, below uint64) (map[ta
 	if f.Model == nil {
 		return f.Log.Later(ctx, ids, below)
 	}
-	rows, err := f.Model.Known(ctx, ids)
+	last, err := f.Model.Seqs(ctx, ids)
 	if err != nil {
 		return nil, err
-	}
-	last := make(map[task.ID]uint64, len(rows))
-	for i := range rows {
-		last[rows[i].ID] = rows[i].Seq
 	}
 	rest := slices.DeleteFunc(slices.Clone(ids), func(id task.ID) bool { return last[id] > 0 })
 	later, err := f.Log.Later(ctx, rest, below)

@@ -406,6 +406,15 @@ func (r rows) Known(ctx context.Context, ids []task.ID) (all []task.Task, err er
 	return all, nil
 }
 
+func (r rows) Seqs(ctx context.Context, ids []task.ID) (map[task.ID]uint64, error) {
+	tasks, err := r.Known(ctx, ids)
+	seqs := map[task.ID]uint64{}
+	for i := range tasks {
+		seqs[tasks[i].ID] = tasks[i].Seq
+	}
+	return seqs, err
+}
+
 // A front of tasks whose jobs or queues keep them for less long than the rest goes as soon as that has
 // passed, and what else lies there is carried, however many may stay.
 func TestShorterKeepMovesTheHorizon(t *testing.T) {

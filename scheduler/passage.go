@@ -3,7 +3,6 @@ package scheduler
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -384,12 +383,9 @@ func (p *passage) carry(ctx context.Context, out *Forgotten) error {
 		out.Held = p.held
 		return fmt.Errorf("%w at %d by %s %s", ErrHeld, p.held.Seq, p.held.What, p.held.Task)
 	}
-	for _, id := range p.stay {
-		did, err := p.Rec.CarryTask(ctx, id, p.below)
-		if err != nil && !errors.Is(err, events.ErrForgotten) { // then another server has removed the front
-			return err
-		}
-		out.carried(did)
+	n, err := p.Rec.CarryTasks(ctx, p.stay, p.below) // if one is not known, another server has removed the front
+	if out.Chains += n; err != nil {
+		return err
 	}
 	for _, def := range slices.Sorted(maps.Keys(p.defs)) {
 		n, err := p.Rec.CarryDefinition(ctx, def, p.defs[def], p.below)

@@ -143,6 +143,18 @@ func (m *ReadModel) Known(_ context.Context, ids []task.ID) (known []task.Task, 
 	return known, err
 }
 
+// Seqs is what [scheduler.Forget] asks for.
+func (m *ReadModel) Seqs(_ context.Context, ids []task.ID) (map[task.ID]uint64, error) {
+	seqs := map[task.ID]uint64{}
+	err := m.ask("look when tasks changed")
+	for _, id := range ids {
+		if t := m.Task(id); t != nil {
+			seqs[id] = t.Seq
+		}
+	}
+	return seqs, err
+}
+
 // Astray implements [scheduler.Model].
 func (m *ReadModel) Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error) {
 	if id == "" {
