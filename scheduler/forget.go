@@ -45,8 +45,12 @@ type Forget struct {
 	Settle time.Duration
 	// Wait waits. Default: by the clock of the process.
 	Wait func(ctx context.Context, d time.Duration) error
+	// Rest is called when the round has worked for so long, many times in a round. It lets others have the
+	// processor. Default: no rest.
+	Rest func(ctx context.Context, worked time.Duration) error
 
 	samples sampled
+	hurries bool // more may go than one round can take
 }
 
 // Sealer keeps in an archive what the log forgets.
@@ -245,6 +249,7 @@ func (f *Forget) choose(ctx context.Context, out *Forgotten) (e task.HorizonChos
 		front.Floor, err = f.Log.Floor(ctx)
 	}
 	c := keeping.Choose(front)
+	f.hurries = c.Left > keeping.most()
 	if c.Below == 0 && c.Held.Seq == 0 && err == nil {
 		front.Short, err = f.short(ctx, &keeping, &front, now)
 		c = keeping.Choose(front)
@@ -253,15 +258,19 @@ func (f *Forget) choose(ctx context.Context, out *Forgotten) (e task.HorizonChos
 		if c.Below < front.First+keeping.least() {
 			return e, nil, nil
 		}
-		if pass, err = f.survey(ctx, c.Below, now); err != nil || pass.held.Seq == 0 {
+		if pass, err = f.pass(ctx, c.Below, now); err != nil {
+			break
+		}
+		pass.narrow(front.First, keeping.least())
+		if err = pass.judge(ctx); err != nil || pass.held.Seq == 0 {
 			break
 		}
 	}
 	if err != nil || c.Below == 0 || c.Why == whyShort && len(pass.dead) < 3*len(pass.stay) {
 		return e, nil, err
 	}
-	e.Below, e.Why, e.From = c.Below, c.Why, max(out.Horizon.Below, 1)
-	e.Before, err = f.stored(ctx, c.Below)
+	e.Below, e.Why, e.From = pass.below, c.Why, max(out.Horizon.Below, 1)
+	e.Before, err = f.stored(ctx, e.Below)
 	return e, pass, err
 }
 
@@ -292,6 +301,10 @@ type Collector struct {
 
 	looked atomic.Pointer[Looked]
 }
+
+// rests is for how many times as long as it has worked a [Collector] rests, so that it takes a third of one
+// processor. There is no rest while more may go than a round can take.
+const rests = 2
 
 // Looked is what the last look of a [Collector] found.
 type Looked struct {
@@ -329,6 +342,7 @@ const others = 5
 func (c *Collector) Run(ctx context.Context) error {
 	log := cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	every := cmp.Or(c.Every, time.Minute)
+	c.Rest = func(ctx context.Context, worked time.Duration) error { return rest(ctx, rests*worked) }
 	for n := 0; ; n++ {
 		pause := every
 		if c.First == nil || c.First() || n%others == 0 {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -456,5 +457,30 @@ func TestShorterKeepMovesTheHorizon(t *testing.T) {
 	}
 	if done := w.move(f); done.Done {
 		t.Errorf("a front of tasks that stay went: %+v", done)
+	}
+}
+
+// The horizon lies where the fewest tasks lie on both sides of it, and as far as it can.
+func TestFewestTasksStraddle(t *testing.T) {
+	for name, c := range map[string]struct {
+		lo, hi uint64
+		tasks  [][2]uint64
+		want   uint64
+	}{
+		"none":                            {10, 20, nil, 20},
+		"no room":                         {20, 20, [][2]uint64{{5, 30}}, 20},
+		"before all":                      {10, 20, [][2]uint64{{15, 25}, {16, 21}}, 15},
+		"between two":                     {10, 20, [][2]uint64{{8, 13}, {14, 22}}, 14},
+		"the last message may be the end": {10, 20, [][2]uint64{{8, 19}}, 20},
+		"all the same":                    {10, 20, [][2]uint64{{1, 90}, {2, 91}}, 20},
+		"outside":                         {10, 20, [][2]uint64{{1, 9}, {20, 30}, {25, math.MaxUint64}}, 20},
+	} {
+		s := newStraddled(c.lo, c.hi)
+		for _, is := range c.tasks {
+			s.add(is[0], is[1])
+		}
+		if at := s.fewest(); at != c.want {
+			t.Errorf("%s: at %d, want %d", name, at, c.want)
+		}
 	}
 }

@@ -92,6 +92,8 @@ type Choice struct {
 	// bound moves it.
 	Below uint64
 	Why   string
+	// Left is how many messages more might go next.
+	Left uint64
 	// Held is what keeps it from moving further; zero if nothing does.
 	Held Held
 }
@@ -136,9 +138,10 @@ func (k Keeping) Choose(f Front) (c Choice) {
 	}
 	c.hold(f.Counts.Seq, Held{By: HeldByBudget, What: "the period of a budget, which counts what was", Since: f.Counts.Stored})
 	c.hold(f.Floor.Seq, Held{By: HeldByOffer, What: "an offer that is out or waits", Task: f.Floor.Holder, Since: f.Floor.Since})
-	c.Below = min(c.Below, f.First+k.most())
-	if c.Below < f.First+k.least() {
-		c.Below, c.Why = 0, ""
+	all := c.Below
+	c.Below = min(all, f.First+k.most())
+	if c.Left = all - c.Below; c.Below < f.First+k.least() {
+		c = Choice{Held: c.Held}
 	}
 	return c
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -22,7 +23,8 @@ type passage struct {
 	keeping Keeping // with what is too many now
 	below   uint64
 	now     time.Time
-	upTo    uint64 // the log, when it was read
+	upTo    uint64    // the log, when it was read
+	since   time.Time // when it began to work, or has last rested
 	needs   map[task.ID]bool
 	// folds are the tasks by what the front says, those that have not ended; ended are the others.
 	folds map[task.ID]*folded
@@ -50,6 +52,7 @@ type folded struct {
 // remains is what must be known of a task that has ended, by the front alone.
 type remains struct {
 	first  uint64
+	last   uint64
 	over   bool // it has stayed for as long as it should
 	parent task.ID
 	ticks  string // its schedule
@@ -76,7 +79,16 @@ type known struct {
 
 // survey reads the front of the log, and decides what becomes of it.
 func (f *Forget) survey(ctx context.Context, below uint64, now time.Time) (*passage, error) {
-	p := &passage{Forget: f, keeping: f.Keeping, below: below, now: now, needs: map[task.ID]bool{}, folds: map[task.ID]*folded{}, ended: map[task.ID]remains{},
+	p, err := f.pass(ctx, below, now)
+	if err == nil {
+		err = p.judge(ctx)
+	}
+	return p, err
+}
+
+// pass reads the front of the log.
+func (f *Forget) pass(ctx context.Context, below uint64, now time.Time) (*passage, error) {
+	p := &passage{Forget: f, since: time.Now(), keeping: f.Keeping, below: below, now: now, needs: map[task.ID]bool{}, folds: map[task.ID]*folded{}, ended: map[task.ID]remains{},
 		known: map[task.ID]known{}, dead: map[task.ID]bool{}, kinds: map[string]bool{}, defs: map[task.Def][]events.Record{},
 		ledgers: map[string][]task.ID{}, tallies: map[string]*task.JobTallied{}}
 	var err error
@@ -93,10 +105,16 @@ func (f *Forget) survey(ctx context.Context, below uint64, now time.Time) (*pass
 		}
 		p.upTo = min(p.upTo, seq) // the rest is looked at before the front goes
 	}
-	if err := p.read(ctx); err != nil {
-		return nil, err
+	return p, p.read(ctx)
+}
+
+// rest lets others work after a part of the work.
+func (p *passage) rest(ctx context.Context) (err error) {
+	if p.Rest != nil && !p.hurries {
+		err = p.Rest(ctx, time.Since(p.since))
+		p.since = time.Now()
 	}
-	return p, p.judge(ctx)
+	return err
 }
 
 func (p *passage) read(ctx context.Context) error {
@@ -119,6 +137,9 @@ func (p *passage) read(ctx context.Context) error {
 				return nil
 			}
 			p.add(&records[i])
+		}
+		if err := p.rest(ctx); err != nil {
+			return err
 		}
 	}
 }
@@ -169,8 +190,67 @@ func (p *passage) fold(id task.ID, r *events.Record) {
 	if !t.State.Terminal() || t.SubmittedAt.IsZero() || t.Carry != nil || p.needs[id] || locks(&t.Task, p.now) {
 		return
 	}
-	p.ended[id] = remains{first: t.first, over: p.keeping.over(&t.Task, p.now), parent: t.Parent, ticks: t.Schedule, sums: sumsOf(&t.Task)}
+	p.ended[id] = remains{first: t.first, last: r.Seq, over: p.keeping.over(&t.Task, p.now), parent: t.Parent, ticks: t.Schedule, sums: sumsOf(&t.Task)}
 	delete(p.folds, id)
+}
+
+// nearly is which part of the front may stay, so that fewer tasks must be carried.
+const nearly = 8
+
+// narrow moves the horizon back to where the fewest tasks lie on both sides of it, if that is near.
+func (p *passage) narrow(first, least uint64) {
+	lo := max(p.below-(p.below-first)/nearly, first+least)
+	at := newStraddled(lo, p.below)
+	for _, e := range p.ended {
+		at.add(e.first, e.last)
+	}
+	for _, t := range p.folds {
+		at.add(t.first, math.MaxUint64)
+	}
+	p.below = at.fewest()
+	maps.DeleteFunc(p.ended, func(_ task.ID, e remains) bool { return e.first >= p.below })
+	maps.DeleteFunc(p.folds, func(_ task.ID, t *folded) bool { return t.first >= p.below })
+	behind := func(r events.Record) bool { return r.Seq >= p.below }
+	p.limits = slices.DeleteFunc(p.limits, behind)
+	for def, records := range p.defs {
+		if p.defs[def] = slices.DeleteFunc(records, behind); len(p.defs[def]) == 0 {
+			delete(p.defs, def)
+		}
+	}
+}
+
+// straddled counts for each of some horizons how many tasks lie on both sides of it.
+type straddled struct {
+	lo    uint64
+	steps []int // from each horizon to the next
+}
+
+// newStraddled counts for the horizons from lo to hi.
+func newStraddled(lo, hi uint64) straddled { return straddled{lo, make([]int, hi-min(lo, hi)+1)} }
+
+// add counts a task with a first and a last message. A horizon lies between them if the first does not
+// stay and the last does.
+func (s straddled) add(first, last uint64) {
+	if last < s.lo {
+		return
+	}
+	if from := max(first+1, s.lo) - s.lo; from < uint64(len(s.steps)) {
+		s.steps[from]++
+		if until := last - s.lo + 1; until < uint64(len(s.steps)) {
+			s.steps[until]--
+		}
+	}
+}
+
+// fewest is the last of the horizons with the fewest tasks.
+func (s straddled) fewest() uint64 {
+	at, n, least := 0, 0, math.MaxInt
+	for i, step := range s.steps {
+		if n += step; n <= least {
+			at, least = i, n
+		}
+	}
+	return s.lo + uint64(at)
 }
 
 // laterAtOnce is how many tasks are asked for at once.
@@ -196,6 +276,9 @@ func (p *passage) judge(ctx context.Context) error {
 			} else if e.parent == "" {
 				p.known[id] = k
 			}
+		}
+		if err := p.rest(ctx); err != nil {
+			return err
 		}
 	}
 	for _, id := range ids {
@@ -444,7 +527,7 @@ func (p *passage) stirred(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer feed.Close()
-	for p.upTo < last {
+	for p.since = time.Now(); p.upTo < last; {
 		records, err := feed.Next(ctx)
 		if err != nil {
 			return false, err
@@ -463,6 +546,9 @@ func (p *passage) stirred(ctx context.Context) (bool, error) {
 			}
 		}
 		p.upTo = records[len(records)-1].Seq
+		if err := p.rest(ctx); err != nil {
+			return false, err
+		}
 	}
 	return false, nil
 }
