@@ -13,7 +13,6 @@ import (
 	"millrace/events"
 	"millrace/projections/past"
 	"millrace/task"
-	"millrace/task/placement"
 )
 
 // What the log has removed goes from the rows as soon as the log says that it is gone: tasks all of whose
@@ -132,8 +131,8 @@ func (s *Store) RunsSince(ctx context.Context) (since time.Time, err error) {
 			return err
 		}
 		since = time.UnixMicro(p.Before)
-		// The few that are older were carried.
-		return eachTask(ctx, tx, s.form, "SELECT "+rowColumns+" FROM tasks WHERE id < ? ORDER BY id", []any{firstID(since.Add(mayBeOff))}, func(t *task.Task) {
+		// The few that are older were carried. Ids are by the clocks of submitters.
+		return eachTask(ctx, tx, s.form, "SELECT "+rowColumns+" FROM tasks WHERE id < ? ORDER BY id", []any{firstID(since)}, func(t *task.Task) {
 			if t.Attempt > 0 && t.SubmittedAt.Before(since) {
 				since = t.SubmittedAt
 			}
@@ -145,6 +144,10 @@ func (s *Store) RunsSince(ctx context.Context) (since time.Time, err error) {
 	return since, err
 }
 
+// isRare chooses tasks whose columns do not tell how they are counted: dead letters, and those on routes of
+// selectors, which begin so.
+const isRare = "dead IS NOT NULL OR queue >= '~'"
+
 // forgetTasks removes the rows of the tasks that were born and have changed for the last time before a
 // sequence. It returns the others of those that were born before, by number, and the ids of those that are
 // gone.
@@ -155,25 +158,31 @@ func (f *fold) forgetTasks(ctx context.Context, born []past.Born, below uint64) 
 		for i := range some {
 			ids[i] = some[i].ID
 		}
-		from := len(gone)
 		var rare []*change // what their columns do not tell is counted, too
 		err := inParts(ids, func(in string, args []any) error {
-			var id, queue string
-			var number, state, seq int64
-			var letter bool
-			return each(ctx, f.w.conn, "SELECT id, number, state, seq, queue, dead IS NOT NULL FROM tasks WHERE "+in, args, []any{&id, &number, &state, &seq, &queue, &letter}, func() error {
-				switch {
-				case uint64(seq) >= below:
-					live = append(live, past.Born{ID: task.ID(id), Number: uint32(number)})
+			var id string
+			var number int64
+			var lives bool
+			err := each(ctx, f.w.conn, "SELECT id, number, seq >= ? FROM tasks WHERE "+in+" AND (seq >= ? OR "+isRare+")",
+				slices.Concat([]any{int64(below)}, args, []any{int64(below)}), []any{&id, &number, &lives}, func() error {
+					if lives {
+						live = append(live, past.Born{ID: task.ID(id), Number: uint32(number)})
+					} else {
+						rare = append(rare, &change{task: task.Task{ID: task.ID(id)}})
+					}
 					return nil
-				case letter || placement.IsSelectorQueue(queue):
-					rare = append(rare, &change{task: task.Task{ID: task.ID(id)}})
-				default:
-					counts[counted{queue, queue, task.State(state)}]--
-				}
-				gone = append(gone, task.ID(id))
-				return nil
-			})
+				})
+			if err != nil {
+				return err
+			}
+			var c counted
+			var n int
+			return each(ctx, f.w.conn, "SELECT queue, state, count(*) FROM tasks WHERE "+in+" AND seq < ? AND NOT ("+isRare+") GROUP BY queue, state",
+				append(args, int64(below)), []any{&c.queue, &c.state, &n}, func() error {
+					c.home = c.queue
+					counts[c] -= n
+					return nil
+				})
 		})
 		if err == nil {
 			err = f.w.loadTasks(ctx, f.store.form, rare)
@@ -185,8 +194,12 @@ func (f *fold) forgetTasks(ctx context.Context, born []past.Born, below uint64) 
 			}
 		}
 		if err == nil {
-			err = inParts(gone[from:], func(in string, args []any) error {
-				return f.w.exec(ctx, "DELETE FROM tasks WHERE "+in, args...)
+			err = inParts(ids, func(in string, args []any) error {
+				var id string
+				return each(ctx, f.w.conn, "DELETE FROM tasks WHERE "+in+" AND seq < ? RETURNING id", append(args, int64(below)), []any{&id}, func() error {
+					gone = append(gone, task.ID(id))
+					return nil
+				})
 			})
 		}
 		if err != nil {

@@ -45,12 +45,13 @@ type Forget struct {
 	Settle time.Duration
 	// Wait waits. Default: by the clock of the process.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Rest is called when the round has worked for so long, many times in a round. It lets others have the
-	// processor. Default: no rest.
-	Rest func(ctx context.Context, worked time.Duration) error
+	// Rests is for how many times as long as it has worked the round rests, again and again, so that others have
+	// the processor; a quarter of that while what may go grows faster than it goes. Default 0.
+	Rests float64
 
 	samples sampled
-	hurries bool // more may go than one round can take
+	left    uint64 // what might go next, when this last chose
+	hurries bool   // it grows faster than it goes
 }
 
 // Sealer keeps in an archive what the log forgets.
@@ -249,7 +250,11 @@ func (f *Forget) choose(ctx context.Context, out *Forgotten) (e task.HorizonChos
 		front.Floor, err = f.Log.Floor(ctx)
 	}
 	c := keeping.Choose(front)
-	f.hurries = c.Left > keeping.most()
+	if f.hurries = hurries(f.left, c.Left); f.hurries {
+		keeping.Most = cmp.Or(keeping.Most, mostHurried)
+		c = keeping.Choose(front)
+	}
+	f.left = c.Left
 	if c.Below == 0 && c.Held.Seq == 0 && err == nil {
 		front.Short, err = f.short(ctx, &keeping, &front, now)
 		c = keeping.Choose(front)
@@ -302,8 +307,7 @@ type Collector struct {
 	looked atomic.Pointer[Looked]
 }
 
-// rests is for how many times as long as it has worked a [Collector] rests, so that it takes a third of one
-// processor. There is no rest while more may go than a round can take.
+// rests is [Forget.Rests] of a [Collector]: it takes a third of one processor.
 const rests = 2
 
 // Looked is what the last look of a [Collector] found.
@@ -342,7 +346,7 @@ const others = 5
 func (c *Collector) Run(ctx context.Context) error {
 	log := cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	every := cmp.Or(c.Every, time.Minute)
-	c.Rest = func(ctx context.Context, worked time.Duration) error { return rest(ctx, rests*worked) }
+	c.Rests = rests
 	for n := 0; ; n++ {
 		pause := every
 		if c.First == nil || c.First() || n%others == 0 {

@@ -460,6 +460,28 @@ func TestShorterKeepMovesTheHorizon(t *testing.T) {
 	}
 }
 
+// A server hurries only if much may go, and more than before: what has been there for long goes in calm rounds.
+func TestServersHurry(t *testing.T) {
+	for _, c := range []struct {
+		was, left uint64
+		want      bool
+	}{
+		{0, 9_000_000, false}, // the first look
+		{9_000_000, 8_900_000, false},
+		{9_000_000, 9_100_000, true},
+		{200_000, 900_000, false},
+		{900_000, 1_100_000, false},
+		{2_900_000, 3_100_000, true},
+	} {
+		if got := hurries(c.was, c.left); got != c.want {
+			t.Errorf("from %d to %d: %v", c.was, c.left, got)
+		}
+	}
+	if c := (Keeping{Age: 1, Least: 1, Most: 50}).Choose(Front{First: 1, Aged: Point{Seq: 201}}); c.Below != 51 || c.Left != 150 {
+		t.Errorf("chose %+v", c)
+	}
+}
+
 // The horizon lies where the fewest tasks lie on both sides of it, and as far as it can.
 func TestFewestTasksStraddle(t *testing.T) {
 	for name, c := range map[string]struct {

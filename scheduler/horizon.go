@@ -23,8 +23,9 @@ type Keeping struct {
 	Tasks int
 	// Of is how long an ended task stays, 0 for ever. Default: as its job, its queue or Age says.
 	Of func(t *task.Task) time.Duration
-	// Least and Most are how many sequences the horizon passes at once: fewer are not worth the
-	// work, and more would take too much memory. Defaults 1000 and 500,000.
+	// Least and Most are how many sequences the horizon passes at once: fewer are not worth the work, and
+	// more would stop everybody else for too long. Defaults 1000, and 300,000 or, if much may go and
+	// it grows faster than it goes, a million.
 	Least, Most uint64
 
 	// many is when the first of those ended that are too many by their number; zero for none.
@@ -34,7 +35,9 @@ type Keeping struct {
 // Defaults of [Keeping], and of how young a message is that the horizon never passes.
 const (
 	leastPassed = 1000
-	mostPassed  = 500_000
+	mostPassed  = 300_000
+	mostHurried = 1_000_000 // which takes 100 MB of memory
+	muchLeft    = 3_000_000
 	tooYoung    = 2 * time.Second
 	shortest    = time.Nanosecond
 )
@@ -145,6 +148,9 @@ func (k Keeping) Choose(f Front) (c Choice) {
 	}
 	return c
 }
+
+// hurries tells whether a server hurries: much may go next, and more than before.
+func hurries(was, left uint64) bool { return was > 0 && left > max(was, muchLeft) }
 
 // hold stops the horizon at a sequence; 0 is none.
 func (c *Choice) hold(seq uint64, by Held) {

@@ -110,8 +110,12 @@ func (f *Forget) pass(ctx context.Context, below uint64, now time.Time) (*passag
 
 // rest lets others work after a part of the work.
 func (p *passage) rest(ctx context.Context) (err error) {
-	if p.Rest != nil && !p.hurries {
-		err = p.Rest(ctx, time.Since(p.since))
+	times := p.Rests
+	if p.hurries {
+		times /= 4
+	}
+	if times > 0 {
+		err = rest(ctx, time.Duration(times*float64(time.Since(p.since))))
 		p.since = time.Now()
 	}
 	return err

@@ -13,10 +13,11 @@ type Forgetting struct {
 	// Tasks is how many were to be forgotten.
 	Tasks int `json:"tasks"`
 	// ServerSeconds is the processor time of the server's process for a million of them, without that of its
-	// start, which is StartSeconds for all. Seconds is the time by the clock for all, most of which the log
-	// waits until all know its horizon.
+	// start, which is StartSeconds for all, and of a server at rest, IdleSeconds in each second. Seconds is the
+	// time by the clock for all, most of which the log waits until all know its horizon.
 	ServerSeconds float64 `json:"server_seconds_per_million"`
 	StartSeconds  float64 `json:"start_seconds"`
+	IdleSeconds   float64 `json:"idle_seconds_per_second"`
 	Seconds       float64 `json:"seconds"`
 	Before        Takes   `json:"before"`
 	After         Takes   `json:"after"`
@@ -49,6 +50,8 @@ const (
 	// forgetSlack is how many more may: the log forgets no few, and carries those of a turn of work that lie on
 	// both sides of the horizon.
 	forgetSlack = 2500
+	// forgetIdle is for how long a server at rest is looked at.
+	forgetIdle = 10 * time.Second
 	// forgetTurns is how many turns of work are measured without forgetting.
 	forgetTurns = 6
 	// forgetMost and forgetEach are how long forgetting may take, in all and for each task more.
@@ -102,10 +105,14 @@ func (f *Forgetting) run(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// start measures what the start of the server costs, with its look at the whole log.
+// start measures what the start of the server costs, with its look at the whole log, and what it takes at rest.
 func (f *Forgetting) start(ctx context.Context, b *bench) error {
 	err := b.rest(ctx)
-	f.StartSeconds = b.spent().server.Seconds()
+	began, before := time.Now(), b.spent().server
+	if f.StartSeconds = before.Seconds(); err == nil && b.cfg.ServerTime != nil {
+		err = sleep(ctx, forgetIdle)
+		f.IdleSeconds = (b.spent().server - before).Seconds() / time.Since(began).Seconds()
+	}
 	return err
 }
 
@@ -118,7 +125,7 @@ func (f *Forgetting) alone(ctx context.Context, b *bench) error {
 		return err
 	}
 	f.Seconds = time.Since(began).Seconds()
-	f.ServerSeconds = (b.spent().server.Seconds() - f.StartSeconds) * 1e6 / float64(f.Tasks)
+	f.ServerSeconds = (b.spent().server.Seconds() - f.StartSeconds - f.IdleSeconds*f.Seconds) * 1e6 / float64(f.Tasks)
 	var err error
 	f.After, err = b.takes(ctx)
 	return err

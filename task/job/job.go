@@ -137,10 +137,14 @@ var NoticeKinds = value.WordsOf[Notify]("on")
 
 // Words says whom it tells of what.
 func (n *Notify) Words() string {
-	if len(n.On) == 0 {
-		return value.List(n.To)
+	words := value.List(n.To)
+	if len(n.On) > 0 {
+		words += " of " + value.List(n.On)
 	}
-	return value.List(n.To) + " of " + value.List(n.On)
+	if n.Remind > 0 {
+		words += ", again every " + n.Remind.String()
+	}
+	return words
 }
 
 // ValidNotify refuses wishes without a target, or of kinds that are neither [NoticeKinds] nor others.

@@ -215,7 +215,7 @@ func (a *Commands) list(ctx context.Context, c *client.Client, f *ListFlags) err
 	if err != nil {
 		return err
 	}
-	r, patience := f.Request, a.Conn.Timeout
+	r, patience := f.Request, time.Duration(0) // of an answer that is to wait for something
 	filter := r.Filter
 	if _, err := filter.Start(); err != nil { // no request is needed
 		return err
@@ -230,7 +230,7 @@ func (a *Commands) list(ctx context.Context, c *client.Client, f *ListFlags) err
 		r.AtLeast = last
 	}
 	if r.AtLeast > 0 {
-		patience = max(patience, connect.CatchUp)
+		patience = connect.CatchUp
 	}
 	for {
 		look := connect.Look(ctx, a.App, c, &s, func(ctx context.Context, q connect.Question) (client.ListPage, error) {
@@ -238,7 +238,11 @@ func (a *Commands) list(ctx context.Context, c *client.Client, f *ListFlags) err
 			asked.At, asked.AtLeast = q.At, max(r.AtLeast, q.AtLeast)
 			return c.List(ctx, asked)
 		})
-		asking, cancel := context.WithTimeout(ctx, patience)
+		asking, cancel := a.Asking(ctx)
+		if patience > 0 {
+			cancel()
+			asking, cancel = context.WithTimeout(ctx, max(a.Conn.Timeout, patience))
+		}
 		page, err := look(asking)
 		cancel()
 		switch {
@@ -258,7 +262,7 @@ func (a *Commands) list(ctx context.Context, c *client.Client, f *ListFlags) err
 		if !f.watch {
 			return nil
 		}
-		r.NewerThan, r.AtLeast, patience = page.Seq, 0, max(a.Conn.Timeout, connect.NextNews)
+		r.NewerThan, r.AtLeast, patience = page.Seq, 0, connect.NextNews
 	}
 }
 
