@@ -4,7 +4,6 @@ import (
 	"context"
 	"reflect"
 	"testing"
-	"testing/synctest"
 
 	"millrace"
 	"millrace/worker"
@@ -20,7 +19,7 @@ import (
 func CrashEverywhere[T any](t *testing.T, play func(t *testing.T, w *World) T) {
 	t.Helper()
 	run := func(at crash) (is T, crashed crash) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			w := New(t)
 			w.house.crash = at
 			is = play(t, w)

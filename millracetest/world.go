@@ -32,6 +32,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -66,10 +67,23 @@ type fault struct {
 }
 
 // Run runs a test in a world of its own, and ends all of it when play returns. The test fails if a goroutine of play
-// or of the program is then left.
+// or of the program is then left. A test that has run for 20 seconds says on standard error what may hold it up.
 func Run(t *testing.T, play func(t *testing.T, w *World)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { play(t, New(t)) })
+	bubble(t, func(t *testing.T) { play(t, New(t)) })
+}
+
+// long is how long a test may run before it says what may hold it up. Most take milliseconds.
+const long = 20 * time.Second
+
+// bubble runs a test with a clock of its own.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	hint := time.AfterFunc(long, func() {
+		fmt.Fprintf(os.Stderr, "millracetest: %s has run for %v. If it stands still, one of its goroutines waits for the network: see \"Time\" in the documentation of millracetest.\n", t.Name(), long)
+	})
+	defer hint.Stop()
+	synctest.Test(t, f)
 }
 
 // New is for a test that makes its bubble by itself, with [synctest.Test]; [Run] does both. The world ends with the
