@@ -157,15 +157,11 @@ func (r *Recorder) CarryTasks(ctx context.Context, ids []task.ID, below uint64) 
 			did[id] = more != nil
 		}
 		if len(facts) > 0 {
-			_, err := r.Log.AppendAll(ctx, facts, last)
-			switch {
-			case errors.Is(err, ErrConflict) || errors.Is(err, ErrUnknown):
-				clear(did)
-			case err != nil:
-				return wrote, fmt.Errorf("carry %d tasks: %w", len(did), err)
+			if _, err := r.Log.AppendAll(ctx, facts, last); err != nil {
+				clear(did) // something has happened to one of them, or they are too large together
 			}
 		}
-		for _, id := range some { // an offer may have come meanwhile
+		for _, id := range some { // by itself, if it was not carried, or an offer has come meanwhile
 			again, err := r.CarryTask(ctx, id, below)
 			if err != nil && !errors.Is(err, ErrForgotten) {
 				return wrote, err
