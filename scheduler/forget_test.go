@@ -263,7 +263,7 @@ func TestNeedsOfLateBirthsStay(t *testing.T) {
 	}
 }
 
-// dying is a log that fails at its n-th write.
+// dying is a log that fails from its n-th write on.
 type dying struct {
 	*events.Memory
 	left int
@@ -271,7 +271,7 @@ type dying struct {
 
 var errDied = errors.New("the process has died")
 
-func (d *dying) dies() bool { d.left--; return d.left == 0 }
+func (d *dying) dies() bool { d.left--; return d.left <= 0 }
 
 func (d *dying) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
 	if d.dies() {
