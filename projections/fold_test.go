@@ -134,7 +134,7 @@ func check(t *testing.T, s *Store, h *history) {
 	wantCounts := map[string]map[task.State]int{}
 	for _, w := range want {
 		if w.State != task.Unknown {
-			queue := w.Route.Queue()
+			queue := w.QueueName()
 			if wantCounts[queue] == nil {
 				wantCounts[queue] = map[task.State]int{}
 			}

@@ -233,7 +233,7 @@ var testSpecs = []*job.Spec{
 func (h *history) work() task.Work {
 	return task.Work{
 		Job: []string{"", "crawl", "index"}[h.IntN(3)], Revision: h.Uint64N(3), Spec: testSpecs[h.IntN(len(testSpecs))],
-		Params: h.json(), Labels: h.labels(), Route: placement.QueueRoute([]string{"default", "gpu", "night"}[h.IntN(3)], 1+h.IntN(10)),
+		Params: h.json(), Labels: h.labels(), Route: placement.QueueRoute([]string{"default", "gpu", "night", "~selector"}[h.IntN(4)], 1+h.IntN(10)),
 		StartBy: h.sometimes(), Group: h.text(), Parent: task.ID(h.text()), Step: h.text(),
 	}
 }

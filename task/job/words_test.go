@@ -3,6 +3,7 @@ package job
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"millrace/task/limit"
 	"millrace/task/param"
@@ -39,6 +40,22 @@ func TestWordsAreConstants(t *testing.T) {
 	} {
 		if !slices.Equal(c.are, c.want) {
 			t.Errorf("row %d: the words are %q, want %q", i, c.are, c.want)
+		}
+	}
+}
+
+// A notice is told in words: to whom, of what, and how often again.
+func TestNotifyWords(t *testing.T) {
+	for _, c := range []struct {
+		is   Notify
+		want string
+	}{
+		{Notify{To: []string{"ops"}}, "ops"},
+		{Notify{To: []string{"ops", "night"}, On: []string{"failure"}}, "ops, night of failure"},
+		{Notify{To: []string{"ops"}, On: []string{"waiting"}, Remind: value.Duration(4 * time.Hour)}, "ops of waiting, again every 4h0m0s"},
+	} {
+		if got := c.is.Words(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
 }
