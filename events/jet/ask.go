@@ -13,7 +13,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/names"
-	"millrace/events/jet/publish"
+	"millrace/events/jet/pubsub"
 	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
 	"millrace/task/value"
@@ -48,7 +48,7 @@ func Attended(nc *nats.Conn, options ...Option) (*Store, error) {
 	}
 	s := storeOn(nc, js, options)
 	s.Denials = request.WatchDenials(nc)
-	if s.pub, err = publish.New(nc, publish.Timeout); err != nil {
+	if s.pub, err = pubsub.NewPublisher(nc, pubsub.Timeout); err != nil {
 		s.Denials.Close()
 		return nil, err
 	}

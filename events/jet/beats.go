@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events/jet/names"
-	"millrace/events/jet/pull"
+	"millrace/events/jet/pubsub"
 	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
 	"millrace/task/node"
@@ -93,7 +93,7 @@ func (s *Beats) watchBeats(ctx context.Context, gone func(id node.ID, last time.
 		default:
 		}
 	}
-	p, err := pull.New(s.NC, beatStream, name, pull.ReaderPace, beatWindow/4, take, revive)
+	p, err := pubsub.NewPuller(s.NC, beatStream, name, pubsub.ReaderPace, beatWindow/4, take, revive)
 	if err != nil {
 		return false, err
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/events/jet/pull"
+	"millrace/events/jet/pubsub"
 	"millrace/task/placement"
 )
 
@@ -38,7 +38,7 @@ func (o *offers) choose(now time.Time, only bool) (at *source, offer *events.Off
 		return nil, o.unstock(at, next)
 	}
 	if at.metered {
-		o.limits[at.home].asking = now.Add(2 * pull.Silence)
+		o.limits[at.home].asking = now.Add(2 * pubsub.Silence)
 	}
 	if q := o.limits[at.home]; q != nil && q.full {
 		at.checking++
@@ -154,7 +154,7 @@ func (o *offers) bare(from *source, silent bool) {
 	now := time.Now()
 	from.empty, from.again = true, now.Add(o.spell())
 	if silent {
-		from.again = now.Add(pull.Rest)
+		from.again = now.Add(pubsub.Rest)
 	}
 	if q := o.limits[from.home]; from.metered && q != nil {
 		q.asking, q.full = time.Time{}, q.full || silent

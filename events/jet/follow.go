@@ -14,7 +14,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/names"
-	"millrace/events/jet/pull"
+	"millrace/events/jet/pubsub"
 	"millrace/events/jet/request"
 	"millrace/task/value"
 )
@@ -33,7 +33,7 @@ const (
 	// removed since.
 	feedPatience = 20 * time.Millisecond
 	// feedCautious is how many messages are asked for after one that ended its request, when others
-	// of that kind may follow: see [pull.Bare].
+	// of that kind may follow: see [pubsub.Bare].
 	feedCautious = 64
 )
 
@@ -51,7 +51,7 @@ func (s *Store) Follow(ctx context.Context, from uint64) (events.Feed, error) {
 type feed struct {
 	store    *Store
 	consumer string
-	pull     *pull.Puller
+	pull     *pubsub.Puller
 	next     uint64 // the lowest sequence that Next may return
 	most     int    // most bytes asked for at once
 	window   int    // most messages asked for at once; 0 before the feed was opened
@@ -102,7 +102,7 @@ func (f *feed) open(ctx context.Context) error {
 	f.buffer, f.asked, f.awake, f.taken, f.lost, f.bare = nil, 0, false, 0, false, false
 	f.mu.Unlock()
 	f.seen, f.pending, f.broken, f.awaited = 0, c.CachedInfo().NumPending, false, 0
-	pull, err := pull.New(f.store.NC, names.LogStream, f.consumer, pull.ReaderPace, 1, f.take, func(context.Context) { f.fail() })
+	pull, err := pubsub.NewPuller(f.store.NC, names.LogStream, f.consumer, pubsub.ReaderPace, 1, f.take, func(context.Context) { f.fail() })
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (f *feed) take(m *nats.Msg) bool {
 	f.buffer = append(f.buffer, m)
 	f.taken++
 	f.asked--
-	f.bare = pull.Bare(m)
+	f.bare = pubsub.Bare(m)
 	look := f.asked <= 0 || len(f.buffer) == feedPart || f.awake
 	f.mu.Unlock()
 	if look {

@@ -14,7 +14,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/names"
-	"millrace/events/jet/pull"
+	"millrace/events/jet/pubsub"
 	"millrace/events/jet/request"
 	"millrace/events/jet/streams"
 	"millrace/internal/testkit"
@@ -330,8 +330,8 @@ func TestResumedForThoseWhoWait(t *testing.T) {
 	if got := get(); got != id {
 		t.Errorf("got an offer of %s, want %s", got, id)
 	}
-	if took := time.Since(began); took > pull.WorkerPace.Expires/2 {
-		t.Errorf("it came %v after the queue was resumed, and requests last for %v", took, pull.WorkerPace.Expires)
+	if took := time.Since(began); took > pubsub.WorkerPace.Expires/2 {
+		t.Errorf("it came %v after the queue was resumed, and requests last for %v", took, pubsub.WorkerPace.Expires)
 	}
 }
 
@@ -428,7 +428,7 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 		submitTo(t, s, "a", 3, "")
 	}
 	first, second := next(t, o), next(t, o)
-	ctx, cancel := context.WithTimeout(within(t), 2*pull.Silence)
+	ctx, cancel := context.WithTimeout(within(t), 2*pubsub.Silence)
 	defer cancel()
 	if third, err := o.Next(ctx); err == nil {
 		t.Fatalf("a third one came: %+v", third.Fact)

@@ -14,7 +14,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet/embed"
 	"millrace/events/jet/natstest"
-	"millrace/events/jet/publish"
+	"millrace/events/jet/pubsub"
 	"millrace/events/jet/request"
 	"millrace/events/jet/streams"
 	"millrace/task"
@@ -76,14 +76,14 @@ func newStore(t testing.TB, layout streams.Layout) *Store {
 func newImpatientStore(t testing.TB, nc *nats.Conn, timeout time.Duration, layout streams.Layout) *Store {
 	t.Helper()
 	s := openStore(t, nc, layout)
-	pub, err := publish.New(nc, timeout)
+	pub, err := pubsub.NewPublisher(nc, timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.facts.Close()
 	s.pub.Close()
 	s.pub, s.Link.Pub = pub, pub
-	s.facts = publish.NewFacts(s.Link, pub, layout.SyncAlways)
+	s.facts = pubsub.NewFacts(s.Link, pub, layout.SyncAlways)
 	s.Denials.Of(pub)
 	return s
 }

@@ -14,7 +14,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/names"
-	"millrace/events/jet/pull"
+	"millrace/events/jet/pubsub"
 	"millrace/events/jet/request"
 	"millrace/task/node"
 	"millrace/task/placement"
@@ -68,7 +68,7 @@ func newOwnRoute(s *Store, id node.ID) *ownRoute {
 // source returns the source of the route. Its offers belong to no queue, and no other node reads
 // them.
 func (r *ownRoute) source() *source {
-	r.src = &source{maker: r, lane: r.lane, consumer: names.NodeConsumer(r.node), pace: pull.WorkerPace, ahead: ownWindow}
+	r.src = &source{maker: r, lane: r.lane, consumer: names.NodeConsumer(r.node), pace: pubsub.WorkerPace, ahead: ownWindow}
 	return r.src
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/names"
-	"millrace/events/jet/pull"
+	"millrace/events/jet/pubsub"
 	"millrace/events/jet/streams"
 	"millrace/internal/testkit"
 )
@@ -248,7 +248,7 @@ func (m *routeModel) remake(works bool) {
 func TestOwnRouteModel(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: 30 * time.Second})
-	p := must(pull.New(s.NC, names.LogStream, "none", pull.WorkerPace, 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
+	p := must(pubsub.NewPuller(s.NC, names.LogStream, "none", pubsub.WorkerPace, 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
 	t.Cleanup(p.Close)
 	for seed := *routeSeed; seed < *routeSeed+testkit.Size[uint64](300, 20_000); seed++ {
 		m := &routeModel{

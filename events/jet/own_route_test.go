@@ -20,7 +20,7 @@ import (
 	"millrace/events/jet/embed"
 	"millrace/events/jet/names"
 	"millrace/events/jet/natstest"
-	"millrace/events/jet/pull"
+	"millrace/events/jet/pubsub"
 	"millrace/events/jet/request"
 	"millrace/events/jet/streams"
 	"millrace/internal/testkit"
@@ -232,7 +232,7 @@ func TestOwnRouteDoubtsAfterACut(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: 30 * time.Second})
 	r := newOwnRoute(s, "n1")
-	r.source().pull = must(pull.New(s.NC, names.LogStream, "none", pull.WorkerPace, 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
+	r.source().pull = must(pubsub.NewPuller(s.NC, names.LogStream, "none", pubsub.WorkerPace, 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
 	t.Cleanup(r.src.pull.Close)
 	conn := uint64(0)
 	r.conns = func() uint64 { return conn }

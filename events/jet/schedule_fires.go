@@ -11,7 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/names"
-	"millrace/events/jet/pull"
+	"millrace/events/jet/pubsub"
 	"millrace/events/jet/request"
 	"millrace/task/placement"
 )
@@ -86,7 +86,7 @@ const fireWait = 5 * time.Second
 func (s *Store) Fires(ctx context.Context) (events.Offers, error) {
 	o := s.newOffers()
 	lane := placement.Lane{Queue: names.FireConsumer, Priority: placement.DefaultPriority}
-	if err := o.begin(ctx, &source{maker: shared(s.ensureFires), lane: lane, consumer: names.FireConsumer, pace: pull.ReaderPace}); err != nil {
+	if err := o.begin(ctx, &source{maker: shared(s.ensureFires), lane: lane, consumer: names.FireConsumer, pace: pubsub.ReaderPace}); err != nil {
 		o.Close()
 		return nil, fmt.Errorf("consumer of fires: %w", err)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"millrace/events/jet/pull"
+	"millrace/events/jet/pubsub"
 	"millrace/task"
 	"millrace/task/queue"
 	"millrace/task/schedule"
@@ -57,7 +57,7 @@ const (
 	windowEvery = 5 * time.Second
 	// shutRest is how long an offer rests that was on its way when its queue closed: longer than
 	// the server keeps withdrawn requests, which a puller takes back after two looks.
-	shutRest = 5 * pull.Look
+	shutRest = 5 * pubsub.Look
 )
 
 // flow is whether a queue's valve is open. The zero value belongs to a queue that is always open.

@@ -12,7 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/names"
-	"millrace/events/jet/pull"
+	"millrace/events/jet/pubsub"
 	"millrace/events/jet/request"
 	"millrace/task/placement"
 	"millrace/task/queue"
@@ -24,15 +24,15 @@ import (
 type source struct {
 	maker
 	lane     placement.Lane
-	consumer string    // its name
-	pace     pull.Pace // of its requests
+	consumer string      // its name
+	pace     pubsub.Pace // of its requests
 	// The queue whose limit, rate and window hold for it: its own, or its selector's; "" for none.
 	home string
 	// ahead is how many offers are read ahead if this node is the only reader; 0 if there are
 	// others, for then it asks only for what slots wait for.
 	ahead int
-	pull  *pull.Puller // waits for offers
-	ask   *pull.Asker  // asks for offers that exist
+	pull  *pubsub.Puller // waits for offers
+	ask   *pubsub.Asker  // asks for offers that exist
 
 	// offers.mu guards all that follows.
 
@@ -110,7 +110,7 @@ func (o *offers) serve(ctx context.Context, l placement.Lane) error {
 		home = d.Queue
 	}
 	ensure := func(ctx context.Context) (string, error) { return o.store.ensureLane(ctx, l, false) }
-	return o.begin(ctx, &source{maker: shared(ensure), lane: l, consumer: names.LaneConsumer(l), pace: pull.WorkerPace, home: home})
+	return o.begin(ctx, &source{maker: shared(ensure), lane: l, consumer: names.LaneConsumer(l), pace: pubsub.WorkerPace, home: home})
 }
 
 // begin begins to pull from a source.
@@ -121,15 +121,15 @@ func (o *offers) begin(ctx context.Context, src *source) error {
 	if err := o.store.mayPull(ctx, src.consumer); err != nil {
 		return err
 	}
-	// Set up before any offer can come: the first may be here before pull.New has returned.
+	// Set up before any offer can come: the first may be here before pubsub.NewPuller has returned.
 	pulled := make(chan struct{})
 	take := func(m *nats.Msg) bool { <-pulled; return o.take(src, false, m) }
-	p, err := pull.New(o.store.NC, names.LogStream, src.consumer, src.pace, pull.AtOnce, take, func(ctx context.Context) { o.revive(ctx, src) })
+	p, err := pubsub.NewPuller(o.store.NC, names.LogStream, src.consumer, src.pace, pubsub.AtOnce, take, func(ctx context.Context) { o.revive(ctx, src) })
 	if err != nil {
 		return err
 	}
 	src.pull = p
-	src.ask = pull.NewAsker(p, func(m *nats.Msg) bool { return o.take(src, true, m) }, func(silent bool) { o.bare(src, silent) })
+	src.ask = pubsub.NewAsker(p, func(m *nats.Msg) bool { return o.take(src, true, m) }, func(silent bool) { o.bare(src, silent) })
 	o.mu.Lock()
 	first := len(o.sources) == 0
 	v := o.flows[src.home]

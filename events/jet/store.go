@@ -14,7 +14,7 @@ import (
 	"millrace/events/jet/definitions"
 	"millrace/events/jet/names"
 	"millrace/events/jet/outputs"
-	"millrace/events/jet/publish"
+	"millrace/events/jet/pubsub"
 	"millrace/events/jet/request"
 	"millrace/events/jet/rights"
 	"millrace/events/jet/streams"
@@ -33,8 +33,8 @@ type Store struct {
 	caller   string // the name under which it asks the service
 	log      jetstream.Stream
 	timers   jetstream.Stream
-	pub      *publish.Publisher // also that of the link
-	facts    *publish.Facts     // nil before the log is open
+	pub      *pubsub.Publisher // also that of the link
+	facts    *pubsub.Facts     // nil before the log is open
 	ackWait  time.Duration
 	imported events.Import
 	lanes    sync.Map // of [placement.Lane] to opened; what this process knows of special lanes
@@ -112,7 +112,7 @@ func begin(ctx context.Context, nc *nats.Conn, options []Option, open func(conte
 	}
 	s := storeOn(nc, js, options)
 	s.Denials = request.WatchDenials(nc)
-	if s.pub, err = publish.New(nc, publish.Timeout); err != nil {
+	if s.pub, err = pubsub.NewPublisher(nc, pubsub.Timeout); err != nil {
 		s.Denials.Close()
 		return nil, fmt.Errorf("open log: %w", err)
 	}
@@ -182,7 +182,7 @@ func (s *Store) open(ctx context.Context, f *request.Former, find func(context.C
 	s.Registry = definitions.New(s.Log, s.log, s)
 	made := streams.LayoutOf(s.log.CachedInfo().Config)
 	s.ackWait, s.imported = made.AckWait, made.Import
-	s.facts = publish.NewFacts(s.Link, s.pub, made.SyncAlways)
+	s.facts = pubsub.NewFacts(s.Link, s.pub, made.SyncAlways)
 	return nil
 }
 

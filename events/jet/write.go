@@ -11,14 +11,14 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet/names"
-	"millrace/events/jet/publish"
+	"millrace/events/jet/pubsub"
 	"millrace/events/jet/request"
 	"millrace/task"
 )
 
 // Append implements [events.Appender].
 func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
-	m, err := publish.NewMessage(names.ChainSubject(f), f)
+	m, err := pubsub.NewOutgoing(names.ChainSubject(f), f)
 	if err != nil {
 		return 0, err
 	}
@@ -36,7 +36,7 @@ func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64
 func (s *Store) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
 	batch := make([]*nats.Msg, len(facts))
 	for i, f := range facts {
-		m, err := publish.NewMessage(names.ChainSubject(f), f)
+		m, err := pubsub.NewOutgoing(names.ChainSubject(f), f)
 		if err != nil {
 			return 0, err
 		}
@@ -87,7 +87,7 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, 
 		done(0, seq, err)
 		return
 	}
-	slots := make([]*publish.Slot, len(facts))
+	slots := make([]*pubsub.Slot, len(facts))
 	errs := make([]error, len(facts))
 	finish := func(i int) {
 		if slots[i] == nil {
@@ -114,8 +114,8 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, 
 // placeWindow is how many placements may be in flight.
 const placeWindow = 4096
 
-// sendPlacement is place without waiting; the caller then calls [publish.Facts.Wait].
-func (s *Store) sendPlacement(ctx context.Context, f *events.Fact, first bool) (*publish.Slot, error) {
+// sendPlacement is place without waiting; the caller then calls [pubsub.Facts.Wait].
+func (s *Store) sendPlacement(ctx context.Context, f *events.Fact, first bool) (*pubsub.Slot, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -136,8 +136,8 @@ func (s *Store) sendPlacement(ctx context.Context, f *events.Fact, first bool) (
 func (s *Store) PlaceClaimed(ctx context.Context, f *events.Fact, key string, claim uint64, chain bool) (uint64, error) {
 	compose := s.placement
 	if chain && !begins(f) {
-		compose = func(_ context.Context, f *events.Fact) (*publish.Message, error) {
-			return publish.NewMessage(names.ChainSubject(f), f)
+		compose = func(_ context.Context, f *events.Fact) (*pubsub.Outgoing, error) {
+			return pubsub.NewOutgoing(names.ChainSubject(f), f)
 		}
 	}
 	m, err := compose(ctx, f)
@@ -157,7 +157,7 @@ func (s *Store) PlaceClaimed(ctx context.Context, f *events.Fact, key string, cl
 
 // placement makes the message that places a birth or an offer, and first makes sure that everything
 // exists that its route needs.
-func (s *Store) placement(ctx context.Context, f *events.Fact) (*publish.Message, error) {
+func (s *Store) placement(ctx context.Context, f *events.Fact) (*pubsub.Outgoing, error) {
 	subject, err := placeOf(f)
 	if err == nil {
 		err = s.openRoute(ctx, f, time.Time{})
@@ -165,7 +165,7 @@ func (s *Store) placement(ctx context.Context, f *events.Fact) (*publish.Message
 	if err != nil {
 		return nil, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
 	}
-	return publish.NewMessage(subject, f)
+	return pubsub.NewOutgoing(subject, f)
 }
 
 // openRoute makes sure that workers hear of the route of a birth or an offer, if it is not a queue's

@@ -12,8 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events/jet/names"
-	"millrace/events/jet/publish"
-	"millrace/events/jet/pull"
+	"millrace/events/jet/pubsub"
 	"millrace/events/jet/streams"
 )
 
@@ -30,7 +29,7 @@ type Loop struct {
 	tasks    int
 	inFlight int
 
-	pull   *pull.Puller
+	pull   *pubsub.Puller
 	sub    *nats.Subscription
 	prefix string
 	done   atomic.Int64
@@ -124,7 +123,7 @@ func (f *Loop) Close(ctx context.Context) {
 
 // run begins to take tasks.
 func (f *Loop) run() (err error) {
-	f.pull, err = pull.New(f.nc, stream, "floor", pull.WorkerPace, min(pull.AtOnce, f.inFlight/2), f.offer, func(context.Context) {})
+	f.pull, err = pubsub.NewPuller(f.nc, stream, "floor", pubsub.WorkerPace, min(pubsub.AtOnce, f.inFlight/2), f.offer, func(context.Context) {})
 	if err == nil {
 		f.pull.Want(f.inFlight)
 	}
@@ -154,7 +153,7 @@ func (f *Loop) listen() (err error) {
 	f.prefix = f.nc.NewInbox() + "."
 	f.sub, err = f.nc.Subscribe(f.prefix+"*", func(m *nats.Msg) {
 		token, err := strconv.Atoi(m.Subject[len(f.prefix):])
-		seq, refused := publish.Answer(m)
+		seq, refused := pubsub.Answer(m)
 		if err == nil {
 			err = refused
 		}
@@ -193,7 +192,7 @@ func (f *Loop) publish(subject string, expect int64, body []byte, then func(uint
 	}
 	f.calls[token] = then
 	f.mu.Unlock()
-	m := publish.Blank(subject, "attempt.started")
+	m := pubsub.Blank(subject, "attempt.started")
 	m.Reply = f.prefix + strconv.Itoa(token)
 	if expect >= 0 {
 		m.Expect(uint64(expect))

@@ -73,11 +73,10 @@ var plan = map[string][]string{
 
 	"worker/filecache":       {"worker", "internal/files", "task", "task/output", "internal/privatedir"},
 	"events/jet/names":       {"events", "task", "task/node"},
-	"events/jet/publish":     {"events/jet/request", "events", "events/jet/streams", "events/jet/names", "task"}, // all but the first two for its tests alone
-	"events/jet/pull":        {"events/jet/names"},
+	"events/jet/pubsub":      {"events/jet/request", "events", "events/jet/streams", "events/jet/names", "task"}, // all but the first two for its tests alone
 	"integration/bench":      anything,
 	"events/jet/outputs":     {"events/jet/request", "events/jet/names", "events", "internal/files", "task", "events/jet", "events/jet/streams", "task/output"}, // the last two for its tests alone
-	"events/jet":             {"events/jet/request", "events/jet/pull", "events/jet/rights", "events/jet/streams", "events/jet/names", "events", "task/node", "task", "events/jet/publish", "events/jet/outputs", "events/jet/definitions", "internal/files", "task/output", "task/schedule"},
+	"events/jet":             {"events/jet/request", "events/jet/rights", "events/jet/streams", "events/jet/names", "events", "task/node", "task", "events/jet/pubsub", "events/jet/outputs", "events/jet/definitions", "internal/files", "task/output", "task/schedule"},
 	"events/jet/rights":      {"events/jet/names", "events", "task/node", "task"},
 	"events/jet/streams":     {"events/jet/request", "events/jet/names", "events", "task/value"},
 	"events/jet/definitions": {"events/jet/request", "events/jet/rights", "events/jet/names", "events", "internal/files", "task", "task/schedule", "events/jet", "events/jet/streams"}, // jet and events/jet/streams for its tests alone
@@ -86,7 +85,7 @@ var plan = map[string][]string{
 	"service/client":         {"internal/form", "projections/view", "events/submit", "events/jet", "events/jet/outputs", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/request", "events", "internal/files", "task", "task/output", "task/quota", "task/schedule", "task/node"}, // events/jet/streams for its tests alone
 	"service/answers":        {"service/client", "projections/view", "history/verify", "history/replay", "history/whatif", "projections", "internal/observe", "task/condition", "task/jobfile", "events/jet", "events/jet/outputs", "events/jet/request", "events/jet/rights", "events/jet/definitions", "events", "internal/files", "task", "task/output", "task/quota", "task/schedule", "task/node"},
 	"service/notices":        {"internal/privatedir", "service/answers", "service/client", "projections/view", "events/submit", "events/jet/definitions", "events", "task"},
-	"service/triggers":       {"service/answers", "service/client", "worker", "projections/view", "events/submit", "events/jet/definitions", "events/jet/pull", "events", "task", "task/condition", "task/schedule", "task/value", "task/node"},
+	"service/triggers":       {"service/answers", "service/client", "worker", "projections/view", "events/submit", "events/jet/definitions", "events/jet/pubsub", "events", "task", "task/condition", "task/schedule", "task/value", "task/node"},
 	"service/httpapi":        {"service/answers", "service/client", "task/value", "history/whatif", "internal/metrics", "projections/view", "events/jet", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/embed", "projections", "events", "events/logtest", "task", "task/schedule", "task/output", "task/node"}, // events/jet/embed, events/jet/streams, projections and whatif for its tests alone
 	"service/rerun":          {"service/client", "worker", "events", "events/jet/definitions", "task", "task/output", "task/schedule", "task/node"},
 	"service/assistants":     {"service/httpapi", "service/answers", "service/client", "events/jet/rights", "task/value"},
@@ -161,9 +160,9 @@ var outsiders = []struct {
 	why    string
 }{
 	{"github.com/nats-io/nats-server", []string{"events/jet/embed"}, []string{"events/jet", "events/jet/rights", "integration/house", "integration/promises", "integration/simulation", "integration/harness"}, "only events/jet/embed knows the NATS server, for programs that bring none do not link it"},
-	{"github.com/nats-io/nats.go", []string{"events/jet", "events/jet/request", "events/jet/publish", "events/jet/pull", "events/jet/outputs", "events/jet/rights", "events/jet/streams", "events/jet/definitions", "events/jet/embed", "events/jet/natstest", "service/answers", "integration/harness"}, []string{"service/client", "cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/..."}, "only events/jet and its rooms and the service of service/answers speak to NATS"},
+	{"github.com/nats-io/nats.go", []string{"events/jet", "events/jet/request", "events/jet/pubsub", "events/jet/outputs", "events/jet/rights", "events/jet/streams", "events/jet/definitions", "events/jet/embed", "events/jet/natstest", "service/answers", "integration/harness"}, []string{"service/client", "cmd/millrace", "internal/cli/...", "service/pages/...", "service/inspect", "integration/..."}, "only events/jet and its rooms and the service of service/answers speak to NATS"},
 	{"github.com/nats-io/jsm.go", nil, []string{"events/jet/request"}, "it links the NATS server; events/jet/request reads contexts"},
-	{"github.com/nats-io/", []string{"events/jet", "events/jet/publish", "events/jet/request"}, []string{"integration/..."}, "only jet knows the tools of NATS"},
+	{"github.com/nats-io/", []string{"events/jet", "events/jet/pubsub", "events/jet/request"}, []string{"integration/..."}, "only jet knows the tools of NATS"},
 	{"github.com/nicholas-fedor/", []string{"service/notices"}, nil, "only notices knows the services that bring people messages"},
 	{"github.com/rs/zerolog", commands, nil, "only the command line knows how log lines are written; all else takes a *slog.Logger"},
 	{"github.com/prometheus/", []string{"internal/observe"}, nil, "only internal/observe speaks to Prometheus; what is counted is in internal/metrics"},
@@ -243,8 +242,7 @@ var clocks = map[string]string{
 	"events/jet":                    measures,
 	"events/jet/request/forming.go": measures,
 	"events/jet/outputs/sweep.go":   measures,
-	"events/jet/publish":            measures,
-	"events/jet/pull":               measures,
+	"events/jet/pubsub":             measures,
 	"events/jet/definitions":        measures,
 	"events/jet/natstest":           "gives the facts of tests their times",
 	"events/jet/embed":              measures,

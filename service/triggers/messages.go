@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/events/jet/pull"
+	"millrace/events/jet/pubsub"
 	"millrace/events/submit"
 	"millrace/service/answers"
 	"millrace/task"
@@ -25,8 +25,8 @@ import (
 type Messages struct {
 	// Look lets it look at the present.
 	Look func(ctx context.Context, look func(context.Context, *answers.Sight) error) error
-	// Listen passes the messages of a feed to take, as [pull.Feed.Run] does.
-	Listen func(ctx context.Context, f *pull.Feed, take pull.Take) error
+	// Listen passes the messages of a feed to take, as [pubsub.Feed.Run] does.
+	Listen func(ctx context.Context, f *pubsub.Feed, take pubsub.Take) error
 	// Maker makes the tasks.
 	Maker *submit.Maker
 	// Every is the interval of looks at the definitions. Default 500ms.
@@ -62,16 +62,16 @@ func (m *Messages) Run(ctx context.Context) error {
 				}
 				own, stop := context.WithCancelCause(ctx)
 				heard[of] = stop
-				feed := &pull.Feed{Job: of.job, Stream: of.stream, Subject: of.subject, Since: j.Changed, Log: m.Log}
+				feed := &pubsub.Feed{Job: of.job, Stream: of.stream, Subject: of.subject, Since: j.Changed, Log: m.Log}
 				all.Go(func() {
 					answers.Again(own, 5*time.Second, m.Log, "messages for job "+of.job+" cannot be heard; trying again", func(ctx context.Context) error {
-						return m.Listen(ctx, feed, func(ctx context.Context, is *pull.Message) (any, error) { return m.take(ctx, of.job, is) })
+						return m.Listen(ctx, feed, func(ctx context.Context, is *pubsub.Message) (any, error) { return m.take(ctx, of.job, is) })
 					})
 				})
 			}
 			for of, stop := range heard {
 				if !wanted[of] && !jobs.partly { // else it may be a job that cannot be read at present
-					stop(pull.ErrUnwanted)
+					stop(pubsub.ErrUnwanted)
 					delete(heard, of)
 				}
 			}
@@ -85,8 +85,8 @@ func (m *Messages) Run(ctx context.Context) error {
 }
 
 // take makes the task of a job that follows from a message; without one, the answer is nil. The error wraps
-// [pull.ErrNever] if none can follow.
-func (m *Messages) take(ctx context.Context, name string, is *pull.Message) (any, error) {
+// [pubsub.ErrNever] if none can follow.
+func (m *Messages) take(ctx context.Context, name string, is *pubsub.Message) (any, error) {
 	of, _, err := m.Maker.Store.JobAt(ctx, name, 0)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (m *Messages) take(ctx context.Context, name string, is *pull.Message) (any
 	case errors.Is(err, condition.ErrUnmet):
 		return nil, nil
 	case refused(err):
-		return nil, fmt.Errorf("%w: %w", pull.ErrNever, err)
+		return nil, fmt.Errorf("%w: %w", pubsub.ErrNever, err)
 	}
 	return receipt, err
 }
@@ -137,7 +137,7 @@ func refused(err error) bool {
 }
 
 // heard is the submission of a job that follows from a message.
-func heard(of *job.Job, m *pull.Message, now time.Time) (birth.Submission, error) {
+func heard(of *job.Job, m *pubsub.Message, now time.Time) (birth.Submission, error) {
 	is := condition.Message{Subject: m.Subject, Stream: m.Stream, Sequence: m.Seq, Stored: m.At, Headers: m.Header}
 	s, err := condition.Triggered(of, m.Data, is)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/events/jet/pull"
+	"millrace/events/jet/pubsub"
 	"millrace/task/job"
 	"millrace/task/param"
 )
@@ -18,7 +18,7 @@ func TestHeard(t *testing.T) {
 	for _, name := range []string{"order", "nats"} {
 		of.Params.Declared = append(of.Params.Declared, param.Param{Name: name})
 	}
-	stored := pull.Message{Stream: "ORDERS", Made: noon, Seq: 7, At: noon.Add(time.Minute), Subject: "orders.created", Header: map[string][]string{"From": {"shop"}}, Data: []byte(`{"order":12,"nats":"forged","else":1}`)}
+	stored := pubsub.Message{Stream: "ORDERS", Made: noon, Seq: 7, At: noon.Add(time.Minute), Subject: "orders.created", Header: map[string][]string{"From": {"shop"}}, Data: []byte(`{"order":12,"nats":"forged","else":1}`)}
 	s, err := heard(&of, &stored, noon)
 	got, _ := json.Marshal(s.Params)
 	if want := `{"nats":{"subject":"orders.created","stream":"ORDERS","sequence":7,"stored":"2026-03-01T12:01:00Z","headers":{"From":["shop"]}},"order":12}`; err != nil || string(got) != want {
@@ -29,16 +29,16 @@ func TestHeard(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		job    string
-		change func(*pull.Message)
+		change func(*pubsub.Message)
 		same   bool
 	}{
-		"again, later":     {"ship", func(*pull.Message) {}, true},
-		"another job":      {"bill", func(*pull.Message) {}, false},
-		"the next":         {"ship", func(m *pull.Message) { m.Seq++ }, false},
-		"another stream":   {"ship", func(m *pull.Message) { m.Stream = "BACK" }, false},
-		"a stream remade":  {"ship", func(m *pull.Message) { m.Made = m.Made.Add(time.Hour) }, false},
-		"no stream":        {"ship", func(m *pull.Message) { m.Stream = "" }, false},
-		"no stream, known": {"ship", func(m *pull.Message) { m.Stream, m.ID = "", "x" }, false},
+		"again, later":     {"ship", func(*pubsub.Message) {}, true},
+		"another job":      {"bill", func(*pubsub.Message) {}, false},
+		"the next":         {"ship", func(m *pubsub.Message) { m.Seq++ }, false},
+		"another stream":   {"ship", func(m *pubsub.Message) { m.Stream = "BACK" }, false},
+		"a stream remade":  {"ship", func(m *pubsub.Message) { m.Made = m.Made.Add(time.Hour) }, false},
+		"no stream":        {"ship", func(m *pubsub.Message) { m.Stream = "" }, false},
+		"no stream, known": {"ship", func(m *pubsub.Message) { m.Stream, m.ID = "", "x" }, false},
 	} {
 		m := stored
 		c.change(&m)
@@ -50,7 +50,7 @@ func TestHeard(t *testing.T) {
 			t.Errorf("%s: the task is known again by %q and %+v", name, other.ID, other.Unique)
 		}
 	}
-	if _, err := heard(&of, &pull.Message{Data: []byte("order=12")}, noon); err == nil {
+	if _, err := heard(&of, &pubsub.Message{Data: []byte("order=12")}, noon); err == nil {
 		t.Error("a message that is no JSON makes a task")
 	}
 }

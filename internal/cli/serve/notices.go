@@ -11,7 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/jet"
-	"millrace/events/jet/pull"
+	"millrace/events/jet/pubsub"
 	"millrace/events/submit"
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/wording"
@@ -133,7 +133,7 @@ func (p *parts) monitor(dir string, service *answers.Service, store *jet.Store) 
 // follow starts what makes tasks of jobs that follow the ends of others, or messages.
 func (p *parts) follow(service *answers.Service, deciding *jet.Store, decider *scheduler.Scheduler) {
 	watch := &triggers.Watch{Look: looks(service), Maker: p.maker(deciding), First: func() bool { return decider.First("triggers") }, Log: p.log}
-	messages := &triggers.Messages{Look: watch.Look, Maker: watch.Maker, Log: p.log, Listen: func(ctx context.Context, f *pull.Feed, take pull.Take) error {
+	messages := &triggers.Messages{Look: watch.Look, Maker: watch.Maker, Log: p.log, Listen: func(ctx context.Context, f *pubsub.Feed, take pubsub.Take) error {
 		nc, err := p.dial("millrace messages for " + f.Job)
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-package publish
+package pubsub
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"millrace/events/jet/request"
 )
 
-// Message is a fact to be sent. Publishing copies it, so it is reused.
-type Message struct {
+// Outgoing is a fact to be sent. Publishing copies it, so it is reused.
+type Outgoing struct {
 	nats.Msg
 	typ, last []string
 	// Msg has one of these headers: filling a map for each message costs more than everything else
@@ -21,15 +21,15 @@ type Message struct {
 }
 
 var messages = sync.Pool{New: func() any {
-	m := &Message{typ: []string{""}, last: []string{""}}
+	m := &Outgoing{typ: []string{""}, last: []string{""}}
 	m.plain = nats.Header{events.TypeHeader: m.typ}
 	m.expecting = nats.Header{events.TypeHeader: m.typ, request.ExpectedHeader: m.last}
 	m.Header = m.plain
 	return m
 }}
 
-// NewMessage returns the message that stores a fact on a subject. The caller then calls Free.
-func NewMessage(subject string, f *events.Fact) (*Message, error) {
+// NewOutgoing returns the message that stores a fact on a subject. The caller then calls Free.
+func NewOutgoing(subject string, f *events.Fact) (*Outgoing, error) {
 	m := Blank(subject, f.Type)
 	body, err := events.Encode(m.Data[:0], f)
 	if err != nil {
@@ -41,8 +41,8 @@ func NewMessage(subject string, f *events.Fact) (*Message, error) {
 }
 
 // Blank returns a message without a body. The caller then calls Free.
-func Blank(subject string, t events.Type) *Message {
-	m := messages.Get().(*Message)
+func Blank(subject string, t events.Type) *Outgoing {
+	m := messages.Get().(*Outgoing)
 	m.Subject = subject
 	m.typ[0] = string(t)
 	return m
@@ -50,16 +50,16 @@ func Blank(subject string, t events.Type) *Message {
 
 // Expect makes the server refuse the message unless last is the sequence of
 // the subject's last message.
-func (m *Message) Expect(last uint64) {
+func (m *Outgoing) Expect(last uint64) {
 	m.last[0] = strconv.FormatUint(last, 10)
 	m.Header = m.expecting
 }
 
 // Detach returns a copy that stays valid after Free.
-func (m *Message) Detach() *nats.Msg { return detached(&m.Msg) }
+func (m *Outgoing) Detach() *nats.Msg { return detached(&m.Msg) }
 
 // Free releases the message's memory for reuse.
-func (m *Message) Free() {
+func (m *Outgoing) Free() {
 	m.Header, m.Subject, m.Reply = m.plain, "", ""
 	messages.Put(m)
 }
@@ -123,7 +123,7 @@ func (f *Facts) Commit(ctx context.Context, batch []*nats.Msg) (uint64, error) {
 }
 
 // Send sends a message without waiting; the caller then calls Wait.
-func (f *Facts) Send(m *Message) (*Slot, error) {
+func (f *Facts) Send(m *Outgoing) (*Slot, error) {
 	if f.group != nil {
 		return f.group.send(m.Detach())
 	}

@@ -1,4 +1,4 @@
-package pull
+package pubsub
 
 import (
 	"context"
@@ -12,12 +12,6 @@ import (
 	"millrace/events/jet/natstest"
 	"millrace/internal/testkit"
 )
-
-func TestMain(m *testing.M) { natstest.Main(m) }
-
-func within(t testing.TB) context.Context { return natstest.Within(t) }
-
-func must[T any](v T, err error) func(t testing.TB) T { return natstest.Must(v, err) }
 
 // connect returns a connection to a server of its own.
 func connect(t testing.TB) *nats.Conn {
@@ -38,7 +32,7 @@ func TestRefusedRequestsAreNotRepeatedAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}))(t)
-	p := must(New(nc, "NONE", "none", ReaderPace, 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
+	p := must(NewPuller(nc, "NONE", "none", ReaderPace, 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
 	defer p.Close()
 	p.Want(1)
 	<-requests
@@ -57,7 +51,7 @@ func TestRequestIsTakenBackLate(t *testing.T) {
 	js := must(jetstream.New(nc))(t)
 	must(js.CreateStream(within(t), jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}}))(t)
 	consumer := must(js.CreateConsumer(within(t), "S", jetstream.ConsumerConfig{Durable: "c", AckPolicy: jetstream.AckExplicitPolicy}))(t)
-	p := must(New(nc, "S", "c", WorkerPace, AtOnce, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
+	p := must(NewPuller(nc, "S", "c", WorkerPace, AtOnce, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
 	t.Cleanup(p.Close)
 	asked := func() (string, int) {
 		p.mu.Lock()
@@ -83,7 +77,7 @@ func TestRequestIsTakenBackLate(t *testing.T) {
 // answered only on earlier inboxes.
 func TestAnEarlierRequestIsAnswered(t *testing.T) {
 	t.Parallel()
-	p := must(New(connect(t), "NONE", "none", WorkerPace, 1, func(*nats.Msg) bool { return true }, nil))(t)
+	p := must(NewPuller(connect(t), "NONE", "none", WorkerPace, 1, func(*nats.Msg) bool { return true }, nil))(t)
 	defer p.Close()
 	p.Want(1)
 	p.Renew()
@@ -103,7 +97,7 @@ func TestAnEarlierRequestIsAnswered(t *testing.T) {
 
 func TestTrouble(t *testing.T) {
 	t.Parallel()
-	p := must(New(connect(t), "NONE", "none", WorkerPace, 1, func(*nats.Msg) bool { return true }, nil))(t)
+	p := must(NewPuller(connect(t), "NONE", "none", WorkerPace, 1, func(*nats.Msg) bool { return true }, nil))(t)
 	defer p.Close()
 	for name, c := range map[string]struct {
 		wanted int

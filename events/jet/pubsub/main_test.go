@@ -1,4 +1,4 @@
-package publish
+package pubsub
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func openLog(t testing.TB, nc *nats.Conn, timeout time.Duration, layout streams.
 	l := request.New(nc, js)
 	l.Denials = request.WatchDenials(nc)
 	t.Cleanup(l.Denials.Close)
-	log := &testLog{Log: &request.Log{Link: l}, stream: must(js.Stream(within(t), names.LogStream))(t), pub: must(New(nc, timeout))(t)}
+	log := &testLog{Log: &request.Log{Link: l}, stream: must(js.Stream(within(t), names.LogStream))(t), pub: must(NewPublisher(nc, timeout))(t)}
 	l.Pub = log.pub
 	l.Denials.Of(log.pub)
 	log.facts = NewFacts(l, log.pub, layout.SyncAlways)
@@ -66,7 +66,7 @@ func newLog(t testing.TB, layout streams.Layout) *testLog {
 
 // append stores a fact about a task as the log does, if the last one is that of a sequence.
 func (l *testLog) append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
-	m, err := NewMessage(names.ChainSubject(f), f)
+	m, err := NewOutgoing(names.ChainSubject(f), f)
 	if err != nil {
 		return 0, err
 	}

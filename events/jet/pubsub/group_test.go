@@ -1,4 +1,4 @@
-package publish
+package pubsub
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ func newIdleGroup(s *testLog) *group {
 
 func enqueue(t *testing.T, g *group, f *events.Fact, last uint64) *Slot {
 	t.Helper()
-	m := must(NewMessage(names.ChainSubject(f), f))(t)
+	m := must(NewOutgoing(names.ChainSubject(f), f))(t)
 	m.Expect(last)
 	defer m.Free()
 	return must(g.send(m.Detach()))(t)

@@ -1,4 +1,4 @@
-package publish
+package pubsub
 
 import (
 	"bytes"
@@ -94,9 +94,9 @@ type ack struct {
 	stream []byte
 }
 
-// New returns a publisher that waits for each acknowledgement at most timeout. The caller closes
+// NewPublisher returns a publisher that waits for each acknowledgement at most timeout. The caller closes
 // it.
-func New(nc *nats.Conn, timeout time.Duration) (*Publisher, error) {
+func NewPublisher(nc *nats.Conn, timeout time.Duration) (*Publisher, error) {
 	conns := func() uint64 { return nc.Stats().Reconnects }
 	p := &Publisher{
 		nc:      nc,

@@ -1,4 +1,4 @@
-package pull
+package pubsub
 
 import (
 	"cmp"
@@ -113,10 +113,10 @@ type inbox struct {
 	over    time.Time // guarded by p.mu; for a replaced inbox, when its last request expires
 }
 
-// New returns a puller for a consumer of a stream. pace sets its requests; while messages are on
+// NewPuller returns a puller for a consumer of a stream. pace sets its requests; while messages are on
 // their way it asks only for atOnce or more. It passes messages to take and calls revive when the
 // consumer does not answer or was deleted. The caller calls Close or Drain.
-func New(nc *nats.Conn, stream, consumer string, pace Pace, atOnce int, take func(*nats.Msg) bool, revive func(context.Context)) (*Puller, error) {
+func NewPuller(nc *nats.Conn, stream, consumer string, pace Pace, atOnce int, take func(*nats.Msg) bool, revive func(context.Context)) (*Puller, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Puller{
 		nc: nc, subject: names.APINext + stream + "." + consumer, pace: pace,
