@@ -74,6 +74,7 @@ func NewAt(t testing.TB, dir string) *Place {
 	p.Let("PATH", filepath.Dir(Binary(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	p.Let("TZ", "UTC")
 	p.Let("MILLRACE_HTTP", "127.0.0.1:0")
+	p.Let("MILLRACE_RUNTIMES", "none") // asking those of this machine costs more than most tests
 	for name, folder := range map[string]string{
 		"HOME": "home", "XDG_CONFIG_HOME": "home/config", "XDG_CACHE_HOME": "home/cache", "XDG_DATA_HOME": "home/data",
 		"MILLRACE_DEV_DIR": "running", "TMPDIR": "tmp",
