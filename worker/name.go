@@ -10,7 +10,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 	"millrace/task/node"
 )
 
@@ -51,7 +51,7 @@ func FreeNode(folder, base string) (name node.ID, release func(), err error) {
 	if folder == "" {
 		cache, err := os.UserCacheDir()
 		if err == nil {
-			folder, err = privatedir.Dir(cache, "millrace", "dev", "nodes")
+			folder, err = files.PrivateDir(cache, "millrace", "dev", "nodes")
 		}
 		if err != nil {
 			return "", nil, fmt.Errorf("find a free node name: %w", err)

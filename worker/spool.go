@@ -17,7 +17,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"millrace/events"
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 	"millrace/task"
 	"millrace/task/node"
 	"millrace/task/output"
@@ -58,7 +58,7 @@ func newSpools(dir string, id node.ID, session string, limit int64) *spools {
 // own makes folders below the base, and returns the last one. Neither they nor the base may belong
 // to another user.
 func (s *spools) own(folders ...string) (string, error) {
-	return privatedir.Dir(filepath.Dir(s.base), append([]string{filepath.Base(s.base), s.node}, folders...)...)
+	return files.PrivateDir(filepath.Dir(s.base), append([]string{filepath.Base(s.base), s.node}, folders...)...)
 }
 
 // folder makes the session's folder and locks it, once.

@@ -11,7 +11,7 @@ import (
 
 	"millrace/integration/chaos"
 	"millrace/internal/cli/settings"
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 	"millrace/service/client"
 )
 
@@ -52,7 +52,7 @@ func leave(name, digest string) error {
 	if before, err := os.ReadFile(name); err == nil && string(before) != digest {
 		name += chaos.OtherDigest
 	}
-	return privatedir.Write(name, []byte(digest))
+	return files.Write(name, []byte(digest))
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 )
 
 // Folder is a [Place] in a file system. It has the messages with all that they say, so only its user may
@@ -50,7 +50,7 @@ func (d Folder) Put(_ context.Context, write func(io.Writer) (string, error)) er
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return err
 	}
-	return privatedir.Put(string(d), func(to io.Writer) (string, error) {
+	return files.Put(string(d), func(to io.Writer) (string, error) {
 		out := bufio.NewWriterSize(to, 1<<20)
 		name, err := write(out)
 		return name, errors.Join(err, out.Flush())

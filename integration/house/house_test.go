@@ -168,7 +168,7 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"the floor of bench", "integration/bench", "a.go", `import "os"; var _ = os.StartProcess`, ""},
 
 		{"a file of its own", "events/jet/embed", "a.go", `import "os"; var _ = os.Rename`, "puts a file into its place"},
-		{"a file in its place", "internal/privatedir", "a.go", `import "os"; var _ = os.Rename`, ""},
+		{"a file in its place", "internal/files", "a.go", `import "os"; var _ = os.Rename`, ""},
 
 		{"a birth at the desk", "events/submit", "a.go", `import "millrace/task/birth"; var _ = birth.Births`, ""},
 		{"a second door", "scheduler", "a.go", `import "millrace/task/birth"; var _ = birth.Births`, "only the desk makes births"},

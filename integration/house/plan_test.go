@@ -53,25 +53,24 @@ var plan = map[string][]string{
 
 	"internal/observe":               {"projections/view", "events", "task", "worker", "internal/metrics", "task/schedule", "task/node"}, // internal/observe for its tests alone
 	"projections/view":               {"events", "task", "task/quota", "task/schedule", "task/node"},
-	"history/incident":               {"events", "task/node", "task", "task/schedule", "internal/privatedir"}, // node for its tests alone
+	"history/incident":               {"events", "task/node", "task", "task/schedule", "internal/files"}, // node for its tests alone
 	"projections/past":               {"internal/form", "internal/collections", "projections/view", "events", "task", "task/limit", "task/placement", "task/quota"},
 	"projections":                    {"internal/form", "projections/past", "projections/view", "events", "task", "task/quota", "task/node", "history/incident"}, // incident for its tests alone
 	"internal/metrics":               {"events", "task", "task/quota", "task/node"},
 	"events/submit":                  {"events", "task/node", "task", "task/schedule"},
 	"scheduler":                      {"task", "events/submit", "internal/collections", "events", "task/quota", "task/schedule", "task/node"},
 	"worker/claim":                   {"events", "task", "task/schedule", "task/node"},
-	"worker":                         {"worker/claim", "events", "task", "task/output", "task/schedule", "task/node", "internal/privatedir"},
+	"worker":                         {"worker/claim", "events", "task", "task/output", "task/schedule", "task/node", "internal/files"},
 	"worker/steps":                   {"worker", "events", "task"},
 	"worker/example_test.go":         {"events/jet", "events/jet/embed", "events/jet/streams", "service/client", "task", "task/output", "worker"},
 	"ipc":                            {"task/value"},
-	"internal/privatedir":            {},
 	"events/jet/request/logclock.go": {},
 	"events/jet/request/shift.go":    {},
-	"events/jet/request":             {"internal/privatedir", "task/value", "events/jet/names", "events", "task/node", "task"},
-	"worker/process":                 {"worker/process/child", "worker", "worker/steps", "ipc", "task", "task/output", "internal/privatedir"},
-	"worker/process/child":           {"ipc", "task", "internal/privatedir"},
+	"events/jet/request":             {"internal/files", "task/value", "events/jet/names", "events", "task/node", "task"},
+	"worker/process":                 {"worker/process/child", "worker", "worker/steps", "ipc", "task", "task/output", "internal/files"},
+	"worker/process/child":           {"ipc", "task", "internal/files"},
 
-	"worker/filecache":       {"worker", "internal/files", "task", "task/output", "internal/privatedir"},
+	"worker/filecache":       {"worker", "internal/files", "task", "task/output"},
 	"events/jet/names":       {"events", "task", "task/node"},
 	"events/jet/pubsub":      {"events/jet/request", "events", "events/jet/streams", "events/jet/names", "task"}, // all but the first two for its tests alone
 	"integration/bench":      anything,
@@ -81,10 +80,10 @@ var plan = map[string][]string{
 	"events/jet/streams":     {"events/jet/request", "events/jet/names", "events", "task/value"},
 	"events/jet/definitions": {"events/jet/request", "events/jet/rights", "events/jet/names", "events", "internal/files", "task", "task/schedule", "events/jet", "events/jet/streams"}, // jet and events/jet/streams for its tests alone
 	"events/jet/natstest":    {"events/jet/embed", "internal/testkit", "events", "internal/files", "task"},
-	"events/jet/embed":       {"events/jet", "events/jet/streams", "events/jet/request", "events/jet/names", "events", "internal/privatedir"},                                                                                                                                                                      // jet and events/jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
+	"events/jet/embed":       {"events/jet", "events/jet/streams", "events/jet/request", "events/jet/names", "events", "internal/files"},                                                                                                                                                                           // jet and events/jet/streams for its tests alone: those of jet import it, so that Go refuses the rest
 	"service/client":         {"internal/form", "projections/view", "events/submit", "events/jet", "events/jet/outputs", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/request", "events", "internal/files", "task", "task/output", "task/quota", "task/schedule", "task/node"}, // events/jet/streams for its tests alone
 	"service/answers":        {"service/client", "projections/view", "history/verify", "history/replay", "history/whatif", "projections", "internal/observe", "task/condition", "task/jobfile", "events/jet", "events/jet/outputs", "events/jet/request", "events/jet/rights", "events/jet/definitions", "events", "internal/files", "task", "task/output", "task/quota", "task/schedule", "task/node"},
-	"service/notices":        {"internal/privatedir", "service/answers", "service/client", "projections/view", "events/submit", "events/jet/definitions", "events", "task"},
+	"service/notices":        {"internal/files", "service/answers", "service/client", "projections/view", "events/submit", "events/jet/definitions", "events", "task"},
 	"service/triggers":       {"service/answers", "service/client", "worker", "projections/view", "events/submit", "events/jet/definitions", "events/jet/pubsub", "events", "task", "task/condition", "task/schedule", "task/value", "task/node"},
 	"service/httpapi":        {"service/answers", "service/client", "task/value", "history/whatif", "internal/metrics", "projections/view", "events/jet", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/embed", "projections", "events", "events/logtest", "task", "task/schedule", "task/output", "task/node"}, // events/jet/embed, events/jet/streams, projections and whatif for its tests alone
 	"service/rerun":          {"service/client", "worker", "events", "events/jet/definitions", "task", "task/output", "task/schedule", "task/node"},
@@ -520,7 +519,7 @@ func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
 	if len(starts) > 0 && p.path != "worker/process/child" && p.path != "integration/bench" && p.path+"/"+f.name != "internal/cli/connect/tools.go" {
 		say(f, "%v: only worker/process/child starts processes", starts)
 	}
-	if len(f.takes("os", "Rename")) > 0 && p.path != "internal/privatedir" &&
+	if len(f.takes("os", "Rename")) > 0 && p.path != "internal/files" &&
 		p.path+"/"+f.name != "projections/store.go" && p.path != "integration/chaos" { // one can be made again, the other only breaks things
 		say(f, "puts a file into its place: privatedir.Write also flushes it, for a loss of power")
 	}

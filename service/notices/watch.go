@@ -16,7 +16,7 @@ import (
 	"millrace/events"
 	"millrace/events/jet/definitions"
 	"millrace/events/submit"
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 	"millrace/projections/view"
 	"millrace/service/answers"
 	"millrace/service/client"
@@ -173,7 +173,7 @@ func (w *Watch) lead(ctx context.Context, s *answers.Sight) error {
 // save stores the position.
 func (w *Watch) save() error {
 	w.saved = w.told
-	return privatedir.Write(w.Position, []byte(strconv.FormatUint(w.told, 10)+"\n"))
+	return files.Write(w.Position, []byte(strconv.FormatUint(w.told, 10)+"\n"))
 }
 
 // tells tells whether the failure of a task is told: that of a step is its parent's, and that of a notice is

@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"millrace/internal/files"
-	"millrace/internal/privatedir"
 )
 
 // Config says where a cache lies and how much it may hold.
@@ -53,10 +52,10 @@ func New(store files.Store, cfg Config) (*Cache, error) {
 		cfg.Limit = DefaultLimit
 	}
 	above, name := filepath.Split(filepath.Clean(cfg.Dir))
-	dir, err := privatedir.Passage(above, name) // another user's setup must get there
+	dir, err := files.PassageDir(above, name) // another user's setup must get there
 	for _, sub := range []string{"trees", "locks"} {
 		if err == nil {
-			_, err = privatedir.Passage(above, name, sub)
+			_, err = files.PassageDir(above, name, sub)
 		}
 	}
 	if err != nil {
@@ -228,7 +227,7 @@ func (c *Cache) make(ctx context.Context, s slot, u Use, how func(context.Contex
 	if err != nil {
 		return err
 	}
-	return privatedir.Write(s.markFile(), text)
+	return files.Write(s.markFile(), text)
 }
 
 // openPlain opens a regular file, and refuses a symbolic link.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"millrace/internal/files"
-	"millrace/internal/privatedir"
 )
 
 // errNoSpace is the kernel's error for a full disk or an exhausted quota.
@@ -30,7 +29,7 @@ func (c *Cache) fetch(ctx context.Context, s slot, u Use) error {
 		if err != nil {
 			return err
 		}
-		if err := privatedir.Write(s.manifest(), text); err != nil {
+		if err := files.Write(s.manifest(), text); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 )
 
 // TestPlantedNote: a directory named in a note is removed only if this package made it.
@@ -65,7 +65,7 @@ func TestForeignFolder(t *testing.T) {
 		if err := os.Chmod(open, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tasks.Left(); !errors.Is(err, privatedir.ErrForeign) {
+		if _, err := tasks.Left(); !errors.Is(err, files.ErrForeign) {
 			t.Errorf("%s: %v, want ErrForeign", open, err)
 		}
 		if err := os.Chmod(open, 0o700); err != nil {

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 	"millrace/ipc"
 	"millrace/task"
 	"millrace/task/value"
@@ -131,7 +131,7 @@ func (t *Tasks) folderOf() string { return filepath.Join(t.Folder, t.Node+".kept
 // ownFolder makes that folder, and folders in it. None of them may belong to another user, for the
 // worker trusts what lies there.
 func (t *Tasks) ownFolder(folders ...string) (string, error) {
-	return privatedir.Dir(filepath.Dir(t.Folder), append([]string{filepath.Base(t.Folder), t.Node + ".kept"}, folders...)...)
+	return files.PrivateDir(filepath.Dir(t.Folder), append([]string{filepath.Base(t.Folder), t.Node + ".kept"}, folders...)...)
 }
 
 // shimStart bounds the start of a shim.
@@ -208,7 +208,7 @@ func (t *Tasks) startShim(ctx context.Context, a *worker.Attempt, k *keeping, o 
 	if err != nil {
 		return born, err
 	}
-	if err := privatedir.Write(k.path(noteFile), text); err != nil {
+	if err := files.Write(k.path(noteFile), text); err != nil {
 		return born, err
 	}
 	a.OnHold(func(until time.Time) { o.Hold = holdOrder{monotonicOf(until), a.HoldGrace()} })

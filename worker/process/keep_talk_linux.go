@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 	"millrace/ipc"
 	"millrace/task/output"
 	"millrace/task/value"
@@ -220,7 +220,7 @@ func (k *keeping) markLater(s *session, m keepMemo) {
 func (k *keeping) mark(m keepMemo) {
 	text, err := json.Marshal(m)
 	if err == nil {
-		err = privatedir.Write(k.path(toldFile), text)
+		err = files.Write(k.path(toldFile), text)
 	}
 	if err == nil {
 		k.tell(toShim{Told: m.At})

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 	"millrace/ipc"
 	"millrace/task/value"
 	"millrace/worker/process/child"
@@ -248,7 +248,7 @@ func (s *shim) started(p child.Process) {
 		start, _ := child.StartOf(c.PID) // of a child that was not waited for
 		own, _ := child.StartOf(os.Getpid())
 		text, _ := value.JSON(keptProcess{processID{c.PID, start}, processID{os.Getpid(), own}})
-		_ = privatedir.Write(s.path(pidFile), text) // without it only the signal at our own end is left
+		_ = files.Write(s.path(pidFile), text) // without it only the signal at our own end is left
 	}
 	s.mu.Lock()
 	s.process = p
@@ -285,7 +285,7 @@ func (s *shim) finish(ctx context.Context, res child.Result) error {
 		return err
 	}
 	for try := 0; ; try++ {
-		if err = errors.Join(s.out.ring.file.Sync(), privatedir.Write(s.path(resultFile), text)); err == nil || try == 20 {
+		if err = errors.Join(s.out.ring.file.Sync(), files.Write(s.path(resultFile), text)); err == nil || try == 20 {
 			break
 		}
 		time.Sleep(time.Second) // a full disk may have room again

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 )
 
 // workdirs hands out empty directories. Making and removing one costs up to a tenth of starting a
@@ -147,7 +147,7 @@ func giveDir(dir workdir, uid, gid int) error {
 // wrote the path down or put something in its place.
 func isKeptDir(path, where string) bool {
 	name, ours := strings.CutPrefix(filepath.Clean(path), filepath.Join(where, keptPattern))
-	return ours && name != "" && !strings.ContainsRune(name, filepath.Separator) && privatedir.Owned(path)
+	return ours && name != "" && !strings.ContainsRune(name, filepath.Separator) && files.Owned(path)
 }
 
 // removeAbandoned removes the directories of this user's workers whose process is gone.
@@ -161,7 +161,7 @@ func removeAbandoned(where string) {
 		if n, _ := fmt.Sscanf(filepath.Base(parent), parentPattern, &pid); n != 1 || pid <= 0 {
 			continue
 		}
-		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) && privatedir.Owned(parent) {
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) && files.Owned(parent) {
 			_ = os.RemoveAll(parent) // what is left is removed another time
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 )
 
 // A server numbers the messages that are published to it, and stamps them with its own time. A log
@@ -90,7 +90,7 @@ func Move(from, to string) error {
 	if err := os.RemoveAll(storeDir(to)); err != nil { // it has no streams
 		return err
 	}
-	return privatedir.Move(storeDir(from), storeDir(to))
+	return files.Move(storeDir(from), storeDir(to))
 }
 
 // vacant locks a data directory that has no streams.

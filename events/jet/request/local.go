@@ -17,7 +17,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 )
 
 // Server is a server that runs on this machine.
@@ -68,7 +68,7 @@ func Announce(url, role, data string) (remove func(), err error) {
 
 // Write writes the record into a folder, under a fixed name for its data directory.
 func (r Server) Write(folder string) (path string, err error) {
-	if _, err := privatedir.Own(folder); err != nil {
+	if _, err := files.OwnDir(folder); err != nil {
 		return "", err
 	}
 	body, err := json.Marshal(r)
@@ -94,9 +94,9 @@ func Secret(path string) (string, error) {
 	return secret, WriteSecret(path, []byte(secret))
 }
 
-// WriteSecret writes a line into a file that only its owner may read; see [privatedir.Write].
+// WriteSecret writes a line into a file that only its owner may read; see [files.Write].
 func WriteSecret(path string, body []byte) error {
-	return privatedir.Write(path, append(slices.Clip(body), '\n'))
+	return files.Write(path, append(slices.Clip(body), '\n'))
 }
 
 // Find returns the newest server that runs on this machine for this user, and the number of others.

@@ -14,7 +14,7 @@ import (
 
 	"millrace/events"
 	"millrace/history/replay"
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 )
 
 // Bounds of the folder of kept spans. A file of less than leastKept is read as fast as a kept one.
@@ -43,7 +43,7 @@ func keptOf(name string, now time.Time) (k kept) {
 	if err != nil {
 		return k
 	}
-	dir, err := privatedir.Dir(cache, "millrace", "replay")
+	dir, err := files.PrivateDir(cache, "millrace", "replay")
 	if err != nil {
 		return k
 	}
@@ -95,7 +95,7 @@ func (k kept) keep(span *replay.Span) {
 	}
 	sum := sha256.Sum256(text)
 	if text = append(text, sum[:]...); k.makeRoom(int64(len(text))) == nil {
-		_ = privatedir.Write(k.name, text)
+		_ = files.Write(k.name, text)
 	}
 }
 

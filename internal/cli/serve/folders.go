@@ -9,7 +9,7 @@ import (
 
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 )
 
 // A worker trusts what lies in its folders: reports of attempts, files of tasks. So they must
@@ -34,22 +34,22 @@ func (w *WorkerConfig) makeFolders(s *settings.Values) (err error) {
 // stateFolder makes a folder for a worker's state.
 func stateFolder(name string) (string, error) {
 	if dir := os.Getenv("MILLRACE_DEV_DIR"); dir != "" {
-		return privatedir.Own(filepath.Join(dir, name))
+		return files.OwnDir(filepath.Join(dir, name))
 	}
 	if dir := managed("STATE_DIRECTORY"); dir != "" {
-		return privatedir.Dir(dir, name)
+		return files.PrivateDir(dir, name)
 	}
 	cache, err := userCache("MILLRACE_DEV_DIR, or StateDirectory= in a unit of systemd")
 	if err != nil {
 		return "", err
 	}
-	return privatedir.Dir(cache, "millrace", "dev", name)
+	return files.PrivateDir(cache, "millrace", "dev", name)
 }
 
 // spoolFolder makes the folder of the setting spool, or the default one.
 func spoolFolder(set string) (dir string, err error) {
 	if set != "" {
-		dir, err = privatedir.Own(set)
+		dir, err = files.OwnDir(set)
 	} else {
 		dir, err = stateFolder("spool")
 	}
@@ -60,13 +60,13 @@ func spoolFolder(set string) (dir string, err error) {
 func cacheFolder(set string) (dir string, err error) {
 	switch managed := managed("CACHE_DIRECTORY"); {
 	case set != "":
-		dir, err = privatedir.Passage(filepath.Split(filepath.Clean(set)))
+		dir, err = files.PassageDir(filepath.Split(filepath.Clean(set)))
 	case managed != "":
-		dir, err = privatedir.Passage(managed, "files")
+		dir, err = files.PassageDir(managed, "files")
 	default:
 		var cache string
 		if cache, err = userCache("CacheDirectory= in a unit of systemd"); err == nil {
-			dir, err = privatedir.Passage(cache, "millrace", "files")
+			dir, err = files.PassageDir(cache, "millrace", "files")
 		}
 	}
 	return dir, unusableFolder("the cache of files", "--files-cache", err)
@@ -83,13 +83,13 @@ func workFolder() (dir string, err error) {
 	case os.Getenv("TMPDIR") != "":
 		return os.TempDir(), nil
 	case managed != "":
-		dir, err = privatedir.Passage(managed, "work")
+		dir, err = files.PassageDir(managed, "work")
 	case os.Geteuid() == 0:
-		dir, err = privatedir.Passage(systemCache, "millrace", "work")
+		dir, err = files.PassageDir(systemCache, "millrace", "work")
 	default:
 		var cache string
 		if cache, err = userCache("CacheDirectory= in a unit of systemd"); err == nil {
-			dir, err = privatedir.Passage(cache, "millrace", "work")
+			dir, err = files.PassageDir(cache, "millrace", "work")
 		}
 	}
 	return dir, unusableFolder("working directories", "TMPDIR", err)
@@ -117,7 +117,7 @@ func unusableFolder(what, choice string, err error) error {
 		return nil
 	}
 	f := &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("no folder for %s: %w", what, err), Hint: exit.Hint("%s chooses one", choice)}
-	if errors.Is(err, privatedir.ErrForeign) {
+	if errors.Is(err, files.ErrForeign) {
 		f.Code = exit.Refused
 		f.Hint = exit.Hint("look at what is there and who made it, or choose another folder with %s", choice)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"millrace/internal/cli/settings"
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 )
 
 // TestFoldersOfAWorker checks which of the places that are set counts.
@@ -43,7 +43,7 @@ func TestFoldersOfAWorker(t *testing.T) {
 	if err := os.Chmod(at("dev/spool"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.makeFolders(&settings.Values{}); !errors.Is(err, privatedir.ErrForeign) {
+	if err := w.makeFolders(&settings.Values{}); !errors.Is(err, files.ErrForeign) {
 		t.Errorf("a spool that all may write to: %v", err)
 	}
 	if err := w.makeFolders(&settings.Values{Spool: at("own")}); err != nil || w.own.spool != at("own") {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package privatedir
+package files
 
 import (
 	"errors"

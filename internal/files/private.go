@@ -1,9 +1,6 @@
 //go:build unix
 
-// Package privatedir makes folders that belong only to the user of this program, and refuses others.
-// The content of such a folder was put there by this user and can be trusted; a folder that another
-// user has made in the same place cannot. The package does not check the files in a folder.
-package privatedir
+package files
 
 import (
 	"errors"
@@ -26,21 +23,21 @@ const (
 	passing = 0o711 // others may pass through it, to names that they know
 )
 
-// Dir makes a folder below base, with those in between, and returns its absolute path. Each of
+// PrivateDir makes a folder below base, with those in between, and returns its absolute path. Each of
 // parts must be a directory of this user to which no other user may write; access of others to an
 // own directory is removed. Base belongs to the operator: it is made likewise if it does not exist,
 // and otherwise accepted as it is.
 //
 // The error wraps [ErrForeign] if one of parts belongs to another user, is writable by others, or
 // is a link that another user has made.
-func Dir(base string, parts ...string) (string, error) { return open(ownOnly, base, parts) }
+func PrivateDir(base string, parts ...string) (string, error) { return makeDirs(ownOnly, base, parts) }
 
-// Passage is [Dir] for folders through which other users may pass to their own files.
-func Passage(base string, parts ...string) (string, error) { return open(passing, base, parts) }
+// PassageDir is [PrivateDir] for folders through which other users may pass to their own files.
+func PassageDir(base string, parts ...string) (string, error) { return makeDirs(passing, base, parts) }
 
-// Own is Dir for a folder with a single name: all above it belongs to the operator.
-func Own(path string) (string, error) {
-	return open(ownOnly, filepath.Dir(path), []string{filepath.Base(path)})
+// OwnDir is PrivateDir for a folder with a single name: all above it belongs to the operator.
+func OwnDir(path string) (string, error) {
+	return makeDirs(ownOnly, filepath.Dir(path), []string{filepath.Base(path)})
 }
 
 // Owned tells whether path is a directory, not a link to one, that belongs to this user.
@@ -131,7 +128,7 @@ func Move(from, to string) error {
 // flush writes a file, or the names in a folder, to the disk. Tests watch it.
 var flush = (*os.File).Sync
 
-func open(mode uint32, base string, parts []string) (string, error) {
+func makeDirs(mode uint32, base string, parts []string) (string, error) {
 	base, err := filepath.Abs(base)
 	if err != nil {
 		return "", err

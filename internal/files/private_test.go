@@ -1,6 +1,6 @@
 //go:build unix
 
-package privatedir_test
+package files_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"millrace/internal/privatedir"
+	"millrace/internal/files"
 )
 
 func mode(t *testing.T, path string) os.FileMode {
@@ -23,7 +23,7 @@ func mode(t *testing.T, path string) os.FileMode {
 func TestMadeAndTightened(t *testing.T) {
 	base := t.TempDir()
 	was := mode(t, base)
-	got, err := privatedir.Dir(base, "a", "b/c")
+	got, err := files.PrivateDir(base, "a", "b/c")
 	if want := filepath.Join(base, "a", "b", "c"); err != nil || got != want {
 		t.Fatalf("%s, %v, want %s", got, err, want)
 	}
@@ -38,19 +38,19 @@ func TestMadeAndTightened(t *testing.T) {
 	if err := os.Chmod(filepath.Join(base, "a"), 0o755); err != nil { // as an earlier version made it
 		t.Fatal(err)
 	}
-	if _, err := privatedir.Dir(base, "a"); err != nil || mode(t, filepath.Join(base, "a")) != 0o700 {
+	if _, err := files.PrivateDir(base, "a"); err != nil || mode(t, filepath.Join(base, "a")) != 0o700 {
 		t.Errorf("%v: others can still read it", err)
 	}
-	if _, err := privatedir.Passage(base, "a"); err != nil || mode(t, filepath.Join(base, "a")) != 0o711 {
+	if _, err := files.PassageDir(base, "a"); err != nil || mode(t, filepath.Join(base, "a")) != 0o711 {
 		t.Errorf("%v: others cannot pass through it", err)
 	}
-	if _, err := privatedir.Own(filepath.Join(base, "new", "own")); err != nil || mode(t, filepath.Join(base, "new")) != 0o700 {
+	if _, err := files.OwnDir(filepath.Join(base, "new", "own")); err != nil || mode(t, filepath.Join(base, "new")) != 0o700 {
 		t.Errorf("%v: a base that was not there is open to others", err)
 	}
 	if err := os.WriteFile(filepath.Join(base, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := privatedir.Dir(base, "file"); err == nil {
+	if _, err := files.PrivateDir(base, "file"); err == nil {
 		t.Error("a file was taken for a folder")
 	}
 }
@@ -59,7 +59,7 @@ func TestForeign(t *testing.T) {
 	base := t.TempDir()
 	refused := func(what, name string) {
 		t.Helper()
-		if _, err := privatedir.Dir(base, name, "spool"); !errors.Is(err, privatedir.ErrForeign) {
+		if _, err := files.PrivateDir(base, name, "spool"); !errors.Is(err, files.ErrForeign) {
 			t.Errorf("%s: %v, want ErrForeign", what, err)
 		}
 	}
@@ -77,14 +77,14 @@ func TestForeign(t *testing.T) {
 	must(os.Symlink(at("open"), at("to open")))
 	refused("a link to such a one", "to open")
 	must(os.Mkdir(at("mine"), 0o700), os.Symlink("mine", at("link")))
-	if _, err := privatedir.Dir(base, "link", "spool"); err != nil {
+	if _, err := files.PrivateDir(base, "link", "spool"); err != nil {
 		t.Errorf("a link of one's own: %v", err)
 	}
-	if !privatedir.Owned(at("mine")) || privatedir.Owned(at("link")) || privatedir.Owned(at("none")) {
+	if !files.Owned(at("mine")) || files.Owned(at("link")) || files.Owned(at("none")) {
 		t.Error("what is owned is not, or the other way round")
 	}
 	if os.Geteuid() != 0 { // only root can make another user's folder: the root folder is one
-		if _, err := privatedir.Dir("/", "usr"); !errors.Is(err, privatedir.ErrForeign) || privatedir.Owned("/usr") {
+		if _, err := files.PrivateDir("/", "usr"); !errors.Is(err, files.ErrForeign) || files.Owned("/usr") {
 			t.Errorf("a folder of root: %v", err)
 		}
 		return
@@ -93,7 +93,7 @@ func TestForeign(t *testing.T) {
 	refused("a folder of another user", "theirs")
 	must(os.Symlink("mine", at("their link")), os.Lchown(at("their link"), 65534, 65534))
 	refused("a link of another user to a folder of our own", "their link")
-	if privatedir.Owned(at("theirs")) {
+	if files.Owned(at("theirs")) {
 		t.Error("what is another's counts as ours")
 	}
 }
