@@ -11,7 +11,7 @@ import (
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/wording"
-	"millrace/service/assistants"
+	"millrace/service/httpapi"
 	"millrace/service/client"
 )
 
@@ -38,7 +38,7 @@ A server with --http answers assistants at /mcp, too, with tokens.`,
 		case c.Flags().Changed("role") && role.Value != string(has):
 			return exit.MisuseOf(fmt.Errorf("--role is %s, and this user is a %s", role.Value, has))
 		}
-		return assistants.Talk(ctx, wording.ThisBuild().Version, a.In, a.Out, assistants.Caller{
+		return httpapi.TalkMCP(ctx, wording.ThisBuild().Version, a.In, a.Out, httpapi.Assistant{
 			Name: cl.Store().Caller(), Role: has, Ask: func(ctx context.Context, verb rights.Verb, request json.RawMessage) (answer json.RawMessage, err error) {
 				err = cl.Store().Ask(ctx, verb, request, &answer)
 				return answer, err

@@ -87,7 +87,6 @@ var plan = map[string][]string{
 	"service/triggers":       {"service/answers", "service/client", "worker", "projections/view", "events/submit", "events/jet/definitions", "events/jet/pubsub", "events", "task", "task/condition", "task/schedule", "task/value", "task/node"},
 	"service/httpapi":        {"service/answers", "service/client", "task/value", "history/whatif", "internal/metrics", "projections/view", "events/jet", "events/jet/rights", "events/jet/definitions", "events/jet/streams", "events/jet/embed", "projections", "events", "events/logtest", "task", "task/schedule", "task/output", "task/node"}, // events/jet/embed, events/jet/streams, projections and whatif for its tests alone
 	"service/rerun":          {"service/client", "worker", "events", "events/jet/definitions", "task", "task/output", "task/schedule", "task/node"},
-	"service/assistants":     {"service/httpapi", "service/answers", "service/client", "events/jet/rights", "task/value"},
 	"ipc/clients/go":         {"ipc"},
 
 	"cmd/millrace":       anything,
@@ -169,7 +168,7 @@ var outsiders = []struct {
 	{"github.com/klauspost/", []string{"history/incident", "service/httpapi", "events/jet/streams"}, nil, "only incident (with segments of archives) and httpapi know how what they write is packed, and streams how the NATS server packs what it backs up"},
 	{"github.com/minio/", []string{"events/jet/embed"}, nil, "only events/jet/embed knows in which form a NATS server keeps streams"},
 	{"go.opentelemetry.io/", []string{"internal/observe"}, nil, "only internal/observe knows OpenTelemetry"},
-	{"github.com/modelcontextprotocol/", []string{"service/assistants"}, []string{"integration/promises"}, "only service/assistants speaks to assistants"},
+	{"github.com/modelcontextprotocol/", []string{"service/httpapi"}, []string{"integration/promises"}, "only service/httpapi speaks to assistants"},
 	{"charm.land/", []string{"internal/cli/history"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/charmbracelet/", []string{"internal/cli/history"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/danielgtaylor/huma", []string{"service/httpapi"}, nil, "only httpapi makes an OpenAPI document"},
@@ -521,7 +520,7 @@ func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
 	}
 	if len(f.takes("os", "Rename")) > 0 && p.path != "internal/files" &&
 		p.path+"/"+f.name != "projections/store.go" && p.path != "integration/chaos" { // one can be made again, the other only breaks things
-		say(f, "puts a file into its place: privatedir.Write also flushes it, for a loss of power")
+		say(f, "puts a file into its place: files.Write also flushes it, for a loss of power")
 	}
 	births := f.takes("millrace/task/birth", "Births", "Child", "Copy", "Of")
 	if len(births) > 0 && p.path != "events/submit" && trials[p.path] == "" {

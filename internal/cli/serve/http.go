@@ -13,7 +13,6 @@ import (
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/wording"
 	"millrace/service/answers"
-	"millrace/service/assistants"
 	"millrace/service/httpapi"
 	"millrace/service/pages"
 )
@@ -49,7 +48,7 @@ func (p *parts) listenHTTP(data string) error {
 	p.http, p.pages = s, pages.New(s)
 	p.pages.Settings = p.settings.Judging()
 	s.Pages = p.pages.Serve
-	assistants.Serve(s)
+	httpapi.ServeMCP(s)
 	return nil
 }
 

@@ -1,11 +1,10 @@
-package assistants
+package httpapi
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"runtime"
 	"slices"
@@ -15,10 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"millrace/events/jet/rights"
-	"millrace/internal/testkit"
 )
-
-func TestMain(m *testing.M) { os.Exit(testkit.Thrifty(m).Run()) }
 
 // service answers as the service would, with one job and rows of 1,000 bytes.
 func service(_ context.Context, verb rights.Verb, request json.RawMessage) (json.RawMessage, error) {
@@ -49,7 +45,7 @@ func service(_ context.Context, verb rights.Verb, request json.RawMessage) (json
 // session connects an assistant to a server for a role.
 func session(t *testing.T, role rights.Role) *mcp.ClientSession {
 	t.Helper()
-	c := &Caller{Name: "ada", Role: role, Ask: service}
+	c := &Assistant{Name: "ada", Role: role, Ask: service}
 	here, there := mcp.NewInMemoryTransports()
 	serving, err := c.server("0.0.0").Connect(t.Context(), there, nil)
 	if err != nil {
@@ -83,7 +79,7 @@ func use(t *testing.T, s *mcp.ClientSession, tool string, arguments any) (text s
 }
 
 // Each role has the tools of its verbs, and is told which right the others take.
-func TestRoles(t *testing.T) {
+func TestToolsOfRoles(t *testing.T) {
 	t.Parallel()
 	legal := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	has := map[rights.Role][]string{}
@@ -188,7 +184,7 @@ func TestGarbage(t *testing.T) {
 		var said strings.Builder
 		done := make(chan error, 1)
 		go func() {
-			done <- Talk(t.Context(), "0.0.0", strings.NewReader(in), &said, Caller{Name: "ada", Role: rights.Operator, Ask: service})
+			done <- TalkMCP(t.Context(), "0.0.0", strings.NewReader(in), &said, Assistant{Name: "ada", Role: rights.Operator, Ask: service})
 		}()
 		err := <-done
 		if in == "" && err != nil {
@@ -207,7 +203,7 @@ func TestGarbage(t *testing.T) {
 		return service(ctx, verb, request)
 	}
 	in := hello + `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"task_why","arguments":{"id":"a"}}}` + "\n"
-	if err := Talk(t.Context(), "0.0.0", strings.NewReader(in), &said, Caller{Name: "ada", Role: rights.Operator, Ask: slow}); err != nil || !strings.Contains(said.String(), `"id":2,"result"`) {
+	if err := TalkMCP(t.Context(), "0.0.0", strings.NewReader(in), &said, Assistant{Name: "ada", Role: rights.Operator, Ask: slow}); err != nil || !strings.Contains(said.String(), `"id":2,"result"`) {
 		t.Errorf("a script is answered %s, %v", said.String(), err)
 	}
 }

@@ -1,4 +1,4 @@
-package assistants
+package httpapi
 
 import (
 	"context"
@@ -9,18 +9,17 @@ import (
 
 	"millrace/events/jet/rights"
 	"millrace/service/answers"
-	"millrace/service/httpapi"
 )
 
 // callerKey is where the context of a request has its caller.
 type callerKey struct{}
 
-// Serve lets assistants ask a server over HTTP, with the credentials and the roles that it knows. There are
+// ServeMCP lets assistants ask a server over HTTP, with the credentials and the roles that it knows. There are
 // no sessions: each request is a caller's own, so that a token that is removed ends with the next one.
-func Serve(s *httpapi.Server) {
+func ServeMCP(s *Server) {
 	handler := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
-		caller, _ := r.Context().Value(callerKey{}).(httpapi.Caller) // the only way here
-		c := &Caller{Name: caller.Name, Role: caller.Role, Ask: func(ctx context.Context, verb rights.Verb, request json.RawMessage) (answer json.RawMessage, err error) {
+		caller, _ := r.Context().Value(callerKey{}).(Caller) // the only way here
+		c := &Assistant{Name: caller.Name, Role: caller.Role, Ask: func(ctx context.Context, verb rights.Verb, request json.RawMessage) (answer json.RawMessage, err error) {
 			err = s.Desk.Ask(ctx, caller.Name, verb, request, &answer)
 			if err != nil && answers.ProblemOf(err).Status == http.StatusInternalServerError {
 				s.Log.Warn("a request of an assistant has failed", "error", err)
@@ -33,7 +32,7 @@ func Serve(s *httpapi.Server) {
 		MaxRequestBodyBytes:        answers.LargestRequest,
 		DisableLocalhostProtection: true, // the server has looked at the name already, and knows more of them
 	})
-	s.Tools = func(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
+	s.Tools = func(w http.ResponseWriter, r *http.Request, c Caller) {
 		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	}
 }

@@ -1,4 +1,4 @@
-package assistants
+package httpapi
 
 import (
 	"context"
