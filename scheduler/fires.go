@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
-	"millrace/internal/collections"
 	"millrace/task"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -30,8 +29,8 @@ type firePipeline struct {
 	early chan struct{}  // holds one: the first tick to wait for is another one
 
 	mu      sync.Mutex
-	held    map[uint64]*heldFire      // guarded by mu; unacknowledged fires, by sequence
-	waiting collections.Of[*heldFire] // guarded by mu
+	held    map[uint64]*heldFire  // guarded by mu; unacknowledged fires, by sequence
+	waiting value.Heap[*heldFire] // guarded by mu
 }
 
 // heldFire is a fire that this scheduler holds.
@@ -63,7 +62,7 @@ const (
 
 func (s *Scheduler) newFirePipeline(fires events.Offers) *firePipeline {
 	return &firePipeline{
-		waiting: collections.Of[*heldFire]{Before: func(a, b *heldFire) bool { return a.due.Before(b.due) }},
+		waiting: value.Heap[*heldFire]{Before: func(a, b *heldFire) bool { return a.due.Before(b.due) }},
 		s:       s, fires: fires, room: make(chan struct{}, firesHeld), early: make(chan struct{}, 1), held: map[uint64]*heldFire{},
 		came: make(chan *heldFire, firesHeld), due: make(chan *heldFire, firesHeld), rest: make(chan *heldFire, firesHeld), // none of them ever blocks
 	}

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
-	"millrace/internal/collections"
 	"millrace/task"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -45,7 +44,7 @@ type tickWatch struct {
 	changed map[string]bool           // schedules with a new decision
 	waiting map[string]bool           // schedules with ticks that wait for the tasks of earlier ones
 	held    map[string]int            // how many fires of a schedule this scheduler holds
-	due     collections.Of[*watchedTick]
+	due     value.Heap[*watchedTick]
 }
 
 // latestDecision is the latest known decision on a tick of a schedule.
@@ -70,7 +69,7 @@ type watchedTick struct {
 
 func newTickWatch(now func() time.Time, turns *Precedence) *tickWatch {
 	return &tickWatch{
-		due:     collections.Of[*watchedTick]{Before: func(a, b *watchedTick) bool { return a.at.Before(b.at) }},
+		due:     value.Heap[*watchedTick]{Before: func(a, b *watchedTick) bool { return a.at.Before(b.at) }},
 		now:     now,
 		turns:   turns,
 		known:   map[string]latestDecision{},

@@ -11,8 +11,8 @@ import (
 	"millrace/internal/cli/exit"
 	"millrace/internal/cli/settings"
 	"millrace/internal/cli/wording"
-	"millrace/service/httpapi"
 	"millrace/service/client"
+	"millrace/service/httpapi"
 )
 
 func (a *app) mcpCommand() *cobra.Command {

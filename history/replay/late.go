@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/internal/collections"
 	"millrace/projections/view"
 	"millrace/task"
 	"millrace/task/duties"
 	"millrace/task/node"
+	"millrace/task/value"
 )
 
 // late finds the moments at which a duty on a task became overdue. They lie between the facts:
@@ -20,7 +20,7 @@ func (s *Span) late(ctx context.Context, rules view.Rules) ([]hit, error) {
 		rules: rules,
 		pass:  s.start(),
 		by:    map[task.ID]time.Time{},
-		due:   collections.Of[deadline]{Before: func(a, b deadline) bool { return a.by.Before(b.by) }},
+		due:   value.Heap[deadline]{Before: func(a, b deadline) bool { return a.by.Before(b.by) }},
 	}
 	for pos := range s.facts {
 		if err := s.pause(ctx, pos); err != nil {
@@ -41,7 +41,7 @@ type lateness struct {
 	rules view.Rules
 	pass  pass
 	by    map[task.ID]time.Time // the present deadline of each task; other entries in due are outdated
-	due   collections.Of[deadline]
+	due   value.Heap[deadline]
 	nodes []node.Node
 	stale bool // nodes
 	hits  []hit

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/internal/collections"
 	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/birth"
@@ -45,7 +44,7 @@ type Simulation struct {
 	sched *scheduler.Scheduler
 
 	now   time.Time
-	steps collections.Of[step]
+	steps value.Heap[step]
 	order int
 	done  int // how many steps
 	wakes map[time.Time]bool
@@ -93,7 +92,7 @@ func NewSimulation(began time.Time, past []events.Record, cfg SimulationConfig) 
 		now:     began,
 		cfg:     cfg,
 		model:   NewReadModel(),
-		steps:   collections.Of[step]{Before: step.before},
+		steps:   value.Heap[step]{Before: step.before},
 		wakes:   map[time.Time]bool{},
 		queues:  map[string]queue.Queue{},
 		running: map[string]int{},

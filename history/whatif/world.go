@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"millrace/events"
-	"millrace/internal/collections"
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/node"
+	"millrace/task/value"
 )
 
 // The consequences of a difference follow from the relations between tasks, and from later facts in
@@ -163,7 +163,7 @@ type touched struct {
 
 // spread computes from where on which topics are unknown, each with the first cause.
 func (w *world) spread(first []touched) map[topic]touched {
-	open := collections.Of[touched]{Before: func(a, b touched) bool { return a.seq < b.seq }}
+	open := value.Heap[touched]{Before: func(a, b touched) bool { return a.seq < b.seq }}
 	for _, t := range first {
 		open.Push(t)
 	}

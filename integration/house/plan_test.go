@@ -20,45 +20,44 @@ var plan = map[string][]string{
 	"embedded":     {"service/answers", "service/client", "service/rerun", "scheduler", "projections", "events/jet", "events/jet/embed", "events/jet/request", "events/jet/streams", "events", "task", "task/output", "task/node"},
 	// Packages below task, and packages around it: importers of task may import all of them. Only
 	// the tests of task import those around it; Go refuses such an import elsewhere as a cycle.
-	"task":                 {"task/limit", "task/job", "task/param", "task/queue", "task/value", "task/placement", "task/birth", "task/duties"},
-	"task/birth":           {"task"},
-	"task/condition":       {"task"}, // it links the language, so programs of users do not
-	"task/duties":          {"task", "task/schedule"},
-	"task/param":           {"task/value"},
-	"task/value":           {},
-	"task/placement":       {"task/value"},
-	"task/limit":           {"task/value", "task/placement"},
-	"task/queue":           {"task/limit", "task/job", "task/value"},
-	"task/job":             {"task/limit", "task/param", "task/value", "task/placement"},
-	"internal/form":        {},
-	"internal/collections": {},
-	"internal/testkit":     {},
-	"task/jobfile":         {"internal/form", "task/value", "task", "task/schedule"},
-	"task/schedule":        {"internal/collections", "task"},
-	"task/quota":           {"internal/collections", "task"},
-	"task/output":          {"task"},
-	"task/node":            {"task"}, // for the form of names
-	"internal/files":       {},
+	"task":             {"task/limit", "task/job", "task/param", "task/queue", "task/value", "task/placement", "task/birth", "task/duties"},
+	"task/birth":       {"task"},
+	"task/condition":   {"task"}, // it links the language, so programs of users do not
+	"task/duties":      {"task", "task/schedule"},
+	"task/param":       {"task/value"},
+	"task/value":       {},
+	"task/placement":   {"task/value"},
+	"task/limit":       {"task/value", "task/placement"},
+	"task/queue":       {"task/limit", "task/job", "task/value"},
+	"task/job":         {"task/limit", "task/param", "task/value", "task/placement"},
+	"internal/form":    {},
+	"internal/testkit": {},
+	"task/jobfile":     {"internal/form", "task/value", "task", "task/schedule"},
+	"task/schedule":    {"task"},
+	"task/quota":       {"task"},
+	"task/output":      {"task"},
+	"task/node":        {"task"}, // for the form of names
+	"internal/files":   {},
 
 	"events":         {"internal/form", "task", "task/node"},
 	"events/logtest": {"internal/testkit", "events", "task", "task/node"},
 
 	"history/verify/findings":          {"events", "task/node", "task", "task/schedule", "internal/form", "task/quota"},
 	"history/verify":                   {"history/verify/findings", "internal/form", "events", "task", "task/quota", "task/schedule", "task/node"},
-	"history/replay":                   {"internal/form", "internal/collections", "task/condition", "task/value", "history/verify", "projections/view", "events", "task", "task/quota", "task/node"},
-	"history/whatif/simulation.go":     {"scheduler", "worker/claim", "internal/collections", "projections/view", "events", "task", "task/quota", "task/schedule", "task/node"},
-	"history/whatif/simulate_model.go": {"scheduler", "worker/claim", "internal/collections", "projections/view", "events", "task", "task/quota", "task/schedule", "task/node"},
-	"history/whatif/nodes.go":          {"scheduler", "worker/claim", "internal/collections", "projections/view", "events", "task", "task/quota", "task/schedule", "task/node"},
-	"history/whatif":                   {"internal/collections", "task/value", "projections/view", "history/verify", "history/incident", "events", "task", "task/limit", "task/schedule", "task/node"}, // incident for its tests alone
+	"history/replay":                   {"internal/form", "task/condition", "task/value", "history/verify", "projections/view", "events", "task", "task/quota", "task/node"},
+	"history/whatif/simulation.go":     {"scheduler", "worker/claim", "projections/view", "events", "task", "task/quota", "task/schedule", "task/node"},
+	"history/whatif/simulate_model.go": {"scheduler", "worker/claim", "projections/view", "events", "task", "task/quota", "task/schedule", "task/node"},
+	"history/whatif/nodes.go":          {"scheduler", "worker/claim", "projections/view", "events", "task", "task/quota", "task/schedule", "task/node"},
+	"history/whatif":                   {"task/value", "projections/view", "history/verify", "history/incident", "events", "task", "task/limit", "task/schedule", "task/node"}, // incident for its tests alone
 
 	"internal/observe":               {"projections/view", "events", "task", "worker", "internal/metrics", "task/schedule", "task/node"}, // internal/observe for its tests alone
 	"projections/view":               {"events", "task", "task/quota", "task/schedule", "task/node"},
 	"history/incident":               {"events", "task/node", "task", "task/schedule", "internal/files"}, // node for its tests alone
-	"projections/past":               {"internal/form", "internal/collections", "projections/view", "events", "task", "task/limit", "task/placement", "task/quota"},
+	"projections/past":               {"internal/form", "projections/view", "events", "task", "task/limit", "task/placement", "task/quota"},
 	"projections":                    {"internal/form", "projections/past", "projections/view", "events", "task", "task/quota", "task/node", "history/incident"}, // incident for its tests alone
 	"internal/metrics":               {"events", "task", "task/quota", "task/node"},
 	"events/submit":                  {"events", "task/node", "task", "task/schedule"},
-	"scheduler":                      {"task", "events/submit", "internal/collections", "events", "task/quota", "task/schedule", "task/node"},
+	"scheduler":                      {"task", "events/submit", "events", "task/quota", "task/schedule", "task/node"},
 	"worker/claim":                   {"events", "task", "task/schedule", "task/node"},
 	"worker":                         {"worker/claim", "events", "task", "task/output", "task/schedule", "task/node", "internal/files"},
 	"worker/steps":                   {"worker", "events", "task"},

@@ -13,7 +13,6 @@ import (
 	"sort"
 	"sync"
 
-	"millrace/internal/collections"
 	"millrace/projections/view"
 	"millrace/task"
 )
@@ -281,10 +280,10 @@ type scene struct {
 	reborn map[uint32]bool
 	labels bearers // those of the index, and guarded by its mu: later tasks are added
 
-	in   collections.List // one more than the number of the place
-	n    []int            // how many tasks are in each place, after one entry for no place
-	from []uint32         // one more than the number of the origin; the map's own list if none is a later one
-	late int              // how many are later ones
+	in   paged    // one more than the number of the place
+	n    []int    // how many tasks are in each place, after one entry for no place
+	from []uint32 // one more than the number of the origin; the map's own list if none is a later one
+	late int      // how many are later ones
 	// byJob and bySchedule are the latest tasks of each origin. Decided is the latest tick by the
 	// number of the schedule's name.
 	byJob, bySchedule []view.Latest
@@ -298,7 +297,7 @@ type scene struct {
 // the frames before and after it what has not changed.
 type frame struct {
 	mark
-	in                collections.List
+	in                paged
 	n                 []int
 	byJob, bySchedule []view.Latest
 	decided           []int64

@@ -1,9 +1,9 @@
 package quota
 
 import (
-	"millrace/internal/collections"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/value"
 	"strings"
 	"time"
 )
@@ -66,7 +66,7 @@ type row struct {
 	max    int
 	allows limit.Allowance
 	how    limit.Rate
-	lines  collections.Of[*line]
+	lines  value.Heap[*line]
 }
 
 // row is the row in which a line rests at the counter.

@@ -1,23 +1,23 @@
 package quota
 
-import "millrace/internal/collections"
+import "millrace/task/value"
 
 // entries are the tasks of a line in its order, lines go by their first tasks, sleepers by due time,
 // and counters by when they open.
 
-func entries() collections.Of[*entry] {
-	return collections.Of[*entry]{Before: (*entry).before, Index: entryIndex}
+func entries() value.Heap[*entry] {
+	return value.Heap[*entry]{Before: (*entry).before, Index: entryIndex}
 }
 
-func lines() collections.Of[*line] {
-	return collections.Of[*line]{
+func lines() value.Heap[*line] {
+	return value.Heap[*line]{
 		Before: func(a, b *line) bool { return a.first().before(b.first()) },
 		Index:  func(l *line) *int { return &l.index },
 	}
 }
 
-func sleepers() collections.Of[*entry] {
-	return collections.Of[*entry]{Index: entryIndex, Before: func(a, b *entry) bool {
+func sleepers() value.Heap[*entry] {
+	return value.Heap[*entry]{Index: entryIndex, Before: func(a, b *entry) bool {
 		if !a.due.Equal(b.due) {
 			return a.due.Before(b.due)
 		}
@@ -25,8 +25,8 @@ func sleepers() collections.Of[*entry] {
 	}}
 }
 
-func counters() collections.Of[*counter] {
-	return collections.Of[*counter]{
+func counters() value.Heap[*counter] {
+	return value.Heap[*counter]{
 		Before: func(a, b *counter) bool { return a.opens.Before(b.opens) },
 		Index:  func(c *counter) *int { return &c.index },
 	}

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"millrace/internal/collections"
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/placement"
 	"millrace/task/queue"
+	"millrace/task/value"
 )
 
 // Limiter decides which tasks their limits admit. It holds a small entry for each task that is
@@ -25,9 +25,9 @@ type Limiter struct {
 	entries  map[task.ID]*entry
 	counters map[string]*counter
 	lines    map[string]*line
-	ready    collections.Of[*line]    // lines whose first entry is to be examined
-	due      collections.Of[*entry]   // tasks that wait for their time, the soonest first
-	opening  collections.Of[*counter] // awaited rates and budgets that are shut, the first to open first
+	ready    value.Heap[*line]    // lines whose first entry is to be examined
+	due      value.Heap[*entry]   // tasks that wait for their time, the soonest first
+	opening  value.Heap[*counter] // awaited rates and budgets that are shut, the first to open first
 	// fresh are tasks for which a bound may lack a place and that would not wait for one.
 	fresh map[task.ID]struct{}
 	// unoffered are admitted tasks that wait for their offer.

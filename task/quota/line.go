@@ -3,9 +3,9 @@ package quota
 import (
 	"fmt"
 	"iter"
-	"millrace/internal/collections"
 	"millrace/task/limit"
 	"millrace/task/queue"
+	"millrace/task/value"
 	"strconv"
 	"strings"
 )
@@ -16,7 +16,7 @@ type line struct {
 	slots   []slot
 	funds   []fund
 	rates   []tap
-	waiting collections.Of[*entry]
+	waiting value.Heap[*entry]
 	scopes  []*scope // the scopes on whose chains its admissions lie, in order
 	rests   *row     // the row where it rests, possibly at a scope's gate; nil if it does not
 	head    *entry   // its first entry when it was placed there

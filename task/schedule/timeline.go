@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"millrace/internal/collections"
+	"millrace/task/value"
 )
 
 // Upcoming is a tick of one of several schedules.
@@ -18,7 +18,7 @@ type Upcoming struct {
 // due: at most most of them, and none that is due after until, unless that is zero.
 func Timeline(plans map[string]*Plan, after, until time.Time, most int) []Upcoming {
 	all := []Upcoming{}
-	next := collections.Of[Upcoming]{Before: func(a, b Upcoming) bool {
+	next := value.Heap[Upcoming]{Before: func(a, b Upcoming) bool {
 		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Name, b.Name)) < 0
 	}}
 	push := func(name string, after time.Time) {

@@ -4,6 +4,8 @@
 // [Word] finds the word that a mistyped one most likely stands for. It does not know the
 // meaning of the words.
 //
+// A [Heap] has the first of its elements at hand.
+//
 // It has the codes for the state of a task: why an attempt failed, why a task ended or
 // waits. The log, the command line and the API use these spellings.
 package value

@@ -1,4 +1,4 @@
-package collections
+package value
 
 import (
 	"math/rand/v2"
@@ -13,7 +13,7 @@ type element struct{ n, index int }
 func TestOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		h := Of[*element]{Before: func(a, b *element) bool { return a.n < b.n }, Index: func(e *element) *int { return &e.index }}
+		h := Heap[*element]{Before: func(a, b *element) bool { return a.n < b.n }, Index: func(e *element) *int { return &e.index }}
 		var want []int
 		for range rng.IntN(40) {
 			h.Push(&element{n: rng.IntN(20)})
@@ -52,7 +52,7 @@ func TestOrder(t *testing.T) {
 
 // A heap of values needs nothing but an order.
 func TestValues(t *testing.T) {
-	h := Of[int]{Before: func(a, b int) bool { return a > b }}
+	h := Heap[int]{Before: func(a, b int) bool { return a > b }}
 	for _, n := range []int{3, 1, 4, 1, 5} {
 		h.Push(n)
 	}

@@ -1,10 +1,10 @@
-package collections
+package value
 
-// Of is a heap. Of equal elements any may be the first.
-type Of[T any] struct {
+// Heap has the first of its elements by an order at hand. Of equal elements any may be the first.
+type Heap[T any] struct {
 	// Before tells whether an element precedes another one.
 	Before func(T, T) bool
-	// Index returns where an element stores its index, for [Of.Fix] and [Of.Remove]; the index is -1
+	// Index returns where an element stores its index, for [Heap.Fix] and [Heap.Remove]; the index is -1
 	// when the element has left the heap. Default: it is not stored.
 	Index func(T) *int
 
@@ -13,26 +13,26 @@ type Of[T any] struct {
 
 // All are the elements, the first one first, the others in any order. They are the heap's own: to
 // be read until the heap changes.
-func (h *Of[T]) All() []T { return h.list }
+func (h *Heap[T]) All() []T { return h.list }
 
 // Len is the number of elements.
-func (h *Of[T]) Len() int { return len(h.list) }
+func (h *Heap[T]) Len() int { return len(h.list) }
 
 // First returns the first element of a heap that is not empty.
-func (h *Of[T]) First() T { return h.list[0] }
+func (h *Heap[T]) First() T { return h.list[0] }
 
 // Push adds an element.
-func (h *Of[T]) Push(e T) {
+func (h *Heap[T]) Push(e T) {
 	h.list = append(h.list, e)
 	h.note(len(h.list) - 1)
 	h.up(len(h.list) - 1)
 }
 
 // Pop removes and returns the first element of a heap that is not empty.
-func (h *Of[T]) Pop() T { return h.Remove(0) }
+func (h *Heap[T]) Pop() T { return h.Remove(0) }
 
 // Remove removes and returns the element at an index.
-func (h *Of[T]) Remove(i int) T {
+func (h *Heap[T]) Remove(i int) T {
 	last := len(h.list) - 1
 	h.swap(i, last)
 	e := h.list[last]
@@ -48,13 +48,13 @@ func (h *Of[T]) Remove(i int) T {
 }
 
 // Fix moves the element at an index to its place after it has changed.
-func (h *Of[T]) Fix(i int) {
+func (h *Heap[T]) Fix(i int) {
 	if !h.down(i) {
 		h.up(i)
 	}
 }
 
-func (h *Of[T]) up(i int) {
+func (h *Heap[T]) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
 		if !h.Before(h.list[i], h.list[parent]) {
@@ -66,7 +66,7 @@ func (h *Of[T]) up(i int) {
 }
 
 // down tells whether it has moved the element.
-func (h *Of[T]) down(i int) bool {
+func (h *Heap[T]) down(i int) bool {
 	from := i
 	for {
 		child := 2*i + 1
@@ -85,14 +85,14 @@ func (h *Of[T]) down(i int) bool {
 	return i > from
 }
 
-func (h *Of[T]) swap(i, j int) {
+func (h *Heap[T]) swap(i, j int) {
 	h.list[i], h.list[j] = h.list[j], h.list[i]
 	h.note(i)
 	h.note(j)
 }
 
 // note stores the index of the element there.
-func (h *Of[T]) note(i int) {
+func (h *Heap[T]) note(i int) {
 	if h.Index != nil {
 		*h.Index(h.list[i]) = i
 	}

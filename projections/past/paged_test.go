@@ -1,4 +1,4 @@
-package collections
+package past
 
 import (
 	"math/rand/v2"
@@ -7,9 +7,9 @@ import (
 )
 
 // Lists and their copies have the numbers that plain lists have, whatever is changed in which order.
-func TestList(t *testing.T) {
+func TestPaged(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 1))
-	lists, plain := make([]List, 4), make([][]uint32, 4)
+	lists, plain := make([]paged, 4), make([][]uint32, 4)
 	for range 20_000 {
 		i, v := r.IntN(4), r.Uint32()
 		switch r.IntN(40) {
@@ -36,7 +36,7 @@ func TestList(t *testing.T) {
 		}
 		for range 200 {
 			from := r.Uint32N(n)
-			to := from + r.Uint32N(n-from+2*Size)
+			to := from + r.Uint32N(n-from+2*pageSize)
 			var have []uint32
 			for at, part := range lists[i].Parts(from, to) {
 				if at != from+uint32(len(have)) || lists[i].At(at) != part[0] {
@@ -53,29 +53,29 @@ func TestList(t *testing.T) {
 
 // A copy shares all pages but those that were changed since.
 func TestShares(t *testing.T) {
-	var l List
-	for range 3*Size - 10 {
+	var l paged
+	for range 3*pageSize - 10 {
 		l.Push(1)
 	}
 	one := l.Copy()
-	if n := l.Len(); !l.Shares(&one, 0, n) || l.Shares(&one, 0, n+1) || one.Bytes(&l) != 27 || l.Bytes(&List{}) != 3*pageBytes+27 {
+	if n := l.Len(); !l.Shares(&one, 0, n) || l.Shares(&one, 0, n+1) || one.Bytes(&l) != 27 || l.Bytes(&paged{}) != 3*pageBytes+27 {
 		t.Errorf("a copy takes %d bytes", one.Bytes(&l))
 	}
-	one.Set(Size+5, 2)
+	one.Set(pageSize+5, 2)
 	one.Push(3)
 	for _, c := range []struct {
 		from, to uint32
 		shared   bool
-	}{{0, Size, true}, {Size - 1, Size + 1, false}, {Size, Size, true}, {2 * Size, 2*Size + 5, false}} {
+	}{{0, pageSize, true}, {pageSize - 1, pageSize + 1, false}, {pageSize, pageSize, true}, {2 * pageSize, 2*pageSize + 5, false}} {
 		if is := l.Shares(&one, c.from, c.to); is != c.shared {
 			t.Errorf("from %d to %d: shared is %v", c.from, c.to, is)
 		}
 	}
-	if l.At(Size+5) != 1 || one.At(Size+5) != 2 || l.Len() != one.Len()-1 || one.Bytes(&l) != 2*pageBytes+27 {
+	if l.At(pageSize+5) != 1 || one.At(pageSize+5) != 2 || l.Len() != one.Len()-1 || one.Bytes(&l) != 2*pageBytes+27 {
 		t.Errorf("the copy takes %d bytes now", one.Bytes(&l))
 	}
-	l.Set(Size+5, 7)
-	if one.At(Size+5) != 2 || !one.Shares(&l, 0, Size) {
+	l.Set(pageSize+5, 7)
+	if one.At(pageSize+5) != 2 || !one.Shares(&l, 0, pageSize) {
 		t.Error("a change of the first one reaches the copy")
 	}
 }

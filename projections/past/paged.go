@@ -1,49 +1,45 @@
-// Package collections has lists of numbers whose copies share what they have in common.
-//
-// A [Heap] keeps elements so that the first of them by an order is at hand. It is container/heap
-// with types: an order is one function, and elements are stored as they are.
-package collections
+package past
 
 import (
 	"iter"
 	"slices"
 )
 
-// Size is how many numbers a page has. Lists share whole pages.
-const Size = 1 << 10
+// pageSize is how many numbers a page has. Lists share whole pages.
+const pageSize = 1 << 10
 
-const pageBytes = 4 * Size
+const pageBytes = 4 * pageSize
 
-type page [Size]uint32
+type page [pageSize]uint32
 
-// List is a list of numbers in pages; the zero value is empty. A copy costs 9 bytes a page, and a
+// paged is a list of numbers in pages; the zero value is empty. A copy costs 9 bytes a page, and a
 // change of a number that others share costs a page. Lists that do not change may be read and copied
 // at the same time, but not copied by several goroutines at once.
-type List struct {
+type paged struct {
 	pages []*page
 	own   []bool // tells of each page whether no other list has it
 	n     uint32
 }
 
 // Len is how many numbers there are.
-func (l *List) Len() uint32 { return l.n }
+func (l *paged) Len() uint32 { return l.n }
 
 // At returns a number by its place, from 0 on.
-func (l *List) At(i uint32) uint32 { return l.pages[i/Size][i%Size] }
+func (l *paged) At(i uint32) uint32 { return l.pages[i/pageSize][i%pageSize] }
 
 // Set changes a number.
-func (l *List) Set(i, v uint32) {
-	at := i / Size
+func (l *paged) Set(i, v uint32) {
+	at := i / pageSize
 	if !l.own[at] {
 		own := *l.pages[at]
 		l.pages[at], l.own[at] = &own, true
 	}
-	l.pages[at][i%Size] = v
+	l.pages[at][i%pageSize] = v
 }
 
 // Push appends a number.
-func (l *List) Push(v uint32) {
-	if l.n%Size == 0 {
+func (l *paged) Push(v uint32) {
+	if l.n%pageSize == 0 {
 		l.pages, l.own = append(l.pages, new(page)), append(l.own, true)
 	}
 	l.n++
@@ -51,18 +47,18 @@ func (l *List) Push(v uint32) {
 }
 
 // Copy returns a list with the same numbers. Either may change without the other.
-func (l *List) Copy() List {
+func (l *paged) Copy() paged {
 	clear(l.own)
-	return List{slices.Clone(l.pages), make([]bool, len(l.own)), l.n}
+	return paged{slices.Clone(l.pages), make([]bool, len(l.own)), l.n}
 }
 
 // Parts iterates over the numbers from one place to before another: some of them at a time, with the
 // place of the first. The caller must not change them.
-func (l *List) Parts(from, to uint32) iter.Seq2[uint32, []uint32] {
+func (l *paged) Parts(from, to uint32) iter.Seq2[uint32, []uint32] {
 	return func(yield func(uint32, []uint32) bool) {
 		for to = min(to, l.n); from < to; {
-			until := min(to, (from/Size+1)*Size)
-			if !yield(from, l.pages[from/Size][from%Size:(until-1)%Size+1]) {
+			until := min(to, (from/pageSize+1)*pageSize)
+			if !yield(from, l.pages[from/pageSize][from%pageSize:(until-1)%pageSize+1]) {
 				return
 			}
 			from = until
@@ -72,12 +68,12 @@ func (l *List) Parts(from, to uint32) iter.Seq2[uint32, []uint32] {
 
 // Shares tells whether another list has the same numbers from one place to before another, as far as
 // that is known without a look at the numbers.
-func (l *List) Shares(other *List, from, to uint32) bool {
+func (l *paged) Shares(other *paged, from, to uint32) bool {
 	if to > l.n || to > other.n {
 		return false
 	}
-	for ; from < to; from = (from/Size + 1) * Size {
-		if l.pages[from/Size] != other.pages[from/Size] {
+	for ; from < to; from = (from/pageSize + 1) * pageSize {
+		if l.pages[from/pageSize] != other.pages[from/pageSize] {
 			return false
 		}
 	}
@@ -85,7 +81,7 @@ func (l *List) Shares(other *List, from, to uint32) bool {
 }
 
 // Bytes is roughly the memory that the list takes beside another one.
-func (l *List) Bytes(other *List) int {
+func (l *paged) Bytes(other *paged) int {
 	n := 9 * len(l.pages)
 	for i, p := range l.pages {
 		if i >= len(other.pages) || other.pages[i] != p {
