@@ -13,7 +13,6 @@ import (
 	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/worker"
-	"millrace/worker/steps"
 )
 
 // A function may have steps that are done once, however often it runs: [Step], [Sleep], [Await], [Call],
@@ -27,12 +26,12 @@ import (
 
 // ErrSuspended is why a step that waits returns to its function, which is to return that error, or one
 // that wraps it, at once. Another attempt goes on when the wait is over. It is no failure.
-var ErrSuspended = steps.ErrSuspended
+var ErrSuspended = worker.ErrSuspended
 
 // ErrChanged: the function comes to other steps than those that its task remembers, because its code has
 // changed since. The task ends in error, and keeps its steps: with the right code, a retry by an operator
 // goes on. [Version] lets old tasks go the old way; or the new code gets another name.
-var ErrChanged = steps.ErrChanged
+var ErrChanged = worker.ErrChanged
 
 // ErrNoSignal: a signal did not come in time.
 var ErrNoSignal = errors.New("the signal did not come in time")
@@ -54,7 +53,7 @@ func (e *StepError) Error() string { return fmt.Sprintf("step %s: %s", e.Step, e
 // running is what a running function has in its context.
 type running struct {
 	app *App
-	steps.Function
+	worker.Function
 }
 
 type runningKey struct{}
@@ -292,7 +291,7 @@ func All(ctx context.Context, name string, calls ...Child) error {
 	case refused != nil:
 		return refused
 	case err != nil:
-		if bad, ok := errors.AsType[steps.Invalid](err); ok {
+		if bad, ok := errors.AsType[worker.InvalidStep](err); ok {
 			err = client.Wrong(bad)
 		}
 		return fmt.Errorf("millrace: call %s: %w", name, err)

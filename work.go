@@ -19,7 +19,6 @@ import (
 	"millrace/task/node"
 	"millrace/task/placement"
 	"millrace/worker"
-	"millrace/worker/steps"
 )
 
 // Work runs the tasks of functions until ctx ends, as a [Worker] with its defaults does.
@@ -122,7 +121,7 @@ func (w *Worker) Run(ctx context.Context, functions ...Handler) error {
 	for _, f := range functions {
 		h := f.handler()
 		is.Handle(h.name, func(ctx context.Context, t task.Task) error {
-			r := &running{w.App, steps.Function{Of: worker.FromContext(ctx)}}
+			r := &running{w.App, worker.Function{Of: worker.FromContext(ctx)}}
 			ctx = context.WithValue(ctx, runningKey{}, r)
 			return r.Ends(w.App.surround(&t, func(ctx context.Context) error { return h.run(ctx, &t) })(ctx))
 		})

@@ -14,7 +14,7 @@ const module = "millrace/"
 // without one the test fails. A row of a file stands in place of its package's.
 var plan = map[string][]string{
 	// The Go face. Its tests alone have a server; Go refuses the rest as a cycle.
-	".": {"service/client", "service/rerun", "events/jet/request", "worker", "worker/steps", "events", "events/submit", "task", "task/jobfile", "task/node", "task/output", "task/schedule", "embedded"},
+	".": {"service/client", "service/rerun", "events/jet/request", "worker", "events", "events/submit", "task", "task/jobfile", "task/node", "task/output", "task/schedule", "embedded"},
 	// The test kit: the real rules on a log in memory. No program links it.
 	"millracetest": {".", "service/client", "service/rerun", "worker", "scheduler", "history/whatif", "history/incident", "events", "events/jet/definitions", "task", "task/output", "task/schedule", "task/node"},
 	"embedded":     {"service/answers", "service/client", "service/rerun", "scheduler", "projections", "events/jet", "events/jet/embed", "events/jet/request", "events/jet/streams", "events", "task", "task/output", "task/node"},
@@ -60,13 +60,12 @@ var plan = map[string][]string{
 	"scheduler":                      {"task", "events/submit", "events", "task/quota", "task/schedule", "task/node"},
 	"worker/claim":                   {"events", "task", "task/schedule", "task/node"},
 	"worker":                         {"worker/claim", "events", "task", "task/output", "task/schedule", "task/node", "internal/files"},
-	"worker/steps":                   {"worker", "events", "task"},
 	"worker/example_test.go":         {"events/jet", "events/jet/embed", "events/jet/streams", "service/client", "task", "task/output", "worker"},
 	"ipc":                            {"task/value"},
 	"events/jet/request/logclock.go": {},
 	"events/jet/request/shift.go":    {},
 	"events/jet/request":             {"internal/files", "task/value", "events/jet/names", "events", "task/node", "task"},
-	"worker/process":                 {"worker/process/child", "worker", "worker/steps", "ipc", "task", "task/output", "internal/files"},
+	"worker/process":                 {"worker/process/child", "worker", "ipc", "task", "task/output", "internal/files"},
 	"worker/process/child":           {"ipc", "task", "internal/files"},
 
 	"worker/filecache":       {"worker", "internal/files", "task", "task/output"},

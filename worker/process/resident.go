@@ -22,7 +22,6 @@ import (
 	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
-	"millrace/worker/steps"
 )
 
 // ResidentsConfig says which resident programs to keep.
@@ -490,7 +489,7 @@ func (s *session) ends(done ipc.Message) {
 
 // stepping is the durable function that a resident program runs.
 type stepping struct {
-	of    steps.Function
+	of    worker.Function
 	doing task.Step // that the program does, since began; no kind for none
 	began time.Time
 	retry job.Retry
@@ -506,7 +505,7 @@ func (s *session) step(m ipc.Message) (is *ipc.Outcome, err error) {
 	default:
 		is, err = s.comes(m)
 	}
-	if errors.Is(err, steps.ErrSuspended) {
+	if errors.Is(err, worker.ErrSuspended) {
 		return &ipc.Outcome{Suspended: true}, nil
 	}
 	return is, err

@@ -1,4 +1,4 @@
-package steps_test
+package worker_test
 
 import (
 	"context"
@@ -10,11 +10,10 @@ import (
 
 	"millrace/task"
 	"millrace/worker"
-	"millrace/worker/steps"
 )
 
 // come are what functions come to in this test, by its name.
-func come(ctx context.Context, f *steps.Function, to string) (string, error) {
+func come(ctx context.Context, f *worker.Function, to string) (string, error) {
 	kind, name, _ := strings.Cut(to, " ")
 	switch kind {
 	case "step": // the caller does it, and leaves it
@@ -92,7 +91,7 @@ func TestFunction(t *testing.T) {
 		"a task that passed before":     {[]task.Step{charge}, []string{"version way", "step charge"}, "7", "", ""},
 		"the old way":                   {[]task.Step{charge}, []string{"version way"}, "0", "", "it ends before step"},
 	} {
-		f := steps.Function{Of: &worker.Attempt{Task: task.Task{Durable: &task.Durable{Steps: c.known}}}}
+		f := worker.Function{Of: &worker.Attempt{Task: task.Task{Durable: &task.Durable{Steps: c.known}}}}
 		var told string
 		var err error
 		for _, to := range c.comes {

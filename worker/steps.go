@@ -1,7 +1,4 @@
-// Package steps has the rules of durable functions while one runs: which of the steps that its task
-// remembers it has come to, what is recorded and when, and what ends its attempt. Functions of Go programs
-// go by them, and programs in other languages, over their lines.
-package steps
+package worker
 
 import (
 	"cmp"
@@ -18,7 +15,6 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/value"
-	"millrace/worker"
 )
 
 // ErrSuspended: a step waits, and another attempt goes on behind it. The function is to return at once.
@@ -27,13 +23,13 @@ var ErrSuspended = errors.New("the function waits, and goes on in another attemp
 // ErrChanged: the function comes to other steps than those that its task remembers.
 var ErrChanged = errors.New("the function comes to other steps than before")
 
-// Invalid is an error of a step that no function may have.
-type Invalid struct{ error }
+// InvalidStep is an error of a step that no function may have.
+type InvalidStep struct{ error }
 
 // Function is how far a function has come in one attempt. Its steps come one after the other.
 type Function struct {
 	// Of is the attempt. It must be set.
-	Of *worker.Attempt
+	Of *Attempt
 
 	mu      sync.Mutex
 	next    int          // guarded by mu; how many of the remembered steps it has come to
@@ -70,7 +66,7 @@ func (f *Function) begin(ctx context.Context, kind, name string) (*task.Step, er
 		f.stopped = fmt.Errorf("%s is begun while another step is under way: steps come one after the other", called(kind, name))
 		return nil, f.stopped
 	}
-	if come := worker.OnStep(ctx); come != nil {
+	if come := OnStep(ctx); come != nil {
 		step := cmp.Or(name, kind)
 		if err := come(f.behind, step); err != nil {
 			f.stopped = fmt.Errorf("%s: %w", called(kind, name), err)
@@ -79,8 +75,8 @@ func (f *Function) begin(ctx context.Context, kind, name string) (*task.Step, er
 		f.behind = step
 	}
 	all := f.known()
-	if worker.Replays(ctx) && (f.next == len(all) || all[f.next].Open) {
-		f.stopped = worker.Final(fmt.Errorf("%w: step %d is %s, of which the record has no outcome", ErrChanged, f.next+1, called(kind, name)))
+	if Replays(ctx) && (f.next == len(all) || all[f.next].Open) {
+		f.stopped = Final(fmt.Errorf("%w: step %d is %s, of which the record has no outcome", ErrChanged, f.next+1, called(kind, name)))
 		return nil, f.stopped
 	}
 	if f.next == len(all) {
@@ -89,7 +85,7 @@ func (f *Function) begin(ctx context.Context, kind, name string) (*task.Step, er
 	}
 	known := &all[f.next]
 	if known.Kind != kind || known.Name != name {
-		f.stopped = worker.Final(fmt.Errorf("%w: step %d was %s, and now is %s", ErrChanged, f.next+1, called(known.Kind, known.Name), called(kind, name)))
+		f.stopped = Final(fmt.Errorf("%w: step %d was %s, and now is %s", ErrChanged, f.next+1, called(known.Kind, known.Name), called(kind, name)))
 		return nil, f.stopped
 	}
 	f.next++
@@ -139,7 +135,7 @@ func (f *Function) settle(ctx context.Context, kind, name string) error {
 func (f *Function) record(ctx context.Context, kind, name string) error {
 	if err := f.Of.Remember(ctx, f.first(), f.fresh); err != nil {
 		if f.stopped = fmt.Errorf("%s: %w", called(kind, name), err); errors.Is(err, task.ErrSteps) {
-			f.stopped = worker.Final(f.stopped) // another attempt would only do the step again
+			f.stopped = Final(f.stopped) // another attempt would only do the step again
 		}
 		return f.stopped
 	}
@@ -180,11 +176,11 @@ func (f *Function) Ends(err error) error {
 	all := f.known()
 	switch {
 	case f.park != nil:
-		return worker.Suspend(*f.park, f.first(), f.handed)
-	case f.stopped != nil && (err == nil || worker.IsFinal(f.stopped)):
+		return Suspend(*f.park, f.first(), f.handed)
+	case f.stopped != nil && (err == nil || IsFinal(f.stopped)):
 		return f.stopped // the function has gone on without the step
 	case err == nil && f.next < len(all):
-		return worker.Final(fmt.Errorf("%w: it ends before %s, which was step %d", ErrChanged, called(all[f.next].Kind, all[f.next].Name), f.next+1))
+		return Final(fmt.Errorf("%w: it ends before %s, which was step %d", ErrChanged, called(all[f.next].Kind, all[f.next].Name), f.next+1))
 	}
 	return err
 }
@@ -298,7 +294,7 @@ func (f *Function) Call(ctx context.Context, name string, n int, spawn func(i in
 	}
 	if err := (&task.Needs{Of: p.Of}).Validate(); err != nil {
 		f.Leave()
-		return nil, Invalid{err}
+		return nil, InvalidStep{err}
 	}
 	return nil, f.suspend(p)
 }
@@ -310,7 +306,7 @@ func inputs(known *task.Step, n int) ([]task.Input, error) {
 		return nil, fmt.Errorf("%s: %w", called(known.Kind, known.Name), value.Plainly(err))
 	}
 	if len(all) != n {
-		return nil, worker.Final(fmt.Errorf("%w: step %q had %d calls, and now has %d", ErrChanged, known.Name, len(all), n))
+		return nil, Final(fmt.Errorf("%w: step %q had %d calls, and now has %d", ErrChanged, known.Name, len(all), n))
 	}
 	ended := make([]task.Input, n)
 	for i := range ended {
@@ -354,7 +350,7 @@ func (f *Function) once(ctx context.Context, kind string, draw func() any) (json
 func (f *Function) Version(ctx context.Context, name string, is int) (json.RawMessage, error) {
 	f.mu.Lock()
 	all := f.known()
-	passed := f.stopped == nil && (f.next < len(all) || worker.Replays(ctx)) && (f.next == len(all) || all[f.next].Kind != task.StepAs || all[f.next].Name != name)
+	passed := f.stopped == nil && (f.next < len(all) || Replays(ctx)) && (f.next == len(all) || all[f.next].Kind != task.StepAs || all[f.next].Name != name)
 	f.mu.Unlock()
 	if passed {
 		return json.RawMessage("0"), nil
